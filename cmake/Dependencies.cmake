@@ -1,0 +1,10 @@
+# Libraries that the project uses; each becomes one target. Debian names in the messages.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)                                            # zlib1g-dev
+pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)          # libopenblas-dev
+pkg_check_modules(GSL REQUIRED IMPORTED_TARGET gsl)                    # libgsl-dev
+pkg_check_modules(INIH REQUIRED IMPORTED_TARGET inih)                  # libinih-dev
+find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)           # librandom123-dev
+find_path(CMOCKA_INCLUDE_DIR cmocka.h REQUIRED)                        # libcmocka-dev
+find_library(CMOCKA_LIBRARY cmocka REQUIRED)

@@ -1,0 +1,38 @@
+# Options shared by all targets, and the functions that make them.
+#
+#   dl_add_library(NAME SOURCES... [LINK libs...])      static library, includes as "folder/header.h"
+#   dl_add_program(NAME SOURCES... [LINK libs...])      program in build/<preset>/bin
+#   dl_add_test(NAME LABEL [LINK libs...] [EXTRA sources...])   tests/NAME.c with cmocka, one ctest
+add_library(dl_options INTERFACE)
+target_include_directories(dl_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_definitions(dl_options INTERFACE _GNU_SOURCE DL_VERSION="${PROJECT_VERSION}")
+target_compile_options(dl_options INTERFACE
+    -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
+    -Wwrite-strings -Wvla -fno-strict-aliasing $<$<BOOL:${DL_WERROR}>:-Werror>)
+if(DL_SANITIZE)
+    target_compile_options(dl_options INTERFACE
+        -fsanitize=${DL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_link_options(dl_options INTERFACE -fsanitize=${DL_SANITIZE})
+endif()
+
+function(dl_add_library name)
+    cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+    add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+    target_link_libraries(${name} PUBLIC dl_options ${ARG_LINK})
+endfunction()
+
+function(dl_add_program name)
+    cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+    add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+    target_link_libraries(${name} PRIVATE dl_options ${ARG_LINK})
+endfunction()
+
+function(dl_add_test name label)
+    cmake_parse_arguments(ARG "" "" "LINK;EXTRA" ${ARGN})
+    add_executable(${name} ${PROJECT_SOURCE_DIR}/tests/${name}.c ${ARG_EXTRA})
+    target_include_directories(${name} SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
+    target_link_libraries(${name} PRIVATE dl_options ${ARG_LINK} ${CMOCKA_LIBRARY} m)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77 TIMEOUT 300)
+endfunction()

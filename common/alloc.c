@@ -1,0 +1,59 @@
+#include "common/alloc.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void out_of_memory(size_t count, size_t size, const char *purpose)
+{
+    fprintf(stderr, "out of memory: %zu x %zu bytes for %s\n", count, size, purpose);
+    abort();
+}
+
+void *dl_calloc(size_t count, size_t size, const char *purpose)
+{
+    void *block = calloc(count > 0 ? count : 1, size > 0 ? size : 1);
+    if (block == NULL) out_of_memory(count, size, purpose);
+    return block;
+}
+
+void *dl_realloc(void *block, size_t count, size_t size, const char *purpose)
+{
+    if (size > 0 && count > SIZE_MAX / size) out_of_memory(count, size, purpose);
+    size_t bytes = count * size;
+    void *grown = realloc(block, bytes > 0 ? bytes : 1);
+    if (grown == NULL) out_of_memory(count, size, purpose);
+    return grown;
+}
+
+void *dl_alloc_aligned(size_t bytes, const char *purpose)
+{
+    void *block = NULL;
+    size_t rounded = bytes > 0 ? (bytes + 63) / 64 * 64 : 64;
+    if (rounded < bytes || posix_memalign(&block, 64, rounded) != 0) {
+        out_of_memory(1, bytes, purpose);
+    }
+    memset(block, 0, rounded);
+    return block;
+}
+
+char *dl_strdup(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    return memcpy(dl_realloc(NULL, bytes, 1, "string"), text, bytes);
+}
+
+char *dl_format(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text = dl_realloc(NULL, (size_t)length + 1, 1, "string");
+    va_start(args, format);
+    vsnprintf(text, (size_t)length + 1, format, args);
+    va_end(args);
+    return text;
+}

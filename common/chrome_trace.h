@@ -1,0 +1,50 @@
+/* Writer of Chrome-trace JSON (the "JSON array/object format" that Perfetto and chrome://tracing
+ * open), streaming: nothing is kept in memory. Times are int64 ns and are written as microseconds
+ * with three decimals, exactly. Strings are escaped; invalid UTF-8 bytes become U+FFFD. */
+#ifndef DL_COMMON_CHROME_TRACE_H
+#define DL_COMMON_CHROME_TRACE_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/status.h"
+
+typedef struct dl_chrome_trace {
+    FILE *out;
+    char *path;
+    int events;   /* written so far */
+} dl_chrome_trace;
+
+/* One key = value of an event's args. `text` NULL means the number is written. */
+typedef struct dl_chrome_arg {
+    const char *key;
+    const char *text;
+    double number;
+} dl_chrome_arg;
+
+/* Creates (overwrites) `path` and writes the head. */
+dl_status dl_chrome_trace_open(dl_chrome_trace *trace, const char *path, dl_error *err)
+    DL_MUST_CHECK;
+
+/* Metadata: names of a process, of a thread of it. */
+void dl_chrome_trace_process(dl_chrome_trace *trace, int pid, const char *name);
+void dl_chrome_trace_thread(dl_chrome_trace *trace, int pid, int tid, const char *name);
+
+/* A complete event ("ph":"X"). duration_ns >= 0. */
+void dl_chrome_trace_slice(dl_chrome_trace *trace, int pid, int tid, const char *category,
+                           const char *name, int64_t start_ns, int64_t duration_ns,
+                           const dl_chrome_arg *args, int arg_count);
+
+/* A flow arrow's start (is_start = 1) or end at a time inside a slice of that thread. */
+void dl_chrome_trace_flow(dl_chrome_trace *trace, int pid, int tid, uint64_t id, int is_start,
+                          const char *name, int64_t time_ns);
+
+/* A counter track's value from time_ns on. */
+void dl_chrome_trace_counter(dl_chrome_trace *trace, int pid, const char *name, int64_t time_ns,
+                             double value);
+
+/* Writes the tail and closes; reports any write error of the whole file (disk full). Always leaves
+ * the object closed. */
+dl_status dl_chrome_trace_close(dl_chrome_trace *trace, dl_error *err) DL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,50 @@
+/* CSV tables (results, measured rows): RFC 4180 quoting, '#' comment lines before the column names.
+ * Numbers are written so that they read back to the same double; NaN is an empty cell. */
+#ifndef DL_COMMON_CSV_H
+#define DL_COMMON_CSV_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/status.h"
+
+/* A table in memory. Owns everything; release with dl_csv_free. */
+typedef struct dl_csv {
+    char *path;
+    size_t columns, rows;
+    char **names;   /* [columns] */
+    char **cells;   /* [rows * columns], row by row, never NULL ("" = empty) */
+    int *lines;     /* [rows] line of each row in the file */
+} dl_csv;
+
+/* Reads `path`; zero `csv` before. A row with another number of cells than the header is
+ * DL_ERR_PARSE with its line. */
+dl_status dl_csv_read(dl_csv *csv, const char *path, dl_error *err) DL_MUST_CHECK;
+dl_status dl_csv_read_text(dl_csv *csv, const char *name, const char *text, size_t bytes,
+                           dl_error *err) DL_MUST_CHECK;
+void dl_csv_free(dl_csv *csv);
+
+/* Index of a column, or -1. */
+int dl_csv_column(const dl_csv *csv, const char *name);
+
+/* The cell as text (borrowed). row < rows, column < columns. */
+const char *dl_csv_cell(const dl_csv *csv, size_t row, size_t column);
+
+/* The cell as a number; empty gives NaN; anything else that is no number is DL_ERR_PARSE. */
+dl_status dl_csv_number(const dl_csv *csv, size_t row, size_t column, double *value,
+                        dl_error *err) DL_MUST_CHECK;
+
+/* Writing: to an open stream, cell by cell. The writer keeps no memory of its own. */
+typedef struct dl_csv_writer {
+    FILE *out;      /* borrowed */
+    int cells;      /* written in the present row */
+} dl_csv_writer;
+
+void dl_csv_comment(dl_csv_writer *writer, const char *format, ...) DL_PRINTF(2, 3);
+void dl_csv_text(dl_csv_writer *writer, const char *text);     /* quoted where needed */
+void dl_csv_double(dl_csv_writer *writer, double value);        /* NaN = empty */
+void dl_csv_int(dl_csv_writer *writer, int64_t value);
+void dl_csv_end_row(dl_csv_writer *writer);
+
+#endif

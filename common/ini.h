@@ -1,0 +1,81 @@
+/* INI files (scenarios, costs, machines): read by inih, kept as a list of entries with their lines,
+ * checked against a schema, and read by typed getters. Every error names file, line, key, value and
+ * what was expected.
+ *
+ * Grammar (inih): [section], key = value, comments from ';' or '#' at the start of a line, or from
+ * ' ;' inside one. Lines are at most 199 bytes (Debian builds inih so): a longer one is an error.
+ * A key that appears twice in one section is an error, as is a line without '='.
+ * A UTF-8 byte-order mark and CRLF line ends are accepted.
+ */
+#ifndef DL_COMMON_INI_H
+#define DL_COMMON_INI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+
+typedef struct dl_ini_entry {
+    char *section;
+    char *key;
+    char *value;  /* trimmed */
+    int line;     /* 1-based */
+} dl_ini_entry;
+
+/* A file that was read. Owns everything in it; release with dl_ini_free. */
+typedef struct dl_ini {
+    char *path;
+    dl_ini_entry *entries;  /* in the order of the file */
+    size_t count;
+} dl_ini;
+
+/* Which sections and keys a file may have. A section name that ends in ' *' admits any text after
+ * the space ("op *" admits [op conv1.forward]); a key "*" admits any key. */
+typedef struct dl_ini_section_schema {
+    const char *section;
+    const char *const *keys;  /* NULL-terminated */
+} dl_ini_section_schema;
+
+/* Reads `path`. The caller zeroes `ini` before and frees it after success. */
+dl_status dl_ini_read(dl_ini *ini, const char *path, dl_error *err) DL_MUST_CHECK;
+
+/* The same from memory; `name` stands in error texts. `text` may hold any bytes. */
+dl_status dl_ini_read_text(dl_ini *ini, const char *name, const char *text, size_t bytes,
+                           dl_error *err) DL_MUST_CHECK;
+
+/* Releases everything; a zeroed object is fine. */
+void dl_ini_free(dl_ini *ini);
+
+/* DL_ERR_NAME for the first section or key that schema[count] does not admit, with the nearest
+ * known name. */
+dl_status dl_ini_check(const dl_ini *ini, const dl_ini_section_schema *schema, size_t count,
+                       dl_error *err) DL_MUST_CHECK;
+
+/* The entry, or NULL if the file has none. Borrowed from `ini`. */
+const dl_ini_entry *dl_ini_find(const dl_ini *ini, const char *section, const char *key);
+
+/* Typed getters. A missing key is DL_ERR_DATA when `fallback` is NULL, else *out = *fallback. */
+dl_status dl_ini_get_double(const dl_ini *ini, const char *section, const char *key, double low,
+                            double high, const double *fallback, double *out,
+                            dl_error *err) DL_MUST_CHECK;
+dl_status dl_ini_get_int(const dl_ini *ini, const char *section, const char *key, int64_t low,
+                         int64_t high, const int64_t *fallback, int64_t *out,
+                         dl_error *err) DL_MUST_CHECK;
+dl_status dl_ini_get_string(const dl_ini *ini, const char *section, const char *key,
+                            const char *fallback, const char **out, dl_error *err) DL_MUST_CHECK;
+/* One of names[count]; *out is its index. */
+dl_status dl_ini_get_choice(const dl_ini *ini, const char *section, const char *key,
+                            const char *const *names, size_t count, const int *fallback, int *out,
+                            dl_error *err) DL_MUST_CHECK;
+
+/* Splits "a, b, c" into trimmed copies; empty items are DL_ERR_PARSE. *items is one block of
+ * *count pointers and must be released with dl_ini_free_list. */
+dl_status dl_ini_split(const dl_ini *ini, const dl_ini_entry *entry, char ***items, size_t *count,
+                       dl_error *err) DL_MUST_CHECK;
+void dl_ini_free_list(char **items, size_t count);
+
+/* Error about an entry: "path:line: [section] key = value: <text>". Returns `code`. */
+dl_status dl_ini_error(const dl_ini *ini, const dl_ini_entry *entry, dl_status code, dl_error *err,
+                       const char *format, ...) DL_PRINTF(5, 6);
+
+#endif

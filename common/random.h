@@ -1,0 +1,38 @@
+/* Counter-based random streams (Random123's Philox4x32-10, Salmon et al. 2011).
+ *
+ * A stream is named, not split: (seed, replicate, point, worker) is its key, so any number of
+ * threads draws the same numbers in any order of work, and no stream overlaps another. */
+#ifndef DL_COMMON_RANDOM_H
+#define DL_COMMON_RANDOM_H
+
+#include <stdint.h>
+
+/* One stream; copy it to fork it at its present place. */
+typedef struct dl_random {
+    uint32_t key[2];
+    uint32_t counter[4];
+    uint32_t block[4];  /* numbers of the present counter */
+    int used;           /* how many of block[] are spent */
+} dl_random;
+
+/* Starts the stream of the four names. All values are valid. `worker` is free for any use inside a
+ * replicate (worker index, purpose); replicate, point and worker are taken modulo 2^21. */
+void dl_random_init(dl_random *stream, uint64_t seed, uint32_t replicate, uint32_t point,
+                    uint32_t worker);
+
+uint32_t dl_random_u32(dl_random *stream);
+uint64_t dl_random_u64(dl_random *stream);
+
+/* Uniform in [0, 1), 53 bits. */
+double dl_random_uniform(dl_random *stream);
+
+/* Uniform in 0 .. n-1 without bias; n >= 1. */
+uint64_t dl_random_below(dl_random *stream, uint64_t n);
+
+/* Standard normal (Box-Muller; two uniforms a call, so that the place in the stream is known). */
+double dl_random_normal(dl_random *stream);
+
+/* Fisher-Yates on values[count]. */
+void dl_random_shuffle(dl_random *stream, uint32_t *values, uint32_t count);
+
+#endif

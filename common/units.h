@@ -1,0 +1,47 @@
+/* Conversions between units, by named functions; and the clock.
+ *
+ * Inside the programs: times are int64_t nanoseconds, sizes are bytes, rates are bytes a second.
+ * Prefixes are decimal (1 GB = 1e9 bytes); the binary ones are always spelled KiB, MiB, GiB. */
+#ifndef DL_COMMON_UNITS_H
+#define DL_COMMON_UNITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+
+#define DL_NS_PER_S 1000000000LL
+
+static inline double dl_ns_to_s(double ns) { return ns * 1e-9; }
+static inline double dl_ns_to_ms(double ns) { return ns * 1e-6; }
+static inline double dl_ns_to_us(double ns) { return ns * 1e-3; }
+static inline double dl_s_to_ns(double s) { return s * 1e9; }
+
+/* Monotonic clock in ns (CLOCK_MONOTONIC; the same for all threads and processes of a machine). */
+int64_t dl_clock_ns(void);
+
+/* CPU time that the calling thread has used, in ns. */
+int64_t dl_clock_thread_cpu_ns(void);
+
+/* A duration rounded up to whole ns, as the event queue schedules it. NaN, negative and anything
+ * over 2^62 ns is a broken invariant. */
+int64_t dl_ns_ceil(double ns);
+
+/* Reads a byte count: digits with an optional B, kB, MB, GB, KiB, MiB, GiB. Whole text must match. */
+dl_status dl_parse_bytes(const char *text, uint64_t *bytes, dl_error *err) DL_MUST_CHECK;
+
+/* Reads a whole number, nothing around it, low <= value <= high. */
+dl_status dl_parse_int(const char *text, int64_t low, int64_t high, int64_t *value,
+                       dl_error *err) DL_MUST_CHECK;
+
+/* Reads a finite number, nothing around it, low <= value <= high. */
+dl_status dl_parse_double(const char *text, double low, double high, double *value,
+                          dl_error *err) DL_MUST_CHECK;
+
+/* Writes a duration for people ("12.3 us", "4.56 ms") into text[bytes] and returns text. */
+const char *dl_format_ns(char *text, size_t bytes, double ns);
+
+/* Writes a size for people ("1.72 MB") into text[bytes] and returns text. */
+const char *dl_format_bytes(char *text, size_t bytes, double size_bytes);
+
+#endif

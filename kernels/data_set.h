@@ -1,0 +1,38 @@
+/* Data sets in memory: MNIST from IDX files (plain or gzipped), or a synthetic set of the same shape.
+ *
+ * Pixels are kept as bytes; dl_data_set_batch turns them into numbers in [0, 1] while it fills a
+ * model's input, which is the input cost that a trace records. */
+#ifndef DL_KERNELS_DATA_SET_H
+#define DL_KERNELS_DATA_SET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "kernels/model.h"
+
+typedef struct dl_data_set {
+    char *name;            /* "mnist" or "synthetic" */
+    uint8_t *pixels;       /* [count x sample_bytes] */
+    uint8_t *labels;       /* [count] */
+    size_t count;
+    size_t sample_bytes;   /* 784 */
+    int classes;           /* 10 */
+} dl_data_set;
+
+/* Reads FOLDER/train-images-idx3-ubyte[.gz] and its labels (or the t10k- pair). Missing files:
+ * DL_ERR_IO; wrong magic, sizes that disagree, truncation: DL_ERR_FORMAT. */
+dl_status dl_data_set_read_mnist(dl_data_set *set, const char *folder, int test_set, dl_error *err)
+    DL_MUST_CHECK;
+
+/* `count` images of 10 classes: a fixed random pattern a class plus noise, so that training on it
+ * converges; the same for equal seeds. */
+void dl_data_set_synthetic(dl_data_set *set, size_t count, uint64_t seed);
+
+void dl_data_set_free(dl_data_set *set);
+
+/* Writes samples order[0 .. batch-1] to input[batch x sample_bytes] (as precision) and labels. */
+void dl_data_set_batch(const dl_data_set *set, const uint32_t *order, int batch,
+                       dl_precision precision, void *input, int32_t *labels);
+
+#endif

@@ -1,0 +1,68 @@
+/* A model: layers over one flat block of parameters, run one operation at a time.
+ *
+ * Parameters and gradients are flat arrays of dl_model_parameter_count() numbers, float or double
+ * by precision, so that exchanging them is copying one vector. Each layer's parameters are one
+ * range of it. A model belongs to one thread; replicas are separate models.
+ *
+ * A step is: fill dl_model_input and dl_model_labels, dl_model_forward over all operations in
+ * order, dl_model_backward over all in reverse order. dl_model_backward overwrites the gradients.
+ * The loss is the mean over the batch, so gradients of shards average to that of the whole batch.
+ */
+#ifndef DL_KERNELS_MODEL_H
+#define DL_KERNELS_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+
+typedef enum dl_precision { DL_FLOAT, DL_DOUBLE } dl_precision;
+
+typedef struct dl_model dl_model;
+
+/* Names of the models, NULL-terminated: "mlp" (784-128-64-10), "lenet" (20 and 50 filters 5x5,
+ * 500, 10; max-pooling 2x2; ReLU). */
+extern const char *const dl_model_names[];
+
+/* Builds a model for batches of 1..max_batch samples; parameters are drawn (He normal, biases 0)
+ * from the stream of `seed`: equal seeds give equal parameters. Unknown name: DL_ERR_NAME. */
+dl_status dl_model_create(dl_model **model, const char *name, dl_precision precision,
+                          int max_batch, uint64_t seed, dl_error *err) DL_MUST_CHECK;
+void dl_model_destroy(dl_model *model);  /* NULL is fine */
+
+dl_precision dl_model_precision(const dl_model *model);
+size_t dl_model_parameter_count(const dl_model *model);
+size_t dl_model_parameter_bytes(const dl_model *model);
+
+/* Flat parameters and gradients, [parameter_count] of float or double; owned by the model, 64-byte
+ * aligned, at fixed addresses for its life. */
+void *dl_model_parameters(dl_model *model);
+void *dl_model_gradients(dl_model *model);
+
+/* Input [batch x input_count] (channel, row, column) and labels [batch] (class numbers) of the next
+ * step; owned by the model, to be filled by the caller. */
+size_t dl_model_input_count(const dl_model *model);
+int dl_model_class_count(const dl_model *model);
+void *dl_model_input(dl_model *model);
+int32_t *dl_model_labels(dl_model *model);
+
+/* Operations in forward order: "conv1", "pool1", "relu1", ..., "loss". first/count: the range of its
+ * parameters (count 0 if it has none). */
+int dl_model_operation_count(const dl_model *model);
+const char *dl_model_operation_name(const dl_model *model, int operation);
+void dl_model_operation_parameters(const dl_model *model, int operation, size_t *first,
+                                   size_t *count);
+
+/* Floating-point operations of one sample's forward and backward of an operation's GEMMs
+ * (2 m n k each; other work counts 0): for efficiency figures. */
+double dl_model_operation_flops(const dl_model *model, int operation);
+
+/* Runs one operation for 1 <= batch <= max_batch samples. */
+void dl_model_forward(dl_model *model, int operation, int batch);
+void dl_model_backward(dl_model *model, int operation, int batch);
+
+/* Mean loss of the last forward pass; and how many samples had their class predicted right. */
+double dl_model_loss(const dl_model *model);
+int dl_model_correct(const dl_model *model);
+
+#endif

@@ -1,0 +1,94 @@
+/* Training for real: replicas as threads pinned to cores, exchanging as the sync mode says.
+ *
+ * Worker w trains on its own share of each global batch: of the shuffled order, samples
+ * s*batch + w*batch/workers ... of step s. All modes start from equal parameters. What a mode
+ * exchanges goes through memory: a "transfer" is a copy between a worker's vectors and the server's.
+ *
+ *   none       no exchange (k independent copies: what sharing the machine costs)
+ *   allreduce  gradients: barrier, worker w averages slice w of all workers' gradients into a shared
+ *              result, barrier, every worker copies the result; local update
+ *   ps         push gradients; barrier; `server_threads` workers sum and update slices of the
+ *              server's parameters; barrier; pull
+ *   average    every `interval` steps: push parameters (and optimizer state, or keep it); barrier;
+ *              `server_threads` workers average slices; barrier; pull
+ *   async      push gradient; under the server's lock: apply it, count the version, pull. Staleness
+ *              of a gradient = updates applied between this worker's pull and the application.
+ *
+ * With one worker every mode gives bit for bit what `none` gives.
+ * Waiting: `spin` when every worker has its own core, else `block` (a spinning thread would steal
+ * the core from the one it waits for).
+ */
+#ifndef DL_KERNELS_TRAIN_H
+#define DL_KERNELS_TRAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "kernels/data_set.h"
+#include "kernels/exchange.h"
+#include "kernels/model.h"
+#include "kernels/optimizer.h"
+#include "trace/record.h"
+
+extern const char *const dl_sync_names[];  /* "none", "allreduce", "ps", "average", "async", NULL */
+typedef enum dl_sync { DL_SYNC_NONE, DL_SYNC_ALLREDUCE, DL_SYNC_PS, DL_SYNC_AVERAGE, DL_SYNC_ASYNC } dl_sync;
+
+typedef struct dl_train_config {
+    const char *model;
+    dl_precision precision;
+    dl_optimizer_config optimizer;
+    dl_sync sync;
+    int interval;          /* average: >= 1 */
+    bool average_state;    /* average: the optimizer's state too */
+    int server_threads;    /* ps, average: 1..workers */
+    int workers;           /* 1..DL_TRAIN_WORKERS_MAX */
+    int batch;             /* all workers together; a multiple of workers */
+    int64_t steps;         /* a worker */
+    uint64_t seed;
+    const double *slow;    /* [workers] factor >= 1 by which a worker's compute is prolonged, burning
+                              CPU time; NULL = none */
+    int first_core;        /* worker w is pinned to allowed core (first_core + w) mod cores */
+    int cores;             /* cores to use; 0 = all allowed ones */
+    dl_wait wait;
+} dl_train_config;
+
+#define DL_TRAIN_WORKERS_MAX 256
+
+dl_train_config dl_train_default_config(void);
+
+/* What an observer is told: the records of a trace, made on the worker's own thread between two
+ * operations. `name` is an index in dl_train_event_names(). Must be short: its time falls into the
+ * step. STEP comes last of a step. */
+typedef struct dl_train_observer {
+    void *user;
+    void (*record)(void *user, const dl_record *record);
+} dl_train_observer;
+
+typedef struct dl_train_result {
+    int64_t *step_ns;        /* [workers x steps] duration of each step, or NULL if steps were not kept */
+    double seconds;          /* wall time from the common start to the last worker's end */
+    double samples_per_s;    /* batch * steps / seconds */
+    double first_loss, last_loss;
+    double *parameters;      /* [parameter_count] final parameters (mean over workers; the server's for
+                                ps and async), as double */
+    size_t parameter_count;
+} dl_train_result;
+
+/* Names that events point to: the model's operations, then "input", "gradients", "parameters",
+ * "state", "barrier", "lock", "slowdown", "step". *names is released with free(). */
+dl_status dl_train_event_names(const dl_train_config *config, const char ***names, int *count,
+                               dl_error *err) DL_MUST_CHECK;
+
+/* Trains. `observer` may be NULL (nothing is timed but the whole). Frees on failure; on success the
+ * caller releases *result with dl_train_result_free. */
+dl_status dl_train_run(const dl_train_config *config, const dl_data_set *data,
+                       const dl_train_observer *observer, dl_train_result *result,
+                       dl_error *err) DL_MUST_CHECK;
+void dl_train_result_free(dl_train_result *result);
+
+/* Fraction of `data` that a model with these parameters classifies right. */
+dl_status dl_train_accuracy(const char *model, const double *parameters, const dl_data_set *data,
+                            double *accuracy, dl_error *err) DL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,99 @@
+/* The .dlt trace file: append-only, chunked, checksummed, one per process.
+ *
+ *   header   magic "DLTRACE\n", u32 version, u32 reserved
+ *   chunk    u32 type, u32 payload bytes, u32 CRC-32 of type+length+payload, payload;  repeated
+ *   types    META (key\0value\0 ...), STRINGS (u32 first id, text\0 ...), RECORDS, END
+ *   RECORDS  u32 count, then each record delta- and varint-coded against the one before it in the
+ *            chunk, so that a chunk can be read without the others
+ *
+ * All integers little-endian. A reader takes everything up to the last whole chunk: a killed run
+ * keeps its trace, and `complete` says whether END was reached.
+ *
+ * Writing: a dl_trace_writer is shared by the threads of a process; each thread appends through a
+ * dl_trace_stream of its own, without locks, into a chunk buffer that is written with one write(2)
+ * when it is full or DL_TRACE_FLUSH_NS after the last one. A write error (disk full) stops the
+ * writing, never the program: it is reported by dl_trace_writer_close.
+ */
+#ifndef DL_TRACE_DLT_H
+#define DL_TRACE_DLT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "trace/record.h"
+
+#define DL_TRACE_FLUSH_NS 500000000LL
+
+typedef struct dl_trace_writer dl_trace_writer;
+typedef struct dl_trace_stream dl_trace_stream;
+
+/* Creates (overwrites) `path`. *writer is destroyed by dl_trace_writer_close. */
+dl_status dl_trace_writer_open(dl_trace_writer **writer, const char *path, dl_error *err)
+    DL_MUST_CHECK;
+
+/* Adds a key = value about the whole run; written at once. Any thread, any time. A repeated key
+ * overrides the earlier value when read. */
+void dl_trace_writer_meta(dl_trace_writer *writer, const char *key, const char *value);
+
+/* Id of `text`, the same for equal texts; takes a lock: intern names before the timed part. */
+uint32_t dl_trace_writer_intern(dl_trace_writer *writer, const char *text);
+
+/* A stream for one thread. Owned by the writer. */
+dl_trace_stream *dl_trace_writer_stream(dl_trace_writer *writer);
+
+/* Appends a copy of *record. Only the stream's own thread. Never blocks on other threads except
+ * while a full chunk is being written. */
+void dl_trace_stream_append(dl_trace_stream *stream, const dl_record *record);
+
+/* Writes what the stream still holds. Only the stream's own thread (or after it has ended). */
+void dl_trace_stream_flush(dl_trace_stream *stream);
+
+/* Flushes all streams, writes END, closes, frees. The threads must have ended. Reports the first
+ * write error with the count of records lost; *writer is NULL afterwards in any case. */
+dl_status dl_trace_writer_close(dl_trace_writer **writer, dl_error *err) DL_MUST_CHECK;
+
+/* A trace in memory. Owns everything; release with dl_trace_free. */
+typedef struct dl_trace {
+    char *path;
+    bool complete;            /* END was there */
+    uint64_t bytes_ignored;   /* after the last whole chunk */
+    dl_record *records;       /* by chunk; each worker's in its own order */
+    size_t record_count;
+    char **strings;           /* names by id */
+    size_t string_count;
+    char **meta;              /* key, value, key, value, ... */
+    size_t meta_count;        /* pairs */
+    uint32_t worker_count;    /* highest worker + 1; 0 without records */
+} dl_trace;
+
+/* Reads `path`; zero `trace` before. Not a trace, an unknown version, or no whole chunk at all is
+ * DL_ERR_FORMAT. A damaged or cut chunk ends the reading (`complete` false) without an error. */
+dl_status dl_trace_read(dl_trace *trace, const char *path, dl_error *err) DL_MUST_CHECK;
+dl_status dl_trace_read_bytes(dl_trace *trace, const char *name, const void *data, size_t bytes,
+                              dl_error *err) DL_MUST_CHECK;
+void dl_trace_free(dl_trace *trace);
+
+/* Value of a meta key, or NULL. Borrowed. */
+const char *dl_trace_meta(const dl_trace *trace, const char *key);
+
+/* Name of a record; "" if it has none. Borrowed. */
+const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
+
+/* Meta keys that dlprof writes (all values are text):
+ *   program, version, command     which program made it and with what settings
+ *   kind                          "train" or "bench"
+ *   model, parameters             model's name; number of parameters (count)
+ *   parameter_bytes               bytes of one copy of the parameters
+ *   optimizer, state_bytes        name; bytes of one worker's optimizer state
+ *   sync, interval, average_state, server_threads, workers, batch (all workers), steps, seed
+ *   slow                          "1:2" = worker 1 slowed twofold; "" = none
+ *   wait                          "spin" or "block"
+ *   data                          "mnist" or "synthetic"
+ *   device                        CPU model name; cores: number of cores used
+ *   clock_start_ns                CLOCK_MONOTONIC at the start
+ *   wall_start                    ISO 8601 UTC time of the start
+ */
+
+#endif

@@ -1,0 +1,71 @@
+/* The record model: what a trace consists of, whoever made it.
+ *
+ * A record is one interval of one worker's time line (or one sample of a micro-benchmark). Workers
+ * count from 0. Times are CLOCK_MONOTONIC nanoseconds of one machine, so all workers of a trace lie
+ * on one time axis. Fields that do not apply are 0 (staleness: DL_NO_STALENESS).
+ *
+ * A worker's records lie in the order of their ends. A STEP record is written at the end of the
+ * step and spans it; the other records of the step lie inside it and do not overlap one another.
+ * What they leave uncovered is the host's own time (loop, calls): `dispatch` of the step's split.
+ */
+#ifndef DL_TRACE_RECORD_H
+#define DL_TRACE_RECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum dl_record_kind {
+    DL_RECORD_STEP = 1,   /* one step of one worker: step, samples; staleness in asynchronous modes */
+    DL_RECORD_COMPUTE,    /* one operation: name = layer, phase, samples */
+    DL_RECORD_COPY,       /* bytes moved between the worker's and the server's memory: phase push/pull */
+    DL_RECORD_AVERAGE,    /* server or collective arithmetic: bytes = of one vector, vectors, threads */
+    DL_RECORD_WAIT,       /* blocked: name = "barrier" or "lock" */
+    DL_RECORD_INPUT,      /* the batch made ready: samples, bytes */
+    DL_RECORD_SLOWDOWN,   /* time lost on purpose (--slow) */
+    DL_RECORD_BENCH       /* one sample of a micro-benchmark: see below */
+} dl_record_kind;
+
+typedef enum dl_phase {
+    DL_PHASE_NONE = 0,
+    DL_PHASE_FORWARD,
+    DL_PHASE_BACKWARD,
+    DL_PHASE_UPDATE,      /* optimizer */
+    DL_PHASE_PUSH,        /* worker to server */
+    DL_PHASE_PULL         /* server to worker */
+} dl_phase;
+
+#define DL_NO_STALENESS (-1)
+
+typedef struct dl_record {
+    dl_record_kind kind;
+    dl_phase phase;
+    uint32_t worker;
+    uint32_t name;        /* index of the name in the trace's strings */
+    uint32_t step;        /* the worker's own step count, from 0 */
+    uint32_t samples;     /* samples of this worker in this step (its batch) */
+    uint32_t vectors;     /* AVERAGE: vectors averaged; BENCH: copies, contenders */
+    uint32_t threads;     /* AVERAGE, BENCH: threads that worked at once */
+    uint64_t bytes;
+    int64_t staleness;    /* STEP in asynchronous modes: updates between read and application */
+    int64_t start_ns;
+    int64_t duration_ns;  /* >= 0 */
+} dl_record;
+
+/* Names of BENCH records and what their fields mean (duration_ns is always of one operation):
+ *
+ *   name       bytes        vectors        threads      samples  duration_ns
+ *   "copy"     one copy     -              at once      -        one worker's copy of `bytes`
+ *   "average"  one vector   n averaged     working      -        the whole average of n vectors
+ *   "update"   parameters   n summed       1            -        server: sum n gradients, update
+ *   "barrier"  -            -              arriving     -        last arrival to a worker's release
+ *   "wakeup"   -            -              2            -        post to running (blocked thread)
+ *   "lock"     -            -              contending   -        one hand-over of the server's lock
+ *   "slice"    -            runnable       1            -        how long one thread keeps a core
+ *   "step"     -            k copies       cores used   batch    one step of copy `worker`, no exchange
+ */
+
+/* "step", "compute", ... and "forward", "push", ...; "none" for DL_PHASE_NONE; never NULL. */
+const char *dl_record_kind_name(dl_record_kind kind);
+const char *dl_phase_name(dl_phase phase);
+
+#endif
