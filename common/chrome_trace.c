@@ -1,0 +1,1 @@
+#include "common/chrome_trace.h"

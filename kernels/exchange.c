@@ -1,0 +1,1 @@
+#include "kernels/exchange.h"
