@@ -1,1 +1,83 @@
 #include "common/names.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/status.h"
+
+static size_t smallest(size_t a, size_t b, size_t c)
+{
+    size_t low = a < b ? a : b;
+    return low < c ? low : c;
+}
+
+/* Levenshtein distance, row by row: row[j] is the distance between the first i letters of `a` and
+ * the first j letters of `b`; `diagonal` is row[j - 1] of the row before. */
+static size_t edit_distance(const char *a, const char *b)
+{
+    size_t columns = strlen(b);
+    size_t *row = dl_calloc(columns + 1, sizeof *row, "edit distance");
+    for (size_t j = 0; j <= columns; j++)
+        row[j] = j;
+    for (size_t i = 1; a[i - 1] != '\0'; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= columns; j++) {
+            size_t above = row[j];
+            size_t change = a[i - 1] == b[j - 1] ? 0 : 1;
+            row[j] = smallest(above + 1, row[j - 1] + 1, diagonal + change);
+            diagonal = above;
+        }
+    }
+    size_t distance = row[columns];
+    free(row);
+    return distance;
+}
+
+int dl_names_nearest(const char *name, const char *const *names, size_t count)
+{
+    size_t letters = strlen(name);
+    size_t best_distance = letters / 2 + 1;
+    int best = -1;
+    for (size_t i = 0; i < count; i++) {
+        /* A difference in length alone costs that many edits: skip what cannot win, so that a very
+         * long `name` costs nothing. */
+        size_t length = strlen(names[i]);
+        size_t least = length > letters ? length - letters : letters - length;
+        if (least >= best_distance) continue;
+        size_t distance = edit_distance(name, names[i]);
+        if (distance < best_distance) {
+            best_distance = distance;
+            best = (int)i;
+        }
+    }
+    return best;
+}
+
+int dl_names_find(const char *name, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(name, names[i]) == 0) return (int)i;
+    }
+    return -1;
+}
+
+void dl_names_hint(char *text, size_t bytes, const char *name, const char *const *names,
+                   size_t count)
+{
+    DL_ASSERT(bytes > 0, "no room for a hint about '%s'", name);
+    text[0] = '\0';
+    int nearest = dl_names_nearest(name, names, count);
+    if (nearest >= 0) {
+        snprintf(text, bytes, "; did you mean '%s'?", names[nearest]);
+        return;
+    }
+    size_t used = 0;
+    for (size_t i = 0; i < count && used < bytes; i++) {
+        int length =
+            snprintf(text + used, bytes - used, "%s%s", i == 0 ? "; known: " : ", ", names[i]);
+        used += (size_t)length;
+    }
+}

@@ -1,1 +1,83 @@
 #include "common/random.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <Random123/philox.h>
+
+#include "common/status.h"
+
+/* Layout of the counter: words 0 and 1 number the blocks of the stream; words 2 and 3 hold
+ * replicate, point and worker, 21 bits each. The seed is the key. So two streams of one seed never
+ * use the same counter, and two seeds never the same permutation. */
+void dl_random_init(dl_random *stream, uint64_t seed, uint32_t replicate, uint32_t point,
+                    uint32_t worker)
+{
+    const uint64_t mask = (1u << 21) - 1;
+    uint64_t names = (replicate & mask) << 42 | (point & mask) << 21 | (worker & mask);
+    memset(stream, 0, sizeof *stream);
+    stream->key[0] = (uint32_t)seed;
+    stream->key[1] = (uint32_t)(seed >> 32);
+    stream->counter[2] = (uint32_t)names;
+    stream->counter[3] = (uint32_t)(names >> 32);
+    stream->used = 4;
+}
+
+/* Fills block[] from the counter, and moves the counter on. */
+static void next_block(dl_random *stream)
+{
+    philox4x32_ctr_t counter;
+    philox4x32_key_t key;
+    memcpy(counter.v, stream->counter, sizeof stream->counter);
+    memcpy(key.v, stream->key, sizeof stream->key);
+    philox4x32_ctr_t block = philox4x32_R(10, counter, key);
+    memcpy(stream->block, block.v, sizeof stream->block);
+    if (++stream->counter[0] == 0) stream->counter[1]++;
+    stream->used = 0;
+}
+
+uint32_t dl_random_u32(dl_random *stream)
+{
+    if (stream->used == 4) next_block(stream);
+    return stream->block[stream->used++];
+}
+
+uint64_t dl_random_u64(dl_random *stream)
+{
+    uint64_t low = dl_random_u32(stream);
+    return (uint64_t)dl_random_u32(stream) << 32 | low;
+}
+
+double dl_random_uniform(dl_random *stream)
+{
+    return (double)(dl_random_u64(stream) >> 11) * 0x1p-53;
+}
+
+uint64_t dl_random_below(dl_random *stream, uint64_t n)
+{
+    DL_ASSERT(n >= 1, "no number is below %d", 0);
+    /* 2^64 mod n of the numbers are too many for equal shares: the lowest ones are drawn again. */
+    uint64_t excess = (UINT64_MAX - n + 1) % n;
+    uint64_t number;
+    do {
+        number = dl_random_u64(stream);
+    } while (number < excess);
+    return number % n;
+}
+
+double dl_random_normal(dl_random *stream)
+{
+    const double two_pi = 6.283185307179586;
+    double radius = sqrt(-2.0 * log(1.0 - dl_random_uniform(stream))); /* argument in (0, 1] */
+    return radius * cos(two_pi * dl_random_uniform(stream));
+}
+
+void dl_random_shuffle(dl_random *stream, uint32_t *values, uint32_t count)
+{
+    for (uint32_t left = count; left > 1; left--) {
+        uint32_t pick = (uint32_t)dl_random_below(stream, left);
+        uint32_t value = values[pick];
+        values[pick] = values[left - 1];
+        values[left - 1] = value;
+    }
+}

@@ -12,10 +12,22 @@
 
 #define DL_NS_PER_S 1000000000LL
 
-static inline double dl_ns_to_s(double ns) { return ns * 1e-9; }
-static inline double dl_ns_to_ms(double ns) { return ns * 1e-6; }
-static inline double dl_ns_to_us(double ns) { return ns * 1e-3; }
-static inline double dl_s_to_ns(double s) { return s * 1e9; }
+static inline double dl_ns_to_s(double ns)
+{
+    return ns * 1e-9;
+}
+static inline double dl_ns_to_ms(double ns)
+{
+    return ns * 1e-6;
+}
+static inline double dl_ns_to_us(double ns)
+{
+    return ns * 1e-3;
+}
+static inline double dl_s_to_ns(double s)
+{
+    return s * 1e9;
+}
 
 /* Monotonic clock in ns (CLOCK_MONOTONIC; the same for all threads and processes of a machine). */
 int64_t dl_clock_ns(void);
@@ -27,16 +39,28 @@ int64_t dl_clock_thread_cpu_ns(void);
  * over 2^62 ns is a broken invariant. */
 int64_t dl_ns_ceil(double ns);
 
-/* Reads a byte count: digits with an optional B, kB, MB, GB, KiB, MiB, GiB. Whole text must match. */
+/* Reads a byte count: digits with an optional B, kB, MB, GB, KiB, MiB, GiB right behind. Whole text
+ * must match. DL_ERR_PARSE (no digits), DL_ERR_NAME (unknown unit), DL_ERR_RANGE (over 2^64 - 1).
+ */
 dl_status dl_parse_bytes(const char *text, uint64_t *bytes, dl_error *err) DL_MUST_CHECK;
 
-/* Reads a whole number, nothing around it, low <= value <= high. */
+/* Reads a whole decimal number, nothing around it. DL_ERR_PARSE if the text is none, DL_ERR_RANGE
+ * outside low <= value <= high. */
 dl_status dl_parse_int(const char *text, int64_t low, int64_t high, int64_t *value,
                        dl_error *err) DL_MUST_CHECK;
 
-/* Reads a finite number, nothing around it, low <= value <= high. */
+/* Reads a finite decimal number, nothing around it (no "inf", no "nan", no hexadecimal). low and
+ * high may be infinite. DL_ERR_PARSE if the text is none, DL_ERR_RANGE outside low <= value <= high
+ * or over the largest double. */
 dl_status dl_parse_double(const char *text, double low, double high, double *value,
                           dl_error *err) DL_MUST_CHECK;
+
+/* Bytes that hold any double as text: sign, 17 digits, point, "e-308" and the end. */
+#define DL_DOUBLE_TEXT_BYTES 32
+
+/* Writes the shortest of the texts with 15, 16 or 17 digits that strtod reads back to the same
+ * double ("0.1", "inf", "nan"), and returns text. For files that programs read again. */
+const char *dl_format_double(char text[DL_DOUBLE_TEXT_BYTES], double value);
 
 /* Writes a duration for people ("12.3 us", "4.56 ms") into text[bytes] and returns text. */
 const char *dl_format_ns(char *text, size_t bytes, double ns);
