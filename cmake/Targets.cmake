@@ -3,6 +3,7 @@
 #   dl_add_library(NAME SOURCES... [LINK libs...])      static library, includes as "folder/header.h"
 #   dl_add_program(NAME SOURCES... [LINK libs...])      program in build/<preset>/bin
 #   dl_add_test(NAME LABEL [LINK libs...] [EXTRA sources...])   tests/NAME.c with cmocka, one ctest
+#   dl_add_fuzzer(NAME [LINK libs...])                 tests/fuzz/NAME.c with the driver, one ctest
 add_library(dl_options INTERFACE)
 target_include_directories(dl_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_definitions(dl_options INTERFACE _GNU_SOURCE DL_VERSION="${PROJECT_VERSION}")
@@ -35,4 +36,20 @@ function(dl_add_test name label)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77 TIMEOUT 300)
+endfunction()
+
+option(DL_LIBFUZZER "Build the fuzzers for libFuzzer (clang) instead of the built-in driver" OFF)
+function(dl_add_fuzzer name)
+    cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+    add_executable(${name} ${PROJECT_SOURCE_DIR}/tests/fuzz/${name}.c)
+    target_link_libraries(${name} PRIVATE dl_options ${ARG_LINK} dl_common m)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    if(DL_LIBFUZZER)
+        target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
+        target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+        return()
+    endif()
+    target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/fuzz_driver.c)
+    add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 300)
 endfunction()

@@ -1,0 +1,30 @@
+/* Deterministic mutation fuzzing of a parser, without any special compiler; fuzz_driver.c holds
+ * main(). A fuzzer is one source that defines the two functions below. The same source links with
+ * libFuzzer instead of fuzz_driver.c (clang -fsanitize=fuzzer, cmake -DDL_LIBFUZZER=ON).
+ *
+ * `fuzz_x` runs the default number of iterations; `fuzz_x FIRST COUNT` runs some of them again:
+ * iteration i depends on nothing but i and the seeds, so a crash can be looked at alone. What is
+ * left out: coverage feedback; the driver finds shallow mistakes quickly, libFuzzer the deep ones.
+ */
+#ifndef DL_TESTS_FUZZ_DRIVER_H
+#define DL_TESTS_FUZZ_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A valid input from which mutants are made. */
+typedef struct dl_fuzz_seed {
+    const void *data;
+    size_t bytes;
+} dl_fuzz_seed;
+
+/* Number of seeds (>= 1); *seeds points to them. They stay valid until the program ends. Called
+ * once. Ends with no seeds (0) where they cannot be made, which fails the test. */
+size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds);
+
+/* Gives data[bytes] to the parser under test; aborts (DL_ASSERT) where a property does not hold.
+ * The data are in a block of exactly that size, so that a sanitizer sees each byte read too far.
+ * Returns 0. The name is libFuzzer's. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+#endif
