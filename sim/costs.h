@@ -1,5 +1,6 @@
 /* The cost file: what a workload costs on a device and what this machine charges for exchange.
- * Written by dlcal, read by dlsim, or typed by hand. One place for its names: costs.c.
+ * Written by dlcal, read by dlsim, or typed by hand. One place for its names: costs.c (and
+ * costs_fields.h).
  *
  *   [costs]
  *   schema = 1
@@ -20,24 +21,31 @@
  *   [copy]                          ; time = latency + bytes / bandwidth, on the worker's own core
  *   latency_ns = ...
  *   bandwidth_bytes_per_s = ...
- *   [average]                       ; time = latency + bytes (vectors / read + 1 / write), one thread
- *   latency_ns, read_bytes_per_s, write_bytes_per_s
- *   [update]                        ; server: sum `vectors` gradients and apply; same formula
- *   latency_ns, read_bytes_per_s, write_bytes_per_s
+ *   [average]                       ; one thread: latency + bytes (vectors / read + 1 / write)
+ *   latency_ns = ...
+ *   read_bytes_per_s = ...
+ *   write_bytes_per_s = ...
+ *   [update]                        ; server: sum `vectors` gradients and apply; the same three
  *   [memory]
  *   total_bytes_per_s = ...         ; traffic (read + written) of all cores at once
  *   [sync]
- *   barrier_ns, wakeup_ns, lock_ns  ; spinning barrier, wake-up of a blocked thread, hand-over of a lock
- *   slice_ns                        ; how long a thread keeps a core that others want too
- *   [sharing]                       ; a step's time with k copies at once over its time alone, per core
- *   copies_1 = 1                    ; turn: time(k) / (time(1) * max(1, k / cores))
+ *   barrier_ns = ...                ; spinning barrier: last arrival to release
+ *   wakeup_ns = ...                 ; post to running of a blocked thread
+ *   lock_ns = ...                   ; hand-over of a spinning lock
+ *   slice_ns = ...                  ; how long a thread keeps a core that others want too
+ *
+ *   [sharing]                       ; a step's time with k copies at once over its time alone, per
+ *   copies_1 = 1                    ; core turn: time(k) / (time(1) * max(1, k / cores))
  *   copies_2 = 1.07 +- 0.004, n = 20, fitted
+ *
  *   [noise]                         ; step time over fitted step time, in the order of the trace
  *   factors_1 = 1.012, 0.997, ...   ; at most 199 bytes a line
  *   factors_2 = ...
  *
- * A value is  NUMBER [+- STANDARD_ERROR] [, n = COUNT] [, ORIGIN]  with origin measured, fitted,
- * catalogue or assumed (default: assumed).
+ * For the text of a value see sim/value.h. Rates and slice_ns are > 0, the other numbers of [sync]
+ * and [memory] >= 0. An operation's numbers and a latency may be negative (the intercept of a line
+ * fitted over a range); a time that comes out below zero counts as zero. An operation is called
+ * "input", "dispatch", or ends in ".forward", ".backward" or ".update".
  */
 #ifndef DL_SIM_COSTS_H
 #define DL_SIM_COSTS_H
@@ -45,62 +53,86 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "common/status.h"
-
-typedef enum dl_origin { DL_ORIGIN_ASSUMED, DL_ORIGIN_CATALOGUE, DL_ORIGIN_FITTED, DL_ORIGIN_MEASURED } dl_origin;
-const char *dl_origin_name(dl_origin origin);
-
-/* One number of the file. known = false: the file does not have it (never taken as zero). */
-typedef struct dl_value {
-    bool known;
-    double value;
-    double error;       /* standard error in the unit of value; 0 = not given */
-    int64_t count;      /* samples; 0 = not given */
-    dl_origin origin;
-} dl_value;
+#include "sim/value.h"
 
 typedef struct dl_op_cost {
-    char *name;           /* "conv1.forward", "input", "dispatch" */
+    char *name; /* "conv1.forward", "input", "dispatch" */
     dl_value fixed_ns;
     dl_value per_sample_ns;
 } dl_op_cost;
 
 #define DL_SHARING_MAX 64
 
+/* Reading needs of a run, to be or-ed: the groups of values that dl_costs_missing looks at. */
+typedef enum dl_cost_need {
+    DL_NEED_OPS = 1 << 0, /* at least one operation, both numbers of each */
+    DL_NEED_COPY = 1 << 1,
+    DL_NEED_AVERAGE = 1 << 2,
+    DL_NEED_UPDATE = 1 << 3, /* the server's, [update] */
+    DL_NEED_MEMORY = 1 << 4,
+    DL_NEED_BARRIER = 1 << 5,
+    DL_NEED_WAKEUP = 1 << 6,
+    DL_NEED_LOCK = 1 << 7,
+    DL_NEED_SLICE = 1 << 8,
+    DL_NEED_SHARING = 1 << 9, /* some copies_k with k >= 2 */
+    DL_NEED_NOISE = 1 << 10,  /* [noise] factors */
+    DL_NEED_PARAMETERS = 1 << 11,
+    DL_NEED_STATE = 1 << 12
+} dl_cost_need;
+
 typedef struct dl_costs {
     char *path;
-    char *workload, *device;
-    int64_t parameter_bytes, state_bytes;
-    int64_t batch_min, batch_max, cores;
+    char *workload, *device;              /* NULL: not given */
+    int64_t parameter_bytes, state_bytes; /* -1: not given */
+    int64_t batch_min, batch_max, cores;  /* 0: not given */
     dl_op_cost *ops;
     size_t op_count;
-    struct { dl_value latency_ns, bandwidth_bytes_per_s; } copy;
-    struct { dl_value latency_ns, read_bytes_per_s, write_bytes_per_s; } average, update;
+    struct {
+        dl_value latency_ns, bandwidth_bytes_per_s;
+    } copy;
+    struct {
+        dl_value latency_ns, read_bytes_per_s, write_bytes_per_s;
+    } average, update;
     dl_value memory_total_bytes_per_s;
     dl_value barrier_ns, wakeup_ns, lock_ns, slice_ns;
-    dl_value sharing[DL_SHARING_MAX + 1];  /* [k], 1 <= k <= DL_SHARING_MAX */
-    float *noise;                          /* [noise_count] step-time factors */
+    dl_value sharing[DL_SHARING_MAX + 1]; /* [k], 1 <= k <= DL_SHARING_MAX */
+    float *noise;                         /* [noise_count] step-time factors > 0 */
     size_t noise_count;
 } dl_costs;
 
-/* Reads and checks a cost file; zero `costs` before. Unknown sections, keys, origins are errors with
- * file:line. What the file lacks stays unknown: whoever needs it lists it (dl_costs_missing). */
+/* Reads and checks a cost file; zero `costs` before. Unknown sections, keys, origins are errors
+ * with file:line. What the file lacks stays unknown: whoever needs it lists it (dl_costs_missing).
+ */
 dl_status dl_costs_read(dl_costs *costs, const char *path, dl_error *err) DL_MUST_CHECK;
 
+/* The same from memory; `name` stands in error texts. `text` may hold any bytes. */
+dl_status dl_costs_read_text(dl_costs *costs, const char *name, const char *text, size_t bytes,
+                             dl_error *err) DL_MUST_CHECK;
+
+/* Which of the needed values (dl_cost_need, or-ed) the file lacks, as "[copy] latency_ns, [sync]
+ * lock_ns, ..." in a string of its own, or NULL if it lacks none. */
+char *dl_costs_missing(const dl_costs *costs, unsigned needs);
+
+/* The least trustworthy origin among the needed values that are known; ASSUMED if there are none.
+ */
+dl_origin dl_costs_worst_origin(const dl_costs *costs, unsigned needs);
+
+/* Calls visit(user, value) for every value of the file, in a fixed order. */
+void dl_costs_each(dl_costs *costs, void (*visit)(void *user, dl_value *value), void *user);
+
 /* Writes the file so that dl_costs_read gives the same values back. `comment` lines (may be NULL)
- * come first, each behind "; ". */
+ * come first, each behind "; ". What is unknown is left out. DL_ERR_DATA if a text cannot stand in
+ * an INI file (a line break, a ';', too long), DL_ERR_IO if writing fails. */
 dl_status dl_costs_write(const dl_costs *costs, const char *path, const char *comment,
                          dl_error *err) DL_MUST_CHECK;
 
 void dl_costs_free(dl_costs *costs);
 
-/* Parses one value text as above. */
-dl_status dl_value_parse(const char *text, dl_value *value, dl_error *err) DL_MUST_CHECK;
-
 /* Step time in ns of one worker without exchange for `batch` samples, the sum over all ops
- * (phase == NULL) or over those whose name ends in ".phase". */
+ * (phase == NULL), over those whose name ends in ".phase", or over the one called `phase`. Unknown
+ * numbers add nothing: ask dl_costs_missing first. */
 double dl_costs_step_ns(const dl_costs *costs, double batch, const char *phase);
 
 #endif

@@ -1,0 +1,342 @@
+#include "sim/costs.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/ini.h"
+#include "common/units.h"
+#include "sim/costs_fields.h"
+
+#define AT(member) offsetof(dl_costs, member)
+const dl_cost_field dl_cost_fields[] = {
+    {"copy", "latency_ns", AT(copy.latency_ns), DL_COST_ANY, DL_NEED_COPY},
+    {"copy", "bandwidth_bytes_per_s", AT(copy.bandwidth_bytes_per_s), DL_COST_POSITIVE,
+     DL_NEED_COPY},
+    {"average", "latency_ns", AT(average.latency_ns), DL_COST_ANY, DL_NEED_AVERAGE},
+    {"average", "read_bytes_per_s", AT(average.read_bytes_per_s), DL_COST_POSITIVE,
+     DL_NEED_AVERAGE},
+    {"average", "write_bytes_per_s", AT(average.write_bytes_per_s), DL_COST_POSITIVE,
+     DL_NEED_AVERAGE},
+    {"update", "latency_ns", AT(update.latency_ns), DL_COST_ANY, DL_NEED_UPDATE},
+    {"update", "read_bytes_per_s", AT(update.read_bytes_per_s), DL_COST_POSITIVE, DL_NEED_UPDATE},
+    {"update", "write_bytes_per_s", AT(update.write_bytes_per_s), DL_COST_POSITIVE, DL_NEED_UPDATE},
+    {"memory", "total_bytes_per_s", AT(memory_total_bytes_per_s), DL_COST_POSITIVE, DL_NEED_MEMORY},
+    {"sync", "barrier_ns", AT(barrier_ns), DL_COST_NOT_NEGATIVE, DL_NEED_BARRIER},
+    {"sync", "wakeup_ns", AT(wakeup_ns), DL_COST_NOT_NEGATIVE, DL_NEED_WAKEUP},
+    {"sync", "lock_ns", AT(lock_ns), DL_COST_NOT_NEGATIVE, DL_NEED_LOCK},
+    {"sync", "slice_ns", AT(slice_ns), DL_COST_POSITIVE, DL_NEED_SLICE},
+};
+const size_t dl_cost_field_count = sizeof dl_cost_fields / sizeof *dl_cost_fields;
+
+static dl_value *field_value(dl_costs *costs, const dl_cost_field *f)
+{
+    return (dl_value *)(void *)((char *)costs + f->offset);
+}
+
+const dl_value *dl_cost_field_value(const dl_costs *costs, const dl_cost_field *f)
+{
+    return (const dl_value *)(const void *)((const char *)costs + f->offset);
+}
+
+static dl_status read_value(const dl_ini *ini, const dl_ini_entry *entry, dl_cost_range allowed,
+                            dl_value *value, dl_error *err)
+{
+    dl_error inner = {0};
+    dl_value parsed;
+    dl_status status = dl_value_parse(entry->value, &parsed, &inner);
+    if (status != DL_OK) return dl_ini_error(ini, entry, status, err, "%s", inner.text);
+    if ((allowed == DL_COST_POSITIVE && parsed.value <= 0) ||
+        (allowed == DL_COST_NOT_NEGATIVE && parsed.value < 0)) {
+        return dl_ini_error(ini, entry, DL_ERR_RANGE, err, "expected a number %s 0",
+                            allowed == DL_COST_POSITIVE ? ">" : ">=");
+    }
+    *value = parsed;
+    return DL_OK;
+}
+
+/* Reads the number k of a key "PREFIX_k". */
+static dl_status numbered_key(const dl_ini *ini, const dl_ini_entry *entry, const char *prefix,
+                              int64_t low, int64_t high, int64_t *number, dl_error *err)
+{
+    size_t length = strlen(prefix);
+    dl_error inner = {0};
+    if (strncmp(entry->key, prefix, length) == 0 &&
+        dl_parse_int(entry->key + length, low, high, number, &inner) == DL_OK) {
+        return DL_OK;
+    }
+    return dl_ini_error(ini, entry, DL_ERR_NAME, err, "expected the key %s%lld to %s%lld", prefix,
+                        (long long)low, prefix, (long long)high);
+}
+
+static dl_status read_sharing(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
+                              dl_error *err)
+{
+    int64_t copies = 0;
+    dl_status status = numbered_key(ini, entry, "copies_", 1, DL_SHARING_MAX, &copies, err);
+    if (status != DL_OK) return status;
+    return read_value(ini, entry, DL_COST_POSITIVE, &costs->sharing[copies], err);
+}
+
+/* Lines must come as factors_1, factors_2, ...: their order is the order of the trace. */
+static dl_status read_noise(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
+                            int64_t *line, dl_error *err)
+{
+    int64_t number = 0;
+    dl_status status = numbered_key(ini, entry, "factors_", *line + 1, *line + 1, &number, err);
+    if (status != DL_OK) return status;
+    char **items = NULL;
+    size_t count = 0;
+    status = dl_ini_split(ini, entry, &items, &count, err);
+    if (status != DL_OK) return status;
+    costs->noise = dl_realloc(costs->noise, costs->noise_count + count, sizeof(float), "noise");
+    for (size_t i = 0; i < count && status == DL_OK; i++) {
+        dl_error inner = {0};
+        double factor = 0;
+        status = dl_parse_double(items[i], 1e-6, 1e6, &factor, &inner);
+        if (status != DL_OK) dl_ini_error(ini, entry, status, err, "%s", inner.text);
+        costs->noise[costs->noise_count++] = (float)factor;
+    }
+    dl_ini_free_list(items, count);
+    *line = number;
+    return status;
+}
+
+static bool ends_in(const char *name, const char *phase)
+{
+    size_t length = strlen(name), tail = strlen(phase);
+    return length > tail + 1 && name[length - tail - 1] == '.' &&
+           strcmp(name + length - tail, phase) == 0;
+}
+
+static bool is_op_name(const char *name)
+{
+    return strcmp(name, "input") == 0 || strcmp(name, "dispatch") == 0 ||
+           ends_in(name, "forward") || ends_in(name, "backward") || ends_in(name, "update");
+}
+
+static dl_status read_op(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
+                         dl_error *err)
+{
+    const char *name = entry->section + strlen("op ");
+    size_t i = 0;
+    while (i < costs->op_count && strcmp(costs->ops[i].name, name) != 0)
+        i++;
+    if (i == costs->op_count) {
+        if (!is_op_name(name)) {
+            return dl_ini_error(ini, entry, DL_ERR_NAME, err,
+                                "an operation is called input, dispatch, or ends in .forward, "
+                                ".backward or .update");
+        }
+        costs->ops = dl_realloc(costs->ops, i + 1, sizeof *costs->ops, "operations");
+        costs->ops[i] = (dl_op_cost){.name = dl_strdup(name)};
+        costs->op_count++;
+    }
+    bool is_fixed = strcmp(entry->key, "fixed_ns") == 0;
+    return read_value(ini, entry, DL_COST_ANY,
+                      is_fixed ? &costs->ops[i].fixed_ns : &costs->ops[i].per_sample_ns, err);
+}
+
+static dl_status read_head(dl_costs *costs, const dl_ini *ini, dl_error *err)
+{
+    static const int64_t unknown = -1, none = 0;
+    int64_t schema = 0;
+    const char *workload = NULL, *device = NULL;
+    dl_status status;
+    if ((status = dl_ini_get_int(ini, "costs", "schema", DL_COSTS_SCHEMA, DL_COSTS_SCHEMA, NULL,
+                                 &schema, err)) ||
+        (status = dl_ini_get_string(ini, "costs", "workload", "", &workload, err)) ||
+        (status = dl_ini_get_string(ini, "costs", "device", "", &device, err)) ||
+        (status = dl_ini_get_int(ini, "costs", "parameter_bytes", 0, INT64_MAX / 4, &unknown,
+                                 &costs->parameter_bytes, err)) ||
+        (status = dl_ini_get_int(ini, "costs", "state_bytes", 0, INT64_MAX / 4, &unknown,
+                                 &costs->state_bytes, err)) ||
+        (status = dl_ini_get_int(ini, "costs", "batch_min", 1, INT32_MAX, &none, &costs->batch_min,
+                                 err)) ||
+        (status = dl_ini_get_int(ini, "costs", "batch_max", 1, INT32_MAX, &none, &costs->batch_max,
+                                 err)) ||
+        (status = dl_ini_get_int(ini, "costs", "cores", 1, INT32_MAX, &none, &costs->cores, err))) {
+        return status;
+    }
+    costs->workload = workload[0] != '\0' ? dl_strdup(workload) : NULL;
+    costs->device = device[0] != '\0' ? dl_strdup(device) : NULL;
+    return DL_OK;
+}
+
+static dl_status check_names(const dl_ini *ini, dl_error *err)
+{
+    static const char *const head[] = {"schema",          "workload",    "device",
+                                       "parameter_bytes", "state_bytes", "batch_min",
+                                       "batch_max",       "cores",       NULL};
+    static const char *const op[] = {"fixed_ns", "per_sample_ns", NULL};
+    static const char *const copy[] = {"latency_ns", "bandwidth_bytes_per_s", NULL};
+    static const char *const work[] = {"latency_ns", "read_bytes_per_s", "write_bytes_per_s", NULL};
+    static const char *const memory[] = {"total_bytes_per_s", NULL};
+    static const char *const sync[] = {"barrier_ns", "wakeup_ns", "lock_ns", "slice_ns", NULL};
+    static const char *const any[] = {"*", NULL};
+    static const dl_ini_section_schema schema[] = {
+        {"costs", head},    {"op *", op},   {"copy", copy},   {"average", work}, {"update", work},
+        {"memory", memory}, {"sync", sync}, {"sharing", any}, {"noise", any},
+    };
+    return dl_ini_check(ini, schema, sizeof schema / sizeof *schema, err);
+}
+
+static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
+                            int64_t *noise_line, dl_error *err)
+{
+    if (strncmp(entry->section, "op ", 3) == 0) return read_op(costs, ini, entry, err);
+    if (strcmp(entry->section, "sharing") == 0) return read_sharing(costs, ini, entry, err);
+    if (strcmp(entry->section, "noise") == 0) return read_noise(costs, ini, entry, noise_line, err);
+    for (size_t i = 0; i < dl_cost_field_count; i++) {
+        if (strcmp(dl_cost_fields[i].section, entry->section) == 0 &&
+            strcmp(dl_cost_fields[i].key, entry->key) == 0) {
+            return read_value(ini, entry, dl_cost_fields[i].range,
+                              field_value(costs, &dl_cost_fields[i]), err);
+        }
+    }
+    return DL_OK; /* [costs]: read by read_head */
+}
+
+static dl_status from_ini(dl_costs *costs, const dl_ini *ini, dl_error *err)
+{
+    dl_costs parsed = {.path = dl_strdup(ini->path)};
+    int64_t noise_line = 0;
+    dl_status status = check_names(ini, err);
+    if (status == DL_OK) status = read_head(&parsed, ini, err);
+    for (size_t i = 0; i < ini->count && status == DL_OK; i++) {
+        status = read_entry(&parsed, ini, &ini->entries[i], &noise_line, err);
+    }
+    if (status == DL_OK && parsed.batch_min > 0 && parsed.batch_max > 0 &&
+        parsed.batch_min > parsed.batch_max) {
+        status = dl_ini_error(ini, dl_ini_find(ini, "costs", "batch_min"), DL_ERR_RANGE, err,
+                              "above batch_max");
+    }
+    if (status == DL_OK) {
+        *costs = parsed;
+    } else {
+        dl_costs_free(&parsed);
+    }
+    return status;
+}
+
+dl_status dl_costs_read(dl_costs *costs, const char *path, dl_error *err)
+{
+    dl_ini ini = {0};
+    dl_status status = dl_ini_read(&ini, path, err);
+    if (status != DL_OK) return status;
+    status = from_ini(costs, &ini, err);
+    dl_ini_free(&ini);
+    return status;
+}
+
+dl_status dl_costs_read_text(dl_costs *costs, const char *name, const char *text, size_t bytes,
+                             dl_error *err)
+{
+    dl_ini ini = {0};
+    dl_status status = dl_ini_read_text(&ini, name, text, bytes, err);
+    if (status != DL_OK) return status;
+    status = from_ini(costs, &ini, err);
+    dl_ini_free(&ini);
+    return status;
+}
+
+void dl_costs_free(dl_costs *costs)
+{
+    for (size_t i = 0; i < costs->op_count; i++)
+        free(costs->ops[i].name);
+    free(costs->ops);
+    free(costs->noise);
+    free(costs->path);
+    free(costs->workload);
+    free(costs->device);
+    *costs = (dl_costs){0};
+}
+
+double dl_costs_step_ns(const dl_costs *costs, double batch, const char *phase)
+{
+    double sum_ns = 0;
+    for (size_t i = 0; i < costs->op_count; i++) {
+        const dl_op_cost *op = &costs->ops[i];
+        if (phase != NULL && strcmp(op->name, phase) != 0 && !ends_in(op->name, phase)) continue;
+        sum_ns += op->fixed_ns.value + op->per_sample_ns.value * batch;
+    }
+    return sum_ns;
+}
+
+void dl_costs_each(dl_costs *costs, void (*visit)(void *user, dl_value *value), void *user)
+{
+    for (size_t i = 0; i < costs->op_count; i++) {
+        visit(user, &costs->ops[i].fixed_ns);
+        visit(user, &costs->ops[i].per_sample_ns);
+    }
+    for (size_t i = 0; i < dl_cost_field_count; i++)
+        visit(user, field_value(costs, &dl_cost_fields[i]));
+    for (int k = 1; k <= DL_SHARING_MAX; k++)
+        visit(user, &costs->sharing[k]);
+}
+
+static void list(char **names, const char *format, const char *section, const char *key)
+{
+    char *name = dl_format(format, section, key);
+    char *grown = *names != NULL ? dl_format("%s, %s", *names, name) : dl_strdup(name);
+    free(name);
+    free(*names);
+    *names = grown;
+}
+
+char *dl_costs_missing(const dl_costs *costs, unsigned needs)
+{
+    char *names = NULL;
+    if ((needs & DL_NEED_PARAMETERS) && costs->parameter_bytes < 0) {
+        list(&names, "[%s] %s", "costs", "parameter_bytes");
+    }
+    if ((needs & DL_NEED_STATE) && costs->state_bytes < 0) {
+        list(&names, "[%s] %s", "costs", "state_bytes");
+    }
+    if ((needs & DL_NEED_OPS) && costs->op_count == 0) list(&names, "[%s%s]", "op ", "NAME");
+    for (size_t i = 0; i < costs->op_count && (needs & DL_NEED_OPS); i++) {
+        const dl_op_cost *op = &costs->ops[i];
+        if (!op->fixed_ns.known) list(&names, "[op %s] %s", op->name, "fixed_ns");
+        if (!op->per_sample_ns.known) list(&names, "[op %s] %s", op->name, "per_sample_ns");
+    }
+    for (size_t i = 0; i < dl_cost_field_count; i++) {
+        if ((needs & dl_cost_fields[i].need) &&
+            !dl_cost_field_value(costs, &dl_cost_fields[i])->known) {
+            list(&names, "[%s] %s", dl_cost_fields[i].section, dl_cost_fields[i].key);
+        }
+    }
+    bool shared = false;
+    for (int k = 2; k <= DL_SHARING_MAX; k++)
+        shared |= costs->sharing[k].known;
+    if ((needs & DL_NEED_SHARING) && !shared) list(&names, "[%s] %s", "sharing", "copies_2");
+    if ((needs & DL_NEED_NOISE) && costs->noise_count == 0) {
+        list(&names, "[%s] %s", "noise", "factors_1");
+    }
+    return names;
+}
+
+static void worst(dl_origin *origin, bool *found, const dl_value *value)
+{
+    if (!value->known) return;
+    if (!*found || value->origin < *origin) *origin = value->origin;
+    *found = true;
+}
+
+dl_origin dl_costs_worst_origin(const dl_costs *costs, unsigned needs)
+{
+    dl_origin origin = DL_ORIGIN_ASSUMED;
+    bool found = false;
+    for (size_t i = 0; i < costs->op_count && (needs & DL_NEED_OPS); i++) {
+        worst(&origin, &found, &costs->ops[i].fixed_ns);
+        worst(&origin, &found, &costs->ops[i].per_sample_ns);
+    }
+    for (size_t i = 0; i < dl_cost_field_count; i++) {
+        if (needs & dl_cost_fields[i].need)
+            worst(&origin, &found, dl_cost_field_value(costs, &dl_cost_fields[i]));
+    }
+    for (int k = 2; k <= DL_SHARING_MAX && (needs & DL_NEED_SHARING); k++) {
+        worst(&origin, &found, &costs->sharing[k]);
+    }
+    return origin;
+}

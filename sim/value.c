@@ -1,0 +1,105 @@
+#include "sim/value.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/names.h"
+#include "common/units.h"
+
+static const char *const origin_names[] = {"assumed", "catalogue", "fitted", "measured"};
+#define ORIGIN_COUNT (sizeof origin_names / sizeof *origin_names)
+
+const char *dl_origin_name(dl_origin origin)
+{
+    return origin_names[origin];
+}
+
+/* Copies text[0..length-1] without the white space around it. */
+static char *trimmed(const char *text, size_t length)
+{
+    while (length > 0 && (*text == ' ' || *text == '\t'))
+        text++, length--;
+    while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t'))
+        length--;
+    return dl_format("%.*s", (int)length, text);
+}
+
+/* Next comma-separated part of *text, moving *text behind it; NULL at the end. */
+static char *next_part(const char **text)
+{
+    if (*text == NULL) return NULL;
+    size_t length = strcspn(*text, ",");
+    char *part = trimmed(*text, length);
+    *text = (*text)[length] == ',' ? *text + length + 1 : NULL;
+    return part;
+}
+
+static dl_status parse_number(const char *part, dl_value *value, dl_error *err)
+{
+    const char *sign = strstr(part, "+-");
+    char *number = trimmed(part, sign != NULL ? (size_t)(sign - part) : strlen(part));
+    dl_status status = dl_parse_double(number, -INFINITY, INFINITY, &value->value, err);
+    free(number);
+    if (status != DL_OK || sign == NULL) return status;
+    char *error = trimmed(sign + 2, strlen(sign + 2));
+    status = dl_parse_double(error, 0, INFINITY, &value->error, err);
+    free(error);
+    return status;
+}
+
+static dl_status parse_count(const char *part, int64_t *count, dl_error *err)
+{
+    const char *text = part + 1;
+    text += strspn(text, " \t");
+    if (*text != '=') {
+        return dl_error_set(err, DL_ERR_PARSE, "expected 'n = COUNT', not '%s'", part);
+    }
+    text++;
+    text += strspn(text, " \t");
+    return dl_parse_int(text, 1, INT64_MAX, count, err);
+}
+
+static dl_status parse_origin(const char *part, dl_origin *origin, dl_error *err)
+{
+    int found = dl_names_find(part, origin_names, ORIGIN_COUNT);
+    if (found >= 0) {
+        *origin = (dl_origin)found;
+        return DL_OK;
+    }
+    char hint[128];
+    dl_names_hint(hint, sizeof hint, part, origin_names, ORIGIN_COUNT);
+    return dl_error_set(err, DL_ERR_NAME, "unknown origin '%s'%s", part, hint);
+}
+
+dl_status dl_value_parse(const char *text, dl_value *value, dl_error *err)
+{
+    dl_value parsed = {.known = true};
+    const char *rest = text;
+    char *part = next_part(&rest);
+    dl_status status = parse_number(part, &parsed, err);
+    free(part);
+    part = status == DL_OK ? next_part(&rest) : NULL;
+    if (part != NULL && part[0] == 'n' && (part[1] == '=' || part[1] == ' ')) {
+        status = parse_count(part, &parsed.count, err);
+        free(part);
+        part = status == DL_OK ? next_part(&rest) : NULL;
+    }
+    if (part != NULL) status = parse_origin(part, &parsed.origin, err);
+    free(part);
+    if (status == DL_OK && rest != NULL) {
+        status = dl_error_set(err, DL_ERR_PARSE, "unexpected ',%s' behind the origin", rest);
+    }
+    if (status == DL_OK) *value = parsed;
+    return status;
+}
+
+void dl_value_write(FILE *out, const dl_value *value)
+{
+    char text[DL_DOUBLE_TEXT_BYTES];
+    fputs(dl_format_double(text, value->value), out);
+    if (value->error > 0) fprintf(out, " +- %s", dl_format_double(text, value->error));
+    if (value->count > 0) fprintf(out, ", n = %lld", (long long)value->count);
+    fprintf(out, ", %s", dl_origin_name(value->origin));
+}

@@ -1,0 +1,43 @@
+/* A number with where it comes from and how well it is known, as cost files write it:
+ *
+ *   NUMBER [+- STANDARD_ERROR] [, n = COUNT] [, ORIGIN]
+ *
+ * with origin measured, fitted, catalogue or assumed (default: assumed).
+ */
+#ifndef DL_SIM_VALUE_H
+#define DL_SIM_VALUE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/status.h"
+
+/* Where a number comes from, the least trustworthy first. */
+typedef enum dl_origin {
+    DL_ORIGIN_ASSUMED,
+    DL_ORIGIN_CATALOGUE,
+    DL_ORIGIN_FITTED,
+    DL_ORIGIN_MEASURED
+} dl_origin;
+
+/* "measured", "fitted", ...; never NULL. */
+const char *dl_origin_name(dl_origin origin);
+
+/* One number of the file. known = false: not given (never taken as zero). */
+typedef struct dl_value {
+    bool known;
+    double value;
+    double error;  /* standard error in the unit of value; 0 = not given */
+    int64_t count; /* samples; 0 = not given */
+    dl_origin origin;
+} dl_value;
+
+/* Parses one value text as above. DL_ERR_PARSE, DL_ERR_RANGE (a number), DL_ERR_NAME (the origin).
+ */
+dl_status dl_value_parse(const char *text, dl_value *value, dl_error *err) DL_MUST_CHECK;
+
+/* Writes the text that dl_value_parse reads back to the same value. `value` must be known. */
+void dl_value_write(FILE *out, const dl_value *value);
+
+#endif
