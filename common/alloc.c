@@ -1,6 +1,5 @@
 #include "common/alloc.h"
 
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,19 +40,37 @@ void *dl_alloc_aligned(size_t bytes, const char *purpose)
 
 char *dl_strdup(const char *text)
 {
-    size_t bytes = strlen(text) + 1;
-    return memcpy(dl_realloc(NULL, bytes, 1, "string"), text, bytes);
+    return dl_strndup(text, strlen(text));
+}
+
+char *dl_strndup(const char *text, size_t bytes)
+{
+    char *copy = dl_realloc(NULL, bytes + 1, 1, "string");
+    memcpy(copy, text, bytes);
+    copy[bytes] = '\0';
+    return copy;
 }
 
 char *dl_format(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
+    char *text = dl_vformat(format, args);
+    va_end(args);
+    return text;
+}
+
+char *dl_vformat(const char *format, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
     int length = vsnprintf(NULL, 0, format, args);
-    va_end(args);
+    if (length < 0) {
+        fprintf(stderr, "cannot format '%s'\n", format);
+        abort();
+    }
     char *text = dl_realloc(NULL, (size_t)length + 1, 1, "string");
-    va_start(args, format);
-    vsnprintf(text, (size_t)length + 1, format, args);
-    va_end(args);
+    vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
     return text;
 }

@@ -3,6 +3,7 @@
 #ifndef DL_COMMON_ALLOC_H
 #define DL_COMMON_ALLOC_H
 
+#include <stdarg.h>
 #include <stddef.h>
 
 /* `count` zeroed objects of `size` bytes each (0 is allowed). `purpose` appears in the message. */
@@ -17,7 +18,11 @@ void *dl_alloc_aligned(size_t bytes, const char *purpose);
 /* A copy of `text`, which must not be NULL. */
 char *dl_strdup(const char *text);
 
+/* A copy of the `bytes` bytes at text, ended by a NUL. */
+char *dl_strndup(const char *text, size_t bytes);
+
 /* printf into a string of its own. */
 char *dl_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *dl_vformat(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
 
 #endif

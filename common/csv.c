@@ -1,1 +1,352 @@
 #include "common/csv.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/file.h"
+#include "common/names.h"
+#include "common/units.h"
+
+/* What ended a cell. */
+typedef enum cell_end { CELL_COMMA, CELL_LINE, CELL_BAD } cell_end;
+
+/* The text while it is read. */
+typedef struct csv_source {
+    const char *name;
+    const char *next, *end;
+    int line; /* of `next` */
+    dl_error *err;
+} csv_source;
+
+/* The cells of one row. Owns them until a table takes them. */
+typedef struct csv_row {
+    char **cells;
+    size_t count, room;
+} csv_row;
+
+static dl_status fail_at(csv_source *source, int line, const char *what)
+{
+    return dl_error_set_at(source->err, DL_ERR_PARSE, source->name, line, "%s", what);
+}
+
+static void clear_row(csv_row *row)
+{
+    for (size_t i = 0; i < row->count; i++)
+        free(row->cells[i]);
+    row->count = 0;
+}
+
+static void free_row(csv_row *row)
+{
+    clear_row(row);
+    free(row->cells);
+}
+
+static void add_cell(csv_row *row, char *cell)
+{
+    if (row->count == row->room) {
+        row->room = row->room == 0 ? 16 : 2 * row->room;
+        row->cells = dl_realloc(row->cells, row->room, sizeof *row->cells, "CSV cells");
+    }
+    row->cells[row->count++] = cell;
+}
+
+/* Steps over what stands behind a cell. */
+static cell_end end_cell(csv_source *source)
+{
+    if (source->next == source->end) return CELL_LINE;
+    if (*source->next == ',') {
+        source->next++;
+        return CELL_COMMA;
+    }
+    if (*source->next == '\r' && source->end - source->next > 1) source->next++;
+    if (*source->next == '\n') source->line++;
+    source->next++;
+    return CELL_LINE;
+}
+
+/* True at a line end or the end of the text. A '\r' counts only in front of '\n' or the end. */
+static int at_line_end(const csv_source *source)
+{
+    if (source->next == source->end || *source->next == '\n') return 1;
+    const char *behind = source->next + 1;
+    return *source->next == '\r' && (behind == source->end || *behind == '\n');
+}
+
+/* The quote that closes a cell, or NULL; `text` is behind the opening one. */
+static const char *find_closing_quote(const char *text, const char *end)
+{
+    while (text < end) {
+        if (*text != '"') {
+            text++;
+        } else if (end - text > 1 && text[1] == '"') { /* stands for one quote */
+            text += 2;
+        } else {
+            return text;
+        }
+    }
+    return NULL;
+}
+
+/* Reads a cell in quotes; `next` stands on the opening one. */
+static cell_end read_quoted(csv_source *source, csv_row *row)
+{
+    const char *start = source->next + 1;
+    const char *close = find_closing_quote(start, source->end);
+    if (close == NULL) {
+        fail_at(source, source->line, "a quote is not closed");
+        return CELL_BAD;
+    }
+    char *cell = dl_calloc((size_t)(close - start) + 1, 1, "CSV cell");
+    size_t bytes = 0;
+    for (const char *c = start; c < close; c++) {
+        if (*c == '\n') source->line++;
+        cell[bytes++] = *c;
+        if (*c == '"') c++;
+    }
+    add_cell(row, cell);
+    source->next = close + 1;
+    if (at_line_end(source) || *source->next == ',') return end_cell(source);
+    fail_at(source, source->line, "text behind a closing quote");
+    return CELL_BAD;
+}
+
+static cell_end read_cell(csv_source *source, csv_row *row)
+{
+    if (source->next < source->end && *source->next == '"') return read_quoted(source, row);
+    const char *start = source->next;
+    while (!at_line_end(source) && *source->next != ',') {
+        if (*source->next == '"') {
+            fail_at(source, source->line, "a quote inside an unquoted cell");
+            return CELL_BAD;
+        }
+        source->next++;
+    }
+    add_cell(row, dl_strndup(start, (size_t)(source->next - start)));
+    return end_cell(source);
+}
+
+static dl_status read_row(csv_source *source, csv_row *row)
+{
+    clear_row(row);
+    cell_end end;
+    do {
+        end = read_cell(source, row);
+    } while (end == CELL_COMMA);
+    return end == CELL_BAD ? DL_ERR_PARSE : DL_OK;
+}
+
+static void skip_line(csv_source *source)
+{
+    while (!at_line_end(source))
+        source->next++;
+    end_cell(source);
+}
+
+/* Reads the names of the columns and hands them to `csv`. */
+static dl_status read_names(dl_csv *csv, csv_source *source)
+{
+    while (source->next < source->end && (*source->next == '#' || at_line_end(source))) {
+        skip_line(source);
+    }
+    if (source->next == source->end) return fail_at(source, 0, "the table has no column names");
+    int line = source->line;
+    csv_row row = {0};
+    dl_status status = read_row(source, &row);
+    for (size_t i = 0; i < row.count && status == DL_OK; i++) {
+        if (row.cells[i][0] == '\0') {
+            status = fail_at(source, line, "a column name is empty");
+        } else if (dl_names_find(row.cells[i], (const char *const *)row.cells, i) >= 0) {
+            status = dl_error_set_at(source->err, DL_ERR_PARSE, source->name, line,
+                                     "column '%s' comes twice", row.cells[i]);
+        }
+    }
+    if (status != DL_OK) {
+        free_row(&row);
+        return status;
+    }
+    csv->names = row.cells;
+    csv->columns = row.count;
+    return DL_OK;
+}
+
+/* Moves the row's cells to the end of the table. */
+static void take_row(dl_csv *csv, csv_row *row, int line)
+{
+    /* Doubling at each power of two keeps the cost of growth linear. */
+    if ((csv->rows & (csv->rows - 1)) == 0) {
+        size_t room = csv->rows == 0 ? 1 : 2 * csv->rows;
+        csv->cells = dl_realloc(csv->cells, room, csv->columns * sizeof *csv->cells, "CSV cells");
+        csv->lines = dl_realloc(csv->lines, room, sizeof *csv->lines, "CSV lines");
+    }
+    memcpy(csv->cells + csv->rows * csv->columns, row->cells, row->count * sizeof *row->cells);
+    csv->lines[csv->rows++] = line;
+    row->count = 0;
+}
+
+static dl_status read_rows(dl_csv *csv, csv_source *source)
+{
+    csv_row row = {0};
+    dl_status status = DL_OK;
+    while (status == DL_OK && source->next < source->end) {
+        int line = source->line;
+        if (at_line_end(source) && csv->columns > 1) {
+            skip_line(source);
+            continue;
+        }
+        status = read_row(source, &row);
+        if (status == DL_OK && row.count != csv->columns) {
+            status =
+                dl_error_set_at(source->err, DL_ERR_PARSE, source->name, line,
+                                "%zu cells, but %zu columns have names", row.count, csv->columns);
+        }
+        if (status == DL_OK) take_row(csv, &row, line);
+    }
+    free_row(&row);
+    return status;
+}
+
+/* Cells are C strings, so a NUL byte would cut one silently. */
+static dl_status check_nul(csv_source *source)
+{
+    const char *nul = memchr(source->next, '\0', (size_t)(source->end - source->next));
+    if (nul == NULL) return DL_OK;
+    int line = 1;
+    for (const char *c = source->next; c < nul; c++)
+        line += *c == '\n';
+    return fail_at(source, line, "the text holds a NUL byte");
+}
+
+dl_status dl_csv_read_text(dl_csv *csv, const char *name, const char *text, size_t bytes,
+                           dl_error *err)
+{
+    csv_source source = {name, text, text + bytes, 1, err};
+    if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) source.next += 3;
+    dl_status status = check_nul(&source);
+    if (status != DL_OK) return status;
+    dl_csv read = {.path = dl_strdup(name)};
+    status = read_names(&read, &source);
+    if (status == DL_OK) status = read_rows(&read, &source);
+    if (status != DL_OK) {
+        dl_csv_free(&read);
+        return status;
+    }
+    *csv = read;
+    return DL_OK;
+}
+
+dl_status dl_csv_read(dl_csv *csv, const char *path, dl_error *err)
+{
+    char *text;
+    size_t bytes;
+    dl_status status = dl_file_read(path, &text, &bytes, err);
+    if (status != DL_OK) return status;
+    status = dl_csv_read_text(csv, path, text, bytes, err);
+    free(text);
+    return status;
+}
+
+void dl_csv_free(dl_csv *csv)
+{
+    for (size_t i = 0; i < csv->columns; i++)
+        free(csv->names[i]);
+    for (size_t i = 0; i < csv->rows * csv->columns; i++)
+        free(csv->cells[i]);
+    free(csv->names);
+    free(csv->cells);
+    free(csv->lines);
+    free(csv->path);
+    *csv = (dl_csv){0};
+}
+
+int dl_csv_column(const dl_csv *csv, const char *name)
+{
+    return dl_names_find(name, (const char *const *)csv->names, csv->columns);
+}
+
+const char *dl_csv_cell(const dl_csv *csv, size_t row, size_t column)
+{
+    DL_ASSERT(row < csv->rows && column < csv->columns, "cell %zu, %zu of %zu x %zu", row, column,
+              csv->rows, csv->columns);
+    return csv->cells[row * csv->columns + column];
+}
+
+dl_status dl_csv_number(const dl_csv *csv, size_t row, size_t column, double *value, dl_error *err)
+{
+    const char *cell = dl_csv_cell(csv, row, column);
+    if (cell[0] == '\0') {
+        *value = NAN;
+        return DL_OK;
+    }
+    if (strcmp(cell, "inf") == 0 || strcmp(cell, "-inf") == 0) {
+        *value = cell[0] == '-' ? -INFINITY : INFINITY;
+        return DL_OK;
+    }
+    dl_error why = {0};
+    dl_status status = dl_parse_double(cell, -DBL_MAX, DBL_MAX, value, &why);
+    if (status == DL_OK) return DL_OK;
+    return dl_error_set_at(err, status, csv->path, csv->lines[row], "column %s: %s",
+                           csv->names[column], why.text);
+}
+
+void dl_csv_comment(dl_csv_writer *writer, const char *format, ...)
+{
+    DL_ASSERT(writer->cells == 0, "comment behind %d cells of a row", writer->cells);
+    va_list args;
+    va_start(args, format);
+    char *text = dl_vformat(format, args);
+    va_end(args);
+    fputs("# ", writer->out);
+    for (const char *c = text; *c != '\0'; c++) {
+        fputc(*c, writer->out);
+        if (*c == '\n') fputs("# ", writer->out);
+    }
+    fputc('\n', writer->out);
+    free(text);
+}
+
+/* The comma between cells. */
+static void begin_cell(dl_csv_writer *writer)
+{
+    if (writer->cells++ > 0) fputc(',', writer->out);
+}
+
+void dl_csv_text(dl_csv_writer *writer, const char *text)
+{
+    begin_cell(writer);
+    /* '#' in front would read back as a comment, were this the first column's name. */
+    if (strpbrk(text, ",\"\r\n") == NULL && text[0] != '#') {
+        fputs(text, writer->out);
+        return;
+    }
+    fputc('"', writer->out);
+    for (const char *c = text; *c != '\0'; c++) {
+        if (*c == '"') fputc('"', writer->out);
+        fputc(*c, writer->out);
+    }
+    fputc('"', writer->out);
+}
+
+void dl_csv_double(dl_csv_writer *writer, double value)
+{
+    begin_cell(writer);
+    char text[DL_DOUBLE_TEXT_BYTES];
+    if (!isnan(value)) fputs(dl_format_double(text, value), writer->out);
+}
+
+void dl_csv_int(dl_csv_writer *writer, int64_t value)
+{
+    begin_cell(writer);
+    fprintf(writer->out, "%" PRId64, value);
+}
+
+void dl_csv_end_row(dl_csv_writer *writer)
+{
+    fputc('\n', writer->out);
+    writer->cells = 0;
+}

@@ -1,5 +1,9 @@
 /* CSV tables (results, measured rows): RFC 4180 quoting, '#' comment lines before the column names.
- * Numbers are written so that they read back to the same double; NaN is an empty cell. */
+ * Numbers are written so that they read back to the same double; NaN is an empty cell.
+ *
+ * Read are LF and CRLF line ends, a UTF-8 byte-order mark, and cells with commas, quotes and line
+ * breaks in quotes. Blanks belong to the cell. Empty lines count for nothing, except behind the
+ * names of a table with one column: there they are an empty cell. */
 #ifndef DL_COMMON_CSV_H
 #define DL_COMMON_CSV_H
 
@@ -13,13 +17,14 @@
 typedef struct dl_csv {
     char *path;
     size_t columns, rows;
-    char **names;   /* [columns] */
-    char **cells;   /* [rows * columns], row by row, never NULL ("" = empty) */
-    int *lines;     /* [rows] line of each row in the file */
+    char **names; /* [columns] */
+    char **cells; /* [rows * columns], row by row, never NULL ("" = empty) */
+    int *lines;   /* [rows] line of each row in the file */
 } dl_csv;
 
-/* Reads `path`; zero `csv` before. A row with another number of cells than the header is
- * DL_ERR_PARSE with its line. */
+/* Reads `path`; zero `csv` before. DL_ERR_PARSE with the line for: no column names, a name that is
+ * empty or comes twice, a row with another number of cells than there are names, a quote that is
+ * not closed or stands inside an unquoted cell, text behind a closing quote, a NUL byte. */
 dl_status dl_csv_read(dl_csv *csv, const char *path, dl_error *err) DL_MUST_CHECK;
 dl_status dl_csv_read_text(dl_csv *csv, const char *name, const char *text, size_t bytes,
                            dl_error *err) DL_MUST_CHECK;
@@ -31,20 +36,26 @@ int dl_csv_column(const dl_csv *csv, const char *name);
 /* The cell as text (borrowed). row < rows, column < columns. */
 const char *dl_csv_cell(const dl_csv *csv, size_t row, size_t column);
 
-/* The cell as a number; empty gives NaN; anything else that is no number is DL_ERR_PARSE. */
+/* The cell as a number; empty gives NaN; "inf" and "-inf" are taken, as dl_csv_double writes them.
+ * Anything else that is no number is DL_ERR_PARSE, one that no double holds DL_ERR_RANGE. */
 dl_status dl_csv_number(const dl_csv *csv, size_t row, size_t column, double *value,
                         dl_error *err) DL_MUST_CHECK;
 
-/* Writing: to an open stream, cell by cell. The writer keeps no memory of its own. */
+/* Writing: to an open stream, cell by cell. The writer keeps no memory of its own; write errors
+ * stay in the stream (ferror) for whoever closes it. */
 typedef struct dl_csv_writer {
-    FILE *out;      /* borrowed */
-    int cells;      /* written in the present row */
+    FILE *out; /* borrowed */
+    int cells; /* written in the present row */
 } dl_csv_writer;
 
+/* A line "# text" before the column names; a newline in the text starts another such line. */
 void dl_csv_comment(dl_csv_writer *writer, const char *format, ...) DL_PRINTF(2, 3);
-void dl_csv_text(dl_csv_writer *writer, const char *text);     /* quoted where needed */
-void dl_csv_double(dl_csv_writer *writer, double value);        /* NaN = empty */
+
+/* The next cell of the row: quoted where needed; NaN = empty. */
+void dl_csv_text(dl_csv_writer *writer, const char *text);
+void dl_csv_double(dl_csv_writer *writer, double value);
 void dl_csv_int(dl_csv_writer *writer, int64_t value);
+
 void dl_csv_end_row(dl_csv_writer *writer);
 
 #endif

@@ -2,10 +2,12 @@
  * checked against a schema, and read by typed getters. Every error names file, line, key, value and
  * what was expected.
  *
- * Grammar (inih): [section], key = value, comments from ';' or '#' at the start of a line, or from
- * ' ;' inside one. Lines are at most 199 bytes (Debian builds inih so): a longer one is an error.
- * A key that appears twice in one section is an error, as is a line without '='.
- * A UTF-8 byte-order mark and CRLF line ends are accepted.
+ * Grammar (inih, narrowed): [section], key = value, comments from ';' or '#' at the start of a
+ * line, or from ' ;' inside one. Blanks around keys and values do not count. Lines are at most 199
+ * bytes, section names 49 (Debian builds inih so, and it would cut longer ones silently). Errors
+ * are: longer lines and names, a line without '=', text behind ']', an empty section name or key, a
+ * key that appears twice in one section, control characters. inih's other forms ("key: value",
+ * continued lines) are not taken. A UTF-8 byte-order mark and CRLF line ends are accepted.
  */
 #ifndef DL_COMMON_INI_H
 #define DL_COMMON_INI_H
@@ -18,22 +20,30 @@
 typedef struct dl_ini_entry {
     char *section;
     char *key;
-    char *value;  /* trimmed */
-    int line;     /* 1-based */
+    char *value; /* trimmed */
+    int line;    /* 1-based */
 } dl_ini_entry;
+
+/* A [section] line: kept because a section may be empty. */
+typedef struct dl_ini_section {
+    char *name;
+    int line; /* 1-based */
+} dl_ini_section;
 
 /* A file that was read. Owns everything in it; release with dl_ini_free. */
 typedef struct dl_ini {
     char *path;
-    dl_ini_entry *entries;  /* in the order of the file */
+    dl_ini_entry *entries; /* in the order of the file; section "" = before the first [section] */
     size_t count;
+    dl_ini_section *sections; /* in the order of the file; the same name may come again */
+    size_t section_count;
 } dl_ini;
 
 /* Which sections and keys a file may have. A section name that ends in ' *' admits any text after
  * the space ("op *" admits [op conv1.forward]); a key "*" admits any key. */
 typedef struct dl_ini_section_schema {
     const char *section;
-    const char *const *keys;  /* NULL-terminated */
+    const char *const *keys; /* NULL-terminated */
 } dl_ini_section_schema;
 
 /* Reads `path`. The caller zeroes `ini` before and frees it after success. */

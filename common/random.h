@@ -10,9 +10,9 @@
 /* One stream; copy it to fork it at its present place. */
 typedef struct dl_random {
     uint32_t key[2];
-    uint32_t counter[4];  /* of the next block */
-    uint32_t block[4];    /* numbers of the present block */
-    int used;             /* how many of block[] are spent; 4 = none is left */
+    uint32_t counter[4]; /* of the next block */
+    uint32_t block[4];   /* numbers of the present block */
+    int used;            /* how many of block[] are spent; 4 = none is left */
 } dl_random;
 
 /* Starts the stream of the four names. All values are valid. `worker` is free for any use inside a

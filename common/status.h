@@ -15,15 +15,15 @@
 
 typedef enum dl_status {
     DL_OK = 0,
-    DL_ERR_USAGE,        /* the command line is wrong                               -> exit 2 */
-    DL_ERR_IO,           /* open, read, write, close failed                         -> exit 1 */
-    DL_ERR_PARSE,        /* text does not follow its grammar                        -> exit 1 */
-    DL_ERR_NAME,         /* unknown section, key, unit, model, mode, column         -> exit 1 */
-    DL_ERR_RANGE,        /* a value lies outside its valid range                    -> exit 1 */
-    DL_ERR_FORMAT,       /* binary file: wrong magic, version, checksum, truncation -> exit 1 */
-    DL_ERR_DATA,         /* the data cannot answer (too few samples, costs missing) -> exit 1 */
-    DL_ERR_UNSUPPORTED,  /* not available on this machine or in this build          -> exit 1 */
-    DL_ERR_SYSTEM        /* thread, affinity, memory map refused by the system      -> exit 1 */
+    DL_ERR_USAGE,       /* the command line is wrong                               -> exit 2 */
+    DL_ERR_IO,          /* open, read, write, close failed                         -> exit 1 */
+    DL_ERR_PARSE,       /* text does not follow its grammar                        -> exit 1 */
+    DL_ERR_NAME,        /* unknown section, key, unit, model, mode, column         -> exit 1 */
+    DL_ERR_RANGE,       /* a value lies outside its valid range                    -> exit 1 */
+    DL_ERR_FORMAT,      /* binary file: wrong magic, version, checksum, truncation -> exit 1 */
+    DL_ERR_DATA,        /* the data cannot answer (too few samples, costs missing) -> exit 1 */
+    DL_ERR_UNSUPPORTED, /* not available on this machine or in this build          -> exit 1 */
+    DL_ERR_SYSTEM       /* thread, affinity, memory map refused by the system      -> exit 1 */
 } dl_status;
 
 #define DL_ERROR_TEXT_BYTES 512
@@ -32,9 +32,9 @@ typedef enum dl_status {
 /* What failed and where. Zero-initialise before use ({0}). */
 typedef struct dl_error {
     dl_status code;
-    int line;                        /* 1-based; 0 = not known */
-    char file[DL_ERROR_FILE_BYTES];  /* input file; "" = not about a file */
-    char text[DL_ERROR_TEXT_BYTES];  /* one sentence without newline */
+    int line;                       /* 1-based; 0 = not known */
+    char file[DL_ERROR_FILE_BYTES]; /* input file; "" = not about a file */
+    char text[DL_ERROR_TEXT_BYTES]; /* one sentence without newline */
 } dl_error;
 
 #define DL_MUST_CHECK __attribute__((warn_unused_result))

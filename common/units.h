@@ -40,8 +40,7 @@ int64_t dl_clock_thread_cpu_ns(void);
 int64_t dl_ns_ceil(double ns);
 
 /* Reads a byte count: digits with an optional B, kB, MB, GB, KiB, MiB, GiB right behind. Whole text
- * must match. DL_ERR_PARSE (no digits), DL_ERR_NAME (unknown unit), DL_ERR_RANGE (over 2^64 - 1).
- */
+ * must match. DL_ERR_PARSE (no digits), DL_ERR_NAME (unknown unit), DL_ERR_RANGE (over 2^64-1). */
 dl_status dl_parse_bytes(const char *text, uint64_t *bytes, dl_error *err) DL_MUST_CHECK;
 
 /* Reads a whole decimal number, nothing around it. DL_ERR_PARSE if the text is none, DL_ERR_RANGE
