@@ -1,6 +1,7 @@
 /* Writer of Chrome-trace JSON (the "JSON array/object format" that Perfetto and chrome://tracing
  * open), streaming: nothing is kept in memory. Times are int64 ns and are written as microseconds
- * with three decimals, exactly. Strings are escaped; invalid UTF-8 bytes become U+FFFD. */
+ * with three decimals, exactly. Strings are escaped; invalid UTF-8 bytes become U+FFFD. Numbers
+ * that JSON has not (NaN, infinities) become null. */
 #ifndef DL_COMMON_CHROME_TRACE_H
 #define DL_COMMON_CHROME_TRACE_H
 
@@ -12,7 +13,7 @@
 typedef struct dl_chrome_trace {
     FILE *out;
     char *path;
-    int events;   /* written so far */
+    int events; /* written so far */
 } dl_chrome_trace;
 
 /* One key = value of an event's args. `text` NULL means the number is written. */
@@ -22,15 +23,15 @@ typedef struct dl_chrome_arg {
     double number;
 } dl_chrome_arg;
 
-/* Creates (overwrites) `path` and writes the head. */
-dl_status dl_chrome_trace_open(dl_chrome_trace *trace, const char *path, dl_error *err)
-    DL_MUST_CHECK;
+/* Creates (overwrites) `path` and writes the head. DL_ERR_IO with the system's reason. */
+dl_status dl_chrome_trace_open(dl_chrome_trace *trace, const char *path,
+                               dl_error *err) DL_MUST_CHECK;
 
 /* Metadata: names of a process, of a thread of it. */
 void dl_chrome_trace_process(dl_chrome_trace *trace, int pid, const char *name);
 void dl_chrome_trace_thread(dl_chrome_trace *trace, int pid, int tid, const char *name);
 
-/* A complete event ("ph":"X"). duration_ns >= 0. */
+/* A complete event ("ph":"X"). duration_ns >= 0; args may be NULL where arg_count is 0. */
 void dl_chrome_trace_slice(dl_chrome_trace *trace, int pid, int tid, const char *category,
                            const char *name, int64_t start_ns, int64_t duration_ns,
                            const dl_chrome_arg *args, int arg_count);

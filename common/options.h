@@ -13,13 +13,13 @@
 #include "common/status.h"
 
 typedef enum dl_option_type {
-    DL_OPTION_FLAG,    /* bool *           no argument */
-    DL_OPTION_INT,     /* int64_t *        whole number in low..high */
-    DL_OPTION_DOUBLE,  /* double *         number in low..high */
-    DL_OPTION_BYTES,   /* uint64_t *       byte count with unit (dl_parse_bytes) in low..high */
-    DL_OPTION_TEXT,    /* const char **    any text; borrowed from argv */
-    DL_OPTION_CHOICE,  /* int *            index in choices[] */
-    DL_OPTION_LIST     /* dl_text_list *   may be given several times; borrowed from argv */
+    DL_OPTION_FLAG,   /* bool *           no argument */
+    DL_OPTION_INT,    /* int64_t *        whole number in low..high */
+    DL_OPTION_DOUBLE, /* double *         number in low..high */
+    DL_OPTION_BYTES,  /* uint64_t *       byte count with unit (dl_parse_bytes) in low..high */
+    DL_OPTION_TEXT,   /* const char **    any text; borrowed from argv */
+    DL_OPTION_CHOICE, /* int *            index in choices[] */
+    DL_OPTION_LIST    /* dl_text_list *   may be given several times; borrowed from argv */
 } dl_option_type;
 
 /* Texts in the order given; grown by the parser, released with dl_text_list_free. */
@@ -29,33 +29,36 @@ typedef struct dl_text_list {
 } dl_text_list;
 
 typedef struct dl_option {
-    const char *name;            /* long name without dashes */
-    char letter;                 /* short name, or 0 */
+    const char *name; /* long name without dashes */
+    char letter;      /* short name, or 0 */
     dl_option_type type;
-    void *target;                /* set to the default by the caller before parsing */
-    double low, high;            /* valid range of INT, DOUBLE, BYTES */
-    const char *const *choices;  /* CHOICE: NULL-terminated names */
-    const char *argument;        /* name of the argument with its unit in help: "COUNT", "SECONDS" */
-    const char *help;            /* one sentence; the default is appended from *target */
+    void *target;               /* set to the default by the caller before parsing */
+    double low, high;           /* valid range of INT, DOUBLE, BYTES */
+    const char *const *choices; /* CHOICE: NULL-terminated names */
+    const char *argument;       /* name of the argument with its unit in help: "COUNT", "SECONDS" */
+    const char *help;           /* one sentence; the default is appended from *target */
 } dl_option;
 
 typedef struct dl_command {
-    const char *program;        /* "dlprof train": how it was called */
-    const char *positional;     /* "TRACE..." in the usage line; "" if none */
-    const char *summary;        /* what the command does; first lines of --help */
+    const char *program;    /* "dlprof train": how it was called */
+    const char *positional; /* "TRACE..." in the usage line; "" if none */
+    const char *summary;    /* what the command does; first lines of --help */
     const dl_option *options;
     size_t option_count;
     size_t positional_min, positional_max;
 } dl_command;
 
 typedef enum dl_options_action {
-    DL_OPTIONS_RUN,    /* go on */
-    DL_OPTIONS_DONE    /* --help or --version was printed to stdout: exit 0 */
+    DL_OPTIONS_RUN, /* go on */
+    DL_OPTIONS_DONE /* --help or --version was printed to stdout: exit 0 */
 } dl_options_action;
 
-/* Parses argv[1..argc-1]. Positional arguments are appended to `positional` (borrowed from argv).
- * Fails with DL_ERR_USAGE for an unknown option (with the nearest name), a missing or superfluous
- * argument, a number that does not parse or lies outside its range, an unknown choice. */
+/* Parses argv[1..argc-1]. An option's argument is read into its target as it comes, so that after a
+ * failure some targets hold new values; `action` and argv stay untouched. Positional arguments are
+ * appended to `positional` (borrowed from argv; NULL is fine where positional_max is 0); an option
+ * given twice counts the last time. Fails with DL_ERR_USAGE for an unknown option (with the nearest
+ * name), a missing or superfluous argument, a number that does not parse or lies outside its range,
+ * an unknown choice. */
 dl_status dl_options_parse(const dl_command *command, int argc, char **argv,
                            dl_text_list *positional, dl_options_action *action,
                            dl_error *err) DL_MUST_CHECK;
@@ -70,11 +73,11 @@ void dl_text_list_free(dl_text_list *list);
 typedef struct dl_subcommand {
     const char *name;
     const char *summary;
-    int (*run)(int argc, char **argv);  /* argv[0] is "program name"; returns the exit status */
+    int (*run)(int argc, char **argv); /* argv[0] is "program name"; returns the exit status */
 } dl_subcommand;
 
-/* main() of a program with sub-commands: dispatches on argv[1]; prints --help, --version, and for an
- * unknown name the nearest one (exit 2). */
+/* main() of a program with sub-commands: dispatches on argv[1]; prints --help, --version, and for
+ * an unknown name the nearest one (exit 2). */
 int dl_subcommands_main(const char *program, const char *summary, const dl_subcommand *commands,
                         size_t count, int argc, char **argv);
 
