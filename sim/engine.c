@@ -1,0 +1,39 @@
+#include "sim/engine.h"
+
+#include "common/status.h"
+
+void dl_engine_init(dl_engine *engine, int capacity)
+{
+    *engine = (dl_engine){0};
+    dl_event_queue_init(&engine->queue, capacity);
+}
+
+void dl_engine_free(dl_engine *engine)
+{
+    dl_event_queue_free(&engine->queue);
+    *engine = (dl_engine){0};
+}
+
+int dl_engine_after(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, void *user, int index)
+{
+    DL_ASSERT(delay_ns >= 0 && delay_ns <= INT64_MAX - engine->now_ns, "delay %lld ns at %lld ns",
+              (long long)delay_ns, (long long)engine->now_ns);
+    return dl_event_queue_push(&engine->queue, engine->now_ns + delay_ns, handler, user, index);
+}
+
+void dl_engine_cancel(dl_engine *engine, int id)
+{
+    dl_event_queue_cancel(&engine->queue, id);
+}
+
+void dl_engine_run(dl_engine *engine)
+{
+    dl_event event;
+    while (dl_event_queue_pop(&engine->queue, &event)) {
+        DL_ASSERT(event.time_ns >= engine->now_ns, "event at %lld ns, clock at %lld ns",
+                  (long long)event.time_ns, (long long)engine->now_ns);
+        engine->now_ns = event.time_ns;
+        engine->handled++;
+        event.handler(event.user, event.index);
+    }
+}

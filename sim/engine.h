@@ -1,0 +1,28 @@
+/* The clock of a simulation: takes the events in order and calls their handlers. */
+#ifndef DL_SIM_ENGINE_H
+#define DL_SIM_ENGINE_H
+
+#include <stdint.h>
+
+#include "sim/event_queue.h"
+
+typedef struct dl_engine {
+    dl_event_queue queue;
+    int64_t now_ns;  /* time of the event at hand */
+    int64_t handled; /* events so far */
+} dl_engine;
+
+/* Starts at time 0 with room for `capacity` pending events. */
+void dl_engine_init(dl_engine *engine, int capacity);
+void dl_engine_free(dl_engine *engine);
+
+/* Calls handler(user, index) `delay_ns` >= 0 from now; returns the id for dl_engine_cancel. */
+int dl_engine_after(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, void *user,
+                    int index);
+
+void dl_engine_cancel(dl_engine *engine, int id);
+
+/* Handles events until none is left. A time that goes back is a broken invariant. */
+void dl_engine_run(dl_engine *engine);
+
+#endif

@@ -1,0 +1,52 @@
+#include "sim/noise.h"
+
+#include <float.h>
+#include <gsl/gsl_randist.h>
+#include <math.h>
+
+#include "sim/gsl_random.h"
+
+const char *const dl_noise_names[DL_NOISE_KINDS] = {"none", "trace", "lognormal", "gamma",
+                                                    "exponential"};
+
+void dl_noise_init(dl_noise *noise, const dl_noise_config *config, uint64_t seed,
+                   uint32_t replicate, uint32_t worker)
+{
+    dl_random stream;
+    /* Point 0 for every point of a sweep: common random numbers, so that points that are compared
+     * differ by their systems and not by their luck. */
+    dl_random_init(&stream, seed, replicate, 0, worker);
+    *noise = (dl_noise){.config = *config, .rng = dl_gsl_random_create(&stream)};
+}
+
+void dl_noise_free(dl_noise *noise)
+{
+    if (noise->rng != NULL) gsl_rng_free(noise->rng);
+    *noise = (dl_noise){0};
+}
+
+static double next_of_trace(dl_noise *noise)
+{
+    size_t count = noise->config.factor_count;
+    if (noise->block_left == 0) {
+        noise->position = (size_t)(gsl_rng_uniform(noise->rng) * (double)count);
+        noise->block_left = DL_NOISE_BLOCK;
+    }
+    noise->block_left--;
+    noise->position = noise->position % count;
+    return (double)noise->config.factors[noise->position++];
+}
+
+double dl_noise_next(dl_noise *noise)
+{
+    double sigma = noise->config.sigma, variance = log1p(sigma * sigma);
+    switch (noise->config.kind) {
+    case DL_NOISE_NONE: return 1;
+    case DL_NOISE_TRACE: return next_of_trace(noise);
+    case DL_NOISE_LOGNORMAL: return gsl_ran_lognormal(noise->rng, -variance / 2, sqrt(variance));
+    case DL_NOISE_GAMMA:
+        return fmax(gsl_ran_gamma(noise->rng, 1 / (sigma * sigma), sigma * sigma), DBL_MIN);
+    case DL_NOISE_EXPONENTIAL: return fmax(gsl_ran_exponential(noise->rng, 1), DBL_MIN);
+    }
+    return 1;
+}

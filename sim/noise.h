@@ -1,0 +1,55 @@
+/* Variation of a worker's steps: one factor on its computing a step, of mean 1 for the families and
+ * of the trace's own mean for `trace`.
+ *
+ *   none         1
+ *   trace        the measured factors, in blocks of DL_NOISE_BLOCK consecutive ones from a random
+ *                place (the end is followed by the start), so that their correlation in time stays
+ *   lognormal    exp(zeta + s z), s^2 = ln(1 + sigma^2), zeta = -s^2 / 2
+ *   gamma        shape 1 / sigma^2, scale sigma^2
+ *   exponential  its coefficient of variation is 1
+ *
+ * sigma is the coefficient of variation. What it leaves out: slowness common to all workers.
+ */
+#ifndef DL_SIM_NOISE_H
+#define DL_SIM_NOISE_H
+
+#include <gsl/gsl_rng.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DL_NOISE_BLOCK 20
+
+typedef enum dl_noise_kind {
+    DL_NOISE_NONE,
+    DL_NOISE_TRACE,
+    DL_NOISE_LOGNORMAL,
+    DL_NOISE_GAMMA,
+    DL_NOISE_EXPONENTIAL
+} dl_noise_kind;
+
+#define DL_NOISE_KINDS 5
+extern const char *const dl_noise_names[DL_NOISE_KINDS]; /* index = dl_noise_kind */
+
+typedef struct dl_noise_config {
+    dl_noise_kind kind;
+    double sigma;         /* lognormal, gamma: > 0 */
+    const float *factors; /* trace: [factor_count], borrowed as long as the noise is used */
+    size_t factor_count;  /* trace: >= 1 */
+} dl_noise_config;
+
+typedef struct dl_noise {
+    dl_noise_config config;
+    gsl_rng *rng;
+    size_t position; /* trace: the next factor */
+    int block_left;  /* trace: factors left of this block */
+} dl_noise;
+
+/* The noise of one worker in one replicate: a stream of its own. */
+void dl_noise_init(dl_noise *noise, const dl_noise_config *config, uint64_t seed,
+                   uint32_t replicate, uint32_t worker);
+void dl_noise_free(dl_noise *noise);
+
+/* The factor of the worker's next step, > 0. */
+double dl_noise_next(dl_noise *noise);
+
+#endif

@@ -1,0 +1,24 @@
+/* Gradients: each of n workers averages 1/n of all n vectors, then copies the whole result. */
+#include "sim/sync/sync.h"
+
+static void advance(dl_team *team, int worker)
+{
+    double bytes = team->config.workload->parameter_bytes;
+    switch (team->workers[worker].stage++) {
+    case 0: dl_team_compute(team, worker, false); break;
+    case 1: dl_team_barrier(team, worker); break;
+    case 2: dl_team_average(team, worker, bytes / team->config.workers); break;
+    case 3: dl_team_barrier(team, worker); break;
+    case 4: dl_team_copy(team, worker, DL_ACTIVITY_PULL, bytes); break;
+    case 5: dl_team_local_update(team, worker); break;
+    default: dl_team_end_step(team, worker); break;
+    }
+}
+
+const dl_sync_mode dl_sync_allreduce = {
+    .name = "allreduce",
+    .needs = DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_PARAMETERS,
+    .wait = DL_SYNC_WAIT_BARRIER,
+    .staleness = DL_SYNC_STALENESS_ZERO,
+    .advance = advance,
+};

@@ -1,0 +1,31 @@
+/* Asynchronous parameter server: whoever is done pushes, and under the server's lock has its
+ * gradient applied and pulls. */
+#include "sim/sync/sync.h"
+
+static void advance(dl_team *team, int worker)
+{
+    double bytes = team->config.workload->parameter_bytes;
+    switch (team->workers[worker].stage++) {
+    case 0: dl_team_compute(team, worker, false); break;
+    case 1: dl_team_copy(team, worker, DL_ACTIVITY_PUSH, bytes); break;
+    case 2: dl_team_lock(team, worker); break;
+    case 3: dl_team_server_update(team, worker, bytes, 1); break;
+    case 4:
+        dl_team_apply(team, worker);
+        dl_team_read(team, worker);
+        dl_team_copy(team, worker, DL_ACTIVITY_PULL, bytes);
+        break;
+    default:
+        dl_team_unlock(team, worker);
+        dl_team_end_step(team, worker);
+        break;
+    }
+}
+
+const dl_sync_mode dl_sync_async = {
+    .name = "async",
+    .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,
+    .wait = DL_SYNC_WAIT_LOCK,
+    .staleness = DL_SYNC_STALENESS_SOME,
+    .advance = advance,
+};

@@ -1,0 +1,15 @@
+/* No exchange: independent copies that share the machine. */
+#include "sim/sync/sync.h"
+
+static void advance(dl_team *team, int worker)
+{
+    switch (team->workers[worker].stage++) {
+    case 0: dl_team_compute(team, worker, true); break;
+    default: dl_team_end_step(team, worker); break;
+    }
+}
+
+const dl_sync_mode dl_sync_none = {
+    .name = "none",
+    .advance = advance,
+};

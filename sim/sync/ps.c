@@ -1,0 +1,27 @@
+/* Synchronous parameter server: push, the server's threads sum and update a slice each, pull. */
+#include "sim/sync/sync.h"
+
+static void advance(dl_team *team, int worker)
+{
+    double bytes = team->config.workload->parameter_bytes;
+    int threads = team->config.server_threads;
+    dl_worker *w = &team->workers[worker];
+    if (w->stage == 3 && worker >= threads) w->stage++;
+    switch (w->stage++) {
+    case 0: dl_team_compute(team, worker, false); break;
+    case 1: dl_team_copy(team, worker, DL_ACTIVITY_PUSH, bytes); break;
+    case 2: dl_team_barrier(team, worker); break;
+    case 3: dl_team_server_update(team, worker, bytes / threads, team->config.workers); break;
+    case 4: dl_team_barrier(team, worker); break;
+    case 5: dl_team_copy(team, worker, DL_ACTIVITY_PULL, bytes); break;
+    default: dl_team_end_step(team, worker); break;
+    }
+}
+
+const dl_sync_mode dl_sync_ps = {
+    .name = "ps",
+    .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,
+    .wait = DL_SYNC_WAIT_BARRIER,
+    .staleness = DL_SYNC_STALENESS_ZERO,
+    .advance = advance,
+};

@@ -1,0 +1,241 @@
+#include "sim/team.h"
+
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/status.h"
+#include "common/units.h"
+
+const char *const dl_activity_names[DL_ACTIVITY_COUNT] = {"compute", "update",  "push", "pull",
+                                                          "average", "barrier", "lock"};
+
+static void on_work_done(void *user, int worker);
+
+static void init_worker(dl_team *team, int number)
+{
+    const dl_team_config *config = &team->config;
+    const dl_workload *workload = config->workload;
+    double slow = config->slow != NULL ? config->slow[number] : 1;
+    size_t steps = (size_t)config->steps;
+    dl_worker *worker = &team->workers[number];
+    worker->compute_ns = slow * (workload->input_ns + workload->compute_ns) + workload->dispatch_ns;
+    worker->step_ns = dl_calloc(steps, sizeof *worker->step_ns, "step times");
+    worker->staleness_log = dl_calloc(steps, sizeof *worker->staleness_log, "staleness");
+    dl_noise_init(&worker->noise, config->noise, config->seed, config->replicate, (uint32_t)number);
+}
+
+void dl_team_init(dl_team *team, const dl_team_config *config)
+{
+    size_t workers = (size_t)config->workers;
+    *team = (dl_team){
+        .config = *config,
+        .workers = dl_calloc(workers, sizeof(dl_worker), "workers"),
+        .arrived = dl_calloc(workers, sizeof(int), "barrier"),
+        .queue = dl_calloc(workers, sizeof(int), "lock queue"),
+        .spinning = config->workers <= config->cores,
+        .lock_owner = -1,
+    };
+    /* Pending at most: each worker's release, and the processor's timer. */
+    dl_engine_init(&team->engine, config->workers + 1);
+    dl_host_init(&team->host,
+                 &(dl_host_config){.engine = &team->engine,
+                                   .cores = config->cores,
+                                   .threads = config->workers,
+                                   .slice_ns = config->workload->slice_ns,
+                                   .memory_bytes_per_ns = config->workload->memory_bytes_per_ns,
+                                   .costs = config->costs,
+                                   .done = on_work_done,
+                                   .user = team});
+    for (int w = 0; w < config->workers; w++)
+        init_worker(team, w);
+}
+
+void dl_team_free(dl_team *team)
+{
+    for (int w = 0; team->workers != NULL && w < team->config.workers; w++) {
+        dl_noise_free(&team->workers[w].noise);
+        free(team->workers[w].step_ns);
+        free(team->workers[w].staleness_log);
+    }
+    free(team->workers);
+    free(team->arrived);
+    free(team->queue);
+    dl_host_free(&team->host);
+    dl_engine_free(&team->engine);
+    *team = (dl_team){0};
+}
+
+static void begin(dl_team *team, int worker, dl_activity activity)
+{
+    team->workers[worker].activity = activity;
+    team->workers[worker].activity_start_ns = team->engine.now_ns;
+}
+
+/* What the worker was at has ended: note it and go on. */
+static void end(dl_team *team, int worker)
+{
+    dl_worker *w = &team->workers[worker];
+    int64_t start_ns = w->activity_start_ns, end_ns = team->engine.now_ns;
+    w->activity_ns[w->activity] += end_ns - start_ns;
+    const dl_team_observer *observer = team->config.observer;
+    if (observer != NULL && observer->activity != NULL && end_ns > start_ns) {
+        observer->activity(observer->user, worker, w->activity, start_ns, end_ns);
+    }
+    team->config.advance(team, worker);
+}
+
+static void on_work_done(void *user, int worker)
+{
+    end(user, worker);
+}
+
+static void on_release(void *user, int worker)
+{
+    end(user, worker);
+}
+
+void dl_team_compute(dl_team *team, int worker, bool with_update)
+{
+    const dl_worker *w = &team->workers[worker];
+    double work_ns = w->compute_ns + (with_update ? team->config.workload->update_ns : 0);
+    begin(team, worker, DL_ACTIVITY_COMPUTE);
+    dl_host_compute(&team->host, worker, work_ns * w->noise_factor);
+}
+
+void dl_team_local_update(dl_team *team, int worker)
+{
+    begin(team, worker, DL_ACTIVITY_UPDATE);
+    dl_host_compute(&team->host, worker,
+                    team->config.workload->update_ns * team->workers[worker].noise_factor);
+}
+
+void dl_team_copy(dl_team *team, int worker, dl_activity direction, double bytes)
+{
+    begin(team, worker, direction);
+    dl_host_move(&team->host, worker, dl_workload_copy(team->config.workload, bytes));
+}
+
+void dl_team_average(dl_team *team, int worker, double bytes)
+{
+    begin(team, worker, DL_ACTIVITY_AVERAGE);
+    dl_host_move(&team->host, worker,
+                 dl_workload_average(team->config.workload, bytes, team->config.workers));
+}
+
+void dl_team_server_update(dl_team *team, int worker, double bytes, int vectors)
+{
+    begin(team, worker, DL_ACTIVITY_AVERAGE);
+    dl_host_move(&team->host, worker, dl_workload_update(team->config.workload, bytes, vectors));
+}
+
+static void release(dl_team *team, int worker, double spinning_ns)
+{
+    double delay_ns = team->spinning ? spinning_ns : team->config.workload->wakeup_ns;
+    dl_engine_after(&team->engine, dl_ns_ceil(delay_ns), on_release, team, worker);
+}
+
+void dl_team_barrier(dl_team *team, int worker)
+{
+    begin(team, worker, DL_ACTIVITY_BARRIER);
+    team->arrived[team->arrived_count++] = worker;
+    if (team->arrived_count < team->config.workers) return;
+    bool last_goes_on = !team->spinning || team->config.workers == 1;
+    int released = team->arrived_count - (last_goes_on ? 1 : 0);
+    team->arrived_count = 0;
+    for (int i = 0; i < released; i++) {
+        release(team, team->arrived[i], team->config.workload->barrier_ns);
+    }
+    if (last_goes_on) end(team, worker);
+}
+
+void dl_team_lock(dl_team *team, int worker)
+{
+    begin(team, worker, DL_ACTIVITY_LOCK);
+    if (team->lock_owner >= 0) {
+        int place = (team->queue_first + team->queue_count++) % team->config.workers;
+        team->queue[place] = worker;
+        return;
+    }
+    team->lock_owner = worker;
+    team->lock_since_ns = team->engine.now_ns;
+    end(team, worker);
+}
+
+void dl_team_unlock(dl_team *team, int worker)
+{
+    DL_ASSERT(team->lock_owner == worker, "worker %d releases the lock of worker %d", worker,
+              team->lock_owner);
+    if (team->queue_count == 0) {
+        team->lock_owner = -1;
+        team->lock_busy_ns += team->engine.now_ns - team->lock_since_ns;
+        return;
+    }
+    team->lock_owner = team->queue[team->queue_first];
+    team->queue_first = (team->queue_first + 1) % team->config.workers;
+    team->queue_count--;
+    release(team, team->lock_owner, team->config.workload->lock_ns);
+}
+
+void dl_team_apply(dl_team *team, int worker)
+{
+    dl_worker *w = &team->workers[worker];
+    w->staleness = (int)(team->version - w->read_version);
+    team->version++;
+}
+
+void dl_team_read(dl_team *team, int worker)
+{
+    team->workers[worker].read_version = team->version;
+}
+
+/* How many steps this worker is ahead of the slowest one. */
+static int64_t clock_lag(const dl_team *team, int worker)
+{
+    int64_t least = team->workers[worker].steps_done, own = least;
+    for (int w = 0; w < team->config.workers; w++) {
+        if (team->workers[w].steps_done < least) least = team->workers[w].steps_done;
+    }
+    return own - least;
+}
+
+static void begin_step(dl_team *team, int worker)
+{
+    dl_worker *w = &team->workers[worker];
+    int64_t lag = clock_lag(team, worker);
+    if (lag > team->clock_lag_max) team->clock_lag_max = lag;
+    if (w->local_updates > team->drift_max) team->drift_max = w->local_updates;
+    team->drift_sum += w->local_updates;
+    team->steps_begun++;
+    w->stage = 0;
+    w->staleness = DL_NO_STALENESS_YET;
+    w->step_start_ns = team->engine.now_ns;
+    w->noise_factor = dl_noise_next(&w->noise);
+    team->config.advance(team, worker);
+}
+
+void dl_team_end_step(dl_team *team, int worker)
+{
+    dl_worker *w = &team->workers[worker];
+    int64_t now_ns = team->engine.now_ns;
+    w->step_ns[w->steps_done] = now_ns - w->step_start_ns;
+    w->staleness_log[w->steps_done] = w->staleness;
+    w->last_end_ns = now_ns;
+    const dl_team_observer *observer = team->config.observer;
+    if (observer != NULL && observer->step != NULL) {
+        observer->step(observer->user, worker, w->steps_done, w->step_start_ns, now_ns,
+                       w->staleness);
+    }
+    w->steps_done++;
+    if (w->steps_done == team->config.steps) team->stopping = true;
+    if (!team->stopping) begin_step(team, worker);
+}
+
+void dl_team_run(dl_team *team)
+{
+    for (int w = 0; w < team->config.workers; w++)
+        begin_step(team, w);
+    dl_engine_run(&team->engine);
+    DL_ASSERT(team->arrived_count == 0 && team->lock_owner < 0,
+              "the run ended with %d workers at the barrier, worker %d in the lock",
+              team->arrived_count, team->lock_owner);
+}

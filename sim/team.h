@@ -1,0 +1,131 @@
+/* The workers of one run and what a sync mode lets them do: compute, move bytes, wait for each
+ * other.
+ *
+ * A worker is a thread pinned to core (worker mod cores) and a small state machine: its mode's
+ * advance() is called when the step begins and whenever what it started last has ended, and starts
+ * exactly one thing more. The stage counts from 0 in each step and belongs to the mode.
+ *
+ * Waiting. With a core for each worker, threads spin: all leave a barrier barrier_ns after the last
+ * arrival, the next one in the queue has the lock lock_ns after its release. With fewer cores they
+ * block: the last one to arrive goes on at once, the others have work again wakeup_ns later, at the
+ * end of their core's queue; so does the next owner of the lock. The lock is handed over in the
+ * order of arrival, and belongs to its next owner from the release on. Alone, nobody waits.
+ *
+ * The run. Every worker does `steps` steps; when the first one has done them, nobody begins a step
+ * any more: so all statistics are of a time in which all workers work, and a slow one has fewer.
+ *
+ * Times are ns from the common start. A worker's activities follow each other without gaps from 0
+ * to the end of its last step.
+ */
+#ifndef DL_SIM_TEAM_H
+#define DL_SIM_TEAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sim/host.h"
+#include "sim/noise.h"
+
+typedef enum dl_activity {
+    DL_ACTIVITY_COMPUTE, /* input, dispatch, forward, backward, and an update that follows at once
+                          */
+    DL_ACTIVITY_UPDATE,  /* the optimizer on the worker, where an exchange lies before it */
+    DL_ACTIVITY_PUSH,
+    DL_ACTIVITY_PULL,
+    DL_ACTIVITY_AVERAGE, /* averaging, and the server's update */
+    DL_ACTIVITY_BARRIER,
+    DL_ACTIVITY_LOCK,
+    DL_ACTIVITY_COUNT
+} dl_activity;
+
+/* "compute", "update", "push", "pull", "average", "barrier", "lock". */
+extern const char *const dl_activity_names[DL_ACTIVITY_COUNT];
+
+#define DL_NO_STALENESS_YET (-1)
+
+typedef struct dl_team dl_team;
+
+/* Watches a run; either function may be NULL. */
+typedef struct dl_team_observer {
+    void *user;
+    void (*activity)(void *user, int worker, dl_activity activity, int64_t start_ns,
+                     int64_t end_ns);
+    void (*step)(void *user, int worker, int64_t step, int64_t start_ns, int64_t end_ns,
+                 int staleness); /* DL_NO_STALENESS_YET: the mode has none */
+} dl_team_observer;
+
+typedef struct dl_team_config {
+    const dl_costs *costs;       /* the run's own; read by init only */
+    const dl_workload *workload; /* borrowed until free */
+    int cores, workers;
+    int64_t steps;      /* of a worker */
+    int interval;       /* for the mode */
+    int server_threads; /* for the mode; 1..workers */
+    bool average_state; /* for the mode */
+    void (*advance)(dl_team *team, int worker);
+    const dl_noise_config *noise;
+    uint64_t seed;
+    uint32_t replicate;
+    const double *slow; /* [workers] factor on input, forward and backward; NULL = none */
+    const dl_team_observer *observer; /* NULL = none */
+} dl_team_config;
+
+typedef struct dl_worker {
+    int stage;             /* of the step, for the mode */
+    int64_t local_updates; /* since the workers last agreed, for the mode */
+    int64_t read_version;
+    int64_t steps_done;
+    int64_t step_start_ns, activity_start_ns;
+    dl_activity activity;
+    int staleness; /* of this step's gradient */
+    double noise_factor;
+    double compute_ns; /* of a step without noise: input, dispatch, forward, backward */
+    dl_noise noise;
+    int64_t activity_ns[DL_ACTIVITY_COUNT];
+    int64_t last_end_ns;    /* of its last step */
+    int64_t *step_ns;       /* [steps] */
+    int32_t *staleness_log; /* [steps] */
+} dl_worker;
+
+struct dl_team {
+    dl_team_config config;
+    dl_engine engine;
+    dl_host host;
+    dl_worker *workers; /* [workers] */
+    bool spinning, stopping;
+    int64_t version; /* updates that the server has applied */
+    int *arrived;    /* [workers] at the barrier, in the order of arrival */
+    int arrived_count;
+    int *queue; /* [workers] ring of who waits for the lock */
+    int queue_first, queue_count, lock_owner;
+    int64_t lock_since_ns, lock_busy_ns;
+    int64_t drift_sum, drift_max, steps_begun, clock_lag_max;
+};
+
+/* Sets a team up at time 0. dl_team_free accepts a zeroed one. */
+void dl_team_init(dl_team *team, const dl_team_config *config);
+void dl_team_free(dl_team *team);
+
+/* Runs to the end. Allocates nothing. */
+void dl_team_run(dl_team *team);
+
+/* What a mode starts; each ends with a call of advance. */
+void dl_team_compute(dl_team *team, int worker, bool with_update);
+void dl_team_local_update(dl_team *team, int worker);
+void dl_team_copy(dl_team *team, int worker, dl_activity direction, double bytes);
+void dl_team_average(dl_team *team, int worker, double bytes); /* of all workers' vectors */
+void dl_team_server_update(dl_team *team, int worker, double bytes, int vectors);
+void dl_team_barrier(dl_team *team, int worker);
+void dl_team_lock(dl_team *team, int worker);
+
+/* Ends the step and, unless the run is over, begins the worker's next one. */
+void dl_team_end_step(dl_team *team, int worker);
+
+/* What takes no time. dl_team_unlock: `worker` must own the lock. dl_team_apply counts the update
+ * of the worker's gradient: its staleness is the number of updates since the worker's last
+ * dl_team_read (since the start at first). */
+void dl_team_unlock(dl_team *team, int worker);
+void dl_team_apply(dl_team *team, int worker);
+void dl_team_read(dl_team *team, int worker);
+
+#endif

@@ -1,0 +1,120 @@
+#include "sim/workload.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+
+static double ns_per_byte(const dl_value *bytes_per_s)
+{
+    return bytes_per_s->known ? DL_NS_PER_S / bytes_per_s->value : 0;
+}
+
+static double or_endless(const dl_value *value, double scale)
+{
+    return value->known ? value->value * scale : INFINITY;
+}
+
+static double not_negative(double ns)
+{
+    return ns > 0 ? ns : 0;
+}
+
+void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch)
+{
+    double compute_ns =
+        dl_costs_step_ns(costs, batch, "forward") + dl_costs_step_ns(costs, batch, "backward");
+    *workload = (dl_workload){
+        .input_ns = not_negative(dl_costs_step_ns(costs, batch, "input")),
+        .dispatch_ns = not_negative(dl_costs_step_ns(costs, batch, "dispatch")),
+        .compute_ns = not_negative(compute_ns),
+        .update_ns = not_negative(dl_costs_step_ns(costs, batch, "update")),
+        .parameter_bytes = not_negative((double)costs->parameter_bytes),
+        .state_bytes = not_negative((double)costs->state_bytes),
+        .copy = {costs->copy.latency_ns.value, ns_per_byte(&costs->copy.bandwidth_bytes_per_s), 0},
+        .average = {costs->average.latency_ns.value, ns_per_byte(&costs->average.read_bytes_per_s),
+                    ns_per_byte(&costs->average.write_bytes_per_s)},
+        .update = {costs->update.latency_ns.value, ns_per_byte(&costs->update.read_bytes_per_s),
+                   ns_per_byte(&costs->update.write_bytes_per_s)},
+        .memory_bytes_per_ns = or_endless(&costs->memory_total_bytes_per_s, 1.0 / DL_NS_PER_S),
+        .barrier_ns = costs->barrier_ns.value,
+        .wakeup_ns = costs->wakeup_ns.value,
+        .lock_ns = costs->lock_ns.value,
+        .slice_ns = or_endless(&costs->slice_ns, 1),
+    };
+}
+
+static dl_work byte_work(const dl_byte_cost *cost, double bytes, int vectors)
+{
+    double ns =
+        cost->latency_ns + bytes * (vectors * cost->read_ns_per_byte + cost->write_ns_per_byte);
+    return (dl_work){.full_speed_ns = not_negative(ns), .traffic_bytes = bytes * (vectors + 1)};
+}
+
+dl_work dl_workload_copy(const dl_workload *workload, double bytes)
+{
+    return byte_work(&workload->copy, bytes, 1);
+}
+
+dl_work dl_workload_average(const dl_workload *workload, double bytes, int vectors)
+{
+    return byte_work(&workload->average, bytes, vectors);
+}
+
+dl_work dl_workload_update(const dl_workload *workload, double bytes, int vectors)
+{
+    return byte_work(&workload->update, bytes, vectors);
+}
+
+int dl_sharing_known(const dl_costs *costs)
+{
+    int k = DL_SHARING_MAX;
+    while (k > 1 && !costs->sharing[k].known)
+        k--;
+    return k;
+}
+
+double dl_sharing(const dl_costs *costs, int k)
+{
+    int last = dl_sharing_known(costs);
+    if (k > last) k = last;
+    int low = k, high = k;
+    while (low > 1 && !costs->sharing[low].known)
+        low--;
+    while (!costs->sharing[high].known && high < last)
+        high++;
+    double at_low = costs->sharing[low].known ? costs->sharing[low].value : 1;
+    double at_high = costs->sharing[high].known ? costs->sharing[high].value : at_low;
+    if (low == high) return at_low;
+    return at_low + (at_high - at_low) * (k - low) / (high - low);
+}
+
+typedef struct draw {
+    dl_random *stream;
+    double sign;
+} draw;
+
+static void draw_value(void *user, dl_value *value)
+{
+    draw *d = user;
+    if (!value->known) return;
+    double drawn = value->value + d->sign * dl_random_normal(d->stream) * value->error;
+    if (value->value > 0 && drawn <= 0) return;
+    value->value = drawn;
+}
+
+void dl_costs_draw(const dl_costs *costs, dl_random *stream, double sign, dl_costs *drawn)
+{
+    *drawn = *costs;
+    drawn->ops = dl_calloc(costs->op_count, sizeof *drawn->ops, "drawn operations");
+    if (costs->op_count > 0) memcpy(drawn->ops, costs->ops, costs->op_count * sizeof *drawn->ops);
+    dl_costs_each(drawn, draw_value, &(draw){stream, sign});
+}
+
+void dl_costs_draw_free(dl_costs *drawn)
+{
+    free(drawn->ops);
+    *drawn = (dl_costs){0};
+}

@@ -1,0 +1,62 @@
+/* What one point of a sweep has to do: the amounts of work of a step, from a cost file and a batch.
+ *
+ * Work is time on one core at full speed with nobody else on the machine; traffic is what a piece
+ * of work reads and writes in memory, which limits many at once (sim/host.h).
+ *
+ *   operation   fixed + per_sample batch               ns, summed over operations; below 0 counts
+ * as 0 copy        latency + bytes / bandwidth            traffic 2 bytes average,    latency +
+ * bytes (vectors / read        traffic (vectors + 1) bytes update               + 1 / write)
+ */
+#ifndef DL_SIM_WORKLOAD_H
+#define DL_SIM_WORKLOAD_H
+
+#include <stdbool.h>
+
+#include "common/random.h"
+#include "sim/costs.h"
+
+/* One piece of work. */
+typedef struct dl_work {
+    double full_speed_ns;
+    double traffic_bytes;
+} dl_work;
+
+/* latency + bytes (vectors read_ns_per_byte + write_ns_per_byte) */
+typedef struct dl_byte_cost {
+    double latency_ns, read_ns_per_byte, write_ns_per_byte;
+} dl_byte_cost;
+
+typedef struct dl_workload {
+    double input_ns, dispatch_ns,
+        compute_ns;   /* of a worker's step; compute: forward and backward */
+    double update_ns; /* the optimizer on the worker itself */
+    double parameter_bytes, state_bytes;
+    dl_byte_cost copy, average, update; /* update: the server's */
+    double memory_bytes_per_ns;         /* INFINITY if unknown */
+    double barrier_ns, wakeup_ns, lock_ns;
+    double slice_ns; /* INFINITY if unknown */
+} dl_workload;
+
+/* The work of a worker that has `batch` samples a step. Unknown costs come out as 0 (or as no
+ * limit): ask dl_costs_missing for what the run needs first. */
+void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch);
+
+dl_work dl_workload_copy(const dl_workload *workload, double bytes);
+dl_work dl_workload_average(const dl_workload *workload, double bytes, int vectors);
+dl_work dl_workload_update(const dl_workload *workload, double bytes, int vectors);
+
+/* How much longer a step takes when k >= 1 workers have work at once: [sharing] copies_k, linear
+ * between the known k (k = 1: 1 unless given), and that of the largest known k beyond it. */
+double dl_sharing(const dl_costs *costs, int k);
+
+/* Largest k with a known copies_k; 1 if there is none. */
+int dl_sharing_known(const dl_costs *costs);
+
+/* Writes to *drawn the costs with each value moved by sign z error, z standard normal from
+ * `stream`: sign 1 and -1 with equal streams give an antithetic pair. A value > 0 that would leave
+ * that range stays as it is. Errors of different values are taken as independent. *drawn borrows
+ * everything from `costs` but its operations: release with dl_costs_draw_free. */
+void dl_costs_draw(const dl_costs *costs, dl_random *stream, double sign, dl_costs *drawn);
+void dl_costs_draw_free(dl_costs *drawn);
+
+#endif
