@@ -2,9 +2,10 @@
  *
  *   header   magic "DLTRACE\n", u32 version, u32 reserved
  *   chunk    u32 type, u32 payload bytes, u32 CRC-32 of type+length+payload, payload;  repeated
- *   types    META (key\0value\0 ...), STRINGS (u32 first id, text\0 ...), RECORDS, END
+ *   types    META (key\0value\0 ...), STRINGS (u32 first id, text\0 ...), RECORDS, END (empty);
+ *            ids count from 1 without gaps; id 0 is the empty name and not in the file
  *   RECORDS  u32 count, then each record delta- and varint-coded against the one before it in the
- *            chunk, so that a chunk can be read without the others
+ *            chunk, so that a chunk can be read without the others; bytes: dlt_codec.h
  *
  * All integers little-endian. A reader takes everything up to the last whole chunk: a killed run
  * keeps its trace, and `complete` says whether END was reached.
@@ -30,21 +31,23 @@ typedef struct dl_trace_writer dl_trace_writer;
 typedef struct dl_trace_stream dl_trace_stream;
 
 /* Creates (overwrites) `path`. *writer is destroyed by dl_trace_writer_close. */
-dl_status dl_trace_writer_open(dl_trace_writer **writer, const char *path, dl_error *err)
-    DL_MUST_CHECK;
+dl_status dl_trace_writer_open(dl_trace_writer **writer, const char *path,
+                               dl_error *err) DL_MUST_CHECK;
 
 /* Adds a key = value about the whole run; written at once. Any thread, any time. A repeated key
  * overrides the earlier value when read. */
 void dl_trace_writer_meta(dl_trace_writer *writer, const char *key, const char *value);
 
-/* Id of `text`, the same for equal texts; takes a lock: intern names before the timed part. */
+/* Id of `text`, the same for equal texts; 0 is the empty text, so a record without a name has name
+ * 0. New texts are written at once. Takes a lock: intern names before the timed part. */
 uint32_t dl_trace_writer_intern(dl_trace_writer *writer, const char *text);
 
 /* A stream for one thread. Owned by the writer. */
 dl_trace_stream *dl_trace_writer_stream(dl_trace_writer *writer);
 
-/* Appends a copy of *record. Only the stream's own thread. Never blocks on other threads except
- * while a full chunk is being written. */
+/* Appends a copy of *record (fields as dl_dlt_valid in dlt_codec.h says, name an id of this writer;
+ * anything else is a broken invariant). Only the stream's own thread. Never blocks on other threads
+ * except while a full chunk is being written. */
 void dl_trace_stream_append(dl_trace_stream *stream, const dl_record *record);
 
 /* Writes what the stream still holds. Only the stream's own thread (or after it has ended). */
@@ -57,15 +60,15 @@ dl_status dl_trace_writer_close(dl_trace_writer **writer, dl_error *err) DL_MUST
 /* A trace in memory. Owns everything; release with dl_trace_free. */
 typedef struct dl_trace {
     char *path;
-    bool complete;            /* END was there */
-    uint64_t bytes_ignored;   /* after the last whole chunk */
-    dl_record *records;       /* by chunk; each worker's in its own order */
+    bool complete;          /* END was there */
+    uint64_t bytes_ignored; /* after the last whole chunk, or after END */
+    dl_record *records;     /* by chunk; each worker's in its own order */
     size_t record_count;
-    char **strings;           /* names by id */
+    char **strings; /* names by id; [0] is "" */
     size_t string_count;
-    char **meta;              /* key, value, key, value, ... */
-    size_t meta_count;        /* pairs */
-    uint32_t worker_count;    /* highest worker + 1; 0 without records */
+    char **meta;           /* key, value, key, value, ... */
+    size_t meta_count;     /* pairs */
+    uint32_t worker_count; /* highest worker + 1; 0 without records */
 } dl_trace;
 
 /* Reads `path`; zero `trace` before. Not a trace, an unknown version, or no whole chunk at all is

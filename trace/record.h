@@ -15,40 +15,44 @@
 #include <stdint.h>
 
 typedef enum dl_record_kind {
-    DL_RECORD_STEP = 1,   /* one step of one worker: step, samples; staleness in asynchronous modes */
-    DL_RECORD_COMPUTE,    /* one operation: name = layer, phase, samples */
-    DL_RECORD_COPY,       /* bytes moved between the worker's and the server's memory: phase push/pull */
-    DL_RECORD_AVERAGE,    /* server or collective arithmetic: bytes = of one vector, vectors, threads */
-    DL_RECORD_WAIT,       /* blocked: name = "barrier" or "lock" */
-    DL_RECORD_INPUT,      /* the batch made ready: samples, bytes */
-    DL_RECORD_SLOWDOWN,   /* time lost on purpose (--slow) */
-    DL_RECORD_BENCH       /* one sample of a micro-benchmark: see below */
+    DL_RECORD_STEP = 1, /* one step of one worker: step, samples; staleness in asynchronous modes */
+    DL_RECORD_COMPUTE,  /* one operation: name = layer, phase, samples */
+    DL_RECORD_COPY, /* bytes moved between the worker's and the server's memory: phase push/pull */
+    DL_RECORD_AVERAGE,  /* server or collective arithmetic: bytes = of one vector, vectors, threads
+                         */
+    DL_RECORD_WAIT,     /* blocked: name = "barrier" or "lock" */
+    DL_RECORD_INPUT,    /* the batch made ready: samples, bytes */
+    DL_RECORD_SLOWDOWN, /* time lost on purpose (--slow) */
+    DL_RECORD_BENCH     /* one sample of a micro-benchmark: see below */
 } dl_record_kind;
 
 typedef enum dl_phase {
     DL_PHASE_NONE = 0,
     DL_PHASE_FORWARD,
     DL_PHASE_BACKWARD,
-    DL_PHASE_UPDATE,      /* optimizer */
-    DL_PHASE_PUSH,        /* worker to server */
-    DL_PHASE_PULL         /* server to worker */
+    DL_PHASE_UPDATE, /* optimizer */
+    DL_PHASE_PUSH,   /* worker to server */
+    DL_PHASE_PULL    /* server to worker */
 } dl_phase;
 
 #define DL_NO_STALENESS (-1)
+
+/* Workers of a trace are 0 .. DL_WORKER_LIMIT - 1, so that tables by worker stay small. */
+#define DL_WORKER_LIMIT 65536
 
 typedef struct dl_record {
     dl_record_kind kind;
     dl_phase phase;
     uint32_t worker;
-    uint32_t name;        /* index of the name in the trace's strings */
-    uint32_t step;        /* the worker's own step count, from 0 */
-    uint32_t samples;     /* samples of this worker in this step (its batch) */
-    uint32_t vectors;     /* AVERAGE: vectors averaged; BENCH: copies, contenders */
-    uint32_t threads;     /* AVERAGE, BENCH: threads that worked at once */
+    uint32_t name;    /* index of the name in the trace's strings; 0 = none */
+    uint32_t step;    /* the worker's own step count, from 0 */
+    uint32_t samples; /* samples of this worker in this step (its batch) */
+    uint32_t vectors; /* AVERAGE: vectors averaged; BENCH: copies, contenders */
+    uint32_t threads; /* AVERAGE, BENCH: threads that worked at once */
     uint64_t bytes;
-    int64_t staleness;    /* STEP in asynchronous modes: updates between read and application */
+    int64_t staleness; /* STEP in asynchronous modes: updates between read and application */
     int64_t start_ns;
-    int64_t duration_ns;  /* >= 0 */
+    int64_t duration_ns; /* >= 0 */
 } dl_record;
 
 /* Names of BENCH records and what their fields mean (duration_ns is always of one operation):
@@ -61,7 +65,8 @@ typedef struct dl_record {
  *   "wakeup"   -            -              2            -        post to running (blocked thread)
  *   "lock"     -            -              contending   -        one hand-over of the server's lock
  *   "slice"    -            runnable       1            -        how long one thread keeps a core
- *   "step"     -            k copies       cores used   batch    one step of copy `worker`, no exchange
+ *   "step"     -            k copies       cores used   batch    one step of copy `worker`, no
+ * exchange
  */
 
 /* "step", "compute", ... and "forward", "push", ...; "none" for DL_PHASE_NONE; never NULL. */
