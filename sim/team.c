@@ -96,8 +96,9 @@ static void on_release(void *user, int worker)
 
 void dl_team_compute(dl_team *team, int worker, bool with_update)
 {
-    const dl_worker *w = &team->workers[worker];
+    dl_worker *w = &team->workers[worker];
     double work_ns = w->compute_ns + (with_update ? team->config.workload->update_ns : 0);
+    w->updates_at_once = with_update;
     begin(team, worker, DL_ACTIVITY_COMPUTE);
     dl_host_compute(&team->host, worker, work_ns * w->noise_factor);
 }

@@ -79,7 +79,8 @@ typedef struct dl_worker {
     dl_activity activity;
     int staleness; /* of this step's gradient */
     double noise_factor;
-    double compute_ns; /* of a step without noise: input, dispatch, forward, backward */
+    double compute_ns;    /* of a step without noise: input, dispatch, forward, backward */
+    bool updates_at_once; /* its compute activity has the update in it */
     dl_noise noise;
     int64_t activity_ns[DL_ACTIVITY_COUNT];
     int64_t last_end_ns;    /* of its last step */

@@ -1,0 +1,162 @@
+/* dlsim: simulates the points of a scenario and writes what they predict. */
+#include <gsl/gsl_errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/cpu.h"
+#include "common/options.h"
+#include "common/units.h"
+#include "sim/report.h"
+#include "sim/timeline.h"
+
+#define PROGRESS_AFTER_NS (2 * DL_NS_PER_S)
+#define PROGRESS_EVERY_NS (DL_NS_PER_S / 5)
+
+typedef struct settings {
+    const char *output, *timeline, *histogram;
+    int64_t threads, seed, point; /* seed -1: the scenario's; point 0: the last */
+    bool check, quiet;
+} settings;
+
+/* All that is read before the simulation. */
+typedef struct inputs {
+    dl_scenario scenario;
+    dl_costs costs;
+    dl_measured *measured;
+} inputs;
+
+typedef struct progress {
+    int64_t start_ns, last_ns;
+    bool shown;
+} progress;
+
+static void show_progress(void *user, int64_t done, int64_t runs)
+{
+    progress *p = user;
+    int64_t now_ns = dl_clock_ns();
+    if (now_ns - p->start_ns < PROGRESS_AFTER_NS || now_ns - p->last_ns < PROGRESS_EVERY_NS) return;
+    fprintf(stderr, "\r%lld of %lld runs", (long long)done, (long long)runs);
+    fflush(stderr);
+    p->last_ns = now_ns;
+    p->shown = true;
+}
+
+static void free_inputs(inputs *in)
+{
+    dl_measured_free(in->measured, in->scenario.point_count);
+    dl_costs_free(&in->costs);
+    dl_scenario_free(&in->scenario);
+}
+
+static dl_status read_inputs(inputs *in, const char *path, const settings *set, dl_error *err)
+{
+    dl_status status = dl_scenario_read(&in->scenario, path, err);
+    if (status == DL_OK) status = dl_costs_read(&in->costs, in->scenario.costs_path, err);
+    if (status == DL_OK) status = dl_measured_read(&in->measured, &in->scenario, err);
+    if (status == DL_OK && set->point > (int64_t)in->scenario.point_count) {
+        status = dl_error_set(err, DL_ERR_USAGE, "--point %lld: the scenario has %zu points",
+                              (long long)set->point, in->scenario.point_count);
+    }
+    if (set->seed >= 0) in->scenario.seed = set->seed;
+    return status;
+}
+
+static dl_status check(const inputs *in, bool quiet, dl_error *err)
+{
+    char *missing = dl_sweep_missing(&in->scenario, &in->costs);
+    if (missing != NULL) {
+        dl_error_set_at(err, DL_ERR_DATA, in->costs.path, 0, "costs are missing: %s", missing);
+        free(missing);
+        return DL_ERR_DATA;
+    }
+    if (!quiet) {
+        printf("%s: %zu points, %lld replicates of %lld steps; no costs are missing\n",
+               in->scenario.path, in->scenario.point_count, (long long)in->scenario.replicates,
+               (long long)in->scenario.steps);
+    }
+    return DL_OK;
+}
+
+static dl_status write_all(const inputs *in, const dl_sweep *sweep, const settings *set,
+                           dl_error *err)
+{
+    const dl_scenario *scenario = &in->scenario;
+    dl_status status = dl_report_results(set->output, scenario, sweep, in->measured, err);
+    if (status == DL_OK && set->histogram != NULL) {
+        status = dl_report_histogram(set->histogram, scenario, sweep, err);
+    }
+    if (status == DL_OK && set->timeline != NULL) {
+        size_t point = set->point > 0 ? (size_t)set->point - 1 : scenario->point_count - 1;
+        status =
+            dl_timeline_write(set->timeline, scenario, &in->costs, &scenario->points[point], err);
+    }
+    if (status != DL_OK || set->quiet) return status;
+    dl_report_table(stdout, scenario, sweep, in->measured);
+    printf("%zu points in %s\n", sweep->row_count, set->output);
+    return DL_OK;
+}
+
+static dl_status simulate(const inputs *in, const settings *set, dl_error *err)
+{
+    progress p = {.start_ns = dl_clock_ns()};
+    bool watched = !set->quiet && isatty(STDERR_FILENO);
+    dl_sweep sweep = {0};
+    const dl_sweep_config config = {(int)set->threads, watched ? show_progress : NULL, &p};
+    dl_status status = dl_sweep_run(&sweep, &in->scenario, &in->costs, &config, err);
+    if (p.shown) fprintf(stderr, "\r%40s\r", "");
+    if (status == DL_OK) status = write_all(in, &sweep, set, err);
+    dl_sweep_free(&sweep);
+    return status;
+}
+
+static dl_status run(int argc, char **argv, dl_error *err)
+{
+    settings set = {.output = "results.csv", .threads = dl_cpu_count(), .seed = -1};
+    const dl_option options[] = {
+        {"output", 'o', DL_OPTION_TEXT, &set.output, 0, 0, NULL, "FILE", "Results (CSV)."},
+        {"timeline", 0, DL_OPTION_TEXT, &set.timeline, 0, 0, NULL, "FILE",
+         "One simulated run as Chrome-trace JSON."},
+        {"point", 0, DL_OPTION_INT, &set.point, 0, 1e9, NULL, "ROW",
+         "Row of the results that --timeline shows; 0 is the last one."},
+        {"histogram", 0, DL_OPTION_TEXT, &set.histogram, 0, 0, NULL, "FILE",
+         "Staleness distribution of each worker (CSV)."},
+        {"threads", 0, DL_OPTION_INT, &set.threads, 1, 1024, NULL, "COUNT",
+         "Threads that simulate; the results do not depend on it."},
+        {"seed", 0, DL_OPTION_INT, &set.seed, -1, 9e18, NULL, "SEED",
+         "Seed in place of the scenario's; -1 keeps it."},
+        {"check", 0, DL_OPTION_FLAG, &set.check, 0, 0, NULL, NULL,
+         "Only validate and list the costs that are missing."},
+        {"quiet", 'q', DL_OPTION_FLAG, &set.quiet, 0, 0, NULL, NULL, "Print no table."},
+    };
+    const dl_command command = {
+        .program = "dlsim",
+        .positional = "SCENARIO",
+        .summary = "Simulates data-parallel training as SCENARIO (an INI file) describes it.",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .positional_min = 1,
+        .positional_max = 1,
+    };
+    dl_text_list positional = {0};
+    dl_options_action action = DL_OPTIONS_RUN;
+    dl_status status = dl_options_parse(&command, argc, argv, &positional, &action, err);
+    if (status == DL_OK && action == DL_OPTIONS_RUN) {
+        inputs in = {0};
+        status = read_inputs(&in, positional.items[0], &set, err);
+        if (status == DL_OK)
+            status = set.check ? check(&in, set.quiet, err) : simulate(&in, &set, err);
+        free_inputs(&in);
+    }
+    dl_text_list_free(&positional);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    gsl_set_error_handler_off();
+    dl_error error = {0};
+    dl_status status = run(argc, argv, &error);
+    if (status != DL_OK) dl_error_print(&error, "dlsim", stderr);
+    return dl_status_exit_code(status);
+}

@@ -1,0 +1,243 @@
+#include "sim/measured.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/csv.h"
+#include "common/names.h"
+#include "sim/run.h"
+
+enum { KEY_CORES, KEY_WORKERS, KEY_BATCH, KEY_SYNC, KEY_INTERVAL, KEYS, SOURCE = KEYS, VALUES };
+
+/* The keys, the source, the values in the order of dl_measure. */
+static const char *const columns[] = {
+    "cores",
+    "workers",
+    "batch",
+    "sync",
+    "interval",
+    "source",
+    "throughput_per_s",
+    "throughput_per_s_err",
+    "step_s",
+    "step_s_err",
+    "staleness_mean",
+    "staleness_sd",
+    "staleness_p50",
+    "staleness_p90",
+};
+#define COLUMNS (sizeof columns / sizeof *columns)
+
+/* Where each column of `columns` is in the table, -1 = nowhere. */
+typedef struct table {
+    dl_csv csv;
+    int at[COLUMNS];
+} table;
+
+static dl_status find_columns(table *t, dl_error *err)
+{
+    for (size_t c = 0; c < t->csv.columns; c++) {
+        if (dl_names_find(t->csv.names[c], columns, COLUMNS) >= 0) continue;
+        char hint[256];
+        dl_names_hint(hint, sizeof hint, t->csv.names[c], columns, COLUMNS);
+        return dl_error_set_at(err, DL_ERR_NAME, t->csv.path, 0, "unknown column '%s'%s",
+                               t->csv.names[c], hint);
+    }
+    for (size_t k = 0; k < COLUMNS; k++)
+        t->at[k] = dl_csv_column(&t->csv, columns[k]);
+    return DL_OK;
+}
+
+static const char *cell(const table *t, size_t row, int column)
+{
+    return t->at[column] < 0 ? "" : dl_csv_cell(&t->csv, row, (size_t)t->at[column]);
+}
+
+/* Whether the row's cell for `key` fits the point; a column that is absent fits all. */
+static dl_status fits_key(const table *t, size_t row, int key, const dl_point *point, bool *fits,
+                          dl_error *err)
+{
+    *fits = true;
+    if (t->at[key] < 0) return DL_OK;
+    if (key == KEY_SYNC) {
+        *fits = strcmp(cell(t, row, key), point->mode->name) == 0;
+        return DL_OK;
+    }
+    double number = 0;
+    dl_status status = dl_csv_number(&t->csv, row, (size_t)t->at[key], &number, err);
+    if (status != DL_OK) return status;
+    if (key == KEY_INTERVAL && !point->mode->has_interval) {
+        *fits = isnan(number);
+        return DL_OK;
+    }
+    double own = key == KEY_CORES     ? point->cores
+                 : key == KEY_WORKERS ? point->workers
+                 : key == KEY_BATCH   ? (double)point->batch
+                                      : point->interval;
+    *fits = fabs(number - own) < 0.5;
+    return DL_OK;
+}
+
+static dl_status find_point(const table *t, size_t row, const dl_scenario *scenario, size_t *found,
+                            dl_error *err)
+{
+    int matches = 0;
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        bool fits = true;
+        for (int key = 0; key < KEYS && fits; key++) {
+            dl_status status = fits_key(t, row, key, &scenario->points[p], &fits, err);
+            if (status != DL_OK) return status;
+        }
+        if (fits && matches++ == 0) *found = p;
+    }
+    if (matches == 1) return DL_OK;
+    return dl_error_set_at(err, matches == 0 ? DL_ERR_NAME : DL_ERR_DATA, t->csv.path,
+                           t->csv.lines[row],
+                           matches == 0 ? "no point of the scenario has these keys"
+                                        : "several points of the scenario have these keys");
+}
+
+static dl_status read_values(const table *t, size_t row, double *value, dl_error *err)
+{
+    for (int m = 0; m < DL_MEASURE_COUNT; m++) {
+        int column = t->at[VALUES + m];
+        value[m] = (double)NAN;
+        if (column < 0) continue;
+        dl_status status = dl_csv_number(&t->csv, row, (size_t)column, &value[m], err);
+        if (status != DL_OK) return status;
+        bool rate = m == DL_MEASURE_PER_S || m == DL_MEASURE_STEP_S;
+        if (value[m] < 0 || (rate && value[m] <= 0) || isinf(value[m])) {
+            return dl_error_set_at(err, DL_ERR_RANGE, t->csv.path, t->csv.lines[row],
+                                   "%s = %g: expected a number %s 0", columns[VALUES + m], value[m],
+                                   rate ? ">" : ">=");
+        }
+    }
+    if (!isnan(value[DL_MEASURE_PER_S]) || !isnan(value[DL_MEASURE_STEP_S])) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_DATA, t->csv.path, t->csv.lines[row],
+                           "neither throughput_per_s nor step_s is given");
+}
+
+/* The throughput from the step or the step from the throughput, each error relative to its value.
+ */
+static void derive(double *value, double batch)
+{
+    double per_s = value[DL_MEASURE_PER_S], step_s = value[DL_MEASURE_STEP_S];
+    if (isnan(per_s)) per_s = value[DL_MEASURE_PER_S] = batch / step_s;
+    if (isnan(step_s)) step_s = value[DL_MEASURE_STEP_S] = batch / per_s;
+    double *per_s_err = &value[DL_MEASURE_PER_S_ERR], *step_s_err = &value[DL_MEASURE_STEP_S_ERR];
+    if (isnan(*per_s_err)) *per_s_err = *step_s_err / step_s * per_s;
+    if (isnan(*step_s_err)) *step_s_err = *per_s_err / per_s * step_s;
+}
+
+/* Median of the numbers among values[count], NaN if there are none; sorts them to the front. */
+static double median(double *values, size_t count, size_t *numbers)
+{
+    *numbers = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!isnan(values[i])) values[(*numbers)++] = values[i];
+    }
+    if (*numbers == 0) return (double)NAN;
+    dl_sort(values, *numbers);
+    return dl_quantile(values, *numbers, 0.5);
+}
+
+static double deviation(const double *values, size_t count)
+{
+    double mean = 0, squares = 0;
+    for (size_t i = 0; i < count; i++)
+        mean += values[i] / (double)count;
+    for (size_t i = 0; i < count; i++)
+        squares += (values[i] - mean) * (values[i] - mean);
+    return count > 1 ? sqrt(squares / (double)(count - 1)) : (double)NAN;
+}
+
+/* All runs of one point: values[run x DL_MEASURE_COUNT]. */
+static void summarise(dl_measured *measured, const double *values, size_t runs)
+{
+    double *column = dl_calloc(runs, sizeof *column, "measured column");
+    double spread[DL_MEASURE_COUNT];
+    for (int m = 0; m < DL_MEASURE_COUNT; m++) {
+        size_t numbers = 0;
+        for (size_t r = 0; r < runs; r++)
+            column[r] = values[r * DL_MEASURE_COUNT + (size_t)m];
+        measured->value[m] = median(column, runs, &numbers);
+        spread[m] = deviation(column, numbers);
+    }
+    if (isnan(measured->value[DL_MEASURE_PER_S_ERR])) {
+        measured->value[DL_MEASURE_PER_S_ERR] = spread[DL_MEASURE_PER_S];
+        measured->value[DL_MEASURE_STEP_S_ERR] = spread[DL_MEASURE_STEP_S];
+    }
+    measured->runs = (int)runs;
+    free(column);
+}
+
+static dl_status read_rows(const table *t, const dl_scenario *scenario, size_t *point,
+                           double *values, dl_error *err)
+{
+    for (size_t row = 0; row < t->csv.rows; row++) {
+        double *value = &values[row * DL_MEASURE_COUNT];
+        dl_status status = find_point(t, row, scenario, &point[row], err);
+        if (status == DL_OK) status = read_values(t, row, value, err);
+        if (status != DL_OK) return status;
+        derive(value, (double)scenario->points[point[row]].batch);
+    }
+    return DL_OK;
+}
+
+/* Gathers the rows of each point. */
+static void gather(dl_measured *measured, const dl_scenario *scenario, const table *t,
+                   const size_t *point, const double *values)
+{
+    double *own = dl_calloc(t->csv.rows * DL_MEASURE_COUNT, sizeof *own, "runs of a point");
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        size_t runs = 0;
+        for (size_t row = 0; row < t->csv.rows; row++) {
+            if (point[row] != p) continue;
+            memcpy(&own[runs++ * DL_MEASURE_COUNT], &values[row * DL_MEASURE_COUNT],
+                   DL_MEASURE_COUNT * sizeof *own);
+            const char *source = cell(t, row, SOURCE);
+            if (measured[p].source == NULL && source[0] != '\0') {
+                measured[p].source = dl_strdup(source);
+            }
+        }
+        if (runs > 0) summarise(&measured[p], own, runs);
+    }
+    free(own);
+}
+
+dl_status dl_measured_read(dl_measured **measured, const dl_scenario *scenario, dl_error *err)
+{
+    dl_measured *all = dl_calloc(scenario->point_count, sizeof *all, "measured points");
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        for (int m = 0; m < DL_MEASURE_COUNT; m++)
+            all[p].value[m] = (double)NAN;
+    }
+    table t = {0};
+    dl_status status = DL_OK;
+    if (scenario->measured_path != NULL) {
+        status = dl_csv_read(&t.csv, scenario->measured_path, err);
+        if (status == DL_OK) status = find_columns(&t, err);
+        size_t *point = dl_calloc(t.csv.rows, sizeof *point, "points of rows");
+        double *values = dl_calloc(t.csv.rows * DL_MEASURE_COUNT, sizeof *values, "measured rows");
+        if (status == DL_OK) status = read_rows(&t, scenario, point, values, err);
+        if (status == DL_OK) gather(all, scenario, &t, point, values);
+        free(point);
+        free(values);
+        dl_csv_free(&t.csv);
+    }
+    if (status == DL_OK) {
+        *measured = all;
+    } else {
+        dl_measured_free(all, scenario->point_count);
+    }
+    return status;
+}
+
+void dl_measured_free(dl_measured *measured, size_t count)
+{
+    for (size_t p = 0; measured != NULL && p < count; p++)
+        free(measured[p].source);
+    free(measured);
+}

@@ -1,0 +1,300 @@
+#include "sim/report.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/csv.h"
+#include "common/options.h"
+#include "common/units.h"
+
+static const char *const result_columns[] = {
+    "cores",
+    "workers",
+    "batch",
+    "sync",
+    "interval",
+    "step_mean_s",
+    "step_p50_s",
+    "step_p99_s",
+    "step_sd_s",
+    "throughput_per_s",
+    "throughput_low_per_s",
+    "throughput_high_per_s",
+    "speedup",
+    "efficiency",
+    "compute_frac",
+    "dispatch_frac",
+    "communication_frac",
+    "averaging_frac",
+    "waiting_frac",
+    "input_frac",
+    "staleness_mean",
+    "staleness_sd",
+    "staleness_p50",
+    "staleness_p90",
+    "staleness_p99",
+    "staleness_max",
+    "drift_steps_mean",
+    "drift_steps_max",
+    "clock_lag_max",
+    "busiest",
+    "busiest_frac",
+    "origin",
+    "extrapolated",
+    "measured_runs",
+    "measured_step_s",
+    "measured_per_s",
+    "measured_per_s_err",
+    "error_frac",
+    "measured_staleness_mean",
+    "measured_staleness_sd",
+    "measured_staleness_p50",
+    "measured_staleness_p90",
+    "measured_source",
+    "step_mean_s_by_worker",
+    "staleness_mean_by_worker",
+};
+
+static const char *const histogram_columns[] = {"cores",  "workers",   "batch", "sync", "interval",
+                                                "worker", "staleness", "count", "frac"};
+
+static void write_names(dl_csv_writer *writer, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        dl_csv_text(writer, names[i]);
+    dl_csv_end_row(writer);
+}
+
+static void write_head(dl_csv_writer *writer, const char *kind, const dl_scenario *scenario)
+{
+    dl_csv_comment(writer, "dlsim %s, schema %d", kind, DL_RESULTS_SCHEMA);
+    dl_csv_comment(writer, "version: dlsim %s", dl_version());
+    dl_csv_comment(writer, "scenario: %s", scenario->name);
+    dl_csv_comment(writer,
+                   "settings: steps=%lld replicates=%lld seed=%lld noise=%s sigma=%g "
+                   "average_state=%s server_threads=%d scaling=%s slow_workers=%zu",
+                   (long long)scenario->steps, (long long)scenario->replicates,
+                   (long long)scenario->seed, dl_noise_names[scenario->noise], scenario->sigma,
+                   scenario->average_state ? "yes" : "no", scenario->server_threads,
+                   scenario->batch_per_worker ? "weak" : "strong", scenario->slow_count);
+}
+
+static void write_keys(dl_csv_writer *writer, const dl_point *point)
+{
+    dl_csv_int(writer, point->cores);
+    dl_csv_int(writer, point->workers);
+    dl_csv_int(writer, point->batch);
+    dl_csv_text(writer, point->mode->name);
+    dl_csv_double(writer, point->mode->has_interval ? point->interval : (double)NAN);
+}
+
+static const char *busiest_text(char *text, size_t bytes, const dl_run_result *result)
+{
+    switch (result->busiest) {
+    case DL_RESOURCE_CORE: snprintf(text, bytes, "core %d", result->busiest_index); break;
+    case DL_RESOURCE_MEMORY: snprintf(text, bytes, "memory"); break;
+    case DL_RESOURCE_LOCK: snprintf(text, bytes, "lock"); break;
+    }
+    return text;
+}
+
+/* values[count] as "1;2.5"; an empty cell for NULL. */
+static void write_joined(dl_csv_writer *writer, const double *values, int count)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *joined = open_memstream(&text, &bytes);
+    DL_ASSERT(joined != NULL, "no memory for %d numbers", count);
+    for (int i = 0; values != NULL && i < count; i++) {
+        char number[DL_DOUBLE_TEXT_BYTES];
+        fprintf(joined, "%s%s", i > 0 ? ";" : "", dl_format_double(number, values[i]));
+    }
+    fclose(joined);
+    dl_csv_text(writer, text);
+    free(text);
+}
+
+/* Predicted over measured throughput, minus 1; NaN without a measurement. */
+static double error_frac(const dl_row *row, const dl_measured *measured)
+{
+    return row->mean.throughput_per_s / measured->value[DL_MEASURE_PER_S] - 1;
+}
+
+static void write_doubles(dl_csv_writer *writer, const double *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        dl_csv_double(writer, values[i]);
+}
+
+static void write_measured(dl_csv_writer *writer, const dl_row *row, const dl_measured *measured)
+{
+    const double *value = measured->value;
+    dl_csv_double(writer, measured->runs > 0 ? measured->runs : (double)NAN);
+    const double numbers[] = {
+        value[DL_MEASURE_STEP_S],         value[DL_MEASURE_PER_S],
+        value[DL_MEASURE_PER_S_ERR],      error_frac(row, measured),
+        value[DL_MEASURE_STALENESS_MEAN], value[DL_MEASURE_STALENESS_SD],
+        value[DL_MEASURE_STALENESS_P50],  value[DL_MEASURE_STALENESS_P90],
+    };
+    write_doubles(writer, numbers, sizeof numbers / sizeof *numbers);
+    dl_csv_text(writer, measured->source != NULL ? measured->source : "");
+}
+
+static void write_row(dl_csv_writer *writer, const dl_row *row, const dl_measured *measured)
+{
+    const dl_run_result *mean = &row->mean;
+    const double *part = mean->part_frac;
+    const double numbers[] = {
+        mean->step_mean_s,       mean->step_p50_s,       mean->step_p99_s,
+        mean->step_sd_s,         mean->throughput_per_s, row->low_per_s,
+        row->high_per_s,         row->speedup,           row->efficiency,
+        part[DL_PART_COMPUTE],   part[DL_PART_DISPATCH], part[DL_PART_COMMUNICATION],
+        part[DL_PART_AVERAGING], part[DL_PART_WAITING],  part[DL_PART_INPUT],
+        row->staleness_mean,     row->staleness_sd,      row->staleness_p50,
+        row->staleness_p90,      row->staleness_p99,     row->staleness_max,
+        mean->drift_steps_mean,  mean->drift_steps_max,  mean->clock_lag_max,
+    };
+    char busiest[32];
+    write_keys(writer, &row->point);
+    write_doubles(writer, numbers, sizeof numbers / sizeof *numbers);
+    dl_csv_text(writer, busiest_text(busiest, sizeof busiest, mean));
+    dl_csv_double(writer, mean->busiest_frac);
+    dl_csv_text(writer, dl_origin_name(row->origin));
+    dl_csv_int(writer, row->extrapolated);
+    write_measured(writer, row, measured);
+    write_joined(writer, mean->worker_step_s, mean->workers);
+    write_joined(writer, row->worker_staleness, mean->workers);
+    dl_csv_end_row(writer);
+}
+
+static dl_status open_file(const char *path, FILE **out, dl_error *err)
+{
+    *out = fopen(path, "w");
+    if (*out != NULL) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot create: %s", strerror(errno));
+}
+
+static dl_status close_file(const char *path, FILE *out, dl_error *err)
+{
+    int failed = ferror(out);
+    if (fclose(out) == 0 && !failed) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write: %s", strerror(errno));
+}
+
+dl_status dl_report_results(const char *path, const dl_scenario *scenario, const dl_sweep *sweep,
+                            const dl_measured *measured, dl_error *err)
+{
+    FILE *out = NULL;
+    dl_status status = open_file(path, &out, err);
+    if (status != DL_OK) return status;
+    dl_csv_writer writer = {.out = out};
+    write_head(&writer, "results", scenario);
+    write_names(&writer, result_columns, sizeof result_columns / sizeof *result_columns);
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        write_row(&writer, &sweep->rows[i], &measured[i]);
+    }
+    return close_file(path, out, err);
+}
+
+static void write_counts(dl_csv_writer *writer, const dl_row *row, int worker)
+{
+    int bins = row->mean.staleness_bins;
+    const int64_t *counts = &row->mean.staleness[worker * bins];
+    int64_t total = 0;
+    for (int s = 0; s < bins; s++)
+        total += counts[s];
+    for (int s = 0; s < bins; s++) {
+        write_keys(writer, &row->point);
+        dl_csv_int(writer, worker);
+        dl_csv_int(writer, s);
+        dl_csv_int(writer, counts[s]);
+        dl_csv_double(writer, (double)counts[s] / (double)total);
+        dl_csv_end_row(writer);
+    }
+}
+
+dl_status dl_report_histogram(const char *path, const dl_scenario *scenario, const dl_sweep *sweep,
+                              dl_error *err)
+{
+    FILE *out = NULL;
+    dl_status status = open_file(path, &out, err);
+    if (status != DL_OK) return status;
+    dl_csv_writer writer = {.out = out};
+    write_head(&writer, "staleness histogram", scenario);
+    write_names(&writer, histogram_columns, sizeof histogram_columns / sizeof *histogram_columns);
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        const dl_row *row = &sweep->rows[i];
+        if (row->worker_staleness == NULL) continue;
+        for (int w = 0; w < row->mean.workers; w++)
+            write_counts(&writer, row, w);
+    }
+    return close_file(path, out, err);
+}
+
+/* "12.3" or "-" for NaN, `width` wide. */
+static void print_number(FILE *out, int width, int digits, double value)
+{
+    if (isnan(value)) {
+        fprintf(out, " %*s", width, "-");
+    } else {
+        fprintf(out, " %*.*f", width, digits, value);
+    }
+}
+
+static void print_row(FILE *out, const dl_row *row, const dl_measured *measured, bool compare)
+{
+    const dl_point *point = &row->point;
+    const dl_run_result *mean = &row->mean;
+    char step[32];
+    fprintf(out, "%5d %7d %6lld %-9s", point->cores, point->workers, (long long)point->batch,
+            point->mode->name);
+    print_number(out, 8, 0, point->mode->has_interval ? point->interval : (double)NAN);
+    fprintf(out, " %10s", dl_format_ns(step, sizeof step, dl_s_to_ns(mean->step_mean_s)));
+    print_number(out, 12, 1, mean->throughput_per_s);
+    print_number(out, 7, 3, row->speedup);
+    print_number(out, 6, 1, 100 * mean->part_frac[DL_PART_WAITING]);
+    print_number(out, 9, 2, row->staleness_mean);
+    if (compare) {
+        print_number(out, 12, 1, measured->value[DL_MEASURE_PER_S]);
+        print_number(out, 7, 1, 100 * error_frac(row, measured));
+        print_number(out, 9, 2, measured->value[DL_MEASURE_STALENESS_MEAN]);
+    }
+    fprintf(out, "%s\n", row->extrapolated ? "  *" : "");
+}
+
+static void print_errors(FILE *out, const dl_sweep *sweep, const dl_measured *measured)
+{
+    double sum = 0, most = 0;
+    int count = 0;
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        if (measured[i].runs == 0) continue;
+        double error = fabs(error_frac(&sweep->rows[i], &measured[i]));
+        sum += error;
+        most = fmax(most, error);
+        count++;
+    }
+    fprintf(out, "error over %d measured points: mean %.1f %%, largest %.1f %%\n", count,
+            100 * sum / count, 100 * most);
+}
+
+void dl_report_table(FILE *out, const dl_scenario *scenario, const dl_sweep *sweep,
+                     const dl_measured *measured)
+{
+    bool compare = false, extrapolated = false;
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        compare |= measured[i].runs > 0;
+        extrapolated |= sweep->rows[i].extrapolated;
+    }
+    fprintf(out, "%s\n", scenario->name);
+    fprintf(out, "%5s %7s %6s %-9s %8s %10s %12s %7s %6s %9s", "cores", "workers", "batch", "sync",
+            "interval", "step", "samples/s", "speedup", "wait %", "staleness");
+    if (compare) fprintf(out, " %12s %7s %9s", "measured/s", "error %", "staleness");
+    fprintf(out, "\n");
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        print_row(out, &sweep->rows[i], &measured[i], compare);
+    }
+    if (extrapolated) fprintf(out, "* outside of what the costs were measured at\n");
+    if (compare) print_errors(out, sweep, measured);
+}

@@ -1,0 +1,239 @@
+#include "sim/run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+
+/* Name of the stream that draws the costs, above all workers' numbers. */
+#define COST_STREAM (1u << 20)
+
+unsigned dl_run_needs(const dl_scenario *scenario, const dl_point *point)
+{
+    unsigned needs =
+        dl_sync_needs(point->mode, point->workers, point->cores, scenario->average_state);
+    return needs | (scenario->noise == DL_NOISE_TRACE ? DL_NEED_NOISE : 0);
+}
+
+bool dl_run_extrapolates(const dl_costs *costs, const dl_point *point)
+{
+    int64_t batch = point->batch / point->workers;
+    if (costs->batch_min > 0 && batch < costs->batch_min) return true;
+    if (costs->batch_max > 0 && batch > costs->batch_max) return true;
+    if (point->workers == 1) return false;
+    if (point->workers > dl_sharing_known(costs)) return true;
+    return costs->cores > 0 && point->cores != costs->cores;
+}
+
+int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point)
+{
+    return (scenario->steps + point->interval - 1) / point->interval * point->interval;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void dl_sort(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, compare);
+}
+
+double dl_quantile(const double *sorted, size_t count, double p)
+{
+    double place = p * (double)(count - 1);
+    size_t low = (size_t)place;
+    if (low + 1 >= count) return sorted[count - 1];
+    return sorted[low] + (place - (double)low) * (sorted[low + 1] - sorted[low]);
+}
+
+static void measure_steps(const dl_team *team, double batch, dl_run_result *result)
+{
+    size_t count = 0;
+    for (int w = 0; w < result->workers; w++)
+        count += (size_t)team->workers[w].steps_done;
+    double *all = dl_calloc(count, sizeof *all, "step times");
+    size_t used = 0;
+    double sum_s = 0, squares = 0;
+    for (int w = 0; w < result->workers; w++) {
+        const dl_worker *worker = &team->workers[w];
+        for (int64_t s = 0; s < worker->steps_done; s++) {
+            all[used] = dl_ns_to_s((double)worker->step_ns[s]);
+            sum_s += all[used++];
+        }
+        result->worker_step_s[w] =
+            dl_ns_to_s((double)worker->last_end_ns) / (double)worker->steps_done;
+        result->throughput_per_s += batch / result->workers / result->worker_step_s[w];
+    }
+    result->step_mean_s = sum_s / (double)count;
+    for (size_t i = 0; i < count; i++) {
+        squares += (all[i] - result->step_mean_s) * (all[i] - result->step_mean_s);
+    }
+    result->step_sd_s = count > 1 ? sqrt(squares / (double)(count - 1)) : 0;
+    dl_sort(all, count);
+    result->step_p50_s = dl_quantile(all, count, 0.5);
+    result->step_p99_s = dl_quantile(all, count, 0.99);
+    free(all);
+}
+
+/* The compute activity is one piece of work in the simulation; its time goes to its parts in the
+ * proportion of their work. */
+static void split_compute(const dl_team *team, int number, double *part_ns)
+{
+    const dl_worker *worker = &team->workers[number];
+    const dl_workload *workload = team->config.workload;
+    double slow = team->config.slow != NULL ? team->config.slow[number] : 1;
+    double update_ns = worker->updates_at_once ? workload->update_ns : 0;
+    double work_ns = worker->compute_ns + update_ns;
+    double time_ns = (double)worker->activity_ns[DL_ACTIVITY_COMPUTE];
+    double scale = work_ns > 0 ? time_ns / work_ns : 0;
+    part_ns[DL_PART_INPUT] += scale * slow * workload->input_ns;
+    part_ns[DL_PART_DISPATCH] += scale * workload->dispatch_ns;
+    part_ns[DL_PART_COMPUTE] += scale * (slow * workload->compute_ns + update_ns);
+}
+
+static void measure_parts(const dl_team *team, dl_run_result *result)
+{
+    double part_ns[DL_PART_COUNT] = {0}, sum_ns = 0;
+    for (int w = 0; w < result->workers; w++) {
+        const int64_t *activity_ns = team->workers[w].activity_ns;
+        split_compute(team, w, part_ns);
+        part_ns[DL_PART_COMPUTE] += (double)activity_ns[DL_ACTIVITY_UPDATE];
+        part_ns[DL_PART_COMMUNICATION] +=
+            (double)(activity_ns[DL_ACTIVITY_PUSH] + activity_ns[DL_ACTIVITY_PULL]);
+        part_ns[DL_PART_AVERAGING] += (double)activity_ns[DL_ACTIVITY_AVERAGE];
+        part_ns[DL_PART_WAITING] +=
+            (double)(activity_ns[DL_ACTIVITY_BARRIER] + activity_ns[DL_ACTIVITY_LOCK]);
+    }
+    for (int p = 0; p < DL_PART_COUNT; p++)
+        sum_ns += part_ns[p];
+    for (int p = 0; p < DL_PART_COUNT; p++)
+        result->part_frac[p] = part_ns[p] / sum_ns;
+}
+
+static void measure_staleness(const dl_team *team, dl_run_result *result)
+{
+    int most = -1;
+    for (int w = 0; w < result->workers; w++) {
+        const dl_worker *worker = &team->workers[w];
+        for (int64_t s = 0; s < worker->steps_done; s++) {
+            if (worker->staleness_log[s] > most) most = worker->staleness_log[s];
+        }
+    }
+    result->staleness_bins = most + 1;
+    if (most < 0) return;
+    size_t bins = (size_t)most + 1;
+    result->staleness =
+        dl_calloc(bins * (size_t)result->workers, sizeof *result->staleness, "staleness counts");
+    for (int w = 0; w < result->workers; w++) {
+        const dl_worker *worker = &team->workers[w];
+        for (int64_t s = 0; s < worker->steps_done; s++) {
+            result->staleness[(size_t)w * bins + (size_t)worker->staleness_log[s]]++;
+        }
+    }
+}
+
+static void note_resource(dl_run_result *result, dl_resource resource, int index, double frac)
+{
+    if (frac <= result->busiest_frac) return;
+    result->busiest = resource;
+    result->busiest_index = index;
+    result->busiest_frac = frac;
+}
+
+static void measure_resources(const dl_team *team, dl_run_result *result)
+{
+    double span_ns = (double)team->engine.now_ns;
+    for (int c = 0; c < team->config.cores && c < team->config.workers; c++) {
+        double busy_ns = (double)dl_processor_busy_ns(&team->host.processor, c);
+        note_resource(result, DL_RESOURCE_CORE, c, busy_ns / span_ns);
+    }
+    double memory_ns = team->host.traffic_bytes / team->host.memory_capacity;
+    note_resource(result, DL_RESOURCE_MEMORY, 0, memory_ns / span_ns);
+    note_resource(result, DL_RESOURCE_LOCK, 0, (double)team->lock_busy_ns / span_ns);
+    result->traffic_bytes = team->host.traffic_bytes;
+    result->events = team->engine.handled;
+}
+
+static void measure(const dl_team *team, const dl_point *point, dl_run_result *result)
+{
+    result->workers = point->workers;
+    result->worker_step_s =
+        dl_calloc((size_t)point->workers, sizeof *result->worker_step_s, "mean steps");
+    measure_steps(team, (double)point->batch, result);
+    measure_parts(team, result);
+    if (point->mode->staleness == DL_SYNC_STALENESS_SOME) measure_staleness(team, result);
+    measure_resources(team, result);
+    bool drifts = point->mode->has_interval;
+    result->drift_steps_mean =
+        drifts ? (double)team->drift_sum / (double)team->steps_begun : (double)NAN;
+    result->drift_steps_max = drifts ? (double)team->drift_max : (double)NAN;
+    result->clock_lag_max = (double)team->clock_lag_max;
+}
+
+static void draw_costs(const dl_run_config *config, dl_costs *drawn)
+{
+    uint32_t pair = (config->replicate + 1) / 2;
+    double sign = config->replicate == 0 ? 0 : config->replicate % 2 == 1 ? 1 : -1;
+    dl_random stream;
+    dl_random_init(&stream, (uint64_t)config->scenario->seed, pair, 0, COST_STREAM);
+    dl_costs_draw(config->costs, &stream, sign, drawn);
+}
+
+dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *err)
+{
+    const dl_scenario *scenario = config->scenario;
+    const dl_point *point = config->point;
+    dl_costs costs;
+    draw_costs(config, &costs);
+    dl_workload workload;
+    dl_workload_init(&workload, &costs, (double)point->batch / point->workers);
+    double *slow = dl_calloc((size_t)point->workers, sizeof *slow, "slow workers");
+    dl_scenario_slow(scenario, point->workers, slow);
+    int threads = scenario->server_threads;
+    const dl_noise_config noise = {scenario->noise, scenario->sigma, costs.noise,
+                                   costs.noise_count};
+    dl_team team;
+    dl_team_init(&team, &(dl_team_config){
+                            .costs = &costs,
+                            .workload = &workload,
+                            .cores = point->cores,
+                            .workers = point->workers,
+                            .steps = dl_run_steps(scenario, point),
+                            .interval = point->interval,
+                            .server_threads = threads < point->workers ? threads : point->workers,
+                            .average_state = scenario->average_state,
+                            .advance = point->mode->advance,
+                            .noise = &noise,
+                            .seed = (uint64_t)scenario->seed,
+                            .replicate = config->replicate,
+                            .slow = config->without_slow ? NULL : slow,
+                            .observer = config->observer,
+                        });
+    dl_team_run(&team);
+    dl_status status = DL_OK;
+    if (team.engine.now_ns == 0) {
+        char text[160];
+        status = dl_error_set_at(err, DL_ERR_DATA, config->costs->path, 0,
+                                 "a step takes no time (point: %s)",
+                                 dl_point_text(text, sizeof text, point));
+    } else {
+        *result = (dl_run_result){0};
+        measure(&team, point, result);
+    }
+    dl_team_free(&team);
+    free(slow);
+    dl_costs_draw_free(&costs);
+    return status;
+}
+
+void dl_run_result_free(dl_run_result *result)
+{
+    free(result->worker_step_s);
+    free(result->staleness);
+    *result = (dl_run_result){0};
+}

@@ -1,0 +1,73 @@
+/* One run: one point of a sweep, one replicate, and what comes out.
+ *
+ * Replicate 0 takes the costs as they are; replicates 2k-1 and 2k take costs drawn from their
+ * standard errors, as an antithetic pair (+z and -z), so that a mean over all replicates is that of
+ * the costs as they are wherever the outcome is linear in them. All points of a replicate have the
+ * same drawn costs and the same noise streams (common random numbers).
+ */
+#ifndef DL_SIM_RUN_H
+#define DL_SIM_RUN_H
+
+#include "sim/scenario.h"
+
+/* Where a worker's time goes. */
+typedef enum dl_part {
+    DL_PART_COMPUTE, /* forward, backward, the update on the worker; turns of others on its core */
+    DL_PART_DISPATCH,
+    DL_PART_COMMUNICATION, /* copies */
+    DL_PART_AVERAGING,     /* averaging, and the server's update */
+    DL_PART_WAITING,       /* barrier, lock */
+    DL_PART_INPUT,
+    DL_PART_COUNT
+} dl_part;
+
+typedef struct dl_run_config {
+    const dl_scenario *scenario;
+    const dl_costs *costs; /* undisturbed; must have what the point needs */
+    const dl_point *point;
+    uint32_t replicate;
+    bool without_slow;                /* the baseline: its worker is none of the slow ones */
+    const dl_team_observer *observer; /* NULL = none */
+} dl_run_config;
+
+/* What is shared and how busy it was. */
+typedef enum dl_resource { DL_RESOURCE_CORE, DL_RESOURCE_MEMORY, DL_RESOURCE_LOCK } dl_resource;
+
+typedef struct dl_run_result {
+    int workers;
+    double throughput_per_s; /* sum over workers of batch share / mean step */
+    double step_mean_s, step_sd_s, step_p50_s, step_p99_s; /* over all steps of all workers */
+    double part_frac[DL_PART_COUNT];                       /* of all workers' time; sum 1 */
+    double drift_steps_mean, drift_steps_max;              /* NaN where nothing drifts */
+    double clock_lag_max;                                  /* steps ahead of the slowest worker */
+    dl_resource busiest;
+    int busiest_index; /* of the core */
+    double busiest_frac;
+    double *worker_step_s; /* [workers] mean step */
+    int64_t *staleness;    /* [workers x staleness_bins] applied gradients by staleness */
+    int staleness_bins;    /* 0: the mode has none */
+    double traffic_bytes;  /* read and written by copies, averages, updates */
+    int64_t events;
+} dl_run_result;
+
+/* Runs. DL_ERR_DATA if a step takes no time at all. Release *result with dl_run_result_free. */
+dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *err) DL_MUST_CHECK;
+void dl_run_result_free(dl_run_result *result);
+
+/* All cost needs of a point, its noise among them. */
+unsigned dl_run_needs(const dl_scenario *scenario, const dl_point *point);
+
+/* Whether the point lies outside of what the costs were measured at: batch of a worker, copies at
+ * once, or, for more than one worker, the number of cores. */
+bool dl_run_extrapolates(const dl_costs *costs, const dl_point *point);
+
+/* Steps of a worker: the scenario's, rounded up to whole intervals. */
+int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point);
+
+/* Value that a fraction `p` of sorted[count] does not exceed, linear between neighbours. */
+double dl_quantile(const double *sorted, size_t count, double p);
+
+/* Sorts values[count] ascending. */
+void dl_sort(double *values, size_t count);
+
+#endif

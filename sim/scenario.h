@@ -1,0 +1,86 @@
+/* A scenario: what to simulate, read from an INI file. Every listed value is swept.
+ *
+ *   [scenario]
+ *   name = LeNet on 2 cores
+ *   steps = 200                  ; of a worker; rounded up to whole intervals. Default 200
+ *   seed = 1                     ; default 1
+ *   replicates = 5               ; default 1
+ *   [machine]
+ *   cores = 2                    ; list; or the word workers: a core for each worker
+ *   workers = 1, 2, 4            ; list
+ *   [workload]
+ *   costs = costs/lenet.ini      ; relative to this file
+ *   batch = 128                  ; list; all workers together. Or, for weak scaling:
+ *   batch_per_worker = 128
+ *   [sync]
+ *   mode = average, async        ; list of none, allreduce, ps, average, async. Default none
+ *   interval = 1, 10             ; list, of average only. Default 1
+ *   average_state = no           ; average: the optimizer's state too. Default no
+ *   server_threads = 2           ; ps, average; at most all workers of a point. Default 1
+ *   where = cpu                  ; the only place so far
+ *   [noise]
+ *   kind = trace                 ; none, trace, lognormal, gamma, exponential. Default none
+ *   sigma = 0.1                  ; lognormal, gamma: coefficient of variation
+ *   slow = 1:2, 3:1.5            ; worker:factor on input, forward and backward
+ *   [measured]
+ *   file = measured.csv          ; sim/measured.h
+ */
+#ifndef DL_SIM_SCENARIO_H
+#define DL_SIM_SCENARIO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "sim/noise.h"
+#include "sim/sync/sync.h"
+
+#define DL_WORKERS_MAX 1024
+
+/* One combination of the swept values. */
+typedef struct dl_point {
+    int cores, workers;
+    int64_t batch; /* all workers together; a multiple of workers */
+    const dl_sync_mode *mode;
+    int interval; /* 1 where the mode has none */
+} dl_point;
+
+typedef struct dl_slow_worker {
+    int worker;
+    double factor; /* > 0 */
+} dl_slow_worker;
+
+typedef struct dl_scenario {
+    char *path, *name;
+    char *costs_path, *measured_path; /* as to be opened; measured_path may be NULL */
+    int64_t steps, replicates, seed;
+    bool batch_per_worker;
+    bool average_state;
+    int server_threads;
+    dl_noise_kind noise;
+    double sigma;
+    dl_slow_worker *slow; /* [slow_count] */
+    size_t slow_count;
+    dl_point *points; /* [point_count], in the order cores, workers, batch, mode, interval */
+    size_t point_count;
+} dl_scenario;
+
+/* Reads and checks a scenario; zero `scenario` before. Errors name file:line, key and value:
+ * DL_ERR_PARSE, DL_ERR_NAME (unknown section, key, mode, ...), DL_ERR_RANGE (also: a batch that the
+ * workers cannot share evenly), DL_ERR_DATA (a key is missing). */
+dl_status dl_scenario_read(dl_scenario *scenario, const char *path, dl_error *err) DL_MUST_CHECK;
+
+/* The same from memory; relative paths in it are relative to the folder of `name`. */
+dl_status dl_scenario_read_text(dl_scenario *scenario, const char *name, const char *text,
+                                size_t bytes, dl_error *err) DL_MUST_CHECK;
+
+void dl_scenario_free(dl_scenario *scenario);
+
+/* Factor of each worker, [workers]. */
+void dl_scenario_slow(const dl_scenario *scenario, int workers, double *slow);
+
+/* "cores 2, workers 4, batch 128, average, interval 10" in text[bytes]; returns text. */
+const char *dl_point_text(char *text, size_t bytes, const dl_point *point);
+
+#endif

@@ -1,0 +1,60 @@
+/* All points of a scenario, all replicates, on several threads; and one row for each point.
+ *
+ * A row's figures are means over the replicates (sim/run.h says what differs between them), p50 and
+ * p99 of the step too; staleness figures are of the replicates' pooled counts; maxima are maxima.
+ * The 95 % interval is for the throughput of one such system: with DL_INTERVAL_REPLICATES or more
+ * the 2.5 and 97.5 % quantiles of the replicates, with fewer mean +- t sd of Student's
+ * distribution, with one none. Replicate 0 has undisturbed costs and counts too: with few, it
+ * narrows the interval a little.
+ *
+ * The speedup's baseline is one worker of mode none with the point's total batch, or its batch per
+ * worker if the scenario gives that; it is simulated along (no slow worker, same noise).
+ *
+ * Each run is its own job and leaves its result in its own place, and places are read in order: the
+ * rows do not depend on the number of threads.
+ */
+#ifndef DL_SIM_SWEEP_H
+#define DL_SIM_SWEEP_H
+
+#include "sim/run.h"
+
+#define DL_INTERVAL_REPLICATES 40
+
+typedef struct dl_row {
+    dl_point point;
+    dl_run_result mean;                  /* staleness: pooled counts; busiest: of replicate 0 */
+    double low_per_s, high_per_s;        /* NaN with one replicate */
+    double speedup, efficiency;          /* efficiency = speedup / workers */
+    double staleness_mean, staleness_sd; /* NaN where the mode has none */
+    double staleness_p50, staleness_p90, staleness_p99, staleness_max;
+    double *worker_staleness; /* [workers] means, NULL where the mode has no distribution */
+    dl_origin origin;         /* least trustworthy of the costs used */
+    bool extrapolated;        /* the point, or its baseline */
+} dl_row;
+
+typedef struct dl_sweep {
+    dl_row *rows; /* [row_count], in the order of the scenario's points */
+    size_t row_count;
+    int64_t runs, events;
+    double seconds; /* wall time */
+} dl_sweep;
+
+/* Called now and then, by one thread at a time. */
+typedef void (*dl_progress_fn)(void *user, int64_t runs_done, int64_t runs);
+
+typedef struct dl_sweep_config {
+    int threads;             /* >= 1 */
+    dl_progress_fn progress; /* may be NULL */
+    void *user;
+} dl_sweep_config;
+
+/* Costs that some point or baseline needs and the file lacks, as text of its own; NULL if none. */
+char *dl_sweep_missing(const dl_scenario *scenario, const dl_costs *costs);
+
+/* Runs everything. DL_ERR_DATA if costs are missing or a step takes no time, DL_ERR_SYSTEM if a
+ * thread cannot be started. Release with dl_sweep_free. */
+dl_status dl_sweep_run(dl_sweep *sweep, const dl_scenario *scenario, const dl_costs *costs,
+                       const dl_sweep_config *config, dl_error *err) DL_MUST_CHECK;
+void dl_sweep_free(dl_sweep *sweep);
+
+#endif
