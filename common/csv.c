@@ -319,8 +319,10 @@ static void begin_cell(dl_csv_writer *writer)
 void dl_csv_text(dl_csv_writer *writer, const char *text)
 {
     begin_cell(writer);
-    /* '#' in front would read back as a comment, were this the first column's name. */
-    if (strpbrk(text, ",\"\r\n") == NULL && text[0] != '#') {
+    /* As the first column's name, '#' in front would read back as a comment and the first byte of a
+     * byte-order mark as one. */
+    int is_safe = text[0] != '#' && text[0] != '\xef';
+    if (is_safe && strpbrk(text, ",\"\r\n") == NULL) {
         fputs(text, writer->out);
         return;
     }

@@ -52,9 +52,7 @@ static dl_status set_bytes(const dl_option *option, const char *text, dl_error *
     dl_status status = dl_parse_bytes(text, &bytes, err);
     if (status != DL_OK) return status;
     if ((double)bytes < option->low || (double)bytes > option->high) {
-        char range[DL_OPTION_RANGE_BYTES];
-        return dl_error_set(err, DL_ERR_RANGE, "%s is not %s", text,
-                            dl_option_range(option, range));
+        return dl_error_set(err, DL_ERR_RANGE, "out of range");
     }
     *(uint64_t *)option->target = bytes;
     return DL_OK;
@@ -108,7 +106,13 @@ static const dl_option *find_by_key(const dl_command *command, int key)
 static error_t take_option(option_parse *parse, const dl_option *option, const char *text)
 {
     dl_error why = {0};
-    if (set_target(option, text, &why) == DL_OK) return 0;
+    dl_status status = set_target(option, text, &why);
+    if (status == DL_OK) return 0;
+    if (status == DL_ERR_RANGE) { /* in the words of --help */
+        char range[DL_OPTION_RANGE_BYTES];
+        dl_error_set(&why, status, "'%s' is out of range (%s)", text,
+                     dl_option_range(option, range));
+    }
     parse->status = dl_error_set(parse->err, DL_ERR_USAGE, "--%s: %s", option->name, why.text);
     return EINVAL;
 }

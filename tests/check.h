@@ -1,0 +1,19 @@
+/* cmocka with the headers that it needs in front, and the checks that all tests share. */
+#ifndef DL_TESTS_CHECK_H
+#define DL_TESTS_CHECK_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h> /* needs those above */
+
+/* The text must hold the part; shows both if not. */
+#define assert_contains(text, part)                                                              \
+    do {                                                                                         \
+        if (strstr((text), (part)) == NULL) fail_msg("'%s' does not hold '%s'", (text), (part)); \
+    } while (0)
+
+#endif

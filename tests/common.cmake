@@ -1,0 +1,5 @@
+foreach(module status alloc names units cpu random file ini csv options chrome_trace)
+    dl_add_test(test_${module} unit LINK dl_common)
+endforeach()
+dl_add_fuzzer(fuzz_ini)
+dl_add_fuzzer(fuzz_csv)

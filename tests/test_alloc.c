@@ -1,0 +1,61 @@
+#include "tests/check.h"
+
+#include <stdlib.h>
+
+#include "common/alloc.h"
+
+static void nothing_is_still_a_block(void **state)
+{
+    (void)state;
+    void *none = dl_calloc(0, 8, "test");
+    assert_non_null(none);
+    none = dl_realloc(none, 0, 8, "test");
+    assert_non_null(none);
+    free(none);
+}
+
+static void blocks_are_zeroed_and_keep_their_bytes(void **state)
+{
+    (void)state;
+    unsigned char *block = dl_calloc(100, 1, "test");
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(block[i], 0);
+    block[99] = 7;
+    block = dl_realloc(block, 1000, 10, "test");
+    assert_int_equal(block[99], 7);
+    free(block);
+}
+
+static void aligned_blocks_start_on_a_cache_line(void **state)
+{
+    (void)state;
+    for (size_t bytes = 0; bytes < 200; bytes += 33) {
+        unsigned char *block = dl_alloc_aligned(bytes, "test");
+        assert_int_equal((uintptr_t)block % 64, 0);
+        for (size_t i = 0; i < bytes; i++)
+            assert_int_equal(block[i], 0);
+        free(block);
+    }
+}
+
+static void strings_are_copies(void **state)
+{
+    (void)state;
+    char *whole = dl_strdup("abc"), *part = dl_strndup("abc", 2);
+    char *made = dl_format("%s-%d-%s", whole, 42, part);
+    assert_string_equal(made, "abc-42-ab");
+    free(made);
+    free(part);
+    free(whole);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_still_a_block),
+        cmocka_unit_test(blocks_are_zeroed_and_keep_their_bytes),
+        cmocka_unit_test(aligned_blocks_start_on_a_cache_line),
+        cmocka_unit_test(strings_are_copies),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,288 @@
+#include "tests/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/ini.h"
+
+static dl_ini read_ok(const char *text)
+{
+    dl_ini ini = {0};
+    dl_error err = {0};
+    if (dl_ini_read_text(&ini, "t.ini", text, strlen(text), &err) != DL_OK) {
+        fail_msg("line %d: %s", err.line, err.text);
+    }
+    return ini;
+}
+
+static void assert_refused(const char *text, size_t bytes, int line, const char *message)
+{
+    dl_ini ini = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_ini_read_text(&ini, "t.ini", text, bytes, &err), DL_ERR_PARSE);
+    assert_string_equal(err.file, "t.ini");
+    assert_contains(err.text, message);
+    assert_int_equal(err.line, line);
+    assert_null(ini.path);
+}
+
+static void entries_keep_order_and_lines(void **state)
+{
+    (void)state;
+    dl_ini ini = read_ok("\xef\xbb\xbf; head\r\n"
+                         "top = 0\n"
+                         "\n"
+                         "[machine]  ; which\n"
+                         "# gpus = 9\n"
+                         "  gpus=2\t; two\n"
+                         "name = a;b # c = d\n"
+                         "[op conv1.forward]\n"
+                         "none =\n"
+                         "[machine]\n"
+                         "last = 1");
+    static const struct {
+        const char *section, *key, *value;
+        int line;
+    } expected[] = {{"", "top", "0", 2},
+                    {"machine", "gpus", "2", 6},
+                    {"machine", "name", "a;b # c = d", 7},
+                    {"op conv1.forward", "none", "", 9},
+                    {"machine", "last", "1", 11}};
+    assert_int_equal(ini.count, 5);
+    for (size_t i = 0; i < 5; i++) {
+        assert_string_equal(ini.entries[i].section, expected[i].section);
+        assert_string_equal(ini.entries[i].key, expected[i].key);
+        assert_string_equal(ini.entries[i].value, expected[i].value);
+        assert_int_equal(ini.entries[i].line, expected[i].line);
+    }
+    assert_int_equal(ini.section_count, 3);
+    assert_string_equal(ini.sections[1].name, "op conv1.forward");
+    assert_int_equal(ini.sections[2].line, 10);
+    dl_ini_free(&ini);
+    dl_ini_free(&ini); /* a zeroed object is fine */
+}
+
+static void empty_text_is_an_empty_file(void **state)
+{
+    (void)state;
+    dl_ini ini = read_ok("");
+    assert_int_equal(ini.count, 0);
+    dl_ini_free(&ini);
+}
+
+static void broken_lines_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int line;
+        const char *message;
+    } cases[] = {
+        {"[a]\nx\n", 2, "expected key = value"},
+        {"[a]\nx: 1\n", 2, "expected key = value"},
+        {"[a]\nx ; = 1\n", 2, "expected key = value"},
+        {"[a]\n\n= 1\n", 3, "empty key"},
+        {"[a\nx = 1\n", 1, "expected ']'"},
+        {"[a ; b]\n", 1, "expected ']' before the comment"},
+        {"[]\n", 1, "empty section name"},
+        {"[a] x = 1\n", 1, "unexpected text after ']'"},
+        {"[a]]\n", 1, "unexpected text after ']'"},
+        {"[a]\nx = 1\ny = 1\n\nx = 2\ny = 2\n", 5, "the key stands already in line 2"},
+        {"[a]\nx = 1\n[b]\nx = 1\n[a]\nx = 1\n", 6, "[a] x = 1: the key stands already in line 2"},
+        {"[a]\nx = 1\ry = 2\n", 2, "control character"},
+        {"[a]\nx = 1\n y\n", 3, "expected key = value"}, /* no continued lines */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_refused(cases[i].text, strlen(cases[i].text), cases[i].line, cases[i].message);
+    }
+    assert_refused("[a]\nx = \0\n", 10, 2, "control character");
+}
+
+/* A line of 199 bytes is read whole and one of 200 refused, wherever it stands; blanks in front
+ * count. The same for section names of 49 and 50. */
+static void long_lines_are_refused_and_never_cut(void **state)
+{
+    (void)state;
+    char *longest = dl_format("[a]\nx = %0195d\ny = 2\n", 7);
+    dl_ini ini = read_ok(longest);
+    assert_int_equal(ini.count, 2);
+    assert_int_equal(strlen(ini.entries[0].value), 195);
+    dl_ini_free(&ini);
+    free(longest);
+
+    char *longer = dl_format("[a]\ny = 2\n x = %0195d\n", 7);
+    assert_refused(longer, strlen(longer), 3, "longer than 199 bytes");
+    free(longer);
+    char *comment = dl_format(";%0199d\n", 7);
+    assert_refused(comment, strlen(comment), 1, "longer than 199 bytes");
+    free(comment);
+
+    char *section = dl_format("[%049d]\nx = 1\n", 7);
+    ini = read_ok(section);
+    assert_int_equal(strlen(ini.entries[0].section), 49);
+    dl_ini_free(&ini);
+    free(section);
+    section = dl_format("[%050d]\nx = 1\n", 7);
+    assert_refused(section, strlen(section), 1, "longer than 49 bytes");
+    free(section);
+}
+
+static const char *const machine_keys[] = {"gpus", "name", NULL};
+static const char *const any_key[] = {"*", NULL};
+static const dl_ini_section_schema schema[] = {
+    {"machine", machine_keys}, {"op *", any_key}, {"op special", machine_keys}};
+
+static void schema_admits_patterns(void **state)
+{
+    (void)state;
+    dl_ini ini = read_ok("[machine]\ngpus = 1\n[op x y]\nfoo = 1\n[op special]\nname = n\n");
+    assert_int_equal(dl_ini_check(&ini, schema, 3, NULL), DL_OK);
+    dl_ini_free(&ini);
+}
+
+static void schema_names_what_it_does_not_know(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int line;
+        const char *message;
+    } cases[] = {
+        {"[machine]\n[machin]\n", 2, "unknown section [machin]; did you mean 'machine'?"},
+        {"[network]\nx = 1\n", 1, "unknown section [network]; known: machine, op *, op special"},
+        {"[op]\nx = 1\n", 1, "unknown section [op]"},
+        {"[machine]\ngpu = 1\n", 2, "unknown key 'gpu' in [machine]; did you mean 'gpus'?"},
+        {"[op special]\nzzzz = 1\n", 2, "unknown key 'zzzz' in [op special]; known: gpus, name"},
+        {"gpus = 1\n[machine]\n", 1, "key 'gpus' stands before the first [section]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        dl_ini ini = read_ok(cases[i].text);
+        dl_error err = {0};
+        assert_int_equal(dl_ini_check(&ini, schema, 3, &err), DL_ERR_NAME);
+        assert_contains(err.text, cases[i].message);
+        assert_int_equal(err.line, cases[i].line);
+        dl_ini_free(&ini);
+    }
+}
+
+static void getters_read_and_fall_back(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"ps", "async"};
+    dl_ini ini = read_ok("[s]\nd = 2.5e3\ni = -4\nt = some text\nm = async\n");
+    double d = 0.0, d0 = 1.5;
+    int64_t i = 0, i0 = 15;
+    int m = -1, m0 = 0;
+    const char *t = NULL;
+    assert_int_equal(dl_ini_get_double(&ini, "s", "d", 0.0, INFINITY, NULL, &d, NULL), DL_OK);
+    assert_true(d == 2500.0);
+    assert_int_equal(dl_ini_get_double(&ini, "s", "no", 0.0, 1.0, &d0, &d, NULL), DL_OK);
+    assert_true(d == 1.5);
+    assert_int_equal(dl_ini_get_int(&ini, "s", "i", -5, 5, NULL, &i, NULL), DL_OK);
+    assert_int_equal(i, -4);
+    assert_int_equal(dl_ini_get_int(&ini, "r", "i", -5, 5, &i0, &i, NULL), DL_OK);
+    assert_int_equal(i, 15);
+    assert_int_equal(dl_ini_get_string(&ini, "s", "t", NULL, &t, NULL), DL_OK);
+    assert_string_equal(t, "some text");
+    assert_int_equal(dl_ini_get_string(&ini, "s", "no", "else", &t, NULL), DL_OK);
+    assert_string_equal(t, "else");
+    assert_int_equal(dl_ini_get_choice(&ini, "s", "m", modes, 2, NULL, &m, NULL), DL_OK);
+    assert_int_equal(m, 1);
+    assert_int_equal(dl_ini_get_choice(&ini, "s", "no", modes, 2, &m0, &m, NULL), DL_OK);
+    assert_int_equal(m, 0);
+    dl_ini_free(&ini);
+}
+
+static void getters_refuse_with_file_line_key_value(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"ps", "async"};
+    dl_ini ini = read_ok("[s]\nd = 2.5x\ni = 6\nm = asinc\n");
+    dl_error err = {0};
+    double d = 7.0;
+    int64_t i = 7;
+    int m = 7;
+    const char *t = "untouched";
+    assert_int_equal(dl_ini_get_double(&ini, "s", "d", 0.0, 9.0, NULL, &d, &err), DL_ERR_PARSE);
+    assert_string_equal(err.text, "[s] d = 2.5x: '2.5x' is no number");
+    assert_string_equal(err.file, "t.ini");
+    assert_int_equal(err.line, 2);
+    assert_int_equal(dl_ini_get_int(&ini, "s", "i", -5, 5, NULL, &i, &err), DL_ERR_RANGE);
+    assert_string_equal(err.text, "[s] i = 6: 6 is not in -5..5");
+    assert_int_equal(dl_ini_get_choice(&ini, "s", "m", modes, 2, NULL, &m, &err), DL_ERR_NAME);
+    assert_string_equal(err.text, "[s] m = asinc: unknown name; did you mean 'async'?");
+    assert_int_equal(dl_ini_get_double(&ini, "s", "x", 0.0, 9.0, NULL, &d, &err), DL_ERR_DATA);
+    assert_string_equal(err.text, "[s] has no key 'x'");
+    assert_int_equal(dl_ini_get_int(&ini, "s", "x", 0, 9, NULL, &i, &err), DL_ERR_DATA);
+    assert_int_equal(dl_ini_get_choice(&ini, "s", "x", modes, 2, NULL, &m, &err), DL_ERR_DATA);
+    assert_int_equal(dl_ini_get_string(&ini, "s", "x", NULL, &t, &err), DL_ERR_DATA);
+    assert_true(d == 7.0 && i == 7 && m == 7);
+    assert_string_equal(t, "untouched");
+    dl_ini_free(&ini);
+}
+
+static void lists_are_split_and_trimmed(void **state)
+{
+    (void)state;
+    dl_ini ini = read_ok("[s]\na = 1, 2 ,\tx y\nb = one\nc = 1,,2\nd = 1,\ne =\n");
+    char **items = NULL;
+    size_t count = 0;
+    assert_int_equal(dl_ini_split(&ini, &ini.entries[0], &items, &count, NULL), DL_OK);
+    assert_int_equal(count, 3);
+    assert_string_equal(items[0], "1");
+    assert_string_equal(items[1], "2");
+    assert_string_equal(items[2], "x y");
+    dl_ini_free_list(items, count);
+    assert_int_equal(dl_ini_split(&ini, &ini.entries[1], &items, &count, NULL), DL_OK);
+    assert_int_equal(count, 1);
+    assert_string_equal(items[0], "one");
+    dl_ini_free_list(items, count);
+    static const char *const messages[] = {"item 2 of the list is empty",
+                                           "item 2 of the list is empty",
+                                           "item 1 of the list is empty"};
+    for (size_t i = 0; i < 3; i++) {
+        dl_error err = {0};
+        assert_int_equal(dl_ini_split(&ini, &ini.entries[2 + i], &items, &count, &err),
+                         DL_ERR_PARSE);
+        assert_contains(err.text, messages[i]);
+    }
+    dl_ini_free(&ini);
+}
+
+static void files_are_read_and_missing_ones_named(void **state)
+{
+    (void)state;
+    char path[] = "ini_XXXXXX";
+    int file = mkstemp(path);
+    assert_int_equal(write(file, "[a]\nx = 1\n", 10), 10);
+    close(file);
+    dl_ini ini = {0};
+    assert_int_equal(dl_ini_read(&ini, path, NULL), DL_OK);
+    unlink(path);
+    assert_string_equal(ini.path, path);
+    assert_non_null(dl_ini_find(&ini, "a", "x"));
+    assert_null(dl_ini_find(&ini, "a", "y"));
+    dl_ini_free(&ini);
+    dl_error err = {0};
+    assert_int_equal(dl_ini_read(&ini, "no_such.ini", &err), DL_ERR_IO);
+    assert_string_equal(err.file, "no_such.ini");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(entries_keep_order_and_lines),
+        cmocka_unit_test(empty_text_is_an_empty_file),
+        cmocka_unit_test(broken_lines_are_refused),
+        cmocka_unit_test(long_lines_are_refused_and_never_cut),
+        cmocka_unit_test(schema_admits_patterns),
+        cmocka_unit_test(schema_names_what_it_does_not_know),
+        cmocka_unit_test(getters_read_and_fall_back),
+        cmocka_unit_test(getters_refuse_with_file_line_key_value),
+        cmocka_unit_test(lists_are_split_and_trimmed),
+        cmocka_unit_test(files_are_read_and_missing_ones_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

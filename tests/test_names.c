@@ -1,0 +1,70 @@
+#include "tests/check.h"
+
+#include "common/names.h"
+
+static const char *const modes[] = {"allreduce", "average", "async", "ps"};
+enum { MODES = 4 };
+
+static void find_is_exact(void **state)
+{
+    (void)state;
+    assert_int_equal(dl_names_find("async", modes, MODES), 2);
+    assert_int_equal(dl_names_find("asyn", modes, MODES), -1);
+    assert_int_equal(dl_names_find("Async", modes, MODES), -1);
+    assert_int_equal(dl_names_find("async", modes, 0), -1);
+}
+
+/* One letter left out, one too many, one wrong, two exchanged (2 edits of 7 letters). */
+static void nearest_survives_typing_errors(void **state)
+{
+    (void)state;
+    assert_int_equal(dl_names_nearest("asyc", modes, MODES), 2);
+    assert_int_equal(dl_names_nearest("alllreduce", modes, MODES), 0);
+    assert_int_equal(dl_names_nearest("everage", modes, MODES), 1);
+    assert_int_equal(dl_names_nearest("avearge", modes, MODES), 1);
+    assert_int_equal(dl_names_nearest("async", modes, MODES), 2);
+}
+
+/* "xxync" is 2 edits from "async", and 2 <= 5/2; "xxxnc" is 3 away. */
+static void nearest_refuses_more_than_half_of_the_letters(void **state)
+{
+    (void)state;
+    assert_int_equal(dl_names_nearest("xxync", modes, MODES), 2);
+    assert_int_equal(dl_names_nearest("xxxnc", modes, MODES), -1);
+    assert_int_equal(dl_names_nearest("", modes, MODES), -1);
+    assert_int_equal(dl_names_nearest("ps", modes, 0), -1);
+}
+
+static void hint_names_the_nearest_or_all(void **state)
+{
+    (void)state;
+    char text[100];
+    dl_names_hint(text, sizeof text, "asyc", modes, MODES);
+    assert_string_equal(text, "; did you mean 'async'?");
+    dl_names_hint(text, sizeof text, "gossip", modes, MODES);
+    assert_string_equal(text, "; known: allreduce, average, async, ps");
+    dl_names_hint(text, sizeof text, "gossip", modes, 0);
+    assert_string_equal(text, "");
+}
+
+static void hint_is_cut_to_its_room(void **state)
+{
+    (void)state;
+    char text[16];
+    memset(text, 'x', sizeof text);
+    dl_names_hint(text, 12, "gossip", modes, MODES);
+    assert_string_equal(text, "; known: al");
+    assert_int_equal(text[12], 'x');
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(find_is_exact),
+        cmocka_unit_test(nearest_survives_typing_errors),
+        cmocka_unit_test(nearest_refuses_more_than_half_of_the_letters),
+        cmocka_unit_test(hint_names_the_nearest_or_all),
+        cmocka_unit_test(hint_is_cut_to_its_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,317 @@
+#include "tests/check.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/options.h"
+
+/* One option of each type, as a program would have them. */
+typedef struct settings {
+    bool verbose;
+    int64_t steps;
+    double rate;
+    uint64_t size_bytes;
+    const char *out;
+    int sync;
+    dl_text_list with;
+} settings;
+
+static settings set;
+static dl_text_list rest;
+static const char *const modes[] = {"allreduce", "average", "async", NULL};
+static const dl_option options[] = {
+    {"verbose", 'v', DL_OPTION_FLAG, &set.verbose, 0, 0, NULL, NULL, "Say more."},
+    {"steps", 'n', DL_OPTION_INT, &set.steps, 1, 1000, NULL, "COUNT", "Steps to run."},
+    {"rate", 0, DL_OPTION_DOUBLE, &set.rate, 0, INFINITY, NULL, "PER_S",
+     "Learning rate, with so many words of explanation that they need a second line."},
+    {"size", 's', DL_OPTION_BYTES, &set.size_bytes, 1, 1 << 30, NULL, "BYTES", "Bucket size."},
+    {"output", 'o', DL_OPTION_TEXT, &set.out, 0, 0, NULL, "FILE", "Trace to write."},
+    {"sync", 0, DL_OPTION_CHOICE, &set.sync, 0, 0, modes, "MODE", "Exchange mode."},
+    {"with-a-very-long-name-indeed", 'w', DL_OPTION_LIST, &set.with, 0, 0, NULL, "NAME",
+     "A further thing."},
+};
+static const dl_command command = {.program = "dlprof train",
+                                   .positional = "TRACE...",
+                                   .summary = "Trains a model.\nAnd profiles it.",
+                                   .options = options,
+                                   .option_count = 7,
+                                   .positional_min = 1,
+                                   .positional_max = 2};
+
+static int set_defaults(void **state)
+{
+    (void)state;
+    set = (settings){.steps = 100, .rate = 0.1, .size_bytes = 4 << 20, .out = "run.dlt"};
+    return 0;
+}
+
+static int free_lists(void **state)
+{
+    (void)state;
+    dl_text_list_free(&set.with);
+    dl_text_list_free(&rest);
+    return 0;
+}
+
+enum { MOST_ARGUMENTS = 16 };
+
+/* Parses the words (ended by NULL) behind the program's name. */
+static dl_status parse(const char *const *words, dl_options_action *action, dl_error *err)
+{
+    char *argv[MOST_ARGUMENTS + 2] = {(char *)"dlprof train"};
+    int argc = 1;
+    for (; words[argc - 1] != NULL; argc++)
+        argv[argc] = (char *)words[argc - 1];
+    return dl_options_parse(&command, argc, argv, &rest, action, err);
+}
+
+#define PARSE(action, err, ...) parse((const char *const[]){__VA_ARGS__, NULL}, action, err)
+
+static void every_type_is_set(void **state)
+{
+    (void)state;
+    dl_options_action action = DL_OPTIONS_DONE;
+    dl_error err = {0};
+    dl_status status =
+        PARSE(&action, &err, "a.dlt", "-v", "--steps=7", "--rate", "1e-3", "-s", "64MiB", "-ob.dlt",
+              "--sync=async", "-w", "x", "--with=-y", "--", "-b.dlt");
+    assert_string_equal(err.text, "");
+    assert_int_equal(status, DL_OK);
+    assert_int_equal(action, DL_OPTIONS_RUN);
+    assert_true(set.verbose);
+    assert_int_equal(set.steps, 7);
+    assert_true(set.rate == 1e-3);
+    assert_int_equal(set.size_bytes, 64 << 20);
+    assert_string_equal(set.out, "b.dlt");
+    assert_int_equal(set.sync, 2);
+    assert_int_equal(set.with.count, 2);
+    assert_string_equal(set.with.items[1], "-y");
+    assert_int_equal(rest.count, 2);
+    assert_string_equal(rest.items[0], "a.dlt");
+    assert_string_equal(rest.items[1], "-b.dlt");
+}
+
+static void letters_may_stand_together_and_the_last_counts(void **state)
+{
+    (void)state;
+    dl_options_action action;
+    assert_int_equal(PARSE(&action, NULL, "-vn5", "-vn", "6", "--out", "a", "t"), DL_OK);
+    assert_int_equal(set.steps, 6);
+    assert_string_equal(set.out, "a");
+}
+
+static void bad_usage_names_the_option(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words[5];
+        const char *message;
+    } cases[] = {
+        {{"t", "--stpes=3"}, "unknown option '--stpes'; did you mean '--steps'?"},
+        {{"t", "--zzzzzzz", "3"}, "unknown option '--zzzzzzz'; --help lists all"},
+        {{"t", "--s=3"}, "option '--s' is ambiguous: --steps, --size, --sync"},
+        {{"t", "--verbose=yes"}, "option '--verbose' takes no argument"},
+        {{"t", "--help=yes"}, "option '--help' takes no argument"},
+        {{"t", "--steps"}, "option '--steps' needs an argument: COUNT"},
+        {{"t", "--step"}, "option '--steps' needs an argument: COUNT"},
+        {{"t", "-n"}, "option '-n' needs an argument"},
+        {{"-n", "3", "-vn"}, "option '-vn' needs an argument"},
+        {{"-x", "t"}, "unknown option '-x'"},
+        {{"-xv", "t"}, "unknown option '-x'"},
+        {{"-vx", "-v", "t"}, "unknown option '-x'"},
+        {{"-v", "-vxv", "t"}, "unknown option '-x'"},
+        {{"--output", "-z", "-yv", "t"}, "unknown option '-y'"},
+        {{"-z", "-y"}, "unknown option '-z'"},
+        {{"--steps=3x", "t"}, "--steps: '3x' is no whole number"},
+        {{"-n", "0", "t"}, "--steps: '0' is out of range (1..1000)"},
+        {{"--rate=-1", "t"}, "--rate: '-1' is out of range (at least 0)"},
+        {{"--rate=nan", "t"}, "--rate: 'nan' is no number"},
+        {{"--size=5Mib", "t"}, "--size: unknown unit of bytes 'Mib'; did you mean 'MiB'?"},
+        {{"--size=2GiB", "t"}, "--size: '2GiB' is out of range (1..1GiB)"},
+        {{"--size=0", "t"}, "--size: '0' is out of range (1..1GiB)"},
+        {{"--sync=asinc", "t"}, "--sync: 'asinc' is unknown; did you mean 'async'?"},
+        {{"-v"}, "missing argument TRACE... (0 given, 1 needed)"},
+        {{"a", "b", "c"}, "superfluous argument 'c'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        dl_options_action action = DL_OPTIONS_RUN;
+        dl_error err = {0};
+        assert_int_equal(parse(cases[i].words, &action, &err), DL_ERR_USAGE);
+        assert_contains(err.text, cases[i].message);
+        dl_text_list_free(&rest);
+    }
+}
+
+static FILE *capture;
+static int saved_stdout;
+
+static void begin_capture(void)
+{
+    fflush(stdout);
+    capture = tmpfile();
+    saved_stdout = dup(STDOUT_FILENO);
+    dup2(fileno(capture), STDOUT_FILENO);
+}
+
+/* What went to stdout since begin_capture; free() it. */
+static char *end_capture(void)
+{
+    fflush(stdout);
+    dup2(saved_stdout, STDOUT_FILENO);
+    close(saved_stdout);
+    char *text = calloc(1, 8192);
+    rewind(capture);
+    size_t bytes = fread(text, 1, 8191, capture);
+    fclose(capture);
+    text[bytes] = '\0';
+    return text;
+}
+
+/* The defaults are those before parsing, though -n comes before --help; what follows --help does
+ * not matter. */
+static void help_shows_ranges_units_and_defaults(void **state)
+{
+    (void)state;
+    dl_options_action action = DL_OPTIONS_RUN;
+    begin_capture();
+    dl_status status = PARSE(&action, NULL, "-n", "5", "--help", "--nonsense");
+    char *text = end_capture();
+    assert_int_equal(status, DL_OK);
+    assert_int_equal(action, DL_OPTIONS_DONE);
+    assert_string_equal(
+        text, "Usage: dlprof train [OPTION...] TRACE...\n"
+              "Trains a model.\n"
+              "And profiles it.\n"
+              "\n"
+              "Options:\n"
+              "  -v, --verbose      Say more.\n"
+              "  -n, --steps=COUNT  Steps to run (1..1000; default 100)\n"
+              "      --rate=PER_S   Learning rate, with so many words of explanation that they\n"
+              "                     need a second line (at least 0; default 0.1)\n"
+              "  -s, --size=BYTES   Bucket size (1..1GiB; default 4MiB)\n"
+              "  -o, --output=FILE  Trace to write (default run.dlt)\n"
+              "      --sync=MODE    Exchange mode (one of allreduce, average, async; default\n"
+              "                     allreduce)\n"
+              "  -w, --with-a-very-long-name-indeed=NAME\n"
+              "                     A further thing (may be given several times)\n"
+              "      --help         Show this help and exit.\n"
+              "      --version      Show the version and exit.\n");
+    free(text);
+}
+
+static void version_names_the_program(void **state)
+{
+    (void)state;
+    dl_options_action action = DL_OPTIONS_RUN;
+    char expected[64];
+    begin_capture();
+    dl_status status = PARSE(&action, NULL, "--version");
+    char *text = end_capture();
+    assert_int_equal(status, DL_OK);
+    assert_int_equal(action, DL_OPTIONS_DONE);
+    snprintf(expected, sizeof expected, "dlprof %s\n", dl_version());
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+/* The dump must tell the settings that are in force, each as the parser would read it. */
+static void dump_tells_all_settings(void **state)
+{
+    (void)state;
+    char *text = dl_options_dump(&command);
+    assert_string_equal(text, "steps=100 rate=0.1 size=4MiB output=run.dlt sync=allreduce");
+    free(text);
+    dl_options_action action;
+    assert_int_equal(PARSE(&action, NULL, "t", "-v", "--size=1000000", "-oa \"b", "-w", "", "-wz"),
+                     DL_OK);
+    text = dl_options_dump(&command);
+    assert_string_equal(text,
+                        "verbose steps=100 rate=0.1 size=1MB output=\"a \\\"b\" sync=allreduce "
+                        "with-a-very-long-name-indeed=\"\" with-a-very-long-name-indeed=z");
+    free(text);
+    set.out = NULL;
+    set.size_bytes = 1001;
+    text = dl_options_dump(&command);
+    assert_contains(text, "rate=0.1 size=1001 sync=");
+    free(text);
+}
+
+static void command_without_options_takes_nothing(void **state)
+{
+    (void)state;
+    const dl_command bare = {.program = "dlsim", .positional = "", .summary = "Simulates."};
+    char *argv[] = {(char *)"dlsim", (char *)"x", NULL};
+    dl_options_action action;
+    dl_error err = {0};
+    assert_int_equal(dl_options_parse(&bare, 1, argv, NULL, &action, NULL), DL_OK);
+    assert_int_equal(dl_options_parse(&bare, 2, argv, NULL, &action, &err), DL_ERR_USAGE);
+    char *text = dl_options_dump(&bare);
+    assert_string_equal(text, "");
+    free(text);
+}
+
+static int run_train(int argc, char **argv)
+{
+    printf("%s with %d:", argv[0], argc);
+    for (int i = 1; i < argc; i++)
+        printf(" %s", argv[i]);
+    return argv[argc] == NULL ? 7 : 0;
+}
+
+static const dl_subcommand commands[] = {{"train", "Trains.", run_train},
+                                         {"bench", "Measures.", run_train}};
+
+static void subcommands_are_dispatched(void **state)
+{
+    (void)state;
+    char *argv[] = {(char *)"./dlprof", (char *)"train", (char *)"--help", (char *)"x", NULL};
+    begin_capture();
+    int exit_status = dl_subcommands_main("dlprof", "Profiles.", commands, 2, 4, argv);
+    char *text = end_capture();
+    assert_int_equal(exit_status, 7);
+    assert_string_equal(text, "dlprof train with 3: --help x");
+    free(text);
+}
+
+static void subcommands_explain_themselves(void **state)
+{
+    (void)state;
+    char *argv[] = {(char *)"dlprof", (char *)"--help", NULL};
+    begin_capture();
+    int exit_status = dl_subcommands_main("dlprof", "Profiles.", commands, 2, 2, argv);
+    char *text = end_capture();
+    assert_int_equal(exit_status, 0);
+    assert_contains(text, "Usage: dlprof COMMAND [OPTION...]\nProfiles.\n\nCommands:\n"
+                          "  train  Trains.\n  bench  Measures.\n");
+    free(text);
+    argv[1] = (char *)"--version";
+    begin_capture();
+    exit_status = dl_subcommands_main("dlprof", "Profiles.", commands, 2, 2, argv);
+    text = end_capture();
+    assert_int_equal(exit_status, 0);
+    assert_contains(text, "dlprof ");
+    free(text);
+    argv[1] = (char *)"trian";
+    assert_int_equal(dl_subcommands_main("dlprof", "Profiles.", commands, 2, 2, argv), 2);
+    assert_int_equal(dl_subcommands_main("dlprof", "Profiles.", commands, 2, 1, argv), 2);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_defaults, free_lists)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_type_is_set),
+        TEST(letters_may_stand_together_and_the_last_counts),
+        TEST(bad_usage_names_the_option),
+        TEST(help_shows_ranges_units_and_defaults),
+        TEST(version_names_the_program),
+        TEST(dump_tells_all_settings),
+        TEST(command_without_options_takes_nothing),
+        TEST(subcommands_are_dispatched),
+        TEST(subcommands_explain_themselves),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
