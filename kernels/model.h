@@ -15,8 +15,7 @@
 #include <stdint.h>
 
 #include "common/status.h"
-
-typedef enum dl_precision { DL_FLOAT, DL_DOUBLE } dl_precision;
+#include "kernels/precision.h"
 
 typedef struct dl_model dl_model;
 
@@ -25,7 +24,8 @@ typedef struct dl_model dl_model;
 extern const char *const dl_model_names[];
 
 /* Builds a model for batches of 1..max_batch samples; parameters are drawn (He normal, biases 0)
- * from the stream of `seed`: equal seeds give equal parameters. Unknown name: DL_ERR_NAME. */
+ * from the stream of `seed`: equal seeds give equal parameters. Unknown name: DL_ERR_NAME;
+ * max_batch < 1: DL_ERR_RANGE. */
 dl_status dl_model_create(dl_model **model, const char *name, dl_precision precision,
                           int max_batch, uint64_t seed, dl_error *err) DL_MUST_CHECK;
 void dl_model_destroy(dl_model *model);  /* NULL is fine */
@@ -39,15 +39,15 @@ size_t dl_model_parameter_bytes(const dl_model *model);
 void *dl_model_parameters(dl_model *model);
 void *dl_model_gradients(dl_model *model);
 
-/* Input [batch x input_count] (channel, row, column) and labels [batch] (class numbers) of the next
+/* Input [batch x input_count] (row, column, channel) and labels [batch] (class numbers) of the next
  * step; owned by the model, to be filled by the caller. */
 size_t dl_model_input_count(const dl_model *model);
 int dl_model_class_count(const dl_model *model);
 void *dl_model_input(dl_model *model);
 int32_t *dl_model_labels(dl_model *model);
 
-/* Operations in forward order: "conv1", "pool1", "relu1", ..., "loss". first/count: the range of its
- * parameters (count 0 if it has none). */
+/* Operations in forward order: "conv1", "pool1", "relu1", ..., "loss". first/count: the range of
+ * its parameters (count 0 if it has none). */
 int dl_model_operation_count(const dl_model *model);
 const char *dl_model_operation_name(const dl_model *model, int operation);
 void dl_model_operation_parameters(const dl_model *model, int operation, size_t *first,

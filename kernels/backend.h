@@ -1,0 +1,140 @@
+/* A backend: the primitive operations that layers and optimizers are made of, one const table a
+ * device and precision. Layers call the table and nothing else, so a device is added by adding a
+ * table.
+ *
+ * Arrays are `void *` of the table's number type, in the backend's memory. Matrices are row-major
+ * without gaps. Images are channels-last: image[row][column][channel], one after another. A window
+ * of an image is then a few long contiguous pieces, and all work a pixel is contiguous.
+ *
+ * Tables have no state: any number of threads may use one at once. Operations on equal arguments
+ * give equal bits. */
+#ifndef DL_KERNELS_BACKEND_H
+#define DL_KERNELS_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/precision.h"
+
+/* Size of one sample; {1, 1, n} for a plain vector of n. */
+typedef struct dl_shape {
+    int rows, columns, channels;
+} dl_shape;
+
+/* Numbers of one sample of that shape. */
+static inline size_t dl_shape_count(dl_shape shape)
+{
+    return (size_t)shape.rows * (size_t)shape.columns * (size_t)shape.channels;
+}
+
+/* c[m x n] = op(a) op(b), or c += op(a) op(b); op(a) is m x k and op(b) is k x n, so a is stored
+ * k x m if it is transposed, and b n x k. */
+typedef struct dl_gemm {
+    bool transpose_a, transpose_b, accumulate;
+    int m, n, k;
+    const void *a, *b;
+    void *c;
+} dl_gemm;
+
+/* Normalisation of the columns (channels) of x[rows x channels] over its rows:
+ *   y = scale (x - mean) inverse_deviation + shift,  inverse_deviation = 1 / sqrt(variance +
+ * epsilon) All other arrays are [channels]. */
+typedef struct dl_norm {
+    int rows, channels;
+    const void *x, *scale, *shift;
+    void *mean, *inverse_deviation;
+    void *running_mean, *running_variance;
+    double momentum; /* share of a batch in the running statistics */
+    double epsilon;
+} dl_norm;
+
+/* Softmax and cross-entropy of scores[batch x classes] against labels[batch]. */
+typedef struct dl_softmax {
+    int batch, classes;
+    const void *scores;
+    const int32_t *labels;
+    void *probabilities; /* [batch x classes] */
+} dl_softmax;
+
+/* One optimizer update of `count` numbers. Which fields count: see the operation. */
+typedef struct dl_update {
+    void *parameters;
+    const void *gradients;
+    void *first, *second; /* the optimizer's moments of these numbers */
+    size_t count;
+    double rate;                     /* learning rate */
+    double decay1, decay2;           /* share of the old value in first, second */
+    double correction1, correction2; /* adam: 1 - decay^t */
+    double epsilon;
+} dl_update;
+
+typedef struct dl_backend {
+    const char *name; /* "cpu" */
+    dl_precision precision;
+
+    /* Makes the device ready; every model calls it, so it must bear repetition. */
+    void (*start)(void);
+    /* Zeroed memory on a 64-byte border; released with `release` (NULL is fine). */
+    void *(*allocate)(size_t bytes, const char *purpose);
+    void (*release)(void *memory);
+
+    void (*gemm)(const dl_gemm *gemm);
+
+    /* rows[(image, y, x)][(ky, kx, channel)] = images[image][y + ky][x + kx][channel] for all
+     * `kernel` x `kernel` windows that lie inside: the matrix that makes a convolution a product.
+     */
+    void (*im2row)(void *rows, const void *images, int count, dl_shape image, int kernel);
+    /* Its transpose: images[...] = sum of the entries of `rows` that im2row would copy from there.
+     */
+    void (*row2im)(void *images, const void *rows, int count, dl_shape image, int kernel);
+
+    /* matrix[i][j] = row[j] */
+    void (*repeat_row)(void *matrix, const void *row, int rows, int columns);
+    /* sums[j] = sum over i of matrix[i][j], or sums[j] += */
+    void (*sum_rows)(void *sums, const void *matrix, int rows, int columns, bool accumulate);
+
+    /* y = maximum of each 2x2 block of x, choice = which of the four it was (0..3, the first of
+     * equal ones); `image` is the shape of x, rows and columns even. */
+    void (*max_pool)(void *y, int32_t *choice, const void *x, int count, dl_shape image);
+    /* dx = dy at the chosen one of each block, 0 elsewhere. */
+    void (*max_pool_backward)(void *dx, const int32_t *choice, const void *dy, int count,
+                              dl_shape image);
+
+    /* values = max(values, 0) */
+    void (*relu)(void *values, size_t count);
+    /* gradients = 0 where values (after relu) are 0 */
+    void (*relu_backward)(void *gradients, const void *values, size_t count);
+
+    /* mean and inverse_deviation from x (variance over n rows); running statistics move towards
+     * the batch's mean and unbiased variance (over n - 1) by `momentum`. */
+    void (*norm_batch_statistics)(const dl_norm *norm);
+    /* mean and inverse_deviation from the running statistics. */
+    void (*norm_running_statistics)(const dl_norm *norm);
+    void (*norm_forward)(const dl_norm *norm, void *y);
+    /* Gradients of scale and shift, and, if dx is not NULL, of x, the statistics being the batch's.
+     */
+    void (*norm_backward)(const dl_norm *norm, const void *dy, void *dscale, void *dshift,
+                          void *dx);
+
+    /* probabilities; *loss = mean over the batch of -log(probability of the label);
+     * *correct = samples whose largest score is the label's. */
+    void (*softmax)(const dl_softmax *softmax, double *loss, int *correct);
+    /* gradients[batch x classes] of that loss with respect to the scores. */
+    void (*softmax_backward)(const dl_softmax *softmax, void *gradients);
+
+    /* p -= rate g;  with `first` not NULL: first = decay1 first + g, p -= rate first */
+    void (*sgd)(const dl_update *update);
+    /* first = decay1 first + (1 - decay1) g^2;  p -= rate g / (sqrt(first) + epsilon) */
+    void (*rmsprop)(const dl_update *update);
+    /* first = decay1 first + (1 - decay1) g;  second = decay2 second + (1 - decay2) g^2;
+     * p -= rate (first / correction1) / (sqrt(second / correction2) + epsilon) */
+    void (*adam)(const dl_update *update);
+} dl_backend;
+
+/* The processor's tables: OpenBLAS, one thread a call. */
+extern const dl_backend dl_backend_cpu_float;
+extern const dl_backend dl_backend_cpu_double;
+const dl_backend *dl_backend_cpu(dl_precision precision);
+
+#endif

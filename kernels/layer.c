@@ -1,0 +1,41 @@
+#include "kernels/layer.h"
+
+#include <string.h>
+
+#include "common/status.h"
+#include "kernels/layer_batch_norm.h"
+#include "kernels/layer_conv.h"
+#include "kernels/layer_dense.h"
+#include "kernels/layer_max_pool.h"
+#include "kernels/layer_relu.h"
+#include "kernels/layer_softmax.h"
+
+static const dl_layer_type *const types[][DL_PRECISION_COUNT] = {
+    {&dl_layer_dense_float, &dl_layer_dense_double},
+    {&dl_layer_conv_float, &dl_layer_conv_double},
+    {&dl_layer_max_pool_float, &dl_layer_max_pool_double},
+    {&dl_layer_relu_float, &dl_layer_relu_double},
+    {&dl_layer_batch_norm_float, &dl_layer_batch_norm_double},
+    {&dl_layer_softmax_float, &dl_layer_softmax_double},
+};
+
+const dl_layer_type *dl_layer_type_find(const char *kind, dl_precision precision)
+{
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (strcmp(types[i][precision]->name, kind) == 0) return types[i][precision];
+    }
+    return NULL;
+}
+
+void dl_layer_plan(dl_layer *layer)
+{
+    layer->type = dl_layer_type_find(layer->spec->kind, layer->backend->precision);
+    DL_ASSERT(layer->type, "layer '%s' is of unknown kind '%s'", layer->spec->name,
+              layer->spec->kind);
+    layer->out = layer->in;
+    layer->parameter_count = 0;
+    layer->state_bytes = 0;
+    layer->scratch_bytes = 0;
+    layer->flops = 0;
+    if (layer->type->plan) layer->type->plan(layer);
+}

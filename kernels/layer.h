@@ -1,0 +1,78 @@
+/* A layer: one operation of a model, forward and backward, over memory that the model gives it.
+ *
+ *                 input ──forward──▶ output
+ *        input_gradient ◀─backward── output_gradient       (of the loss; and parameter gradients)
+ *
+ * A kind of layer is a const table, one a precision; adding one is adding its file pair and a line
+ * in layer.c. Layers work through the backend's operations only. */
+#ifndef DL_KERNELS_LAYER_H
+#define DL_KERNELS_LAYER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/random.h"
+#include "kernels/backend.h"
+
+typedef struct dl_layer_type dl_layer_type;
+
+/* One line of a model's table. */
+typedef struct dl_layer_spec {
+    const char *name; /* "conv1" */
+    const char *kind; /* "conv": the name of a dl_layer_type */
+    int units;        /* outputs of a dense layer, filters of a conv */
+    int kernel;       /* rows and columns of a conv's window */
+} dl_layer_spec;
+
+typedef struct dl_layer {
+    /* Set before dl_layer_plan. */
+    const dl_layer_spec *spec;
+    const dl_backend *backend;
+    dl_shape in;
+    int max_batch;
+    bool wants_input_gradient; /* false: nobody needs it, backward leaves it out */
+    bool training;             /* batch-norm: normalise by the batch, not the running statistics */
+
+    /* Set by dl_layer_plan. */
+    const dl_layer_type *type;
+    dl_shape out;
+    size_t parameter_count;
+    size_t state_bytes;   /* own memory, kept from forward to backward and to the next step */
+    size_t scratch_bytes; /* memory whose content is lost between calls; layers may share it */
+    double flops;         /* of one sample's matrix products, forward and backward */
+
+    /* Memory of the model. Arrays of samples hold max_batch of them; an in-place layer has output
+     * = input and input_gradient = output_gradient. */
+    void *parameters, *gradients; /* [parameter_count] */
+    void *input, *output, *input_gradient, *output_gradient;
+    void *state, *scratch;
+
+    /* The loss layer's labels [batch] and results. */
+    const int32_t *labels;
+    double loss; /* mean over the batch */
+    int correct;
+} dl_layer;
+
+struct dl_layer_type {
+    const char *name;
+    bool in_place;
+    /* Sets out, counts, sizes and flops where they are not out = in and 0. NULL: nothing to do. */
+    void (*plan)(dl_layer *layer);
+    /* Draws initial parameters and sets the initial state; both zeroed before. NULL: nothing to do.
+     */
+    void (*init)(const dl_layer *layer, void *parameters, void *state, dl_random *random);
+    /* For 1 <= batch <= max_batch. Backward follows forward of the same batch and overwrites its
+     * gradients. */
+    void (*forward)(dl_layer *layer, int batch);
+    void (*backward)(dl_layer *layer, int batch);
+};
+
+/* The table called `kind`, or NULL. */
+const dl_layer_type *dl_layer_type_find(const char *kind, dl_precision precision);
+
+/* Finds the type and works out shapes and sizes. The spec comes from a table of this program: an
+ * unknown kind, or a shape that the layer cannot take, is a broken invariant. */
+void dl_layer_plan(dl_layer *layer);
+
+#endif

@@ -1,0 +1,440 @@
+/* Each kind of layer alone: gradients against finite differences, float against double, and values
+ * worked out by hand or by the plain loops of the definition. */
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "kernels/layer.h"
+#include "tests/check.h"
+#include "tests/near.h"
+
+/* A layer with memory of its own. Values are kept and exchanged as double in both precisions. */
+typedef struct layer_rig {
+    dl_layer layer;
+    int batch;
+    size_t in_count, out_count; /* numbers of the whole batch */
+    double *input, *weights;    /* the loss is sum(weights * output) */
+    int32_t *labels;
+} layer_rig;
+
+static void store(const layer_rig *rig, void *to, const double *from, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (rig->layer.backend->precision == DL_DOUBLE) {
+            ((double *)to)[i] = from[i];
+        } else {
+            ((float *)to)[i] = (float)from[i];
+        }
+    }
+}
+
+static double load(const layer_rig *rig, const void *from, size_t i)
+{
+    return rig->layer.backend->precision == DL_DOUBLE ? ((const double *)from)[i]
+                                                      : (double)((const float *)from)[i];
+}
+
+static double *load_all(const layer_rig *rig, const void *from, size_t count)
+{
+    double *values = dl_calloc(count, sizeof *values, "test");
+    for (size_t i = 0; i < count; i++)
+        values[i] = load(rig, from, i);
+    return values;
+}
+
+/* Normal numbers that float can hold, so that both precisions see the same. */
+static double *draw(dl_random *random, size_t count)
+{
+    double *values = dl_calloc(count, sizeof *values, "test");
+    for (size_t i = 0; i < count; i++)
+        values[i] = (double)(float)dl_random_normal(random);
+    return values;
+}
+
+static void rig_allocate(layer_rig *rig)
+{
+    dl_layer *layer = &rig->layer;
+    const dl_backend *backend = layer->backend;
+    const size_t bytes = dl_precision_bytes(backend->precision);
+    layer->parameters = backend->allocate(layer->parameter_count * bytes, "test");
+    layer->gradients = backend->allocate(layer->parameter_count * bytes, "test");
+    layer->input = backend->allocate(rig->in_count * bytes, "test");
+    layer->input_gradient = backend->allocate(rig->in_count * bytes, "test");
+    layer->output = layer->input;
+    layer->output_gradient = layer->input_gradient;
+    if (!layer->type->in_place) {
+        layer->output = backend->allocate(rig->out_count * bytes, "test");
+        layer->output_gradient = backend->allocate(rig->out_count * bytes, "test");
+    }
+    layer->state = backend->allocate(layer->state_bytes, "test");
+    layer->scratch = backend->allocate(layer->scratch_bytes, "test");
+    layer->labels = rig->labels;
+}
+
+static void rig_init(layer_rig *rig, const dl_layer_spec *spec, dl_shape in, int batch,
+                     dl_precision precision)
+{
+    dl_random random;
+    dl_random_init(&random, 7, 0, 0, 0);
+    memset(rig, 0, sizeof *rig);
+    rig->batch = batch;
+    rig->layer = (dl_layer){.spec = spec,
+                            .backend = dl_backend_cpu(precision),
+                            .in = in,
+                            .max_batch = batch,
+                            .wants_input_gradient = true,
+                            .training = true};
+    rig->layer.backend->start();
+    dl_layer_plan(&rig->layer);
+    rig->in_count = (size_t)batch * dl_shape_count(in);
+    rig->out_count = (size_t)batch * dl_shape_count(rig->layer.out);
+    rig->input = draw(&random, rig->in_count);
+    rig->weights = draw(&random, rig->out_count);
+    rig->labels = dl_calloc((size_t)batch, sizeof *rig->labels, "test");
+    for (int i = 0; i < batch; i++) {
+        rig->labels[i] = (int32_t)dl_random_below(&random, dl_shape_count(in));
+    }
+    rig_allocate(rig);
+    double *parameters = draw(&random, rig->layer.parameter_count);
+    store(rig, rig->layer.parameters, parameters, rig->layer.parameter_count);
+    free(parameters);
+}
+
+static void rig_free(layer_rig *rig)
+{
+    dl_layer *layer = &rig->layer;
+    if (!layer->type->in_place) {
+        layer->backend->release(layer->output);
+        layer->backend->release(layer->output_gradient);
+    }
+    layer->backend->release(layer->parameters);
+    layer->backend->release(layer->gradients);
+    layer->backend->release(layer->input);
+    layer->backend->release(layer->input_gradient);
+    layer->backend->release(layer->state);
+    layer->backend->release(layer->scratch);
+    free(rig->input);
+    free(rig->weights);
+    free(rig->labels);
+}
+
+static bool is_loss(const layer_rig *rig)
+{
+    return strcmp(rig->layer.type->name, "softmax") == 0;
+}
+
+/* Forward from rig->input; returns the loss. */
+static double rig_forward(layer_rig *rig)
+{
+    double loss = 0;
+    store(rig, rig->layer.input, rig->input, rig->in_count);
+    rig->layer.type->forward(&rig->layer, rig->batch);
+    if (is_loss(rig)) return rig->layer.loss;
+    for (size_t i = 0; i < rig->out_count; i++) {
+        loss += rig->weights[i] * load(rig, rig->layer.output, i);
+    }
+    return loss;
+}
+
+static void rig_backward(layer_rig *rig)
+{
+    store(rig, rig->layer.output_gradient, rig->weights, rig->out_count);
+    rig->layer.type->backward(&rig->layer, rig->batch);
+}
+
+/* Gradient by central differences. With numbers of size 1 and h = 1e-5 the difference is off by
+ * h^2 = 1e-10 and its rounding by 1e-15 |loss| / h, |loss| < 1e3: 1e-7. */
+static double difference(layer_rig *rig, double *at)
+{
+    const double h = 1e-5, middle = *at;
+    *at = middle + h;
+    const double above = rig_forward(rig);
+    *at = middle - h;
+    const double below = rig_forward(rig);
+    *at = middle;
+    return (above - below) / (2 * h);
+}
+
+typedef struct layer_case {
+    dl_layer_spec spec;
+    dl_shape in;
+    int batch;
+} layer_case;
+
+/* conv b: the one-channel 5x5 path. conv c: 64 x 500 doubles a sample = 250 KiB, two samples a
+ * group, so that 5 samples are groups of 2, 2 and 1. batch_norm: more channels than one block of
+ * sums. */
+static const layer_case cases[] = {
+    {{"dense", "dense", 5, 0}, {1, 1, 7}, 3},
+    {{"dense of an image", "dense", 4, 0}, {3, 2, 5}, 2},
+    {{"conv a", "conv", 4, 3}, {6, 7, 3}, 3},
+    {{"conv b", "conv", 3, 5}, {8, 9, 1}, 2},
+    {{"conv c", "conv", 50, 5}, {12, 12, 20}, 5},
+    {{"conv of the whole image", "conv", 2, 4}, {4, 4, 2}, 2},
+    {{"pool", "max_pool", 0, 0}, {4, 6, 3}, 3},
+    {{"pool of one block", "max_pool", 0, 0}, {2, 2, 21}, 2},
+    {{"relu", "relu", 0, 0}, {3, 5, 7}, 2},
+    {{"batch_norm", "batch_norm", 0, 0}, {3, 4, 70}, 2},
+    {{"batch_norm of vectors", "batch_norm", 0, 0}, {1, 1, 5}, 6},
+    {{"softmax", "softmax", 0, 0}, {1, 1, 10}, 4},
+};
+enum { CASE_COUNT = sizeof cases / sizeof cases[0], CHECKS = 200 };
+
+/* Compares at most CHECKS entries of gradient[count], evenly spread, with differences. */
+static void check_gradient(layer_rig *rig, const char *what, double *values, const double *gradient,
+                           size_t count)
+{
+    const double scale = rms(gradient, count);
+    const size_t step = count / CHECKS + 1;
+    for (size_t i = 0; i < count; i += step) {
+        if (!near_scaled(gradient[i], difference(rig, &values[i]), scale, 1e-6)) {
+            fail_msg("%s, %s gradient %zu", rig->layer.spec->name, what, i);
+        }
+    }
+}
+
+/* All layers in double: the gradients of input and parameters against finite differences. */
+static void gradients_match_finite_differences(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CASE_COUNT; i++) {
+        layer_rig rig;
+        rig_init(&rig, &cases[i].spec, cases[i].in, cases[i].batch, DL_DOUBLE);
+        (void)rig_forward(&rig);
+        rig_backward(&rig);
+        const size_t count = rig.layer.parameter_count;
+        double *input_gradient = load_all(&rig, rig.layer.input_gradient, rig.in_count);
+        double *gradients = load_all(&rig, rig.layer.gradients, count);
+        check_gradient(&rig, "input", rig.input, input_gradient, rig.in_count);
+        check_gradient(&rig, "parameter", rig.layer.parameters, gradients, count);
+        free(input_gradient);
+        free(gradients);
+        rig_free(&rig);
+    }
+}
+
+static void check_same(const layer_rig *a, const void *from_a, const layer_rig *b,
+                       const void *from_b, size_t count, const char *what)
+{
+    double *x = load_all(a, from_a, count), *y = load_all(b, from_b, count);
+    if (!near_all(x, y, count, 1e-4)) fail_msg("%s, %s", a->layer.spec->name, what);
+    free(x);
+    free(y);
+}
+
+/* The same numbers through both precisions: float keeps 1e-7, sums of some hundred terms 1e-5. */
+static void float_matches_double(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CASE_COUNT; i++) {
+        layer_rig single, twofold;
+        rig_init(&single, &cases[i].spec, cases[i].in, cases[i].batch, DL_FLOAT);
+        rig_init(&twofold, &cases[i].spec, cases[i].in, cases[i].batch, DL_DOUBLE);
+        const double loss = rig_forward(&twofold);
+        assert_true(near_scaled(rig_forward(&single), loss, 1, 1e-4));
+        check_same(&single, single.layer.output, &twofold, twofold.layer.output, single.out_count,
+                   "output");
+        rig_backward(&single);
+        rig_backward(&twofold);
+        check_same(&single, single.layer.input_gradient, &twofold, twofold.layer.input_gradient,
+                   single.in_count, "input gradient");
+        check_same(&single, single.layer.gradients, &twofold, twofold.layer.gradients,
+                   single.layer.parameter_count, "parameter gradient");
+        rig_free(&single);
+        rig_free(&twofold);
+    }
+}
+
+/* One output of a convolution, straight from its definition. */
+static double conv_at(const layer_rig *rig, int sample, int row, int column, int unit)
+{
+    const dl_shape in = rig->layer.in;
+    const int kernel = rig->layer.spec->kernel, units = rig->layer.spec->units;
+    const double *parameters = rig->layer.parameters;
+    double sum = parameters[rig->layer.parameter_count - (size_t)units + (size_t)unit];
+    for (int w = 0; w < kernel * kernel * in.channels; w++) {
+        const int c = w % in.channels;
+        const int kx = w / in.channels % kernel, ky = w / in.channels / kernel;
+        const int pixel = (sample * in.rows + row + ky) * in.columns + column + kx;
+        sum += rig->input[pixel * in.channels + c] * parameters[w * units + unit];
+    }
+    return sum;
+}
+
+/* Every output of the three sorts of convolution against plain loops. */
+static void conv_follows_its_definition(void **state)
+{
+    (void)state;
+    for (int i = 2; i <= 4; i++) {
+        layer_rig rig;
+        rig_init(&rig, &cases[i].spec, cases[i].in, cases[i].batch, DL_DOUBLE);
+        (void)rig_forward(&rig);
+        const dl_shape out = rig.layer.out;
+        assert_int_equal(out.rows, cases[i].in.rows - cases[i].spec.kernel + 1);
+        assert_int_equal(out.columns, cases[i].in.columns - cases[i].spec.kernel + 1);
+        for (int at = 0; at < (int)rig.out_count; at++) {
+            const int pixel = at / out.channels;
+            const int sample = pixel / (out.rows * out.columns);
+            const double expected = conv_at(&rig, sample, pixel / out.columns % out.rows,
+                                            pixel % out.columns, at % out.channels);
+            assert_true(near_scaled(load(&rig, rig.layer.output, (size_t)at), expected, 1, 1e-12));
+        }
+        rig_free(&rig);
+    }
+}
+
+/* 2x4 image, one channel:   1 5 | 2 2      maxima 5 (second) and 2 (the first of four equal ones);
+ *                           3 4 | 2 2      dy = 10, 20 goes to just these. */
+static void pool_picks_the_first_of_equal_maxima(void **state)
+{
+    (void)state;
+    const dl_layer_spec spec = {"pool", "max_pool", 0, 0};
+    const double image[] = {1, 5, 2, 2, 3, 4, 2, 2}, expected[] = {0, 10, 20, 0, 0, 0, 0, 0};
+    layer_rig rig;
+    rig_init(&rig, &spec, (dl_shape){2, 4, 1}, 1, DL_DOUBLE);
+    memcpy(rig.input, image, sizeof image);
+    (void)rig_forward(&rig);
+    assert_true(near_all(rig.layer.output, (double[]){5, 2}, 2, 0));
+    rig.weights[0] = 10;
+    rig.weights[1] = 20;
+    rig_backward(&rig);
+    assert_true(near_all(rig.layer.input_gradient, expected, 8, 0));
+    rig_free(&rig);
+}
+
+static void relu_has_no_gradient_at_zero(void **state)
+{
+    (void)state;
+    const dl_layer_spec spec = {"relu", "relu", 0, 0};
+    layer_rig rig;
+    rig_init(&rig, &spec, (dl_shape){1, 1, 3}, 1, DL_DOUBLE);
+    memcpy(rig.input, (double[]){-2, 0, 3}, 3 * sizeof(double));
+    (void)rig_forward(&rig);
+    assert_true(near_all(rig.layer.output, (double[]){0, 0, 3}, 3, 0));
+    memcpy(rig.weights, (double[]){7, 8, 9}, 3 * sizeof(double));
+    rig_backward(&rig);
+    assert_true(near_all(rig.layer.input_gradient, (double[]){0, 0, 9}, 3, 0));
+    rig_free(&rig);
+}
+
+/* One channel, batch 1, 3, 5, 7: mean 4, variance 5 (over 4) or 20/3 (over 3). Running statistics
+ * start at 0 and 1: after one batch 0.1 * 4 and 0.9 + 0.1 * 20/3. With scale 2 and shift 1, outside
+ * training x = 3 gives 2 (3 - 0.4) / sqrt(0.9 + 2/3 + 1e-5) + 1. */
+static void batch_norm_keeps_running_statistics(void **state)
+{
+    (void)state;
+    const dl_layer_spec spec = {"norm", "batch_norm", 0, 0};
+    const double values[] = {1, 3, 5, 7};
+    layer_rig rig;
+    dl_random random;
+    rig_init(&rig, &spec, (dl_shape){1, 1, 1}, 4, DL_DOUBLE);
+    dl_random_init(&random, 1, 0, 0, 0);
+    rig.layer.type->init(&rig.layer, rig.layer.parameters, rig.layer.state, &random);
+    memcpy(rig.input, values, sizeof values);
+    memcpy(rig.layer.parameters, (double[]){2, 1}, 2 * sizeof(double));
+    (void)rig_forward(&rig);
+    const double deviation = sqrt(5 + 1e-5), *norm = rig.layer.state, *y = rig.layer.output;
+    assert_true(near_all(norm, (double[]){4, 1 / deviation, 0.4, 0.9 + 2.0 / 3}, 4, 1e-14));
+    assert_true(near_scaled(y[1], 2 * (3 - 4) / deviation + 1, 1, 1e-14));
+    rig.layer.training = false;
+    (void)rig_forward(&rig);
+    assert_true(near_scaled(y[1], 2 * (3 - 0.4) / sqrt(0.9 + 2.0 / 3 + 1e-5) + 1, 1, 1e-14));
+    assert_true(near_scaled(norm[2], 0.4, 1, 1e-14));
+    rig_free(&rig);
+}
+
+/* Two samples of two classes, both scores far beyond what exp can take. Equal scores: probability
+ * 1/2, loss ln 2. Scores 1000 and 998 with label 1: loss 2 + ln(1 + e^-2), class missed. */
+static void softmax_survives_large_scores(void **state)
+{
+    (void)state;
+    const dl_layer_spec spec = {"loss", "softmax", 0, 0};
+    layer_rig rig;
+    rig_init(&rig, &spec, (dl_shape){1, 1, 2}, 2, DL_DOUBLE);
+    memcpy(rig.input, (double[]){-1e4, -1e4, 1000, 998}, 4 * sizeof(double));
+    rig.labels[0] = 0;
+    rig.labels[1] = 1;
+    const double loss = rig_forward(&rig);
+    assert_true(near_scaled(loss, (log(2) + 2 + log1p(exp(-2))) / 2, 1, 1e-14));
+    assert_int_equal(rig.layer.correct, 1);
+    const double p = 1 / (1 + exp(-2));
+    assert_true(near_all(rig.layer.output, (double[]){0.5, 0.5, p, 1 - p}, 4, 1e-14));
+    rig_backward(&rig);
+    const double expected[] = {-0.25, 0.25, p / 2, -p / 2};
+    assert_true(near_all(rig.layer.input_gradient, expected, 4, 1e-14));
+    rig_free(&rig);
+}
+
+/* A layer that needs no input gradient leaves its memory alone; its own gradients do not change. */
+static void input_gradient_is_left_out_on_request(void **state)
+{
+    (void)state;
+    const int with_one[] = {0, 2, 6, 9}; /* dense, conv, pool, batch_norm */
+    for (int i = 0; i < 4; i++) {
+        const layer_case *c = &cases[with_one[i]];
+        layer_rig rig;
+        rig_init(&rig, &c->spec, c->in, c->batch, DL_DOUBLE);
+        (void)rig_forward(&rig);
+        rig_backward(&rig);
+        double *gradients = load_all(&rig, rig.layer.gradients, rig.layer.parameter_count);
+        for (size_t k = 0; k < rig.in_count; k++)
+            ((double *)rig.layer.input_gradient)[k] = 42;
+        rig.layer.wants_input_gradient = false;
+        rig_backward(&rig);
+        for (size_t k = 0; k < rig.in_count; k++) {
+            assert_true(near_scaled(((double *)rig.layer.input_gradient)[k], 42, 0, 0));
+        }
+        assert_memory_equal(gradients, rig.layer.gradients,
+                            rig.layer.parameter_count * sizeof(double));
+        free(gradients);
+        rig_free(&rig);
+    }
+}
+
+/* 20 000 weights with 200 inputs: deviation sqrt(2 / 200) = 0.1 to within 4 / sqrt(2 * 20000) = 2
+ * %, mean 0 to within 4 * 0.1 / sqrt(20000) = 0.0028. Biases stay 0. */
+static void initial_weights_follow_he(void **state)
+{
+    (void)state;
+    const dl_layer_spec spec = {"dense", "dense", 100, 0};
+    layer_rig rig;
+    dl_random random;
+    rig_init(&rig, &spec, (dl_shape){1, 1, 200}, 1, DL_DOUBLE);
+    double *parameters = rig.layer.parameters, mean = 0;
+    memset(parameters, 0, rig.layer.parameter_count * sizeof(double));
+    dl_random_init(&random, 5, 0, 0, 0);
+    rig.layer.type->init(&rig.layer, parameters, rig.layer.state, &random);
+    for (int i = 0; i < 20000; i++)
+        mean += parameters[i] / 20000;
+    assert_true(near_scaled(mean, 0, 1, 0.0028));
+    assert_true(near_scaled(rms(parameters, 20000), 0.1, 0, 0.02));
+    assert_true(near_scaled(rms(parameters + 20000, 100), 0, 0, 0));
+    rig_free(&rig);
+}
+
+static void types_are_found_by_name(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CASE_COUNT; i++) {
+        const dl_layer_type *type = dl_layer_type_find(cases[i].spec.kind, DL_FLOAT);
+        assert_non_null(type);
+        assert_string_equal(type->name, cases[i].spec.kind);
+    }
+    assert_null(dl_layer_type_find("maxpool", DL_DOUBLE));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_match_finite_differences),
+        cmocka_unit_test(float_matches_double),
+        cmocka_unit_test(conv_follows_its_definition),
+        cmocka_unit_test(pool_picks_the_first_of_equal_maxima),
+        cmocka_unit_test(relu_has_no_gradient_at_zero),
+        cmocka_unit_test(batch_norm_keeps_running_statistics),
+        cmocka_unit_test(softmax_survives_large_scores),
+        cmocka_unit_test(input_gradient_is_left_out_on_request),
+        cmocka_unit_test(initial_weights_follow_he),
+        cmocka_unit_test(types_are_found_by_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
