@@ -1,0 +1,266 @@
+#include "kernels/model.h"
+
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/names.h"
+#include "kernels/layer.h"
+#include "kernels/model_table.h"
+
+/* Layer i draws its parameters from the stream (seed, worker = STREAM + i), away from the numbers
+ * that workers use, so that they depend on nothing but the seed and the layer's place. */
+#define STREAM 0x100000u
+
+struct dl_model {
+    const dl_backend *backend;
+    int max_batch;
+    int layer_count;
+    dl_layer *layers; /* the last one is the loss */
+    size_t parameter_count;
+    char *parameters, *gradients;
+    void *input;
+    int32_t *labels;
+    void *scratch; /* of all layers: only one works at a time */
+};
+
+static const dl_layer *loss_layer(const dl_model *model)
+{
+    return &model->layers[model->layer_count - 1];
+}
+
+/* Shapes and sizes of all layers, from the input on. */
+static void plan_layers(dl_model *model, const dl_model_table *table)
+{
+    model->layer_count = table->layer_count;
+    model->layers = dl_calloc((size_t)table->layer_count, sizeof *model->layers, "layers");
+    dl_shape in = table->in;
+    for (int i = 0; i < model->layer_count; i++) {
+        dl_layer *layer = &model->layers[i];
+        layer->spec = &table->layers[i];
+        layer->backend = model->backend;
+        layer->in = in;
+        layer->max_batch = model->max_batch;
+        layer->wants_input_gradient = model->parameter_count > 0;
+        layer->training = true;
+        dl_layer_plan(layer);
+        model->parameter_count += layer->parameter_count;
+        in = layer->out;
+    }
+}
+
+static void *allocate_samples(const dl_model *model, dl_shape shape, const char *purpose)
+{
+    const size_t bytes = dl_precision_bytes(model->backend->precision);
+    return model->backend->allocate((size_t)model->max_batch * dl_shape_count(shape) * bytes,
+                                    purpose);
+}
+
+/* Output, gradient and state of the layer behind these arrays. */
+static void bind_layer(const dl_model *model, dl_layer *layer, void *input, void *input_gradient)
+{
+    layer->input = input;
+    layer->input_gradient = input_gradient;
+    if (layer->type->in_place) {
+        layer->output = input;
+        layer->output_gradient = input_gradient;
+    } else {
+        layer->output = allocate_samples(model, layer->out, "outputs");
+        if (layer != loss_layer(model)) {
+            layer->output_gradient = allocate_samples(model, layer->out, "output gradients");
+        }
+    }
+    layer->state = model->backend->allocate(layer->state_bytes, "layer state");
+    layer->scratch = model->scratch;
+    layer->labels = model->labels;
+}
+
+static void allocate_memory(dl_model *model)
+{
+    const dl_backend *backend = model->backend;
+    const size_t bytes = dl_precision_bytes(backend->precision);
+    size_t scratch_bytes = 0;
+    for (int i = 0; i < model->layer_count; i++) {
+        if (model->layers[i].scratch_bytes > scratch_bytes) {
+            scratch_bytes = model->layers[i].scratch_bytes;
+        }
+    }
+    model->parameters = backend->allocate(model->parameter_count * bytes, "parameters");
+    model->gradients = backend->allocate(model->parameter_count * bytes, "gradients");
+    model->input = allocate_samples(model, model->layers[0].in, "input");
+    model->labels = backend->allocate((size_t)model->max_batch * sizeof *model->labels, "labels");
+    model->scratch = backend->allocate(scratch_bytes, "scratch");
+}
+
+static void bind_layers(dl_model *model, uint64_t seed)
+{
+    const size_t bytes = dl_precision_bytes(model->backend->precision);
+    void *input = model->input, *input_gradient = NULL;
+    size_t first = 0;
+    for (int i = 0; i < model->layer_count; i++) {
+        dl_layer *layer = &model->layers[i];
+        bind_layer(model, layer, input, input_gradient);
+        layer->parameters = model->parameters + first * bytes;
+        layer->gradients = model->gradients + first * bytes;
+        if (layer->type->init) {
+            dl_random random;
+            dl_random_init(&random, seed, 0, 0, STREAM + (uint32_t)i);
+            layer->type->init(layer, layer->parameters, layer->state, &random);
+        }
+        first += layer->parameter_count;
+        input = layer->output;
+        input_gradient = layer->output_gradient;
+    }
+}
+
+dl_status dl_model_create(dl_model **model, const char *name, dl_precision precision, int max_batch,
+                          uint64_t seed, dl_error *err)
+{
+    const dl_model_table *table = dl_model_table_find(name);
+    if (!table) {
+        char hint[DL_ERROR_TEXT_BYTES / 2];
+        size_t count = 0;
+        while (dl_model_names[count])
+            count++;
+        dl_names_hint(hint, sizeof hint, name, dl_model_names, count);
+        return dl_error_set(err, DL_ERR_NAME, "unknown model '%s'%s", name, hint);
+    }
+    if (max_batch < 1) {
+        return dl_error_set(err, DL_ERR_RANGE, "a batch of %d samples; at least 1 is needed",
+                            max_batch);
+    }
+    dl_model *made = dl_calloc(1, sizeof *made, "model");
+    made->backend = dl_backend_cpu(precision);
+    made->max_batch = max_batch;
+    made->backend->start();
+    plan_layers(made, table);
+    allocate_memory(made);
+    bind_layers(made, seed);
+    *model = made;
+    return DL_OK;
+}
+
+void dl_model_destroy(dl_model *model)
+{
+    if (!model) return;
+    const dl_backend *backend = model->backend;
+    for (int i = 0; i < model->layer_count; i++) {
+        const dl_layer *layer = &model->layers[i];
+        backend->release(layer->state);
+        if (layer->type->in_place) continue;
+        backend->release(layer->output);
+        backend->release(layer->output_gradient);
+    }
+    backend->release(model->scratch);
+    backend->release(model->labels);
+    backend->release(model->input);
+    backend->release(model->gradients);
+    backend->release(model->parameters);
+    free(model->layers);
+    free(model);
+}
+
+dl_precision dl_model_precision(const dl_model *model)
+{
+    return model->backend->precision;
+}
+
+size_t dl_model_parameter_count(const dl_model *model)
+{
+    return model->parameter_count;
+}
+
+size_t dl_model_parameter_bytes(const dl_model *model)
+{
+    return model->parameter_count * dl_precision_bytes(model->backend->precision);
+}
+
+void *dl_model_parameters(dl_model *model)
+{
+    return model->parameters;
+}
+
+void *dl_model_gradients(dl_model *model)
+{
+    return model->gradients;
+}
+
+size_t dl_model_input_count(const dl_model *model)
+{
+    return dl_shape_count(model->layers[0].in);
+}
+
+int dl_model_class_count(const dl_model *model)
+{
+    return (int)dl_shape_count(loss_layer(model)->out);
+}
+
+void *dl_model_input(dl_model *model)
+{
+    return model->input;
+}
+
+int32_t *dl_model_labels(dl_model *model)
+{
+    return model->labels;
+}
+
+int dl_model_operation_count(const dl_model *model)
+{
+    return model->layer_count;
+}
+
+static dl_layer *layer_at(const dl_model *model, int operation)
+{
+    DL_ASSERT(operation >= 0 && operation < model->layer_count, "operation %d of %d", operation,
+              model->layer_count);
+    return &model->layers[operation];
+}
+
+const char *dl_model_operation_name(const dl_model *model, int operation)
+{
+    return layer_at(model, operation)->spec->name;
+}
+
+void dl_model_operation_parameters(const dl_model *model, int operation, size_t *first,
+                                   size_t *count)
+{
+    *count = layer_at(model, operation)->parameter_count;
+    *first = 0;
+    for (int i = 0; i < operation; i++)
+        *first += model->layers[i].parameter_count;
+}
+
+double dl_model_operation_flops(const dl_model *model, int operation)
+{
+    return layer_at(model, operation)->flops;
+}
+
+static void check_batch(const dl_model *model, int batch)
+{
+    DL_ASSERT(batch >= 1 && batch <= model->max_batch, "batch %d of at most %d", batch,
+              model->max_batch);
+}
+
+void dl_model_forward(dl_model *model, int operation, int batch)
+{
+    dl_layer *layer = layer_at(model, operation);
+    check_batch(model, batch);
+    layer->type->forward(layer, batch);
+}
+
+void dl_model_backward(dl_model *model, int operation, int batch)
+{
+    dl_layer *layer = layer_at(model, operation);
+    check_batch(model, batch);
+    layer->type->backward(layer, batch);
+}
+
+double dl_model_loss(const dl_model *model)
+{
+    return loss_layer(model)->loss;
+}
+
+int dl_model_correct(const dl_model *model)
+{
+    return loss_layer(model)->correct;
+}
