@@ -1,8 +1,10 @@
 /* Optimizers over flat vectors: SGD with momentum, RMSProp, Adam.
  *
- *   sgd      v <- momentum v + g;              p <- p - lr v     (momentum 0: p <- p - lr g, no state)
+ *   sgd      v <- momentum v + g;              p <- p - lr v     (momentum 0: no state)
  *   rmsprop  s <- rho s + (1-rho) g^2;         p <- p - lr g / (sqrt(s) + eps)
  *   adam     m, s first and second moments with bias correction (Kingma & Ba 2015, Algorithm 1)
+ *
+ * with rho = 0.9 (rmsprop), decays 0.9 and 0.999 (adam), eps = 1e-8. The states start at 0.
  */
 #ifndef DL_KERNELS_OPTIMIZER_H
 #define DL_KERNELS_OPTIMIZER_H
@@ -15,14 +17,15 @@
 typedef struct dl_optimizer_config {
     const char *name;      /* one of dl_optimizer_names */
     double learning_rate;  /* > 0 */
-    double momentum;       /* sgd: 0 <= momentum < 1 */
+    double momentum;       /* sgd: 0 <= momentum < 1; others do not use it */
 } dl_optimizer_config;
 
 extern const char *const dl_optimizer_names[];  /* "sgd", "rmsprop", "adam", NULL */
 
 typedef struct dl_optimizer dl_optimizer;
 
-/* An optimizer for vectors of `count` numbers. Unknown name DL_ERR_NAME, bad number DL_ERR_RANGE. */
+/* An optimizer for vectors of `count` numbers. Unknown name: DL_ERR_NAME; number outside its range:
+ * DL_ERR_RANGE. */
 dl_status dl_optimizer_create(dl_optimizer **optimizer, const dl_optimizer_config *config,
                               dl_precision precision, size_t count, dl_error *err) DL_MUST_CHECK;
 void dl_optimizer_destroy(dl_optimizer *optimizer);
@@ -35,7 +38,8 @@ void dl_optimizer_begin(dl_optimizer *optimizer);
 void dl_optimizer_apply(dl_optimizer *optimizer, void *parameters, const void *gradients,
                         size_t first, size_t count);
 
-/* The state as one flat vector of *count numbers (0: none), for averaging it. Owned. */
+/* The state as one flat vector of *count numbers (0: none, and then NULL), for averaging it:
+ * momentum v, rmsprop s, adam all m and then all s. Owned by the optimizer, at a fixed address. */
 void *dl_optimizer_state(dl_optimizer *optimizer, size_t *count);
 
 #endif

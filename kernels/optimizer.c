@@ -1,0 +1,160 @@
+#include "kernels/optimizer.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/names.h"
+#include "kernels/backend.h"
+
+#define RMSPROP_DECAY 0.9
+#define ADAM_DECAY1 0.9
+#define ADAM_DECAY2 0.999
+#define EPSILON 1e-8
+
+typedef struct method method;
+
+struct dl_optimizer {
+    const method *method;
+    const dl_backend *backend;
+    double learning_rate, momentum;
+    size_t count;       /* numbers of a vector */
+    size_t state_count; /* numbers of the state: 0, 1 or 2 vectors */
+    void *state;        /* NULL if state_count = 0 */
+    int64_t updates;    /* begun so far */
+};
+
+/* How one optimizer fills in the backend's update. */
+struct method {
+    size_t (*state_vectors)(const dl_optimizer_config *config);
+    void (*apply)(const dl_optimizer *optimizer, dl_update *update);
+};
+
+static size_t sgd_vectors(const dl_optimizer_config *config)
+{
+    return config->momentum > 0;
+}
+
+static size_t one_vector(const dl_optimizer_config *config)
+{
+    (void)config;
+    return 1;
+}
+
+static size_t two_vectors(const dl_optimizer_config *config)
+{
+    (void)config;
+    return 2;
+}
+
+static void sgd_apply(const dl_optimizer *optimizer, dl_update *update)
+{
+    update->decay1 = optimizer->momentum;
+    optimizer->backend->sgd(update);
+}
+
+static void rmsprop_apply(const dl_optimizer *optimizer, dl_update *update)
+{
+    update->decay1 = RMSPROP_DECAY;
+    update->epsilon = EPSILON;
+    optimizer->backend->rmsprop(update);
+}
+
+static void adam_apply(const dl_optimizer *optimizer, dl_update *update)
+{
+    update->decay1 = ADAM_DECAY1;
+    update->decay2 = ADAM_DECAY2;
+    update->correction1 = 1 - pow(ADAM_DECAY1, (double)optimizer->updates);
+    update->correction2 = 1 - pow(ADAM_DECAY2, (double)optimizer->updates);
+    update->epsilon = EPSILON;
+    optimizer->backend->adam(update);
+}
+
+const char *const dl_optimizer_names[] = {"sgd", "rmsprop", "adam", NULL};
+
+/* In the order of dl_optimizer_names. */
+static const method methods[] = {
+    {sgd_vectors, sgd_apply},
+    {one_vector, rmsprop_apply},
+    {two_vectors, adam_apply},
+};
+
+static dl_status check_config(const dl_optimizer_config *config, int *index, dl_error *err)
+{
+    const size_t count = sizeof methods / sizeof methods[0];
+    const int found = dl_names_find(config->name, dl_optimizer_names, count);
+    if (found < 0) {
+        char hint[DL_ERROR_TEXT_BYTES / 2];
+        dl_names_hint(hint, sizeof hint, config->name, dl_optimizer_names, count);
+        return dl_error_set(err, DL_ERR_NAME, "unknown optimizer '%s'%s", config->name, hint);
+    }
+    if (!(config->learning_rate > 0) || !isfinite(config->learning_rate)) {
+        return dl_error_set(err, DL_ERR_RANGE, "learning rate %g; must be above 0",
+                            config->learning_rate);
+    }
+    if (!(config->momentum >= 0 && config->momentum < 1)) {
+        return dl_error_set(err, DL_ERR_RANGE, "momentum %g; must be in [0, 1)", config->momentum);
+    }
+    *index = found;
+    return DL_OK;
+}
+
+dl_status dl_optimizer_create(dl_optimizer **optimizer, const dl_optimizer_config *config,
+                              dl_precision precision, size_t count, dl_error *err)
+{
+    int index;
+    const dl_status status = check_config(config, &index, err);
+    if (status != DL_OK) return status;
+    dl_optimizer *made = dl_calloc(1, sizeof *made, "optimizer");
+    made->method = &methods[index];
+    made->backend = dl_backend_cpu(precision);
+    made->learning_rate = config->learning_rate;
+    made->momentum = config->momentum;
+    made->count = count;
+    made->state_count = made->method->state_vectors(config) * count;
+    if (made->state_count > 0) {
+        made->state = made->backend->allocate(made->state_count * dl_precision_bytes(precision),
+                                              "optimizer state");
+    }
+    *optimizer = made;
+    return DL_OK;
+}
+
+void dl_optimizer_destroy(dl_optimizer *optimizer)
+{
+    if (!optimizer) return;
+    optimizer->backend->release(optimizer->state);
+    free(optimizer);
+}
+
+void dl_optimizer_begin(dl_optimizer *optimizer)
+{
+    optimizer->updates++;
+}
+
+void dl_optimizer_apply(dl_optimizer *optimizer, void *parameters, const void *gradients,
+                        size_t first, size_t count)
+{
+    const size_t bytes = dl_precision_bytes(optimizer->backend->precision);
+    DL_ASSERT(optimizer->updates > 0, "apply of %zu numbers before begin", count);
+    DL_ASSERT(first <= optimizer->count && count <= optimizer->count - first,
+              "range %zu + %zu of %zu", first, count, optimizer->count);
+    dl_update update = {.parameters = (char *)parameters + first * bytes,
+                        .gradients = (const char *)gradients + first * bytes,
+                        .count = count,
+                        .rate = optimizer->learning_rate};
+    if (optimizer->state_count > 0) {
+        update.first = (char *)optimizer->state + first * bytes;
+    }
+    if (optimizer->state_count > optimizer->count) {
+        update.second = (char *)optimizer->state + (optimizer->count + first) * bytes;
+    }
+    optimizer->method->apply(optimizer, &update);
+}
+
+void *dl_optimizer_state(dl_optimizer *optimizer, size_t *count)
+{
+    *count = optimizer->state_count;
+    return optimizer->state;
+}
