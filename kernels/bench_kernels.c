@@ -1,0 +1,218 @@
+/* Speed of the layers on one core, each against the matrix product's peak of the same run:
+ *   bench_kernels [SECONDS]      time spent on each model, 5 by default
+ * Warm: the first step of each is not counted. Medians over repetitions; rounds of peak and step
+ * take turns, so that a slow spell of the machine meets both. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/alloc.h"
+#include "common/random.h"
+#include "kernels/backend.h"
+#include "kernels/model.h"
+
+enum { BATCH = 128, PEAK_SIZE = 1024, OPERATIONS_MAX = 16, ROUNDS_MAX = 10000 };
+
+/* Samples of one duration. */
+typedef struct dl_series {
+    double *ns;
+    int count;
+} dl_series;
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static void series_add(dl_series *series, double ns)
+{
+    if (!series->ns) series->ns = dl_calloc(ROUNDS_MAX, sizeof *series->ns, "durations");
+    if (series->count < ROUNDS_MAX) series->ns[series->count++] = ns;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Quantile by rank; sorts the series. */
+static double series_quantile(dl_series *series, double q)
+{
+    qsort(series->ns, (size_t)series->count, sizeof *series->ns, compare);
+    return series->ns[(int)(q * (series->count - 1))];
+}
+
+/* The peak: a product of two PEAK_SIZE x PEAK_SIZE matrices, as large as it takes to be at its
+ * best. */
+typedef struct dl_peak {
+    const dl_backend *backend;
+    float *a, *b, *c;
+    dl_series durations;
+} dl_peak;
+
+static void peak_init(dl_peak *peak)
+{
+    const size_t count = (size_t)PEAK_SIZE * PEAK_SIZE;
+    dl_random random;
+    dl_random_init(&random, 1, 0, 0, 0);
+    memset(peak, 0, sizeof *peak);
+    peak->backend = dl_backend_cpu(DL_FLOAT);
+    peak->backend->start();
+    peak->a = peak->backend->allocate(count * sizeof(float), "peak");
+    peak->b = peak->backend->allocate(count * sizeof(float), "peak");
+    peak->c = peak->backend->allocate(count * sizeof(float), "peak");
+    for (size_t i = 0; i < count; i++) {
+        peak->a[i] = (float)dl_random_uniform(&random);
+        peak->b[i] = (float)dl_random_uniform(&random);
+    }
+}
+
+static void peak_run(dl_peak *peak)
+{
+    const double start_ns = now_ns();
+    peak->backend->gemm(&(dl_gemm){
+        .m = PEAK_SIZE, .n = PEAK_SIZE, .k = PEAK_SIZE, .a = peak->a, .b = peak->b, .c = peak->c});
+    series_add(&peak->durations, now_ns() - start_ns);
+}
+
+static double peak_flop_per_s(dl_peak *peak, double quantile)
+{
+    const double flops = 2.0 * PEAK_SIZE * PEAK_SIZE * (double)PEAK_SIZE;
+    return flops / series_quantile(&peak->durations, quantile) * 1e9;
+}
+
+static void peak_free(dl_peak *peak)
+{
+    peak->backend->release(peak->a);
+    peak->backend->release(peak->b);
+    peak->backend->release(peak->c);
+    free(peak->durations.ns);
+}
+
+typedef struct dl_timing {
+    dl_series step;
+    dl_series forward[OPERATIONS_MAX], backward[OPERATIONS_MAX];
+} dl_timing;
+
+static void fill_batch(dl_model *model)
+{
+    float *input = dl_model_input(model);
+    int32_t *labels = dl_model_labels(model);
+    const size_t count = BATCH * dl_model_input_count(model);
+    dl_random random;
+    dl_random_init(&random, 2, 0, 0, 0);
+    for (size_t i = 0; i < count; i++)
+        input[i] = (float)dl_random_uniform(&random);
+    for (int i = 0; i < BATCH; i++) {
+        labels[i] = (int32_t)dl_random_below(&random, (uint64_t)dl_model_class_count(model));
+    }
+}
+
+static void run_step(dl_model *model, dl_timing *timing)
+{
+    const int count = dl_model_operation_count(model);
+    const double start_ns = now_ns();
+    double last_ns = start_ns;
+    for (int i = 0; i < 2 * count; i++) {
+        const int operation = i < count ? i : 2 * count - 1 - i;
+        dl_series *series = i < count ? &timing->forward[operation] : &timing->backward[operation];
+        if (i < count) {
+            dl_model_forward(model, operation, BATCH);
+        } else {
+            dl_model_backward(model, operation, BATCH);
+        }
+        const double end_ns = now_ns();
+        series_add(series, end_ns - last_ns);
+        last_ns = end_ns;
+    }
+    series_add(&timing->step, last_ns - start_ns);
+}
+
+static void print_operations(const dl_model *model, dl_timing *timing)
+{
+    printf("  %-8s %12s %12s %12s %12s\n", "layer", "forward_us", "backward_us", "us_a_sample",
+           "GFLOP/s");
+    for (int i = 0; i < dl_model_operation_count(model); i++) {
+        const double forward_ns = series_quantile(&timing->forward[i], 0.5);
+        const double backward_ns = series_quantile(&timing->backward[i], 0.5);
+        const double both_ns = forward_ns + backward_ns;
+        printf("  %-8s %12.1f %12.1f %12.2f", dl_model_operation_name(model, i), forward_ns / 1e3,
+               backward_ns / 1e3, both_ns / 1e3 / BATCH);
+        const double flops = BATCH * dl_model_operation_flops(model, i);
+        if (flops > 0) printf(" %12.1f", flops / both_ns);
+        printf("\n");
+    }
+}
+
+static void print_model(const char *name, const dl_model *model, dl_timing *timing, dl_peak *peak)
+{
+    double flops = 0;
+    for (int i = 0; i < dl_model_operation_count(model); i++) {
+        flops += dl_model_operation_flops(model, i);
+    }
+    const double step_ns = series_quantile(&timing->step, 0.5);
+    const double flop_per_s = BATCH * flops / step_ns * 1e9;
+    const double peak_per_s = peak_flop_per_s(peak, 0.5);
+    printf("%s, batch %d, float, forward and backward, n = %d\n", name, BATCH, timing->step.count);
+    printf("  step %.3f ms (p10 %.3f, p90 %.3f), %.0f samples/s\n", step_ns / 1e6,
+           series_quantile(&timing->step, 0.1) / 1e6, series_quantile(&timing->step, 0.9) / 1e6,
+           BATCH / step_ns * 1e9);
+    printf("  %.3f MFLOP a sample, %.1f GFLOP/s; sgemm of %d: %.1f GFLOP/s (best %.1f)\n",
+           flops / 1e6, flop_per_s / 1e9, PEAK_SIZE, peak_per_s / 1e9,
+           peak_flop_per_s(peak, 0) / 1e9);
+    printf("  ratio to sgemm %.3f\n", flop_per_s / peak_per_s);
+    print_operations(model, timing);
+}
+
+static void bench_model(const char *name, double seconds)
+{
+    dl_error err = {0};
+    dl_model *model;
+    if (dl_model_create(&model, name, DL_FLOAT, BATCH, 1, &err) != DL_OK) {
+        dl_error_print(&err, "bench_kernels", stderr);
+        exit(1);
+    }
+    dl_timing *timing = dl_calloc(1, sizeof *timing, "timing");
+    dl_peak peak;
+    peak_init(&peak);
+    fill_batch(model);
+    const double end_ns = now_ns() + seconds * 1e9;
+    for (int round = 0; round < 3 || now_ns() < end_ns; round++) {
+        if (round % 4 == 0) peak_run(&peak);
+        run_step(model, timing);
+        if (round > 0) continue;
+        peak.durations.count = 0;
+        timing->step.count = 0;
+        for (int i = 0; i < OPERATIONS_MAX; i++) {
+            timing->forward[i].count = 0;
+            timing->backward[i].count = 0;
+        }
+    }
+    if (peak.durations.count == 0) peak_run(&peak);
+    print_model(name, model, timing, &peak);
+    for (int i = 0; i < OPERATIONS_MAX; i++) {
+        free(timing->forward[i].ns);
+        free(timing->backward[i].ns);
+    }
+    free(timing->step.ns);
+    free(timing);
+    peak_free(&peak);
+    dl_model_destroy(model);
+}
+
+int main(int argc, char **argv)
+{
+    char *end = NULL;
+    const double seconds = argc > 1 ? strtod(argv[1], &end) : 5;
+    if (argc > 2 || (end && (*end || end == argv[1])) || !(seconds > 0)) {
+        fprintf(stderr, "usage: bench_kernels [SECONDS]\n");
+        return 2;
+    }
+    bench_model("lenet", seconds);
+    bench_model("mlp", seconds);
+    return 0;
+}
