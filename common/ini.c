@@ -15,6 +15,9 @@
  * cut without a word. */
 enum { MOST_LINE_BYTES = 199, MOST_SECTION_BYTES = 49 };
 
+static const char byte_order_mark[] = "\xef\xbb\xbf"; /* UTF-8 */
+enum { MARK_BYTES = 3 };
+
 /* The file while inih reads it: inih asks read_line for lines and gives entries to take_entry.
  * After the first error there are no more lines. */
 typedef struct ini_source {
@@ -83,7 +86,9 @@ static dl_status fail_line(ini_source *source, const char *fault)
 static dl_status check_line(ini_source *source, const char *text)
 {
     const char *fault = NULL;
-    if (*text == '[') {
+    if (strncmp(text, byte_order_mark, MARK_BYTES) == 0) {
+        fault = "a byte-order mark that does not start the file"; /* inih would drop it */
+    } else if (*text == '[') {
         fault = section_fault(text + 1);
         if (fault == NULL) {
             add_section(source->ini, text + 1, strcspn(text + 1, "]"), source->line);
@@ -176,10 +181,11 @@ static dl_status check_duplicates(const dl_ini *ini, dl_error *err)
 dl_status dl_ini_read_text(dl_ini *ini, const char *name, const char *text, size_t bytes,
                            dl_error *err)
 {
-    static const char mark[] = "\xef\xbb\xbf"; /* UTF-8 byte-order mark */
     dl_ini read = {.path = dl_strdup(name)};
     ini_source source = {.ini = &read, .next = text, .end = text + bytes, .err = err};
-    if (bytes >= 3 && memcmp(text, mark, 3) == 0) source.next += 3;
+    if (bytes >= MARK_BYTES && memcmp(text, byte_order_mark, MARK_BYTES) == 0) {
+        source.next += MARK_BYTES;
+    }
     int bad_line = ini_parse_stream(read_line, &source, take_entry, &source);
     dl_status status = source.status;
     if (status == DL_OK && bad_line != 0) { /* inih is stricter than check_line */

@@ -92,6 +92,8 @@ static void broken_lines_are_refused(void **state)
         {"[a]\nx = 1\ny = 1\n\nx = 2\ny = 2\n", 5, "the key stands already in line 2"},
         {"[a]\nx = 1\n[b]\nx = 1\n[a]\nx = 1\n", 6, "[a] x = 1: the key stands already in line 2"},
         {"[a]\nx = 1\ry = 2\n", 2, "control character"},
+        {" \xef\xbb\xbf= 1\n", 1, "byte-order mark"}, /* inih alone reads an empty key */
+        {"\xef\xbb\xbf\xef\xbb\xbf[a]\n", 1, "byte-order mark"},
         {"[a]\nx = 1\n y\n", 3, "expected key = value"}, /* no continued lines */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
