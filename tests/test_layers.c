@@ -179,13 +179,15 @@ static const layer_case cases[] = {
 };
 enum { CASE_COUNT = sizeof cases / sizeof cases[0], CHECKS = 200 };
 
-/* Compares at most CHECKS entries of gradient[count], evenly spread, with differences. */
+/* Compares at most CHECKS entries of gradient[count], evenly spread from first to last, with
+ * differences. */
 static void check_gradient(layer_rig *rig, const char *what, double *values, const double *gradient,
                            size_t count)
 {
     const double scale = rms(gradient, count);
-    const size_t step = count / CHECKS + 1;
-    for (size_t i = 0; i < count; i += step) {
+    const size_t checks = count < CHECKS ? count : CHECKS;
+    for (size_t k = 0; k < checks; k++) {
+        const size_t i = checks > 1 ? k * (count - 1) / (checks - 1) : 0;
         if (!near_scaled(gradient[i], difference(rig, &values[i]), scale, 1e-6)) {
             fail_msg("%s, %s gradient %zu", rig->layer.spec->name, what, i);
         }
@@ -282,22 +284,22 @@ static void conv_follows_its_definition(void **state)
     }
 }
 
-/* 2x4 image, one channel:   1 5 | 2 2      maxima 5 (second) and 2 (the first of four equal ones);
- *                           3 4 | 2 2      dy = 10, 20 goes to just these. */
+/* 2x6 image, one channel:  1 5 | 2 2 | 0 1    maxima: 5, the second; 2, the first of four equal
+ * ones; 3 4 | 2 2 | 6 6    6, the third of two. dy = 10, 20, 30 goes to these. */
 static void pool_picks_the_first_of_equal_maxima(void **state)
 {
     (void)state;
     const dl_layer_spec spec = {"pool", "max_pool", 0, 0};
-    const double image[] = {1, 5, 2, 2, 3, 4, 2, 2}, expected[] = {0, 10, 20, 0, 0, 0, 0, 0};
+    const double image[] = {1, 5, 2, 2, 0, 1, 3, 4, 2, 2, 6, 6};
+    const double gradient[] = {0, 10, 20, 0, 0, 0, 0, 0, 0, 0, 30, 0};
     layer_rig rig;
-    rig_init(&rig, &spec, (dl_shape){2, 4, 1}, 1, DL_DOUBLE);
+    rig_init(&rig, &spec, (dl_shape){2, 6, 1}, 1, DL_DOUBLE);
     memcpy(rig.input, image, sizeof image);
     (void)rig_forward(&rig);
-    assert_true(near_all(rig.layer.output, (double[]){5, 2}, 2, 0));
-    rig.weights[0] = 10;
-    rig.weights[1] = 20;
+    assert_true(near_all(rig.layer.output, (double[]){5, 2, 6}, 3, 0));
+    memcpy(rig.weights, (double[]){10, 20, 30}, 3 * sizeof(double));
     rig_backward(&rig);
-    assert_true(near_all(rig.layer.input_gradient, expected, 8, 0));
+    assert_true(near_all(rig.layer.input_gradient, gradient, 12, 0));
     rig_free(&rig);
 }
 
