@@ -1,0 +1,47 @@
+# The columns of a table of dlsim, found by name; stops when a needed one is missing.
+#
+# Loaded after the caller has set
+#   table     CSV file
+#   needed    the columns that it must have, separated by spaces
+#   figure    for messages
+#
+# It gives back, for use in "using",
+#   number(c), text(c)      cell of the present row in column c; NaN, "" where the table has no such column
+#   known(x)                x is a number
+# and functions for lists of words, and sets what gnuplot must know to read the table.
+
+# Lists of words, in a string.
+is_in(list, item) = strstrt(" ".list." ", " ".item." ") > 0
+join(a, b) = a eq "" ? b : b eq "" ? a : a." ".b
+add(list, item) = is_in(list, item) ? list : join(list, item)
+# The least number in the list that is more than `low`; NaN when there is none.
+next_from(list, low, i, best) = i > words(list) ? best : next_from(list, low, i + 1, \
+    word(list, i) + 0 > low && !(word(list, i) + 0 >= best) ? word(list, i) + 0 : best)
+sorted_from(list, low) = next_from(list, low, 1, NaN) > low ? \
+    join(sprintf("%g", next_from(list, low, 1, NaN)), sorted_from(list, next_from(list, low, 1, NaN))) : ""
+sorted(list) = sorted_from(list, -1e300)
+
+set datafile separator comma
+set datafile commentschars "#"
+unset datafile columnheaders
+stats table using (1) nooutput
+if (!exists("STATS_records")) {
+    printerr sprintf("%s: cannot read '%s'", figure, table)
+    exit status 1
+}
+header_cells = STATS_columns
+header = ","
+read_header(i) = i > header_cells ? 0 : (header = header.stringcolumn(i).",", read_header(i + 1))
+stats table every ::0::0 using (read_header(1)) nooutput
+has(c) = strstrt(header, ",".c.",") > 0
+
+absent = ""
+do for [c in needed] { if (!has(c)) { absent = join(absent, c) } }
+if (absent ne "") {
+    printerr sprintf("%s: '%s' lacks the column%s %s", figure, table, words(absent) > 1 ? "s" : "", absent)
+    exit status 1
+}
+set datafile columnheaders
+number(c) = has(c) ? column(c) : NaN
+text(c) = has(c) ? stringcolumn(c) : ""
+known(x) = x == x

@@ -1,0 +1,89 @@
+# Draws a panel of lines for each machine: predicted as lines with their spread, measured as full points with error bars.
+#
+# Loaded after results.gp, and after the figure has set, each a function of an unused argument that reads the present row,
+#   at                                      x
+#   predicted, low, high                    line and its spread (NaN: none)
+#   measured, measured_low, measured_high   point and its error bar (NaN: none)
+# and
+#   reference(x), reference_label           the thin line; label "" for none
+#   spread_label                            what the spread is
+#   x_label, y_label; x_doubles, y_doubles  1: logarithmic axis (y only where the values span more than four times)
+
+canvas_width = panel_count == 1 ? 1000 : 340 + 430 * panel_count
+canvas_height = 640
+left_px = 110.0
+right_px = 245.0
+gap_px = 85.0
+load folder."common.gp"
+
+# The rows to draw, by rising x as lines need them: a scenario may list its values in any order.
+bar_low(unused) = known(measured_low(0)) ? measured_low(0) : measured(0)
+bar_high(unused) = known(measured_high(0)) ? measured_high(0) : measured(0)
+cell(x) = known(x) ? sprintf(",%.9g", x) : ",nan"
+row_in(p) = p > panel_count ? "" : (in_panel(p) ? sprintf("%d,%d", p, series_from(1)).cell(at(0)).cell(predicted(0)). \
+    cell(low(0)).cell(high(0)).cell(measured(0)).cell(bar_low(0)).cell(bar_high(0))."\n" : "").row_in(p + 1)
+ticks = ""
+stats results using (wanted(0) ? (ticks = add(ticks, sprintf("%g", at(0))), 0) : 0) nooutput
+ticks = sorted(ticks)
+rows = ""
+do for [x in ticks] { stats results using (at(0) == x ? (rows = rows.row_in(1), 0) : 0) nooutput }
+set print $rows
+print "panel,series,x,predicted,low,high,measured,measured_low,measured_high\n".rows
+unset print
+
+at_in(p, s) = column("panel") == p && column("series") == s ? column("x") : NaN
+# Series of panel p with a number in the column.
+note_found(p, c) = column("panel") == p && stringcolumn(c) ne "nan" ? (found = add(found, sprintf("%d", column("series"))), 0) : 0
+
+set xlabel x_label
+set ylabel y_label offset character 1, 0
+if (x_doubles) { set logscale x 2 }
+set xtics () nomirror
+if (words(ticks) <= 12) { do for [x in ticks] { set xtics add (x x + 0) } } else { set xtics autofreq }
+any_spread = 0
+any_measured = 0
+set output output
+set multiplot
+do for [p = 1:panel_count] {
+    found = ""; stats $rows using (note_found(p, "predicted")) nooutput; predicted_in = found
+    found = ""; stats $rows using (note_found(p, "low")) nooutput; spread_in = found
+    found = ""; stats $rows using (note_found(p, "measured")) nooutput; measured_in = found
+    any_spread = any_spread || spread_in ne ""
+    any_measured = any_measured || measured_in ne ""
+
+    y_min = NaN; y_max = NaN; x_min = NaN; x_max = NaN
+    span_x(x) = (x_min = x >= x_min ? x_min : x, x_max = x <= x_max ? x_max : x)
+    span_y(y) = y eq "nan" ? 0 : (y_min = real(y) >= y_min ? y_min : real(y), y_max = real(y) <= y_max ? y_max : real(y))
+    do for [c in "predicted low high measured_low measured_high"] {
+        stats $rows using (column("panel") == p ? (span_x(column("x")), span_y(stringcolumn(c)), 0) : 0) nooutput
+    }
+    x_room = x_max > x_min ? 0.03 * (x_max - x_min) : 0.5
+    if (x_doubles) { set xrange [x_min / 1.15 : x_max * 1.15] } else { set xrange [x_min - x_room : x_max + x_room] }
+    if (y_doubles && y_min > 0 && y_max > 4 * y_min) { set logscale y 2; set yrange [y_min / 1.15 : y_max * 1.15] } \
+    else { unset logscale y; set yrange [0 : y_max > 0 ? y_max * 1.1 : 1] }
+
+    set lmargin at screen panel_left(p)
+    set rmargin at screen panel_right(p)
+    set title panel_title(p) textcolor rgb ink
+    if (p < panel_count) { set key off } else { set key on }
+    # A part without a point is left out: gnuplot warns of each.
+    reference_part = reference_label eq "" ? "" : "reference(x) with lines linestyle 99 notitle, "
+    spread_part = spread_in eq "" ? "" : "for [s in spread_in] \
+        $rows using (at_in(p, int(s))):(column('low')):(column('high')) with filledcurves linestyle int(s) notitle, "
+    predicted_part = predicted_in eq "" ? "" : "for [s in predicted_in] \
+        $rows using (at_in(p, int(s))):(column('predicted')) with linespoints linestyle int(s) notitle, "
+    measured_part = measured_in eq "" ? "" : "for [s in measured_in] \
+        $rows using (at_in(p, int(s))):(column('measured')):(column('measured_low')):(column('measured_high')) \
+        with yerrorbars linestyle 100 + int(s) notitle, "
+    reference_key = reference_label eq "" ? "" : ", keyentry with lines linestyle 99 title reference_label"
+    spread_key = any_spread ? ", keyentry with filledcurves linestyle 98 title spread_label" : ""
+    measured_key = any_measured ? ", keyentry with points linestyle 97 title 'measured'" : ""
+    set datafile missing NaN    # a point that a series lacks does not break its line
+    eval "plot ".reference_part.spread_part.predicted_part.measured_part.\
+        "for [s = 1:series_count] keyentry with linespoints linestyle s title series_label[s]".\
+        reference_key.spread_key.measured_key
+    unset datafile missing
+    unset label 1
+    unset ylabel
+}
+unset multiplot

@@ -1,0 +1,35 @@
+# Staleness of the applied gradients against the number of workers: predicted mean with its standard deviation, measured as
+# full points with theirs. Or, given the histogram of dlsim too, its whole distribution for each number of workers.
+#
+#   gnuplot -e "results='results.csv'; output='staleness.png'" plots/staleness.gp
+#   gnuplot -e "results='results.csv'; histogram='histogram.csv'; output='staleness.png'" plots/staleness.gp
+figure = "staleness"
+folder = ARG0[1:strlen(ARG0) - strlen("staleness.gp")]
+if (exists("histogram")) {
+    table = histogram
+    needed = "cores workers sync staleness count"
+    load folder."columns.gp"
+}
+needed = "workers sync staleness_mean staleness_sd"
+apart = "workers"
+# Modes that wait for all have staleness 0 by construction: nothing to see.
+without_staleness = "none allreduce ps average ksync kbatchsync bmuf"
+wanted(unused) = known(number("staleness_mean")) && !is_in(without_staleness, text("sync"))
+wanted_what = "no row of an asynchronous mode has a staleness"
+load folder."results.gp"
+
+at(unused) = number("workers")
+predicted(unused) = number("staleness_mean")
+low(unused) = number("staleness_mean") - number("staleness_sd")
+high(unused) = number("staleness_mean") + number("staleness_sd")
+measured(unused) = number("measured_staleness_mean")
+measured_low(unused) = number("measured_staleness_mean") - number("measured_staleness_sd")
+measured_high(unused) = number("measured_staleness_mean") + number("measured_staleness_sd")
+spread_label = "± standard deviation"
+reference(x) = x - 1
+reference_label = "workers − 1"
+x_label = "workers"
+x_doubles = 0
+y_doubles = 0
+y_label = "staleness (updates by others between read and apply)"
+if (exists("histogram")) { load folder."distribution.gp" } else { load folder."lines.gp" }

@@ -1,0 +1,97 @@
+#!/bin/sh
+# Draws one figure from a fixture and looks at what comes out; exit 77: gnuplot is not installed.
+# Usage: test_plot.sh FIGURE PLOTS_FOLDER FIXTURES_FOLDER; writes below the present folder.
+set -u
+figure=$1 plots=$2 fixtures=$3
+command -v gnuplot >/dev/null || { echo "gnuplot is not installed (package gnuplot-nox)"; exit 77; }
+
+folder="plot $figure" # paths with a space must work
+rm -rf "$folder"
+mkdir -p "$folder"
+results="$folder/results.csv"
+cp "$fixtures/results.csv" "$results"
+failures=0
+fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
+
+# draw VARIABLES: exit status in $status, messages in $folder/messages
+draw() {
+    gnuplot -e "$1" "$plots/$figure.gp" >"$folder/messages" 2>&1
+    status=$?
+}
+draws() { # what, variables, picture
+    draw "$2"
+    [ $status -eq 0 ] || fail "$1: exit status $status"
+    [ -s "$folder/messages" ] && fail "$1: $(cat "$folder/messages")"
+    [ -s "$3" ] || fail "$1: no picture"
+}
+refuses() { # what, exit status, text of the message, variables
+    draw "$4"
+    [ $status -eq "$2" ] || fail "$1: exit status $status, not $2"
+    grep -q -F "$3" "$folder/messages" || fail "$1: message lacks '$3': $(cat "$folder/messages")"
+}
+without_columns() { # pattern of their names
+    awk -F, -v pattern="^($1)\$" -v OFS=, '
+        /^#/ { print; next }
+        !n { for (i = 1; i <= NF; i++) if ($i !~ pattern) keep[++n] = i }
+        { line = $keep[1]; for (i = 2; i <= n; i++) line = line OFS $keep[i]; print line }' \
+        "$fixtures/results.csv" >"$results"
+}
+
+png="$folder/a.png" svg="$folder/a.svg"
+draws "PNG" "results='$results'; output='$png'" "$png"
+[ "$(head -c 8 "$png" | od -An -tx1 | tr -d ' \n')" = 89504e470d0a1a0a ] || fail "not a PNG"
+draws "SVG" "results='$results'; output='$svg'; title='heading_1'" "$svg"
+grep -q '<svg' "$svg" && grep -q '</svg>' "$svg" || fail "not a whole SVG"
+
+# The words that this figure owes its reader: heading, axes, key, panels.
+case $figure in
+    speedup) words="average every 1|average every 20|allreduce|async|ideal|95 % interval|measured|workers|speedup" ;;
+    interval) words="1 worker|16 workers|95 % interval|measured|throughput (samples/s)|mini-batches" ;;
+    staleness) words="workers − 1|± standard deviation|measured|workers|staleness (updates" ;;
+    breakdown) words="average every 1|async|compute|input|dispatch|communication|averaging|waiting|share of the step (%)" ;;
+esac
+echo "heading_1|2 cores|one core per worker|$words" | tr '|' '\n' >"$folder/words"
+while read -r text; do
+    grep -q -F ">$text" "$svg" || fail "SVG lacks '$text'"
+done <"$folder/words"
+
+# The order of the rows does not matter: those with more workers first give the same picture. (Only
+# where it does not set the order in the key, or on the paper.)
+if [ "$figure" = speedup ] || [ "$figure" = staleness ]; then
+    awk -F, '/^#/ { print "0," $0; next }
+        !w { for (i = 1; i <= NF; i++) if ($i == "workers") w = i; print "0," $0; next }
+        { print -$w "," $0 }' "$fixtures/results.csv" >"$folder/keyed.csv"
+    { grep '^0,' "$folder/keyed.csv"; grep -v '^0,' "$folder/keyed.csv" | sort -s -t, -k1,1n; } |
+        cut -d, -f2- >"$results"
+    draws "rows by falling workers" "results='$results'; output='$folder/b.svg'; title='heading_1'" "$folder/b.svg"
+    cmp -s "$svg" "$folder/b.svg" || fail "rows by falling workers: another picture"
+fi
+
+# What a figure can do without: the spread, the measurements, the machine.
+without_columns 'measured_.*|throughput_low_per_s|throughput_high_per_s|cores'
+draws "few columns" "results='$results'; output='$folder/c.svg'" "$folder/c.svg"
+grep -q -F ">measured" "$folder/c.svg" && fail "few columns: still says 'measured'"
+
+# What it cannot do without is named.
+case $figure in
+    speedup) needed="workers throughput_per_s speedup" ;;
+    interval) needed="workers interval throughput_per_s" ;;
+    staleness) needed="workers sync staleness_mean staleness_sd" ;;
+    breakdown) needed="workers step_mean_s compute_frac input_frac dispatch_frac communication_frac
+        averaging_frac waiting_frac" ;;
+esac
+for column in $needed; do
+    without_columns "$column"
+    refuses "without $column" 1 "lacks the column $column" "results='$results'; output='$folder/d.png'"
+done
+
+grep '^#' "$fixtures/results.csv" >"$results"
+grep -v '^#' "$fixtures/results.csv" | head -n 1 >>"$results"
+refuses "no rows" 1 "has no row" "results='$results'; output='$folder/d.png'"
+refuses "no file" 1 "cannot read" "results='$folder/none.csv'; output='$folder/d.png'"
+refuses "no output" 2 "usage: gnuplot" "results='$fixtures/results.csv'"
+refuses "no results" 2 "usage: gnuplot" "output='$folder/d.png'"
+[ -e "$folder/d.png" ] && fail "a refused figure leaves a picture behind"
+
+[ $failures -eq 0 ] || exit 1
+echo "$figure: drawn and looked at"
