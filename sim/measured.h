@@ -1,7 +1,7 @@
 /* Measurements to compare a sweep with: a CSV table, each row one run of one point.
  *
- *   workers, batch, sync, interval, throughput_per_s, source
- *   2, 128, average, 10, 8123, LeNet on 2 cores
+ *   workers,batch,sync,interval,throughput_per_s,source
+ *   2,128,average,10,8123,"LeNet, 2 cores"
  *
  * Key columns: cores, workers, batch (all workers together), sync, interval (empty: none); those
  * given must name exactly one point of the scenario, else the row is an error. Values:

@@ -46,7 +46,8 @@ static const char *const result_columns[] = {
     "measured_runs",
     "measured_step_s",
     "measured_per_s",
-    "measured_per_s_err",
+    "measured_low_per_s",
+    "measured_high_per_s",
     "error_frac",
     "measured_staleness_mean",
     "measured_staleness_sd",
@@ -132,11 +133,17 @@ static void write_measured(dl_csv_writer *writer, const dl_row *row, const dl_me
 {
     const double *value = measured->value;
     dl_csv_double(writer, measured->runs > 0 ? measured->runs : (double)NAN);
+    double per_s = value[DL_MEASURE_PER_S], error = value[DL_MEASURE_PER_S_ERR];
     const double numbers[] = {
-        value[DL_MEASURE_STEP_S],         value[DL_MEASURE_PER_S],
-        value[DL_MEASURE_PER_S_ERR],      error_frac(row, measured),
-        value[DL_MEASURE_STALENESS_MEAN], value[DL_MEASURE_STALENESS_SD],
-        value[DL_MEASURE_STALENESS_P50],  value[DL_MEASURE_STALENESS_P90],
+        value[DL_MEASURE_STEP_S],
+        per_s,
+        per_s - error,
+        per_s + error,
+        error_frac(row, measured),
+        value[DL_MEASURE_STALENESS_MEAN],
+        value[DL_MEASURE_STALENESS_SD],
+        value[DL_MEASURE_STALENESS_P50],
+        value[DL_MEASURE_STALENESS_P90],
     };
     write_doubles(writer, numbers, sizeof numbers / sizeof *numbers);
     dl_csv_text(writer, measured->source != NULL ? measured->source : "");

@@ -4,9 +4,10 @@
  * Results: '#' lines (schema, program, scenario, seed, settings), then one row a point. Columns are
  * in SI units; a cell that does not apply is empty. origin is the least trustworthy one of the
  * costs used; extrapolated is 1 where the point (or its baseline) lies outside what the costs were
- * measured at. error_frac is predicted over measured throughput, minus 1. The columns *_by_worker
- * hold one number a worker, separated by semicolons. Nothing in the file depends on the clock or on
- * the number of threads.
+ * measured at. measured_low_per_s and measured_high_per_s are one standard error below and above.
+ * error_frac is predicted over measured throughput, minus 1. The columns *_by_worker hold one
+ * number a worker, separated by semicolons. Nothing in the file depends on the clock or on the
+ * number of threads.
  */
 #ifndef DL_SIM_REPORT_H
 #define DL_SIM_REPORT_H

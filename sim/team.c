@@ -110,23 +110,10 @@ void dl_team_local_update(dl_team *team, int worker)
                     team->config.workload->update_ns * team->workers[worker].noise_factor);
 }
 
-void dl_team_copy(dl_team *team, int worker, dl_activity direction, double bytes)
+void dl_team_move(dl_team *team, int worker, dl_activity activity, dl_work work)
 {
-    begin(team, worker, direction);
-    dl_host_move(&team->host, worker, dl_workload_copy(team->config.workload, bytes));
-}
-
-void dl_team_average(dl_team *team, int worker, double bytes)
-{
-    begin(team, worker, DL_ACTIVITY_AVERAGE);
-    dl_host_move(&team->host, worker,
-                 dl_workload_average(team->config.workload, bytes, team->config.workers));
-}
-
-void dl_team_server_update(dl_team *team, int worker, double bytes, int vectors)
-{
-    begin(team, worker, DL_ACTIVITY_AVERAGE);
-    dl_host_move(&team->host, worker, dl_workload_update(team->config.workload, bytes, vectors));
+    begin(team, worker, activity);
+    dl_host_move(&team->host, worker, work);
 }
 
 static void release(dl_team *team, int worker, double spinning_ns)

@@ -113,9 +113,7 @@ void dl_team_run(dl_team *team);
 /* What a mode starts; each ends with a call of advance. */
 void dl_team_compute(dl_team *team, int worker, bool with_update);
 void dl_team_local_update(dl_team *team, int worker);
-void dl_team_copy(dl_team *team, int worker, dl_activity direction, double bytes);
-void dl_team_average(dl_team *team, int worker, double bytes); /* of all workers' vectors */
-void dl_team_server_update(dl_team *team, int worker, double bytes, int vectors);
+void dl_team_move(dl_team *team, int worker, dl_activity activity, dl_work work);
 void dl_team_barrier(dl_team *team, int worker);
 void dl_team_lock(dl_team *team, int worker);
 

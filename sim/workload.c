@@ -68,6 +68,12 @@ dl_work dl_workload_update(const dl_workload *workload, double bytes, int vector
     return byte_work(&workload->update, bytes, vectors);
 }
 
+dl_work dl_work_add(dl_work first, dl_work second)
+{
+    return (dl_work){.full_speed_ns = first.full_speed_ns + second.full_speed_ns,
+                     .traffic_bytes = first.traffic_bytes + second.traffic_bytes};
+}
+
 int dl_sharing_known(const dl_costs *costs)
 {
     int k = DL_SHARING_MAX;

@@ -45,6 +45,9 @@ dl_work dl_workload_copy(const dl_workload *workload, double bytes);
 dl_work dl_workload_average(const dl_workload *workload, double bytes, int vectors);
 dl_work dl_workload_update(const dl_workload *workload, double bytes, int vectors);
 
+/* One piece after the other. */
+dl_work dl_work_add(dl_work first, dl_work second);
+
 /* How much longer a step takes when k >= 1 workers have work at once: [sharing] copies_k, linear
  * between the known k (k = 1: 1 unless given), and that of the largest known k beyond it. */
 double dl_sharing(const dl_costs *costs, int k);

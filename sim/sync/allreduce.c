@@ -3,13 +3,18 @@
 
 static void advance(dl_team *team, int worker)
 {
-    double bytes = team->config.workload->parameter_bytes;
+    const dl_workload *workload = team->config.workload;
+    double bytes = workload->parameter_bytes;
+    int workers = team->config.workers;
     switch (team->workers[worker].stage++) {
     case 0: dl_team_compute(team, worker, false); break;
     case 1: dl_team_barrier(team, worker); break;
-    case 2: dl_team_average(team, worker, bytes / team->config.workers); break;
+    case 2:
+        dl_team_move(team, worker, DL_ACTIVITY_AVERAGE,
+                     dl_workload_average(workload, bytes / workers, workers));
+        break;
     case 3: dl_team_barrier(team, worker); break;
-    case 4: dl_team_copy(team, worker, DL_ACTIVITY_PULL, bytes); break;
+    case 4: dl_team_move(team, worker, DL_ACTIVITY_PULL, dl_workload_copy(workload, bytes)); break;
     case 5: dl_team_local_update(team, worker); break;
     default: dl_team_end_step(team, worker); break;
     }
