@@ -1,7 +1,8 @@
 /* Speed of the layers on one core, each against the matrix product's peak of the same run:
  *   bench_kernels [SECONDS]      time spent on each model, 5 by default
  * Warm: the first step of each is not counted. Medians over repetitions; rounds of peak and step
- * take turns, so that a slow spell of the machine meets both. */
+ * take turns, so that a slow spell of the machine meets both. The core must be free: a long peak
+ * product loses more to other programs than a short step, which makes the ratio too good. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
