@@ -227,12 +227,11 @@ static dl_status diagnose_long(const dl_command *command, const char *const *nam
 static dl_status diagnose_short(const dl_command *command, const char *letters, dl_error *err)
 {
     for (const char *c = letters; *c != '\0'; c++) {
-        const dl_option *option = find_by_key(command, (unsigned char)*c);
-        if (option == NULL) {
+        if (find_by_key(command, (unsigned char)*c) == NULL) {
             return dl_error_set(err, DL_ERR_USAGE, "unknown option '-%c'; --help lists all", *c);
         }
-        if (option->type != DL_OPTION_FLAG) break;
     }
+    /* All are known, so the last one is where an argument was missing. */
     return dl_error_set(err, DL_ERR_USAGE, "option '-%s' needs an argument", letters);
 }
 

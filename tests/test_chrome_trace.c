@@ -187,6 +187,7 @@ static void strings_are_always_valid_utf8(void **state)
                  {"1\xc0\xaf.", "1??."},
                  {"2\xed\xa0\x80.", "2???."},
                  {"3\xf4\x90\x80\x80.", "3????."},
+                 {"10\xf5\x80\x80\x80.", "10????."},
                  {"4\xe0\x80\xaf.", "4???."},
                  {"5\xf0\x80\x80\xaf.", "5????."},
                  {"6\xe2\x82", "6??"},
@@ -223,6 +224,9 @@ static void write_errors_are_reported(void **state)
     assert_int_equal(dl_chrome_trace_close(&none, &err), DL_ERR_IO);
     assert_string_equal(err.file, "/dev/full");
     assert_null(none.out);
+    /* so little that nothing fails before the stream is closed */
+    assert_int_equal(dl_chrome_trace_open(&none, "/dev/full", NULL), DL_OK);
+    assert_int_equal(dl_chrome_trace_close(&none, &err), DL_ERR_IO);
 }
 
 int main(void)

@@ -90,6 +90,7 @@ static void broken_lines_are_refused(void **state)
         {"[a] x = 1\n", 1, "unexpected text after ']'"},
         {"[a]]\n", 1, "unexpected text after ']'"},
         {"[a]\nx = 1\ny = 1\n\nx = 2\ny = 2\n", 5, "the key stands already in line 2"},
+        {"[a]\nx = 1\ny = 1\ny = 2\nx = 2\n", 4, "the key stands already in line 3"},
         {"[a]\nx = 1\n[b]\nx = 1\n[a]\nx = 1\n", 6, "[a] x = 1: the key stands already in line 2"},
         {"[a]\nx = 1\ry = 2\n", 2, "control character"},
         {" \xef\xbb\xbf= 1\n", 1, "byte-order mark"}, /* inih alone reads an empty key */

@@ -25,7 +25,7 @@ static const dl_option options[] = {
     {"verbose", 'v', DL_OPTION_FLAG, &set.verbose, 0, 0, NULL, NULL, "Say more."},
     {"steps", 'n', DL_OPTION_INT, &set.steps, 1, 1000, NULL, "COUNT", "Steps to run."},
     {"rate", 0, DL_OPTION_DOUBLE, &set.rate, 0, INFINITY, NULL, "PER_S",
-     "Learning rate, with so many words of explanation that they need a second line."},
+     "Learning rate, with so many words of explanation that we do need a second line."},
     {"size", 's', DL_OPTION_BYTES, &set.size_bytes, 1, 1 << 30, NULL, "BYTES", "Bucket size."},
     {"output", 'o', DL_OPTION_TEXT, &set.out, 0, 0, NULL, "FILE", "Trace to write."},
     {"sync", 0, DL_OPTION_CHOICE, &set.sync, 0, 0, modes, "MODE", "Exchange mode."},
@@ -188,8 +188,8 @@ static void help_shows_ranges_units_and_defaults(void **state)
               "Options:\n"
               "  -v, --verbose      Say more.\n"
               "  -n, --steps=COUNT  Steps to run (1..1000; default 100)\n"
-              "      --rate=PER_S   Learning rate, with so many words of explanation that they\n"
-              "                     need a second line (at least 0; default 0.1)\n"
+              "      --rate=PER_S   Learning rate, with so many words of explanation that we\n"
+              "                     do need a second line (at least 0; default 0.1)\n"
               "  -s, --size=BYTES   Bucket size (1..1GiB; default 4MiB)\n"
               "  -o, --output=FILE  Trace to write (default run.dlt)\n"
               "      --sync=MODE    Exchange mode (one of allreduce, average, async; default\n"

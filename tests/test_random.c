@@ -57,9 +57,11 @@ static void counter_carries_into_its_second_word_only(void **state)
 static void names_make_different_streams(void **state)
 {
     (void)state;
-    static const uint32_t names[][3] = {{0, 0, 0},       {1, 0, 0},       {0, 1, 0},      {0, 0, 1},
-                                        {0, 0, 2097151}, {0, 2097151, 0}, {2097151, 0, 0}};
-    for (int a = 0; a < 7; a++) {
+    static const uint32_t names[][3] = {{0, 0, 0},       {1, 0, 0},       {0, 1, 0},
+                                        {0, 0, 1},       {0, 0, 2097151}, {0, 2097151, 0},
+                                        {2097151, 0, 0}, {0, 1048576, 0}, {0, 0, 1048576}};
+    enum { NAMES = sizeof names / sizeof names[0] };
+    for (int a = 0; a < NAMES; a++) {
         dl_random first;
         dl_random_init(&first, 9, names[a][0], names[a][1], names[a][2]);
         for (int b = 0; b < a; b++) {

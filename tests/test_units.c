@@ -154,6 +154,9 @@ static void people_get_three_digits(void **state)
     assert_string_equal(dl_format_ns(text, sizeof text, 12.0), "12.0 ns");
     assert_string_equal(dl_format_ns(text, sizeof text, 999.4), "999 ns");
     assert_string_equal(dl_format_ns(text, sizeof text, 999.6), "1.00 us");
+    assert_string_equal(dl_format_ns(text, sizeof text, 9994.0), "9.99 us");
+    assert_string_equal(dl_format_ns(text, sizeof text, 9996.0), "10.0 us");
+    assert_string_equal(dl_format_ns(text, sizeof text, 99960.0), "100 us");
     assert_string_equal(dl_format_ns(text, sizeof text, 12345.0), "12.3 us");
     assert_string_equal(dl_format_ns(text, sizeof text, 4.56e6), "4.56 ms");
     assert_string_equal(dl_format_ns(text, sizeof text, -4.56e6), "-4.56 ms");
