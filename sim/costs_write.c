@@ -4,7 +4,7 @@
 
 #include "sim/costs_fields.h"
 
-#define NOISE_PER_LINE 15
+#define NOISE_PER_LINE 12
 #define COMMENT_BYTES 190 /* a line of an INI file has at most 199 bytes */
 #define TEXT_BYTES 180
 

@@ -1,0 +1,219 @@
+#include "tests/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "sim/costs.h"
+#include "tests/sim_fixture.h"
+
+static const char full[] = "[costs]\nschema = 1\nworkload = lenet\ndevice = some CPU, 2 cores\n"
+                           "parameter_bytes = 1724320\nstate_bytes = 0\nbatch_min = 32\n"
+                           "batch_max = 128\ncores = 2\n"
+                           "[op input]\nfixed_ns = 100\nper_sample_ns = 5\n"
+                           "[op conv1.forward]\nfixed_ns = 1200 +- 14, n = 900, fitted\n"
+                           "per_sample_ns = 18230\n"
+                           "[op conv1.backward]\nfixed_ns = -50\nper_sample_ns = 30000, measured\n"
+                           "[copy]\nlatency_ns = 150\nbandwidth_bytes_per_s = 8e9, catalogue\n"
+                           "[sync]\nbarrier_ns = 0, fitted\n"
+                           "[sharing]\ncopies_1 = 1\ncopies_4 = 1.3\n"
+                           "[noise]\nfactors_1 = 1.5, 0.1\nfactors_2 = 1.0123456\n";
+
+static void a_file_is_read(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(full);
+    assert_string_equal(costs.device, "some CPU, 2 cores");
+    assert_int_equal(costs.parameter_bytes, 1724320);
+    assert_int_equal(costs.state_bytes, 0);
+    assert_int_equal(costs.op_count, 3);
+    assert_string_equal(costs.ops[1].name, "conv1.forward");
+    assert_true(costs.ops[1].fixed_ns.error == 14);
+    assert_true(costs.copy.bandwidth_bytes_per_s.value == 8e9);
+    assert_true(costs.barrier_ns.known && !costs.lock_ns.known);
+    assert_true(costs.sharing[4].value == 1.3 && !costs.sharing[2].known);
+    assert_int_equal(costs.noise_count, 3);
+    assert_true(costs.noise[2] == 1.0123456f);
+    dl_costs_free(&costs);
+    dl_costs_free(&costs);
+}
+
+/* 10 samples: input 100 + 50; forward 1200 + 182300; backward -50 + 300000. */
+static void step_time_sums_over_operations(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(full);
+    assert_true(dl_costs_step_ns(&costs, 10, "input") == 150);
+    assert_true(dl_costs_step_ns(&costs, 10, "forward") == 183500);
+    assert_true(dl_costs_step_ns(&costs, 10, "backward") == 299950);
+    assert_true(dl_costs_step_ns(&costs, 10, "update") == 0);
+    assert_true(dl_costs_step_ns(&costs, 10, NULL) == 483600);
+    dl_costs_free(&costs);
+}
+
+static void what_is_missing_is_listed(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 1\n"
+                                   "[copy]\nlatency_ns = 1\n[sharing]\ncopies_1 = 1\n");
+    char *missing = dl_costs_missing(&costs, ~0u);
+    assert_string_equal(missing, "[costs] parameter_bytes, [costs] state_bytes, "
+                                 "[op a.forward] per_sample_ns, [copy] bandwidth_bytes_per_s, "
+                                 "[average] latency_ns, [average] read_bytes_per_s, "
+                                 "[average] write_bytes_per_s, [update] latency_ns, "
+                                 "[update] read_bytes_per_s, [update] write_bytes_per_s, "
+                                 "[memory] total_bytes_per_s, [sync] barrier_ns, "
+                                 "[sync] wakeup_ns, [sync] lock_ns, [sync] slice_ns, "
+                                 "[sharing] copies_2, [noise] factors_1");
+    free(missing);
+    missing = dl_costs_missing(&costs, DL_NEED_LOCK);
+    assert_string_equal(missing, "[sync] lock_ns");
+    free(missing);
+    dl_costs_free(&costs);
+    costs = fixture_costs(FIXTURE_COSTS);
+    assert_null(dl_costs_missing(&costs, ~0u & ~(unsigned)DL_NEED_NOISE));
+    dl_costs_free(&costs);
+    costs = fixture_costs("[costs]\nschema = 1\n");
+    missing = dl_costs_missing(&costs, DL_NEED_OPS);
+    assert_string_equal(missing, "[op NAME]");
+    free(missing);
+    dl_costs_free(&costs);
+}
+
+static void the_worst_origin_is_of_what_is_needed(void **state)
+{
+    (void)state;
+    dl_costs costs =
+        fixture_costs("[costs]\nschema = 1\n"
+                      "[op a.forward]\nfixed_ns = 1, fitted\nper_sample_ns = 1, measured\n"
+                      "[copy]\nlatency_ns = 1, catalogue\nbandwidth_bytes_per_s = 1\n"
+                      "[sync]\nlock_ns = 1, measured\n");
+    assert_int_equal(dl_costs_worst_origin(&costs, DL_NEED_OPS), DL_ORIGIN_FITTED);
+    assert_int_equal(dl_costs_worst_origin(&costs, DL_NEED_LOCK), DL_ORIGIN_MEASURED);
+    assert_int_equal(dl_costs_worst_origin(&costs, DL_NEED_OPS | DL_NEED_COPY), DL_ORIGIN_ASSUMED);
+    assert_int_equal(dl_costs_worst_origin(&costs, DL_NEED_BARRIER), DL_ORIGIN_ASSUMED);
+    dl_costs_free(&costs);
+}
+
+static void what_is_wrong_is_refused_with_its_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        dl_status status;
+        int line;
+        const char *says;
+    } cases[] = {
+        {"[costs]\nworkload = x\n", DL_ERR_DATA, 0, "schema"},
+        {"[costs]\nschema = 2\n", DL_ERR_RANGE, 2, "schema"},
+        {"[costs]\nschema = 1\nworklod = x\n", DL_ERR_NAME, 3, "workload"},
+        {"[costs]\nschema = 1\nparameter_bytes = -1\n", DL_ERR_RANGE, 3, "parameter_bytes"},
+        {"[costs]\nschema = 1\nbatch_min = 9\nbatch_max = 8\n", DL_ERR_RANGE, 3, "batch_max"},
+        {"[costs]\nschema = 1\n[coppy]\nlatency_ns = 1\n", DL_ERR_NAME, 3, "copy"},
+        {"[costs]\nschema = 1\n[copy]\nbandwidth = 1\n", DL_ERR_NAME, 4, "bandwidth_bytes_per_s"},
+        {"[costs]\nschema = 1\n[copy]\nbandwidth_bytes_per_s = 0\n", DL_ERR_RANGE, 4, "> 0"},
+        {"[costs]\nschema = 1\n[sync]\nlock_ns = -1\n", DL_ERR_RANGE, 4, ">= 0"},
+        {"[costs]\nschema = 1\n[sync]\nlock_ns = 1, gues\n", DL_ERR_NAME, 4, "unknown origin"},
+        {"[costs]\nschema = 1\n[op conv1]\nfixed_ns = 1\n", DL_ERR_NAME, 4, ".forward"},
+        {"[costs]\nschema = 1\n[op .update]\nfixed_ns = 1\n", DL_ERR_NAME, 4, ".update"},
+        {"[costs]\nschema = 1\n[op a.update]\nns = 1\n", DL_ERR_NAME, 4, "fixed_ns"},
+        {"[costs]\nschema = 1\n[op a.update]\nfixed_ns = x\n", DL_ERR_PARSE, 4, "fixed_ns"},
+        {"[costs]\nschema = 1\n[sharing]\ncopies_0 = 1\n", DL_ERR_NAME, 4, "copies_1 to copies_64"},
+        {"[costs]\nschema = 1\n[sharing]\ncopies_65 = 1\n", DL_ERR_NAME, 4, "copies_64"},
+        {"[costs]\nschema = 1\n[sharing]\ncopies_2 = 0\n", DL_ERR_RANGE, 4, "> 0"},
+        {"[costs]\nschema = 1\n[noise]\nfactors_2 = 1\n", DL_ERR_NAME, 4, "factors_1"},
+        {"[costs]\nschema = 1\n[noise]\nfactors_1 = 1, 0\n", DL_ERR_RANGE, 4, "factors_1"},
+        {"[costs]\nschema = 1\n[noise]\nfactors_1 = 1,,2\n", DL_ERR_PARSE, 4, "factors_1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_costs costs = {0};
+        dl_error err = {0};
+        dl_status status =
+            dl_costs_read_text(&costs, "c.ini", cases[i].text, strlen(cases[i].text), &err);
+        if (status != cases[i].status || err.line != cases[i].line) {
+            fail_msg("'%s': %s, line %d: %s", cases[i].text, dl_status_name(status), err.line,
+                     err.text);
+        }
+        assert_contains(err.text, cases[i].says);
+        assert_null(costs.path);
+    }
+}
+
+static void assert_same_value(const dl_value *a, const dl_value *b)
+{
+    assert_int_equal(a->known, b->known);
+    assert_true(a->value == b->value && a->error == b->error);
+    assert_int_equal(a->count, b->count);
+    assert_int_equal(a->origin, b->origin);
+}
+
+typedef struct values {
+    dl_value all[256];
+    size_t count;
+} values;
+
+static void collect(void *user, dl_value *value)
+{
+    values *v = user;
+    v->all[v->count++] = *value;
+}
+
+static void what_is_written_reads_back(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(full), back = {0};
+    costs.noise = realloc(costs.noise, 400 * sizeof(float));
+    for (size_t i = 3; i < 400; i++)
+        costs.noise[i] = 0.9f + (float)i / 4001;
+    costs.noise_count = 400;
+    char long_line[400];
+    memset(long_line, 'x', sizeof long_line - 1);
+    long_line[sizeof long_line - 1] = '\0';
+    dl_error err = {0};
+    assert_int_equal(dl_costs_write(&costs, "test_costs.ini", long_line, &err), DL_OK);
+    if (dl_costs_read(&back, "test_costs.ini", &err) != DL_OK) {
+        fail_msg("line %d: %s", err.line, err.text);
+    }
+    remove("test_costs.ini");
+    values before = {.count = 0}, after = {.count = 0};
+    dl_costs_each(&costs, collect, &before);
+    dl_costs_each(&back, collect, &after);
+    assert_int_equal(before.count, after.count);
+    for (size_t i = 0; i < before.count; i++)
+        assert_same_value(&before.all[i], &after.all[i]);
+    assert_string_equal(back.workload, "lenet");
+    assert_string_equal(back.device, costs.device);
+    assert_string_equal(back.ops[2].name, "conv1.backward");
+    assert_int_equal(back.state_bytes, 0);
+    assert_int_equal(back.batch_max, 128);
+    assert_int_equal(back.noise_count, 400);
+    assert_memory_equal(back.noise, costs.noise, 400 * sizeof(float));
+    dl_costs_free(&costs);
+    dl_costs_free(&back);
+}
+
+static void what_cannot_be_written_is_refused(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(full);
+    dl_error err = {0};
+    assert_int_equal(dl_costs_write(&costs, "no/such/folder/c.ini", NULL, &err), DL_ERR_IO);
+    assert_int_equal(dl_costs_write(&costs, "/dev/full", NULL, &err), DL_ERR_IO);
+    costs.device[4] = ';';
+    assert_int_equal(dl_costs_write(&costs, "test_costs_bad.ini", NULL, &err), DL_ERR_DATA);
+    assert_int_equal(dl_costs_read(&costs, "no/such/file.ini", &err), DL_ERR_IO);
+    dl_costs_free(&costs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_is_read),
+        cmocka_unit_test(step_time_sums_over_operations),
+        cmocka_unit_test(what_is_missing_is_listed),
+        cmocka_unit_test(the_worst_origin_is_of_what_is_needed),
+        cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
+        cmocka_unit_test(what_is_written_reads_back),
+        cmocka_unit_test(what_cannot_be_written_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,152 @@
+#include "tests/check.h"
+
+#include "sim/processor.h"
+
+enum { THREADS = 4 };
+
+typedef struct machine {
+    dl_engine engine;
+    dl_processor processor;
+    double speed[THREADS + 1]; /* by number of running threads */
+    double next_ns[THREADS];   /* work that follows at once, 0 = none */
+    int64_t done_ns[THREADS];  /* end of the last work */
+    double late_ns[THREADS];   /* work given by an event */
+} machine;
+
+static void set_speeds(void *user, const int *running, int count, int runnable, double *speed)
+{
+    machine *m = user;
+    (void)running;
+    assert_true(runnable >= count);
+    for (int i = 0; i < count; i++)
+        speed[i] = m->speed[count];
+}
+
+static void on_done(void *user, int thread)
+{
+    machine *m = user;
+    m->done_ns[thread] = m->engine.now_ns;
+    double next_ns = m->next_ns[thread];
+    m->next_ns[thread] = 0;
+    if (next_ns > 0) dl_processor_start(&m->processor, thread, next_ns);
+}
+
+static void on_late_start(void *user, int thread)
+{
+    machine *m = user;
+    dl_processor_start(&m->processor, thread, m->late_ns[thread]);
+}
+
+static void set_up(machine *m, int cores, double slice_ns)
+{
+    *m = (machine){.speed = {0, 1, 1, 1, 1}};
+    dl_engine_init(&m->engine, THREADS + 1);
+    dl_processor_init(&m->processor, &(dl_processor_config){.engine = &m->engine,
+                                                            .cores = cores,
+                                                            .threads = THREADS,
+                                                            .slice_ns = slice_ns,
+                                                            .speed = set_speeds,
+                                                            .done = on_done,
+                                                            .user = m});
+}
+
+static void tear_down(machine *m)
+{
+    dl_processor_free(&m->processor);
+    dl_processor_free(&m->processor);
+    dl_engine_free(&m->engine);
+}
+
+/* Threads 0 and 2 on core 0, thread 1 on core 1. Slices of 10: core 0 runs 0 2 0 2 0 | 2 is done
+ * with 20 at 40, 0 with 25 at 45. */
+static void threads_of_a_core_take_turns(void **state)
+{
+    (void)state;
+    machine m;
+    set_up(&m, 2, 10);
+    dl_processor_start(&m.processor, 0, 25);
+    dl_processor_start(&m.processor, 2, 20);
+    dl_processor_start(&m.processor, 1, 25);
+    dl_engine_run(&m.engine);
+    assert_int_equal(m.done_ns[0], 45);
+    assert_int_equal(m.done_ns[2], 40);
+    assert_int_equal(m.done_ns[1], 25);
+    assert_int_equal(dl_processor_busy_ns(&m.processor, 0), 45);
+    assert_int_equal(dl_processor_busy_ns(&m.processor, 1), 25);
+    tear_down(&m);
+}
+
+/* Two running threads go at half speed: 0 needs 30, 1 needs 10. Until 20 both run (10 each done),
+ * then 0 is alone at full speed with 20 left: done at 40. */
+static void progress_follows_the_speeds(void **state)
+{
+    (void)state;
+    machine m;
+    set_up(&m, 4, 1e9);
+    m.speed[2] = 0.5;
+    dl_processor_start(&m.processor, 0, 30);
+    dl_processor_start(&m.processor, 1, 10);
+    dl_engine_run(&m.engine);
+    assert_int_equal(m.done_ns[1], 20);
+    assert_int_equal(m.done_ns[0], 40);
+    tear_down(&m);
+}
+
+/* One core, slices of 100. Thread 0 has 10 and at once 10 more: it keeps the core, done at 20; then
+ * thread 1 runs its 5. */
+static void work_that_follows_at_once_keeps_the_core(void **state)
+{
+    (void)state;
+    machine m;
+    set_up(&m, 1, 100);
+    m.next_ns[0] = 10;
+    dl_processor_start(&m.processor, 0, 10);
+    dl_processor_start(&m.processor, 1, 5);
+    dl_engine_run(&m.engine);
+    assert_int_equal(m.done_ns[0], 20);
+    assert_int_equal(m.done_ns[1], 25);
+    tear_down(&m);
+}
+
+/* One core, slices of 10, thread 0 alone from 0 with 50: its slices end at 10, 20, ... Thread 1
+ * comes at 14 with 5: it waits for 20, runs to 25; then thread 0 has 30 left: done at 55. */
+static void who_joins_late_waits_for_the_end_of_the_slice(void **state)
+{
+    (void)state;
+    machine m;
+    set_up(&m, 1, 10);
+    m.late_ns[1] = 5;
+    dl_processor_start(&m.processor, 0, 50);
+    dl_engine_after(&m.engine, 14, on_late_start, &m, 1);
+    dl_engine_run(&m.engine);
+    assert_int_equal(m.done_ns[1], 25);
+    assert_int_equal(m.done_ns[0], 55);
+    tear_down(&m);
+}
+
+/* Idle between 10 and 30: not busy then. */
+static void idle_time_is_not_busy(void **state)
+{
+    (void)state;
+    machine m;
+    set_up(&m, 1, 1e30);
+    m.late_ns[0] = 5;
+    dl_processor_start(&m.processor, 0, 10);
+    dl_engine_after(&m.engine, 30, on_late_start, &m, 0);
+    dl_engine_run(&m.engine);
+    assert_int_equal(m.done_ns[0], 35);
+    assert_int_equal(dl_processor_busy_ns(&m.processor, 0), 15);
+    tear_down(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_of_a_core_take_turns),
+        cmocka_unit_test(progress_follows_the_speeds),
+        cmocka_unit_test(work_that_follows_at_once_keeps_the_core),
+        cmocka_unit_test(who_joins_late_waits_for_the_end_of_the_slice),
+        cmocka_unit_test(idle_time_is_not_busy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
