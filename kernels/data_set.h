@@ -20,18 +20,21 @@ typedef struct dl_data_set {
     int classes;           /* 10 */
 } dl_data_set;
 
-/* Reads FOLDER/train-images-idx3-ubyte[.gz] and its labels (or the t10k- pair). Missing files:
- * DL_ERR_IO; wrong magic, sizes that disagree, truncation: DL_ERR_FORMAT. */
+/* Reads FOLDER/train-images-idx3-ubyte[.gz] and its labels (or the t10k- pair). Missing or
+ * unreadable files: DL_ERR_IO; wrong magic, sizes that disagree, a label over 9, truncation, bytes
+ * behind the end, a damaged gzip stream: DL_ERR_FORMAT. The caller frees *set after success. */
 dl_status dl_data_set_read_mnist(dl_data_set *set, const char *folder, int test_set, dl_error *err)
     DL_MUST_CHECK;
 
-/* `count` images of 10 classes: a fixed random pattern a class plus noise, so that training on it
- * converges; the same for equal seeds. */
+/* `count` images of 10 classes, 28 x 28: a random pattern a class plus noise, so that training on it
+ * converges. Equal seeds give equal sets; the patterns are the same for all seeds, so a set of
+ * another seed is a test set. The caller frees *set. */
 void dl_data_set_synthetic(dl_data_set *set, size_t count, uint64_t seed);
 
 void dl_data_set_free(dl_data_set *set);
 
-/* Writes samples order[0 .. batch-1] to input[batch x sample_bytes] (as precision) and labels. */
+/* Writes samples order[0 .. batch-1], each < count, to input[batch x sample_bytes] (as precision)
+ * and labels[batch]. */
 void dl_data_set_batch(const dl_data_set *set, const uint32_t *order, int batch,
                        dl_precision precision, void *input, int32_t *labels);
 

@@ -1,0 +1,260 @@
+#include "kernels/data_set.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "common/alloc.h"
+#include "common/random.h"
+
+#define MNIST_CLASSES 10
+#define MNIST_SAMPLE_BYTES 784
+
+/* IDX: big-endian u32 magic (type 0x08 = bytes, number of dimensions), then one u32 a dimension,
+ * then the bytes. */
+#define IDX_MAGIC_LABELS 0x00000801u
+#define IDX_MAGIC_IMAGES 0x00000803u
+
+/* Images of more bytes than this are refused: no real set has them, a damaged header may. */
+#define SAMPLE_BYTES_MAX (1u << 24)
+
+/* Read in pieces, so that a damaged header that promises 4 GB does not allocate them. */
+#define PIECE_BYTES (1u << 22)
+
+typedef struct idx_file {
+    gzFile stream;
+    char *path;
+} idx_file;
+
+/* Opens FOLDER/NAME or else FOLDER/NAME.gz; gzopen reads both kinds. */
+static dl_status open_idx(idx_file *file, const char *folder, const char *name, dl_error *err)
+{
+    static const char *const suffixes[] = {"", ".gz"};
+    for (size_t i = 0; i < 2; i++) {
+        char *path = dl_format("%s/%s%s", folder, name, suffixes[i]);
+        gzFile stream = gzopen(path, "rb");
+        if (stream != NULL) {
+            gzbuffer(stream, 1u << 17);
+            *file = (idx_file){stream, path};
+            return DL_OK;
+        }
+        const int reason = errno;
+        free(path);
+        if (reason != ENOENT) {
+            return dl_error_set(err, DL_ERR_IO, "cannot open %s/%s%s: %s", folder, name,
+                                suffixes[i], strerror(reason));
+        }
+    }
+    return dl_error_set(err, DL_ERR_IO, "neither %s nor %s.gz is in %s", name, name, folder);
+}
+
+static void close_idx(idx_file *file)
+{
+    if (file->stream != NULL) gzclose_r(file->stream);
+    free(file->path);
+    *file = (idx_file){0};
+}
+
+/* Up to `bytes` bytes into data; *got says how many before the end. A damaged gzip stream is
+ * DL_ERR_FORMAT, a read that the system refuses DL_ERR_IO. */
+static dl_status read_some(idx_file *file, uint8_t *data, unsigned bytes, unsigned *got,
+                           dl_error *err)
+{
+    const int result = gzread(file->stream, data, bytes);
+    int code = Z_OK;
+    const char *text = gzerror(file->stream, &code);
+    if (code == Z_ERRNO) {
+        return dl_error_set_at(err, DL_ERR_IO, file->path, 0, "read failed: %s", strerror(errno));
+    }
+    if (result < 0 || (code != Z_OK && code != Z_STREAM_END)) {
+        return dl_error_set_at(err, DL_ERR_FORMAT, file->path, 0, "damaged or cut gzip stream: %s",
+                               text);
+    }
+    *got = (unsigned)result;
+    return DL_OK;
+}
+
+/* Reads the header: the magic number and `dimensions` sizes. */
+static dl_status read_header(idx_file *file, uint32_t magic, uint32_t *sizes, unsigned dimensions,
+                             dl_error *err)
+{
+    uint8_t bytes[16];
+    unsigned got = 0;
+    dl_status status = read_some(file, bytes, 4 * (1 + dimensions), &got, err);
+    if (status != DL_OK) return status;
+    uint32_t words[4] = {0};
+    for (unsigned i = 0; i < got / 4; i++) {
+        const uint8_t *b = bytes + 4 * i;
+        words[i] = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+    }
+    if (got >= 4 && words[0] != magic) {
+        return dl_error_set_at(err, DL_ERR_FORMAT, file->path, 0,
+                               "no IDX file of the expected kind: magic 0x%08x, expected 0x%08x",
+                               words[0], magic);
+    }
+    if (got < 4 * (1 + dimensions)) {
+        return dl_error_set_at(err, DL_ERR_FORMAT, file->path, 0,
+                               "the IDX header ends after %u bytes of %u", got,
+                               4 * (1 + dimensions));
+    }
+    memcpy(sizes, words + 1, dimensions * sizeof *sizes);
+    return DL_OK;
+}
+
+/* Reads exactly `bytes` bytes, after which the file must end; *data is the caller's to free. */
+static dl_status read_body(idx_file *file, uint64_t bytes, uint8_t **data, dl_error *err)
+{
+    uint8_t *body = NULL;
+    uint64_t have = 0;
+    dl_status status = DL_OK;
+    while (status == DL_OK && have <= bytes) {
+        /* One byte more than promised is asked for, to see that nothing follows. */
+        const uint64_t rest = bytes + 1 - have;
+        const unsigned piece = rest < PIECE_BYTES ? (unsigned)rest : PIECE_BYTES;
+        unsigned got = 0;
+        body = dl_realloc(body, have + piece, 1, "IDX data");
+        status = read_some(file, body + have, piece, &got, err);
+        have += got;
+        if (got < piece) break;
+    }
+    if (status == DL_OK && have < bytes) {
+        status =
+            dl_error_set_at(err, DL_ERR_FORMAT, file->path, 0, "ends after %llu of %llu data bytes",
+                            (unsigned long long)have, (unsigned long long)bytes);
+    } else if (status == DL_OK && have > bytes) {
+        status = dl_error_set_at(err, DL_ERR_FORMAT, file->path, 0,
+                                 "has more than the %llu data bytes that its header promises",
+                                 (unsigned long long)bytes);
+    }
+    if (status != DL_OK) {
+        free(body);
+        return status;
+    }
+    *data = body;
+    return DL_OK;
+}
+
+static dl_status read_images(dl_data_set *set, const char *folder, const char *name, dl_error *err)
+{
+    idx_file file = {0};
+    uint32_t sizes[3];
+    dl_status status = open_idx(&file, folder, name, err);
+    if (status != DL_OK) return status;
+    status = read_header(&file, IDX_MAGIC_IMAGES, sizes, 3, err);
+    if (status == DL_OK) {
+        const uint64_t sample_bytes = (uint64_t)sizes[1] * sizes[2];
+        if (sizes[0] == 0 || sample_bytes == 0 || sample_bytes > SAMPLE_BYTES_MAX) {
+            status = dl_error_set_at(err, DL_ERR_FORMAT, file.path, 0,
+                                     "impossible sizes: %u images of %u x %u", sizes[0], sizes[1],
+                                     sizes[2]);
+        } else {
+            set->count = sizes[0];
+            set->sample_bytes = (size_t)sample_bytes;
+            status = read_body(&file, sizes[0] * sample_bytes, &set->pixels, err);
+        }
+    }
+    close_idx(&file);
+    return status;
+}
+
+static dl_status read_labels(dl_data_set *set, const char *folder, const char *name, dl_error *err)
+{
+    idx_file file = {0};
+    uint32_t count = 0;
+    dl_status status = open_idx(&file, folder, name, err);
+    if (status != DL_OK) return status;
+    status = read_header(&file, IDX_MAGIC_LABELS, &count, 1, err);
+    if (status == DL_OK && count != set->count) {
+        status = dl_error_set_at(err, DL_ERR_FORMAT, file.path, 0, "%u labels for %zu images",
+                                 count, set->count);
+    }
+    if (status == DL_OK) status = read_body(&file, count, &set->labels, err);
+    for (size_t i = 0; status == DL_OK && i < set->count; i++) {
+        if (set->labels[i] < MNIST_CLASSES) continue;
+        status = dl_error_set_at(err, DL_ERR_FORMAT, file.path, 0,
+                                 "label %u of image %zu is not below %d", set->labels[i], i,
+                                 MNIST_CLASSES);
+    }
+    close_idx(&file);
+    return status;
+}
+
+dl_status dl_data_set_read_mnist(dl_data_set *set, const char *folder, int test_set, dl_error *err)
+{
+    static const char *const images[] = {"train-images-idx3-ubyte", "t10k-images-idx3-ubyte"};
+    static const char *const labels[] = {"train-labels-idx1-ubyte", "t10k-labels-idx1-ubyte"};
+    const int which = test_set != 0;
+    dl_data_set made = {.classes = MNIST_CLASSES};
+    dl_status status = read_images(&made, folder, images[which], err);
+    if (status == DL_OK) status = read_labels(&made, folder, labels[which], err);
+    if (status != DL_OK) {
+        dl_data_set_free(&made);
+        return status;
+    }
+    made.name = dl_strdup("mnist");
+    *set = made;
+    return DL_OK;
+}
+
+/* Writes `bytes` random bytes, four a number. */
+static void random_bytes(dl_random *stream, uint8_t *to, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += 4) {
+        const uint32_t word = dl_random_u32(stream);
+        for (size_t k = 0; k < 4 && i + k < bytes; k++)
+            to[i + k] = (uint8_t)(word >> (8 * k));
+    }
+}
+
+void dl_data_set_synthetic(dl_data_set *set, size_t count, uint64_t seed)
+{
+    uint8_t patterns[MNIST_CLASSES][MNIST_SAMPLE_BYTES];
+    dl_random stream;
+    dl_random_init(&stream, 0, 0, 0, 0);
+    random_bytes(&stream, patterns[0], sizeof patterns);
+
+    *set = (dl_data_set){.name = dl_strdup("synthetic"),
+                         .pixels = dl_calloc(count, MNIST_SAMPLE_BYTES, "synthetic images"),
+                         .labels = dl_calloc(count, 1, "synthetic labels"),
+                         .count = count,
+                         .sample_bytes = MNIST_SAMPLE_BYTES,
+                         .classes = MNIST_CLASSES};
+    dl_random_init(&stream, seed, 1, 0, 0);
+    for (size_t i = 0; i < count; i++) {
+        uint8_t *image = set->pixels + i * MNIST_SAMPLE_BYTES;
+        set->labels[i] = (uint8_t)dl_random_below(&stream, MNIST_CLASSES);
+        const uint8_t *pattern = patterns[set->labels[i]];
+        random_bytes(&stream, image, MNIST_SAMPLE_BYTES);
+        for (size_t p = 0; p < MNIST_SAMPLE_BYTES; p++) {
+            image[p] = (uint8_t)((pattern[p] + image[p]) / 2);
+        }
+    }
+}
+
+void dl_data_set_free(dl_data_set *set)
+{
+    free(set->labels);
+    free(set->pixels);
+    free(set->name);
+    *set = (dl_data_set){0};
+}
+
+void dl_data_set_batch(const dl_data_set *set, const uint32_t *order, int batch,
+                       dl_precision precision, void *input, int32_t *labels)
+{
+    const size_t bytes = set->sample_bytes;
+    for (int i = 0; i < batch; i++) {
+        const uint8_t *restrict from = set->pixels + order[i] * bytes;
+        if (precision == DL_FLOAT) {
+            float *restrict to = (float *)input + (size_t)i * bytes;
+            for (size_t p = 0; p < bytes; p++)
+                to[p] = (float)from[p] / 255.0f;
+        } else {
+            double *restrict to = (double *)input + (size_t)i * bytes;
+            for (size_t p = 0; p < bytes; p++)
+                to[p] = from[p] / 255.0;
+        }
+        labels[i] = set->labels[order[i]];
+    }
+}

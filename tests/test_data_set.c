@@ -1,0 +1,324 @@
+/* IDX files (plain and gzipped, whole and damaged) and the synthetic set. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <zlib.h>
+
+#include "tests/check.h"
+
+#include "common/alloc.h"
+#include "kernels/data_set.h"
+
+#define FOLDER "test_data_set.tmp"
+#define IMAGES FOLDER "/train-images-idx3-ubyte"
+#define LABELS FOLDER "/train-labels-idx1-ubyte"
+
+/* Three images of 2 x 2 and their labels. */
+static const uint8_t good_images[] = {0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0,   2,  0,  0,
+                                      0, 2, 1, 2, 3, 4, 5, 6, 7, 8, 255, 10, 11, 12};
+static const uint8_t good_labels[] = {0, 0, 8, 1, 0, 0, 0, 3, 7, 0, 9};
+
+static void remove_files(void)
+{
+    static const char *const paths[] = {IMAGES, IMAGES ".gz", LABELS, LABELS ".gz"};
+    for (size_t i = 0; i < 4; i++) {
+        unlink(paths[i]);
+        rmdir(paths[i]);
+    }
+    rmdir(FOLDER);
+}
+
+static void write_file(const char *path, const void *bytes, size_t count)
+{
+    FILE *out = fopen(path, "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(bytes, 1, count, out), count);
+    assert_int_equal(fclose(out), 0);
+}
+
+static void write_gz(const char *path, const void *bytes, size_t count)
+{
+    gzFile out = gzopen(path, "wb");
+    assert_non_null(out);
+    assert_int_equal(gzwrite(out, bytes, (unsigned)count), count);
+    assert_int_equal(gzclose(out), Z_OK);
+}
+
+static int fresh_folder(void **state)
+{
+    (void)state;
+    remove_files();
+    return mkdir(FOLDER, 0777);
+}
+
+static int clean_folder(void **state)
+{
+    (void)state;
+    remove_files();
+    return 0;
+}
+
+static void check_good(void)
+{
+    dl_data_set set = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_data_set_read_mnist(&set, FOLDER, 0, &err), DL_OK);
+    assert_string_equal(set.name, "mnist");
+    assert_int_equal(set.count, 3);
+    assert_int_equal(set.sample_bytes, 4);
+    assert_int_equal(set.classes, 10);
+    assert_memory_equal(set.pixels, good_images + 16, 12);
+    assert_memory_equal(set.labels, good_labels + 8, 3);
+    dl_data_set_free(&set);
+    assert_null(set.pixels);
+}
+
+static void reads_plain_files(void **state)
+{
+    (void)state;
+    write_file(IMAGES, good_images, sizeof good_images);
+    write_file(LABELS, good_labels, sizeof good_labels);
+    check_good();
+}
+
+static void reads_gzipped_files(void **state)
+{
+    (void)state;
+    write_gz(IMAGES ".gz", good_images, sizeof good_images);
+    write_gz(LABELS ".gz", good_labels, sizeof good_labels);
+    check_good();
+}
+
+static void reads_a_mixture(void **state)
+{
+    (void)state;
+    write_file(IMAGES, good_images, sizeof good_images);
+    write_gz(LABELS ".gz", good_labels, sizeof good_labels);
+    check_good();
+}
+
+/* Reading must fail with `code`, say `text`, and leave the set untouched. */
+static void check_fails(dl_status code, const char *text)
+{
+    dl_data_set set = {.count = 77};
+    dl_error err = {0};
+    assert_int_equal(dl_data_set_read_mnist(&set, FOLDER, 0, &err), code);
+    assert_int_equal(err.code, code);
+    assert_contains(err.text, text);
+    assert_int_equal(set.count, 77);
+    assert_null(set.pixels);
+}
+
+/* The good files with `count` bytes of `bytes` put at `offset`, and `cut` bytes less at the end. */
+static void write_images(size_t offset, const void *bytes, size_t count, size_t cut)
+{
+    uint8_t copy[sizeof good_images];
+    memcpy(copy, good_images, sizeof copy);
+    if (count > 0) memcpy(copy + offset, bytes, count);
+    write_file(IMAGES, copy, sizeof copy - cut);
+    write_file(LABELS, good_labels, sizeof good_labels);
+}
+
+static void missing_files_are_errors(void **state)
+{
+    (void)state;
+    check_fails(DL_ERR_IO, "neither train-images-idx3-ubyte nor");
+    write_file(IMAGES, good_images, sizeof good_images);
+    check_fails(DL_ERR_IO, "neither train-labels-idx1-ubyte nor");
+}
+
+static void unreadable_file_is_an_error(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(IMAGES, 0777), 0); /* a folder in the file's place */
+    check_fails(DL_ERR_IO, "");
+}
+
+static void wrong_magic_is_an_error(void **state)
+{
+    (void)state;
+    write_images(3, "\x01", 1, 0);
+    check_fails(DL_ERR_FORMAT, "magic 0x00000801, expected 0x00000803");
+    write_images(0, NULL, 0, 0);
+    write_file(LABELS, good_images, sizeof good_images);
+    check_fails(DL_ERR_FORMAT, "magic 0x00000803, expected 0x00000801");
+}
+
+static void short_header_is_an_error(void **state)
+{
+    (void)state;
+    write_images(0, NULL, 0, sizeof good_images - 7);
+    check_fails(DL_ERR_FORMAT, "header ends after 7 bytes of 16");
+    write_images(0, NULL, 0, sizeof good_images);
+    check_fails(DL_ERR_FORMAT, "header ends after 0 bytes of 16");
+    write_images(0, NULL, 0, 0);
+    write_file(LABELS, good_labels, 5);
+    check_fails(DL_ERR_FORMAT, "header ends after 5 bytes of 8");
+}
+
+static void truncation_is_an_error(void **state)
+{
+    (void)state;
+    write_images(0, NULL, 0, 1);
+    check_fails(DL_ERR_FORMAT, "ends after 11 of 12 data bytes");
+    write_images(0, NULL, 0, 0);
+    write_file(LABELS, good_labels, sizeof good_labels - 2);
+    check_fails(DL_ERR_FORMAT, "ends after 1 of 3 data bytes");
+}
+
+static void bytes_behind_the_end_are_an_error(void **state)
+{
+    (void)state;
+    write_images(7, "\x02", 1, 0); /* promises 2 of the 3 images */
+    check_fails(DL_ERR_FORMAT, "more than the 8 data bytes");
+}
+
+static void impossible_sizes_are_errors(void **state)
+{
+    (void)state;
+    write_images(7, "\x00", 1, 0);
+    check_fails(DL_ERR_FORMAT, "0 images of 2 x 2");
+    write_images(11, "\x00", 1, 0);
+    check_fails(DL_ERR_FORMAT, "3 images of 0 x 2");
+    write_images(8, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, 0);
+    check_fails(DL_ERR_FORMAT, "3 images of 4294967295 x 4294967295");
+    write_images(4, "\xff\xff\xff\xff", 4, 0); /* sizes that fit, but the data cannot be there */
+    check_fails(DL_ERR_FORMAT, "ends after 12 of 17179869180 data bytes");
+}
+
+static void labels_must_fit(void **state)
+{
+    (void)state;
+    write_images(0, NULL, 0, 0);
+    write_file(LABELS, "\0\0\x8\x1\0\0\0\x2\x1\x2", 10);
+    check_fails(DL_ERR_FORMAT, "2 labels for 3 images");
+    write_file(LABELS, "\0\0\x8\x1\0\0\0\x3\x1\xa\x2", 11);
+    check_fails(DL_ERR_FORMAT, "label 10 of image 1");
+}
+
+static void damaged_gzip_is_an_error(void **state)
+{
+    (void)state;
+    write_gz(IMAGES ".gz", good_images, sizeof good_images);
+    write_file(LABELS, good_labels, sizeof good_labels);
+    FILE *in = fopen(IMAGES ".gz", "rb");
+    assert_non_null(in);
+    uint8_t bytes[256];
+    const size_t count = fread(bytes, 1, sizeof bytes, in);
+    fclose(in);
+    write_file(IMAGES ".gz", bytes, count - 9); /* without the checksum's end: cut */
+    check_fails(DL_ERR_FORMAT, "gzip");
+    bytes[count - 6] ^= 0x40; /* in the checksum (CRC-32, then length, are the last 8 bytes) */
+    write_file(IMAGES ".gz", bytes, count);
+    check_fails(DL_ERR_FORMAT, "gzip");
+}
+
+/* Expectation: the same bytes for the same seed, others for another; all ten classes; and images of
+ * a class nearer to one another than to those of other classes (mean over pixels and images). */
+static void synthetic_set_is_deterministic(void **state)
+{
+    (void)state;
+    dl_data_set a = {0}, b = {0}, c = {0};
+    dl_data_set_synthetic(&a, 200, 5);
+    dl_data_set_synthetic(&b, 200, 5);
+    dl_data_set_synthetic(&c, 200, 6);
+    assert_string_equal(a.name, "synthetic");
+    assert_int_equal(a.count, 200);
+    assert_int_equal(a.sample_bytes, 784);
+    assert_int_equal(a.classes, 10);
+    assert_memory_equal(a.pixels, b.pixels, 200 * 784);
+    assert_memory_equal(a.labels, b.labels, 200);
+    assert_memory_not_equal(a.pixels, c.pixels, 200 * 784);
+    assert_memory_not_equal(a.labels, c.labels, 200);
+    double distance[2] = {0, 0}, pairs[2] = {0, 0};
+    int seen[10] = {0};
+    for (size_t i = 0; i < 200; i++) {
+        assert_true(a.labels[i] < 10);
+        seen[a.labels[i]] = 1;
+        const size_t j = (i * 7 + 1) % 200; /* an image of the other set: the patterns are shared */
+        const int same = a.labels[i] == c.labels[j];
+        for (size_t p = 0; p < 784; p++) {
+            distance[same] += abs(a.pixels[i * 784 + p] - c.pixels[j * 784 + p]);
+        }
+        pairs[same]++;
+    }
+    for (int k = 0; k < 10; k++)
+        assert_int_equal(seen[k], 1);
+    assert_true(pairs[1] > 0);
+    assert_true(distance[1] / pairs[1] < 0.85 * distance[0] / pairs[0]);
+    dl_data_set_free(&a);
+    dl_data_set_free(&b);
+    dl_data_set_free(&c);
+}
+
+static void batch_takes_the_order_and_scales(void **state)
+{
+    (void)state;
+    uint8_t pixels[] = {0, 51, 255, 102, 153, 204};
+    uint8_t labels[] = {4, 5, 6};
+    const dl_data_set set = {.pixels = pixels, .labels = labels, .count = 3, .sample_bytes = 2};
+    const uint32_t order[] = {2, 0, 2};
+    float single[6];
+    double exact[6];
+    int32_t got[3];
+    dl_data_set_batch(&set, order, 3, DL_FLOAT, single, got);
+    dl_data_set_batch(&set, order, 3, DL_DOUBLE, exact, got);
+    const double expected[] = {0.6, 0.8, 0, 0.2, 0.6, 0.8};
+    for (int i = 0; i < 6; i++) {
+        assert_float_equal(single[i], expected[i], 1e-7);
+        assert_float_equal(exact[i], expected[i], 1e-15);
+    }
+    assert_int_equal(got[0], 6);
+    assert_int_equal(got[1], 4);
+    assert_int_equal(got[2], 6);
+}
+
+/* MNIST has 60,000 and 10,000 images; its first training label is 5, the first test label 7. */
+static void reads_real_mnist(void **state)
+{
+    (void)state;
+    const char *data = getenv("DL_DATA");
+    if (data == NULL) skip();
+    char *folder = dl_format("%s/mnist", data);
+    dl_data_set set = {0};
+    dl_error err = {0};
+    for (int test_set = 0; test_set < 2; test_set++) {
+        const dl_status status = dl_data_set_read_mnist(&set, folder, test_set, &err);
+        if (status == DL_ERR_IO) {
+            free(folder);
+            skip();
+        }
+        assert_int_equal(status, DL_OK);
+        assert_int_equal(set.count, test_set ? 10000 : 60000);
+        assert_int_equal(set.sample_bytes, 784);
+        assert_int_equal(set.labels[0], test_set ? 7 : 5);
+        dl_data_set_free(&set);
+    }
+    free(folder);
+}
+
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, fresh_folder, clean_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(reads_plain_files),
+        IN_FOLDER(reads_gzipped_files),
+        IN_FOLDER(reads_a_mixture),
+        IN_FOLDER(missing_files_are_errors),
+        IN_FOLDER(unreadable_file_is_an_error),
+        IN_FOLDER(wrong_magic_is_an_error),
+        IN_FOLDER(short_header_is_an_error),
+        IN_FOLDER(truncation_is_an_error),
+        IN_FOLDER(bytes_behind_the_end_are_an_error),
+        IN_FOLDER(impossible_sizes_are_errors),
+        IN_FOLDER(labels_must_fit),
+        IN_FOLDER(damaged_gzip_is_an_error),
+        cmocka_unit_test(synthetic_set_is_deterministic),
+        cmocka_unit_test(batch_takes_the_order_and_scales),
+        cmocka_unit_test(reads_real_mnist),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
