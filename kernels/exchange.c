@@ -1,1 +1,129 @@
 #include "kernels/exchange.h"
+
+#include <string.h>
+
+#include "common/cpu.h"
+#include "common/status.h"
+#include "kernels/exchange_average.h"
+
+void dl_exchange_copy(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
+void dl_exchange_average(void *result, const void *const *vectors, int n, size_t first,
+                         size_t count, dl_precision precision)
+{
+    DL_ASSERT(n >= 1, "n %d", n);
+    if (precision == DL_FLOAT) {
+        dl_exchange_average_float(result, vectors, n, first, count);
+    } else {
+        dl_exchange_average_double(result, vectors, n, first, count);
+    }
+}
+
+void dl_barrier_init(dl_barrier *barrier, int parties, dl_wait wait)
+{
+    DL_ASSERT(parties >= 1 && wait != DL_WAIT_AUTO, "parties %d, wait %d", parties, (int)wait);
+    barrier->wait = wait;
+    barrier->parties = parties;
+    atomic_init(&barrier->arrived, 0);
+    atomic_init(&barrier->round, 0);
+    pthread_mutex_init(&barrier->mutex, NULL);
+    pthread_cond_init(&barrier->released, NULL);
+}
+
+void dl_barrier_free(dl_barrier *barrier)
+{
+    pthread_cond_destroy(&barrier->released);
+    pthread_mutex_destroy(&barrier->mutex);
+}
+
+/* The round is read before arriving: afterwards the last party may already have advanced it. The
+ * count is reset before the round advances, so nobody can arrive at the next round too early. */
+static void barrier_spin(dl_barrier *barrier)
+{
+    const unsigned round = atomic_load_explicit(&barrier->round, memory_order_relaxed);
+    if (atomic_fetch_add_explicit(&barrier->arrived, 1, memory_order_acq_rel) + 1 ==
+        barrier->parties) {
+        atomic_store_explicit(&barrier->arrived, 0, memory_order_relaxed);
+        atomic_store_explicit(&barrier->round, round + 1, memory_order_release);
+        return;
+    }
+    while (atomic_load_explicit(&barrier->round, memory_order_acquire) == round)
+        dl_cpu_relax();
+}
+
+static void barrier_block(dl_barrier *barrier)
+{
+    pthread_mutex_lock(&barrier->mutex);
+    const unsigned round = atomic_load_explicit(&barrier->round, memory_order_relaxed);
+    const int arrived = atomic_load_explicit(&barrier->arrived, memory_order_relaxed) + 1;
+    if (arrived == barrier->parties) {
+        atomic_store_explicit(&barrier->arrived, 0, memory_order_relaxed);
+        atomic_store_explicit(&barrier->round, round + 1, memory_order_relaxed);
+        pthread_cond_broadcast(&barrier->released);
+    } else {
+        atomic_store_explicit(&barrier->arrived, arrived, memory_order_relaxed);
+        while (atomic_load_explicit(&barrier->round, memory_order_relaxed) == round) {
+            pthread_cond_wait(&barrier->released, &barrier->mutex);
+        }
+    }
+    pthread_mutex_unlock(&barrier->mutex);
+}
+
+void dl_barrier_wait(dl_barrier *barrier)
+{
+    if (barrier->wait == DL_WAIT_SPIN) {
+        barrier_spin(barrier);
+    } else {
+        barrier_block(barrier);
+    }
+}
+
+void dl_lock_init(dl_lock *lock, dl_wait wait)
+{
+    DL_ASSERT(wait != DL_WAIT_AUTO, "wait %d", (int)wait);
+    lock->wait = wait;
+    atomic_init(&lock->next, 0);
+    atomic_init(&lock->serving, 0);
+    pthread_mutex_init(&lock->mutex, NULL);
+    pthread_cond_init(&lock->turn, NULL);
+}
+
+void dl_lock_free(dl_lock *lock)
+{
+    pthread_cond_destroy(&lock->turn);
+    pthread_mutex_destroy(&lock->mutex);
+}
+
+void dl_lock_acquire(dl_lock *lock)
+{
+    if (lock->wait == DL_WAIT_SPIN) {
+        const unsigned ticket = atomic_fetch_add_explicit(&lock->next, 1, memory_order_relaxed);
+        while (atomic_load_explicit(&lock->serving, memory_order_acquire) != ticket)
+            dl_cpu_relax();
+        return;
+    }
+    pthread_mutex_lock(&lock->mutex);
+    const unsigned ticket = atomic_fetch_add_explicit(&lock->next, 1, memory_order_relaxed);
+    while (atomic_load_explicit(&lock->serving, memory_order_relaxed) != ticket) {
+        pthread_cond_wait(&lock->turn, &lock->mutex);
+    }
+    pthread_mutex_unlock(&lock->mutex);
+}
+
+/* Only the holder changes `serving`, so reading and storing it is no race. Blocked waiters each
+ * wait for their own ticket, hence the broadcast. */
+void dl_lock_release(dl_lock *lock)
+{
+    const unsigned next = atomic_load_explicit(&lock->serving, memory_order_relaxed) + 1;
+    if (lock->wait == DL_WAIT_SPIN) {
+        atomic_store_explicit(&lock->serving, next, memory_order_release);
+        return;
+    }
+    pthread_mutex_lock(&lock->mutex);
+    atomic_store_explicit(&lock->serving, next, memory_order_relaxed);
+    pthread_cond_broadcast(&lock->turn);
+    pthread_mutex_unlock(&lock->mutex);
+}

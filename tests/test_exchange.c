@@ -1,0 +1,280 @@
+/* Copies, averages, barrier and lock of the training threads. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "tests/check.h"
+
+#include "common/random.h"
+#include "common/units.h"
+#include "kernels/exchange.h"
+
+#define VECTORS_MAX 40
+#define COUNT_MAX 2500
+#define THREADS 4
+
+/* System: n vectors of random numbers, a range in the middle of them. Expectation: inside the range
+ * the plain sum in the order of the vectors times 1/n, bit for bit; outside nothing changes.
+ * Sizes are odd so that every remainder of vector width, group (8) and block (1024) occurs. */
+static void check_average_float(int n, size_t first, size_t count, bool in_place)
+{
+    static float data[VECTORS_MAX][COUNT_MAX], expected[COUNT_MAX], result[COUNT_MAX];
+    const void *vectors[VECTORS_MAX];
+    dl_random stream;
+    dl_random_init(&stream, 7, (uint32_t)n, (uint32_t)count, 0);
+    for (int v = 0; v < n; v++) {
+        for (size_t i = 0; i < COUNT_MAX; i++)
+            data[v][i] = (float)dl_random_normal(&stream);
+        vectors[v] = data[v];
+    }
+    float *out = in_place ? data[n - 1] : result;
+    memcpy(expected, out, sizeof expected);
+    for (size_t i = first; i < first + count; i++) {
+        float sum = data[0][i];
+        for (int v = 1; v < n; v++)
+            sum += data[v][i];
+        expected[i] = sum * (1.0f / (float)n);
+    }
+    dl_exchange_average(out, vectors, n, first, count, DL_FLOAT);
+    assert_memory_equal(out, expected, sizeof expected);
+}
+
+static void check_average_double(int n, size_t first, size_t count)
+{
+    static double data[VECTORS_MAX][COUNT_MAX], expected[COUNT_MAX], result[COUNT_MAX];
+    const void *vectors[VECTORS_MAX];
+    dl_random stream;
+    dl_random_init(&stream, 8, (uint32_t)n, (uint32_t)count, 0);
+    for (int v = 0; v < n; v++) {
+        for (size_t i = 0; i < COUNT_MAX; i++)
+            data[v][i] = dl_random_normal(&stream);
+        vectors[v] = data[v];
+    }
+    memcpy(expected, result, sizeof expected);
+    for (size_t i = first; i < first + count; i++) {
+        double sum = data[0][i];
+        for (int v = 1; v < n; v++)
+            sum += data[v][i];
+        expected[i] = sum * (1.0 / n);
+    }
+    dl_exchange_average(result, vectors, n, first, count, DL_DOUBLE);
+    assert_memory_equal(result, expected, sizeof expected);
+}
+
+static void average_is_the_mean_in_order(void **state)
+{
+    (void)state;
+    static const int numbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 40};
+    static const size_t counts[] = {0, 1, 7, 33, 1023, 1024, 1025, 2311};
+    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            check_average_float(numbers[k], 13, counts[c], false);
+            check_average_float(numbers[k], 16, counts[c], true);
+            check_average_double(numbers[k], 13, counts[c]);
+        }
+    }
+}
+
+/* One vector's average is the vector itself, bit for bit, whatever the bits are. */
+static void average_of_one_copies(void **state)
+{
+    (void)state;
+    const float values[5] = {1e-45f, -0.0f, 3.4e38f, 1.0f / 3, 7};
+    const void *vectors[] = {values};
+    float result[5] = {0};
+    dl_exchange_average(result, vectors, 1, 0, 5, DL_FLOAT);
+    assert_memory_equal(result, values, sizeof values);
+}
+
+static void copy_copies(void **state)
+{
+    (void)state;
+    const char from[6] = "hello";
+    char to[8] = "........";
+    dl_exchange_copy(to, from, sizeof from);
+    assert_string_equal(to, "hello");
+    assert_int_equal(to[7], '.');
+}
+
+/* What the threads of the barrier test share: plain numbers, so that a barrier that lets anyone
+ * through too early shows (and ThreadSanitizer sees the missing order). */
+typedef struct barrier_case {
+    dl_barrier barrier;
+    int parties, rounds;
+    int written[THREADS]; /* round that each thread wrote last */
+    int wrong[THREADS];
+} barrier_case;
+
+typedef struct barrier_thread {
+    barrier_case *shared;
+    int index;
+} barrier_thread;
+
+static void *barrier_run(void *argument)
+{
+    const barrier_thread *me = argument;
+    barrier_case *shared = me->shared;
+    for (int round = 1; round <= shared->rounds; round++) {
+        shared->written[me->index] = round;
+        dl_barrier_wait(&shared->barrier);
+        for (int i = 0; i < shared->parties; i++)
+            shared->wrong[me->index] += shared->written[i] != round;
+        dl_barrier_wait(&shared->barrier);
+    }
+    return NULL;
+}
+
+/* System: 4 threads write the round's number, meet, read all numbers, meet. Expectation: every
+ * thread reads the present round from all, in every round. */
+static void check_barrier(dl_wait wait, int parties, int rounds)
+{
+    barrier_case shared = {.parties = parties, .rounds = rounds};
+    barrier_thread threads[THREADS];
+    pthread_t ids[THREADS];
+    dl_barrier_init(&shared.barrier, parties, wait);
+    for (int i = 0; i < parties; i++) {
+        threads[i] = (barrier_thread){&shared, i};
+        assert_int_equal(pthread_create(&ids[i], NULL, barrier_run, &threads[i]), 0);
+    }
+    for (int i = 0; i < parties; i++)
+        pthread_join(ids[i], NULL);
+    dl_barrier_free(&shared.barrier);
+    for (int i = 0; i < parties; i++) {
+        assert_int_equal(shared.wrong[i], 0);
+        assert_int_equal(shared.written[i], rounds);
+    }
+}
+
+/* Spinning threads may outnumber the cores here: each round then costs scheduler slices, hence few.
+ */
+static void barrier_spins(void **state)
+{
+    (void)state;
+    check_barrier(DL_WAIT_SPIN, 2, 2000);
+    check_barrier(DL_WAIT_SPIN, THREADS, 20);
+}
+
+static void barrier_blocks(void **state)
+{
+    (void)state;
+    check_barrier(DL_WAIT_BLOCK, 2, 2000);
+    check_barrier(DL_WAIT_BLOCK, THREADS, 1000);
+}
+
+static void barrier_of_one_never_waits(void **state)
+{
+    (void)state;
+    check_barrier(DL_WAIT_SPIN, 1, 3);
+    check_barrier(DL_WAIT_BLOCK, 1, 3);
+}
+
+typedef struct lock_case {
+    dl_lock lock;
+    int turns;
+    long counter; /* guarded by the lock */
+    int inside;   /* guarded: holders at once */
+    int overlaps;
+} lock_case;
+
+static void *lock_run(void *argument)
+{
+    lock_case *shared = argument;
+    for (int i = 0; i < shared->turns; i++) {
+        dl_lock_acquire(&shared->lock);
+        shared->inside++;
+        shared->overlaps += shared->inside != 1;
+        shared->counter++;
+        shared->inside--;
+        dl_lock_release(&shared->lock);
+    }
+    return NULL;
+}
+
+/* System: 4 threads add 1 under the lock. Expectation: no addition is lost and no two hold it. */
+static void check_lock(dl_wait wait, int turns)
+{
+    lock_case shared = {.turns = turns};
+    pthread_t ids[THREADS];
+    dl_lock_init(&shared.lock, wait);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&ids[i], NULL, lock_run, &shared), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(ids[i], NULL);
+    dl_lock_free(&shared.lock);
+    assert_int_equal(shared.counter, (long)THREADS * turns);
+    assert_int_equal(shared.overlaps, 0);
+}
+
+static void lock_excludes(void **state)
+{
+    (void)state;
+    check_lock(DL_WAIT_SPIN, 20);
+    check_lock(DL_WAIT_BLOCK, 2000);
+}
+
+typedef struct queue_case {
+    dl_lock lock;
+    int order[THREADS]; /* who got the lock, in order; guarded by it */
+    int served;
+} queue_case;
+
+typedef struct queue_thread {
+    queue_case *shared;
+    int index;
+} queue_thread;
+
+static void *queue_run(void *argument)
+{
+    const queue_thread *me = argument;
+    dl_lock_acquire(&me->shared->lock);
+    me->shared->order[me->shared->served++] = me->index;
+    dl_lock_release(&me->shared->lock);
+    return NULL;
+}
+
+/* System: the lock is held while threads 0..3 queue up, each started only after the one before it
+ * has drawn its ticket (`next` counts tickets). Expectation: they are served in that order. */
+static void check_first_come_first_served(dl_wait wait)
+{
+    queue_case shared = {0};
+    queue_thread threads[THREADS];
+    pthread_t ids[THREADS];
+    dl_lock_init(&shared.lock, wait);
+    dl_lock_acquire(&shared.lock);
+    for (int i = 0; i < THREADS; i++) {
+        threads[i] = (queue_thread){&shared, i};
+        assert_int_equal(pthread_create(&ids[i], NULL, queue_run, &threads[i]), 0);
+        while (atomic_load(&shared.lock.next) != (unsigned)i + 2)
+            sched_yield();
+    }
+    dl_lock_release(&shared.lock);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(ids[i], NULL);
+    dl_lock_free(&shared.lock);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(shared.order[i], i);
+}
+
+static void lock_is_first_come_first_served(void **state)
+{
+    (void)state;
+    check_first_come_first_served(DL_WAIT_SPIN);
+    check_first_come_first_served(DL_WAIT_BLOCK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(average_is_the_mean_in_order),
+        cmocka_unit_test(average_of_one_copies),
+        cmocka_unit_test(copy_copies),
+        cmocka_unit_test(barrier_spins),
+        cmocka_unit_test(barrier_blocks),
+        cmocka_unit_test(barrier_of_one_never_waits),
+        cmocka_unit_test(lock_excludes),
+        cmocka_unit_test(lock_is_first_come_first_served),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
