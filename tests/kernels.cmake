@@ -1,3 +1,12 @@
+# Data, exchange, training.
+dl_add_test(test_data_set unit LINK dl_kernels ZLIB::ZLIB)
+dl_add_test(test_exchange unit LINK dl_kernels)
+dl_add_test(test_train unit LINK dl_kernels)
+dl_add_test(test_train_records unit LINK dl_kernels)
+target_link_options(test_train PRIVATE -Wl,--wrap=dl_cpu_pin)
+dl_add_test(test_mnist_accuracy model LINK dl_kernels)
+set_property(TEST test_mnist_accuracy APPEND PROPERTY LABELS slow)
+set_property(TEST test_exchange test_train test_train_records APPEND PROPERTY LABELS threads)
 dl_add_test(test_layers unit LINK dl_kernels)
 dl_add_test(test_model unit LINK dl_kernels)
 dl_add_test(test_optimizer unit LINK dl_kernels)

@@ -1,0 +1,202 @@
+#include "kernels/train_worker.h"
+
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/cpu.h"
+#include "common/random.h"
+#include "common/units.h"
+
+uint32_t dl_train_name_id(const dl_train_shared *shared, dl_train_name name)
+{
+    return (uint32_t)shared->operations + (uint32_t)name;
+}
+
+/* Hands the observer a record of start_ns .. end_ns. */
+static void tell(const dl_train_worker *worker, dl_record fields, int64_t start_ns, int64_t end_ns)
+{
+    const dl_train_observer *observer = worker->shared->observer;
+    fields.worker = (uint32_t)worker->index;
+    fields.step = (uint32_t)worker->step;
+    fields.samples = (uint32_t)worker->shared->batch_per_worker;
+    fields.start_ns = start_ns;
+    fields.duration_ns = end_ns - start_ns;
+    observer->record(observer->user, &fields);
+}
+
+void dl_train_mark(dl_train_worker *worker, dl_record fields)
+{
+    if (worker->shared->observer == NULL) return;
+    const int64_t now_ns = dl_clock_ns();
+    fields.staleness = DL_NO_STALENESS;
+    tell(worker, fields, worker->border_ns, now_ns);
+    worker->border_ns = now_ns;
+}
+
+/* Makes worker->order the permutation of `epoch`: every worker draws the same one, so none waits
+ * for another. */
+static void shuffle(dl_train_worker *worker, int64_t epoch)
+{
+    const dl_train_shared *shared = worker->shared;
+    const uint32_t count = (uint32_t)shared->data->count;
+    dl_random stream;
+    dl_random_init(&stream, shared->config->seed, 0, (uint32_t)epoch, 0);
+    for (uint32_t i = 0; i < count; i++)
+        worker->order[i] = i;
+    dl_random_shuffle(&stream, worker->order, count);
+    worker->epoch = epoch;
+}
+
+/* Fills the model's input with this worker's share of the step's batch: positions step*batch +
+ * index*share ... of the endless sequence of shuffled epochs. */
+static void input(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    const int share = shared->batch_per_worker;
+    const int64_t count = (int64_t)shared->data->count;
+    const int64_t first = worker->step * shared->config->batch + (int64_t)worker->index * share;
+    for (int i = 0; i < share; i++) {
+        const int64_t epoch = (first + i) / count;
+        if (epoch != worker->epoch) shuffle(worker, epoch);
+        worker->samples[i] = worker->order[(first + i) % count];
+    }
+    const dl_precision precision = shared->config->precision;
+    dl_data_set_batch(shared->data, worker->samples, share, precision,
+                      dl_model_input(worker->model), dl_model_labels(worker->model));
+    dl_train_mark(worker, (dl_record){.kind = DL_RECORD_INPUT,
+                                      .name = dl_train_name_id(shared, DL_TRAIN_NAME_INPUT),
+                                      .bytes = (uint64_t)share * shared->data->sample_bytes *
+                                               dl_precision_bytes(precision)});
+}
+
+static void compute(dl_train_worker *worker)
+{
+    const int share = worker->shared->batch_per_worker;
+    const int operations = worker->shared->operations;
+    for (int op = 0; op < operations; op++) {
+        dl_model_forward(worker->model, op, share);
+        dl_train_mark(worker, (dl_record){.kind = DL_RECORD_COMPUTE,
+                                          .phase = DL_PHASE_FORWARD,
+                                          .name = (uint32_t)op});
+    }
+    worker->last_loss = dl_model_loss(worker->model);
+    if (worker->step == 0) worker->first_loss = worker->last_loss;
+    for (int op = operations - 1; op >= 0; op--) {
+        dl_model_backward(worker->model, op, share);
+        dl_train_mark(worker, (dl_record){.kind = DL_RECORD_COMPUTE,
+                                          .phase = DL_PHASE_BACKWARD,
+                                          .name = (uint32_t)op});
+    }
+}
+
+/* Burns (factor - 1) times the CPU time that was used since start_cpu_ns. CPU time, not wall time:
+ * where threads share a core, a slow device would not run faster while the others wait. */
+static void slow_down(dl_train_worker *worker, double factor, int64_t start_cpu_ns)
+{
+    const int64_t now_ns = dl_clock_thread_cpu_ns();
+    const int64_t until_ns = now_ns + (int64_t)((factor - 1) * (double)(now_ns - start_cpu_ns));
+    while (dl_clock_thread_cpu_ns() < until_ns)
+        dl_cpu_relax();
+    dl_train_mark(worker,
+                  (dl_record){.kind = DL_RECORD_SLOWDOWN,
+                              .name = dl_train_name_id(worker->shared, DL_TRAIN_NAME_SLOWDOWN)});
+}
+
+void dl_train_update(dl_train_worker *worker)
+{
+    dl_optimizer_begin(worker->optimizer);
+    for (int op = 0; op < worker->shared->operations; op++) {
+        size_t first, count;
+        dl_model_operation_parameters(worker->model, op, &first, &count);
+        if (count == 0) continue;
+        dl_optimizer_apply(worker->optimizer, dl_model_parameters(worker->model),
+                           dl_model_gradients(worker->model), first, count);
+        dl_train_mark(
+            worker,
+            (dl_record){.kind = DL_RECORD_COMPUTE, .phase = DL_PHASE_UPDATE, .name = (uint32_t)op});
+    }
+}
+
+/* One step; returns its end, which is the next one's start. */
+static int64_t run_step(dl_train_worker *worker, int64_t start_ns)
+{
+    dl_train_shared *shared = worker->shared;
+    const double factor = shared->config->slow != NULL ? shared->config->slow[worker->index] : 1;
+    const int64_t start_cpu_ns = factor > 1 ? dl_clock_thread_cpu_ns() : 0;
+    worker->border_ns = start_ns;
+    worker->staleness = DL_NO_STALENESS;
+    input(worker);
+    compute(worker);
+    if (factor > 1) slow_down(worker, factor, start_cpu_ns);
+    shared->mode->exchange(worker);
+
+    const int64_t end_ns = dl_clock_ns();
+    worker->step_ns[worker->step] = end_ns - start_ns;
+    if (shared->observer != NULL) {
+        const dl_record step = {.kind = DL_RECORD_STEP,
+                                .name = dl_train_name_id(shared, DL_TRAIN_NAME_STEP),
+                                .staleness = worker->staleness};
+        tell(worker, step, start_ns, end_ns);
+    }
+    return end_ns;
+}
+
+static dl_status set_up(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    const dl_train_config *config = shared->config;
+    dl_status status =
+        dl_cpu_pin((config->first_core + worker->index) % shared->cores, &worker->err);
+    if (status != DL_OK) return status;
+    status = dl_model_create(&worker->model, config->model, config->precision,
+                             shared->batch_per_worker, config->seed, &worker->err);
+    if (status != DL_OK) return status;
+    if (!shared->mode->server) {
+        status = dl_optimizer_create(&worker->optimizer, &config->optimizer, config->precision,
+                                     shared->count, &worker->err);
+        if (status != DL_OK) return status;
+    }
+    if (!shared->mode->slots) shared->slots[worker->index] = dl_model_gradients(worker->model);
+    worker->order = dl_calloc(shared->data->count, sizeof *worker->order, "order of samples");
+    worker->samples =
+        dl_calloc((size_t)shared->batch_per_worker, sizeof *worker->samples, "samples of a batch");
+    shuffle(worker, 0);
+    return DL_OK;
+}
+
+/* Tells the main thread that this worker is ready (or failed) and returns whether to start. */
+static bool wait_at_gate(dl_train_shared *shared)
+{
+    pthread_mutex_lock(&shared->mutex);
+    shared->ready++;
+    pthread_cond_broadcast(&shared->changed);
+    while (shared->gate == DL_TRAIN_HOLD)
+        pthread_cond_wait(&shared->changed, &shared->mutex);
+    const bool go = shared->gate == DL_TRAIN_GO;
+    pthread_mutex_unlock(&shared->mutex);
+    return go;
+}
+
+void *dl_train_worker_run(void *argument)
+{
+    dl_train_worker *worker = argument;
+    dl_train_shared *shared = worker->shared;
+    worker->status = set_up(worker);
+    if (!wait_at_gate(shared)) return NULL;
+    /* Threads leave the gate one by one as they are woken; behind the barrier all start at once. */
+    dl_barrier_wait(&shared->barrier);
+    worker->start_ns = dl_clock_ns();
+    worker->end_ns = worker->start_ns;
+    for (worker->step = 0; worker->step < shared->config->steps; worker->step++) {
+        worker->end_ns = run_step(worker, worker->end_ns);
+    }
+    return NULL;
+}
+
+void dl_train_worker_free(dl_train_worker *worker)
+{
+    free(worker->samples);
+    free(worker->order);
+    dl_optimizer_destroy(worker->optimizer);
+    dl_model_destroy(worker->model);
+}

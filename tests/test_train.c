@@ -1,0 +1,371 @@
+/* Training with replicas: equal results of the sync modes, cores, errors, accuracy. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "tests/near.h"
+#include "tests/train_case.h"
+
+#include "common/cpu.h"
+#include "kernels/train.h"
+
+/* The linker sends the library's pinning here (--wrap): tests see where a worker went, and can have
+ * it refused. */
+dl_status __real_dl_cpu_pin(int index, dl_error *err);
+dl_status __wrap_dl_cpu_pin(int index, dl_error *err);
+static _Atomic int refused_core = -1;
+static _Atomic unsigned pinned_cores;
+
+dl_status __wrap_dl_cpu_pin(int index, dl_error *err)
+{
+    if (index == refused_core) return dl_error_set(err, DL_ERR_SYSTEM, "core %d refused", index);
+    pinned_cores |= 1u << index;
+    return __real_dl_cpu_pin(index, err);
+}
+
+/* One worker's average is over one vector, its slices are the whole, its gradients are never stale:
+ * every mode must do exactly what `none` does, for every optimizer and precision. */
+static void one_worker_is_the_same_in_all_modes(void **state)
+{
+    (void)state;
+    for (int optimizer = 0; dl_optimizer_names[optimizer] != NULL; optimizer++) {
+        for (int precision = DL_FLOAT; precision <= DL_DOUBLE; precision++) {
+            dl_train_config config = small_config();
+            config.precision = (dl_precision)precision;
+            config.optimizer = (dl_optimizer_config){dl_optimizer_names[optimizer], 0.01,
+                                                     optimizer == 0 ? 0.9 : 0};
+            dl_train_result none = run(&config, NULL);
+            for (int sync = DL_SYNC_ALLREDUCE; sync <= DL_SYNC_ASYNC; sync++) {
+                config.sync = (dl_sync)sync;
+                config.interval = sync == DL_SYNC_AVERAGE ? 3 : 1;
+                config.average_state = sync == DL_SYNC_AVERAGE;
+                dl_train_result other = run(&config, NULL);
+                if (!same_bits(&none, &other)) {
+                    fail_msg("%s differs from none with %s", dl_sync_names[sync],
+                             dl_optimizer_names[optimizer]);
+                }
+                assert_true(none.last_loss == other.last_loss);
+                dl_train_result_free(&other);
+            }
+            dl_train_result_free(&none);
+        }
+    }
+}
+
+/* Trains with `workers` workers and with one on the whole batch; the parameters must agree to
+ * rounding: gradients of equal shards average to that of the batch. 20 steps in double stay within
+ * 1e-10 unless a rectifier's input is within rounding of 0. */
+static void check_equals_one_worker(dl_train_config config, int workers)
+{
+    dl_train_config alone = config;
+    alone.sync = DL_SYNC_NONE;
+    alone.workers = 1;
+    dl_train_result expected = run(&alone, NULL);
+    config.workers = workers;
+    dl_train_result result = run(&config, NULL);
+    assert_true(near_all(result.parameters, expected.parameters, expected.parameter_count, 1e-10));
+    assert_true(near_scaled(result.first_loss, expected.first_loss, 0, 1e-12));
+    assert_true(near_scaled(result.last_loss, expected.last_loss, 0, 1e-10));
+    dl_train_result_free(&result);
+    dl_train_result_free(&expected);
+}
+
+static void gradient_averaging_equals_one_worker(void **state)
+{
+    (void)state;
+    for (int workers = 2; workers <= 4; workers++) {
+        dl_train_config config = small_config();
+        config.optimizer.momentum = 0.9;
+        config.sync = DL_SYNC_ALLREDUCE;
+        check_equals_one_worker(config, workers);
+        config.sync = DL_SYNC_PS;
+        for (config.server_threads = 1; config.server_threads <= workers; config.server_threads++) {
+            check_equals_one_worker(config, workers);
+        }
+    }
+    dl_train_config adam = small_config();
+    adam.optimizer = (dl_optimizer_config){.name = "adam", .learning_rate = 1e-3};
+    adam.sync = DL_SYNC_PS;
+    check_equals_one_worker(adam, 2);
+}
+
+/* mean(p - r g_w) = p - r mean(g_w); with momentum the same holds of the means of p and v, whether
+ * the states are averaged or kept (everything is linear). */
+static void averaging_every_step_equals_one_worker(void **state)
+{
+    (void)state;
+    dl_train_config config = small_config();
+    config.sync = DL_SYNC_AVERAGE;
+    check_equals_one_worker(config, 2);
+    config.server_threads = 3;
+    check_equals_one_worker(config, 4);
+    config.optimizer.momentum = 0.9;
+    check_equals_one_worker(config, 3);
+    config.average_state = true;
+    check_equals_one_worker(config, 3);
+}
+
+/* The checks above can fail: without exchange, with a longer interval, and where Adam's moments are
+ * kept instead of averaged, the numbers do differ. */
+static void other_settings_do_differ(void **state)
+{
+    (void)state;
+    dl_train_config config = small_config();
+    dl_train_result one = run(&config, NULL);
+    config.workers = 2;
+    dl_train_result none = run(&config, NULL);
+    config.sync = DL_SYNC_AVERAGE;
+    config.interval = 4;
+    dl_train_result rarely = run(&config, NULL);
+    assert_false(near_all(none.parameters, one.parameters, one.parameter_count, 1e-6));
+    assert_false(near_all(rarely.parameters, one.parameters, one.parameter_count, 1e-6));
+
+    config.interval = 1;
+    config.optimizer = (dl_optimizer_config){.name = "adam", .learning_rate = 1e-3};
+    dl_train_result kept = run(&config, NULL);
+    config.average_state = true;
+    dl_train_result averaged = run(&config, NULL);
+    assert_false(near_all(kept.parameters, averaged.parameters, one.parameter_count, 1e-6));
+    dl_train_result_free(&averaged);
+    dl_train_result_free(&kept);
+    dl_train_result_free(&rarely);
+    dl_train_result_free(&none);
+    dl_train_result_free(&one);
+}
+
+/* System: batches as large as the set, on the set and on the set reversed. Expectation: equal to
+ * rounding, since an epoch has every sample exactly once; with a smaller batch they differ. */
+static void an_epoch_has_every_sample_once(void **state)
+{
+    (void)state;
+    dl_data_set reversed;
+    dl_data_set_synthetic(&reversed, SAMPLES, 3);
+    for (size_t i = 0; i < SAMPLES; i++) {
+        reversed.labels[i] = data.labels[SAMPLES - 1 - i];
+        memcpy(reversed.pixels + i * 784, data.pixels + (SAMPLES - 1 - i) * 784, 784);
+    }
+    for (int batch = SAMPLES; batch >= SAMPLES - 10; batch -= 10) {
+        dl_train_config config = small_config();
+        config.batch = batch;
+        config.workers = 2;
+        config.sync = DL_SYNC_ALLREDUCE;
+        dl_train_result forth = run(&config, NULL), back = {0};
+        dl_error err = {0};
+        assert_int_equal(dl_train_run(&config, &reversed, NULL, &back, &err), DL_OK);
+        const bool equal = near_all(forth.parameters, back.parameters, forth.parameter_count, 1e-9);
+        assert_int_equal(equal, batch == SAMPLES);
+        dl_train_result_free(&forth);
+        dl_train_result_free(&back);
+    }
+    dl_data_set_free(&reversed);
+}
+
+static void count_record(void *user, const dl_record *fields)
+{
+    (void)fields;
+    (*(_Atomic int *)user)++;
+}
+
+/* Timing, waiting and watching change no number. */
+static void waiting_and_watching_change_nothing(void **state)
+{
+    (void)state;
+    for (int sync = DL_SYNC_NONE; sync <= DL_SYNC_AVERAGE; sync++) {
+        dl_train_config config = small_config();
+        config.workers = 2;
+        config.sync = (dl_sync)sync;
+        config.wait = DL_WAIT_SPIN;
+        dl_train_result spin = run(&config, NULL);
+        config.wait = DL_WAIT_BLOCK;
+        _Atomic int records = 0;
+        const dl_train_observer observer = {(void *)&records, count_record};
+        dl_train_result block = run(&config, &observer);
+        assert_true(records > 0);
+        assert_true(same_bits(&spin, &block));
+        dl_train_result_free(&spin);
+        dl_train_result_free(&block);
+    }
+}
+
+static void workers_go_to_their_cores(void **state)
+{
+    (void)state;
+    dl_train_config config = small_config();
+    config.steps = 1;
+    config.workers = 4;
+    config.cores = 1;
+    config.first_core = 1; /* (1 + w) mod 1 = 0 */
+    pinned_cores = 0;
+    dl_train_result result = run(&config, NULL);
+    assert_int_equal(pinned_cores, 1);
+    dl_train_result_free(&result);
+    if (dl_cpu_count() < 2) skip();
+    config.workers = 1;
+    config.cores = 2;
+    pinned_cores = 0;
+    result = run(&config, NULL); /* (1 + 0) mod 2 = 1 */
+    assert_int_equal(pinned_cores, 2);
+    dl_train_result_free(&result);
+}
+
+static void event_names_are_operations_then_ours(void **state)
+{
+    (void)state;
+    static const char *const expected[] = {"fc1",     "relu1", "fc2",       "relu2",      "fc3",
+                                           "loss",    "input", "gradients", "parameters", "state",
+                                           "barrier", "lock",  "slowdown",  "step"};
+    dl_train_config config = small_config();
+    const char **names = NULL;
+    int count = 0;
+    dl_error err = {0};
+    assert_int_equal(dl_train_event_names(&config, &names, &count, &err), DL_OK);
+    assert_int_equal(count, 14);
+    for (int i = 0; i < count; i++)
+        assert_string_equal(names[i], expected[i]);
+    free(names);
+    config.model = "lenett";
+    assert_int_equal(dl_train_event_names(&config, &names, &count, &err), DL_ERR_NAME);
+    assert_contains(err.text, "lenet");
+}
+
+static void check_refused(const dl_train_config *config, const dl_data_set *set, dl_status code,
+                          const char *text)
+{
+    dl_train_result result = {.parameter_count = 99};
+    dl_error err = {0};
+    assert_int_equal(dl_train_run(config, set, NULL, &result, &err), code);
+    assert_int_equal(err.code, code);
+    assert_contains(err.text, text);
+    assert_int_equal(result.parameter_count, 99);
+    assert_null(result.parameters);
+}
+
+/* Each row changes one thing of a good configuration of 2 workers. */
+static void bad_settings_are_errors(void **state)
+{
+    (void)state;
+    const double too_fast[] = {1, 0.5}, not_a_number[] = {NAN, 1};
+    dl_train_config good = small_config();
+    good.workers = 2;
+#define REFUSED(code, text, ...)                \
+    do {                                        \
+        dl_train_config bad = good;             \
+        __VA_ARGS__;                            \
+        check_refused(&bad, &data, code, text); \
+    } while (0)
+    REFUSED(DL_ERR_RANGE, "0 workers; must be 1 to 256", bad.workers = 0);
+    REFUSED(DL_ERR_RANGE, "257 workers; must be 1 to 256", bad.workers = 257);
+    REFUSED(DL_ERR_RANGE, "batch 13 cannot be shared equally by 2 workers", bad.batch = 13);
+    REFUSED(DL_ERR_RANGE, "batch 0 cannot", bad.batch = 0);
+    REFUSED(DL_ERR_RANGE, "first core -1", bad.first_core = -1);
+    REFUSED(DL_ERR_RANGE, "-1 cores; this process may use 1 to", bad.cores = -1);
+    REFUSED(DL_ERR_RANGE, "cores; this process may use 1 to", bad.cores = dl_cpu_count() + 1);
+    REFUSED(DL_ERR_RANGE, "worker 1 slowed by factor 0.5", bad.slow = too_fast);
+    REFUSED(DL_ERR_RANGE, "worker 0 slowed by factor nan", bad.slow = not_a_number);
+    REFUSED(DL_ERR_RANGE, "sync mode number 5", bad.sync = (dl_sync)5);
+    REFUSED(DL_ERR_RANGE, "0 steps", bad.steps = 0);
+    REFUSED(DL_ERR_RANGE, "steps; must be 1 to 4294967295", bad.steps = 1LL << 32);
+    REFUSED(DL_ERR_RANGE, "averaging interval 0", bad.sync = DL_SYNC_AVERAGE, bad.interval = 0);
+    REFUSED(DL_ERR_RANGE, "0 server threads; must be 1 to 2", bad.sync = DL_SYNC_AVERAGE,
+            bad.server_threads = 0);
+    REFUSED(DL_ERR_RANGE, "3 server threads; must be 1 to 2", bad.sync = DL_SYNC_PS,
+            bad.server_threads = 3);
+    REFUSED(DL_ERR_NAME, "unknown model 'lenot'", bad.model = "lenot");
+    REFUSED(DL_ERR_NAME, "unknown optimizer 'adma'", bad.optimizer.name = "adma");
+    REFUSED(DL_ERR_RANGE, "learning rate", bad.optimizer.learning_rate = -1);
+#undef REFUSED
+}
+
+static void data_must_fit_the_model(void **state)
+{
+    (void)state;
+    const dl_train_config config = small_config();
+    dl_data_set other = data;
+    other.sample_bytes = 783;
+    check_refused(&config, &other, DL_ERR_DATA,
+                  "783 values in 10 classes, but model 'mlp' takes "
+                  "784 in 10");
+    other = data;
+    other.classes = 9;
+    check_refused(&config, &other, DL_ERR_DATA, "784 values in 9 classes");
+    other = data;
+    other.count = 0;
+    check_refused(&config, &other, DL_ERR_DATA, "has 0 samples");
+}
+
+/* A worker that cannot be set up must not leave the others waiting for it. */
+static void a_failing_worker_ends_the_run(void **state)
+{
+    (void)state;
+    if (dl_cpu_count() < 2) skip();
+    dl_train_config config = small_config();
+    config.workers = 2;
+    config.cores = 2;
+    config.sync = DL_SYNC_ALLREDUCE;
+    refused_core = 1;
+    check_refused(&config, &data, DL_ERR_SYSTEM, "worker 1: core 1 refused");
+    refused_core = -1;
+}
+
+/* The synthetic set can be learnt: 500 images, 60 steps of 50, suffice for another draw of it, 333
+ * images (no multiple of the batch that predicts), where guessing gives 0.1. */
+static void accuracy_counts_what_is_right(void **state)
+{
+    (void)state;
+    dl_data_set seen, unseen;
+    dl_data_set_synthetic(&seen, 500, 3);
+    dl_data_set_synthetic(&unseen, 333, 4);
+    dl_train_config config = small_config();
+    config.precision = DL_FLOAT;
+    config.batch = 50;
+    double accuracy[2] = {-1, -1};
+    dl_error err = {0};
+    for (int i = 0; i < 2; i++) {
+        dl_train_result result = {0};
+        config.steps = i == 0 ? 1 : 60;
+        assert_int_equal(dl_train_run(&config, &seen, NULL, &result, &err), DL_OK);
+        assert_int_equal(dl_train_accuracy("mlp", result.parameters, &unseen, &accuracy[i], &err),
+                         DL_OK);
+        assert_true(i == 0 || result.last_loss < 0.5 * result.first_loss);
+        dl_train_result_free(&result);
+        assert_null(result.parameters);
+    }
+    if (!(accuracy[0] < 0.6 && accuracy[1] > 0.9)) {
+        fail_msg("accuracy %g, then %g", accuracy[0], accuracy[1]);
+    }
+    assert_true(near_scaled(accuracy[1] * 333, round(accuracy[1] * 333), 0, 1e-12));
+    dl_data_set_free(&seen);
+    dl_data_set_free(&unseen);
+}
+
+static void accuracy_needs_model_and_data(void **state)
+{
+    (void)state;
+    const double parameters[1] = {0};
+    double accuracy = -1;
+    dl_error err = {0};
+    assert_int_equal(dl_train_accuracy("mpl", parameters, &data, &accuracy, &err), DL_ERR_NAME);
+    dl_data_set other = data;
+    other.sample_bytes = 1;
+    assert_int_equal(dl_train_accuracy("mlp", parameters, &other, &accuracy, &err), DL_ERR_DATA);
+    assert_true(accuracy < 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_worker_is_the_same_in_all_modes),
+        cmocka_unit_test(gradient_averaging_equals_one_worker),
+        cmocka_unit_test(averaging_every_step_equals_one_worker),
+        cmocka_unit_test(other_settings_do_differ),
+        cmocka_unit_test(an_epoch_has_every_sample_once),
+        cmocka_unit_test(waiting_and_watching_change_nothing),
+        cmocka_unit_test(workers_go_to_their_cores),
+        cmocka_unit_test(event_names_are_operations_then_ours),
+        cmocka_unit_test(bad_settings_are_errors),
+        cmocka_unit_test(data_must_fit_the_model),
+        cmocka_unit_test(a_failing_worker_ends_the_run),
+        cmocka_unit_test(accuracy_counts_what_is_right),
+        cmocka_unit_test(accuracy_needs_model_and_data),
+    };
+    return cmocka_run_group_tests(tests, make_data, free_data);
+}
