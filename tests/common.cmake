@@ -1,4 +1,4 @@
-foreach(module status alloc names units cpu random file ini csv options chrome_trace)
+foreach(module status alloc names units cpu random file ini csv options json chrome_trace)
     dl_add_test(test_${module} unit LINK dl_common)
 endforeach()
 dl_add_fuzzer(fuzz_ini)

@@ -1,0 +1,49 @@
+#include "common/json.h"
+
+#include <math.h>
+
+#include "common/units.h"
+
+/* Bytes of the valid UTF-8 character that starts at text, or 0. Overlong forms, surrogates and
+ * codes over U+10FFFF are not valid (Unicode 15, table 3-7): they show in the second byte. */
+static int utf8_bytes(const unsigned char *text)
+{
+    unsigned char lead = text[0];
+    int bytes = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    if (lead > 0xf4) return 0;
+    for (int i = 1; i < bytes; i++) {
+        if ((text[i] & 0xc0) != 0x80) return 0; /* also at the end of the string */
+    }
+    if ((lead == 0xe0 && text[1] < 0xa0) || (lead == 0xed && text[1] > 0x9f) ||
+        (lead == 0xf0 && text[1] < 0x90) || (lead == 0xf4 && text[1] > 0x8f)) {
+        return 0;
+    }
+    return bytes;
+}
+
+void dl_json_string(FILE *out, const char *text)
+{
+    fputc('"', out);
+    const unsigned char *c = (const unsigned char *)text;
+    while (*c != '\0') {
+        int bytes = utf8_bytes(c);
+        if (bytes == 0) {
+            fputs("\xef\xbf\xbd", out); /* U+FFFD */
+            bytes = 1;
+        } else if (*c == '"' || *c == '\\') {
+            fprintf(out, "\\%c", *c);
+        } else if (*c < 0x20) {
+            fprintf(out, "\\u%04x", *c);
+        } else {
+            fwrite(c, 1, (size_t)bytes, out);
+        }
+        c += bytes;
+    }
+    fputc('"', out);
+}
+
+void dl_json_number(FILE *out, double value)
+{
+    char text[DL_DOUBLE_TEXT_BYTES];
+    fputs(isfinite(value) ? dl_format_double(text, value) : "null", out);
+}
