@@ -1,4 +1,5 @@
-# Where a step's time goes: a bar per mode and number of workers, split into shares, and the step's mean time.
+# Where a step's time goes: a bar per mode and number of workers, split into shares, and the
+# step's mean time.
 #
 #   gnuplot -e "results='results.csv'; output='breakdown.png'" plots/breakdown.gp
 figure = "breakdown"
@@ -11,26 +12,28 @@ wanted(unused) = known(number("step_mean_s"))
 wanted_what = "no row has a step time"
 load folder."results.gp"
 
-# Rows of the picture: series one below the other, in each the numbers of workers, with a gap after it.
+# Rows of the picture: series one below the other, in each the numbers of workers, then a gap.
 worker_counts = ""
-stats results using (wanted(0) ? (worker_counts = add(worker_counts, text("workers")), 0) : 0) nooutput
+note_workers(w) = (worker_counts = add(worker_counts, w), 0)
+stats results using (wanted(0) ? note_workers(text("workers")) : 0) nooutput
 worker_counts = sorted(worker_counts)
 block_rows = words(worker_counts) + 0.8
 rank_from(w, i) = word(worker_counts, i) eq w ? i : rank_from(w, i + 1)
 row(unused) = (series_from(1) - 1) * block_rows + rank_from(text("workers"), 1)
 row_px = 19
 
-canvas_width = panel_count == 1 ? 1000 : 395 + 430 * panel_count
-canvas_height = 150 + row_px * block_rows * series_count
-left_px = 195.0
+left_px = label_px > 110 ? label_px + 65 : 175.0
 right_px = 200.0
 gap_px = 40.0
+canvas_width = left_px + right_px + (panel_count == 1 ? 605 : 450 * panel_count - gap_px)
+canvas_height = 150 + row_px * block_rows * series_count
 load folder."common.gp"
 
 share(part) = known(number(part."_frac")) ? number(part."_frac") : 0
 before(i) = i < 1 ? 0 : share(word(parts, i)) + before(i - 1)
 three_digits(x) = x < 10 ? sprintf("%.2f", x) : x < 100 ? sprintf("%.1f", x) : sprintf("%.0f", x)
-time_text(s) = s < 1e-3 ? three_digits(s * 1e6)." µs" : s < 1 ? three_digits(s * 1e3)." ms" : three_digits(s)." s"
+time_text(s) = s < 1e-3 ? three_digits(s * 1e6)." µs" : \
+    s < 1 ? three_digits(s * 1e3)." ms" : three_digits(s)." s"
 
 # Fills that differ in grey too: dark, hatched, light.
 set style fill solid 1 noborder
@@ -46,10 +49,14 @@ set xlabel "share of the step (%), and its mean time"
 set yrange [block_rows * series_count : 0.2]
 set ytics () scale 0
 do for [s = 1:series_count] {
-    set label 100 + s series_label[s] at graph 0, first (s - 1) * block_rows + 1 offset character -4, 0 right noenhanced
-    do for [w = 1:words(worker_counts)] { set ytics add (word(worker_counts, w) (s - 1) * block_rows + w) }
+    set label 100 + s series_label[s] at graph 0, first (s - 1) * block_rows + 1 \
+        offset character -4, 0 right noenhanced
+    do for [w = 1:words(worker_counts)] {
+        set ytics add (word(worker_counts, w) (s - 1) * block_rows + w)
+    }
 }
-set label 100 "workers" at graph 0, first 0.2 offset character -1, 0 right font font_times(0.85) textcolor rgb ink
+set label 100 "workers" at graph 0, first 0.2 offset character -1, 0 right \
+    font font_times(0.85) textcolor rgb ink
 set output output
 set multiplot
 do for [p = 1:panel_count] {
@@ -57,11 +64,13 @@ do for [p = 1:panel_count] {
     set rmargin at screen panel_right(p)
     set title panel_title(p) textcolor rgb ink
     plot for [i = 1:words(parts)] results \
-        using (in_panel(p) ? 0 : NaN):(row(0)):(before(i - 1)):(before(i)):(row(0) - 0.42):(row(0) + 0.42) \
+        using (in_panel(p) ? 0 : NaN):(row(0)):(before(i - 1)):(before(i)): \
+        (row(0) - 0.42):(row(0) + 0.42) \
         with boxxyerror linestyle i fillstyle pattern int(word(fills, i)) notitle, \
         results using (in_panel(p) ? 1.03 : NaN):(row(0)):(time_text(number("step_mean_s"))) \
         with labels left font font_times(0.85) textcolor rgb ink noenhanced notitle, \
-        for [i = 1:words(parts)] keyentry with boxes linestyle i fillstyle pattern int(word(fills, i)) title word(parts, i)
+        for [i = 1:words(parts)] keyentry with boxes linestyle i \
+            fillstyle pattern int(word(fills, i)) title word(parts, i)
     set key off
     unset label
     set format y ""

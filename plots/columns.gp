@@ -6,7 +6,7 @@
 #   figure    for messages
 #
 # It gives back, for use in "using",
-#   number(c), text(c)      cell of the present row in column c; NaN, "" where the table has no such column
+#   number(c), text(c)      cell of the present row in column c; NaN, "" where there is none
 #   known(x)                x is a number
 # and functions for lists of words, and sets what gnuplot must know to read the table.
 
@@ -18,7 +18,8 @@ add(list, item) = is_in(list, item) ? list : join(list, item)
 next_from(list, low, i, best) = i > words(list) ? best : next_from(list, low, i + 1, \
     word(list, i) + 0 > low && !(word(list, i) + 0 >= best) ? word(list, i) + 0 : best)
 sorted_from(list, low) = next_from(list, low, 1, NaN) > low ? \
-    join(sprintf("%g", next_from(list, low, 1, NaN)), sorted_from(list, next_from(list, low, 1, NaN))) : ""
+    join(sprintf("%g", next_from(list, low, 1, NaN)), \
+    sorted_from(list, next_from(list, low, 1, NaN))) : ""
 sorted(list) = sorted_from(list, -1e300)
 
 set datafile separator comma
@@ -38,7 +39,8 @@ has(c) = strstrt(header, ",".c.",") > 0
 absent = ""
 do for [c in needed] { if (!has(c)) { absent = join(absent, c) } }
 if (absent ne "") {
-    printerr sprintf("%s: '%s' lacks the column%s %s", figure, table, words(absent) > 1 ? "s" : "", absent)
+    printerr sprintf("%s: '%s' lacks the column%s %s", figure, table, \
+        words(absent) > 1 ? "s" : "", absent)
     exit status 1
 }
 set datafile columnheaders

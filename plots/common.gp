@@ -2,11 +2,13 @@
 #
 # Loaded after results.gp, and after the figure has set
 #   canvas_width, canvas_height             size of the picture in pixels
-#   left_px, right_px, gap_px               room left and right of the panels, which stand side by side, and between them
+#   left_px, right_px, gap_px               room left and right of the panels, which stand side by
+#                                           side, and between them
 #
 # It gives back
-#   linestyle s         how series s is predicted: hollow points, dashed; linestyle 100 + s: measured, full points.
-#                       Colours, dashes and points have different periods, so series differ in grey too.
+#   linestyle s         how series s is predicted: hollow points, dashed; linestyle 100 + s:
+#                       measured, full points. Colours, dashes and points have different periods,
+#                       so series differ in grey too.
 #   linestyle 97, 98, 99        the key's "measured"; its "spread"; thin reference
 #   panel_left(p), panel_right(p)   margins of panel p, as fractions of the picture
 
@@ -16,12 +18,15 @@ font_size = is_svg ? 15.0 : 12.0
 font_times(factor) = sprintf(",%.1f", font_size * factor)
 point_scale = is_svg ? 0.6 : 1.0
 if (is_svg) {
-    set terminal svg size canvas_width, canvas_height dynamic noenhanced font "sans-serif".font_times(1) background rgb "white"
+    set terminal svg size canvas_width, canvas_height dynamic noenhanced \
+        font "sans-serif".font_times(1) background rgb "white"
 } else {
-    set terminal pngcairo size canvas_width, canvas_height noenhanced font "Sans".font_times(1) background rgb "white"
+    set terminal pngcairo size canvas_width, canvas_height noenhanced \
+        font "Sans".font_times(1) background rgb "white"
 }
 
-# Colours that colour-blind readers tell apart: Okabe and Ito's, with Tol's indigo for their light blue.
+# Colours that colour-blind readers tell apart: Okabe and Ito's, the light ones replaced by Tol's
+# indigo and purple.
 palette = "#0072B2 #D55E00 #009E73 #AA4499 #332288 #E69F00 #000000"
 set dashtype 11 solid
 set dashtype 12 (14, 4)
@@ -32,7 +37,8 @@ set dashtype 16 (14, 4, 3, 4, 3, 4)
 hollow = "4 6 8 10 12"
 do for [s = 1:series_count] {
     set style line s linecolor rgb word(palette, 1 + (s - 1) % 7) linewidth 1.8 \
-        dashtype 11 + (s - 1) % 6 pointtype int(word(hollow, 1 + (s - 1) % 5)) pointsize 0.9 * point_scale
+        dashtype 11 + (s - 1) % 6 pointtype int(word(hollow, 1 + (s - 1) % 5)) \
+        pointsize 0.9 * point_scale
     set style line 100 + s linecolor rgb word(palette, 1 + (s - 1) % 7) linewidth 1.6 \
         dashtype 11 pointtype 1 + int(word(hollow, 1 + (s - 1) % 5)) pointsize 1.25 * point_scale
 }
@@ -52,6 +58,8 @@ panel_right(p) = (left_px + (p - 1) * (panel_px + gap_px) + panel_px) / canvas_w
 head_px = heading eq "" ? 50.0 : 85.0
 set tmargin at screen 1 - head_px / canvas_height
 set bmargin at screen 75.0 / canvas_height
-set key at screen panel_right(panel_count) + 12.0 / canvas_width, screen 1 - head_px / canvas_height \
+set key at screen panel_right(panel_count) + 12.0 / canvas_width, \
+    screen 1 - head_px / canvas_height \
     left top vertical Left reverse samplen 3.5 spacing 1.35 noenhanced textcolor rgb ink maxrows 30
-set label 1 heading at screen 0.5, screen 1 - 28.0 / canvas_height center font font_times(1.25) noenhanced
+set label 1 heading at screen 0.5, screen 1 - 28.0 / canvas_height center \
+    font font_times(1.25) noenhanced

@@ -1,9 +1,11 @@
-# Draws the distribution of staleness, a panel for each number of workers (across) and each machine and series (down).
-# Loaded by staleness.gp, after results.gp; `histogram` is dlsim's table of counts.
+# Draws the distribution of staleness, a panel for each number of workers (across) and each machine
+# and series (down). Loaded by staleness.gp after results.gp; `histogram` is dlsim's table.
 
 # One worker alone is never stale.
 worker_counts = ""
-stats results using (wanted(0) && number("workers") > 1 ? (worker_counts = add(worker_counts, text("workers")), 0) : 0) nooutput
+note_workers(w) = (worker_counts = add(worker_counts, w), 0)
+in_team(unused) = wanted(0) && number("workers") > 1
+stats results using (in_team(0) ? note_workers(text("workers")) : 0) nooutput
 worker_counts = sorted(worker_counts)
 columns = words(worker_counts)
 if (columns == 0) {
@@ -11,28 +13,34 @@ if (columns == 0) {
     exit status 1
 }
 column_px = 250.0
-row_px = 240.0
-left_px = 100.0
-right_px = 245.0
+row_px = 275.0
+left_px = 110.0
+right_px = 275.0
 gap_px = 0.0
-head_room_px = 75.0
+head_room_px = 50.0
 canvas_width = left_px + column_px * columns + right_px
-canvas_height = head_room_px + row_px * panel_count * series_count + 20
+canvas_height = head_room_px + row_px * panel_count * series_count + 35
 load folder."common.gp"
 
 in_cell(p, s, w) = in_machine(p) && in_series(s) && text("workers") eq word(worker_counts, w)
 frame_left(w) = (left_px + column_px * (w - 1)) / canvas_width
 frame_right(w) = (left_px + column_px * w - 55) / canvas_width
-frame_top(r) = 1 - (head_room_px + row_px * (r - 1)) / canvas_height
-frame_bottom(r) = 1 - (head_room_px + row_px * r - 75) / canvas_height
+frame_top(r) = 1 - (head_room_px + row_px * (r - 1) + 58) / canvas_height
+frame_bottom(r) = 1 - (head_room_px + row_px * r - 50) / canvas_height
 
 set style line 1 linecolor rgb "#8CB8D8"
-set style line 2 linecolor rgb "#12456B" linewidth 1.6 pointtype 6 pointsize 1.1 * point_scale
-set style line 3 linecolor rgb "#000000" linewidth 1.6 pointtype 7 pointsize 1.1 * point_scale
+set style line 2 linecolor rgb "#12456B" linewidth 1.6 dashtype 11 pointtype 6 \
+    pointsize 1.1 * point_scale
+set style line 3 linecolor rgb "#000000" linewidth 1.6 dashtype 11 pointtype 7 \
+    pointsize 1.1 * point_scale
 set style fill solid 1 border rgb "white"
 set boxwidth 0.9
-set xtics autofreq
-set key at screen 1 - (right_px - 20) / canvas_width, screen 1 - head_room_px / canvas_height
+set key at screen 1 - (right_px + 25) / canvas_width, screen 1 - head_room_px / canvas_height
+set format x "%g"
+any_measured = 0
+stats results using (in_team(0) && known(measured(0)) ? (any_measured = 1) : 0) nooutput
+measured_key = any_measured ? \
+    ", keyentry with linespoints linestyle 3 title 'measured mean ± s. d.'" : ""
 set output output
 set multiplot
 do for [p = 1:panel_count] { do for [s = 1:series_count] { do for [w = 1:columns] {
@@ -40,37 +48,52 @@ do for [p = 1:panel_count] { do for [s = 1:series_count] { do for [w = 1:columns
     low_bin = NaN; high_bin = NaN
     in_bin(x) = (low_bin = x >= low_bin ? low_bin : x, high_bin = x <= high_bin ? high_bin : x)
     stats histogram using (in_cell(p, s, w) ? (total = total + column("count"), 0) : 0) nooutput
-    stats histogram using (in_cell(p, s, w) && column("count") >= 5e-4 * total ? (in_bin(column("staleness")), 0) : 0) nooutput
+    # Rarer values than this would be too low to see.
+    seen_bin(count) = in_cell(p, s, w) && count >= 5e-4 * total
+    stats histogram using (seen_bin(column("count")) ? (in_bin(column("staleness")), 0) : 0) nooutput
     if (total > 0) {
-        array share[high_bin + 1]
-        do for [b = 0:high_bin] { share[b + 1] = 0.0 }
-        bin(b, c) = b <= high_bin ? (share[b + 1] = share[b + 1] + 100.0 * c / total) : 0
-        stats histogram using (in_cell(p, s, w) ? (bin(column("staleness"), column("count")), 0) : 0) nooutput
         top = 0.0
-        do for [b = 0:high_bin] { if (share[b + 1] > top) { top = share[b + 1] } }
+        set print $bars
+        print "staleness,percent"
+        do for [b = low_bin:high_bin] {
+            sum = 0.0
+            at_bin(staleness) = in_cell(p, s, w) && staleness == b
+            stats histogram using (at_bin(column("staleness")) ? \
+                (sum = sum + column("count"), 0) : 0) nooutput
+            print sprintf("%d,%.9g", b, 100 * sum / total)
+            top = 100 * sum / total > top ? 100 * sum / total : top
+        }
+        unset print
 
         row = (p - 1) * series_count + s
         set lmargin at screen frame_left(w)
         set rmargin at screen frame_right(w)
         set tmargin at screen frame_top(row)
         set bmargin at screen frame_bottom(row)
-        set xrange [low_bin - 0.8 : high_bin + 0.8]
+        set xrange [low_bin - 1.4 : high_bin + 1.4]
         set yrange [0 : top * 1.35]
+        set xtics low_bin, ceil((high_bin - low_bin) / 7.0 + 1e-9), high_bin
+        set ytics 0, top > 50 ? 25 : top > 20 ? 10 : top > 10 ? 5 : 2, 100
         set title word(worker_counts, w)." workers" textcolor rgb ink offset 0, -0.5
-        set ylabel w == 1 ? join(panel_title(p), series_count > 1 ? series_label[s] : "")."\nshare of gradients (%)" : "" \
-            offset character 1, 0
+        set ylabel w == 1 ? "gradients (%)" : "" offset character 0.5, 0
+        if (w == 1) {
+            set label 2 panel_title(p).(series_count > 1 ? ", ".series_label[s] : "") \
+                at screen frame_left(1), screen frame_top(row) + 45.0 / canvas_height left noenhanced
+        } else { unset label 2 }
         if (row == panel_count * series_count) { set xlabel "staleness (updates)" }
         if (p + s == 2 && w == columns) { set key on } else { set key off }
         own(c) = in_panel(p) && in_series(s) && text("workers") eq word(worker_counts, w) ? c : NaN
         has_measured = 0
         stats results using (known(own(measured(0))) ? (has_measured = 1) : 0) nooutput
-        measured_part = has_measured ? "results using (own(measured(0))):(1.12 * top):(own(number('measured_staleness_sd'))) \
+        measured_part = has_measured ? "results using (own(measured(0))):(1.12 * top): \
+            (own(number('measured_staleness_sd'))) \
             with xerrorbars linestyle 3 notitle, " : ""
-        eval "plot share using (column(1) - 1):2 with boxes linestyle 1 notitle, \
-            results using (own(predicted(0))):(1.24 * top):(own(number('staleness_sd'))) with xerrorbars linestyle 2 notitle, ".\
-            measured_part."keyentry with boxes linestyle 1 title 'predicted', \
-            keyentry with linespoints linestyle 2 title 'its mean ± s. d.', \
-            keyentry with linespoints linestyle 3 title 'measured mean ± s. d.'"
+        eval "plot $bars using (column('staleness')):(column('percent')) \
+            with boxes linestyle 1 notitle, \
+            results using (own(predicted(0))):(1.24 * top):(own(number('staleness_sd'))) \
+            with xerrorbars linestyle 2 notitle, ".\
+            measured_part."keyentry with boxes linestyle 1 title 'predicted share', \
+            keyentry with linespoints linestyle 2 title 'predicted mean ± s. d.'".measured_key
         unset label 1
     }
 } } }

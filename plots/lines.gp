@@ -1,27 +1,31 @@
-# Draws a panel of lines for each machine: predicted as lines with their spread, measured as full points with error bars.
+# Draws a panel of lines for each machine: predicted as lines with their spread, measured as full
+# points with error bars.
 #
-# Loaded after results.gp, and after the figure has set, each a function of an unused argument that reads the present row,
+# Loaded after results.gp, and after the figure has set, each a function of an unused argument that
+# reads the present row,
 #   at                                      x
 #   predicted, low, high                    line and its spread (NaN: none)
 #   measured, measured_low, measured_high   point and its error bar (NaN: none)
 # and
 #   reference(x), reference_label           the thin line; label "" for none
 #   spread_label                            what the spread is
-#   x_label, y_label; x_doubles, y_doubles  1: logarithmic axis (y only where the values span more than four times)
+#   x_label, y_label
+#   x_doubles, y_doubles                    1: logarithmic axis (y: where values span a factor of 4)
 
-canvas_width = panel_count == 1 ? 1000 : 340 + 430 * panel_count
-canvas_height = 640
 left_px = 110.0
-right_px = 245.0
+right_px = label_px > 155 ? label_px + 90 : 245.0
 gap_px = 85.0
+canvas_width = left_px + right_px + (panel_count == 1 ? 645 : 465 * panel_count - gap_px)
+canvas_height = 640
 load folder."common.gp"
 
 # The rows to draw, by rising x as lines need them: a scenario may list its values in any order.
 bar_low(unused) = known(measured_low(0)) ? measured_low(0) : measured(0)
 bar_high(unused) = known(measured_high(0)) ? measured_high(0) : measured(0)
 cell(x) = known(x) ? sprintf(",%.9g", x) : ",nan"
-row_in(p) = p > panel_count ? "" : (in_panel(p) ? sprintf("%d,%d", p, series_from(1)).cell(at(0)).cell(predicted(0)). \
-    cell(low(0)).cell(high(0)).cell(measured(0)).cell(bar_low(0)).cell(bar_high(0))."\n" : "").row_in(p + 1)
+row_of(p) = sprintf("%d,%d", p, series_from(1)).cell(at(0)).cell(predicted(0)).cell(low(0)). \
+    cell(high(0)).cell(measured(0)).cell(bar_low(0)).cell(bar_high(0))."\n"
+row_in(p) = p > panel_count ? "" : (in_panel(p) ? row_of(p) : "").row_in(p + 1)
 ticks = ""
 stats results using (wanted(0) ? (ticks = add(ticks, sprintf("%g", at(0))), 0) : 0) nooutput
 ticks = sorted(ticks)
@@ -33,13 +37,15 @@ unset print
 
 at_in(p, s) = column("panel") == p && column("series") == s ? column("x") : NaN
 # Series of panel p with a number in the column.
-note_found(p, c) = column("panel") == p && stringcolumn(c) ne "nan" ? (found = add(found, sprintf("%d", column("series"))), 0) : 0
+note_found(p, c) = column("panel") == p && stringcolumn(c) ne "nan" ? \
+    (found = add(found, sprintf("%d", column("series"))), 0) : 0
 
 set xlabel x_label
 set ylabel y_label offset character 1, 0
 if (x_doubles) { set logscale x 2 }
 set xtics () nomirror
-if (words(ticks) <= 12) { do for [x in ticks] { set xtics add (x x + 0) } } else { set xtics autofreq }
+if (words(ticks) <= 12) { do for [x in ticks] { set xtics add (x x + 0) } } \
+else { set xtics autofreq }
 any_spread = 0
 any_measured = 0
 set output output
@@ -53,14 +59,21 @@ do for [p = 1:panel_count] {
 
     y_min = NaN; y_max = NaN; x_min = NaN; x_max = NaN
     span_x(x) = (x_min = x >= x_min ? x_min : x, x_max = x <= x_max ? x_max : x)
-    span_y(y) = y eq "nan" ? 0 : (y_min = real(y) >= y_min ? y_min : real(y), y_max = real(y) <= y_max ? y_max : real(y))
+    span_y(y) = (y_min = y >= y_min ? y_min : y, y_max = y <= y_max ? y_max : y)
+    span(x, y) = y eq "nan" ? 0 : (span_x(x), span_y(real(y)), 0)
     do for [c in "predicted low high measured_low measured_high"] {
-        stats $rows using (column("panel") == p ? (span_x(column("x")), span_y(stringcolumn(c)), 0) : 0) nooutput
+        stats $rows using (column("panel") == p ? span(column("x"), stringcolumn(c)) : 0) nooutput
     }
     x_room = x_max > x_min ? 0.03 * (x_max - x_min) : 0.5
-    if (x_doubles) { set xrange [x_min / 1.15 : x_max * 1.15] } else { set xrange [x_min - x_room : x_max + x_room] }
-    if (y_doubles && y_min > 0 && y_max > 4 * y_min) { set logscale y 2; set yrange [y_min / 1.15 : y_max * 1.15] } \
-    else { unset logscale y; set yrange [0 : y_max > 0 ? y_max * 1.1 : 1] }
+    if (x_doubles) { set xrange [x_min / 1.15 : x_max * 1.15] } \
+    else { set xrange [x_min - x_room : x_max + x_room] }
+    if (y_doubles && y_min > 0 && y_max > 4 * y_min) {
+        set logscale y 2
+        set yrange [y_min / 1.15 : y_max * 1.15]
+    } else {
+        unset logscale y
+        set yrange [0 : y_max > 0 ? y_max * 1.1 : 1]
+    }
 
     set lmargin at screen panel_left(p)
     set rmargin at screen panel_right(p)
@@ -69,13 +82,17 @@ do for [p = 1:panel_count] {
     # A part without a point is left out: gnuplot warns of each.
     reference_part = reference_label eq "" ? "" : "reference(x) with lines linestyle 99 notitle, "
     spread_part = spread_in eq "" ? "" : "for [s in spread_in] \
-        $rows using (at_in(p, int(s))):(column('low')):(column('high')) with filledcurves linestyle int(s) notitle, "
+        $rows using (at_in(p, int(s))):(column('low')):(column('high')) \
+        with filledcurves linestyle int(s) notitle, "
     predicted_part = predicted_in eq "" ? "" : "for [s in predicted_in] \
-        $rows using (at_in(p, int(s))):(column('predicted')) with linespoints linestyle int(s) notitle, "
+        $rows using (at_in(p, int(s))):(column('predicted')) \
+        with linespoints linestyle int(s) notitle, "
     measured_part = measured_in eq "" ? "" : "for [s in measured_in] \
-        $rows using (at_in(p, int(s))):(column('measured')):(column('measured_low')):(column('measured_high')) \
+        $rows using (at_in(p, int(s))):(column('measured')): \
+        (column('measured_low')):(column('measured_high')) \
         with yerrorbars linestyle 100 + int(s) notitle, "
-    reference_key = reference_label eq "" ? "" : ", keyentry with lines linestyle 99 title reference_label"
+    reference_key = reference_label eq "" ? "" : \
+        ", keyentry with lines linestyle 99 title reference_label"
     spread_key = any_spread ? ", keyentry with filledcurves linestyle 98 title spread_label" : ""
     measured_key = any_measured ? ", keyentry with points linestyle 97 title 'measured'" : ""
     set datafile missing NaN    # a point that a series lacks does not break its line

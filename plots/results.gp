@@ -4,7 +4,7 @@
 #   figure    its name; folder   where its script lies; for messages and for loading
 #   needed    the columns that it cannot do without, separated by spaces
 #   apart     the column that tells no two series apart: the one along the axis
-#   wanted(unused)   true for the rows that it draws; wanted_what says what is amiss when there is none
+#   wanted(unused)   true for the rows that it draws; wanted_what   what is amiss when none is
 # and after the caller has set
 #   results   results file (.csv)
 #   output    picture to write: SVG when the name ends in .svg, else PNG
@@ -12,16 +12,19 @@
 #
 # It gives back, for use in the figure's "using",
 #   number(c), text(c), known(x)   as columns.gp
-#   panel_count, in_panel(p)     p = 1.. over the machines, told apart by their cores; does the row belong there?
+#   panel_count, in_panel(p)     p = 1.. over the machines, told apart by their cores; does the row
+#                                belong there?
 #   panel_title(p)               "2 cores", "one core per worker"
-#   series_count, in_series(s)   s = 1.. over the combinations of all other settings that vary in the file
+#   series_count, in_series(s)   s = 1.. over the combinations of all other settings that vary
 #   series_label[s]              "average every 10", "async"
-#   in_machine(p)                the same for rows that need not be wanted, and for other tables with these columns
+#   label_px                     about the width of the longest of them in pixels
+#   in_machine(p)                as in_panel, for rows that need not be wanted and for other tables
 # Rows that are not wanted belong to no panel.
 
 set encoding utf8
 if (!exists("results") || !exists("output")) {
-    printerr sprintf("usage: gnuplot -e \"results='results.csv'; output='%s.png'\" %s%s.gp", figure, folder, figure)
+    printerr sprintf("usage: gnuplot -e \"results='results.csv'; output='%s.png'\" %s%s.gp", \
+        figure, folder, figure)
     printerr "       optional: title='heading'; SVG is written when the output's name ends in .svg"
     exit status 2
 }
@@ -33,7 +36,8 @@ load folder."columns.gp"
 batches = ""
 batches_each = ""
 batch_each(unused) = sprintf("%g", number("batch") / number("workers"))
-stats results using (batches = add(batches, text("batch")), batches_each = add(batches_each, batch_each(0)), 0) nooutput
+note_batch(t, each) = (batches = add(batches, t), batches_each = add(batches_each, each), 0)
+stats results using (note_batch(text("batch"), batch_each(0))) nooutput
 is_weak = words(batches_each) < words(batches)
 
 # Settings that a scenario may sweep: the text that tells values apart, and how the key puts it.
@@ -41,18 +45,24 @@ settings = "sync where interval algorithm n bound k compress batch workers"
 setting(c) = c eq "batch" && is_weak ? batch_each(0) : text(c)
 put(c, t) = t eq "" || c eq "sync" ? t : c eq "interval" ? "every ".t : \
     c eq "workers" ? t.(t eq "1" ? " worker" : " workers") : \
-    c eq "batch" ? "batch ".t.(is_weak ? " per worker" : "") : c." ".t
+    c eq "batch" ? "batch ".t.(is_weak ? " each" : "") : c." ".t
 
-# A panel for each number of cores, and one for the rows that have a core per worker. A file tells the two apart only by
-# numbers: a core count stands for a machine where some row has another number of workers.
+# A panel for each number of cores, and one for the rows that have a core per worker. A file tells
+# the two apart only by numbers: a core count stands for a machine where some row has another number
+# of workers.
 machines = ""
 per_worker = 0
-stats results using (wanted(0) && number("cores") != number("workers") ? (machines = add(machines, text("cores")), 0) : 0) nooutput
-stats results using (wanted(0) && has("cores") && !is_in(machines, text("cores")) ? (per_worker = 1) : 0) nooutput
+note_machine(cores) = number("cores") != number("workers") ? \
+    (machines = add(machines, cores), 0) : 0
+note_per_worker(cores) = is_in(machines, cores) ? 0 : (per_worker = 1)
+if (has("cores")) {
+    stats results using (wanted(0) ? note_machine(text("cores")) : 0) nooutput
+    stats results using (wanted(0) ? note_per_worker(text("cores")) : 0) nooutput
+}
 machines = sorted(machines)
 panel_count = has("cores") ? words(machines) + per_worker : 1
-in_machine(p) = !has("cores") || \
-    (p > words(machines) ? number("cores") == number("workers") : text("cores") eq word(machines, p))
+in_machine(p) = !has("cores") || (p > words(machines) ? \
+    number("cores") == number("workers") : text("cores") eq word(machines, p))
 in_panel(p) = wanted(0) && in_machine(p)
 panel_title(p) = !has("cores") ? "" : p > words(machines) ? "one core per worker" : \
     word(machines, p).(word(machines, p) eq "1" ? " core" : " cores")
@@ -62,24 +72,33 @@ do for [c in settings] {
     if (has(c) && c ne apart) {
         seen = "\n"
         distinct = 0
-        note_value(t) = strstrt(seen, "\n".t."\n") ? 0 : (seen = seen.t."\n", distinct = distinct + 1)
+        note_value(t) = strstrt(seen, "\n".t."\n") ? 0 : \
+            (seen = seen.t."\n", distinct = distinct + 1)
         stats results using (wanted(0) ? note_value(setting(c)) : 0) nooutput
         if (distinct > 1) { varying = join(varying, c) }
     }
 }
-row_label_from(i) = i > words(varying) ? "" : \
-    join(put(word(varying, i), setting(word(varying, i))), row_label_from(i + 1))
-row_label(unused) = words(varying) == 0 ? "predicted" : row_label_from(1)
+between(a, b, c) = a eq "" || b eq "" ? "" : c eq "interval" ? " " : ", "
+row_label_to(i) = i < 1 ? "" : append(row_label_to(i - 1), word(varying, i))
+append(label, c) = label.between(label, put(c, setting(c)), c).put(c, setting(c))
+row_label(unused) = words(varying) == 0 ? "predicted" : row_label_to(words(varying))
 
 array series_label[256]
 series_count = 0
 series_seen = "\n"
 note_series(k) = strstrt(series_seen, "\n".k."\n") ? 0 : \
-    (series_seen = series_seen.k."\n", series_count = series_count + 1, series_label[series_count] = k, 0)
+    (series_seen = series_seen.k."\n", series_count = series_count + 1, \
+    series_label[series_count] = k, 0)
 stats results using (wanted(0) ? note_series(row_label(0)) : 0) nooutput
 in_series(s) = row_label(0) eq series_label[s]
 series_from(s) = in_series(s) ? s : series_from(s + 1)
 if (series_count == 0) {
     printerr sprintf("%s: '%s' has no row to draw: %s", figure, results, wanted_what)
     exit status 1
+}
+
+label_px = 0.0
+do for [s = 1:series_count] {
+    this_px = strlen(series_label[s]) * 8.3
+    label_px = this_px > label_px ? this_px : label_px
 }

@@ -1,4 +1,5 @@
-# Speedup against the number of workers: predicted as lines with their 95 % interval, measured as full points.
+# Speedup against the number of workers: predicted as lines with their 95 % interval,
+# measured as full points.
 #
 #   gnuplot -e "results='results.csv'; output='speedup.png'" plots/speedup.gp
 figure = "speedup"

@@ -1,8 +1,10 @@
-# Staleness of the applied gradients against the number of workers: predicted mean with its standard deviation, measured as
-# full points with theirs. Or, given the histogram of dlsim too, its whole distribution for each number of workers.
+# Staleness of the applied gradients against the number of workers: predicted mean with its
+# standard deviation, measured as full points with theirs. Or, given the histogram of dlsim too, its
+# whole distribution for each number of workers.
 #
 #   gnuplot -e "results='results.csv'; output='staleness.png'" plots/staleness.gp
-#   gnuplot -e "results='results.csv'; histogram='histogram.csv'; output='staleness.png'" plots/staleness.gp
+#   gnuplot -e "results='results.csv'; histogram='histogram.csv'; output='staleness.png'" \
+#       plots/staleness.gp
 figure = "staleness"
 folder = ARG0[1:strlen(ARG0) - strlen("staleness.gp")]
 if (exists("histogram")) {

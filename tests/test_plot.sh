@@ -45,10 +45,12 @@ grep -q '<svg' "$svg" && grep -q '</svg>' "$svg" || fail "not a whole SVG"
 
 # The words that this figure owes its reader: heading, axes, key, panels.
 case $figure in
-    speedup) words="average every 1|average every 20|allreduce|async|ideal|95 % interval|measured|workers|speedup" ;;
-    interval) words="1 worker|16 workers|95 % interval|measured|throughput (samples/s)|mini-batches" ;;
+    speedup) words="average every 1|average every 20|allreduce|async|ideal|measured|workers|speedup" ;;
+    interval) words="1 worker|16 workers|95 % interval|measured|throughput (samples/s)" ;;
     staleness) words="workers − 1|± standard deviation|measured|workers|staleness (updates" ;;
-    breakdown) words="average every 1|async|compute|input|dispatch|communication|averaging|waiting|share of the step (%)" ;;
+    breakdown)
+        words="average every 1|async|compute|input|dispatch|communication|averaging|waiting"
+        words="$words|share of the step (%)" ;;
 esac
 echo "heading_1|2 cores|one core per worker|$words" | tr '|' '\n' >"$folder/words"
 while read -r text; do
@@ -63,8 +65,25 @@ if [ "$figure" = speedup ] || [ "$figure" = staleness ]; then
         { print -$w "," $0 }' "$fixtures/results.csv" >"$folder/keyed.csv"
     { grep '^0,' "$folder/keyed.csv"; grep -v '^0,' "$folder/keyed.csv" | sort -s -t, -k1,1n; } |
         cut -d, -f2- >"$results"
-    draws "rows by falling workers" "results='$results'; output='$folder/b.svg'; title='heading_1'" "$folder/b.svg"
+    draws "rows by falling workers" \
+        "results='$results'; output='$folder/b.svg'; title='heading_1'" "$folder/b.svg"
     cmp -s "$svg" "$folder/b.svg" || fail "rows by falling workers: another picture"
+fi
+
+# The distribution, from the histogram beside the results.
+if [ "$figure" = staleness ]; then
+    cp "$fixtures/results.csv" "$results"
+    cp "$fixtures/histogram.csv" "$folder/histogram.csv"
+    histogram="$folder/histogram.csv"
+    draws "histogram" \
+        "results='$results'; histogram='$histogram'; output='$folder/e.svg'" "$folder/e.svg"
+    for text in "2 workers" "16 workers" "2 cores" "predicted share" "measured mean" \
+        "gradients (%)"; do
+        grep -q -F ">$text" "$folder/e.svg" || fail "histogram: SVG lacks '$text'"
+    done
+    sed 's/,count,/,number,/' "$fixtures/histogram.csv" >"$histogram"
+    refuses "histogram without count" 1 "lacks the column count" \
+        "results='$results'; histogram='$histogram'; output='$folder/d.png'"
 fi
 
 # What a figure can do without: the spread, the measurements, the machine.
@@ -82,7 +101,8 @@ case $figure in
 esac
 for column in $needed; do
     without_columns "$column"
-    refuses "without $column" 1 "lacks the column $column" "results='$results'; output='$folder/d.png'"
+    refuses "without $column" 1 "lacks the column $column" \
+        "results='$results'; output='$folder/d.png'"
 done
 
 grep '^#' "$fixtures/results.csv" >"$results"
