@@ -1,0 +1,229 @@
+/* dlprof bench: what exchange and sharing cost on this machine, and what recording costs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cpu.h"
+#include "common/names.h"
+#include "common/units.h"
+#include "profiler/batch_list.h"
+#include "profiler/bench.h"
+#include "profiler/commands.h"
+#include "profiler/overhead.h"
+#include "profiler/run_meta.h"
+#include "profiler/workload_options.h"
+
+#define OWN_OPTION_COUNT 5
+#define OPTION_COUNT (OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT)
+
+#define QUICK_SECONDS 1.0
+
+/* The command line. */
+typedef struct bench_options {
+    dl_workload_options workload;
+    const char *batch, *output;
+    int64_t workers_max;
+    double seconds;
+    bool quick;
+} bench_options;
+
+/* What both forms of the command need. */
+typedef struct bench_setup {
+    dl_train_config train;
+    int batches[DL_BATCH_LIST_MAX];
+    int batch_count;
+    double seconds;
+    dl_run_sizes sizes;
+    dl_data_set data;
+    char *data_note;
+} bench_setup;
+
+static void fill_table(bench_options *options, dl_option *table)
+{
+    const dl_option own[OWN_OPTION_COUNT] = {
+        {.name = "batch",
+         .letter = 'b',
+         .type = DL_OPTION_TEXT,
+         .target = &options->batch,
+         .argument = "SAMPLES,...",
+         .help = "samples of one copy's step, several sizes; overhead takes the first"},
+        {.name = "workers-max",
+         .letter = 'w',
+         .type = DL_OPTION_INT,
+         .target = &options->workers_max,
+         .low = 0,
+         .high = DL_TRAIN_WORKERS_MAX,
+         .argument = "COUNT",
+         .help = "most copies of the step side by side; 0 means twice the cores"},
+        {.name = "seconds",
+         .type = DL_OPTION_DOUBLE,
+         .target = &options->seconds,
+         .low = 0.1,
+         .high = 86400,
+         .argument = "SECONDS",
+         .help = "time for all measurements; less means fewer repetitions"},
+        {.name = "quick",
+         .type = DL_OPTION_FLAG,
+         .target = &options->quick,
+         .help = "few repetitions of fewer cases, in about a second, to see that all works"},
+        {.name = "output",
+         .letter = 'o',
+         .type = DL_OPTION_TEXT,
+         .target = &options->output,
+         .argument = "FILE",
+         .help = "the trace to write, bench.dlt if not given; overhead keeps none if not given"},
+    };
+    memcpy(table, own, sizeof own);
+    dl_workload_options_table(&options->workload, table + OWN_OPTION_COUNT);
+}
+
+static dl_status set_up(const bench_options *options, bench_setup *setup, dl_error *err)
+{
+    setup->train = dl_train_default_config();
+    dl_workload_options_apply(&options->workload, &setup->train);
+    setup->seconds = options->quick ? QUICK_SECONDS : options->seconds;
+    dl_status status =
+        dl_batch_list_parse(options->batch, setup->batches, &setup->batch_count, err);
+    if (status == DL_OK) status = dl_run_sizes_find(&setup->train, &setup->sizes, err);
+    if (status != DL_OK) return status;
+    const dl_data_source source = dl_workload_options_data(&options->workload);
+    return dl_data_source_open(&source, &setup->data, &setup->data_note, err);
+}
+
+static dl_status run_bench(const bench_options *options, const bench_setup *setup,
+                           const char *command_text, dl_error *err)
+{
+    const char *path = options->output != NULL ? options->output : "bench.dlt";
+    const int cores = dl_run_cores(&setup->train);
+    dl_trace_writer *writer = NULL;
+    dl_status status = dl_trace_writer_open(&writer, path, err);
+    if (status != DL_OK) return status;
+    dl_run_meta_common(writer, "bench", command_text, setup->data.name, &setup->train,
+                       &setup->sizes);
+    const dl_bench_config config = {
+        .train = setup->train,
+        .parameter_bytes = setup->sizes.parameter_bytes,
+        .data = &setup->data,
+        .batches = setup->batches,
+        .batch_count = setup->batch_count,
+        .workers_max = options->workers_max > 0 ? (int)options->workers_max : 2 * cores,
+        .seconds = setup->seconds,
+        .quick = options->quick};
+    dl_bench bench;
+    dl_bench_init(&bench, writer);
+    status = dl_bench_run(&bench, &config, err);
+    const dl_status closed = dl_trace_writer_close(&writer, status == DL_OK ? err : NULL);
+    if (status == DL_OK) status = closed;
+    if (status == DL_OK) {
+        char device[128];
+        printf("%s on %d cores of %s; data: %s\n", setup->train.model, cores,
+               dl_cpu_name(device, sizeof device), setup->data_note);
+        dl_bench_print(&bench, stdout);
+        printf("trace: %s, %zu records\n", path, bench.count);
+    }
+    dl_bench_free(&bench);
+    return status;
+}
+
+static void print_overhead(const dl_overhead *overhead, const bench_setup *setup)
+{
+    char step[32], extra[32], low[32], high[32];
+    printf("%s, batch %d, 1 worker: %d pairs of runs of %lld steps, %.0f records a step\n",
+           setup->train.model, setup->batches[0], overhead->pairs, (long long)overhead->steps,
+           overhead->records_per_step);
+    printf("step without a trace  %s\n", dl_format_ns(step, sizeof step, overhead->step_ns));
+    printf("recording adds        %s a step, %.0f %% interval %s to %s\n",
+           dl_format_ns(extra, sizeof extra, overhead->extra_ns), 100 * DL_OVERHEAD_CONFIDENCE,
+           dl_format_ns(low, sizeof low, overhead->low_ns),
+           dl_format_ns(high, sizeof high, overhead->high_ns));
+    printf("                      %.2f %% of the step, interval %.2f to %.2f %%\n",
+           100 * overhead->extra_ns / overhead->step_ns, 100 * overhead->low_ns / overhead->step_ns,
+           100 * overhead->high_ns / overhead->step_ns);
+}
+
+/* A file of its own that disappears afterwards, unless --output names one. */
+static dl_status run_overhead(const bench_options *options, bench_setup *setup, dl_error *err)
+{
+    const char *folder = getenv("TMPDIR");
+    char *temporary = dl_format("%s/dlprof-XXXXXX", folder != NULL ? folder : "/tmp");
+    const int file = options->output == NULL ? mkstemp(temporary) : -1;
+    if (options->output == NULL && file < 0) {
+        const dl_status status =
+            dl_error_set_at(err, DL_ERR_IO, temporary, 0, "cannot make a temporary file");
+        free(temporary);
+        return status;
+    }
+    setup->train.batch = setup->batches[0];
+    dl_progress progress;
+    dl_progress_init(&progress, "overhead");
+    const dl_overhead_config config = {.train = &setup->train,
+                                       .data = &setup->data,
+                                       .path = file < 0 ? options->output : temporary,
+                                       .seconds = setup->seconds,
+                                       .progress = &progress};
+    dl_overhead overhead;
+    const dl_status status = dl_overhead_measure(&config, &overhead, err);
+    dl_progress_end(&progress);
+    if (status == DL_OK) print_overhead(&overhead, setup);
+    if (file >= 0) {
+        close(file);
+        unlink(temporary);
+    }
+    free(temporary);
+    return status;
+}
+
+/* The command's only argument is the name of the other form. */
+static dl_status check_form(const dl_text_list *positional, bool *overhead, dl_error *err)
+{
+    static const char *const forms[] = {"overhead"};
+    *overhead = positional->count == 1;
+    if (positional->count == 0 || strcmp(positional->items[0], forms[0]) == 0) return DL_OK;
+    char hint[128];
+    dl_names_hint(hint, sizeof hint, positional->items[0], forms, 1);
+    return dl_error_set(err, DL_ERR_USAGE, "unknown benchmark '%s'%s", positional->items[0], hint);
+}
+
+int dl_cmd_bench(int argc, char **argv)
+{
+    bench_options options = {
+        .workload = dl_workload_options_default(), .batch = "32,64,128", .seconds = 40};
+    dl_option table[OPTION_COUNT];
+    fill_table(&options, table);
+    const dl_command command = {
+        .program = argv[0],
+        .positional = "[overhead]",
+        .summary =
+            "Measure on this machine what copies, averages, updates, waiting, and copies of a "
+            "step side by side cost. With 'overhead': what recording a run costs.",
+        .options = table,
+        .option_count = OPTION_COUNT,
+        .positional_max = 1,
+    };
+    dl_text_list positional = {0};
+    dl_options_action action = DL_OPTIONS_RUN;
+    dl_error err = {0};
+    bool overhead = false;
+    bench_setup setup = {0};
+    dl_status status = dl_options_parse(&command, argc, argv, &positional, &action, &err);
+    if (status == DL_OK && action == DL_OPTIONS_RUN) {
+        status = check_form(&positional, &overhead, &err);
+        if (status == DL_OK) status = set_up(&options, &setup, &err);
+        char *text = dl_options_dump(&command);
+        char *command_text = dl_format("%s %s", argv[0], text);
+        if (status == DL_OK && overhead) {
+            status = run_overhead(&options, &setup, &err);
+        } else if (status == DL_OK) {
+            status = run_bench(&options, &setup, command_text, &err);
+        }
+        free(command_text);
+        free(text);
+    }
+    if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
+    dl_data_set_free(&setup.data);
+    free(setup.data_note);
+    dl_text_list_free(&positional);
+    return dl_status_exit_code(status);
+}

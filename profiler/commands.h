@@ -1,0 +1,11 @@
+/* The sub-commands of dlprof. Each parses its own command line (argv[0] is "dlprof NAME"), does its
+ * work, prints errors to stderr, and returns the exit status: 0, 1 (the run failed), 2 (usage). */
+#ifndef DL_PROFILER_COMMANDS_H
+#define DL_PROFILER_COMMANDS_H
+
+int dl_cmd_train(int argc, char **argv);
+int dl_cmd_bench(int argc, char **argv);
+int dl_cmd_info(int argc, char **argv);
+int dl_cmd_export(int argc, char **argv);
+
+#endif

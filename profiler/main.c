@@ -1,0 +1,13 @@
+/* dlprof: profiles real training and this machine's costs of exchange. */
+#include "common/options.h"
+#include "profiler/commands.h"
+
+int main(int argc, char **argv)
+{
+    static const dl_subcommand commands[] = {
+        {"train", "train a model for real and record what its workers do", dl_cmd_train},
+        {"bench", "measure what exchange and sharing cost on this machine", dl_cmd_bench},
+    };
+    return dl_subcommands_main("dlprof", "Profile data-parallel training and the machine below it.",
+                               commands, sizeof commands / sizeof commands[0], argc, argv);
+}

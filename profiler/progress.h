@@ -1,0 +1,24 @@
+/* A line on stderr about long work: only on a terminal, and only after two seconds. */
+#ifndef DL_PROFILER_PROGRESS_H
+#define DL_PROFILER_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct dl_progress {
+    const char *what; /* borrowed; "training" */
+    bool terminal;
+    bool shown;
+    int64_t next_ns; /* when to show the next line */
+} dl_progress;
+
+/* Starts counting the time. */
+void dl_progress_init(dl_progress *progress, const char *what);
+
+/* Shows "what: NN %" over the line before, at most four times a second. */
+void dl_progress_update(dl_progress *progress, double done_frac);
+
+/* Clears the line. */
+void dl_progress_end(dl_progress *progress);
+
+#endif

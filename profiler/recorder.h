@@ -1,0 +1,74 @@
+/* Records a training run: the observer of dl_train_run that writes the trace and keeps each step.
+ *
+ * Every worker has its own stream and its own list of steps, so that recording takes no lock; all
+ * names are interned and all memory is touched before the start. What is kept of a step is enough
+ * for the statistics of a run without reading its trace again, and serves runs without a trace. */
+#ifndef DL_PROFILER_RECORDER_H
+#define DL_PROFILER_RECORDER_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "kernels/train.h"
+#include "profiler/sample.h"
+#include "trace/dlt.h"
+
+typedef struct dl_recorder_step {
+    int64_t end_ns; /* CLOCK_MONOTONIC */
+    int64_t duration_ns;
+    int64_t staleness; /* DL_NO_STALENESS in synchronous modes */
+} dl_recorder_step;
+
+/* What one worker's thread writes; on cache lines of its own. */
+typedef struct dl_recorder_worker {
+    _Alignas(64) dl_trace_stream *stream; /* NULL: no trace */
+    const uint32_t *ids;                  /* names in the trace by names of the run */
+    dl_recorder_step *steps;              /* [capacity] */
+    int64_t capacity;
+    atomic_llong count; /* steps done; may be read while the run goes on */
+} dl_recorder_worker;
+
+typedef struct dl_recorder {
+    dl_trace_writer *writer; /* NULL: no trace, only steps are kept */
+    uint32_t *ids;
+    dl_recorder_worker *workers;
+    int worker_count;
+    int worker_batch; /* samples of one worker's step */
+} dl_recorder;
+
+/* Prepares the recording of one run of `config`; with a path, creates the trace file there. The
+ * caller may add meta keys through recorder->writer. */
+dl_status dl_recorder_open(dl_recorder *recorder, const dl_train_config *config, const char *path,
+                           dl_error *err) DL_MUST_CHECK;
+
+/* The observer to hand to dl_train_run; valid while the recorder is. */
+dl_train_observer dl_recorder_observer(dl_recorder *recorder);
+
+/* Completes and closes the trace, if there is one; the steps stay. DL_ERR_IO if records were lost.
+ */
+dl_status dl_recorder_finish(dl_recorder *recorder, dl_error *err) DL_MUST_CHECK;
+
+/* Releases everything (and finishes, ignoring errors). A zeroed recorder is fine. */
+void dl_recorder_free(dl_recorder *recorder);
+
+/* When the first worker had done all its steps: until then all workers were at work. */
+int64_t dl_recorder_common_end_ns(const dl_recorder *recorder);
+
+/* Statistics of all workers' step times in ns. */
+dl_sample_summary dl_recorder_step_times(const dl_recorder *recorder);
+
+/* Mean over the workers of their mean step time, in ns. */
+double dl_recorder_mean_step_ns(const dl_recorder *recorder);
+
+/* Samples a second that all workers apply: the sum over the workers of their batch over their mean
+ * step time. In modes without a barrier workers end at different times, so that samples over the
+ * whole wall time would say less than they did while they ran. */
+double dl_recorder_throughput_per_s(const dl_recorder *recorder);
+
+/* Statistics of the staleness of all applied gradients of one worker, of all workers if worker < 0.
+ * The quantiles are values that occurred: the smallest that the fraction does not exceed. NaN and
+ * count 0 in synchronous modes. */
+dl_sample_summary dl_recorder_staleness(const dl_recorder *recorder, int worker);
+
+#endif

@@ -1,0 +1,116 @@
+#include "profiler/run_meta.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "common/alloc.h"
+#include "common/cpu.h"
+#include "common/options.h"
+#include "common/units.h"
+
+const char *const dl_wait_names[] = {"auto", "spin", "block", NULL};
+
+dl_status dl_run_sizes_find(const dl_train_config *config, dl_run_sizes *sizes, dl_error *err)
+{
+    dl_model *model = NULL;
+    dl_optimizer *optimizer = NULL;
+    dl_status status = dl_model_create(&model, config->model, config->precision, 1, 0, err);
+    if (status != DL_OK) return status;
+    const size_t count = dl_model_parameter_count(model);
+    status = dl_optimizer_create(&optimizer, &config->optimizer, config->precision, count, err);
+    if (status == DL_OK) {
+        size_t state_count;
+        dl_optimizer_state(optimizer, &state_count);
+        sizes->parameters = count;
+        sizes->parameter_bytes = dl_model_parameter_bytes(model);
+        sizes->state_bytes = state_count * (sizes->parameter_bytes / count);
+    }
+    dl_optimizer_destroy(optimizer);
+    dl_model_destroy(model);
+    return status;
+}
+
+int dl_run_cores(const dl_train_config *config)
+{
+    const int allowed = dl_cpu_count();
+    return config->cores > 0 && config->cores < allowed ? config->cores : allowed;
+}
+
+dl_wait dl_run_wait(const dl_train_config *config)
+{
+    if (config->wait != DL_WAIT_AUTO) return config->wait;
+    return config->workers <= dl_run_cores(config) ? DL_WAIT_SPIN : DL_WAIT_BLOCK;
+}
+
+static void put(dl_trace_writer *writer, const char *key, const char *format, ...) DL_PRINTF(3, 4);
+
+static void put(dl_trace_writer *writer, const char *key, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *value = dl_vformat(format, args);
+    va_end(args);
+    dl_trace_writer_meta(writer, key, value);
+    free(value);
+}
+
+static void put_start(dl_trace_writer *writer)
+{
+    const time_t now = time(NULL);
+    struct tm utc;
+    char text[32];
+    gmtime_r(&now, &utc);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    put(writer, "wall_start", "%s", text);
+    put(writer, "clock_start_ns", "%" PRId64, dl_clock_ns());
+}
+
+void dl_run_meta_common(dl_trace_writer *writer, const char *kind, const char *command,
+                        const char *data, const dl_train_config *config, const dl_run_sizes *sizes)
+{
+    char device[128];
+    put(writer, "program", "dlprof");
+    put(writer, "version", "%s", dl_version());
+    put(writer, "command", "%s", command);
+    put(writer, "kind", "%s", kind);
+    put(writer, "model", "%s", config->model);
+    put(writer, "parameters", "%zu", sizes->parameters);
+    put(writer, "parameter_bytes", "%zu", sizes->parameter_bytes);
+    put(writer, "optimizer", "%s", config->optimizer.name);
+    put(writer, "state_bytes", "%zu", sizes->state_bytes);
+    put(writer, "seed", "%" PRIu64, config->seed);
+    put(writer, "data", "%s", data);
+    put(writer, "device", "%s", dl_cpu_name(device, sizeof device));
+    put(writer, "cores", "%d", dl_run_cores(config));
+    put_start(writer);
+}
+
+/* "1:2,3:1.5": the slowed workers and their factors. */
+static char *slow_text(const dl_train_config *config)
+{
+    char *text = dl_strdup("");
+    for (int w = 0; config->slow != NULL && w < config->workers; w++) {
+        if (config->slow[w] <= 1) continue;
+        char *longer = dl_format("%s%s%d:%g", text, text[0] != '\0' ? "," : "", w, config->slow[w]);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config)
+{
+    char *slow = slow_text(config);
+    put(writer, "sync", "%s", dl_sync_names[config->sync]);
+    put(writer, "interval", "%d", config->interval);
+    put(writer, "average_state", "%d", config->average_state);
+    put(writer, "server_threads", "%d", config->server_threads);
+    put(writer, "workers", "%d", config->workers);
+    put(writer, "batch", "%d", config->batch);
+    put(writer, "steps", "%" PRId64, config->steps);
+    put(writer, "slow", "%s", slow);
+    put(writer, "wait", "%s", dl_wait_names[dl_run_wait(config)]);
+    free(slow);
+}

@@ -1,0 +1,124 @@
+#include "profiler/workload_options.h"
+
+#include <string.h>
+
+#include "common/names.h"
+
+static const char *const precision_names[] = {"float", "double", NULL}; /* by dl_precision */
+
+static int choice_of(const char *name, const char *const *choices)
+{
+    size_t count = 0;
+    while (choices[count] != NULL)
+        count++;
+    const int index = dl_names_find(name, choices, count);
+    DL_ASSERT(index >= 0, "default '%s' is no choice", name);
+    return index;
+}
+
+dl_workload_options dl_workload_options_default(void)
+{
+    const dl_train_config config = dl_train_default_config();
+    return (dl_workload_options){
+        .model = choice_of(config.model, dl_model_names),
+        .precision = (int)config.precision,
+        .optimizer = choice_of(config.optimizer.name, dl_optimizer_names),
+        .data = DL_DATA_AUTO,
+        .learning_rate = config.optimizer.learning_rate,
+        .momentum = config.optimizer.momentum,
+        .cores = config.cores,
+        .first_core = config.first_core,
+        .seed = (int64_t)config.seed,
+    };
+}
+
+void dl_workload_options_table(dl_workload_options *options, dl_option *table)
+{
+    const dl_option made[DL_WORKLOAD_OPTION_COUNT] = {
+        {.name = "model",
+         .letter = 'm',
+         .type = DL_OPTION_CHOICE,
+         .target = &options->model,
+         .choices = dl_model_names,
+         .argument = "MODEL",
+         .help = "model to train"},
+        {.name = "optimizer",
+         .type = DL_OPTION_CHOICE,
+         .target = &options->optimizer,
+         .choices = dl_optimizer_names,
+         .argument = "NAME",
+         .help = "optimizer"},
+        {.name = "learning-rate",
+         .type = DL_OPTION_DOUBLE,
+         .target = &options->learning_rate,
+         .low = 1e-12,
+         .high = 1e6,
+         .argument = "RATE",
+         .help = "learning rate"},
+        {.name = "momentum",
+         .type = DL_OPTION_DOUBLE,
+         .target = &options->momentum,
+         .low = 0,
+         .high = 0.999999,
+         .argument = "FRACTION",
+         .help = "momentum of sgd"},
+        {.name = "precision",
+         .type = DL_OPTION_CHOICE,
+         .target = &options->precision,
+         .choices = precision_names,
+         .argument = "TYPE",
+         .help = "number type of the model"},
+        {.name = "cores",
+         .type = DL_OPTION_INT,
+         .target = &options->cores,
+         .low = 0,
+         .high = 1 << 20,
+         .argument = "COUNT",
+         .help = "cores to use; 0 means all that this process may use"},
+        {.name = "first-core",
+         .type = DL_OPTION_INT,
+         .target = &options->first_core,
+         .low = 0,
+         .high = 1 << 20,
+         .argument = "NUMBER",
+         .help = "core of worker 0; the others follow, modulo the number of cores"},
+        {.name = "seed",
+         .type = DL_OPTION_INT,
+         .target = &options->seed,
+         .low = 0,
+         .high = 0x1p53,
+         .argument = "NUMBER",
+         .help = "seed of parameters, order of the samples, and synthetic data"},
+        {.name = "data",
+         .type = DL_OPTION_CHOICE,
+         .target = &options->data,
+         .choices = dl_data_choice_names,
+         .argument = "SET",
+         .help = "training data; auto takes MNIST where its files are, else synthetic images"},
+        {.name = "data-folder",
+         .type = DL_OPTION_TEXT,
+         .target = &options->data_folder,
+         .argument = "FOLDER",
+         .help = "where MNIST's IDX files are, instead of $DL_DATA/mnist or ./data/mnist"},
+    };
+    memcpy(table, made, sizeof made);
+}
+
+void dl_workload_options_apply(const dl_workload_options *options, dl_train_config *config)
+{
+    config->model = dl_model_names[options->model];
+    config->precision = (dl_precision)options->precision;
+    config->optimizer = (dl_optimizer_config){.name = dl_optimizer_names[options->optimizer],
+                                              .learning_rate = options->learning_rate,
+                                              .momentum = options->momentum};
+    config->cores = (int)options->cores;
+    config->first_core = (int)options->first_core;
+    config->seed = (uint64_t)options->seed;
+}
+
+dl_data_source dl_workload_options_data(const dl_workload_options *options)
+{
+    return (dl_data_source){.choice = (dl_data_choice)options->data,
+                            .folder = options->data_folder,
+                            .seed = (uint64_t)options->seed};
+}
