@@ -1,0 +1,40 @@
+#include "trace/distribution.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double dl_distribution_quantile(const double *sorted, size_t count, double p)
+{
+    double place = p * (double)(count - 1);
+    size_t below = (size_t)place;
+    if (below + 1 >= count) return sorted[count - 1];
+    return sorted[below] + (place - (double)below) * (sorted[below + 1] - sorted[below]);
+}
+
+dl_distribution dl_distribution_of(double *values, size_t count)
+{
+    dl_distribution d = {.count = count};
+    if (count == 0) return d;
+    qsort(values, count, sizeof *values, by_value);
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += values[i];
+    d.mean = sum / (double)count;
+    /* Second pass around the mean: sums of squares of large, nearly equal values would cancel. */
+    for (size_t i = 0; i < count; i++)
+        squares += (values[i] - d.mean) * (values[i] - d.mean);
+    d.sd = count > 1 ? sqrt(squares / (double)(count - 1)) : 0;
+    d.low = values[0];
+    d.p10 = dl_distribution_quantile(values, count, 0.10);
+    d.p50 = dl_distribution_quantile(values, count, 0.50);
+    d.p90 = dl_distribution_quantile(values, count, 0.90);
+    d.p99 = dl_distribution_quantile(values, count, 0.99);
+    d.high = values[count - 1];
+    return d;
+}
