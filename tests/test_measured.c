@@ -1,0 +1,135 @@
+#include "tests/sim_fixture.h"
+
+#include <stdlib.h>
+
+#include "sim/measured.h"
+
+#define TABLE "test_measured.csv"
+
+/* Points: workers 1 and 2, each none, average interval 1, average interval 10; batch 8. */
+static dl_scenario scenario(void)
+{
+    return fixture_scenario("[machine]\ncores = 2\nworkers = 1, 2\n[workload]\ncosts = c\n"
+                            "batch = 8\n[sync]\nmode = none, average\ninterval = 1, 10\n"
+                            "[measured]\nfile = " TABLE "\n");
+}
+
+static dl_status read_table(const char *text, dl_measured **measured, dl_error *err)
+{
+    dl_scenario s = scenario();
+    FILE *out = fopen(TABLE, "w");
+    fputs(text, out);
+    fclose(out);
+    dl_status status = dl_measured_read(measured, &s, err);
+    remove(TABLE);
+    dl_scenario_free(&s);
+    return status;
+}
+
+static void rows_find_their_points(void **state)
+{
+    (void)state;
+    dl_measured *m = NULL;
+    dl_error err = {0};
+    if (read_table(
+            "# by hand\nworkers,batch,sync,interval,throughput_per_s,throughput_per_s_err,source\n"
+            "2,8,average,10,400,4,here\n1,8,none,,100,,\n",
+            &m, &err)) {
+        fail_msg("%d: %s", err.line, err.text);
+    }
+    static const int runs[] = {1, 0, 0, 0, 0, 1};
+    for (int p = 0; p < 6; p++)
+        assert_int_equal(m[p].runs, runs[p]);
+    assert_near(m[5].value[DL_MEASURE_PER_S], 400, 1e-12);
+    assert_near(m[5].value[DL_MEASURE_STEP_S], 0.02, 1e-12);
+    assert_near(m[5].value[DL_MEASURE_STEP_S_ERR], 0.0002, 1e-12);
+    assert_string_equal(m[5].source, "here");
+    assert_null(m[0].source);
+    assert_true(isnan(m[0].value[DL_MEASURE_PER_S_ERR]));
+    assert_true(isnan(m[1].value[DL_MEASURE_PER_S]));
+    dl_measured_free(m, 6);
+}
+
+/* Steps 0.01, 0.04, 0.02 of batch 8: median 0.02; throughputs 800, 200, 400: median 400, standard
+ * deviation sqrt((333.3^2 + 266.7^2 + 66.7^2) / 2) = 305.5. Staleness given twice: median 1.25. */
+static void repeated_rows_are_runs(void **state)
+{
+    (void)state;
+    dl_measured *m = NULL;
+    assert_int_equal(read_table("workers,sync,interval,step_s,staleness_mean\n2,none,,0.01,1\n"
+                                "2,none,,0.04,\n2,none,,0.02,1.5\n",
+                                &m, NULL),
+                     DL_OK);
+    assert_int_equal(m[3].runs, 3);
+    assert_near(m[3].value[DL_MEASURE_STEP_S], 0.02, 1e-12);
+    assert_near(m[3].value[DL_MEASURE_PER_S], 400, 1e-12);
+    assert_near(m[3].value[DL_MEASURE_PER_S_ERR], 305.505, 1e-5);
+    assert_near(m[3].value[DL_MEASURE_STALENESS_MEAN], 1.25, 1e-12);
+    assert_true(isnan(m[3].value[DL_MEASURE_STALENESS_P90]));
+    dl_measured_free(m, 6);
+}
+
+static void without_a_table_nothing_is_measured(void **state)
+{
+    (void)state;
+    dl_scenario s = scenario();
+    free(s.measured_path);
+    s.measured_path = NULL;
+    dl_measured *m = NULL;
+    assert_int_equal(dl_measured_read(&m, &s, NULL), DL_OK);
+    for (int p = 0; p < 6; p++)
+        assert_int_equal(m[p].runs, 0);
+    dl_measured_free(m, s.point_count);
+    dl_scenario_free(&s);
+}
+
+static void what_is_wrong_is_refused_with_its_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        dl_status status;
+        int line;
+        const char *says;
+    } cases[] = {
+        {"workers,sync,interval,step\n", DL_ERR_NAME, 0, "step_s"},
+        {"workers,sync,interval,step_s\n2,none,,1\n3,none,,1\n", DL_ERR_NAME, 3, "no point"},
+        {"workers,sync,interval,step_s\n2,nun,,1\n", DL_ERR_NAME, 2, "no point"},
+        {"workers,sync,interval,step_s\n2,none,1,1\n", DL_ERR_NAME, 2, "no point"},
+        {"workers,sync,interval,step_s\n2,average,,1\n", DL_ERR_NAME, 2, "no point"},
+        {"workers,sync,step_s\n2,average,1\n", DL_ERR_DATA, 2, "several points"},
+        {"workers,sync,interval,step_s\n2,none,,\n", DL_ERR_DATA, 2, "neither"},
+        {"workers,sync,interval,step_s\n2,none,,0\n", DL_ERR_RANGE, 2, "step_s"},
+        {"workers,sync,interval,step_s,staleness_sd\n2,none,,1,-1\n", DL_ERR_RANGE, 2,
+         "staleness_sd"},
+        {"workers,sync,interval,step_s\n2,none,,fast\n", DL_ERR_PARSE, 2, "fast"},
+        {"workers,sync,interval,step_s\ntwo,none,,1\n", DL_ERR_PARSE, 2, "two"},
+        {"workers,sync\n2\n", DL_ERR_PARSE, 2, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_measured *m = NULL;
+        dl_error err = {0};
+        dl_status status = read_table(cases[i].text, &m, &err);
+        if (status != cases[i].status || err.line != cases[i].line) {
+            fail_msg("'%s': %s, line %d: %s", cases[i].text, dl_status_name(status), err.line,
+                     err.text);
+        }
+        assert_contains(err.text, cases[i].says);
+        assert_null(m);
+    }
+    dl_scenario s = scenario();
+    dl_measured *m = NULL;
+    assert_int_equal(dl_measured_read(&m, &s, NULL), DL_ERR_IO);
+    dl_scenario_free(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_find_their_points),
+        cmocka_unit_test(repeated_rows_are_runs),
+        cmocka_unit_test(without_a_table_nothing_is_measured),
+        cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,172 @@
+#include "tests/sim_fixture.h"
+
+#include <stdlib.h>
+
+#include "common/csv.h"
+#include "sim/report.h"
+
+#define RESULTS "test_report_results.csv"
+#define HISTOGRAM "test_report_histogram.csv"
+
+typedef struct sample {
+    dl_costs costs;
+    dl_scenario scenario;
+    dl_measured *measured;
+    dl_sweep sweep;
+} sample;
+
+/* 2 workers on 2 cores: average interval 2, async; the first one measured 10 % above prediction. */
+static sample make_sample(void)
+{
+    sample s = {.costs = fixture_costs(FIXTURE_COSTS),
+                .scenario = fixture_scenario("[scenario]\nname = a, \"b\"\nsteps = 20\n[machine]\n"
+                                             "cores = 2\nworkers = 2\n[workload]\ncosts = c\n"
+                                             "batch = 2\n[sync]\nmode = average, async\n"
+                                             "interval = 2\n")};
+    assert_int_equal(dl_measured_read(&s.measured, &s.scenario, NULL), DL_OK);
+    const dl_sweep_config config = {.threads = 1};
+    assert_int_equal(dl_sweep_run(&s.sweep, &s.scenario, &s.costs, &config, NULL), DL_OK);
+    double per_s = s.sweep.rows[0].mean.throughput_per_s;
+    s.measured[0].runs = 1;
+    s.measured[0].value[DL_MEASURE_PER_S] = 1.1 * per_s;
+    s.measured[0].value[DL_MEASURE_PER_S_ERR] = 0.1 * per_s;
+    return s;
+}
+
+static void free_sample(sample *s)
+{
+    dl_measured_free(s->measured, s->sweep.row_count);
+    dl_sweep_free(&s->sweep);
+    dl_scenario_free(&s->scenario);
+    dl_costs_free(&s->costs);
+}
+
+static dl_csv read_back(const char *path)
+{
+    dl_csv csv = {0};
+    dl_error err = {0};
+    if (dl_csv_read(&csv, path, &err)) fail_msg("%d: %s", err.line, err.text);
+    remove(path);
+    return csv;
+}
+
+static const char *text_of(const dl_csv *csv, size_t row, const char *name)
+{
+    int column = dl_csv_column(csv, name);
+    if (column < 0) fail_msg("no column %s", name);
+    return dl_csv_cell(csv, row, (size_t)column);
+}
+
+static double number_of(const dl_csv *csv, size_t row, const char *name)
+{
+    double value = 0;
+    text_of(csv, row, name);
+    assert_int_equal(dl_csv_number(csv, row, (size_t)dl_csv_column(csv, name), &value, NULL),
+                     DL_OK);
+    return value;
+}
+
+/* average of 2 with interval 2: 1 100 000 + 32 200 / 2 ns a step (see test_sync). */
+static void results_read_back(void **state)
+{
+    (void)state;
+    sample s = make_sample();
+    assert_int_equal(dl_report_results(RESULTS, &s.scenario, &s.sweep, s.measured, NULL), DL_OK);
+    dl_csv csv = read_back(RESULTS);
+    assert_int_equal(csv.rows, 2);
+    assert_string_equal(text_of(&csv, 0, "sync"), "average");
+    assert_string_equal(text_of(&csv, 0, "interval"), "2");
+    assert_string_equal(text_of(&csv, 1, "interval"), "");
+    assert_near(number_of(&csv, 0, "step_mean_s"), 1116100e-9, 1e-12);
+    assert_near(number_of(&csv, 0, "measured_per_s") / number_of(&csv, 0, "throughput_per_s"), 1.1,
+                1e-12);
+    assert_near(number_of(&csv, 0, "measured_high_per_s"),
+                1.2 * number_of(&csv, 0, "throughput_per_s"), 1e-12);
+    assert_near(number_of(&csv, 0, "error_frac"), 1 / 1.1 - 1, 1e-12);
+    assert_string_equal(text_of(&csv, 1, "error_frac"), "");
+    assert_string_equal(text_of(&csv, 0, "staleness_mean"), "");
+    assert_near(number_of(&csv, 0, "drift_steps_mean"), 0.5, 1e-12);
+    assert_near(number_of(&csv, 1, "staleness_mean"), 39.0 / 40, 1e-12);
+    assert_contains(text_of(&csv, 1, "staleness_mean_by_worker"), ";");
+    assert_string_equal(text_of(&csv, 0, "staleness_mean_by_worker"), "");
+    assert_contains(text_of(&csv, 0, "step_mean_s_by_worker"), ";");
+    assert_string_equal(text_of(&csv, 0, "origin"), "assumed");
+    assert_string_equal(text_of(&csv, 0, "busiest"), "core 0");
+    double parts = 0;
+    static const char *const names[] = {"compute_frac",   "dispatch_frac", "communication_frac",
+                                        "averaging_frac", "waiting_frac",  "input_frac"};
+    for (int i = 0; i < 6; i++)
+        parts += number_of(&csv, 0, names[i]);
+    assert_near(parts, 1, 1e-12);
+    dl_csv_free(&csv);
+    free_sample(&s);
+}
+
+static void the_histogram_holds_every_gradient(void **state)
+{
+    (void)state;
+    sample s = make_sample();
+    assert_int_equal(dl_report_histogram(HISTOGRAM, &s.scenario, &s.sweep, NULL), DL_OK);
+    dl_csv csv = read_back(HISTOGRAM);
+    assert_int_equal(csv.rows, 4); /* async only: 2 workers x staleness 0, 1 */
+    double count = 0, frac = 0;
+    for (size_t row = 0; row < 4; row++) {
+        assert_string_equal(text_of(&csv, row, "sync"), "async");
+        count += number_of(&csv, row, "count");
+        frac += number_of(&csv, row, "frac");
+    }
+    assert_near(count, 40, 1e-12);
+    assert_near(frac, 2, 1e-12);
+    dl_csv_free(&csv);
+    free_sample(&s);
+}
+
+static void the_table_tells_the_errors(void **state)
+{
+    (void)state;
+    sample s = make_sample();
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    dl_report_table(out, &s.scenario, &s.sweep, s.measured);
+    fclose(out);
+    assert_contains(text, "measured/s");
+    assert_contains(text, "-9.1");
+    assert_contains(text, "error over 1 measured points: mean 9.1 %, largest 9.1 %");
+    free(text);
+    s.measured[0].runs = 0;
+    s.measured[0].value[DL_MEASURE_PER_S] = (double)NAN;
+    out = open_memstream(&text, &bytes);
+    dl_report_table(out, &s.scenario, &s.sweep, s.measured);
+    fclose(out);
+    assert_null(strstr(text, "measured"));
+    free(text);
+    free_sample(&s);
+}
+
+static void files_that_cannot_be_written_are_told(void **state)
+{
+    (void)state;
+    sample s = make_sample();
+    dl_error err = {0};
+    assert_int_equal(
+        dl_report_results("no/such/folder/r.csv", &s.scenario, &s.sweep, s.measured, &err),
+        DL_ERR_IO);
+    assert_int_equal(dl_report_results("/dev/full", &s.scenario, &s.sweep, s.measured, &err),
+                     DL_ERR_IO);
+    assert_int_equal(dl_report_histogram("/dev/full", &s.scenario, &s.sweep, &err), DL_ERR_IO);
+    assert_int_equal(dl_report_histogram("no/such/folder/r.csv", &s.scenario, &s.sweep, &err),
+                     DL_ERR_IO);
+    free_sample(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results_read_back),
+        cmocka_unit_test(the_histogram_holds_every_gradient),
+        cmocka_unit_test(the_table_tells_the_errors),
+        cmocka_unit_test(files_that_cannot_be_written_are_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

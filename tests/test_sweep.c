@@ -1,0 +1,219 @@
+#include "tests/sim_fixture.h"
+
+#include <stdlib.h>
+
+#include "sim/sweep.h"
+
+static dl_sweep run_sweep(const dl_scenario *scenario, const dl_costs *costs, int threads)
+{
+    dl_sweep sweep = {0};
+    dl_error err = {0};
+    const dl_sweep_config config = {.threads = threads};
+    if (dl_sweep_run(&sweep, scenario, costs, &config, &err)) fail_msg("%s", err.text);
+    return sweep;
+}
+
+/* Strong scaling: 1 sample takes 1 ms, so 8 take 8 ms on one worker, 4 on two, 2 on four. Two on
+ * two cores have speedup 2; four on two cores too, up to the slices. */
+static void speedup_is_over_one_worker_of_the_same_batch(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs("[costs]\nschema = 1\n"
+                                   "[op a.forward]\nfixed_ns = 0\nper_sample_ns = 1000000\n"
+                                   "[sync]\nslice_ns = 10000\n[sharing]\ncopies_2 = 1\n");
+    dl_scenario s = fixture_scenario("[machine]\ncores = 2\nworkers = 1, 2, 4\n[workload]\n"
+                                     "costs = c\nbatch = 8\n");
+    dl_sweep sweep = run_sweep(&s, &costs, 1);
+    assert_int_equal(sweep.row_count, 3);
+    assert_int_equal(sweep.runs, 4); /* and one baseline */
+    assert_true(sweep.rows[0].speedup == 1);
+    assert_near(sweep.rows[1].speedup, 2, 1e-9);
+    assert_near(sweep.rows[1].efficiency, 1, 1e-9);
+    assert_near(sweep.rows[2].speedup, 2, 1e-3);
+    assert_near(sweep.rows[2].efficiency, 0.5, 1e-3);
+    assert_true(isnan(sweep.rows[0].low_per_s) && isnan(sweep.rows[0].staleness_mean));
+    dl_sweep_free(&sweep);
+    dl_sweep_free(&sweep);
+    dl_scenario_free(&s);
+    dl_costs_free(&costs);
+}
+
+/* Weak scaling, fixed cost only: the baseline has the batch of one worker. And a slow worker is
+ * none of the baseline's. */
+static void weak_scaling_keeps_the_batch_per_worker(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
+    dl_scenario s = fixture_scenario("[machine]\ncores = workers\nworkers = 1, 4\n[workload]\n"
+                                     "costs = c\nbatch_per_worker = 5\n[sync]\nmode = allreduce\n"
+                                     "[noise]\nslow = 0:2\n");
+    dl_sweep sweep = run_sweep(&s, &costs, 2);
+    assert_near(sweep.rows[0].speedup, 0.5, 1e-9);
+    assert_near(sweep.rows[1].speedup, 2, 1e-9);
+    assert_true(sweep.rows[1].staleness_mean == 0 && sweep.rows[1].staleness_max == 0);
+    assert_null(sweep.rows[1].worker_staleness);
+    dl_sweep_free(&sweep);
+    dl_scenario_free(&s);
+    dl_costs_free(&costs);
+}
+
+static void assert_same_row(const dl_row *a, const dl_row *b)
+{
+    assert_true(a->mean.throughput_per_s == b->mean.throughput_per_s);
+    assert_true(a->mean.step_p99_s == b->mean.step_p99_s);
+    assert_true(a->low_per_s == b->low_per_s && a->high_per_s == b->high_per_s);
+    assert_true(a->speedup == b->speedup);
+    assert_int_equal(a->mean.staleness_bins, b->mean.staleness_bins);
+    size_t counts = (size_t)(a->mean.staleness_bins * a->mean.workers);
+    if (counts == 0) return;
+    assert_memory_equal(a->mean.staleness, b->mean.staleness, counts * sizeof(int64_t));
+}
+
+static void threads_do_not_matter(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(FIXTURE_COSTS);
+    costs.ops[0].fixed_ns.error = 9000;
+    dl_scenario s = fixture_scenario("[scenario]\nsteps = 50\nreplicates = 6\n[machine]\n"
+                                     "cores = 2\nworkers = 1, 2, 4\n[workload]\ncosts = c\n"
+                                     "batch = 4\n[sync]\nmode = none, average, async\n"
+                                     "interval = 1, 5\n[noise]\nkind = gamma\nsigma = 0.3\n");
+    dl_sweep one = run_sweep(&s, &costs, 1), many = run_sweep(&s, &costs, 7);
+    assert_int_equal(one.row_count, many.row_count);
+    assert_int_equal(one.events, many.events);
+    for (size_t i = 0; i < one.row_count; i++)
+        assert_same_row(&one.rows[i], &many.rows[i]);
+    s.seed++;
+    dl_sweep other = run_sweep(&s, &costs, 2);
+    assert_true(other.rows[0].mean.throughput_per_s != one.rows[0].mean.throughput_per_s);
+    dl_sweep_free(&one);
+    dl_sweep_free(&many);
+    dl_sweep_free(&other);
+    dl_scenario_free(&s);
+    dl_costs_free(&costs);
+}
+
+/* Staleness counts of the replicates are pooled: 3 x 2 workers x 20 gradients. Two equal workers:
+ * per replicate one of staleness 0 and 39 of 1, mean 39 / 40. */
+static void replicates_are_pooled(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(FIXTURE_COSTS);
+    dl_scenario s =
+        fixture_scenario("[scenario]\nsteps = 20\nreplicates = 3\n[machine]\ncores = 2\n"
+                         "workers = 2\n[workload]\ncosts = c\nbatch = 4\n"
+                         "[sync]\nmode = async\n");
+    dl_sweep sweep = run_sweep(&s, &costs, 2);
+    const dl_row *row = &sweep.rows[0];
+    assert_int_equal(row->mean.staleness[0] + row->mean.staleness[2], 3);
+    assert_int_equal(row->mean.staleness[1] + row->mean.staleness[3], 117);
+    assert_near(row->staleness_mean, 39.0 / 40, 1e-12);
+    assert_near(row->staleness_sd, sqrt(39.0) / 40, 1e-9);
+    assert_true(row->staleness_p50 == 1 && row->staleness_p99 == 1 && row->staleness_max == 1);
+    assert_near(row->worker_staleness[0] + row->worker_staleness[1], 2 * 39.0 / 40, 1e-12);
+    dl_sweep_free(&sweep);
+    dl_scenario_free(&s);
+    dl_costs_free(&costs);
+}
+
+/* A step of 1 ms +- 1 %: 95 % of throughputs lie within 1.96 %. With 400 replicates the quantiles
+ * show it (standard error of a 2.5 % quantile: 2.7 sd / 20 = 0.13 %); with 10, mean +- 2.26 sd. */
+static void the_interval_comes_from_the_costs_errors(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op a.forward]\n"
+                                   "fixed_ns = 1000000 +- 10000\nper_sample_ns = 0\n");
+    static const int replicates[] = {400, 10};
+    static const double tolerance[] = {0.005, 0.02};
+    for (int i = 0; i < 2; i++) {
+        dl_scenario s = fixture_scenario("[scenario]\nsteps = 2\nreplicates = %d\n[machine]\n"
+                                         "cores = 1\nworkers = 1\n[workload]\ncosts = c\n"
+                                         "batch = 1\n",
+                                         replicates[i]);
+        dl_sweep sweep = run_sweep(&s, &costs, 2);
+        const dl_row *row = &sweep.rows[0];
+        assert_near(row->mean.throughput_per_s, 1000, 0.001);
+        assert_near(row->low_per_s, 980.4, tolerance[i]);
+        assert_near(row->high_per_s, 1019.6, tolerance[i]);
+        assert_true(row->high_per_s > 1005 && row->low_per_s < 995);
+        assert_true(row->speedup == 1);
+        dl_sweep_free(&sweep);
+        dl_scenario_free(&s);
+    }
+    dl_costs_free(&costs);
+}
+
+static void origin_and_extrapolation_are_told(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs("[costs]\nschema = 1\nbatch_max = 4\ncores = 2\n[op a.forward]\n"
+                                   "fixed_ns = 1000, fitted\nper_sample_ns = 0, measured\n"
+                                   "[sharing]\ncopies_2 = 1, catalogue\n");
+    dl_scenario s = fixture_scenario("[machine]\ncores = 2\nworkers = 1, 2\n[workload]\ncosts = c\n"
+                                     "batch = 4, 8\n");
+    dl_sweep sweep = run_sweep(&s, &costs, 1);
+    assert_int_equal(sweep.rows[0].origin, DL_ORIGIN_FITTED);
+    assert_int_equal(sweep.rows[2].origin, DL_ORIGIN_CATALOGUE);
+    assert_false(sweep.rows[0].extrapolated || sweep.rows[2].extrapolated);
+    /* batch 8 of one worker; 4 each of two, but 8 of their baseline */
+    assert_true(sweep.rows[1].extrapolated && sweep.rows[3].extrapolated);
+    dl_sweep_free(&sweep);
+    dl_scenario_free(&s);
+    dl_costs_free(&costs);
+}
+
+static void count_progress(void *user, int64_t done, int64_t runs)
+{
+    int64_t *last = user;
+    assert_int_equal(done, *last + 1);
+    assert_int_equal(runs, 8);
+    *last = done;
+}
+
+static void missing_costs_and_failed_runs_are_refused(void **state)
+{
+    (void)state;
+    dl_costs costs =
+        fixture_costs("[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 0\nper_sample_ns = 0\n");
+    dl_scenario s = fixture_scenario("[machine]\ncores = 2\nworkers = 1, 2\n[workload]\ncosts = c\n"
+                                     "batch = 4\n[sync]\nmode = none, async\n");
+    char *missing = dl_sweep_missing(&s, &costs);
+    assert_contains(missing, "[update] latency_ns");
+    assert_contains(missing, "[sync] lock_ns");
+    assert_null(strstr(missing, "average"));
+    free(missing);
+    dl_sweep sweep = {0};
+    dl_error err = {0};
+    const dl_sweep_config config = {.threads = 2};
+    assert_int_equal(dl_sweep_run(&sweep, &s, &costs, &config, &err), DL_ERR_DATA);
+    assert_contains(err.text, "costs are missing");
+    dl_scenario_free(&s);
+
+    s = fixture_scenario("[machine]\ncores = 1\nworkers = 1\n[workload]\ncosts = c\nbatch = 4\n");
+    assert_int_equal(dl_sweep_run(&sweep, &s, &costs, &config, &err), DL_ERR_DATA);
+    assert_contains(err.text, "no time");
+    assert_null(sweep.rows);
+    costs.ops[0].fixed_ns.value = 10;
+    s.replicates = 4;
+    int64_t last = 0;
+    const dl_sweep_config watched = {2, count_progress, &last};
+    assert_int_equal(dl_sweep_run(&sweep, &s, &costs, &watched, &err), DL_OK);
+    assert_int_equal(last, 8);
+    dl_sweep_free(&sweep);
+    dl_scenario_free(&s);
+    dl_costs_free(&costs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(speedup_is_over_one_worker_of_the_same_batch),
+        cmocka_unit_test(weak_scaling_keeps_the_batch_per_worker),
+        cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(replicates_are_pooled),
+        cmocka_unit_test(the_interval_comes_from_the_costs_errors),
+        cmocka_unit_test(origin_and_extrapolation_are_told),
+        cmocka_unit_test(missing_costs_and_failed_runs_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,51 @@
+#include "tests/sim_fixture.h"
+
+#include <stdlib.h>
+
+#include "common/file.h"
+#include "sim/timeline.h"
+
+#define TIMELINE "test_timeline.json"
+
+static int count_of(const char *text, const char *part)
+{
+    int count = 0;
+    for (const char *at = strstr(text, part); at != NULL; at = strstr(at + 1, part))
+        count++;
+    return count;
+}
+
+/* async, 2 workers, 3 steps: each step has compute, push, update, pull (20 and more slices with the
+ * waits) and one step slice; the first compute starts at 0 and takes 1 000 000 ns = 1000 us. */
+static void every_step_and_activity_is_there(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(FIXTURE_COSTS);
+    dl_scenario s = fixture_scenario("[scenario]\nsteps = 3\n[machine]\ncores = 2\nworkers = 2\n"
+                                     "[workload]\ncosts = c\nbatch = 2\n[sync]\nmode = async\n");
+    assert_int_equal(dl_timeline_write(TIMELINE, &s, &costs, &s.points[0], NULL), DL_OK);
+    char *text = NULL;
+    size_t bytes = 0;
+    assert_int_equal(dl_file_read(TIMELINE, &text, &bytes, NULL), DL_OK);
+    remove(TIMELINE);
+    assert_int_equal(count_of(text, "\"name\":\"step\""), 6);
+    assert_int_equal(count_of(text, "\"name\":\"compute\""), 6);
+    assert_int_equal(count_of(text, "\"name\":\"pull\""), 6);
+    assert_contains(text, "cores 2, workers 2, batch 2, async");
+    assert_contains(text, "worker 1");
+    assert_contains(text, "\"dur\":1000.000");
+    assert_contains(text, "\"staleness\":1");
+    free(text);
+    dl_error err = {0};
+    assert_int_equal(dl_timeline_write("/dev/full", &s, &costs, &s.points[0], &err), DL_ERR_IO);
+    assert_int_equal(dl_timeline_write("no/such/folder/t", &s, &costs, &s.points[0], &err),
+                     DL_ERR_IO);
+    dl_scenario_free(&s);
+    dl_costs_free(&costs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_and_activity_is_there)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
