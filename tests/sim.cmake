@@ -5,3 +5,19 @@ endforeach()
 foreach(module team sync async)
     dl_add_test(test_${module} model LINK dl_sim)
 endforeach()
+dl_add_fuzzer(fuzz_costs LINK dl_sim)
+dl_add_fuzzer(fuzz_scenario LINK dl_sim)
+
+file(GLOB golden_scenarios CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/golden/*.ini)
+list(REMOVE_ITEM golden_scenarios ${CMAKE_CURRENT_SOURCE_DIR}/golden/costs.ini)
+foreach(scenario ${golden_scenarios})
+    get_filename_component(name ${scenario} NAME_WE)
+    add_test(NAME golden_${name}
+             COMMAND ${CMAKE_COMMAND} -DDLSIM=$<TARGET_FILE:dlsim> -DSCENARIO=${scenario}
+                     -P ${CMAKE_CURRENT_SOURCE_DIR}/golden/run.cmake
+             WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    set_tests_properties(golden_${name} PROPERTIES LABELS golden TIMEOUT 300)
+endforeach()
+
+add_executable(bench_sim EXCLUDE_FROM_ALL ${CMAKE_CURRENT_SOURCE_DIR}/bench_sim.c)
+target_link_libraries(bench_sim PRIVATE dl_options dl_sim)

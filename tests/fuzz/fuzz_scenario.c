@@ -1,0 +1,50 @@
+#include "common/status.h"
+#include "sim/run.h"
+#include "tests/fuzz/fuzz_driver.h"
+
+static const char whole[] =
+    "[scenario]\nname = x\nsteps = 20\nseed = 3\nreplicates = 2\n[machine]\ncores = 2, workers\n"
+    "workers = 1, 2, 4\n[workload]\ncosts = c.ini\nbatch = 8, 16\n"
+    "[sync]\nmode = none, average, async\ninterval = 1, 5\naverage_state = yes\n"
+    "server_threads = 2\nwhere = cpu\n[noise]\nkind = gamma\nsigma = 0.1\nslow = 1:2, 3:1.5\n"
+    "[measured]\nfile = m.csv\n";
+static const char small[] = "[machine]\ncores = 1\nworkers = 1\n[workload]\ncosts = c\n"
+                            "batch_per_worker = 4\n[noise]\nkind = trace\n";
+
+size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
+{
+    static const dl_fuzz_seed all[] = {{whole, sizeof whole - 1}, {small, sizeof small - 1}};
+    *seeds = all;
+    return sizeof all / sizeof all[0];
+}
+
+/* Every point of a scenario that is accepted can be run. */
+static void check_point(const dl_scenario *scenario, const dl_point *point)
+{
+    DL_ASSERT(point->workers >= 1 && point->workers <= DL_WORKERS_MAX && point->cores >= 1,
+              "%d workers, %d cores", point->workers, point->cores);
+    DL_ASSERT(point->batch >= 1 && point->batch % point->workers == 0, "batch %lld of %d workers",
+              (long long)point->batch, point->workers);
+    DL_ASSERT(point->interval >= 1 && dl_run_steps(scenario, point) % point->interval == 0,
+              "interval %d", point->interval);
+    double slow[DL_WORKERS_MAX];
+    dl_scenario_slow(scenario, point->workers, slow);
+    for (int w = 0; w < point->workers; w++)
+        DL_ASSERT(slow[w] > 0, "factor %g", slow[w]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    dl_scenario scenario = {0};
+    dl_error err = {0};
+    if (dl_scenario_read_text(&scenario, "a/fuzz", (const char *)data, bytes, &err) != DL_OK) {
+        DL_ASSERT(err.text[0] != '\0', "status %d without a text", (int)err.code);
+        return 0;
+    }
+    DL_ASSERT(scenario.point_count >= 1 && scenario.steps >= 1 && scenario.replicates >= 1,
+              "%zu points", scenario.point_count);
+    for (size_t i = 0; i < scenario.point_count; i++)
+        check_point(&scenario, &scenario.points[i]);
+    dl_scenario_free(&scenario);
+    return 0;
+}
