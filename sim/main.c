@@ -2,6 +2,7 @@
 #include <gsl/gsl_errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/cpu.h"
@@ -62,20 +63,29 @@ static dl_status read_inputs(inputs *in, const char *path, const settings *set, 
     return status;
 }
 
-static dl_status check(const inputs *in, bool quiet, dl_error *err)
+/* Lists what is missing, one a line: the list may be longer than an error text. */
+static dl_status check(const inputs *in, dl_error *err)
 {
     char *missing = dl_sweep_missing(&in->scenario, &in->costs);
-    if (missing != NULL) {
-        dl_error_set_at(err, DL_ERR_DATA, in->costs.path, 0, "costs are missing: %s", missing);
-        free(missing);
-        return DL_ERR_DATA;
+    if (missing == NULL) return DL_OK;
+    fprintf(stderr, "%s lacks:\n", in->costs.path);
+    int count = 0;
+    for (char *rest = missing; rest != NULL; count++) {
+        char *end = strstr(rest, ", ");
+        if (end != NULL) *end = '\0';
+        fprintf(stderr, "  %s\n", rest);
+        rest = end != NULL ? end + 2 : NULL;
     }
-    if (!quiet) {
-        printf("%s: %zu points, %lld replicates of %lld steps; no costs are missing\n",
-               in->scenario.path, in->scenario.point_count, (long long)in->scenario.replicates,
-               (long long)in->scenario.steps);
-    }
-    return DL_OK;
+    free(missing);
+    return dl_error_set_at(err, DL_ERR_DATA, in->costs.path, 0,
+                           "%d costs that the scenario needs are missing", count);
+}
+
+static void print_checked(const inputs *in)
+{
+    printf("%s: %zu points, %lld replicates of %lld steps; no costs are missing\n",
+           in->scenario.path, in->scenario.point_count, (long long)in->scenario.replicates,
+           (long long)in->scenario.steps);
 }
 
 static dl_status write_all(const inputs *in, const dl_sweep *sweep, const settings *set,
@@ -144,8 +154,9 @@ static dl_status run(int argc, char **argv, dl_error *err)
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
         inputs in = {0};
         status = read_inputs(&in, positional.items[0], &set, err);
-        if (status == DL_OK)
-            status = set.check ? check(&in, set.quiet, err) : simulate(&in, &set, err);
+        if (status == DL_OK) status = check(&in, err);
+        if (status == DL_OK && !set.check) status = simulate(&in, &set, err);
+        if (status == DL_OK && set.check && !set.quiet) print_checked(&in);
         free_inputs(&in);
     }
     dl_text_list_free(&positional);

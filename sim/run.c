@@ -13,7 +13,7 @@
 unsigned dl_run_needs(const dl_scenario *scenario, const dl_point *point)
 {
     unsigned needs =
-        dl_sync_needs(point->mode, point->workers, point->cores, scenario->average_state);
+        dl_mode_needs(point->mode, point->workers, point->cores, scenario->average_state);
     return needs | (scenario->noise == DL_NOISE_TRACE ? DL_NEED_NOISE : 0);
 }
 
@@ -166,7 +166,7 @@ static void measure(const dl_team *team, const dl_point *point, dl_run_result *r
         dl_calloc((size_t)point->workers, sizeof *result->worker_step_s, "mean steps");
     measure_steps(team, (double)point->batch, result);
     measure_parts(team, result);
-    if (point->mode->staleness == DL_SYNC_STALENESS_SOME) measure_staleness(team, result);
+    if (point->mode->staleness == DL_MODE_STALENESS_SOME) measure_staleness(team, result);
     measure_resources(team, result);
     bool drifts = point->mode->has_interval;
     result->drift_steps_mean =

@@ -45,10 +45,10 @@ static dl_status read_cores(const char *text, int64_t high, int64_t *value, dl_e
 
 static dl_status read_mode(const char *text, int64_t high, int64_t *value, dl_error *err)
 {
-    *value = dl_names_find(text, dl_sync_mode_names, (size_t)high);
+    *value = dl_names_find(text, dl_mode_names, (size_t)high);
     if (*value >= 0) return DL_OK;
     char hint[128];
-    dl_names_hint(hint, sizeof hint, text, dl_sync_mode_names, (size_t)high);
+    dl_names_hint(hint, sizeof hint, text, dl_mode_names, (size_t)high);
     return dl_error_set(err, DL_ERR_NAME, "unknown mode '%s'%s", text, hint);
 }
 
@@ -118,7 +118,7 @@ static dl_status read_lists(dl_scenario *scenario, const dl_ini *ini, lists *all
         (status = read_list(ini, "machine", "workers", read_number, DL_WORKERS_MAX, -1,
                             &all->workers, err)) ||
         (status = read_batch(scenario, ini, &all->batch, err)) ||
-        (status = read_list(ini, "sync", "mode", read_mode, DL_SYNC_MODES, 0, &all->mode, err))) {
+        (status = read_list(ini, "sync", "mode", read_mode, DL_MODES, 0, &all->mode, err))) {
         return status;
     }
     return read_list(ini, "sync", "interval", read_number, STEPS_MAX, 1, &all->interval, err);
@@ -185,7 +185,7 @@ static dl_status add_points(dl_scenario *scenario, const dl_ini *ini, const list
         dl_point point = {.workers = (int)all->workers.values[worker],
                           .cores = (int)all->cores.values[i / rest],
                           .batch = all->batch.values[batch],
-                          .mode = dl_sync_modes[all->mode.values[mode]]};
+                          .mode = dl_modes[all->mode.values[mode]]};
         if (point.cores == 0) point.cores = point.workers;
         if (scenario->batch_per_worker) point.batch *= point.workers;
         status = add_intervals(scenario, ini, all, point, err);

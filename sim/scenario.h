@@ -34,7 +34,7 @@
 
 #include "common/status.h"
 #include "sim/noise.h"
-#include "sim/sync/sync.h"
+#include "sim/sync/mode.h"
 
 #define DL_WORKERS_MAX 1024
 
@@ -42,7 +42,7 @@
 typedef struct dl_point {
     int cores, workers;
     int64_t batch; /* all workers together; a multiple of workers */
-    const dl_sync_mode *mode;
+    const dl_mode *mode;
     int interval; /* 1 where the mode has none */
 } dl_point;
 

@@ -29,7 +29,7 @@ static dl_point baseline_of(const dl_scenario *scenario, const dl_point *point)
 {
     int64_t batch = scenario->batch_per_worker ? point->batch / point->workers : point->batch;
     return (dl_point){
-        .cores = 1, .workers = 1, .batch = batch, .mode = &dl_sync_none, .interval = 1};
+        .cores = 1, .workers = 1, .batch = batch, .mode = &dl_mode_none, .interval = 1};
 }
 
 static void list_points(jobs *all)
@@ -252,11 +252,11 @@ static void set_row(dl_row *row, const jobs *all, size_t index)
     set_interval(row, runs, replicates);
     row->speedup = row->mean.throughput_per_s / base_per_s;
     row->efficiency = row->speedup / row->point.workers;
-    dl_sync_staleness kind = row->point.mode->staleness;
-    row->staleness_mean = kind == DL_SYNC_STALENESS_ZERO ? 0 : (double)NAN;
+    dl_mode_staleness kind = row->point.mode->staleness;
+    row->staleness_mean = kind == DL_MODE_STALENESS_ZERO ? 0 : (double)NAN;
     row->staleness_sd = row->staleness_p50 = row->staleness_p90 = row->staleness_p99 =
         row->staleness_max = row->staleness_mean;
-    if (kind == DL_SYNC_STALENESS_SOME) set_staleness(row);
+    if (kind == DL_MODE_STALENESS_SOME) set_staleness(row);
     row->origin = dl_costs_worst_origin(all->costs, dl_run_needs(scenario, &row->point));
     row->extrapolated = dl_run_extrapolates(all->costs, &row->point) ||
                         dl_run_extrapolates(all->costs, &all->points[all->baseline[index]]);

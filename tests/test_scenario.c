@@ -16,7 +16,7 @@ static void defaults(void **state)
     assert_false(s.average_state || s.batch_per_worker);
     assert_int_equal(s.noise, DL_NOISE_NONE);
     assert_int_equal(s.point_count, 1);
-    assert_ptr_equal(s.points[0].mode, &dl_sync_none);
+    assert_ptr_equal(s.points[0].mode, &dl_mode_none);
     dl_scenario_free(&s);
     dl_scenario_free(&s);
 }
@@ -31,13 +31,13 @@ static void lists_are_swept(void **state)
                                      "[sync]\nmode = none, average\ninterval = 1, 10\n");
     static const struct {
         int cores, workers, batch, interval;
-        const dl_sync_mode *mode;
+        const dl_mode *mode;
     } expected[] = {
-        {2, 2, 16, 1, &dl_sync_none},     {2, 2, 16, 1, &dl_sync_average},
-        {2, 2, 16, 10, &dl_sync_average}, {2, 4, 32, 1, &dl_sync_none},
-        {2, 4, 32, 1, &dl_sync_average},  {2, 4, 32, 10, &dl_sync_average},
-        {4, 4, 32, 1, &dl_sync_none},     {4, 4, 32, 1, &dl_sync_average},
-        {4, 4, 32, 10, &dl_sync_average},
+        {2, 2, 16, 1, &dl_mode_none},     {2, 2, 16, 1, &dl_mode_average},
+        {2, 2, 16, 10, &dl_mode_average}, {2, 4, 32, 1, &dl_mode_none},
+        {2, 4, 32, 1, &dl_mode_average},  {2, 4, 32, 10, &dl_mode_average},
+        {4, 4, 32, 1, &dl_mode_none},     {4, 4, 32, 1, &dl_mode_average},
+        {4, 4, 32, 10, &dl_mode_average},
     };
     assert_int_equal(s.point_count, 9);
     for (size_t i = 0; i < 9; i++) {

@@ -1,5 +1,5 @@
 /* Gradients: each of n workers averages 1/n of all n vectors, then copies the whole result. */
-#include "sim/sync/sync.h"
+#include "sim/sync/mode.h"
 
 static void advance(dl_team *team, int worker)
 {
@@ -20,10 +20,10 @@ static void advance(dl_team *team, int worker)
     }
 }
 
-const dl_sync_mode dl_sync_allreduce = {
+const dl_mode dl_mode_allreduce = {
     .name = "allreduce",
     .needs = DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_PARAMETERS,
-    .wait = DL_SYNC_WAIT_BARRIER,
-    .staleness = DL_SYNC_STALENESS_ZERO,
+    .wait = DL_MODE_WAIT_BARRIER,
+    .staleness = DL_MODE_STALENESS_ZERO,
     .advance = advance,
 };

@@ -1,6 +1,6 @@
 /* Asynchronous parameter server: whoever is done pushes, and under the server's lock has its
  * gradient applied and pulls. */
-#include "sim/sync/sync.h"
+#include "sim/sync/mode.h"
 
 static void advance(dl_team *team, int worker)
 {
@@ -25,10 +25,10 @@ static void advance(dl_team *team, int worker)
     }
 }
 
-const dl_sync_mode dl_sync_async = {
+const dl_mode dl_mode_async = {
     .name = "async",
     .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,
-    .wait = DL_SYNC_WAIT_LOCK,
-    .staleness = DL_SYNC_STALENESS_SOME,
+    .wait = DL_MODE_WAIT_LOCK,
+    .staleness = DL_MODE_STALENESS_SOME,
     .advance = advance,
 };

@@ -1,5 +1,5 @@
 /* Parameters averaged after every `interval` local steps: push, average a slice each, pull. */
-#include "sim/sync/sync.h"
+#include "sim/sync/mode.h"
 
 static void end_step(dl_team *team, int worker, int64_t local_updates)
 {
@@ -55,11 +55,11 @@ static void advance(dl_team *team, int worker)
     }
 }
 
-const dl_sync_mode dl_sync_average = {
+const dl_mode dl_mode_average = {
     .name = "average",
     .needs = DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_PARAMETERS,
-    .wait = DL_SYNC_WAIT_BARRIER,
-    .staleness = DL_SYNC_STALENESS_NONE,
+    .wait = DL_MODE_WAIT_BARRIER,
+    .staleness = DL_MODE_STALENESS_NONE,
     .has_interval = true,
     .advance = advance,
 };

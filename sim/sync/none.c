@@ -1,5 +1,5 @@
 /* No exchange: independent copies that share the machine. */
-#include "sim/sync/sync.h"
+#include "sim/sync/mode.h"
 
 static void advance(dl_team *team, int worker)
 {
@@ -9,7 +9,7 @@ static void advance(dl_team *team, int worker)
     }
 }
 
-const dl_sync_mode dl_sync_none = {
+const dl_mode dl_mode_none = {
     .name = "none",
     .advance = advance,
 };

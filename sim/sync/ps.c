@@ -1,5 +1,5 @@
 /* Synchronous parameter server: push, the server's threads sum and update a slice each, pull. */
-#include "sim/sync/sync.h"
+#include "sim/sync/mode.h"
 
 static void advance(dl_team *team, int worker)
 {
@@ -22,10 +22,10 @@ static void advance(dl_team *team, int worker)
     }
 }
 
-const dl_sync_mode dl_sync_ps = {
+const dl_mode dl_mode_ps = {
     .name = "ps",
     .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,
-    .wait = DL_SYNC_WAIT_BARRIER,
-    .staleness = DL_SYNC_STALENESS_ZERO,
+    .wait = DL_MODE_WAIT_BARRIER,
+    .staleness = DL_MODE_STALENESS_ZERO,
     .advance = advance,
 };

@@ -1,0 +1,26 @@
+#include "sim/sync/mode.h"
+
+const dl_mode *const dl_modes[DL_MODES] = {
+    &dl_mode_none, &dl_mode_allreduce, &dl_mode_ps, &dl_mode_average, &dl_mode_async,
+};
+
+const char *const dl_mode_names[DL_MODES] = {"none", "allreduce", "ps", "average",
+                                                       "async"};
+
+unsigned dl_mode_needs(const dl_mode *mode, int workers, int cores, bool average_state)
+{
+    unsigned needs = DL_NEED_OPS | mode->needs;
+    if (mode->has_interval && average_state) needs |= DL_NEED_STATE;
+    if (workers == 1) return needs;
+    needs |= DL_NEED_SHARING;
+    if (mode->needs & DL_NEED_COPY) needs |= DL_NEED_MEMORY;
+    if (workers > cores) {
+        needs |= DL_NEED_SLICE;
+        if (mode->wait != DL_MODE_WAIT_NONE) needs |= DL_NEED_WAKEUP;
+    } else if (mode->wait == DL_MODE_WAIT_BARRIER) {
+        needs |= DL_NEED_BARRIER;
+    } else if (mode->wait == DL_MODE_WAIT_LOCK) {
+        needs |= DL_NEED_LOCK;
+    }
+    return needs;
+}
