@@ -1,16 +1,10 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/check.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -338,15 +332,15 @@ static void test_refused_files(void **state)
     assert_int_equal(dl_trace_read_bytes(&trace, "t", "", 0, &err), DL_ERR_FORMAT);
     const char json[] = "{\"traceEvents\":[]}";
     assert_int_equal(dl_trace_read_bytes(&trace, "t", json, sizeof json, &err), DL_ERR_FORMAT);
-    assert_non_null(strstr(err.text, "not a .dlt trace"));
+    assert_contains(err.text, "not a .dlt trace");
     const char version_2[] = "DLTRACE\n\2\0\0\0\0\0\0";
     assert_int_equal(dl_trace_read_bytes(&trace, "t", version_2, 16, &err), DL_ERR_FORMAT);
-    assert_non_null(strstr(err.text, "version 2"));
+    assert_contains(err.text, "version 2");
     const char reserved[] = "DLTRACE\n\1\0\0\0\1\0\0";
     assert_int_equal(dl_trace_read_bytes(&trace, "t", reserved, 16, &err), DL_ERR_FORMAT);
     const char only_header[] = "DLTRACE\n\1\0\0\0\0\0\0";
     assert_int_equal(dl_trace_read_bytes(&trace, "t", only_header, 16, &err), DL_ERR_FORMAT);
-    assert_non_null(strstr(err.text, "no whole chunk"));
+    assert_contains(err.text, "no whole chunk");
     assert_null(trace.records);
 
     dl_trace_writer *writer = NULL;
@@ -481,7 +475,7 @@ static void test_full_disk(void **state)
     assert_true(trace.record_count > 0);
     char lost[64];
     snprintf(lost, sizeof lost, "%zu records lost", APPENDED - trace.record_count);
-    assert_non_null(strstr(err.text, lost));
+    assert_contains(err.text, lost);
     dl_trace_free(&trace);
 }
 

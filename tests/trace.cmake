@@ -1,3 +1,3 @@
-foreach(module record dlt_codec dlt)
+foreach(module record dlt_codec dlt distribution steps)
     dl_add_test(test_${module} unit LINK dl_trace)
 endforeach()

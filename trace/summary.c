@@ -1,0 +1,319 @@
+#include "trace/summary.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+
+/* Time between a worker's steps that is worth a warning, as a fraction of its run. */
+#define BETWEEN_STEPS_FRAC 0.01
+
+/* Least value that at least `percent` % of sorted[count] do not exceed. */
+static int64_t least_value(const double *sorted, size_t count, size_t percent)
+{
+    return (int64_t)sorted[(count * percent + 99) / 100 - 1];
+}
+
+static void sum_staleness(dl_staleness_summary *s, const dl_step *steps, size_t count)
+{
+    double *values = dl_calloc(count, sizeof *values, "staleness");
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        int64_t staleness = steps[i].staleness;
+        if (steps[i].warmup || staleness < 0) continue;
+        values[used++] = (double)staleness;
+        s->bins[staleness < DL_STALENESS_BINS ? staleness : DL_STALENESS_BINS]++;
+        if (staleness > s->max) s->max = staleness;
+    }
+    if (used > 0) {
+        dl_distribution d = dl_distribution_of(values, used);
+        s->count = used;
+        s->mean = d.mean;
+        s->sd = d.sd;
+        s->p50 = least_value(values, used, 50);
+        s->p90 = least_value(values, used, 90);
+    }
+    free(values);
+}
+
+/* Fills `worker` from steps[count] of one worker or of all. */
+static void sum_steps(dl_worker_summary *worker, const dl_step *steps, size_t count)
+{
+    double *durations_ns = dl_calloc(count, sizeof *durations_ns, "step times");
+    double total_ns = 0;
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        worker->warmup_count += steps[i].warmup;
+        if (steps[i].warmup) continue;
+        worker->samples += steps[i].samples;
+        durations_ns[used++] = (double)steps[i].duration_ns;
+        total_ns += (double)steps[i].duration_ns;
+        for (int p = 0; p < DL_PART_COUNT; p++) {
+            worker->part_frac[p] += (double)steps[i].part_ns[p];
+        }
+    }
+    worker->step_ns = dl_distribution_of(durations_ns, used);
+    for (int p = 0; p < DL_PART_COUNT; p++)
+        worker->part_frac[p] /= total_ns > 0 ? total_ns : 1;
+    if (total_ns > 0) worker->samples_per_s = (double)worker->samples / dl_ns_to_s(total_ns);
+    free(durations_ns);
+    sum_staleness(&worker->staleness, steps, count);
+}
+
+static void sum_workers(dl_summary *summary, const dl_steps *steps)
+{
+    summary->workers = dl_calloc(steps->worker_count, sizeof *summary->workers, "workers");
+    sum_steps(&summary->total, steps->steps, steps->count);
+    summary->total.samples_per_s = 0;
+    for (uint32_t w = 0; w < steps->worker_count; w++) {
+        size_t first = steps->worker_first[w], count = steps->worker_first[w + 1] - first;
+        if (count == 0) continue;
+        dl_worker_summary *worker = &summary->workers[summary->worker_count++];
+        worker->worker = w;
+        sum_steps(worker, steps->steps + first, count);
+        summary->total.samples_per_s += worker->samples_per_s;
+    }
+}
+
+/* The table entry of a record's kind, name and phase. `slots` holds 1 + the index of each. */
+static dl_operation_summary *find_operation(dl_summary *summary, uint32_t *slots,
+                                            const dl_record *record)
+{
+    size_t slot = (record->name * (size_t)DL_RECORD_BENCH + record->kind) * (DL_PHASE_PULL + 1) +
+                  record->phase;
+    if (slots[slot] == 0) {
+        size_t count = summary->operation_count++;
+        /* Grown at the powers of two. */
+        if ((count & (count - 1)) == 0) {
+            summary->operations = dl_realloc(summary->operations, 2 * count + 1,
+                                             sizeof *summary->operations, "operations");
+        }
+        summary->operations[count] =
+            (dl_operation_summary){.kind = record->kind,
+                                   .phase = record->phase,
+                                   .name = dl_trace_name(summary->trace, record)};
+        slots[slot] = (uint32_t)count + 1;
+    }
+    return &summary->operations[slots[slot] - 1];
+}
+
+static void sum_operations(dl_summary *summary, const dl_steps *steps)
+{
+    size_t kinds = (size_t)DL_RECORD_BENCH * (DL_PHASE_PULL + 1);
+    uint32_t *slots = dl_calloc(summary->trace->string_count * kinds, sizeof *slots, "operations");
+    double total_ns = 0;
+    for (size_t s = 0; s < steps->count; s++) {
+        const dl_step *step = &steps->steps[s];
+        if (step->warmup) continue;
+        total_ns += (double)step->duration_ns;
+        for (size_t i = 0; i + 1 < step->record_count; i++) {
+            const dl_record *record = dl_steps_record(steps, summary->trace, step, i);
+            dl_operation_summary *operation = find_operation(summary, slots, record);
+            operation->count++;
+            operation->mean_ns += (double)record->duration_ns;
+        }
+    }
+    for (size_t i = 0; i < summary->operation_count; i++) {
+        dl_operation_summary *operation = &summary->operations[i];
+        operation->share_frac = total_ns > 0 ? operation->mean_ns / total_ns : 0;
+        operation->mean_ns /= (double)operation->count;
+    }
+    free(slots);
+}
+
+static void sum_copies(dl_summary *summary, const dl_steps *steps)
+{
+    dl_copy_summary by_phase[DL_PHASE_PULL + 1] = {0};
+    for (size_t s = 0; s < steps->count; s++) {
+        const dl_step *step = &steps->steps[s];
+        if (step->warmup) continue;
+        for (size_t i = 0; i + 1 < step->record_count; i++) {
+            const dl_record *record = dl_steps_record(steps, summary->trace, step, i);
+            if (record->kind != DL_RECORD_COPY) continue;
+            dl_copy_summary *copy = &by_phase[record->phase];
+            copy->count++;
+            copy->bytes += (double)record->bytes;
+            copy->total_ns += (double)record->duration_ns;
+        }
+    }
+    summary->copies = dl_calloc(DL_PHASE_PULL + 1, sizeof *summary->copies, "copies");
+    for (int phase = 0; phase <= DL_PHASE_PULL; phase++) {
+        dl_copy_summary *copy = &by_phase[phase];
+        if (copy->count == 0) continue;
+        copy->phase = (dl_phase)phase;
+        if (copy->total_ns > 0) copy->bytes_per_s = copy->bytes / dl_ns_to_s(copy->total_ns);
+        summary->copies[summary->copy_count++] = *copy;
+    }
+}
+
+/* A BENCH record beside its name, to be sorted by parameters. */
+typedef struct bench_sample {
+    const char *name;
+    const dl_record *record;
+} bench_sample;
+
+#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
+
+static int by_parameters(const void *left, const void *right)
+{
+    const bench_sample *a = left, *b = right;
+    const dl_record *x = a->record, *y = b->record;
+    int order = strcmp(a->name, b->name);
+    if (order == 0) order = COMPARE(x->bytes, y->bytes);
+    if (order == 0) order = COMPARE(x->vectors, y->vectors);
+    if (order == 0) order = COMPARE(x->threads, y->threads);
+    if (order == 0) order = COMPARE(x->samples, y->samples);
+    return order;
+}
+
+static dl_bench_summary sum_bench(const bench_sample *samples, size_t count, double *durations_ns)
+{
+    const dl_record *record = samples[0].record;
+    dl_bench_summary bench = {.name = samples[0].name,
+                              .bytes = record->bytes,
+                              .vectors = record->vectors,
+                              .threads = record->threads,
+                              .samples = record->samples};
+    for (size_t i = 0; i < count; i++)
+        durations_ns[i] = (double)samples[i].record->duration_ns;
+    bench.duration_ns = dl_distribution_of(durations_ns, count);
+    double median_s = dl_ns_to_s(bench.duration_ns.p50);
+    if (median_s <= 0) return bench;
+    if (strcmp(bench.name, "copy") == 0) {
+        bench.bytes_per_s = (double)bench.bytes / median_s;
+    } else if (strcmp(bench.name, "average") == 0 || strcmp(bench.name, "update") == 0) {
+        bench.bytes_per_s = (double)bench.bytes * (bench.vectors + 1.0) / median_s;
+    } else if (strcmp(bench.name, "step") == 0) {
+        bench.samples_per_s = bench.samples / median_s;
+    }
+    return bench;
+}
+
+static void sum_benches(dl_summary *summary)
+{
+    const dl_trace *trace = summary->trace;
+    size_t count = 0;
+    for (size_t i = 0; i < trace->record_count; i++) {
+        count += trace->records[i].kind == DL_RECORD_BENCH;
+    }
+    if (count == 0) return;
+    bench_sample *samples = dl_calloc(count, sizeof *samples, "bench samples");
+    double *durations_ns = dl_calloc(count, sizeof *durations_ns, "bench samples");
+    size_t used = 0, groups = 1;
+    for (size_t i = 0; i < trace->record_count; i++) {
+        const dl_record *record = &trace->records[i];
+        if (record->kind != DL_RECORD_BENCH) continue;
+        samples[used++] = (bench_sample){dl_trace_name(trace, record), record};
+    }
+    qsort(samples, count, sizeof *samples, by_parameters);
+    for (size_t i = 1; i < count; i++)
+        groups += by_parameters(&samples[i - 1], &samples[i]) != 0;
+    summary->benches = dl_calloc(groups, sizeof *summary->benches, "benches");
+    for (size_t first = 0, end; first < count; first = end) {
+        for (end = first + 1; end < count; end++) {
+            if (by_parameters(&samples[first], &samples[end]) != 0) break;
+        }
+        summary->benches[summary->bench_count++] =
+            sum_bench(samples + first, end - first, durations_ns);
+    }
+    free(samples);
+    free(durations_ns);
+}
+
+/* Takes over `text`. */
+static void warn(dl_summary *summary, char *text)
+{
+    summary->warnings = dl_realloc(summary->warnings, summary->warning_count + 1,
+                                   sizeof *summary->warnings, "warnings");
+    summary->warnings[summary->warning_count++] = text;
+}
+
+static void warn_about_file(dl_summary *summary)
+{
+    const dl_trace *trace = summary->trace;
+    if (!trace->complete) {
+        warn(summary,
+             dl_format("the trace is incomplete (killed run, full disk or damage); %" PRIu64
+                       " bytes behind its last whole chunk are ignored",
+                       trace->bytes_ignored));
+    } else if (trace->bytes_ignored > 0) {
+        warn(summary, dl_format("%" PRIu64 " bytes behind the end of the trace are ignored",
+                                trace->bytes_ignored));
+    }
+}
+
+/* Time between the steps of all workers as a fraction of their runs, first begin to last end. */
+static double between_steps_frac(const dl_steps *steps)
+{
+    double inside_ns = 0, whole_ns = 0;
+    for (size_t i = 0; i < steps->count; i++)
+        inside_ns += (double)steps->steps[i].duration_ns;
+    for (uint32_t w = 0; w < steps->worker_count; w++) {
+        if (steps->worker_first[w] == steps->worker_first[w + 1]) continue;
+        const dl_step *first = &steps->steps[steps->worker_first[w]];
+        const dl_step *last = &steps->steps[steps->worker_first[w + 1] - 1];
+        whole_ns += (double)last->start_ns + (double)last->duration_ns - (double)first->start_ns;
+    }
+    return whole_ns > 0 ? 1 - inside_ns / whole_ns : 0;
+}
+
+static void warn_about_steps(dl_summary *summary, const dl_steps *steps)
+{
+    if (steps->count == 0) {
+        if (summary->bench_count == 0) warn(summary, dl_strdup("the trace has no steps"));
+        return;
+    }
+    if (steps->overlap_count > 0) {
+        warn(summary, dl_format("in %zu of %zu steps the records cover more than the step: they "
+                                "overlap, and the split is wrong there",
+                                steps->overlap_count, steps->count));
+    }
+    if (steps->outside_count > 0) {
+        warn(summary,
+             dl_format("%zu records lie in no step and are not counted", steps->outside_count));
+    }
+    double between_frac = between_steps_frac(steps);
+    if (between_frac > BETWEEN_STEPS_FRAC) {
+        warn(summary, dl_format("%.1f %% of the workers' time lies between steps and is not "
+                                "counted",
+                                100 * between_frac));
+    }
+    if (summary->total.samples == 0) {
+        warn(summary, dl_strdup("the steps do not say how many samples they had"));
+    }
+    const char *workers = dl_trace_meta(summary->trace, "workers");
+    int64_t expected = 0;
+    if (workers != NULL && dl_parse_int(workers, 0, INT64_MAX, &expected, NULL) == DL_OK &&
+        expected != (int64_t)summary->worker_count) {
+        warn(summary, dl_format("the run had %" PRId64 " workers, %zu of them have steps here",
+                                expected, summary->worker_count));
+    }
+}
+
+void dl_summary_init(dl_summary *summary, const dl_trace *trace)
+{
+    *summary = (dl_summary){.trace = trace};
+    dl_steps steps = {0};
+    dl_steps_init(&steps, trace);
+    sum_workers(summary, &steps);
+    sum_operations(summary, &steps);
+    sum_copies(summary, &steps);
+    sum_benches(summary);
+    warn_about_file(summary);
+    warn_about_steps(summary, &steps);
+    dl_steps_free(&steps);
+}
+
+void dl_summary_free(dl_summary *summary)
+{
+    for (size_t i = 0; i < summary->warning_count; i++)
+        free(summary->warnings[i]);
+    free(summary->warnings);
+    free(summary->workers);
+    free(summary->operations);
+    free(summary->copies);
+    free(summary->benches);
+    *summary = (dl_summary){0};
+}
