@@ -1,4 +1,5 @@
-/* Data sets in memory: MNIST from IDX files (plain or gzipped), or a synthetic set of the same shape.
+/* Data sets in memory: MNIST from IDX files (plain or gzipped), or a synthetic set of the same
+ * shape.
  *
  * Pixels are kept as bytes; dl_data_set_batch turns them into numbers in [0, 1] while it fills a
  * model's input, which is the input cost that a trace records. */
@@ -12,22 +13,22 @@
 #include "kernels/model.h"
 
 typedef struct dl_data_set {
-    char *name;            /* "mnist" or "synthetic" */
-    uint8_t *pixels;       /* [count x sample_bytes] */
-    uint8_t *labels;       /* [count] */
+    char *name;      /* "mnist" or "synthetic" */
+    uint8_t *pixels; /* [count x sample_bytes] */
+    uint8_t *labels; /* [count] */
     size_t count;
-    size_t sample_bytes;   /* 784 */
-    int classes;           /* 10 */
+    size_t sample_bytes; /* 784 */
+    int classes;         /* 10 */
 } dl_data_set;
 
 /* Reads FOLDER/train-images-idx3-ubyte[.gz] and its labels (or the t10k- pair). Missing or
  * unreadable files: DL_ERR_IO; wrong magic, sizes that disagree, a label over 9, truncation, bytes
  * behind the end, a damaged gzip stream: DL_ERR_FORMAT. The caller frees *set after success. */
-dl_status dl_data_set_read_mnist(dl_data_set *set, const char *folder, int test_set, dl_error *err)
-    DL_MUST_CHECK;
+dl_status dl_data_set_read_mnist(dl_data_set *set, const char *folder, int test_set,
+                                 dl_error *err) DL_MUST_CHECK;
 
-/* `count` images of 10 classes, 28 x 28: a random pattern a class plus noise, so that training on it
- * converges. Equal seeds give equal sets; the patterns are the same for all seeds, so a set of
+/* `count` images of 10 classes, 28 x 28: a random pattern a class plus noise, so that training on
+ * it converges. Equal seeds give equal sets; the patterns are the same for all seeds, so a set of
  * another seed is a test set. The caller frees *set. */
 void dl_data_set_synthetic(dl_data_set *set, size_t count, uint64_t seed);
 

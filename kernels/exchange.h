@@ -1,6 +1,6 @@
-/* What training threads exchange through: copies, averages, the barrier, the server's lock. The same
- * functions serve the training modes and the micro-benchmarks, so that what `dlprof bench` measures
- * is what training does. */
+/* What training threads exchange through: copies, averages, the barrier, the server's lock. The
+ * same functions serve the training modes and the micro-benchmarks, so that what `dlprof bench`
+ * measures is what training does. */
 #ifndef DL_KERNELS_EXCHANGE_H
 #define DL_KERNELS_EXCHANGE_H
 
@@ -20,19 +20,20 @@ void dl_exchange_copy(void *to, const void *from, size_t bytes);
 void dl_exchange_average(void *result, const void *const *vectors, int n, size_t first,
                          size_t count, dl_precision precision);
 
-/* How threads wait for one another. */
+/* How threads wait for one another: AUTO lets training choose. */
 typedef enum dl_wait { DL_WAIT_AUTO, DL_WAIT_SPIN, DL_WAIT_BLOCK } dl_wait;
 
 /* A reusable barrier of `parties` threads: spins, or blocks in the kernel (futex by pthread). */
 typedef struct dl_barrier {
-    dl_wait wait;                     /* SPIN or BLOCK */
+    dl_wait wait; /* SPIN or BLOCK */
     int parties;
     _Alignas(64) atomic_int arrived;
     _Alignas(64) atomic_uint round;
-    pthread_mutex_t mutex;            /* BLOCK only */
+    pthread_mutex_t mutex; /* BLOCK only */
     pthread_cond_t released;
 } dl_barrier;
 
+/* `wait` is SPIN or BLOCK, here and for the lock: AUTO is the caller's to decide. */
 void dl_barrier_init(dl_barrier *barrier, int parties, dl_wait wait);
 void dl_barrier_free(dl_barrier *barrier);
 /* Returns after all parties have called it. Everything written before is visible after. */
@@ -41,12 +42,13 @@ void dl_barrier_wait(dl_barrier *barrier);
 /* A first-come, first-served lock (tickets): spins, or blocks. */
 typedef struct dl_lock {
     dl_wait wait;
-    _Alignas(64) atomic_uint next;    /* next ticket to hand out */
+    _Alignas(64) atomic_uint next; /* next ticket to hand out */
     _Alignas(64) atomic_uint serving;
-    pthread_mutex_t mutex;            /* BLOCK only */
+    pthread_mutex_t mutex; /* BLOCK only */
     pthread_cond_t turn;
 } dl_lock;
 
+/* A lock that is free. dl_lock_release must be called by the thread that holds it. */
 void dl_lock_init(dl_lock *lock, dl_wait wait);
 void dl_lock_free(dl_lock *lock);
 void dl_lock_acquire(dl_lock *lock);

@@ -2,13 +2,13 @@
  *
  * Worker w trains on its own share of each global batch: of the shuffled order, samples
  * s*batch + w*batch/workers ... of step s. All modes start from equal parameters. What a mode
- * exchanges goes through memory: a "transfer" is a copy between a worker's vectors and the server's.
+ * exchanges goes through memory: a "transfer" is a copy between a worker's vectors and the
+ * server's.
  *
  *   none       no exchange (k independent copies: what sharing the machine costs)
- *   allreduce  gradients: barrier, worker w averages slice w of all workers' gradients into a shared
- *              result, barrier, every worker copies the result; local update
- *   ps         push gradients; barrier; `server_threads` workers sum and update slices of the
- *              server's parameters; barrier; pull
+ *   allreduce  gradients: barrier, worker w averages slice w of all workers' gradients into a
+ * shared result, barrier, every worker copies the result; local update ps         push gradients;
+ * barrier; `server_threads` workers sum and update slices of the server's parameters; barrier; pull
  *   average    every `interval` steps: push parameters (and optimizer state, or keep it); barrier;
  *              `server_threads` workers average slices; barrier; pull
  *   async      push gradient; under the server's lock: apply it, count the version, pull. Staleness
@@ -31,47 +31,56 @@
 #include "kernels/optimizer.h"
 #include "trace/record.h"
 
-extern const char *const dl_sync_names[];  /* "none", "allreduce", "ps", "average", "async", NULL */
-typedef enum dl_sync { DL_SYNC_NONE, DL_SYNC_ALLREDUCE, DL_SYNC_PS, DL_SYNC_AVERAGE, DL_SYNC_ASYNC } dl_sync;
+extern const char *const dl_sync_names[]; /* "none", "allreduce", "ps", "average", "async", NULL */
+typedef enum dl_sync {
+    DL_SYNC_NONE,
+    DL_SYNC_ALLREDUCE,
+    DL_SYNC_PS,
+    DL_SYNC_AVERAGE,
+    DL_SYNC_ASYNC
+} dl_sync;
 
 typedef struct dl_train_config {
     const char *model;
     dl_precision precision;
     dl_optimizer_config optimizer;
     dl_sync sync;
-    int interval;          /* average: >= 1 */
-    bool average_state;    /* average: the optimizer's state too */
-    int server_threads;    /* ps, average: 1..workers */
-    int workers;           /* 1..DL_TRAIN_WORKERS_MAX */
-    int batch;             /* all workers together; a multiple of workers */
-    int64_t steps;         /* a worker */
+    int interval;       /* average: >= 1 */
+    bool average_state; /* average: the optimizer's state too */
+    int server_threads; /* ps, average: 1..workers */
+    int workers;        /* 1..DL_TRAIN_WORKERS_MAX */
+    int batch;          /* all workers together; a multiple of workers */
+    int64_t steps;      /* a worker: 1..2^32-1 */
     uint64_t seed;
-    const double *slow;    /* [workers] factor >= 1 by which a worker's compute is prolonged, burning
-                              CPU time; NULL = none */
-    int first_core;        /* worker w is pinned to allowed core (first_core + w) mod cores */
-    int cores;             /* cores to use; 0 = all allowed ones */
+    const double *slow; /* [workers] factor >= 1 by which a worker's compute is prolonged, burning
+                           CPU time; NULL = none */
+    int first_core;     /* >= 0; worker w is pinned to allowed core (first_core + w) mod cores */
+    int cores;          /* cores to use; 0 = all allowed ones, which is also the most */
     dl_wait wait;
 } dl_train_config;
 
 #define DL_TRAIN_WORKERS_MAX 256
 
+/* LeNet in single precision on one worker: batch 64, 100 steps, SGD (0.01, momentum 0.9), seed 1.
+ */
 dl_train_config dl_train_default_config(void);
 
 /* What an observer is told: the records of a trace, made on the worker's own thread between two
  * operations. `name` is an index in dl_train_event_names(). Must be short: its time falls into the
- * step. STEP comes last of a step. */
+ * step. STEP comes last of a step. A step's records follow one another without gap, the first one
+ * starting with the step, as does the next step: the clock is read once a border. */
 typedef struct dl_train_observer {
     void *user;
     void (*record)(void *user, const dl_record *record);
 } dl_train_observer;
 
 typedef struct dl_train_result {
-    int64_t *step_ns;        /* [workers x steps] duration of each step, or NULL if steps were not kept */
-    double seconds;          /* wall time from the common start to the last worker's end */
-    double samples_per_s;    /* batch * steps / seconds */
-    double first_loss, last_loss;
-    double *parameters;      /* [parameter_count] final parameters (mean over workers; the server's for
-                                ps and async), as double */
+    int64_t *step_ns;             /* [workers x steps] duration of each step, worker by worker */
+    double seconds;               /* wall time from the common start to the last worker's end */
+    double samples_per_s;         /* batch * steps / seconds */
+    double first_loss, last_loss; /* of the first and last step, mean over workers */
+    double *parameters; /* [parameter_count] final parameters (mean over workers; the server's for
+                           ps and async), as double */
     size_t parameter_count;
 } dl_train_result;
 
@@ -80,14 +89,17 @@ typedef struct dl_train_result {
 dl_status dl_train_event_names(const dl_train_config *config, const char ***names, int *count,
                                dl_error *err) DL_MUST_CHECK;
 
-/* Trains. `observer` may be NULL (nothing is timed but the whole). Frees on failure; on success the
- * caller releases *result with dl_train_result_free. */
+/* Trains. `observer` may be NULL: then the clock is read once a step. All workers are set up before
+ * any starts. On failure *result stays untouched: DL_ERR_RANGE or DL_ERR_NAME for a bad setting,
+ * DL_ERR_DATA if the set does not fit the model, DL_ERR_SYSTEM if a thread cannot be started or
+ * pinned. On success the caller releases *result with dl_train_result_free. */
 dl_status dl_train_run(const dl_train_config *config, const dl_data_set *data,
                        const dl_train_observer *observer, dl_train_result *result,
                        dl_error *err) DL_MUST_CHECK;
 void dl_train_result_free(dl_train_result *result);
 
-/* Fraction of `data` that a model with these parameters classifies right. */
+/* Fraction of `data` that a model with these parameters classifies right, in single precision on
+ * the calling thread. DL_ERR_NAME, or DL_ERR_DATA if the set does not fit the model. */
 dl_status dl_train_accuracy(const char *model, const double *parameters, const dl_data_set *data,
                             double *accuracy, dl_error *err) DL_MUST_CHECK;
 
