@@ -27,6 +27,7 @@ static void lenet_learns_mnist_in_two_epochs(void **state)
     (void)state;
     dl_train_config config = dl_train_default_config();
     config.model = "lenet";
+    config.seed = 3; /* seeds 1 to 5 ended between 98.58 and 98.98 % (OpenBLAS 0.3.21, AMD EPYC) */
     config.optimizer = (dl_optimizer_config){.name = "sgd", .learning_rate = 0.02, .momentum = 0.9};
     config.batch = 64;
     config.steps = 2 * 60000 / config.batch;
