@@ -65,6 +65,12 @@ static const dl_worker_summary *worker_row(const dl_summary *summary, size_t row
     return row == summary->worker_count && row > 1 ? &summary->total : NULL;
 }
 
+static int part_columns(dl_part part)
+{
+    int columns = (int)strlen(dl_part_name(part));
+    return columns > 8 ? columns : 8;
+}
+
 static void print_steps(const dl_summary *summary, FILE *out)
 {
     const dl_worker_summary *w;
@@ -79,15 +85,20 @@ static void print_steps(const dl_summary *summary, FILE *out)
         print_ns(out, 10, w->step_ns.sd);
         fprintf(out, "%12.1f\n", w->samples_per_s);
     }
+}
+
+static void print_parts(const dl_summary *summary, FILE *out)
+{
+    const dl_worker_summary *w;
     fprintf(out, "\n%% of the step\n%-7s", "worker");
     for (int p = 0; p < DL_PART_COUNT; p++) {
-        fprintf(out, " %*s", p == DL_PART_COMMUNICATION ? 13 : 9, dl_part_name((dl_part)p));
+        fprintf(out, " %*s", part_columns((dl_part)p), dl_part_name((dl_part)p));
     }
     fputc('\n', out);
     for (size_t row = 0; (w = worker_row(summary, row)) != NULL; row++) {
         print_worker_label(out, summary, row);
         for (int p = 0; p < DL_PART_COUNT; p++) {
-            fprintf(out, " %*.2f", p == DL_PART_COMMUNICATION ? 13 : 9, 100 * w->part_frac[p]);
+            fprintf(out, " %*.2f", part_columns((dl_part)p), 100 * w->part_frac[p]);
         }
         fputc('\n', out);
     }
@@ -194,7 +205,10 @@ static void print_benches(const dl_summary *summary, FILE *out)
 void dl_summary_print(const dl_summary *summary, FILE *out)
 {
     print_head(summary, out);
-    if (summary->worker_count > 0) print_steps(summary, out);
+    if (summary->worker_count > 0) {
+        print_steps(summary, out);
+        print_parts(summary, out);
+    }
     print_operations(summary, out);
     print_copies(summary, out);
     print_staleness(summary, out);
