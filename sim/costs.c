@@ -156,7 +156,7 @@ static dl_status read_head(dl_costs *costs, const dl_ini *ini, dl_error *err)
                                  err)) ||
         (status = dl_ini_get_int(ini, "costs", "batch_max", 1, INT32_MAX, &none, &costs->batch_max,
                                  err)) ||
-        (status = dl_ini_get_int(ini, "costs", "cores", 1, INT32_MAX, &none, &costs->cores, err))) {
+        (status = dl_ini_get_int(ini, "costs", "cores", 1, 1024, &none, &costs->cores, err))) {
         return status;
     }
     costs->workload = workload[0] != '\0' ? dl_strdup(workload) : NULL;

@@ -54,6 +54,9 @@ static dl_status read_inputs(inputs *in, const char *path, const settings *set, 
 {
     dl_status status = dl_scenario_read(&in->scenario, path, err);
     if (status == DL_OK) status = dl_costs_read(&in->costs, in->scenario.costs_path, err);
+    if (status == DL_OK) {
+        status = dl_scenario_set_measured_cores(&in->scenario, in->costs.cores, err);
+    }
     if (status == DL_OK) status = dl_measured_read(&in->measured, &in->scenario, err);
     if (status == DL_OK && set->point > (int64_t)in->scenario.point_count) {
         status = dl_error_set(err, DL_ERR_USAGE, "--point %lld: the scenario has %zu points",

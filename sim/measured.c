@@ -7,11 +7,24 @@
 #include "common/alloc.h"
 #include "common/csv.h"
 #include "common/names.h"
+#include "common/units.h"
 #include "sim/run.h"
 
-enum { KEY_CORES, KEY_WORKERS, KEY_BATCH, KEY_SYNC, KEY_INTERVAL, KEYS, SOURCE = KEYS, VALUES };
+enum {
+    KEY_CORES,
+    KEY_WORKERS,
+    KEY_BATCH,
+    KEY_SYNC,
+    KEY_INTERVAL,
+    KEYS,
+    SOURCE = KEYS,
+    BY_WORKER,
+    STEPS,
+    SEED,
+    VALUES
+};
 
-/* The keys, the source, the values in the order of dl_measure. */
+/* The keys, the source, what only a reader looks at, the values in the order of dl_measure. */
 static const char *const columns[] = {
     "cores",
     "workers",
@@ -19,6 +32,9 @@ static const char *const columns[] = {
     "sync",
     "interval",
     "source",
+    "staleness_mean_by_worker",
+    "steps",
+    "seed",
     "throughput_per_s",
     "throughput_per_s_err",
     "step_s",
@@ -35,6 +51,12 @@ typedef struct table {
     dl_csv csv;
     int at[COLUMNS];
 } table;
+
+typedef struct table_row {
+    size_t point;
+    double value[DL_MEASURE_COUNT];
+    double *worker_staleness; /* [workers of the point] or NULL */
+} table_row;
 
 static dl_status find_columns(table *t, dl_error *err)
 {
@@ -119,6 +141,34 @@ static dl_status read_values(const table *t, size_t row, double *value, dl_error
                            "neither throughput_per_s nor step_s is given");
 }
 
+/* Reads "1.5;0.9": one number for each of the point's workers. */
+static dl_status read_by_worker(const table *t, size_t row, int workers, double **values,
+                                dl_error *err)
+{
+    const char *text = cell(t, row, BY_WORKER);
+    if (text[0] == '\0') return DL_OK;
+    *values = dl_calloc((size_t)workers, sizeof **values, "staleness of workers");
+    int count = 0;
+    for (const char *rest = text; rest != NULL; count++) {
+        size_t length = strcspn(rest, ";");
+        dl_error inner = {0};
+        double value = 0;
+        char *number = dl_format("%.*s", (int)length, rest);
+        dl_status status = dl_parse_double(number, 0, INFINITY, &value, &inner);
+        free(number);
+        if (status != DL_OK) {
+            return dl_error_set_at(err, status, t->csv.path, t->csv.lines[row], "%s: %s",
+                                   columns[BY_WORKER], inner.text);
+        }
+        if (count < workers) (*values)[count] = value;
+        rest = rest[length] == ';' ? rest + length + 1 : NULL;
+    }
+    if (count == workers) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_DATA, t->csv.path, t->csv.lines[row],
+                           "%s holds %d numbers for %d workers", columns[BY_WORKER], count,
+                           workers);
+}
+
 /* The throughput from the step or the step from the throughput, each error relative to its value.
  */
 static void derive(double *value, double batch)
@@ -153,15 +203,26 @@ static double deviation(const double *values, size_t count)
     return count > 1 ? sqrt(squares / (double)(count - 1)) : (double)NAN;
 }
 
-/* All runs of one point: values[run x DL_MEASURE_COUNT]. */
-static void summarise(dl_measured *measured, const double *values, size_t runs)
+static double median_of_worker(const table_row *const *rows, size_t runs, int worker,
+                               double *column)
+{
+    size_t numbers = 0;
+    for (size_t r = 0; r < runs; r++) {
+        const double *own = rows[r]->worker_staleness;
+        column[r] = own != NULL ? own[worker] : (double)NAN;
+    }
+    return median(column, runs, &numbers);
+}
+
+/* All runs of one point. */
+static void summarise(dl_measured *measured, const table_row *const *rows, size_t runs, int workers)
 {
     double *column = dl_calloc(runs, sizeof *column, "measured column");
     double spread[DL_MEASURE_COUNT];
     for (int m = 0; m < DL_MEASURE_COUNT; m++) {
         size_t numbers = 0;
         for (size_t r = 0; r < runs; r++)
-            column[r] = values[r * DL_MEASURE_COUNT + (size_t)m];
+            column[r] = rows[r]->value[m];
         measured->value[m] = median(column, runs, &numbers);
         spread[m] = deviation(column, numbers);
     }
@@ -169,42 +230,69 @@ static void summarise(dl_measured *measured, const double *values, size_t runs)
         measured->value[DL_MEASURE_PER_S_ERR] = spread[DL_MEASURE_PER_S];
         measured->value[DL_MEASURE_STEP_S_ERR] = spread[DL_MEASURE_STEP_S];
     }
+    bool by_worker = false;
+    for (size_t r = 0; r < runs; r++)
+        by_worker |= rows[r]->worker_staleness != NULL;
+    if (by_worker) {
+        measured->worker_staleness =
+            dl_calloc((size_t)workers, sizeof(double), "staleness of workers");
+    }
+    for (int w = 0; w < workers && by_worker; w++) {
+        measured->worker_staleness[w] = median_of_worker(rows, runs, w, column);
+    }
     measured->runs = (int)runs;
     free(column);
 }
 
-static dl_status read_rows(const table *t, const dl_scenario *scenario, size_t *point,
-                           double *values, dl_error *err)
+static dl_status read_rows(const table *t, const dl_scenario *scenario, table_row *rows,
+                           dl_error *err)
 {
-    for (size_t row = 0; row < t->csv.rows; row++) {
-        double *value = &values[row * DL_MEASURE_COUNT];
-        dl_status status = find_point(t, row, scenario, &point[row], err);
-        if (status == DL_OK) status = read_values(t, row, value, err);
+    for (size_t i = 0; i < t->csv.rows; i++) {
+        dl_status status = find_point(t, i, scenario, &rows[i].point, err);
+        if (status == DL_OK) status = read_values(t, i, rows[i].value, err);
         if (status != DL_OK) return status;
-        derive(value, (double)scenario->points[point[row]].batch);
+        const dl_point *point = &scenario->points[rows[i].point];
+        status = read_by_worker(t, i, point->workers, &rows[i].worker_staleness, err);
+        if (status != DL_OK) return status;
+        derive(rows[i].value, (double)point->batch);
     }
     return DL_OK;
 }
 
 /* Gathers the rows of each point. */
 static void gather(dl_measured *measured, const dl_scenario *scenario, const table *t,
-                   const size_t *point, const double *values)
+                   const table_row *rows)
 {
-    double *own = dl_calloc(t->csv.rows * DL_MEASURE_COUNT, sizeof *own, "runs of a point");
+    const table_row **own = dl_calloc(t->csv.rows, sizeof *own, "runs of a point");
     for (size_t p = 0; p < scenario->point_count; p++) {
         size_t runs = 0;
-        for (size_t row = 0; row < t->csv.rows; row++) {
-            if (point[row] != p) continue;
-            memcpy(&own[runs++ * DL_MEASURE_COUNT], &values[row * DL_MEASURE_COUNT],
-                   DL_MEASURE_COUNT * sizeof *own);
-            const char *source = cell(t, row, SOURCE);
+        for (size_t i = 0; i < t->csv.rows; i++) {
+            if (rows[i].point != p) continue;
+            own[runs++] = &rows[i];
+            const char *source = cell(t, i, SOURCE);
             if (measured[p].source == NULL && source[0] != '\0') {
                 measured[p].source = dl_strdup(source);
             }
         }
-        if (runs > 0) summarise(&measured[p], own, runs);
+        if (runs > 0) summarise(&measured[p], own, runs, scenario->points[p].workers);
     }
     free(own);
+}
+
+static dl_status read_table(dl_measured *measured, const dl_scenario *scenario, dl_error *err)
+{
+    table t = {0};
+    dl_status status = dl_csv_read(&t.csv, scenario->measured_path, err);
+    if (status != DL_OK) return status;
+    table_row *rows = dl_calloc(t.csv.rows, sizeof *rows, "measured rows");
+    status = find_columns(&t, err);
+    if (status == DL_OK) status = read_rows(&t, scenario, rows, err);
+    if (status == DL_OK) gather(measured, scenario, &t, rows);
+    for (size_t i = 0; i < t.csv.rows; i++)
+        free(rows[i].worker_staleness);
+    free(rows);
+    dl_csv_free(&t.csv);
+    return status;
 }
 
 dl_status dl_measured_read(dl_measured **measured, const dl_scenario *scenario, dl_error *err)
@@ -214,19 +302,8 @@ dl_status dl_measured_read(dl_measured **measured, const dl_scenario *scenario, 
         for (int m = 0; m < DL_MEASURE_COUNT; m++)
             all[p].value[m] = (double)NAN;
     }
-    table t = {0};
     dl_status status = DL_OK;
-    if (scenario->measured_path != NULL) {
-        status = dl_csv_read(&t.csv, scenario->measured_path, err);
-        if (status == DL_OK) status = find_columns(&t, err);
-        size_t *point = dl_calloc(t.csv.rows, sizeof *point, "points of rows");
-        double *values = dl_calloc(t.csv.rows * DL_MEASURE_COUNT, sizeof *values, "measured rows");
-        if (status == DL_OK) status = read_rows(&t, scenario, point, values, err);
-        if (status == DL_OK) gather(all, scenario, &t, point, values);
-        free(point);
-        free(values);
-        dl_csv_free(&t.csv);
-    }
+    if (scenario->measured_path != NULL) status = read_table(all, scenario, err);
     if (status == DL_OK) {
         *measured = all;
     } else {
@@ -237,7 +314,9 @@ dl_status dl_measured_read(dl_measured **measured, const dl_scenario *scenario, 
 
 void dl_measured_free(dl_measured *measured, size_t count)
 {
-    for (size_t p = 0; measured != NULL && p < count; p++)
+    for (size_t p = 0; measured != NULL && p < count; p++) {
+        free(measured[p].worker_staleness);
         free(measured[p].source);
+    }
     free(measured);
 }

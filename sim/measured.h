@@ -6,9 +6,10 @@
  * Key columns: cores, workers, batch (all workers together), sync, interval (empty: none); those
  * given must name exactly one point of the scenario, else the row is an error. Values:
  * throughput_per_s or step_s (of a worker; throughput = batch / step), each with its standard error
- * in throughput_per_s_err or step_s_err; staleness_mean, _sd, _p50, _p90; source. Several rows for
- * one point are several runs: the median of each column counts, and where no error is given the
- * standard deviation over the runs.
+ * in throughput_per_s_err or step_s_err; staleness_mean, _sd, _p50, _p90; staleness_mean_by_worker
+ * (a number for each worker, separated by semicolons); source. Columns steps and seed tell how a
+ * run was made and are not used. Several rows for one point are several runs: the median of each
+ * column counts, and where no error is given the standard deviation over the runs.
  */
 #ifndef DL_SIM_MEASURED_H
 #define DL_SIM_MEASURED_H
@@ -31,6 +32,7 @@ typedef enum dl_measure {
 typedef struct dl_measured {
     int runs;                       /* rows of this point; 0: none, all values NaN */
     double value[DL_MEASURE_COUNT]; /* NaN: not given */
+    double *worker_staleness;       /* [workers of the point] means, or NULL */
     char *source;                   /* of the first row, or NULL */
 } dl_measured;
 

@@ -53,6 +53,7 @@ static const char *const result_columns[] = {
     "measured_staleness_sd",
     "measured_staleness_p50",
     "measured_staleness_p90",
+    "measured_staleness_mean_by_worker",
     "measured_source",
     "step_mean_s_by_worker",
     "staleness_mean_by_worker",
@@ -146,6 +147,7 @@ static void write_measured(dl_csv_writer *writer, const dl_row *row, const dl_me
         value[DL_MEASURE_STALENESS_P90],
     };
     write_doubles(writer, numbers, sizeof numbers / sizeof *numbers);
+    write_joined(writer, measured->worker_staleness, row->point.workers);
     dl_csv_text(writer, measured->source != NULL ? measured->source : "");
 }
 

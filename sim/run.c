@@ -58,7 +58,7 @@ static void measure_steps(const dl_team *team, double batch, dl_run_result *resu
         count += (size_t)team->workers[w].steps_done;
     double *all = dl_calloc(count, sizeof *all, "step times");
     size_t used = 0;
-    double sum_s = 0, squares = 0;
+    double sum_s = 0, squares = 0, mean_s = 0;
     for (int w = 0; w < result->workers; w++) {
         const dl_worker *worker = &team->workers[w];
         for (int64_t s = 0; s < worker->steps_done; s++) {
@@ -67,11 +67,12 @@ static void measure_steps(const dl_team *team, double batch, dl_run_result *resu
         }
         result->worker_step_s[w] =
             dl_ns_to_s((double)worker->last_end_ns) / (double)worker->steps_done;
+        result->step_mean_s += result->worker_step_s[w] / result->workers;
         result->throughput_per_s += batch / result->workers / result->worker_step_s[w];
     }
-    result->step_mean_s = sum_s / (double)count;
+    mean_s = sum_s / (double)count;
     for (size_t i = 0; i < count; i++) {
-        squares += (all[i] - result->step_mean_s) * (all[i] - result->step_mean_s);
+        squares += (all[i] - mean_s) * (all[i] - mean_s);
     }
     result->step_sd_s = count > 1 ? sqrt(squares / (double)(count - 1)) : 0;
     dl_sort(all, count);

@@ -35,11 +35,12 @@ typedef enum dl_resource { DL_RESOURCE_CORE, DL_RESOURCE_MEMORY, DL_RESOURCE_LOC
 
 typedef struct dl_run_result {
     int workers;
-    double throughput_per_s; /* sum over workers of batch share / mean step */
-    double step_mean_s, step_sd_s, step_p50_s, step_p99_s; /* over all steps of all workers */
-    double part_frac[DL_PART_COUNT];                       /* of all workers' time; sum 1 */
-    double drift_steps_mean, drift_steps_max;              /* NaN where nothing drifts */
-    double clock_lag_max;                                  /* steps ahead of the slowest worker */
+    double throughput_per_s;                  /* sum over workers of batch share / mean step */
+    double step_mean_s;                       /* mean over the workers of their mean step */
+    double step_sd_s, step_p50_s, step_p99_s; /* over all steps of all workers */
+    double part_frac[DL_PART_COUNT];          /* of all workers' time; sum 1 */
+    double drift_steps_mean, drift_steps_max; /* NaN where nothing drifts */
+    double clock_lag_max;                     /* steps ahead of the slowest worker */
     dl_resource busiest;
     int busiest_index; /* of the core */
     double busiest_frac;

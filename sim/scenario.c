@@ -33,14 +33,21 @@ static dl_status read_number(const char *text, int64_t high, int64_t *value, dl_
     return dl_parse_int(text, 1, high, value, err);
 }
 
-/* 0 stands for "workers". */
+#define CORES_AS_WORKERS 0
+
 static dl_status read_cores(const char *text, int64_t high, int64_t *value, dl_error *err)
 {
     if (strcmp(text, "workers") == 0) {
-        *value = 0;
-        return DL_OK;
+        *value = CORES_AS_WORKERS;
+    } else if (strcmp(text, "measured") == 0) {
+        *value = DL_CORES_MEASURED;
+    } else if (read_number(text, high, value, err) != DL_OK) {
+        return dl_error_set(err, DL_ERR_PARSE,
+                            "expected 'workers', 'measured' or a whole number from 1 to %lld, "
+                            "not '%s'",
+                            (long long)high, text);
     }
-    return read_number(text, high, value, err);
+    return DL_OK;
 }
 
 static dl_status read_mode(const char *text, int64_t high, int64_t *value, dl_error *err)
@@ -186,7 +193,7 @@ static dl_status add_points(dl_scenario *scenario, const dl_ini *ini, const list
                           .cores = (int)all->cores.values[i / rest],
                           .batch = all->batch.values[batch],
                           .mode = dl_modes[all->mode.values[mode]]};
-        if (point.cores == 0) point.cores = point.workers;
+        if (point.cores == CORES_AS_WORKERS) point.cores = point.workers;
         if (scenario->batch_per_worker) point.batch *= point.workers;
         status = add_intervals(scenario, ini, all, point, err);
     }
@@ -362,6 +369,26 @@ dl_status dl_scenario_read_text(dl_scenario *scenario, const char *name, const c
     status = from_ini(scenario, &ini, err);
     dl_ini_free(&ini);
     return status;
+}
+
+dl_status dl_scenario_set_measured_cores(dl_scenario *scenario, int64_t cores, dl_error *err)
+{
+    size_t kept = 0, count = scenario->point_count;
+    for (size_t i = 0; i < count; i++) {
+        if (scenario->points[i].cores != DL_CORES_MEASURED || cores > 0) continue;
+        return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
+                               "[machine] cores = measured, but %s lacks [costs] cores",
+                               scenario->costs_path);
+    }
+    scenario->point_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        dl_point point = scenario->points[i];
+        if (point.cores == DL_CORES_MEASURED) point.cores = (int)cores;
+        if (has_point(scenario, &point)) continue;
+        scenario->points[kept++] = point;
+        scenario->point_count = kept;
+    }
+    return DL_OK;
 }
 
 void dl_scenario_free(dl_scenario *scenario)

@@ -6,7 +6,8 @@
  *   seed = 1                     ; default 1
  *   replicates = 5               ; default 1
  *   [machine]
- *   cores = 2                    ; list; or the word workers: a core for each worker
+ *   cores = 2                    ; list of numbers and words: `workers`, a core for each worker;
+ *                                ; `measured`, as many as the cost file says were measured
  *   workers = 1, 2, 4            ; list
  *   [workload]
  *   costs = costs/lenet.ini      ; relative to this file
@@ -37,10 +38,12 @@
 #include "sim/sync/mode.h"
 
 #define DL_WORKERS_MAX 1024
+#define DL_CORES_MEASURED (-1)
 
 /* One combination of the swept values. */
 typedef struct dl_point {
-    int cores, workers;
+    int cores; /* DL_CORES_MEASURED until dl_scenario_set_measured_cores */
+    int workers;
     int64_t batch; /* all workers together; a multiple of workers */
     const dl_mode *mode;
     int interval; /* 1 where the mode has none */
@@ -74,6 +77,11 @@ dl_status dl_scenario_read(dl_scenario *scenario, const char *path, dl_error *er
 /* The same from memory; relative paths in it are relative to the folder of `name`. */
 dl_status dl_scenario_read_text(dl_scenario *scenario, const char *name, const char *text,
                                 size_t bytes, dl_error *err) DL_MUST_CHECK;
+
+/* Puts the measured number of cores (0: the cost file does not say) where a point wants it; points
+ * that are equal then become one. DL_ERR_DATA if it is wanted and not known. */
+dl_status dl_scenario_set_measured_cores(dl_scenario *scenario, int64_t cores,
+                                         dl_error *err) DL_MUST_CHECK;
 
 void dl_scenario_free(dl_scenario *scenario);
 

@@ -69,6 +69,22 @@ static void repeated_rows_are_runs(void **state)
     dl_measured_free(m, 6);
 }
 
+/* Per worker the median over the runs that tell it; steps and seed are not used. */
+static void staleness_of_each_worker(void **state)
+{
+    (void)state;
+    dl_measured *m = NULL;
+    assert_int_equal(read_table("workers,sync,interval,step_s,staleness_mean_by_worker,steps,seed\n"
+                                "2,none,,1,0.5;3,200,1\n2,none,,1,,200,2\n2,none,,1,1.5;2,200,3\n",
+                                &m, NULL),
+                     DL_OK);
+    assert_int_equal(m[3].runs, 3);
+    assert_near(m[3].worker_staleness[0], 1, 1e-12);
+    assert_near(m[3].worker_staleness[1], 2.5, 1e-12);
+    assert_null(m[0].worker_staleness);
+    dl_measured_free(m, 6);
+}
+
 static void without_a_table_nothing_is_measured(void **state)
 {
     (void)state;
@@ -92,7 +108,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         int line;
         const char *says;
     } cases[] = {
-        {"workers,sync,interval,step\n", DL_ERR_NAME, 0, "step_s"},
+        {"workers,sync,interval,steps_s\n", DL_ERR_NAME, 0, "step_s"},
         {"workers,sync,interval,step_s\n2,none,,1\n3,none,,1\n", DL_ERR_NAME, 3, "no point"},
         {"workers,sync,interval,step_s\n2,nun,,1\n", DL_ERR_NAME, 2, "no point"},
         {"workers,sync,interval,step_s\n2,none,1,1\n", DL_ERR_NAME, 2, "no point"},
@@ -104,6 +120,10 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
          "staleness_sd"},
         {"workers,sync,interval,step_s\n2,none,,fast\n", DL_ERR_PARSE, 2, "fast"},
         {"workers,sync,interval,step_s\ntwo,none,,1\n", DL_ERR_PARSE, 2, "two"},
+        {"workers,sync,interval,step_s,staleness_mean_by_worker\n2,none,,1,1;2;3\n", DL_ERR_DATA, 2,
+         "3 numbers for 2 workers"},
+        {"workers,sync,interval,step_s,staleness_mean_by_worker\n2,none,,1,1;x\n", DL_ERR_PARSE, 2,
+         "staleness_mean_by_worker"},
         {"workers,sync\n2\n", DL_ERR_PARSE, 2, ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -128,6 +148,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_find_their_points),
         cmocka_unit_test(repeated_rows_are_runs),
+        cmocka_unit_test(staleness_of_each_worker),
         cmocka_unit_test(without_a_table_nothing_is_measured),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
     };

@@ -54,6 +54,24 @@ static void lists_are_swept(void **state)
     dl_scenario_free(&s);
 }
 
+/* cores 2 and measured, workers 2: two points; one when 2 cores were measured. */
+static void measured_cores_come_from_the_costs(void **state)
+{
+    (void)state;
+    for (int cores = 0; cores <= 3; cores++) {
+        dl_scenario s = fixture_scenario("[machine]\ncores = 2, measured\nworkers = 2\n"
+                                         "[workload]\ncosts = c.ini\nbatch = 8\n");
+        dl_error err = {0};
+        assert_int_equal(s.point_count, 2);
+        dl_status status = dl_scenario_set_measured_cores(&s, cores, &err);
+        assert_int_equal(status, cores == 0 ? DL_ERR_DATA : DL_OK);
+        assert_int_equal(s.point_count, cores == 2 ? 1 : 2);
+        if (cores == 0) assert_contains(err.text, "c.ini lacks [costs] cores");
+        if (cores == 3) assert_int_equal(s.points[1].cores, 3);
+        dl_scenario_free(&s);
+    }
+}
+
 static void everything_given(void **state)
 {
     (void)state;
@@ -108,10 +126,10 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {"[machine]\ncores = 2\nworkers = 2\n[workload]\nbatch = 8\n", DL_ERR_DATA, 0, "costs"},
         {"[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = c\n", DL_ERR_DATA, 0, "batch"},
         {HEAD "batch_per_worker = 4\n", DL_ERR_DATA, 7, "only one"},
-        {"[machine]\ncores = 2, 0\nworkers = 2\n[workload]\ncosts = c\nbatch = 8\n", DL_ERR_RANGE,
+        {"[machine]\ncores = 2, 0\nworkers = 2\n[workload]\ncosts = c\nbatch = 8\n", DL_ERR_PARSE,
          2, "cores"},
         {"[machine]\ncores = worker\nworkers = 2\n[workload]\ncosts = c\nbatch = 8\n", DL_ERR_PARSE,
-         2, "cores"},
+         2, "'workers', 'measured'"},
         {"[machine]\ncores = 2\nworkers = 2, 2\n[workload]\ncosts = c\nbatch = 8\n", DL_ERR_RANGE,
          3, "twice"},
         {"[machine]\ncores = 2\nworkers = 1025\n[workload]\ncosts = c\nbatch = 8\n", DL_ERR_RANGE,
@@ -177,6 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),
         cmocka_unit_test(lists_are_swept),
+        cmocka_unit_test(measured_cores_come_from_the_costs),
         cmocka_unit_test(everything_given),
         cmocka_unit_test(paths_are_relative_to_the_file),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_line),

@@ -4,8 +4,7 @@ const dl_mode *const dl_modes[DL_MODES] = {
     &dl_mode_none, &dl_mode_allreduce, &dl_mode_ps, &dl_mode_average, &dl_mode_async,
 };
 
-const char *const dl_mode_names[DL_MODES] = {"none", "allreduce", "ps", "average",
-                                                       "async"};
+const char *const dl_mode_names[DL_MODES] = {"none", "allreduce", "ps", "average", "async"};
 
 unsigned dl_mode_needs(const dl_mode *mode, int workers, int cores, bool average_state)
 {

@@ -32,8 +32,7 @@ typedef struct dl_mode {
     void (*advance)(dl_team *team, int worker);
 } dl_mode;
 
-extern const dl_mode dl_mode_none, dl_mode_allreduce, dl_mode_ps, dl_mode_average,
-    dl_mode_async;
+extern const dl_mode dl_mode_none, dl_mode_allreduce, dl_mode_ps, dl_mode_average, dl_mode_async;
 
 /* All modes, and their names in the same order. */
 #define DL_MODES 5

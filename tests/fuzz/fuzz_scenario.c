@@ -3,7 +3,8 @@
 #include "tests/fuzz/fuzz_driver.h"
 
 static const char whole[] =
-    "[scenario]\nname = x\nsteps = 20\nseed = 3\nreplicates = 2\n[machine]\ncores = 2, workers\n"
+    "[scenario]\nname = x\nsteps = 20\nseed = 3\nreplicates = 2\n[machine]\ncores = 2, workers, "
+    "measured\n"
     "workers = 1, 2, 4\n[workload]\ncosts = c.ini\nbatch = 8, 16\n"
     "[sync]\nmode = none, average, async\ninterval = 1, 5\naverage_state = yes\n"
     "server_threads = 2\nwhere = cpu\n[noise]\nkind = gamma\nsigma = 0.1\nslow = 1:2, 3:1.5\n"
@@ -21,7 +22,8 @@ size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
 /* Every point of a scenario that is accepted can be run. */
 static void check_point(const dl_scenario *scenario, const dl_point *point)
 {
-    DL_ASSERT(point->workers >= 1 && point->workers <= DL_WORKERS_MAX && point->cores >= 1,
+    DL_ASSERT(point->workers >= 1 && point->workers <= DL_WORKERS_MAX &&
+                  (point->cores >= 1 || point->cores == DL_CORES_MEASURED),
               "%d workers, %d cores", point->workers, point->cores);
     DL_ASSERT(point->batch >= 1 && point->batch % point->workers == 0, "batch %lld of %d workers",
               (long long)point->batch, point->workers);
