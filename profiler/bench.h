@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "common/status.h"
 #include "kernels/train.h"
@@ -45,28 +44,21 @@ typedef struct dl_bench_config {
 
 #define DL_BENCH_QUICK_VECTORS 4
 
-/* Collects the samples of all parts. */
+/* Takes the samples of all parts to the trace. */
 typedef struct dl_bench {
-    dl_trace_writer *writer; /* borrowed; NULL: no trace */
     dl_trace_stream *stream;
     uint32_t ids[DL_BENCH_NAME_COUNT];
-    dl_record *records; /* `name` is a dl_bench_name */
-    size_t count, capacity;
     dl_progress progress;
 } dl_bench;
 
+/* The samples go to a stream of `writer`, which the caller closes afterwards. */
 void dl_bench_init(dl_bench *bench, dl_trace_writer *writer);
-void dl_bench_free(dl_bench *bench);
 
-/* Adds one sample: *record with kind and staleness filled in; its name is `name`. One thread at a
- * time. */
+/* Adds one sample: kind, name and staleness of `record` are filled in. One thread at a time. */
 void dl_bench_add(dl_bench *bench, dl_bench_name name, dl_record record);
 
 /* Runs all parts in turn. */
 dl_status dl_bench_run(dl_bench *bench, const dl_bench_config *config, dl_error *err) DL_MUST_CHECK;
-
-/* Prints one line a case: minimum, median, 90th percentile, number of samples. */
-void dl_bench_print(const dl_bench *bench, FILE *out);
 
 /* One pass over a thread's private working set, larger than the private caches of a core: what a
  * step's activations do to them between two exchanges. */

@@ -1,11 +1,12 @@
-/* What exchanging n vectors costs: rounds of push copies, average or server update, pull copies.
+/* What exchanging n vectors costs: copies, averages and server updates of many rounds
+ * (exchange_round.h).
  *
- * A round has n vectors of one size on t threads, vector i being thread i mod t's, allocated and
- * written by it. As in a training step, each thread first writes its vectors, then passes over its
- * private working set, then all meet at a barrier: push (each copy is timed: "copy" with threads =
- * t), barrier, "average" by s of the threads or "update" by one, barrier, pull (timed as well).
- * Sizes: the model's parameters times 1/4, 1/2, 1, 2, 4, and 64 KiB; n = 1, 2, 4, 8, 16, but at
- * most 16 times the parameters in one round. */
+ * The real size with n = t vectors on t = 1, 2, 4, ... and all cores; six other sizes with n = 1,
+ * 2, 4, 8, 16 vectors on t = min(n, cores) threads. Each with averages by one and by all t threads,
+ * parameter-server updates of n gradients, and, for n = t, asynchronous updates of one gradient by
+ * the threads in turn. Pushes and pulls are recorded where n = t, so that each thread copies one
+ * vector, with `threads` = how many copy at once. A case's rounds come several in a row, the first
+ * of them unrecorded, so that the server's memory is as the round before left it, as in training. */
 #ifndef DL_PROFILER_BENCH_EXCHANGE_H
 #define DL_PROFILER_BENCH_EXCHANGE_H
 

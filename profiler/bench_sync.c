@@ -10,9 +10,10 @@
 #include "profiler/crew.h"
 #include "profiler/run_meta.h"
 
-#define SLICE_NS_MIN 80000000LL /* of a slice burst, per thread: schedulers' slices last some ms \
-                                 */
-#define BURST_NS 120000000LL    /* time of one case in one repetition, aimed at */
+#define SLICE_NS_MIN                                                                          \
+    80000000LL               /* of a slice burst, per thread: schedulers' slices last some ms \
+                              */
+#define BURST_NS 120000000LL /* time of one case in one repetition, aimed at */
 #define REPETITIONS_MAX 20
 #define SAMPLES_MAX 20000 /* of one thread in one burst */
 #define ROUNDS_MIN 4      /* of a burst, however short its time is */

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "common/cpu.h"
 #include "common/names.h"
 #include "common/units.h"
 #include "profiler/batch_list.h"
@@ -14,6 +13,7 @@
 #include "profiler/overhead.h"
 #include "profiler/run_meta.h"
 #include "profiler/workload_options.h"
+#include "trace/summary.h"
 
 #define OWN_OPTION_COUNT 5
 #define OPTION_COUNT (OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT)
@@ -92,39 +92,46 @@ static dl_status set_up(const bench_options *options, bench_setup *setup, dl_err
     return dl_data_source_open(&source, &setup->data, &setup->data_note, err);
 }
 
+/* The trace that was written is read back for the table: what is printed is what is in the file. */
+static dl_status print_bench(const char *path, const bench_setup *setup, dl_error *err)
+{
+    dl_trace trace = {0};
+    const dl_status status = dl_trace_read(&trace, path, err);
+    if (status != DL_OK) return status;
+    dl_summary summary = {0};
+    dl_summary_init(&summary, &trace);
+    printf("data: %s\n", setup->data_note);
+    dl_summary_print(&summary, stdout);
+    dl_summary_free(&summary);
+    dl_trace_free(&trace);
+    return DL_OK;
+}
+
 static dl_status run_bench(const bench_options *options, const bench_setup *setup,
                            const char *command_text, dl_error *err)
 {
     const char *path = options->output != NULL ? options->output : "bench.dlt";
-    const int cores = dl_run_cores(&setup->train);
     dl_trace_writer *writer = NULL;
     dl_status status = dl_trace_writer_open(&writer, path, err);
     if (status != DL_OK) return status;
     dl_run_meta_common(writer, "bench", command_text, setup->data.name, &setup->train,
                        &setup->sizes);
-    const dl_bench_config config = {
-        .train = setup->train,
-        .parameter_bytes = setup->sizes.parameter_bytes,
-        .data = &setup->data,
-        .batches = setup->batches,
-        .batch_count = setup->batch_count,
-        .workers_max = options->workers_max > 0 ? (int)options->workers_max : 2 * cores,
-        .seconds = setup->seconds,
-        .quick = options->quick};
+    const dl_bench_config config = {.train = setup->train,
+                                    .parameter_bytes = setup->sizes.parameter_bytes,
+                                    .data = &setup->data,
+                                    .batches = setup->batches,
+                                    .batch_count = setup->batch_count,
+                                    .workers_max = options->workers_max > 0
+                                                       ? (int)options->workers_max
+                                                       : 2 * dl_run_cores(&setup->train),
+                                    .seconds = setup->seconds,
+                                    .quick = options->quick};
     dl_bench bench;
     dl_bench_init(&bench, writer);
     status = dl_bench_run(&bench, &config, err);
     const dl_status closed = dl_trace_writer_close(&writer, status == DL_OK ? err : NULL);
     if (status == DL_OK) status = closed;
-    if (status == DL_OK) {
-        char device[128];
-        printf("%s on %d cores of %s; data: %s\n", setup->train.model, cores,
-               dl_cpu_name(device, sizeof device), setup->data_note);
-        dl_bench_print(&bench, stdout);
-        printf("trace: %s, %zu records\n", path, bench.count);
-    }
-    dl_bench_free(&bench);
-    return status;
+    return status == DL_OK ? print_bench(path, setup, err) : status;
 }
 
 static void print_overhead(const dl_overhead *overhead, const bench_setup *setup)

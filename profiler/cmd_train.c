@@ -243,7 +243,7 @@ static void print_settings(const train_run *run)
 
 static void print_staleness(const train_run *run)
 {
-    const dl_sample_summary all = dl_recorder_staleness(&run->recorder, -1);
+    const dl_distribution all = dl_recorder_staleness(&run->recorder, -1);
     if (all.count == 0) return;
     printf("staleness   mean %.3f, sd %.3f, p50 %.0f, p90 %.0f; mean by worker", all.mean, all.sd,
            all.p50, all.p90);
@@ -255,7 +255,7 @@ static void print_staleness(const train_run *run)
 
 static void print_results(const train_run *run)
 {
-    const dl_sample_summary steps = dl_recorder_step_times(&run->recorder);
+    const dl_distribution steps = dl_recorder_step_times(&run->recorder);
     char mean[32], median[32], high[32], size[32];
     printf("steps       %" PRId64 " a worker in %.2f s\n", run->config.steps, run->result.seconds);
     printf("step        mean %s, median %s, p90 %s\n",

@@ -7,6 +7,8 @@ int main(int argc, char **argv)
     static const dl_subcommand commands[] = {
         {"train", "train a model for real and record what its workers do", dl_cmd_train},
         {"bench", "measure what exchange and sharing cost on this machine", dl_cmd_bench},
+        {"info", "summarise traces: steps, their split, throughput, staleness", dl_cmd_info},
+        {"export", "write a trace as Chrome-trace JSON for Perfetto", dl_cmd_export},
     };
     return dl_subcommands_main("dlprof", "Profile data-parallel training and the machine below it.",
                                commands, sizeof commands / sizeof commands[0], argc, argv);

@@ -1,6 +1,7 @@
 #include "profiler/measured_row.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,7 +56,7 @@ static char *staleness_by_worker(const dl_recorder *recorder)
 {
     char *text = dl_strdup("");
     for (int w = 0; w < recorder->worker_count; w++) {
-        const dl_sample_summary own = dl_recorder_staleness(recorder, w);
+        const dl_distribution own = dl_recorder_staleness(recorder, w);
         if (own.count == 0) break;
         char number[DL_DOUBLE_TEXT_BYTES];
         char *longer =
@@ -69,7 +70,7 @@ static char *staleness_by_worker(const dl_recorder *recorder)
 static void write_row(dl_csv_writer *writer, const dl_train_config *config,
                       const dl_recorder *recorder)
 {
-    const dl_sample_summary staleness = dl_recorder_staleness(recorder, -1);
+    const dl_distribution staleness = dl_recorder_staleness(recorder, -1);
     char *by_worker = staleness_by_worker(recorder);
     dl_csv_int(writer, dl_run_cores(config));
     dl_csv_int(writer, config->workers);
@@ -82,10 +83,9 @@ static void write_row(dl_csv_writer *writer, const dl_train_config *config,
     }
     dl_csv_double(writer, dl_ns_to_s(dl_recorder_mean_step_ns(recorder)));
     dl_csv_double(writer, dl_recorder_throughput_per_s(recorder));
-    dl_csv_double(writer, staleness.mean);
-    dl_csv_double(writer, staleness.sd);
-    dl_csv_double(writer, staleness.p50);
-    dl_csv_double(writer, staleness.p90);
+    const double numbers[] = {staleness.mean, staleness.sd, staleness.p50, staleness.p90};
+    for (int i = 0; i < 4; i++)
+        dl_csv_double(writer, staleness.count > 0 ? numbers[i] : (double)NAN);
     dl_csv_text(writer, by_worker);
     dl_csv_int(writer, config->steps);
     dl_csv_int(writer, (int64_t)config->seed);

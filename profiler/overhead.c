@@ -1,12 +1,13 @@
 #include "profiler/overhead.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
 #include "common/random.h"
 #include "common/units.h"
 #include "profiler/recorder.h"
-#include "profiler/sample.h"
+#include "trace/distribution.h"
 
 #define RUN_S 0.25 /* length of one run, aimed at */
 #define PAIRS_MAX 200
@@ -68,6 +69,22 @@ static dl_status run_pairs(const dl_overhead_config *config, const dl_overhead *
     return DL_OK;
 }
 
+/* The median lies below the value of rank `low` (from 0) if at most `low` of n fair coins show
+ * heads; the interval misses it on either side with that probability. */
+size_t dl_overhead_median_interval(size_t count, double confidence)
+{
+    const double n = (double)count;
+    double tail = 0;
+    size_t low = 0;
+    for (size_t k = 0; 2 * k < count; k++) {
+        const double heads = (double)k;
+        tail += exp(lgamma(n + 1) - lgamma(heads + 1) - lgamma(n - heads + 1) - n * log(2));
+        if (2 * tail > 1 - confidence) break;
+        low = k;
+    }
+    return low;
+}
+
 dl_status dl_overhead_measure(const dl_overhead_config *config, dl_overhead *overhead,
                               dl_error *err)
 {
@@ -84,9 +101,9 @@ dl_status dl_overhead_measure(const dl_overhead_config *config, dl_overhead *ove
     if (status == DL_OK) status = count_records(config, &made, err);
     if (status == DL_OK) {
         const size_t pairs = (size_t)made.pairs;
-        const size_t low = dl_sample_median_interval(pairs, DL_OVERHEAD_CONFIDENCE);
-        made.step_ns = dl_sample_summarise(without_ns, pairs).p50;
-        made.extra_ns = dl_sample_summarise(extra_ns, pairs).p50;
+        const size_t low = dl_overhead_median_interval(pairs, DL_OVERHEAD_CONFIDENCE);
+        made.step_ns = dl_distribution_of(without_ns, pairs).p50;
+        made.extra_ns = dl_distribution_of(extra_ns, pairs).p50;
         made.low_ns = extra_ns[low];
         made.high_ns = extra_ns[pairs - 1 - low];
         *overhead = made;

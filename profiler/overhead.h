@@ -3,6 +3,9 @@
 #ifndef DL_PROFILER_OVERHEAD_H
 #define DL_PROFILER_OVERHEAD_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "common/status.h"
 #include "kernels/train.h"
 #include "profiler/progress.h"
@@ -30,5 +33,10 @@ typedef struct dl_overhead {
 
 dl_status dl_overhead_measure(const dl_overhead_config *config, dl_overhead *overhead,
                               dl_error *err) DL_MUST_CHECK;
+
+/* Which order statistics of a sample, ranks low and count - 1 - low counted from 0, enclose the
+ * median with a probability of at least `confidence`, whatever the distribution (binomial). Returns
+ * low; 0 if there are too few values for it. */
+size_t dl_overhead_median_interval(size_t count, double confidence);
 
 #endif

@@ -118,7 +118,7 @@ static double *alloc_values(const dl_recorder *recorder)
     return dl_calloc(count, sizeof(double), "step statistics");
 }
 
-dl_sample_summary dl_recorder_step_times(const dl_recorder *recorder)
+dl_distribution dl_recorder_step_times(const dl_recorder *recorder)
 {
     double *values = alloc_values(recorder);
     size_t count = 0;
@@ -128,7 +128,7 @@ dl_sample_summary dl_recorder_step_times(const dl_recorder *recorder)
             values[count++] = (double)worker->steps[s].duration_ns;
         }
     }
-    const dl_sample_summary summary = dl_sample_summarise(values, count);
+    const dl_distribution summary = dl_distribution_of(values, count);
     free(values);
     return summary;
 }
@@ -166,7 +166,7 @@ static double occurred_quantile(const double *sorted, size_t count, double fract
     return sorted[rank > 0 ? rank - 1 : 0];
 }
 
-dl_sample_summary dl_recorder_staleness(const dl_recorder *recorder, int worker)
+dl_distribution dl_recorder_staleness(const dl_recorder *recorder, int worker)
 {
     double *values = alloc_values(recorder);
     size_t count = 0;
@@ -178,7 +178,7 @@ dl_sample_summary dl_recorder_staleness(const dl_recorder *recorder, int worker)
             if (staleness != DL_NO_STALENESS) values[count++] = (double)staleness;
         }
     }
-    dl_sample_summary summary = dl_sample_summarise(values, count);
+    dl_distribution summary = dl_distribution_of(values, count);
     if (count > 0) {
         summary.p50 = occurred_quantile(values, count, 0.5);
         summary.p90 = occurred_quantile(values, count, 0.9);

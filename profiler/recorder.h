@@ -11,7 +11,7 @@
 
 #include "common/status.h"
 #include "kernels/train.h"
-#include "profiler/sample.h"
+#include "trace/distribution.h"
 #include "trace/dlt.h"
 
 typedef struct dl_recorder_step {
@@ -56,7 +56,7 @@ void dl_recorder_free(dl_recorder *recorder);
 int64_t dl_recorder_common_end_ns(const dl_recorder *recorder);
 
 /* Statistics of all workers' step times in ns. */
-dl_sample_summary dl_recorder_step_times(const dl_recorder *recorder);
+dl_distribution dl_recorder_step_times(const dl_recorder *recorder);
 
 /* Mean over the workers of their mean step time, in ns. */
 double dl_recorder_mean_step_ns(const dl_recorder *recorder);
@@ -67,8 +67,8 @@ double dl_recorder_mean_step_ns(const dl_recorder *recorder);
 double dl_recorder_throughput_per_s(const dl_recorder *recorder);
 
 /* Statistics of the staleness of all applied gradients of one worker, of all workers if worker < 0.
- * The quantiles are values that occurred: the smallest that the fraction does not exceed. NaN and
- * count 0 in synchronous modes. */
-dl_sample_summary dl_recorder_staleness(const dl_recorder *recorder, int worker);
+ * The quantiles are values that occurred: the smallest that the fraction does not exceed. count is
+ * 0 in synchronous modes. */
+dl_distribution dl_recorder_staleness(const dl_recorder *recorder, int worker);
 
 #endif
