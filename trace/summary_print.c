@@ -179,23 +179,23 @@ static void print_parameter(FILE *out, uint32_t value)
 static void print_benches(const dl_summary *summary, FILE *out)
 {
     if (summary->bench_count == 0) return;
-    fprintf(out, "\n%-8s%9s%8s%8s%8s%6s%9s%9s%9s%s\n", "bench", "bytes", "vectors", "threads",
+    fprintf(out, "\n%-8s%8s%8s%8s%8s%5s%8s%8s%8s%s\n", "bench", "bytes", "vectors", "threads",
             "samples", "n", "median", "p10", "p90", "  rate");
     for (size_t i = 0; i < summary->bench_count; i++) {
         const dl_bench_summary *b = &summary->benches[i];
         fprintf(out, "%-8s", b->name);
         if (b->bytes > 0) {
-            print_bytes(out, 9, (double)b->bytes, "");
+            print_bytes(out, 8, (double)b->bytes, "");
         } else {
-            fprintf(out, "%9s", "-");
+            fprintf(out, "%8s", "-");
         }
         print_parameter(out, b->vectors);
         print_parameter(out, b->threads);
         print_parameter(out, b->samples);
-        fprintf(out, "%6zu", b->duration_ns.count);
-        print_ns(out, 9, b->duration_ns.p50);
-        print_ns(out, 9, b->duration_ns.p10);
-        print_ns(out, 9, b->duration_ns.p90);
+        fprintf(out, "%5zu", b->duration_ns.count);
+        print_ns(out, 8, b->duration_ns.p50);
+        print_ns(out, 8, b->duration_ns.p10);
+        print_ns(out, 8, b->duration_ns.p90);
         if (b->bytes_per_s > 0) fprintf(out, "%6.1f GB/s", b->bytes_per_s * 1e-9);
         if (b->samples_per_s > 0) fprintf(out, "%6.0f/s", b->samples_per_s);
         fputc('\n', out);
