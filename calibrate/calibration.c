@@ -1,0 +1,95 @@
+#include "calibrate/calibration.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "common/alloc.h"
+#include "common/options.h"
+
+static dl_status fit_all(dl_calibration *all, dl_error *err)
+{
+    dl_status status = DL_OK;
+    if (all->dataset.run_count > 0) {
+        status = dl_operations_fit(&all->dataset, &all->operations, &all->costs, &all->notes, err);
+        if (status != DL_OK) return status;
+        dl_step_noise_fit_factors(&all->dataset, &all->costs, &all->noise, &all->notes);
+    } else {
+        dl_notes_add(&all->notes, "no train trace: no operations and no noise");
+    }
+    if (all->dataset.bench_count == 0) {
+        dl_notes_add(&all->notes, "no bench trace: no costs of exchange and sharing");
+        return DL_OK;
+    }
+    status = dl_charges_fit_all(&all->dataset, &all->charges, &all->costs, &all->notes, err);
+    if (status != DL_OK) return status;
+    dl_memory_fit_total(&all->charges, &all->memory, &all->costs, &all->notes);
+    return dl_sharing_fit_factors(&all->dataset, &all->sharing, &all->costs, &all->notes, err);
+}
+
+dl_status dl_calibration_fit(dl_calibration *calibration, const char *const *paths, size_t count,
+                             dl_error *err)
+{
+    DL_ASSERT(count >= 1, "no traces");
+    dl_dataset *dataset = &calibration->dataset;
+    for (size_t i = 0; i < count; i++) {
+        const dl_status status = dl_dataset_add(dataset, paths[i], &calibration->notes, err);
+        if (status != DL_OK) return status;
+    }
+    dl_costs *costs = &calibration->costs;
+    costs->workload = dl_strdup(dataset->workload);
+    costs->device = dl_strdup(dataset->device);
+    costs->parameter_bytes = dataset->parameter_bytes;
+    costs->state_bytes = dataset->state_bytes;
+    costs->cores = dataset->cores;
+    return fit_all(calibration, err);
+}
+
+static char *append(char *text, const char *line)
+{
+    char *longer = dl_format("%s%s\n", text, line);
+    free(text);
+    return longer;
+}
+
+static char *make_comment(const dl_calibration *calibration)
+{
+    const time_t now = time(NULL);
+    struct tm utc;
+    char date[32], line[256];
+    gmtime_r(&now, &utc);
+    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    char *comment = dl_format("dlcal %s, %s, from\n", dl_version(), date);
+    const dl_dataset *dataset = &calibration->dataset;
+    for (size_t r = 0; r < dataset->run_count; r++) {
+        snprintf(line, sizeof line, "  %s", dl_base_name(dataset->runs[r].path));
+        comment = append(comment, line);
+    }
+    for (size_t b = 0; b < dataset->bench_count; b++) {
+        snprintf(line, sizeof line, "  %s", dl_base_name(dataset->benches[b].path));
+        comment = append(comment, line);
+    }
+    for (size_t i = 0; i < calibration->notes.count; i++) {
+        comment = append(comment, calibration->notes.lines[i]);
+    }
+    return comment;
+}
+
+dl_status dl_calibration_write(const dl_calibration *calibration, const char *path, dl_error *err)
+{
+    char *comment = make_comment(calibration);
+    const dl_status status = dl_costs_write(&calibration->costs, path, comment, err);
+    free(comment);
+    return status;
+}
+
+void dl_calibration_free(dl_calibration *calibration)
+{
+    dl_dataset_free(&calibration->dataset);
+    dl_costs_free(&calibration->costs);
+    dl_operations_free(&calibration->operations);
+    dl_charges_free(&calibration->charges);
+    dl_memory_fit_free(&calibration->memory);
+    dl_sharing_fit_free(&calibration->sharing);
+    dl_notes_free(&calibration->notes);
+    *calibration = (dl_calibration){0};
+}

@@ -1,0 +1,24 @@
+#include "calibrate/notes.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+
+void dl_notes_add(dl_notes *notes, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *line = dl_vformat(format, args);
+    va_end(args);
+    notes->lines = dl_realloc(notes->lines, notes->count + 1, sizeof *notes->lines, "notes");
+    notes->lines[notes->count++] = line;
+}
+
+void dl_notes_free(dl_notes *notes)
+{
+    for (size_t i = 0; i < notes->count; i++)
+        free(notes->lines[i]);
+    free(notes->lines);
+    *notes = (dl_notes){0};
+}

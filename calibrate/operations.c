@@ -1,0 +1,233 @@
+#include "calibrate/operations.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+
+/* One operation's centres, a run each. */
+typedef struct centers {
+    double *terms; /* [runs x 2]: 1, batch */
+    double *value_ns, *error_ns, *scale_ns;
+    int64_t count; /* steps of all runs */
+} centers;
+
+static void centers_init(centers *c, size_t runs)
+{
+    c->terms = dl_calloc(runs * 2, sizeof(double), "fit points");
+    c->value_ns = dl_calloc(runs, sizeof(double), "fit points");
+    c->error_ns = dl_calloc(runs, sizeof(double), "fit points");
+    c->scale_ns = dl_calloc(runs, sizeof(double), "fit points");
+    c->count = 0;
+}
+
+static void centers_free(centers *c)
+{
+    free(c->terms);
+    free(c->value_ns);
+    free(c->error_ns);
+    free(c->scale_ns);
+}
+
+/* Centre of run `r`'s times[i * stride]. */
+static dl_status add_center(centers *c, const dl_run *run, size_t r, const double *times,
+                            size_t stride, dl_error *err)
+{
+    double *column = dl_calloc(run->steps, sizeof *column, "step times");
+    for (size_t i = 0; i < run->steps; i++)
+        column[i] = times[i * stride];
+    dl_estimate center;
+    const dl_status status = dl_fit_location(column, run->steps, &center, err);
+    free(column);
+    if (status != DL_OK) return status;
+    c->terms[2 * r] = 1;
+    c->terms[2 * r + 1] = (double)run->batch;
+    c->value_ns[r] = center.value;
+    c->error_ns[r] = hypot(center.error, DL_FIT_CLOCK_ERROR_NS);
+    c->scale_ns[r] = fmax(center.value, 1);
+    c->count += center.count;
+    return DL_OK;
+}
+
+/* Operation `op` of all runs; op == op_count: the whole step. */
+static dl_status find_centers(const dl_dataset *dataset, size_t op, centers *c, dl_error *err)
+{
+    dl_status status = DL_OK;
+    for (size_t r = 0; r < dataset->run_count && status == DL_OK; r++) {
+        const dl_run *run = &dataset->runs[r];
+        const bool whole = op == dataset->op_count;
+        status = add_center(c, run, r, whole ? run->step_ns : run->op_ns + op,
+                            whole ? 1 : dataset->op_count, err);
+    }
+    return status;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+static bool grows_with_batch(const char *op)
+{
+    return strcmp(op, "input") == 0 || ends_with(op, ".forward") || ends_with(op, ".backward");
+}
+
+/* One batch size: the mean of the runs, divided by assumption. */
+static dl_status fit_one_batch(const centers *c, size_t runs, double batch, dl_op_cost *cost,
+                               dl_error *err)
+{
+    double *ones = dl_calloc(runs, sizeof *ones, "fit points");
+    for (size_t r = 0; r < runs; r++)
+        ones[r] = 1;
+    const dl_fit_problem problem = {runs, 1, ones, c->value_ns, c->error_ns, c->scale_ns};
+    dl_fit_line line;
+    const dl_status status = dl_fit_solve(&problem, &line, err);
+    free(ones);
+    if (status != DL_OK) return status;
+    const dl_value zero = {true, 0, 0, c->count, DL_ORIGIN_ASSUMED};
+    const bool grows = grows_with_batch(cost->name);
+    const double divisor = grows ? batch : 1;
+    const dl_value all = {true, line.coefficient[0] / divisor, line.error[0] / divisor, c->count,
+                          DL_ORIGIN_ASSUMED};
+    cost->fixed_ns = grows ? zero : all;
+    cost->per_sample_ns = grows ? all : zero;
+    return DL_OK;
+}
+
+static dl_status fit_batches(const centers *c, size_t runs, dl_op_cost *cost, dl_notes *notes,
+                             dl_error *err)
+{
+    const dl_fit_problem problem = {runs, 2, c->terms, c->value_ns, c->error_ns, c->scale_ns};
+    dl_fit_line line;
+    const dl_status status = dl_fit_solve(&problem, &line, err);
+    if (status != DL_OK) return status;
+    cost->fixed_ns =
+        (dl_value){true, line.coefficient[0], line.error[0], c->count, DL_ORIGIN_FITTED};
+    cost->per_sample_ns =
+        (dl_value){true, line.coefficient[1], line.error[1], c->count, DL_ORIGIN_FITTED};
+    if (line.held_at_zero[0]) {
+        dl_notes_add(notes, "%s: the fitted fixed time is below 0; held at 0", cost->name);
+    }
+    if (line.held_at_zero[1]) {
+        dl_notes_add(notes, "%s: the fitted time per sample is below 0; held at 0", cost->name);
+    }
+    return DL_OK;
+}
+
+/* Runs at equal batch sizes become one point. */
+static dl_op_point *make_points(const dl_dataset *dataset, const centers *c, const int64_t *batches,
+                                size_t count)
+{
+    dl_op_point *points = dl_calloc(count, sizeof *points, "fit points");
+    for (size_t b = 0; b < count; b++) {
+        double sum = 0, variance = 0, runs = 0;
+        for (size_t r = 0; r < dataset->run_count; r++) {
+            if (dataset->runs[r].batch != batches[b]) continue;
+            sum += c->value_ns[r];
+            variance += c->error_ns[r] * c->error_ns[r];
+            runs++;
+        }
+        points[b] = (dl_op_point){
+            .batch = batches[b], .observed_ns = sum / runs, .error_ns = sqrt(variance) / runs};
+    }
+    return points;
+}
+
+static dl_status fit_op(const dl_dataset *dataset, size_t op, const int64_t *batches,
+                        dl_operations *all, dl_costs *costs, dl_notes *notes, dl_error *err)
+{
+    dl_op_fit *fit = &all->ops[op];
+    dl_op_cost *cost = &costs->ops[op];
+    fit->name = dataset->ops[op];
+    cost->name = dl_strdup(dataset->ops[op]);
+    centers c;
+    centers_init(&c, dataset->run_count);
+    dl_status status = find_centers(dataset, op, &c, err);
+    if (status == DL_OK && all->batch_count == 1) {
+        status = fit_one_batch(&c, dataset->run_count, (double)batches[0], cost, err);
+    } else if (status == DL_OK) {
+        status = fit_batches(&c, dataset->run_count, cost, notes, err);
+    }
+    fit->points = make_points(dataset, &c, batches, all->batch_count);
+    centers_free(&c);
+    for (size_t b = 0; b < all->batch_count; b++) {
+        fit->points[b].fitted_ns =
+            cost->fixed_ns.value + cost->per_sample_ns.value * (double)batches[b];
+    }
+    return status;
+}
+
+double dl_op_residual_frac(const dl_op_point *point)
+{
+    return point->fitted_ns > 0 ? point->observed_ns / point->fitted_ns - 1 : 0;
+}
+
+/* The whole step, and a note of each batch size at which it is off. An operation is only worth a
+ * note if its deviation matters to the step. */
+static dl_status check_linearity(const dl_dataset *dataset, const int64_t *batches,
+                                 dl_operations *all, const dl_costs *costs, dl_notes *notes,
+                                 dl_error *err)
+{
+    centers c;
+    centers_init(&c, dataset->run_count);
+    const dl_status status = find_centers(dataset, dataset->op_count, &c, err);
+    all->step.name = "step";
+    all->step.points = make_points(dataset, &c, batches, all->batch_count);
+    centers_free(&c);
+    for (size_t b = 0; b < all->batch_count; b++) {
+        dl_op_point *step = &all->step.points[b];
+        step->fitted_ns = dl_costs_step_ns(costs, (double)batches[b], NULL);
+        const double off = dl_op_residual_frac(step);
+        if (fabs(off) > DL_LINEARITY_LIMIT_FRAC) {
+            dl_notes_add(notes, "step: %+.1f %% from the fitted line at batch %lld", 100 * off,
+                         (long long)batches[b]);
+        }
+        for (size_t op = 0; op < all->op_count; op++) {
+            const dl_op_point *point = &all->ops[op].points[b];
+            const double part = (point->observed_ns - point->fitted_ns) / step->fitted_ns;
+            if (fabs(part) <= DL_LINEARITY_LIMIT_FRAC / 2) continue;
+            dl_notes_add(notes, "%s: %+.1f %% from its line at batch %lld, %+.1f %% of the step",
+                         all->ops[op].name, 100 * dl_op_residual_frac(point), (long long)batches[b],
+                         100 * part);
+        }
+    }
+    return status;
+}
+
+dl_status dl_operations_fit(const dl_dataset *dataset, dl_operations *operations, dl_costs *costs,
+                            dl_notes *notes, dl_error *err)
+{
+    DL_ASSERT(dataset->run_count >= 1, "no runs");
+    int64_t *batches = dl_dataset_batches(dataset, &operations->batch_count);
+    costs->batch_min = batches[0];
+    costs->batch_max = batches[operations->batch_count - 1];
+    operations->op_count = costs->op_count = dataset->op_count;
+    operations->ops = dl_calloc(dataset->op_count, sizeof *operations->ops, "operations");
+    costs->ops = dl_calloc(dataset->op_count, sizeof *costs->ops, "operations");
+    if (operations->batch_count == 1) {
+        dl_notes_add(notes,
+                     "one batch size (%lld) only: how cost grows with the batch is assumed (input, "
+                     "forward, backward in proportion; the rest fixed)",
+                     (long long)batches[0]);
+    }
+    dl_status status = DL_OK;
+    for (size_t op = 0; op < dataset->op_count && status == DL_OK; op++) {
+        status = fit_op(dataset, op, batches, operations, costs, notes, err);
+    }
+    if (status == DL_OK) {
+        status = check_linearity(dataset, batches, operations, costs, notes, err);
+    }
+    free(batches);
+    return status;
+}
+
+void dl_operations_free(dl_operations *operations)
+{
+    for (size_t op = 0; op < operations->op_count; op++)
+        free(operations->ops[op].points);
+    free(operations->ops);
+    free(operations->step.points);
+    *operations = (dl_operations){0};
+}
