@@ -287,11 +287,14 @@ static void make_result(const dl_train_shared *shared, int64_t *step_ns, dl_trai
     const double share = 1.0 / config->workers;
     dl_train_result made = {.step_ns = step_ns, .parameter_count = shared->count};
     made.parameters = dl_calloc(shared->count, sizeof *made.parameters, "final parameters");
-    int64_t start_ns = INT64_MAX, end_ns = INT64_MIN;
+    made.steps_done = dl_calloc((size_t)config->workers, sizeof *made.steps_done, "steps done");
+    int64_t start_ns = INT64_MAX, end_ns = INT64_MIN, steps_done = 0;
     for (int w = 0; w < config->workers; w++) {
         const dl_train_worker *worker = &shared->workers[w];
         if (worker->start_ns < start_ns) start_ns = worker->start_ns;
         if (worker->end_ns > end_ns) end_ns = worker->end_ns;
+        made.steps_done[w] = worker->step;
+        steps_done += worker->step;
         made.first_loss += share * worker->first_loss;
         made.last_loss += share * worker->last_loss;
         if (shared->mode->server) continue;
@@ -302,7 +305,7 @@ static void make_result(const dl_train_shared *shared, int64_t *step_ns, dl_trai
         add_share(made.parameters, shared->parameters, shared->count, config->precision, 1);
     }
     made.seconds = dl_ns_to_s((double)(end_ns - start_ns));
-    made.samples_per_s = (double)config->batch * (double)config->steps / made.seconds;
+    made.samples_per_s = (double)shared->batch_per_worker * (double)steps_done / made.seconds;
     *result = made;
 }
 
@@ -332,6 +335,7 @@ void dl_train_result_free(dl_train_result *result)
 {
     free(result->parameters);
     free(result->step_ns);
+    free(result->steps_done);
     *result = (dl_train_result){0};
 }
 

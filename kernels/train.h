@@ -14,6 +14,10 @@
  *   async      push gradient; under the server's lock: apply it, count the version, pull. Staleness
  *              of a gradient = updates applied between this worker's pull and the application.
  *
+ * In none and async nobody waits for the others' steps. There the run ends when the first worker
+ * has done all its steps (the others end the one that they are in), so that all that is measured
+ * was measured while all workers were at work.
+ *
  * With one worker every mode gives bit for bit what `none` gives.
  * Waiting: `spin` when every worker has its own core, else `block` (a spinning thread would steal
  * the core from the one it waits for).
@@ -50,10 +54,11 @@ typedef struct dl_train_config {
     int server_threads; /* ps, average: 1..workers */
     int workers;        /* 1..DL_TRAIN_WORKERS_MAX */
     int batch;          /* all workers together; a multiple of workers */
-    int64_t steps;      /* a worker: 1..2^32-1 */
+    int64_t
+        steps; /* a worker: 1..2^32-1; in none and async the first worker to do them ends the run */
     uint64_t seed;
-    const double *slow; /* [workers] factor >= 1 by which a worker's compute is prolonged, burning
-                           CPU time; NULL = none */
+    const double *slow; /* [workers] factor >= 1 by which a worker's forward and backward are
+                           prolonged, by running them again; NULL = none */
     int first_core;     /* >= 0; worker w is pinned to allowed core (first_core + w) mod cores */
     int cores;          /* cores to use; 0 = all allowed ones, which is also the most */
     dl_wait wait;
@@ -75,9 +80,10 @@ typedef struct dl_train_observer {
 } dl_train_observer;
 
 typedef struct dl_train_result {
-    int64_t *step_ns;             /* [workers x steps] duration of each step, worker by worker */
-    double seconds;               /* wall time from the common start to the last worker's end */
-    double samples_per_s;         /* batch * steps / seconds */
+    int64_t *step_ns;     /* [workers x steps] duration of each step, worker by worker */
+    int64_t *steps_done;  /* [workers] how many of them the worker did: all but in none, async */
+    double seconds;       /* wall time from the common start to the last worker's end */
+    double samples_per_s; /* samples of all steps done / seconds */
     double first_loss, last_loss; /* of the first and last step, mean over workers */
     double *parameters; /* [parameter_count] final parameters (mean over workers; the server's for
                            ps and async), as double */

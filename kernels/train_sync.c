@@ -167,9 +167,12 @@ static void exchange_async(dl_train_worker *worker)
 }
 
 const dl_sync_mode dl_sync_modes[] = {
-    [DL_SYNC_NONE] = {.exchange = exchange_none},
+    [DL_SYNC_NONE] = {.free_running = true, .exchange = exchange_none},
     [DL_SYNC_ALLREDUCE] = {.result = true, .exchange = exchange_allreduce},
     [DL_SYNC_PS] = {.slots = true, .result = true, .server = true, .exchange = exchange_ps},
     [DL_SYNC_AVERAGE] = {.slots = true, .result = true, .exchange = exchange_average},
-    [DL_SYNC_ASYNC] = {.slots = true, .server = true, .exchange = exchange_async},
+    [DL_SYNC_ASYNC] = {.slots = true,
+                       .server = true,
+                       .free_running = true,
+                       .exchange = exchange_async},
 };

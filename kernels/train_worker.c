@@ -1,5 +1,6 @@
 #include "kernels/train_worker.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -89,14 +90,27 @@ static void compute(dl_train_worker *worker)
     }
 }
 
-/* Burns (factor - 1) times the CPU time that was used since start_cpu_ns. CPU time, not wall time:
- * where threads share a core, a slow device would not run faster while the others wait. */
+/* Prolongs forward and backward, which have used CPU time since start_cpu_ns, by `factor`: a device
+ * that takes f times as long also loads memory and caches f times as long, so the passes are run
+ * again (they overwrite what they computed with the same values), and only a rest of less than one
+ * pass is spun away. CPU time, not wall time: where threads share a core, a slow device would not
+ * run faster while the others wait. */
 static void slow_down(dl_train_worker *worker, double factor, int64_t start_cpu_ns)
 {
-    const int64_t now_ns = dl_clock_thread_cpu_ns();
-    const int64_t until_ns = now_ns + (int64_t)((factor - 1) * (double)(now_ns - start_cpu_ns));
-    while (dl_clock_thread_cpu_ns() < until_ns)
-        dl_cpu_relax();
+    const int share = worker->shared->batch_per_worker;
+    const int operations = worker->shared->operations;
+    const int64_t pass_ns = dl_clock_thread_cpu_ns() - start_cpu_ns;
+    const int64_t until_ns = start_cpu_ns + (int64_t)(factor * (double)pass_ns);
+    for (int again = 1; again + 1 <= factor; again++) {
+        for (int op = 0; op < operations; op++)
+            dl_model_forward(worker->model, op, share);
+        for (int op = operations - 1; op >= 0; op--)
+            dl_model_backward(worker->model, op, share);
+    }
+    if (factor > floor(factor)) {
+        while (dl_clock_thread_cpu_ns() < until_ns)
+            dl_cpu_relax();
+    }
     dl_train_mark(worker,
                   (dl_record){.kind = DL_RECORD_SLOWDOWN,
                               .name = dl_train_name_id(worker->shared, DL_TRAIN_NAME_SLOWDOWN)});
@@ -187,8 +201,13 @@ void *dl_train_worker_run(void *argument)
     dl_barrier_wait(&shared->barrier);
     worker->start_ns = dl_clock_ns();
     worker->end_ns = worker->start_ns;
-    for (worker->step = 0; worker->step < shared->config->steps; worker->step++) {
+    while (worker->step < shared->config->steps &&
+           !atomic_load_explicit(&shared->ended, memory_order_relaxed)) {
         worker->end_ns = run_step(worker, worker->end_ns);
+        worker->step++;
+    }
+    if (shared->mode->free_running) {
+        atomic_store_explicit(&shared->ended, true, memory_order_relaxed);
     }
     return NULL;
 }

@@ -10,6 +10,7 @@
 #define DL_KERNELS_TRAIN_WORKER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -40,6 +41,7 @@ typedef struct dl_sync_mode {
         slots; /* workers push to slots of the server; else slots[w] is the gradients of worker w */
     bool result; /* there is a vector for averages */
     bool server; /* the server has parameters and an optimizer of its own; workers have none */
+    bool free_running; /* nobody waits for the others' steps: the first to end ends the run */
     /* Update and exchange of step `worker->step`, the gradients being ready. Afterwards the
      * worker's parameters are those of its next step. */
     void (*exchange)(dl_train_worker *worker);
@@ -70,6 +72,7 @@ struct dl_train_shared {
     void *parameters;        /* the server's */
     dl_optimizer *optimizer; /* the server's */
     int64_t version;         /* updates applied by the server (async); under the lock */
+    atomic_bool ended;       /* free_running: a worker has done all its steps */
 
     dl_barrier barrier;
     dl_lock lock;

@@ -48,7 +48,8 @@ static void add_steps(dl_bench *bench, const dl_bench_config *config, const step
     const int64_t common_end_ns = dl_recorder_common_end_ns(recorder);
     for (int w = 0; w < at->copies; w++) {
         const dl_recorder_step *steps = recorder->workers[w].steps;
-        for (int64_t s = WARM_UP_STEPS; s < at->steps + WARM_UP_STEPS; s++) {
+        const int64_t done = atomic_load(&recorder->workers[w].count);
+        for (int64_t s = WARM_UP_STEPS; s < done; s++) {
             if (steps[s].end_ns > common_end_ns) break;
             dl_bench_add(bench, DL_BENCH_STEP,
                          (dl_record){.worker = (uint32_t)w,

@@ -169,7 +169,7 @@ static void count_record(void *user, const dl_record *fields)
 static void waiting_and_watching_change_nothing(void **state)
 {
     (void)state;
-    for (int sync = DL_SYNC_NONE; sync <= DL_SYNC_AVERAGE; sync++) {
+    for (int sync = DL_SYNC_ALLREDUCE; sync <= DL_SYNC_AVERAGE; sync++) {
         dl_train_config config = small_config();
         config.workers = 2;
         config.sync = (dl_sync)sync;
