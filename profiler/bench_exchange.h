@@ -6,7 +6,8 @@
  * parameter-server updates of n gradients, and, for n = t, asynchronous updates of one gradient by
  * the threads in turn. Pushes and pulls are recorded where n = t, so that each thread copies one
  * vector, with `threads` = how many copy at once. A case's rounds come several in a row, the first
- * of them unrecorded, so that the server's memory is as the round before left it, as in training. */
+ * of them unrecorded, so that the server's memory is as the round before left it, as in training.
+ */
 #ifndef DL_PROFILER_BENCH_EXCHANGE_H
 #define DL_PROFILER_BENCH_EXCHANGE_H
 

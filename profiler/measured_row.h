@@ -10,8 +10,9 @@
 /* Appends a row to `path`, with the column names before it if the file is new or empty:
  *
  *   cores, workers, batch, sync, interval (empty but for average), step_s (mean over the workers of
- *   their mean step), throughput_per_s, staleness_mean, _sd, _p50, _p90 (empty in synchronous
- *   modes), staleness_mean_by_worker (numbers separated by semicolons), steps, seed, source
+ *   their mean step without the warm-up), throughput_per_s (recorder.h), staleness_mean, _sd, _p50,
+ * _p90 (empty in synchronous modes), staleness_mean_by_worker (numbers separated by semicolons),
+ * steps, seed, source
  *
  * DL_ERR_FORMAT if the file has other columns; DL_ERR_IO. */
 dl_status dl_measured_row_append(const char *path, const dl_train_config *config,

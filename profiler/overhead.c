@@ -9,8 +9,9 @@
 #include "profiler/recorder.h"
 #include "trace/distribution.h"
 
-#define RUN_S 0.25 /* length of one run, aimed at */
-#define PAIRS_MAX 200
+/* Length of one run, aimed at: the shorter, the less the machine drifts within a pair. */
+#define RUN_S 0.05
+#define PAIRS_MAX 1000
 #define PROBE_STEPS 50
 
 /* One run; *step_ns is its wall time over its steps. */

@@ -95,6 +95,13 @@ static int64_t steps_done(const dl_recorder_worker *worker)
     return atomic_load_explicit(&worker->count, memory_order_acquire);
 }
 
+/* The first step behind the warm-up. */
+static int64_t first_step(const dl_recorder_worker *worker)
+{
+    const int64_t tenth = steps_done(worker) / 10;
+    return tenth < DL_RECORDER_WARM_UP_STEPS ? tenth : DL_RECORDER_WARM_UP_STEPS;
+}
+
 int64_t dl_recorder_common_end_ns(const dl_recorder *recorder)
 {
     int64_t first_ns = INT64_MAX;
@@ -124,7 +131,7 @@ dl_distribution dl_recorder_step_times(const dl_recorder *recorder)
     size_t count = 0;
     for (int w = 0; w < recorder->worker_count; w++) {
         const dl_recorder_worker *worker = &recorder->workers[w];
-        for (int64_t s = 0; s < steps_done(worker); s++) {
+        for (int64_t s = first_step(worker); s < steps_done(worker); s++) {
             values[count++] = (double)worker->steps[s].duration_ns;
         }
     }
@@ -137,9 +144,9 @@ static double worker_mean_ns(const dl_recorder_worker *worker)
 {
     const int64_t done = steps_done(worker);
     double sum = 0;
-    for (int64_t s = 0; s < done; s++)
+    for (int64_t s = first_step(worker); s < done; s++)
         sum += (double)worker->steps[s].duration_ns;
-    return sum / (double)done;
+    return sum / (double)(done - first_step(worker));
 }
 
 double dl_recorder_mean_step_ns(const dl_recorder *recorder)

@@ -55,6 +55,10 @@ void dl_recorder_free(dl_recorder *recorder);
 /* When the first worker had done all its steps: until then all workers were at work. */
 int64_t dl_recorder_common_end_ns(const dl_recorder *recorder);
 
+/* A worker's first steps, but at most a tenth of all, are warm-up (page faults, cold caches) and do
+ * not count in the step times and in the throughput. */
+#define DL_RECORDER_WARM_UP_STEPS 4
+
 /* Statistics of all workers' step times in ns. */
 dl_distribution dl_recorder_step_times(const dl_recorder *recorder);
 

@@ -92,7 +92,7 @@ static void split_compute(const dl_team *team, int number, double *part_ns)
     double work_ns = worker->compute_ns + update_ns;
     double time_ns = (double)worker->activity_ns[DL_ACTIVITY_COMPUTE];
     double scale = work_ns > 0 ? time_ns / work_ns : 0;
-    part_ns[DL_PART_INPUT] += scale * slow * workload->input_ns;
+    part_ns[DL_PART_INPUT] += scale * workload->input_ns;
     part_ns[DL_PART_DISPATCH] += scale * workload->dispatch_ns;
     part_ns[DL_PART_COMPUTE] += scale * (slow * workload->compute_ns + update_ns);
 }

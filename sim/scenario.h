@@ -22,7 +22,7 @@
  *   [noise]
  *   kind = trace                 ; none, trace, lognormal, gamma, exponential. Default none
  *   sigma = 0.1                  ; lognormal, gamma: coefficient of variation
- *   slow = 1:2, 3:1.5            ; worker:factor on input, forward and backward
+ *   slow = 1:2, 3:1.5            ; worker:factor on forward and backward
  *   [measured]
  *   file = measured.csv          ; sim/measured.h
  */

@@ -18,7 +18,7 @@ static void init_worker(dl_team *team, int number)
     double slow = config->slow != NULL ? config->slow[number] : 1;
     size_t steps = (size_t)config->steps;
     dl_worker *worker = &team->workers[number];
-    worker->compute_ns = slow * (workload->input_ns + workload->compute_ns) + workload->dispatch_ns;
+    worker->compute_ns = workload->input_ns + slow * workload->compute_ns + workload->dispatch_ns;
     worker->step_ns = dl_calloc(steps, sizeof *worker->step_ns, "step times");
     worker->staleness_log = dl_calloc(steps, sizeof *worker->staleness_log, "staleness");
     dl_noise_init(&worker->noise, config->noise, config->seed, config->replicate, (uint32_t)number);

@@ -66,7 +66,7 @@ typedef struct dl_team_config {
     const dl_noise_config *noise;
     uint64_t seed;
     uint32_t replicate;
-    const double *slow; /* [workers] factor on input, forward and backward; NULL = none */
+    const double *slow; /* [workers] factor on forward and backward; NULL = none */
     const dl_team_observer *observer; /* NULL = none */
 } dl_team_config;
 
