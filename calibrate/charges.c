@@ -116,12 +116,19 @@ static line_data look_at(const dl_charge_line *line)
     return data;
 }
 
-static double distance(const dl_charge_point *point, int64_t parameter_bytes, bool by_vectors)
+static double distance(const dl_charge_point *point, int which, int64_t parameter_bytes)
 {
-    const double sizes = parameter_bytes > 0 && point->bytes > 0
-                             ? 1 + fabs(log2((double)point->bytes / (double)parameter_bytes))
-                             : 1;
-    return by_vectors && point->vectors > 1 ? sizes * (1 + log2(point->vectors)) : sizes;
+    double ratio = 1, steps = 0;
+    if (parameter_bytes > 0 && point->bytes > 0) {
+        ratio = (double)point->bytes / (double)parameter_bytes;
+        if (ratio < 1) ratio = 1 / ratio;
+    }
+    if (which != DL_CHARGE_COPY && point->vectors > 0) {
+        const int usual =
+            which == DL_CHARGE_AVERAGE ? DL_CHARGE_VECTORS_AVERAGE : DL_CHARGE_VECTORS_UPDATE;
+        steps = fabs(log2((double)point->vectors / usual));
+    }
+    return ratio * ratio * (1 + steps);
 }
 
 /* Terms of the lines, in this order, so that any of them may be left out. */
@@ -152,8 +159,9 @@ static dl_status solve(const dl_charge_line *line, const line_data *data, int64_
             *row = bytes;
         }
         y[i] = point->time_ns.value;
-        error[i] = hypot(point->time_ns.error, DL_FIT_CLOCK_ERROR_NS);
-        scale[i] = fmax(y[i], 1) * distance(point, parameter_bytes, which == DL_CHARGE_UPDATE);
+        const double far = distance(point, which, parameter_bytes);
+        error[i] = far * hypot(point->time_ns.error, DL_FIT_CLOCK_ERROR_NS);
+        scale[i] = far * fmax(y[i], 1);
     }
     const dl_fit_problem problem = {n, p, terms, y, error, scale};
     const dl_status status = dl_fit_solve(&problem, found, err);

@@ -7,20 +7,24 @@
  *   slice            median
  *
  * Samples of one case (bytes, vectors, direction) give one point, their robust centre. The lines
- * are there for the sizes that the model exchanges: a point's deviation from the line counts by
+ * are there for what the model exchanges, so a point's standard error and its expected deviation
+ * from the line are multiplied by
  *
- *   weight = 1 / distance^2,  distance = (1 + |log2(bytes / parameter_bytes)|)
- *                                        * (update only) (1 + log2(vectors))
+ *   distance = ratio^2 (1 + |log2(vectors / usual)|)
  *
- * so that another cache regime far away does not bend it (update: mostly of one gradient, in
- * asynchronous modes). Where a size or a number of vectors does not vary, latency is taken as 0 or
- * read = write, and a note says so. */
+ * ratio >= 1 being that of its bytes to the model's parameters, and usual vectors 2 for averages, 1
+ * for updates (asynchronous modes apply one gradient at a time). So another cache regime far away
+ * does not bend the line where it is used. Where a size or a number of vectors does not vary,
+ * latency is taken as 0 or read = write, and a note says so. */
 #ifndef DL_CALIBRATE_CHARGES_H
 #define DL_CALIBRATE_CHARGES_H
 
 #include "calibrate/dataset.h"
 #include "calibrate/fit.h"
 #include "sim/costs.h"
+
+#define DL_CHARGE_VECTORS_AVERAGE 2
+#define DL_CHARGE_VECTORS_UPDATE 1
 
 /* Centre of the samples of one case. */
 typedef struct dl_charge_point {

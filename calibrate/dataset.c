@@ -191,7 +191,7 @@ static dl_status refuse_op(const dl_dataset *dataset, const dl_trace *trace,
 
 /* Steps that count: behind the warm-up, of the run's batch size, with every operation. */
 static dl_status take_steps(const dl_dataset *dataset, const dl_trace *trace, const dl_steps *steps,
-                            dl_run *run, size_t *dropped, dl_error *err)
+                            dl_step_run *run, size_t *dropped, dl_error *err)
 {
     op_table table;
     op_table_init(&table, dataset, trace);
@@ -234,8 +234,8 @@ static dl_status add_steps(dl_dataset *dataset, const dl_trace *trace, const dl_
     if (dataset->op_count == 0) list_ops(dataset, trace, steps, first);
     dataset->runs =
         dl_realloc(dataset->runs, dataset->run_count + 1, sizeof *dataset->runs, "runs");
-    dl_run *run = &dataset->runs[dataset->run_count];
-    *run = (dl_run){
+    dl_step_run *run = &dataset->runs[dataset->run_count];
+    *run = (dl_step_run){
         .path = dl_strdup(trace->path),
         .batch = first->samples,
         .step_ns = dl_calloc(steps->count, sizeof(double), "step times"),

@@ -16,13 +16,13 @@
 #include "trace/record.h"
 
 /* The steps of one train trace behind its warm-up, in order. */
-typedef struct dl_run {
+typedef struct dl_step_run {
     char *path;
     int64_t batch;
     size_t steps;    /* >= 1 */
     double *step_ns; /* [steps] */
     double *op_ns;   /* [steps x op_count] */
-} dl_run;
+} dl_step_run;
 
 /* What a sample of a bench trace is of. */
 typedef enum dl_sample_kind {
@@ -55,7 +55,7 @@ typedef struct dl_dataset {
     int64_t cores;                        /* of the bench traces, else of the first; 0: not said */
     char **ops;                           /* [op_count] "conv1.forward", in the order of a step */
     size_t op_count;                      /* 0 without train traces; else "dispatch" is the last */
-    dl_run *runs;
+    dl_step_run *runs;
     size_t run_count;
     dl_bench_trace *benches;
     size_t bench_count;

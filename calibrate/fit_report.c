@@ -14,7 +14,7 @@ static void print_traces(const dl_dataset *dataset, FILE *out)
     if (dataset->cores > 0) fprintf(out, ", %lld cores", (long long)dataset->cores);
     fprintf(out, "\n\ntraces\n");
     for (size_t r = 0; r < dataset->run_count; r++) {
-        const dl_run *run = &dataset->runs[r];
+        const dl_step_run *run = &dataset->runs[r];
         fprintf(out, "  %-40.40s train  batch %5lld  %8zu steps\n", dl_base_name(run->path),
                 (long long)run->batch, run->steps);
     }
@@ -52,13 +52,17 @@ static void print_operations(const dl_calibration *all, FILE *out)
                 (long long)cost->fixed_ns.count,
                 100 * worst_residual_frac(operations->ops[op].points, operations->batch_count));
     }
-    fprintf(out, "\nstep: centre of the observed times, and sum of the operations [us]\n");
-    fprintf(out, "  %7s %12s    %9s %12s %8s\n", "batch", "observed", "error", "fitted", "off [%]");
+    fprintf(out, "\nstep: sum of the operations' centres against their lines, and the centre of the"
+                 "\n  steps themselves (what it has more is in the noise) [us]\n");
+    fprintf(out, "  %7s %12s %12s %7s %14s    %9s %7s\n", "batch", "sum", "fitted", "off [%]",
+            "steps", "error", "off [%]");
     for (size_t b = 0; b < operations->batch_count; b++) {
-        const dl_op_point *point = &operations->step.points[b];
-        fprintf(out, "  %7lld %12.2f +- %9.2f %12.2f %+8.2f\n", (long long)point->batch,
-                dl_ns_to_us(point->observed_ns), dl_ns_to_us(point->error_ns),
-                dl_ns_to_us(point->fitted_ns), 100 * dl_op_residual_frac(point));
+        const dl_step_point *step = &operations->steps[b];
+        fprintf(out, "  %7lld %12.2f %12.2f %+7.2f %14.2f +- %9.2f %+7.2f\n",
+                (long long)step->sum.batch, dl_ns_to_us(step->sum.observed_ns),
+                dl_ns_to_us(step->sum.fitted_ns), 100 * dl_op_residual_frac(&step->sum),
+                dl_ns_to_us(step->step_ns), dl_ns_to_us(step->step_error_ns),
+                100 * (step->step_ns / step->sum.fitted_ns - 1));
     }
 }
 
@@ -191,10 +195,12 @@ void dl_fit_report_print(const dl_calibration *calibration, FILE *out)
     print_line(&lines[DL_CHARGE_UPDATE], server, &costs->update.latency_ns,
                &costs->update.read_bytes_per_s, &costs->update.write_bytes_per_s, out);
     if (calibration->dataset.parameter_bytes > 0 && costs->copy.latency_ns.known) {
-        fprintf(out,
-                "  A point's deviation counts by 1 / distance^2 from the model's %lld bytes,\n"
-                "  distance = 1 + |log2(bytes / parameters)|; update: * (1 + log2(vectors)).\n",
-                (long long)calibration->dataset.parameter_bytes);
+        fprintf(
+            out,
+            "\nweight of a point of these lines: 1 / distance^2; distance = (its bytes over the\n"
+            "  model's %lld, or the inverse)^2 * (1 + |log2(vectors / %d; update: %d)|)\n",
+            (long long)calibration->dataset.parameter_bytes, DL_CHARGE_VECTORS_AVERAGE,
+            DL_CHARGE_VECTORS_UPDATE);
     }
     print_memory(calibration, out);
     print_sync(costs, out);

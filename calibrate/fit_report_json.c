@@ -114,9 +114,19 @@ static void operations(json *to, const dl_calibration *all)
         end(to, '}');
     }
     end(to, ']');
-    begin(to, "step", '{');
-    op_points(to, fits->step.points, fits->batch_count);
-    end(to, '}');
+    begin(to, "steps", '[');
+    for (size_t b = 0; b < fits->batch_count; b++) {
+        const dl_step_point *step = &fits->steps[b];
+        begin(to, NULL, '{');
+        number_item(to, "batch", (double)step->sum.batch);
+        number_item(to, "operations_ns", step->sum.observed_ns);
+        number_item(to, "fitted_ns", step->sum.fitted_ns);
+        number_item(to, "residual_frac", dl_op_residual_frac(&step->sum));
+        number_item(to, "step_ns", step->step_ns);
+        number_item(to, "step_error_ns", step->step_error_ns);
+        end(to, '}');
+    }
+    end(to, ']');
 }
 
 static void noise(json *to, const dl_step_noise *fit)
@@ -131,7 +141,7 @@ static void noise(json *to, const dl_step_noise *fit)
     end(to, '}');
 }
 
-static void host_points(json *to, const dl_charge_line *line)
+static void charge_points(json *to, const dl_charge_line *line)
 {
     begin(to, "points", '[');
     for (size_t i = 0; i < line->count; i++) {
@@ -148,25 +158,25 @@ static void host_points(json *to, const dl_charge_line *line)
     end(to, ']');
 }
 
-static void host(json *to, const dl_calibration *all)
+static void charges(json *to, const dl_calibration *all)
 {
     const dl_costs *costs = &all->costs;
     begin(to, "copy", '{');
     value_item(to, "latency_ns", &costs->copy.latency_ns);
     value_item(to, "bandwidth_bytes_per_s", &costs->copy.bandwidth_bytes_per_s);
-    host_points(to, &all->charges.lines[DL_CHARGE_COPY]);
+    charge_points(to, &all->charges.lines[DL_CHARGE_COPY]);
     end(to, '}');
     begin(to, "average", '{');
     value_item(to, "latency_ns", &costs->average.latency_ns);
     value_item(to, "read_bytes_per_s", &costs->average.read_bytes_per_s);
     value_item(to, "write_bytes_per_s", &costs->average.write_bytes_per_s);
-    host_points(to, &all->charges.lines[DL_CHARGE_AVERAGE]);
+    charge_points(to, &all->charges.lines[DL_CHARGE_AVERAGE]);
     end(to, '}');
     begin(to, "update", '{');
     value_item(to, "latency_ns", &costs->update.latency_ns);
     value_item(to, "read_bytes_per_s", &costs->update.read_bytes_per_s);
     value_item(to, "write_bytes_per_s", &costs->update.write_bytes_per_s);
-    host_points(to, &all->charges.lines[DL_CHARGE_UPDATE]);
+    charge_points(to, &all->charges.lines[DL_CHARGE_UPDATE]);
     end(to, '}');
     begin(to, "sync", '{');
     value_item(to, "barrier_ns", &costs->barrier_ns);
@@ -245,7 +255,7 @@ static void write_all(FILE *out, const dl_calibration *all)
     traces(&to, &all->dataset);
     operations(&to, all);
     noise(&to, &all->noise);
-    host(&to, all);
+    charges(&to, all);
     memory(&to, all);
     sharing(&to, &all->sharing);
     begin(&to, "notes", '[');

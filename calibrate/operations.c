@@ -31,7 +31,7 @@ static void centers_free(centers *c)
 }
 
 /* Centre of run `r`'s times[i * stride]. */
-static dl_status add_center(centers *c, const dl_run *run, size_t r, const double *times,
+static dl_status add_center(centers *c, const dl_step_run *run, size_t r, const double *times,
                             size_t stride, dl_error *err)
 {
     double *column = dl_calloc(run->steps, sizeof *column, "step times");
@@ -55,7 +55,7 @@ static dl_status find_centers(const dl_dataset *dataset, size_t op, centers *c, 
 {
     dl_status status = DL_OK;
     for (size_t r = 0; r < dataset->run_count && status == DL_OK; r++) {
-        const dl_run *run = &dataset->runs[r];
+        const dl_step_run *run = &dataset->runs[r];
         const bool whole = op == dataset->op_count;
         status = add_center(c, run, r, whole ? run->step_ns : run->op_ns + op,
                             whole ? 1 : dataset->op_count, err);
@@ -96,8 +96,7 @@ static dl_status fit_one_batch(const centers *c, size_t runs, double batch, dl_o
     return DL_OK;
 }
 
-static dl_status fit_batches(const centers *c, size_t runs, dl_op_cost *cost, dl_notes *notes,
-                             dl_error *err)
+static dl_status fit_batches(const centers *c, size_t runs, dl_op_cost *cost, dl_error *err)
 {
     const dl_fit_problem problem = {runs, 2, c->terms, c->value_ns, c->error_ns, c->scale_ns};
     dl_fit_line line;
@@ -107,13 +106,25 @@ static dl_status fit_batches(const centers *c, size_t runs, dl_op_cost *cost, dl
         (dl_value){true, line.coefficient[0], line.error[0], c->count, DL_ORIGIN_FITTED};
     cost->per_sample_ns =
         (dl_value){true, line.coefficient[1], line.error[1], c->count, DL_ORIGIN_FITTED};
-    if (line.held_at_zero[0]) {
-        dl_notes_add(notes, "%s: the fitted fixed time is below 0; held at 0", cost->name);
-    }
-    if (line.held_at_zero[1]) {
-        dl_notes_add(notes, "%s: the fitted time per sample is below 0; held at 0", cost->name);
-    }
     return DL_OK;
+}
+
+/* Names the operations with a number held at 0 in one note. */
+static void note_held(const dl_costs *costs, bool fixed, dl_notes *notes)
+{
+    char *names = NULL;
+    for (size_t op = 0; op < costs->op_count; op++) {
+        const dl_op_cost *cost = &costs->ops[op];
+        if ((fixed ? cost->fixed_ns : cost->per_sample_ns).value > 0) continue;
+        char *longer =
+            dl_format("%s%s%s", names != NULL ? names : "", names != NULL ? ", " : "", cost->name);
+        free(names);
+        names = longer;
+    }
+    if (names == NULL) return;
+    dl_notes_add(notes, "%s came out below 0 and is held at 0: %s",
+                 fixed ? "fixed time" : "time per sample", names);
+    free(names);
 }
 
 /* Runs at equal batch sizes become one point. */
@@ -136,7 +147,7 @@ static dl_op_point *make_points(const dl_dataset *dataset, const centers *c, con
 }
 
 static dl_status fit_op(const dl_dataset *dataset, size_t op, const int64_t *batches,
-                        dl_operations *all, dl_costs *costs, dl_notes *notes, dl_error *err)
+                        dl_operations *all, dl_costs *costs, dl_error *err)
 {
     dl_op_fit *fit = &all->ops[op];
     dl_op_cost *cost = &costs->ops[op];
@@ -148,7 +159,7 @@ static dl_status fit_op(const dl_dataset *dataset, size_t op, const int64_t *bat
     if (status == DL_OK && all->batch_count == 1) {
         status = fit_one_batch(&c, dataset->run_count, (double)batches[0], cost, err);
     } else if (status == DL_OK) {
-        status = fit_batches(&c, dataset->run_count, cost, notes, err);
+        status = fit_batches(&c, dataset->run_count, cost, err);
     }
     fit->points = make_points(dataset, &c, batches, all->batch_count);
     centers_free(&c);
@@ -164,36 +175,50 @@ double dl_op_residual_frac(const dl_op_point *point)
     return point->fitted_ns > 0 ? point->observed_ns / point->fitted_ns - 1 : 0;
 }
 
-/* The whole step, and a note of each batch size at which it is off. An operation is only worth a
- * note if its deviation matters to the step. */
-static dl_status check_linearity(const dl_dataset *dataset, const int64_t *batches,
-                                 dl_operations *all, const dl_costs *costs, dl_notes *notes,
-                                 dl_error *err)
+/* The whole step at each batch size. */
+static dl_status add_steps(const dl_dataset *dataset, const int64_t *batches, dl_operations *all,
+                           dl_error *err)
 {
     centers c;
     centers_init(&c, dataset->run_count);
     const dl_status status = find_centers(dataset, dataset->op_count, &c, err);
-    all->step.name = "step";
-    all->step.points = make_points(dataset, &c, batches, all->batch_count);
+    dl_op_point *whole = make_points(dataset, &c, batches, all->batch_count);
     centers_free(&c);
+    all->steps = dl_calloc(all->batch_count, sizeof *all->steps, "steps");
     for (size_t b = 0; b < all->batch_count; b++) {
-        dl_op_point *step = &all->step.points[b];
-        step->fitted_ns = dl_costs_step_ns(costs, (double)batches[b], NULL);
-        const double off = dl_op_residual_frac(step);
-        if (fabs(off) > DL_LINEARITY_LIMIT_FRAC) {
-            dl_notes_add(notes, "step: %+.1f %% from the fitted line at batch %lld", 100 * off,
-                         (long long)batches[b]);
-        }
+        dl_step_point *step = &all->steps[b];
+        *step = (dl_step_point){.sum = {.batch = batches[b]},
+                                .step_ns = whole[b].observed_ns,
+                                .step_error_ns = whole[b].error_ns};
         for (size_t op = 0; op < all->op_count; op++) {
             const dl_op_point *point = &all->ops[op].points[b];
-            const double part = (point->observed_ns - point->fitted_ns) / step->fitted_ns;
-            if (fabs(part) <= DL_LINEARITY_LIMIT_FRAC / 2) continue;
-            dl_notes_add(notes, "%s: %+.1f %% from its line at batch %lld, %+.1f %% of the step",
-                         all->ops[op].name, 100 * dl_op_residual_frac(point), (long long)batches[b],
-                         100 * part);
+            step->sum.observed_ns += point->observed_ns;
+            step->sum.error_ns = hypot(step->sum.error_ns, point->error_ns);
+            step->sum.fitted_ns += point->fitted_ns;
         }
     }
+    free(whole);
     return status;
+}
+
+/* A note of each batch size at which the step is off its line, and of the operations that matter
+ * there: by more than half of the limit, as part of the step. */
+static void note_deviations(const dl_operations *all, dl_notes *notes)
+{
+    for (size_t b = 0; b < all->batch_count; b++) {
+        const dl_op_point *sum = &all->steps[b].sum;
+        const double off = dl_op_residual_frac(sum);
+        if (fabs(off) <= DL_LINEARITY_LIMIT_FRAC) continue;
+        dl_notes_add(notes, "step: %+.1f %% from the fitted line at batch %lld: not linear",
+                     100 * off, (long long)sum->batch);
+        for (size_t op = 0; op < all->op_count; op++) {
+            const dl_op_point *point = &all->ops[op].points[b];
+            const double part = (point->observed_ns - point->fitted_ns) / sum->fitted_ns;
+            if (fabs(part) <= DL_LINEARITY_LIMIT_FRAC / 2) continue;
+            dl_notes_add(notes, "%s: %+.1f %% from its line there, %+.1f %% of the step",
+                         all->ops[op].name, 100 * dl_op_residual_frac(point), 100 * part);
+        }
+    }
 }
 
 dl_status dl_operations_fit(const dl_dataset *dataset, dl_operations *operations, dl_costs *costs,
@@ -214,10 +239,13 @@ dl_status dl_operations_fit(const dl_dataset *dataset, dl_operations *operations
     }
     dl_status status = DL_OK;
     for (size_t op = 0; op < dataset->op_count && status == DL_OK; op++) {
-        status = fit_op(dataset, op, batches, operations, costs, notes, err);
+        status = fit_op(dataset, op, batches, operations, costs, err);
     }
-    if (status == DL_OK) {
-        status = check_linearity(dataset, batches, operations, costs, notes, err);
+    if (status == DL_OK) status = add_steps(dataset, batches, operations, err);
+    if (status == DL_OK && operations->batch_count > 1) {
+        note_held(costs, true, notes);
+        note_held(costs, false, notes);
+        note_deviations(operations, notes);
     }
     free(batches);
     return status;
@@ -228,6 +256,6 @@ void dl_operations_free(dl_operations *operations)
     for (size_t op = 0; op < operations->op_count; op++)
         free(operations->ops[op].points);
     free(operations->ops);
-    free(operations->step.points);
+    free(operations->steps);
     *operations = (dl_operations){0};
 }

@@ -17,7 +17,7 @@
 /* Residuals beyond this are warned of. */
 #define DL_LINEARITY_LIMIT_FRAC 0.02
 
-/* Observed and fitted time of an operation or of the whole step at one batch size. */
+/* Observed and fitted time of an operation, or of all together, at one batch size. */
 typedef struct dl_op_point {
     int64_t batch;
     double observed_ns; /* mean over the runs at this batch size, of their centres */
@@ -25,16 +25,23 @@ typedef struct dl_op_point {
     double fitted_ns;
 } dl_op_point;
 
-/* Points of one operation, or of the whole step. */
 typedef struct dl_op_fit {
-    const char *name;    /* borrowed from the data set, or "step" */
+    const char *name;    /* borrowed from the data set */
     dl_op_point *points; /* [batch_count] ascending */
 } dl_op_fit;
+
+/* The whole step at one batch size. A preemption hits one operation of a step, so the centres of
+ * the operations know less of them than the centre of the steps does: on a busy machine `step_ns`
+ * exceeds the sum. That part is not lost, the noise factors hold it. */
+typedef struct dl_step_point {
+    dl_op_point sum; /* of the operations' centres */
+    double step_ns, step_error_ns;
+} dl_step_point;
 
 typedef struct dl_operations {
     dl_op_fit *ops; /* [op_count] in the order of the data set */
     size_t op_count;
-    dl_op_fit step;
+    dl_step_point *steps; /* [batch_count] */
     size_t batch_count;
 } dl_operations;
 

@@ -1,5 +1,6 @@
 #include "calibrate/sharing.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -168,6 +169,20 @@ static dl_status combine(const dl_sharing_point *points, size_t n, dl_value *val
     return DL_OK;
 }
 
+/* Smallest against largest batch size of one k: differences that are clear and that matter. */
+static void note_disagreement(const dl_sharing_point *small, const dl_sharing_point *large,
+                              dl_notes *notes)
+{
+    const double difference = fabs(large->factor.value - small->factor.value);
+    const double error = hypot(large->factor.error, small->factor.error);
+    if (difference <= 3 * error || difference <= DL_SHARING_AGREE) return;
+    dl_notes_add(notes,
+                 "sharing: %d copies cost %.3f at batch %lld but %.3f at batch %lld; a mean is "
+                 "taken",
+                 small->copies, small->factor.value, (long long)small->batch, large->factor.value,
+                 (long long)large->batch);
+}
+
 dl_status dl_sharing_fit_factors(const dl_dataset *dataset, dl_sharing_fit *fit, dl_costs *costs,
                                  dl_notes *notes, dl_error *err)
 {
@@ -181,15 +196,7 @@ dl_status dl_sharing_fit_factors(const dl_dataset *dataset, dl_sharing_fit *fit,
         for (end = first; end < fit->count && fit->points[end].copies == k;)
             end++;
         status = combine(fit->points + first, end - first, &costs->sharing[k], err);
-        const double low = fit->points[first].factor.value;
-        const double high = fit->points[end - 1].factor.value;
-        if (status == DL_OK && (high / low > 1.05 || low / high > 1.05)) {
-            dl_notes_add(notes,
-                         "sharing: %d copies cost %.3f at batch %lld but %.3f at batch %lld; the "
-                         "mean is taken",
-                         k, low, (long long)fit->points[first].batch, high,
-                         (long long)fit->points[end - 1].batch);
-        }
+        if (status == DL_OK) note_disagreement(&fit->points[first], &fit->points[end - 1], notes);
     }
     if (status == DL_OK && fit->count > 0) {
         costs->sharing[1] = (dl_value){true, 1, 0, 0, DL_ORIGIN_MEASURED};

@@ -12,6 +12,10 @@
 #include "calibrate/fit.h"
 #include "sim/costs.h"
 
+/* A factor's difference between batch sizes that is worth a note, if it is over 3 standard errors.
+ */
+#define DL_SHARING_AGREE 0.05
+
 /* One k and batch size. */
 typedef struct dl_sharing_point {
     int copies;

@@ -29,7 +29,7 @@ static source *add_source(sources *all, size_t count, bool train)
 static void add_train(sources *all, const dl_dataset *dataset, const dl_costs *costs)
 {
     for (size_t r = 0; r < dataset->run_count; r++) {
-        const dl_run *run = &dataset->runs[r];
+        const dl_step_run *run = &dataset->runs[r];
         const double fitted_ns = dl_costs_step_ns(costs, (double)run->batch, NULL);
         const source *added = add_source(all, run->steps, true);
         for (size_t i = 0; i < run->steps; i++)
