@@ -11,7 +11,10 @@
 #define WARM_UP_STEPS 2
 #define STEPS_MIN 8 /* of a run, behind the warm-up */
 #define STEPS_MAX 5000
-#define PROBE_STEPS 6      /* of the run that finds out how long a step takes */
+#define PROBE_STEPS 6 /* of the run that finds out how long a step takes */
+#define RUN_NS_MIN                                                                            \
+    30000000LL             /* and at least: copies that share a core need several turns on it \
+                            */
 #define RUN_NS 200000000LL /* one copy's time in a run, aimed at */
 #define ROUNDS_MAX 20
 
@@ -48,7 +51,7 @@ static void add_steps(dl_bench *bench, const dl_bench_config *config, const step
     const int64_t common_end_ns = dl_recorder_common_end_ns(recorder);
     for (int w = 0; w < at->copies; w++) {
         const dl_recorder_step *steps = recorder->workers[w].steps;
-        const int64_t done = atomic_load(&recorder->workers[w].count);
+        const int64_t done = dl_recorder_steps_done(recorder, w);
         for (int64_t s = WARM_UP_STEPS; s < done; s++) {
             if (steps[s].end_ns > common_end_ns) break;
             dl_bench_add(bench, DL_BENCH_STEP,
@@ -132,7 +135,9 @@ dl_status dl_bench_step(dl_bench *bench, const dl_bench_config *config, int64_t 
         order[i] = i;
     dl_random random;
     dl_random_init(&random, config->train.seed, 0, 0, DL_BENCH_STEP);
-    dl_status status = make_cases(config, (double)budget_ns / (rounds * round_turns), cases, err);
+    double run_ns = (double)budget_ns / (rounds * round_turns);
+    if (run_ns < RUN_NS_MIN) run_ns = RUN_NS_MIN;
+    dl_status status = make_cases(config, run_ns, cases, err);
     for (int round = 0; status == DL_OK && round < rounds; round++) {
         dl_random_shuffle(&random, order, count);
         status = run_round(bench, config, cases, order, count, err);

@@ -10,10 +10,11 @@
 #include "profiler/crew.h"
 #include "profiler/run_meta.h"
 
-#define SLICE_NS_MIN                                                                          \
-    80000000LL               /* of a slice burst, per thread: schedulers' slices last some ms \
-                              */
-#define BURST_NS 120000000LL /* time of one case in one repetition, aimed at */
+#define SLICE_NS_MIN                                                                             \
+    80000000LL                  /* of a slice burst, per thread: schedulers' slices last some ms \
+                                 */
+#define BURST_NS_MIN 20000000LL /* of other bursts: all threads must have met */
+#define BURST_NS 120000000LL    /* time of one case in one repetition, aimed at */
 #define REPETITIONS_MAX 20
 #define SAMPLES_MAX 20000 /* of one thread in one burst */
 #define ROUNDS_MIN 4      /* of a burst, however short its time is */
@@ -266,7 +267,7 @@ static dl_status run_burst(dl_bench *bench, const dl_bench_config *config, const
     int *cores = dl_bench_cores(&config->train, at->threads);
     for (int i = 0; at->one_core && i < at->threads; i++)
         cores[i] = cores[0];
-    const int64_t least_ns = at->name == DL_BENCH_SLICE ? at->threads * SLICE_NS_MIN : 0;
+    const int64_t least_ns = at->name == DL_BENCH_SLICE ? at->threads * SLICE_NS_MIN : BURST_NS_MIN;
     burst_start start = {.burst = burst,
                          .duration_ns = duration_ns > least_ns ? duration_ns : least_ns};
     const dl_status status = dl_crew_run(at->threads, cores, thread_main, &start, err);

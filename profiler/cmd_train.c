@@ -253,11 +253,27 @@ static void print_staleness(const train_run *run)
     printf("\n");
 }
 
+/* One number, or in modes where the first worker ends the run, one for each. */
+static void print_steps(const train_run *run)
+{
+    const int workers = run->config.workers;
+    bool same = true;
+    for (int w = 1; w < workers; w++) {
+        same &=
+            dl_recorder_steps_done(&run->recorder, w) == dl_recorder_steps_done(&run->recorder, 0);
+    }
+    printf("steps      ");
+    for (int w = 0; w < (same ? 1 : workers); w++) {
+        printf(" %" PRId64, dl_recorder_steps_done(&run->recorder, w));
+    }
+    printf(" %s worker in %.2f s\n", same ? "a" : "by", run->result.seconds);
+}
+
 static void print_results(const train_run *run)
 {
     const dl_distribution steps = dl_recorder_step_times(&run->recorder);
     char mean[32], median[32], high[32], size[32];
-    printf("steps       %" PRId64 " a worker in %.2f s\n", run->config.steps, run->result.seconds);
+    print_steps(run);
     printf("step        mean %s, median %s, p90 %s\n",
            dl_format_ns(mean, sizeof mean, dl_recorder_mean_step_ns(&run->recorder)),
            dl_format_ns(median, sizeof median, steps.p50),

@@ -51,13 +51,16 @@ static void write_head(dl_csv_writer *writer)
     dl_csv_end_row(writer);
 }
 
-/* "0.99;1.02"; empty in synchronous modes. free() it. */
+/* "0.99;1.02"; empty in synchronous modes, and if a worker has no step. free() it. */
 static char *staleness_by_worker(const dl_recorder *recorder)
 {
     char *text = dl_strdup("");
     for (int w = 0; w < recorder->worker_count; w++) {
         const dl_distribution own = dl_recorder_staleness(recorder, w);
-        if (own.count == 0) break;
+        if (own.count == 0) {
+            free(text);
+            return dl_strdup("");
+        }
         char number[DL_DOUBLE_TEXT_BYTES];
         char *longer =
             dl_format("%s%s%s", text, w > 0 ? ";" : "", dl_format_double(number, own.mean));

@@ -1,5 +1,4 @@
-/* What one training run came to, as a row that dlsim reads back as a measurement ([measured] file).
- */
+/* What one training run came to, as a row of the table that dlsim compares with. */
 #ifndef DL_PROFILER_MEASURED_ROW_H
 #define DL_PROFILER_MEASURED_ROW_H
 
@@ -9,10 +8,11 @@
 
 /* Appends a row to `path`, with the column names before it if the file is new or empty:
  *
- *   cores, workers, batch, sync, interval (empty but for average), step_s (mean over the workers of
- *   their mean step without the warm-up), throughput_per_s (recorder.h), staleness_mean, _sd, _p50,
- * _p90 (empty in synchronous modes), staleness_mean_by_worker (numbers separated by semicolons),
- * steps, seed, source
+ *   cores, workers, batch, sync, interval    interval is empty but for average
+ *   step_s, throughput_per_s                 without the warm-up, as recorder.h says
+ *   staleness_mean, _sd, _p50, _p90          empty in synchronous modes
+ *   staleness_mean_by_worker                 numbers separated by semicolons
+ *   steps, seed, source
  *
  * DL_ERR_FORMAT if the file has other columns; DL_ERR_IO. */
 dl_status dl_measured_row_append(const char *path, const dl_train_config *config,

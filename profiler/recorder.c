@@ -95,6 +95,11 @@ static int64_t steps_done(const dl_recorder_worker *worker)
     return atomic_load_explicit(&worker->count, memory_order_acquire);
 }
 
+int64_t dl_recorder_steps_done(const dl_recorder *recorder, int worker)
+{
+    return steps_done(&recorder->workers[worker]);
+}
+
 /* The first step behind the warm-up. */
 static int64_t first_step(const dl_recorder_worker *worker)
 {
@@ -140,9 +145,11 @@ dl_distribution dl_recorder_step_times(const dl_recorder *recorder)
     return summary;
 }
 
+/* 0 without steps: where nobody waits, a run may end before a worker without a core got to one. */
 static double worker_mean_ns(const dl_recorder_worker *worker)
 {
     const int64_t done = steps_done(worker);
+    if (done == 0) return 0;
     double sum = 0;
     for (int64_t s = first_step(worker); s < done; s++)
         sum += (double)worker->steps[s].duration_ns;
@@ -152,16 +159,21 @@ static double worker_mean_ns(const dl_recorder_worker *worker)
 double dl_recorder_mean_step_ns(const dl_recorder *recorder)
 {
     double sum = 0;
-    for (int w = 0; w < recorder->worker_count; w++)
-        sum += worker_mean_ns(&recorder->workers[w]);
-    return sum / recorder->worker_count;
+    int count = 0;
+    for (int w = 0; w < recorder->worker_count; w++) {
+        const double mean_ns = worker_mean_ns(&recorder->workers[w]);
+        sum += mean_ns;
+        count += mean_ns > 0;
+    }
+    return count > 0 ? sum / count : 0;
 }
 
 double dl_recorder_throughput_per_s(const dl_recorder *recorder)
 {
     double sum = 0;
     for (int w = 0; w < recorder->worker_count; w++) {
-        sum += recorder->worker_batch / dl_ns_to_s(worker_mean_ns(&recorder->workers[w]));
+        const double mean_ns = worker_mean_ns(&recorder->workers[w]);
+        if (mean_ns > 0) sum += recorder->worker_batch / dl_ns_to_s(mean_ns);
     }
     return sum;
 }

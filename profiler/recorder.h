@@ -52,8 +52,11 @@ dl_status dl_recorder_finish(dl_recorder *recorder, dl_error *err) DL_MUST_CHECK
 /* Releases everything (and finishes, ignoring errors). A zeroed recorder is fine. */
 void dl_recorder_free(dl_recorder *recorder);
 
-/* When the first worker had done all its steps: until then all workers were at work. */
+/* When the first worker was done with its last step: until then all workers were at work. */
 int64_t dl_recorder_common_end_ns(const dl_recorder *recorder);
+
+/* Steps that worker `worker` has done. May be called while the run goes on. */
+int64_t dl_recorder_steps_done(const dl_recorder *recorder, int worker);
 
 /* A worker's first steps, but at most a tenth of all, are warm-up (page faults, cold caches) and do
  * not count in the step times and in the throughput. */
@@ -62,12 +65,11 @@ int64_t dl_recorder_common_end_ns(const dl_recorder *recorder);
 /* Statistics of all workers' step times in ns. */
 dl_distribution dl_recorder_step_times(const dl_recorder *recorder);
 
-/* Mean over the workers of their mean step time, in ns. */
+/* Mean over the workers that have steps of their mean step time, in ns. */
 double dl_recorder_mean_step_ns(const dl_recorder *recorder);
 
 /* Samples a second that all workers apply: the sum over the workers of their batch over their mean
- * step time. In modes without a barrier workers end at different times, so that samples over the
- * whole wall time would say less than they did while they ran. */
+ * step time. */
 double dl_recorder_throughput_per_s(const dl_recorder *recorder);
 
 /* Statistics of the staleness of all applied gradients of one worker, of all workers if worker < 0.

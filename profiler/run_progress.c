@@ -8,9 +8,7 @@
 
 static double done_frac(const dl_recorder *recorder)
 {
-    const dl_recorder_worker *worker = &recorder->workers[0];
-    const long long done = atomic_load_explicit(&worker->count, memory_order_relaxed);
-    return (double)done / (double)worker->capacity;
+    return (double)dl_recorder_steps_done(recorder, 0) / (double)recorder->workers[0].capacity;
 }
 
 static void *show(void *user)

@@ -1,0 +1,184 @@
+/* Micro-benchmarks: a quick run has samples of every kind with the fields that record.h says. */
+#include <stdlib.h>
+
+#include "tests/train_case.h"
+
+#include "common/cpu.h"
+#include "profiler/bench.h"
+#include "profiler/run_meta.h"
+
+#define PATH "test_bench.dlt"
+#define COPIES 3
+
+static dl_trace trace;
+static dl_run_sizes sizes;
+static int cores;
+
+/* mlp in single precision: 437544 bytes of parameters. */
+static int run_bench(void **state)
+{
+    make_data(state);
+    dl_error err = {0};
+    dl_train_config train = small_config();
+    train.precision = DL_FLOAT;
+    train.optimizer.momentum = 0.9;
+    const int batches[] = {16, 8};
+    if (dl_run_sizes_find(&train, &sizes, &err) != DL_OK) return 1;
+    const dl_bench_config config = {.train = train,
+                                    .parameter_bytes = sizes.parameter_bytes,
+                                    .data = &data,
+                                    .batches = batches,
+                                    .batch_count = 2,
+                                    .workers_max = COPIES,
+                                    .seconds = 0.1,
+                                    .quick = true};
+    dl_trace_writer *writer = NULL;
+    if (dl_trace_writer_open(&writer, PATH, &err) != DL_OK) return 1;
+    dl_bench bench;
+    dl_bench_init(&bench, writer);
+    if (dl_bench_run(&bench, &config, &err) != DL_OK) return 1;
+    if (dl_trace_writer_close(&writer, &err) != DL_OK) return 1;
+    cores = dl_cpu_count();
+    return dl_trace_read(&trace, PATH, &err) == DL_OK ? 0 : 1;
+}
+
+static int free_bench(void **state)
+{
+    dl_trace_free(&trace);
+    return free_data(state);
+}
+
+static bool is_of(const dl_record *record, dl_bench_name name)
+{
+    return strcmp(dl_trace_name(&trace, record), dl_bench_names[name]) == 0;
+}
+
+/* A minute is far more than any of these takes. */
+static void every_kind_has_positive_durations(void **state)
+{
+    (void)state;
+    for (int name = 0; name < DL_BENCH_NAME_COUNT; name++) {
+        size_t count = 0, positive = 0;
+        for (size_t i = 0; i < trace.record_count; i++) {
+            const dl_record *record = &trace.records[i];
+            assert_int_equal(record->kind, DL_RECORD_BENCH);
+            if (!is_of(record, (dl_bench_name)name)) continue;
+            assert_true(record->duration_ns < 60 * 1000000000LL);
+            count++;
+            positive += record->duration_ns > 0;
+        }
+        if (count == 0) fail_msg("no samples of %s", dl_bench_names[name]);
+        if (2 * positive < count) fail_msg("%s takes no time", dl_bench_names[name]);
+    }
+}
+
+/* Copies, averages and updates come in the model's size, 64 KiB, and 1/4 to 4 times the parameters.
+ */
+static void exchange_has_all_sizes(void **state)
+{
+    (void)state;
+    const uint64_t bytes[] = {65536,
+                              sizes.parameter_bytes / 4,
+                              sizes.parameter_bytes / 2,
+                              sizes.parameter_bytes,
+                              2 * sizes.parameter_bytes,
+                              4 * sizes.parameter_bytes};
+    for (int name = DL_BENCH_COPY; name <= DL_BENCH_UPDATE; name++) {
+        unsigned found = 0;
+        for (size_t i = 0; i < trace.record_count; i++) {
+            const dl_record *record = &trace.records[i];
+            if (!is_of(record, (dl_bench_name)name)) continue;
+            unsigned size = 0;
+            while (size < 6 && (record->bytes > bytes[size] || record->bytes + 4 <= bytes[size])) {
+                size++;
+            }
+            assert_true(size < 6);
+            found |= 1u << size;
+            assert_true(record->threads >= 1 && record->threads <= (unsigned)cores);
+            if (name == DL_BENCH_COPY) assert_true(record->phase >= DL_PHASE_PUSH);
+            if (name != DL_BENCH_COPY) assert_in_range(record->vectors, 1, DL_BENCH_QUICK_VECTORS);
+        }
+        assert_int_equal(found, 0x3f);
+    }
+}
+
+/* The size of the parameters is that of real rounds: one vector a thread for updates of one. */
+static void updates_of_one_gradient_are_there(void **state)
+{
+    (void)state;
+    size_t count = 0;
+    for (size_t i = 0; i < trace.record_count; i++) {
+        const dl_record *record = &trace.records[i];
+        count += is_of(record, DL_BENCH_UPDATE) && record->vectors == 1 &&
+                 record->bytes == sizes.parameter_bytes;
+    }
+    assert_true(count > 0);
+}
+
+/* Every k = 1..COPIES and batch has steps of copy 0 .. k-1, without the first two, in rising order.
+ */
+static void steps_of_all_copies(void **state)
+{
+    (void)state;
+    bool seen[COPIES + 1][17][COPIES] = {{{false}}};
+    const dl_record *last = NULL;
+    for (size_t i = 0; i < trace.record_count; i++) {
+        const dl_record *record = &trace.records[i];
+        if (!is_of(record, DL_BENCH_STEP)) continue;
+        assert_in_range(record->vectors, 1, COPIES);
+        assert_true(record->worker < record->vectors);
+        assert_true(record->samples == 8 || record->samples == 16);
+        assert_int_equal(record->threads,
+                         record->vectors < (unsigned)cores ? record->vectors : (unsigned)cores);
+        assert_true(record->step >= 2);
+        const bool goes_on = last != NULL && last->vectors == record->vectors &&
+                             last->samples == record->samples && last->worker == record->worker &&
+                             record->step > 2;
+        if (goes_on) assert_int_equal(record->step, last->step + 1);
+        seen[record->vectors][record->samples][record->worker] = true;
+        last = record;
+    }
+    for (int k = 1; k <= COPIES; k++) {
+        for (int w = 0; w < k; w++)
+            assert_true(seen[k][8][w] && seen[k][16][w]);
+    }
+}
+
+static void thread_counts(void **state)
+{
+    (void)state;
+    int counts[DL_BENCH_COUNTS_MAX];
+    assert_int_equal(dl_bench_thread_counts(1, counts), 1);
+    assert_int_equal(counts[0], 1);
+    assert_int_equal(dl_bench_thread_counts(6, counts), 4);
+    assert_int_equal(counts[2], 4);
+    assert_int_equal(counts[3], 6);
+    assert_int_equal(dl_bench_thread_counts(8, counts), 4);
+    assert_int_equal(counts[3], 8);
+}
+
+/* As training pins: worker w on core (first + w) mod cores. */
+static void cores_of_threads(void **state)
+{
+    (void)state;
+    dl_train_config config = small_config();
+    config.cores = 1;
+    config.first_core = 5;
+    int *list = dl_bench_cores(&config, 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(list[i], 0);
+    free(list);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_has_positive_durations),
+        cmocka_unit_test(exchange_has_all_sizes),
+        cmocka_unit_test(updates_of_one_gradient_are_there),
+        cmocka_unit_test(steps_of_all_copies),
+        cmocka_unit_test(thread_counts),
+        cmocka_unit_test(cores_of_threads),
+    };
+    return cmocka_run_group_tests(tests, run_bench, free_bench);
+}

@@ -1,0 +1,119 @@
+/* Where training data comes from. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/check.h"
+
+#include "common/alloc.h"
+#include "profiler/data_source.h"
+
+#define EMPTY_FOLDER "data_source_empty"
+#define BROKEN_FOLDER "data_source_broken"
+
+static int make_folders(void **state)
+{
+    (void)state;
+    mkdir(EMPTY_FOLDER, 0777);
+    mkdir(BROKEN_FOLDER, 0777);
+    FILE *file = fopen(BROKEN_FOLDER "/train-images-idx3-ubyte", "w");
+    fputs("no images", file);
+    return fclose(file);
+}
+
+/* 60000 images as MNIST has for training, 10000 for the test; the note says why. */
+static void auto_takes_synthetic_without_files(void **state)
+{
+    (void)state;
+    dl_data_source source = {.choice = DL_DATA_AUTO, .folder = EMPTY_FOLDER, .seed = 5};
+    dl_data_set set = {0};
+    char *note = NULL;
+    dl_error err = {0};
+    assert_int_equal(dl_data_source_open(&source, &set, &note, &err), DL_OK);
+    assert_string_equal(set.name, "synthetic");
+    assert_int_equal(set.count, 60000);
+    assert_contains(note, "no MNIST in " EMPTY_FOLDER);
+    free(note);
+
+    source.test_set = true;
+    dl_data_set test = {0};
+    assert_int_equal(dl_data_source_open(&source, &test, &note, &err), DL_OK);
+    assert_int_equal(test.count, 10000);
+    assert_memory_not_equal(test.pixels, set.pixels, 784);
+    free(note);
+    dl_data_set_free(&test);
+    dl_data_set_free(&set);
+}
+
+static void mnist_without_files_is_an_error(void **state)
+{
+    (void)state;
+    const dl_data_source source = {.choice = DL_DATA_MNIST, .folder = EMPTY_FOLDER};
+    dl_data_set set = {0};
+    char *note = NULL;
+    dl_error err = {0};
+    assert_int_equal(dl_data_source_open(&source, &set, &note, &err), DL_ERR_IO);
+    assert_null(note);
+    assert_null(set.pixels);
+}
+
+/* Damaged files are not silently replaced. */
+static void damaged_files_are_an_error(void **state)
+{
+    (void)state;
+    const dl_data_source source = {.choice = DL_DATA_AUTO, .folder = BROKEN_FOLDER};
+    dl_data_set set = {0};
+    char *note = NULL;
+    dl_error err = {0};
+    assert_int_equal(dl_data_source_open(&source, &set, &note, &err), DL_ERR_FORMAT);
+    assert_int_equal(err.code, DL_ERR_FORMAT);
+}
+
+static void environment_says_where_mnist_is(void **state)
+{
+    (void)state;
+    const char *given = getenv("DL_DATA");
+    char *kept = given != NULL ? dl_strdup(given) : NULL;
+    setenv("DL_DATA", "nowhere_at_all", 1);
+    const dl_data_source source = {.choice = DL_DATA_AUTO, .seed = 5};
+    dl_data_set set = {0};
+    char *note = NULL;
+    assert_int_equal(dl_data_source_open(&source, &set, &note, NULL), DL_OK);
+    assert_contains(note, "no MNIST in nowhere_at_all/mnist");
+    free(note);
+    dl_data_set_free(&set);
+    if (kept != NULL) setenv("DL_DATA", kept, 1);
+    free(kept);
+}
+
+static void real_mnist_is_found(void **state)
+{
+    (void)state;
+    const dl_data_source source = {.choice = DL_DATA_AUTO};
+    const char *root = getenv("DL_DATA");
+    char *images = dl_format("%s/mnist/train-images-idx3-ubyte.gz", root != NULL ? root : "./data");
+    const bool present = access(images, R_OK) == 0;
+    free(images);
+    if (!present) skip();
+    dl_data_set set = {0};
+    char *note = NULL;
+    dl_error err = {0};
+    if (dl_data_source_open(&source, &set, &note, &err) != DL_OK) fail_msg("%s", err.text);
+    assert_string_equal(set.name, "mnist");
+    assert_int_equal(set.count, 60000);
+    free(note);
+    dl_data_set_free(&set);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(auto_takes_synthetic_without_files),
+        cmocka_unit_test(mnist_without_files_is_an_error),
+        cmocka_unit_test(damaged_files_are_an_error),
+        cmocka_unit_test(environment_says_where_mnist_is),
+        cmocka_unit_test(real_mnist_is_found),
+    };
+    return cmocka_run_group_tests(tests, make_folders, NULL);
+}

@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# The program dlprof from outside: exit statuses, messages, files. Usage: test_dlprof.sh DLPROF
+set -u
+dlprof=$1
+folder=$(mktemp -d "${TMPDIR:-/tmp}/test_dlprof.XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+failures=0
+
+# expect STATUS TEXT ARGUMENTS...: dlprof exits with STATUS, and what it prints holds TEXT.
+expect() {
+    local status=$1 text=$2 output actual
+    shift 2
+    output=$("$dlprof" "$@" 2>&1)
+    actual=$?
+    if [ "$actual" -ne "$status" ]; then
+        echo "FAIL: dlprof $*: exit $actual, not $status: $output"
+        failures=$((failures + 1))
+    elif [[ $output != *"$text"* ]]; then
+        echo "FAIL: dlprof $*: no '$text' in: $output"
+        failures=$((failures + 1))
+    fi
+}
+
+small=(--model mlp --batch 16 --data synthetic)
+
+# Help and version
+expect 0 "train" --help
+expect 0 "dlprof " --version
+for command in train bench info export; do
+    expect 0 "Usage: dlprof $command" $command --help
+    expect 0 "dlprof " $command --version
+done
+
+# Bad usage is exit 2 and names what was meant
+expect 2 "did you mean 'train'?" trian
+expect 2 "did you mean" train --worker-s 2
+expect 2 "--workers" train --wrokers 2
+expect 2 "did you mean 'lenet'?" train --model lanet
+expect 2 "did you mean 'average'?" train --sync averge
+expect 2 "--steps" train --steps many
+expect 2 "--slow" train --slow 3:2 --workers 2
+expect 2 "--batch" bench --batch 32,x
+expect 2 "did you mean 'overhead'?" bench overhed
+expect 2 "" info
+expect 2 "superfluous" export a.dlt b.dlt
+[ -z "$(ls)" ] || { echo "FAIL: bad usage left files: $(ls)"; failures=$((failures + 1)); }
+
+# A run that fails is exit 1
+expect 1 "multiple" train "${small[@]}" --workers 3 --steps 1
+expect 1 "no_folder" train "${small[@]}" --steps 1 -o no_folder/x.dlt
+expect 1 "no_folder" train "${small[@]}" --steps 1 --data mnist --data-folder no_folder
+expect 1 "nothing.dlt" info nothing.dlt
+expect 1 "nothing.dlt" export nothing.dlt
+echo "no trace" >text.dlt
+expect 1 "text.dlt" info text.dlt
+
+# Training, with a trace and a row of results
+expect 0 "staleness" train "${small[@]}" --workers 2 --sync async --steps 30 -o run.dlt --csv rows.csv
+expect 0 "every 10 steps" train "${small[@]}" --workers 2 --sync average --interval 10 --steps 20 \
+    --no-trace --csv rows.csv -o none.dlt
+expect 0 "accuracy" train "${small[@]}" --steps 5 --no-trace --evaluate
+expect 0 "a worker in" train "${small[@]}" --batch 30000 --epochs 1 --no-trace
+[ "$(grep -vc '^#' rows.csv)" -eq 3 ] || { echo "FAIL: rows.csv: $(cat rows.csv)"; failures=$((failures + 1)); }
+[ ! -e none.dlt ] || { echo "FAIL: --no-trace wrote a trace"; failures=$((failures + 1)); }
+expect 0 "async" info run.dlt
+expect 0 "run.json" export run.dlt
+expect 0 "out.json" export run.dlt -o out.json
+
+# JSON that another reader takes
+if command -v python3 >/dev/null; then
+    "$dlprof" info --json run.dlt >info.json
+    "$dlprof" info --json run.dlt run.dlt >two.json
+    for json in run.json info.json two.json; do
+        python3 -m json.tool $json >/dev/null ||
+            { echo "FAIL: $json is no JSON"; failures=$((failures + 1)); }
+    done
+fi
+
+# kill -9 in mid-run leaves a readable trace: chunks are written every half second.
+"$dlprof" train "${small[@]}" --workers 2 --sync allreduce --steps 4000000 -o killed.dlt >/dev/null &
+victim=$!
+for _ in $(seq 300); do
+    [ -e killed.dlt ] && [ "$(stat -c %s killed.dlt)" -gt 20000 ] && break
+    sleep 0.1
+done
+kill -9 $victim
+wait $victim 2>/dev/null
+expect 0 "incomplete" info killed.dlt
+expect 0 "killed.json" export killed.dlt
+
+# A run that is told to end leaves one too
+"$dlprof" train "${small[@]}" --steps 4000000 -o stopped.dlt >/dev/null &
+victim=$!
+for _ in $(seq 300); do
+    [ -e stopped.dlt ] && [ "$(stat -c %s stopped.dlt)" -gt 20000 ] && break
+    sleep 0.1
+done
+kill -TERM $victim
+wait $victim 2>/dev/null
+expect 0 "incomplete" info stopped.dlt
+
+# The bench from outside
+expect 0 "wakeup" bench --quick --model mlp --batch 8 --data synthetic --workers-max 2 -o bench.dlt
+expect 0 "slice" info bench.dlt
+expect 0 "recording adds" bench overhead --quick --model mlp --batch 8 --data synthetic
+
+[ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }

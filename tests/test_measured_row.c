@@ -1,0 +1,165 @@
+/* Rows of measured runs: appended so that they read back. */
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/train_case.h"
+
+#include "common/csv.h"
+#include "profiler/measured_row.h"
+#include "profiler/run_meta.h"
+
+#define PATH "test_measured_row.csv"
+
+/* A recorder of 10 steps of each of 2 workers: `first_ms` and `second_ms` long (the first one, the
+ * warm-up, too), staleness 1 and 2, or none. */
+static dl_recorder make_recorder(const dl_train_config *config, int64_t first_ms, int64_t second_ms)
+{
+    dl_recorder recorder;
+    dl_error err = {0};
+    assert_int_equal(dl_recorder_open(&recorder, config, NULL, &err), DL_OK);
+    const dl_train_observer observer = dl_recorder_observer(&recorder);
+    for (int s = 0; s < 10; s++) {
+        for (uint32_t w = 0; w < 2; w++) {
+            const dl_record step = {.kind = DL_RECORD_STEP,
+                                    .worker = w,
+                                    .staleness = config->sync == DL_SYNC_ASYNC ? 1 + (int64_t)w
+                                                                               : DL_NO_STALENESS,
+                                    .duration_ns = (w == 0 ? first_ms : second_ms) * 1000000};
+            observer.record(observer.user, &step);
+        }
+    }
+    return recorder;
+}
+
+static dl_train_config two_workers(dl_sync sync)
+{
+    dl_train_config config = small_config();
+    config.sync = sync;
+    config.workers = 2;
+    config.interval = 5;
+    config.steps = 10;
+    return config;
+}
+
+static void append(const dl_train_config *config, int64_t first_ms, int64_t second_ms)
+{
+    dl_recorder recorder = make_recorder(config, first_ms, second_ms);
+    dl_error err = {0};
+    if (dl_measured_row_append(PATH, config, &recorder, &err) != DL_OK) fail_msg("%s", err.text);
+    dl_recorder_free(&recorder);
+}
+
+static const char *cell(const dl_csv *csv, size_t row, const char *name)
+{
+    const int column = dl_csv_column(csv, name);
+    assert_true(column >= 0);
+    return dl_csv_cell(csv, row, (size_t)column);
+}
+
+static void assert_number(const dl_csv *csv, size_t row, const char *name, double expected)
+{
+    double value = 0;
+    dl_error err = {0};
+    const int column = dl_csv_column(csv, name);
+    assert_true(column >= 0);
+    assert_int_equal(dl_csv_number(csv, row, (size_t)column, &value, &err), DL_OK);
+    if (!(fabs(value - expected) <= 1e-12 * fabs(expected))) {
+        fail_msg("%s is %.17g, not %.17g", name, value, expected);
+    }
+}
+
+/* Steps of 10 and 30 ms: mean 20 ms, 6 / 0.01 + 6 / 0.03 = 800 samples a second; staleness 10 ones
+ * and 10 twos: mean 1.5, sd sqrt(20 x 0.25 / 19), median 1, 90th percentile 2. */
+static void rows_read_back(void **state)
+{
+    (void)state;
+    unlink(PATH);
+    const dl_train_config async = two_workers(DL_SYNC_ASYNC);
+    const dl_train_config average = two_workers(DL_SYNC_AVERAGE);
+    append(&async, 10, 30);
+    append(&average, 20, 20);
+    dl_csv csv = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_csv_read(&csv, PATH, &err), DL_OK);
+    assert_int_equal(csv.rows, 2);
+    assert_number(&csv, 0, "cores", dl_run_cores(&async));
+    assert_number(&csv, 0, "workers", 2);
+    assert_number(&csv, 0, "batch", 12);
+    assert_string_equal(cell(&csv, 0, "sync"), "async");
+    assert_string_equal(cell(&csv, 0, "interval"), "");
+    assert_number(&csv, 0, "step_s", 0.020);
+    assert_number(&csv, 0, "throughput_per_s", 800);
+    assert_number(&csv, 0, "staleness_mean", 1.5);
+    assert_number(&csv, 0, "staleness_sd", sqrt(20 * 0.25 / 19));
+    assert_number(&csv, 0, "staleness_p50", 1);
+    assert_number(&csv, 0, "staleness_p90", 2);
+    assert_string_equal(cell(&csv, 0, "staleness_mean_by_worker"), "1;2");
+    assert_number(&csv, 0, "steps", 10);
+    assert_number(&csv, 0, "seed", 11);
+    assert_string_equal(cell(&csv, 0, "source"), "dlprof train");
+    assert_string_equal(cell(&csv, 1, "sync"), "average");
+    assert_number(&csv, 1, "interval", 5);
+    assert_number(&csv, 1, "step_s", 0.020);
+    assert_string_equal(cell(&csv, 1, "staleness_mean"), "");
+    assert_string_equal(cell(&csv, 1, "staleness_mean_by_worker"), "");
+    dl_csv_free(&csv);
+}
+
+static void write_text(const char *text)
+{
+    FILE *file = fopen(PATH, "w");
+    fputs(text, file);
+    fclose(file);
+}
+
+/* A file of something else is left as it is. */
+static void other_columns_are_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"a,b\n1,2\n", "cores,workers\n2,1\n", "# only a comment\n"};
+    const dl_train_config config = two_workers(DL_SYNC_PS);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        write_text(texts[i]);
+        dl_recorder recorder = make_recorder(&config, 10, 10);
+        dl_error err = {0};
+        const dl_status status = dl_measured_row_append(PATH, &config, &recorder, &err);
+        dl_recorder_free(&recorder);
+        assert_true(status == DL_ERR_FORMAT || status == DL_ERR_PARSE);
+        char left[64] = "";
+        FILE *file = fopen(PATH, "r");
+        left[fread(left, 1, sizeof left - 1, file)] = '\0';
+        fclose(file);
+        assert_string_equal(left, texts[i]);
+    }
+}
+
+static void folder_that_is_not_there(void **state)
+{
+    (void)state;
+    const dl_train_config config = two_workers(DL_SYNC_PS);
+    dl_recorder recorder = make_recorder(&config, 10, 10);
+    dl_error err = {0};
+    assert_int_equal(dl_measured_row_append("no_such_folder/x.csv", &config, &recorder, &err),
+                     DL_ERR_IO);
+    dl_recorder_free(&recorder);
+}
+
+static void full_disk_is_reported(void **state)
+{
+    (void)state;
+    if (access("/dev/full", W_OK) != 0) skip();
+    const dl_train_config config = two_workers(DL_SYNC_PS);
+    dl_recorder recorder = make_recorder(&config, 10, 10);
+    dl_error err = {0};
+    assert_int_equal(dl_measured_row_append("/dev/full", &config, &recorder, &err), DL_ERR_IO);
+    dl_recorder_free(&recorder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_read_back), cmocka_unit_test(other_columns_are_refused),
+        cmocka_unit_test(folder_that_is_not_there), cmocka_unit_test(full_disk_is_reported)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,120 @@
+/* What a trace says about its run. */
+#include "tests/train_case.h"
+
+#include "common/cpu.h"
+#include "profiler/run_meta.h"
+
+#define PATH "test_run_meta.dlt"
+
+/* mlp: 784 x 128 + 128 + 128 x 64 + 64 + 64 x 10 + 10 = 109386 parameters; adam's state is two
+ * vectors of them. */
+static void sizes_of_the_mlp(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *optimizer;
+        double momentum;
+        dl_precision precision;
+        size_t parameter_bytes, state_bytes;
+    } cases[] = {{"sgd", 0, DL_FLOAT, 437544, 0},
+                 {"sgd", 0.9, DL_FLOAT, 437544, 437544},
+                 {"rmsprop", 0, DL_DOUBLE, 875088, 875088},
+                 {"adam", 0, DL_DOUBLE, 875088, 1750176}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        dl_train_config config = small_config();
+        config.precision = cases[i].precision;
+        config.optimizer = (dl_optimizer_config){cases[i].optimizer, 0.01, cases[i].momentum};
+        dl_run_sizes sizes;
+        dl_error err = {0};
+        assert_int_equal(dl_run_sizes_find(&config, &sizes, &err), DL_OK);
+        assert_int_equal(sizes.parameters, 109386);
+        assert_int_equal(sizes.parameter_bytes, cases[i].parameter_bytes);
+        assert_int_equal(sizes.state_bytes, cases[i].state_bytes);
+    }
+}
+
+static void unknown_optimizer_is_an_error(void **state)
+{
+    (void)state;
+    dl_train_config config = small_config();
+    config.optimizer.name = "adma";
+    dl_run_sizes sizes;
+    dl_error err = {0};
+    assert_int_equal(dl_run_sizes_find(&config, &sizes, &err), DL_ERR_NAME);
+    assert_contains(err.text, "adam");
+}
+
+/* Waiting by itself spins exactly as long as there is a core for each worker. */
+static void waiting_depends_on_the_cores(void **state)
+{
+    (void)state;
+    dl_train_config config = small_config();
+    config.cores = 1;
+    config.workers = 1;
+    assert_int_equal(dl_run_cores(&config), 1);
+    assert_int_equal(dl_run_wait(&config), DL_WAIT_SPIN);
+    config.workers = 2;
+    assert_int_equal(dl_run_wait(&config), DL_WAIT_BLOCK);
+    config.wait = DL_WAIT_SPIN;
+    assert_int_equal(dl_run_wait(&config), DL_WAIT_SPIN);
+    config.cores = 0;
+    assert_int_equal(dl_run_cores(&config), dl_cpu_count());
+}
+
+static void assert_meta(const dl_trace *trace, const char *key, const char *value)
+{
+    const char *found = dl_trace_meta(trace, key);
+    if (found == NULL || strcmp(found, value) != 0) {
+        fail_msg("%s is '%s', not '%s'", key, found != NULL ? found : "(none)", value);
+    }
+}
+
+static void keys_of_a_training_run(void **state)
+{
+    (void)state;
+    const double slow[] = {1, 2, 1, 1.5};
+    dl_train_config config = small_config();
+    config.sync = DL_SYNC_AVERAGE;
+    config.interval = 10;
+    config.average_state = true;
+    config.server_threads = 2;
+    config.workers = 4;
+    config.slow = slow;
+    config.wait = DL_WAIT_BLOCK;
+    dl_run_sizes sizes;
+    dl_error err = {0};
+    assert_int_equal(dl_run_sizes_find(&config, &sizes, &err), DL_OK);
+    dl_trace_writer *writer = NULL;
+    assert_int_equal(dl_trace_writer_open(&writer, PATH, &err), DL_OK);
+    dl_run_meta_common(writer, "train", "dlprof train --x", "synthetic", &config, &sizes);
+    dl_run_meta_training(writer, &config);
+    assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
+    dl_trace trace = {0};
+    assert_int_equal(dl_trace_read(&trace, PATH, &err), DL_OK);
+    static const char *const pairs[][2] = {
+        {"program", "dlprof"}, {"kind", "train"},        {"command", "dlprof train --x"},
+        {"model", "mlp"},      {"parameters", "109386"}, {"parameter_bytes", "875088"},
+        {"optimizer", "sgd"},  {"state_bytes", "0"},     {"sync", "average"},
+        {"interval", "10"},    {"average_state", "1"},   {"server_threads", "2"},
+        {"workers", "4"},      {"batch", "12"},          {"steps", "20"},
+        {"seed", "11"},        {"slow", "1:2,3:1.5"},    {"wait", "block"},
+        {"data", "synthetic"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        assert_meta(&trace, pairs[i][0], pairs[i][1]);
+    }
+    static const char *const others[] = {"version", "device", "cores", "clock_start_ns",
+                                         "wall_start"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_non_null(dl_trace_meta(&trace, others[i]));
+    }
+    dl_trace_free(&trace);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_of_the_mlp), cmocka_unit_test(unknown_optimizer_is_an_error),
+        cmocka_unit_test(waiting_depends_on_the_cores), cmocka_unit_test(keys_of_a_training_run)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
