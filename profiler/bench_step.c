@@ -12,11 +12,12 @@
 #define STEPS_MIN 8 /* of a run, behind the warm-up */
 #define STEPS_MAX 5000
 #define PROBE_STEPS 6 /* of the run that finds out how long a step takes */
-#define RUN_NS_MIN                                                                            \
-    30000000LL             /* and at least: copies that share a core need several turns on it \
-                            */
-#define RUN_NS 200000000LL /* one copy's time in a run, aimed at */
 #define ROUNDS_MAX 20
+
+/* One copy's time in a run: what is aimed at, and at least. Copies that share a core need several
+ * turns on it. */
+#define RUN_NS 200000000LL
+#define RUN_NS_MIN 30000000LL
 
 typedef struct step_case {
     int copies, batch;

@@ -10,18 +10,19 @@
 #include "profiler/crew.h"
 #include "profiler/run_meta.h"
 
-#define SLICE_NS_MIN                                                                             \
-    80000000LL                  /* of a slice burst, per thread: schedulers' slices last some ms \
-                                 */
-#define BURST_NS_MIN 20000000LL /* of other bursts: all threads must have met */
-#define BURST_NS 120000000LL    /* time of one case in one repetition, aimed at */
+/* Length of a burst: what is aimed at, and at least. In the least time all threads of a burst must
+ * have met several times, and for a slice burst, per thread, the scheduler must have taken several
+ * turns. */
+#define BURST_NS 120000000LL
+#define BURST_NS_MIN 20000000LL
+#define SLICE_NS_MIN 80000000LL
 #define REPETITIONS_MAX 20
 #define SAMPLES_MAX 20000 /* of one thread in one burst */
 #define ROUNDS_MIN 4      /* of a burst, however short its time is */
-#define SLEEP_MIN_NS                                                             \
-    200000 /* a blocked thread sleeps at least so long: it is asleep for certain \
-            */
-#define SLEEP_SPAN_NS 1800000
+
+/* A blocked thread sleeps so long, and up to the span longer, to be asleep for certain. */
+#define SLEEP_NS_MIN 200000
+#define SLEEP_NS_SPAN 1800000
 
 typedef struct sync_burst sync_burst;
 
@@ -156,7 +157,7 @@ static void run_wakeup(sync_burst *burst, int index)
         while ((asleep_ns = atomic_load(&burst->arrived_ns)) == 0)
             dl_cpu_relax();
         const int64_t until_ns =
-            asleep_ns + SLEEP_MIN_NS + (int64_t)dl_random_below(random, SLEEP_SPAN_NS);
+            asleep_ns + SLEEP_NS_MIN + (int64_t)dl_random_below(random, SLEEP_NS_SPAN);
         while (dl_clock_ns() < until_ns)
             dl_cpu_relax();
         atomic_store(&burst->posted_ns, dl_clock_ns());
