@@ -159,9 +159,8 @@ static dl_status solve(const dl_charge_line *line, const line_data *data, int64_
             *row = bytes;
         }
         y[i] = point->time_ns.value;
-        const double far = distance(point, which, parameter_bytes);
-        error[i] = far * hypot(point->time_ns.error, DL_FIT_CLOCK_ERROR_NS);
-        scale[i] = far * fmax(y[i], 1);
+        error[i] = hypot(point->time_ns.error, DL_FIT_CLOCK_ERROR_NS);
+        scale[i] = fmax(y[i], 1) * distance(point, which, parameter_bytes);
     }
     const dl_fit_problem problem = {n, p, terms, y, error, scale};
     const dl_status status = dl_fit_solve(&problem, found, err);

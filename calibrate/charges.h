@@ -7,8 +7,8 @@
  *   slice            median
  *
  * Samples of one case (bytes, vectors, direction) give one point, their robust centre. The lines
- * are there for what the model exchanges, so a point's standard error and its expected deviation
- * from the line are multiplied by
+ * are there for what the model exchanges, so what a point may deviate from its line beyond its own
+ * standard error (dl_fit_problem.scale) grows with
  *
  *   distance = ratio^2 (1 + |log2(vectors / usual)|)
  *

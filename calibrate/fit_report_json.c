@@ -1,10 +1,11 @@
 #include "calibrate/fit_report_json.h"
 
 #include <errno.h>
-#include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "common/options.h"
 
 /* Where in the file we are: a comma goes before every item but the first of its list. */
@@ -13,29 +14,13 @@ typedef struct json {
     bool first;
 } json;
 
-static void string(FILE *out, const char *text)
-{
-    fputc('"', out);
-    for (; *text != '\0'; text++) {
-        const unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\') {
-            fprintf(out, "\\%c", c);
-        } else if (c < 0x20) {
-            fprintf(out, "\\u%04x", c);
-        } else {
-            fputc(c, out);
-        }
-    }
-    fputc('"', out);
-}
-
 /* `name`: NULL inside a list. */
 static void item(json *to, const char *name)
 {
     if (!to->first) fputs(",\n", to->out);
     to->first = false;
     if (name == NULL) return;
-    string(to->out, name);
+    dl_json_string(to->out, name);
     fputs(": ", to->out);
 }
 
@@ -55,17 +40,13 @@ static void end(json *to, char bracket)
 static void text_item(json *to, const char *name, const char *text)
 {
     item(to, name);
-    string(to->out, text);
+    dl_json_string(to->out, text);
 }
 
 static void number_item(json *to, const char *name, double number)
 {
     item(to, name);
-    if (isfinite(number)) {
-        fprintf(to->out, "%.10g", number);
-    } else {
-        fputs("null", to->out);
-    }
+    dl_json_number(to->out, number);
 }
 
 static void value_item(json *to, const char *name, const dl_value *value)
@@ -75,8 +56,12 @@ static void value_item(json *to, const char *name, const dl_value *value)
         fputs("null", to->out);
         return;
     }
-    fprintf(to->out, "{\"value\": %.10g, \"error\": %.10g, \"n\": %lld, \"origin\": \"%s\"}",
-            value->value, value->error, (long long)value->count, dl_origin_name(value->origin));
+    fputs("{\"value\": ", to->out);
+    dl_json_number(to->out, value->value);
+    fputs(", \"error\": ", to->out);
+    dl_json_number(to->out, value->error);
+    fprintf(to->out, ", \"n\": %lld, \"origin\": \"%s\"}", (long long)value->count,
+            dl_origin_name(value->origin));
 }
 
 static void estimate_items(json *to, const char *name, const dl_estimate *estimate)
