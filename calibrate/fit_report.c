@@ -197,8 +197,8 @@ void dl_fit_report_print(const dl_calibration *calibration, FILE *out)
     if (calibration->dataset.parameter_bytes > 0 && costs->copy.latency_ns.known) {
         fprintf(
             out,
-            "\nweight of a point of these lines: 1 / distance^2; distance = (its bytes over the\n"
-            "  model's %lld, or the inverse)^2 * (1 + |log2(vectors / %d; update: %d)|)\n",
+            "\nweight of what a point is off its line: 1 / distance^2, distance = (bytes over\n"
+            "  the model's %lld, or the inverse)^2 * (1 + |log2(vectors / %d; update: %d)|)\n",
             (long long)calibration->dataset.parameter_bytes, DL_CHARGE_VECTORS_AVERAGE,
             DL_CHARGE_VECTORS_UPDATE);
     }

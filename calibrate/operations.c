@@ -233,7 +233,7 @@ dl_status dl_operations_fit(const dl_dataset *dataset, dl_operations *operations
     costs->ops = dl_calloc(dataset->op_count, sizeof *costs->ops, "operations");
     if (operations->batch_count == 1) {
         dl_notes_add(notes,
-                     "one batch size (%lld) only: how cost grows with the batch is assumed (input, "
+                     "one batch size (%lld) only: per-sample scaling is assumed (input, "
                      "forward, backward in proportion; the rest fixed)",
                      (long long)batches[0]);
     }

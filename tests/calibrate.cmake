@@ -5,3 +5,10 @@ endforeach()
 foreach(module fit operations step_noise sharing charges memory)
     dl_add_test(test_${module} model LINK dl_calibrate)
 endforeach()
+# With the reports, which print a whole calibration.
+dl_add_test(test_calibration model LINK dl_calibrate
+            EXTRA ${CMAKE_CURRENT_LIST_DIR}/calibrate_traces.c)
+
+add_test(NAME test_dlcal COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal.sh $<TARGET_FILE:dlcal>
+         $<TARGET_FILE:dlprof> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_dlcal PROPERTIES LABELS unit TIMEOUT 300)

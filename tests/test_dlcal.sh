@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# The program dlcal from outside: exit statuses, messages, files. Usage: test_dlcal.sh DLCAL DLPROF
+set -u
+dlcal=$1 dlprof=$2
+folder=$(mktemp -d "${TMPDIR:-/tmp}/test_dlcal.XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+failures=0
+
+# expect STATUS TEXT ARGUMENTS...: dlcal exits with STATUS, and what it prints holds TEXT.
+expect() {
+    local status=$1 text=$2 output actual
+    shift 2
+    output=$("$dlcal" "$@" 2>&1)
+    actual=$?
+    if [ "$actual" -ne "$status" ]; then
+        echo "FAIL: dlcal $*: exit $actual, not $status: $output"
+        failures=$((failures + 1))
+    elif [[ $output != *"$text"* ]]; then
+        echo "FAIL: dlcal $*: no '$text' in: $output"
+        failures=$((failures + 1))
+    fi
+}
+
+small=(--model mlp --data synthetic --steps 30)
+"$dlprof" train "${small[@]}" --workers 1 --batch 16 -o a.dlt >/dev/null || exit 1
+"$dlprof" train "${small[@]}" --workers 1 --batch 48 -o b.dlt >/dev/null || exit 1
+"$dlprof" train "${small[@]}" --workers 2 --sync average --batch 32 -o two.dlt >/dev/null || exit 1
+"$dlprof" train --model lenet --data synthetic --steps 3 --batch 4 -o lenet.dlt >/dev/null || exit 1
+"$dlprof" bench --quick --model mlp --data synthetic -o bench.dlt >/dev/null || exit 1
+echo "no trace" >text.dlt
+
+expect 0 "fit" --help
+expect 0 "dlcal " --version
+expect 0 "Usage: dlcal fit" fit --help
+expect 2 "did you mean 'fit'?" fitt
+expect 2 "" fit
+expect 2 "--output" fit --outptu x.ini a.dlt
+expect 1 "nowhere.dlt" fit nowhere.dlt -o x.ini
+expect 1 "text.dlt" fit text.dlt -o x.ini
+expect 1 "two.dlt: is of 2 workers" fit a.dlt two.dlt -o x.ini
+expect 1 "lenet.dlt: the model is 'lenet', but 'mlp' in a.dlt" fit a.dlt lenet.dlt -o x.ini
+expect 1 "cannot create" fit a.dlt b.dlt -o no/such/folder.ini
+if [ -e x.ini ]; then
+    echo "FAIL: a failed fit left a cost file"
+    failures=$((failures + 1))
+fi
+expect 0 "per-sample scaling" fit a.dlt -o one.ini
+expect 0 "costs written to all.ini" fit a.dlt bench.dlt b.dlt -o all.ini --json all.json
+for part in "[op dispatch]" "[copy]" "[average]" "[memory]" "barrier_ns" "copies_2" "factors_1"; do
+    if ! grep -qF "$part" all.ini; then
+        echo "FAIL: no $part in the cost file"
+        failures=$((failures + 1))
+    fi
+done
+grep -q '"program": "dlcal"' all.json || failures=$((failures + 1))
+exit $((failures > 0))
