@@ -62,8 +62,8 @@ typedef struct dl_record {
  *   "average"  one vector   n averaged     working      -        the whole average of n vectors
  *   "update"   parameters   n summed       1            -        server: sum n gradients, update
  *   "barrier"  -            -              arriving     -        last arrival to a worker's release
- *   "wakeup"   -            -              cores        -        blocked: post to running on another
- *                                                                core (2), on the same one (1)
+ *   "wakeup"   -            -              cores        -        post to running, on another core
+ *                                                                (2) or on the same one (1)
  *   "lock"     -            -              contending   -        one hand-over of the server's lock
  *   "slice"    -            runnable       1            -        how long one thread keeps a core
  *   "step"     -            k copies       cores used   batch    one step of copy `worker`, no
