@@ -70,6 +70,20 @@ static int bisquare(const double *values, size_t n, dl_estimate *location)
     return code;
 }
 
+/* Whether half of the values or more equal their median, as those of an operation of a few ns do on
+ * a clock of whole ns: the robust scale is 0 then, and the weights would be 0/0. */
+static bool most_are_equal(const double *values, size_t n)
+{
+    double *sorted = sorted_copy(values, n);
+    const double median = gsl_stats_median_from_sorted_data(sorted, 1, n);
+    free(sorted);
+    size_t equal = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (fabs(values[i] - median) <= 1e-12 * fabs(median)) equal++;
+    }
+    return 2 * equal >= n;
+}
+
 dl_status dl_fit_location(const double *values, size_t n, dl_estimate *location, dl_error *err)
 {
     DL_ASSERT(n >= 1, "n = %zu", n);
@@ -81,7 +95,9 @@ dl_status dl_fit_location(const double *values, size_t n, dl_estimate *location,
     }
     dl_estimate found = dl_fit_mean(centers, blocks);
     int code = GSL_SUCCESS;
-    if (blocks >= BISQUARE_MIN && found.error > 0) code = bisquare(centers, blocks, &found);
+    if (blocks >= BISQUARE_MIN && found.error > 0 && !most_are_equal(centers, blocks)) {
+        code = bisquare(centers, blocks, &found);
+    }
     free(centers);
     found.count = (int64_t)n;
     if (code != GSL_SUCCESS || !isfinite(found.value) || !isfinite(found.error)) {

@@ -190,6 +190,10 @@ static dl_status add_steps(const dl_dataset *dataset, const int64_t *batches, dl
         *step = (dl_step_point){.sum = {.batch = batches[b]},
                                 .step_ns = whole[b].observed_ns,
                                 .step_error_ns = whole[b].error_ns};
+        for (size_t r = 0; r < dataset->run_count; r++) {
+            if (dataset->runs[r].batch == batches[b])
+                step->count += (int64_t)dataset->runs[r].steps;
+        }
         for (size_t op = 0; op < all->op_count; op++) {
             const dl_op_point *point = &all->ops[op].points[b];
             step->sum.observed_ns += point->observed_ns;
@@ -201,6 +205,27 @@ static dl_status add_steps(const dl_dataset *dataset, const int64_t *batches, dl
     return status;
 }
 
+/* What lines cannot say: how much longer or shorter the operations together took at each batch size
+ * than their lines. Two batch sizes leave nothing over. */
+static void set_linearity(const dl_operations *all, dl_costs *costs, dl_notes *notes)
+{
+    if (all->batch_count < 3) return;
+    if (all->batch_count > DL_LINEARITY_MAX) {
+        dl_notes_add(notes, "more than %d batch sizes: deviations from the lines are not kept",
+                     DL_LINEARITY_MAX);
+        return;
+    }
+    for (size_t b = 0; b < all->batch_count; b++) {
+        const dl_op_point *sum = &all->steps[b].sum;
+        int64_t count = all->steps[b].count;
+        costs->linearity[b] =
+            (dl_linearity){sum->batch,
+                           {true, sum->observed_ns / sum->fitted_ns, sum->error_ns / sum->fitted_ns,
+                            count, DL_ORIGIN_MEASURED}};
+    }
+    costs->linearity_count = all->batch_count;
+}
+
 /* A note of each batch size at which the step is off its line, and of the operations that matter
  * there: by more than half of the limit, as part of the step. */
 static void note_deviations(const dl_operations *all, dl_notes *notes)
@@ -209,8 +234,10 @@ static void note_deviations(const dl_operations *all, dl_notes *notes)
         const dl_op_point *sum = &all->steps[b].sum;
         const double off = dl_op_residual_frac(sum);
         if (fabs(off) <= DL_LINEARITY_LIMIT_FRAC) continue;
-        dl_notes_add(notes, "step: %+.1f %% from the fitted line at batch %lld: not linear",
-                     100 * off, (long long)sum->batch);
+        dl_notes_add(
+            notes,
+            "step: %+.1f %% from the fitted line at batch %lld: not linear, kept in [linearity]",
+            100 * off, (long long)sum->batch);
         for (size_t op = 0; op < all->op_count; op++) {
             const dl_op_point *point = &all->ops[op].points[b];
             const double part = (point->observed_ns - point->fitted_ns) / sum->fitted_ns;
@@ -246,6 +273,7 @@ dl_status dl_operations_fit(const dl_dataset *dataset, dl_operations *operations
         note_held(costs, true, notes);
         note_held(costs, false, notes);
         note_deviations(operations, notes);
+        set_linearity(operations, costs, notes);
     }
     free(batches);
     return status;

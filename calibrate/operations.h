@@ -5,8 +5,9 @@
  * With one batch size only, how cost divides is assumed: input, forward and backward in proportion
  * to the batch, everything else independent of it.
  *
- * What it leaves out: cost that is not linear in the batch (a GEMM's efficiency, caches); the
- * residuals say how much that is. */
+ * Cost that is not linear in the batch (caches, a GEMM's efficiency) is kept for all operations
+ * together, as their time over that of their lines at each batch size ([linearity], with three
+ * batch sizes or more). What that leaves out: that it is not the same for all operations. */
 #ifndef DL_CALIBRATE_OPERATIONS_H
 #define DL_CALIBRATE_OPERATIONS_H
 
@@ -36,6 +37,7 @@ typedef struct dl_op_fit {
 typedef struct dl_step_point {
     dl_op_point sum; /* of the operations' centres */
     double step_ns, step_error_ns;
+    int64_t count; /* steps of all runs */
 } dl_step_point;
 
 typedef struct dl_operations {

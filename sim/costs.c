@@ -79,6 +79,26 @@ static dl_status read_sharing(dl_costs *costs, const dl_ini *ini, const dl_ini_e
     return read_value(ini, entry, DL_COST_POSITIVE, &costs->sharing[copies], err);
 }
 
+/* Batch sizes must come in ascending order: the table is read by interpolation. */
+static dl_status read_linearity(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
+                                dl_error *err)
+{
+    int64_t batch = 0;
+    dl_linearity *table = costs->linearity;
+    size_t count = costs->linearity_count;
+    int64_t above = count > 0 ? table[count - 1].batch : 0;
+    dl_status status = numbered_key(ini, entry, "batch_", above + 1, INT32_MAX, &batch, err);
+    if (status != DL_OK) return status;
+    if (count == DL_LINEARITY_MAX) {
+        return dl_ini_error(ini, entry, DL_ERR_RANGE, err, "more than %d batch sizes",
+                            DL_LINEARITY_MAX);
+    }
+    table[count].batch = batch;
+    status = read_value(ini, entry, DL_COST_POSITIVE, &table[count].factor, err);
+    if (status == DL_OK) costs->linearity_count++;
+    return status;
+}
+
 /* Lines must come as factors_1, factors_2, ...: their order is the order of the trace. */
 static dl_status read_noise(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
                             int64_t *line, dl_error *err)
@@ -176,8 +196,8 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
     static const char *const sync[] = {"barrier_ns", "wakeup_ns", "lock_ns", "slice_ns", NULL};
     static const char *const any[] = {"*", NULL};
     static const dl_ini_section_schema schema[] = {
-        {"costs", head},    {"op *", op},   {"copy", copy},   {"average", work}, {"update", work},
-        {"memory", memory}, {"sync", sync}, {"sharing", any}, {"noise", any},
+        {"costs", head},    {"op *", op},   {"copy", copy},   {"average", work},  {"update", work},
+        {"memory", memory}, {"sync", sync}, {"sharing", any}, {"linearity", any}, {"noise", any},
     };
     return dl_ini_check(ini, schema, sizeof schema / sizeof *schema, err);
 }
@@ -187,6 +207,7 @@ static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_ent
 {
     if (strncmp(entry->section, "op ", 3) == 0) return read_op(costs, ini, entry, err);
     if (strcmp(entry->section, "sharing") == 0) return read_sharing(costs, ini, entry, err);
+    if (strcmp(entry->section, "linearity") == 0) return read_linearity(costs, ini, entry, err);
     if (strcmp(entry->section, "noise") == 0) return read_noise(costs, ini, entry, noise_line, err);
     for (size_t i = 0; i < dl_cost_field_count; i++) {
         if (strcmp(dl_cost_fields[i].section, entry->section) == 0 &&
@@ -253,6 +274,23 @@ void dl_costs_free(dl_costs *costs)
     *costs = (dl_costs){0};
 }
 
+/* The table at `batch`: linear in log(batch) between its entries, the outermost ones beyond them.
+ */
+static double linearity(const dl_costs *costs, double batch)
+{
+    const dl_linearity *table = costs->linearity;
+    size_t count = costs->linearity_count, high = 0;
+    if (count == 0) return 1;
+    while (high < count && (double)table[high].batch < batch)
+        high++;
+    if (high == 0) return table[0].factor.value;
+    if (high == count) return table[count - 1].factor.value;
+    const dl_linearity *low = &table[high - 1];
+    double share =
+        log(batch / (double)low->batch) / log((double)table[high].batch / (double)low->batch);
+    return low->factor.value + share * (table[high].factor.value - low->factor.value);
+}
+
 double dl_costs_step_ns(const dl_costs *costs, double batch, const char *phase)
 {
     double sum_ns = 0;
@@ -261,7 +299,7 @@ double dl_costs_step_ns(const dl_costs *costs, double batch, const char *phase)
         if (phase != NULL && strcmp(op->name, phase) != 0 && !ends_in(op->name, phase)) continue;
         sum_ns += op->fixed_ns.value + op->per_sample_ns.value * batch;
     }
-    return sum_ns;
+    return sum_ns * linearity(costs, batch);
 }
 
 void dl_costs_each(dl_costs *costs, void (*visit)(void *user, dl_value *value), void *user)
@@ -274,6 +312,8 @@ void dl_costs_each(dl_costs *costs, void (*visit)(void *user, dl_value *value), 
         visit(user, field_value(costs, &dl_cost_fields[i]));
     for (int k = 1; k <= DL_SHARING_MAX; k++)
         visit(user, &costs->sharing[k]);
+    for (size_t i = 0; i < costs->linearity_count; i++)
+        visit(user, &costs->linearity[i].factor);
 }
 
 static void list(char **names, const char *format, const char *section, const char *key)
@@ -330,6 +370,9 @@ dl_origin dl_costs_worst_origin(const dl_costs *costs, unsigned needs)
     for (size_t i = 0; i < costs->op_count && (needs & DL_NEED_OPS); i++) {
         worst(&origin, &found, &costs->ops[i].fixed_ns);
         worst(&origin, &found, &costs->ops[i].per_sample_ns);
+    }
+    for (size_t i = 0; i < costs->linearity_count && (needs & DL_NEED_OPS); i++) {
+        worst(&origin, &found, &costs->linearity[i].factor);
     }
     for (size_t i = 0; i < dl_cost_field_count; i++) {
         if (needs & dl_cost_fields[i].need)

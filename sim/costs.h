@@ -38,9 +38,10 @@
  *   copies_1 = 1                    ; core turn: time(k) / (time(1) * max(1, k / cores))
  *   copies_2 = 1.07 +- 0.004, n = 20, fitted
  *
- *   [noise]                         ; step time over fitted step time, in the order of the trace
- *   factors_1 = 1.012, 0.997, ...   ; at most 199 bytes a line
- *   factors_2 = ...
+ *   [linearity]                     ; time of all operations at a batch size over that of their
+ * lines batch_64 = 1.015 +- 0.001, n = 750, measured     ; (caches); in between linear in
+ * log(batch) [noise]                         ; step time over fitted step time, in the order of the
+ * trace factors_1 = 1.012, 0.997, ...   ; at most 199 bytes a line factors_2 = ...
  *
  * For the text of a value see sim/value.h. Rates and slice_ns are > 0, the other numbers of [sync]
  * and [memory] >= 0. An operation's numbers and a latency may be negative (the intercept of a line
@@ -64,6 +65,13 @@ typedef struct dl_op_cost {
 } dl_op_cost;
 
 #define DL_SHARING_MAX 64
+#define DL_LINEARITY_MAX 64
+
+/* What the operations take together at one batch size, over the sum of their lines. */
+typedef struct dl_linearity {
+    int64_t batch;
+    dl_value factor;
+} dl_linearity;
 
 /* Reading needs of a run, to be or-ed: the groups of values that dl_costs_missing looks at. */
 typedef enum dl_cost_need {
@@ -97,8 +105,10 @@ typedef struct dl_costs {
     } average, update;
     dl_value memory_total_bytes_per_s;
     dl_value barrier_ns, wakeup_ns, lock_ns, slice_ns;
-    dl_value sharing[DL_SHARING_MAX + 1]; /* [k], 1 <= k <= DL_SHARING_MAX */
-    float *noise;                         /* [noise_count] step-time factors > 0 */
+    dl_value sharing[DL_SHARING_MAX + 1];     /* [k], 1 <= k <= DL_SHARING_MAX */
+    dl_linearity linearity[DL_LINEARITY_MAX]; /* [linearity_count], ascending batch */
+    size_t linearity_count;
+    float *noise; /* [noise_count] step-time factors > 0 */
     size_t noise_count;
 } dl_costs;
 
@@ -130,9 +140,10 @@ dl_status dl_costs_write(const dl_costs *costs, const char *path, const char *co
 
 void dl_costs_free(dl_costs *costs);
 
-/* Step time in ns of one worker without exchange for `batch` samples, the sum over all ops
- * (phase == NULL), over those whose name ends in ".phase", or over the one called `phase`. Unknown
- * numbers add nothing: ask dl_costs_missing first. */
+/* Step time in ns of one worker without exchange for `batch` samples: the sum over all operations
+ * (phase == NULL), over those whose name ends in ".phase", or the operation of that name, of
+ * fixed + per_sample batch, times the linearity at `batch`. Unknown numbers add nothing: ask
+ * dl_costs_missing first. */
 double dl_costs_step_ns(const dl_costs *costs, double batch, const char *phase);
 
 #endif

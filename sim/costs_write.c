@@ -94,6 +94,12 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         snprintf(key, sizeof key, "copies_%d", k);
         write_line(out, key, &costs->sharing[k]);
     }
+    if (costs->linearity_count > 0) fprintf(out, "\n[linearity]\n");
+    for (size_t i = 0; i < costs->linearity_count; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "batch_%lld", (long long)costs->linearity[i].batch);
+        write_line(out, key, &costs->linearity[i].factor);
+    }
     write_noise(out, costs);
 }
 
