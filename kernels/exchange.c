@@ -88,42 +88,31 @@ void dl_lock_init(dl_lock *lock, dl_wait wait)
     atomic_init(&lock->next, 0);
     atomic_init(&lock->serving, 0);
     pthread_mutex_init(&lock->mutex, NULL);
-    pthread_cond_init(&lock->turn, NULL);
 }
 
 void dl_lock_free(dl_lock *lock)
 {
-    pthread_cond_destroy(&lock->turn);
     pthread_mutex_destroy(&lock->mutex);
 }
 
 void dl_lock_acquire(dl_lock *lock)
 {
-    if (lock->wait == DL_WAIT_SPIN) {
-        const unsigned ticket = atomic_fetch_add_explicit(&lock->next, 1, memory_order_relaxed);
-        while (atomic_load_explicit(&lock->serving, memory_order_acquire) != ticket)
-            dl_cpu_relax();
+    if (lock->wait == DL_WAIT_BLOCK) {
+        pthread_mutex_lock(&lock->mutex);
         return;
     }
-    pthread_mutex_lock(&lock->mutex);
     const unsigned ticket = atomic_fetch_add_explicit(&lock->next, 1, memory_order_relaxed);
-    while (atomic_load_explicit(&lock->serving, memory_order_relaxed) != ticket) {
-        pthread_cond_wait(&lock->turn, &lock->mutex);
-    }
-    pthread_mutex_unlock(&lock->mutex);
+    while (atomic_load_explicit(&lock->serving, memory_order_acquire) != ticket)
+        dl_cpu_relax();
 }
 
-/* Only the holder changes `serving`, so reading and storing it is no race. Blocked waiters each
- * wait for their own ticket, hence the broadcast. */
+/* Only the holder changes `serving`, so reading and storing it is no race. */
 void dl_lock_release(dl_lock *lock)
 {
-    const unsigned next = atomic_load_explicit(&lock->serving, memory_order_relaxed) + 1;
-    if (lock->wait == DL_WAIT_SPIN) {
-        atomic_store_explicit(&lock->serving, next, memory_order_release);
+    if (lock->wait == DL_WAIT_BLOCK) {
+        pthread_mutex_unlock(&lock->mutex);
         return;
     }
-    pthread_mutex_lock(&lock->mutex);
-    atomic_store_explicit(&lock->serving, next, memory_order_relaxed);
-    pthread_cond_broadcast(&lock->turn);
-    pthread_mutex_unlock(&lock->mutex);
+    const unsigned next = atomic_load_explicit(&lock->serving, memory_order_relaxed) + 1;
+    atomic_store_explicit(&lock->serving, next, memory_order_release);
 }

@@ -39,13 +39,14 @@ void dl_barrier_free(dl_barrier *barrier);
 /* Returns after all parties have called it. Everything written before is visible after. */
 void dl_barrier_wait(dl_barrier *barrier);
 
-/* A first-come, first-served lock (tickets): spins, or blocks. */
+/* The server's lock. Spinning it is first come, first served (tickets). Blocking it is a mutex,
+ * which whoever runs first gets: to hand it to a thread that sleeps would make all wait for that
+ * one's wake-up and its turn on a core, every time. */
 typedef struct dl_lock {
     dl_wait wait;
     _Alignas(64) atomic_uint next; /* next ticket to hand out */
     _Alignas(64) atomic_uint serving;
     pthread_mutex_t mutex; /* BLOCK only */
-    pthread_cond_t turn;
 } dl_lock;
 
 /* A lock that is free. dl_lock_release must be called by the thread that holds it. */

@@ -10,6 +10,7 @@ const char *const dl_activity_names[DL_ACTIVITY_COUNT] = {"compute", "update",  
                                                           "average", "barrier", "lock"};
 
 static void on_work_done(void *user, int worker);
+static bool try_lock(dl_team *team, int worker);
 
 static void init_worker(dl_team *team, int number)
 {
@@ -86,7 +87,12 @@ static void end(dl_team *team, int worker)
 
 static void on_work_done(void *user, int worker)
 {
-    end(user, worker);
+    dl_team *team = user;
+    dl_worker *w = &team->workers[worker];
+    bool was_woken = w->tries_lock;
+    w->tries_lock = false;
+    if (was_woken && !try_lock(team, worker)) return;
+    end(team, worker);
 }
 
 static void on_release(void *user, int worker)
@@ -116,9 +122,10 @@ void dl_team_move(dl_team *team, int worker, dl_activity activity, dl_work work)
     dl_host_move(&team->host, worker, work);
 }
 
-static void release(dl_team *team, int worker, double spinning_ns)
+static void release(dl_team *team, int worker)
 {
-    double delay_ns = team->spinning ? spinning_ns : team->config.workload->wakeup_ns;
+    const dl_workload *workload = team->config.workload;
+    double delay_ns = team->spinning ? workload->barrier_ns : workload->wakeup_ns;
     dl_engine_after(&team->engine, dl_ns_ceil(delay_ns), on_release, team, worker);
 }
 
@@ -131,37 +138,61 @@ void dl_team_barrier(dl_team *team, int worker)
     int released = team->arrived_count - (last_goes_on ? 1 : 0);
     team->arrived_count = 0;
     for (int i = 0; i < released; i++) {
-        release(team, team->arrived[i], team->config.workload->barrier_ns);
+        release(team, team->arrived[i]);
     }
     if (last_goes_on) end(team, worker);
+}
+
+/* Takes the lock if it is free, else puts the worker at the end of the queue for it. */
+static bool try_lock(dl_team *team, int worker)
+{
+    if (team->lock_owner >= 0) {
+        int place = (team->queue_first + team->queue_count++) % team->config.workers;
+        team->queue[place] = worker;
+        return false;
+    }
+    team->lock_owner = worker;
+    team->lock_since_ns = team->engine.now_ns;
+    return true;
 }
 
 void dl_team_lock(dl_team *team, int worker)
 {
     begin(team, worker, DL_ACTIVITY_LOCK);
-    if (team->lock_owner >= 0) {
-        int place = (team->queue_first + team->queue_count++) % team->config.workers;
-        team->queue[place] = worker;
-        return;
-    }
-    team->lock_owner = worker;
-    team->lock_since_ns = team->engine.now_ns;
-    end(team, worker);
+    if (try_lock(team, worker)) end(team, worker);
+}
+
+/* A worker that slept is awake: it tries for the lock when its core comes to it. */
+static void on_wakeup(void *user, int worker)
+{
+    dl_team *team = user;
+    team->workers[worker].tries_lock = true;
+    dl_host_compute(&team->host, worker, 0);
+}
+
+static int pop_queue(dl_team *team)
+{
+    int worker = team->queue[team->queue_first];
+    team->queue_first = (team->queue_first + 1) % team->config.workers;
+    team->queue_count--;
+    return worker;
 }
 
 void dl_team_unlock(dl_team *team, int worker)
 {
     DL_ASSERT(team->lock_owner == worker, "worker %d releases the lock of worker %d", worker,
               team->lock_owner);
-    if (team->queue_count == 0) {
-        team->lock_owner = -1;
-        team->lock_busy_ns += team->engine.now_ns - team->lock_since_ns;
+    if (team->queue_count > 0 && team->spinning) {
+        team->lock_owner = pop_queue(team);
+        dl_engine_after(&team->engine, dl_ns_ceil(team->config.workload->lock_ns), on_release, team,
+                        team->lock_owner);
         return;
     }
-    team->lock_owner = team->queue[team->queue_first];
-    team->queue_first = (team->queue_first + 1) % team->config.workers;
-    team->queue_count--;
-    release(team, team->lock_owner, team->config.workload->lock_ns);
+    team->lock_owner = -1;
+    team->lock_busy_ns += team->engine.now_ns - team->lock_since_ns;
+    if (team->queue_count == 0) return;
+    dl_engine_after(&team->engine, dl_ns_ceil(team->config.workload->wakeup_ns), on_wakeup, team,
+                    pop_queue(team));
 }
 
 void dl_team_apply(dl_team *team, int worker)

@@ -8,8 +8,12 @@
  * Waiting. With a core for each worker, threads spin: all leave a barrier barrier_ns after the last
  * arrival, the next one in the queue has the lock lock_ns after its release. With fewer cores they
  * block: the last one to arrive goes on at once, the others have work again wakeup_ns later, at the
- * end of their core's queue; so does the next owner of the lock. The lock is handed over in the
- * order of arrival, and belongs to its next owner from the release on. Alone, nobody waits.
+ * end of their core's queue. Alone, nobody waits.
+ *
+ * The lock. Spinning, it is handed over in the order of arrival and belongs to its next owner from
+ * the release on. Blocking, it is a mutex: a release makes it free and wakes the one that has slept
+ * longest, who tries again when it has its turn on its core, and sleeps again if another one was
+ * faster.
  *
  * The run. Every worker does `steps` steps; when the first one has done them, nobody begins a step
  * any more: so all statistics are of a time in which all workers work, and a slow one has fewer.
@@ -66,7 +70,7 @@ typedef struct dl_team_config {
     const dl_noise_config *noise;
     uint64_t seed;
     uint32_t replicate;
-    const double *slow; /* [workers] factor on forward and backward; NULL = none */
+    const double *slow;               /* [workers] factor on forward and backward; NULL = none */
     const dl_team_observer *observer; /* NULL = none */
 } dl_team_config;
 
@@ -81,6 +85,7 @@ typedef struct dl_worker {
     double noise_factor;
     double compute_ns;    /* of a step without noise: input, dispatch, forward, backward */
     bool updates_at_once; /* its compute activity has the update in it */
+    bool tries_lock;      /* woken to try for the lock: what it runs now is only its turn */
     dl_noise noise;
     int64_t activity_ns[DL_ACTIVITY_COUNT];
     int64_t last_end_ns;    /* of its last step */
