@@ -44,6 +44,7 @@ void dl_host_init(dl_host *host, const dl_host_config *config)
                                                                .cores = config->cores,
                                                                .threads = config->threads,
                                                                .slice_ns = config->slice_ns,
+                                                               .tick_ns = config->tick_ns,
                                                                .speed = set_speeds,
                                                                .done = on_done,
                                                                .user = host});

@@ -18,7 +18,7 @@
 typedef struct dl_host_config {
     dl_engine *engine; /* borrowed until free; room for one pending event */
     int cores, threads;
-    double slice_ns;
+    double slice_ns, tick_ns;   /* as in sim/processor.h */
     double memory_bytes_per_ns; /* > 0, INFINITY = no limit */
     const dl_costs *costs;      /* for its sharing; read by init only */
     dl_event_fn done;           /* done(user, thread): what it was started on is finished */

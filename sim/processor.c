@@ -9,6 +9,11 @@
 /* Longer slices than any run are as good as endless, and do not overflow the clock. */
 #define SLICE_MAX_NS 1e18
 
+static int64_t bounded_ns(double ns)
+{
+    return ns < SLICE_MAX_NS ? dl_ns_ceil(ns) : (int64_t)SLICE_MAX_NS;
+}
+
 void dl_processor_init(dl_processor *processor, const dl_processor_config *config)
 {
     DL_ASSERT(config->cores >= 1 && config->threads >= 1 && config->slice_ns > 0,
@@ -21,8 +26,8 @@ void dl_processor_init(dl_processor *processor, const dl_processor_config *confi
         .cores = dl_calloc(cores, sizeof(dl_core), "cores"),
         .running = dl_calloc(cores, sizeof(int), "running threads"),
         .speeds = dl_calloc(cores, sizeof(double), "speeds"),
-        .slice_ns =
-            config->slice_ns < SLICE_MAX_NS ? dl_ns_ceil(config->slice_ns) : (int64_t)SLICE_MAX_NS,
+        .slice_ns = bounded_ns(config->slice_ns),
+        .tick_ns = bounded_ns(config->tick_ns),
         .timer = -1,
     };
     for (size_t c = 0; c < cores; c++)
@@ -48,23 +53,42 @@ static int64_t now_ns(const dl_processor *processor)
     return processor->config.engine->now_ns;
 }
 
-static void begin_slice(dl_processor *processor, dl_core *core)
+/* The first tick after now. */
+static int64_t next_tick_ns(const dl_processor *processor)
 {
-    core->slice_end_ns = now_ns(processor) + processor->slice_ns;
+    int64_t since_ns = now_ns(processor) - processor->tick_ns;
+    if (since_ns < 0) return processor->tick_ns;
+    return processor->tick_ns + (since_ns / processor->slice_ns + 1) * processor->slice_ns;
 }
 
+static bool is_tick(const dl_processor *processor)
+{
+    int64_t since_ns = now_ns(processor) - processor->tick_ns;
+    return since_ns >= 0 && since_ns % processor->slice_ns == 0;
+}
+
+/* Puts the thread, which is in no queue, at the front or at the end of its core's. */
+static void enqueue(dl_processor *processor, int thread, bool at_front)
+{
+    dl_core *core = core_of(processor, thread);
+    if (at_front || core->head < 0) {
+        processor->threads[thread].next = core->head;
+        if (core->head < 0) core->tail = thread;
+        core->head = thread;
+        core->head_since_ns = now_ns(processor);
+    } else {
+        processor->threads[thread].next = -1;
+        processor->threads[core->tail].next = thread;
+        core->tail = thread;
+    }
+}
+
+/* The thread wakes up. */
 static void join(dl_processor *processor, int thread)
 {
     dl_core *core = core_of(processor, thread);
-    processor->threads[thread].next = -1;
-    if (core->head < 0) {
-        core->head = thread;
-        core->busy_since_ns = now_ns(processor);
-        begin_slice(processor, core);
-    } else {
-        processor->threads[core->tail].next = thread;
-    }
-    core->tail = thread;
+    if (core->head < 0) core->busy_since_ns = now_ns(processor);
+    enqueue(processor, thread, core->head_since_ns < now_ns(processor));
     processor->runnable++;
 }
 
@@ -76,9 +100,8 @@ static void leave(dl_processor *processor, dl_core *core)
     if (core->head < 0) {
         core->tail = -1;
         core->busy_ns += now_ns(processor) - core->busy_since_ns;
-    } else {
-        begin_slice(processor, core);
     }
+    core->head_since_ns = now_ns(processor);
 }
 
 /* Accounts for the progress of the running threads since the last change. */
@@ -111,7 +134,7 @@ static void reschedule(dl_processor *processor)
 
     config->speed(config->user, processor->running, processor->running_count, processor->runnable,
                   processor->speeds);
-    int64_t now = now_ns(processor), next_ns = INT64_MAX;
+    int64_t now = now_ns(processor), next_ns = INT64_MAX, tick_ns = next_tick_ns(processor);
     for (int i = 0; i < processor->running_count; i++) {
         dl_thread *thread = &processor->threads[processor->running[i]];
         DL_ASSERT(processor->speeds[i] > 0, "thread %d at speed %g", processor->running[i],
@@ -119,31 +142,19 @@ static void reschedule(dl_processor *processor)
         thread->speed = processor->speeds[i];
         thread->end_ns = now + dl_ns_ceil(thread->left_ns / thread->speed);
         if (thread->end_ns < next_ns) next_ns = thread->end_ns;
-        const dl_core *core = core_of(processor, processor->running[i]);
-        if (thread->next >= 0 && core->slice_end_ns < next_ns) next_ns = core->slice_end_ns;
+        if (thread->next >= 0 && tick_ns < next_ns) next_ns = tick_ns;
     }
     if (next_ns < now) next_ns = now;
     processor->timer = dl_engine_after(config->engine, next_ns - now, on_timer, processor, 0);
 }
 
-/* The head's turn is over: to the end of the queue. */
+/* The head's turn is over: to the end of the queue, in which there are others. */
 static void rotate(dl_processor *processor, dl_core *core)
 {
     int thread = core->head;
     core->head = processor->threads[thread].next;
-    processor->threads[core->tail].next = thread;
-    processor->threads[thread].next = -1;
-    core->tail = thread;
-    begin_slice(processor, core);
-}
-
-/* A slice that nobody contested is followed by the next one, so that who joins late finds a clock
- * that runs, as under a timer tick. */
-static void renew_slice(dl_processor *processor, dl_core *core)
-{
-    int64_t late = now_ns(processor) - core->slice_end_ns;
-    if (late < 0) return;
-    core->slice_end_ns += (late / processor->slice_ns + 1) * processor->slice_ns;
+    core->head_since_ns = now_ns(processor);
+    enqueue(processor, thread, false);
 }
 
 static void on_timer(void *user, int index)
@@ -164,7 +175,7 @@ static void on_timer(void *user, int index)
         }
         if (!thread->has_work) {
             leave(processor, core);
-        } else if (thread->next >= 0 && core->slice_end_ns <= now) {
+        } else if (thread->next >= 0 && is_tick(processor)) {
             rotate(processor, core);
         }
     }
@@ -184,7 +195,6 @@ void dl_processor_start(dl_processor *processor, int thread, double work_ns)
         return;
     }
     progress(processor);
-    if (core->head >= 0 && processor->threads[core->head].next < 0) renew_slice(processor, core);
     join(processor, thread);
     reschedule(processor);
 }

@@ -3,14 +3,18 @@
  *   core 0   [thread 0: runs] <- [thread 2] <- [thread 4]     the runnable threads pinned to it
  *   core 1   [thread 1: runs] <- [thread 3]
  *
- * A thread with work is runnable. A core runs the first of its queue; when others wait, the first
- * goes to the end of the queue each time that `slice_ns` has passed since it came to the front.
- * Work is in ns at full speed. A running thread progresses at a speed > 0 that a callback sets, and
- * which is asked anew whenever who runs or who is runnable changes; in between, progress is linear.
- * A thread whose work is done and that is given new work in the same instant keeps its place and
- * its slice.
+ * A thread with work is runnable. A core runs the first of its queue. If others wait, the first
+ * goes to the end of the queue at the timer's next tick, and ticks come every `slice_ns` on all
+ * cores at once. A thread that wakes up (is given work while it has none) takes its core at once:
+ * it has slept, so its share is behind that of the one who ran, who goes on after it (one that has
+ * not begun to run is not disturbed: threads that wake up together run in that order). That is what
+ * Linux was seen to do with two threads a core and a 4 ms tick. Work is in ns at full speed. A
+ * running thread progresses at a speed > 0 that a callback sets, and which is asked anew whenever
+ * who runs or who is runnable changes; in between, progress is linear. A thread whose work is done
+ * and that is given new work in the same instant keeps its place and its slice.
  *
- * What it leaves out: migration, priorities, the cost of a switch itself, wake-ups that preempt.
+ * What it leaves out: migration, priorities, the cost of a switch itself, and that a thread had
+ * less than its share in the longer run is preferred.
  */
 #ifndef DL_SIM_PROCESSOR_H
 #define DL_SIM_PROCESSOR_H
@@ -28,7 +32,8 @@ typedef struct dl_processor_config {
     dl_engine *engine; /* borrowed until free */
     int cores;         /* >= 1 */
     int threads;       /* >= 1; thread t is pinned to core t mod cores */
-    double slice_ns;   /* > 0; only matters when threads > cores */
+    double slice_ns;   /* > 0; period of the timer tick; only matters when threads > cores */
+    double tick_ns;    /* >= 0; time of a tick */
     dl_processor_speed_fn speed;
     dl_event_fn done; /* done(user, thread): its work is finished; may start its next work */
     void *user;       /* of both callbacks */
@@ -44,7 +49,7 @@ typedef struct dl_thread {
 
 typedef struct dl_core {
     int head, tail;        /* queue of runnable threads, -1 = empty; the head runs */
-    int64_t slice_end_ns;  /* of the head */
+    int64_t head_since_ns; /* when the head came to the front */
     int64_t busy_since_ns; /* valid while the queue is not empty */
     int64_t busy_ns;       /* closed busy periods */
 } dl_core;
@@ -56,7 +61,7 @@ typedef struct dl_processor {
     int *running;       /* [cores] heads, in the order of cores */
     double *speeds;     /* [cores] */
     int running_count, runnable;
-    int64_t slice_ns;
+    int64_t slice_ns, tick_ns;
     int64_t updated_ns; /* progress is accounted for up to here */
     int timer;          /* pending event, -1 = none */
     bool updating;      /* inside the timer's handler */
@@ -66,8 +71,8 @@ typedef struct dl_processor {
 void dl_processor_init(dl_processor *processor, const dl_processor_config *config);
 void dl_processor_free(dl_processor *processor);
 
-/* Gives `thread`, which must have none, `work_ns` >= 0 of work. It joins its core's queue at the
- * end, or keeps its place when called from its own done callback. O(cores). */
+/* Gives `thread`, which must have none, `work_ns` >= 0 of work. It takes its core, or keeps its
+ * place when called from its own done callback. O(cores). */
 void dl_processor_start(dl_processor *processor, int thread, double work_ns);
 
 /* Time in ns, up to now, during which the core had a thread to run. */

@@ -1,5 +1,6 @@
 #include "sim/team.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -25,6 +26,17 @@ static void init_worker(dl_team *team, int number)
     dl_noise_init(&worker->noise, config->noise, config->seed, config->replicate, (uint32_t)number);
 }
 
+/* The run begins anywhere between two timer ticks, which come at the same time on all cores;
+ * without noise, at a tick. The stream is none of a worker's. */
+static double first_tick_ns(const dl_team_config *config)
+{
+    double slice_ns = config->workload->slice_ns;
+    if (config->noise->kind == DL_NOISE_NONE || !isfinite(slice_ns)) return 0;
+    dl_random stream;
+    dl_random_init(&stream, config->seed, config->replicate, 1, 0);
+    return slice_ns * dl_random_uniform(&stream);
+}
+
 void dl_team_init(dl_team *team, const dl_team_config *config)
 {
     size_t workers = (size_t)config->workers;
@@ -43,6 +55,7 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
                                    .cores = config->cores,
                                    .threads = config->workers,
                                    .slice_ns = config->workload->slice_ns,
+                                   .tick_ns = first_tick_ns(config),
                                    .memory_bytes_per_ns = config->workload->memory_bytes_per_ns,
                                    .costs = config->costs,
                                    .done = on_work_done,

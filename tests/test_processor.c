@@ -108,9 +108,9 @@ static void work_that_follows_at_once_keeps_the_core(void **state)
     tear_down(&m);
 }
 
-/* One core, slices of 10, thread 0 alone from 0 with 50: its slices end at 10, 20, ... Thread 1
- * comes at 14 with 5: it waits for 20, runs to 25; then thread 0 has 30 left: done at 55. */
-static void who_joins_late_waits_for_the_end_of_the_slice(void **state)
+/* One core, ticks at 10, 20, ..., thread 0 alone from 0 with 50. Thread 1 wakes up at 14 with 5: it
+ * takes the core and runs to 19; then thread 0 has 36 left: done at 55. */
+static void who_wakes_up_takes_the_core(void **state)
 {
     (void)state;
     machine m;
@@ -119,8 +119,25 @@ static void who_joins_late_waits_for_the_end_of_the_slice(void **state)
     dl_processor_start(&m.processor, 0, 50);
     dl_engine_after(&m.engine, 14, on_late_start, &m, 1);
     dl_engine_run(&m.engine);
-    assert_int_equal(m.done_ns[1], 25);
+    assert_int_equal(m.done_ns[1], 19);
     assert_int_equal(m.done_ns[0], 55);
+    tear_down(&m);
+}
+
+/* As above, but thread 1 comes at 14 with 15: at the tick at 20 it has 9 left and goes behind
+ * thread 0, which runs from 20 to 30 (14 done before); then 1 from 30 to 39; then 0's 26 left: 65.
+ */
+static void a_tick_ends_the_turn(void **state)
+{
+    (void)state;
+    machine m;
+    set_up(&m, 1, 10);
+    m.late_ns[1] = 15;
+    dl_processor_start(&m.processor, 0, 50);
+    dl_engine_after(&m.engine, 14, on_late_start, &m, 1);
+    dl_engine_run(&m.engine);
+    assert_int_equal(m.done_ns[1], 39);
+    assert_int_equal(m.done_ns[0], 65);
     tear_down(&m);
 }
 
@@ -145,7 +162,8 @@ int main(void)
         cmocka_unit_test(threads_of_a_core_take_turns),
         cmocka_unit_test(progress_follows_the_speeds),
         cmocka_unit_test(work_that_follows_at_once_keeps_the_core),
-        cmocka_unit_test(who_joins_late_waits_for_the_end_of_the_slice),
+        cmocka_unit_test(who_wakes_up_takes_the_core),
+        cmocka_unit_test(a_tick_ends_the_turn),
         cmocka_unit_test(idle_time_is_not_busy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
