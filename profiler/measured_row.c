@@ -23,6 +23,7 @@ static const char *const columns[] = {"cores",
                                       "staleness_p50",
                                       "staleness_p90",
                                       "staleness_mean_by_worker",
+                                      "staleness_counts",
                                       "steps",
                                       "seed",
                                       "source"};
@@ -70,11 +71,49 @@ static char *staleness_by_worker(const dl_recorder *recorder)
     return text;
 }
 
+/* Highest staleness of an applied gradient, -1 in synchronous modes. */
+static int64_t highest_staleness(const dl_recorder *recorder)
+{
+    int64_t most = DL_NO_STALENESS;
+    for (int w = 0; w < recorder->worker_count; w++) {
+        const dl_recorder_worker *worker = &recorder->workers[w];
+        for (int64_t s = 0; s < atomic_load(&worker->count); s++) {
+            if (worker->steps[s].staleness > most) most = worker->steps[s].staleness;
+        }
+    }
+    return most;
+}
+
+/* "3;690;7": how many applied gradients had staleness 0, 1, 2; empty in synchronous modes. free()
+ * it.
+ */
+static char *staleness_counts(const dl_recorder *recorder)
+{
+    const int64_t most = highest_staleness(recorder);
+    if (most < 0) return dl_strdup("");
+    int64_t *counts = dl_calloc((size_t)most + 1, sizeof *counts, "staleness counts");
+    for (int w = 0; w < recorder->worker_count; w++) {
+        const dl_recorder_worker *worker = &recorder->workers[w];
+        for (int64_t s = 0; s < atomic_load(&worker->count); s++)
+            counts[worker->steps[s].staleness]++;
+    }
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *joined = open_memstream(&text, &bytes);
+    DL_ASSERT(joined != NULL, "no memory for %lld counts", (long long)most);
+    for (int64_t b = 0; b <= most; b++)
+        fprintf(joined, "%s%lld", b > 0 ? ";" : "", (long long)counts[b]);
+    fclose(joined);
+    free(counts);
+    return text;
+}
+
 static void write_row(dl_csv_writer *writer, const dl_train_config *config,
                       const dl_recorder *recorder)
 {
     const dl_distribution staleness = dl_recorder_staleness(recorder, -1);
     char *by_worker = staleness_by_worker(recorder);
+    char *counts = staleness_counts(recorder);
     dl_csv_int(writer, dl_run_cores(config));
     dl_csv_int(writer, config->workers);
     dl_csv_int(writer, config->batch);
@@ -90,11 +129,13 @@ static void write_row(dl_csv_writer *writer, const dl_train_config *config,
     for (int i = 0; i < 4; i++)
         dl_csv_double(writer, staleness.count > 0 ? numbers[i] : (double)NAN);
     dl_csv_text(writer, by_worker);
+    dl_csv_text(writer, counts);
     dl_csv_int(writer, config->steps);
     dl_csv_int(writer, (int64_t)config->seed);
     dl_csv_text(writer, "dlprof train");
     dl_csv_end_row(writer);
     free(by_worker);
+    free(counts);
 }
 
 dl_status dl_measured_row_append(const char *path, const dl_train_config *config,

@@ -19,6 +19,7 @@ enum {
     KEYS,
     SOURCE = KEYS,
     BY_WORKER,
+    COUNTS,
     STEPS,
     SEED,
     VALUES
@@ -33,6 +34,7 @@ static const char *const columns[] = {
     "interval",
     "source",
     "staleness_mean_by_worker",
+    "staleness_counts",
     "steps",
     "seed",
     "throughput_per_s",
@@ -56,6 +58,8 @@ typedef struct table_row {
     size_t point;
     double value[DL_MEASURE_COUNT];
     double *worker_staleness; /* [workers of the point] or NULL */
+    double *counts;           /* [count_bins] or NULL */
+    int count_bins;
 } table_row;
 
 static dl_status find_columns(table *t, dl_error *err)
@@ -141,29 +145,37 @@ static dl_status read_values(const table *t, size_t row, double *value, dl_error
                            "neither throughput_per_s nor step_s is given");
 }
 
-/* Reads "1.5;0.9": one number for each of the point's workers. */
-static dl_status read_by_worker(const table *t, size_t row, int workers, double **values,
-                                dl_error *err)
+/* Reads "1.5;0.9" into values[*count]; NULL and 0 for an empty cell. */
+static dl_status read_joined(const table *t, size_t row, int column, double **values, int *count,
+                             dl_error *err)
 {
-    const char *text = cell(t, row, BY_WORKER);
+    const char *text = cell(t, row, column);
+    *count = 0;
     if (text[0] == '\0') return DL_OK;
-    *values = dl_calloc((size_t)workers, sizeof **values, "staleness of workers");
-    int count = 0;
-    for (const char *rest = text; rest != NULL; count++) {
+    *values = dl_calloc(strlen(text) / 2 + 1, sizeof **values, "joined numbers");
+    for (const char *rest = text; rest != NULL;) {
         size_t length = strcspn(rest, ";");
         dl_error inner = {0};
-        double value = 0;
         char *number = dl_format("%.*s", (int)length, rest);
-        dl_status status = dl_parse_double(number, 0, INFINITY, &value, &inner);
+        dl_status status = dl_parse_double(number, 0, INFINITY, &(*values)[*count], &inner);
         free(number);
         if (status != DL_OK) {
             return dl_error_set_at(err, status, t->csv.path, t->csv.lines[row], "%s: %s",
-                                   columns[BY_WORKER], inner.text);
+                                   columns[column], inner.text);
         }
-        if (count < workers) (*values)[count] = value;
+        ++*count;
         rest = rest[length] == ';' ? rest + length + 1 : NULL;
     }
-    if (count == workers) return DL_OK;
+    return DL_OK;
+}
+
+/* One number for each of the point's workers. */
+static dl_status read_by_worker(const table *t, size_t row, int workers, double **values,
+                                dl_error *err)
+{
+    int count = 0;
+    dl_status status = read_joined(t, row, BY_WORKER, values, &count, err);
+    if (status != DL_OK || count == 0 || count == workers) return status;
     return dl_error_set_at(err, DL_ERR_DATA, t->csv.path, t->csv.lines[row],
                            "%s holds %d numbers for %d workers", columns[BY_WORKER], count,
                            workers);
@@ -214,6 +226,45 @@ static double median_of_worker(const table_row *const *rows, size_t runs, int wo
     return median(column, runs, &numbers);
 }
 
+/* Smallest staleness that at least the fraction `p` of `total` gradients do not exceed. */
+static double count_quantile(const double *counts, int bins, double total, double p)
+{
+    double below = 0;
+    int s = 0;
+    while (s < bins - 1 && (below += counts[s]) < p * total)
+        s++;
+    return s;
+}
+
+/* Adds up the counts of all runs, if all have them, and takes the statistics of the sum. */
+static void pool_counts(dl_measured *measured, const table_row *const *rows, size_t runs)
+{
+    int bins = 0;
+    for (size_t r = 0; r < runs; r++) {
+        if (rows[r]->counts == NULL) return;
+        if (rows[r]->count_bins > bins) bins = rows[r]->count_bins;
+    }
+    double *counts = dl_calloc((size_t)bins, sizeof *counts, "staleness counts");
+    double total = 0, sum = 0, squares = 0;
+    for (size_t r = 0; r < runs; r++) {
+        for (int s = 0; s < rows[r]->count_bins; s++)
+            counts[s] += rows[r]->counts[s];
+    }
+    for (int s = 0; s < bins; s++) {
+        total += counts[s];
+        sum += counts[s] * s;
+    }
+    for (int s = 0; s < bins && total > 0; s++)
+        squares += counts[s] * (s - sum / total) * (s - sum / total);
+    if (total > 0) {
+        measured->value[DL_MEASURE_STALENESS_MEAN] = sum / total;
+        measured->value[DL_MEASURE_STALENESS_SD] = sqrt(squares / total);
+        measured->value[DL_MEASURE_STALENESS_P50] = count_quantile(counts, bins, total, 0.5);
+        measured->value[DL_MEASURE_STALENESS_P90] = count_quantile(counts, bins, total, 0.9);
+    }
+    free(counts);
+}
+
 /* All runs of one point. */
 static void summarise(dl_measured *measured, const table_row *const *rows, size_t runs, int workers)
 {
@@ -240,6 +291,7 @@ static void summarise(dl_measured *measured, const table_row *const *rows, size_
     for (int w = 0; w < workers && by_worker; w++) {
         measured->worker_staleness[w] = median_of_worker(rows, runs, w, column);
     }
+    pool_counts(measured, rows, runs);
     measured->runs = (int)runs;
     free(column);
 }
@@ -253,6 +305,9 @@ static dl_status read_rows(const table *t, const dl_scenario *scenario, table_ro
         if (status != DL_OK) return status;
         const dl_point *point = &scenario->points[rows[i].point];
         status = read_by_worker(t, i, point->workers, &rows[i].worker_staleness, err);
+        if (status == DL_OK) {
+            status = read_joined(t, i, COUNTS, &rows[i].counts, &rows[i].count_bins, err);
+        }
         if (status != DL_OK) return status;
         derive(rows[i].value, (double)point->batch);
     }
@@ -288,8 +343,10 @@ static dl_status read_table(dl_measured *measured, const dl_scenario *scenario, 
     status = find_columns(&t, err);
     if (status == DL_OK) status = read_rows(&t, scenario, rows, err);
     if (status == DL_OK) gather(measured, scenario, &t, rows);
-    for (size_t i = 0; i < t.csv.rows; i++)
+    for (size_t i = 0; i < t.csv.rows; i++) {
         free(rows[i].worker_staleness);
+        free(rows[i].counts);
+    }
     free(rows);
     dl_csv_free(&t.csv);
     return status;

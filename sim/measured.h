@@ -7,9 +7,12 @@
  * given must name exactly one point of the scenario, else the row is an error. Values:
  * throughput_per_s or step_s (of a worker; throughput = batch / step), each with its standard error
  * in throughput_per_s_err or step_s_err; staleness_mean, _sd, _p50, _p90; staleness_mean_by_worker
- * (a number for each worker, separated by semicolons); source. Columns steps and seed tell how a
+ * (a number for each worker, separated by semicolons); staleness_counts (applied gradients of
+ * staleness 0, 1, 2, ..., semicolons); source. Columns steps and seed tell how a
  * run was made and are not used. Several rows for one point are several runs: the median of each
- * column counts, and where no error is given the standard deviation over the runs.
+ * column counts, and where no error is given the standard deviation over the runs. Staleness counts
+ * are added up over the runs instead, as dlsim adds up its replicates, and the statistics taken of
+ * the sum.
  */
 #ifndef DL_SIM_MEASURED_H
 #define DL_SIM_MEASURED_H

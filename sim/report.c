@@ -273,6 +273,38 @@ static void print_row(FILE *out, const dl_row *row, const dl_measured *measured,
     fprintf(out, "%s\n", row->extrapolated ? "  *" : "");
 }
 
+/* "0.50 1.94", the workers' means; nothing for NULL. */
+static void print_by_worker(FILE *out, const double *means, int workers)
+{
+    for (int w = 0; means != NULL && w < workers; w++)
+        fprintf(out, " %.2f", means[w]);
+}
+
+/* Staleness in full where it was measured: predicted above measured. */
+static void print_staleness(FILE *out, const dl_sweep *sweep, const dl_measured *measured)
+{
+    bool any = false;
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        const dl_row *row = &sweep->rows[i];
+        const double *value = measured[i].value;
+        if (row->worker_staleness == NULL || isnan(value[DL_MEASURE_STALENESS_MEAN])) continue;
+        if (!any) {
+            fprintf(out, "%5s %7s %-9s %-9s %7s %7s %5s %5s  %s\n", "cores", "workers", "sync",
+                    "staleness", "mean", "sd", "p50", "p90", "mean by worker");
+        }
+        any = true;
+        fprintf(out, "%5d %7d %-9s predicted %7.2f %7.2f %5.0f %5.0f ", row->point.cores,
+                row->point.workers, row->point.mode->name, row->staleness_mean, row->staleness_sd,
+                row->staleness_p50, row->staleness_p90);
+        print_by_worker(out, row->worker_staleness, row->point.workers);
+        fprintf(out, "\n%24smeasured  %7.2f %7.2f %5.0f %5.0f ", "",
+                value[DL_MEASURE_STALENESS_MEAN], value[DL_MEASURE_STALENESS_SD],
+                value[DL_MEASURE_STALENESS_P50], value[DL_MEASURE_STALENESS_P90]);
+        print_by_worker(out, measured[i].worker_staleness, row->point.workers);
+        fprintf(out, "\n");
+    }
+}
+
 static void print_errors(FILE *out, const dl_sweep *sweep, const dl_measured *measured)
 {
     double sum = 0, most = 0;
@@ -305,5 +337,8 @@ void dl_report_table(FILE *out, const dl_scenario *scenario, const dl_sweep *swe
         print_row(out, &sweep->rows[i], &measured[i], compare);
     }
     if (extrapolated) fprintf(out, "* outside of what the costs were measured at\n");
-    if (compare) print_errors(out, sweep, measured);
+    if (compare) {
+        print_errors(out, sweep, measured);
+        print_staleness(out, sweep, measured);
+    }
 }

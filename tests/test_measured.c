@@ -1,5 +1,6 @@
 #include "tests/sim_fixture.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "sim/measured.h"
@@ -85,6 +86,23 @@ static void staleness_of_each_worker(void **state)
     dl_measured_free(m, 6);
 }
 
+/* Runs of 0 x 1 and 1 x 3, and of 1 x 1 and 2 x 5: together 1, 4, 5 of 10. Mean (4 + 10) / 10
+ * = 1.4, variance 24 / 10 - 1.96 = 0.44; five do not exceed 1, nine need 2. */
+static void staleness_counts_are_added_up(void **state)
+{
+    (void)state;
+    dl_measured *m = NULL;
+    assert_int_equal(read_table("workers,sync,interval,step_s,staleness_sd,staleness_counts\n"
+                                "2,none,,1,9,1;3\n2,none,,1,8,0;1;5\n",
+                                &m, NULL),
+                     DL_OK);
+    assert_near(m[3].value[DL_MEASURE_STALENESS_MEAN], 1.4, 1e-12);
+    assert_near(m[3].value[DL_MEASURE_STALENESS_SD], sqrt(0.44), 1e-12);
+    assert_near(m[3].value[DL_MEASURE_STALENESS_P50], 1, 1e-12);
+    assert_near(m[3].value[DL_MEASURE_STALENESS_P90], 2, 1e-12);
+    dl_measured_free(m, 6);
+}
+
 static void without_a_table_nothing_is_measured(void **state)
 {
     (void)state;
@@ -122,6 +140,8 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {"workers,sync,interval,step_s\ntwo,none,,1\n", DL_ERR_PARSE, 2, "two"},
         {"workers,sync,interval,step_s,staleness_mean_by_worker\n2,none,,1,1;2;3\n", DL_ERR_DATA, 2,
          "3 numbers for 2 workers"},
+        {"workers,sync,interval,step_s,staleness_counts\n2,none,,1,1;-1\n", DL_ERR_RANGE, 2,
+         "staleness_counts"},
         {"workers,sync,interval,step_s,staleness_mean_by_worker\n2,none,,1,1;x\n", DL_ERR_PARSE, 2,
          "staleness_mean_by_worker"},
         {"workers,sync\n2\n", DL_ERR_PARSE, 2, ""},
@@ -149,6 +169,7 @@ int main(void)
         cmocka_unit_test(rows_find_their_points),
         cmocka_unit_test(repeated_rows_are_runs),
         cmocka_unit_test(staleness_of_each_worker),
+        cmocka_unit_test(staleness_counts_are_added_up),
         cmocka_unit_test(without_a_table_nothing_is_measured),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
     };

@@ -95,6 +95,7 @@ static void rows_read_back(void **state)
     assert_number(&csv, 0, "staleness_p50", 1);
     assert_number(&csv, 0, "staleness_p90", 2);
     assert_string_equal(cell(&csv, 0, "staleness_mean_by_worker"), "1;2");
+    assert_string_equal(cell(&csv, 0, "staleness_counts"), "0;10;10");
     assert_number(&csv, 0, "steps", 10);
     assert_number(&csv, 0, "seed", 11);
     assert_string_equal(cell(&csv, 0, "source"), "dlprof train");
@@ -103,6 +104,7 @@ static void rows_read_back(void **state)
     assert_number(&csv, 1, "step_s", 0.020);
     assert_string_equal(cell(&csv, 1, "staleness_mean"), "");
     assert_string_equal(cell(&csv, 1, "staleness_mean_by_worker"), "");
+    assert_string_equal(cell(&csv, 1, "staleness_counts"), "");
     dl_csv_free(&csv);
 }
 
