@@ -111,6 +111,7 @@ static void progress(dl_processor *processor)
     double passed_ns = (double)(now - processor->updated_ns);
     for (int i = 0; i < processor->running_count; i++) {
         dl_thread *thread = &processor->threads[processor->running[i]];
+        thread->ran_ns += now - processor->updated_ns;
         thread->left_ns -= passed_ns * thread->speed;
         if (thread->left_ns < 0 || thread->end_ns <= now) thread->left_ns = 0;
     }
@@ -197,6 +198,11 @@ void dl_processor_start(dl_processor *processor, int thread, double work_ns)
     progress(processor);
     join(processor, thread);
     reschedule(processor);
+}
+
+int64_t dl_processor_ran_ns(const dl_processor *processor, int thread)
+{
+    return processor->threads[thread].ran_ns;
 }
 
 int64_t dl_processor_busy_ns(const dl_processor *processor, int core)

@@ -45,6 +45,7 @@ typedef struct dl_thread {
     double left_ns; /* work left, at full speed */
     double speed;   /* while it runs */
     int64_t end_ns; /* when it will be done at this speed */
+    int64_t ran_ns; /* time it has had a core, up to the processor's updated_ns */
 } dl_thread;
 
 typedef struct dl_core {
@@ -74,6 +75,10 @@ void dl_processor_free(dl_processor *processor);
 /* Gives `thread`, which must have none, `work_ns` >= 0 of work. It takes its core, or keeps its
  * place when called from its own done callback. O(cores). */
 void dl_processor_start(dl_processor *processor, int thread, double work_ns);
+
+/* Time in ns during which `thread` has had its core, up to the last change; exact in a done
+ * callback of the thread. */
+int64_t dl_processor_ran_ns(const dl_processor *processor, int thread);
 
 /* Time in ns, up to now, during which the core had a thread to run. */
 int64_t dl_processor_busy_ns(const dl_processor *processor, int core);

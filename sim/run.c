@@ -108,7 +108,8 @@ static void measure_parts(const dl_team *team, dl_run_result *result)
             (double)(activity_ns[DL_ACTIVITY_PUSH] + activity_ns[DL_ACTIVITY_PULL]);
         part_ns[DL_PART_AVERAGING] += (double)activity_ns[DL_ACTIVITY_AVERAGE];
         part_ns[DL_PART_WAITING] +=
-            (double)(activity_ns[DL_ACTIVITY_BARRIER] + activity_ns[DL_ACTIVITY_LOCK]);
+            (double)(activity_ns[DL_ACTIVITY_BARRIER] + activity_ns[DL_ACTIVITY_LOCK] +
+                     team->workers[w].turn_ns);
     }
     for (int p = 0; p < DL_PART_COUNT; p++)
         sum_ns += part_ns[p];

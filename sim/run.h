@@ -12,11 +12,11 @@
 
 /* Where a worker's time goes. */
 typedef enum dl_part {
-    DL_PART_COMPUTE, /* forward, backward, the update on the worker; turns of others on its core */
+    DL_PART_COMPUTE, /* forward, backward, the update on the worker */
     DL_PART_DISPATCH,
     DL_PART_COMMUNICATION, /* copies */
     DL_PART_AVERAGING,     /* averaging, and the server's update */
-    DL_PART_WAITING,       /* barrier, lock */
+    DL_PART_WAITING,       /* barrier, lock; turns of others on its core */
     DL_PART_INPUT,
     DL_PART_COUNT
 } dl_part;

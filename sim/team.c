@@ -83,6 +83,7 @@ static void begin(dl_team *team, int worker, dl_activity activity)
 {
     team->workers[worker].activity = activity;
     team->workers[worker].activity_start_ns = team->engine.now_ns;
+    team->workers[worker].ran_ns = dl_processor_ran_ns(&team->host.processor, worker);
 }
 
 /* What the worker was at has ended: note it and go on. */
@@ -90,7 +91,12 @@ static void end(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
     int64_t start_ns = w->activity_start_ns, end_ns = team->engine.now_ns;
-    w->activity_ns[w->activity] += end_ns - start_ns;
+    int64_t own_ns = end_ns - start_ns;
+    if (w->activity != DL_ACTIVITY_BARRIER && w->activity != DL_ACTIVITY_LOCK) {
+        own_ns = dl_processor_ran_ns(&team->host.processor, worker) - w->ran_ns;
+    }
+    w->activity_ns[w->activity] += own_ns;
+    w->turn_ns += end_ns - start_ns - own_ns;
     const dl_team_observer *observer = team->config.observer;
     if (observer != NULL && observer->activity != NULL && end_ns > start_ns) {
         observer->activity(observer->user, worker, w->activity, start_ns, end_ns);

@@ -87,10 +87,12 @@ typedef struct dl_worker {
     bool updates_at_once; /* its compute activity has the update in it */
     bool tries_lock;      /* woken to try for the lock: what it runs now is only its turn */
     dl_noise noise;
-    int64_t activity_ns[DL_ACTIVITY_COUNT];
-    int64_t last_end_ns;    /* of its last step */
-    int64_t *step_ns;       /* [steps] */
-    int32_t *staleness_log; /* [steps] */
+    int64_t activity_ns[DL_ACTIVITY_COUNT]; /* without waiting for its turn on the core */
+    int64_t turn_ns;                        /* that waiting */
+    int64_t ran_ns;                         /* on its core, when the activity began */
+    int64_t last_end_ns;                    /* of its last step */
+    int64_t *step_ns;                       /* [steps] */
+    int32_t *staleness_log;                 /* [steps] */
 } dl_worker;
 
 struct dl_team {
