@@ -15,12 +15,13 @@ predicted(unused) = number("throughput_per_s")
 low(unused) = number("throughput_low_per_s")
 high(unused) = number("throughput_high_per_s")
 measured(unused) = number("measured_per_s")
-measured_low(unused) = number("measured_per_s") - number("measured_per_s_err")
-measured_high(unused) = number("measured_per_s") + number("measured_per_s_err")
+measured_low(unused) = number("measured_low_per_s")
+measured_high(unused) = number("measured_high_per_s")
 spread_label = "95 % interval"
 reference_label = ""
 x_label = "mini-batches between two averagings"
 x_doubles = 1
 y_doubles = 0
 y_label = "throughput (samples/s)"
+y_format = "%.0s%c"
 load folder."lines.gp"

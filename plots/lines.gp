@@ -9,7 +9,7 @@
 # and
 #   reference(x), reference_label           the thin line; label "" for none
 #   spread_label                            what the spread is
-#   x_label, y_label
+#   x_label, y_label; y_format if numbers are not to be written as they are
 #   x_doubles, y_doubles                    1: logarithmic axis (y: where values span a factor of 4)
 
 left_px = 110.0
@@ -42,6 +42,7 @@ note_found(p, c) = column("panel") == p && stringcolumn(c) ne "nan" ? \
 
 set xlabel x_label
 set ylabel y_label offset character 1, 0
+if (exists("y_format")) { set format y y_format }
 if (x_doubles) { set logscale x 2 }
 set xtics () nomirror
 if (words(ticks) <= 12) { do for [x in ticks] { set xtics add (x x + 0) } } \
@@ -51,6 +52,10 @@ any_measured = 0
 set output output
 set multiplot
 do for [p = 1:panel_count] {
+    # stats would look at the ranges of the panel before.
+    unset logscale y
+    set xrange [*:*]
+    set yrange [*:*]
     found = ""; stats $rows using (note_found(p, "predicted")) nooutput; predicted_in = found
     found = ""; stats $rows using (note_found(p, "low")) nooutput; spread_in = found
     found = ""; stats $rows using (note_found(p, "measured")) nooutput; measured_in = found
