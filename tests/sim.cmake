@@ -21,3 +21,7 @@ endforeach()
 
 add_executable(bench_sim EXCLUDE_FROM_ALL ${CMAKE_CURRENT_SOURCE_DIR}/bench_sim.c)
 target_link_libraries(bench_sim PRIVATE dl_options dl_sim)
+
+add_test(NAME test_dlsim COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim.sh $<TARGET_FILE:dlsim>
+         WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_dlsim PROPERTIES LABELS unit TIMEOUT 300)

@@ -2,25 +2,9 @@
 # The program dlcal from outside: exit statuses, messages, files. Usage: test_dlcal.sh DLCAL DLPROF
 set -u
 dlcal=$1 dlprof=$2
-folder=$(mktemp -d "${TMPDIR:-/tmp}/test_dlcal.XXXXXX")
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-failures=0
-
-# expect STATUS TEXT ARGUMENTS...: dlcal exits with STATUS, and what it prints holds TEXT.
-expect() {
-    local status=$1 text=$2 output actual
-    shift 2
-    output=$("$dlcal" "$@" 2>&1)
-    actual=$?
-    if [ "$actual" -ne "$status" ]; then
-        echo "FAIL: dlcal $*: exit $actual, not $status: $output"
-        failures=$((failures + 1))
-    elif [[ $output != *"$text"* ]]; then
-        echo "FAIL: dlcal $*: no '$text' in: $output"
-        failures=$((failures + 1))
-    fi
-}
+tested=$dlcal
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/expect.sh"
 
 small=(--model mlp --data synthetic --steps 30)
 "$dlprof" train "${small[@]}" --workers 1 --batch 16 -o a.dlt >/dev/null || exit 1

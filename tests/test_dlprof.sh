@@ -2,25 +2,9 @@
 # The program dlprof from outside: exit statuses, messages, files. Usage: test_dlprof.sh DLPROF
 set -u
 dlprof=$1
-folder=$(mktemp -d "${TMPDIR:-/tmp}/test_dlprof.XXXXXX")
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-failures=0
-
-# expect STATUS TEXT ARGUMENTS...: dlprof exits with STATUS, and what it prints holds TEXT.
-expect() {
-    local status=$1 text=$2 output actual
-    shift 2
-    output=$("$dlprof" "$@" 2>&1)
-    actual=$?
-    if [ "$actual" -ne "$status" ]; then
-        echo "FAIL: dlprof $*: exit $actual, not $status: $output"
-        failures=$((failures + 1))
-    elif [[ $output != *"$text"* ]]; then
-        echo "FAIL: dlprof $*: no '$text' in: $output"
-        failures=$((failures + 1))
-    fi
-}
+tested=$dlprof
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/expect.sh"
 
 small=(--model mlp --batch 16 --data synthetic)
 

@@ -1,0 +1,21 @@
+# For tests of a program from outside: sourced with `tested` naming the program. Goes to an empty folder
+# of its own, which is removed at the end.
+folder=$(mktemp -d "${TMPDIR:-/tmp}/test_program.XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+failures=0
+
+# expect STATUS TEXT ARGUMENTS...: the program exits with STATUS, and what it prints holds TEXT.
+expect() {
+    local status=$1 text=$2 output actual
+    shift 2
+    output=$("$tested" "$@" 2>&1)
+    actual=$?
+    if [ "$actual" -ne "$status" ]; then
+        echo "FAIL: ${tested##*/} $*: exit $actual, not $status: $output"
+        failures=$((failures + 1))
+    elif [[ $output != *"$text"* ]]; then
+        echo "FAIL: ${tested##*/} $*: no '$text' in: $output"
+        failures=$((failures + 1))
+    fi
+}

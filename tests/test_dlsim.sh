@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# The program dlsim from outside: exit statuses, messages, files. Usage: test_dlsim.sh DLSIM
+set -u
+dlsim=$1
+costs=$(cd "$(dirname "$0")" && pwd)/golden/costs.ini
+tested=$dlsim
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/expect.sh"
+
+cp "$costs" costs.ini
+scenario() { # file, sync mode, costs
+    printf '[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = %s\nbatch = 32\n[sync]\nmode = %s\n' \
+        "$3" "$2" >"$1"
+}
+scenario good.ini async costs.ini
+scenario mode.ini asink costs.ini
+scenario lost.ini async nowhere.ini
+sed '/^\[copy\]/,/^\[average\]/{/^\[average\]/!d}' costs.ini >poor.ini
+scenario poor_scenario.ini async poor.ini
+
+expect 0 "Usage: dlsim" --help
+expect 0 "dlsim " --version
+expect 2 "did you mean '--check'?" --chek good.ini
+expect 2 ""
+expect 1 "mode.ini:8:" mode.ini
+expect 1 "async" mode.ini
+expect 1 "nowhere.ini" lost.ini
+expect 1 "[copy]" poor_scenario.ini
+expect 1 "[copy]" --check poor_scenario.ini
+expect 0 "" --check good.ini
+[ ! -e results.csv ] || { echo "FAIL: results of runs that failed or only checked"; failures=$((failures + 1)); }
+
+expect 0 "samples/s" good.ini -o r.csv --histogram h.csv --timeline t.json
+for file in r.csv h.csv t.json; do
+    [ -s "$file" ] || { echo "FAIL: no $file"; failures=$((failures + 1)); }
+done
+expect 0 "" good.ini -o again.csv --threads 2 --quiet
+cmp -s r.csv again.csv || { echo "FAIL: equal seeds, other results"; failures=$((failures + 1)); }
+[ ! -e /dev/full ] || expect 1 "/dev/full" good.ini -o /dev/full
+expect 1 "no/such/folder" good.ini -o no/such/folder/r.csv
+
+[ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
