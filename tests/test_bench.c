@@ -115,12 +115,13 @@ static void updates_of_one_gradient_are_there(void **state)
     assert_true(count > 0);
 }
 
-/* Every k = 1..COPIES and batch has steps of copy 0 .. k-1, without the first two, in rising order.
- */
-static void steps_of_all_copies(void **state)
+/* Every k = 1..COPIES and batch has steps, without the first two of a copy, in rising order. The
+ * copy that is done first ends the run, so that on a busy machine another one may come to have
+ * none. */
+static void steps_of_side_by_side_copies(void **state)
 {
     (void)state;
-    bool seen[COPIES + 1][17][COPIES] = {{{false}}};
+    bool seen[COPIES + 1][17] = {{false}};
     const dl_record *last = NULL;
     for (size_t i = 0; i < trace.record_count; i++) {
         const dl_record *record = &trace.records[i];
@@ -135,13 +136,11 @@ static void steps_of_all_copies(void **state)
                              last->samples == record->samples && last->worker == record->worker &&
                              record->step > 2;
         if (goes_on) assert_int_equal(record->step, last->step + 1);
-        seen[record->vectors][record->samples][record->worker] = true;
+        seen[record->vectors][record->samples] = true;
         last = record;
     }
-    for (int k = 1; k <= COPIES; k++) {
-        for (int w = 0; w < k; w++)
-            assert_true(seen[k][8][w] && seen[k][16][w]);
-    }
+    for (int k = 1; k <= COPIES; k++)
+        assert_true(seen[k][8] && seen[k][16]);
 }
 
 static void thread_counts(void **state)
@@ -176,7 +175,7 @@ int main(void)
         cmocka_unit_test(every_kind_has_positive_durations),
         cmocka_unit_test(exchange_has_all_sizes),
         cmocka_unit_test(updates_of_one_gradient_are_there),
-        cmocka_unit_test(steps_of_all_copies),
+        cmocka_unit_test(steps_of_side_by_side_copies),
         cmocka_unit_test(thread_counts),
         cmocka_unit_test(cores_of_threads),
     };
