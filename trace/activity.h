@@ -1,0 +1,101 @@
+/* The activity model: what a CUDA program did, call by call and kernel by kernel, whoever recorded
+ * it. Where dl_record (record.h) describes the steps of our own training workers, dl_activity
+ * describes any program: device work on (device, stream) time lines, host work on threads, and the
+ * identities that tie them together.
+ *
+ * One trace holds the activities of one process. Times are nanoseconds of the clock that the
+ * trace's meta key "clock" names ("realtime": CLOCK_REALTIME, what CUPTI gives; processes of a host
+ * agree on it). Activities lie in the file in no particular order. Fields that do not apply are 0.
+ *
+ *   kind        name            detail        other fields
+ *   KERNEL      mangled name    launch shape  device, stream, correlation; object = graph and node
+ *   MEMCPY      -               -             device, stream, correlation, bytes, copy, memory;
+ *                                             peer = the other device (PEER); object as KERNEL
+ *   MEMSET      -               -             device, stream, correlation, bytes; object as KERNEL
+ *   GRAPH       -               -             device, stream, correlation; object = graph << 32:
+ *                                             one launch of a whole CUDA graph
+ *   CALL        function        -             thread, correlation: the host inside an API call
+ *   SYNC        what is waited  -             correlation; stream and object = event identity,
+ * where for                           one is: "event", "stream", "context", "stream wait" EVENT -
+ * -             device, stream, correlation; object = event identity: SYNCs of the same object wait
+ * for it RANGE       text            domain        thread: an NVTX range or a framework's operator
+ *   MARK        text            domain        thread; duration 0
+ *   COLLECTIVE  "AllReduce"...  -             thread, bytes (of one rank), object = communicator,
+ *                                             peer = root or peer rank: the host's call
+ *   COMM        -               -             object = communicator, peer = own rank, count =
+ * ranks; duration 0 OVERHEAD    what            -             thread: time that the profiler itself
+ * took CLOCK       -               -             start_ns = realtime, object = CLOCK_MONOTONIC and
+ *                                             bytes = CLOCK_MONOTONIC_RAW of the same moment
+ *
+ * correlation ties device work to the CALL that launched it; it is unique in a process up to the
+ * wrap-around at 2^32; 0 = unknown. A launch shape reads "grid 64x1x1 block 256x1x1 shared 0 regs
+ * 32" (shared memory in bytes, registers a thread).
+ */
+#ifndef DL_TRACE_ACTIVITY_H
+#define DL_TRACE_ACTIVITY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum dl_activity_kind {
+    DL_ACTIVITY_KERNEL = 1,
+    DL_ACTIVITY_MEMCPY,
+    DL_ACTIVITY_MEMSET,
+    DL_ACTIVITY_GRAPH,
+    DL_ACTIVITY_CALL,
+    DL_ACTIVITY_SYNC,
+    DL_ACTIVITY_EVENT,
+    DL_ACTIVITY_RANGE,
+    DL_ACTIVITY_MARK,
+    DL_ACTIVITY_COLLECTIVE,
+    DL_ACTIVITY_COMM,
+    DL_ACTIVITY_OVERHEAD,
+    DL_ACTIVITY_CLOCK,
+    DL_ACTIVITY_KIND_END
+} dl_activity_kind;
+
+typedef enum dl_copy_direction {
+    DL_COPY_UNKNOWN = 0,
+    DL_COPY_H2D,
+    DL_COPY_D2H,
+    DL_COPY_D2D,  /* within one device */
+    DL_COPY_PEER, /* between two devices */
+    DL_COPY_H2H,
+    DL_COPY_DIRECTION_END
+} dl_copy_direction;
+
+/* The host's side of a copy. Pageable memory is staged through a bounce buffer of the driver. */
+typedef enum dl_host_memory {
+    DL_MEMORY_UNKNOWN = 0,
+    DL_MEMORY_PAGEABLE,
+    DL_MEMORY_PINNED,
+    DL_MEMORY_MANAGED,
+    DL_HOST_MEMORY_END
+} dl_host_memory;
+
+typedef struct dl_activity {
+    uint8_t kind;          /* dl_activity_kind */
+    uint8_t copy;          /* dl_copy_direction */
+    uint8_t memory;        /* dl_host_memory */
+    uint32_t name, detail; /* indices of texts in the trace's strings; 0 = none */
+    uint32_t device, stream;
+    uint32_t thread; /* the operating system's (gettid) */
+    uint32_t correlation;
+    uint32_t peer, count;
+    uint64_t bytes, object;
+    int64_t start_ns, duration_ns; /* both >= 0, and their sum <= INT64_MAX */
+} dl_activity;
+
+/* Whether every field lies in its range. */
+bool dl_activity_valid(const dl_activity *activity);
+
+/* Whether it is work of a device (KERNEL, MEMCPY, MEMSET, GRAPH), and so fills a stream's time. */
+bool dl_activity_is_device_work(const dl_activity *activity);
+
+/* "kernel", "memcpy", ...; "h2d", "d2h", "d2d", "peer", "h2h", "unknown"; "pageable", "pinned",
+ * "managed", "unknown"; never NULL. */
+const char *dl_activity_kind_name(dl_activity_kind kind);
+const char *dl_copy_direction_name(dl_copy_direction direction);
+const char *dl_host_memory_name(dl_host_memory memory);
+
+#endif
