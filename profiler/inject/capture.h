@@ -1,0 +1,63 @@
+/* The recording of one process, into which every front end of the injected library (CUPTI, NVTX,
+ * the NCCL plugin) appends: one .dlt file `<folder>/<host>.<pid>.<start-ns>.dlt`.
+ *
+ * It comes to life with the first call of any function below except dl_capture_log, in whichever
+ * thread that happens, and ends in an atexit handler. Everything here may be called by any thread
+ * at any time, also before, during and after the end, and in forked children: when nothing is
+ * recorded (no output folder, file not writable, forked child, ended, stopped) the calls do
+ * nothing. None of them ever ends the program, prints on its standard output or changes errno.
+ *
+ * A forked child records nothing and leaves the parent's file alone; a child that calls exec is a
+ * new process with a file of its own. A killed process keeps what was appended up to the last
+ * flush, DL_CAPTURE_FLUSH_MS before at most.
+ *
+ * Do not call these while holding a lock that a fork handler or an exit handler takes.
+ */
+#ifndef DL_PROFILER_INJECT_CAPTURE_H
+#define DL_PROFILER_INJECT_CAPTURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "trace/activity.h"
+
+#define DL_CAPTURE_FLUSH_MS 500   /* what waits in a thread's buffer is written this often */
+#define DL_CAPTURE_CLOCK_S 10     /* a CLOCK activity is recorded this often */
+#define DL_CAPTURE_END_LIMIT_S 5  /* longest time that the end of the program may be held up */
+#define DL_CAPTURE_TEXT_MAX 65536 /* bytes; longer texts are cut */
+
+/* Whether activities are recorded now. Costs one load; lets a front end skip work. */
+bool dl_capture_active(void);
+
+/* Appends a copy of *activity, whose name and detail come from dl_capture_intern. About as cheap as
+ * an uncontended lock. What no file may hold (unknown kind, negative time or duration, foreign
+ * name) is counted under the meta key "invalid_records" and dropped. */
+void dl_capture_append(const dl_activity *activity);
+
+/* Id of `text` in the trace's strings, the same for equal texts, valid until the process ends. 0
+ * for
+ * "", NULL, and when nothing is recorded. Takes a lock and hashes the text: keep ids of texts that
+ * come again. */
+uint32_t dl_capture_intern(const char *text);
+
+/* Writes key = value about the whole run; a later value overrides. Slow (one write): not for
+ * events. */
+void dl_capture_meta(const char *key, const char *value);
+void dl_capture_meta_number(const char *key, uint64_t value);
+
+/* CLOCK_REALTIME in ns: the clock of all activities. */
+int64_t dl_capture_now(void);
+
+/* The calling thread's gettid(), from a variable of the thread. */
+uint32_t dl_capture_thread(void);
+
+/* Ends the recording of this process before its end (limit on steps, time or size reached). The
+ * file is completed and closed by the capture's own thread soon after; `reason` goes into the meta
+ * key "stopped". */
+void dl_capture_stop(const char *reason);
+
+/* Says that something failed: one line into `<folder>/<host>.<pid>.<start-ns>.log` beside the
+ * trace, or, where no file can be written, the process's first such line to its standard error. */
+void dl_capture_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
