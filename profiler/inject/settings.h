@@ -1,0 +1,83 @@
+/* What a capture records and where to: the settings that `dlprof run` hands to the injected library
+ * of each process of the target. They travel in the environment, which children inherit, so that
+ * ranks and workers started by the target are recorded with the same settings.
+ *
+ *   DLPROF_OUTPUT      folder of traces and logs             default "": nothing is recorded
+ *   DLPROF_PRESET      light, default or full                default "default"
+ *   DLPROF_GRAPHS      node or graph                         default "node"
+ *   DLPROF_STEPS       count                                 default 0: no limit
+ *   DLPROF_DURATION    seconds                               default 0: no limit
+ *   DLPROF_LIMIT       bytes with an optional unit ("2GB")   default 0: no limit
+ *   DLPROF_LIB_RANGES  0 or 1                                default 0
+ *   DLPROF_LATENCY     0 or 1                                default 0
+ *   DLPROF_DUMP_RAW    0 or 1                                default 0
+ *   DLPROF_CUPTI       file of libcupti to load              default "": search for it
+ */
+#ifndef DL_PROFILER_INJECT_SETTINGS_H
+#define DL_PROFILER_INJECT_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/status.h"
+
+/* Each preset holds the one before it. */
+typedef enum dl_capture_preset {
+    DL_CAPTURE_LIGHT,   /* kernels, copies, memsets; NVTX */
+    DL_CAPTURE_DEFAULT, /* and the host's runtime calls, synchronisation, events, overhead */
+    DL_CAPTURE_FULL     /* and driver calls and memory */
+} dl_capture_preset;
+extern const char *const dl_capture_preset_names[]; /* "light", "default", "full", NULL */
+
+typedef enum dl_capture_graphs {
+    DL_CAPTURE_GRAPH_NODES, /* each kernel and copy of a CUDA graph */
+    DL_CAPTURE_GRAPH_WHOLE  /* each launch of a CUDA graph as one box: cheaper */
+} dl_capture_graphs;
+extern const char *const dl_capture_graphs_names[]; /* "node", "graph", NULL */
+
+#define DL_CAPTURE_PATH_BYTES 4096          /* Linux's PATH_MAX, with the NUL */
+#define DL_CAPTURE_STEPS_MAX 4294967295LL   /* as many steps as a trace can number */
+#define DL_CAPTURE_DURATION_MAX_S 31536000. /* a year */
+#define DL_CAPTURE_LIMIT_MIN_BYTES 65536    /* less would not hold a trace's header and one chunk */
+
+typedef struct dl_capture_settings {
+    char output[DL_CAPTURE_PATH_BYTES]; /* folder, "" = record nothing; absolute from `dlprof run`,
+                                           since the target may change its directory */
+    int preset;                         /* dl_capture_preset */
+    int graphs;                         /* dl_capture_graphs */
+    int64_t steps;        /* recording ends with this many marked steps of a process; 0 = never */
+    double duration_s;    /* recording ends so long after it began in a process; 0 = never */
+    uint64_t limit_bytes; /* recording ends when a process's trace is so large; 0 = never */
+    bool lib_ranges;      /* cuBLAS and cuDNN mark their calls with NVTX ranges */
+    bool latency;         /* also when kernels were queued and submitted (dearer) */
+    bool dump_raw;        /* also the buffers as CUPTI delivered them */
+    char cupti[DL_CAPTURE_PATH_BYTES]; /* libcupti's file, "" = search for it */
+} dl_capture_settings;
+
+dl_capture_settings dl_capture_settings_default(void);
+
+/* Copies `path` to settings->output or ->cupti. DL_ERR_RANGE if it is too long. */
+dl_status dl_capture_set_path(char to[DL_CAPTURE_PATH_BYTES], const char *path,
+                              dl_error *err) DL_MUST_CHECK;
+
+/* Whether all settings lie in their ranges; else DL_ERR_RANGE, naming the variable. */
+dl_status dl_capture_settings_check(const dl_capture_settings *settings,
+                                    dl_error *err) DL_MUST_CHECK;
+
+/* Calls set(user, name, value) for each variable of the table above, and with lib_ranges for the
+ * variables by which cuBLAS, cuBLASLt and cuDNN are told to mark their calls. The settings must be
+ * valid. The texts live only during the call. */
+void dl_capture_settings_to_environment(const dl_capture_settings *settings,
+                                        void (*set)(void *user, const char *name,
+                                                    const char *value),
+                                        void *user);
+
+/* Reads the settings from `environment` ("NAME=value" texts up to a NULL, as environ); variables
+ * that are not there keep their defaults. Fails, naming the variable, with DL_ERR_NAME for an
+ * unknown DLPROF_ variable or choice, else with DL_ERR_PARSE or DL_ERR_RANGE; *settings is
+ * untouched then. */
+dl_status dl_capture_settings_from_environment(dl_capture_settings *settings,
+                                               char *const *environment,
+                                               dl_error *err) DL_MUST_CHECK;
+
+#endif

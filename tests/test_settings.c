@@ -1,0 +1,197 @@
+/* Settings of a capture: through the environment and back, and what is refused. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/check.h"
+
+#include "common/alloc.h"
+#include "profiler/inject/settings.h"
+
+#define VARIABLES_MAX 32
+
+/* An environment as the target gets it. */
+typedef struct variables {
+    char *items[VARIABLES_MAX + 1];
+    size_t count;
+} variables;
+
+static void add(void *user, const char *name, const char *value)
+{
+    variables *to = user;
+    assert_true(to->count < VARIABLES_MAX);
+    to->items[to->count++] = dl_format("%s=%s", name, value);
+}
+
+static void release(variables *all)
+{
+    for (size_t i = 0; i < all->count; i++)
+        free(all->items[i]);
+}
+
+static bool holds(const variables *all, const char *variable)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        if (strcmp(all->items[i], variable) == 0) return true;
+    }
+    return false;
+}
+
+static dl_capture_settings other_settings(void)
+{
+    dl_capture_settings settings = {.preset = DL_CAPTURE_FULL,
+                                    .graphs = DL_CAPTURE_GRAPH_WHOLE,
+                                    .steps = 4294967295,
+                                    .duration_s = 0.1,
+                                    .limit_bytes = 2500000000,
+                                    .lib_ranges = true,
+                                    .latency = true,
+                                    .dump_raw = true};
+    strcpy(settings.output, "/a folder/with=sign");
+    strcpy(settings.cupti, "/opt/libcupti.so.12");
+    return settings;
+}
+
+static void assert_same(const dl_capture_settings *a, const dl_capture_settings *b)
+{
+    assert_string_equal(a->output, b->output);
+    assert_int_equal(a->preset, b->preset);
+    assert_int_equal(a->graphs, b->graphs);
+    assert_int_equal(a->steps, b->steps);
+    assert_true(a->duration_s == b->duration_s);
+    assert_int_equal(a->limit_bytes, b->limit_bytes);
+    assert_int_equal(a->lib_ranges, b->lib_ranges);
+    assert_int_equal(a->latency, b->latency);
+    assert_int_equal(a->dump_raw, b->dump_raw);
+    assert_string_equal(a->cupti, b->cupti);
+}
+
+static void environment_keeps_all_settings(void **state)
+{
+    (void)state;
+    const dl_capture_settings sent[] = {dl_capture_settings_default(), other_settings()};
+    for (size_t i = 0; i < sizeof sent / sizeof sent[0]; i++) {
+        variables all = {.count = 0};
+        dl_capture_settings_to_environment(&sent[i], add, &all);
+        dl_capture_settings got = sent[1 - i]; /* so that a setting that is not read shows */
+        dl_error err = {0};
+        assert_int_equal(dl_capture_settings_from_environment(&got, all.items, &err), DL_OK);
+        assert_same(&got, &sent[i]);
+        release(&all);
+    }
+}
+
+static void libraries_mark_calls_only_when_asked(void **state)
+{
+    (void)state;
+    dl_capture_settings settings = dl_capture_settings_default();
+    variables without = {.count = 0}, with = {.count = 0};
+    dl_capture_settings_to_environment(&settings, add, &without);
+    settings.lib_ranges = true;
+    dl_capture_settings_to_environment(&settings, add, &with);
+    static const char *const levels[] = {"CUBLAS_NVTX_LEVEL=1", "CUBLASLT_NVTX_LEVEL=1",
+                                         "CUDNN_NVTX_LEVEL=1"};
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+        assert_false(holds(&without, levels[i]));
+        assert_true(holds(&with, levels[i]));
+    }
+    release(&without);
+    release(&with);
+}
+
+static void missing_variables_are_defaults(void **state)
+{
+    (void)state;
+    char other[] = "PATH=/bin", similar[] = "DLPROFX=1", limit[] = "DLPROF_LIMIT=2GiB";
+    char *environment[] = {other, similar, limit, NULL};
+    dl_capture_settings expected = dl_capture_settings_default(), got = other_settings();
+    expected.limit_bytes = 2147483648;
+    assert_int_equal(dl_capture_settings_from_environment(&got, environment, NULL), DL_OK);
+    assert_same(&got, &expected);
+}
+
+static void refuses_bad_variables(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *variable;
+        dl_status status;
+        const char *text;
+    } cases[] = {
+        {"DLPROF_PRESET=ful", DL_ERR_NAME, "did you mean 'full'?"},
+        {"DLPROF_PRESET=", DL_ERR_NAME, "DLPROF_PRESET"},
+        {"DLPROF_GRAPHS=nodes", DL_ERR_NAME, "did you mean 'node'?"},
+        {"DLPROF_STEPS=ten", DL_ERR_PARSE, "DLPROF_STEPS"},
+        {"DLPROF_STEPS=-1", DL_ERR_RANGE, "DLPROF_STEPS"},
+        {"DLPROF_STEPS=4294967296", DL_ERR_RANGE, "DLPROF_STEPS"},
+        {"DLPROF_DURATION=nan", DL_ERR_PARSE, "DLPROF_DURATION"},
+        {"DLPROF_DURATION=0.0001", DL_ERR_RANGE, "DLPROF_DURATION"},
+        {"DLPROF_LIMIT=5 apples", DL_ERR_NAME, "DLPROF_LIMIT"},
+        {"DLPROF_LIMIT=1kB", DL_ERR_RANGE, "DLPROF_LIMIT"},
+        {"DLPROF_LATENCY=yes", DL_ERR_PARSE, "DLPROF_LATENCY"},
+        {"DLPROF_LATENCY=", DL_ERR_PARSE, "DLPROF_LATENCY"},
+        {"DLPROF_DUMP_RAV=1", DL_ERR_NAME, "did you mean 'DUMP_RAW'?"},
+        {"DLPROF_=1", DL_ERR_NAME, "DLPROF_"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *environment[] = {dl_strdup(cases[i].variable), NULL};
+        dl_capture_settings got = other_settings();
+        const dl_capture_settings before = got;
+        dl_error err = {0};
+        const dl_status status = dl_capture_settings_from_environment(&got, environment, &err);
+        if (status != cases[i].status) {
+            fail_msg("%s: %s (%s)", cases[i].variable, dl_status_name(status), err.text);
+        }
+        assert_int_equal(err.code, status);
+        assert_contains(err.text, cases[i].text);
+        assert_same(&got, &before);
+        free(environment[0]);
+    }
+}
+
+static void refuses_paths_that_are_too_long(void **state)
+{
+    (void)state;
+    char *variable = dl_format("DLPROF_OUTPUT=%0*d", DL_CAPTURE_PATH_BYTES - 1, 0);
+    char *environment[] = {variable, NULL};
+    dl_capture_settings settings = dl_capture_settings_default();
+    dl_error err = {0};
+    assert_int_equal(dl_capture_settings_from_environment(&settings, environment, &err), DL_OK);
+    assert_int_equal(strlen(settings.output), DL_CAPTURE_PATH_BYTES - 1);
+    free(variable);
+    variable = environment[0] = dl_format("DLPROF_OUTPUT=%0*d", DL_CAPTURE_PATH_BYTES, 0);
+    assert_int_equal(dl_capture_settings_from_environment(&settings, environment, &err),
+                     DL_ERR_RANGE);
+    assert_contains(err.text, "DLPROF_OUTPUT");
+    assert_contains(err.text, "longer than");
+    free(variable);
+}
+
+static void check_names_the_setting(void **state)
+{
+    (void)state;
+    dl_capture_settings settings = other_settings();
+    assert_int_equal(dl_capture_settings_check(&settings, NULL), DL_OK);
+    dl_error err = {0};
+    settings.preset = 3;
+    assert_int_equal(dl_capture_settings_check(&settings, &err), DL_ERR_RANGE);
+    assert_contains(err.text, "DLPROF_PRESET");
+    settings = other_settings();
+    settings.steps = -1;
+    assert_int_equal(dl_capture_settings_check(&settings, &err), DL_ERR_RANGE);
+    assert_contains(err.text, "DLPROF_STEPS");
+    settings = other_settings();
+    settings.limit_bytes = DL_CAPTURE_LIMIT_MIN_BYTES - 1;
+    assert_int_equal(dl_capture_settings_check(&settings, &err), DL_ERR_RANGE);
+    assert_contains(err.text, "DLPROF_LIMIT");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(environment_keeps_all_settings),
+                                       cmocka_unit_test(libraries_mark_calls_only_when_asked),
+                                       cmocka_unit_test(missing_variables_are_defaults),
+                                       cmocka_unit_test(refuses_bad_variables),
+                                       cmocka_unit_test(refuses_paths_that_are_too_long),
+                                       cmocka_unit_test(check_names_the_setting)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
