@@ -1,7 +1,8 @@
 #include "trace/dlt_codec.h"
 
-#include <stdbool.h>
 #include <zlib.h>
+
+#include "trace/varint.h"
 
 enum {
     HAS_WORKER = 1,
@@ -22,61 +23,44 @@ int dl_dlt_valid(const dl_record *record)
            record->duration_ns >= 0 && record->duration_ns <= INT64_MAX - record->start_ns;
 }
 
-static inline uint8_t *put_varint(uint8_t *out, uint64_t value)
-{
-    while (value >= 0x80) {
-        *out++ = (uint8_t)(value | 0x80);
-        value >>= 7;
-    }
-    *out++ = (uint8_t)value;
-    return out;
-}
-
-/* Small differences of either sign become small numbers: 0, -1, 1, -2, ... -> 0, 1, 2, 3, ... */
-static inline uint8_t *put_difference(uint8_t *out, int64_t difference)
-{
-    uint64_t sign = difference < 0 ? UINT64_MAX : 0;
-    return put_varint(out, ((uint64_t)difference << 1) ^ sign);
-}
-
 uint8_t *dl_dlt_encode(uint8_t *out, const dl_record *record, dl_dlt_previous *previous)
 {
     unsigned mask = 0;
     uint8_t *at = out + 2;
     if (record->worker != previous->worker) {
         mask |= HAS_WORKER;
-        at = put_difference(at, (int64_t)record->worker - previous->worker);
+        at = dl_put_difference(at, (int64_t)record->worker - previous->worker);
     }
     if (record->step != previous->step) {
         mask |= HAS_STEP;
-        at = put_difference(at, (int64_t)record->step - previous->step);
+        at = dl_put_difference(at, (int64_t)record->step - previous->step);
     }
     if (record->samples != previous->samples) {
         mask |= HAS_SAMPLES;
-        at = put_difference(at, (int64_t)record->samples - previous->samples);
+        at = dl_put_difference(at, (int64_t)record->samples - previous->samples);
     }
     if (record->name != 0) {
         mask |= HAS_NAME;
-        at = put_varint(at, record->name);
+        at = dl_put_varint(at, record->name);
     }
     if (record->bytes != 0) {
         mask |= HAS_BYTES;
-        at = put_varint(at, record->bytes);
+        at = dl_put_varint(at, record->bytes);
     }
     if ((record->vectors | record->threads) != 0) {
         mask |= HAS_VECTORS;
-        at = put_varint(at, record->vectors);
-        at = put_varint(at, record->threads);
+        at = dl_put_varint(at, record->vectors);
+        at = dl_put_varint(at, record->threads);
     }
     if (record->staleness != DL_NO_STALENESS) {
         mask |= HAS_STALENESS;
-        at = put_varint(at, (uint64_t)record->staleness + 1);
+        at = dl_put_varint(at, (uint64_t)record->staleness + 1);
     }
     if (record->start_ns != previous->end_ns) {
         mask |= HAS_START;
-        at = put_difference(at, record->start_ns - previous->end_ns);
+        at = dl_put_difference(at, record->start_ns - previous->end_ns);
     }
-    at = put_varint(at, (uint64_t)record->duration_ns);
+    at = dl_put_varint(at, (uint64_t)record->duration_ns);
     out[0] = (uint8_t)((unsigned)record->kind | (unsigned)record->phase << 4);
     out[1] = (uint8_t)mask;
     *previous = (dl_dlt_previous){record->worker, record->step, record->samples,
@@ -84,63 +68,7 @@ uint8_t *dl_dlt_encode(uint8_t *out, const dl_record *record, dl_dlt_previous *p
     return at;
 }
 
-/* Bytes still to be decoded; `failed` stays set once a number was not readable. */
-typedef struct cursor {
-    const uint8_t *at, *end;
-    bool failed;
-} cursor;
-
-static uint64_t get_varint(cursor *in)
-{
-    uint64_t value = 0;
-    for (unsigned shift = 0; in->at < in->end && shift < 64; shift += 7) {
-        uint8_t byte = *in->at++;
-        if (shift == 63 && byte > 1) break;
-        value |= (uint64_t)(byte & 0x7F) << shift;
-        if (byte < 0x80) {
-            /* A last byte of zero would be a second coding of the same number. */
-            in->failed |= byte == 0 && shift > 0;
-            return value;
-        }
-    }
-    in->failed = true;
-    return 0;
-}
-
-static uint64_t get_nonzero(cursor *in)
-{
-    uint64_t value = get_varint(in);
-    in->failed |= value == 0;
-    return value;
-}
-
-static uint32_t get_u32(cursor *in)
-{
-    uint64_t value = get_varint(in);
-    in->failed |= value > UINT32_MAX;
-    return (uint32_t)value;
-}
-
-/* base + difference; both operands of the addition are bounded before it. */
-static int64_t get_relative(cursor *in, int64_t base, int64_t high)
-{
-    uint64_t coded = get_nonzero(in);
-    int64_t difference = (int64_t)(coded >> 1) ^ -(int64_t)(coded & 1);
-    if (difference > high - base || difference < -base) {
-        in->failed = true;
-        return base;
-    }
-    return base + difference;
-}
-
-static int64_t get_i64(cursor *in)
-{
-    uint64_t value = get_varint(in);
-    in->failed |= value > INT64_MAX;
-    return (int64_t)(value & INT64_MAX);
-}
-
-static void decode_fields(cursor *in, unsigned mask, dl_record *record,
+static void decode_fields(dl_cursor *in, unsigned mask, dl_record *record,
                           const dl_dlt_previous *previous)
 {
     record->worker = previous->worker;
@@ -149,38 +77,38 @@ static void decode_fields(cursor *in, unsigned mask, dl_record *record,
     record->staleness = DL_NO_STALENESS;
     record->start_ns = previous->end_ns;
     if (mask & HAS_WORKER) {
-        record->worker = (uint32_t)get_relative(in, previous->worker, DL_WORKER_LIMIT - 1);
+        record->worker = (uint32_t)dl_get_relative(in, previous->worker, DL_WORKER_LIMIT - 1);
     }
     if (mask & HAS_STEP) {
-        record->step = (uint32_t)get_relative(in, previous->step, UINT32_MAX);
+        record->step = (uint32_t)dl_get_relative(in, previous->step, UINT32_MAX);
     }
     if (mask & HAS_SAMPLES) {
-        record->samples = (uint32_t)get_relative(in, previous->samples, UINT32_MAX);
+        record->samples = (uint32_t)dl_get_relative(in, previous->samples, UINT32_MAX);
     }
     if (mask & HAS_NAME) {
-        record->name = get_u32(in);
+        record->name = dl_get_u32_varint(in);
         in->failed |= record->name == 0;
     }
-    if (mask & HAS_BYTES) record->bytes = get_nonzero(in);
+    if (mask & HAS_BYTES) record->bytes = dl_get_nonzero(in);
     if (mask & HAS_VECTORS) {
-        record->vectors = get_u32(in);
-        record->threads = get_u32(in);
+        record->vectors = dl_get_u32_varint(in);
+        record->threads = dl_get_u32_varint(in);
         in->failed |= (record->vectors | record->threads) == 0;
     }
     if (mask & HAS_STALENESS) {
-        uint64_t coded = get_nonzero(in);
+        uint64_t coded = dl_get_nonzero(in);
         in->failed |= coded > (uint64_t)INT64_MAX + 1;
         record->staleness = (int64_t)((coded - 1) & INT64_MAX);
     }
-    if (mask & HAS_START) record->start_ns = get_relative(in, previous->end_ns, INT64_MAX);
-    record->duration_ns = get_i64(in);
+    if (mask & HAS_START) record->start_ns = dl_get_relative(in, previous->end_ns, INT64_MAX);
+    record->duration_ns = dl_get_i64_varint(in);
 }
 
 const uint8_t *dl_dlt_decode(const uint8_t *at, const uint8_t *end, dl_record *record,
                              dl_dlt_previous *previous)
 {
     if (end - at < DL_DLT_RECORD_BYTES_MIN) return NULL;
-    cursor in = {at + 2, end, false};
+    dl_cursor in = {at + 2, end, false};
     *record = (dl_record){.kind = (dl_record_kind)(at[0] & 0x0F), .phase = (dl_phase)(at[0] >> 4)};
     decode_fields(&in, at[1], record, previous);
     if (in.failed || !dl_dlt_valid(record)) return NULL;
