@@ -1,0 +1,190 @@
+/* The profiled program: environment, exit code, signals. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/check.h"
+
+#include "profiler/target.h"
+
+static char first[] = "A=1", longer[] = "AB=2", empty[] = "C=";
+static char *const three[] = {first, longer, empty, NULL};
+
+static void environment_sets_and_unsets(void **state)
+{
+    (void)state;
+    dl_environment environment = dl_environment_copy(three);
+    assert_string_equal(dl_environment_get(&environment, "A"), "1");
+    assert_string_equal(dl_environment_get(&environment, "AB"), "2");
+    assert_string_equal(dl_environment_get(&environment, "C"), "");
+    assert_null(dl_environment_get(&environment, "B"));
+    dl_environment_set(&environment, "A", "x=y");
+    dl_environment_set(&environment, "D", "4");
+    dl_environment_unset(&environment, "AB");
+    dl_environment_unset(&environment, "B");
+    assert_string_equal(dl_environment_get(&environment, "A"), "x=y");
+    assert_string_equal(dl_environment_get(&environment, "D"), "4");
+    assert_null(dl_environment_get(&environment, "AB"));
+    assert_int_equal(environment.count, 3);
+    assert_string_equal(environment.items[0], "A=x=y");
+    assert_string_equal(environment.items[1], "C=");
+    assert_string_equal(environment.items[2], "D=4");
+    assert_null(environment.items[3]);
+    dl_environment_free(&environment);
+    assert_null(environment.items);
+}
+
+/* Runs `script` by the shell, as "$0" with "$1" = argument. */
+static dl_target_end run_script(const char *script, const char *argument)
+{
+    dl_environment environment = dl_environment_copy(environ);
+    dl_environment_set(&environment, "TARGET_VARIABLE", "for the target");
+    char shell[] = "sh", option[] = "-c";
+    char *const argv[] = {shell, option, (char *)script, shell, (char *)argument, NULL};
+    dl_target_end end;
+    dl_error err = {0};
+    if (dl_target_run(argv, &environment, &end, &err) != DL_OK) fail_msg("%s", err.text);
+    dl_environment_free(&environment);
+    return end;
+}
+
+static void exit_codes_pass(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *script;
+        int exit_code, signal;
+    } cases[] = {{"exit 0", 0, 0},
+                 {"exit 1", 1, 0},
+                 {"exit 255", 255, 0},
+                 {"kill -TERM $$", 128 + SIGTERM, SIGTERM},
+                 {"kill -KILL $$", 128 + SIGKILL, SIGKILL},
+                 {"kill -SEGV $$", 128 + SIGSEGV, SIGSEGV},
+                 /* what the shell itself says about a killed child is an exit code */
+                 {"sh -c 'kill -KILL $$'; exit $?", 128 + SIGKILL, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const dl_target_end end = run_script(cases[i].script, "");
+        assert_int_equal(end.exit_code, cases[i].exit_code);
+        assert_int_equal(end.signal, cases[i].signal);
+        assert_true(end.elapsed_ns > 0);
+    }
+}
+
+static void arguments_and_environment_pass(void **state)
+{
+    (void)state;
+    const char *script = "test \"$1\" = 'two  words' && test \"$TARGET_VARIABLE\" = 'for the "
+                         "target' || exit 3";
+    assert_int_equal(run_script(script, "two  words").exit_code, 0);
+    assert_null(getenv("TARGET_VARIABLE"));
+}
+
+static void says_what_cannot_run(void **state)
+{
+    (void)state;
+    dl_environment environment = dl_environment_copy(three);
+    static const struct {
+        const char *program;
+        int exit_code;
+    } cases[] = {{"/no/such/program", 127}, {"/", 126}, {"/etc/passwd", 126}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *const argv[] = {(char *)cases[i].program, NULL};
+        dl_target_end end;
+        dl_error err = {0};
+        assert_int_equal(dl_target_run(argv, &environment, &end, &err), DL_ERR_IO);
+        assert_string_equal(err.file, cases[i].program);
+        assert_contains(err.text, "cannot run");
+        assert_int_equal(end.exit_code, cases[i].exit_code);
+    }
+    dl_environment_free(&environment);
+}
+
+/* The target tells a process's signals from those that it sends to itself: it counts them. */
+static void signals_reach_the_target_once(void **state)
+{
+    (void)state;
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    static const char *const names[] = {"INT", "TERM", "HUP", "QUIT", "USR1", "USR2"};
+    const char *script = "count=0; trap 'count=$((count + 1))' $1; kill -$1 $PPID;"
+                         "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do"
+                         " sleep 0.05; [ $count -eq 0 ] || break; done; sleep 0.1; exit $count";
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        struct sigaction before, after;
+        sigaction(numbers[i], NULL, &before);
+        assert_int_equal(run_script(script, names[i]).exit_code, 1);
+        sigaction(numbers[i], NULL, &after);
+        assert_ptr_equal(before.sa_handler, after.sa_handler);
+    }
+}
+
+/* A signal to the whole group, as a terminal's Ctrl-C, would end this test too: it runs in a child
+ * with a group of its own. A process's signal to the group cannot be told from one to us alone and
+ * reaches the target twice; so it is one that the target dies of at the first. */
+static void signals_to_the_group_end_the_target_only(void **state)
+{
+    (void)state;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        setpgid(0, 0);
+        const dl_target_end end = run_script("kill -INT 0; sleep 5", "");
+        _exit(end.exit_code);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 128 + SIGINT);
+}
+
+/* The target gets the mask and the ignored signals that this process has (nohup). */
+static void target_inherits_signal_settings(void **state)
+{
+    (void)state;
+    signal(SIGHUP, SIG_IGN);
+    assert_int_equal(run_script("kill -HUP $$; exit 5", "").exit_code, 5);
+    signal(SIGHUP, SIG_DFL);
+    assert_int_equal(run_script("kill -HUP $$; exit 5", "").signal, SIGHUP);
+}
+
+static void exit_code_survives_ignored_children(void **state)
+{
+    (void)state;
+    signal(SIGCHLD, SIG_IGN);
+    assert_int_equal(run_script("exit 7", "").exit_code, 7);
+    struct sigaction after;
+    sigaction(SIGCHLD, NULL, &after);
+    assert_ptr_equal(after.sa_handler, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL);
+}
+
+/* Children that the target leaves behind, and those of ours before it, do not confuse the wait. */
+static void other_children_do_not_matter(void **state)
+{
+    (void)state;
+    const pid_t other = fork();
+    assert_true(other >= 0);
+    if (other == 0) {
+        usleep(20000);
+        _exit(9);
+    }
+    assert_int_equal(run_script("sleep 0.1; exit 4", "").exit_code, 4);
+    int status = 0;
+    assert_int_equal(waitpid(other, &status, 0), other);
+    assert_int_equal(WEXITSTATUS(status), 9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(environment_sets_and_unsets),
+                                       cmocka_unit_test(exit_codes_pass),
+                                       cmocka_unit_test(arguments_and_environment_pass),
+                                       cmocka_unit_test(says_what_cannot_run),
+                                       cmocka_unit_test(signals_reach_the_target_once),
+                                       cmocka_unit_test(signals_to_the_group_end_the_target_only),
+                                       cmocka_unit_test(target_inherits_signal_settings),
+                                       cmocka_unit_test(exit_code_survives_ignored_children),
+                                       cmocka_unit_test(other_children_do_not_matter)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
