@@ -182,7 +182,8 @@ static dl_status init_shared(dl_train_shared *shared, const dl_train_config *con
                              const dl_data_set *data, const dl_train_observer *observer,
                              dl_error *err)
 {
-    *shared = (dl_train_shared){.config = config, .data = data, .observer = observer};
+    *shared = (dl_train_shared){
+        .config = config, .data = data, .observer = observer, .last_step = config->steps};
     shared->mode = &dl_sync_modes[config->sync];
     shared->batch_per_worker = config->batch / config->workers;
     shared->cores = config->cores > 0 ? config->cores : dl_cpu_count();

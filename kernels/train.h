@@ -25,6 +25,7 @@
 #ifndef DL_KERNELS_TRAIN_H
 #define DL_KERNELS_TRAIN_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -62,6 +63,8 @@ typedef struct dl_train_config {
     int first_core;     /* >= 0; worker w is pinned to allowed core (first_core + w) mod cores */
     int cores;          /* cores to use; 0 = all allowed ones, which is also the most */
     dl_wait wait;
+    const atomic_bool *stop; /* once true, the run ends where no worker waits for another: after the
+                                step, in average after the interval; NULL = never */
 } dl_train_config;
 
 #define DL_TRAIN_WORKERS_MAX 256
@@ -81,7 +84,8 @@ typedef struct dl_train_observer {
 
 typedef struct dl_train_result {
     int64_t *step_ns;     /* [workers x steps] duration of each step, worker by worker */
-    int64_t *steps_done;  /* [workers] how many of them the worker did: all but in none, async */
+    int64_t *steps_done;  /* [workers] how many of them the worker did: all but in none, async,
+                             and a stopped run */
     double seconds;       /* wall time from the common start to the last worker's end */
     double samples_per_s; /* samples of all steps done / seconds */
     double first_loss, last_loss; /* of the first and last step, mean over workers */

@@ -155,6 +155,28 @@ static int64_t run_step(dl_train_worker *worker, int64_t start_ns)
     return end_ns;
 }
 
+/* Whether the run goes on behind a step. A stop must not let some workers wait in a barrier for
+ * others that have left. The modes whose workers meet therefore stop where all meet, behind the
+ * coming barrier: worker 0 names the end before it enters that barrier, so that the others, which
+ * cannot have passed it, know behind it. */
+static bool goes_on(dl_train_worker *worker)
+{
+    dl_train_shared *shared = worker->shared;
+    const dl_train_config *config = shared->config;
+    const bool stop =
+        config->stop != NULL && atomic_load_explicit(config->stop, memory_order_relaxed);
+    if (stop && shared->mode->free_running) return false;
+    if (stop && worker->index == 0) {
+        const int64_t interval = config->sync == DL_SYNC_AVERAGE ? config->interval : 1;
+        const int64_t end = (worker->step / interval + 1) * interval;
+        if (end < atomic_load_explicit(&shared->last_step, memory_order_relaxed)) {
+            atomic_store_explicit(&shared->last_step, end, memory_order_relaxed);
+        }
+    }
+    return worker->step < atomic_load_explicit(&shared->last_step, memory_order_relaxed) &&
+           !atomic_load_explicit(&shared->ended, memory_order_relaxed);
+}
+
 static dl_status set_up(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
@@ -201,11 +223,10 @@ void *dl_train_worker_run(void *argument)
     dl_barrier_wait(&shared->barrier);
     worker->start_ns = dl_clock_ns();
     worker->end_ns = worker->start_ns;
-    while (worker->step < shared->config->steps &&
-           !atomic_load_explicit(&shared->ended, memory_order_relaxed)) {
+    do {
         worker->end_ns = run_step(worker, worker->end_ns);
         worker->step++;
-    }
+    } while (goes_on(worker));
     if (shared->mode->free_running) {
         atomic_store_explicit(&shared->ended, true, memory_order_relaxed);
     }

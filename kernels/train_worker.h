@@ -73,6 +73,7 @@ struct dl_train_shared {
     dl_optimizer *optimizer; /* the server's */
     int64_t version;         /* updates applied by the server (async); under the lock */
     atomic_bool ended;       /* free_running: a worker has done all its steps */
+    atomic_llong last_step;  /* the run's end, in steps of a worker; worker 0 lowers it to stop */
 
     dl_barrier barrier;
     dl_lock lock;

@@ -186,6 +186,66 @@ static void waiting_and_watching_change_nothing(void **state)
     }
 }
 
+/* Asks the run to stop at the end of step 4 of the worker that is told first. */
+static void stop_in_step_4(void *user, const dl_record *fields)
+{
+    if (fields->kind == DL_RECORD_STEP && fields->step == 4) *(atomic_bool *)user = true;
+}
+
+/* A run that was stopped is a shorter run: workers that meet have all done the same steps, up to an
+ * exchange, and have what a run of so many steps gives. */
+static void stop_ends_at_an_exchange(void **state)
+{
+    (void)state;
+    for (int sync = DL_SYNC_NONE; sync <= DL_SYNC_ASYNC; sync++) {
+        atomic_bool stop = false;
+        const dl_train_observer observer = {&stop, stop_in_step_4};
+        dl_train_config config = small_config();
+        config.workers = 3;
+        config.steps = 100000;
+        config.sync = (dl_sync)sync;
+        config.interval = 7;
+        config.stop = &stop;
+        dl_train_result stopped = run(&config, &observer);
+        const int64_t steps = stopped.steps_done[0];
+        for (int w = 0; w < 3; w++) {
+            const int64_t done = stopped.steps_done[w];
+            assert_true(done >= 1 && done < config.steps);
+            assert_true(sync == DL_SYNC_NONE || sync == DL_SYNC_ASYNC || done == steps);
+        }
+        if (sync == DL_SYNC_AVERAGE) assert_int_equal(steps % config.interval, 0);
+        if (sync != DL_SYNC_NONE && sync != DL_SYNC_ASYNC) {
+            config.stop = NULL;
+            config.steps = steps;
+            dl_train_result shorter = run(&config, NULL);
+            assert_true(same_bits(&stopped, &shorter));
+            dl_train_result_free(&shorter);
+        }
+        dl_train_result_free(&stopped);
+    }
+}
+
+/* A stop changes nothing where the run would end before the exchange anyway; one from the start
+ * lets the first step be done. */
+static void stop_does_not_prolong(void **state)
+{
+    (void)state;
+    const atomic_bool stop = true;
+    dl_train_config config = small_config();
+    config.workers = 2;
+    config.sync = DL_SYNC_AVERAGE;
+    config.interval = 50;
+    config.stop = &stop;
+    dl_train_result result = run(&config, NULL);
+    assert_int_equal(result.steps_done[0], config.steps);
+    assert_int_equal(result.steps_done[1], config.steps);
+    dl_train_result_free(&result);
+    config.sync = DL_SYNC_NONE;
+    result = run(&config, NULL);
+    assert_int_equal(result.steps_done[0], 1);
+    dl_train_result_free(&result);
+}
+
 static void workers_go_to_their_cores(void **state)
 {
     (void)state;
@@ -359,6 +419,8 @@ int main(void)
         cmocka_unit_test(other_settings_do_differ),
         cmocka_unit_test(an_epoch_has_every_sample_once),
         cmocka_unit_test(waiting_and_watching_change_nothing),
+        cmocka_unit_test(stop_ends_at_an_exchange),
+        cmocka_unit_test(stop_does_not_prolong),
         cmocka_unit_test(workers_go_to_their_cores),
         cmocka_unit_test(event_names_are_operations_then_ours),
         cmocka_unit_test(bad_settings_are_errors),
