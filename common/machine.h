@@ -1,0 +1,134 @@
+/* A machine file: one kind of node (GPUs, PCIe tree, NVLink, NICs, host), how many there are, and
+ * the network between them. All nodes of a file are equal.
+ *
+ *   [machine]        schema, name, nodes, price_usd_per_hour, peer, gpudirect
+ *   [gpu_model M]    memory_bytes, memory_bytes_per_s, fp32_flop_per_s, tf32_flop_per_s,
+ *                    fp16_flop_per_s
+ *   [link L]         bytes_per_s of each direction, duplex_bytes_per_s of both together, latency_ns
+ *   [host]           sockets, cores, memory_bytes, memory_bytes_per_s, root_bytes_per_s,
+ * socket_link [switch S]       parent, link                   a PCIe switch and its uplink [gpus
+ * 0-3]       model, parent, link [nics 0-1]       parent, link, port             link to the PCIe
+ * tree, port to the network [nvlinks N]      link, lanes, pairs = 0-1, 2-3  direct links; `lanes`
+ * of them in parallel [nvswitch]       link                           all GPUs of a node on one
+ * crossbar [network]        bytes_per_s                    of the core that joins the nodes;
+ * optional [protocol P]     launch_ns, hop_ns, network_hop_ns, bandwidth_frac    of the collectives
+ * library
+ *
+ * A parent is socketN or the name of a switch; link, port and socket_link name a [link]. Values are
+ * quantities (common/quantity.h); a link's rates are what programs get, not what the wire carries.
+ *
+ *        socket0 ======= socket1       === socket_link
+ *        /     \            |
+ *      plx0    plx1        nic0        each edge of the tree is a [link], both directions
+ *      /  \    /  \
+ *    gpu0 gpu1 2   3
+ *
+ * What it leaves out: unlike nodes, more than one NVSwitch plane, trees of network switches.
+ */
+#ifndef DL_COMMON_MACHINE_H
+#define DL_COMMON_MACHINE_H
+
+#include "common/quantity.h"
+
+#define DL_MACHINE_SCHEMA 1
+#define DL_MACHINE_MAX_NODES 65536
+#define DL_MACHINE_MAX_PARTS 1024 /* of one sort in a node */
+
+/* Between which GPUs of a node copies need not go through host memory (NVLink is not asked). */
+typedef enum dl_peer {
+    DL_PEER_NONE,
+    DL_PEER_SWITCH, /* with a PCIe switch in common */
+    DL_PEER_SOCKET, /* on the same socket */
+    DL_PEER_ALL
+} dl_peer;
+
+typedef struct dl_gpu_model {
+    char *name;
+    dl_quantity memory_bytes, memory_bytes_per_s;
+    dl_quantity fp32_flop_per_s, tf32_flop_per_s, fp16_flop_per_s; /* unknown = it has none */
+} dl_gpu_model;
+
+typedef struct dl_link_class {
+    char *name;
+    dl_quantity bytes_per_s;        /* > 0, each direction */
+    dl_quantity duplex_bytes_per_s; /* > 0, both directions together; unknown = no such limit */
+    dl_quantity latency_ns;
+} dl_link_class;
+
+/* Places in the PCIe tree: 0 .. sockets-1 are the sockets, then come the switches. */
+typedef struct dl_pcie_switch {
+    char *name;
+    int parent; /* place */
+    int link;   /* class */
+} dl_pcie_switch;
+
+typedef struct dl_gpu {
+    int model, parent, link;
+} dl_gpu;
+
+typedef struct dl_nic {
+    int parent, link;
+    int port; /* class of the link to the network */
+} dl_nic;
+
+typedef struct dl_nvlink {
+    int a, b; /* GPUs, a < b */
+    int link; /* class of one lane */
+    int lanes;
+} dl_nvlink;
+
+/* How the collectives library moves data: the time of a call, of each hop of the algorithm inside a
+ * node and between nodes beyond the links' latencies, and the part of the links' rates that it
+ * reaches. Where there are several, the one that is fastest for the size is used (NCCL's LL, LL128
+ * and Simple). */
+typedef struct dl_protocol {
+    char *name;
+    dl_quantity launch_ns, hop_ns, network_hop_ns;
+    dl_quantity bandwidth_frac; /* 0 < frac <= 1 */
+} dl_protocol;
+
+/* A machine file that was read. Owns everything in it; release with dl_machine_free. */
+typedef struct dl_machine {
+    char *path, *name;
+    int nodes;
+    dl_quantity price_usd_per_hour; /* of a node */
+    dl_peer peer;
+    bool gpudirect; /* NICs and GPUs copy without host memory */
+
+    int sockets;
+    int cores;                      /* of a node; 0 = not given */
+    dl_quantity memory_bytes;       /* of a node's host */
+    dl_quantity memory_bytes_per_s; /* of a socket, reads and writes together */
+    dl_quantity root_bytes_per_s; /* all devices of a socket, each direction; unknown = no limit */
+    int socket_link;              /* class; -1 with one socket */
+    int nvswitch_link;            /* class; -1 = no NVSwitch */
+    dl_quantity network_bytes_per_s; /* of the core; unknown = it never limits */
+
+    dl_gpu_model *models;
+    dl_link_class *classes;
+    dl_pcie_switch *switches;
+    dl_gpu *gpus; /* of a node */
+    dl_nic *nics;
+    dl_nvlink *nvlinks;
+    dl_protocol *protocols;
+    int model_count, class_count, switch_count, gpu_count, nic_count, nvlink_count, protocol_count;
+} dl_machine;
+
+/* Reads `path`, checks names, ranges, and that everything is connected. The caller zeroes `machine`
+ * before and frees it after success. */
+dl_status dl_machine_read(dl_machine *machine, const char *path, dl_error *err) DL_MUST_CHECK;
+
+/* The same from memory; `name` stands in error texts. `text` may hold any bytes. */
+dl_status dl_machine_read_text(dl_machine *machine, const char *name, const char *text,
+                               size_t bytes, dl_error *err) DL_MUST_CHECK;
+
+/* Releases everything; a zeroed object is fine. */
+void dl_machine_free(dl_machine *machine);
+
+/* The place above `place` in the PCIe tree, -1 above a socket. */
+int dl_machine_parent(const dl_machine *machine, int place);
+
+/* The socket over (or at) `place`. */
+int dl_machine_socket(const dl_machine *machine, int place);
+
+#endif

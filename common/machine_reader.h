@@ -1,0 +1,63 @@
+/* Keys and names of a machine file's sections: what machine_read.c is made of. Not for others. */
+#ifndef DL_COMMON_MACHINE_READER_H
+#define DL_COMMON_MACHINE_READER_H
+
+#include <stddef.h>
+
+#include "common/ini.h"
+#include "common/machine.h"
+
+/* What the reader carries from function to function. */
+typedef struct dl_machine_reader {
+    dl_machine *machine;
+    const dl_ini *ini;
+    dl_error *err;
+} dl_machine_reader;
+
+typedef enum dl_machine_limit { DL_AT_LEAST_ZERO, DL_POSITIVE, DL_FRACTION } dl_machine_limit;
+
+/* A key whose value is a quantity. */
+typedef struct dl_machine_field {
+    const char *key;
+    size_t offset; /* in the part's struct */
+    dl_dimension dimension;
+    dl_machine_limit limit;
+    bool required;
+} dl_machine_field;
+
+/* The entry, or DL_ERR_DATA at the line of the section. */
+dl_status dl_machine_need(const dl_machine_reader *r, const char *section, const char *key,
+                          const dl_ini_entry **entry) DL_MUST_CHECK;
+
+/* Reads fields[count] of a section into the struct at `part`. */
+dl_status dl_machine_read_fields(const dl_machine_reader *r, const char *section,
+                                 const dl_machine_field *fields, size_t count,
+                                 void *part) DL_MUST_CHECK;
+
+/* The index of the key's value among the names of `count` structs of `size` bytes that begin with a
+ * char *name. */
+dl_status dl_machine_read_name(const dl_machine_reader *r, const char *section, const char *key,
+                               const void *parts, int count, size_t size, int *index) DL_MUST_CHECK;
+
+/* The same among the link classes. */
+dl_status dl_machine_read_class(const dl_machine_reader *r, const char *section, const char *key,
+                                int *index) DL_MUST_CHECK;
+
+/* The key "parent": socketN or the name of a switch. */
+dl_status dl_machine_read_parent(const dl_machine_reader *r, const char *section,
+                                 int *place) DL_MUST_CHECK;
+
+/* Reads "3" or "0-7"; false if the text is neither. */
+bool dl_machine_parse_range(const char *text, int *first, int *last);
+
+/* Calls read(r, section, name) for each section "KIND NAME", once where it comes again. */
+dl_status dl_machine_each_section(const dl_machine_reader *r, const char *kind,
+                                  dl_status (*read)(const dl_machine_reader *,
+                                                    const dl_ini_section *,
+                                                    const char *)) DL_MUST_CHECK;
+
+/* DL_ERR_RANGE about a section. */
+dl_status dl_machine_fail(const dl_machine_reader *r, const dl_ini_section *section,
+                          const char *text);
+
+#endif

@@ -1,0 +1,172 @@
+#include "tests/check.h"
+
+#include <glob.h>
+#include <stdio.h>
+
+#include "common/machine.h"
+
+/* Two sockets; a switch below another one on socket 0 with GPUs 0 and 1, GPU 2 on socket 1. */
+#define HEAD "[machine]\nschema = 1\nname = box\npeer = switch\n"
+#define PARTS                                                               \
+    "[gpu_model k80]\nmemory_bytes = 12GiB\nmemory_bytes_per_s = 240GB/s\n" \
+    "fp32_flop_per_s = 4.4Tflop/s, catalogue\n"                             \
+    "[link x16]\nbytes_per_s = 12GB/s, measured\nlatency_ns = 1us\n"        \
+    "[link qpi]\nbytes_per_s = 19.2GB/s\nduplex_bytes_per_s = 30GB/s\nlatency_ns = 200\n"
+#define HOST "[host]\nsockets = 2\nmemory_bytes_per_s = 60GB/s\nsocket_link = qpi\n"
+#define SWITCHES \
+    "[switch low]\nparent = top\nlink = x16\n[switch top]\nparent = socket0\nlink = x16\n"
+#define GPUS                                              \
+    "[gpus 0-1]\nmodel = k80\nparent = low\nlink = x16\n" \
+    "[gpus 2]\nmodel = k80\nparent = socket1\nlink = x16\n"
+#define BOX HEAD PARTS HOST SWITCHES GPUS
+
+static void a_file_is_read(void **state)
+{
+    (void)state;
+    static const char text[] =
+        BOX "[nics 0]\nparent = top\nlink = x16\nport = qpi\n[nvlinks pair]\nlink = qpi\n"
+            "lanes = 2\npairs = 0-1, 1-2\n[protocol simple]\nlaunch_ns = 5us\nhop_ns = 3us\n"
+            "network_hop_ns = 8us\nbandwidth_frac = 0.9, measured\n";
+    dl_machine m = {0};
+    dl_error err = {0};
+    if (dl_machine_read_text(&m, "m.ini", text, sizeof text - 1, &err) != DL_OK) {
+        fail_msg("line %d: %s", err.line, err.text);
+    }
+    assert_string_equal(m.name, "box");
+    assert_int_equal(m.nodes, 1);
+    assert_int_equal(m.peer, DL_PEER_SWITCH);
+    assert_int_equal(m.gpu_count, 3);
+    assert_string_equal(m.models[m.gpus[2].model].name, "k80");
+    assert_true(m.models[0].fp32_flop_per_s.value == 4.4e12);
+    assert_false(m.models[0].tf32_flop_per_s.known);
+    assert_string_equal(m.switches[m.gpus[0].parent - m.sockets].name, "low");
+    assert_int_equal(dl_machine_parent(&m, m.gpus[0].parent), 3);
+    assert_int_equal(dl_machine_socket(&m, m.gpus[0].parent), 0);
+    assert_int_equal(dl_machine_socket(&m, m.gpus[2].parent), 1);
+    assert_int_equal(dl_machine_parent(&m, 1), -1);
+    assert_string_equal(m.classes[m.socket_link].name, "qpi");
+    assert_string_equal(m.classes[m.nics[0].port].name, "qpi");
+    assert_int_equal(m.nvswitch_link, -1);
+    assert_int_equal(m.nvlink_count, 2);
+    assert_true(m.nvlinks[1].a == 1 && m.nvlinks[1].b == 2 && m.nvlinks[1].lanes == 2);
+    assert_true(m.protocols[0].bandwidth_frac.value == 0.9);
+    assert_true(m.classes[0].latency_ns.value == 1000);
+    assert_int_equal(m.classes[0].bytes_per_s.evidence, DL_EVIDENCE_MEASURED);
+    dl_machine_free(&m);
+    dl_machine_free(&m);
+}
+
+static void what_is_wrong_is_refused_with_its_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        dl_status status;
+        int line;
+        const char *says;
+    } cases[] = {
+        {"[machine]\nname = x\n", DL_ERR_DATA, 0, "schema"},
+        {"[machine]\nschema = 2\n", DL_ERR_RANGE, 2, "schema"},
+        {"[machine]\nnam = x\n", DL_ERR_NAME, 2, "'name'"},
+        {"[machin]\n", DL_ERR_NAME, 1, "machine"},
+        {"[machine]\nschema = 1\nname = x\npeer = swich\n", DL_ERR_NAME, 4, "switch"},
+        {HEAD "nodes = 0\n", DL_ERR_RANGE, 5, "nodes"},
+        {HEAD "price_usd_per_hour = cheap\n", DL_ERR_PARSE, 5, "no number"},
+        {HEAD "[gpu_model k]\nmemory_bytes = 1GB\n", DL_ERR_DATA, 5, "memory_bytes_per_s"},
+        {HEAD "[link a]\nbytes_per_s = 0\n", DL_ERR_RANGE, 6, "> 0"},
+        {HEAD "[link a]\nbytes_per_s = 1GBps\n", DL_ERR_NAME, 6, "GB/s"},
+        {HEAD "[link a]\nbytes_per_s = 1\nlatency_ns = 2s\n", DL_ERR_RANGE, 7, "at most 1 s"},
+        {HEAD "[link a]\nbytes_per_s = 1\n", DL_ERR_DATA, 5, "latency_ns"},
+        {HEAD "[protocol a]\nlaunch_ns = 0\nhop_ns = 0\nnetwork_hop_ns = 0\nbandwidth_frac = 1.5\n",
+         DL_ERR_RANGE, 9, "<= 1"},
+        {HEAD PARTS "[host]\nsockets = 2\nmemory_bytes_per_s = 1GB/s\n", DL_ERR_DATA, 16,
+         "socket_link"},
+        {HEAD PARTS "[host]\nsockets = 2\nmemory_bytes_per_s = 1\nsocket_link = qpj\n", DL_ERR_NAME,
+         19, "'qpi'"},
+        {HEAD PARTS HOST "[switch a]\nparent = a\nlink = x16\n", DL_ERR_RANGE, 0, "ring"},
+        {HEAD PARTS HOST "[switch socket1]\nparent = socket0\n", DL_ERR_RANGE, 20, "socket"},
+        {HEAD PARTS HOST SWITCHES "[switch c]\nparent = socket2\nlink = x16\n", DL_ERR_NAME, 27,
+         "socket"},
+        {HEAD PARTS HOST, DL_ERR_DATA, 0, "no [gpus"},
+        {BOX "[gpus 4]\nmodel = k80\nparent = low\nlink = x16\n", DL_ERR_RANGE, 34, "gaps"},
+        {BOX "[gpus two]\nmodel = k80\nparent = low\nlink = x16\n", DL_ERR_RANGE, 34, "range"},
+        {BOX "[gpus 3]\nmodel = k8\nparent = low\nlink = x16\n", DL_ERR_NAME, 35, "'k80'"},
+        {BOX "[nvlinks a]\nlink = qpi\npairs = 0-3\n", DL_ERR_RANGE, 36, "'0-3'"},
+        {BOX "[nvlinks a]\nlink = qpi\npairs = 1-1\n", DL_ERR_RANGE, 36, "'1-1'"},
+        {BOX "[nvlinks a]\nlink = qpi\npairs = 1\n", DL_ERR_RANGE, 36, "'1'"},
+        {BOX "[nvlinks a]\nlink = qpi\npairs = 0-1, 0-1\n", DL_ERR_RANGE, 36, "twice"},
+        {BOX "[nics 0]\nparent = low\nlink = x16\n", DL_ERR_DATA, 34, "port"},
+        {BOX "[nvswitch]\n", DL_ERR_DATA, 34, "link"},
+        {"[machine]\nschema = 1\nname = x\npeer = all\nnodes = 2\n" PARTS HOST SWITCHES GPUS,
+         DL_ERR_DATA, 5, "not connected"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_machine m = {0};
+        dl_error err = {0};
+        dl_status status =
+            dl_machine_read_text(&m, "m.ini", cases[i].text, strlen(cases[i].text), &err);
+        if (status != cases[i].status || err.line != cases[i].line) {
+            fail_msg("case %zu: %s, line %d: %s", i, dl_status_name(status), err.line, err.text);
+        }
+        assert_contains(err.text, cases[i].says);
+        assert_string_equal(err.file, "m.ini");
+        assert_null(m.path);
+    }
+}
+
+static void a_missing_file_is_an_error(void **state)
+{
+    (void)state;
+    dl_machine m = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_machine_read(&m, "no/such.ini", &err), DL_ERR_IO);
+}
+
+/* The files that come with the program: each is read, and has the GPUs that its makers sell. */
+static void the_shipped_files_are_read(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file, *model;
+        int nodes, gpus;
+    } shipped[] = {
+        {"z10pe_2x1080ti", "gtx1080ti", 1, 2},
+        {"p2.8xlarge", "k80", 1, 8},
+        {"p2.16xlarge", "k80", 1, 16},
+        {"gce_k80_8", "k80", 1, 8},
+        {"azure_nc24", "k80", 1, 4},
+        {"dgx1_p100", "p100", 1, 8},
+        {"dgx1_v100", "v100", 2, 8},
+        {"t4_4x4_ethernet", "t4", 4, 4},
+        {"dgx_a100", "a100", 4, 8},
+        {"dgx_h100", "h100", 4, 8},
+    };
+    for (size_t i = 0; i < sizeof shipped / sizeof *shipped; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s.ini", DL_MACHINES, shipped[i].file);
+        dl_machine m = {0};
+        dl_error err = {0};
+        if (dl_machine_read(&m, path, &err) != DL_OK) {
+            fail_msg("%s:%d: %s", path, err.line, err.text);
+        }
+        assert_int_equal(m.nodes, shipped[i].nodes);
+        assert_int_equal(m.gpu_count, shipped[i].gpus);
+        assert_string_equal(m.models[m.gpus[0].model].name, shipped[i].model);
+        dl_machine_free(&m);
+    }
+    glob_t files = {0};
+    assert_int_equal(glob(DL_MACHINES "/*.ini", 0, NULL, &files), 0);
+    assert_int_equal(files.gl_pathc, sizeof shipped / sizeof *shipped);
+    globfree(&files);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_is_read),
+        cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
+        cmocka_unit_test(a_missing_file_is_an_error),
+        cmocka_unit_test(the_shipped_files_are_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

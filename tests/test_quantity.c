@@ -1,0 +1,85 @@
+#include "tests/check.h"
+
+#include <math.h>
+
+#include "common/quantity.h"
+
+static void quantities_are_in_base_units(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        dl_dimension dimension;
+        double value;
+        dl_evidence evidence;
+    } cases[] = {
+        {"11GiB, catalogue", DL_DIMENSION_BYTES, 11.0 * (1 << 30), DL_EVIDENCE_CATALOGUE},
+        {"12 kB", DL_DIMENSION_BYTES, 12000, DL_EVIDENCE_ASSUMED},
+        {"484GB/s , measured", DL_DIMENSION_BYTES_PER_S, 484e9, DL_EVIDENCE_MEASURED},
+        {"100Gb/s", DL_DIMENSION_BYTES_PER_S, 12.5e9, DL_EVIDENCE_ASSUMED},
+        {"1e9", DL_DIMENSION_BYTES_PER_S, 1e9, DL_EVIDENCE_ASSUMED},
+        {"1.5e+1us", DL_DIMENSION_NS, 15000, DL_EVIDENCE_ASSUMED},
+        {"2 s", DL_DIMENSION_NS, 2e9, DL_EVIDENCE_ASSUMED},
+        {"15.7Tflop/s", DL_DIMENSION_FLOP_PER_S, 15.7e12, DL_EVIDENCE_ASSUMED},
+        {"7.2, catalogue", DL_DIMENSION_PURE, 7.2, DL_EVIDENCE_CATALOGUE},
+        {"0", DL_DIMENSION_NS, 0, DL_EVIDENCE_ASSUMED},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_quantity quantity = {0};
+        dl_error err = {0};
+        if (dl_quantity_parse(cases[i].text, cases[i].dimension, &quantity, &err) != DL_OK) {
+            fail_msg("'%s': %s", cases[i].text, err.text);
+        }
+        assert_true(quantity.known);
+        assert_true(fabs(quantity.value - cases[i].value) <= 1e-12 * cases[i].value);
+        assert_int_equal(quantity.evidence, cases[i].evidence);
+    }
+}
+
+static void what_is_wrong_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        dl_dimension dimension;
+        dl_status status;
+        const char *says;
+    } cases[] = {
+        {"", DL_DIMENSION_NS, DL_ERR_PARSE, "no number"},
+        {"GB/s", DL_DIMENSION_BYTES_PER_S, DL_ERR_PARSE, "no number"},
+        {"1.2.3", DL_DIMENSION_NS, DL_ERR_PARSE, "1.2.3"},
+        {"-1", DL_DIMENSION_NS, DL_ERR_RANGE, "-1"},
+        {"1e308GB", DL_DIMENSION_BYTES, DL_ERR_RANGE, "too large"},
+        {"3GBs", DL_DIMENSION_BYTES_PER_S, DL_ERR_NAME, "GB/s"},
+        {"3GB", DL_DIMENSION_BYTES_PER_S, DL_ERR_NAME, "GB/s"},
+        {"3e", DL_DIMENSION_NS, DL_ERR_NAME, "'e'"},
+        {"3 USD", DL_DIMENSION_PURE, DL_ERR_NAME, "no unit here"},
+        {"3, measurd", DL_DIMENSION_PURE, DL_ERR_NAME, "measured"},
+        {"3,", DL_DIMENSION_PURE, DL_ERR_NAME, "unknown origin"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_quantity quantity = {.value = 42};
+        dl_error err = {0};
+        assert_int_equal(dl_quantity_parse(cases[i].text, cases[i].dimension, &quantity, &err),
+                         cases[i].status);
+        assert_contains(err.text, cases[i].says);
+        assert_true(quantity.value == 42 && !quantity.known);
+    }
+}
+
+static void evidence_has_names(void **state)
+{
+    (void)state;
+    assert_string_equal(dl_evidence_name(DL_EVIDENCE_MEASURED), "measured");
+    assert_string_equal(dl_evidence_name(DL_EVIDENCE_ASSUMED), "assumed");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(quantities_are_in_base_units),
+        cmocka_unit_test(what_is_wrong_is_refused),
+        cmocka_unit_test(evidence_has_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
