@@ -6,24 +6,33 @@
 #include "common/alloc.h"
 #include "common/options.h"
 
+static dl_status fit_bench(dl_calibration *all, dl_error *err)
+{
+    if (all->dataset.bench_count == 0) {
+        dl_notes_add(&all->notes, "no bench trace: no costs of exchange and sharing");
+        return DL_OK;
+    }
+    dl_status status =
+        dl_charges_fit_all(&all->dataset, &all->charges, &all->costs, &all->notes, err);
+    if (status != DL_OK) return status;
+    dl_memory_fit_total(&all->charges, &all->memory, &all->costs, &all->notes);
+    return dl_sharing_fit_factors(&all->dataset, &all->sharing, &all->costs, &all->notes, err);
+}
+
 static dl_status fit_all(dl_calibration *all, dl_error *err)
 {
     dl_status status = DL_OK;
     if (all->dataset.run_count > 0) {
         status = dl_operations_fit(&all->dataset, &all->operations, &all->costs, &all->notes, err);
         if (status != DL_OK) return status;
-        dl_step_noise_fit_factors(&all->dataset, &all->costs, &all->noise, &all->notes);
     } else {
         dl_notes_add(&all->notes, "no train trace: no operations and no noise");
     }
-    if (all->dataset.bench_count == 0) {
-        dl_notes_add(&all->notes, "no bench trace: no costs of exchange and sharing");
-        return DL_OK;
+    status = fit_bench(all, err);
+    if (status == DL_OK && all->dataset.run_count > 0) {
+        dl_step_noise_fit_factors(&all->dataset, &all->costs, &all->noise, &all->notes);
     }
-    status = dl_charges_fit_all(&all->dataset, &all->charges, &all->costs, &all->notes, err);
-    if (status != DL_OK) return status;
-    dl_memory_fit_total(&all->charges, &all->memory, &all->costs, &all->notes);
-    return dl_sharing_fit_factors(&all->dataset, &all->sharing, &all->costs, &all->notes, err);
+    return status;
 }
 
 dl_status dl_calibration_fit(dl_calibration *calibration, const char *const *paths, size_t count,
@@ -87,6 +96,7 @@ void dl_calibration_free(dl_calibration *calibration)
     dl_dataset_free(&calibration->dataset);
     dl_costs_free(&calibration->costs);
     dl_operations_free(&calibration->operations);
+    dl_step_noise_free(&calibration->noise);
     dl_charges_free(&calibration->charges);
     dl_memory_fit_free(&calibration->memory);
     dl_sharing_fit_free(&calibration->sharing);

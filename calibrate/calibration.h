@@ -16,7 +16,7 @@ typedef struct dl_calibration {
     dl_dataset dataset;
     dl_costs costs;
     dl_operations operations; /* op_count 0 without train traces */
-    dl_step_noise noise;      /* kept 0 without train traces */
+    dl_step_noise noise;      /* no sets without train traces */
     dl_charges charges;
     dl_memory_fit memory;
     dl_sharing_fit sharing;

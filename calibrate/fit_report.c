@@ -68,12 +68,16 @@ static void print_operations(const dl_calibration *all, FILE *out)
 
 static void print_noise(const dl_step_noise *noise, FILE *out)
 {
-    if (noise->kept == 0) return;
-    fprintf(out, "\nnoise: step time over fitted step time\n");
-    fprintf(out, "  %zu of %zu steps kept, from %zu runs: mean %.4f, sd %.4f, p99 %.4f,\n",
-            noise->kept, noise->steps, noise->sources, noise->shape.mean, noise->shape.sd,
-            noise->shape.p99);
-    fprintf(out, "  lag-1 autocorrelation %.3f\n", noise->shape.lag1);
+    if (noise->count == 0) return;
+    fprintf(out, "\nnoise: step time over expected step time, copies at once\n");
+    fprintf(out, "  %6s %6s %5s %7s %7s %7s %7s %7s %7s %7s\n", "copies", "batch", "runs", "steps",
+            "kept", "mean", "sd", "p99", "run sd", "lag-1 r");
+    for (size_t i = 0; i < noise->count; i++) {
+        const dl_step_noise_set *set = &noise->sets[i];
+        fprintf(out, "  %6zu %6lld %5zu %7zu %7zu %7.4f %7.4f %7.4f %7.4f %7.3f\n", set->copies,
+                (long long)set->batch, set->runs, set->steps, set->kept, set->shape.mean,
+                set->shape.sd, set->shape.p99, set->run_sd, set->shape.lag1);
+    }
 }
 
 static void print_value(FILE *out, const char *name, const dl_value *value, double scale,
@@ -195,12 +199,11 @@ void dl_fit_report_print(const dl_calibration *calibration, FILE *out)
     print_line(&lines[DL_CHARGE_UPDATE], server, &costs->update.latency_ns,
                &costs->update.read_bytes_per_s, &costs->update.write_bytes_per_s, out);
     if (calibration->dataset.parameter_bytes > 0 && costs->copy.latency_ns.known) {
-        fprintf(
-            out,
-            "\nweight of what a point is off its line: 1 / distance^2, distance = (bytes over\n"
-            "  the model's %lld, or the inverse)^2 * (1 + |log2(vectors / %d; update: %d)|)\n",
-            (long long)calibration->dataset.parameter_bytes, DL_CHARGE_VECTORS_AVERAGE,
-            DL_CHARGE_VECTORS_UPDATE);
+        fprintf(out,
+                "\nweight of what a point is off its line: 1 / distance^2, distance = (bytes over\n"
+                "  the model's %lld, or the inverse)^2 * (1 + |log2(vectors / %d; update: %d)|)\n",
+                (long long)calibration->dataset.parameter_bytes, DL_CHARGE_VECTORS_AVERAGE,
+                DL_CHARGE_VECTORS_UPDATE);
     }
     print_memory(calibration, out);
     print_sync(costs, out);

@@ -116,14 +116,23 @@ static void operations(json *to, const dl_calibration *all)
 
 static void noise(json *to, const dl_step_noise *fit)
 {
-    begin(to, "noise", '{');
-    number_item(to, "steps", (double)fit->steps);
-    number_item(to, "kept", (double)fit->kept);
-    number_item(to, "mean", fit->shape.mean);
-    number_item(to, "sd", fit->shape.sd);
-    number_item(to, "p99", fit->shape.p99);
-    number_item(to, "lag1_autocorrelation", fit->shape.lag1);
-    end(to, '}');
+    begin(to, "noise", '[');
+    for (size_t i = 0; i < fit->count; i++) {
+        const dl_step_noise_set *set = &fit->sets[i];
+        begin(to, NULL, '{');
+        number_item(to, "batch", (double)set->batch);
+        number_item(to, "copies", (double)set->copies);
+        number_item(to, "runs", (double)set->runs);
+        number_item(to, "steps", (double)set->steps);
+        number_item(to, "kept", (double)set->kept);
+        number_item(to, "mean", set->shape.mean);
+        number_item(to, "sd", set->shape.sd);
+        number_item(to, "p99", set->shape.p99);
+        number_item(to, "run_sd", set->run_sd);
+        number_item(to, "lag1_autocorrelation", set->shape.lag1);
+        end(to, '}');
+    }
+    end(to, ']');
 }
 
 static void charge_points(json *to, const dl_charge_line *line)

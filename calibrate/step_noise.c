@@ -2,140 +2,184 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "calibrate/sharing.h"
 #include "common/alloc.h"
+#include "sim/workload.h"
 
-/* Factors of one run, in order. */
-typedef struct source {
-    double *factors; /* [count] */
-    size_t count;
-    bool train;
-} source;
+/* A set in the making: whole series, run by run. */
+typedef struct gathered {
+    dl_noise_set set;
+    size_t train_runs; /* the first ones */
+} gathered;
 
-typedef struct sources {
-    source *items;
-    size_t count;
-} sources;
-
-static source *add_source(sources *all, size_t count, bool train)
+/* The series of one more run, empty. */
+static dl_noise_series *add_run(gathered *all)
 {
-    all->items = dl_realloc(all->items, all->count + 1, sizeof *all->items, "noise sources");
-    source *added = &all->items[all->count++];
-    *added = (source){dl_calloc(count, sizeof(double), "noise factors"), count, train};
-    return added;
+    dl_noise_set *set = &all->set;
+    const size_t count = set->run_count * set->copies;
+    set->series = dl_realloc(set->series, count + set->copies, sizeof *set->series, "noise");
+    set->run_count++;
+    memset(&set->series[count], 0, set->copies * sizeof *set->series);
+    return &set->series[count];
 }
 
-static void add_train(sources *all, const dl_dataset *dataset, const dl_costs *costs)
+static void add_factor(dl_noise_series *series, double factor)
+{
+    series->factors =
+        dl_realloc(series->factors, series->count + 1, sizeof *series->factors, "noise");
+    series->factors[series->count++] = (float)factor;
+}
+
+static void add_train(gathered *all, const dl_dataset *dataset, double expected_ns)
 {
     for (size_t r = 0; r < dataset->run_count; r++) {
         const dl_step_run *run = &dataset->runs[r];
-        const double fitted_ns = dl_costs_step_ns(costs, (double)run->batch, NULL);
-        const source *added = add_source(all, run->steps, true);
+        if (run->batch != all->set.batch) continue;
+        dl_noise_series *series = add_run(all);
         for (size_t i = 0; i < run->steps; i++)
-            added->factors[i] = run->step_ns[i] / fitted_ns;
+            add_factor(series, run->step_ns[i] / expected_ns);
     }
+    all->train_runs = all->set.run_count;
 }
 
-static void add_bench(sources *all, const dl_bench_trace *bench, const dl_costs *costs)
+/* Whether every copy of the run has a step. */
+static bool is_whole(const dl_copies_run *run)
+{
+    size_t seen = 0;
+    for (size_t i = 0; i < run->count; i++) {
+        if (run->samples[i].worker == seen) seen++;
+    }
+    return seen == (size_t)run->copies;
+}
+
+static void add_bench(gathered *all, const dl_bench_trace *bench, double expected_ns)
 {
     size_t count;
     dl_copies_run *runs = dl_sharing_runs(bench, &count);
     for (size_t r = 0; r < count; r++) {
         const dl_copies_run *run = &runs[r];
-        if (run->copies != 1 || run->batch < costs->batch_min || run->batch > costs->batch_max)
+        if ((size_t)run->copies != all->set.copies || run->batch != all->set.batch ||
+            !is_whole(run)) {
             continue;
-        const double fitted_ns = dl_costs_step_ns(costs, (double)run->batch, NULL);
-        const source *added = add_source(all, run->count, false);
+        }
+        dl_noise_series *series = add_run(all);
         for (size_t i = 0; i < run->count; i++) {
-            added->factors[i] = (double)run->samples[i].duration_ns / fitted_ns;
+            add_factor(&series[run->samples[i].worker],
+                       (double)run->samples[i].duration_ns / expected_ns);
         }
     }
     free(runs);
 }
 
-static double mean_factor(const sources *all, bool train, size_t *steps)
+static double mean_of(const dl_noise_series *series, size_t count)
 {
     double sum = 0;
-    *steps = 0;
-    for (size_t s = 0; s < all->count; s++) {
-        if (all->items[s].train != train) continue;
-        for (size_t i = 0; i < all->items[s].count; i++)
-            sum += all->items[s].factors[i];
-        *steps += all->items[s].count;
+    size_t steps = 0;
+    for (size_t s = 0; s < count; s++) {
+        for (size_t i = 0; i < series[s].count; i++)
+            sum += (double)series[s].factors[i];
+        steps += series[s].count;
     }
-    return *steps > 0 ? sum / (double)*steps : 0;
+    return steps > 0 ? sum / (double)steps : 0;
 }
 
-/* Leaves the bench's steps out if they are not like the train runs'. */
-static void check_bench(sources *all, dl_notes *notes)
+/* Leaves the bench's steps of one copy out if they are not like the train runs'. */
+static void check_bench(gathered *all, dl_notes *notes)
 {
-    size_t train_steps, bench_steps;
-    const double train = mean_factor(all, true, &train_steps);
-    const double bench = mean_factor(all, false, &bench_steps);
-    if (bench_steps == 0 || fabs(bench / train - 1) <= DL_STEP_NOISE_AGREE_FRAC) return;
+    dl_noise_set *set = &all->set;
+    if (all->train_runs == set->run_count) return;
+    const double train = mean_of(set->series, all->train_runs);
+    const double bench = mean_of(set->series + all->train_runs, set->run_count - all->train_runs);
+    if (fabs(bench / train - 1) <= DL_STEP_NOISE_AGREE_FRAC) return;
     dl_notes_add(notes,
-                 "noise: the bench's steps of one copy take %+.1f %% of the train traces'; left "
-                 "out of the noise",
-                 100 * (bench / train - 1));
-    for (size_t s = 0; s < all->count; s++) {
-        if (!all->items[s].train) all->items[s].count = 0;
-    }
+                 "noise: the bench's steps of one copy take %+.1f %% of the train traces' at batch "
+                 "%lld; left out of the noise",
+                 100 * (bench / train - 1), (long long)set->batch);
+    while (set->run_count > all->train_runs)
+        free(set->series[--set->run_count].factors);
 }
 
-/* The largest number of steps that every source may give, so that all together give at most
+/* The largest number of steps that every series may give, so that all together give at most
  * DL_STEP_NOISE_FACTORS_MAX. */
-static size_t share_of_each(const sources *all)
+static size_t share_of_each(const dl_noise_set *set)
 {
     size_t share = DL_STEP_NOISE_FACTORS_MAX, total;
     do {
         total = 0;
-        for (size_t s = 0; s < all->count; s++) {
-            total += all->items[s].count < share ? all->items[s].count : share;
-        }
+        for (size_t s = 0; s < set->run_count * set->copies; s++)
+            total += set->series[s].count < share ? set->series[s].count : share;
         if (total > DL_STEP_NOISE_FACTORS_MAX) share--;
-    } while (total > DL_STEP_NOISE_FACTORS_MAX);
+    } while (total > DL_STEP_NOISE_FACTORS_MAX && share > 1);
     return share;
 }
 
-/* Keeps `share` of each source, and finds the shape of what is kept: the correlation of neighbours
- * as the mean over the sources, because pieces do not continue one another. */
-static void keep(const sources *all, size_t share, dl_costs *costs, dl_step_noise *fit)
+/* Keeps the middle `share` of each series, and finds the shape of what is kept: the correlation of
+ * neighbours as the mean over the series, because they do not continue one another. */
+static void keep(dl_noise_set *set, dl_step_noise_set *fit)
 {
-    double *kept = dl_calloc(DL_STEP_NOISE_FACTORS_MAX, sizeof *kept, "noise factors");
+    const size_t share = share_of_each(set), count = set->run_count * set->copies;
+    double *kept = dl_calloc(count * share, sizeof *kept, "noise factors");
+    double *means = dl_calloc(count, sizeof *means, "noise means");
     double lag1_sum = 0;
-    for (size_t s = 0; s < all->count; s++) {
-        const source *one = &all->items[s];
-        fit->steps += one->count;
-        if (one->count == 0) continue;
-        const size_t count = one->count < share ? one->count : share;
-        const double *piece = one->factors + (one->count - count) / 2;
-        if (count > 0) lag1_sum += (double)count * dl_fit_shape_of(piece, count).lag1;
-        for (size_t i = 0; i < count; i++)
-            kept[fit->kept + i] = piece[i];
-        fit->kept += count;
-        fit->sources++;
+    *fit = (dl_step_noise_set){.batch = set->batch, .copies = set->copies, .runs = set->run_count};
+    for (size_t s = 0; s < count; s++) {
+        dl_noise_series *series = &set->series[s];
+        const size_t steps = series->count < share ? series->count : share;
+        means[s] = mean_of(series, 1);
+        fit->steps += series->count;
+        memmove(series->factors, series->factors + (series->count - steps) / 2,
+                steps * sizeof *series->factors);
+        series->count = steps;
+        for (size_t i = 0; i < steps; i++)
+            kept[fit->kept + i] = (double)series->factors[i];
+        lag1_sum += (double)steps * dl_fit_shape_of(kept + fit->kept, steps).lag1;
+        fit->kept += steps;
     }
     fit->shape = dl_fit_shape_of(kept, fit->kept);
     fit->shape.lag1 = lag1_sum / (double)fit->kept;
-    costs->noise = dl_calloc(fit->kept, sizeof *costs->noise, "noise factors");
-    costs->noise_count = fit->kept;
-    for (size_t i = 0; i < fit->kept; i++)
-        costs->noise[i] = (float)kept[i];
+    fit->run_sd = dl_fit_shape_of(means, count).sd;
+    free(means);
     free(kept);
+}
+
+/* The set of one number of copies and batch size, if there are runs of it. */
+static void add_set(const dl_dataset *dataset, size_t copies, int64_t batch, dl_costs *costs,
+                    dl_step_noise *fit, dl_notes *notes)
+{
+    gathered all = {.set = {.batch = batch, .copies = copies}};
+    const double expected_ns =
+        dl_costs_step_ns(costs, (double)batch, NULL) * dl_sharing(costs, (int)copies);
+    if (copies == 1) add_train(&all, dataset, expected_ns);
+    for (size_t b = 0; b < dataset->bench_count; b++)
+        add_bench(&all, &dataset->benches[b], expected_ns);
+    if (copies == 1) check_bench(&all, notes);
+    if (all.set.run_count == 0) return;
+    costs->noise = dl_realloc(costs->noise, fit->count + 1, sizeof *costs->noise, "noise sets");
+    fit->sets = dl_realloc(fit->sets, fit->count + 1, sizeof *fit->sets, "noise sets");
+    keep(&all.set, &fit->sets[fit->count]);
+    costs->noise[fit->count++] = all.set;
+    costs->noise_count = fit->count;
 }
 
 void dl_step_noise_fit_factors(const dl_dataset *dataset, dl_costs *costs, dl_step_noise *fit,
                                dl_notes *notes)
 {
-    sources all = {0};
+    size_t count;
+    int64_t *batches = dl_dataset_batches(dataset, &count);
     *fit = (dl_step_noise){0};
-    add_train(&all, dataset, costs);
-    for (size_t b = 0; b < dataset->bench_count; b++)
-        add_bench(&all, &dataset->benches[b], costs);
-    check_bench(&all, notes);
-    keep(&all, share_of_each(&all), costs, fit);
-    for (size_t s = 0; s < all.count; s++)
-        free(all.items[s].factors);
-    free(all.items);
+    for (size_t copies = 1; copies <= DL_SHARING_MAX; copies++) {
+        if (copies > 1 && ((int64_t)copies > costs->cores || !costs->sharing[copies].known))
+            continue;
+        for (size_t b = 0; b < count; b++)
+            add_set(dataset, copies, batches[b], costs, fit, notes);
+    }
+    free(batches);
+}
+
+void dl_step_noise_free(dl_step_noise *fit)
+{
+    free(fit->sets);
+    *fit = (dl_step_noise){0};
 }

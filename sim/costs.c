@@ -56,9 +56,8 @@ static dl_status read_value(const dl_ini *ini, const dl_ini_entry *entry, dl_cos
     return DL_OK;
 }
 
-/* Reads the number k of a key "PREFIX_k". */
-static dl_status numbered_key(const dl_ini *ini, const dl_ini_entry *entry, const char *prefix,
-                              int64_t low, int64_t high, int64_t *number, dl_error *err)
+dl_status dl_costs_numbered_key(const dl_ini *ini, const dl_ini_entry *entry, const char *prefix,
+                                int64_t low, int64_t high, int64_t *number, dl_error *err)
 {
     size_t length = strlen(prefix);
     dl_error inner = {0};
@@ -74,7 +73,8 @@ static dl_status read_sharing(dl_costs *costs, const dl_ini *ini, const dl_ini_e
                               dl_error *err)
 {
     int64_t copies = 0;
-    dl_status status = numbered_key(ini, entry, "copies_", 1, DL_SHARING_MAX, &copies, err);
+    dl_status status =
+        dl_costs_numbered_key(ini, entry, "copies_", 1, DL_SHARING_MAX, &copies, err);
     if (status != DL_OK) return status;
     return read_value(ini, entry, DL_COST_POSITIVE, &costs->sharing[copies], err);
 }
@@ -87,7 +87,8 @@ static dl_status read_linearity(dl_costs *costs, const dl_ini *ini, const dl_ini
     dl_linearity *table = costs->linearity;
     size_t count = costs->linearity_count;
     int64_t above = count > 0 ? table[count - 1].batch : 0;
-    dl_status status = numbered_key(ini, entry, "batch_", above + 1, INT32_MAX, &batch, err);
+    dl_status status =
+        dl_costs_numbered_key(ini, entry, "batch_", above + 1, INT32_MAX, &batch, err);
     if (status != DL_OK) return status;
     if (count == DL_LINEARITY_MAX) {
         return dl_ini_error(ini, entry, DL_ERR_RANGE, err, "more than %d batch sizes",
@@ -96,30 +97,6 @@ static dl_status read_linearity(dl_costs *costs, const dl_ini *ini, const dl_ini
     table[count].batch = batch;
     status = read_value(ini, entry, DL_COST_POSITIVE, &table[count].factor, err);
     if (status == DL_OK) costs->linearity_count++;
-    return status;
-}
-
-/* Lines must come as factors_1, factors_2, ...: their order is the order of the trace. */
-static dl_status read_noise(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
-                            int64_t *line, dl_error *err)
-{
-    int64_t number = 0;
-    dl_status status = numbered_key(ini, entry, "factors_", *line + 1, *line + 1, &number, err);
-    if (status != DL_OK) return status;
-    char **items = NULL;
-    size_t count = 0;
-    status = dl_ini_split(ini, entry, &items, &count, err);
-    if (status != DL_OK) return status;
-    costs->noise = dl_realloc(costs->noise, costs->noise_count + count, sizeof(float), "noise");
-    for (size_t i = 0; i < count && status == DL_OK; i++) {
-        dl_error inner = {0};
-        double factor = 0;
-        status = dl_parse_double(items[i], 1e-6, 1e6, &factor, &inner);
-        if (status != DL_OK) dl_ini_error(ini, entry, status, err, "%s", inner.text);
-        costs->noise[costs->noise_count++] = (float)factor;
-    }
-    dl_ini_free_list(items, count);
-    *line = number;
     return status;
 }
 
@@ -196,19 +173,22 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
     static const char *const sync[] = {"barrier_ns", "wakeup_ns", "lock_ns", "slice_ns", NULL};
     static const char *const any[] = {"*", NULL};
     static const dl_ini_section_schema schema[] = {
-        {"costs", head},    {"op *", op},   {"copy", copy},   {"average", work},  {"update", work},
-        {"memory", memory}, {"sync", sync}, {"sharing", any}, {"linearity", any}, {"noise", any},
+        {"costs", head},    {"op *", op},       {"copy", copy},   {"average", work},
+        {"update", work},   {"memory", memory}, {"sync", sync},   {"sharing", any},
+        {"linearity", any}, {"noise", any},     {"noise *", any},
     };
     return dl_ini_check(ini, schema, sizeof schema / sizeof *schema, err);
 }
 
 static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
-                            int64_t *noise_line, dl_error *err)
+                            dl_noise_reading *noise, dl_error *err)
 {
     if (strncmp(entry->section, "op ", 3) == 0) return read_op(costs, ini, entry, err);
     if (strcmp(entry->section, "sharing") == 0) return read_sharing(costs, ini, entry, err);
     if (strcmp(entry->section, "linearity") == 0) return read_linearity(costs, ini, entry, err);
-    if (strcmp(entry->section, "noise") == 0) return read_noise(costs, ini, entry, noise_line, err);
+    if (strncmp(entry->section, "noise", strlen("noise")) == 0) {
+        return dl_costs_read_noise(costs, ini, entry, noise, err);
+    }
     for (size_t i = 0; i < dl_cost_field_count; i++) {
         if (strcmp(dl_cost_fields[i].section, entry->section) == 0 &&
             strcmp(dl_cost_fields[i].key, entry->key) == 0) {
@@ -222,12 +202,13 @@ static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_ent
 static dl_status from_ini(dl_costs *costs, const dl_ini *ini, dl_error *err)
 {
     dl_costs parsed = {.path = dl_strdup(ini->path)};
-    int64_t noise_line = 0;
+    dl_noise_reading noise = {0};
     dl_status status = check_names(ini, err);
     if (status == DL_OK) status = read_head(&parsed, ini, err);
     for (size_t i = 0; i < ini->count && status == DL_OK; i++) {
-        status = read_entry(&parsed, ini, &ini->entries[i], &noise_line, err);
+        status = read_entry(&parsed, ini, &ini->entries[i], &noise, err);
     }
+    if (status == DL_OK) status = dl_costs_check_noise(&parsed, ini, err);
     if (status == DL_OK && parsed.batch_min > 0 && parsed.batch_max > 0 &&
         parsed.batch_min > parsed.batch_max) {
         status = dl_ini_error(ini, dl_ini_find(ini, "costs", "batch_min"), DL_ERR_RANGE, err,
@@ -267,6 +248,8 @@ void dl_costs_free(dl_costs *costs)
     for (size_t i = 0; i < costs->op_count; i++)
         free(costs->ops[i].name);
     free(costs->ops);
+    for (size_t i = 0; i < costs->noise_count; i++)
+        dl_noise_set_free(&costs->noise[i]);
     free(costs->noise);
     free(costs->path);
     free(costs->workload);
@@ -351,7 +334,7 @@ char *dl_costs_missing(const dl_costs *costs, unsigned needs)
         shared |= costs->sharing[k].known;
     if ((needs & DL_NEED_SHARING) && !shared) list(&names, "[%s] %s", "sharing", "copies_2");
     if ((needs & DL_NEED_NOISE) && costs->noise_count == 0) {
-        list(&names, "[%s] %s", "noise", "factors_1");
+        list(&names, "[%s] %s", "noise", "factors_1_1_1");
     }
     return names;
 }

@@ -38,10 +38,15 @@
  *   copies_1 = 1                    ; core turn: time(k) / (time(1) * max(1, k / cores))
  *   copies_2 = 1.07 +- 0.004, n = 20, fitted
  *
- *   [linearity]                     ; time of all operations at a batch size over that of their
- * lines batch_64 = 1.015 +- 0.001, n = 750, measured     ; (caches); in between linear in
- * log(batch) [noise]                         ; step time over fitted step time, in the order of the
- * trace factors_1 = 1.012, 0.997, ...   ; at most 199 bytes a line factors_2 = ...
+ *   ; [linearity]: time of all operations at a batch size over that of their lines (caches); in
+ *   ; between linear in log(batch)
+ *   [linearity]
+ *   batch_64 = 1.015 +- 0.001, n = 750, measured
+ *
+ *   ; how steps vary around the above, run by run: step time over expected step time, in the order
+ *   ; of the trace; here of 2 copies at once with 64 samples each; key: run, copy, line (at most
+ * 199 ; bytes). [noise 64] alone: of 1 copy; [noise] alone: of 1 copy and any batch size [noise 64
+ * copies 2] factors_1_1_1 = 1.012, 0.997, ... factors_1_1_2 = ... factors_1_2_1 = ...
  *
  * For the text of a value see sim/value.h. Rates and slice_ns are > 0, the other numbers of [sync]
  * and [memory] >= 0. An operation's numbers and a latency may be negative (the intercept of a line
@@ -72,6 +77,21 @@ typedef struct dl_linearity {
     int64_t batch;
     dl_value factor;
 } dl_linearity;
+
+/* Step-time factors of one copy in one run. */
+typedef struct dl_noise_series {
+    float *factors; /* [count] > 0, in the order of the trace */
+    size_t count;   /* >= 1 */
+} dl_noise_series;
+
+/* Those of some runs of one kind. A preemption lasts as long in a short step as in a long one, so
+ * the spread depends on the batch size; and one core may be slower than another for a whole run. */
+typedef struct dl_noise_set {
+    int64_t batch;           /* of a copy; 0 = any */
+    size_t copies;           /* at once, 1 .. DL_SHARING_MAX */
+    size_t run_count;        /* >= 1 */
+    dl_noise_series *series; /* [run_count x copies] */
+} dl_noise_set;
 
 /* Reading needs of a run, to be or-ed: the groups of values that dl_costs_missing looks at. */
 typedef enum dl_cost_need {
@@ -108,7 +128,7 @@ typedef struct dl_costs {
     dl_value sharing[DL_SHARING_MAX + 1];     /* [k], 1 <= k <= DL_SHARING_MAX */
     dl_linearity linearity[DL_LINEARITY_MAX]; /* [linearity_count], ascending batch */
     size_t linearity_count;
-    float *noise; /* [noise_count] step-time factors > 0 */
+    dl_noise_set *noise; /* [noise_count], each of other batch and copies */
     size_t noise_count;
 } dl_costs;
 
@@ -139,6 +159,11 @@ dl_status dl_costs_write(const dl_costs *costs, const char *path, const char *co
                          dl_error *err) DL_MUST_CHECK;
 
 void dl_costs_free(dl_costs *costs);
+
+/* The factors for workers of `batch` samples of which `at_once` >= 1 compute at once: those of as
+ * many copies, or of the most below; among them those of the nearest batch size (by the ratio; the
+ * first of two; any batch size is farthest). NULL if there are none at all. Borrowed. */
+const dl_noise_set *dl_costs_noise(const dl_costs *costs, double batch, size_t at_once);
 
 /* Step time in ns of one worker without exchange for `batch` samples: the sum over all operations
  * (phase == NULL), over those whose name ends in ".phase", or the operation of that name, of

@@ -2,6 +2,7 @@
 #ifndef DL_SIM_COSTS_FIELDS_H
 #define DL_SIM_COSTS_FIELDS_H
 
+#include "common/ini.h"
 #include "sim/costs.h"
 
 #define DL_COSTS_SCHEMA 1
@@ -18,6 +19,28 @@ typedef struct dl_cost_field {
 
 extern const dl_cost_field dl_cost_fields[];
 extern const size_t dl_cost_field_count;
+
+/* Reads the number k of a key "PREFIX_k". */
+dl_status dl_costs_numbered_key(const dl_ini *ini, const dl_ini_entry *entry, const char *prefix,
+                                int64_t low, int64_t high, int64_t *number,
+                                dl_error *err) DL_MUST_CHECK;
+
+/* Where the reading of a noise section stands: the last series and its last line; line 0 = before
+ * the first. */
+typedef struct dl_noise_reading {
+    size_t series;
+    int64_t line;
+} dl_noise_reading;
+
+/* Takes one entry of a section [noise ...]; *at is zero at first and kept from entry to entry. */
+dl_status dl_costs_read_noise(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
+                              dl_noise_reading *at, dl_error *err) DL_MUST_CHECK;
+
+/* DL_ERR_DATA if the last run of a set lacks a copy. */
+dl_status dl_costs_check_noise(const dl_costs *costs, const dl_ini *ini,
+                               dl_error *err) DL_MUST_CHECK;
+
+void dl_noise_set_free(dl_noise_set *set);
 
 const dl_value *dl_cost_field_value(const dl_costs *costs, const dl_cost_field *field);
 

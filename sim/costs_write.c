@@ -58,18 +58,30 @@ static void write_factor(FILE *out, float factor)
     fprintf(out, same ? "%.6g" : "%.9g", (double)factor);
 }
 
-static void write_noise(FILE *out, const dl_costs *costs)
+static void write_series(FILE *out, const dl_noise_series *series, size_t run, size_t copy)
 {
-    if (costs->noise_count > 0) fprintf(out, "\n[noise]");
-    for (size_t i = 0; i < costs->noise_count; i++) {
+    for (size_t i = 0; i < series->count; i++) {
         if (i % NOISE_PER_LINE == 0) {
-            fprintf(out, "\nfactors_%zu = ", i / NOISE_PER_LINE + 1);
+            fprintf(out, "\nfactors_%zu_%zu_%zu = ", run + 1, copy + 1, i / NOISE_PER_LINE + 1);
         } else {
             fprintf(out, ", ");
         }
-        write_factor(out, costs->noise[i]);
+        write_factor(out, series->factors[i]);
     }
-    if (costs->noise_count > 0) fprintf(out, "\n");
+}
+
+static void write_noise(FILE *out, const dl_noise_set *set)
+{
+    fprintf(out, "\n[noise");
+    if (set->batch > 0) fprintf(out, " %lld", (long long)set->batch);
+    if (set->copies > 1) fprintf(out, " copies %zu", set->copies);
+    fprintf(out, "]");
+    for (size_t run = 0; run < set->run_count; run++) {
+        for (size_t copy = 0; copy < set->copies; copy++) {
+            write_series(out, &set->series[run * set->copies + copy], run, copy);
+        }
+    }
+    fprintf(out, "\n");
 }
 
 static void write_all(FILE *out, const dl_costs *costs, const char *comment)
@@ -100,7 +112,8 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         snprintf(key, sizeof key, "batch_%lld", (long long)costs->linearity[i].batch);
         write_line(out, key, &costs->linearity[i].factor);
     }
-    write_noise(out, costs);
+    for (size_t i = 0; i < costs->noise_count; i++)
+        write_noise(out, &costs->noise[i]);
 }
 
 static dl_status check_text(const char *path, const char *text, dl_error *err)

@@ -9,6 +9,14 @@
 const char *const dl_noise_names[DL_NOISE_KINDS] = {"none", "trace", "lognormal", "gamma",
                                                     "exponential"};
 
+/* Multiples of the golden ratio, modulo 1, cover the runs evenly whatever the number of replicates
+ * (Knuth, The Art of Computer Programming 3, 6.4). */
+static size_t run_of_replicate(uint32_t replicate, size_t run_count)
+{
+    double place = replicate * 0.6180339887498949;
+    return (size_t)((place - floor(place)) * (double)run_count);
+}
+
 void dl_noise_init(dl_noise *noise, const dl_noise_config *config, uint64_t seed,
                    uint32_t replicate, uint32_t worker)
 {
@@ -17,6 +25,11 @@ void dl_noise_init(dl_noise *noise, const dl_noise_config *config, uint64_t seed
      * differ by their systems and not by their luck. */
     dl_random_init(&stream, seed, replicate, 0, worker);
     *noise = (dl_noise){.config = *config, .rng = dl_gsl_random_create(&stream)};
+    if (config->kind == DL_NOISE_TRACE) {
+        const dl_noise_set *set = config->set;
+        const size_t run = run_of_replicate(replicate, set->run_count);
+        noise->series = &set->series[run * set->copies + worker % set->copies];
+    }
 }
 
 void dl_noise_free(dl_noise *noise)
@@ -27,14 +40,14 @@ void dl_noise_free(dl_noise *noise)
 
 static double next_of_trace(dl_noise *noise)
 {
-    size_t count = noise->config.factor_count;
+    size_t count = noise->series->count;
     if (noise->block_left == 0) {
         noise->position = (size_t)(gsl_rng_uniform(noise->rng) * (double)count);
         noise->block_left = DL_NOISE_BLOCK;
     }
     noise->block_left--;
     noise->position = noise->position % count;
-    return (double)noise->config.factors[noise->position++];
+    return (double)noise->series->factors[noise->position++];
 }
 
 double dl_noise_next(dl_noise *noise)

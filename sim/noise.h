@@ -2,11 +2,11 @@
  * of the trace's own mean for `trace`.
  *
  *   none         1
- *   trace        the measured factors, in blocks of DL_NOISE_BLOCK consecutive ones from a random
- *                place (the end is followed by the start), so that their correlation in time stays
- *   lognormal    exp(zeta + s z), s^2 = ln(1 + sigma^2), zeta = -s^2 / 2
- *   gamma        shape 1 / sigma^2, scale sigma^2
- *   exponential  its coefficient of variation is 1
+ *   trace        measured factors: a replicate takes one measured run, worker w of it copy w
+ * (modulo the copies), in blocks of DL_NOISE_BLOCK consecutive ones from a random place (the end is
+ * followed by the start); so neighbours stay neighbours, and what made a core slow for a whole run
+ * does so here lognormal    exp(zeta + s z), s^2 = ln(1 + sigma^2), zeta = -s^2 / 2 gamma shape 1 /
+ * sigma^2, scale sigma^2 exponential  its coefficient of variation is 1
  *
  * sigma is the coefficient of variation. What it leaves out: slowness common to all workers.
  */
@@ -16,6 +16,8 @@
 #include <gsl/gsl_rng.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "sim/costs.h"
 
 #define DL_NOISE_BLOCK 20
 
@@ -32,16 +34,16 @@ extern const char *const dl_noise_names[DL_NOISE_KINDS]; /* index = dl_noise_kin
 
 typedef struct dl_noise_config {
     dl_noise_kind kind;
-    double sigma;         /* lognormal, gamma: > 0 */
-    const float *factors; /* trace: [factor_count], borrowed as long as the noise is used */
-    size_t factor_count;  /* trace: >= 1 */
+    double sigma;            /* lognormal, gamma: > 0 */
+    const dl_noise_set *set; /* trace: borrowed as long as the noise is used */
 } dl_noise_config;
 
 typedef struct dl_noise {
     dl_noise_config config;
     gsl_rng *rng;
-    size_t position; /* trace: the next factor */
-    int block_left;  /* trace: factors left of this block */
+    const dl_noise_series *series; /* trace: what it draws from */
+    size_t position;               /* trace: the next factor */
+    int block_left;                /* trace: factors left of this block */
 } dl_noise;
 
 /* The noise of one worker in one replicate: a stream of its own. */

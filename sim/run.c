@@ -197,8 +197,10 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
     double *slow = dl_calloc((size_t)point->workers, sizeof *slow, "slow workers");
     dl_scenario_slow(scenario, point->workers, slow);
     int threads = scenario->server_threads;
-    const dl_noise_config noise = {scenario->noise, scenario->sigma, costs.noise,
-                                   costs.noise_count};
+    const int at_once = point->workers < point->cores ? point->workers : point->cores;
+    const dl_noise_config noise = {
+        scenario->noise, scenario->sigma,
+        dl_costs_noise(&costs, (double)point->batch / point->workers, (size_t)at_once)};
     dl_team team;
     dl_team_init(&team, &(dl_team_config){
                             .costs = &costs,

@@ -38,6 +38,43 @@ static void families_have_mean_one_and_their_variation(void **state)
     }
 }
 
+/* 50 factors a series: 1..50 of the first one. */
+static dl_noise_set make_set(float *factors, dl_noise_series *series, size_t runs, size_t copies)
+{
+    for (size_t s = 0; s < runs * copies; s++) {
+        series[s] = (dl_noise_series){factors + 50 * s, 50};
+        for (size_t i = 0; i < 50; i++)
+            series[s].factors[i] = (float)(50 * s + i + 1);
+    }
+    return (dl_noise_set){.copies = copies, .run_count = runs, .series = series};
+}
+
+/* A replicate takes one run, all runs come up, and worker w takes copy w of it. */
+static void trace_keeps_runs_and_copies(void **state)
+{
+    (void)state;
+    float factors[50 * 6];
+    dl_noise_series series[6];
+    const dl_noise_set set = make_set(factors, series, 3, 2);
+    const dl_noise_config config = {.kind = DL_NOISE_TRACE, .set = &set};
+    int times[3] = {0};
+    for (uint32_t replicate = 0; replicate < 30; replicate++) {
+        int run[3];
+        for (uint32_t worker = 0; worker < 3; worker++) {
+            dl_noise noise;
+            dl_noise_init(&noise, &config, 1, replicate, worker);
+            int from = ((int)dl_noise_next(&noise) - 1) / 50;
+            assert_int_equal(from % 2, worker % 2);
+            run[worker] = from / 2;
+            dl_noise_free(&noise);
+        }
+        assert_true(run[0] == run[1] && run[1] == run[2]);
+        times[run[0]]++;
+    }
+    for (int i = 0; i < 3; i++)
+        assert_in_range(times[i], 9, 11);
+}
+
 /* Factors 1..50: within a block each draw is its predecessor's successor (50 is followed by 1), and
  * a new block starts each DL_NOISE_BLOCK draws, at places that cover the list. */
 static void trace_comes_in_blocks(void **state)
@@ -45,10 +82,10 @@ static void trace_comes_in_blocks(void **state)
     (void)state;
     float factors[50];
     bool started[51] = {false};
-    for (int i = 0; i < 50; i++)
-        factors[i] = (float)(i + 1);
+    dl_noise_series series;
+    const dl_noise_set set = make_set(factors, &series, 1, 1);
     dl_noise noise;
-    const dl_noise_config config = {.kind = DL_NOISE_TRACE, .factors = factors, .factor_count = 50};
+    const dl_noise_config config = {.kind = DL_NOISE_TRACE, .set = &set};
     dl_noise_init(&noise, &config, 1, 0, 3);
     int last = 0, count = 0;
     for (int i = 0; i < 1000 * DL_NOISE_BLOCK; i++) {
@@ -97,6 +134,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(families_have_mean_one_and_their_variation),
+        cmocka_unit_test(trace_keeps_runs_and_copies),
         cmocka_unit_test(trace_comes_in_blocks),
         cmocka_unit_test(none_is_one),
         cmocka_unit_test(streams_are_named),

@@ -44,11 +44,12 @@ static void add_bench(dl_dataset *dataset, uint32_t batch, uint32_t copies, size
     }
 }
 
-static void release(dl_dataset *dataset, dl_costs *costs, dl_notes *notes)
+static void release(dl_dataset *dataset, dl_costs *costs, dl_notes *notes, dl_step_noise *fit)
 {
     dl_dataset_free(dataset);
     dl_costs_free(costs);
     dl_notes_free(notes);
+    dl_step_noise_free(fit);
 }
 
 /* 90, 110, 90, 110 ns over 100: those factors, in that order; mean 1, sd 0.1 sqrt(4 / 3). */
@@ -64,15 +65,18 @@ static void test_factors_in_order(void **state)
         steps[i] = i % 2 == 0 ? 90 : 110;
     dl_step_noise fit;
     dl_step_noise_fit_factors(&dataset, &costs, &fit, &notes);
-    assert_int_equal(costs.noise_count, 4);
+    assert_int_equal(costs.noise_count, 1);
+    assert_int_equal(costs.noise[0].batch, 4);
+    assert_int_equal(costs.noise[0].series[0].count, 4);
     for (int i = 0; i < 4; i++) {
-        assert_true(fabsf(costs.noise[i] - (i % 2 == 0 ? 0.9F : 1.1F)) < 1e-6F);
+        assert_true(fabsf(costs.noise[0].series[0].factors[i] - (i % 2 == 0 ? 0.9F : 1.1F)) <
+                    1e-6F);
     }
-    assert_true(fabs(fit.shape.mean - 1) < 1e-12);
-    assert_true(fabs(fit.shape.sd - 0.1 * sqrt(4.0 / 3)) < 1e-12);
-    assert_true(fit.shape.lag1 < 0);
-    assert_true(fit.kept == 4 && fit.steps == 4 && fit.sources == 1);
-    release(&dataset, &costs, &notes);
+    assert_true(fabs(fit.sets[0].shape.mean - 1) < 1e-7);
+    assert_true(fabs(fit.sets[0].shape.sd - 0.1 * sqrt(4.0 / 3)) < 1e-7);
+    assert_true(fit.sets[0].shape.lag1 < 0);
+    assert_true(fit.sets[0].kept == 4 && fit.sets[0].steps == 4 && fit.sets[0].runs == 1);
+    release(&dataset, &costs, &notes, &fit);
 }
 
 /* Runs of 6000, 500 and 3000 steps whose factor counts the step: 500 fits whole, so the others give
@@ -92,16 +96,18 @@ static void test_pieces_are_even_and_contiguous(void **state)
     }
     dl_step_noise fit;
     dl_step_noise_fit_factors(&dataset, &costs, &fit, &notes);
-    assert_int_equal(fit.steps, 9500);
-    assert_int_equal(costs.noise_count, 4096);
-    assert_true(costs.noise[0] == 2102 && costs.noise[1797] == 3899);
-    assert_true(costs.noise[1798] == 1 && costs.noise[2297] == 500);
-    assert_true(costs.noise[2298] == 602 && costs.noise[4095] == 2399);
-    release(&dataset, &costs, &notes);
+    assert_int_equal(fit.sets[0].steps, 9500);
+    assert_int_equal(fit.sets[0].kept, 4096);
+    const dl_noise_series *series = costs.noise[0].series;
+    assert_true(series[0].count == 1798 && series[1].count == 500 && series[2].count == 1798);
+    assert_true(series[0].factors[0] == 2102 && series[0].factors[1797] == 3899);
+    assert_true(series[1].factors[0] == 1 && series[1].factors[499] == 500);
+    assert_true(series[2].factors[0] == 602 && series[2].factors[1797] == 2399);
+    release(&dataset, &costs, &notes, &fit);
 }
 
-/* Bench steps of one copy within 2 % join in; those of two copies and of a batch size outside the
- * fitted range do not. */
+/* Bench steps of one copy within 2 % join in; those of a batch size that was not trained do not,
+ * nor do those of more copies than there are cores. */
 static void test_bench_steps_join(void **state)
 {
     (void)state;
@@ -117,10 +123,44 @@ static void test_bench_steps_join(void **state)
     add_bench(&dataset, 9, 1, 5, 101);
     dl_step_noise fit;
     dl_step_noise_fit_factors(&dataset, &costs, &fit, &notes);
-    assert_int_equal(costs.noise_count, 15);
-    assert_true(fabsf(costs.noise[14] - 1.01F) < 1e-6F);
+    assert_int_equal(costs.noise_count, 1);
+    assert_true(fit.sets[0].runs == 2 && fit.sets[0].kept == 15);
+    assert_true(fabsf(costs.noise[0].series[1].factors[4] - 1.01F) < 1e-6F);
     assert_int_equal(notes.count, 0);
-    release(&dataset, &costs, &notes);
+    release(&dataset, &costs, &notes, &fit);
+}
+
+/* Two copies of 10 % sharing: 121 and 99 ns over 110 ns, each copy its own series; a run that lacks
+ * a copy is left out. */
+static void test_copies_at_once_are_a_set_of_their_own(void **state)
+{
+    (void)state;
+    dl_dataset dataset;
+    dl_costs costs;
+    dl_notes notes = {0};
+    make(&dataset, &costs);
+    costs.cores = 2;
+    costs.sharing[2] = (dl_value){.known = true, .value = 1.1};
+    double *steps = add_run(&dataset, 2);
+    steps[0] = steps[1] = 100;
+    add_bench(&dataset, 4, 2, 3, 121); /* steps 0 .. 2 of copy 0, and none of copy 1 */
+    add_bench(&dataset, 4, 2, 4, 121);
+    for (size_t i = 2; i < 4; i++) {
+        dataset.benches[1].samples[i].worker = 1;
+        dataset.benches[1].samples[i].duration_ns = 99;
+    }
+    dl_step_noise fit;
+    dl_step_noise_fit_factors(&dataset, &costs, &fit, &notes);
+    assert_int_equal(costs.noise_count, 2);
+    const dl_noise_set *set = &costs.noise[1];
+    assert_true(set->copies == 2 && set->run_count == 1 && set->batch == 4);
+    for (int i = 0; i < 2; i++) {
+        assert_true(fabsf(set->series[0].factors[i] - 1.1F) < 1e-6F);
+        assert_true(fabsf(set->series[1].factors[i] - 0.9F) < 1e-6F);
+    }
+    assert_true(fabs(fit.sets[1].run_sd - 0.1 * sqrt(2)) < 1e-6);
+    assert_true(fit.sets[1].shape.lag1 == 0);
+    release(&dataset, &costs, &notes, &fit);
 }
 
 /* 5 % slower is something else: left out, with a note. */
@@ -137,10 +177,11 @@ static void test_bench_steps_that_differ_do_not(void **state)
     add_bench(&dataset, 4, 1, 5, 105);
     dl_step_noise fit;
     dl_step_noise_fit_factors(&dataset, &costs, &fit, &notes);
-    assert_int_equal(costs.noise_count, 10);
+    assert_int_equal(fit.sets[0].kept, 10);
+    assert_int_equal(costs.noise[0].run_count, 1);
     assert_int_equal(notes.count, 1);
     assert_contains(notes.lines[0], "+5.0 %");
-    release(&dataset, &costs, &notes);
+    release(&dataset, &costs, &notes, &fit);
 }
 
 int main(void)
@@ -149,6 +190,7 @@ int main(void)
         cmocka_unit_test(test_factors_in_order),
         cmocka_unit_test(test_pieces_are_even_and_contiguous),
         cmocka_unit_test(test_bench_steps_join),
+        cmocka_unit_test(test_copies_at_once_are_a_set_of_their_own),
         cmocka_unit_test(test_bench_steps_that_differ_do_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,9 @@ static const char whole[] =
     "; by hand\n[costs]\nschema = 1\nworkload = lenet\ndevice = some CPU\nparameter_bytes = 100\n"
     "batch_min = 1\nbatch_max = 9\ncores = 2\n[op a.forward]\nfixed_ns = 12.5 +- 1, n = 3, fitted\n"
     "per_sample_ns = 3e2\n[copy]\nlatency_ns = -1\nbandwidth_bytes_per_s = 8e9\n"
-    "[sharing]\ncopies_2 = 1.1, measured\n[noise]\nfactors_1 = 1, 0.9\nfactors_2 = 1.1\n";
+    "[sharing]\ncopies_2 = 1.1, measured\n[noise 8 copies 2]\nfactors_1_1_1 = 1, "
+    "0.9\nfactors_1_2_1 = 1.1\n"
+    "[noise]\nfactors_1_1_1 = 1\nfactors_1_1_2 = 1.1\n";
 static const char small[] = "[costs]\nschema = 1\n[sync]\nslice_ns = 3\n[op input]\nfixed_ns = 1\n";
 
 size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
@@ -64,7 +66,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         return 0;
     }
     for (size_t i = 0; i < costs.noise_count; i++) {
-        DL_ASSERT(costs.noise[i] > 0, "factor %g", (double)costs.noise[i]);
+        const dl_noise_set *set = &costs.noise[i];
+        DL_ASSERT(set->run_count >= 1 && set->copies >= 1, "set %zu is empty", i);
+        for (size_t n = 0; n < set->run_count * set->copies; n++) {
+            DL_ASSERT(set->series[n].count >= 1 && set->series[n].factors[0] > 0,
+                      "set %zu, series %zu", i, n);
+        }
     }
     free(dl_costs_missing(&costs, ~0u));
     check_round_trip(&costs);
