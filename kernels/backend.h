@@ -3,8 +3,10 @@
  * table.
  *
  * Arrays are `void *` of the table's number type, in the backend's memory. Matrices are row-major
- * without gaps. Images are channels-last: image[row][column][channel], one after another. A window
- * of an image is then a few long contiguous pieces, and all work a pixel is contiguous.
+ * without gaps. Images are channels-last (NHWC): image[row][column][channel], one after another. A
+ * window of an image is then a few long contiguous pieces, and all work a pixel is contiguous.
+ *
+ * Operations are cut as cuDNN cuts them, so that a GPU's table is one call a line.
  *
  * Tables have no state: any number of threads may use one at once. Operations on equal arguments
  * give equal bits. */
@@ -36,6 +38,28 @@ typedef struct dl_gemm {
     const void *a, *b;
     void *c;
 } dl_gemm;
+
+/* A convolution of `count` samples: where its kernel x kernel windows lie on the image. Window
+ * (y, x) starts at row y * stride - padding and column x * stride - padding; what lies outside of
+ * the image is 0. Weights are [out.channels][ky][kx][in.channels], cuDNN's NHWC order. */
+typedef struct dl_conv {
+    int count;
+    dl_shape in, out; /* of one sample; see dl_window_count */
+    int kernel, stride, padding;
+} dl_conv;
+
+/* The same of a pooling, channel by channel. Windows may hang over the edge, but not by all. */
+typedef struct dl_pool {
+    int count;
+    dl_shape in, out;
+    int kernel, stride, padding;
+} dl_pool;
+
+/* Windows along a side of `size` pixels; those that do not fit whole are left out. */
+static inline int dl_window_count(int size, int kernel, int stride, int padding)
+{
+    return (size + 2 * padding - kernel) / stride + 1;
+}
 
 /* Normalisation of the columns (channels) of x[rows x channels] over its rows:
  *   y = scale (x - mean) inverse_deviation + shift,  inverse_deviation = 1 / sqrt(variance +
@@ -81,25 +105,37 @@ typedef struct dl_backend {
 
     void (*gemm)(const dl_gemm *gemm);
 
-    /* rows[(image, y, x)][(ky, kx, channel)] = images[image][y + ky][x + kx][channel] for all
-     * `kernel` x `kernel` windows that lie inside: the matrix that makes a convolution a product.
+    /* Bytes of scratch memory that each of the three below needs; any count up to conv's then fits.
      */
-    void (*im2row)(void *rows, const void *images, int count, dl_shape image, int kernel);
-    /* Its transpose: images[...] = sum of the entries of `rows` that im2row would copy from there.
-     */
-    void (*row2im)(void *images, const void *rows, int count, dl_shape image, int kernel);
+    size_t (*conv_scratch_bytes)(const dl_conv *conv);
+    /* y[count x out] = x * weights + bias; bias[out.channels] may be NULL */
+    void (*conv_forward)(const dl_conv *conv, const void *x, const void *weights, const void *bias,
+                         void *y, void *scratch);
+    /* dx = gradient with respect to x, or dx += */
+    void (*conv_backward_data)(const dl_conv *conv, const void *dy, const void *weights, void *dx,
+                               bool accumulate, void *scratch);
+    /* dweights = gradient with respect to the weights. The bias's gradient: sum_rows of dy. */
+    void (*conv_backward_filter)(const dl_conv *conv, const void *x, const void *dy, void *dweights,
+                                 void *scratch);
 
     /* matrix[i][j] = row[j] */
     void (*repeat_row)(void *matrix, const void *row, int rows, int columns);
     /* sums[j] = sum over i of matrix[i][j], or sums[j] += */
     void (*sum_rows)(void *sums, const void *matrix, int rows, int columns, bool accumulate);
 
-    /* y = maximum of each 2x2 block of x, choice = which of the four it was (0..3, the first of
-     * equal ones); `image` is the shape of x, rows and columns even. */
-    void (*max_pool)(void *y, int32_t *choice, const void *x, int count, dl_shape image);
-    /* dx = dy at the chosen one of each block, 0 elsewhere. */
-    void (*max_pool_backward)(void *dx, const int32_t *choice, const void *dy, int count,
-                              dl_shape image);
+    /* y = maximum of each window, choice = its place ky * kernel + kx in the window, the first of
+     * equal ones; y and choice are [count x out]. */
+    void (*max_pool)(const dl_pool *pool, const void *x, void *y, int32_t *choice);
+    /* dx = sum of dy of the windows that chose the pixel. */
+    void (*max_pool_backward)(const dl_pool *pool, const int32_t *choice, const void *dy, void *dx);
+
+    /* y = mean of each window; padding must be 0. */
+    void (*average_pool)(const dl_pool *pool, const void *x, void *y);
+    /* dx = sum of dy / kernel^2 of the windows that hold the pixel. */
+    void (*average_pool_backward)(const dl_pool *pool, const void *dy, void *dx);
+
+    /* to += from */
+    void (*add)(void *to, const void *from, size_t count);
 
     /* values = max(values, 0) */
     void (*relu)(void *values, size_t count);

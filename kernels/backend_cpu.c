@@ -21,7 +21,7 @@ static void cpu_start(void)
     (void)pthread_once(&once, make_blas_single_threaded);
 }
 
-static void cpu_gemm(const dl_gemm *gemm)
+void dl_cpu_gemm(const dl_gemm *gemm)
 {
     DL_TYPED(dl_cblas_gemm)
     (CblasRowMajor, gemm->transpose_a ? CblasTrans : CblasNoTrans,
@@ -36,13 +36,18 @@ const dl_backend DL_TYPED(dl_backend_cpu) = {
     .start = cpu_start,
     .allocate = dl_alloc_aligned,
     .release = free,
-    .gemm = cpu_gemm,
-    .im2row = dl_cpu_im2row,
-    .row2im = dl_cpu_row2im,
+    .gemm = dl_cpu_gemm,
+    .conv_scratch_bytes = dl_cpu_conv_scratch_bytes,
+    .conv_forward = dl_cpu_conv_forward,
+    .conv_backward_data = dl_cpu_conv_backward_data,
+    .conv_backward_filter = dl_cpu_conv_backward_filter,
     .repeat_row = dl_cpu_repeat_row,
     .sum_rows = dl_cpu_sum_rows,
     .max_pool = dl_cpu_max_pool,
     .max_pool_backward = dl_cpu_max_pool_backward,
+    .average_pool = dl_cpu_average_pool,
+    .average_pool_backward = dl_cpu_average_pool_backward,
+    .add = dl_cpu_add,
     .relu = dl_cpu_relu,
     .relu_backward = dl_cpu_relu_backward,
     .norm_batch_statistics = dl_cpu_norm_batch_statistics,

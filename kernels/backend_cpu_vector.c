@@ -3,6 +3,14 @@
 
 #include "kernels/backend_cpu.h"
 
+DL_HOT void dl_cpu_add(void *to, const void *from, size_t count)
+{
+    dl_real *restrict t = to;
+    const dl_real *restrict f = from;
+    for (size_t i = 0; i < count; i++)
+        t[i] += f[i];
+}
+
 DL_HOT void dl_cpu_relu(void *values, size_t count)
 {
     dl_real *v = values;

@@ -22,7 +22,13 @@ typedef struct dl_layer_spec {
     const char *name; /* "conv1" */
     const char *kind; /* "conv": the name of a dl_layer_type */
     int units;        /* outputs of a dense layer, filters of a conv */
-    int kernel;       /* rows and columns of a conv's window */
+    int kernel;       /* rows and columns of a conv's or max_pool's window */
+    int stride;       /* pixels from window to window; 0 means 1 */
+    int padding;      /* pixels that windows hang over each edge */
+    bool no_bias;     /* conv: leave the bias out */
+    double deviation; /* of a conv's or dense layer's initial weights; 0 means He's */
+    int back;         /* the input is the output of the layer so many places before; 0 means 1 */
+    int skip;         /* add: so many places before is the layer whose output is added */
 } dl_layer_spec;
 
 typedef struct dl_layer {
@@ -32,6 +38,7 @@ typedef struct dl_layer {
     dl_shape in;
     int max_batch;
     bool wants_input_gradient; /* false: nobody needs it, backward leaves it out */
+    bool accumulates;          /* backward adds to input_gradient: another reader wrote it */
     bool training;             /* batch-norm: normalise by the batch, not the running statistics */
 
     /* Set by dl_layer_plan. */
@@ -47,6 +54,7 @@ typedef struct dl_layer {
     void *parameters, *gradients; /* [parameter_count] */
     void *input, *output, *input_gradient, *output_gradient;
     void *state, *scratch;
+    const void *other; /* add: its second input */
 
     /* The loss layer's labels [batch] and results. */
     const int32_t *labels;
@@ -57,6 +65,7 @@ typedef struct dl_layer {
 struct dl_layer_type {
     const char *name;
     bool in_place;
+    bool can_accumulate; /* heeds dl_layer.accumulates */
     /* Sets out, counts, sizes and flops where they are not out = in and 0. NULL: nothing to do. */
     void (*plan)(dl_layer *layer);
     /* Draws initial parameters and sets the initial state; both zeroed before. NULL: nothing to do.
@@ -74,5 +83,10 @@ const dl_layer_type *dl_layer_type_find(const char *kind, dl_precision precision
 /* Finds the type and works out shapes and sizes. The spec comes from a table of this program: an
  * unknown kind, or a shape that the layer cannot take, is a broken invariant. */
 void dl_layer_plan(dl_layer *layer);
+
+/* For layers with windows: the spec's stride, and the shape of the output with `channels`. A window
+ * that does not fit is a broken invariant. */
+int dl_layer_stride(const dl_layer *layer);
+dl_shape dl_layer_windows(const dl_layer *layer, int channels);
 
 #endif

@@ -1,12 +1,9 @@
-/* Convolution with `units` filters over kernel x kernel windows, stride 1, no padding ("valid"):
- *   y[row][column][unit] = b[unit] + sum over (ky, kx, c) of x[row + ky][column + kx][c] W[ky, kx,
- * c][unit] Parameters: W[(ky, kx, c) x units], then b[units]. Initially W is normal with deviation
- * sqrt(2 / (kernel^2 channels)) (He et al. 2015, equation 10), b is 0.
- *
- * Computed as matrix products: im2row turns the windows of a few samples into rows[pixels x
- * window], then  y = rows W,  dW = rows^T dy,  drows = dy W^T,  and row2im adds drows up to dx. A
- * few samples at once, so that `rows` stays in the level-2 cache; it is made again in the backward
- * pass, which costs less than to keep and fetch it. */
+/* Convolution with `units` filters over kernel x kernel windows that lie `stride` apart, the image
+ * being `padding` zeros larger on each side (less than `kernel`):
+ *   y[row][column][unit] = b[unit] + sum over (ky, kx, c) of
+ *       x[row * stride - padding + ky][column * stride - padding + kx][c] W[unit][ky][kx][c]
+ * Parameters: W, then b[units] unless the spec says no_bias. Initially W is normal with the spec's
+ * deviation or else sqrt(2 / (kernel^2 channels)) (He et al. 2015, equation 10), b is 0. */
 #ifndef DL_KERNELS_LAYER_CONV_H
 #define DL_KERNELS_LAYER_CONV_H
 

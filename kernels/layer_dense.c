@@ -19,7 +19,9 @@ static void plan(dl_layer *layer)
 static void init(const dl_layer *layer, void *parameters, void *state, dl_random *random)
 {
     (void)state;
-    dl_layer_init_he(parameters, dl_shape_count(layer->in), (size_t)layer->spec->units, random);
+    const size_t inputs = dl_shape_count(layer->in);
+    dl_layer_init_normal(parameters, inputs * (size_t)layer->spec->units,
+                         dl_layer_init_deviation(layer->spec, inputs), random);
 }
 
 static void forward(dl_layer *layer, int batch)

@@ -1,5 +1,6 @@
 /* Dense layer: y[units] = x W + b for each sample. Parameters: W[inputs x units], then b[units].
- * Initially W is normal with deviation sqrt(2 / inputs) (He et al. 2015, equation 10), b is 0. */
+ * Initially W is normal with the spec's deviation or else sqrt(2 / inputs) (He et al. 2015,
+ * equation 10), b is 0. */
 #ifndef DL_KERNELS_LAYER_DENSE_H
 #define DL_KERNELS_LAYER_DENSE_H
 

@@ -6,14 +6,20 @@
 #include <stddef.h>
 
 #include "common/random.h"
+#include "kernels/layer.h"
 #include "kernels/real.h"
 
-/* Fills weights[inputs x units] with normal numbers of deviation sqrt(2 / inputs). */
-static inline void dl_layer_init_he(dl_real *weights, size_t inputs, size_t units,
-                                    dl_random *random)
+/* Deviation of the weights of a layer with that many inputs a unit: the spec's, or He's. */
+static inline double dl_layer_init_deviation(const dl_layer_spec *spec, size_t inputs)
 {
-    const double deviation = sqrt(2.0 / (double)inputs);
-    for (size_t i = 0; i < inputs * units; i++) {
+    return spec->deviation > 0 ? spec->deviation : sqrt(2.0 / (double)inputs);
+}
+
+/* Fills weights[count] with normal numbers of that deviation. */
+static inline void dl_layer_init_normal(dl_real *weights, size_t count, double deviation,
+                                        dl_random *random)
+{
+    for (size_t i = 0; i < count; i++) {
         weights[i] = (dl_real)(deviation * dl_random_normal(random));
     }
 }

@@ -1,6 +1,7 @@
-/* Maximum of each 2x2 block, a channel at a time; rows and columns must be even. The state keeps
- * which of the four it was (of equal ones the first) in as many bits as a float has, so that both
- * vectorise alike. */
+/* Maximum of each kernel x kernel window, a channel at a time; the windows lie `stride` apart and
+ * hang `padding` pixels (less than `kernel`) over the edge, where nothing is. The state keeps which
+ * pixel it was (of equal ones the first) in as many bits as a float has, so that both vectorise
+ * alike. */
 #ifndef DL_KERNELS_LAYER_MAX_POOL_H
 #define DL_KERNELS_LAYER_MAX_POOL_H
 

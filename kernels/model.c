@@ -5,6 +5,7 @@
 #include "common/alloc.h"
 #include "common/names.h"
 #include "kernels/layer.h"
+#include "kernels/model_plan.h"
 #include "kernels/model_table.h"
 
 /* Layer i draws its parameters from the stream (seed, worker = STREAM + i), away from the numbers
@@ -16,6 +17,8 @@ struct dl_model {
     int max_batch;
     int layer_count;
     dl_layer *layers; /* the last one is the loss */
+    dl_model_plan plan;
+    void **gradient_slots; /* [plan.slot_count] */
     size_t parameter_count;
     char *parameters, *gradients;
     void *input;
@@ -28,77 +31,91 @@ static const dl_layer *loss_layer(const dl_model *model)
     return &model->layers[model->layer_count - 1];
 }
 
-/* Shapes and sizes of all layers, from the input on. */
+/* Links, shapes and sizes of all layers, from the input on. */
 static void plan_layers(dl_model *model, const dl_model_table *table)
 {
     model->layer_count = table->layer_count;
     model->layers = dl_calloc((size_t)table->layer_count, sizeof *model->layers, "layers");
-    dl_shape in = table->in;
+    dl_model_plan_links(&model->plan, table->layers, table->layer_count);
     for (int i = 0; i < model->layer_count; i++) {
+        const dl_model_link *link = &model->plan.links[i];
         dl_layer *layer = &model->layers[i];
         layer->spec = &table->layers[i];
         layer->backend = model->backend;
-        layer->in = in;
+        layer->in = link->input < 0 ? table->in : model->layers[link->input].out;
         layer->max_batch = model->max_batch;
         layer->wants_input_gradient = model->parameter_count > 0;
         layer->training = true;
         dl_layer_plan(layer);
+        DL_ASSERT(link->other < 0 ||
+                      dl_shape_count(model->layers[link->other].out) == dl_shape_count(layer->in),
+                  "%s: its inputs differ in size", layer->spec->name);
         model->parameter_count += layer->parameter_count;
-        in = layer->out;
+    }
+    dl_model_plan_gradients(&model->plan, model->layers, model->layer_count);
+}
+
+/* Bytes of `count` numbers a sample. */
+static size_t sample_bytes(const dl_model *model, size_t count)
+{
+    return (size_t)model->max_batch * count * dl_precision_bytes(model->backend->precision);
+}
+
+static size_t scratch_bytes(const dl_model *model)
+{
+    size_t most = 0;
+    for (int i = 0; i < model->layer_count; i++) {
+        if (model->layers[i].scratch_bytes > most) most = model->layers[i].scratch_bytes;
+    }
+    return most;
+}
+
+static void allocate_memory(dl_model *model)
+{
+    const dl_backend *backend = model->backend;
+    const dl_model_plan *plan = &model->plan;
+    const size_t bytes = dl_model_parameter_bytes(model);
+    model->parameters = backend->allocate(bytes, "parameters");
+    model->gradients = backend->allocate(bytes, "gradients");
+    model->input =
+        backend->allocate(sample_bytes(model, dl_shape_count(model->layers[0].in)), "input");
+    model->labels = backend->allocate((size_t)model->max_batch * sizeof *model->labels, "labels");
+    model->scratch = backend->allocate(scratch_bytes(model), "scratch");
+    model->gradient_slots =
+        dl_calloc((size_t)plan->slot_count, sizeof *model->gradient_slots, "slots");
+    for (int s = 0; s < plan->slot_count; s++) {
+        model->gradient_slots[s] =
+            backend->allocate(sample_bytes(model, plan->slot_size[s]), "output gradients");
     }
 }
 
-static void *allocate_samples(const dl_model *model, dl_shape shape, const char *purpose)
+/* Inputs, output, gradients and state of layer i; those that it reads are bound. */
+static void bind_layer(dl_model *model, int i)
 {
-    const size_t bytes = dl_precision_bytes(model->backend->precision);
-    return model->backend->allocate((size_t)model->max_batch * dl_shape_count(shape) * bytes,
-                                    purpose);
-}
-
-/* Output, gradient and state of the layer behind these arrays. */
-static void bind_layer(const dl_model *model, dl_layer *layer, void *input, void *input_gradient)
-{
-    layer->input = input;
-    layer->input_gradient = input_gradient;
-    if (layer->type->in_place) {
-        layer->output = input;
-        layer->output_gradient = input_gradient;
-    } else {
-        layer->output = allocate_samples(model, layer->out, "outputs");
-        if (layer != loss_layer(model)) {
-            layer->output_gradient = allocate_samples(model, layer->out, "output gradients");
-        }
+    const dl_model_link *link = &model->plan.links[i];
+    dl_layer *layer = &model->layers[i];
+    layer->input = link->input < 0 ? model->input : model->layers[link->input].output;
+    layer->input_gradient = link->input < 0 ? NULL : model->layers[link->input].output_gradient;
+    layer->other = link->other < 0 ? NULL : model->layers[link->other].output;
+    layer->output =
+        layer->type->in_place
+            ? layer->input
+            : model->backend->allocate(sample_bytes(model, dl_shape_count(layer->out)), "outputs");
+    if (link->gradient_slot >= 0) {
+        layer->output_gradient = model->gradient_slots[link->gradient_slot];
     }
     layer->state = model->backend->allocate(layer->state_bytes, "layer state");
     layer->scratch = model->scratch;
     layer->labels = model->labels;
 }
 
-static void allocate_memory(dl_model *model)
-{
-    const dl_backend *backend = model->backend;
-    const size_t bytes = dl_precision_bytes(backend->precision);
-    size_t scratch_bytes = 0;
-    for (int i = 0; i < model->layer_count; i++) {
-        if (model->layers[i].scratch_bytes > scratch_bytes) {
-            scratch_bytes = model->layers[i].scratch_bytes;
-        }
-    }
-    model->parameters = backend->allocate(model->parameter_count * bytes, "parameters");
-    model->gradients = backend->allocate(model->parameter_count * bytes, "gradients");
-    model->input = allocate_samples(model, model->layers[0].in, "input");
-    model->labels = backend->allocate((size_t)model->max_batch * sizeof *model->labels, "labels");
-    model->scratch = backend->allocate(scratch_bytes, "scratch");
-}
-
 static void bind_layers(dl_model *model, uint64_t seed)
 {
     const size_t bytes = dl_precision_bytes(model->backend->precision);
-    void *input = model->input, *input_gradient = NULL;
     size_t first = 0;
     for (int i = 0; i < model->layer_count; i++) {
         dl_layer *layer = &model->layers[i];
-        bind_layer(model, layer, input, input_gradient);
+        bind_layer(model, i);
         layer->parameters = model->parameters + first * bytes;
         layer->gradients = model->gradients + first * bytes;
         if (layer->type->init) {
@@ -107,9 +124,20 @@ static void bind_layers(dl_model *model, uint64_t seed)
             layer->type->init(layer, layer->parameters, layer->state, &random);
         }
         first += layer->parameter_count;
-        input = layer->output;
-        input_gradient = layer->output_gradient;
     }
+}
+
+dl_model *dl_model_create_from(const dl_model_table *table, dl_precision precision, int max_batch,
+                               uint64_t seed)
+{
+    dl_model *made = dl_calloc(1, sizeof *made, "model");
+    made->backend = dl_backend_cpu(precision);
+    made->max_batch = max_batch;
+    made->backend->start();
+    plan_layers(made, table);
+    allocate_memory(made);
+    bind_layers(made, seed);
+    return made;
 }
 
 dl_status dl_model_create(dl_model **model, const char *name, dl_precision precision, int max_batch,
@@ -128,14 +156,7 @@ dl_status dl_model_create(dl_model **model, const char *name, dl_precision preci
         return dl_error_set(err, DL_ERR_RANGE, "a batch of %d samples; at least 1 is needed",
                             max_batch);
     }
-    dl_model *made = dl_calloc(1, sizeof *made, "model");
-    made->backend = dl_backend_cpu(precision);
-    made->max_batch = max_batch;
-    made->backend->start();
-    plan_layers(made, table);
-    allocate_memory(made);
-    bind_layers(made, seed);
-    *model = made;
+    *model = dl_model_create_from(table, precision, max_batch, seed);
     return DL_OK;
 }
 
@@ -146,10 +167,12 @@ void dl_model_destroy(dl_model *model)
     for (int i = 0; i < model->layer_count; i++) {
         const dl_layer *layer = &model->layers[i];
         backend->release(layer->state);
-        if (layer->type->in_place) continue;
-        backend->release(layer->output);
-        backend->release(layer->output_gradient);
+        if (!layer->type->in_place) backend->release(layer->output);
     }
+    for (int s = 0; s < model->plan.slot_count; s++)
+        backend->release(model->gradient_slots[s]);
+    free(model->gradient_slots);
+    dl_model_plan_free(&model->plan);
     backend->release(model->scratch);
     backend->release(model->labels);
     backend->release(model->input);
@@ -172,6 +195,26 @@ size_t dl_model_parameter_count(const dl_model *model)
 size_t dl_model_parameter_bytes(const dl_model *model)
 {
     return model->parameter_count * dl_precision_bytes(model->backend->precision);
+}
+
+dl_model_memory dl_model_memory_use(const dl_model *model)
+{
+    dl_model_memory use = {
+        .parameter_bytes = dl_model_parameter_bytes(model),
+        .gradient_bytes = dl_model_parameter_bytes(model),
+        .activation_bytes = sample_bytes(model, dl_shape_count(model->layers[0].in)) +
+                            (size_t)model->max_batch * sizeof *model->labels,
+        .scratch_bytes = scratch_bytes(model),
+    };
+    for (int i = 0; i < model->layer_count; i++) {
+        const dl_layer *layer = &model->layers[i];
+        use.activation_bytes += layer->state_bytes;
+        if (layer->type->in_place) continue;
+        use.activation_bytes += sample_bytes(model, dl_shape_count(layer->out));
+    }
+    for (int s = 0; s < model->plan.slot_count; s++)
+        use.activation_gradient_bytes += sample_bytes(model, model->plan.slot_size[s]);
+    return use;
 }
 
 void *dl_model_parameters(dl_model *model)

@@ -19,20 +19,35 @@
 
 typedef struct dl_model dl_model;
 
-/* Names of the models, NULL-terminated: "mlp" (784-128-64-10), "lenet" (20 and 50 filters 5x5,
- * 500, 10; max-pooling 2x2; ReLU). */
+/* Names of the models, NULL-terminated:
+ *   "mlp"       784-128-64-10
+ *   "lenet"     20 and 50 filters 5x5, 500, 10; max-pooling 2x2; ReLU
+ *   "vgg19_bn"  for 32x32x3 images in 10 classes: the 16 convolutions of VGG-19 (Simonyan &
+ *               Zisserman 2015, configuration E), each with bias and batch norm; one dense layer
+ *   "resnet50"  for 224x224x3 images in 1000 classes: He et al. 2016, table 1, with the stride in
+ *               the 3x3 convolutions ("v1.5"), as torchvision has it */
 extern const char *const dl_model_names[];
 
-/* Builds a model for batches of 1..max_batch samples; parameters are drawn (He normal, biases 0)
- * from the stream of `seed`: equal seeds give equal parameters. Unknown name: DL_ERR_NAME;
- * max_batch < 1: DL_ERR_RANGE. */
-dl_status dl_model_create(dl_model **model, const char *name, dl_precision precision,
-                          int max_batch, uint64_t seed, dl_error *err) DL_MUST_CHECK;
-void dl_model_destroy(dl_model *model);  /* NULL is fine */
+/* Builds a model for batches of 1..max_batch samples; parameters are drawn (He normal,
+ * biases 0; classifiers of the two large models normal of deviation 0.01) from the stream of
+ * `seed`: equal seeds give equal parameters. Unknown name: DL_ERR_NAME; max_batch < 1:
+ * DL_ERR_RANGE. */
+dl_status dl_model_create(dl_model **model, const char *name, dl_precision precision, int max_batch,
+                          uint64_t seed, dl_error *err) DL_MUST_CHECK;
+void dl_model_destroy(dl_model *model); /* NULL is fine */
 
 dl_precision dl_model_precision(const dl_model *model);
 size_t dl_model_parameter_count(const dl_model *model);
 size_t dl_model_parameter_bytes(const dl_model *model);
+
+/* Bytes that a model holds. Activations (the input, what layers keep for their backward pass) and
+ * their gradients grow with max_batch, the others hardly. The optimizer's state comes on top. */
+typedef struct dl_model_memory {
+    size_t parameter_bytes, gradient_bytes;
+    size_t activation_bytes, activation_gradient_bytes;
+    size_t scratch_bytes;
+} dl_model_memory;
+dl_model_memory dl_model_memory_use(const dl_model *model);
 
 /* Flat parameters and gradients, [parameter_count] of float or double; owned by the model, 64-byte
  * aligned, at fixed addresses for its life. */
@@ -46,7 +61,8 @@ int dl_model_class_count(const dl_model *model);
 void *dl_model_input(dl_model *model);
 int32_t *dl_model_labels(dl_model *model);
 
-/* Operations in forward order: "conv1", "pool1", "relu1", ..., "loss". first/count: the range of
+/* Operations in forward order: "conv1", "pool1", "relu1", ..., "loss"; a layer comes after those
+ * whose output it reads. first/count: the range of
  * its parameters (count 0 if it has none). */
 int dl_model_operation_count(const dl_model *model);
 const char *dl_model_operation_name(const dl_model *model, int operation);

@@ -3,6 +3,7 @@
 #define DL_KERNELS_MODEL_TABLE_H
 
 #include "kernels/layer.h"
+#include "kernels/model.h"
 
 typedef struct dl_model_table {
     const char *name;
@@ -13,5 +14,11 @@ typedef struct dl_model_table {
 
 /* The table called `name`; otherwise NULL. */
 const dl_model_table *dl_model_table_find(const char *name);
+
+/* The model of a table, which must outlive it; the rest is as in dl_model_create. A copy of a table
+ * with another `in` makes the same network for larger or smaller images, as far as its windows
+ * fit. */
+dl_model *dl_model_create_from(const dl_model_table *table, dl_precision precision, int max_batch,
+                               uint64_t seed);
 
 #endif

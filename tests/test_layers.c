@@ -13,6 +13,7 @@ typedef struct layer_rig {
     int batch;
     size_t in_count, out_count; /* numbers of the whole batch */
     double *input, *weights;    /* the loss is sum(weights * output) */
+    double *other;              /* what an addition adds to the input */
     int32_t *labels;
 } layer_rig;
 
@@ -68,6 +69,9 @@ static void rig_allocate(layer_rig *rig)
     layer->state = backend->allocate(layer->state_bytes, "test");
     layer->scratch = backend->allocate(layer->scratch_bytes, "test");
     layer->labels = rig->labels;
+    void *other = backend->allocate(rig->in_count * bytes, "test");
+    store(rig, other, rig->other, rig->in_count);
+    layer->other = other;
 }
 
 static void rig_init(layer_rig *rig, const dl_layer_spec *spec, dl_shape in, int batch,
@@ -89,6 +93,7 @@ static void rig_init(layer_rig *rig, const dl_layer_spec *spec, dl_shape in, int
     rig->out_count = (size_t)batch * dl_shape_count(rig->layer.out);
     rig->input = draw(&random, rig->in_count);
     rig->weights = draw(&random, rig->out_count);
+    rig->other = draw(&random, rig->in_count);
     rig->labels = dl_calloc((size_t)batch, sizeof *rig->labels, "test");
     for (int i = 0; i < batch; i++) {
         rig->labels[i] = (int32_t)dl_random_below(&random, dl_shape_count(in));
@@ -112,8 +117,10 @@ static void rig_free(layer_rig *rig)
     layer->backend->release(layer->input_gradient);
     layer->backend->release(layer->state);
     layer->backend->release(layer->scratch);
+    layer->backend->release((void *)layer->other);
     free(rig->input);
     free(rig->weights);
+    free(rig->other);
     free(rig->labels);
 }
 
@@ -160,22 +167,65 @@ typedef struct layer_case {
     int batch;
 } layer_case;
 
-/* conv b: the one-channel 5x5 path. conv c: 64 x 500 doubles a sample = 250 KiB, two samples a
- * group, so that 5 samples are groups of 2, 2 and 1. batch_norm: more channels than one block of
+/* conv b: the one-channel 5x5 path. conv c: 8 lines of 8 x 500 doubles an image, 32 lines a tile,
+ * so that 5 samples are tiles of 32 and 8 lines. conv d: tiles of 26 lines of 10 pixels that begin
+ * within an image. The others hang over the edge, leave pixels out at the far edge, step over
+ * pixels that no window holds, or have no rows to copy. batch_norm: more channels than one block of
  * sums. */
 static const layer_case cases[] = {
-    {{"dense", "dense", 5, 0}, {1, 1, 7}, 3},
-    {{"dense of an image", "dense", 4, 0}, {3, 2, 5}, 2},
-    {{"conv a", "conv", 4, 3}, {6, 7, 3}, 3},
-    {{"conv b", "conv", 3, 5}, {8, 9, 1}, 2},
-    {{"conv c", "conv", 50, 5}, {12, 12, 20}, 5},
-    {{"conv of the whole image", "conv", 2, 4}, {4, 4, 2}, 2},
-    {{"pool", "max_pool", 0, 0}, {4, 6, 3}, 3},
-    {{"pool of one block", "max_pool", 0, 0}, {2, 2, 21}, 2},
-    {{"relu", "relu", 0, 0}, {3, 5, 7}, 2},
-    {{"batch_norm", "batch_norm", 0, 0}, {3, 4, 70}, 2},
-    {{"batch_norm of vectors", "batch_norm", 0, 0}, {1, 1, 5}, 6},
-    {{"softmax", "softmax", 0, 0}, {1, 1, 10}, 4},
+    {{.name = "dense", .kind = "dense", .units = 5}, {1, 1, 7}, 3},
+    {{.name = "dense of an image", .kind = "dense", .units = 4}, {3, 2, 5}, 2},
+    {{.name = "conv a", .kind = "conv", .units = 4, .kernel = 3}, {6, 7, 3}, 3},
+    {{.name = "conv b", .kind = "conv", .units = 3, .kernel = 5}, {8, 9, 1}, 2},
+    {{.name = "conv c", .kind = "conv", .units = 50, .kernel = 5}, {12, 12, 20}, 5},
+    {{.name = "conv d", .kind = "conv", .units = 3, .kernel = 3, .padding = 1}, {10, 10, 40}, 6},
+    {{.name = "conv of the whole image", .kind = "conv", .units = 2, .kernel = 4}, {4, 4, 2}, 2},
+    {{.name = "conv with stride", .kind = "conv", .units = 3, .kernel = 3, .stride = 2},
+     {8, 7, 2},
+     3},
+    {{.name = "conv over the edge",
+      .kind = "conv",
+      .units = 4,
+      .kernel = 3,
+      .stride = 2,
+      .padding = 1},
+     {7, 8, 3},
+     2},
+    {{.name = "conv as in resnet50",
+      .kind = "conv",
+      .units = 3,
+      .kernel = 7,
+      .stride = 2,
+      .padding = 3,
+      .no_bias = true},
+     {10, 10, 3},
+     2},
+    {{.name = "conv far over the edge",
+      .kind = "conv",
+      .units = 2,
+      .kernel = 5,
+      .stride = 3,
+      .padding = 4},
+     {3, 2, 2},
+     2},
+    {{.name = "pointwise conv", .kind = "conv", .units = 6, .kernel = 1, .no_bias = true},
+     {4, 5, 3},
+     3},
+    {{.name = "projection", .kind = "conv", .units = 5, .kernel = 1, .stride = 2, .no_bias = true},
+     {5, 6, 3},
+     3},
+    {{.name = "pool", .kind = "max_pool", .kernel = 2, .stride = 2}, {4, 6, 3}, 3},
+    {{.name = "pool of one block", .kind = "max_pool", .kernel = 2, .stride = 2}, {2, 2, 21}, 2},
+    {{.name = "pool of odd sides", .kind = "max_pool", .kernel = 2, .stride = 2}, {5, 7, 3}, 2},
+    {{.name = "pool over the edge", .kind = "max_pool", .kernel = 3, .stride = 2, .padding = 1},
+     {6, 5, 3},
+     2},
+    {{.name = "global pool", .kind = "global_pool"}, {3, 3, 5}, 2},
+    {{.name = "relu", .kind = "relu"}, {3, 5, 7}, 2},
+    {{.name = "add", .kind = "add"}, {3, 5, 7}, 2},
+    {{.name = "batch_norm", .kind = "batch_norm"}, {3, 4, 70}, 2},
+    {{.name = "batch_norm of vectors", .kind = "batch_norm"}, {1, 1, 5}, 6},
+    {{.name = "softmax", .kind = "softmax"}, {1, 1, 10}, 4},
 };
 enum { CASE_COUNT = sizeof cases / sizeof cases[0], CHECKS = 200 };
 
@@ -249,30 +299,34 @@ static void float_matches_double(void **state)
 /* One output of a convolution, straight from its definition. */
 static double conv_at(const layer_rig *rig, int sample, int row, int column, int unit)
 {
+    const dl_layer_spec *spec = rig->layer.spec;
     const dl_shape in = rig->layer.in;
-    const int kernel = rig->layer.spec->kernel, units = rig->layer.spec->units;
+    const int window = spec->kernel * spec->kernel * in.channels;
     const double *parameters = rig->layer.parameters;
-    double sum = parameters[rig->layer.parameter_count - (size_t)units + (size_t)unit];
-    for (int w = 0; w < kernel * kernel * in.channels; w++) {
+    double sum = spec->no_bias ? 0 : parameters[spec->units * window + unit];
+    for (int w = 0; w < window; w++) {
         const int c = w % in.channels;
-        const int kx = w / in.channels % kernel, ky = w / in.channels / kernel;
-        const int pixel = (sample * in.rows + row + ky) * in.columns + column + kx;
-        sum += rig->input[pixel * in.channels + c] * parameters[w * units + unit];
+        const int kx = w / in.channels % spec->kernel, ky = w / in.channels / spec->kernel;
+        const int y = row * dl_layer_stride(&rig->layer) - spec->padding + ky;
+        const int x = column * dl_layer_stride(&rig->layer) - spec->padding + kx;
+        if (y < 0 || y >= in.rows || x < 0 || x >= in.columns) continue;
+        const int pixel = (sample * in.rows + y) * in.columns + x;
+        sum += rig->input[pixel * in.channels + c] * parameters[unit * window + w];
     }
     return sum;
 }
 
-/* Every output of the three sorts of convolution against plain loops. */
+/* Every output of all sorts of convolution against plain loops. */
 static void conv_follows_its_definition(void **state)
 {
     (void)state;
-    for (int i = 2; i <= 4; i++) {
+    int checked = 0;
+    for (int i = 0; i < CASE_COUNT; i++) {
+        if (strcmp(cases[i].spec.kind, "conv") != 0) continue;
         layer_rig rig;
         rig_init(&rig, &cases[i].spec, cases[i].in, cases[i].batch, DL_DOUBLE);
         (void)rig_forward(&rig);
         const dl_shape out = rig.layer.out;
-        assert_int_equal(out.rows, cases[i].in.rows - cases[i].spec.kernel + 1);
-        assert_int_equal(out.columns, cases[i].in.columns - cases[i].spec.kernel + 1);
         for (int at = 0; at < (int)rig.out_count; at++) {
             const int pixel = at / out.channels;
             const int sample = pixel / (out.rows * out.columns);
@@ -281,7 +335,108 @@ static void conv_follows_its_definition(void **state)
             assert_true(near_scaled(load(&rig, rig.layer.output, (size_t)at), expected, 1, 1e-12));
         }
         rig_free(&rig);
+        checked++;
     }
+    assert_int_equal(checked, 11);
+}
+
+/* Sides of 7, 8 and 224 pixels through the windows of the large models (Dumoulin & Visin 2016,
+ * relationship 6). */
+static void windows_are_counted_as_usual(void **state)
+{
+    (void)state;
+    assert_int_equal(dl_window_count(8, 5, 1, 0), 4);
+    assert_int_equal(dl_window_count(7, 3, 1, 1), 7);
+    assert_int_equal(dl_window_count(7, 2, 2, 0), 3);
+    assert_int_equal(dl_window_count(224, 7, 2, 3), 112);
+    assert_int_equal(dl_window_count(112, 3, 2, 1), 56);
+    assert_int_equal(dl_window_count(56, 1, 2, 0), 28);
+}
+
+/* Backward with `accumulates` adds to what is there, for each sort of convolution. */
+static void second_reader_adds_its_gradient(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CASE_COUNT; i++) {
+        if (strcmp(cases[i].spec.kind, "conv") != 0) continue;
+        layer_rig rig;
+        rig_init(&rig, &cases[i].spec, cases[i].in, cases[i].batch, DL_DOUBLE);
+        (void)rig_forward(&rig);
+        rig_backward(&rig);
+        double *expected = load_all(&rig, rig.layer.input_gradient, rig.in_count);
+        rig.layer.accumulates = true;
+        rig_backward(&rig);
+        for (size_t k = 0; k < rig.in_count; k++)
+            expected[k] *= 2;
+        if (!near_all(rig.layer.input_gradient, expected, rig.in_count, 1e-14)) {
+            fail_msg("%s", rig.layer.spec->name);
+        }
+        free(expected);
+        rig_free(&rig);
+    }
+}
+
+/* 3x3 image 1..9 with one border of nothing, windows of 3 every 2 pixels: 2x2 outputs 5 6 8 9, each
+ * place counted in its window from its own corner: 5 is at (2,2) of the first, 6 at (2,1) of the
+ * second, 8 at (1,2), 9 at (1,1). All negative: padding must not win. */
+static void pool_takes_nothing_from_beyond_the_edge(void **state)
+{
+    (void)state;
+    const dl_layer_spec spec = {
+        .name = "pool", .kind = "max_pool", .kernel = 3, .stride = 2, .padding = 1};
+    layer_rig rig;
+    rig_init(&rig, &spec, (dl_shape){3, 3, 1}, 1, DL_DOUBLE);
+    for (int i = 0; i < 9; i++)
+        rig.input[i] = i + 1 - 100;
+    (void)rig_forward(&rig);
+    assert_true(near_all(rig.layer.output, (double[]){-95, -94, -92, -91}, 4, 0));
+    assert_memory_equal(rig.layer.state, ((int32_t[]){8, 7, 5, 4}), 4 * sizeof(int32_t));
+    memcpy(rig.weights, (double[]){1, 2, 3, 4}, 4 * sizeof(double));
+    rig_backward(&rig);
+    assert_true(near_all(rig.layer.input_gradient, (double[]){0, 0, 0, 0, 1, 2, 0, 3, 4}, 9, 0));
+    rig_free(&rig);
+}
+
+/* Two pixels' windows overlap in the backend's general pooling: 1 2 3 over 4 5 6 over 7 8 9,
+ * windows of 2: means 3 4 6 7; a gradient of 4 each adds 1 for each window that holds the pixel. */
+static void averages_of_overlapping_windows(void **state)
+{
+    (void)state;
+    const dl_pool pool = {.count = 1, .in = {3, 3, 1}, .out = {2, 2, 1}, .kernel = 2, .stride = 1};
+    const dl_backend *backend = dl_backend_cpu(DL_DOUBLE);
+    const double x[] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, dy[] = {4, 4, 4, 4};
+    double y[4], dx[9];
+    backend->average_pool(&pool, x, y);
+    assert_true(near_all(y, (double[]){3, 4, 6, 7}, 4, 1e-15));
+    backend->average_pool_backward(&pool, dy, dx);
+    assert_true(near_all(dx, (double[]){1, 2, 1, 2, 4, 2, 1, 2, 1}, 9, 1e-15));
+}
+
+/* In single precision, with values that it holds exactly: (1 2 | 3 4) with one border of zeros and
+ * windows of 2 every 2 pixels; each window then holds one pixel, 1 at its last place, 2 at its
+ * third, 3 at its second, 4 at its first. */
+static void conv_in_float_gives_closed_values(void **state)
+{
+    (void)state;
+    const dl_layer_spec spec = {.name = "conv",
+                                .kind = "conv",
+                                .units = 1,
+                                .kernel = 2,
+                                .stride = 2,
+                                .padding = 1,
+                                .no_bias = true};
+    layer_rig rig;
+    rig_init(&rig, &spec, (dl_shape){2, 2, 1}, 1, DL_FLOAT);
+    memcpy(rig.input, (double[]){1, 2, 3, 4}, 4 * sizeof(double));
+    memcpy(rig.layer.parameters, (float[]){10, 20, 30, 40}, 4 * sizeof(float));
+    (void)rig_forward(&rig);
+    memcpy(rig.weights, (double[]){1, 2, 3, 4}, 4 * sizeof(double));
+    rig_backward(&rig);
+    const float *y = rig.layer.output, *dw = rig.layer.gradients, *dx = rig.layer.input_gradient;
+    assert_memory_equal(y, ((float[]){40, 60, 60, 40}), 4 * sizeof(float));
+    assert_memory_equal(dw, ((float[]){16, 9, 4, 1}), 4 * sizeof(float));
+    assert_memory_equal(dx, ((float[]){40, 60, 60, 40}), 4 * sizeof(float));
+    rig_free(&rig);
 }
 
 /* 2x6 image, one channel:  1 5 | 2 2 | 0 1    maxima: 5, the second; 2, the first of four equal
@@ -289,7 +444,7 @@ static void conv_follows_its_definition(void **state)
 static void pool_picks_the_first_of_equal_maxima(void **state)
 {
     (void)state;
-    const dl_layer_spec spec = {"pool", "max_pool", 0, 0};
+    const dl_layer_spec spec = {.name = "pool", .kind = "max_pool", .kernel = 2, .stride = 2};
     const double image[] = {1, 5, 2, 2, 0, 1, 3, 4, 2, 2, 6, 6};
     const double gradient[] = {0, 10, 20, 0, 0, 0, 0, 0, 0, 0, 30, 0};
     layer_rig rig;
@@ -306,7 +461,7 @@ static void pool_picks_the_first_of_equal_maxima(void **state)
 static void relu_has_no_gradient_at_zero(void **state)
 {
     (void)state;
-    const dl_layer_spec spec = {"relu", "relu", 0, 0};
+    const dl_layer_spec spec = {.name = "relu", .kind = "relu"};
     layer_rig rig;
     rig_init(&rig, &spec, (dl_shape){1, 1, 3}, 1, DL_DOUBLE);
     memcpy(rig.input, (double[]){-2, 0, 3}, 3 * sizeof(double));
@@ -324,7 +479,7 @@ static void relu_has_no_gradient_at_zero(void **state)
 static void batch_norm_keeps_running_statistics(void **state)
 {
     (void)state;
-    const dl_layer_spec spec = {"norm", "batch_norm", 0, 0};
+    const dl_layer_spec spec = {.name = "norm", .kind = "batch_norm"};
     const double values[] = {1, 3, 5, 7};
     layer_rig rig;
     dl_random random;
@@ -349,7 +504,7 @@ static void batch_norm_keeps_running_statistics(void **state)
 static void softmax_survives_large_scores(void **state)
 {
     (void)state;
-    const dl_layer_spec spec = {"loss", "softmax", 0, 0};
+    const dl_layer_spec spec = {.name = "loss", .kind = "softmax"};
     layer_rig rig;
     rig_init(&rig, &spec, (dl_shape){1, 1, 2}, 2, DL_DOUBLE);
     memcpy(rig.input, (double[]){-1e4, -1e4, 1000, 998}, 4 * sizeof(double));
@@ -370,8 +525,9 @@ static void softmax_survives_large_scores(void **state)
 static void input_gradient_is_left_out_on_request(void **state)
 {
     (void)state;
-    const int with_one[] = {0, 2, 6, 9}; /* dense, conv, pool, batch_norm */
-    for (int i = 0; i < 4; i++) {
+    /* dense, conv, two pools, global pool, batch_norm */
+    const int with_one[] = {0, 2, 13, 16, 17, 20};
+    for (int i = 0; i < 6; i++) {
         const layer_case *c = &cases[with_one[i]];
         layer_rig rig;
         rig_init(&rig, &c->spec, c->in, c->batch, DL_DOUBLE);
@@ -397,7 +553,7 @@ static void input_gradient_is_left_out_on_request(void **state)
 static void initial_weights_follow_he(void **state)
 {
     (void)state;
-    const dl_layer_spec spec = {"dense", "dense", 100, 0};
+    const dl_layer_spec spec = {.name = "dense", .kind = "dense", .units = 100};
     layer_rig rig;
     dl_random random;
     rig_init(&rig, &spec, (dl_shape){1, 1, 200}, 1, DL_DOUBLE);
@@ -430,6 +586,11 @@ int main(void)
         cmocka_unit_test(gradients_match_finite_differences),
         cmocka_unit_test(float_matches_double),
         cmocka_unit_test(conv_follows_its_definition),
+        cmocka_unit_test(windows_are_counted_as_usual),
+        cmocka_unit_test(second_reader_adds_its_gradient),
+        cmocka_unit_test(pool_takes_nothing_from_beyond_the_edge),
+        cmocka_unit_test(averages_of_overlapping_windows),
+        cmocka_unit_test(conv_in_float_gives_closed_values),
         cmocka_unit_test(pool_picks_the_first_of_equal_maxima),
         cmocka_unit_test(relu_has_no_gradient_at_zero),
         cmocka_unit_test(batch_norm_keeps_running_statistics),
