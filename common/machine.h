@@ -33,6 +33,7 @@
 #define DL_MACHINE_SCHEMA 1
 #define DL_MACHINE_MAX_NODES 65536
 #define DL_MACHINE_MAX_PARTS 1024 /* of one sort in a node */
+#define DL_MACHINE_MAX_DEPTH 6    /* PCIe switches above one another */
 
 /* Between which GPUs of a node copies need not go through host memory (NVLink is not asked). */
 typedef enum dl_peer {

@@ -304,16 +304,18 @@ static dl_status check_switches(const dl_machine_reader *r)
 {
     const dl_machine *m = r->machine;
     for (int i = 0; i < m->switch_count; i++) {
-        int place = m->sockets + i;
-        for (int steps = 0; place >= m->sockets; steps++) {
-            if (steps > m->switch_count) {
-                return dl_error_set_at(r->err, DL_ERR_RANGE, r->ini->path, 0,
-                                       "[switch %s] is not connected to a socket: its parents form "
-                                       "a ring",
-                                       m->switches[i].name);
-            }
+        int place = m->sockets + i, depth = 0;
+        while (place >= m->sockets && depth <= m->switch_count) {
             place = dl_machine_parent(m, place);
+            depth++;
         }
+        if (place < m->sockets && depth <= DL_MACHINE_MAX_DEPTH) continue;
+        return dl_error_set_at(r->err, DL_ERR_RANGE, r->ini->path, 0,
+                               place >= m->sockets
+                                   ? "[switch %s] is not connected to a socket: its parents form a "
+                                     "ring"
+                                   : "[switch %s] lies too deep in the tree",
+                               m->switches[i].name);
     }
     return DL_OK;
 }

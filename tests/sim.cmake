@@ -5,6 +5,7 @@ endforeach()
 foreach(module team sync async)
     dl_add_test(test_${module} model LINK dl_sim)
 endforeach()
+dl_add_test(test_links unit LINK dl_sim)
 dl_add_fuzzer(fuzz_costs LINK dl_sim)
 dl_add_fuzzer(fuzz_scenario LINK dl_sim)
 
@@ -25,3 +26,7 @@ target_link_libraries(bench_sim PRIVATE dl_options dl_sim)
 add_test(NAME test_dlsim COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim.sh $<TARGET_FILE:dlsim>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlsim PROPERTIES LABELS unit TIMEOUT 300)
+
+foreach(test test_links)
+    target_compile_definitions(${test} PRIVATE DL_MACHINES="${PROJECT_SOURCE_DIR}/scenarios/machines")
+endforeach()

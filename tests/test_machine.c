@@ -15,6 +15,11 @@
 #define HOST "[host]\nsockets = 2\nmemory_bytes_per_s = 60GB/s\nsocket_link = qpi\n"
 #define SWITCHES \
     "[switch low]\nparent = top\nlink = x16\n[switch top]\nparent = socket0\nlink = x16\n"
+#define TOWER                                                                        \
+    "[switch a]\nparent = socket0\nlink = x16\n[switch b]\nparent = a\nlink = x16\n" \
+    "[switch c]\nparent = b\nlink = x16\n[switch d]\nparent = c\nlink = x16\n"       \
+    "[switch e]\nparent = d\nlink = x16\n[switch f]\nparent = e\nlink = x16\n"       \
+    "[switch g]\nparent = f\nlink = x16\n"
 #define GPUS                                              \
     "[gpus 0-1]\nmodel = k80\nparent = low\nlink = x16\n" \
     "[gpus 2]\nmodel = k80\nparent = socket1\nlink = x16\n"
@@ -84,6 +89,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {HEAD PARTS "[host]\nsockets = 2\nmemory_bytes_per_s = 1\nsocket_link = qpj\n", DL_ERR_NAME,
          19, "'qpi'"},
         {HEAD PARTS HOST "[switch a]\nparent = a\nlink = x16\n", DL_ERR_RANGE, 0, "ring"},
+        {HEAD PARTS HOST TOWER, DL_ERR_RANGE, 0, "[switch g] lies too deep"},
         {HEAD PARTS HOST "[switch socket1]\nparent = socket0\n", DL_ERR_RANGE, 20, "socket"},
         {HEAD PARTS HOST SWITCHES "[switch c]\nparent = socket2\nlink = x16\n", DL_ERR_NAME, 27,
          "socket"},

@@ -1,0 +1,90 @@
+/* The links of a machine, and the way of a copy over them.
+ *
+ * Each edge of the machine (GPU to PCIe switch, switch to root complex, root to root, NVLink, NIC
+ * to network, ...) is two directed links, and a third one that both directions cross where the
+ * machine file limits their sum. A socket's memory is one link, for reads and writes; what all
+ * devices of a socket get together is a pair of links ("root").
+ *
+ *   GPU to GPU of a node    NVLink if there is one between them, else NVSwitch; else the PCIe tree,
+ *                           if the machine's `peer` allows; else staged: down to the host's memory
+ *                           and up again, pipelined, so that the memory is crossed twice
+ *   GPU to host             the PCIe tree up to its root, and the memory of the socket asked for
+ *   node to node            by the nearest NIC on each side (in turn where some are equally near),
+ *                           staged through host memory without `gpudirect`
+ *
+ * A staged copy is one flow over both halves: it goes at the rate of the slower one and has the
+ * latencies of both. What it leaves out: two hops over NVLink, and the GPUs' own memory, which is
+ * faster than any link to it.
+ *
+ * All nodes are equal, so that link l of node k is number k * per_node + l; the network's core, if
+ * the file limits it, is the last one. Rates are bytes a second, latencies ns.
+ */
+#ifndef DL_SIM_LINKS_H
+#define DL_SIM_LINKS_H
+
+#include "common/machine.h"
+
+/* Longest route: staged on both nodes, through DL_MACHINE_MAX_DEPTH switches each time. */
+#define DL_ROUTE_MAX 192
+#define DL_LINK_NAME_BYTES 96
+
+/* An edge: link numbers within the node; -1 = no such link. */
+typedef struct dl_edge {
+    int up, down; /* towards the root of the tree (from a to b of an NVLink), and back */
+    int both;
+} dl_edge;
+
+typedef struct dl_links {
+    const dl_machine *machine; /* borrowed */
+    int count;                 /* of all nodes */
+    int per_node;
+    int core;                                /* number, -1 = not limited */
+    double *capacity;                        /* [per_node] bytes a second */
+    double *latency_ns;                      /* [per_node] */
+    char (*name)[DL_LINK_NAME_BYTES];        /* [per_node] "gpu3 up" */
+    dl_edge *gpu, *pcie_switch, *nic, *port; /* of each GPU, switch, NIC; port: NIC to network */
+    dl_edge *root;                           /* [sockets] */
+    dl_edge *socket_pair;                    /* [sockets * sockets], used for a < b */
+    dl_edge *nvlink;                         /* as in the machine */
+    dl_edge *nvswitch;                       /* of each GPU */
+    int *memory;                             /* [sockets] link numbers */
+} dl_links;
+
+typedef enum dl_place_kind { DL_PLACE_GPU, DL_PLACE_HOST } dl_place_kind;
+
+/* One end of a copy: GPU `index` of the node, or the memory of its socket `index`. */
+typedef struct dl_place {
+    dl_place_kind kind;
+    int node, index;
+} dl_place;
+
+typedef struct dl_route {
+    int count;
+    int links[DL_ROUTE_MAX];          /* numbers, each once */
+    unsigned char uses[DL_ROUTE_MAX]; /* how often a byte crosses the link */
+    double latency_ns;                /* sum over the links */
+    bool staged;                      /* through host memory, on a way from GPU to GPU */
+    bool leaves_node;
+} dl_route;
+
+/* `machine` must outlive the links. dl_links_free accepts a zeroed object. */
+void dl_links_init(dl_links *links, const dl_machine *machine);
+void dl_links_free(dl_links *links);
+
+/* Capacity of link number `link` in bytes a second, > 0. */
+double dl_links_capacity(const dl_links *links, int link);
+
+/* Writes "node1 gpu3 up" to `text` and returns it. */
+const char *dl_links_name(const dl_links *links, int link, char text[DL_LINK_NAME_BYTES]);
+
+/* The way from one place to another. Between equal places it is empty for a GPU, and crosses the
+ * memory twice (read and write) for a host. Indices must exist. O(depth of the tree). */
+void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route *route);
+
+/* The NIC that copies between `place` and other nodes use; the machine must have one. */
+int dl_links_nic(const dl_links *links, dl_place place);
+
+/* The rate of one flow alone on the route, in bytes a second; INFINITY on an empty one. */
+double dl_links_route_rate(const dl_links *links, const dl_route *route);
+
+#endif
