@@ -1,10 +1,12 @@
 /* The sub-commands of dlprof. Each parses its own command line (argv[0] is "dlprof NAME"), does its
- * work, prints errors to stderr, and returns the exit status: 0, 1 (the run failed), 2 (usage). */
+ * work, prints errors to stderr, and returns the exit status: 0, 1 (the run failed), 2 (usage);
+ * dl_cmd_run that of the command it ran. */
 #ifndef DL_PROFILER_COMMANDS_H
 #define DL_PROFILER_COMMANDS_H
 
 int dl_cmd_train(int argc, char **argv);
 int dl_cmd_bench(int argc, char **argv);
+int dl_cmd_run(int argc, char **argv);
 int dl_cmd_info(int argc, char **argv);
 int dl_cmd_export(int argc, char **argv);
 

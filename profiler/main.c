@@ -7,6 +7,7 @@ int main(int argc, char **argv)
     static const dl_subcommand commands[] = {
         {"train", "train a model for real and record what its workers do", dl_cmd_train},
         {"bench", "measure what exchange and sharing cost on this machine", dl_cmd_bench},
+        {"run", "profile an unchanged program that uses CUDA or NVTX", dl_cmd_run},
         {"info", "summarise traces: steps, their split, throughput, staleness", dl_cmd_info},
         {"export", "write a trace as Chrome-trace JSON for Perfetto", dl_cmd_export},
     };

@@ -37,7 +37,7 @@ static const setting settings_table[] = {
      .type = BYTES,
      .offset = AT(limit_bytes),
      .low = DL_CAPTURE_LIMIT_MIN_BYTES,
-     .high = 9e18},
+     .high = DL_CAPTURE_LIMIT_MAX_BYTES},
     {.name = "LIB_RANGES", .type = FLAG, .offset = AT(lib_ranges)},
     {.name = "LATENCY", .type = FLAG, .offset = AT(latency)},
     {.name = "DUMP_RAW", .type = FLAG, .offset = AT(dump_raw)},

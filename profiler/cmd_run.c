@@ -1,0 +1,323 @@
+/* dlprof run: profiles an unchanged program through the library that CUDA and NVTX load into it. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/json.h"
+#include "common/options.h"
+#include "common/units.h"
+#include "profiler/commands.h"
+#include "profiler/inject/settings.h"
+#include "profiler/run_setup.h"
+#include "profiler/run_traces.h"
+#include "profiler/target.h"
+
+#define OPTION_COUNT 15
+
+/* The command line. */
+typedef struct run_options {
+    dl_capture_settings capture;
+    const char *output, *cupti, *summary, *json;
+    bool nccl_plugin, force, quiet;
+    char **command; /* NULL-ended; borrowed from argv */
+} run_options;
+
+/* One run. */
+typedef struct profiled_run {
+    const run_options *options;
+    dl_capture_settings capture;
+    dl_environment environment;
+    char *library;        /* path of the injected library; NULL = this build has none */
+    bool made_folder;     /* and not the user */
+    FILE *summary, *json; /* NULL = not wanted */
+    dl_target_end end;
+    dl_run_traces traces;
+} profiled_run;
+
+static void fill_table(run_options *options, dl_option *table)
+{
+    const dl_option own[OPTION_COUNT] = {
+        {.name = "output",
+         .letter = 'o',
+         .type = DL_OPTION_TEXT,
+         .target = &options->output,
+         .argument = "FOLDER",
+         .help = "folder for the traces, made if missing; dlprof.<command>.<time> if not given"},
+        {.name = "preset",
+         .letter = 'p',
+         .type = DL_OPTION_CHOICE,
+         .target = &options->capture.preset,
+         .choices = dl_capture_preset_names,
+         .argument = "PRESET",
+         .help = "what to record: light is kernels, copies and NVTX; default adds runtime calls "
+                 "and synchronisation; full adds driver calls and memory"},
+        {.name = "graphs",
+         .type = DL_OPTION_CHOICE,
+         .target = &options->capture.graphs,
+         .choices = dl_capture_graphs_names,
+         .argument = "HOW",
+         .help = "record each node of a CUDA graph, or each launch of a whole graph"},
+        {.name = "steps",
+         .type = DL_OPTION_INT,
+         .target = &options->capture.steps,
+         .low = 0,
+         .high = DL_CAPTURE_STEPS_MAX,
+         .argument = "COUNT",
+         .help = "record only so many steps of a process, where NVTX ranges mark steps; 0 is all"},
+        {.name = "duration",
+         .type = DL_OPTION_DOUBLE,
+         .target = &options->capture.duration_s,
+         .low = 0,
+         .high = DL_CAPTURE_DURATION_MAX_S,
+         .argument = "SECONDS",
+         .help = "record a process only so long from its first activity; 0 is to its end"},
+        {.name = "limit",
+         .type = DL_OPTION_BYTES,
+         .target = &options->capture.limit_bytes,
+         .low = 0,
+         .high = DL_CAPTURE_LIMIT_MAX_BYTES,
+         .argument = "SIZE",
+         .help = "end a process's recording when its trace is so large; 0 is no limit"},
+        {.name = "lib-ranges",
+         .type = DL_OPTION_FLAG,
+         .target = &options->capture.lib_ranges,
+         .help = "have cuBLAS and cuDNN mark their calls with NVTX ranges"},
+        {.name = "latency",
+         .type = DL_OPTION_FLAG,
+         .target = &options->capture.latency,
+         .help = "also record when kernels were queued and submitted"},
+        {.name = "nccl-plugin",
+         .type = DL_OPTION_FLAG,
+         .target = &options->nccl_plugin,
+         .help = "also record what NCCL tells a profiler plugin"},
+        {.name = "cupti",
+         .type = DL_OPTION_TEXT,
+         .target = &options->cupti,
+         .argument = "FILE",
+         .help = "libcupti to use; searched for if not given"},
+        {.name = "dump-raw",
+         .type = DL_OPTION_FLAG,
+         .target = &options->capture.dump_raw,
+         .help = "also keep the buffers as CUPTI delivered them"},
+        {.name = "force",
+         .letter = 'f',
+         .type = DL_OPTION_FLAG,
+         .target = &options->force,
+         .help = "replace another profiler's settings in the environment"},
+        {.name = "summary",
+         .type = DL_OPTION_TEXT,
+         .target = &options->summary,
+         .argument = "FILE",
+         .help = "write the summary here instead of to standard error"},
+        {.name = "json",
+         .type = DL_OPTION_TEXT,
+         .target = &options->json,
+         .argument = "FILE",
+         .help = "write the summary as JSON too"},
+        {.name = "quiet",
+         .letter = 'q',
+         .type = DL_OPTION_FLAG,
+         .target = &options->quiet,
+         .help = "print nothing but errors and missing traces to standard error"},
+    };
+    memcpy(table, own, sizeof own);
+}
+
+static dl_status open_report(const char *path, FILE **file, dl_error *err)
+{
+    if (path == NULL) return DL_OK;
+    *file = fopen(path, "w");
+    if (*file != NULL) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot create it: %s", strerror(errno));
+}
+
+static dl_status close_report(const char *path, FILE **file, dl_error *err)
+{
+    if (*file == NULL) return DL_OK;
+    const bool bad = ferror(*file) != 0;
+    const bool failed = fclose(*file) != 0 || bad;
+    *file = NULL;
+    if (!failed) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write it");
+}
+
+/* The folder, and the environment by which the target's processes record into it. */
+static dl_status set_up_recording(profiled_run *run, dl_error *err)
+{
+    const run_options *options = run->options;
+    const dl_status status = dl_run_folder(options->output, options->command[0],
+                                           run->capture.output, &run->made_folder, err);
+    if (status != DL_OK) return status;
+    return dl_run_environment(&run->environment, run->library, &run->capture, options->nccl_plugin,
+                              options->force, err);
+}
+
+/* Everything before the target starts; what can fail fails here. */
+static dl_status prepare(profiled_run *run, dl_error *err)
+{
+    const run_options *options = run->options;
+    run->environment = dl_environment_copy(environ);
+    run->capture = options->capture;
+    dl_status status = DL_OK;
+    if (options->cupti != NULL) {
+        status = dl_capture_set_path(run->capture.cupti, options->cupti, err);
+    }
+    if (status == DL_OK) status = dl_capture_settings_check(&run->capture, err);
+    if (status != DL_OK) return err->code = DL_ERR_USAGE;
+    run->library = dl_run_library();
+    if (run->library != NULL) status = set_up_recording(run, err);
+    if (status == DL_OK) status = open_report(options->summary, &run->summary, err);
+    if (status == DL_OK) status = open_report(options->json, &run->json, err);
+    return status;
+}
+/* Why there is nothing, as far as it can be seen from outside. */
+static void say_no_trace(const profiled_run *run)
+{
+    fprintf(stderr, "dlprof run: no trace arose: ");
+    if (run->library == NULL) {
+        fprintf(stderr, "this build has no %s beside the program (CUDA's CUPTI was missing)\n",
+                DL_INJECTED_LIBRARY);
+        return;
+    }
+    if (run->traces.count > 0) {
+        fprintf(stderr, "the injected library reports\n");
+        dl_run_traces_print(&run->traces, stderr);
+        return;
+    }
+    fprintf(stderr,
+            "no CUDA activity seen: the command loaded no libcuda and marked no NVTX range");
+    if (access("/proc/driver/nvidia/version", F_OK) != 0) {
+        fprintf(stderr, " (there is no sign of an NVIDIA driver on this machine)");
+    }
+    fputc('\n', stderr);
+}
+
+static void print_summary(const profiled_run *run, FILE *out)
+{
+    fprintf(out, "dlprof run: %s ran %.2f s", run->options->command[0],
+            dl_ns_to_s((double)run->end.elapsed_ns));
+    if (run->end.signal != 0) {
+        fprintf(out, " and was killed by SIG%s", sigabbrev_np(run->end.signal));
+    } else if (run->end.exit_code != 0) {
+        fprintf(out, " and failed with exit code %d", run->end.exit_code);
+    }
+    fprintf(out, "; %zu %s in %s\n", run->traces.trace_count,
+            run->traces.trace_count == 1 ? "trace" : "traces", run->capture.output);
+    dl_run_traces_print(&run->traces, out);
+}
+
+static void write_json(const profiled_run *run, FILE *out)
+{
+    fputs("{\"command\": [", out);
+    for (char *const *word = run->options->command; *word != NULL; word++) {
+        if (word != run->options->command) fputs(", ", out);
+        dl_json_string(out, *word);
+    }
+    fprintf(out, "],\n\"exit_code\": %d,\n\"signal\": %d,\n\"elapsed_s\": ", run->end.exit_code,
+            run->end.signal);
+    dl_json_number(out, dl_ns_to_s((double)run->end.elapsed_ns));
+    fputs(",\n\"folder\": ", out);
+    dl_json_string(out, run->capture.output);
+    fputs(",\n\"processes\": ", out);
+    dl_run_traces_write_json(&run->traces, out);
+    fputs("}\n", out);
+}
+
+static dl_status report(profiled_run *run, dl_error *err)
+{
+    const run_options *options = run->options;
+    dl_status status = DL_OK;
+    if (run->library != NULL) {
+        status = dl_run_traces_collect(&run->traces, run->capture.output, err);
+    }
+    if (status != DL_OK) return status;
+    if (run->traces.trace_count == 0) say_no_trace(run);
+    if (run->summary != NULL) {
+        print_summary(run, run->summary);
+    } else if (!options->quiet && run->traces.trace_count > 0) {
+        print_summary(run, stderr);
+    }
+    if (run->json != NULL) write_json(run, run->json);
+    status = close_report(options->summary, &run->summary, err);
+    if (status == DL_OK) status = close_report(options->json, &run->json, err);
+    return status;
+}
+
+static void free_run(profiled_run *run)
+{
+    if (run->summary != NULL) fclose(run->summary);
+    if (run->json != NULL) fclose(run->json);
+    dl_run_traces_free(&run->traces);
+    dl_environment_free(&run->environment);
+    free(run->library);
+}
+
+/* The target's exit code, whatever becomes of our report; ours if it did not run, or if it ran well
+ * and the report failed. */
+static int profile(const run_options *options, const char *program)
+{
+    dl_error err = {0};
+    profiled_run run = {.options = options};
+    dl_status status = prepare(&run, &err);
+    int exit_code = dl_status_exit_code(status);
+    if (status == DL_OK) {
+        status = dl_target_run(options->command, &run.environment, &run.end, &err);
+        exit_code = run.end.exit_code;
+        if (status == DL_OK) status = report(&run, &err);
+    }
+    if (run.made_folder && run.traces.count == 0) rmdir(run.capture.output);
+    if (status != DL_OK) dl_error_print(&err, program, stderr);
+    if (status != DL_OK && exit_code == 0) exit_code = dl_status_exit_code(status);
+    free_run(&run);
+    return exit_code;
+}
+
+/* The arguments before "--" are ours, those behind it the target's; NULL without any. */
+static char **find_command(int *argc, char **argv)
+{
+    for (int i = 1; i < *argc; i++) {
+        if (strcmp(argv[i], "--") != 0) continue;
+        *argc = i;
+        return argv[i + 1] != NULL ? &argv[i + 1] : NULL;
+    }
+    return NULL;
+}
+
+int dl_cmd_run(int argc, char **argv)
+{
+    run_options options = {.capture = dl_capture_settings_default()};
+    dl_option table[OPTION_COUNT];
+    fill_table(&options, table);
+    const dl_command command = {
+        .program = argv[0],
+        .positional = "-- COMMAND...",
+        .summary = "Run a command, unchanged, and record what it and its children do with CUDA "
+                   "and mark with NVTX. The exit code is the command's.",
+        .options = table,
+        .option_count = OPTION_COUNT,
+        .positional_max = SIZE_MAX,
+    };
+    dl_text_list positional = {0};
+    dl_options_action action = DL_OPTIONS_RUN;
+    dl_error err = {0};
+    options.command = find_command(&argc, argv);
+    /* Settings from the environment are the defaults. */
+    dl_status status = dl_capture_settings_from_environment(&options.capture, environ, &err);
+    if (status == DL_OK) {
+        status = dl_options_parse(&command, argc, argv, &positional, &action, &err);
+    }
+    if (status == DL_OK && action == DL_OPTIONS_RUN &&
+        (options.command == NULL || positional.count > 0)) {
+        status = dl_error_set(&err, DL_ERR_USAGE, "the command to run must stand behind --");
+    }
+    dl_text_list_free(&positional);
+    if (status != DL_OK) {
+        dl_error_print(&err, argv[0], stderr);
+        return dl_status_exit_code(status);
+    }
+    return action == DL_OPTIONS_RUN ? profile(&options, argv[0]) : 0;
+}

@@ -1,0 +1,259 @@
+#include "profiler/run_traces.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/alloc.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "common/units.h"
+#include "trace/dlt.h"
+
+#define TRACE_ENDING ".dlt"
+#define LOG_ENDING ".log"
+
+static bool ends_with(const char *name, const char *ending)
+{
+    const size_t length = strlen(name), tail = strlen(ending);
+    return length > tail && strcmp(name + length - tail, ending) == 0;
+}
+
+static int is_ours(const struct dirent *entry)
+{
+    return ends_with(entry->d_name, TRACE_ENDING) || ends_with(entry->d_name, LOG_ENDING);
+}
+
+bool dl_run_traces_any(const char *folder)
+{
+    DIR *open = opendir(folder);
+    if (open == NULL) return false;
+    bool any = false;
+    for (const struct dirent *entry; !any && (entry = readdir(open)) != NULL;)
+        any = is_ours(entry);
+    closedir(open);
+    return any;
+}
+
+/* Splits "<host>.<pid>.<start>"; the host's name may hold dots itself. */
+static void split_name(dl_run_process *process, const char *name)
+{
+    char *host = dl_strdup(name);
+    int64_t numbers[2] = {0, 0}; /* start, pid */
+    int found = 0;
+    for (char *dot; found < 2 && (dot = strrchr(host, '.')) != NULL; found++) {
+        if (dl_parse_int(dot + 1, 0, INT64_MAX, &numbers[found], NULL) != DL_OK) break;
+        *dot = '\0';
+    }
+    if (found == 2) {
+        process->start_ns = numbers[0];
+        process->pid = numbers[1];
+    } else {
+        host[0] = '\0';
+    }
+    process->host = host;
+}
+
+/* The process whose files have this name, new if there is none; names come in order. */
+static dl_run_process *find_process(dl_run_traces *traces, const char *file)
+{
+    char *name = dl_strndup(file, strlen(file) - strlen(TRACE_ENDING));
+    char *stem = dl_format("%s/%s", traces->folder, name);
+    dl_run_process *last = &traces->processes[traces->count];
+    if (traces->count > 0 && strcmp(last[-1].stem, stem) == 0) {
+        free(stem);
+        free(name);
+        return last - 1;
+    }
+    *last = (dl_run_process){.stem = stem, .rank = -1};
+    split_name(last, name);
+    traces->count++;
+    free(name);
+    return last;
+}
+
+static void read_trace(dl_run_process *process, const char *path)
+{
+    dl_trace trace = {0};
+    process->has_trace = true;
+    struct stat file;
+    if (stat(path, &file) == 0) process->trace_bytes = (uint64_t)file.st_size;
+    if (dl_trace_read(&trace, path, &process->error) != DL_OK) return;
+    process->readable = true;
+    process->complete = trace.complete;
+    const char *rank = dl_trace_meta(&trace, "rank");
+    if (rank != NULL && dl_parse_int(rank, 0, INT32_MAX, &process->rank, NULL) != DL_OK) {
+        process->rank = -1;
+    }
+    const char *stopped = dl_trace_meta(&trace, "stopped");
+    if (stopped != NULL) process->stopped = dl_strdup(stopped);
+    dl_trace_free(&trace);
+}
+
+static void read_log(dl_run_process *process, const char *path)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    dl_error why = {0};
+    if (dl_file_read(path, &text, &bytes, &why) != DL_OK) text = dl_strdup(why.text);
+    for (size_t end = strlen(text); end > 0 && text[end - 1] == '\n';)
+        text[--end] = '\0';
+    process->log = text;
+}
+
+static int compare(const void *left, const void *right)
+{
+    const dl_run_process *a = left, *b = right;
+    if ((a->rank < 0) != (b->rank < 0)) return a->rank < 0 ? 1 : -1;
+    if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
+    const int hosts = strcmp(a->host, b->host);
+    if (hosts != 0) return hosts;
+    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
+    if (a->pid != b->pid) return a->pid < b->pid ? -1 : 1;
+    return strcmp(a->stem, b->stem);
+}
+
+dl_status dl_run_traces_collect(dl_run_traces *traces, const char *folder, dl_error *err)
+{
+    struct dirent **entries = NULL;
+    const int count = scandir(folder, &entries, is_ours, alphasort);
+    if (count < 0) {
+        return dl_error_set_at(err, DL_ERR_IO, folder, 0, "cannot read the folder: %s",
+                               strerror(errno));
+    }
+    *traces = (dl_run_traces){.folder = dl_strdup(folder)};
+    traces->processes = dl_calloc((size_t)count, sizeof *traces->processes, "processes of a run");
+    for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name;
+        dl_run_process *process = find_process(traces, name);
+        char *path = dl_format("%s/%s", folder, name);
+        if (ends_with(name, LOG_ENDING)) {
+            read_log(process, path);
+        } else {
+            read_trace(process, path);
+            traces->trace_count++;
+        }
+        free(path);
+        free(entries[i]);
+    }
+    free(entries);
+    qsort(traces->processes, traces->count, sizeof *traces->processes, compare);
+    return DL_OK;
+}
+
+void dl_run_traces_free(dl_run_traces *traces)
+{
+    for (size_t i = 0; i < traces->count; i++) {
+        free(traces->processes[i].stem);
+        free(traces->processes[i].host);
+        free(traces->processes[i].stopped);
+        free(traces->processes[i].log);
+    }
+    free(traces->processes);
+    free(traces->folder);
+    *traces = (dl_run_traces){0};
+}
+
+/* "rank 3 (node1, pid 77)" and what of it is known. */
+static void print_who(const dl_run_process *process, FILE *out)
+{
+    if (process->rank >= 0) fprintf(out, "rank %" PRId64 ", ", process->rank);
+    if (process->host[0] != '\0') {
+        fprintf(out, "%s pid %" PRId64 ": ", process->host, process->pid);
+    } else {
+        fprintf(out, "%s: ", process->stem);
+    }
+}
+
+static void print_trace(const dl_run_process *process, FILE *out)
+{
+    char size[32];
+    if (!process->readable) {
+        fprintf(out, "its trace cannot be read: %s\n", process->error.text);
+        return;
+    }
+    fprintf(out, "%" PRIu64 " activities, %s", process->activities,
+            dl_format_bytes(size, sizeof size, (double)process->trace_bytes));
+    if (!process->complete) fputs(", incomplete", out);
+    if (process->stopped != NULL) fprintf(out, ", stopped early: %s", process->stopped);
+    fputc('\n', out);
+}
+
+/* Each line of the log, indented. */
+static void print_log(const char *log, FILE *out)
+{
+    for (const char *line = log; *line != '\0';) {
+        const int length = (int)strcspn(line, "\n");
+        fprintf(out, "    %.*s\n", length, line);
+        line += length + (line[length] == '\n');
+    }
+}
+
+void dl_run_traces_print(const dl_run_traces *traces, FILE *out)
+{
+    for (size_t i = 0; i < traces->count; i++) {
+        const dl_run_process *process = &traces->processes[i];
+        print_who(process, out);
+        if (process->has_trace) {
+            print_trace(process, out);
+        } else {
+            fputs("left no trace\n", out);
+        }
+        if (process->log != NULL) print_log(process->log, out);
+    }
+}
+
+static void write_text(FILE *out, const char *key, const char *text)
+{
+    fprintf(out, ",\n  \"%s\": ", key);
+    if (text != NULL) {
+        dl_json_string(out, text);
+    } else {
+        fputs("null", out);
+    }
+}
+
+static void write_trace(const dl_run_process *process, FILE *out)
+{
+    char *path = dl_format("%s" TRACE_ENDING, process->stem);
+    write_text(out, "trace", path);
+    free(path);
+    fprintf(out, ",\n  \"bytes\": %" PRIu64, process->trace_bytes);
+    write_text(out, "error", process->readable ? NULL : process->error.text);
+    if (!process->readable) return;
+    fprintf(out, ",\n  \"complete\": %s", process->complete ? "true" : "false");
+    write_text(out, "stopped", process->stopped);
+    fprintf(out, ",\n  \"activities\": {");
+    for (int kind = 1; kind < DL_ACTIVITY_KIND_END; kind++) {
+        fprintf(out, "%s\"%s\": %" PRIu64, kind > 1 ? ", " : "",
+                dl_activity_kind_name((dl_activity_kind)kind), process->counts[kind]);
+    }
+    fputc('}', out);
+}
+
+void dl_run_traces_write_json(const dl_run_traces *traces, FILE *out)
+{
+    fputc('[', out);
+    for (size_t i = 0; i < traces->count; i++) {
+        const dl_run_process *process = &traces->processes[i];
+        fprintf(out, "%s\n {\"host\": ", i > 0 ? "," : "");
+        dl_json_string(out, process->host);
+        fprintf(out, ",\n  \"pid\": %" PRId64, process->pid);
+        if (process->rank >= 0) {
+            fprintf(out, ",\n  \"rank\": %" PRId64, process->rank);
+        } else {
+            write_text(out, "rank", NULL);
+        }
+        if (process->has_trace) {
+            write_trace(process, out);
+        } else {
+            write_text(out, "trace", NULL);
+        }
+        write_text(out, "log", process->log);
+        fputc('}', out);
+    }
+    fputs("]", out);
+}

@@ -1,0 +1,162 @@
+#!/usr/bin/env bash
+# dlprof run from outside, with scripts as targets. The injected library is an empty file beside a
+# copy of the program, and the scripts leave in the folder what it would: so everything around it is
+# tested on every machine. Usage: test_dlprof_run.sh DLPROF
+# shellcheck disable=SC2016 # the targets expand what stands in single quotes
+set -u
+built=$1
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/expect.sh"
+unset CUDA_INJECTION64_PATH NVTX_INJECTION64_PATH NCCL_PROFILER_PLUGIN
+
+fail() {
+    echo "FAIL: $*"
+    failures=$((failures + 1))
+}
+
+mkdir bare full work
+cp "$built" bare/dlprof
+cp "$built" full/dlprof
+touch full/libdlprof_inject.so
+bare=$folder/bare/dlprof
+full=$folder/full/dlprof
+library=$folder/full/libdlprof_inject.so
+cd work || exit 1
+"$built" train --model mlp --batch 4 --data synthetic --steps 2 -o ../good.dlt >/dev/null || exit 1
+head -c -1 ../good.dlt >../cut.dlt
+
+# A build without the library runs the command, records nothing and says so.
+tested=$bare
+expect 0 "Usage: dlprof run" run --help
+expect 5 "no libdlprof_inject.so beside" run -- sh -c 'exit 5'
+expect 0 "unset" run -- sh -c 'echo ${CUDA_INJECTION64_PATH-unset}'
+[ -z "$(ls)" ] || fail "without the library files were left: $(ls)"
+
+tested=$full
+# Bad usage is exit 2
+expect 2 "behind --" run
+expect 2 "behind --" run --
+expect 2 "behind --" run true
+expect 2 "behind --" run true -- true
+expect 2 "did you mean '--preset'?" run --presett full -- true
+expect 2 "did you mean 'light'?" run --preset ligth -- true
+expect 2 "DLPROF_LIMIT" run --limit 1kB -- true
+expect 2 "DLPROF_DURATION" run --duration 0.00001 -- true
+for variable in CUDA_INJECTION64_PATH NVTX_INJECTION64_PATH; do
+    export $variable=/opt/other.so
+    expect 2 "$variable is set already, to /opt/other.so" run -- true
+    expect 0 "$variable=$library" run --force -- env
+    unset $variable
+done
+export NCCL_PROFILER_PLUGIN=/opt/other.so
+expect 2 "NCCL_PROFILER_PLUGIN is set" run --nccl-plugin -- true
+expect 0 "NCCL_PROFILER_PLUGIN=/opt/other.so" run -- env
+expect 0 "NCCL_PROFILER_PLUGIN=$library" run --nccl-plugin --force -- env
+unset NCCL_PROFILER_PLUGIN
+expect 1 "cannot make the folder" run -o no/folder -- true
+expect 1 "cannot create" run --json no/folder.json -- true
+[ -z "$(ls)" ] || fail "these left files: $(ls)"
+
+# What cannot be run, and every exit code, is as in a shell.
+expect 127 "nosuch: cannot run it" run -- nosuch
+expect 126 "cannot run it" run -- /etc/passwd
+expect 0 "no trace arose: no CUDA activity seen" run -- true
+expect 77 "no CUDA activity seen" run -q -- sh -c 'exit 77'
+expect 143 "no CUDA activity seen" run -- sh -c 'kill -TERM $$'
+[ -z "$(ls)" ] || fail "runs without a trace left files: $(ls)"
+
+# The settings reach the target; standard input and output are its own.
+output=$(echo "from stdin" | "$full" run -o out --preset full --graphs graph --steps 12 --duration 1.5 \
+    --limit 2GB --latency --dump-raw --lib-ranges -- sh -c 'cat; env' 2>/dev/null)
+for line in "from stdin" CUDA_INJECTION64_PATH="$library" NVTX_INJECTION64_PATH="$library" \
+    DLPROF_OUTPUT="$PWD/out" DLPROF_PRESET=full DLPROF_GRAPHS=graph DLPROF_STEPS=12 \
+    DLPROF_DURATION=1.5 DLPROF_LIMIT=2000000000 DLPROF_LATENCY=1 DLPROF_DUMP_RAW=1 \
+    DLPROF_LIB_RANGES=1 CUBLAS_NVTX_LEVEL=1 CUBLASLT_NVTX_LEVEL=1 CUDNN_NVTX_LEVEL=1; do
+    grep -qxF "$line" <<<"$output" || fail "the target did not get '$line'"
+done
+grep -q "^dlprof" <<<"$output" && fail "our words on the target's standard output"
+output=$(KINETO_USE_DAEMON=1 DLPROF_PRESET=light "$full" run -- env 2>/dev/null)
+grep -qx DLPROF_PRESET=light <<<"$output" || fail "a setting from the environment was lost"
+grep -q KINETO_USE_DAEMON <<<"$output" && fail "KINETO_USE_DAEMON was left"
+grep -q CUBLAS_NVTX_LEVEL <<<"$output" && fail "cuBLAS was asked for ranges"
+
+# Several processes, one cut short, one that failed, one with a log only.
+cat >target.sh <<'END'
+cp ../good.dlt "$DLPROF_OUTPUT/node.11.1000.dlt"
+cp ../cut.dlt "$DLPROF_OUTPUT/node.12.1000.dlt"
+echo garbage >"$DLPROF_OUTPUT/node.13.1000.dlt"
+echo "another profiler holds CUPTI" >"$DLPROF_OUTPUT/node.14.1000.log"
+exit "$1"
+END
+expect 0 "3 traces in $PWD/several" run -o several -- sh target.sh 0
+expect 1 "holds traces or logs of another run" run -o several -- true
+expect 3 "failed with exit code 3" run -o failed -- sh target.sh 3
+expect 137 "was killed by SIGKILL" run -o killed -- sh -c 'sh target.sh 0; kill -KILL $$'
+"$full" run -q -o quiet --summary summary.txt --json run.json -- sh target.sh 0 2>words.txt
+[ -s words.txt ] && fail "--quiet printed: $(cat words.txt)"
+for text in "node pid 12: .*incomplete" "node pid 13: its trace cannot be read" \
+    "node pid 14: left no trace" "another profiler holds CUPTI"; do
+    grep -q "$text" summary.txt || fail "no '$text' in: $(cat summary.txt)"
+done
+if command -v python3 >/dev/null; then
+    python3 - <<'END' || fail "run.json: $(cat run.json)"
+import json
+run = json.load(open("run.json"))
+assert run["command"] == ["sh", "target.sh", "0"] and run["exit_code"] == 0 and run["signal"] == 0
+assert [p["pid"] for p in run["processes"]] == [11, 12, 13, 14]
+assert [p.get("complete") for p in run["processes"]] == [True, False, None, None]
+END
+fi
+
+# Without a trace, what the injected library logged says why.
+expect 0 "libcupti.so not found" run -o logged -- \
+    sh -c 'echo "libcupti.so not found" >"$DLPROF_OUTPUT/node.1.1.log"'
+if [ "$(id -u)" -ne 0 ]; then
+    mkdir locked && chmod 500 locked
+    expect 1 "cannot write into it" run -o locked -- true
+fi
+
+# A signal to dlprof alone is sent on, and the summary still comes.
+"$full" run -o told -- sh -c 'sh target.sh 0; trap "exit 9" TERM; touch ready; while :; do sleep 0.05; done' \
+    2>words.txt &
+runner=$!
+for _ in $(seq 100); do [ -e ready ] && break; sleep 0.1; done
+kill -TERM $runner
+wait $runner
+status=$?
+[ $status -eq 9 ] || fail "SIGTERM: exit $status, not 9"
+grep -q "3 traces" words.txt || fail "SIGTERM: no summary in: $(cat words.txt)"
+
+# A terminal's Ctrl-C reaches the target once, from the terminal.
+if command -v python3 >/dev/null; then
+    cat >count.sh <<'END'
+count=0
+trap 'count=$((count + 1))' INT
+touch ctrl
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 0.05; done
+exit $count
+END
+    python3 - "$full" <<'END' || fail "Ctrl-C"
+import os, pty, sys, time
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], [sys.argv[1], "run", "--", "sh", "count.sh"])
+while not os.path.exists("ctrl"):
+    time.sleep(0.02)
+os.write(terminal, b"\x03")
+text = b""
+try:
+    while True:
+        piece = os.read(terminal, 4096)
+        if not piece:
+            break
+        text += piece
+except OSError:
+    pass
+status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+if status != 1 or b"no trace arose" not in text:
+    sys.exit(f"exit {status}: {text}")
+END
+fi
+
+[ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }

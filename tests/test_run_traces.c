@@ -1,0 +1,190 @@
+/* What a profiled run left behind: traces and logs of several processes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/check.h"
+
+#include "common/alloc.h"
+#include "profiler/run_traces.h"
+#include "trace/dlt.h"
+
+static char *folder; /* of this test; emptied after each */
+
+static int make_folder(void **state)
+{
+    (void)state;
+    folder = dl_strdup("run_traces.XXXXXX");
+    return mkdtemp(folder) != NULL ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char *command = dl_format("rm -r %s", folder);
+    const int failed = system(command);
+    free(command);
+    free(folder);
+    return failed;
+}
+
+/* A trace with this rank, or without one. */
+static void write_trace(const char *name, const char *rank, const char *stopped)
+{
+    char *path = dl_format("%s/%s", folder, name);
+    dl_trace_writer *writer = NULL;
+    dl_error err = {0};
+    if (dl_trace_writer_open(&writer, path, &err) != DL_OK) fail_msg("%s", err.text);
+    dl_trace_writer_meta(writer, "clock", "realtime");
+    if (rank != NULL) dl_trace_writer_meta(writer, "rank", rank);
+    if (stopped != NULL) dl_trace_writer_meta(writer, "stopped", stopped);
+    assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
+    free(path);
+}
+
+static void write_text(const char *name, const char *text)
+{
+    char *path = dl_format("%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    free(path);
+}
+
+/* Takes the file's last byte: END is no longer whole. */
+static void cut(const char *name)
+{
+    char *path = dl_format("%s/%s", folder, name);
+    struct stat file;
+    assert_int_equal(stat(path, &file), 0);
+    assert_int_equal(truncate(path, file.st_size - 1), 0);
+    free(path);
+}
+
+static dl_run_traces collect(void)
+{
+    dl_run_traces traces = {0};
+    dl_error err = {0};
+    if (dl_run_traces_collect(&traces, folder, &err) != DL_OK) fail_msg("%s", err.text);
+    return traces;
+}
+
+/* What print or write_json writes; free() it. */
+static char *written(const dl_run_traces *traces, void (*write)(const dl_run_traces *, FILE *))
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    write(traces, out);
+    fclose(out);
+    return text;
+}
+
+static void an_empty_folder_has_nothing(void **state)
+{
+    (void)state;
+    write_text("notes.txt", "not ours");
+    write_text(".dlt", "not ours either");
+    assert_false(dl_run_traces_any(folder));
+    dl_run_traces traces = collect();
+    assert_int_equal(traces.count, 0);
+    assert_int_equal(traces.trace_count, 0);
+    char *json = written(&traces, dl_run_traces_write_json);
+    assert_string_equal(json, "[]");
+    free(json);
+    dl_run_traces_free(&traces);
+}
+
+static void a_missing_folder_is_an_error(void **state)
+{
+    (void)state;
+    dl_run_traces traces = {0};
+    dl_error err = {0};
+    assert_false(dl_run_traces_any("no_such_folder"));
+    assert_int_equal(dl_run_traces_collect(&traces, "no_such_folder", &err), DL_ERR_IO);
+    assert_string_equal(err.file, "no_such_folder");
+}
+
+static void processes_come_by_rank(void **state)
+{
+    (void)state;
+    write_trace("node.a.7.100.dlt", NULL, NULL);
+    write_trace("node.a.8.100.dlt", "10", NULL);
+    write_trace("node.b.9.100.dlt", "2", NULL);
+    write_trace("node.a.5.200.dlt", NULL, NULL);
+    write_trace("aaa.5.100.dlt", "no number", NULL);
+    assert_true(dl_run_traces_any(folder));
+    dl_run_traces traces = collect();
+    static const struct {
+        int64_t rank, pid, start_ns;
+        const char *host;
+    } expected[] = {{2, 9, 100, "node.b"},
+                    {10, 8, 100, "node.a"},
+                    {-1, 5, 100, "aaa"},
+                    {-1, 7, 100, "node.a"},
+                    {-1, 5, 200, "node.a"}};
+    assert_int_equal(traces.count, 5);
+    assert_int_equal(traces.trace_count, 5);
+    for (size_t i = 0; i < traces.count; i++) {
+        const dl_run_process *process = &traces.processes[i];
+        assert_int_equal(process->rank, expected[i].rank);
+        assert_int_equal(process->pid, expected[i].pid);
+        assert_int_equal(process->start_ns, expected[i].start_ns);
+        assert_string_equal(process->host, expected[i].host);
+        assert_true(process->has_trace && process->readable && process->complete);
+        assert_true(process->trace_bytes > 0);
+        assert_null(process->stopped);
+        assert_null(process->log);
+    }
+    dl_run_traces_free(&traces);
+}
+
+static void says_what_is_wrong_with_each(void **state)
+{
+    (void)state;
+    write_trace("h.1.10.dlt", "0", "100 steps");
+    write_trace("h.2.10.dlt", "1", NULL);
+    cut("h.2.10.dlt");
+    write_text("h.2.10.log", "first \"line\"\nsecond line\n\n");
+    write_text("h.3.10.dlt", "no trace");
+    write_text("h.4.10.log", "CUPTI is taken\n");
+    write_trace("strange.dlt", NULL, NULL);
+    dl_run_traces traces = collect();
+    assert_int_equal(traces.count, 5);
+    assert_int_equal(traces.trace_count, 4);
+    assert_string_equal(traces.processes[0].stopped, "100 steps");
+    assert_true(traces.processes[0].complete);
+    assert_true(traces.processes[1].readable);
+    assert_false(traces.processes[1].complete);
+    assert_string_equal(traces.processes[1].log, "first \"line\"\nsecond line");
+    char *text = written(&traces, dl_run_traces_print);
+    assert_contains(text, "rank 0, h pid 1: 0 activities");
+    assert_contains(text, "stopped early: 100 steps\n");
+    assert_contains(text, "rank 1, h pid 2: 0 activities");
+    assert_contains(text, "incomplete\n    first \"line\"\n    second line\n");
+    assert_contains(text, "h pid 3: its trace cannot be read: ");
+    assert_contains(text, "h pid 4: left no trace\n    CUPTI is taken\n");
+    assert_contains(text, "strange: 0 activities");
+    free(text);
+    char *json = written(&traces, dl_run_traces_write_json);
+    assert_contains(json, "\"log\": \"first \\\"line\\\"\\u000asecond line\"");
+    assert_contains(json, "\"complete\": false");
+    assert_contains(json, "\"rank\": 1");
+    assert_contains(json, "\"rank\": null");
+    assert_contains(json, "\"trace\": null");
+    assert_contains(json, "\"kernel\": 0");
+    free(json);
+    dl_run_traces_free(&traces);
+}
+
+int main(void)
+{
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(an_empty_folder_has_nothing), IN_FOLDER(a_missing_folder_is_an_error),
+        IN_FOLDER(processes_come_by_rank), IN_FOLDER(says_what_is_wrong_with_each)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
