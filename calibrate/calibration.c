@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "calibrate/exchange_runs.h"
 #include "common/alloc.h"
 #include "common/options.h"
 
@@ -15,6 +16,7 @@ static dl_status fit_bench(dl_calibration *all, dl_error *err)
     dl_status status =
         dl_charges_fit_all(&all->dataset, &all->charges, &all->costs, &all->notes, err);
     if (status != DL_OK) return status;
+    dl_exchange_runs_fit(&all->dataset, &all->charges, &all->costs);
     dl_memory_fit_total(&all->charges, &all->memory, &all->costs, &all->notes);
     return dl_sharing_fit_factors(&all->dataset, &all->sharing, &all->costs, &all->notes, err);
 }

@@ -80,6 +80,18 @@ static void print_noise(const dl_step_noise *noise, FILE *out)
     }
 }
 
+static void print_exchange_runs(const dl_costs *costs, FILE *out)
+{
+    if (costs->exchange_run_count == 0) return;
+    fprintf(out, "\nexchange, run by run: time at the model's size over that of all runs\n");
+    fprintf(out, "  %4s %9s %9s %9s\n", "run", "copy", "average", "update");
+    for (size_t i = 0; i < costs->exchange_run_count; i++) {
+        const dl_exchange_run *run = &costs->exchange_runs[i];
+        fprintf(out, "  %4zu %9.3f %9.3f %9.3f\n", i + 1, (double)run->copy, (double)run->average,
+                (double)run->update);
+    }
+}
+
 static void print_value(FILE *out, const char *name, const dl_value *value, double scale,
                         const char *unit)
 {
@@ -192,6 +204,7 @@ void dl_fit_report_print(const dl_calibration *calibration, FILE *out)
     print_traces(&calibration->dataset, out);
     print_operations(calibration, out);
     print_noise(&calibration->noise, out);
+    print_exchange_runs(&calibration->costs, out);
     print_line(&lines[DL_CHARGE_COPY], "time = latency + bytes / bandwidth",
                &costs->copy.latency_ns, &costs->copy.bandwidth_bytes_per_s, NULL, out);
     print_line(&lines[DL_CHARGE_AVERAGE], server, &costs->average.latency_ns,

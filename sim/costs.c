@@ -175,7 +175,7 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
     static const dl_ini_section_schema schema[] = {
         {"costs", head},    {"op *", op},       {"copy", copy},   {"average", work},
         {"update", work},   {"memory", memory}, {"sync", sync},   {"sharing", any},
-        {"linearity", any}, {"noise", any},     {"noise *", any},
+        {"linearity", any}, {"noise", any},     {"noise *", any}, {"exchange_runs", any},
     };
     return dl_ini_check(ini, schema, sizeof schema / sizeof *schema, err);
 }
@@ -186,6 +186,9 @@ static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_ent
     if (strncmp(entry->section, "op ", 3) == 0) return read_op(costs, ini, entry, err);
     if (strcmp(entry->section, "sharing") == 0) return read_sharing(costs, ini, entry, err);
     if (strcmp(entry->section, "linearity") == 0) return read_linearity(costs, ini, entry, err);
+    if (strcmp(entry->section, "exchange_runs") == 0) {
+        return dl_costs_read_exchange_run(costs, ini, entry, err);
+    }
     if (strncmp(entry->section, "noise", strlen("noise")) == 0) {
         return dl_costs_read_noise(costs, ini, entry, noise, err);
     }
@@ -251,6 +254,7 @@ void dl_costs_free(dl_costs *costs)
     for (size_t i = 0; i < costs->noise_count; i++)
         dl_noise_set_free(&costs->noise[i]);
     free(costs->noise);
+    free(costs->exchange_runs);
     free(costs->path);
     free(costs->workload);
     free(costs->device);

@@ -43,6 +43,12 @@
  *   [linearity]
  *   batch_64 = 1.015 +- 0.001, n = 750, measured
  *
+ *   ; how exchange varies from run to run (how far apart the cores are): times over those of the
+ *   ; lines above, of copies, averages, updates
+ *   [exchange_runs]
+ *   run_1 = 1.01, 0.98, 1.02
+ *   run_2 = 1.05, 4.1, 3.9
+ *
  *   ; how steps vary around the above, run by run: step time over expected step time, in the order
  *   ; of the trace; here of 2 copies at once with 64 samples each; key: run, copy, line (at most
  * 199 ; bytes). [noise 64] alone: of 1 copy; [noise] alone: of 1 copy and any batch size [noise 64
@@ -93,6 +99,11 @@ typedef struct dl_noise_set {
     dl_noise_series *series; /* [run_count x copies] */
 } dl_noise_set;
 
+/* Time of exchange in one run over what the lines say, > 0. */
+typedef struct dl_exchange_run {
+    float copy, average, update;
+} dl_exchange_run;
+
 /* Reading needs of a run, to be or-ed: the groups of values that dl_costs_missing looks at. */
 typedef enum dl_cost_need {
     DL_NEED_OPS = 1 << 0, /* at least one operation, both numbers of each */
@@ -128,6 +139,8 @@ typedef struct dl_costs {
     dl_value sharing[DL_SHARING_MAX + 1];     /* [k], 1 <= k <= DL_SHARING_MAX */
     dl_linearity linearity[DL_LINEARITY_MAX]; /* [linearity_count], ascending batch */
     size_t linearity_count;
+    dl_exchange_run *exchange_runs; /* [exchange_run_count]; none: exchange does not vary */
+    size_t exchange_run_count;
     dl_noise_set *noise; /* [noise_count], each of other batch and copies */
     size_t noise_count;
 } dl_costs;

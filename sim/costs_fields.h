@@ -36,6 +36,10 @@ typedef struct dl_noise_reading {
 dl_status dl_costs_read_noise(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
                               dl_noise_reading *at, dl_error *err) DL_MUST_CHECK;
 
+/* Takes one entry of [exchange_runs]. */
+dl_status dl_costs_read_exchange_run(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
+                                     dl_error *err) DL_MUST_CHECK;
+
 /* DL_ERR_DATA if the last run of a set lacks a copy. */
 dl_status dl_costs_check_noise(const dl_costs *costs, const dl_ini *ini,
                                dl_error *err) DL_MUST_CHECK;

@@ -134,6 +134,28 @@ dl_status dl_costs_read_noise(dl_costs *costs, const dl_ini *ini, const dl_ini_e
     return take_line(set, ini, entry, at, err);
 }
 
+dl_status dl_costs_read_exchange_run(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
+                                     dl_error *err)
+{
+    int64_t number;
+    const int64_t next = (int64_t)costs->exchange_run_count + 1;
+    dl_status status = dl_costs_numbered_key(ini, entry, "run_", next, next, &number, err);
+    dl_noise_series factors = {0};
+    if (status == DL_OK) status = append_factors(&factors, ini, entry, err);
+    if (status == DL_OK && factors.count != 3) {
+        status = dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                              "expected three factors: of copies, averages, updates");
+    }
+    if (status == DL_OK) {
+        costs->exchange_runs = dl_realloc(costs->exchange_runs, (size_t)next,
+                                          sizeof *costs->exchange_runs, "exchange runs");
+        costs->exchange_runs[costs->exchange_run_count++] =
+            (dl_exchange_run){factors.factors[0], factors.factors[1], factors.factors[2]};
+    }
+    free(factors.factors);
+    return status;
+}
+
 dl_status dl_costs_check_noise(const dl_costs *costs, const dl_ini *ini, dl_error *err)
 {
     for (size_t i = 0; i < costs->noise_count; i++) {

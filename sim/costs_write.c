@@ -84,6 +84,21 @@ static void write_noise(FILE *out, const dl_noise_set *set)
     fprintf(out, "\n");
 }
 
+static void write_exchange_runs(FILE *out, const dl_costs *costs)
+{
+    if (costs->exchange_run_count > 0) fprintf(out, "\n[exchange_runs]\n");
+    for (size_t i = 0; i < costs->exchange_run_count; i++) {
+        const dl_exchange_run *run = &costs->exchange_runs[i];
+        fprintf(out, "run_%zu = ", i + 1);
+        write_factor(out, run->copy);
+        fprintf(out, ", ");
+        write_factor(out, run->average);
+        fprintf(out, ", ");
+        write_factor(out, run->update);
+        fprintf(out, "\n");
+    }
+}
+
 static void write_all(FILE *out, const dl_costs *costs, const char *comment)
 {
     write_comment(out, comment);
@@ -112,6 +127,7 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         snprintf(key, sizeof key, "batch_%lld", (long long)costs->linearity[i].batch);
         write_line(out, key, &costs->linearity[i].factor);
     }
+    write_exchange_runs(out, costs);
     for (size_t i = 0; i < costs->noise_count; i++)
         write_noise(out, &costs->noise[i]);
 }

@@ -11,7 +11,7 @@ const char *const dl_noise_names[DL_NOISE_KINDS] = {"none", "trace", "lognormal"
 
 /* Multiples of the golden ratio, modulo 1, cover the runs evenly whatever the number of replicates
  * (Knuth, The Art of Computer Programming 3, 6.4). */
-static size_t run_of_replicate(uint32_t replicate, size_t run_count)
+size_t dl_noise_run(uint32_t replicate, size_t run_count)
 {
     double place = replicate * 0.6180339887498949;
     return (size_t)((place - floor(place)) * (double)run_count);
@@ -27,7 +27,7 @@ void dl_noise_init(dl_noise *noise, const dl_noise_config *config, uint64_t seed
     *noise = (dl_noise){.config = *config, .rng = dl_gsl_random_create(&stream)};
     if (config->kind == DL_NOISE_TRACE) {
         const dl_noise_set *set = config->set;
-        const size_t run = run_of_replicate(replicate, set->run_count);
+        const size_t run = dl_noise_run(replicate, set->run_count);
         noise->series = &set->series[run * set->copies + worker % set->copies];
     }
 }

@@ -46,6 +46,9 @@ typedef struct dl_noise {
     int block_left;                /* trace: factors left of this block */
 } dl_noise;
 
+/* Which of run_count >= 1 measured runs a replicate takes: all of them come up evenly. */
+size_t dl_noise_run(uint32_t replicate, size_t run_count);
+
 /* The noise of one worker in one replicate: a stream of its own. */
 void dl_noise_init(dl_noise *noise, const dl_noise_config *config, uint64_t seed,
                    uint32_t replicate, uint32_t worker);

@@ -194,6 +194,11 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
     draw_costs(config, &costs);
     dl_workload workload;
     dl_workload_init(&workload, &costs, (double)point->batch / point->workers);
+    if (scenario->noise == DL_NOISE_TRACE && point->workers > 1 && costs.exchange_run_count > 0) {
+        dl_workload_exchange_run(
+            &workload,
+            &costs.exchange_runs[dl_noise_run(config->replicate, costs.exchange_run_count)]);
+    }
     double *slow = dl_calloc((size_t)point->workers, sizeof *slow, "slow workers");
     dl_scenario_slow(scenario, point->workers, slow);
     int threads = scenario->server_threads;

@@ -1,8 +1,10 @@
 #include "sim/sweep.h"
 
 #include <gsl/gsl_cdf.h>
+#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,11 +145,22 @@ static void add_staleness(dl_run_result *pooled, const dl_run_result *run)
     }
 }
 
+/* Median over the replicates of the figure at `offset` of their results. */
+static double median_of(const dl_run_result *runs, int64_t replicates, size_t offset)
+{
+    double *values = dl_calloc((size_t)replicates, sizeof *values, "replicates");
+    for (int64_t r = 0; r < replicates; r++) {
+        values[r] = *(const double *)(const void *)((const char *)&runs[r] + offset);
+    }
+    dl_sort(values, (size_t)replicates);
+    double median = dl_quantile(values, (size_t)replicates, 0.5);
+    free(values);
+    return median;
+}
+
 /* Adds `share` of a run's figures to the row's means. */
 static void add_run(dl_run_result *mean, const dl_run_result *run, double share)
 {
-    mean->throughput_per_s += share * run->throughput_per_s;
-    mean->step_mean_s += share * run->step_mean_s;
     mean->step_sd_s += share * run->step_sd_s;
     mean->step_p50_s += share * run->step_p50_s;
     mean->step_p99_s += share * run->step_p99_s;
@@ -171,21 +184,19 @@ static void set_interval(dl_row *row, const dl_run_result *runs, int64_t replica
     size_t count = (size_t)replicates;
     row->low_per_s = row->high_per_s = (double)NAN;
     if (count < 2) return;
-    double *values = dl_calloc(count, sizeof *values, "throughputs"), squares = 0;
-    for (size_t r = 0; r < count; r++) {
-        double off = runs[r].throughput_per_s - row->mean.throughput_per_s;
+    double *values = dl_calloc(count, sizeof *values, "throughputs");
+    for (size_t r = 0; r < count; r++)
         values[r] = runs[r].throughput_per_s;
-        squares += off * off;
-    }
     if (count >= DL_INTERVAL_REPLICATES) {
         dl_sort(values, count);
         row->low_per_s = dl_quantile(values, count, 0.025);
         row->high_per_s = dl_quantile(values, count, 0.975);
     } else {
-        double sd = sqrt(squares / (double)(count - 1));
+        double mean = gsl_stats_mean(values, 1, count);
+        double sd = gsl_stats_sd_m(values, 1, count, mean);
         double t = gsl_cdf_tdist_Pinv(0.975, (double)(count - 1));
-        row->low_per_s = fmax(0, row->mean.throughput_per_s - t * sd);
-        row->high_per_s = row->mean.throughput_per_s + t * sd;
+        row->low_per_s = fmax(0, mean - t * sd);
+        row->high_per_s = mean + t * sd;
     }
     free(values);
 }
@@ -241,16 +252,16 @@ static void set_row(dl_row *row, const jobs *all, size_t index)
     *row = (dl_row){.point = all->points[index]};
     row->mean.workers = row->point.workers;
     row->mean.worker_step_s = dl_calloc((size_t)row->point.workers, sizeof(double), "mean steps");
-    double base_per_s = 0, share = 1 / (double)replicates;
-    for (int64_t r = 0; r < replicates; r++) {
-        add_run(&row->mean, &runs[r], share);
-        base_per_s += share * base[r].throughput_per_s;
-    }
+    const size_t throughput = offsetof(dl_run_result, throughput_per_s);
+    for (int64_t r = 0; r < replicates; r++)
+        add_run(&row->mean, &runs[r], 1 / (double)replicates);
+    row->mean.throughput_per_s = median_of(runs, replicates, throughput);
+    row->mean.step_mean_s = median_of(runs, replicates, offsetof(dl_run_result, step_mean_s));
     row->mean.busiest = runs[0].busiest;
     row->mean.busiest_index = runs[0].busiest_index;
     row->mean.busiest_frac = runs[0].busiest_frac;
     set_interval(row, runs, replicates);
-    row->speedup = row->mean.throughput_per_s / base_per_s;
+    row->speedup = row->mean.throughput_per_s / median_of(base, replicates, throughput);
     row->efficiency = row->speedup / row->point.workers;
     dl_mode_staleness kind = row->point.mode->staleness;
     row->staleness_mean = kind == DL_MODE_STALENESS_ZERO ? 0 : (double)NAN;

@@ -1,7 +1,9 @@
 /* All points of a scenario, all replicates, on several threads; and one row for each point.
  *
- * A row's figures are means over the replicates (sim/run.h says what differs between them), p50 and
- * p99 of the step too; staleness figures are of the replicates' pooled counts; maxima are maxima.
+ * A row's throughput, mean step and speedup are medians over the replicates (sim/run.h says what
+ * differs between them), as a measured point is the median of its runs: a mean would follow the few
+ * runs in which the machine was slow. Its other figures are means, p50 and p99 of the step too;
+ * staleness figures are of the replicates' pooled counts; maxima are maxima.
  * The 95 % interval is for the throughput of one such system: with DL_INTERVAL_REPLICATES or more
  * the 2.5 and 97.5 % quantiles of the replicates, with fewer mean +- t sd of Student's
  * distribution, with one none. Replicate 0 has undisturbed costs and counts too: with few, it
@@ -22,7 +24,7 @@
 
 typedef struct dl_row {
     dl_point point;
-    dl_run_result mean;                  /* staleness: pooled counts; busiest: of replicate 0 */
+    dl_run_result mean;                  /* or median, see above; staleness: pooled counts; busiest: of replicate 0 */
     double low_per_s, high_per_s;        /* NaN with one replicate */
     double speedup, efficiency;          /* efficiency = speedup / workers */
     double staleness_mean, staleness_sd; /* NaN where the mode has none */

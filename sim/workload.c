@@ -46,6 +46,20 @@ void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch
     };
 }
 
+static void scale(dl_byte_cost *cost, double factor)
+{
+    cost->latency_ns *= factor;
+    cost->read_ns_per_byte *= factor;
+    cost->write_ns_per_byte *= factor;
+}
+
+void dl_workload_exchange_run(dl_workload *workload, const dl_exchange_run *run)
+{
+    scale(&workload->copy, (double)run->copy);
+    scale(&workload->average, (double)run->average);
+    scale(&workload->update, (double)run->update);
+}
+
 static dl_work byte_work(const dl_byte_cost *cost, double bytes, int vectors)
 {
     double ns =

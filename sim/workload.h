@@ -41,6 +41,9 @@ typedef struct dl_workload {
  * limit): ask dl_costs_missing for what the run needs first. */
 void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch);
 
+/* Makes exchange as slow as it was in a measured run. */
+void dl_workload_exchange_run(dl_workload *workload, const dl_exchange_run *run);
+
 dl_work dl_workload_copy(const dl_workload *workload, double bytes);
 dl_work dl_workload_average(const dl_workload *workload, double bytes, int vectors);
 dl_work dl_workload_update(const dl_workload *workload, double bytes, int vectors);

@@ -11,7 +11,8 @@
 static const char two_copies[] = HEAD "[noise 64 copies 2]\nfactors_1_1_1 = 1, 2\n"
                                       "factors_1_2_1 = 3\nfactors_1_2_2 = 4, 5\n"
                                       "factors_2_1_1 = 6\nfactors_2_2_1 = 7\n"
-                                      "[noise]\nfactors_1_1_1 = 8\nfactors_2_1_1 = 9\n";
+                                      "[noise]\nfactors_1_1_1 = 8\nfactors_2_1_1 = 9\n"
+                                      "[exchange_runs]\nrun_1 = 1.0123456, 2, 3\n";
 
 static void runs_and_copies_are_told_apart(void **state)
 {
@@ -62,6 +63,16 @@ static void the_nearest_set_is_taken(void **state)
     dl_costs_free(&costs);
 }
 
+static void exchange_runs_are_read(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(HEAD "[exchange_runs]\nrun_1 = 1, 1.5, 0.5\nrun_2 = 2, 4, 8\n");
+    assert_int_equal(costs.exchange_run_count, 2);
+    assert_true(costs.exchange_runs[0].average == 1.5F && costs.exchange_runs[0].update == 0.5F);
+    assert_true(costs.exchange_runs[1].copy == 2);
+    dl_costs_free(&costs);
+}
+
 static void what_is_wrong_is_refused_with_its_line(void **state)
 {
     (void)state;
@@ -83,6 +94,9 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {HEAD "[noise 0]\nfactors_1_1_1 = 1\n", DL_ERR_RANGE, 4, "[noise BATCH]"},
         {HEAD "[noise 8 copies 65]\nfactors_1_1_1 = 1\n", DL_ERR_RANGE, 4, "copies COUNT"},
         {HEAD "[noise 8 copies 0]\nfactors_1_1_1 = 1\n", DL_ERR_RANGE, 4, "copies COUNT"},
+        {HEAD "[exchange_runs]\nrun_2 = 1, 1, 1\n", DL_ERR_NAME, 4, "run_1"},
+        {HEAD "[exchange_runs]\nrun_1 = 1, 1\n", DL_ERR_DATA, 4, "three factors"},
+        {HEAD "[exchange_runs]\nrun_1 = 1, 1, x\n", DL_ERR_PARSE, 4, "run_1"},
         {HEAD "[noise 8]\nfactors_1_1_1 = 1\n[noise 4]\nfactors_1_1_1 = 1\n"
               "[noise 8]\nfactors_1_1_2 = 1\n",
          DL_ERR_DATA, 8, "twice"},
@@ -116,6 +130,8 @@ static void what_is_written_reads_back(void **state)
         fail_msg("line %d: %s", err.line, err.text);
     }
     remove("test_costs_noise.ini");
+    assert_int_equal(back.exchange_run_count, 1);
+    assert_memory_equal(back.exchange_runs, costs.exchange_runs, sizeof *costs.exchange_runs);
     assert_int_equal(back.noise_count, costs.noise_count);
     for (size_t i = 0; i < back.noise_count; i++) {
         const dl_noise_set *a = &costs.noise[i], *b = &back.noise[i];
@@ -135,6 +151,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_and_copies_are_told_apart),
         cmocka_unit_test(the_nearest_set_is_taken),
+        cmocka_unit_test(exchange_runs_are_read),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
         cmocka_unit_test(what_is_written_reads_back),
     };

@@ -116,6 +116,29 @@ static void replicates_are_pooled(void **state)
     dl_costs_free(&costs);
 }
 
+/* One slow run of three does not move the row: exponential steps, of whose runs the median is known
+ * from each replicate's own sweep. */
+static void throughput_is_the_median_of_the_replicates(void **state)
+{
+    (void)state;
+    dl_costs costs =
+        fixture_costs(FIXTURE_COSTS "[exchange_runs]\nrun_1 = 1, 1, 1\nrun_2 = 9, 9, 9\n"
+                                    "run_3 = 1, 1, 1\n[noise]\nfactors_1_1_1 = 1\n");
+    const char text[] = "[scenario]\nsteps = 20\nreplicates = %d\n[machine]\ncores = 2\n"
+                        "workers = 2\n[workload]\ncosts = c\nbatch = 4\n"
+                        "[sync]\nmode = allreduce\n[noise]\nkind = trace\n";
+    dl_scenario all = fixture_scenario(text, 3), first = fixture_scenario(text, 1);
+    dl_sweep three = run_sweep(&all, &costs, 1), one = run_sweep(&first, &costs, 1);
+    assert_true(three.rows[0].mean.throughput_per_s == one.rows[0].mean.throughput_per_s);
+    assert_true(three.rows[0].mean.step_mean_s == one.rows[0].mean.step_mean_s);
+    assert_true(three.rows[0].low_per_s < 0.9 * one.rows[0].mean.throughput_per_s);
+    dl_sweep_free(&three);
+    dl_sweep_free(&one);
+    dl_scenario_free(&all);
+    dl_scenario_free(&first);
+    dl_costs_free(&costs);
+}
+
 /* A step of 1 ms +- 1 %: 95 % of throughputs lie within 1.96 %. With 400 replicates the quantiles
  * show it (standard error of a 2.5 % quantile: 2.7 sd / 20 = 0.13 %); with 10, mean +- 2.26 sd. */
 static void the_interval_comes_from_the_costs_errors(void **state)
@@ -211,6 +234,7 @@ int main(void)
         cmocka_unit_test(weak_scaling_keeps_the_batch_per_worker),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(replicates_are_pooled),
+        cmocka_unit_test(throughput_is_the_median_of_the_replicates),
         cmocka_unit_test(the_interval_comes_from_the_costs_errors),
         cmocka_unit_test(origin_and_extrapolation_are_told),
         cmocka_unit_test(missing_costs_and_failed_runs_are_refused),

@@ -98,9 +98,22 @@ static void draws_have_the_standard_error(void **state)
     dl_costs_free(&costs);
 }
 
+/* A measured run's factors scale the whole of each line. */
+static void exchange_takes_the_factors_of_a_run(void **state)
+{
+    (void)state;
+    dl_workload w = {.copy = {10, 1, 0}, .average = {20, 2, 3}, .update = {30, 4, 5}};
+    dl_workload_exchange_run(&w, &(dl_exchange_run){2, 3, 4});
+    assert_true(dl_workload_copy(&w, 100).full_speed_ns == 2 * 110);
+    assert_true(dl_workload_average(&w, 100, 2).full_speed_ns == 3 * 720);
+    assert_true(dl_workload_update(&w, 100, 1).full_speed_ns == 4 * 930);
+    assert_true(dl_workload_copy(&w, 100).traffic_bytes == 200);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exchange_takes_the_factors_of_a_run),
         cmocka_unit_test(work_of_a_step),
         cmocka_unit_test(work_of_bytes),
         cmocka_unit_test(sharing_is_linear_between_known_values),
