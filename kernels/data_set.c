@@ -9,7 +9,6 @@
 #include "common/random.h"
 
 #define MNIST_CLASSES 10
-#define MNIST_SAMPLE_BYTES 784
 
 /* IDX: big-endian u32 magic (type 0x08 = bytes, number of dimensions), then one u32 a dimension,
  * then the bytes. */
@@ -169,13 +168,17 @@ static dl_status read_labels(dl_data_set *set, const char *folder, const char *n
         status = dl_error_set_at(err, DL_ERR_FORMAT, file.path, 0, "%u labels for %zu images",
                                  count, set->count);
     }
-    if (status == DL_OK) status = read_body(&file, count, &set->labels, err);
+    uint8_t *bytes = NULL;
+    if (status == DL_OK) status = read_body(&file, count, &bytes, err);
+    if (status == DL_OK) set->labels = dl_calloc(count, sizeof *set->labels, "labels");
     for (size_t i = 0; status == DL_OK && i < set->count; i++) {
-        if (set->labels[i] < MNIST_CLASSES) continue;
-        status = dl_error_set_at(err, DL_ERR_FORMAT, file.path, 0,
-                                 "label %u of image %zu is not below %d", set->labels[i], i,
-                                 MNIST_CLASSES);
+        set->labels[i] = bytes[i];
+        if (bytes[i] < MNIST_CLASSES) continue;
+        status =
+            dl_error_set_at(err, DL_ERR_FORMAT, file.path, 0,
+                            "label %u of image %zu is not below %d", bytes[i], i, MNIST_CLASSES);
     }
+    free(bytes);
     close_idx(&file);
     return status;
 }
@@ -207,29 +210,33 @@ static void random_bytes(dl_random *stream, uint8_t *to, size_t bytes)
     }
 }
 
-void dl_data_set_synthetic(dl_data_set *set, size_t count, uint64_t seed)
+void dl_data_set_synthetic(dl_data_set *set, dl_shape shape, int classes, size_t count,
+                           uint64_t seed)
 {
-    uint8_t patterns[MNIST_CLASSES][MNIST_SAMPLE_BYTES];
+    const size_t bytes = dl_shape_count(shape);
+    DL_ASSERT(classes >= 1 && classes <= UINT16_MAX + 1, "%d classes", classes);
+    uint8_t *patterns = dl_calloc((size_t)classes, bytes, "patterns");
     dl_random stream;
     dl_random_init(&stream, 0, 0, 0, 0);
-    random_bytes(&stream, patterns[0], sizeof patterns);
+    random_bytes(&stream, patterns, (size_t)classes * bytes);
 
     *set = (dl_data_set){.name = dl_strdup("synthetic"),
-                         .pixels = dl_calloc(count, MNIST_SAMPLE_BYTES, "synthetic images"),
-                         .labels = dl_calloc(count, 1, "synthetic labels"),
+                         .pixels = dl_calloc(count, bytes, "synthetic images"),
+                         .labels = dl_calloc(count, sizeof *set->labels, "synthetic labels"),
                          .count = count,
-                         .sample_bytes = MNIST_SAMPLE_BYTES,
-                         .classes = MNIST_CLASSES};
+                         .sample_bytes = bytes,
+                         .classes = classes};
     dl_random_init(&stream, seed, 1, 0, 0);
     for (size_t i = 0; i < count; i++) {
-        uint8_t *image = set->pixels + i * MNIST_SAMPLE_BYTES;
-        set->labels[i] = (uint8_t)dl_random_below(&stream, MNIST_CLASSES);
-        const uint8_t *pattern = patterns[set->labels[i]];
-        random_bytes(&stream, image, MNIST_SAMPLE_BYTES);
-        for (size_t p = 0; p < MNIST_SAMPLE_BYTES; p++) {
+        uint8_t *image = set->pixels + i * bytes;
+        set->labels[i] = (uint16_t)dl_random_below(&stream, (uint64_t)classes);
+        const uint8_t *pattern = patterns + set->labels[i] * bytes;
+        random_bytes(&stream, image, bytes);
+        for (size_t p = 0; p < bytes; p++) {
             image[p] = (uint8_t)((pattern[p] + image[p]) / 2);
         }
     }
+    free(patterns);
 }
 
 void dl_data_set_free(dl_data_set *set)

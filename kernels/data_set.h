@@ -1,8 +1,8 @@
-/* Data sets in memory: MNIST from IDX files (plain or gzipped), or a synthetic set of the same
- * shape.
+/* Data sets in memory: MNIST from IDX files (plain or gzipped), CIFAR-10 from its binary files, or
+ * a synthetic set of any shape.
  *
- * Pixels are kept as bytes; dl_data_set_batch turns them into numbers in [0, 1] while it fills a
- * model's input, which is the input cost that a trace records. */
+ * Pixels are kept as bytes, channels last; dl_data_set_batch turns them into numbers in [0, 1]
+ * while it fills a model's input, which is the input cost that a trace records. */
 #ifndef DL_KERNELS_DATA_SET_H
 #define DL_KERNELS_DATA_SET_H
 
@@ -10,14 +10,14 @@
 #include <stdint.h>
 
 #include "common/status.h"
-#include "kernels/model.h"
+#include "kernels/backend.h"
 
 typedef struct dl_data_set {
-    char *name;      /* "mnist" or "synthetic" */
-    uint8_t *pixels; /* [count x sample_bytes] */
-    uint8_t *labels; /* [count] */
+    char *name;       /* "mnist", "cifar10" or "synthetic" */
+    uint8_t *pixels;  /* [count x sample_bytes]: row, column, channel */
+    uint16_t *labels; /* [count] */
     size_t count;
-    size_t sample_bytes; /* 784 */
+    size_t sample_bytes; /* 784 or 3072 where the set is real */
     int classes;         /* 10 */
 } dl_data_set;
 
@@ -27,10 +27,18 @@ typedef struct dl_data_set {
 dl_status dl_data_set_read_mnist(dl_data_set *set, const char *folder, int test_set,
                                  dl_error *err) DL_MUST_CHECK;
 
-/* `count` images of 10 classes, 28 x 28: a random pattern a class plus noise, so that training on
- * it converges. Equal seeds give equal sets; the patterns are the same for all seeds, so a set of
- * another seed is a test set. The caller frees *set. */
-void dl_data_set_synthetic(dl_data_set *set, size_t count, uint64_t seed);
+/* Reads FOLDER/data_batch_1.bin ... data_batch_5.bin, or test_batch.bin: 10000 records of a label
+ * and 32 x 32 pixels, channel by channel (https://www.cs.toronto.edu/~kriz/cifar.html, "binary
+ * version"). Missing or unreadable files: DL_ERR_IO; another size or a label over 9: DL_ERR_FORMAT.
+ * The caller frees *set after success. */
+dl_status dl_data_set_read_cifar10(dl_data_set *set, const char *folder, int test_set,
+                                   dl_error *err) DL_MUST_CHECK;
+
+/* `count` images of that shape in 1..65536 classes: a random pattern a class plus noise, so that
+ * training on it converges. Equal seeds give equal sets; the patterns are the same for all seeds,
+ * so a set of another seed is a test set. The caller frees *set. */
+void dl_data_set_synthetic(dl_data_set *set, dl_shape shape, int classes, size_t count,
+                           uint64_t seed);
 
 void dl_data_set_free(dl_data_set *set);
 

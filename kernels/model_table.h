@@ -12,6 +12,12 @@ typedef struct dl_model_table {
     const dl_layer_spec *layers; /* the last one is the loss */
 } dl_model_table;
 
+/* Classes that the model tells apart. */
+static inline int dl_model_table_classes(const dl_model_table *table)
+{
+    return table->layers[table->layer_count - 2].units;
+}
+
 /* The table called `name`; otherwise NULL. */
 const dl_model_table *dl_model_table_find(const char *name);
 

@@ -182,9 +182,7 @@ static dl_status evaluate(train_run *run, dl_error *err)
 {
     dl_data_source source = dl_workload_options_data(&run->options->workload);
     /* The test images of what was trained on, whatever --data was. */
-    source.choice = strcmp(run->data.name, dl_data_choice_names[DL_DATA_MNIST]) == 0
-                        ? DL_DATA_MNIST
-                        : DL_DATA_SYNTHETIC;
+    source.choice = dl_data_choice_of(run->data.name);
     source.test_set = true;
     dl_data_set test = {0};
     dl_status status = dl_data_source_open(&source, &test, &run->test_note, err);

@@ -94,12 +94,15 @@ void dl_workload_options_table(dl_workload_options *options, dl_option *table)
          .target = &options->data,
          .choices = dl_data_choice_names,
          .argument = "SET",
-         .help = "training data; auto takes MNIST where its files are, else synthetic images"},
+         .help = "training data; auto takes MNIST or CIFAR-10, as fits the model, where its files "
+                 "are, else synthetic images"},
         {.name = "data-folder",
          .type = DL_OPTION_TEXT,
          .target = &options->data_folder,
          .argument = "FOLDER",
-         .help = "where MNIST's IDX files are, instead of $DL_DATA/mnist or ./data/mnist"},
+         .help =
+             "where the set's files are, instead of $DL_DATA/mnist or $DL_DATA/cifar10 (without "
+             "DL_DATA: ./data/...)"},
     };
     memcpy(table, made, sizeof made);
 }
@@ -119,6 +122,7 @@ void dl_workload_options_apply(const dl_workload_options *options, dl_train_conf
 dl_data_source dl_workload_options_data(const dl_workload_options *options)
 {
     return (dl_data_source){.choice = (dl_data_choice)options->data,
+                            .model = dl_model_names[options->model],
                             .folder = options->data_folder,
                             .seed = (uint64_t)options->seed};
 }

@@ -70,7 +70,8 @@ static void check_good(void)
     assert_int_equal(set.sample_bytes, 4);
     assert_int_equal(set.classes, 10);
     assert_memory_equal(set.pixels, good_images + 16, 12);
-    assert_memory_equal(set.labels, good_labels + 8, 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(set.labels[i], good_labels[8 + i]);
     dl_data_set_free(&set);
     assert_null(set.pixels);
 }
@@ -220,18 +221,19 @@ static void damaged_gzip_is_an_error(void **state)
 static void synthetic_set_is_deterministic(void **state)
 {
     (void)state;
+    const dl_shape digits = {28, 28, 1};
     dl_data_set a = {0}, b = {0}, c = {0};
-    dl_data_set_synthetic(&a, 200, 5);
-    dl_data_set_synthetic(&b, 200, 5);
-    dl_data_set_synthetic(&c, 200, 6);
+    dl_data_set_synthetic(&a, digits, 10, 200, 5);
+    dl_data_set_synthetic(&b, digits, 10, 200, 5);
+    dl_data_set_synthetic(&c, digits, 10, 200, 6);
     assert_string_equal(a.name, "synthetic");
     assert_int_equal(a.count, 200);
     assert_int_equal(a.sample_bytes, 784);
     assert_int_equal(a.classes, 10);
     assert_memory_equal(a.pixels, b.pixels, 200 * 784);
-    assert_memory_equal(a.labels, b.labels, 200);
+    assert_memory_equal(a.labels, b.labels, 200 * sizeof *a.labels);
     assert_memory_not_equal(a.pixels, c.pixels, 200 * 784);
-    assert_memory_not_equal(a.labels, c.labels, 200);
+    assert_memory_not_equal(a.labels, c.labels, 200 * sizeof *a.labels);
     double distance[2] = {0, 0}, pairs[2] = {0, 0};
     int seen[10] = {0};
     for (size_t i = 0; i < 200; i++) {
@@ -253,11 +255,27 @@ static void synthetic_set_is_deterministic(void **state)
     dl_data_set_free(&c);
 }
 
+/* More classes than a byte counts: labels over 255 occur, all below the number of classes. */
+static void synthetic_set_has_any_shape(void **state)
+{
+    (void)state;
+    dl_data_set set = {0};
+    dl_data_set_synthetic(&set, (dl_shape){3, 2, 5}, 1000, 100, 1);
+    assert_int_equal(set.sample_bytes, 30);
+    assert_int_equal(set.classes, 1000);
+    unsigned largest = 0;
+    for (int i = 0; i < 100; i++) {
+        if (set.labels[i] > largest) largest = set.labels[i];
+    }
+    assert_true(largest > 255 && largest < 1000);
+    dl_data_set_free(&set);
+}
+
 static void batch_takes_the_order_and_scales(void **state)
 {
     (void)state;
     uint8_t pixels[] = {0, 51, 255, 102, 153, 204};
-    uint8_t labels[] = {4, 5, 6};
+    uint16_t labels[] = {4, 5, 999};
     const dl_data_set set = {.pixels = pixels, .labels = labels, .count = 3, .sample_bytes = 2};
     const uint32_t order[] = {2, 0, 2};
     float single[6];
@@ -270,9 +288,9 @@ static void batch_takes_the_order_and_scales(void **state)
         assert_float_equal(single[i], expected[i], 1e-7);
         assert_float_equal(exact[i], expected[i], 1e-15);
     }
-    assert_int_equal(got[0], 6);
+    assert_int_equal(got[0], 999);
     assert_int_equal(got[1], 4);
-    assert_int_equal(got[2], 6);
+    assert_int_equal(got[2], 999);
 }
 
 /* MNIST has 60,000 and 10,000 images; its first training label is 5, the first test label 7. */
@@ -317,6 +335,7 @@ int main(void)
         IN_FOLDER(labels_must_fit),
         IN_FOLDER(damaged_gzip_is_an_error),
         cmocka_unit_test(synthetic_set_is_deterministic),
+        cmocka_unit_test(synthetic_set_has_any_shape),
         cmocka_unit_test(batch_takes_the_order_and_scales),
         cmocka_unit_test(reads_real_mnist),
     };

@@ -26,7 +26,8 @@ static int make_folders(void **state)
 static void auto_takes_synthetic_without_files(void **state)
 {
     (void)state;
-    dl_data_source source = {.choice = DL_DATA_AUTO, .folder = EMPTY_FOLDER, .seed = 5};
+    dl_data_source source = {
+        .choice = DL_DATA_AUTO, .model = "lenet", .folder = EMPTY_FOLDER, .seed = 5};
     dl_data_set set = {0};
     char *note = NULL;
     dl_error err = {0};
@@ -49,7 +50,8 @@ static void auto_takes_synthetic_without_files(void **state)
 static void mnist_without_files_is_an_error(void **state)
 {
     (void)state;
-    const dl_data_source source = {.choice = DL_DATA_MNIST, .folder = EMPTY_FOLDER};
+    const dl_data_source source = {
+        .choice = DL_DATA_MNIST, .model = "lenet", .folder = EMPTY_FOLDER};
     dl_data_set set = {0};
     char *note = NULL;
     dl_error err = {0};
@@ -62,7 +64,8 @@ static void mnist_without_files_is_an_error(void **state)
 static void damaged_files_are_an_error(void **state)
 {
     (void)state;
-    const dl_data_source source = {.choice = DL_DATA_AUTO, .folder = BROKEN_FOLDER};
+    const dl_data_source source = {
+        .choice = DL_DATA_AUTO, .model = "lenet", .folder = BROKEN_FOLDER};
     dl_data_set set = {0};
     char *note = NULL;
     dl_error err = {0};
@@ -76,7 +79,7 @@ static void environment_says_where_mnist_is(void **state)
     const char *given = getenv("DL_DATA");
     char *kept = given != NULL ? dl_strdup(given) : NULL;
     setenv("DL_DATA", "nowhere_at_all", 1);
-    const dl_data_source source = {.choice = DL_DATA_AUTO, .seed = 5};
+    const dl_data_source source = {.choice = DL_DATA_AUTO, .model = "lenet", .seed = 5};
     dl_data_set set = {0};
     char *note = NULL;
     assert_int_equal(dl_data_source_open(&source, &set, &note, NULL), DL_OK);
@@ -90,7 +93,7 @@ static void environment_says_where_mnist_is(void **state)
 static void real_mnist_is_found(void **state)
 {
     (void)state;
-    const dl_data_source source = {.choice = DL_DATA_AUTO};
+    const dl_data_source source = {.choice = DL_DATA_AUTO, .model = "lenet"};
     const char *root = getenv("DL_DATA");
     char *images = dl_format("%s/mnist/train-images-idx3-ubyte.gz", root != NULL ? root : "./data");
     const bool present = access(images, R_OK) == 0;
@@ -106,6 +109,52 @@ static void real_mnist_is_found(void **state)
     dl_data_set_free(&set);
 }
 
+/* A model with CIFAR-10's shape asks for CIFAR-10, which the folder has not. */
+static void model_decides_which_set(void **state)
+{
+    (void)state;
+    dl_data_source source = {.choice = DL_DATA_AUTO, .model = "vgg19_bn", .folder = EMPTY_FOLDER};
+    dl_data_set set = {0};
+    char *note = NULL;
+    dl_error err = {0};
+    assert_int_equal(dl_data_source_open(&source, &set, &note, &err), DL_OK);
+    assert_string_equal(note,
+                        "synthetic, 50000 images of 32x32x3 (no CIFAR-10 in " EMPTY_FOLDER ")");
+    assert_int_equal(set.sample_bytes, 3072);
+    assert_int_equal(set.classes, 10);
+    free(note);
+    dl_data_set_free(&set);
+
+    source.choice = DL_DATA_CIFAR10;
+    assert_int_equal(dl_data_source_open(&source, &set, &note, &err), DL_ERR_IO);
+    assert_contains(err.text, EMPTY_FOLDER "/data_batch_1.bin");
+}
+
+/* ImageNet itself is not read. */
+static void large_images_are_synthetic(void **state)
+{
+    (void)state;
+    const dl_data_source source = {.choice = DL_DATA_AUTO, .model = "resnet50", .test_set = true};
+    dl_data_set set = {0};
+    char *note = NULL;
+    dl_error err = {0};
+    assert_int_equal(dl_data_source_open(&source, &set, &note, &err), DL_OK);
+    assert_string_equal(note, "synthetic, 64 images of 224x224x3 (no real set of this shape can be "
+                              "read)");
+    assert_int_equal(set.sample_bytes, 224 * 224 * 3);
+    assert_int_equal(set.classes, 1000);
+    free(note);
+    dl_data_set_free(&set);
+}
+
+static void sets_are_found_again_by_name(void **state)
+{
+    (void)state;
+    assert_int_equal(dl_data_choice_of("mnist"), DL_DATA_MNIST);
+    assert_int_equal(dl_data_choice_of("cifar10"), DL_DATA_CIFAR10);
+    assert_int_equal(dl_data_choice_of("synthetic"), DL_DATA_SYNTHETIC);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -114,6 +163,9 @@ int main(void)
         cmocka_unit_test(damaged_files_are_an_error),
         cmocka_unit_test(environment_says_where_mnist_is),
         cmocka_unit_test(real_mnist_is_found),
+        cmocka_unit_test(model_decides_which_set),
+        cmocka_unit_test(large_images_are_synthetic),
+        cmocka_unit_test(sets_are_found_again_by_name),
     };
     return cmocka_run_group_tests(tests, make_folders, NULL);
 }

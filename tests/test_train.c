@@ -138,7 +138,7 @@ static void an_epoch_has_every_sample_once(void **state)
 {
     (void)state;
     dl_data_set reversed;
-    dl_data_set_synthetic(&reversed, SAMPLES, 3);
+    dl_data_set_synthetic(&reversed, (dl_shape){28, 28, 1}, 10, SAMPLES, 3);
     for (size_t i = 0; i < SAMPLES; i++) {
         reversed.labels[i] = data.labels[SAMPLES - 1 - i];
         memcpy(reversed.pixels + i * 784, data.pixels + (SAMPLES - 1 - i) * 784, 784);
@@ -372,8 +372,8 @@ static void accuracy_counts_what_is_right(void **state)
 {
     (void)state;
     dl_data_set seen, unseen;
-    dl_data_set_synthetic(&seen, 500, 3);
-    dl_data_set_synthetic(&unseen, 333, 4);
+    dl_data_set_synthetic(&seen, (dl_shape){28, 28, 1}, 10, 500, 3);
+    dl_data_set_synthetic(&unseen, (dl_shape){28, 28, 1}, 10, 333, 4);
     dl_train_config config = small_config();
     config.precision = DL_FLOAT;
     config.batch = 50;

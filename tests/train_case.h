@@ -15,7 +15,7 @@ static dl_data_set data; /* SAMPLES synthetic images */
 static inline int make_data(void **state)
 {
     (void)state;
-    dl_data_set_synthetic(&data, SAMPLES, 3);
+    dl_data_set_synthetic(&data, (dl_shape){28, 28, 1}, 10, SAMPLES, 3);
     return 0;
 }
 
