@@ -6,6 +6,7 @@ foreach(module team sync async)
     dl_add_test(test_${module} model LINK dl_sim)
 endforeach()
 dl_add_test(test_links unit LINK dl_sim)
+dl_add_test(test_network model LINK dl_sim)
 dl_add_fuzzer(fuzz_costs LINK dl_sim)
 dl_add_fuzzer(fuzz_scenario LINK dl_sim)
 

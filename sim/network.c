@@ -1,0 +1,375 @@
+#include "sim/network.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/status.h"
+#include "common/units.h"
+#include "sim/network_parts.h"
+
+void dl_network_init(dl_network *network, dl_engine *engine, int flows)
+{
+    DL_ASSERT(flows >= 1, "room for %d flows", flows);
+    *network = (dl_network){.engine = engine, .flow_room = flows, .ended = -1, .ended_last = -1};
+    network->flows = dl_calloc((size_t)flows, sizeof *network->flows, "flows");
+    for (int i = 0; i < flows; i++)
+        network->flows[i].next = i + 1 < flows ? i + 1 : -1;
+}
+
+void dl_network_free(dl_network *network)
+{
+    free(network->capacity);
+    free(network->bytes);
+    free(network->first_use);
+    free(network->left);
+    free(network->open);
+    free(network->link_stamp);
+    free(network->dirty);
+    free(network->is_dirty);
+    free(network->part_links);
+    free(network->classes);
+    free(network->uses);
+    free(network->part_classes);
+    free(network->table);
+    free(network->flows);
+    *network = (dl_network){0};
+}
+
+/* All arrays over links at once. */
+static void grow_links(dl_network *network, int count)
+{
+    size_t n = (size_t)count;
+    network->capacity = dl_realloc(network->capacity, n, sizeof(double), "link capacities");
+    network->bytes = dl_realloc(network->bytes, n, sizeof(double), "link bytes");
+    network->first_use = dl_realloc(network->first_use, n, sizeof(int), "classes on links");
+    network->left = dl_realloc(network->left, n, sizeof(double), "capacities left");
+    network->open = dl_realloc(network->open, n, sizeof(int64_t), "flows on links");
+    network->link_stamp = dl_realloc(network->link_stamp, n, sizeof(int64_t), "link stamps");
+    network->dirty = dl_realloc(network->dirty, n, sizeof(int), "changed links");
+    network->is_dirty = dl_realloc(network->is_dirty, n, sizeof(bool), "changed links");
+    network->part_links = dl_realloc(network->part_links, n, sizeof(int), "links of a component");
+}
+
+static void set_link(dl_network *network, int link, double capacity)
+{
+    DL_ASSERT(capacity > 0 && network->class_count == 0, "capacity %g, %d classes", capacity,
+              network->class_count);
+    network->capacity[link] = capacity;
+    network->bytes[link] = 0;
+    network->first_use[link] = -1;
+    network->link_stamp[link] = 0;
+    network->is_dirty[link] = false;
+}
+
+int dl_network_add_link(dl_network *network, double capacity)
+{
+    grow_links(network, network->link_count + 1);
+    set_link(network, network->link_count, capacity);
+    return network->link_count++;
+}
+
+void dl_network_add_links(dl_network *network, const dl_links *links)
+{
+    DL_ASSERT(network->link_count == 0, "%d links before the machine's", network->link_count);
+    grow_links(network, links->count);
+    for (int l = 0; l < links->count; l++)
+        set_link(network, l, dl_links_capacity(links, l));
+    network->link_count = links->count;
+}
+
+static uint64_t hash_use(uint64_t hash, int link, int times)
+{
+    hash = (hash ^ (uint64_t)link) * 0x100000001b3; /* FNV-1a, a link at a time */
+    return (hash ^ (uint64_t)times) * 0x100000001b3;
+}
+
+static uint64_t hash_class(const dl_network *network, const dl_flow_class *c)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++)
+        hash = hash_use(hash, network->uses[u].link, network->uses[u].times);
+    return hash ^ hash >> 29;
+}
+
+static bool is_class(const dl_network *network, const dl_flow_class *c, const int *links,
+                     const unsigned char *times, int count)
+{
+    if (c->use_count != count) return false;
+    for (int i = 0; i < count; i++) {
+        const dl_use *use = &network->uses[c->first_use + i];
+        if (use->link != links[i] || use->times != times[i]) return false;
+    }
+    return true;
+}
+
+/* Twice the room in the hash table, which is never more than half full. */
+static void grow_table(dl_network *network)
+{
+    int size = network->table_size ? 2 * network->table_size : 64;
+    free(network->table);
+    network->table = dl_calloc((size_t)size, sizeof(int), "classes by links");
+    network->table_size = size;
+    memset(network->table, -1, (size_t)size * sizeof(int));
+    for (int c = 0; c < network->class_count; c++) {
+        size_t at = hash_class(network, &network->classes[c]) % (size_t)size;
+        while (network->table[at] >= 0)
+            at = (at + 1) % (size_t)size;
+        network->table[at] = c;
+    }
+}
+
+static int add_class(dl_network *network, const int *links, const unsigned char *times, int count)
+{
+    if (network->class_count == network->class_room) {
+        network->class_room = network->class_room ? 2 * network->class_room : 32;
+        size_t room = (size_t)network->class_room;
+        network->classes =
+            dl_realloc(network->classes, room, sizeof *network->classes, "flow classes");
+        network->part_classes =
+            dl_realloc(network->part_classes, room, sizeof(int), "classes of a component");
+    }
+    if (network->use_count + count > network->use_room) {
+        network->use_room = 2 * network->use_room + count;
+        network->uses = dl_realloc(network->uses, (size_t)network->use_room, sizeof *network->uses,
+                                   "links of flow classes");
+    }
+    int class = network->class_count++;
+    network->classes[class] = (dl_flow_class){
+        .first_use = network->use_count, .use_count = count, .head = -1, .event = -1};
+    for (int i = 0; i < count; i++) {
+        DL_ASSERT(links[i] >= 0 && links[i] < network->link_count && times[i] >= 1,
+                  "link %d of %d, %d times", links[i], network->link_count, times[i]);
+        network->uses[network->use_count++] = (dl_use){links[i], class, times[i], -1, -1};
+    }
+    return class;
+}
+
+int dl_network_class(dl_network *network, const int *links, const unsigned char *times, int count)
+{
+    if (2 * (network->class_count + 1) > network->table_size) grow_table(network);
+    uint64_t hash = 0xcbf29ce484222325;
+    for (int i = 0; i < count; i++)
+        hash = hash_use(hash, links[i], times[i]);
+    hash ^= hash >> 29;
+    size_t at = hash % (size_t)network->table_size;
+    for (; network->table[at] >= 0; at = (at + 1) % (size_t)network->table_size) {
+        int class = network->table[at];
+        if (is_class(network, &network->classes[class], links, times, count)) return class;
+    }
+    return network->table[at] = add_class(network, links, times, count);
+}
+
+int dl_network_route_class(dl_network *network, const dl_route *route)
+{
+    return dl_network_class(network, route->links, route->uses, route->count);
+}
+
+double dl_network_link_bytes(const dl_network *network, int link)
+{
+    return network->bytes[link];
+}
+
+double dl_network_rate(const dl_network *network, int class)
+{
+    const dl_flow_class *c = &network->classes[class];
+    return c->flows > 0 ? c->rate : 0;
+}
+
+/* Puts the flow into the list of those that are to be reported. */
+static void end_flow(dl_network *network, int flow)
+{
+    const dl_flow *f = &network->flows[flow];
+    const dl_flow_class *c = &network->classes[f->class];
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++)
+        network->bytes[network->uses[u].link] += f->bytes * network->uses[u].times;
+    network->flows[flow].next = -1;
+    if (network->ended < 0) {
+        network->ended = flow;
+    } else {
+        network->flows[network->ended_last].next = flow;
+    }
+    network->ended_last = flow;
+}
+
+/* Reports ended flows; each is free again before its done is called, which may start new ones. */
+static void report_ended(dl_network *network)
+{
+    while (network->ended >= 0) {
+        int flow = network->ended;
+        dl_flow *f = &network->flows[flow];
+        dl_flow ended = *f;
+        network->ended = f->next;
+        f->next = network->free_flow;
+        network->free_flow = flow;
+        network->active_flows--;
+        ended.done(ended.user, ended.index);
+    }
+}
+
+/* Accounts for the class's progress up to now. */
+static void advance(const dl_network *network, dl_flow_class *c)
+{
+    c->served += c->rate * 1e-9 * (double)(network->engine->now_ns - c->since_ns);
+    c->since_ns = network->engine->now_ns;
+}
+
+/* A flow that lacks no more than a thousandth of a ns has ended: the event's time is rounded up, so
+ * that only rounding of doubles can leave something. */
+static bool has_ended(const dl_network *network, const dl_flow_class *c)
+{
+    double mark = network->flows[c->head].mark;
+    return mark - c->served <= c->rate * 1e-12 + mark * 1e-14;
+}
+
+/* Whether the class, now empty, may have held parts of its component together: it can have if flows
+ * of others cross two of its links or more. */
+static bool may_part(const dl_network *network, const dl_flow_class *c)
+{
+    int shared = 0;
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++)
+        shared += network->first_use[network->uses[u].link] >= 0;
+    return shared > 1;
+}
+
+/* Ends what has ended in all classes of the component, and takes classes that are empty out of it;
+ * true if it may have parted. */
+static bool end_flows(dl_network *network)
+{
+    bool parted = false;
+    int kept = 0;
+    for (int i = 0; i < network->part_class_count; i++) {
+        int class = network->part_classes[i];
+        dl_flow_class *c = &network->classes[class];
+        advance(network, c);
+        while (c->head >= 0 && has_ended(network, c)) {
+            end_flow(network, dl_network_heap_pop(network, c));
+            c->flows--;
+        }
+        if (c->flows > 0) {
+            network->part_classes[kept++] = class;
+            continue;
+        }
+        dl_network_deactivate(network, class);
+        parted |= may_part(network, c);
+    }
+    network->part_class_count = kept;
+    return parted;
+}
+
+static void component_event(void *user, int class);
+
+/* Schedules the component's next end of a flow, and takes its other events out. */
+static void schedule(dl_network *network)
+{
+    int first = -1;
+    double soonest_ns = INFINITY;
+    for (int i = 0; i < network->part_class_count; i++) {
+        dl_flow_class *c = &network->classes[network->part_classes[i]];
+        if (c->event >= 0) dl_engine_cancel(network->engine, c->event);
+        c->event = -1;
+        double left_ns = (network->flows[c->head].mark - c->served) / c->rate * 1e9;
+        if (left_ns >= soonest_ns) continue;
+        soonest_ns = left_ns;
+        first = network->part_classes[i];
+    }
+    int64_t delay_ns = dl_ns_ceil(fmax(soonest_ns, 1));
+    network->classes[first].event =
+        dl_engine_after(network->engine, delay_ns, component_event, network, first);
+}
+
+static void share_and_schedule(dl_network *network)
+{
+    if (network->part_class_count == 0) return;
+    dl_network_share(network);
+    schedule(network);
+}
+
+/* Ends flows, then shares anew, in each component that a changed link belongs to. Where the end of
+ * a flow may have parted a component, its shares are left to a second search, whose stamp the links
+ * of the others get. */
+static void settle(dl_network *network)
+{
+    bool parted = false;
+    network->stamp += 2;
+    for (int i = 0; i < network->dirty_count; i++) {
+        if (network->link_stamp[network->dirty[i]] >= network->stamp) continue;
+        dl_network_find_component(network, network->dirty[i]);
+        if (end_flows(network)) {
+            parted = true;
+            continue;
+        }
+        for (int l = 0; l < network->part_link_count; l++)
+            network->link_stamp[network->part_links[l]] = network->stamp + 1;
+        share_and_schedule(network);
+    }
+    network->stamp++;
+    for (int i = 0; parted && i < network->dirty_count; i++) {
+        if (network->link_stamp[network->dirty[i]] == network->stamp) continue;
+        dl_network_find_component(network, network->dirty[i]);
+        share_and_schedule(network);
+    }
+    for (int i = 0; i < network->dirty_count; i++)
+        network->is_dirty[network->dirty[i]] = false;
+    network->dirty_count = 0;
+    report_ended(network);
+}
+
+static void component_event(void *user, int class)
+{
+    dl_network *network = user;
+    network->classes[class].event = -1;
+    dl_network_mark_dirty(network, class);
+    settle(network);
+}
+
+static void settle_event(void *user, int unused)
+{
+    (void)unused;
+    dl_network *network = user;
+    network->settling_is_due = false;
+    settle(network);
+}
+
+/* The flow has waited for its delay: it begins to move bytes. */
+static void join(void *user, int flow)
+{
+    dl_network *network = user;
+    dl_flow *f = &network->flows[flow];
+    dl_flow_class *c = &network->classes[f->class];
+    if (f->bytes <= 0 || c->use_count == 0) {
+        end_flow(network, flow);
+        report_ended(network);
+        return;
+    }
+    if (c->flows == 0) dl_network_activate(network, f->class);
+    advance(network, c);
+    f->mark = c->served + f->bytes;
+    c->flows++;
+    dl_network_heap_push(network, c, flow);
+    dl_network_mark_dirty(network, f->class);
+    if (network->settling_is_due) return;
+    network->settling_is_due = true;
+    dl_engine_after(network->engine, 0, settle_event, network, 0);
+}
+
+void dl_network_start(dl_network *network, int class, double bytes, int64_t delay_ns,
+                      dl_event_fn done, void *user, int index)
+{
+    int flow = network->free_flow;
+    DL_ASSERT(flow >= 0 && bytes >= 0 && class >= 0 && class < network->class_count,
+              "%d of %d flows, %g bytes, class %d of %d", network->active_flows, network->flow_room,
+              bytes, class, network->class_count);
+    network->free_flow = network->flows[flow].next;
+    network->active_flows++;
+    network->flows[flow] = (dl_flow){.class = class,
+                                     .bytes = bytes,
+                                     .sequence = network->next_sequence++,
+                                     .child = -1,
+                                     .next = -1,
+                                     .done = done,
+                                     .user = user,
+                                     .index = index};
+    dl_engine_after(network->engine, delay_ns, join, network, flow);
+}

@@ -1,0 +1,317 @@
+#include "tests/check.h"
+
+#include <math.h>
+
+#include "common/random.h"
+#include "sim/maxmin.h"
+#include "sim/network.h"
+
+#define ENDS_MAX 64
+
+/* A network in which 1 byte takes 1 ns at a rate of 1e9, and the times at which flows ended. */
+typedef struct bench {
+    dl_engine engine;
+    dl_network network;
+    int64_t end_ns[ENDS_MAX];
+    int order[ENDS_MAX], ended;
+} bench;
+
+static void setup(bench *b, int links, const double *capacity)
+{
+    memset(b, 0, sizeof *b);
+    dl_engine_init(&b->engine, 2 * ENDS_MAX + 1);
+    dl_network_init(&b->network, &b->engine, ENDS_MAX);
+    for (int l = 0; l < links; l++)
+        assert_int_equal(dl_network_add_link(&b->network, capacity[l]), l);
+}
+
+static void teardown(bench *b)
+{
+    dl_network_free(&b->network);
+    dl_network_free(&b->network);
+    dl_engine_free(&b->engine);
+}
+
+static void note_end(void *user, int flow)
+{
+    bench *b = user;
+    b->end_ns[flow] = b->engine.now_ns;
+    b->order[b->ended++] = flow;
+}
+
+static const unsigned char once[] = {1, 1, 1, 1}, twice[] = {2};
+
+static void start(bench *b, int flow, double bytes, int64_t delay_ns, int count, const int *links)
+{
+    int class = dl_network_class(&b->network, links, once, count);
+    dl_network_start(&b->network, class, bytes, delay_ns, note_end, b, flow);
+}
+
+enum { A, B, C };
+
+/* 1000 bytes and 3000 bytes from 0 on: 0.5 each until 2000, when the first ends; the second has
+ * 2000 left and the link alone: 4000. */
+static void two_flows_share_a_link(void **state)
+{
+    (void)state;
+    bench b;
+    setup(&b, 1, (const double[]){1e9});
+    start(&b, 0, 1000, 0, 1, (const int[]){A});
+    start(&b, 1, 3000, 0, 1, (const int[]){A});
+    dl_engine_run(&b.engine);
+    assert_int_equal(b.end_ns[0], 2000);
+    assert_int_equal(b.end_ns[1], 4000);
+    assert_true(dl_network_link_bytes(&b.network, A) == 4000);
+    assert_int_equal(b.network.class_count, 1);
+    teardown(&b);
+}
+
+/* The first has 1000 ns alone (1000 of 4000 bytes), then shares until the second's 500 bytes have
+ * gone (at 2000, 1500 done), then has 2500 left: 4500. */
+static void arrivals_change_shares(void **state)
+{
+    (void)state;
+    bench b;
+    setup(&b, 1, (const double[]){1e9});
+    start(&b, 0, 4000, 0, 1, (const int[]){A});
+    start(&b, 1, 500, 1000, 1, (const int[]){A});
+    dl_engine_run(&b.engine);
+    assert_int_equal(b.end_ns[1], 2000);
+    assert_int_equal(b.end_ns[0], 4500);
+    teardown(&b);
+}
+
+/* A has 10, B 4: flow 0 over A (8), 1 over A and B (2), 2 over B (2) bytes a ns. Flow 2 ends at
+ * 1000 with 2000 bytes; then B is 1's alone, A is full first: 0 has 6, 1 has 4. Flow 0 has 8000 of
+ * 14000 then, ends at 2000; flow 1 has 2000, then 4000 more by 2000, and 4 a ns after: 7000 bytes
+ * in 2250. */
+static void the_bottleneck_moves(void **state)
+{
+    (void)state;
+    bench b;
+    setup(&b, 2, (const double[]){10e9, 4e9});
+    start(&b, 0, 14000, 0, 1, (const int[]){A});
+    start(&b, 1, 7000, 0, 2, (const int[]){A, B});
+    start(&b, 2, 2000, 0, 1, (const int[]){B});
+    dl_engine_run(&b.engine);
+    assert_int_equal(b.end_ns[2], 1000);
+    assert_int_equal(b.end_ns[0], 2000);
+    assert_int_equal(b.end_ns[1], 2250);
+    teardown(&b);
+}
+
+/* A byte that crosses the link twice counts twice: 1000 bytes take 2000 ns alone; beside a plain
+ * flow each has a third: 3000 ns for both. */
+static void a_link_may_be_crossed_twice(void **state)
+{
+    (void)state;
+    bench b;
+    setup(&b, 1, (const double[]){1e9});
+    int class = dl_network_class(&b.network, (const int[]){A}, twice, 1);
+    dl_network_start(&b.network, class, 1000, 0, note_end, &b, 0);
+    start(&b, 1, 1000, 0, 1, (const int[]){A});
+    assert_int_equal(b.network.class_count, 2);
+    dl_engine_run(&b.engine);
+    assert_int_equal(b.end_ns[0], 3000);
+    assert_int_equal(b.end_ns[1], 3000);
+    assert_true(dl_network_link_bytes(&b.network, A) == 3000);
+    teardown(&b);
+}
+
+/* Latency passes before bytes move; without bytes or links it is all there is. */
+static void delays_come_first(void **state)
+{
+    (void)state;
+    bench b;
+    setup(&b, 1, (const double[]){1e9});
+    start(&b, 0, 100, 50, 1, (const int[]){A});
+    start(&b, 1, 0, 70, 1, (const int[]){A});
+    start(&b, 2, 100, 30, 0, NULL);
+    dl_engine_run(&b.engine);
+    assert_int_equal(b.end_ns[0], 150);
+    assert_int_equal(b.end_ns[1], 70);
+    assert_int_equal(b.end_ns[2], 30);
+    teardown(&b);
+}
+
+/* Flow 1 joins A and B: 0 (A) and 2 (B) have nothing in common before and after. All end in time,
+ * so each part kept its event. */
+static void components_join_and_part(void **state)
+{
+    (void)state;
+    bench b;
+    setup(&b, 2, (const double[]){1e9, 1e9});
+    start(&b, 0, 3000, 0, 1, (const int[]){A});
+    start(&b, 2, 4000, 0, 1, (const int[]){B});
+    start(&b, 1, 500, 1000, 2, (const int[]){A, B});
+    dl_engine_run(&b.engine);
+    assert_int_equal(b.end_ns[1], 2000); /* half of each link */
+    assert_int_equal(b.end_ns[0], 3500);
+    assert_int_equal(b.end_ns[2], 4500);
+    teardown(&b);
+}
+
+/* Equal flows end together, and are reported in the order of their starts. */
+static void equal_flows_end_together(void **state)
+{
+    (void)state;
+    bench b;
+    setup(&b, 2, (const double[]){1e9, 1e9});
+    for (int f = 0; f < 20; f++)
+        start(&b, f, 100, 0, 1, (const int[]){A});
+    dl_engine_run(&b.engine);
+    for (int f = 0; f < 20; f++) {
+        assert_int_equal(b.end_ns[f], 2000);
+        assert_int_equal(b.order[f], f);
+    }
+    /* join of each, one settling, one end for all */
+    assert_int_equal(b.engine.handled, 22);
+    teardown(&b);
+}
+
+/* A flow started by the end of another one has what that one had. */
+static void start_next(void *user, int flow)
+{
+    bench *b = user;
+    note_end(user, flow);
+    if (flow < 9) {
+        int class = dl_network_class(&b->network, (const int[]){A}, once, 1);
+        dl_network_start(&b->network, class, 100, 10, start_next, b, flow + 1);
+    }
+}
+
+static void flows_may_follow_each_other(void **state)
+{
+    (void)state;
+    bench b;
+    setup(&b, 1, (const double[]){1e9});
+    int class = dl_network_class(&b.network, (const int[]){A}, once, 1);
+    dl_network_start(&b.network, class, 100, 10, start_next, &b, 0);
+    dl_engine_run(&b.engine);
+    for (int f = 0; f < 10; f++)
+        assert_int_equal(b.end_ns[f], 110 * (f + 1));
+    assert_int_equal(b.network.active_flows, 0);
+    teardown(&b);
+}
+
+/* The obvious way, as a reference: every flow by itself, all rates solved anew at each event. */
+typedef struct plain_flow {
+    int links[4], count;
+    double bytes, left, start_ns, end_ns;
+} plain_flow;
+
+static double plain_step(plain_flow *flows, int count, int links, const double *capacity,
+                         double now_ns)
+{
+    dl_maxmin system;
+    dl_maxmin_init(&system, links, count, 4 * count);
+    for (int l = 0; l < links; l++)
+        dl_maxmin_add_link(&system, capacity[l]);
+    int moving[ENDS_MAX], moving_count = 0;
+    double next_ns = INFINITY;
+    for (int f = 0; f < count; f++) {
+        if (flows[f].start_ns > now_ns) next_ns = fmin(next_ns, flows[f].start_ns);
+        if (flows[f].start_ns > now_ns || flows[f].left <= 0) continue;
+        dl_maxmin_add_flow(&system, 1, INFINITY, flows[f].links, flows[f].count);
+        moving[moving_count++] = f;
+    }
+    dl_maxmin_solve(&system);
+    for (int i = 0; i < moving_count; i++)
+        next_ns = fmin(next_ns, now_ns + flows[moving[i]].left / system.rate[i] * 1e9);
+    for (int i = 0; i < moving_count; i++) {
+        plain_flow *f = &flows[moving[i]];
+        f->left -= system.rate[i] * 1e-9 * (next_ns - now_ns);
+        if (f->left > 1e-9 * f->bytes) continue;
+        f->left = 0;
+        f->end_ns = next_ns;
+    }
+    dl_maxmin_free(&system);
+    return next_ns;
+}
+
+static void choose_flow(dl_random *stream, int links, plain_flow *f)
+{
+    f->count = 0;
+    for (int l = 0; l < links; l++) {
+        if (f->count < 4 && dl_random_below(stream, 3) == 0) f->links[f->count++] = l;
+    }
+    if (f->count == 0) f->links[f->count++] = (int)dl_random_below(stream, (uint64_t)links);
+    f->bytes = f->left = 1000 + (double)dl_random_below(stream, 1000000);
+    f->start_ns = (double)dl_random_below(stream, 3000);
+}
+
+static void random_flows_end_as_in_the_plain_solver(void **state)
+{
+    (void)state;
+    dl_random stream;
+    dl_random_init(&stream, 5, 0, 0, 0);
+    for (int round = 0; round < 300; round++) {
+        enum { LINKS = 6 };
+        double capacity[LINKS], crossed[LINKS] = {0};
+        for (int l = 0; l < LINKS; l++)
+            capacity[l] = 1e9 * (1 + (double)dl_random_below(&stream, 100));
+        bench b;
+        setup(&b, LINKS, capacity);
+        plain_flow flows[ENDS_MAX];
+        int count = 1 + (int)dl_random_below(&stream, ENDS_MAX);
+        for (int f = 0; f < count; f++) {
+            choose_flow(&stream, LINKS, &flows[f]);
+            start(&b, f, flows[f].bytes, (int64_t)flows[f].start_ns, flows[f].count,
+                  flows[f].links);
+            for (int i = 0; i < flows[f].count; i++)
+                crossed[flows[f].links[i]] += flows[f].bytes;
+        }
+        for (double now_ns = -1; isfinite(now_ns);)
+            now_ns = plain_step(flows, count, LINKS, capacity, now_ns);
+        dl_engine_run(&b.engine);
+        assert_int_equal(b.ended, count);
+        for (int f = 0; f < count; f++) {
+            double off = (double)b.end_ns[f] - flows[f].end_ns;
+            /* each event before it may have been rounded up by 1 ns */
+            if (fabs(off) > 2.0 * ENDS_MAX) fail_msg("round %d, flow %d: %g ns", round, f, off);
+        }
+        for (int l = 0; l < LINKS; l++)
+            assert_true(fabs(dl_network_link_bytes(&b.network, l) - crossed[l]) < 1e-6);
+        teardown(&b);
+    }
+}
+
+/* What crosses a link never exceeds its capacity times the time, and one link is full throughout:
+ * 60 flows over A and one of 20 links behind it. */
+static void capacity_is_never_exceeded(void **state)
+{
+    (void)state;
+    enum { LINKS = 21, FLOWS = 60 };
+    double capacity[LINKS] = {1e9};
+    for (int l = 1; l < LINKS; l++)
+        capacity[l] = 1e9;
+    bench b;
+    setup(&b, LINKS, capacity);
+    double total = 0;
+    for (int f = 0; f < FLOWS; f++) {
+        start(&b, f, 100 * (f + 1), 0, 2, (const int[]){0, 1 + f % 20});
+        total += 100 * (f + 1);
+    }
+    dl_engine_run(&b.engine);
+    assert_true(dl_network_link_bytes(&b.network, 0) == total);
+    double last_ns = (double)b.engine.now_ns;
+    assert_true(last_ns >= total && last_ns <= total + FLOWS);
+    teardown(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_flows_share_a_link),
+        cmocka_unit_test(arrivals_change_shares),
+        cmocka_unit_test(the_bottleneck_moves),
+        cmocka_unit_test(a_link_may_be_crossed_twice),
+        cmocka_unit_test(delays_come_first),
+        cmocka_unit_test(components_join_and_part),
+        cmocka_unit_test(equal_flows_end_together),
+        cmocka_unit_test(flows_may_follow_each_other),
+        cmocka_unit_test(random_flows_end_as_in_the_plain_solver),
+        cmocka_unit_test(capacity_is_never_exceeded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
