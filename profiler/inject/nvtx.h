@@ -1,0 +1,29 @@
+/* The NVTX front end: the ranges, marks and names that a program and its libraries give through
+ * NVTX, as activities.
+ *
+ *   push/pop, start/end    RANGE with text, domain and (starting) thread; NCCL's calls become
+ *                          COLLECTIVE and COMM (nccl_ranges.h)
+ *   mark                   MARK
+ *   nvtxNameOsThread       meta "thread.<tid>" = name
+ *
+ * NVTX is a library of headers, so that each program and library has a copy of its own; each copy
+ * loads the file that NVTX_INJECTION64_PATH names and calls the two entries below once. Both do
+ * nothing and return 0 where nothing is recorded, and NVTX then costs the program what it costs
+ * without a tool.
+ *
+ * Ranges that are open when the program ends are recorded up to its exit. A pop without a push, an
+ * end without a start, a text that is missing and payloads of unknown layout are let pass. */
+#ifndef DL_PROFILER_INJECT_NVTX_H
+#define DL_PROFILER_INJECT_NVTX_H
+
+#define NVTX_NO_IMPL
+#include <nvtx3/nvToolsExtPayload.h>
+
+/* Puts our functions into the table of one copy of NVTX; 1 = done. */
+int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_export_table);
+
+/* The same for one of its extensions; 0 for all but the payload extension. Without it a range that
+ * a library ends by nvtxRangePopPayload would never end. */
+int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t *module);
+
+#endif
