@@ -1,5 +1,7 @@
 #include "sim/measured.h"
 
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,8 +203,8 @@ static double median(double *values, size_t count, size_t *numbers)
         if (!isnan(values[i])) values[(*numbers)++] = values[i];
     }
     if (*numbers == 0) return (double)NAN;
-    dl_sort(values, *numbers);
-    return dl_quantile(values, *numbers, 0.5);
+    gsl_sort(values, 1, *numbers);
+    return gsl_stats_quantile_from_sorted_data(values, 1, *numbers, 0.5);
 }
 
 static double deviation(const double *values, size_t count)

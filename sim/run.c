@@ -1,5 +1,7 @@
 #include "sim/run.h"
 
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,25 +34,6 @@ int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point)
     return (scenario->steps + point->interval - 1) / point->interval * point->interval;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-void dl_sort(double *values, size_t count)
-{
-    qsort(values, count, sizeof *values, compare);
-}
-
-double dl_quantile(const double *sorted, size_t count, double p)
-{
-    double place = p * (double)(count - 1);
-    size_t low = (size_t)place;
-    if (low + 1 >= count) return sorted[count - 1];
-    return sorted[low] + (place - (double)low) * (sorted[low + 1] - sorted[low]);
-}
-
 static void measure_steps(const dl_team *team, double batch, dl_run_result *result)
 {
     size_t count = 0;
@@ -75,13 +58,13 @@ static void measure_steps(const dl_team *team, double batch, dl_run_result *resu
         squares += (all[i] - mean_s) * (all[i] - mean_s);
     }
     result->step_sd_s = count > 1 ? sqrt(squares / (double)(count - 1)) : 0;
-    dl_sort(all, count);
-    result->step_p50_s = dl_quantile(all, count, 0.5);
-    result->step_p99_s = dl_quantile(all, count, 0.99);
+    gsl_sort(all, 1, count);
+    result->step_p50_s = gsl_stats_quantile_from_sorted_data(all, 1, count, 0.5);
+    result->step_p99_s = gsl_stats_quantile_from_sorted_data(all, 1, count, 0.99);
     free(all);
 }
 
-/* The compute activity is one piece of work in the simulation; its time goes to its parts in the
+/* The compute state is one piece of work in the simulation; its time goes to its parts in the
  * proportion of their work. */
 static void split_compute(const dl_team *team, int number, double *part_ns)
 {
@@ -90,7 +73,7 @@ static void split_compute(const dl_team *team, int number, double *part_ns)
     double slow = team->config.slow != NULL ? team->config.slow[number] : 1;
     double update_ns = worker->updates_at_once ? workload->update_ns : 0;
     double work_ns = worker->compute_ns + update_ns;
-    double time_ns = (double)worker->activity_ns[DL_ACTIVITY_COMPUTE];
+    double time_ns = (double)worker->state_ns[DL_STATE_COMPUTE];
     double scale = work_ns > 0 ? time_ns / work_ns : 0;
     part_ns[DL_PART_INPUT] += scale * workload->input_ns;
     part_ns[DL_PART_DISPATCH] += scale * workload->dispatch_ns;
@@ -101,15 +84,14 @@ static void measure_parts(const dl_team *team, dl_run_result *result)
 {
     double part_ns[DL_PART_COUNT] = {0}, sum_ns = 0;
     for (int w = 0; w < result->workers; w++) {
-        const int64_t *activity_ns = team->workers[w].activity_ns;
+        const int64_t *state_ns = team->workers[w].state_ns;
         split_compute(team, w, part_ns);
-        part_ns[DL_PART_COMPUTE] += (double)activity_ns[DL_ACTIVITY_UPDATE];
+        part_ns[DL_PART_COMPUTE] += (double)state_ns[DL_STATE_UPDATE];
         part_ns[DL_PART_COMMUNICATION] +=
-            (double)(activity_ns[DL_ACTIVITY_PUSH] + activity_ns[DL_ACTIVITY_PULL]);
-        part_ns[DL_PART_AVERAGING] += (double)activity_ns[DL_ACTIVITY_AVERAGE];
-        part_ns[DL_PART_WAITING] +=
-            (double)(activity_ns[DL_ACTIVITY_BARRIER] + activity_ns[DL_ACTIVITY_LOCK] +
-                     team->workers[w].turn_ns);
+            (double)(state_ns[DL_STATE_PUSH] + state_ns[DL_STATE_PULL]);
+        part_ns[DL_PART_AVERAGING] += (double)state_ns[DL_STATE_AVERAGE];
+        part_ns[DL_PART_WAITING] += (double)(state_ns[DL_STATE_BARRIER] + state_ns[DL_STATE_LOCK] +
+                                             team->workers[w].turn_ns);
     }
     for (int p = 0; p < DL_PART_COUNT; p++)
         sum_ns += part_ns[p];

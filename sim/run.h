@@ -65,10 +65,4 @@ bool dl_run_extrapolates(const dl_costs *costs, const dl_point *point);
 /* Steps of a worker: the scenario's, rounded up to whole intervals. */
 int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point);
 
-/* Value that a fraction `p` of sorted[count] does not exceed, linear between neighbours. */
-double dl_quantile(const double *sorted, size_t count, double p);
-
-/* Sorts values[count] ascending. */
-void dl_sort(double *values, size_t count);
-
 #endif

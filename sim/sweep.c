@@ -1,6 +1,7 @@
 #include "sim/sweep.h"
 
 #include <gsl/gsl_cdf.h>
+#include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <pthread.h>
@@ -152,8 +153,8 @@ static double median_of(const dl_run_result *runs, int64_t replicates, size_t of
     for (int64_t r = 0; r < replicates; r++) {
         values[r] = *(const double *)(const void *)((const char *)&runs[r] + offset);
     }
-    dl_sort(values, (size_t)replicates);
-    double median = dl_quantile(values, (size_t)replicates, 0.5);
+    gsl_sort(values, 1, (size_t)replicates);
+    double median = gsl_stats_quantile_from_sorted_data(values, 1, (size_t)replicates, 0.5);
     free(values);
     return median;
 }
@@ -188,9 +189,9 @@ static void set_interval(dl_row *row, const dl_run_result *runs, int64_t replica
     for (size_t r = 0; r < count; r++)
         values[r] = runs[r].throughput_per_s;
     if (count >= DL_INTERVAL_REPLICATES) {
-        dl_sort(values, count);
-        row->low_per_s = dl_quantile(values, count, 0.025);
-        row->high_per_s = dl_quantile(values, count, 0.975);
+        gsl_sort(values, 1, count);
+        row->low_per_s = gsl_stats_quantile_from_sorted_data(values, 1, count, 0.025);
+        row->high_per_s = gsl_stats_quantile_from_sorted_data(values, 1, count, 0.975);
     } else {
         double mean = gsl_stats_mean(values, 1, count);
         double sd = gsl_stats_sd_m(values, 1, count, mean);

@@ -7,8 +7,8 @@
 #include "common/status.h"
 #include "common/units.h"
 
-const char *const dl_activity_names[DL_ACTIVITY_COUNT] = {"compute", "update",  "push", "pull",
-                                                          "average", "barrier", "lock"};
+const char *const dl_worker_state_names[DL_STATE_COUNT] = {"compute", "update",  "push", "pull",
+                                                           "average", "barrier", "lock"};
 
 static void on_work_done(void *user, int worker);
 static bool try_lock(dl_team *team, int worker);
@@ -79,10 +79,10 @@ void dl_team_free(dl_team *team)
     *team = (dl_team){0};
 }
 
-static void begin(dl_team *team, int worker, dl_activity activity)
+static void begin(dl_team *team, int worker, dl_worker_state state)
 {
-    team->workers[worker].activity = activity;
-    team->workers[worker].activity_start_ns = team->engine.now_ns;
+    team->workers[worker].state = state;
+    team->workers[worker].state_start_ns = team->engine.now_ns;
     team->workers[worker].ran_ns = dl_processor_ran_ns(&team->host.processor, worker);
 }
 
@@ -90,16 +90,16 @@ static void begin(dl_team *team, int worker, dl_activity activity)
 static void end(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
-    int64_t start_ns = w->activity_start_ns, end_ns = team->engine.now_ns;
+    int64_t start_ns = w->state_start_ns, end_ns = team->engine.now_ns;
     int64_t own_ns = end_ns - start_ns;
-    if (w->activity != DL_ACTIVITY_BARRIER && w->activity != DL_ACTIVITY_LOCK) {
+    if (w->state != DL_STATE_BARRIER && w->state != DL_STATE_LOCK) {
         own_ns = dl_processor_ran_ns(&team->host.processor, worker) - w->ran_ns;
     }
-    w->activity_ns[w->activity] += own_ns;
+    w->state_ns[w->state] += own_ns;
     w->turn_ns += end_ns - start_ns - own_ns;
     const dl_team_observer *observer = team->config.observer;
-    if (observer != NULL && observer->activity != NULL && end_ns > start_ns) {
-        observer->activity(observer->user, worker, w->activity, start_ns, end_ns);
+    if (observer != NULL && observer->state != NULL && end_ns > start_ns) {
+        observer->state(observer->user, worker, w->state, start_ns, end_ns);
     }
     team->config.advance(team, worker);
 }
@@ -124,20 +124,20 @@ void dl_team_compute(dl_team *team, int worker, bool with_update)
     dl_worker *w = &team->workers[worker];
     double work_ns = w->compute_ns + (with_update ? team->config.workload->update_ns : 0);
     w->updates_at_once = with_update;
-    begin(team, worker, DL_ACTIVITY_COMPUTE);
+    begin(team, worker, DL_STATE_COMPUTE);
     dl_host_compute(&team->host, worker, work_ns * w->noise_factor);
 }
 
 void dl_team_local_update(dl_team *team, int worker)
 {
-    begin(team, worker, DL_ACTIVITY_UPDATE);
+    begin(team, worker, DL_STATE_UPDATE);
     dl_host_compute(&team->host, worker,
                     team->config.workload->update_ns * team->workers[worker].noise_factor);
 }
 
-void dl_team_move(dl_team *team, int worker, dl_activity activity, dl_work work)
+void dl_team_move(dl_team *team, int worker, dl_worker_state state, dl_work work)
 {
-    begin(team, worker, activity);
+    begin(team, worker, state);
     dl_host_move(&team->host, worker, work);
 }
 
@@ -150,7 +150,7 @@ static void release(dl_team *team, int worker)
 
 void dl_team_barrier(dl_team *team, int worker)
 {
-    begin(team, worker, DL_ACTIVITY_BARRIER);
+    begin(team, worker, DL_STATE_BARRIER);
     team->arrived[team->arrived_count++] = worker;
     if (team->arrived_count < team->config.workers) return;
     bool last_goes_on = !team->spinning || team->config.workers == 1;
@@ -177,7 +177,7 @@ static bool try_lock(dl_team *team, int worker)
 
 void dl_team_lock(dl_team *team, int worker)
 {
-    begin(team, worker, DL_ACTIVITY_LOCK);
+    begin(team, worker, DL_STATE_LOCK);
     if (try_lock(team, worker)) end(team, worker);
 }
 

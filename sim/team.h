@@ -30,20 +30,20 @@
 #include "sim/host.h"
 #include "sim/noise.h"
 
-typedef enum dl_activity {
-    DL_ACTIVITY_COMPUTE, /* input, dispatch, forward, backward, and an update that follows at once
-                          */
-    DL_ACTIVITY_UPDATE,  /* the optimizer on the worker, where an exchange lies before it */
-    DL_ACTIVITY_PUSH,
-    DL_ACTIVITY_PULL,
-    DL_ACTIVITY_AVERAGE, /* averaging, and the server's update */
-    DL_ACTIVITY_BARRIER,
-    DL_ACTIVITY_LOCK,
-    DL_ACTIVITY_COUNT
-} dl_activity;
+typedef enum dl_worker_state {
+    DL_STATE_COMPUTE, /* input, dispatch, forward, backward, and an update that follows at once
+                       */
+    DL_STATE_UPDATE,  /* the optimizer on the worker, where an exchange lies before it */
+    DL_STATE_PUSH,
+    DL_STATE_PULL,
+    DL_STATE_AVERAGE, /* averaging, and the server's update */
+    DL_STATE_BARRIER,
+    DL_STATE_LOCK,
+    DL_STATE_COUNT
+} dl_worker_state;
 
 /* "compute", "update", "push", "pull", "average", "barrier", "lock". */
-extern const char *const dl_activity_names[DL_ACTIVITY_COUNT];
+extern const char *const dl_worker_state_names[DL_STATE_COUNT];
 
 #define DL_NO_STALENESS_YET (-1)
 
@@ -52,8 +52,7 @@ typedef struct dl_team dl_team;
 /* Watches a run; either function may be NULL. */
 typedef struct dl_team_observer {
     void *user;
-    void (*activity)(void *user, int worker, dl_activity activity, int64_t start_ns,
-                     int64_t end_ns);
+    void (*state)(void *user, int worker, dl_worker_state state, int64_t start_ns, int64_t end_ns);
     void (*step)(void *user, int worker, int64_t step, int64_t start_ns, int64_t end_ns,
                  int staleness); /* DL_NO_STALENESS_YET: the mode has none */
 } dl_team_observer;
@@ -79,20 +78,20 @@ typedef struct dl_worker {
     int64_t local_updates; /* since the workers last agreed, for the mode */
     int64_t read_version;
     int64_t steps_done;
-    int64_t step_start_ns, activity_start_ns;
-    dl_activity activity;
+    int64_t step_start_ns, state_start_ns;
+    dl_worker_state state;
     int staleness; /* of this step's gradient */
     double noise_factor;
     double compute_ns;    /* of a step without noise: input, dispatch, forward, backward */
-    bool updates_at_once; /* its compute activity has the update in it */
+    bool updates_at_once; /* its compute state has the update in it */
     bool tries_lock;      /* woken to try for the lock: what it runs now is only its turn */
     dl_noise noise;
-    int64_t activity_ns[DL_ACTIVITY_COUNT]; /* without waiting for its turn on the core */
-    int64_t turn_ns;                        /* that waiting */
-    int64_t ran_ns;                         /* on its core, when the activity began */
-    int64_t last_end_ns;                    /* of its last step */
-    int64_t *step_ns;                       /* [steps] */
-    int32_t *staleness_log;                 /* [steps] */
+    int64_t state_ns[DL_STATE_COUNT]; /* without waiting for its turn on the core */
+    int64_t turn_ns;                  /* that waiting */
+    int64_t ran_ns;                   /* on its core, when the state began */
+    int64_t last_end_ns;              /* of its last step */
+    int64_t *step_ns;                 /* [steps] */
+    int32_t *staleness_log;           /* [steps] */
 } dl_worker;
 
 struct dl_team {
@@ -120,7 +119,7 @@ void dl_team_run(dl_team *team);
 /* What a mode starts; each ends with a call of advance. */
 void dl_team_compute(dl_team *team, int worker, bool with_update);
 void dl_team_local_update(dl_team *team, int worker);
-void dl_team_move(dl_team *team, int worker, dl_activity activity, dl_work work);
+void dl_team_move(dl_team *team, int worker, dl_worker_state state, dl_work work);
 void dl_team_barrier(dl_team *team, int worker);
 void dl_team_lock(dl_team *team, int worker);
 

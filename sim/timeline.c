@@ -4,10 +4,10 @@
 
 #define WORKERS_PID 1
 
-static void on_activity(void *user, int worker, dl_activity activity, int64_t start_ns,
-                        int64_t end_ns)
+static void on_state(void *user, int worker, dl_worker_state state, int64_t start_ns,
+                     int64_t end_ns)
 {
-    dl_chrome_trace_slice(user, WORKERS_PID, worker, "activity", dl_activity_names[activity],
+    dl_chrome_trace_slice(user, WORKERS_PID, worker, "activity", dl_worker_state_names[state],
                           start_ns, end_ns - start_ns, NULL, 0);
 }
 
@@ -32,7 +32,7 @@ dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const
         snprintf(text, sizeof text, "worker %d", w);
         dl_chrome_trace_thread(&trace, WORKERS_PID, w, text);
     }
-    const dl_team_observer observer = {&trace, on_activity, on_step};
+    const dl_team_observer observer = {&trace, on_state, on_step};
     dl_run_result result = {0};
     status = dl_run(
         &(dl_run_config){

@@ -64,18 +64,6 @@ static void steps_are_whole_intervals(void **state)
     assert_int_equal(dl_run_steps(&scenario, &point), 500);
 }
 
-static void quantiles_are_linear_between_values(void **state)
-{
-    (void)state;
-    double values[] = {4, 1, 3, 2};
-    dl_sort(values, 4);
-    assert_near(dl_quantile(values, 4, 0), 1, 1e-12);
-    assert_near(dl_quantile(values, 4, 0.5), 2.5, 1e-12);
-    assert_near(dl_quantile(values, 4, 0.9), 3.7, 1e-12);
-    assert_near(dl_quantile(values, 4, 1), 4, 1e-12);
-    assert_near(dl_quantile(values, 1, 0.3), 1, 1e-12);
-}
-
 /* One worker: input 100, dispatch 200, forward 300, update 400 ns; slow twofold on
  * forward: 100, 200, 600, 400 of 1300. */
 static void the_step_is_split(void **state)
@@ -155,7 +143,6 @@ int main(void)
         cmocka_unit_test(needs_follow_mode_and_machine),
         cmocka_unit_test(extrapolation_is_noticed),
         cmocka_unit_test(steps_are_whole_intervals),
-        cmocka_unit_test(quantiles_are_linear_between_values),
         cmocka_unit_test(the_step_is_split),
         cmocka_unit_test(parts_sum_to_one),
         cmocka_unit_test(replicates_draw_antithetic_costs),

@@ -5,7 +5,7 @@ enum { LOG = 64 };
 
 typedef struct span {
     int worker;
-    dl_activity activity;
+    dl_worker_state state;
     int64_t start_ns, end_ns;
 } span;
 
@@ -15,12 +15,12 @@ typedef struct watch {
     int64_t step_end_ns[8], covered_ns[8];
 } watch;
 
-static void on_activity(void *user, int worker, dl_activity activity, int64_t start_ns,
-                        int64_t end_ns)
+static void on_state(void *user, int worker, dl_worker_state state, int64_t start_ns,
+                     int64_t end_ns)
 {
     watch *w = user;
     w->covered_ns[worker] += end_ns - start_ns;
-    if (w->count < LOG) w->spans[w->count++] = (span){worker, activity, start_ns, end_ns};
+    if (w->count < LOG) w->spans[w->count++] = (span){worker, state, start_ns, end_ns};
 }
 
 static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int64_t end_ns,
@@ -37,7 +37,7 @@ static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int6
 static void run(watch *w, const char *mode, int cores, int workers, int steps, const char *slice_ns)
 {
     *w = (watch){.count = 0};
-    const dl_team_observer observer = {w, on_activity, on_step};
+    const dl_team_observer observer = {w, on_state, on_step};
     dl_costs costs = fixture_costs(FIXTURE_COSTS);
     assert_int_equal(dl_value_parse(slice_ns, &costs.slice_ns, NULL), DL_OK);
     dl_scenario scenario =
@@ -63,10 +63,10 @@ static void assert_spans(const watch *w, int worker, const span *expected, int c
         if (s->worker != worker) continue;
         assert_true(found < count);
         const span *e = &expected[found++];
-        if (s->activity != e->activity || s->start_ns != e->start_ns || s->end_ns != e->end_ns) {
+        if (s->state != e->state || s->start_ns != e->start_ns || s->end_ns != e->end_ns) {
             fail_msg("worker %d: %s %lld..%lld, not %s %lld..%lld", worker,
-                     dl_activity_names[s->activity], (long long)s->start_ns, (long long)s->end_ns,
-                     dl_activity_names[e->activity], (long long)e->start_ns, (long long)e->end_ns);
+                     dl_worker_state_names[s->state], (long long)s->start_ns, (long long)s->end_ns,
+                     dl_worker_state_names[e->state], (long long)e->start_ns, (long long)e->end_ns);
         }
     }
     assert_int_equal(found, count);
@@ -81,13 +81,13 @@ static void who_waits_on_a_shared_core_gives_it_away(void **state)
 {
     (void)state;
     static const span first[] = {
-        {0, DL_ACTIVITY_COMPUTE, 0, 1000000},       {0, DL_ACTIVITY_BARRIER, 1000000, 2001000},
-        {0, DL_ACTIVITY_AVERAGE, 2001000, 2009000}, {0, DL_ACTIVITY_BARRIER, 2009000, 2017000},
-        {0, DL_ACTIVITY_PULL, 2017000, 2025000},    {0, DL_ACTIVITY_UPDATE, 2025000, 2125000}};
-    static const span second[] = {{1, DL_ACTIVITY_COMPUTE, 0, 2000000},
-                                  {1, DL_ACTIVITY_AVERAGE, 2000000, 2016000},
-                                  {1, DL_ACTIVITY_PULL, 2016000, 2132000},
-                                  {1, DL_ACTIVITY_UPDATE, 2132000, 2232000}};
+        {0, DL_STATE_COMPUTE, 0, 1000000},       {0, DL_STATE_BARRIER, 1000000, 2001000},
+        {0, DL_STATE_AVERAGE, 2001000, 2009000}, {0, DL_STATE_BARRIER, 2009000, 2017000},
+        {0, DL_STATE_PULL, 2017000, 2025000},    {0, DL_STATE_UPDATE, 2025000, 2125000}};
+    static const span second[] = {{1, DL_STATE_COMPUTE, 0, 2000000},
+                                  {1, DL_STATE_AVERAGE, 2000000, 2016000},
+                                  {1, DL_STATE_PULL, 2016000, 2132000},
+                                  {1, DL_STATE_UPDATE, 2132000, 2232000}};
     watch w;
     run(&w, "allreduce", 1, 2, 1, "1e9");
     assert_spans(&w, 0, first, 6);
@@ -99,11 +99,11 @@ static void who_waits_on_a_shared_core_gives_it_away(void **state)
 static void the_lock_is_handed_over(void **state)
 {
     (void)state;
-    static const span second[] = {{1, DL_ACTIVITY_COMPUTE, 0, 1000000},
-                                  {1, DL_ACTIVITY_PUSH, 1000000, 1008000},
-                                  {1, DL_ACTIVITY_LOCK, 1008000, 1032050},
-                                  {1, DL_ACTIVITY_AVERAGE, 1032050, 1048050},
-                                  {1, DL_ACTIVITY_PULL, 1048050, 1056050}};
+    static const span second[] = {{1, DL_STATE_COMPUTE, 0, 1000000},
+                                  {1, DL_STATE_PUSH, 1000000, 1008000},
+                                  {1, DL_STATE_LOCK, 1008000, 1032050},
+                                  {1, DL_STATE_AVERAGE, 1032050, 1048050},
+                                  {1, DL_STATE_PULL, 1048050, 1056050}};
     watch w;
     run(&w, "async", 2, 2, 1, "1e9");
     assert_spans(&w, 1, second, 5);
@@ -115,15 +115,15 @@ static void the_lock_is_handed_over(void **state)
 static void the_owner_of_the_lock_may_lose_its_core(void **state)
 {
     (void)state;
-    static const span first[] = {{0, DL_ACTIVITY_COMPUTE, 0, 1000000},
-                                 {0, DL_ACTIVITY_PUSH, 1000000, 1008000},
-                                 {0, DL_ACTIVITY_AVERAGE, 1008000, 2032000},
-                                 {0, DL_ACTIVITY_PULL, 2032000, 2040000}};
-    static const span second[] = {{1, DL_ACTIVITY_COMPUTE, 0, 2020000},
-                                  {1, DL_ACTIVITY_PUSH, 2020000, 2028000},
-                                  {1, DL_ACTIVITY_LOCK, 2028000, 2041000},
-                                  {1, DL_ACTIVITY_AVERAGE, 2041000, 2057000},
-                                  {1, DL_ACTIVITY_PULL, 2057000, 2065000}};
+    static const span first[] = {{0, DL_STATE_COMPUTE, 0, 1000000},
+                                 {0, DL_STATE_PUSH, 1000000, 1008000},
+                                 {0, DL_STATE_AVERAGE, 1008000, 2032000},
+                                 {0, DL_STATE_PULL, 2032000, 2040000}};
+    static const span second[] = {{1, DL_STATE_COMPUTE, 0, 2020000},
+                                  {1, DL_STATE_PUSH, 2020000, 2028000},
+                                  {1, DL_STATE_LOCK, 2028000, 2041000},
+                                  {1, DL_STATE_AVERAGE, 2041000, 2057000},
+                                  {1, DL_STATE_PULL, 2057000, 2065000}};
     watch w;
     run(&w, "async", 1, 2, 1, "1.02e6");
     assert_spans(&w, 0, first, 4);

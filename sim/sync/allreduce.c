@@ -10,11 +10,11 @@ static void advance(dl_team *team, int worker)
     case 0: dl_team_compute(team, worker, false); break;
     case 1: dl_team_barrier(team, worker); break;
     case 2:
-        dl_team_move(team, worker, DL_ACTIVITY_AVERAGE,
+        dl_team_move(team, worker, DL_STATE_AVERAGE,
                      dl_workload_average(workload, bytes / workers, workers));
         break;
     case 3: dl_team_barrier(team, worker); break;
-    case 4: dl_team_move(team, worker, DL_ACTIVITY_PULL, dl_workload_copy(workload, bytes)); break;
+    case 4: dl_team_move(team, worker, DL_STATE_PULL, dl_workload_copy(workload, bytes)); break;
     case 5: dl_team_local_update(team, worker); break;
     default: dl_team_end_step(team, worker); break;
     }

@@ -8,15 +8,15 @@ static void advance(dl_team *team, int worker)
     double bytes = workload->parameter_bytes;
     switch (team->workers[worker].stage++) {
     case 0: dl_team_compute(team, worker, false); break;
-    case 1: dl_team_move(team, worker, DL_ACTIVITY_PUSH, dl_workload_copy(workload, bytes)); break;
+    case 1: dl_team_move(team, worker, DL_STATE_PUSH, dl_workload_copy(workload, bytes)); break;
     case 2: dl_team_lock(team, worker); break;
     case 3:
-        dl_team_move(team, worker, DL_ACTIVITY_AVERAGE, dl_workload_update(workload, bytes, 1));
+        dl_team_move(team, worker, DL_STATE_AVERAGE, dl_workload_update(workload, bytes, 1));
         break;
     case 4:
         dl_team_apply(team, worker);
         dl_team_read(team, worker);
-        dl_team_move(team, worker, DL_ACTIVITY_PULL, dl_workload_copy(workload, bytes));
+        dl_team_move(team, worker, DL_STATE_PULL, dl_workload_copy(workload, bytes));
         break;
     default:
         dl_team_unlock(team, worker);

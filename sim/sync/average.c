@@ -8,7 +8,7 @@ static void end_step(dl_team *team, int worker, int64_t local_updates)
 }
 
 /* The copy of the parameters and, where it is averaged, of the optimizer's state. */
-static void copy(dl_team *team, int worker, dl_activity direction)
+static void copy(dl_team *team, int worker, dl_worker_state direction)
 {
     const dl_workload *workload = team->config.workload;
     dl_work work = dl_workload_copy(workload, workload->parameter_bytes);
@@ -30,7 +30,7 @@ static void average(dl_team *team, int worker)
         work = dl_work_add(
             work, dl_workload_average(workload, workload->state_bytes / parts, config->workers));
     }
-    dl_team_move(team, worker, DL_ACTIVITY_AVERAGE, work);
+    dl_team_move(team, worker, DL_STATE_AVERAGE, work);
 }
 
 static void advance(dl_team *team, int worker)
@@ -44,13 +44,13 @@ static void advance(dl_team *team, int worker)
         if (w->local_updates + 1 < config->interval) {
             end_step(team, worker, w->local_updates + 1);
         } else {
-            copy(team, worker, DL_ACTIVITY_PUSH);
+            copy(team, worker, DL_STATE_PUSH);
         }
         break;
     case 2: dl_team_barrier(team, worker); break;
     case 3: average(team, worker); break;
     case 4: dl_team_barrier(team, worker); break;
-    case 5: copy(team, worker, DL_ACTIVITY_PULL); break;
+    case 5: copy(team, worker, DL_STATE_PULL); break;
     default: end_step(team, worker, 0); break;
     }
 }

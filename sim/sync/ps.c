@@ -10,14 +10,14 @@ static void advance(dl_team *team, int worker)
     if (w->stage == 3 && worker >= threads) w->stage++;
     switch (w->stage++) {
     case 0: dl_team_compute(team, worker, false); break;
-    case 1: dl_team_move(team, worker, DL_ACTIVITY_PUSH, dl_workload_copy(workload, bytes)); break;
+    case 1: dl_team_move(team, worker, DL_STATE_PUSH, dl_workload_copy(workload, bytes)); break;
     case 2: dl_team_barrier(team, worker); break;
     case 3:
-        dl_team_move(team, worker, DL_ACTIVITY_AVERAGE,
+        dl_team_move(team, worker, DL_STATE_AVERAGE,
                      dl_workload_update(workload, bytes / threads, team->config.workers));
         break;
     case 4: dl_team_barrier(team, worker); break;
-    case 5: dl_team_move(team, worker, DL_ACTIVITY_PULL, dl_workload_copy(workload, bytes)); break;
+    case 5: dl_team_move(team, worker, DL_STATE_PULL, dl_workload_copy(workload, bytes)); break;
     default: dl_team_end_step(team, worker); break;
     }
 }
