@@ -12,6 +12,7 @@
 #include "common/alloc.h"
 #include "common/file.h"
 #include "common/random.h"
+#include "trace/activity_codec.h"
 #include "trace/dlt.h"
 #include "trace/dlt_codec.h"
 
@@ -66,12 +67,54 @@ static dl_record random_record(dl_random *random, uint32_t worker, uint32_t name
     return r;
 }
 
+/* Any valid activity of `thread`; about half of its fields are absent. */
+static dl_activity random_activity(dl_random *random, uint32_t thread, uint32_t names)
+{
+    unsigned has = dl_random_u32(random);
+    dl_activity a = {.kind = (uint8_t)(1 + dl_random_below(random, DL_ACTIVITY_KIND_END - 1)),
+                     .thread = thread};
+    if (has & 1) a.name = (uint32_t)dl_random_below(random, names);
+    if (has & 2) a.detail = (uint32_t)dl_random_below(random, names);
+    if (has & 4) a.copy = (uint8_t)dl_random_below(random, DL_COPY_DIRECTION_END);
+    if (has & 8) a.memory = (uint8_t)dl_random_below(random, DL_HOST_MEMORY_END);
+    if (has & 16) a.device = (uint32_t)random_size(random, 32);
+    if (has & 32) a.stream = (uint32_t)random_size(random, 32);
+    if (has & 64) a.correlation = (uint32_t)random_size(random, 32);
+    if (has & 128) a.peer = (uint32_t)random_size(random, 32);
+    if (has & 256) a.count = (uint32_t)random_size(random, 32);
+    if (has & 512) a.bytes = random_size(random, 64);
+    if (has & 1024) a.object = random_size(random, 64);
+    a.start_ns = (int64_t)random_size(random, 62);
+    a.duration_ns = (int64_t)random_size(random, 62);
+    return a;
+}
+
+static void assert_same_activity(const dl_activity *a, const dl_activity *b)
+{
+    assert_int_equal(a->kind, b->kind);
+    assert_int_equal(a->copy, b->copy);
+    assert_int_equal(a->memory, b->memory);
+    assert_int_equal(a->name, b->name);
+    assert_int_equal(a->detail, b->detail);
+    assert_int_equal(a->device, b->device);
+    assert_int_equal(a->stream, b->stream);
+    assert_int_equal(a->thread, b->thread);
+    assert_int_equal(a->correlation, b->correlation);
+    assert_int_equal(a->peer, b->peer);
+    assert_int_equal(a->count, b->count);
+    assert_true(a->bytes == b->bytes);
+    assert_true(a->object == b->object);
+    assert_true(a->start_ns == b->start_ns);
+    assert_true(a->duration_ns == b->duration_ns);
+}
+
 enum { THREADS = 3, RECORDS = 20000, NAMES = 200 };
 
 typedef struct thread_work {
     dl_trace_writer *writer;
     uint32_t worker;
     dl_record *records;
+    dl_activity *activities;
 } thread_work;
 
 static void *append_random(void *argument)
@@ -88,12 +131,14 @@ static void *append_random(void *argument)
         }
         work->records[i] = random_record(&random, work->worker, (uint32_t)(i % NAMES) + 1);
         dl_trace_stream_append(stream, &work->records[i]);
+        work->activities[i] = random_activity(&random, work->worker, (uint32_t)(i % NAMES) + 1);
+        dl_trace_stream_append_activity(stream, &work->activities[i]);
     }
     return NULL;
 }
 
-/* Three threads append random records, one stream each, while they intern the same names: each
- * worker's records come back all, equal and in order, and equal names have one id. */
+/* Three threads append random records and activities in turn, one stream each, while they intern
+ * the same names: each thread's come back all, equal and in order, and equal names have one id. */
 static void test_round_trip(void **state)
 {
     (void)state;
@@ -101,7 +146,8 @@ static void test_round_trip(void **state)
     thread_work work[THREADS];
     pthread_t threads[THREADS];
     for (uint32_t w = 0; w < THREADS; w++) {
-        work[w] = (thread_work){writer, w, dl_calloc(RECORDS, sizeof(dl_record), "test")};
+        work[w] = (thread_work){writer, w, dl_calloc(RECORDS, sizeof(dl_record), "test"),
+                                dl_calloc(RECORDS, sizeof(dl_activity), "test")};
         assert_int_equal(pthread_create(&threads[w], NULL, append_random, &work[w]), 0);
     }
     for (int w = 0; w < THREADS; w++)
@@ -119,8 +165,16 @@ static void test_round_trip(void **state)
         const dl_record *r = &trace.records[i];
         assert_memory_equal(r, &work[r->worker].records[next[r->worker]++], sizeof *r);
     }
-    for (int w = 0; w < THREADS; w++)
+    assert_int_equal(trace.activity_count, THREADS * RECORDS);
+    size_t next_activity[THREADS] = {0};
+    for (size_t i = 0; i < trace.activity_count; i++) {
+        const dl_activity *a = &trace.activities[i];
+        assert_same_activity(a, &work[a->thread].activities[next_activity[a->thread]++]);
+    }
+    for (int w = 0; w < THREADS; w++) {
         free(work[w].records);
+        free(work[w].activities);
+    }
     dl_trace_free(&trace);
 }
 
@@ -173,7 +227,8 @@ static void test_meta(void **state)
     dl_trace_free(&trace); /* a freed trace may be freed again */
 }
 
-/* A small trace of all chunk types: meta, two names, records of two streams in two chunks each. */
+/* A small trace of all chunk types: meta, two names, records of two streams in two chunks each, and
+ * activities of one of them in two. */
 static void write_small(const char *path, char **data, size_t *bytes)
 {
     dl_trace_writer *writer = open_writer(path);
@@ -191,6 +246,8 @@ static void write_small(const char *path, char **data, size_t *bytes)
                             .start_ns = 1000 + 100 * i,
                             .duration_ns = 90};
         dl_trace_stream_append(streams[i % 2], &record);
+        dl_activity activity = {.kind = (uint8_t)(1 + i), .detail = name, .start_ns = 500 * i};
+        dl_trace_stream_append_activity(streams[1], &activity);
         if (i == 7) dl_trace_stream_flush(streams[0]);
         if (i == 8) dl_trace_stream_flush(streams[1]);
     }
@@ -217,7 +274,7 @@ static void test_cut_anywhere(void **state)
 {
     (void)state;
     char *data;
-    size_t bytes, records_before = 0;
+    size_t bytes, records_before = 0, activities_before = 0;
     write_small(PATH, &data, &bytes);
     size_t first_end =
         DL_DLT_HEADER_BYTES + DL_DLT_CHUNK_HEADER_BYTES + sizeof "kind" + sizeof "train";
@@ -230,9 +287,12 @@ static void test_cut_anywhere(void **state)
         assert_int_equal(trace.complete, cut == bytes);
         assert_true(trace.record_count >= records_before);
         records_before = trace.record_count;
+        assert_true(trace.activity_count >= activities_before);
+        activities_before = trace.activity_count;
         dl_trace_free(&trace);
     }
     assert_int_equal(records_before, 12);
+    assert_int_equal(activities_before, 12);
     free(data);
 }
 
@@ -256,6 +316,9 @@ static void test_bit_flips(void **state)
         assert_false(trace.complete);
         assert_true(bytes - trace.bytes_ignored <= bit / 8);
         assert_true(trace.record_count <= whole.record_count);
+        assert_true(trace.activity_count <= whole.activity_count);
+        for (size_t i = 0; i < trace.activity_count; i++)
+            assert_same_activity(&trace.activities[i], &whole.activities[i]);
         if (trace.record_count > 0) {
             assert_memory_equal(trace.records, whole.records,
                                 trace.record_count * sizeof *trace.records);
@@ -288,6 +351,7 @@ static bool chunk_taken(uint32_t type, const void *payload, uint32_t payload_byt
         assert_int_equal(trace.meta_count, 1);
         assert_int_equal(trace.string_count, 1);
         assert_int_equal(trace.record_count, 0);
+        assert_int_equal(trace.activity_count, 0);
         assert_int_equal(trace.worker_count, 0);
     }
     dl_trace_free(&trace);
@@ -315,10 +379,18 @@ static void test_wrong_chunks(void **state)
     assert_false(chunk_taken(DL_DLT_RECORDS, "\2\0\0\0\2\1\2\5\2\0\x85", 11)); /* second is bad */
     assert_false(chunk_taken(DL_DLT_RECORDS, "\1\0\0\0\2\x08\1\5", 8));        /* unknown name */
     assert_false(chunk_taken(DL_DLT_RECORDS, "\xFF\xFF\xFF\xFF\2\0\5", 7));    /* absurd count */
+    assert_true(chunk_taken(DL_DLT_ACTIVITIES, "\1\0\0\0\1\0\5", 7));
+    assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\1\0\0", 3));
+    assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\2\0\0\0\1\0\5", 7));          /* one too few */
+    assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\1\0\0\0\1\0\5\1\0\5", 10));   /* one too many */
+    assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\2\0\0\0\1\0\5\1\0\x85", 10)); /* second is bad */
+    assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\1\0\0\0\1\1\1\5", 8));        /* unknown name */
+    assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\1\0\0\0\1\2\1\5", 8));        /* unknown detail */
+    assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\xFF\xFF\xFF\xFF\1\0\5", 7));
     assert_true(chunk_taken(DL_DLT_END, "", 0));
     assert_false(chunk_taken(DL_DLT_END, "x", 1));
     assert_false(chunk_taken(0, "", 0));
-    assert_false(chunk_taken(DL_DLT_END + 1, "", 0));
+    assert_false(chunk_taken(DL_DLT_ACTIVITIES + 1, "", 0));
 }
 
 static void test_refused_files(void **state)
@@ -494,6 +566,152 @@ static void *interrupt(void *argument)
     return NULL;
 }
 
+/* Activities are in the file when their stream is flushed, whatever their times, and a chunk goes
+ * off by itself only when it is full. */
+static void test_flush_of_activities(void **state)
+{
+    (void)state;
+    dl_trace_writer *writer = open_writer(PATH);
+    dl_trace_writer_meta(writer, "rank", "0");
+    dl_trace_stream *stream = dl_trace_writer_stream(writer);
+    dl_activity activity = {.kind = DL_ACTIVITY_KERNEL, .duration_ns = 1};
+    for (int64_t i = 0; i < 10; i++) {
+        activity.start_ns = i * 10 * DL_TRACE_FLUSH_NS;
+        dl_trace_stream_append_activity(stream, &activity);
+    }
+    dl_trace trace = read_trace(PATH);
+    assert_int_equal(trace.activity_count, 0);
+    dl_trace_free(&trace);
+    dl_trace_stream_flush(stream);
+    trace = read_trace(PATH);
+    assert_int_equal(trace.activity_count, 10);
+    assert_int_equal(trace.activities[9].start_ns, 90 * DL_TRACE_FLUSH_NS);
+    dl_trace_free(&trace);
+    for (int i = 0; i < 65536 / DL_ACTIVITY_BYTES_MIN; i++)
+        dl_trace_stream_append_activity(stream, &activity);
+    trace = read_trace(PATH);
+    assert_true(trace.activity_count > 10);
+    dl_trace_free(&trace);
+    close_writer(writer);
+}
+
+/* A limit of 100,000 bytes: chunks up to it are there, then META and END alone. What is missing is
+ * counted, new texts get no id, known ones keep theirs, and the file is complete. */
+static void test_limit(void **state)
+{
+    (void)state;
+    enum { APPENDED = 60000, LIMIT = 100000 };
+    dl_trace_writer *writer = open_writer(PATH);
+    dl_trace_writer_limit(writer, LIMIT);
+    assert_int_equal(dl_trace_writer_intern(writer, "early"), 1);
+    dl_trace_stream *stream = dl_trace_writer_stream(writer);
+    for (int i = 0; i < APPENDED; i++) {
+        dl_activity activity = {.kind = DL_ACTIVITY_KERNEL, .name = 1, .start_ns = 3 * i};
+        dl_trace_stream_append_activity(stream, &activity);
+    }
+    assert_true(dl_trace_writer_lost(writer) > 0);
+    /* This chunk would fit; but there is no more after one that did not. */
+    dl_trace_stream *other = dl_trace_writer_stream(writer);
+    dl_trace_stream_append(other, &(dl_record){.kind = DL_RECORD_STEP});
+    dl_trace_stream_flush(other);
+    dl_trace_stream_flush(stream);
+    assert_int_equal(dl_trace_writer_intern(writer, "late"), 0);
+    assert_int_equal(dl_trace_writer_intern(writer, "early"), 1);
+    uint64_t lost = dl_trace_writer_lost(writer);
+    dl_trace_writer_meta(writer, "stopped", "limit");
+    close_writer(writer);
+    dl_trace trace = read_trace(PATH);
+    assert_true(trace.complete);
+    assert_int_equal(trace.bytes_ignored, 0);
+    assert_string_equal(dl_trace_meta(&trace, "stopped"), "limit");
+    assert_in_range(trace.activity_count, 1, APPENDED - 1);
+    assert_int_equal(trace.activity_count + lost, APPENDED + 1);
+    assert_int_equal(trace.record_count, 0);
+    assert_int_equal(trace.string_count, 2);
+    dl_trace_free(&trace);
+    char *data = NULL;
+    size_t bytes = 0;
+    dl_error err = {0};
+    assert_int_equal(dl_file_read(PATH, &data, &bytes, &err), DL_OK);
+    assert_in_range(bytes, LIMIT - 65536, LIMIT + 100);
+    free(data);
+}
+
+/* Texts alone reach the limit too, to the byte. */
+static void test_limit_of_names(void **state)
+{
+    (void)state;
+    const uint64_t one = DL_DLT_CHUNK_HEADER_BYTES + 4 + sizeof "a";
+    dl_trace_writer *writer = open_writer(PATH);
+    dl_trace_writer_limit(writer, DL_DLT_HEADER_BYTES + 2 * one);
+    assert_int_equal(dl_trace_writer_intern(writer, "a"), 1);
+    assert_int_equal(dl_trace_writer_intern(writer, "b"), 2);
+    assert_int_equal(dl_trace_writer_intern(writer, "c"), 0);
+    assert_int_equal(dl_trace_writer_lost(writer), 0);
+    close_writer(writer);
+    dl_trace trace = read_trace(PATH);
+    assert_true(trace.complete);
+    assert_int_equal(trace.string_count, 3);
+    dl_trace_free(&trace);
+}
+
+typedef struct busy_thread {
+    dl_trace_writer *writer;
+    atomic_bool done;
+} busy_thread;
+
+/* Keeps the writer's lock taken most of the time. */
+static void *intern_all_the_time(void *argument)
+{
+    busy_thread *busy = argument;
+    char name[32];
+    for (int i = 0; !atomic_load(&busy->done); i++) {
+        snprintf(name, sizeof name, "name %d", i);
+        dl_trace_writer_intern(busy->writer, name);
+    }
+    return NULL;
+}
+
+/* Children forked while another thread is in the writer abandon it: none hangs or fails, each
+ * descriptor is closed, and nothing of what the streams held at the fork is in the file twice. */
+static void test_abandon_in_forked_children(void **state)
+{
+    (void)state;
+    enum { CHILDREN = 40 };
+    dl_trace_writer *writer = open_writer(PATH);
+    dl_trace_stream *stream = dl_trace_writer_stream(writer);
+    dl_activity activity = {.kind = DL_ACTIVITY_RANGE, .duration_ns = 1};
+    dl_trace_stream_append_activity(stream, &activity);
+    dl_trace_stream_append(stream, &(dl_record){.kind = DL_RECORD_STEP});
+    busy_thread busy = {.writer = writer};
+    pthread_t thread;
+    pthread_create(&thread, NULL, intern_all_the_time, &busy);
+    int next_fd = dup(STDIN_FILENO);
+    assert_true(next_fd >= 0);
+    close(next_fd);
+    for (int i = 0; i < CHILDREN; i++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            alarm(20);
+            dl_trace_writer_abandon(&writer);
+            int fd = dup(STDIN_FILENO); /* the lowest that is free: the trace's */
+            _exit(writer == NULL && fd >= 0 && fd < next_fd ? 0 : 1);
+        }
+        int status = 0;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    atomic_store(&busy.done, true);
+    pthread_join(thread, NULL);
+    close_writer(writer);
+    dl_trace trace = read_trace(PATH);
+    assert_true(trace.complete);
+    assert_int_equal(trace.activity_count, 1);
+    assert_int_equal(trace.record_count, 1);
+    dl_trace_free(&trace);
+}
+
 static void ignore_signal(int signal_number)
 {
     (void)signal_number;
@@ -557,12 +775,22 @@ static void test_partial_writes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_names),
-        cmocka_unit_test(test_meta),          cmocka_unit_test(test_cut_anywhere),
-        cmocka_unit_test(test_bit_flips),     cmocka_unit_test(test_wrong_chunks),
-        cmocka_unit_test(test_refused_files), cmocka_unit_test(test_bytes_after_the_end),
-        cmocka_unit_test(test_flush_by_time), cmocka_unit_test(test_killed_writer),
-        cmocka_unit_test(test_full_disk),     cmocka_unit_test(test_partial_writes),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_meta),
+        cmocka_unit_test(test_cut_anywhere),
+        cmocka_unit_test(test_bit_flips),
+        cmocka_unit_test(test_wrong_chunks),
+        cmocka_unit_test(test_refused_files),
+        cmocka_unit_test(test_bytes_after_the_end),
+        cmocka_unit_test(test_flush_by_time),
+        cmocka_unit_test(test_killed_writer),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_partial_writes),
+        cmocka_unit_test(test_flush_of_activities),
+        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_limit_of_names),
+        cmocka_unit_test(test_abandon_in_forked_children),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(PATH);

@@ -2,18 +2,20 @@
  *
  *   header   magic "DLTRACE\n", u32 version, u32 reserved
  *   chunk    u32 type, u32 payload bytes, u32 CRC-32 of type+length+payload, payload;  repeated
- *   types    META (key\0value\0 ...), STRINGS (u32 first id, text\0 ...), RECORDS, END (empty);
- *            ids count from 1 without gaps; id 0 is the empty name and not in the file
- *   RECORDS  u32 count, then each record delta- and varint-coded against the one before it in the
- *            chunk, so that a chunk can be read without the others; bytes: dlt_codec.h
+ *   types    META (key\0value\0 ...), STRINGS (u32 first id, text\0 ...), RECORDS, ACTIVITIES, END
+ *            (empty); ids count from 1 without gaps; id 0 is the empty name and not in the file
+ *   RECORDS, ACTIVITIES
+ *            u32 count, then each record (activity) delta- and varint-coded against those before it
+ *            in the chunk, so that a chunk can be read without the others; bytes: dlt_codec.h,
+ *            activity_codec.h
  *
  * All integers little-endian. A reader takes everything up to the last whole chunk: a killed run
  * keeps its trace, and `complete` says whether END was reached.
  *
  * Writing: a dl_trace_writer is shared by the threads of a process; each thread appends through a
  * dl_trace_stream of its own, without locks, into a chunk buffer that is written with one write(2)
- * when it is full or DL_TRACE_FLUSH_NS after the last one. A write error (disk full) stops the
- * writing, never the program: it is reported by dl_trace_writer_close.
+ * when it is full or, of records, DL_TRACE_FLUSH_NS after the last one. A write error (disk full)
+ * stops the writing, never the program: it is reported by dl_trace_writer_close.
  */
 #ifndef DL_TRACE_DLT_H
 #define DL_TRACE_DLT_H
@@ -35,12 +37,23 @@ typedef struct dl_trace_stream dl_trace_stream;
 dl_status dl_trace_writer_open(dl_trace_writer **writer, const char *path,
                                dl_error *err) DL_MUST_CHECK;
 
+/* Keeps the file within `bytes`: the first chunk of records, activities or names that would pass it
+ * is not written, and none after it; what they held counts as lost. META and END are written
+ * nevertheless (so the file may pass the limit by those). Without a call there is no limit. Any
+ * thread; what is in the file already stays. */
+void dl_trace_writer_limit(dl_trace_writer *writer, uint64_t bytes);
+
+/* Records and activities that did not get into the file so far, because of the limit or of a write
+ * error. What the streams still hold is not yet counted: flush them before. Any thread. */
+uint64_t dl_trace_writer_lost(dl_trace_writer *writer);
+
 /* Adds a key = value about the whole run; written at once. Any thread, any time. A repeated key
  * overrides the earlier value when read. */
 void dl_trace_writer_meta(dl_trace_writer *writer, const char *key, const char *value);
 
 /* Id of `text`, the same for equal texts; 0 is the empty text, so a record without a name has name
- * 0. New texts are written at once. Takes a lock: intern names before the timed part. */
+ * 0. New texts are written at once; past the limit they are not kept and get 0. Takes a lock:
+ * intern names before the timed part. */
 uint32_t dl_trace_writer_intern(dl_trace_writer *writer, const char *text);
 
 /* A stream for one thread. Owned by the writer. */
@@ -51,12 +64,26 @@ dl_trace_stream *dl_trace_writer_stream(dl_trace_writer *writer);
  * except while a full chunk is being written. */
 void dl_trace_stream_append(dl_trace_stream *stream, const dl_record *record);
 
-/* Writes what the stream still holds. Only the stream's own thread (or after it has ended). */
+/* Appends a copy of *activity (valid, name and detail ids of this writer; anything else is a broken
+ * invariant), otherwise as dl_trace_stream_append. A stream may hold both. Activities come late and
+ * in no order of time (CUPTI delivers whole buffers), so only a full chunk goes off by itself: who
+ * wants a killed run's last activities calls dl_trace_stream_flush every DL_TRACE_FLUSH_NS. */
+void dl_trace_stream_append_activity(dl_trace_stream *stream, const dl_activity *activity);
+
+/* Writes what the stream still holds. Only the stream's own thread (or after it has ended), or
+ * whoever else sees to it that nobody appends meanwhile. */
 void dl_trace_stream_flush(dl_trace_stream *stream);
 
 /* Flushes all streams, writes END, closes, frees. The threads must have ended. Reports the first
- * write error with the count of records lost; *writer is NULL afterwards in any case. */
+ * write error with the count of records lost; *writer is NULL afterwards in any case. A file cut
+ * by its limit is no error. */
 dl_status dl_trace_writer_close(dl_trace_writer **writer, dl_error *err) DL_MUST_CHECK;
+
+/* For the child of a fork, where the file is the parent's and the other threads are gone: closes
+ * the child's descriptor and frees without writing anything and without waiting for a lock. If
+ * another thread was just changing the writer, its memory is left alone, as it may be in any
+ * state. *writer is NULL afterwards. */
+void dl_trace_writer_abandon(dl_trace_writer **writer);
 
 /* A trace in memory. Owns everything; release with dl_trace_free. */
 typedef struct dl_trace {
@@ -65,6 +92,8 @@ typedef struct dl_trace {
     uint64_t bytes_ignored; /* after the last whole chunk, or after END */
     dl_record *records;     /* by chunk; each worker's in its own order */
     size_t record_count;
+    dl_activity *activities; /* by chunk */
+    size_t activity_count;
     char **strings; /* names by id; [0] is "" */
     size_t string_count;
     char **meta;           /* key, value, key, value, ... */

@@ -1,5 +1,5 @@
-/* The bytes of a .dlt file: framing of chunks and the coding of one record. Shared by the writer
- * and the reader so that the format is said once.
+/* The bytes of a .dlt file: framing of chunks and the coding of one record (of an activity:
+ * activity_codec.h). Shared by the writer and the reader so that the format is said once.
  *
  * A record is a head byte (kind | phase << 4), a mask byte, the fields that the mask names in the
  * order of its bits, and the duration. Numbers are LEB128 varints; differences are zigzag-coded:
@@ -39,7 +39,8 @@ typedef enum dl_dlt_chunk {
     DL_DLT_META = 1,
     DL_DLT_STRINGS,
     DL_DLT_RECORDS,
-    DL_DLT_END
+    DL_DLT_END,
+    DL_DLT_ACTIVITIES
 } dl_dlt_chunk;
 
 /* What the next record is coded against. Zero it at the begin of a chunk. */

@@ -3,13 +3,14 @@
 
 #include "common/alloc.h"
 #include "common/file.h"
+#include "trace/activity_codec.h"
 #include "trace/dlt.h"
 #include "trace/dlt_codec.h"
 
 /* A trace that grows while its chunks are read. */
 typedef struct reader {
     dl_trace trace;
-    size_t record_capacity, string_capacity, meta_capacity;
+    size_t record_capacity, activity_capacity, string_capacity, meta_capacity;
 } reader;
 
 /* Room for `more` objects behind count in a block of *capacity, at least doubling it. */
@@ -99,12 +100,36 @@ static bool take_records(reader *in, const uint8_t *payload, size_t bytes)
     return true;
 }
 
+static bool take_activities(reader *in, const uint8_t *payload, size_t bytes)
+{
+    dl_trace *trace = &in->trace;
+    if (bytes < 4) return false;
+    uint32_t count = dl_dlt_get_u32(payload);
+    if (count > (bytes - 4) / DL_ACTIVITY_BYTES_MIN) return false;
+    trace->activities = reserve(trace->activities, &in->activity_capacity, trace->activity_count,
+                                count, sizeof *trace->activities);
+    const uint8_t *at = payload + 4;
+    dl_activity_previous previous = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        dl_activity *activity = &trace->activities[trace->activity_count + i];
+        at = dl_activity_decode(at, payload + bytes, activity, &previous);
+        if (at == NULL || activity->name >= trace->string_count ||
+            activity->detail >= trace->string_count) {
+            return false;
+        }
+    }
+    if (at != payload + bytes) return false;
+    trace->activity_count += count;
+    return true;
+}
+
 static bool take_chunk(reader *in, uint32_t type, const uint8_t *payload, size_t bytes)
 {
     switch (type) {
     case DL_DLT_META: return take_meta(in, payload, bytes);
     case DL_DLT_STRINGS: return take_strings(in, payload, bytes);
     case DL_DLT_RECORDS: return take_records(in, payload, bytes);
+    case DL_DLT_ACTIVITIES: return take_activities(in, payload, bytes);
     case DL_DLT_END: return in->trace.complete = bytes == 0;
     default: return false;
     }
@@ -181,6 +206,7 @@ void dl_trace_free(dl_trace *trace)
     free(trace->strings);
     free(trace->meta);
     free(trace->records);
+    free(trace->activities);
     free(trace->path);
     *trace = (dl_trace){0};
 }

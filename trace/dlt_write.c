@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "trace/activity_codec.h"
 #include "trace/dlt.h"
 #include "trace/dlt_codec.h"
 
@@ -13,15 +14,22 @@
 #define RECORDS_HEAD_BYTES (DL_DLT_CHUNK_HEADER_BYTES + 4) /* chunk header, count */
 #define NOT_STARTED INT64_MIN
 
+/* A chunk that fills up: of records or of activities. */
+typedef struct open_chunk {
+    uint8_t *at;       /* where the next record goes */
+    uint32_t count;    /* records in the chunk */
+    uint32_t name_max; /* highest id of a text used so far */
+    uint8_t bytes[CHUNK_BYTES];
+} open_chunk;
+
+/* Either chunk is NULL until the stream's first record of its type. */
 struct dl_trace_stream {
     dl_trace_writer *writer;
     dl_trace_stream *next;
-    uint8_t *at;       /* where the next record goes */
-    int64_t due_ns;    /* a record that ends at or after it sends the chunk off */
-    uint32_t count;    /* records in the chunk */
-    uint32_t name_max; /* highest name id used */
+    open_chunk *records, *activities;
+    int64_t due_ns; /* a record that ends at or after it sends the chunk off */
     dl_dlt_previous previous;
-    uint8_t chunk[CHUNK_BYTES];
+    dl_activity_previous previous_activity;
 };
 
 /* Everything but `path` and `fd` is guarded by `lock`. */
@@ -29,8 +37,11 @@ struct dl_trace_writer {
     char *path;
     int fd;
     pthread_mutex_t lock;
-    int error; /* errno of the first failed write; 0 = none */
-    uint64_t records_lost;
+    int error;            /* errno of the first failed write; 0 = none */
+    bool limited;         /* the limit is reached: only META and END are still written */
+    uint64_t bytes_limit; /* of the file */
+    uint64_t bytes;       /* in the file */
+    uint64_t lost;        /* records and activities not in the file */
     dl_trace_stream *streams;
     char **names; /* [name_count]; names[0] is "" and not in the file */
     uint32_t name_count, name_capacity;
@@ -52,11 +63,20 @@ static int write_all(int fd, const uint8_t *data, size_t bytes)
 }
 
 /* Chunks are written one after the other: the rest of a partial write must follow its begin. */
-static void write_chunk_locked(dl_trace_writer *writer, const uint8_t *chunk, size_t bytes,
-                               uint32_t records)
+static void write_chunk_locked(dl_trace_writer *writer, const uint8_t *chunk, size_t bytes)
 {
     if (writer->error == 0) writer->error = write_all(writer->fd, chunk, bytes);
-    if (writer->error != 0) writer->records_lost += records;
+    if (writer->error == 0) writer->bytes += bytes;
+}
+
+/* Whether the limit leaves room for `bytes` more; if not, for nothing any more: a later, smaller
+ * chunk could need the names of this one. */
+static bool within_limit_locked(dl_trace_writer *writer, size_t bytes)
+{
+    if (writer->bytes > writer->bytes_limit || bytes > writer->bytes_limit - writer->bytes) {
+        writer->limited = true;
+    }
+    return !writer->limited;
 }
 
 /* A chunk of two texts (the second may be NULL) behind `head_bytes` of head. */
@@ -73,7 +93,7 @@ static void write_texts_locked(dl_trace_writer *writer, dl_dlt_chunk type, const
     memcpy(payload + head_bytes, text, text_bytes);
     if (second != NULL) memcpy(payload + head_bytes + text_bytes, second, second_bytes);
     dl_dlt_chunk_seal(chunk, type, (uint32_t)payload_bytes);
-    write_chunk_locked(writer, chunk, DL_DLT_CHUNK_HEADER_BYTES + payload_bytes, 0);
+    write_chunk_locked(writer, chunk, DL_DLT_CHUNK_HEADER_BYTES + payload_bytes);
     free(chunk);
 }
 
@@ -94,6 +114,8 @@ dl_status dl_trace_writer_open(dl_trace_writer **writer, const char *path, dl_er
     dl_trace_writer *made = dl_calloc(1, sizeof *made, "trace writer");
     made->path = dl_strdup(path);
     made->fd = fd;
+    made->bytes_limit = UINT64_MAX;
+    made->bytes = sizeof header;
     pthread_mutex_init(&made->lock, NULL);
     made->slot_count = made->name_capacity = 64;
     made->slots = dl_calloc(made->slot_count, sizeof *made->slots, "trace names");
@@ -101,6 +123,21 @@ dl_status dl_trace_writer_open(dl_trace_writer **writer, const char *path, dl_er
     made->names[made->name_count++] = dl_strdup("");
     *writer = made;
     return DL_OK;
+}
+
+void dl_trace_writer_limit(dl_trace_writer *writer, uint64_t bytes)
+{
+    pthread_mutex_lock(&writer->lock);
+    writer->bytes_limit = bytes;
+    pthread_mutex_unlock(&writer->lock);
+}
+
+uint64_t dl_trace_writer_lost(dl_trace_writer *writer)
+{
+    pthread_mutex_lock(&writer->lock);
+    uint64_t lost = writer->lost;
+    pthread_mutex_unlock(&writer->lock);
+    return lost;
 }
 
 void dl_trace_writer_meta(dl_trace_writer *writer, const char *key, const char *value)
@@ -147,29 +184,35 @@ static void grow_names(dl_trace_writer *writer)
     }
 }
 
+/* Gives `text` the next id and writes it. */
+static uint32_t add_name_locked(dl_trace_writer *writer, const char *text)
+{
+    grow_names(writer);
+    uint32_t id = writer->name_count++;
+    writer->names[id] = dl_strdup(text);
+    *find_slot(writer, text) = id;
+    uint8_t first_id[4];
+    dl_dlt_put_u32(first_id, id);
+    write_texts_locked(writer, DL_DLT_STRINGS, first_id, sizeof first_id, text, NULL);
+    return id;
+}
+
 uint32_t dl_trace_writer_intern(dl_trace_writer *writer, const char *text)
 {
     if (text[0] == '\0') return 0;
+    size_t chunk_bytes = DL_DLT_CHUNK_HEADER_BYTES + 4 + strlen(text) + 1;
     pthread_mutex_lock(&writer->lock);
     uint32_t id = *find_slot(writer, text);
-    if (id == 0) {
-        grow_names(writer);
-        id = writer->name_count++;
-        writer->names[id] = dl_strdup(text);
-        *find_slot(writer, text) = id;
-        uint8_t first_id[4];
-        dl_dlt_put_u32(first_id, id);
-        write_texts_locked(writer, DL_DLT_STRINGS, first_id, sizeof first_id, text, NULL);
-    }
+    if (id == 0 && within_limit_locked(writer, chunk_bytes)) id = add_name_locked(writer, text);
     pthread_mutex_unlock(&writer->lock);
     return id;
 }
 
-static void begin_chunk(dl_trace_stream *stream)
+static open_chunk *new_chunk(void)
 {
-    stream->at = stream->chunk + RECORDS_HEAD_BYTES;
-    stream->count = 0;
-    stream->previous = (dl_dlt_previous){0};
+    open_chunk *chunk = dl_alloc_aligned(sizeof *chunk, "trace chunk");
+    chunk->at = chunk->bytes + RECORDS_HEAD_BYTES;
+    return chunk;
 }
 
 dl_trace_stream *dl_trace_writer_stream(dl_trace_writer *writer)
@@ -177,7 +220,6 @@ dl_trace_stream *dl_trace_writer_stream(dl_trace_writer *writer)
     dl_trace_stream *stream = dl_alloc_aligned(sizeof *stream, "trace stream");
     stream->writer = writer;
     stream->due_ns = NOT_STARTED;
-    begin_chunk(stream);
     pthread_mutex_lock(&writer->lock);
     stream->next = writer->streams;
     writer->streams = stream;
@@ -185,26 +227,47 @@ dl_trace_stream *dl_trace_writer_stream(dl_trace_writer *writer)
     return stream;
 }
 
+/* Writes the chunk and makes it empty; no chunk and an empty one are nothing to do. */
+static void flush_chunk(dl_trace_writer *writer, open_chunk *chunk, dl_dlt_chunk type)
+{
+    if (chunk == NULL || chunk->count == 0) return;
+    size_t bytes = (size_t)(chunk->at - chunk->bytes);
+    dl_dlt_put_u32(chunk->bytes + DL_DLT_CHUNK_HEADER_BYTES, chunk->count);
+    dl_dlt_chunk_seal(chunk->bytes, type, (uint32_t)(bytes - DL_DLT_CHUNK_HEADER_BYTES));
+    pthread_mutex_lock(&writer->lock);
+    DL_ASSERT(chunk->name_max < writer->name_count, "name %u of %u", chunk->name_max,
+              writer->name_count);
+    bool written = within_limit_locked(writer, bytes);
+    if (written) write_chunk_locked(writer, chunk->bytes, bytes);
+    if (!written || writer->error != 0) writer->lost += chunk->count;
+    pthread_mutex_unlock(&writer->lock);
+    chunk->at = chunk->bytes + RECORDS_HEAD_BYTES;
+    chunk->count = 0;
+}
+
+static void flush_records(dl_trace_stream *stream)
+{
+    flush_chunk(stream->writer, stream->records, DL_DLT_RECORDS);
+    stream->previous = (dl_dlt_previous){0};
+}
+
+static void flush_activities(dl_trace_stream *stream)
+{
+    flush_chunk(stream->writer, stream->activities, DL_DLT_ACTIVITIES);
+    stream->previous_activity = (dl_activity_previous){0};
+}
+
 void dl_trace_stream_flush(dl_trace_stream *stream)
 {
-    if (stream->count == 0) return;
-    dl_trace_writer *writer = stream->writer;
-    size_t bytes = (size_t)(stream->at - stream->chunk);
-    dl_dlt_put_u32(stream->chunk + DL_DLT_CHUNK_HEADER_BYTES, stream->count);
-    dl_dlt_chunk_seal(stream->chunk, DL_DLT_RECORDS, (uint32_t)(bytes - DL_DLT_CHUNK_HEADER_BYTES));
-    pthread_mutex_lock(&writer->lock);
-    DL_ASSERT(stream->name_max < writer->name_count, "name %u of %u", stream->name_max,
-              writer->name_count);
-    write_chunk_locked(writer, stream->chunk, bytes, stream->count);
-    pthread_mutex_unlock(&writer->lock);
-    begin_chunk(stream);
+    flush_records(stream);
+    flush_activities(stream);
 }
 
 /* A chunk is full, or due, or the stream's clock starts with this record. */
-static void spill(dl_trace_stream *stream, bool full)
+static void spill_records(dl_trace_stream *stream, bool full)
 {
     int64_t end_ns = stream->previous.end_ns;
-    if (full || stream->due_ns != NOT_STARTED) dl_trace_stream_flush(stream);
+    if (full || stream->due_ns != NOT_STARTED) flush_records(stream);
     stream->due_ns =
         end_ns < INT64_MAX - DL_TRACE_FLUSH_NS ? end_ns + DL_TRACE_FLUSH_NS : INT64_MAX;
 }
@@ -215,11 +278,28 @@ void dl_trace_stream_append(dl_trace_stream *stream, const dl_record *record)
               "kind %d, phase %d, worker %u, staleness %lld, start %lld ns, duration %lld ns",
               (int)record->kind, (int)record->phase, record->worker, (long long)record->staleness,
               (long long)record->start_ns, (long long)record->duration_ns);
-    stream->at = dl_dlt_encode(stream->at, record, &stream->previous);
-    stream->count++;
-    if (record->name > stream->name_max) stream->name_max = record->name;
-    bool full = stream->chunk + CHUNK_BYTES - stream->at < DL_DLT_RECORD_BYTES_MAX;
-    if (full || stream->previous.end_ns >= stream->due_ns) spill(stream, full);
+    if (stream->records == NULL) stream->records = new_chunk();
+    open_chunk *chunk = stream->records;
+    chunk->at = dl_dlt_encode(chunk->at, record, &stream->previous);
+    chunk->count++;
+    if (record->name > chunk->name_max) chunk->name_max = record->name;
+    bool full = chunk->bytes + CHUNK_BYTES - chunk->at < DL_DLT_RECORD_BYTES_MAX;
+    if (full || stream->previous.end_ns >= stream->due_ns) spill_records(stream, full);
+}
+
+void dl_trace_stream_append_activity(dl_trace_stream *stream, const dl_activity *activity)
+{
+    DL_ASSERT(dl_activity_valid(activity),
+              "kind %d, copy %d, memory %d, start %lld ns, duration %lld ns", activity->kind,
+              activity->copy, activity->memory, (long long)activity->start_ns,
+              (long long)activity->duration_ns);
+    if (stream->activities == NULL) stream->activities = new_chunk();
+    open_chunk *chunk = stream->activities;
+    chunk->at = dl_activity_encode(chunk->at, activity, &stream->previous_activity);
+    chunk->count++;
+    if (activity->name > chunk->name_max) chunk->name_max = activity->name;
+    if (activity->detail > chunk->name_max) chunk->name_max = activity->detail;
+    if (chunk->bytes + CHUNK_BYTES - chunk->at < DL_ACTIVITY_BYTES_MAX) flush_activities(stream);
 }
 
 static void writer_free(dl_trace_writer *writer)
@@ -227,6 +307,8 @@ static void writer_free(dl_trace_writer *writer)
     while (writer->streams != NULL) {
         dl_trace_stream *stream = writer->streams;
         writer->streams = stream->next;
+        free(stream->records);
+        free(stream->activities);
         free(stream);
     }
     for (uint32_t id = 0; id < writer->name_count; id++)
@@ -238,6 +320,18 @@ static void writer_free(dl_trace_writer *writer)
     free(writer);
 }
 
+void dl_trace_writer_abandon(dl_trace_writer **writer)
+{
+    dl_trace_writer *abandoned = *writer;
+    *writer = NULL;
+    close(abandoned->fd);
+    /* A lock that is taken here was taken by a thread that the fork left behind, which may have
+     * been in the middle of a change. */
+    if (pthread_mutex_trylock(&abandoned->lock) != 0) return;
+    pthread_mutex_unlock(&abandoned->lock);
+    writer_free(abandoned);
+}
+
 dl_status dl_trace_writer_close(dl_trace_writer **writer, dl_error *err)
 {
     dl_trace_writer *closing = *writer;
@@ -247,13 +341,13 @@ dl_status dl_trace_writer_close(dl_trace_writer **writer, dl_error *err)
     }
     uint8_t end[DL_DLT_CHUNK_HEADER_BYTES];
     dl_dlt_chunk_seal(end, DL_DLT_END, 0);
-    write_chunk_locked(closing, end, sizeof end, 0);
+    write_chunk_locked(closing, end, sizeof end);
     if (close(closing->fd) != 0 && closing->error == 0) closing->error = errno;
     dl_status status = DL_OK;
     if (closing->error != 0) {
         status =
             dl_error_set_at(err, DL_ERR_IO, closing->path, 0, "cannot write: %s; %llu records lost",
-                            strerror(closing->error), (unsigned long long)closing->records_lost);
+                            strerror(closing->error), (unsigned long long)closing->lost);
     }
     writer_free(closing);
     return status;
