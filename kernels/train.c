@@ -29,6 +29,11 @@ dl_train_config dl_train_default_config(void)
     };
 }
 
+bool dl_train_stopped(const dl_train_config *config)
+{
+    return config->stop != NULL && atomic_load_explicit(config->stop, memory_order_relaxed);
+}
+
 dl_status dl_train_event_names(const dl_train_config *config, const char ***names, int *count,
                                dl_error *err)
 {

@@ -94,6 +94,9 @@ typedef struct dl_train_result {
     size_t parameter_count;
 } dl_train_result;
 
+/* Whether the run was asked to stop. */
+bool dl_train_stopped(const dl_train_config *config);
+
 /* Names that events point to: the model's operations, then "input", "gradients", "parameters",
  * "state", "barrier", "lock", "slowdown", "step". *names is released with free(). */
 dl_status dl_train_event_names(const dl_train_config *config, const char ***names, int *count,

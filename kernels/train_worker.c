@@ -163,8 +163,7 @@ static bool goes_on(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
     const dl_train_config *config = shared->config;
-    const bool stop =
-        config->stop != NULL && atomic_load_explicit(config->stop, memory_order_relaxed);
+    const bool stop = dl_train_stopped(config);
     if (stop && shared->mode->free_running) return false;
     if (stop && worker->index == 0) {
         const int64_t interval = config->sync == DL_SYNC_AVERAGE ? config->interval : 1;

@@ -32,7 +32,7 @@ extern const char *const dl_bench_names[DL_BENCH_NAME_COUNT]; /* "copy", "averag
 
 /* What to measure. */
 typedef struct dl_bench_config {
-    dl_train_config train; /* model, precision, optimizer, seed, first_core, cores are used */
+    dl_train_config train; /* model, precision, optimizer, seed, first_core, cores, stop are used */
     size_t parameter_bytes;
     const dl_data_set *data;
     const int *batches; /* [batch_count] samples of one copy of the step */
@@ -57,7 +57,7 @@ void dl_bench_init(dl_bench *bench, dl_trace_writer *writer);
 /* Adds one sample: kind, name and staleness of `record` are filled in. One thread at a time. */
 void dl_bench_add(dl_bench *bench, dl_bench_name name, dl_record record);
 
-/* Runs all parts in turn. */
+/* Runs all parts in turn, or as far as it gets until config->train.stop. */
 dl_status dl_bench_run(dl_bench *bench, const dl_bench_config *config, dl_error *err) DL_MUST_CHECK;
 
 /* One pass over a thread's private working set, larger than the private caches of a core: what a

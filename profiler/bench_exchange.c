@@ -118,6 +118,7 @@ static void collect(exchange *all)
 /* Another repetition must fit into what is left of the time, going by those before. */
 static bool enough(const exchange *all, int repetitions)
 {
+    if (dl_train_stopped(&all->config->train)) return true;
     if (repetitions < REPETITIONS_MIN) return false;
     const int64_t used_ns = dl_clock_ns() - all->start_ns;
     return repetitions >= REPETITIONS_MAX || used_ns + used_ns / repetitions > all->budget_ns;
@@ -143,7 +144,7 @@ static void lead(exchange *all, dl_round_own *own)
     all->start_ns = dl_clock_ns();
     for (int repetition = 0; !enough(all, repetition); repetition++) {
         dl_random_shuffle(&random, all->order, all->case_count);
-        for (uint32_t i = 0; i < all->case_count; i++) {
+        for (uint32_t i = 0; i < all->case_count && !dl_train_stopped(&all->config->train); i++) {
             all->at = &all->cases[all->order[i]];
             lead_case(all, own);
         }

@@ -112,6 +112,7 @@ static dl_status run_round(dl_bench *bench, const dl_bench_config *config, const
                            const uint32_t *order, uint32_t count, dl_error *err)
 {
     for (uint32_t i = 0; i < count; i++) {
+        if (dl_train_stopped(&config->train)) break;
         const step_case *next = &cases[order[i]];
         dl_recorder recorder = {0};
         const dl_status status = run_copies(config, next, &recorder, err);

@@ -296,6 +296,7 @@ dl_status dl_bench_sync(dl_bench *bench, const dl_bench_config *config, int64_t 
     for (int r = 0; status == DL_OK && r < repetitions; r++) {
         dl_random_shuffle(&random, order, (uint32_t)count);
         for (int i = 0; status == DL_OK && i < count; i++) {
+            if (dl_train_stopped(&config->train)) return DL_OK;
             status = run_burst(bench, config, &cases[order[i]], (uint32_t)r, duration_ns, err);
         }
         dl_progress_update(&bench->progress, (double)(r + 1) / repetitions);

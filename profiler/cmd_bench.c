@@ -10,6 +10,7 @@
 #include "profiler/batch_list.h"
 #include "profiler/bench.h"
 #include "profiler/commands.h"
+#include "profiler/interrupt.h"
 #include "profiler/overhead.h"
 #include "profiler/run_meta.h"
 #include "profiler/workload_options.h"
@@ -102,6 +103,7 @@ static dl_status print_bench(const char *path, const bench_setup *setup, dl_erro
     dl_summary_init(&summary, &trace);
     printf("data: %s\n", setup->data_note);
     dl_summary_print(&summary, stdout);
+    if (dl_interrupt_caught()) printf("stopped by SIGINT: not everything was measured\n");
     dl_summary_free(&summary);
     dl_trace_free(&trace);
     return DL_OK;
@@ -129,6 +131,7 @@ static dl_status run_bench(const bench_options *options, const bench_setup *setu
     dl_bench bench;
     dl_bench_init(&bench, writer);
     status = dl_bench_run(&bench, &config, err);
+    if (dl_interrupt_caught()) dl_trace_writer_meta(writer, "stopped", "SIGINT");
     const dl_status closed = dl_trace_writer_close(&writer, status == DL_OK ? err : NULL);
     if (status == DL_OK) status = closed;
     return status == DL_OK ? print_bench(path, setup, err) : status;
@@ -218,6 +221,7 @@ int dl_cmd_bench(int argc, char **argv)
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
         status = check_form(&positional, &overhead, &err);
         if (status == DL_OK) status = set_up(&options, &setup, &err);
+        setup.train.stop = dl_interrupt_catch();
         char *text = dl_options_dump(&command);
         char *command_text = dl_format("%s %s", argv[0], text);
         if (status == DL_OK && overhead) {
@@ -232,5 +236,6 @@ int dl_cmd_bench(int argc, char **argv)
     dl_data_set_free(&setup.data);
     free(setup.data_note);
     dl_text_list_free(&positional);
+    if (dl_interrupt_caught()) return DL_INTERRUPT_EXIT_CODE;
     return dl_status_exit_code(status);
 }

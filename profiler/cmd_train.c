@@ -9,6 +9,7 @@
 #include "common/cpu.h"
 #include "common/units.h"
 #include "profiler/commands.h"
+#include "profiler/interrupt.h"
 #include "profiler/measured_row.h"
 #include "profiler/recorder.h"
 #include "profiler/run_meta.h"
@@ -210,8 +211,12 @@ static dl_status train(train_run *run, const char *command_text, dl_error *err)
     const dl_train_observer observer = dl_recorder_observer(&run->recorder);
     dl_run_progress progress;
     dl_run_progress_start(&progress, &run->recorder);
+    run->config.stop = dl_interrupt_catch();
     status = dl_train_run(&run->config, &run->data, &observer, &run->result, err);
     dl_run_progress_stop(&progress);
+    if (dl_interrupt_caught() && run->recorder.writer != NULL) {
+        dl_trace_writer_meta(run->recorder.writer, "stopped", "SIGINT");
+    }
     if (status == DL_OK) status = dl_recorder_finish(&run->recorder, err);
     if (status == DL_OK && options->evaluate) status = evaluate(run, err);
     if (status == DL_OK && options->csv != NULL) {
@@ -264,7 +269,8 @@ static void print_steps(const train_run *run)
     for (int w = 0; w < (same ? 1 : workers); w++) {
         printf(" %" PRId64, dl_recorder_steps_done(&run->recorder, w));
     }
-    printf(" %s worker in %.2f s\n", same ? "a" : "by", run->result.seconds);
+    printf(" %s worker in %.2f s%s\n", same ? "a" : "by", run->result.seconds,
+           dl_interrupt_caught() ? ", then stopped by SIGINT" : "");
 }
 
 static void print_results(const train_run *run)
@@ -332,5 +338,6 @@ int dl_cmd_train(int argc, char **argv)
     free_run(&run);
     dl_text_list_free(&options.slow);
     dl_text_list_free(&positional);
+    if (status == DL_OK && dl_interrupt_caught()) return DL_INTERRUPT_EXIT_CODE;
     return dl_status_exit_code(status);
 }

@@ -65,6 +65,10 @@ static dl_status run_pairs(const dl_overhead_config *config, const dl_overhead *
         }
         without_ns[pair] = step_ns[0];
         extra_ns[pair] = step_ns[1] - step_ns[0];
+        if (dl_train_stopped(config->train)) {
+            return dl_error_set(err, DL_ERR_DATA, "stopped after %d of %d pairs of runs", pair,
+                                plan->pairs);
+        }
         dl_progress_update(config->progress, (double)(pair + 1) / plan->pairs);
     }
     return DL_OK;

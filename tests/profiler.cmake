@@ -1,5 +1,5 @@
 foreach(module batch_list slow_list data_source crew recorder run_meta measured_row overhead bench
-        settings target run_traces)
+        settings target run_traces interrupt)
     dl_add_test(test_${module} unit LINK dl_profiler)
 endforeach()
 target_link_options(test_crew PRIVATE -Wl,--wrap=dl_cpu_pin)

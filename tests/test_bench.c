@@ -42,6 +42,35 @@ static int run_bench(void **state)
     return dl_trace_read(&trace, PATH, &err) == DL_OK ? 0 : 1;
 }
 
+/* A bench that is stopped at once measures nothing, and that is no error. */
+static void stop_ends_every_part(void **state)
+{
+    (void)state;
+    const atomic_bool stop = true;
+    const int batch = 8;
+    dl_train_config train = small_config();
+    train.stop = &stop;
+    const dl_bench_config config = {.train = train,
+                                    .parameter_bytes = sizes.parameter_bytes,
+                                    .data = &data,
+                                    .batches = &batch,
+                                    .batch_count = 1,
+                                    .workers_max = COPIES,
+                                    .seconds = 3600};
+    dl_trace_writer *writer = NULL;
+    dl_error err = {0};
+    assert_int_equal(dl_trace_writer_open(&writer, "test_bench_stop.dlt", &err), DL_OK);
+    dl_bench bench;
+    dl_bench_init(&bench, writer);
+    assert_int_equal(dl_bench_run(&bench, &config, &err), DL_OK);
+    assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
+    dl_trace stopped = {0};
+    assert_int_equal(dl_trace_read(&stopped, "test_bench_stop.dlt", &err), DL_OK);
+    assert_true(stopped.complete);
+    assert_int_equal(stopped.record_count, 0);
+    dl_trace_free(&stopped);
+}
+
 static int free_bench(void **state)
 {
     dl_trace_free(&trace);
@@ -172,6 +201,7 @@ static void cores_of_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stop_ends_every_part),
         cmocka_unit_test(every_kind_has_positive_durations),
         cmocka_unit_test(exchange_has_all_sizes),
         cmocka_unit_test(updates_of_one_gradient_are_there),

@@ -84,6 +84,31 @@ kill -TERM $victim
 wait $victim 2>/dev/null
 expect 0 "incomplete" info stopped.dlt
 
+# Ctrl-C ends at the next exchange, with summary and a complete trace. (Job control, since a shell has
+# its background commands ignore SIGINT otherwise.)
+interrupt() {
+    local output=$1
+    shift
+    set -m
+    "$dlprof" "$@" >words.txt 2>&1 &
+    victim=$!
+    set +m
+    for _ in $(seq 300); do
+        [ -e "$output" ] && [ "$(stat -c %s "$output")" -gt 1000 ] && break
+        sleep 0.1
+    done
+    kill -INT $victim
+    wait $victim
+    status=$?
+    [ $status -eq 130 ] || { echo "FAIL: $*: exit $status, not 130: $(cat words.txt)"; failures=$((failures + 1)); }
+}
+interrupt asked.dlt train "${small[@]}" --workers 2 --sync allreduce --steps 4000000 -o asked.dlt
+grep -q "then stopped by SIGINT" words.txt || { echo "FAIL: $(cat words.txt)"; failures=$((failures + 1)); }
+"$dlprof" info asked.dlt | grep -q incomplete && { echo "FAIL: asked.dlt is incomplete"; failures=$((failures + 1)); }
+interrupt begun.dlt bench --seconds 600 --model mlp --batch 8 --data synthetic -o begun.dlt
+grep -q "stopped by SIGINT" words.txt || { echo "FAIL: $(cat words.txt)"; failures=$((failures + 1)); }
+"$dlprof" info begun.dlt | grep -q incomplete && { echo "FAIL: begun.dlt is incomplete"; failures=$((failures + 1)); }
+
 # The bench from outside
 expect 0 "wakeup" bench --quick --model mlp --batch 8 --data synthetic --workers-max 2 -o bench.dlt
 expect 0 "slice" info bench.dlt

@@ -39,6 +39,22 @@ static void measures_pairs(void **state)
     assert_true(overhead.low_ns <= overhead.extra_ns && overhead.extra_ns <= overhead.high_ns);
 }
 
+static void stop_says_how_far_it_got(void **state)
+{
+    (void)state;
+    const atomic_bool stop = true;
+    dl_train_config train = small_config();
+    train.stop = &stop;
+    dl_progress progress;
+    dl_progress_init(&progress, "overhead");
+    const dl_overhead_config config = {
+        .train = &train, .data = &data, .path = PATH, .seconds = 3600, .progress = &progress};
+    dl_overhead overhead = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_overhead_measure(&config, &overhead, &err), DL_ERR_DATA);
+    assert_contains(err.text, "stopped after 0 of 1000 pairs");
+}
+
 static void trace_that_cannot_be_made(void **state)
 {
     (void)state;
@@ -57,8 +73,8 @@ static void trace_that_cannot_be_made(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_of_the_median_interval),
-                                       cmocka_unit_test(measures_pairs),
-                                       cmocka_unit_test(trace_that_cannot_be_made)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_of_the_median_interval), cmocka_unit_test(measures_pairs),
+        cmocka_unit_test(stop_says_how_far_it_got), cmocka_unit_test(trace_that_cannot_be_made)};
     return cmocka_run_group_tests(tests, make_data, free_data);
 }

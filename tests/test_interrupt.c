@@ -1,0 +1,62 @@
+/* SIGINT as a request to stop. */
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/check.h"
+
+#include "profiler/interrupt.h"
+
+static void first_signal_asks_to_stop(void **state)
+{
+    (void)state;
+    const atomic_bool *stop = dl_interrupt_catch();
+    assert_false(*stop);
+    assert_false(dl_interrupt_caught());
+    raise(SIGINT);
+    assert_true(*stop);
+    assert_true(dl_interrupt_caught());
+    assert_ptr_equal(dl_interrupt_catch(), stop); /* another run */
+    assert_false(*stop);
+    raise(SIGINT);
+    assert_true(*stop);
+}
+
+static void second_signal_kills(void **state)
+{
+    (void)state;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)dl_interrupt_catch();
+        raise(SIGINT);
+        if (!dl_interrupt_caught()) _exit(1);
+        raise(SIGINT);
+        _exit(2);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGINT);
+}
+
+static void ignored_stays_ignored(void **state)
+{
+    (void)state;
+    struct sigaction before;
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigaction(SIGINT, &ignore, &before);
+    const atomic_bool *stop = dl_interrupt_catch();
+    raise(SIGINT);
+    assert_false(*stop);
+    sigaction(SIGINT, &before, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(first_signal_asks_to_stop),
+                                       cmocka_unit_test(second_signal_kills),
+                                       cmocka_unit_test(ignored_stays_ignored)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
