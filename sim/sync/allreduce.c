@@ -1,20 +1,15 @@
 /* Gradients: each of n workers averages 1/n of all n vectors, then copies the whole result. */
+#include "sim/team_exchange.h"
 #include "sim/sync/mode.h"
 
 static void advance(dl_team *team, int worker)
 {
-    const dl_workload *workload = team->config.workload;
-    double bytes = workload->parameter_bytes;
-    int workers = team->config.workers;
     switch (team->workers[worker].stage++) {
     case 0: dl_team_compute(team, worker, false); break;
     case 1: dl_team_barrier(team, worker); break;
-    case 2:
-        dl_team_move(team, worker, DL_STATE_AVERAGE,
-                     dl_workload_average(workload, bytes / workers, workers));
-        break;
+    case 2: dl_team_average(team, worker, DL_CONTENT_GRADIENTS, team->config.workers); break;
     case 3: dl_team_barrier(team, worker); break;
-    case 4: dl_team_move(team, worker, DL_STATE_PULL, dl_workload_copy(workload, bytes)); break;
+    case 4: dl_team_pull(team, worker, DL_CONTENT_GRADIENTS); break;
     case 5: dl_team_local_update(team, worker); break;
     default: dl_team_end_step(team, worker); break;
     }

@@ -1,23 +1,16 @@
 /* Synchronous parameter server: push, the server's threads sum and update a slice each, pull. */
+#include "sim/team_exchange.h"
 #include "sim/sync/mode.h"
 
 static void advance(dl_team *team, int worker)
 {
-    const dl_workload *workload = team->config.workload;
-    double bytes = workload->parameter_bytes;
-    int threads = team->config.server_threads;
-    dl_worker *w = &team->workers[worker];
-    if (w->stage == 3 && worker >= threads) w->stage++;
-    switch (w->stage++) {
+    switch (team->workers[worker].stage++) {
     case 0: dl_team_compute(team, worker, false); break;
-    case 1: dl_team_move(team, worker, DL_STATE_PUSH, dl_workload_copy(workload, bytes)); break;
+    case 1: dl_team_push(team, worker, DL_CONTENT_GRADIENTS); break;
     case 2: dl_team_barrier(team, worker); break;
-    case 3:
-        dl_team_move(team, worker, DL_STATE_AVERAGE,
-                     dl_workload_update(workload, bytes / threads, team->config.workers));
-        break;
+    case 3: dl_team_serve_all(team, worker, team->config.server_threads); break;
     case 4: dl_team_barrier(team, worker); break;
-    case 5: dl_team_move(team, worker, DL_STATE_PULL, dl_workload_copy(workload, bytes)); break;
+    case 5: dl_team_pull(team, worker, DL_CONTENT_PARAMETERS); break;
     default: dl_team_end_step(team, worker); break;
     }
 }
