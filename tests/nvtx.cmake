@@ -1,6 +1,6 @@
 if(NVTX_INCLUDE_DIR)
-    foreach(module nvtx nvtx_payload nccl_ranges)
+    foreach(module nvtx nvtx_payload nccl_ranges nccl_plugin)
         dl_add_test(test_${module} unit LINK dl_nvtx dl_trace Threads::Threads EXTRA doubles/nvtx_capture.c)
     endforeach()
-    set_property(TEST test_nvtx APPEND PROPERTY LABELS threads)
+    set_property(TEST test_nvtx test_nccl_plugin APPEND PROPERTY LABELS threads)
 endif()

@@ -1,6 +1,8 @@
 #include "profiler/inject/nccl_ranges.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "profiler/inject/capture.h"
@@ -149,6 +151,38 @@ void dl_nccl_begin(dl_activity *range, uint32_t function, const dl_nccl_values *
     range->peer = (uint32_t)values->value[DL_NCCL_PEER];
 }
 
+/* Communicators that have been told, one after the other. */
+typedef struct told {
+    uint64_t object;
+    uint32_t rank;
+    struct told *next;
+} told;
+
+static pthread_mutex_t told_lock = PTHREAD_MUTEX_INITIALIZER;
+static told *told_first;
+
+/* Whether it is the first time that this communicator is told. */
+static bool tell(uint64_t object, uint32_t rank)
+{
+    told *made = malloc(sizeof *made);
+    pthread_mutex_lock(&told_lock);
+    const told *one = told_first;
+    while (one != NULL && (one->object != object || one->rank != rank))
+        one = one->next;
+    if (one == NULL && made != NULL) {
+        *made = (told){object, rank, told_first};
+        told_first = made;
+    }
+    pthread_mutex_unlock(&told_lock);
+    if (one != NULL) free(made);
+    return one == NULL;
+}
+
+void dl_nccl_comm_made(const dl_activity *comm)
+{
+    if (comm->object == 0 || tell(comm->object, comm->peer)) dl_capture_append(comm);
+}
+
 void dl_nccl_end(const dl_activity *range, uint32_t function, const dl_nccl_values *values,
                  int64_t end_ns)
 {
@@ -165,5 +199,5 @@ void dl_nccl_end(const dl_activity *range, uint32_t function, const dl_nccl_valu
         .object = values->value[DL_NCCL_COMM],
         .start_ns = end_ns,
     };
-    dl_capture_append(&comm);
+    dl_nccl_comm_made(&comm);
 }

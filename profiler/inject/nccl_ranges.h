@@ -57,4 +57,8 @@ void dl_nccl_begin(dl_activity *range, uint32_t function, const dl_nccl_values *
 void dl_nccl_end(const dl_activity *range, uint32_t function, const dl_nccl_values *values,
                  int64_t end_ns);
 
+/* Records the COMM, unless one of its communicator and rank is there already: NVTX and the plugin
+ * tell of the same one. */
+void dl_nccl_comm_made(const dl_activity *comm);
+
 #endif

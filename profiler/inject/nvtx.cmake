@@ -4,7 +4,7 @@ find_path(NVTX_INCLUDE_DIR nvtx3/nvToolsExtPayload.h
     HINTS ${CUDAToolkit_INCLUDE_DIRS} ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES include)
 if(NVTX_INCLUDE_DIR)
     add_library(dl_nvtx OBJECT inject/nvtx.c inject/nvtx_event.c inject/nvtx_open.c
-        inject/nvtx_domain.c inject/nvtx_payload.c inject/nccl_ranges.c)
+        inject/nvtx_domain.c inject/nvtx_payload.c inject/nccl_ranges.c inject/nccl_plugin.c)
     target_link_libraries(dl_nvtx PUBLIC dl_options)
     target_include_directories(dl_nvtx SYSTEM PUBLIC ${NVTX_INCLUDE_DIR})
     set_target_properties(dl_nvtx PROPERTIES C_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)

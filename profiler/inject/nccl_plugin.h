@@ -1,0 +1,135 @@
+/* The NCCL profiler plugin: tables that NCCL looks up by name in the file that NCCL_PROFILER_PLUGIN
+ * names, the newest one that both know. It is the only source of the algorithm and the protocol
+ * that NCCL chose: the names of its kernels do not tell them.
+ *
+ *   communicator made      COMM, unless NVTX has told it already
+ *   work handed to a kernel   MARK with the text "AllReduce RING LL128 8 channels", detail
+ *                          DL_NCCL_PLAN_DETAIL, object = communicator, bytes of one rank, peer =
+ * root or peer, count = number of the call in its communicator (low 32 bits), which is the same on
+ * all ranks
+ *
+ * The declarations are our own, after the structure that NCCL documents (plugins/profiler in its
+ * repository): versions 5 (NCCL 2.28) to 2 (2.24). Version 1 (2.23 only) tells function, algorithm
+ * and protocol by numbers internal to that release and is left out. */
+#ifndef DL_PROFILER_INJECT_NCCL_PLUGIN_H
+#define DL_PROFILER_INJECT_NCCL_PLUGIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define DL_NCCL_PLAN_DETAIL "NCCL plan"
+
+/* Kinds of events, bits of the activation mask. Ours: */
+#define DL_NCCL_EVENT_GROUP (1 << 0)
+#define DL_NCCL_EVENT_COLLECTIVE (1 << 1)
+#define DL_NCCL_EVENT_P2P (1 << 2)
+
+/* What an event's descriptor begins with. */
+typedef struct dl_nccl_event {
+    union {
+        uint64_t type;      /* version 5 */
+        uint8_t type_short; /* 2 to 4 */
+    };
+    void *parent;
+    int rank;
+} dl_nccl_event;
+
+/* A collective in versions 5 and 4, 3, 2; Send and Recv in the same. NCCL's descriptors go on
+ * behind what is declared here. */
+typedef struct dl_nccl_collective_v5 {
+    dl_nccl_event event;
+    uint64_t sequence;
+    const char *function;
+    const void *send;
+    void *receive;
+    size_t count;
+    int root;
+    const char *type; /* "ncclFloat32" */
+    uint8_t channels, warps;
+    const char *algorithm, *protocol;
+} dl_nccl_collective_v5;
+
+typedef struct dl_nccl_collective_v3 {
+    dl_nccl_event event;
+    const char *comm_name;
+    uint64_t comm;
+    uint64_t sequence;
+    const char *function;
+    const void *send;
+    void *receive;
+    size_t count;
+    int root;
+    const char *type;
+    uint8_t channels, warps;
+    const char *algorithm, *protocol;
+} dl_nccl_collective_v3;
+
+typedef struct dl_nccl_collective_v2 {
+    dl_nccl_event event;
+    const char *comm_name;
+    uint64_t comm;
+    uint64_t sequence;
+    const char *function;
+    const void *send;
+    void *receive;
+    size_t count;
+    int root;
+    const char *type;
+    size_t traffic_bytes;
+    uint8_t channels, warps;
+    const char *algorithm, *protocol;
+} dl_nccl_collective_v2;
+
+typedef struct dl_nccl_p2p_v5 {
+    dl_nccl_event event;
+    const char *function;
+    void *buffer;
+    const char *type;
+    size_t count;
+    int peer;
+    uint8_t channels;
+} dl_nccl_p2p_v5;
+
+typedef struct dl_nccl_p2p_v3 { /* and 2 */
+    dl_nccl_event event;
+    const char *comm_name;
+    uint64_t comm;
+    const char *function;
+    void *buffer;
+    const char *type;
+    size_t count;
+    int peer;
+} dl_nccl_p2p_v3;
+
+/* The functions return 0, ncclSuccess. `log` is NCCL's logger, which we do not use. */
+#define DL_NCCL_PLUGIN_REST                                        \
+    int (*start)(void *context, void **handle, void *event);       \
+    int (*stop)(void *handle);                                     \
+    int (*record_state)(void *handle, int state, void *arguments); \
+    int (*finalize)(void *context)
+
+typedef struct dl_nccl_plugin_v5 {
+    const char *name;
+    int (*init)(void **context, uint64_t comm, int *mask, const char *comm_name, int nodes,
+                int ranks, int rank, void (*log)(void));
+    DL_NCCL_PLUGIN_REST;
+} dl_nccl_plugin_v5;
+
+typedef struct dl_nccl_plugin_v4 {
+    const char *name;
+    int (*init)(void **context, int *mask, const char *comm_name, uint64_t comm, int nodes,
+                int ranks, int rank, void (*log)(void));
+    DL_NCCL_PLUGIN_REST;
+} dl_nccl_plugin_v4;
+
+typedef struct dl_nccl_plugin_v3 { /* and 2 */
+    const char *name;
+    int (*init)(void **context, int *mask);
+    DL_NCCL_PLUGIN_REST;
+} dl_nccl_plugin_v3;
+
+extern const dl_nccl_plugin_v5 ncclProfiler_v5;
+extern const dl_nccl_plugin_v4 ncclProfiler_v4;
+extern const dl_nccl_plugin_v3 ncclProfiler_v3, ncclProfiler_v2;
+
+#endif
