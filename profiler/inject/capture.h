@@ -51,6 +51,17 @@ int64_t dl_capture_now(void);
 /* The calling thread's gettid(), from a variable of the thread. */
 uint32_t dl_capture_thread(void);
 
+/* What the process is recorded with. Valid when the capture has begun (dl_capture_active). */
+const struct dl_capture_settings *dl_capture_settings_used(void);
+
+/* Path of a file beside the trace: its path with `ending` (".raw") in place of ".dlt". free(). NULL
+ * when nothing is recorded. */
+char *dl_capture_path(const char *ending);
+
+/* `function` will be called once before the file is closed, at the end of the process or of the
+ * recording, and may still append. 4 functions at most, each of them once. */
+void dl_capture_at_end(void (*function)(void));
+
 /* Ends the recording of this process before its end (limit on steps, time or size reached). The
  * file is completed and closed by the capture's own thread soon after; `reason` goes into the meta
  * key "stopped". */
