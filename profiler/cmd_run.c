@@ -174,6 +174,15 @@ static dl_status prepare(profiled_run *run, dl_error *err)
     if (status == DL_OK) status = open_report(options->json, &run->json, err);
     return status;
 }
+/* What is known of this machine where no CUDA was seen; ends the line. */
+static void say_driver(void)
+{
+    if (access("/proc/driver/nvidia/version", F_OK) != 0) {
+        fprintf(stderr, " (there is no sign of an NVIDIA driver on this machine)");
+    }
+    fputc('\n', stderr);
+}
+
 /* Why there is nothing, as far as it can be seen from outside. */
 static void say_no_trace(const profiled_run *run)
 {
@@ -190,10 +199,7 @@ static void say_no_trace(const profiled_run *run)
     }
     fprintf(stderr,
             "no CUDA activity seen: the command loaded no libcuda and marked no NVTX range");
-    if (access("/proc/driver/nvidia/version", F_OK) != 0) {
-        fprintf(stderr, " (there is no sign of an NVIDIA driver on this machine)");
-    }
-    fputc('\n', stderr);
+    say_driver();
 }
 
 static void print_summary(const profiled_run *run, FILE *out)
@@ -235,7 +241,12 @@ static dl_status report(profiled_run *run, dl_error *err)
         status = dl_run_traces_collect(&run->traces, run->capture.output, err);
     }
     if (status != DL_OK) return status;
-    if (run->traces.trace_count == 0) say_no_trace(run);
+    if (run->traces.trace_count == 0) {
+        say_no_trace(run);
+    } else if (!options->quiet && run->traces.device_process_count == 0) {
+        fprintf(stderr, "dlprof run: no CUDA activity seen, only NVTX");
+        say_driver();
+    }
     if (run->summary != NULL) {
         print_summary(run, run->summary);
     } else if (!options->quiet && run->traces.trace_count > 0) {

@@ -11,10 +11,10 @@
 #include "common/file.h"
 #include "common/json.h"
 #include "common/units.h"
-#include "trace/dlt.h"
 
 #define TRACE_ENDING ".dlt"
 #define LOG_ENDING ".log"
+#define TOP_ROWS 10 /* of a printed table */
 
 static bool ends_with(const char *name, const char *ending)
 {
@@ -75,6 +75,52 @@ static dl_run_process *find_process(dl_run_traces *traces, const char *file)
     return last;
 }
 
+/* A count that the process left; 0 if there is none. */
+static uint64_t count_of(const dl_trace *trace, const char *key)
+{
+    const char *text = dl_trace_meta(trace, key);
+    int64_t count = 0;
+    if (text == NULL || dl_parse_int(text, 0, INT64_MAX, &count, NULL) != DL_OK) return 0;
+    return (uint64_t)count;
+}
+
+/* What `write` writes of the summary. */
+static void write_summary(const dl_activity_summary *summary, char **text, bool json)
+{
+    size_t bytes = 0;
+    FILE *out = open_memstream(text, &bytes);
+    DL_ASSERT(out != NULL, "%s", strerror(errno));
+    if (json) {
+        dl_activity_summary_write_json(summary, out);
+    } else {
+        dl_activity_summary_print(summary, TOP_ROWS, out);
+    }
+    fclose(out);
+}
+
+/* Sums the activities up and lets go of them: those of all ranks would fill the memory. Takes
+ * *trace over. */
+static dl_status summarise(dl_run_process *process, dl_trace *trace)
+{
+    const dl_step_hints none = {0};
+    dl_activity_steps steps = {0};
+    const dl_status status =
+        dl_activity_steps_init(&steps, trace->activities, trace->activity_count, trace->strings,
+                               trace->string_count, &none, &process->error);
+    if (status != DL_OK) return status;
+    process->trace = dl_calloc(1, sizeof *process->trace, "trace");
+    *process->trace = *trace;
+    *trace = (dl_trace){0};
+    dl_activity_summary_init(&process->summary, process->trace, &steps);
+    dl_activity_steps_free(&steps);
+    write_summary(&process->summary, &process->text, false);
+    write_summary(&process->summary, &process->json, true);
+    free(process->trace->activities);
+    process->trace->activities = NULL;
+    process->trace->activity_count = 0;
+    return DL_OK;
+}
+
 static void read_trace(dl_run_process *process, const char *path)
 {
     dl_trace trace = {0};
@@ -90,6 +136,14 @@ static void read_trace(dl_run_process *process, const char *path)
     }
     const char *stopped = dl_trace_meta(&trace, "stopped");
     if (stopped != NULL) process->stopped = dl_strdup(stopped);
+    for (size_t i = 0; i < trace.activity_count; i++)
+        process->counts[trace.activities[i].kind]++;
+    process->activities = trace.activity_count;
+    static const char *const losses[] = {"dropped_records", "lost_timestamps", "lost_activities",
+                                         "lost_records", "invalid_records"};
+    for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i++)
+        process->lost += count_of(&trace, losses[i]);
+    if (trace.activity_count > 0) process->readable = summarise(process, &trace) == DL_OK;
     dl_trace_free(&trace);
 }
 
@@ -135,6 +189,7 @@ dl_status dl_run_traces_collect(dl_run_traces *traces, const char *folder, dl_er
         } else {
             read_trace(process, path);
             traces->trace_count++;
+            traces->device_process_count += process->summary.device_count > 0;
         }
         free(path);
         free(entries[i]);
@@ -147,10 +202,16 @@ dl_status dl_run_traces_collect(dl_run_traces *traces, const char *folder, dl_er
 void dl_run_traces_free(dl_run_traces *traces)
 {
     for (size_t i = 0; i < traces->count; i++) {
-        free(traces->processes[i].stem);
-        free(traces->processes[i].host);
-        free(traces->processes[i].stopped);
-        free(traces->processes[i].log);
+        dl_run_process *process = &traces->processes[i];
+        dl_activity_summary_free(&process->summary);
+        if (process->trace != NULL) dl_trace_free(process->trace);
+        free(process->trace);
+        free(process->text);
+        free(process->json);
+        free(process->stem);
+        free(process->host);
+        free(process->stopped);
+        free(process->log);
     }
     free(traces->processes);
     free(traces->folder);
@@ -175,8 +236,17 @@ static void print_trace(const dl_run_process *process, FILE *out)
         fprintf(out, "its trace cannot be read: %s\n", process->error.text);
         return;
     }
-    fprintf(out, "%" PRIu64 " activities, %s", process->activities,
-            dl_format_bytes(size, sizeof size, (double)process->trace_bytes));
+    fprintf(out, "%" PRIu64 " activities", process->activities);
+    const char *between = " (";
+    for (int kind = 1; kind < DL_ACTIVITY_KIND_END; kind++) {
+        if (process->counts[kind] == 0) continue;
+        fprintf(out, "%s%" PRIu64 " %s", between, process->counts[kind],
+                dl_activity_kind_name((dl_activity_kind)kind));
+        between = ", ";
+    }
+    if (process->activities > 0) fputc(')', out);
+    fprintf(out, ", %s", dl_format_bytes(size, sizeof size, (double)process->trace_bytes));
+    if (process->lost > 0) fprintf(out, ", %" PRIu64 " more lost", process->lost);
     if (!process->complete) fputs(", incomplete", out);
     if (process->stopped != NULL) fprintf(out, ", stopped early: %s", process->stopped);
     fputc('\n', out);
@@ -192,6 +262,35 @@ static void print_log(const char *log, FILE *out)
     }
 }
 
+/* The devices of all processes, where there are several processes with some. */
+static void print_comparison(const dl_run_traces *traces, FILE *out)
+{
+    dl_activity_summary *summaries = dl_calloc(traces->count, sizeof *summaries, "summaries");
+    size_t count = 0;
+    for (size_t i = 0; i < traces->count; i++) {
+        if (traces->processes[i].summary.device_count == 0) continue;
+        summaries[count++] = traces->processes[i].summary;
+    }
+    if (count > 1) {
+        fputc('\n', out);
+        dl_activity_summaries_compare(summaries, count, out);
+    }
+    free(summaries);
+}
+
+/* The process to print in full; NULL if none has activities. */
+static const dl_run_process *first_of_interest(const dl_run_traces *traces)
+{
+    const dl_run_process *found = NULL;
+    for (size_t i = 0; i < traces->count; i++) {
+        const dl_run_process *process = &traces->processes[i];
+        if (process->text == NULL) continue;
+        if (process->summary.device_count > 0) return process;
+        if (found == NULL) found = process;
+    }
+    return found;
+}
+
 void dl_run_traces_print(const dl_run_traces *traces, FILE *out)
 {
     for (size_t i = 0; i < traces->count; i++) {
@@ -203,6 +302,12 @@ void dl_run_traces_print(const dl_run_traces *traces, FILE *out)
             fputs("left no trace\n", out);
         }
         if (process->log != NULL) print_log(process->log, out);
+    }
+    print_comparison(traces, out);
+    const dl_run_process *first = first_of_interest(traces);
+    if (first != NULL) fprintf(out, "\n%s", first->text);
+    if (first != NULL && traces->trace_count > 1) {
+        fprintf(out, "\nthe other processes: dlprof info %s/*" TRACE_ENDING "\n", traces->folder);
     }
 }
 
@@ -226,12 +331,14 @@ static void write_trace(const dl_run_process *process, FILE *out)
     if (!process->readable) return;
     fprintf(out, ",\n  \"complete\": %s", process->complete ? "true" : "false");
     write_text(out, "stopped", process->stopped);
+    fprintf(out, ",\n  \"lost\": %" PRIu64, process->lost);
     fprintf(out, ",\n  \"activities\": {");
     for (int kind = 1; kind < DL_ACTIVITY_KIND_END; kind++) {
         fprintf(out, "%s\"%s\": %" PRIu64, kind > 1 ? ", " : "",
                 dl_activity_kind_name((dl_activity_kind)kind), process->counts[kind]);
     }
     fputc('}', out);
+    if (process->json != NULL) fprintf(out, ",\n  \"summary\": %s", process->json);
 }
 
 void dl_run_traces_write_json(const dl_run_traces *traces, FILE *out)

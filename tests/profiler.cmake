@@ -8,7 +8,16 @@ set_property(TEST test_crew test_recorder test_overhead test_bench APPEND PROPER
 add_test(NAME test_dlprof COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof.sh $<TARGET_FILE:dlprof>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlprof PROPERTIES LABELS unit TIMEOUT 300)
+set(nvtx_steps "")
+if(TARGET dlprof_inject)
+    add_executable(nvtx_steps ${CMAKE_CURRENT_LIST_DIR}/nvtx_steps.c)
+    target_include_directories(nvtx_steps SYSTEM PRIVATE ${NVTX_INCLUDE_DIR})
+    target_link_libraries(nvtx_steps PRIVATE dl_options ${CMAKE_DL_LIBS})
+    set_target_properties(nvtx_steps PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    add_dependencies(nvtx_steps dlprof_inject)
+    set(nvtx_steps $<TARGET_FILE:nvtx_steps>)
+endif()
 add_test(NAME test_dlprof_run
-         COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof_run.sh $<TARGET_FILE:dlprof>
+         COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof_run.sh $<TARGET_FILE:dlprof> ${nvtx_steps}
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlprof_run PROPERTIES LABELS unit TIMEOUT 300)

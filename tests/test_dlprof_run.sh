@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # dlprof run from outside, with scripts as targets. The injected library is an empty file beside a
 # copy of the program, and the scripts leave in the folder what it would: so everything around it is
-# tested on every machine. Usage: test_dlprof_run.sh DLPROF
+# tested on every machine. With NVTX_STEPS (nvtx_steps.c), the real library and a real target too.
+# Usage: test_dlprof_run.sh DLPROF [NVTX_STEPS]
 # shellcheck disable=SC2016 # the targets expand what stands in single quotes
 set -u
 built=$1
@@ -157,6 +158,26 @@ status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 if status != 1 or b"no trace arose" not in text:
     sys.exit(f"exit {status}: {text}")
 END
+fi
+
+# The real library in real processes, which mark ranges and have no CUDA: ranks, a limit, a kill.
+if [ $# -gt 1 ]; then
+    tested=$built
+    steps=$2
+    expect 0 "42 activities (40 range, 2 clock)" run -- "$steps" 20
+    expect 0 "no CUDA activity seen, only NVTX" run -- "$steps" 20
+    expect 0 "stopped early: limit on steps" run --steps 3 -- "$steps" 20
+    expect 137 "incomplete" run -o real -- "$steps" 20 killed
+    expect 0 "40 range" run --json ranks.json -- sh -c 'RANK=1 "$0" 20 & RANK=0 "$0" 10; wait' "$steps"
+    if command -v python3 >/dev/null; then
+        python3 - <<'END' || fail "ranks.json: $(cat ranks.json)"
+import json
+processes = json.load(open("ranks.json"))["processes"]
+assert [p["rank"] for p in processes] == [0, 1]
+assert [p["activities"]["range"] for p in processes] == [20, 40]
+assert all(p["complete"] and p["lost"] == 0 for p in processes)
+END
+    fi
 fi
 
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }

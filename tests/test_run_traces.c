@@ -43,6 +43,26 @@ static void write_trace(const char *name, const char *rank, const char *stopped)
     free(path);
 }
 
+/* A trace with two kernels, a call, and 5 activities lost in two ways. */
+static void write_activities(const char *name)
+{
+    char *path = dl_format("%s/%s", folder, name);
+    dl_trace_writer *writer = NULL;
+    dl_error err = {0};
+    assert_int_equal(dl_trace_writer_open(&writer, path, &err), DL_OK);
+    dl_trace_stream *stream = dl_trace_writer_stream(writer);
+    const uint32_t id = dl_trace_writer_intern(writer, "name");
+    for (int64_t i = 0; i < 3; i++) {
+        const uint8_t kind = i < 2 ? DL_ACTIVITY_KERNEL : DL_ACTIVITY_CALL;
+        dl_trace_stream_append_activity(
+            stream, &(dl_activity){.kind = kind, .name = id, .start_ns = 10 * i, .duration_ns = 5});
+    }
+    dl_trace_writer_meta(writer, "lost_records", "2");
+    dl_trace_writer_meta(writer, "invalid_records", "3");
+    assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
+    free(path);
+}
+
 static void write_text(const char *name, const char *text)
 {
     char *path = dl_format("%s/%s", folder, name);
@@ -180,11 +200,35 @@ static void says_what_is_wrong_with_each(void **state)
     dl_run_traces_free(&traces);
 }
 
+static void activities_are_counted_by_kind(void **state)
+{
+    (void)state;
+    write_activities("h.1.10.dlt");
+    dl_run_traces traces = collect();
+    assert_int_equal(traces.count, 1);
+    const dl_run_process *process = &traces.processes[0];
+    assert_int_equal(process->activities, 3);
+    assert_int_equal(process->counts[DL_ACTIVITY_KERNEL], 2);
+    assert_int_equal(process->counts[DL_ACTIVITY_CALL], 1);
+    assert_int_equal(process->counts[DL_ACTIVITY_MEMCPY], 0);
+    assert_int_equal(process->lost, 5);
+    char *text = written(&traces, dl_run_traces_print);
+    assert_contains(text, "3 activities (2 kernel, 1 call), ");
+    assert_contains(text, "5 more lost");
+    free(text);
+    char *json = written(&traces, dl_run_traces_write_json);
+    assert_contains(json, "\"kernel\": 2, \"memcpy\": 0");
+    assert_contains(json, "\"lost\": 5");
+    free(json);
+    dl_run_traces_free(&traces);
+}
+
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(an_empty_folder_has_nothing), IN_FOLDER(a_missing_folder_is_an_error),
-        IN_FOLDER(processes_come_by_rank), IN_FOLDER(says_what_is_wrong_with_each)};
+        IN_FOLDER(processes_come_by_rank), IN_FOLDER(activities_are_counted_by_kind),
+        IN_FOLDER(says_what_is_wrong_with_each)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
