@@ -2,9 +2,9 @@
 #include "tests/check.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <nvtx3/nvToolsExtPayload.h>
@@ -445,39 +445,48 @@ static void test_modules(void **state)
     assert_int_equal(slots[2], 0);
 }
 
-/* In a child: what is open at its exit is recorded before the handler registered first, below. */
-static bool at_exit_wanted;
-static void check_at_exit(void)
+static sem_t pushed, may_end;
+
+static void *hold_open(void *unused)
 {
-    if (!at_exit_wanted) return;
-    const bool right = seen_count() == 3 && strcmp(seen_text(seen_at(0).name), "open inner") == 0 &&
-                       strcmp(seen_text(seen_at(1).name), "open outer") == 0 &&
-                       strcmp(seen_text(seen_at(2).name), "open started") == 0 &&
-                       seen_at(0).duration_ns >= 2000000;
-    _exit(right ? 0 : 1);
+    (void)unused;
+    nvtxRangePushA("open elsewhere");
+    sem_post(&pushed);
+    sem_wait(&may_end);
+    nvtxRangePop();
+    return NULL;
 }
 
-static void test_open_at_exit(void **state)
+/* What is open anywhere when the recording ends is recorded up to then, and nothing after it. The
+ * last test: there is no way back. */
+static void test_open_at_end(void **state)
 {
     (void)state;
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        at_exit_wanted = true;
-        nvtxRangeStartA("open started");
-        nvtxRangePushA("open outer");
-        nvtxRangePushA("open inner");
-        usleep(2000);
-        exit(2);
-    }
-    int status = 0;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    sem_init(&pushed, 0, 0);
+    sem_init(&may_end, 0, 0);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, hold_open, NULL), 0);
+    sem_wait(&pushed);
+    const nvtxRangeId_t started = nvtxRangeStartA("open started");
+    nvtxRangePushA("open outer");
+    nvtxRangePushA("open inner");
+    usleep(2000);
+    seen_end();
+    assert_int_equal(seen_count(), 4);
+    seen_find(DL_ACTIVITY_RANGE, "open outer");
+    seen_find(DL_ACTIVITY_RANGE, "open inner");
+    seen_find(DL_ACTIVITY_RANGE, "open started");
+    assert_true(seen_find(DL_ACTIVITY_RANGE, "open elsewhere").duration_ns >= 2000000);
+    sem_post(&may_end);
+    pthread_join(thread, NULL);
+    nvtxRangePop();
+    nvtxRangeEnd(started);
+    nvtxRangePushA("too late");
+    assert_int_equal(seen_count(), 4);
 }
 
 int main(void)
 {
-    atexit(check_at_exit);
     link_in();
 #define TEST(function) cmocka_unit_test_setup(function, clear)
     const struct CMUnitTest tests[] = {
@@ -486,7 +495,7 @@ int main(void)
         TEST(test_start_end),      TEST(test_names),        TEST(test_nccl),
         TEST(test_payload_events), TEST(test_many_schemas), TEST(test_end_of_thread),
         TEST(test_threads),        TEST(test_inactive),     TEST(test_modules),
-        TEST(test_open_at_exit),
+        TEST(test_open_at_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "profiler/inject/capture.h"
 #include "profiler/inject/nvtx_event.h"
@@ -11,23 +10,21 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Ends the open ranges. Registered when the capture is alive, so it runs before the capture's end.
- */
-static void at_exit(void)
+static void at_end(void)
 {
-    if (dl_capture_active()) dl_nvtx_open_end(dl_capture_now());
+    dl_nvtx_open_end(dl_capture_now());
 }
 
-static void register_exit(void)
+static void register_end(void)
 {
-    atexit(at_exit);
+    dl_capture_at_end(at_end);
 }
 
 static bool begin_recording(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (!dl_capture_active()) return false;
-    pthread_once(&once, register_exit);
+    pthread_once(&once, register_end);
     return true;
 }
 

@@ -11,7 +11,7 @@
  * nothing and return 0 where nothing is recorded, and NVTX then costs the program what it costs
  * without a tool.
  *
- * Ranges that are open when the program ends are recorded up to its exit. A pop without a push, an
+ * Ranges that are open when the recording ends are recorded up to its end. A pop without a push, an
  * end without a start, a text that is missing and payloads of unknown layout are let pass. */
 #ifndef DL_PROFILER_INJECT_NVTX_H
 #define DL_PROFILER_INJECT_NVTX_H

@@ -75,6 +75,21 @@ uint32_t dl_capture_thread(void)
     return (uint32_t)syscall(SYS_gettid);
 }
 
+static void (*end_function)(void);
+
+void dl_capture_at_end(void (*function)(void))
+{
+    if (end_function != NULL) abort();
+    end_function = function;
+}
+
+void seen_end(void)
+{
+    seen_set_active(false); /* as the capture: what comes now comes from its own call */
+    assert_non_null(end_function);
+    end_function();
+}
+
 void seen_set_active(bool active)
 {
     atomic_store(&is_active, active);

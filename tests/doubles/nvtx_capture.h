@@ -10,6 +10,9 @@
 /* Whether activities are recorded, as dl_capture_active says. */
 void seen_set_active(bool active);
 
+/* Ends the recording: calls what was given to dl_capture_at_end. Once. */
+void seen_end(void);
+
 /* Forgets the activities and the meta values; texts keep their ids. */
 void seen_clear(void);
 

@@ -1,0 +1,13 @@
+/* Makes the handles of cuBLAS and cuDNN, for test_nvtx.sh: both mark their calls when they are told
+ * to, whether the calls succeed or not. */
+#include <cublas_v2.h>
+#include <cudnn.h>
+
+int main(void)
+{
+    cublasHandle_t blas;
+    if (cublasCreate(&blas) == CUBLAS_STATUS_SUCCESS) cublasDestroy(blas);
+    cudnnHandle_t dnn;
+    if (cudnnCreate(&dnn) == CUDNN_STATUS_SUCCESS) cudnnDestroy(dnn);
+    return 0;
+}
