@@ -1,5 +1,5 @@
 /* Speed of the layers on one core, each against the matrix product's peak of the same run:
- *   bench_kernels [SECONDS]      time spent on each model, 5 by default
+ *   bench_kernels [SECONDS [MODEL]]      time spent on each model, 5 by default; all models
  * Warm: the first step of each is not counted. Medians over repetitions; rounds of peak and step
  * take turns, so that a slow spell of the machine meets both. The core must be free: a long peak
  * product loses more to other programs than a short step, which makes the ratio too good. */
@@ -13,7 +13,17 @@
 #include "kernels/backend.h"
 #include "kernels/model.h"
 
-enum { BATCH = 128, PEAK_SIZE = 1024, OPERATIONS_MAX = 16, ROUNDS_MAX = 10000 };
+enum { PEAK_SIZE = 1024, ROUNDS_MAX = 10000 };
+
+typedef struct dl_bench_case {
+    const char *name;
+    int batch;
+    int steps_a_peak; /* steps from one peak product to the next, so that both take some time */
+} dl_bench_case;
+
+static const dl_bench_case cases[] = {
+    {"lenet", 128, 4}, {"mlp", 128, 4}, {"vgg19_bn", 16, 1}, {"resnet50", 4, 1}};
+enum { CASE_COUNT = sizeof cases / sizeof cases[0] };
 
 /* Samples of one duration. */
 typedef struct dl_series {
@@ -95,20 +105,21 @@ static void peak_free(dl_peak *peak)
 }
 
 typedef struct dl_timing {
+    int batch;
     dl_series step;
-    dl_series forward[OPERATIONS_MAX], backward[OPERATIONS_MAX];
+    dl_series *forward, *backward; /* [operations] */
 } dl_timing;
 
-static void fill_batch(dl_model *model)
+static void fill_batch(dl_model *model, int batch)
 {
     float *input = dl_model_input(model);
     int32_t *labels = dl_model_labels(model);
-    const size_t count = BATCH * dl_model_input_count(model);
+    const size_t count = (size_t)batch * dl_model_input_count(model);
     dl_random random;
     dl_random_init(&random, 2, 0, 0, 0);
     for (size_t i = 0; i < count; i++)
         input[i] = (float)dl_random_uniform(&random);
-    for (int i = 0; i < BATCH; i++) {
+    for (int i = 0; i < batch; i++) {
         labels[i] = (int32_t)dl_random_below(&random, (uint64_t)dl_model_class_count(model));
     }
 }
@@ -122,9 +133,9 @@ static void run_step(dl_model *model, dl_timing *timing)
         const int operation = i < count ? i : 2 * count - 1 - i;
         dl_series *series = i < count ? &timing->forward[operation] : &timing->backward[operation];
         if (i < count) {
-            dl_model_forward(model, operation, BATCH);
+            dl_model_forward(model, operation, timing->batch);
         } else {
-            dl_model_backward(model, operation, BATCH);
+            dl_model_backward(model, operation, timing->batch);
         }
         const double end_ns = now_ns();
         series_add(series, end_ns - last_ns);
@@ -135,15 +146,15 @@ static void run_step(dl_model *model, dl_timing *timing)
 
 static void print_operations(const dl_model *model, dl_timing *timing)
 {
-    printf("  %-8s %12s %12s %12s %12s\n", "layer", "forward_us", "backward_us", "us_a_sample",
+    printf("  %-18s %12s %12s %12s %12s\n", "layer", "forward_us", "backward_us", "us_a_sample",
            "GFLOP/s");
     for (int i = 0; i < dl_model_operation_count(model); i++) {
         const double forward_ns = series_quantile(&timing->forward[i], 0.5);
         const double backward_ns = series_quantile(&timing->backward[i], 0.5);
         const double both_ns = forward_ns + backward_ns;
-        printf("  %-8s %12.1f %12.1f %12.2f", dl_model_operation_name(model, i), forward_ns / 1e3,
-               backward_ns / 1e3, both_ns / 1e3 / BATCH);
-        const double flops = BATCH * dl_model_operation_flops(model, i);
+        printf("  %-18s %12.1f %12.1f %12.2f", dl_model_operation_name(model, i), forward_ns / 1e3,
+               backward_ns / 1e3, both_ns / 1e3 / timing->batch);
+        const double flops = timing->batch * dl_model_operation_flops(model, i);
         if (flops > 0) printf(" %12.1f", flops / both_ns);
         printf("\n");
     }
@@ -156,12 +167,13 @@ static void print_model(const char *name, const dl_model *model, dl_timing *timi
         flops += dl_model_operation_flops(model, i);
     }
     const double step_ns = series_quantile(&timing->step, 0.5);
-    const double flop_per_s = BATCH * flops / step_ns * 1e9;
+    const double flop_per_s = timing->batch * flops / step_ns * 1e9;
     const double peak_per_s = peak_flop_per_s(peak, 0.5);
-    printf("%s, batch %d, float, forward and backward, n = %d\n", name, BATCH, timing->step.count);
+    printf("%s, batch %d, float, forward and backward, n = %d\n", name, timing->batch,
+           timing->step.count);
     printf("  step %.3f ms (p10 %.3f, p90 %.3f), %.0f samples/s\n", step_ns / 1e6,
            series_quantile(&timing->step, 0.1) / 1e6, series_quantile(&timing->step, 0.9) / 1e6,
-           BATCH / step_ns * 1e9);
+           timing->batch / step_ns * 1e9);
     printf("  %.3f MFLOP a sample, %.1f GFLOP/s; sgemm of %d: %.1f GFLOP/s (best %.1f)\n",
            flops / 1e6, flop_per_s / 1e9, PEAK_SIZE, peak_per_s / 1e9,
            peak_flop_per_s(peak, 0) / 1e9);
@@ -169,38 +181,52 @@ static void print_model(const char *name, const dl_model *model, dl_timing *timi
     print_operations(model, timing);
 }
 
-static void bench_model(const char *name, double seconds)
+static void forget(dl_timing *timing, dl_peak *peak, int operations)
 {
-    dl_error err = {0};
-    dl_model *model;
-    if (dl_model_create(&model, name, DL_FLOAT, BATCH, 1, &err) != DL_OK) {
-        dl_error_print(&err, "bench_kernels", stderr);
-        exit(1);
+    peak->durations.count = 0;
+    timing->step.count = 0;
+    for (int i = 0; i < operations; i++) {
+        timing->forward[i].count = 0;
+        timing->backward[i].count = 0;
     }
-    dl_timing *timing = dl_calloc(1, sizeof *timing, "timing");
-    dl_peak peak;
-    peak_init(&peak);
-    fill_batch(model);
-    const double end_ns = now_ns() + seconds * 1e9;
-    for (int round = 0; round < 3 || now_ns() < end_ns; round++) {
-        if (round % 4 == 0) peak_run(&peak);
-        run_step(model, timing);
-        if (round > 0) continue;
-        peak.durations.count = 0;
-        timing->step.count = 0;
-        for (int i = 0; i < OPERATIONS_MAX; i++) {
-            timing->forward[i].count = 0;
-            timing->backward[i].count = 0;
-        }
-    }
-    if (peak.durations.count == 0) peak_run(&peak);
-    print_model(name, model, timing, &peak);
-    for (int i = 0; i < OPERATIONS_MAX; i++) {
+}
+
+static void timing_free(dl_timing *timing, int operations)
+{
+    for (int i = 0; i < operations; i++) {
         free(timing->forward[i].ns);
         free(timing->backward[i].ns);
     }
+    free(timing->forward);
+    free(timing->backward);
     free(timing->step.ns);
-    free(timing);
+}
+
+static void bench_model(const dl_bench_case *c, double seconds)
+{
+    dl_error err = {0};
+    dl_model *model;
+    if (dl_model_create(&model, c->name, DL_FLOAT, c->batch, 1, &err) != DL_OK) {
+        dl_error_print(&err, "bench_kernels", stderr);
+        exit(1);
+    }
+    const int operations = dl_model_operation_count(model);
+    dl_timing timing = {.batch = c->batch,
+                        .forward = dl_calloc((size_t)operations, sizeof *timing.forward, "timing"),
+                        .backward =
+                            dl_calloc((size_t)operations, sizeof *timing.backward, "timing")};
+    dl_peak peak;
+    peak_init(&peak);
+    fill_batch(model, c->batch);
+    const double end_ns = now_ns() + seconds * 1e9;
+    for (int round = 0; round < 3 || now_ns() < end_ns; round++) {
+        if (round % c->steps_a_peak == 0) peak_run(&peak);
+        run_step(model, &timing);
+        if (round == 0) forget(&timing, &peak, operations);
+    }
+    if (peak.durations.count == 0) peak_run(&peak);
+    print_model(c->name, model, &timing, &peak);
+    timing_free(&timing, operations);
     peak_free(&peak);
     dl_model_destroy(model);
 }
@@ -208,12 +234,15 @@ static void bench_model(const char *name, double seconds)
 int main(int argc, char **argv)
 {
     char *end = NULL;
+    int done = 0;
     const double seconds = argc > 1 ? strtod(argv[1], &end) : 5;
-    if (argc > 2 || (end && (*end || end == argv[1])) || !(seconds > 0)) {
-        fprintf(stderr, "usage: bench_kernels [SECONDS]\n");
-        return 2;
+    const bool good = argc <= 3 && (!end || (!*end && end != argv[1])) && seconds > 0;
+    for (int i = 0; good && i < CASE_COUNT; i++) {
+        if (argc > 2 && strcmp(argv[2], cases[i].name) != 0) continue;
+        bench_model(&cases[i], seconds);
+        done++;
     }
-    bench_model("lenet", seconds);
-    bench_model("mlp", seconds);
-    return 0;
+    if (done > 0) return 0;
+    fprintf(stderr, "usage: bench_kernels [SECONDS [MODEL]]\n");
+    return 2;
 }

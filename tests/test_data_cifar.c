@@ -122,20 +122,27 @@ static void check_fails(int test_set, dl_status code, const char *file, const ch
     assert_null(set.pixels);
 }
 
+/* Makes file f so long; what is added is zeros. */
+static void resize_file(int f, off_t bytes)
+{
+    char *path = dl_format(FOLDER "/%s", names[f]);
+    assert_int_equal(truncate(path, bytes), 0);
+    free(path);
+}
+
+/* The last test: the files stay damaged. */
 static void sizes_are_strict(void **state)
 {
     (void)state;
-    const size_t whole = (size_t)RECORDS * RECORD_BYTES;
-    write_file(5, whole - 1);
-    check_fails(1, DL_ERR_FORMAT, "test_batch.bin", "ends after 30729999 bytes");
-    write_file(5, whole + 1);
+    const off_t whole = (off_t)RECORDS * RECORD_BYTES;
+    resize_file(5, whole + 1);
     check_fails(1, DL_ERR_FORMAT, "test_batch.bin", "has more than the 30730000 bytes");
-    write_file(5, 0);
+    resize_file(5, whole - 1);
+    check_fails(1, DL_ERR_FORMAT, "test_batch.bin", "ends after 30729999 bytes");
+    resize_file(5, 0);
     check_fails(1, DL_ERR_FORMAT, "test_batch.bin", "ends after 0 bytes");
-    write_file(5, whole);
-    write_file(3, 100);
+    resize_file(3, 100);
     check_fails(0, DL_ERR_FORMAT, "data_batch_4.bin", "ends after 100 bytes");
-    write_file(3, whole);
 }
 
 static void labels_must_fit(void **state)
@@ -169,9 +176,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(five_files_are_the_training_set),
         cmocka_unit_test(one_file_is_the_test_set),
-        cmocka_unit_test(sizes_are_strict),
         cmocka_unit_test(labels_must_fit),
         cmocka_unit_test(missing_and_unreadable_files_are_errors),
+        cmocka_unit_test(sizes_are_strict),
     };
     return cmocka_run_group_tests(tests, make_files, drop_files);
 }

@@ -113,13 +113,14 @@ static void real_mnist_is_found(void **state)
 static void model_decides_which_set(void **state)
 {
     (void)state;
-    dl_data_source source = {.choice = DL_DATA_AUTO, .model = "vgg19_bn", .folder = EMPTY_FOLDER};
+    dl_data_source source = {
+        .choice = DL_DATA_AUTO, .model = "vgg19_bn", .folder = EMPTY_FOLDER, .test_set = true};
     dl_data_set set = {0};
     char *note = NULL;
     dl_error err = {0};
     assert_int_equal(dl_data_source_open(&source, &set, &note, &err), DL_OK);
     assert_string_equal(note,
-                        "synthetic, 50000 images of 32x32x3 (no CIFAR-10 in " EMPTY_FOLDER ")");
+                        "synthetic, 10000 images of 32x32x3 (no CIFAR-10 in " EMPTY_FOLDER ")");
     assert_int_equal(set.sample_bytes, 3072);
     assert_int_equal(set.classes, 10);
     free(note);
@@ -127,7 +128,7 @@ static void model_decides_which_set(void **state)
 
     source.choice = DL_DATA_CIFAR10;
     assert_int_equal(dl_data_source_open(&source, &set, &note, &err), DL_ERR_IO);
-    assert_contains(err.text, EMPTY_FOLDER "/data_batch_1.bin");
+    assert_contains(err.text, EMPTY_FOLDER "/test_batch.bin");
 }
 
 /* ImageNet itself is not read. */
