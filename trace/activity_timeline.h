@@ -75,8 +75,8 @@ typedef struct dl_activity_timeline {
 } dl_activity_timeline;
 
 /* Sums up the device work among activities[count] (count < 2^32, in any order); zero `timeline`
- * before. `classes` is by name id, as dl_kernel_classes makes it. With `window` (may be NULL) only
- * what lies within it counts; work is clipped to it. O(n log n). */
+ * before. `classes` is by name id, as dl_kernel_classes makes it, for all names. With `window` (may
+ * be NULL) only what lies within it counts; work is clipped to it. O(n log n). */
 void dl_activity_timeline_init(dl_activity_timeline *timeline, const dl_activity *activities,
                                size_t count, const uint8_t *classes, const dl_launches *launches,
                                const dl_interval *window);
