@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -79,58 +81,73 @@ void dl_environment_free(dl_environment *environment)
     *environment = (dl_environment){0};
 }
 
-/* The signals of this process as they were, while they are taken one by one. */
+/* The target that signals are sent on to; 0 = none (yet). The handler, which may run on any thread,
+ * has no other way to know. */
+static _Atomic pid_t target;
+static atomic_bool pending[FORWARDED_COUNT]; /* came and was not yet sent on */
+
+/* Sends a signal on, once for whoever comes here first; without a target it stays pending. */
+static void send_on(size_t index)
+{
+    const pid_t pid = atomic_load(&target);
+    if (pid > 0 && atomic_exchange(&pending[index], false)) kill(pid, forwarded_signals[index]);
+}
+
+/* Sends on what a process (si_code <= 0) sent to us; what the kernel sends, as for Ctrl-C, goes to
+ * the whole group. */
+static void forward(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    if (info->si_code > 0) return;
+    const int kept = errno;
+    for (size_t i = 0; i < FORWARDED_COUNT; i++) {
+        if (forwarded_signals[i] != number) continue;
+        atomic_store(&pending[i], true);
+        send_on(i);
+    }
+    errno = kept;
+}
+
+/* How the signals acted before. */
 typedef struct signal_state {
-    sigset_t taken, mask;
-    struct sigaction child;
+    struct sigaction forwarded[FORWARDED_COUNT], child;
 } signal_state;
 
-/* From here on the forwarded signals and SIGCHLD wait until they are asked for. */
+/* A signal that is ignored stays so, for the target too (nohup). Where a parent made us ignore
+ * SIGCHLD, the kernel would throw the exit code away. */
 static void take_signals(signal_state *state)
 {
-    sigemptyset(&state->taken);
-    for (size_t i = 0; i < FORWARDED_COUNT; i++)
-        sigaddset(&state->taken, forwarded_signals[i]);
-    sigaddset(&state->taken, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &state->taken, &state->mask);
-    /* Where a parent made us ignore SIGCHLD, the kernel would throw the exit code away. */
+    const struct sigaction ours = {.sa_sigaction = forward, .sa_flags = SA_SIGINFO | SA_RESTART};
     const struct sigaction usual = {.sa_handler = SIG_DFL};
+    atomic_store(&target, 0);
+    for (size_t i = 0; i < FORWARDED_COUNT; i++) {
+        atomic_store(&pending[i], false);
+        sigaction(forwarded_signals[i], NULL, &state->forwarded[i]);
+        if (state->forwarded[i].sa_handler == SIG_IGN) continue;
+        sigaction(forwarded_signals[i], &ours, NULL);
+    }
     sigaction(SIGCHLD, &usual, &state->child);
 }
 
-/* What came too late to be forwarded is dropped: it was meant to end the target, which has ended.
- */
 static void give_signals_back(const signal_state *state)
 {
-    const struct timespec now = {0};
-    while (sigtimedwait(&state->taken, NULL, &now) > 0 || errno == EINTR) {}
+    for (size_t i = 0; i < FORWARDED_COUNT; i++)
+        sigaction(forwarded_signals[i], &state->forwarded[i], NULL);
     sigaction(SIGCHLD, &state->child, NULL);
-    sigprocmask(SIG_SETMASK, &state->mask, NULL);
 }
 
-/* Starts the target with the signals as they were before they were taken. */
-static int start(char *const *argv, const dl_environment *environment, const signal_state *state,
-                 pid_t *pid)
+/* Waits for the end of the target, to which signals go from here on and until its number is free
+ * for other processes; returns what waitpid says. */
+static int wait_for_end(pid_t pid)
 {
-    posix_spawnattr_t attributes;
-    int reason = posix_spawnattr_init(&attributes);
-    if (reason != 0) return reason;
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    posix_spawnattr_setsigmask(&attributes, &state->mask);
-    reason = posix_spawnp(pid, argv[0], NULL, &attributes, argv, environment->items);
-    posix_spawnattr_destroy(&attributes);
-    return reason;
-}
-
-/* Waits for the end and sends on what a process (si_code <= 0) sent to us alone. */
-static int wait_for_end(pid_t pid, const signal_state *state)
-{
+    atomic_store(&target, pid);
+    for (size_t i = 0; i < FORWARDED_COUNT; i++)
+        send_on(i);
+    siginfo_t info;
+    while (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {}
+    atomic_store(&target, 0);
     int status = 0;
-    while (waitpid(pid, &status, WNOHANG) != pid) {
-        siginfo_t info;
-        const int number = sigwaitinfo(&state->taken, &info);
-        if (number > 0 && number != SIGCHLD && info.si_code <= 0) kill(pid, number);
-    }
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
     return status;
 }
 
@@ -142,8 +159,8 @@ dl_status dl_target_run(char *const *argv, const dl_environment *environment, dl
     pid_t pid = 0;
     *end = (dl_target_end){0};
     const int64_t start_ns = dl_clock_ns();
-    const int reason = start(argv, environment, &state, &pid);
-    const int status = reason == 0 ? wait_for_end(pid, &state) : 0;
+    const int reason = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environment->items);
+    const int status = reason == 0 ? wait_for_end(pid) : 0;
     end->elapsed_ns = dl_clock_ns() - start_ns;
     give_signals_back(&state);
     if (reason != 0) {

@@ -43,7 +43,7 @@ typedef struct dl_target_end {
  *
  * Where the target cannot be started: DL_ERR_IO, and `end` holds the exit code that a shell would
  * give, 127 for a program that is not there and 126 for one that cannot be run. Else DL_OK, however
- * it ended. Only in a process without other threads. */
+ * it ended. One at a time. */
 dl_status dl_target_run(char *const *argv, const dl_environment *environment, dl_target_end *end,
                         dl_error *err) DL_MUST_CHECK;
 

@@ -1,5 +1,8 @@
 /* The profiled program: environment, exit code, signals. */
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -119,6 +122,24 @@ static void signals_reach_the_target_once(void **state)
     }
 }
 
+static void *idle(void *stop)
+{
+    while (!atomic_load((atomic_bool *)stop))
+        usleep(1000);
+    return NULL;
+}
+
+/* Libraries have threads of their own, which a signal to the process may reach just as well. */
+static void signals_may_reach_any_thread(void **state)
+{
+    atomic_bool stop = false;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, idle, &stop), 0);
+    signals_reach_the_target_once(state);
+    atomic_store(&stop, true);
+    pthread_join(thread, NULL);
+}
+
 /* A signal to the whole group, as a terminal's Ctrl-C, would end this test too: it runs in a child
  * with a group of its own. A process's signal to the group cannot be told from one to us alone and
  * reaches the target twice; so it is one that the target dies of at the first. */
@@ -182,6 +203,7 @@ int main(void)
                                        cmocka_unit_test(arguments_and_environment_pass),
                                        cmocka_unit_test(says_what_cannot_run),
                                        cmocka_unit_test(signals_reach_the_target_once),
+                                       cmocka_unit_test(signals_may_reach_any_thread),
                                        cmocka_unit_test(signals_to_the_group_end_the_target_only),
                                        cmocka_unit_test(target_inherits_signal_settings),
                                        cmocka_unit_test(exit_code_survives_ignored_children),
