@@ -60,30 +60,60 @@ void dl_chrome_trace_thread(dl_chrome_trace *trace, int pid, int tid, const char
     end_event(out);
 }
 
+static void write_value(FILE *out, const dl_chrome_arg *arg)
+{
+    if (arg->text != NULL) {
+        dl_json_string(out, arg->text);
+    } else if (arg->numbers != NULL) {
+        for (int i = 0; i < arg->number_count; i++)
+            fprintf(out, "%c%" PRIu32, i == 0 ? '[' : ',', arg->numbers[i]);
+        fputs(arg->number_count > 0 ? "]" : "[]", out);
+    } else {
+        dl_json_number(out, arg->number);
+    }
+}
+
+static void write_args(FILE *out, const dl_chrome_arg *args, int arg_count)
+{
+    for (int i = 0; i < arg_count; i++) {
+        fputs(i == 0 ? ",\"args\":{" : ",", out);
+        dl_json_string(out, args[i].key);
+        fputc(':', out);
+        write_value(out, &args[i]);
+    }
+    if (arg_count > 0) fputc('}', out);
+}
+
+/* What slices and instants have in common, up to their begin. */
+static FILE *begin_on_track(dl_chrome_trace *trace, const char *phase, int pid, int tid,
+                            const char *category, const char *name, int64_t time_ns)
+{
+    FILE *out = begin_event(trace, phase, name);
+    fputs(",\"cat\":", out);
+    dl_json_string(out, category);
+    fprintf(out, ",\"pid\":%d,\"tid\":%d", pid, tid);
+    write_time(out, "ts", time_ns);
+    return out;
+}
+
 void dl_chrome_trace_slice(dl_chrome_trace *trace, int pid, int tid, const char *category,
                            const char *name, int64_t start_ns, int64_t duration_ns,
                            const dl_chrome_arg *args, int arg_count)
 {
     DL_ASSERT(duration_ns >= 0, "slice '%s' lasts %" PRId64 " ns", name, duration_ns);
-    FILE *out = begin_event(trace, "X", name);
-    fputs(",\"cat\":", out);
-    dl_json_string(out, category);
-    fprintf(out, ",\"pid\":%d,\"tid\":%d", pid, tid);
-    write_time(out, "ts", start_ns);
+    FILE *out = begin_on_track(trace, "X", pid, tid, category, name, start_ns);
     write_time(out, "dur", duration_ns);
-    if (arg_count > 0) {
-        for (int i = 0; i < arg_count; i++) {
-            fputs(i == 0 ? ",\"args\":{" : ",", out);
-            dl_json_string(out, args[i].key);
-            fputc(':', out);
-            if (args[i].text != NULL) {
-                dl_json_string(out, args[i].text);
-            } else {
-                dl_json_number(out, args[i].number);
-            }
-        }
-        fputc('}', out);
-    }
+    write_args(out, args, arg_count);
+    end_event(out);
+}
+
+void dl_chrome_trace_instant(dl_chrome_trace *trace, int pid, int tid, const char *category,
+                             const char *name, int64_t time_ns, const dl_chrome_arg *args,
+                             int arg_count)
+{
+    FILE *out = begin_on_track(trace, "i", pid, tid, category, name, time_ns);
+    fputs(",\"s\":\"t\"", out); /* scope: the thread */
+    write_args(out, args, arg_count);
     end_event(out);
 }
 

@@ -16,11 +16,14 @@ typedef struct dl_chrome_trace {
     int events; /* written so far */
 } dl_chrome_trace;
 
-/* One key = value of an event's args. `text` NULL means the number is written. */
+/* One key = value of an event's args: `text` if it is not NULL, else the array
+ * numbers[number_count] if that is not NULL, else `number`. */
 typedef struct dl_chrome_arg {
     const char *key;
     const char *text;
     double number;
+    const uint32_t *numbers;
+    int number_count;
 } dl_chrome_arg;
 
 /* Creates (overwrites) `path` and writes the head. DL_ERR_IO with the system's reason. */
@@ -35,6 +38,11 @@ void dl_chrome_trace_thread(dl_chrome_trace *trace, int pid, int tid, const char
 void dl_chrome_trace_slice(dl_chrome_trace *trace, int pid, int tid, const char *category,
                            const char *name, int64_t start_ns, int64_t duration_ns,
                            const dl_chrome_arg *args, int arg_count);
+
+/* A moment of that thread ("ph":"i"). */
+void dl_chrome_trace_instant(dl_chrome_trace *trace, int pid, int tid, const char *category,
+                             const char *name, int64_t time_ns, const dl_chrome_arg *args,
+                             int arg_count);
 
 /* A flow arrow's start (is_start = 1) or end at a time inside a slice of that thread. */
 void dl_chrome_trace_flow(dl_chrome_trace *trace, int pid, int tid, uint64_t id, int is_start,

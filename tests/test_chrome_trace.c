@@ -130,10 +130,13 @@ static void empty_trace_is_json(void **state)
 static void every_kind_of_event_is_written(void **state)
 {
     (void)state;
-    const dl_chrome_arg args[] = {{"batch", NULL, 128.0},
-                                  {"layer", "conv\"1\"", 0.0},
-                                  {"loss", NULL, NAN},
-                                  {"rate", NULL, 0.1}};
+    const uint32_t grid[] = {64, UINT32_MAX};
+    const dl_chrome_arg args[] = {{.key = "batch", .number = 128},
+                                  {.key = "layer", .text = "conv\"1\""},
+                                  {.key = "loss", .number = NAN},
+                                  {.key = "rate", .number = 0.1}};
+    const dl_chrome_arg arrays[] = {{.key = "grid", .numbers = grid, .number_count = 2},
+                                    {.key = "none", .numbers = grid}};
     dl_chrome_trace_process(&trace, 1, "dlsim");
     dl_chrome_trace_thread(&trace, 1, 2, "worker 2");
     dl_chrome_trace_slice(&trace, 1, 2, "kernel", "forward", 1500, 2001, args, 4);
@@ -141,7 +144,10 @@ static void every_kind_of_event_is_written(void **state)
     dl_chrome_trace_flow(&trace, 1, 2, UINT64_MAX, 1, "push", 1600);
     dl_chrome_trace_flow(&trace, 1, 3, UINT64_MAX, 0, "push", 1700);
     dl_chrome_trace_counter(&trace, 1, "link", 5, 0.25);
-    assert_int_equal(trace.events, 7);
+    dl_chrome_trace_slice(&trace, 1, 2, "kernel", "gemm", 3, 4, arrays, 2);
+    dl_chrome_trace_instant(&trace, 1, 2, "mark", "now", 7, args, 1);
+    dl_chrome_trace_instant(&trace, 1, 2, "mark", "then", 8, NULL, 0);
+    assert_int_equal(trace.events, 10);
     char *text = close_trace();
     static const char *const lines[] = {
         "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"args\":{\"name\":\"dlsim\"}},\n",
@@ -156,7 +162,12 @@ static void every_kind_of_event_is_written(void **state)
         "\"tid\":2,\"ts\":1.600},\n",
         "{\"ph\":\"f\",\"name\":\"push\",\"cat\":\"flow\",\"id\":\"0xffffffffffffffff\","
         "\"bp\":\"e\",\"pid\":1,\"tid\":3,\"ts\":1.700},\n",
-        "{\"ph\":\"C\",\"name\":\"link\",\"pid\":1,\"ts\":0.005,\"args\":{\"value\":0.25}}\n",
+        "{\"ph\":\"C\",\"name\":\"link\",\"pid\":1,\"ts\":0.005,\"args\":{\"value\":0.25}},\n",
+        "\"ts\":0.003,\"dur\":0.004,\"args\":{\"grid\":[64,4294967295],\"none\":[]}},\n",
+        "{\"ph\":\"i\",\"name\":\"now\",\"cat\":\"mark\",\"pid\":1,\"tid\":2,\"ts\":0.007,\"s\":"
+        "\"t\","
+        "\"args\":{\"batch\":128}},\n",
+        "\"tid\":2,\"ts\":0.008,\"s\":\"t\"}\n",
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
         assert_contains(text, lines[i]);
