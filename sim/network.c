@@ -12,10 +12,19 @@
 void dl_network_init(dl_network *network, dl_engine *engine, int flows)
 {
     DL_ASSERT(flows >= 1, "room for %d flows", flows);
-    *network = (dl_network){.engine = engine, .flow_room = flows, .ended = -1, .ended_last = -1};
-    network->flows = dl_calloc((size_t)flows, sizeof *network->flows, "flows");
-    for (int i = 0; i < flows; i++)
-        network->flows[i].next = i + 1 < flows ? i + 1 : -1;
+    *network = (dl_network){.engine = engine, .free_flow = -1, .ended = -1, .ended_last = -1};
+    dl_network_reserve(network, flows);
+}
+
+void dl_network_reserve(dl_network *network, int flows)
+{
+    if (flows <= network->flow_room) return;
+    network->flows = dl_realloc(network->flows, (size_t)flows, sizeof *network->flows, "flows");
+    for (int i = flows - 1; i >= network->flow_room; i--) {
+        network->flows[i].next = network->free_flow;
+        network->free_flow = i;
+    }
+    network->flow_room = flows;
 }
 
 void dl_network_free(dl_network *network)

@@ -87,6 +87,9 @@ typedef struct dl_network {
 void dl_network_init(dl_network *network, dl_engine *engine, int flows);
 void dl_network_free(dl_network *network); /* a zeroed network is fine */
 
+/* Makes room for at least `flows` flows at a time. */
+void dl_network_reserve(dl_network *network, int flows);
+
 /* Adds a link of `capacity` > 0 and returns its number. All links come before all classes. */
 int dl_network_add_link(dl_network *network, double capacity);
 

@@ -7,6 +7,7 @@ foreach(module team team_exchange sync async)
 endforeach()
 dl_add_test(test_links unit LINK dl_sim)
 dl_add_test(test_network model LINK dl_sim)
+dl_add_test(test_collective model LINK dl_sim)
 dl_add_fuzzer(fuzz_costs LINK dl_sim)
 dl_add_fuzzer(fuzz_scenario LINK dl_sim)
 
@@ -28,6 +29,6 @@ add_test(NAME test_dlsim COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim.sh $<TARGE
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlsim PROPERTIES LABELS unit TIMEOUT 300)
 
-foreach(test test_links)
+foreach(test test_links test_collective)
     target_compile_definitions(${test} PRIVATE DL_MACHINES="${PROJECT_SOURCE_DIR}/scenarios/machines")
 endforeach()

@@ -1,0 +1,132 @@
+#include "sim/collective/plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/status.h"
+#include "common/units.h"
+
+void dl_plan_init(dl_plan *plan, dl_network *network, const dl_links *links,
+                  const dl_hop_costs *costs)
+{
+    *plan = (dl_plan){.network = network, .links = links, .costs = *costs};
+}
+
+void dl_plan_free(dl_plan *plan)
+{
+    free(plan->transfers);
+    free(plan->after);
+    free(plan->waiting);
+    *plan = (dl_plan){0};
+}
+
+static int add_transfer(dl_plan *plan, dl_transfer transfer)
+{
+    if (plan->transfer_count == plan->transfer_room) {
+        plan->transfer_room = plan->transfer_room ? 2 * plan->transfer_room : 64;
+        plan->transfers = dl_realloc(plan->transfers, (size_t)plan->transfer_room,
+                                     sizeof *plan->transfers, "transfers of a plan");
+        plan->waiting = dl_realloc(plan->waiting, (size_t)plan->transfer_room, sizeof(int),
+                                   "waiting transfers");
+    }
+    plan->transfers[plan->transfer_count] = transfer;
+    return plan->transfer_count++;
+}
+
+static double hop_ns(const dl_plan *plan, const dl_route *route)
+{
+    return route->latency_ns +
+           (route->leaves_node ? plan->costs.network_hop_ns : plan->costs.hop_ns);
+}
+
+int dl_plan_add(dl_plan *plan, dl_place from, dl_place to, double bytes, int hops, double extra_ns)
+{
+    dl_route route;
+    dl_links_route(plan->links, from, to, &route);
+    int64_t delay_ns = dl_ns_ceil(hops * hop_ns(plan, &route) + extra_ns);
+    return add_transfer(plan, (dl_transfer){.class = dl_network_route_class(plan->network, &route),
+                                            .bytes = bytes / plan->costs.bandwidth_frac,
+                                            .delay_ns = delay_ns,
+                                            .first_after = -1});
+}
+
+int dl_plan_join(dl_plan *plan)
+{
+    return add_transfer(plan, (dl_transfer){.class = -1, .first_after = -1});
+}
+
+int dl_plan_add_chunk(dl_plan *plan, dl_place from, dl_place to, double bytes, int before)
+{
+    int64_t hop = dl_ns_ceil(dl_plan_hop_ns(plan, from, to));
+    int wait = add_transfer(plan, (dl_transfer){.class = -1, .delay_ns = hop, .first_after = -1});
+    int chunk = dl_plan_add(plan, from, to, bytes, 0, 0);
+    dl_plan_order(plan, wait, chunk);
+    dl_plan_order(plan, before, chunk);
+    return chunk;
+}
+
+void dl_plan_order(dl_plan *plan, int earlier, int later)
+{
+    if (earlier < 0) return;
+    if (plan->after_count == plan->after_room) {
+        plan->after_room = plan->after_room ? 2 * plan->after_room : 64;
+        plan->after = dl_realloc(plan->after, (size_t)plan->after_room, sizeof *plan->after,
+                                 "order of a plan");
+    }
+    plan->after[plan->after_count] = (dl_after){later, plan->transfers[earlier].first_after};
+    plan->transfers[earlier].first_after = plan->after_count++;
+    plan->transfers[later].before_count++;
+}
+
+double dl_plan_hop_ns(const dl_plan *plan, dl_place from, dl_place to)
+{
+    dl_route route;
+    dl_links_route(plan->links, from, to, &route);
+    return hop_ns(plan, &route);
+}
+
+double dl_plan_rate(const dl_plan *plan, dl_place from, dl_place to)
+{
+    dl_route route;
+    dl_links_route(plan->links, from, to, &route);
+    return dl_links_route_rate(plan->links, &route) * plan->costs.bandwidth_frac;
+}
+
+static void transfer_ended(void *user, int transfer);
+
+/* A join has an event of its own, so that a long chain of them needs no deep stack. */
+static void start_transfer(dl_plan *plan, int transfer)
+{
+    const dl_transfer *t = &plan->transfers[transfer];
+    if (t->class >= 0) {
+        dl_network_start(plan->network, t->class, t->bytes, t->delay_ns, transfer_ended, plan,
+                         transfer);
+    } else {
+        dl_engine_after(plan->network->engine, t->delay_ns, transfer_ended, plan, transfer);
+    }
+}
+
+static void transfer_ended(void *user, int transfer)
+{
+    dl_plan *plan = user;
+    for (int a = plan->transfers[transfer].first_after; a >= 0; a = plan->after[a].next) {
+        int later = plan->after[a].transfer;
+        if (--plan->waiting[later] == 0) start_transfer(plan, later);
+    }
+    if (--plan->running == 0 && plan->done != NULL) plan->done(plan->user, plan->index);
+}
+
+void dl_plan_run(dl_plan *plan, dl_event_fn done, void *user, int index)
+{
+    DL_ASSERT(plan->running == 0, "%d transfers still run", plan->running);
+    plan->done = done;
+    plan->user = user;
+    plan->index = index;
+    plan->running = plan->transfer_count;
+    for (int t = 0; t < plan->transfer_count; t++)
+        plan->waiting[t] = plan->transfers[t].before_count;
+    for (int t = 0; t < plan->transfer_count; t++) {
+        if (plan->transfers[t].before_count == 0) start_transfer(plan, t);
+    }
+}

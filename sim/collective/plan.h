@@ -1,0 +1,81 @@
+/* What a collective sends, and in which order: transfers between places, each of which starts when
+ * those before it have ended.
+ *
+ *     transfer 0  gpu0 -> gpu1 --.
+ *                                 >-- join 2 -- transfer 3  gpu1 -> gpu2      a join moves nothing
+ *     transfer 1  gpu1 -> gpu2 --'
+ *
+ * A plan is made once for a collective of a size, and run on the network any number of times.
+ */
+#ifndef DL_SIM_COLLECTIVE_PLAN_H
+#define DL_SIM_COLLECTIVE_PLAN_H
+
+#include "sim/network.h"
+
+typedef struct dl_transfer {
+    int class; /* of flows; -1 = a join */
+    double bytes;
+    int64_t delay_ns; /* before bytes move */
+    int before_count; /* transfers that must end first */
+    int first_after;  /* list in dl_plan.after, -1 = none */
+} dl_transfer;
+
+typedef struct dl_after {
+    int transfer, next;
+} dl_after;
+
+/* Hop times of a protocol, and the part of the links' rates that it reaches. */
+typedef struct dl_hop_costs {
+    double hop_ns, network_hop_ns, bandwidth_frac;
+} dl_hop_costs;
+
+typedef struct dl_plan {
+    dl_network *network; /* borrowed */
+    const dl_links *links;
+    dl_hop_costs costs;
+    dl_transfer *transfers;
+    dl_after *after;
+    int transfer_count, transfer_room, after_count, after_room;
+
+    int *waiting; /* [transfers] of this run: how many must still end before it */
+    int running;  /* transfers that have not ended */
+    dl_event_fn done;
+    void *user;
+    int index;
+} dl_plan;
+
+/* An empty plan. dl_plan_free accepts a zeroed one. */
+void dl_plan_init(dl_plan *plan, dl_network *network, const dl_links *links,
+                  const dl_hop_costs *costs);
+void dl_plan_free(dl_plan *plan);
+
+/* Adds a transfer of `bytes`, charged as bytes / bandwidth_frac, that has the latency of its way
+ * and the protocol's hop time `hops` times before its bytes move, and `extra_ns` more; returns its
+ * number. */
+int dl_plan_add(dl_plan *plan, dl_place from, dl_place to, double bytes, int hops, double extra_ns);
+
+/* Adds a join. */
+int dl_plan_join(dl_plan *plan);
+
+/* Adds a chunk of a pipeline: two transfers, of which the second moves the bytes and is returned.
+ * It waits for `before`, the chunk before it on the same edge (-1 = none). The one in front of it
+ * is the hop time, without bytes: what the chunk itself needs is to be ordered before that, so that
+ * the latency passes while others are still moving. */
+int dl_plan_add_chunk(dl_plan *plan, dl_place from, dl_place to, double bytes, int before);
+
+/* `later` starts when `earlier` has ended; -1 for `earlier` says nothing. */
+void dl_plan_order(dl_plan *plan, int earlier, int later);
+
+/* Time of one hop between the places: latency of the way and the protocol's hop time. */
+double dl_plan_hop_ns(const dl_plan *plan, dl_place from, dl_place to);
+
+/* Rate of the way between the places when nothing else moves, in bytes a second of the
+ * collective's. */
+double dl_plan_rate(const dl_plan *plan, dl_place from, dl_place to);
+
+/* Runs the plan, which must have a transfer and not be running, from now on; done(user, index) at
+ * its end (NULL: nobody is told). The network needs room for as many flows as transfers can run at
+ * once. */
+void dl_plan_run(dl_plan *plan, dl_event_fn done, void *user, int index);
+
+#endif

@@ -1,0 +1,36 @@
+/* The orders in which ranks form rings. */
+#ifndef DL_SIM_COLLECTIVE_RINGS_H
+#define DL_SIM_COLLECTIVE_RINGS_H
+
+#include "sim/collective.h"
+
+/* Rings over the same ranks; each carries an equal part of the bytes. */
+typedef struct dl_rings {
+    int count, size;
+    dl_place *order; /* [count][size] */
+} dl_rings;
+
+/* Rings over ranks[count], count >= 2. In one node with NVLinks: as many cycles that have a lane of
+ * their own on each edge as a bounded search finds, each in both directions. Over several nodes
+ * with equal parts: one for each NIC of a node, leaving the node at another GPU. Else one, in the
+ * given order. */
+void dl_rings_init(dl_rings *rings, const dl_links *links, const dl_place *ranks, int count);
+void dl_rings_free(dl_rings *rings);
+
+/* Number of ranks of each node if it is the same for all (ranks stand node by node), else 0. */
+int dl_ranks_per_node(const dl_place *ranks, int count);
+
+/* Adds `rounds` rounds in each of which every rank sends `piece` bytes to the next in the ring:
+ * after transfer `after` (-1 = at once) and before `join`. */
+void dl_ring_pass(dl_plan *plan, dl_fidelity fidelity, const dl_place *order, int size,
+                  double piece, int rounds, int after, int join);
+
+/* dl_ring_pass over all the rings, each with its part of `piece`. */
+void dl_rings_pass(dl_plan *plan, dl_fidelity fidelity, const dl_rings *rings, double piece,
+                   int rounds, int after, int join);
+
+/* Number of chunks in which `bytes` go through a pipeline: chunks of at most chunk_bytes, but
+ * DL_CHUNKS_WANTED of them where they do not become smaller than DL_CHUNK_MIN_BYTES by that. */
+int dl_chunk_count(double bytes, double chunk_bytes);
+
+#endif

@@ -1,0 +1,436 @@
+#include "tests/machine_fixture.h"
+
+#include <math.h>
+
+#include "sim/collective/rings.h"
+
+#define RANKS_MAX 64
+
+/* Ranks of all GPUs of a machine, or of the first `count` of one node. */
+typedef struct group {
+    dl_machine machine;
+    dl_links links;
+    dl_place ranks[RANKS_MAX];
+    int count;
+} group;
+
+static void make_group(group *g, dl_machine machine, int nodes, int per_node)
+{
+    memset(g, 0, sizeof *g);
+    g->machine = machine;
+    dl_links_init(&g->links, &g->machine);
+    for (int node = 0; node < nodes; node++) {
+        for (int i = 0; i < per_node; i++)
+            g->ranks[g->count++] = gpu_place(node, i);
+    }
+}
+
+static void free_group(group *g)
+{
+    dl_links_free(&g->links);
+    dl_machine_free(&g->machine);
+}
+
+static dl_collective_config config_of(const group *g, dl_collective_kind kind,
+                                      const char *algorithm, double bytes)
+{
+    return (dl_collective_config){.kind = kind,
+                                  .algorithm = algorithm,
+                                  .ranks = g->ranks,
+                                  .rank_count = g->count,
+                                  .bytes = bytes,
+                                  .chunk_bytes = DL_CHUNK_BYTES};
+}
+
+static double time_ns(const group *g, const dl_collective_config *config)
+{
+    double result = 0;
+    dl_error err = {0};
+    if (dl_collective_idle_ns(&g->links, config, &result, &err) != DL_OK) fail_msg("%s", err.text);
+    return result;
+}
+
+static void assert_time(const group *g, const dl_collective_config *config, double expected_ns,
+                        double tolerance)
+{
+    double actual = time_ns(g, config);
+    if (fabs(actual - expected_ns) > tolerance * expected_ns + 3) {
+        fail_msg("%s by %s: %.0f ns, not %.0f", dl_collective_kind_names[config->kind],
+                 config->algorithm, actual, expected_ns);
+    }
+}
+
+/* Four GPUs on a crossbar: 50 bytes a ns and 100 ns between any two. S = 40 000 000: a quarter
+ * takes 200 000 ns. */
+static void rings_take_their_closed_form(void **state)
+{
+    (void)state;
+    group g;
+    make_group(&g, fixture_machine(FIXTURE_CROSSBAR), 1, 4);
+    for (int fidelity = 0; fidelity < 2; fidelity++) {
+        dl_collective_config c = config_of(&g, DL_ALLREDUCE, "ring", 40e6);
+        c.fidelity = (dl_fidelity)fidelity;
+        assert_time(&g, &c, 6 * (100 + 200000), 1e-6);
+        c.kind = DL_ALLGATHER;
+        assert_time(&g, &c, 3 * (100 + 200000), 1e-6);
+        c.kind = DL_REDUCE_SCATTER;
+        assert_time(&g, &c, 3 * (100 + 200000), 1e-6);
+        c.chunk_bytes = 400e3; /* 100 chunks of 8000 ns; the last one passes two edges more */
+        for (int root = 0; root < 4; root++) {
+            c.root = root;
+            c.kind = DL_BROADCAST;
+            assert_time(&g, &c, 3 * 100 + 102 * 8000, 1e-4);
+            c.kind = DL_REDUCE;
+            assert_time(&g, &c, 3 * 100 + 102 * 8000, 1e-4);
+        }
+    }
+    free_group(&g);
+}
+
+/* h = 2, C = 100; all-reduce: 2 (2 * 100 + 800 000 (1 + 1/200)); one tree: 2 * 100 + 800 000 (2 +
+ * 1/100). */
+static void trees_take_their_closed_form(void **state)
+{
+    (void)state;
+    group g;
+    make_group(&g, fixture_machine(FIXTURE_CROSSBAR), 1, 4);
+    dl_collective_config c = config_of(&g, DL_ALLREDUCE, "tree", 40e6);
+    c.chunk_bytes = 200e3; /* of each tree's half */
+    assert_time(&g, &c, 2 * (200 + 804000), 1e-6);
+    c.chunk_bytes = 400e3;
+    c.kind = DL_BROADCAST;
+    assert_time(&g, &c, 200 + 1608000, 1e-6);
+    c.kind = DL_REDUCE;
+    assert_time(&g, &c, 200 + 1608000, 1e-6);
+    free_group(&g);
+}
+
+static void all_to_all_takes_its_closed_form(void **state)
+{
+    (void)state;
+    group g;
+    make_group(&g, fixture_machine(FIXTURE_CROSSBAR), 1, 4);
+    for (int fidelity = 0; fidelity < 2; fidelity++) {
+        dl_collective_config c = config_of(&g, DL_ALLTOALL, "pairwise", 40e6);
+        c.fidelity = (dl_fidelity)fidelity;
+        assert_time(&g, &c, 3 * (100 + 200000), 1e-6);
+    }
+    free_group(&g);
+}
+
+#define TWO_NODES                                                                               \
+    "[machine]\nschema = 1\nname = two\nnodes = 2\npeer = all\ngpudirect = yes\n" FIXTURE_PARTS \
+    "[host]\nmemory_bytes_per_s = 100GB/s\n[gpus 0-1]\nmodel = g\nparent = socket0\nlink = "    \
+    "x16\n[nics 0]\nparent = socket0\nlink = x16\nport = wire\n[nvswitch]\nlink = fast\n"
+
+/* Two nodes of two GPUs, S = 40 MB. In a node one round of 20 MB at 50 bytes a ns: 400 000 + 100
+ * ns, before and after. Between the nodes two rounds of 10 MB by each of two rings over one wire of
+ * 1 byte a ns: 40 000 000 ns, and 2 * (100 + 5000 + 100 + 5000 + ...): out 2 PCIe links, 2 of wire,
+ * in 2 PCIe links. */
+static void hierarchies_take_their_closed_form(void **state)
+{
+    (void)state;
+    group g;
+    make_group(&g, fixture_machine(TWO_NODES), 2, 2);
+    for (int fidelity = 0; fidelity < 2; fidelity++) {
+        dl_collective_config c = config_of(&g, DL_ALLREDUCE, "hierarchical", 40e6);
+        c.fidelity = (dl_fidelity)fidelity;
+        double between = 2 * (10400 + 20e6), inside = 2 * (100 + 400e3);
+        assert_time(&g, &c, between + inside, 1e-6);
+    }
+    dl_collective_config c = config_of(&g, DL_ALLREDUCE, "hierarchical", 40e6);
+    dl_error err = {0};
+    double unused;
+    c.kind = DL_ALLGATHER;
+    assert_int_equal(dl_collective_idle_ns(&g.links, &c, &unused, &err), DL_ERR_UNSUPPORTED);
+    c.kind = DL_ALLREDUCE;
+    c.rank_count = 3; /* 2 + 1 */
+    assert_int_equal(dl_collective_idle_ns(&g.links, &c, &unused, &err), DL_ERR_UNSUPPORTED);
+    free_group(&g);
+}
+
+/* Phase by phase and chunk by chunk, on all sorts of machines. */
+static void phases_and_chunks_agree(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *machine, *algorithm;
+        int nodes, per_node;
+        dl_collective_kind kind;
+    } cases[] = {
+        {"z10pe_2x1080ti", "ring", 1, 2, DL_ALLREDUCE},
+        {"p2.8xlarge", "ring", 1, 8, DL_ALLREDUCE},
+        {"p2.8xlarge", "ring", 1, 8, DL_BROADCAST},
+        {"gce_k80_8", "ring", 1, 8, DL_ALLREDUCE},
+        {"dgx1_v100", "ring", 1, 8, DL_ALLREDUCE},
+        {"dgx1_v100", "ring", 1, 8, DL_REDUCE},
+        {"dgx1_v100", "ring", 2, 8, DL_ALLREDUCE},
+        {"dgx1_v100", "hierarchical", 2, 8, DL_ALLREDUCE},
+        {"dgx1_p100", "ring", 1, 4, DL_ALLGATHER},
+        {"dgx_a100", "tree", 1, 8, DL_ALLREDUCE},
+        {"dgx_a100", "tree", 1, 7, DL_ALLREDUCE},
+        {"dgx_a100", "tree", 1, 3, DL_ALLREDUCE},
+        {"dgx_a100", "tree", 1, 8, DL_BROADCAST},
+        {"dgx_a100", "ring", 4, 8, DL_REDUCE_SCATTER},
+        {"dgx_h100", "pairwise", 1, 8, DL_ALLTOALL},
+        {"t4_4x4_ethernet", "hierarchical", 4, 4, DL_ALLREDUCE},
+        {"t4_4x4_ethernet", "ring", 4, 4, DL_ALLREDUCE},
+    };
+    static const double sizes[] = {1e4, 1e6, 1e8};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        group g;
+        make_group(&g, fixture_shipped(cases[i].machine), cases[i].nodes, cases[i].per_node);
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            dl_collective_config c = config_of(&g, cases[i].kind, cases[i].algorithm, sizes[s]);
+            double phase = time_ns(&g, &c);
+            c.fidelity = DL_FIDELITY_CHUNK;
+            double chunk = time_ns(&g, &c);
+            if (fabs(chunk / phase - 1) > 0.02) {
+                print_error("%s %s %s, %d ranks, %g bytes: %.0f ns, %.0f by chunks (%.1f %%)\n",
+                            cases[i].machine, cases[i].algorithm,
+                            dl_collective_kind_names[cases[i].kind], g.count, sizes[s], phase,
+                            chunk, 100 * (chunk / phase - 1));
+                fail();
+            }
+        }
+        free_group(&g);
+    }
+}
+
+/* More bytes never take less time, nor more ranks of the same kind of link. */
+static void time_grows_with_bytes_and_ranks(void **state)
+{
+    (void)state;
+    double before = 0;
+    for (int n = 2; n <= 8; n++) {
+        group g;
+        make_group(&g, fixture_shipped("dgx_h100"), 1, n);
+        dl_collective_config c = config_of(&g, DL_ALLREDUCE, "ring", 1e6);
+        double now = time_ns(&g, &c), small = 0;
+        assert_true(now > before);
+        before = now;
+        for (double bytes = 1; bytes < 1e10; bytes *= 10) {
+            c.bytes = bytes;
+            c.algorithm = "auto";
+            double larger = time_ns(&g, &c);
+            assert_true(larger >= small && larger > 0);
+            small = larger;
+        }
+        free_group(&g);
+    }
+}
+
+/* A run with arrivals: the engine, the network, and when it ended. */
+typedef struct run {
+    dl_engine engine;
+    dl_network network;
+    dl_collective collective;
+    int64_t end_ns;
+    int ends;
+} run;
+
+static void note_end(void *user, int index)
+{
+    run *r = user;
+    assert_int_equal(index, 7);
+    r->end_ns = r->engine.now_ns;
+    r->ends++;
+}
+
+static void arrive(void *user, int unused)
+{
+    (void)unused;
+    dl_collective_arrive(user);
+}
+
+static void open_run(run *r, const group *g, const dl_collective_config *config)
+{
+    memset(r, 0, sizeof *r);
+    dl_error err = {0};
+    dl_network_init(&r->network, &r->engine, 1);
+    dl_network_add_links(&r->network, &g->links);
+    if (dl_collective_init(&r->collective, &r->network, &g->links, config, &err) != DL_OK) {
+        fail_msg("%s", err.text);
+    }
+    int flows = dl_collective_flows(&r->collective) + 1;
+    dl_network_reserve(&r->network, flows);
+    dl_engine_init(&r->engine, 2 * flows + 16);
+    dl_collective_on_done(&r->collective, note_end, r, 7);
+}
+
+static void close_run(run *r)
+{
+    dl_collective_free(&r->collective);
+    dl_network_free(&r->network);
+    dl_engine_free(&r->engine);
+}
+
+/* It ends at the last arrival + T, and can be run again. */
+static void it_starts_at_the_last_arrival(void **state)
+{
+    (void)state;
+    group g;
+    make_group(&g, fixture_shipped("dgx_a100"), 1, 4);
+    dl_collective_config c = config_of(&g, DL_ALLREDUCE, "auto", 1e6);
+    double idle = time_ns(&g, &c);
+    run r;
+    open_run(&r, &g, &c);
+    for (int round = 1; round <= 2; round++) {
+        int64_t now_ns = r.engine.now_ns;
+        for (int i = 0; i < 4; i++)
+            dl_engine_after(&r.engine, 1000 * (i * 3 % 4), arrive, &r.collective, 0);
+        dl_engine_run(&r.engine);
+        assert_int_equal(r.ends, round);
+        assert_true(r.end_ns == now_ns + 3000 + (int64_t)idle);
+    }
+    close_run(&r);
+    c.rank_count = 1;
+    open_run(&r, &g, &c);
+    dl_collective_arrive(&r.collective);
+    dl_engine_run(&r.engine);
+    assert_int_equal(r.ends, 1);
+    assert_int_equal(r.end_ns, 0);
+    close_run(&r);
+    free_group(&g);
+}
+
+static void ignore(void *user, int index)
+{
+    (void)user;
+    (void)index;
+}
+
+/* Another flow on one link of the ring, at work all the time, takes half of it: the ring waits for
+ * its slowest edge, whose 60 MB take 2 400 000 instead of 1 200 000 ns. */
+static void other_traffic_slows_it(void **state)
+{
+    (void)state;
+    group g;
+    make_group(&g, fixture_machine(FIXTURE_CROSSBAR), 1, 4);
+    dl_collective_config c = config_of(&g, DL_ALLREDUCE, "ring", 40e6);
+    run r;
+    open_run(&r, &g, &c);
+    dl_route route;
+    dl_links_route(&g.links, g.ranks[0], g.ranks[2], &route);
+    int class = dl_network_route_class(&r.network, &route);
+    dl_network_start(&r.network, class, 1e9, 0, ignore, NULL, 0);
+    for (int i = 0; i < 4; i++)
+        dl_collective_arrive(&r.collective);
+    dl_engine_run(&r.engine);
+    assert_true(fabs((double)r.end_ns - 2400600) < 10);
+    close_run(&r);
+    free_group(&g);
+}
+
+/* Sums of bytes are what the algorithm must move: 2 (n-1)/n S in and out of each GPU. */
+static void bytes_are_what_the_algorithm_moves(void **state)
+{
+    (void)state;
+    group g;
+    make_group(&g, fixture_machine(FIXTURE_CROSSBAR), 1, 4);
+    for (int fidelity = 0; fidelity < 2; fidelity++) {
+        dl_collective_config c = config_of(&g, DL_ALLREDUCE, "ring", 40e6);
+        c.fidelity = (dl_fidelity)fidelity;
+        run r;
+        open_run(&r, &g, &c);
+        for (int i = 0; i < 4; i++)
+            dl_collective_arrive(&r.collective);
+        dl_engine_run(&r.engine);
+        for (int i = 0; i < 4; i++) {
+            double up = dl_network_link_bytes(&r.network, g.links.nvswitch[i].up);
+            double down = dl_network_link_bytes(&r.network, g.links.nvswitch[i].down);
+            assert_true(fabs(up - 60e6) < 1 && fabs(down - 60e6) < 1);
+        }
+        close_run(&r);
+    }
+    free_group(&g);
+}
+
+/* DGX-1: 6 lanes make 3 cycles, 4 lanes 2, each in both directions; no lane is used twice in one
+ * direction. */
+static void rings_use_all_lanes_of_a_cube_mesh(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *machine;
+        int ranks, rings;
+    } cases[] = {{"dgx1_v100", 8, 6}, {"dgx1_p100", 8, 4}, {"dgx1_v100", 4, 4},
+                 {"dgx1_v100", 2, 1}, {"dgx_a100", 8, 1},  {"p2.8xlarge", 8, 1}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        group g;
+        make_group(&g, fixture_shipped(cases[k].machine), 1, cases[k].ranks);
+        dl_rings rings;
+        dl_rings_init(&rings, &g.links, g.ranks, g.count);
+        assert_int_equal(rings.count, cases[k].rings);
+        int crossed[8][8] = {{0}};
+        for (int r = 0; r < rings.count; r++) {
+            int seen = 0;
+            for (int i = 0; i < g.count; i++) {
+                int a = rings.order[r * g.count + i].index;
+                seen |= 1 << a;
+                crossed[a][rings.order[r * g.count + (i + 1) % g.count].index]++;
+            }
+            assert_int_equal(seen, (1 << g.count) - 1);
+        }
+        for (int i = 0; i < g.machine.nvlink_count; i++) {
+            const dl_nvlink *l = &g.machine.nvlinks[i];
+            assert_true(crossed[l->a][l->b] <= l->lanes && crossed[l->b][l->a] <= l->lanes);
+        }
+        dl_rings_free(&rings);
+        free_group(&g);
+    }
+}
+
+static void auto_is_the_fastest(void **state)
+{
+    (void)state;
+    group g;
+    make_group(&g, fixture_shipped("t4_4x4_ethernet"), 4, 4);
+    for (double bytes = 1e3; bytes < 1e9; bytes *= 100) {
+        dl_collective_config c = config_of(&g, DL_ALLREDUCE, "auto", bytes);
+        double best = time_ns(&g, &c);
+        static const char *const names[] = {"ring", "tree", "hierarchical"};
+        double fastest = INFINITY;
+        for (size_t i = 0; i < 3; i++) {
+            c.algorithm = names[i];
+            fastest = fmin(fastest, time_ns(&g, &c));
+        }
+        assert_true(best == fastest);
+    }
+    free_group(&g);
+}
+
+static void unknown_names_are_refused(void **state)
+{
+    (void)state;
+    group g;
+    make_group(&g, fixture_machine(FIXTURE_CROSSBAR), 1, 4);
+    dl_collective_config c = config_of(&g, DL_ALLREDUCE, "rong", 1);
+    double unused;
+    dl_error err = {0};
+    assert_int_equal(dl_collective_idle_ns(&g.links, &c, &unused, &err), DL_ERR_NAME);
+    assert_contains(err.text, "ring");
+    c.algorithm = "pairwise";
+    assert_int_equal(dl_collective_idle_ns(&g.links, &c, &unused, &err), DL_ERR_UNSUPPORTED);
+    assert_contains(err.text, "allreduce");
+    free_group(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rings_take_their_closed_form),
+        cmocka_unit_test(trees_take_their_closed_form),
+        cmocka_unit_test(all_to_all_takes_its_closed_form),
+        cmocka_unit_test(hierarchies_take_their_closed_form),
+        cmocka_unit_test(phases_and_chunks_agree),
+        cmocka_unit_test(time_grows_with_bytes_and_ranks),
+        cmocka_unit_test(it_starts_at_the_last_arrival),
+        cmocka_unit_test(other_traffic_slows_it),
+        cmocka_unit_test(bytes_are_what_the_algorithm_moves),
+        cmocka_unit_test(rings_use_all_lanes_of_a_cube_mesh),
+        cmocka_unit_test(auto_is_the_fastest),
+        cmocka_unit_test(unknown_names_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
