@@ -174,13 +174,16 @@ static dl_status prepare(profiled_run *run, dl_error *err)
     if (status == DL_OK) status = open_report(options->json, &run->json, err);
     return status;
 }
-/* What is known of this machine where no CUDA was seen; ends the line. */
-static void say_driver(void)
+/* What is known of this machine and this build where no CUDA was seen; ends the line. */
+static void say_driver(const profiled_run *run)
 {
-    if (access("/proc/driver/nvidia/version", F_OK) != 0) {
-        fprintf(stderr, " (there is no sign of an NVIDIA driver on this machine)");
+    if (!dl_run_library_records_cuda(run->library)) {
+        fprintf(stderr, ": this build has no CUPTI part to see it\n");
+    } else if (access("/proc/driver/nvidia/version", F_OK) != 0) {
+        fprintf(stderr, " (there is no sign of an NVIDIA driver on this machine)\n");
+    } else {
+        fputc('\n', stderr);
     }
-    fputc('\n', stderr);
 }
 
 /* Why there is nothing, as far as it can be seen from outside. */
@@ -199,7 +202,7 @@ static void say_no_trace(const profiled_run *run)
     }
     fprintf(stderr,
             "no CUDA activity seen: the command loaded no libcuda and marked no NVTX range");
-    say_driver();
+    say_driver(run);
 }
 
 static void print_summary(const profiled_run *run, FILE *out)
@@ -245,7 +248,7 @@ static dl_status report(profiled_run *run, dl_error *err)
         say_no_trace(run);
     } else if (!options->quiet && run->traces.device_process_count == 0) {
         fprintf(stderr, "dlprof run: no CUDA activity seen, only NVTX");
-        say_driver();
+        say_driver(run);
     }
     if (run->summary != NULL) {
         print_summary(run, run->summary);

@@ -1,5 +1,6 @@
 #include "profiler/run_setup.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -33,6 +34,15 @@ char *dl_run_library(void)
     if (access(path, R_OK) == 0) return path;
     free(path);
     return NULL;
+}
+
+bool dl_run_library_records_cuda(const char *library)
+{
+    void *handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
+    if (handle == NULL) return true;
+    const bool found = dlsym(handle, "InitializeInjection") != NULL;
+    dlclose(handle);
+    return found;
 }
 
 static dl_status cannot_make(const char *folder, dl_error *err)

@@ -15,6 +15,11 @@
  * has none. free() it. */
 char *dl_run_library(void);
 
+/* Whether `library` has the entry that CUDA's driver calls; without it only NVTX and NCCL are
+ * recorded. Loads it into this process; true if it cannot be loaded, since nothing is known then.
+ */
+bool dl_run_library_records_cuda(const char *library);
+
 /* Makes sure that there is a folder for the traces and writes its absolute path to `path`. `wanted`
  * is made if it is missing, but not the folder above it; NULL stands for a new one, named
  * dlprof.<command's last part>.<local time>. *made tells whether it is new. DL_ERR_IO where it
