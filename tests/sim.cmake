@@ -8,6 +8,7 @@ endforeach()
 dl_add_test(test_links unit LINK dl_sim)
 dl_add_test(test_network model LINK dl_sim)
 dl_add_test(test_collective model LINK dl_sim)
+dl_add_test(test_collective_nccl model LINK dl_sim)
 dl_add_fuzzer(fuzz_costs LINK dl_sim)
 dl_add_fuzzer(fuzz_scenario LINK dl_sim)
 
@@ -24,11 +25,13 @@ endforeach()
 
 add_executable(bench_sim EXCLUDE_FROM_ALL ${CMAKE_CURRENT_SOURCE_DIR}/bench_sim.c)
 target_link_libraries(bench_sim PRIVATE dl_options dl_sim)
+add_executable(bench_network EXCLUDE_FROM_ALL ${CMAKE_CURRENT_SOURCE_DIR}/bench_network.c)
+target_link_libraries(bench_network PRIVATE dl_options dl_sim)
 
 add_test(NAME test_dlsim COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim.sh $<TARGET_FILE:dlsim>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlsim PROPERTIES LABELS unit TIMEOUT 300)
 
-foreach(test test_links test_collective)
+foreach(test test_links test_collective test_collective_nccl)
     target_compile_definitions(${test} PRIVATE DL_MACHINES="${PROJECT_SOURCE_DIR}/scenarios/machines")
 endforeach()

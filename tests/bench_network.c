@@ -1,0 +1,123 @@
+/* How many flows a second the network moves, beside the plain way (every flow by itself in
+ * dl_maxmin, all solved anew at each event). `bench_network [FLOWS]`, default 200000 a case.
+ *
+ *   one link     n workers send over one link, each at once again
+ *   server       n workers send over links of their own into the server's link
+ *   ring         n disjoint links, all flows begin and end together
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+#include "sim/maxmin.h"
+#include "sim/network.h"
+
+typedef struct bench {
+    dl_engine engine;
+    dl_network network;
+    int *class;   /* [workers] */
+    int64_t left; /* flows to start */
+} bench;
+
+/* Sizes differ, so that ends do not coincide by themselves. */
+static double size_of(int worker, int64_t turn)
+{
+    return 1e6 + (double)((uint64_t)worker * 7919 + (uint64_t)turn * 104729) / 7;
+}
+
+static void send_again(void *user, int worker)
+{
+    bench *b = user;
+    if (b->left <= 0) return;
+    b->left--;
+    dl_network_start(&b->network, b->class[worker], size_of(worker, b->left % 97), 1000, send_again,
+                     b, worker);
+}
+
+static void send_equal(void *user, int worker)
+{
+    bench *b = user;
+    if (b->left <= 0) return;
+    b->left--;
+    dl_network_start(&b->network, b->class[worker], 1e6, 1000, send_equal, b, worker);
+}
+
+typedef enum shape { ONE_LINK, SERVER, RING } shape;
+
+static double run(shape shape, int workers, int64_t flows)
+{
+    static const unsigned char once[] = {1, 1};
+    bench b = {.left = flows};
+    dl_engine_init(&b.engine, 2 * workers + 1);
+    dl_network_init(&b.network, &b.engine, workers);
+    for (int l = 0; l <= workers; l++)
+        dl_network_add_link(&b.network, 10e9);
+    b.class = dl_calloc((size_t)workers, sizeof(int), "classes");
+    for (int w = 0; w < workers; w++) {
+        const int links[] = {shape == RING ? w + 1 : 0, w + 1};
+        b.class[w] = dl_network_class(&b.network, links, once, shape == SERVER ? 2 : 1);
+    }
+    int64_t begin_ns = dl_clock_ns();
+    for (int w = 0; w < workers; w++)
+        (shape == RING ? send_equal : send_again)(&b, w);
+    dl_engine_run(&b.engine);
+    double seconds = dl_ns_to_s((double)(dl_clock_ns() - begin_ns));
+    free(b.class);
+    dl_network_free(&b.network);
+    dl_engine_free(&b.engine);
+    return (double)flows / seconds;
+}
+
+/* The same work without classes: each end of a flow, and the start of its next, solves all. */
+static double run_plain(shape shape, int workers, int64_t flows)
+{
+    dl_maxmin system;
+    double *left = dl_calloc((size_t)workers, sizeof(double), "bytes left");
+    dl_maxmin_init(&system, workers + 1, workers, 2 * workers);
+    for (int l = 0; l <= workers; l++)
+        dl_maxmin_add_link(&system, 10e9);
+    for (int w = 0; w < workers; w++) {
+        const int links[] = {shape == RING ? w + 1 : 0, w + 1};
+        dl_maxmin_add_flow(&system, 1, INFINITY, links, shape == SERVER ? 2 : 1);
+        left[w] = size_of(w, 0);
+    }
+    int64_t begin_ns = dl_clock_ns();
+    for (int64_t turn = 0; turn < flows; turn++) {
+        dl_maxmin_solve(&system);
+        int first = 0;
+        for (int w = 1; w < workers; w++) {
+            if (left[w] / system.rate[w] < left[first] / system.rate[first]) first = w;
+        }
+        double step_s = left[first] / system.rate[first];
+        for (int w = 0; w < workers; w++)
+            left[w] -= step_s * system.rate[w];
+        left[first] = size_of(first, turn % 97);
+    }
+    double seconds = dl_ns_to_s((double)(dl_clock_ns() - begin_ns));
+    free(left);
+    dl_maxmin_free(&system);
+    return (double)flows / seconds;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const names[] = {"one link", "server", "ring"};
+    static const int workers[] = {8, 64, 512};
+    int64_t flows = 200000;
+    dl_error err = {0};
+    if (argc > 1 && dl_parse_int(argv[1], 1000, 1000000000, &flows, &err) != DL_OK) {
+        dl_error_print(&err, argv[0], stderr);
+        return 2;
+    }
+    printf("%-10s %8s %16s %16s\n", "case", "workers", "flows/s", "plain, flows/s");
+    for (shape s = ONE_LINK; s <= RING; s++) {
+        for (size_t i = 0; i < sizeof workers / sizeof *workers; i++) {
+            double fast = run(s, workers[i], flows);
+            double plain = run_plain(s, workers[i], 1000);
+            printf("%-10s %8d %16.0f %16.0f\n", names[s], workers[i], fast, plain);
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,150 @@
+/* Collectives against nccl-tests tables of the machines that scenarios/machines describes. Needs
+ * the real data that DL_DATA names; skipped without. */
+#include "tests/machine_fixture.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "sim/collective.h"
+
+#define ROWS_MAX 512
+
+typedef struct row {
+    dl_collective_kind kind;
+    double bytes, time_us;
+} row;
+
+/* Rows of a log, with the size in column 0 and the time out of place (us) in `time_column`; the
+ * kind is the one given, or the last that "Collective test starting: NAME" said. */
+static int read_rows(const char *file, int kind, int time_column, row *rows)
+{
+    static const struct {
+        const char *name;
+        int kind;
+    } names[] = {{"all_reduce_perf", DL_ALLREDUCE},
+                 {"all_gather_perf", DL_ALLGATHER},
+                 {"reduce_scatter_perf", DL_REDUCE_SCATTER},
+                 {"alltoall_perf", DL_ALLTOALL},
+                 {"sendrecv_perf", -1}};
+    char path[512], line[512];
+    snprintf(path, sizeof path, "%s/links/%s", getenv("DL_DATA") ? getenv("DL_DATA") : "./data",
+             file);
+    FILE *in = fopen(path, "r");
+    if (in == NULL) skip();
+    int count = 0;
+    while (fgets(line, sizeof line, in) != NULL && count < ROWS_MAX) {
+        const char *start = strstr(line, "starting: ");
+        for (size_t i = 0; start != NULL && i < sizeof names / sizeof *names; i++) {
+            if (strstr(start, names[i].name) != NULL) kind = names[i].kind;
+        }
+        char *end, *at = line;
+        double bytes = strtod(line, &end);
+        if (end == line || kind < 0 || line[0] == '#' || bytes < 1) continue;
+        for (int column = 0; column < time_column; column++) {
+            at += strspn(at, " ");
+            at += strcspn(at, " ");
+        }
+        rows[count++] = (row){(dl_collective_kind)kind, bytes, strtod(at, NULL)};
+    }
+    fclose(in);
+    return count;
+}
+
+typedef struct error_sum {
+    double sum, max;
+    int count;
+} error_sum;
+
+/* Compares each row of at least `least` bytes with "auto" on n GPUs of one node. */
+static error_sum compare(const char *machine, int n, const row *rows, int count,
+                         dl_collective_kind kind, double least)
+{
+    dl_machine m = fixture_shipped(machine);
+    dl_links links;
+    dl_links_init(&links, &m);
+    dl_place ranks[16];
+    for (int i = 0; i < n; i++)
+        ranks[i] = gpu_place(0, i);
+    error_sum e = {0};
+    double worst = 0;
+    for (int i = 0; i < count; i++) {
+        if (rows[i].kind != kind || rows[i].bytes < least) continue;
+        const dl_collective_config config = {.kind = kind,
+                                             .algorithm = "auto",
+                                             .ranks = ranks,
+                                             .rank_count = n,
+                                             .bytes = rows[i].bytes,
+                                             .chunk_bytes = DL_CHUNK_BYTES};
+        double time_ns = 0;
+        dl_error err = {0};
+        assert_int_equal(dl_collective_idle_ns(&links, &config, &time_ns, &err), DL_OK);
+        double error = fabs(time_ns / 1e3 / rows[i].time_us - 1);
+        e.sum += error;
+        e.count++;
+        if (error > e.max) worst = rows[i].bytes;
+        e.max = fmax(e.max, error);
+    }
+    print_message("%s, %d GPUs, %s: %d sizes, mean error %.1f %%, maximum %.1f %% at %.0f bytes\n",
+                  machine, n, dl_collective_kind_names[kind], e.count, 100 * e.sum / e.count,
+                  100 * e.max, worst);
+    dl_links_free(&links);
+    dl_machine_free(&m);
+    return e;
+}
+
+/* The bounds are those that the model kept when it was written, rounded up: they hold it to that.
+ */
+static void assert_errors(error_sum e, double mean, double max)
+{
+    assert_true(e.count > 0);
+    if (e.sum / e.count > mean || e.max > max) {
+        fail_msg("mean %.3f, maximum %.3f; bounds %.3f, %.3f", e.sum / e.count, e.max, mean, max);
+    }
+}
+
+/* The protocols were fitted to the all-reduce table; the other collectives were held out. */
+static void eight_a100(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file;
+        dl_collective_kind kind;
+        int time_column;
+        double mean, max;
+    } cases[] = {
+        {"a100_8gpu_nvswitch_allreduce.log", DL_ALLREDUCE, 4, 0.05, 0.25},
+        {"a100_8gpu_nvswitch_allgather.log", DL_ALLGATHER, 3, 0.12, 0.35},
+        {"a100_8gpu_nvswitch_reducescatter.log", DL_REDUCE_SCATTER, 4, 0.1, 0.4},
+        {"a100_8gpu_nvswitch_broadcast.log", DL_BROADCAST, 4, 0.07, 0.35},
+        {"a100_8gpu_nvswitch_reduce.log", DL_REDUCE, 5, 0.09, 0.35},
+    };
+    row rows[ROWS_MAX];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int count = read_rows(cases[i].file, (int)cases[i].kind, cases[i].time_column, rows);
+        error_sum e = compare("dgx_a100", 8, rows, count, cases[i].kind, 4);
+        assert_errors(e, cases[i].mean, cases[i].max);
+    }
+}
+
+static void h100(void **state)
+{
+    (void)state;
+    row rows[ROWS_MAX];
+    int count = read_rows("h100_4gpu_nccl_tests.log", -1, 5, rows);
+    assert_errors(compare("dgx_h100", 4, rows, count, DL_ALLREDUCE, 1), 0.03, 0.06);
+    assert_errors(compare("dgx_h100", 4, rows, count, DL_ALLGATHER, 1), 0.12, 0.18);
+    assert_errors(compare("dgx_h100", 4, rows, count, DL_REDUCE_SCATTER, 1), 0.12, 0.18);
+    assert_errors(compare("dgx_h100", 4, rows, count, DL_ALLTOALL, 1), 0.1, 0.18);
+    count = read_rows("h100_8gpu_nccl_tests.log", -1, 5, rows);
+    assert_errors(compare("dgx_h100", 8, rows, count, DL_ALLGATHER, 1), 0.05, 0.08);
+    assert_errors(compare("dgx_h100", 8, rows, count, DL_REDUCE_SCATTER, 1), 0.06, 0.12);
+    assert_errors(compare("dgx_h100", 8, rows, count, DL_ALLTOALL, 1), 0.09, 0.15);
+    /* NCCL lets the switches sum here, which is not modelled */
+    assert_errors(compare("dgx_h100", 8, rows, count, DL_ALLREDUCE, 1), 0.32, 0.35);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(eight_a100), cmocka_unit_test(h100)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
