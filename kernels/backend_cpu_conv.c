@@ -10,6 +10,10 @@
  * must be little against the product itself. */
 #define ROWS_MIN 256
 
+/* OpenBLAS 0.3.21 on Zen 5, 256 rows: 50 filters of 500 numbers 109 against 101 GFLOP/s, 64 of 576
+ * 120 against 110, 256 of 2304 alike. */
+#define FILTERS_TURNED 64
+
 /* Numbers of one window. */
 static int window_size(const dl_conv *conv)
 {
@@ -33,11 +37,25 @@ static int tile_lines(const dl_conv *conv)
     return lines < (size_t)all ? (int)lines : all;
 }
 
-size_t dl_cpu_conv_scratch_bytes(const dl_conv *conv)
+/* Numbers of the rows of a full tile. */
+static size_t tile_size(const dl_conv *conv)
 {
     if (is_pointwise(conv)) return 0;
-    return (size_t)tile_lines(conv) * (size_t)conv->out.columns * (size_t)window_size(conv) *
-           sizeof(dl_real);
+    return (size_t)tile_lines(conv) * (size_t)conv->out.columns * (size_t)window_size(conv);
+}
+
+/* Whether the gradient of the weights is worked out transposed, [window x filters], behind the rows
+ * in the scratch. With few filters the product is up to a tenth faster that way round, and the
+ * weights are few. */
+static bool is_filter_turned(const dl_conv *conv)
+{
+    return conv->out.channels <= FILTERS_TURNED;
+}
+
+size_t dl_cpu_conv_scratch_bytes(const dl_conv *conv)
+{
+    const size_t weights = (size_t)window_size(conv) * (size_t)conv->out.channels;
+    return (tile_size(conv) + (is_filter_turned(conv) ? weights : 0)) * sizeof(dl_real);
 }
 
 /* First image line of the window of output line `line`, which may lie outside. */
@@ -206,22 +224,37 @@ void dl_cpu_conv_forward(const dl_conv *conv, const void *x, const void *weights
     }
 }
 
+/* to[columns x rows] = the transpose of from[rows x columns] */
+static void transpose(dl_real *to, const dl_real *from, int rows, int columns)
+{
+    for (int i = 0; i < rows; i++) {
+        for (int j = 0; j < columns; j++)
+            to[(size_t)j * (size_t)rows + (size_t)i] =
+                from[(size_t)i * (size_t)columns + (size_t)j];
+    }
+}
+
 void dl_cpu_conv_backward_filter(const dl_conv *conv, const void *x, const void *dy, void *dweights,
                                  void *scratch)
 {
     const int lines = conv->count * conv->out.rows;
+    const int units = conv->out.channels, window = window_size(conv);
+    const bool turned = is_filter_turned(conv);
+    dl_real *product = turned ? (dl_real *)scratch + tile_size(conv) : dweights;
     for (int first = 0, part; first < lines; first += part) {
         part = lines_left(conv, first);
         const tile at = make_tile(conv, x, first, part, scratch);
+        const dl_real *output = (const dl_real *)dy + at.output;
         dl_cpu_gemm(&(dl_gemm){.transpose_a = true,
                                .accumulate = first > 0,
-                               .m = conv->out.channels,
-                               .n = window_size(conv),
+                               .m = turned ? window : units,
+                               .n = turned ? units : window,
                                .k = at.rows,
-                               .a = (const dl_real *)dy + at.output,
-                               .b = at.windows,
-                               .c = dweights});
+                               .a = turned ? at.windows : output,
+                               .b = turned ? output : at.windows,
+                               .c = product});
     }
+    if (turned) transpose(dweights, product, window, units);
 }
 
 void dl_cpu_conv_backward_data(const dl_conv *conv, const void *dy, const void *weights, void *dx,
