@@ -44,9 +44,9 @@ static void send_equal(void *user, int worker)
     dl_network_start(&b->network, b->class[worker], 1e6, 1000, send_equal, b, worker);
 }
 
-typedef enum shape { ONE_LINK, SERVER, RING } shape;
+typedef enum bench_case { ONE_LINK, SERVER, RING } bench_case;
 
-static double run(shape shape, int workers, int64_t flows)
+static double run(bench_case which, int workers, int64_t flows)
 {
     static const unsigned char once[] = {1, 1};
     bench b = {.left = flows};
@@ -56,12 +56,12 @@ static double run(shape shape, int workers, int64_t flows)
         dl_network_add_link(&b.network, 10e9);
     b.class = dl_calloc((size_t)workers, sizeof(int), "classes");
     for (int w = 0; w < workers; w++) {
-        const int links[] = {shape == RING ? w + 1 : 0, w + 1};
-        b.class[w] = dl_network_class(&b.network, links, once, shape == SERVER ? 2 : 1);
+        const int links[] = {which == RING ? w + 1 : 0, w + 1};
+        b.class[w] = dl_network_class(&b.network, links, once, which == SERVER ? 2 : 1);
     }
     int64_t begin_ns = dl_clock_ns();
     for (int w = 0; w < workers; w++)
-        (shape == RING ? send_equal : send_again)(&b, w);
+        (which == RING ? send_equal : send_again)(&b, w);
     dl_engine_run(&b.engine);
     double seconds = dl_ns_to_s((double)(dl_clock_ns() - begin_ns));
     free(b.class);
@@ -71,7 +71,7 @@ static double run(shape shape, int workers, int64_t flows)
 }
 
 /* The same work without classes: each end of a flow, and the start of its next, solves all. */
-static double run_plain(shape shape, int workers, int64_t flows)
+static double run_plain(bench_case which, int workers, int64_t flows)
 {
     dl_maxmin system;
     double *left = dl_calloc((size_t)workers, sizeof(double), "bytes left");
@@ -79,8 +79,8 @@ static double run_plain(shape shape, int workers, int64_t flows)
     for (int l = 0; l <= workers; l++)
         dl_maxmin_add_link(&system, 10e9);
     for (int w = 0; w < workers; w++) {
-        const int links[] = {shape == RING ? w + 1 : 0, w + 1};
-        dl_maxmin_add_flow(&system, 1, INFINITY, links, shape == SERVER ? 2 : 1);
+        const int links[] = {which == RING ? w + 1 : 0, w + 1};
+        dl_maxmin_add_flow(&system, 1, INFINITY, links, which == SERVER ? 2 : 1);
         left[w] = size_of(w, 0);
     }
     int64_t begin_ns = dl_clock_ns();
@@ -112,7 +112,7 @@ int main(int argc, char **argv)
         return 2;
     }
     printf("%-10s %8s %16s %16s\n", "case", "workers", "flows/s", "plain, flows/s");
-    for (shape s = ONE_LINK; s <= RING; s++) {
+    for (bench_case s = ONE_LINK; s <= RING; s++) {
         for (size_t i = 0; i < sizeof workers / sizeof *workers; i++) {
             double fast = run(s, workers[i], flows);
             double plain = run_plain(s, workers[i], 1000);
