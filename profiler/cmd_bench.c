@@ -9,10 +9,12 @@
 #include "common/units.h"
 #include "profiler/batch_list.h"
 #include "profiler/bench.h"
+#include "profiler/capture_cost.h"
 #include "profiler/commands.h"
 #include "profiler/interrupt.h"
 #include "profiler/overhead.h"
 #include "profiler/run_meta.h"
+#include "profiler/run_setup.h"
 #include "profiler/workload_options.h"
 #include "trace/summary.h"
 
@@ -153,6 +155,30 @@ static void print_overhead(const dl_overhead *overhead, const bench_setup *setup
            100 * overhead->high_ns / overhead->step_ns);
 }
 
+/* The cost of the injected library, where this build has one; nothing of it takes a GPU. */
+static dl_status run_capture_cost(const char *folder, dl_error *err)
+{
+    char *library = dl_run_library();
+    if (library == NULL) {
+        printf("recording of other programs: this build has no " DL_INJECTED_LIBRARY "\n");
+        return DL_OK;
+    }
+    dl_capture_cost costs[DL_CAPTURE_COST_COUNT];
+    const dl_status status = dl_capture_cost_measure(library, folder, costs, err);
+    free(library);
+    if (status != DL_OK) return status;
+    printf("recording of another program through " DL_INJECTED_LIBRARY ", one thread:\n");
+    for (int i = 0; i < DL_CAPTURE_COST_COUNT; i++) {
+        char added[32], low[32], high[32];
+        printf("NVTX %-29s adds %s, %.0f %% interval %s to %s\n", dl_capture_case_names[i],
+               dl_format_ns(added, sizeof added, costs[i].added_ns), 100 * DL_OVERHEAD_CONFIDENCE,
+               dl_format_ns(low, sizeof low, costs[i].low_ns),
+               dl_format_ns(high, sizeof high, costs[i].high_ns));
+    }
+    printf("CUPTI's own cost is not measured here: it takes a program on a GPU\n");
+    return DL_OK;
+}
+
 /* A file of its own that disappears afterwards, unless --output names one. */
 static dl_status run_overhead(const bench_options *options, bench_setup *setup, dl_error *err)
 {
@@ -174,9 +200,10 @@ static dl_status run_overhead(const bench_options *options, bench_setup *setup, 
                                        .seconds = setup->seconds,
                                        .progress = &progress};
     dl_overhead overhead;
-    const dl_status status = dl_overhead_measure(&config, &overhead, err);
+    dl_status status = dl_overhead_measure(&config, &overhead, err);
     dl_progress_end(&progress);
     if (status == DL_OK) print_overhead(&overhead, setup);
+    if (status == DL_OK) status = run_capture_cost(folder != NULL ? folder : "/tmp", err);
     if (file >= 0) {
         close(file);
         unlink(temporary);

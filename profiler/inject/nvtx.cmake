@@ -9,3 +9,11 @@ if(NVTX_INCLUDE_DIR)
     target_include_directories(dl_nvtx SYSTEM PUBLIC ${NVTX_INCLUDE_DIR})
     set_target_properties(dl_nvtx PROPERTIES C_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
 endif()
+
+# What the library costs is measured by dlprof in a child process of its own.
+target_sources(dl_profiler PRIVATE capture_cost.c)
+target_link_libraries(dl_profiler PUBLIC ${CMAKE_DL_LIBS})
+if(NVTX_INCLUDE_DIR)
+    target_include_directories(dl_profiler SYSTEM PRIVATE ${NVTX_INCLUDE_DIR})
+    target_compile_definitions(dl_profiler PRIVATE DL_NVTX)
+endif()

@@ -1,0 +1,231 @@
+#include "profiler/capture_cost.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "profiler/inject/settings.h"
+#include "profiler/overhead.h"
+#include "trace/distribution.h"
+#include "trace/dlt.h"
+
+const char *const dl_capture_case_names[DL_CAPTURE_COST_COUNT] = {
+    "range, pushed and popped", "range with a registered text", "range, started and ended", "mark"};
+
+#ifdef DL_NVTX
+#include <nvtx3/nvToolsExt.h>
+
+/* ns a call, by case and round. */
+typedef struct cost_samples {
+    double ns[DL_CAPTURE_COST_COUNT][DL_CAPTURE_COST_ROUNDS];
+} cost_samples;
+
+static double now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+static void call_often(dl_capture_case which, nvtxDomainHandle_t domain,
+                       const nvtxEventAttributes_t *registered)
+{
+    for (int i = 0; i < DL_CAPTURE_COST_CALLS; i++) {
+        switch (which) {
+        case DL_CAPTURE_COST_PUSH:
+            nvtxRangePushA("forward of layer 12");
+            nvtxRangePop();
+            break;
+        case DL_CAPTURE_COST_REGISTERED:
+            nvtxDomainRangePushEx(domain, registered);
+            nvtxDomainRangePop(domain);
+            break;
+        case DL_CAPTURE_COST_START: nvtxRangeEnd(nvtxRangeStartA("forward of layer 12")); break;
+        case DL_CAPTURE_COST_MARK: nvtxMarkA("forward of layer 12"); break;
+        case DL_CAPTURE_COST_COUNT: break;
+        }
+    }
+}
+
+/* All cases, round by round, so that a drift of the machine touches all alike. One round more in
+ * front, which is not counted, makes buffers and caches ready. */
+static void time_calls(cost_samples *samples)
+{
+    nvtxDomainHandle_t domain = nvtxDomainCreateA("dlprof bench");
+    nvtxEventAttributes_t registered = {.version = NVTX_VERSION,
+                                        .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
+                                        .messageType = NVTX_MESSAGE_TYPE_REGISTERED};
+    registered.message.registered = nvtxDomainRegisterStringA(domain, "forward of layer 12");
+    for (int round = -1; round < DL_CAPTURE_COST_ROUNDS; round++) {
+        for (int which = 0; which < DL_CAPTURE_COST_COUNT; which++) {
+            const double start_ns = now_ns();
+            call_often((dl_capture_case)which, domain, &registered);
+            if (round < 0) continue;
+            samples->ns[which][round] = (now_ns() - start_ns) / DL_CAPTURE_COST_CALLS;
+        }
+    }
+    nvtxDomainDestroy(domain);
+}
+
+static void set_variable(void *unused, const char *name, const char *value)
+{
+    (void)unused;
+    setenv(name, value, 1);
+}
+
+/* The child's work. It ends as a profiled program does, since that is when the trace is closed. */
+static void run_child(int to_parent, const char *library, const dl_capture_settings *settings)
+{
+    unsetenv("NVTX_INJECTION64_PATH");
+    if (library != NULL) {
+        dl_capture_settings_to_environment(settings, set_variable, NULL);
+        setenv("NVTX_INJECTION64_PATH", library, 1);
+    }
+    static cost_samples measured;
+    time_calls(&measured);
+    size_t done = 0;
+    while (done < sizeof measured) {
+        const ssize_t bytes = write(to_parent, (char *)&measured + done, sizeof measured - done);
+        if (bytes < 0) exit(1);
+        done += (size_t)bytes;
+    }
+    exit(0);
+}
+
+static bool read_all(int from_child, cost_samples *samples)
+{
+    size_t done = 0;
+    while (done < sizeof *samples) {
+        const ssize_t bytes = read(from_child, (char *)samples + done, sizeof *samples - done);
+        if (bytes < 0 && errno == EINTR) continue;
+        if (bytes <= 0) return false;
+        done += (size_t)bytes;
+    }
+    return true;
+}
+
+/* Times the calls in a child; library NULL = without one. */
+static dl_status time_in_child(const char *library, const dl_capture_settings *settings,
+                               cost_samples *samples, dl_error *err)
+{
+    int ends[2];
+    fflush(NULL); /* the child would write it again */
+    if (pipe(ends) != 0) return dl_error_set(err, DL_ERR_SYSTEM, "cannot make a pipe");
+    const pid_t child = fork();
+    if (child == 0) run_child(ends[1], library, settings);
+    close(ends[1]);
+    const bool whole = child > 0 && read_all(ends[0], samples);
+    close(ends[0]);
+    int status = 1;
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (whole && status == 0) return DL_OK;
+    return dl_error_set(err, DL_ERR_SYSTEM, "the process that was to be recorded failed");
+}
+
+/* Path of the only trace in the folder, or NULL. */
+static char *find_trace(const char *folder)
+{
+    char *found = NULL;
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        const size_t bytes = strlen(entry->d_name);
+        if (found == NULL && bytes > 4 && strcmp(entry->d_name + bytes - 4, ".dlt") == 0)
+            found = dl_format("%s/%s", folder, entry->d_name);
+    }
+    if (dir != NULL) closedir(dir);
+    return found;
+}
+
+/* Whether the trace holds as many ranges and marks as were called: nothing was cheap because it was
+ * lost. */
+static dl_status check_trace(const char *folder, dl_error *err)
+{
+    char *path = find_trace(folder);
+    if (path == NULL) return dl_error_set(err, DL_ERR_DATA, "nothing was recorded");
+    dl_trace trace = {0};
+    const dl_status status = dl_trace_read(&trace, path, err);
+    free(path);
+    if (status != DL_OK) return status;
+    const size_t calls = (size_t)DL_CAPTURE_COST_CALLS * (DL_CAPTURE_COST_ROUNDS + 1);
+    size_t ranges = 0, marks = 0;
+    for (size_t i = 0; i < trace.activity_count; i++) {
+        ranges += trace.activities[i].kind == DL_ACTIVITY_RANGE;
+        marks += trace.activities[i].kind == DL_ACTIVITY_MARK;
+    }
+    dl_trace_free(&trace);
+    if (ranges == 3 * calls && marks == calls) return DL_OK;
+    return dl_error_set(err, DL_ERR_DATA,
+                        "recorded %zu ranges and %zu marks instead of %zu and %zu", ranges, marks,
+                        3 * calls, calls);
+}
+
+static void remove_folder(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL)
+        if (entry->d_name[0] != '.') unlinkat(dirfd(dir), entry->d_name, 0);
+    if (dir != NULL) closedir(dir);
+    rmdir(folder);
+}
+
+static dl_capture_cost cost_of(double *with_ns, double *without_ns)
+{
+    const size_t count = DL_CAPTURE_COST_ROUNDS;
+    const double base_ns = dl_distribution_of(without_ns, count).p50;
+    const double median_ns = dl_distribution_of(with_ns, count).p50; /* and sorts them */
+    const size_t low = dl_overhead_median_interval(count, DL_OVERHEAD_CONFIDENCE);
+    return (dl_capture_cost){median_ns - base_ns, with_ns[low] - base_ns,
+                             with_ns[count - 1 - low] - base_ns};
+}
+
+static dl_status measure_into(const char *library, const char *folder, cost_samples *with,
+                              cost_samples *without, dl_error *err)
+{
+    dl_capture_settings settings = dl_capture_settings_default();
+    dl_status status = dl_capture_set_path(settings.output, folder, err);
+    if (status == DL_OK) status = time_in_child(NULL, &settings, without, err);
+    if (status == DL_OK) status = time_in_child(library, &settings, with, err);
+    return status == DL_OK ? check_trace(folder, err) : status;
+}
+
+dl_status dl_capture_cost_measure(const char *library, const char *folder,
+                                  dl_capture_cost costs[DL_CAPTURE_COST_COUNT], dl_error *err)
+{
+    char *own = dl_format("%s/dlprof-XXXXXX", folder);
+    if (mkdtemp(own) == NULL) {
+        const dl_status status =
+            dl_error_set_at(err, DL_ERR_IO, own, 0, "cannot make a temporary folder");
+        free(own);
+        return status;
+    }
+    cost_samples *with = dl_calloc(2, sizeof *with, "cost of the capture"), *without = with + 1;
+    const dl_status status = measure_into(library, own, with, without, err);
+    for (int which = 0; status == DL_OK && which < DL_CAPTURE_COST_COUNT; which++)
+        costs[which] = cost_of(with->ns[which], without->ns[which]);
+    free(with);
+    remove_folder(own);
+    free(own);
+    return status;
+}
+
+#else
+
+dl_status dl_capture_cost_measure(const char *library, const char *folder,
+                                  dl_capture_cost costs[DL_CAPTURE_COST_COUNT], dl_error *err)
+{
+    (void)library;
+    (void)folder;
+    (void)costs;
+    return dl_error_set(err, DL_ERR_UNSUPPORTED, "this build has no NVTX");
+}
+
+#endif

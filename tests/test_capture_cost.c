@@ -1,0 +1,61 @@
+/* What the injected library costs, measured through it. Usage: test_capture_cost LIBRARY */
+#include "tests/check.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "profiler/capture_cost.h"
+
+static const char *library;
+static char folder[] = "capture_cost.XXXXXX";
+
+static int count_files(const char *path)
+{
+    int count = 0;
+    DIR *dir = opendir(path);
+    assert_non_null(dir);
+    const struct dirent *entry;
+    while ((entry = readdir(dir)) != NULL)
+        count += entry->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
+/* Each range and mark has its cost, every one is in the trace (else the measurement fails), and no
+ * file stays. */
+static void test_measures(void **state)
+{
+    (void)state;
+    dl_capture_cost costs[DL_CAPTURE_COST_COUNT];
+    dl_error err = {0};
+    setenv("DLPROF_STEPS", "nonsense", 1); /* the settings of someone else's run do not matter */
+    if (dl_capture_cost_measure(library, folder, costs, &err) != DL_OK) fail_msg("%s", err.text);
+    for (int i = 0; i < DL_CAPTURE_COST_COUNT; i++) {
+        assert_true(costs[i].added_ns > 0);
+        assert_true(costs[i].low_ns <= costs[i].added_ns && costs[i].added_ns <= costs[i].high_ns);
+    }
+    assert_int_equal(count_files(folder), 0);
+}
+
+static void test_no_library(void **state)
+{
+    (void)state;
+    dl_capture_cost costs[DL_CAPTURE_COST_COUNT];
+    dl_error err = {0};
+    assert_int_equal(dl_capture_cost_measure("/nowhere/lib.so", folder, costs, &err), DL_ERR_DATA);
+    assert_contains(err.text, "nothing was recorded");
+    assert_int_equal(count_files(folder), 0);
+    assert_int_equal(dl_capture_cost_measure(library, "/nowhere", costs, &err), DL_ERR_IO);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2 || mkdtemp(folder) == NULL) return 1;
+    library = argv[1];
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_measures),
+                                       cmocka_unit_test(test_no_library)};
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    rmdir(folder);
+    return failed;
+}
