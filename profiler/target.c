@@ -117,7 +117,7 @@ typedef struct signal_state {
  * SIGCHLD, the kernel would throw the exit code away. */
 static void take_signals(signal_state *state)
 {
-    const struct sigaction ours = {.sa_sigaction = forward, .sa_flags = SA_SIGINFO | SA_RESTART};
+    const struct sigaction ours = {.sa_sigaction = forward, .sa_flags = SA_SIGINFO};
     const struct sigaction usual = {.sa_handler = SIG_DFL};
     atomic_store(&target, 0);
     for (size_t i = 0; i < FORWARDED_COUNT; i++) {
