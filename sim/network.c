@@ -66,7 +66,8 @@ static void set_link(dl_network *network, int link, double capacity)
     DL_ASSERT(capacity > 0 && network->class_count == 0, "capacity %g, %d classes", capacity,
               network->class_count);
     network->capacity[link] = capacity;
-    network->bytes[link] = 0;
+    network->bytes[link] = network->left[link] = 0;
+    network->open[link] = 0;
     network->first_use[link] = -1;
     network->link_stamp[link] = 0;
     network->is_dirty[link] = false;
@@ -296,8 +297,8 @@ static void share_and_schedule(dl_network *network)
 }
 
 /* Ends flows, then shares anew, in each component that a changed link belongs to. Where the end of
- * a flow may have parted a component, its shares are left to a second search, whose stamp the links
- * of the others get. */
+ * a flow may have parted a component, its shares are left to a second search, whose stamp the
+ * others get. */
 static void settle(dl_network *network)
 {
     bool parted = false;
@@ -311,6 +312,8 @@ static void settle(dl_network *network)
         }
         for (int l = 0; l < network->part_link_count; l++)
             network->link_stamp[network->part_links[l]] = network->stamp + 1;
+        for (int c = 0; c < network->part_class_count; c++)
+            network->classes[network->part_classes[c]].stamp = network->stamp + 1;
         share_and_schedule(network);
     }
     network->stamp++;

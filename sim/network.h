@@ -38,6 +38,7 @@ typedef struct dl_flow_class {
     int head;         /* heap of flows by mark, -1 = empty */
     double served;    /* bytes */
     double rate;      /* of each flow */
+    double cap;       /* of rate, by the links that no other class uses now */
     int64_t since_ns; /* served is of this time */
     int event;        /* pending event of the component, -1 = another class has it */
     int64_t stamp;    /* of the search that saw it last */

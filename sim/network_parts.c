@@ -111,6 +111,19 @@ static void see_link(dl_network *network, int link)
     mark_link(network, link);
 }
 
+/* Whether no other class uses the link now. */
+static bool is_private(const dl_use *use)
+{
+    return use->next < 0 && use->prev < 0;
+}
+
+static void see_uses(dl_network *network, const dl_flow_class *c)
+{
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
+        if (!is_private(&network->uses[u])) see_link(network, network->uses[u].link);
+    }
+}
+
 void dl_network_find_component(dl_network *network, int link)
 {
     network->part_link_count = network->part_class_count = 0;
@@ -123,12 +136,13 @@ void dl_network_find_component(dl_network *network, int link)
             if (c->stamp == network->stamp) continue;
             c->stamp = network->stamp;
             network->part_classes[network->part_class_count++] = class;
-            for (int v = c->first_use; v < c->first_use + c->use_count; v++)
-                see_link(network, network->uses[v].link);
+            see_uses(network, c);
         }
     }
 }
 
+/* Sets left and open of the component's links, and the caps of its classes. Links that a cap stands
+ * for get values of `open` that nobody reads. */
 static void weigh_component(dl_network *network)
 {
     for (int i = 0; i < network->part_link_count; i++) {
@@ -139,56 +153,77 @@ static void weigh_component(dl_network *network)
     for (int i = 0; i < network->part_class_count; i++) {
         dl_flow_class *c = &network->classes[network->part_classes[i]];
         c->fixed = false;
-        for (int u = c->first_use; u < c->first_use + c->use_count; u++)
-            network->open[network->uses[u].link] += (int64_t)c->flows * network->uses[u].times;
-    }
-}
-
-/* Gives all open classes on a full link the rate `level`. */
-static int fix_classes(dl_network *network, int link, double level)
-{
-    int fixed = 0;
-    for (int u = network->first_use[link]; u >= 0; u = network->uses[u].next) {
-        dl_flow_class *c = &network->classes[network->uses[u].class];
-        if (c->fixed) continue;
-        c->fixed = true;
-        c->rate = level;
-        fixed++;
-        for (int v = c->first_use; v < c->first_use + c->use_count; v++) {
-            int l = network->uses[v].link;
-            int64_t crossings = (int64_t)c->flows * network->uses[v].times;
-            network->open[l] -= crossings;
-            network->left[l] = fmax(0, network->left[l] - level * (double)crossings);
+        c->cap = INFINITY;
+        for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
+            const dl_use *use = &network->uses[u];
+            int64_t crossings = (int64_t)c->flows * use->times;
+            network->open[use->link] += crossings;
+            if (!is_private(use)) continue;
+            c->cap = fmin(c->cap, network->capacity[use->link] / (double)crossings);
         }
     }
-    return fixed;
 }
 
-/* Progressive filling: the links that are full first fix the rates of the flows that cross them,
- * and the rest of the capacity is shared among the others, until all are fixed. Links that have no
- * open flows any more leave the list. */
+static void fix_class(dl_network *network, dl_flow_class *c, double level)
+{
+    c->fixed = true;
+    c->rate = level;
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
+        int l = network->uses[u].link;
+        int64_t crossings = (int64_t)c->flows * network->uses[u].times;
+        network->open[l] -= crossings;
+        network->left[l] = fmax(0, network->left[l] - level * (double)crossings);
+    }
+}
+
+/* The next level at which a link is full or a class at its cap. Links without open flows leave the
+ * list of count. */
+static double next_level(const dl_network *network, int *links, int *count)
+{
+    double level = INFINITY;
+    for (int i = 0; i < *count;) {
+        int l = links[i];
+        if (network->open[l] == 0) {
+            links[i] = links[--*count];
+            continue;
+        }
+        level = fmin(level, network->left[l] / (double)network->open[l]);
+        i++;
+    }
+    for (int i = 0; i < network->part_class_count; i++) {
+        const dl_flow_class *c = &network->classes[network->part_classes[i]];
+        if (!c->fixed) level = fmin(level, c->cap);
+    }
+    return level;
+}
+
+/* Progressive filling: the links and caps that are reached first fix the rates of their flows, and
+ * the rest of the capacity is shared among the others, until all are fixed. */
 void dl_network_share(dl_network *network)
 {
     weigh_component(network);
     int *links = network->part_links, count = network->part_link_count;
     for (int open = network->part_class_count; open > 0;) {
-        double level = INFINITY;
-        for (int i = 0; i < count;) {
-            int l = links[i];
-            if (network->open[l] == 0) {
-                links[i] = links[--count];
-                continue;
-            }
-            level = fmin(level, network->left[l] / (double)network->open[l]);
-            i++;
-        }
+        double level = next_level(network, links, &count);
         double limit = level * (1 + RELATIVE_TOLERANCE);
+        DL_ASSERT(isfinite(level), "%d classes without a limit", open);
+        for (int i = 0; i < network->part_class_count; i++) {
+            dl_flow_class *c = &network->classes[network->part_classes[i]];
+            if (c->fixed || c->cap > limit) continue;
+            fix_class(network, c, level);
+            open--;
+        }
         for (int i = 0; i < count; i++) {
             int l = links[i];
-            if (network->open[l] > 0 && network->left[l] <= limit * (double)network->open[l]) {
-                open -= fix_classes(network, l, level);
+            if (network->open[l] == 0 || network->left[l] > limit * (double)network->open[l]) {
+                continue;
+            }
+            for (int u = network->first_use[l]; u >= 0; u = network->uses[u].next) {
+                dl_flow_class *c = &network->classes[network->uses[u].class];
+                if (c->fixed) continue;
+                fix_class(network, c, level);
+                open--;
             }
         }
-        DL_ASSERT(isfinite(level), "%d classes without a full link", open);
     }
 }

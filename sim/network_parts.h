@@ -19,7 +19,8 @@ void dl_network_deactivate(dl_network *network, int class);
 void dl_network_mark_dirty(dl_network *network, int class);
 
 /* Sets part_links and part_classes to what is connected to `link` by active classes, and stamps
- * it. The links that it finds become dirty too, so that what parts later is found again. */
+ * it. A link that one class alone uses joins nothing and is left out: it caps that class. The links
+ * that it finds become dirty too, so that what parts later is found again. */
 void dl_network_find_component(dl_network *network, int link);
 
 /* Sets the max-min fair rates of the component's classes. */
