@@ -8,6 +8,7 @@
 #include "common/file.h"
 #include "tests/fuzz/fuzz_driver.h"
 #include "trace/activity_codec.h"
+#include "trace/activity_export.h"
 #include "trace/dlt.h"
 #include "trace/dlt_codec.h"
 #include "trace/summary.h"
@@ -137,6 +138,9 @@ static void use(const uint8_t *data, size_t bytes, FILE *sink)
     dl_summary_print(&summary, sink);
     dl_summary_write_json(&summary, sink);
     dl_summary_free(&summary);
+    const dl_export_process process = {.trace = &trace};
+    dl_status status = dl_activity_export(&process, 1, "/dev/null", &err);
+    DL_ASSERT(status == DL_OK, "export: %s", err.text);
     dl_trace_free(&trace);
 }
 
