@@ -1,0 +1,149 @@
+/* dlprof info as a function, on traces of activities made here. */
+#include "tests/check.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/file.h"
+#include "profiler/commands.h"
+#include "trace/dlt.h"
+
+#define OUTPUT "test_cmd_info.out"
+
+/* `kernels` sgemms of 100 us, every 200 us, in marked steps of two. */
+static void write_trace(const char *path, const char *rank, int kernels)
+{
+    dl_trace_writer *writer;
+    dl_error err = {0};
+    assert_int_equal(dl_trace_writer_open(&writer, path, &err), DL_OK);
+    dl_trace_writer_meta(writer, "rank", rank);
+    dl_trace_stream *stream = dl_trace_writer_stream(writer);
+    uint32_t sgemm = dl_trace_writer_intern(writer, "volta_sgemm_64x64_nt");
+    uint32_t launch = dl_trace_writer_intern(writer, "cudaLaunchKernel");
+    for (int i = 0; i < kernels; i++) {
+        const int64_t start_ns = i * 200000LL;
+        const uint32_t correlation = (uint32_t)i + 1;
+        if (i % 2 == 0) {
+            char text[32];
+            snprintf(text, sizeof text, "phase %d", i / 2);
+            dl_trace_stream_append_activity(
+                stream, &(dl_activity){.kind = DL_ACTIVITY_RANGE,
+                                       .name = dl_trace_writer_intern(writer, text),
+                                       .thread = 1,
+                                       .start_ns = start_ns,
+                                       .duration_ns = 399000});
+        }
+        dl_trace_stream_append_activity(stream, &(dl_activity){.kind = DL_ACTIVITY_CALL,
+                                                               .name = launch,
+                                                               .thread = 1,
+                                                               .correlation = correlation,
+                                                               .start_ns = start_ns + 1000,
+                                                               .duration_ns = 2000});
+        dl_trace_stream_append_activity(stream, &(dl_activity){.kind = DL_ACTIVITY_KERNEL,
+                                                               .name = sgemm,
+                                                               .correlation = correlation,
+                                                               .start_ns = start_ns + 10000,
+                                                               .duration_ns = 100000});
+    }
+    assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
+}
+
+/* Runs it on argv, standard output and error into OUTPUT; returns the status and the text. */
+static int run(char **argv, char **text)
+{
+    int argc = 0;
+    size_t bytes;
+    dl_error err = {0};
+    while (argv[argc] != NULL)
+        argc++;
+    fflush(stdout);
+    int out = dup(STDOUT_FILENO), error = dup(STDERR_FILENO);
+    int file = open(OUTPUT, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    dup2(file, STDOUT_FILENO);
+    dup2(file, STDERR_FILENO);
+    int status = dl_cmd_info(argc, argv);
+    fflush(stdout);
+    dup2(out, STDOUT_FILENO);
+    dup2(error, STDERR_FILENO);
+    close(out);
+    close(error);
+    close(file);
+    assert_int_equal(dl_file_read(OUTPUT, text, &bytes, &err), DL_OK);
+    return status;
+}
+
+static char name[] = "dlprof info", first[] = "test_cmd_info_0.dlt",
+            second[] = "test_cmd_info_1.dlt", json[] = "--json", top[] = "--top=1",
+            marks[] = "--step-marks=^phase", broken[] = "--step-marks=x(",
+            unknown[] = "--step-marks=^epoch";
+
+static int make_traces(void **state)
+{
+    (void)state;
+    write_trace(first, "0", 10);
+    write_trace(second, "1", 20);
+    return 0;
+}
+
+/* Half of the time idle: 100 of each 200 us. */
+static void test_ranks(void **state)
+{
+    (void)state;
+    char *text;
+    char *argv[] = {name, first, second, top, NULL};
+    assert_int_equal(run(argv, &text), 0);
+    assert_contains(text, "activities       25, complete\n");
+    assert_contains(text, "activities       50, complete\n");
+    assert_contains(text, "rank  dev   step p50");
+    assert_contains(text, "\n0     0 ");
+    assert_contains(text, "\n1     0 ");
+    free(text);
+    char *alone[] = {name, first, NULL};
+    assert_int_equal(run(alone, &text), 0);
+    assert_contains(text, "rank             0\n");
+    assert_null(strstr(text, "rank  dev"));
+    free(text);
+}
+
+/* Steps of 400 us by the marks that are given. */
+static void test_marks(void **state)
+{
+    (void)state;
+    char *text;
+    char *argv[] = {name, second, marks, NULL};
+    assert_int_equal(run(argv, &text), 0);
+    assert_contains(text, "given marks\n");
+    assert_contains(text, "400 us");
+    free(text);
+    argv[2] = broken;
+    assert_int_equal(run(argv, &text), 2);
+    assert_contains(text, "--step-marks");
+    free(text);
+    argv[2] = unknown;
+    assert_int_equal(run(argv, &text), 1);
+    free(text);
+}
+
+static void test_json(void **state)
+{
+    (void)state;
+    char *text;
+    char *argv[] = {name, json, first, second, NULL};
+    assert_int_equal(run(argv, &text), 0);
+    assert_memory_equal(text, "[\n{\"path\":\"test_cmd_info_0.dlt\"", 30);
+    assert_contains(text, "}\n,\n{\"path\":\"test_cmd_info_1.dlt\"");
+    assert_string_equal(text + strlen(text) - 3, "\n]\n");
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_json),
+    };
+    return cmocka_run_group_tests(tests, make_traces, NULL);
+}
