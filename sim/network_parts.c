@@ -105,7 +105,7 @@ void dl_network_mark_dirty(dl_network *network, int class)
 
 static void see_link(dl_network *network, int link)
 {
-    if (network->link_stamp[link] == network->stamp) return;
+    if (network->link_stamp[link] >= network->stamp) return;
     network->link_stamp[link] = network->stamp;
     network->part_links[network->part_link_count++] = link;
     mark_link(network, link);
@@ -133,7 +133,7 @@ void dl_network_find_component(dl_network *network, int link)
         for (; u >= 0; u = network->uses[u].next) {
             int class = network->uses[u].class;
             dl_flow_class *c = &network->classes[class];
-            if (c->stamp == network->stamp) continue;
+            if (c->stamp >= network->stamp) continue;
             c->stamp = network->stamp;
             network->part_classes[network->part_class_count++] = class;
             see_uses(network, c);
