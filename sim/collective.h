@@ -64,8 +64,7 @@ typedef struct dl_collective_config {
 #define DL_CHUNK_BYTES                                                         \
     524288.0 /* NCCL: a buffer of 4 MiB in 8 steps (NCCL_BUFFSIZE, NCCL_STEPS) \
               */
-/* NCCL too halves the chunks of messages that would fill few (src/enqueue.cc); the numbers are
- * assumed. */
+/* Messages that would fill few chunks have smaller ones. Both numbers are assumed. */
 #define DL_CHUNKS_WANTED 64
 #define DL_CHUNK_MIN_BYTES 1024.0
 #define DL_CHUNKS_MAX 256 /* larger messages have larger chunks, to bound events */

@@ -109,7 +109,7 @@ static void assert_errors(error_sum e, double mean, double max)
     }
 }
 
-/* The protocols were fitted to the all-reduce table; the other collectives were held out. */
+/* The protocols were chosen from the all-reduce table; the others were seen but not fitted. */
 static void eight_a100(void **state)
 {
     (void)state;
