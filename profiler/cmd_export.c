@@ -1,4 +1,4 @@
-/* dlprof export: a trace as Chrome-trace JSON. */
+/* dlprof export: traces as Chrome-trace JSON. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,15 @@
 #include "common/alloc.h"
 #include "common/options.h"
 #include "profiler/commands.h"
+#include "trace/activity_export.h"
+#include "trace/activity_steps.h"
 #include "trace/export.h"
+
+/* The steps of one trace and how they are shown. */
+typedef struct shown_steps {
+    dl_activity_steps found;
+    dl_export_line *lines; /* [found.count] */
+} shown_steps;
 
 /* "run.dlt" becomes "run.json"; another name gets ".json" behind it. free() it. */
 static char *default_output(const char *path)
@@ -20,16 +28,119 @@ static char *default_output(const char *path)
     return dl_format("%.*s.json", (int)stem, path);
 }
 
-static dl_status export_trace(const char *path, const char *output, dl_error *err)
+/* Regular steps count from 0 within the line; the others say what they are. */
+static dl_export_step *label_steps(const dl_step_line *line)
 {
-    dl_trace trace = {0};
-    dl_status status = dl_trace_read(&trace, path, err);
+    dl_export_step *steps = dl_calloc(line->count, sizeof *steps, "steps");
+    size_t regular = 0;
+    for (size_t i = 0; i < line->count; i++) {
+        const dl_activity_step *step = &line->steps[i];
+        char *label = step->label == DL_STEP_REGULAR ? dl_format("step %zu", regular++)
+                                                     : dl_strdup(dl_step_label_name(step->label));
+        steps[i] = (dl_export_step){
+            .start_ns = step->start_ns, .duration_ns = step->duration_ns, .label = label};
+    }
+    return steps;
+}
+
+static dl_status find_steps(shown_steps *shown, const dl_trace *trace, dl_error *err)
+{
+    const dl_step_hints none = {0};
+    dl_status status =
+        dl_activity_steps_init(&shown->found, trace->activities, trace->activity_count,
+                               trace->strings, trace->string_count, &none, err);
     if (status != DL_OK) return status;
-    char *chosen = output != NULL ? dl_strdup(output) : default_output(path);
-    status = dl_trace_export(&trace, chosen, err);
-    if (status == DL_OK) printf("%s: %zu records\n", chosen, trace.record_count);
+    shown->lines = dl_calloc(shown->found.count, sizeof *shown->lines, "steps");
+    for (size_t i = 0; i < shown->found.count; i++) {
+        const dl_step_line *line = &shown->found.lines[i];
+        shown->lines[i] = (dl_export_line){
+            .name = line->device == DL_NO_DEVICE ? dl_strdup("steps")
+                                                 : dl_format("GPU %u steps", line->device),
+            .steps = label_steps(line),
+            .count = line->count,
+        };
+    }
+    return DL_OK;
+}
+
+static void free_steps(shown_steps *shown)
+{
+    for (size_t i = 0; shown->lines != NULL && i < shown->found.count; i++) {
+        for (size_t s = 0; s < shown->lines[i].count; s++)
+            free((char *)shown->lines[i].steps[s].label);
+        free((dl_export_step *)shown->lines[i].steps);
+        free((char *)shown->lines[i].name);
+    }
+    free(shown->lines);
+    dl_activity_steps_free(&shown->found);
+}
+
+/* All traces in one file, a process each. */
+static dl_status export_activities(const dl_trace *traces, size_t count, const char *output,
+                                   dl_error *err)
+{
+    shown_steps *shown = dl_calloc(count, sizeof *shown, "steps");
+    dl_export_process *processes = dl_calloc(count, sizeof *processes, "processes");
+    dl_status status = DL_OK;
+    size_t activities = 0;
+    for (size_t i = 0; status == DL_OK && i < count; i++) {
+        status = find_steps(&shown[i], &traces[i], err);
+        processes[i] = (dl_export_process){
+            .trace = &traces[i], .lines = shown[i].lines, .line_count = shown[i].found.count};
+        activities += traces[i].activity_count;
+    }
+    if (status == DL_OK) status = dl_activity_export(processes, count, output, err);
+    if (status == DL_OK) {
+        printf("%s: %zu activities of %zu %s\n", output, activities, count,
+               count == 1 ? "process" : "processes");
+    }
+    for (size_t i = 0; i < count; i++)
+        free_steps(&shown[i]);
+    free(shown);
+    free(processes);
+    return status;
+}
+
+static dl_status export_records(const dl_trace *trace, const char *output, dl_error *err)
+{
+    dl_status status = dl_trace_export(trace, output, err);
+    if (status != DL_OK) return status;
+    printf("%s: %zu records", output, trace->record_count);
+    if (trace->activity_count > 0) printf(", without %zu activities", trace->activity_count);
+    putchar('\n');
+    return DL_OK;
+}
+
+/* A trace of our own training has a file to itself: its clock and its workers are its own. */
+static dl_status export_traces(const dl_trace *traces, size_t count, const char *output,
+                               dl_error *err)
+{
+    if (count == 1 && (traces[0].record_count > 0 || traces[0].activity_count == 0)) {
+        return export_records(&traces[0], output, err);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (traces[i].record_count == 0) continue;
+        return dl_error_set_at(err, DL_ERR_DATA, traces[i].path, 0,
+                               "holds the records of a training run; export it alone");
+    }
+    return export_activities(traces, count, output, err);
+}
+
+static dl_status read_and_export(const dl_text_list *paths, const char *output, dl_error *err)
+{
+    if (paths->count > 1 && output == NULL) {
+        return dl_error_set(err, DL_ERR_USAGE, "several traces become one file: name it, --output");
+    }
+    dl_trace *traces = dl_calloc(paths->count, sizeof *traces, "traces");
+    dl_status status = DL_OK;
+    for (size_t i = 0; status == DL_OK && i < paths->count; i++)
+        status = dl_trace_read(&traces[i], paths->items[i], err);
+    char *chosen = output != NULL ? dl_strdup(output) : default_output(paths->items[0]);
+    if (status == DL_OK) status = export_traces(traces, paths->count, chosen, err);
     free(chosen);
-    dl_trace_free(&trace);
+    for (size_t i = 0; i < paths->count; i++)
+        dl_trace_free(&traces[i]);
+    free(traces);
     return status;
 }
 
@@ -41,22 +152,23 @@ int dl_cmd_export(int argc, char **argv)
                                 .type = DL_OPTION_TEXT,
                                 .target = &output,
                                 .argument = "FILE",
-                                .help = "the JSON to write; TRACE with .json if not given"}};
+                                .help = "the JSON to write; one TRACE with .json if not given"}};
     const dl_command command = {
         .program = argv[0],
-        .positional = "TRACE",
-        .summary = "Write a trace as Chrome-trace JSON, for Perfetto and chrome://tracing.",
+        .positional = "TRACE...",
+        .summary = "Write traces as Chrome-trace JSON, for Perfetto and chrome://tracing: one of "
+                   "our own training, or those of a recorded program's processes in one file.",
         .options = table,
         .option_count = sizeof table / sizeof table[0],
         .positional_min = 1,
-        .positional_max = 1,
+        .positional_max = SIZE_MAX,
     };
     dl_text_list positional = {0};
     dl_options_action action = DL_OPTIONS_RUN;
     dl_error err = {0};
     dl_status status = dl_options_parse(&command, argc, argv, &positional, &action, &err);
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
-        status = export_trace(positional.items[0], output, &err);
+        status = read_and_export(&positional, output, &err);
     }
     if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
     dl_text_list_free(&positional);

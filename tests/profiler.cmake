@@ -3,6 +3,7 @@ foreach(module batch_list slow_list data_source crew recorder run_meta measured_
     dl_add_test(test_${module} unit LINK dl_profiler)
 endforeach()
 dl_add_test(test_cmd_info unit LINK dl_profiler EXTRA ${PROJECT_SOURCE_DIR}/profiler/cmd_info.c)
+dl_add_test(test_cmd_export unit LINK dl_profiler EXTRA ${PROJECT_SOURCE_DIR}/profiler/cmd_export.c)
 target_link_options(test_crew PRIVATE -Wl,--wrap=dl_cpu_pin)
 set_property(TEST test_crew test_recorder test_overhead test_bench APPEND PROPERTY LABELS threads)
 

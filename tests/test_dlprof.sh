@@ -27,7 +27,7 @@ expect 2 "--slow" train --slow 3:2 --workers 2
 expect 2 "--batch" bench --batch 32,x
 expect 2 "did you mean 'overhead'?" bench overhed
 expect 2 "" info
-expect 2 "superfluous" export a.dlt b.dlt
+expect 2 "--output" export a.dlt b.dlt
 [ -z "$(ls)" ] || { echo "FAIL: bad usage left files: $(ls)"; failures=$((failures + 1)); }
 
 # A run that fails is exit 1
