@@ -127,6 +127,11 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *   device                        CPU model name; cores: number of cores used
  *   clock_start_ns                CLOCK_MONOTONIC at the start
  *   wall_start                    ISO 8601 UTC time of the start
+ * and about the process of a recorded program ("kind" is "run"):
+ *   clock                         of the activities' times: "realtime"
+ *   host, pid, rank, world_size, local_rank      what is known of them; numbers from 0
+ *   thread.1234                   name of thread 1234
+ *   more of them                  profiler/inject/capture_meta.h, profiler/inject/capture.h
  */
 
 #endif
