@@ -26,6 +26,9 @@ dl_status dl_run_sizes_find(const dl_train_config *config, dl_run_sizes *sizes, 
         sizes->parameters = count;
         sizes->parameter_bytes = dl_model_parameter_bytes(model);
         sizes->state_bytes = state_count * (sizes->parameter_bytes / count);
+        const dl_model_memory memory = dl_model_memory_use(model);
+        sizes->gradient_bytes = memory.gradient_bytes;
+        sizes->activation_bytes = memory.activation_bytes + memory.activation_gradient_bytes;
     }
     dl_optimizer_destroy(optimizer);
     dl_model_destroy(model);
@@ -80,6 +83,8 @@ void dl_run_meta_common(dl_trace_writer *writer, const char *kind, const char *c
     put(writer, "parameter_bytes", "%zu", sizes->parameter_bytes);
     put(writer, "optimizer", "%s", config->optimizer.name);
     put(writer, "state_bytes", "%zu", sizes->state_bytes);
+    put(writer, "gradient_bytes", "%zu", sizes->gradient_bytes);
+    put(writer, "activation_bytes", "%zu", sizes->activation_bytes);
     put(writer, "seed", "%" PRIu64, config->seed);
     put(writer, "data", "%s", data);
     put(writer, "device", "%s", dl_cpu_name(device, sizeof device));

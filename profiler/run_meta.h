@@ -10,7 +10,9 @@
 typedef struct dl_run_sizes {
     size_t parameters; /* count */
     size_t parameter_bytes;
-    size_t state_bytes; /* of the optimizer */
+    size_t state_bytes;      /* of the optimizer */
+    size_t gradient_bytes;   /* of all parameters */
+    size_t activation_bytes; /* of one sample: what layers keep, and their gradients */
 } dl_run_sizes;
 
 /* Builds the model and its optimizer once to measure them. */

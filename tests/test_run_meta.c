@@ -30,6 +30,11 @@ static void sizes_of_the_mlp(void **state)
         assert_int_equal(sizes.parameters, 109386);
         assert_int_equal(sizes.parameter_bytes, cases[i].parameter_bytes);
         assert_int_equal(sizes.state_bytes, cases[i].state_bytes);
+        assert_int_equal(sizes.gradient_bytes, sizes.parameter_bytes);
+        /* The input and each layer's output at least; nothing of the size of the weights. */
+        const size_t number_bytes = sizes.parameter_bytes / sizes.parameters;
+        assert_true(sizes.activation_bytes >= number_bytes * (784 + 128 + 64 + 10));
+        assert_true(sizes.activation_bytes < sizes.parameter_bytes / 10);
     }
 }
 
@@ -103,8 +108,9 @@ static void keys_of_a_training_run(void **state)
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         assert_meta(&trace, pairs[i][0], pairs[i][1]);
     }
-    static const char *const others[] = {"version", "device", "cores", "clock_start_ns",
-                                         "wall_start"};
+    static const char *const others[] = {
+        "gradient_bytes", "activation_bytes", "version",   "device",
+        "cores",          "clock_start_ns",   "wall_start"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         assert_non_null(dl_trace_meta(&trace, others[i]));
     }

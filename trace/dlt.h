@@ -120,6 +120,8 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *   model, parameters             model's name; number of parameters (count)
  *   parameter_bytes               bytes of one copy of the parameters
  *   optimizer, state_bytes        name; bytes of one worker's optimizer state
+ *   gradient_bytes                bytes of one worker's gradients
+ *   activation_bytes              bytes that one sample's activations and their gradients take
  *   sync, interval, average_state, server_threads, workers, batch (all workers), steps, seed
  *   slow                          "1:2" = worker 1 slowed twofold; "" = none
  *   wait                          "spin" or "block"
