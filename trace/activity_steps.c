@@ -1,21 +1,15 @@
 #include "trace/activity_steps.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "trace/activity_launches.h"
-#include "trace/distribution.h"
 #include "trace/period.h"
+#include "trace/step_line.h"
 #include "trace/step_marks.h"
 #include "trace/step_units.h"
 #include "trace/symbols.h"
-#include "trace/unit_content.h"
-
-/* As steps.h says of warm-up. */
-#define WARMUP_FACTOR 1.25
-#define WARMUP_STEPS_MAX 10
 
 /* When launches of one graph are steps. */
 #define GRAPH_COUNT_MIN 3
@@ -48,113 +42,12 @@ const char *dl_step_method_name(dl_step_method method)
     return (unsigned)method < DL_STEPS_METHOD_END ? names[method] : "unknown";
 }
 
-static dl_sequence sequence_of(const dl_symbol_line *symbols)
-{
-    return (dl_sequence){.symbols = symbols->symbols,
-                         .idle_ns = symbols->idle_ns,
-                         .start_ns = symbols->start_ns,
-                         .roles = symbols->kind_roles,
-                         .count = symbols->count,
-                         .kind_count = symbols->kind_count};
-}
-
-/* Times of line->steps, whose work is known. */
-static void set_times(dl_step_line *line, const dl_activity *activities)
-{
-    int64_t before_ns = INT64_MIN;
-    for (size_t s = 0; s < line->count; s++) {
-        dl_activity_step *step = &line->steps[s];
-        step->start_ns = INT64_MAX;
-        for (size_t i = step->first; i < step->first + step->count; i++) {
-            const dl_activity *work = &activities[line->work[i]];
-            int64_t end_ns = work->start_ns + work->duration_ns;
-            if (work->start_ns < step->start_ns) step->start_ns = work->start_ns;
-            if (end_ns > step->work_end_ns) step->work_end_ns = end_ns;
-        }
-        if (step->start_ns < before_ns) step->start_ns = before_ns;
-        before_ns = step->start_ns;
-        if (s > 0) step[-1].duration_ns = step->start_ns - step[-1].start_ns;
-    }
-    if (line->count == 0) return;
-    dl_activity_step *last = &line->steps[line->count - 1];
-    last->duration_ns = last->work_end_ns > last->start_ns ? last->work_end_ns - last->start_ns : 0;
-}
-
-static void flag_slow_warmup(dl_step_line *line)
-{
-    double *durations_ns = dl_calloc(line->count, sizeof *durations_ns, "step times");
-    size_t regular = 0;
-    for (size_t i = 0; i < line->count; i++) {
-        if (line->steps[i].label == DL_STEP_REGULAR)
-            durations_ns[regular++] = (double)line->steps[i].duration_ns;
-    }
-    if (regular > 0) {
-        dl_distribution all = dl_distribution_of(durations_ns, regular);
-        size_t most = (regular + 9) / 10, flagged = 0;
-        if (most > WARMUP_STEPS_MAX) most = WARMUP_STEPS_MAX;
-        for (size_t i = 0; i < line->count && flagged < most; i++) {
-            dl_activity_step *step = &line->steps[i];
-            if (step->label != DL_STEP_REGULAR) continue;
-            double duration_ns = (double)step->duration_ns;
-            if (duration_ns <= WARMUP_FACTOR * all.p50 || duration_ns <= all.p90) break;
-            step->label = DL_STEP_WARMUP;
-            flagged++;
-        }
-    }
-    free(durations_ns);
-}
-
-/* Counts and shares of the labelled steps; `parts` may be NULL: nothing to compare. */
-static void set_shares(dl_step_line *line, const dl_step_part *parts)
-{
-    double sum = 0, squares = 0, number = 0;
-    size_t labelled = 0;
-    line->regular_count = 0;
-    for (size_t i = 0; i < line->count; i++) {
-        const dl_activity_step *step = &line->steps[i];
-        if (step->label != DL_STEP_REGULAR) continue;
-        line->regular_count++;
-        labelled += step->count;
-        if (parts != NULL) line->similarity += parts[i].alike;
-        if (i + 1 == line->count || step[1].label != DL_STEP_REGULAR) continue;
-        sum += (double)step->duration_ns;
-        squares += (double)step->duration_ns * (double)step->duration_ns;
-        number++;
-    }
-    if (line->work_count > 0) line->labelled_share = (double)labelled / (double)line->work_count;
-    if (line->regular_count > 0) line->similarity /= (double)line->regular_count;
-    if (number < 2 || sum <= 0) return;
-    double mean = sum / number, variance = squares / number - mean * mean;
-    line->spacing_cv = variance > 0 ? sqrt(variance) / mean : 0;
-}
-
-/* What `period` says of the steps, whose work and labels are known and which are those parts. */
-static void finish(dl_step_line *line, const step_search *search, const dl_symbol_line *symbols,
-                   dl_step_part *parts, const dl_period *period)
-{
-    dl_sequence sequence = sequence_of(symbols);
-    for (size_t i = 0; i < line->count; i++) {
-        size_t end = i + 1 < line->count ? parts[i + 1].first : symbols->count;
-        for (size_t s = parts[i].first; s < end; s++)
-            line->steps[i].fingerprint += symbols->kind_hash[symbols->symbols[s]];
-    }
-    line->lag_match = period->lag_match;
-    line->order_match = period->order_match;
-    line->cycle_steps =
-        dl_step_parts_cycle(parts, line->count, symbols->count, &sequence, period->content);
-    dl_step_parts_compare(parts, line->count, symbols->count, &sequence, period->content,
-                          period->length);
-    set_times(line, search->activities);
-    flag_slow_warmup(line);
-    set_shares(line, parts);
-}
-
 /* Steps of the units that were cut; false, and no steps, if none is regular. */
 static bool take_period(dl_step_line *line, const step_search *search,
                         const dl_symbol_line *symbols, const dl_period *period,
                         dl_step_method method)
 {
-    dl_sequence sequence = sequence_of(symbols);
+    dl_sequence sequence = dl_symbol_sequence(symbols);
     dl_step_part *parts = dl_step_parts(period, &sequence, &line->count);
     line->steps = dl_calloc(line->count, sizeof *line->steps, "steps");
     for (size_t i = 0; i < line->count; i++) {
@@ -163,7 +56,7 @@ static bool take_period(dl_step_line *line, const step_search *search,
         line->steps[i] =
             (dl_activity_step){.label = parts[i].label, .first = first, .count = end - first};
     }
-    finish(line, search, symbols, parts, period);
+    dl_step_line_finish(line, search->activities, symbols, parts, period);
     free(parts);
     line->method = method;
     if (line->regular_count > 0) return true;
@@ -206,7 +99,7 @@ static bool find_by_graph(dl_step_line *line, const step_search *search,
         if (symbols->symbols[s] == graph) cuts[count++] = s;
     }
     dl_period period = {0};
-    dl_sequence sequence = sequence_of(symbols);
+    dl_sequence sequence = dl_symbol_sequence(symbols);
     bool found = false;
     if (count >= GRAPH_COUNT_MIN) {
         dl_period_of_cuts(&period, &sequence, cuts, count);
@@ -225,7 +118,7 @@ static bool find_by_period(dl_step_line *line, const step_search *search,
                            const dl_symbol_line *symbols, dl_step_method method)
 {
     dl_period period = {0};
-    dl_sequence sequence = sequence_of(symbols);
+    dl_sequence sequence = dl_symbol_sequence(symbols);
     dl_period_find(&period, &sequence, method == DL_STEPS_GIVEN_PERIOD ? search->hints->period : 0);
     line->reason = period.reason;
     bool found = period.cut_count > 0 && take_period(line, search, symbols, &period, method);
@@ -291,9 +184,9 @@ static bool find_by_marks(dl_step_line *line, const step_search *search,
         cuts[i] = symbol;
     }
     dl_period period = {0};
-    dl_sequence sequence = sequence_of(symbols);
+    dl_sequence sequence = dl_symbol_sequence(symbols);
     dl_period_of_cuts(&period, &sequence, cuts, line->count);
-    finish(line, search, symbols, parts, &period);
+    dl_step_line_finish(line, search->activities, symbols, parts, &period);
     line->method = search->hints->marks != NULL ? DL_STEPS_GIVEN_MARKS : DL_STEPS_MARKS;
     line->marks = dl_strdup(search->marks.text);
     dl_period_free(&period);
@@ -333,13 +226,19 @@ static void take_host_steps(dl_activity_steps *steps, const step_search *search)
                                search->hints->marks != NULL ? DL_STEPS_GIVEN_MARKS : DL_STEPS_MARKS,
                            .marks = dl_strdup(search->marks.text)};
     line->steps = dl_calloc(line->count, sizeof *line->steps, "steps");
+    int64_t last_ns = 0; /* ends the last instant */
+    for (size_t i = 0; i < search->count; i++) {
+        int64_t end_ns = search->activities[i].start_ns + search->activities[i].duration_ns;
+        if (end_ns > last_ns) last_ns = end_ns;
+    }
     for (size_t i = 0; i < line->count; i++) {
         int64_t start_ns = search->marks.starts_ns[i], end_ns = search->marks.ends_ns[i];
+        if (end_ns > last_ns) end_ns = last_ns;
         line->steps[i] = (dl_activity_step){
             .start_ns = start_ns, .duration_ns = end_ns - start_ns, .work_end_ns = end_ns};
     }
-    flag_slow_warmup(line);
-    set_shares(line, NULL);
+    dl_step_line_flag_warmup(line);
+    dl_step_line_measure(line, NULL);
 }
 
 static int compare_times(const void *a, const void *b)

@@ -14,8 +14,9 @@
  * Labels. By marks, what is launched inside one is a step. Else the usual content of a unit
  * (unit_content.h) decides: a unit is a step if it shares DL_STEP_SIMILARITY with the usual
  * content. Work that follows the content (averaging, validation, a checkpoint) is cut off as OTHER
- * if it is at least 3 symbols and 2 % of the step. What precedes the first step is WARM-UP, and so
- * are leading steps that are slow as steps.h says.
+ * if it is 2 % of the step's symbols and either 3 symbols or a quarter of the step. What precedes
+ * the first step is WARM-UP, and so are leading steps with less than 0.9 of the usual similarity
+ * (automatic tuning) and, at most a tenth of the steps, those that are slow as steps.h says.
  */
 #ifndef DL_TRACE_ACTIVITY_STEPS_H
 #define DL_TRACE_ACTIVITY_STEPS_H

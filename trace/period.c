@@ -25,6 +25,8 @@ static const double lag_relative[] = {0.9, 0.7, 0.5};
 /* A shorter unit explains less when a block (averaging) comes between some units only. */
 #define EXPLAINED_RELATIVE 0.8
 #define CUTTINGS_MAX 128
+/* Cuttings of a window that are tried on the whole sequence. */
+#define TRIES 4
 #define RECURRING_MIN 0.3
 /* Fewer symbols repeat by chance. */
 #define SYMBOLS_MIN 16
@@ -157,77 +159,6 @@ static const dl_cutting *choose_cutting(const cutting_list *list)
     return best;
 }
 
-/* Looks for the anchor in the window; given = 0: and for the period. */
-static bool find_in_window(const dl_window *window, const dl_sequence *sequence, size_t given,
-                           dl_anchor *anchor, double *match)
-{
-    cutting_list list = {.count = 0};
-    if (given > 0) {
-        try_repeats(&list, window, sequence, (double)window->count / (double)given,
-                    REPEATS_TOLERANCE, 0);
-    } else {
-        uint32_t *rare = dl_calloc(window->count, sizeof *rare, "rare symbols");
-        for (size_t most = 4; most < 2 * window->count; most *= 2)
-            try_rarity(&list, window, sequence, rare, most);
-        free(rare);
-        try_shorter(&list, window, sequence);
-    }
-    const dl_cutting *best = choose_cutting(&list);
-    if (best == NULL) return false;
-    *anchor = dl_window_anchor(window, best->gram);
-    *match = best->lag_match;
-    return true;
-}
-
-static bool find_in(const uint32_t *symbols, size_t count, size_t gram_length,
-                    const dl_sequence *sequence, size_t given, dl_anchor *anchor, double *match)
-{
-    dl_window window;
-    dl_window_init(&window, symbols, count, gram_length);
-    bool found = find_in_window(&window, sequence, given, anchor, match);
-    dl_window_free(&window);
-    return found;
-}
-
-/* Keeps the rarest kinds of a long sequence, DL_PERIOD_SYMBOLS symbols at most; returns how many.
- */
-static size_t thin_out(const dl_sequence *sequence, uint32_t *thin)
-{
-    size_t *counts = dl_calloc(sequence->kind_count, sizeof *counts, "rare symbols");
-    size_t most = 0, kept = 0;
-    for (size_t i = 0; i < sequence->count; i++)
-        counts[sequence->symbols[i]]++;
-    for (size_t limit = 4; limit < sequence->count; limit *= 2) {
-        size_t sum = 0;
-        for (uint32_t kind = 0; kind < sequence->kind_count; kind++)
-            sum += counts[kind] > 1 && counts[kind] <= limit ? counts[kind] : 0;
-        if (sum > DL_PERIOD_SYMBOLS) break;
-        most = limit;
-    }
-    for (size_t i = 0; i < sequence->count; i++) {
-        size_t count = counts[sequence->symbols[i]];
-        if (count > 1 && count <= most) thin[kept++] = sequence->symbols[i];
-    }
-    free(counts);
-    return kept;
-}
-
-/* In the middle of the sequence, where the warm-up is over; then over all of its rare kinds. */
-static bool find_anchor(const dl_sequence *sequence, size_t given, dl_anchor *anchor, double *match)
-{
-    size_t count = sequence->count < DL_PERIOD_SYMBOLS ? sequence->count : DL_PERIOD_SYMBOLS;
-    const uint32_t *middle = sequence->symbols + (sequence->count - count) / 2;
-    for (size_t length = 1; length <= DL_ANCHOR_KINDS; length++) {
-        if (find_in(middle, count, length, sequence, given, anchor, match)) return true;
-    }
-    if (count == sequence->count || given > 0) return false;
-    uint32_t *thin = dl_calloc(sequence->count, sizeof *thin, "rare symbols");
-    size_t kept = thin_out(sequence, thin);
-    bool found = kept > 0 && find_in(thin, kept, 1, sequence, 0, anchor, match);
-    free(thin);
-    return found;
-}
-
 void dl_period_measure(dl_period *period, const dl_sequence *sequence)
 {
     const dl_units units = {.symbols = sequence->symbols,
@@ -259,28 +190,120 @@ static bool is_no_chance(const dl_period *period, const dl_sequence *sequence)
     return match - chance >= SHORT_KAPPA_MIN * (1 - chance);
 }
 
-void dl_period_find(dl_period *period, const dl_sequence *sequence, size_t given)
+/* Leaves out the cuttings with about so many units. */
+static void forget_units(cutting_list *list, size_t units)
 {
-    *period = (dl_period){0};
-    dl_anchor anchor = {.length = 0};
-    if (sequence->count < SYMBOLS_MIN) {
-        period->reason = "too little device work";
-        return;
+    size_t kept = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        double ratio = (double)list->items[i].units / (double)units;
+        if (ratio < 1 - REPEATS_TOLERANCE || ratio > 1 + REPEATS_TOLERANCE)
+            list->items[kept++] = list->items[i];
     }
-    if (!find_anchor(sequence, given, &anchor, &period->lag_match)) {
-        period->reason = given > 0 ? "nothing repeats at the given period"
-                                   : "the device work does not repeat regularly";
-        return;
-    }
+    list->count = kept;
+}
+
+/* The units that the anchor of `cutting` cuts from the whole sequence; false, and nothing kept, if
+ * they do not repeat well enough there. */
+static bool try_cutting(dl_period *period, const dl_sequence *sequence, const dl_window *window,
+                        const dl_cutting *cutting)
+{
+    const dl_anchor anchor = dl_window_anchor(window, cutting->gram);
+    *period = (dl_period){.lag_match = cutting->lag_match};
     period->cuts = dl_anchor_cuts(&anchor, sequence, &period->cut_count);
     dl_period_measure(period, sequence);
     dl_period_rotate(period, sequence);
     dl_period_measure(period, sequence);
     if (period->order_match >= DL_ORDER_MIN && period->explained >= DL_EXPLAINED_MIN &&
         is_no_chance(period, sequence))
-        return;
+        return true;
     dl_period_free(period);
-    period->reason = "too little of the device work repeats in order";
+    return false;
+}
+
+static void collect_cuttings(cutting_list *list, const dl_window *window,
+                             const dl_sequence *sequence, size_t given)
+{
+    if (given > 0) {
+        try_repeats(list, window, sequence, (double)window->count / (double)given,
+                    REPEATS_TOLERANCE, 0);
+        return;
+    }
+    uint32_t *rare = dl_calloc(window->count, sizeof *rare, "rare symbols");
+    for (size_t most = 4; most < 2 * window->count; most *= 2)
+        try_rarity(list, window, sequence, rare, most);
+    free(rare);
+    try_shorter(list, window, sequence);
+}
+
+/* Finds the period and its units from symbols[count] of the sequence; given = 0: it is not known.
+ */
+static bool find_in(dl_period *period, const uint32_t *symbols, size_t count, size_t gram_length,
+                    const dl_sequence *sequence, size_t given)
+{
+    dl_window window;
+    dl_window_init(&window, symbols, count, gram_length);
+    cutting_list list = {.count = 0};
+    collect_cuttings(&list, &window, sequence, given);
+    bool found = false;
+    for (int tries = 0; tries < TRIES && !found; tries++) {
+        const dl_cutting *best = choose_cutting(&list);
+        if (best == NULL) break;
+        found = try_cutting(period, sequence, &window, best);
+        if (!found) forget_units(&list, best->units);
+    }
+    dl_window_free(&window);
+    return found;
+}
+
+/* Keeps the rarest kinds of a long sequence, DL_PERIOD_SYMBOLS symbols at most; returns how many.
+ */
+static size_t thin_out(const dl_sequence *sequence, uint32_t *thin)
+{
+    size_t *counts = dl_calloc(sequence->kind_count, sizeof *counts, "rare symbols");
+    size_t most = 0, kept = 0;
+    for (size_t i = 0; i < sequence->count; i++)
+        counts[sequence->symbols[i]]++;
+    for (size_t limit = 4; limit < sequence->count; limit *= 2) {
+        size_t sum = 0;
+        for (uint32_t kind = 0; kind < sequence->kind_count; kind++)
+            sum += counts[kind] > 1 && counts[kind] <= limit ? counts[kind] : 0;
+        if (sum > DL_PERIOD_SYMBOLS) break;
+        most = limit;
+    }
+    for (size_t i = 0; i < sequence->count; i++) {
+        size_t count = counts[sequence->symbols[i]];
+        if (count > 1 && count <= most) thin[kept++] = sequence->symbols[i];
+    }
+    free(counts);
+    return kept;
+}
+
+/* In the middle of the sequence, where the warm-up is over; then over all of its rare kinds. */
+static bool find_units(dl_period *period, const dl_sequence *sequence, size_t given)
+{
+    size_t count = sequence->count < DL_PERIOD_SYMBOLS ? sequence->count : DL_PERIOD_SYMBOLS;
+    const uint32_t *middle = sequence->symbols + (sequence->count - count) / 2;
+    for (size_t length = 1; length <= DL_ANCHOR_KINDS; length++) {
+        if (find_in(period, middle, count, length, sequence, given)) return true;
+    }
+    if (count == sequence->count || given > 0) return false;
+    uint32_t *thin = dl_calloc(sequence->count, sizeof *thin, "rare symbols");
+    size_t kept = thin_out(sequence, thin);
+    bool found = kept > 0 && find_in(period, thin, kept, 1, sequence, 0);
+    free(thin);
+    return found;
+}
+
+void dl_period_find(dl_period *period, const dl_sequence *sequence, size_t given)
+{
+    *period = (dl_period){0};
+    if (sequence->count < SYMBOLS_MIN) {
+        period->reason = "too little device work";
+        return;
+    }
+    if (find_units(period, sequence, given)) return;
+    period->reason = given > 0 ? "the device work does not repeat at the given period"
+                               : "the device work does not repeat regularly";
 }
 
 void dl_period_of_cuts(dl_period *period, const dl_sequence *sequence, const size_t *cuts,

@@ -8,10 +8,11 @@
 #include "trace/distribution.h"
 #include "trace/unit_content.h"
 
-/* What follows a step is cut off from so many symbols and so large a share of the step on, if at
- * least TAIL_STRANGE of it is no content of the step. */
+/* What follows a step is cut off from so large a share of the step on, and so many symbols unless
+ * they are SHORT_TAIL_SHARE of it, if at least TAIL_STRANGE of it is no content of the step. */
 #define TAIL_MIN 3
 #define TAIL_SHARE 0.02
+#define SHORT_TAIL_SHARE 0.25
 #define TAIL_STRANGE 0.8
 
 #define WARMUP_ALIKE 0.9
@@ -60,7 +61,8 @@ static size_t find_tail(const dl_period *period, const dl_sequence *sequence, si
     for (size_t i = first; i < end; i++)
         left[sequence->symbols[i]] = period->content[sequence->symbols[i]];
     size_t length = end - tail;
-    if (length < TAIL_MIN || (double)length < TAIL_SHARE * (double)period->length) return end;
+    double share = (double)length / (double)period->length;
+    if (share < TAIL_SHARE || (length < TAIL_MIN && share < SHORT_TAIL_SHARE)) return end;
     return (double)(strange - strange_before) >= TAIL_STRANGE * (double)length ? tail : end;
 }
 
