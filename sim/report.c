@@ -92,16 +92,6 @@ static void write_keys(dl_csv_writer *writer, const dl_point *point)
     dl_csv_double(writer, point->mode->has_interval ? point->interval : (double)NAN);
 }
 
-static const char *busiest_text(char *text, size_t bytes, const dl_run_result *result)
-{
-    switch (result->busiest) {
-    case DL_RESOURCE_CORE: snprintf(text, bytes, "core %d", result->busiest_index); break;
-    case DL_RESOURCE_MEMORY: snprintf(text, bytes, "memory"); break;
-    case DL_RESOURCE_LOCK: snprintf(text, bytes, "lock"); break;
-    }
-    return text;
-}
-
 /* values[count] as "1;2.5"; an empty cell for NULL. */
 static void write_joined(dl_csv_writer *writer, const double *values, int count)
 {
@@ -165,11 +155,10 @@ static void write_row(dl_csv_writer *writer, const dl_row *row, const dl_measure
         row->staleness_p90,      row->staleness_p99,     row->staleness_max,
         mean->drift_steps_mean,  mean->drift_steps_max,  mean->clock_lag_max,
     };
-    char busiest[32];
     write_keys(writer, &row->point);
     write_doubles(writer, numbers, sizeof numbers / sizeof *numbers);
-    dl_csv_text(writer, busiest_text(busiest, sizeof busiest, mean));
-    dl_csv_double(writer, mean->busiest_frac);
+    dl_csv_text(writer, mean->usage.busiest);
+    dl_csv_double(writer, mean->usage.busiest_frac);
     dl_csv_text(writer, dl_origin_name(row->origin));
     dl_csv_int(writer, row->extrapolated);
     write_measured(writer, row, measured);

@@ -121,25 +121,10 @@ static void measure_staleness(const dl_team *team, dl_run_result *result)
     }
 }
 
-static void note_resource(dl_run_result *result, dl_resource resource, int index, double frac)
-{
-    if (frac <= result->busiest_frac) return;
-    result->busiest = resource;
-    result->busiest_index = index;
-    result->busiest_frac = frac;
-}
-
 static void measure_resources(const dl_team *team, dl_run_result *result)
 {
-    double span_ns = (double)team->engine.now_ns;
-    for (int c = 0; c < team->config.cores && c < team->config.workers; c++) {
-        double busy_ns = (double)dl_processor_busy_ns(&team->host.processor, c);
-        note_resource(result, DL_RESOURCE_CORE, c, busy_ns / span_ns);
-    }
-    double memory_ns = team->host.traffic_bytes / team->host.memory_capacity;
-    note_resource(result, DL_RESOURCE_MEMORY, 0, memory_ns / span_ns);
-    note_resource(result, DL_RESOURCE_LOCK, 0, (double)team->lock_busy_ns / span_ns);
-    result->traffic_bytes = team->host.traffic_bytes;
+    team->config.platform->measure(team, &result->usage);
+    dl_usage_note(&result->usage, "lock", (double)team->lock_busy_ns / (double)team->engine.now_ns);
     result->events = team->engine.handled;
 }
 

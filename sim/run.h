@@ -8,6 +8,7 @@
 #ifndef DL_SIM_RUN_H
 #define DL_SIM_RUN_H
 
+#include "sim/platform.h"
 #include "sim/scenario.h"
 
 /* Where a worker's time goes. */
@@ -30,9 +31,6 @@ typedef struct dl_run_config {
     const dl_team_observer *observer; /* NULL = none */
 } dl_run_config;
 
-/* What is shared and how busy it was. */
-typedef enum dl_resource { DL_RESOURCE_CORE, DL_RESOURCE_MEMORY, DL_RESOURCE_LOCK } dl_resource;
-
 typedef struct dl_run_result {
     int workers;
     double throughput_per_s;                  /* sum over workers of batch share / mean step */
@@ -41,13 +39,10 @@ typedef struct dl_run_result {
     double part_frac[DL_PART_COUNT];          /* of all workers' time; sum 1 */
     double drift_steps_mean, drift_steps_max; /* NaN where nothing drifts */
     double clock_lag_max;                     /* steps ahead of the slowest worker */
-    dl_resource busiest;
-    int busiest_index; /* of the core */
-    double busiest_frac;
+    dl_usage usage;
     double *worker_step_s; /* [workers] mean step */
     int64_t *staleness;    /* [workers x staleness_bins] applied gradients by staleness */
     int staleness_bins;    /* 0: the mode has none */
-    double traffic_bytes;  /* read and written by copies, averages, updates */
     int64_t events;
 } dl_run_result;
 

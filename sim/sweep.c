@@ -175,7 +175,6 @@ static void add_run(dl_run_result *mean, const dl_run_result *run, double share)
     for (int w = 0; w < run->workers; w++) {
         mean->worker_step_s[w] += share * run->worker_step_s[w];
     }
-    mean->traffic_bytes += share * run->traffic_bytes;
     mean->events += run->events;
     add_staleness(mean, run);
 }
@@ -258,9 +257,7 @@ static void set_row(dl_row *row, const jobs *all, size_t index)
         add_run(&row->mean, &runs[r], 1 / (double)replicates);
     row->mean.throughput_per_s = median_of(runs, replicates, throughput);
     row->mean.step_mean_s = median_of(runs, replicates, offsetof(dl_run_result, step_mean_s));
-    row->mean.busiest = runs[0].busiest;
-    row->mean.busiest_index = runs[0].busiest_index;
-    row->mean.busiest_frac = runs[0].busiest_frac;
+    row->mean.usage = runs[0].usage;
     set_interval(row, runs, replicates);
     row->speedup = row->mean.throughput_per_s / median_of(base, replicates, throughput);
     row->efficiency = row->speedup / row->point.workers;

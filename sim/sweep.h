@@ -24,7 +24,7 @@
 
 typedef struct dl_row {
     dl_point point;
-    dl_run_result mean;                  /* or median, see above; staleness: pooled counts; busiest: of replicate 0 */
+    dl_run_result mean;                  /* or median, see above; staleness: pooled counts; usage: of replicate 0 */
     double low_per_s, high_per_s;        /* NaN with one replicate */
     double speedup, efficiency;          /* efficiency = speedup / workers */
     double staleness_mean, staleness_sd; /* NaN where the mode has none */

@@ -1,16 +1,15 @@
 #include "sim/team.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
 #include "common/status.h"
 #include "common/units.h"
+#include "sim/platform.h"
 
 const char *const dl_worker_state_names[DL_STATE_COUNT] = {"compute", "update",  "push", "pull",
                                                            "average", "barrier", "lock"};
 
-static void on_work_done(void *user, int worker);
 static bool try_lock(dl_team *team, int worker);
 
 static void init_worker(dl_team *team, int number)
@@ -26,17 +25,6 @@ static void init_worker(dl_team *team, int number)
     dl_noise_init(&worker->noise, config->noise, config->seed, config->replicate, (uint32_t)number);
 }
 
-/* The run begins anywhere between two timer ticks, which come at the same time on all cores;
- * without noise, at a tick. The stream is none of a worker's. */
-static double first_tick_ns(const dl_team_config *config)
-{
-    double slice_ns = config->workload->slice_ns;
-    if (config->noise->kind == DL_NOISE_NONE || !isfinite(slice_ns)) return 0;
-    dl_random stream;
-    dl_random_init(&stream, config->seed, config->replicate, 1, 0);
-    return slice_ns * dl_random_uniform(&stream);
-}
-
 void dl_team_init(dl_team *team, const dl_team_config *config)
 {
     size_t workers = (size_t)config->workers;
@@ -48,18 +36,9 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
         .spinning = config->workers <= config->cores,
         .lock_owner = -1,
     };
-    /* Pending at most: each worker's release, and the processor's timer. */
-    dl_engine_init(&team->engine, config->workers + 1);
-    dl_host_init(&team->host,
-                 &(dl_host_config){.engine = &team->engine,
-                                   .cores = config->cores,
-                                   .threads = config->workers,
-                                   .slice_ns = config->workload->slice_ns,
-                                   .tick_ns = first_tick_ns(config),
-                                   .memory_bytes_per_ns = config->workload->memory_bytes_per_ns,
-                                   .costs = config->costs,
-                                   .done = on_work_done,
-                                   .user = team});
+    if (team->config.platform == NULL) team->config.platform = &dl_platform_cpu;
+    /* Pending at most: each worker's release, and what the platform has. */
+    dl_engine_init(&team->engine, config->workers + team->config.platform->init(team));
     for (int w = 0; w < config->workers; w++)
         init_worker(team, w);
 }
@@ -74,16 +53,16 @@ void dl_team_free(dl_team *team)
     free(team->workers);
     free(team->arrived);
     free(team->queue);
-    dl_host_free(&team->host);
+    if (team->config.platform != NULL) team->config.platform->free(team);
     dl_engine_free(&team->engine);
     *team = (dl_team){0};
 }
 
-static void begin(dl_team *team, int worker, dl_worker_state state)
+void dl_team_begin(dl_team *team, int worker, dl_worker_state state)
 {
     team->workers[worker].state = state;
     team->workers[worker].state_start_ns = team->engine.now_ns;
-    team->workers[worker].ran_ns = dl_processor_ran_ns(&team->host.processor, worker);
+    team->workers[worker].ran_ns = team->config.platform->ran_ns(team, worker);
 }
 
 /* What the worker was at has ended: note it and go on. */
@@ -93,7 +72,7 @@ static void end(dl_team *team, int worker)
     int64_t start_ns = w->state_start_ns, end_ns = team->engine.now_ns;
     int64_t own_ns = end_ns - start_ns;
     if (w->state != DL_STATE_BARRIER && w->state != DL_STATE_LOCK) {
-        own_ns = dl_processor_ran_ns(&team->host.processor, worker) - w->ran_ns;
+        own_ns = team->config.platform->ran_ns(team, worker) - w->ran_ns;
     }
     w->state_ns[w->state] += own_ns;
     w->turn_ns += end_ns - start_ns - own_ns;
@@ -104,9 +83,8 @@ static void end(dl_team *team, int worker)
     team->config.advance(team, worker);
 }
 
-static void on_work_done(void *user, int worker)
+void dl_team_done(dl_team *team, int worker)
 {
-    dl_team *team = user;
     dl_worker *w = &team->workers[worker];
     bool was_woken = w->tries_lock;
     w->tries_lock = false;
@@ -121,24 +99,15 @@ static void on_release(void *user, int worker)
 
 void dl_team_compute(dl_team *team, int worker, bool with_update)
 {
-    dl_worker *w = &team->workers[worker];
-    double work_ns = w->compute_ns + (with_update ? team->config.workload->update_ns : 0);
-    w->updates_at_once = with_update;
-    begin(team, worker, DL_STATE_COMPUTE);
-    dl_host_compute(&team->host, worker, work_ns * w->noise_factor);
+    team->workers[worker].updates_at_once = with_update;
+    dl_team_begin(team, worker, DL_STATE_COMPUTE);
+    team->config.platform->compute(team, worker, with_update);
 }
 
 void dl_team_local_update(dl_team *team, int worker)
 {
-    begin(team, worker, DL_STATE_UPDATE);
-    dl_host_compute(&team->host, worker,
-                    team->config.workload->update_ns * team->workers[worker].noise_factor);
-}
-
-void dl_team_move(dl_team *team, int worker, dl_worker_state state, dl_work work)
-{
-    begin(team, worker, state);
-    dl_host_move(&team->host, worker, work);
+    dl_team_begin(team, worker, DL_STATE_UPDATE);
+    team->config.platform->update(team, worker);
 }
 
 static void release(dl_team *team, int worker)
@@ -150,7 +119,7 @@ static void release(dl_team *team, int worker)
 
 void dl_team_barrier(dl_team *team, int worker)
 {
-    begin(team, worker, DL_STATE_BARRIER);
+    dl_team_begin(team, worker, DL_STATE_BARRIER);
     team->arrived[team->arrived_count++] = worker;
     if (team->arrived_count < team->config.workers) return;
     bool last_goes_on = !team->spinning || team->config.workers == 1;
@@ -177,7 +146,7 @@ static bool try_lock(dl_team *team, int worker)
 
 void dl_team_lock(dl_team *team, int worker)
 {
-    begin(team, worker, DL_STATE_LOCK);
+    dl_team_begin(team, worker, DL_STATE_LOCK);
     if (try_lock(team, worker)) end(team, worker);
 }
 
@@ -186,7 +155,7 @@ static void on_wakeup(void *user, int worker)
 {
     dl_team *team = user;
     team->workers[worker].tries_lock = true;
-    dl_host_compute(&team->host, worker, 0);
+    team->config.platform->take_turn(team, worker);
 }
 
 static int pop_queue(dl_team *team)
@@ -264,6 +233,7 @@ void dl_team_end_step(dl_team *team, int worker)
                        w->staleness);
     }
     w->steps_done++;
+    if (team->config.platform->step_ended != NULL) team->config.platform->step_ended(team, worker);
     if (w->steps_done == team->config.steps) team->stopping = true;
     if (!team->stopping) begin_step(team, worker);
 }

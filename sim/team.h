@@ -1,9 +1,9 @@
 /* The workers of one run and what a sync mode lets them do: compute, move bytes, wait for each
  * other.
  *
- * A worker is a thread pinned to core (worker mod cores) and a small state machine: its mode's
- * advance() is called when the step begins and whenever what it started last has ended, and starts
- * exactly one thing more. The stage counts from 0 in each step and belongs to the mode.
+ * A worker is a thread or a GPU (sim/platform.h) and a small state machine: its mode's advance() is
+ * called when the step begins and whenever what it started last has ended, and starts exactly one
+ * thing more. The stage counts from 0 in each step and belongs to the mode.
  *
  * Waiting. With a core for each worker, threads spin: all leave a barrier barrier_ns after the last
  * arrival, the next one in the queue has the lock lock_ns after its release. With fewer cores they
@@ -27,8 +27,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sim/host.h"
+#include "sim/engine.h"
 #include "sim/noise.h"
+#include "sim/workload.h"
 
 typedef enum dl_worker_state {
     DL_STATE_COMPUTE, /* input, dispatch, forward, backward, and an update that follows at once
@@ -48,6 +49,7 @@ extern const char *const dl_worker_state_names[DL_STATE_COUNT];
 #define DL_NO_STALENESS_YET (-1)
 
 typedef struct dl_team dl_team;
+struct dl_platform;
 
 /* Watches a run; either function may be NULL. */
 typedef struct dl_team_observer {
@@ -58,8 +60,9 @@ typedef struct dl_team_observer {
 } dl_team_observer;
 
 typedef struct dl_team_config {
-    const dl_costs *costs;       /* the run's own; read by init only */
-    const dl_workload *workload; /* borrowed until free */
+    const struct dl_platform *platform; /* sim/platform.h; NULL = CPU */
+    const dl_costs *costs;              /* the run's own; read by init only */
+    const dl_workload *workload;        /* borrowed until free */
     int cores, workers;
     int64_t steps;      /* of a worker */
     int interval;       /* for the mode */
@@ -97,7 +100,7 @@ typedef struct dl_worker {
 struct dl_team {
     dl_team_config config;
     dl_engine engine;
-    dl_host host;
+    void *machine;      /* of the platform */
     dl_worker *workers; /* [workers] */
     bool spinning, stopping;
     int64_t version; /* updates that the server has applied */
@@ -119,12 +122,15 @@ void dl_team_run(dl_team *team);
 /* What a mode starts; each ends with a call of advance. */
 void dl_team_compute(dl_team *team, int worker, bool with_update);
 void dl_team_local_update(dl_team *team, int worker);
-void dl_team_move(dl_team *team, int worker, dl_worker_state state, dl_work work);
 void dl_team_barrier(dl_team *team, int worker);
 void dl_team_lock(dl_team *team, int worker);
 
 /* Ends the step and, unless the run is over, begins the worker's next one. */
 void dl_team_end_step(dl_team *team, int worker);
+
+/* For platforms: the worker begins to be in a state; what it was started on has ended. */
+void dl_team_begin(dl_team *team, int worker, dl_worker_state state);
+void dl_team_done(dl_team *team, int worker);
 
 /* What takes no time. dl_team_unlock: `worker` must own the lock. dl_team_apply counts the update
  * of the worker's gradient: its staleness is the number of updates since the worker's last

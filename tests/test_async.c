@@ -112,8 +112,8 @@ static void a_saturated_server_sets_the_pace(void **state)
         "[memory]\ntotal_bytes_per_s = 1e12\n[sync]\nlock_ns = 50\n[sharing]\ncopies_2 = 1\n";
     dl_run_result result = fixture_run_mode(costs, "async", 5, 5, 1000, "", "");
     assert_near(result.throughput_per_s, 1e9 / 24050, 1e-3);
-    assert_int_equal(result.busiest, DL_RESOURCE_LOCK);
-    assert_near(result.busiest_frac, 1, 0.001);
+    assert_string_equal(result.usage.busiest, "lock");
+    assert_near(result.usage.busiest_frac, 1, 0.001);
     dl_run_result_free(&result);
 }
 

@@ -91,7 +91,7 @@ static void bytes_moved_are_those_of_the_algorithm(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_run_result result =
             fixture_run_mode(FIXTURE_COSTS, cases[i].mode, 4, 4, STEPS, cases[i].sync, "");
-        assert_near(result.traffic_bytes, cases[i].units * 8000 * STEPS, 1e-12);
+        assert_near(result.usage.traffic_bytes, cases[i].units * 8000 * STEPS, 1e-12);
         dl_run_result_free(&result);
     }
 }
@@ -120,7 +120,7 @@ static void workers_on_one_core_share_it(void **state)
             fixture_run_mode(FIXTURE_COMPUTE_ONLY, "none", 1, workers, 400, "", "");
         assert_near(result.step_mean_s, 1e-3 * workers, 0.002);
         assert_near(result.throughput_per_s, 1e3, 0.002);
-        assert_near(result.busiest_frac, 1, 1e-9);
+        assert_near(result.usage.busiest_frac, 1, 1e-9);
         dl_run_result_free(&result);
     }
 }

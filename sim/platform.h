@@ -1,0 +1,49 @@
+/* What the pieces of a worker's step mean on a kind of machine: one const table each. sim/team.c
+ * and the sync modes ask by meaning; the table has it done, and says dl_team_done when it is.
+ *
+ *   platform_cpu.c   threads pinned to the cores of one box, server in its memory
+ */
+#ifndef DL_SIM_PLATFORM_H
+#define DL_SIM_PLATFORM_H
+
+#include "sim/team_exchange.h"
+
+#define DL_RESOURCE_NAME_BYTES 96
+
+/* What is shared, and how busy it was. */
+typedef struct dl_usage {
+    char busiest[DL_RESOURCE_NAME_BYTES]; /* "core 0", "memory", "lock", "node1 gpu3 up" */
+    double busiest_frac;                  /* 0: nothing is shared */
+    double traffic_bytes; /* moved by exchange */
+} dl_usage;
+
+typedef struct dl_platform {
+    const char *name;
+    /* Sets team->machine up, before the engine; returns how many events it has pending at most. */
+    int (*init)(dl_team *team);
+    void (*free)(dl_team *team);
+    /* Forward and backward, with the optimizer's update or without; the update alone. */
+    void (*compute)(dl_team *team, int worker, bool with_update);
+    void (*update)(dl_team *team, int worker);
+    /* As in sim/team_exchange.h. */
+    void (*push)(dl_team *team, int worker, dl_content content);
+    void (*pull)(dl_team *team, int worker, dl_content content);
+    void (*average)(dl_team *team, int worker, dl_content content, int parts);
+    void (*serve_all)(dl_team *team, int worker, int parts);
+    void (*serve_one)(dl_team *team, int worker);
+    /* The worker was asleep and goes on when it has its turn on what it runs on. */
+    void (*take_turn)(dl_team *team, int worker);
+    /* The worker has ended a step; NULL: nobody wants to know. */
+    void (*step_ended)(dl_team *team, int worker);
+    /* Time in ns that the worker did not wait for its turn; exact when something of it ends. */
+    int64_t (*ran_ns)(const dl_team *team, int worker);
+    /* Of the run that has ended; notes what is busier than usage->busiest_frac. */
+    void (*measure)(const dl_team *team, dl_usage *usage);
+} dl_platform;
+
+extern const dl_platform dl_platform_cpu;
+
+/* Notes a resource in `usage` if it is the busiest so far. */
+void dl_usage_note(dl_usage *usage, const char *name, double frac);
+
+#endif
