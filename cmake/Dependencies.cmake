@@ -8,3 +8,8 @@ pkg_check_modules(INIH REQUIRED IMPORTED_TARGET inih)                  # libinih
 find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)           # librandom123-dev
 find_path(CMOCKA_INCLUDE_DIR cmocka.h REQUIRED)                        # libcmocka-dev
 find_library(CMOCKA_LIBRARY cmocka REQUIRED)
+
+# Optional: what profiles CUDA programs needs CUPTI's headers, but never its library to link.
+find_package(CUDAToolkit QUIET)
+find_path(CUPTI_INCLUDE_DIR cupti.h HINTS ${CUDAToolkit_INCLUDE_DIRS}
+    PATH_SUFFIXES ../extras/CUPTI/include)

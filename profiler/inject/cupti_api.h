@@ -1,0 +1,82 @@
+/* CUPTI's functions, found in a libcupti at run time: the program's own if it has loaded one, so
+ * that there is only one in the process. The library is never linked, so that the injected library
+ * loads where there is none, and works with CUPTI 12 as well as 13. The driver's functions that are
+ * needed are found in the same way. */
+#ifndef DL_PROFILER_INJECT_CUPTI_API_H
+#define DL_PROFILER_INJECT_CUPTI_API_H
+
+#include <cupti.h>
+
+#include "common/status.h"
+
+/* cuptiGetVersion of CUDA 11.6, 12.8, 12.9 and 13.0 (cupti_version.h). Older records than 11.6's
+ * are laid out differently; events have an identity of their own from 12.8 on; until 12.9 CUPTI
+ * might crash when a buffer was refused; from 13.0 on overhead records own data. */
+#define DL_CUPTI_11_6 17
+#define DL_CUPTI_12_8 26
+#define DL_CUPTI_12_9 27
+#define DL_CUPTI_13_0 130000
+
+/* Without these nothing can be recorded. */
+#define DL_CUPTI_NEEDED(FUNCTION)       \
+    FUNCTION(GetVersion)                \
+    FUNCTION(GetTimestamp)              \
+    FUNCTION(GetResultString)           \
+    FUNCTION(GetCallbackName)           \
+    FUNCTION(Subscribe)                 \
+    FUNCTION(Unsubscribe)               \
+    FUNCTION(EnableCallback)            \
+    FUNCTION(ActivityEnable)            \
+    FUNCTION(ActivityDisable)           \
+    FUNCTION(ActivityRegisterCallbacks) \
+    FUNCTION(ActivityFlushAll)          \
+    FUNCTION(ActivityGetNextRecord)     \
+    FUNCTION(ActivityGetNumDroppedRecords)
+
+/* Not in every version; NULL then. */
+#define DL_CUPTI_OPTIONAL(FUNCTION)           \
+    FUNCTION(Subscribe_v2)                    \
+    FUNCTION(SetThreadIdType)                 \
+    FUNCTION(ActivitySetAttribute)            \
+    FUNCTION(ActivityEnableLatencyTimestamps) \
+    FUNCTION(ActivityEnableAllSyncRecords)    \
+    FUNCTION(ActivityEnableRuntimeApi)        \
+    FUNCTION(ActivityEnableDriverApi)
+
+typedef struct dl_cupti_api {
+#define DL_CUPTI_MEMBER(name) __typeof__(cupti##name) *name; /* cupti<name> */
+    DL_CUPTI_NEEDED(DL_CUPTI_MEMBER)
+    DL_CUPTI_OPTIONAL(DL_CUPTI_MEMBER)
+#undef DL_CUPTI_MEMBER
+    uint32_t version; /* of the library: cuptiGetVersion */
+} dl_cupti_api;
+
+/* Functions of the driver; NULL where there is no driver in the process. */
+#define DL_CUDA_FUNCTIONS(FUNCTION) \
+    FUNCTION(DriverGetVersion)      \
+    FUNCTION(CtxGetCurrent)         \
+    FUNCTION(CtxSetCurrent)         \
+    FUNCTION(CtxSynchronize)        \
+    FUNCTION(DeviceGetPCIBusId)
+
+typedef struct dl_cuda_api {
+#define DL_CUDA_MEMBER(name) __typeof__(cu##name) *name; /* cu<name> */
+    DL_CUDA_FUNCTIONS(DL_CUDA_MEMBER)
+#undef DL_CUDA_MEMBER
+    int version; /* cuDriverGetVersion; 0 = unknown */
+} dl_cuda_api;
+
+/* Finds the driver that the process has loaded; loads none. */
+dl_cuda_api dl_cuda_api_find(void);
+
+/* Takes the library `path`, or with "" the first that there is of: the one that the process has
+ * loaded; the one for the driver's version (13000 = CUDA 13.0; 0 = unknown) on the search path or
+ * in the toolkit; the other one. It stays loaded. DL_ERR_UNSUPPORTED if there is none, if it lacks
+ * a needed function, or if it is older than CUDA 11.6's. */
+dl_status dl_cupti_api_load(dl_cupti_api *api, const char *path, int driver_version,
+                            dl_error *err) DL_MUST_CHECK;
+
+/* The library's name for a result ("CUPTI_ERROR_UNKNOWN"). */
+const char *dl_cupti_result_name(const dl_cupti_api *api, CUptiResult result);
+
+#endif

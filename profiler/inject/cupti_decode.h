@@ -1,0 +1,59 @@
+/* From CUPTI's activity records to ours. Of a record only those fields are read that lie at the
+ * same place in every version since CUDA 11.6, others where the library's version says that they
+ * are there; records are stepped through by the library itself, whose sizes may be other than those
+ * of the headers.
+ *
+ *   CUPTI's record                    becomes
+ *   CONCURRENT_KERNEL                 KERNEL
+ *   MEMCPY, MEMCPY2 (peer to peer)    MEMCPY
+ *   MEMSET                            MEMSET
+ *   GRAPH_TRACE                       GRAPH
+ *   RUNTIME, DRIVER                   CALL; names without CUPTI's suffix ("_v7000", "_ptsz")
+ *   SYNCHRONIZATION                   SYNC
+ *   CUDA_EVENT                        EVENT at the begin of the CALL of its correlation, if that is
+ *                                     in the same buffer, else at the end of the record before it:
+ *                                     CUPTI gives it no time
+ *   OVERHEAD                          OVERHEAD
+ *   DEVICE                            meta keys device.N.name, uuid, pci, sm_count, memory_bytes,
+ *                                     compute_capability
+ *   CONTEXT                           nothing; tells the device of a SYNC
+ *
+ * Records whose times CUPTI lost (0, or ending before they begin) are counted and left out.
+ */
+#ifndef DL_PROFILER_INJECT_CUPTI_DECODE_H
+#define DL_PROFILER_INJECT_CUPTI_DECODE_H
+
+#include "profiler/inject/cupti_api.h"
+#include "trace/activity.h"
+
+/* Where decoded records go; ids of texts come from `intern`. */
+typedef struct dl_activity_sink {
+    void *user;
+    void (*append)(void *user, const dl_activity *activity);
+    uint32_t (*intern)(void *user, const char *text);
+    void (*meta)(void *user, const char *key, const char *value);
+} dl_activity_sink;
+
+/* What was seen so far. */
+typedef struct dl_decode_counts {
+    uint64_t records;         /* of all kinds */
+    uint64_t activities;      /* appended */
+    uint64_t lost_timestamps; /* left out */
+    uint64_t unknown;         /* of kinds that are not in the table above */
+} dl_decode_counts;
+
+typedef struct dl_cupti_decoder dl_cupti_decoder;
+
+/* `api` is borrowed; `cuda` may be NULL (then no device.N.pci). One thread. */
+dl_cupti_decoder *dl_cupti_decoder_new(const dl_cupti_api *api, const dl_cuda_api *cuda,
+                                       dl_activity_sink sink);
+void dl_cupti_decoder_free(dl_cupti_decoder *decoder);
+
+/* Decodes the first `bytes` bytes of a buffer as CUPTI delivered it, and frees what its records
+ * own.
+ */
+void dl_cupti_decode(dl_cupti_decoder *decoder, uint8_t *buffer, size_t bytes);
+
+dl_decode_counts dl_cupti_decoder_counts(const dl_cupti_decoder *decoder);
+
+#endif

@@ -1,0 +1,389 @@
+#include "profiler/inject/cupti_session.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "profiler/inject/buffer_pool.h"
+#include "profiler/inject/capture.h"
+#include "profiler/inject/cupti_decode.h"
+#include "profiler/inject/cupti_kinds.h"
+#include "profiler/inject/cupti_raw.h"
+#include "profiler/inject/cupti_setup.h"
+#include "profiler/inject/takeover.h"
+
+#define SECOND_NS 1000000000LL
+#define FLUSH_NS (DL_CAPTURE_FLUSH_MS * (SECOND_NS / 1000))
+
+/* CUPTI's guide advises 1 to 10 MB; each thread that calls CUDA holds one. */
+#define BUFFER_BYTES (4u << 20)
+#define BUFFERS_MAX 64 /* 256 MiB: more waits only if the disk cannot follow */
+
+/* End of the session: records that CUPTI has not finished yet are asked for a few times. */
+#define END_FLUSHES 3
+
+static struct {
+    atomic_bool started;
+    dl_cupti_api api;
+    dl_cuda_api cuda;
+    CUpti_SubscriberHandle subscriber;
+    dl_buffer_pool *pool;
+    dl_cupti_decoder *decoder;
+    dl_raw_dump *raw; /* NULL = none */
+    dl_takeover takeover;
+    uint64_t dropped;
+
+    /* Written by CUPTI's callbacks. */
+    _Atomic(dl_buffer *) filled; /* the latest first */
+    sem_t wake;
+    atomic_uint contexts; /* made so far */
+    atomic_uint waits;    /* calls that waited for the device */
+    atomic_bool forked;   /* in a child: CUPTI is never called again */
+    atomic_bool dead;     /* CUPTI has given up */
+
+    /* The end, ordered by whoever comes first. */
+    atomic_bool end_taken, end_ordered;
+    bool at_exit;      /* the program ends, not only the recording */
+    CUcontext context; /* of the thread that ends the program; NULL = none */
+    pthread_mutex_t end_lock;
+    pthread_cond_t ended_signal;
+    bool ended;
+} session = {.end_lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* CUPTI asks for an empty buffer, in a thread of the program. */
+static void CUPTIAPI on_request(uint8_t **data, size_t *bytes, size_t *records_max)
+{
+    const int error = errno;
+    dl_buffer *buffer = NULL;
+    /* In a forked child the pool's lock may be held for ever. */
+    if (!atomic_load(&session.forked)) buffer = dl_buffer_pool_take(session.pool);
+    *data = buffer != NULL ? dl_buffer_data(buffer) : NULL;
+    *bytes = buffer != NULL ? BUFFER_BYTES : 0;
+    *records_max = 0; /* as many as fit */
+    errno = error;
+}
+
+/* CUPTI gives a buffer back, in any thread. */
+static void CUPTIAPI on_complete(CUcontext context, uint32_t stream, uint8_t *data, size_t bytes,
+                                 size_t used_bytes)
+{
+    (void)context, (void)stream, (void)bytes;
+    if (data == NULL || atomic_load(&session.forked)) return;
+    dl_buffer *buffer = dl_buffer_of(data);
+    buffer->used = used_bytes;
+    buffer->next = atomic_load(&session.filled);
+    while (!atomic_compare_exchange_weak(&session.filled, &buffer->next, buffer)) {}
+    sem_post(&session.wake);
+}
+
+static void on_state(CUpti_CallbackId id, const CUpti_StateData *state)
+{
+    const char *message = state->notification.message;
+    dl_capture_log("CUPTI reports %s%s%s",
+                   dl_cupti_result_name(&session.api, state->notification.result),
+                   message != NULL ? ": " : "", message != NULL ? message : "");
+    if (id == CUPTI_CBID_STATE_FATAL_ERROR) atomic_store(&session.dead, true);
+}
+
+static void on_call(CUpti_CallbackId call, const CUpti_CallbackData *data)
+{
+    if (data->callbackSite != CUPTI_API_ENTER) return;
+    if (call == CUPTI_RUNTIME_TRACE_CBID_cudaDeviceReset_v3020) {
+        (void)session.api.ActivityFlushAll(0);
+    } else {
+        atomic_fetch_add(&session.waits, 1);
+    }
+}
+
+static void CUPTIAPI on_event(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                              const void *data)
+{
+    (void)user;
+    if (atomic_load(&session.forked)) return;
+    if (domain == CUPTI_CB_DOMAIN_STATE) on_state(id, data);
+    if (domain == CUPTI_CB_DOMAIN_RUNTIME_API) on_call(id, data);
+    if (domain != CUPTI_CB_DOMAIN_RESOURCE) return;
+    if (id == CUPTI_CBID_RESOURCE_CONTEXT_CREATED) atomic_fetch_add(&session.contexts, 1);
+    if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING) (void)session.api.ActivityFlushAll(0);
+}
+
+/* Decodes what CUPTI has given back, the oldest first. */
+static void drain(void)
+{
+    dl_buffer *buffer = atomic_exchange(&session.filled, NULL);
+    dl_buffer *oldest = NULL;
+    while (buffer != NULL) {
+        dl_buffer *next = buffer->next;
+        buffer->next = oldest;
+        oldest = buffer;
+        buffer = next;
+    }
+    while (oldest != NULL) {
+        dl_buffer *next = oldest->next;
+        uint8_t *data = dl_buffer_data(oldest);
+        if (!session.takeover.clock) {
+            if (session.raw != NULL) dl_raw_dump_append(session.raw, data, oldest->used);
+            dl_cupti_decode(session.decoder, data, oldest->used);
+        }
+        dl_buffer_pool_give(session.pool, oldest);
+        oldest = next;
+    }
+}
+
+/* Writes `value` under `key` if it has changed. */
+static void write_count(const char *key, uint64_t value, uint64_t *written)
+{
+    if (value == *written) return;
+    *written = value;
+    dl_capture_meta_number(key, value);
+}
+
+/* At every flush, since the process may be killed. */
+static void write_counts(void)
+{
+    static uint64_t dropped, lost, unknown, bytes;
+    const dl_decode_counts counts = dl_cupti_decoder_counts(session.decoder);
+    write_count("dropped_records", session.dropped, &dropped);
+    write_count("lost_timestamps", counts.lost_timestamps, &lost);
+    write_count("unknown_records", counts.unknown, &unknown);
+    write_count("buffer_bytes", dl_buffer_pool_peak_bytes(session.pool), &bytes);
+}
+
+/* No lock is held: CUPTI may ask for a buffer meanwhile. */
+static void count_dropped(void)
+{
+    size_t dropped = 0;
+    if (session.api.ActivityGetNumDroppedRecords(NULL, 0, &dropped) == CUPTI_SUCCESS) {
+        session.dropped += dropped;
+    }
+}
+
+static void flush(uint32_t flag)
+{
+    (void)session.api.ActivityFlushAll(flag);
+    drain();
+    count_dropped();
+}
+
+/* Once every FLUSH_NS. */
+static void tick(void)
+{
+    const uint64_t before = dl_cupti_decoder_counts(session.decoder).records;
+    drain();
+    flush(0);
+    const uint64_t records = dl_cupti_decoder_counts(session.decoder).records - before;
+    dl_takeover_check(&session.takeover, &session.api, atomic_load(&session.waits), records);
+    write_counts();
+}
+
+/* The program's last kernels end first; a context that failed says so at once. */
+static void wait_for_device(void)
+{
+    if (session.context == NULL || session.cuda.CtxSetCurrent == NULL) return;
+    if (session.cuda.CtxSetCurrent(session.context) == CUDA_SUCCESS &&
+        session.cuda.CtxSynchronize != NULL) {
+        (void)session.cuda.CtxSynchronize();
+    }
+}
+
+/* Takes what CUPTI still has. Where the program goes on, kernels may be running, whose records
+ * would come without times: they are not asked for. */
+static void take_rest(void)
+{
+    if (session.at_exit) wait_for_device();
+    for (int i = 0; i < END_FLUSHES; i++)
+        flush(0);
+    /* CUPTI 13.0 without its first update might hang here. */
+    if (!session.at_exit || session.api.version != DL_CUPTI_13_0) {
+        dl_cupti_kinds_disable(&session.api, dl_capture_settings_used());
+    }
+    if (session.at_exit) flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+}
+
+static void finish(void)
+{
+    const bool used =
+        atomic_load(&session.contexts) > 0 || dl_cupti_decoder_counts(session.decoder).records > 0;
+    if (!atomic_load(&session.dead) && (used || !session.at_exit)) {
+        take_rest();
+        (void)session.api.Unsubscribe(session.subscriber);
+    }
+    drain();
+    write_counts();
+    if (session.raw != NULL) dl_raw_dump_close(session.raw);
+    session.raw = NULL;
+    pthread_mutex_lock(&session.end_lock);
+    session.ended = true;
+    pthread_cond_broadcast(&session.ended_signal);
+    pthread_mutex_unlock(&session.end_lock);
+}
+
+static struct timespec monotonic_after(int64_t wait_ns)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    const int64_t until_ns = at.tv_sec * SECOND_NS + at.tv_nsec + wait_ns;
+    return (struct timespec){.tv_sec = until_ns / SECOND_NS, .tv_nsec = until_ns % SECOND_NS};
+}
+
+static void *work(void *unused)
+{
+    (void)unused;
+    struct timespec due = monotonic_after(FLUSH_NS);
+    while (!atomic_load(&session.end_ordered) && !atomic_load(&session.dead)) {
+        if (sem_clockwait(&session.wake, CLOCK_MONOTONIC, &due) == 0) {
+            drain();
+        } else if (errno == ETIMEDOUT) {
+            tick();
+            due = monotonic_after(FLUSH_NS);
+        }
+    }
+    finish();
+    return NULL;
+}
+
+/* Orders the end and waits for it, but not for ever. */
+static void end(bool at_exit)
+{
+    if (atomic_load(&session.forked)) return;
+    if (!atomic_exchange(&session.end_taken, true)) {
+        session.at_exit = at_exit;
+        if (at_exit && session.cuda.CtxGetCurrent != NULL &&
+            session.cuda.CtxGetCurrent(&session.context) != CUDA_SUCCESS) {
+            session.context = NULL;
+        }
+        atomic_store(&session.end_ordered, true);
+        sem_post(&session.wake);
+    }
+    const struct timespec until = monotonic_after(DL_CAPTURE_END_LIMIT_S * SECOND_NS);
+    pthread_mutex_lock(&session.end_lock);
+    int error = 0;
+    while (!session.ended && error == 0)
+        error = pthread_cond_timedwait(&session.ended_signal, &session.end_lock, &until);
+    pthread_mutex_unlock(&session.end_lock);
+}
+
+static void at_program_end(void)
+{
+    end(true);
+}
+
+static void at_capture_end(void)
+{
+    end(false);
+}
+
+static void in_forked_child(void)
+{
+    atomic_store(&session.forked, true);
+}
+
+static void sink_append(void *unused, const dl_activity *activity)
+{
+    (void)unused;
+    dl_capture_append(activity);
+}
+
+static uint32_t sink_intern(void *unused, const char *text)
+{
+    (void)unused;
+    return dl_capture_intern(text);
+}
+
+static void sink_meta(void *unused, const char *key, const char *value)
+{
+    (void)unused;
+    dl_capture_meta(key, value);
+}
+
+static void open_raw(void)
+{
+    char *path = dl_capture_path(".raw");
+    dl_error err = {0};
+    if (path != NULL && dl_raw_dump_open(&session.raw, path, &session.api, &err) != DL_OK) {
+        dl_capture_log("%s: %s", err.file, err.text);
+    }
+    free(path);
+}
+
+static void init_end(void)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&session.ended_signal, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+/* What CUPTI's callbacks use. A CUPTI that must not be refused a buffer gets as many as it wants.
+ */
+static void prepare(void)
+{
+    const dl_activity_sink sink = {NULL, sink_append, sink_intern, sink_meta};
+    const size_t limit = session.api.version >= DL_CUPTI_12_9 ? BUFFERS_MAX : 0;
+    session.pool = dl_buffer_pool_new(BUFFER_BYTES, limit);
+    session.decoder = dl_cupti_decoder_new(&session.api, &session.cuda, sink);
+    sem_init(&session.wake, 0, 0);
+    init_end();
+    pthread_atfork(NULL, NULL, in_forked_child);
+}
+
+/* The program's signals are for its own threads. */
+static bool start_thread(void)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t thread;
+    const int error = pthread_create(&thread, NULL, work, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0) {
+        dl_capture_log("cannot start a thread: %s: CUDA is not recorded", strerror(error));
+        return false;
+    }
+    pthread_setname_np(thread, "dlprof-cupti");
+    pthread_detach(thread);
+    return true;
+}
+
+static bool start(void)
+{
+    const dl_capture_settings *settings = dl_capture_settings_used();
+    dl_error err = {0};
+    session.cuda = dl_cuda_api_find();
+    if (dl_cupti_api_load(&session.api, settings->cupti, session.cuda.version, &err) != DL_OK) {
+        dl_capture_log("%s: CUDA is not recorded", err.text);
+        return false;
+    }
+    dl_capture_meta_number("cupti_version", session.api.version);
+    if (session.cuda.version > 0) {
+        dl_capture_meta_number("driver_version", (uint64_t)session.cuda.version);
+    }
+    prepare();
+    const dl_cupti_callbacks callbacks = {on_event, on_request, on_complete};
+    if (!dl_cupti_set_up(&session.api, settings, &callbacks, &session.subscriber)) return false;
+    if (settings->dump_raw) open_raw();
+    if (!start_thread()) {
+        dl_cupti_kinds_disable(&session.api, settings);
+        (void)session.api.Unsubscribe(session.subscriber);
+        return false;
+    }
+    dl_capture_at_end(at_capture_end);
+    atexit(at_program_end);
+    return true;
+}
+
+bool dl_cupti_session_start(void)
+{
+    static bool running;
+    if (atomic_exchange(&session.started, true)) return running;
+    running = dl_capture_active() && start();
+    return running;
+}

@@ -1,0 +1,10 @@
+/* What the CUDA driver calls in the library that CUDA_INJECTION64_PATH names, in cuInit. */
+#include "profiler/inject/cupti_session.h"
+
+int InitializeInjection(void);
+
+/* 1 = the library stays. */
+__attribute__((visibility("default"))) int InitializeInjection(void)
+{
+    return dl_cupti_session_start() ? 1 : 0;
+}

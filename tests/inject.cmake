@@ -1,0 +1,5 @@
+dl_add_test(test_buffer_pool unit LINK dl_inject)
+set_property(TEST test_buffer_pool APPEND PROPERTY LABELS threads)
+if(TARGET dl_cupti)
+    dl_add_test(test_cupti_decode unit LINK dl_cupti)
+endif()
