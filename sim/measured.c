@@ -96,14 +96,14 @@ static dl_status fits_key(const table *t, size_t row, int key, const dl_point *p
     double number = 0;
     dl_status status = dl_csv_number(&t->csv, row, (size_t)t->at[key], &number, err);
     if (status != DL_OK) return status;
-    if (key == KEY_INTERVAL && !point->mode->has_interval) {
+    if (key == KEY_INTERVAL && !dl_point_shows(point, DL_SYNC_INTERVAL)) {
         *fits = isnan(number);
         return DL_OK;
     }
     double own = key == KEY_CORES     ? point->cores
                  : key == KEY_WORKERS ? point->workers
                  : key == KEY_BATCH   ? (double)point->batch
-                                      : point->interval;
+                                      : point->option[DL_SYNC_INTERVAL];
     *fits = fabs(number - own) < 0.5;
     return DL_OK;
 }

@@ -89,7 +89,8 @@ static void write_keys(dl_csv_writer *writer, const dl_point *point)
     dl_csv_int(writer, point->workers);
     dl_csv_int(writer, point->batch);
     dl_csv_text(writer, point->mode->name);
-    dl_csv_double(writer, point->mode->has_interval ? point->interval : (double)NAN);
+    for (int o = 0; o < DL_SYNC_SWEPT; o++)
+        dl_csv_double(writer, dl_point_shows(point, o) ? point->option[o] : (double)NAN);
 }
 
 /* values[count] as "1;2.5"; an empty cell for NULL. */
@@ -248,7 +249,9 @@ static void print_row(FILE *out, const dl_row *row, const dl_measured *measured,
     char step[32];
     fprintf(out, "%5d %7d %6lld %-9s", point->cores, point->workers, (long long)point->batch,
             point->mode->name);
-    print_number(out, 8, 0, point->mode->has_interval ? point->interval : (double)NAN);
+    print_number(out, 8, 0,
+                 dl_point_shows(point, DL_SYNC_INTERVAL) ? point->option[DL_SYNC_INTERVAL]
+                                                         : (double)NAN);
     fprintf(out, " %10s", dl_format_ns(step, sizeof step, dl_s_to_ns(mean->step_mean_s)));
     print_number(out, 12, 1, mean->throughput_per_s);
     print_number(out, 7, 3, row->speedup);

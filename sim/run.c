@@ -31,7 +31,8 @@ bool dl_run_extrapolates(const dl_costs *costs, const dl_point *point)
 
 int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point)
 {
-    return (scenario->steps + point->interval - 1) / point->interval * point->interval;
+    int64_t interval = (int64_t)point->option[DL_SYNC_INTERVAL];
+    return (scenario->steps + interval - 1) / interval * interval;
 }
 
 static void measure_steps(const dl_team *team, double batch, dl_run_result *result)
@@ -137,7 +138,7 @@ static void measure(const dl_team *team, const dl_point *point, dl_run_result *r
     measure_parts(team, result);
     if (point->mode->staleness == DL_MODE_STALENESS_SOME) measure_staleness(team, result);
     measure_resources(team, result);
-    bool drifts = point->mode->has_interval;
+    bool drifts = point->mode->options & 1u << DL_SYNC_INTERVAL;
     result->drift_steps_mean =
         drifts ? (double)team->drift_sum / (double)team->steps_begun : (double)NAN;
     result->drift_steps_max = drifts ? (double)team->drift_max : (double)NAN;
@@ -180,7 +181,7 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
                             .cores = point->cores,
                             .workers = point->workers,
                             .steps = dl_run_steps(scenario, point),
-                            .interval = point->interval,
+                            .interval = (int)point->option[DL_SYNC_INTERVAL],
                             .server_threads = threads < point->workers ? threads : point->workers,
                             .average_state = scenario->average_state,
                             .advance = point->mode->advance,
@@ -193,7 +194,7 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
     dl_team_run(&team);
     dl_status status = DL_OK;
     if (team.engine.now_ns == 0) {
-        char text[160];
+        char text[DL_POINT_TEXT_BYTES];
         status = dl_error_set_at(err, DL_ERR_DATA, config->costs->path, 0,
                                  "a step takes no time (point: %s)",
                                  dl_point_text(text, sizeof text, point));

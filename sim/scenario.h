@@ -46,7 +46,7 @@ typedef struct dl_point {
     int workers;
     int64_t batch; /* all workers together; a multiple of workers */
     const dl_mode *mode;
-    int interval; /* 1 where the mode has none */
+    double option[DL_SYNC_SWEPT]; /* the fallback where the mode does not take it */
 } dl_point;
 
 typedef struct dl_slow_worker {
@@ -65,7 +65,7 @@ typedef struct dl_scenario {
     double sigma;
     dl_slow_worker *slow; /* [slow_count] */
     size_t slow_count;
-    dl_point *points; /* [point_count], in the order cores, workers, batch, mode, interval */
+    dl_point *points; /* [point_count], in the order cores, workers, batch, mode, options */
     size_t point_count;
 } dl_scenario;
 
@@ -87,6 +87,11 @@ void dl_scenario_free(dl_scenario *scenario);
 
 /* Factor of each worker, [workers]. */
 void dl_scenario_slow(const dl_scenario *scenario, int workers, double *slow);
+
+/* Whether the mode takes the option, and it is given or its default means something. */
+bool dl_point_shows(const dl_point *point, int option);
+
+#define DL_POINT_TEXT_BYTES 256
 
 /* "cores 2, workers 4, batch 128, average, interval 10" in text[bytes]; returns text. */
 const char *dl_point_text(char *text, size_t bytes, const dl_point *point);

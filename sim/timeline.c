@@ -26,7 +26,7 @@ dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const
     dl_chrome_trace trace;
     dl_status status = dl_chrome_trace_open(&trace, path, err);
     if (status != DL_OK) return status;
-    char text[160];
+    char text[DL_POINT_TEXT_BYTES];
     dl_chrome_trace_process(&trace, WORKERS_PID, dl_point_text(text, sizeof text, point));
     for (int w = 0; w < point->workers; w++) {
         snprintf(text, sizeof text, "worker %d", w);

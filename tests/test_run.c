@@ -23,11 +23,13 @@ static void needs_follow_mode_and_machine(void **state)
              DL_NEED_SHARING | DL_NEED_MEMORY | DL_NEED_BARRIER},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dl_scenario s = fixture_scenario("[machine]\ncores = %d\nworkers = %d\n[workload]\n"
-                                         "costs = c\nbatch_per_worker = 1\n"
-                                         "[sync]\nmode = %s\naverage_state = yes\n"
-                                         "[noise]\nkind = trace\n",
-                                         cases[i].cores, cases[i].workers, cases[i].mode);
+        dl_scenario s =
+            fixture_scenario("[machine]\ncores = %d\nworkers = %d\n[workload]\n"
+                             "costs = c\nbatch_per_worker = 1\n"
+                             "[sync]\nmode = %s\n%s"
+                             "[noise]\nkind = trace\n",
+                             cases[i].cores, cases[i].workers, cases[i].mode,
+                             cases[i].needs & DL_NEED_STATE ? "average_state = yes\n" : "");
         assert_int_equal(dl_run_needs(&s, &s.points[0]), cases[i].needs | DL_NEED_NOISE);
         dl_scenario_free(&s);
     }
@@ -46,7 +48,8 @@ static void extrapolation_is_noticed(void **state)
                  {2, 4, 64, false}, {2, 4, 68, true}, {2, 5, 40, true}, {4, 2, 16, true},
                  {1, 2, 16, true},  {1, 1, 16, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const dl_point point = {cases[i].cores, cases[i].workers, cases[i].batch, &dl_mode_none, 1};
+        const dl_point point = {
+            cases[i].cores, cases[i].workers, cases[i].batch, &dl_mode_none, {1}};
         if (dl_run_extrapolates(&costs, &point) != cases[i].extrapolates) fail_msg("case %zu", i);
     }
     dl_costs_free(&costs);
@@ -56,11 +59,11 @@ static void steps_are_whole_intervals(void **state)
 {
     (void)state;
     const dl_scenario scenario = {.steps = 200};
-    dl_point point = {.interval = 1};
+    dl_point point = {.option[DL_SYNC_INTERVAL] = 1};
     assert_int_equal(dl_run_steps(&scenario, &point), 200);
-    point.interval = 7;
+    point.option[DL_SYNC_INTERVAL] = 7;
     assert_int_equal(dl_run_steps(&scenario, &point), 203);
-    point.interval = 500;
+    point.option[DL_SYNC_INTERVAL] = 500;
     assert_int_equal(dl_run_steps(&scenario, &point), 500);
 }
 

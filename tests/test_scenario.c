@@ -44,7 +44,7 @@ static void lists_are_swept(void **state)
         assert_int_equal(s.points[i].cores, expected[i].cores);
         assert_int_equal(s.points[i].workers, expected[i].workers);
         assert_int_equal(s.points[i].batch, expected[i].batch);
-        assert_int_equal(s.points[i].interval, expected[i].interval);
+        assert_int_equal(s.points[i].option[DL_SYNC_INTERVAL], expected[i].interval);
         assert_ptr_equal(s.points[i].mode, expected[i].mode);
     }
     char text[100];
@@ -77,7 +77,7 @@ static void everything_given(void **state)
     (void)state;
     dl_scenario s = fixture_scenario(
         "[scenario]\nname = n\nsteps = 7\nseed = 9\nreplicates = 3\n" HEAD
-        "[sync]\naverage_state = yes\nserver_threads = 4\nwhere = cpu\n"
+        "[sync]\nmode = average\naverage_state = yes\nserver_threads = 4\nwhere = cpu\n"
         "[noise]\nkind = gamma\nsigma = 0.25\nslow = 1:2, 0:1.5\n[measured]\nfile = m.csv\n");
     assert_string_equal(s.name, "n");
     assert_int_equal(s.steps, 7);
@@ -140,6 +140,9 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
          6, "workers 3, batch 8"},
         {HEAD "[sync]\nmode = asynch\n", DL_ERR_NAME, 8, "did you mean 'async'"},
         {HEAD "[sync]\nmode = average\ninterval = 0\n", DL_ERR_RANGE, 9, "interval"},
+        {HEAD "[sync]\nmode = none, allreduce\ninterval = 2\n", DL_ERR_NAME, 9,
+         "mode none, allreduce takes no options"},
+        {HEAD "[sync]\nmode = ps\ninterval = 2\n", DL_ERR_NAME, 9, "takes server_threads, where"},
         {HEAD "[sync]\naverage_state = maybe\n", DL_ERR_NAME, 8, "average_state"},
         {HEAD "[sync]\nserver_threads = 0\n", DL_ERR_RANGE, 8, "server_threads"},
         {HEAD "[sync]\nwhere = gpu\n", DL_ERR_NAME, 8, "cpu"},

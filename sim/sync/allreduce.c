@@ -1,6 +1,6 @@
 /* Gradients: each of n workers averages 1/n of all n vectors, then copies the whole result. */
-#include "sim/team_exchange.h"
 #include "sim/sync/mode.h"
+#include "sim/team_exchange.h"
 
 static void advance(dl_team *team, int worker)
 {

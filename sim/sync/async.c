@@ -1,7 +1,7 @@
 /* Asynchronous parameter server: whoever is done pushes, and under the server's lock has its
  * gradient applied and pulls. */
-#include "sim/team_exchange.h"
 #include "sim/sync/mode.h"
+#include "sim/team_exchange.h"
 
 static void advance(dl_team *team, int worker)
 {
@@ -24,6 +24,7 @@ static void advance(dl_team *team, int worker)
 
 const dl_mode dl_mode_async = {
     .name = "async",
+    .options = 1u << DL_SYNC_WHERE,
     .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,
     .wait = DL_MODE_WAIT_LOCK,
     .staleness = DL_MODE_STALENESS_SOME,

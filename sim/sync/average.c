@@ -1,6 +1,6 @@
 /* Parameters averaged after every `interval` local steps: push, average a slice each, pull. */
-#include "sim/team_exchange.h"
 #include "sim/sync/mode.h"
+#include "sim/team_exchange.h"
 
 static void end_step(dl_team *team, int worker, int64_t local_updates)
 {
@@ -36,6 +36,7 @@ const dl_mode dl_mode_average = {
     .needs = DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_PARAMETERS,
     .wait = DL_MODE_WAIT_BARRIER,
     .staleness = DL_MODE_STALENESS_NONE,
-    .has_interval = true,
+    .options = 1u << DL_SYNC_INTERVAL | 1u << DL_SYNC_AVERAGE_STATE | 1u << DL_SYNC_SERVER_THREADS |
+               1u << DL_SYNC_WHERE,
     .advance = advance,
 };

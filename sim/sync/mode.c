@@ -6,10 +6,17 @@ const dl_mode *const dl_modes[DL_MODES] = {
 
 const char *const dl_mode_names[DL_MODES] = {"none", "allreduce", "ps", "average", "async"};
 
+const dl_sync_option_spec dl_sync_options[DL_SYNC_OPTIONS] = {
+    [DL_SYNC_INTERVAL] = {"interval", 1, DL_STEPS_MAX, 1, true},
+    [DL_SYNC_AVERAGE_STATE] = {.name = "average_state"},
+    [DL_SYNC_SERVER_THREADS] = {.name = "server_threads"},
+    [DL_SYNC_WHERE] = {.name = "where"},
+};
+
 unsigned dl_mode_needs(const dl_mode *mode, int workers, int cores, bool average_state)
 {
     unsigned needs = DL_NEED_OPS | mode->needs;
-    if (mode->has_interval && average_state) needs |= DL_NEED_STATE;
+    if (mode->options & 1u << DL_SYNC_AVERAGE_STATE && average_state) needs |= DL_NEED_STATE;
     if (workers == 1) return needs;
     needs |= DL_NEED_SHARING;
     if (mode->needs & DL_NEED_COPY) needs |= DL_NEED_MEMORY;

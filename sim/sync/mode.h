@@ -23,12 +23,35 @@ typedef enum dl_mode_staleness {
     DL_MODE_STALENESS_SOME  /* a distribution: the mode calls dl_team_apply */
 } dl_mode_staleness;
 
+/* Keys of [sync] besides the mode. The swept ones are numbers of a point, the others settings of
+ * the scenario. */
+typedef enum dl_sync_option {
+    DL_SYNC_INTERVAL, /* local steps between two exchanges */
+    DL_SYNC_SWEPT,
+    DL_SYNC_AVERAGE_STATE = DL_SYNC_SWEPT,
+    DL_SYNC_SERVER_THREADS,
+    DL_SYNC_WHERE,
+    DL_SYNC_OPTIONS
+} dl_sync_option;
+
+typedef struct dl_sync_option_spec {
+    const char *name;
+    /* Of swept options. */
+    double low, high, fallback;
+    bool whole; /* whole numbers only */
+} dl_sync_option_spec;
+
+extern const dl_sync_option_spec dl_sync_options[DL_SYNC_OPTIONS];
+
+#define DL_STEPS_MAX 10000000
+
 typedef struct dl_mode {
     const char *name;
-    unsigned needs; /* dl_cost_need of its exchange */
+    unsigned options;  /* 1 << dl_sync_option, or-ed: those that it takes */
+    unsigned required; /* of them, those without a default */
+    unsigned needs;    /* dl_cost_need of its exchange */
     dl_mode_wait wait;
     dl_mode_staleness staleness;
-    bool has_interval; /* uses config.interval; local updates drift in between */
     void (*advance)(dl_team *team, int worker);
 } dl_mode;
 

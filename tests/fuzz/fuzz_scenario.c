@@ -27,8 +27,9 @@ static void check_point(const dl_scenario *scenario, const dl_point *point)
               "%d workers, %d cores", point->workers, point->cores);
     DL_ASSERT(point->batch >= 1 && point->batch % point->workers == 0, "batch %lld of %d workers",
               (long long)point->batch, point->workers);
-    DL_ASSERT(point->interval >= 1 && dl_run_steps(scenario, point) % point->interval == 0,
-              "interval %d", point->interval);
+    int64_t interval = (int64_t)point->option[DL_SYNC_INTERVAL];
+    DL_ASSERT(interval >= 1 && dl_run_steps(scenario, point) % interval == 0, "interval %lld",
+              (long long)interval);
     double slow[DL_WORKERS_MAX];
     dl_scenario_slow(scenario, point->workers, slow);
     for (int w = 0; w < point->workers; w++)
