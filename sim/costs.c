@@ -9,35 +9,9 @@
 #include "common/units.h"
 #include "sim/costs_fields.h"
 
-#define AT(member) offsetof(dl_costs, member)
-const dl_cost_field dl_cost_fields[] = {
-    {"copy", "latency_ns", AT(copy.latency_ns), DL_COST_ANY, DL_NEED_COPY},
-    {"copy", "bandwidth_bytes_per_s", AT(copy.bandwidth_bytes_per_s), DL_COST_POSITIVE,
-     DL_NEED_COPY},
-    {"average", "latency_ns", AT(average.latency_ns), DL_COST_ANY, DL_NEED_AVERAGE},
-    {"average", "read_bytes_per_s", AT(average.read_bytes_per_s), DL_COST_POSITIVE,
-     DL_NEED_AVERAGE},
-    {"average", "write_bytes_per_s", AT(average.write_bytes_per_s), DL_COST_POSITIVE,
-     DL_NEED_AVERAGE},
-    {"update", "latency_ns", AT(update.latency_ns), DL_COST_ANY, DL_NEED_UPDATE},
-    {"update", "read_bytes_per_s", AT(update.read_bytes_per_s), DL_COST_POSITIVE, DL_NEED_UPDATE},
-    {"update", "write_bytes_per_s", AT(update.write_bytes_per_s), DL_COST_POSITIVE, DL_NEED_UPDATE},
-    {"memory", "total_bytes_per_s", AT(memory_total_bytes_per_s), DL_COST_POSITIVE, DL_NEED_MEMORY},
-    {"sync", "barrier_ns", AT(barrier_ns), DL_COST_NOT_NEGATIVE, DL_NEED_BARRIER},
-    {"sync", "wakeup_ns", AT(wakeup_ns), DL_COST_NOT_NEGATIVE, DL_NEED_WAKEUP},
-    {"sync", "lock_ns", AT(lock_ns), DL_COST_NOT_NEGATIVE, DL_NEED_LOCK},
-    {"sync", "slice_ns", AT(slice_ns), DL_COST_POSITIVE, DL_NEED_SLICE},
-};
-const size_t dl_cost_field_count = sizeof dl_cost_fields / sizeof *dl_cost_fields;
-
 static dl_value *field_value(dl_costs *costs, const dl_cost_field *f)
 {
     return (dl_value *)(void *)((char *)costs + f->offset);
-}
-
-const dl_value *dl_cost_field_value(const dl_costs *costs, const dl_cost_field *f)
-{
-    return (const dl_value *)(const void *)((const char *)costs + f->offset);
 }
 
 static dl_status read_value(const dl_ini *ini, const dl_ini_entry *entry, dl_cost_range allowed,
@@ -167,15 +141,18 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
                                        "parameter_bytes", "state_bytes", "batch_min",
                                        "batch_max",       "cores",       NULL};
     static const char *const op[] = {"fixed_ns", "per_sample_ns", NULL};
-    static const char *const copy[] = {"latency_ns", "bandwidth_bytes_per_s", NULL};
+    static const char *const copy[] = {"latency_ns", "bandwidth_bytes_per_s",
+                                       "pageable_bytes_per_s", NULL};
     static const char *const work[] = {"latency_ns", "read_bytes_per_s", "write_bytes_per_s", NULL};
     static const char *const memory[] = {"total_bytes_per_s", NULL};
     static const char *const sync[] = {"barrier_ns", "wakeup_ns", "lock_ns", "slice_ns", NULL};
+    static const char *const dispatch[] = {"serial_ns", "per_worker_ns", NULL};
     static const char *const any[] = {"*", NULL};
     static const dl_ini_section_schema schema[] = {
-        {"costs", head},    {"op *", op},       {"copy", copy},   {"average", work},
-        {"update", work},   {"memory", memory}, {"sync", sync},   {"sharing", any},
-        {"linearity", any}, {"noise", any},     {"noise *", any}, {"exchange_runs", any},
+        {"costs", head},        {"op *", op},       {"copy", copy},   {"average", work},
+        {"update", work},       {"memory", memory}, {"sync", sync},   {"sharing", any},
+        {"linearity", any},     {"noise", any},     {"noise *", any}, {"exchange_runs", any},
+        {"dispatch", dispatch},
     };
     return dl_ini_check(ini, schema, sizeof schema / sizeof *schema, err);
 }
@@ -301,72 +278,4 @@ void dl_costs_each(dl_costs *costs, void (*visit)(void *user, dl_value *value), 
         visit(user, &costs->sharing[k]);
     for (size_t i = 0; i < costs->linearity_count; i++)
         visit(user, &costs->linearity[i].factor);
-}
-
-static void list(char **names, const char *format, const char *section, const char *key)
-{
-    char *name = dl_format(format, section, key);
-    char *grown = *names != NULL ? dl_format("%s, %s", *names, name) : dl_strdup(name);
-    free(name);
-    free(*names);
-    *names = grown;
-}
-
-char *dl_costs_missing(const dl_costs *costs, unsigned needs)
-{
-    char *names = NULL;
-    if ((needs & DL_NEED_PARAMETERS) && costs->parameter_bytes < 0) {
-        list(&names, "[%s] %s", "costs", "parameter_bytes");
-    }
-    if ((needs & DL_NEED_STATE) && costs->state_bytes < 0) {
-        list(&names, "[%s] %s", "costs", "state_bytes");
-    }
-    if ((needs & DL_NEED_OPS) && costs->op_count == 0) list(&names, "[%s%s]", "op ", "NAME");
-    for (size_t i = 0; i < costs->op_count && (needs & DL_NEED_OPS); i++) {
-        const dl_op_cost *op = &costs->ops[i];
-        if (!op->fixed_ns.known) list(&names, "[op %s] %s", op->name, "fixed_ns");
-        if (!op->per_sample_ns.known) list(&names, "[op %s] %s", op->name, "per_sample_ns");
-    }
-    for (size_t i = 0; i < dl_cost_field_count; i++) {
-        if ((needs & dl_cost_fields[i].need) &&
-            !dl_cost_field_value(costs, &dl_cost_fields[i])->known) {
-            list(&names, "[%s] %s", dl_cost_fields[i].section, dl_cost_fields[i].key);
-        }
-    }
-    bool shared = false;
-    for (int k = 2; k <= DL_SHARING_MAX; k++)
-        shared |= costs->sharing[k].known;
-    if ((needs & DL_NEED_SHARING) && !shared) list(&names, "[%s] %s", "sharing", "copies_2");
-    if ((needs & DL_NEED_NOISE) && costs->noise_count == 0) {
-        list(&names, "[%s] %s", "noise", "factors_1_1_1");
-    }
-    return names;
-}
-
-static void worst(dl_origin *origin, bool *found, const dl_value *value)
-{
-    if (!value->known) return;
-    if (!*found || value->origin < *origin) *origin = value->origin;
-    *found = true;
-}
-
-dl_origin dl_costs_worst_origin(const dl_costs *costs, unsigned needs)
-{
-    dl_origin origin = DL_ORIGIN_ASSUMED;
-    bool found = false;
-    for (size_t i = 0; i < costs->op_count && (needs & DL_NEED_OPS); i++) {
-        worst(&origin, &found, &costs->ops[i].fixed_ns);
-        worst(&origin, &found, &costs->ops[i].per_sample_ns);
-    }
-    for (size_t i = 0; i < costs->linearity_count && (needs & DL_NEED_OPS); i++) {
-        worst(&origin, &found, &costs->linearity[i].factor);
-    }
-    for (size_t i = 0; i < dl_cost_field_count; i++) {
-        if (needs & dl_cost_fields[i].need)
-            worst(&origin, &found, dl_cost_field_value(costs, &dl_cost_fields[i]));
-    }
-    for (int k = 2; k <= DL_SHARING_MAX && (needs & DL_NEED_SHARING); k++) {
-        worst(&origin, &found, &costs->sharing[k]);
-    }
-    return origin;
 }

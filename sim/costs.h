@@ -21,6 +21,7 @@
  *   [copy]                          ; time = latency + bytes / bandwidth, on the worker's own core
  *   latency_ns = ...
  *   bandwidth_bytes_per_s = ...
+ *   pageable_bytes_per_s = ...      ; GPU and host memory that is not pinned, each direction
  *   [average]                       ; one thread: latency + bytes (vectors / read + 1 / write)
  *   latency_ns = ...
  *   read_bytes_per_s = ...
@@ -33,6 +34,12 @@
  *   wakeup_ns = ...                 ; post to running of a blocked thread
  *   lock_ns = ...                   ; hand-over of a spinning lock
  *   slice_ns = ...                  ; how long a thread keeps a core that others want too
+ *
+ *   ; on GPUs: what the host thread needs (sim/dispatch.h), of which [op dispatch] is a part that
+ *   ; comes on top for each GPU
+ *   [dispatch]
+ *   serial_ns = ...                 ; of a step, before the first GPU is given anything
+ *   per_worker_ns = ...             ; to issue one GPU's step
  *
  *   [sharing]                       ; a step's time with k copies at once over its time alone, per
  *   copies_1 = 1                    ; core turn: time(k) / (time(1) * max(1, k / cores))
@@ -118,7 +125,9 @@ typedef enum dl_cost_need {
     DL_NEED_SHARING = 1 << 9, /* some copies_k with k >= 2 */
     DL_NEED_NOISE = 1 << 10,  /* [noise] factors */
     DL_NEED_PARAMETERS = 1 << 11,
-    DL_NEED_STATE = 1 << 12
+    DL_NEED_STATE = 1 << 12,
+    DL_NEED_DISPATCH = 1 << 13, /* [dispatch], of GPUs */
+    DL_NEED_PAGEABLE = 1 << 14
 } dl_cost_need;
 
 typedef struct dl_costs {
@@ -129,13 +138,16 @@ typedef struct dl_costs {
     dl_op_cost *ops;
     size_t op_count;
     struct {
-        dl_value latency_ns, bandwidth_bytes_per_s;
+        dl_value latency_ns, bandwidth_bytes_per_s, pageable_bytes_per_s;
     } copy;
     struct {
         dl_value latency_ns, read_bytes_per_s, write_bytes_per_s;
     } average, update;
     dl_value memory_total_bytes_per_s;
     dl_value barrier_ns, wakeup_ns, lock_ns, slice_ns;
+    struct {
+        dl_value serial_ns, per_worker_ns;
+    } dispatch;
     dl_value sharing[DL_SHARING_MAX + 1];     /* [k], 1 <= k <= DL_SHARING_MAX */
     dl_linearity linearity[DL_LINEARITY_MAX]; /* [linearity_count], ascending batch */
     size_t linearity_count;

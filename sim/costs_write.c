@@ -110,10 +110,12 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
     }
     const char *section = "";
     for (size_t i = 0; i < dl_cost_field_count; i++) {
+        const dl_value *value = dl_cost_field_value(costs, &dl_cost_fields[i]);
+        if (!value->known) continue;
         if (strcmp(section, dl_cost_fields[i].section) != 0)
             fprintf(out, "\n[%s]\n", dl_cost_fields[i].section);
         section = dl_cost_fields[i].section;
-        write_line(out, dl_cost_fields[i].key, dl_cost_field_value(costs, &dl_cost_fields[i]));
+        write_line(out, dl_cost_fields[i].key, value);
     }
     fprintf(out, "\n[sharing]\n");
     for (int k = 1; k <= DL_SHARING_MAX; k++) {

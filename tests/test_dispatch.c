@@ -1,0 +1,128 @@
+/* Host threads that issue steps, with GPUs that only compute: each begins a step when its issue has
+ * begun and the step before has ended, and ends it no earlier than its issue. */
+#include "tests/check.h"
+
+#include "sim/dispatch.h"
+
+enum { MOST = 8, STEPS = 40 };
+
+typedef struct gpus {
+    dl_engine engine;
+    dl_dispatch dispatch;
+    int64_t work_ns;
+    int workers;
+    int64_t done[MOST]; /* steps ended */
+    bool working[MOST], worked[MOST], arrived[MOST];
+    int64_t ended_ns[MOST][STEPS];
+    bool barrier; /* all begin the next step when all have ended this one */
+    int waiting;
+} gpus;
+
+static void go_on(void *user, int w);
+
+static void worked(void *user, int w)
+{
+    gpus *g = user;
+    g->working[w] = false;
+    g->worked[w] = true;
+    go_on(g, w);
+}
+
+static void end_step(gpus *g, int w)
+{
+    g->ended_ns[w][g->done[w]++] = g->engine.now_ns;
+    dl_dispatch_step_ended(&g->dispatch, w);
+    if (g->done[w] == STEPS) dl_dispatch_stop(&g->dispatch);
+    go_on(g, w);
+}
+
+static void release(void *user, int unused)
+{
+    (void)unused;
+    gpus *g = user;
+    g->waiting = 0;
+    for (int w = 0; w < g->workers; w++) {
+        g->worked[w] = g->arrived[w] = false;
+        end_step(g, w);
+    }
+}
+
+static void go_on(void *user, int w)
+{
+    gpus *g = user;
+    if (g->done[w] == STEPS || g->working[w]) return;
+    if (!g->worked[w]) {
+        if (dl_dispatch_begun(&g->dispatch, w) <= g->done[w]) return;
+        g->working[w] = true;
+        dl_engine_after(&g->engine, g->work_ns, worked, g, w);
+    } else if (dl_dispatch_issued(&g->dispatch, w) > g->done[w]) {
+        if (!g->barrier) {
+            g->worked[w] = false;
+            end_step(g, w);
+        } else if (!g->arrived[w]) {
+            g->arrived[w] = true;
+            if (++g->waiting == g->workers) dl_engine_after(&g->engine, 0, release, g, 0);
+        }
+    }
+}
+
+/* Serial part 100 ns, 50 ns a GPU. Returns the time of the last step of worker `of`, in ns. */
+static int64_t period(dl_dispatch_kind kind, int workers, int ahead, int64_t work_ns, bool barrier,
+                      int of)
+{
+    gpus g = {.work_ns = work_ns, .workers = workers, .barrier = barrier};
+    dl_engine_init(&g.engine, 3 * MOST);
+    const dl_dispatch_config config = {&g.engine, kind, workers, ahead, 100, 50, go_on, &g};
+    dl_dispatch_init(&g.dispatch, &config);
+    dl_dispatch_start(&g.dispatch);
+    dl_engine_run(&g.engine);
+    assert_int_equal(g.done[of], STEPS);
+    int64_t last = g.ended_ns[of][STEPS - 1] - g.ended_ns[of][STEPS - 2];
+    dl_dispatch_free(&g.dispatch);
+    dl_engine_free(&g.engine);
+    return last;
+}
+
+/* max(GPU, 100 + 50 n), whatever n and the GPU's time. */
+static void one_thread_is_a_stage_of_a_pipeline(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= MOST; n++) {
+        for (int64_t gpu_ns = 60; gpu_ns < 1000; gpu_ns += 117) {
+            int64_t host_ns = 100 + 50 * n, expected = gpu_ns > host_ns ? gpu_ns : host_ns;
+            for (int ahead = 1; ahead <= 3; ahead++) {
+                assert_int_equal(period(DL_DISPATCH_SINGLE, n, ahead, gpu_ns, true, n - 1),
+                                 expected);
+            }
+        }
+    }
+}
+
+/* A read-back each step: the serial part, the issues before the last GPU's, and its work. */
+static void a_read_back_puts_the_host_in_line(void **state)
+{
+    (void)state;
+    assert_int_equal(period(DL_DISPATCH_SINGLE, 4, 0, 1000, true, 0), 100 + 3 * 50 + 1000);
+    assert_int_equal(period(DL_DISPATCH_PER_GPU, 4, 0, 1000, true, 0), 100 + 1000);
+    assert_int_equal(period(DL_DISPATCH_PER_GPU, 4, 0, 20, true, 0), 100 + 50);
+}
+
+/* With a thread each, the number of GPUs does not matter. */
+static void a_thread_each_does_not_depend_on_the_others(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= MOST; n++) {
+        assert_int_equal(period(DL_DISPATCH_PER_GPU, n, 1, 120, false, n - 1), 150);
+        assert_int_equal(period(DL_DISPATCH_PER_GPU, n, 1, 200, true, n - 1), 200);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_thread_is_a_stage_of_a_pipeline),
+        cmocka_unit_test(a_read_back_puts_the_host_in_line),
+        cmocka_unit_test(a_thread_each_does_not_depend_on_the_others),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
