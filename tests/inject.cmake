@@ -1,5 +1,33 @@
 dl_add_test(test_buffer_pool unit LINK dl_inject)
 set_property(TEST test_buffer_pool APPEND PROPERTY LABELS threads)
-if(TARGET dl_cupti)
-    dl_add_test(test_cupti_decode unit LINK dl_cupti)
+if(NOT TARGET dl_cupti)
+    return()
 endif()
+
+dl_add_test(test_cupti_decode unit LINK dl_cupti)
+
+# Doubles of the driver and of CUPTI, and a program that uses them.
+function(add_double name)
+    cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+    target_include_directories(${name} SYSTEM PRIVATE ${CUPTI_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
+    target_link_libraries(${name} PRIVATE dl_options ${ARG_LINK})
+    set_target_properties(${name} PROPERTIES
+        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/doubles
+        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/doubles)
+endfunction()
+add_library(driver_double SHARED doubles/driver_double.c)
+add_double(driver_double LINK ${CMAKE_DL_LIBS})
+set_target_properties(driver_double PROPERTIES OUTPUT_NAME cuda SOVERSION 1)
+add_library(cupti_double MODULE doubles/cupti_double.c)
+add_double(cupti_double LINK driver_double ${CMAKE_DL_LIBS} Threads::Threads)
+add_executable(inject_target doubles/inject_target.c)
+add_double(inject_target LINK driver_double Threads::Threads)
+set_target_properties(inject_target PROPERTIES ENABLE_EXPORTS ON)
+
+dl_add_test(test_inject unit LINK dl_trace)
+add_dependencies(test_inject dlprof_inject cupti_double inject_target)
+target_compile_definitions(test_inject PRIVATE
+    INJECT_LIBRARY="$<TARGET_FILE:dlprof_inject>" INJECT_CUPTI="$<TARGET_FILE:cupti_double>"
+    INJECT_TARGET="$<TARGET_FILE:inject_target>"
+    INJECT_REAL_CUPTI="${CUDAToolkit_LIBRARY_DIR}/libcupti.so")
+set_property(TEST test_inject APPEND PROPERTY LABELS threads)

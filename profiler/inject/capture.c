@@ -195,18 +195,25 @@ static void run_at_end(void)
         capture.at_end[i]();
 }
 
+/* Why the file takes no more. */
+static const char *full_reason(void)
+{
+    return capture.settings.limit_bytes > 0 ? "limit on size" : "cannot write";
+}
+
 /* In the flush thread, or at exit if there is none. */
 static void close_file(void)
 {
     run_at_end();
     append_clock();
-    if (capture.stop_reason != NULL) write_meta("stopped", capture.stop_reason);
     const unsigned long long invalid = atomic_load(&capture.invalid);
     if (invalid > 0) dl_capture_meta_number("invalid_records", invalid);
 
     dl_stream_pool_close();
     const uint64_t lost = dl_trace_writer_lost(capture.writer);
     if (lost > 0) dl_capture_meta_number("lost_records", lost);
+    if (lost > 0 && capture.stop_reason == NULL) capture.stop_reason = full_reason();
+    if (capture.stop_reason != NULL) write_meta("stopped", capture.stop_reason);
 
     pthread_mutex_lock(&capture.lock);
     atomic_store(&capture.state, OFF);
@@ -230,12 +237,6 @@ static bool wait_for_order(int64_t limit_ns)
     return ordered;
 }
 
-/* The file takes no more. */
-static void stop_full(void)
-{
-    dl_capture_stop(capture.settings.limit_bytes > 0 ? "limit on size" : "cannot write");
-}
-
 static void *flush_loop(void *unused)
 {
     (void)unused;
@@ -245,7 +246,7 @@ static void *flush_loop(void *unused)
     int64_t wait_ns = FLUSH_NS;
     do {
         dl_stream_pool_flush();
-        if (dl_trace_writer_lost(capture.writer) > 0) stop_full();
+        if (dl_trace_writer_lost(capture.writer) > 0) dl_capture_stop(full_reason());
         const int64_t now_ns = monotonic_ns();
         if (now_ns >= clock_due_ns) {
             append_clock();

@@ -54,7 +54,7 @@ static struct {
     CUcontext context; /* of the thread that ends the program; NULL = none */
     pthread_mutex_t end_lock;
     pthread_cond_t ended_signal;
-    bool ended;
+    bool ended, given_up; /* given_up: it took too long; nobody waits any more */
 } session = {.end_lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* CUPTI asks for an empty buffer, in a thread of the program. */
@@ -265,8 +265,9 @@ static void end(bool at_exit)
     const struct timespec until = monotonic_after(DL_CAPTURE_END_LIMIT_S * SECOND_NS);
     pthread_mutex_lock(&session.end_lock);
     int error = 0;
-    while (!session.ended && error == 0)
+    while (!session.ended && !session.given_up && error == 0)
         error = pthread_cond_timedwait(&session.ended_signal, &session.end_lock, &until);
+    session.given_up = !session.ended;
     pthread_mutex_unlock(&session.end_lock);
 }
 

@@ -1,0 +1,388 @@
+/* Stands in for libcupti: keeps the rules of its buffers (one for each thread, full ones go back at
+ * once, others at a flush) and fills them with records for what the driver's double tells. Reading
+ * them is left to the real library, whose path is DOUBLE_REAL_CUPTI. DOUBLE_CUPTI is a list of
+ * words that make it misbehave:
+ *
+ *   taken      another tool has subscribed         drops       loses 7 records
+ *   no-kinds   no kind can be enabled              lost-times  of every tenth kernel
+ *   no-memset  this one cannot                     ticks       another tool has set the clock
+ *   small      a buffer is full after 8 records    fatal       gives up at the tenth launch
+ *   hold       gives none back before the end      hangs       in the last flush
+ */
+#include <cupti.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/doubles/driver_double.h"
+
+#define SMALL_RECORDS 8
+#define DROPPED 7
+#define EVERY_LOST 10
+#define FATAL_LAUNCH 10
+#define RECORD_BYTES_MAX 256
+#define KERNEL_NS 1000 /* length of each kernel */
+#define HANG_S 60
+
+typedef struct thread_buffer {
+    pthread_mutex_t lock;
+    uint8_t *data; /* NULL = none */
+    size_t bytes, used;
+    unsigned records;
+    struct thread_buffer *next;
+} thread_buffer;
+
+/* A buffer that is full and held back. */
+typedef struct held_buffer {
+    uint8_t *data;
+    size_t bytes, used;
+    struct held_buffer *next;
+} held_buffer;
+
+static CUpti_BuffersCallbackRequestFunc request;
+static CUpti_BuffersCallbackCompleteFunc complete;
+static CUpti_CallbackFunc event_callback;
+static atomic_bool enabled[CUPTI_ACTIVITY_KIND_COUNT];
+static atomic_bool zeroed; /* by the tool: the double then requires it */
+static atomic_size_t dropped;
+static atomic_uint launches;
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static thread_buffer *buffers;
+static held_buffer *held;
+static __thread thread_buffer *own;
+
+static int told(const char *word)
+{
+    const char *list = getenv("DOUBLE_CUPTI");
+    const size_t length = strlen(word);
+    for (const char *at = list; at != NULL && (at = strstr(at, word)) != NULL; at += length)
+        if ((at == list || at[-1] == ',') && (at[length] == ',' || at[length] == '\0')) return 1;
+    return 0;
+}
+
+static void require(int holds, const char *what)
+{
+    if (holds) return;
+    fprintf(stderr, "CUPTI double: %s\n", what);
+    abort();
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void *real(const char *name)
+{
+    static void *library;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    const char *path = getenv("DOUBLE_REAL_CUPTI");
+    if (library == NULL && path != NULL) library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    require(library != NULL, "no real library");
+    void *found = dlsym(library, name);
+    pthread_mutex_unlock(&lock);
+    require(found != NULL, name);
+    return found;
+}
+
+static thread_buffer *own_buffer(void)
+{
+    if (own != NULL) return own;
+    own = calloc(1, sizeof *own);
+    require(own != NULL, "no memory");
+    pthread_mutex_init(&own->lock, NULL);
+    pthread_mutex_lock(&list_lock);
+    own->next = buffers;
+    buffers = own;
+    pthread_mutex_unlock(&list_lock);
+    return own;
+}
+
+/* Takes the thread's buffer away and gives it back to the tool, or keeps it. */
+static void hand_over(thread_buffer *buffer, int keep)
+{
+    uint8_t *data = buffer->data;
+    buffer->data = NULL;
+    if (data == NULL) return;
+    if (!keep) {
+        complete(NULL, 0, data, buffer->bytes, buffer->used);
+        return;
+    }
+    held_buffer *kept = malloc(sizeof *kept);
+    require(kept != NULL, "no memory");
+    *kept = (held_buffer){data, buffer->bytes, buffer->used, NULL};
+    pthread_mutex_lock(&list_lock);
+    kept->next = held;
+    held = kept;
+    pthread_mutex_unlock(&list_lock);
+}
+
+static int ask_for_buffer(thread_buffer *buffer)
+{
+    size_t records_max = 1;
+    buffer->used = buffer->records = 0;
+    request(&buffer->data, &buffer->bytes, &records_max);
+    if (buffer->data == NULL) return 0;
+    require(records_max == 0, "the number of records is limited");
+    require((uintptr_t)buffer->data % 8 == 0, "a buffer is not aligned");
+    require(buffer->bytes >= RECORD_BYTES_MAX, "a buffer is too small");
+    for (size_t i = 0; atomic_load(&zeroed) && i < 4096; i++)
+        require(buffer->data[i] == 0, "a buffer is not zeroed");
+    return 1;
+}
+
+static void put(const void *record, size_t bytes)
+{
+    CUpti_ActivityKind kind;
+    memcpy(&kind, record, sizeof kind);
+    if (!atomic_load(&enabled[kind])) return;
+    thread_buffer *buffer = own_buffer();
+    pthread_mutex_lock(&buffer->lock);
+    if (buffer->data == NULL && !ask_for_buffer(buffer)) {
+        atomic_fetch_add(&dropped, 1);
+    } else {
+        memcpy(buffer->data + buffer->used, record, bytes);
+        buffer->used += bytes;
+        buffer->records++;
+        const int small = told("small") && buffer->records >= SMALL_RECORDS;
+        if (small || buffer->bytes - buffer->used < RECORD_BYTES_MAX) {
+            hand_over(buffer, told("hold"));
+        }
+    }
+    pthread_mutex_unlock(&buffer->lock);
+}
+#define PUT(record) put(&(record), sizeof(record))
+
+static void put_call(CUpti_CallbackId id, unsigned correlation, uint64_t start)
+{
+    CUpti_ActivityAPI record;
+    memset(&record, 0, sizeof record);
+    record.kind = CUPTI_ACTIVITY_KIND_RUNTIME;
+    record.cbid = id;
+    record.start = start;
+    record.end = now_ns();
+    record.processId = (uint32_t)getpid();
+    record.threadId = (uint32_t)gettid();
+    record.correlationId = correlation;
+    PUT(record);
+}
+
+static void on_context(void)
+{
+    CUpti_ActivityDevice5 device;
+    memset(&device, 0, sizeof device);
+    device.kind = CUPTI_ACTIVITY_KIND_DEVICE;
+    device.name = atomic_load(&enabled[device.kind]) ? strdup("Double of a GPU") : NULL;
+    device.numMultiprocessors = 3;
+    PUT(device);
+    CUpti_ResourceData data;
+    memset(&data, 0, sizeof data);
+    if (event_callback != NULL) {
+        event_callback(NULL, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_CREATED, &data);
+    }
+}
+
+static void give_up(void)
+{
+    CUpti_StateData data;
+    memset(&data, 0, sizeof data);
+    data.notification.result = CUPTI_ERROR_HARDWARE;
+    data.notification.message = "the double gives up";
+    event_callback(NULL, CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_FATAL_ERROR, &data);
+}
+
+static void on_launch(const char *kernel, unsigned correlation)
+{
+    const uint64_t start = now_ns();
+    const unsigned launch = atomic_fetch_add(&launches, 1) + 1;
+    CUpti_ActivityKernel10 record;
+    memset(&record, 0, sizeof record);
+    record.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+    if (!told("lost-times") || launch % EVERY_LOST != 0) {
+        record.start = start;
+        record.end = start + KERNEL_NS;
+    }
+    record.streamId = 7;
+    record.gridX = (int)launch % 64 + 1, record.gridY = record.gridZ = 1;
+    record.blockX = 256, record.blockY = record.blockZ = 1;
+    record.registersPerThread = 32;
+    record.correlationId = correlation;
+    record.name = kernel;
+    PUT(record);
+    put_call(CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, correlation, start);
+    if (told("fatal") && launch == FATAL_LAUNCH) give_up();
+}
+
+static void on_wait(unsigned correlation)
+{
+    const uint64_t start = now_ns();
+    CUpti_CallbackData data;
+    memset(&data, 0, sizeof data);
+    data.callbackSite = CUPTI_API_ENTER;
+    if (event_callback != NULL) {
+        event_callback(NULL, CUPTI_CB_DOMAIN_RUNTIME_API,
+                       CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020, &data);
+    }
+    put_call(CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020, correlation, start);
+}
+
+/* The functions of CUPTI. */
+CUptiResult cuptiGetVersion(uint32_t *version)
+{
+    *version = CUPTI_API_VERSION;
+    return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiGetTimestamp(uint64_t *timestamp)
+{
+    *timestamp = told("ticks") ? 123456789 : now_ns();
+    return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiGetResultString(CUptiResult result, const char **text)
+{
+    __typeof__(cuptiGetResultString) *function;
+    *(void **)&function = real("cuptiGetResultString");
+    return function(result, text);
+}
+
+CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t id, const char **name)
+{
+    __typeof__(cuptiGetCallbackName) *function;
+    *(void **)&function = real("cuptiGetCallbackName");
+    return function(domain, id, name);
+}
+
+CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t bytes, CUpti_Activity **record)
+{
+    static void *_Atomic found;
+    void *now = atomic_load(&found);
+    if (now == NULL) atomic_store(&found, now = real("cuptiActivityGetNextRecord"));
+    __typeof__(cuptiActivityGetNextRecord) *function;
+    *(void **)&function = now;
+    return function(buffer, bytes, record);
+}
+
+CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback,
+                           void *user)
+{
+    static const driver_tool tool = {on_context, on_launch, on_wait};
+    (void)user;
+    if (told("taken")) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+    require(event_callback == NULL, "subscribed twice");
+    event_callback = callback;
+    *subscriber = (CUpti_SubscriberHandle)&event_callback;
+    driver_double_set_tool(&tool);
+    return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback,
+                              void *user, CUpti_SubscriberParams *parameters)
+{
+    require(parameters->structSize == CUpti_SubscriberParams_STRUCT_SIZE, "size of parameters");
+    if (told("taken")) {
+        snprintf(parameters->oldSubscriberName, parameters->oldSubscriberSize, "Some Profiler");
+    }
+    return cuptiSubscribe(subscriber, callback, user);
+}
+
+CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle subscriber)
+{
+    require(subscriber == (CUpti_SubscriberHandle)&event_callback, "unsubscribed without");
+    driver_double_set_tool(NULL);
+    event_callback = NULL;
+    return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle subscriber,
+                                CUpti_CallbackDomain domain, CUpti_CallbackId id)
+{
+    (void)domain, (void)id;
+    require(enable && subscriber == (CUpti_SubscriberHandle)&event_callback, "no subscriber");
+    return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request_function,
+                                           CUpti_BuffersCallbackCompleteFunc complete_function)
+{
+    request = request_function;
+    complete = complete_function;
+    return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind)
+{
+    require(request != NULL, "a kind was enabled before there were buffers");
+    if (told("no-kinds")) return CUPTI_ERROR_UNKNOWN;
+    if (told("no-memset") && kind == CUPTI_ACTIVITY_KIND_MEMSET) return CUPTI_ERROR_NOT_SUPPORTED;
+    atomic_store(&enabled[kind], 1);
+    return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind)
+{
+    atomic_store(&enabled[kind], 0);
+    return CUPTI_SUCCESS;
+}
+
+static void give_back_held(void)
+{
+    pthread_mutex_lock(&list_lock);
+    held_buffer *kept = held;
+    held = NULL;
+    pthread_mutex_unlock(&list_lock);
+    while (kept != NULL) {
+        held_buffer *next = kept->next;
+        complete(NULL, 0, kept->data, kept->bytes, kept->used);
+        free(kept);
+        kept = next;
+    }
+}
+
+CUptiResult cuptiActivityFlushAll(uint32_t flag)
+{
+    if (flag != 0 && told("hangs")) sleep(HANG_S);
+    if (flag == 0 && told("hold")) return CUPTI_SUCCESS;
+    give_back_held();
+    pthread_mutex_lock(&list_lock);
+    thread_buffer *buffer = buffers;
+    pthread_mutex_unlock(&list_lock);
+    for (; buffer != NULL; buffer = buffer->next) {
+        pthread_mutex_lock(&buffer->lock);
+        hand_over(buffer, 0);
+        pthread_mutex_unlock(&buffer->lock);
+    }
+    return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext context, uint32_t stream, size_t *count)
+{
+    static atomic_bool first;
+    (void)context, (void)stream;
+    *count = atomic_exchange(&dropped, 0);
+    if (told("drops") && !atomic_exchange(&first, 1)) *count += DROPPED;
+    return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiSetThreadIdType(CUpti_ActivityThreadIdType type)
+{
+    require(type == CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM, "threads are not the system's");
+    return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivitySetAttribute(CUpti_ActivityAttribute attribute, size_t *bytes, void *value)
+{
+    require(*bytes == 1 && request == NULL, "an attribute is set too late");
+    if (attribute == CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER) {
+        atomic_store(&zeroed, *(uint8_t *)value);
+    }
+    return CUPTI_SUCCESS;
+}

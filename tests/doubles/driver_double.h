@@ -1,0 +1,23 @@
+/* Stands in for the CUDA driver, under its name libcuda.so.1: loads the injected library in cuInit
+ * as the real one does, and tells a tool (the double of CUPTI) what a program does. */
+#ifndef DL_TESTS_DOUBLES_DRIVER_DOUBLE_H
+#define DL_TESTS_DOUBLES_DRIVER_DOUBLE_H
+
+#include <cuda.h>
+
+/* What a tool is told, in the thread of the call. */
+typedef struct driver_tool {
+    void (*context_created)(void);
+    void (*launched)(const char *kernel, unsigned correlation);
+    void (*waited)(unsigned correlation); /* in a call that waits for the device */
+} driver_tool;
+
+/* NULL = none any more. */
+void driver_double_set_tool(const driver_tool *tool);
+
+/* What a program does. Correlations count from 1, those of waits included. */
+void driver_double_create_context(void);
+unsigned driver_double_launch(const char *kernel);
+void driver_double_wait(void);
+
+#endif

@@ -1,0 +1,568 @@
+/* The injected library from outside: a program that calls the doubles of the driver and of CUPTI is
+ * run with it, ends in all sorts of ways, and must behave as without; then its traces are read.
+ * Skipped where there is no libcupti, whose reading of buffers is used. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/file.h"
+#include "tests/check.h"
+#include "trace/dlt.h"
+
+#define TRACES_MAX 8
+#define PATH_BYTES 512
+
+/* What a run left. */
+static struct {
+    char folder[PATH_BYTES];
+    int status;      /* of waitpid */
+    char *out, *err; /* the target's output and errors */
+    char *logs;      /* of the recorder, one behind the other */
+    dl_trace traces[TRACES_MAX];
+    size_t trace_count;
+    double seconds;
+} run;
+
+static void read_text(const char *path, char **text)
+{
+    size_t bytes;
+    dl_error err = {0};
+    assert_int_equal(dl_file_read(path, text, &bytes, &err), DL_OK);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    memset(&run, 0, sizeof run);
+    strcpy(run.folder, "test_inject.XXXXXX");
+    return mkdtemp(run.folder) != NULL ? 0 : 1;
+}
+
+/* Each file of the run's folder. */
+static void each_file(void (*visit)(const char *path))
+{
+    struct dirent **entries;
+    const int count = scandir(run.folder, &entries, NULL, alphasort);
+    for (int i = 0; i < count; i++) {
+        char path[2 * PATH_BYTES];
+        snprintf(path, sizeof path, "%s/%s", run.folder, entries[i]->d_name);
+        if (entries[i]->d_name[0] != '.') visit(path);
+        free(entries[i]);
+    }
+    if (count >= 0) free(entries);
+}
+
+static void delete_file(const char *path)
+{
+    unlink(path);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    each_file(delete_file);
+    rmdir(run.folder);
+    for (size_t i = 0; i < run.trace_count; i++)
+        dl_trace_free(&run.traces[i]);
+    free(run.out);
+    free(run.err);
+    free(run.logs);
+    return 0;
+}
+
+static int ends_with(const char *text, const char *ending)
+{
+    const size_t length = strlen(text), tail = strlen(ending);
+    return length >= tail && strcmp(text + length - tail, ending) == 0;
+}
+
+static void collect_file(const char *path)
+{
+    dl_error err = {0};
+    if (ends_with(path, ".dlt")) {
+        assert_in_range(run.trace_count, 0, TRACES_MAX - 1);
+        dl_trace *trace = &run.traces[run.trace_count++];
+        if (dl_trace_read(trace, path, &err) != DL_OK) fail_msg("%s: %s", path, err.text);
+    } else if (ends_with(path, ".log")) {
+        char *text;
+        read_text(path, &text);
+        char *all = dl_format("%s%s", run.logs != NULL ? run.logs : "", text);
+        free(run.logs);
+        free(text);
+        run.logs = all;
+    }
+}
+
+/* "NAME=value" texts up to a NULL go into the environment. */
+static void in_child(const char *const *arguments, const char *const *environment)
+{
+    for (; *environment != NULL; environment++)
+        putenv((char *)*environment);
+    const int out = open("out.txt", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0666);
+    const int err = open("err.txt", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0666);
+    if (chdir("..") != 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0) _exit(99);
+    execv(arguments[0], (char **)arguments);
+    _exit(98);
+}
+
+static pid_t start(const char *mode, const char *count, const char *rate,
+                   const char *const *environment)
+{
+    const char *arguments[] = {INJECT_TARGET, mode, count, rate, NULL};
+    const pid_t child = fork();
+    if (child != 0) return child;
+    setenv("CUDA_INJECTION64_PATH", INJECT_LIBRARY, 1);
+    setenv("DLPROF_CUPTI", INJECT_CUPTI, 1);
+    char *path = realpath(run.folder, NULL);
+    setenv("DLPROF_OUTPUT", path, 1);
+    if (chdir(run.folder) != 0) _exit(97);
+    in_child(arguments, environment);
+    return -1;
+}
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Runs the target and takes what it left. */
+static void target(const char *mode, const char *count, const char *const *environment)
+{
+    const double before_s = now_s();
+    const pid_t child = start(mode, count, NULL, environment);
+    assert_int_equal(waitpid(child, &run.status, 0), child);
+    run.seconds = now_s() - before_s;
+    char path[2 * PATH_BYTES];
+    snprintf(path, sizeof path, "%s/out.txt", run.folder);
+    read_text(path, &run.out);
+    snprintf(path, sizeof path, "%s/err.txt", run.folder);
+    read_text(path, &run.err);
+    each_file(collect_file);
+}
+
+static const char *const plain[] = {NULL};
+
+/* The target's own output and exit code, and none of ours. */
+static void assert_untouched(int exit_code, const char *out)
+{
+    assert_true(WIFEXITED(run.status));
+    assert_int_equal(WEXITSTATUS(run.status), exit_code);
+    assert_string_equal(run.out, out);
+    assert_string_equal(run.err, "");
+}
+
+static size_t count_kind(const dl_trace *trace, dl_activity_kind kind)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < trace->activity_count; i++)
+        count += trace->activities[i].kind == kind;
+    return count;
+}
+
+static void assert_meta(const dl_trace *trace, const char *key, const char *value)
+{
+    const char *found = dl_trace_meta(trace, key);
+    if (found == NULL) fail_msg("no meta key %s", key);
+    assert_string_equal(found, value);
+}
+
+/* Kernels of correlation 1..count are there, each once. */
+static void assert_kernels(const dl_trace *trace, size_t count)
+{
+    char *found = dl_calloc(count + 1, 1, "kernels of a test");
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *activity = &trace->activities[i];
+        if (activity->kind != DL_ACTIVITY_KERNEL || activity->correlation > count) continue;
+        if (found[activity->correlation]++) fail_msg("kernel %u twice", activity->correlation);
+    }
+    for (size_t i = 1; i <= count; i++)
+        if (!found[i]) fail_msg("kernel %zu of %zu is lost", i, count);
+    free(found);
+}
+
+static void everything_is_there_at_exit(void **state)
+{
+    (void)state;
+    target("exit", "100", plain);
+    assert_untouched(3, "launched 100\n");
+    assert_null(run.logs);
+    assert_int_equal(run.trace_count, 1);
+    const dl_trace *trace = &run.traces[0];
+    assert_true(trace->complete);
+    assert_kernels(trace, 100);
+    assert_int_equal(count_kind(trace, DL_ACTIVITY_CALL), 100);
+    assert_in_range(count_kind(trace, DL_ACTIVITY_CLOCK), 2, 3);
+    assert_meta(trace, "kind", "run");
+    assert_meta(trace, "clock", "realtime");
+    assert_meta(trace, "preset", "default");
+    assert_meta(trace, "device.0.name", "Double of a GPU");
+    assert_meta(trace, "device.0.pci", "0000:01:00.0");
+    assert_contains(dl_trace_meta(trace, "command"), "inject_target exit 100");
+    assert_non_null(dl_trace_meta(trace, "cupti_version"));
+    assert_non_null(dl_trace_meta(trace, "driver_version"));
+    assert_null(dl_trace_meta(trace, "dropped_records"));
+    assert_null(dl_trace_meta(trace, "lost_timestamps"));
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *activity = &trace->activities[i];
+        if (activity->kind != DL_ACTIVITY_CALL) continue;
+        assert_string_equal(trace->strings[activity->name], "cudaLaunchKernel");
+        assert_true(activity->thread > 0);
+    }
+}
+
+static void ranks_come_from_the_launcher(void **state)
+{
+    (void)state;
+    target("exit", "1",
+           (const char *[]){"RANK=3", "WORLD_SIZE=8", "LOCAL_RANK=1", "SLURM_PROCID=0", NULL});
+    assert_meta(&run.traces[0], "rank", "3");
+    assert_meta(&run.traces[0], "world_size", "8");
+    assert_meta(&run.traces[0], "local_rank", "1");
+}
+
+static void slurm_is_asked_last(void **state)
+{
+    (void)state;
+    target("exit", "1", (const char *[]){"RANK=x", "SLURM_PROCID=2", "SLURM_NTASKS=4", NULL});
+    assert_meta(&run.traces[0], "rank", "2");
+    assert_meta(&run.traces[0], "world_size", "4");
+    assert_null(dl_trace_meta(&run.traces[0], "local_rank"));
+}
+
+/* No handler of the program's end runs. */
+static void _exit_keeps_what_was_flushed(void **state)
+{
+    (void)state;
+    target("_exit", "1000", plain);
+    assert_untouched(4, "launched 1000\n");
+    assert_false(run.traces[0].complete);
+    assert_kernels(&run.traces[0], 1000);
+}
+
+static void sigkill_keeps_what_was_flushed(void **state)
+{
+    (void)state;
+    target("kill", "500", plain);
+    assert_true(WIFSIGNALED(run.status));
+    assert_int_equal(WTERMSIG(run.status), SIGKILL);
+    assert_string_equal(run.out, "launched 4000\n");
+    assert_false(run.traces[0].complete);
+    assert_kernels(&run.traces[0], 4000);
+}
+
+static void threads_share_the_trace(void **state)
+{
+    (void)state;
+    target("threads", "3000", plain);
+    assert_untouched(3, "launched 24000\n");
+    assert_kernels(&run.traces[0], 24000);
+}
+
+static void an_end_among_running_threads(void **state)
+{
+    (void)state;
+    target("busy", "1000", plain);
+    assert_untouched(3, "launched 1000\n");
+    assert_true(run.traces[0].complete);
+    assert_kernels(&run.traces[0], 1000);
+}
+
+/* The child has the parent's state and descriptors, and runs the parent's handlers at exit. */
+static void a_forked_child_leaves_the_trace_alone(void **state)
+{
+    (void)state;
+    target("fork", "50", plain);
+    assert_untouched(3, "launched 50\nchild 5\n");
+    assert_null(run.logs);
+    assert_int_equal(run.trace_count, 1);
+    assert_true(run.traces[0].complete);
+    assert_kernels(&run.traces[0], 100);
+    assert_int_equal(count_kind(&run.traces[0], DL_ACTIVITY_KERNEL), 100);
+}
+
+static void an_exec_in_a_child_has_its_own_trace(void **state)
+{
+    (void)state;
+    target("exec", "50", plain);
+    assert_untouched(3, "launched 50\nlaunched 5\nchild 3\n");
+    assert_int_equal(run.trace_count, 2);
+    const size_t first = count_kind(&run.traces[0], DL_ACTIVITY_KERNEL);
+    const size_t second = count_kind(&run.traces[1], DL_ACTIVITY_KERNEL);
+    assert_int_equal(first + second, 105);
+    assert_true(first == 5 || second == 5);
+}
+
+static void no_cuda_no_trace(void **state)
+{
+    (void)state;
+    target("none", "0", plain);
+    assert_untouched(3, "");
+    assert_int_equal(run.trace_count, 0);
+    assert_null(run.logs);
+}
+
+static void presets_choose_what_is_recorded(void **state)
+{
+    (void)state;
+    target("exit", "20", (const char *[]){"DLPROF_PRESET=light", NULL});
+    assert_int_equal(count_kind(&run.traces[0], DL_ACTIVITY_KERNEL), 20);
+    assert_int_equal(count_kind(&run.traces[0], DL_ACTIVITY_CALL), 0);
+    assert_meta(&run.traces[0], "preset", "light");
+}
+
+static void another_tool_has_cupti(void **state)
+{
+    (void)state;
+    target("exit", "10", (const char *[]){"DOUBLE_CUPTI=taken", NULL});
+    assert_untouched(3, "launched 10\n");
+    assert_contains(run.logs, "another tool has CUPTI already (Some Profiler)");
+    assert_int_equal(count_kind(&run.traces[0], DL_ACTIVITY_KERNEL), 0);
+}
+
+static void no_kind_can_be_enabled(void **state)
+{
+    (void)state;
+    target("exit", "10", (const char *[]){"DOUBLE_CUPTI=no-kinds", NULL});
+    assert_untouched(3, "launched 10\n");
+    assert_contains(run.logs, "kernel (CUPTI_ERROR_UNKNOWN)");
+}
+
+static void one_kind_cannot_be_enabled(void **state)
+{
+    (void)state;
+    target("exit", "10", (const char *[]){"DOUBLE_CUPTI=no-memset", NULL});
+    assert_untouched(3, "launched 10\n");
+    assert_contains(dl_trace_meta(&run.traces[0], "refused_kinds"), "memset (CUPTI_ERROR_");
+    assert_kernels(&run.traces[0], 10);
+}
+
+static void no_libcupti(void **state)
+{
+    (void)state;
+    target("exit", "10", (const char *[]){"DLPROF_CUPTI=/nonexistent/libcupti.so", NULL});
+    assert_untouched(3, "launched 10\n");
+    assert_contains(run.logs, "cannot load /nonexistent/libcupti.so");
+}
+
+static void dropped_records_are_counted(void **state)
+{
+    (void)state;
+    target("exit", "10", (const char *[]){"DOUBLE_CUPTI=drops", NULL});
+    assert_meta(&run.traces[0], "dropped_records", "7");
+}
+
+static void lost_times_are_counted(void **state)
+{
+    (void)state;
+    target("exit", "100", (const char *[]){"DOUBLE_CUPTI=lost-times", NULL});
+    assert_meta(&run.traces[0], "lost_timestamps", "10");
+    assert_int_equal(count_kind(&run.traces[0], DL_ACTIVITY_KERNEL), 90);
+}
+
+/* Kernels and calls are recorded or counted as dropped. */
+static void assert_all_accounted(size_t records)
+{
+    const dl_trace *trace = &run.traces[0];
+    const char *dropped = dl_trace_meta(trace, "dropped_records");
+    const size_t recorded =
+        count_kind(trace, DL_ACTIVITY_KERNEL) + count_kind(trace, DL_ACTIVITY_CALL);
+    assert_int_equal(recorded + (dropped != NULL ? strtoul(dropped, NULL, 10) : 0), records);
+}
+
+/* More buffers than we lend: the rest of the records is dropped, and that is said. */
+static void refused_buffers_drop_records(void **state)
+{
+    (void)state;
+    target("exit", "1000", (const char *[]){"DOUBLE_CUPTI=small,hold", NULL});
+    assert_untouched(3, "launched 1000\n");
+    assert_non_null(dl_trace_meta(&run.traces[0], "dropped_records"));
+    assert_true(count_kind(&run.traces[0], DL_ACTIVITY_KERNEL) > 200);
+    assert_all_accounted(2000);
+}
+
+/* As fast as they come: some may be refused. */
+static void small_buffers_go_round(void **state)
+{
+    (void)state;
+    target("threads", "1000", (const char *[]){"DOUBLE_CUPTI=small", NULL});
+    assert_untouched(3, "launched 8000\n");
+    assert_all_accounted(16000);
+}
+
+/* What came before the clock was taken stays; nothing with foreign times is let in. */
+static void another_clock_ends_the_reading(void **state)
+{
+    (void)state;
+    target("later", "50", (const char *[]){"DOUBLE_CUPTI=ticks", NULL});
+    assert_untouched(3, "launched 50\n");
+    assert_meta(&run.traces[0], "takeover", "clock");
+    assert_kernels(&run.traces[0], 50);
+    assert_int_equal(count_kind(&run.traces[0], DL_ACTIVITY_KERNEL), 50);
+    assert_contains(run.logs, "another profiler has set CUPTI's clock");
+}
+
+static void a_fatal_error_is_logged(void **state)
+{
+    (void)state;
+    target("later", "20", (const char *[]){"DOUBLE_CUPTI=fatal", NULL});
+    assert_untouched(3, "launched 20\n");
+    assert_contains(run.logs, "CUPTI_ERROR_HARDWARE: the double gives up");
+    assert_true(run.traces[0].complete);
+}
+
+static void a_hanging_flush_delays_the_end_by_seconds_only(void **state)
+{
+    (void)state;
+    target("exit", "20", (const char *[]){"DOUBLE_CUPTI=hangs", NULL});
+    assert_untouched(3, "launched 20\n");
+    assert_true(run.seconds < 30); /* the double hangs for 60 */
+    assert_kernels(&run.traces[0], 20);
+    assert_true(run.traces[0].complete);
+}
+
+static void an_output_folder_that_is_not_there(void **state)
+{
+    (void)state;
+    target("exit", "10", (const char *[]){"DLPROF_OUTPUT=/nonexistent/folder", NULL});
+    assert_int_equal(WEXITSTATUS(run.status), 3);
+    assert_string_equal(run.out, "launched 10\n");
+    assert_contains(run.err, "dlprof: /nonexistent/folder/");
+    assert_ptr_equal(strchr(run.err, '\n'), run.err + strlen(run.err) - 1); /* one line */
+    assert_int_equal(run.trace_count, 0);
+}
+
+static void a_wrong_setting_is_named(void **state)
+{
+    (void)state;
+    target("exit", "10", (const char *[]){"DLPROF_PRESET=heavy", NULL});
+    assert_int_equal(WEXITSTATUS(run.status), 3);
+    assert_string_equal(run.out, "launched 10\n");
+    assert_contains(run.err, "DLPROF_PRESET");
+}
+
+static void a_full_disk_keeps_what_was_written(void **state)
+{
+    (void)state;
+    target("threads", "5000", (const char *[]){"DOUBLE_DISK=200000", NULL});
+    assert_true(WIFEXITED(run.status));
+    assert_int_equal(WEXITSTATUS(run.status), 3);
+    assert_string_equal(run.out, "launched 40000\n");
+    assert_contains(run.err, "No space left on device");
+    assert_false(run.traces[0].complete);
+    assert_true(count_kind(&run.traces[0], DL_ACTIVITY_KERNEL) > 1000);
+}
+
+static void a_limit_on_size_ends_the_recording(void **state)
+{
+    (void)state;
+    target("threads", "5000", (const char *[]){"DLPROF_LIMIT=200kB", NULL});
+    assert_untouched(3, "launched 40000\n");
+    const dl_trace *trace = &run.traces[0];
+    assert_meta(trace, "stopped", "limit on size");
+    assert_true(count_kind(trace, DL_ACTIVITY_KERNEL) > 1000);
+    struct stat file;
+    assert_int_equal(stat(trace->path, &file), 0);
+    assert_in_range(file.st_size, 100000, 220000);
+}
+
+static void a_limit_on_time_ends_the_recording(void **state)
+{
+    (void)state;
+    target("later", "50", (const char *[]){"DLPROF_DURATION=0.4", NULL});
+    assert_untouched(3, "launched 50\n");
+    const dl_trace *trace = &run.traces[0];
+    assert_meta(trace, "stopped", "limit on time");
+    assert_true(trace->complete);
+    assert_int_equal(count_kind(trace, DL_ACTIVITY_KERNEL), 50); /* of 100 */
+}
+
+static size_t raw_bytes;
+
+static void measure_raw(const char *path)
+{
+    struct stat file;
+    if (ends_with(path, ".raw") && stat(path, &file) == 0) raw_bytes = (size_t)file.st_size;
+}
+
+static void raw_buffers_lie_beside(void **state)
+{
+    (void)state;
+    target("exit", "100", (const char *[]){"DLPROF_DUMP_RAW=1", NULL});
+    raw_bytes = 0;
+    each_file(measure_raw);
+    assert_true(raw_bytes > 100 * (216 + 40)); /* a kernel and a call each */
+}
+
+/* 4 processes of 8 threads each, 20,000 launches a second in all, for 2 s; half of them killed. */
+static void load_loses_nothing(void **state)
+{
+    (void)state;
+    enum { PROCESSES = 4, COUNT = 1250, THREADS = 8 };
+    pid_t children[PROCESSES];
+    for (int i = 0; i < PROCESSES; i++)
+        children[i] = start(i % 2 == 0 ? "threads" : "kill", "1250", "625", plain);
+    for (int i = 0; i < PROCESSES; i++)
+        assert_int_equal(waitpid(children[i], &run.status, 0), children[i]);
+    each_file(collect_file);
+    assert_int_equal(run.trace_count, PROCESSES);
+    size_t complete = 0;
+    for (int i = 0; i < PROCESSES; i++) {
+        assert_kernels(&run.traces[i], COUNT * THREADS);
+        assert_null(dl_trace_meta(&run.traces[i], "dropped_records"));
+        complete += run.traces[i].complete;
+    }
+    assert_int_equal(complete, PROCESSES / 2);
+}
+
+#define RUNS(test) cmocka_unit_test_setup_teardown(test, begin, end)
+
+int main(void)
+{
+    if (access(INJECT_REAL_CUPTI, R_OK) != 0) {
+        fprintf(stderr, "skipped: no %s\n", INJECT_REAL_CUPTI);
+        return 77;
+    }
+    setenv("DOUBLE_REAL_CUPTI", INJECT_REAL_CUPTI, 1);
+    const struct CMUnitTest tests[] = {
+        RUNS(everything_is_there_at_exit),
+        RUNS(ranks_come_from_the_launcher),
+        RUNS(slurm_is_asked_last),
+        RUNS(_exit_keeps_what_was_flushed),
+        RUNS(sigkill_keeps_what_was_flushed),
+        RUNS(threads_share_the_trace),
+        RUNS(an_end_among_running_threads),
+        RUNS(a_forked_child_leaves_the_trace_alone),
+        RUNS(an_exec_in_a_child_has_its_own_trace),
+        RUNS(no_cuda_no_trace),
+        RUNS(presets_choose_what_is_recorded),
+        RUNS(another_tool_has_cupti),
+        RUNS(no_kind_can_be_enabled),
+        RUNS(one_kind_cannot_be_enabled),
+        RUNS(no_libcupti),
+        RUNS(dropped_records_are_counted),
+        RUNS(lost_times_are_counted),
+        RUNS(refused_buffers_drop_records),
+        RUNS(small_buffers_go_round),
+        RUNS(another_clock_ends_the_reading),
+        RUNS(a_fatal_error_is_logged),
+        RUNS(a_hanging_flush_delays_the_end_by_seconds_only),
+        RUNS(an_output_folder_that_is_not_there),
+        RUNS(a_wrong_setting_is_named),
+        RUNS(a_full_disk_keeps_what_was_written),
+        RUNS(a_limit_on_size_ends_the_recording),
+        RUNS(a_limit_on_time_ends_the_recording),
+        RUNS(raw_buffers_lie_beside),
+        RUNS(load_loses_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
