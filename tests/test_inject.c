@@ -152,6 +152,9 @@ static void target(const char *mode, const char *count, const char *const *envir
 
 static const char *const plain[] = {NULL};
 
+/* Where threads run on at the end or are missing after a fork, the search for leaks goes astray. */
+static const char *const no_leak_search[] = {"ASAN_OPTIONS=detect_leaks=0", NULL};
+
 /* The target's own output and exit code, and none of ours. */
 static void assert_untouched(int exit_code, const char *out)
 {
@@ -271,7 +274,7 @@ static void threads_share_the_trace(void **state)
 static void an_end_among_running_threads(void **state)
 {
     (void)state;
-    target("busy", "1000", plain);
+    target("busy", "1000", no_leak_search);
     assert_untouched(3, "launched 1000\n");
     assert_true(run.traces[0].complete);
     assert_kernels(&run.traces[0], 1000);
@@ -281,7 +284,7 @@ static void an_end_among_running_threads(void **state)
 static void a_forked_child_leaves_the_trace_alone(void **state)
 {
     (void)state;
-    target("fork", "50", plain);
+    target("fork", "50", no_leak_search);
     assert_untouched(3, "launched 50\nchild 5\n");
     assert_null(run.logs);
     assert_int_equal(run.trace_count, 1);
