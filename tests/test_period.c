@@ -1,6 +1,7 @@
 #include "tests/check.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "common/random.h"
@@ -61,23 +62,25 @@ static void expect_none(const written *text, const char *what)
     dl_period_free(&period);
 }
 
-/* Symbols drawn independently: equally likely, or kind k with a probability like 1 / (k + 1). */
+/* Symbols drawn independently, equally likely or kind k with a probability like 1 / (k + 1); and
+ * runs of one symbol of random lengths. */
 static void test_random_symbols(void **state)
 {
     (void)state;
     const uint32_t kinds[] = {2, 3, 5, 10, 50, 300};
-    for (uint32_t seed = 0; seed < 2; seed++) {
+    for (uint32_t seed = 0; seed < 5; seed++) {
         for (size_t k = 0; k < 6; k++) {
-            for (int skewed = 0; skewed < 2; skewed++) {
+            for (int form = 0; form < 3; form++) {
                 dl_random random;
-                dl_random_init(&random, 7, seed, kinds[k], (uint32_t)skewed);
+                dl_random_init(&random, 7, seed, kinds[k], (uint32_t)form);
                 written text = start_writing();
                 while (text.count < 3000) {
                     double u = dl_random_uniform(&random);
-                    double scale = skewed ? pow(kinds[k] + 1, u) - 1 : u * kinds[k];
-                    write_symbol(&text, (uint32_t)scale);
+                    double scale = form == 1 ? pow(kinds[k] + 1, u) - 1 : u * kinds[k];
+                    bool repeat = form == 2 && text.count > 0 && dl_random_below(&random, 5) > 0;
+                    write_symbol(&text, repeat ? text.symbols[text.count - 1] : (uint32_t)scale);
                 }
-                expect_none(&text, skewed ? "skewed" : "uniform");
+                expect_none(&text, form == 0 ? "uniform" : form == 1 ? "skewed" : "runs");
                 stop_writing(&text);
             }
         }

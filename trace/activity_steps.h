@@ -71,8 +71,8 @@ typedef struct dl_step_line {
     size_t regular_count; /* of DL_STEP_REGULAR */
     dl_step_method method;
     char *marks;           /* the marks' text with # for numbers; NULL for other methods */
-    double lag_match;      /* periods only: share of the rare symbols examined that recur one period
-                              later; small if much was lost, so no measure of right or wrong */
+    double lag_match;      /* periods only: share of the symbols of rare kinds that equal the one a
+                              step later (dl_period); lost records make it small, not wrong */
     double order_match;    /* share of a step's symbols found in the same order in the step before
                               (dl_units_order_match); 0 below two units */
     double similarity;     /* mean over regular steps of common symbols / symbols of the longer of

@@ -1,33 +1,30 @@
 #include "trace/period.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "trace/period_anchor.h"
-#include "trace/unit_content.h"
 
-/* The smallest lag that reaches one of these shares of the best match is a period: the first is the
- * usual one, the others find steps within longer cycles (validation every so many steps). */
-static const double lag_relative[] = {0.9, 0.7, 0.5};
-#define LAG_LEVELS (sizeof lag_relative / sizeof *lag_relative)
-/* Below it no lag is a period: unrelated symbols of three kinds match by a third. */
-#define LAG_MATCH_MIN 0.12
-/* Symbols of one rarity threshold whose lags are tried, up to half as many lags. */
+/* Numbers of units that are tried: each this much larger than the one before, with a tolerance that
+ * leaves no gap between them. */
+#define REPEATS_FACTOR 1.12
+#define REPEATS_TOLERANCE 0.08
+/* Numbers of units that count as equal: a given period is rounded, symbols are lost, other work
+ * lies in between. */
+#define UNITS_TOLERANCE 0.25
+/* The lag match is taken over kinds that occur at most RARE_FACTOR times a unit, of so many symbols
+ * or three units, at lags that differ by LAG_TOLERANCE from the mean unit: lost symbols shorten it.
+ */
+#define RARE_FACTOR 1.25
 #define LAG_SYMBOLS 6000
-/* The number of anchors may differ so much from the number of periods: lost ones, the period's
- * own rounding, cut-off units at both ends of short sequences. */
-#define REPEATS_TOLERANCE 0.25
-/* Multiples of a unit's repeats at which shorter units within it are looked for, and the tolerance
- * there, where the number is known better. */
-#define SHORTER_MAX 64
-#define SHORTER_TOLERANCE 0.1
+#define LAG_TOLERANCE 0.1
 /* A shorter unit explains less when a block (averaging) comes between some units only. */
 #define EXPLAINED_RELATIVE 0.8
 #define CUTTINGS_MAX 128
 /* Cuttings of a window that are tried on the whole sequence. */
 #define TRIES 4
-#define RECURRING_MIN 0.3
 /* Fewer symbols repeat by chance. */
 #define SYMBOLS_MIN 16
 /* Units of fewer symbols are so short that unrelated symbols often make them up. They must match at
@@ -50,92 +47,13 @@ static double lag_match(const uint32_t *symbols, size_t count, size_t lag)
     return (double)equal / (double)(count - lag);
 }
 
-/* Match of each lag up to half of `count`, into matches[count / 2 + 1]; returns the best one. */
-static double match_lags(const uint32_t *symbols, size_t count, double *matches)
-{
-    double best = 0;
-    for (size_t lag = 1; lag <= count / 2; lag++) {
-        matches[lag] = lag_match(symbols, count, lag);
-        if (matches[lag] > best) best = matches[lag];
-    }
-    return best;
-}
-
-/* Number of symbols whose kinds recur after `lag` in RECURRING_MIN of the cases: without the rare
- * ones of a noisy start, which would be counted as repeats. */
-static size_t recurring(const uint32_t *symbols, size_t count, size_t lag, uint32_t kind_count)
-{
-    size_t *counts = dl_calloc(kind_count, sizeof *counts, "recurring kinds"), sum = 0;
-    size_t *equal = dl_calloc(kind_count, sizeof *equal, "recurring kinds");
-    for (size_t i = 0; i < count; i++) {
-        counts[symbols[i]]++;
-        equal[symbols[i]] += i + lag < count && symbols[i + lag] == symbols[i];
-    }
-    for (uint32_t kind = 0; kind < kind_count; kind++) {
-        if ((double)equal[kind] >= RECURRING_MIN * (double)counts[kind]) sum += counts[kind];
-    }
-    free(counts);
-    free(equal);
-    return sum;
-}
-
 static void try_repeats(cutting_list *list, const dl_window *window, const dl_sequence *sequence,
-                        double repeats, double tolerance, double match)
+                        double repeats, double tolerance)
 {
-    dl_cutting cutting = {.lag_match = match};
-    if (list->count == CUTTINGS_MAX || repeats * (1 + tolerance) < 3) return;
+    dl_cutting cutting;
+    if (list->count == CUTTINGS_MAX) return;
     if (!dl_window_cut(window, repeats, tolerance, sequence->roles, &cutting)) return;
     list->items[list->count++] = cutting;
-}
-
-/* Cuttings by the lag matches of the grams that occur 2 to `most` times. */
-static void try_rarity(cutting_list *list, const dl_window *window, const dl_sequence *sequence,
-                       uint32_t *rare, size_t most)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < window->count; i++) {
-        size_t occurrences = dl_window_occurrences(window, window->grams[i]);
-        if (occurrences >= 2 && occurrences <= most) rare[count++] = window->grams[i];
-    }
-    const uint32_t *symbols = rare;
-    size_t used = count;
-    if (count > LAG_SYMBOLS) {
-        symbols += (count - LAG_SYMBOLS) / 2;
-        used = LAG_SYMBOLS;
-    }
-    double *matches = dl_calloc(used / 2 + 1, sizeof *matches, "lag matches");
-    double best = match_lags(symbols, used, matches);
-    for (size_t i = 0, before = 0; best >= LAG_MATCH_MIN && i < LAG_LEVELS; i++) {
-        size_t lag = 1;
-        while (matches[lag] < lag_relative[i] * best)
-            lag++;
-        if (lag != before) {
-            double share = (double)recurring(symbols, used, lag, window->gram_count) / (double)used;
-            double most_repeats = (double)count / (double)lag;
-            try_repeats(list, window, sequence, most_repeats, REPEATS_TOLERANCE, matches[lag]);
-            if (share < 1)
-                try_repeats(list, window, sequence, share * most_repeats, REPEATS_TOLERANCE,
-                            matches[lag]);
-        }
-        before = lag;
-    }
-    free(matches);
-}
-
-/* Mini-batches inside the cycles found so far: in cycles of two, no lag shows them. They are told
- * from layers by their copy from the host. */
-static void try_shorter(cutting_list *list, const dl_window *window, const dl_sequence *sequence)
-{
-    size_t found = list->count;
-    for (size_t i = 0; i < found; i++) {
-        if (!list->items[i].has_input) continue;
-        for (size_t m = 2; m <= SHORTER_MAX; m++) {
-            double repeats = (double)(m * list->items[i].units);
-            if (repeats > (double)window->count / 2) break;
-            try_repeats(list, window, sequence, repeats, SHORTER_TOLERANCE,
-                        list->items[i].lag_match);
-        }
-    }
 }
 
 /* The shortest units among those that are steps as far as one can tell; NULL without cuttings. */
@@ -159,18 +77,51 @@ static const dl_cutting *choose_cutting(const cutting_list *list)
     return best;
 }
 
+static dl_units units_of(const dl_period *period, const dl_sequence *sequence)
+{
+    return (dl_units){.symbols = sequence->symbols,
+                      .cuts = period->cuts,
+                      .count = period->cut_count,
+                      .end = sequence->count,
+                      .kind_count = sequence->kind_count};
+}
+
 void dl_period_measure(dl_period *period, const dl_sequence *sequence)
 {
-    const dl_units units = {.symbols = sequence->symbols,
-                            .cuts = period->cuts,
-                            .count = period->cut_count,
-                            .end = sequence->count,
-                            .kind_count = sequence->kind_count};
+    const dl_units units = units_of(period, sequence);
     if (period->content == NULL)
         period->content = dl_calloc(sequence->kind_count, sizeof(uint32_t), "content of units");
     period->length = dl_units_content(&units, period->content);
     period->order_match = dl_units_order_match(&units);
     period->explained = dl_units_explained(&units, period->content);
+}
+
+/* The rare symbols' best match around the mean unit; 0 without rare kinds. */
+static double rare_lag_match(const dl_period *period, const dl_sequence *sequence)
+{
+    size_t *counts = dl_calloc(sequence->kind_count, sizeof *counts, "rare symbols"), count = 0;
+    uint32_t *rare = dl_calloc(sequence->count, sizeof *rare, "rare symbols");
+    for (size_t i = 0; i < sequence->count; i++)
+        counts[sequence->symbols[i]]++;
+    for (size_t i = 0; i < sequence->count; i++) {
+        uint32_t kind = sequence->symbols[i];
+        bool usual = period->content[kind] > 0;
+        if (usual && (double)counts[kind] <= RARE_FACTOR * (double)period->cut_count)
+            rare[count++] = kind;
+    }
+    double lag = (double)count / (double)period->cut_count, best = 0;
+    size_t used = 3 * lag > LAG_SYMBOLS ? (size_t)(3 * lag) : LAG_SYMBOLS;
+    if (used > DL_PERIOD_SYMBOLS) used = DL_PERIOD_SYMBOLS;
+    if (used > count) used = count;
+    const uint32_t *middle = rare + (count - used) / 2;
+    for (size_t k = (size_t)ceil(lag * (1 - LAG_TOLERANCE));
+         k > 0 && (double)k <= ceil(lag * (1 + LAG_TOLERANCE)) && 2 * k <= used; k++) {
+        double match = lag_match(middle, used, k);
+        if (match > best) best = match;
+    }
+    free(counts);
+    free(rare);
+    return best;
 }
 
 /* Whether units as short as these repeat more than by chance. */
@@ -196,7 +147,7 @@ static void forget_units(cutting_list *list, size_t units)
     size_t kept = 0;
     for (size_t i = 0; i < list->count; i++) {
         double ratio = (double)list->items[i].units / (double)units;
-        if (ratio < 1 - REPEATS_TOLERANCE || ratio > 1 + REPEATS_TOLERANCE)
+        if (ratio < 1 - UNITS_TOLERANCE || ratio > 1 + UNITS_TOLERANCE)
             list->items[kept++] = list->items[i];
     }
     list->count = kept;
@@ -208,14 +159,17 @@ static bool try_cutting(dl_period *period, const dl_sequence *sequence, const dl
                         const dl_cutting *cutting)
 {
     const dl_anchor anchor = dl_window_anchor(window, cutting->gram);
-    *period = (dl_period){.lag_match = cutting->lag_match};
+    *period = (dl_period){0};
     period->cuts = dl_anchor_cuts(&anchor, sequence, &period->cut_count);
     dl_period_measure(period, sequence);
     dl_period_rotate(period, sequence);
     dl_period_measure(period, sequence);
-    if (period->order_match >= DL_ORDER_MIN && period->explained >= DL_EXPLAINED_MIN &&
-        is_no_chance(period, sequence))
+    const dl_units units = units_of(period, sequence);
+    if (dl_units_in_order(&units) && period->explained >= DL_EXPLAINED_MIN &&
+        is_no_chance(period, sequence)) {
+        period->lag_match = rare_lag_match(period, sequence);
         return true;
+    }
     dl_period_free(period);
     return false;
 }
@@ -224,15 +178,11 @@ static void collect_cuttings(cutting_list *list, const dl_window *window,
                              const dl_sequence *sequence, size_t given)
 {
     if (given > 0) {
-        try_repeats(list, window, sequence, (double)window->count / (double)given,
-                    REPEATS_TOLERANCE, 0);
+        try_repeats(list, window, sequence, (double)window->count / (double)given, UNITS_TOLERANCE);
         return;
     }
-    uint32_t *rare = dl_calloc(window->count, sizeof *rare, "rare symbols");
-    for (size_t most = 4; most < 2 * window->count; most *= 2)
-        try_rarity(list, window, sequence, rare, most);
-    free(rare);
-    try_shorter(list, window, sequence);
+    for (double repeats = 3; repeats <= (double)window->count / 2; repeats *= REPEATS_FACTOR)
+        try_repeats(list, window, sequence, repeats, REPEATS_TOLERANCE);
 }
 
 /* Finds the period and its units from symbols[count] of the sequence; given = 0: it is not known.

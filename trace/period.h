@@ -1,15 +1,17 @@
 /* Period detection: where the repeated units of a sequence of symbols begin.
  *
- * 1. Lag match. The match of lag k is the share of symbols that equal the one k places later. It is
- *    taken over the rare kinds of symbols only, at several thresholds of rarity: what one layer
- *    repeats is frequent and falls away, and few lost symbols lie in a period of few symbols, which
- *    would shift it. The period is the smallest lag whose match is at least 0.9 times the largest
- *    one (a fixed threshold fails on noisy sequences); it tells how many units there are.
- * 2. Anchor. A kind that occurs about once a unit, at the most regular distances, cuts the
- * sequence; where no kind does, a pair or triple of successive kinds. Of several periods (a layer,
- * a mini-batch, a cycle of mini-batches and an averaging) the shortest one is taken whose units
- *    have equal content and, if the symbols hold copies from the host, have such a copy: a step
- *    reads its batch.
+ * The match of a sequence with itself some lag later, which others detect periods by, is only a
+ * figure of merit here: as soon as one symbol in a hundred is lost, or blocks lie between the
+ * units, the units shift against each other and no lag matches well. Rare kinds keep their
+ * distances.
+ *
+ * 1. Anchors. A kind that occurs about once a unit, at regular distances, cuts the sequence; if no
+ *    kind does, a pair or triple of successive kinds. Every number of units is tried, in steps of
+ *    12 %: at each the most regular kind is taken, and what it cuts must hold the same symbols in
+ *    the same order.
+ * 2. Of several such cuttings (layers, mini-batches, cycles of mini-batches and an averaging) the
+ *    shortest units are taken, of those that hold a copy of a batch from the host if any do, for a
+ *    step reads its batch; else of those that explain at least 0.8 of what the best ones explain.
  * 3. Units around a lost anchor are cut where the symbols look most like those around other cuts.
  * 4. The cuts move to the place of the unit with the largest median idle time before it. A place
  *    where copies from the host begin, and one behind an optimizer's kernel, are each credited 10 %
@@ -44,7 +46,8 @@ typedef struct dl_period {
     size_t cut_count;
     uint32_t *content;  /* [kind_count] how often the usual unit holds each kind */
     size_t length;      /* sum of content: symbols of the usual unit */
-    double lag_match;   /* 0..1: of the rare symbols that gave the period; 0 if it was given */
+    double lag_match;   /* 0..1: share of the symbols of rare kinds that equal the one a unit later,
+                           at the best of the lags within 10 % of the mean unit */
     double order_match; /* 0..1: as dl_units_order_match */
     double explained;   /* 0..1: as dl_units_explained */
     const char *reason; /* why cut_count is 0, else NULL; static text */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "trace/unit_content.h"
 
 #define REGULAR_MIN 0.75
 
@@ -146,6 +145,13 @@ static regularity regularity_of(const size_t *places, size_t count, size_t *dist
                         .median = median};
 }
 
+bool dl_units_in_order(const dl_units *units)
+{
+    if (units->count < 2) return false;
+    double gain_min = DL_ORDER_GAIN_MIN * (1 + 2 / (double)units->count);
+    return dl_units_order_match(units) >= DL_ORDER_MIN && dl_units_order_gain(units) >= gain_min;
+}
+
 /* Whether the units that the gram's places cut repeat each other; fills the cutting. `distance` is
  * the median one of the places. */
 static bool judge(const dl_window *window, const uint8_t *roles, size_t distance,
@@ -156,7 +162,7 @@ static bool judge(const dl_window *window, const uint8_t *roles, size_t distance
                             .count = cutting->units,
                             .end = window->count,
                             .kind_count = window->kind_count};
-    if (dl_units_order_match(&units) < DL_ORDER_MIN) return false;
+    if (!dl_units_in_order(&units)) return false;
     uint32_t *content = dl_calloc(window->kind_count, sizeof *content, "content of units");
     uint32_t kinds = 0;
     size_t length = dl_units_content(&units, content);

@@ -7,13 +7,15 @@
 #include <stdint.h>
 
 #include "trace/period.h"
+#include "trace/unit_content.h"
 
 #define DL_ANCHOR_KINDS 3
 
-/* Random symbols of ten and more kinds reach an order match of about 0.5, and repeated steps of
- * which 5 % were lost 0.9 (tests/test_period.c); half the work being in steps is what makes a trace
- * worth cutting. */
+/* What units must reach. Repeated steps of which 5 % were lost have an order match of 0.9; half the
+ * work being in steps is what makes a trace worth cutting. Few units repeat by chance more easily:
+ * their order gain must reach DL_ORDER_GAIN_MIN * (1 + 2 / units), 0.67 for three. */
 #define DL_ORDER_MIN 0.7
+#define DL_ORDER_GAIN_MIN 0.4
 #define DL_EXPLAINED_MIN 0.5
 
 /* So many kinds in a row; the cut is at the last one. */
@@ -40,19 +42,21 @@ void dl_window_free(dl_window *window);
 /* Number of places of gram g. */
 size_t dl_window_occurrences(const dl_window *window, uint32_t gram);
 
+/* Whether the units repeat each other's order well enough. */
+bool dl_units_in_order(const dl_units *units);
+
 /* One way to cut the window. */
 typedef struct dl_cutting {
-    uint32_t gram;    /* the anchor */
-    size_t units;     /* occurrences of it */
-    double lag_match; /* of the lag that led here */
+    uint32_t gram; /* the anchor */
+    size_t units;  /* occurrences of it */
     double explained;
     bool has_input; /* a usual unit holds a copy from the host */
 } dl_cutting;
 
 /* Looks for the most regular anchor that occurs about `repeats` times (at least 3, within the share
- * `tolerance`) and judges the units that it cuts; false if none repeats well enough: three quarters
- * of the distances must lie from half to 1.5 times the median distance, and order_match and
- * explained reach DL_ORDER_MIN and DL_EXPLAINED_MIN. `roles` as in dl_sequence. */
+ * `tolerance`): three quarters of its distances must lie from half to 1.5 times the median one, and
+ * the sum of these be the largest. False if there is none or the units that it cuts are not in
+ * order or explain less than DL_EXPLAINED_MIN. `roles` as in dl_sequence. */
 bool dl_window_cut(const dl_window *window, double repeats, double tolerance, const uint8_t *roles,
                    dl_cutting *cutting);
 

@@ -166,29 +166,44 @@ static bool resume(const uint32_t *symbols, size_t *a, size_t a_end, size_t *b, 
     return false;
 }
 
-/* Share of the shorter unit's symbols that units i and i + 1 have in the same order. */
-static double order_match(const dl_units *units, size_t i)
+/* Share of the shorter part's symbols that a .. a_end and b .. b_end have in the same order. */
+static double order_match(const uint32_t *symbols, size_t a, size_t a_end, size_t b, size_t b_end)
 {
-    size_t a = units->cuts[i], a_end = units->cuts[i + 1];
-    size_t b = a_end, b_end = dl_unit_end(units, i + 1), equal = 0;
-    size_t shorter = a_end - a < b_end - b ? a_end - a : b_end - b;
+    size_t shorter = a_end - a < b_end - b ? a_end - a : b_end - b, equal = 0;
     while (a < a_end && b < b_end) {
-        if (units->symbols[a] == units->symbols[b]) {
+        if (symbols[a] == symbols[b]) {
             equal++, a++, b++;
-        } else if (!resume(units->symbols, &a, a_end, &b, b_end)) {
+        } else if (!resume(symbols, &a, a_end, &b, b_end)) {
             a += SKIP_MAX, b += SKIP_MAX;
         }
     }
     return shorter > 0 ? (double)equal / (double)shorter : 0;
 }
 
-double dl_units_order_match(const dl_units *units)
+/* Median over pairs of neighbours; of `shifted` ones, half a unit of the first is moved to behind
+ * its end. */
+static double median_match(const dl_units *units, bool shifted)
 {
     if (units->count < 2) return 0;
     double matches[ORDER_PAIRS];
     size_t pairs = units->count - 1, every = (pairs + ORDER_PAIRS - 1) / ORDER_PAIRS, count = 0;
-    for (size_t i = 0; i < pairs; i += every)
-        matches[count++] = order_match(units, i);
+    for (size_t i = 0; i < pairs; i += every) {
+        size_t first = units->cuts[i], next = units->cuts[i + 1], end = dl_unit_end(units, i + 1);
+        size_t a = shifted ? first + (next - first) / 2 : first;
+        size_t a_end = shifted ? next + (end - next) / 2 : next;
+        matches[count++] = order_match(units->symbols, a, a_end, next, end);
+    }
     qsort(matches, count, sizeof *matches, compare_doubles);
     return matches[count / 2];
+}
+
+double dl_units_order_match(const dl_units *units)
+{
+    return median_match(units, false);
+}
+
+double dl_units_order_gain(const dl_units *units)
+{
+    double chance = median_match(units, true);
+    return chance < 1 ? (median_match(units, false) - chance) / (1 - chance) : 0;
 }

@@ -46,4 +46,9 @@ double dl_units_explained(const dl_units *units, const uint32_t *content);
  * 1 for exact repetition, 1 - 2d or so if a share d of the symbols was lost; 0 without pairs. */
 double dl_units_order_match(const dl_units *units);
 
+/* By how much more than by chance: (match - chance) / (1 - chance), where chance is the order match
+ * of units with ones that are moved by half a unit. 1 for exact repetition, about 0 for symbols
+ * without order, however few kinds there are. */
+double dl_units_order_gain(const dl_units *units);
+
 #endif
