@@ -9,6 +9,9 @@ find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)           # librand
 find_path(CMOCKA_INCLUDE_DIR cmocka.h REQUIRED)                        # libcmocka-dev
 find_library(CMOCKA_LIBRARY cmocka REQUIRED)
 
+# Optional: dlprof machine looks at the machine through it.
+pkg_check_modules(HWLOC IMPORTED_TARGET hwloc)                         # libhwloc-dev
+
 # Optional: what profiles CUDA programs needs CUPTI's headers, but never its library to link.
 find_package(CUDAToolkit QUIET)
 find_path(CUPTI_INCLUDE_DIR cupti.h HINTS ${CUDAToolkit_INCLUDE_DIRS}

@@ -10,6 +10,7 @@ packages=(
     libinih-dev                                   # INI files
     librandom123-dev                              # random streams
     zlib1g-dev                                    # .gz data, checksums of traces
+    libhwloc-dev                                  # dlprof machine
     libcmocka-dev                                 # tests
     gnuplot-nox                                   # plots
 )

@@ -1,0 +1,7 @@
+# What dlprof machine finds out; without hwloc, the command says that this build has none.
+dl_add_library(dl_hardware machine_box.c machine_sysfs.c LINK dl_common)
+if(HWLOC_FOUND)
+    target_sources(dl_hardware PRIVATE machine_probe.c)
+    target_link_libraries(dl_hardware PUBLIC PkgConfig::HWLOC)
+    target_compile_definitions(dl_hardware PUBLIC DL_HAVE_HWLOC)
+endif()
