@@ -72,3 +72,8 @@ void dl_host_move(dl_host *host, int thread, dl_work work)
     host->traffic_bytes += work.traffic_bytes;
     dl_processor_start(&host->processor, thread, work.full_speed_ns);
 }
+
+void dl_host_cut(dl_host *host, int thread)
+{
+    dl_processor_cut(&host->processor, thread);
+}

@@ -44,4 +44,7 @@ void dl_host_free(dl_host *host);
 void dl_host_compute(dl_host *host, int thread, double work_ns);
 void dl_host_move(dl_host *host, int thread, dl_work work);
 
+/* Lets what is left of the thread's computing fall away (dl_processor_cut). */
+void dl_host_cut(dl_host *host, int thread);
+
 #endif

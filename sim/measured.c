@@ -17,8 +17,8 @@ enum {
     KEY_WORKERS,
     KEY_BATCH,
     KEY_SYNC,
-    KEY_INTERVAL,
-    KEYS,
+    KEY_OPTION,
+    KEYS = KEY_OPTION + DL_SYNC_SWEPT,
     SOURCE = KEYS,
     BY_WORKER,
     COUNTS,
@@ -34,6 +34,11 @@ static const char *const columns[] = {
     "batch",
     "sync",
     "interval",
+    "n",
+    "bound",
+    "k",
+    "moving_rate",
+    "block_momentum",
     "source",
     "staleness_mean_by_worker",
     "staleness_counts",
@@ -96,15 +101,15 @@ static dl_status fits_key(const table *t, size_t row, int key, const dl_point *p
     double number = 0;
     dl_status status = dl_csv_number(&t->csv, row, (size_t)t->at[key], &number, err);
     if (status != DL_OK) return status;
-    if (key == KEY_INTERVAL && !dl_point_shows(point, DL_SYNC_INTERVAL)) {
+    if (key >= KEY_OPTION && !dl_point_shows(point, key - KEY_OPTION)) {
         *fits = isnan(number);
         return DL_OK;
     }
     double own = key == KEY_CORES     ? point->cores
                  : key == KEY_WORKERS ? point->workers
                  : key == KEY_BATCH   ? (double)point->batch
-                                      : point->option[DL_SYNC_INTERVAL];
-    *fits = fabs(number - own) < 0.5;
+                                      : point->option[key - KEY_OPTION];
+    *fits = fabs(number - own) <= 1e-9 * fabs(own);
     return DL_OK;
 }
 

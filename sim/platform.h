@@ -2,6 +2,7 @@
  * and the sync modes ask by meaning; the table has it done, and says dl_team_done when it is.
  *
  *   platform_cpu.c   threads pinned to the cores of one box, server in its memory
+ *   platform_gpu.c   GPUs of a machine file, copies on its links, issued by host threads
  */
 #ifndef DL_SIM_PLATFORM_H
 #define DL_SIM_PLATFORM_H
@@ -13,7 +14,9 @@
 /* What is shared, and how busy it was. */
 typedef struct dl_usage {
     char busiest[DL_RESOURCE_NAME_BYTES]; /* "core 0", "memory", "lock", "node1 gpu3 up" */
-    double busiest_frac;                  /* 0: nothing is shared */
+    char link[DL_RESOURCE_NAME_BYTES];    /* the busiest link; "" on a CPU box */
+    double link_frac;
+    double busiest_frac;  /* 0: nothing is shared */
     double traffic_bytes; /* moved by exchange */
 } dl_usage;
 
@@ -22,6 +25,8 @@ typedef struct dl_platform {
     /* Sets team->machine up, before the engine; returns how many events it has pending at most. */
     int (*init)(dl_team *team);
     void (*free)(dl_team *team);
+    /* The run begins; NULL: nobody wants to know. */
+    void (*start)(dl_team *team);
     /* Forward and backward, with the optimizer's update or without; the update alone. */
     void (*compute)(dl_team *team, int worker, bool with_update);
     void (*update)(dl_team *team, int worker);
@@ -30,7 +35,12 @@ typedef struct dl_platform {
     void (*pull)(dl_team *team, int worker, dl_content content);
     void (*average)(dl_team *team, int worker, dl_content content, int parts);
     void (*serve_all)(dl_team *team, int worker, int parts);
-    void (*serve_one)(dl_team *team, int worker);
+    void (*serve)(dl_team *team, int worker, int64_t gradients);
+    void (*blend)(dl_team *team, int worker);
+    void (*blend_own)(dl_team *team, int worker);
+    void (*filter)(dl_team *team, int worker, int parts);
+    /* What is left of the worker's forward and backward falls away. */
+    void (*cut)(dl_team *team, int worker);
     /* The worker was asleep and goes on when it has its turn on what it runs on. */
     void (*take_turn)(dl_team *team, int worker);
     /* The worker has ended a step; NULL: nobody wants to know. */

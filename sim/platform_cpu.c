@@ -105,10 +105,38 @@ static void serve_all(dl_team *team, int worker, int parts)
         dl_workload_update(workload, workload->parameter_bytes / parts, team->config.workers));
 }
 
-static void serve_one(dl_team *team, int worker)
+static void serve(dl_team *team, int worker, int64_t gradients)
 {
     const dl_workload *workload = team->config.workload;
-    dl_host_move(host_of(team), worker, dl_workload_update(workload, workload->parameter_bytes, 1));
+    dl_host_move(host_of(team), worker,
+                 dl_workload_update(workload, workload->parameter_bytes, (int)gradients));
+}
+
+static void blend(dl_team *team, int worker)
+{
+    const dl_workload *workload = team->config.workload;
+    dl_host_move(host_of(team), worker,
+                 dl_workload_average(workload, workload->parameter_bytes, 2));
+}
+
+/* The momentum of what it was, the average, and the parameters before; then the parameters of what
+ * they were and the momentum: averages of 3 and of 2 vectors. */
+static void filter(dl_team *team, int worker, int parts)
+{
+    if (worker >= parts) {
+        dl_team_done(team, worker);
+        return;
+    }
+    const dl_workload *workload = team->config.workload;
+    const double bytes = workload->parameter_bytes / parts;
+    dl_host_move(host_of(team), worker,
+                 dl_work_add(dl_workload_average(workload, bytes, 3),
+                             dl_workload_average(workload, bytes, 2)));
+}
+
+static void cut(dl_team *team, int worker)
+{
+    dl_host_cut(host_of(team), worker);
 }
 
 static void take_turn(dl_team *team, int worker)
@@ -145,7 +173,11 @@ const dl_platform dl_platform_cpu = {
     .pull = copy,
     .average = average,
     .serve_all = serve_all,
-    .serve_one = serve_one,
+    .serve = serve,
+    .blend = blend,
+    .blend_own = blend,
+    .filter = filter,
+    .cut = cut,
     .take_turn = take_turn,
     .ran_ns = ran_ns,
     .measure = measure,

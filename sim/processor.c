@@ -200,6 +200,14 @@ void dl_processor_start(dl_processor *processor, int thread, double work_ns)
     reschedule(processor);
 }
 
+void dl_processor_cut(dl_processor *processor, int thread)
+{
+    if (!processor->threads[thread].has_work) return;
+    if (!processor->updating) progress(processor);
+    processor->threads[thread].left_ns = 0;
+    if (!processor->updating) reschedule(processor);
+}
+
 int64_t dl_processor_ran_ns(const dl_processor *processor, int thread)
 {
     return processor->threads[thread].ran_ns;

@@ -76,6 +76,10 @@ void dl_processor_free(dl_processor *processor);
  * place when called from its own done callback. O(cores). */
 void dl_processor_start(dl_processor *processor, int thread, double work_ns);
 
+/* Lets what is left of the thread's work, if it has any, fall away: done is called as soon as it
+ * has its core (at this very time if it runs). O(cores). */
+void dl_processor_cut(dl_processor *processor, int thread);
+
 /* Time in ns during which `thread` has had its core, up to the last change; exact in a done
  * callback of the thread. */
 int64_t dl_processor_ran_ns(const dl_processor *processor, int thread);

@@ -9,12 +9,8 @@
 #include "common/options.h"
 #include "common/units.h"
 
+/* Behind the columns of the point. */
 static const char *const result_columns[] = {
-    "cores",
-    "workers",
-    "batch",
-    "sync",
-    "interval",
     "step_mean_s",
     "step_p50_s",
     "step_p99_s",
@@ -30,6 +26,8 @@ static const char *const result_columns[] = {
     "averaging_frac",
     "waiting_frac",
     "input_frac",
+    "applied_frac",
+    "updates_per_s",
     "staleness_mean",
     "staleness_sd",
     "staleness_p50",
@@ -59,11 +57,15 @@ static const char *const result_columns[] = {
     "staleness_mean_by_worker",
 };
 
-static const char *const histogram_columns[] = {"cores",  "workers",   "batch", "sync", "interval",
-                                                "worker", "staleness", "count", "frac"};
+static const char *const histogram_columns[] = {"worker", "staleness", "count", "frac"};
 
 static void write_names(dl_csv_writer *writer, const char *const *names, size_t count)
 {
+    static const char *const keys[] = {"cores", "workers", "batch", "sync"};
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+        dl_csv_text(writer, keys[k]);
+    for (int o = 0; o < DL_SYNC_SWEPT; o++)
+        dl_csv_text(writer, dl_sync_options[o].name);
     for (size_t i = 0; i < count; i++)
         dl_csv_text(writer, names[i]);
     dl_csv_end_row(writer);
@@ -152,9 +154,10 @@ static void write_row(dl_csv_writer *writer, const dl_row *row, const dl_measure
         row->high_per_s,         row->speedup,           row->efficiency,
         part[DL_PART_COMPUTE],   part[DL_PART_DISPATCH], part[DL_PART_COMMUNICATION],
         part[DL_PART_AVERAGING], part[DL_PART_WAITING],  part[DL_PART_INPUT],
-        row->staleness_mean,     row->staleness_sd,      row->staleness_p50,
-        row->staleness_p90,      row->staleness_p99,     row->staleness_max,
-        mean->drift_steps_mean,  mean->drift_steps_max,  mean->clock_lag_max,
+        mean->applied_frac,      mean->updates_per_s,    row->staleness_mean,
+        row->staleness_sd,       row->staleness_p50,     row->staleness_p90,
+        row->staleness_p99,      row->staleness_max,     mean->drift_steps_mean,
+        mean->drift_steps_max,   mean->clock_lag_max,
     };
     write_keys(writer, &row->point);
     write_doubles(writer, numbers, sizeof numbers / sizeof *numbers);
@@ -246,12 +249,9 @@ static void print_row(FILE *out, const dl_row *row, const dl_measured *measured,
 {
     const dl_point *point = &row->point;
     const dl_run_result *mean = &row->mean;
-    char step[32];
-    fprintf(out, "%5d %7d %6lld %-9s", point->cores, point->workers, (long long)point->batch,
-            point->mode->name);
-    print_number(out, 8, 0,
-                 dl_point_shows(point, DL_SYNC_INTERVAL) ? point->option[DL_SYNC_INTERVAL]
-                                                         : (double)NAN);
+    char step[32], options[DL_POINT_TEXT_BYTES];
+    fprintf(out, "%5d %7d %6lld %-11s %-14s", point->cores, point->workers, (long long)point->batch,
+            point->mode->name, dl_point_options(options, sizeof options, point));
     fprintf(out, " %10s", dl_format_ns(step, sizeof step, dl_s_to_ns(mean->step_mean_s)));
     print_number(out, 12, 1, mean->throughput_per_s);
     print_number(out, 7, 3, row->speedup);
@@ -321,8 +321,8 @@ void dl_report_table(FILE *out, const dl_scenario *scenario, const dl_sweep *swe
         extrapolated |= sweep->rows[i].extrapolated;
     }
     fprintf(out, "%s\n", scenario->name);
-    fprintf(out, "%5s %7s %6s %-9s %8s %10s %12s %7s %6s %9s", "cores", "workers", "batch", "sync",
-            "interval", "step", "samples/s", "speedup", "wait %", "staleness");
+    fprintf(out, "%5s %7s %6s %-11s %-14s %10s %12s %7s %6s %9s", "cores", "workers", "batch",
+            "sync", "options", "step", "samples/s", "speedup", "wait %", "staleness");
     if (compare) fprintf(out, " %12s %7s %9s", "measured/s", "error %", "staleness");
     fprintf(out, "\n");
     for (size_t i = 0; i < sweep->row_count; i++) {

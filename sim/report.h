@@ -4,10 +4,10 @@
  * Results: '#' lines (schema, program, scenario, seed, settings), then one row a point. Columns are
  * in SI units; a cell that does not apply is empty. origin is the least trustworthy one of the
  * costs used; extrapolated is 1 where the point (or its baseline) lies outside what the costs were
- * measured at. measured_low_per_s and measured_high_per_s are one standard error below and above.
- * error_frac is predicted over measured throughput, minus 1. The columns *_by_worker hold one
- * number a worker, separated by semicolons. Nothing in the file depends on the clock or on the
- * number of threads.
+ * measured at. applied_frac is the part of all gradients that an update has in it.
+ * measured_low_per_s and measured_high_per_s are one standard error below and above. error_frac is
+ * predicted over measured throughput, minus 1. The columns *_by_worker hold one number a worker,
+ * separated by semicolons. Nothing in the file depends on the clock or on the number of threads.
  */
 #ifndef DL_SIM_REPORT_H
 #define DL_SIM_REPORT_H
@@ -23,7 +23,7 @@
 dl_status dl_report_results(const char *path, const dl_scenario *scenario, const dl_sweep *sweep,
                             const dl_measured *measured, dl_error *err) DL_MUST_CHECK;
 
-/* Writes columns cores, workers, batch, sync, interval, worker, staleness, count, frac (of the
+/* Writes columns cores, workers, batch, sync, its options, worker, staleness, count, frac (of the
  * worker's gradients) for all points whose mode has a staleness distribution. */
 dl_status dl_report_histogram(const char *path, const dl_scenario *scenario, const dl_sweep *sweep,
                               dl_error *err) DL_MUST_CHECK;

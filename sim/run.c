@@ -38,6 +38,7 @@ int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point)
 static void measure_steps(const dl_team *team, double batch, dl_run_result *result)
 {
     size_t count = 0;
+    int64_t dropped = 0;
     for (int w = 0; w < result->workers; w++)
         count += (size_t)team->workers[w].steps_done;
     double *all = dl_calloc(count, sizeof *all, "step times");
@@ -52,8 +53,11 @@ static void measure_steps(const dl_team *team, double batch, dl_run_result *resu
         result->worker_step_s[w] =
             dl_ns_to_s((double)worker->last_end_ns) / (double)worker->steps_done;
         result->step_mean_s += result->worker_step_s[w] / result->workers;
-        result->throughput_per_s += batch / result->workers / result->worker_step_s[w];
+        double applied = 1 - (double)worker->dropped / (double)worker->steps_done;
+        result->throughput_per_s += applied * batch / result->workers / result->worker_step_s[w];
+        dropped += worker->dropped;
     }
+    result->applied_frac = 1 - (double)dropped / (double)count;
     mean_s = sum_s / (double)count;
     for (size_t i = 0; i < count; i++) {
         squares += (all[i] - mean_s) * (all[i] - mean_s);
@@ -92,7 +96,7 @@ static void measure_parts(const dl_team *team, dl_run_result *result)
             (double)(state_ns[DL_STATE_PUSH] + state_ns[DL_STATE_PULL]);
         part_ns[DL_PART_AVERAGING] += (double)state_ns[DL_STATE_AVERAGE];
         part_ns[DL_PART_WAITING] += (double)(state_ns[DL_STATE_BARRIER] + state_ns[DL_STATE_LOCK] +
-                                             team->workers[w].turn_ns);
+                                             state_ns[DL_STATE_WAIT] + team->workers[w].turn_ns);
     }
     for (int p = 0; p < DL_PART_COUNT; p++)
         sum_ns += part_ns[p];
@@ -117,6 +121,7 @@ static void measure_staleness(const dl_team *team, dl_run_result *result)
     for (int w = 0; w < result->workers; w++) {
         const dl_worker *worker = &team->workers[w];
         for (int64_t s = 0; s < worker->steps_done; s++) {
+            if (worker->staleness_log[s] == DL_NO_STALENESS_YET) continue;
             result->staleness[(size_t)w * bins + (size_t)worker->staleness_log[s]]++;
         }
     }
@@ -142,6 +147,8 @@ static void measure(const dl_team *team, const dl_point *point, dl_run_result *r
     result->drift_steps_mean =
         drifts ? (double)team->drift_sum / (double)team->steps_begun : (double)NAN;
     result->drift_steps_max = drifts ? (double)team->drift_max : (double)NAN;
+    result->updates = team->version;
+    result->updates_per_s = (double)team->version / dl_ns_to_s((double)team->engine.now_ns);
     result->clock_lag_max = (double)team->clock_lag_max;
 }
 
@@ -181,7 +188,7 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
                             .cores = point->cores,
                             .workers = point->workers,
                             .steps = dl_run_steps(scenario, point),
-                            .interval = (int)point->option[DL_SYNC_INTERVAL],
+                            .option = point->option,
                             .server_threads = threads < point->workers ? threads : point->workers,
                             .average_state = scenario->average_state,
                             .advance = point->mode->advance,

@@ -33,7 +33,10 @@ typedef struct dl_run_config {
 
 typedef struct dl_run_result {
     int workers;
-    double throughput_per_s;                  /* sum over workers of batch share / mean step */
+    double throughput_per_s; /* sum over workers of batch share applied_frac / mean step */
+    double applied_frac;     /* of all gradients, those that an update has in it */
+    int64_t updates;         /* of the shared parameters; 0: there are none */
+    double updates_per_s;
     double step_mean_s;                       /* mean over the workers of their mean step */
     double step_sd_s, step_p50_s, step_p99_s; /* over all steps of all workers */
     double part_frac[DL_PART_COUNT];          /* of all workers' time; sum 1 */

@@ -53,6 +53,12 @@ dl_status dl_scenario_add_point(dl_scenario *scenario, const dl_ini *ini,
                             "%d workers cannot share the batch evenly (point: %s)", point->workers,
                             text);
     }
+    const double k = point->option[DL_SYNC_K], n = point->option[DL_SYNC_N];
+    const bool one_each = point->mode == &dl_mode_ksync || point->mode == &dl_mode_kasync;
+    if ((one_each && k > point->workers) || n > point->workers) {
+        return dl_ini_error(ini, lists->option[one_each ? DL_SYNC_K : DL_SYNC_N].entry,
+                            DL_ERR_RANGE, err, "there are not so many workers (point: %s)", text);
+    }
     if (((double)scenario->steps + point->option[DL_SYNC_INTERVAL]) * point->workers > LOG_MAX) {
         return dl_error_set_at(err, DL_ERR_RANGE, ini->path, 0,
                                "steps times workers exceeds %d (point: %s)", LOG_MAX, text);

@@ -14,11 +14,18 @@
  *   batch = 128                  ; list; all workers together. Or, for weak scaling:
  *   batch_per_worker = 128
  *   [sync]
- *   mode = average, async        ; list of none, allreduce, ps, average, async. Default none
- *   interval = 1, 10             ; list, of average only. Default 1
+ *   mode = average, async        ; list of none, allreduce, ps, average, async, softsync, ssp,
+ * ksync, ; kasync, kbatchsync, kbatchasync, easgd, bmuf. Default none interval = 1, 10 ; list;
+ * average, easgd, bmuf: local steps. Default 1 n = 1, 4                     ; list; softsync:
+ * updates after workers / n gradients. Default 1 bound = 0, 3                 ; list; ssp (no
+ * default): clocks ahead of the slowest worker; ; softsync: largest staleness. Default none k = 2,
+ * 4                     ; list; ksync, kasync, kbatchsync, kbatchasync: gradients an update
+ *   moving_rate = 0.1            ; list; easgd: does not matter for time
+ *   block_momentum = 0.9         ; list; bmuf: does not matter for time
  *   average_state = no           ; average: the optimizer's state too. Default no
- *   server_threads = 2           ; ps, average; at most all workers of a point. Default 1
+ *   server_threads = 2           ; ps, average, bmuf; at most all workers of a point. Default 1
  *   where = cpu                  ; the only place so far
+ *                                ; an option that none of the modes takes is an error
  *   [noise]
  *   kind = trace                 ; none, trace, lognormal, gamma, exponential. Default none
  *   sigma = 0.1                  ; lognormal, gamma: coefficient of variation
@@ -92,6 +99,9 @@ void dl_scenario_slow(const dl_scenario *scenario, int workers, double *slow);
 bool dl_point_shows(const dl_point *point, int option);
 
 #define DL_POINT_TEXT_BYTES 256
+
+/* "interval 10", "n 2, bound 8", or "" in text[bytes >= 1]; returns text. */
+const char *dl_point_options(char *text, size_t bytes, const dl_point *point);
 
 /* "cores 2, workers 4, batch 128, average, interval 10" in text[bytes]; returns text. */
 const char *dl_point_text(char *text, size_t bytes, const dl_point *point);

@@ -144,16 +144,26 @@ bool dl_point_equal(const dl_point *a, const dl_point *b)
     return true;
 }
 
-const char *dl_point_text(char *text, size_t bytes, const dl_point *point)
+const char *dl_point_options(char *text, size_t bytes, const dl_point *point)
 {
-    int length = snprintf(text, bytes, "cores %d, workers %d, batch %lld, %s", point->cores,
-                          point->workers, (long long)point->batch, point->mode->name);
-    for (int o = 0; o < DL_SYNC_SWEPT && length > 0 && (size_t)length < bytes; o++) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int o = 0; o < DL_SYNC_SWEPT && used < bytes; o++) {
         if (!dl_point_shows(point, o)) continue;
         char number[DL_DOUBLE_TEXT_BYTES];
-        length += snprintf(text + length, bytes - (size_t)length, ", %s %s",
-                           dl_sync_options[o].name, dl_format_double(number, point->option[o]));
+        used +=
+            (size_t)snprintf(text + used, bytes - used, "%s%s %s", used > 0 ? ", " : "",
+                             dl_sync_options[o].name, dl_format_double(number, point->option[o]));
     }
+    return text;
+}
+
+const char *dl_point_text(char *text, size_t bytes, const dl_point *point)
+{
+    char options[DL_POINT_TEXT_BYTES];
+    dl_point_options(options, sizeof options, point);
+    snprintf(text, bytes, "cores %d, workers %d, batch %lld, %s%s%s", point->cores, point->workers,
+             (long long)point->batch, point->mode->name, options[0] != '\0' ? ", " : "", options);
     return text;
 }
 

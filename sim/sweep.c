@@ -164,6 +164,9 @@ static double median_of(const dl_run_result *runs, int64_t replicates, size_t of
 /* Adds `share` of a run's figures to the row's means. */
 static void add_run(dl_run_result *mean, const dl_run_result *run, double share)
 {
+    mean->applied_frac += share * run->applied_frac;
+    mean->updates_per_s += share * run->updates_per_s;
+    mean->updates += run->updates;
     mean->step_sd_s += share * run->step_sd_s;
     mean->step_p50_s += share * run->step_p50_s;
     mean->step_p99_s += share * run->step_p99_s;

@@ -7,8 +7,8 @@
 #include "common/units.h"
 #include "sim/platform.h"
 
-const char *const dl_worker_state_names[DL_STATE_COUNT] = {"compute", "update",  "push", "pull",
-                                                           "average", "barrier", "lock"};
+const char *const dl_worker_state_names[DL_STATE_COUNT] = {
+    "compute", "update", "push", "pull", "average", "barrier", "lock", "wait", "dispatch", "input"};
 
 static bool try_lock(dl_team *team, int worker);
 
@@ -20,6 +20,7 @@ static void init_worker(dl_team *team, int number)
     size_t steps = (size_t)config->steps;
     dl_worker *worker = &team->workers[number];
     worker->compute_ns = workload->input_ns + slow * workload->compute_ns + workload->dispatch_ns;
+    worker->computes = true;
     worker->step_ns = dl_calloc(steps, sizeof *worker->step_ns, "step times");
     worker->staleness_log = dl_calloc(steps, sizeof *worker->staleness_log, "staleness");
     dl_noise_init(&worker->noise, config->noise, config->seed, config->replicate, (uint32_t)number);
@@ -33,6 +34,7 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
         .workers = dl_calloc(workers, sizeof(dl_worker), "workers"),
         .arrived = dl_calloc(workers, sizeof(int), "barrier"),
         .queue = dl_calloc(workers, sizeof(int), "lock queue"),
+        .waiting = dl_calloc(workers, sizeof(int), "waiting workers"),
         .spinning = config->workers <= config->cores,
         .lock_owner = -1,
     };
@@ -53,6 +55,7 @@ void dl_team_free(dl_team *team)
     free(team->workers);
     free(team->arrived);
     free(team->queue);
+    free(team->waiting);
     if (team->config.platform != NULL) team->config.platform->free(team);
     dl_engine_free(&team->engine);
     *team = (dl_team){0};
@@ -65,13 +68,13 @@ void dl_team_begin(dl_team *team, int worker, dl_worker_state state)
     team->workers[worker].ran_ns = team->config.platform->ran_ns(team, worker);
 }
 
-/* What the worker was at has ended: note it and go on. */
-static void end(dl_team *team, int worker)
+/* Notes the time since the state's beginning. */
+static void account(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
     int64_t start_ns = w->state_start_ns, end_ns = team->engine.now_ns;
     int64_t own_ns = end_ns - start_ns;
-    if (w->state != DL_STATE_BARRIER && w->state != DL_STATE_LOCK) {
+    if (w->state != DL_STATE_BARRIER && w->state != DL_STATE_LOCK && w->state != DL_STATE_WAIT) {
         own_ns = team->config.platform->ran_ns(team, worker) - w->ran_ns;
     }
     w->state_ns[w->state] += own_ns;
@@ -80,7 +83,19 @@ static void end(dl_team *team, int worker)
     if (observer != NULL && observer->state != NULL && end_ns > start_ns) {
         observer->state(observer->user, worker, w->state, start_ns, end_ns);
     }
+}
+
+/* What the worker was at has ended: note it and go on. */
+static void end(dl_team *team, int worker)
+{
+    account(team, worker);
     team->config.advance(team, worker);
+}
+
+void dl_team_change(dl_team *team, int worker, dl_worker_state state)
+{
+    account(team, worker);
+    dl_team_begin(team, worker, state);
 }
 
 void dl_team_done(dl_team *team, int worker)
@@ -129,6 +144,39 @@ void dl_team_barrier(dl_team *team, int worker)
         release(team, team->arrived[i]);
     }
     if (last_goes_on) end(team, worker);
+}
+
+void dl_team_wait(dl_team *team, int worker, dl_team_condition condition)
+{
+    dl_team_begin(team, worker, DL_STATE_WAIT);
+    if (team->stopping || condition(team, worker)) {
+        end(team, worker);
+        return;
+    }
+    team->workers[worker].condition = condition;
+    team->waiting[team->waiting_count++] = worker;
+}
+
+void dl_team_wake(dl_team *team)
+{
+    int left = 0;
+    for (int i = 0; i < team->waiting_count; i++) {
+        int worker = team->waiting[i];
+        if (team->stopping || team->workers[worker].condition(team, worker)) {
+            release(team, worker);
+        } else {
+            team->waiting[left++] = worker;
+        }
+    }
+    team->waiting_count = left;
+}
+
+void dl_team_cut(dl_team *team, int worker)
+{
+    const dl_worker_state state = team->workers[worker].state;
+    if (state == DL_STATE_COMPUTE || state == DL_STATE_DISPATCH || state == DL_STATE_INPUT) {
+        team->config.platform->cut(team, worker);
+    }
 }
 
 /* Takes the lock if it is free, else puts the worker at the end of the queue for it. */
@@ -183,24 +231,53 @@ void dl_team_unlock(dl_team *team, int worker)
                     pop_queue(team));
 }
 
-void dl_team_apply(dl_team *team, int worker)
+void dl_team_contribute(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
+    /* The next update will find this version. */
     w->staleness = (int)(team->version - w->read_version);
+    w->contributed_version = team->version;
+    w->contributions++;
+    w->clock = w->steps_done + 1;
+    w->computes = false;
+    team->gradients++;
+}
+
+void dl_team_drop(dl_team *team, int worker)
+{
+    team->workers[worker].dropped++;
+}
+
+void dl_team_update(dl_team *team)
+{
     team->version++;
+    team->gradients = 0;
+    for (int w = 0; w < team->config.workers; w++)
+        team->workers[w].contributions = 0;
 }
 
 void dl_team_read(dl_team *team, int worker)
 {
     team->workers[worker].read_version = team->version;
+    team->workers[worker].computes = true;
+}
+
+bool dl_team_is_outdated(const dl_team *team, int worker)
+{
+    return team->version > team->workers[worker].read_version;
+}
+
+bool dl_team_is_applied(const dl_team *team, int worker)
+{
+    return team->version > team->workers[worker].contributed_version;
 }
 
 /* How many steps this worker is ahead of the slowest one. */
 static int64_t clock_lag(const dl_team *team, int worker)
 {
-    int64_t least = team->workers[worker].steps_done, own = least;
+    int64_t least = team->workers[worker].clock, own = least;
     for (int w = 0; w < team->config.workers; w++) {
-        if (team->workers[w].steps_done < least) least = team->workers[w].steps_done;
+        if (team->workers[w].clock < least) least = team->workers[w].clock;
     }
     return own - least;
 }
@@ -232,18 +309,35 @@ void dl_team_end_step(dl_team *team, int worker)
         observer->step(observer->user, worker, w->steps_done, w->step_start_ns, now_ns,
                        w->staleness);
     }
-    w->steps_done++;
+    w->clock = ++w->steps_done;
     if (team->config.platform->step_ended != NULL) team->config.platform->step_ended(team, worker);
-    if (w->steps_done == team->config.steps) team->stopping = true;
+    if (w->steps_done == team->config.steps && !team->stopping) {
+        team->stopping = true;
+        dl_team_wake(team);
+    }
     if (!team->stopping) begin_step(team, worker);
+}
+
+/* What no update came for. A worker's contributions are its last steps with a staleness. */
+static void drop_contributions(dl_worker *worker)
+{
+    worker->dropped += worker->contributions;
+    for (int64_t s = worker->steps_done - 1; worker->contributions > 0; s--) {
+        if (worker->staleness_log[s] == DL_NO_STALENESS_YET) continue;
+        worker->staleness_log[s] = DL_NO_STALENESS_YET;
+        worker->contributions--;
+    }
 }
 
 void dl_team_run(dl_team *team)
 {
+    if (team->config.platform->start != NULL) team->config.platform->start(team);
     for (int w = 0; w < team->config.workers; w++)
         begin_step(team, w);
     dl_engine_run(&team->engine);
-    DL_ASSERT(team->arrived_count == 0 && team->lock_owner < 0,
-              "the run ended with %d workers at the barrier, worker %d in the lock",
-              team->arrived_count, team->lock_owner);
+    DL_ASSERT(team->arrived_count == 0 && team->lock_owner < 0 && team->waiting_count == 0,
+              "the run ended with %d workers at the barrier, worker %d in the lock, %d waiting",
+              team->arrived_count, team->lock_owner, team->waiting_count);
+    for (int w = 0; w < team->config.workers; w++)
+        drop_contributions(&team->workers[w]);
 }

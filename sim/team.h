@@ -15,8 +15,16 @@
  * longest, who tries again when it has its turn on its core, and sleeps again if another one was
  * faster.
  *
+ * Who waits for a condition goes on as behind a barrier: at once if it holds already, else
+ * barrier_ns or wakeup_ns after it has come to hold.
+ *
+ * The server. What it has got of gradients since its last update is contributed; an update applies
+ * all of it. A worker's clock is the number of steps of which it has contributed the gradient; in a
+ * mode without contributions, of steps done.
+ *
  * The run. Every worker does `steps` steps; when the first one has done them, nobody begins a step
- * any more: so all statistics are of a time in which all workers work, and a slow one has fewer.
+ * any more, and who waits for a condition goes on: so all statistics are of a time in which all
+ * workers work, and a slow one has fewer.
  *
  * Times are ns from the common start. A worker's activities follow each other without gaps from 0
  * to the end of its last step.
@@ -40,16 +48,23 @@ typedef enum dl_worker_state {
     DL_STATE_AVERAGE, /* averaging, and the server's update */
     DL_STATE_BARRIER,
     DL_STATE_LOCK,
+    DL_STATE_WAIT,     /* for a condition */
+    DL_STATE_DISPATCH, /* of a GPU: for the host to issue the step */
+    DL_STATE_INPUT,    /* of a GPU: for its batch */
     DL_STATE_COUNT
 } dl_worker_state;
 
-/* "compute", "update", "push", "pull", "average", "barrier", "lock". */
+/* "compute", "update", "push", "pull", "average", "barrier", "lock", "wait",
+ * "dispatch", "input". */
 extern const char *const dl_worker_state_names[DL_STATE_COUNT];
 
 #define DL_NO_STALENESS_YET (-1)
 
 typedef struct dl_team dl_team;
 struct dl_platform;
+
+/* Whether a worker that waits may go on. What has become true must stay so. */
+typedef bool (*dl_team_condition)(const dl_team *team, int worker);
 
 /* Watches a run; either function may be NULL. */
 typedef struct dl_team_observer {
@@ -61,13 +76,14 @@ typedef struct dl_team_observer {
 
 typedef struct dl_team_config {
     const struct dl_platform *platform; /* sim/platform.h; NULL = CPU */
-    const dl_costs *costs;              /* the run's own; read by init only */
-    const dl_workload *workload;        /* borrowed until free */
+    void *machine;               /* what the platform needs, borrowed until free; CPU: NULL */
+    const dl_costs *costs;       /* the run's own; read by init only */
+    const dl_workload *workload; /* borrowed until free */
     int cores, workers;
-    int64_t steps;      /* of a worker */
-    int interval;       /* for the mode */
-    int server_threads; /* for the mode; 1..workers */
-    bool average_state; /* for the mode */
+    int64_t steps;        /* of a worker */
+    const double *option; /* [DL_SYNC_SWEPT] of the point, for the mode; borrowed until free */
+    int server_threads;   /* for the mode; 1..workers */
+    bool average_state;   /* for the mode */
     void (*advance)(dl_team *team, int worker);
     const dl_noise_config *noise;
     uint64_t seed;
@@ -80,7 +96,12 @@ typedef struct dl_worker {
     int stage;             /* of the step, for the mode */
     int64_t local_updates; /* since the workers last agreed, for the mode */
     int64_t read_version;
-    int64_t steps_done;
+    int64_t contributed_version; /* the server's, at the last contribution */
+    int64_t contributions;       /* since the last update */
+    bool computes;               /* it has read, and not contributed since */
+    int64_t steps_done, clock;
+    int64_t dropped;             /* steps whose gradient no update has in it */
+    dl_team_condition condition; /* that it waits for; NULL = does not wait */
     int64_t step_start_ns, state_start_ns;
     dl_worker_state state;
     int staleness; /* of this step's gradient */
@@ -103,8 +124,11 @@ struct dl_team {
     void *machine;      /* of the platform */
     dl_worker *workers; /* [workers] */
     bool spinning, stopping;
-    int64_t version; /* updates that the server has applied */
-    int *arrived;    /* [workers] at the barrier, in the order of arrival */
+    int64_t version;   /* updates that the server has applied */
+    int64_t gradients; /* contributed since the last one */
+    int *waiting;      /* [workers] for a condition, in the order of beginning */
+    int waiting_count;
+    int *arrived; /* [workers] at the barrier, in the order of arrival */
     int arrived_count;
     int *queue; /* [workers] ring of who waits for the lock */
     int queue_first, queue_count, lock_owner;
@@ -125,6 +149,11 @@ void dl_team_local_update(dl_team *team, int worker);
 void dl_team_barrier(dl_team *team, int worker);
 void dl_team_lock(dl_team *team, int worker);
 
+void dl_team_wait(dl_team *team, int worker, dl_team_condition condition);
+
+/* Cuts what the worker computes, if it does so, short: its mode goes on as if it were done. */
+void dl_team_cut(dl_team *team, int worker);
+
 /* Ends the step and, unless the run is over, begins the worker's next one. */
 void dl_team_end_step(dl_team *team, int worker);
 
@@ -132,11 +161,24 @@ void dl_team_end_step(dl_team *team, int worker);
 void dl_team_begin(dl_team *team, int worker, dl_worker_state state);
 void dl_team_done(dl_team *team, int worker);
 
-/* What takes no time. dl_team_unlock: `worker` must own the lock. dl_team_apply counts the update
- * of the worker's gradient: its staleness is the number of updates since the worker's last
- * dl_team_read (since the start at first). */
+/* For platforms: from now on, what the worker is at counts as another state. */
+void dl_team_change(dl_team *team, int worker, dl_worker_state state);
+
+/* What takes no time. dl_team_unlock: `worker` must own the lock. dl_team_contribute: the next
+ * update has the gradient of the worker's step in it, whose staleness is the number of updates
+ * since the worker's last dl_team_read (since the start at first). dl_team_drop: no update will.
+ * dl_team_update counts an update of the shared parameters. dl_team_wake lets those who wait, and
+ * for whom their condition now holds, go on. */
 void dl_team_unlock(dl_team *team, int worker);
-void dl_team_apply(dl_team *team, int worker);
+void dl_team_contribute(dl_team *team, int worker);
+void dl_team_drop(dl_team *team, int worker);
+void dl_team_update(dl_team *team);
 void dl_team_read(dl_team *team, int worker);
+void dl_team_wake(dl_team *team);
+
+/* Conditions: there are newer parameters than those that the worker has read; its last contribution
+ * is in an update. */
+bool dl_team_is_outdated(const dl_team *team, int worker);
+bool dl_team_is_applied(const dl_team *team, int worker);
 
 #endif

@@ -26,8 +26,26 @@ void dl_team_serve_all(dl_team *team, int worker, int parts)
     team->config.platform->serve_all(team, worker, parts);
 }
 
-void dl_team_serve_one(dl_team *team, int worker)
+void dl_team_serve(dl_team *team, int worker, int64_t gradients)
 {
     dl_team_begin(team, worker, DL_STATE_AVERAGE);
-    team->config.platform->serve_one(team, worker);
+    team->config.platform->serve(team, worker, gradients);
+}
+
+void dl_team_blend(dl_team *team, int worker)
+{
+    dl_team_begin(team, worker, DL_STATE_AVERAGE);
+    team->config.platform->blend(team, worker);
+}
+
+void dl_team_blend_own(dl_team *team, int worker)
+{
+    dl_team_begin(team, worker, DL_STATE_AVERAGE);
+    team->config.platform->blend_own(team, worker);
+}
+
+void dl_team_filter(dl_team *team, int worker, int parts)
+{
+    dl_team_begin(team, worker, DL_STATE_AVERAGE);
+    team->config.platform->filter(team, worker, parts);
 }

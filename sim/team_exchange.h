@@ -6,7 +6,11 @@
  *   average      all workers' vectors are averaged, in `parts` slices by as many workers; all
  *                start it between two barriers, and those that have no part are done at once
  *   serve_all    the server adds up all workers' gradients and applies the sum, in slices as above
- *   serve_one    the server applies the gradient of one worker, which has the lock
+ *   serve        the server adds up so many gradients and applies the sum, for one worker, which
+ * alone does so blend        the server averages its vector with one worker's, which has the lock
+ *   blend_own    the worker averages its vector with one that it has pulled
+ *   filter       behind an average, in the same slices: the average and the block momentum make the
+ *                new parameters
  *
  * On a CPU box the server is memory, copies and averages are done by the workers' own threads
  * (sim/workload.h says what they cost).
@@ -29,6 +33,9 @@ void dl_team_pull(dl_team *team, int worker, dl_content content);
 /* 1 <= parts <= workers. */
 void dl_team_average(dl_team *team, int worker, dl_content content, int parts);
 void dl_team_serve_all(dl_team *team, int worker, int parts);
-void dl_team_serve_one(dl_team *team, int worker);
+void dl_team_serve(dl_team *team, int worker, int64_t gradients);
+void dl_team_blend(dl_team *team, int worker);
+void dl_team_blend_own(dl_team *team, int worker);
+void dl_team_filter(dl_team *team, int worker, int parts);
 
 #endif

@@ -2,7 +2,7 @@ foreach(module value costs costs_noise event_queue engine maxmin processor workl
         scenario run sweep measured report timeline)
     dl_add_test(test_${module} unit LINK dl_sim)
 endforeach()
-foreach(module team team_exchange sync async)
+foreach(module team team_exchange sync async server_modes)
     dl_add_test(test_${module} model LINK dl_sim)
 endforeach()
 dl_add_test(test_links unit LINK dl_sim)

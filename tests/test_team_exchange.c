@@ -32,7 +32,6 @@ static void run(void (*what)(dl_team *, int), int64_t took[WORKERS])
                                           .cores = WORKERS,
                                           .workers = WORKERS,
                                           .steps = 1,
-                                          .interval = 1,
                                           .server_threads = 1,
                                           .advance = advance,
                                           .noise = &noise});
@@ -61,6 +60,11 @@ static void average_in_two(dl_team *team, int worker)
 static void average_with_state(dl_team *team, int worker)
 {
     dl_team_average(team, worker, DL_CONTENT_PARAMETERS_AND_STATE, 4);
+}
+
+static void serve_one(dl_team *team, int worker)
+{
+    dl_team_serve(team, worker, 1);
 }
 
 static void serve_all(dl_team *team, int worker)
@@ -108,7 +112,7 @@ static void the_server_applies_one_gradient(void **state)
 {
     (void)state;
     int64_t took[WORKERS];
-    run(dl_team_serve_one, took);
+    run(serve_one, took);
     for (int w = 0; w < WORKERS; w++)
         assert_int_equal(took[w], 16000);
 }

@@ -9,7 +9,10 @@ static void advance(dl_team *team, int worker)
     case 1: dl_team_barrier(team, worker); break;
     case 2: dl_team_average(team, worker, DL_CONTENT_GRADIENTS, team->config.workers); break;
     case 3: dl_team_barrier(team, worker); break;
-    case 4: dl_team_pull(team, worker, DL_CONTENT_GRADIENTS); break;
+    case 4:
+        if (worker == 0) dl_team_update(team);
+        dl_team_pull(team, worker, DL_CONTENT_GRADIENTS);
+        break;
     case 5: dl_team_local_update(team, worker); break;
     default: dl_team_end_step(team, worker); break;
     }

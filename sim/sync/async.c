@@ -9,9 +9,10 @@ static void advance(dl_team *team, int worker)
     case 0: dl_team_compute(team, worker, false); break;
     case 1: dl_team_push(team, worker, DL_CONTENT_GRADIENTS); break;
     case 2: dl_team_lock(team, worker); break;
-    case 3: dl_team_serve_one(team, worker); break;
+    case 3: dl_team_serve(team, worker, 1); break;
     case 4:
-        dl_team_apply(team, worker);
+        dl_team_contribute(team, worker);
+        dl_team_update(team);
         dl_team_read(team, worker);
         dl_team_pull(team, worker, DL_CONTENT_PARAMETERS);
         break;

@@ -17,7 +17,7 @@ static void advance(dl_team *team, int worker)
     switch (w->stage++) {
     case 0: dl_team_compute(team, worker, true); break;
     case 1:
-        if (w->local_updates + 1 < config->interval) {
+        if (w->local_updates + 1 < (int64_t)config->option[DL_SYNC_INTERVAL]) {
             end_step(team, worker, w->local_updates + 1);
         } else {
             dl_team_push(team, worker, content);
@@ -26,7 +26,10 @@ static void advance(dl_team *team, int worker)
     case 2: dl_team_barrier(team, worker); break;
     case 3: dl_team_average(team, worker, content, config->server_threads); break;
     case 4: dl_team_barrier(team, worker); break;
-    case 5: dl_team_pull(team, worker, content); break;
+    case 5:
+        if (worker == 0) dl_team_update(team);
+        dl_team_pull(team, worker, content);
+        break;
     default: end_step(team, worker, 0); break;
     }
 }

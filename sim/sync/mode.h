@@ -9,24 +9,29 @@
 #include "common/status.h"
 #include "sim/team.h"
 
-/* What the workers of a mode wait at. */
+/* What the workers of a mode wait at; to be or-ed. */
 typedef enum dl_mode_wait {
-    DL_MODE_WAIT_NONE,
-    DL_MODE_WAIT_BARRIER,
-    DL_MODE_WAIT_LOCK
+    DL_MODE_WAIT_NONE = 0,
+    DL_MODE_WAIT_BARRIER = 1, /* or a condition */
+    DL_MODE_WAIT_LOCK = 2
 } dl_mode_wait;
 
 /* What a gradient's staleness is in this mode. */
 typedef enum dl_mode_staleness {
     DL_MODE_STALENESS_NONE, /* no shared parameters to be stale against */
     DL_MODE_STALENESS_ZERO, /* all wait for all */
-    DL_MODE_STALENESS_SOME  /* a distribution: the mode calls dl_team_apply */
+    DL_MODE_STALENESS_SOME  /* a distribution: the mode calls dl_team_contribute */
 } dl_mode_staleness;
 
 /* Keys of [sync] besides the mode. The swept ones are numbers of a point, the others settings of
  * the scenario. */
 typedef enum dl_sync_option {
-    DL_SYNC_INTERVAL, /* local steps between two exchanges */
+    DL_SYNC_INTERVAL,       /* local steps between two exchanges */
+    DL_SYNC_N,              /* softsync: updates while each worker brings one gradient */
+    DL_SYNC_BOUND,          /* ssp: clocks ahead of the slowest; softsync: largest staleness */
+    DL_SYNC_K,              /* gradients an update */
+    DL_SYNC_MOVING_RATE,    /* easgd: no matter for time */
+    DL_SYNC_BLOCK_MOMENTUM, /* bmuf: no matter for time */
     DL_SYNC_SWEPT,
     DL_SYNC_AVERAGE_STATE = DL_SYNC_SWEPT,
     DL_SYNC_SERVER_THREADS,
@@ -37,8 +42,8 @@ typedef enum dl_sync_option {
 typedef struct dl_sync_option_spec {
     const char *name;
     /* Of swept options. */
-    double low, high, fallback;
-    bool whole; /* whole numbers only */
+    double low, high, fallback; /* fallback INFINITY: no limit; NaN: not given */
+    bool whole;                 /* whole numbers only */
 } dl_sync_option_spec;
 
 extern const dl_sync_option_spec dl_sync_options[DL_SYNC_OPTIONS];
@@ -50,15 +55,17 @@ typedef struct dl_mode {
     unsigned options;  /* 1 << dl_sync_option, or-ed: those that it takes */
     unsigned required; /* of them, those without a default */
     unsigned needs;    /* dl_cost_need of its exchange */
-    dl_mode_wait wait;
+    unsigned wait;     /* dl_mode_wait */
     dl_mode_staleness staleness;
     void (*advance)(dl_team *team, int worker);
 } dl_mode;
 
-extern const dl_mode dl_mode_none, dl_mode_allreduce, dl_mode_ps, dl_mode_average, dl_mode_async;
+extern const dl_mode dl_mode_none, dl_mode_allreduce, dl_mode_ps, dl_mode_average, dl_mode_async,
+    dl_mode_softsync, dl_mode_ssp, dl_mode_ksync, dl_mode_kasync, dl_mode_kbatchsync,
+    dl_mode_kbatchasync, dl_mode_easgd, dl_mode_bmuf;
 
 /* All modes, and their names in the same order. */
-#define DL_MODES 5
+#define DL_MODES 13
 extern const dl_mode *const dl_modes[DL_MODES];
 extern const char *const dl_mode_names[DL_MODES];
 

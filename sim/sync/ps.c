@@ -10,7 +10,10 @@ static void advance(dl_team *team, int worker)
     case 2: dl_team_barrier(team, worker); break;
     case 3: dl_team_serve_all(team, worker, team->config.server_threads); break;
     case 4: dl_team_barrier(team, worker); break;
-    case 5: dl_team_pull(team, worker, DL_CONTENT_PARAMETERS); break;
+    case 5:
+        if (worker == 0) dl_team_update(team);
+        dl_team_pull(team, worker, DL_CONTENT_PARAMETERS);
+        break;
     default: dl_team_end_step(team, worker); break;
     }
 }

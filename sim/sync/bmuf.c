@@ -1,0 +1,46 @@
+/* Blockwise model-update filtering (Chen & Huo 2016): as average, and the server's threads filter
+ * the averaged update with a block momentum, slice by slice, which costs [average]s of three and of
+ * two vectors. */
+#include "sim/sync/mode.h"
+#include "sim/team_exchange.h"
+
+static void end_step(dl_team *team, int worker, int64_t local_updates)
+{
+    team->workers[worker].local_updates = local_updates;
+    dl_team_end_step(team, worker);
+}
+
+static void advance(dl_team *team, int worker)
+{
+    const dl_team_config *config = &team->config;
+    dl_worker *w = &team->workers[worker];
+    switch (w->stage++) {
+    case 0: dl_team_compute(team, worker, true); break;
+    case 1:
+        if (w->local_updates + 1 < (int64_t)config->option[DL_SYNC_INTERVAL]) {
+            end_step(team, worker, w->local_updates + 1);
+        } else {
+            dl_team_push(team, worker, DL_CONTENT_PARAMETERS);
+        }
+        break;
+    case 2: dl_team_barrier(team, worker); break;
+    case 3: dl_team_average(team, worker, DL_CONTENT_PARAMETERS, config->server_threads); break;
+    case 4: dl_team_filter(team, worker, config->server_threads); break;
+    case 5: dl_team_barrier(team, worker); break;
+    case 6:
+        if (worker == 0) dl_team_update(team);
+        dl_team_pull(team, worker, DL_CONTENT_PARAMETERS);
+        break;
+    default: end_step(team, worker, 0); break;
+    }
+}
+
+const dl_mode dl_mode_bmuf = {
+    .name = "bmuf",
+    .options = 1u << DL_SYNC_INTERVAL | 1u << DL_SYNC_BLOCK_MOMENTUM |
+               1u << DL_SYNC_SERVER_THREADS | 1u << DL_SYNC_WHERE,
+    .needs = DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_PARAMETERS,
+    .wait = DL_MODE_WAIT_BARRIER,
+    .staleness = DL_MODE_STALENESS_NONE,
+    .advance = advance,
+};
