@@ -1,10 +1,14 @@
-dl_add_test(test_buffer_pool unit LINK dl_inject)
+foreach(module buffer_pool step_limit)
+    dl_add_test(test_${module} unit LINK dl_inject)
+endforeach()
 set_property(TEST test_buffer_pool APPEND PROPERTY LABELS threads)
 if(NOT TARGET dl_cupti)
     return()
 endif()
 
-dl_add_test(test_cupti_decode unit LINK dl_cupti)
+foreach(module cupti_decode takeover)
+    dl_add_test(test_${module} unit LINK dl_cupti)
+endforeach()
 
 # Doubles of the driver and of CUPTI, and a program that uses them.
 function(add_double name)
