@@ -12,7 +12,13 @@ find_library(CMOCKA_LIBRARY cmocka REQUIRED)
 # Optional: dlprof machine looks at the machine through it.
 pkg_check_modules(HWLOC IMPORTED_TARGET hwloc)                         # libhwloc-dev
 
-# Optional: what profiles CUDA programs needs CUPTI's headers, but never its library to link.
+# Optional: what profiles CUDA programs needs CUPTI's headers; its library is found when it runs, and
+# is never linked.
 find_package(CUDAToolkit QUIET)
-find_path(CUPTI_INCLUDE_DIR cupti.h HINTS ${CUDAToolkit_INCLUDE_DIRS}
-    PATH_SUFFIXES ../extras/CUPTI/include)
+if(CUDAToolkit_FOUND)
+    find_path(CUPTI_INCLUDE_DIR cupti.h HINTS ${CUDAToolkit_INCLUDE_DIRS}
+        PATH_SUFFIXES ../extras/CUPTI/include)
+    find_library(CUPTI_LIBRARY cupti HINTS ${CUDAToolkit_LIBRARY_DIR}
+        PATH_SUFFIXES ../extras/CUPTI/lib64)
+    get_filename_component(CUPTI_FOLDER "${CUPTI_LIBRARY}" DIRECTORY)
+endif()

@@ -33,5 +33,5 @@ add_dependencies(test_inject dlprof_inject cupti_double inject_target)
 target_compile_definitions(test_inject PRIVATE
     INJECT_LIBRARY="$<TARGET_FILE:dlprof_inject>" INJECT_CUPTI="$<TARGET_FILE:cupti_double>"
     INJECT_TARGET="$<TARGET_FILE:inject_target>"
-    INJECT_REAL_CUPTI="${CUDAToolkit_LIBRARY_DIR}/libcupti.so")
+    INJECT_REAL_CUPTI="${CUPTI_LIBRARY}")
 set_property(TEST test_inject APPEND PROPERTY LABELS threads)

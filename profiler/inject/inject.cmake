@@ -15,7 +15,7 @@ if(CUPTI_INCLUDE_DIR)
         inject/cupti_kinds.c inject/cupti_names.c inject/cupti_raw.c inject/cupti_session.c
         inject/cupti_setup.c inject/takeover.c LINK dl_inject)
     target_include_directories(dl_cupti SYSTEM PUBLIC ${CUPTI_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
-    target_compile_definitions(dl_cupti PRIVATE DL_CUPTI_FOLDER="${CUDAToolkit_LIBRARY_DIR}")
+    target_compile_definitions(dl_cupti PRIVATE DL_CUPTI_FOLDER="${CUPTI_FOLDER}")
     set_target_properties(dl_cupti PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
 
     # Not a test: prints what a record of CUPTI's costs the thread that decodes it.
