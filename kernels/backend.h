@@ -9,7 +9,11 @@
  * Operations are cut as cuDNN cuts them, so that a GPU's table is one call a line.
  *
  * Tables have no state: any number of threads may use one at once. Operations on equal arguments
- * give equal bits. */
+ * give equal bits.
+ *
+ * A device may only take an operation in and do it later, in the order of the calls of one thread.
+ * The host sees results after `wait`, which also says whether all of them could be done: once one
+ * failed, those that follow do nothing. */
 #ifndef DL_KERNELS_BACKEND_H
 #define DL_KERNELS_BACKEND_H
 
@@ -17,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/status.h"
 #include "kernels/precision.h"
 
 /* Size of one sample; {1, 1, n} for a plain vector of n. */
@@ -66,6 +71,7 @@ static inline int dl_window_count(int size, int kernel, int stride, int padding)
  * epsilon) All other arrays are [channels]. */
 typedef struct dl_norm {
     int rows, channels;
+    int count; /* samples that the rows are the pixels of; rows is a multiple of it */
     const void *x, *scale, *shift;
     void *mean, *inverse_deviation;
     void *running_mean, *running_variance;
@@ -79,6 +85,9 @@ typedef struct dl_softmax {
     const void *scores;
     const int32_t *labels;
     void *probabilities; /* [batch x classes] */
+    double *losses;      /* [batch] -log(probability of the label), always double */
+    int32_t
+        *correct; /* [batch] 1 where the largest score, the first of equal ones, is the label's */
 } dl_softmax;
 
 /* One optimizer update of `count` numbers. Which fields count: see the operation. */
@@ -94,14 +103,25 @@ typedef struct dl_update {
 } dl_update;
 
 typedef struct dl_backend {
-    const char *name; /* "cpu" */
+    const char *name; /* "cpu", "cuda" */
     dl_precision precision;
+    bool host_memory; /* the host can read and write the backend's memory */
 
     /* Makes the device ready; every model calls it, so it must bear repetition. */
     void (*start)(void);
-    /* Zeroed memory on a 64-byte border; released with `release` (NULL is fine). */
+    /* Zeroed memory on a 64-byte border; released with `release` (NULL is fine). NULL for 0 bytes,
+     * or where the device has not that much: then `wait` fails. */
     void *(*allocate)(size_t bytes, const char *purpose);
     void (*release)(void *memory);
+
+    /* The same in the host's memory, of the kind that copies to and from the device are best at. */
+    void *(*allocate_host)(size_t bytes, const char *purpose);
+    void (*release_host)(void *memory);
+    /* Host to device, device to host. The host's bytes must stay until `wait`. */
+    void (*upload)(void *to, const void *from, size_t bytes);
+    void (*download)(void *to, const void *from, size_t bytes);
+    /* Returns when all operations of this thread are done; DL_ERR_SYSTEM if one failed, ever. */
+    dl_status (*wait)(dl_error *err);
 
     void (*gemm)(const dl_gemm *gemm);
 
@@ -142,21 +162,20 @@ typedef struct dl_backend {
     /* gradients = 0 where values (after relu) are 0 */
     void (*relu_backward)(void *gradients, const void *values, size_t count);
 
-    /* mean and inverse_deviation from x (variance over n rows); running statistics move towards
-     * the batch's mean and unbiased variance (over n - 1) by `momentum`. */
-    void (*norm_batch_statistics)(const dl_norm *norm);
-    /* mean and inverse_deviation from the running statistics. */
-    void (*norm_running_statistics)(const dl_norm *norm);
-    void (*norm_forward)(const dl_norm *norm, void *y);
+    /* y with mean and inverse_deviation of x (variance over n rows), which are kept for
+     * norm_backward; running statistics move towards the batch's mean and unbiased variance (over
+     * n - 1) by `momentum`. */
+    void (*norm_training_forward)(const dl_norm *norm, void *y);
+    /* y with the running statistics; mean and inverse_deviation are undefined afterwards. */
+    void (*norm_inference_forward)(const dl_norm *norm, void *y);
     /* Gradients of scale and shift, and, if dx is not NULL, of x, the statistics being the batch's.
      */
     void (*norm_backward)(const dl_norm *norm, const void *dy, void *dscale, void *dshift,
                           void *dx);
 
-    /* probabilities; *loss = mean over the batch of -log(probability of the label);
-     * *correct = samples whose largest score is the label's. */
-    void (*softmax)(const dl_softmax *softmax, double *loss, int *correct);
-    /* gradients[batch x classes] of that loss with respect to the scores. */
+    /* probabilities, losses, correct */
+    void (*softmax)(const dl_softmax *softmax);
+    /* gradients[batch x classes] of the mean of the losses with respect to the scores. */
     void (*softmax_backward)(const dl_softmax *softmax, void *gradients);
 
     /* p -= rate g;  with `first` not NULL: first = decay1 first + g, p -= rate first */

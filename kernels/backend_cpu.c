@@ -3,6 +3,7 @@
 #include <cblas.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
 
@@ -21,6 +22,18 @@ static void cpu_start(void)
     (void)pthread_once(&once, make_blas_single_threaded);
 }
 
+static void cpu_copy(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
+/* Every call has done its work when it returns. */
+static dl_status cpu_wait(dl_error *err)
+{
+    (void)err;
+    return DL_OK;
+}
+
 void dl_cpu_gemm(const dl_gemm *gemm)
 {
     DL_TYPED(dl_cblas_gemm)
@@ -34,8 +47,14 @@ const dl_backend DL_TYPED(dl_backend_cpu) = {
     .name = "cpu",
     .precision = sizeof(dl_real) == sizeof(double) ? DL_DOUBLE : DL_FLOAT,
     .start = cpu_start,
+    .host_memory = true,
     .allocate = dl_alloc_aligned,
     .release = free,
+    .allocate_host = dl_alloc_aligned,
+    .release_host = free,
+    .upload = cpu_copy,
+    .download = cpu_copy,
+    .wait = cpu_wait,
     .gemm = dl_cpu_gemm,
     .conv_scratch_bytes = dl_cpu_conv_scratch_bytes,
     .conv_forward = dl_cpu_conv_forward,
@@ -50,9 +69,8 @@ const dl_backend DL_TYPED(dl_backend_cpu) = {
     .add = dl_cpu_add,
     .relu = dl_cpu_relu,
     .relu_backward = dl_cpu_relu_backward,
-    .norm_batch_statistics = dl_cpu_norm_batch_statistics,
-    .norm_running_statistics = dl_cpu_norm_running_statistics,
-    .norm_forward = dl_cpu_norm_forward,
+    .norm_training_forward = dl_cpu_norm_training_forward,
+    .norm_inference_forward = dl_cpu_norm_inference_forward,
     .norm_backward = dl_cpu_norm_backward,
     .softmax = dl_cpu_softmax,
     .softmax_backward = dl_cpu_softmax_backward,

@@ -30,9 +30,8 @@
 #define dl_cpu_sum_rows DL_TYPED(dl_cpu_sum_rows)
 #define dl_cpu_relu DL_TYPED(dl_cpu_relu)
 #define dl_cpu_relu_backward DL_TYPED(dl_cpu_relu_backward)
-#define dl_cpu_norm_batch_statistics DL_TYPED(dl_cpu_norm_batch_statistics)
-#define dl_cpu_norm_running_statistics DL_TYPED(dl_cpu_norm_running_statistics)
-#define dl_cpu_norm_forward DL_TYPED(dl_cpu_norm_forward)
+#define dl_cpu_norm_training_forward DL_TYPED(dl_cpu_norm_training_forward)
+#define dl_cpu_norm_inference_forward DL_TYPED(dl_cpu_norm_inference_forward)
 #define dl_cpu_norm_backward DL_TYPED(dl_cpu_norm_backward)
 #define dl_cpu_softmax DL_TYPED(dl_cpu_softmax)
 #define dl_cpu_softmax_backward DL_TYPED(dl_cpu_softmax_backward)
@@ -64,12 +63,11 @@ void dl_cpu_average_pool_backward(const dl_pool *pool, const void *dy, void *dx)
 /* backend_cpu_rows.c */
 void dl_cpu_repeat_row(void *matrix, const void *row, int rows, int columns);
 void dl_cpu_sum_rows(void *sums, const void *matrix, int rows, int columns, bool accumulate);
-void dl_cpu_norm_batch_statistics(const dl_norm *norm);
-void dl_cpu_norm_running_statistics(const dl_norm *norm);
-void dl_cpu_norm_forward(const dl_norm *norm, void *y);
+void dl_cpu_norm_training_forward(const dl_norm *norm, void *y);
+void dl_cpu_norm_inference_forward(const dl_norm *norm, void *y);
 void dl_cpu_norm_backward(const dl_norm *norm, const void *dy, void *dscale, void *dshift,
                           void *dx);
-void dl_cpu_softmax(const dl_softmax *softmax, double *loss, int *correct);
+void dl_cpu_softmax(const dl_softmax *softmax);
 void dl_cpu_softmax_backward(const dl_softmax *softmax, void *gradients);
 
 /* backend_cpu_vector.c */

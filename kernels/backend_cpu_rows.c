@@ -56,7 +56,7 @@ static inline void block_variance(double *variance, const dl_norm *norm, int fir
         variance[j] /= norm->rows;
 }
 
-DL_HOT void dl_cpu_norm_batch_statistics(const dl_norm *norm)
+DL_HOT static void batch_statistics(const dl_norm *norm)
 {
     dl_real *mean = norm->mean, *inverse_deviation = norm->inverse_deviation;
     dl_real *running_mean = norm->running_mean, *running_variance = norm->running_variance;
@@ -80,7 +80,7 @@ DL_HOT void dl_cpu_norm_batch_statistics(const dl_norm *norm)
     }
 }
 
-void dl_cpu_norm_running_statistics(const dl_norm *norm)
+static void running_statistics(const dl_norm *norm)
 {
     const dl_real *variance = norm->running_variance;
     dl_real *inverse_deviation = norm->inverse_deviation;
@@ -90,7 +90,7 @@ void dl_cpu_norm_running_statistics(const dl_norm *norm)
     }
 }
 
-DL_HOT void dl_cpu_norm_forward(const dl_norm *norm, void *y)
+DL_HOT static void normalise(const dl_norm *norm, void *y)
 {
     const int channels = norm->channels;
     const dl_real *restrict mean = norm->mean, *restrict inverse = norm->inverse_deviation;
@@ -102,6 +102,18 @@ DL_HOT void dl_cpu_norm_forward(const dl_norm *norm, void *y)
             to[c] = scale[c] * ((from[c] - mean[c]) * inverse[c]) + shift[c];
         }
     }
+}
+
+void dl_cpu_norm_training_forward(const dl_norm *norm, void *y)
+{
+    batch_statistics(norm);
+    normalise(norm, y);
+}
+
+void dl_cpu_norm_inference_forward(const dl_norm *norm, void *y)
+{
+    running_statistics(norm);
+    normalise(norm, y);
 }
 
 /* dscale = sum of dy * normalised x over the rows. */
@@ -168,20 +180,17 @@ static double softmax_row(dl_real *probabilities, const dl_real *scores, int cla
     return log(sum) - ((double)scores[label] - top);
 }
 
-void dl_cpu_softmax(const dl_softmax *softmax, double *loss, int *correct)
+void dl_cpu_softmax(const dl_softmax *softmax)
 {
     const dl_real *scores = softmax->scores;
     dl_real *probabilities = softmax->probabilities;
-    double sum = 0;
-    *correct = 0;
     for (int i = 0; i < softmax->batch; i++) {
         const size_t row = (size_t)i * (size_t)softmax->classes;
         int best;
-        sum += softmax_row(probabilities + row, scores + row, softmax->classes, softmax->labels[i],
-                           &best);
-        *correct += best == softmax->labels[i];
+        softmax->losses[i] = softmax_row(probabilities + row, scores + row, softmax->classes,
+                                         softmax->labels[i], &best);
+        softmax->correct[i] = best == softmax->labels[i];
     }
-    *loss = sum / softmax->batch;
 }
 
 void dl_cpu_softmax_backward(const dl_softmax *softmax, void *gradients)

@@ -56,7 +56,7 @@ typedef struct dl_layer {
     void *state, *scratch;
     const void *other; /* add: its second input */
 
-    /* The loss layer's labels [batch] and results. */
+    /* The loss layer's labels [batch] and what `result` found. */
     const int32_t *labels;
     double loss; /* mean over the batch */
     int correct;
@@ -68,13 +68,16 @@ struct dl_layer_type {
     bool can_accumulate; /* heeds dl_layer.accumulates */
     /* Sets out, counts, sizes and flops where they are not out = in and 0. NULL: nothing to do. */
     void (*plan)(dl_layer *layer);
-    /* Draws initial parameters and sets the initial state; both zeroed before. NULL: nothing to do.
-     */
+    /* Draws initial parameters and sets the initial state; both zeroed before, both in the host's
+     * memory. NULL: nothing to do. */
     void (*init)(const dl_layer *layer, void *parameters, void *state, dl_random *random);
     /* For 1 <= batch <= max_batch. Backward follows forward of the same batch and overwrites its
      * gradients. */
     void (*forward)(dl_layer *layer, int batch);
     void (*backward)(dl_layer *layer, int batch);
+    /* The loss layer's: fetches loss and correct of the last forward, which was of `batch` samples.
+     * Fails as the backend's `wait` does. NULL: has no result. */
+    dl_status (*result)(dl_layer *layer, int batch, dl_error *err);
 };
 
 /* The table called `kind`, or NULL. */

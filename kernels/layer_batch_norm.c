@@ -30,6 +30,7 @@ static dl_norm layer_norm(const dl_layer *layer, int batch)
     const dl_real *parameters = layer->parameters;
     dl_real *state = layer->state;
     return (dl_norm){.rows = batch * layer->in.rows * layer->in.columns,
+                     .count = batch,
                      .channels = channels,
                      .x = layer->input,
                      .scale = parameters,
@@ -46,11 +47,10 @@ static void forward(dl_layer *layer, int batch)
 {
     const dl_norm norm = layer_norm(layer, batch);
     if (layer->training) {
-        layer->backend->norm_batch_statistics(&norm);
+        layer->backend->norm_training_forward(&norm, layer->output);
     } else {
-        layer->backend->norm_running_statistics(&norm);
+        layer->backend->norm_inference_forward(&norm, layer->output);
     }
-    layer->backend->norm_forward(&norm, layer->output);
 }
 
 static void backward(dl_layer *layer, int batch)

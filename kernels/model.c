@@ -1,5 +1,6 @@
 #include "kernels/model.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -23,10 +24,13 @@ struct dl_model {
     char *parameters, *gradients;
     void *input;
     int32_t *labels;
-    void *scratch; /* of all layers: only one works at a time */
+    void *host_input;     /* what the caller fills: the same two, unless the backend's memory is */
+    int32_t *host_labels; /* out of the host's reach */
+    void *scratch;        /* of all layers: only one works at a time */
+    int batch;            /* of the last forward pass */
 };
 
-static const dl_layer *loss_layer(const dl_model *model)
+static dl_layer *loss_layer(const dl_model *model)
 {
     return &model->layers[model->layer_count - 1];
 }
@@ -80,6 +84,14 @@ static void allocate_memory(dl_model *model)
     model->input =
         backend->allocate(sample_bytes(model, dl_shape_count(model->layers[0].in)), "input");
     model->labels = backend->allocate((size_t)model->max_batch * sizeof *model->labels, "labels");
+    model->host_input = model->input;
+    model->host_labels = model->labels;
+    if (!backend->host_memory) {
+        model->host_input = backend->allocate_host(
+            sample_bytes(model, dl_shape_count(model->layers[0].in)), "input");
+        model->host_labels =
+            backend->allocate_host((size_t)model->max_batch * sizeof *model->labels, "labels");
+    }
     model->scratch = backend->allocate(scratch_bytes(model), "scratch");
     model->gradient_slots =
         dl_calloc((size_t)plan->slot_count, sizeof *model->gradient_slots, "slots");
@@ -109,39 +121,82 @@ static void bind_layer(dl_model *model, int i)
     layer->labels = model->labels;
 }
 
-static void bind_layers(dl_model *model, uint64_t seed)
+/* Draws in the host's memory and takes it to the backend. */
+static dl_status init_layer(const dl_model *model, int i, uint64_t seed, dl_error *err)
 {
+    const dl_backend *backend = model->backend;
+    const dl_layer *layer = &model->layers[i];
+    const size_t bytes = layer->parameter_count * dl_precision_bytes(backend->precision);
+    dl_random random;
+    dl_random_init(&random, seed, 0, 0, STREAM + (uint32_t)i);
+    void *parameters = dl_alloc_aligned(bytes, "initial parameters");
+    void *state = dl_alloc_aligned(layer->state_bytes, "initial state");
+    layer->type->init(layer, parameters, state, &random);
+    backend->upload(layer->parameters, parameters, bytes);
+    backend->upload(layer->state, state, layer->state_bytes);
+    const dl_status status = backend->wait(err);
+    free(state);
+    free(parameters);
+    return status;
+}
+
+/* Also the first wait of a backend that has been asked for memory. */
+static dl_status bind_layers(dl_model *model, uint64_t seed, dl_error *err)
+{
+    dl_status status = model->backend->wait(err);
     const size_t bytes = dl_precision_bytes(model->backend->precision);
     size_t first = 0;
-    for (int i = 0; i < model->layer_count; i++) {
+    for (int i = 0; status == DL_OK && i < model->layer_count; i++) {
         dl_layer *layer = &model->layers[i];
         bind_layer(model, i);
         layer->parameters = model->parameters + first * bytes;
         layer->gradients = model->gradients + first * bytes;
-        if (layer->type->init) {
-            dl_random random;
-            dl_random_init(&random, seed, 0, 0, STREAM + (uint32_t)i);
-            layer->type->init(layer, layer->parameters, layer->state, &random);
-        }
         first += layer->parameter_count;
     }
+    /* Outputs and states were asked for since. */
+    if (status == DL_OK) status = model->backend->wait(err);
+    for (int i = 0; status == DL_OK && i < model->layer_count; i++) {
+        if (model->layers[i].type->init) status = init_layer(model, i, seed, err);
+    }
+    return status;
+}
+
+/* A model that could not be completed is released. */
+static dl_status make(dl_model **model, const dl_model_table *table, const dl_backend *backend,
+                      int max_batch, uint64_t seed, dl_error *err)
+{
+    dl_model *made = dl_calloc(1, sizeof *made, "model");
+    made->backend = backend;
+    made->max_batch = max_batch;
+    backend->start();
+    plan_layers(made, table);
+    allocate_memory(made);
+    const dl_status status = bind_layers(made, seed, err);
+    if (status == DL_OK) {
+        *model = made;
+    } else {
+        dl_model_destroy(made);
+    }
+    return status;
 }
 
 dl_model *dl_model_create_from(const dl_model_table *table, dl_precision precision, int max_batch,
                                uint64_t seed)
 {
-    dl_model *made = dl_calloc(1, sizeof *made, "model");
-    made->backend = dl_backend_cpu(precision);
-    made->max_batch = max_batch;
-    made->backend->start();
-    plan_layers(made, table);
-    allocate_memory(made);
-    bind_layers(made, seed);
+    dl_model *made = NULL;
+    const dl_status status = make(&made, table, dl_backend_cpu(precision), max_batch, seed, NULL);
+    DL_ASSERT(status == DL_OK, "status %d", (int)status);
     return made;
 }
 
 dl_status dl_model_create(dl_model **model, const char *name, dl_precision precision, int max_batch,
                           uint64_t seed, dl_error *err)
+{
+    return dl_model_create_on(model, name, dl_backend_cpu(precision), max_batch, seed, err);
+}
+
+dl_status dl_model_create_on(dl_model **model, const char *name, const dl_backend *backend,
+                             int max_batch, uint64_t seed, dl_error *err)
 {
     const dl_model_table *table = dl_model_table_find(name);
     if (!table) {
@@ -156,8 +211,7 @@ dl_status dl_model_create(dl_model **model, const char *name, dl_precision preci
         return dl_error_set(err, DL_ERR_RANGE, "a batch of %d samples; at least 1 is needed",
                             max_batch);
     }
-    *model = dl_model_create_from(table, precision, max_batch, seed);
-    return DL_OK;
+    return make(model, table, backend, max_batch, seed, err);
 }
 
 void dl_model_destroy(dl_model *model)
@@ -174,6 +228,10 @@ void dl_model_destroy(dl_model *model)
     free(model->gradient_slots);
     dl_model_plan_free(&model->plan);
     backend->release(model->scratch);
+    if (!backend->host_memory) {
+        backend->release_host(model->host_labels);
+        backend->release_host(model->host_input);
+    }
     backend->release(model->labels);
     backend->release(model->input);
     backend->release(model->gradients);
@@ -239,12 +297,22 @@ int dl_model_class_count(const dl_model *model)
 
 void *dl_model_input(dl_model *model)
 {
-    return model->input;
+    return model->host_input;
 }
 
 int32_t *dl_model_labels(dl_model *model)
 {
-    return model->labels;
+    return model->host_labels;
+}
+
+void dl_model_upload(dl_model *model, int batch)
+{
+    const dl_backend *backend = model->backend;
+    if (backend->host_memory) return;
+    const size_t numbers = (size_t)batch * dl_model_input_count(model);
+    backend->upload(model->input, model->host_input,
+                    numbers * dl_precision_bytes(backend->precision));
+    backend->upload(model->labels, model->host_labels, (size_t)batch * sizeof *model->labels);
 }
 
 int dl_model_operation_count(const dl_model *model)
@@ -288,6 +356,7 @@ void dl_model_forward(dl_model *model, int operation, int batch)
 {
     dl_layer *layer = layer_at(model, operation);
     check_batch(model, batch);
+    model->batch = batch;
     layer->type->forward(layer, batch);
 }
 
@@ -298,12 +367,19 @@ void dl_model_backward(dl_model *model, int operation, int batch)
     layer->type->backward(layer, batch);
 }
 
-double dl_model_loss(const dl_model *model)
+/* Whether the loss layer's results could be fetched. */
+static bool fetch_result(const dl_model *model)
 {
-    return loss_layer(model)->loss;
+    dl_layer *loss = loss_layer(model);
+    return loss->type->result(loss, model->batch, NULL) == DL_OK;
 }
 
-int dl_model_correct(const dl_model *model)
+double dl_model_loss(dl_model *model)
 {
-    return loss_layer(model)->correct;
+    return fetch_result(model) ? loss_layer(model)->loss : NAN;
+}
+
+int dl_model_correct(dl_model *model)
+{
+    return fetch_result(model) ? loss_layer(model)->correct : 0;
 }

@@ -4,9 +4,10 @@
  * by precision, so that exchanging them is copying one vector. Each layer's parameters are one
  * range of it. A model belongs to one thread; replicas are separate models.
  *
- * A step is: fill dl_model_input and dl_model_labels, dl_model_forward over all operations in
- * order, dl_model_backward over all in reverse order. dl_model_backward overwrites the gradients.
- * The loss is the mean over the batch, so gradients of shards average to that of the whole batch.
+ * A step is: fill dl_model_input and dl_model_labels, dl_model_upload, dl_model_forward over all
+ * operations in order, dl_model_backward over all in reverse order. dl_model_backward overwrites
+ * the gradients. The loss is the mean over the batch, so gradients of shards average to that of the
+ * whole batch.
  */
 #ifndef DL_KERNELS_MODEL_H
 #define DL_KERNELS_MODEL_H
@@ -15,6 +16,7 @@
 #include <stdint.h>
 
 #include "common/status.h"
+#include "kernels/backend.h"
 #include "kernels/precision.h"
 
 typedef struct dl_model dl_model;
@@ -34,6 +36,10 @@ extern const char *const dl_model_names[];
  * DL_ERR_RANGE. */
 dl_status dl_model_create(dl_model **model, const char *name, dl_precision precision, int max_batch,
                           uint64_t seed, dl_error *err) DL_MUST_CHECK;
+/* The same on a backend, whose operations the calling thread can use; also DL_ERR_SYSTEM where the
+ * backend's `wait` fails, for want of memory mostly. */
+dl_status dl_model_create_on(dl_model **model, const char *name, const dl_backend *backend,
+                             int max_batch, uint64_t seed, dl_error *err) DL_MUST_CHECK;
 void dl_model_destroy(dl_model *model); /* NULL is fine */
 
 dl_precision dl_model_precision(const dl_model *model);
@@ -49,17 +55,21 @@ typedef struct dl_model_memory {
 } dl_model_memory;
 dl_model_memory dl_model_memory_use(const dl_model *model);
 
-/* Flat parameters and gradients, [parameter_count] of float or double; owned by the model, 64-byte
- * aligned, at fixed addresses for its life. */
+/* Flat parameters and gradients, [parameter_count] of float or double in the backend's memory;
+ * owned by the model, 64-byte aligned, at fixed addresses for its life. */
 void *dl_model_parameters(dl_model *model);
 void *dl_model_gradients(dl_model *model);
 
 /* Input [batch x input_count] (row, column, channel) and labels [batch] (class numbers) of the next
- * step; owned by the model, to be filled by the caller. */
+ * step; owned by the model, in the host's memory, to be filled by the caller. */
 size_t dl_model_input_count(const dl_model *model);
 int dl_model_class_count(const dl_model *model);
 void *dl_model_input(dl_model *model);
 int32_t *dl_model_labels(dl_model *model);
+
+/* Takes input and labels of `batch` samples to the backend; they must stay until the backend's
+ * `wait`. On the processor there is nothing to do, and it may be left out. */
+void dl_model_upload(dl_model *model, int batch);
 
 /* Operations in forward order: "conv1", "pool1", "relu1", ..., "loss"; a layer comes after those
  * whose output it reads. first/count: the range of
@@ -77,8 +87,9 @@ double dl_model_operation_flops(const dl_model *model, int operation);
 void dl_model_forward(dl_model *model, int operation, int batch);
 void dl_model_backward(dl_model *model, int operation, int batch);
 
-/* Mean loss of the last forward pass; and how many samples had their class predicted right. */
-double dl_model_loss(const dl_model *model);
-int dl_model_correct(const dl_model *model);
+/* Mean loss of the last forward pass; and how many samples had their class predicted right. Both
+ * wait for the backend; NaN and 0 if it failed. */
+double dl_model_loss(dl_model *model);
+int dl_model_correct(dl_model *model);
 
 #endif

@@ -103,22 +103,33 @@ static dl_status check_config(const dl_optimizer_config *config, int *index, dl_
 dl_status dl_optimizer_create(dl_optimizer **optimizer, const dl_optimizer_config *config,
                               dl_precision precision, size_t count, dl_error *err)
 {
+    return dl_optimizer_create_on(optimizer, config, dl_backend_cpu(precision), count, err);
+}
+
+dl_status dl_optimizer_create_on(dl_optimizer **optimizer, const dl_optimizer_config *config,
+                                 const dl_backend *backend, size_t count, dl_error *err)
+{
     int index;
-    const dl_status status = check_config(config, &index, err);
+    dl_status status = check_config(config, &index, err);
     if (status != DL_OK) return status;
     dl_optimizer *made = dl_calloc(1, sizeof *made, "optimizer");
     made->method = &methods[index];
-    made->backend = dl_backend_cpu(precision);
+    made->backend = backend;
     made->learning_rate = config->learning_rate;
     made->momentum = config->momentum;
     made->count = count;
     made->state_count = made->method->state_vectors(config) * count;
     if (made->state_count > 0) {
-        made->state = made->backend->allocate(made->state_count * dl_precision_bytes(precision),
-                                              "optimizer state");
+        made->state = backend->allocate(made->state_count * dl_precision_bytes(backend->precision),
+                                        "optimizer state");
+        status = backend->wait(err);
     }
-    *optimizer = made;
-    return DL_OK;
+    if (status == DL_OK) {
+        *optimizer = made;
+    } else {
+        dl_optimizer_destroy(made);
+    }
+    return status;
 }
 
 void dl_optimizer_destroy(dl_optimizer *optimizer)

@@ -15,12 +15,12 @@
 #include "kernels/model.h"
 
 typedef struct dl_optimizer_config {
-    const char *name;      /* one of dl_optimizer_names */
-    double learning_rate;  /* > 0 */
-    double momentum;       /* sgd: 0 <= momentum < 1; others do not use it */
+    const char *name;     /* one of dl_optimizer_names */
+    double learning_rate; /* > 0 */
+    double momentum;      /* sgd: 0 <= momentum < 1; others do not use it */
 } dl_optimizer_config;
 
-extern const char *const dl_optimizer_names[];  /* "sgd", "rmsprop", "adam", NULL */
+extern const char *const dl_optimizer_names[]; /* "sgd", "rmsprop", "adam", NULL */
 
 typedef struct dl_optimizer dl_optimizer;
 
@@ -28,6 +28,10 @@ typedef struct dl_optimizer dl_optimizer;
  * DL_ERR_RANGE. */
 dl_status dl_optimizer_create(dl_optimizer **optimizer, const dl_optimizer_config *config,
                               dl_precision precision, size_t count, dl_error *err) DL_MUST_CHECK;
+/* The same for vectors in a backend's memory; also DL_ERR_SYSTEM where its `wait` fails. */
+dl_status dl_optimizer_create_on(dl_optimizer **optimizer, const dl_optimizer_config *config,
+                                 const dl_backend *backend, size_t count,
+                                 dl_error *err) DL_MUST_CHECK;
 void dl_optimizer_destroy(dl_optimizer *optimizer);
 
 /* Counts one update; call once before the dl_optimizer_apply calls of a step (Adam's bias
@@ -38,8 +42,9 @@ void dl_optimizer_begin(dl_optimizer *optimizer);
 void dl_optimizer_apply(dl_optimizer *optimizer, void *parameters, const void *gradients,
                         size_t first, size_t count);
 
-/* The state as one flat vector of *count numbers (0: none, and then NULL), for averaging it:
- * momentum v, rmsprop s, adam all m and then all s. Owned by the optimizer, at a fixed address. */
+/* The state as one flat vector of *count numbers in the backend's memory (0: none, and then NULL),
+ * for averaging it: momentum v, rmsprop s, adam all m and then all s. Owned by the optimizer, at a
+ * fixed address. */
 void *dl_optimizer_state(dl_optimizer *optimizer, size_t *count);
 
 #endif

@@ -135,7 +135,10 @@ static double rig_forward(layer_rig *rig)
     double loss = 0;
     store(rig, rig->layer.input, rig->input, rig->in_count);
     rig->layer.type->forward(&rig->layer, rig->batch);
-    if (is_loss(rig)) return rig->layer.loss;
+    if (is_loss(rig)) {
+        assert_int_equal(rig->layer.type->result(&rig->layer, rig->batch, NULL), DL_OK);
+        return rig->layer.loss;
+    }
     for (size_t i = 0; i < rig->out_count; i++) {
         loss += rig->weights[i] * load(rig, rig->layer.output, i);
     }

@@ -144,11 +144,12 @@ static void links_follow_the_specs(void **state)
  * that follows them 2x2x4 = 16, global 4, fc 3, loss 3.
  * Kept in double: input 128; stem 2 x 192 (convolution and its norm; the rectifier is in place),
  * pool 48, a1 2 x 32, a2, projection, b1 2 x 16 each, global 4, fc 3, loss 3 = 730 numbers. Beside
- * them: labels, pool's choice of 48 int32, and 4 numbers a channel of each norm (3+2+4+4+4 = 17).
- * Gradients, backward: array P (16) is that of `b add`, of its two terms and so of `a relu`, to
- * which b1's convolution adds; it stays for both branches of a. Q holds those of the convolutions'
- * outputs in turn, a1's (32) being the largest. R is pool's (48), which the projection writes while
- * a2's norm is still to read P. Then P is free and takes the stem norm's (192), R the stem's (192).
+ * them: labels, pool's choice of 48 int32, each sample's loss and whether it was right (12 bytes),
+ * and 4 numbers a channel of each norm (3+2+4+4+4 = 17). Gradients, backward: array P (16) is that
+ * of `b add`, of its two terms and so of `a relu`, to which b1's convolution adds; it stays for
+ * both branches of a. Q holds those of the convolutions' outputs in turn, a1's (32) being the
+ * largest. R is pool's (48), which the projection writes while a2's norm is still to read P. Then P
+ * is free and takes the stem norm's (192), R the stem's (192).
  */
 static void memory_is_what_the_shapes_need(void **state)
 {
@@ -160,7 +161,7 @@ static void memory_is_what_the_shapes_need(void **state)
     assert_int_equal(use.parameter_bytes, 8 * parameters);
     assert_int_equal(use.gradient_bytes, 8 * parameters);
     assert_int_equal(use.activation_bytes,
-                     BATCH * (8 * 730 + 4 + 48 * 4) + 8 * 4 * (3 + 2 + 4 + 4 + 4));
+                     BATCH * (8 * 730 + 4 + 48 * 4 + 12) + 8 * 4 * (3 + 2 + 4 + 4 + 4));
     assert_int_equal(use.activation_gradient_bytes, BATCH * 8 * (192 + 32 + 192));
     dl_model_destroy(model);
 }
