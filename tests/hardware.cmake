@@ -2,6 +2,12 @@
 foreach(module machine_box machine_sysfs)
     dl_add_test(test_${module} unit LINK dl_hardware EXTRA doubles/sysfs_tree.c)
 endforeach()
+add_library(nvml_double MODULE doubles/nvml_double.c)
+target_link_libraries(nvml_double PRIVATE dl_options)
+set_target_properties(nvml_double PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+dl_add_test(test_machine_gpu unit LINK dl_hardware EXTRA doubles/nvml_double.c)
+target_compile_definitions(test_machine_gpu PRIVATE DL_NVML_DOUBLE="$<TARGET_FILE:nvml_double>")
+add_dependencies(test_machine_gpu nvml_double)
 if(HWLOC_FOUND)
     dl_add_test(test_machine_probe unit LINK dl_hardware EXTRA doubles/sysfs_tree.c)
     target_compile_definitions(test_machine_probe PRIVATE
