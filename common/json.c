@@ -47,3 +47,49 @@ void dl_json_number(FILE *out, double value)
     char text[DL_DOUBLE_TEXT_BYTES];
     fputs(isfinite(value) ? dl_format_double(text, value) : "null", out);
 }
+
+void dl_json_item(dl_json *to, const char *name)
+{
+    if (to->follows) fputc(',', to->out);
+    to->follows = true;
+    if (name == NULL) return;
+    dl_json_string(to->out, name);
+    fputc(':', to->out);
+}
+
+void dl_json_begin(dl_json *to, const char *name, char bracket)
+{
+    dl_json_item(to, name);
+    fputc(bracket, to->out);
+    to->follows = false;
+}
+
+void dl_json_end(dl_json *to, char bracket)
+{
+    fputc(bracket, to->out);
+    to->follows = true;
+}
+
+void dl_json_text_item(dl_json *to, const char *name, const char *text)
+{
+    dl_json_item(to, name);
+    dl_json_string(to->out, text);
+}
+
+void dl_json_number_item(dl_json *to, const char *name, double number)
+{
+    dl_json_item(to, name);
+    dl_json_number(to->out, number);
+}
+
+void dl_json_bool_item(dl_json *to, const char *name, bool value)
+{
+    dl_json_item(to, name);
+    fputs(value ? "true" : "false", to->out);
+}
+
+void dl_json_null_item(dl_json *to, const char *name)
+{
+    dl_json_item(to, name);
+    fputs("null", to->out);
+}

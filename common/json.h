@@ -1,7 +1,8 @@
-/* Values of JSON written to a stream. Who writes sees to commas, braces and write errors. */
+/* JSON written to a stream. Write errors: ferror(out). */
 #ifndef DL_COMMON_JSON_H
 #define DL_COMMON_JSON_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 /* The text in quotes, escaped; a byte that is no valid UTF-8 becomes U+FFFD. */
@@ -10,5 +11,24 @@ void dl_json_string(FILE *out, const char *text);
 /* The shortest text that reads back to the same double; NaN and infinities, which JSON has not,
  * become null. */
 void dl_json_number(FILE *out, double value);
+
+/* Writes objects and lists item by item and puts the commas. Begin with {out}. */
+typedef struct dl_json {
+    FILE *out;
+    bool follows; /* an item of the open list stands before the next one */
+} dl_json;
+
+/* The begin of an item: "name": of an object's member; name NULL in a list and for the whole. The
+ * value is then written to to->out by the caller. */
+void dl_json_item(dl_json *to, const char *name);
+
+/* Opens an object ('{') or a list ('['), and closes it ('}' or ']'). */
+void dl_json_begin(dl_json *to, const char *name, char bracket);
+void dl_json_end(dl_json *to, char bracket);
+
+void dl_json_text_item(dl_json *to, const char *name, const char *text);
+void dl_json_number_item(dl_json *to, const char *name, double number);
+void dl_json_bool_item(dl_json *to, const char *name, bool value);
+void dl_json_null_item(dl_json *to, const char *name);
 
 #endif

@@ -55,9 +55,40 @@ static void test_numbers(void **state)
     writes_number(-INFINITY, "null");
 }
 
+/* Objects in lists in objects: commas between items only, and after a closed list too. */
+static void test_items(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    dl_json to = {out, false};
+    dl_json_begin(&to, NULL, '{');
+    dl_json_begin(&to, "empty", '[');
+    dl_json_end(&to, ']');
+    dl_json_begin(&to, "list", '[');
+    for (int i = 0; i < 2; i++) {
+        dl_json_begin(&to, NULL, '{');
+        dl_json_number_item(&to, "n", i + 0.5);
+        dl_json_text_item(&to, "quoted \"", "a\nb");
+        dl_json_end(&to, '}');
+    }
+    dl_json_number_item(&to, NULL, 3);
+    dl_json_end(&to, ']');
+    dl_json_bool_item(&to, "yes", true);
+    dl_json_null_item(&to, "none");
+    dl_json_end(&to, '}');
+    fclose(out);
+    assert_string_equal(text, "{\"empty\":[],\"list\":[{\"n\":0.5,\"quoted \\\"\":\"a\\u000ab\"},"
+                              "{\"n\":1.5,\"quoted \\\"\":\"a\\u000ab\"},3],"
+                              "\"yes\":true,\"none\":null}");
+    free(text);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_strings),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_items), cmocka_unit_test(test_strings),
                                        cmocka_unit_test(test_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,261 +1,201 @@
 #include "common/json.h"
 #include "trace/activity_summary.h"
 
-/* ,"key": or "key": where the object has just been opened; a key that begins with '{' opens it. */
-static void write_key(FILE *out, const char *key)
-{
-    if (key[0] == '{') {
-        fputc('{', out);
-        key++;
-    } else {
-        fputc(',', out);
-    }
-    dl_json_string(out, key);
-    fputc(':', out);
-}
-
-static void write_number(FILE *out, const char *key, double value)
-{
-    write_key(out, key);
-    dl_json_number(out, value);
-}
-
-static void write_text(FILE *out, const char *key, const char *text)
-{
-    write_key(out, key);
-    dl_json_string(out, text);
-}
-
-static void write_bool(FILE *out, const char *key, bool value)
-{
-    write_key(out, key);
-    fputs(value ? "true" : "false", out);
-}
-
-/* Between the elements of an array. */
-static void write_comma(FILE *out, size_t i)
-{
-    if (i > 0) fputc(',', out);
-}
-
-static void write_distribution(FILE *out, const char *key, const dl_distribution *d)
-{
-    write_key(out, key);
-    write_number(out, "{count", (double)d->count);
-    write_number(out, "mean", d->mean);
-    write_number(out, "sd", d->sd);
-    write_number(out, "low", d->low);
-    write_number(out, "p10", d->p10);
-    write_number(out, "p50", d->p50);
-    write_number(out, "p90", d->p90);
-    write_number(out, "p99", d->p99);
-    write_number(out, "high", d->high);
-    fputc('}', out);
-}
-
-static void write_head(const dl_activity_summary *summary, FILE *out)
+static void write_head(const dl_activity_summary *summary, dl_json *to)
 {
     const dl_trace *trace = summary->trace;
-    write_text(out, "{path", trace->path);
-    write_bool(out, "complete", trace->complete);
-    write_number(out, "bytes_ignored", (double)trace->bytes_ignored);
-    write_number(out, "activities", (double)trace->activity_count);
-    write_text(out, "host", summary->host);
-    write_text(out, "pid", summary->pid);
-    write_text(out, "command", summary->command);
-    write_text(out, "rank", summary->rank);
-    write_text(out, "world_size", summary->world_size);
-    write_key(out, "meta");
-    fputc('{', out);
+    dl_json_begin(to, NULL, '{');
+    dl_json_text_item(to, "path", trace->path);
+    dl_json_bool_item(to, "complete", trace->complete);
+    dl_json_number_item(to, "bytes_ignored", (double)trace->bytes_ignored);
+    dl_json_number_item(to, "activities", (double)trace->activity_count);
+    dl_json_text_item(to, "host", summary->host);
+    dl_json_text_item(to, "pid", summary->pid);
+    dl_json_text_item(to, "command", summary->command);
+    dl_json_text_item(to, "rank", summary->rank);
+    dl_json_text_item(to, "world_size", summary->world_size);
+    dl_json_begin(to, "meta", '{');
     for (size_t i = 0; i < trace->meta_count; i++) {
-        write_comma(out, i);
-        dl_json_string(out, trace->meta[2 * i]);
-        fputc(':', out);
-        dl_json_string(out, trace->meta[2 * i + 1]);
+        dl_json_text_item(to, trace->meta[2 * i], trace->meta[2 * i + 1]);
     }
-    fputc('}', out);
+    dl_json_end(to, '}');
 }
 
-static void write_time(FILE *out, const dl_device_summary *device)
+static void write_time(dl_json *to, const dl_device_summary *device)
 {
     const dl_device_timeline *t = &device->time;
-    write_key(out, "time");
-    write_text(out, "{of", device->in_steps ? "steps" : "trace");
-    write_number(out, "start_ns", (double)t->start_ns);
-    write_number(out, "span_ns", (double)(t->end_ns - t->start_ns));
-    write_number(out, "busy_ns", (double)t->busy_ns);
-    write_number(out, "kernel_ns", (double)t->kernel_ns);
-    write_number(out, "compute_ns", (double)t->compute_ns);
-    write_number(out, "communication_ns", (double)t->communication_ns);
-    write_number(out, "exposed_communication_ns", (double)t->exposed_communication_ns);
-    write_number(out, "copy_ns", (double)t->copy_ns);
-    write_number(out, "exposed_copy_ns", (double)t->exposed_copy_ns);
-    write_number(out, "idle_ns", (double)t->idle_ns);
-    write_number(out, "launch_bound_ns", (double)t->launch_bound_ns);
-    write_number(out, "unknown_gap_ns", (double)t->unknown_gap_ns);
-    write_number(out, "gaps", (double)t->gap_count);
-    fputc('}', out);
+    dl_json_begin(to, "time", '{');
+    dl_json_text_item(to, "of", device->in_steps ? "steps" : "trace");
+    dl_json_number_item(to, "start_ns", (double)t->start_ns);
+    dl_json_number_item(to, "span_ns", (double)(t->end_ns - t->start_ns));
+    dl_json_number_item(to, "busy_ns", (double)t->busy_ns);
+    dl_json_number_item(to, "kernel_ns", (double)t->kernel_ns);
+    dl_json_number_item(to, "compute_ns", (double)t->compute_ns);
+    dl_json_number_item(to, "communication_ns", (double)t->communication_ns);
+    dl_json_number_item(to, "exposed_communication_ns", (double)t->exposed_communication_ns);
+    dl_json_number_item(to, "copy_ns", (double)t->copy_ns);
+    dl_json_number_item(to, "exposed_copy_ns", (double)t->exposed_copy_ns);
+    dl_json_number_item(to, "idle_ns", (double)t->idle_ns);
+    dl_json_number_item(to, "launch_bound_ns", (double)t->launch_bound_ns);
+    dl_json_number_item(to, "unknown_gap_ns", (double)t->unknown_gap_ns);
+    dl_json_number_item(to, "gaps", (double)t->gap_count);
+    dl_json_end(to, '}');
 }
 
-static void write_steps(FILE *out, const dl_device_summary *device)
+static void write_steps(dl_json *to, const dl_device_summary *device)
 {
-    write_key(out, "steps");
-    write_text(out, "{method", dl_step_method_name(device->step_method));
-    write_number(out, "warmup", (double)device->warmup_steps);
-    write_number(out, "other", (double)device->other_steps);
-    write_distribution(out, "duration_ns", &device->step_ns);
-    write_number(out, "order_match_frac", device->step_order_match);
-    write_number(out, "similarity_frac", device->step_similarity);
-    fputc('}', out);
+    dl_json_begin(to, "steps", '{');
+    dl_json_text_item(to, "method", dl_step_method_name(device->step_method));
+    dl_json_number_item(to, "warmup", (double)device->warmup_steps);
+    dl_json_number_item(to, "other", (double)device->other_steps);
+    dl_distribution_write_json(to, "duration_ns", &device->step_ns);
+    dl_json_number_item(to, "order_match_frac", device->step_order_match);
+    dl_json_number_item(to, "similarity_frac", device->step_similarity);
+    dl_json_end(to, '}');
 }
 
-/* The members of a class behind its name, and the end of the object. */
-static void write_class(FILE *out, const char *name, const dl_class_summary *class)
+/* An object of a list, or the member `name`. */
+static void write_class(dl_json *to, const char *name, const char *class_name,
+                        const dl_class_summary *class)
 {
-    write_text(out, "{class", name);
-    write_number(out, "count", (double)class->count);
-    write_number(out, "total_ns", class->total_ns);
-    write_number(out, "share_frac", class->share_frac);
-    fputc('}', out);
+    dl_json_begin(to, name, '{');
+    dl_json_text_item(to, "class", class_name);
+    dl_json_number_item(to, "count", (double)class->count);
+    dl_json_number_item(to, "total_ns", class->total_ns);
+    dl_json_number_item(to, "share_frac", class->share_frac);
+    dl_json_end(to, '}');
 }
 
-static void write_kernels(FILE *out, const dl_device_summary *device)
+static void write_kernels(dl_json *to, const dl_device_summary *device)
 {
-    write_number(out, "kernel_total_ns", device->kernel_total_ns);
-    write_key(out, "classes");
-    fputc('[', out);
+    dl_json_number_item(to, "kernel_total_ns", device->kernel_total_ns);
+    dl_json_begin(to, "classes", '[');
     for (int c = 0; c < DL_KERNEL_CLASS_END; c++) {
-        write_comma(out, (size_t)c);
-        write_class(out, dl_kernel_class_name((dl_kernel_class)c), &device->classes[c]);
+        write_class(to, NULL, dl_kernel_class_name((dl_kernel_class)c), &device->classes[c]);
     }
-    fputs("]", out);
-    write_key(out, "graphs");
-    write_class(out, "graph", &device->graphs);
-    write_key(out, "kernels");
-    fputc('[', out);
+    dl_json_end(to, ']');
+    write_class(to, "graphs", "graph", &device->graphs);
+    dl_json_begin(to, "kernels", '[');
     for (size_t i = 0; i < device->kernel_count; i++) {
         const dl_kernel_summary *k = &device->kernels[i];
-        write_comma(out, i);
-        write_text(out, "{name", k->name);
-        write_text(out, "class", dl_kernel_class_name(k->class));
-        write_text(out, "phase", dl_phase_name(k->phase));
-        write_number(out, "count", (double)k->count);
-        write_number(out, "total_ns", k->total_ns);
-        write_number(out, "share_frac", k->share_frac);
-        fputc('}', out);
+        dl_json_begin(to, NULL, '{');
+        dl_json_text_item(to, "name", k->name);
+        dl_json_text_item(to, "class", dl_kernel_class_name(k->class));
+        dl_json_text_item(to, "phase", dl_phase_name(k->phase));
+        dl_json_number_item(to, "count", (double)k->count);
+        dl_json_number_item(to, "total_ns", k->total_ns);
+        dl_json_number_item(to, "share_frac", k->share_frac);
+        dl_json_end(to, '}');
     }
-    fputc(']', out);
+    dl_json_end(to, ']');
 }
 
-static void write_transfers(FILE *out, const dl_device_summary *device)
+static void write_transfers(dl_json *to, const dl_device_summary *device)
 {
-    write_key(out, "copies");
-    fputc('[', out);
+    dl_json_begin(to, "copies", '[');
     for (size_t i = 0; i < device->transfer_count; i++) {
         const dl_transfer_summary *t = &device->transfers[i];
-        write_comma(out, i);
-        write_text(out, "{kind", dl_activity_kind_name(t->kind));
-        write_text(out, "direction", dl_copy_direction_name(t->direction));
-        write_text(out, "memory", dl_host_memory_name(t->memory));
-        write_number(out, "count", (double)t->count);
-        write_number(out, "bytes", t->bytes);
-        write_number(out, "total_ns", t->total_ns);
-        write_number(out, "bytes_per_s", t->bytes_per_s);
-        fputc('}', out);
+        dl_json_begin(to, NULL, '{');
+        dl_json_text_item(to, "kind", dl_activity_kind_name(t->kind));
+        dl_json_text_item(to, "direction", dl_copy_direction_name(t->direction));
+        dl_json_text_item(to, "memory", dl_host_memory_name(t->memory));
+        dl_json_number_item(to, "count", (double)t->count);
+        dl_json_number_item(to, "bytes", t->bytes);
+        dl_json_number_item(to, "total_ns", t->total_ns);
+        dl_json_number_item(to, "bytes_per_s", t->bytes_per_s);
+        dl_json_end(to, '}');
     }
-    fputc(']', out);
+    dl_json_end(to, ']');
 }
 
-static void write_collectives(FILE *out, const dl_device_summary *device)
+static void write_collectives(dl_json *to, const dl_device_summary *device)
 {
-    write_key(out, "collectives");
-    fputc('[', out);
+    dl_json_begin(to, "collectives", '[');
     for (size_t i = 0; i < device->collective_count; i++) {
         const dl_collective_summary *c = &device->collectives[i];
-        write_comma(out, i);
-        write_text(out, "{name", c->name);
-        write_number(out, "bytes", (double)c->bytes);
-        write_number(out, "ranks", c->ranks);
-        write_number(out, "calls", c->calls);
-        write_distribution(out, "duration_ns", &c->duration_ns);
-        write_number(out, "algorithm_bytes_per_s", c->algorithm_bytes_per_s);
-        write_number(out, "bus_bytes_per_s", c->bus_bytes_per_s);
-        write_number(out, "best_bus_bytes_per_s", c->best_bus_bytes_per_s);
-        fputc('}', out);
+        dl_json_begin(to, NULL, '{');
+        dl_json_text_item(to, "name", c->name);
+        dl_json_number_item(to, "bytes", (double)c->bytes);
+        dl_json_number_item(to, "ranks", c->ranks);
+        dl_json_number_item(to, "calls", c->calls);
+        dl_distribution_write_json(to, "duration_ns", &c->duration_ns);
+        dl_json_number_item(to, "algorithm_bytes_per_s", c->algorithm_bytes_per_s);
+        dl_json_number_item(to, "bus_bytes_per_s", c->bus_bytes_per_s);
+        dl_json_number_item(to, "best_bus_bytes_per_s", c->best_bus_bytes_per_s);
+        dl_json_end(to, '}');
     }
-    fputc(']', out);
+    dl_json_end(to, ']');
 }
 
-static void write_devices(const dl_activity_summary *summary, FILE *out)
+static void write_devices(const dl_activity_summary *summary, dl_json *to)
 {
-    write_key(out, "devices");
-    fputc('[', out);
+    dl_json_begin(to, "devices", '[');
     for (size_t i = 0; i < summary->device_count; i++) {
         const dl_device_summary *device = &summary->devices[i];
-        write_comma(out, i);
-        write_number(out, "{device", device->time.device);
-        write_text(out, "name", device->name);
-        write_time(out, device);
-        write_steps(out, device);
-        write_kernels(out, device);
-        write_transfers(out, device);
-        write_collectives(out, device);
-        fputc('}', out);
+        dl_json_begin(to, NULL, '{');
+        dl_json_number_item(to, "device", device->time.device);
+        dl_json_text_item(to, "name", device->name);
+        write_time(to, device);
+        write_steps(to, device);
+        write_kernels(to, device);
+        write_transfers(to, device);
+        write_collectives(to, device);
+        dl_json_end(to, '}');
     }
-    fputc(']', out);
+    dl_json_end(to, ']');
 }
 
-static void write_host_list(FILE *out, const char *key, const dl_host_list *list)
+static void write_host_list(dl_json *to, const char *key, const dl_host_list *list)
 {
-    write_key(out, key);
-    fputc('[', out);
+    dl_json_begin(to, key, '[');
     for (size_t i = 0; i < list->count; i++) {
-        write_comma(out, i);
-        write_text(out, "{name", list->items[i].name);
-        write_number(out, "count", (double)list->items[i].count);
-        write_number(out, "total_ns", list->items[i].total_ns);
-        write_number(out, "longest_ns", list->items[i].longest_ns);
-        fputc('}', out);
+        dl_json_begin(to, NULL, '{');
+        dl_json_text_item(to, "name", list->items[i].name);
+        dl_json_number_item(to, "count", (double)list->items[i].count);
+        dl_json_number_item(to, "total_ns", list->items[i].total_ns);
+        dl_json_number_item(to, "longest_ns", list->items[i].longest_ns);
+        dl_json_end(to, '}');
     }
-    fputc(']', out);
+    dl_json_end(to, ']');
 }
 
-static void write_host(const dl_activity_host *host, FILE *out)
+static void write_host(const dl_activity_host *host, dl_json *to)
 {
-    write_key(out, "host_time");
-    write_number(out, "{call_ns", host->call_ns);
-    write_number(out, "sync_call_ns", host->sync_call_ns);
-    write_host_list(out, "calls", &host->calls);
-    write_host_list(out, "syncs", &host->syncs);
-    write_host_list(out, "overheads", &host->overheads);
-    fputc('}', out);
+    dl_json_begin(to, "host_time", '{');
+    dl_json_number_item(to, "call_ns", host->call_ns);
+    dl_json_number_item(to, "sync_call_ns", host->sync_call_ns);
+    write_host_list(to, "calls", &host->calls);
+    write_host_list(to, "syncs", &host->syncs);
+    write_host_list(to, "overheads", &host->overheads);
+    dl_json_end(to, '}');
 }
 
-static void write_quality(const dl_trace_quality *q, FILE *out)
+static void write_quality(const dl_trace_quality *q, dl_json *to)
 {
-    write_key(out, "quality");
-    write_text(out, "{stopped", q->stopped);
-    write_text(out, "takeover", q->takeover);
+    dl_json_begin(to, "quality", '{');
+    dl_json_text_item(to, "stopped", q->stopped);
+    dl_json_text_item(to, "takeover", q->takeover);
     for (int loss = 0; loss < DL_LOSS_END; loss++)
-        write_number(out, dl_loss_name((dl_loss)loss), (double)q->losses[loss]);
-    write_number(out, "early_works", (double)q->early_count);
-    write_number(out, "early_worst_ns", (double)q->early_worst_ns);
-    write_number(out, "launched_works", (double)q->launched_count);
-    write_number(out, "works", (double)q->work_count);
-    fputc('}', out);
+        dl_json_number_item(to, dl_loss_name((dl_loss)loss), (double)q->losses[loss]);
+    dl_json_number_item(to, "early_works", (double)q->early_count);
+    dl_json_number_item(to, "early_worst_ns", (double)q->early_worst_ns);
+    dl_json_number_item(to, "launched_works", (double)q->launched_count);
+    dl_json_number_item(to, "works", (double)q->work_count);
+    dl_json_end(to, '}');
 }
 
 void dl_activity_summary_write_json(const dl_activity_summary *summary, FILE *out)
 {
-    write_head(summary, out);
-    write_devices(summary, out);
-    write_host(&summary->host_time, out);
-    write_quality(&summary->quality, out);
-    write_key(out, "warnings");
-    fputc('[', out);
+    dl_json json = {out, false}, *to = &json;
+    write_head(summary, to);
+    write_devices(summary, to);
+    write_host(&summary->host_time, to);
+    write_quality(&summary->quality, to);
+    dl_json_begin(to, "warnings", '[');
     for (size_t i = 0; i < summary->warning_count; i++) {
-        write_comma(out, i);
-        dl_json_string(out, summary->warnings[i]);
+        dl_json_text_item(to, NULL, summary->warnings[i]);
     }
-    fputs("]}\n", out);
+    dl_json_end(to, ']');
+    dl_json_end(to, '}');
+    fputc('\n', out);
 }

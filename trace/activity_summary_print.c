@@ -4,32 +4,9 @@
 #include "common/units.h"
 #include "trace/activity_summary.h"
 #include "trace/demangle.h"
+#include "trace/print.h"
 
-enum { LINE_COLUMNS = 80, KEY_COLUMNS = 17, CELL_BYTES = 32, LABEL_BYTES = 128 };
-
-/* "key   value", the value broken at spaces and continued under itself. */
-static void print_pair(FILE *out, const char *key, const char *value)
-{
-    size_t room = LINE_COLUMNS - KEY_COLUMNS;
-    fprintf(out, "%-*s ", KEY_COLUMNS - 1, key);
-    while (strlen(value) > room) {
-        size_t length = room;
-        while (length > 0 && value[length] != ' ')
-            length--;
-        if (length == 0) length = strcspn(value, " ");
-        fprintf(out, "%.*s\n", (int)length, value);
-        value += length + (value[length] == ' ');
-        if (*value == '\0') return;
-        fprintf(out, "%*s", KEY_COLUMNS, "");
-    }
-    fprintf(out, "%s\n", value);
-}
-
-static void print_ns(FILE *out, int columns, double ns)
-{
-    char cell[CELL_BYTES];
-    fprintf(out, "%*s", columns, dl_format_ns(cell, sizeof cell, ns));
-}
+enum { CELL_BYTES = 32, LABEL_BYTES = 128 };
 
 /* What is 0 is not known: "-". */
 static void print_bytes(FILE *out, int columns, double bytes, const char *per)
@@ -85,28 +62,28 @@ static void print_left_out(FILE *out, size_t count, size_t top)
 static void print_head(const dl_activity_summary *summary, FILE *out)
 {
     char text[LABEL_BYTES];
-    print_pair(out, "trace", summary->trace->path);
-    fprintf(out, "%-*s%zu, %s\n", KEY_COLUMNS, "activities", summary->trace->activity_count,
-            summary->trace->complete ? "complete" : "incomplete");
-    if (summary->host[0] != '\0') print_pair(out, "host", summary->host);
-    if (summary->pid[0] != '\0') print_pair(out, "process", summary->pid);
+    dl_print_pair(out, "trace", summary->trace->path);
+    fprintf(out, "%-*s%zu, %s\n", DL_PRINT_KEY_COLUMNS, "activities",
+            summary->trace->activity_count, summary->trace->complete ? "complete" : "incomplete");
+    if (summary->host[0] != '\0') dl_print_pair(out, "host", summary->host);
+    if (summary->pid[0] != '\0') dl_print_pair(out, "process", summary->pid);
     if (summary->rank[0] != '\0') {
         bool of = summary->world_size[0] != '\0';
         snprintf(text, sizeof text, "%s%s%s", summary->rank, of ? " of " : "", summary->world_size);
-        print_pair(out, "rank", text);
+        dl_print_pair(out, "rank", text);
     }
-    if (summary->command[0] != '\0') print_pair(out, "command", summary->command);
+    if (summary->command[0] != '\0') dl_print_pair(out, "command", summary->command);
     for (size_t i = 0; i < summary->device_count; i++) {
         const dl_device_summary *d = &summary->devices[i];
         snprintf(text, sizeof text, "device %" PRIu32, d->time.device);
-        if (d->name[0] != '\0') print_pair(out, text, d->name);
+        if (d->name[0] != '\0') dl_print_pair(out, text, d->name);
     }
 }
 
 static void print_time(const dl_device_timeline *time, FILE *out)
 {
     double span_ns = (double)(time->end_ns - time->start_ns);
-    print_ns(out, 10, span_ns);
+    dl_print_ns(out, 10, span_ns);
     print_percent(out, 7, (double)time->busy_ns, span_ns);
     print_percent(out, 8, (double)time->compute_ns, span_ns);
     print_percent(out, 7, (double)time->communication_ns, span_ns);
@@ -148,9 +125,9 @@ static void print_steps(const dl_activity_summary *summary, FILE *out)
         }
         fprintf(out, "%-7" PRIu32 "%7zu%8zu%7zu", d->time.device, d->step_ns.count, d->warmup_steps,
                 d->other_steps);
-        print_ns(out, 10, d->step_ns.p50);
-        print_ns(out, 10, d->step_ns.p90);
-        print_ns(out, 10, d->step_ns.sd);
+        dl_print_ns(out, 10, d->step_ns.p50);
+        dl_print_ns(out, 10, d->step_ns.p90);
+        dl_print_ns(out, 10, d->step_ns.sd);
         fprintf(out, "%7.3f%7.3f %s\n", d->step_order_match, d->step_similarity,
                 dl_step_method_name(d->step_method));
     }
@@ -160,8 +137,8 @@ static void print_class(FILE *out, const char *name, const dl_class_summary *cla
 {
     if (class->count == 0) return;
     fprintf(out, "%-16s%10" PRIu64, name, class->count);
-    print_ns(out, 12, class->total_ns);
-    print_ns(out, 12, class->total_ns / (double)class->count);
+    dl_print_ns(out, 12, class->total_ns);
+    dl_print_ns(out, 12, class->total_ns / (double)class->count);
     fprintf(out, "%8.2f\n", 100 * class->share_frac);
 }
 
@@ -182,8 +159,8 @@ static void print_kernels(const dl_device_summary *device, size_t top, FILE *out
         const dl_kernel_summary *k = &device->kernels[i];
         print_kernel_label(out, 34, k->name);
         fprintf(out, "%-14s%8" PRIu64, dl_kernel_class_name(k->class), k->count);
-        print_ns(out, 9, k->total_ns);
-        print_ns(out, 9, k->total_ns / (double)k->count);
+        dl_print_ns(out, 9, k->total_ns);
+        dl_print_ns(out, 9, k->total_ns / (double)k->count);
         fprintf(out, "%6.1f\n", 100 * k->share_frac);
     }
     print_left_out(out, device->kernel_count, top);
@@ -201,7 +178,7 @@ static void print_transfers(const dl_device_summary *device, FILE *out)
                 t->memory == DL_MEMORY_UNKNOWN ? "-" : dl_host_memory_name(t->memory), t->count);
         print_bytes(out, 11, t->bytes, "");
         print_bytes(out, 12, t->bytes / (double)t->count, "");
-        print_ns(out, 10, t->total_ns / (double)t->count);
+        dl_print_ns(out, 10, t->total_ns / (double)t->count);
         print_bytes(out, 13, t->bytes_per_s, "/s");
         fputc('\n', out);
     }
@@ -223,8 +200,8 @@ static void print_collectives(const dl_device_summary *device, size_t top, FILE 
         print_bytes(out, 9, (double)c->bytes, "");
         snprintf(label, sizeof label, "%" PRIu32, c->ranks);
         fprintf(out, "%6s%8zu", c->ranks > 0 ? label : "-", c->duration_ns.count);
-        print_ns(out, 9, c->duration_ns.p50);
-        print_ns(out, 9, c->duration_ns.low);
+        dl_print_ns(out, 9, c->duration_ns.p50);
+        dl_print_ns(out, 9, c->duration_ns.low);
         print_bytes(out, 11, c->bus_bytes_per_s, "/s");
         print_bytes(out, 11, c->best_bus_bytes_per_s, "/s");
         fputc('\n', out);
@@ -240,9 +217,9 @@ static void print_host_list(const dl_host_list *list, const char *title, size_t 
         const dl_host_summary *h = &list->items[i];
         print_label(out, 38, h->name[0] != '\0' ? h->name : "-");
         fprintf(out, "%10" PRIu64, h->count);
-        print_ns(out, 11, h->total_ns);
-        print_ns(out, 10, h->total_ns / (double)h->count);
-        print_ns(out, 10, h->longest_ns);
+        dl_print_ns(out, 11, h->total_ns);
+        dl_print_ns(out, 10, h->total_ns / (double)h->count);
+        dl_print_ns(out, 10, h->longest_ns);
         fputc('\n', out);
     }
     print_left_out(out, list->count, top);
@@ -279,7 +256,7 @@ void dl_activity_summary_print(const dl_activity_summary *summary, size_t top, F
     print_host(&summary->host_time, top, out);
     if (summary->warning_count > 0) fputc('\n', out);
     for (size_t i = 0; i < summary->warning_count; i++)
-        print_pair(out, "warning", summary->warnings[i]);
+        dl_print_pair(out, "warning", summary->warnings[i]);
 }
 
 static void print_compared(const dl_device_summary *device, FILE *out)
@@ -288,11 +265,11 @@ static void print_compared(const dl_device_summary *device, FILE *out)
     double span_ns = (double)(time->end_ns - time->start_ns);
     fprintf(out, "%-4" PRIu32, time->device);
     if (device->step_ns.count > 0) {
-        print_ns(out, 10, device->step_ns.p50);
+        dl_print_ns(out, 10, device->step_ns.p50);
     } else {
         fprintf(out, "%10s", "-");
     }
-    print_ns(out, 10, span_ns);
+    dl_print_ns(out, 10, span_ns);
     print_percent(out, 7, (double)time->busy_ns, span_ns);
     print_percent(out, 8, (double)time->compute_ns, span_ns);
     print_percent(out, 8, (double)time->exposed_communication_ns, span_ns);

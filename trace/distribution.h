@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "common/json.h"
+
 /* In the unit of the values. All 0 for count 0. */
 typedef struct dl_distribution {
     size_t count;
@@ -18,5 +20,8 @@ dl_distribution dl_distribution_of(double *values, size_t count);
 /* The value below which the fraction p (0..1) of sorted[count] (count >= 1) lies, linear between
  * neighbours: place p * (count - 1) counted from 0 (R's type 7). */
 double dl_distribution_quantile(const double *sorted, size_t count, double p);
+
+/* The object `name` with its members as they are called above. */
+void dl_distribution_write_json(dl_json *to, const char *name, const dl_distribution *d);
 
 #endif

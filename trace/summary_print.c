@@ -2,34 +2,10 @@
 #include <string.h>
 
 #include "common/units.h"
+#include "trace/print.h"
 #include "trace/summary.h"
 
-enum { LINE_COLUMNS = 80, KEY_COLUMNS = 17, CELL_BYTES = 32, BAR_COLUMNS = 40 };
-
-/* "key   value", the value broken at spaces and continued under itself. */
-static void print_pair(FILE *out, const char *key, const char *value)
-{
-    size_t room = LINE_COLUMNS - KEY_COLUMNS;
-    fprintf(out, "%-*s ", KEY_COLUMNS - 1, key);
-    while (strlen(value) > room) {
-        size_t length = room;
-        while (length > 0 && value[length] != ' ')
-            length--;
-        if (length == 0) length = strcspn(value, " ");
-        fprintf(out, "%.*s\n", (int)length, value);
-        value += length + (value[length] == ' ');
-        if (*value == '\0') return;
-        fprintf(out, "%*s", KEY_COLUMNS, "");
-    }
-    fprintf(out, "%s\n", value);
-}
-
-/* " value unit", right-aligned. */
-static void print_ns(FILE *out, int columns, double ns)
-{
-    char cell[CELL_BYTES];
-    fprintf(out, "%*s", columns, dl_format_ns(cell, sizeof cell, ns));
-}
+enum { CELL_BYTES = 32, BAR_COLUMNS = 40 };
 
 static void print_bytes(FILE *out, int columns, double bytes, const char *per)
 {
@@ -41,11 +17,11 @@ static void print_bytes(FILE *out, int columns, double bytes, const char *per)
 static void print_head(const dl_summary *summary, FILE *out)
 {
     const dl_trace *trace = summary->trace;
-    print_pair(out, "trace", trace->path);
-    fprintf(out, "%-*s%zu, %s\n", KEY_COLUMNS, "records", trace->record_count,
+    dl_print_pair(out, "trace", trace->path);
+    fprintf(out, "%-*s%zu, %s\n", DL_PRINT_KEY_COLUMNS, "records", trace->record_count,
             trace->complete ? "complete" : "incomplete");
     for (size_t i = 0; i < trace->meta_count; i++) {
-        print_pair(out, trace->meta[2 * i], trace->meta[2 * i + 1]);
+        dl_print_pair(out, trace->meta[2 * i], trace->meta[2 * i + 1]);
     }
 }
 
@@ -79,10 +55,10 @@ static void print_steps(const dl_summary *summary, FILE *out)
     for (size_t row = 0; (w = worker_row(summary, row)) != NULL; row++) {
         print_worker_label(out, summary, row);
         fprintf(out, "%8zu%8zu", w->step_ns.count, w->warmup_count);
-        print_ns(out, 10, w->step_ns.mean);
-        print_ns(out, 10, w->step_ns.p50);
-        print_ns(out, 10, w->step_ns.p99);
-        print_ns(out, 10, w->step_ns.sd);
+        dl_print_ns(out, 10, w->step_ns.mean);
+        dl_print_ns(out, 10, w->step_ns.p50);
+        dl_print_ns(out, 10, w->step_ns.p99);
+        dl_print_ns(out, 10, w->step_ns.sd);
         fprintf(out, "%12.1f\n", w->samples_per_s);
     }
 }
@@ -114,7 +90,7 @@ static void print_operations(const dl_summary *summary, FILE *out)
         fprintf(out, "%-25s %-10s%-10s%10" PRIu64, o->name[0] != '\0' ? o->name : "-",
                 dl_record_kind_name(o->kind),
                 o->phase != DL_PHASE_NONE ? dl_phase_name(o->phase) : "-", o->count);
-        print_ns(out, 12, o->mean_ns);
+        dl_print_ns(out, 12, o->mean_ns);
         fprintf(out, "%10.2f\n", 100 * o->share_frac);
     }
 }
@@ -130,7 +106,7 @@ static void print_copies(const dl_summary *summary, FILE *out)
         fprintf(out, "%-10s%10" PRIu64, dl_phase_name(c->phase), c->count);
         print_bytes(out, 14, c->bytes, "");
         print_bytes(out, 14, c->bytes / count, "");
-        print_ns(out, 12, c->total_ns / count);
+        dl_print_ns(out, 12, c->total_ns / count);
         print_bytes(out, 14, c->bytes_per_s, "/s");
         fputc('\n', out);
     }
@@ -193,9 +169,9 @@ static void print_benches(const dl_summary *summary, FILE *out)
         print_parameter(out, b->threads);
         print_parameter(out, b->samples);
         fprintf(out, "%5zu", b->duration_ns.count);
-        print_ns(out, 8, b->duration_ns.p50);
-        print_ns(out, 8, b->duration_ns.p10);
-        print_ns(out, 8, b->duration_ns.p90);
+        dl_print_ns(out, 8, b->duration_ns.p50);
+        dl_print_ns(out, 8, b->duration_ns.p10);
+        dl_print_ns(out, 8, b->duration_ns.p90);
         if (b->bytes_per_s > 0) fprintf(out, "%6.1f GB/s", b->bytes_per_s * 1e-9);
         if (b->samples_per_s > 0) fprintf(out, "%6.0f/s", b->samples_per_s);
         fputc('\n', out);
@@ -215,6 +191,6 @@ void dl_summary_print(const dl_summary *summary, FILE *out)
     print_benches(summary, out);
     if (summary->warning_count > 0) fputc('\n', out);
     for (size_t i = 0; i < summary->warning_count; i++) {
-        print_pair(out, "warning", summary->warnings[i]);
+        dl_print_pair(out, "warning", summary->warnings[i]);
     }
 }

@@ -1,0 +1,16 @@
+/* Lines and cells of the summaries that people read. Write errors: ferror(out). */
+#ifndef DL_TRACE_PRINT_H
+#define DL_TRACE_PRINT_H
+
+#include <stdio.h>
+
+#define DL_PRINT_COLUMNS 80     /* of a line */
+#define DL_PRINT_KEY_COLUMNS 17 /* before a value, the space included */
+
+/* "key   value", the value broken at spaces and continued under itself. */
+void dl_print_pair(FILE *out, const char *key, const char *value);
+
+/* " value unit", right-aligned in so many columns. */
+void dl_print_ns(FILE *out, int columns, double ns);
+
+#endif
