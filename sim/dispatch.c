@@ -49,7 +49,7 @@ static void after(dl_dispatch *dispatch, int thread, double delay_ns)
 static void try_step(dl_dispatch *dispatch, int thread)
 {
     dl_issue_thread *t = &dispatch->threads[thread];
-    if (t->busy || t->behind > 0 || dispatch->stopped) return;
+    if (t->busy || t->behind > 0 || t->step == dispatch->config.steps) return;
     t->busy = true;
     t->at = -1;
     after(dispatch, thread, dispatch->config.serial_ns);
@@ -100,11 +100,6 @@ void dl_dispatch_step_ended(dl_dispatch *dispatch, int worker)
     if (t->busy || dispatch->ended[worker] != t->step - dispatch->config.ahead) return;
     t->behind--;
     try_step(dispatch, thread);
-}
-
-void dl_dispatch_stop(dl_dispatch *dispatch)
-{
-    dispatch->stopped = true;
 }
 
 int64_t dl_dispatch_begun(const dl_dispatch *dispatch, int worker)

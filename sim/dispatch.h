@@ -35,6 +35,7 @@ typedef struct dl_dispatch_config {
     dl_dispatch_kind kind;
     int workers;
     int ahead;                       /* steps, >= 0 */
+    int64_t steps;                   /* that it issues to each worker */
     double serial_ns, per_worker_ns; /* >= 0 */
     dl_event_fn progress; /* progress(user, worker): an issue of the worker has begun or ended */
     void *user;
@@ -53,7 +54,6 @@ typedef struct dl_dispatch {
     dl_issue_thread *threads; /* [thread_count] */
     int thread_count;
     int64_t *begun, *issued, *ended; /* [workers] steps */
-    bool stopped;
 } dl_dispatch;
 
 /* dl_dispatch_free accepts a zeroed object. */
@@ -68,9 +68,6 @@ void dl_dispatch_start(dl_dispatch *dispatch);
 
 /* The worker has ended its next step. */
 void dl_dispatch_step_ended(dl_dispatch *dispatch, int worker);
-
-/* Nothing more is issued, but for what has begun. */
-void dl_dispatch_stop(dl_dispatch *dispatch);
 
 /* Steps of the worker whose issue has begun, and ended. */
 int64_t dl_dispatch_begun(const dl_dispatch *dispatch, int worker);

@@ -12,10 +12,26 @@
 /* Name of the stream that draws the costs, above all workers' numbers. */
 #define COST_STREAM (1u << 20)
 
+static bool is_collective(const dl_scenario *scenario, const dl_mode *mode)
+{
+    return mode == &dl_mode_allreduce || scenario->gpu->where == DL_WHERE_ALLREDUCE;
+}
+
+static unsigned gpu_needs(const dl_scenario *scenario, const dl_point *point)
+{
+    const dl_mode *mode = point->mode;
+    bool with_state = mode->options & 1u << DL_SYNC_AVERAGE_STATE && scenario->average_state;
+    unsigned mode_needs = mode->needs | (with_state ? (unsigned)DL_NEED_STATE : 0);
+    return dl_gpu_options_needs(scenario->gpu, mode_needs, is_collective(scenario, mode),
+                                mode->wait & DL_MODE_WAIT_BARRIER, mode->wait & DL_MODE_WAIT_LOCK,
+                                point->workers);
+}
+
 unsigned dl_run_needs(const dl_scenario *scenario, const dl_point *point)
 {
-    unsigned needs =
-        dl_mode_needs(point->mode, point->workers, point->cores, scenario->average_state);
+    unsigned needs = scenario->gpu != NULL ? gpu_needs(scenario, point)
+                                           : dl_mode_needs(point->mode, point->workers,
+                                                           point->cores, scenario->average_state);
     return needs | (scenario->noise == DL_NOISE_TRACE ? DL_NEED_NOISE : 0);
 }
 
@@ -24,7 +40,7 @@ bool dl_run_extrapolates(const dl_costs *costs, const dl_point *point)
     int64_t batch = point->batch / point->workers;
     if (costs->batch_min > 0 && batch < costs->batch_min) return true;
     if (costs->batch_max > 0 && batch > costs->batch_max) return true;
-    if (point->workers == 1) return false;
+    if (point->workers == 1 || point->cores == DL_CORES_GPU) return false;
     if (point->workers > dl_sharing_known(costs)) return true;
     return costs->cores > 0 && point->cores != costs->cores;
 }
@@ -73,6 +89,10 @@ static void measure_steps(const dl_team *team, double batch, dl_run_result *resu
  * proportion of their work. */
 static void split_compute(const dl_team *team, int number, double *part_ns)
 {
+    if (team->config.platform == &dl_platform_gpu) {
+        part_ns[DL_PART_COMPUTE] += (double)team->workers[number].state_ns[DL_STATE_COMPUTE];
+        return;
+    }
     const dl_worker *worker = &team->workers[number];
     const dl_workload *workload = team->config.workload;
     double slow = team->config.slow != NULL ? team->config.slow[number] : 1;
@@ -92,8 +112,11 @@ static void measure_parts(const dl_team *team, dl_run_result *result)
         const int64_t *state_ns = team->workers[w].state_ns;
         split_compute(team, w, part_ns);
         part_ns[DL_PART_COMPUTE] += (double)state_ns[DL_STATE_UPDATE];
+        part_ns[DL_PART_DISPATCH] += (double)state_ns[DL_STATE_DISPATCH];
+        part_ns[DL_PART_INPUT] += (double)state_ns[DL_STATE_INPUT];
         part_ns[DL_PART_COMMUNICATION] +=
-            (double)(state_ns[DL_STATE_PUSH] + state_ns[DL_STATE_PULL]);
+            (double)(state_ns[DL_STATE_PUSH] + state_ns[DL_STATE_PULL] +
+                     state_ns[DL_STATE_ALLREDUCE]);
         part_ns[DL_PART_AVERAGING] += (double)state_ns[DL_STATE_AVERAGE];
         part_ns[DL_PART_WAITING] += (double)(state_ns[DL_STATE_BARRIER] + state_ns[DL_STATE_LOCK] +
                                              state_ns[DL_STATE_WAIT] + team->workers[w].turn_ns);
@@ -161,55 +184,101 @@ static void draw_costs(const dl_run_config *config, dl_costs *drawn)
     dl_costs_draw(config->costs, &stream, sign, drawn);
 }
 
+/* The GPUs of a point, for the team whose engine it is; nothing for workers on cores. */
+static dl_status init_gpus(dl_gpus *gpus, const dl_run_config *config, const dl_workload *workload,
+                           dl_engine *engine, dl_error *err)
+{
+    const dl_scenario *scenario = config->scenario;
+    const dl_mode *mode = config->point->mode;
+    *gpus = (dl_gpus){0};
+    if (scenario->gpu == NULL) return DL_OK;
+    bool with_state = mode->options & 1u << DL_SYNC_AVERAGE_STATE && scenario->average_state;
+    const dl_gpus_config gpus_config = {
+        .options = scenario->gpu,
+        .workload = workload,
+        .engine = engine,
+        .workers = config->point->workers,
+        .collective = is_collective(scenario, mode) && mode != &dl_mode_none,
+        .content_bytes = workload->parameter_bytes + (with_state ? workload->state_bytes : 0),
+    };
+    return dl_gpus_init(gpus, &gpus_config, err);
+}
+
+/* The work of a step with this replicate's costs. */
+static void init_workload(dl_workload *workload, const dl_run_config *config, const dl_costs *costs)
+{
+    const dl_scenario *scenario = config->scenario;
+    const dl_point *point = config->point;
+    dl_workload_init(workload, costs, (double)point->batch / point->workers);
+    if (scenario->noise == DL_NOISE_TRACE && point->workers > 1 && costs->exchange_run_count > 0) {
+        dl_workload_exchange_run(
+            workload,
+            &costs->exchange_runs[dl_noise_run(config->replicate, costs->exchange_run_count)]);
+    }
+    if (scenario->gpu == NULL) return;
+    unsigned needs = dl_run_needs(scenario, point);
+    if (!(needs & DL_NEED_BARRIER)) workload->barrier_ns = 0;
+    if (!(needs & DL_NEED_LOCK)) workload->lock_ns = 0;
+}
+
+/* Runs the team and takes its figures. */
+static dl_status run_team(dl_team *team, const dl_run_config *config, dl_run_result *result,
+                          dl_error *err)
+{
+    dl_team_run(team);
+    if (team->engine.now_ns == 0) {
+        char text[DL_POINT_TEXT_BYTES];
+        return dl_error_set_at(err, DL_ERR_DATA, config->costs->path, 0,
+                               "a step takes no time (point: %s)",
+                               dl_point_text(text, sizeof text, config->point));
+    }
+    *result = (dl_run_result){0};
+    measure(team, config->point, result);
+    return DL_OK;
+}
+
 dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *err)
 {
     const dl_scenario *scenario = config->scenario;
     const dl_point *point = config->point;
+    const int workers = point->workers, threads = scenario->server_threads;
+    const int cores = scenario->gpu != NULL ? workers : point->cores;
+    const int at_once = workers < cores ? workers : cores;
     dl_costs costs;
     draw_costs(config, &costs);
     dl_workload workload;
-    dl_workload_init(&workload, &costs, (double)point->batch / point->workers);
-    if (scenario->noise == DL_NOISE_TRACE && point->workers > 1 && costs.exchange_run_count > 0) {
-        dl_workload_exchange_run(
-            &workload,
-            &costs.exchange_runs[dl_noise_run(config->replicate, costs.exchange_run_count)]);
-    }
-    double *slow = dl_calloc((size_t)point->workers, sizeof *slow, "slow workers");
-    dl_scenario_slow(scenario, point->workers, slow);
-    int threads = scenario->server_threads;
-    const int at_once = point->workers < point->cores ? point->workers : point->cores;
+    init_workload(&workload, config, &costs);
+    double *slow = dl_calloc((size_t)workers, sizeof *slow, "slow workers");
+    dl_scenario_slow(scenario, workers, slow);
     const dl_noise_config noise = {
         scenario->noise, scenario->sigma,
-        dl_costs_noise(&costs, (double)point->batch / point->workers, (size_t)at_once)};
-    dl_team team;
-    dl_team_init(&team, &(dl_team_config){
-                            .costs = &costs,
-                            .workload = &workload,
-                            .cores = point->cores,
-                            .workers = point->workers,
-                            .steps = dl_run_steps(scenario, point),
-                            .option = point->option,
-                            .server_threads = threads < point->workers ? threads : point->workers,
-                            .average_state = scenario->average_state,
-                            .advance = point->mode->advance,
-                            .noise = &noise,
-                            .seed = (uint64_t)scenario->seed,
-                            .replicate = config->replicate,
-                            .slow = config->without_slow ? NULL : slow,
-                            .observer = config->observer,
-                        });
-    dl_team_run(&team);
-    dl_status status = DL_OK;
-    if (team.engine.now_ns == 0) {
-        char text[DL_POINT_TEXT_BYTES];
-        status = dl_error_set_at(err, DL_ERR_DATA, config->costs->path, 0,
-                                 "a step takes no time (point: %s)",
-                                 dl_point_text(text, sizeof text, point));
-    } else {
-        *result = (dl_run_result){0};
-        measure(&team, point, result);
+        dl_costs_noise(&costs, (double)point->batch / workers, (size_t)at_once)};
+    dl_team team = {0};
+    dl_gpus gpus;
+    dl_status status = init_gpus(&gpus, config, &workload, &team.engine, err);
+    if (status == DL_OK) {
+        dl_team_init(&team, &(dl_team_config){
+                                .platform = scenario->gpu != NULL ? &dl_platform_gpu : NULL,
+                                .machine = scenario->gpu != NULL ? &gpus : NULL,
+                                .costs = &costs,
+                                .workload = &workload,
+                                .cores = cores,
+                                .workers = workers,
+                                .steps = dl_run_steps(scenario, point),
+                                .option = point->option,
+                                .server_threads = threads < workers ? threads : workers,
+                                .average_state = scenario->average_state,
+                                .advance = point->mode->advance,
+                                .noise = &noise,
+                                .seed = (uint64_t)scenario->seed,
+                                .replicate = config->replicate,
+                                .slow = config->without_slow ? NULL : slow,
+                                .observer = config->observer,
+                            });
+        status = run_team(&team, config, result, err);
     }
     dl_team_free(&team);
+    dl_gpus_free(&gpus);
     free(slow);
     dl_costs_draw_free(&costs);
     return status;

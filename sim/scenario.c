@@ -29,7 +29,7 @@ static dl_status read_batch(dl_scenario *scenario, const dl_ini *ini, dl_sweep_l
 static dl_status read_lists(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *all,
                             dl_error *err)
 {
-    dl_status status = dl_scenario_read_machine(ini, all, err);
+    dl_status status = dl_scenario_read_machine(scenario, ini, all, err);
     if (status == DL_OK) status = read_batch(scenario, ini, &all->batch, err);
     return status == DL_OK ? dl_scenario_read_sync(scenario, ini, all, err) : status;
 }
@@ -153,8 +153,7 @@ static dl_status read_noise(dl_scenario *scenario, const dl_ini *ini, dl_error *
                         dl_noise_names[kind]);
 }
 
-/* `path` as seen from the folder of `file`. */
-static char *beside(const char *file, const char *path)
+char *dl_scenario_beside(const char *file, const char *path)
 {
     const char *slash = strrchr(file, '/');
     if (path[0] == '/' || slash == NULL) return dl_strdup(path);
@@ -172,8 +171,8 @@ static dl_status read_texts(dl_scenario *scenario, const dl_ini *ini, dl_error *
     }
     scenario->path = dl_strdup(ini->path);
     scenario->name = dl_strdup(name);
-    scenario->costs_path = beside(ini->path, costs);
-    if (measured[0] != '\0') scenario->measured_path = beside(ini->path, measured);
+    scenario->costs_path = dl_scenario_beside(ini->path, costs);
+    if (measured[0] != '\0') scenario->measured_path = dl_scenario_beside(ini->path, measured);
     return DL_OK;
 }
 
@@ -193,7 +192,9 @@ static dl_status read_settings(dl_scenario *scenario, const dl_ini *ini, dl_erro
 static dl_status check_names(const dl_ini *ini, dl_error *err)
 {
     static const char *const scenario[] = {"name", "steps", "seed", "replicates", NULL};
-    static const char *const machine[] = {"cores", "workers", NULL};
+    static const char *const machine[] = {"cores",    "workers", "file",     "gpus",
+                                          "dispatch", "ahead",   "pageable", NULL};
+    static const char *const exchange[] = {"shards", "algorithm", "fidelity", "bucket_bytes", NULL};
     static const char *const workload[] = {"costs", "batch", "batch_per_worker", NULL};
     const char *sync[DL_SYNC_OPTIONS + 2] = {"mode"};
     for (int o = 0; o < DL_SYNC_OPTIONS; o++)
@@ -201,8 +202,8 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
     static const char *const noise[] = {"kind", "sigma", "slow", NULL};
     static const char *const measured[] = {"file", NULL};
     const dl_ini_section_schema schema[] = {
-        {"scenario", scenario}, {"machine", machine}, {"workload", workload},
-        {"sync", sync},         {"noise", noise},     {"measured", measured},
+        {"scenario", scenario}, {"machine", machine},   {"workload", workload}, {"sync", sync},
+        {"noise", noise},       {"measured", measured}, {"exchange", exchange},
     };
     return dl_ini_check(ini, schema, sizeof schema / sizeof *schema, err);
 }
@@ -254,6 +255,8 @@ void dl_scenario_free(dl_scenario *scenario)
     free(scenario->measured_path);
     free(scenario->slow);
     free(scenario->points);
+    if (scenario->gpu != NULL) dl_gpu_options_free(scenario->gpu);
+    free(scenario->gpu);
     *scenario = (dl_scenario){0};
 }
 

@@ -9,6 +9,18 @@
  *   cores = 2                    ; list of numbers and words: `workers`, a core for each worker;
  *                                ; `measured`, as many as the cost file says were measured
  *   workers = 1, 2, 4            ; list
+ *   ; or, for workers on GPUs, in place of cores (sim/platform_gpu.h says what it means):
+ *   file = machines/dgx1.ini     ; common/machine.h; relative to this file
+ *   gpus = 0, 2                  ; GPUs of workers 0, 1, ..., ascending, counted over all nodes.
+ *                                ; Default: worker w has GPU w
+ *   dispatch = single            ; one host thread for all GPUs, or per_gpu. Default per_gpu
+ *   ahead = 1                    ; steps that the host may be ahead of the GPUs. Default 1
+ *   pageable = no                ; host memory of copies is not pinned. Default no
+ *   [exchange]                   ; with [machine] file only
+ *   shards = 2                   ; of the server. Default 1
+ *   algorithm = ring             ; of collectives: ring, tree, hierarchical, auto. Default auto
+ *   fidelity = phase             ; of collectives: phase, chunk. Default phase
+ *   bucket_bytes = 25000000      ; of collectives; 0 = all in one. Default 0
  *   [workload]
  *   costs = costs/lenet.ini      ; relative to this file
  *   batch = 128                  ; list; all workers together. Or, for weak scaling:
@@ -24,7 +36,8 @@
  *   block_momentum = 0.9         ; list; bmuf: does not matter for time
  *   average_state = no           ; average: the optimizer's state too. Default no
  *   server_threads = 2           ; ps, average, bmuf; at most all workers of a point. Default 1
- *   where = cpu                  ; the only place so far
+ *   where = cpu                  ; of the server. On GPUs also gpu:K (K over all nodes) and, for
+ *                                ; average and bmuf, allreduce. Default cpu
  *                                ; an option that none of the modes takes is an error
  *   [noise]
  *   kind = trace                 ; none, trace, lognormal, gamma, exponential. Default none
@@ -42,14 +55,16 @@
 
 #include "common/status.h"
 #include "sim/noise.h"
+#include "sim/platform_gpu.h"
 #include "sim/sync/mode.h"
 
 #define DL_WORKERS_MAX 1024
 #define DL_CORES_MEASURED (-1)
+#define DL_CORES_GPU 0 /* workers are GPUs */
 
 /* One combination of the swept values. */
 typedef struct dl_point {
-    int cores; /* DL_CORES_MEASURED until dl_scenario_set_measured_cores */
+    int cores; /* DL_CORES_MEASURED until dl_scenario_set_measured_cores; DL_CORES_GPU */
     int workers;
     int64_t batch; /* all workers together; a multiple of workers */
     const dl_mode *mode;
@@ -72,6 +87,7 @@ typedef struct dl_scenario {
     double sigma;
     dl_slow_worker *slow; /* [slow_count] */
     size_t slow_count;
+    dl_gpu_options *gpu; /* NULL: workers are threads on cores */
     dl_point *points; /* [point_count], in the order cores, workers, batch, mode, options */
     size_t point_count;
 } dl_scenario;

@@ -35,12 +35,19 @@ dl_status dl_sweep_number(const char *text, const void *about, double *value,
 
 void dl_sweep_lists_free(dl_sweep_lists *lists);
 
-/* [machine]: cores, workers. */
-dl_status dl_scenario_read_machine(const dl_ini *ini, dl_sweep_lists *lists,
+/* `path` as seen from the folder of `file`; the caller's to free. */
+char *dl_scenario_beside(const char *file, const char *path);
+
+/* [machine]: cores, workers; or a machine file and what stands in [exchange]. */
+dl_status dl_scenario_read_machine(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                    dl_error *err) DL_MUST_CHECK;
 
+/* [sync] where: after [machine] and the modes. */
+dl_status dl_scenario_read_where(dl_scenario *scenario, const dl_ini *ini,
+                                 const dl_sweep_list *modes, dl_error *err) DL_MUST_CHECK;
+
 /* Where a point's cores are as many as its workers. */
-#define DL_CORES_AS_WORKERS 0
+#define DL_CORES_AS_WORKERS (-2)
 
 /* [sync]: the modes, and their options; an option that none of the modes takes is an error. */
 dl_status dl_scenario_read_sync(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,

@@ -73,15 +73,14 @@ static dl_status check_required(const dl_ini *ini, const dl_sweep_lists *lists, 
 
 static dl_status read_settings(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
-    static const char *const no_yes[] = {"no", "yes"}, *const places[] = {"cpu"};
+    static const char *const no_yes[] = {"no", "yes"};
     static const int64_t one = 1;
     static const int first = 0;
-    int average_state = 0, place = 0;
+    int average_state = 0;
     int64_t server_threads = 0;
     dl_status status;
     if ((status = dl_ini_get_choice(ini, "sync", "average_state", no_yes, 2, &first, &average_state,
                                     err)) ||
-        (status = dl_ini_get_choice(ini, "sync", "where", places, 1, &first, &place, err)) ||
         (status = dl_ini_get_int(ini, "sync", "server_threads", 1, DL_WORKERS_MAX, &one,
                                  &server_threads, err))) {
         return status;
@@ -105,6 +104,7 @@ dl_status dl_scenario_read_sync(dl_scenario *scenario, const dl_ini *ini, dl_swe
                                     &spec->fallback, err);
     }
     if (status == DL_OK) status = check_options(ini, &lists->mode, err);
+    if (status == DL_OK) status = dl_scenario_read_where(scenario, ini, &lists->mode, err);
     return status == DL_OK ? check_required(ini, lists, err) : status;
 }
 
@@ -162,7 +162,9 @@ const char *dl_point_text(char *text, size_t bytes, const dl_point *point)
 {
     char options[DL_POINT_TEXT_BYTES];
     dl_point_options(options, sizeof options, point);
-    snprintf(text, bytes, "cores %d, workers %d, batch %lld, %s%s%s", point->cores, point->workers,
+    char cores[32] = "";
+    if (point->cores != DL_CORES_GPU) snprintf(cores, sizeof cores, "cores %d, ", point->cores);
+    snprintf(text, bytes, "%sworkers %d, batch %lld, %s%s%s", cores, point->workers,
              (long long)point->batch, point->mode->name, options[0] != '\0' ? ", " : "", options);
     return text;
 }

@@ -31,7 +31,10 @@ typedef struct jobs {
 static dl_point baseline_of(const dl_scenario *scenario, const dl_point *point)
 {
     int64_t batch = scenario->batch_per_worker ? point->batch / point->workers : point->batch;
-    dl_point baseline = {.cores = 1, .workers = 1, .batch = batch, .mode = &dl_mode_none};
+    dl_point baseline = {.cores = point->cores == DL_CORES_GPU ? DL_CORES_GPU : 1,
+                         .workers = 1,
+                         .batch = batch,
+                         .mode = &dl_mode_none};
     for (int o = 0; o < DL_SYNC_SWEPT; o++)
         baseline.option[o] = dl_sync_options[o].fallback;
     return baseline;

@@ -7,8 +7,9 @@
 #include "common/units.h"
 #include "sim/platform.h"
 
-const char *const dl_worker_state_names[DL_STATE_COUNT] = {
-    "compute", "update", "push", "pull", "average", "barrier", "lock", "wait", "dispatch", "input"};
+const char *const dl_worker_state_names[DL_STATE_COUNT] = {"compute",   "update",   "push", "pull",
+                                                           "average",   "barrier",  "lock", "wait",
+                                                           "allreduce", "dispatch", "input"};
 
 static bool try_lock(dl_team *team, int worker);
 

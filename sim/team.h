@@ -48,14 +48,15 @@ typedef enum dl_worker_state {
     DL_STATE_AVERAGE, /* averaging, and the server's update */
     DL_STATE_BARRIER,
     DL_STATE_LOCK,
-    DL_STATE_WAIT,     /* for a condition */
+    DL_STATE_WAIT, /* for a condition */
+    DL_STATE_ALLREDUCE,
     DL_STATE_DISPATCH, /* of a GPU: for the host to issue the step */
     DL_STATE_INPUT,    /* of a GPU: for its batch */
     DL_STATE_COUNT
 } dl_worker_state;
 
 /* "compute", "update", "push", "pull", "average", "barrier", "lock", "wait",
- * "dispatch", "input". */
+ * "allreduce", "dispatch", "input". */
 extern const char *const dl_worker_state_names[DL_STATE_COUNT];
 
 #define DL_NO_STALENESS_YET (-1)

@@ -28,13 +28,16 @@ typedef struct dl_byte_cost {
 
 typedef struct dl_workload {
     double input_ns, dispatch_ns,
-        compute_ns;   /* of a worker's step; compute: forward and backward */
-    double update_ns; /* the optimizer on the worker itself */
+        compute_ns;     /* of a worker's step; compute: forward and backward */
+    double backward_ns; /* of compute_ns */
+    double update_ns;   /* the optimizer on the worker itself */
     double parameter_bytes, state_bytes;
     dl_byte_cost copy, average, update; /* update: the server's */
     double memory_bytes_per_ns;         /* INFINITY if unknown */
     double barrier_ns, wakeup_ns, lock_ns;
-    double slice_ns; /* INFINITY if unknown */
+    double slice_ns;                 /* INFINITY if unknown */
+    double serial_ns, per_worker_ns; /* dispatch to GPUs */
+    double pageable_bytes_per_s;     /* INFINITY if unknown */
 } dl_workload;
 
 /* The work of a worker that has `batch` samples a step. Unknown costs come out as 0 (or as no

@@ -32,7 +32,6 @@ static void end_step(gpus *g, int w)
 {
     g->ended_ns[w][g->done[w]++] = g->engine.now_ns;
     dl_dispatch_step_ended(&g->dispatch, w);
-    if (g->done[w] == STEPS) dl_dispatch_stop(&g->dispatch);
     go_on(g, w);
 }
 
@@ -72,7 +71,7 @@ static int64_t period(dl_dispatch_kind kind, int workers, int ahead, int64_t wor
 {
     gpus g = {.work_ns = work_ns, .workers = workers, .barrier = barrier};
     dl_engine_init(&g.engine, 3 * MOST);
-    const dl_dispatch_config config = {&g.engine, kind, workers, ahead, 100, 50, go_on, &g};
+    const dl_dispatch_config config = {&g.engine, kind, workers, ahead, STEPS, 100, 50, go_on, &g};
     dl_dispatch_init(&g.dispatch, &config);
     dl_dispatch_start(&g.dispatch);
     dl_engine_run(&g.engine);

@@ -1,0 +1,274 @@
+#include "sim/platform_gpu.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+
+dl_gpus *dl_gpus_of(const dl_team *team)
+{
+    return team->machine;
+}
+
+/* --- setting up ------------------------------------------------------------------------------ */
+
+dl_status dl_gpus_init(dl_gpus *gpus, const dl_gpus_config *config, dl_error *err)
+{
+    const size_t workers = (size_t)config->workers;
+    *gpus = (dl_gpus){
+        .config = *config,
+        .workers = dl_calloc(workers, sizeof *gpus->workers, "GPUs"),
+        .places = dl_calloc(workers, sizeof *gpus->places, "GPUs"),
+    };
+    dl_network_init(&gpus->network, config->engine, 1);
+    dl_network_add_links(&gpus->network, &config->options->links);
+    for (size_t w = 0; w < workers; w++)
+        gpus->places[w] = dl_gpu_options_place(config->options, (int)w);
+    dl_status status = DL_OK;
+    dl_gpus_add_memories(gpus);
+    if (config->collective) {
+        status = dl_reduction_init(gpus, err);
+    } else {
+        dl_gpus_add_servers(gpus);
+    }
+    if (status == DL_OK) {
+        dl_gpus_add_own_classes(gpus);
+        dl_network_reserve(&gpus->network, config->workers * config->options->shards +
+                                               dl_reduction_flows(&gpus->reduction));
+    } else {
+        dl_gpus_free(gpus);
+    }
+    return status;
+}
+
+void dl_gpus_free(dl_gpus *gpus)
+{
+    dl_reduction_free(&gpus->reduction);
+    dl_network_free(&gpus->network);
+    dl_dispatch_free(&gpus->dispatch);
+    free(gpus->workers);
+    free(gpus->places);
+    free(gpus->servers);
+    free(gpus->push_class);
+    free(gpus->pull_class);
+    free(gpus->push_ns);
+    free(gpus->pull_ns);
+    free(gpus->serving_class);
+    free(gpus->own_class);
+    free(gpus->gpu_memory);
+    free(gpus->own_names);
+    *gpus = (dl_gpus){0};
+}
+
+/* --- a step on its GPU ----------------------------------------------------------------------- */
+
+static void on_work_done(void *user, int worker);
+
+static void start_work(dl_gpus *gpus, int worker)
+{
+    dl_gpu_worker *w = &gpus->workers[worker];
+    w->phase = DL_GPU_WORKS;
+    w->event =
+        dl_engine_after(gpus->config.engine, dl_ns_ceil(w->work_ns), on_work_done, gpus, worker);
+}
+
+static bool issue_has_begun(const dl_gpus *gpus, int worker)
+{
+    return dl_dispatch_begun(&gpus->dispatch, worker) > gpus->team->workers[worker].steps_done;
+}
+
+static bool issue_has_ended(const dl_gpus *gpus, int worker)
+{
+    return dl_dispatch_issued(&gpus->dispatch, worker) > gpus->team->workers[worker].steps_done;
+}
+
+static void end_work(dl_gpus *gpus, int worker)
+{
+    gpus->workers[worker].phase = DL_GPU_IDLE;
+    dl_team_done(gpus->team, worker);
+}
+
+static void on_work_done(void *user, int worker)
+{
+    dl_gpus *gpus = user;
+    if (issue_has_ended(gpus, worker)) {
+        end_work(gpus, worker);
+    } else {
+        gpus->workers[worker].phase = DL_GPU_WAITS_FOR_ISSUE_END;
+        dl_team_change(gpus->team, worker, DL_STATE_DISPATCH);
+    }
+}
+
+/* An issue of the worker has begun or ended. */
+static void on_issue(void *user, int worker)
+{
+    dl_gpus *gpus = user;
+    dl_gpu_phase phase = gpus->workers[worker].phase;
+    if (phase == DL_GPU_WAITS_FOR_ISSUE && issue_has_begun(gpus, worker)) {
+        dl_team_change(gpus->team, worker, DL_STATE_COMPUTE);
+        start_work(gpus, worker);
+    } else if (phase == DL_GPU_WAITS_FOR_ISSUE_END && issue_has_ended(gpus, worker)) {
+        end_work(gpus, worker);
+    }
+}
+
+static void compute(dl_team *team, int worker, bool with_update)
+{
+    dl_gpus *gpus = dl_gpus_of(team);
+    const dl_workload *workload = team->config.workload;
+    const dl_worker *w = &team->workers[worker];
+    double slow = team->config.slow != NULL ? team->config.slow[worker] : 1;
+    double work_ns = slow * workload->compute_ns + (with_update ? workload->update_ns : 0);
+    gpus->workers[worker].work_ns = work_ns * w->noise_factor;
+    if (issue_has_begun(gpus, worker)) {
+        start_work(gpus, worker);
+    } else {
+        gpus->workers[worker].phase = DL_GPU_WAITS_FOR_ISSUE;
+        dl_team_change(team, worker, DL_STATE_DISPATCH);
+    }
+}
+
+static void on_cut(void *user, int worker)
+{
+    dl_team_done(user, worker);
+}
+
+/* What is issued stays so: the host goes on with it before it comes to the next step. */
+static void cut(dl_team *team, int worker)
+{
+    dl_gpus *gpus = dl_gpus_of(team);
+    dl_gpu_worker *w = &gpus->workers[worker];
+    if (w->phase == DL_GPU_IDLE) return;
+    if (w->phase == DL_GPU_WORKS) dl_engine_cancel(&team->engine, w->event);
+    w->phase = DL_GPU_IDLE;
+    dl_engine_after(&team->engine, 0, on_cut, team, worker);
+}
+
+static void on_update_done(void *user, int worker)
+{
+    dl_team_done(user, worker);
+}
+
+/* The update's issue is part of the step's, which has ended. */
+static void update(dl_team *team, int worker)
+{
+    double work_ns = team->config.workload->update_ns * team->workers[worker].noise_factor;
+    dl_engine_after(&team->engine, dl_ns_ceil(work_ns), on_update_done, team, worker);
+}
+
+/* --- the run --------------------------------------------------------------------------------- */
+
+static int init(dl_team *team)
+{
+    team->machine = team->config.machine;
+    dl_gpus *gpus = dl_gpus_of(team);
+    const dl_gpu_options *options = gpus->config.options;
+    const dl_workload *workload = team->config.workload;
+    gpus->team = team;
+    const dl_dispatch_config dispatch = {
+        .engine = &team->engine,
+        .kind = options->dispatch,
+        .workers = team->config.workers,
+        .ahead = options->ahead,
+        .steps = team->config.steps,
+        .serial_ns = workload->serial_ns,
+        .per_worker_ns = workload->per_worker_ns + workload->dispatch_ns,
+        .progress = on_issue,
+        .user = gpus,
+    };
+    dl_dispatch_init(&gpus->dispatch, &dispatch);
+    /* A piece of work of each GPU, the issues, two for each flow and one for shares, the launch of
+     * a collective. */
+    return team->config.workers + dl_dispatch_threads(&dispatch) + 2 * gpus->network.flow_room + 2;
+}
+
+static void free_nothing(dl_team *team)
+{
+    (void)team; /* whoever made team->config.machine frees it */
+}
+
+static void start(dl_team *team)
+{
+    dl_dispatch_start(&dl_gpus_of(team)->dispatch);
+}
+
+static void step_ended(dl_team *team, int worker)
+{
+    dl_dispatch *dispatch = &dl_gpus_of(team)->dispatch;
+    dl_dispatch_step_ended(dispatch, worker);
+}
+
+/* There are no turns on a GPU. */
+static void take_turn(dl_team *team, int worker)
+{
+    dl_team_done(team, worker);
+}
+
+static int64_t ran_ns(const dl_team *team, int worker)
+{
+    (void)worker;
+    return team->engine.now_ns;
+}
+
+static void measure_links(const dl_gpus *gpus, double span_s, dl_usage *usage)
+{
+    const dl_links *links = &gpus->config.options->links;
+    for (int l = 0; l < gpus->network.link_count; l++) {
+        double frac =
+            dl_network_link_bytes(&gpus->network, l) / (gpus->network.capacity[l] * span_s);
+        if (frac <= usage->link_frac) continue;
+        usage->link_frac = frac;
+        if (l < links->count) {
+            dl_links_name(links, l, usage->link);
+        } else {
+            snprintf(usage->link, sizeof usage->link, "%s", gpus->own_names[l - links->count]);
+        }
+    }
+}
+
+static void measure(const dl_team *team, dl_usage *usage)
+{
+    const dl_gpus *gpus = dl_gpus_of(team);
+    const dl_dispatch *dispatch = &gpus->dispatch;
+    const double span_ns = (double)team->engine.now_ns;
+    char name[DL_RESOURCE_NAME_BYTES];
+    for (int w = 0; w < team->config.workers; w++) {
+        const int64_t *state_ns = team->workers[w].state_ns;
+        snprintf(name, sizeof name, "gpu of worker %d", w);
+        dl_usage_note(usage, name,
+                      (double)(state_ns[DL_STATE_COMPUTE] + state_ns[DL_STATE_UPDATE]) / span_ns);
+    }
+    for (int t = 0; t < dispatch->thread_count; t++) {
+        snprintf(name, sizeof name, "host thread %d", t);
+        double step_ns = dispatch->config.serial_ns +
+                         dispatch->threads[t].count * dispatch->config.per_worker_ns;
+        dl_usage_note(usage, name, (double)dispatch->threads[t].step * step_ns / span_ns);
+    }
+    measure_links(gpus, dl_ns_to_s(span_ns), usage);
+    dl_usage_note(usage, usage->link, usage->link_frac);
+    usage->traffic_bytes = gpus->moved_bytes;
+}
+
+const dl_platform dl_platform_gpu = {
+    .name = "gpu",
+    .init = init,
+    .free = free_nothing,
+    .start = start,
+    .compute = compute,
+    .update = update,
+    .push = dl_gpus_push,
+    .pull = dl_gpus_pull,
+    .average = dl_gpus_average,
+    .serve_all = dl_gpus_serve_all,
+    .serve = dl_gpus_serve,
+    .blend = dl_gpus_blend,
+    .blend_own = dl_gpus_blend_own,
+    .filter = dl_gpus_filter,
+    .cut = cut,
+    .take_turn = take_turn,
+    .step_ended = step_ended,
+    .ran_ns = ran_ns,
+    .measure = measure,
+};

@@ -1,0 +1,169 @@
+/* Workers on the GPUs of a machine file: one GPU each, copies and collectives as flows on the
+ * machine's links, steps issued by host threads.
+ *
+ *   compute     fixed + per-sample time of the cost file times noise and slow factor; begins when
+ *               its issue has begun, and ends no earlier than its issue (sim/dispatch.h)
+ *   push, pull  a flow from the worker's GPU to each shard of the server and back, `bytes / shards`
+ *               each; a copy between a GPU and pageable host memory also goes through a staging
+ *               copy of its own rate, and crosses the host's memory three times
+ *   average     server in host memory: each of `parts` threads a slice of each shard, at the cost
+ *               file's rates, (n + 1) x bytes of traffic through the socket's memory, which it
+ *               shares with all copies; on a GPU: (n + 1) x bytes over its memory's bandwidth
+ *   serve       the same: all n gradients summed and applied, or one
+ *   allreduce   a collective of the workers' GPUs in place of push, average, pull: in buckets, one
+ *               after another on one stream; with `overlap` each starts when all workers have done
+ *               its share of the backward pass (as its share of the bytes)
+ *
+ * Shards in host memory lie on the nodes in turn, then on their sockets; on GPUs, on consecutive
+ * ones. A barrier costs [sync] barrier_ns and the lock's hand-over lock_ns where the server is in
+ * host memory; between GPUs both are the order of streams, which is free beside the issue.
+ *
+ * What it leaves out: several workers on a GPU, GPUs of different speed (but for slow factors),
+ * copies that slow kernels down but for `overlap`.
+ */
+#ifndef DL_SIM_PLATFORM_GPU_H
+#define DL_SIM_PLATFORM_GPU_H
+
+#include "sim/collective.h"
+#include "sim/dispatch.h"
+#include "sim/platform.h"
+
+extern const dl_platform dl_platform_gpu;
+
+typedef enum dl_where { DL_WHERE_CPU, DL_WHERE_GPU, DL_WHERE_ALLREDUCE } dl_where;
+
+#define DL_SHARDS_MAX 64
+
+/* What a scenario says about its machine and its exchange. */
+typedef struct dl_gpu_options {
+    dl_machine machine; /* owned, as links */
+    dl_links links;
+    int *gpus; /* [gpu_count] ascending numbers over all nodes; NULL = from 0 on */
+    int gpu_count;
+    dl_dispatch_kind dispatch;
+    int ahead; /* steps */
+    bool pageable;
+    dl_where where;
+    int where_gpu; /* over all nodes */
+    int shards;    /* 1 .. DL_SHARDS_MAX */
+    const char *algorithm;
+    dl_fidelity fidelity;
+    int64_t bucket_bytes; /* 0 = one bucket */
+    bool overlap;
+} dl_gpu_options;
+
+/* A zeroed object is fine. */
+void dl_gpu_options_free(dl_gpu_options *options);
+
+/* GPUs that a scenario may use; those of all nodes unless it lists them. */
+int dl_gpu_options_count(const dl_gpu_options *options);
+
+/* The GPU of a worker. */
+dl_place dl_gpu_options_place(const dl_gpu_options *options, int worker);
+
+/* Needs (dl_cost_need) of `workers` of a mode that itself needs `mode_needs`; `collective`: the
+ * mode is all-reduce, whatever options->where says; waits: at a barrier, at a lock. */
+unsigned dl_gpu_options_needs(const dl_gpu_options *options, unsigned mode_needs, bool collective,
+                              bool at_barrier, bool at_lock, int workers);
+
+/* The least trustworthy origin among the machine's figures that transfers depend on. */
+dl_origin dl_gpu_options_origin(const dl_gpu_options *options);
+
+typedef struct dl_gpus_config {
+    const dl_gpu_options *options; /* borrowed, as the next two */
+    const dl_workload *workload;
+    dl_engine *engine; /* the team's: used when the team runs */
+    int workers;
+    bool collective;      /* as above */
+    double content_bytes; /* what collectives reduce */
+} dl_gpus_config;
+
+/* What a worker's GPU is at. */
+typedef enum dl_gpu_phase {
+    DL_GPU_IDLE,
+    DL_GPU_WAITS_FOR_ISSUE,
+    DL_GPU_WORKS,
+    DL_GPU_WAITS_FOR_ISSUE_END
+} dl_gpu_phase;
+
+typedef struct dl_gpu_worker {
+    dl_gpu_phase phase;
+    bool with_update;
+    double work_ns;   /* of the piece at hand */
+    int event;        /* its end */
+    int flows;        /* of the piece of exchange at hand that have not ended */
+    int64_t rounds;   /* of collectives that it has seen the end of */
+    bool in_exchange; /* waits for the round's end */
+} dl_gpu_worker;
+
+/* Buckets of one all-reduce, run one after another. */
+typedef struct dl_reduction {
+    dl_collective full, last; /* the last bucket may be smaller */
+    int buckets, next;
+    bool running;
+    int *ready; /* [buckets] workers that have got so far in this round */
+    int64_t rounds;
+    double moved_bytes; /* of a round, over all workers */
+} dl_reduction;
+
+/* What a server does, with how many vectors read + written. */
+typedef enum dl_serving_kind {
+    DL_SERVING_AVERAGE, /* workers + 1 */
+    DL_SERVING_SUM,     /* workers + 1 */
+    DL_SERVING_FILTER,  /* 3 + 1 and 2 + 1 */
+    DL_SERVING_APPLY,   /* gradients + 1 */
+    DL_SERVING_BLEND,   /* 2 + 1 */
+    DL_SERVING_KINDS
+} dl_serving_kind;
+
+typedef struct dl_gpus {
+    dl_gpus_config config;
+    dl_team *team; /* since its init */
+    dl_network network;
+    dl_dispatch dispatch;
+    dl_reduction reduction;
+    dl_gpu_worker *workers; /* [workers] */
+    dl_place *places;       /* [workers] GPUs */
+    dl_place *servers;      /* [shards] */
+    int *push_class;        /* [workers x shards] */
+    int *pull_class;
+    int64_t *push_ns, *pull_ns; /* latencies */
+    int *serving_class; /* [kinds x workers x shards] of a server's thread, or of its GPU; APPLY:
+                           of an update of so many gradients, less 1 */
+    int *own_class;     /* [workers] the memory of the worker's own GPU */
+    int *gpu_memory;    /* [all GPUs] link, -1 = nobody uses it */
+    char (*own_names)[DL_LINK_NAME_BYTES]; /* of links behind the machine's */
+    int own_links;
+    double moved_bytes; /* from place to place by exchange */
+} dl_gpus;
+
+/* Makes the machine ready for a team of config->workers, whose config.machine it then is. DL_ERR_*
+ * of dl_collective_init; then nothing is to be freed. dl_gpus_free accepts a zeroed object. */
+dl_status dl_gpus_init(dl_gpus *gpus, const dl_gpus_config *config, dl_error *err) DL_MUST_CHECK;
+void dl_gpus_free(dl_gpus *gpus);
+
+/* Parts of the platform, in files of their own. The links of servers, copies and memories come
+ * before all classes of flows. */
+dl_gpus *dl_gpus_of(const dl_team *team);
+void dl_gpus_add_memories(dl_gpus *gpus);
+void dl_gpus_add_servers(dl_gpus *gpus);
+void dl_gpus_add_own_classes(dl_gpus *gpus);
+double dl_gpus_serving_traffic(const dl_gpus *gpus, dl_serving_kind kind, int64_t vectors);
+
+void dl_gpus_push(dl_team *team, int worker, dl_content content);
+void dl_gpus_pull(dl_team *team, int worker, dl_content content);
+void dl_gpus_average(dl_team *team, int worker, dl_content content, int parts);
+void dl_gpus_serve_all(dl_team *team, int worker, int parts);
+void dl_gpus_serve(dl_team *team, int worker, int64_t gradients);
+void dl_gpus_blend(dl_team *team, int worker);
+void dl_gpus_blend_own(dl_team *team, int worker);
+void dl_gpus_filter(dl_team *team, int worker, int parts);
+
+/* Of the buckets; dl_reduction_flows: at a time at most; dl_reduction_join: the worker waits for
+ * all. */
+dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err) DL_MUST_CHECK;
+void dl_reduction_free(dl_reduction *reduction);
+int dl_reduction_flows(const dl_reduction *reduction);
+void dl_reduction_join(dl_gpus *gpus, int worker);
+
+#endif

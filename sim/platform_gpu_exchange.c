@@ -1,0 +1,142 @@
+/* Exchange between GPUs and a server: copies and sums as flows. */
+#include "common/units.h"
+#include "sim/platform_gpu.h"
+
+static double content_bytes(const dl_gpus *gpus, dl_content content)
+{
+    const dl_workload *workload = gpus->config.workload;
+    return workload->parameter_bytes +
+           (content == DL_CONTENT_PARAMETERS_AND_STATE ? workload->state_bytes : 0);
+}
+
+static bool is_collective(const dl_gpus *gpus)
+{
+    return gpus->config.collective;
+}
+
+static void on_flow_done(void *user, int worker)
+{
+    dl_gpus *gpus = user;
+    if (--gpus->workers[worker].flows == 0) dl_team_done(gpus->team, worker);
+}
+
+static void copy(dl_team *team, int worker, dl_content content, const int *classes,
+                 const int64_t *latency_ns)
+{
+    dl_gpus *gpus = dl_gpus_of(team);
+    if (is_collective(gpus)) {
+        dl_team_done(team, worker);
+        return;
+    }
+    const int shards = gpus->config.options->shards;
+    const double bytes = content_bytes(gpus, content);
+    gpus->workers[worker].flows = shards;
+    gpus->moved_bytes += bytes;
+    for (int i = worker * shards; i < (worker + 1) * shards; i++) {
+        dl_network_start(&gpus->network, classes[i], bytes / shards, latency_ns[i], on_flow_done,
+                         gpus, worker);
+    }
+}
+
+void dl_gpus_push(dl_team *team, int worker, dl_content content)
+{
+    copy(team, worker, content, dl_gpus_of(team)->push_class, dl_gpus_of(team)->push_ns);
+}
+
+void dl_gpus_pull(dl_team *team, int worker, dl_content content)
+{
+    copy(team, worker, content, dl_gpus_of(team)->pull_class, dl_gpus_of(team)->pull_ns);
+}
+
+/* A piece of serving: slice `index` of every shard, `bytes` of them in all. */
+static void serve(dl_gpus *gpus, int worker, dl_serving_kind kind, int index, double bytes,
+                  int64_t vectors, double latency_ns)
+{
+    const int shards = gpus->config.options->shards;
+    const bool on_host = gpus->servers[0].kind == DL_PLACE_HOST;
+    const int64_t delay_ns = on_host && latency_ns > 0 ? dl_ns_ceil(latency_ns) : 0;
+    const double traffic = dl_gpus_serving_traffic(gpus, kind, vectors) * bytes;
+    const int *classes = gpus->serving_class + ((int)kind * gpus->config.workers + index) * shards;
+    gpus->workers[worker].flows = shards;
+    for (int s = 0; s < shards; s++) {
+        dl_network_start(&gpus->network, classes[s], traffic / shards, delay_ns, on_flow_done, gpus,
+                         worker);
+    }
+}
+
+/* The same by several workers' threads, or all at once by the first one's GPU. */
+static void serve_slice(dl_gpus *gpus, int worker, dl_serving_kind kind, double bytes, int parts,
+                        double latency_ns)
+{
+    if (gpus->servers[0].kind == DL_PLACE_GPU) parts = 1;
+    if (worker < parts) {
+        serve(gpus, worker, kind, worker, bytes / parts, 0, latency_ns);
+    } else {
+        dl_team_done(gpus->team, worker);
+    }
+}
+
+/* Reading and writing in the memory of the worker's own GPU. */
+static void touch_own(dl_gpus *gpus, int worker, double traffic_bytes)
+{
+    gpus->workers[worker].flows = 1;
+    dl_network_start(&gpus->network, gpus->own_class[worker], traffic_bytes, 0, on_flow_done, gpus,
+                     worker);
+}
+
+void dl_gpus_average(dl_team *team, int worker, dl_content content, int parts)
+{
+    dl_gpus *gpus = dl_gpus_of(team);
+    if (is_collective(gpus)) {
+        dl_reduction_join(gpus, worker);
+        return;
+    }
+    const int pieces = content == DL_CONTENT_PARAMETERS_AND_STATE ? 2 : 1;
+    serve_slice(gpus, worker, DL_SERVING_AVERAGE, content_bytes(gpus, content), parts,
+                pieces * gpus->config.workload->average.latency_ns);
+}
+
+void dl_gpus_serve_all(dl_team *team, int worker, int parts)
+{
+    dl_gpus *gpus = dl_gpus_of(team);
+    serve_slice(gpus, worker, DL_SERVING_SUM, content_bytes(gpus, DL_CONTENT_GRADIENTS), parts,
+                gpus->config.workload->update.latency_ns);
+}
+
+/* More gradients than workers are charged at the rate of as many as workers. */
+void dl_gpus_serve(dl_team *team, int worker, int64_t gradients)
+{
+    dl_gpus *gpus = dl_gpus_of(team);
+    const int most = gpus->config.workers;
+    const int index = (int)(gradients < most ? gradients : most) - 1;
+    serve(gpus, worker, DL_SERVING_APPLY, index, content_bytes(gpus, DL_CONTENT_GRADIENTS),
+          gradients, gpus->config.workload->update.latency_ns);
+}
+
+void dl_gpus_blend(dl_team *team, int worker)
+{
+    dl_gpus *gpus = dl_gpus_of(team);
+    serve(gpus, worker, DL_SERVING_BLEND, 0, content_bytes(gpus, DL_CONTENT_PARAMETERS), 0,
+          gpus->config.workload->average.latency_ns);
+}
+
+void dl_gpus_blend_own(dl_team *team, int worker)
+{
+    dl_gpus *gpus = dl_gpus_of(team);
+    touch_own(gpus, worker,
+              dl_gpus_serving_traffic(gpus, DL_SERVING_BLEND, 0) *
+                  content_bytes(gpus, DL_CONTENT_PARAMETERS));
+}
+
+/* Behind a collective, every GPU does it for itself. */
+void dl_gpus_filter(dl_team *team, int worker, int parts)
+{
+    dl_gpus *gpus = dl_gpus_of(team);
+    const double bytes = content_bytes(gpus, DL_CONTENT_PARAMETERS);
+    if (is_collective(gpus)) {
+        touch_own(gpus, worker, dl_gpus_serving_traffic(gpus, DL_SERVING_FILTER, 0) * bytes);
+    } else {
+        serve_slice(gpus, worker, DL_SERVING_FILTER, bytes, parts,
+                    2 * gpus->config.workload->average.latency_ns);
+    }
+}

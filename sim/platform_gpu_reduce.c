@@ -1,0 +1,114 @@
+/* All-reduce of the workers' GPUs in buckets, one after another. A round ends when all buckets have
+ * been reduced; nobody can be ready for the next one before. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "sim/platform_gpu.h"
+
+static void try_next(dl_gpus *gpus);
+
+static void end_round(dl_gpus *gpus)
+{
+    dl_reduction *r = &gpus->reduction;
+    for (int b = 0; b < r->buckets; b++)
+        r->ready[b] = 0;
+    r->next = 0;
+    r->rounds++;
+    gpus->moved_bytes += r->moved_bytes;
+    for (int w = 0; w < gpus->config.workers; w++) {
+        if (!gpus->workers[w].in_exchange) continue;
+        gpus->workers[w].in_exchange = false;
+        gpus->workers[w].rounds++;
+        dl_team_done(gpus->team, w);
+    }
+}
+
+static void on_bucket_done(void *user, int unused)
+{
+    (void)unused;
+    dl_gpus *gpus = user;
+    gpus->reduction.running = false;
+    if (++gpus->reduction.next == gpus->reduction.buckets) {
+        end_round(gpus);
+    } else {
+        try_next(gpus);
+    }
+}
+
+/* Starts the next bucket if all workers have it ready and the stream is free. */
+static void try_next(dl_gpus *gpus)
+{
+    dl_reduction *r = &gpus->reduction;
+    if (r->running || r->ready[r->next] < gpus->config.workers) return;
+    r->running = true;
+    dl_collective *bucket = r->next == r->buckets - 1 ? &r->last : &r->full;
+    for (int w = 0; w < gpus->config.workers; w++)
+        dl_collective_arrive(bucket);
+}
+
+void dl_reduction_join(dl_gpus *gpus, int worker)
+{
+    dl_reduction *r = &gpus->reduction;
+    gpus->workers[worker].in_exchange = true;
+    dl_team_change(gpus->team, worker, DL_STATE_ALLREDUCE);
+    for (int b = 0; b < r->buckets; b++)
+        r->ready[b]++;
+    try_next(gpus);
+}
+
+static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double bytes, dl_error *err)
+{
+    const dl_gpu_options *options = gpus->config.options;
+    const dl_collective_config config = {
+        .kind = DL_ALLREDUCE,
+        .algorithm = options->algorithm,
+        .fidelity = options->fidelity,
+        .ranks = gpus->places,
+        .rank_count = gpus->config.workers,
+        .bytes = bytes,
+        .chunk_bytes = DL_CHUNK_BYTES,
+    };
+    dl_status status =
+        dl_collective_init(collective, &gpus->network, &options->links, &config, err);
+    if (status == DL_OK) dl_collective_on_done(collective, on_bucket_done, gpus, 0);
+    return status;
+}
+
+/* Bytes that all ranks together send. */
+static double sent_bytes(const dl_collective *collective)
+{
+    double sum = 0, frac = collective->plan.costs.bandwidth_frac;
+    for (int t = 0; t < collective->plan.transfer_count; t++)
+        sum += collective->plan.transfers[t].bytes * frac;
+    return sum;
+}
+
+dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err)
+{
+    dl_reduction *r = &gpus->reduction;
+    const double all = gpus->config.content_bytes;
+    const double bucket = (double)gpus->config.options->bucket_bytes;
+    r->buckets = bucket > 0 && all > bucket ? (int)ceil(all / bucket) : 1;
+    const double last = all - (r->buckets - 1) * bucket;
+    dl_status status = init_bucket(gpus, &r->last, last, err);
+    if (status == DL_OK && r->buckets > 1) status = init_bucket(gpus, &r->full, bucket, err);
+    if (status != DL_OK) return status;
+    r->moved_bytes = sent_bytes(&r->last) + (r->buckets - 1) * sent_bytes(&r->full);
+    r->ready = dl_calloc((size_t)r->buckets, sizeof *r->ready, "buckets");
+    return DL_OK;
+}
+
+void dl_reduction_free(dl_reduction *reduction)
+{
+    dl_collective_free(&reduction->full);
+    dl_collective_free(&reduction->last);
+    free(reduction->ready);
+    *reduction = (dl_reduction){0};
+}
+
+int dl_reduction_flows(const dl_reduction *reduction)
+{
+    int full = dl_collective_flows(&reduction->full), last = dl_collective_flows(&reduction->last);
+    return full > last ? full : last;
+}
