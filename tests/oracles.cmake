@@ -1,0 +1,9 @@
+# Closed forms, one program: a group a test, and the whole table by running it.
+file(GLOB oracles ${CMAKE_CURRENT_SOURCE_DIR}/oracles/*.c)
+add_executable(oracles ${oracles})
+target_include_directories(oracles SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
+target_link_libraries(oracles PRIVATE dl_options dl_sim ${CMOCKA_LIBRARY})
+foreach(group staleness softsync ssp time amounts monotone)
+    add_test(NAME oracles_${group} COMMAND oracles ${group})
+    set_tests_properties(oracles_${group} PROPERTIES LABELS model TIMEOUT 300)
+endforeach()
