@@ -40,6 +40,8 @@
  *   [dispatch]
  *   serial_ns = ...                 ; of a step, before the first GPU is given anything
  *   per_worker_ns = ...             ; to issue one GPU's step
+ *   [overlap]
+ *   slowdown = 1.04                 ; factor on a GPU's compute while collectives run beside it
  *
  *   [sharing]                       ; a step's time with k copies at once over its time alone, per
  *   copies_1 = 1                    ; core turn: time(k) / (time(1) * max(1, k / cores))
@@ -127,7 +129,8 @@ typedef enum dl_cost_need {
     DL_NEED_PARAMETERS = 1 << 11,
     DL_NEED_STATE = 1 << 12,
     DL_NEED_DISPATCH = 1 << 13, /* [dispatch], of GPUs */
-    DL_NEED_PAGEABLE = 1 << 14
+    DL_NEED_PAGEABLE = 1 << 14,
+    DL_NEED_OVERLAP = 1 << 15
 } dl_cost_need;
 
 typedef struct dl_costs {
@@ -148,6 +151,7 @@ typedef struct dl_costs {
     struct {
         dl_value serial_ns, per_worker_ns;
     } dispatch;
+    dl_value overlap_slowdown;
     dl_value sharing[DL_SHARING_MAX + 1];     /* [k], 1 <= k <= DL_SHARING_MAX */
     dl_linearity linearity[DL_LINEARITY_MAX]; /* [linearity_count], ascending batch */
     size_t linearity_count;

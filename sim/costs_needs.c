@@ -26,6 +26,7 @@ const dl_cost_field dl_cost_fields[] = {
     {"dispatch", "serial_ns", AT(dispatch.serial_ns), DL_COST_NOT_NEGATIVE, DL_NEED_DISPATCH},
     {"dispatch", "per_worker_ns", AT(dispatch.per_worker_ns), DL_COST_NOT_NEGATIVE,
      DL_NEED_DISPATCH},
+    {"overlap", "slowdown", AT(overlap_slowdown), DL_COST_POSITIVE, DL_NEED_OVERLAP},
 };
 const size_t dl_cost_field_count = sizeof dl_cost_fields / sizeof *dl_cost_fields;
 

@@ -64,14 +64,56 @@ void dl_gpus_free(dl_gpus *gpus)
 
 /* --- a step on its GPU ----------------------------------------------------------------------- */
 
-static void on_work_done(void *user, int worker);
+static void on_segment_done(void *user, int worker);
+
+static void schedule_end(dl_gpus *gpus, int worker)
+{
+    dl_gpu_worker *w = &gpus->workers[worker];
+    w->since_ns = gpus->config.engine->now_ns;
+    w->event = dl_engine_after(gpus->config.engine, dl_ns_ceil(w->left_ns / w->speed),
+                               on_segment_done, gpus, worker);
+}
+
+static double speed_now(const dl_gpus *gpus)
+{
+    return gpus->reduction.running && gpus->config.overlap
+               ? 1 / gpus->config.workload->overlap_slowdown
+               : 1;
+}
+
+/* All of the work; with overlap, up to the next bucket that is ready: the last layers' gradients
+ * are the first. */
+static void start_segment(dl_gpus *gpus, int worker)
+{
+    dl_gpu_worker *w = &gpus->workers[worker];
+    w->left_ns = w->work_ns;
+    if (gpus->config.overlap) {
+        w->left_ns = w->backward_ns * dl_reduction_share(gpus, w->segment);
+        if (w->segment == 0) w->left_ns += w->work_ns - w->backward_ns;
+    }
+    w->speed = speed_now(gpus);
+    schedule_end(gpus, worker);
+}
 
 static void start_work(dl_gpus *gpus, int worker)
 {
-    dl_gpu_worker *w = &gpus->workers[worker];
-    w->phase = DL_GPU_WORKS;
-    w->event =
-        dl_engine_after(gpus->config.engine, dl_ns_ceil(w->work_ns), on_work_done, gpus, worker);
+    gpus->workers[worker].phase = DL_GPU_WORKS;
+    gpus->workers[worker].segment = 0;
+    start_segment(gpus, worker);
+}
+
+void dl_gpus_change_speed(dl_gpus *gpus)
+{
+    if (!gpus->config.overlap) return;
+    for (int worker = 0; worker < gpus->config.workers; worker++) {
+        dl_gpu_worker *w = &gpus->workers[worker];
+        if (w->phase != DL_GPU_WORKS) continue;
+        double done_ns = (double)(gpus->config.engine->now_ns - w->since_ns) * w->speed;
+        w->left_ns = fmax(0, w->left_ns - done_ns);
+        w->speed = speed_now(gpus);
+        dl_engine_cancel(gpus->config.engine, w->event);
+        schedule_end(gpus, worker);
+    }
 }
 
 static bool issue_has_begun(const dl_gpus *gpus, int worker)
@@ -90,14 +132,29 @@ static void end_work(dl_gpus *gpus, int worker)
     dl_team_done(gpus->team, worker);
 }
 
-static void on_work_done(void *user, int worker)
+static void on_work_done(dl_gpus *gpus, int worker)
 {
-    dl_gpus *gpus = user;
     if (issue_has_ended(gpus, worker)) {
         end_work(gpus, worker);
     } else {
         gpus->workers[worker].phase = DL_GPU_WAITS_FOR_ISSUE_END;
         dl_team_change(gpus->team, worker, DL_STATE_DISPATCH);
+    }
+}
+
+static void on_segment_done(void *user, int worker)
+{
+    dl_gpus *gpus = user;
+    dl_gpu_worker *w = &gpus->workers[worker];
+    const int bucket = w->segment++;
+    const bool is_last = !gpus->config.overlap || w->segment == gpus->reduction.buckets;
+    w->phase = DL_GPU_IDLE; /* nothing is scheduled while the others' speeds change */
+    if (gpus->config.overlap) dl_reduction_ready(gpus, bucket);
+    if (is_last) {
+        on_work_done(gpus, worker);
+    } else {
+        w->phase = DL_GPU_WORKS;
+        start_segment(gpus, worker);
     }
 }
 
@@ -122,6 +179,7 @@ static void compute(dl_team *team, int worker, bool with_update)
     double slow = team->config.slow != NULL ? team->config.slow[worker] : 1;
     double work_ns = slow * workload->compute_ns + (with_update ? workload->update_ns : 0);
     gpus->workers[worker].work_ns = work_ns * w->noise_factor;
+    gpus->workers[worker].backward_ns = slow * workload->backward_ns * w->noise_factor;
     if (issue_has_begun(gpus, worker)) {
         start_work(gpus, worker);
     } else {

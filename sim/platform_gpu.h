@@ -75,6 +75,7 @@ typedef struct dl_gpus_config {
     dl_engine *engine; /* the team's: used when the team runs */
     int workers;
     bool collective;      /* as above */
+    bool overlap;         /* collectives start during the backward pass */
     double content_bytes; /* what collectives reduce */
 } dl_gpus_config;
 
@@ -89,11 +90,16 @@ typedef enum dl_gpu_phase {
 typedef struct dl_gpu_worker {
     dl_gpu_phase phase;
     bool with_update;
-    double work_ns;   /* of the piece at hand */
+    double work_ns; /* of forward and backward, or with the update */
+    double backward_ns;
+    int segment;      /* of the work, between buckets that are ready; 0 without overlap */
+    double left_ns;   /* of the segment, at full speed */
+    double speed;     /* 1, or less while collectives run */
+    int64_t since_ns; /* left_ns is of this time */
     int event;        /* its end */
     int flows;        /* of the piece of exchange at hand that have not ended */
     int64_t rounds;   /* of collectives that it has seen the end of */
-    bool in_exchange; /* waits for the round's end */
+    bool in_exchange; /* waits for the end of one */
 } dl_gpu_worker;
 
 /* Buckets of one all-reduce, run one after another. */
@@ -159,11 +165,17 @@ void dl_gpus_blend(dl_team *team, int worker);
 void dl_gpus_blend_own(dl_team *team, int worker);
 void dl_gpus_filter(dl_team *team, int worker, int parts);
 
-/* Of the buckets; dl_reduction_flows: at a time at most; dl_reduction_join: the worker waits for
- * all. */
+/* Of the buckets. dl_reduction_flows: at a time at most. dl_reduction_share: of a bucket in the
+ * bytes. dl_reduction_ready: the worker has done its part of the next bucket. dl_reduction_join:
+ * the worker waits for all of them; without overlap it has them ready now. */
 dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err) DL_MUST_CHECK;
 void dl_reduction_free(dl_reduction *reduction);
 int dl_reduction_flows(const dl_reduction *reduction);
+double dl_reduction_share(const dl_gpus *gpus, int bucket);
+void dl_reduction_ready(dl_gpus *gpus, int bucket);
 void dl_reduction_join(dl_gpus *gpus, int worker);
+
+/* Sets the speed of all GPUs that compute: a collective has started or ended. */
+void dl_gpus_change_speed(dl_gpus *gpus);
 
 #endif

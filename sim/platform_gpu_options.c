@@ -28,6 +28,7 @@ unsigned dl_gpu_options_needs(const dl_gpu_options *options, unsigned mode_needs
 {
     unsigned needs = DL_NEED_OPS | DL_NEED_DISPATCH;
     needs |= mode_needs & (DL_NEED_PARAMETERS | DL_NEED_STATE);
+    if (collective && options->overlap && workers > 1) needs |= DL_NEED_OVERLAP;
     bool exchanges = mode_needs & DL_NEED_PARAMETERS;
     if (collective || !exchanges) return needs;
     if (options->where != DL_WHERE_CPU) return needs;

@@ -29,6 +29,7 @@ static void on_bucket_done(void *user, int unused)
     (void)unused;
     dl_gpus *gpus = user;
     gpus->reduction.running = false;
+    dl_gpus_change_speed(gpus);
     if (++gpus->reduction.next == gpus->reduction.buckets) {
         end_round(gpus);
     } else {
@@ -42,16 +43,40 @@ static void try_next(dl_gpus *gpus)
     dl_reduction *r = &gpus->reduction;
     if (r->running || r->ready[r->next] < gpus->config.workers) return;
     r->running = true;
+    dl_gpus_change_speed(gpus);
     dl_collective *bucket = r->next == r->buckets - 1 ? &r->last : &r->full;
     for (int w = 0; w < gpus->config.workers; w++)
         dl_collective_arrive(bucket);
 }
 
+double dl_reduction_share(const dl_gpus *gpus, int bucket)
+{
+    const dl_reduction *r = &gpus->reduction;
+    if (gpus->config.content_bytes <= 0) return 1.0 / r->buckets;
+    const double before = bucket * (double)gpus->config.options->bucket_bytes;
+    const double bytes = bucket == r->buckets - 1 ? gpus->config.content_bytes - before
+                                                  : (double)gpus->config.options->bucket_bytes;
+    return bytes / gpus->config.content_bytes;
+}
+
+void dl_reduction_ready(dl_gpus *gpus, int bucket)
+{
+    gpus->reduction.ready[bucket]++;
+    try_next(gpus);
+}
+
 void dl_reduction_join(dl_gpus *gpus, int worker)
 {
     dl_reduction *r = &gpus->reduction;
-    gpus->workers[worker].in_exchange = true;
+    dl_gpu_worker *w = &gpus->workers[worker];
     dl_team_change(gpus->team, worker, DL_STATE_ALLREDUCE);
+    if (w->rounds < r->rounds) {
+        w->rounds++;
+        dl_team_done(gpus->team, worker);
+        return;
+    }
+    w->in_exchange = true;
+    if (gpus->config.overlap) return;
     for (int b = 0; b < r->buckets; b++)
         r->ready[b]++;
     try_next(gpus);

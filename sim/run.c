@@ -199,6 +199,7 @@ static dl_status init_gpus(dl_gpus *gpus, const dl_run_config *config, const dl_
         .engine = engine,
         .workers = config->point->workers,
         .collective = is_collective(scenario, mode) && mode != &dl_mode_none,
+        .overlap = scenario->gpu->overlap && mode == &dl_mode_allreduce,
         .content_bytes = workload->parameter_bytes + (with_state ? workload->state_bytes : 0),
     };
     return dl_gpus_init(gpus, &gpus_config, err);

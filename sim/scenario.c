@@ -194,7 +194,8 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
     static const char *const scenario[] = {"name", "steps", "seed", "replicates", NULL};
     static const char *const machine[] = {"cores",    "workers", "file",     "gpus",
                                           "dispatch", "ahead",   "pageable", NULL};
-    static const char *const exchange[] = {"shards", "algorithm", "fidelity", "bucket_bytes", NULL};
+    static const char *const exchange[] = {"shards",       "algorithm", "fidelity",
+                                           "bucket_bytes", "overlap",   NULL};
     static const char *const workload[] = {"costs", "batch", "batch_per_worker", NULL};
     const char *sync[DL_SYNC_OPTIONS + 2] = {"mode"};
     for (int o = 0; o < DL_SYNC_OPTIONS; o++)

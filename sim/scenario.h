@@ -21,6 +21,7 @@
  *   algorithm = ring             ; of collectives: ring, tree, hierarchical, auto. Default auto
  *   fidelity = phase             ; of collectives: phase, chunk. Default phase
  *   bucket_bytes = 25000000      ; of collectives; 0 = all in one. Default 0
+ *   overlap = no                 ; allreduce: buckets start during the backward pass. Default no
  *   [workload]
  *   costs = costs/lenet.ini      ; relative to this file
  *   batch = 128                  ; list; all workers together. Or, for weak scaling:

@@ -82,7 +82,9 @@ static dl_status read_exchange(dl_gpu_options *gpu, const dl_ini *ini, dl_error 
     static const char *const algorithms[] = {"ring", "tree", "hierarchical", "auto"};
     static const int automatic = 3, phase = DL_FIDELITY_PHASE;
     static const int64_t one = 1, none = 0;
-    int algorithm = 0, fidelity = 0;
+    static const char *const no_yes[] = {"no", "yes"};
+    static const int no = 0;
+    int algorithm = 0, fidelity = 0, overlap = 0;
     int64_t shards = 0;
     dl_status status;
     if ((status =
@@ -91,12 +93,14 @@ static dl_status read_exchange(dl_gpu_options *gpu, const dl_ini *ini, dl_error 
                                     &algorithm, err)) ||
         (status = dl_ini_get_choice(ini, "exchange", "fidelity", dl_fidelity_names, 2, &phase,
                                     &fidelity, err)) ||
+        (status = dl_ini_get_choice(ini, "exchange", "overlap", no_yes, 2, &no, &overlap, err)) ||
         (status = dl_ini_get_int(ini, "exchange", "bucket_bytes", 0, INT64_MAX / 4, &none,
                                  &gpu->bucket_bytes, err))) {
         return status;
     }
     gpu->shards = (int)shards;
     gpu->algorithm = algorithms[algorithm];
+    gpu->overlap = overlap == 1;
     gpu->fidelity = (dl_fidelity)fidelity;
     return DL_OK;
 }

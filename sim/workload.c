@@ -46,6 +46,7 @@ void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch
         .slice_ns = or_endless(&costs->slice_ns, 1),
         .serial_ns = costs->dispatch.serial_ns.value,
         .per_worker_ns = costs->dispatch.per_worker_ns.value,
+        .overlap_slowdown = costs->overlap_slowdown.known ? costs->overlap_slowdown.value : 1,
         .pageable_bytes_per_s = or_endless(&costs->copy.pageable_bytes_per_s, 1),
     };
 }

@@ -38,6 +38,7 @@ typedef struct dl_workload {
     double slice_ns;                 /* INFINITY if unknown */
     double serial_ns, per_worker_ns; /* dispatch to GPUs */
     double pageable_bytes_per_s;     /* INFINITY if unknown */
+    double overlap_slowdown;         /* of compute beside collectives; 1 if unknown */
 } dl_workload;
 
 /* The work of a worker that has `batch` samples a step. Unknown costs come out as 0 (or as no

@@ -63,7 +63,7 @@ static void what_is_missing_is_listed(void **state)
                                  "[update] read_bytes_per_s, [update] write_bytes_per_s, "
                                  "[memory] total_bytes_per_s, [sync] barrier_ns, "
                                  "[sync] wakeup_ns, [sync] lock_ns, [sync] slice_ns, "
-                                 "[dispatch] serial_ns, [dispatch] per_worker_ns, "
+                                 "[dispatch] serial_ns, [dispatch] per_worker_ns, [overlap] slowdown, "
                                  "[sharing] copies_2, [noise] factors_1_1_1");
     free(missing);
     missing = dl_costs_missing(&costs, DL_NEED_LOCK);

@@ -1,0 +1,99 @@
+/* All-reduce that begins during the backward pass, against the recursion of wait-free
+ * backpropagation: bucket k of K begins when its share of the backward pass is done and bucket k-1
+ * has ended. Two GPUs of one switch: a bucket takes 400 ns and its bytes at 10 GB/s. */
+#include "tests/gpu_fixture.h"
+
+#define FORWARD_NS 400e3
+#define BACKWARD_NS 600e3
+#define UPDATE_NS 100e3
+
+static double simulated_ns(double parameters, double bucket, double slowdown, const char *more)
+{
+    char costs[1024], rest[512];
+    snprintf(costs, sizeof costs,
+             "[costs]\nschema = 1\nparameter_bytes = %.0f\n"
+             "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"
+             "[op a.backward]\nfixed_ns = 600000\nper_sample_ns = 0\n"
+             "[op a.update]\nfixed_ns = 100000\nper_sample_ns = 0\n"
+             "[overlap]\nslowdown = %g\n" FIXTURE_FREE_DISPATCH,
+             parameters, slowdown);
+    snprintf(rest, sizeof rest,
+             "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\noverlap = yes\n"
+             "bucket_bytes = %.0f\n%s",
+             bucket, more);
+    return fixture_step_ns(costs, "", 2, rest);
+}
+
+static double bucket_ns(double bytes)
+{
+    return 400 + bytes / 10;
+}
+
+static double recursion_ns(double parameters, double bucket)
+{
+    double end_ns = 0;
+    for (double done = 0; done < parameters; done += bucket) {
+        double bytes = fmin(bucket, parameters - done);
+        double ready_ns = FORWARD_NS + BACKWARD_NS * (done + bytes) / parameters;
+        end_ns = fmax(ready_ns, end_ns) + bucket_ns(bytes);
+    }
+    return end_ns + UPDATE_NS;
+}
+
+/* From exchange that hides behind the backward pass to exchange that takes much longer. */
+static void steps_follow_the_recursion(void **state)
+{
+    (void)state;
+    static const double parameters[] = {80e3, 4e6, 8e6, 80e6};
+    static const double parts[] = {1, 2, 3.7, 10, 40};
+    for (size_t p = 0; p < sizeof parameters / sizeof *parameters; p++) {
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
+            double bucket = floor(parameters[p] / parts[k]);
+            assert_near(simulated_ns(parameters[p], bucket, 1, ""),
+                        recursion_ns(parameters[p], bucket), 1e-4);
+        }
+    }
+}
+
+/* The first of two buckets (c) runs beside the second half of the backward pass, which it slows. */
+static void collectives_slow_computing(void **state)
+{
+    (void)state;
+    const double c = bucket_ns(1e6), slowdown = 1.5, half = BACKWARD_NS / 2;
+    double backward_ns = half + c + (half - c / slowdown);
+    assert_near(simulated_ns(2e6, 1e6, slowdown, ""), FORWARD_NS + backward_ns + c + UPDATE_NS,
+                1e-5);
+    /* All of the second half beside it. */
+    const double long_c = bucket_ns(10e6);
+    assert_near(simulated_ns(20e6, 10e6, slowdown, ""), FORWARD_NS + half + 2 * long_c + UPDATE_NS,
+                1e-5);
+}
+
+/* A bucket begins when the slowest worker has it ready. */
+static void buckets_wait_for_the_slowest(void **state)
+{
+    (void)state;
+    double step_ns = simulated_ns(2e6, 1e6, 1, "[noise]\nslow = 1:2\n");
+    assert_near(step_ns, 2 * (FORWARD_NS + BACKWARD_NS) + bucket_ns(1e6) + UPDATE_NS, 1e-5);
+}
+
+/* Without overlap all buckets come behind the backward pass. */
+static void without_overlap_buckets_come_behind(void **state)
+{
+    (void)state;
+    const char *rest = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n"
+                       "bucket_bytes = 40000\n";
+    assert_near(fixture_step_ns(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "", 2, rest),
+                FORWARD_NS + BACKWARD_NS + 2 * bucket_ns(40e3) + UPDATE_NS, 1e-5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_follow_the_recursion),
+        cmocka_unit_test(collectives_slow_computing),
+        cmocka_unit_test(buckets_wait_for_the_slowest),
+        cmocka_unit_test(without_overlap_buckets_come_behind),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
