@@ -5,6 +5,7 @@ find_package(ZLIB REQUIRED)                                            # zlib1g-
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)          # libopenblas-dev
 pkg_check_modules(GSL REQUIRED IMPORTED_TARGET gsl)                    # libgsl-dev
 pkg_check_modules(INIH REQUIRED IMPORTED_TARGET inih)                  # libinih-dev
+pkg_check_modules(SIMDJSON REQUIRED IMPORTED_TARGET simdjson)          # libsimdjson-dev
 find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)           # librandom123-dev
 find_path(CMOCKA_INCLUDE_DIR cmocka.h REQUIRED)                        # libcmocka-dev
 find_library(CMOCKA_LIBRARY cmocka REQUIRED)

@@ -8,7 +8,8 @@ add_library(dl_options INTERFACE)
 target_include_directories(dl_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_definitions(dl_options INTERFACE _GNU_SOURCE DL_VERSION="${PROJECT_VERSION}")
 target_compile_options(dl_options INTERFACE
-    -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
+    -Wall -Wextra -Wpedantic -Wshadow -Wpointer-arith
+    $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes> $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
     -Wwrite-strings -Wvla -fno-strict-aliasing $<$<BOOL:${DL_WERROR}>:-Werror>)
 if(DL_SANITIZE)
     target_compile_options(dl_options INTERFACE

@@ -9,6 +9,7 @@ packages=(
     libgsl-dev                                    # fits, statistics, distributions
     libinih-dev                                   # INI files
     librandom123-dev                              # random streams
+    libsimdjson-dev                               # traces of PyTorch
     zlib1g-dev                                    # .gz data, checksums of traces
     libhwloc-dev                                  # dlprof machine
     libcmocka-dev                                 # tests

@@ -1,0 +1,138 @@
+#include "trace/readers/comm_patterns.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/names.h"
+
+#define LENGTH(array) (sizeof(array) / sizeof(array)[0])
+/* No name of a collective is longer. */
+#define NAME_BYTES 256
+
+static const char *const collectives[] = {"AllReduce", "AllGather", "ReduceScatter", "AlltoAll",
+                                          "Broadcast", "Reduce",    "Gather",        "Scatter",
+                                          "Send",      "Recv"};
+
+/* The first that a name holds counts: "Reduce" is a part of two others, "Gather" of one. */
+static const struct {
+    const char *text, *collective;
+} names[] = {
+    {"allreduce", "AllReduce"}, {"barrier", "AllReduce"}, {"reducescatter", "ReduceScatter"},
+    {"allgather", "AllGather"}, {"alltoall", "AlltoAll"}, {"broadcast", "Broadcast"},
+    {"reduce", "Reduce"},       {"gather", "Gather"},     {"scatter", "Scatter"},
+    {"send", "Send"},           {"recv", "Recv"},
+};
+
+static const char *const prefixes[] = {"nccl:", "rccl:", "xccl:", "hccl:", "ucc:"};
+
+/* Writes `text` in lower case without '_', '-' and blanks, cut to the room. */
+static void simplify(char into[NAME_BYTES], const char *text)
+{
+    size_t length = 0;
+    for (; *text != '\0' && length + 1 < NAME_BYTES; text++) {
+        if (*text == '_' || *text == '-' || *text == ' ') continue;
+        into[length++] = (char)tolower((unsigned char)*text);
+    }
+    into[length] = '\0';
+}
+
+dl_status dl_comm_patterns_add(dl_comm_patterns *patterns, const char *rule, dl_error *err)
+{
+    const char *sign = strrchr(rule, '=');
+    char text[NAME_BYTES], hint[200];
+    if (sign == NULL || sign == rule || sign - rule >= NAME_BYTES) {
+        return dl_error_set(err, DL_ERR_PARSE,
+                            "collective '%s': want TEXT=COLLECTIVE, such as exchange=AllReduce",
+                            rule);
+    }
+    int found = dl_names_find(sign + 1, collectives, LENGTH(collectives));
+    if (found < 0) {
+        dl_names_hint(hint, sizeof hint, sign + 1, collectives, LENGTH(collectives));
+        return dl_error_set(err, DL_ERR_NAME, "unknown collective '%s'%s", sign + 1, hint);
+    }
+    char *copy = dl_strndup(rule, (size_t)(sign - rule));
+    simplify(text, copy);
+    free(copy);
+    if (text[0] == '\0') {
+        return dl_error_set(err, DL_ERR_PARSE, "collective '%s': nothing in front of '='", rule);
+    }
+    patterns->patterns = dl_realloc(patterns->patterns, patterns->count + 1,
+                                    sizeof *patterns->patterns, "patterns of collectives");
+    patterns->patterns[patterns->count++] =
+        (dl_comm_pattern){.text = dl_strdup(text), .collective = collectives[found]};
+    return DL_OK;
+}
+
+void dl_comm_patterns_free(dl_comm_patterns *patterns)
+{
+    for (size_t i = 0; i < patterns->count; i++)
+        free(patterns->patterns[i].text);
+    free(patterns->patterns);
+    *patterns = (dl_comm_patterns){0};
+}
+
+static const char *find_name(const char *simple)
+{
+    for (size_t i = 0; i < LENGTH(names); i++) {
+        if (strstr(simple, names[i].text) != NULL) return names[i].collective;
+    }
+    return NULL;
+}
+
+const char *dl_comm_of_range(const dl_comm_patterns *patterns, const char *text)
+{
+    char simple[NAME_BYTES];
+    simplify(simple, text);
+    for (size_t i = 0; i < patterns->count; i++) {
+        if (strstr(simple, patterns->patterns[i].text) != NULL)
+            return patterns->patterns[i].collective;
+    }
+    for (size_t i = 0; i < LENGTH(prefixes); i++) {
+        size_t length = strlen(prefixes[i]);
+        if (strncmp(simple, prefixes[i], length) == 0) return find_name(simple + length);
+    }
+    return NULL;
+}
+
+const char *dl_comm_of_name(const char *name)
+{
+    char simple[NAME_BYTES];
+    simplify(simple, name);
+    return find_name(simple);
+}
+
+size_t dl_comm_type_bytes(const char *type)
+{
+    /* c10::ScalarType's names, and C++'s as the operators' inputs have them. */
+    static const struct {
+        const char *name;
+        size_t bytes;
+    } types[] = {
+        {"float", 4},          {"double", 8},         {"half", 2},         {"bfloat16", 2},
+        {"long", 8},           {"longint", 8},        {"int", 4},          {"short", 2},
+        {"shortint", 2},       {"char", 1},           {"signedchar", 1},   {"byte", 1},
+        {"unsignedchar", 1},   {"bool", 1},           {"float8e4m3fn", 1}, {"float8e5m2", 1},
+        {"float8e4m3fnuz", 1}, {"float8e5m2fnuz", 1}, {"complexfloat", 8}, {"complexdouble", 16},
+    };
+    char simple[NAME_BYTES];
+    simplify(simple, type);
+    const char *name = strncmp(simple, "c10::", 5) == 0 ? simple + 5 : simple;
+    for (size_t i = 0; i < LENGTH(types); i++) {
+        if (strcmp(name, types[i].name) == 0) return types[i].bytes;
+    }
+    return 0;
+}
+
+uint64_t dl_comm_rank_bytes(const char *collective, uint64_t in_bytes, uint64_t out_bytes,
+                            uint32_t ranks)
+{
+    if (strcmp(collective, "AlltoAll") == 0) return ranks > 0 ? in_bytes / ranks : 0;
+    if (strcmp(collective, "Recv") == 0) return out_bytes > 0 ? out_bytes : in_bytes;
+    if (strcmp(collective, "ReduceScatter") == 0 || strcmp(collective, "Scatter") == 0) {
+        if (out_bytes > 0) return out_bytes;
+        return ranks > 0 ? in_bytes / ranks : 0;
+    }
+    return in_bytes;
+}

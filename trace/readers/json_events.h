@@ -1,0 +1,74 @@
+/* The events of a Chrome trace, one by one, from a stream: whatever the size of the file, only a
+ * window of it is in memory.
+ *
+ * simdjson's on-demand parser (json_events.cpp) walks windows of 1 MiB that are closed by hand
+ * behind whatever they end with: an event that does not end within the window fails there, and is
+ * parsed again at the begin of the next one. So no event border has to be searched for. Each event
+ * is delivered when all of it was read.
+ *
+ * Why simdjson: see the figures of bench_readers; a parser that makes a tree of the file (json-c,
+ * jansson) takes ten times as long and 10 to 18 bytes a byte of file, and one that hands out tokens
+ * (yajl) spends what all of this may take on the tokens alone. Its price is C++, in this one file.
+ *
+ * Strict where it is walked, lax in what is skipped: values that nobody asked for are only
+ * searched for their end. Bytes that JSON forbids but profilers write (control characters and
+ * bytes that are no UTF-8 in names) are replaced and counted.
+ */
+#ifndef DL_TRACE_READERS_JSON_EVENTS_H
+#define DL_TRACE_READERS_JSON_EVENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "trace/readers/json_value.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Longest event, longest text in front of and behind the events: 8 MiB. */
+#define DL_JSON_EVENT_BYTES_MAX (8U << 20)
+
+/* Where the text comes from: writes at most `room` bytes to `into` and returns how many; 0 = the
+ * text has ended (or failed, which the source keeps for itself). */
+typedef size_t dl_json_source(void *context, char *into, size_t room);
+
+typedef struct dl_json_events_spec {
+    const char *const *keys; /* [key_count], 64 at most: members of an event, "args/NAME" for those
+                                of its object "args"; what is not listed is skipped */
+    size_t key_count;
+    /* An event: values[i] is that of keys[i]. Valid during the call. */
+    void (*event)(void *context, const dl_json_text *values);
+    /* A member of the outer object, beside the events, in the order of the file. */
+    void (*member)(void *context, dl_json_text key, dl_json_text value);
+    void *context;
+} dl_json_events_spec;
+
+typedef struct dl_json_events_result {
+    uint64_t bytes;    /* of the text */
+    uint64_t events;   /* delivered */
+    uint64_t replaced; /* bytes that JSON forbids, in windows that hold any */
+    uint64_t ignored;  /* bytes behind the last whole event of a cut text, or behind its end */
+    bool complete;     /* the text did not end early */
+} dl_json_events_result;
+
+/* Reads a text that is an array of events, or an object whose member "traceEvents" is one. A text
+ * that ends early is no error: all whole events are delivered. DL_ERR_FORMAT with the byte's number
+ * if the text is neither, an event is malformed, or something is longer than
+ * DL_JSON_EVENT_BYTES_MAX; what came before has been delivered then. */
+dl_status dl_json_events_read(const dl_json_events_spec *spec, dl_json_source *read, void *source,
+                              dl_json_events_result *result, dl_error *err) DL_MUST_CHECK;
+
+/* Calls `visit` for each member of an object, or each element of an array (key.at = NULL then).
+ * False if the value is neither or malformed; those before it have been visited then. */
+bool dl_json_visit(dl_json_text value,
+                   void (*visit)(void *context, dl_json_text key, dl_json_text value),
+                   void *context);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,94 @@
+#include "trace/readers/reader.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "trace/readers/kineto.h"
+#include "trace/readers/text_source.h"
+
+/* Enough for every reader to recognise its files by. */
+#define BEGIN_BYTES 4096
+/* Where a tar archive says that it is one (POSIX ustar). */
+#define TAR_MAGIC_OFFSET 257
+
+static bool is_dlt(const char *begin, size_t bytes)
+{
+    return bytes >= 8 && memcmp(begin, "DLTRACE\n", 8) == 0;
+}
+
+static dl_status read_dlt(dl_read_traces *traces, const char *path, const dl_read_options *options,
+                          dl_error *err)
+{
+    (void)options;
+    return dl_trace_read(&dl_read_add(traces)->trace, path, err);
+}
+
+static const dl_trace_reader *const readers[] = {
+    &dl_kineto_reader,
+    &(const dl_trace_reader){"dlt", "dlprof's own trace", is_dlt, read_dlt},
+};
+
+static dl_status read_begin(const char *path, char begin[BEGIN_BYTES], size_t *bytes, dl_error *err)
+{
+    dl_text_source *source = NULL;
+    dl_status status = dl_text_source_open(&source, path, err);
+    if (status != DL_OK) return status;
+    *bytes = dl_text_source_read(source, begin, BEGIN_BYTES);
+    return dl_text_source_close(source, NULL, err);
+}
+
+dl_status dl_read(dl_read_traces *traces, const char *path, const dl_read_options *options,
+                  dl_error *err)
+{
+    char begin[BEGIN_BYTES] = "";
+    size_t bytes = 0;
+    dl_status status = read_begin(path, begin, &bytes, err);
+    if (status != DL_OK) return status;
+    for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++) {
+        if (!readers[i]->recognises(begin, bytes)) continue;
+        traces->reader = readers[i]->name;
+        status = readers[i]->read(traces, path, options, err);
+        if (status != DL_OK) dl_read_free(traces);
+        return status;
+    }
+    if (bytes == 0) return dl_error_set_at(err, DL_ERR_FORMAT, path, 0, "it is empty");
+    if (bytes >= TAR_MAGIC_OFFSET + 5 && memcmp(begin + TAR_MAGIC_OFFSET, "ustar", 5) == 0) {
+        return dl_error_set_at(err, DL_ERR_FORMAT, path, 0, "it is a tar archive: unpack it first");
+    }
+    return dl_error_set_at(err, DL_ERR_FORMAT, path, 0,
+                           "it is no trace that is known: Chrome-trace JSON of PyTorch's profiler "
+                           "(also gzipped), .dlt");
+}
+
+void dl_read_free(dl_read_traces *traces)
+{
+    for (size_t i = 0; i < traces->count; i++) {
+        dl_read_trace *item = &traces->items[i];
+        for (size_t n = 0; n < item->note_count; n++)
+            free(item->notes[n]);
+        free(item->notes);
+        dl_trace_free(&item->trace);
+    }
+    free(traces->items);
+    *traces = (dl_read_traces){0};
+}
+
+dl_read_trace *dl_read_add(dl_read_traces *traces)
+{
+    traces->items =
+        dl_realloc(traces->items, traces->count + 1, sizeof *traces->items, "traces of a file");
+    dl_read_trace *item = &traces->items[traces->count++];
+    *item = (dl_read_trace){0};
+    return item;
+}
+
+void dl_read_note(dl_read_trace *item, const char *format, ...)
+{
+    va_list args;
+    item->notes = dl_realloc(item->notes, item->note_count + 1, sizeof *item->notes, "notes");
+    va_start(args, format);
+    item->notes[item->note_count++] = dl_vformat(format, args);
+    va_end(args);
+}
