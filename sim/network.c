@@ -12,7 +12,8 @@
 void dl_network_init(dl_network *network, dl_engine *engine, int flows)
 {
     DL_ASSERT(flows >= 1, "room for %d flows", flows);
-    *network = (dl_network){.engine = engine, .free_flow = -1, .ended = -1, .ended_last = -1};
+    *network = (dl_network){
+        .engine = engine, .free_flow = -1, .free_bundle = -1, .ended = -1, .ended_last = -1};
     dl_network_reserve(network, flows);
 }
 
@@ -32,6 +33,8 @@ void dl_network_free(dl_network *network)
     free(network->capacity);
     free(network->bytes);
     free(network->first_use);
+    free(network->users);
+    free(network->user);
     free(network->left);
     free(network->open);
     free(network->link_stamp);
@@ -40,7 +43,10 @@ void dl_network_free(dl_network *network)
     free(network->part_links);
     free(network->classes);
     free(network->uses);
-    free(network->part_classes);
+    free(network->bundles);
+    free(network->chains);
+    free(network->part_bundles);
+    free(network->emptied);
     free(network->table);
     free(network->flows);
     *network = (dl_network){0};
@@ -53,6 +59,8 @@ static void grow_links(dl_network *network, int count)
     network->capacity = dl_realloc(network->capacity, n, sizeof(double), "link capacities");
     network->bytes = dl_realloc(network->bytes, n, sizeof(double), "link bytes");
     network->first_use = dl_realloc(network->first_use, n, sizeof(int), "classes on links");
+    network->users = dl_realloc(network->users, n, sizeof(int), "users of links");
+    network->user = dl_realloc(network->user, n, sizeof(int), "users of links");
     network->left = dl_realloc(network->left, n, sizeof(double), "capacities left");
     network->open = dl_realloc(network->open, n, sizeof(int64_t), "flows on links");
     network->link_stamp = dl_realloc(network->link_stamp, n, sizeof(int64_t), "link stamps");
@@ -69,6 +77,7 @@ static void set_link(dl_network *network, int link, double capacity)
     network->bytes[link] = network->left[link] = 0;
     network->open[link] = 0;
     network->first_use[link] = -1;
+    network->users[link] = network->user[link] = 0;
     network->link_stamp[link] = 0;
     network->is_dirty[link] = false;
 }
@@ -133,12 +142,10 @@ static void grow_table(dl_network *network)
 static int add_class(dl_network *network, const int *links, const unsigned char *times, int count)
 {
     if (network->class_count == network->class_room) {
-        network->class_room = network->class_room ? 2 * network->class_room : 32;
-        size_t room = (size_t)network->class_room;
+        int room = network->class_room ? 2 * network->class_room : 32;
         network->classes =
-            dl_realloc(network->classes, room, sizeof *network->classes, "flow classes");
-        network->part_classes =
-            dl_realloc(network->part_classes, room, sizeof(int), "classes of a component");
+            dl_realloc(network->classes, (size_t)room, sizeof *network->classes, "flow classes");
+        dl_network_grow_bundles(network, room);
     }
     if (network->use_count + count > network->use_room) {
         network->use_room = 2 * network->use_room + count;
@@ -147,11 +154,11 @@ static int add_class(dl_network *network, const int *links, const unsigned char 
     }
     int class = network->class_count++;
     network->classes[class] = (dl_flow_class){
-        .first_use = network->use_count, .use_count = count, .head = -1, .event = -1};
+        .first_use = network->use_count, .use_count = count, .head = -1, .bundle = -1};
     for (int i = 0; i < count; i++) {
         DL_ASSERT(links[i] >= 0 && links[i] < network->link_count && times[i] >= 1,
                   "link %d of %d, %d times", links[i], network->link_count, times[i]);
-        network->uses[network->use_count++] = (dl_use){links[i], class, times[i], -1, -1};
+        network->uses[network->use_count++] = (dl_use){links[i], class, times[i], -1, -1, -1};
     }
     return class;
 }
@@ -184,7 +191,7 @@ double dl_network_link_bytes(const dl_network *network, int link)
 double dl_network_rate(const dl_network *network, int class)
 {
     const dl_flow_class *c = &network->classes[class];
-    return c->flows > 0 ? c->rate : 0;
+    return c->flows > 0 ? network->bundles[c->bundle].rate : 0;
 }
 
 /* Puts the flow into the list of those that are to be reported. */
@@ -218,80 +225,76 @@ static void report_ended(dl_network *network)
     }
 }
 
-/* Accounts for the class's progress up to now. */
-static void advance(const dl_network *network, dl_flow_class *c)
-{
-    c->served += c->rate * 1e-9 * (double)(network->engine->now_ns - c->since_ns);
-    c->since_ns = network->engine->now_ns;
-}
-
 /* A flow that lacks no more than a thousandth of a ns has ended: the event's time is rounded up, so
  * that only rounding of doubles can leave something. */
-static bool has_ended(const dl_network *network, const dl_flow_class *c)
+static bool has_ended(const dl_network *network, const dl_flow_bundle *b)
 {
-    double mark = network->flows[c->head].mark;
-    return mark - c->served <= c->rate * 1e-12 + mark * 1e-14;
+    double mark = network->classes[b->top].key;
+    return mark - b->served <= b->rate * 1e-12 + mark * 1e-14;
 }
 
-/* Whether the class, now empty, may have held parts of its component together: it can have if flows
- * of others cross two of its links or more. */
-static bool may_part(const dl_network *network, const dl_flow_class *c)
+/* Ends what has ended in the bundle, and notes which classes are empty now. */
+static void end_flows_of(dl_network *network, dl_flow_bundle *b)
 {
-    int shared = 0;
-    for (int u = c->first_use; u < c->first_use + c->use_count; u++)
-        shared += network->first_use[network->uses[u].link] >= 0;
-    return shared > 1;
+    dl_network_advance(network, b);
+    while (b->top >= 0 && has_ended(network, b)) {
+        int class = b->top;
+        dl_flow_class *c = &network->classes[class];
+        dl_network_dequeue(network, class);
+        end_flow(network, dl_network_heap_pop(network, c));
+        c->flows--;
+        b->flows--;
+        if (c->flows > 0) {
+            dl_network_enqueue(network, class);
+        } else {
+            network->emptied[network->emptied_count++] = class;
+        }
+    }
 }
 
-/* Ends what has ended in all classes of the component, and takes classes that are empty out of it;
+/* Ends what has ended in all bundles of the component, and takes classes that are empty out of it;
  * true if it may have parted. */
 static bool end_flows(dl_network *network)
 {
     bool parted = false;
     int kept = 0;
-    for (int i = 0; i < network->part_class_count; i++) {
-        int class = network->part_classes[i];
-        dl_flow_class *c = &network->classes[class];
-        advance(network, c);
-        while (c->head >= 0 && has_ended(network, c)) {
-            end_flow(network, dl_network_heap_pop(network, c));
-            c->flows--;
-        }
-        if (c->flows > 0) {
-            network->part_classes[kept++] = class;
-            continue;
-        }
-        dl_network_deactivate(network, class);
-        parted |= may_part(network, c);
+    network->emptied_count = 0;
+    for (int i = 0; i < network->part_bundle_count; i++)
+        end_flows_of(network, &network->bundles[network->part_bundles[i]]);
+    for (int i = 0; i < network->emptied_count; i++)
+        parted |= dl_network_deactivate(network, network->emptied[i]);
+    for (int i = 0; i < network->part_bundle_count; i++) {
+        int bundle = network->part_bundles[i];
+        if (network->bundles[bundle].members > 0) network->part_bundles[kept++] = bundle;
     }
-    network->part_class_count = kept;
+    network->part_bundle_count = kept;
     return parted;
 }
 
-static void component_event(void *user, int class);
+static void component_event(void *user, int bundle);
 
 /* Schedules the component's next end of a flow, and takes its other events out. */
 static void schedule(dl_network *network)
 {
     int first = -1;
     double soonest_ns = INFINITY;
-    for (int i = 0; i < network->part_class_count; i++) {
-        dl_flow_class *c = &network->classes[network->part_classes[i]];
-        if (c->event >= 0) dl_engine_cancel(network->engine, c->event);
-        c->event = -1;
-        double left_ns = (network->flows[c->head].mark - c->served) / c->rate * 1e9;
+    for (int i = 0; i < network->part_bundle_count; i++) {
+        dl_flow_bundle *b = &network->bundles[network->part_bundles[i]];
+        if (b->event >= 0) dl_engine_cancel(network->engine, b->event);
+        b->event = -1;
+        double left_ns = (network->classes[b->top].key - b->served) / b->rate * 1e9;
         if (left_ns >= soonest_ns) continue;
         soonest_ns = left_ns;
-        first = network->part_classes[i];
+        first = network->part_bundles[i];
     }
     int64_t delay_ns = dl_ns_ceil(fmax(soonest_ns, 1));
-    network->classes[first].event =
+    network->bundles[first].event =
         dl_engine_after(network->engine, delay_ns, component_event, network, first);
 }
 
 static void share_and_schedule(dl_network *network)
 {
-    if (network->part_class_count == 0) return;
+    if (network->part_bundle_count == 0) return;
     dl_network_share(network);
     schedule(network);
 }
@@ -312,8 +315,8 @@ static void settle(dl_network *network)
         }
         for (int l = 0; l < network->part_link_count; l++)
             network->link_stamp[network->part_links[l]] = network->stamp + 1;
-        for (int c = 0; c < network->part_class_count; c++)
-            network->classes[network->part_classes[c]].stamp = network->stamp + 1;
+        for (int b = 0; b < network->part_bundle_count; b++)
+            network->bundles[network->part_bundles[b]].stamp = network->stamp + 1;
         share_and_schedule(network);
     }
     network->stamp++;
@@ -328,11 +331,11 @@ static void settle(dl_network *network)
     report_ended(network);
 }
 
-static void component_event(void *user, int class)
+static void component_event(void *user, int bundle)
 {
     dl_network *network = user;
-    network->classes[class].event = -1;
-    dl_network_mark_dirty(network, class);
+    network->bundles[bundle].event = -1;
+    dl_network_mark_dirty(network, network->bundles[bundle].first);
     settle(network);
 }
 
@@ -356,10 +359,15 @@ static void join(void *user, int flow)
         return;
     }
     if (c->flows == 0) dl_network_activate(network, f->class);
-    advance(network, c);
-    f->mark = c->served + f->bytes;
-    c->flows++;
+    dl_flow_bundle *b = &network->bundles[c->bundle];
+    dl_network_advance(network, b);
+    if (c->head >= 0) dl_network_dequeue(network, f->class);
+    f->mark = b->served - c->base + f->bytes;
     dl_network_heap_push(network, c, flow);
+    dl_network_enqueue(network, f->class);
+    c->flows++;
+    b->flows++;
+    if (b->members > 1) b->cap = fmin(b->cap, dl_network_class_cap(network, c));
     dl_network_mark_dirty(network, f->class);
     if (network->settling_is_due) return;
     network->settling_is_due = true;

@@ -12,9 +12,24 @@
  *     served ----|-----------|-------|------>      the cost of an event does not depend on the
  *                now       mark 2  mark 1          number of flows of a class
  *
+ * Likewise classes are bundled that now share the same links with others, however different the
+ * links are that each has to itself: as long as none of the latter is the narrowest, their flows
+ * have the same rate. Of n workers with links of their own into one server, all are one bundle.
+ *
+ *     worker 0 ---own link---.
+ *     worker 1 ---own link----+---server's link---      one bundle with one rate; a worker whose
+ *     worker 2 ---own link---'                          own link is too narrow stands outside it
+ *
+ * A bundle counts the bytes that one flow has got; a class remembers by how much its own count
+ * differs, and a heap of classes on their first mark says which is next. While rates are worked
+ * out, a class whose own links would be full first (its cap) leaves the bundle and is solved by
+ * itself; when a link that it shares limits it again, it comes back. The rates are those that
+ * solving for each class would give.
+ *
  * A change is carried no further than the links that are connected to it by flows; each such
  * component has one pending event, for the first flow of it to end. All changes of one instant are
- * solved together. An event costs O(links and classes of the component * different rates in it).
+ * solved together. An event costs O(links and bundles of the component * different rates in it),
+ * and O(log classes) for the heap.
  *
  * Bytes and rates are doubles (bytes, bytes a second), times int64 ns; the end of a flow is rounded
  * up to whole ns.
@@ -25,25 +40,42 @@
 #include "sim/engine.h"
 #include "sim/links.h"
 
-/* One link on the way of a class; a member of the list of active classes on that link. */
+/* One link on the way of a class. That of the first class of a bundle stands for the bundle in the
+ * list of the link, unless the class has the link to itself. */
 typedef struct dl_use {
     int link, class;
     int times;      /* that a byte crosses it */
-    int next, prev; /* uses of the same link by active classes, -1 = end */
+    int next, prev; /* uses of the same link by other bundles, -1 = end */
+    int bundle;     /* that it stands for in the list; -1 = it is in none */
 } dl_use;
 
 typedef struct dl_flow_class {
     int first_use, use_count;
-    int flows;        /* that move bytes now */
-    int head;         /* heap of flows by mark, -1 = empty */
-    double served;    /* bytes */
-    double rate;      /* of each flow */
-    double cap;       /* of rate, by the links that no other class uses now */
-    int64_t since_ns; /* served is of this time */
-    int event;        /* pending event of the component, -1 = another class has it */
-    int64_t stamp;    /* of the search that saw it last */
-    bool fixed;       /* while solving */
+    int flows;                  /* that move bytes now */
+    int head;                   /* heap of flows by mark, -1 = empty */
+    double base;                /* served bytes of the bundle less those of the class */
+    double key;                 /* mark of the first flow, in the bundle's bytes */
+    int bundle;                 /* -1 = not active */
+    int next, prev;             /* classes of the bundle, -1 = end */
+    int child, sibling, before; /* in the bundle's heap */
 } dl_flow_class;
+
+/* Active classes with the same shared links; their flows have one rate. */
+typedef struct dl_flow_bundle {
+    int first, members; /* list of its classes */
+    int flows;          /* of all of them */
+    int top;            /* heap of classes by key, -1 = empty */
+    double served;      /* bytes */
+    double rate;        /* of each flow */
+    double cap;         /* of rate, at most what each class's own links allow */
+    int64_t since_ns;   /* served is of this time */
+    int event;          /* pending event of the component, -1 = another bundle has it */
+    int64_t stamp;      /* of the search that saw it last */
+    uint64_t hash;      /* of the shared links */
+    int next;           /* in the chain of equal hashes, or the list of free bundles */
+    bool hashed;        /* others may come in; else it is of one class, by itself */
+    bool fixed;         /* while solving */
+} dl_flow_bundle;
 
 typedef struct dl_flow {
     int class;
@@ -60,9 +92,11 @@ typedef struct dl_network {
     int link_count;
     double *capacity;    /* [links] */
     double *bytes;       /* [links] that have crossed, of ended flows */
-    int *first_use;      /* [links] list of active uses */
-    double *left;        /* [links] capacity without the fixed classes, while solving */
-    int64_t *open;       /* [links] flow crossings of classes that are not fixed */
+    int *first_use;      /* [links] list of uses by bundles */
+    int *users;          /* [links] number of active classes on it */
+    int *user;           /* [links] exclusive or of their numbers: if there is one, its number */
+    double *left;        /* [links] capacity without the fixed bundles, while solving */
+    int64_t *open;       /* [links] flow crossings of bundles that are not fixed */
     int64_t *link_stamp; /* [links] of the search that saw it last */
     int *dirty;          /* [links] whose flows have changed */
     bool *is_dirty;      /* [links] */
@@ -71,9 +105,14 @@ typedef struct dl_network {
 
     dl_flow_class *classes;
     dl_use *uses;
-    int *part_classes; /* [class_room] */
-    int *table;        /* [table_size] hash of classes by their links, -1 = free */
-    int class_count, class_room, use_count, use_room, part_class_count, table_size;
+    int *table; /* [table_size] hash of classes by their links, -1 = free */
+    int class_count, class_room, use_count, use_room, table_size;
+
+    dl_flow_bundle *bundles; /* [class_room] */
+    int *chains;             /* [class_room] first bundle of a hash, -1 = none */
+    int *part_bundles;       /* [class_room] of the component at hand */
+    int *emptied;            /* [class_room] classes whose last flow has ended */
+    int free_bundle, part_bundle_count, emptied_count;
 
     dl_flow *flows;
     int flow_room, free_flow, active_flows;

@@ -3,6 +3,8 @@
  *
  *   one link     n workers send over one link, each at once again
  *   server       n workers send over links of their own into the server's link
+ *   narrow       the same, but every second worker's own link is narrower than its share
+ *   mesh         n flows over two of 16 links each, so that hardly any two are alike
  *   ring         n disjoint links, all flows begin and end together
  */
 #include <math.h>
@@ -13,6 +15,8 @@
 #include "common/units.h"
 #include "sim/maxmin.h"
 #include "sim/network.h"
+
+#define MESH_LINKS 16
 
 typedef struct bench {
     dl_engine engine;
@@ -44,7 +48,31 @@ static void send_equal(void *user, int worker)
     dl_network_start(&b->network, b->class[worker], 1e6, 1000, send_equal, b, worker);
 }
 
-typedef enum bench_case { ONE_LINK, SERVER, RING } bench_case;
+typedef enum bench_case { ONE_LINK, SERVER, NARROW, MESH, RING } bench_case;
+
+/* The links of a worker: number 0 is the server's, the others have room for one each. */
+static int links_of(bench_case which, int worker, int links[2])
+{
+    links[0] = which == RING ? worker + 1 : 0;
+    links[1] = worker + 1;
+    if (which == MESH) {
+        links[0] = worker % MESH_LINKS;
+        links[1] = (links[0] + 1 + worker / MESH_LINKS % (MESH_LINKS - 1)) % MESH_LINKS;
+    }
+    return which == ONE_LINK || which == RING ? 1 : 2;
+}
+
+static double capacity_of(bench_case which, int link, int workers)
+{
+    bool narrow = which == NARROW && link % 2 == 1;
+    return narrow ? 5e9 / workers * (1 + link / (2.0 * workers)) : 10e9;
+}
+
+/* Workers and MESH_LINKS are enough for all cases. */
+static int link_count(int workers)
+{
+    return workers + 1 > MESH_LINKS ? workers + 1 : MESH_LINKS;
+}
 
 static double run(bench_case which, int workers, int64_t flows)
 {
@@ -52,12 +80,12 @@ static double run(bench_case which, int workers, int64_t flows)
     bench b = {.left = flows};
     dl_engine_init(&b.engine, 2 * workers + 1);
     dl_network_init(&b.network, &b.engine, workers);
-    for (int l = 0; l <= workers; l++)
-        dl_network_add_link(&b.network, 10e9);
+    for (int l = 0; l < link_count(workers); l++)
+        dl_network_add_link(&b.network, capacity_of(which, l, workers));
     b.class = dl_calloc((size_t)workers, sizeof(int), "classes");
     for (int w = 0; w < workers; w++) {
-        const int links[] = {which == RING ? w + 1 : 0, w + 1};
-        b.class[w] = dl_network_class(&b.network, links, once, which == SERVER ? 2 : 1);
+        int links[2], count = links_of(which, w, links);
+        b.class[w] = dl_network_class(&b.network, links, once, count);
     }
     int64_t begin_ns = dl_clock_ns();
     for (int w = 0; w < workers; w++)
@@ -75,12 +103,12 @@ static double run_plain(bench_case which, int workers, int64_t flows)
 {
     dl_maxmin system;
     double *left = dl_calloc((size_t)workers, sizeof(double), "bytes left");
-    dl_maxmin_init(&system, workers + 1, workers, 2 * workers);
-    for (int l = 0; l <= workers; l++)
-        dl_maxmin_add_link(&system, 10e9);
+    dl_maxmin_init(&system, link_count(workers), workers, 2 * workers);
+    for (int l = 0; l < link_count(workers); l++)
+        dl_maxmin_add_link(&system, capacity_of(which, l, workers));
     for (int w = 0; w < workers; w++) {
-        const int links[] = {which == RING ? w + 1 : 0, w + 1};
-        dl_maxmin_add_flow(&system, 1, INFINITY, links, which == SERVER ? 2 : 1);
+        int links[2], count = links_of(which, w, links);
+        dl_maxmin_add_flow(&system, 1, INFINITY, links, count);
         left[w] = size_of(w, 0);
     }
     int64_t begin_ns = dl_clock_ns();
@@ -103,7 +131,7 @@ static double run_plain(bench_case which, int workers, int64_t flows)
 
 int main(int argc, char **argv)
 {
-    static const char *const names[] = {"one link", "server", "ring"};
+    static const char *const names[] = {"one link", "server", "narrow", "mesh", "ring"};
     static const int workers[] = {8, 64, 512};
     int64_t flows = 200000;
     dl_error err = {0};

@@ -7,6 +7,7 @@
 #include "sim/network.h"
 
 #define ENDS_MAX 64
+#define LINKS_MAX 32
 
 /* A network in which 1 byte takes 1 ns at a rate of 1e9, and the times at which flows ended. */
 typedef struct bench {
@@ -240,40 +241,119 @@ static void choose_flow(dl_random *stream, int links, plain_flow *f)
     f->start_ns = (double)dl_random_below(stream, 3000);
 }
 
+/* Runs `count` flows on both networks and compares when they end, and what has crossed the links.
+ */
+static void compare_with_plain(plain_flow *flows, int count, int links, const double *capacity,
+                               int round)
+{
+    double crossed[LINKS_MAX] = {0};
+    bench b;
+    setup(&b, links, capacity);
+    for (int f = 0; f < count; f++) {
+        start(&b, f, flows[f].bytes, (int64_t)flows[f].start_ns, flows[f].count, flows[f].links);
+        for (int i = 0; i < flows[f].count; i++)
+            crossed[flows[f].links[i]] += flows[f].bytes;
+    }
+    for (double now_ns = -1; isfinite(now_ns);)
+        now_ns = plain_step(flows, count, links, capacity, now_ns);
+    dl_engine_run(&b.engine);
+    assert_int_equal(b.ended, count);
+    for (int f = 0; f < count; f++) {
+        double off = (double)b.end_ns[f] - flows[f].end_ns;
+        /* each event before it may have been rounded up by 1 ns */
+        if (fabs(off) > 2.0 * ENDS_MAX) fail_msg("round %d, flow %d: %g ns", round, f, off);
+    }
+    for (int l = 0; l < links; l++)
+        assert_true(fabs(dl_network_link_bytes(&b.network, l) - crossed[l]) < 1e-6);
+    teardown(&b);
+}
+
 static void random_flows_end_as_in_the_plain_solver(void **state)
 {
     (void)state;
+    enum { LINKS = 6 };
     dl_random stream;
     dl_random_init(&stream, 5, 0, 0, 0);
     for (int round = 0; round < 300; round++) {
-        enum { LINKS = 6 };
-        double capacity[LINKS], crossed[LINKS] = {0};
+        double capacity[LINKS];
         for (int l = 0; l < LINKS; l++)
             capacity[l] = 1e9 * (1 + (double)dl_random_below(&stream, 100));
-        bench b;
-        setup(&b, LINKS, capacity);
+        plain_flow flows[ENDS_MAX];
+        int count = 1 + (int)dl_random_below(&stream, ENDS_MAX);
+        for (int f = 0; f < count; f++)
+            choose_flow(&stream, LINKS, &flows[f]);
+        compare_with_plain(flows, count, LINKS, capacity, round);
+    }
+}
+
+/* Workers with a link of their own each, and all combinations of three links behind it: bundles
+ * with classes that their own links limit now and then. The own links are between far too wide and
+ * far too narrow for a fair share; some workers have two flows at a time. */
+static void random_workers_end_as_in_the_plain_solver(void **state)
+{
+    (void)state;
+    enum { SHARED = 3, WORKERS = 24, LINKS = SHARED + WORKERS };
+    dl_random stream;
+    dl_random_init(&stream, 6, 0, 0, 0);
+    for (int round = 0; round < 400; round++) {
+        double capacity[LINKS];
+        int spread = 1 + (int)dl_random_below(&stream, 100);
+        for (int l = 0; l < LINKS; l++) {
+            capacity[l] = 1e9 * (1 + (double)dl_random_below(&stream, (uint64_t)spread));
+            if (l < SHARED) capacity[l] *= 8;
+        }
         plain_flow flows[ENDS_MAX];
         int count = 1 + (int)dl_random_below(&stream, ENDS_MAX);
         for (int f = 0; f < count; f++) {
-            choose_flow(&stream, LINKS, &flows[f]);
-            start(&b, f, flows[f].bytes, (int64_t)flows[f].start_ns, flows[f].count,
-                  flows[f].links);
-            for (int i = 0; i < flows[f].count; i++)
-                crossed[flows[f].links[i]] += flows[f].bytes;
+            int worker = (int)dl_random_below(&stream, WORKERS), way = worker % 5 + 1;
+            plain_flow *flow = &flows[f];
+            choose_flow(&stream, LINKS, flow);
+            flow->count = 0;
+            flow->links[flow->count++] = SHARED + worker;
+            for (int l = 0; l < SHARED; l++) {
+                if (way >> l & 1) flow->links[flow->count++] = l;
+            }
+            if (round % 3 == 0) flow->bytes = flow->left = 30000; /* ends coincide */
         }
-        for (double now_ns = -1; isfinite(now_ns);)
-            now_ns = plain_step(flows, count, LINKS, capacity, now_ns);
-        dl_engine_run(&b.engine);
-        assert_int_equal(b.ended, count);
-        for (int f = 0; f < count; f++) {
-            double off = (double)b.end_ns[f] - flows[f].end_ns;
-            /* each event before it may have been rounded up by 1 ns */
-            if (fabs(off) > 2.0 * ENDS_MAX) fail_msg("round %d, flow %d: %g ns", round, f, off);
-        }
-        for (int l = 0; l < LINKS; l++)
-            assert_true(fabs(dl_network_link_bytes(&b.network, l) - crossed[l]) < 1e-6);
-        teardown(&b);
+        compare_with_plain(flows, count, LINKS, capacity, round);
     }
+}
+
+static const struct {
+    int64_t at_ns;
+    double wide, narrow; /* rates of workers 0 and 1, and of 2 */
+} narrow_cases[] = {{500, 5.5e9, 1e9}, {1500, 12e9 / 21, 12e9 / 21}, {4000, 5.5e9, 1e9}};
+
+static void check_rates(void *user, int i)
+{
+    bench *b = user;
+    for (int w = 0; w < 3; w++) {
+        int class = dl_network_class(&b->network, (const int[]){0, w + 1}, once, 2);
+        double rate = w == 2 ? narrow_cases[i].narrow : narrow_cases[i].wide;
+        assert_true(fabs(dl_network_rate(&b->network, class) - rate) <= 1e-9 * rate);
+    }
+}
+
+/* The server's link has 12, the workers' own 10, 10 and 1: 5.5, 5.5 and 1. With 18 more, of 10, a
+ * share is 12 / 21 < 1: the narrow one is one of all. When they have gone it is by itself again. */
+static void narrow_links_of_their_own_stand_out(void **state)
+{
+    (void)state;
+    enum { WORKERS = 21 };
+    double capacity[WORKERS + 1];
+    for (int l = 0; l <= WORKERS; l++)
+        capacity[l] = 10e9;
+    capacity[0] = 12e9;
+    capacity[3] = 1e9;
+    bench b;
+    setup(&b, WORKERS + 1, capacity);
+    for (int w = 0; w < WORKERS; w++)
+        start(&b, w, w < 3 ? 1e6 : 1000, w < 3 ? 0 : 1000, 2, (const int[]){0, w + 1});
+    for (int i = 0; i < 3; i++)
+        dl_engine_after(&b.engine, narrow_cases[i].at_ns, check_rates, &b, i);
+    dl_engine_run(&b.engine);
+    assert_int_equal(b.ended, WORKERS);
+    teardown(&b);
 }
 
 /* What crosses a link never exceeds its capacity times the time, and one link is full throughout:
@@ -311,6 +391,8 @@ int main(void)
         cmocka_unit_test(equal_flows_end_together),
         cmocka_unit_test(flows_may_follow_each_other),
         cmocka_unit_test(random_flows_end_as_in_the_plain_solver),
+        cmocka_unit_test(random_workers_end_as_in_the_plain_solver),
+        cmocka_unit_test(narrow_links_of_their_own_stand_out),
         cmocka_unit_test(capacity_is_never_exceeded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
