@@ -79,7 +79,9 @@ typedef struct dl_box {
     bool peer_known;
     dl_peer peer;
 
-    double socket_memory_bytes_per_s; /* measured */
+    /* Measured, by machine_stream.h. */
+    double socket_memory_bytes_per_s; /* a socket's cores on its own memory */
+    double socket_link_bytes_per_s;   /* a socket's cores read the next one's memory */
 } dl_box;
 
 /* Releases everything; a zeroed object is fine. */
