@@ -39,6 +39,7 @@ static const char *const columns[] = {
     "k",
     "moving_rate",
     "block_momentum",
+    "accumulate",
     "source",
     "staleness_mean_by_worker",
     "staleness_counts",
@@ -102,7 +103,8 @@ static dl_status fits_key(const table *t, size_t row, int key, const dl_point *p
     dl_status status = dl_csv_number(&t->csv, row, (size_t)t->at[key], &number, err);
     if (status != DL_OK) return status;
     if (key >= KEY_OPTION && !dl_point_shows(point, key - KEY_OPTION)) {
-        *fits = isnan(number);
+        const bool takes = point->mode->options & 1u << (key - KEY_OPTION);
+        *fits = isnan(number) || (takes && number == point->option[key - KEY_OPTION]);
         return DL_OK;
     }
     double own = key == KEY_CORES     ? point->cores

@@ -27,17 +27,26 @@ static unsigned gpu_needs(const dl_scenario *scenario, const dl_point *point)
                                 point->workers);
 }
 
+/* Samples of a worker's micro-batch. */
+static int64_t micro_batch(const dl_point *point)
+{
+    return point->batch / point->workers / (int64_t)point->option[DL_SYNC_ACCUMULATE];
+}
+
 unsigned dl_run_needs(const dl_scenario *scenario, const dl_point *point)
 {
     unsigned needs = scenario->gpu != NULL ? gpu_needs(scenario, point)
                                            : dl_mode_needs(point->mode, point->workers,
                                                            point->cores, scenario->average_state);
+    if (scenario->gpu == NULL && point->option[DL_SYNC_ACCUMULATE] > 1) {
+        needs |= DL_NEED_AVERAGE | DL_NEED_PARAMETERS;
+    }
     return needs | (scenario->noise == DL_NOISE_TRACE ? DL_NEED_NOISE : 0);
 }
 
 bool dl_run_extrapolates(const dl_costs *costs, const dl_point *point)
 {
-    int64_t batch = point->batch / point->workers;
+    int64_t batch = micro_batch(point);
     if (costs->batch_min > 0 && batch < costs->batch_min) return true;
     if (costs->batch_max > 0 && batch > costs->batch_max) return true;
     if (point->workers == 1 || point->cores == DL_CORES_GPU) return false;
@@ -210,7 +219,8 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
 {
     const dl_scenario *scenario = config->scenario;
     const dl_point *point = config->point;
-    dl_workload_init(workload, costs, (double)point->batch / point->workers);
+    dl_workload_init(workload, costs, (double)micro_batch(point));
+    dl_workload_accumulate(workload, (int)point->option[DL_SYNC_ACCUMULATE], scenario->gpu == NULL);
     if (scenario->noise == DL_NOISE_TRACE && point->workers > 1 && costs->exchange_run_count > 0) {
         dl_workload_exchange_run(
             workload,

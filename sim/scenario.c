@@ -48,10 +48,12 @@ dl_status dl_scenario_add_point(dl_scenario *scenario, const dl_ini *ini,
     char text[DL_POINT_TEXT_BYTES];
     if (has_point(scenario, point)) return DL_OK;
     dl_point_text(text, sizeof text, point);
-    if (point->batch % point->workers != 0) {
+    const int64_t micro_batches = point->workers * (int64_t)point->option[DL_SYNC_ACCUMULATE];
+    if (point->batch % micro_batches != 0) {
         return dl_ini_error(ini, lists->batch.entry, DL_ERR_RANGE, err,
-                            "%d workers cannot share the batch evenly (point: %s)", point->workers,
-                            text);
+                            "%lld %s cannot share the batch evenly (point: %s)",
+                            (long long)micro_batches,
+                            micro_batches > point->workers ? "micro-batches" : "workers", text);
     }
     const double k = point->option[DL_SYNC_K], n = point->option[DL_SYNC_N];
     const bool one_each = point->mode == &dl_mode_ksync || point->mode == &dl_mode_kasync;

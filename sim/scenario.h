@@ -28,13 +28,18 @@
  *   batch_per_worker = 128
  *   [sync]
  *   mode = average, async        ; list of none, allreduce, ps, average, async, softsync, ssp,
- * ksync, ; kasync, kbatchsync, kbatchasync, easgd, bmuf. Default none interval = 1, 10 ; list;
- * average, easgd, bmuf: local steps. Default 1 n = 1, 4                     ; list; softsync:
- * updates after workers / n gradients. Default 1 bound = 0, 3                 ; list; ssp (no
- * default): clocks ahead of the slowest worker; ; softsync: largest staleness. Default none k = 2,
- * 4                     ; list; ksync, kasync, kbatchsync, kbatchasync: gradients an update
+ *                                ; ksync, kasync, kbatchsync, kbatchasync, easgd, bmuf. Default
+ *                                ; none
+ *   interval = 1, 10             ; list; average, easgd, bmuf: local steps. Default 1
+ *   n = 1, 4                     ; list; softsync: updates after workers / n gradients. Default 1
+ *   bound = 0, 3                 ; list; ssp: clocks ahead of the slowest worker, no default;
+ *                                ; softsync: largest staleness. Default none
+ *   k = 2, 4                     ; list; ksync, kasync, kbatchsync, kbatchasync: gradients of an
+ *                                ; update, no default
  *   moving_rate = 0.1            ; list; easgd: does not matter for time
  *   block_momentum = 0.9         ; list; bmuf: does not matter for time
+ *   accumulate = 1, 4            ; list; any mode: micro-batches of a worker's share of the batch,
+ *                                ; after which there is one exchange. Default 1
  *   average_state = no           ; average: the optimizer's state too. Default no
  *   server_threads = 2           ; ps, average, bmuf; at most all workers of a point. Default 1
  *   where = cpu                  ; of the server. On GPUs also gpu:K (K over all nodes) and, for
@@ -89,7 +94,7 @@ typedef struct dl_scenario {
     dl_slow_worker *slow; /* [slow_count] */
     size_t slow_count;
     dl_gpu_options *gpu; /* NULL: workers are threads on cores */
-    dl_point *points; /* [point_count], in the order cores, workers, batch, mode, options */
+    dl_point *points;    /* [point_count], in the order cores, workers, batch, mode, options */
     size_t point_count;
 } dl_scenario;
 

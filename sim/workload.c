@@ -51,6 +51,17 @@ void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch
     };
 }
 
+void dl_workload_accumulate(dl_workload *workload, int micro_batches, bool adds)
+{
+    workload->input_ns *= micro_batches;
+    workload->dispatch_ns *= micro_batches;
+    workload->per_worker_ns *= micro_batches;
+    workload->compute_ns *= micro_batches;
+    if (!adds) return;
+    dl_work add = dl_workload_average(workload, workload->parameter_bytes, 2);
+    workload->compute_ns += (micro_batches - 1) * add.full_speed_ns;
+}
+
 static void scale(dl_byte_cost *cost, double factor)
 {
     cost->latency_ns *= factor;

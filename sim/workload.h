@@ -45,6 +45,12 @@ typedef struct dl_workload {
  * limit): ask dl_costs_missing for what the run needs first. */
 void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch);
 
+/* Makes a step one of `micro_batches` >= 1 batches of the size of before, with one exchange and one
+ * update. Input, dispatch, forward and backward come so often; with `adds`, each micro-batch but
+ * the first adds its gradients up, which costs an average of two vectors (else it is part of
+ * computing them). Only the last one's backward has the gradients of the exchange. */
+void dl_workload_accumulate(dl_workload *workload, int micro_batches, bool adds);
+
 /* Makes exchange as slow as it was in a measured run. */
 void dl_workload_exchange_run(dl_workload *workload, const dl_exchange_run *run);
 

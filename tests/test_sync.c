@@ -39,6 +39,33 @@ static void two_workers_step_by_step(void **state)
     assert_step_ns("average", 2, "", 1100000 + 8000 + 100 + 16000 + 100 + 8000);
 }
 
+/* m micro-batches: m times forward and backward, m - 1 times the gradients added up (8000 (2 / 2 +
+ * 1) = 16 000 ns), one exchange, one update. Linear costs without fixed ones: splitting is free but
+ * for adding up. */
+static void micro_batches_share_an_exchange(void **state)
+{
+    (void)state;
+    assert_step_ns("none", 1, "accumulate = 1\n", 1100000);
+    static const char *const modes[] = {"none", "allreduce", "ps", "average"};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        double step_ns[2];
+        for (int a = 0; a < 2; a++) {
+            dl_costs costs = fixture_costs(FIXTURE_COSTS);
+            dl_scenario scenario =
+                fixture_scenario("[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = c\n"
+                                 "batch = 8\n[sync]\nmode = %s\naccumulate = %d\n",
+                                 modes[i], a == 0 ? 1 : 4);
+            dl_run_result r = fixture_run(&costs, &scenario);
+            step_ns[a] = r.step_mean_s * 1e9;
+            assert_near(r.throughput_per_s, 8e9 / step_ns[a], 1e-9);
+            dl_run_result_free(&r);
+            dl_scenario_free(&scenario);
+            dl_costs_free(&costs);
+        }
+        assert_near(step_ns[1] - step_ns[0], 3 * (1000000 + 16000), 1e-9);
+    }
+}
+
 /* Optimizer state of 4000 bytes: half as much again to copy and average. */
 static void state_is_averaged_where_asked(void **state)
 {
@@ -190,6 +217,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_worker_in_any_mode),
         cmocka_unit_test(two_workers_step_by_step),
+        cmocka_unit_test(micro_batches_share_an_exchange),
         cmocka_unit_test(state_is_averaged_where_asked),
         cmocka_unit_test(averaging_costs_one_share_of_the_interval),
         cmocka_unit_test(drift_is_counted_in_local_steps),

@@ -20,6 +20,7 @@ static void advance(dl_team *team, int worker)
 
 const dl_mode dl_mode_allreduce = {
     .name = "allreduce",
+    .options = DL_SYNC_ANY,
     .needs = DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_PARAMETERS,
     .wait = DL_MODE_WAIT_BARRIER,
     .staleness = DL_MODE_STALENESS_ZERO,

@@ -25,7 +25,7 @@ static void advance(dl_team *team, int worker)
 
 const dl_mode dl_mode_async = {
     .name = "async",
-    .options = 1u << DL_SYNC_WHERE,
+    .options = DL_SYNC_ANY | 1u << DL_SYNC_WHERE,
     .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,
     .wait = DL_MODE_WAIT_LOCK,
     .staleness = DL_MODE_STALENESS_SOME,

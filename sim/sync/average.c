@@ -39,7 +39,7 @@ const dl_mode dl_mode_average = {
     .needs = DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_PARAMETERS,
     .wait = DL_MODE_WAIT_BARRIER,
     .staleness = DL_MODE_STALENESS_NONE,
-    .options = 1u << DL_SYNC_INTERVAL | 1u << DL_SYNC_AVERAGE_STATE | 1u << DL_SYNC_SERVER_THREADS |
-               1u << DL_SYNC_WHERE,
+    .options = DL_SYNC_ANY | 1u << DL_SYNC_INTERVAL | 1u << DL_SYNC_AVERAGE_STATE |
+               1u << DL_SYNC_SERVER_THREADS | 1u << DL_SYNC_WHERE,
     .advance = advance,
 };

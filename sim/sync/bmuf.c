@@ -37,7 +37,7 @@ static void advance(dl_team *team, int worker)
 
 const dl_mode dl_mode_bmuf = {
     .name = "bmuf",
-    .options = 1u << DL_SYNC_INTERVAL | 1u << DL_SYNC_BLOCK_MOMENTUM |
+    .options = DL_SYNC_ANY | 1u << DL_SYNC_INTERVAL | 1u << DL_SYNC_BLOCK_MOMENTUM |
                1u << DL_SYNC_SERVER_THREADS | 1u << DL_SYNC_WHERE,
     .needs = DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_PARAMETERS,
     .wait = DL_MODE_WAIT_BARRIER,

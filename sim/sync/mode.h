@@ -32,12 +32,16 @@ typedef enum dl_sync_option {
     DL_SYNC_K,              /* gradients an update */
     DL_SYNC_MOVING_RATE,    /* easgd: no matter for time */
     DL_SYNC_BLOCK_MOMENTUM, /* bmuf: no matter for time */
+    DL_SYNC_ACCUMULATE,     /* micro-batches a step */
     DL_SYNC_SWEPT,
     DL_SYNC_AVERAGE_STATE = DL_SYNC_SWEPT,
     DL_SYNC_SERVER_THREADS,
     DL_SYNC_WHERE,
     DL_SYNC_OPTIONS
 } dl_sync_option;
+
+/* Options that every mode takes. */
+#define DL_SYNC_ANY (1u << DL_SYNC_ACCUMULATE)
 
 typedef struct dl_sync_option_spec {
     const char *name;

@@ -11,5 +11,6 @@ static void advance(dl_team *team, int worker)
 
 const dl_mode dl_mode_none = {
     .name = "none",
+    .options = DL_SYNC_ANY,
     .advance = advance,
 };

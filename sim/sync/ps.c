@@ -20,7 +20,7 @@ static void advance(dl_team *team, int worker)
 
 const dl_mode dl_mode_ps = {
     .name = "ps",
-    .options = 1u << DL_SYNC_SERVER_THREADS | 1u << DL_SYNC_WHERE,
+    .options = DL_SYNC_ANY | 1u << DL_SYNC_SERVER_THREADS | 1u << DL_SYNC_WHERE,
     .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,
     .wait = DL_MODE_WAIT_BARRIER,
     .staleness = DL_MODE_STALENESS_ZERO,

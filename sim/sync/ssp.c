@@ -57,7 +57,7 @@ static void advance(dl_team *team, int worker)
 
 const dl_mode dl_mode_ssp = {
     .name = "ssp",
-    .options = 1u << DL_SYNC_BOUND | 1u << DL_SYNC_WHERE,
+    .options = DL_SYNC_ANY | 1u << DL_SYNC_BOUND | 1u << DL_SYNC_WHERE,
     .required = 1u << DL_SYNC_BOUND,
     .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,
     .wait = DL_MODE_WAIT_LOCK | DL_MODE_WAIT_BARRIER,
