@@ -189,7 +189,9 @@ static void assert_kernels(const dl_trace *trace, size_t count)
         if (found[activity->correlation]++) fail_msg("kernel %u twice", activity->correlation);
     }
     for (size_t i = 1; i <= count; i++)
-        if (!found[i]) fail_msg("kernel %zu of %zu is lost", i, count);
+        if (!found[i])
+            fail_msg("kernel %zu of %zu is lost of a trace that is%s complete", i, count,
+                     trace->complete ? "" : " not");
     free(found);
 }
 

@@ -109,6 +109,13 @@ void dl_capture_append(const dl_activity *activity)
     errno = error;
 }
 
+void dl_capture_flush(void)
+{
+    const int error = errno;
+    if (accepts()) dl_stream_pool_flush_own();
+    errno = error;
+}
+
 uint32_t dl_capture_intern(const char *text)
 {
     if (text == NULL || text[0] == '\0') return 0;

@@ -34,6 +34,9 @@ bool dl_capture_active(void);
  * name) is counted under the meta key "invalid_records" and dropped. */
 void dl_capture_append(const dl_activity *activity);
 
+/* Writes what the calling thread has appended now, and not at the next flush. */
+void dl_capture_flush(void);
+
 /* Id of `text` in the trace's strings, the same for equal texts, valid until the process ends. 0
  * for
  * "", NULL, and when nothing is recorded. Takes a lock and hashes the text: keep ids of texts that

@@ -180,6 +180,7 @@ static void tick(void)
     flush(0);
     const uint64_t records = dl_cupti_decoder_counts(session.decoder).records - before;
     dl_takeover_check(&session.takeover, &session.api, atomic_load(&session.waits), records);
+    dl_capture_flush();
     write_counts();
 }
 

@@ -75,6 +75,14 @@ void dl_stream_pool_append(const dl_activity *activity)
     pthread_mutex_unlock(&to->lock);
 }
 
+void dl_stream_pool_flush_own(void)
+{
+    if (own == NULL) return;
+    pthread_mutex_lock(&own->lock);
+    if (own->stream != NULL) dl_trace_stream_flush(own->stream);
+    pthread_mutex_unlock(&own->lock);
+}
+
 static void flush_all(bool close)
 {
     pthread_mutex_lock(&pool_lock);

@@ -15,6 +15,9 @@ void dl_stream_pool_open(dl_trace_writer *writer);
 /* Appends a copy of a valid *activity. Does nothing when closed. Any thread. */
 void dl_stream_pool_append(const dl_activity *activity);
 
+/* Writes what the calling thread has appended. */
+void dl_stream_pool_flush_own(void);
+
 /* Writes what all streams hold. Any thread. */
 void dl_stream_pool_flush(void);
 

@@ -79,7 +79,7 @@ static void *launch_until_stopped(void *unused)
     (void)unused;
     for (int i = 0; !atomic_load(&stop); i++) {
         driver_double_launch(kernels[i % 4]);
-        if (i % 10 == 0) rest(1000000);
+        rest(1000000);
     }
     return NULL;
 }
