@@ -40,6 +40,10 @@
  *   [dispatch]
  *   serial_ns = ...                 ; of a step, before the first GPU is given anything
  *   per_worker_ns = ...             ; to issue one GPU's step
+ *   ; with [costs] parameter_bytes and state_bytes, what does not fit into a GPU; may be left out
+ *   [gpu_memory]
+ *   activation_bytes_per_sample = ...
+ *   workspace_bytes = ...           ; of libraries and the driver
  *   [overlap]
  *   slowdown = 1.04                 ; factor on a GPU's compute while collectives run beside it
  *
@@ -130,7 +134,8 @@ typedef enum dl_cost_need {
     DL_NEED_STATE = 1 << 12,
     DL_NEED_DISPATCH = 1 << 13, /* [dispatch], of GPUs */
     DL_NEED_PAGEABLE = 1 << 14,
-    DL_NEED_OVERLAP = 1 << 15
+    DL_NEED_OVERLAP = 1 << 15,
+    DL_NEED_GPU_MEMORY = 1 << 16 /* no run needs it: what is unknown is not checked */
 } dl_cost_need;
 
 typedef struct dl_costs {
@@ -152,6 +157,9 @@ typedef struct dl_costs {
         dl_value serial_ns, per_worker_ns;
     } dispatch;
     dl_value overlap_slowdown;
+    struct {
+        dl_value activation_bytes_per_sample, workspace_bytes;
+    } gpu_memory;
     dl_value sharing[DL_SHARING_MAX + 1];     /* [k], 1 <= k <= DL_SHARING_MAX */
     dl_linearity linearity[DL_LINEARITY_MAX]; /* [linearity_count], ascending batch */
     size_t linearity_count;

@@ -27,6 +27,10 @@ const dl_cost_field dl_cost_fields[] = {
     {"dispatch", "per_worker_ns", AT(dispatch.per_worker_ns), DL_COST_NOT_NEGATIVE,
      DL_NEED_DISPATCH},
     {"overlap", "slowdown", AT(overlap_slowdown), DL_COST_POSITIVE, DL_NEED_OVERLAP},
+    {"gpu_memory", "activation_bytes_per_sample", AT(gpu_memory.activation_bytes_per_sample),
+     DL_COST_NOT_NEGATIVE, DL_NEED_GPU_MEMORY},
+    {"gpu_memory", "workspace_bytes", AT(gpu_memory.workspace_bytes), DL_COST_NOT_NEGATIVE,
+     DL_NEED_GPU_MEMORY},
 };
 const size_t dl_cost_field_count = sizeof dl_cost_fields / sizeof *dl_cost_fields;
 

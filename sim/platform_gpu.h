@@ -66,6 +66,28 @@ dl_place dl_gpu_options_place(const dl_gpu_options *options, int worker);
 unsigned dl_gpu_options_needs(const dl_gpu_options *options, unsigned mode_needs, bool collective,
                               bool at_barrier, bool at_lock, int workers);
 
+/* Where a shard of the server is. */
+dl_place dl_gpu_options_server(const dl_gpu_options *options, int shard);
+
+/* A point, as far as memory goes. */
+typedef struct dl_gpu_point {
+    const dl_costs *costs;
+    int workers;
+    double batch;               /* of a worker */
+    bool exchanges, collective; /* its mode */
+} dl_gpu_point;
+
+/* Of the fullest GPU: parameters, gradients, optimizer state, activations, workspace, and what a
+ * server keeps there. NaN if the costs do not say. */
+typedef struct dl_gpu_memory {
+    double needs_bytes, has_bytes;
+} dl_gpu_memory;
+
+dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_point *point);
+
+/* Price of the nodes that the workers are on; NaN if the machine file does not say. */
+double dl_gpu_options_usd_per_hour(const dl_gpu_options *options, int workers);
+
 /* The least trustworthy origin among the machine's figures that transfers depend on. */
 dl_origin dl_gpu_options_origin(const dl_gpu_options *options);
 

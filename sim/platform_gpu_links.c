@@ -9,16 +9,6 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-static dl_place server_place(const dl_gpu_options *options, int shard)
-{
-    const dl_machine *m = &options->machine;
-    if (options->where == DL_WHERE_GPU) {
-        int gpu = (options->where_gpu + shard) % (m->nodes * m->gpu_count);
-        return (dl_place){DL_PLACE_GPU, gpu / m->gpu_count, gpu % m->gpu_count};
-    }
-    return (dl_place){DL_PLACE_HOST, shard % m->nodes, shard / m->nodes % m->sockets};
-}
-
 /* A link behind the machine's own; -1 if it limits nothing. */
 static int add_own_link(dl_gpus *gpus, double bytes_per_s, const char *format, ...) DL_PRINTF(3, 4);
 static int add_own_link(dl_gpus *gpus, double bytes_per_s, const char *format, ...)
@@ -189,7 +179,7 @@ void dl_gpus_add_servers(dl_gpus *gpus)
     const size_t pairs = workers * shards;
     gpus->servers = dl_calloc(shards, sizeof *gpus->servers, "shards");
     for (size_t s = 0; s < shards; s++)
-        gpus->servers[s] = server_place(options, (int)s);
+        gpus->servers[s] = dl_gpu_options_server(options, (int)s);
     gpus->push_class = new_numbers(pairs);
     gpus->pull_class = new_numbers(pairs);
     gpus->push_ns = dl_calloc(pairs, sizeof(int64_t), "latencies");

@@ -23,6 +23,16 @@ dl_place dl_gpu_options_place(const dl_gpu_options *options, int worker)
     return (dl_place){DL_PLACE_GPU, gpu / per_node, gpu % per_node};
 }
 
+dl_place dl_gpu_options_server(const dl_gpu_options *options, int shard)
+{
+    const dl_machine *m = &options->machine;
+    if (options->where == DL_WHERE_GPU) {
+        int gpu = (options->where_gpu + shard) % (m->nodes * m->gpu_count);
+        return (dl_place){DL_PLACE_GPU, gpu / m->gpu_count, gpu % m->gpu_count};
+    }
+    return (dl_place){DL_PLACE_HOST, shard % m->nodes, shard / m->nodes % m->sockets};
+}
+
 unsigned dl_gpu_options_needs(const dl_gpu_options *options, unsigned mode_needs, bool collective,
                               bool at_barrier, bool at_lock, int workers)
 {

@@ -8,6 +8,7 @@
 #include "common/csv.h"
 #include "common/options.h"
 #include "common/units.h"
+#include "sim/report_gpu.h"
 
 /* Behind the columns of the point. */
 static const char *const result_columns[] = {
@@ -59,6 +60,7 @@ static const char *const result_columns[] = {
 
 static const char *const histogram_columns[] = {"worker", "staleness", "count", "frac"};
 
+/* The point's columns and `names`; the caller ends the row. */
 static void write_names(dl_csv_writer *writer, const char *const *names, size_t count)
 {
     static const char *const keys[] = {"cores", "workers", "batch", "sync"};
@@ -68,7 +70,6 @@ static void write_names(dl_csv_writer *writer, const char *const *names, size_t 
         dl_csv_text(writer, dl_sync_options[o].name);
     for (size_t i = 0; i < count; i++)
         dl_csv_text(writer, names[i]);
-    dl_csv_end_row(writer);
 }
 
 static void write_head(dl_csv_writer *writer, const char *kind, const dl_scenario *scenario)
@@ -87,7 +88,7 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_scenari
 
 static void write_keys(dl_csv_writer *writer, const dl_point *point)
 {
-    dl_csv_int(writer, point->cores);
+    dl_csv_double(writer, point->cores != DL_CORES_GPU ? point->cores : (double)NAN);
     dl_csv_int(writer, point->workers);
     dl_csv_int(writer, point->batch);
     dl_csv_text(writer, point->mode->name);
@@ -168,7 +169,6 @@ static void write_row(dl_csv_writer *writer, const dl_row *row, const dl_measure
     write_measured(writer, row, measured);
     write_joined(writer, mean->worker_step_s, mean->workers);
     write_joined(writer, row->worker_staleness, mean->workers);
-    dl_csv_end_row(writer);
 }
 
 static dl_status open_file(const char *path, FILE **out, dl_error *err)
@@ -193,9 +193,14 @@ dl_status dl_report_results(const char *path, const dl_scenario *scenario, const
     if (status != DL_OK) return status;
     dl_csv_writer writer = {.out = out};
     write_head(&writer, "results", scenario);
+    if (scenario->gpu != NULL) dl_report_gpu_head(&writer, scenario->gpu);
     write_names(&writer, result_columns, sizeof result_columns / sizeof *result_columns);
+    if (scenario->gpu != NULL) dl_report_gpu_names(&writer);
+    dl_csv_end_row(&writer);
     for (size_t i = 0; i < sweep->row_count; i++) {
         write_row(&writer, &sweep->rows[i], &measured[i]);
+        if (scenario->gpu != NULL) dl_report_gpu_row(&writer, scenario, &sweep->rows[i]);
+        dl_csv_end_row(&writer);
     }
     return close_file(path, out, err);
 }
@@ -226,6 +231,7 @@ dl_status dl_report_histogram(const char *path, const dl_scenario *scenario, con
     dl_csv_writer writer = {.out = out};
     write_head(&writer, "staleness histogram", scenario);
     write_names(&writer, histogram_columns, sizeof histogram_columns / sizeof *histogram_columns);
+    dl_csv_end_row(&writer);
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];
         if (row->worker_staleness == NULL) continue;
@@ -250,8 +256,13 @@ static void print_row(FILE *out, const dl_row *row, const dl_measured *measured,
     const dl_point *point = &row->point;
     const dl_run_result *mean = &row->mean;
     char step[32], options[DL_POINT_TEXT_BYTES];
-    fprintf(out, "%5d %7d %6lld %-11s %-14s", point->cores, point->workers, (long long)point->batch,
+    print_number(out, 4, 0, point->cores != DL_CORES_GPU ? point->cores : (double)NAN);
+    fprintf(out, " %7d %6lld %-11s %-14s", point->workers, (long long)point->batch,
             point->mode->name, dl_point_options(options, sizeof options, point));
+    if (row->error != NULL) {
+        fprintf(out, " %s\n", row->error);
+        return;
+    }
     fprintf(out, " %10s", dl_format_ns(step, sizeof step, dl_s_to_ns(mean->step_mean_s)));
     print_number(out, 12, 1, mean->throughput_per_s);
     print_number(out, 7, 3, row->speedup);

@@ -44,6 +44,29 @@ unsigned dl_run_needs(const dl_scenario *scenario, const dl_point *point)
     return needs | (scenario->noise == DL_NOISE_TRACE ? DL_NEED_NOISE : 0);
 }
 
+dl_origin dl_run_origin(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
+{
+    dl_origin origin = dl_costs_worst_origin(costs, dl_run_needs(scenario, point));
+    bool exchanges = point->mode->needs & DL_NEED_PARAMETERS;
+    if (scenario->gpu == NULL || !exchanges) return origin;
+    dl_origin machine = dl_gpu_options_origin(scenario->gpu);
+    return machine < origin ? machine : origin;
+}
+
+dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
+                            const dl_point *point)
+{
+    if (scenario->gpu == NULL) return (dl_gpu_memory){(double)NAN, (double)NAN};
+    const dl_gpu_point gpu_point = {
+        .costs = costs,
+        .workers = point->workers,
+        .batch = (double)micro_batch(point),
+        .exchanges = point->mode->needs & DL_NEED_PARAMETERS,
+        .collective = is_collective(scenario, point->mode),
+    };
+    return dl_gpu_options_memory(scenario->gpu, &gpu_point);
+}
+
 bool dl_run_extrapolates(const dl_costs *costs, const dl_point *point)
 {
     int64_t batch = micro_batch(point);

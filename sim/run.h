@@ -53,8 +53,15 @@ typedef struct dl_run_result {
 dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *err) DL_MUST_CHECK;
 void dl_run_result_free(dl_run_result *result);
 
+/* What the point needs of its GPUs' memory; NaN if the costs do not say, or without GPUs. */
+dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
+                            const dl_point *point);
+
 /* All cost needs of a point, its noise among them. */
 unsigned dl_run_needs(const dl_scenario *scenario, const dl_point *point);
+
+/* The least trustworthy origin of what the point's run depends on. */
+dl_origin dl_run_origin(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
 /* Whether the point lies outside of what the costs were measured at: batch of a worker, copies at
  * once, or, for more than one worker, the number of cores. */

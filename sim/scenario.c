@@ -180,9 +180,11 @@ static dl_status read_texts(dl_scenario *scenario, const dl_ini *ini, dl_error *
 
 static dl_status read_settings(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
-    static const int64_t default_steps = 200, one = 1;
+    static const int64_t default_steps = 200, one = 1, none = 0;
     dl_status status;
-    if ((status = dl_ini_get_int(ini, "scenario", "steps", 1, DL_STEPS_MAX, &default_steps,
+    if ((status = dl_ini_get_int(ini, "workload", "samples_per_epoch", 1, INT64_MAX / 4, &none,
+                                 &scenario->samples_per_epoch, err)) ||
+        (status = dl_ini_get_int(ini, "scenario", "steps", 1, DL_STEPS_MAX, &default_steps,
                                  &scenario->steps, err)) ||
         (status = dl_ini_get_int(ini, "scenario", "replicates", 1, REPLICATES_MAX, &one,
                                  &scenario->replicates, err))) {
@@ -198,7 +200,8 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
                                           "dispatch", "ahead",   "pageable", NULL};
     static const char *const exchange[] = {"shards",       "algorithm", "fidelity",
                                            "bucket_bytes", "overlap",   NULL};
-    static const char *const workload[] = {"costs", "batch", "batch_per_worker", NULL};
+    static const char *const workload[] = {"costs", "batch", "batch_per_worker",
+                                           "samples_per_epoch", NULL};
     const char *sync[DL_SYNC_OPTIONS + 2] = {"mode"};
     for (int o = 0; o < DL_SYNC_OPTIONS; o++)
         sync[o + 1] = dl_sync_options[o].name;

@@ -26,6 +26,7 @@
  *   costs = costs/lenet.ini      ; relative to this file
  *   batch = 128                  ; list; all workers together. Or, for weak scaling:
  *   batch_per_worker = 128
+ *   samples_per_epoch = 50000    ; for the time and, on GPUs, the price of an epoch
  *   [sync]
  *   mode = average, async        ; list of none, allreduce, ps, average, async, softsync, ssp,
  *                                ; ksync, kasync, kbatchsync, kbatchasync, easgd, bmuf. Default
@@ -86,6 +87,7 @@ typedef struct dl_scenario {
     char *path, *name;
     char *costs_path, *measured_path; /* as to be opened; measured_path may be NULL */
     int64_t steps, replicates, seed;
+    int64_t samples_per_epoch; /* 0: not given */
     bool batch_per_worker;
     bool average_state;
     int server_threads;

@@ -20,6 +20,7 @@ typedef struct jobs {
     dl_point *points;
     size_t point_count, visible;
     int *baseline; /* [visible] index in points */
+    bool *fits;    /* [point_count] into its GPUs */
     dl_run_result *results;
     int64_t runs, next, done; /* next and done: under the mutex */
     dl_status status;         /* the first failure in order of jobs; under the mutex */
@@ -55,6 +56,11 @@ static void list_points(jobs *all)
             b++;
         if (b == all->point_count) all->points[all->point_count++] = baseline;
         all->baseline[i] = (int)b;
+    }
+    all->fits = dl_calloc(all->point_count, sizeof *all->fits, "points that fit");
+    for (size_t p = 0; p < all->point_count; p++) {
+        dl_gpu_memory memory = dl_run_memory(scenario, all->costs, &all->points[p]);
+        all->fits[p] = !(memory.needs_bytes > memory.has_bytes);
     }
 }
 
@@ -104,7 +110,7 @@ static void *work(void *argument)
             .without_slow = point >= all->visible,
         };
         dl_error error = {0};
-        dl_status status = dl_run(&config, &all->results[run], &error);
+        dl_status status = all->fits[point] ? dl_run(&config, &all->results[run], &error) : DL_OK;
         note_done(all, run, status, &error);
     }
     return NULL;
@@ -251,13 +257,50 @@ static void set_staleness(dl_row *row)
     free(counts);
 }
 
+/* A row without figures. */
+static void set_unfit(dl_row *row)
+{
+    const double nan = (double)NAN;
+    char needs[32], has[32], over[32];
+    const dl_gpu_memory *memory = &row->memory;
+    row->error =
+        dl_format("does not fit: a GPU needs %s of %s, %s too much",
+                  dl_format_bytes(needs, sizeof needs, memory->needs_bytes),
+                  dl_format_bytes(has, sizeof has, memory->has_bytes),
+                  dl_format_bytes(over, sizeof over, memory->needs_bytes - memory->has_bytes));
+    row->mean = (dl_run_result){.throughput_per_s = nan,
+                                .applied_frac = nan,
+                                .updates_per_s = nan,
+                                .step_mean_s = nan,
+                                .step_sd_s = nan,
+                                .step_p50_s = nan,
+                                .step_p99_s = nan,
+                                .drift_steps_mean = nan,
+                                .drift_steps_max = nan,
+                                .clock_lag_max = nan,
+                                .usage = {.busiest_frac = nan, .link_frac = nan}};
+    for (int p = 0; p < DL_PART_COUNT; p++)
+        row->mean.part_frac[p] = nan;
+    row->low_per_s = row->high_per_s = row->speedup = row->efficiency = nan;
+    row->staleness_mean = row->staleness_sd = row->staleness_p50 = row->staleness_p90 =
+        row->staleness_p99 = row->staleness_max = nan;
+}
+
 static void set_row(dl_row *row, const jobs *all, size_t index)
 {
     const dl_scenario *scenario = all->scenario;
     int64_t replicates = scenario->replicates;
     const dl_run_result *runs = &all->results[(int64_t)index * replicates];
     const dl_run_result *base = &all->results[all->baseline[index] * replicates];
-    *row = (dl_row){.point = all->points[index]};
+    *row = (dl_row){.point = all->points[index],
+                    .memory = dl_run_memory(scenario, all->costs, &all->points[index])};
+    row->origin = dl_run_origin(scenario, all->costs, &row->point);
+    row->extrapolated = dl_run_extrapolates(all->costs, &row->point) ||
+                        dl_run_extrapolates(all->costs, &all->points[all->baseline[index]]);
+    if (!all->fits[index]) {
+        set_unfit(row);
+        return;
+    }
     row->mean.workers = row->point.workers;
     row->mean.worker_step_s = dl_calloc((size_t)row->point.workers, sizeof(double), "mean steps");
     const size_t throughput = offsetof(dl_run_result, throughput_per_s);
@@ -267,16 +310,15 @@ static void set_row(dl_row *row, const jobs *all, size_t index)
     row->mean.step_mean_s = median_of(runs, replicates, offsetof(dl_run_result, step_mean_s));
     row->mean.usage = runs[0].usage;
     set_interval(row, runs, replicates);
-    row->speedup = row->mean.throughput_per_s / median_of(base, replicates, throughput);
+    row->speedup = all->fits[all->baseline[index]]
+                       ? row->mean.throughput_per_s / median_of(base, replicates, throughput)
+                       : (double)NAN;
     row->efficiency = row->speedup / row->point.workers;
     dl_mode_staleness kind = row->point.mode->staleness;
     row->staleness_mean = kind == DL_MODE_STALENESS_ZERO ? 0 : (double)NAN;
     row->staleness_sd = row->staleness_p50 = row->staleness_p90 = row->staleness_p99 =
         row->staleness_max = row->staleness_mean;
     if (kind == DL_MODE_STALENESS_SOME) set_staleness(row);
-    row->origin = dl_costs_worst_origin(all->costs, dl_run_needs(scenario, &row->point));
-    row->extrapolated = dl_run_extrapolates(all->costs, &row->point) ||
-                        dl_run_extrapolates(all->costs, &all->points[all->baseline[index]]);
 }
 
 static void collect(dl_sweep *sweep, const jobs *all)
@@ -315,6 +357,7 @@ dl_status dl_sweep_run(dl_sweep *sweep, const dl_scenario *scenario, const dl_co
     free(all.results);
     free(all.points);
     free(all.baseline);
+    free(all.fits);
     return status;
 }
 
@@ -323,6 +366,7 @@ void dl_sweep_free(dl_sweep *sweep)
     for (size_t i = 0; i < sweep->row_count; i++) {
         dl_run_result_free(&sweep->rows[i].mean);
         free(sweep->rows[i].worker_staleness);
+        free(sweep->rows[i].error);
     }
     free(sweep->rows);
     *sweep = (dl_sweep){0};

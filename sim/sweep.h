@@ -12,6 +12,9 @@
  * The speedup's baseline is one worker of mode none with the point's total batch, or its batch per
  * worker if the scenario gives that; it is simulated along (no slow worker, same noise).
  *
+ * A point that does not fit into its GPUs' memory is not run; nor is such a baseline, without which
+ * there is no speedup.
+ *
  * Each run is its own job and leaves its result in its own place, and places are read in order: the
  * rows do not depend on the number of threads.
  */
@@ -24,7 +27,7 @@
 
 typedef struct dl_row {
     dl_point point;
-    dl_run_result mean;                  /* or median, see above; staleness: pooled counts; usage: of replicate 0 */
+    dl_run_result mean; /* or median, see above; staleness: pooled counts; usage: of replicate 0 */
     double low_per_s, high_per_s;        /* NaN with one replicate */
     double speedup, efficiency;          /* efficiency = speedup / workers */
     double staleness_mean, staleness_sd; /* NaN where the mode has none */
@@ -32,6 +35,8 @@ typedef struct dl_row {
     double *worker_staleness; /* [workers] means, NULL where the mode has no distribution */
     dl_origin origin;         /* least trustworthy of the costs used */
     bool extrapolated;        /* the point, or its baseline */
+    dl_gpu_memory memory;     /* NaN if not known */
+    char *error;              /* why the point was not run, else NULL; then all figures are NaN */
 } dl_row;
 
 typedef struct dl_sweep {

@@ -55,16 +55,18 @@ static void what_is_missing_is_listed(void **state)
     dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 1\n"
                                    "[copy]\nlatency_ns = 1\n[sharing]\ncopies_1 = 1\n");
     char *missing = dl_costs_missing(&costs, ~0u);
-    assert_string_equal(missing, "[costs] parameter_bytes, [costs] state_bytes, "
-                                 "[op a.forward] per_sample_ns, [copy] bandwidth_bytes_per_s, "
-                                 "[copy] pageable_bytes_per_s, "
-                                 "[average] latency_ns, [average] read_bytes_per_s, "
-                                 "[average] write_bytes_per_s, [update] latency_ns, "
-                                 "[update] read_bytes_per_s, [update] write_bytes_per_s, "
-                                 "[memory] total_bytes_per_s, [sync] barrier_ns, "
-                                 "[sync] wakeup_ns, [sync] lock_ns, [sync] slice_ns, "
-                                 "[dispatch] serial_ns, [dispatch] per_worker_ns, [overlap] slowdown, "
-                                 "[sharing] copies_2, [noise] factors_1_1_1");
+    assert_string_equal(missing,
+                        "[costs] parameter_bytes, [costs] state_bytes, "
+                        "[op a.forward] per_sample_ns, [copy] bandwidth_bytes_per_s, "
+                        "[copy] pageable_bytes_per_s, "
+                        "[average] latency_ns, [average] read_bytes_per_s, "
+                        "[average] write_bytes_per_s, [update] latency_ns, "
+                        "[update] read_bytes_per_s, [update] write_bytes_per_s, "
+                        "[memory] total_bytes_per_s, [sync] barrier_ns, "
+                        "[sync] wakeup_ns, [sync] lock_ns, [sync] slice_ns, "
+                        "[dispatch] serial_ns, [dispatch] per_worker_ns, [overlap] slowdown, "
+                        "[gpu_memory] activation_bytes_per_sample, [gpu_memory] workspace_bytes, "
+                        "[sharing] copies_2, [noise] factors_1_1_1");
     free(missing);
     missing = dl_costs_missing(&costs, DL_NEED_LOCK);
     assert_string_equal(missing, "[sync] lock_ns");
