@@ -14,6 +14,8 @@ namespace
 namespace ondemand = simdjson::ondemand;
 
 constexpr size_t WINDOW_BYTES = 1U << 20;
+/* All that a small file needs. */
+constexpr size_t FIRST_WINDOW_BYTES = 1U << 14;
 /* Room behind a text for what closes it. */
 constexpr size_t CLOSING_BYTES = 8;
 constexpr size_t PADDING_BYTES = CLOSING_BYTES + simdjson::SIMDJSON_PADDING;
@@ -254,7 +256,8 @@ class events_reader
   public:
     events_reader(const dl_json_events_spec &wanted, dl_json_source *source, void *source_context,
                   dl_json_events_result &counts)
-        : spec(wanted), read(source), context(source_context), result(counts), text(WINDOW_BYTES)
+        : spec(wanted), read(source), context(source_context), result(counts),
+          text(FIRST_WINDOW_BYTES)
     {
         text.used = at;
         size_t prefix = strlen(ARGS);
@@ -315,6 +318,8 @@ class events_reader
             ended = got == 0;
             text.used += got;
             result.bytes += got;
+            if (text.used == text.room() && text.room() < WINDOW_BYTES)
+                text.bytes.resize(WINDOW_BYTES + PADDING_BYTES, ' ');
         }
     }
 
