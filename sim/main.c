@@ -10,12 +10,13 @@
 #include "common/units.h"
 #include "sim/report.h"
 #include "sim/timeline.h"
+#include "sim/without.h"
 
 #define PROGRESS_AFTER_NS (2 * DL_NS_PER_S)
 #define PROGRESS_EVERY_NS (DL_NS_PER_S / 5)
 
 typedef struct settings {
-    const char *output, *timeline, *histogram;
+    const char *output, *timeline, *histogram, *without;
     int64_t threads, seed, point; /* seed -1: the scenario's; point 0: the last */
     bool check, quiet;
 } settings;
@@ -52,7 +53,10 @@ static void free_inputs(inputs *in)
 
 static dl_status read_inputs(inputs *in, const char *path, const settings *set, dl_error *err)
 {
-    dl_status status = dl_scenario_read(&in->scenario, path, err);
+    unsigned without = 0;
+    dl_status status = DL_OK;
+    if (set->without != NULL) status = dl_without_parse(set->without, &without, err);
+    if (status == DL_OK) status = dl_scenario_read(&in->scenario, path, err);
     if (status == DL_OK) status = dl_costs_read(&in->costs, in->scenario.costs_path, err);
     if (status == DL_OK) {
         status = dl_scenario_set_measured_cores(&in->scenario, in->costs.cores, err);
@@ -62,6 +66,7 @@ static dl_status read_inputs(inputs *in, const char *path, const settings *set, 
         status = dl_error_set(err, DL_ERR_USAGE, "--point %lld: the scenario has %zu points",
                               (long long)set->point, in->scenario.point_count);
     }
+    if (status == DL_OK) dl_without_apply(without, &in->scenario, &in->costs);
     if (set->seed >= 0) in->scenario.seed = set->seed;
     return status;
 }
@@ -134,6 +139,9 @@ static dl_status run(int argc, char **argv, dl_error *err)
          "Row of the results that --timeline shows; 0 is the last one."},
         {"histogram", 0, DL_OPTION_TEXT, &set.histogram, 0, 0, NULL, "FILE",
          "Staleness distribution of each worker (CSV)."},
+        {"without", 0, DL_OPTION_TEXT, &set.without, 0, 0, NULL, "LIST",
+         "Costs to switch off, to see what they are worth: dispatch, input, copy, average, update, "
+         "sharing, memory, overlap, noise, slow, lock, barrier, wakeup."},
         {"threads", 0, DL_OPTION_INT, &set.threads, 1, 1024, NULL, "COUNT",
          "Threads that simulate; the results do not depend on it."},
         {"seed", 0, DL_OPTION_INT, &set.seed, -1, 9e18, NULL, "SEED",

@@ -9,6 +9,7 @@
 #include "common/options.h"
 #include "common/units.h"
 #include "sim/report_gpu.h"
+#include "sim/without.h"
 
 /* Behind the columns of the point. */
 static const char *const result_columns[] = {
@@ -84,6 +85,10 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_scenari
                    (long long)scenario->seed, dl_noise_names[scenario->noise], scenario->sigma,
                    scenario->average_state ? "yes" : "no", scenario->server_threads,
                    scenario->batch_per_worker ? "weak" : "strong", scenario->slow_count);
+    char without[DL_WITHOUT_TEXT_BYTES];
+    if (scenario->without != 0) {
+        dl_csv_comment(writer, "without: %s", dl_without_text(without, scenario->without));
+    }
 }
 
 static void write_keys(dl_csv_writer *writer, const dl_point *point)

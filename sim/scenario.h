@@ -91,6 +91,7 @@ typedef struct dl_scenario {
     bool batch_per_worker;
     bool average_state;
     int server_threads;
+    unsigned without; /* costs that are switched off: sim/without.h */
     dl_noise_kind noise;
     double sigma;
     dl_slow_worker *slow; /* [slow_count] */

@@ -36,6 +36,9 @@ for file in r.csv h.csv t.json; do
 done
 expect 0 "" good.ini -o again.csv --threads 2 --quiet
 cmp -s r.csv again.csv || { echo "FAIL: equal seeds, other results"; failures=$((failures + 1)); }
+expect 0 "samples/s" good.ini -o without.csv --without copy,sharing
+grep -q '^# without: copy+sharing$' without.csv || { echo "FAIL: what is off is not told"; failures=$((failures + 1)); }
+expect 2 "did you mean 'copy'?" good.ini --without coppy
 [ ! -e /dev/full ] || expect 1 "/dev/full" good.ini -o /dev/full
 expect 1 "no/such/folder" good.ini -o no/such/folder/r.csv
 

@@ -1,0 +1,117 @@
+#include "sim/without.h"
+
+#include "tests/sim_fixture.h"
+
+static const char noisy[] = "[noise]\nkind = gamma\nsigma = 0.5\nslow = 1:3\n";
+
+/* The mean step in ns of FIXTURE_COSTS without `list`. */
+static double step_ns(const char *mode, int cores, const char *noise, const char *list)
+{
+    unsigned without = 0;
+    dl_costs costs =
+        fixture_costs(FIXTURE_COSTS "[op input]\nfixed_ns = 7000\nper_sample_ns = 1000\n"
+                                    "[op dispatch]\nfixed_ns = 5000\nper_sample_ns = 0\n");
+    dl_scenario scenario = fixture_scenario(
+        "[scenario]\nsteps = 20\n[machine]\ncores = %d\nworkers = 2\n[workload]\ncosts = c\n"
+        "batch_per_worker = 1\n[sync]\nmode = %s\n%s",
+        cores, mode, noise);
+    if (list != NULL) assert_int_equal(dl_without_parse(list, &without, NULL), DL_OK);
+    dl_without_apply(without, &scenario, &costs);
+    dl_run_result r = fixture_run(&costs, &scenario);
+    double ns = r.step_mean_s * 1e9;
+    dl_run_result_free(&r);
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+    return ns;
+}
+
+/* allreduce of 2: input 8000, dispatch 5000, compute 1 000 000, average 8000, pull 8000, update
+ * 100 000, two barriers of 100 ns; ps: push and pull 8000 each, update 24 000. */
+static void each_takes_its_own_away(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *mode, *list;
+        double less_ns;
+    } cases[] = {{"allreduce", "input", 8000},
+                 {"allreduce", "dispatch", 5000},
+                 {"allreduce", "average", 8000},
+                 {"allreduce", "copy", 8000},
+                 {"allreduce", "barrier", 200},
+                 {"allreduce", "update", 0},
+                 {"allreduce", "lock, memory, sharing, overlap, wakeup", 0},
+                 {"allreduce", "copy , average,barrier,input,dispatch", 29200},
+                 {"ps", "update", 24000},
+                 {"ps", "copy", 16000}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double all_ns = step_ns(cases[i].mode, 2, "", NULL);
+        assert_near(all_ns - step_ns(cases[i].mode, 2, "", cases[i].list), cases[i].less_ns, 1e-6);
+    }
+}
+
+static void noise_and_slow_workers_go(void **state)
+{
+    (void)state;
+    double quiet_ns = step_ns("allreduce", 2, "", NULL);
+    assert_true(step_ns("allreduce", 2, noisy, "noise") > 2 * quiet_ns);
+    assert_true(step_ns("allreduce", 2, noisy, "slow") > 1.05 * quiet_ns);
+    assert_near(step_ns("allreduce", 2, noisy, "noise, slow"), quiet_ns, 1e-12);
+}
+
+static void wake_ups_go_on_shared_cores(void **state)
+{
+    (void)state;
+    assert_true(step_ns("allreduce", 1, "", "wakeup") < step_ns("allreduce", 1, "", NULL));
+}
+
+/* What is switched off need not be known. */
+static void nothing_is_missing_of_what_is_off(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 10\n");
+    dl_scenario scenario = fixture_scenario("[machine]\ncores = 2\nworkers = 2\n[workload]\n"
+                                            "costs = c\nbatch = 2\n[sync]\nmode = async\n");
+    const unsigned needs = dl_run_needs(&scenario, &scenario.points[0]) & ~(unsigned)DL_NEED_OPS;
+    char *missing = dl_costs_missing(&costs, needs);
+    assert_non_null(missing);
+    free(missing);
+    unsigned without = 0;
+    assert_int_equal(dl_without_parse("copy,update,memory,lock,sharing", &without, NULL), DL_OK);
+    dl_without_apply(without, &scenario, &costs);
+    assert_null(dl_costs_missing(&costs, needs));
+    char text[DL_WITHOUT_TEXT_BYTES];
+    assert_string_equal(dl_without_text(text, scenario.without), "copy+update+sharing+memory+lock");
+    assert_string_equal(dl_without_text(text, 0), "");
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+}
+
+static void unknown_names_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *list, *says;
+    } cases[] = {{"nois", "did you mean 'noise'"},
+                 {"copy,,noise", "unknown cost ''"},
+                 {"", "unknown cost ''"},
+                 {"copy, copy", "twice"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        unsigned without = 77;
+        dl_error err = {0};
+        assert_int_equal(dl_without_parse(cases[i].list, &without, &err), DL_ERR_USAGE);
+        assert_contains(err.text, cases[i].says);
+        assert_int_equal(without, 77);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_takes_its_own_away),
+        cmocka_unit_test(noise_and_slow_workers_go),
+        cmocka_unit_test(wake_ups_go_on_shared_cores),
+        cmocka_unit_test(nothing_is_missing_of_what_is_off),
+        cmocka_unit_test(unknown_names_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
