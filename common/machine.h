@@ -1,3 +1,4 @@
+/* clang-format off */
 /* A machine file: one kind of node (GPUs, PCIe tree, NVLink, NICs, host), how many there are, and
  * the network between them. All nodes of a file are equal.
  *
@@ -5,14 +6,16 @@
  *   [gpu_model M]    memory_bytes, memory_bytes_per_s, fp32_flop_per_s, tf32_flop_per_s,
  *                    fp16_flop_per_s
  *   [link L]         bytes_per_s of each direction, duplex_bytes_per_s of both together, latency_ns
- *   [host]           sockets, cores, memory_bytes, memory_bytes_per_s, root_bytes_per_s,
- * socket_link [switch S]       parent, link                   a PCIe switch and its uplink [gpus
- * 0-3]       model, parent, link [nics 0-1]       parent, link, port             link to the PCIe
- * tree, port to the network [nvlinks N]      link, lanes, pairs = 0-1, 2-3  direct links; `lanes`
- * of them in parallel [nvswitch]       link                           all GPUs of a node on one
- * crossbar [network]        bytes_per_s                    of the core that joins the nodes;
- * optional [protocol P]     launch_ns, hop_ns, network_hop_ns, bandwidth_frac    of the collectives
- * library
+ *   [host]           sockets, cores, memory_bytes, memory_bytes_per_s, root_bytes_per_s, socket_link
+ *   [switch S]       parent, link              a PCIe switch and its uplink
+ *   [gpus 0-3]       model, parent, link
+ *   [nics 0-1]       parent, link, port        link to the PCIe tree, port to the network
+ *   [nvlinks N]      link, lanes, pairs = 0-1, 2-3    direct links; `lanes` of them in parallel
+ *   [nvswitch]       link                      all GPUs of a node on one crossbar
+ *                    sum_frac                  it can sum (NVLink SHARP), at this part of the rate
+ *   [network]        bytes_per_s               of the core that joins the nodes; optional
+ *   [protocol P]     launch_ns, hop_ns, network_hop_ns, bandwidth_frac
+ *                                              of the collectives library
  *
  * A parent is socketN or the name of a switch; link, port and socket_link name a [link]. Values are
  * quantities (common/quantity.h); a link's rates are what programs get, not what the wire carries.
@@ -25,6 +28,7 @@
  *
  * What it leaves out: unlike nodes, more than one NVSwitch plane, trees of network switches.
  */
+/* clang-format on */
 #ifndef DL_COMMON_MACHINE_H
 #define DL_COMMON_MACHINE_H
 
@@ -100,9 +104,11 @@ typedef struct dl_machine {
     int cores;                      /* of a node; 0 = not given */
     dl_quantity memory_bytes;       /* of a node's host */
     dl_quantity memory_bytes_per_s; /* of a socket, reads and writes together */
-    dl_quantity root_bytes_per_s; /* all devices of a socket, each direction; unknown = no limit */
-    int socket_link;              /* class; -1 with one socket */
-    int nvswitch_link;            /* class; -1 = no NVSwitch */
+    dl_quantity root_bytes_per_s;  /* all devices of a socket, each direction; unknown = no limit */
+    int socket_link;               /* class; -1 with one socket */
+    int nvswitch_link;             /* class; -1 = no NVSwitch */
+    dl_quantity nvswitch_sum_frac; /* of the link's rate, by sums that the NVSwitch makes, 0 < frac
+                                    * <= 1; unknown = it cannot sum */
     dl_quantity network_bytes_per_s; /* of the core; unknown = it never limits */
 
     dl_gpu_model *models;

@@ -24,6 +24,9 @@ static const dl_machine_field network_fields[] = {
     {"bytes_per_s", offsetof(dl_machine, network_bytes_per_s), DL_DIMENSION_BYTES_PER_S,
      DL_POSITIVE, false},
 };
+static const dl_machine_field nvswitch_fields[] = {
+    {"sum_frac", offsetof(dl_machine, nvswitch_sum_frac), DL_DIMENSION_PURE, DL_FRACTION, false},
+};
 static const dl_machine_field model_fields[] = {
     {"memory_bytes", offsetof(dl_gpu_model, memory_bytes), DL_DIMENSION_BYTES, DL_POSITIVE, true},
     {"memory_bytes_per_s", offsetof(dl_gpu_model, memory_bytes_per_s), DL_DIMENSION_BYTES_PER_S,
@@ -65,7 +68,7 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
     static const char *const gpus[] = {"model", "parent", "link", NULL};
     static const char *const nics[] = {"parent", "link", "port", NULL};
     static const char *const nvlinks[] = {"link", "lanes", "pairs", NULL};
-    static const char *const nvswitch[] = {"link", NULL};
+    static const char *const nvswitch[] = {"link", "sum_frac", NULL};
     static const char *const network[] = {"bytes_per_s", NULL};
     static const char *const protocol[] = {"launch_ns", "hop_ns", "network_hop_ns",
                                            "bandwidth_frac", NULL};
@@ -355,9 +358,13 @@ static dl_status read_all(const dl_machine_reader *r)
         return status;
     }
     if (has_section(r->ini, "nvswitch")) {
-        status = dl_machine_read_class(r, "nvswitch", "link", &m->nvswitch_link);
+        if ((status = dl_machine_read_class(r, "nvswitch", "link", &m->nvswitch_link)) ||
+            (status = dl_machine_read_fields(r, "nvswitch", nvswitch_fields, COUNT(nvswitch_fields),
+                                             m))) {
+            return status;
+        }
     }
-    return status != DL_OK ? status : check_whole(r);
+    return check_whole(r);
 }
 
 static dl_status read_ini(dl_machine *machine, const dl_ini *ini, dl_error *err)

@@ -11,7 +11,8 @@ const char *const dl_collective_kind_names[DL_COLLECTIVE_KINDS] = {
 const char *const dl_fidelity_names[2] = {"phase", "chunk"};
 
 static const dl_collective_algorithm *const algorithms[] = {
-    &dl_collective_ring, &dl_collective_tree, &dl_collective_hierarchical, &dl_collective_pairwise};
+    &dl_collective_ring, &dl_collective_tree, &dl_collective_hierarchical, &dl_collective_pairwise,
+    &dl_collective_nvls};
 #define ALGORITHM_COUNT (sizeof algorithms / sizeof *algorithms)
 
 /* What a call costs with one protocol; without any, nothing but the links' latencies. */
@@ -63,7 +64,14 @@ static void try_algorithm(const dl_links *links, const dl_collective_config *con
     }
 }
 
-static dl_status find_algorithm(const dl_collective_config *config,
+static bool can_do(const dl_collective_algorithm *algorithm, const dl_links *links,
+                   const dl_collective_config *config)
+{
+    return algorithm->supports(config) &&
+           (algorithm->available == NULL || algorithm->available(links));
+}
+
+static dl_status find_algorithm(const dl_links *links, const dl_collective_config *config,
                                 const dl_collective_algorithm **found, dl_error *err)
 {
     const char *names[ALGORITHM_COUNT + 1];
@@ -77,8 +85,8 @@ static dl_status find_algorithm(const dl_collective_config *config,
         return dl_error_set(err, DL_ERR_NAME, "unknown algorithm '%s'%s", config->algorithm, hint);
     }
     *found = index < (int)ALGORITHM_COUNT ? algorithms[index] : NULL;
-    if (*found == NULL || config->rank_count == 1 || (*found)->supports(config)) return DL_OK;
-    return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s cannot do %s for these ranks",
+    if (*found == NULL || config->rank_count == 1 || can_do(*found, links, config)) return DL_OK;
+    return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s cannot do %s for these ranks on this machine",
                         config->algorithm, dl_collective_kind_names[config->kind]);
 }
 
@@ -87,14 +95,15 @@ static dl_status choose(const dl_links *links, const dl_collective_config *confi
                         dl_error *err)
 {
     const dl_collective_algorithm *only = NULL;
-    dl_status status = find_algorithm(config, &only, err);
+    dl_status status = find_algorithm(links, config, &only, err);
     if (status != DL_OK) return status;
     dl_collective_config phases = *config;
     phases.fidelity = DL_FIDELITY_PHASE;
     *best = (choice){.time_ns = INFINITY};
     for (size_t i = 0; i < ALGORITHM_COUNT && config->rank_count > 1; i++) {
         if (only != NULL && algorithms[i] != only) continue;
-        if (algorithms[i]->supports(config)) try_algorithm(links, &phases, algorithms[i], best);
+        if (can_do(algorithms[i], links, config))
+            try_algorithm(links, &phases, algorithms[i], best);
     }
     return DL_OK;
 }

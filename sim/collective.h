@@ -23,9 +23,11 @@
  *   hierarchical  all-reduce             reduce-scatter in each node, rings between the nodes over
  *                                        equal parts, all-gather in each node
  *   pairwise      all-to-all             (n-1) (a + S / (n B))
+ *   nvls          all-reduce             2 a + S/B (1 + 1/n) + p/B (1 - 1/n)   sums made by the
+ * NVSwitch of one node, if the machine file says that it can (sum_frac)
  *
- * What it leaves out: the time of summing (it is hidden behind the links), SHARP and NVLS (sums
- * made by switches).
+ * What it leaves out: the time of summing (it is hidden behind the links), sums made by the
+ * switches between nodes.
  */
 #ifndef DL_SIM_COLLECTIVE_H
 #define DL_SIM_COLLECTIVE_H
@@ -76,10 +78,12 @@ typedef struct dl_collective_algorithm {
     bool (*supports)(const dl_collective_config *config);
     /* Adds its transfers to an empty plan. At least two ranks. */
     void (*plan)(dl_plan *plan, const dl_collective_config *config);
+    /* Whether the machine can do it; NULL = any can. */
+    bool (*available)(const dl_links *links);
 } dl_collective_algorithm;
 
 extern const dl_collective_algorithm dl_collective_ring, dl_collective_tree,
-    dl_collective_hierarchical, dl_collective_pairwise;
+    dl_collective_hierarchical, dl_collective_pairwise, dl_collective_nvls;
 
 /* A collective that can be run any number of times, one after another. */
 typedef struct dl_collective {

@@ -149,6 +149,45 @@ static void hierarchies_take_their_closed_form(void **state)
     free_group(&g);
 }
 
+/* Sums at half of 50 bytes a ns. 40 MB are 5 pieces of 8 MB (of at most 16 chunks of 128 KiB for
+ * each of 4 ranks): 2 * 100 + 40e6 * 5/4 / 25 + 8e6 * 3/4 / 25. */
+static void sums_in_the_switch_take_their_closed_form(void **state)
+{
+    (void)state;
+    group g, plain;
+    make_group(&g, fixture_machine(FIXTURE_CROSSBAR "sum_frac = 0.5\n"), 1, 4);
+    make_group(&plain, fixture_machine(FIXTURE_CROSSBAR), 1, 4);
+    dl_collective_config c = config_of(&g, DL_ALLREDUCE, "nvls", 40e6);
+    dl_error err = {0};
+    double unused;
+    for (int fidelity = 0; fidelity < 2; fidelity++) {
+        c.fidelity = (dl_fidelity)fidelity;
+        assert_time(&g, &c, 200 + 2000000 + 240000, 1e-6);
+    }
+    assert_int_equal(dl_collective_idle_ns(&plain.links, &c, &unused, &err), DL_ERR_UNSUPPORTED);
+    assert_contains(err.text, "on this machine");
+    c.kind = DL_ALLGATHER;
+    assert_int_equal(dl_collective_idle_ns(&g.links, &c, &unused, &err), DL_ERR_UNSUPPORTED);
+    free_group(&plain);
+    free_group(&g);
+}
+
+/* With all of the links' rate it is faster than a ring for large messages: 1.25 S / B, not 1.5. */
+static void auto_lets_the_switch_sum_where_it_can(void **state)
+{
+    (void)state;
+    group g, plain;
+    make_group(&g, fixture_machine(FIXTURE_CROSSBAR "sum_frac = 1\n"), 1, 4);
+    make_group(&plain, fixture_machine(FIXTURE_CROSSBAR), 1, 4);
+    dl_collective_config c = config_of(&g, DL_ALLREDUCE, "auto", 4e9);
+    double summed = time_ns(&g, &c), ring = time_ns(&plain, &c);
+    assert_true(fabs(summed / ring - 1.25 / 1.5) < 0.01);
+    c.algorithm = "ring";
+    assert_true(fabs(time_ns(&g, &c) - ring) < 1);
+    free_group(&plain);
+    free_group(&g);
+}
+
 /* Phase by phase and chunk by chunk, on all sorts of machines. */
 static void phases_and_chunks_agree(void **state)
 {
@@ -173,6 +212,8 @@ static void phases_and_chunks_agree(void **state)
         {"dgx_a100", "tree", 1, 8, DL_BROADCAST},
         {"dgx_a100", "ring", 4, 8, DL_REDUCE_SCATTER},
         {"dgx_h100", "pairwise", 1, 8, DL_ALLTOALL},
+        {"dgx_h100", "nvls", 1, 8, DL_ALLREDUCE},
+        {"dgx_h100", "nvls", 1, 5, DL_ALLREDUCE},
         {"t4_4x4_ethernet", "hierarchical", 4, 4, DL_ALLREDUCE},
         {"t4_4x4_ethernet", "ring", 4, 4, DL_ALLREDUCE},
     };
@@ -423,6 +464,8 @@ int main(void)
         cmocka_unit_test(trees_take_their_closed_form),
         cmocka_unit_test(all_to_all_takes_its_closed_form),
         cmocka_unit_test(hierarchies_take_their_closed_form),
+        cmocka_unit_test(sums_in_the_switch_take_their_closed_form),
+        cmocka_unit_test(auto_lets_the_switch_sum_where_it_can),
         cmocka_unit_test(phases_and_chunks_agree),
         cmocka_unit_test(time_grows_with_bytes_and_ranks),
         cmocka_unit_test(it_starts_at_the_last_arrival),

@@ -103,6 +103,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {BOX "[nvlinks a]\nlink = qpi\npairs = 0-1, 0-1\n", DL_ERR_RANGE, 36, "twice"},
         {BOX "[nics 0]\nparent = low\nlink = x16\n", DL_ERR_DATA, 34, "port"},
         {BOX "[nvswitch]\n", DL_ERR_DATA, 34, "link"},
+        {BOX "[nvswitch]\nlink = x16\nsum_frac = 1.5\n", DL_ERR_RANGE, 36, "sum_frac"},
         {"[machine]\nschema = 1\nname = x\npeer = all\nnodes = 2\n" PARTS HOST SWITCHES GPUS,
          DL_ERR_DATA, 5, "not connected"},
     };

@@ -49,4 +49,4 @@ static void plan_hierarchical(dl_plan *plan, const dl_collective_config *config)
 }
 
 const dl_collective_algorithm dl_collective_hierarchical = {"hierarchical", supports,
-                                                            plan_hierarchical};
+                                                            plan_hierarchical, NULL};

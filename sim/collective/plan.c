@@ -51,9 +51,25 @@ int dl_plan_add(dl_plan *plan, dl_place from, dl_place to, double bytes, int hop
                                             .first_after = -1});
 }
 
+int dl_plan_add_link(dl_plan *plan, int link, int both, double bytes)
+{
+    static const unsigned char once[] = {1, 1};
+    const int links[] = {link, both};
+    int class = dl_network_class(plan->network, links, once, both >= 0 ? 2 : 1);
+    return add_transfer(plan, (dl_transfer){.class = class,
+                                            .bytes = bytes / plan->costs.bandwidth_frac,
+                                            .first_after = -1});
+}
+
 int dl_plan_join(dl_plan *plan)
 {
-    return add_transfer(plan, (dl_transfer){.class = -1, .first_after = -1});
+    return dl_plan_wait(plan, 0);
+}
+
+int dl_plan_wait(dl_plan *plan, double delay_ns)
+{
+    return add_transfer(
+        plan, (dl_transfer){.class = -1, .delay_ns = dl_ns_ceil(delay_ns), .first_after = -1});
 }
 
 int dl_plan_add_chunk(dl_plan *plan, dl_place from, dl_place to, double bytes, int before)

@@ -54,8 +54,15 @@ void dl_plan_free(dl_plan *plan);
  * number. */
 int dl_plan_add(dl_plan *plan, dl_place from, dl_place to, double bytes, int hops, double extra_ns);
 
+/* Adds a transfer of `bytes`, charged as dl_plan_add does, over one link in one direction, and over
+ * `both` unless that is -1. */
+int dl_plan_add_link(dl_plan *plan, int link, int both, double bytes);
+
 /* Adds a join. */
 int dl_plan_join(dl_plan *plan);
+
+/* Adds a join that takes `delay_ns` >= 0. */
+int dl_plan_wait(dl_plan *plan, double delay_ns);
 
 /* Adds a chunk of a pipeline: two transfers, of which the second moves the bytes and is returned.
  * It waits for `before`, the chunk before it on the same edge (-1 = none). The one in front of it

@@ -92,4 +92,4 @@ static void plan_ring(dl_plan *plan, const dl_collective_config *config)
     dl_rings_free(&rings);
 }
 
-const dl_collective_algorithm dl_collective_ring = {"ring", supports, plan_ring};
+const dl_collective_algorithm dl_collective_ring = {"ring", supports, plan_ring, NULL};

@@ -154,4 +154,4 @@ static void plan_tree(dl_plan *plan, const dl_collective_config *config)
         pass(plan, &trees[i], false, top, end);
 }
 
-const dl_collective_algorithm dl_collective_tree = {"tree", supports, plan_tree};
+const dl_collective_algorithm dl_collective_tree = {"tree", supports, plan_tree, NULL};

@@ -12,7 +12,8 @@ static const char whole[] =
     "[gpus 0-1]\nmodel = k80\nparent = low\nlink = x16\n"
     "[gpus 2]\nmodel = k80\nparent = socket1\nlink = x16\n"
     "[nics 0]\nparent = top\nlink = x16\nport = qpi\n[network]\nbytes_per_s = 50Gb/s\n"
-    "[nvlinks pair]\nlink = qpi\nlanes = 2\npairs = 0-1, 1-2\n[nvswitch]\nlink = qpi\n"
+    "[nvlinks pair]\nlink = qpi\nlanes = 2\npairs = 0-1, 1-2\n[nvswitch]\nlink = qpi\nsum_frac = "
+    "0.5\n"
     "[protocol ll]\nlaunch_ns = 1us\nhop_ns = 2us\nnetwork_hop_ns = 3us\nbandwidth_frac = 0.5\n";
 static const char small[] =
     "[machine]\nschema = 1\nname = a\npeer = all\n[gpu_model g]\nmemory_bytes = 1\n"
