@@ -14,3 +14,10 @@ dl_add_test(test_model_plan unit LINK dl_kernels)
 dl_add_test(test_large_models model LINK dl_kernels)
 set_property(TEST test_large_models APPEND PROPERTY LABELS slow)
 dl_add_test(test_optimizer unit LINK dl_kernels)
+
+# Devices. The label gpu marks what needs one and skips itself without.
+dl_add_test(test_device unit LINK dl_kernels)
+if(DL_CUDA)
+    add_dependencies(test_device dlprof_cuda)
+    dl_add_test(test_backend_cuda gpu LINK dl_kernels_cuda dl_kernels)
+endif()

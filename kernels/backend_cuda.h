@@ -1,0 +1,99 @@
+/* Inside of the "cuda" backend: a place on a GPU and the operations, in three sources by the
+ * library that does the work. The table is in backend_cuda.c, marks and groups in device_cuda.c.
+ * Effects and arguments of the operations: see dl_backend.
+ *
+ * Everything of a place is issued to one stream, so that its operations follow one another and may
+ * share scratch memory. Nothing waits but `wait`, memory and the first use of a shape.
+ *
+ * Every call of CUDA goes through dl_cuda_good and its like: the first failure is kept with its
+ * reason, and what follows is left out. */
+#ifndef DL_KERNELS_BACKEND_CUDA_H
+#define DL_KERNELS_BACKEND_CUDA_H
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+#include <nccl.h>
+
+#include "kernels/backend.h"
+#include "kernels/device.h"
+
+/* Algorithms of one shape of convolution (backend_cuda_conv.c). */
+typedef struct dl_cuda_conv dl_cuda_conv;
+
+struct dl_device {
+    int number;
+    dl_device_settings settings;
+    dl_error failure; /* the first one; code DL_OK: none */
+    cudaStream_t stream;
+    cublasHandle_t blas;
+    cudnnHandle_t dnn;
+    ncclComm_t group; /* NULL: in none */
+
+    /* Descriptors that each operation fills in anew. */
+    cudnnTensorDescriptor_t tensor, channels;
+    cudnnActivationDescriptor_t rectifier;
+
+    dl_cuda_conv *convs; /* list of those met so far */
+    void *scratch;
+    size_t scratch_bytes;
+    float *ones; /* a vector of ones: sums are products with it */
+    int ones_count;
+
+    cudaEvent_t *marks;
+    size_t mark_count;
+};
+
+/* The calling thread's place; using none is a broken invariant. */
+dl_device *dl_cuda_device(void);
+void dl_cuda_use(dl_device *device);
+
+/* Whether operations still go on: nothing failed so far. */
+bool dl_cuda_works(const dl_device *device);
+
+/* Whether a call went well; if not, keeps its reason. `what` names it for the message. */
+bool dl_cuda_good(dl_device *device, cudaError_t result, const char *what);
+bool dl_cuda_good_blas(dl_device *device, cublasStatus_t result, const char *what);
+bool dl_cuda_good_dnn(dl_device *device, cudnnStatus_t result, const char *what);
+bool dl_cuda_good_nccl(dl_device *device, ncclResult_t result, const char *what);
+
+/* Memory for one operation's intermediate results, which the next one may overwrite; NULL if there
+ * is none. */
+void *dl_cuda_scratch(dl_device *device, size_t bytes);
+
+extern const dl_backend dl_backend_cuda;
+extern const dl_device_type dl_device_cuda;
+
+/* backend_cuda_conv.c: cuDNN's convolutions. */
+size_t dl_cuda_conv_scratch_bytes(const dl_conv *conv);
+void dl_cuda_conv_forward(const dl_conv *conv, const void *x, const void *weights, const void *bias,
+                          void *y, void *scratch);
+void dl_cuda_conv_backward_data(const dl_conv *conv, const void *dy, const void *weights, void *dx,
+                                bool accumulate, void *scratch);
+void dl_cuda_conv_backward_filter(const dl_conv *conv, const void *x, const void *dy,
+                                  void *dweights, void *scratch);
+void dl_cuda_convs_free(dl_device *device);
+
+/* backend_cuda_ops.c: cuBLAS, the rest of cuDNN, own kernels. */
+void dl_cuda_gemm(const dl_gemm *gemm);
+void dl_cuda_sum_rows(void *sums, const void *matrix, int rows, int columns, bool accumulate);
+void dl_cuda_repeat_row(void *matrix, const void *row, int rows, int columns);
+void dl_cuda_add(void *to, const void *from, size_t count);
+void dl_cuda_relu(void *values, size_t count);
+void dl_cuda_relu_backward(void *gradients, const void *values, size_t count);
+void dl_cuda_max_pool(const dl_pool *pool, const void *x, void *y, int32_t *choice);
+void dl_cuda_max_pool_backward(const dl_pool *pool, const int32_t *choice, const void *dy,
+                               void *dx);
+void dl_cuda_average_pool(const dl_pool *pool, const void *x, void *y);
+void dl_cuda_average_pool_backward(const dl_pool *pool, const void *dy, void *dx);
+void dl_cuda_norm_training_forward(const dl_norm *norm, void *y);
+void dl_cuda_norm_inference_forward(const dl_norm *norm, void *y);
+void dl_cuda_norm_backward(const dl_norm *norm, const void *dy, void *dscale, void *dshift,
+                           void *dx);
+void dl_cuda_softmax(const dl_softmax *softmax);
+void dl_cuda_softmax_backward(const dl_softmax *softmax, void *gradients);
+void dl_cuda_sgd(const dl_update *update);
+void dl_cuda_rmsprop(const dl_update *update);
+void dl_cuda_adam(const dl_update *update);
+
+#endif

@@ -1,0 +1,65 @@
+/* Own kernels of the "cuda" backend: what cuDNN and cuBLAS lack. Each function launches on the
+ * stream and returns the error of the launch. Effects and arguments: see dl_backend; all numbers
+ * are float in the device's memory. */
+#ifndef DL_KERNELS_CUDA_KERNELS_H
+#define DL_KERNELS_CUDA_KERNELS_H
+
+#include <cuda_runtime_api.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* dl_pool, flat. */
+typedef struct dl_cuda_pool {
+    int count, channels;
+    int in_rows, in_columns, out_rows, out_columns;
+    int kernel, stride, padding;
+} dl_cuda_pool;
+
+/* dl_update, flat and rounded to float: what each number's update is made of. */
+typedef struct dl_cuda_update {
+    float *parameters;
+    const float *gradients;
+    float *first, *second;
+    size_t count;
+    float rate, decay1, rest1, decay2, rest2, scale2, epsilon;
+} dl_cuda_update;
+
+/* cuDNN keeps no place of a maximum, and takes the maxima themselves for the backward pass, which a
+ * rectifier in place has overwritten by then. */
+cudaError_t dl_cuda_launch_max_pool(const dl_cuda_pool *pool, const float *x, float *y,
+                                    int32_t *choice, cudaStream_t stream);
+cudaError_t dl_cuda_launch_max_pool_backward(const dl_cuda_pool *pool, const int32_t *choice,
+                                             const float *dy, float *dx, cudaStream_t stream);
+
+/* cuDNN asks for x and y again for the backward pass of means too, which the table does not keep.
+ */
+cudaError_t dl_cuda_launch_average_pool(const dl_cuda_pool *pool, const float *x, float *y,
+                                        cudaStream_t stream);
+cudaError_t dl_cuda_launch_average_pool_backward(const dl_cuda_pool *pool, const float *dy,
+                                                 float *dx, cudaStream_t stream);
+
+/* Softmax with its loss, which cuDNN has not; sums in double, as on the processor. */
+cudaError_t dl_cuda_launch_softmax(int batch, int classes, const float *scores,
+                                   const int32_t *labels, float *probabilities, double *losses,
+                                   int32_t *correct, cudaStream_t stream);
+cudaError_t dl_cuda_launch_softmax_backward(int batch, int classes, const float *probabilities,
+                                            const int32_t *labels, float *gradients,
+                                            cudaStream_t stream);
+
+cudaError_t dl_cuda_launch_repeat_row(float *matrix, const float *row, int rows, int columns,
+                                      cudaStream_t stream);
+cudaError_t dl_cuda_launch_fill(float *values, float value, size_t count, cudaStream_t stream);
+
+cudaError_t dl_cuda_launch_sgd(const dl_cuda_update *update, cudaStream_t stream);
+cudaError_t dl_cuda_launch_rmsprop(const dl_cuda_update *update, cudaStream_t stream);
+cudaError_t dl_cuda_launch_adam(const dl_cuda_update *update, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

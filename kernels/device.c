@@ -1,0 +1,86 @@
+#include "kernels/device.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+
+#define OFFER "; --device cpu uses the processor"
+
+/* Most devices of a machine that a number in an option is plausible for. */
+#define DEVICES_MAX 4096
+
+dl_status dl_device_parse(const char *text, dl_device_choice *choice, dl_error *err)
+{
+    static const char cuda[] = "cuda";
+    const size_t name = sizeof cuda - 1;
+    if (strcmp(text, "cpu") == 0) {
+        *choice = (dl_device_choice){.cuda = false};
+        return DL_OK;
+    }
+    if (strncmp(text, cuda, name) == 0) {
+        if (text[name] == '\0') {
+            *choice = (dl_device_choice){.cuda = true};
+            return DL_OK;
+        }
+        char *end = NULL;
+        const char *digits = text + name + 1;
+        const bool number = text[name] == ':' && *digits >= '0' && *digits <= '9';
+        const long first = number ? strtol(digits, &end, 10) : -1;
+        if (number && *end == '\0' && first < DEVICES_MAX) {
+            *choice = (dl_device_choice){.cuda = true, .first = (int)first};
+            return DL_OK;
+        }
+    }
+    return dl_error_set(err, DL_ERR_USAGE,
+                        "unknown device '%.64s'; must be cpu, cuda, or cuda:NUMBER", text);
+}
+
+dl_status dl_device_load(const char *path, const dl_device_type **type, dl_error *err)
+{
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "cannot load CUDA: %.300s" OFFER, dlerror());
+    }
+    /* POSIX has functions come as object pointers; C has no cast for that. */
+    union {
+        void *object;
+        dl_device_entry_function function;
+    } entry = {.object = dlsym(handle, DL_DEVICE_ENTRY)};
+    if (entry.object == NULL) {
+        dlclose(handle);
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "%.300s has no " DL_DEVICE_ENTRY OFFER, path);
+    }
+    const dl_device_type *found = entry.function();
+    int count = 0;
+    dl_error why = {0};
+    if (found->count(&count, &why) != DL_OK) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "%.400s" OFFER, why.text);
+    }
+    *type = found;
+    return DL_OK;
+}
+
+dl_status dl_device_load_cuda(const dl_device_type **type, dl_error *err)
+{
+    char self[PATH_MAX];
+    const ssize_t bytes = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (bytes < 0) {
+        return dl_error_set(err, DL_ERR_SYSTEM, "cannot find where this program lies");
+    }
+    self[bytes] = '\0';
+    const char *slash = strrchr(self, '/');
+    char *path = dl_format("%.*s/" DL_DEVICE_CUDA_LIBRARY, (int)(slash - self), self);
+    dl_status status;
+    if (access(path, R_OK) == 0) {
+        status = dl_device_load(path, type, err);
+    } else {
+        status = dl_error_set(err, DL_ERR_UNSUPPORTED,
+                              "this build has no CUDA: there is no %.300s" OFFER, path);
+    }
+    free(path);
+    return status;
+}

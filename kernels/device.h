@@ -1,0 +1,88 @@
+/* Devices that a model can run on beside the processor: finding them, and what training needs of
+ * one apart from the backend's operations.
+ *
+ * A type of device is one const table. The only one is "cuda"; its code lies in a library of its
+ * own, DL_DEVICE_CUDA_LIBRARY beside the program, which is loaded when it is asked for: so that
+ * programs start fast, and run where CUDA's libraries are missing. Tests hand in tables of their
+ * own. */
+#ifndef DL_KERNELS_DEVICE_H
+#define DL_KERNELS_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/status.h"
+#include "kernels/backend.h"
+
+#define DL_DEVICE_CUDA_LIBRARY "libdlprof_cuda.so"
+#define DL_DEVICE_NAME_BYTES 256 /* as many as CUDA has */
+
+/* One worker's place on a device: its queue of operations (a stream), handles of the libraries,
+ * scratch memory, marks. Several of them may lie on one device. */
+typedef struct dl_device dl_device;
+
+typedef struct dl_device_settings {
+    bool tf32;     /* products may round their factors to 10 bits of mantissa (TensorFloat-32) */
+    bool pageable; /* the host's side of copies is ordinary memory instead of page-locked */
+} dl_device_settings;
+
+typedef struct dl_device_info {
+    char name[DL_DEVICE_NAME_BYTES]; /* "NVIDIA H100 80GB HBM3" */
+    char bus_id[32];                 /* "0000:17:00.0" */
+    size_t memory_bytes;
+    int major, minor; /* compute capability */
+    int multiprocessors;
+} dl_device_info;
+
+typedef struct dl_device_type {
+    const char *name; /* "cuda" */
+    /* Operations of the place that the calling thread uses. */
+    const dl_backend *backend;
+
+    /* Devices of this machine, at least 1; DL_ERR_UNSUPPORTED with the reason if there is none. */
+    dl_status (*count)(int *count, dl_error *err);
+    dl_status (*describe)(int number, dl_device_info *info, dl_error *err);
+
+    /* A place on device `number`, idle and used by nobody. Any thread may use it, one at a time. */
+    dl_status (*open)(dl_device **device, int number, const dl_device_settings *settings,
+                      dl_error *err);
+    void (*close)(dl_device *device); /* NULL is fine; what was allocated must be released before */
+    /* The backend's operations and all below act on `device` from now on, in this thread. */
+    void (*use)(dl_device *device);
+
+    /* Puts mark `index` (0, 1, ...) behind what was issued; the same one may be put again. */
+    void (*mark)(size_t index);
+    /* Time from one mark to a later one in ns, to about half a microsecond; after `wait`. */
+    double (*between_ns)(size_t from, size_t to);
+
+    /* Makes the places one group whose members reduce together, [count] on different devices;
+     * DL_ERR_UNSUPPORTED where they cannot. Before any of them is used. */
+    dl_status (*join)(dl_device *const *devices, int count, dl_error *err);
+    /* values[count] = mean of all members' values. Every member must call it; where one thread
+     * calls it for several members, between group(true) and group(false). */
+    void (*all_reduce)(void *values, size_t count);
+    void (*group)(bool begin);
+} dl_device_type;
+
+/* What "cpu", "cuda" or "cuda:2" means. */
+typedef struct dl_device_choice {
+    bool cuda;
+    int first; /* number of the first device to use; the others follow */
+} dl_device_choice;
+
+/* DL_ERR_USAGE if the text is none of these. */
+dl_status dl_device_parse(const char *text, dl_device_choice *choice, dl_error *err) DL_MUST_CHECK;
+
+/* The "cuda" table from DL_DEVICE_CUDA_LIBRARY. It stays loaded. DL_ERR_UNSUPPORTED, with what is
+ * missing and the offer of the processor, if it cannot be had or if there is no device. */
+dl_status dl_device_load_cuda(const dl_device_type **type, dl_error *err) DL_MUST_CHECK;
+
+/* What the library exports: a function without arguments that returns its table. */
+#define DL_DEVICE_ENTRY "dl_device_entry"
+typedef const dl_device_type *(*dl_device_entry_function)(void);
+
+/* The same from the library at `path`. */
+dl_status dl_device_load(const char *path, const dl_device_type **type,
+                         dl_error *err) DL_MUST_CHECK;
+
+#endif
