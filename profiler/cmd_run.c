@@ -54,7 +54,7 @@ static void fill_table(run_options *options, dl_option *table)
          .choices = dl_capture_preset_names,
          .argument = "PRESET",
          .help = "what to record: light is kernels, copies and NVTX; default adds runtime calls "
-                 "and synchronisation; full adds driver calls and memory"},
+                 "and synchronisation; full adds driver calls"},
         {.name = "graphs",
          .type = DL_OPTION_CHOICE,
          .target = &options->capture.graphs,
@@ -89,7 +89,7 @@ static void fill_table(run_options *options, dl_option *table)
         {.name = "latency",
          .type = DL_OPTION_FLAG,
          .target = &options->capture.latency,
-         .help = "also record when kernels were queued and submitted"},
+         .help = "have kernels stamped when queued and submitted; only --dump-raw keeps it"},
         {.name = "nccl-plugin",
          .type = DL_OPTION_FLAG,
          .target = &options->nccl_plugin,

@@ -25,7 +25,7 @@
 typedef enum dl_capture_preset {
     DL_CAPTURE_LIGHT,   /* kernels, copies, memsets; NVTX */
     DL_CAPTURE_DEFAULT, /* and the host's runtime calls, synchronisation, events, overhead */
-    DL_CAPTURE_FULL     /* and driver calls and memory */
+    DL_CAPTURE_FULL     /* and driver calls */
 } dl_capture_preset;
 extern const char *const dl_capture_preset_names[]; /* "light", "default", "full", NULL */
 
@@ -50,7 +50,7 @@ typedef struct dl_capture_settings {
     double duration_s;    /* recording ends so long after it began in a process; 0 = never */
     uint64_t limit_bytes; /* recording ends when a process's trace is so large; 0 = never */
     bool lib_ranges;      /* cuBLAS and cuDNN mark their calls with NVTX ranges */
-    bool latency;         /* also when kernels were queued and submitted (dearer) */
+    bool latency;         /* kernels stamped when queued and submitted (dearer), for dump_raw */
     bool dump_raw;        /* also the buffers as CUPTI delivered them */
     char cupti[DL_CAPTURE_PATH_BYTES]; /* libcupti's file, "" = search for it */
 } dl_capture_settings;
