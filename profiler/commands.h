@@ -8,6 +8,7 @@ int dl_cmd_train(int argc, char **argv);
 int dl_cmd_bench(int argc, char **argv);
 int dl_cmd_run(int argc, char **argv);
 int dl_cmd_info(int argc, char **argv);
+int dl_cmd_machine(int argc, char **argv);
 int dl_cmd_export(int argc, char **argv);
 
 #endif

@@ -9,6 +9,7 @@ int main(int argc, char **argv)
         {"bench", "measure what exchange and sharing cost on this machine", dl_cmd_bench},
         {"run", "profile an unchanged program that uses CUDA or NVTX", dl_cmd_run},
         {"info", "summarise traces: steps, their split, throughput, staleness", dl_cmd_info},
+        {"machine", "write a machine file for dlsim from this machine's hardware", dl_cmd_machine},
         {"export", "write a trace as Chrome-trace JSON for Perfetto", dl_cmd_export},
     };
     return dl_subcommands_main("dlprof", "Profile data-parallel training and the machine below it.",

@@ -5,14 +5,23 @@ endforeach()
 foreach(module machine_rates machine_links machine_write)
     dl_add_test(test_${module} unit LINK dl_hardware)
 endforeach()
+dl_add_test(test_machine_stream unit LINK dl_profiler)
+set_property(TEST test_machine_stream APPEND PROPERTY LABELS threads)
+
 add_library(nvml_double MODULE doubles/nvml_double.c)
 target_link_libraries(nvml_double PRIVATE dl_options)
-set_target_properties(nvml_double PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_target_properties(nvml_double PROPERTIES OUTPUT_NAME nvidia-ml PREFIX lib SUFFIX .so.1
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/driver)
 dl_add_test(test_machine_gpu unit LINK dl_hardware EXTRA doubles/nvml_double.c)
 target_compile_definitions(test_machine_gpu PRIVATE DL_NVML_DOUBLE="$<TARGET_FILE:nvml_double>")
 add_dependencies(test_machine_gpu nvml_double)
 if(HWLOC_FOUND)
     dl_add_test(test_machine_probe unit LINK dl_hardware EXTRA doubles/sysfs_tree.c)
+    dl_add_test(test_cmd_machine unit LINK dl_hardware dl_profiler
+        EXTRA ${PROJECT_SOURCE_DIR}/profiler/cmd_machine.c)
+    add_dependencies(test_cmd_machine nvml_double)
+    set_tests_properties(test_cmd_machine PROPERTIES
+        ENVIRONMENT LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/driver)
     target_compile_definitions(test_machine_probe PRIVATE
         DL_FIXTURES="${CMAKE_CURRENT_LIST_DIR}/fixtures/machines")
 endif()

@@ -1,0 +1,135 @@
+/* dlprof machine: writes a machine file of the machine that it runs on. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/options.h"
+#include "profiler/commands.h"
+#include "profiler/machine_gpu.h"
+#include "profiler/machine_probe.h"
+#include "profiler/machine_stream.h"
+#include "profiler/machine_write.h"
+
+#define NVML_LIBRARY "libnvidia-ml.so.1"
+
+#ifdef DL_HAVE_HWLOC
+static dl_status probe(dl_box *box, dl_error *err)
+{
+    return dl_probe_machine(box, err);
+}
+#else
+static dl_status probe(dl_box *box, dl_error *err)
+{
+    (void)box;
+    return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                        "this build has no hwloc: install libhwloc-dev and build again");
+}
+#endif
+
+/* No driver is no failure: the file says what it lacks. */
+static void ask_driver(dl_box *box)
+{
+    dl_nvml nvml = {0};
+    dl_error why = {0};
+    if (dl_nvml_open(&nvml, NVML_LIBRARY, &why) != DL_OK) {
+        snprintf(box->driver_note, sizeof box->driver_note, "%.*s",
+                 (int)sizeof box->driver_note - 1, why.text);
+        return;
+    }
+    dl_gpu_probe(box, &nvml);
+    dl_nvml_close(&nvml);
+}
+
+static dl_status measure(dl_box *box, dl_error *err)
+{
+    const dl_stream_config config = dl_stream_default_config(box->cache_bytes, box->memory_bytes);
+    dl_stream_rates rates = {0};
+    const dl_status status = dl_stream_measure(&config, &rates, err);
+    if (status != DL_OK) return status;
+    box->socket_memory_bytes_per_s = rates.triad_bytes_per_s / box->sockets;
+    box->socket_link_bytes_per_s = rates.link_bytes_per_s;
+    return DL_OK;
+}
+
+static dl_status write_file(const dl_box *box, const char *path, dl_machine_gaps *gaps,
+                            dl_error *err)
+{
+    FILE *out = path != NULL ? fopen(path, "we") : stdout;
+    if (out == NULL)
+        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write it: %s", strerror(errno));
+    dl_machine_write(box, out, gaps);
+    bool failed = fflush(out) != 0 || ferror(out) != 0;
+    if (path != NULL && fclose(out) != 0) failed = true;
+    return failed ? dl_error_set_at(err, DL_ERR_IO, path != NULL ? path : "standard output", 0,
+                                    "cannot write all of it")
+                  : DL_OK;
+}
+
+/* What the file holds and what it lacks, to standard error where the file goes to standard output.
+ */
+static void print_report(const dl_box *box, const dl_machine_gaps *gaps, const char *path)
+{
+    FILE *out = path != NULL ? stdout : stderr;
+    fprintf(out, "%s: %d socket%s, %d cores, %d PCIe switch%s, %d GPU%s, %d NIC%s\n",
+            path != NULL ? path : "dlprof machine", box->sockets, box->sockets == 1 ? "" : "s",
+            box->cores, box->switch_count, box->switch_count == 1 ? "" : "es", box->gpu_count,
+            box->gpu_count == 1 ? "" : "s", box->nic_count, box->nic_count == 1 ? "" : "s");
+    if (box->gpu_count == 0) {
+        fprintf(out, "there is no NVIDIA GPU here: dlsim needs a file with GPUs, write them in\n");
+    }
+    if (box->driver_note[0] != '\0') fprintf(out, "NVIDIA's driver: %s\n", box->driver_note);
+    if (!box->places_known) {
+        fprintf(out, "to which socket devices belong is not known: look at their parents\n");
+    }
+    if (gaps->count == 0) return;
+    fprintf(out, "before dlsim reads the file, fill in (it says where to find them):\n");
+    for (size_t i = 0; i < gaps->count; i++)
+        fprintf(out, "  %s\n", gaps->keys[i]);
+}
+
+static dl_status run(const char *output, bool measured, dl_error *err)
+{
+    dl_box box = {0};
+    dl_machine_gaps gaps = {0};
+    dl_status status = probe(&box, err);
+    if (status == DL_OK) ask_driver(&box);
+    if (status == DL_OK && measured) status = measure(&box, err);
+    if (status == DL_OK) status = write_file(&box, output, &gaps, err);
+    if (status == DL_OK) print_report(&box, &gaps, output);
+    dl_machine_gaps_free(&gaps);
+    dl_box_free(&box);
+    return status;
+}
+
+int dl_cmd_machine(int argc, char **argv)
+{
+    const char *output = NULL;
+    bool measured = false;
+    const dl_option table[] = {
+        {.name = "output",
+         .letter = 'o',
+         .type = DL_OPTION_TEXT,
+         .target = &output,
+         .argument = "FILE",
+         .help = "the machine file to write; standard output if not given"},
+        {.name = "measure",
+         .type = DL_OPTION_FLAG,
+         .target = &measured,
+         .help = "measure the memory's rate on all cores, and between sockets; takes seconds"},
+    };
+    const dl_command command = {
+        .program = argv[0],
+        .positional = "",
+        .summary = "Write the machine file of this machine for dlsim: sockets, memory, PCIe tree, "
+                   "NICs, GPUs, NVLinks, each value with its origin. What cannot be known is left "
+                   "out and named.",
+        .options = table,
+        .option_count = sizeof table / sizeof table[0],
+    };
+    dl_options_action action = DL_OPTIONS_RUN;
+    dl_error err = {0};
+    dl_status status = dl_options_parse(&command, argc, argv, NULL, &action, &err);
+    if (status == DL_OK && action == DL_OPTIONS_RUN) status = run(output, measured, &err);
+    if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
+    return dl_status_exit_code(status);
+}
