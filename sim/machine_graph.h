@@ -1,0 +1,26 @@
+/* A machine as a drawing: Graphviz text (dot -Tsvg machine.dot -o machine.svg).
+ *
+ *     memory 0 --76.8 GB/s-- socket 0 --qpi 19.2 GB/s-- socket 1 ...
+ *                               |  pcie3x16 12.4 GB/s
+ *                             plx0
+ *                            /    \
+ *                        gpu 0    gpu 1       an edge is a link: its class, and GB/s of a direction
+ *
+ * One node is drawn, whatever their number, since all are equal; the network stands beside it. What
+ * is assumed, not measured or from a catalogue, is dashed.
+ */
+#ifndef DL_SIM_MACHINE_GRAPH_H
+#define DL_SIM_MACHINE_GRAPH_H
+
+#include <stdio.h>
+
+#include "common/machine.h"
+
+/* Writes the machine to `out`; ferror(out) tells whether that went well. */
+void dl_machine_graph_write(const dl_machine *machine, FILE *out);
+
+/* The same to a file. DL_ERR_IO with the system's reason. */
+dl_status dl_machine_graph_save(const dl_machine *machine, const char *path,
+                                dl_error *err) DL_MUST_CHECK;
+
+#endif
