@@ -233,8 +233,8 @@ static void test_json(void **state)
     char *text = NULL;
     size_t bytes;
     assert_int_equal(dl_file_read("calibration.json", &text, &bytes, NULL), DL_OK);
-    assert_contains(text, "\"name\": \"fc.backward\"");
-    assert_contains(text, "\"latency_ns\": null");
+    assert_contains(text, "\"name\":\"fc.backward\"");
+    assert_contains(text, "\"latency_ns\":null");
     assert_contains(text, "a \\\"quoted\\\" note {");
     int depth = 0;
     bool quoted = false;

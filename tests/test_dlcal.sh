@@ -37,5 +37,5 @@ for part in "[op dispatch]" "[copy]" "[average]" "[memory]" "barrier_ns" "copies
         failures=$((failures + 1))
     fi
 done
-grep -q '"program": "dlcal"' all.json || failures=$((failures + 1))
+grep -q '"program":"dlcal"' all.json || failures=$((failures + 1))
 exit $((failures > 0))
