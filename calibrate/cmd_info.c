@@ -1,0 +1,206 @@
+#include "calibrate/cmd_info.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/json.h"
+#include "common/options.h"
+#include "trace/activity_summary.h"
+#include "trace/readers/reader.h"
+
+typedef struct settings {
+    bool json;
+    int64_t top; /* rows of a table */
+    dl_step_hints hints;
+    dl_read_options read;
+} settings;
+
+/* All files; the summaries borrow from the traces. */
+typedef struct info {
+    dl_read_traces *files;
+    size_t file_count;
+    dl_activity_summary *summaries;
+    size_t summary_count;
+} info;
+
+static void write_json(const dl_read_traces *file, const dl_read_trace *item,
+                       const dl_activity_summary *summary)
+{
+    printf("{\"file\": ");
+    dl_json_string(stdout, item->trace.path);
+    printf(", \"reader\": ");
+    dl_json_string(stdout, file->reader);
+    printf(", \"notes\": [");
+    for (size_t i = 0; i < item->note_count; i++) {
+        printf(i > 0 ? ", " : "");
+        dl_json_string(stdout, item->notes[i]);
+    }
+    printf("], \"summary\": ");
+    dl_activity_summary_write_json(summary, stdout);
+    printf("}\n");
+}
+
+static void print(const dl_read_traces *file, const dl_read_trace *item,
+                  const dl_activity_summary *summary, size_t top)
+{
+    dl_activity_summary_print(summary, top, stdout);
+    printf("\nread as %s\n", file->reader);
+    for (size_t i = 0; i < item->note_count; i++)
+        printf("note: %s\n", item->notes[i]);
+}
+
+static dl_status show_process(info *all, dl_read_traces *file, dl_read_trace *item,
+                              const settings *set, dl_error *err)
+{
+    dl_trace *trace = &item->trace;
+    dl_activity_steps steps = {0};
+    dl_status status =
+        dl_activity_steps_init(&steps, trace->activities, trace->activity_count, trace->strings,
+                               trace->string_count, &set->hints, err);
+    if (status == DL_ERR_PARSE) {
+        /* Only --step-marks is parsed here. */
+        const dl_error cause = *err;
+        return dl_error_set(err, DL_ERR_USAGE, "--step-marks: %s", cause.text);
+    }
+    if (status != DL_OK) return status;
+    all->summaries =
+        dl_realloc(all->summaries, all->summary_count + 1, sizeof *all->summaries, "summaries");
+    dl_activity_summary *summary = &all->summaries[all->summary_count++];
+    *summary = (dl_activity_summary){0};
+    dl_activity_summary_init(summary, trace, &steps);
+    dl_activity_steps_free(&steps);
+    if (all->summary_count > 1) printf(set->json ? ",\n" : "\n");
+    if (set->json) {
+        write_json(file, item, summary);
+    } else {
+        print(file, item, summary, (size_t)set->top);
+    }
+    /* Many ranks' activities need not lie in memory at once: nothing borrows them any more. */
+    free(trace->activities);
+    trace->activities = NULL;
+    trace->activity_count = 0;
+    return DL_OK;
+}
+
+static dl_status show_file(info *all, const char *path, const settings *set, dl_error *err)
+{
+    dl_read_traces *file = &all->files[all->file_count];
+    dl_status status = dl_read(file, path, &set->read, err);
+    if (status != DL_OK) return status;
+    all->file_count++;
+    for (size_t i = 0; i < file->count && status == DL_OK; i++) {
+        dl_read_trace *item = &file->items[i];
+        if (item->trace.activity_count == 0 && item->trace.record_count > 0) {
+            return dl_error_set_at(err, DL_ERR_DATA, path, 0,
+                                   "it holds records of our own training: see dlprof info");
+        }
+        status = show_process(all, file, item, set, err);
+    }
+    return status;
+}
+
+static void compare(const info *all)
+{
+    size_t with_devices = 0;
+    for (size_t i = 0; i < all->summary_count; i++)
+        with_devices += all->summaries[i].device_count > 0;
+    if (with_devices < 2) return;
+    putchar('\n');
+    dl_activity_summaries_compare(all->summaries, all->summary_count, stdout);
+}
+
+/* JSON is an array, as a file may hold several processes. */
+static dl_status summarise(const dl_text_list *paths, const settings *set, dl_error *err)
+{
+    dl_status status = DL_OK;
+    info all = {.files = dl_calloc(paths->count, sizeof *all.files, "traces")};
+    if (set->json) printf("[\n");
+    for (size_t i = 0; status == DL_OK && i < paths->count; i++)
+        status = show_file(&all, paths->items[i], set, err);
+    if (set->json && status == DL_OK) printf("]\n");
+    if (!set->json && status == DL_OK) compare(&all);
+    for (size_t i = 0; i < all.summary_count; i++)
+        dl_activity_summary_free(&all.summaries[i]);
+    for (size_t i = 0; i < all.file_count; i++)
+        dl_read_free(&all.files[i]);
+    free(all.summaries);
+    free(all.files);
+    if (status == DL_OK && (fflush(stdout) != 0 || ferror(stdout) != 0)) {
+        status = dl_error_set(err, DL_ERR_IO, "cannot write the summary");
+    }
+    return status;
+}
+
+static dl_status add_patterns(dl_comm_patterns *patterns, const dl_text_list *rules, dl_error *err)
+{
+    dl_status status = DL_OK;
+    for (size_t i = 0; i < rules->count && status == DL_OK; i++)
+        status = dl_comm_patterns_add(patterns, rules->items[i], err);
+    if (status == DL_OK) return DL_OK;
+    const dl_error cause = *err;
+    return dl_error_set(err, DL_ERR_USAGE, "--collective: %s", cause.text);
+}
+
+int dl_calibrate_info(int argc, char **argv)
+{
+    settings set = {.top = 15};
+    int64_t period = 0;
+    dl_text_list rules = {0}, paths = {0};
+    const dl_option options[] = {
+        {.name = "json",
+         .type = DL_OPTION_FLAG,
+         .target = &set.json,
+         .help = "an array of JSON objects, one a process"},
+        {.name = "top",
+         .type = DL_OPTION_INT,
+         .target = &set.top,
+         .low = 1,
+         .high = 1000000,
+         .argument = "ROWS",
+         .help = "kernels, collectives and calls to print; JSON holds all"},
+        {.name = "step-marks",
+         .type = DL_OPTION_TEXT,
+         .target = &set.hints.marks,
+         .argument = "REGEX",
+         .help = "ranges that are training steps, as an extended regular expression"},
+        {.name = "step-period",
+         .type = DL_OPTION_INT,
+         .target = &period,
+         .low = 0,
+         .high = UINT32_MAX,
+         .argument = "COUNT",
+         .help = "kernels, copies and graph launches of a training step; 0 = find out"},
+        {.name = "collective",
+         .type = DL_OPTION_LIST,
+         .target = &rules,
+         .argument = "TEXT=COLLECTIVE",
+         .help = "ranges that hold TEXT call a collective (AllReduce, AlltoAll, ...); may be "
+                 "given several times"},
+    };
+    const dl_command command = {
+        .program = argv[0],
+        .positional = "TRACE...",
+        .summary = "Summarises traces of other profilers: PyTorch's (Kineto) Chrome-trace JSON, "
+                   "also gzipped, and .dlt. What the devices did with their time, steps, "
+                   "kernels, copies, collectives by size; what the trace lacks; several ranks "
+                   "beside one another.",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .positional_min = 1,
+        .positional_max = SIZE_MAX,
+    };
+    dl_options_action action = DL_OPTIONS_RUN;
+    dl_error err = {0};
+    dl_status status = dl_options_parse(&command, argc, argv, &paths, &action, &err);
+    set.hints.period = (size_t)period;
+    if (status == DL_OK && action == DL_OPTIONS_RUN) {
+        status = add_patterns(&set.read.patterns, &rules, &err);
+        if (status == DL_OK) status = summarise(&paths, &set, &err);
+    }
+    if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
+    dl_comm_patterns_free(&set.read.patterns);
+    dl_text_list_free(&rules);
+    dl_text_list_free(&paths);
+    return dl_status_exit_code(status);
+}

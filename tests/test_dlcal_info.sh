@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# dlcal info from outside. Usage: test_dlcal_info.sh DLCAL
+set -u
+tested=$1
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/expect.sh"
+
+# Three steps of one kernel and one all-reduce of 1,000 floats by 2 ranks: 4,000 bytes in 20 us.
+write_trace() {
+    local rank=$1 step at
+    echo "{\"distributedInfo\": {\"rank\": $rank, \"world_size\": 2},"
+    echo "\"deviceProperties\": [{\"id\": $rank, \"name\": \"GPU of a test\"}], \"traceEvents\": ["
+    for step in 1 2 3; do
+        at=$((step * 1000))
+        cat <<END
+{"ph":"X","cat":"user_annotation","name":"ProfilerStep#$step","pid":9,"tid":9,"ts":$at,"dur":900},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":$((at + 10)),"dur":5,
+ "args":{"correlation":$((at + 1))}},
+{"ph":"X","cat":"kernel","name":"sgemm","pid":$rank,"tid":7,"ts":$((at + 20)),"dur":60,
+ "args":{"device":$rank,"stream":7,"correlation":$((at + 1))}},
+{"ph":"X","cat":"user_annotation","name":"nccl:all_reduce","pid":9,"tid":9,"ts":$((at + 90)),
+ "dur":20,"args":{"Input Dims":[[1000]],"Input type":["float"]}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":$((at + 95)),"dur":5,
+ "args":{"correlation":$((at + 2))}},
+{"ph":"X","cat":"kernel","name":"ncclKernel_AllReduce_RING_LL_Sum_float","pid":$rank,"tid":8,
+ "ts":$((at + 100)),"dur":20,"args":{"device":$rank,"stream":8,"correlation":$((at + 2))}},
+END
+    done
+    echo "{\"ph\":\"X\",\"cat\":\"Trace\",\"name\":\"all\",\"ts\":0,\"dur\":9000}], \"traceName\": \"t\"}"
+}
+write_trace 0 >rank0.json
+write_trace 1 | gzip >rank1.json.gz
+head -c 900 rank0.json >cut.json
+echo '{"traceEvents": [{"ph": "X"}, {"ph" "X"}]}' >bad.json
+echo "no trace" >text.txt
+tar -cf some.tar rank0.json
+
+expect 0 "Usage: dlcal info" info --help
+expect 0 "AllReduce          4.00 kB     2       3  20.0 us" info rank0.json
+expect 0 "marks" info rank0.json
+expect 0 "GPU of a test" info rank1.json.gz
+expect 0 "note: times are whole microseconds" info rank0.json
+expect 0 "rank  dev" info rank0.json rank1.json.gz
+expect 0 '"reader": "kineto"' info --json rank0.json
+expect 0 '"name":"AlltoAll","bytes":2000' info --json --collective all_red=AlltoAll rank0.json
+expect 0 "the text ends early" info cut.json
+expect 1 "bad.json: byte 30: malformed event" info bad.json
+expect 1 "text.txt: it is no trace that is known" info text.txt
+expect 1 "some.tar: it is a tar archive" info some.tar
+expect 1 "nowhere.json: cannot open it" info nowhere.json
+expect 2 "did you mean 'AllReduce'?" info --collective x=AllReduc rank0.json
+expect 2 "--step-marks" info --step-marks '(' rank0.json
+expect 2 "" info
+
+exit $((failures > 0))
