@@ -262,7 +262,7 @@ static void print_row(FILE *out, const dl_row *row, const dl_measured *measured,
     const dl_run_result *mean = &row->mean;
     char step[32], options[DL_POINT_TEXT_BYTES];
     print_number(out, 4, 0, point->cores != DL_CORES_GPU ? point->cores : (double)NAN);
-    fprintf(out, " %7d %6lld %-11s %-14s", point->workers, (long long)point->batch,
+    fprintf(out, " %7d %6lld %-11s %-16s", point->workers, (long long)point->batch,
             point->mode->name, dl_point_options(options, sizeof options, point));
     if (row->error != NULL) {
         fprintf(out, " %s\n", row->error);
@@ -337,7 +337,7 @@ void dl_report_table(FILE *out, const dl_scenario *scenario, const dl_sweep *swe
         extrapolated |= sweep->rows[i].extrapolated;
     }
     fprintf(out, "%s\n", scenario->name);
-    fprintf(out, "%5s %7s %6s %-11s %-14s %10s %12s %7s %6s %9s", "cores", "workers", "batch",
+    fprintf(out, "%5s %7s %6s %-11s %-16s %10s %12s %7s %6s %9s", "cores", "workers", "batch",
             "sync", "options", "step", "samples/s", "speedup", "wait %", "staleness");
     if (compare) fprintf(out, " %12s %7s %9s", "measured/s", "error %", "staleness");
     fprintf(out, "\n");

@@ -39,6 +39,9 @@ cmp -s r.csv again.csv || { echo "FAIL: equal seeds, other results"; failures=$(
 expect 0 "samples/s" good.ini -o without.csv --without copy,sharing
 grep -q '^# without: copy+sharing$' without.csv || { echo "FAIL: what is off is not told"; failures=$((failures + 1)); }
 expect 2 "did you mean 'copy'?" good.ini --without coppy
+for shown in "$(dirname "$0")"/../scenarios/modes/cpu_[hw]*.ini; do
+    expect 0 "no costs are missing" --check "$shown"
+done
 [ ! -e /dev/full ] || expect 1 "/dev/full" good.ini -o /dev/full
 expect 1 "no/such/folder" good.ini -o no/such/folder/r.csv
 
