@@ -22,7 +22,8 @@ typedef struct unit {
     const char *name;
     double factor;
 } unit;
-static const unit bytes = {"", 1}, gb_per_s = {"GB/s", 1e9}, tflop_per_s = {"Tflop/s", 1e12};
+static const unit bytes = {"", 1}, gb_per_s = {"GB/s", 1e9}, tflop_per_s = {"Tflop/s", 1e12},
+                  us = {"us", 1e3};
 
 static void put_value(const writer *w, const char *key, double value, unit in, dl_evidence evidence,
                       const char *comment)
@@ -193,7 +194,7 @@ static void write_links(const writer *w)
             put_gap(w, section, "bytes_per_s", "of each direction, see above");
             free(section);
         }
-        put_value(w, "latency_ns", link->latency_ns, bytes, DL_EVIDENCE_ASSUMED, "");
+        put_value(w, "latency_ns", link->latency_ns, us, DL_EVIDENCE_ASSUMED, "");
     }
     dl_link_list_free(&links);
 }

@@ -11,7 +11,7 @@ small=(--model mlp --batch 16 --data synthetic)
 # Help and version
 expect 0 "train" --help
 expect 0 "dlprof " --version
-for command in train bench info export; do
+for command in train bench info machine export; do
     expect 0 "Usage: dlprof $command" $command --help
     expect 0 "dlprof " $command --version
 done

@@ -98,6 +98,7 @@ static void check_host(const dl_machine *m)
     NEAR(m->memory_bytes_per_s.value, 60e9);
     assert_int_equal(m->memory_bytes_per_s.evidence, DL_EVIDENCE_MEASURED);
     NEAR(m->classes[m->socket_link].bytes_per_s.value, 17e9);
+    NEAR(m->classes[m->socket_link].latency_ns.value, 500.0);
 }
 
 static void check_devices(const dl_machine *m)
