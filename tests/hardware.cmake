@@ -22,6 +22,11 @@ if(HWLOC_FOUND)
     add_dependencies(test_cmd_machine nvml_double)
     set_tests_properties(test_cmd_machine PROPERTIES
         ENVIRONMENT LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/driver)
+    dl_add_test(test_machine_file unit LINK dl_hardware
+        EXTRA doubles/sysfs_tree.c doubles/nvml_double.c)
+    target_compile_definitions(test_machine_file PRIVATE
+        DL_MACHINES="${PROJECT_SOURCE_DIR}/scenarios/machines"
+        DL_FIXTURES="${CMAKE_CURRENT_LIST_DIR}/fixtures/machines")
     target_compile_definitions(test_machine_probe PRIVATE
         DL_FIXTURES="${CMAKE_CURRENT_LIST_DIR}/fixtures/machines")
 endif()

@@ -178,6 +178,18 @@ static void peers_are_what_all_pairs_so_near_may(void **state)
     }
 }
 
+/* The pair that shares a socket and the one that shares a switch have NVLink; the others may not.
+ */
+static void refusals_say_nothing_of_nearer_pairs(void **state)
+{
+    (void)state;
+    memset(nvml_double.peer, 1, sizeof nvml_double.peer);
+    nvml_double.lanes[2][3] = nvml_double.lanes[3][2] = 1;
+    dl_box box = probe_four();
+    assert_false(box.peer_known);
+    dl_box_free(&box);
+}
+
 static void old_drivers_leave_out_what_they_lack(void **state)
 {
     (void)state;
@@ -240,6 +252,7 @@ int main(void)
         cmocka_unit_test_setup(lanes_to_a_switch_are_an_nvswitch, reset),
         cmocka_unit_test_setup(a_switch_is_known_by_its_address, reset),
         cmocka_unit_test_setup(peers_are_what_all_pairs_so_near_may, reset),
+        cmocka_unit_test_setup(refusals_say_nothing_of_nearer_pairs, reset),
         cmocka_unit_test_setup(old_drivers_leave_out_what_they_lack, reset),
         cmocka_unit_test(the_library_is_opened),
         cmocka_unit_test(what_is_no_library_is_refused),
