@@ -148,15 +148,15 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
     static const char *const sync[] = {"barrier_ns", "wakeup_ns", "lock_ns", "slice_ns", NULL};
     static const char *const dispatch[] = {"serial_ns", "per_worker_ns", NULL};
     static const char *const overlap[] = {"slowdown", NULL};
+    static const char *const input[] = {"bytes_per_sample", NULL};
     static const char *const gpu_memory[] = {"activation_bytes_per_sample", "workspace_bytes",
                                              NULL};
     static const char *const any[] = {"*", NULL};
     static const dl_ini_section_schema schema[] = {
-        {"costs", head},        {"op *", op},         {"copy", copy},
-        {"average", work},      {"update", work},     {"memory", memory},
-        {"sync", sync},         {"sharing", any},     {"linearity", any},
-        {"noise", any},         {"noise *", any},     {"exchange_runs", any},
-        {"dispatch", dispatch}, {"overlap", overlap}, {"gpu_memory", gpu_memory},
+        {"costs", head},        {"op *", op},         {"copy", copy},   {"average", work},
+        {"update", work},       {"memory", memory},   {"sync", sync},   {"sharing", any},
+        {"linearity", any},     {"noise", any},       {"noise *", any}, {"exchange_runs", any},
+        {"dispatch", dispatch}, {"overlap", overlap}, {"input", input}, {"gpu_memory", gpu_memory},
     };
     return dl_ini_check(ini, schema, sizeof schema / sizeof *schema, err);
 }

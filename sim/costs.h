@@ -40,6 +40,8 @@
  *   [dispatch]
  *   serial_ns = ...                 ; of a step, before the first GPU is given anything
  *   per_worker_ns = ...             ; to issue one GPU's step
+ *   [input]                         ; needed if there is an [op input]
+ *   bytes_per_sample = ...          ; copied to the GPU
  *   ; with [costs] parameter_bytes and state_bytes, what does not fit into a GPU; may be left out
  *   [gpu_memory]
  *   activation_bytes_per_sample = ...
@@ -135,6 +137,7 @@ typedef enum dl_cost_need {
     DL_NEED_DISPATCH = 1 << 13, /* [dispatch], of GPUs */
     DL_NEED_PAGEABLE = 1 << 14,
     DL_NEED_OVERLAP = 1 << 15,
+    DL_NEED_INPUT = 1 << 17,     /* [input], if there is an [op input] */
     DL_NEED_GPU_MEMORY = 1 << 16 /* no run needs it: what is unknown is not checked */
 } dl_cost_need;
 
@@ -160,6 +163,7 @@ typedef struct dl_costs {
     struct {
         dl_value activation_bytes_per_sample, workspace_bytes;
     } gpu_memory;
+    dl_value input_bytes_per_sample;
     dl_value sharing[DL_SHARING_MAX + 1];     /* [k], 1 <= k <= DL_SHARING_MAX */
     dl_linearity linearity[DL_LINEARITY_MAX]; /* [linearity_count], ascending batch */
     size_t linearity_count;
@@ -181,6 +185,9 @@ dl_status dl_costs_read_text(dl_costs *costs, const char *name, const char *text
 /* Which of the needed values (dl_cost_need, or-ed) the file lacks, as "[copy] latency_ns, [sync]
  * lock_ns, ..." in a string of its own, or NULL if it lacks none. */
 char *dl_costs_missing(const dl_costs *costs, unsigned needs);
+
+/* Whether making batches, or copying them to a GPU, costs something. */
+bool dl_costs_have_input(const dl_costs *costs);
 
 /* The least trustworthy origin among the needed values that are known; ASSUMED if there are none.
  */

@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
 #include "sim/costs_fields.h"
@@ -27,6 +28,7 @@ const dl_cost_field dl_cost_fields[] = {
     {"dispatch", "per_worker_ns", AT(dispatch.per_worker_ns), DL_COST_NOT_NEGATIVE,
      DL_NEED_DISPATCH},
     {"overlap", "slowdown", AT(overlap_slowdown), DL_COST_POSITIVE, DL_NEED_OVERLAP},
+    {"input", "bytes_per_sample", AT(input_bytes_per_sample), DL_COST_NOT_NEGATIVE, DL_NEED_INPUT},
     {"gpu_memory", "activation_bytes_per_sample", AT(gpu_memory.activation_bytes_per_sample),
      DL_COST_NOT_NEGATIVE, DL_NEED_GPU_MEMORY},
     {"gpu_memory", "workspace_bytes", AT(gpu_memory.workspace_bytes), DL_COST_NOT_NEGATIVE,
@@ -48,9 +50,18 @@ static void list(char **names, const char *format, const char *section, const ch
     *names = grown;
 }
 
+bool dl_costs_have_input(const dl_costs *costs)
+{
+    for (size_t i = 0; i < costs->op_count; i++) {
+        if (strcmp(costs->ops[i].name, "input") == 0) return true;
+    }
+    return costs->input_bytes_per_sample.known;
+}
+
 char *dl_costs_missing(const dl_costs *costs, unsigned needs)
 {
     char *names = NULL;
+    if (!dl_costs_have_input(costs)) needs &= ~(unsigned)DL_NEED_INPUT;
     if ((needs & DL_NEED_PARAMETERS) && costs->parameter_bytes < 0) {
         list(&names, "[%s] %s", "costs", "parameter_bytes");
     }

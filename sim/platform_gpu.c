@@ -21,11 +21,16 @@ dl_status dl_gpus_init(dl_gpus *gpus, const dl_gpus_config *config, dl_error *er
         .config = *config,
         .workers = dl_calloc(workers, sizeof *gpus->workers, "GPUs"),
         .places = dl_calloc(workers, sizeof *gpus->places, "GPUs"),
+        .memory_bytes_per_ns = dl_calloc(workers, sizeof(double), "GPUs"),
     };
     dl_network_init(&gpus->network, config->engine, 1);
     dl_network_add_links(&gpus->network, &config->options->links);
-    for (size_t w = 0; w < workers; w++)
+    for (size_t w = 0; w < workers; w++) {
+        const dl_machine *m = &config->options->machine;
         gpus->places[w] = dl_gpu_options_place(config->options, (int)w);
+        gpus->memory_bytes_per_ns[w] =
+            m->models[m->gpus[gpus->places[w].index].model].memory_bytes_per_s.value / 1e9;
+    }
     dl_status status = DL_OK;
     dl_gpus_add_memories(gpus);
     if (config->collective) {
@@ -35,8 +40,10 @@ dl_status dl_gpus_init(dl_gpus *gpus, const dl_gpus_config *config, dl_error *er
     }
     if (status == DL_OK) {
         dl_gpus_add_own_classes(gpus);
+        if (config->with_input) dl_input_init(gpus);
         dl_network_reserve(&gpus->network, config->workers * config->options->shards +
-                                               dl_reduction_flows(&gpus->reduction));
+                                               dl_reduction_flows(&gpus->reduction) +
+                                               dl_input_most(gpus));
     } else {
         dl_gpus_free(gpus);
     }
@@ -46,10 +53,12 @@ dl_status dl_gpus_init(dl_gpus *gpus, const dl_gpus_config *config, dl_error *er
 void dl_gpus_free(dl_gpus *gpus)
 {
     dl_reduction_free(&gpus->reduction);
+    dl_input_free(&gpus->input);
     dl_network_free(&gpus->network);
     dl_dispatch_free(&gpus->dispatch);
     free(gpus->workers);
     free(gpus->places);
+    free(gpus->memory_bytes_per_ns);
     free(gpus->servers);
     free(gpus->push_class);
     free(gpus->pull_class);
@@ -88,7 +97,8 @@ static void start_segment(dl_gpus *gpus, int worker)
     dl_gpu_worker *w = &gpus->workers[worker];
     w->left_ns = w->work_ns;
     if (gpus->config.overlap) {
-        w->left_ns = w->backward_ns * dl_reduction_share(gpus, w->segment);
+        const double share = dl_reduction_share(gpus, w->segment);
+        w->left_ns = share * (w->backward_ns + w->compress_ns);
         if (w->segment == 0) w->left_ns += w->work_ns - w->backward_ns;
     }
     w->speed = speed_now(gpus);
@@ -171,6 +181,16 @@ static void on_issue(void *user, int worker)
     }
 }
 
+static void wait_for_issue(dl_gpus *gpus, int worker)
+{
+    if (issue_has_begun(gpus, worker)) {
+        start_work(gpus, worker);
+    } else {
+        gpus->workers[worker].phase = DL_GPU_WAITS_FOR_ISSUE;
+        dl_team_change(gpus->team, worker, DL_STATE_DISPATCH);
+    }
+}
+
 static void compute(dl_team *team, int worker, bool with_update)
 {
     dl_gpus *gpus = dl_gpus_of(team);
@@ -179,13 +199,25 @@ static void compute(dl_team *team, int worker, bool with_update)
     double slow = team->config.slow != NULL ? team->config.slow[worker] : 1;
     double work_ns = slow * workload->compute_ns + (with_update ? workload->update_ns : 0);
     gpus->workers[worker].work_ns = work_ns * w->noise_factor;
+    gpus->workers[worker].compress_ns =
+        dl_compress_traffic(gpus->config.options, gpus->config.content_bytes) /
+        gpus->memory_bytes_per_ns[worker];
     gpus->workers[worker].backward_ns = slow * workload->backward_ns * w->noise_factor;
-    if (issue_has_begun(gpus, worker)) {
-        start_work(gpus, worker);
+    if (gpus->config.with_input && !dl_input_take(gpus, worker)) {
+        gpus->workers[worker].phase = DL_GPU_WAITS_FOR_INPUT;
+        dl_team_change(team, worker, DL_STATE_INPUT);
     } else {
-        gpus->workers[worker].phase = DL_GPU_WAITS_FOR_ISSUE;
-        dl_team_change(team, worker, DL_STATE_DISPATCH);
+        wait_for_issue(gpus, worker);
     }
+}
+
+void dl_gpus_input_came(dl_gpus *gpus, int worker)
+{
+    if (gpus->workers[worker].phase != DL_GPU_WAITS_FOR_INPUT) return;
+    bool is_there = dl_input_take(gpus, worker);
+    DL_ASSERT(is_there, "no batch for worker %d", worker);
+    dl_team_change(gpus->team, worker, DL_STATE_COMPUTE);
+    wait_for_issue(gpus, worker);
 }
 
 static void on_cut(void *user, int worker)
@@ -239,7 +271,8 @@ static int init(dl_team *team)
     dl_dispatch_init(&gpus->dispatch, &dispatch);
     /* A piece of work of each GPU, the issues, two for each flow and one for shares, the launch of
      * a collective. */
-    return team->config.workers + dl_dispatch_threads(&dispatch) + 2 * gpus->network.flow_room + 2;
+    return team->config.workers + dl_dispatch_threads(&dispatch) + dl_input_most(gpus) +
+           2 * gpus->network.flow_room + 2;
 }
 
 static void free_nothing(dl_team *team)
@@ -249,7 +282,9 @@ static void free_nothing(dl_team *team)
 
 static void start(dl_team *team)
 {
-    dl_dispatch_start(&dl_gpus_of(team)->dispatch);
+    dl_gpus *gpus = dl_gpus_of(team);
+    if (gpus->config.with_input) dl_input_start(gpus);
+    dl_dispatch_start(&gpus->dispatch);
 }
 
 static void step_ended(dl_team *team, int worker)

@@ -14,6 +14,13 @@
  *               after another on one stream; with `overlap` each starts when all workers have done
  *               its share of the backward pass (as its share of the bytes)
  *
+ *   compress    what is pushed or reduced; pulled parameters are not. fp16: half of the bytes;
+ * 1bit: a bit a parameter and two values a message, with error feedback (Seide 2014); topk: values
+ * and indices of the largest (error feedback too), which are gathered in place of reduced. Costs
+ * what it reads and writes in the memory of the worker's own GPU input       batches are made by
+ * cores of the GPU's node ([op input]), `prefetch` of them ahead (0: when the step asks for it),
+ * and copied to the GPU from pinned memory
+ *
  * Shards in host memory lie on the nodes in turn, then on their sockets; on GPUs, on consecutive
  * ones. A barrier costs [sync] barrier_ns and the lock's hand-over lock_ns where the server is in
  * host memory; between GPUs both are the order of streams, which is free beside the issue.
@@ -33,6 +40,18 @@ extern const dl_platform dl_platform_gpu;
 typedef enum dl_where { DL_WHERE_CPU, DL_WHERE_GPU, DL_WHERE_ALLREDUCE } dl_where;
 
 #define DL_SHARDS_MAX 64
+#define DL_PREFETCH_MAX 64
+
+typedef enum dl_compress {
+    DL_COMPRESS_NONE,
+    DL_COMPRESS_FP16,
+    DL_COMPRESS_1BIT,
+    DL_COMPRESS_TOPK,
+    DL_COMPRESS_KINDS
+} dl_compress;
+
+/* "none", "fp16", "1bit", "topk". */
+extern const char *const dl_compress_names[DL_COMPRESS_KINDS];
 
 /* What a scenario says about its machine and its exchange. */
 typedef struct dl_gpu_options {
@@ -50,7 +69,17 @@ typedef struct dl_gpu_options {
     dl_fidelity fidelity;
     int64_t bucket_bytes; /* 0 = one bucket */
     bool overlap;
+    dl_compress compress;
+    double topk_frac; /* of all parameters */
+    int input_cores;  /* of each node */
+    int prefetch;     /* batches of a worker */
 } dl_gpu_options;
+
+/* Bytes of a message with a vector of `bytes`; what making it, and making a vector of it (of those
+ * of all workers for topk), reads and writes in memory. */
+double dl_compress_bytes(const dl_gpu_options *options, double bytes);
+double dl_compress_traffic(const dl_gpu_options *options, double bytes);
+double dl_decompress_traffic(const dl_gpu_options *options, double bytes, int workers);
 
 /* A zeroed object is fine. */
 void dl_gpu_options_free(dl_gpu_options *options);
@@ -99,11 +128,14 @@ typedef struct dl_gpus_config {
     bool collective;      /* as above */
     bool overlap;         /* collectives start during the backward pass */
     double content_bytes; /* what collectives reduce */
+    bool with_input;      /* batches are made and copied */
+    double input_bytes;   /* of a worker's batch */
 } dl_gpus_config;
 
 /* What a worker's GPU is at. */
 typedef enum dl_gpu_phase {
     DL_GPU_IDLE,
+    DL_GPU_WAITS_FOR_INPUT,
     DL_GPU_WAITS_FOR_ISSUE,
     DL_GPU_WORKS,
     DL_GPU_WAITS_FOR_ISSUE_END
@@ -113,15 +145,16 @@ typedef struct dl_gpu_worker {
     dl_gpu_phase phase;
     bool with_update;
     double work_ns; /* of forward and backward, or with the update */
-    double backward_ns;
-    int segment;      /* of the work, between buckets that are ready; 0 without overlap */
-    double left_ns;   /* of the segment, at full speed */
-    double speed;     /* 1, or less while collectives run */
-    int64_t since_ns; /* left_ns is of this time */
-    int event;        /* its end */
-    int flows;        /* of the piece of exchange at hand that have not ended */
-    int64_t rounds;   /* of collectives that it has seen the end of */
-    bool in_exchange; /* waits for the end of one */
+    double backward_ns, compress_ns;
+    int segment;        /* of the work, between buckets that are ready; 0 without overlap */
+    double left_ns;     /* of the segment, at full speed */
+    double speed;       /* 1, or less while collectives run */
+    int64_t since_ns;   /* left_ns is of this time */
+    int event;          /* its end */
+    dl_content content; /* of the push at hand */
+    int flows;          /* of the piece of exchange at hand that have not ended */
+    int64_t rounds;     /* of collectives that it has seen the end of */
+    bool in_exchange;   /* waits for the end of one */
 } dl_gpu_worker;
 
 /* Buckets of one all-reduce, run one after another. */
@@ -133,6 +166,20 @@ typedef struct dl_reduction {
     int64_t rounds;
     double moved_bytes; /* of a round, over all workers */
 } dl_reduction;
+
+typedef struct dl_input_worker {
+    int class; /* of its copies */
+    int64_t latency_ns;
+    int ready, making; /* batches */
+    int64_t ordered;   /* since the start */
+} dl_input_worker;
+
+typedef struct dl_input {
+    int *idle_cores; /* [nodes] */
+    dl_input_worker *workers;
+    int *queue; /* [workers x depth] of batches that wait for a core */
+    int queued;
+} dl_input;
 
 /* What a server does, with how many vectors read + written. */
 typedef enum dl_serving_kind {
@@ -150,10 +197,12 @@ typedef struct dl_gpus {
     dl_network network;
     dl_dispatch dispatch;
     dl_reduction reduction;
-    dl_gpu_worker *workers; /* [workers] */
-    dl_place *places;       /* [workers] GPUs */
-    dl_place *servers;      /* [shards] */
-    int *push_class;        /* [workers x shards] */
+    dl_input input;
+    dl_gpu_worker *workers;      /* [workers] */
+    dl_place *places;            /* [workers] GPUs */
+    double *memory_bytes_per_ns; /* [workers] of these */
+    dl_place *servers;           /* [shards] */
+    int *push_class;             /* [workers x shards] */
     int *pull_class;
     int64_t *push_ns, *pull_ns; /* latencies */
     int *serving_class; /* [kinds x workers x shards] of a server's thread, or of its GPU; APPLY:
@@ -186,6 +235,18 @@ void dl_gpus_serve(dl_team *team, int worker, int64_t gradients);
 void dl_gpus_blend(dl_team *team, int worker);
 void dl_gpus_blend_own(dl_team *team, int worker);
 void dl_gpus_filter(dl_team *team, int worker, int parts);
+
+/* Reads and writes so many bytes in the memory of the worker's own GPU. */
+void dl_gpus_touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn done);
+
+/* Batches. dl_input_most: that are in the making at once at most. dl_input_take: takes a batch for
+ * the worker's next step, false if there is none; then dl_gpus_input_came says when there is. */
+void dl_input_init(dl_gpus *gpus);
+void dl_input_free(dl_input *input);
+int dl_input_most(const dl_gpus *gpus);
+void dl_input_start(dl_gpus *gpus);
+bool dl_input_take(dl_gpus *gpus, int worker);
+void dl_gpus_input_came(dl_gpus *gpus, int worker);
 
 /* Of the buckets. dl_reduction_flows: at a time at most. dl_reduction_share: of a bucket in the
  * bytes. dl_reduction_ready: the worker has done its part of the next bucket. dl_reduction_join:

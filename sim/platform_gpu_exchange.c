@@ -20,32 +20,56 @@ static void on_flow_done(void *user, int worker)
     if (--gpus->workers[worker].flows == 0) dl_team_done(gpus->team, worker);
 }
 
-static void copy(dl_team *team, int worker, dl_content content, const int *classes,
+/* Copies of a content, in messages of `bytes` to or from each shard. */
+static void copy(dl_gpus *gpus, int worker, double bytes, const int *classes,
                  const int64_t *latency_ns)
 {
-    dl_gpus *gpus = dl_gpus_of(team);
-    if (is_collective(gpus)) {
-        dl_team_done(team, worker);
-        return;
-    }
     const int shards = gpus->config.options->shards;
-    const double bytes = content_bytes(gpus, content);
     gpus->workers[worker].flows = shards;
-    gpus->moved_bytes += bytes;
+    gpus->moved_bytes += bytes * shards;
     for (int i = worker * shards; i < (worker + 1) * shards; i++) {
-        dl_network_start(&gpus->network, classes[i], bytes / shards, latency_ns[i], on_flow_done,
-                         gpus, worker);
+        dl_network_start(&gpus->network, classes[i], bytes, latency_ns[i], on_flow_done, gpus,
+                         worker);
     }
+}
+
+static void push_now(void *user, int worker)
+{
+    dl_gpus *gpus = user;
+    const dl_gpu_options *options = gpus->config.options;
+    double bytes = content_bytes(gpus, gpus->workers[worker].content) / options->shards;
+    copy(gpus, worker, dl_compress_bytes(options, bytes), gpus->push_class, gpus->push_ns);
 }
 
 void dl_gpus_push(dl_team *team, int worker, dl_content content)
 {
-    copy(team, worker, content, dl_gpus_of(team)->push_class, dl_gpus_of(team)->push_ns);
+    dl_gpus *gpus = dl_gpus_of(team);
+    const dl_gpu_options *options = gpus->config.options;
+    gpus->workers[worker].content = content;
+    if (is_collective(gpus)) {
+        dl_team_done(team, worker);
+    } else if (options->compress != DL_COMPRESS_NONE) {
+        dl_gpus_touch(gpus, worker, dl_compress_traffic(options, content_bytes(gpus, content)),
+                      push_now);
+    } else {
+        push_now(gpus, worker);
+    }
 }
 
 void dl_gpus_pull(dl_team *team, int worker, dl_content content)
 {
-    copy(team, worker, content, dl_gpus_of(team)->pull_class, dl_gpus_of(team)->pull_ns);
+    dl_gpus *gpus = dl_gpus_of(team);
+    if (is_collective(gpus)) {
+        dl_team_done(team, worker);
+    } else {
+        copy(gpus, worker, content_bytes(gpus, content) / gpus->config.options->shards,
+             gpus->pull_class, gpus->pull_ns);
+    }
+}
+
+void dl_gpus_touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn done)
+{
+    dl_network_start(&gpus->network, gpus->own_class[worker], traffic_bytes, 0, done, gpus, worker);
 }
 
 /* A piece of serving: slice `index` of every shard, `bytes` of them in all. */
@@ -76,12 +100,10 @@ static void serve_slice(dl_gpus *gpus, int worker, dl_serving_kind kind, double 
     }
 }
 
-/* Reading and writing in the memory of the worker's own GPU. */
-static void touch_own(dl_gpus *gpus, int worker, double traffic_bytes)
+static void on_touched(void *user, int worker)
 {
-    gpus->workers[worker].flows = 1;
-    dl_network_start(&gpus->network, gpus->own_class[worker], traffic_bytes, 0, on_flow_done, gpus,
-                     worker);
+    dl_gpus *gpus = user;
+    dl_team_done(gpus->team, worker);
 }
 
 void dl_gpus_average(dl_team *team, int worker, dl_content content, int parts)
@@ -123,9 +145,10 @@ void dl_gpus_blend(dl_team *team, int worker)
 void dl_gpus_blend_own(dl_team *team, int worker)
 {
     dl_gpus *gpus = dl_gpus_of(team);
-    touch_own(gpus, worker,
-              dl_gpus_serving_traffic(gpus, DL_SERVING_BLEND, 0) *
-                  content_bytes(gpus, DL_CONTENT_PARAMETERS));
+    dl_gpus_touch(gpus, worker,
+                  dl_gpus_serving_traffic(gpus, DL_SERVING_BLEND, 0) *
+                      content_bytes(gpus, DL_CONTENT_PARAMETERS),
+                  on_touched);
 }
 
 /* Behind a collective, every GPU does it for itself. */
@@ -134,7 +157,8 @@ void dl_gpus_filter(dl_team *team, int worker, int parts)
     dl_gpus *gpus = dl_gpus_of(team);
     const double bytes = content_bytes(gpus, DL_CONTENT_PARAMETERS);
     if (is_collective(gpus)) {
-        touch_own(gpus, worker, dl_gpus_serving_traffic(gpus, DL_SERVING_FILTER, 0) * bytes);
+        dl_gpus_touch(gpus, worker, dl_gpus_serving_traffic(gpus, DL_SERVING_FILTER, 0) * bytes,
+                      on_touched);
     } else {
         serve_slice(gpus, worker, DL_SERVING_FILTER, bytes, parts,
                     2 * gpus->config.workload->average.latency_ns);

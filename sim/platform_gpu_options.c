@@ -36,7 +36,7 @@ dl_place dl_gpu_options_server(const dl_gpu_options *options, int shard)
 unsigned dl_gpu_options_needs(const dl_gpu_options *options, unsigned mode_needs, bool collective,
                               bool at_barrier, bool at_lock, int workers)
 {
-    unsigned needs = DL_NEED_OPS | DL_NEED_DISPATCH;
+    unsigned needs = DL_NEED_OPS | DL_NEED_DISPATCH | DL_NEED_INPUT;
     needs |= mode_needs & (DL_NEED_PARAMETERS | DL_NEED_STATE);
     if (collective && options->overlap && workers > 1) needs |= DL_NEED_OVERLAP;
     bool exchanges = mode_needs & DL_NEED_PARAMETERS;

@@ -8,6 +8,26 @@
 
 static void try_next(dl_gpus *gpus);
 
+static void on_unpacked(void *user, int worker)
+{
+    dl_gpus *gpus = user;
+    dl_team_done(gpus->team, worker);
+}
+
+/* The worker has the result, if need be after making vectors of the messages. */
+static void leave(dl_gpus *gpus, int worker)
+{
+    const dl_gpu_options *options = gpus->config.options;
+    gpus->workers[worker].rounds++;
+    if (options->compress == DL_COMPRESS_NONE) {
+        dl_team_done(gpus->team, worker);
+        return;
+    }
+    dl_gpus_touch(gpus, worker,
+                  dl_decompress_traffic(options, gpus->config.content_bytes, gpus->config.workers),
+                  on_unpacked);
+}
+
 static void end_round(dl_gpus *gpus)
 {
     dl_reduction *r = &gpus->reduction;
@@ -19,8 +39,7 @@ static void end_round(dl_gpus *gpus)
     for (int w = 0; w < gpus->config.workers; w++) {
         if (!gpus->workers[w].in_exchange) continue;
         gpus->workers[w].in_exchange = false;
-        gpus->workers[w].rounds++;
-        dl_team_done(gpus->team, w);
+        leave(gpus, w);
     }
 }
 
@@ -65,33 +84,48 @@ void dl_reduction_ready(dl_gpus *gpus, int bucket)
     try_next(gpus);
 }
 
+/* All buckets of a worker are ready. */
+static void on_packed(void *user, int unused)
+{
+    (void)unused;
+    dl_gpus *gpus = user;
+    for (int b = 0; b < gpus->reduction.buckets; b++)
+        gpus->reduction.ready[b]++;
+    try_next(gpus);
+}
+
 void dl_reduction_join(dl_gpus *gpus, int worker)
 {
     dl_reduction *r = &gpus->reduction;
     dl_gpu_worker *w = &gpus->workers[worker];
     dl_team_change(gpus->team, worker, DL_STATE_ALLREDUCE);
     if (w->rounds < r->rounds) {
-        w->rounds++;
-        dl_team_done(gpus->team, worker);
+        leave(gpus, worker);
         return;
     }
     w->in_exchange = true;
     if (gpus->config.overlap) return;
-    for (int b = 0; b < r->buckets; b++)
-        r->ready[b]++;
-    try_next(gpus);
+    const dl_gpu_options *options = gpus->config.options;
+    if (options->compress == DL_COMPRESS_NONE) {
+        on_packed(gpus, worker);
+    } else {
+        dl_gpus_touch(gpus, worker, dl_compress_traffic(options, gpus->config.content_bytes),
+                      on_packed);
+    }
 }
 
 static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double bytes, dl_error *err)
 {
     const dl_gpu_options *options = gpus->config.options;
+    const bool gathers = options->compress == DL_COMPRESS_TOPK;
+    const double message = dl_compress_bytes(options, bytes);
     const dl_collective_config config = {
-        .kind = DL_ALLREDUCE,
+        .kind = gathers ? DL_ALLGATHER : DL_ALLREDUCE,
         .algorithm = options->algorithm,
         .fidelity = options->fidelity,
         .ranks = gpus->places,
         .rank_count = gpus->config.workers,
-        .bytes = bytes,
+        .bytes = gathers ? gpus->config.workers * message : message,
         .chunk_bytes = DL_CHUNK_BYTES,
     };
     dl_status status =

@@ -12,11 +12,13 @@ void dl_report_gpu_head(dl_csv_writer *writer, const dl_gpu_options *options)
     dl_csv_comment(writer, "machine: %s", options->machine.name);
     dl_csv_comment(writer,
                    "exchange: where=%s%s shards=%d algorithm=%s fidelity=%s bucket_bytes=%lld "
-                   "overlap=%s dispatch=%s ahead=%d pageable=%s",
+                   "overlap=%s compress=%s topk_frac=%g dispatch=%s ahead=%d pageable=%s "
+                   "input_cores=%d prefetch=%d",
                    places[options->where], gpu, options->shards, options->algorithm,
                    dl_fidelity_names[options->fidelity], (long long)options->bucket_bytes,
-                   options->overlap ? "yes" : "no", dl_dispatch_names[options->dispatch],
-                   options->ahead, options->pageable ? "yes" : "no");
+                   options->overlap ? "yes" : "no", dl_compress_names[options->compress],
+                   options->topk_frac, dl_dispatch_names[options->dispatch], options->ahead,
+                   options->pageable ? "yes" : "no", options->input_cores, options->prefetch);
 }
 
 void dl_report_gpu_names(dl_csv_writer *writer)

@@ -217,8 +217,8 @@ static void draw_costs(const dl_run_config *config, dl_costs *drawn)
 }
 
 /* The GPUs of a point, for the team whose engine it is; nothing for workers on cores. */
-static dl_status init_gpus(dl_gpus *gpus, const dl_run_config *config, const dl_workload *workload,
-                           dl_engine *engine, dl_error *err)
+static dl_status init_gpus(dl_gpus *gpus, const dl_run_config *config, const dl_costs *costs,
+                           const dl_workload *workload, dl_engine *engine, dl_error *err)
 {
     const dl_scenario *scenario = config->scenario;
     const dl_mode *mode = config->point->mode;
@@ -232,6 +232,9 @@ static dl_status init_gpus(dl_gpus *gpus, const dl_run_config *config, const dl_
         .workers = config->point->workers,
         .collective = is_collective(scenario, mode) && mode != &dl_mode_none,
         .overlap = scenario->gpu->overlap && mode == &dl_mode_allreduce,
+        .with_input = dl_costs_have_input(costs),
+        .input_bytes = costs->input_bytes_per_sample.value * (double)config->point->batch /
+                       config->point->workers,
         .content_bytes = workload->parameter_bytes + (with_state ? workload->state_bytes : 0),
     };
     return dl_gpus_init(gpus, &gpus_config, err);
@@ -289,7 +292,7 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
         dl_costs_noise(&costs, (double)point->batch / workers, (size_t)at_once)};
     dl_team team = {0};
     dl_gpus gpus;
-    dl_status status = init_gpus(&gpus, config, &workload, &team.engine, err);
+    dl_status status = init_gpus(&gpus, config, &costs, &workload, &team.engine, err);
     if (status == DL_OK) {
         dl_team_init(&team, &(dl_team_config){
                                 .platform = scenario->gpu != NULL ? &dl_platform_gpu : NULL,

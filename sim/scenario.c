@@ -198,8 +198,9 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
     static const char *const scenario[] = {"name", "steps", "seed", "replicates", NULL};
     static const char *const machine[] = {"cores",    "workers", "file",     "gpus",
                                           "dispatch", "ahead",   "pageable", NULL};
-    static const char *const exchange[] = {"shards",       "algorithm", "fidelity",
-                                           "bucket_bytes", "overlap",   NULL};
+    static const char *const exchange[] = {"shards",  "algorithm", "fidelity",  "bucket_bytes",
+                                           "overlap", "compress",  "topk_frac", NULL};
+    static const char *const input[] = {"cores", "prefetch", NULL};
     static const char *const workload[] = {"costs", "batch", "batch_per_worker",
                                            "samples_per_epoch", NULL};
     const char *sync[DL_SYNC_OPTIONS + 2] = {"mode"};
@@ -209,7 +210,7 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
     static const char *const measured[] = {"file", NULL};
     const dl_ini_section_schema schema[] = {
         {"scenario", scenario}, {"machine", machine},   {"workload", workload}, {"sync", sync},
-        {"noise", noise},       {"measured", measured}, {"exchange", exchange},
+        {"noise", noise},       {"measured", measured}, {"exchange", exchange}, {"input", input},
     };
     return dl_ini_check(ini, schema, sizeof schema / sizeof *schema, err);
 }

@@ -22,6 +22,11 @@
  *   fidelity = phase             ; of collectives: phase, chunk. Default phase
  *   bucket_bytes = 25000000      ; of collectives; 0 = all in one. Default 0
  *   overlap = no                 ; allreduce: buckets start during the backward pass. Default no
+ *   compress = none              ; fp16, 1bit, topk: of what is pushed or reduced. Default none
+ *   topk_frac = 0.01             ; topk: of the parameters
+ *   [input]                      ; with [machine] file only; if the cost file has [op input]
+ *   cores = 4                    ; of each node that make batches. Default 1
+ *   prefetch = 2                 ; batches of a worker made ahead. Default 1
  *   [workload]
  *   costs = costs/lenet.ini      ; relative to this file
  *   batch = 128                  ; list; all workers together. Or, for weak scaling:

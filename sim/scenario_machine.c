@@ -105,6 +105,37 @@ static dl_status read_exchange(dl_gpu_options *gpu, const dl_ini *ini, dl_error 
     return DL_OK;
 }
 
+static dl_status read_compress(dl_gpu_options *gpu, const dl_ini *ini, dl_error *err)
+{
+    static const int none = DL_COMPRESS_NONE;
+    int kind = 0;
+    dl_status status = dl_ini_get_choice(ini, "exchange", "compress", dl_compress_names,
+                                         DL_COMPRESS_KINDS, &none, &kind, err);
+    if (status != DL_OK) return status;
+    gpu->compress = (dl_compress)kind;
+    const dl_ini_entry *frac = dl_ini_find(ini, "exchange", "topk_frac");
+    if (gpu->compress == DL_COMPRESS_TOPK) {
+        return dl_ini_get_double(ini, "exchange", "topk_frac", 1e-9, 1, NULL, &gpu->topk_frac, err);
+    }
+    if (frac == NULL) return DL_OK;
+    return dl_ini_error(ini, frac, DL_ERR_DATA, err, "this needs compress = topk");
+}
+
+static dl_status read_input(dl_gpu_options *gpu, const dl_ini *ini, dl_error *err)
+{
+    static const int64_t one = 1;
+    int64_t cores = 0, prefetch = 0;
+    dl_status status;
+    if ((status = dl_ini_get_int(ini, "input", "cores", 1, DL_WORKERS_MAX, &one, &cores, err)) ||
+        (status =
+             dl_ini_get_int(ini, "input", "prefetch", 0, DL_PREFETCH_MAX, &one, &prefetch, err))) {
+        return status;
+    }
+    gpu->input_cores = (int)cores;
+    gpu->prefetch = (int)prefetch;
+    return DL_OK;
+}
+
 /* More workers than GPUs would share them, which is not simulated. */
 static dl_status check_workers(const dl_gpu_options *gpu, const dl_ini *ini,
                                const dl_sweep_list *workers, dl_error *err)
@@ -136,7 +167,8 @@ static dl_status read_gpu_machine(dl_scenario *scenario, const dl_ini *ini,
     }
     dl_links_init(&gpu->links, &gpu->machine);
     if ((status = read_gpus(gpu, ini, err)) || (status = read_dispatch(gpu, ini, err)) ||
-        (status = read_exchange(gpu, ini, err))) {
+        (status = read_exchange(gpu, ini, err)) || (status = read_compress(gpu, ini, err)) ||
+        (status = read_input(gpu, ini, err))) {
         return status;
     }
     lists->cores.values = dl_calloc(1, sizeof(double), "swept values");
@@ -152,7 +184,9 @@ static dl_status check_cpu(const dl_ini *ini, dl_error *err)
         const dl_ini_entry *entry = &ini->entries[i];
         bool of_machine = strcmp(entry->section, "machine") == 0 &&
                           strcmp(entry->key, "cores") != 0 && strcmp(entry->key, "workers") != 0;
-        if (!of_machine && strcmp(entry->section, "exchange") != 0) continue;
+        bool of_gpus =
+            strcmp(entry->section, "exchange") == 0 || strcmp(entry->section, "input") == 0;
+        if (!of_machine && !of_gpus) continue;
         return dl_ini_error(ini, entry, DL_ERR_DATA, err, "this needs [machine] file");
     }
     return DL_OK;

@@ -1,0 +1,102 @@
+/* Batches for GPUs: 200 us of one core and 1 MB a sample, which takes 100 us on a link of 10 GB/s
+ * (tests/gpu_fixture.h). A step computes and updates for 1.1 ms. */
+#include "tests/gpu_fixture.h"
+
+#define COSTS                                                                                 \
+    FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH "[op input]\nfixed_ns = 0\nper_sample_ns = 2e5\n" \
+                                            "[input]\nbytes_per_sample = 1000000\n"
+
+#define STEP_NS 1.1e6
+#define MAKE_NS 2e5
+#define COPY_NS (1e5 + 200)
+
+static double step_ns(int workers, int cores, int prefetch)
+{
+    char rest[128];
+    snprintf(rest, sizeof rest, "[input]\ncores = %d\nprefetch = %d\n", cores, prefetch);
+    return fixture_step_ns(COSTS, "", workers, rest);
+}
+
+/* The step asks for its batch: everything comes one after the other. */
+static void without_prefetch_the_step_waits(void **state)
+{
+    (void)state;
+    assert_near(step_ns(1, 1, 0), STEP_NS + MAKE_NS + COPY_NS, 1e-5);
+    assert_near(step_ns(2, 2, 0), STEP_NS + MAKE_NS + 2 * COPY_NS, 2e-3); /* one link of a switch */
+}
+
+/* A pipeline: the slowest stage counts. */
+static void with_prefetch_the_slowest_stage_counts(void **state)
+{
+    (void)state;
+    assert_near(step_ns(1, 1, 1), STEP_NS, 1e-5);
+    for (int workers = 1; workers <= 4; workers++) {
+        double made_ns = workers * MAKE_NS;
+        assert_near(step_ns(workers, 1, 2), fmax(STEP_NS, made_ns), 1e-4);
+    }
+    const char *slow = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH
+        "[op input]\nfixed_ns = 0\nper_sample_ns = 1e6\n[input]\nbytes_per_sample = 0\n";
+    for (int cores = 1; cores <= 4; cores++) {
+        char rest[64];
+        snprintf(rest, sizeof rest, "[input]\ncores = %d\nprefetch = 4\n", cores);
+        dl_run_result r = fixture_run_gpus(slow, "", 4, 400, rest);
+        assert_near(1e9 * r.step_mean_s, fmax(STEP_NS, 4e6 / cores), 0.02);
+        dl_run_result_free(&r);
+    }
+}
+
+/* The cores are of each node: GPUs 3 and 4 are on different ones. */
+static void nodes_have_cores_of_their_own(void **state)
+{
+    (void)state;
+    const char *slow = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH
+        "[op input]\nfixed_ns = 0\nper_sample_ns = 2e6\n[input]\nbytes_per_sample = 0\n";
+    /* One batch ahead: the next is begun when this one has been copied. */
+    assert_near(fixture_step_ns(slow, "gpus = 3, 4\n", 2, ""), 2e6 + 200, 1e-5);
+    dl_run_result r = fixture_run_gpus(slow, "gpus = 2, 3\n", 2, 400, "");
+    assert_near(1e9 * r.step_mean_s, 4e6, 0.01);
+    assert_true(r.part_frac[DL_PART_INPUT] > 0.7);
+    dl_run_result_free(&r);
+}
+
+/* 20 MB of a batch over the link of 10 GB/s that two GPUs share: 4 ms. */
+static void copies_share_links(void **state)
+{
+    (void)state;
+    const char *large =
+        FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH "[input]\nbytes_per_sample = 20000000\n";
+    dl_run_result r = fixture_run_gpus(large, "gpus = 0, 1\n", 2, 400, "");
+    assert_near(1e9 * r.step_mean_s, 4e6, 0.01);
+    assert_string_equal(r.usage.link, "node0 sw0 down");
+    assert_near(r.usage.link_frac, 1, 0.01);
+    dl_run_result_free(&r);
+    r = fixture_run_gpus(large, "gpus = 0, 2\n", 2, 400, "");
+    assert_near(1e9 * r.step_mean_s, 2e6, 0.01);
+    dl_run_result_free(&r);
+}
+
+static void bytes_of_a_sample_are_needed_with_an_input(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op input]\nfixed_ns = 1\n"
+                                   "per_sample_ns = 1\n");
+    char *missing = dl_costs_missing(&costs, DL_NEED_INPUT);
+    assert_string_equal(missing, "[input] bytes_per_sample");
+    free(missing);
+    dl_costs_free(&costs);
+    costs = fixture_costs(FIXTURE_GPU_COSTS);
+    assert_null(dl_costs_missing(&costs, DL_NEED_INPUT));
+    dl_costs_free(&costs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_prefetch_the_step_waits),
+        cmocka_unit_test(with_prefetch_the_slowest_stage_counts),
+        cmocka_unit_test(nodes_have_cores_of_their_own),
+        cmocka_unit_test(copies_share_links),
+        cmocka_unit_test(bytes_of_a_sample_are_needed_with_an_input),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
