@@ -40,6 +40,7 @@ static const char *const columns[] = {
     "moving_rate",
     "block_momentum",
     "accumulate",
+    "lag",
     "source",
     "staleness_mean_by_worker",
     "staleness_counts",

@@ -4,7 +4,8 @@
  *   2,128,average,10,8123,"LeNet, 2 cores"
  *
  * Key columns: cores, workers, batch (all workers together), sync, and its
- * options interval, n, bound, k, moving_rate, block_momentum, accumulate (empty: none); those
+ * options interval, n, bound, k, moving_rate, block_momentum, accumulate, lag
+ * (empty: none); those
  * given must name exactly one point of the scenario, else the row is an error. Values:
  * throughput_per_s or step_s (of a worker; throughput = batch / step), each with its standard error
  * in throughput_per_s_err or step_s_err; staleness_mean, _sd, _p50, _p90; staleness_mean_by_worker

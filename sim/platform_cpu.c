@@ -1,6 +1,6 @@
 /* A CPU box: workers are threads pinned to cores, the server is memory, and copies and averages are
- * done by the workers' own threads (sim/workload.h says what they cost, sim/host.h how they slow
- * each other). */
+ * done by the workers' own threads, or their helpers', (sim/workload.h says what they cost,
+ * sim/host.h how they slow each other). */
 #include "sim/platform.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ static int init(dl_team *team)
     dl_host_init(host_of(team),
                  &(dl_host_config){.engine = &team->engine,
                                    .cores = config->cores,
-                                   .threads = config->workers,
+                                   .threads = team->agents,
                                    .slice_ns = config->workload->slice_ns,
                                    .tick_ns = first_tick_ns(config),
                                    .memory_bytes_per_ns = config->workload->memory_bytes_per_ns,
@@ -79,7 +79,7 @@ static void copy(dl_team *team, int worker, dl_content content)
 
 static void average(dl_team *team, int worker, dl_content content, int parts)
 {
-    if (worker >= parts) {
+    if (dl_team_worker(team, worker) >= parts) {
         dl_team_done(team, worker);
         return;
     }
@@ -95,7 +95,7 @@ static void average(dl_team *team, int worker, dl_content content, int parts)
 
 static void serve_all(dl_team *team, int worker, int parts)
 {
-    if (worker >= parts) {
+    if (dl_team_worker(team, worker) >= parts) {
         dl_team_done(team, worker);
         return;
     }
@@ -123,7 +123,7 @@ static void blend(dl_team *team, int worker)
  * they were and the momentum: averages of 3 and of 2 vectors. */
 static void filter(dl_team *team, int worker, int parts)
 {
-    if (worker >= parts) {
+    if (dl_team_worker(team, worker) >= parts) {
         dl_team_done(team, worker);
         return;
     }
@@ -153,7 +153,7 @@ static void measure(const dl_team *team, dl_usage *usage)
 {
     const dl_host *host = host_of(team);
     double span_ns = (double)team->engine.now_ns;
-    for (int c = 0; c < team->config.cores && c < team->config.workers; c++) {
+    for (int c = 0; c < team->config.cores && c < team->agents; c++) {
         char name[DL_RESOURCE_NAME_BYTES];
         snprintf(name, sizeof name, "core %d", c);
         double busy_ns = (double)dl_processor_busy_ns(&host->processor, c);

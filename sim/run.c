@@ -12,6 +12,18 @@
 /* Name of the stream that draws the costs, above all workers' numbers. */
 #define COST_STREAM (1u << 20)
 
+/* Whether helpers exchange while the workers compute. */
+static bool lags(const dl_point *point)
+{
+    return point->option[DL_SYNC_LAG] > 0;
+}
+
+/* Workers and their helpers. */
+static int agents(const dl_point *point)
+{
+    return point->workers * (lags(point) ? 2 : 1);
+}
+
 static bool is_collective(const dl_scenario *scenario, const dl_mode *mode)
 {
     return mode == &dl_mode_allreduce || scenario->gpu->where == DL_WHERE_ALLREDUCE;
@@ -36,8 +48,8 @@ static int64_t micro_batch(const dl_point *point)
 unsigned dl_run_needs(const dl_scenario *scenario, const dl_point *point)
 {
     unsigned needs = scenario->gpu != NULL ? gpu_needs(scenario, point)
-                                           : dl_mode_needs(point->mode, point->workers,
-                                                           point->cores, scenario->average_state);
+                                           : dl_mode_needs(point->mode, agents(point), point->cores,
+                                                           scenario->average_state);
     if (scenario->gpu == NULL && point->option[DL_SYNC_ACCUMULATE] > 1) {
         needs |= DL_NEED_AVERAGE | DL_NEED_PARAMETERS;
     }
@@ -72,8 +84,8 @@ bool dl_run_extrapolates(const dl_costs *costs, const dl_point *point)
     int64_t batch = micro_batch(point);
     if (costs->batch_min > 0 && batch < costs->batch_min) return true;
     if (costs->batch_max > 0 && batch > costs->batch_max) return true;
-    if (point->workers == 1 || point->cores == DL_CORES_GPU) return false;
-    if (point->workers > dl_sharing_known(costs)) return true;
+    if (agents(point) == 1 || point->cores == DL_CORES_GPU) return false;
+    if (agents(point) > dl_sharing_known(costs)) return true;
     return costs->cores > 0 && point->cores != costs->cores;
 }
 
@@ -303,6 +315,7 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
                                 .workers = workers,
                                 .steps = dl_run_steps(scenario, point),
                                 .option = point->option,
+                                .helpers = lags(point),
                                 .server_threads = threads < workers ? threads : workers,
                                 .average_state = scenario->average_state,
                                 .advance = point->mode->advance,

@@ -46,6 +46,8 @@
  *   block_momentum = 0.9         ; list; bmuf: does not matter for time
  *   accumulate = 1, 4            ; list; any mode: micro-batches of a worker's share of the batch,
  *                                ; after which there is one exchange. Default 1
+ *   lag = 0, 1                   ; list; ps, allreduce: 1 exchanges during the next step, whose
+ *                                ; parameters then are one step old. Default 0
  *   average_state = no           ; average: the optimizer's state too. Default no
  *   server_threads = 2           ; ps, average, bmuf; at most all workers of a point. Default 1
  *   where = cpu                  ; of the server. On GPUs also gpu:K (K over all nodes) and, for

@@ -173,6 +173,6 @@ bool dl_point_shows(const dl_point *point, int option)
 {
     if (!(point->mode->options & 1u << option)) return false;
     double value = point->option[option];
-    if (DL_SYNC_ANY & 1u << option) return value != dl_sync_options[option].fallback;
+    if ((DL_SYNC_ANY | 1u << DL_SYNC_LAG) & 1u << option) return value != dl_sync_options[option].fallback;
     return isfinite(value);
 }

@@ -315,7 +315,8 @@ static void set_row(dl_row *row, const jobs *all, size_t index)
                        : (double)NAN;
     row->efficiency = row->speedup / row->point.workers;
     dl_mode_staleness kind = row->point.mode->staleness;
-    row->staleness_mean = kind == DL_MODE_STALENESS_ZERO ? 0 : (double)NAN;
+    row->staleness_mean =
+        kind == DL_MODE_STALENESS_ZERO ? row->point.option[DL_SYNC_LAG] : (double)NAN;
     row->staleness_sd = row->staleness_p50 = row->staleness_p90 = row->staleness_p99 =
         row->staleness_max = row->staleness_mean;
     if (kind == DL_MODE_STALENESS_SOME) set_staleness(row);

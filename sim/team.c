@@ -29,21 +29,25 @@ static void init_worker(dl_team *team, int number)
 
 void dl_team_init(dl_team *team, const dl_team_config *config)
 {
-    size_t workers = (size_t)config->workers;
+    const int agents = config->workers * (config->helpers ? 2 : 1);
+    const size_t count = (size_t)agents;
     *team = (dl_team){
         .config = *config,
-        .workers = dl_calloc(workers, sizeof(dl_worker), "workers"),
-        .arrived = dl_calloc(workers, sizeof(int), "barrier"),
-        .queue = dl_calloc(workers, sizeof(int), "lock queue"),
-        .waiting = dl_calloc(workers, sizeof(int), "waiting workers"),
-        .spinning = config->workers <= config->cores,
+        .agents = agents,
+        .workers = dl_calloc(count, sizeof(dl_worker), "workers"),
+        .arrived = dl_calloc(count, sizeof(int), "barrier"),
+        .queue = dl_calloc(count, sizeof(int), "lock queue"),
+        .waiting = dl_calloc(count, sizeof(int), "waiting workers"),
+        .spinning = agents <= config->cores,
         .lock_owner = -1,
     };
     if (team->config.platform == NULL) team->config.platform = &dl_platform_cpu;
-    /* Pending at most: each worker's release, and what the platform has. */
-    dl_engine_init(&team->engine, config->workers + team->config.platform->init(team));
+    /* Pending at most: the release of each, and what the platform has. */
+    dl_engine_init(&team->engine, agents + team->config.platform->init(team));
     for (int w = 0; w < config->workers; w++)
         init_worker(team, w);
+    for (int helper = config->workers; helper < agents; helper++)
+        team->workers[helper].noise_factor = 1;
 }
 
 void dl_team_free(dl_team *team)
@@ -180,11 +184,49 @@ void dl_team_cut(dl_team *team, int worker)
     }
 }
 
+int dl_team_worker(const dl_team *team, int agent)
+{
+    return agent % team->config.workers;
+}
+
+int dl_team_exchanger(const dl_team *team, int worker)
+{
+    return team->config.helpers ? team->config.workers + worker : worker;
+}
+
+bool dl_team_helper_is_idle(const dl_team *team, int worker)
+{
+    const dl_worker *helper = &team->workers[dl_team_exchanger(team, worker)];
+    return helper->exchanged == helper->handed_over;
+}
+
+static void start_exchange(dl_team *team, int helper)
+{
+    team->workers[helper].stage = 0;
+    dl_team_begin(team, helper, DL_STATE_WAIT);
+    release(team, helper);
+}
+
+void dl_team_hand_over(dl_team *team, int worker)
+{
+    const int helper = dl_team_exchanger(team, worker);
+    const bool is_idle = dl_team_helper_is_idle(team, worker);
+    team->workers[helper].handed_over++;
+    if (is_idle) start_exchange(team, helper);
+}
+
+void dl_team_exchanged(dl_team *team, int helper)
+{
+    team->workers[helper].exchanged++;
+    dl_team_wake(team);
+    if (!dl_team_helper_is_idle(team, dl_team_worker(team, helper))) start_exchange(team, helper);
+}
+
 /* Takes the lock if it is free, else puts the worker at the end of the queue for it. */
 static bool try_lock(dl_team *team, int worker)
 {
     if (team->lock_owner >= 0) {
-        int place = (team->queue_first + team->queue_count++) % team->config.workers;
+        int place = (team->queue_first + team->queue_count++) % team->agents;
         team->queue[place] = worker;
         return false;
     }
@@ -210,7 +252,7 @@ static void on_wakeup(void *user, int worker)
 static int pop_queue(dl_team *team)
 {
     int worker = team->queue[team->queue_first];
-    team->queue_first = (team->queue_first + 1) % team->config.workers;
+    team->queue_first = (team->queue_first + 1) % team->agents;
     team->queue_count--;
     return worker;
 }

@@ -22,6 +22,11 @@
  * all of it. A worker's clock is the number of steps of which it has contributed the gradient; in a
  * mode without contributions, of steps done.
  *
+ * Helpers. With config.helpers, each worker has a helper, which exchanges for it while the worker
+ * computes on: a state machine of its own, number workers + worker, for which advance() is called
+ * too; on a CPU box a thread more. Its stage counts from 0 in each exchange. Only helpers then meet
+ * at barriers, and threads spin only if there is a core for the helpers too.
+ *
  * The run. Every worker does `steps` steps; when the first one has done them, nobody begins a step
  * any more, and who waits for a condition goes on: so all statistics are of a time in which all
  * workers work, and a slow one has fewer.
@@ -83,8 +88,9 @@ typedef struct dl_team_config {
     int cores, workers;
     int64_t steps;        /* of a worker */
     const double *option; /* [DL_SYNC_SWEPT] of the point, for the mode; borrowed until free */
-    int server_threads;   /* for the mode; 1..workers */
-    bool average_state;   /* for the mode */
+    bool helpers;
+    int server_threads; /* for the mode; 1..workers */
+    bool average_state; /* for the mode */
     void (*advance)(dl_team *team, int worker);
     const dl_noise_config *noise;
     uint64_t seed;
@@ -105,7 +111,8 @@ typedef struct dl_worker {
     dl_team_condition condition; /* that it waits for; NULL = does not wait */
     int64_t step_start_ns, state_start_ns;
     dl_worker_state state;
-    int staleness; /* of this step's gradient */
+    int staleness;                  /* of this step's gradient */
+    int64_t handed_over, exchanged; /* a helper's: exchanges that it has got, and done */
     double noise_factor;
     double compute_ns;    /* of a step without noise: input, dispatch, forward, backward */
     bool updates_at_once; /* its compute state has the update in it */
@@ -123,15 +130,16 @@ struct dl_team {
     dl_team_config config;
     dl_engine engine;
     void *machine;      /* of the platform */
-    dl_worker *workers; /* [workers] */
+    dl_worker *workers; /* [agents]: the workers, then their helpers */
+    int agents;
     bool spinning, stopping;
     int64_t version;   /* updates that the server has applied */
     int64_t gradients; /* contributed since the last one */
-    int *waiting;      /* [workers] for a condition, in the order of beginning */
+    int *waiting;      /* [agents] for a condition, in the order of beginning */
     int waiting_count;
     int *arrived; /* [workers] at the barrier, in the order of arrival */
     int arrived_count;
-    int *queue; /* [workers] ring of who waits for the lock */
+    int *queue; /* [agents] ring of who waits for the lock */
     int queue_first, queue_count, lock_owner;
     int64_t lock_since_ns, lock_busy_ns;
     int64_t drift_sum, drift_max, steps_begun, clock_lag_max;
@@ -154,6 +162,23 @@ void dl_team_wait(dl_team *team, int worker, dl_team_condition condition);
 
 /* Cuts what the worker computes, if it does so, short: its mode goes on as if it were done. */
 void dl_team_cut(dl_team *team, int worker);
+
+/* The worker's gradients go to its helper, which begins the exchange as soon as it has woken and
+ * has done the one before. Takes no time for the worker. */
+void dl_team_hand_over(dl_team *team, int worker);
+
+/* The helper has done an exchange: wakes who waits for it, and it begins the next one it has got.
+ */
+void dl_team_exchanged(dl_team *team, int helper);
+
+/* A condition: the worker's helper has done all exchanges that it has got. */
+bool dl_team_helper_is_idle(const dl_team *team, int worker);
+
+/* The worker that is, or is helped by, this one. */
+int dl_team_worker(const dl_team *team, int agent);
+
+/* Who exchanges for the worker: its helper, or itself. */
+int dl_team_exchanger(const dl_team *team, int worker);
 
 /* Ends the step and, unless the run is over, begins the worker's next one. */
 void dl_team_end_step(dl_team *team, int worker);

@@ -2,7 +2,7 @@ foreach(module value costs costs_noise event_queue engine maxmin processor workl
         scenario without run sweep measured report timeline)
     dl_add_test(test_${module} unit LINK dl_sim)
 endforeach()
-foreach(module team team_exchange sync async server_modes)
+foreach(module team team_exchange sync async server_modes lag)
     dl_add_test(test_${module} model LINK dl_sim)
 endforeach()
 dl_add_test(test_links unit LINK dl_sim)

@@ -20,6 +20,7 @@ const dl_sync_option_spec dl_sync_options[DL_SYNC_OPTIONS] = {
     [DL_SYNC_MOVING_RATE] = {"moving_rate", 0, 1, (double)NAN, false},
     [DL_SYNC_BLOCK_MOMENTUM] = {"block_momentum", 0, 1, (double)NAN, false},
     [DL_SYNC_ACCUMULATE] = {"accumulate", 1, 1000000, 1, true},
+    [DL_SYNC_LAG] = {"lag", 0, 1, 0, true},
     [DL_SYNC_AVERAGE_STATE] = {.name = "average_state"},
     [DL_SYNC_SERVER_THREADS] = {.name = "server_threads"},
     [DL_SYNC_WHERE] = {.name = "where"},

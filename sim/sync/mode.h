@@ -19,7 +19,7 @@ typedef enum dl_mode_wait {
 /* What a gradient's staleness is in this mode. */
 typedef enum dl_mode_staleness {
     DL_MODE_STALENESS_NONE, /* no shared parameters to be stale against */
-    DL_MODE_STALENESS_ZERO, /* all wait for all */
+    DL_MODE_STALENESS_ZERO, /* all wait for all: 0, or the lag */
     DL_MODE_STALENESS_SOME  /* a distribution: the mode calls dl_team_contribute */
 } dl_mode_staleness;
 
@@ -33,6 +33,7 @@ typedef enum dl_sync_option {
     DL_SYNC_MOVING_RATE,    /* easgd: no matter for time */
     DL_SYNC_BLOCK_MOMENTUM, /* bmuf: no matter for time */
     DL_SYNC_ACCUMULATE,     /* micro-batches a step */
+    DL_SYNC_LAG,            /* ps, allreduce: steps by which the parameters are old */
     DL_SYNC_SWEPT,
     DL_SYNC_AVERAGE_STATE = DL_SYNC_SWEPT,
     DL_SYNC_SERVER_THREADS,
