@@ -6,9 +6,15 @@
 #include "common/options.h"
 #include "profiler/commands.h"
 #include "profiler/machine_gpu.h"
+#include "profiler/machine_json.h"
 #include "profiler/machine_probe.h"
 #include "profiler/machine_stream.h"
 #include "profiler/machine_write.h"
+
+typedef struct settings {
+    const char *output; /* NULL = standard output */
+    bool measure, json;
+} settings;
 
 #define NVML_LIBRARY "libnvidia-ml.so.1"
 
@@ -51,13 +57,19 @@ static dl_status measure(dl_box *box, dl_error *err)
     return DL_OK;
 }
 
-static dl_status write_file(const dl_box *box, const char *path, dl_machine_gaps *gaps,
+static dl_status write_file(const dl_box *box, const settings *set, dl_machine_gaps *gaps,
                             dl_error *err)
 {
+    const char *path = set->output;
     FILE *out = path != NULL ? fopen(path, "we") : stdout;
-    if (out == NULL)
+    if (out == NULL) {
         return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write it: %s", strerror(errno));
-    dl_machine_write(box, out, gaps);
+    }
+    if (set->json) {
+        dl_box_write_json(box, out);
+    } else {
+        dl_machine_write(box, out, gaps);
+    }
     bool failed = fflush(out) != 0 || ferror(out) != 0;
     if (path != NULL && fclose(out) != 0) failed = true;
     return failed ? dl_error_set_at(err, DL_ERR_IO, path != NULL ? path : "standard output", 0,
@@ -87,15 +99,15 @@ static void print_report(const dl_box *box, const dl_machine_gaps *gaps, const c
         fprintf(out, "  %s\n", gaps->keys[i]);
 }
 
-static dl_status run(const char *output, bool measured, dl_error *err)
+static dl_status run(const settings *set, dl_error *err)
 {
     dl_box box = {0};
     dl_machine_gaps gaps = {0};
     dl_status status = probe(&box, err);
     if (status == DL_OK) ask_driver(&box);
-    if (status == DL_OK && measured) status = measure(&box, err);
-    if (status == DL_OK) status = write_file(&box, output, &gaps, err);
-    if (status == DL_OK) print_report(&box, &gaps, output);
+    if (status == DL_OK && set->measure) status = measure(&box, err);
+    if (status == DL_OK) status = write_file(&box, set, &gaps, err);
+    if (status == DL_OK && !set->json) print_report(&box, &gaps, set->output);
     dl_machine_gaps_free(&gaps);
     dl_box_free(&box);
     return status;
@@ -103,19 +115,22 @@ static dl_status run(const char *output, bool measured, dl_error *err)
 
 int dl_cmd_machine(int argc, char **argv)
 {
-    const char *output = NULL;
-    bool measured = false;
+    settings set = {0};
     const dl_option table[] = {
         {.name = "output",
          .letter = 'o',
          .type = DL_OPTION_TEXT,
-         .target = &output,
+         .target = &set.output,
          .argument = "FILE",
          .help = "the machine file to write; standard output if not given"},
         {.name = "measure",
          .type = DL_OPTION_FLAG,
-         .target = &measured,
+         .target = &set.measure,
          .help = "measure the memory's rate on all cores, and between sockets; takes seconds"},
+        {.name = "json",
+         .type = DL_OPTION_FLAG,
+         .target = &set.json,
+         .help = "write what was found as one JSON object in place of the machine file"},
     };
     const dl_command command = {
         .program = argv[0],
@@ -129,7 +144,7 @@ int dl_cmd_machine(int argc, char **argv)
     dl_options_action action = DL_OPTIONS_RUN;
     dl_error err = {0};
     dl_status status = dl_options_parse(&command, argc, argv, NULL, &action, &err);
-    if (status == DL_OK && action == DL_OPTIONS_RUN) status = run(output, measured, &err);
+    if (status == DL_OK && action == DL_OPTIONS_RUN) status = run(&set, &err);
     if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
     return dl_status_exit_code(status);
 }

@@ -1,6 +1,6 @@
 # What dlprof machine finds out; without hwloc, the command says that this build has none.
 dl_add_library(dl_hardware machine_box.c machine_sysfs.c machine_gpu.c
-    machine_rates.c machine_links.c machine_write.c LINK dl_common ${CMAKE_DL_LIBS})
+    machine_rates.c machine_links.c machine_write.c machine_json.c LINK dl_common ${CMAKE_DL_LIBS})
 if(HWLOC_FOUND)
     target_sources(dl_hardware PRIVATE machine_probe.c)
     target_link_libraries(dl_hardware PUBLIC PkgConfig::HWLOC)
