@@ -85,7 +85,7 @@ static void schedule_end(dl_gpus *gpus, int worker)
 
 static double speed_now(const dl_gpus *gpus)
 {
-    return gpus->reduction.running && gpus->config.overlap
+    return gpus->reduction.running && gpus->config.slows
                ? 1 / gpus->config.workload->overlap_slowdown
                : 1;
 }
@@ -114,7 +114,7 @@ static void start_work(dl_gpus *gpus, int worker)
 
 void dl_gpus_change_speed(dl_gpus *gpus)
 {
-    if (!gpus->config.overlap) return;
+    if (!gpus->config.slows) return;
     for (int worker = 0; worker < gpus->config.workers; worker++) {
         dl_gpu_worker *w = &gpus->workers[worker];
         if (w->phase != DL_GPU_WORKS) continue;
@@ -271,7 +271,7 @@ static int init(dl_team *team)
     dl_dispatch_init(&gpus->dispatch, &dispatch);
     /* A piece of work of each GPU, the issues, two for each flow and one for shares, the launch of
      * a collective. */
-    return team->config.workers + dl_dispatch_threads(&dispatch) + dl_input_most(gpus) +
+    return team->agents + dl_dispatch_threads(&dispatch) + dl_input_most(gpus) +
            2 * gpus->network.flow_room + 2;
 }
 

@@ -127,6 +127,7 @@ typedef struct dl_gpus_config {
     int workers;
     bool collective;      /* as above */
     bool overlap;         /* collectives start during the backward pass */
+    bool slows;           /* GPUs compute while collectives run, and then more slowly */
     double content_bytes; /* what collectives reduce */
     bool with_input;      /* batches are made and copied */
     double input_bytes;   /* of a worker's batch */
@@ -218,6 +219,9 @@ typedef struct dl_gpus {
  * of dl_collective_init; then nothing is to be freed. dl_gpus_free accepts a zeroed object. */
 dl_status dl_gpus_init(dl_gpus *gpus, const dl_gpus_config *config, dl_error *err) DL_MUST_CHECK;
 void dl_gpus_free(dl_gpus *gpus);
+
+/* What the worker, or its helper, was at in exchange has ended. */
+void dl_gpus_exchanged(dl_gpus *gpus, int worker);
 
 /* Parts of the platform, in files of their own. The links of servers, copies and memories come
  * before all classes of flows. */

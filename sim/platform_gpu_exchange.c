@@ -14,10 +14,15 @@ static bool is_collective(const dl_gpus *gpus)
     return gpus->config.collective;
 }
 
+void dl_gpus_exchanged(dl_gpus *gpus, int worker)
+{
+    dl_team_done(gpus->team, dl_team_exchanger(gpus->team, worker));
+}
+
 static void on_flow_done(void *user, int worker)
 {
     dl_gpus *gpus = user;
-    if (--gpus->workers[worker].flows == 0) dl_team_done(gpus->team, worker);
+    if (--gpus->workers[worker].flows == 0) dl_gpus_exchanged(gpus, worker);
 }
 
 /* Copies of a content, in messages of `bytes` to or from each shard. */
@@ -41,13 +46,14 @@ static void push_now(void *user, int worker)
     copy(gpus, worker, dl_compress_bytes(options, bytes), gpus->push_class, gpus->push_ns);
 }
 
-void dl_gpus_push(dl_team *team, int worker, dl_content content)
+void dl_gpus_push(dl_team *team, int agent, dl_content content)
 {
     dl_gpus *gpus = dl_gpus_of(team);
+    const int worker = dl_team_worker(team, agent);
     const dl_gpu_options *options = gpus->config.options;
     gpus->workers[worker].content = content;
     if (is_collective(gpus)) {
-        dl_team_done(team, worker);
+        dl_gpus_exchanged(gpus, worker);
     } else if (options->compress != DL_COMPRESS_NONE) {
         dl_gpus_touch(gpus, worker, dl_compress_traffic(options, content_bytes(gpus, content)),
                       push_now);
@@ -56,11 +62,12 @@ void dl_gpus_push(dl_team *team, int worker, dl_content content)
     }
 }
 
-void dl_gpus_pull(dl_team *team, int worker, dl_content content)
+void dl_gpus_pull(dl_team *team, int agent, dl_content content)
 {
     dl_gpus *gpus = dl_gpus_of(team);
+    const int worker = dl_team_worker(team, agent);
     if (is_collective(gpus)) {
-        dl_team_done(team, worker);
+        dl_gpus_exchanged(gpus, worker);
     } else {
         copy(gpus, worker, content_bytes(gpus, content) / gpus->config.options->shards,
              gpus->pull_class, gpus->pull_ns);
@@ -96,19 +103,20 @@ static void serve_slice(dl_gpus *gpus, int worker, dl_serving_kind kind, double 
     if (worker < parts) {
         serve(gpus, worker, kind, worker, bytes / parts, 0, latency_ns);
     } else {
-        dl_team_done(gpus->team, worker);
+        dl_gpus_exchanged(gpus, worker);
     }
 }
 
 static void on_touched(void *user, int worker)
 {
     dl_gpus *gpus = user;
-    dl_team_done(gpus->team, worker);
+    dl_gpus_exchanged(gpus, worker);
 }
 
-void dl_gpus_average(dl_team *team, int worker, dl_content content, int parts)
+void dl_gpus_average(dl_team *team, int agent, dl_content content, int parts)
 {
     dl_gpus *gpus = dl_gpus_of(team);
+    const int worker = dl_team_worker(team, agent);
     if (is_collective(gpus)) {
         dl_reduction_join(gpus, worker);
         return;
@@ -118,33 +126,37 @@ void dl_gpus_average(dl_team *team, int worker, dl_content content, int parts)
                 pieces * gpus->config.workload->average.latency_ns);
 }
 
-void dl_gpus_serve_all(dl_team *team, int worker, int parts)
+void dl_gpus_serve_all(dl_team *team, int agent, int parts)
 {
     dl_gpus *gpus = dl_gpus_of(team);
+    const int worker = dl_team_worker(team, agent);
     serve_slice(gpus, worker, DL_SERVING_SUM, content_bytes(gpus, DL_CONTENT_GRADIENTS), parts,
                 gpus->config.workload->update.latency_ns);
 }
 
 /* More gradients than workers are charged at the rate of as many as workers. */
-void dl_gpus_serve(dl_team *team, int worker, int64_t gradients)
+void dl_gpus_serve(dl_team *team, int agent, int64_t gradients)
 {
     dl_gpus *gpus = dl_gpus_of(team);
+    const int worker = dl_team_worker(team, agent);
     const int most = gpus->config.workers;
     const int index = (int)(gradients < most ? gradients : most) - 1;
     serve(gpus, worker, DL_SERVING_APPLY, index, content_bytes(gpus, DL_CONTENT_GRADIENTS),
           gradients, gpus->config.workload->update.latency_ns);
 }
 
-void dl_gpus_blend(dl_team *team, int worker)
+void dl_gpus_blend(dl_team *team, int agent)
 {
     dl_gpus *gpus = dl_gpus_of(team);
+    const int worker = dl_team_worker(team, agent);
     serve(gpus, worker, DL_SERVING_BLEND, 0, content_bytes(gpus, DL_CONTENT_PARAMETERS), 0,
           gpus->config.workload->average.latency_ns);
 }
 
-void dl_gpus_blend_own(dl_team *team, int worker)
+void dl_gpus_blend_own(dl_team *team, int agent)
 {
     dl_gpus *gpus = dl_gpus_of(team);
+    const int worker = dl_team_worker(team, agent);
     dl_gpus_touch(gpus, worker,
                   dl_gpus_serving_traffic(gpus, DL_SERVING_BLEND, 0) *
                       content_bytes(gpus, DL_CONTENT_PARAMETERS),
@@ -152,9 +164,10 @@ void dl_gpus_blend_own(dl_team *team, int worker)
 }
 
 /* Behind a collective, every GPU does it for itself. */
-void dl_gpus_filter(dl_team *team, int worker, int parts)
+void dl_gpus_filter(dl_team *team, int agent, int parts)
 {
     dl_gpus *gpus = dl_gpus_of(team);
+    const int worker = dl_team_worker(team, agent);
     const double bytes = content_bytes(gpus, DL_CONTENT_PARAMETERS);
     if (is_collective(gpus)) {
         dl_gpus_touch(gpus, worker, dl_gpus_serving_traffic(gpus, DL_SERVING_FILTER, 0) * bytes,

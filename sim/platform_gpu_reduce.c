@@ -11,7 +11,7 @@ static void try_next(dl_gpus *gpus);
 static void on_unpacked(void *user, int worker)
 {
     dl_gpus *gpus = user;
-    dl_team_done(gpus->team, worker);
+    dl_gpus_exchanged(gpus, worker);
 }
 
 /* The worker has the result, if need be after making vectors of the messages. */
@@ -20,7 +20,7 @@ static void leave(dl_gpus *gpus, int worker)
     const dl_gpu_options *options = gpus->config.options;
     gpus->workers[worker].rounds++;
     if (options->compress == DL_COMPRESS_NONE) {
-        dl_team_done(gpus->team, worker);
+        dl_gpus_exchanged(gpus, worker);
         return;
     }
     dl_gpus_touch(gpus, worker,
@@ -98,7 +98,7 @@ void dl_reduction_join(dl_gpus *gpus, int worker)
 {
     dl_reduction *r = &gpus->reduction;
     dl_gpu_worker *w = &gpus->workers[worker];
-    dl_team_change(gpus->team, worker, DL_STATE_ALLREDUCE);
+    dl_team_change(gpus->team, dl_team_exchanger(gpus->team, worker), DL_STATE_ALLREDUCE);
     if (w->rounds < r->rounds) {
         leave(gpus, worker);
         return;

@@ -34,9 +34,11 @@ static unsigned gpu_needs(const dl_scenario *scenario, const dl_point *point)
     const dl_mode *mode = point->mode;
     bool with_state = mode->options & 1u << DL_SYNC_AVERAGE_STATE && scenario->average_state;
     unsigned mode_needs = mode->needs | (with_state ? (unsigned)DL_NEED_STATE : 0);
-    return dl_gpu_options_needs(scenario->gpu, mode_needs, is_collective(scenario, mode),
-                                mode->wait & DL_MODE_WAIT_BARRIER, mode->wait & DL_MODE_WAIT_LOCK,
-                                point->workers);
+    unsigned needs = dl_gpu_options_needs(scenario->gpu, mode_needs, is_collective(scenario, mode),
+                                          mode->wait & DL_MODE_WAIT_BARRIER,
+                                          mode->wait & DL_MODE_WAIT_LOCK, point->workers);
+    bool slows = mode == &dl_mode_allreduce && lags(point) && point->workers > 1;
+    return needs | (slows ? (unsigned)DL_NEED_OVERLAP : 0);
 }
 
 /* Samples of a worker's micro-batch. */
@@ -244,6 +246,7 @@ static dl_status init_gpus(dl_gpus *gpus, const dl_run_config *config, const dl_
         .workers = config->point->workers,
         .collective = is_collective(scenario, mode) && mode != &dl_mode_none,
         .overlap = scenario->gpu->overlap && mode == &dl_mode_allreduce,
+        .slows = mode == &dl_mode_allreduce && (scenario->gpu->overlap || lags(config->point)),
         .with_input = dl_costs_have_input(costs),
         .input_bytes = costs->input_bytes_per_sample.value * (double)config->point->batch /
                        config->point->workers,

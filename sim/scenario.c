@@ -55,9 +55,9 @@ dl_status dl_scenario_add_point(dl_scenario *scenario, const dl_ini *ini,
                             (long long)micro_batches,
                             micro_batches > point->workers ? "micro-batches" : "workers", text);
     }
-    if (point->option[DL_SYNC_LAG] > 0 && scenario->gpu != NULL) {
-        return dl_ini_error(ini, lists->option[DL_SYNC_LAG].entry, DL_ERR_UNSUPPORTED, err,
-                            "simulated for workers on cores only (point: %s)", text);
+    if (point->option[DL_SYNC_LAG] > 0 && scenario->gpu != NULL && scenario->gpu->overlap) {
+        return dl_ini_error(ini, lists->option[DL_SYNC_LAG].entry, DL_ERR_DATA, err,
+                            "not with [exchange] overlap (point: %s)", text);
     }
     const double k = point->option[DL_SYNC_K], n = point->option[DL_SYNC_N];
     const bool one_each = point->mode == &dl_mode_ksync || point->mode == &dl_mode_kasync;

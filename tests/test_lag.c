@@ -1,6 +1,6 @@
 /* Exchange that lags a step behind. FIXTURE_COSTS, 2 workers: ps pushes 8000 ns, sums and updates
  * 24 000, pulls 8000, with two barriers of 100; waking a helper, or its worker, takes 100 more. */
-#include "tests/sim_fixture.h"
+#include "tests/gpu_fixture.h"
 
 enum { STEPS = 400 };
 
@@ -84,6 +84,40 @@ static void lag_softens_the_barrier(void **state)
     dl_run_result_free(&r);
 }
 
+static double gpu_step_ns(const char *costs, const char *rest)
+{
+    dl_run_result r = fixture_run_gpus(costs, "", 4, STEPS, rest);
+    double ns = r.step_mean_s * 1e9;
+    dl_run_result_free(&r);
+    return ns;
+}
+
+/* Four GPUs (tests/gpu_fixture.h): push, sum and pull of 432 400 ns hide behind 1 ms, and set the
+ * pace of 0.1 ms. */
+static void gpus_copy_while_they_compute(void **state)
+{
+    (void)state;
+    static const char quick[] =
+        "[costs]\nschema = 1\nparameter_bytes = 80000\n"
+        "[op a.forward]\nfixed_ns = 1e5\nper_sample_ns = 0\n"
+        "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e9\nwrite_bytes_per_s = 1e9\n"
+        "[sync]\nbarrier_ns = 0\n" FIXTURE_FREE_DISPATCH;
+    static const char ps[] = "[sync]\nmode = ps\nlag = 1\n";
+    assert_near(gpu_step_ns(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, ps), 1e6, 1e-6);
+    assert_near(gpu_step_ns(quick, ps), 432400, 2.0 / STEPS);
+}
+
+/* The collective takes T; as long as it runs, computing has half its speed: T / 2 more. */
+static void collectives_slow_computing_down(void **state)
+{
+    (void)state;
+    static const char costs[] = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH "[overlap]\nslowdown = 2\n";
+    double collective_ns = gpu_step_ns(costs, "[sync]\nmode = allreduce\n") - 1.1e6;
+    assert_true(collective_ns > 10000);
+    assert_near(gpu_step_ns(costs, "[sync]\nmode = allreduce\nlag = 1\n"), 1e6 + collective_ns / 2,
+                collective_ns / 1e6 / STEPS);
+}
+
 static void only_some_modes_lag(void **state)
 {
     (void)state;
@@ -96,6 +130,24 @@ static void only_some_modes_lag(void **state)
     assert_contains(err.text, "mode async takes accumulate, where");
 }
 
+/* Which gradients would the buckets of a backward pass be, if the last step's are still moving? */
+static void lag_and_overlap_exclude_each_other(void **state)
+{
+    (void)state;
+    static const char path[] = "lag_gpus.ini";
+    static const char text[] =
+        "[machine]\nfile = lag_gpus.ini\nworkers = 2\n[workload]\ncosts = c\n"
+        "batch = 2\n[exchange]\noverlap = yes\n"
+        "[sync]\nmode = allreduce\nlag = 0, 1\n";
+    fixture_write(path, FIXTURE_GPUS);
+    dl_scenario s = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_scenario_read_text(&s, "s", text, sizeof text - 1, &err), DL_ERR_DATA);
+    unlink(path);
+    assert_int_equal(err.line, 11);
+    assert_contains(err.text, "not with [exchange] overlap");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -104,7 +156,10 @@ int main(void)
         cmocka_unit_test(the_bytes_are_the_same),
         cmocka_unit_test(helpers_need_cores),
         cmocka_unit_test(lag_softens_the_barrier),
+        cmocka_unit_test(gpus_copy_while_they_compute),
+        cmocka_unit_test(collectives_slow_computing_down),
         cmocka_unit_test(only_some_modes_lag),
+        cmocka_unit_test(lag_and_overlap_exclude_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
