@@ -4,8 +4,7 @@
 #include <stdlib.h>
 
 /* Transfers a second of a lane, and the part of the bits that line code and framing leave: 8b/10b,
- * 128b/130b, FLITs with 236 of 256 bytes (PCI Express Base Specification 6.0, sections 4.2.1 to
- * 4.2.3). */
+ * 128b/130b, FLITs with 236 of 256 bytes (PCI Express Base Specification 6.0, physical layer). */
 static const struct {
     double transfers_per_s, payload;
 } generations[] = {

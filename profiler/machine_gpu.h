@@ -42,7 +42,7 @@ typedef struct dl_nvml_field {
 } dl_nvml_field;
 
 /* NVML's functions by their names in nvml.h; results are nvmlReturn_t, devices nvmlDevice_t. Those
- * after CudaComputeCapability may be NULL: drivers before R510 lack some. */
+ * after CudaComputeCapability may be NULL: older drivers lack some. */
 typedef struct dl_nvml {
     int (*Init_v2)(void);
     int (*Shutdown)(void);
