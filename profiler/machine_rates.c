@@ -4,8 +4,8 @@
 
 /* Dense products with sums in fp32, over fp32's rate: NVIDIA's white papers and data sheets of
  * P100, V100, T4, A100, A10, L4, H100, B200. GeForce cards since Turing do half of that with such
- * sums (appendices of the white papers on TU102, GA102, AD102). Single products are slower still, such as
- * A10G, L40, H20, which is why files call these rates assumed. 0 = no such cores. */
+ * sums (appendices of the white papers on TU102, GA102, AD102). Single products are slower still,
+ * such as A10G, L40, H20, which is why files call these rates assumed. 0 = no such cores. */
 static const struct {
     int major, minor;
     double fp16, tf32;
