@@ -182,7 +182,8 @@ int dl_calibrate_info(int argc, char **argv)
         .program = argv[0],
         .positional = "TRACE...",
         .summary = "Summarises traces of other profilers: PyTorch's (Kineto) Chrome-trace JSON, "
-                   "also gzipped, and .dlt. What the devices did with their time, steps, "
+                   "also gzipped, Nsight Systems' SQLite exports, and .dlt. What the devices did "
+                   "with their time, steps, "
                    "kernels, copies, collectives by size; what the trace lacks; several ranks "
                    "beside one another.",
         .options = options,

@@ -64,7 +64,8 @@ int main(int argc, char **argv)
     gsl_set_error_handler_off();
     const dl_subcommand commands[] = {
         {"fit", "Fit costs from traces, and write a cost file.", cmd_fit},
-        {"info", "Summarise traces of other profilers (PyTorch).", dl_calibrate_info},
+        {"info", "Summarise traces of other profilers (PyTorch, Nsight Systems).",
+         dl_calibrate_info},
     };
     return dl_subcommands_main("dlcal", "Fits costs from traces for dlsim.", commands,
                                sizeof commands / sizeof commands[0], argc, argv);

@@ -6,6 +6,7 @@ pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)          # libopen
 pkg_check_modules(GSL REQUIRED IMPORTED_TARGET gsl)                    # libgsl-dev
 pkg_check_modules(INIH REQUIRED IMPORTED_TARGET inih)                  # libinih-dev
 pkg_check_modules(SIMDJSON REQUIRED IMPORTED_TARGET simdjson)          # libsimdjson-dev
+pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)             # libsqlite3-dev
 find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)           # librandom123-dev
 find_path(CMOCKA_INCLUDE_DIR cmocka.h REQUIRED)                        # libcmocka-dev
 find_library(CMOCKA_LIBRARY cmocka REQUIRED)

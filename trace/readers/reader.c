@@ -6,6 +6,7 @@
 
 #include "common/alloc.h"
 #include "trace/readers/kineto.h"
+#include "trace/readers/nsys.h"
 #include "trace/readers/text_source.h"
 
 /* Enough for every reader to recognise its files by. */
@@ -27,6 +28,7 @@ static dl_status read_dlt(dl_read_traces *traces, const char *path, const dl_rea
 
 static const dl_trace_reader *const readers[] = {
     &dl_kineto_reader,
+    &dl_nsys_reader,
     &(const dl_trace_reader){"dlt", "dlprof's own trace", is_dlt, read_dlt},
 };
 
@@ -59,7 +61,7 @@ dl_status dl_read(dl_read_traces *traces, const char *path, const dl_read_option
     }
     return dl_error_set_at(err, DL_ERR_FORMAT, path, 0,
                            "it is no trace that is known: Chrome-trace JSON of PyTorch's profiler "
-                           "(also gzipped), .dlt");
+                           "(also gzipped), SQLite of Nsight Systems, .dlt");
 }
 
 void dl_read_free(dl_read_traces *traces)

@@ -3,6 +3,7 @@
  * its name.
  *
  *   kineto   PyTorch's profiler (Chrome-trace JSON), plain or gzipped     kineto.h
+ *   nsys     Nsight Systems' SQLite exports                               nsys.h
  *   dlt      our own .dlt                                                 trace/dlt.h
  *
  * Activities are those of activity.h. Beyond it, where a trace has them: the identity of a

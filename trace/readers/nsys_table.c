@@ -1,0 +1,78 @@
+#include "trace/readers/nsys_table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+
+bool dl_nsys_has_column(sqlite3 *file, const char *table, const char *column)
+{
+    sqlite3_stmt *statement = NULL;
+    bool found = false;
+    if (sqlite3_prepare_v2(file, "SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2", -1,
+                           &statement, NULL) == SQLITE_OK) {
+        sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC);
+        sqlite3_bind_text(statement, 2, column, -1, SQLITE_STATIC);
+        found = sqlite3_step(statement) == SQLITE_ROW;
+    }
+    sqlite3_finalize(statement);
+    return found;
+}
+
+bool dl_nsys_rows_open(dl_nsys_rows *rows, sqlite3 *file, const char *table,
+                       const char *const *columns, size_t count, const char *rest)
+{
+    char *sql = NULL;
+    size_t bytes = 0, found = 0;
+    *rows = (dl_nsys_rows){0};
+    FILE *out = open_memstream(&sql, &bytes);
+    if (out == NULL) return false;
+    for (size_t i = 0; i < count; i++) {
+        bool has = dl_nsys_has_column(file, table, columns[i]);
+        fprintf(out, "%s%s%s%s", i == 0 ? "SELECT " : ", ", has ? "\"" : "",
+                has ? columns[i] : "NULL", has ? "\"" : "");
+        found += has;
+    }
+    fprintf(out, " FROM \"%s\" %s", table, rest);
+    fclose(out);
+    if (found > 0) {
+        int code = sqlite3_prepare_v2(file, sql, -1, &rows->statement, NULL);
+        rows->damaged = code != SQLITE_OK;
+    }
+    free(sql);
+    return rows->statement != NULL;
+}
+
+bool dl_nsys_rows_next(dl_nsys_rows *rows)
+{
+    int code = sqlite3_step(rows->statement);
+    if (code != SQLITE_ROW && code != SQLITE_DONE) rows->damaged = true;
+    return code == SQLITE_ROW;
+}
+
+void dl_nsys_rows_close(dl_nsys_rows *rows)
+{
+    sqlite3_finalize(rows->statement);
+    rows->statement = NULL;
+}
+
+bool dl_nsys_has(const dl_nsys_rows *rows, int column)
+{
+    return sqlite3_column_type(rows->statement, column) != SQLITE_NULL;
+}
+
+int64_t dl_nsys_signed(const dl_nsys_rows *rows, int column)
+{
+    return dl_nsys_has(rows, column) ? sqlite3_column_int64(rows->statement, column) : -1;
+}
+
+uint64_t dl_nsys_unsigned(const dl_nsys_rows *rows, int column)
+{
+    return (uint64_t)sqlite3_column_int64(rows->statement, column);
+}
+
+const char *dl_nsys_text(const dl_nsys_rows *rows, int column)
+{
+    const unsigned char *text = sqlite3_column_text(rows->statement, column);
+    return text != NULL ? (const char *)text : "";
+}
