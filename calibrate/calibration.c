@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "calibrate/exchange_runs.h"
+#include "calibrate/recording_cost.h"
 #include "common/alloc.h"
 #include "common/options.h"
 
@@ -46,6 +47,10 @@ dl_status dl_calibration_fit(dl_calibration *calibration, const char *const *pat
         const dl_status status = dl_dataset_add(dataset, paths[i], &calibration->notes, err);
         if (status != DL_OK) return status;
     }
+    if (dataset->path == NULL) {
+        return dl_error_set(err, DL_ERR_DATA, "no train or bench trace among the %zu given", count);
+    }
+    dl_recording_cost_subtract(dataset, &calibration->notes);
     dl_costs *costs = &calibration->costs;
     costs->workload = dl_strdup(dataset->workload);
     costs->device = dl_strdup(dataset->device);

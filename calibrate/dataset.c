@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calibrate/recording_cost.h"
 #include "common/alloc.h"
 #include "common/names.h"
 #include "common/units.h"
@@ -203,7 +204,7 @@ static dl_status take_steps(const dl_dataset *dataset, const dl_trace *trace, co
         double *op_ns = run->op_ns + run->steps * dataset->op_count;
         if (step->samples == run->batch && sum_ops(dataset, &table, trace, steps, step, op_ns,
                                                    &run->step_ns[run->steps], &unknown)) {
-            run->steps++;
+            run->records[run->steps++] = (double)step->record_count;
         } else if (unknown != NULL) {
             status = refuse_op(dataset, trace, unknown, err);
         } else {
@@ -239,7 +240,8 @@ static dl_status add_steps(dl_dataset *dataset, const dl_trace *trace, const dl_
         .path = dl_strdup(trace->path),
         .batch = first->samples,
         .step_ns = dl_calloc(steps->count, sizeof(double), "step times"),
-        .op_ns = dl_calloc(steps->count * dataset->op_count, sizeof(double), "operation times")};
+        .op_ns = dl_calloc(steps->count * dataset->op_count, sizeof(double), "operation times"),
+        .records = dl_calloc(steps->count, sizeof(double), "records of steps")};
     size_t dropped = 0;
     const dl_status status = take_steps(dataset, trace, steps, run, &dropped, err);
     dataset->run_count++;
@@ -337,14 +339,15 @@ static dl_status take_cores(dl_dataset *dataset, const dl_trace *trace, bool ben
 static dl_status add_trace(dl_dataset *dataset, const dl_trace *trace, dl_notes *notes,
                            dl_error *err)
 {
-    static const char *const kinds[] = {"train", "bench"};
+    static const char *const kinds[] = {"train", "bench", "overhead"};
     const char *kind = dl_trace_meta(trace, "kind");
-    const int which = kind != NULL ? dl_names_find(kind, kinds, 2) : -1;
+    const int which = kind != NULL ? dl_names_find(kind, kinds, 3) : -1;
     if (which < 0) {
         return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
-                               "is of kind '%s', expected 'train' or 'bench'",
+                               "is of kind '%s', expected 'train', 'bench' or 'overhead'",
                                kind != NULL ? kind : "");
     }
+    if (which == 2) return dl_recording_cost_take(dataset, trace, err);
     if (trace->record_count == 0) {
         return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0, "holds no records");
     }
@@ -374,6 +377,7 @@ void dl_dataset_free(dl_dataset *dataset)
         free(dataset->runs[r].path);
         free(dataset->runs[r].step_ns);
         free(dataset->runs[r].op_ns);
+        free(dataset->runs[r].records);
     }
     for (size_t b = 0; b < dataset->bench_count; b++) {
         free(dataset->benches[b].path);

@@ -1,5 +1,6 @@
 /* The input of a calibration: `train` traces of one worker and `bench` traces, all of one workload
- * on one device, reduced to what the fits need.
+ * on one device, and what recording costs there (`overhead`, of any workload), reduced to what the
+ * fits need.
  *
  * A step's time is its duration without exchange (copies, averages, waiting) and without time lost
  * on purpose. What its operations leave uncovered is the host's own time, operation "dispatch", so
@@ -22,6 +23,7 @@ typedef struct dl_step_run {
     size_t steps;    /* >= 1 */
     double *step_ns; /* [steps] */
     double *op_ns;   /* [steps x op_count] */
+    double *records; /* [steps] records that the step was written with */
 } dl_step_run;
 
 /* What a sample of a bench trace is of. */
@@ -59,6 +61,8 @@ typedef struct dl_dataset {
     size_t run_count;
     dl_bench_trace *benches;
     size_t bench_count;
+    double record_ns, record_error_ns; /* what writing a record adds to a step; 0 where not known */
+    int64_t record_pairs;              /* pairs of runs that say so; 0: none */
 } dl_dataset;
 
 /* Reads the trace `path` and adds it, without the steps of the warm-up (trace/steps.h). Notes say

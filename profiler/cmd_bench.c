@@ -76,7 +76,8 @@ static void fill_table(bench_options *options, dl_option *table)
          .type = DL_OPTION_TEXT,
          .target = &options->output,
          .argument = "FILE",
-         .help = "the trace to write, bench.dlt if not given; overhead keeps none if not given"},
+         .help = "the trace to write, bench.dlt if not given; of overhead a file with its figures "
+                 "alone, for dlcal, none if not given"},
     };
     memcpy(table, own, sizeof own);
     dl_workload_options_table(&options->workload, table + OWN_OPTION_COUNT);
@@ -150,9 +151,11 @@ static void print_overhead(const dl_overhead *overhead, const bench_setup *setup
            dl_format_ns(extra, sizeof extra, overhead->extra_ns), 100 * DL_OVERHEAD_CONFIDENCE,
            dl_format_ns(low, sizeof low, overhead->low_ns),
            dl_format_ns(high, sizeof high, overhead->high_ns));
-    printf("                      %.2f %% of the step, interval %.2f to %.2f %%\n",
-           100 * overhead->extra_ns / overhead->step_ns, 100 * overhead->low_ns / overhead->step_ns,
-           100 * overhead->high_ns / overhead->step_ns);
+    printf(
+        "                      %.0f ns a record; %.2f %% of the step, interval %.2f to %.2f %%\n",
+        overhead->extra_ns / overhead->records_per_step,
+        100 * overhead->extra_ns / overhead->step_ns, 100 * overhead->low_ns / overhead->step_ns,
+        100 * overhead->high_ns / overhead->step_ns);
 }
 
 /* The cost of the injected library, where this build has one; nothing of it takes a GPU. */
@@ -179,13 +182,41 @@ static dl_status run_capture_cost(const char *folder, dl_error *err)
     return DL_OK;
 }
 
-/* A file of its own that disappears afterwards, unless --output names one. */
-static dl_status run_overhead(const bench_options *options, bench_setup *setup, dl_error *err)
+/* The figures as a trace without records, whose meta keys dlcal reads. */
+static dl_status write_overhead(const char *path, const bench_setup *setup,
+                                const char *command_text, const dl_overhead *overhead,
+                                dl_error *err)
+{
+    dl_trace_writer *writer = NULL;
+    const dl_status status = dl_trace_writer_open(&writer, path, err);
+    if (status != DL_OK) return status;
+    dl_run_meta_common(writer, "overhead", command_text, setup->data.name, &setup->train,
+                       &setup->sizes);
+    const struct {
+        const char *key;
+        double value;
+    } figures[] = {
+        {"record_ns", overhead->extra_ns / overhead->records_per_step},
+        {"record_low_ns", overhead->low_ns / overhead->records_per_step},
+        {"record_high_ns", overhead->high_ns / overhead->records_per_step},
+        {"pairs", overhead->pairs},
+    };
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%.9g", figures[i].value);
+        dl_trace_writer_meta(writer, figures[i].key, text);
+    }
+    return dl_trace_writer_close(&writer, err);
+}
+
+/* The traces go to a file that disappears afterwards. */
+static dl_status run_overhead(const bench_options *options, bench_setup *setup,
+                              const char *command_text, dl_error *err)
 {
     const char *folder = getenv("TMPDIR");
     char *temporary = dl_format("%s/dlprof-XXXXXX", folder != NULL ? folder : "/tmp");
-    const int file = options->output == NULL ? mkstemp(temporary) : -1;
-    if (options->output == NULL && file < 0) {
+    const int file = mkstemp(temporary);
+    if (file < 0) {
         const dl_status status =
             dl_error_set_at(err, DL_ERR_IO, temporary, 0, "cannot make a temporary file");
         free(temporary);
@@ -196,18 +227,19 @@ static dl_status run_overhead(const bench_options *options, bench_setup *setup, 
     dl_progress_init(&progress, "overhead");
     const dl_overhead_config config = {.train = &setup->train,
                                        .data = &setup->data,
-                                       .path = file < 0 ? options->output : temporary,
+                                       .path = temporary,
                                        .seconds = setup->seconds,
                                        .progress = &progress};
     dl_overhead overhead;
     dl_status status = dl_overhead_measure(&config, &overhead, err);
     dl_progress_end(&progress);
     if (status == DL_OK) print_overhead(&overhead, setup);
-    if (status == DL_OK) status = run_capture_cost(folder != NULL ? folder : "/tmp", err);
-    if (file >= 0) {
-        close(file);
-        unlink(temporary);
+    if (status == DL_OK && options->output != NULL) {
+        status = write_overhead(options->output, setup, command_text, &overhead, err);
     }
+    if (status == DL_OK) status = run_capture_cost(folder != NULL ? folder : "/tmp", err);
+    close(file);
+    unlink(temporary);
     free(temporary);
     return status;
 }
@@ -252,7 +284,7 @@ int dl_cmd_bench(int argc, char **argv)
         char *text = dl_options_dump(&command);
         char *command_text = dl_format("%s %s", argv[0], text);
         if (status == DL_OK && overhead) {
-            status = run_overhead(&options, &setup, &err);
+            status = run_overhead(&options, &setup, command_text, &err);
         } else if (status == DL_OK) {
             status = run_bench(&options, &setup, command_text, &err);
         }

@@ -112,6 +112,7 @@ grep -q "stopped by SIGINT" words.txt || { echo "FAIL: $(cat words.txt)"; failur
 # The bench from outside
 expect 0 "wakeup" bench --quick --model mlp --batch 8 --data synthetic --workers-max 2 -o bench.dlt
 expect 0 "slice" info bench.dlt
-expect 0 "recording adds" bench overhead --quick --model mlp --batch 8 --data synthetic
+expect 0 "recording adds" bench overhead --quick --model mlp --batch 8 --data synthetic -o overhead.dlt
+expect 0 "record_high_ns" info overhead.dlt
 
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }

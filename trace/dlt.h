@@ -116,7 +116,10 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
 
 /* Meta keys that dlprof writes (all values are text):
  *   program, version, command     which program made it and with what settings
- *   kind                          "train" or "bench"
+ *   kind                          "train", "bench" or "overhead"
+ *   record_ns, record_low_ns, record_high_ns, pairs
+ *                                 overhead: what recording adds a record, its interval, from how
+ *                                 many pairs of runs
  *   model, parameters             model's name; number of parameters (count)
  *   parameter_bytes               bytes of one copy of the parameters
  *   optimizer, state_bytes        name; bytes of one worker's optimizer state
