@@ -18,6 +18,11 @@
  * has done all its steps (the others end the one that they are in), so that all that is measured
  * was measured while all workers were at work.
  *
+ * On a device (config.device) the same modes push to and pull from the host's memory, where the
+ * server stays; only allreduce reduces between the devices instead. Every worker waits for its
+ * device at the end of a step, and before it meets the others. By `dispatch`, each worker has a
+ * thread that issues its operations, or one thread issues those of all workers in turn.
+ *
  * With one worker every mode gives bit for bit what `none` gives.
  * Waiting: `spin` when every worker has its own core, else `block` (a spinning thread would steal
  * the core from the one it waits for).
@@ -31,6 +36,7 @@
 
 #include "common/status.h"
 #include "kernels/data_set.h"
+#include "kernels/device.h"
 #include "kernels/exchange.h"
 #include "kernels/model.h"
 #include "kernels/optimizer.h"
@@ -44,6 +50,12 @@ typedef enum dl_sync {
     DL_SYNC_AVERAGE,
     DL_SYNC_ASYNC
 } dl_sync;
+
+extern const char *const dl_dispatch_names[]; /* "threads", "single", NULL */
+typedef enum dl_dispatch {
+    DL_DISPATCH_THREADS, /* a thread a worker */
+    DL_DISPATCH_SINGLE   /* one thread for all, on a device only; not async */
+} dl_dispatch;
 
 typedef struct dl_train_config {
     const char *model;
@@ -63,6 +75,11 @@ typedef struct dl_train_config {
     int first_core;     /* >= 0; worker w is pinned to allowed core (first_core + w) mod cores */
     int cores;          /* cores to use; 0 = all allowed ones, which is also the most */
     dl_wait wait;
+    const dl_device_type *device; /* NULL = the processor; precision must be float */
+    int first_device; /* worker w runs on device first_device + w; where there are fewer,
+                         several share one, in turn */
+    dl_device_settings device_settings;
+    dl_dispatch dispatch;
     const atomic_bool *stop; /* once true, the run ends where no worker waits for another: after the
                                 step, in average after the interval; NULL = never */
 } dl_train_config;
@@ -76,7 +93,12 @@ dl_train_config dl_train_default_config(void);
 /* What an observer is told: the records of a trace, made on the worker's own thread between two
  * operations. `name` is an index in dl_train_event_names(). Must be short: its time falls into the
  * step. STEP comes last of a step. A step's records follow one another without gap, the first one
- * starting with the step, as does the next step: the clock is read once a border. */
+ * starting with the step, as does the next step: the clock is read once a border.
+ *
+ * On a device, what it does is timed by its own marks, as if it began when the first operation was
+ * issued to it while it was idle: some microseconds too early. The gaps between records are then
+ * the host's: until it has issued, until it wakes up. The observer is told behind the step, and the
+ * next step starts behind that. */
 typedef struct dl_train_observer {
     void *user;
     void (*record)(void *user, const dl_record *record);
@@ -94,6 +116,11 @@ typedef struct dl_train_result {
     size_t parameter_count;
 } dl_train_result;
 
+/* How many devices the workers of a configuration with a device run on; less than the workers
+ * where some share one. DL_ERR_RANGE if the first one does not exist. */
+dl_status dl_train_device_count(const dl_train_config *config, int *count,
+                                dl_error *err) DL_MUST_CHECK;
+
 /* Whether the run was asked to stop. */
 bool dl_train_stopped(const dl_train_config *config);
 
@@ -105,7 +132,8 @@ dl_status dl_train_event_names(const dl_train_config *config, const char ***name
 /* Trains. `observer` may be NULL: then the clock is read once a step. All workers are set up before
  * any starts. On failure *result stays untouched: DL_ERR_RANGE or DL_ERR_NAME for a bad setting,
  * DL_ERR_DATA if the set does not fit the model, DL_ERR_SYSTEM if a thread cannot be started or
- * pinned. On success the caller releases *result with dl_train_result_free. */
+ * pinned or the device fails, DL_ERR_UNSUPPORTED for what a device cannot do. On success the caller
+ * releases *result with dl_train_result_free. */
 dl_status dl_train_run(const dl_train_config *config, const dl_data_set *data,
                        const dl_train_observer *observer, dl_train_result *result,
                        dl_error *err) DL_MUST_CHECK;

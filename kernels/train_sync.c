@@ -18,22 +18,30 @@ static void slice(size_t count, int parts, int index, size_t *first, size_t *siz
     *size = (end < count ? end : count) - begin;
 }
 
-static void meet(dl_train_worker *worker)
+static dl_record copy_record(const dl_train_worker *worker, size_t bytes, dl_phase phase,
+                             dl_train_name name)
 {
-    dl_train_shared *shared = worker->shared;
-    dl_barrier_wait(&shared->barrier);
-    dl_train_mark(worker, (dl_record){.kind = DL_RECORD_WAIT,
-                                      .name = dl_train_name_id(shared, DL_TRAIN_NAME_BARRIER)});
+    return (dl_record){.kind = DL_RECORD_COPY,
+                       .phase = phase,
+                       .name = dl_train_name_id(worker->shared, name),
+                       .bytes = bytes};
 }
 
-static void copy(dl_train_worker *worker, void *to, const void *from, size_t bytes, dl_phase phase,
+/* From the worker's memory to the server's, and back. */
+static void push(dl_train_worker *worker, void *to, const void *from, size_t bytes,
                  dl_train_name name)
 {
-    dl_exchange_copy(to, from, bytes);
-    dl_train_mark(worker, (dl_record){.kind = DL_RECORD_COPY,
-                                      .phase = phase,
-                                      .name = dl_train_name_id(worker->shared, name),
-                                      .bytes = bytes});
+    dl_train_issue(worker);
+    worker->shared->backend->download(to, from, bytes);
+    dl_train_issued(worker, copy_record(worker, bytes, DL_PHASE_PUSH, name));
+}
+
+static void pull(dl_train_worker *worker, void *to, const void *from, size_t bytes,
+                 dl_train_name name)
+{
+    dl_train_issue(worker);
+    worker->shared->backend->upload(to, from, bytes);
+    dl_train_issued(worker, copy_record(worker, bytes, DL_PHASE_PULL, name));
 }
 
 /* Records the arithmetic of `threads` workers on `vectors` vectors of `bytes` each. */
@@ -59,90 +67,116 @@ static void average_slice(dl_train_worker *worker, void *result, void *const *ve
                         config->precision);
 }
 
-static void exchange_none(dl_train_worker *worker)
-{
-    dl_train_update(worker);
-}
-
-/* The slots are the workers' own gradients. Two barriers are enough: the result is read behind the
- * second one and written again only behind the next step's first one, which a worker reaches after
- * its read; and a worker overwrites its gradients only behind the second one, when all have read
- * them. */
-static void exchange_allreduce(dl_train_worker *worker)
+/* allreduce through memory. The slots are the workers' own gradients. Two barriers are enough: the
+ * result is read behind the second one and written again only behind the next step's first one,
+ * which a worker reaches after its read; and a worker overwrites its gradients only behind the
+ * second one, when all have read them. */
+static void average_gradients(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
     const int workers = shared->config->workers;
-    meet(worker);
     average_slice(worker, shared->result, shared->slots, shared->count, workers);
     mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_GRADIENTS, workers, workers, shared->bytes);
-    meet(worker);
-    copy(worker, dl_model_gradients(worker->model), shared->result, shared->bytes, DL_PHASE_PULL,
+}
+
+static void take_gradients(dl_train_worker *worker)
+{
+    dl_train_shared *shared = worker->shared;
+    pull(worker, dl_model_gradients(worker->model), shared->result, shared->bytes,
          DL_TRAIN_NAME_GRADIENTS);
     dl_train_update(worker);
 }
 
-/* The server's parameters are read behind the second barrier and written between the two. */
-static void exchange_ps(dl_train_worker *worker)
+/* allreduce between devices: recorded as arithmetic of all workers, whatever it is made of. */
+static void reduce_gradients(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
-    const dl_train_config *config = shared->config;
-    copy(worker, shared->slots[worker->index], dl_model_gradients(worker->model), shared->bytes,
-         DL_PHASE_PUSH, DL_TRAIN_NAME_GRADIENTS);
-    /* One of the workers counts the update, while no one applies: all do that behind the barrier.
-     */
-    if (worker->index == 0) dl_optimizer_begin(shared->optimizer);
-    meet(worker);
-    if (worker->index < config->server_threads) {
-        size_t first, size;
-        slice(shared->count, config->server_threads, worker->index, &first, &size);
-        average_slice(worker, shared->result, shared->slots, shared->count, config->server_threads);
-        dl_optimizer_apply(shared->optimizer, shared->parameters, shared->result, first, size);
-        mark_average(worker, DL_PHASE_UPDATE, DL_TRAIN_NAME_GRADIENTS, config->workers,
-                     config->server_threads, shared->bytes);
-    }
-    meet(worker);
-    copy(worker, dl_model_parameters(worker->model), shared->parameters, shared->bytes,
-         DL_PHASE_PULL, DL_TRAIN_NAME_PARAMETERS);
+    const uint32_t workers = (uint32_t)shared->config->workers;
+    dl_train_issue(worker);
+    shared->config->device->all_reduce(dl_model_gradients(worker->model), shared->count);
+    dl_train_issued(worker, (dl_record){.kind = DL_RECORD_AVERAGE,
+                                        .name = dl_train_name_id(shared, DL_TRAIN_NAME_GRADIENTS),
+                                        .vectors = workers,
+                                        .threads = workers,
+                                        .bytes = shared->bytes});
 }
 
-/* As in allreduce, the next push comes behind the second barrier, when the slots were read, and the
- * next averaging behind the next first barrier, when the result was. */
-static void exchange_average(dl_train_worker *worker)
+/* ps. The server's parameters are read behind the second barrier and written between the two. */
+static void push_gradients(dl_train_worker *worker)
+{
+    dl_train_shared *shared = worker->shared;
+    push(worker, shared->slots[worker->index], dl_model_gradients(worker->model), shared->bytes,
+         DL_TRAIN_NAME_GRADIENTS);
+}
+
+static void pull_parameters(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    pull(worker, dl_model_parameters(worker->model), shared->parameters, shared->bytes,
+         DL_TRAIN_NAME_PARAMETERS);
+}
+
+static void push_to_server(dl_train_worker *worker)
+{
+    push_gradients(worker);
+    /* One of the workers counts the update, while no one applies: all do that behind the barrier.
+     */
+    if (worker->index == 0) dl_optimizer_begin(worker->shared->optimizer);
+}
+
+static void update_server(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
     const dl_train_config *config = shared->config;
+    if (worker->index >= config->server_threads) return;
+    size_t first, size;
+    slice(shared->count, config->server_threads, worker->index, &first, &size);
+    average_slice(worker, shared->result, shared->slots, shared->count, config->server_threads);
+    dl_optimizer_apply(shared->optimizer, shared->parameters, shared->result, first, size);
+    mark_average(worker, DL_PHASE_UPDATE, DL_TRAIN_NAME_GRADIENTS, config->workers,
+                 config->server_threads, shared->bytes);
+}
+
+/* average. As in allreduce, the next push comes behind the second barrier, when the slots were
+ * read, and the next averaging behind the next first barrier, when the result was. */
+static void update_and_push(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
     dl_train_update(worker);
-    if ((worker->step + 1) % config->interval != 0) return;
-    const bool with_state = shared->state_count > 0;
+    if (dl_sync_phases(worker) == 1) return;
+    push(worker, shared->slots[worker->index], dl_model_parameters(worker->model), shared->bytes,
+         DL_TRAIN_NAME_PARAMETERS);
+    if (shared->state_count == 0) return;
+    size_t state_count;
+    const void *state = dl_optimizer_state(worker->optimizer, &state_count);
+    push(worker, shared->state_slots[worker->index], state, shared->state_bytes,
+         DL_TRAIN_NAME_STATE);
+}
+
+static void average_parameters(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    const dl_train_config *config = shared->config;
+    if (worker->index >= config->server_threads) return;
+    average_slice(worker, shared->result, shared->slots, shared->count, config->server_threads);
+    mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_PARAMETERS, config->workers,
+                 config->server_threads, shared->bytes);
+    if (shared->state_count == 0) return;
+    average_slice(worker, shared->state_result, shared->state_slots, shared->state_count,
+                  config->server_threads);
+    mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_STATE, config->workers,
+                 config->server_threads, shared->state_bytes);
+}
+
+static void pull_averages(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    pull(worker, dl_model_parameters(worker->model), shared->result, shared->bytes,
+         DL_TRAIN_NAME_PARAMETERS);
+    if (shared->state_count == 0) return;
     size_t state_count;
     void *state = dl_optimizer_state(worker->optimizer, &state_count);
-    void *parameters = dl_model_parameters(worker->model);
-
-    copy(worker, shared->slots[worker->index], parameters, shared->bytes, DL_PHASE_PUSH,
-         DL_TRAIN_NAME_PARAMETERS);
-    if (with_state) {
-        copy(worker, shared->state_slots[worker->index], state, shared->state_bytes, DL_PHASE_PUSH,
-             DL_TRAIN_NAME_STATE);
-    }
-    meet(worker);
-    if (worker->index < config->server_threads) {
-        average_slice(worker, shared->result, shared->slots, shared->count, config->server_threads);
-        mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_PARAMETERS, config->workers,
-                     config->server_threads, shared->bytes);
-        if (with_state) {
-            average_slice(worker, shared->state_result, shared->state_slots, shared->state_count,
-                          config->server_threads);
-            mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_STATE, config->workers,
-                         config->server_threads, shared->state_bytes);
-        }
-    }
-    meet(worker);
-    copy(worker, parameters, shared->result, shared->bytes, DL_PHASE_PULL,
-         DL_TRAIN_NAME_PARAMETERS);
-    if (with_state) {
-        copy(worker, state, shared->state_result, shared->state_bytes, DL_PHASE_PULL,
-             DL_TRAIN_NAME_STATE);
-    }
+    pull(worker, state, shared->state_result, shared->state_bytes, DL_TRAIN_NAME_STATE);
 }
 
 /* The slot is this worker's inbox at the server. Parameters, optimizer and version belong to the
@@ -150,29 +184,56 @@ static void exchange_average(dl_train_worker *worker)
 static void exchange_async(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
-    void *inbox = shared->slots[worker->index];
-    copy(worker, inbox, dl_model_gradients(worker->model), shared->bytes, DL_PHASE_PUSH,
-         DL_TRAIN_NAME_GRADIENTS);
+    push_gradients(worker);
+    dl_train_settle(worker);
     dl_lock_acquire(&shared->lock);
     dl_train_mark(worker, (dl_record){.kind = DL_RECORD_WAIT,
                                       .name = dl_train_name_id(shared, DL_TRAIN_NAME_LOCK)});
     worker->staleness = shared->version - worker->read_version;
     dl_optimizer_begin(shared->optimizer);
-    dl_optimizer_apply(shared->optimizer, shared->parameters, inbox, 0, shared->count);
+    dl_optimizer_apply(shared->optimizer, shared->parameters, shared->slots[worker->index], 0,
+                       shared->count);
     worker->read_version = ++shared->version;
     mark_average(worker, DL_PHASE_UPDATE, DL_TRAIN_NAME_GRADIENTS, 1, 1, shared->bytes);
-    copy(worker, dl_model_parameters(worker->model), shared->parameters, shared->bytes,
-         DL_PHASE_PULL, DL_TRAIN_NAME_PARAMETERS);
+    pull_parameters(worker);
+    dl_train_settle(worker);
     dl_lock_release(&shared->lock);
 }
 
-const dl_sync_mode dl_sync_modes[] = {
-    [DL_SYNC_NONE] = {.free_running = true, .exchange = exchange_none},
-    [DL_SYNC_ALLREDUCE] = {.result = true, .exchange = exchange_allreduce},
-    [DL_SYNC_PS] = {.slots = true, .result = true, .server = true, .exchange = exchange_ps},
-    [DL_SYNC_AVERAGE] = {.slots = true, .result = true, .exchange = exchange_average},
+static const dl_sync_mode modes[] = {
+    [DL_SYNC_NONE] = {.free_running = true, .phase_count = 1, .phases = {dl_train_update}},
+    [DL_SYNC_ALLREDUCE] = {.result = true,
+                           .phase_count = 3,
+                           .phases = {NULL, average_gradients, take_gradients}},
+    [DL_SYNC_PS] = {.slots = true,
+                    .result = true,
+                    .server = true,
+                    .phase_count = 3,
+                    .phases = {push_to_server, update_server, pull_parameters}},
+    [DL_SYNC_AVERAGE] = {.slots = true,
+                         .result = true,
+                         .phase_count = 3,
+                         .phases = {update_and_push, average_parameters, pull_averages}},
     [DL_SYNC_ASYNC] = {.slots = true,
                        .server = true,
                        .free_running = true,
-                       .exchange = exchange_async},
+                       .phase_count = 1,
+                       .phases = {exchange_async}},
 };
+
+static const dl_sync_mode device_allreduce = {
+    .collective = true, .phase_count = 2, .phases = {reduce_gradients, dl_train_update}};
+
+const dl_sync_mode *dl_sync_mode_of(const dl_train_config *config)
+{
+    if (config->sync == DL_SYNC_ALLREDUCE && config->device != NULL) return &device_allreduce;
+    return &modes[config->sync];
+}
+
+int dl_sync_phases(const dl_train_worker *worker)
+{
+    const dl_train_config *config = worker->shared->config;
+    const bool between =
+        config->sync == DL_SYNC_AVERAGE && (worker->step + 1) % config->interval != 0;
+    return between ? 1 : worker->shared->mode->phase_count;
+}

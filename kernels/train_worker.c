@@ -13,27 +13,6 @@ uint32_t dl_train_name_id(const dl_train_shared *shared, dl_train_name name)
     return (uint32_t)shared->operations + (uint32_t)name;
 }
 
-/* Hands the observer a record of start_ns .. end_ns. */
-static void tell(const dl_train_worker *worker, dl_record fields, int64_t start_ns, int64_t end_ns)
-{
-    const dl_train_observer *observer = worker->shared->observer;
-    fields.worker = (uint32_t)worker->index;
-    fields.step = (uint32_t)worker->step;
-    fields.samples = (uint32_t)worker->shared->batch_per_worker;
-    fields.start_ns = start_ns;
-    fields.duration_ns = end_ns - start_ns;
-    observer->record(observer->user, &fields);
-}
-
-void dl_train_mark(dl_train_worker *worker, dl_record fields)
-{
-    if (worker->shared->observer == NULL) return;
-    const int64_t now_ns = dl_clock_ns();
-    fields.staleness = DL_NO_STALENESS;
-    tell(worker, fields, worker->border_ns, now_ns);
-    worker->border_ns = now_ns;
-}
-
 /* Makes worker->order the permutation of `epoch`: every worker draws the same one, so none waits
  * for another. */
 static void shuffle(dl_train_worker *worker, int64_t epoch)
@@ -64,10 +43,15 @@ static void input(dl_train_worker *worker)
     const dl_precision precision = shared->config->precision;
     dl_data_set_batch(shared->data, worker->samples, share, precision,
                       dl_model_input(worker->model), dl_model_labels(worker->model));
-    dl_train_mark(worker, (dl_record){.kind = DL_RECORD_INPUT,
-                                      .name = dl_train_name_id(shared, DL_TRAIN_NAME_INPUT),
-                                      .bytes = (uint64_t)share * shared->data->sample_bytes *
-                                               dl_precision_bytes(precision)});
+    const dl_record fields = {.kind = DL_RECORD_INPUT,
+                              .name = dl_train_name_id(shared, DL_TRAIN_NAME_INPUT),
+                              .bytes = (uint64_t)share * shared->data->sample_bytes *
+                                       dl_precision_bytes(precision)};
+    dl_train_mark(worker, fields);
+    dl_train_issue(worker);
+    if (worker->device == NULL) return;
+    dl_model_upload(worker->model, share);
+    dl_train_issued(worker, fields);
 }
 
 static void compute(dl_train_worker *worker)
@@ -76,17 +60,15 @@ static void compute(dl_train_worker *worker)
     const int operations = worker->shared->operations;
     for (int op = 0; op < operations; op++) {
         dl_model_forward(worker->model, op, share);
-        dl_train_mark(worker, (dl_record){.kind = DL_RECORD_COMPUTE,
-                                          .phase = DL_PHASE_FORWARD,
-                                          .name = (uint32_t)op});
+        dl_train_issued(worker, (dl_record){.kind = DL_RECORD_COMPUTE,
+                                            .phase = DL_PHASE_FORWARD,
+                                            .name = (uint32_t)op});
     }
-    worker->last_loss = dl_model_loss(worker->model);
-    if (worker->step == 0) worker->first_loss = worker->last_loss;
     for (int op = operations - 1; op >= 0; op--) {
         dl_model_backward(worker->model, op, share);
-        dl_train_mark(worker, (dl_record){.kind = DL_RECORD_COMPUTE,
-                                          .phase = DL_PHASE_BACKWARD,
-                                          .name = (uint32_t)op});
+        dl_train_issued(worker, (dl_record){.kind = DL_RECORD_COMPUTE,
+                                            .phase = DL_PHASE_BACKWARD,
+                                            .name = (uint32_t)op});
     }
 }
 
@@ -119,51 +101,92 @@ static void slow_down(dl_train_worker *worker, double factor, int64_t start_cpu_
 void dl_train_update(dl_train_worker *worker)
 {
     dl_optimizer_begin(worker->optimizer);
+    dl_train_issue(worker);
     for (int op = 0; op < worker->shared->operations; op++) {
         size_t first, count;
         dl_model_operation_parameters(worker->model, op, &first, &count);
         if (count == 0) continue;
         dl_optimizer_apply(worker->optimizer, dl_model_parameters(worker->model),
                            dl_model_gradients(worker->model), first, count);
-        dl_train_mark(
+        dl_train_issued(
             worker,
             (dl_record){.kind = DL_RECORD_COMPUTE, .phase = DL_PHASE_UPDATE, .name = (uint32_t)op});
     }
 }
 
-/* One step; returns its end, which is the next one's start. */
-static int64_t run_step(dl_train_worker *worker, int64_t start_ns)
+/* All meet, and the devices are idle. */
+static void meet(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
-    const double factor = shared->config->slow != NULL ? shared->config->slow[worker->index] : 1;
-    const int64_t start_cpu_ns = factor > 1 ? dl_clock_thread_cpu_ns() : 0;
+    dl_train_settle(worker);
+    dl_barrier_wait(&shared->barrier);
+    dl_train_mark(worker, (dl_record){.kind = DL_RECORD_WAIT,
+                                      .name = dl_train_name_id(shared, DL_TRAIN_NAME_BARRIER)});
+}
+
+static void exchange(dl_train_worker *worker)
+{
+    const dl_sync_mode *mode = worker->shared->mode;
+    const int phases = dl_sync_phases(worker);
+    for (int p = 0; p < phases; p++) {
+        if (p > 0 && !mode->collective) meet(worker);
+        if (mode->phases[p] != NULL) mode->phases[p](worker);
+    }
+}
+
+void dl_train_step_begin(dl_train_worker *worker, int64_t start_ns)
+{
     worker->border_ns = start_ns;
     worker->staleness = DL_NO_STALENESS;
+}
+
+void dl_train_step_compute(dl_train_worker *worker)
+{
+    const double *slow = worker->shared->config->slow;
+    const double factor = slow != NULL ? slow[worker->index] : 1;
+    const int64_t start_cpu_ns = factor > 1 ? dl_clock_thread_cpu_ns() : 0;
     input(worker);
     compute(worker);
     if (factor > 1) slow_down(worker, factor, start_cpu_ns);
-    shared->mode->exchange(worker);
+}
 
+int64_t dl_train_step_end(dl_train_worker *worker, int64_t start_ns)
+{
+    const dl_train_shared *shared = worker->shared;
+    dl_train_settle(worker);
     const int64_t end_ns = dl_clock_ns();
     worker->step_ns[worker->step] = end_ns - start_ns;
-    if (shared->observer != NULL) {
+    if (shared->observer != NULL && worker->status == DL_OK) {
         const dl_record step = {.kind = DL_RECORD_STEP,
                                 .name = dl_train_name_id(shared, DL_TRAIN_NAME_STEP),
                                 .staleness = worker->staleness};
-        tell(worker, step, start_ns, end_ns);
+        dl_train_tell(worker);
+        dl_train_tell_one(worker, step, start_ns, end_ns);
     }
-    return end_ns;
+    if (worker->step == 0) worker->first_loss = dl_model_loss(worker->model);
+    worker->end_ns = end_ns;
+    return worker->device == NULL ? end_ns : dl_clock_ns();
+}
+
+/* One step; returns the start of the next one. */
+static int64_t run_step(dl_train_worker *worker, int64_t start_ns)
+{
+    dl_train_step_begin(worker, start_ns);
+    dl_train_step_compute(worker);
+    exchange(worker);
+    return dl_train_step_end(worker, start_ns);
 }
 
 /* Whether the run goes on behind a step. A stop must not let some workers wait in a barrier for
  * others that have left. The modes whose workers meet therefore stop where all meet, behind the
  * coming barrier: worker 0 names the end before it enters that barrier, so that the others, which
  * cannot have passed it, know behind it. */
-static bool goes_on(dl_train_worker *worker)
+bool dl_train_goes_on(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
     const dl_train_config *config = shared->config;
-    const bool stop = dl_train_stopped(config);
+    const bool stop =
+        dl_train_stopped(config) || atomic_load_explicit(&shared->failed, memory_order_relaxed);
     if (stop && shared->mode->free_running) return false;
     if (stop && worker->index == 0) {
         const int64_t interval = config->sync == DL_SYNC_AVERAGE ? config->interval : 1;
@@ -176,19 +199,40 @@ static bool goes_on(dl_train_worker *worker)
            !atomic_load_explicit(&shared->ended, memory_order_relaxed);
 }
 
-static dl_status set_up(dl_train_worker *worker)
+dl_status dl_train_worker_pin(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    return dl_cpu_pin((shared->config->first_core + worker->index) % shared->cores, &worker->err);
+}
+
+void dl_train_use(const dl_train_worker *worker)
+{
+    if (worker->device != NULL) worker->shared->config->device->use(worker->device);
+}
+
+/* A step without data or update: the device's libraries choose their ways and get their memory. */
+static dl_status rehearse(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    dl_model_upload(worker->model, shared->batch_per_worker);
+    for (int op = 0; op < shared->operations; op++)
+        dl_model_forward(worker->model, op, shared->batch_per_worker);
+    for (int op = shared->operations - 1; op >= 0; op--)
+        dl_model_backward(worker->model, op, shared->batch_per_worker);
+    return shared->backend->wait(&worker->err);
+}
+
+static dl_status make_worker(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
     const dl_train_config *config = shared->config;
-    dl_status status =
-        dl_cpu_pin((config->first_core + worker->index) % shared->cores, &worker->err);
-    if (status != DL_OK) return status;
-    status = dl_model_create(&worker->model, config->model, config->precision,
-                             shared->batch_per_worker, config->seed, &worker->err);
+    dl_train_use(worker);
+    dl_status status = dl_model_create_on(&worker->model, config->model, shared->backend,
+                                          shared->batch_per_worker, config->seed, &worker->err);
     if (status != DL_OK) return status;
     if (!shared->mode->server) {
-        status = dl_optimizer_create(&worker->optimizer, &config->optimizer, config->precision,
-                                     shared->count, &worker->err);
+        status = dl_optimizer_create_on(&worker->optimizer, &config->optimizer, shared->backend,
+                                        shared->count, &worker->err);
         if (status != DL_OK) return status;
     }
     if (!shared->mode->slots) shared->slots[worker->index] = dl_model_gradients(worker->model);
@@ -196,11 +240,15 @@ static dl_status set_up(dl_train_worker *worker)
     worker->samples =
         dl_calloc((size_t)shared->batch_per_worker, sizeof *worker->samples, "samples of a batch");
     shuffle(worker, 0);
-    return DL_OK;
+    return worker->device != NULL ? rehearse(worker) : DL_OK;
 }
 
-/* Tells the main thread that this worker is ready (or failed) and returns whether to start. */
-static bool wait_at_gate(dl_train_shared *shared)
+void dl_train_worker_set_up(dl_train_worker *worker)
+{
+    worker->status = make_worker(worker);
+}
+
+bool dl_train_wait_at_gate(dl_train_shared *shared)
 {
     pthread_mutex_lock(&shared->mutex);
     shared->ready++;
@@ -216,19 +264,21 @@ void *dl_train_worker_run(void *argument)
 {
     dl_train_worker *worker = argument;
     dl_train_shared *shared = worker->shared;
-    worker->status = set_up(worker);
-    if (!wait_at_gate(shared)) return NULL;
+    worker->status = dl_train_worker_pin(worker);
+    if (worker->status == DL_OK) dl_train_worker_set_up(worker);
+    if (!dl_train_wait_at_gate(shared)) return NULL;
     /* Threads leave the gate one by one as they are woken; behind the barrier all start at once. */
     dl_barrier_wait(&shared->barrier);
     worker->start_ns = dl_clock_ns();
-    worker->end_ns = worker->start_ns;
+    int64_t next_ns = worker->start_ns;
     do {
-        worker->end_ns = run_step(worker, worker->end_ns);
+        next_ns = run_step(worker, next_ns);
         worker->step++;
-    } while (goes_on(worker));
+    } while (dl_train_goes_on(worker));
     if (shared->mode->free_running) {
         atomic_store_explicit(&shared->ended, true, memory_order_relaxed);
     }
+    worker->last_loss = dl_model_loss(worker->model);
     return NULL;
 }
 
@@ -236,6 +286,9 @@ void dl_train_worker_free(dl_train_worker *worker)
 {
     free(worker->samples);
     free(worker->order);
+    free(worker->pending);
+    dl_train_use(worker);
     dl_optimizer_destroy(worker->optimizer);
     dl_model_destroy(worker->model);
+    if (worker->device != NULL) worker->shared->config->device->close(worker->device);
 }

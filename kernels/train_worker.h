@@ -1,10 +1,13 @@
-/* Inside of training (train.c, train_worker.c, train_sync.c; nobody else includes this): what the
- * workers share, what each has, and the table of sync modes.
+/* Inside of training (train*.c; nobody else includes this): what the workers share, what each has,
+ * and the table of sync modes.
  *
  *   dl_train_run   builds the shared part, starts one thread a worker, joins, makes the result
  *   worker thread  pins itself, builds its model (so that its memory is near its core), waits for
  *                  the common start, then: step = input, forward, backward, slowdown, exchange
- *   sync mode      `exchange`: everything of a step behind the backward pass
+ *   single thread  the same for all workers in turn, phase by phase (train_single.c)
+ *   sync mode      `phases`: everything of a step behind the backward pass; all workers meet
+ * between one phase and the next marks          train_marks.c: the records of a step, of the host
+ * and of a device
  */
 #ifndef DL_KERNELS_TRAIN_WORKER_H
 #define DL_KERNELS_TRAIN_WORKER_H
@@ -32,6 +35,8 @@ typedef enum dl_train_name {
     DL_TRAIN_NAME_COUNT
 } dl_train_name;
 
+enum { DL_SYNC_PHASES_MAX = 3 };
+
 typedef struct dl_train_shared dl_train_shared;
 typedef struct dl_train_worker dl_train_worker;
 
@@ -42,13 +47,18 @@ typedef struct dl_sync_mode {
     bool result; /* there is a vector for averages */
     bool server; /* the server has parameters and an optimizer of its own; workers have none */
     bool free_running; /* nobody waits for the others' steps: the first to end ends the run */
+    bool collective; /* the first phase is the devices' reduction, behind which nobody need meet */
     /* Update and exchange of step `worker->step`, the gradients being ready. Afterwards the
-     * worker's parameters are those of its next step. */
-    void (*exchange)(dl_train_worker *worker);
+     * worker's parameters are those of its next step. NULL: this worker does nothing. */
+    int phase_count;
+    void (*phases[DL_SYNC_PHASES_MAX])(dl_train_worker *worker);
 } dl_sync_mode;
 
-/* By dl_sync. */
-extern const dl_sync_mode dl_sync_modes[];
+/* The mode of a configuration. */
+const dl_sync_mode *dl_sync_mode_of(const dl_train_config *config);
+
+/* How many phases step `worker->step` has: averaging falls out between intervals. */
+int dl_sync_phases(const dl_train_worker *worker);
 
 /* What all workers see. Everything is set before the threads start; afterwards vectors are ordered
  * by the barrier or the lock as train_sync.c says. */
@@ -57,6 +67,7 @@ struct dl_train_shared {
     const dl_data_set *data;
     const dl_train_observer *observer; /* or NULL */
     const dl_sync_mode *mode;
+    const dl_backend *backend; /* of the workers' models; the server's is always the processor's */
     int batch_per_worker;
     int cores;    /* that the workers are spread over */
     dl_wait wait; /* SPIN or BLOCK */
@@ -73,6 +84,7 @@ struct dl_train_shared {
     dl_optimizer *optimizer; /* the server's */
     int64_t version;         /* updates applied by the server (async); under the lock */
     atomic_bool ended;       /* free_running: a worker has done all its steps */
+    atomic_bool failed;      /* a worker's device has; all end as when they are asked to stop */
     atomic_llong last_step;  /* the run's end, in steps of a worker; worker 0 lowers it to stop */
 
     dl_barrier barrier;
@@ -81,18 +93,37 @@ struct dl_train_shared {
     /* The start: workers report that they are ready, dl_train_run says go or not. */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    int ready; /* workers that have finished setting up */
+    int ready; /* threads that have finished setting up */
     enum { DL_TRAIN_HOLD, DL_TRAIN_GO, DL_TRAIN_CANCEL } gate;
 
     dl_train_worker *workers; /* [config->workers] */
 };
 
+/* A record of the present step whose times are still to be found: between mark `from` and mark
+ * `to` of its device, or between two times of the host. */
+typedef struct dl_train_pending {
+    dl_record fields;
+    bool on_device;
+    size_t from, to;
+    int64_t start_ns, end_ns; /* of the host: of the record, or of all that was issued with it */
+    size_t first;             /* mark at start_ns */
+} dl_train_pending;
+
 struct dl_train_worker {
     dl_train_shared *shared;
     int index;
     pthread_t thread;
-    dl_status status; /* of setting up */
+    dl_status status; /* of setting up; later that of the device */
     dl_error err;
+
+    dl_device *device;         /* NULL: the processor */
+    dl_train_pending *pending; /* of the present step, on a device with an observer */
+    size_t pending_count, pending_capacity;
+    size_t marks;      /* put in this step */
+    bool issuing;      /* marks[...first_mark] was put, and the device was not waited for since */
+    size_t first_mark; /* put when the device was idle, at issue_ns */
+    size_t first_pending;
+    int64_t issue_ns;
 
     dl_model *model;
     dl_optimizer *optimizer; /* NULL where the server updates */
@@ -109,16 +140,61 @@ struct dl_train_worker {
     double first_loss, last_loss;
 };
 
+/* Whether a run can have these settings (train_config.c), and whether the set is of the shape of
+ * the model, which is called `name`. */
+dl_status dl_train_check_config(const dl_train_config *config, dl_error *err) DL_MUST_CHECK;
+dl_status dl_train_check_data(const dl_data_set *data, const dl_model *model, const char *name,
+                              dl_error *err) DL_MUST_CHECK;
+
 /* Thread function of one worker (a dl_train_worker *). */
 void *dl_train_worker_run(void *worker);
+
+/* Thread function for all workers of a run (a dl_train_shared *). */
+void *dl_train_single_run(void *shared);
+
+/* Pins the calling thread to the worker's core. */
+dl_status dl_train_worker_pin(dl_train_worker *worker);
+/* Makes the worker's model and all else that it needs; on a device, runs it once so that nothing is
+ * chosen or allocated later. The result also goes to worker->status. */
+void dl_train_worker_set_up(dl_train_worker *worker);
+
+/* Tells the main thread that the calling one is ready (or failed); returns whether to start. */
+bool dl_train_wait_at_gate(dl_train_shared *shared);
+
+/* The parts of a step in order, without the exchange. begin: at start_ns. end: waits for the
+ * device, tells the observer; returns the start of the next step. */
+void dl_train_step_begin(dl_train_worker *worker, int64_t start_ns);
+void dl_train_step_compute(dl_train_worker *worker);
+int64_t dl_train_step_end(dl_train_worker *worker, int64_t start_ns);
+
+/* Whether the run goes on behind the step that the worker has done. */
+bool dl_train_goes_on(dl_train_worker *worker);
+
+/* All that the calling thread issues goes to the worker's device from now on. */
+void dl_train_use(const dl_train_worker *worker);
 
 /* Releases what the worker owns. */
 void dl_train_worker_free(dl_train_worker *worker);
 
-/* Ends one interval of the worker's time line: records it from the last border to now, which is the
- * next border. `fields`: kind, phase and what else applies; worker, step, samples and times are
- * filled in. Without an observer it does nothing and reads no clock. */
+/* train_marks.c. Ends one interval of the worker's time line, which the host was busy with: records
+ * it from the last border to now, which is the next border. `fields`: kind, phase and what else
+ * applies; worker, step, samples and times are filled in. Without an observer it does nothing and
+ * reads no clock. */
 void dl_train_mark(dl_train_worker *worker, dl_record fields);
+
+/* Before operations of the backend are issued: what follows is timed by the device, until
+ * dl_train_settle. On the processor nothing. */
+void dl_train_issue(dl_train_worker *worker);
+/* As dl_train_mark for one operation that was issued: on the processor, where it is done, the same;
+ * on a device its end is found when the step is. */
+void dl_train_issued(dl_train_worker *worker, dl_record fields);
+/* Waits until the device has done all that was issued; a failure goes to worker->status. */
+void dl_train_settle(dl_train_worker *worker);
+/* Tells the observer all records of the step so far. */
+void dl_train_tell(dl_train_worker *worker);
+/* Tells the observer of one interval. */
+void dl_train_tell_one(const dl_train_worker *worker, dl_record fields, int64_t start_ns,
+                       int64_t end_ns);
 
 /* `name` as the number that records carry. */
 uint32_t dl_train_name_id(const dl_train_shared *shared, dl_train_name name);

@@ -1,0 +1,457 @@
+#include "tests/doubles/fake_device.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "kernels/exchange.h"
+
+#define OPENED_MAX 64
+#define MEMBERS_MAX 16
+
+/* Bit 62 makes an address that no process of x86-64 or Arm can reach. */
+#define FAR ((uintptr_t)1 << 62)
+
+typedef struct call call;
+
+/* An operation that was issued. */
+struct call {
+    void (*run)(dl_device *device, const call *call);
+    union {
+        dl_gemm gemm;
+        dl_softmax softmax;
+        dl_update update;
+    } as;
+    void *to;
+    const void *from;
+    size_t bytes;
+    int rows, columns;
+    bool accumulate;
+};
+
+/* Members of a reduction. */
+typedef struct group {
+    int count, users;
+    dl_device *members[MEMBERS_MAX];
+    void *values[MEMBERS_MAX];
+    pthread_barrier_t barrier;
+} group;
+
+struct dl_device {
+    int number, member;
+    call *calls;
+    size_t count, capacity;
+    double now_ns;
+    double *marks;
+    size_t mark_count;
+    group *group;
+    bool failed;
+};
+
+static int device_count = 1;
+static atomic_long until_failure = -1;
+static atomic_int alive;
+static char opened[OPENED_MAX + 1];
+static _Thread_local dl_device *used;
+static _Thread_local bool grouping;
+
+void fake_device_set(int devices, long operations_until_failure)
+{
+    device_count = devices;
+    atomic_store(&until_failure, operations_until_failure);
+    opened[0] = '\0';
+}
+
+int fake_device_leaks(void)
+{
+    return atomic_load(&alive);
+}
+
+const char *fake_device_opened(void)
+{
+    return opened;
+}
+
+static const dl_backend *real(void)
+{
+    return dl_backend_cpu(DL_DOUBLE);
+}
+
+/* The device's own view of an address. */
+static void *near_by(const void *far)
+{
+    const uintptr_t address = (uintptr_t)far;
+    DL_ASSERT((address & FAR) != 0, "%p is no address of the device", far);
+    return (void *)(address & ~FAR);
+}
+
+static void issue(call made)
+{
+    dl_device *device = used;
+    if (device->count == device->capacity) {
+        device->capacity = 2 * device->capacity + 16;
+        device->calls = dl_realloc(device->calls, device->capacity, sizeof *device->calls, "calls");
+    }
+    device->calls[device->count++] = made;
+}
+
+/* Does all that was issued. */
+static void flush(dl_device *device)
+{
+    for (size_t i = 0; i < device->count; i++) {
+        device->failed |=
+            atomic_load(&until_failure) >= 0 && atomic_fetch_sub(&until_failure, 1) <= 0;
+        if (device->failed) break;
+        device->calls[i].run(device, &device->calls[i]);
+        device->now_ns += FAKE_OPERATION_NS;
+    }
+    device->count = 0;
+}
+
+static void start(void)
+{
+    DL_ASSERT(used != NULL, "%s", "no device");
+}
+
+static void *allocate_host(size_t bytes, const char *purpose)
+{
+    atomic_fetch_add(&alive, 1);
+    return dl_alloc_aligned(bytes, purpose);
+}
+
+static void release_host(void *memory)
+{
+    if (memory != NULL) atomic_fetch_sub(&alive, 1);
+    free(memory);
+}
+
+static void *allocate(size_t bytes, const char *purpose)
+{
+    return bytes == 0 ? NULL : (void *)((uintptr_t)allocate_host(bytes, purpose) | FAR);
+}
+
+static void release(void *memory)
+{
+    if (memory != NULL) release_host(near_by(memory));
+}
+
+static void run_upload(dl_device *device, const call *c)
+{
+    (void)device;
+    memcpy(near_by(c->to), c->from, c->bytes);
+}
+
+static void upload(void *to, const void *from, size_t bytes)
+{
+    if (bytes > 0) issue((call){.run = run_upload, .to = to, .from = from, .bytes = bytes});
+}
+
+static void run_download(dl_device *device, const call *c)
+{
+    (void)device;
+    memcpy(c->to, near_by(c->from), c->bytes);
+}
+
+static void download(void *to, const void *from, size_t bytes)
+{
+    if (bytes > 0) issue((call){.run = run_download, .to = to, .from = from, .bytes = bytes});
+}
+
+static dl_status wait_done(dl_error *err)
+{
+    flush(used);
+    if (!used->failed) return DL_OK;
+    return dl_error_set(err, DL_ERR_SYSTEM, "fake device %d broke", used->number);
+}
+
+static void run_gemm(dl_device *device, const call *c)
+{
+    (void)device;
+    dl_gemm near = c->as.gemm;
+    near.a = near_by(near.a);
+    near.b = near_by(near.b);
+    near.c = near_by(near.c);
+    real()->gemm(&near);
+}
+
+static void gemm(const dl_gemm *gemm)
+{
+    issue((call){.run = run_gemm, .as.gemm = *gemm});
+}
+
+static void run_repeat_row(dl_device *device, const call *c)
+{
+    (void)device;
+    real()->repeat_row(near_by(c->to), near_by(c->from), c->rows, c->columns);
+}
+
+static void repeat_row(void *matrix, const void *row, int rows, int columns)
+{
+    issue(
+        (call){.run = run_repeat_row, .to = matrix, .from = row, .rows = rows, .columns = columns});
+}
+
+static void run_sum_rows(dl_device *device, const call *c)
+{
+    (void)device;
+    real()->sum_rows(near_by(c->to), near_by(c->from), c->rows, c->columns, c->accumulate);
+}
+
+static void sum_rows(void *sums, const void *matrix, int rows, int columns, bool accumulate)
+{
+    issue((call){.run = run_sum_rows,
+                 .to = sums,
+                 .from = matrix,
+                 .rows = rows,
+                 .columns = columns,
+                 .accumulate = accumulate});
+}
+
+static void run_relu(dl_device *device, const call *c)
+{
+    (void)device;
+    real()->relu(near_by(c->to), c->bytes);
+}
+
+static void relu(void *values, size_t count)
+{
+    issue((call){.run = run_relu, .to = values, .bytes = count});
+}
+
+static void run_relu_backward(dl_device *device, const call *c)
+{
+    (void)device;
+    real()->relu_backward(near_by(c->to), near_by(c->from), c->bytes);
+}
+
+static void relu_backward(void *gradients, const void *values, size_t count)
+{
+    issue((call){.run = run_relu_backward, .to = gradients, .from = values, .bytes = count});
+}
+
+static dl_softmax near_softmax(const call *c)
+{
+    dl_softmax near = c->as.softmax;
+    near.scores = near.scores != NULL ? near_by(near.scores) : NULL;
+    near.labels = near_by(near.labels);
+    near.probabilities = near_by(near.probabilities);
+    near.losses = near_by(near.losses);
+    near.correct = near_by(near.correct);
+    return near;
+}
+
+static void run_softmax(dl_device *device, const call *c)
+{
+    (void)device;
+    const dl_softmax near = near_softmax(c);
+    real()->softmax(&near);
+}
+
+static void softmax(const dl_softmax *softmax)
+{
+    issue((call){.run = run_softmax, .as.softmax = *softmax});
+}
+
+static void run_softmax_backward(dl_device *device, const call *c)
+{
+    (void)device;
+    const dl_softmax near = near_softmax(c);
+    real()->softmax_backward(&near, near_by(c->to));
+}
+
+static void softmax_backward(const dl_softmax *softmax, void *gradients)
+{
+    issue((call){.run = run_softmax_backward, .as.softmax = *softmax, .to = gradients});
+}
+
+static void run_sgd(dl_device *device, const call *c)
+{
+    (void)device;
+    dl_update near = c->as.update;
+    near.parameters = near_by(near.parameters);
+    near.gradients = near_by(near.gradients);
+    near.first = near.first != NULL ? near_by(near.first) : NULL;
+    real()->sgd(&near);
+}
+
+static void sgd(const dl_update *update)
+{
+    issue((call){.run = run_sgd, .as.update = *update});
+}
+
+static dl_status count_devices(int *count, dl_error *err)
+{
+    if (device_count == 0) return dl_error_set(err, DL_ERR_UNSUPPORTED, "no fake device");
+    *count = device_count;
+    return DL_OK;
+}
+
+static dl_status describe(int number, dl_device_info *info, dl_error *err)
+{
+    (void)err;
+    *info = (dl_device_info){.name = "fake"};
+    info->bus_id[0] = (char)('0' + number);
+    return DL_OK;
+}
+
+static dl_status open_device(dl_device **device, int number, const dl_device_settings *settings,
+                             dl_error *err)
+{
+    (void)settings;
+    (void)err;
+    DL_ASSERT(number < device_count && strlen(opened) < OPENED_MAX, "device %d", number);
+    opened[strlen(opened) + 1] = '\0';
+    opened[strlen(opened)] = (char)('0' + number);
+    dl_device *made = dl_calloc(1, sizeof *made, "fake device");
+    made->number = number;
+    atomic_fetch_add(&alive, 1);
+    *device = made;
+    return DL_OK;
+}
+
+static void close_device(dl_device *device)
+{
+    if (device == NULL) return;
+    atomic_fetch_sub(&alive, 1);
+    if (device->group != NULL && --device->group->users == 0) {
+        pthread_barrier_destroy(&device->group->barrier);
+        free(device->group);
+    }
+    free(device->calls);
+    free(device->marks);
+    free(device);
+}
+
+static void use(dl_device *device)
+{
+    used = device;
+}
+
+static void run_mark(dl_device *device, const call *c)
+{
+    device->now_ns -= FAKE_OPERATION_NS;
+    device->marks[c->bytes] = device->now_ns;
+}
+
+static void mark(size_t index)
+{
+    if (index >= used->mark_count) {
+        used->mark_count = 2 * index + 1;
+        used->marks = dl_realloc(used->marks, used->mark_count, sizeof *used->marks, "marks");
+    }
+    issue((call){.run = run_mark, .bytes = index});
+}
+
+static double between_ns(size_t from, size_t to)
+{
+    DL_ASSERT(used->count == 0, "%zu operations to do", used->count);
+    /* A mark itself takes no time: run_mark takes off what flush will add. */
+    return used->marks[to] - used->marks[from];
+}
+
+static dl_status join(dl_device *const *devices, int count, dl_error *err)
+{
+    for (int i = 1; i < count; i++) {
+        if (devices[i]->number != devices[i - 1]->number) continue;
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "members share fake device %d",
+                            devices[i]->number);
+    }
+    group *made = dl_calloc(1, sizeof *made, "group");
+    made->count = made->users = count;
+    pthread_barrier_init(&made->barrier, NULL, (unsigned)count);
+    for (int i = 0; i < count; i++) {
+        made->members[i] = devices[i];
+        devices[i]->group = made;
+        devices[i]->member = i;
+    }
+    return DL_OK;
+}
+
+/* Slice `member` of all members' values. */
+static void reduce_slice(const group *g, int member, size_t count)
+{
+    const size_t first = count * (size_t)member / (size_t)g->count;
+    const size_t end = count * (size_t)(member + 1) / (size_t)g->count;
+    double *mean = dl_calloc(count, sizeof *mean, "mean");
+    dl_exchange_average(mean, (const void *const *)g->values, g->count, first, end - first,
+                        DL_DOUBLE);
+    for (int i = 0; i < g->count; i++) {
+        memcpy((double *)g->values[i] + first, mean + first, (end - first) * sizeof *mean);
+    }
+    free(mean);
+}
+
+/* Every member in a thread of its own. */
+static void run_reduce(dl_device *device, const call *c)
+{
+    group *g = device->group;
+    g->values[device->member] = near_by(c->to);
+    pthread_barrier_wait(&g->barrier);
+    reduce_slice(g, device->member, c->bytes);
+    pthread_barrier_wait(&g->barrier);
+}
+
+/* All members in one thread: at the end of the group all is done at once. */
+static void run_slices(dl_device *device, const call *c)
+{
+    for (int i = 0; i < device->group->count; i++)
+        reduce_slice(device->group, i, c->bytes);
+}
+
+static void all_reduce(void *values, size_t count)
+{
+    group *g = used->group;
+    if (!grouping) {
+        issue((call){.run = run_reduce, .to = values, .bytes = count});
+        return;
+    }
+    g->values[used->member] = near_by(values);
+    flush(used);
+    if (used->member == g->count - 1) {
+        const call last = {.bytes = count};
+        run_slices(used, &last);
+    }
+}
+
+static void begin_or_end_group(bool begin)
+{
+    grouping = begin;
+}
+
+static const dl_backend fake_backend = {
+    .name = "fake",
+    .precision = DL_DOUBLE,
+    .start = start,
+    .allocate = allocate,
+    .release = release,
+    .allocate_host = allocate_host,
+    .release_host = release_host,
+    .upload = upload,
+    .download = download,
+    .wait = wait_done,
+    .gemm = gemm,
+    .repeat_row = repeat_row,
+    .sum_rows = sum_rows,
+    .relu = relu,
+    .relu_backward = relu_backward,
+    .softmax = softmax,
+    .softmax_backward = softmax_backward,
+    .sgd = sgd,
+};
+
+const dl_device_type fake_device = {
+    .name = "fake",
+    .backend = &fake_backend,
+    .count = count_devices,
+    .describe = describe,
+    .open = open_device,
+    .close = close_device,
+    .use = use,
+    .mark = mark,
+    .between_ns = between_ns,
+    .join = join,
+    .all_reduce = all_reduce,
+    .group = begin_or_end_group,
+};

@@ -1,0 +1,23 @@
+/* A device without hardware: the processor's operations of an mlp in double, done behind the host's
+ * back. Its memory has addresses that no host can read, and nothing is done before somebody waits,
+ * so that whoever looks too early sees it. One operation takes FAKE_OPERATION_NS of its clock. */
+#ifndef DL_TESTS_DOUBLES_FAKE_DEVICE_H
+#define DL_TESTS_DOUBLES_FAKE_DEVICE_H
+
+#include "kernels/device.h"
+
+#define FAKE_OPERATION_NS 100
+
+extern const dl_device_type fake_device;
+
+/* Devices that there are, and operations on all of them together until one fails; < 0: none does.
+ */
+void fake_device_set(int devices, long operations_until_failure);
+
+/* Blocks of the device's and the host's memory, and places, that were not released. */
+int fake_device_leaks(void);
+
+/* Numbers of the devices opened since fake_device_set, as digits: "010". */
+const char *fake_device_opened(void);
+
+#endif

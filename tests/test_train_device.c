@@ -1,0 +1,231 @@
+/* Training on a device, over a fake one: the same bits as on the processor, whatever drives it;
+ * records; errors. */
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "tests/doubles/fake_device.h"
+#include "tests/train_case.h"
+
+static dl_train_config device_config(dl_sync sync, int workers)
+{
+    dl_train_config config = small_config();
+    config.optimizer.momentum = 0.5;
+    config.sync = sync;
+    config.workers = workers;
+    config.interval = 3;
+    config.average_state = true;
+    config.device = &fake_device;
+    return config;
+}
+
+/* The run on the fake device has the bits of the same run on the processor. */
+static void check_same_as_processor(const dl_train_config *config)
+{
+    dl_train_config processor = *config;
+    processor.device = NULL;
+    processor.dispatch = DL_DISPATCH_THREADS;
+    dl_train_result expected = run(&processor, NULL), actual = run(config, NULL);
+    assert_true(same_bits(&actual, &expected));
+    assert_true(actual.first_loss == expected.first_loss);
+    assert_true(actual.last_loss == expected.last_loss);
+    assert_memory_equal(actual.steps_done, expected.steps_done,
+                        (size_t)config->workers * sizeof *actual.steps_done);
+    dl_train_result_free(&expected);
+    dl_train_result_free(&actual);
+    assert_int_equal(fake_device_leaks(), 0);
+}
+
+static void modes_give_the_processors_bits(void **state)
+{
+    (void)state;
+    static const dl_sync synchronous[] = {DL_SYNC_ALLREDUCE, DL_SYNC_PS, DL_SYNC_AVERAGE};
+    for (int i = 0; i < 3; i++) {
+        for (int workers = 1; workers <= 3; workers++) {
+            fake_device_set(3, -1);
+            dl_train_config config = device_config(synchronous[i], workers);
+            config.server_threads = workers > 1 ? 2 : 1;
+            check_same_as_processor(&config);
+            config.server_threads = 1;
+            config.dispatch = DL_DISPATCH_SINGLE;
+            check_same_as_processor(&config);
+        }
+    }
+    for (dl_sync sync = DL_SYNC_NONE; sync <= DL_SYNC_ASYNC; sync += DL_SYNC_ASYNC) {
+        const dl_train_config config = device_config(sync, 1);
+        check_same_as_processor(&config);
+    }
+}
+
+static void workers_take_devices_in_turn(void **state)
+{
+    (void)state;
+    fake_device_set(3, -1);
+    dl_train_config config = device_config(DL_SYNC_AVERAGE, 3);
+    config.first_device = 1;
+    check_same_as_processor(&config);
+    assert_string_equal(fake_device_opened(), "121");
+    int count = 0;
+    assert_int_equal(dl_train_device_count(&config, &count, NULL), DL_OK);
+    assert_int_equal(count, 2);
+    config.workers = 1;
+    assert_int_equal(dl_train_device_count(&config, &count, NULL), DL_OK);
+    assert_int_equal(count, 1);
+}
+
+/* Records of all workers; one mutex suffices for a test. */
+typedef struct log {
+    pthread_mutex_t mutex;
+    dl_record *records;
+    size_t count, capacity;
+} log;
+
+static void keep(void *user, const dl_record *record)
+{
+    log *to = user;
+    pthread_mutex_lock(&to->mutex);
+    if (to->count == to->capacity) {
+        to->capacity = 2 * to->capacity + 64;
+        to->records = dl_realloc(to->records, to->capacity, sizeof *to->records, "test");
+    }
+    to->records[to->count++] = *record;
+    pthread_mutex_unlock(&to->mutex);
+}
+
+/* What is told of a worker's step: kinds in order, which lie in the step one behind the other. */
+static void check_step(const log *told, uint32_t worker, uint32_t step, const char *kinds)
+{
+    const dl_record *of_step = NULL;
+    char found[128];
+    size_t count = 0;
+    int64_t end_ns = INT64_MIN, first_ns = INT64_MAX, busy_ns = 0;
+    for (size_t i = 0; i < told->count; i++) {
+        const dl_record *r = &told->records[i];
+        if (r->worker != worker || r->step != step) continue;
+        assert_null(of_step);
+        assert_true(count + 1 < sizeof found);
+        found[count++] = ".SCcAwIsB"[r->kind];
+        if (r->kind == DL_RECORD_STEP) {
+            of_step = r;
+            continue;
+        }
+        assert_true(r->start_ns >= end_ns && r->duration_ns >= 0);
+        if (r->start_ns < first_ns) first_ns = r->start_ns;
+        end_ns = r->start_ns + r->duration_ns;
+        if (r->kind == DL_RECORD_COMPUTE) busy_ns += r->duration_ns;
+    }
+    found[count] = '\0';
+    assert_string_equal(found, kinds);
+    assert_non_null(of_step);
+    assert_true(of_step->start_ns <= first_ns);
+    assert_true(end_ns <= of_step->start_ns + of_step->duration_ns);
+    /* By the device's clock, as the host lets more time pass. */
+    assert_true(busy_ns > 0 && busy_ns % FAKE_OPERATION_NS == 0);
+}
+
+#define PASS "CCCCCCCCCCCC" /* 6 operations of the mlp, forward and backward */
+
+static void check_records(dl_dispatch dispatch)
+{
+    fake_device_set(2, -1);
+    dl_train_config config = device_config(DL_SYNC_AVERAGE, 2);
+    config.steps = 6;
+    config.dispatch = dispatch;
+    log told = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    const dl_train_observer observer = {.user = &told, .record = keep};
+    dl_train_result with = run(&config, &observer), without = run(&config, NULL);
+    assert_true(same_bits(&with, &without));
+    const char *meet = dispatch == DL_DISPATCH_SINGLE ? "" : "w";
+    for (uint32_t w = 0; w < 2; w++) {
+        for (uint32_t s = 0; s < 6; s++) {
+            char *kinds = dl_format("II" PASS "CCC%s%s%s%s%sS", s % 3 == 2 ? "cc" : "",
+                                    s % 3 == 2 ? meet : "", s % 3 == 2 && w == 0 ? "AA" : "",
+                                    s % 3 == 2 ? meet : "", s % 3 == 2 ? "cc" : "");
+            check_step(&told, w, s, kinds);
+            free(kinds);
+        }
+    }
+    dl_train_result_free(&with);
+    dl_train_result_free(&without);
+    free(told.records);
+    assert_int_equal(fake_device_leaks(), 0);
+}
+
+static void records_tell_what_the_device_did(void **state)
+{
+    (void)state;
+    check_records(DL_DISPATCH_THREADS);
+    check_records(DL_DISPATCH_SINGLE);
+}
+
+/* Everywhere in a run, while it is set up too: the run ends, and nothing stays behind. */
+static void a_device_that_breaks_ends_the_run(void **state)
+{
+    (void)state;
+    static const dl_sync apart[] = {DL_SYNC_NONE, DL_SYNC_PS, DL_SYNC_AVERAGE, DL_SYNC_ASYNC};
+    for (int i = 0; i < 4; i++) {
+        for (long after = 0; after < 400; after += 79) {
+            for (int single = 0; single <= (apart[i] != DL_SYNC_ASYNC); single++) {
+                fake_device_set(2, after);
+                dl_train_config config = device_config(apart[i], 2);
+                config.dispatch = single ? DL_DISPATCH_SINGLE : DL_DISPATCH_THREADS;
+                dl_train_result result = {.parameter_count = 99};
+                dl_error err = {0};
+                assert_int_equal(dl_train_run(&config, &data, NULL, &result, &err), DL_ERR_SYSTEM);
+                assert_contains(err.text, "broke");
+                assert_int_equal(result.parameter_count, 99);
+                assert_int_equal(fake_device_leaks(), 0);
+            }
+        }
+    }
+}
+
+static void check_refused(const dl_train_config *config, dl_status code, const char *text)
+{
+    dl_train_result result = {.parameter_count = 99};
+    dl_error err = {0};
+    assert_int_equal(dl_train_run(config, &data, NULL, &result, &err), code);
+    assert_contains(err.text, text);
+    assert_int_equal(result.parameter_count, 99);
+    assert_int_equal(fake_device_leaks(), 0);
+}
+
+static void what_a_device_cannot_is_an_error(void **state)
+{
+    (void)state;
+    const double slow[] = {1, 2};
+    fake_device_set(1, -1);
+    dl_train_config config = device_config(DL_SYNC_AVERAGE, 2);
+    config.first_device = 1;
+    check_refused(&config, DL_ERR_RANGE, "no device fake:1; there is 1, counted from 0");
+    config.first_device = 0;
+    config.precision = DL_FLOAT;
+    check_refused(&config, DL_ERR_UNSUPPORTED, "device fake works in double only");
+    config.precision = DL_DOUBLE;
+    config.slow = slow;
+    check_refused(&config, DL_ERR_UNSUPPORTED, "slowed on the processor only");
+    config.slow = NULL;
+    config.dispatch = DL_DISPATCH_SINGLE;
+    config.server_threads = 2;
+    check_refused(&config, DL_ERR_RANGE, "2 server threads, but one thread for all");
+    config.sync = DL_SYNC_ASYNC;
+    check_refused(&config, DL_ERR_UNSUPPORTED, "async needs a thread for each worker");
+    config.device = NULL;
+    config.sync = DL_SYNC_NONE;
+    check_refused(&config, DL_ERR_UNSUPPORTED, "one thread for all workers needs a device");
+    config = device_config(DL_SYNC_ALLREDUCE, 2);
+    check_refused(&config, DL_ERR_UNSUPPORTED, "members share fake device 0");
+    fake_device_set(0, -1);
+    check_refused(&config, DL_ERR_UNSUPPORTED, "no fake device");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(modes_give_the_processors_bits),
+        cmocka_unit_test(workers_take_devices_in_turn),
+        cmocka_unit_test(records_tell_what_the_device_did),
+        cmocka_unit_test(a_device_that_breaks_ends_the_run),
+        cmocka_unit_test(what_a_device_cannot_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, make_data, free_data);
+}
