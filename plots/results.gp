@@ -47,6 +47,11 @@ put(c, t) = t eq "" || c eq "sync" ? t : c eq "interval" ? "every ".t : \
     c eq "workers" ? t.(t eq "1" ? " worker" : " workers") : \
     c eq "batch" ? "batch ".t.(is_weak ? " each" : "") : c." ".t
 
+# Workers on GPUs have no cores: their cells are empty.
+has_cores = 0
+note_cores(t) = t eq "" ? 0 : (has_cores = 1)
+if (has("cores")) { stats results using (note_cores(text("cores"))) nooutput }
+
 # A panel for each number of cores, and one for the rows that have a core per worker. A file tells
 # the two apart only by numbers: a core count stands for a machine where some row has another number
 # of workers.
@@ -55,16 +60,16 @@ per_worker = 0
 note_machine(cores) = number("cores") != number("workers") ? \
     (machines = add(machines, cores), 0) : 0
 note_per_worker(cores) = is_in(machines, cores) ? 0 : (per_worker = 1)
-if (has("cores")) {
+if (has_cores) {
     stats results using (wanted(0) ? note_machine(text("cores")) : 0) nooutput
     stats results using (wanted(0) ? note_per_worker(text("cores")) : 0) nooutput
 }
 machines = sorted(machines)
-panel_count = has("cores") ? words(machines) + per_worker : 1
-in_machine(p) = !has("cores") || (p > words(machines) ? \
+panel_count = has_cores ? words(machines) + per_worker : 1
+in_machine(p) = !has_cores || (p > words(machines) ? \
     number("cores") == number("workers") : text("cores") eq word(machines, p))
 in_panel(p) = wanted(0) && in_machine(p)
-panel_title(p) = !has("cores") ? "" : p > words(machines) ? "one core per worker" : \
+panel_title(p) = !has_cores ? "" : p > words(machines) ? "one core per worker" : \
     word(machines, p).(word(machines, p) eq "1" ? " core" : " cores")
 
 varying = ""

@@ -91,6 +91,13 @@ without_columns 'measured_.*|throughput_low_per_s|throughput_high_per_s|cores'
 draws "few columns" "results='$results'; output='$folder/c.svg'" "$folder/c.svg"
 grep -q -F ">measured" "$folder/c.svg" && fail "few columns: still says 'measured'"
 
+# Workers on GPUs have no cores.
+awk -F, -v OFS=, '/^#/ { print; next }
+    !c { for (i = 1; i <= NF; i++) if ($i == "cores") c = i; print; next }
+    { $c = ""; print }' "$fixtures/results.csv" >"$results"
+draws "no cores" "results='$results'; output='$folder/f.svg'" "$folder/f.svg"
+grep -q -F "cores" "$folder/f.svg" && fail "no cores: still says 'cores'"
+
 # What it cannot do without is named.
 case $figure in
     speedup) needed="workers throughput_per_s speedup" ;;
