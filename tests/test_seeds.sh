@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# The scenarios of the studies that this project grew from: all pass --check; fitted rows come out as
+# fitted; rows that no cost was fitted to are predicted within bounds. Usage: test_seeds.sh DLSIM
+set -u
+dlsim=$1
+seeds=$(cd "$(dirname "$0")/../scenarios/seeds" && pwd)
+tested=$dlsim
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/expect.sh"
+fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
+
+for scenario in "$seeds"/*.ini; do
+    name=$(basename "$scenario" .ini)
+    expect 0 "" --check "$scenario"
+    expect 0 "" --quiet "$scenario" -o "$name.csv"
+    awk -v scenario="$name" -f "$seeds/rows.awk" "$seeds/fitted.csv" "$name.csv" >>rows.csv
+done
+
+# Each line of fitted.csv names a measured row.
+listed=$(grep -c -v -e '^#' -e '^scenario,' "$seeds/fitted.csv")
+found=$(grep -c ',fitted$' rows.csv)
+[ "$listed" -eq "$found" ] || fail "fitted.csv lists $listed rows, $found of them were measured"
+
+# within WHAT PATTERN ROWS MEAN LARGEST: so many rows match, their errors in percent are below these.
+within() {
+    grep -E "$2" rows.csv | awk -F, -v what="$1" -v rows="$3" -v mean="$4" -v largest="$5" '
+        { e = 100 * ($6 < 0 ? -$6 : $6); sum += e; if (e > top) top = e }
+        END {
+            printf "%s: %d rows, mean %.1f %%, largest %.1f %%\n", what, NR, sum / (NR ? NR : 1), top
+            exit !(NR == rows && sum / NR <= mean && top <= largest)
+        }' || fail "$1: not $3 rows within $4 % on average and $5 % at most"
+}
+within "fitted" ',fitted$' 18 1.5 4
+within "LeNet and MLP, EC2, unseen" '^beeva_mxnet_p2_(lenet|mlp)[^,]*,([1-4],|8,128).*,unseen$' 8 4 8
+# Eight GPUs take less time with 512 samples than with 128: no model of the kind returns both.
+within "LeNet, EC2, 8 GPUs and batch 512" '^beeva_mxnet_p2_lenet,8,512,.*,unseen$' 1 20 20
+within "LeNet, Google, 8 dies, unseen" '^beeva_mxnet_gce8_lenet,.*,unseen$' 6 8 15
+within "LeNet, Google, 2 dies, nothing fitted" '^beeva_mxnet_gce2_lenet,.*,unseen$' 2 10 16
+within "LeNet, Azure, unseen" '^beeva_mxnet_azure_lenet,.*,unseen$' 3 6 10
+within "Keras, EC2, 8 GPUs" '^beeva_tensorflow_p2,8,.*,unseen$' 1 12 12
+within "VGG-19-BN, 2 GPUs" '^navid_pytorch,2,.*,unseen$' 1 12 12
+within "all unseen" ',unseen$' 22 6.5 20
+
+# slower A B: in A's row a step takes longer than in B's.
+step() { awk -F, -v row="$1," 'index($0, row) == 1 { print $4 }' rows.csv; }
+slower() {
+    awk -v a="$(step "$1")" -v b="$(step "$2")" 'BEGIN { exit !(a != "" && b != "" && a > b) }' ||
+        fail "$1 is not slower than $2"
+}
+slower beeva_tensorflow_p2,8,128 beeva_tensorflow_p2,4,128
+slower beeva_mxnet_p2_lenet,8,128 beeva_mxnet_p2_lenet,1,128
+slower beeva_mxnet_p2_mlp,4,128 beeva_mxnet_p2_mlp,1,128
+
+[ "$failures" -eq 0 ]
