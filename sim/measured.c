@@ -56,6 +56,7 @@ static const char *const columns[] = {
     "staleness_p90",
 };
 #define COLUMNS (sizeof columns / sizeof *columns)
+_Static_assert(COLUMNS == VALUES + DL_MEASURE_COUNT, "a column without a name");
 
 /* Where each column of `columns` is in the table, -1 = nowhere. */
 typedef struct table {

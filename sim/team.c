@@ -40,6 +40,7 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
         .waiting = dl_calloc(count, sizeof(int), "waiting workers"),
         .spinning = agents <= config->cores,
         .lock_owner = -1,
+        .least_clock_count = config->workers,
     };
     if (team->config.platform == NULL) team->config.platform = &dl_platform_cpu;
     /* Pending at most: the release of each, and what the platform has. */
@@ -274,61 +275,10 @@ void dl_team_unlock(dl_team *team, int worker)
                     pop_queue(team));
 }
 
-void dl_team_contribute(dl_team *team, int worker)
-{
-    dl_worker *w = &team->workers[worker];
-    /* The next update will find this version. */
-    w->staleness = (int)(team->version - w->read_version);
-    w->contributed_version = team->version;
-    w->contributions++;
-    w->clock = w->steps_done + 1;
-    w->computes = false;
-    team->gradients++;
-}
-
-void dl_team_drop(dl_team *team, int worker)
-{
-    team->workers[worker].dropped++;
-}
-
-void dl_team_update(dl_team *team)
-{
-    team->version++;
-    team->gradients = 0;
-    for (int w = 0; w < team->config.workers; w++)
-        team->workers[w].contributions = 0;
-}
-
-void dl_team_read(dl_team *team, int worker)
-{
-    team->workers[worker].read_version = team->version;
-    team->workers[worker].computes = true;
-}
-
-bool dl_team_is_outdated(const dl_team *team, int worker)
-{
-    return team->version > team->workers[worker].read_version;
-}
-
-bool dl_team_is_applied(const dl_team *team, int worker)
-{
-    return team->version > team->workers[worker].contributed_version;
-}
-
-/* How many steps this worker is ahead of the slowest one. */
-static int64_t clock_lag(const dl_team *team, int worker)
-{
-    int64_t least = team->workers[worker].clock, own = least;
-    for (int w = 0; w < team->config.workers; w++) {
-        if (team->workers[w].clock < least) least = team->workers[w].clock;
-    }
-    return own - least;
-}
-
 static void begin_step(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
-    int64_t lag = clock_lag(team, worker);
+    int64_t lag = w->clock - team->least_clock;
     if (lag > team->clock_lag_max) team->clock_lag_max = lag;
     if (w->local_updates > team->drift_max) team->drift_max = w->local_updates;
     team->drift_sum += w->local_updates;
@@ -352,24 +302,13 @@ void dl_team_end_step(dl_team *team, int worker)
         observer->step(observer->user, worker, w->steps_done, w->step_start_ns, now_ns,
                        w->staleness);
     }
-    w->clock = ++w->steps_done;
+    dl_team_advance_clock(team, worker, ++w->steps_done);
     if (team->config.platform->step_ended != NULL) team->config.platform->step_ended(team, worker);
     if (w->steps_done == team->config.steps && !team->stopping) {
         team->stopping = true;
         dl_team_wake(team);
     }
     if (!team->stopping) begin_step(team, worker);
-}
-
-/* What no update came for. A worker's contributions are its last steps with a staleness. */
-static void drop_contributions(dl_worker *worker)
-{
-    worker->dropped += worker->contributions;
-    for (int64_t s = worker->steps_done - 1; worker->contributions > 0; s--) {
-        if (worker->staleness_log[s] == DL_NO_STALENESS_YET) continue;
-        worker->staleness_log[s] = DL_NO_STALENESS_YET;
-        worker->contributions--;
-    }
 }
 
 void dl_team_run(dl_team *team)
@@ -382,5 +321,5 @@ void dl_team_run(dl_team *team)
               "the run ended with %d workers at the barrier, worker %d in the lock, %d waiting",
               team->arrived_count, team->lock_owner, team->waiting_count);
     for (int w = 0; w < team->config.workers; w++)
-        drop_contributions(&team->workers[w]);
+        dl_team_drop_contributions(team, w);
 }

@@ -104,7 +104,7 @@ typedef struct dl_worker {
     int64_t local_updates; /* since the workers last agreed, for the mode */
     int64_t read_version;
     int64_t contributed_version; /* the server's, at the last contribution */
-    int64_t contributions;       /* since the last update */
+    int64_t contributions;       /* with that version */
     bool computes;               /* it has read, and not contributed since */
     int64_t steps_done, clock;
     int64_t dropped;             /* steps whose gradient no update has in it */
@@ -143,6 +143,8 @@ struct dl_team {
     int queue_first, queue_count, lock_owner;
     int64_t lock_since_ns, lock_busy_ns;
     int64_t drift_sum, drift_max, steps_begun, clock_lag_max;
+    int64_t least_clock; /* of all workers */
+    int least_clock_count;
 };
 
 /* Sets a team up at time 0. dl_team_free accepts a zeroed one. */
@@ -201,6 +203,11 @@ void dl_team_drop(dl_team *team, int worker);
 void dl_team_update(dl_team *team);
 void dl_team_read(dl_team *team, int worker);
 void dl_team_wake(dl_team *team);
+
+/* For sim/team.c: the worker's clock is now this, not less than before; the run is over, and no
+ * update came for what the worker has contributed since the last one. */
+void dl_team_advance_clock(dl_team *team, int worker, int64_t clock);
+void dl_team_drop_contributions(dl_team *team, int worker);
 
 /* Conditions: there are newer parameters than those that the worker has read; its last contribution
  * is in an update. */

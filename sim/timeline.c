@@ -31,6 +31,10 @@ dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const
     for (int w = 0; w < point->workers; w++) {
         snprintf(text, sizeof text, "worker %d", w);
         dl_chrome_trace_thread(&trace, WORKERS_PID, w, text);
+        if (point->option[DL_SYNC_LAG] > 0) {
+            snprintf(text, sizeof text, "helper of worker %d", w);
+            dl_chrome_trace_thread(&trace, WORKERS_PID, point->workers + w, text);
+        }
     }
     const dl_team_observer observer = {&trace, on_state, on_step};
     dl_run_result result = {0};

@@ -14,11 +14,8 @@ enum { CONTRIBUTED = 4, WAITED, LOCKED_AGAIN, PULLED };
 
 static bool is_within_bound(const dl_team *team, int worker)
 {
-    const double least = (double)team->workers[worker].clock - team->config.option[DL_SYNC_BOUND];
-    for (int w = 0; w < team->config.workers; w++) {
-        if ((double)team->workers[w].clock < least) return false;
-    }
-    return true;
+    const int64_t lag = team->workers[worker].clock - team->least_clock;
+    return (double)lag <= team->config.option[DL_SYNC_BOUND];
 }
 
 static void pull(dl_team *team, int worker)

@@ -5,8 +5,9 @@
 static const char whole[] =
     "[scenario]\nname = x\nsteps = 20\nseed = 3\nreplicates = 2\n[machine]\ncores = 2, workers, "
     "measured\n"
-    "workers = 1, 2, 4\n[workload]\ncosts = c.ini\nbatch = 8, 16\n"
-    "[sync]\nmode = none, average, async\ninterval = 1, 5\naverage_state = yes\n"
+    "workers = 2, 4\n[workload]\ncosts = c.ini\nbatch = 8, 16\n"
+    "[sync]\nmode = none, ps, average, async, softsync, kbatchsync\ninterval = 1, 5\n"
+    "n = 1, 2\nbound = 3\nk = 7\naccumulate = 1, 2\nlag = 0, 1\naverage_state = yes\n"
     "server_threads = 2\nwhere = cpu\n[noise]\nkind = gamma\nsigma = 0.1\nslow = 1:2, 3:1.5\n"
     "[measured]\nfile = m.csv\n";
 static const char small[] = "[machine]\ncores = 1\nworkers = 1\n[workload]\ncosts = c\n"
