@@ -13,6 +13,21 @@ dl_add_test(test_platform_gpu_overlap model LINK dl_sim)
 dl_add_test(test_platform_gpu_memory model LINK dl_sim)
 dl_add_test(test_platform_gpu_input model LINK dl_sim)
 dl_add_test(test_platform_gpu_compress model LINK dl_sim)
+dl_add_test(test_scenario_machine unit LINK dl_sim)
+dl_add_test(test_platform_gpu_k80 model LINK dl_sim)
+
+# The scenarios of GPUs that come with the program run.
+file(GLOB gpu_scenarios CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/scenarios/z10pe/*.ini
+     ${PROJECT_SOURCE_DIR}/scenarios/t4/*.ini)
+foreach(scenario ${gpu_scenarios})
+    get_filename_component(folder ${scenario} DIRECTORY)
+    get_filename_component(folder ${folder} NAME)
+    get_filename_component(name ${scenario} NAME_WE)
+    add_test(NAME scenario_${folder}_${name}
+             COMMAND dlsim ${scenario} --quiet -o scenario_${folder}_${name}.csv
+             WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    set_tests_properties(scenario_${folder}_${name} PROPERTIES LABELS model TIMEOUT 300)
+endforeach()
 dl_add_test(test_network model LINK dl_sim)
 dl_add_test(test_collective model LINK dl_sim)
 dl_add_test(test_collective_nccl model LINK dl_sim)
@@ -39,6 +54,6 @@ add_test(NAME test_dlsim COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim.sh $<TARGE
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlsim PROPERTIES LABELS unit TIMEOUT 300)
 
-foreach(test test_links test_machine_graph test_collective test_collective_nccl)
+foreach(test test_platform_gpu_k80 test_links test_machine_graph test_collective test_collective_nccl)
     target_compile_definitions(${test} PRIVATE DL_MACHINES="${PROJECT_SOURCE_DIR}/scenarios/machines")
 endforeach()

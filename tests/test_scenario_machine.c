@@ -1,0 +1,187 @@
+/* Scenarios whose workers are the GPUs of a machine file (tests/gpu_fixture.h: 2 nodes of 4). */
+#include "tests/gpu_fixture.h"
+
+static const char machine_path[] = "scenario_gpus.ini";
+
+static dl_status read_text(dl_scenario *scenario, const char *text, dl_error *err)
+{
+    fixture_write(machine_path, FIXTURE_GPUS);
+    dl_status status = dl_scenario_read_text(scenario, "s.ini", text, strlen(text), err);
+    unlink(machine_path);
+    return status;
+}
+
+static dl_scenario must_read(const char *text)
+{
+    dl_scenario scenario = {0};
+    dl_error err = {0};
+    if (read_text(&scenario, text, &err) != DL_OK) fail_msg("line %d: %s", err.line, err.text);
+    return scenario;
+}
+
+#define HEAD "[machine]\nfile = scenario_gpus.ini\n"
+#define WORK "[workload]\ncosts = c.ini\nbatch_per_worker = 4\n"
+
+static void defaults(void **state)
+{
+    (void)state;
+    dl_scenario s = must_read(HEAD "workers = 1, 8\n" WORK);
+    const dl_gpu_options *gpu = s.gpu;
+    assert_int_equal(s.point_count, 2);
+    assert_int_equal(s.points[1].cores, DL_CORES_GPU);
+    assert_int_equal(gpu->dispatch, DL_DISPATCH_PER_GPU);
+    assert_int_equal(gpu->ahead, 1);
+    assert_int_equal(gpu->where, DL_WHERE_CPU);
+    assert_int_equal(gpu->shards, 1);
+    assert_string_equal(gpu->algorithm, "auto");
+    assert_int_equal(gpu->fidelity, DL_FIDELITY_PHASE);
+    assert_true(!gpu->pageable && !gpu->overlap && gpu->bucket_bytes == 0);
+    assert_int_equal(gpu->compress, DL_COMPRESS_NONE);
+    assert_true(gpu->input_cores == 1 && gpu->prefetch == 1);
+    assert_int_equal(dl_gpu_options_count(gpu), 8);
+    dl_place last = dl_gpu_options_place(gpu, 7);
+    assert_true(last.node == 1 && last.index == 3);
+    char text[DL_POINT_TEXT_BYTES];
+    assert_string_equal(dl_point_text(text, sizeof text, &s.points[1]),
+                        "workers 8, batch 32, none");
+    dl_scenario_free(&s);
+}
+
+static void everything_given(void **state)
+{
+    (void)state;
+    dl_scenario s = must_read(HEAD "workers = 2\ngpus = 1, 6\ndispatch = single\nahead = 0\n"
+                                   "pageable = yes\n" WORK "samples_per_epoch = 100\n"
+                                   "[sync]\nmode = ps\nwhere = gpu:5\n"
+                                   "[exchange]\nshards = 3\nalgorithm = tree\nfidelity = chunk\n"
+                                   "bucket_bytes = 7\noverlap = yes\ncompress = topk\n"
+                                   "topk_frac = 0.5\n[input]\ncores = 3\nprefetch = 0\n");
+    const dl_gpu_options *gpu = s.gpu;
+    dl_place second = dl_gpu_options_place(gpu, 1), shard = dl_gpu_options_server(gpu, 2);
+    assert_true(second.node == 1 && second.index == 2);
+    assert_true(shard.kind == DL_PLACE_GPU && shard.node == 1 && shard.index == 3);
+    assert_int_equal(gpu->dispatch, DL_DISPATCH_SINGLE);
+    assert_true(gpu->ahead == 0 && gpu->pageable && gpu->overlap && gpu->bucket_bytes == 7);
+    assert_true(gpu->where == DL_WHERE_GPU && gpu->where_gpu == 5 && gpu->shards == 3);
+    assert_string_equal(gpu->algorithm, "tree");
+    assert_int_equal(gpu->fidelity, DL_FIDELITY_CHUNK);
+    assert_true(gpu->compress == DL_COMPRESS_TOPK && gpu->topk_frac == 0.5);
+    assert_true(gpu->input_cores == 3 && gpu->prefetch == 0);
+    assert_int_equal(s.samples_per_epoch, 100);
+    dl_scenario_free(&s);
+}
+
+static void what_is_wrong_is_refused_with_its_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        dl_status status;
+        int line;
+        const char *message;
+    } cases[] = {
+        {HEAD "workers = 2, 9\n" WORK, DL_ERR_RANGE, 3, "9 workers, but 8 GPUs"},
+        {HEAD "workers = 3\ngpus = 0, 2\n" WORK, DL_ERR_RANGE, 3, "3 workers, but 2 GPUs"},
+        {HEAD "workers = 1\ngpus = 2, 0\n" WORK, DL_ERR_RANGE, 4, "ascend"},
+        {HEAD "workers = 1\ngpus = 8\n" WORK, DL_ERR_RANGE, 4, "8"},
+        {HEAD "workers = 1\ncores = 2\n" WORK, DL_ERR_DATA, 4, "workers are GPUs"},
+        {HEAD "workers = 1\ndispatch = two\n" WORK, DL_ERR_NAME, 4, "per_gpu"},
+        {HEAD "workers = 1\n" WORK "[sync]\nmode = ps\nwhere = gpu:8\n", DL_ERR_RANGE, 9, "8"},
+        {HEAD "workers = 1\n" WORK "[sync]\nmode = ps\nwhere = gpu\n", DL_ERR_NAME, 9, "unknown place"},
+        {HEAD "workers = 1\n" WORK "[sync]\nmode = average, ps\nwhere = allreduce\n", DL_ERR_DATA,
+         9, "mode ps needs a server"},
+        {HEAD "workers = 1\n" WORK "[sync]\nmode = easgd\nwhere = allreduce\n", DL_ERR_DATA, 9,
+         "mode easgd needs a server"},
+        {HEAD "workers = 1\n" WORK "[exchange]\nalgorithm = rings\n", DL_ERR_NAME, 8, "ring"},
+        {HEAD "workers = 1\n" WORK "[exchange]\ncompress = topk\n", DL_ERR_DATA, 0, "topk_frac"},
+        {HEAD "workers = 1\n" WORK "[exchange]\ntopk_frac = 0.1\n", DL_ERR_DATA, 8, "topk"},
+        {"[machine]\nfile = nowhere.ini\nworkers = 1\n" WORK, DL_ERR_IO, 0, "cannot open"},
+        {"[machine]\ncores = 1\nworkers = 1\nahead = 1\n" WORK, DL_ERR_DATA, 4, "[machine] file"},
+        {"[machine]\ncores = 1\nworkers = 1\n" WORK "[input]\ncores = 1\n", DL_ERR_DATA, 8,
+         "[machine] file"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_scenario s = {0};
+        dl_error err = {0};
+        assert_int_equal(read_text(&s, cases[i].text, &err), cases[i].status);
+        if (err.line != cases[i].line) fail_msg("case %zu: line %d", i, err.line);
+        assert_contains(err.text, cases[i].message);
+    }
+}
+
+static void needs_follow_mode_and_place(void **state)
+{
+    (void)state;
+    enum {
+        ALWAYS = DL_NEED_OPS | DL_NEED_DISPATCH | DL_NEED_INPUT,
+        EXCHANGE = ALWAYS | DL_NEED_PARAMETERS
+    };
+    static const struct {
+        const char *text;
+        unsigned needs;
+    } cases[] = {
+        {"workers = 2\n" WORK, ALWAYS},
+        {"workers = 2\n" WORK "[sync]\nmode = ps\n", EXCHANGE | DL_NEED_UPDATE | DL_NEED_BARRIER},
+        {"workers = 1\n" WORK "[sync]\nmode = ps\n", EXCHANGE | DL_NEED_UPDATE},
+        {"workers = 2\n" WORK "[sync]\nmode = async\n", EXCHANGE | DL_NEED_UPDATE | DL_NEED_LOCK},
+        {"workers = 2\n" WORK "[sync]\nmode = async\nwhere = gpu:0\n", EXCHANGE},
+        {"workers = 2\npageable = yes\n" WORK "[sync]\nmode = average\naverage_state = yes\n",
+         EXCHANGE | DL_NEED_AVERAGE | DL_NEED_STATE | DL_NEED_BARRIER | DL_NEED_PAGEABLE},
+        {"workers = 2\n" WORK "[sync]\nmode = average\nwhere = allreduce\n", EXCHANGE},
+        {"workers = 2\n" WORK "[sync]\nmode = allreduce\n", EXCHANGE},
+        {"workers = 2\n" WORK "[sync]\nmode = allreduce\n[exchange]\noverlap = yes\n",
+         EXCHANGE | DL_NEED_OVERLAP},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        snprintf(text, sizeof text, HEAD "%s", cases[i].text);
+        dl_scenario s = must_read(text);
+        if (dl_run_needs(&s, &s.points[0]) != cases[i].needs) {
+            fail_msg("case %zu: %x, not %x", i, dl_run_needs(&s, &s.points[0]), cases[i].needs);
+        }
+        dl_scenario_free(&s);
+    }
+}
+
+/* The machine's figures count where there is exchange: some of the fixture's are assumed. */
+static void the_machine_has_an_origin_too(void **state)
+{
+    (void)state;
+    static const char costs_text[] =
+        "[costs]\nschema = 1\nparameter_bytes = 8\n"
+        "[op a.forward]\nfixed_ns = 1, measured\nper_sample_ns = 1, measured\n"
+        "[dispatch]\nserial_ns = 1, measured\nper_worker_ns = 1, measured\n";
+    dl_costs costs = fixture_costs(costs_text);
+    dl_scenario s = must_read(HEAD "workers = 2\n" WORK "[sync]\nmode = none, allreduce\n");
+    assert_int_equal(dl_run_origin(&s, &costs, &s.points[0]), DL_ORIGIN_MEASURED);
+    assert_int_equal(dl_run_origin(&s, &costs, &s.points[1]), DL_ORIGIN_ASSUMED);
+    dl_scenario_free(&s);
+    dl_costs_free(&costs);
+}
+
+/* What is left without copies: computing, and the sum of two vectors. */
+static void copies_can_be_free(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH);
+    dl_scenario s = must_read(HEAD "workers = 2\n" WORK "[sync]\nmode = ps\n");
+    dl_gpu_options_free_copies(s.gpu);
+    dl_run_result r = fixture_run(&costs, &s);
+    assert_near(r.step_mean_s, 1e-3 + 3 * 80e-6, 1e-5);
+    dl_run_result_free(&r);
+    dl_scenario_free(&s);
+    dl_costs_free(&costs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(everything_given),
+        cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
+        cmocka_unit_test(needs_follow_mode_and_place),
+        cmocka_unit_test(the_machine_has_an_origin_too),
+        cmocka_unit_test(copies_can_be_free),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
