@@ -84,6 +84,9 @@ double dl_decompress_traffic(const dl_gpu_options *options, double bytes, int wo
 /* A zeroed object is fine. */
 void dl_gpu_options_free(dl_gpu_options *options);
 
+/* Makes all links and GPU memories so fast that copies take no time. */
+void dl_gpu_options_free_copies(dl_gpu_options *options);
+
 /* GPUs that a scenario may use; those of all nodes unless it lists them. */
 int dl_gpu_options_count(const dl_gpu_options *options);
 

@@ -2,12 +2,26 @@
 
 #include "sim/platform_gpu.h"
 
+#define FREE_BYTES_PER_S 1e24 /* a petabyte in a nanosecond */
+
 void dl_gpu_options_free(dl_gpu_options *options)
 {
     dl_links_free(&options->links);
     dl_machine_free(&options->machine);
     free(options->gpus);
     *options = (dl_gpu_options){0};
+}
+
+void dl_gpu_options_free_copies(dl_gpu_options *options)
+{
+    dl_links *links = &options->links;
+    for (int l = 0; l < links->per_node; l++) {
+        links->capacity[l] = FREE_BYTES_PER_S;
+        links->latency_ns[l] = 0;
+    }
+    if (links->core >= 0) options->machine.network_bytes_per_s.value = FREE_BYTES_PER_S;
+    for (int m = 0; m < options->machine.model_count; m++)
+        options->machine.models[m].memory_bytes_per_s.value = FREE_BYTES_PER_S;
 }
 
 int dl_gpu_options_count(const dl_gpu_options *options)

@@ -294,7 +294,7 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
     const dl_scenario *scenario = config->scenario;
     const dl_point *point = config->point;
     const int workers = point->workers, threads = scenario->server_threads;
-    const int cores = scenario->gpu != NULL ? workers : point->cores;
+    const int cores = scenario->gpu != NULL ? agents(point) : point->cores;
     const int at_once = workers < cores ? workers : cores;
     dl_costs costs;
     draw_costs(config, &costs);

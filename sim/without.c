@@ -106,10 +106,14 @@ static void switch_off(without what, dl_scenario *scenario, dl_costs *costs)
         set(&costs->dispatch.serial_ns, 0);
         set(&costs->dispatch.per_worker_ns, 0);
         break;
-    case WITHOUT_INPUT: clear_operation(costs, "input"); break;
+    case WITHOUT_INPUT:
+        clear_operation(costs, "input");
+        set(&costs->input_bytes_per_sample, 0);
+        break;
     case WITHOUT_COPY:
         set_byte_cost(&costs->copy.latency_ns, &costs->copy.bandwidth_bytes_per_s,
                       &costs->copy.pageable_bytes_per_s);
+        if (scenario->gpu != NULL) dl_gpu_options_free_copies(scenario->gpu);
         break;
     case WITHOUT_AVERAGE:
         set_byte_cost(&costs->average.latency_ns, &costs->average.read_bytes_per_s,

@@ -1,7 +1,8 @@
 /* Costs switched off, to see what each of them is worth: `dlsim --without LIST`.
  *
  *   dispatch   issuing operations and GPU steps     input    the batch made ready
- *   copy       copies of workers on cores, and staging of pageable ones on GPUs (links stay)
+ *   copy       copies of workers on cores; on GPUs, links and GPU memory (launches of
+ *              collectives stay)
  *   average    averaging, adding up micro-batches   update   the server's
  *   sharing    slowing each other on one machine    memory   the limit of its bandwidth
  *   overlap    computing slower beside a collective
