@@ -9,6 +9,7 @@
 #include "common/cpu.h"
 #include "common/units.h"
 #include "profiler/commands.h"
+#include "profiler/device_options.h"
 #include "profiler/interrupt.h"
 #include "profiler/measured_row.h"
 #include "profiler/recorder.h"
@@ -18,11 +19,12 @@
 #include "profiler/workload_options.h"
 
 #define OWN_OPTION_COUNT 14
-#define OPTION_COUNT (OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT)
+#define OPTION_COUNT (OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT + DL_DEVICE_OPTION_COUNT)
 
 /* The command line. */
 typedef struct train_options {
     dl_workload_options workload;
+    dl_device_options device;
     int64_t workers, interval, batch, steps, epochs, server_threads;
     int sync, wait;
     bool average_state, no_trace, evaluate;
@@ -48,6 +50,7 @@ static train_options default_options(void)
 {
     const dl_train_config config = dl_train_default_config();
     return (train_options){.workload = dl_workload_options_default(),
+                           .device = dl_device_options_default(),
                            .workers = config.workers,
                            .interval = config.interval,
                            .batch = config.batch,
@@ -68,7 +71,8 @@ static void fill_table(train_options *options, dl_option *table)
          .low = 1,
          .high = DL_TRAIN_WORKERS_MAX,
          .argument = "COUNT",
-         .help = "replicas of the model, each a thread pinned to a core"},
+         .help =
+             "replicas of the model, each a thread pinned to a core, and on a GPU with --device"},
         {.name = "sync",
          .letter = 's',
          .type = DL_OPTION_CHOICE,
@@ -150,6 +154,7 @@ static void fill_table(train_options *options, dl_option *table)
     };
     memcpy(table, own, sizeof own);
     dl_workload_options_table(&options->workload, table + OWN_OPTION_COUNT);
+    dl_device_options_table(&options->device, table + OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT);
 }
 
 static dl_status configure(train_run *run, dl_error *err)
@@ -167,6 +172,7 @@ static dl_status configure(train_run *run, dl_error *err)
     config->steps = options->steps;
     config->wait = (dl_wait)options->wait;
     dl_status status = dl_slow_list_parse(&options->slow, config->workers, &run->slow, err);
+    if (status == DL_OK) status = dl_device_options_apply(&options->device, config, err);
     if (status != DL_OK) return status;
     config->slow = run->slow;
     const dl_data_source source = dl_workload_options_data(&options->workload);
@@ -225,17 +231,29 @@ static dl_status train(train_run *run, const char *command_text, dl_error *err)
     return status;
 }
 
+static void print_device(const dl_train_config *config)
+{
+    if (config->device == NULL) return;
+    char *device = dl_device_text(config);
+    printf("device      %s, issued to by %s, copies through %s memory%s\n", device,
+           config->dispatch == DL_DISPATCH_SINGLE ? "one thread" : "a thread a worker",
+           dl_host_memory_names[config->device_settings.pageable],
+           config->device_settings.tf32 ? ", TensorFloat-32" : "");
+    free(device);
+}
+
 static void print_settings(const train_run *run)
 {
     const dl_train_config *config = &run->config;
-    char device[128], size[32];
+    char processor[128], size[32];
     printf("model       %s, %zu parameters (%s), %s\n", config->model, run->sizes.parameters,
            dl_format_bytes(size, sizeof size, (double)run->sizes.parameter_bytes),
            config->optimizer.name);
     printf("data        %s\n", run->data_note);
     printf("workers     %d on %d cores of %s, waiting by %s\n", config->workers,
-           dl_run_cores(config), dl_cpu_name(device, sizeof device),
+           dl_run_cores(config), dl_cpu_name(processor, sizeof processor),
            dl_run_wait(config) == DL_WAIT_SPIN ? "spinning" : "blocking");
+    print_device(config);
     printf("exchange    %s", dl_sync_names[config->sync]);
     if (config->sync == DL_SYNC_AVERAGE) {
         printf(" every %d steps%s", config->interval,

@@ -9,6 +9,7 @@
 #include "common/cpu.h"
 #include "common/options.h"
 #include "common/units.h"
+#include "profiler/device_options.h"
 
 const char *const dl_wait_names[] = {"auto", "spin", "block", NULL};
 
@@ -73,7 +74,7 @@ static void put_start(dl_trace_writer *writer)
 void dl_run_meta_common(dl_trace_writer *writer, const char *kind, const char *command,
                         const char *data, const dl_train_config *config, const dl_run_sizes *sizes)
 {
-    char device[128];
+    char *device = dl_device_text(config);
     put(writer, "program", "dlprof");
     put(writer, "version", "%s", dl_version());
     put(writer, "command", "%s", command);
@@ -87,9 +88,11 @@ void dl_run_meta_common(dl_trace_writer *writer, const char *kind, const char *c
     put(writer, "activation_bytes", "%zu", sizes->activation_bytes);
     put(writer, "seed", "%" PRIu64, config->seed);
     put(writer, "data", "%s", data);
-    put(writer, "device", "%s", dl_cpu_name(device, sizeof device));
+    put(writer, "device", "%s", device);
     put(writer, "cores", "%d", dl_run_cores(config));
+    dl_device_meta(writer, config);
     put_start(writer);
+    free(device);
 }
 
 /* "1:2,3:1.5": the slowed workers and their factors. */

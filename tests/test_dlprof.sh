@@ -24,6 +24,7 @@ expect 2 "did you mean 'lenet'?" train --model lanet
 expect 2 "did you mean 'average'?" train --sync averge
 expect 2 "--steps" train --steps many
 expect 2 "--slow" train --slow 3:2 --workers 2
+expect 2 "must be cpu, cuda, or cuda:NUMBER" train --device gpu
 expect 2 "--batch" bench --batch 32,x
 expect 2 "did you mean 'overhead'?" bench overhed
 expect 2 "" info
@@ -34,6 +35,10 @@ expect 2 "--output" export a.dlt b.dlt
 expect 1 "multiple" train "${small[@]}" --workers 3 --steps 1
 expect 1 "no_folder" train "${small[@]}" --steps 1 -o no_folder/x.dlt
 expect 1 "no_folder" train "${small[@]}" --steps 1 --data mnist --data-folder no_folder
+# Without a GPU it says what is missing, and offers the processor; CUDA_VISIBLE_DEVICES hides what is
+# there, so that this holds everywhere.
+CUDA_VISIBLE_DEVICES= expect 1 "; --device cpu uses the processor" train "${small[@]}" --device cuda
+expect 1 "needs a device" train "${small[@]}" --steps 1 --dispatch single
 expect 1 "nothing.dlt" info nothing.dlt
 expect 1 "nothing.dlt" export nothing.dlt
 echo "no trace" >text.dlt

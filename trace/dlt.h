@@ -129,7 +129,10 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *   slow                          "1:2" = worker 1 slowed twofold; "" = none
  *   wait                          "spin" or "block"
  *   data                          "mnist" or "synthetic"
- *   device                        CPU model name; cores: number of cores used
+ *   device                        model name of the CPU or GPU; cores: number of cores used
+ *   device_count, shared_gpu, dispatch, host_memory, tf32
+ *                                 on GPUs: how many; 1 if workers share one; "threads" or "single";
+ *                                 "pinned" or "pageable"; 1 if allowed
  *   clock_start_ns                CLOCK_MONOTONIC at the start
  *   wall_start                    ISO 8601 UTC time of the start
  * and about the process of a recorded program ("kind" is "run"):
