@@ -31,6 +31,7 @@ endforeach()
 dl_add_test(test_network model LINK dl_sim)
 dl_add_test(test_collective model LINK dl_sim)
 dl_add_test(test_collective_nccl model LINK dl_sim)
+dl_add_test(machine_figures model LINK dl_sim)
 dl_add_fuzzer(fuzz_costs LINK dl_sim)
 dl_add_fuzzer(fuzz_scenario LINK dl_sim)
 
@@ -54,6 +55,6 @@ add_test(NAME test_dlsim COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim.sh $<TARGE
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlsim PROPERTIES LABELS unit TIMEOUT 300)
 
-foreach(test test_platform_gpu_k80 test_links test_machine_graph test_collective test_collective_nccl)
+foreach(test test_platform_gpu_k80 test_links test_machine_graph test_collective test_collective_nccl machine_figures)
     target_compile_definitions(${test} PRIVATE DL_MACHINES="${PROJECT_SOURCE_DIR}/scenarios/machines")
 endforeach()

@@ -149,6 +149,30 @@ static void hierarchies_take_their_closed_form(void **state)
     free_group(&g);
 }
 
+/* Four rings through the cube mesh of each node, by four NICs: none enters or leaves by another's.
+ */
+static void rings_over_nodes_share_no_nic(void **state)
+{
+    (void)state;
+    group g;
+    dl_machine machine = fixture_shipped("dgx1_p100");
+    machine.nodes = 2;
+    make_group(&g, machine, 2, 8);
+    dl_rings rings;
+    dl_rings_init(&rings, &g.links, g.ranks, g.count);
+    assert_int_equal(rings.count, 4);
+    unsigned in = 0, out = 0;
+    for (int r = 0; r < rings.count; r++) {
+        const dl_place *order = rings.order + r * rings.size;
+        in |= 1u << dl_links_nic(&g.links, order[0]);
+        out |= 1u << dl_links_nic(&g.links, order[7]);
+    }
+    assert_int_equal(in, 0xf);
+    assert_int_equal(out, 0xf);
+    dl_rings_free(&rings);
+    free_group(&g);
+}
+
 /* Sums at half of 50 bytes a ns. 40 MB are 5 pieces of 8 MB (of at most 16 chunks of 128 KiB for
  * each of 4 ranks): 2 * 100 + 40e6 * 5/4 / 25 + 8e6 * 3/4 / 25. */
 static void sums_in_the_switch_take_their_closed_form(void **state)
@@ -464,6 +488,7 @@ int main(void)
         cmocka_unit_test(trees_take_their_closed_form),
         cmocka_unit_test(all_to_all_takes_its_closed_form),
         cmocka_unit_test(hierarchies_take_their_closed_form),
+        cmocka_unit_test(rings_over_nodes_share_no_nic),
         cmocka_unit_test(sums_in_the_switch_take_their_closed_form),
         cmocka_unit_test(auto_lets_the_switch_sum_where_it_can),
         cmocka_unit_test(phases_and_chunks_agree),

@@ -138,6 +138,7 @@ static void the_shipped_files_are_read(void **state)
         int nodes, gpus;
     } shipped[] = {
         {"z10pe_2x1080ti", "gtx1080ti", 1, 2},
+        {"z10pe_8x1080ti", "gtx1080ti", 1, 8},
         {"p2.8xlarge", "k80", 1, 8},
         {"p2.16xlarge", "k80", 1, 16},
         {"gce_k80_8", "k80", 1, 8},

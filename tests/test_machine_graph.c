@@ -65,7 +65,7 @@ static void a_shipped_machine_has_all_its_edges(void **state)
     dl_machine m = fixture_shipped("dgx_h100");
     char *text = draw(&m);
     assert_int_equal(count_of(text, " -- "), 2 + 1 + 8 + 8 + 8 + 8 + 8);
-    assert_int_equal(count_of(text, " -- nvswitch [label=\"nvlink4\\n450 GB/s\""), 8);
+    assert_int_equal(count_of(text, " -- nvswitch [label=\"nvlink4\\n376.6 GB/s\""), 8);
     assert_contains(text, "NVSwitch\\nsums");
     free(text);
     dl_machine_free(&m);

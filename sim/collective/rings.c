@@ -125,24 +125,78 @@ int dl_ranks_per_node(const dl_place *ranks, int count)
     return count % per_node == 0 ? per_node : 0;
 }
 
-/* Ring r goes through each node in the order of the node's first ring, turned so that the ranks by
- * which rings leave are spread over the node. */
+#define TURN_SWEEPS 8 /* over all rings, in which their turns are improved */
+
+/* How many rings leave and enter a node by each NIC. */
+typedef struct nic_load {
+    int *out, *in; /* [NICs] */
+} nic_load;
+
+/* Enters the ring that begins its way through the node at order[turn], or takes it out (change = 1,
+ * -1); returns how many others use its NICs. */
+static int load_nics(const dl_links *links, const dl_place *order, int size, int turn, int change,
+                     nic_load *load)
+{
+    int *in = &load->in[dl_links_nic(links, order[turn])];
+    int *out = &load->out[dl_links_nic(links, order[(turn + size - 1) % size])];
+    int others = *in + *out - (change < 0 ? 2 : 0);
+    *in += change;
+    *out += change;
+    return others;
+}
+
+/* Where each ring begins its way through the node, so that it enters and leaves by NICs that few
+ * others use. They start spread over the node; each in turn moves to where it meets fewest. */
+static void choose_turns(const dl_links *links, const dl_place *const *orders, int size, int rings,
+                         int *turns)
+{
+    size_t nics = (size_t)links->machine->nic_count;
+    nic_load load = {dl_calloc(nics, sizeof(int), "rings on NICs"),
+                     dl_calloc(nics, sizeof(int), "rings on NICs")};
+    for (int r = 0; r < rings; r++) {
+        turns[r] = r * size / rings;
+        (void)load_nics(links, orders[r], size, turns[r], 1, &load);
+    }
+    for (int i = 0; i < TURN_SWEEPS * rings; i++) {
+        int r = i % rings, best = turns[r];
+        int least = load_nics(links, orders[r], size, best, -1, &load);
+        for (int t = 0; t < size; t++) {
+            int others = load_nics(links, orders[r], size, t, 1, &load);
+            (void)load_nics(links, orders[r], size, t, -1, &load);
+            if (others >= least) continue;
+            least = others;
+            best = t;
+        }
+        turns[r] = best;
+        (void)load_nics(links, orders[r], size, best, 1, &load);
+    }
+    free(load.out);
+    free(load.in);
+}
+
+/* Rings go through a node by its own rings, one after another, so that each has lanes of its own
+ * where there are enough of them. */
 static void join_nodes(dl_rings *rings, const dl_links *links, const dl_place *ranks, int count,
                        int per_node)
 {
-    int nics = links->machine->nic_count;
-    allocate(rings, nics < per_node ? nics : per_node, count);
+    int nics = links->machine->nic_count, lines = nics < per_node ? nics : per_node;
+    const dl_place **orders = dl_calloc((size_t)lines, sizeof *orders, "rings through a node");
+    int *turns = dl_calloc((size_t)lines, sizeof *turns, "rings through a node");
+    allocate(rings, lines, count);
     for (int start = 0; start < count; start += per_node) {
         dl_rings local = {0};
         if (per_node > 1) dl_rings_init(&local, links, ranks + start, per_node);
-        for (int r = 0; r < rings->count; r++) {
-            for (int i = 0; i < per_node; i++) {
-                int at = (i + r * per_node / rings->count) % per_node;
-                rings->order[r * count + start + i] = per_node > 1 ? local.order[at] : ranks[start];
-            }
+        for (int r = 0; r < lines; r++)
+            orders[r] = per_node > 1 ? local.order + r % local.count * per_node : ranks + start;
+        choose_turns(links, orders, per_node, lines, turns);
+        for (int r = 0; r < lines; r++) {
+            for (int i = 0; i < per_node; i++)
+                rings->order[r * count + start + i] = orders[r][(turns[r] + i) % per_node];
         }
         dl_rings_free(&local);
     }
+    free(turns);
+    free(orders);
 }
 
 void dl_rings_init(dl_rings *rings, const dl_links *links, const dl_place *ranks, int count)

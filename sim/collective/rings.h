@@ -12,8 +12,9 @@ typedef struct dl_rings {
 
 /* Rings over ranks[count], count >= 2. In one node with NVLinks: as many cycles that have a lane of
  * their own on each edge as a bounded search finds, each in both directions. Over several nodes
- * with equal parts: one for each NIC of a node, leaving the node at another GPU. Else one, in the
- * given order. */
+ * with equal parts: one for each NIC of a node, by which it enters and leaves where that is
+ * possible; through each node by the rings that were found in it, in turn. Else one, in the given
+ * order. */
 void dl_rings_init(dl_rings *rings, const dl_links *links, const dl_place *ranks, int count);
 void dl_rings_free(dl_rings *rings);
 
