@@ -6,11 +6,14 @@
 #include "common/alloc.h"
 #include "common/json.h"
 #include "common/options.h"
+#include "common/units.h"
 #include "trace/activity_summary.h"
+#include "trace/rank_clock.h"
 #include "trace/readers/reader.h"
 
 typedef struct settings {
     bool json;
+    bool clocks; /* compare those of the ranks */
     int64_t top; /* rows of a table */
     dl_step_hints hints;
     dl_read_options read;
@@ -76,6 +79,7 @@ static dl_status show_process(info *all, dl_read_traces *file, dl_read_trace *it
     } else {
         print(file, item, summary, (size_t)set->top);
     }
+    if (set->clocks) return DL_OK;
     /* Many ranks' activities need not lie in memory at once: nothing borrows them any more. */
     free(trace->activities);
     trace->activities = NULL;
@@ -110,6 +114,41 @@ static void compare(const info *all)
     dl_activity_summaries_compare(all->summaries, all->summary_count, stdout);
 }
 
+/* A duration for people, with its sign. */
+static const char *signed_ns(char *text, size_t bytes, int64_t ns)
+{
+    char size[24];
+    snprintf(text, bytes, "%c%s", ns < 0 ? '-' : '+',
+             dl_format_ns(size, sizeof size, ns < 0 ? -(double)ns : (double)ns));
+    return text;
+}
+
+static dl_status show_clocks(const info *all, dl_error *err)
+{
+    if (all->summary_count < 2) return dl_error_set(err, DL_ERR_USAGE, "--clocks: want two ranks");
+    const dl_trace **traces = dl_calloc(all->summary_count, sizeof *traces, "traces");
+    dl_rank_clock *clocks = dl_calloc(all->summary_count, sizeof *clocks, "clocks");
+    for (size_t i = 0; i < all->summary_count; i++)
+        traces[i] = all->summaries[i].trace;
+    dl_status status = dl_rank_clocks_find(clocks, traces, all->summary_count, err);
+    if (status == DL_OK) {
+        printf("\nclocks against the first trace's: to add; bounds; ends then lie apart by\n"
+               "%-5s %12s %12s %12s %10s  collectives\n",
+               "rank", "offset", "low", "high", "spread");
+    }
+    for (size_t i = 0; i < all->summary_count && status == DL_OK; i++) {
+        char offset[32], low[32], high[32], spread[32];
+        const dl_rank_clock *c = &clocks[i];
+        printf("%-5s %12s %12s %12s %10s  %zu\n", all->summaries[i].rank,
+               signed_ns(offset, sizeof offset, c->offset_ns),
+               signed_ns(low, sizeof low, c->low_ns), signed_ns(high, sizeof high, c->high_ns),
+               dl_format_ns(spread, sizeof spread, (double)c->spread_ns), c->matched);
+    }
+    free(traces);
+    free(clocks);
+    return status;
+}
+
 /* JSON is an array, as a file may hold several processes. */
 static dl_status summarise(const dl_text_list *paths, const settings *set, dl_error *err)
 {
@@ -120,6 +159,7 @@ static dl_status summarise(const dl_text_list *paths, const settings *set, dl_er
         status = show_file(&all, paths->items[i], set, err);
     if (set->json && status == DL_OK) printf("]\n");
     if (!set->json && status == DL_OK) compare(&all);
+    if (set->clocks && status == DL_OK) status = show_clocks(&all, err);
     for (size_t i = 0; i < all.summary_count; i++)
         dl_activity_summary_free(&all.summaries[i]);
     for (size_t i = 0; i < all.file_count; i++)
@@ -171,6 +211,10 @@ int dl_calibrate_info(int argc, char **argv)
          .high = UINT32_MAX,
          .argument = "COUNT",
          .help = "kernels, copies and graph launches of a training step; 0 = find out"},
+        {.name = "clocks",
+         .type = DL_OPTION_FLAG,
+         .target = &set.clocks,
+         .help = "also compare the ranks' clocks by the ends of their collectives (text only)"},
         {.name = "collective",
          .type = DL_OPTION_LIST,
          .target = &rules,
@@ -195,6 +239,9 @@ int dl_calibrate_info(int argc, char **argv)
     dl_error err = {0};
     dl_status status = dl_options_parse(&command, argc, argv, &paths, &action, &err);
     set.hints.period = (size_t)period;
+    if (status == DL_OK && set.json && set.clocks) {
+        status = dl_error_set(&err, DL_ERR_USAGE, "--clocks has no JSON");
+    }
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
         status = add_patterns(&set.read.patterns, &rules, &err);
         if (status == DL_OK) status = summarise(&paths, &set, &err);
