@@ -27,12 +27,13 @@ static void options_reach_the_configuration(void **state)
     dl_device_options_table(&options, table);
     const dl_command command = {.program = "test",
                                 .positional = "",
+                                .summary = "Test.",
                                 .options = table,
                                 .option_count = DL_DEVICE_OPTION_COUNT};
     char name[] = "test", dispatch[] = "--dispatch=single", memory[] = "--host-memory=pageable",
          tf32[] = "--tf32";
     char *argv[] = {name, dispatch, memory, tf32, NULL};
-    dl_options_action action;
+    dl_options_action action = DL_OPTIONS_DONE;
     dl_error err = {0};
     assert_int_equal(dl_options_parse(&command, 4, argv, NULL, &action, &err), DL_OK);
     dl_train_config config = dl_train_default_config();
