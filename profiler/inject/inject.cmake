@@ -30,4 +30,6 @@ if(TARGET dl_nvtx OR TARGET dl_cupti)
         -Wl,-z,nodelete -Wl,-z,defs -Wl,--exclude-libs,ALL -Wl,--as-needed)
     set_target_properties(dlprof_inject PROPERTIES C_VISIBILITY_PRESET hidden
         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+    # dlprof run looks for it beside itself.
+    add_dependencies(dlprof dlprof_inject)
 endif()
