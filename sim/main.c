@@ -8,6 +8,7 @@
 #include "common/cpu.h"
 #include "common/options.h"
 #include "common/units.h"
+#include "sim/machine_graph.h"
 #include "sim/report.h"
 #include "sim/timeline.h"
 #include "sim/without.h"
@@ -16,7 +17,7 @@
 #define PROGRESS_EVERY_NS (DL_NS_PER_S / 5)
 
 typedef struct settings {
-    const char *output, *timeline, *histogram, *without;
+    const char *output, *timeline, *histogram, *without, *draw;
     int64_t threads, seed, point; /* seed -1: the scenario's; point 0: the last */
     bool check, quiet;
 } settings;
@@ -115,6 +116,15 @@ static dl_status write_all(const inputs *in, const dl_sweep *sweep, const settin
     return DL_OK;
 }
 
+static dl_status draw_machine(const inputs *in, const char *path, dl_error *err)
+{
+    if (in->scenario.gpu != NULL) {
+        return dl_machine_graph_save(&in->scenario.gpu->machine, path, err);
+    }
+    return dl_error_set_at(err, DL_ERR_DATA, in->scenario.path, 0,
+                           "--draw-machine needs a machine file: [machine] file is not given");
+}
+
 static dl_status simulate(const inputs *in, const settings *set, dl_error *err)
 {
     progress p = {.start_ns = dl_clock_ns()};
@@ -139,6 +149,8 @@ static dl_status run(int argc, char **argv, dl_error *err)
          "Row of the results that --timeline shows; 0 is the last one."},
         {"histogram", 0, DL_OPTION_TEXT, &set.histogram, 0, 0, NULL, "FILE",
          "Staleness distribution of each worker (CSV)."},
+        {"draw-machine", 0, DL_OPTION_TEXT, &set.draw, 0, 0, NULL, "FILE",
+         "The machine's links as Graphviz text; with --check nothing is simulated."},
         {"without", 0, DL_OPTION_TEXT, &set.without, 0, 0, NULL, "LIST",
          "Costs to switch off, to see what they are worth: dispatch, input, copy, average, update, "
          "sharing, memory, overlap, noise, slow, lock, barrier, wakeup."},
@@ -165,6 +177,7 @@ static dl_status run(int argc, char **argv, dl_error *err)
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
         inputs in = {0};
         status = read_inputs(&in, positional.items[0], &set, err);
+        if (status == DL_OK && set.draw != NULL) status = draw_machine(&in, set.draw, err);
         if (status == DL_OK) status = check(&in, err);
         if (status == DL_OK && !set.check) status = simulate(&in, &set, err);
         if (status == DL_OK && set.check && !set.quiet) print_checked(&in);

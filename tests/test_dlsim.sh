@@ -34,6 +34,12 @@ expect 0 "samples/s" good.ini -o r.csv --histogram h.csv --timeline t.json
 for file in r.csv h.csv t.json; do
     [ -s "$file" ] || { echo "FAIL: no $file"; failures=$((failures + 1)); }
 done
+expect 1 "--draw-machine needs a machine file" good.ini --draw-machine m.dot --check
+gpu=$(dirname "$costs")/gpu_reduce.ini
+expect 0 "no costs are missing" "$gpu" --draw-machine m.dot --check
+grep -q -e '-- gpu0 \[label' m.dot || { echo "FAIL: the machine is not drawn"; failures=$((failures + 1)); }
+expect 1 "No such file" "$gpu" --draw-machine no/such/m.dot --check
+
 expect 0 "" good.ini -o again.csv --threads 2 --quiet
 cmp -s r.csv again.csv || { echo "FAIL: equal seeds, other results"; failures=$((failures + 1)); }
 expect 0 "samples/s" good.ini -o without.csv --without copy,sharing
