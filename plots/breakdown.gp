@@ -26,7 +26,9 @@ left_px = label_px > 110 ? label_px + 65 : 175.0
 right_px = 200.0
 gap_px = 40.0
 canvas_width = left_px + right_px + (panel_count == 1 ? 605 : 450 * panel_count - gap_px)
-canvas_height = 150 + row_px * block_rows * series_count
+bars_px = row_px * block_rows * series_count
+key_px = 34.0 * words(parts)    # few bars are drawn higher, so that the key has room
+canvas_height = 150 + (bars_px > key_px ? bars_px : key_px)
 load folder."common.gp"
 
 share(part) = known(number(part."_frac")) ? number(part."_frac") : 0

@@ -41,7 +41,7 @@ note_found(p, c) = column("panel") == p && stringcolumn(c) ne "nan" ? \
     (found = add(found, sprintf("%d", column("series"))), 0) : 0
 
 set xlabel x_label
-set ylabel y_label offset character 1, 0
+set ylabel y_label
 if (exists("y_format")) { set format y y_format }
 if (x_doubles) { set logscale x 2 }
 set xtics () nomirror
