@@ -23,6 +23,8 @@ dl_status dl_gpus_init(dl_gpus *gpus, const dl_gpus_config *config, dl_error *er
         .places = dl_calloc(workers, sizeof *gpus->places, "GPUs"),
         .memory_bytes_per_ns = dl_calloc(workers, sizeof(double), "GPUs"),
     };
+    gpus->serving_threads =
+        config->workers > config->server_threads ? config->workers : config->server_threads;
     dl_network_init(&gpus->network, config->engine, 1);
     dl_network_add_links(&gpus->network, &config->options->links);
     for (size_t w = 0; w < workers; w++) {
@@ -41,9 +43,9 @@ dl_status dl_gpus_init(dl_gpus *gpus, const dl_gpus_config *config, dl_error *er
     if (status == DL_OK) {
         dl_gpus_add_own_classes(gpus);
         if (config->with_input) dl_input_init(gpus);
-        dl_network_reserve(&gpus->network, config->workers * config->options->shards +
-                                               dl_reduction_flows(&gpus->reduction) +
-                                               dl_input_most(gpus));
+        dl_network_reserve(&gpus->network,
+                           (config->workers + gpus->serving_threads) * config->options->shards +
+                               dl_reduction_flows(&gpus->reduction) + dl_input_most(gpus));
     } else {
         dl_gpus_free(gpus);
     }

@@ -6,7 +6,7 @@
  *   push, pull  a flow from the worker's GPU to each shard of the server and back, `bytes / shards`
  *               each; a copy between a GPU and pageable host memory also goes through a staging
  *               copy of its own rate, and crosses the host's memory three times
- *   average     server in host memory: each of `parts` threads a slice of each shard, at the cost
+ *   average     server in host memory: each of its threads a slice of each shard, at the cost
  *               file's rates, (n + 1) x bytes of traffic through the socket's memory, which it
  *               shares with all copies; on a GPU: (n + 1) x bytes over its memory's bandwidth
  *   serve       the same: all n gradients summed and applied, or one
@@ -128,6 +128,7 @@ typedef struct dl_gpus_config {
     const dl_workload *workload;
     dl_engine *engine; /* the team's: used when the team runs */
     int workers;
+    int server_threads;   /* of each shard in host memory, >= 1 */
     bool collective;      /* as above */
     bool overlap;         /* collectives start during the backward pass */
     bool slows;           /* GPUs compute while collectives run, and then more slowly */
@@ -209,8 +210,9 @@ typedef struct dl_gpus {
     int *push_class;             /* [workers x shards] */
     int *pull_class;
     int64_t *push_ns, *pull_ns; /* latencies */
-    int *serving_class; /* [kinds x workers x shards] of a server's thread, or of its GPU; APPLY:
-                           of an update of so many gradients, less 1 */
+    int serving_threads;        /* as many as workers, and as the server's threads */
+    int *serving_class; /* [kinds x serving_threads x shards] of a server's thread, or of its GPU;
+                          APPLY: of an update of so many gradients, less 1 */
     int *own_class;     /* [workers] the memory of the worker's own GPU */
     int *gpu_memory;    /* [all GPUs] link, -1 = nobody uses it */
     char (*own_names)[DL_LINK_NAME_BYTES]; /* of links behind the machine's */

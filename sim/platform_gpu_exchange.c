@@ -79,32 +79,35 @@ void dl_gpus_touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn 
     dl_network_start(&gpus->network, gpus->own_class[worker], traffic_bytes, 0, done, gpus, worker);
 }
 
-/* A piece of serving: slice `index` of every shard, `bytes` of them in all. */
-static void serve(dl_gpus *gpus, int worker, dl_serving_kind kind, int index, double bytes,
-                  int64_t vectors, double latency_ns)
+/* Starts a piece of serving: slice `index` of every shard, `bytes` of them in all. */
+static void start_serving(dl_gpus *gpus, int worker, dl_serving_kind kind, int index, double bytes,
+                          int64_t vectors, double latency_ns)
 {
     const int shards = gpus->config.options->shards;
     const bool on_host = gpus->servers[0].kind == DL_PLACE_HOST;
     const int64_t delay_ns = on_host && latency_ns > 0 ? dl_ns_ceil(latency_ns) : 0;
     const double traffic = dl_gpus_serving_traffic(gpus, kind, vectors) * bytes;
-    const int *classes = gpus->serving_class + ((int)kind * gpus->config.workers + index) * shards;
-    gpus->workers[worker].flows = shards;
+    const int *classes = gpus->serving_class + ((int)kind * gpus->serving_threads + index) * shards;
+    gpus->workers[worker].flows += shards;
     for (int s = 0; s < shards; s++) {
         dl_network_start(&gpus->network, classes[s], traffic / shards, delay_ns, on_flow_done, gpus,
                          worker);
     }
 }
 
-/* The same by several workers' threads, or all at once by the first one's GPU. */
-static void serve_slice(dl_gpus *gpus, int worker, dl_serving_kind kind, double bytes, int parts,
-                        double latency_ns)
+/* The same by all of the server's threads, of which each worker starts its share; a GPU does it all
+ * at once. */
+static void serve_slices(dl_gpus *gpus, int worker, dl_serving_kind kind, double bytes,
+                         double latency_ns)
 {
-    if (gpus->servers[0].kind == DL_PLACE_GPU) parts = 1;
-    if (worker < parts) {
-        serve(gpus, worker, kind, worker, bytes / parts, 0, latency_ns);
-    } else {
+    const bool on_gpu = gpus->servers[0].kind == DL_PLACE_GPU;
+    const int threads = on_gpu ? 1 : gpus->config.server_threads;
+    if (worker >= threads) {
         dl_gpus_exchanged(gpus, worker);
+        return;
     }
+    for (int t = worker; t < threads; t += gpus->config.workers)
+        start_serving(gpus, worker, kind, t, bytes / threads, 0, latency_ns);
 }
 
 static void on_touched(void *user, int worker)
@@ -115,6 +118,7 @@ static void on_touched(void *user, int worker)
 
 void dl_gpus_average(dl_team *team, int agent, dl_content content, int parts)
 {
+    (void)parts; /* the server's threads are the host's, however many workers there are */
     dl_gpus *gpus = dl_gpus_of(team);
     const int worker = dl_team_worker(team, agent);
     if (is_collective(gpus)) {
@@ -122,16 +126,17 @@ void dl_gpus_average(dl_team *team, int agent, dl_content content, int parts)
         return;
     }
     const int pieces = content == DL_CONTENT_PARAMETERS_AND_STATE ? 2 : 1;
-    serve_slice(gpus, worker, DL_SERVING_AVERAGE, content_bytes(gpus, content), parts,
-                pieces * gpus->config.workload->average.latency_ns);
+    serve_slices(gpus, worker, DL_SERVING_AVERAGE, content_bytes(gpus, content),
+                 pieces * gpus->config.workload->average.latency_ns);
 }
 
 void dl_gpus_serve_all(dl_team *team, int agent, int parts)
 {
+    (void)parts;
     dl_gpus *gpus = dl_gpus_of(team);
     const int worker = dl_team_worker(team, agent);
-    serve_slice(gpus, worker, DL_SERVING_SUM, content_bytes(gpus, DL_CONTENT_GRADIENTS), parts,
-                gpus->config.workload->update.latency_ns);
+    serve_slices(gpus, worker, DL_SERVING_SUM, content_bytes(gpus, DL_CONTENT_GRADIENTS),
+                 gpus->config.workload->update.latency_ns);
 }
 
 /* More gradients than workers are charged at the rate of as many as workers. */
@@ -141,16 +146,16 @@ void dl_gpus_serve(dl_team *team, int agent, int64_t gradients)
     const int worker = dl_team_worker(team, agent);
     const int most = gpus->config.workers;
     const int index = (int)(gradients < most ? gradients : most) - 1;
-    serve(gpus, worker, DL_SERVING_APPLY, index, content_bytes(gpus, DL_CONTENT_GRADIENTS),
-          gradients, gpus->config.workload->update.latency_ns);
+    start_serving(gpus, worker, DL_SERVING_APPLY, index, content_bytes(gpus, DL_CONTENT_GRADIENTS),
+                  gradients, gpus->config.workload->update.latency_ns);
 }
 
 void dl_gpus_blend(dl_team *team, int agent)
 {
     dl_gpus *gpus = dl_gpus_of(team);
     const int worker = dl_team_worker(team, agent);
-    serve(gpus, worker, DL_SERVING_BLEND, 0, content_bytes(gpus, DL_CONTENT_PARAMETERS), 0,
-          gpus->config.workload->average.latency_ns);
+    start_serving(gpus, worker, DL_SERVING_BLEND, 0, content_bytes(gpus, DL_CONTENT_PARAMETERS), 0,
+                  gpus->config.workload->average.latency_ns);
 }
 
 void dl_gpus_blend_own(dl_team *team, int agent)
@@ -166,6 +171,7 @@ void dl_gpus_blend_own(dl_team *team, int agent)
 /* Behind a collective, every GPU does it for itself. */
 void dl_gpus_filter(dl_team *team, int agent, int parts)
 {
+    (void)parts;
     dl_gpus *gpus = dl_gpus_of(team);
     const int worker = dl_team_worker(team, agent);
     const double bytes = content_bytes(gpus, DL_CONTENT_PARAMETERS);
@@ -173,7 +179,7 @@ void dl_gpus_filter(dl_team *team, int agent, int parts)
         dl_gpus_touch(gpus, worker, dl_gpus_serving_traffic(gpus, DL_SERVING_FILTER, 0) * bytes,
                       on_touched);
     } else {
-        serve_slice(gpus, worker, DL_SERVING_FILTER, bytes, parts,
-                    2 * gpus->config.workload->average.latency_ns);
+        serve_slices(gpus, worker, DL_SERVING_FILTER, bytes,
+                     2 * gpus->config.workload->average.latency_ns);
     }
 }

@@ -123,12 +123,12 @@ static link_pair serving_links(dl_gpus *gpus, dl_serving_kind kind, int index, i
 /* All links come before all classes. */
 static link_pair *all_serving_links(dl_gpus *gpus)
 {
-    const int shards = gpus->config.options->shards, workers = gpus->config.workers;
-    link_pair *pairs = dl_calloc((size_t)DL_SERVING_KINDS * (size_t)workers * (size_t)shards,
+    const int shards = gpus->config.options->shards, threads = gpus->serving_threads;
+    link_pair *pairs = dl_calloc((size_t)DL_SERVING_KINDS * (size_t)threads * (size_t)shards,
                                  sizeof *pairs, "servers");
     size_t p = 0;
     for (int kind = 0; kind < DL_SERVING_KINDS; kind++) {
-        for (int i = 0; i < workers * shards; i++, p++) {
+        for (int i = 0; i < threads * shards; i++, p++) {
             pairs[p] = serving_links(gpus, (dl_serving_kind)kind, i / shards, i % shards);
         }
     }
@@ -188,8 +188,9 @@ void dl_gpus_add_servers(dl_gpus *gpus)
     add_staging(gpus, up, down);
     link_pair *pairs_of = all_serving_links(gpus);
     add_copy_classes(gpus, up, down);
-    gpus->serving_class = new_numbers(DL_SERVING_KINDS * pairs);
-    for (size_t r = 0; r < DL_SERVING_KINDS * pairs; r++)
+    const size_t servings = DL_SERVING_KINDS * (size_t)gpus->serving_threads * shards;
+    gpus->serving_class = new_numbers(servings);
+    for (size_t r = 0; r < servings; r++)
         gpus->serving_class[r] = pair_class(gpus, pairs_of[r]);
     free(pairs_of);
     free(up);

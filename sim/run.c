@@ -244,6 +244,7 @@ static dl_status init_gpus(dl_gpus *gpus, const dl_run_config *config, const dl_
         .workload = workload,
         .engine = engine,
         .workers = config->point->workers,
+        .server_threads = scenario->server_threads,
         .collective = is_collective(scenario, mode) && mode != &dl_mode_none,
         .overlap = scenario->gpu->overlap && mode == &dl_mode_allreduce,
         .slows = mode == &dl_mode_allreduce && (scenario->gpu->overlap || lags(config->point)),

@@ -49,7 +49,8 @@
  *   lag = 0, 1                   ; list; ps, allreduce: 1 exchanges during the next step, whose
  *                                ; parameters then are one step old. Default 0
  *   average_state = no           ; average: the optimizer's state too. Default no
- *   server_threads = 2           ; ps, average, bmuf; at most all workers of a point. Default 1
+ *   server_threads = 2           ; ps, average, bmuf; on cores at most all
+ *                                ; workers of a point. Default 1
  *   where = cpu                  ; of the server. On GPUs also gpu:K (K over all nodes) and, for
  *                                ; average and bmuf, allreduce. Default cpu
  *                                ; an option that none of the modes takes is an error

@@ -15,6 +15,7 @@ dl_add_test(test_platform_gpu_input model LINK dl_sim)
 dl_add_test(test_platform_gpu_compress model LINK dl_sim)
 dl_add_test(test_scenario_machine unit LINK dl_sim)
 dl_add_test(test_platform_gpu_k80 model LINK dl_sim)
+dl_add_test(test_platform_gpu_monotone model LINK dl_sim)
 
 # The scenarios of GPUs that come with the program run.
 file(GLOB gpu_scenarios CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/scenarios/z10pe/*.ini
@@ -55,6 +56,6 @@ add_test(NAME test_dlsim COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim.sh $<TARGE
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlsim PROPERTIES LABELS unit TIMEOUT 300)
 
-foreach(test test_platform_gpu_k80 test_links test_machine_graph test_collective test_collective_nccl machine_figures)
+foreach(test test_platform_gpu_k80 test_platform_gpu_monotone fuzz_scenario test_links test_machine_graph test_collective test_collective_nccl machine_figures)
     target_compile_definitions(${test} PRIVATE DL_MACHINES="${PROJECT_SOURCE_DIR}/scenarios/machines")
 endforeach()

@@ -13,9 +13,18 @@ static const char whole[] =
 static const char small[] = "[machine]\ncores = 1\nworkers = 1\n[workload]\ncosts = c\n"
                             "batch_per_worker = 4\n[noise]\nkind = trace\n";
 
+static const char gpus[] =
+    "[machine]\nfile = " DL_MACHINES "/t4_4x4_ethernet.ini\nworkers = 1, 4\ngpus = 0, 2, 5, 9\n"
+    "dispatch = single\nahead = 2\npageable = yes\n"
+    "[exchange]\nshards = 2\nalgorithm = ring\nfidelity = chunk\nbucket_bytes = 1000\n"
+    "overlap = yes\ncompress = topk\ntopk_frac = 0.1\n[input]\ncores = 2\nprefetch = 3\n"
+    "[workload]\ncosts = c\nbatch_per_worker = 4\nsamples_per_epoch = 100\n"
+    "[sync]\nmode = average, bmuf\nwhere = allreduce\ninterval = 2\n";
+
 size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
 {
-    static const dl_fuzz_seed all[] = {{whole, sizeof whole - 1}, {small, sizeof small - 1}};
+    static const dl_fuzz_seed all[] = {
+        {whole, sizeof whole - 1}, {small, sizeof small - 1}, {gpus, sizeof gpus - 1}};
     *seeds = all;
     return sizeof all / sizeof all[0];
 }
@@ -24,7 +33,9 @@ size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
 static void check_point(const dl_scenario *scenario, const dl_point *point)
 {
     DL_ASSERT(point->workers >= 1 && point->workers <= DL_WORKERS_MAX &&
-                  (point->cores >= 1 || point->cores == DL_CORES_MEASURED),
+                  (point->cores >= 1 || point->cores == DL_CORES_MEASURED ||
+                   (scenario->gpu != NULL && point->cores == DL_CORES_GPU &&
+                    point->workers <= dl_gpu_options_count(scenario->gpu))),
               "%d workers, %d cores", point->workers, point->cores);
     DL_ASSERT(point->batch >= 1 && point->batch % point->workers == 0, "batch %lld of %d workers",
               (long long)point->batch, point->workers);

@@ -1,0 +1,101 @@
+/* On machines that come with the program, without noise and overlap: more bytes never shorten a
+ * step, nor do slower links, nor does a GPU more at an equal batch per GPU. The last is not so for
+ * collectives on NVLink, where one GPU more may bring links that the ring before could not use, nor
+ * for hierarchical ones, which need equally many GPUs on each node, nor with shards on two nodes,
+ * whose traffic goes both ways: the nearer their numbers of GPUs, the fewer meet on a link. */
+#include "tests/sim_fixture.h"
+
+static const char *const machines[] = {"z10pe_2x1080ti", "p2.8xlarge",      "gce_k80_8",
+                                       "dgx1_v100",      "t4_4x4_ethernet", "dgx_a100"};
+static const char *const exchanges[] = {
+    "mode = ps\n",
+    "mode = ps\nwhere = gpu:0\n",
+    "mode = average\ninterval = 2\nserver_threads = 2\n",
+    "mode = allreduce\n[exchange]\nalgorithm = ring\n",
+    "mode = allreduce\n[exchange]\nbucket_bytes = 3000000\n",
+    "mode = ps\n[exchange]\nshards = 2\ncompress = fp16\n",
+};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static double step_s(const char *machine, const char *exchange, int workers, double parameters,
+                     double slower)
+{
+    char costs_text[1024];
+    snprintf(costs_text, sizeof costs_text,
+             "[costs]\nschema = 1\nparameter_bytes = %.0f\n"
+             "[op a.forward]\nfixed_ns = 1000000\nper_sample_ns = 100000\n"
+             "[average]\nlatency_ns = 900\nread_bytes_per_s = 1e10\nwrite_bytes_per_s = 8e9\n"
+             "[update]\nlatency_ns = 900\nread_bytes_per_s = 1e10\nwrite_bytes_per_s = 8e9\n"
+             "[sync]\nbarrier_ns = 1000\n"
+             "[dispatch]\nserial_ns = 100000\nper_worker_ns = 50000\n",
+             parameters);
+    dl_costs costs = fixture_costs(costs_text);
+    dl_scenario scenario =
+        fixture_scenario("[scenario]\nsteps = 8\n[machine]\nfile = " DL_MACHINES "/%s.ini\n"
+                         "workers = %d\ndispatch = single\n"
+                         "[workload]\ncosts = c.ini\nbatch_per_worker = 4\n[sync]\n%s",
+                         machine, workers, exchange);
+    for (int l = 0; l < scenario.gpu->links.per_node; l++)
+        scenario.gpu->links.capacity[l] /= slower;
+    dl_run_result result = fixture_run(&costs, &scenario);
+    double mean_s = result.step_mean_s;
+    dl_run_result_free(&result);
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+    return mean_s;
+}
+
+static int gpus_of(const char *machine)
+{
+    dl_scenario s = fixture_scenario("[machine]\nfile = " DL_MACHINES "/%s.ini\nworkers = 1\n"
+                                     "[workload]\ncosts = c.ini\nbatch = 1\n",
+                                     machine);
+    int count = dl_gpu_options_count(s.gpu);
+    dl_scenario_free(&s);
+    return count < 8 ? count : 8;
+}
+
+/* Rates are doubles and times whole ns: a step of 8 has a few roundings. */
+static void assert_no_shorter(double later_s, double before_s, const char *machine,
+                              const char *exchange, const char *what)
+{
+    if (later_s < before_s * (1 - 1e-5)) {
+        fail_msg("%s, %s %s: %g s, but %g s before", machine, exchange, what, later_s, before_s);
+    }
+}
+
+static void more_never_shortens_a_step(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < COUNT(machines); m++) {
+        const int gpus = gpus_of(machines[m]);
+        for (size_t e = 0; e < COUNT(exchanges); e++) {
+            double before_s = 0;
+            for (int n = 1; n <= gpus; n++) {
+                double now_s = step_s(machines[m], exchanges[e], n, 8e6, 1);
+                char what[32];
+                snprintf(what, sizeof what, "%d GPUs", n);
+                bool is_reduced = strstr(exchanges[e], "allreduce") != NULL;
+                bool is_ring = strstr(exchanges[e], "ring") != NULL;
+                bool has_nvlink = strncmp(machines[m], "dgx", 3) == 0;
+                bool is_unequal = strstr(exchanges[e], "shards") != NULL &&
+                                  strcmp(machines[m], "t4_4x4_ethernet") == 0;
+                if (!is_unequal && (!is_reduced || (is_ring && !has_nvlink))) {
+                    assert_no_shorter(now_s, before_s, machines[m], exchanges[e], what);
+                }
+                before_s = now_s;
+            }
+            assert_no_shorter(step_s(machines[m], exchanges[e], gpus, 9e6, 1), before_s,
+                              machines[m], exchanges[e], "more bytes");
+            assert_no_shorter(step_s(machines[m], exchanges[e], gpus, 8e6, 1.5), before_s,
+                              machines[m], exchanges[e], "slower links");
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(more_never_shortens_a_step)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
