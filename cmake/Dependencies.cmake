@@ -1,12 +1,23 @@
 # Libraries that the project uses; each becomes one target. Debian names in the messages.
+option(DL_ALLOW_MISSING "Configure without libraries that dlprof does not need; what does, fails to build" OFF)
+set(dl_needed REQUIRED)
+if(DL_ALLOW_MISSING)
+    set(dl_needed "")
+endif()
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)                                            # zlib1g-dev
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)          # libopenblas-dev
-pkg_check_modules(GSL REQUIRED IMPORTED_TARGET gsl)                    # libgsl-dev
+pkg_check_modules(GSL ${dl_needed} IMPORTED_TARGET gsl)                    # libgsl-dev
 pkg_check_modules(INIH REQUIRED IMPORTED_TARGET inih)                  # libinih-dev
-pkg_check_modules(SIMDJSON REQUIRED IMPORTED_TARGET simdjson)          # libsimdjson-dev
-pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)             # libsqlite3-dev
+pkg_check_modules(SIMDJSON ${dl_needed} IMPORTED_TARGET simdjson)          # libsimdjson-dev
+pkg_check_modules(SQLITE ${dl_needed} IMPORTED_TARGET sqlite3)             # libsqlite3-dev
+foreach(library GSL SIMDJSON SQLITE)
+    if(NOT ${library}_FOUND)
+        message(WARNING "no ${library}: only targets that do without it can be built")
+        add_library(PkgConfig::${library} INTERFACE IMPORTED)
+    endif()
+endforeach()
 find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)           # librandom123-dev
 find_path(CMOCKA_INCLUDE_DIR cmocka.h REQUIRED)                        # libcmocka-dev
 find_library(CMOCKA_LIBRARY cmocka REQUIRED)
