@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstring>
-#include <simdjson.h>
-#include <vector>
+
+#include "trace/readers/json_walk.hpp"
 
 extern "C" {
 #include "trace/readers/json_events.h"
@@ -11,32 +11,16 @@ extern "C" {
 namespace
 {
 
-namespace ondemand = simdjson::ondemand;
+using namespace dl_json;
 
 constexpr size_t WINDOW_BYTES = 1U << 20;
 /* All that a small file needs. */
 constexpr size_t FIRST_WINDOW_BYTES = 1U << 14;
-/* Room behind a text for what closes it. */
-constexpr size_t CLOSING_BYTES = 8;
-constexpr size_t PADDING_BYTES = CLOSING_BYTES + simdjson::SIMDJSON_PADDING;
+/* In front of a window, for the bracket that makes its events an array. */
+constexpr size_t FRONT_BYTES = 1;
 constexpr size_t TABLE_SLOTS = 256;
 constexpr size_t KEYS_MAX = 64;
 constexpr char ARGS[] = "args";
-/* In front of a window, for the bracket that makes its events an array. */
-constexpr size_t FRONT_BYTES = 1;
-
-bool is_blank(char c)
-{
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
-/* A token of simdjson lasts up to the next one. */
-dl_json_text trimmed(const char *at, size_t bytes)
-{
-    while (bytes > 0 && is_blank(at[bytes - 1]))
-        bytes--;
-    return {at, bytes};
-}
 
 /* Keys by length and three of their letters. */
 class key_table
@@ -74,182 +58,6 @@ class key_table
     }
     entry slots[TABLE_SLOTS] = {};
 };
-
-/* A text with room behind it for closing marks and simdjson's padding. */
-struct padded_text {
-    std::vector<char> bytes;
-    size_t used = 0;
-
-    explicit padded_text(size_t room) : bytes(room + PADDING_BYTES, ' ') {}
-    padded_text(const char *from, const char *to) : bytes(from, to), used(bytes.size())
-    {
-        bytes.resize(used + PADDING_BYTES, ' ');
-    }
-    size_t room() const { return bytes.size() - PADDING_BYTES; }
-    char *begin() { return bytes.data(); }
-};
-
-/* Control characters and bytes that are no UTF-8 become blanks and question marks. Between values
- * the former are blanks anyway. Returns how many were changed, other blanks not counted. */
-size_t replace_forbidden(char *text, size_t bytes)
-{
-    size_t changed = 0;
-    for (size_t i = 0; i < bytes;) {
-        auto c = static_cast<uint8_t>(text[i]);
-        if (c < 0x20) {
-            changed += !is_blank(text[i]);
-            text[i++] = ' ';
-            continue;
-        }
-        size_t length = c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
-        if (length == 1 || (i + length <= bytes && simdjson::validate_utf8(text + i, length))) {
-            i += length;
-        } else {
-            text[i++] = '?';
-            changed++;
-        }
-    }
-    return changed;
-}
-
-/* Makes `text` ready to be walked: closes an open string, then adds `close`. What simdjson finds
- * forbidden is replaced. */
-simdjson::error_code start(ondemand::parser &parser, padded_text &text, char close,
-                           uint64_t *replaced, ondemand::document &document)
-{
-    size_t end = text.used;
-    bool cleaned = false;
-    for (size_t quotes = 0;; end = text.used + quotes) {
-        char *at = text.begin();
-        memset(at + text.used, '"', quotes);
-        at[end] = close;
-        memset(at + end + 1, ' ', text.bytes.size() - end - 1);
-        auto error = parser.iterate(at, end + 1, text.bytes.size()).get(document);
-        if (error == simdjson::UNCLOSED_STRING && quotes < 2) {
-            quotes++;
-        } else if ((error == simdjson::UTF8_ERROR || error == simdjson::UNESCAPED_CHARS) &&
-                   !cleaned) {
-            *replaced += replace_forbidden(at, text.used);
-            cleaned = true;
-        } else {
-            return error;
-        }
-    }
-}
-
-/* The raw text of a value, which is walked over by that. */
-simdjson::error_code raw_value(ondemand::value value, dl_json_text *raw)
-{
-    ondemand::json_type type;
-    if (auto error = value.type().get(type)) return error;
-    std::string_view text;
-    if (type == ondemand::json_type::array || type == ondemand::json_type::object) {
-        ondemand::array array;
-        ondemand::object object;
-        simdjson::error_code error;
-        if (type == ondemand::json_type::array) {
-            error = value.get_array().get(array);
-            if (error == simdjson::SUCCESS) error = array.raw_json().get(text);
-        } else {
-            error = value.get_object().get(object);
-            if (error == simdjson::SUCCESS) error = object.raw_json().get(text);
-        }
-        if (error) return error;
-    } else {
-        text = value.raw_json_token();
-    }
-    *raw = trimmed(text.data(), text.size());
-    return simdjson::SUCCESS;
-}
-
-/* A key's raw text, without quotes: up to the first quote, so one with an escaped quote is cut. */
-dl_json_text raw_key(ondemand::raw_json_string key)
-{
-    const char *end = key.raw();
-    while (*end != '"')
-        end++;
-    return {key.raw(), static_cast<size_t>(end - key.raw())};
-}
-
-/* Position just behind what was walked, or the end of the text. */
-const char *position(ondemand::document &document, const padded_text &text)
-{
-    const char *at = nullptr;
-    if (document.current_location().get(at) != simdjson::SUCCESS)
-        return text.bytes.data() + text.used;
-    return at;
-}
-
-using visitor = void (*)(void *, dl_json_text, dl_json_text);
-
-/* Visits the members of the object in `text`, which may be cut: only whole ones are delivered. */
-bool visit_members(ondemand::parser &parser, padded_text &text, uint64_t *replaced, visitor visit,
-                   void *context)
-{
-    ondemand::document document;
-    ondemand::object object;
-    bool closed = text.used > 0 && text.begin()[text.used - 1] == '}';
-    if (start(parser, text, closed ? ' ' : '}', replaced, document)) return false;
-    if (document.get_object().get(object)) return false;
-    for (auto field : object) {
-        ondemand::raw_json_string key;
-        dl_json_text value = {};
-        ondemand::value walked;
-        if (field.key().get(key) || field.value().get(walked)) return false;
-        if (raw_value(walked, &value)) return false;
-        const char *at = value.at + value.bytes, *end = text.begin() + text.used;
-        while (at < end && is_blank(*at))
-            at++;
-        if (at >= end || (*at != ',' && *at != '}')) return false;
-        visit(context, raw_key(key), value);
-    }
-    return true;
-}
-
-bool visit_elements(ondemand::parser &parser, padded_text &text, visitor visit, void *context)
-{
-    ondemand::document document;
-    ondemand::array array;
-    uint64_t replaced = 0;
-    if (start(parser, text, ' ', &replaced, document)) return false;
-    if (document.get_array().get(array)) return false;
-    for (auto element : array) {
-        ondemand::value walked;
-        dl_json_text value = {};
-        if (element.get(walked) || raw_value(walked, &value)) return false;
-        visit(context, {}, value);
-    }
-    return true;
-}
-
-/* The end of the bracket that opens at at[0], or NULL if it does not close before `end`. With
- * `key`, stops at depth 1 behind such a key. */
-const char *scan(const char *at, const char *end, const char *key, const char **key_begin)
-{
-    size_t depth = 0, key_bytes = key != nullptr ? strlen(key) : 0;
-    for (; at < end; at++) {
-        if (*at == '"') {
-            const char *from = at++;
-            while (at < end && *at != '"')
-                at += *at == '\\' ? 2 : 1;
-            if (at >= end) return nullptr;
-            if (key == nullptr || depth != 1) continue;
-            if (static_cast<size_t>(at - from - 1) != key_bytes ||
-                memcmp(from + 1, key, key_bytes) != 0)
-                continue;
-            const char *next = at + 1;
-            while (next < end && is_blank(*next))
-                next++;
-            if (next >= end) return nullptr;
-            if (*next != ':') continue;
-            *key_begin = from;
-            return next + 1;
-        }
-        if (*at == '{' || *at == '[') depth++;
-        if ((*at == '}' || *at == ']') && --depth == 0) return at + 1;
-    }
-    return nullptr;
-}
 
 class events_reader
 {
@@ -502,14 +310,4 @@ dl_status dl_json_events_read(const dl_json_events_spec *spec, dl_json_source *r
     *result = {};
     events_reader reader(*spec, read, source, *result);
     return reader.read_all(err);
-}
-
-bool dl_json_visit(dl_json_text value, visitor visit, void *context)
-{
-    if (value.at == nullptr || value.bytes == 0) return false;
-    padded_text text(value.at, value.at + value.bytes);
-    ondemand::parser parser;
-    uint64_t replaced = 0;
-    if (value.at[0] == '{') return visit_members(parser, text, &replaced, visit, context);
-    return value.at[0] == '[' && visit_elements(parser, text, visit, context);
 }

@@ -57,10 +57,9 @@ static uint64_t times(uint64_t a, uint64_t b)
 void dl_kineto_keep_parameters(dl_kineto *kineto, const dl_json_text *values,
                                const dl_activity *activity)
 {
-    char *const *strings = kineto->builder.trace.strings;
+    const dl_trace *trace = &kineto->builder.trace;
     uint32_t name = dl_kineto_text(kineto, values[KEY_COLLECTIVE]);
-    strings = kineto->builder.trace.strings;
-    const char *collective = dl_comm_of_name(strings[name]);
+    const char *collective = dl_comm_of_name(trace->strings[name]);
     int64_t rank = -1;
     if (dl_json_int(values[KEY_RANK], &rank) && kineto->rank < 0) kineto->rank = rank;
     if (collective == NULL) return; /* "wait" */
@@ -68,8 +67,7 @@ void dl_kineto_keep_parameters(dl_kineto *kineto, const dl_json_text *values,
     dl_kineto_call *call =
         keep(kineto, of_kernel ? TOLD_BY_KERNEL : TOLD_BY_PARAMETERS, collective, activity);
     uint32_t type = dl_kineto_text(kineto, values[KEY_TYPE]);
-    strings = kineto->builder.trace.strings;
-    size_t type_bytes = dl_comm_type_bytes(strings[type]);
+    size_t type_bytes = dl_comm_type_bytes(trace->strings[type]);
     call->in_bytes = times(count_of(values[KEY_IN_ELEMENTS]), type_bytes);
     call->out_bytes = times(count_of(values[KEY_OUT_ELEMENTS]), type_bytes);
     call->ranks = (uint32_t)count_of(values[KEY_GROUP_SIZE]);
@@ -201,7 +199,7 @@ static bool find_launch(dl_kineto_call *call, const dl_launches *launches)
 }
 
 /* Keeps only the calls of the best source, those of kernels at their launches. */
-static dl_kineto_told choose(dl_kineto *kineto)
+static void choose(dl_kineto *kineto)
 {
     dl_kineto_told best = TOLD_BY_PARAMETERS;
     dl_launches launches = {0};
@@ -220,7 +218,6 @@ static dl_kineto_told choose(dl_kineto *kineto)
     }
     kineto->call_count = kept;
     dl_launches_free(&launches);
-    return best;
 }
 
 void dl_kineto_add_collectives(dl_kineto *kineto)
