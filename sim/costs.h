@@ -35,8 +35,9 @@
  *   lock_ns = ...                   ; hand-over of a spinning lock
  *   slice_ns = ...                  ; how long a thread keeps a core that others want too
  *
- *   ; on GPUs: what the host thread needs (sim/dispatch.h), of which [op dispatch] is a part that
- *   ; comes on top for each GPU
+ *   ; for workers on GPUs, which in turn do not use [copy] latency and bandwidth (links have them),
+ *   ; [memory], [sharing], wakeup_ns and slice_ns: what the host thread needs (sim/dispatch.h);
+ *   ; [op dispatch] comes on top for each GPU
  *   [dispatch]
  *   serial_ns = ...                 ; of a step, before the first GPU is given anything
  *   per_worker_ns = ...             ; to issue one GPU's step

@@ -13,13 +13,12 @@
  *   allreduce   a collective of the workers' GPUs in place of push, average, pull: in buckets, one
  *               after another on one stream; with `overlap` each starts when all workers have done
  *               its share of the backward pass (as its share of the bytes)
- *
  *   compress    what is pushed or reduced; pulled parameters are not. fp16: half of the bytes;
- * 1bit: a bit a parameter and two values a message, with error feedback (Seide 2014); topk: values
- * and indices of the largest (error feedback too), which are gathered in place of reduced. Costs
- * what it reads and writes in the memory of the worker's own GPU input       batches are made by
- * cores of the GPU's node ([op input]), `prefetch` of them ahead (0: when the step asks for it),
- * and copied to the GPU from pinned memory
+ *               1bit: a bit a parameter and two values a message (Seide 2014); topk: values and
+ *               indices of the largest, gathered in place of reduced; the last two with error
+ *               feedback. Costs what it moves in the memory of the worker's own GPU
+ *   input       batches are made by cores of the GPU's node ([op input]), `prefetch` of them ahead
+ *               (0: when the step asks for one), and copied to the GPU from pinned memory
  *
  * Shards in host memory lie on the nodes in turn, then on their sockets; on GPUs, on consecutive
  * ones. A barrier costs [sync] barrier_ns and the lock's hand-over lock_ns where the server is in
