@@ -114,6 +114,50 @@ static void generation_0_is_read(void **state)
     free_item(&item);
 }
 
+/* PyTorch 1.9: generation 0's events in an object; flows end on the device. PyTorch 1.12: other
+ * names, flows "async_cpu_to_gpu", External id = correlation. Both give the same activities. */
+static void generations_0b_and_1_are_read(void **state)
+{
+    static const struct {
+        const char *categories[3], *flow, *thread, *stream, *id_key;
+        int id, object;
+    } cases[] = {
+        {{"Operator", "Runtime", "Kernel"}, "async", "\"90\"", "\"stream 7\"", "external id", 3, 3},
+        {{"cpu_op", "cuda_runtime", "kernel"}, "async_cpu_to_gpu", "90", "7", "External id", 71, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        char text[2000];
+        snprintf(
+            text, sizeof text,
+            "{\"schemaVersion\": 1, \"traceEvents\": ["
+            "{\"ph\": \"X\", \"cat\": \"%s\", \"name\": \"op\", \"pid\": 90, \"tid\": %s,"
+            " \"ts\": 100, \"dur\": 40, \"args\": {\"External id\": 3}},"
+            "{\"ph\": \"X\", \"cat\": \"%s\", \"name\": \"cudaLaunchKernel\", \"pid\": 90,"
+            " \"tid\": %s, \"ts\": 110, \"dur\": 9,"
+            " \"args\": {\"correlation\": 71, \"%s\": %d}},"
+            "{\"ph\": \"s\", \"id\": 71, \"pid\": 90, \"tid\": %s, \"ts\": 110, \"cat\": \"%s\","
+            " \"name\": \"f\"},"
+            "{\"ph\": \"X\", \"cat\": \"%s\", \"name\": \"k\", \"pid\": 2, \"tid\": %s,"
+            " \"ts\": 130, \"dur\": 5, \"args\": {\"correlation\": 71}},"
+            "{\"ph\": \"f\", \"id\": 71, \"pid\": 2, \"tid\": %s, \"ts\": 130, \"cat\": \"%s\","
+            " \"name\": \"f\", \"bp\": \"e\"}]}",
+            cases[i].categories[0], cases[i].thread, cases[i].categories[1], cases[i].thread,
+            cases[i].id_key, cases[i].id, cases[i].thread, cases[i].flow, cases[i].categories[2],
+            cases[i].stream, cases[i].stream, cases[i].flow);
+        dl_read_trace item = read_text(text);
+        assert_int_equal(item.trace.activity_count, 3);
+        assert_int_equal(find(&item, DL_ACTIVITY_RANGE, 0)->thread, 90);
+        assert_int_equal(find(&item, DL_ACTIVITY_RANGE, 0)->object, 3);
+        assert_int_equal(find(&item, DL_ACTIVITY_CALL, 0)->object, cases[i].object);
+        /* Without arguments that tell them, device and stream are pid and tid. */
+        assert_int_equal(find(&item, DL_ACTIVITY_KERNEL, 0)->device, 2);
+        assert_int_equal(find(&item, DL_ACTIVITY_KERNEL, 0)->stream, 7);
+        assert_int_equal(find(&item, DL_ACTIVITY_KERNEL, 0)->correlation, 71);
+        free_item(&item);
+    }
+}
+
 /* PyTorch 1.12 to 2.2: External ids of calls are correlations; the collective is a range, its size
  * in Input Dims: 8 ranks, [8, 1000] floats = 32,000 bytes, 4,000 a peer; what a group has is told
  * by distributedInfo only. */
@@ -380,6 +424,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(generation_0_is_read),
+        cmocka_unit_test(generations_0b_and_1_are_read),
         cmocka_unit_test(generation_2_is_read),
         cmocka_unit_test(generation_3_is_read),
         cmocka_unit_test(a_cut_trace_says_so),
