@@ -8,6 +8,9 @@
 #include "trace/readers/kineto_state.h"
 #include "trace/readers/text_source.h"
 
+/* No profiler is older: 10^18 ns are 2001-09-09. */
+#define YEAR_2001_NS INT64_C(1000000000000000000)
+
 /* JSON: an array or an object, maybe behind blanks. */
 static bool recognises(const char *begin, size_t bytes)
 {
@@ -29,6 +32,12 @@ static void kineto_free(dl_kineto *kineto)
     free(kineto->other_category);
 }
 
+/* Whether times are of the clock by themselves, and count from no base that is yet to come. */
+static bool is_absolute(const dl_trace *trace)
+{
+    return trace->activity_count > 0 && trace->activities[0].start_ns > YEAR_2001_NS;
+}
+
 static void note_text(dl_kineto *kineto, const dl_json_events_result *result)
 {
     dl_trace *trace = &kineto->builder.trace;
@@ -37,11 +46,12 @@ static void note_text(dl_kineto *kineto, const dl_json_events_result *result)
     if (!result->complete) {
         dl_read_note(kineto->item,
                      "the text ends early, at byte %" PRIu64 ": all %" PRIu64
-                     " whole events before it are read%s",
-                     result->bytes, result->events,
-                     kineto->base_ns == 0 ? "; what stands behind the events is missing, such as "
-                                            "the time that theirs count from"
-                                          : "");
+                     " whole events before it are read",
+                     result->bytes, result->events);
+        if (kineto->base_ns == 0 && !is_absolute(trace)) {
+            dl_read_note(kineto->item, "the time that events count from stood behind them and is "
+                                       "missing");
+        }
     }
     if (result->replaced > 0) {
         dl_read_note(kineto->item, "%" PRIu64 " bytes that JSON forbids are replaced",
