@@ -132,6 +132,7 @@ static void keep(dl_noise_set *set, dl_step_noise_set *fit)
         memmove(series->factors, series->factors + (series->count - steps) / 2,
                 steps * sizeof *series->factors);
         series->count = steps;
+        dl_noise_series_finish(series);
         for (size_t i = 0; i < steps; i++)
             kept[fit->kept + i] = (double)series->factors[i];
         lag1_sum += (double)steps * dl_fit_shape_of(kept + fit->kept, steps).lag1;

@@ -49,7 +49,7 @@ set style line 99 linecolor rgb "#808080" linewidth 1 dashtype 11    # ideal, re
 set border 3 linecolor rgb ink linewidth 1
 set tics nomirror out scale 0.6 textcolor rgb ink
 set grid ytics linetype 1 linecolor rgb "#D8D8D8" linewidth 1
-set style fill transparent solid 0.18 noborder
+set style fill transparent solid 0.08 noborder
 heading = exists("title") ? title : ""
 
 panel_px = (1.0 * canvas_width - left_px - right_px - gap_px * (panel_count - 1)) / panel_count

@@ -192,7 +192,7 @@ static dl_status from_ini(dl_costs *costs, const dl_ini *ini, dl_error *err)
     for (size_t i = 0; i < ini->count && status == DL_OK; i++) {
         status = read_entry(&parsed, ini, &ini->entries[i], &noise, err);
     }
-    if (status == DL_OK) status = dl_costs_check_noise(&parsed, ini, err);
+    if (status == DL_OK) status = dl_costs_finish_noise(&parsed, ini, err);
     if (status == DL_OK && parsed.batch_min > 0 && parsed.batch_max > 0 &&
         parsed.batch_min > parsed.batch_max) {
         status = dl_ini_error(ini, dl_ini_find(ini, "costs", "batch_min"), DL_ERR_RANGE, err,

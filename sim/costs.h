@@ -104,6 +104,7 @@ typedef struct dl_linearity {
 typedef struct dl_noise_series {
     float *factors; /* [count] > 0, in the order of the trace */
     size_t count;   /* >= 1 */
+    float middle;   /* their median, as dl_noise_series_finish sets it */
 } dl_noise_series;
 
 /* Those of some runs of one kind. A preemption lasts as long in a short step as in a long one, so
@@ -204,6 +205,9 @@ dl_status dl_costs_write(const dl_costs *costs, const char *path, const char *co
                          dl_error *err) DL_MUST_CHECK;
 
 void dl_costs_free(dl_costs *costs);
+
+/* Sets the series' median; whoever makes a series calls it once its factors are there. */
+void dl_noise_series_finish(dl_noise_series *series);
 
 /* The factors for workers of `batch` samples of which `at_once` >= 1 compute at once: those of as
  * many copies, or of the most below; among them those of the nearest batch size (by the ratio; the

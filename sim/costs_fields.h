@@ -40,9 +40,8 @@ dl_status dl_costs_read_noise(dl_costs *costs, const dl_ini *ini, const dl_ini_e
 dl_status dl_costs_read_exchange_run(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
                                      dl_error *err) DL_MUST_CHECK;
 
-/* DL_ERR_DATA if the last run of a set lacks a copy. */
-dl_status dl_costs_check_noise(const dl_costs *costs, const dl_ini *ini,
-                               dl_error *err) DL_MUST_CHECK;
+/* Finishes all series. DL_ERR_DATA if the last run of a set lacks a copy. */
+dl_status dl_costs_finish_noise(dl_costs *costs, const dl_ini *ini, dl_error *err) DL_MUST_CHECK;
 
 void dl_noise_set_free(dl_noise_set *set);
 

@@ -1,3 +1,5 @@
+#include <gsl/gsl_sort_float.h>
+#include <gsl/gsl_statistics_float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,16 +158,29 @@ dl_status dl_costs_read_exchange_run(dl_costs *costs, const dl_ini *ini, const d
     return status;
 }
 
-dl_status dl_costs_check_noise(const dl_costs *costs, const dl_ini *ini, dl_error *err)
+dl_status dl_costs_finish_noise(dl_costs *costs, const dl_ini *ini, dl_error *err)
 {
     for (size_t i = 0; i < costs->noise_count; i++) {
-        const dl_noise_set *set = &costs->noise[i];
-        if (set->run_count > 0 && set->series[series_count(set) - 1].count > 0) continue;
+        dl_noise_set *set = &costs->noise[i];
+        if (set->run_count > 0 && set->series[series_count(set) - 1].count > 0) {
+            for (size_t s = 0; s < series_count(set); s++)
+                dl_noise_series_finish(&set->series[s]);
+            continue;
+        }
         return dl_error_set_at(err, DL_ERR_DATA, ini->path, 0,
                                "[noise %lld copies %zu]: the last run lacks a copy",
                                (long long)set->batch, set->copies);
     }
     return DL_OK;
+}
+
+void dl_noise_series_finish(dl_noise_series *series)
+{
+    float *sorted = dl_calloc(series->count, sizeof *sorted, "noise");
+    memcpy(sorted, series->factors, series->count * sizeof *sorted);
+    gsl_sort_float(sorted, 1, series->count);
+    series->middle = (float)gsl_stats_float_median_from_sorted_data(sorted, 1, series->count);
+    free(sorted);
 }
 
 void dl_noise_set_free(dl_noise_set *set)

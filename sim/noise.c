@@ -28,7 +28,8 @@ void dl_noise_init(dl_noise *noise, const dl_noise_config *config, uint64_t seed
     if (config->kind == DL_NOISE_TRACE) {
         const dl_noise_set *set = config->set;
         const size_t run = dl_noise_run(replicate, set->run_count);
-        noise->series = &set->series[run * set->copies + worker % set->copies];
+        noise->copy = worker % set->copies;
+        noise->level = (double)set->series[run * set->copies + noise->copy].middle;
     }
 }
 
@@ -40,14 +41,17 @@ void dl_noise_free(dl_noise *noise)
 
 static double next_of_trace(dl_noise *noise)
 {
-    size_t count = noise->series->count;
     if (noise->block_left == 0) {
-        noise->position = (size_t)(gsl_rng_uniform(noise->rng) * (double)count);
+        const dl_noise_set *set = noise->config.set;
+        const size_t run = (size_t)(gsl_rng_uniform(noise->rng) * (double)set->run_count);
+        noise->series = &set->series[run * set->copies + noise->copy];
+        noise->position = (size_t)(gsl_rng_uniform(noise->rng) * (double)noise->series->count);
         noise->block_left = DL_NOISE_BLOCK;
     }
+    const dl_noise_series *series = noise->series;
     noise->block_left--;
-    noise->position = noise->position % count;
-    return (double)noise->series->factors[noise->position++];
+    noise->position = noise->position % series->count;
+    return noise->level * (double)(series->factors[noise->position++] / series->middle);
 }
 
 double dl_noise_next(dl_noise *noise)

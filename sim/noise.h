@@ -2,11 +2,15 @@
  * of the trace's own mean for `trace`.
  *
  *   none         1
- *   trace        measured factors: a replicate takes one measured run, worker w of it copy w
- * (modulo the copies), in blocks of DL_NOISE_BLOCK consecutive ones from a random place (the end is
- * followed by the start); so neighbours stay neighbours, and what made a core slow for a whole run
- * does so here lognormal    exp(zeta + s z), s^2 = ln(1 + sigma^2), zeta = -s^2 / 2 gamma shape 1 /
- * sigma^2, scale sigma^2 exponential  its coefficient of variation is 1
+ *   trace        measured factors: a replicate takes the level (the median) of one measured run,
+ *                worker w that of its copy w (modulo the copies), so that what made a core slow for
+ *                a whole run does so here; around it come blocks of DL_NOISE_BLOCK consecutive
+ *                factors of that copy over their own run's level, from any run and place (the end
+ *                is followed by the start): neighbours stay neighbours, and a rare preemption in a
+ *                short run is as rare as it was in all runs
+ *   lognormal    exp(zeta + s z), s^2 = ln(1 + sigma^2), zeta = -s^2 / 2
+ *   gamma        shape 1 / sigma^2, scale sigma^2
+ *   exponential  its coefficient of variation is 1
  *
  * sigma is the coefficient of variation. What it leaves out: slowness common to all workers.
  */
@@ -41,7 +45,9 @@ typedef struct dl_noise_config {
 typedef struct dl_noise {
     dl_noise_config config;
     gsl_rng *rng;
-    const dl_noise_series *series; /* trace: what it draws from */
+    size_t copy;                   /* trace: whose factors it draws */
+    double level;                  /* trace: of its run */
+    const dl_noise_series *series; /* trace: of this block */
     size_t position;               /* trace: the next factor */
     int block_left;                /* trace: factors left of this block */
 } dl_noise;

@@ -3,9 +3,9 @@
  * Work is time on one core at full speed with nobody else on the machine; traffic is what a piece
  * of work reads and writes in memory, which limits many at once (sim/host.h).
  *
- *   operation   fixed + per_sample batch               ns, summed over operations; below 0 counts
- * as 0 copy        latency + bytes / bandwidth            traffic 2 bytes average,    latency +
- * bytes (vectors / read        traffic (vectors + 1) bytes update               + 1 / write)
+ *   operation         fixed + per_sample batch, summed over operations; below 0 counts as 0
+ *   copy              latency + bytes / bandwidth                    traffic 2 bytes
+ *   average, update   latency + bytes (vectors / read + 1 / write)   traffic (vectors + 1) bytes
  */
 #ifndef DL_SIM_WORKLOAD_H
 #define DL_SIM_WORKLOAD_H

@@ -57,17 +57,17 @@ typedef struct dl_record {
 
 /* Names of BENCH records and what their fields mean (duration_ns is always of one operation):
  *
- *   name       bytes        vectors        threads      samples  duration_ns
- *   "copy"     one copy     -              at once      -        one worker's push or pull (phase)
- *   "average"  one vector   n averaged     working      -        the whole average of n vectors
- *   "update"   parameters   n summed       1            -        server: sum n gradients, update
- *   "barrier"  -            -              arriving     -        last arrival to a worker's release
- *   "wakeup"   -            -              cores        -        post to running, on another core
- *                                                                (2) or on the same one (1)
- *   "lock"     -            -              contending   -        one hand-over of the server's lock
- *   "slice"    -            runnable       1            -        how long one thread keeps a core
- *   "step"     -            k copies       cores used   batch    one step of copy `worker`, no
- * exchange
+ *   name       bytes        vectors      threads      samples  duration_ns
+ *   "copy"     one copy     -            at once      -        one worker's push or pull (phase)
+ *   "average"  one vector   n averaged   working      -        the whole average of n vectors
+ *   "update"   parameters   n summed     1            -        server: sum n gradients, update
+ *   "barrier"  -            -            arriving     -        last arrival to a worker's release
+ *   "wakeup"   -            -            cores        -        post to running, on another core
+ *                                                              (2) or on the same one (1)
+ *   "lock"     -            -            contending   -        one hand-over of the server's lock
+ *   "slice"    -            runnable     1            -        how long one thread keeps a core
+ *   "step"     -            k copies     cores used   batch    one step of copy `worker`, without
+ *                                                              exchange
  */
 
 /* "step", "compute", ... and "forward", "push", ...; "none" for DL_PHASE_NONE; never NULL. */
