@@ -278,6 +278,9 @@ static dl_status open_file(dl_nsys *nsys, dl_error *err)
         return dl_error_set_at(err, DL_ERR_IO, nsys->path, 0, "cannot open it: %s",
                                sqlite3_errmsg(nsys->file));
     }
+    /* The file is somebody else's: its views and triggers get no functions with side effects. */
+    sqlite3_db_config(nsys->file, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(nsys->file, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     code = sqlite3_exec(nsys->file, "SELECT count(*) FROM sqlite_master", NULL, NULL, NULL);
     if (code != SQLITE_OK) {
         return dl_error_set_at(err, DL_ERR_FORMAT, nsys->path, 0, "it is damaged: %s",

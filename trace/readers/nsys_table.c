@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
 
@@ -19,6 +20,23 @@ bool dl_nsys_has_column(sqlite3 *file, const char *table, const char *column)
     return found;
 }
 
+/* has[i]: the table has columns[i]. */
+static void find_columns(bool *has, sqlite3 *file, const char *table, const char *const *columns,
+                         size_t count)
+{
+    sqlite3_stmt *statement = NULL;
+    if (sqlite3_prepare_v2(file, "SELECT name FROM pragma_table_info(?1)", -1, &statement, NULL) ==
+        SQLITE_OK) {
+        sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC);
+        while (sqlite3_step(statement) == SQLITE_ROW) {
+            const unsigned char *name = sqlite3_column_text(statement, 0);
+            for (size_t i = 0; i < count && name != NULL; i++)
+                has[i] |= strcmp((const char *)name, columns[i]) == 0;
+        }
+    }
+    sqlite3_finalize(statement);
+}
+
 bool dl_nsys_rows_open(dl_nsys_rows *rows, sqlite3 *file, const char *table,
                        const char *const *columns, size_t count, const char *rest)
 {
@@ -27,14 +45,16 @@ bool dl_nsys_rows_open(dl_nsys_rows *rows, sqlite3 *file, const char *table,
     *rows = (dl_nsys_rows){0};
     FILE *out = open_memstream(&sql, &bytes);
     if (out == NULL) return false;
+    bool *has = dl_calloc(count, sizeof *has, "columns");
+    find_columns(has, file, table, columns, count);
     for (size_t i = 0; i < count; i++) {
-        bool has = dl_nsys_has_column(file, table, columns[i]);
-        fprintf(out, "%s%s%s%s", i == 0 ? "SELECT " : ", ", has ? "\"" : "",
-                has ? columns[i] : "NULL", has ? "\"" : "");
-        found += has;
+        fprintf(out, "%s%s%s%s", i == 0 ? "SELECT " : ", ", has[i] ? "\"" : "",
+                has[i] ? columns[i] : "NULL", has[i] ? "\"" : "");
+        found += has[i];
     }
     fprintf(out, " FROM \"%s\" %s", table, rest);
     fclose(out);
+    free(has);
     if (found > 0) {
         int code = sqlite3_prepare_v2(file, sql, -1, &rows->statement, NULL);
         rows->damaged = code != SQLITE_OK;
