@@ -59,4 +59,19 @@ slower navid_pytorch_more 4,128,ps, 1,128,ps,
 slower navid_vgg_modes 8,512,async, 8,512,ps,
 slower navid_vgg_modes 8,512,average,1 8,512,average,10
 
+# The figure of all rows.
+if command -v gnuplot >/dev/null; then
+    plot=$seeds/../../plots/errors.gp
+    { echo "scenario,workers,batch,step_s,measured_step_s,error_frac,use" && cat rows.csv; } >all.csv
+    messages=$(gnuplot -e "results='all.csv'; output='errors.svg'; title='heading_1'" "$plot" 2>&1) ||
+        fail "errors.gp: exit status"
+    [ -z "$messages" ] || fail "errors.gp: $messages"
+    for text in heading_1 fitted unseen navid_keras beeva_tensorflow_p2; do
+        grep -q -F ">$text" errors.svg || fail "errors.gp: SVG lacks '$text'"
+    done
+    head -n 1 all.csv >none.csv
+    gnuplot -e "results='none.csv'; output='none.svg'" "$plot" >/dev/null 2>messages && fail "errors.gp: draws no row"
+    grep -q "has no row to draw" messages || fail "errors.gp: $(cat messages)"
+fi
+
 [ "$failures" -eq 0 ]

@@ -85,6 +85,7 @@ report >"$out/report.txt"
 draw() { # figure, result, title
     gnuplot -e "results='$out/$2.csv'; output='$out/$2.$1.png'; title='$3'" "plots/$1.gp"
 }
+draw errors rows "predicted and measured: all rows"
 draw speedup beeva_mxnet_p2_lenet "LeNet, MXNet, EC2 p2.8xlarge"
 draw breakdown beeva_mxnet_p2_lenet "LeNet, MXNet, EC2 p2.8xlarge"
 draw speedup beeva_mxnet_p2_mlp "MLP, MXNet, EC2 p2.8xlarge"
