@@ -50,8 +50,8 @@ size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
     return made.data != NULL;
 }
 
-/* SQLite wants a file with a name: one for all inputs, in the current folder. */
-static char path[] = "fuzz_nsys.XXXXXX";
+/* SQLite wants a file with a name: one for all inputs, in memory. */
+static char path[] = "/dev/shm/fuzz_nsys.XXXXXX";
 
 static void remove_file(void)
 {
