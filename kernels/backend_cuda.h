@@ -42,6 +42,10 @@ struct dl_device {
 
     cudaEvent_t *marks;
     size_t mark_count;
+
+    volatile int *let_go;     /* of the last hold: in the host's memory, page-locked; NULL: none */
+    const int *device_let_go; /* the device's address of it */
+    uint64_t peers;           /* bit n: direct access to GPU n was asked for */
 };
 
 /* The calling thread's place; using none is a broken invariant. */

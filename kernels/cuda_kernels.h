@@ -54,6 +54,10 @@ cudaError_t dl_cuda_launch_repeat_row(float *matrix, const float *row, int rows,
                                       cudaStream_t stream);
 cudaError_t dl_cuda_launch_fill(float *values, float value, size_t count, cudaStream_t stream);
 
+/* Holds up the stream until *let_go is not 0, or for HOLD_NS if that never comes. */
+cudaError_t dl_cuda_launch_hold(const volatile int *let_go, cudaStream_t stream);
+cudaError_t dl_cuda_launch_nothing(cudaStream_t stream);
+
 cudaError_t dl_cuda_launch_sgd(const dl_cuda_update *update, cudaStream_t stream);
 cudaError_t dl_cuda_launch_rmsprop(const dl_cuda_update *update, cudaStream_t stream);
 cudaError_t dl_cuda_launch_adam(const dl_cuda_update *update, cudaStream_t stream);

@@ -62,6 +62,16 @@ typedef struct dl_device_type {
      * calls it for several members, between group(true) and group(false). */
     void (*all_reduce)(void *values, size_t count);
     void (*group)(bool begin);
+
+    /* For measurements. What is issued behind `hold` begins only at `let_go`, so that the host's
+     * time to issue it does not count; at most some hundred operations, and none that the host waits
+     * for (copies of pageable memory). A hold ends by itself after a second or two. */
+    void (*hold)(void);
+    void (*let_go)(void);
+    /* Issues an operation that does nothing. */
+    void (*launch)(void);
+    /* Copies between two places' memory; the used one's takes it in. */
+    void (*copy_from)(const dl_device *source, void *to, const void *from, size_t bytes);
 } dl_device_type;
 
 /* What "cpu", "cuda" or "cuda:2" means. */

@@ -2,6 +2,7 @@
 
 #include "common/alloc.h"
 #include "kernels/backend_cuda.h"
+#include "kernels/cuda_kernels.h"
 
 /* A version of CUDA in its own way of writing: 13000 is 13.0. */
 #define MAJOR(version) ((version) / 1000)
@@ -106,6 +107,7 @@ static void cuda_close(dl_device *device)
     if (device->tensor != NULL) (void)cudnnDestroyTensorDescriptor(device->tensor);
     if (device->dnn != NULL) (void)cudnnDestroy(device->dnn);
     if (device->blas != NULL) (void)cublasDestroy(device->blas);
+    (void)cudaFreeHost((void *)device->let_go);
     (void)cudaFree(device->ones);
     (void)cudaFree(device->scratch);
     if (device->stream != NULL) (void)cudaStreamDestroy(device->stream);
@@ -216,6 +218,70 @@ static void cuda_group(bool begin)
                       begin ? "ncclGroupStart" : "ncclGroupEnd");
 }
 
+static bool have_hold(dl_device *device)
+{
+    if (device->let_go != NULL) return true;
+    void *flag = NULL, *address = NULL;
+    const unsigned flags = cudaHostAllocPortable | cudaHostAllocMapped;
+    if (!dl_cuda_good(device, cudaHostAlloc(&flag, sizeof *device->let_go, flags),
+                      "page-locked memory of the host")) {
+        return false;
+    }
+    device->let_go = flag;
+    if (!dl_cuda_good(device, cudaHostGetDevicePointer(&address, flag, 0),
+                      "cudaHostGetDevicePointer")) {
+        return false;
+    }
+    device->device_let_go = address;
+    return true;
+}
+
+/* The flag is free: what was held with it before was waited for. */
+static void cuda_hold(void)
+{
+    dl_device *device = dl_cuda_device();
+    if (!dl_cuda_works(device) || !have_hold(device)) return;
+    *device->let_go = 0;
+    dl_cuda_good(device, dl_cuda_launch_hold(device->device_let_go, device->stream), "hold");
+}
+
+static void cuda_let_go(void)
+{
+    const dl_device *device = dl_cuda_device();
+    if (device->let_go != NULL) *device->let_go = 1;
+}
+
+static void cuda_launch(void)
+{
+    dl_device *device = dl_cuda_device();
+    if (!dl_cuda_works(device)) return;
+    dl_cuda_good(device, dl_cuda_launch_nothing(device->stream), "launch");
+}
+
+/* Without direct access, copies between GPUs go through the host, which works too. */
+static void ask_for_access(dl_device *device, int peer)
+{
+    const uint64_t bit = peer < 64 ? (uint64_t)1 << peer : 0;
+    int possible = 0;
+    if (peer == device->number || (device->peers & bit) != 0) return;
+    device->peers |= bit;
+    if (cudaDeviceCanAccessPeer(&possible, device->number, peer) != cudaSuccess || !possible)
+        return;
+    /* Another place on this GPU may have asked already; that error is forgotten here. */
+    if (cudaDeviceEnablePeerAccess(peer, 0) != cudaSuccess) (void)cudaGetLastError();
+}
+
+static void cuda_copy_from(const dl_device *source, void *to, const void *from, size_t bytes)
+{
+    dl_device *device = dl_cuda_device();
+    if (!dl_cuda_works(device)) return;
+    ask_for_access(device, source->number);
+    dl_cuda_good(
+        device,
+        cudaMemcpyPeerAsync(to, device->number, from, source->number, bytes, device->stream),
+        "cudaMemcpyPeerAsync");
+}
+
 const dl_device_type dl_device_cuda = {
     .name = "cuda",
     .backend = &dl_backend_cuda,
@@ -229,4 +295,8 @@ const dl_device_type dl_device_cuda = {
     .join = cuda_join,
     .all_reduce = cuda_all_reduce,
     .group = cuda_group,
+    .hold = cuda_hold,
+    .let_go = cuda_let_go,
+    .launch = cuda_launch,
+    .copy_from = cuda_copy_from,
 };

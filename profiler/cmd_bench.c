@@ -9,6 +9,7 @@
 #include "common/units.h"
 #include "profiler/batch_list.h"
 #include "profiler/bench.h"
+#include "profiler/bench_gpu.h"
 #include "profiler/capture_cost.h"
 #include "profiler/commands.h"
 #include "profiler/interrupt.h"
@@ -18,7 +19,7 @@
 #include "profiler/workload_options.h"
 #include "trace/summary.h"
 
-#define OWN_OPTION_COUNT 5
+#define OWN_OPTION_COUNT 6
 #define OPTION_COUNT (OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT)
 
 #define QUICK_SECONDS 1.0
@@ -26,7 +27,7 @@
 /* The command line. */
 typedef struct bench_options {
     dl_workload_options workload;
-    const char *batch, *output;
+    const char *batch, *output, *device;
     int64_t workers_max;
     double seconds;
     bool quick;
@@ -71,6 +72,14 @@ static void fill_table(bench_options *options, dl_option *table)
          .type = DL_OPTION_FLAG,
          .target = &options->quick,
          .help = "few repetitions of fewer cases, in about a second, to see that all works"},
+        {.name = "device",
+         .letter = 'd',
+         .type = DL_OPTION_TEXT,
+         .target = &options->device,
+         .argument = "DEVICE",
+         .help =
+             "cpu; or cuda or cuda:NUMBER, for copies, reductions and launches of the GPUs from "
+             "NUMBER on instead"},
         {.name = "output",
          .letter = 'o',
          .type = DL_OPTION_TEXT,
@@ -134,6 +143,36 @@ static dl_status run_bench(const bench_options *options, const bench_setup *setu
     dl_bench bench;
     dl_bench_init(&bench, writer);
     status = dl_bench_run(&bench, &config, err);
+    if (dl_interrupt_caught()) dl_trace_writer_meta(writer, "stopped", "SIGINT");
+    const dl_status closed = dl_trace_writer_close(&writer, status == DL_OK ? err : NULL);
+    if (status == DL_OK) status = closed;
+    return status == DL_OK ? print_bench(path, setup, err) : status;
+}
+
+/* Of all GPUs from the chosen one on. Nothing is trained. */
+static dl_status run_gpus(const bench_options *options, const bench_setup *setup,
+                          const dl_device_choice *choice, const char *command_text, dl_error *err)
+{
+    const char *path = options->output != NULL ? options->output : "bench.dlt";
+    dl_train_config train = setup->train;
+    dl_trace_writer *writer = NULL;
+    dl_status status = dl_device_load_cuda(&train.device, err);
+    if (status != DL_OK) return status;
+    train.first_device = choice->first;
+    train.workers = DL_TRAIN_WORKERS_MAX; /* no fewer than there are GPUs */
+    int count = 0;
+    status = dl_train_device_count(&train, &count, err);
+    train.workers = count;
+    if (status == DL_OK) status = dl_trace_writer_open(&writer, path, err);
+    if (status != DL_OK) return status;
+    dl_run_meta_common(writer, "bench", command_text, setup->data.name, &train, &setup->sizes);
+    const dl_bench_gpu_config config = {.type = train.device,
+                                        .first = choice->first,
+                                        .count = count,
+                                        .seconds = setup->seconds,
+                                        .quick = options->quick,
+                                        .stop = setup->train.stop};
+    status = dl_bench_gpu(writer, &config, err);
     if (dl_interrupt_caught()) dl_trace_writer_meta(writer, "stopped", "SIGINT");
     const dl_status closed = dl_trace_writer_close(&writer, status == DL_OK ? err : NULL);
     if (status == DL_OK) status = closed;
@@ -257,8 +296,10 @@ static dl_status check_form(const dl_text_list *positional, bool *overhead, dl_e
 
 int dl_cmd_bench(int argc, char **argv)
 {
-    bench_options options = {
-        .workload = dl_workload_options_default(), .batch = "32,64,128", .seconds = 40};
+    bench_options options = {.workload = dl_workload_options_default(),
+                             .batch = "32,64,128",
+                             .device = "cpu",
+                             .seconds = 40};
     dl_option table[OPTION_COUNT];
     fill_table(&options, table);
     const dl_command command = {
@@ -275,16 +316,24 @@ int dl_cmd_bench(int argc, char **argv)
     dl_options_action action = DL_OPTIONS_RUN;
     dl_error err = {0};
     bool overhead = false;
+    dl_device_choice choice = {0};
     bench_setup setup = {0};
     dl_status status = dl_options_parse(&command, argc, argv, &positional, &action, &err);
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
         status = check_form(&positional, &overhead, &err);
+        if (status == DL_OK) status = dl_device_parse(options.device, &choice, &err);
+        if (status == DL_OK && choice.cuda && overhead) {
+            status = dl_error_set(&err, DL_ERR_USAGE,
+                                  "what recording costs is measured on the processor");
+        }
         if (status == DL_OK) status = set_up(&options, &setup, &err);
         setup.train.stop = dl_interrupt_catch();
         char *text = dl_options_dump(&command);
         char *command_text = dl_format("%s %s", argv[0], text);
         if (status == DL_OK && overhead) {
             status = run_overhead(&options, &setup, command_text, &err);
+        } else if (status == DL_OK && choice.cuda) {
+            status = run_gpus(&options, &setup, &choice, command_text, &err);
         } else if (status == DL_OK) {
             status = run_bench(&options, &setup, command_text, &err);
         }

@@ -24,3 +24,4 @@ add_test(NAME test_dlprof_run
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlprof_run PROPERTIES LABELS unit TIMEOUT 300)
 dl_add_test(test_device_options unit LINK dl_profiler EXTRA doubles/fake_device.c)
+dl_add_test(test_bench_gpu unit LINK dl_profiler EXTRA doubles/fake_device.c)

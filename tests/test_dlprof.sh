@@ -25,6 +25,7 @@ expect 2 "did you mean 'average'?" train --sync averge
 expect 2 "--steps" train --steps many
 expect 2 "--slow" train --slow 3:2 --workers 2
 expect 2 "must be cpu, cuda, or cuda:NUMBER" train --device gpu
+expect 2 "on the processor" bench overhead --device cuda
 expect 2 "--batch" bench --batch 32,x
 expect 2 "did you mean 'overhead'?" bench overhed
 expect 2 "" info
@@ -37,7 +38,8 @@ expect 1 "no_folder" train "${small[@]}" --steps 1 -o no_folder/x.dlt
 expect 1 "no_folder" train "${small[@]}" --steps 1 --data mnist --data-folder no_folder
 # Without a GPU it says what is missing, and offers the processor; CUDA_VISIBLE_DEVICES hides what is
 # there, so that this holds everywhere.
-CUDA_VISIBLE_DEVICES= expect 1 "; --device cpu uses the processor" train "${small[@]}" --device cuda
+CUDA_VISIBLE_DEVICES='' expect 1 "; --device cpu uses the processor" train "${small[@]}" --device cuda
+CUDA_VISIBLE_DEVICES='' expect 1 "; --device cpu uses the processor" bench --device cuda
 expect 1 "needs a device" train "${small[@]}" --steps 1 --dispatch single
 expect 1 "nothing.dlt" info nothing.dlt
 expect 1 "nothing.dlt" export nothing.dlt

@@ -47,7 +47,7 @@ struct dl_device {
     double *marks;
     size_t mark_count;
     group *group;
-    bool failed;
+    bool failed, held;
 };
 
 static int device_count = 1;
@@ -161,6 +161,7 @@ static void download(void *to, const void *from, size_t bytes)
 
 static dl_status wait_done(dl_error *err)
 {
+    DL_ASSERT(!used->held, "fake device %d is held up for ever", used->number);
     flush(used);
     if (!used->failed) return DL_OK;
     return dl_error_set(err, DL_ERR_SYSTEM, "fake device %d broke", used->number);
@@ -291,7 +292,7 @@ static dl_status count_devices(int *count, dl_error *err)
 static dl_status describe(int number, dl_device_info *info, dl_error *err)
 {
     (void)err;
-    *info = (dl_device_info){.name = "fake"};
+    *info = (dl_device_info){.name = "fake", .memory_bytes = (size_t)1 << 20};
     info->bus_id[0] = (char)('0' + number);
     return DL_OK;
 }
@@ -409,6 +410,7 @@ static void all_reduce(void *values, size_t count)
     }
     g->values[used->member] = near_by(values);
     flush(used);
+    used->now_ns += FAKE_OPERATION_NS;
     if (used->member == g->count - 1) {
         const call last = {.bytes = count};
         run_slices(used, &last);
@@ -418,6 +420,39 @@ static void all_reduce(void *values, size_t count)
 static void begin_or_end_group(bool begin)
 {
     grouping = begin;
+}
+
+static void hold(void)
+{
+    used->held = true;
+}
+
+static void let_go(void)
+{
+    used->held = false;
+}
+
+static void run_nothing(dl_device *device, const call *c)
+{
+    (void)device;
+    (void)c;
+}
+
+static void launch(void)
+{
+    issue((call){.run = run_nothing});
+}
+
+static void run_copy_from(dl_device *device, const call *c)
+{
+    (void)device;
+    memcpy(near_by(c->to), near_by(c->from), c->bytes);
+}
+
+static void copy_from(const dl_device *source, void *to, const void *from, size_t bytes)
+{
+    DL_ASSERT(source != used, "fake device %d copies from itself", used->number);
+    issue((call){.run = run_copy_from, .to = to, .from = from, .bytes = bytes});
 }
 
 static const dl_backend fake_backend = {
@@ -454,4 +489,8 @@ const dl_device_type fake_device = {
     .join = join,
     .all_reduce = all_reduce,
     .group = begin_or_end_group,
+    .hold = hold,
+    .let_go = let_go,
+    .launch = launch,
+    .copy_from = copy_from,
 };

@@ -158,6 +158,8 @@ else
     skip "dlprof run: this build has no injected library"
 fi
 
+step bench "$dlprof" bench --device cuda --seconds 60 -o "$out/bench.dlt"
+
 for trace in "$out"/*.dlt "$out"/run_*/*.dlt; do
     [ -e "$trace" ] || continue
     "$dlprof" info "$trace" >"${trace%.dlt}.info.txt" 2>&1 || failed+=("info of ${trace##*/}")

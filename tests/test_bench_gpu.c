@@ -1,0 +1,140 @@
+/* The measurements of GPUs over a fake device: which cases there are, and that their samples are what
+ * the device's clock says. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "profiler/bench_gpu.h"
+#include "tests/check.h"
+#include "tests/doubles/fake_device.h"
+
+/* An eighth of the fake device's 1 MiB. */
+#define BYTES_MAX ((uint64_t)1 << 17)
+
+static dl_status measure(int gpus, const atomic_bool *stop, dl_trace *trace, dl_error *err)
+{
+    char path[] = "bench_gpu_XXXXXX";
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    dl_trace_writer *writer = NULL;
+    assert_int_equal(dl_trace_writer_open(&writer, path, err), DL_OK);
+    const dl_bench_gpu_config config = {
+        .type = &fake_device, .first = 0, .count = gpus, .seconds = 0.001, .stop = stop};
+    const dl_status status = dl_bench_gpu(writer, &config, err);
+    assert_int_equal(dl_trace_writer_close(&writer, NULL), DL_OK);
+    if (status == DL_OK) assert_int_equal(dl_trace_read(trace, path, err), DL_OK);
+    unlink(path);
+    assert_int_equal(fake_device_leaks(), 0);
+    return status;
+}
+
+/* Whether the host's clock times these: then their durations are what they are. */
+static bool is_by_host(const char *name)
+{
+    static const char *const names[] = {"h2d_pageable", "d2h_pageable", "launch", "launch_wait"};
+    for (int i = 0; i < 4; i++) {
+        if (strcmp(name, names[i]) == 0) return true;
+    }
+    return false;
+}
+
+/* Samples of that name, size and number at once; the device takes the same time for each. */
+static int count_samples(const dl_trace *trace, const char *name, uint64_t bytes, uint32_t at_once)
+{
+    int found = 0;
+    for (size_t i = 0; i < trace->record_count; i++) {
+        const dl_record *r = &trace->records[i];
+        if (strcmp(dl_trace_name(trace, r), name) != 0) continue;
+        if (r->bytes != bytes || r->threads != at_once) continue;
+        assert_int_equal(r->kind, DL_RECORD_BENCH);
+        if (!is_by_host(name)) assert_int_equal(r->duration_ns, FAKE_OPERATION_NS);
+        found++;
+    }
+    return found;
+}
+
+/* Two rounds at least, of every size. */
+static void one_gpu_has_copies_and_launches(void **state)
+{
+    (void)state;
+    dl_trace trace = {0};
+    dl_error err = {0};
+    fake_device_set(1, -1);
+    if (measure(1, NULL, &trace, &err) != DL_OK) fail_msg("%s", err.text);
+    static const char *const copies[] = {"h2d", "d2h", "h2d_pageable", "d2h_pageable",
+                                         "h2d_with_d2h"};
+    for (uint64_t bytes = 1024; bytes <= BYTES_MAX; bytes *= 2) {
+        for (int i = 0; i < 5; i++)
+            assert_true(count_samples(&trace, copies[i], bytes, 1) >= 2);
+        assert_int_equal(count_samples(&trace, "p2p", bytes, 1), 0);
+        assert_int_equal(count_samples(&trace, "all_reduce", bytes, 1), 0);
+    }
+    assert_int_equal(count_samples(&trace, "h2d", 2 * BYTES_MAX, 1), 0);
+    assert_true(count_samples(&trace, "launch", 0, 1) >= 2);
+    assert_true(count_samples(&trace, "launch_gap", 0, 1) >= 2);
+    assert_true(count_samples(&trace, "launch_wait", 0, 1) >= 2);
+    dl_trace_free(&trace);
+}
+
+/* With three, one, two and three at once; every ordered pair; reductions of all. */
+static void several_gpus_are_measured_together(void **state)
+{
+    (void)state;
+    dl_trace trace = {0};
+    dl_error err = {0};
+    fake_device_set(3, -1);
+    if (measure(3, NULL, &trace, &err) != DL_OK) fail_msg("%s", err.text);
+    const int one = count_samples(&trace, "h2d", 1024, 1);
+    assert_true(one >= 2);
+    assert_int_equal(count_samples(&trace, "h2d", 1024, 2), 2 * one);
+    assert_int_equal(count_samples(&trace, "h2d", 1024, 3), 3 * one);
+    assert_int_equal(count_samples(&trace, "h2d", 1024, 4), 0);
+    assert_int_equal(count_samples(&trace, "p2p", BYTES_MAX, 1), 6 * one);
+    assert_int_equal(count_samples(&trace, "all_reduce", BYTES_MAX, 3), 3 * one);
+    bool pairs[3][3] = {{false}};
+    for (size_t i = 0; i < trace.record_count; i++) {
+        const dl_record *r = &trace.records[i];
+        if (strcmp(dl_trace_name(&trace, r), "p2p") == 0) pairs[r->worker][r->vectors] = true;
+    }
+    for (int to = 0; to < 3; to++) {
+        for (int from = 0; from < 3; from++)
+            assert_int_equal(pairs[to][from], to != from);
+    }
+    dl_trace_free(&trace);
+}
+
+static void a_stop_leaves_the_rest_out(void **state)
+{
+    (void)state;
+    atomic_bool stop;
+    atomic_init(&stop, true);
+    dl_trace trace = {0};
+    dl_error err = {0};
+    fake_device_set(1, -1);
+    assert_int_equal(measure(1, &stop, &trace, &err), DL_OK);
+    assert_int_equal(trace.record_count, 0);
+    dl_trace_free(&trace);
+}
+
+static void a_gpu_that_breaks_is_an_error(void **state)
+{
+    (void)state;
+    for (long after = 0; after < 2000; after += 333) {
+        dl_trace trace = {0};
+        dl_error err = {0};
+        fake_device_set(2, after);
+        assert_int_equal(measure(2, NULL, &trace, &err), DL_ERR_SYSTEM);
+        assert_contains(err.text, "broke");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_gpu_has_copies_and_launches),
+        cmocka_unit_test(several_gpus_are_measured_together),
+        cmocka_unit_test(a_stop_leaves_the_rest_out),
+        cmocka_unit_test(a_gpu_that_breaks_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
