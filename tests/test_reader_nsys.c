@@ -9,7 +9,8 @@
 
 #include "trace/readers/reader.h"
 
-static const char path[] = "reader_nsys.sqlite";
+/* With what SQLite's URIs need escaped. */
+static const char path[] = "reader_nsys 100%25#a?b=c.sqlite";
 
 static void write_file(const char *sql)
 {

@@ -271,9 +271,34 @@ static bool is_nsight(sqlite3 *file)
            dl_nsys_has_column(file, "META_DATA_EXPORT", "name");
 }
 
+/* The path as SQLite's URI for a file that nobody changes: without locks, and without the files
+ * that a database in WAL mode gets beside it even for reading. free() it. */
+static char *immutable_uri(const char *path)
+{
+    char *uri = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&uri, &bytes);
+    DL_ASSERT(out != NULL, "no memory for %s", path);
+    fprintf(out, "file:");
+    for (const char *at = path; *at != '\0'; at++) {
+        if (strchr("%?#", *at) != NULL) {
+            fprintf(out, "%%%02X", (unsigned char)*at);
+        } else {
+            fputc(*at, out);
+        }
+    }
+    fprintf(out, "?immutable=1");
+    fclose(out);
+    return uri;
+}
+
 static dl_status open_file(dl_nsys *nsys, dl_error *err)
 {
-    int code = sqlite3_open_v2(nsys->path, &nsys->file, SQLITE_OPEN_READONLY, NULL);
+    /* Two slashes in front would name a host. */
+    char *uri =
+        immutable_uri(nsys->path + strspn(nsys->path, "/") - (nsys->path[0] == '/' ? 1 : 0));
+    int code = sqlite3_open_v2(uri, &nsys->file, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
+    free(uri);
     if (code != SQLITE_OK) {
         return dl_error_set_at(err, DL_ERR_IO, nsys->path, 0, "cannot open it: %s",
                                sqlite3_errmsg(nsys->file));
