@@ -2,6 +2,7 @@
 
 #include "calibrate/calibration.h"
 #include "calibrate/cmd_info.h"
+#include "calibrate/cmd_table.h"
 #include "calibrate/fit_report.h"
 #include "calibrate/fit_report_json.h"
 #include "common/options.h"
@@ -66,6 +67,7 @@ int main(int argc, char **argv)
         {"fit", "Fit costs from traces, and write a cost file.", cmd_fit},
         {"info", "Summarise traces of other profilers (PyTorch, Nsight Systems).",
          dl_calibrate_info},
+        {"table", "Fit costs to a table of measured throughputs.", dl_calibrate_table},
     };
     return dl_subcommands_main("dlcal", "Fits costs from traces for dlsim.", commands,
                                sizeof commands / sizeof commands[0], argc, argv);

@@ -1,0 +1,75 @@
+#include "calibrate/cmd_table.h"
+
+#include "calibrate/table_fit.h"
+#include "calibrate/table_report.h"
+#include "common/options.h"
+
+typedef struct settings {
+    const char *scenario, *output, *json, *costs;
+} settings;
+
+static dl_status fit_table(const char *path, const settings *set, dl_error *err)
+{
+    if (set->scenario == NULL) {
+        return dl_error_set(err, DL_ERR_USAGE, "--scenario FILE is needed");
+    }
+    dl_table_fit fit = {0};
+    dl_status status = dl_table_fit_run(&fit, set->scenario, path, set->costs, err);
+    if (status == DL_OK) dl_table_report_print(&fit, stdout);
+    if (status == DL_OK) status = dl_table_fit_write(&fit, set->output, err);
+    if (status == DL_OK && set->json != NULL) {
+        status = dl_table_report_json_write(&fit, set->json, err);
+    }
+    if (status == DL_OK) printf("\ncosts written to %s\n", set->output);
+    dl_table_fit_free(&fit);
+    return status;
+}
+
+int dl_calibrate_table(int argc, char **argv)
+{
+    settings set = {.output = "costs.ini"};
+    const dl_option options[] = {
+        {.name = "scenario",
+         .letter = 's',
+         .type = DL_OPTION_TEXT,
+         .target = &set.scenario,
+         .argument = "FILE",
+         .help = "Scenario that the rows were measured in; its cost file gives what is known."},
+        {.name = "fit",
+         .type = DL_OPTION_TEXT,
+         .target = &set.costs,
+         .argument = "KEY,KEY...",
+         .help = "Costs to fit, as section.key or key; else those that the cost file lacks."},
+        {.name = "output",
+         .letter = 'o',
+         .type = DL_OPTION_TEXT,
+         .target = &set.output,
+         .argument = "FILE",
+         .help = "Cost file to write."},
+        {.name = "json",
+         .type = DL_OPTION_TEXT,
+         .target = &set.json,
+         .argument = "FILE",
+         .help = "Also write the report as JSON."},
+    };
+    const dl_command command = {
+        .program = argv[0],
+        .positional = "TABLE",
+        .summary = "Fits costs of a scenario to a table of measured throughputs or step times "
+                   "(CSV, columns as for dlsim's [measured]), through the simulator without noise. "
+                   "Prints errors, residuals, what the rows do not determine, and how well each "
+                   "row is predicted from the others.",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .positional_min = 1,
+        .positional_max = 1};
+    dl_text_list paths = {0};
+    dl_options_action action;
+    dl_error err = {0};
+    dl_status status = dl_options_parse(&command, argc, argv, &paths, &action, &err);
+    if (status == DL_OK && action == DL_OPTIONS_RUN) status = fit_table(paths.items[0], &set, &err);
+    dl_text_list_free(&paths);
+    if (status == DL_OK) return 0;
+    dl_error_print(&err, argv[0], stderr);
+    return dl_status_exit_code(status);
+}

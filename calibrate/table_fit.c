@@ -1,0 +1,399 @@
+#include "calibrate/table_fit.h"
+
+#include <gsl/gsl_blas.h>
+#include <gsl/gsl_linalg.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate/table_model.h"
+#include "calibrate/table_notes.h"
+#include "calibrate/table_robust.h"
+#include "common/alloc.h"
+
+/* Belsley, Kuh & Welsch: costs that have this part of their variance in one singular value. */
+#define VARIANCE_SHARE 0.5
+/* A cost is needless if the sum of squares grows by less than this part of s^2 without it. */
+#define NEEDLESS 0.1
+/* A singular value is 0 below the largest over this: what the simulator rounds. */
+#define SINGULAR 1e4
+
+/* A least squares problem at its end, by singular values. */
+typedef struct analysis {
+    size_t n, p;
+    gsl_matrix *u; /* [n x p] J with columns of length 1, then its left singular vectors */
+    gsl_matrix *v; /* [p x p] */
+    gsl_vector *s; /* [p] singular values, descending */
+    double length[DL_TABLE_COSTS_MAX];
+} analysis;
+
+static void analysis_free(analysis *a)
+{
+    if (a->u != NULL) gsl_matrix_free(a->u);
+    if (a->v != NULL) gsl_matrix_free(a->v);
+    if (a->s != NULL) gsl_vector_free(a->s);
+    *a = (analysis){0};
+}
+
+/* Analyses J at x for the active costs and the rows that count. Columns without any effect stay 0.
+ */
+static dl_status analyse(dl_table_model *model, const double *x, analysis *a)
+{
+    *a = (analysis){.n = dl_table_model_rows(model), .p = dl_table_model_costs(model)};
+    if (a->p == 0) return DL_OK;
+    a->u = gsl_matrix_alloc(a->n, a->p);
+    a->v = gsl_matrix_alloc(a->p, a->p);
+    a->s = gsl_vector_alloc(a->p);
+    const dl_status status = dl_table_model_jacobian(model, x, a->u);
+    if (status != DL_OK) return status;
+    for (size_t j = 0; j < a->p; j++) {
+        gsl_vector_view column = gsl_matrix_column(a->u, j);
+        a->length[j] = gsl_blas_dnrm2(&column.vector);
+        if (a->length[j] > 0) gsl_vector_scale(&column.vector, 1 / a->length[j]);
+    }
+    gsl_vector *work = gsl_vector_alloc(a->p);
+    gsl_linalg_SV_decomp(a->u, a->v, a->s, work);
+    gsl_vector_free(work);
+    return DL_OK;
+}
+
+static double condition_of(const analysis *a)
+{
+    return a->p == 0 ? 1 : gsl_vector_get(a->s, 0) / gsl_vector_get(a->s, a->p - 1);
+}
+
+/* Part of the variance of cost j (over sigma^2, of its scaled x) that singular value k brings. */
+static double variance_part(const analysis *a, size_t j, size_t k)
+{
+    const double ratio = gsl_matrix_get(a->v, j, k) / gsl_vector_get(a->s, k);
+    return ratio * ratio;
+}
+
+/* Standard error of x of cost j over that of the rows. */
+static double relative_error(const analysis *a, size_t j)
+{
+    double variance = 0;
+    for (size_t k = 0; k < a->p; k++)
+        variance += variance_part(a, j, k);
+    return sqrt(variance) / a->length[j];
+}
+
+/* Combinations of the costs that the rows determine. */
+static size_t rank_of(const analysis *a)
+{
+    size_t rank = 0;
+    while (rank < a->p && gsl_vector_get(a->s, rank) * SINGULAR > gsl_vector_get(a->s, 0))
+        rank++;
+    return rank;
+}
+
+static bool has_effect(double length, size_t rows)
+{
+    return length / sqrt((double)rows) >= DL_TABLE_NO_EFFECT;
+}
+
+/* The index in the list of each active cost. */
+static void list_active(const dl_table_model *model, size_t *index)
+{
+    size_t at = 0;
+    for (size_t j = 0; j < model->unknown->count; j++) {
+        if (model->active[j]) index[at++] = j;
+    }
+}
+
+/* Sum of squares with cost j at its least, the others as they are. */
+static double squares_without(dl_table_model *model, const double *x, size_t j)
+{
+    double at[DL_TABLE_COSTS_MAX];
+    memcpy(at, x, model->unknown->count * sizeof *at);
+    at[j] = dl_table_model_least(model, j);
+    return dl_table_model_squares(model, at);
+}
+
+/* Takes out the costs that the rows do not ask for, one after another: what does nothing beside a
+ * large one may do something alone. */
+static dl_status drop_needless(dl_table_model *model, double *x)
+{
+    const double rows = (double)dl_table_model_rows(model);
+    while (model->status == DL_OK) {
+        const double squares = dl_table_model_squares(model, x);
+        const double free_rows = fmax(rows - (double)dl_table_model_costs(model), 1);
+        const double tolerance =
+            NEEDLESS * squares / free_rows + rows * DL_TABLE_EXACT * DL_TABLE_EXACT;
+        size_t least = model->unknown->count;
+        double growth = tolerance;
+        for (size_t j = 0; j < model->unknown->count; j++) {
+            if (!model->active[j]) continue;
+            const double grown = squares_without(model, x, j) - squares;
+            if (!(grown <= growth)) continue;
+            least = j;
+            growth = grown;
+        }
+        if (least == model->unknown->count) break;
+        model->active[least] = false;
+        x[least] = dl_table_model_least(model, least);
+        dl_table_model_descend(model, x);
+    }
+    return model->status;
+}
+
+/* Where the sum of squares has grown by `growth` over that at x, when cost j goes from x[j] to the
+ * other end of its range; NaN if it does not grow so far. */
+static double find_bound(dl_table_model *model, const double *x, size_t j, double growth)
+{
+    double at[DL_TABLE_COSTS_MAX];
+    memcpy(at, x, model->unknown->count * sizeof *at);
+    const double limit = dl_table_model_squares(model, at) + growth;
+    double inside = x[j];
+    double outside = dl_table_is_rate(&model->unknown->items[j]) ? dl_table_model_low(model, j)
+                                                                 : dl_table_model_high(model, j);
+    at[j] = outside;
+    if (dl_table_model_squares(model, at) < limit) return (double)NAN;
+    while (fabs(outside - inside) > 0.01) {
+        at[j] = (inside + outside) / 2;
+        if (dl_table_model_squares(model, at) < limit) {
+            inside = at[j];
+        } else {
+            outside = at[j];
+        }
+    }
+    return exp(inside);
+}
+
+/* Numbers the groups of costs that share a small singular value. */
+static void find_confused(dl_table_fit *fit, const analysis *a, const size_t *index)
+{
+    int groups = 0;
+    for (size_t k = 0; k < a->p; k++) {
+        if (gsl_vector_get(a->s, 0) < DL_TABLE_CONDITION * gsl_vector_get(a->s, k)) continue;
+        size_t members[DL_TABLE_COSTS_MAX], count = 0;
+        for (size_t j = 0; j < a->p; j++) {
+            double variance = 0;
+            for (size_t l = 0; l < a->p; l++)
+                variance += variance_part(a, j, l);
+            if (variance_part(a, j, k) > VARIANCE_SHARE * variance) members[count++] = j;
+        }
+        if (count < 2) continue;
+        groups++;
+        for (size_t m = 0; m < count; m++)
+            fit->estimates[index[members[m]]].confused = groups;
+    }
+}
+
+/* Costs of which only a combination is determined have no errors of their own. */
+static void forget_errors(dl_table_fit *fit)
+{
+    for (size_t j = 0; j < fit->unknown.count && fit->rank < fit->determined; j++) {
+        if (fit->estimates[j].confused > 0) fit->estimates[j].error = (double)NAN;
+    }
+}
+
+static double sum_of_weights(const dl_table_model *model)
+{
+    double sum = 0;
+    for (size_t i = 0; i < model->rows->count; i++)
+        sum += model->use[i] ? model->weight[i] : 0;
+    return sum;
+}
+
+/* Values, errors and bounds at x, the end of the search. */
+static dl_status estimate(dl_table_fit *fit, dl_table_model *model, const double *x)
+{
+    analysis a;
+    size_t index[DL_TABLE_COSTS_MAX];
+    list_active(model, index);
+    const dl_status status = analyse(model, x, &a);
+    if (status == DL_OK) {
+        const double squares = dl_table_model_squares(model, x);
+        const double free_rows = sum_of_weights(model) - (double)a.p;
+        const double variance = free_rows > 1e-9 ? squares / free_rows : (double)NAN;
+        fit->determined = a.p;
+        fit->condition = condition_of(&a);
+        fit->rank = rank_of(&a);
+        for (size_t j = 0; j < a.p; j++) {
+            dl_table_estimate *e = &fit->estimates[index[j]];
+            fit->singular_values[j] = gsl_vector_get(a.s, j);
+            e->determined = true;
+            e->effect = a.length[j] / sqrt((double)a.n);
+            e->value = exp(x[index[j]]);
+            e->error = e->value * sqrt(variance) * relative_error(&a, j);
+        }
+        find_confused(fit, &a, index);
+        forget_errors(fit);
+        const double floor = DL_TABLE_SIGMA_MIN * DL_TABLE_SIGMA_MIN;
+        for (size_t j = 0; j < fit->unknown.count; j++) {
+            dl_table_estimate *e = &fit->estimates[j];
+            e->at_most = !dl_table_is_rate(&fit->unknown.items[j]);
+            e->bound = (double)NAN;
+            if (e->determined) continue;
+            e->value = e->error = (double)NAN;
+            e->bound = find_bound(model, x, j, 4 * (variance > floor ? variance : floor));
+        }
+    }
+    analysis_free(&a);
+    return status != DL_OK ? status : model->status;
+}
+
+/* Fitted throughputs and the rows that stick out; the costs must be set to x. */
+static void judge_rows(dl_table_fit *fit, const dl_table_model *model)
+{
+    const double nan = (double)NAN;
+    double squares = 0;
+    fit->sigma_frac = dl_table_sigma(model);
+    for (size_t i = 0; i < fit->rows.count; i++) {
+        dl_table_residual *residual = &fit->residuals[i];
+        *residual = (dl_table_residual){nan, nan, nan, nan, false};
+        if (fit->rows.rows[i].failed) continue;
+        const double r = dl_table_model_residual(model, i);
+        residual->fitted_per_s = fit->rows.rows[i].throughput_per_s * exp(-r);
+        residual->error_frac = expm1(-r);
+        residual->weight = model->weight[i];
+        residual->unexplained = fabs(r) > DL_TABLE_OUTLIER * fit->sigma_frac;
+        squares += r * r;
+    }
+    fit->rms_frac = sqrt(squares / (double)fit->rows.used);
+}
+
+/* Whether the rows that count determine as many combinations of the active costs as all rows do. */
+static bool all_determined(const dl_table_fit *fit, dl_table_model *model, const double *x)
+{
+    analysis a;
+    const bool analysed = analyse(model, x, &a) == DL_OK;
+    bool determined = analysed && rank_of(&a) >= fit->rank;
+    for (size_t j = 0; j < a.p; j++)
+        determined &= has_effect(a.length[j], a.n);
+    analysis_free(&a);
+    return determined;
+}
+
+/* Fits without the rows of a point, and says how far off they are. */
+static void leave_out(dl_table_fit *fit, dl_table_model *model, const double *x, size_t point)
+{
+    double moved[DL_TABLE_COSTS_MAX];
+    memcpy(moved, x, fit->unknown.count * sizeof *moved);
+    for (size_t i = 0; i < fit->rows.count; i++)
+        model->use[i] = !fit->rows.rows[i].failed && fit->rows.rows[i].at != point;
+    const size_t n = dl_table_model_rows(model);
+    bool fitted = n > 0 && n >= dl_table_model_costs(model);
+    if (fitted) fitted = isfinite(dl_table_model_descend(model, moved));
+    if (fitted) fitted = all_determined(fit, model, moved);
+    for (size_t i = 0; i < fit->rows.count; i++)
+        model->use[i] = !fit->rows.rows[i].failed;
+    if (!fitted || dl_table_model_set(model, moved) != DL_OK) return;
+    for (size_t i = 0; i < fit->rows.count; i++) {
+        if (fit->rows.rows[i].failed || fit->rows.rows[i].at != point) continue;
+        fit->residuals[i].left_out_frac = expm1(-dl_table_model_residual(model, i));
+    }
+}
+
+static dl_status leave_each_out(dl_table_fit *fit, dl_table_model *model, const double *x)
+{
+    for (size_t p = 0; p < fit->scenario.point_count; p++)
+        leave_out(fit, model, x, p);
+    double sum = 0, most = 0;
+    for (size_t i = 0; i < fit->rows.count; i++) {
+        const double off = fabs(fit->residuals[i].left_out_frac);
+        if (isnan(off)) continue;
+        sum += off;
+        most = fmax(most, off);
+        fit->left_out_count++;
+    }
+    const bool any = fit->left_out_count > 0;
+    fit->left_out_mean_frac = any ? sum / (double)fit->left_out_count : (double)NAN;
+    fit->left_out_max_frac = any ? most : (double)NAN;
+    return model->status;
+}
+
+/* Whether the rows say what of a combination of costs is this one's. */
+static bool is_split_known(const dl_table_fit *fit, const dl_table_estimate *e)
+{
+    return e->confused == 0 || fit->rank == fit->determined;
+}
+
+/* The fitted values into the costs; what is not determined becomes unknown. */
+static void set_values(dl_table_fit *fit)
+{
+    for (size_t j = 0; j < fit->unknown.count; j++) {
+        const dl_table_estimate *e = &fit->estimates[j];
+        *fit->unknown.items[j].value =
+            e->determined ? (dl_value){.known = true,
+                                       .value = e->value,
+                                       .error = isnan(e->error) ? 0 : e->error,
+                                       .count = (int64_t)fit->rows.used,
+                                       .origin = is_split_known(fit, e) ? DL_ORIGIN_FITTED
+                                                                        : DL_ORIGIN_ASSUMED}
+                          : (dl_value){0};
+    }
+}
+
+/* Range of the workers' batches, unless the cost file says what was measured. */
+static void set_batches(dl_table_fit *fit)
+{
+    dl_costs *costs = &fit->costs;
+    if (costs->batch_min > 0 || costs->batch_max > 0) return;
+    for (size_t p = 0; p < fit->scenario.point_count; p++) {
+        const dl_point *point = &fit->scenario.points[p];
+        const int64_t batch =
+            point->batch / point->workers / (int64_t)point->option[DL_SYNC_ACCUMULATE];
+        if (costs->batch_min == 0 || batch < costs->batch_min) costs->batch_min = batch;
+        if (batch > costs->batch_max) costs->batch_max = batch;
+    }
+}
+
+static dl_status fit_costs(dl_table_fit *fit, dl_error *err)
+{
+    if (fit->rows.used < fit->unknown.count) {
+        return dl_error_set_at(err, DL_ERR_DATA, fit->rows.path, 0,
+                               "%zu rows cannot tell %zu costs; --fit names those that they can",
+                               fit->rows.used, fit->unknown.count);
+    }
+    fit->residuals = dl_calloc(fit->rows.count, sizeof *fit->residuals, "residuals");
+    double x[DL_TABLE_COSTS_MAX];
+    dl_table_model model = {0};
+    dl_table_model_init(&model, &fit->scenario, &fit->costs, &fit->rows, &fit->unknown);
+    dl_table_model_search(&model, x);
+    dl_status status = model.status;
+    if (status == DL_OK) status = dl_table_reweigh(&model, x);
+    if (status == DL_OK) status = drop_needless(&model, x);
+    if (status == DL_OK) status = estimate(fit, &model, x);
+    if (status == DL_OK) status = dl_table_model_set(&model, x);
+    if (status == DL_OK) judge_rows(fit, &model);
+    if (status == DL_OK) status = leave_each_out(fit, &model, x);
+    fit->runs = model.runs;
+    if (status != DL_OK && err != NULL) *err = model.error;
+    dl_table_model_free(&model);
+    if (status != DL_OK) return status;
+    set_values(fit);
+    set_batches(fit);
+    dl_table_notes_add(fit);
+    return DL_OK;
+}
+
+dl_status dl_table_fit_run(dl_table_fit *fit, const char *scenario_path, const char *table_path,
+                           const char *names, dl_error *err)
+{
+    dl_scenario *scenario = &fit->scenario;
+    dl_status status;
+    if ((status = dl_scenario_read(scenario, scenario_path, err)) ||
+        (status = dl_costs_read(&fit->costs, scenario->costs_path, err)) ||
+        (status = dl_scenario_set_measured_cores(scenario, fit->costs.cores, err)) ||
+        (status = dl_table_rows_read(&fit->rows, table_path, scenario, err))) {
+        return status;
+    }
+    scenario->noise = DL_NOISE_NONE;
+    scenario->sigma = 0;
+    status = names != NULL ? dl_table_costs_named(&fit->unknown, names, scenario, &fit->costs, err)
+                           : dl_table_costs_missing(&fit->unknown, scenario, &fit->costs, err);
+    return status == DL_OK ? fit_costs(fit, err) : status;
+}
+
+void dl_table_fit_free(dl_table_fit *fit)
+{
+    dl_table_costs_free(&fit->unknown);
+    dl_table_rows_free(&fit->rows);
+    dl_costs_free(&fit->costs);
+    dl_scenario_free(&fit->scenario);
+    dl_notes_free(&fit->notes);
+    free(fit->residuals);
+    *fit = (dl_table_fit){0};
+}
