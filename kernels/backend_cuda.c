@@ -34,7 +34,9 @@ static bool keep(dl_device *device, const char *what, const char *reason)
 
 bool dl_cuda_good(dl_device *device, cudaError_t result, const char *what)
 {
-    return result == cudaSuccess || keep(device, what, cudaGetErrorString(result));
+    if (result == cudaSuccess) return true;
+    (void)cudaGetLastError(); /* kept here; another place's next launch must not find it */
+    return keep(device, what, cudaGetErrorString(result));
 }
 
 bool dl_cuda_good_blas(dl_device *device, cublasStatus_t result, const char *what)
@@ -115,7 +117,6 @@ static void cuda_download(void *to, const void *from, size_t bytes)
                  "copy from the GPU");
 }
 
-/* A collective whose partner failed would keep the stream waiting for ever: NCCL tells. */
 static dl_status cuda_wait(dl_error *err)
 {
     dl_device *device = dl_cuda_device();

@@ -1,9 +1,12 @@
 /* Convolutions through cuDNN. A shape's descriptors are made once; the algorithm of each of the
  * three directions is chosen at its first use: the first of those that cuDNN's heuristics propose,
  * in their order, which gives equal bits every time, fits into SCRATCH_MAX, and is accepted when it
- * is tried. No measuring: replicas must choose alike. */
+ * is tried. No measuring: replicas must choose alike.
+ *
+ * cuDNN does not promise an algorithm for channels-last single precision without tensor cores. Where
+ * it has none, the arrays are turned to channels-first in the scratch memory and the result is
+ * turned back, as frameworks do. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/alloc.h"
 #include "kernels/backend_cuda.h"
@@ -17,18 +20,27 @@
 
 typedef enum direction { FORWARD, BACKWARD_DATA, BACKWARD_FILTER, DIRECTIONS } direction;
 
+typedef enum order { CHANNELS_LAST, CHANNELS_FIRST, ORDERS } order;
+
 /* A way to compute: the algorithm's number in the enumeration of its direction. */
 typedef struct way {
+    order order;
     int algorithm;
     cudnnMathType_t math;
     size_t scratch_bytes;
 } way;
 
+/* The arrays of a convolution in one order; the weights also as images, to be turned. */
+typedef struct arrays {
+    cudnnTensorDescriptor_t x, y, weights_as_images;
+    cudnnFilterDescriptor_t weights;
+} arrays;
+
 struct dl_cuda_conv {
     dl_cuda_conv *next;
     dl_conv shape;
-    cudnnTensorDescriptor_t x, y, bias;
-    cudnnFilterDescriptor_t weights;
+    arrays in_order[ORDERS];
+    cudnnTensorDescriptor_t bias;
     cudnnConvolutionDescriptor_t windows[DIRECTIONS]; /* one a direction: each has its math type */
     bool chosen[DIRECTIONS];
     way ways[DIRECTIONS];
@@ -43,15 +55,26 @@ typedef struct conv_call {
 
 static const float one = 1, zero = 0;
 
+static const cudnnTensorFormat_t formats[] = {CUDNN_TENSOR_NHWC, CUDNN_TENSOR_NCHW};
+
+static void free_images(cudnnTensorDescriptor_t images)
+{
+    if (images != NULL) (void)cudnnDestroyTensorDescriptor(images);
+}
+
 static void free_conv(dl_cuda_conv *conv)
 {
     for (int d = 0; d < DIRECTIONS; d++) {
         if (conv->windows[d] != NULL) (void)cudnnDestroyConvolutionDescriptor(conv->windows[d]);
     }
-    if (conv->weights != NULL) (void)cudnnDestroyFilterDescriptor(conv->weights);
-    if (conv->bias != NULL) (void)cudnnDestroyTensorDescriptor(conv->bias);
-    if (conv->y != NULL) (void)cudnnDestroyTensorDescriptor(conv->y);
-    if (conv->x != NULL) (void)cudnnDestroyTensorDescriptor(conv->x);
+    for (int o = 0; o < ORDERS; o++) {
+        const arrays *freed = &conv->in_order[o];
+        if (freed->weights != NULL) (void)cudnnDestroyFilterDescriptor(freed->weights);
+        free_images(freed->weights_as_images);
+        free_images(freed->y);
+        free_images(freed->x);
+    }
+    free_images(conv->bias);
     free(conv);
 }
 
@@ -64,16 +87,30 @@ void dl_cuda_convs_free(dl_device *device)
     }
 }
 
-static bool describe_images(dl_device *device, cudnnTensorDescriptor_t *images, int count,
+static bool describe_images(dl_device *device, cudnnTensorDescriptor_t *images, order o, int count,
                             dl_shape shape)
 {
     return dl_cuda_good_dnn(device, cudnnCreateTensorDescriptor(images),
                             "cudnnCreateTensorDescriptor") &&
            dl_cuda_good_dnn(device,
-                            cudnnSetTensor4dDescriptor(*images, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT,
-                                                       count, shape.channels, shape.rows,
-                                                       shape.columns),
+                            cudnnSetTensor4dDescriptor(*images, formats[o], CUDNN_DATA_FLOAT, count,
+                                                       shape.channels, shape.rows, shape.columns),
                             "cudnnSetTensor4dDescriptor");
+}
+
+static bool describe_arrays(dl_device *device, arrays *made, order o, const dl_conv *shape)
+{
+    const dl_shape window = {shape->kernel, shape->kernel, shape->in.channels};
+    return describe_images(device, &made->x, o, shape->count, shape->in) &&
+           describe_images(device, &made->y, o, shape->count, shape->out) &&
+           describe_images(device, &made->weights_as_images, o, shape->out.channels, window) &&
+           dl_cuda_good_dnn(device, cudnnCreateFilterDescriptor(&made->weights),
+                            "cudnnCreateFilterDescriptor") &&
+           dl_cuda_good_dnn(device,
+                            cudnnSetFilter4dDescriptor(made->weights, CUDNN_DATA_FLOAT, formats[o],
+                                                       shape->out.channels, shape->in.channels,
+                                                       shape->kernel, shape->kernel),
+                            "cudnnSetFilter4dDescriptor");
 }
 
 static bool describe_windows(dl_device *device, cudnnConvolutionDescriptor_t *windows,
@@ -96,18 +133,10 @@ static bool describe_windows(dl_device *device, cudnnConvolutionDescriptor_t *wi
 static bool describe(dl_device *device, dl_cuda_conv *conv)
 {
     const dl_conv *shape = &conv->shape;
-    const dl_shape one_pixel = {1, 1, shape->out.channels};
-    bool good = describe_images(device, &conv->x, shape->count, shape->in) &&
-                describe_images(device, &conv->y, shape->count, shape->out) &&
-                describe_images(device, &conv->bias, 1, one_pixel) &&
-                dl_cuda_good_dnn(device, cudnnCreateFilterDescriptor(&conv->weights),
-                                 "cudnnCreateFilterDescriptor") &&
-                dl_cuda_good_dnn(device,
-                                 cudnnSetFilter4dDescriptor(conv->weights, CUDNN_DATA_FLOAT,
-                                                            CUDNN_TENSOR_NHWC, shape->out.channels,
-                                                            shape->in.channels, shape->kernel,
-                                                            shape->kernel),
-                                 "cudnnSetFilter4dDescriptor");
+    bool good = describe_images(device, &conv->bias, CHANNELS_LAST, 1,
+                                (dl_shape){1, 1, shape->out.channels});
+    for (int o = 0; good && o < ORDERS; o++)
+        good = describe_arrays(device, &conv->in_order[o], (order)o, shape);
     for (int d = 0; good && d < DIRECTIONS; d++)
         good = describe_windows(device, &conv->windows[d], shape);
     return good;
@@ -139,98 +168,171 @@ static dl_cuda_conv *find(dl_device *device, const dl_conv *shape)
 }
 
 /* Copies the usable ones of cuDNN's proposals, whose type differs by direction, to ways[]. */
-#define KEEP_USABLE(ways, kept, proposals, count)                                            \
-    for (int i = 0; i < (count); i++) {                                                      \
-        if ((proposals)[i].status != CUDNN_STATUS_SUCCESS) continue;                         \
-        if ((proposals)[i].memory > SCRATCH_MAX) continue;                                   \
-        if ((proposals)[i].determinism != CUDNN_DETERMINISTIC) continue;                     \
-        (ways)[(kept)++] =                                                                   \
-            (way){(int)(proposals)[i].algo, (proposals)[i].mathType, (proposals)[i].memory}; \
+#define KEEP_USABLE(ways, kept, o, proposals, count)                                              \
+    for (int i = 0; i < (count); i++) {                                                           \
+        if ((proposals)[i].status != CUDNN_STATUS_SUCCESS) continue;                              \
+        if ((proposals)[i].memory > SCRATCH_MAX) continue;                                        \
+        if ((proposals)[i].determinism != CUDNN_DETERMINISTIC) continue;                          \
+        (ways)[(kept)++] =                                                                        \
+            (way){(o), (int)(proposals)[i].algo, (proposals)[i].mathType, (proposals)[i].memory}; \
     }
 
-/* Fills ways[PROPOSALS_MAX], best first; returns how many. */
-static int propose(dl_device *device, const dl_cuda_conv *conv, direction d, way *ways)
+/* Fills ways[PROPOSALS_MAX], best first; returns how many. Where cuDNN has none at all it may also
+ * answer with an error, which is the same to us. */
+static int propose(dl_device *device, const dl_cuda_conv *conv, direction d, order o, way *ways)
 {
+    const arrays *in = &conv->in_order[o];
     cudnnConvolutionFwdAlgoPerf_t forward[PROPOSALS_MAX];
     cudnnConvolutionBwdDataAlgoPerf_t data[PROPOSALS_MAX];
     cudnnConvolutionBwdFilterAlgoPerf_t filter[PROPOSALS_MAX];
     int count = 0, kept = 0;
+    cudnnStatus_t status;
     switch (d) {
     case FORWARD:
-        dl_cuda_good_dnn(device,
-                         cudnnGetConvolutionForwardAlgorithm_v7(device->dnn, conv->x, conv->weights,
-                                                                conv->windows[d], conv->y,
-                                                                PROPOSALS_MAX, &count, forward),
-                         "cudnnGetConvolutionForwardAlgorithm_v7");
-        KEEP_USABLE(ways, kept, forward, count)
+        status = cudnnGetConvolutionForwardAlgorithm_v7(device->dnn, in->x, in->weights,
+                                                        conv->windows[d], in->y, PROPOSALS_MAX,
+                                                        &count, forward);
+        if (status != CUDNN_STATUS_SUCCESS) break;
+        KEEP_USABLE(ways, kept, o, forward, count)
         break;
     case BACKWARD_DATA:
-        dl_cuda_good_dnn(device,
-                         cudnnGetConvolutionBackwardDataAlgorithm_v7(
-                             device->dnn, conv->weights, conv->y, conv->windows[d], conv->x,
-                             PROPOSALS_MAX, &count, data),
-                         "cudnnGetConvolutionBackwardDataAlgorithm_v7");
-        KEEP_USABLE(ways, kept, data, count)
+        status = cudnnGetConvolutionBackwardDataAlgorithm_v7(
+            device->dnn, in->weights, in->y, conv->windows[d], in->x, PROPOSALS_MAX, &count, data);
+        if (status != CUDNN_STATUS_SUCCESS) break;
+        KEEP_USABLE(ways, kept, o, data, count)
         break;
     default:
-        dl_cuda_good_dnn(device,
-                         cudnnGetConvolutionBackwardFilterAlgorithm_v7(
-                             device->dnn, conv->x, conv->y, conv->windows[d], conv->weights,
-                             PROPOSALS_MAX, &count, filter),
-                         "cudnnGetConvolutionBackwardFilterAlgorithm_v7");
-        KEEP_USABLE(ways, kept, filter, count)
+        status = cudnnGetConvolutionBackwardFilterAlgorithm_v7(device->dnn, in->x, in->y,
+                                                               conv->windows[d], in->weights,
+                                                               PROPOSALS_MAX, &count, filter);
+        if (status != CUDNN_STATUS_SUCCESS) break;
+        KEEP_USABLE(ways, kept, o, filter, count)
         break;
     }
     return kept;
 }
 
-/* Issues the call in that way; cuDNN's answer. */
-static cudnnStatus_t issue(dl_device *device, const dl_cuda_conv *conv, const conv_call *call,
-                           const way *by)
+/* Issues the call in that way, all arrays being in its order; cuDNN's answer. */
+static cudnnStatus_t issue_in_order(dl_device *device, const dl_cuda_conv *conv,
+                                    const conv_call *call, const way *by, void *scratch)
 {
     const direction d = call->direction;
-    void *scratch = dl_cuda_scratch(device, by->scratch_bytes);
-    if (by->scratch_bytes > 0 && scratch == NULL) return CUDNN_STATUS_ALLOC_FAILED;
+    const arrays *in = &conv->in_order[by->order];
     const size_t bytes = by->scratch_bytes;
     switch (d) {
     case FORWARD:
         return cudnnConvolutionForward(
-            device->dnn, &one, conv->x, call->x, conv->weights, call->weights, conv->windows[d],
-            (cudnnConvolutionFwdAlgo_t)by->algorithm, scratch, bytes, call->beta, conv->y, call->y);
+            device->dnn, &one, in->x, call->x, in->weights, call->weights, conv->windows[d],
+            (cudnnConvolutionFwdAlgo_t)by->algorithm, scratch, bytes, call->beta, in->y, call->y);
     case BACKWARD_DATA:
-        return cudnnConvolutionBackwardData(device->dnn, &one, conv->weights, call->weights,
-                                            conv->y, call->y, conv->windows[d],
+        return cudnnConvolutionBackwardData(device->dnn, &one, in->weights, call->weights, in->y,
+                                            call->y, conv->windows[d],
                                             (cudnnConvolutionBwdDataAlgo_t)by->algorithm, scratch,
-                                            bytes, call->beta, conv->x, call->x);
+                                            bytes, call->beta, in->x, call->x);
     default:
         return cudnnConvolutionBackwardFilter(
-            device->dnn, &one, conv->x, call->x, conv->y, call->y, conv->windows[d],
-            (cudnnConvolutionBwdFilterAlgo_t)by->algorithm, scratch, bytes, call->beta,
-            conv->weights, call->weights);
+            device->dnn, &one, in->x, call->x, in->y, call->y, conv->windows[d],
+            (cudnnConvolutionBwdFilterAlgo_t)by->algorithm, scratch, bytes, call->beta, in->weights,
+            call->weights);
     }
 }
 
-/* The first call of a shape: tries the proposals. One that cuDNN refuses has not touched the
- * result. */
-static void choose(dl_device *device, dl_cuda_conv *conv, const conv_call *call)
+/* One array of a call: where it is, and its turned copy. */
+typedef struct turned {
+    cudnnTensorDescriptor_t last, first; /* descriptors of the two orders */
+    void *from, *to;
+    bool is_result;
+} turned;
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256; /* as cudaMalloc aligns */
+}
+
+/* Turns what is read, issues, and turns the result back, where it is added if the call says so. */
+static cudnnStatus_t issue_turned(dl_device *device, const dl_cuda_conv *conv,
+                                  const conv_call *call, const way *by)
+{
+    const dl_conv *shape = &conv->shape;
+    const arrays *last = &conv->in_order[CHANNELS_LAST], *first = &conv->in_order[CHANNELS_FIRST];
+    const size_t count = (size_t)shape->count;
+    const size_t x_bytes = round_up(count * dl_shape_count(shape->in) * sizeof(float));
+    const size_t y_bytes = round_up(count * dl_shape_count(shape->out) * sizeof(float));
+    const size_t weight_count = (size_t)shape->kernel * (size_t)shape->kernel *
+                                (size_t)shape->in.channels * (size_t)shape->out.channels;
+    const size_t weight_bytes = round_up(weight_count * sizeof(float));
+    char *scratch = dl_cuda_scratch(device, x_bytes + y_bytes + weight_bytes + by->scratch_bytes);
+    if (scratch == NULL) return CUDNN_STATUS_ALLOC_FAILED;
+    const turned all[] = {
+        {last->x, first->x, call->x, scratch, call->direction == BACKWARD_DATA},
+        {last->y, first->y, call->y, scratch + x_bytes, call->direction == FORWARD},
+        {last->weights_as_images, first->weights_as_images, call->weights,
+         scratch + x_bytes + y_bytes, call->direction == BACKWARD_FILTER}};
+    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+    for (int i = 0; status == CUDNN_STATUS_SUCCESS && i < 3; i++) {
+        if (all[i].is_result) continue;
+        status = cudnnTransformTensor(device->dnn, &one, all[i].last, all[i].from, &zero,
+                                      all[i].first, all[i].to);
+    }
+    if (status != CUDNN_STATUS_SUCCESS) return status;
+    const conv_call apart = {.direction = call->direction,
+                             .x = all[0].to,
+                             .y = all[1].to,
+                             .weights = all[2].to,
+                             .beta = &zero};
+    status = issue_in_order(device, conv, &apart, by, scratch + x_bytes + y_bytes + weight_bytes);
+    for (int i = 0; status == CUDNN_STATUS_SUCCESS && i < 3; i++) {
+        if (!all[i].is_result) continue;
+        status = cudnnTransformTensor(device->dnn, &one, all[i].first, all[i].to, call->beta,
+                                      all[i].last, all[i].from);
+    }
+    return status;
+}
+
+static cudnnStatus_t issue(dl_device *device, const dl_cuda_conv *conv, const conv_call *call,
+                           const way *by)
+{
+    if (by->order == CHANNELS_FIRST) return issue_turned(device, conv, call, by);
+    void *scratch = dl_cuda_scratch(device, by->scratch_bytes);
+    if (by->scratch_bytes > 0 && scratch == NULL) return CUDNN_STATUS_ALLOC_FAILED;
+    return issue_in_order(device, conv, call, by, scratch);
+}
+
+/* Tries the proposals for one order. One that cuDNN refuses has not touched the result. */
+static cudnnStatus_t try_order(dl_device *device, dl_cuda_conv *conv, const conv_call *call,
+                               order o)
 {
     const direction d = call->direction;
     way ways[PROPOSALS_MAX];
-    const int count = propose(device, conv, d, ways);
+    const int count = propose(device, conv, d, o, ways);
     cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED;
     for (int i = 0; dl_cuda_works(device) && !conv->chosen[d] && i < count; i++) {
         /* TensorFloat-32 is proposed through the math type, which must be set to have it. */
         if (device->settings.tf32 &&
             !dl_cuda_good_dnn(device, cudnnSetConvolutionMathType(conv->windows[d], ways[i].math),
                               "cudnnSetConvolutionMathType")) {
-            return;
+            return status;
         }
         status = issue(device, conv, call, &ways[i]);
-        if (status != CUDNN_STATUS_SUCCESS) continue;
-        conv->ways[d] = ways[i];
-        conv->chosen[d] = true;
+        if (status == CUDNN_STATUS_SUCCESS) {
+            conv->ways[d] = ways[i];
+            conv->chosen[d] = true;
+        } else {
+            (void)cudaGetLastError(); /* what it left behind is not the next kernel's */
+        }
     }
-    if (!conv->chosen[d]) dl_cuda_good_dnn(device, status, "no algorithm for a convolution");
+    return status;
+}
+
+/* The first call of a shape. */
+static void choose(dl_device *device, dl_cuda_conv *conv, const conv_call *call)
+{
+    cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED;
+    for (int o = 0; !conv->chosen[call->direction] && o < ORDERS; o++)
+        status = try_order(device, conv, call, (order)o);
+    if (!conv->chosen[call->direction]) {
+        dl_cuda_good_dnn(device, status, "no algorithm for a convolution");
+    }
 }
 
 static void run(const dl_conv *shape, const conv_call *call)
@@ -269,7 +371,8 @@ void dl_cuda_conv_forward(const dl_conv *conv, const void *x, const void *weight
     const dl_cuda_conv *known = find(device, conv);
     if (known == NULL) return;
     dl_cuda_good_dnn(device,
-                     cudnnAddTensor(device->dnn, &one, known->bias, bias, &one, known->y, y),
+                     cudnnAddTensor(device->dnn, &one, known->bias, bias, &one,
+                                    known->in_order[CHANNELS_LAST].y, y),
                      "cudnnAddTensor");
 }
 

@@ -157,9 +157,9 @@ static bool describe_norm(dl_device *device, const dl_norm *norm)
                                                        norm->channels, norm->rows / norm->count, 1),
                             "cudnnSetTensor4dDescriptor") &&
            dl_cuda_good_dnn(device,
-                            cudnnSetTensor4dDescriptor(device->channels, CUDNN_TENSOR_NHWC,
-                                                       CUDNN_DATA_FLOAT, 1, norm->channels, 1, 1),
-                            "cudnnSetTensor4dDescriptor");
+                            cudnnDeriveBNTensorDescriptor(device->channels, device->tensor,
+                                                          CUDNN_BATCHNORM_SPATIAL),
+                            "cudnnDeriveBNTensorDescriptor");
 }
 
 void dl_cuda_norm_training_forward(const dl_norm *norm, void *y)

@@ -68,6 +68,7 @@ typedef struct dl_record {
  *   "slice"    -            runnable     1            -        how long one thread keeps a core
  *   "step"     -            k copies     cores used   batch    one step of copy `worker`, without
  *                                                              exchange
+ * and of GPUs, see profiler/bench_gpu.h.
  */
 
 /* "step", "compute", ... and "forward", "push", ...; "none" for DL_PHASE_NONE; never NULL. */
