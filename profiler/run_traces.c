@@ -11,10 +11,12 @@
 #include "common/file.h"
 #include "common/json.h"
 #include "common/units.h"
+#include "trace/print.h"
 
 #define TRACE_ENDING ".dlt"
 #define LOG_ENDING ".log"
-#define TOP_ROWS 10 /* of a printed table */
+#define TOP_ROWS 10   /* of a printed table */
+#define LIST_INDENT 4 /* of a line's continuation */
 
 static bool ends_with(const char *name, const char *ending)
 {
@@ -218,24 +220,38 @@ void dl_run_traces_free(dl_run_traces *traces)
     *traces = (dl_run_traces){0};
 }
 
-/* "rank 3 (node1, pid 77)" and what of it is known. */
-static void print_who(const dl_run_process *process, FILE *out)
+/* "rank 3, node1 pid 77: "; returns the columns. */
+static int print_who(const dl_run_process *process, FILE *out)
 {
-    if (process->rank >= 0) fprintf(out, "rank %" PRId64 ", ", process->rank);
-    if (process->host[0] != '\0') {
-        fprintf(out, "%s pid %" PRId64 ": ", process->host, process->pid);
-    } else {
-        fprintf(out, "%s: ", process->stem);
-    }
+    int columns = 0;
+    if (process->rank >= 0) columns = fprintf(out, "rank %" PRId64 ", ", process->rank);
+    if (process->host[0] == '\0') return columns + fprintf(out, "%s: ", process->stem);
+    return columns + fprintf(out, "%s pid %" PRId64 ": ", process->host, process->pid);
 }
 
-static void print_trace(const dl_run_process *process, FILE *out)
+/* Ends a line that has come to `column`; broken behind commas where it would be too long. */
+static void print_list(const char *text, int column, FILE *out)
+{
+    while (*text != '\0') {
+        const char *comma = strstr(text, ", ");
+        const int length = comma != NULL ? (int)(comma - text) + 1 : (int)strlen(text);
+        if (column + length > DL_PRINT_COLUMNS && *text == ' ') {
+            fprintf(out, "\n%*s", LIST_INDENT, "");
+            column = LIST_INDENT - 1; /* for the blank, which is left out */
+            fprintf(out, "%.*s", length - 1, text + 1);
+        } else {
+            fprintf(out, "%.*s", length, text);
+        }
+        column += length;
+        text += length;
+    }
+    fputc('\n', out);
+}
+
+/* What the trace holds, in one line. */
+static void write_contents(const dl_run_process *process, FILE *out)
 {
     char size[32];
-    if (!process->readable) {
-        fprintf(out, "its trace cannot be read: %s\n", process->error.text);
-        return;
-    }
     fprintf(out, "%" PRIu64 " activities", process->activities);
     const char *between = " (";
     for (int kind = 1; kind < DL_ACTIVITY_KIND_END; kind++) {
@@ -249,7 +265,23 @@ static void print_trace(const dl_run_process *process, FILE *out)
     if (process->lost > 0) fprintf(out, ", %" PRIu64 " more lost", process->lost);
     if (!process->complete) fputs(", incomplete", out);
     if (process->stopped != NULL) fprintf(out, ", stopped early: %s", process->stopped);
-    fputc('\n', out);
+}
+
+/* Behind `column` columns. */
+static void print_trace(const dl_run_process *process, int column, FILE *out)
+{
+    if (!process->readable) {
+        fprintf(out, "its trace cannot be read: %s\n", process->error.text);
+        return;
+    }
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *line = open_memstream(&text, &bytes);
+    DL_ASSERT(line != NULL, "%s", strerror(errno));
+    write_contents(process, line);
+    fclose(line);
+    print_list(text, column, out);
+    free(text);
 }
 
 /* Each line of the log, indented. */
@@ -295,9 +327,9 @@ void dl_run_traces_print(const dl_run_traces *traces, FILE *out)
 {
     for (size_t i = 0; i < traces->count; i++) {
         const dl_run_process *process = &traces->processes[i];
-        print_who(process, out);
+        const int column = print_who(process, out);
         if (process->has_trace) {
-            print_trace(process, out);
+            print_trace(process, column, out);
         } else {
             fputs("left no trace\n", out);
         }

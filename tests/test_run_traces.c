@@ -223,12 +223,47 @@ static void activities_are_counted_by_kind(void **state)
     dl_run_traces_free(&traces);
 }
 
+/* A trace with 1000 activities of every kind. */
+static void write_all_kinds(const char *name)
+{
+    char *path = dl_format("%s/%s", folder, name);
+    dl_trace_writer *writer = NULL;
+    dl_error err = {0};
+    assert_int_equal(dl_trace_writer_open(&writer, path, &err), DL_OK);
+    dl_trace_stream *stream = dl_trace_writer_stream(writer);
+    const uint32_t id = dl_trace_writer_intern(writer, "name");
+    for (int64_t i = 0; i < 1000; i++)
+        for (uint8_t kind = 1; kind < DL_ACTIVITY_KIND_END; kind++)
+            dl_trace_stream_append_activity(
+                stream,
+                &(dl_activity){.kind = kind, .name = id, .start_ns = 10 * i, .duration_ns = 5});
+    assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
+    free(path);
+}
+
+static void lines_fit_a_terminal(void **state)
+{
+    (void)state;
+    write_all_kinds("node.1234567.10.dlt");
+    dl_run_traces traces = collect();
+    char *text = written(&traces, dl_run_traces_print);
+    assert_contains(text, "(1000 kernel, 1000 memcpy, ");
+    assert_contains(text, ",\n    1000 ");
+    for (const char *line = text; line != NULL && strncmp(line, "\n", 1) != 0;) {
+        assert_in_range(strcspn(line, "\n"), 1, 80);
+        const char *newline = strchr(line, '\n');
+        line = newline != NULL ? newline + 1 : NULL;
+    }
+    free(text);
+    dl_run_traces_free(&traces);
+}
+
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(an_empty_folder_has_nothing), IN_FOLDER(a_missing_folder_is_an_error),
-        IN_FOLDER(processes_come_by_rank), IN_FOLDER(activities_are_counted_by_kind),
-        IN_FOLDER(says_what_is_wrong_with_each)};
+        IN_FOLDER(processes_come_by_rank),      IN_FOLDER(activities_are_counted_by_kind),
+        IN_FOLDER(lines_fit_a_terminal),        IN_FOLDER(says_what_is_wrong_with_each)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
