@@ -174,6 +174,7 @@ static dl_status prepare(profiled_run *run, dl_error *err)
     if (status == DL_OK) status = open_report(options->json, &run->json, err);
     return status;
 }
+
 /* What is known of this machine and this build where no CUDA was seen; ends the line. */
 static void say_driver(const profiled_run *run)
 {
@@ -183,6 +184,28 @@ static void say_driver(const profiled_run *run)
         fprintf(stderr, " (there is no sign of an NVIDIA driver on this machine)\n");
     } else {
         fputc('\n', stderr);
+    }
+}
+
+/* Whether a process tells of trouble: a log, a lost activity, a trace that ends early. */
+static bool any_trouble(const dl_run_traces *traces)
+{
+    for (size_t i = 0; i < traces->count; i++) {
+        const dl_run_process *process = &traces->processes[i];
+        if (process->log != NULL || process->lost > 0 || !process->complete) return true;
+    }
+    return false;
+}
+
+/* Traces arose, but without work of a device. */
+static void say_no_device(const profiled_run *run)
+{
+    fprintf(stderr, "dlprof run: no work of a GPU was recorded");
+    if (any_trouble(&run->traces)) {
+        fprintf(stderr, "; the summary says more\n");
+    } else {
+        fprintf(stderr, ", only what the command marks with NVTX");
+        say_driver(run);
     }
 }
 
@@ -247,8 +270,7 @@ static dl_status report(profiled_run *run, dl_error *err)
     if (run->traces.trace_count == 0) {
         say_no_trace(run);
     } else if (!options->quiet && run->traces.device_process_count == 0) {
-        fprintf(stderr, "dlprof run: no CUDA activity seen, only NVTX");
-        say_driver(run);
+        say_no_device(run);
     }
     if (run->summary != NULL) {
         print_summary(run, run->summary);

@@ -72,11 +72,30 @@ static dl_status make_default(const char *command, char **folder, dl_error *err)
     return DL_OK;
 }
 
+/* Tried, since rights do not tell all: a full disk, /proc. */
+static bool can_write(const char *folder)
+{
+    static const char text[] = "dlprof run";
+    char *path = dl_format("%s/.dlprof.XXXXXX", folder);
+    const int file = mkstemp(path);
+    bool good = file >= 0;
+    if (good) {
+        good = write(file, text, sizeof text) == (ssize_t)sizeof text;
+        const int error = errno;
+        close(file);
+        unlink(path);
+        errno = error;
+    }
+    free(path);
+    return good;
+}
+
 static dl_status use_wanted(const char *folder, bool *made, dl_error *err)
 {
+    if (folder[0] == '\0') return dl_error_set(err, DL_ERR_USAGE, "--output names no folder");
     *made = mkdir(folder, 0777) == 0;
     if (!*made && errno != EEXIST) return cannot_make(folder, err);
-    if (access(folder, W_OK | X_OK) != 0) {
+    if (!can_write(folder)) {
         return dl_error_set_at(err, DL_ERR_IO, folder, 0, "cannot write into it: %s",
                                strerror(errno));
     }

@@ -56,6 +56,11 @@ expect 0 "NCCL_PROFILER_PLUGIN=$library" run --nccl-plugin --force -- env
 unset NCCL_PROFILER_PLUGIN
 expect 1 "cannot make the folder" run -o no/folder -- true
 expect 1 "cannot create" run --json no/folder.json -- true
+touch file
+expect 1 "file: cannot write into it: Not a directory" run -o file -- true
+rm file
+[ -d /proc/self ] && expect 1 "/proc: cannot write into it" run -o /proc -- true
+expect 2 "names no folder" run --output= -- true
 [ -z "$(ls)" ] || fail "these left files: $(ls)"
 
 # What cannot be run, and every exit code, is as in a shell.
@@ -110,6 +115,8 @@ END
 fi
 
 # Without a trace, what the injected library logged says why.
+expect 0 "no work of a GPU was recorded; the summary says more" run -o early -- \
+    sh -c 'sh target.sh 0; rm "$DLPROF_OUTPUT"/*.11.*'
 expect 0 "libcupti.so not found" run -o logged -- \
     sh -c 'echo "libcupti.so not found" >"$DLPROF_OUTPUT/node.1.1.log"'
 if [ "$(id -u)" -ne 0 ]; then
@@ -165,7 +172,7 @@ if [ $# -gt 1 ]; then
     tested=$built
     steps=$2
     expect 0 "42 activities (40 range, 2 clock)" run -- "$steps" 20
-    expect 0 "no CUDA activity seen, only NVTX" run -- "$steps" 20
+    expect 0 "no work of a GPU was recorded, only what the command marks" run -- "$steps" 20
     expect 0 "stopped early: limit on steps" run --steps 3 -- "$steps" 20
     expect 137 "incomplete" run -o real -- "$steps" 20 killed
     expect 0 "40 range" run --json ranks.json -- sh -c 'RANK=1 "$0" 20 & RANK=0 "$0" 10; wait' "$steps"
