@@ -38,7 +38,7 @@ extern const char *const dl_capture_graphs_names[]; /* "node", "graph", NULL */
 #define DL_CAPTURE_PATH_BYTES 4096          /* Linux's PATH_MAX, with the NUL */
 #define DL_CAPTURE_STEPS_MAX 4294967295LL   /* as many steps as a trace can number */
 #define DL_CAPTURE_DURATION_MAX_S 31536000. /* a year */
-#define DL_CAPTURE_LIMIT_MIN_BYTES 65536    /* less would not hold a trace's header and one chunk */
+#define DL_CAPTURE_LIMIT_MIN_BYTES 131072   /* less would not hold header, names and a full chunk */
 #define DL_CAPTURE_LIMIT_MAX_BYTES 0x1p50   /* 1 PiB */
 
 typedef struct dl_capture_settings {
