@@ -25,12 +25,12 @@ static double not_negative(double ns)
 void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch)
 {
     double backward_ns = dl_costs_step_ns(costs, batch, "backward");
-    double compute_ns = dl_costs_step_ns(costs, batch, "forward") + backward_ns;
+    double compute_ns = not_negative(dl_costs_step_ns(costs, batch, "forward") + backward_ns);
     *workload = (dl_workload){
         .input_ns = not_negative(dl_costs_step_ns(costs, batch, "input")),
         .dispatch_ns = not_negative(dl_costs_step_ns(costs, batch, "dispatch")),
-        .compute_ns = not_negative(compute_ns),
-        .backward_ns = not_negative(backward_ns),
+        .compute_ns = compute_ns,
+        .backward_ns = fmin(not_negative(backward_ns), compute_ns),
         .update_ns = not_negative(dl_costs_step_ns(costs, batch, "update")),
         .parameter_bytes = not_negative((double)costs->parameter_bytes),
         .state_bytes = not_negative((double)costs->state_bytes),
@@ -46,7 +46,8 @@ void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch
         .slice_ns = or_endless(&costs->slice_ns, 1),
         .serial_ns = costs->dispatch.serial_ns.value,
         .per_worker_ns = costs->dispatch.per_worker_ns.value,
-        .overlap_slowdown = costs->overlap_slowdown.known ? costs->overlap_slowdown.value : 1,
+        .overlap_slowdown =
+            costs->overlap_slowdown.known ? fmax(1, costs->overlap_slowdown.value) : 1,
         .pageable_bytes_per_s = or_endless(&costs->copy.pageable_bytes_per_s, 1),
     };
 }

@@ -24,6 +24,19 @@ static void work_of_a_step(void **state)
     dl_costs_free(&costs);
 }
 
+/* Forward -1000, backward 4000: the pass backward is no longer than both passes, 3000. */
+static void backward_is_part_of_compute(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs("[costs]\nschema = 1\n"
+                                   "[op a.forward]\nfixed_ns = -1000\nper_sample_ns = 0\n"
+                                   "[op a.backward]\nfixed_ns = 0\nper_sample_ns = 400\n");
+    dl_workload workload;
+    dl_workload_init(&workload, &costs, 10);
+    assert_true(workload.compute_ns == 3000 && workload.backward_ns == 3000);
+    dl_costs_free(&costs);
+}
+
 /* 1000 bytes: copy 7 + 1000 / 2e9 s = 507 ns and 2000 bytes of traffic; average of 3 vectors
  * 10 + 1000 (3 / 4 + 1 / 2) = 1260 ns and 4000 bytes; update of 2 with a latency of -5000: 0 ns. */
 static void work_of_bytes(void **state)
@@ -115,6 +128,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exchange_takes_the_factors_of_a_run),
         cmocka_unit_test(work_of_a_step),
+        cmocka_unit_test(backward_is_part_of_compute),
         cmocka_unit_test(work_of_bytes),
         cmocka_unit_test(sharing_is_linear_between_known_values),
         cmocka_unit_test(draws_have_the_standard_error),
