@@ -26,6 +26,9 @@ static dl_status read_value(const dl_ini *ini, const dl_ini_entry *entry, dl_cos
         return dl_ini_error(ini, entry, DL_ERR_RANGE, err, "expected a number %s 0",
                             allowed == DL_COST_POSITIVE ? ">" : ">=");
     }
+    if (allowed == DL_COST_ONE_OR_MORE && parsed.value < 1) {
+        return dl_ini_error(ini, entry, DL_ERR_RANGE, err, "expected a number >= 1");
+    }
     *value = parsed;
     return DL_OK;
 }

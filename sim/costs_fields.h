@@ -7,7 +7,12 @@
 
 #define DL_COSTS_SCHEMA 1
 
-typedef enum dl_cost_range { DL_COST_ANY, DL_COST_NOT_NEGATIVE, DL_COST_POSITIVE } dl_cost_range;
+typedef enum dl_cost_range {
+    DL_COST_ANY,
+    DL_COST_NOT_NEGATIVE,
+    DL_COST_POSITIVE,
+    DL_COST_ONE_OR_MORE
+} dl_cost_range;
 
 /* One number: the only place where its name, place, range and need stand together. */
 typedef struct dl_cost_field {

@@ -27,7 +27,7 @@ const dl_cost_field dl_cost_fields[] = {
     {"dispatch", "serial_ns", AT(dispatch.serial_ns), DL_COST_NOT_NEGATIVE, DL_NEED_DISPATCH},
     {"dispatch", "per_worker_ns", AT(dispatch.per_worker_ns), DL_COST_NOT_NEGATIVE,
      DL_NEED_DISPATCH},
-    {"overlap", "slowdown", AT(overlap_slowdown), DL_COST_POSITIVE, DL_NEED_OVERLAP},
+    {"overlap", "slowdown", AT(overlap_slowdown), DL_COST_ONE_OR_MORE, DL_NEED_OVERLAP},
     {"input", "bytes_per_sample", AT(input_bytes_per_sample), DL_COST_NOT_NEGATIVE, DL_NEED_INPUT},
     {"gpu_memory", "activation_bytes_per_sample", AT(gpu_memory.activation_bytes_per_sample),
      DL_COST_NOT_NEGATIVE, DL_NEED_GPU_MEMORY},

@@ -115,6 +115,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {"[costs]\nschema = 1\n[copy]\nbandwidth = 1\n", DL_ERR_NAME, 4, "bandwidth_bytes_per_s"},
         {"[costs]\nschema = 1\n[copy]\nbandwidth_bytes_per_s = 0\n", DL_ERR_RANGE, 4, "> 0"},
         {"[costs]\nschema = 1\n[sync]\nlock_ns = -1\n", DL_ERR_RANGE, 4, ">= 0"},
+        {"[costs]\nschema = 1\n[overlap]\nslowdown = 0.9\n", DL_ERR_RANGE, 4, ">= 1"},
         {"[costs]\nschema = 1\n[sync]\nlock_ns = 1, gues\n", DL_ERR_NAME, 4, "unknown origin"},
         {"[costs]\nschema = 1\n[op conv1]\nfixed_ns = 1\n", DL_ERR_NAME, 4, ".forward"},
         {"[costs]\nschema = 1\n[op .update]\nfixed_ns = 1\n", DL_ERR_NAME, 4, ".update"},
