@@ -6,6 +6,8 @@
 #include "common/alloc.h"
 #include "sim/platform_gpu.h"
 
+#define MAX_BUCKETS 65536 /* far more than a model has tensors */
+
 static void try_next(dl_gpus *gpus);
 
 static void on_unpacked(void *user, int worker)
@@ -148,6 +150,11 @@ dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err)
     dl_reduction *r = &gpus->reduction;
     const double all = gpus->config.content_bytes;
     const double bucket = (double)gpus->config.options->bucket_bytes;
+    if (bucket > 0 && all > bucket * MAX_BUCKETS) {
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "[exchange] bucket_bytes = %.0f: %.4g bytes make more than %d buckets",
+                            bucket, all, MAX_BUCKETS);
+    }
     r->buckets = bucket > 0 && all > bucket ? (int)ceil(all / bucket) : 1;
     const double last = all - (r->buckets - 1) * bucket;
     dl_status status = init_bucket(gpus, &r->last, last, err);

@@ -20,7 +20,8 @@
  *   shards = 2                   ; of the server. Default 1
  *   algorithm = ring             ; of collectives: ring, tree, hierarchical, auto. Default auto
  *   fidelity = phase             ; of collectives: phase, chunk. Default phase
- *   bucket_bytes = 25000000      ; of collectives; 0 = all in one. Default 0
+ *   bucket_bytes = 25000000      ; of collectives; 0 = all in one. Default 0; at most 65536
+ *                                ; buckets
  *   overlap = no                 ; allreduce: buckets start during the backward pass. Default no
  *   compress = none              ; fp16, 1bit, topk: of what is pushed or reduced. Default none
  *   topk_frac = 0.01             ; topk: of the parameters

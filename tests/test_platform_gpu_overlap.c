@@ -87,10 +87,35 @@ static void without_overlap_buckets_come_behind(void **state)
                 FORWARD_NS + BACKWARD_NS + 2 * bucket_ns(40e3) + UPDATE_NS, 1e-5);
 }
 
+/* 80 kB in buckets of a byte. */
+static void too_many_buckets_are_an_error(void **state)
+{
+    (void)state;
+    char path[64];
+    snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
+    fixture_write(path, FIXTURE_GPUS);
+    dl_costs costs = fixture_costs(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH);
+    dl_scenario scenario = fixture_scenario("[machine]\nfile = %s\nworkers = 2\n"
+                                            "[workload]\ncosts = c.ini\nbatch = 2\n"
+                                            "[sync]\nmode = allreduce\n"
+                                            "[exchange]\nbucket_bytes = 1\n",
+                                            path);
+    unlink(path);
+    dl_error err = {0};
+    dl_run_result result = {0};
+    const dl_run_config config = {
+        .scenario = &scenario, .costs = &costs, .point = &scenario.points[0]};
+    assert_int_equal(dl_run(&config, &result, &err), DL_ERR_RANGE);
+    assert_non_null(strstr(err.text, "bucket_bytes = 1: 8e+04 bytes make more than 65536 buckets"));
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_follow_the_recursion),
+        cmocka_unit_test(too_many_buckets_are_an_error),
         cmocka_unit_test(collectives_slow_computing),
         cmocka_unit_test(buckets_wait_for_the_slowest),
         cmocka_unit_test(without_overlap_buckets_come_behind),
