@@ -22,6 +22,9 @@ typedef struct dl_usage {
 
 typedef struct dl_platform {
     const char *name;
+    /* The server may be updated while workers pull. False on a CPU box, where workers copy from the
+     * parameters themselves, under the lock. */
+    bool serves_while_pulled;
     /* Sets team->machine up, before the engine; returns how many events it has pending at most. */
     int (*init)(dl_team *team);
     void (*free)(dl_team *team);

@@ -348,6 +348,7 @@ static void measure(const dl_team *team, dl_usage *usage)
 
 const dl_platform dl_platform_gpu = {
     .name = "gpu",
+    .serves_while_pulled = true,
     .init = init,
     .free = free_nothing,
     .start = start,

@@ -9,7 +9,8 @@
  *   average     server in host memory: each of its threads a slice of each shard, at the cost
  *               file's rates, (n + 1) x bytes of traffic through the socket's memory, which it
  *               shares with all copies; on a GPU: (n + 1) x bytes over its memory's bandwidth
- *   serve       the same: all n gradients summed and applied, or one
+ *   serve       the same: all n gradients summed and applied, or one; the server goes on to the
+ *               next gradient while those that it has served pull what it has for them
  *   allreduce   a collective of the workers' GPUs in place of push, average, pull: in buckets, one
  *               after another on one stream; with `overlap` each starts when all workers have done
  *               its share of the backward pass (as its share of the bytes)

@@ -14,6 +14,17 @@ void dl_team_pull(dl_team *team, int worker, dl_content content)
     team->config.platform->pull(team, worker, content);
 }
 
+void dl_team_pull_locked(dl_team *team, int worker)
+{
+    if (team->config.platform->serves_while_pulled) dl_team_unlock(team, worker);
+    dl_team_pull(team, worker, DL_CONTENT_PARAMETERS);
+}
+
+void dl_team_leave(dl_team *team, int worker)
+{
+    if (!team->config.platform->serves_while_pulled) dl_team_unlock(team, worker);
+}
+
 void dl_team_average(dl_team *team, int worker, dl_content content, int parts)
 {
     dl_team_begin(team, worker, DL_STATE_AVERAGE);

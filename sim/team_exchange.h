@@ -30,6 +30,12 @@ typedef enum dl_content {
 void dl_team_push(dl_team *team, int worker, dl_content content);
 void dl_team_pull(dl_team *team, int worker, dl_content content);
 
+/* Ends the turn of a worker that has the lock: it pulls the parameters as they are now, and leaves
+ * when it has them. The lock is free after that, or, where the platform serves while others pull,
+ * when the pull begins. */
+void dl_team_pull_locked(dl_team *team, int worker);
+void dl_team_leave(dl_team *team, int worker);
+
 /* 1 <= parts <= workers. */
 void dl_team_average(dl_team *team, int worker, dl_content content, int parts);
 void dl_team_serve_all(dl_team *team, int worker, int parts);

@@ -129,6 +129,19 @@ static void asynchronous_workers_go_on_alone(void **state)
     dl_run_result_free(&r);
 }
 
+/* A server that is busy all the time, 1.6 ms a gradient, serves the next one while others pull. */
+static void a_server_serves_while_others_pull(void **state)
+{
+    (void)state;
+    const char *costs = "[costs]\nschema = 1\nparameter_bytes = 80000\n"
+                        "[op a.forward]\nfixed_ns = 1e6\nper_sample_ns = 0\n"
+                        "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e8\n"
+                        "write_bytes_per_s = 1e8\n[sync]\nbarrier_ns = 0\n"
+                        "lock_ns = 0\n" FIXTURE_FREE_DISPATCH;
+    assert_step(fixture_step_ns(costs, "", 4, "[sync]\nmode = async\n"), 4 * 1.6e6);
+    assert_step(fixture_step_ns(costs, "", 4, "[sync]\nmode = ssp\nbound = 1\n"), 4 * 1.6e6);
+}
+
 static void parts_of_the_step_add_up(void **state)
 {
     (void)state;
@@ -158,6 +171,7 @@ int main(void)
         cmocka_unit_test(pageable_copies_are_staged),
         cmocka_unit_test(all_reduce_is_a_collective),
         cmocka_unit_test(asynchronous_workers_go_on_alone),
+        cmocka_unit_test(a_server_serves_while_others_pull),
         cmocka_unit_test(parts_of_the_step_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

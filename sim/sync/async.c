@@ -1,5 +1,5 @@
-/* Asynchronous parameter server: whoever is done pushes, and under the server's lock has its
- * gradient applied and pulls. */
+/* Asynchronous parameter server: whoever is done pushes, has its gradient applied under the server's
+ * lock, and pulls (dl_team_pull_locked says when the next one has its turn). */
 #include "sim/sync/mode.h"
 #include "sim/team_exchange.h"
 
@@ -14,10 +14,10 @@ static void advance(dl_team *team, int worker)
         dl_team_contribute(team, worker);
         dl_team_update(team);
         dl_team_read(team, worker);
-        dl_team_pull(team, worker, DL_CONTENT_PARAMETERS);
+        dl_team_pull_locked(team, worker);
         break;
     default:
-        dl_team_unlock(team, worker);
+        dl_team_leave(team, worker);
         dl_team_end_step(team, worker);
         break;
     }

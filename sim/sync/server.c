@@ -14,11 +14,11 @@ static bool may_update(const dl_team *team, double bound)
     return true;
 }
 
-static void pull(dl_team *team, int worker, int next_stage)
+static void pull_locked(dl_team *team, int worker)
 {
-    team->workers[worker].stage = next_stage;
+    team->workers[worker].stage = ASYNC_PULLED;
     dl_team_read(team, worker);
-    dl_team_pull(team, worker, DL_CONTENT_PARAMETERS);
+    dl_team_pull_locked(team, worker);
 }
 
 static void contribute(dl_team *team, int worker, const dl_server_rule *rule)
@@ -32,7 +32,7 @@ static void contribute(dl_team *team, int worker, const dl_server_rule *rule)
         dl_team_unlock(team, worker);
         dl_team_wait(team, worker, dl_team_is_applied);
     } else {
-        pull(team, worker, ASYNC_PULLED);
+        pull_locked(team, worker);
     }
 }
 
@@ -46,18 +46,25 @@ void dl_server_async(dl_team *team, int worker, const dl_server_rule *rule)
     case ASYNC_SERVED:
         dl_team_update(team);
         dl_team_wake(team);
-        pull(team, worker, ASYNC_PULLED);
+        pull_locked(team, worker);
         break;
     case ASYNC_WAITED: dl_team_lock(team, worker); break;
-    case ASYNC_LOCKED_AGAIN: pull(team, worker, ASYNC_PULLED); break;
+    case ASYNC_LOCKED_AGAIN: pull_locked(team, worker); break;
     default:
-        dl_team_unlock(team, worker);
+        dl_team_leave(team, worker);
         dl_team_end_step(team, worker);
         break;
     }
 }
 
 enum { SYNC_COMPUTED = 1, SYNC_PUSHED, SYNC_SERVED, SYNC_WAITED, SYNC_PULLED };
+
+static void pull(dl_team *team, int worker)
+{
+    team->workers[worker].stage = SYNC_PULLED;
+    dl_team_read(team, worker);
+    dl_team_pull(team, worker, DL_CONTENT_PARAMETERS);
+}
 
 /* The gradient came too late, or was cut short. */
 static void drop(dl_team *team, int worker)
@@ -107,9 +114,9 @@ void dl_server_sync(dl_team *team, int worker, const dl_server_rule *rule)
         dl_team_update(team);
         cut_the_others(team, worker);
         dl_team_wake(team);
-        pull(team, worker, SYNC_PULLED);
+        pull(team, worker);
         break;
-    case SYNC_WAITED: pull(team, worker, SYNC_PULLED); break;
+    case SYNC_WAITED: pull(team, worker); break;
     default: dl_team_end_step(team, worker); break;
     }
 }

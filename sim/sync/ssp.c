@@ -22,7 +22,7 @@ static void pull(dl_team *team, int worker)
 {
     team->workers[worker].stage = PULLED;
     dl_team_read(team, worker);
-    dl_team_pull(team, worker, DL_CONTENT_PARAMETERS);
+    dl_team_pull_locked(team, worker);
 }
 
 static void advance(dl_team *team, int worker)
@@ -46,7 +46,7 @@ static void advance(dl_team *team, int worker)
     case WAITED: dl_team_lock(team, worker); break;
     case LOCKED_AGAIN: pull(team, worker); break;
     default:
-        dl_team_unlock(team, worker);
+        dl_team_leave(team, worker);
         dl_team_end_step(team, worker);
         break;
     }
