@@ -2,10 +2,12 @@
 
 #include "calibrate/table_fit.h"
 #include "calibrate/table_report.h"
+#include "common/cpu.h"
 #include "common/options.h"
 
 typedef struct settings {
     const char *scenario, *output, *json, *costs;
+    int64_t threads;
 } settings;
 
 static dl_status fit_table(const char *path, const settings *set, dl_error *err)
@@ -14,7 +16,8 @@ static dl_status fit_table(const char *path, const settings *set, dl_error *err)
         return dl_error_set(err, DL_ERR_USAGE, "--scenario FILE is needed");
     }
     dl_table_fit fit = {0};
-    dl_status status = dl_table_fit_run(&fit, set->scenario, path, set->costs, err);
+    dl_status status =
+        dl_table_fit_run(&fit, set->scenario, path, set->costs, (int)set->threads, err);
     if (status == DL_OK) dl_table_report_print(&fit, stdout);
     if (status == DL_OK) status = dl_table_fit_write(&fit, set->output, err);
     if (status == DL_OK && set->json != NULL) {
@@ -27,7 +30,7 @@ static dl_status fit_table(const char *path, const settings *set, dl_error *err)
 
 int dl_calibrate_table(int argc, char **argv)
 {
-    settings set = {.output = "costs.ini"};
+    settings set = {.output = "costs.ini", .threads = dl_cpu_count()};
     const dl_option options[] = {
         {.name = "scenario",
          .letter = 's',
@@ -51,6 +54,13 @@ int dl_calibrate_table(int argc, char **argv)
          .target = &set.json,
          .argument = "FILE",
          .help = "Also write the report as JSON."},
+        {.name = "threads",
+         .type = DL_OPTION_INT,
+         .target = &set.threads,
+         .low = 1,
+         .high = 1024,
+         .argument = "COUNT",
+         .help = "Threads that simulate; the result does not depend on them."},
     };
     const dl_command command = {
         .program = argv[0],

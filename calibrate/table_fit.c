@@ -340,7 +340,7 @@ static void set_batches(dl_table_fit *fit)
     }
 }
 
-static dl_status fit_costs(dl_table_fit *fit, dl_error *err)
+static dl_status fit_costs(dl_table_fit *fit, int threads, dl_error *err)
 {
     if (fit->rows.used < fit->unknown.count) {
         return dl_error_set_at(err, DL_ERR_DATA, fit->rows.path, 0,
@@ -350,7 +350,7 @@ static dl_status fit_costs(dl_table_fit *fit, dl_error *err)
     fit->residuals = dl_calloc(fit->rows.count, sizeof *fit->residuals, "residuals");
     double x[DL_TABLE_COSTS_MAX];
     dl_table_model model = {0};
-    dl_table_model_init(&model, &fit->scenario, &fit->costs, &fit->rows, &fit->unknown);
+    dl_table_model_init(&model, &fit->scenario, &fit->costs, &fit->rows, &fit->unknown, threads);
     dl_table_model_search(&model, x);
     dl_status status = model.status;
     if (status == DL_OK) status = dl_table_reweigh(&model, x);
@@ -370,7 +370,7 @@ static dl_status fit_costs(dl_table_fit *fit, dl_error *err)
 }
 
 dl_status dl_table_fit_run(dl_table_fit *fit, const char *scenario_path, const char *table_path,
-                           const char *names, dl_error *err)
+                           const char *names, int threads, dl_error *err)
 {
     dl_scenario *scenario = &fit->scenario;
     dl_status status;
@@ -384,7 +384,7 @@ dl_status dl_table_fit_run(dl_table_fit *fit, const char *scenario_path, const c
     scenario->sigma = 0;
     status = names != NULL ? dl_table_costs_named(&fit->unknown, names, scenario, &fit->costs, err)
                            : dl_table_costs_missing(&fit->unknown, scenario, &fit->costs, err);
-    return status == DL_OK ? fit_costs(fit, err) : status;
+    return status == DL_OK ? fit_costs(fit, threads, err) : status;
 }
 
 void dl_table_fit_free(dl_table_fit *fit)

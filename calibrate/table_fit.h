@@ -48,6 +48,7 @@
 #include "calibrate/table_rows.h"
 
 #define DL_TABLE_STEPS 16
+#define DL_TABLE_SEARCH_STEPS 6 /* while it looks for the place to go down from */
 #define DL_TABLE_STARTS 64
 #define DL_TABLE_DESCENTS 6
 #define DL_TABLE_SPAN 100.0 /* factor up and down */
@@ -101,11 +102,11 @@ typedef struct dl_table_fit {
 } dl_table_fit;
 
 /* Reads the scenario, its cost file and the table, and fits: the costs named in `names`
- * (dl_table_costs_named), or all that the cost file lacks if that is NULL. DL_ERR_DATA if there are
+ * (dl_table_costs_named), or all that the cost file lacks if that is NULL. `threads` >= 1; the result does not depend on them. DL_ERR_DATA if there are
  * fewer rows than costs, and the errors of what it reads and runs. On failure the fit is only good
  * for dl_table_fit_free. */
 dl_status dl_table_fit_run(dl_table_fit *fit, const char *scenario_path, const char *table_path,
-                           const char *names, dl_error *err) DL_MUST_CHECK;
+                           const char *names, int threads, dl_error *err) DL_MUST_CHECK;
 
 /* Writes the cost file, with where the values come from (table, lines, sources, scenario) and all
  * notes as its first lines. */

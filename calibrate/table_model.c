@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "calibrate/table_fit.h"
+#include "calibrate/table_simulate.h"
 #include "common/alloc.h"
 #include "common/units.h"
-#include "sim/run.h"
 
 /* Of GSL's driver: iterations, least relative change of x = ln(cost), least gradient. */
 #define ITERATIONS 30
@@ -66,10 +66,16 @@ static double guess(const dl_table_model *model, const dl_table_cost *cost)
 }
 
 void dl_table_model_init(dl_table_model *model, const dl_scenario *scenario, dl_costs *costs,
-                         const dl_table_rows *rows, const dl_table_costs *unknown)
+                         const dl_table_rows *rows, const dl_table_costs *unknown, int threads)
 {
-    *model = (dl_table_model){
-        .scenario = scenario, .costs = costs, .rows = rows, .unknown = unknown, .status = DL_OK};
+    *model = (dl_table_model){.scenario = scenario,
+                              .costs = costs,
+                              .rows = rows,
+                              .unknown = unknown,
+                              .threads = threads,
+                              .steps = DL_TABLE_STEPS,
+                              .status = DL_OK};
+    model->wanted = dl_calloc(scenario->point_count, sizeof *model->wanted, "points to simulate");
     model->use = dl_calloc(rows->count, sizeof *model->use, "rows that count");
     model->weight = dl_calloc(rows->count, sizeof *model->weight, "weights of rows");
     model->per_s = dl_calloc(scenario->point_count, sizeof *model->per_s, "throughputs");
@@ -87,6 +93,7 @@ void dl_table_model_free(dl_table_model *model)
 {
     free(model->use);
     free(model->weight);
+    free(model->wanted);
     free(model->per_s);
     *model = (dl_table_model){0};
 }
@@ -132,56 +139,22 @@ static void set_costs(dl_table_model *model, const double *x)
     }
 }
 
-/* Steps of the shorter of two runs: enough for the host to be ahead and batches to be in stock. */
-static int64_t steps_of(const dl_scenario *scenario, const dl_point *point)
-{
-    dl_scenario least = *scenario;
-    least.steps = DL_TABLE_STEPS;
-    if (scenario->gpu != NULL) least.steps += 2 * (scenario->gpu->ahead + scenario->gpu->prefetch);
-    return dl_run_steps(&least, point);
-}
-
-/* Runs `steps` steps of a point. */
-static dl_status run(dl_table_model *model, size_t point, int64_t steps, dl_run_result *result)
-{
-    dl_scenario scenario = *model->scenario;
-    scenario.steps = steps;
-    const dl_run_config config = {
-        .scenario = &scenario, .costs = model->costs, .point = &scenario.points[point]};
-    model->runs++;
-    return model->status = dl_run(&config, result, &model->error);
-}
-
-/* The throughput of the second half of a run of 2 N steps, from that and a run of N. */
-static dl_status simulate(dl_table_model *model, size_t point)
-{
-    const int64_t steps = steps_of(model->scenario, &model->scenario->points[point]);
-    const double batch = (double)model->scenario->points[point].batch;
-    dl_run_result half = {0}, whole = {0};
-    dl_status status = run(model, point, steps, &half);
-    if (status == DL_OK) status = run(model, point, 2 * steps, &whole);
-    if (status == DL_OK) {
-        double per_s = 0;
-        for (int w = 0; w < whole.workers; w++)
-            per_s += 1 / (2 * whole.worker_step_s[w] - half.worker_step_s[w]);
-        model->per_s[point] = per_s * whole.applied_frac * batch / whole.workers;
-    }
-    dl_run_result_free(&half);
-    dl_run_result_free(&whole);
-    return status;
-}
-
 dl_status dl_table_model_set(dl_table_model *model, const double *x)
 {
+    if (model->status != DL_OK) return model->status;
     set_costs(model, x);
-    for (size_t p = 0; p < model->scenario->point_count; p++) {
-        bool wanted = false;
-        for (size_t i = 0; i < model->rows->count && !wanted; i++)
-            wanted = model->use[i] && model->rows->rows[i].at == p;
-        const dl_status status = wanted ? simulate(model, p) : DL_OK;
-        if (status != DL_OK) return status;
+    memset(model->wanted, 0, model->scenario->point_count * sizeof *model->wanted);
+    for (size_t i = 0; i < model->rows->count; i++) {
+        if (model->use[i]) model->wanted[model->rows->rows[i].at] = true;
     }
-    return DL_OK;
+    for (size_t p = 0; p < model->scenario->point_count; p++)
+        model->runs += 2 * model->wanted[p];
+    const dl_table_simulation simulation = {.scenario = model->scenario,
+                                            .costs = model->costs,
+                                            .wanted = model->wanted,
+                                            .steps = model->steps,
+                                            .threads = model->threads};
+    return model->status = dl_table_simulate(&simulation, model->per_s, &model->error);
 }
 
 double dl_table_model_residual(const dl_table_model *model, size_t row)
@@ -344,6 +317,7 @@ double dl_table_model_search(dl_table_model *model, double *x)
 {
     static const double jolts[] = {4, 0.25}; /* large enough to leave a flat part or a kink */
     start *starts = dl_calloc(DL_TABLE_STARTS, sizeof *starts, "starts");
+    model->steps = DL_TABLE_SEARCH_STEPS;
     list_starts(model, starts);
     start best = starts[0];
     for (size_t s = 0; s < DL_TABLE_DESCENTS && model->status == DL_OK; s++)
@@ -356,6 +330,7 @@ double dl_table_model_search(dl_table_model *model, double *x)
             try_from(model, &moved, &best);
         }
     }
+    model->steps = DL_TABLE_STEPS;
     memcpy(x, best.x, model->unknown->count * sizeof *x);
-    return model->status == DL_OK ? best.squares : (double)INFINITY;
+    return dl_table_model_descend(model, x);
 }

@@ -21,7 +21,10 @@ typedef struct dl_table_model {
     bool active[DL_TABLE_COSTS_MAX];  /* costs that a search changes; all at first */
     bool *use;                        /* [rows->count] rows that count; all but failed ones */
     double *weight;                   /* [rows->count] of r^2 in the sum, 0..1; 1 at first */
+    bool *wanted;                     /* [points] of such rows */
     double *per_s;                    /* [points] simulated last */
+    int threads;
+    int64_t steps; /* of dl_table_simulation */
     int64_t runs;
     dl_status status; /* of the first run that failed */
     dl_error error;
@@ -29,7 +32,7 @@ typedef struct dl_table_model {
 
 /* Guesses each cost's size: its known value, else a part of the rows' median step. */
 void dl_table_model_init(dl_table_model *model, const dl_scenario *scenario, dl_costs *costs,
-                         const dl_table_rows *rows, const dl_table_costs *unknown);
+                         const dl_table_rows *rows, const dl_table_costs *unknown, int threads);
 void dl_table_model_free(dl_table_model *model);
 
 size_t dl_table_model_rows(const dl_table_model *model);  /* that count */

@@ -71,13 +71,18 @@ static void make_table(const char *path, double noise, const char *more)
     dl_scenario_free(&scenario);
 }
 
-static void run(dl_table_fit *fit, const char *table, const char *names)
+static void run_on(dl_table_fit *fit, const char *table, const char *names, int threads)
 {
     *fit = (dl_table_fit){0};
     dl_error err = {0};
-    if (dl_table_fit_run(fit, "table_scenario.ini", table, names, &err) != DL_OK) {
+    if (dl_table_fit_run(fit, "table_scenario.ini", table, names, threads, &err) != DL_OK) {
         fail_msg("line %d: %s", err.line, err.text);
     }
+}
+
+static void run(dl_table_fit *fit, const char *table, const char *names)
+{
+    run_on(fit, table, names, 1);
 }
 
 static void fails(const char *table_text, const char *names, dl_status code, const char *part)
@@ -85,7 +90,7 @@ static void fails(const char *table_text, const char *names, dl_status code, con
     fixture_write("table_bad.csv", table_text);
     dl_table_fit fit = {0};
     dl_error err = {0};
-    assert_int_equal(dl_table_fit_run(&fit, "table_scenario.ini", "table_bad.csv", names, &err),
+    assert_int_equal(dl_table_fit_run(&fit, "table_scenario.ini", "table_bad.csv", names, 1, &err),
                      code);
     assert_contains(err.text, part);
     dl_table_fit_free(&fit);
@@ -194,6 +199,23 @@ static void test_confused_costs_are_named(void **state)
     dl_table_fit_free(&fit);
 }
 
+/* Three threads find what one finds, to the last bit. */
+static void test_threads_do_not_matter(void **state)
+{
+    (void)state;
+    make_table("table_threads.csv", 0.02, "");
+    write_scenario(KNOWN TRUE_OP);
+    dl_table_fit one, three;
+    run_on(&one, "table_threads.csv", NULL, 1);
+    run_on(&three, "table_threads.csv", NULL, 3);
+    for (size_t j = 0; j < 2; j++) {
+        assert_memory_equal(&one.estimates[j].value, &three.estimates[j].value, sizeof(double));
+    }
+    assert_int_equal(one.runs, three.runs);
+    dl_table_fit_free(&one);
+    dl_table_fit_free(&three);
+}
+
 /* A row that says 2 times the throughput is named and marked; a failed run is shown; a batch of 64
  * for 3 workers is simulated with 22 samples each. */
 static void test_rows_are_judged(void **state)
@@ -287,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_noise_gives_errors),
         cmocka_unit_test(test_undetermined_is_left_out),
         cmocka_unit_test(test_confused_costs_are_named),
+        cmocka_unit_test(test_threads_do_not_matter),
         cmocka_unit_test(test_rows_are_judged),
         cmocka_unit_test(test_reports),
         cmocka_unit_test(test_bad_tables),
