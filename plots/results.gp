@@ -41,7 +41,7 @@ stats results using (note_batch(text("batch"), batch_each(0))) nooutput
 is_weak = words(batches_each) < words(batches)
 
 # Settings that a scenario may sweep: the text that tells values apart, and how the key puts it.
-settings = "sync where interval algorithm n bound k compress batch workers"
+settings = "sync where interval algorithm n bound k accumulate lag compress batch workers"
 setting(c) = c eq "batch" && is_weak ? batch_each(0) : text(c)
 put(c, t) = t eq "" || c eq "sync" ? t : c eq "interval" ? "every ".t : \
     c eq "workers" ? t.(t eq "1" ? " worker" : " workers") : \

@@ -98,6 +98,16 @@ awk -F, -v OFS=, '/^#/ { print; next }
 draws "no cores" "results='$results'; output='$folder/f.svg'" "$folder/f.svg"
 grep -q -F "cores" "$folder/f.svg" && fail "no cores: still says 'cores'"
 
+# Micro-batches and lag tell series apart, too.
+if [ "$figure" = speedup ]; then
+    awk -v OFS=, '/^#/ { print; next } !head { head = 1; print "accumulate", "lag", $0; next }
+        { print "", "", $0; print 4, 1, $0 }' "$fixtures/results.csv" >"$results"
+    draws "micro-batches and lag" "results='$results'; output='$svg'" "$svg"
+    for text in ">allreduce<" ">allreduce, accumulate 4, lag 1<"; do
+        grep -q -F "$text" "$svg" || fail "SVG lacks '$text'"
+    done
+fi
+
 # What it cannot do without is named.
 case $figure in
     speedup) needed="workers throughput_per_s speedup" ;;
