@@ -1,6 +1,7 @@
 /* dlprof run: profiles an unchanged program through the library that CUDA and NVTX load into it. */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -303,6 +304,7 @@ static int profile(const run_options *options, const char *program)
     if (status == DL_OK) {
         status = dl_target_run(options->command, &run.environment, &run.end, &err);
         exit_code = run.end.exit_code;
+        signal(SIGPIPE, SIG_IGN); /* the exit code matters more than who reads the summary */
         if (status == DL_OK) status = report(&run, &err);
     }
     if (run.made_folder && run.traces.count == 0) rmdir(run.capture.output);
@@ -343,7 +345,9 @@ int dl_cmd_run(int argc, char **argv)
     options.command = find_command(&argc, argv);
     /* Settings from the environment are the defaults. */
     dl_status status = dl_capture_settings_from_environment(&options.capture, environ, &err);
-    if (status == DL_OK) {
+    if (status != DL_OK) {
+        status = err.code = DL_ERR_USAGE;
+    } else {
         status = dl_options_parse(&command, argc, argv, &positional, &action, &err);
     }
     if (status == DL_OK && action == DL_OPTIONS_RUN &&

@@ -61,6 +61,9 @@ expect 1 "file: cannot write into it: Not a directory" run -o file -- true
 rm file
 [ -d /proc/self ] && expect 1 "/proc: cannot write into it" run -o /proc -- true
 expect 2 "names no folder" run --output= -- true
+export DLPROF_PRESET=ligth
+expect 2 "did you mean 'light'?" run -- true
+unset DLPROF_PRESET
 [ -z "$(ls)" ] || fail "these left files: $(ls)"
 
 # What cannot be run, and every exit code, is as in a shell.
@@ -113,6 +116,14 @@ assert [p["pid"] for p in run["processes"]] == [11, 12, 13, 14]
 assert [p.get("complete") for p in run["processes"]] == [True, False, None, None]
 END
 fi
+
+# Nobody reads the summary any more.
+{
+    "$full" run -o unread --json unread.json -- sh -c 'sh target.sh 0; sleep 0.5; exit 7' 2>&1
+    echo $? >status.txt
+} | true
+grep -qx 7 status.txt || fail "unread: exit $(cat status.txt), not 7"
+[ -s unread.json ] || fail "unread: no JSON"
 
 # Without a trace, what the injected library logged says why.
 expect 0 "no work of a GPU was recorded; the summary says more" run -o early -- \
