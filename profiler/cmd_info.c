@@ -1,6 +1,7 @@
 /* dlprof info: summarises traces. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
 #include "common/options.h"
@@ -69,6 +70,13 @@ static void show_records(info *all, const settings *set)
     dl_summary_free(&summary);
 }
 
+/* One that was killed early may have left no activities. */
+static bool is_recorded_program(const dl_trace *trace)
+{
+    const char *kind = dl_trace_meta(trace, "kind");
+    return kind != NULL && strcmp(kind, "run") == 0;
+}
+
 /* A trace with both kinds gives two blocks. */
 static dl_status show(info *all, const char *path, const settings *set, dl_error *err)
 {
@@ -76,7 +84,7 @@ static dl_status show(info *all, const char *path, const settings *set, dl_error
     dl_status status = dl_trace_read(trace, path, err);
     if (status != DL_OK) return status;
     all->count++;
-    bool activities = trace->activity_count > 0;
+    bool activities = trace->activity_count > 0 || is_recorded_program(trace);
     if (activities) status = show_activities(all, set, err);
     if (status == DL_OK && (!activities || trace->record_count > 0)) show_records(all, set);
     return status;

@@ -126,6 +126,28 @@ static void test_marks(void **state)
     free(text);
 }
 
+/* Killed before its first activity was written. */
+static void test_nothing_recorded(void **state)
+{
+    (void)state;
+    char path[] = "test_cmd_info_none.dlt", *text;
+    dl_trace_writer *writer;
+    dl_error err = {0};
+    assert_int_equal(dl_trace_writer_open(&writer, path, &err), DL_OK);
+    dl_trace_writer_meta(writer, "kind", "run");
+    assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
+    char *argv[] = {name, path, NULL, NULL};
+    assert_int_equal(run(argv, &text), 0);
+    assert_contains(text, "activities       0, complete\n");
+    assert_contains(text, "holds no work of a device");
+    free(text);
+    argv[2] = json;
+    assert_int_equal(run(argv, &text), 0);
+    assert_contains(text, "\"devices\":[]");
+    free(text);
+    unlink(path);
+}
+
 static void test_json(void **state)
 {
     (void)state;
@@ -143,6 +165,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_nothing_recorded),
         cmocka_unit_test(test_json),
     };
     return cmocka_run_group_tests(tests, make_traces, NULL);
