@@ -347,6 +347,13 @@ static void settle_event(void *user, int unused)
     settle(network);
 }
 
+static void on_alone_ended(void *user, int flow)
+{
+    dl_network *network = user;
+    end_flow(network, flow);
+    report_ended(network);
+}
+
 /* The flow has waited for its delay: it begins to move bytes. */
 static void join(void *user, int flow)
 {
@@ -356,6 +363,11 @@ static void join(void *user, int flow)
     if (f->bytes <= 0 || c->use_count == 0) {
         end_flow(network, flow);
         report_ended(network);
+        return;
+    }
+    if (network->is_uncontended) {
+        const double ns = f->bytes * DL_NS_PER_S / dl_network_alone_rate(network, c);
+        dl_engine_after(network->engine, dl_ns_ceil(ns), on_alone_ended, network, flow);
         return;
     }
     if (c->flows == 0) dl_network_activate(network, f->class);

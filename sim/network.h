@@ -31,6 +31,9 @@
  * solved together. An event costs O(links and bundles of the component * different rates in it),
  * and O(log classes) for the heap.
  *
+ * An uncontended network, to see what sharing is worth, gives each flow the rate of its narrowest
+ * link, however many others use it: links may then move more than their capacity.
+ *
  * Bytes and rates are doubles (bytes, bytes a second), times int64 ns; the end of a flow is rounded
  * up to whole ns.
  */
@@ -120,6 +123,7 @@ typedef struct dl_network {
     int ended, ended_last; /* flows whose done is to be called */
     int64_t stamp;
     bool settling_is_due;
+    bool is_uncontended; /* set before the first flow: each flow moves as if it were alone */
 } dl_network;
 
 /* A network without links for at most `flows` >= 1 flows at a time, waiting ones included. The

@@ -52,6 +52,9 @@ static inline bool dl_network_is_shared(const dl_network *network, int link)
 /* Rate that the links which the active class has to itself allow a flow of it; INFINITY = any. */
 double dl_network_class_cap(const dl_network *network, const dl_flow_class *c);
 
+/* Rate of a flow of the class that shares no link with others; the class has links. */
+double dl_network_alone_rate(const dl_network *network, const dl_flow_class *c);
+
 /* Remembers that the flows on the links of an active class have changed. */
 void dl_network_mark_dirty(dl_network *network, int class);
 

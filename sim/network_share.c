@@ -175,6 +175,16 @@ static void rejoin_bundles(dl_network *network)
     network->part_bundle_count = kept;
 }
 
+double dl_network_alone_rate(const dl_network *network, const dl_flow_class *c)
+{
+    double rate = INFINITY;
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
+        const dl_use *use = &network->uses[u];
+        rate = lesser(rate, network->capacity[use->link] / use->times);
+    }
+    return rate;
+}
+
 /* The rate of a bundle that is alone in its component: its narrowest link decides. False if classes
  * of it may have narrower ones of their own. */
 static bool share_alone(dl_network *network, dl_flow_bundle *b)

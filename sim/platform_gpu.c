@@ -26,6 +26,7 @@ dl_status dl_gpus_init(dl_gpus *gpus, const dl_gpus_config *config, dl_error *er
     gpus->serving_threads =
         config->workers > config->server_threads ? config->workers : config->server_threads;
     dl_network_init(&gpus->network, config->engine, 1);
+    gpus->network.is_uncontended = config->options->without_contention;
     dl_network_add_links(&gpus->network, &config->options->links);
     for (size_t w = 0; w < workers; w++) {
         const dl_machine *m = &config->options->machine;

@@ -70,9 +70,10 @@ typedef struct dl_gpu_options {
     int64_t bucket_bytes; /* 0 = one bucket */
     bool overlap;
     dl_compress compress;
-    double topk_frac; /* of all parameters */
-    int input_cores;  /* of each node */
-    int prefetch;     /* batches of a worker */
+    double topk_frac;        /* of all parameters */
+    int input_cores;         /* of each node */
+    int prefetch;            /* batches of a worker */
+    bool without_contention; /* links and memories serve each flow as if it were alone */
 } dl_gpu_options;
 
 /* Bytes of a message with a vector of `bytes`; what making it, and making a vector of it (of those

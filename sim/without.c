@@ -13,6 +13,7 @@ typedef enum without {
     WITHOUT_DISPATCH,
     WITHOUT_INPUT,
     WITHOUT_COPY,
+    WITHOUT_CONTENTION,
     WITHOUT_AVERAGE,
     WITHOUT_UPDATE,
     WITHOUT_SHARING,
@@ -27,8 +28,8 @@ typedef enum without {
 } without;
 
 static const char *const names[WITHOUT_COUNT] = {
-    "dispatch", "input", "copy", "average", "update",  "sharing", "memory",
-    "overlap",  "noise", "slow", "lock",    "barrier", "wakeup",
+    "dispatch", "input",   "copy",  "contention", "average", "update",  "sharing",
+    "memory",   "overlap", "noise", "slow",       "lock",    "barrier", "wakeup",
 };
 
 static dl_status parse_name(const char *name, unsigned *set, dl_error *err)
@@ -114,6 +115,9 @@ static void switch_off(without what, dl_scenario *scenario, dl_costs *costs)
         set_byte_cost(&costs->copy.latency_ns, &costs->copy.bandwidth_bytes_per_s,
                       &costs->copy.pageable_bytes_per_s);
         if (scenario->gpu != NULL) dl_gpu_options_free_copies(scenario->gpu);
+        break;
+    case WITHOUT_CONTENTION:
+        if (scenario->gpu != NULL) scenario->gpu->without_contention = true;
         break;
     case WITHOUT_AVERAGE:
         set_byte_cost(&costs->average.latency_ns, &costs->average.read_bytes_per_s,

@@ -3,6 +3,7 @@
  *   dispatch   issuing operations and GPU steps     input    the batch made ready
  *   copy       copies of workers on cores; on GPUs, links and GPU memory (launches of
  *              collectives stay)
+ *   contention flows of GPUs share no link and no memory: each has the rate of its narrowest one
  *   average    averaging, adding up micro-batches   update   the server's
  *   sharing    slowing each other on one machine    memory   the limit of its bandwidth
  *   overlap    computing slower beside a collective

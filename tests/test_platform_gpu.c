@@ -1,4 +1,5 @@
 /* Steps on GPUs against closed forms: tests/gpu_fixture.h has the numbers. */
+#include "sim/without.h"
 #include "tests/gpu_fixture.h"
 
 #define COSTS FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH
@@ -51,6 +52,32 @@ static void a_server_in_host_memory(void **state)
     assert_step(fixture_step_ns(COSTS, "", 2, PS_CPU), 1e6 + 2 * shared + 3 * 80e3);
     assert_step(fixture_step_ns(COSTS, "gpus = 0, 2\n", 2, PS_CPU), 1e6 + 2 * COPY_NS + 3 * 80e3);
     assert_step(fixture_step_ns(COSTS, "", 4, PS_CPU), 1e6 + 2 * shared + 5 * 80e3);
+}
+
+/* Each copies as if it were alone, though the four share two switches. */
+static void without_contention_links_serve_all_at_once(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 4; n++) {
+        dl_costs costs = fixture_costs(COSTS);
+        char path[64];
+        snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
+        fixture_write(path, FIXTURE_GPUS);
+        dl_scenario scenario = fixture_scenario("[scenario]\nsteps = 20\n"
+                                                "[machine]\nfile = %s\nworkers = %d\n"
+                                                "[workload]\ncosts = c.ini\nbatch = 12\n" PS_CPU,
+                                                path, n);
+        unlink(path);
+        unsigned without = 0;
+        assert_int_equal(dl_without_parse("contention", &without, NULL), DL_OK);
+        dl_without_apply(without, &scenario, &costs);
+        dl_run_result r = fixture_run(&costs, &scenario);
+        assert_step(1e9 * r.step_p50_s, 1e6 + 2 * COPY_NS + (n + 1) * 80e3);
+        assert_near(r.usage.traffic_bytes, 20.0 * n * 2 * 80e3, 1e-9);
+        dl_run_result_free(&r);
+        dl_scenario_free(&scenario);
+        dl_costs_free(&costs);
+    }
 }
 
 /* Four threads sum a slice each; more than the memory's 40 GB/s would serve. */
@@ -165,6 +192,7 @@ int main(void)
         cmocka_unit_test(the_host_limits_many_gpus),
         cmocka_unit_test(the_operation_dispatch_is_the_hosts),
         cmocka_unit_test(a_server_in_host_memory),
+        cmocka_unit_test(without_contention_links_serve_all_at_once),
         cmocka_unit_test(server_threads_share_the_memory),
         cmocka_unit_test(a_server_on_a_gpu),
         cmocka_unit_test(shards_are_on_the_nodes_in_turn),
