@@ -106,8 +106,9 @@ static dl_status add(dl_table_costs *list, const candidates *all, size_t index, 
         return dl_error_set(err, DL_ERR_USAGE, "more than %d costs to fit", DL_TABLE_COSTS_MAX);
     }
     dl_value *value = all->values[index];
-    list->items[list->count++] =
-        (dl_table_cost){full_name(all->names[index]), value, value->known && value->value > 0};
+    list->items[list->count++] = (dl_table_cost){.name = full_name(all->names[index]),
+                                                 .value = value,
+                                                 .was_known = value->known && value->value > 0};
     return DL_OK;
 }
 
@@ -196,10 +197,54 @@ static dl_status add_missing(dl_table_costs *list, const candidates *all, const 
     return status;
 }
 
+/* Makes one of the two passes' costs of the same key. */
+static void join_passes(dl_table_costs *list)
+{
+    const char *forward = "[op network.forward] ", *backward = "[op network.backward] ";
+    size_t kept = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        dl_table_cost cost = list->items[i];
+        if (strncmp(cost.name, backward, strlen(backward)) == 0) {
+            free(cost.name);
+            continue;
+        }
+        if (strncmp(cost.name, forward, strlen(forward)) == 0) {
+            const char *key = cost.name + strlen(forward);
+            for (size_t j = 0; j < list->count; j++) {
+                const char *other = list->items[j].name;
+                if (j > i && strncmp(other, backward, strlen(backward)) == 0 &&
+                    strcmp(other + strlen(backward), key) == 0) {
+                    cost.rest = list->items[j].value;
+                }
+            }
+            char *joined = dl_format("[op network.*] %s", key);
+            free(cost.name);
+            cost.name = joined;
+        }
+        list->items[kept++] = cost;
+    }
+    list->count = kept;
+}
+
+void dl_table_cost_set(const dl_table_cost *cost, const dl_value *value)
+{
+    *cost->value = *value;
+    if (cost->rest == NULL) return;
+    *cost->rest = *value;
+    cost->value->value *= DL_TABLE_FORWARD_FRAC;
+    cost->value->error *= DL_TABLE_FORWARD_FRAC;
+    cost->rest->value *= 1 - DL_TABLE_FORWARD_FRAC;
+    cost->rest->error *= 1 - DL_TABLE_FORWARD_FRAC;
+}
+
 dl_status dl_table_costs_missing(dl_table_costs *list, const dl_scenario *scenario, dl_costs *costs,
                                  dl_error *err)
 {
-    if (costs->op_count == 0) add_operation(costs, "network.forward");
+    const bool without_operations = costs->op_count == 0;
+    if (without_operations) {
+        add_operation(costs, "network.forward");
+        add_operation(costs, "network.backward");
+    }
     char *missing = dl_sweep_missing(scenario, costs);
     if (missing == NULL) {
         return dl_error_set_at(err, DL_ERR_DATA, costs->path, 0,
@@ -208,6 +253,7 @@ dl_status dl_table_costs_missing(dl_table_costs *list, const dl_scenario *scenar
     candidates all = list_candidates(costs);
     dl_table_costs found = {0};
     const dl_status status = add_missing(&found, &all, missing, false, costs, err);
+    if (without_operations) join_passes(&found);
     free_candidates(&all);
     free(missing);
     if (status == DL_OK) {

@@ -15,6 +15,7 @@
 typedef struct dl_table_cost {
     char *name;      /* "[dispatch] serial_ns" */
     dl_value *value; /* in the costs */
+    dl_value *rest;  /* NULL, or of the backward pass; then `value` is of the forward pass */
     bool was_known;  /* before; its value is then where the search begins */
 } dl_table_cost;
 
@@ -24,8 +25,13 @@ typedef struct dl_table_costs {
     size_t count;
 } dl_table_costs;
 
-/* Lists the costs that the scenario's points need and `costs` lack. An operation is added to
- * `costs`, [op network.forward], if they have none. `costs` must stay where they are as long as the
+/* Part of the time that a forward pass takes if no more is known: the backward pass multiplies twice
+ * as often, for the gradients of inputs and of weights. */
+#define DL_TABLE_FORWARD_FRAC (1.0 / 3)
+
+/* Lists the costs that the scenario's points need and `costs` lack. If they have no operation,
+ * [op network.forward] and [op network.backward] are added to `costs`, and listed as one:
+ * "[op network.*] fixed_ns" is the sum, split by DL_TABLE_FORWARD_FRAC. `costs` must stay where they are as long as the
  * list is used. DL_ERR_DATA: none is missing, or one that no table tells (parameter_bytes, noise).
  */
 dl_status dl_table_costs_missing(dl_table_costs *list, const dl_scenario *scenario, dl_costs *costs,
@@ -37,6 +43,9 @@ dl_status dl_table_costs_missing(dl_table_costs *list, const dl_scenario *scenar
  * the points need another one that is missing. */
 dl_status dl_table_costs_named(dl_table_costs *list, const char *names, const dl_scenario *scenario,
                                dl_costs *costs, dl_error *err) DL_MUST_CHECK;
+
+/* Puts the value of one of the list into the costs. */
+void dl_table_cost_set(const dl_table_cost *cost, const dl_value *value);
 
 void dl_table_costs_free(dl_table_costs *list);
 

@@ -315,14 +315,15 @@ static void set_values(dl_table_fit *fit)
 {
     for (size_t j = 0; j < fit->unknown.count; j++) {
         const dl_table_estimate *e = &fit->estimates[j];
-        *fit->unknown.items[j].value =
-            e->determined ? (dl_value){.known = true,
-                                       .value = e->value,
-                                       .error = isnan(e->error) ? 0 : e->error,
-                                       .count = (int64_t)fit->rows.used,
-                                       .origin = is_split_known(fit, e) ? DL_ORIGIN_FITTED
-                                                                        : DL_ORIGIN_ASSUMED}
-                          : (dl_value){0};
+        const dl_value unknown = {0};
+        const dl_value value = {
+            .known = true,
+            .value = e->value,
+            .error = isnan(e->error) ? 0 : e->error,
+            .count = (int64_t)fit->rows.used,
+            .origin = is_split_known(fit, e) ? DL_ORIGIN_FITTED : DL_ORIGIN_ASSUMED,
+        };
+        dl_table_cost_set(&fit->unknown.items[j], e->determined ? &value : &unknown);
     }
 }
 

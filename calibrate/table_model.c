@@ -134,8 +134,8 @@ static void set_costs(dl_table_model *model, const double *x)
 {
     for (size_t j = 0; j < model->unknown->count; j++) {
         const double low = dl_table_model_low(model, j), high = dl_table_model_high(model, j);
-        *model->unknown->items[j].value =
-            (dl_value){.known = true, .value = exp(fmin(fmax(x[j], low), high))};
+        const dl_value value = {.known = true, .value = exp(fmin(fmax(x[j], low), high))};
+        dl_table_cost_set(&model->unknown->items[j], &value);
     }
 }
 

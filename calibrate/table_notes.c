@@ -45,6 +45,18 @@ static void note_cost(dl_table_fit *fit, size_t j)
     }
 }
 
+/* Of costs that are the sum of two passes. */
+static void note_passes(dl_table_fit *fit)
+{
+    bool joined = false;
+    for (size_t j = 0; j < fit->unknown.count; j++)
+        joined |= fit->unknown.items[j].rest != NULL;
+    if (!joined) return;
+    dl_notes_add(&fit->notes,
+                 "[op network.*] is the sum of [op network.forward] and [op network.backward], of "
+                 "which a third is taken for the forward pass: assumed");
+}
+
 /* "A, B and C cannot be told apart": one note a group. */
 static void note_groups(dl_table_fit *fit)
 {
@@ -107,6 +119,7 @@ void dl_table_notes_add(dl_table_fit *fit)
     for (size_t j = 0; j < fit->unknown.count; j++)
         note_cost(fit, j);
     note_groups(fit);
+    note_passes(fit);
     if (fit->rows.used == fit->determined) {
         dl_notes_add(&fit->notes, "as many rows as costs: nothing tells how well they are known");
     }
