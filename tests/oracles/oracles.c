@@ -82,12 +82,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } groups[] = {{"staleness", oracles_staleness},
-                  {"softsync", oracles_softsync},
-                  {"ssp", oracles_ssp},
-                  {"time", oracles_time},
-                  {"amounts", oracles_amounts},
-                  {"monotone", oracles_monotone}};
+    } groups[] = {
+        {"staleness", oracles_staleness}, {"softsync", oracles_softsync}, {"ssp", oracles_ssp},
+        {"time", oracles_time},           {"amounts", oracles_amounts},   {"gpus", oracles_gpus},
+        {"monotone", oracles_monotone}};
     const size_t count = sizeof groups / sizeof *groups;
     printf("%-58s %14s %12s %11s %11s\n", "", "expected", "simulated", "error", "tolerance");
     int known = 0;
@@ -101,7 +99,8 @@ int main(int argc, char **argv)
         if (wanted) groups[g].run();
     }
     if (known < argc - 1) {
-        fprintf(stderr, "oracles: groups are staleness, softsync, ssp, time, amounts, monotone\n");
+        fprintf(stderr, "oracles: groups are staleness, softsync, ssp, time, amounts, gpus, "
+                        "monotone\n");
         return 2;
     }
     printf("%d rows, %d failed\n", rows, failures);

@@ -26,6 +26,7 @@ void oracles_softsync(void);
 void oracles_ssp(void);
 void oracles_time(void);
 void oracles_amounts(void);
+void oracles_gpus(void);
 void oracles_monotone(void);
 
 typedef struct oracle_staleness {
