@@ -123,7 +123,7 @@ static void fill_table(run_options *options, dl_option *table)
          .letter = 'q',
          .type = DL_OPTION_FLAG,
          .target = &options->quiet,
-         .help = "print nothing but errors and missing traces to standard error"},
+         .help = "print nothing but errors, and what traces lack, to standard error"},
     };
     memcpy(table, own, sizeof own);
 }
@@ -277,6 +277,8 @@ static dl_status report(profiled_run *run, dl_error *err)
         print_summary(run, run->summary);
     } else if (!options->quiet && run->traces.trace_count > 0) {
         print_summary(run, stderr);
+    } else if (run->traces.trace_count > 0) {
+        dl_run_traces_print_troubles(&run->traces, stderr);
     }
     if (run->json != NULL) write_json(run, run->json);
     status = close_report(options->summary, &run->summary, err);

@@ -323,18 +323,31 @@ static const dl_run_process *first_of_interest(const dl_run_traces *traces)
     return found;
 }
 
-void dl_run_traces_print(const dl_run_traces *traces, FILE *out)
+static void print_process(const dl_run_process *process, FILE *out)
+{
+    const int column = print_who(process, out);
+    if (process->has_trace) {
+        print_trace(process, column, out);
+    } else {
+        fputs("left no trace\n", out);
+    }
+    if (process->log != NULL) print_log(process->log, out);
+}
+
+void dl_run_traces_print_troubles(const dl_run_traces *traces, FILE *out)
 {
     for (size_t i = 0; i < traces->count; i++) {
         const dl_run_process *process = &traces->processes[i];
-        const int column = print_who(process, out);
-        if (process->has_trace) {
-            print_trace(process, column, out);
-        } else {
-            fputs("left no trace\n", out);
-        }
-        if (process->log != NULL) print_log(process->log, out);
+        const bool fine = process->has_trace && process->readable && process->complete &&
+                          process->lost == 0 && process->log == NULL;
+        if (!fine) print_process(process, out);
     }
+}
+
+void dl_run_traces_print(const dl_run_traces *traces, FILE *out)
+{
+    for (size_t i = 0; i < traces->count; i++)
+        print_process(&traces->processes[i], out);
     print_comparison(traces, out);
     const dl_run_process *first = first_of_interest(traces);
     if (first != NULL) fprintf(out, "\n%s", first->text);

@@ -58,7 +58,11 @@ bool dl_run_traces_any(const char *folder);
  * the others' would be as long again. */
 void dl_run_traces_print(const dl_run_traces *traces, FILE *out);
 
-/* The same as a JSON array of objects, one a process. */
+/* Only the lines of the processes whose trace is incomplete, cannot be read, has lost something, or
+ * that left a log or no trace. */
+void dl_run_traces_print_troubles(const dl_run_traces *traces, FILE *out);
+
+/* All processes as a JSON array of objects, one a process. */
 void dl_run_traces_write_json(const dl_run_traces *traces, FILE *out);
 
 #endif

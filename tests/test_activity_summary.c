@@ -269,7 +269,7 @@ static void test_print(void **state)
     assert_contains(text, "period\n");
     assert_contains(text, "threads in calls 125 us, of it waiting 110 us\n"); /* 3 * 5 + 110 */
     assert_contains(text, "warning          1 of 3 works");
-    assert_contains(text, "\n1     0       175 us    350 us");
+    assert_contains(text, "\n1        0       175 us    350 us");
     free(text);
     dl_activity_summary_free(&summary);
     dl_trace_free(&trace);

@@ -96,9 +96,9 @@ static void test_ranks(void **state)
     assert_int_equal(run(argv, &text), 0);
     assert_contains(text, "activities       25, complete\n");
     assert_contains(text, "activities       50, complete\n");
-    assert_contains(text, "rank  dev   step p50");
-    assert_contains(text, "\n0     0 ");
-    assert_contains(text, "\n1     0 ");
+    assert_contains(text, "rank     dev   step p50");
+    assert_contains(text, "\n0        0 ");
+    assert_contains(text, "\n1        0 ");
     free(text);
     char *alone[] = {name, first, NULL};
     assert_int_equal(run(alone, &text), 0);

@@ -103,6 +103,7 @@ expect 3 "failed with exit code 3" run -o failed -- sh target.sh 3
 expect 137 "was killed by SIGKILL" run -o killed -- sh -c 'sh target.sh 0; kill -KILL $$'
 "$full" run -q -o quiet --summary summary.txt --json run.json -- sh target.sh 0 2>words.txt
 [ -s words.txt ] && fail "--quiet printed: $(cat words.txt)"
+expect 0 "node pid 14: left no trace" run -q -o troubles -- sh target.sh 0
 for text in "node pid 12: .*incomplete" "node pid 13: its trace cannot be read" \
     "node pid 14: left no trace" "another profiler holds CUPTI"; do
     grep -q "$text" summary.txt || fail "no '$text' in: $(cat summary.txt)"

@@ -241,6 +241,20 @@ static void write_all_kinds(const char *name)
     free(path);
 }
 
+/* Of a process that is fine nothing is said, of one that lost activities all. */
+static void troubles_are_told_alone(void **state)
+{
+    (void)state;
+    write_all_kinds("fine.1.10.dlt");
+    write_activities("lossy.2.10.dlt");
+    dl_run_traces traces = collect();
+    char *text = written(&traces, dl_run_traces_print_troubles);
+    assert_contains(text, "lossy pid 2: 3 activities (2 kernel, 1 call), ");
+    assert_null(strstr(text, "fine"));
+    free(text);
+    dl_run_traces_free(&traces);
+}
+
 static void lines_fit_a_terminal(void **state)
 {
     (void)state;
@@ -264,6 +278,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(an_empty_folder_has_nothing), IN_FOLDER(a_missing_folder_is_an_error),
         IN_FOLDER(processes_come_by_rank),      IN_FOLDER(activities_are_counted_by_kind),
-        IN_FOLDER(lines_fit_a_terminal),        IN_FOLDER(says_what_is_wrong_with_each)};
+        IN_FOLDER(troubles_are_told_alone),     IN_FOLDER(lines_fit_a_terminal),
+        IN_FOLDER(says_what_is_wrong_with_each)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

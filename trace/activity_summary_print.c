@@ -281,13 +281,16 @@ static void print_compared(const dl_device_summary *device, FILE *out)
 
 void dl_activity_summaries_compare(const dl_activity_summary *summaries, size_t count, FILE *out)
 {
-    fprintf(out, "%% of the span; comm and copies where exposed\n");
-    fprintf(out, "%-6s%-4s%10s%10s%7s%8s%8s%8s%7s%8s\n", "rank", "dev", "step p50", "span", "busy",
+    fprintf(out, "%% of the span; comm and copies where exposed; p: process without a rank\n");
+    fprintf(out, "%-9s%-4s%10s%10s%7s%8s%8s%8s%7s%8s\n", "rank", "dev", "step p50", "span", "busy",
             "compute", "comm", "copies", "idle", "launch");
     for (size_t i = 0; i < count; i++) {
         const dl_activity_summary *s = &summaries[i];
         for (size_t d = 0; d < s->device_count; d++) {
-            print_label(out, 6, s->rank[0] != '\0' ? s->rank : "-");
+            char who[24];
+            snprintf(who, sizeof who, "%s%s", s->rank[0] != '\0' ? "" : "p",
+                     s->rank[0] != '\0' ? s->rank : s->pid);
+            print_label(out, 9, who);
             print_compared(&s->devices[d], out);
         }
     }
