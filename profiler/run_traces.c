@@ -9,11 +9,9 @@
 
 #include "common/alloc.h"
 #include "common/file.h"
-#include "common/json.h"
 #include "common/units.h"
 #include "trace/print.h"
 
-#define TRACE_ENDING ".dlt"
 #define LOG_ENDING ".log"
 #define TOP_ROWS 10   /* of a printed table */
 #define LIST_INDENT 4 /* of a line's continuation */
@@ -26,7 +24,7 @@ static bool ends_with(const char *name, const char *ending)
 
 static int is_ours(const struct dirent *entry)
 {
-    return ends_with(entry->d_name, TRACE_ENDING) || ends_with(entry->d_name, LOG_ENDING);
+    return ends_with(entry->d_name, DL_RUN_TRACE_ENDING) || ends_with(entry->d_name, LOG_ENDING);
 }
 
 bool dl_run_traces_any(const char *folder)
@@ -62,7 +60,7 @@ static void split_name(dl_run_process *process, const char *name)
 /* The process whose files have this name, new if there is none; names come in order. */
 static dl_run_process *find_process(dl_run_traces *traces, const char *file)
 {
-    char *name = dl_strndup(file, strlen(file) - strlen(TRACE_ENDING));
+    char *name = dl_strndup(file, strlen(file) - strlen(DL_RUN_TRACE_ENDING));
     char *stem = dl_format("%s/%s", traces->folder, name);
     dl_run_process *last = &traces->processes[traces->count];
     if (traces->count > 0 && strcmp(last[-1].stem, stem) == 0) {
@@ -352,60 +350,7 @@ void dl_run_traces_print(const dl_run_traces *traces, FILE *out)
     const dl_run_process *first = first_of_interest(traces);
     if (first != NULL) fprintf(out, "\n%s", first->text);
     if (first != NULL && traces->trace_count > 1) {
-        fprintf(out, "\nthe other processes: dlprof info %s/*" TRACE_ENDING "\n", traces->folder);
+        fprintf(out, "\nthe other processes: dlprof info %s/*" DL_RUN_TRACE_ENDING "\n",
+                traces->folder);
     }
-}
-
-static void write_text(FILE *out, const char *key, const char *text)
-{
-    fprintf(out, ",\n  \"%s\": ", key);
-    if (text != NULL) {
-        dl_json_string(out, text);
-    } else {
-        fputs("null", out);
-    }
-}
-
-static void write_trace(const dl_run_process *process, FILE *out)
-{
-    char *path = dl_format("%s" TRACE_ENDING, process->stem);
-    write_text(out, "trace", path);
-    free(path);
-    fprintf(out, ",\n  \"bytes\": %" PRIu64, process->trace_bytes);
-    write_text(out, "error", process->readable ? NULL : process->error.text);
-    if (!process->readable) return;
-    fprintf(out, ",\n  \"complete\": %s", process->complete ? "true" : "false");
-    write_text(out, "stopped", process->stopped);
-    fprintf(out, ",\n  \"lost\": %" PRIu64, process->lost);
-    fprintf(out, ",\n  \"activities\": {");
-    for (int kind = 1; kind < DL_ACTIVITY_KIND_END; kind++) {
-        fprintf(out, "%s\"%s\": %" PRIu64, kind > 1 ? ", " : "",
-                dl_activity_kind_name((dl_activity_kind)kind), process->counts[kind]);
-    }
-    fputc('}', out);
-    if (process->json != NULL) fprintf(out, ",\n  \"summary\": %s", process->json);
-}
-
-void dl_run_traces_write_json(const dl_run_traces *traces, FILE *out)
-{
-    fputc('[', out);
-    for (size_t i = 0; i < traces->count; i++) {
-        const dl_run_process *process = &traces->processes[i];
-        fprintf(out, "%s\n {\"host\": ", i > 0 ? "," : "");
-        dl_json_string(out, process->host);
-        fprintf(out, ",\n  \"pid\": %" PRId64, process->pid);
-        if (process->rank >= 0) {
-            fprintf(out, ",\n  \"rank\": %" PRId64, process->rank);
-        } else {
-            write_text(out, "rank", NULL);
-        }
-        if (process->has_trace) {
-            write_trace(process, out);
-        } else {
-            write_text(out, "trace", NULL);
-        }
-        write_text(out, "log", process->log);
-        fputc('}', out);
-    }
-    fputs("]", out);
 }

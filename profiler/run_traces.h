@@ -12,6 +12,8 @@
 #include "trace/activity_summary.h"
 #include "trace/dlt.h"
 
+#define DL_RUN_TRACE_ENDING ".dlt"
+
 /* One process. Texts are owned. */
 typedef struct dl_run_process {
     char *stem; /* path without .dlt and .log */

@@ -190,12 +190,12 @@ static void says_what_is_wrong_with_each(void **state)
     assert_contains(text, "strange: 0 activities");
     free(text);
     char *json = written(&traces, dl_run_traces_write_json);
-    assert_contains(json, "\"log\": \"first \\\"line\\\"\\u000asecond line\"");
-    assert_contains(json, "\"complete\": false");
-    assert_contains(json, "\"rank\": 1");
-    assert_contains(json, "\"rank\": null");
-    assert_contains(json, "\"trace\": null");
-    assert_contains(json, "\"kernel\": 0");
+    assert_contains(json, "\"log\":\"first \\\"line\\\"\\u000asecond line\"");
+    assert_contains(json, "\"complete\":false");
+    assert_contains(json, "\"rank\":1");
+    assert_contains(json, "\"rank\":null");
+    assert_contains(json, "\"trace\":null");
+    assert_contains(json, "\"kernel\":0");
     free(json);
     dl_run_traces_free(&traces);
 }
@@ -217,8 +217,8 @@ static void activities_are_counted_by_kind(void **state)
     assert_contains(text, "5 more lost");
     free(text);
     char *json = written(&traces, dl_run_traces_write_json);
-    assert_contains(json, "\"kernel\": 2, \"memcpy\": 0");
-    assert_contains(json, "\"lost\": 5");
+    assert_contains(json, "\"kernel\":2,\"memcpy\":0");
+    assert_contains(json, "\"lost\":5");
     free(json);
     dl_run_traces_free(&traces);
 }
