@@ -103,7 +103,7 @@ static void test_ranks(void **state)
     char *alone[] = {name, first, NULL};
     assert_int_equal(run(alone, &text), 0);
     assert_contains(text, "rank             0\n");
-    assert_null(strstr(text, "rank  dev"));
+    assert_null(strstr(text, "rank     dev"));
     free(text);
 }
 
