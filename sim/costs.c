@@ -144,6 +144,7 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
                                        "parameter_bytes", "state_bytes", "batch_min",
                                        "batch_max",       "cores",       NULL};
     static const char *const op[] = {"fixed_ns", "per_sample_ns", NULL};
+    static const char *const layer[] = {"output_bytes_per_sample", "parameter_bytes", NULL};
     static const char *const copy[] = {"latency_ns", "bandwidth_bytes_per_s",
                                        "pageable_bytes_per_s", NULL};
     static const char *const work[] = {"latency_ns", "read_bytes_per_s", "write_bytes_per_s", NULL};
@@ -156,10 +157,24 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
                                              NULL};
     static const char *const any[] = {"*", NULL};
     static const dl_ini_section_schema schema[] = {
-        {"costs", head},        {"op *", op},         {"copy", copy},   {"average", work},
-        {"update", work},       {"memory", memory},   {"sync", sync},   {"sharing", any},
-        {"linearity", any},     {"noise", any},       {"noise *", any}, {"exchange_runs", any},
-        {"dispatch", dispatch}, {"overlap", overlap}, {"input", input}, {"gpu_memory", gpu_memory},
+        {"costs", head},
+        {"op *", op},
+        {"layer *", layer},
+        {"copy", copy},
+        {"average", work},
+        {"update", work},
+        {"memory", memory},
+        {"sync", sync},
+        {"sharing", any},
+        {"linearity", any},
+        {"noise", any},
+        {"noise *", any},
+        {"exchange_runs", any},
+        {"dispatch", dispatch},
+        {"overlap", overlap},
+        {"input", input},
+        {"gpu_memory", gpu_memory},
+        {"gradients", any},
     };
     return dl_ini_check(ini, schema, sizeof schema / sizeof *schema, err);
 }
@@ -168,10 +183,17 @@ static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_ent
                             dl_noise_reading *noise, dl_error *err)
 {
     if (strncmp(entry->section, "op ", 3) == 0) return read_op(costs, ini, entry, err);
+    if (strncmp(entry->section, "layer ", 6) == 0) {
+        return read_value(ini, entry, DL_COST_NOT_NEGATIVE, dl_costs_layer_value(costs, entry),
+                          err);
+    }
     if (strcmp(entry->section, "sharing") == 0) return read_sharing(costs, ini, entry, err);
     if (strcmp(entry->section, "linearity") == 0) return read_linearity(costs, ini, entry, err);
     if (strcmp(entry->section, "exchange_runs") == 0) {
         return dl_costs_read_exchange_run(costs, ini, entry, err);
+    }
+    if (strcmp(entry->section, "gradients") == 0) {
+        return dl_costs_read_gradients(costs, ini, entry, err);
     }
     if (strncmp(entry->section, "noise", strlen("noise")) == 0) {
         return dl_costs_read_noise(costs, ini, entry, noise, err);
@@ -196,6 +218,7 @@ static dl_status from_ini(dl_costs *costs, const dl_ini *ini, dl_error *err)
         status = read_entry(&parsed, ini, &ini->entries[i], &noise, err);
     }
     if (status == DL_OK) status = dl_costs_finish_noise(&parsed, ini, err);
+    if (status == DL_OK) status = dl_costs_finish_layers(&parsed, err);
     if (status == DL_OK && parsed.batch_min > 0 && parsed.batch_max > 0 &&
         parsed.batch_min > parsed.batch_max) {
         status = dl_ini_error(ini, dl_ini_find(ini, "costs", "batch_min"), DL_ERR_RANGE, err,
@@ -235,10 +258,12 @@ void dl_costs_free(dl_costs *costs)
     for (size_t i = 0; i < costs->op_count; i++)
         free(costs->ops[i].name);
     free(costs->ops);
+    dl_costs_free_layers(costs);
     for (size_t i = 0; i < costs->noise_count; i++)
         dl_noise_set_free(&costs->noise[i]);
     free(costs->noise);
     free(costs->exchange_runs);
+    free(costs->gradients);
     free(costs->path);
     free(costs->workload);
     free(costs->device);

@@ -15,6 +15,10 @@
  *   [op conv1.forward]              ; in the order of a step; phase = forward, backward, update
  *   fixed_ns = 1200 +- 14, n = 900, fitted
  *   per_sample_ns = 18230 +- 9, n = 900, fitted
+ *   [layer conv1]                   ; for models split over GPUs (sim/pipeline_split.h): what the
+ *                                   ; layer of operations conv1.forward, ... hands on, and has
+ *   output_bytes_per_sample = 100352, catalogue
+ *   parameter_bytes = 3456, catalogue
  *   [op input]                      ; the batch made ready
  *   [op dispatch]                   ; the host's own time of a step
  *
@@ -47,6 +51,9 @@
  *   [gpu_memory]
  *   activation_bytes_per_sample = ...
  *   workspace_bytes = ...           ; of libraries and the driver
+ *   [gradients]                     ; when they are ready: share of the backward pass, bytes so far
+ *   ready_1 = 0.08, 8196000         ; ascending; here where the first of a run's buckets was sent
+ *   ready_2 = 0.97, 102228128
  *   [overlap]
  *   slowdown = 1.04                 ; factor on a GPU's compute while collectives run beside it
  *
@@ -91,6 +98,13 @@ typedef struct dl_op_cost {
     dl_value per_sample_ns;
 } dl_op_cost;
 
+/* Of a layer: the part of an operation's name before its phase. */
+typedef struct dl_layer_cost {
+    char *name;
+    dl_value output_bytes_per_sample; /* handed to the next layer, and its gradient back */
+    dl_value parameter_bytes;
+} dl_layer_cost;
+
 #define DL_SHARING_MAX 64
 #define DL_LINEARITY_MAX 64
 
@@ -121,6 +135,12 @@ typedef struct dl_exchange_run {
     float copy, average, update;
 } dl_exchange_run;
 
+/* So many bytes of a step's gradients are ready after that share of the backward pass. */
+typedef struct dl_gradients_ready {
+    double share; /* 0 .. 1 */
+    double bytes; /* > 0, all up to here */
+} dl_gradients_ready;
+
 /* Reading needs of a run, to be or-ed: the groups of values that dl_costs_missing looks at. */
 typedef enum dl_cost_need {
     DL_NEED_OPS = 1 << 0, /* at least one operation, both numbers of each */
@@ -150,6 +170,8 @@ typedef struct dl_costs {
     int64_t batch_min, batch_max, cores;  /* 0: not given */
     dl_op_cost *ops;
     size_t op_count;
+    dl_layer_cost *layers; /* [layer_count] each of some operation; those that the file tells */
+    size_t layer_count;
     struct {
         dl_value latency_ns, bandwidth_bytes_per_s, pageable_bytes_per_s;
     } copy;
@@ -171,6 +193,8 @@ typedef struct dl_costs {
     size_t linearity_count;
     dl_exchange_run *exchange_runs; /* [exchange_run_count]; none: exchange does not vary */
     size_t exchange_run_count;
+    dl_gradients_ready *gradients; /* [gradient_count] both ascending; none: evenly */
+    size_t gradient_count;
     dl_noise_set *noise; /* [noise_count], each of other batch and copies */
     size_t noise_count;
 } dl_costs;

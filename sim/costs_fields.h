@@ -2,6 +2,8 @@
 #ifndef DL_SIM_COSTS_FIELDS_H
 #define DL_SIM_COSTS_FIELDS_H
 
+#include <stdio.h>
+
 #include "common/ini.h"
 #include "sim/costs.h"
 
@@ -41,9 +43,23 @@ typedef struct dl_noise_reading {
 dl_status dl_costs_read_noise(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
                               dl_noise_reading *at, dl_error *err) DL_MUST_CHECK;
 
+/* The value that an entry of [layer NAME] sets. */
+dl_value *dl_costs_layer_value(dl_costs *costs, const dl_ini_entry *entry);
+
+/* DL_ERR_NAME if a layer has no operation, DL_ERR_DATA if the layers' parameters, where all are
+ * told, are not those of [costs]. */
+dl_status dl_costs_finish_layers(const dl_costs *costs, dl_error *err) DL_MUST_CHECK;
+
+void dl_costs_free_layers(dl_costs *costs);
+
 /* Takes one entry of [exchange_runs]. */
 dl_status dl_costs_read_exchange_run(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
                                      dl_error *err) DL_MUST_CHECK;
+
+/* Takes one entry of [gradients]. */
+dl_status dl_costs_read_gradients(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
+                                  dl_error *err) DL_MUST_CHECK;
+void dl_costs_write_gradients(FILE *out, const dl_costs *costs);
 
 /* Finishes all series. DL_ERR_DATA if the last run of a set lacks a copy. */
 dl_status dl_costs_finish_noise(dl_costs *costs, const dl_ini *ini, dl_error *err) DL_MUST_CHECK;

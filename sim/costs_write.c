@@ -108,6 +108,12 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         write_line(out, "fixed_ns", &costs->ops[i].fixed_ns);
         write_line(out, "per_sample_ns", &costs->ops[i].per_sample_ns);
     }
+    for (size_t i = 0; i < costs->layer_count; i++) {
+        const dl_layer_cost *layer = &costs->layers[i];
+        fprintf(out, "\n[layer %s]\n", layer->name);
+        write_line(out, "output_bytes_per_sample", &layer->output_bytes_per_sample);
+        write_line(out, "parameter_bytes", &layer->parameter_bytes);
+    }
     const char *section = "";
     for (size_t i = 0; i < dl_cost_field_count; i++) {
         const dl_value *value = dl_cost_field_value(costs, &dl_cost_fields[i]);
@@ -129,6 +135,7 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         snprintf(key, sizeof key, "batch_%lld", (long long)costs->linearity[i].batch);
         write_line(out, key, &costs->linearity[i].factor);
     }
+    dl_costs_write_gradients(out, costs);
     write_exchange_runs(out, costs);
     for (size_t i = 0; i < costs->noise_count; i++)
         write_noise(out, &costs->noise[i]);

@@ -88,20 +88,23 @@ static void schedule_end(dl_gpus *gpus, int worker)
 
 static double speed_now(const dl_gpus *gpus)
 {
-    return gpus->reduction.running && gpus->config.slows
+    const dl_reduction *r = &gpus->reduction;
+    const bool throughout = gpus->config.options->slows_throughout && r->next > 0;
+    return (r->running || throughout) && gpus->config.slows
                ? 1 / gpus->config.workload->overlap_slowdown
                : 1;
 }
 
-/* All of the work; with overlap, up to the next bucket that is ready: the last layers' gradients
- * are the first. */
+/* All of the work; with overlap, up to the next bucket that is ready, and what is left after the
+ * last one: the last layers' gradients are the first. */
 static void start_segment(dl_gpus *gpus, int worker)
 {
     dl_gpu_worker *w = &gpus->workers[worker];
     w->left_ns = w->work_ns;
     if (gpus->config.overlap) {
-        const double share = dl_reduction_share(gpus, w->segment);
-        w->left_ns = share * (w->backward_ns + w->compress_ns);
+        const dl_reduction *r = &gpus->reduction;
+        w->left_ns = r->share[w->segment] * w->backward_ns;
+        if (w->segment < r->buckets) w->left_ns += r->bytes_share[w->segment] * w->compress_ns;
         if (w->segment == 0) w->left_ns += w->work_ns - w->backward_ns;
     }
     w->speed = speed_now(gpus);
@@ -159,10 +162,12 @@ static void on_segment_done(void *user, int worker)
 {
     dl_gpus *gpus = user;
     dl_gpu_worker *w = &gpus->workers[worker];
+    const dl_reduction *r = &gpus->reduction;
     const int bucket = w->segment++;
-    const bool is_last = !gpus->config.overlap || w->segment == gpus->reduction.buckets;
+    const bool is_last = !gpus->config.overlap || w->segment > r->buckets ||
+                         (w->segment == r->buckets && r->share[r->buckets] <= 0);
     w->phase = DL_GPU_IDLE; /* nothing is scheduled while the others' speeds change */
-    if (gpus->config.overlap) dl_reduction_ready(gpus, bucket);
+    if (gpus->config.overlap && bucket < r->buckets) dl_reduction_ready(gpus, bucket);
     if (is_last) {
         on_work_done(gpus, worker);
     } else {

@@ -12,8 +12,9 @@
  *   serve       the same: all n gradients summed and applied, or one; the server goes on to the
  *               next gradient while those that it has served pull what it has for them
  *   allreduce   a collective of the workers' GPUs in place of push, average, pull: in buckets, one
- *               after another on one stream; with `overlap` each starts when all workers have done
- *               its share of the backward pass (as its share of the bytes)
+ *               after another on one stream; with `overlap` each starts when all workers have its
+ *               gradients ready (as [gradients] of the costs says; else evenly over the backward
+ *               pass)
  *   compress    what is pushed or reduced; pulled parameters are not. fp16: half of the bytes;
  *               1bit: a bit a parameter and two values a message (Seide 2014); topk: values and
  *               indices of the largest, gathered in place of reduced; the last two with error
@@ -68,7 +69,10 @@ typedef struct dl_gpu_options {
     const char *algorithm;
     dl_fidelity fidelity;
     int64_t bucket_bytes; /* 0 = one bucket */
+    bool own_buckets;     /* those of the costs, if they tell; then bucket_bytes is 0 */
     bool overlap;
+    bool slows_throughout; /* from the first bucket's start to the last one's end, not only while
+                              one is on its way */
     dl_compress compress;
     double topk_frac;        /* of all parameters */
     int input_cores;         /* of each node */
@@ -165,7 +169,11 @@ typedef struct dl_gpu_worker {
 
 /* Buckets of one all-reduce, run one after another. */
 typedef struct dl_reduction {
-    dl_collective full, last; /* the last bucket may be smaller */
+    dl_collective *collectives; /* [collective_count] of different sizes */
+    int collective_count;
+    int *collective;     /* [buckets] which one it is */
+    double *share;       /* [buckets + 1] of the backward pass from one to the next, and the rest */
+    double *bytes_share; /* [buckets] */
     int buckets, next;
     bool running;
     int *ready; /* [buckets] workers that have got so far in this round */
@@ -258,13 +266,11 @@ void dl_input_start(dl_gpus *gpus);
 bool dl_input_take(dl_gpus *gpus, int worker);
 void dl_gpus_input_came(dl_gpus *gpus, int worker);
 
-/* Of the buckets. dl_reduction_flows: at a time at most. dl_reduction_share: of a bucket in the
- * bytes. dl_reduction_ready: the worker has done its part of the next bucket. dl_reduction_join:
+/* Of the buckets. dl_reduction_flows: at a time at most. dl_reduction_ready: the worker has done its part of the next bucket. dl_reduction_join:
  * the worker waits for all of them; without overlap it has them ready now. */
 dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err) DL_MUST_CHECK;
 void dl_reduction_free(dl_reduction *reduction);
 int dl_reduction_flows(const dl_reduction *reduction);
-double dl_reduction_share(const dl_gpus *gpus, int bucket);
 void dl_reduction_ready(dl_gpus *gpus, int bucket);
 void dl_reduction_join(dl_gpus *gpus, int worker);
 

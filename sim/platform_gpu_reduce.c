@@ -35,7 +35,6 @@ static void end_round(dl_gpus *gpus)
     dl_reduction *r = &gpus->reduction;
     for (int b = 0; b < r->buckets; b++)
         r->ready[b] = 0;
-    r->next = 0;
     r->rounds++;
     gpus->moved_bytes += r->moved_bytes;
     for (int w = 0; w < gpus->config.workers; w++) {
@@ -49,9 +48,11 @@ static void on_bucket_done(void *user, int unused)
 {
     (void)unused;
     dl_gpus *gpus = user;
-    gpus->reduction.running = false;
+    dl_reduction *r = &gpus->reduction;
+    r->running = false;
+    r->next = (r->next + 1) % r->buckets;
     dl_gpus_change_speed(gpus);
-    if (++gpus->reduction.next == gpus->reduction.buckets) {
+    if (r->next == 0) {
         end_round(gpus);
     } else {
         try_next(gpus);
@@ -65,19 +66,9 @@ static void try_next(dl_gpus *gpus)
     if (r->running || r->ready[r->next] < gpus->config.workers) return;
     r->running = true;
     dl_gpus_change_speed(gpus);
-    dl_collective *bucket = r->next == r->buckets - 1 ? &r->last : &r->full;
+    dl_collective *bucket = &r->collectives[r->collective[r->next]];
     for (int w = 0; w < gpus->config.workers; w++)
         dl_collective_arrive(bucket);
-}
-
-double dl_reduction_share(const dl_gpus *gpus, int bucket)
-{
-    const dl_reduction *r = &gpus->reduction;
-    if (gpus->config.content_bytes <= 0) return 1.0 / r->buckets;
-    const double before = bucket * (double)gpus->config.options->bucket_bytes;
-    const double bytes = bucket == r->buckets - 1 ? gpus->config.content_bytes - before
-                                                  : (double)gpus->config.options->bucket_bytes;
-    return bytes / gpus->config.content_bytes;
 }
 
 void dl_reduction_ready(dl_gpus *gpus, int bucket)
@@ -145,36 +136,124 @@ static double sent_bytes(const dl_collective *collective)
     return sum;
 }
 
+/* The share of the backward pass after which so many of all bytes are ready: on the lines between
+ * the points of [gradients], or of one line to its end. */
+static double ready_share(const dl_gpus *gpus, double bytes)
+{
+    const dl_workload *w = gpus->config.workload;
+    const double all = gpus->config.content_bytes;
+    dl_gradients_ready low = {0}, high = {.share = 1, .bytes = all};
+    for (size_t i = 0; i < w->gradient_count; i++) {
+        high = w->gradients[i];
+        high.bytes *= all / w->gradients[w->gradient_count - 1].bytes;
+        if (high.bytes >= bytes || i + 1 == w->gradient_count) break;
+        low = high;
+    }
+    if (high.bytes <= low.bytes) return high.share;
+    return low.share +
+           (high.share - low.share) * fmin(1, (bytes - low.bytes) / (high.bytes - low.bytes));
+}
+
+static bool has_own_buckets(const dl_gpus *gpus)
+{
+    return gpus->config.options->own_buckets && gpus->config.workload->gradient_count > 0;
+}
+
+/* Bytes of all buckets up to this one. */
+static double end_of_bucket(const dl_gpus *gpus, int bucket)
+{
+    const dl_workload *w = gpus->config.workload;
+    const double all = gpus->config.content_bytes;
+    if (has_own_buckets(gpus)) {
+        return all * w->gradients[bucket].bytes / w->gradients[w->gradient_count - 1].bytes;
+    }
+    const double each = (double)gpus->config.options->bucket_bytes;
+    return bucket == gpus->reduction.buckets - 1 ? all : (bucket + 1) * each;
+}
+
+static dl_status count_buckets(dl_gpus *gpus, dl_error *err)
+{
+    const double all = gpus->config.content_bytes;
+    const double each = (double)gpus->config.options->bucket_bytes;
+    if (each > 0 && all > each * MAX_BUCKETS) {
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "[exchange] bucket_bytes = %.0f: %.4g bytes make more than %d buckets",
+                            each, all, MAX_BUCKETS);
+    }
+    gpus->reduction.buckets = each > 0 && all > each ? (int)ceil(all / each) : 1;
+    if (has_own_buckets(gpus)) gpus->reduction.buckets = (int)gpus->config.workload->gradient_count;
+    return DL_OK;
+}
+
+/* The collective of a bucket: an earlier one of its size, or a new one. `sizes` has as many. */
+static dl_status add_bucket(dl_gpus *gpus, int bucket, double bytes, double *sizes, dl_error *err)
+{
+    dl_reduction *r = &gpus->reduction;
+    int i = r->collective_count - 1;
+    while (i >= 0 && sizes[i] != bytes) /* exactly: all but the last bucket are alike */
+        i--;
+    if (i < 0) {
+        i = r->collective_count;
+        dl_status status = init_bucket(gpus, &r->collectives[i], bytes, err);
+        if (status != DL_OK) return status;
+        sizes[i] = bytes;
+        r->collective_count++;
+    }
+    r->collective[bucket] = i;
+    r->moved_bytes += sent_bytes(&r->collectives[i]);
+    return DL_OK;
+}
+
 dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err)
 {
     dl_reduction *r = &gpus->reduction;
-    const double all = gpus->config.content_bytes;
-    const double bucket = (double)gpus->config.options->bucket_bytes;
-    if (bucket > 0 && all > bucket * MAX_BUCKETS) {
-        return dl_error_set(err, DL_ERR_RANGE,
-                            "[exchange] bucket_bytes = %.0f: %.4g bytes make more than %d buckets",
-                            bucket, all, MAX_BUCKETS);
-    }
-    r->buckets = bucket > 0 && all > bucket ? (int)ceil(all / bucket) : 1;
-    const double last = all - (r->buckets - 1) * bucket;
-    dl_status status = init_bucket(gpus, &r->last, last, err);
-    if (status == DL_OK && r->buckets > 1) status = init_bucket(gpus, &r->full, bucket, err);
+    dl_status status = count_buckets(gpus, err);
     if (status != DL_OK) return status;
-    r->moved_bytes = sent_bytes(&r->last) + (r->buckets - 1) * sent_bytes(&r->full);
-    r->ready = dl_calloc((size_t)r->buckets, sizeof *r->ready, "buckets");
-    return DL_OK;
+    const size_t buckets = (size_t)r->buckets;
+    const size_t different = has_own_buckets(gpus) || buckets < 2 ? buckets : 2;
+    r->collectives = dl_calloc(different, sizeof *r->collectives, "buckets");
+    r->collective = dl_calloc(buckets, sizeof *r->collective, "buckets");
+    r->share = dl_calloc(buckets + 1, sizeof *r->share, "buckets");
+    r->bytes_share = dl_calloc(buckets, sizeof *r->bytes_share, "buckets");
+    r->ready = dl_calloc(buckets, sizeof *r->ready, "buckets");
+    double *sizes = dl_calloc(different, sizeof *sizes, "buckets");
+    const double all = gpus->config.content_bytes,
+                 each = (double)gpus->config.options->bucket_bytes;
+    double before = 0, share_before = 0;
+    for (int b = 0; b < r->buckets && status == DL_OK; b++) {
+        const double end = end_of_bucket(gpus, b);
+        const bool is_full = !has_own_buckets(gpus) && b < r->buckets - 1;
+        const double bytes = is_full ? each : end - before;
+        const double share = ready_share(gpus, end);
+        r->share[b] = share - share_before;
+        r->bytes_share[b] = all > 0 ? bytes / all : 1.0 / r->buckets;
+        status = add_bucket(gpus, b, bytes, sizes, err);
+        before = end;
+        share_before = share;
+    }
+    r->share[buckets] = fmax(0, 1 - share_before);
+    free(sizes);
+    return status;
 }
 
 void dl_reduction_free(dl_reduction *reduction)
 {
-    dl_collective_free(&reduction->full);
-    dl_collective_free(&reduction->last);
+    for (int i = 0; i < reduction->collective_count; i++)
+        dl_collective_free(&reduction->collectives[i]);
+    free(reduction->collectives);
+    free(reduction->collective);
+    free(reduction->share);
+    free(reduction->bytes_share);
     free(reduction->ready);
     *reduction = (dl_reduction){0};
 }
 
 int dl_reduction_flows(const dl_reduction *reduction)
 {
-    int full = dl_collective_flows(&reduction->full), last = dl_collective_flows(&reduction->last);
-    return full > last ? full : last;
+    int most = 0;
+    for (int i = 0; i < reduction->collective_count; i++) {
+        const int flows = dl_collective_flows(&reduction->collectives[i]);
+        if (flows > most) most = flows;
+    }
+    return most;
 }

@@ -203,7 +203,8 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
     static const char *const machine[] = {"cores",    "workers", "file",     "gpus",
                                           "dispatch", "ahead",   "pageable", NULL};
     static const char *const exchange[] = {"shards",  "algorithm", "fidelity",  "bucket_bytes",
-                                           "overlap", "compress",  "topk_frac", NULL};
+                                           "overlap", "slows",     "compress",  "topk_frac",
+                                           NULL};
     static const char *const input[] = {"cores", "prefetch", NULL};
     static const char *const workload[] = {"costs", "batch", "batch_per_worker",
                                            "samples_per_epoch", NULL};
@@ -219,7 +220,7 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
     return dl_ini_check(ini, schema, sizeof schema / sizeof *schema, err);
 }
 
-static dl_status from_ini(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
+dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
     dl_scenario parsed = {0};
     dl_sweep_lists all = {0};
@@ -242,7 +243,7 @@ dl_status dl_scenario_read(dl_scenario *scenario, const char *path, dl_error *er
     dl_ini ini = {0};
     dl_status status = dl_ini_read(&ini, path, err);
     if (status != DL_OK) return status;
-    status = from_ini(scenario, &ini, err);
+    status = dl_scenario_read_ini(scenario, &ini, err);
     dl_ini_free(&ini);
     return status;
 }
@@ -253,7 +254,7 @@ dl_status dl_scenario_read_text(dl_scenario *scenario, const char *name, const c
     dl_ini ini = {0};
     dl_status status = dl_ini_read_text(&ini, name, text, bytes, err);
     if (status != DL_OK) return status;
-    status = from_ini(scenario, &ini, err);
+    status = dl_scenario_read_ini(scenario, &ini, err);
     dl_ini_free(&ini);
     return status;
 }

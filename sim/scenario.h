@@ -20,9 +20,12 @@
  *   shards = 2                   ; of the server. Default 1
  *   algorithm = ring             ; of collectives: ring, tree, hierarchical, auto. Default auto
  *   fidelity = phase             ; of collectives: phase, chunk. Default phase
- *   bucket_bytes = 25000000      ; of collectives; 0 = all in one. Default 0; at most 65536
- *                                ; buckets
+ *   bucket_bytes = 25000000      ; of collectives; 0 = all in one; at most 65536 buckets.
+ *                                ; Default: those of [gradients] in the cost file, else 0
  *   overlap = no                 ; allreduce: buckets start during the backward pass. Default no
+ *   slows = transfers            ; when [overlap] slowdown of the costs holds: while a bucket is on
+ *                                ; its way (default), or throughout the exchange: from the start of
+ *                                ; the first bucket to the end of the last one
  *   compress = none              ; fp16, 1bit, topk: of what is pushed or reduced. Default none
  *   topk_frac = 0.01             ; topk: of the parameters
  *   [input]                      ; with [machine] file only; if the cost file has [op input]

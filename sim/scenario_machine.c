@@ -83,8 +83,9 @@ static dl_status read_exchange(dl_gpu_options *gpu, const dl_ini *ini, dl_error 
     static const int automatic = 3, phase = DL_FIDELITY_PHASE;
     static const int64_t one = 1, none = 0;
     static const char *const no_yes[] = {"no", "yes"};
-    static const int no = 0;
-    int algorithm = 0, fidelity = 0, overlap = 0;
+    static const char *const slowing[] = {"transfers", "exchange"};
+    static const int no = 0, transfers = 0;
+    int algorithm = 0, fidelity = 0, overlap = 0, slows = 0;
     int64_t shards = 0;
     dl_status status;
     if ((status =
@@ -94,6 +95,8 @@ static dl_status read_exchange(dl_gpu_options *gpu, const dl_ini *ini, dl_error 
         (status = dl_ini_get_choice(ini, "exchange", "fidelity", dl_fidelity_names, 2, &phase,
                                     &fidelity, err)) ||
         (status = dl_ini_get_choice(ini, "exchange", "overlap", no_yes, 2, &no, &overlap, err)) ||
+        (status =
+             dl_ini_get_choice(ini, "exchange", "slows", slowing, 2, &transfers, &slows, err)) ||
         (status = dl_ini_get_int(ini, "exchange", "bucket_bytes", 0, INT64_MAX / 4, &none,
                                  &gpu->bucket_bytes, err))) {
         return status;
@@ -101,6 +104,8 @@ static dl_status read_exchange(dl_gpu_options *gpu, const dl_ini *ini, dl_error 
     gpu->shards = (int)shards;
     gpu->algorithm = algorithms[algorithm];
     gpu->overlap = overlap == 1;
+    gpu->slows_throughout = slows == 1;
+    gpu->own_buckets = dl_ini_find(ini, "exchange", "bucket_bytes") == NULL;
     gpu->fidelity = (dl_fidelity)fidelity;
     return DL_OK;
 }

@@ -35,6 +35,10 @@ dl_status dl_sweep_number(const char *text, const void *about, double *value,
 
 void dl_sweep_lists_free(dl_sweep_lists *lists);
 
+/* Reads a scenario from a file's entries. */
+dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini,
+                               dl_error *err) DL_MUST_CHECK;
+
 /* `path` as seen from the folder of `file`; the caller's to free. */
 char *dl_scenario_beside(const char *file, const char *path);
 

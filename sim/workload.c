@@ -49,7 +49,16 @@ void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch
         .overlap_slowdown =
             costs->overlap_slowdown.known ? fmax(1, costs->overlap_slowdown.value) : 1,
         .pageable_bytes_per_s = or_endless(&costs->copy.pageable_bytes_per_s, 1),
+        .gradients = costs->gradients,
+        .gradient_count = costs->gradient_count,
     };
+}
+
+void dl_workload_scale_compute(dl_workload *workload, double factor)
+{
+    workload->compute_ns *= factor;
+    workload->backward_ns *= factor;
+    workload->update_ns *= factor;
 }
 
 void dl_workload_accumulate(dl_workload *workload, int micro_batches, bool adds)

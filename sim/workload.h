@@ -39,11 +39,16 @@ typedef struct dl_workload {
     double serial_ns, per_worker_ns; /* dispatch to GPUs */
     double pageable_bytes_per_s;     /* INFINITY if unknown */
     double overlap_slowdown;         /* of compute beside collectives; 1 if unknown */
+    const dl_gradients_ready *gradients; /* [gradient_count] the costs' */
+    size_t gradient_count;
 } dl_workload;
 
 /* The work of a worker that has `batch` samples a step. Unknown costs come out as 0 (or as no
  * limit): ask dl_costs_missing for what the run needs first. */
 void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch);
+
+/* Makes forward, backward and the worker's update take `factor` > 0 times as long. */
+void dl_workload_scale_compute(dl_workload *workload, double factor);
 
 /* Makes a step one of `micro_batches` >= 1 batches of the size of before, with one exchange and one
  * update. Input, dispatch, forward and backward come so often; with `adds`, each micro-batch but

@@ -1,4 +1,4 @@
-foreach(module value costs costs_noise event_queue engine maxmin processor workload host noise gsl_random
+foreach(module value costs costs_layers costs_gradients costs_noise event_queue engine maxmin processor workload host noise gsl_random
         scenario without run sweep measured report timeline)
     dl_add_test(test_${module} unit LINK dl_sim)
 endforeach()

@@ -69,6 +69,52 @@ static void collectives_slow_computing(void **state)
                 1e-5);
 }
 
+/* Also between the buckets: from the start of the first, the backward pass's second half runs
+ * slowly. */
+static void exchange_slows_computing_throughout(void **state)
+{
+    (void)state;
+    const double c = bucket_ns(1e6), slowdown = 1.5, half = BACKWARD_NS / 2;
+    assert_near(simulated_ns(2e6, 1e6, slowdown, "slows = exchange\n"),
+                FORWARD_NS + half + slowdown * half + c + UPDATE_NS, 1e-5);
+    /* The next step is not slowed: steps are all alike. */
+    assert_near(simulated_ns(1e6, 1e6, slowdown, "slows = exchange\n"),
+                FORWARD_NS + BACKWARD_NS + c + UPDATE_NS, 1e-5);
+}
+
+static double with_gradients_ns(const char *bucket)
+{
+    char costs[1024], rest[256];
+    snprintf(costs, sizeof costs,
+             "[costs]\nschema = 1\nparameter_bytes = 4000000\n"
+             "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"
+             "[op a.backward]\nfixed_ns = 600000\nper_sample_ns = 0\n"
+             "[op a.update]\nfixed_ns = 100000\nper_sample_ns = 0\n"
+             "[gradients]\nready_1 = 0.1, 3000000\nready_2 = 0.9, 4000000\n"
+             "[overlap]\nslowdown = 1\n" FIXTURE_FREE_DISPATCH);
+    snprintf(rest, sizeof rest,
+             "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\noverlap = yes\n%s", bucket);
+    return fixture_step_ns(costs, "", 2, rest);
+}
+
+/* Three quarters of the gradients are ready after a tenth of the pass, the last nine tenths in. */
+static void buckets_start_when_the_costs_say(void **state)
+{
+    (void)state;
+    const double begin = FORWARD_NS, end = FORWARD_NS + BACKWARD_NS;
+    const double first = begin + 0.1 * BACKWARD_NS + bucket_ns(3e6);
+    const double second = fmax(first, begin + 0.9 * BACKWARD_NS) + bucket_ns(1e6);
+    assert_near(with_gradients_ns(""), fmax(second, end) + UPDATE_NS, 1e-5);
+    /* In between on the line: 3.5 MB after half of the pass. */
+    const double large = begin + 0.5 * BACKWARD_NS + bucket_ns(3.5e6);
+    assert_near(with_gradients_ns("bucket_bytes = 3500000\n"),
+                fmax(end, fmax(large, begin + 0.9 * BACKWARD_NS) + bucket_ns(0.5e6)) + UPDATE_NS,
+                1e-5);
+    /* All in one: what is left of the pass runs beside it. */
+    assert_near(with_gradients_ns("bucket_bytes = 0\n"),
+                begin + 0.9 * BACKWARD_NS + bucket_ns(4e6) + UPDATE_NS, 1e-5);
+}
+
 /* A bucket begins when the slowest worker has it ready. */
 static void buckets_wait_for_the_slowest(void **state)
 {
@@ -117,6 +163,8 @@ int main(void)
         cmocka_unit_test(steps_follow_the_recursion),
         cmocka_unit_test(too_many_buckets_are_an_error),
         cmocka_unit_test(collectives_slow_computing),
+        cmocka_unit_test(exchange_slows_computing_throughout),
+        cmocka_unit_test(buckets_start_when_the_costs_say),
         cmocka_unit_test(buckets_wait_for_the_slowest),
         cmocka_unit_test(without_overlap_buckets_come_behind),
     };

@@ -1,0 +1,65 @@
+/* [layer NAME] of a cost file. */
+#include "tests/sim_fixture.h"
+
+#include <unistd.h>
+
+#define HEAD "[costs]\nschema = 1\nparameter_bytes = 1000\n"
+#define OPERATIONS                                         \
+    "[op a.forward]\nfixed_ns = 1\nper_sample_ns = 1\n"    \
+    "[op a.backward]\nfixed_ns = 1\nper_sample_ns = 1\n"   \
+    "[op pool.forward]\nfixed_ns = 1\nper_sample_ns = 1\n" \
+    "[op input]\nfixed_ns = 1\nper_sample_ns = 1\n"        \
+    "[op all.update]\nfixed_ns = 1\nper_sample_ns = 1\n"
+
+static void layers_are_read_and_written(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(
+        HEAD OPERATIONS "[layer a]\noutput_bytes_per_sample = 40, catalogue\n"
+                        "parameter_bytes = 1000, catalogue\n[layer pool]\nparameter_bytes = 0\n");
+    char path[64];
+    snprintf(path, sizeof path, "costs_layers_%d.ini", (int)getpid());
+    dl_error err = {0};
+    assert_int_equal(dl_costs_write(&costs, path, NULL, &err), DL_OK);
+    dl_costs back = {0};
+    assert_int_equal(dl_costs_read(&back, path, &err), DL_OK);
+    unlink(path);
+    assert_int_equal(back.layer_count, 2);
+    assert_string_equal(back.layers[0].name, "a");
+    assert_true(back.layers[0].output_bytes_per_sample.value == 40);
+    assert_int_equal(back.layers[0].parameter_bytes.origin, DL_ORIGIN_CATALOGUE);
+    assert_true(back.layers[1].parameter_bytes.known);
+    assert_false(back.layers[1].output_bytes_per_sample.known);
+    dl_costs_free(&costs);
+    dl_costs_free(&back);
+}
+
+static void refuse(const char *text, dl_status expected, const char *part)
+{
+    dl_costs costs = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_costs_read_text(&costs, "c.ini", text, strlen(text), &err), expected);
+    assert_contains(err.text, part);
+}
+
+static void layers_must_be_those_of_the_model(void **state)
+{
+    (void)state;
+    refuse(HEAD OPERATIONS "[layer pol]\nparameter_bytes = 0\n", DL_ERR_NAME, "pool");
+    refuse(HEAD OPERATIONS "[layer a]\nweights = 0\n", DL_ERR_NAME, "weights");
+    refuse(HEAD OPERATIONS "[layer a]\nparameter_bytes = -1\n", DL_ERR_RANGE, ">= 0");
+    refuse(HEAD OPERATIONS "[layer a]\nparameter_bytes = 900\n[layer pool]\nparameter_bytes = 0\n",
+           DL_ERR_DATA, "900 bytes of parameters");
+    /* What is not told of one layer cannot be summed. */
+    dl_costs costs = fixture_costs(HEAD OPERATIONS "[layer a]\nparameter_bytes = 900\n");
+    dl_costs_free(&costs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layers_are_read_and_written),
+        cmocka_unit_test(layers_must_be_those_of_the_model),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
