@@ -2,6 +2,7 @@
 dl_add_test(test_data_set unit LINK dl_kernels ZLIB::ZLIB)
 dl_add_test(test_data_cifar unit LINK dl_kernels)
 dl_add_test(test_exchange unit LINK dl_kernels)
+dl_add_test(test_quantise unit LINK dl_kernels)
 dl_add_test(test_train unit LINK dl_kernels)
 dl_add_test(test_train_records unit LINK dl_kernels)
 target_link_options(test_train PRIVATE -Wl,--wrap=dl_cpu_pin)

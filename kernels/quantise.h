@@ -1,0 +1,68 @@
+/* Smaller messages: gradients as half-precision numbers, or as one bit each with error feedback.
+ *
+ *   fp16   each number rounded to IEEE half precision, ties to even; what is beyond its range
+ *          becomes its largest number. 2 bytes a number, no error feedback.
+ *   1bit   Seide, Fu, Droppo, Li & Yu 2014 ("1-bit stochastic gradient descent"): a block of
+ *          numbers v = gradient + residual is sent as one bit each, v >= 0, and the means of either
+ *          side, which the receiver puts in their place; what is lost, v - sent, is the residual
+ *          that the next gradient is added to.
+ *
+ * Blocks are DL_QUANTISE_BLOCK numbers in a row or the rest of a range; ranges are the operations'
+ * parameters, so that no block mixes layers. Seide et al. take a column of a weight matrix; some
+ * columns, or part of one, are a block here, so that all blocks are of one size. */
+#ifndef DL_KERNELS_QUANTISE_H
+#define DL_KERNELS_QUANTISE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/precision.h"
+
+typedef enum dl_quantise {
+    DL_QUANTISE_NONE,
+    DL_QUANTISE_FP16,
+    DL_QUANTISE_1BIT,
+    DL_QUANTISE_COUNT
+} dl_quantise;
+
+extern const char *const dl_quantise_names[]; /* "none", "fp16", "1bit", NULL */
+
+#define DL_QUANTISE_BLOCK 1024
+
+/* Numbers first .. first + count - 1 of a vector, 1 <= count <= DL_QUANTISE_BLOCK. */
+typedef struct dl_quantise_block {
+    uint64_t first;
+    uint64_t count;
+} dl_quantise_block;
+
+/* What a block of 1bit is sent as. Bit j mod 32 of word j / 32 is number j's; those behind the end
+ * are 0. */
+typedef struct dl_quantise_bits {
+    float low, high; /* mean of the numbers below 0, of the others; 0 where there are none */
+    uint32_t words[DL_QUANTISE_BLOCK / 32];
+} dl_quantise_bits;
+
+/* How vectors of one length become messages. A message of fp16 is uint16_t[count], of 1bit
+ * dl_quantise_bits[block_count]. */
+typedef struct dl_quantise_plan {
+    dl_quantise kind; /* not NONE */
+    size_t count;     /* numbers of a vector */
+    dl_quantise_block *blocks;
+    size_t block_count;
+    size_t message_bytes;
+} dl_quantise_plan;
+
+/* A plan without numbers; add adds a range of `count` numbers behind those before. */
+void dl_quantise_plan_init(dl_quantise_plan *plan, dl_quantise kind);
+void dl_quantise_plan_add(dl_quantise_plan *plan, size_t count);
+void dl_quantise_plan_free(dl_quantise_plan *plan); /* a zeroed one is fine */
+
+/* message = values[plan->count], on the calling thread. `residual` [plan->count] is read and
+ * written by 1bit and starts as 0; fp16 does not use it. */
+void dl_quantise_encode(const dl_quantise_plan *plan, const void *values, void *residual,
+                        void *message, dl_precision precision);
+/* values[plan->count] = what the message says. */
+void dl_quantise_decode(const dl_quantise_plan *plan, const void *message, void *values,
+                        dl_precision precision);
+
+#endif

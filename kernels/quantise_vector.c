@@ -1,0 +1,167 @@
+#include "kernels/quantise_vector.h"
+
+#include <string.h>
+
+#include "kernels/backend_cpu.h"
+
+/* Partial sums side by side, as many as the widest vectors hold: their order does not depend on the
+ * width, so all processors give equal bits. */
+#define LANES 16
+
+#define WORD_BITS 32
+
+/* Largest number of half precision, (2 - 2^-10) 2^15; its smallest one with a full significand. */
+#define HALF_MAX 65504.0f
+#define HALF_NORMAL_MIN 0x1p-14f
+#define HALF_SPACING_BELOW 0x1p-24f /* of the numbers below that */
+
+/* Bits of a float: its infinity, what its exponent is above that of the half with the same value. */
+#define INFINITE_BITS 0x7f800000u
+#define EXPONENT_SHIFT (112u << 23)
+#define DROPPED_BITS 13 /* of the significand */
+#define NAN_BITS 0x7fc00000u
+#define HALF_INFINITE_BITS 0x7c00u
+#define HALF_NAN_BITS 0x7e00u
+
+static inline uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Without a branch, so that it vectorises. Carry of the rounded significand into the exponent is
+ * what rounding up to the next power of two means. Below HALF_NORMAL_MIN the sum with 0.5, whose
+ * spacing is HALF_SPACING_BELOW, rounds. */
+static inline uint16_t halve(float value)
+{
+    const uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000u, whole = bits & 0x7fffffffu;
+    const float magnitude = float_of(whole);
+    const float within = magnitude > HALF_MAX ? HALF_MAX : magnitude;
+    const uint32_t kept = bits_of(within), odd = kept >> DROPPED_BITS & 1u;
+    const uint32_t normal = (kept + 0xfffu + odd - EXPONENT_SHIFT) >> DROPPED_BITS;
+    const uint32_t small = bits_of(within + 0.5f) - bits_of(0.5f);
+    const uint32_t half = within < HALF_NORMAL_MIN ? small : normal;
+    return (uint16_t)(sign | (whole > INFINITE_BITS ? HALF_NAN_BITS : half));
+}
+
+static inline float widen(uint16_t half)
+{
+    const uint32_t whole = half & 0x7fffu, sign = (uint32_t)(half & 0x8000u) << 16;
+    const uint32_t normal = (whole << DROPPED_BITS) + EXPONENT_SHIFT;
+    const uint32_t small = bits_of((float)(int32_t)whole * HALF_SPACING_BELOW);
+    const uint32_t number = whole < 0x400u ? small : normal;
+    return float_of(sign | (whole >= HALF_INFINITE_BITS ? NAN_BITS : number));
+}
+
+/* A double becomes a float first. */
+DL_HOT void DL_TYPED(dl_quantise_halve)(uint16_t *message, const void *values, size_t count)
+{
+    const dl_real *from = values;
+    for (size_t i = 0; i < count; i++)
+        message[i] = halve((float)from[i]);
+}
+
+DL_HOT void DL_TYPED(dl_quantise_widen)(void *values, const uint16_t *message, size_t count)
+{
+    dl_real *to = values;
+    for (size_t i = 0; i < count; i++)
+        to[i] = (dl_real)widen(message[i]);
+}
+
+/* A vector of the compiler's, in as many registers as it takes, and of masks: -1 where it holds. */
+typedef dl_real lanes __attribute__((vector_size(LANES * sizeof(dl_real))));
+typedef __typeof__((lanes){0} >= (lanes){0}) masks;
+
+/* residual += values; the means of either side. */
+static inline __attribute__((always_inline)) void add_up(dl_real *residual, const dl_real *values,
+                                                         size_t count, dl_quantise_bits *bits)
+{
+    lanes low = {0}, high = {0};
+    masks above = low > high; /* nowhere */
+    for (size_t i = 0; i < count; i++)
+        residual[i] += values[i];
+    for (size_t i = 0; i < count; i += LANES) {
+        lanes v = {0};
+        if (i + LANES <= count) {
+            memcpy(&v, &residual[i], sizeof v);
+        } else {
+            memcpy(&v, &residual[i], (count - i) * sizeof *residual);
+        }
+        const masks positive = v >= 0;
+        const lanes kept = (lanes)((masks)v & positive);
+        high += kept;
+        low += v - kept;
+        above -= positive;
+    }
+    /* The zeros that filled up the last vector are in `above`. */
+    double sum_low = 0, sum_high = 0, count_high = -(double)((LANES - count % LANES) % LANES);
+    for (size_t l = 0; l < LANES; l++) {
+        sum_low += (double)low[l];
+        sum_high += (double)high[l];
+        count_high += (double)above[l];
+    }
+    const double count_low = (double)count - count_high;
+    bits->high = count_high > 0 ? (float)(sum_high / count_high) : 0;
+    bits->low = count_low > 0 ? (float)(sum_low / count_low) : 0;
+}
+
+/* One word of up to 32 numbers; what they lose stays in the residual. */
+static inline __attribute__((always_inline)) uint32_t take_signs(dl_real *residual, size_t count,
+                                                                 dl_real low, dl_real high)
+{
+    uint32_t word = 0;
+    for (size_t j = 0; j < count; j++)
+        word |= residual[j] >= 0 ? (uint32_t)1 << j : 0;
+    for (size_t j = 0; j < count; j++)
+        residual[j] -= residual[j] >= 0 ? high : low;
+    return word;
+}
+
+DL_HOT void DL_TYPED(dl_quantise_sign)(dl_quantise_bits *message, const dl_quantise_block *blocks,
+                                       size_t block_count, const void *values, void *residual)
+{
+    for (size_t b = 0; b < block_count; b++) {
+        const size_t count = blocks[b].count, whole = count / WORD_BITS;
+        dl_real *rest = (dl_real *)residual + blocks[b].first;
+        dl_quantise_bits *bits = &message[b];
+        add_up(rest, (const dl_real *)values + blocks[b].first, count, bits);
+        const dl_real low = (dl_real)bits->low, high = (dl_real)bits->high;
+        for (size_t w = 0; w < whole; w++)
+            bits->words[w] = take_signs(rest + w * WORD_BITS, WORD_BITS, low, high);
+        for (size_t w = whole; w < DL_QUANTISE_BLOCK / WORD_BITS; w++) {
+            const size_t left = w == whole ? count % WORD_BITS : 0;
+            bits->words[w] = take_signs(rest + w * WORD_BITS, left, low, high);
+        }
+    }
+}
+
+static inline __attribute__((always_inline)) void put_means(dl_real *to, uint32_t word,
+                                                            size_t count, dl_real low, dl_real high)
+{
+    for (size_t j = 0; j < count; j++)
+        to[j] = (word >> j & 1) != 0 ? high : low;
+}
+
+DL_HOT void DL_TYPED(dl_quantise_unsign)(void *values, const dl_quantise_block *blocks,
+                                         size_t block_count, const dl_quantise_bits *message)
+{
+    for (size_t b = 0; b < block_count; b++) {
+        const dl_quantise_bits *bits = &message[b];
+        const size_t count = blocks[b].count, whole = count / WORD_BITS;
+        dl_real *to = (dl_real *)values + blocks[b].first;
+        const dl_real low = (dl_real)bits->low, high = (dl_real)bits->high;
+        for (size_t w = 0; w < whole; w++)
+            put_means(to + w * WORD_BITS, bits->words[w], WORD_BITS, low, high);
+        if (count % WORD_BITS != 0) {
+            put_means(to + whole * WORD_BITS, bits->words[whole], count % WORD_BITS, low, high);
+        }
+    }
+}
