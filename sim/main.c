@@ -24,8 +24,7 @@ typedef struct settings {
 
 /* All that is read before the simulation. */
 typedef struct inputs {
-    dl_scenario scenario;
-    dl_costs costs;
+    dl_study study;
     dl_measured *measured;
 } inputs;
 
@@ -47,9 +46,8 @@ static void show_progress(void *user, int64_t done, int64_t runs)
 
 static void free_inputs(inputs *in)
 {
-    dl_measured_free(in->measured, in->scenario.point_count);
-    dl_costs_free(&in->costs);
-    dl_scenario_free(&in->scenario);
+    dl_measured_free(in->measured, in->study.point_count);
+    dl_study_free(&in->study);
 }
 
 static dl_status read_inputs(inputs *in, const char *path, const settings *set, dl_error *err)
@@ -57,27 +55,35 @@ static dl_status read_inputs(inputs *in, const char *path, const settings *set, 
     unsigned without = 0;
     dl_status status = DL_OK;
     if (set->without != NULL) status = dl_without_parse(set->without, &without, err);
-    if (status == DL_OK) status = dl_scenario_read(&in->scenario, path, err);
-    if (status == DL_OK) status = dl_costs_read(&in->costs, in->scenario.costs_path, err);
-    if (status == DL_OK) {
-        status = dl_scenario_set_measured_cores(&in->scenario, in->costs.cores, err);
-    }
-    if (status == DL_OK) status = dl_measured_read(&in->measured, &in->scenario, err);
-    if (status == DL_OK && set->point > (int64_t)in->scenario.point_count) {
+    if (status == DL_OK) status = dl_study_read(&in->study, path, err);
+    if (status == DL_OK) status = dl_study_read_costs(&in->study, err);
+    if (status == DL_OK) status = dl_measured_read(&in->measured, &in->study, err);
+    if (status == DL_OK && set->point > (int64_t)in->study.point_count) {
         status = dl_error_set(err, DL_ERR_USAGE, "--point %lld: the scenario has %zu points",
-                              (long long)set->point, in->scenario.point_count);
+                              (long long)set->point, in->study.point_count);
     }
-    if (status == DL_OK) dl_without_apply(without, &in->scenario, &in->costs);
-    if (set->seed >= 0) in->scenario.seed = set->seed;
+    for (size_t v = 0; v < in->study.variant_count && status == DL_OK; v++) {
+        dl_variant *variant = &in->study.variants[v];
+        dl_without_apply(without, &variant->scenario, &variant->costs);
+        if (set->seed >= 0) variant->scenario.seed = set->seed;
+    }
     return status;
+}
+
+/* The variant and the point that --point means. */
+static const dl_variant *chosen(const inputs *in, const settings *set, size_t *point)
+{
+    size_t row = set->point > 0 ? (size_t)set->point - 1 : in->study.point_count - 1;
+    return dl_study_variant(&in->study, row, point);
 }
 
 /* Lists what is missing, one a line: the list may be longer than an error text. */
 static dl_status check(const inputs *in, dl_error *err)
 {
-    char *missing = dl_sweep_missing(&in->scenario, &in->costs);
+    const char *path = NULL;
+    char *missing = dl_study_missing(&in->study, &path);
     if (missing == NULL) return DL_OK;
-    fprintf(stderr, "%s lacks:\n", in->costs.path);
+    fprintf(stderr, "%s lacks:\n", path);
     int count = 0;
     for (char *rest = missing; rest != NULL; count++) {
         char *end = strstr(rest, ", ");
@@ -86,42 +92,48 @@ static dl_status check(const inputs *in, dl_error *err)
         rest = end != NULL ? end + 2 : NULL;
     }
     free(missing);
-    return dl_error_set_at(err, DL_ERR_DATA, in->costs.path, 0,
+    return dl_error_set_at(err, DL_ERR_DATA, path, 0,
                            "%d costs that the scenario needs are missing", count);
 }
 
 static void print_checked(const inputs *in)
 {
-    printf("%s: %zu points, %lld replicates of %lld steps; no costs are missing\n",
-           in->scenario.path, in->scenario.point_count, (long long)in->scenario.replicates,
-           (long long)in->scenario.steps);
+    const dl_scenario *first = &in->study.variants[0].scenario;
+    printf("%s: %zu points, %lld replicates of %lld steps; no costs are missing\n", in->study.path,
+           in->study.point_count, (long long)first->replicates, (long long)first->steps);
+}
+
+static dl_status write_timeline(const inputs *in, const settings *set, dl_error *err)
+{
+    size_t point = 0;
+    const dl_variant *variant = chosen(in, set, &point);
+    return dl_timeline_write(set->timeline, &variant->scenario, &variant->costs,
+                             &variant->scenario.points[point], err);
 }
 
 static dl_status write_all(const inputs *in, const dl_sweep *sweep, const settings *set,
                            dl_error *err)
 {
-    const dl_scenario *scenario = &in->scenario;
-    dl_status status = dl_report_results(set->output, scenario, sweep, in->measured, err);
+    const dl_study *study = &in->study;
+    dl_status status = dl_report_results(set->output, study, sweep, in->measured, err);
     if (status == DL_OK && set->histogram != NULL) {
-        status = dl_report_histogram(set->histogram, scenario, sweep, err);
+        status = dl_report_histogram(set->histogram, study, sweep, err);
     }
-    if (status == DL_OK && set->timeline != NULL) {
-        size_t point = set->point > 0 ? (size_t)set->point - 1 : scenario->point_count - 1;
-        status =
-            dl_timeline_write(set->timeline, scenario, &in->costs, &scenario->points[point], err);
-    }
+    if (status == DL_OK && set->timeline != NULL) status = write_timeline(in, set, err);
     if (status != DL_OK || set->quiet) return status;
-    dl_report_table(stdout, scenario, sweep, in->measured);
+    dl_report_table(stdout, study, sweep, in->measured);
     printf("%zu points in %s\n", sweep->row_count, set->output);
     return DL_OK;
 }
 
-static dl_status draw_machine(const inputs *in, const char *path, dl_error *err)
+static dl_status draw_machine(const inputs *in, const settings *set, dl_error *err)
 {
-    if (in->scenario.gpu != NULL) {
-        return dl_machine_graph_save(&in->scenario.gpu->machine, path, err);
+    size_t point = 0;
+    const dl_scenario *scenario = &chosen(in, set, &point)->scenario;
+    if (scenario->gpu != NULL) {
+        return dl_machine_graph_save(&scenario->gpu->machine, set->draw, err);
     }
-    return dl_error_set_at(err, DL_ERR_DATA, in->scenario.path, 0,
+    return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
                            "--draw-machine needs a machine file: [machine] file is not given");
 }
 
@@ -131,7 +143,7 @@ static dl_status simulate(const inputs *in, const settings *set, dl_error *err)
     bool watched = !set->quiet && isatty(STDERR_FILENO);
     dl_sweep sweep = {0};
     const dl_sweep_config config = {(int)set->threads, watched ? show_progress : NULL, &p};
-    dl_status status = dl_sweep_run(&sweep, &in->scenario, &in->costs, &config, err);
+    dl_status status = dl_sweep_run(&sweep, &in->study, &config, err);
     if (p.shown) fprintf(stderr, "\r%40s\r", "");
     if (status == DL_OK) status = write_all(in, &sweep, set, err);
     dl_sweep_free(&sweep);
@@ -146,7 +158,7 @@ static dl_status run(int argc, char **argv, dl_error *err)
         {"timeline", 0, DL_OPTION_TEXT, &set.timeline, 0, 0, NULL, "FILE",
          "One simulated run as Chrome-trace JSON."},
         {"point", 0, DL_OPTION_INT, &set.point, 0, 1e9, NULL, "ROW",
-         "Row of the results that --timeline shows; 0 is the last one."},
+         "Row of the results that --timeline and --draw-machine show; 0 is the last one."},
         {"histogram", 0, DL_OPTION_TEXT, &set.histogram, 0, 0, NULL, "FILE",
          "Staleness distribution of each worker (CSV)."},
         {"draw-machine", 0, DL_OPTION_TEXT, &set.draw, 0, 0, NULL, "FILE",
@@ -178,7 +190,7 @@ static dl_status run(int argc, char **argv, dl_error *err)
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
         inputs in = {0};
         status = read_inputs(&in, positional.items[0], &set, err);
-        if (status == DL_OK && set.draw != NULL) status = draw_machine(&in, set.draw, err);
+        if (status == DL_OK && set.draw != NULL) status = draw_machine(&in, &set, err);
         if (status == DL_OK) status = check(&in, err);
         if (status == DL_OK && !set.check) status = simulate(&in, &set, err);
         if (status == DL_OK && set.check && !set.quiet) print_checked(&in);

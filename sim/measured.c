@@ -62,28 +62,40 @@ _Static_assert(COLUMNS == VALUES + DL_MEASURE_COUNT, "a column without a name");
 typedef struct table {
     dl_csv csv;
     int at[COLUMNS];
+    int *swept; /* [study's keys] the same for these */
 } table;
 
 typedef struct table_row {
-    size_t point;
+    size_t point; /* of all of the study's */
+    bool failed;  /* the source says `error` */
     double value[DL_MEASURE_COUNT];
     double *worker_staleness; /* [workers of the point] or NULL */
     double *counts;           /* [count_bins] or NULL */
     int count_bins;
 } table_row;
 
-static dl_status find_columns(table *t, dl_error *err)
+/* A column of a swept key is that, whatever else its name may mean. */
+static dl_status find_columns(table *t, const dl_study *study, dl_error *err)
 {
-    for (size_t c = 0; c < t->csv.columns; c++) {
-        if (dl_names_find(t->csv.names[c], columns, COLUMNS) >= 0) continue;
+    const size_t count = COLUMNS + study->key_count;
+    const char **names = dl_calloc(count, sizeof *names, "column names");
+    memcpy(names, columns, sizeof columns);
+    for (size_t k = 0; k < study->key_count; k++)
+        names[COLUMNS + k] = study->keys[k].column;
+    dl_status status = DL_OK;
+    for (size_t c = 0; c < t->csv.columns && status == DL_OK; c++) {
+        if (dl_names_find(t->csv.names[c], names, count) >= 0) continue;
         char hint[256];
-        dl_names_hint(hint, sizeof hint, t->csv.names[c], columns, COLUMNS);
-        return dl_error_set_at(err, DL_ERR_NAME, t->csv.path, 0, "unknown column '%s'%s",
-                               t->csv.names[c], hint);
+        dl_names_hint(hint, sizeof hint, t->csv.names[c], names, count);
+        status = dl_error_set_at(err, DL_ERR_NAME, t->csv.path, 0, "unknown column '%s'%s",
+                                 t->csv.names[c], hint);
     }
     for (size_t k = 0; k < COLUMNS; k++)
         t->at[k] = dl_csv_column(&t->csv, columns[k]);
-    return DL_OK;
+    for (size_t k = 0; k < study->key_count; k++)
+        t->swept[k] = dl_csv_column(&t->csv, study->keys[k].column);
+    free(names);
+    return status;
 }
 
 static const char *cell(const table *t, size_t row, int column)
@@ -117,16 +129,51 @@ static dl_status fits_key(const table *t, size_t row, int key, const dl_point *p
     return DL_OK;
 }
 
-static dl_status find_point(const table *t, size_t row, const dl_scenario *scenario, size_t *found,
+/* Equal texts, or equal numbers. */
+static bool says_the_same(const char *a, const char *b)
+{
+    double left = 0, right = 0;
+    dl_error ignored = {0};
+    if (strcmp(a, b) == 0) return true;
+    return dl_parse_double(a, -INFINITY, INFINITY, &left, &ignored) == DL_OK &&
+           dl_parse_double(b, -INFINITY, INFINITY, &right, &ignored) == DL_OK && left == right;
+}
+
+/* Whether the row's cells for the swept keys fit a point of the variant. */
+static bool fits_swept(const table *t, size_t row, const dl_study *study, const dl_variant *variant,
+                       const dl_point *point)
+{
+    for (size_t k = 0; k < study->key_count; k++) {
+        if (t->swept[k] < 0) continue;
+        const char *own = dl_study_text(study, variant, point, k);
+        const char *said = dl_csv_cell(&t->csv, row, (size_t)t->swept[k]);
+        if (!says_the_same(own, said)) return false;
+    }
+    return true;
+}
+
+static dl_status fits_point(const table *t, size_t row, const dl_study *study, size_t number,
+                            bool *fits, dl_error *err)
+{
+    size_t p = 0;
+    const dl_variant *variant = dl_study_variant(study, number, &p);
+    const dl_point *point = &variant->scenario.points[p];
+    *fits = fits_swept(t, row, study, variant, point);
+    for (int key = 0; key < KEYS && *fits; key++) {
+        dl_status status = fits_key(t, row, key, point, fits, err);
+        if (status != DL_OK) return status;
+    }
+    return DL_OK;
+}
+
+static dl_status find_point(const table *t, size_t row, const dl_study *study, size_t *found,
                             dl_error *err)
 {
     int matches = 0;
-    for (size_t p = 0; p < scenario->point_count; p++) {
+    for (size_t p = 0; p < study->point_count; p++) {
         bool fits = true;
-        for (int key = 0; key < KEYS && fits; key++) {
-            dl_status status = fits_key(t, row, key, &scenario->points[p], &fits, err);
-            if (status != DL_OK) return status;
-        }
+        dl_status status = fits_point(t, row, study, p, &fits, err);
+        if (status != DL_OK) return status;
         if (fits && matches++ == 0) *found = p;
     }
     if (matches == 1) return DL_OK;
@@ -134,6 +181,12 @@ static dl_status find_point(const table *t, size_t row, const dl_scenario *scena
                            t->csv.lines[row],
                            matches == 0 ? "no point of the scenario has these keys"
                                         : "several points of the scenario have these keys");
+}
+
+static bool says_error(const table *t, size_t row)
+{
+    return strcmp(cell(t, row, VALUES + DL_MEASURE_PER_S), "error") == 0 ||
+           strcmp(cell(t, row, VALUES + DL_MEASURE_STEP_S), "error") == 0;
 }
 
 static dl_status read_values(const table *t, size_t row, double *value, dl_error *err)
@@ -307,75 +360,85 @@ static void summarise(dl_measured *measured, const table_row *const *rows, size_
     free(column);
 }
 
-static dl_status read_rows(const table *t, const dl_scenario *scenario, table_row *rows,
-                           dl_error *err)
+static dl_status read_row(const table *t, size_t i, const dl_study *study, table_row *row,
+                          dl_error *err)
 {
-    for (size_t i = 0; i < t->csv.rows; i++) {
-        dl_status status = find_point(t, i, scenario, &rows[i].point, err);
-        if (status == DL_OK) status = read_values(t, i, rows[i].value, err);
-        if (status != DL_OK) return status;
-        const dl_point *point = &scenario->points[rows[i].point];
-        status = read_by_worker(t, i, point->workers, &rows[i].worker_staleness, err);
-        if (status == DL_OK) {
-            status = read_joined(t, i, COUNTS, &rows[i].counts, &rows[i].count_bins, err);
-        }
-        if (status != DL_OK) return status;
-        derive(rows[i].value, (double)point->batch);
+    dl_status status = find_point(t, i, study, &row->point, err);
+    if (status != DL_OK) return status;
+    row->failed = says_error(t, i);
+    if (row->failed) return DL_OK;
+    size_t p = 0;
+    const dl_point *point = &dl_study_variant(study, row->point, &p)->scenario.points[p];
+    if ((status = read_values(t, i, row->value, err)) ||
+        (status = read_by_worker(t, i, point->workers, &row->worker_staleness, err)) ||
+        (status = read_joined(t, i, COUNTS, &row->counts, &row->count_bins, err))) {
+        return status;
     }
+    derive(row->value, (double)point->batch);
     return DL_OK;
 }
 
 /* Gathers the rows of each point. */
-static void gather(dl_measured *measured, const dl_scenario *scenario, const table *t,
+static void gather(dl_measured *measured, const dl_study *study, const table *t,
                    const table_row *rows)
 {
     const table_row **own = dl_calloc(t->csv.rows, sizeof *own, "runs of a point");
-    for (size_t p = 0; p < scenario->point_count; p++) {
-        size_t runs = 0;
+    for (size_t p = 0; p < study->point_count; p++) {
+        size_t runs = 0, at = 0;
         for (size_t i = 0; i < t->csv.rows; i++) {
             if (rows[i].point != p) continue;
-            own[runs++] = &rows[i];
+            if (rows[i].failed) {
+                measured[p].failed_runs++;
+            } else {
+                own[runs++] = &rows[i];
+            }
             const char *source = cell(t, i, SOURCE);
             if (measured[p].source == NULL && source[0] != '\0') {
                 measured[p].source = dl_strdup(source);
             }
         }
-        if (runs > 0) summarise(&measured[p], own, runs, scenario->points[p].workers);
+        const dl_variant *variant = dl_study_variant(study, p, &at);
+        if (runs > 0) summarise(&measured[p], own, runs, variant->scenario.points[at].workers);
     }
     free(own);
 }
 
-static dl_status read_table(dl_measured *measured, const dl_scenario *scenario, dl_error *err)
+static dl_status read_table(dl_measured *measured, const dl_study *study, const char *path,
+                            dl_error *err)
 {
     table t = {0};
-    dl_status status = dl_csv_read(&t.csv, scenario->measured_path, err);
+    dl_status status = dl_csv_read(&t.csv, path, err);
     if (status != DL_OK) return status;
+    t.swept = dl_calloc(study->key_count, sizeof *t.swept, "swept columns");
     table_row *rows = dl_calloc(t.csv.rows, sizeof *rows, "measured rows");
-    status = find_columns(&t, err);
-    if (status == DL_OK) status = read_rows(&t, scenario, rows, err);
-    if (status == DL_OK) gather(measured, scenario, &t, rows);
+    status = find_columns(&t, study, err);
+    for (size_t i = 0; i < t.csv.rows && status == DL_OK; i++)
+        status = read_row(&t, i, study, &rows[i], err);
+    if (status == DL_OK) gather(measured, study, &t, rows);
     for (size_t i = 0; i < t.csv.rows; i++) {
         free(rows[i].worker_staleness);
         free(rows[i].counts);
     }
     free(rows);
+    free(t.swept);
     dl_csv_free(&t.csv);
     return status;
 }
 
-dl_status dl_measured_read(dl_measured **measured, const dl_scenario *scenario, dl_error *err)
+dl_status dl_measured_read(dl_measured **measured, const dl_study *study, dl_error *err)
 {
-    dl_measured *all = dl_calloc(scenario->point_count, sizeof *all, "measured points");
-    for (size_t p = 0; p < scenario->point_count; p++) {
+    dl_measured *all = dl_calloc(study->point_count, sizeof *all, "measured points");
+    for (size_t p = 0; p < study->point_count; p++) {
         for (int m = 0; m < DL_MEASURE_COUNT; m++)
             all[p].value[m] = (double)NAN;
     }
     dl_status status = DL_OK;
-    if (scenario->measured_path != NULL) status = read_table(all, scenario, err);
+    const char *path = study->variants[0].scenario.measured_path; /* of all: it cannot be swept */
+    if (path != NULL) status = read_table(all, study, path, err);
     if (status == DL_OK) {
         *measured = all;
     } else {
-        dl_measured_free(all, scenario->point_count);
+        dl_measured_free(all, study->point_count);
     }
     return status;
 }

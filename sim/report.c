@@ -11,6 +11,9 @@
 #include "sim/report_gpu.h"
 #include "sim/without.h"
 
+#define OPTIONS_WIDTH 16 /* at least */
+#define OPTIONS_TEXT_BYTES 1024
+
 /* Behind the columns of the point. */
 static const char *const result_columns[] = {
     "step_mean_s",
@@ -62,19 +65,24 @@ static const char *const result_columns[] = {
 static const char *const histogram_columns[] = {"worker", "staleness", "count", "frac"};
 
 /* The point's columns and `names`; the caller ends the row. */
-static void write_names(dl_csv_writer *writer, const char *const *names, size_t count)
+static void write_names(dl_csv_writer *writer, const dl_study *study, const char *const *names,
+                        size_t count)
 {
     static const char *const keys[] = {"cores", "workers", "batch", "sync"};
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
         dl_csv_text(writer, keys[k]);
     for (int o = 0; o < DL_SYNC_SWEPT; o++)
         dl_csv_text(writer, dl_sync_options[o].name);
+    for (size_t k = 0; k < study->key_count; k++)
+        dl_csv_text(writer, study->keys[k].column);
     for (size_t i = 0; i < count; i++)
         dl_csv_text(writer, names[i]);
 }
 
-static void write_head(dl_csv_writer *writer, const char *kind, const dl_scenario *scenario)
+/* Settings are those of the first variant; a line names those that are swept. */
+static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *study)
 {
+    const dl_scenario *scenario = &study->variants[0].scenario;
     dl_csv_comment(writer, "dlsim %s, schema %d", kind, DL_RESULTS_SCHEMA);
     dl_csv_comment(writer, "version: dlsim %s", dl_version());
     dl_csv_comment(writer, "scenario: %s", scenario->name);
@@ -89,16 +97,22 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_scenari
     if (scenario->without != 0) {
         dl_csv_comment(writer, "without: %s", dl_without_text(without, scenario->without));
     }
+    for (size_t k = 0; k < study->key_count; k++)
+        dl_csv_comment(writer, "swept: [%s] %s", study->keys[k].section, study->keys[k].key);
 }
 
-static void write_keys(dl_csv_writer *writer, const dl_point *point)
+static void write_keys(dl_csv_writer *writer, const dl_study *study, const dl_row *row)
 {
+    const dl_point *point = &row->point;
+    const dl_variant *variant = &study->variants[row->variant];
     dl_csv_double(writer, point->cores != DL_CORES_GPU ? point->cores : (double)NAN);
     dl_csv_int(writer, point->workers);
     dl_csv_int(writer, point->batch);
     dl_csv_text(writer, point->mode->name);
     for (int o = 0; o < DL_SYNC_SWEPT; o++)
         dl_csv_double(writer, dl_point_shows(point, o) ? point->option[o] : (double)NAN);
+    for (size_t k = 0; k < study->key_count; k++)
+        dl_csv_text(writer, dl_study_text(study, variant, point, k));
 }
 
 /* values[count] as "1;2.5"; an empty cell for NULL. */
@@ -135,8 +149,6 @@ static void write_measured(dl_csv_writer *writer, const dl_row *row, const dl_me
     dl_csv_double(writer, measured->runs > 0 ? measured->runs : (double)NAN);
     double per_s = value[DL_MEASURE_PER_S], error = value[DL_MEASURE_PER_S_ERR];
     const double numbers[] = {
-        value[DL_MEASURE_STEP_S],
-        per_s,
         per_s - error,
         per_s + error,
         error_frac(row, measured),
@@ -145,12 +157,19 @@ static void write_measured(dl_csv_writer *writer, const dl_row *row, const dl_me
         value[DL_MEASURE_STALENESS_P50],
         value[DL_MEASURE_STALENESS_P90],
     };
+    dl_csv_double(writer, value[DL_MEASURE_STEP_S]);
+    if (measured->runs == 0 && measured->failed_runs > 0) {
+        dl_csv_text(writer, "error");
+    } else {
+        dl_csv_double(writer, per_s);
+    }
     write_doubles(writer, numbers, sizeof numbers / sizeof *numbers);
     write_joined(writer, measured->worker_staleness, row->point.workers);
     dl_csv_text(writer, measured->source != NULL ? measured->source : "");
 }
 
-static void write_row(dl_csv_writer *writer, const dl_row *row, const dl_measured *measured)
+static void write_row(dl_csv_writer *writer, const dl_study *study, const dl_row *row,
+                      const dl_measured *measured)
 {
     const dl_run_result *mean = &row->mean;
     const double *part = mean->part_frac;
@@ -165,7 +184,7 @@ static void write_row(dl_csv_writer *writer, const dl_row *row, const dl_measure
         row->staleness_p99,      row->staleness_max,     mean->drift_steps_mean,
         mean->drift_steps_max,   mean->clock_lag_max,
     };
-    write_keys(writer, &row->point);
+    write_keys(writer, study, row);
     write_doubles(writer, numbers, sizeof numbers / sizeof *numbers);
     dl_csv_text(writer, mean->usage.busiest);
     dl_csv_double(writer, mean->usage.busiest_frac);
@@ -190,27 +209,31 @@ static dl_status close_file(const char *path, FILE *out, dl_error *err)
     return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write: %s", strerror(errno));
 }
 
-dl_status dl_report_results(const char *path, const dl_scenario *scenario, const dl_sweep *sweep,
+dl_status dl_report_results(const char *path, const dl_study *study, const dl_sweep *sweep,
                             const dl_measured *measured, dl_error *err)
 {
+    const dl_gpu_options *gpu =
+        study->variants[0].scenario.gpu; /* all variants have GPUs, or none */
     FILE *out = NULL;
     dl_status status = open_file(path, &out, err);
     if (status != DL_OK) return status;
     dl_csv_writer writer = {.out = out};
-    write_head(&writer, "results", scenario);
-    if (scenario->gpu != NULL) dl_report_gpu_head(&writer, scenario->gpu);
-    write_names(&writer, result_columns, sizeof result_columns / sizeof *result_columns);
-    if (scenario->gpu != NULL) dl_report_gpu_names(&writer);
+    write_head(&writer, "results", study);
+    if (gpu != NULL) dl_report_gpu_head(&writer, gpu);
+    write_names(&writer, study, result_columns, sizeof result_columns / sizeof *result_columns);
+    if (gpu != NULL) dl_report_gpu_names(&writer);
     dl_csv_end_row(&writer);
     for (size_t i = 0; i < sweep->row_count; i++) {
-        write_row(&writer, &sweep->rows[i], &measured[i]);
-        if (scenario->gpu != NULL) dl_report_gpu_row(&writer, scenario, &sweep->rows[i]);
+        const dl_row *row = &sweep->rows[i];
+        write_row(&writer, study, row, &measured[i]);
+        if (gpu != NULL) dl_report_gpu_row(&writer, &study->variants[row->variant].scenario, row);
         dl_csv_end_row(&writer);
     }
     return close_file(path, out, err);
 }
 
-static void write_counts(dl_csv_writer *writer, const dl_row *row, int worker)
+static void write_counts(dl_csv_writer *writer, const dl_study *study, const dl_row *row,
+                         int worker)
 {
     int bins = row->mean.staleness_bins;
     const int64_t *counts = &row->mean.staleness[worker * bins];
@@ -218,7 +241,7 @@ static void write_counts(dl_csv_writer *writer, const dl_row *row, int worker)
     for (int s = 0; s < bins; s++)
         total += counts[s];
     for (int s = 0; s < bins; s++) {
-        write_keys(writer, &row->point);
+        write_keys(writer, study, row);
         dl_csv_int(writer, worker);
         dl_csv_int(writer, s);
         dl_csv_int(writer, counts[s]);
@@ -227,21 +250,22 @@ static void write_counts(dl_csv_writer *writer, const dl_row *row, int worker)
     }
 }
 
-dl_status dl_report_histogram(const char *path, const dl_scenario *scenario, const dl_sweep *sweep,
+dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_sweep *sweep,
                               dl_error *err)
 {
     FILE *out = NULL;
     dl_status status = open_file(path, &out, err);
     if (status != DL_OK) return status;
     dl_csv_writer writer = {.out = out};
-    write_head(&writer, "staleness histogram", scenario);
-    write_names(&writer, histogram_columns, sizeof histogram_columns / sizeof *histogram_columns);
+    write_head(&writer, "staleness histogram", study);
+    write_names(&writer, study, histogram_columns,
+                sizeof histogram_columns / sizeof *histogram_columns);
     dl_csv_end_row(&writer);
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];
         if (row->worker_staleness == NULL) continue;
         for (int w = 0; w < row->mean.workers; w++)
-            write_counts(&writer, row, w);
+            write_counts(&writer, study, row, w);
     }
     return close_file(path, out, err);
 }
@@ -256,14 +280,52 @@ static void print_number(FILE *out, int width, int digits, double value)
     }
 }
 
-static void print_row(FILE *out, const dl_row *row, const dl_measured *measured, bool compare)
+/* "where gpu:0, interval 10", or "" in text[bytes]: what is swept beside the columns. */
+static void list_options(char *text, size_t bytes, const dl_study *study, const dl_row *row)
+{
+    const dl_variant *variant = &study->variants[row->variant];
+    char options[DL_POINT_TEXT_BYTES];
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t k = 0; k < study->key_count; k++) {
+        const char *value = dl_study_text(study, variant, &row->point, k);
+        if (value[0] == '\0' || used >= bytes) continue;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s %s", used > 0 ? ", " : "",
+                                 study->keys[k].column, value);
+    }
+    dl_point_options(options, sizeof options, &row->point);
+    if (options[0] == '\0' || used >= bytes) return;
+    snprintf(text + used, bytes - used, "%s%s", used > 0 ? ", " : "", options);
+}
+
+/* As wide as the longest of all rows. */
+static int options_width(const dl_study *study, const dl_sweep *sweep)
+{
+    size_t width = OPTIONS_WIDTH;
+    char text[OPTIONS_TEXT_BYTES];
+    for (size_t i = 0; i < sweep->row_count && study->key_count > 0; i++) {
+        list_options(text, sizeof text, study, &sweep->rows[i]);
+        if (strlen(text) > width) width = strlen(text);
+    }
+    return (int)width;
+}
+
+typedef struct table_style {
+    const dl_study *study;
+    int options_width;
+    bool compare;
+} table_style;
+
+static void print_row(FILE *out, const table_style *style, const dl_row *row,
+                      const dl_measured *measured)
 {
     const dl_point *point = &row->point;
     const dl_run_result *mean = &row->mean;
-    char step[32], options[DL_POINT_TEXT_BYTES];
+    char step[32], options[OPTIONS_TEXT_BYTES];
     print_number(out, 4, 0, point->cores != DL_CORES_GPU ? point->cores : (double)NAN);
-    fprintf(out, " %7d %6lld %-11s %-16s", point->workers, (long long)point->batch,
-            point->mode->name, dl_point_options(options, sizeof options, point));
+    list_options(options, sizeof options, style->study, row);
+    fprintf(out, " %7d %6lld %-11s %-*s", point->workers, (long long)point->batch,
+            point->mode->name, style->options_width, options);
     if (row->error != NULL) {
         fprintf(out, " %s\n", row->error);
         return;
@@ -273,7 +335,9 @@ static void print_row(FILE *out, const dl_row *row, const dl_measured *measured,
     print_number(out, 7, 3, row->speedup);
     print_number(out, 6, 1, 100 * mean->part_frac[DL_PART_WAITING]);
     print_number(out, 9, 2, row->staleness_mean);
-    if (compare) {
+    if (style->compare && measured->runs == 0 && measured->failed_runs > 0) {
+        fprintf(out, " %12s %7s %9s", "error", "-", "-");
+    } else if (style->compare) {
         print_number(out, 12, 1, measured->value[DL_MEASURE_PER_S]);
         print_number(out, 7, 1, 100 * error_frac(row, measured));
         print_number(out, 9, 2, measured->value[DL_MEASURE_STALENESS_MEAN]);
@@ -328,21 +392,24 @@ static void print_errors(FILE *out, const dl_sweep *sweep, const dl_measured *me
             100 * sum / count, 100 * most);
 }
 
-void dl_report_table(FILE *out, const dl_scenario *scenario, const dl_sweep *sweep,
+void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
                      const dl_measured *measured)
 {
-    bool compare = false, extrapolated = false;
+    bool compare = false, failed = false, extrapolated = false;
     for (size_t i = 0; i < sweep->row_count; i++) {
         compare |= measured[i].runs > 0;
+        failed |= measured[i].failed_runs > 0;
         extrapolated |= sweep->rows[i].extrapolated;
     }
-    fprintf(out, "%s\n", scenario->name);
-    fprintf(out, "%5s %7s %6s %-11s %-16s %10s %12s %7s %6s %9s", "cores", "workers", "batch",
-            "sync", "options", "step", "samples/s", "speedup", "wait %", "staleness");
-    if (compare) fprintf(out, " %12s %7s %9s", "measured/s", "error %", "staleness");
+    const table_style style = {study, options_width(study, sweep), compare || failed};
+    fprintf(out, "%s\n", study->variants[0].scenario.name);
+    fprintf(out, "%5s %7s %6s %-11s %-*s %10s %12s %7s %6s %9s", "cores", "workers", "batch",
+            "sync", style.options_width, "options", "step", "samples/s", "speedup", "wait %",
+            "staleness");
+    if (style.compare) fprintf(out, " %12s %7s %9s", "measured/s", "error %", "staleness");
     fprintf(out, "\n");
     for (size_t i = 0; i < sweep->row_count; i++) {
-        print_row(out, &sweep->rows[i], &measured[i], compare);
+        print_row(out, &style, &sweep->rows[i], &measured[i]);
     }
     if (extrapolated) fprintf(out, "* outside of what the costs were measured at\n");
     if (compare) {

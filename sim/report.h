@@ -19,17 +19,17 @@
 
 #define DL_RESULTS_SCHEMA 1
 
-/* Writes the results of sweep (rows of the scenario's points) and measured [sweep->row_count]. */
-dl_status dl_report_results(const char *path, const dl_scenario *scenario, const dl_sweep *sweep,
+/* Writes the results of sweep (rows of the study's points) and measured [sweep->row_count]. */
+dl_status dl_report_results(const char *path, const dl_study *study, const dl_sweep *sweep,
                             const dl_measured *measured, dl_error *err) DL_MUST_CHECK;
 
 /* Writes columns cores, workers, batch, sync, its options, worker, staleness, count, frac (of the
  * worker's gradients) for all points whose mode has a staleness distribution. */
-dl_status dl_report_histogram(const char *path, const dl_scenario *scenario, const dl_sweep *sweep,
+dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_sweep *sweep,
                               dl_error *err) DL_MUST_CHECK;
 
 /* Writes the readable table and, where there are measurements, the mean and largest error. */
-void dl_report_table(FILE *out, const dl_scenario *scenario, const dl_sweep *sweep,
+void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
                      const dl_measured *measured);
 
 #endif

@@ -262,6 +262,7 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
     const dl_scenario *scenario = config->scenario;
     const dl_point *point = config->point;
     dl_workload_init(workload, costs, (double)micro_batch(point));
+    dl_workload_scale_compute(workload, exp(config->compute_log));
     dl_workload_accumulate(workload, (int)point->option[DL_SYNC_ACCUMULATE], scenario->gpu == NULL);
     if (scenario->noise == DL_NOISE_TRACE && point->workers > 1 && costs->exchange_run_count > 0) {
         dl_workload_exchange_run(

@@ -27,6 +27,7 @@ typedef struct dl_run_config {
     const dl_costs *costs; /* undisturbed; must have what the point needs */
     const dl_point *point;
     uint32_t replicate;
+    double compute_log; /* of a factor on forward, backward and update; 0: as the costs say */
     bool without_slow;                /* the baseline: its worker is none of the slow ones */
     const dl_team_observer *observer; /* NULL = none */
 } dl_run_config;

@@ -1,4 +1,5 @@
-/* A scenario: what to simulate, read from an INI file. Every listed value is swept.
+/* A scenario: what to simulate, read from an INI file. Every listed value is swept: those that are
+ * marked below make points; a list of any other key makes variants of the scenario (sim/study.h).
  *
  *   [scenario]
  *   name = LeNet on 2 cores

@@ -1,27 +1,32 @@
 #include "sim/sweep.h"
 
-#include <gsl/gsl_cdf.h>
-#include <gsl/gsl_sort.h>
-#include <gsl/gsl_statistics_double.h>
-#include <math.h>
 #include <pthread.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "sim/sweep_rows.h"
 
-/* The work: runs[(point x replicates) + replicate], the baselines' points behind the scenario's. */
-typedef struct jobs {
+/* One variant's work: runs[(point x replicates) + replicate], the baselines' points behind the
+ * scenario's. Where compute was scaled, two runs more of each of the scenario's points: it as slow,
+ * and as fast, as it may be. */
+typedef struct part {
     const dl_scenario *scenario;
     const dl_costs *costs;
-    const dl_sweep_config *config;
+    double compute_spread;
     dl_point *points;
     size_t point_count, visible;
-    int *baseline; /* [visible] index in points */
-    bool *fits;    /* [point_count] into its GPUs */
-    dl_run_result *results;
+    size_t *baseline; /* [visible] index in points */
+    bool *fits;       /* [point_count] into its GPUs */
+    int64_t first, runs;
+    dl_run_result *results; /* [runs] */
+} part;
+
+typedef struct jobs {
+    const dl_sweep_config *config;
+    part *parts;
+    size_t part_count;
     int64_t runs, next, done; /* next and done: under the mutex */
     dl_status status;         /* the first failure in order of jobs; under the mutex */
     int64_t failed_run;
@@ -41,27 +46,49 @@ static dl_point baseline_of(const dl_scenario *scenario, const dl_point *point)
     return baseline;
 }
 
-static void list_points(jobs *all)
+static void list_points(part *p)
 {
-    const dl_scenario *scenario = all->scenario;
+    const dl_scenario *scenario = p->scenario;
     size_t visible = scenario->point_count;
-    all->visible = all->point_count = visible;
-    all->points = dl_calloc(2 * visible, sizeof *all->points, "points and baselines");
-    all->baseline = dl_calloc(visible, sizeof *all->baseline, "baselines");
-    memcpy(all->points, scenario->points, visible * sizeof *all->points);
+    p->visible = p->point_count = visible;
+    p->points = dl_calloc(2 * visible, sizeof *p->points, "points and baselines");
+    p->baseline = dl_calloc(visible, sizeof *p->baseline, "baselines");
+    memcpy(p->points, scenario->points, visible * sizeof *p->points);
     for (size_t i = 0; i < visible; i++) {
         dl_point baseline = baseline_of(scenario, &scenario->points[i]);
         size_t b = visible;
-        while (b < all->point_count && all->points[b].batch != baseline.batch)
+        while (b < p->point_count && p->points[b].batch != baseline.batch)
             b++;
-        if (b == all->point_count) all->points[all->point_count++] = baseline;
-        all->baseline[i] = (int)b;
+        if (b == p->point_count) p->points[p->point_count++] = baseline;
+        p->baseline[i] = b;
     }
-    all->fits = dl_calloc(all->point_count, sizeof *all->fits, "points that fit");
-    for (size_t p = 0; p < all->point_count; p++) {
-        dl_gpu_memory memory = dl_run_memory(scenario, all->costs, &all->points[p]);
-        all->fits[p] = !(memory.needs_bytes > memory.has_bytes);
+    p->fits = dl_calloc(p->point_count, sizeof *p->fits, "points that fit");
+    for (size_t i = 0; i < p->point_count; i++) {
+        dl_gpu_memory memory = dl_run_memory(scenario, p->costs, &p->points[i]);
+        p->fits[i] = !(memory.needs_bytes > memory.has_bytes);
     }
+}
+
+static void init_part(part *p, const dl_variant *variant, int64_t first)
+{
+    *p = (part){.scenario = &variant->scenario,
+                .costs = &variant->costs,
+                .compute_spread = variant->compute_spread,
+                .first = first};
+    list_points(p);
+    p->runs = (int64_t)p->point_count * p->scenario->replicates;
+    if (p->compute_spread > 0) p->runs += 2 * (int64_t)p->visible;
+    p->results = dl_calloc((size_t)p->runs, sizeof *p->results, "results");
+}
+
+static void free_part(part *p)
+{
+    for (int64_t run = 0; run < p->runs; run++)
+        dl_run_result_free(&p->results[run]);
+    free(p->results);
+    free(p->points);
+    free(p->baseline);
+    free(p->fits);
 }
 
 char *dl_sweep_missing(const dl_scenario *scenario, const dl_costs *costs)
@@ -97,20 +124,33 @@ static void note_done(jobs *all, int64_t run, dl_status status, const dl_error *
     pthread_mutex_unlock(&all->mutex);
 }
 
+static dl_status run_one(part *p, int64_t run, dl_error *err)
+{
+    const int64_t replicates = p->scenario->replicates;
+    const int64_t extra = run - (int64_t)p->point_count * replicates;
+    const size_t point = (size_t)(extra < 0 ? run / replicates : extra / 2);
+    const dl_run_config config = {
+        .scenario = p->scenario,
+        .costs = p->costs,
+        .point = &p->points[point],
+        .replicate = (uint32_t)(extra < 0 ? run % replicates : 0),
+        .without_slow = point >= p->visible,
+        .compute_log = extra < 0        ? 0
+                       : extra % 2 == 0 ? p->compute_spread
+                                        : -p->compute_spread,
+    };
+    return p->fits[point] ? dl_run(&config, &p->results[run], err) : DL_OK;
+}
+
 static void *work(void *argument)
 {
     jobs *all = argument;
     for (int64_t run = take(all); run >= 0; run = take(all)) {
-        size_t point = (size_t)(run / all->scenario->replicates);
-        dl_run_config config = {
-            .scenario = all->scenario,
-            .costs = all->costs,
-            .point = &all->points[point],
-            .replicate = (uint32_t)(run % all->scenario->replicates),
-            .without_slow = point >= all->visible,
-        };
+        size_t last = all->part_count - 1;
+        while (all->parts[last].first > run)
+            last--;
         dl_error error = {0};
-        dl_status status = all->fits[point] ? dl_run(&config, &all->results[run], &error) : DL_OK;
+        dl_status status = run_one(&all->parts[last], run - all->parts[last].first, &error);
         note_done(all, run, status, &error);
     }
     return NULL;
@@ -137,228 +177,76 @@ static dl_status run_all(jobs *all, dl_error *err)
     return all->status;
 }
 
-static void add_staleness(dl_run_result *pooled, const dl_run_result *run)
+static void set_row(dl_row *row, const part *p, size_t index, size_t variant)
 {
-    if (run->staleness_bins > pooled->staleness_bins) {
-        size_t bins = (size_t)run->staleness_bins, old = (size_t)pooled->staleness_bins;
-        int64_t *grown = dl_calloc(bins * (size_t)run->workers, sizeof *grown, "staleness counts");
-        for (size_t w = 0; w < (size_t)run->workers && old > 0; w++) {
-            memcpy(grown + w * bins, pooled->staleness + w * old, old * sizeof *grown);
-        }
-        free(pooled->staleness);
-        pooled->staleness = grown;
-        pooled->staleness_bins = run->staleness_bins;
-    }
-    for (int w = 0; w < run->workers; w++) {
-        for (int s = 0; s < run->staleness_bins; s++) {
-            pooled->staleness[w * pooled->staleness_bins + s] +=
-                run->staleness[w * run->staleness_bins + s];
-        }
-    }
-}
-
-/* Median over the replicates of the figure at `offset` of their results. */
-static double median_of(const dl_run_result *runs, int64_t replicates, size_t offset)
-{
-    double *values = dl_calloc((size_t)replicates, sizeof *values, "replicates");
-    for (int64_t r = 0; r < replicates; r++) {
-        values[r] = *(const double *)(const void *)((const char *)&runs[r] + offset);
-    }
-    gsl_sort(values, 1, (size_t)replicates);
-    double median = gsl_stats_quantile_from_sorted_data(values, 1, (size_t)replicates, 0.5);
-    free(values);
-    return median;
-}
-
-/* Adds `share` of a run's figures to the row's means. */
-static void add_run(dl_run_result *mean, const dl_run_result *run, double share)
-{
-    mean->applied_frac += share * run->applied_frac;
-    mean->updates_per_s += share * run->updates_per_s;
-    mean->updates += run->updates;
-    mean->step_sd_s += share * run->step_sd_s;
-    mean->step_p50_s += share * run->step_p50_s;
-    mean->step_p99_s += share * run->step_p99_s;
-    for (int p = 0; p < DL_PART_COUNT; p++)
-        mean->part_frac[p] += share * run->part_frac[p];
-    mean->drift_steps_mean += share * run->drift_steps_mean;
-    mean->drift_steps_max = isnan(run->drift_steps_max)
-                                ? run->drift_steps_max
-                                : fmax(mean->drift_steps_max, run->drift_steps_max);
-    mean->clock_lag_max = fmax(mean->clock_lag_max, run->clock_lag_max);
-    for (int w = 0; w < run->workers; w++) {
-        mean->worker_step_s[w] += share * run->worker_step_s[w];
-    }
-    mean->events += run->events;
-    add_staleness(mean, run);
-}
-
-static void set_interval(dl_row *row, const dl_run_result *runs, int64_t replicates)
-{
-    size_t count = (size_t)replicates;
-    row->low_per_s = row->high_per_s = (double)NAN;
-    if (count < 2) return;
-    double *values = dl_calloc(count, sizeof *values, "throughputs");
-    for (size_t r = 0; r < count; r++)
-        values[r] = runs[r].throughput_per_s;
-    if (count >= DL_INTERVAL_REPLICATES) {
-        gsl_sort(values, 1, count);
-        row->low_per_s = gsl_stats_quantile_from_sorted_data(values, 1, count, 0.025);
-        row->high_per_s = gsl_stats_quantile_from_sorted_data(values, 1, count, 0.975);
-    } else {
-        double mean = gsl_stats_mean(values, 1, count);
-        double sd = gsl_stats_sd_m(values, 1, count, mean);
-        double t = gsl_cdf_tdist_Pinv(0.975, (double)(count - 1));
-        row->low_per_s = fmax(0, mean - t * sd);
-        row->high_per_s = mean + t * sd;
-    }
-    free(values);
-}
-
-/* Smallest staleness that at least a fraction `p` of all gradients do not exceed. */
-static double staleness_quantile(const int64_t *counts, int bins, int64_t total, double p)
-{
-    int64_t seen = 0;
-    for (int s = 0; s < bins; s++) {
-        seen += counts[s];
-        if ((double)seen >= p * (double)total) return s;
-    }
-    return bins - 1;
-}
-
-static void set_staleness(dl_row *row)
-{
-    const dl_run_result *mean = &row->mean;
-    int bins = mean->staleness_bins;
-    int64_t *counts = dl_calloc((size_t)bins, sizeof *counts, "staleness counts"), total = 0;
-    row->worker_staleness =
-        dl_calloc((size_t)mean->workers, sizeof *row->worker_staleness, "staleness means");
-    double sum = 0, squares = 0;
-    for (int w = 0; w < mean->workers; w++) {
-        double own = 0, own_sum = 0;
-        for (int s = 0; s < bins; s++) {
-            int64_t count = mean->staleness[w * bins + s];
-            counts[s] += count;
-            own += (double)count;
-            own_sum += (double)count * s;
-            squares += (double)count * s * s;
-        }
-        total += (int64_t)own;
-        sum += own_sum;
-        row->worker_staleness[w] = own_sum / own;
-    }
-    row->staleness_mean = sum / (double)total;
-    row->staleness_sd =
-        sqrt(fmax(0, squares / (double)total - row->staleness_mean * row->staleness_mean));
-    row->staleness_p50 = staleness_quantile(counts, bins, total, 0.5);
-    row->staleness_p90 = staleness_quantile(counts, bins, total, 0.9);
-    row->staleness_p99 = staleness_quantile(counts, bins, total, 0.99);
-    row->staleness_max = bins - 1;
-    free(counts);
-}
-
-/* A row without figures. */
-static void set_unfit(dl_row *row)
-{
-    const double nan = (double)NAN;
-    char needs[32], has[32], over[32];
-    const dl_gpu_memory *memory = &row->memory;
-    row->error =
-        dl_format("does not fit: a GPU needs %s of %s, %s too much",
-                  dl_format_bytes(needs, sizeof needs, memory->needs_bytes),
-                  dl_format_bytes(has, sizeof has, memory->has_bytes),
-                  dl_format_bytes(over, sizeof over, memory->needs_bytes - memory->has_bytes));
-    row->mean = (dl_run_result){.throughput_per_s = nan,
-                                .applied_frac = nan,
-                                .updates_per_s = nan,
-                                .step_mean_s = nan,
-                                .step_sd_s = nan,
-                                .step_p50_s = nan,
-                                .step_p99_s = nan,
-                                .drift_steps_mean = nan,
-                                .drift_steps_max = nan,
-                                .clock_lag_max = nan,
-                                .usage = {.busiest_frac = nan, .link_frac = nan}};
-    for (int p = 0; p < DL_PART_COUNT; p++)
-        row->mean.part_frac[p] = nan;
-    row->low_per_s = row->high_per_s = row->speedup = row->efficiency = nan;
-    row->staleness_mean = row->staleness_sd = row->staleness_p50 = row->staleness_p90 =
-        row->staleness_p99 = row->staleness_max = nan;
-}
-
-static void set_row(dl_row *row, const jobs *all, size_t index)
-{
-    const dl_scenario *scenario = all->scenario;
-    int64_t replicates = scenario->replicates;
-    const dl_run_result *runs = &all->results[(int64_t)index * replicates];
-    const dl_run_result *base = &all->results[all->baseline[index] * replicates];
-    *row = (dl_row){.point = all->points[index],
-                    .memory = dl_run_memory(scenario, all->costs, &all->points[index])};
-    row->origin = dl_run_origin(scenario, all->costs, &row->point);
-    row->extrapolated = dl_run_extrapolates(all->costs, &row->point) ||
-                        dl_run_extrapolates(all->costs, &all->points[all->baseline[index]]);
-    if (!all->fits[index]) {
-        set_unfit(row);
+    const int64_t replicates = p->scenario->replicates;
+    const size_t base = p->baseline[index];
+    *row = (dl_row){.variant = variant,
+                    .point = p->points[index],
+                    .memory = dl_run_memory(p->scenario, p->costs, &p->points[index])};
+    row->origin = dl_run_origin(p->scenario, p->costs, &row->point);
+    row->extrapolated = dl_run_extrapolates(p->costs, &row->point) ||
+                        dl_run_extrapolates(p->costs, &p->points[base]);
+    if (!p->fits[index]) {
+        dl_row_set_unfit(row);
         return;
     }
-    row->mean.workers = row->point.workers;
-    row->mean.worker_step_s = dl_calloc((size_t)row->point.workers, sizeof(double), "mean steps");
-    const size_t throughput = offsetof(dl_run_result, throughput_per_s);
-    for (int64_t r = 0; r < replicates; r++)
-        add_run(&row->mean, &runs[r], 1 / (double)replicates);
-    row->mean.throughput_per_s = median_of(runs, replicates, throughput);
-    row->mean.step_mean_s = median_of(runs, replicates, offsetof(dl_run_result, step_mean_s));
-    row->mean.usage = runs[0].usage;
-    set_interval(row, runs, replicates);
-    row->speedup = all->fits[all->baseline[index]]
-                       ? row->mean.throughput_per_s / median_of(base, replicates, throughput)
-                       : (double)NAN;
-    row->efficiency = row->speedup / row->point.workers;
-    dl_mode_staleness kind = row->point.mode->staleness;
-    row->staleness_mean =
-        kind == DL_MODE_STALENESS_ZERO ? row->point.option[DL_SYNC_LAG] : (double)NAN;
-    row->staleness_sd = row->staleness_p50 = row->staleness_p90 = row->staleness_p99 =
-        row->staleness_max = row->staleness_mean;
-    if (kind == DL_MODE_STALENESS_SOME) set_staleness(row);
+    dl_row_set(row, &p->results[(int64_t)index * replicates],
+               p->fits[base] ? &p->results[(int64_t)base * replicates] : NULL, replicates);
+    if (p->compute_spread <= 0) return;
+    const dl_run_result *extra =
+        &p->results[(int64_t)p->point_count * replicates + 2 * (int64_t)index];
+    dl_row_widen(row, extra[0].throughput_per_s, extra[1].throughput_per_s);
 }
 
 static void collect(dl_sweep *sweep, const jobs *all)
 {
-    *sweep = (dl_sweep){.row_count = all->visible, .runs = all->runs};
-    sweep->rows = dl_calloc(all->visible, sizeof *sweep->rows, "rows");
-    for (size_t i = 0; i < all->visible; i++)
-        set_row(&sweep->rows[i], all, i);
-    for (int64_t run = 0; run < all->runs; run++)
-        sweep->events += all->results[run].events;
+    *sweep = (dl_sweep){.runs = all->runs};
+    for (size_t v = 0; v < all->part_count; v++)
+        sweep->row_count += all->parts[v].visible;
+    sweep->rows = dl_calloc(sweep->row_count, sizeof *sweep->rows, "rows");
+    dl_row *row = sweep->rows;
+    for (size_t v = 0; v < all->part_count; v++) {
+        const part *p = &all->parts[v];
+        for (size_t i = 0; i < p->visible; i++)
+            set_row(row++, p, i, v);
+        for (int64_t run = 0; run < p->runs; run++)
+            sweep->events += p->results[run].events;
+    }
 }
 
-dl_status dl_sweep_run(dl_sweep *sweep, const dl_scenario *scenario, const dl_costs *costs,
-                       const dl_sweep_config *config, dl_error *err)
+static dl_status check_missing(const dl_study *study, dl_error *err)
 {
-    char *missing = dl_sweep_missing(scenario, costs);
-    if (missing != NULL) {
-        dl_error_set_at(err, DL_ERR_DATA, costs->path, 0, "costs are missing: %s", missing);
-        free(missing);
-        return DL_ERR_DATA;
-    }
+    const char *path = NULL;
+    char *missing = dl_study_missing(study, &path);
+    if (missing == NULL) return DL_OK;
+    dl_error_set_at(err, DL_ERR_DATA, path, 0, "costs are missing: %s", missing);
+    free(missing);
+    return DL_ERR_DATA;
+}
+
+dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_config *config,
+                       dl_error *err)
+{
+    dl_status status = check_missing(study, err);
+    if (status != DL_OK) return status;
     int64_t start_ns = dl_clock_ns();
-    jobs all = {.scenario = scenario, .costs = costs, .config = config};
-    list_points(&all);
-    all.runs = (int64_t)all.point_count * scenario->replicates;
-    all.results = dl_calloc((size_t)all.runs, sizeof *all.results, "results");
+    jobs all = {.config = config, .part_count = study->variant_count};
+    all.parts = dl_calloc(all.part_count, sizeof *all.parts, "variants");
+    for (size_t v = 0; v < all.part_count; v++) {
+        init_part(&all.parts[v], &study->variants[v], all.runs);
+        all.runs += all.parts[v].runs;
+    }
     pthread_mutex_init(&all.mutex, NULL);
-    dl_status status = run_all(&all, err);
+    status = run_all(&all, err);
     if (status == DL_OK) {
         collect(sweep, &all);
         sweep->seconds = dl_ns_to_s((double)(dl_clock_ns() - start_ns));
     }
-    for (int64_t run = 0; run < all.runs; run++)
-        dl_run_result_free(&all.results[run]);
     pthread_mutex_destroy(&all.mutex);
-    free(all.results);
-    free(all.points);
-    free(all.baseline);
-    free(all.fits);
+    for (size_t v = 0; v < all.part_count; v++)
+        free_part(&all.parts[v]);
+    free(all.parts);
     return status;
 }
 

@@ -1,4 +1,4 @@
-/* All points of a scenario, all replicates, on several threads; and one row for each point.
+/* All points of a study, all replicates, on several threads; and one row for each point.
  *
  * A row's throughput, mean step and speedup are medians over the replicates (sim/run.h says what
  * differs between them), as a measured point is the median of its runs: a mean would follow the few
@@ -8,6 +8,9 @@
  * the 2.5 and 97.5 % quantiles of the replicates, with fewer mean +- t sd of Student's
  * distribution, with one none. Replicate 0 has undisturbed costs and counts too: with few, it
  * narrows the interval a little.
+ *
+ * Where compute was scaled from another GPU (sim/scaling.h), each point is run twice more, with compute as
+ * slow and as fast as it may be, and the interval is widened by that.
  *
  * The speedup's baseline is one worker of mode none with the point's total batch, or its batch per
  * worker if the scenario gives that; it is simulated along (no slow worker, same noise).
@@ -22,13 +25,15 @@
 #define DL_SIM_SWEEP_H
 
 #include "sim/run.h"
+#include "sim/study.h"
 
 #define DL_INTERVAL_REPLICATES 40
 
 typedef struct dl_row {
+    size_t variant; /* of the study */
     dl_point point;
     dl_run_result mean; /* or median, see above; staleness: pooled counts; usage: of replicate 0 */
-    double low_per_s, high_per_s;        /* NaN with one replicate */
+    double low_per_s, high_per_s;        /* NaN with one replicate, unless compute was scaled */
     double speedup, efficiency;          /* efficiency = speedup / workers */
     double staleness_mean, staleness_sd; /* NaN where the mode has none */
     double staleness_p50, staleness_p90, staleness_p99, staleness_max;
@@ -40,7 +45,7 @@ typedef struct dl_row {
 } dl_row;
 
 typedef struct dl_sweep {
-    dl_row *rows; /* [row_count], in the order of the scenario's points */
+    dl_row *rows; /* [row_count], in the order of variants, then points */
     size_t row_count;
     int64_t runs, events;
     double seconds; /* wall time */
@@ -60,8 +65,8 @@ char *dl_sweep_missing(const dl_scenario *scenario, const dl_costs *costs);
 
 /* Runs everything. DL_ERR_DATA if costs are missing or a step takes no time, DL_ERR_SYSTEM if a
  * thread cannot be started. Release with dl_sweep_free. */
-dl_status dl_sweep_run(dl_sweep *sweep, const dl_scenario *scenario, const dl_costs *costs,
-                       const dl_sweep_config *config, dl_error *err) DL_MUST_CHECK;
+dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_config *config,
+                       dl_error *err) DL_MUST_CHECK;
 void dl_sweep_free(dl_sweep *sweep);
 
 #endif

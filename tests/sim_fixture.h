@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "sim/run.h"
+#include "sim/study.h"
 
 /* A machine and a workload with round numbers:
  *   compute 1 000 000 ns, update 100 000 ns, 8 000 bytes of parameters
@@ -62,6 +63,15 @@ static inline dl_scenario fixture_scenario(const char *format, ...)
         fail_msg("line %d: %s", err.line, err.text);
     }
     return scenario;
+}
+
+/* A study of one scenario; both are borrowed by *variant, and that by the study: nothing to free. */
+static inline dl_study fixture_study(dl_variant *variant, const dl_scenario *scenario,
+                                     const dl_costs *costs)
+{
+    *variant = (dl_variant){.scenario = *scenario, .costs = *costs};
+    return (dl_study){
+        .variants = variant, .variant_count = 1, .point_count = scenario->point_count};
 }
 
 /* Runs the scenario's first point, replicate 0. */

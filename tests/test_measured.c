@@ -8,22 +8,25 @@
 #define TABLE "test_measured.csv"
 
 /* Points: workers 1 and 2, each none, average interval 1, average interval 10; batch 8. */
-static dl_scenario scenario(void)
+static dl_study study(void)
 {
-    return fixture_scenario("[machine]\ncores = 2\nworkers = 1, 2\n[workload]\ncosts = c\n"
-                            "batch = 8\n[sync]\nmode = none, average\ninterval = 1, 10\n"
-                            "[measured]\nfile = " TABLE "\n");
+    static const char text[] = "[machine]\ncores = 2\nworkers = 1, 2\n[workload]\ncosts = c\n"
+                               "batch = 8\n[sync]\nmode = none, average\ninterval = 1, 10\n"
+                               "[measured]\nfile = " TABLE "\n";
+    dl_study read = {0};
+    assert_int_equal(dl_study_read_text(&read, "s.ini", text, sizeof text - 1, NULL), DL_OK);
+    return read;
 }
 
 static dl_status read_table(const char *text, dl_measured **measured, dl_error *err)
 {
-    dl_scenario s = scenario();
+    dl_study s = study();
     FILE *out = fopen(TABLE, "w");
     fputs(text, out);
     fclose(out);
     dl_status status = dl_measured_read(measured, &s, err);
     remove(TABLE);
-    dl_scenario_free(&s);
+    dl_study_free(&s);
     return status;
 }
 
@@ -103,18 +106,42 @@ static void staleness_counts_are_added_up(void **state)
     dl_measured_free(m, 6);
 }
 
+/* The words of the source stand in the table; there is nothing to compare. */
+static void rows_that_say_error_are_taken_without_values(void **state)
+{
+    (void)state;
+    dl_measured *m = NULL;
+    dl_error err = {0};
+    if (read_table("workers,sync,interval,throughput_per_s,source\n1,none,,100,\n"
+                   "1,none,,error,once\n2,none,,error,a README\n",
+                   &m, &err)) {
+        fail_msg("%d: %s", err.line, err.text);
+    }
+    assert_int_equal(m[0].runs, 1);
+    assert_int_equal(m[0].failed_runs, 1);
+    assert_near(m[0].value[DL_MEASURE_PER_S], 100, 1e-12);
+    assert_int_equal(m[3].runs, 0);
+    assert_int_equal(m[3].failed_runs, 1);
+    assert_true(isnan(m[3].value[DL_MEASURE_PER_S]));
+    assert_string_equal(m[3].source, "a README");
+    dl_measured_free(m, 6);
+    assert_int_equal(read_table("workers,sync,interval,step_s\n2,none,,error\n", &m, &err), DL_OK);
+    assert_int_equal(m[3].failed_runs, 1);
+    dl_measured_free(m, 6);
+}
+
 static void without_a_table_nothing_is_measured(void **state)
 {
     (void)state;
-    dl_scenario s = scenario();
-    free(s.measured_path);
-    s.measured_path = NULL;
+    dl_study s = study();
+    free(s.variants[0].scenario.measured_path);
+    s.variants[0].scenario.measured_path = NULL;
     dl_measured *m = NULL;
     assert_int_equal(dl_measured_read(&m, &s, NULL), DL_OK);
     for (int p = 0; p < 6; p++)
         assert_int_equal(m[p].runs, 0);
     dl_measured_free(m, s.point_count);
-    dl_scenario_free(&s);
+    dl_study_free(&s);
 }
 
 static void what_is_wrong_is_refused_with_its_line(void **state)
@@ -157,10 +184,10 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         assert_contains(err.text, cases[i].says);
         assert_null(m);
     }
-    dl_scenario s = scenario();
+    dl_study s = study();
     dl_measured *m = NULL;
     assert_int_equal(dl_measured_read(&m, &s, NULL), DL_ERR_IO);
-    dl_scenario_free(&s);
+    dl_study_free(&s);
 }
 
 int main(void)
@@ -168,6 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_find_their_points),
         cmocka_unit_test(repeated_rows_are_runs),
+        cmocka_unit_test(rows_that_say_error_are_taken_without_values),
         cmocka_unit_test(staleness_of_each_worker),
         cmocka_unit_test(staleness_counts_are_added_up),
         cmocka_unit_test(without_a_table_nothing_is_measured),

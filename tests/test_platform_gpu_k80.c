@@ -45,7 +45,9 @@ static int set_up(void **state)
                 .costs = fixture_costs(costs_text)};
     dl_error err = {0};
     const dl_sweep_config config = {.threads = 2};
-    if (dl_sweep_run(&s.sweep, &s.scenario, &s.costs, &config, &err) != DL_OK) {
+    dl_variant variant;
+    const dl_study study = fixture_study(&variant, &s.scenario, &s.costs);
+    if (dl_sweep_run(&s.sweep, &study, &config, &err) != DL_OK) {
         fail_msg("%s", err.text);
     }
     *state = &s;

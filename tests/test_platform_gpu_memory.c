@@ -28,7 +28,9 @@ static swept sweep_of(const char *costs, const char *machine, const char *worklo
     unlink(path);
     dl_error err = {0};
     const dl_sweep_config config = {.threads = 2};
-    if (dl_sweep_run(&s.sweep, &s.scenario, &s.costs, &config, &err) != DL_OK) {
+    dl_variant variant;
+    const dl_study study = fixture_study(&variant, &s.scenario, &s.costs);
+    if (dl_sweep_run(&s.sweep, &study, &config, &err) != DL_OK) {
         fail_msg("%s", err.text);
     }
     return s;
@@ -113,8 +115,9 @@ static void an_epoch_has_a_price(void **state)
     for (int i = 0; i < 2; i++)
         none[i] = (dl_measured){0};
     dl_error err = {0};
-    assert_int_equal(dl_report_results("gpu_results.csv", &s.scenario, &s.sweep, none, &err),
-                     DL_OK);
+    dl_variant variant;
+    const dl_study study = fixture_study(&variant, &s.scenario, &s.costs);
+    assert_int_equal(dl_report_results("gpu_results.csv", &study, &s.sweep, none, &err), DL_OK);
     dl_csv csv = {0};
     assert_int_equal(dl_csv_read(&csv, "gpu_results.csv", &err), DL_OK);
     assert_near(cell(&csv, 0, "usd_per_hour"), 9, 1e-12);

@@ -11,26 +11,29 @@
 typedef struct sample {
     dl_costs costs;
     dl_scenario scenario;
+    dl_variant variant;
+    dl_study study;
     dl_measured *measured;
     dl_sweep sweep;
 } sample;
 
 /* 2 workers on 2 cores: average interval 2, async; the first one measured 10 % above prediction. */
-static sample make_sample(void)
+static void make_sample(sample *made)
 {
-    sample s = {.costs = fixture_costs(FIXTURE_COSTS),
-                .scenario = fixture_scenario("[scenario]\nname = a, \"b\"\nsteps = 20\n[machine]\n"
-                                             "cores = 2\nworkers = 2\n[workload]\ncosts = c\n"
-                                             "batch = 2\n[sync]\nmode = average, async\n"
-                                             "interval = 2\n")};
-    assert_int_equal(dl_measured_read(&s.measured, &s.scenario, NULL), DL_OK);
+    *made =
+        (sample){.costs = fixture_costs(FIXTURE_COSTS),
+                 .scenario = fixture_scenario("[scenario]\nname = a, \"b\"\nsteps = 20\n[machine]\n"
+                                              "cores = 2\nworkers = 2\n[workload]\ncosts = c\n"
+                                              "batch = 2\n[sync]\nmode = average, async\n"
+                                              "interval = 2\n")};
+    made->study = fixture_study(&made->variant, &made->scenario, &made->costs);
+    assert_int_equal(dl_measured_read(&made->measured, &made->study, NULL), DL_OK);
     const dl_sweep_config config = {.threads = 1};
-    assert_int_equal(dl_sweep_run(&s.sweep, &s.scenario, &s.costs, &config, NULL), DL_OK);
-    double per_s = s.sweep.rows[0].mean.throughput_per_s;
-    s.measured[0].runs = 1;
-    s.measured[0].value[DL_MEASURE_PER_S] = 1.1 * per_s;
-    s.measured[0].value[DL_MEASURE_PER_S_ERR] = 0.1 * per_s;
-    return s;
+    assert_int_equal(dl_sweep_run(&made->sweep, &made->study, &config, NULL), DL_OK);
+    double per_s = made->sweep.rows[0].mean.throughput_per_s;
+    made->measured[0].runs = 1;
+    made->measured[0].value[DL_MEASURE_PER_S] = 1.1 * per_s;
+    made->measured[0].value[DL_MEASURE_PER_S_ERR] = 0.1 * per_s;
 }
 
 static void free_sample(sample *s)
@@ -70,8 +73,9 @@ static double number_of(const dl_csv *csv, size_t row, const char *name)
 static void results_read_back(void **state)
 {
     (void)state;
-    sample s = make_sample();
-    assert_int_equal(dl_report_results(RESULTS, &s.scenario, &s.sweep, s.measured, NULL), DL_OK);
+    sample s;
+    make_sample(&s);
+    assert_int_equal(dl_report_results(RESULTS, &s.study, &s.sweep, s.measured, NULL), DL_OK);
     dl_csv csv = read_back(RESULTS);
     assert_int_equal(csv.rows, 2);
     assert_string_equal(text_of(&csv, 0, "sync"), "average");
@@ -105,8 +109,9 @@ static void results_read_back(void **state)
 static void the_histogram_holds_every_gradient(void **state)
 {
     (void)state;
-    sample s = make_sample();
-    assert_int_equal(dl_report_histogram(HISTOGRAM, &s.scenario, &s.sweep, NULL), DL_OK);
+    sample s;
+    make_sample(&s);
+    assert_int_equal(dl_report_histogram(HISTOGRAM, &s.study, &s.sweep, NULL), DL_OK);
     dl_csv csv = read_back(HISTOGRAM);
     assert_int_equal(csv.rows, 4); /* async only: 2 workers x staleness 0, 1 */
     double count = 0, frac = 0;
@@ -124,11 +129,12 @@ static void the_histogram_holds_every_gradient(void **state)
 static void the_table_tells_the_errors(void **state)
 {
     (void)state;
-    sample s = make_sample();
+    sample s;
+    make_sample(&s);
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
-    dl_report_table(out, &s.scenario, &s.sweep, s.measured);
+    dl_report_table(out, &s.study, &s.sweep, s.measured);
     fclose(out);
     assert_contains(text, "measured/s");
     assert_contains(text, "-9.1");
@@ -137,25 +143,48 @@ static void the_table_tells_the_errors(void **state)
     s.measured[0].runs = 0;
     s.measured[0].value[DL_MEASURE_PER_S] = (double)NAN;
     out = open_memstream(&text, &bytes);
-    dl_report_table(out, &s.scenario, &s.sweep, s.measured);
+    dl_report_table(out, &s.study, &s.sweep, s.measured);
     fclose(out);
     assert_null(strstr(text, "measured"));
     free(text);
     free_sample(&s);
 }
 
+/* A source without a result is shown, and not compared. */
+static void errors_of_the_source_are_shown(void **state)
+{
+    (void)state;
+    sample s;
+    make_sample(&s);
+    s.measured[1].failed_runs = 1;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    dl_report_table(out, &s.study, &s.sweep, s.measured);
+    fclose(out);
+    assert_contains(text, "        error       -");
+    assert_contains(text, "error over 1 measured points");
+    free(text);
+    assert_int_equal(dl_report_results(RESULTS, &s.study, &s.sweep, s.measured, NULL), DL_OK);
+    dl_csv csv = read_back(RESULTS);
+    assert_string_equal(text_of(&csv, 1, "measured_per_s"), "error");
+    assert_string_equal(text_of(&csv, 1, "error_frac"), "");
+    dl_csv_free(&csv);
+    free_sample(&s);
+}
+
 static void files_that_cannot_be_written_are_told(void **state)
 {
     (void)state;
-    sample s = make_sample();
+    sample s;
+    make_sample(&s);
     dl_error err = {0};
     assert_int_equal(
-        dl_report_results("no/such/folder/r.csv", &s.scenario, &s.sweep, s.measured, &err),
-        DL_ERR_IO);
-    assert_int_equal(dl_report_results("/dev/full", &s.scenario, &s.sweep, s.measured, &err),
+        dl_report_results("no/such/folder/r.csv", &s.study, &s.sweep, s.measured, &err), DL_ERR_IO);
+    assert_int_equal(dl_report_results("/dev/full", &s.study, &s.sweep, s.measured, &err),
                      DL_ERR_IO);
-    assert_int_equal(dl_report_histogram("/dev/full", &s.scenario, &s.sweep, &err), DL_ERR_IO);
-    assert_int_equal(dl_report_histogram("no/such/folder/r.csv", &s.scenario, &s.sweep, &err),
+    assert_int_equal(dl_report_histogram("/dev/full", &s.study, &s.sweep, &err), DL_ERR_IO);
+    assert_int_equal(dl_report_histogram("no/such/folder/r.csv", &s.study, &s.sweep, &err),
                      DL_ERR_IO);
     free_sample(&s);
 }
@@ -166,6 +195,7 @@ int main(void)
         cmocka_unit_test(results_read_back),
         cmocka_unit_test(the_histogram_holds_every_gradient),
         cmocka_unit_test(the_table_tells_the_errors),
+        cmocka_unit_test(errors_of_the_source_are_shown),
         cmocka_unit_test(files_that_cannot_be_written_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

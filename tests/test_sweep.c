@@ -9,7 +9,9 @@ static dl_sweep run_sweep(const dl_scenario *scenario, const dl_costs *costs, in
     dl_sweep sweep = {0};
     dl_error err = {0};
     const dl_sweep_config config = {.threads = threads};
-    if (dl_sweep_run(&sweep, scenario, costs, &config, &err)) fail_msg("%s", err.text);
+    dl_variant variant;
+    const dl_study study = fixture_study(&variant, scenario, costs);
+    if (dl_sweep_run(&sweep, &study, &config, &err)) fail_msg("%s", err.text);
     return sweep;
 }
 
@@ -208,19 +210,23 @@ static void missing_costs_and_failed_runs_are_refused(void **state)
     dl_sweep sweep = {0};
     dl_error err = {0};
     const dl_sweep_config config = {.threads = 2};
-    assert_int_equal(dl_sweep_run(&sweep, &s, &costs, &config, &err), DL_ERR_DATA);
+    dl_variant variant;
+    dl_study study = fixture_study(&variant, &s, &costs);
+    assert_int_equal(dl_sweep_run(&sweep, &study, &config, &err), DL_ERR_DATA);
     assert_contains(err.text, "costs are missing");
     dl_scenario_free(&s);
 
     s = fixture_scenario("[machine]\ncores = 1\nworkers = 1\n[workload]\ncosts = c\nbatch = 4\n");
-    assert_int_equal(dl_sweep_run(&sweep, &s, &costs, &config, &err), DL_ERR_DATA);
+    study = fixture_study(&variant, &s, &costs);
+    assert_int_equal(dl_sweep_run(&sweep, &study, &config, &err), DL_ERR_DATA);
     assert_contains(err.text, "no time");
     assert_null(sweep.rows);
     costs.ops[0].fixed_ns.value = 10;
     s.replicates = 4;
     int64_t last = 0;
     const dl_sweep_config watched = {2, count_progress, &last};
-    assert_int_equal(dl_sweep_run(&sweep, &s, &costs, &watched, &err), DL_OK);
+    study = fixture_study(&variant, &s, &costs);
+    assert_int_equal(dl_sweep_run(&sweep, &study, &watched, &err), DL_OK);
     assert_int_equal(last, 8);
     dl_sweep_free(&sweep);
     dl_scenario_free(&s);

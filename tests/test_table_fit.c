@@ -43,14 +43,13 @@ static void write_scenario(const char *known)
 /* Makes a table from the scenario written last: each throughput times exp(noise * a normal number). */
 static void make_table_of(const char *path, double noise, const char *more)
 {
-    dl_scenario scenario = {0};
-    dl_costs costs = {0};
+    dl_study study = {0};
     dl_sweep sweep = {0};
     dl_error err = {0};
     const dl_sweep_config config = {.threads = 1};
-    if (dl_scenario_read(&scenario, "table_scenario.ini", &err) != DL_OK ||
-        dl_costs_read(&costs, "table_costs.ini", &err) != DL_OK ||
-        dl_sweep_run(&sweep, &scenario, &costs, &config, &err) != DL_OK) {
+    if (dl_study_read(&study, "table_scenario.ini", &err) != DL_OK ||
+        dl_study_read_costs(&study, &err) != DL_OK ||
+        dl_sweep_run(&sweep, &study, &config, &err) != DL_OK) {
         fail_msg("%s", err.text);
     }
     dl_random random;
@@ -66,8 +65,7 @@ static void make_table_of(const char *path, double noise, const char *more)
     fputs(more, out);
     fclose(out);
     dl_sweep_free(&sweep);
-    dl_costs_free(&costs);
-    dl_scenario_free(&scenario);
+    dl_study_free(&study);
 }
 
 static void make_table(const char *path, double noise, const char *more)

@@ -1,0 +1,193 @@
+#include "sim/sweep_rows.h"
+
+#include <gsl/gsl_cdf.h>
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+
+static void add_staleness(dl_run_result *pooled, const dl_run_result *run)
+{
+    if (run->staleness_bins > pooled->staleness_bins) {
+        size_t bins = (size_t)run->staleness_bins, old = (size_t)pooled->staleness_bins;
+        int64_t *grown = dl_calloc(bins * (size_t)run->workers, sizeof *grown, "staleness counts");
+        for (size_t w = 0; w < (size_t)run->workers && old > 0; w++) {
+            memcpy(grown + w * bins, pooled->staleness + w * old, old * sizeof *grown);
+        }
+        free(pooled->staleness);
+        pooled->staleness = grown;
+        pooled->staleness_bins = run->staleness_bins;
+    }
+    for (int w = 0; w < run->workers; w++) {
+        for (int s = 0; s < run->staleness_bins; s++) {
+            pooled->staleness[w * pooled->staleness_bins + s] +=
+                run->staleness[w * run->staleness_bins + s];
+        }
+    }
+}
+
+/* Median over the replicates of the figure at `offset` of their results. */
+static double median_of(const dl_run_result *runs, int64_t replicates, size_t offset)
+{
+    double *values = dl_calloc((size_t)replicates, sizeof *values, "replicates");
+    for (int64_t r = 0; r < replicates; r++) {
+        values[r] = *(const double *)(const void *)((const char *)&runs[r] + offset);
+    }
+    gsl_sort(values, 1, (size_t)replicates);
+    double median = gsl_stats_quantile_from_sorted_data(values, 1, (size_t)replicates, 0.5);
+    free(values);
+    return median;
+}
+
+/* Adds `share` of a run's figures to the row's means. */
+static void add_run(dl_run_result *mean, const dl_run_result *run, double share)
+{
+    mean->applied_frac += share * run->applied_frac;
+    mean->updates_per_s += share * run->updates_per_s;
+    mean->updates += run->updates;
+    mean->step_sd_s += share * run->step_sd_s;
+    mean->step_p50_s += share * run->step_p50_s;
+    mean->step_p99_s += share * run->step_p99_s;
+    for (int p = 0; p < DL_PART_COUNT; p++)
+        mean->part_frac[p] += share * run->part_frac[p];
+    mean->drift_steps_mean += share * run->drift_steps_mean;
+    mean->drift_steps_max = isnan(run->drift_steps_max)
+                                ? run->drift_steps_max
+                                : fmax(mean->drift_steps_max, run->drift_steps_max);
+    mean->clock_lag_max = fmax(mean->clock_lag_max, run->clock_lag_max);
+    for (int w = 0; w < run->workers; w++) {
+        mean->worker_step_s[w] += share * run->worker_step_s[w];
+    }
+    mean->events += run->events;
+    add_staleness(mean, run);
+}
+
+static void set_interval(dl_row *row, const dl_run_result *runs, int64_t replicates)
+{
+    size_t count = (size_t)replicates;
+    row->low_per_s = row->high_per_s = (double)NAN;
+    if (count < 2) return;
+    double *values = dl_calloc(count, sizeof *values, "throughputs");
+    for (size_t r = 0; r < count; r++)
+        values[r] = runs[r].throughput_per_s;
+    if (count >= DL_INTERVAL_REPLICATES) {
+        gsl_sort(values, 1, count);
+        row->low_per_s = gsl_stats_quantile_from_sorted_data(values, 1, count, 0.025);
+        row->high_per_s = gsl_stats_quantile_from_sorted_data(values, 1, count, 0.975);
+    } else {
+        double mean = gsl_stats_mean(values, 1, count);
+        double sd = gsl_stats_sd_m(values, 1, count, mean);
+        double t = gsl_cdf_tdist_Pinv(0.975, (double)(count - 1));
+        row->low_per_s = fmax(0, mean - t * sd);
+        row->high_per_s = mean + t * sd;
+    }
+    free(values);
+}
+
+/* Smallest staleness that at least a fraction `p` of all gradients do not exceed. */
+static double staleness_quantile(const int64_t *counts, int bins, int64_t total, double p)
+{
+    int64_t seen = 0;
+    for (int s = 0; s < bins; s++) {
+        seen += counts[s];
+        if ((double)seen >= p * (double)total) return s;
+    }
+    return bins - 1;
+}
+
+static void set_staleness(dl_row *row)
+{
+    const dl_run_result *mean = &row->mean;
+    int bins = mean->staleness_bins;
+    int64_t *counts = dl_calloc((size_t)bins, sizeof *counts, "staleness counts"), total = 0;
+    row->worker_staleness =
+        dl_calloc((size_t)mean->workers, sizeof *row->worker_staleness, "staleness means");
+    double sum = 0, squares = 0;
+    for (int w = 0; w < mean->workers; w++) {
+        double own = 0, own_sum = 0;
+        for (int s = 0; s < bins; s++) {
+            int64_t count = mean->staleness[w * bins + s];
+            counts[s] += count;
+            own += (double)count;
+            own_sum += (double)count * s;
+            squares += (double)count * s * s;
+        }
+        total += (int64_t)own;
+        sum += own_sum;
+        row->worker_staleness[w] = own_sum / own;
+    }
+    row->staleness_mean = sum / (double)total;
+    row->staleness_sd =
+        sqrt(fmax(0, squares / (double)total - row->staleness_mean * row->staleness_mean));
+    row->staleness_p50 = staleness_quantile(counts, bins, total, 0.5);
+    row->staleness_p90 = staleness_quantile(counts, bins, total, 0.9);
+    row->staleness_p99 = staleness_quantile(counts, bins, total, 0.99);
+    row->staleness_max = bins - 1;
+    free(counts);
+}
+
+void dl_row_set_unfit(dl_row *row)
+{
+    const double nan = (double)NAN;
+    char needs[32], has[32], over[32];
+    const dl_gpu_memory *memory = &row->memory;
+    row->error =
+        dl_format("does not fit: a GPU needs %s of %s, %s too much",
+                  dl_format_bytes(needs, sizeof needs, memory->needs_bytes),
+                  dl_format_bytes(has, sizeof has, memory->has_bytes),
+                  dl_format_bytes(over, sizeof over, memory->needs_bytes - memory->has_bytes));
+    row->mean = (dl_run_result){.throughput_per_s = nan,
+                                .applied_frac = nan,
+                                .updates_per_s = nan,
+                                .step_mean_s = nan,
+                                .step_sd_s = nan,
+                                .step_p50_s = nan,
+                                .step_p99_s = nan,
+                                .drift_steps_mean = nan,
+                                .drift_steps_max = nan,
+                                .clock_lag_max = nan,
+                                .usage = {.busiest_frac = nan, .link_frac = nan}};
+    for (int p = 0; p < DL_PART_COUNT; p++)
+        row->mean.part_frac[p] = nan;
+    row->low_per_s = row->high_per_s = row->speedup = row->efficiency = nan;
+    row->staleness_mean = row->staleness_sd = row->staleness_p50 = row->staleness_p90 =
+        row->staleness_p99 = row->staleness_max = nan;
+}
+
+void dl_row_set(dl_row *row, const dl_run_result *runs, const dl_run_result *base,
+                int64_t replicates)
+{
+    const size_t throughput = offsetof(dl_run_result, throughput_per_s);
+    row->mean.workers = row->point.workers;
+    row->mean.worker_step_s = dl_calloc((size_t)row->point.workers, sizeof(double), "mean steps");
+    for (int64_t r = 0; r < replicates; r++)
+        add_run(&row->mean, &runs[r], 1 / (double)replicates);
+    row->mean.throughput_per_s = median_of(runs, replicates, throughput);
+    row->mean.step_mean_s = median_of(runs, replicates, offsetof(dl_run_result, step_mean_s));
+    row->mean.usage = runs[0].usage;
+    set_interval(row, runs, replicates);
+    row->speedup = base != NULL
+                       ? row->mean.throughput_per_s / median_of(base, replicates, throughput)
+                       : (double)NAN;
+    row->efficiency = row->speedup / row->point.workers;
+    dl_mode_staleness kind = row->point.mode->staleness;
+    row->staleness_mean =
+        kind == DL_MODE_STALENESS_ZERO ? row->point.option[DL_SYNC_LAG] : (double)NAN;
+    row->staleness_sd = row->staleness_p50 = row->staleness_p90 = row->staleness_p99 =
+        row->staleness_max = row->staleness_mean;
+    if (kind == DL_MODE_STALENESS_SOME) set_staleness(row);
+}
+
+void dl_row_widen(dl_row *row, double slow_per_s, double fast_per_s)
+{
+    const double per_s = row->mean.throughput_per_s;
+    const double low = isnan(row->low_per_s) ? 1 : row->low_per_s / per_s;
+    const double high = isnan(row->high_per_s) ? 1 : row->high_per_s / per_s;
+    row->low_per_s = low * slow_per_s;
+    row->high_per_s = high * fast_per_s;
+}

@@ -1,0 +1,225 @@
+#include "tests/gpu_fixture.h"
+
+#include <stdlib.h>
+
+#include "sim/measured.h"
+#include "sim/report.h"
+
+#define NODE "study_a.ini"
+#define OTHER "study_b.ini"
+#define COSTS "study_costs.ini"
+#define TABLE "study_measured.csv"
+
+static void write_files(void)
+{
+    fixture_write(NODE, FIXTURE_GPUS);
+    fixture_write(OTHER, FIXTURE_GPUS "[network]\nbytes_per_s = 1GB/s\n");
+    fixture_write(COSTS, FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH);
+}
+
+static void remove_files(void)
+{
+    remove(NODE);
+    remove(OTHER);
+    remove(COSTS);
+}
+
+static dl_status read_text(dl_study *study, const char *text, dl_error *err)
+{
+    write_files();
+    dl_status status = dl_study_read_text(study, "s.ini", text, strlen(text), err);
+    if (status == DL_OK) status = dl_study_read_costs(study, err);
+    remove_files();
+    return status;
+}
+
+static dl_study study_of(const char *text)
+{
+    dl_study study = {0};
+    dl_error err = {0};
+    if (read_text(&study, text, &err) != DL_OK) fail_msg("%d: %s", err.line, err.text);
+    return study;
+}
+
+static const char *text_at(const dl_study *study, size_t row, size_t key)
+{
+    size_t point = 0;
+    const dl_variant *variant = dl_study_variant(study, row, &point);
+    return dl_study_text(study, variant, &variant->scenario.points[point], key);
+}
+
+/* 2 machines x 2 places x (2 numbers of workers); the last key of the file changes fastest. */
+static void lists_of_any_key_make_variants(void **state)
+{
+    (void)state;
+    dl_study s = study_of("[machine]\nfile = " NODE ", " OTHER "\nworkers = 2, 4\n[workload]\n"
+                          "costs = " COSTS "\nbatch = 8\n[sync]\nmode = ps\nwhere = cpu, gpu:3\n");
+    assert_int_equal(s.key_count, 2);
+    assert_string_equal(s.keys[0].column, "machine");
+    assert_string_equal(s.keys[1].column, "where");
+    assert_int_equal(s.variant_count, 4);
+    assert_int_equal(s.point_count, 8);
+    static const char *const machines[] = {"study_a", "study_a", "study_b", "study_b"};
+    for (size_t v = 0; v < 4; v++) {
+        assert_string_equal(text_at(&s, 2 * v, 0), machines[v]);
+        assert_string_equal(text_at(&s, 2 * v + 1, 1), v % 2 == 0 ? "cpu" : "gpu:3");
+        assert_int_equal(s.variants[v].scenario.gpu->where,
+                         v % 2 == 0 ? DL_WHERE_CPU : DL_WHERE_GPU);
+        assert_true(s.variants[v].scenario.gpu->machine.network_bytes_per_s.known == (v >= 2));
+    }
+    dl_study_free(&s);
+    dl_study_free(&s);
+}
+
+/* Averages can have another place; plain computing cannot, and is there once. */
+static void options_are_swept_for_modes_that_take_them(void **state)
+{
+    (void)state;
+    dl_study s = study_of("[machine]\nfile = " NODE "\nworkers = 4\n[workload]\ncosts = " COSTS
+                          "\nbatch = 8\n[sync]\nmode = none, average\nwhere = cpu, allreduce\n");
+    assert_int_equal(s.point_count, 3);
+    assert_string_equal(text_at(&s, 0, 0), "");
+    assert_string_equal(text_at(&s, 1, 0), "cpu");
+    assert_string_equal(text_at(&s, 2, 0), "allreduce");
+    dl_study_free(&s);
+}
+
+/* compress none has no fraction: 1 + 2 variants; kind lognormal has, 3 x (1 + 2) in all. */
+static void keys_are_swept_where_they_mean_something(void **state)
+{
+    (void)state;
+    dl_study s = study_of("[machine]\nfile = " NODE "\nworkers = 4\n[workload]\ncosts = " COSTS
+                          "\nbatch = 8\n[sync]\nmode = allreduce\n[exchange]\n"
+                          "compress = none, topk\ntopk_frac = 0.01, 0.1\n[noise]\n"
+                          "kind = none, lognormal\nsigma = 0.1, 0.2\n");
+    assert_int_equal(s.variant_count, 9);
+    assert_string_equal(s.keys[2].column, "noise");
+    assert_string_equal(text_at(&s, 0, 1), "");
+    assert_string_equal(text_at(&s, 8, 1), "0.1");
+    assert_string_equal(text_at(&s, 8, 3), "0.2");
+    assert_near(s.variants[8].scenario.sigma, 0.2, 1e-12);
+    dl_study_free(&s);
+}
+
+/* What is a list itself is swept by bars. */
+static void lists_of_lists_have_bars(void **state)
+{
+    (void)state;
+    dl_study s = study_of("[machine]\nfile = " NODE "\nworkers = 2\ngpus = 0, 1 | 0,4\n[workload]\n"
+                          "costs = " COSTS "\nbatch = 8\n[noise]\nslow = 0:2 | 0:2, 1:3\n");
+    assert_int_equal(s.variant_count, 4);
+    assert_int_equal(s.variants[0].scenario.gpu->gpus[1], 1);
+    assert_int_equal(s.variants[3].scenario.gpu->gpus[1], 4);
+    assert_int_equal(s.variants[2].scenario.slow_count, 1);
+    assert_int_equal(s.variants[3].scenario.slow_count, 2);
+    assert_string_equal(text_at(&s, 3, 0), "0,4");
+    dl_study_free(&s);
+}
+
+static void what_is_wrong_is_told_with_its_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        dl_status status;
+        int line;
+        const char *says;
+    } cases[] = {
+        {"[machine]\nfile = " NODE "\nworkers = 2\nahead = 1, 2, 1\n", DL_ERR_RANGE, 4, "twice"},
+        {"[machine]\nfile = " NODE "\nworkers = 2\nahead = 1,, 1\n", DL_ERR_PARSE, 4, "item 2"},
+        {"[machine]\nfile = " NODE
+         "\nworkers = 2\nahead = 1, x\n[workload]\ncosts = c\nbatch = 2\n",
+         DL_ERR_PARSE, 4, "x"},
+        {"[scenario]\nseed = 1, 2\nsteps = 1, 0\n[machine]\ncores = 1\nworkers = 1\n[workload]\n"
+         "costs = c\nbatch = 2\n",
+         DL_ERR_RANGE, 3, "0"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_study study = {0};
+        dl_error err = {0};
+        dl_status status = read_text(&study, cases[i].text, &err);
+        if (status != cases[i].status || err.line != cases[i].line) {
+            fail_msg("%zu: %s, line %d: %s", i, dl_status_name(status), err.line, err.text);
+        }
+        assert_contains(err.text, cases[i].says);
+        assert_null(study.variants);
+    }
+}
+
+static dl_status read_table(const dl_study *study, const char *text, dl_measured **measured)
+{
+    fixture_write(TABLE, text);
+    dl_error err = {0};
+    dl_status status = dl_measured_read(measured, study, &err);
+    remove(TABLE);
+    return status;
+}
+
+/* Rows of a table are matched on the swept keys too, numbers by their value. */
+static void measured_rows_are_matched_on_swept_keys(void **state)
+{
+    (void)state;
+    dl_study s = study_of("[machine]\nfile = " NODE ", " OTHER "\nworkers = 2\n[workload]\n"
+                          "costs = " COSTS "\nbatch = 8\n[sync]\nmode = ps\n[exchange]\n"
+                          "shards = 1, 2\n[measured]\nfile = " TABLE "\n");
+    dl_measured *m = NULL;
+    assert_int_equal(read_table(&s, "machine,shards,step_s\nstudy_b,2.0,0.01\n", &m), DL_OK);
+    static const int runs[] = {0, 0, 0, 1};
+    for (int p = 0; p < 4; p++)
+        assert_int_equal(m[p].runs, runs[p]);
+    dl_measured_free(m, 4);
+    m = NULL;
+    assert_int_equal(read_table(&s, "machine,step_s\nstudy_b,0.01\n", &m), DL_ERR_DATA);
+    assert_int_equal(read_table(&s, "machine,shards,step_s\nstudy_c,2,0.01\n", &m), DL_ERR_NAME);
+    assert_null(m);
+    dl_study_free(&s);
+}
+
+/* All variants' points are rows of one sweep, each with its own settings. The
+ * other machine is not slower inside one node: equal steps. Two buckets have two launches. */
+static void a_sweep_runs_all_variants(void **state)
+{
+    (void)state;
+    dl_study s = study_of("[scenario]\nsteps = 5, 10\n[machine]\nfile = " NODE ", " OTHER
+                          "\nworkers = 4\n[workload]\ncosts = " COSTS
+                          "\nbatch = 8\n[sync]\nmode = allreduce\n[exchange]\n"
+                          "bucket_bytes = 0, 40000\n");
+    dl_measured *m = NULL;
+    assert_int_equal(dl_measured_read(&m, &s, NULL), DL_OK);
+    dl_sweep one = {0}, two = {0};
+    const dl_sweep_config alone = {.threads = 1}, both = {.threads = 2};
+    assert_int_equal(dl_sweep_run(&one, &s, &alone, NULL), DL_OK);
+    assert_int_equal(dl_sweep_run(&two, &s, &both, NULL), DL_OK);
+    assert_int_equal(one.row_count, 8);
+    for (size_t i = 0; i < 8; i++) {
+        assert_int_equal(one.rows[i].variant, i);
+        assert_near(two.rows[i].mean.throughput_per_s, one.rows[i].mean.throughput_per_s, 1e-15);
+    }
+    assert_near(one.rows[2].mean.step_mean_s, one.rows[0].mean.step_mean_s, 1e-12);
+    assert_true(one.rows[1].mean.step_mean_s > one.rows[0].mean.step_mean_s);
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    dl_report_table(out, &s, &one, m);
+    fclose(out);
+    assert_contains(text, "steps 10, machine study_b, bucket_bytes 40000");
+    free(text);
+    dl_sweep_free(&one);
+    dl_sweep_free(&two);
+    dl_measured_free(m, s.point_count);
+    dl_study_free(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lists_of_any_key_make_variants),
+        cmocka_unit_test(options_are_swept_for_modes_that_take_them),
+        cmocka_unit_test(keys_are_swept_where_they_mean_something),
+        cmocka_unit_test(lists_of_lists_have_bars),
+        cmocka_unit_test(what_is_wrong_is_told_with_its_line),
+        cmocka_unit_test(measured_rows_are_matched_on_swept_keys),
+        cmocka_unit_test(a_sweep_runs_all_variants),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
