@@ -9,14 +9,26 @@
 #include "common/units.h"
 #include "kernels/train_worker.h"
 
-/* `workers` vectors in the host's memory, or none where bytes is 0. */
-static void **make_slots(const dl_train_shared *shared, size_t bytes)
+/* Places for `places` vectors, the first `count` of them with one in the host's memory. */
+static void **make_slots(const dl_train_shared *shared, int places, int count, size_t bytes)
+{
+    void **slots = dl_calloc((size_t)places, sizeof *slots, "slots");
+    for (int i = 0; i < count; i++)
+        slots[i] = shared->backend->allocate_host(bytes, "slot");
+    return slots;
+}
+
+/* Slots of the workers; in async and softsync also the vectors of gradients that wait for an
+ * update: with those of workers that do not wait for it, one less than it needs. */
+static void make_all_slots(dl_train_shared *shared)
 {
     const int workers = shared->config->workers;
-    void **slots = dl_calloc((size_t)workers, sizeof *slots, "slots");
-    for (int w = 0; bytes > 0 && w < workers; w++)
-        slots[w] = shared->backend->allocate_host(bytes, "slot");
-    return slots;
+    shared->slots = make_slots(shared, workers, shared->mode->slots ? workers : 0, shared->bytes);
+    if (!shared->mode->free_running || !shared->mode->server) return;
+    shared->spare_count = dl_train_gradients_an_update(shared->config) - 1;
+    const int all = workers + shared->spare_count;
+    shared->spares = make_slots(shared, all, shared->spare_count, shared->bytes);
+    shared->pending = make_slots(shared, all, 0, shared->bytes);
 }
 
 /* The server's vectors, as far as the mode has them. `model` has the common first parameters. */
@@ -32,10 +44,12 @@ static dl_status make_server(dl_train_shared *shared, dl_model *model, dl_error 
     if (config->sync == DL_SYNC_AVERAGE && config->average_state) {
         (void)dl_optimizer_state(optimizer, &shared->state_count);
         shared->state_bytes = shared->state_count * dl_precision_bytes(config->precision);
-        shared->state_slots = make_slots(shared, shared->state_bytes);
+        shared->state_slots =
+            make_slots(shared, config->workers, shared->state_bytes > 0 ? config->workers : 0,
+                       shared->state_bytes);
         shared->state_result = backend->allocate_host(shared->state_bytes, "averaged state");
     }
-    shared->slots = make_slots(shared, mode->slots ? shared->bytes : 0);
+    make_all_slots(shared);
     if (mode->result) shared->result = backend->allocate_host(shared->bytes, "averages");
     if (mode->server) {
         shared->parameters = backend->allocate_host(shared->bytes, "the server's parameters");
@@ -98,7 +112,8 @@ static dl_status init_shared(dl_train_shared *shared, const dl_train_config *con
     pthread_cond_init(&shared->changed, NULL);
     shared->workers = dl_calloc((size_t)config->workers, sizeof *shared->workers, "workers");
     for (int w = 0; w < config->workers; w++) {
-        shared->workers[w] = (dl_train_worker){.shared = shared, .index = w, .epoch = -1};
+        shared->workers[w] =
+            (dl_train_worker){.shared = shared, .index = w, .epoch = -1, .computes = true};
     }
 
     dl_model *model = NULL;
@@ -125,12 +140,18 @@ static void free_shared(dl_train_shared *shared)
         if (shared->mode->slots) backend->release_host(shared->slots[w]);
         if (shared->state_slots != NULL) backend->release_host(shared->state_slots[w]);
     }
+    for (int i = 0; i < shared->spare_count; i++)
+        backend->release_host(shared->spares[i]);
+    for (int i = 0; i < shared->pending_count; i++)
+        backend->release_host(shared->pending[i]);
     if (shared->slots != NULL) {
         backend->release_host(shared->result);
         backend->release_host(shared->state_result);
         backend->release_host(shared->parameters);
     }
     free(shared->slots);
+    free(shared->spares);
+    free(shared->pending);
     free(shared->state_slots);
     dl_optimizer_destroy(shared->optimizer);
     for (int w = 0; w < workers; w++)

@@ -13,10 +13,14 @@
  *              `server_threads` workers average slices; barrier; pull
  *   async      push gradient; under the server's lock: apply it, count the version, pull. Staleness
  *              of a gradient = updates applied between this worker's pull and the application.
+ *   softsync   as async, but an update applies the mean of workers / n gradients (rounded down;
+ *              Gupta, Zhang & Wang 2016), and the others stay at the server. With a bound, an
+ *              update that would make a gradient staler waits for it, and who comes meanwhile waits
+ *              for the update. Gradients that wait for an update when the run ends are in none.
  *
- * In none and async nobody waits for the others' steps. There the run ends when the first worker
- * has done all its steps (the others end the one that they are in), so that all that is measured
- * was measured while all workers were at work.
+ * In none, async and softsync nobody waits for the others' steps. There the run ends when the first
+ * worker has done all its steps (the others end the one that they are in), so that all that is
+ * measured was measured while all workers were at work.
  *
  * On a device (config.device) the same modes push to and pull from the host's memory, where the
  * server stays; only allreduce reduces between the devices instead. Every worker waits for its
@@ -42,19 +46,21 @@
 #include "kernels/optimizer.h"
 #include "trace/record.h"
 
-extern const char *const dl_sync_names[]; /* "none", "allreduce", "ps", "average", "async", NULL */
+/* "none", "allreduce", "ps", "average", "async", "softsync", NULL */
+extern const char *const dl_sync_names[];
 typedef enum dl_sync {
     DL_SYNC_NONE,
     DL_SYNC_ALLREDUCE,
     DL_SYNC_PS,
     DL_SYNC_AVERAGE,
-    DL_SYNC_ASYNC
+    DL_SYNC_ASYNC,
+    DL_SYNC_SOFTSYNC
 } dl_sync;
 
 extern const char *const dl_dispatch_names[]; /* "threads", "single", NULL */
 typedef enum dl_dispatch {
     DL_DISPATCH_THREADS, /* a thread a worker */
-    DL_DISPATCH_SINGLE   /* one thread for all, on a device only; not async */
+    DL_DISPATCH_SINGLE   /* one thread for all, on a device only; not async, softsync */
 } dl_dispatch;
 
 typedef struct dl_train_config {
@@ -62,13 +68,17 @@ typedef struct dl_train_config {
     dl_precision precision;
     dl_optimizer_config optimizer;
     dl_sync sync;
-    int interval;       /* average: >= 1 */
-    bool average_state; /* average: the optimizer's state too */
-    int server_threads; /* ps, average: 1..workers */
-    int workers;        /* 1..DL_TRAIN_WORKERS_MAX */
-    int batch;          /* all workers together; a multiple of workers */
-    int64_t
-        steps; /* a worker: 1..2^32-1; in none and async the first worker to do them ends the run */
+    int interval;        /* average: >= 1 */
+    bool average_state;  /* average: the optimizer's state too */
+    int server_threads;  /* ps, average: 1..workers */
+    int softsync_n;      /* softsync: 1..workers; an update needs workers / n gradients */
+    int64_t bound;       /* softsync: largest staleness; -1 = none */
+    bool staleness_rate; /* async, softsync: each gradient's learning rate is divided by its
+                            staleness, where that is above 1 (Zhang et al. 2016); sgd only */
+    int workers;         /* 1..DL_TRAIN_WORKERS_MAX */
+    int batch;           /* all workers together; a multiple of workers */
+    int64_t steps; /* a worker: 1..2^32-1; in none, async and softsync the first worker to do them
+                      ends the run */
     uint64_t seed;
     const double *slow; /* [workers] factor >= 1 by which a worker's forward and backward are
                            prolonged, by running them again; NULL = none */
@@ -107,12 +117,12 @@ typedef struct dl_train_observer {
 typedef struct dl_train_result {
     int64_t *step_ns;     /* [workers x steps] duration of each step, worker by worker */
     int64_t *steps_done;  /* [workers] how many of them the worker did: all but in none, async,
-                             and a stopped run */
+                             softsync, and a stopped run */
     double seconds;       /* wall time from the common start to the last worker's end */
     double samples_per_s; /* samples of all steps done / seconds */
     double first_loss, last_loss; /* of the first and last step, mean over workers */
     double *parameters; /* [parameter_count] final parameters (mean over workers; the server's for
-                           ps and async), as double */
+                           ps, async and softsync), as double */
     size_t parameter_count;
 } dl_train_result;
 

@@ -16,6 +16,8 @@ dl_train_config dl_train_default_config(void)
         .sync = DL_SYNC_NONE,
         .interval = 1,
         .server_threads = 1,
+        .softsync_n = 1,
+        .bound = -1,
         .workers = 1,
         .batch = 64,
         .steps = 100,
@@ -105,10 +107,11 @@ static dl_status check_dispatch(const dl_train_config *config, dl_error *err)
                             "one thread for all workers needs a device that works by itself; the "
                             "processor has a thread for each");
     }
-    if (config->sync == DL_SYNC_ASYNC) {
+    if (config->sync == DL_SYNC_ASYNC || config->sync == DL_SYNC_SOFTSYNC) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "async needs a thread for each worker: with one for all, they cannot "
-                            "but take turns");
+                            "%s needs a thread for each worker: with one for all, they cannot "
+                            "but take turns",
+                            dl_sync_names[config->sync]);
     }
     if (config->server_threads > 1) {
         return dl_error_set(err, DL_ERR_RANGE, "%d server threads, but one thread for all",
@@ -149,13 +152,39 @@ dl_status dl_train_device_count(const dl_train_config *config, int *count, dl_er
     return DL_OK;
 }
 
+static dl_status check_server(const dl_train_config *config, dl_error *err)
+{
+    const bool softsync = config->sync == DL_SYNC_SOFTSYNC;
+    if (softsync && (config->softsync_n < 1 || config->softsync_n > config->workers)) {
+        return dl_error_set(err, DL_ERR_RANGE, "softsync's n is %d; must be 1 to %d, the workers",
+                            config->softsync_n, config->workers);
+    }
+    if (softsync && config->bound < -1) {
+        return dl_error_set(err, DL_ERR_RANGE, "bound %lld; must be 0 or more, or -1 for none",
+                            (long long)config->bound);
+    }
+    if (!config->staleness_rate) return DL_OK;
+    if (!softsync && config->sync != DL_SYNC_ASYNC) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "a learning rate by staleness needs async or softsync: %s has none",
+                            dl_sync_names[config->sync]);
+    }
+    if (strcmp(config->optimizer.name, "sgd") != 0) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "a learning rate by staleness needs sgd: %s takes no notice of the "
+                            "length of a gradient",
+                            config->optimizer.name);
+    }
+    return DL_OK;
+}
+
 dl_status dl_train_check_config(const dl_train_config *config, dl_error *err)
 {
     dl_status status = check_workers(config, err);
     if (status == DL_OK) status = check_device(config, err);
     if (status == DL_OK) status = check_dispatch(config, err);
     if (status != DL_OK) return status;
-    if (config->sync < DL_SYNC_NONE || config->sync > DL_SYNC_ASYNC) {
+    if (config->sync < DL_SYNC_NONE || config->sync > DL_SYNC_SOFTSYNC) {
         return dl_error_set(err, DL_ERR_RANGE, "sync mode number %d is none", (int)config->sync);
     }
     if (config->steps < 1 || config->steps > UINT32_MAX) {
@@ -171,7 +200,7 @@ dl_status dl_train_check_config(const dl_train_config *config, dl_error *err)
         return dl_error_set(err, DL_ERR_RANGE, "%d server threads; must be 1 to %d, the workers",
                             config->server_threads, config->workers);
     }
-    return DL_OK;
+    return check_server(config, err);
 }
 
 dl_status dl_train_check_data(const dl_data_set *data, const dl_model *model, const char *name,

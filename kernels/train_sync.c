@@ -1,8 +1,10 @@
 #include "kernels/train_worker.h"
 
 const char *const dl_sync_names[] = {
-    [DL_SYNC_NONE] = "none",       [DL_SYNC_ALLREDUCE] = "allreduce", [DL_SYNC_PS] = "ps",
-    [DL_SYNC_AVERAGE] = "average", [DL_SYNC_ASYNC] = "async",         [DL_SYNC_ASYNC + 1] = NULL};
+    [DL_SYNC_NONE] = "none",      [DL_SYNC_ALLREDUCE] = "allreduce",
+    [DL_SYNC_PS] = "ps",          [DL_SYNC_AVERAGE] = "average",
+    [DL_SYNC_ASYNC] = "async",    [DL_SYNC_SOFTSYNC] = "softsync",
+    [DL_SYNC_SOFTSYNC + 1] = NULL};
 
 /* Slice borders are multiples of this many numbers: 64 bytes of float, so that no two workers write
  * the same cache line. */
@@ -44,9 +46,8 @@ static void pull(dl_train_worker *worker, void *to, const void *from, size_t byt
     dl_train_issued(worker, copy_record(worker, bytes, DL_PHASE_PULL, name));
 }
 
-/* Records the arithmetic of `threads` workers on `vectors` vectors of `bytes` each. */
-static void mark_average(dl_train_worker *worker, dl_phase phase, dl_train_name name, int vectors,
-                         int threads, size_t bytes)
+void dl_train_mark_average(dl_train_worker *worker, dl_phase phase, dl_train_name name, int vectors,
+                           int threads, size_t bytes)
 {
     dl_train_mark(worker, (dl_record){.kind = DL_RECORD_AVERAGE,
                                       .phase = phase,
@@ -76,7 +77,8 @@ static void average_gradients(dl_train_worker *worker)
     dl_train_shared *shared = worker->shared;
     const int workers = shared->config->workers;
     average_slice(worker, shared->result, shared->slots, shared->count, workers);
-    mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_GRADIENTS, workers, workers, shared->bytes);
+    dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_GRADIENTS, workers, workers,
+                          shared->bytes);
 }
 
 static void take_gradients(dl_train_worker *worker)
@@ -102,14 +104,14 @@ static void reduce_gradients(dl_train_worker *worker)
 }
 
 /* ps. The server's parameters are read behind the second barrier and written between the two. */
-static void push_gradients(dl_train_worker *worker)
+void dl_train_push_gradients(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
     push(worker, shared->slots[worker->index], dl_model_gradients(worker->model), shared->bytes,
          DL_TRAIN_NAME_GRADIENTS);
 }
 
-static void pull_parameters(dl_train_worker *worker)
+void dl_train_pull_parameters(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
     pull(worker, dl_model_parameters(worker->model), shared->parameters, shared->bytes,
@@ -118,7 +120,7 @@ static void pull_parameters(dl_train_worker *worker)
 
 static void push_to_server(dl_train_worker *worker)
 {
-    push_gradients(worker);
+    dl_train_push_gradients(worker);
     /* One of the workers counts the update, while no one applies: all do that behind the barrier.
      */
     if (worker->index == 0) dl_optimizer_begin(worker->shared->optimizer);
@@ -133,8 +135,8 @@ static void update_server(dl_train_worker *worker)
     slice(shared->count, config->server_threads, worker->index, &first, &size);
     average_slice(worker, shared->result, shared->slots, shared->count, config->server_threads);
     dl_optimizer_apply(shared->optimizer, shared->parameters, shared->result, first, size);
-    mark_average(worker, DL_PHASE_UPDATE, DL_TRAIN_NAME_GRADIENTS, config->workers,
-                 config->server_threads, shared->bytes);
+    dl_train_mark_average(worker, DL_PHASE_UPDATE, DL_TRAIN_NAME_GRADIENTS, config->workers,
+                          config->server_threads, shared->bytes);
 }
 
 /* average. As in allreduce, the next push comes behind the second barrier, when the slots were
@@ -159,13 +161,13 @@ static void average_parameters(dl_train_worker *worker)
     const dl_train_config *config = shared->config;
     if (worker->index >= config->server_threads) return;
     average_slice(worker, shared->result, shared->slots, shared->count, config->server_threads);
-    mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_PARAMETERS, config->workers,
-                 config->server_threads, shared->bytes);
+    dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_PARAMETERS, config->workers,
+                          config->server_threads, shared->bytes);
     if (shared->state_count == 0) return;
     average_slice(worker, shared->state_result, shared->state_slots, shared->state_count,
                   config->server_threads);
-    mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_STATE, config->workers,
-                 config->server_threads, shared->state_bytes);
+    dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_STATE, config->workers,
+                          config->server_threads, shared->state_bytes);
 }
 
 static void pull_averages(dl_train_worker *worker)
@@ -179,27 +181,6 @@ static void pull_averages(dl_train_worker *worker)
     pull(worker, state, shared->state_result, shared->state_bytes, DL_TRAIN_NAME_STATE);
 }
 
-/* The slot is this worker's inbox at the server. Parameters, optimizer and version belong to the
- * holder of the lock; the pull is under it too, so that a worker never reads half an update. */
-static void exchange_async(dl_train_worker *worker)
-{
-    dl_train_shared *shared = worker->shared;
-    push_gradients(worker);
-    dl_train_settle(worker);
-    dl_lock_acquire(&shared->lock);
-    dl_train_mark(worker, (dl_record){.kind = DL_RECORD_WAIT,
-                                      .name = dl_train_name_id(shared, DL_TRAIN_NAME_LOCK)});
-    worker->staleness = shared->version - worker->read_version;
-    dl_optimizer_begin(shared->optimizer);
-    dl_optimizer_apply(shared->optimizer, shared->parameters, shared->slots[worker->index], 0,
-                       shared->count);
-    worker->read_version = ++shared->version;
-    mark_average(worker, DL_PHASE_UPDATE, DL_TRAIN_NAME_GRADIENTS, 1, 1, shared->bytes);
-    pull_parameters(worker);
-    dl_train_settle(worker);
-    dl_lock_release(&shared->lock);
-}
-
 static const dl_sync_mode modes[] = {
     [DL_SYNC_NONE] = {.free_running = true, .phase_count = 1, .phases = {dl_train_update}},
     [DL_SYNC_ALLREDUCE] = {.result = true,
@@ -209,7 +190,7 @@ static const dl_sync_mode modes[] = {
                     .result = true,
                     .server = true,
                     .phase_count = 3,
-                    .phases = {push_to_server, update_server, pull_parameters}},
+                    .phases = {push_to_server, update_server, dl_train_pull_parameters}},
     [DL_SYNC_AVERAGE] = {.slots = true,
                          .result = true,
                          .phase_count = 3,
@@ -218,7 +199,13 @@ static const dl_sync_mode modes[] = {
                        .server = true,
                        .free_running = true,
                        .phase_count = 1,
-                       .phases = {exchange_async}},
+                       .phases = {dl_train_exchange_server}},
+    [DL_SYNC_SOFTSYNC] = {.slots = true,
+                          .result = true,
+                          .server = true,
+                          .free_running = true,
+                          .phase_count = 1,
+                          .phases = {dl_train_exchange_server}},
 };
 
 static const dl_sync_mode device_allreduce = {

@@ -276,7 +276,10 @@ void *dl_train_worker_run(void *argument)
         worker->step++;
     } while (dl_train_goes_on(worker));
     if (shared->mode->free_running) {
+        pthread_mutex_lock(&shared->mutex);
         atomic_store_explicit(&shared->ended, true, memory_order_relaxed);
+        pthread_cond_broadcast(&shared->changed);
+        pthread_mutex_unlock(&shared->mutex);
     }
     worker->last_loss = dl_model_loss(worker->model);
     return NULL;

@@ -82,10 +82,13 @@ struct dl_train_shared {
     void *state_result;
     void *parameters;        /* the server's */
     dl_optimizer *optimizer; /* the server's */
-    int64_t version;         /* updates applied by the server (async); under the lock */
-    atomic_bool ended;       /* free_running: a worker has done all its steps */
-    atomic_bool failed;      /* a worker's device has; all end as when they are asked to stop */
-    atomic_llong last_step;  /* the run's end, in steps of a worker; worker 0 lowers it to stop */
+    int64_t version;         /* updates applied by the server (async, softsync); under the lock */
+    void **pending;          /* [pending_count] gradients of the next update; under the lock */
+    void **spares;           /* [spare_count] vectors that nobody uses; under the lock */
+    int pending_count, spare_count;
+    atomic_bool ended;      /* free_running: a worker has done all its steps */
+    atomic_bool failed;     /* a worker's device has; all end as when they are asked to stop */
+    atomic_llong last_step; /* the run's end, in steps of a worker; worker 0 lowers it to stop */
 
     dl_barrier barrier;
     dl_lock lock;
@@ -93,7 +96,8 @@ struct dl_train_shared {
     /* The start: workers report that they are ready, dl_train_run says go or not. */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    int ready; /* threads that have finished setting up */
+    int ready;         /* threads that have finished setting up */
+    int64_t published; /* `version`, for those who wait for an update (softsync with a bound) */
     enum { DL_TRAIN_HOLD, DL_TRAIN_GO, DL_TRAIN_CANCEL } gate;
 
     dl_train_worker *workers; /* [config->workers] */
@@ -133,7 +137,8 @@ struct dl_train_worker {
 
     int64_t step;
     int64_t border_ns;        /* end of the last record, start of the next */
-    int64_t read_version;     /* version of the parameters in use (async) */
+    int64_t read_version;     /* version of the parameters in use (async, softsync) */
+    bool computes;            /* it has pulled, and not contributed since; under the lock */
     int64_t staleness;        /* of the gradient applied last, or DL_NO_STALENESS */
     int64_t *step_ns;         /* [steps] */
     int64_t start_ns, end_ns; /* of all steps */
@@ -198,6 +203,18 @@ void dl_train_tell_one(const dl_train_worker *worker, dl_record fields, int64_t 
 
 /* `name` as the number that records carry. */
 uint32_t dl_train_name_id(const dl_train_shared *shared, dl_train_name name);
+
+/* train_sync.c: the worker's gradients to its slot at the server; the server's parameters to the
+ * worker; the record of the arithmetic of `threads` workers on `vectors` vectors of `bytes` each. */
+void dl_train_push_gradients(dl_train_worker *worker);
+void dl_train_pull_parameters(dl_train_worker *worker);
+void dl_train_mark_average(dl_train_worker *worker, dl_phase phase, dl_train_name name, int vectors,
+                           int threads, size_t bytes);
+
+/* train_server.c: gradients that an update waits for (async, softsync: workers / n); the exchange
+ * of these modes. */
+int dl_train_gradients_an_update(const dl_train_config *config);
+void dl_train_exchange_server(dl_train_worker *worker);
 
 /* Updates the worker's own parameters, operation by operation, each with its record. */
 void dl_train_update(dl_train_worker *worker);

@@ -34,7 +34,7 @@ static void one_worker_is_the_same_in_all_modes(void **state)
             config.optimizer = (dl_optimizer_config){dl_optimizer_names[optimizer], 0.01,
                                                      optimizer == 0 ? 0.9 : 0};
             dl_train_result none = run(&config, NULL);
-            for (int sync = DL_SYNC_ALLREDUCE; sync <= DL_SYNC_ASYNC; sync++) {
+            for (int sync = DL_SYNC_ALLREDUCE; sync <= DL_SYNC_SOFTSYNC; sync++) {
                 config.sync = (dl_sync)sync;
                 config.interval = sync == DL_SYNC_AVERAGE ? 3 : 1;
                 config.average_state = sync == DL_SYNC_AVERAGE;
@@ -197,7 +197,7 @@ static void stop_in_step_4(void *user, const dl_record *fields)
 static void stop_ends_at_an_exchange(void **state)
 {
     (void)state;
-    for (int sync = DL_SYNC_NONE; sync <= DL_SYNC_ASYNC; sync++) {
+    for (int sync = DL_SYNC_NONE; sync <= DL_SYNC_SOFTSYNC; sync++) {
         atomic_bool stop = false;
         const dl_train_observer observer = {&stop, stop_in_step_4};
         dl_train_config config = small_config();
@@ -208,13 +208,14 @@ static void stop_ends_at_an_exchange(void **state)
         config.stop = &stop;
         dl_train_result stopped = run(&config, &observer);
         const int64_t steps = stopped.steps_done[0];
+        const bool ragged = sync == DL_SYNC_NONE || sync >= DL_SYNC_ASYNC;
         for (int w = 0; w < 3; w++) {
             const int64_t done = stopped.steps_done[w];
             assert_true(done >= 1 && done < config.steps);
-            assert_true(sync == DL_SYNC_NONE || sync == DL_SYNC_ASYNC || done == steps);
+            assert_true(ragged || done == steps);
         }
         if (sync == DL_SYNC_AVERAGE) assert_int_equal(steps % config.interval, 0);
-        if (sync != DL_SYNC_NONE && sync != DL_SYNC_ASYNC) {
+        if (!ragged) {
             config.stop = NULL;
             config.steps = steps;
             dl_train_result shorter = run(&config, NULL);
@@ -321,7 +322,7 @@ static void bad_settings_are_errors(void **state)
     REFUSED(DL_ERR_RANGE, "cores; this process may use 1 to", bad.cores = dl_cpu_count() + 1);
     REFUSED(DL_ERR_RANGE, "worker 1 slowed by factor 0.5", bad.slow = too_fast);
     REFUSED(DL_ERR_RANGE, "worker 0 slowed by factor nan", bad.slow = not_a_number);
-    REFUSED(DL_ERR_RANGE, "sync mode number 5", bad.sync = (dl_sync)5);
+    REFUSED(DL_ERR_RANGE, "sync mode number 6", bad.sync = (dl_sync)6);
     REFUSED(DL_ERR_RANGE, "0 steps", bad.steps = 0);
     REFUSED(DL_ERR_RANGE, "steps; must be 1 to 4294967295", bad.steps = 1LL << 32);
     REFUSED(DL_ERR_RANGE, "averaging interval 0", bad.sync = DL_SYNC_AVERAGE, bad.interval = 0);
@@ -329,6 +330,14 @@ static void bad_settings_are_errors(void **state)
             bad.server_threads = 0);
     REFUSED(DL_ERR_RANGE, "3 server threads; must be 1 to 2", bad.sync = DL_SYNC_PS,
             bad.server_threads = 3);
+    REFUSED(DL_ERR_RANGE, "softsync's n is 3; must be 1 to 2", bad.sync = DL_SYNC_SOFTSYNC,
+            bad.softsync_n = 3);
+    REFUSED(DL_ERR_RANGE, "softsync's n is 0", bad.sync = DL_SYNC_SOFTSYNC, bad.softsync_n = 0);
+    REFUSED(DL_ERR_RANGE, "bound -2", bad.sync = DL_SYNC_SOFTSYNC, bad.bound = -2);
+    REFUSED(DL_ERR_UNSUPPORTED, "allreduce has none", bad.sync = DL_SYNC_ALLREDUCE,
+            bad.staleness_rate = true);
+    REFUSED(DL_ERR_UNSUPPORTED, "needs sgd", bad.sync = DL_SYNC_ASYNC, bad.staleness_rate = true,
+            bad.optimizer.name = "adam");
     REFUSED(DL_ERR_NAME, "unknown model 'lenot'", bad.model = "lenot");
     REFUSED(DL_ERR_NAME, "unknown optimizer 'adma'", bad.optimizer.name = "adma");
     REFUSED(DL_ERR_RANGE, "learning rate", bad.optimizer.learning_rate = -1);
