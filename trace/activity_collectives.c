@@ -1,24 +1,13 @@
 #include "trace/activity_collectives.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "common/names.h"
-#include "common/status.h"
 #include "common/units.h"
-#include "trace/kernel_class.h"
 
 #define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
-
-/* A call (COLLECTIVE) or a kernel's launch, in the order in which the host did them. */
-typedef struct event {
-    uint32_t thread;
-    int64_t at_ns;
-    uint32_t activity; /* index of the COLLECTIVE or of the kernel */
-    bool launch;
-} event;
 
 /* A kernel with what is known of it. */
 typedef struct run {
@@ -27,20 +16,6 @@ typedef struct run {
     uint64_t bytes;
     int64_t duration_ns;
 } run;
-
-typedef struct run_list {
-    run *runs;
-    size_t count;
-} run_list;
-
-static int by_thread_and_time(const void *left, const void *right)
-{
-    const event *a = left, *b = right;
-    int order = COMPARE(a->thread, b->thread);
-    if (order == 0) order = COMPARE(a->at_ns, b->at_ns);
-    if (order == 0) order = a->launch - b->launch;
-    return order != 0 ? order : COMPARE(a->activity, b->activity);
-}
 
 /* Kernels that carry out the same, the longest first. */
 static int by_content(const void *left, const void *right)
@@ -60,74 +35,6 @@ static int by_total(const void *left, const void *right)
     double b_ns = b->duration_ns.mean * (double)b->duration_ns.count;
     int order = COMPARE(a->device, b->device);
     return order != 0 ? order : COMPARE(b_ns, a_ns);
-}
-
-/* What the kernel's own name tells. */
-static run run_of_kernel(const dl_activity *kernel, char *const *strings)
-{
-    dl_kernel_collective told = {"", ""};
-    run r = {.device = kernel->device, .name = "", .duration_ns = kernel->duration_ns};
-    if (dl_kernel_tell_collective(strings[kernel->name], &told)) r.name = told.collective;
-    return r;
-}
-
-/* Ranks of a communicator by the COMMs of the trace, 0 if there is none. */
-static uint32_t find_ranks(const dl_activity *activities, const uint32_t *comms, size_t comm_count,
-                           uint64_t communicator)
-{
-    for (size_t i = 0; i < comm_count; i++) {
-        if (activities[comms[i]].object == communicator) return activities[comms[i]].count;
-    }
-    return 0;
-}
-
-static void add_call(run *r, const dl_activity *call, const char *name, uint32_t ranks)
-{
-    bool same = r->calls == 0 || (strcmp(r->name, name) == 0 && r->ranks == ranks);
-    r->name = same ? name : "group";
-    r->ranks = same ? ranks : 0;
-    r->bytes += call->bytes;
-    r->calls++;
-}
-
-/* Events first .. middle - 1 are calls, middle .. end - 1 the launches that follow them. */
-static void match(run_list *list, const event *events, size_t first, size_t middle, size_t end,
-                  const dl_activity *activities, char *const *strings, const uint32_t *comms,
-                  size_t comm_count)
-{
-    size_t calls = middle - first, kernels = end - middle;
-    for (size_t k = 0; k < kernels; k++) {
-        run r = run_of_kernel(&activities[events[middle + k].activity], strings);
-        size_t from = 0, to = 0;
-        if (calls == kernels) {
-            from = k;
-            to = k + 1;
-        } else if (kernels == 1) {
-            to = calls;
-        }
-        for (size_t c = from; c < to; c++) {
-            const dl_activity *call = &activities[events[first + c].activity];
-            add_call(&r, call, strings[call->name],
-                     find_ranks(activities, comms, comm_count, call->object));
-        }
-        list->runs[list->count++] = r;
-    }
-}
-
-static void match_all(run_list *list, const event *events, size_t count,
-                      const dl_activity *activities, char *const *strings, const uint32_t *comms,
-                      size_t comm_count)
-{
-    for (size_t first = 0, end; first < count; first = end) {
-        size_t middle = first;
-        while (middle < count && events[middle].thread == events[first].thread &&
-               !events[middle].launch)
-            middle++;
-        end = middle;
-        while (end < count && events[end].thread == events[first].thread && events[end].launch)
-            end++;
-        match(list, events, first, middle, end, activities, strings, comms, comm_count);
-    }
 }
 
 /* Whether NCCL counts one rank's share of it, so that S = ranks * bytes. */
@@ -166,61 +73,34 @@ static void sum_runs(dl_collectives *collectives, const run *runs, size_t count,
     c->best_bus_bytes_per_s = bytes * factor / dl_ns_to_s(c->duration_ns.low);
 }
 
-static void sum_list(dl_collectives *collectives, run_list *list)
-{
-    size_t groups = 0;
-    if (list->count == 0) return;
-    qsort(list->runs, list->count, sizeof *list->runs, by_content);
-    for (size_t i = 0; i < list->count; i++)
-        groups += i == 0 || by_content(&list->runs[i - 1], &list->runs[i]) != 0;
-    collectives->collectives = dl_calloc(groups, sizeof *collectives->collectives, "collectives");
-    double *durations_ns = dl_calloc(list->count, sizeof *durations_ns, "collectives");
-    for (size_t first = 0, end; first < list->count; first = end) {
-        for (end = first + 1; end < list->count; end++) {
-            if (by_content(&list->runs[first], &list->runs[end]) != 0) break;
-        }
-        sum_runs(collectives, list->runs + first, end - first, durations_ns);
-    }
-    free(durations_ns);
-    qsort(collectives->collectives, collectives->count, sizeof *collectives->collectives, by_total);
-}
-
 void dl_collectives_init(dl_collectives *collectives, const dl_activity *activities, size_t count,
                          char *const *strings, const uint8_t *classes, const dl_launches *launches)
 {
-    size_t kernels = 0, calls = 0, comm_count = 0, event_count = 0;
-    DL_ASSERT(count < UINT32_MAX, "%zu activities", count);
-    for (size_t i = 0; i < count; i++) {
-        const dl_activity *a = &activities[i];
-        kernels += a->kind == DL_ACTIVITY_KERNEL && classes[a->name] == DL_KERNEL_COLLECTIVE;
-        calls += a->kind == DL_ACTIVITY_COLLECTIVE;
-        comm_count += a->kind == DL_ACTIVITY_COMM;
+    dl_collective_kernels list = {0};
+    dl_collective_kernels_find(&list, activities, count, strings, classes, launches);
+    if (list.count == 0) return;
+    run *runs = dl_calloc(list.count, sizeof *runs, "collectives");
+    for (size_t i = 0; i < list.count; i++) {
+        const dl_collective_kernel *k = &list.kernels[i];
+        const dl_activity *a = &activities[k->activity];
+        runs[i] = (run){a->device, k->ranks, k->calls, k->name, k->bytes, a->duration_ns};
     }
-    if (kernels == 0) return;
-    event *events = dl_calloc(kernels + calls, sizeof *events, "collectives");
-    uint32_t *comms = dl_calloc(comm_count, sizeof *comms, "communicators");
-    run_list list = {.runs = dl_calloc(kernels, sizeof *list.runs, "collectives")};
-    comm_count = 0;
-    for (size_t i = 0; i < count; i++) {
-        const dl_activity *a = &activities[i];
-        if (a->kind == DL_ACTIVITY_COMM) comms[comm_count++] = (uint32_t)i;
-        if (a->kind == DL_ACTIVITY_COLLECTIVE) {
-            events[event_count++] = (event){a->thread, a->start_ns, (uint32_t)i, false};
+    qsort(runs, list.count, sizeof *runs, by_content);
+    size_t groups = 0;
+    for (size_t i = 0; i < list.count; i++)
+        groups += i == 0 || by_content(&runs[i - 1], &runs[i]) != 0;
+    collectives->collectives = dl_calloc(groups, sizeof *collectives->collectives, "collectives");
+    double *durations_ns = dl_calloc(list.count, sizeof *durations_ns, "collectives");
+    for (size_t first = 0, end; first < list.count; first = end) {
+        for (end = first + 1; end < list.count; end++) {
+            if (by_content(&runs[first], &runs[end]) != 0) break;
         }
-        if (a->kind != DL_ACTIVITY_KERNEL || classes[a->name] != DL_KERNEL_COLLECTIVE) continue;
-        const dl_activity *launch = dl_launches_find(launches, a->correlation);
-        if (launch != NULL) {
-            events[event_count++] = (event){launch->thread, launch->start_ns, (uint32_t)i, true};
-        } else {
-            list.runs[list.count++] = run_of_kernel(a, strings);
-        }
+        sum_runs(collectives, runs + first, end - first, durations_ns);
     }
-    if (event_count > 0) qsort(events, event_count, sizeof *events, by_thread_and_time);
-    match_all(&list, events, event_count, activities, strings, comms, comm_count);
-    sum_list(collectives, &list);
-    free(list.runs);
-    free(comms);
-    free(events);
+    free(durations_ns);
+    free(runs);
+    dl_collective_kernels_free(&list);
+    qsort(collectives->collectives, collectives->count, sizeof *collectives->collectives, by_total);
 }
 
 void dl_collectives_free(dl_collectives *collectives)

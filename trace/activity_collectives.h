@@ -1,17 +1,5 @@
-/* Collectives on the devices: which call of the host each of their kernels carries out, and what
- * rates that makes.
- *
- * A kernel's name tells at most the collective (kernel_class.h); its size is known by the host's
- * call, a COLLECTIVE. The two are matched by thread and time: the kernel's launch is a CALL, and on
- * its thread a run of COLLECTIVEs that began since the last such launch is followed by the run of
- * launches that carry them out. A call of its own launches within itself, calls in a group when the
- * group ends. Within one run, in order,
- *
- *   as many calls as kernels   one each
- *   several calls, one kernel  the kernel carries them all: bytes are their sum
- *   otherwise                  not told apart: the kernels' sizes stay unknown
- *
- * Kernels without a recorded launch, or in a replayed graph, stay unknown as well.
+/* Collectives on the devices and the rates that they make; which kernel carries out which call:
+ * collective_kernels.h.
  *
  * Rates are those of nccl-tests (doc/PERFORMANCE.md), over the kernel's duration t:
  *   algorithm rate = S / t; S = ranks * bytes where NCCL counts one rank's share (AllGather,
@@ -29,6 +17,7 @@
 
 #include "trace/activity.h"
 #include "trace/activity_launches.h"
+#include "trace/collective_kernels.h"
 #include "trace/distribution.h"
 
 /* All kernels of one device that carry out equal calls. */
