@@ -1,16 +1,12 @@
 #include "profiler/capture_cost.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "common/alloc.h"
 #include "profiler/inject/settings.h"
+#include "profiler/measuring_child.h"
 #include "profiler/overhead.h"
 #include "trace/distribution.h"
 #include "trace/dlt.h"
@@ -79,76 +75,37 @@ static void set_variable(void *unused, const char *name, const char *value)
     setenv(name, value, 1);
 }
 
-/* The child's work. It ends as a profiled program does, since that is when the trace is closed. */
-static void run_child(int to_parent, const char *library, const dl_capture_settings *settings)
-{
-    unsetenv("NVTX_INJECTION64_PATH");
-    if (library != NULL) {
-        dl_capture_settings_to_environment(settings, set_variable, NULL);
-        setenv("NVTX_INJECTION64_PATH", library, 1);
-    }
-    static cost_samples measured;
-    time_calls(&measured);
-    size_t done = 0;
-    while (done < sizeof measured) {
-        const ssize_t bytes = write(to_parent, (char *)&measured + done, sizeof measured - done);
-        if (bytes < 0) exit(1);
-        done += (size_t)bytes;
-    }
-    exit(0);
-}
+/* The child's work. */
+typedef struct cost_case {
+    const char *library; /* NULL = without one */
+    const dl_capture_settings *settings;
+} cost_case;
 
-static bool read_all(int from_child, cost_samples *samples)
+static void work_in_child(void *user, void *result)
 {
-    size_t done = 0;
-    while (done < sizeof *samples) {
-        const ssize_t bytes = read(from_child, (char *)samples + done, sizeof *samples - done);
-        if (bytes < 0 && errno == EINTR) continue;
-        if (bytes <= 0) return false;
-        done += (size_t)bytes;
+    const cost_case *chosen = user;
+    unsetenv("NVTX_INJECTION64_PATH");
+    if (chosen->library != NULL) {
+        dl_capture_settings_to_environment(chosen->settings, set_variable, NULL);
+        setenv("NVTX_INJECTION64_PATH", chosen->library, 1);
     }
-    return true;
+    time_calls(result);
 }
 
 /* Times the calls in a child; library NULL = without one. */
 static dl_status time_in_child(const char *library, const dl_capture_settings *settings,
                                cost_samples *samples, dl_error *err)
 {
-    int ends[2];
-    fflush(NULL); /* the child would write it again */
-    if (pipe(ends) != 0) return dl_error_set(err, DL_ERR_SYSTEM, "cannot make a pipe");
-    const pid_t child = fork();
-    if (child == 0) run_child(ends[1], library, settings);
-    close(ends[1]);
-    const bool whole = child > 0 && read_all(ends[0], samples);
-    close(ends[0]);
-    int status = 1;
-    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (whole && status == 0) return DL_OK;
-    return dl_error_set(err, DL_ERR_SYSTEM, "the process that was to be recorded failed");
-}
-
-/* Path of the only trace in the folder, or NULL. */
-static char *find_trace(const char *folder)
-{
-    char *found = NULL;
-    DIR *dir = opendir(folder);
-    const struct dirent *entry;
-    while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        const size_t bytes = strlen(entry->d_name);
-        if (found == NULL && bytes > 4 && strcmp(entry->d_name + bytes - 4, ".dlt") == 0)
-            found = dl_format("%s/%s", folder, entry->d_name);
-    }
-    if (dir != NULL) closedir(dir);
-    return found;
+    cost_case chosen = {library, settings};
+    const dl_child_work work = {.work = work_in_child, .user = &chosen};
+    return dl_child_measure(&work, samples, sizeof *samples, err);
 }
 
 /* Whether the trace holds as many ranges and marks as were called: nothing was cheap because it was
  * lost. */
 static dl_status check_trace(const char *folder, dl_error *err)
 {
-    char *path = find_trace(folder);
+    char *path = dl_child_folder_find(folder, ".dlt");
     if (path == NULL) return dl_error_set(err, DL_ERR_DATA, "nothing was recorded");
     dl_trace trace = {0};
     const dl_status status = dl_trace_read(&trace, path, err);
@@ -165,16 +122,6 @@ static dl_status check_trace(const char *folder, dl_error *err)
     return dl_error_set(err, DL_ERR_DATA,
                         "recorded %zu ranges and %zu marks instead of %zu and %zu", ranges, marks,
                         3 * calls, calls);
-}
-
-static void remove_folder(const char *folder)
-{
-    DIR *dir = opendir(folder);
-    const struct dirent *entry;
-    while (dir != NULL && (entry = readdir(dir)) != NULL)
-        if (entry->d_name[0] != '.') unlinkat(dirfd(dir), entry->d_name, 0);
-    if (dir != NULL) closedir(dir);
-    rmdir(folder);
 }
 
 static dl_capture_cost cost_of(double *with_ns, double *without_ns)
@@ -200,20 +147,15 @@ static dl_status measure_into(const char *library, const char *folder, cost_samp
 dl_status dl_capture_cost_measure(const char *library, const char *folder,
                                   dl_capture_cost costs[DL_CAPTURE_COST_COUNT], dl_error *err)
 {
-    char *own = dl_format("%s/dlprof-XXXXXX", folder);
-    if (mkdtemp(own) == NULL) {
-        const dl_status status =
-            dl_error_set_at(err, DL_ERR_IO, own, 0, "cannot make a temporary folder");
-        free(own);
-        return status;
-    }
+    char *own = NULL;
+    dl_status status = dl_child_folder_make(folder, &own, err);
+    if (status != DL_OK) return status;
     cost_samples *with = dl_calloc(2, sizeof *with, "cost of the capture"), *without = with + 1;
-    const dl_status status = measure_into(library, own, with, without, err);
+    status = measure_into(library, own, with, without, err);
     for (int which = 0; status == DL_OK && which < DL_CAPTURE_COST_COUNT; which++)
         costs[which] = cost_of(with->ns[which], without->ns[which]);
     free(with);
-    remove_folder(own);
-    free(own);
+    dl_child_folder_remove(own);
     return status;
 }
 

@@ -10,16 +10,15 @@
 #include "profiler/batch_list.h"
 #include "profiler/bench.h"
 #include "profiler/bench_gpu.h"
-#include "profiler/capture_cost.h"
 #include "profiler/commands.h"
 #include "profiler/interrupt.h"
-#include "profiler/overhead.h"
+#include "profiler/overhead_report.h"
 #include "profiler/run_meta.h"
 #include "profiler/run_setup.h"
 #include "profiler/workload_options.h"
 #include "trace/summary.h"
 
-#define OWN_OPTION_COUNT 6
+#define OWN_OPTION_COUNT 7
 #define OPTION_COUNT (OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT)
 
 #define QUICK_SECONDS 1.0
@@ -27,7 +26,7 @@
 /* The command line. */
 typedef struct bench_options {
     dl_workload_options workload;
-    const char *batch, *output, *device;
+    const char *batch, *output, *device, *cupti;
     int64_t workers_max;
     double seconds;
     bool quick;
@@ -80,13 +79,18 @@ static void fill_table(bench_options *options, dl_option *table)
          .help =
              "cpu; or cuda or cuda:NUMBER, for copies, reductions and launches of the GPUs from "
              "NUMBER on instead"},
+        {.name = "cupti",
+         .type = DL_OPTION_TEXT,
+         .target = &options->cupti,
+         .argument = "FILE",
+         .help = "libcupti for overhead to use; searched for if not given"},
         {.name = "output",
          .letter = 'o',
          .type = DL_OPTION_TEXT,
          .target = &options->output,
          .argument = "FILE",
          .help = "the trace to write, bench.dlt if not given; of overhead a file with its figures "
-                 "alone, for dlcal, none if not given"},
+                 "alone, for dlcal and dlprof run, none if not given"},
     };
     memcpy(table, own, sizeof own);
     dl_workload_options_table(&options->workload, table + OWN_OPTION_COUNT);
@@ -179,81 +183,51 @@ static dl_status run_gpus(const bench_options *options, const bench_setup *setup
     return status == DL_OK ? print_bench(path, setup, err) : status;
 }
 
-static void print_overhead(const dl_overhead *overhead, const bench_setup *setup)
+/* What the injected library costs, where this build has one; *reason says why it is not known. */
+static dl_status measure_nvtx(const char *library, const char *folder, dl_capture_cost *costs,
+                              const char **reason, dl_error *why, dl_error *err)
 {
-    char step[32], extra[32], low[32], high[32];
-    printf("%s, batch %d, 1 worker: %d pairs of runs of %lld steps, %.0f records a step\n",
-           setup->train.model, setup->batches[0], overhead->pairs, (long long)overhead->steps,
-           overhead->records_per_step);
-    printf("step without a trace  %s\n", dl_format_ns(step, sizeof step, overhead->step_ns));
-    printf("recording adds        %s a step, %.0f %% interval %s to %s\n",
-           dl_format_ns(extra, sizeof extra, overhead->extra_ns), 100 * DL_OVERHEAD_CONFIDENCE,
-           dl_format_ns(low, sizeof low, overhead->low_ns),
-           dl_format_ns(high, sizeof high, overhead->high_ns));
-    printf(
-        "                      %.0f ns a record; %.2f %% of the step, interval %.2f to %.2f %%\n",
-        overhead->extra_ns / overhead->records_per_step,
-        100 * overhead->extra_ns / overhead->step_ns, 100 * overhead->low_ns / overhead->step_ns,
-        100 * overhead->high_ns / overhead->step_ns);
+    *reason = "this build has no " DL_INJECTED_LIBRARY;
+    if (library == NULL) return DL_OK;
+    const dl_status status = dl_capture_cost_measure(library, folder, costs, why);
+    *reason = status == DL_OK ? NULL : why->text;
+    if (status == DL_OK || status == DL_ERR_UNSUPPORTED) return DL_OK;
+    *err = *why;
+    return status;
 }
 
-/* The cost of the injected library, where this build has one; nothing of it takes a GPU. */
-static dl_status run_capture_cost(const char *folder, dl_error *err)
+static dl_status measure_cuda(const bench_options *options, const bench_setup *setup,
+                              const char *library, const char *folder, dl_launch_cost *cost,
+                              const char **reason, dl_error *why, dl_error *err)
 {
-    char *library = dl_run_library();
-    if (library == NULL) {
-        printf("recording of other programs: this build has no " DL_INJECTED_LIBRARY "\n");
-        return DL_OK;
-    }
-    dl_capture_cost costs[DL_CAPTURE_COST_COUNT];
-    const dl_status status = dl_capture_cost_measure(library, folder, costs, err);
-    free(library);
-    if (status != DL_OK) return status;
-    printf("recording of another program through " DL_INJECTED_LIBRARY ", one thread:\n");
-    for (int i = 0; i < DL_CAPTURE_COST_COUNT; i++) {
-        char added[32], low[32], high[32];
-        printf("NVTX %-29s adds %s, %.0f %% interval %s to %s\n", dl_capture_case_names[i],
-               dl_format_ns(added, sizeof added, costs[i].added_ns), 100 * DL_OVERHEAD_CONFIDENCE,
-               dl_format_ns(low, sizeof low, costs[i].low_ns),
-               dl_format_ns(high, sizeof high, costs[i].high_ns));
-    }
-    printf("CUPTI's own cost is not measured here: it takes a program on a GPU\n");
-    return DL_OK;
+    *reason = "this build has no " DL_INJECTED_LIBRARY " with a CUPTI part";
+    if (library == NULL || !dl_run_library_records_cuda(library)) return DL_OK;
+    char *device_library = dl_run_beside(DL_DEVICE_CUDA_LIBRARY);
+    *reason = "this build has no " DL_DEVICE_CUDA_LIBRARY;
+    if (device_library == NULL) return DL_OK;
+    dl_progress progress;
+    dl_progress_init(&progress, "launches");
+    const dl_launch_config config = {.device_library = device_library,
+                                     .library = library,
+                                     .cupti = options->cupti != NULL ? options->cupti : "",
+                                     .folder = folder,
+                                     .seconds = setup->seconds / 2,
+                                     .stop = setup->train.stop,
+                                     .progress = &progress};
+    const dl_status status = dl_launch_cost_measure(&config, cost, why);
+    dl_progress_end(&progress);
+    free(device_library);
+    *reason = status == DL_OK ? NULL : why->text;
+    if (status == DL_OK || status == DL_ERR_UNSUPPORTED) return DL_OK;
+    *err = *why;
+    return status;
 }
 
-/* The figures as a trace without records, whose meta keys dlcal reads. */
-static dl_status write_overhead(const char *path, const bench_setup *setup,
-                                const char *command_text, const dl_overhead *overhead,
-                                dl_error *err)
+/* The traces go to a file that disappears afterwards. `seconds` is the time for it. */
+static dl_status measure_training(bench_setup *setup, const char *folder, double seconds,
+                                  dl_overhead *overhead, dl_error *err)
 {
-    dl_trace_writer *writer = NULL;
-    const dl_status status = dl_trace_writer_open(&writer, path, err);
-    if (status != DL_OK) return status;
-    dl_run_meta_common(writer, "overhead", command_text, setup->data.name, &setup->train,
-                       &setup->sizes);
-    const struct {
-        const char *key;
-        double value;
-    } figures[] = {
-        {"record_ns", overhead->extra_ns / overhead->records_per_step},
-        {"record_low_ns", overhead->low_ns / overhead->records_per_step},
-        {"record_high_ns", overhead->high_ns / overhead->records_per_step},
-        {"pairs", overhead->pairs},
-    };
-    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
-        char text[32];
-        snprintf(text, sizeof text, "%.9g", figures[i].value);
-        dl_trace_writer_meta(writer, figures[i].key, text);
-    }
-    return dl_trace_writer_close(&writer, err);
-}
-
-/* The traces go to a file that disappears afterwards. */
-static dl_status run_overhead(const bench_options *options, bench_setup *setup,
-                              const char *command_text, dl_error *err)
-{
-    const char *folder = getenv("TMPDIR");
-    char *temporary = dl_format("%s/dlprof-XXXXXX", folder != NULL ? folder : "/tmp");
+    char *temporary = dl_format("%s/dlprof-XXXXXX", folder);
     const int file = mkstemp(temporary);
     if (file < 0) {
         const dl_status status =
@@ -261,25 +235,66 @@ static dl_status run_overhead(const bench_options *options, bench_setup *setup,
         free(temporary);
         return status;
     }
-    setup->train.batch = setup->batches[0];
     dl_progress progress;
     dl_progress_init(&progress, "overhead");
     const dl_overhead_config config = {.train = &setup->train,
                                        .data = &setup->data,
                                        .path = temporary,
-                                       .seconds = setup->seconds,
+                                       .seconds = seconds,
                                        .progress = &progress};
-    dl_overhead overhead;
-    dl_status status = dl_overhead_measure(&config, &overhead, err);
+    const dl_status status = dl_overhead_measure(&config, overhead, err);
     dl_progress_end(&progress);
-    if (status == DL_OK) print_overhead(&overhead, setup);
-    if (status == DL_OK && options->output != NULL) {
-        status = write_overhead(options->output, setup, command_text, &overhead, err);
-    }
-    if (status == DL_OK) status = run_capture_cost(folder != NULL ? folder : "/tmp", err);
     close(file);
     unlink(temporary);
     free(temporary);
+    return status;
+}
+
+/* The figures as a trace without records, whose meta keys dlcal and dlprof run read. */
+static dl_status write_overhead(const char *path, const bench_setup *setup,
+                                const char *command_text, const dl_overhead_report *report,
+                                dl_error *err)
+{
+    dl_trace_writer *writer = NULL;
+    const dl_status status = dl_trace_writer_open(&writer, path, err);
+    if (status != DL_OK) return status;
+    dl_run_meta_common(writer, "overhead", command_text, setup->data.name, &setup->train,
+                       &setup->sizes);
+    dl_overhead_report_write(report, writer);
+    return dl_trace_writer_close(&writer, err);
+}
+
+/* The launches come first, in children of a process that has had no other thread; half the time is
+ * theirs where there is a GPU. */
+static dl_status run_overhead(const bench_options *options, bench_setup *setup,
+                              const char *command_text, dl_error *err)
+{
+    const char *wanted = getenv("TMPDIR");
+    const char *folder = wanted != NULL ? wanted : "/tmp";
+    char *library = dl_run_library();
+    dl_overhead training;
+    dl_capture_cost nvtx[DL_CAPTURE_COST_COUNT];
+    dl_launch_cost cuda;
+    dl_error no_nvtx = {0}, no_cuda = {0};
+    setup->train.batch = setup->batches[0];
+    dl_overhead_report report = {
+        .model = setup->train.model, .batch = setup->train.batch, .training = &training};
+    dl_status status =
+        measure_cuda(options, setup, library, folder, &cuda, &report.cuda_reason, &no_cuda, err);
+    if (status == DL_OK) {
+        status = measure_nvtx(library, folder, nvtx, &report.nvtx_reason, &no_nvtx, err);
+    }
+    report.cuda = report.cuda_reason == NULL ? &cuda : NULL;
+    report.nvtx = report.nvtx_reason == NULL ? nvtx : NULL;
+    if (status == DL_OK) {
+        const double seconds = report.cuda != NULL ? setup->seconds / 2 : setup->seconds;
+        status = measure_training(setup, folder, seconds, &training, err);
+    }
+    if (status == DL_OK) dl_overhead_report_print(&report, stdout);
+    if (status == DL_OK && options->output != NULL) {
+        status = write_overhead(options->output, setup, command_text, &report, err);
+    }
+    free(library);
     return status;
 }
 

@@ -22,7 +22,7 @@ static const char *const injection_variables[] = {"CUDA_INJECTION64_PATH", "NVTX
 #define INJECTIONS 2
 #define INJECTIONS_WITH_NCCL 3
 
-char *dl_run_library(void)
+char *dl_run_beside(const char *name)
 {
     char self[PATH_MAX];
     const ssize_t bytes = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -30,10 +30,15 @@ char *dl_run_library(void)
     self[bytes] = '\0';
     char *slash = strrchr(self, '/');
     if (slash == NULL) return NULL;
-    char *path = dl_format("%.*s/%s", (int)(slash - self), self, DL_INJECTED_LIBRARY);
+    char *path = dl_format("%.*s/%s", (int)(slash - self), self, name);
     if (access(path, R_OK) == 0) return path;
     free(path);
     return NULL;
+}
+
+char *dl_run_library(void)
+{
+    return dl_run_beside(DL_INJECTED_LIBRARY);
 }
 
 bool dl_run_library_records_cuda(const char *library)

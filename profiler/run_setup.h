@@ -11,6 +11,10 @@
 
 #define DL_INJECTED_LIBRARY "libdlprof_inject.so"
 
+/* Absolute path of the readable file `name` beside the running program; NULL if there is none.
+ * free() it. */
+char *dl_run_beside(const char *name);
+
 /* Absolute path of the injected library, which lies beside the running program; NULL if this build
  * has none. free() it. */
 char *dl_run_library(void);

@@ -35,3 +35,16 @@ target_compile_definitions(test_inject PRIVATE
     INJECT_TARGET="$<TARGET_FILE:inject_target>"
     INJECT_REAL_CUPTI="${CUPTI_LIBRARY}")
 set_property(TEST test_inject APPEND PROPERTY LABELS threads)
+
+# What recording CUDA costs: a device library whose calls go to the driver's double.
+add_library(device_double MODULE doubles/device_double.c)
+add_double(device_double LINK driver_double)
+add_executable(test_launch_cost test_launch_cost.c)
+target_include_directories(test_launch_cost SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
+target_link_libraries(test_launch_cost PRIVATE dl_profiler ${CMOCKA_LIBRARY})
+set_target_properties(test_launch_cost PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+add_dependencies(test_launch_cost dlprof_inject cupti_double device_double)
+add_test(NAME test_launch_cost COMMAND test_launch_cost $<TARGET_FILE:device_double>
+         $<TARGET_FILE:dlprof_inject> $<TARGET_FILE:cupti_double> "${CUPTI_LIBRARY}"
+         WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_launch_cost PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300)

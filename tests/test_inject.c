@@ -152,8 +152,10 @@ static void target(const char *mode, const char *count, const char *const *envir
 
 static const char *const plain[] = {NULL};
 
-/* Where threads run on at the end or are missing after a fork, the search for leaks goes astray. */
-static const char *const no_leak_search[] = {"ASAN_OPTIONS=detect_leaks=0", NULL};
+/* Where threads run on at the end or are missing after a fork, the search for leaks goes astray; and
+ * where a buffer is never given back, it does not see that the buffer points to a device's name. */
+#define NO_LEAK_SEARCH "ASAN_OPTIONS=detect_leaks=0"
+static const char *const no_leak_search[] = {NO_LEAK_SEARCH, NULL};
 
 /* The target's own output and exit code, and none of ours. */
 static void assert_untouched(int exit_code, const char *out)
@@ -392,7 +394,7 @@ static void refused_buffers_drop_records(void **state)
     assert_untouched(3, "launched 1000\n");
     assert_non_null(dl_trace_meta(&run.traces[0], "dropped_records"));
     assert_true(count_kind(&run.traces[0], DL_ACTIVITY_KERNEL) > 200);
-    assert_all_accounted(2000);
+    assert_all_accounted(2001); /* and the recorder's own wait for the device at the end */
 }
 
 /* As fast as they come: some may be refused. */
@@ -419,7 +421,7 @@ static void another_clock_ends_the_reading(void **state)
 static void a_fatal_error_is_logged(void **state)
 {
     (void)state;
-    target("later", "20", (const char *[]){"DOUBLE_CUPTI=fatal", NULL});
+    target("later", "20", (const char *[]){"DOUBLE_CUPTI=fatal", NO_LEAK_SEARCH, NULL});
     assert_untouched(3, "launched 20\n");
     assert_contains(run.logs, "CUPTI_ERROR_HARDWARE: the double gives up");
     assert_true(run.traces[0].complete);
@@ -428,7 +430,7 @@ static void a_fatal_error_is_logged(void **state)
 static void a_hanging_flush_delays_the_end_by_seconds_only(void **state)
 {
     (void)state;
-    target("exit", "20", (const char *[]){"DOUBLE_CUPTI=hangs", NULL});
+    target("exit", "20", (const char *[]){"DOUBLE_CUPTI=hangs", NO_LEAK_SEARCH, NULL});
     assert_untouched(3, "launched 20\n");
     assert_true(run.seconds < 30); /* the double hangs for 60 */
     assert_kernels(&run.traces[0], 20);

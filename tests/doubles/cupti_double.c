@@ -8,6 +8,7 @@
  *   no-memset  this one cannot                     ticks       another tool has set the clock
  *   small      a buffer is full after 8 records    fatal       gives up at the tenth launch
  *   hold       gives none back before the end      hangs       in the last flush
+ *   no-copies  records no copies
  */
 #include <cupti.h>
 #include <dlfcn.h>
@@ -161,11 +162,12 @@ static void put(const void *record, size_t bytes)
 }
 #define PUT(record) put(&(record), sizeof(record))
 
-static void put_call(CUpti_CallbackId id, unsigned correlation, uint64_t start)
+static void put_call(CUpti_ActivityKind kind, CUpti_CallbackId id, unsigned correlation,
+                     uint64_t start)
 {
     CUpti_ActivityAPI record;
     memset(&record, 0, sizeof record);
-    record.kind = CUPTI_ACTIVITY_KIND_RUNTIME;
+    record.kind = kind;
     record.cbid = id;
     record.start = start;
     record.end = now_ns();
@@ -217,7 +219,10 @@ static void on_launch(const char *kernel, unsigned correlation)
     record.correlationId = correlation;
     record.name = kernel;
     PUT(record);
-    put_call(CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, correlation, start);
+    put_call(CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, correlation,
+             start);
+    put_call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000,
+             correlation, start);
     if (told("fatal") && launch == FATAL_LAUNCH) give_up();
 }
 
@@ -231,7 +236,57 @@ static void on_wait(unsigned correlation)
         event_callback(NULL, CUPTI_CB_DOMAIN_RUNTIME_API,
                        CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020, &data);
     }
-    put_call(CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020, correlation, start);
+    put_call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020,
+             correlation, start);
+}
+
+static void on_synchronize(unsigned correlation)
+{
+    const uint64_t start = now_ns();
+    CUpti_ActivitySynchronization2 record;
+    memset(&record, 0, sizeof record);
+    record.kind = CUPTI_ACTIVITY_KIND_SYNCHRONIZATION;
+    record.type = CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_CONTEXT_SYNCHRONIZE;
+    record.start = start;
+    record.end = now_ns();
+    record.streamId = CUPTI_SYNCHRONIZATION_INVALID_VALUE;
+    record.correlationId = correlation;
+    PUT(record);
+    put_call(CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize, correlation,
+             start);
+}
+
+static void on_copy(unsigned correlation, size_t bytes)
+{
+    const uint64_t start = now_ns();
+    CUpti_ActivityMemcpy6 record;
+    memset(&record, 0, sizeof record);
+    record.kind = CUPTI_ACTIVITY_KIND_MEMCPY;
+    record.copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_HTOD;
+    record.srcKind = CUPTI_ACTIVITY_MEMORY_KIND_PINNED;
+    record.dstKind = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
+    record.start = start;
+    record.end = start + KERNEL_NS;
+    record.bytes = bytes;
+    record.streamId = 7;
+    record.correlationId = correlation;
+    if (!told("no-copies")) PUT(record);
+    put_call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020,
+             correlation, start);
+}
+
+static void on_record(unsigned correlation)
+{
+    const uint64_t start = now_ns();
+    CUpti_ActivityCudaEvent2 record;
+    memset(&record, 0, sizeof record);
+    record.kind = CUPTI_ACTIVITY_KIND_CUDA_EVENT;
+    record.streamId = 7;
+    record.eventId = 1;
+    record.correlationId = correlation;
+    PUT(record);
+    put_call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaEventRecord_v3020,
+             correlation, start);
 }
 
 /* The functions of CUPTI. */
@@ -274,7 +329,8 @@ CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t bytes, CUpti_Acti
 CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback,
                            void *user)
 {
-    static const driver_tool tool = {on_context, on_launch, on_wait};
+    static const driver_tool tool = {on_context,     on_launch, on_wait,
+                                     on_synchronize, on_copy,   on_record};
     (void)user;
     if (told("taken")) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
     require(event_callback == NULL, "subscribed twice");

@@ -47,8 +47,16 @@ CUresult cuCtxSetCurrent(CUcontext context)
     return context == (CUcontext)&has_context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
+/* Number of the next call. */
+static unsigned next(void)
+{
+    return atomic_fetch_add(&correlations, 1) + 1;
+}
+
 CUresult cuCtxSynchronize(void)
 {
+    const driver_tool *now = atomic_load(&tool);
+    if (now != NULL) now->synchronized(next());
     return CUDA_SUCCESS;
 }
 
@@ -67,7 +75,7 @@ void driver_double_create_context(void)
 
 unsigned driver_double_launch(const char *kernel)
 {
-    const unsigned correlation = atomic_fetch_add(&correlations, 1) + 1;
+    const unsigned correlation = next();
     const driver_tool *now = atomic_load(&tool);
     if (now != NULL) now->launched(kernel, correlation);
     return correlation;
@@ -75,7 +83,21 @@ unsigned driver_double_launch(const char *kernel)
 
 void driver_double_wait(void)
 {
-    const unsigned correlation = atomic_fetch_add(&correlations, 1) + 1;
+    const unsigned correlation = next();
     const driver_tool *now = atomic_load(&tool);
     if (now != NULL) now->waited(correlation);
+}
+
+void driver_double_copy(size_t bytes)
+{
+    const unsigned correlation = next();
+    const driver_tool *now = atomic_load(&tool);
+    if (now != NULL) now->copied(correlation, bytes);
+}
+
+void driver_double_record(void)
+{
+    const unsigned correlation = next();
+    const driver_tool *now = atomic_load(&tool);
+    if (now != NULL) now->recorded(correlation);
 }

@@ -9,7 +9,10 @@
 typedef struct driver_tool {
     void (*context_created)(void);
     void (*launched)(const char *kernel, unsigned correlation);
-    void (*waited)(unsigned correlation); /* in a call that waits for the device */
+    void (*waited)(unsigned correlation);               /* in cudaDeviceSynchronize */
+    void (*synchronized)(unsigned correlation);         /* in cuCtxSynchronize */
+    void (*copied)(unsigned correlation, size_t bytes); /* from page-locked memory to the device */
+    void (*recorded)(unsigned correlation);             /* an event */
 } driver_tool;
 
 /* NULL = none any more. */
@@ -19,5 +22,7 @@ void driver_double_set_tool(const driver_tool *tool);
 void driver_double_create_context(void);
 unsigned driver_double_launch(const char *kernel);
 void driver_double_wait(void);
+void driver_double_copy(size_t bytes);
+void driver_double_record(void);
 
 #endif

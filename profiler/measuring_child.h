@@ -1,0 +1,35 @@
+/* Measuring in a child process, and a folder for what it writes meanwhile. */
+#ifndef DL_PROFILER_MEASURING_CHILD_H
+#define DL_PROFILER_MEASURING_CHILD_H
+
+#include <stddef.h>
+
+#include "common/status.h"
+
+/* What a child does. Both functions get `user` and the result's memory, zeroed before. */
+typedef struct dl_child_work {
+    void (*work)(void *user, void *result);
+    void (*finish)(void *user, void *result); /* behind all exit handlers that `work` led to; NULL =
+                                                 nothing */
+    void *user;
+} dl_child_work;
+
+/* Forks; the child works, ends as programs do by exit(0), and hands over result[bytes] when that is
+ * done. The calling process must have a single thread. DL_ERR_SYSTEM if the child cannot be made,
+ * ends otherwise or hands nothing over; the result is undefined then. */
+dl_status dl_child_measure(const dl_child_work *work, void *result, size_t bytes,
+                           dl_error *err) DL_MUST_CHECK;
+
+/* A new folder below `below`; free() its path. DL_ERR_IO if it cannot be made. */
+dl_status dl_child_folder_make(const char *below, char **folder, dl_error *err) DL_MUST_CHECK;
+
+/* Path of one file in the folder with this ending (".dlt"), or NULL if there is none. free() it. */
+char *dl_child_folder_find(const char *folder, const char *ending);
+
+/* Removes the files in the folder; it may hold no folders. */
+void dl_child_folder_empty(const char *folder);
+
+/* Removes folder and files, and frees the path. */
+void dl_child_folder_remove(char *folder);
+
+#endif
