@@ -272,7 +272,7 @@ void dl_costs_free(dl_costs *costs)
 
 /* The table at `batch`: linear in log(batch) between its entries, the outermost ones beyond them.
  */
-static double linearity(const dl_costs *costs, double batch)
+double dl_costs_linearity(const dl_costs *costs, double batch)
 {
     const dl_linearity *table = costs->linearity;
     size_t count = costs->linearity_count, high = 0;
@@ -295,7 +295,7 @@ double dl_costs_step_ns(const dl_costs *costs, double batch, const char *phase)
         if (phase != NULL && strcmp(op->name, phase) != 0 && !ends_in(op->name, phase)) continue;
         sum_ns += op->fixed_ns.value + op->per_sample_ns.value * batch;
     }
-    return sum_ns * linearity(costs, batch);
+    return sum_ns * dl_costs_linearity(costs, batch);
 }
 
 void dl_costs_each(dl_costs *costs, void (*visit)(void *user, dl_value *value), void *user)

@@ -238,6 +238,9 @@ void dl_noise_series_finish(dl_noise_series *series);
  * first of two; any batch size is farthest). NULL if there are none at all. Borrowed. */
 const dl_noise_set *dl_costs_noise(const dl_costs *costs, double batch, size_t at_once);
 
+/* What all operations take together at `batch` over the sum of their lines; 1 if not told. */
+double dl_costs_linearity(const dl_costs *costs, double batch);
+
 /* Step time in ns of one worker without exchange for `batch` samples: the sum over all operations
  * (phase == NULL), over those whose name ends in ".phase", or the operation of that name, of
  * fixed + per_sample batch, times the linearity at `batch`. Unknown numbers add nothing: ask

@@ -14,6 +14,26 @@ dl_gpus *dl_gpus_of(const dl_team *team)
 
 /* --- setting up ------------------------------------------------------------------------------ */
 
+static void on_input(void *user, int worker);
+
+static void init_input(dl_gpus *gpus)
+{
+    const dl_gpu_options *options = gpus->config.options;
+    dl_input_init(&gpus->input, &(dl_input_config){
+                                    .engine = gpus->config.engine,
+                                    .network = &gpus->network,
+                                    .links = &options->links,
+                                    .places = gpus->places,
+                                    .workers = gpus->config.workers,
+                                    .cores = options->input_cores,
+                                    .prefetch = options->prefetch,
+                                    .make_ns = gpus->config.workload->input_ns,
+                                    .bytes = gpus->config.input_bytes,
+                                    .came = on_input,
+                                    .user = gpus,
+                                });
+}
+
 dl_status dl_gpus_init(dl_gpus *gpus, const dl_gpus_config *config, dl_error *err)
 {
     const size_t workers = (size_t)config->workers;
@@ -43,10 +63,10 @@ dl_status dl_gpus_init(dl_gpus *gpus, const dl_gpus_config *config, dl_error *er
     }
     if (status == DL_OK) {
         dl_gpus_add_own_classes(gpus);
-        if (config->with_input) dl_input_init(gpus);
+        if (config->with_input) init_input(gpus);
         dl_network_reserve(&gpus->network,
                            (config->workers + gpus->serving_threads) * config->options->shards +
-                               dl_reduction_flows(&gpus->reduction) + dl_input_most(gpus));
+                               dl_reduction_flows(&gpus->reduction) + dl_input_most(&gpus->input));
     } else {
         dl_gpus_free(gpus);
     }
@@ -199,6 +219,17 @@ static void wait_for_issue(dl_gpus *gpus, int worker)
     }
 }
 
+/* A batch is there for a step that may wait for it. */
+static void on_input(void *user, int worker)
+{
+    dl_gpus *gpus = user;
+    if (gpus->workers[worker].phase != DL_GPU_WAITS_FOR_INPUT) return;
+    bool is_there = dl_input_take(&gpus->input, worker);
+    DL_ASSERT(is_there, "no batch for worker %d", worker);
+    dl_team_change(gpus->team, worker, DL_STATE_COMPUTE);
+    wait_for_issue(gpus, worker);
+}
+
 static void compute(dl_team *team, int worker, bool with_update)
 {
     dl_gpus *gpus = dl_gpus_of(team);
@@ -211,21 +242,12 @@ static void compute(dl_team *team, int worker, bool with_update)
         dl_compress_traffic(gpus->config.options, gpus->config.content_bytes) /
         gpus->memory_bytes_per_ns[worker];
     gpus->workers[worker].backward_ns = slow * workload->backward_ns * w->noise_factor;
-    if (gpus->config.with_input && !dl_input_take(gpus, worker)) {
+    if (gpus->config.with_input && !dl_input_take(&gpus->input, worker)) {
         gpus->workers[worker].phase = DL_GPU_WAITS_FOR_INPUT;
         dl_team_change(team, worker, DL_STATE_INPUT);
     } else {
         wait_for_issue(gpus, worker);
     }
-}
-
-void dl_gpus_input_came(dl_gpus *gpus, int worker)
-{
-    if (gpus->workers[worker].phase != DL_GPU_WAITS_FOR_INPUT) return;
-    bool is_there = dl_input_take(gpus, worker);
-    DL_ASSERT(is_there, "no batch for worker %d", worker);
-    dl_team_change(gpus->team, worker, DL_STATE_COMPUTE);
-    wait_for_issue(gpus, worker);
 }
 
 static void on_cut(void *user, int worker)
@@ -279,7 +301,7 @@ static int init(dl_team *team)
     dl_dispatch_init(&gpus->dispatch, &dispatch);
     /* A piece of work of each GPU, the issues, two for each flow and one for shares, the launch of
      * a collective. */
-    return team->agents + dl_dispatch_threads(&dispatch) + dl_input_most(gpus) +
+    return team->agents + dl_dispatch_threads(&dispatch) + dl_input_most(&gpus->input) +
            2 * gpus->network.flow_room + 2;
 }
 
@@ -291,7 +313,7 @@ static void free_nothing(dl_team *team)
 static void start(dl_team *team)
 {
     dl_gpus *gpus = dl_gpus_of(team);
-    if (gpus->config.with_input) dl_input_start(gpus);
+    if (gpus->config.with_input) dl_input_start(&gpus->input, team->config.steps);
     dl_dispatch_start(&gpus->dispatch);
 }
 

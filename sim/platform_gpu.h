@@ -34,6 +34,7 @@
 
 #include "sim/collective.h"
 #include "sim/dispatch.h"
+#include "sim/gpu_input.h"
 #include "sim/platform.h"
 
 extern const dl_platform dl_platform_gpu;
@@ -181,20 +182,6 @@ typedef struct dl_reduction {
     double moved_bytes; /* of a round, over all workers */
 } dl_reduction;
 
-typedef struct dl_input_worker {
-    int class; /* of its copies */
-    int64_t latency_ns;
-    int ready, making; /* batches */
-    int64_t ordered;   /* since the start */
-} dl_input_worker;
-
-typedef struct dl_input {
-    int *idle_cores; /* [nodes] */
-    dl_input_worker *workers;
-    int *queue; /* [workers x depth] of batches that wait for a core */
-    int queued;
-} dl_input;
-
 /* What a server does, with how many vectors read + written. */
 typedef enum dl_serving_kind {
     DL_SERVING_AVERAGE, /* workers + 1 */
@@ -256,15 +243,6 @@ void dl_gpus_filter(dl_team *team, int worker, int parts);
 
 /* Reads and writes so many bytes in the memory of the worker's own GPU. */
 void dl_gpus_touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn done);
-
-/* Batches. dl_input_most: that are in the making at once at most. dl_input_take: takes a batch for
- * the worker's next step, false if there is none; then dl_gpus_input_came says when there is. */
-void dl_input_init(dl_gpus *gpus);
-void dl_input_free(dl_input *input);
-int dl_input_most(const dl_gpus *gpus);
-void dl_input_start(dl_gpus *gpus);
-bool dl_input_take(dl_gpus *gpus, int worker);
-void dl_gpus_input_came(dl_gpus *gpus, int worker);
 
 /* Of the buckets. dl_reduction_flows: at a time at most. dl_reduction_ready: the worker has done its part of the next bucket. dl_reduction_join:
  * the worker waits for all of them; without overlap it has them ready now. */

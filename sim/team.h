@@ -72,12 +72,19 @@ struct dl_platform;
 /* Whether a worker that waits may go on. What has become true must stay so. */
 typedef bool (*dl_team_condition)(const dl_team *team, int worker);
 
-/* Watches a run; either function may be NULL. */
+/* Watches a run; any function may be NULL. */
 typedef struct dl_team_observer {
     void *user;
     void (*state)(void *user, int worker, dl_worker_state state, int64_t start_ns, int64_t end_ns);
     void (*step)(void *user, int worker, int64_t step, int64_t start_ns, int64_t end_ns,
                  int staleness); /* DL_NO_STALENESS_YET: the mode has none */
+    /* dl_team_contribute of the worker's step, with parameters of version `read`; dl_team_update to
+     * `version`. */
+    void (*contribute)(void *user, int worker, int64_t step, int64_t read);
+    void (*update)(void *user, int64_t version, int64_t now_ns);
+    /* Only of split models (sim/pipeline.h), whose GPUs count as workers here. */
+    void (*pass)(void *user, int gpu, bool forward, int micro_batch, int64_t start_ns,
+                 int64_t end_ns);
 } dl_team_observer;
 
 typedef struct dl_team_config {

@@ -36,7 +36,7 @@ dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const
             dl_chrome_trace_thread(&trace, WORKERS_PID, point->workers + w, text);
         }
     }
-    const dl_team_observer observer = {&trace, on_state, on_step};
+    const dl_team_observer observer = {.user = &trace, .state = on_state, .step = on_step};
     dl_run_result result = {0};
     status = dl_run(
         &(dl_run_config){

@@ -37,7 +37,7 @@ static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int6
 static void run(watch *w, const char *mode, int cores, int workers, int steps, const char *slice_ns)
 {
     *w = (watch){.count = 0};
-    const dl_team_observer observer = {w, on_state, on_step};
+    const dl_team_observer observer = {.user = w, .state = on_state, .step = on_step};
     dl_costs costs = fixture_costs(FIXTURE_COSTS);
     assert_int_equal(dl_value_parse(slice_ns, &costs.slice_ns, NULL), DL_OK);
     dl_scenario scenario =
