@@ -28,6 +28,7 @@ static bool keep(dl_device *device, const char *what, const char *reason)
     if (dl_cuda_works(device)) {
         dl_error_set(&device->failure, DL_ERR_SYSTEM, "GPU %d: %.200s: %.200s", device->number,
                      what, reason);
+        dl_cuda_group_fail(device);
     }
     return false;
 }
@@ -120,6 +121,7 @@ static void cuda_download(void *to, const void *from, size_t bytes)
 static dl_status cuda_wait(dl_error *err)
 {
     dl_device *device = dl_cuda_device();
+    dl_cuda_group_wait(device);
     if (dl_cuda_works(device)) {
         dl_cuda_good(device, cudaStreamSynchronize(device->stream), "the GPU's work");
     }

@@ -1,5 +1,5 @@
 /* Inside of the "cuda" backend: a place on a GPU and the operations, in three sources by the
- * library that does the work. The table is in backend_cuda.c, marks and groups in device_cuda.c.
+ * library that does the work. The table is in backend_cuda.c, places and marks in device_cuda.c.
  * Effects and arguments of the operations: see dl_backend.
  *
  * Everything of a place is issued to one stream, so that its operations follow one another and may
@@ -21,6 +21,9 @@
 /* Algorithms of one shape of convolution (backend_cuda_conv.c). */
 typedef struct dl_cuda_conv dl_cuda_conv;
 
+/* What the members of a reduction share (device_cuda_group.c). */
+typedef struct dl_cuda_group dl_cuda_group;
+
 struct dl_device {
     int number;
     dl_device_settings settings;
@@ -28,7 +31,8 @@ struct dl_device {
     cudaStream_t stream;
     cublasHandle_t blas;
     cudnnHandle_t dnn;
-    ncclComm_t group; /* NULL: in none */
+    dl_cuda_group *group;    /* NULL: in none */
+    ncclComm_t communicator; /* of the group's; NULL: in none, or aborted */
 
     /* Descriptors that each operation fills in anew. */
     cudnnTensorDescriptor_t tensor, channels;
@@ -67,6 +71,25 @@ void *dl_cuda_scratch(dl_device *device, size_t bytes);
 
 extern const dl_backend dl_backend_cuda;
 extern const dl_device_type dl_device_cuda;
+
+/* device_cuda_group.c: reductions of several GPUs, see dl_device_type. fail: the members shall not
+ * wait for this one. wait: as cudaStreamSynchronize of a member, which also ends when another one
+ * has failed; without a group nothing. */
+dl_status dl_cuda_join(dl_device *const *devices, int count, dl_error *err) DL_MUST_CHECK;
+void dl_cuda_all_reduce(void *values, size_t count);
+void dl_cuda_group_calls(bool begin);
+void dl_cuda_group_fail(dl_device *device);
+void dl_cuda_group_wait(dl_device *device);
+void dl_cuda_group_leave(dl_device *device);
+
+/* device_cuda_exchange.c, see dl_device_type. */
+void dl_cuda_copy_from(const dl_device *source, void *to, const void *from, size_t bytes);
+void dl_cuda_copy_to(const dl_device *target, void *to, const void *from, size_t bytes);
+void dl_cuda_average(void *result, const void *const *vectors, int n, size_t count);
+void dl_cuda_encode(const dl_quantise_plan *plan, const void *blocks, const void *values,
+                    void *residual, void *message);
+void dl_cuda_decode(const dl_quantise_plan *plan, const void *blocks, const void *message,
+                    void *values);
 
 /* backend_cuda_conv.c: cuDNN's convolutions. */
 size_t dl_cuda_conv_scratch_bytes(const dl_conv *conv);

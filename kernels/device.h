@@ -13,9 +13,11 @@
 
 #include "common/status.h"
 #include "kernels/backend.h"
+#include "kernels/quantise.h"
 
 #define DL_DEVICE_CUDA_LIBRARY "libdlprof_cuda.so"
-#define DL_DEVICE_NAME_BYTES 256 /* as many as CUDA has */
+#define DL_DEVICE_NAME_BYTES 256  /* as many as CUDA has */
+#define DL_DEVICE_VECTORS_MAX 256 /* of an average */
 
 /* One worker's place on a device: its queue of operations (a stream), handles of the libraries,
  * scratch memory, marks. Several of them may lie on one device. */
@@ -59,7 +61,8 @@ typedef struct dl_device_type {
      * DL_ERR_UNSUPPORTED where they cannot. Before any of them is used. */
     dl_status (*join)(dl_device *const *devices, int count, dl_error *err);
     /* values[count] = mean of all members' values. Every member must call it; where one thread
-     * calls it for several members, between group(true) and group(false). */
+     * calls it for several members, between group(true) and group(false). Once a member has failed,
+     * `wait` fails for the others too, instead of waiting for it. */
     void (*all_reduce)(void *values, size_t count);
     void (*group)(bool begin);
 
@@ -70,8 +73,20 @@ typedef struct dl_device_type {
     void (*let_go)(void);
     /* Issues an operation that does nothing. */
     void (*launch)(void);
-    /* Copies between two places' memory; the used one's takes it in. */
+    /* Copies between two places' memory, on one device or two, issued by the used one, which takes
+     * it in or gives it away. */
     void (*copy_from)(const dl_device *source, void *to, const void *from, size_t bytes);
+    void (*copy_to)(const dl_device *target, void *to, const void *from, size_t bytes);
+
+    /* result[count] = mean of vectors[0..n-1], as dl_exchange_average, n <= DL_DEVICE_VECTORS_MAX;
+     * all in the used place's memory. The list itself is the host's, and free when this returns. */
+    void (*average)(void *result, const void *const *vectors, int n, size_t count);
+    /* As dl_quantise_encode and decode; all in the used place's memory, `blocks` a copy of the
+     * plan's. */
+    void (*encode)(const dl_quantise_plan *plan, const void *blocks, const void *values,
+                   void *residual, void *message);
+    void (*decode)(const dl_quantise_plan *plan, const void *blocks, const void *message,
+                   void *values);
 } dl_device_type;
 
 /* What "cpu", "cuda" or "cuda:2" means. */

@@ -96,7 +96,7 @@ static void cuda_close(dl_device *device)
 {
     if (device == NULL) return;
     (void)cudaSetDevice(device->number);
-    if (device->group != NULL) (void)ncclCommDestroy(device->group);
+    dl_cuda_group_leave(device);
     for (size_t i = 0; i < device->mark_count; i++) {
         if (device->marks[i] != NULL) (void)cudaEventDestroy(device->marks[i]);
     }
@@ -171,53 +171,6 @@ static double cuda_between_ns(size_t from, size_t to)
     return (double)ms * 1e6;
 }
 
-static dl_status cuda_join(dl_device *const *devices, int count, dl_error *err)
-{
-    int *numbers = dl_calloc((size_t)count, sizeof *numbers, "numbers of devices");
-    ncclComm_t *groups = dl_calloc((size_t)count, sizeof *groups, "groups");
-    dl_status status = DL_OK;
-    for (int i = 0; status == DL_OK && i < count; i++) {
-        numbers[i] = devices[i]->number;
-        for (int j = 0; status == DL_OK && j < i; j++) {
-            if (numbers[j] != numbers[i]) continue;
-            status = dl_error_set(err, DL_ERR_UNSUPPORTED,
-                                  "workers %d and %d share GPU %d, but NCCL reduces only between "
-                                  "GPUs that differ",
-                                  j, i, numbers[i]);
-        }
-    }
-    if (status == DL_OK) {
-        const ncclResult_t result = ncclCommInitAll(groups, count, numbers);
-        if (result != ncclSuccess) {
-            status = dl_error_set(err, DL_ERR_SYSTEM, "NCCL cannot join %d GPUs: %.200s", count,
-                                  ncclGetErrorString(result));
-        }
-    }
-    for (int i = 0; status == DL_OK && i < count; i++)
-        devices[i]->group = groups[i];
-    free(groups);
-    free(numbers);
-    return status;
-}
-
-static void cuda_all_reduce(void *values, size_t count)
-{
-    dl_device *device = dl_cuda_device();
-    DL_ASSERT(device->group != NULL, "GPU %d is in no group", device->number);
-    if (!dl_cuda_works(device)) return;
-    dl_cuda_good_nccl(
-        device,
-        ncclAllReduce(values, values, count, ncclFloat, ncclAvg, device->group, device->stream),
-        "ncclAllReduce");
-}
-
-static void cuda_group(bool begin)
-{
-    dl_device *device = dl_cuda_device();
-    dl_cuda_good_nccl(device, begin ? ncclGroupStart() : ncclGroupEnd(),
-                      begin ? "ncclGroupStart" : "ncclGroupEnd");
-}
-
 static bool have_hold(dl_device *device)
 {
     if (device->let_go != NULL) return true;
@@ -258,30 +211,6 @@ static void cuda_launch(void)
     dl_cuda_good(device, dl_cuda_launch_nothing(device->stream), "launch");
 }
 
-/* Without direct access, copies between GPUs go through the host, which works too. */
-static void ask_for_access(dl_device *device, int peer)
-{
-    const uint64_t bit = peer < 64 ? (uint64_t)1 << peer : 0;
-    int possible = 0;
-    if (peer == device->number || (device->peers & bit) != 0) return;
-    device->peers |= bit;
-    if (cudaDeviceCanAccessPeer(&possible, device->number, peer) != cudaSuccess || !possible)
-        return;
-    /* Another place on this GPU may have asked already; that error is forgotten here. */
-    if (cudaDeviceEnablePeerAccess(peer, 0) != cudaSuccess) (void)cudaGetLastError();
-}
-
-static void cuda_copy_from(const dl_device *source, void *to, const void *from, size_t bytes)
-{
-    dl_device *device = dl_cuda_device();
-    if (!dl_cuda_works(device)) return;
-    ask_for_access(device, source->number);
-    dl_cuda_good(
-        device,
-        cudaMemcpyPeerAsync(to, device->number, from, source->number, bytes, device->stream),
-        "cudaMemcpyPeerAsync");
-}
-
 const dl_device_type dl_device_cuda = {
     .name = "cuda",
     .backend = &dl_backend_cuda,
@@ -292,11 +221,15 @@ const dl_device_type dl_device_cuda = {
     .use = cuda_use,
     .mark = cuda_mark,
     .between_ns = cuda_between_ns,
-    .join = cuda_join,
-    .all_reduce = cuda_all_reduce,
-    .group = cuda_group,
+    .join = dl_cuda_join,
+    .all_reduce = dl_cuda_all_reduce,
+    .group = dl_cuda_group_calls,
     .hold = cuda_hold,
     .let_go = cuda_let_go,
     .launch = cuda_launch,
-    .copy_from = cuda_copy_from,
+    .copy_from = dl_cuda_copy_from,
+    .copy_to = dl_cuda_copy_to,
+    .average = dl_cuda_average,
+    .encode = dl_cuda_encode,
+    .decode = dl_cuda_decode,
 };

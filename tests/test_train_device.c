@@ -158,17 +158,18 @@ static void records_tell_what_the_device_did(void **state)
     check_records(DL_DISPATCH_SINGLE);
 }
 
-/* Everywhere in a run, while it is set up too: the run ends, and nothing stays behind. */
+/* Everywhere in a run, while it is set up too, and in the middle of a reduction that the others have
+ * entered: the run ends, and nothing stays behind. */
 static void a_device_that_breaks_ends_the_run(void **state)
 {
     (void)state;
-    static const dl_sync apart[] = {DL_SYNC_NONE, DL_SYNC_PS, DL_SYNC_AVERAGE, DL_SYNC_ASYNC,
-                                    DL_SYNC_SOFTSYNC};
-    for (int i = 0; i < 5; i++) {
+    static const dl_sync all[] = {DL_SYNC_NONE,    DL_SYNC_ALLREDUCE, DL_SYNC_PS,
+                                  DL_SYNC_AVERAGE, DL_SYNC_ASYNC,     DL_SYNC_SOFTSYNC};
+    for (int i = 0; i < 6; i++) {
         for (long after = 0; after < 400; after += 79) {
-            for (int single = 0; single <= (apart[i] < DL_SYNC_ASYNC); single++) {
+            for (int single = 0; single <= (all[i] < DL_SYNC_ASYNC); single++) {
                 fake_device_set(2, after);
-                dl_train_config config = device_config(apart[i], 2);
+                dl_train_config config = device_config(all[i], 2);
                 config.dispatch = single ? DL_DISPATCH_SINGLE : DL_DISPATCH_THREADS;
                 dl_train_result result = {.parameter_count = 99};
                 dl_error err = {0};

@@ -23,7 +23,10 @@ struct call {
         dl_gemm gemm;
         dl_softmax softmax;
         dl_update update;
+        dl_quantise_plan plan;
+        const void *vectors[MEMBERS_MAX];
     } as;
+    void *also;
     void *to;
     const void *from;
     size_t bytes;
@@ -36,7 +39,11 @@ typedef struct group {
     int count, users;
     dl_device *members[MEMBERS_MAX];
     void *values[MEMBERS_MAX];
-    pthread_barrier_t barrier;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    int arrived;
+    unsigned round;
+    bool failed; /* a member has: nobody waits for it */
 } group;
 
 struct dl_device {
@@ -97,12 +104,24 @@ static void issue(call made)
     device->calls[device->count++] = made;
 }
 
+static void fail(dl_device *device)
+{
+    group *g = device->group;
+    device->failed = true;
+    if (g == NULL) return;
+    pthread_mutex_lock(&g->mutex);
+    g->failed = true;
+    pthread_cond_broadcast(&g->changed);
+    pthread_mutex_unlock(&g->mutex);
+}
+
 /* Does all that was issued. */
 static void flush(dl_device *device)
 {
     for (size_t i = 0; i < device->count; i++) {
-        device->failed |=
-            atomic_load(&until_failure) >= 0 && atomic_fetch_sub(&until_failure, 1) <= 0;
+        if (atomic_load(&until_failure) >= 0 && atomic_fetch_sub(&until_failure, 1) <= 0) {
+            fail(device);
+        }
         if (device->failed) break;
         device->calls[i].run(device, &device->calls[i]);
         device->now_ns += FAKE_OPERATION_NS;
@@ -317,7 +336,8 @@ static void close_device(dl_device *device)
     if (device == NULL) return;
     atomic_fetch_sub(&alive, 1);
     if (device->group != NULL && --device->group->users == 0) {
-        pthread_barrier_destroy(&device->group->barrier);
+        pthread_cond_destroy(&device->group->changed);
+        pthread_mutex_destroy(&device->group->mutex);
         free(device->group);
     }
     free(device->calls);
@@ -361,7 +381,8 @@ static dl_status join(dl_device *const *devices, int count, dl_error *err)
     }
     group *made = dl_calloc(1, sizeof *made, "group");
     made->count = made->users = count;
-    pthread_barrier_init(&made->barrier, NULL, (unsigned)count);
+    pthread_mutex_init(&made->mutex, NULL);
+    pthread_cond_init(&made->changed, NULL);
     for (int i = 0; i < count; i++) {
         made->members[i] = devices[i];
         devices[i]->group = made;
@@ -384,14 +405,31 @@ static void reduce_slice(const group *g, int member, size_t count)
     free(mean);
 }
 
+/* Waits for all members; false if one has failed, which is then this one's failure too. */
+static bool meet(dl_device *device)
+{
+    group *g = device->group;
+    pthread_mutex_lock(&g->mutex);
+    const unsigned round = g->round;
+    if (!g->failed && ++g->arrived == g->count) {
+        g->arrived = 0;
+        g->round++;
+        pthread_cond_broadcast(&g->changed);
+    }
+    while (!g->failed && g->round == round)
+        pthread_cond_wait(&g->changed, &g->mutex);
+    device->failed |= g->failed;
+    pthread_mutex_unlock(&g->mutex);
+    return !device->failed;
+}
+
 /* Every member in a thread of its own. */
 static void run_reduce(dl_device *device, const call *c)
 {
     group *g = device->group;
     g->values[device->member] = near_by(c->to);
-    pthread_barrier_wait(&g->barrier);
-    reduce_slice(g, device->member, c->bytes);
-    pthread_barrier_wait(&g->barrier);
+    if (meet(device)) reduce_slice(g, device->member, c->bytes);
+    (void)meet(device);
 }
 
 /* All members in one thread: at the end of the group all is done at once. */
@@ -451,8 +489,70 @@ static void run_copy_from(dl_device *device, const call *c)
 
 static void copy_from(const dl_device *source, void *to, const void *from, size_t bytes)
 {
-    DL_ASSERT(source != used, "fake device %d copies from itself", used->number);
+    (void)source;
     issue((call){.run = run_copy_from, .to = to, .from = from, .bytes = bytes});
+}
+
+static void copy_to(const dl_device *target, void *to, const void *from, size_t bytes)
+{
+    copy_from(target, to, from, bytes);
+}
+
+static void run_average(dl_device *device, const call *c)
+{
+    (void)device;
+    const void *near[MEMBERS_MAX];
+    for (int v = 0; v < c->rows; v++)
+        near[v] = near_by(c->as.vectors[v]);
+    dl_exchange_average(near_by(c->to), near, c->rows, 0, c->bytes, DL_DOUBLE);
+}
+
+static void average(void *result, const void *const *vectors, int n, size_t count)
+{
+    call made = {.run = run_average, .to = result, .rows = n, .bytes = count};
+    DL_ASSERT(n <= MEMBERS_MAX, "%d vectors", n);
+    memcpy(made.as.vectors, vectors, (size_t)n * sizeof *vectors);
+    issue(made);
+}
+
+/* The plan's blocks are those in the device's memory. */
+static dl_quantise_plan near_plan(const call *c)
+{
+    dl_quantise_plan plan = c->as.plan;
+    plan.blocks = near_by(plan.blocks);
+    return plan;
+}
+
+static void run_encode(dl_device *device, const call *c)
+{
+    (void)device;
+    const dl_quantise_plan plan = near_plan(c);
+    dl_quantise_encode(&plan, near_by(c->from), c->also != NULL ? near_by(c->also) : NULL,
+                       near_by(c->to), DL_DOUBLE);
+}
+
+static void encode(const dl_quantise_plan *plan, const void *blocks, const void *values,
+                   void *residual, void *message)
+{
+    call made = {
+        .run = run_encode, .as.plan = *plan, .from = values, .to = message, .also = residual};
+    made.as.plan.blocks = (dl_quantise_block *)(uintptr_t)blocks;
+    issue(made);
+}
+
+static void run_decode(dl_device *device, const call *c)
+{
+    (void)device;
+    const dl_quantise_plan plan = near_plan(c);
+    dl_quantise_decode(&plan, near_by(c->from), near_by(c->to), DL_DOUBLE);
+}
+
+static void decode(const dl_quantise_plan *plan, const void *blocks, const void *message,
+                   void *values)
+{
+    call made = {.run = run_decode, .as.plan = *plan, .from = message, .to = values};
+    made.as.plan.blocks = (dl_quantise_block *)(uintptr_t)blocks;
+    issue(made);
 }
 
 static const dl_backend fake_backend = {
@@ -493,4 +593,8 @@ const dl_device_type fake_device = {
     .let_go = let_go,
     .launch = launch,
     .copy_from = copy_from,
+    .copy_to = copy_to,
+    .average = average,
+    .encode = encode,
+    .decode = decode,
 };
