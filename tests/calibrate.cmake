@@ -23,3 +23,8 @@ set_property(TEST test_table_fit APPEND PROPERTY LABELS threads)
 add_test(NAME test_dlcal_table COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_table.sh
          $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlcal_table PROPERTIES LABELS unit TIMEOUT 300)
+
+# Replay of traces.
+foreach(module retime)
+    dl_add_test(test_replay_${module} model LINK dl_replay)
+endforeach()

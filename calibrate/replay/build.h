@@ -1,0 +1,58 @@
+/* Builds the replay graph of one or several traces (graph.h).
+ *
+ * Nodes. Each thread of the host that calls the device is a lane: its calls (calls within calls
+ * belong to the outer one), and the time between them. Each stream is a lane of its works; where
+ * works of one stream overlap by more than DL_REPLAY_OVERLAP_NS (branches of a CUDA graph), the
+ * stream has several lanes. The host's time is kept as it is, waits are not (waits.h, threads.h);
+ * idle time of a device is never kept.
+ *
+ * Typical costs, measured in the trace itself, one for all works of a sort:
+ *
+ *   launch latency  from the begin of the launching call to the begin of the work, of works that
+ *                   found their stream idle: the median for each name of call and kind of work.
+ *                   The minimum would be early by the spread, which adds up wherever the host waits
+ *                   for the device.
+ *   spacing         from the end of a work to the begin of the next one of the stream where that
+ *                   one had been launched long before: the mean for each pair of kinds, of those
+ *                   below three times the median.
+ *
+ * Edges: launches here; waits of the host in waits.h; of streams for one another in streams.h; of
+ * threads for one another in threads.h. */
+#ifndef DL_CALIBRATE_REPLAY_BUILD_H
+#define DL_CALIBRATE_REPLAY_BUILD_H
+
+#include "calibrate/replay/graph.h"
+#include "common/status.h"
+#include "trace/dlt.h"
+
+/* Works of one stream that overlap by no more than this follow one another: times of some traces
+ * are whole microseconds. */
+#define DL_REPLAY_OVERLAP_NS 2000
+
+/* What became of one trace. */
+typedef struct dl_replay_rank {
+    const dl_trace *trace; /* borrowed */
+    uint32_t *node_of;     /* [activity_count] node that is the activity or (call within a call)
+                              holds it, or DL_REPLAY_NONE */
+    size_t work_count;
+    size_t unlaunched;       /* works whose launch was not recorded */
+    size_t launches_without; /* calls that launch but have no work in the trace */
+    size_t launch_calls;     /* calls that launch */
+    size_t queue_depth; /* works that may be launched and not begun; 0 = the limit was never met */
+} dl_replay_rank;
+
+/* Owns all but the traces; release with dl_replay_run_free. */
+typedef struct dl_replay_run {
+    dl_replay_graph graph;
+    dl_replay_rank *ranks; /* [rank_count] */
+    size_t rank_count;
+} dl_replay_run;
+
+/* Builds the graph of traces[count], whose activities stay in memory; zero `run` before. Several
+ * traces are ranks of one run on a common clock already. DL_ERR_DATA if a trace has no work of a
+ * device. O(n log n). */
+dl_status dl_replay_build(dl_replay_run *run, const dl_trace *const *traces, size_t count,
+                          dl_error *err) DL_MUST_CHECK;
+void dl_replay_run_free(dl_replay_run *run);
+
+#endif

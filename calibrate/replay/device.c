@@ -1,0 +1,148 @@
+/* The lanes of streams and the nodes of works. */
+#include <stdlib.h>
+
+#include "calibrate/replay/build_state.h"
+#include "common/alloc.h"
+
+typedef struct work {
+    uint64_t stream; /* device << 32 | stream */
+    int64_t start_ns, end_ns;
+    uint32_t activity, slot; /* slot: number of the stream's lane, 0 the main one */
+} work;
+
+static int by_stream_and_time(const void *a, const void *b)
+{
+    const work *x = a, *y = b;
+    if (x->stream != y->stream) return x->stream < y->stream ? -1 : 1;
+    if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
+    if (x->end_ns != y->end_ns) return x->end_ns < y->end_ns ? -1 : 1;
+    return x->activity < y->activity ? -1 : 1;
+}
+
+static int by_slot_and_time(const void *a, const void *b)
+{
+    const work *x = a, *y = b;
+    if (x->slot != y->slot) return x->slot < y->slot ? -1 : 1;
+    return by_stream_and_time(a, b);
+}
+
+static work *list_works(const dl_trace *trace, size_t *count)
+{
+    work *works = dl_calloc(trace->activity_count, sizeof *works, "replay works");
+    *count = 0;
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
+        if (!dl_activity_is_device_work(a)) continue;
+        works[(*count)++] = (work){.stream = (uint64_t)a->device << 32 | a->stream,
+                                   .start_ns = a->start_ns,
+                                   .end_ns = a->start_ns + a->duration_ns,
+                                   .activity = (uint32_t)i};
+    }
+    qsort(works, *count, sizeof *works, by_stream_and_time);
+    return works;
+}
+
+/* Gives each of works[count], of one stream, the first lane that is free when it begins. Returns
+ * the number of lanes. */
+static uint32_t share_out(work *works, size_t count)
+{
+    int64_t *free_ns = NULL;
+    uint32_t slots = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t slot = 0;
+        while (slot < slots && free_ns[slot] > works[i].start_ns + DL_REPLAY_OVERLAP_NS)
+            slot++;
+        if (slot == slots) free_ns = dl_realloc(free_ns, ++slots, sizeof *free_ns, "replay lanes");
+        works[i].slot = slot;
+        free_ns[slot] = works[i].end_ns;
+    }
+    free(free_ns);
+    return slots;
+}
+
+static dl_replay_kind kind_of(const dl_activity *a, dl_kernel_class class)
+{
+    switch (a->kind) {
+    case DL_ACTIVITY_MEMCPY: return DL_REPLAY_COPY;
+    case DL_ACTIVITY_MEMSET: return DL_REPLAY_MEMSET;
+    default: return class == DL_KERNEL_COLLECTIVE ? DL_REPLAY_COLLECTIVE : DL_REPLAY_KERNEL;
+    }
+}
+
+static void add_lane(replay_builder *b, const work *works, size_t count, size_t placed)
+{
+    stream_works *to = &b->streams[b->stream_count++];
+    *to = (stream_works){.device = (uint32_t)(works[0].stream >> 32),
+                         .stream = (uint32_t)works[0].stream,
+                         .nodes = b->stream_nodes + placed,
+                         .launch_ns = b->stream_launch_ns + placed,
+                         .count = count};
+    to->lane = dl_replay_graph_add_lane(b->graph, &(dl_replay_lane){.is_stream = true,
+                                                                    .rank = b->rank_number,
+                                                                    .device = to->device,
+                                                                    .stream = to->stream});
+    int64_t launched_ns = INT64_MIN;
+    for (size_t i = 0; i < count; i++) {
+        const dl_activity *a = &b->trace->activities[works[i].activity];
+        dl_kernel_class class = a->kind == DL_ACTIVITY_KERNEL ? b->classes[a->name] : 0;
+        uint32_t id = dl_replay_graph_add(b->graph, to->lane,
+                                          &(dl_replay_node){.kind = (uint8_t)kind_of(a, class),
+                                                            .class = (uint8_t) class,
+                                                            .rank = b->rank_number,
+                                                            .activity = works[i].activity,
+                                                            .recorded_ns = a->start_ns,
+                                                            .duration_ns = a->duration_ns});
+        b->rank->node_of[works[i].activity] = id;
+        const dl_activity *call = dl_launches_find(&b->launches, a->correlation);
+        if (call != NULL && call->start_ns > launched_ns) launched_ns = call->start_ns;
+        if (call == NULL) b->rank->unlaunched++;
+        b->launcher[id - b->first_node] =
+            call == NULL ? DL_REPLAY_NONE : (uint32_t)(call - b->trace->activities);
+        b->stream_of[id - b->first_node] = b->stream_count - 1;
+        to->nodes[i] = id;
+        to->launch_ns[i] = launched_ns;
+    }
+}
+
+void replay_build_streams(replay_builder *b)
+{
+    size_t count, lane_room = 0, placed = 0;
+    work *works = list_works(b->trace, &count);
+    b->rank->work_count = count;
+    b->first_node = (uint32_t)b->graph->node_count;
+    b->launcher = dl_calloc(count, sizeof *b->launcher, "replay launches");
+    b->stream_of = dl_calloc(count, sizeof *b->stream_of, "replay streams");
+    b->stream_nodes = dl_calloc(count, sizeof *b->stream_nodes, "replay streams");
+    b->stream_launch_ns = dl_calloc(count, sizeof *b->stream_launch_ns, "replay streams");
+    for (size_t first = 0, end; first < count; first = end) {
+        end = first;
+        while (end < count && works[end].stream == works[first].stream)
+            end++;
+        uint32_t slots = share_out(&works[first], end - first);
+        if (slots > 1) qsort(&works[first], end - first, sizeof *works, by_slot_and_time);
+        lane_room += slots;
+        b->streams = dl_realloc(b->streams, lane_room, sizeof *b->streams, "replay streams");
+        while (placed < end) {
+            size_t next = placed;
+            while (next < end && works[next].slot == works[placed].slot)
+                next++;
+            add_lane(b, &works[placed], next - placed, placed);
+            placed = next;
+        }
+    }
+    free(works);
+}
+
+size_t replay_launched_before(const stream_works *works, int64_t time_ns)
+{
+    size_t low = 0, high = works->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (works->launch_ns[middle] < time_ns) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}

@@ -1,0 +1,125 @@
+/* The dependency graph of a traced run: what has to happen before what, and how long each part
+ * takes by itself. Recorded starts are kept for comparison only; retime.h finds new ones.
+ *
+ * A node occupies its lane, a thread of the host or a stream of a device, for duration_ns. The
+ * nodes of a lane run one after another, in order of their numbers within it. A node starts when
+ *
+ *   its predecessor on the lane has ended, and spacing_ns of the node has passed;
+ *   every edge to it is satisfied: `lag_ns` after the end of the edge's node, or after its start;
+ *   the lane has begun (lane.begin_ns).
+ *
+ * A *group* is a collective that several ranks carry out together: its nodes start by themselves
+ * and end together, duration_ns of the group after the last start. */
+#ifndef DL_CALIBRATE_REPLAY_GRAPH_H
+#define DL_CALIBRATE_REPLAY_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/kernel_class.h"
+
+#define DL_REPLAY_NONE UINT32_MAX
+
+typedef enum dl_replay_kind {
+    DL_REPLAY_HOST,       /* a thread computes, between two calls */
+    DL_REPLAY_CALL,       /* a thread is in a call; what it waits for there is an edge, not time */
+    DL_REPLAY_KERNEL,     /* and whole graphs */
+    DL_REPLAY_COLLECTIVE, /* a kernel that is one */
+    DL_REPLAY_COPY,
+    DL_REPLAY_MEMSET,
+    DL_REPLAY_KIND_END
+} dl_replay_kind;
+
+typedef enum dl_replay_edge_kind {
+    DL_REPLAY_LAUNCH,   /* start of a call -> work that it launches; lag = launch latency */
+    DL_REPLAY_EVENT,    /* work -> work of another stream that waits for it */
+    DL_REPLAY_SYNC,     /* work -> call that waits for it */
+    DL_REPLAY_QUEUE,    /* work -> launch that found the queue of launches full */
+    DL_REPLAY_HANDOVER, /* end of a thread's burst -> thread that went on then */
+    DL_REPLAY_OTHER,    /* added by a caller */
+    DL_REPLAY_EDGE_KIND_END
+} dl_replay_edge_kind;
+
+/* How an edge is known. */
+typedef enum dl_replay_origin {
+    DL_REPLAY_RECORDED, /* the trace tells both ends */
+    DL_REPLAY_INFERRED, /* from the order of calls, and not refuted by the recorded times */
+    DL_REPLAY_TIMED,    /* from the recorded times alone */
+    DL_REPLAY_ORIGIN_END
+} dl_replay_origin;
+
+typedef struct dl_replay_node {
+    uint8_t kind;        /* dl_replay_kind */
+    uint8_t class;       /* dl_kernel_class of KERNEL and COLLECTIVE */
+    uint16_t rank;       /* which of the traces */
+    uint32_t lane;       /* set by dl_replay_graph_add */
+    uint32_t activity;   /* index in the trace's activities, or DL_REPLAY_NONE (HOST) */
+    uint32_t group;      /* or DL_REPLAY_NONE */
+    int64_t recorded_ns; /* start in the trace, on the common clock */
+    int64_t duration_ns; /* >= 0, without what edges explain */
+    int64_t spacing_ns;  /* >= 0 after its predecessor on the lane */
+} dl_replay_node;
+
+typedef struct dl_replay_edge {
+    uint32_t from, to;  /* nodes */
+    int64_t lag_ns;     /* >= 0 */
+    uint8_t kind;       /* dl_replay_edge_kind */
+    uint8_t origin;     /* dl_replay_origin */
+    uint8_t from_start; /* counts from the start of `from`, not from its end */
+    uint8_t off;        /* 1 = left out by retiming */
+} dl_replay_edge;
+
+typedef struct dl_replay_lane {
+    bool is_stream;
+    uint16_t rank;
+    uint32_t thread;         /* of the host's */
+    uint32_t device, stream; /* of a device's */
+    int64_t begin_ns;        /* nothing on it starts before: the recorded start of its first node */
+    uint32_t first, last;    /* its nodes; DL_REPLAY_NONE if it has none */
+} dl_replay_lane;
+
+typedef struct dl_replay_group {
+    uint32_t size;       /* nodes in it */
+    int64_t duration_ns; /* from the last start to the common end */
+} dl_replay_group;
+
+/* Owns its arrays; release with dl_replay_graph_free. A zeroed one is empty. */
+typedef struct dl_replay_graph {
+    dl_replay_node *nodes;
+    size_t node_count, node_room;
+    uint32_t *next;   /* [node_room] successor on the lane, or DL_REPLAY_NONE */
+    uint32_t *before; /* [node_room] predecessor on the lane, or DL_REPLAY_NONE */
+    dl_replay_edge *edges;
+    size_t edge_count, edge_room;
+    dl_replay_lane *lanes;
+    size_t lane_count, lane_room;
+    dl_replay_group *groups;
+    size_t group_count, group_room;
+    int64_t origin_ns; /* earliest recorded start: time 0 of a replay */
+} dl_replay_graph;
+
+/* Adds a lane without nodes; returns its number. */
+uint32_t dl_replay_graph_add_lane(dl_replay_graph *graph, const dl_replay_lane *lane);
+
+/* Adds a copy of *node behind the last one of `lane`; returns its number. */
+uint32_t dl_replay_graph_add(dl_replay_graph *graph, uint32_t lane, const dl_replay_node *node);
+
+/* Adds a copy of *edge; both nodes exist. A circle is found by retiming. */
+void dl_replay_graph_add_edge(dl_replay_graph *graph, const dl_replay_edge *edge);
+
+/* Makes the `count` nodes one group that takes duration_ns from the last start on. None may be in a
+ * group yet. Returns its number. */
+uint32_t dl_replay_graph_add_group(dl_replay_graph *graph, const uint32_t *nodes, size_t count,
+                                   int64_t duration_ns);
+
+void dl_replay_graph_free(dl_replay_graph *graph);
+
+/* Whether a node is work of a device. */
+bool dl_replay_node_is_work(const dl_replay_node *node);
+
+/* "host", "call", "kernel", ...; "launch", "event", ...; never NULL. */
+const char *dl_replay_kind_name(dl_replay_kind kind);
+const char *dl_replay_edge_kind_name(dl_replay_edge_kind kind);
+
+#endif
