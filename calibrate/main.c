@@ -2,6 +2,7 @@
 
 #include "calibrate/calibration.h"
 #include "calibrate/cmd_info.h"
+#include "calibrate/cmd_links.h"
 #include "calibrate/cmd_table.h"
 #include "calibrate/fit_report.h"
 #include "calibrate/fit_report_json.h"
@@ -67,6 +68,8 @@ int main(int argc, char **argv)
         {"fit", "Fit costs from traces, and write a cost file.", cmd_fit},
         {"info", "Summarise traces of other profilers (PyTorch, Nsight Systems).",
          dl_calibrate_info},
+        {"links", "Fit copies and collectives by size, from logs of benchmarks.",
+         dl_calibrate_links},
         {"table", "Fit costs to a table of measured throughputs.", dl_calibrate_table},
     };
     return dl_subcommands_main("dlcal", "Fits costs from traces for dlsim.", commands,

@@ -4,6 +4,7 @@
 #define DL_CALIBRATE_NOTES_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 #include "common/status.h"
 
@@ -14,6 +15,9 @@ typedef struct dl_notes {
 } dl_notes;
 
 void dl_notes_add(dl_notes *notes, const char *format, ...) DL_PRINTF(2, 3);
+/* One after the other behind "  - ", lines of at most 80 columns broken between words. */
+void dl_notes_print(const dl_notes *notes, FILE *out);
+
 void dl_notes_free(dl_notes *notes);
 
 #endif

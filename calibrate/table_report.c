@@ -9,8 +9,6 @@
 #include "common/json.h"
 #include "common/options.h"
 
-#define COLUMNS 80
-
 static void print_costs(const dl_table_fit *fit, FILE *out)
 {
     fprintf(out, "\ncosts; error: standard error; effect: change of the step's time over that of\n"
@@ -81,25 +79,6 @@ static void print_rows(const dl_table_fit *fit, FILE *out)
     }
 }
 
-/* A note, its lines broken between words. */
-static void print_note(const char *note, FILE *out)
-{
-    size_t column = 0;
-    fputs("  -", out);
-    column = 3;
-    for (const char *word = note; *word != '\0';) {
-        const size_t length = strcspn(word, " ");
-        if (column + 1 + length > COLUMNS && column > 4) {
-            fputs("\n   ", out);
-            column = 3;
-        }
-        fprintf(out, " %.*s", (int)length, word);
-        column += 1 + length;
-        word += length + (word[length] == ' ');
-    }
-    fputc('\n', out);
-}
-
 void dl_table_report_print(const dl_table_fit *fit, FILE *out)
 {
     fprintf(out, "dlcal %s: %zu costs from %zu rows of %.32s\n", dl_version(), fit->unknown.count,
@@ -107,8 +86,7 @@ void dl_table_report_print(const dl_table_fit *fit, FILE *out)
     print_costs(fit, out);
     print_rows(fit, out);
     if (fit->notes.count > 0) fprintf(out, "\nnotes\n");
-    for (size_t i = 0; i < fit->notes.count; i++)
-        print_note(fit->notes.lines[i], out);
+    dl_notes_print(&fit->notes, out);
 }
 
 static void json_costs(dl_json *to, const dl_table_fit *fit)

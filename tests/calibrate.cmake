@@ -28,3 +28,8 @@ set_tests_properties(test_dlcal_table PROPERTIES LABELS unit TIMEOUT 300)
 foreach(module retime)
     dl_add_test(test_replay_${module} model LINK dl_replay)
 endforeach()
+
+# Links.
+dl_add_test(test_links_fit model LINK dl_calibrate)
+dl_add_test(test_links_read unit LINK dl_calibrate)
+dl_add_fuzzer(fuzz_links LINK dl_calibrate)

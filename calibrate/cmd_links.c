@@ -1,0 +1,90 @@
+#include "calibrate/cmd_links.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "calibrate/links_read.h"
+#include "calibrate/links_report.h"
+#include "common/options.h"
+
+typedef struct settings {
+    const char *json;
+    bool judge;
+} settings;
+
+static dl_status write_json(const dl_link_results *links, const char *path, dl_error *err)
+{
+    FILE *out = fopen(path, "w");
+    if (out == NULL) {
+        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot create: %s", strerror(errno));
+    }
+    dl_link_results_write_json(links, out);
+    const bool failed = ferror(out) != 0;
+    if (fclose(out) != 0 || failed) {
+        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write: %s", strerror(errno));
+    }
+    return DL_OK;
+}
+
+static dl_status report(const dl_link_results *links, const settings *set, dl_error *err)
+{
+    if (set->judge) {
+        dl_link_results_print_judgements(links, stdout);
+    } else {
+        dl_link_results_print(links, stdout);
+    }
+    return set->json != NULL ? write_json(links, set->json, err) : DL_OK;
+}
+
+static dl_status fit(const dl_text_list *paths, const settings *set, dl_error *err)
+{
+    dl_link_data data = {0};
+    dl_link_results links = {0};
+    dl_status status = DL_OK;
+    for (size_t i = 0; i < paths->count && status == DL_OK; i++)
+        status = dl_link_data_read(&data, paths->items[i], err);
+    if (status == DL_OK) {
+        dl_link_data_finish(&data);
+        status = dl_link_results_fit(&links, &data, err);
+    }
+    if (status == DL_OK) status = report(&links, set, err);
+    dl_link_results_free(&links);
+    dl_link_data_free(&data);
+    return status;
+}
+
+int dl_calibrate_links(int argc, char **argv)
+{
+    settings set = {0};
+    const dl_option options[] = {
+        {.name = "json",
+         .type = DL_OPTION_TEXT,
+         .target = &set.json,
+         .argument = "FILE",
+         .help = "Also write the report as JSON."},
+        {.name = "judge",
+         .type = DL_OPTION_FLAG,
+         .target = &set.judge,
+         .help = "Print only how well sizes are predicted that were left out of the fit."},
+    };
+    const dl_command command = {
+        .program = argv[0],
+        .positional = "LOG...",
+        .summary = "Fits latency and bandwidth of copies and collectives by regimes of size, from "
+                   "output of nccl-tests, bandwidthTest, nvbandwidth, gpu_copy_bw, and traces of "
+                   "dlprof bench. Prints standard errors, outliers, what the sizes do not "
+                   "determine, and how well every second size is predicted from the others.",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .positional_min = 1,
+        .positional_max = 1000};
+    dl_text_list paths = {0};
+    dl_options_action action;
+    dl_error err = {0};
+    dl_status status = dl_options_parse(&command, argc, argv, &paths, &action, &err);
+    if (status == DL_OK && action == DL_OPTIONS_RUN) status = fit(&paths, &set, &err);
+    dl_text_list_free(&paths);
+    if (status == DL_OK) return 0;
+    dl_error_print(&err, argv[0], stderr);
+    return dl_status_exit_code(status);
+}

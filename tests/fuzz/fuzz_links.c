@@ -1,0 +1,73 @@
+/* The readers of benchmarks' logs, and the fits to what they read. */
+#include <gsl/gsl_errno.h>
+#include <math.h>
+
+#include "calibrate/links_fit.h"
+#include "calibrate/links_read.h"
+#include "common/status.h"
+#include "tests/fuzz/fuzz_driver.h"
+
+static const char nccl[] =
+    "# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 2\n# Using devices\n"
+    "#  Rank  0 Group  0 Pid 41 on n1 device  0 [0000:1b:00] GPU X\n"
+    "#  size  count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+    " 1024 256 float sum -1 20.5 0.05 0.05 0 21.5 0.05 0.05 0\n"
+    " 2048 512 float sum -1 21.5 0.05 0.05 0 21.9 0.05 0.05 0\n"
+    " 4096 512 float sum -1 31.5 0.05 0.05 0 29 0.05 0.05 N/A\n"
+    " 8192 512 float sum -1 41.5 0.05 0.05 0 52 0.05 0.05 N/A\n";
+static const char old_nccl[] =
+    "# nThread 1 nGpus 8\n#  size  count type redop time algbw busbw error time algbw busbw error\n"
+    " 0 0 float sum 30 0 0 N/A 31 0 0 N/A\n 400000 1000 float sum 100 4 7 N/A 100 4 7 N/A\n";
+static const char cuda[] =
+    " Device 0: Tesla\nbandwidthTest-H2D-Pinned, Bandwidth = 12.0 GB/s, Time = 0.00050 s, Size = "
+    "6000000 bytes, NumDevsUsed = 1\n Device to Host Bandwidth, 1 Device(s)\n PAGEABLE Memory\n"
+    "   Transfer Size (Bytes)\tBandwidth(MB/s)\n   32000000\t\t6400.0\n   64000000\t\t6500.0\n";
+static const char rates[] =
+    "Running device_to_device_memcpy_read_ce.\nmemcpy CE GPU(row) -> GPU(column) (GB/s)\n"
+    "  0  1\n 0 N/A 276.07\n 1 275.90 N/A\n\nSUM x 5\ncpu_to_gpu0_by_dma 26.2387\n";
+
+size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
+{
+    static const dl_fuzz_seed all[] = {{nccl, sizeof nccl - 1},
+                                       {old_nccl, sizeof old_nccl - 1},
+                                       {cuda, sizeof cuda - 1},
+                                       {rates, sizeof rates - 1}};
+    gsl_set_error_handler_off();
+    *seeds = all;
+    return sizeof all / sizeof all[0];
+}
+
+static void fit(const dl_link_series *series)
+{
+    dl_link_fit fit = {0};
+    dl_error err = {0};
+    for (size_t i = 0; i < series->count; i++) {
+        const dl_link_point *p = &series->points[i];
+        DL_ASSERT(p->bytes >= 0 && p->time_ns > 0 && p->error_frac >= 0, "%g bytes, %g ns, %g",
+                  p->bytes, p->time_ns, p->error_frac);
+        DL_ASSERT(i == 0 || p->bytes > p[-1].bytes, "size %g again", p->bytes);
+    }
+    if (dl_link_fit_run(&fit, series->points, series->count, &err) != DL_OK) {
+        DL_ASSERT(err.code == DL_ERR_DATA, "code %d: %s", (int)err.code, err.text);
+        return;
+    }
+    for (size_t i = 0; i < series->count; i++) {
+        const double time = dl_link_fit_time_ns(&fit, series->points[i].bytes);
+        DL_ASSERT(isfinite(time) && time >= 0, "%g ns at %g bytes", time, series->points[i].bytes);
+    }
+    dl_link_fit_free(&fit);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    dl_link_data links = {0};
+    dl_error err = {0};
+    const dl_status status =
+        dl_link_data_read_text(&links, "fuzz", (const char *)data, bytes, &err);
+    DL_ASSERT(status == DL_OK || err.text[0] != '\0', "an error without text");
+    dl_link_data_finish(&links);
+    for (size_t i = 0; i < links.series_count; i++)
+        fit(&links.series[i]);
+    dl_link_data_free(&links);
+    return 0;
+}
