@@ -10,6 +10,7 @@
 #include "common/units.h"
 #include "sim/machine_graph.h"
 #include "sim/report.h"
+#include "sim/schedule.h"
 #include "sim/timeline.h"
 #include "sim/without.h"
 
@@ -17,7 +18,7 @@
 #define PROGRESS_EVERY_NS (DL_NS_PER_S / 5)
 
 typedef struct settings {
-    const char *output, *timeline, *histogram, *without, *draw;
+    const char *output, *timeline, *schedule, *histogram, *without, *draw;
     int64_t threads, seed, point; /* seed -1: the scenario's; point 0: the last */
     bool check, quiet;
 } settings;
@@ -111,6 +112,14 @@ static dl_status write_timeline(const inputs *in, const settings *set, dl_error 
                              &variant->scenario.points[point], err);
 }
 
+static dl_status write_schedule(const inputs *in, const settings *set, dl_error *err)
+{
+    size_t point = 0;
+    const dl_variant *variant = chosen(in, set, &point);
+    return dl_schedule_write(set->schedule, &variant->scenario, &variant->costs,
+                             &variant->scenario.points[point], err);
+}
+
 static dl_status write_all(const inputs *in, const dl_sweep *sweep, const settings *set,
                            dl_error *err)
 {
@@ -120,6 +129,7 @@ static dl_status write_all(const inputs *in, const dl_sweep *sweep, const settin
         status = dl_report_histogram(set->histogram, study, sweep, err);
     }
     if (status == DL_OK && set->timeline != NULL) status = write_timeline(in, set, err);
+    if (status == DL_OK && set->schedule != NULL) status = write_schedule(in, set, err);
     if (status != DL_OK || set->quiet) return status;
     dl_report_table(stdout, study, sweep, in->measured);
     printf("%zu points in %s\n", sweep->row_count, set->output);
@@ -157,8 +167,11 @@ static dl_status run(int argc, char **argv, dl_error *err)
         {"output", 'o', DL_OPTION_TEXT, &set.output, 0, 0, NULL, "FILE", "Results (CSV)."},
         {"timeline", 0, DL_OPTION_TEXT, &set.timeline, 0, 0, NULL, "FILE",
          "One simulated run as Chrome-trace JSON."},
+        {"schedule", 0, DL_OPTION_TEXT, &set.schedule, 0, 0, NULL, "FILE",
+         "Order of the updates of one simulated run (CSV), for dlprof train --schedule."},
         {"point", 0, DL_OPTION_INT, &set.point, 0, 1e9, NULL, "ROW",
-         "Row of the results that --timeline and --draw-machine show; 0 is the last one."},
+         "Row of the results that --timeline, --schedule and --draw-machine show; 0 is the last "
+         "one."},
         {"histogram", 0, DL_OPTION_TEXT, &set.histogram, 0, 0, NULL, "FILE",
          "Staleness distribution of each worker (CSV)."},
         {"draw-machine", 0, DL_OPTION_TEXT, &set.draw, 0, 0, NULL, "FILE",

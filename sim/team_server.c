@@ -29,6 +29,10 @@ void dl_team_contribute(dl_team *team, int worker)
     w->computes = false;
     team->gradients++;
     dl_team_advance_clock(team, worker, w->steps_done + 1);
+    const dl_team_observer *observer = team->config.observer;
+    if (observer != NULL && observer->contribute != NULL) {
+        observer->contribute(observer->user, worker, w->steps_done, w->read_version);
+    }
 }
 
 void dl_team_drop(dl_team *team, int worker)
@@ -53,6 +57,10 @@ void dl_team_update(dl_team *team)
 {
     team->version++;
     team->gradients = 0;
+    const dl_team_observer *observer = team->config.observer;
+    if (observer != NULL && observer->update != NULL) {
+        observer->update(observer->user, team->version, team->engine.now_ns);
+    }
 }
 
 void dl_team_read(dl_team *team, int worker)

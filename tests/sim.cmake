@@ -1,5 +1,5 @@
 foreach(module value costs costs_layers costs_gradients costs_noise event_queue engine maxmin processor workload host noise gsl_random
-        scenario without run study sweep measured report timeline)
+        scenario without run study sweep measured report timeline schedule)
     dl_add_test(test_${module} unit LINK dl_sim)
 endforeach()
 foreach(module team team_exchange sync async server_modes lag)

@@ -1,0 +1,182 @@
+#include "sim/schedule.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/csv.h"
+#include "common/options.h"
+#include "common/units.h"
+
+#define SCHEMA 1
+
+/* A gradient that the next update will have in it. */
+typedef struct contribution {
+    int worker;
+    int64_t step, read;
+} contribution;
+
+typedef struct schedule {
+    dl_csv_writer csv;
+    const dl_point *point;
+    contribution *pending; /* [pending_count] since the last update */
+    size_t pending_count, pending_capacity;
+} schedule;
+
+/* Of worker `worker`'s step. */
+static int64_t batch_of(const schedule *s, int worker, int64_t step)
+{
+    return step * s->point->workers + worker;
+}
+
+/* Seconds with all nine digits. */
+static void write_time(schedule *s, int64_t now_ns)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld.%09lld", (long long)(now_ns / DL_NS_PER_S),
+             (long long)(now_ns % DL_NS_PER_S));
+    dl_csv_text(&s->csv, text);
+}
+
+static void write_gradient(schedule *s, int64_t now_ns, int64_t update, const contribution *from)
+{
+    write_time(s, now_ns);
+    dl_csv_text(&s->csv, "gradient");
+    dl_csv_int(&s->csv, update);
+    dl_csv_int(&s->csv, from->worker);
+    dl_csv_int(&s->csv, from->read);
+    dl_csv_int(&s->csv, batch_of(s, from->worker, from->step));
+    dl_csv_end_row(&s->csv);
+}
+
+static void write_local(schedule *s, int64_t now_ns, int worker, int64_t step)
+{
+    write_time(s, now_ns);
+    dl_csv_text(&s->csv, "local");
+    dl_csv_text(&s->csv, "");
+    dl_csv_int(&s->csv, worker);
+    dl_csv_text(&s->csv, "");
+    dl_csv_int(&s->csv, batch_of(s, worker, step));
+    dl_csv_end_row(&s->csv);
+}
+
+static void on_contribute(void *user, int worker, int64_t step, int64_t read)
+{
+    schedule *s = user;
+    if (s->pending_count == s->pending_capacity) {
+        s->pending_capacity = 2 * s->pending_capacity + 16;
+        s->pending =
+            dl_realloc(s->pending, s->pending_capacity, sizeof *s->pending, "pending gradients");
+    }
+    s->pending[s->pending_count++] = (contribution){worker, step, read};
+}
+
+/* The server's update with all that was contributed. */
+static void on_update(void *user, int64_t version, int64_t now_ns)
+{
+    schedule *s = user;
+    for (size_t i = 0; i < s->pending_count; i++)
+        write_gradient(s, now_ns, version, &s->pending[i]);
+    s->pending_count = 0;
+}
+
+/* The update of all together: step `version` - 1 of each worker, with the parameters that the lag
+ * left it. */
+static void on_common_update(void *user, int64_t version, int64_t now_ns)
+{
+    schedule *s = user;
+    const int64_t lag = (int64_t)s->point->option[DL_SYNC_LAG];
+    const int64_t read = version - 1 > lag ? version - 1 - lag : 0;
+    for (int w = 0; w < s->point->workers; w++)
+        write_gradient(s, now_ns, version, &(contribution){w, version - 1, read});
+}
+
+/* The last of the interval's steps are still to end: they have done all but the pull. */
+static void on_average(void *user, int64_t version, int64_t now_ns)
+{
+    schedule *s = user;
+    const int64_t interval = (int64_t)s->point->option[DL_SYNC_INTERVAL];
+    for (int w = 0; w < s->point->workers; w++)
+        write_local(s, now_ns, w, version * interval - 1);
+    write_time(s, now_ns);
+    dl_csv_text(&s->csv, "average");
+    dl_csv_int(&s->csv, version);
+    for (int c = 0; c < 3; c++)
+        dl_csv_text(&s->csv, "");
+    dl_csv_end_row(&s->csv);
+}
+
+/* A step without exchange. */
+static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int64_t end_ns,
+                    int staleness)
+{
+    (void)start_ns;
+    (void)staleness;
+    schedule *s = user;
+    const bool averages = s->point->mode == &dl_mode_average;
+    if (averages && (step + 1) % (int64_t)s->point->option[DL_SYNC_INTERVAL] == 0) return;
+    write_local(s, end_ns, worker, step);
+}
+
+static dl_team_observer make_observer(schedule *s)
+{
+    const dl_mode *mode = s->point->mode;
+    if (mode == &dl_mode_none) return (dl_team_observer){.user = s, .step = on_step};
+    if (mode == &dl_mode_average) {
+        return (dl_team_observer){.user = s, .step = on_step, .update = on_average};
+    }
+    if (mode == &dl_mode_allreduce || mode == &dl_mode_ps) {
+        return (dl_team_observer){.user = s, .update = on_common_update};
+    }
+    return (dl_team_observer){.user = s, .contribute = on_contribute, .update = on_update};
+}
+
+static void write_head(schedule *s, const dl_scenario *scenario)
+{
+    static const char *const columns[] = {"time_s", "event", "update", "worker", "read", "batch"};
+    char text[DL_POINT_TEXT_BYTES];
+    dl_csv_comment(&s->csv, "dlscale schedule");
+    dl_csv_comment(&s->csv, "schema: %d", SCHEMA);
+    dl_csv_comment(&s->csv, "program: dlsim %s", dl_version());
+    dl_csv_comment(&s->csv, "scenario: %s", scenario->name);
+    dl_csv_comment(&s->csv, "point: %s", dl_point_text(text, sizeof text, s->point));
+    dl_csv_comment(&s->csv, "mode: %s", s->point->mode->name);
+    dl_csv_comment(&s->csv, "seed: %lld", (long long)scenario->seed);
+    dl_csv_comment(&s->csv, "workers: %d", s->point->workers);
+    dl_csv_comment(&s->csv, "batch: %lld", (long long)s->point->batch);
+    for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
+        dl_csv_text(&s->csv, columns[c]);
+    dl_csv_end_row(&s->csv);
+}
+
+dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const dl_costs *costs,
+                            const dl_point *point, dl_error *err)
+{
+    if (point->mode == &dl_mode_easgd || point->mode == &dl_mode_bmuf) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "mode %s has no schedule: it blends parameters, and a schedule has "
+                            "gradients and averages only",
+                            point->mode->name);
+    }
+    FILE *out = fopen(path, "w");
+    if (out == NULL) {
+        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot create: %s", strerror(errno));
+    }
+    schedule s = {.csv = {.out = out}, .point = point};
+    write_head(&s, scenario);
+    const dl_team_observer observer = make_observer(&s);
+    dl_run_result result = {0};
+    dl_status status = dl_run(
+        &(dl_run_config){
+            .scenario = scenario, .costs = costs, .point = point, .observer = &observer},
+        &result, err);
+    dl_run_result_free(&result);
+    free(s.pending);
+    const bool failed = ferror(out) != 0;
+    if ((fclose(out) != 0 || failed) && status == DL_OK) {
+        status = dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write: %s", strerror(errno));
+    }
+    return status;
+}

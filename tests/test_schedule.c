@@ -1,0 +1,217 @@
+/* The order of updates that a simulated run writes. */
+#include "tests/sim_fixture.h"
+
+#include <stdlib.h>
+
+#include "common/csv.h"
+#include "common/file.h"
+#include "sim/schedule.h"
+
+#define SCHEDULE "test_schedule.csv"
+
+/* The schedule of 3 workers in that mode, with the lines of [sync] behind it; 12 samples a step. */
+static dl_csv write_and_read(const char *mode, const char *options, int steps)
+{
+    dl_costs costs = fixture_costs(FIXTURE_COSTS);
+    dl_scenario s =
+        fixture_scenario("[scenario]\nsteps = %d\nname = three\n[machine]\ncores = 3\nworkers = 3\n"
+                         "[workload]\ncosts = c\nbatch = 12\n[sync]\nmode = %s\n%s\n"
+                         "[noise]\nkind = gamma\nsigma = 0.3\n",
+                         steps, mode, options);
+    dl_error err = {0};
+    if (dl_schedule_write(SCHEDULE, &s, &costs, &s.points[0], &err) != DL_OK) {
+        fail_msg("%s: %s", mode, err.text);
+    }
+    dl_csv csv = {0};
+    if (dl_csv_read(&csv, SCHEDULE, &err) != DL_OK) fail_msg("%s", err.text);
+    dl_scenario_free(&s);
+    dl_costs_free(&costs);
+    return csv;
+}
+
+enum { TIME, EVENT, UPDATE, WORKER, READ, BATCH };
+
+static long cell(const dl_csv *csv, size_t row, size_t column)
+{
+    return strtol(dl_csv_cell(csv, row, column), NULL, 10);
+}
+
+/* All together: update u has step u - 1 of each worker, with parameters of version u - 1 - lag. */
+static void all_together_are_0_or_lag_stale(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"allreduce", "ps"};
+    for (int i = 0; i < 4; i++) {
+        const int lag = i / 2;
+        dl_csv csv = write_and_read(modes[i % 2], lag > 0 ? "lag = 1" : "", 5);
+        assert_int_equal(csv.rows, 15);
+        for (size_t r = 0; r < csv.rows; r++) {
+            const long update = (long)r / 3 + 1, worker = (long)r % 3;
+            assert_string_equal(dl_csv_cell(&csv, r, EVENT), "gradient");
+            assert_int_equal(cell(&csv, r, UPDATE), update);
+            assert_int_equal(cell(&csv, r, WORKER), worker);
+            assert_int_equal(cell(&csv, r, READ), update > 1 ? update - 1 - lag : 0);
+            assert_int_equal(cell(&csv, r, BATCH), (update - 1) * 3 + worker);
+        }
+        dl_csv_free(&csv);
+    }
+    remove(SCHEDULE);
+}
+
+/* Rows of an update by a server: numbers without gaps, times that do not fall, versions that there
+ * are, each step of a worker at most once. `each` gradients an update; 0: any number. */
+static void check_server(const char *mode, const char *options, size_t each)
+{
+    enum { STEPS = 40 };
+    dl_csv csv = write_and_read(mode, options, STEPS);
+    bool used[3 * (STEPS + 1)] = {false};
+    long update = 0;
+    size_t in_update = each;
+    double before_s = 0;
+    assert_true(csv.rows > STEPS);
+    for (size_t r = 0; r < csv.rows; r++) {
+        const long number = cell(&csv, r, UPDATE), batch = cell(&csv, r, BATCH);
+        const double time_s = strtod(dl_csv_cell(&csv, r, TIME), NULL);
+        if (number != update) {
+            assert_int_equal(number, update + 1);
+            if (each > 0) assert_int_equal(in_update, each);
+            update = number;
+            in_update = 0;
+        }
+        in_update++;
+        assert_true(time_s >= before_s);
+        before_s = time_s;
+        assert_true(cell(&csv, r, READ) >= 0 && cell(&csv, r, READ) < number);
+        assert_int_equal(batch % 3, cell(&csv, r, WORKER));
+        assert_true(batch < 3 * (STEPS + 1) && !used[batch]);
+        used[batch] = true;
+    }
+    dl_csv_free(&csv);
+    remove(SCHEDULE);
+}
+
+static void servers_update_in_order(void **state)
+{
+    (void)state;
+    check_server("async", "", 1);
+    check_server("ssp", "bound = 1", 1);
+    check_server("softsync", "n = 1", 3);
+    check_server("softsync", "n = 2\nbound = 2", 0);
+    check_server("ksync", "k = 2", 2);
+    check_server("kbatchsync", "k = 2", 2);
+    check_server("kasync", "k = 2", 2);
+    check_server("kbatchasync", "k = 2", 2);
+}
+
+/* The staleness in the rows is what the run counts. */
+static void staleness_is_that_of_the_run(void **state)
+{
+    (void)state;
+    dl_csv csv = write_and_read("async", "", 50);
+    dl_costs costs = fixture_costs(FIXTURE_COSTS);
+    dl_scenario s = fixture_scenario(
+        "[scenario]\nsteps = 50\n[machine]\ncores = 3\nworkers = 3\n[workload]\ncosts = c\n"
+        "batch = 12\n[sync]\nmode = async\n[noise]\nkind = gamma\nsigma = 0.3\n");
+    dl_run_result result = {0};
+    dl_error err = {0};
+    const dl_run_config config = {.scenario = &s, .costs = &costs, .point = &s.points[0]};
+    assert_int_equal(dl_run(&config, &result, &err), DL_OK);
+    int64_t counts[3][64] = {{0}};
+    for (size_t r = 0; r < csv.rows; r++) {
+        const long staleness = cell(&csv, r, UPDATE) - 1 - cell(&csv, r, READ);
+        assert_true(staleness < result.staleness_bins && staleness < 64);
+        counts[cell(&csv, r, WORKER)][staleness]++;
+    }
+    for (int w = 0; w < 3; w++) {
+        for (int b = 0; b < result.staleness_bins; b++)
+            assert_int_equal(counts[w][b], result.staleness[w * result.staleness_bins + b]);
+    }
+    dl_run_result_free(&result);
+    dl_scenario_free(&s);
+    dl_costs_free(&costs);
+    dl_csv_free(&csv);
+    remove(SCHEDULE);
+}
+
+/* average every 3: before average a, each worker has done its local steps 3 (a - 1) ... 3 a - 1, in
+ * order; none: local steps only. */
+static void local_steps_come_before_their_average(void **state)
+{
+    (void)state;
+    dl_csv csv = write_and_read("average", "interval = 3", 7); /* rounded up to 9 */
+    long step[3] = {0}, averages = 0;
+    assert_int_equal(csv.rows, 27 + 3);
+    for (size_t r = 0; r < csv.rows; r++) {
+        if (strcmp(dl_csv_cell(&csv, r, EVENT), "average") == 0) {
+            assert_int_equal(cell(&csv, r, UPDATE), ++averages);
+            for (int w = 0; w < 3; w++)
+                assert_int_equal(step[w], 3 * averages);
+            assert_string_equal(dl_csv_cell(&csv, r, WORKER), "");
+            continue;
+        }
+        const long w = cell(&csv, r, WORKER);
+        assert_string_equal(dl_csv_cell(&csv, r, EVENT), "local");
+        assert_int_equal(cell(&csv, r, BATCH), 3 * step[w]++ + w);
+    }
+    dl_csv_free(&csv);
+    csv = write_and_read("none", "", 7);
+    assert_true(csv.rows >= 7);
+    for (size_t r = 0; r < csv.rows; r++)
+        assert_string_equal(dl_csv_cell(&csv, r, EVENT), "local");
+    dl_csv_free(&csv);
+    remove(SCHEDULE);
+}
+
+/* Equal seeds give equal bytes; the head says what it is of. */
+static void it_is_deterministic(void **state)
+{
+    (void)state;
+    char *text[2] = {NULL, NULL};
+    for (int i = 0; i < 2; i++) {
+        dl_csv csv = write_and_read("softsync", "n = 1", 30);
+        dl_csv_free(&csv);
+        size_t bytes = 0;
+        assert_int_equal(dl_file_read(SCHEDULE, &text[i], &bytes, NULL), DL_OK);
+    }
+    assert_string_equal(text[0], text[1]);
+    assert_contains(text[0], "# dlscale schedule\n# schema: 1\n");
+    assert_contains(text[0], "\n# scenario: three\n");
+    assert_contains(text[0], "\n# mode: softsync\n# seed: 1\n# workers: 3\n# batch: 12\n");
+    free(text[0]);
+    free(text[1]);
+    remove(SCHEDULE);
+}
+
+static void what_cannot_be_written_is_an_error(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(FIXTURE_COSTS);
+    static const char *const modes[] = {"easgd", "bmuf", "async"};
+    static const dl_status expected[] = {DL_ERR_UNSUPPORTED, DL_ERR_UNSUPPORTED, DL_ERR_IO};
+    for (int i = 0; i < 3; i++) {
+        dl_scenario s = fixture_scenario("[machine]\ncores = 2\nworkers = 2\n[workload]\n"
+                                         "costs = c\nbatch = 2\n[sync]\nmode = %s\n",
+                                         modes[i]);
+        dl_error err = {0};
+        assert_int_equal(dl_schedule_write("/dev/full", &s, &costs, &s.points[0], &err),
+                         expected[i]);
+        if (expected[i] == DL_ERR_UNSUPPORTED) assert_contains(err.text, modes[i]);
+        assert_int_equal(dl_schedule_write("no/such/f", &s, &costs, &s.points[0], &err),
+                         expected[i]);
+        dl_scenario_free(&s);
+    }
+    dl_costs_free(&costs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_together_are_0_or_lag_stale),
+        cmocka_unit_test(servers_update_in_order),
+        cmocka_unit_test(staleness_is_that_of_the_run),
+        cmocka_unit_test(local_steps_come_before_their_average),
+        cmocka_unit_test(it_is_deterministic),
+        cmocka_unit_test(what_cannot_be_written_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
