@@ -55,7 +55,9 @@ static dl_status build_rank(dl_replay_run *run, const dl_trace *trace, size_t nu
     replay_build_launches(&b);
     replay_build_threads(&b);
     replay_build_waits(&b, &events);
+    replay_build_queues(&b);
     replay_build_events(&b, &events);
+    replay_build_timed(&b);
     replay_events_free(&events);
     free_builder(&b);
     if (rank->work_count > 0) return DL_OK;

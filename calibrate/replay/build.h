@@ -3,21 +3,21 @@
  * Nodes. Each thread of the host that calls the device is a lane: its calls (calls within calls
  * belong to the outer one), and the time between them. Each stream is a lane of its works; where
  * works of one stream overlap by more than DL_REPLAY_OVERLAP_NS (branches of a CUDA graph), the
- * stream has several lanes. The host's time is kept as it is, waits are not (waits.h, threads.h);
+ * stream has several lanes. The host's time is kept as it is, waits are not;
  * idle time of a device is never kept.
  *
  * Typical costs, measured in the trace itself, one for all works of a sort:
  *
  *   launch latency  from the begin of the launching call to the begin of the work, of works that
- *                   found their stream idle: the median for each name of call and kind of work.
- *                   The minimum would be early by the spread, which adds up wherever the host waits
- *                   for the device.
+ *                   found their stream idle, for each name of call and kind of work;
  *   spacing         from the end of a work to the begin of the next one of the stream where that
- *                   one had been launched long before: the mean for each pair of kinds, of those
- *                   below three times the median.
+ *                   one had been launched long before, for each pair of kinds.
  *
- * Edges: launches here; waits of the host in waits.h; of streams for one another in streams.h; of
- * threads for one another in threads.h. */
+ * Typical is the mean of those below three medians. The minimum would be early by the spread, which
+ * adds up wherever the host waits for the device, or works follow one another.
+ *
+ * Edges, each with its rules: launches (launches.c), waits of the host (waits.c, queue.c), streams
+ * that wait for one another (events.c, timed.c), threads that wait for one another (threads.c). */
 #ifndef DL_CALIBRATE_REPLAY_BUILD_H
 #define DL_CALIBRATE_REPLAY_BUILD_H
 

@@ -92,6 +92,8 @@ void replay_build_threads(replay_builder *b);  /* threads.c: threads that wait f
 /* waits.c: calls that wait for works; events.c: streams that wait for one another */
 void replay_build_waits(replay_builder *b, const replay_events *events);
 void replay_build_events(replay_builder *b, const replay_events *events);
+void replay_build_queues(replay_builder *b); /* queue.c: launches that wait for room */
+void replay_build_timed(replay_builder *b);  /* timed.c: what only the times tell */
 
 /* Recorded end of a work's node. */
 int64_t replay_work_end(const replay_builder *b, uint32_t node);

@@ -10,13 +10,8 @@
  *                        before the record. If that is the waiting stream itself, or there is no
  *                        such record, every other stream counts, with its last work launched before
  *                        the wait;
- *   refuted              is a work that ended after the waiting one began: then the last one of the
- *                        stream that had ended counts instead.
- *
- * At last, a work that begins more than REPLAY_TIMED_NS after everything that is known to hold it
- * back, while a work of another stream ended within that time before it, is taken to have waited
- * for that one: an edge known from times alone. Without it RCCL's streams, whose events ROCm's
- * profiler leaves out, would be free. */
+ *   refuted              is a work that ended after the waiting one began: the event was an earlier
+ *                        one, and no edge is made; what it explains is left to timed.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,24 +64,16 @@ static thread_state *state_of(event_walk *walk, uint32_t thread)
     return state;
 }
 
-/* Last work of the stream launched before time_ns that had ended when `work` began, or NONE. */
-static uint32_t finished_before(const replay_builder *b, const stream_works *source,
-                                int64_t time_ns, uint32_t work)
+static void satisfy_wait(replay_builder *b, const pending_wait *wait, uint32_t work, size_t target)
 {
-    size_t place = replay_launched_before(source, time_ns);
     int64_t start_ns = b->graph->nodes[work].recorded_ns;
-    while (place > 0 && replay_work_end(b, source->nodes[place - 1]) > start_ns + ROUNDING_NS)
-        place--;
-    return place > 0 ? source->nodes[place - 1] : DL_REPLAY_NONE;
-}
-
-static void satisfy_wait(event_walk *walk, const pending_wait *wait, uint32_t work, size_t target)
-{
-    replay_builder *b = walk->b;
     for (size_t s = 0; s < b->stream_count; s++) {
         if (s == target || (wait->source != NO_STREAM && wait->source != s)) continue;
-        uint32_t from = finished_before(b, &b->streams[s], wait->time_ns, work);
-        if (from != DL_REPLAY_NONE) add_event(b, from, work, DL_REPLAY_INFERRED);
+        size_t place = replay_launched_before(&b->streams[s], wait->time_ns);
+        if (place == 0) continue;
+        uint32_t from = b->streams[s].nodes[place - 1];
+        if (replay_work_end(b, from) <= start_ns + ROUNDING_NS)
+            add_event(b, from, work, DL_REPLAY_INFERRED);
     }
 }
 
@@ -95,7 +82,7 @@ static void launch(event_walk *walk, thread_state *state, uint32_t work)
     size_t target = walk->b->stream_of[work - walk->b->first_node];
     for (size_t i = 0; i < state->wait_count; i++) {
         if (state->waits[i].source == target) state->waits[i].source = NO_STREAM;
-        satisfy_wait(walk, &state->waits[i], work, target);
+        satisfy_wait(walk->b, &state->waits[i], work, target);
     }
     state->wait_count = 0;
     state->launched = target;

@@ -36,6 +36,8 @@ typedef enum dl_replay_edge_kind {
     DL_REPLAY_EVENT,    /* work -> work of another stream that waits for it */
     DL_REPLAY_SYNC,     /* work -> call that waits for it */
     DL_REPLAY_QUEUE,    /* work -> launch that found the queue of launches full */
+    DL_REPLAY_ROOM,     /* start of a work -> work of another stream that it left no room for; lag =
+                           the part of it after which there was room */
     DL_REPLAY_HANDOVER, /* end of a thread's burst -> thread that went on then */
     DL_REPLAY_OTHER,    /* added by a caller */
     DL_REPLAY_EDGE_KIND_END

@@ -52,23 +52,20 @@ static size_t find_sort(const samples *in, uint64_t sort)
     return low;
 }
 
-/* Replaces the samples by one of each sort, its typical value: the median, or the mean of those up
- * to three medians. */
-static void condense(samples *s, bool mean)
+/* Replaces the samples by one of each sort, its typical value: the mean of those up to three
+ * medians. */
+static void condense(samples *s)
 {
     qsort(s->items, s->count, sizeof *s->items, by_sort_and_value);
     size_t kept = 0;
     for (size_t first = 0, end; first < s->count; first = end) {
         for (end = first; end < s->count && s->items[end].sort == s->items[first].sort;)
             end++;
-        int64_t value_ns = s->items[first + (end - first) / 2].value_ns;
-        if (mean) {
-            int64_t sum_ns = 0, limit_ns = 3 * value_ns + 1000;
-            size_t summed = 0;
-            for (size_t i = first; i < end && s->items[i].value_ns <= limit_ns; i++, summed++)
-                sum_ns += s->items[i].value_ns;
-            value_ns = sum_ns / (int64_t)summed;
-        }
+        int64_t limit_ns = 3 * s->items[first + (end - first) / 2].value_ns + 1000, sum_ns = 0;
+        size_t summed = 0;
+        for (; first + summed < end && s->items[first + summed].value_ns <= limit_ns; summed++)
+            sum_ns += s->items[first + summed].value_ns;
+        int64_t value_ns = sum_ns / (int64_t)summed;
         s->items[kept++] = (sample){s->items[first].sort, value_ns};
     }
     s->count = kept;
@@ -136,18 +133,32 @@ static void sample_work(const replay_builder *b, uint32_t before, uint32_t node,
     }
 }
 
+/* Whether the host copies to memory of its own before the device does, and the stream is idle
+ * then: the time until the device begins is the host's, and kept as it is. */
+static bool is_staged(const replay_builder *b, uint32_t node, const dl_activity *call)
+{
+    const dl_activity *copy = work_of(b, node);
+    uint32_t before = b->graph->before[node];
+    int64_t latency_ns = copy->start_ns - call->start_ns;
+    return copy->kind == DL_ACTIVITY_MEMCPY && copy->copy == DL_COPY_H2D &&
+           copy->memory == DL_MEMORY_PAGEABLE && latency_ns >= 0 &&
+           latency_ns < call->duration_ns + LONGEST_LATENCY_NS &&
+           (before == DL_REPLAY_NONE ||
+            replay_work_end(b, before) + LONGEST_SPACING_NS < copy->start_ns);
+}
+
 static void add_launch(replay_builder *b, uint32_t node, const samples *latency)
 {
     const dl_activity *call = launch_of(b, node);
     if (call == NULL) return;
+    const dl_activity *work = work_of(b, node);
+    int64_t lag_ns = is_staged(b, node, call) ? work->start_ns - call->start_ns
+                                              : typical(latency, latency_sort(work, call));
     uint32_t from = b->rank->node_of[call - b->trace->activities];
     dl_replay_graph_add_edge(
         b->graph,
-        &(dl_replay_edge){.from = from,
-                          .to = node,
-                          .lag_ns = typical(latency, latency_sort(work_of(b, node), call)),
-                          .kind = DL_REPLAY_LAUNCH,
-                          .from_start = 1});
+        &(dl_replay_edge){
+            .from = from, .to = node, .lag_ns = lag_ns, .kind = DL_REPLAY_LAUNCH, .from_start = 1});
 }
 
 static void index_launches(replay_builder *b)
@@ -176,8 +187,8 @@ void replay_build_launches(replay_builder *b)
         uint32_t node = b->first_node + (uint32_t)i;
         sample_work(b, b->graph->before[node], node, &latency, &spacing);
     }
-    condense(&latency, false);
-    condense(&spacing, true);
+    condense(&latency);
+    condense(&spacing);
     for (size_t i = 0; i < works; i++) {
         uint32_t node = b->first_node + (uint32_t)i, before = b->graph->before[node];
         add_launch(b, node, &latency);
