@@ -152,6 +152,8 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
     static const char *const sync[] = {"barrier_ns", "wakeup_ns", "lock_ns", "slice_ns", NULL};
     static const char *const dispatch[] = {"serial_ns", "per_worker_ns", NULL};
     static const char *const overlap[] = {"slowdown", NULL};
+    static const char *const network[] = {"bytes_per_s", "pair_bytes_per_s", "latency_ns", NULL};
+    static const char *const spread[] = {"gpu_frac", NULL};
     static const char *const input[] = {"bytes_per_sample", NULL};
     static const char *const gpu_memory[] = {"activation_bytes_per_sample", "workspace_bytes",
                                              NULL};
@@ -172,6 +174,8 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
         {"exchange_runs", any},
         {"dispatch", dispatch},
         {"overlap", overlap},
+        {"network", network},
+        {"spread", spread},
         {"input", input},
         {"gpu_memory", gpu_memory},
         {"gradients", any},

@@ -56,6 +56,14 @@
  *   ready_2 = 0.97, 102228128
  *   [overlap]
  *   slowdown = 1.04                 ; factor on a GPU's compute while collectives run beside it
+ *   ; what was got between nodes, in place of the machine file's ports; each may be left out
+ *   [network]
+ *   bytes_per_s = 0.7e9             ; of a node's port, each direction
+ *   pair_bytes_per_s = 0.9e9        ; between two nodes, both directions together
+ *   latency_ns = 120000             ; of a message between two nodes, beside their own links'
+ *   [spread]
+ *   gpu_frac = 0.05                 ; how far GPUs of one model differ for good: standard deviation
+ *                                   ; of the logarithm of their compute times
  *
  *   [sharing]                       ; a step's time with k copies at once over its time alone, per
  *   copies_1 = 1                    ; core turn: time(k) / (time(1) * max(1, k / cores))
@@ -184,6 +192,10 @@ typedef struct dl_costs {
         dl_value serial_ns, per_worker_ns;
     } dispatch;
     dl_value overlap_slowdown;
+    struct {
+        dl_value bytes_per_s, pair_bytes_per_s, latency_ns;
+    } network;
+    dl_value gpu_spread_frac;
     struct {
         dl_value activation_bytes_per_sample, workspace_bytes;
     } gpu_memory;

@@ -1,7 +1,9 @@
 #include "sim/links.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
 
@@ -100,7 +102,7 @@ static void add_nvlinks(dl_links *links)
 
 void dl_links_init(dl_links *links, const dl_machine *machine)
 {
-    *links = (dl_links){.machine = machine, .core = -1};
+    *links = (dl_links){.machine = machine, .core = -1, .pairs = -1};
     add_sockets(links);
     add_devices(links);
     add_nvlinks(links);
@@ -125,9 +127,44 @@ void dl_links_free(dl_links *links)
     *links = (dl_links){0};
 }
 
+static double *copy_of(const double *values, int count)
+{
+    double *copy = dl_calloc((size_t)count, sizeof *copy, "link limits");
+    memcpy(copy, values, (size_t)count * sizeof *copy);
+    return copy;
+}
+
+void dl_links_limit_network(const dl_links *links, const dl_network_limits *limits,
+                            dl_links *limited)
+{
+    const dl_machine *m = links->machine;
+    *limited = *links;
+    limited->capacity = copy_of(links->capacity, links->per_node);
+    limited->latency_ns = copy_of(links->latency_ns, links->per_node);
+    for (int i = 0; i < m->nic_count; i++) {
+        const int ways[] = {links->port[i].up, links->port[i].down};
+        for (int w = 0; w < 2; w++) {
+            if (!isnan(limits->bytes_per_s)) limited->capacity[ways[w]] = limits->bytes_per_s;
+            if (!isnan(limits->latency_ns)) limited->latency_ns[ways[w]] = limits->latency_ns / 2;
+        }
+    }
+    if (isnan(limits->pair_bytes_per_s)) return;
+    limited->pair_capacity = limits->pair_bytes_per_s;
+    limited->pairs = limited->count;
+    limited->count += m->nodes * (m->nodes - 1) / 2;
+}
+
+void dl_links_free_limited(dl_links *limited)
+{
+    free(limited->capacity);
+    free(limited->latency_ns);
+    *limited = (dl_links){0};
+}
+
 double dl_links_capacity(const dl_links *links, int link)
 {
     if (link == links->core) return links->machine->network_bytes_per_s.value;
+    if (links->pairs >= 0 && link >= links->pairs) return links->pair_capacity;
     return links->capacity[link % links->per_node];
 }
 
@@ -135,6 +172,8 @@ const char *dl_links_name(const dl_links *links, int link, char text[DL_LINK_NAM
 {
     if (link == links->core) {
         snprintf(text, DL_LINK_NAME_BYTES, "network");
+    } else if (links->pairs >= 0 && link >= links->pairs) {
+        snprintf(text, DL_LINK_NAME_BYTES, "network between two nodes");
     } else if (links->machine->nodes == 1) {
         snprintf(text, DL_LINK_NAME_BYTES, "%s", links->name[link]);
     } else {

@@ -17,7 +17,8 @@
  * faster than any link to it.
  *
  * All nodes are equal, so that link l of node k is number k * per_node + l; the network's core, if
- * the file limits it, is the last one. Rates are bytes a second, latencies ns.
+ * the file limits it, comes behind them, and then a link for each pair of nodes, if what two nodes
+ * send each other is limited (dl_links_limit_network). Rates are bytes a second, latencies ns.
  */
 #ifndef DL_SIM_LINKS_H
 #define DL_SIM_LINKS_H
@@ -39,6 +40,8 @@ typedef struct dl_links {
     int count;                 /* of all nodes */
     int per_node;
     int core;                                /* number, -1 = not limited */
+    int pairs;                               /* of nodes 0 and 1, then 0 and 2, ...; -1 likewise */
+    double pair_capacity;                    /* of both directions together */
     double *capacity;                        /* [per_node] bytes a second */
     double *latency_ns;                      /* [per_node] */
     char (*name)[DL_LINK_NAME_BYTES];        /* [per_node] "gpu3 up" */
@@ -70,6 +73,19 @@ typedef struct dl_route {
 /* `machine` must outlive the links. dl_links_free accepts a zeroed object. */
 void dl_links_init(dl_links *links, const dl_machine *machine);
 void dl_links_free(dl_links *links);
+
+/* Limits of the ways between nodes; NAN: as the machine file says. */
+typedef struct dl_network_limits {
+    double bytes_per_s;      /* of each NIC's port, each direction */
+    double pair_bytes_per_s; /* between two nodes, both directions together; NAN: none */
+    double latency_ns;       /* of both ports together */
+} dl_network_limits;
+
+/* Makes *limited the same links with other limits between nodes. It borrows all but its capacities and
+ * latencies, which dl_links_free_limited releases; `links` must outlive it. */
+void dl_links_limit_network(const dl_links *links, const dl_network_limits *limits,
+                            dl_links *limited);
+void dl_links_free_limited(dl_links *limited);
 
 /* Capacity of link number `link` in bytes a second, > 0. */
 double dl_links_capacity(const dl_links *links, int link);

@@ -247,15 +247,26 @@ static void route_in(const dl_links *links, dl_route *route, dl_place to)
     }
 }
 
+/* The link of a pair of nodes: a * (2 nodes - a - 1) / 2 pairs begin with a node before a. */
+static int pair_link(const dl_links *links, int one, int other)
+{
+    const int a = one < other ? one : other, b = one < other ? other : one;
+    return links->pairs + a * (2 * links->machine->nodes - a - 1) / 2 + b - a - 1;
+}
+
+static void cross_network(dl_route *route, int link)
+{
+    route->links[route->count] = link;
+    route->uses[route->count++] = 1;
+}
+
 /* A NIC sends down the tree's edge towards itself: for the tree it is a device like a GPU. */
 static void route_nodes(const dl_links *links, dl_route *route, dl_place from, dl_place to)
 {
     route->leaves_node = true;
     route_out(links, route, from);
-    if (links->core >= 0) {
-        route->links[route->count] = links->core;
-        route->uses[route->count++] = 1;
-    }
+    if (links->core >= 0) cross_network(route, links->core);
+    if (links->pairs >= 0) cross_network(route, pair_link(links, from.node, to.node));
     route_in(links, route, to);
 }
 

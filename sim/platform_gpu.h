@@ -93,6 +93,18 @@ void dl_gpu_options_free(dl_gpu_options *options);
 /* Makes all links and GPU memories so fast that copies take no time. */
 void dl_gpu_options_free_copies(dl_gpu_options *options);
 
+/* Makes *at the options of one point: with the network that `costs` tell, and the workers on GPUs
+ * gpus[] (NULL: as the options say). It borrows everything else: release with
+ * dl_gpu_options_free_at_point, while `options` and `gpus` still exist. */
+void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *costs, const int *gpus,
+                             dl_gpu_options *at);
+void dl_gpu_options_free_at_point(dl_gpu_options *at);
+
+/* Multiplies slow[workers] by what [spread] gpu_frac of the costs makes of so many GPUs: each one
+ * has the mean of its rank among them, from fast to slow, and their mean is 1. So a mode that waits
+ * for the slowest pays for more GPUs, and one GPU alone is the average one. */
+void dl_gpus_spread(const dl_costs *costs, int workers, double *slow);
+
 /* GPUs that a scenario may use; those of all nodes unless it lists them. */
 int dl_gpu_options_count(const dl_gpu_options *options);
 

@@ -231,7 +231,8 @@ static void draw_costs(const dl_run_config *config, dl_costs *drawn)
 }
 
 /* The GPUs of a point, for the team whose engine it is; nothing for workers on cores. */
-static dl_status init_gpus(dl_gpus *gpus, const dl_run_config *config, const dl_costs *costs,
+static dl_status init_gpus(dl_gpus *gpus, const dl_gpu_options *options,
+                           const dl_run_config *config, const dl_costs *costs,
                            const dl_workload *workload, dl_engine *engine, dl_error *err)
 {
     const dl_scenario *scenario = config->scenario;
@@ -240,7 +241,7 @@ static dl_status init_gpus(dl_gpus *gpus, const dl_run_config *config, const dl_
     if (scenario->gpu == NULL) return DL_OK;
     bool with_state = mode->options & 1u << DL_SYNC_AVERAGE_STATE && scenario->average_state;
     const dl_gpus_config gpus_config = {
-        .options = scenario->gpu,
+        .options = options,
         .workload = workload,
         .engine = engine,
         .workers = config->point->workers,
@@ -304,12 +305,17 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
     init_workload(&workload, config, &costs);
     double *slow = dl_calloc((size_t)workers, sizeof *slow, "slow workers");
     dl_scenario_slow(scenario, workers, slow);
+    dl_gpu_options options = {0};
+    if (scenario->gpu != NULL) {
+        dl_gpus_spread(&costs, workers, slow);
+        dl_gpu_options_at_point(scenario->gpu, &costs, point->gpus, &options);
+    }
     const dl_noise_config noise = {
         scenario->noise, scenario->sigma,
         dl_costs_noise(&costs, (double)point->batch / workers, (size_t)at_once)};
     dl_team team = {0};
     dl_gpus gpus;
-    dl_status status = init_gpus(&gpus, config, &costs, &workload, &team.engine, err);
+    dl_status status = init_gpus(&gpus, &options, config, &costs, &workload, &team.engine, err);
     if (status == DL_OK) {
         dl_team_init(&team, &(dl_team_config){
                                 .platform = scenario->gpu != NULL ? &dl_platform_gpu : NULL,
@@ -334,6 +340,7 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
     }
     dl_team_free(&team);
     dl_gpus_free(&gpus);
+    if (scenario->gpu != NULL) dl_gpu_options_free_at_point(&options);
     free(slow);
     dl_costs_draw_free(&costs);
     return status;

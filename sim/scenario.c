@@ -200,7 +200,7 @@ static dl_status read_settings(dl_scenario *scenario, const dl_ini *ini, dl_erro
 static dl_status check_names(const dl_ini *ini, dl_error *err)
 {
     static const char *const scenario[] = {"name", "steps", "seed", "replicates", NULL};
-    static const char *const machine[] = {"cores",    "workers", "file",     "gpus",
+    static const char *const machine[] = {"cores",    "workers", "file",     "gpus", "placement",
                                           "dispatch", "ahead",   "pageable", NULL};
     static const char *const exchange[] = {"shards",  "algorithm", "fidelity",  "bucket_bytes",
                                            "overlap", "slows",     "compress",  "topk_frac",

@@ -14,6 +14,8 @@
  *   file = machines/dgx1.ini     ; common/machine.h; relative to this file
  *   gpus = 0, 2                  ; GPUs of workers 0, 1, ..., ascending, counted over all nodes.
  *                                ; Default: worker w has GPU w
+ *   placement = 431              ; in place of gpus and workers: workers of each node
+ *                                ; (sim/placement.h)
  *   dispatch = single            ; one host thread for all GPUs, or per_gpu. Default per_gpu
  *   ahead = 1                    ; steps that the host may be ahead of the GPUs. Default 1
  *   pageable = no                ; host memory of copies is not pinned. Default no
@@ -87,6 +89,7 @@ typedef struct dl_point {
     int cores; /* DL_CORES_MEASURED until dl_scenario_set_measured_cores; DL_CORES_GPU */
     int workers;
     int64_t batch; /* all workers together; a multiple of workers */
+    const int *gpus; /* [workers] borrowed, counted over all nodes; NULL: as the scenario says */
     const dl_mode *mode;
     double option[DL_SYNC_SWEPT]; /* the fallback where the mode does not take it */
 } dl_point;

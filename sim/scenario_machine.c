@@ -7,6 +7,7 @@
 #include "common/alloc.h"
 #include "common/names.h"
 #include "common/units.h"
+#include "sim/placement.h"
 
 static dl_status read_cores(const char *text, const void *about, double *value, dl_error *err)
 {
@@ -55,6 +56,24 @@ static dl_status read_gpus(dl_gpu_options *gpu, const dl_ini *ini, dl_error *err
     }
     dl_ini_free_list(items, count);
     return status;
+}
+
+/* Workers on the nodes as the text says; then it gives their number too. */
+static dl_status read_placement(dl_gpu_options *gpu, const dl_ini *ini, dl_sweep_list *workers,
+                                dl_error *err)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, "machine", "placement");
+    if (entry == NULL) return DL_OK;
+    if (gpu->gpus != NULL || workers->entry != NULL) {
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                            "gpus or workers are given too: a placement tells both");
+    }
+    dl_error inner = {0};
+    dl_status status =
+        dl_placement_gpus(entry->value, &gpu->machine, &gpu->gpus, &gpu->gpu_count, &inner);
+    if (status != DL_OK) return dl_ini_error(ini, entry, status, err, "%s", inner.text);
+    workers->values[0] = gpu->gpu_count;
+    return DL_OK;
 }
 
 static dl_status read_dispatch(dl_gpu_options *gpu, const dl_ini *ini, dl_error *err)
@@ -171,7 +190,8 @@ static dl_status read_gpu_machine(dl_scenario *scenario, const dl_ini *ini,
         return dl_ini_error(ini, file, DL_ERR_DATA, err, "the machine has no GPUs");
     }
     dl_links_init(&gpu->links, &gpu->machine);
-    if ((status = read_gpus(gpu, ini, err)) || (status = read_dispatch(gpu, ini, err)) ||
+    if ((status = read_gpus(gpu, ini, err)) ||
+        (status = read_placement(gpu, ini, &lists->workers, err)) || (status = read_dispatch(gpu, ini, err)) ||
         (status = read_exchange(gpu, ini, err)) || (status = read_compress(gpu, ini, err)) ||
         (status = read_input(gpu, ini, err))) {
         return status;
@@ -202,8 +222,11 @@ dl_status dl_scenario_read_machine(dl_scenario *scenario, const dl_ini *ini, dl_
 {
     static const int64_t high = DL_WORKERS_MAX;
     const dl_ini_entry *file = dl_ini_find(ini, "machine", "file");
-    dl_status status = dl_sweep_list_read(&lists->workers, ini, "machine", "workers",
-                                          dl_sweep_number, &high, NULL, err);
+    static const double one = 1; /* until the placement is read */
+    const bool placed = file != NULL && dl_ini_find(ini, "machine", "placement") != NULL;
+    dl_status status =
+        dl_sweep_list_read(&lists->workers, ini, "machine", "workers", dl_sweep_number, &high,
+                           placed ? &one : NULL, err);
     if (status != DL_OK) return status;
     if (file != NULL) return read_gpu_machine(scenario, ini, file, lists, err);
     status = check_cpu(ini, err);

@@ -133,7 +133,7 @@ dl_status dl_scenario_add_options(dl_scenario *scenario, const dl_ini *ini,
 bool dl_point_equal(const dl_point *a, const dl_point *b)
 {
     if (a->cores != b->cores || a->workers != b->workers || a->batch != b->batch ||
-        a->mode != b->mode) {
+        a->gpus != b->gpus || a->mode != b->mode) {
         return false;
     }
     for (int o = 0; o < DL_SYNC_SWEPT; o++) {

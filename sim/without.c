@@ -114,6 +114,8 @@ static void switch_off(without what, dl_scenario *scenario, dl_costs *costs)
     case WITHOUT_COPY:
         set_byte_cost(&costs->copy.latency_ns, &costs->copy.bandwidth_bytes_per_s,
                       &costs->copy.pageable_bytes_per_s);
+        costs->network.bytes_per_s = costs->network.pair_bytes_per_s =
+            costs->network.latency_ns = (dl_value){0};
         if (scenario->gpu != NULL) dl_gpu_options_free_copies(scenario->gpu);
         break;
     case WITHOUT_CONTENTION:
@@ -134,7 +136,10 @@ static void switch_off(without what, dl_scenario *scenario, dl_costs *costs)
         scenario->noise = DL_NOISE_NONE;
         scenario->sigma = 0;
         break;
-    case WITHOUT_SLOW: scenario->slow_count = 0; break;
+    case WITHOUT_SLOW:
+        scenario->slow_count = 0;
+        set(&costs->gpu_spread_frac, 0);
+        break;
     case WITHOUT_LOCK: set(&costs->lock_ns, 0); break;
     case WITHOUT_BARRIER: set(&costs->barrier_ns, 0); break;
     case WITHOUT_WAKEUP: set(&costs->wakeup_ns, 0); break;

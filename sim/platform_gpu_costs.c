@@ -1,0 +1,48 @@
+/* What a cost file says of a machine, in place of the machine file. */
+#include <gsl/gsl_cdf.h>
+#include <math.h>
+
+#include "sim/platform_gpu.h"
+
+static double known_or_nan(const dl_value *value)
+{
+    return value->known ? value->value : (double)NAN;
+}
+
+void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *costs, const int *gpus,
+                             dl_gpu_options *at)
+{
+    *at = *options;
+    if (gpus != NULL) at->gpus = (int *)gpus;
+    const dl_network_limits limits = {
+        .bytes_per_s = known_or_nan(&costs->network.bytes_per_s),
+        .pair_bytes_per_s = known_or_nan(&costs->network.pair_bytes_per_s),
+        .latency_ns = known_or_nan(&costs->network.latency_ns),
+    };
+    dl_links_limit_network(&options->links, &limits, &at->links);
+}
+
+void dl_gpu_options_free_at_point(dl_gpu_options *at)
+{
+    dl_links_free_limited(&at->links);
+    *at = (dl_gpu_options){0};
+}
+
+/* Blom's approximation of the mean of the i-th smallest of n standard normal numbers (G. Blom 1958,
+ * Statistical Estimates and Transformed Beta-Variables). */
+static double normal_score(int i, int n)
+{
+    return gsl_cdf_ugaussian_Pinv((i + 1 - 0.375) / (n + 0.25));
+}
+
+void dl_gpus_spread(const dl_costs *costs, int workers, double *slow)
+{
+    if (!costs->gpu_spread_frac.known) return;
+    /* Over the slowest one's, so that no spread overflows. */
+    const double sigma = costs->gpu_spread_frac.value, last = normal_score(workers - 1, workers);
+    double mean = 0;
+    for (int w = 0; w < workers; w++)
+        mean += exp(sigma * (normal_score(w, workers) - last)) / workers;
+    for (int w = 0; w < workers; w++)
+        slow[w] *= exp(sigma * (normal_score(w, workers) - last)) / mean;
+}
