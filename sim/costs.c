@@ -107,9 +107,15 @@ static dl_status read_op(dl_costs *costs, const dl_ini *ini, const dl_ini_entry 
         costs->ops[i] = (dl_op_cost){.name = dl_strdup(name)};
         costs->op_count++;
     }
+    dl_op_cost *op = &costs->ops[i];
+    if (strcmp(entry->key, "flop_per_sample") == 0) {
+        return read_value(ini, entry, DL_COST_NOT_NEGATIVE, &op->flop_per_sample, err);
+    }
+    if (strcmp(entry->key, "bytes_per_sample") == 0) {
+        return read_value(ini, entry, DL_COST_NOT_NEGATIVE, &op->bytes_per_sample, err);
+    }
     bool is_fixed = strcmp(entry->key, "fixed_ns") == 0;
-    return read_value(ini, entry, DL_COST_ANY,
-                      is_fixed ? &costs->ops[i].fixed_ns : &costs->ops[i].per_sample_ns, err);
+    return read_value(ini, entry, DL_COST_ANY, is_fixed ? &op->fixed_ns : &op->per_sample_ns, err);
 }
 
 static dl_status read_head(dl_costs *costs, const dl_ini *ini, dl_error *err)
@@ -143,7 +149,8 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
     static const char *const head[] = {"schema",          "workload",    "device",
                                        "parameter_bytes", "state_bytes", "batch_min",
                                        "batch_max",       "cores",       NULL};
-    static const char *const op[] = {"fixed_ns", "per_sample_ns", NULL};
+    static const char *const op[] = {"fixed_ns", "per_sample_ns", "flop_per_sample",
+                                     "bytes_per_sample", NULL};
     static const char *const layer[] = {"output_bytes_per_sample", "parameter_bytes", NULL};
     static const char *const copy[] = {"latency_ns", "bandwidth_bytes_per_s",
                                        "pageable_bytes_per_s", NULL};

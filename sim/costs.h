@@ -15,6 +15,8 @@
  *   [op conv1.forward]              ; in the order of a step; phase = forward, backward, update
  *   fixed_ns = 1200 +- 14, n = 900, fitted
  *   per_sample_ns = 18230 +- 9, n = 900, fitted
+ *   flop_per_sample = 4.6e6         ; may be left out, as the next: floating-point operations, and
+ *   bytes_per_sample = 9.4e4        ; bytes of memory that they read and write (sim/scaling.h)
  *   [layer conv1]                   ; for models split over GPUs (sim/pipeline_split.h): what the
  *                                   ; layer of operations conv1.forward, ... hands on, and has
  *   output_bytes_per_sample = 100352, catalogue
@@ -104,6 +106,7 @@ typedef struct dl_op_cost {
     char *name; /* "conv1.forward", "input", "dispatch" */
     dl_value fixed_ns;
     dl_value per_sample_ns;
+    dl_value flop_per_sample, bytes_per_sample; /* its work, for sim/scaling.h; need not be known */
 } dl_op_cost;
 
 /* Of a layer: the part of an operation's name before its phase. */

@@ -107,6 +107,8 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         fprintf(out, "\n[op %s]\n", costs->ops[i].name);
         write_line(out, "fixed_ns", &costs->ops[i].fixed_ns);
         write_line(out, "per_sample_ns", &costs->ops[i].per_sample_ns);
+        write_line(out, "flop_per_sample", &costs->ops[i].flop_per_sample);
+        write_line(out, "bytes_per_sample", &costs->ops[i].bytes_per_sample);
     }
     for (size_t i = 0; i < costs->layer_count; i++) {
         const dl_layer_cost *layer = &costs->layers[i];

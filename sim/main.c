@@ -11,6 +11,7 @@
 #include "sim/machine_graph.h"
 #include "sim/report.h"
 #include "sim/schedule.h"
+#include "sim/study_notes.h"
 #include "sim/timeline.h"
 #include "sim/without.h"
 
@@ -102,6 +103,11 @@ static void print_checked(const inputs *in)
     const dl_scenario *first = &in->study.variants[0].scenario;
     printf("%s: %zu points, %lld replicates of %lld steps; no costs are missing\n", in->study.path,
            in->study.point_count, (long long)first->replicates, (long long)first->steps);
+    size_t count = 0;
+    char **notes = dl_study_notes(&in->study, &count);
+    for (size_t i = 0; i < count; i++)
+        printf("note: %s\n", notes[i]);
+    dl_study_notes_free(notes, count);
 }
 
 static dl_status write_timeline(const inputs *in, const settings *set, dl_error *err)

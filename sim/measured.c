@@ -1,7 +1,5 @@
-#include "sim/measured.h"
+#include "sim/measured_runs.h"
 
-#include <gsl/gsl_sort.h>
-#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +8,6 @@
 #include "common/csv.h"
 #include "common/names.h"
 #include "common/units.h"
-#include "sim/run.h"
 
 enum {
     KEY_CORES,
@@ -64,15 +61,6 @@ typedef struct table {
     int at[COLUMNS];
     int *swept; /* [study's keys] the same for these */
 } table;
-
-typedef struct table_row {
-    size_t point; /* of all of the study's */
-    bool failed;  /* the source says `error` */
-    double value[DL_MEASURE_COUNT];
-    double *worker_staleness; /* [workers of the point] or NULL */
-    double *counts;           /* [count_bins] or NULL */
-    int count_bins;
-} table_row;
 
 /* A column of a swept key is that, whatever else its name may mean. */
 static dl_status find_columns(table *t, const dl_study *study, dl_error *err)
@@ -245,122 +233,7 @@ static dl_status read_by_worker(const table *t, size_t row, int workers, double 
                            workers);
 }
 
-/* The throughput from the step or the step from the throughput, each error relative to its value.
- */
-static void derive(double *value, double batch)
-{
-    double per_s = value[DL_MEASURE_PER_S], step_s = value[DL_MEASURE_STEP_S];
-    if (isnan(per_s)) per_s = value[DL_MEASURE_PER_S] = batch / step_s;
-    if (isnan(step_s)) step_s = value[DL_MEASURE_STEP_S] = batch / per_s;
-    double *per_s_err = &value[DL_MEASURE_PER_S_ERR], *step_s_err = &value[DL_MEASURE_STEP_S_ERR];
-    if (isnan(*per_s_err)) *per_s_err = *step_s_err / step_s * per_s;
-    if (isnan(*step_s_err)) *step_s_err = *per_s_err / per_s * step_s;
-}
-
-/* Median of the numbers among values[count], NaN if there are none; sorts them to the front. */
-static double median(double *values, size_t count, size_t *numbers)
-{
-    *numbers = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (!isnan(values[i])) values[(*numbers)++] = values[i];
-    }
-    if (*numbers == 0) return (double)NAN;
-    gsl_sort(values, 1, *numbers);
-    return gsl_stats_quantile_from_sorted_data(values, 1, *numbers, 0.5);
-}
-
-static double deviation(const double *values, size_t count)
-{
-    double mean = 0, squares = 0;
-    for (size_t i = 0; i < count; i++)
-        mean += values[i] / (double)count;
-    for (size_t i = 0; i < count; i++)
-        squares += (values[i] - mean) * (values[i] - mean);
-    return count > 1 ? sqrt(squares / (double)(count - 1)) : (double)NAN;
-}
-
-static double median_of_worker(const table_row *const *rows, size_t runs, int worker,
-                               double *column)
-{
-    size_t numbers = 0;
-    for (size_t r = 0; r < runs; r++) {
-        const double *own = rows[r]->worker_staleness;
-        column[r] = own != NULL ? own[worker] : (double)NAN;
-    }
-    return median(column, runs, &numbers);
-}
-
-/* Smallest staleness that at least the fraction `p` of `total` gradients do not exceed. */
-static double count_quantile(const double *counts, int bins, double total, double p)
-{
-    double below = 0;
-    int s = 0;
-    while (s < bins - 1 && (below += counts[s]) < p * total)
-        s++;
-    return s;
-}
-
-/* Adds up the counts of all runs, if all have them, and takes the statistics of the sum. */
-static void pool_counts(dl_measured *measured, const table_row *const *rows, size_t runs)
-{
-    int bins = 0;
-    for (size_t r = 0; r < runs; r++) {
-        if (rows[r]->counts == NULL) return;
-        if (rows[r]->count_bins > bins) bins = rows[r]->count_bins;
-    }
-    double *counts = dl_calloc((size_t)bins, sizeof *counts, "staleness counts");
-    double total = 0, sum = 0, squares = 0;
-    for (size_t r = 0; r < runs; r++) {
-        for (int s = 0; s < rows[r]->count_bins; s++)
-            counts[s] += rows[r]->counts[s];
-    }
-    for (int s = 0; s < bins; s++) {
-        total += counts[s];
-        sum += counts[s] * s;
-    }
-    for (int s = 0; s < bins && total > 0; s++)
-        squares += counts[s] * (s - sum / total) * (s - sum / total);
-    if (total > 0) {
-        measured->value[DL_MEASURE_STALENESS_MEAN] = sum / total;
-        measured->value[DL_MEASURE_STALENESS_SD] = sqrt(squares / total);
-        measured->value[DL_MEASURE_STALENESS_P50] = count_quantile(counts, bins, total, 0.5);
-        measured->value[DL_MEASURE_STALENESS_P90] = count_quantile(counts, bins, total, 0.9);
-    }
-    free(counts);
-}
-
-/* All runs of one point. */
-static void summarise(dl_measured *measured, const table_row *const *rows, size_t runs, int workers)
-{
-    double *column = dl_calloc(runs, sizeof *column, "measured column");
-    double spread[DL_MEASURE_COUNT];
-    for (int m = 0; m < DL_MEASURE_COUNT; m++) {
-        size_t numbers = 0;
-        for (size_t r = 0; r < runs; r++)
-            column[r] = rows[r]->value[m];
-        measured->value[m] = median(column, runs, &numbers);
-        spread[m] = deviation(column, numbers);
-    }
-    if (isnan(measured->value[DL_MEASURE_PER_S_ERR])) {
-        measured->value[DL_MEASURE_PER_S_ERR] = spread[DL_MEASURE_PER_S];
-        measured->value[DL_MEASURE_STEP_S_ERR] = spread[DL_MEASURE_STEP_S];
-    }
-    bool by_worker = false;
-    for (size_t r = 0; r < runs; r++)
-        by_worker |= rows[r]->worker_staleness != NULL;
-    if (by_worker) {
-        measured->worker_staleness =
-            dl_calloc((size_t)workers, sizeof(double), "staleness of workers");
-    }
-    for (int w = 0; w < workers && by_worker; w++) {
-        measured->worker_staleness[w] = median_of_worker(rows, runs, w, column);
-    }
-    pool_counts(measured, rows, runs);
-    measured->runs = (int)runs;
-    free(column);
-}
-
-static dl_status read_row(const table *t, size_t i, const dl_study *study, table_row *row,
+static dl_status read_row(const table *t, size_t i, const dl_study *study, dl_measured_row *row,
                           dl_error *err)
 {
     dl_status status = find_point(t, i, study, &row->point, err);
@@ -374,15 +247,15 @@ static dl_status read_row(const table *t, size_t i, const dl_study *study, table
         (status = read_joined(t, i, COUNTS, &row->counts, &row->count_bins, err))) {
         return status;
     }
-    derive(row->value, (double)point->batch);
+    dl_measured_derive(row->value, (double)point->batch);
     return DL_OK;
 }
 
 /* Gathers the rows of each point. */
 static void gather(dl_measured *measured, const dl_study *study, const table *t,
-                   const table_row *rows)
+                   const dl_measured_row *rows)
 {
-    const table_row **own = dl_calloc(t->csv.rows, sizeof *own, "runs of a point");
+    const dl_measured_row **own = dl_calloc(t->csv.rows, sizeof *own, "runs of a point");
     for (size_t p = 0; p < study->point_count; p++) {
         size_t runs = 0, at = 0;
         for (size_t i = 0; i < t->csv.rows; i++) {
@@ -398,7 +271,8 @@ static void gather(dl_measured *measured, const dl_study *study, const table *t,
             }
         }
         const dl_variant *variant = dl_study_variant(study, p, &at);
-        if (runs > 0) summarise(&measured[p], own, runs, variant->scenario.points[at].workers);
+        if (runs > 0)
+            dl_measured_summarise(&measured[p], own, runs, variant->scenario.points[at].workers);
     }
     free(own);
 }
@@ -410,7 +284,7 @@ static dl_status read_table(dl_measured *measured, const dl_study *study, const 
     dl_status status = dl_csv_read(&t.csv, path, err);
     if (status != DL_OK) return status;
     t.swept = dl_calloc(study->key_count, sizeof *t.swept, "swept columns");
-    table_row *rows = dl_calloc(t.csv.rows, sizeof *rows, "measured rows");
+    dl_measured_row *rows = dl_calloc(t.csv.rows, sizeof *rows, "measured rows");
     status = find_columns(&t, study, err);
     for (size_t i = 0; i < t.csv.rows && status == DL_OK; i++)
         status = read_row(&t, i, study, &rows[i], err);

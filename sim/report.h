@@ -28,6 +28,9 @@ dl_status dl_report_results(const char *path, const dl_study *study, const dl_sw
 dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_sweep *sweep,
                               dl_error *err) DL_MUST_CHECK;
 
+/* Predicted over measured throughput, minus 1; NaN without a measurement. */
+double dl_report_error_frac(const dl_row *row, const dl_measured *measured);
+
 /* Writes the readable table and, where there are measurements, the mean and largest error. */
 void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
                      const dl_measured *measured);

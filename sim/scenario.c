@@ -5,6 +5,7 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "sim/scaling.h"
 #include "sim/scenario_parts.h"
 
 #define REPLICATES_MAX 10000
@@ -206,8 +207,11 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
                                            "overlap", "slows",     "compress",  "topk_frac",
                                            NULL};
     static const char *const input[] = {"cores", "prefetch", NULL};
+    static const char *const pipeline[] = {"stages", "micro_batches", "schedule", "split",
+                                           "cut_bytes_per_sample", "gpus", NULL};
     static const char *const workload[] = {"costs", "batch", "batch_per_worker",
-                                           "samples_per_epoch", NULL};
+                                           "samples_per_epoch", "scale_compute",
+                                           "scale_arithmetic", NULL};
     const char *sync[DL_SYNC_OPTIONS + 2] = {"mode"};
     for (int o = 0; o < DL_SYNC_OPTIONS; o++)
         sync[o + 1] = dl_sync_options[o].name;
@@ -226,7 +230,7 @@ dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_erro
     dl_sweep_lists all = {0};
     dl_status status;
     if ((status = check_names(ini, err)) || (status = read_texts(&parsed, ini, err)) ||
-        (status = read_settings(&parsed, ini, err)) || (status = read_noise(&parsed, ini, err)) ||
+        (status = read_settings(&parsed, ini, err)) || (status = dl_scaling_read(&parsed, ini, err)) || (status = read_noise(&parsed, ini, err)) ||
         (status = read_lists(&parsed, ini, &all, err)) ||
         (status = read_slow(&parsed, ini, &all, err)) ||
         (status = add_points(&parsed, ini, &all, err))) {
@@ -265,6 +269,7 @@ void dl_scenario_free(dl_scenario *scenario)
     free(scenario->name);
     free(scenario->costs_path);
     free(scenario->measured_path);
+    free(scenario->scale_path);
     free(scenario->slow);
     free(scenario->points);
     if (scenario->gpu != NULL) dl_gpu_options_free(scenario->gpu);

@@ -39,6 +39,9 @@
  *   batch = 128                  ; list; all workers together. Or, for weak scaling:
  *   batch_per_worker = 128
  *   samples_per_epoch = 50000    ; for the time and, on GPUs, the price of an epoch
+ *   scale_compute = machines/p2.ini  ; the costs are of a GPU of this file: scale them to the
+ *                                ; machine's (sim/scaling.h)
+ *   scale_arithmetic = fp32      ; by these rates: fp32, tf32, fp16. Default fp32
  *   [sync]
  *   mode = average, async        ; list of none, allreduce, ps, average, async, softsync, ssp,
  *                                ; ksync, kasync, kbatchsync, kbatchasync, easgd, bmuf. Default
@@ -102,6 +105,8 @@ typedef struct dl_slow_worker {
 typedef struct dl_scenario {
     char *path, *name;
     char *costs_path, *measured_path; /* as to be opened; measured_path may be NULL */
+    char *scale_path;                 /* sim/scaling.h; NULL: compute is not scaled */
+    int scale_arithmetic;             /* 0 fp32, 1 tf32, 2 fp16 */
     int64_t steps, replicates, seed;
     int64_t samples_per_epoch; /* 0: not given */
     bool batch_per_worker;

@@ -300,6 +300,9 @@ dl_status dl_study_read_costs(dl_study *study, dl_error *err)
         if (status == DL_OK) {
             status = dl_scenario_set_measured_cores(&variant->scenario, variant->costs.cores, err);
         }
+        if (status == DL_OK) {
+            status = dl_scaling_apply(&variant->scenario, &variant->costs, &variant->scaling, err);
+        }
         study->point_count += variant->scenario.point_count;
     }
     return status;

@@ -14,7 +14,7 @@
 #define DL_SIM_STUDY_H
 
 #include "common/ini.h"
-#include "sim/scenario.h"
+#include "sim/scaling.h"
 
 /* A key whose list made variants. */
 typedef struct dl_swept_key {
@@ -30,7 +30,7 @@ typedef struct dl_swept_key {
 typedef struct dl_variant {
     dl_scenario scenario;
     dl_costs costs;
-    double compute_spread; /* log of the factor by which scaled compute may be off; 0: not scaled */
+    dl_scaling scaling; /* of the costs to the machine's GPUs */
     size_t *at; /* [key_count] the value that it has of each key; >= count: the key means nothing */
 } dl_variant;
 
@@ -48,7 +48,7 @@ dl_status dl_study_read(dl_study *study, const char *path, dl_error *err) DL_MUS
 dl_status dl_study_read_text(dl_study *study, const char *name, const char *text, size_t bytes,
                              dl_error *err) DL_MUST_CHECK;
 
-/* Reads the variants' costs and puts measured cores in. */
+/* Reads the variants' costs, puts measured cores in, and scales compute where it is asked for. */
 dl_status dl_study_read_costs(dl_study *study, dl_error *err) DL_MUST_CHECK;
 
 void dl_study_free(dl_study *study);

@@ -14,7 +14,7 @@
 typedef struct part {
     const dl_scenario *scenario;
     const dl_costs *costs;
-    double compute_spread;
+    const dl_scaling *scaling;
     dl_point *points;
     size_t point_count, visible;
     size_t *baseline; /* [visible] index in points */
@@ -73,11 +73,11 @@ static void init_part(part *p, const dl_variant *variant, int64_t first)
 {
     *p = (part){.scenario = &variant->scenario,
                 .costs = &variant->costs,
-                .compute_spread = variant->compute_spread,
+                .scaling = &variant->scaling,
                 .first = first};
     list_points(p);
     p->runs = (int64_t)p->point_count * p->scenario->replicates;
-    if (p->compute_spread > 0) p->runs += 2 * (int64_t)p->visible;
+    if (p->scaling->scaled) p->runs += 2 * (int64_t)p->visible;
     p->results = dl_calloc((size_t)p->runs, sizeof *p->results, "results");
 }
 
@@ -136,8 +136,8 @@ static dl_status run_one(part *p, int64_t run, dl_error *err)
         .replicate = (uint32_t)(extra < 0 ? run % replicates : 0),
         .without_slow = point >= p->visible,
         .compute_log = extra < 0        ? 0
-                       : extra % 2 == 0 ? p->compute_spread
-                                        : -p->compute_spread,
+                       : extra % 2 == 0 ? DL_SCALING_SPREAD
+                                        : -DL_SCALING_SPREAD,
     };
     return p->fits[point] ? dl_run(&config, &p->results[run], err) : DL_OK;
 }
@@ -184,7 +184,8 @@ static void set_row(dl_row *row, const part *p, size_t index, size_t variant)
     *row = (dl_row){.variant = variant,
                     .point = p->points[index],
                     .memory = dl_run_memory(p->scenario, p->costs, &p->points[index])};
-    row->origin = dl_run_origin(p->scenario, p->costs, &row->point);
+    row->origin =
+        p->scaling->differs ? DL_ORIGIN_ASSUMED : dl_run_origin(p->scenario, p->costs, &row->point);
     row->extrapolated = dl_run_extrapolates(p->costs, &row->point) ||
                         dl_run_extrapolates(p->costs, &p->points[base]);
     if (!p->fits[index]) {
@@ -193,7 +194,7 @@ static void set_row(dl_row *row, const part *p, size_t index, size_t variant)
     }
     dl_row_set(row, &p->results[(int64_t)index * replicates],
                p->fits[base] ? &p->results[(int64_t)base * replicates] : NULL, replicates);
-    if (p->compute_spread <= 0) return;
+    if (!p->scaling->scaled) return;
     const dl_run_result *extra =
         &p->results[(int64_t)p->point_count * replicates + 2 * (int64_t)index];
     dl_row_widen(row, extra[0].throughput_per_s, extra[1].throughput_per_s);

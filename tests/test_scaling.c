@@ -1,0 +1,213 @@
+#include "tests/gpu_fixture.h"
+
+#include <stdlib.h>
+
+#include "sim/study_notes.h"
+#include "sim/sweep.h"
+
+#define NODE "scaling_node.ini"   /* GPU g: 1 Tflop/s, 100 GB/s */
+#define SOURCE "scaling_from.ini" /* GPU k80: 0.25 Tflop/s, 50 GB/s */
+#define COSTS "scaling_costs.ini"
+
+static const char *const from_text =
+    "[machine]\nschema = 1\nname = from\npeer = none\n[gpu_model k80]\nmemory_bytes = 1MB\n"
+    "memory_bytes_per_s = 50GB/s\nfp32_flop_per_s = 0.25Tflop/s\nfp16_flop_per_s = 1Tflop/s\n"
+    "[link x16]\nbytes_per_s = 1GB/s\nlatency_ns = 0\n[host]\nmemory_bytes_per_s = 1GB/s\n"
+    "[gpus 0]\nmodel = k80\nparent = socket0\nlink = x16\n";
+
+/* Costs of `device` with `more`; dispatch of 1 ms. */
+static dl_status read_study(dl_study *study, const char *device, const char *more,
+                            const char *workload, dl_error *err)
+{
+    char text[2048];
+    snprintf(text, sizeof text,
+             "[costs]\nschema = 1\ndevice = %s\n[op a.forward]\nfixed_ns = 1e6 +- 1e4, fitted\n"
+             "per_sample_ns = 2e6, fitted\n%s[op a.update]\nfixed_ns = 1e6, measured\n"
+             "per_sample_ns = 0\n[op dispatch]\nfixed_ns = 1e6\nper_sample_ns = 0\n"
+             "[op input]\nfixed_ns = 10\nper_sample_ns = 0\n[input]\nbytes_per_sample = 0\n"
+             "[dispatch]\nserial_ns = 0\nper_worker_ns = 0\n",
+             device, more);
+    fixture_write(COSTS, text);
+    fixture_write(NODE, FIXTURE_GPUS);
+    fixture_write(SOURCE, from_text);
+    snprintf(text, sizeof text,
+             "[scenario]\nsteps = 20\n[machine]\nfile = " NODE "\nworkers = 1\n[workload]\n"
+             "costs = " COSTS "\nbatch = 4\n%s",
+             workload);
+    dl_status status = dl_study_read_text(study, "s.ini", text, strlen(text), err);
+    if (status == DL_OK) status = dl_study_read_costs(study, err);
+    remove(COSTS);
+    remove(NODE);
+    remove(SOURCE);
+    if (status != DL_OK) dl_study_free(study);
+    return status;
+}
+
+static dl_study study_of(const char *device, const char *more, const char *workload)
+{
+    dl_study study = {0};
+    dl_error err = {0};
+    if (read_study(&study, device, more, workload, &err) != DL_OK) fail_msg("%s", err.text);
+    return study;
+}
+
+static void devices_are_known_by_their_words(void **state)
+{
+    (void)state;
+    assert_true(dl_scaling_is_model("K80, one GK210 die", "k80"));
+    assert_true(dl_scaling_is_model("Tesla V100-SXM2-16GB", "v100"));
+    assert_true(dl_scaling_is_model("NVIDIA H100 80GB HBM3", "h100"));
+    assert_true(dl_scaling_is_model("GTX 1080 Ti", "gtx1080ti"));
+    assert_true(dl_scaling_is_model("NVIDIA GeForce GTX 1080 Ti", "gtx1080ti"));
+    assert_false(dl_scaling_is_model("GTX 1080 Ti", "gtx1080"));
+    assert_false(dl_scaling_is_model("GTX 1080", "gtx1080ti"));
+    assert_false(dl_scaling_is_model("P40", "p4"));
+    assert_false(dl_scaling_is_model("AMD EPYC, as slow as a k80", "k80"));
+    assert_false(dl_scaling_is_model("", "k80"));
+}
+
+/* Arithmetic 4 times, memory twice as fast: 4^(3/4) 2^(1/4) = 2^(7/4), updates 2, dispatch 1. */
+static void times_scale_by_rates(void **state)
+{
+    (void)state;
+    dl_study s = study_of("K80, one die", "", "scale_compute = " SOURCE "\n");
+    const dl_costs *costs = &s.variants[0].costs;
+    const double factor = pow(2, -1.75);
+    assert_true(s.variants[0].scaling.scaled);
+    assert_near(costs->ops[0].fixed_ns.value, 1e6 * factor, 1e-12);
+    assert_near(costs->ops[0].fixed_ns.error, 1e4 * factor, 1e-12);
+    assert_near(costs->ops[0].per_sample_ns.value, 2e6 * factor, 1e-12);
+    assert_int_equal(costs->ops[0].per_sample_ns.origin, DL_ORIGIN_ASSUMED);
+    assert_near(costs->ops[1].fixed_ns.value, 5e5, 1e-12);
+    assert_near(costs->ops[2].fixed_ns.value, 1e6, 1e-12);
+    dl_study_free(&s);
+}
+
+/* 1 Mflop and 1 kB are bound by arithmetic on both (1/4); 1 kflop and 1 MB by memory (1/2); 1 Mflop
+ * and 150 kB by arithmetic on the first (4 us against 3), by memory on the second (1 against 1.5). */
+static void known_work_follows_its_bound(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *work;
+        double factor;
+    } cases[] = {{"flop_per_sample = 1e6\nbytes_per_sample = 1e3\n", 0.25},
+                 {"flop_per_sample = 1e3\nbytes_per_sample = 1e6\n", 0.5},
+                 {"flop_per_sample = 1e6\nbytes_per_sample = 150e3\n", 1.5 / 4}};
+    for (size_t i = 0; i < 3; i++) {
+        dl_study s = study_of("K80", cases[i].work, "scale_compute = " SOURCE "\n");
+        assert_near(s.variants[0].costs.ops[0].fixed_ns.value, 1e6 * cases[i].factor, 1e-12);
+        dl_study_free(&s);
+    }
+}
+
+static double step_s(const char *device, const char *workload, dl_row *row)
+{
+    dl_study s = study_of(device, "", workload);
+    dl_sweep sweep = {0};
+    dl_error err = {0};
+    const dl_sweep_config config = {.threads = 2};
+    if (dl_sweep_run(&sweep, &s, &config, &err) != DL_OK) fail_msg("%s", err.text);
+    const double step = sweep.rows[0].mean.step_mean_s;
+    *row = sweep.rows[0];
+    dl_sweep_free(&sweep);
+    dl_study_free(&s);
+    return step;
+}
+
+/* Forward 9 ms x 2^(-7/4), update 0.5 ms; the host's 1 ms hides behind. The interval has both 2.77
+ * times as long and as short, but for the host. */
+static void results_have_the_interval_of_scaling(void **state)
+{
+    (void)state;
+    dl_row row;
+    const double work_s = 9e-3 * pow(2, -1.75) + 0.5e-3;
+    assert_near(step_s("K80", "scale_compute = " SOURCE "\n", &row), work_s, 0.02);
+    assert_int_equal(row.origin, DL_ORIGIN_ASSUMED);
+    assert_near(row.low_per_s, 4 / (work_s * exp(DL_SCALING_SPREAD)), 0.02);
+    assert_near(row.high_per_s, 4 / fmax(1e-3, work_s * exp(-DL_SCALING_SPREAD)), 0.05);
+    assert_near(step_s("g", "scale_compute = " SOURCE "\n", &row), 10e-3, 0.02);
+    assert_true(isnan(row.low_per_s));
+}
+
+/* The costs of the machine's own GPU stay, whatever else the file of GPUs has. */
+static void costs_of_the_own_gpu_stay(void **state)
+{
+    (void)state;
+    dl_study s = {0};
+    dl_error err = {0};
+    assert_int_equal(read_study(&s, "Q9", "", "scale_compute = " SOURCE "\n", &err), DL_ERR_DATA);
+    assert_contains(err.text, "Q9");
+    s = study_of("g", "", "");
+    assert_false(s.variants[0].scaling.differs);
+    dl_study_free(&s);
+    assert_int_equal(
+        read_study(&s, "K80", "", "scale_compute = " SOURCE "\nscale_arithmetic = fp16\n", &err),
+        DL_ERR_DATA);
+    assert_contains(err.text, "[gpu_model g]");
+    assert_int_equal(read_study(&s, "K80", "", "scale_arithmetic = fp16\n", &err), DL_ERR_DATA);
+    assert_contains(err.text, "needs scale_compute");
+}
+
+static void assert_note(const dl_study *s, const char *text, bool there)
+{
+    size_t count = 0;
+    char **notes = dl_study_notes(s, &count);
+    bool found = false;
+    for (size_t i = 0; i < count; i++)
+        found |= strstr(notes[i], text) != NULL;
+    dl_study_notes_free(notes, count);
+    if (found != there) fail_msg("note '%s': %s", text, found ? "is there" : "is not there");
+}
+
+/* Another GPU's costs, and what is not known, are told; and make all results assumed. */
+static void notes_tell_what_is_taken_for_granted(void **state)
+{
+    (void)state;
+    dl_row row;
+    dl_study s = study_of("K80", "", "");
+    assert_true(s.variants[0].scaling.differs);
+    assert_note(&s, "is of K80, not of g", true);
+    assert_note(&s, "[gpu_memory] workspace_bytes", true);
+    assert_note(&s, "[input] bytes_per_sample", false);
+    dl_study_free(&s);
+    step_s("K80", "", &row);
+    assert_int_equal(row.origin, DL_ORIGIN_ASSUMED);
+    s = study_of("K80", "", "scale_compute = " SOURCE "\n");
+    assert_note(&s, "scaled from k80 to g: forward and backward x 0.297, update x 0.5", true);
+    assert_note(&s, "is of K80, not", false);
+    dl_study_free(&s);
+}
+
+/* Batches whose making and size nobody has told are not silently free. */
+static void unknown_input_is_told(void **state)
+{
+    (void)state;
+    fixture_write(COSTS, FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH
+                  "[gpu_memory]\nactivation_bytes_per_sample = 0\nworkspace_bytes = 0\n");
+    fixture_write(NODE, FIXTURE_GPUS);
+    static const char text[] =
+        "[machine]\nfile = " NODE "\nworkers = 1\n[workload]\ncosts = " COSTS "\nbatch = 4\n";
+    dl_study s = {0};
+    assert_int_equal(dl_study_read_text(&s, "s.ini", text, sizeof text - 1, NULL), DL_OK);
+    assert_int_equal(dl_study_read_costs(&s, NULL), DL_OK);
+    assert_note(&s, "[op input], [input] bytes_per_sample", true);
+    assert_note(&s, "[gpu_memory]", false);
+    dl_study_free(&s);
+    remove(COSTS);
+    remove(NODE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(devices_are_known_by_their_words),
+        cmocka_unit_test(times_scale_by_rates),
+        cmocka_unit_test(known_work_follows_its_bound),
+        cmocka_unit_test(results_have_the_interval_of_scaling),
+        cmocka_unit_test(costs_of_the_own_gpu_stay),
+        cmocka_unit_test(notes_tell_what_is_taken_for_granted),
+        cmocka_unit_test(unknown_input_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
