@@ -9,12 +9,12 @@
 #include "common/units.h"
 #include "kernels/train_worker.h"
 
-/* Places for `places` vectors, the first `count` of them with one in the host's memory. */
+/* Places for `places` vectors, the first `count` of them with one in the server's memory. */
 static void **make_slots(const dl_train_shared *shared, int places, int count, size_t bytes)
 {
     void **slots = dl_calloc((size_t)places, sizeof *slots, "slots");
     for (int i = 0; i < count; i++)
-        slots[i] = shared->backend->allocate_host(bytes, "slot");
+        slots[i] = dl_train_server_allocate(shared, bytes, "slot");
     return slots;
 }
 
@@ -38,30 +38,51 @@ static dl_status make_server(dl_train_shared *shared, dl_model *model, dl_error 
     const dl_sync_mode *mode = shared->mode;
     const dl_backend *backend = shared->backend;
     dl_optimizer *optimizer = NULL;
-    dl_status status =
-        dl_optimizer_create(&optimizer, &config->optimizer, config->precision, shared->count, err);
+    const bool on_device = config->where == DL_TRAIN_WHERE_GPU;
+    if (on_device) config->device->use(shared->workers[0].server);
+    dl_status status = dl_optimizer_create_on(
+        &optimizer, &config->optimizer, on_device ? backend : dl_backend_cpu(config->precision),
+        shared->count, err);
     if (status != DL_OK) return status;
     if (config->sync == DL_SYNC_AVERAGE && config->average_state) {
         (void)dl_optimizer_state(optimizer, &shared->state_count);
         shared->state_bytes = shared->state_count * dl_precision_bytes(config->precision);
-        shared->state_slots =
-            make_slots(shared, config->workers, shared->state_bytes > 0 ? config->workers : 0,
-                       shared->state_bytes);
-        shared->state_result = backend->allocate_host(shared->state_bytes, "averaged state");
+        if (mode->slots && shared->state_bytes > 0) {
+            shared->state_slots =
+                make_slots(shared, config->workers, config->workers, shared->state_bytes);
+            shared->state_result =
+                dl_train_server_allocate(shared, shared->state_bytes, "averaged state");
+        }
     }
     make_all_slots(shared);
-    if (mode->result) shared->result = backend->allocate_host(shared->bytes, "averages");
+    if (mode->result) shared->result = dl_train_server_allocate(shared, shared->bytes, "averages");
     if (mode->server) {
-        shared->parameters = backend->allocate_host(shared->bytes, "the server's parameters");
+        shared->parameters =
+            dl_train_server_allocate(shared, shared->bytes, "the server's parameters");
         shared->optimizer = optimizer;
     } else {
         dl_optimizer_destroy(optimizer);
     }
     status = backend->wait(err);
     if (status == DL_OK && mode->server) {
-        memcpy(shared->parameters, dl_model_parameters(model), shared->bytes);
+        status = dl_train_server_put(shared, shared->parameters, dl_model_parameters(model),
+                                     shared->bytes, err);
     }
-    return status;
+    return status == DL_OK ? dl_train_make_messages(shared, model, err) : status;
+}
+
+/* The worker's place on a device, and where the server is on another one, its place there. */
+static dl_status open_places(dl_train_worker *worker, int number, dl_error *err)
+{
+    const dl_train_config *config = worker->shared->config;
+    const dl_device_type *type = config->device;
+    const dl_status status = type->open(&worker->device, number, &config->device_settings, err);
+    if (status != DL_OK || config->where != DL_TRAIN_WHERE_GPU) return status;
+    if (number == config->where_device) {
+        worker->server = worker->device;
+        return DL_OK;
+    }
+    return type->open(&worker->server, config->where_device, &config->device_settings, err);
 }
 
 /* A place on a device for each worker, in turn; the calling thread uses the first one. */
@@ -73,8 +94,7 @@ static dl_status open_devices(dl_train_shared *shared, dl_error *err)
     int count = 1;
     dl_status status = dl_train_device_count(config, &count, err);
     for (int w = 0; status == DL_OK && w < config->workers; w++) {
-        status = type->open(&shared->workers[w].device, config->first_device + w % count,
-                            &config->device_settings, err);
+        status = open_places(&shared->workers[w], config->first_device + w % count, err);
     }
     if (status == DL_OK && shared->mode->collective) {
         dl_device **devices = dl_calloc((size_t)config->workers, sizeof *devices, "devices");
@@ -133,22 +153,22 @@ static dl_status init_shared(dl_train_shared *shared, const dl_train_config *con
 static void free_shared(dl_train_shared *shared)
 {
     const int workers = shared->config->workers;
-    const dl_backend *backend = shared->backend;
-    /* Without a slot nothing of the host's memory was asked for. */
+    /* Without a slot nothing of the server's memory was asked for. */
     for (int w = 0; shared->slots != NULL && w < workers; w++) {
         if (w == 0) dl_train_use(&shared->workers[0]);
-        if (shared->mode->slots) backend->release_host(shared->slots[w]);
-        if (shared->state_slots != NULL) backend->release_host(shared->state_slots[w]);
+        if (shared->mode->slots) dl_train_server_release(shared, shared->slots[w]);
+        if (shared->state_slots != NULL) dl_train_server_release(shared, shared->state_slots[w]);
     }
     for (int i = 0; i < shared->spare_count; i++)
-        backend->release_host(shared->spares[i]);
+        dl_train_server_release(shared, shared->spares[i]);
     for (int i = 0; i < shared->pending_count; i++)
-        backend->release_host(shared->pending[i]);
+        dl_train_server_release(shared, shared->pending[i]);
     if (shared->slots != NULL) {
-        backend->release_host(shared->result);
-        backend->release_host(shared->state_result);
-        backend->release_host(shared->parameters);
+        dl_train_server_release(shared, shared->result);
+        dl_train_server_release(shared, shared->state_result);
+        dl_train_server_release(shared, shared->parameters);
     }
+    dl_train_free_messages(shared);
     free(shared->slots);
     free(shared->spares);
     free(shared->pending);
@@ -240,6 +260,17 @@ static dl_status add_parameters(const dl_train_worker *worker, double *sum, doub
     return status;
 }
 
+/* Adds the server's parameters. */
+static dl_status add_server(const dl_train_shared *shared, double *sum, dl_error *err)
+{
+    void *fetched = dl_alloc_aligned(shared->bytes, "final parameters");
+    const dl_status status =
+        dl_train_server_get(shared, fetched, shared->parameters, shared->bytes, err);
+    add_share(sum, fetched, shared->count, shared->config->precision, 1);
+    free(fetched);
+    return status;
+}
+
 /* What the run came to; takes step_ns over if that succeeds. */
 static dl_status make_result(const dl_train_shared *shared, int64_t *step_ns,
                              dl_train_result *result, dl_error *err)
@@ -262,9 +293,7 @@ static dl_status make_result(const dl_train_shared *shared, int64_t *step_ns,
         if (shared->mode->server) continue;
         status = add_parameters(worker, made.parameters, share, err);
     }
-    if (shared->mode->server) {
-        add_share(made.parameters, shared->parameters, shared->count, config->precision, 1);
-    }
+    if (shared->mode->server) status = add_server(shared, made.parameters, err);
     made.seconds = dl_ns_to_s((double)(end_ns - start_ns));
     made.samples_per_s = (double)shared->batch_per_worker * (double)steps_done / made.seconds;
     if (status == DL_OK) {

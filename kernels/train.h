@@ -22,12 +22,17 @@
  * worker has done all its steps (the others end the one that they are in), so that all that is
  * measured was measured while all workers were at work.
  *
- * On a device (config.device) the same modes push to and pull from the host's memory, where the
- * server stays; only allreduce reduces between the devices instead. Every worker waits for its
+ * On a device (config.device) the same modes push to and pull from the server, which is in the
+ * host's memory (where = cpu) or on a device that may be the workers' own (gpu); or the devices
+ * reduce among themselves (allreduce), gradients or parameters. Every worker waits for its
  * device at the end of a step, and before it meets the others. By `dispatch`, each worker has a
  * thread that issues its operations, or one thread issues those of all workers in turn.
  *
- * With one worker every mode gives bit for bit what `none` gives.
+ * `quantise` makes smaller messages of the gradients that are pushed (kernels/quantise.h): made on
+ * the worker's device, turned back where the server is, each with a record of its own. allreduce on
+ * the processor then pushes and pulls too.
+ *
+ * With one worker every mode gives bit for bit what `none` gives, unless it quantises.
  * Waiting: `spin` when every worker has its own core, else `block` (a spinning thread would steal
  * the core from the one it waits for).
  */
@@ -44,6 +49,7 @@
 #include "kernels/exchange.h"
 #include "kernels/model.h"
 #include "kernels/optimizer.h"
+#include "kernels/quantise.h"
 #include "trace/record.h"
 
 /* "none", "allreduce", "ps", "average", "async", "softsync", NULL */
@@ -63,6 +69,14 @@ typedef enum dl_dispatch {
     DL_DISPATCH_SINGLE   /* one thread for all, on a device only; not async, softsync */
 } dl_dispatch;
 
+/* Where vectors meet. AUTO: between the devices in allreduce, else on the host. */
+typedef enum dl_train_where {
+    DL_TRAIN_WHERE_AUTO,
+    DL_TRAIN_WHERE_CPU,
+    DL_TRAIN_WHERE_GPU,      /* on device `where_device`; every mode but none */
+    DL_TRAIN_WHERE_ALLREDUCE /* reduced between the devices; allreduce and average */
+} dl_train_where;
+
 typedef struct dl_train_config {
     const char *model;
     dl_precision precision;
@@ -81,7 +95,8 @@ typedef struct dl_train_config {
                       ends the run */
     uint64_t seed;
     const double *slow; /* [workers] factor >= 1 by which a worker's forward and backward are
-                           prolonged, by running them again; NULL = none */
+                           prolonged, by running them again (on a device: whole
+                           passes, right on average over the steps); NULL = none */
     int first_core;     /* >= 0; worker w is pinned to allowed core (first_core + w) mod cores */
     int cores;          /* cores to use; 0 = all allowed ones, which is also the most */
     dl_wait wait;
@@ -90,6 +105,10 @@ typedef struct dl_train_config {
                          several share one, in turn */
     dl_device_settings device_settings;
     dl_dispatch dispatch;
+    dl_train_where where;
+    int where_device;
+    dl_quantise quantise;    /* how gradients are sent: ps, allreduce (not between devices), async,
+                             softsync */
     const atomic_bool *stop; /* once true, the run ends where no worker waits for another: after the
                                 step, in average after the interval; NULL = never */
 } dl_train_config;
@@ -135,7 +154,7 @@ dl_status dl_train_device_count(const dl_train_config *config, int *count,
 bool dl_train_stopped(const dl_train_config *config);
 
 /* Names that events point to: the model's operations, then "input", "gradients", "parameters",
- * "state", "barrier", "lock", "slowdown", "step". *names is released with free(). */
+ * "state", "barrier", "lock", "slowdown", "quantise", "dequantise", "step". *names is released with free(). */
 dl_status dl_train_event_names(const dl_train_config *config, const char ***names, int *count,
                                dl_error *err) DL_MUST_CHECK;
 

@@ -42,7 +42,8 @@ dl_status dl_train_event_names(const dl_train_config *config, const char ***name
         [DL_TRAIN_NAME_INPUT] = "input",           [DL_TRAIN_NAME_GRADIENTS] = "gradients",
         [DL_TRAIN_NAME_PARAMETERS] = "parameters", [DL_TRAIN_NAME_STATE] = "state",
         [DL_TRAIN_NAME_BARRIER] = "barrier",       [DL_TRAIN_NAME_LOCK] = "lock",
-        [DL_TRAIN_NAME_SLOWDOWN] = "slowdown",     [DL_TRAIN_NAME_STEP] = "step",
+        [DL_TRAIN_NAME_SLOWDOWN] = "slowdown",     [DL_TRAIN_NAME_QUANTISE] = "quantise",
+        [DL_TRAIN_NAME_DEQUANTISE] = "dequantise", [DL_TRAIN_NAME_STEP] = "step",
     };
     dl_model *model = NULL;
     dl_status status = dl_model_create(&model, config->model, config->precision, 1, 0, err);
@@ -129,11 +130,6 @@ static dl_status check_device(const dl_train_config *config, dl_error *err)
                             config->device->name,
                             config->precision == DL_DOUBLE ? "float" : "double");
     }
-    if (config->slow != NULL) {
-        return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "workers can be slowed on the processor only, not on device %s",
-                            config->device->name);
-    }
     return dl_train_device_count(config, &count, err);
 }
 
@@ -149,6 +145,51 @@ dl_status dl_train_device_count(const dl_train_config *config, int *count, dl_er
     }
     const int rest = all - config->first_device;
     *count = config->workers < rest ? config->workers : rest;
+    return DL_OK;
+}
+
+static dl_status check_where(const dl_train_config *config, dl_error *err)
+{
+    const bool exchanges_gradients =
+        config->sync != DL_SYNC_NONE && config->sync != DL_SYNC_AVERAGE;
+    const char *mode = dl_sync_names[config->sync];
+    int devices = 0;
+    if (config->quantise != DL_QUANTISE_NONE &&
+        (!exchanges_gradients || dl_sync_is_collective(config))) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "%s: only gradients that are sent to a server can be made smaller: "
+                            "ps, async, softsync, and allreduce through the host or one GPU",
+                            mode);
+    }
+    if (config->where < DL_TRAIN_WHERE_GPU) return DL_OK;
+    if (config->device == NULL) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "on the processor vectors meet in its memory: nothing else can be "
+                            "chosen without --device cuda");
+    }
+    if (config->where == DL_TRAIN_WHERE_ALLREDUCE) {
+        if (dl_sync_is_collective(config)) return DL_OK;
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "%s is not reduced between GPUs: only allreduce and average are", mode);
+    }
+    if (config->sync == DL_SYNC_NONE) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "none exchanges nothing on a GPU either");
+    }
+    const dl_status status = config->device->count(&devices, err);
+    if (status != DL_OK) return status;
+    if (config->where_device < 0 || config->where_device >= devices) {
+        return dl_error_set(err, DL_ERR_RANGE, "no device %s:%d to exchange on; there %s %d",
+                            config->device->name, config->where_device, devices == 1 ? "is" : "are",
+                            devices);
+    }
+    if (config->server_threads > 1) {
+        return dl_error_set(err, DL_ERR_RANGE, "%d server threads, but a GPU serves",
+                            config->server_threads);
+    }
+    if (config->staleness_rate) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "a learning rate by staleness needs the server on the processor");
+    }
     return DL_OK;
 }
 
@@ -200,7 +241,8 @@ dl_status dl_train_check_config(const dl_train_config *config, dl_error *err)
         return dl_error_set(err, DL_ERR_RANGE, "%d server threads; must be 1 to %d, the workers",
                             config->server_threads, config->workers);
     }
-    return check_server(config, err);
+    status = check_where(config, err);
+    return status == DL_OK ? check_server(config, err) : status;
 }
 
 dl_status dl_train_check_data(const dl_data_set *data, const dl_model *model, const char *name,

@@ -63,9 +63,9 @@ static void update(dl_train_worker *worker)
     dl_train_shared *shared = worker->shared;
     const int count = shared->pending_count;
     const void *gradient = shared->pending[0];
+    dl_train_serve(worker);
     if (count > 1) {
-        dl_exchange_average(shared->result, (const void *const *)shared->pending, count, 0,
-                            shared->count, shared->config->precision);
+        dl_train_average(shared, shared->result, shared->pending, count, 0, shared->count);
         gradient = shared->result;
     }
     dl_optimizer_begin(shared->optimizer);

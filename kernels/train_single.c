@@ -4,6 +4,17 @@
 #include "common/units.h"
 #include "kernels/train_worker.h"
 
+/* What was issued since the group began is under way only now. */
+static void end_reduction(dl_train_shared *shared)
+{
+    const dl_sync_mode *mode = shared->mode;
+    shared->config->device->group(false);
+    for (int w = 0; mode->reduced != NULL && w < shared->config->workers; w++) {
+        dl_train_use(&shared->workers[w]);
+        mode->reduced(&shared->workers[w]);
+    }
+}
+
 /* Every worker's phase in turn, then all devices are waited for, unless the next phase needs not.
  */
 static void run_phase(dl_train_shared *shared, int phase)
@@ -19,7 +30,7 @@ static void run_phase(dl_train_shared *shared, int phase)
         if (!worker->issuing) worker->border_ns = dl_clock_ns();
         mode->phases[phase](worker);
     }
-    if (together) shared->config->device->group(false);
+    if (together) end_reduction(shared);
     for (int w = 0; !mode->collective && w < shared->config->workers; w++) {
         dl_train_use(&shared->workers[w]);
         dl_train_settle(&shared->workers[w]);

@@ -20,43 +20,6 @@ static void slice(size_t count, int parts, int index, size_t *first, size_t *siz
     *size = (end < count ? end : count) - begin;
 }
 
-static dl_record copy_record(const dl_train_worker *worker, size_t bytes, dl_phase phase,
-                             dl_train_name name)
-{
-    return (dl_record){.kind = DL_RECORD_COPY,
-                       .phase = phase,
-                       .name = dl_train_name_id(worker->shared, name),
-                       .bytes = bytes};
-}
-
-/* From the worker's memory to the server's, and back. */
-static void push(dl_train_worker *worker, void *to, const void *from, size_t bytes,
-                 dl_train_name name)
-{
-    dl_train_issue(worker);
-    worker->shared->backend->download(to, from, bytes);
-    dl_train_issued(worker, copy_record(worker, bytes, DL_PHASE_PUSH, name));
-}
-
-static void pull(dl_train_worker *worker, void *to, const void *from, size_t bytes,
-                 dl_train_name name)
-{
-    dl_train_issue(worker);
-    worker->shared->backend->upload(to, from, bytes);
-    dl_train_issued(worker, copy_record(worker, bytes, DL_PHASE_PULL, name));
-}
-
-void dl_train_mark_average(dl_train_worker *worker, dl_phase phase, dl_train_name name, int vectors,
-                           int threads, size_t bytes)
-{
-    dl_train_mark(worker, (dl_record){.kind = DL_RECORD_AVERAGE,
-                                      .phase = phase,
-                                      .name = dl_train_name_id(worker->shared, name),
-                                      .vectors = (uint32_t)vectors,
-                                      .threads = (uint32_t)threads,
-                                      .bytes = bytes});
-}
-
 /* Worker `worker` averages its slice of `parts` of the workers' vectors into `result`. */
 static void average_slice(dl_train_worker *worker, void *result, void *const *vectors, size_t count,
                           int parts)
@@ -64,8 +27,8 @@ static void average_slice(dl_train_worker *worker, void *result, void *const *ve
     const dl_train_config *config = worker->shared->config;
     size_t first, size;
     slice(count, parts, worker->index, &first, &size);
-    dl_exchange_average(result, (const void *const *)vectors, config->workers, first, size,
-                        config->precision);
+    dl_train_serve(worker);
+    dl_train_average(worker->shared, result, vectors, config->workers, first, size);
 }
 
 /* allreduce through memory. The slots are the workers' own gradients. Two barriers are enough: the
@@ -75,49 +38,60 @@ static void average_slice(dl_train_worker *worker, void *result, void *const *ve
 static void average_gradients(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
-    const int workers = shared->config->workers;
-    average_slice(worker, shared->result, shared->slots, shared->count, workers);
-    dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_GRADIENTS, workers, workers,
+    const dl_train_config *config = shared->config;
+    const bool alone =
+        config->where == DL_TRAIN_WHERE_GPU || config->dispatch == DL_DISPATCH_SINGLE;
+    const int parts = alone ? 1 : config->workers;
+    if (worker->index >= parts) return;
+    average_slice(worker, shared->result, shared->slots, shared->count, parts);
+    dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_GRADIENTS, config->workers, parts,
                           shared->bytes);
 }
 
 static void take_gradients(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
-    pull(worker, dl_model_gradients(worker->model), shared->result, shared->bytes,
-         DL_TRAIN_NAME_GRADIENTS);
+    dl_train_pull(worker, dl_model_gradients(worker->model), shared->result, shared->bytes,
+                  DL_TRAIN_NAME_GRADIENTS);
     dl_train_update(worker);
 }
 
-/* allreduce between devices: recorded as arithmetic of all workers, whatever it is made of. */
+/* Between devices: gradients, or behind the update parameters and state. */
 static void reduce_gradients(dl_train_worker *worker)
 {
-    dl_train_shared *shared = worker->shared;
-    const uint32_t workers = (uint32_t)shared->config->workers;
+    const dl_train_shared *shared = worker->shared;
     dl_train_issue(worker);
     shared->config->device->all_reduce(dl_model_gradients(worker->model), shared->count);
-    dl_train_issued(worker, (dl_record){.kind = DL_RECORD_AVERAGE,
-                                        .name = dl_train_name_id(shared, DL_TRAIN_NAME_GRADIENTS),
-                                        .vectors = workers,
-                                        .threads = workers,
-                                        .bytes = shared->bytes});
+}
+
+static void update_and_reduce(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    dl_train_update(worker);
+    if (dl_sync_phases(worker) == 1) return;
+    size_t state_count;
+    void *state = dl_optimizer_state(worker->optimizer, &state_count);
+    shared->config->device->all_reduce(dl_model_parameters(worker->model), shared->count);
+    if (shared->state_count > 0) shared->config->device->all_reduce(state, state_count);
+}
+
+/* Recorded as arithmetic of all workers, whatever it is made of. */
+static void mark_reduced(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    const uint32_t workers = (uint32_t)shared->config->workers;
+    const bool gradients = shared->config->sync == DL_SYNC_ALLREDUCE;
+    if (dl_sync_phases(worker) == 1) return;
+    dl_train_issued(
+        worker, (dl_record){.kind = DL_RECORD_AVERAGE,
+                            .name = dl_train_name_id(shared, gradients ? DL_TRAIN_NAME_GRADIENTS
+                                                                       : DL_TRAIN_NAME_PARAMETERS),
+                            .vectors = workers,
+                            .threads = workers,
+                            .bytes = shared->bytes + shared->state_bytes});
 }
 
 /* ps. The server's parameters are read behind the second barrier and written between the two. */
-void dl_train_push_gradients(dl_train_worker *worker)
-{
-    dl_train_shared *shared = worker->shared;
-    push(worker, shared->slots[worker->index], dl_model_gradients(worker->model), shared->bytes,
-         DL_TRAIN_NAME_GRADIENTS);
-}
-
-void dl_train_pull_parameters(dl_train_worker *worker)
-{
-    const dl_train_shared *shared = worker->shared;
-    pull(worker, dl_model_parameters(worker->model), shared->parameters, shared->bytes,
-         DL_TRAIN_NAME_PARAMETERS);
-}
-
 static void push_to_server(dl_train_worker *worker)
 {
     dl_train_push_gradients(worker);
@@ -146,13 +120,13 @@ static void update_and_push(dl_train_worker *worker)
     const dl_train_shared *shared = worker->shared;
     dl_train_update(worker);
     if (dl_sync_phases(worker) == 1) return;
-    push(worker, shared->slots[worker->index], dl_model_parameters(worker->model), shared->bytes,
-         DL_TRAIN_NAME_PARAMETERS);
+    dl_train_push(worker, shared->slots[worker->index], dl_model_parameters(worker->model),
+                  shared->bytes, DL_TRAIN_NAME_PARAMETERS);
     if (shared->state_count == 0) return;
     size_t state_count;
     const void *state = dl_optimizer_state(worker->optimizer, &state_count);
-    push(worker, shared->state_slots[worker->index], state, shared->state_bytes,
-         DL_TRAIN_NAME_STATE);
+    dl_train_push(worker, shared->state_slots[worker->index], state, shared->state_bytes,
+                  DL_TRAIN_NAME_STATE);
 }
 
 static void average_parameters(dl_train_worker *worker)
@@ -173,12 +147,12 @@ static void average_parameters(dl_train_worker *worker)
 static void pull_averages(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
-    pull(worker, dl_model_parameters(worker->model), shared->result, shared->bytes,
-         DL_TRAIN_NAME_PARAMETERS);
+    dl_train_pull(worker, dl_model_parameters(worker->model), shared->result, shared->bytes,
+                  DL_TRAIN_NAME_PARAMETERS);
     if (shared->state_count == 0) return;
     size_t state_count;
     void *state = dl_optimizer_state(worker->optimizer, &state_count);
-    pull(worker, state, shared->state_result, shared->state_bytes, DL_TRAIN_NAME_STATE);
+    dl_train_pull(worker, state, shared->state_result, shared->state_bytes, DL_TRAIN_NAME_STATE);
 }
 
 static const dl_sync_mode modes[] = {
@@ -208,13 +182,39 @@ static const dl_sync_mode modes[] = {
                           .phases = {dl_train_exchange_server}},
 };
 
-static const dl_sync_mode device_allreduce = {
-    .collective = true, .phase_count = 2, .phases = {reduce_gradients, dl_train_update}};
+/* Reductions between devices; on one worker they do nothing. */
+static const dl_sync_mode device_allreduce = {.collective = true,
+                                              .phase_count = 2,
+                                              .phases = {reduce_gradients, dl_train_update},
+                                              .reduced = mark_reduced};
+static const dl_sync_mode device_average = {.collective = true,
+                                            .phase_count = 2,
+                                            .phases = {update_and_reduce, NULL},
+                                            .reduced = mark_reduced};
+
+/* allreduce of gradients that are pushed: from devices, or as messages. */
+static const dl_sync_mode pushed_allreduce = {
+    .slots = true,
+    .result = true,
+    .phase_count = 3,
+    .phases = {dl_train_push_gradients, average_gradients, take_gradients}};
+
+bool dl_sync_is_collective(const dl_train_config *config)
+{
+    const bool unsaid = config->where == DL_TRAIN_WHERE_AUTO;
+    if (config->device == NULL) return false;
+    if (config->sync == DL_SYNC_AVERAGE) return config->where == DL_TRAIN_WHERE_ALLREDUCE;
+    return config->sync == DL_SYNC_ALLREDUCE &&
+           (unsaid || config->where == DL_TRAIN_WHERE_ALLREDUCE);
+}
 
 const dl_sync_mode *dl_sync_mode_of(const dl_train_config *config)
 {
-    if (config->sync == DL_SYNC_ALLREDUCE && config->device != NULL) return &device_allreduce;
-    return &modes[config->sync];
+    if (dl_sync_is_collective(config)) {
+        return config->sync == DL_SYNC_AVERAGE ? &device_average : &device_allreduce;
+    }
+    const bool pushed = config->device != NULL || config->quantise != DL_QUANTISE_NONE;
+    return config->sync == DL_SYNC_ALLREDUCE && pushed ? &pushed_allreduce : &modes[config->sync];
 }
 
 int dl_sync_phases(const dl_train_worker *worker)

@@ -72,6 +72,31 @@ static void compute(dl_train_worker *worker)
     }
 }
 
+static void repeat_passes(dl_train_worker *worker)
+{
+    const int share = worker->shared->batch_per_worker;
+    const int operations = worker->shared->operations;
+    for (int op = 0; op < operations; op++)
+        dl_model_forward(worker->model, op, share);
+    for (int op = operations - 1; op >= 0; op--)
+        dl_model_backward(worker->model, op, share);
+}
+
+/* On a device only whole passes are repeated, as many that `factor` is right on average: with 1.5,
+ * every other step has a second pass. Sleeping on the host instead would leave the device idle,
+ * which a slower one is not, and give what it lacks to workers that share it. */
+static void slow_device_down(dl_train_worker *worker, double factor)
+{
+    const double extra = factor - 1, step = (double)worker->step;
+    const int64_t passes = (int64_t)(floor((step + 1) * extra) - floor(step * extra));
+    if (passes == 0) return;
+    for (int64_t again = 0; again < passes; again++)
+        repeat_passes(worker);
+    dl_train_issued(worker,
+                    (dl_record){.kind = DL_RECORD_SLOWDOWN,
+                                .name = dl_train_name_id(worker->shared, DL_TRAIN_NAME_SLOWDOWN)});
+}
+
 /* Prolongs forward and backward, which have used CPU time since start_cpu_ns, by `factor`: a device
  * that takes f times as long also loads memory and caches f times as long, so the passes are run
  * again (they overwrite what they computed with the same values), and only a rest of less than one
@@ -79,16 +104,10 @@ static void compute(dl_train_worker *worker)
  * run faster while the others wait. */
 static void slow_down(dl_train_worker *worker, double factor, int64_t start_cpu_ns)
 {
-    const int share = worker->shared->batch_per_worker;
-    const int operations = worker->shared->operations;
     const int64_t pass_ns = dl_clock_thread_cpu_ns() - start_cpu_ns;
     const int64_t until_ns = start_cpu_ns + (int64_t)(factor * (double)pass_ns);
-    for (int again = 1; again + 1 <= factor; again++) {
-        for (int op = 0; op < operations; op++)
-            dl_model_forward(worker->model, op, share);
-        for (int op = operations - 1; op >= 0; op--)
-            dl_model_backward(worker->model, op, share);
-    }
+    for (int again = 1; again + 1 <= factor; again++)
+        repeat_passes(worker);
     if (factor > floor(factor)) {
         while (dl_clock_thread_cpu_ns() < until_ns)
             dl_cpu_relax();
@@ -131,6 +150,7 @@ static void exchange(dl_train_worker *worker)
     for (int p = 0; p < phases; p++) {
         if (p > 0 && !mode->collective) meet(worker);
         if (mode->phases[p] != NULL) mode->phases[p](worker);
+        if (p == 0 && mode->reduced != NULL) mode->reduced(worker);
     }
 }
 
@@ -147,7 +167,11 @@ void dl_train_step_compute(dl_train_worker *worker)
     const int64_t start_cpu_ns = factor > 1 ? dl_clock_thread_cpu_ns() : 0;
     input(worker);
     compute(worker);
-    if (factor > 1) slow_down(worker, factor, start_cpu_ns);
+    if (factor > 1 && worker->device != NULL) {
+        slow_device_down(worker, factor);
+    } else if (factor > 1) {
+        slow_down(worker, factor, start_cpu_ns);
+    }
 }
 
 int64_t dl_train_step_end(dl_train_worker *worker, int64_t start_ns)
@@ -240,6 +264,7 @@ static dl_status make_worker(dl_train_worker *worker)
     worker->samples =
         dl_calloc((size_t)shared->batch_per_worker, sizeof *worker->samples, "samples of a batch");
     shuffle(worker, 0);
+    dl_train_make_message(worker);
     return worker->device != NULL ? rehearse(worker) : DL_OK;
 }
 
@@ -291,7 +316,9 @@ void dl_train_worker_free(dl_train_worker *worker)
     free(worker->order);
     free(worker->pending);
     dl_train_use(worker);
+    dl_train_free_message(worker);
     dl_optimizer_destroy(worker->optimizer);
     dl_model_destroy(worker->model);
+    if (worker->server != worker->device) worker->shared->config->device->close(worker->server);
     if (worker->device != NULL) worker->shared->config->device->close(worker->device);
 }

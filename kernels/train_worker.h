@@ -31,6 +31,8 @@ typedef enum dl_train_name {
     DL_TRAIN_NAME_BARRIER,
     DL_TRAIN_NAME_LOCK,
     DL_TRAIN_NAME_SLOWDOWN,
+    DL_TRAIN_NAME_QUANTISE,
+    DL_TRAIN_NAME_DEQUANTISE,
     DL_TRAIN_NAME_STEP,
     DL_TRAIN_NAME_COUNT
 } dl_train_name;
@@ -48,11 +50,17 @@ typedef struct dl_sync_mode {
     bool server; /* the server has parameters and an optimizer of its own; workers have none */
     bool free_running; /* nobody waits for the others' steps: the first to end ends the run */
     bool collective; /* the first phase is the devices' reduction, behind which nobody need meet */
+    /* collective: the record of the first phase's reduction, behind those of all workers that the
+     * thread issues for; NULL: none */
+    void (*reduced)(dl_train_worker *worker);
     /* Update and exchange of step `worker->step`, the gradients being ready. Afterwards the
      * worker's parameters are those of its next step. NULL: this worker does nothing. */
     int phase_count;
     void (*phases[DL_SYNC_PHASES_MAX])(dl_train_worker *worker);
 } dl_sync_mode;
+
+/* Whether the devices reduce among themselves. */
+bool dl_sync_is_collective(const dl_train_config *config);
 
 /* The mode of a configuration. */
 const dl_sync_mode *dl_sync_mode_of(const dl_train_config *config);
@@ -67,7 +75,7 @@ struct dl_train_shared {
     const dl_data_set *data;
     const dl_train_observer *observer; /* or NULL */
     const dl_sync_mode *mode;
-    const dl_backend *backend; /* of the workers' models; the server's is always the processor's */
+    const dl_backend *backend; /* of the workers' models; of the server where it is on a device */
     int batch_per_worker;
     int cores;    /* that the workers are spread over */
     dl_wait wait; /* SPIN or BLOCK */
@@ -80,7 +88,10 @@ struct dl_train_shared {
     void **state_slots; /* [workers] the same for optimizer states */
     void *result;       /* averaged parameters or gradients */
     void *state_result;
-    void *parameters;        /* the server's */
+    void *parameters;        /* the server's; all these in its memory, see train_exchange.c */
+    dl_quantise_plan plan;   /* of messages of gradients */
+    void **messages;         /* [workers] at the server; NULL: gradients are sent as they are */
+    void *blocks;            /* of the plan, on the server's device */
     dl_optimizer *optimizer; /* the server's */
     int64_t version;         /* updates applied by the server (async, softsync); under the lock */
     void **pending;          /* [pending_count] gradients of the next update; under the lock */
@@ -121,6 +132,9 @@ struct dl_train_worker {
     dl_error err;
 
     dl_device *device;         /* NULL: the processor */
+    dl_device *server;         /* where = gpu: place on the server's device, or `device` itself */
+    void *message, *residual;  /* what the worker's gradients become; NULL: not wanted */
+    void *blocks;              /* of the plan, on the worker's device */
     dl_train_pending *pending; /* of the present step, on a device with an observer */
     size_t pending_count, pending_capacity;
     size_t marks;      /* put in this step */
@@ -204,10 +218,39 @@ void dl_train_tell_one(const dl_train_worker *worker, dl_record fields, int64_t 
 /* `name` as the number that records carry. */
 uint32_t dl_train_name_id(const dl_train_shared *shared, dl_train_name name);
 
-/* train_sync.c: the worker's gradients to its slot at the server; the server's parameters to the
- * worker; the record of the arithmetic of `threads` workers on `vectors` vectors of `bytes` each. */
+/* train_exchange.c. Memory of the server: on the host, or on a device (then zeroed). put and get
+ * copy from and to the host's memory, before and after training. */
+void *dl_train_server_allocate(const dl_train_shared *shared, size_t bytes, const char *purpose);
+void dl_train_server_release(const dl_train_shared *shared, void *memory);
+dl_status dl_train_server_put(const dl_train_shared *shared, void *to, const void *from,
+                              size_t bytes, dl_error *err) DL_MUST_CHECK;
+dl_status dl_train_server_get(const dl_train_shared *shared, void *to, const void *from,
+                              size_t bytes, dl_error *err) DL_MUST_CHECK;
+
+/* Memory for messages of gradients, where the configuration wants them: the server's, a worker's. */
+dl_status dl_train_make_messages(dl_train_shared *shared, const dl_model *model,
+                                 dl_error *err) DL_MUST_CHECK;
+void dl_train_free_messages(dl_train_shared *shared);
+void dl_train_make_message(dl_train_worker *worker);
+void dl_train_free_message(dl_train_worker *worker);
+
+/* From the worker's memory to the server's, and back. The worker's gradients to its slot, as a
+ * message if so configured; the server's parameters to the worker. */
+void dl_train_push(dl_train_worker *worker, void *to, const void *from, size_t bytes,
+                   dl_train_name name);
+void dl_train_pull(dl_train_worker *worker, void *to, const void *from, size_t bytes,
+                   dl_train_name name);
 void dl_train_push_gradients(dl_train_worker *worker);
 void dl_train_pull_parameters(dl_train_worker *worker);
+
+/* Before the server's arithmetic in the thread of `worker`: what follows, up to
+ * dl_train_mark_average, works on the server's memory. */
+void dl_train_serve(dl_train_worker *worker);
+/* Numbers first ... first + count - 1 of the mean of n of the server's vectors; first is 0 on a
+ * device. */
+void dl_train_average(const dl_train_shared *shared, void *result, void *const *vectors, int n,
+                      size_t first, size_t count);
+/* The record of that arithmetic, by `threads` workers on `vectors` vectors of `bytes` each. */
 void dl_train_mark_average(dl_train_worker *worker, dl_phase phase, dl_train_name name, int vectors,
                            int threads, size_t bytes);
 

@@ -271,15 +271,16 @@ static void workers_go_to_their_cores(void **state)
 static void event_names_are_operations_then_ours(void **state)
 {
     (void)state;
-    static const char *const expected[] = {"fc1",     "relu1", "fc2",       "relu2",      "fc3",
-                                           "loss",    "input", "gradients", "parameters", "state",
-                                           "barrier", "lock",  "slowdown",  "step"};
+    static const char *const expected[] = {"fc1",        "relu1",    "fc2",        "relu2",
+                                           "fc3",        "loss",     "input",      "gradients",
+                                           "parameters", "state",    "barrier",    "lock",
+                                           "slowdown",   "quantise", "dequantise", "step"};
     dl_train_config config = small_config();
     const char **names = NULL;
     int count = 0;
     dl_error err = {0};
     assert_int_equal(dl_train_event_names(&config, &names, &count, &err), DL_OK);
-    assert_int_equal(count, 14);
+    assert_int_equal(count, 16);
     for (int i = 0; i < count; i++)
         assert_string_equal(names[i], expected[i]);
     free(names);

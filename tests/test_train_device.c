@@ -1,5 +1,6 @@
 /* Training on a device, over a fake one: the same bits as on the processor, whatever drives it;
  * records; errors. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -24,6 +25,7 @@ static void check_same_as_processor(const dl_train_config *config)
     dl_train_config processor = *config;
     processor.device = NULL;
     processor.dispatch = DL_DISPATCH_THREADS;
+    processor.where = DL_TRAIN_WHERE_AUTO;
     dl_train_result expected = run(&processor, NULL), actual = run(config, NULL);
     assert_true(same_bits(&actual, &expected));
     assert_true(actual.first_loss == expected.first_loss);
@@ -57,6 +59,136 @@ static void modes_give_the_processors_bits(void **state)
     }
 }
 
+static void check_both_dispatches(dl_train_config config)
+{
+    check_same_as_processor(&config);
+    config.dispatch = DL_DISPATCH_SINGLE;
+    check_same_as_processor(&config);
+}
+
+/* A server on a device of the workers', on one of nobody's, and on the one that all share; on the
+ * host; and none at all. */
+static void the_server_may_be_anywhere(void **state)
+{
+    (void)state;
+    static const dl_sync synchronous[] = {DL_SYNC_ALLREDUCE, DL_SYNC_PS, DL_SYNC_AVERAGE};
+    for (int i = 0; i < 3; i++) {
+        for (int workers = 1; workers <= 3; workers++) {
+            dl_train_config config = device_config(synchronous[i], workers);
+            for (int devices = 1; devices <= 4; devices += 3) {
+                fake_device_set(devices, -1);
+                config.where = DL_TRAIN_WHERE_GPU;
+                for (config.where_device = 0; config.where_device < devices; config.where_device++)
+                    check_both_dispatches(config);
+                config.where_device = 0;
+                config.where = DL_TRAIN_WHERE_CPU;
+                check_both_dispatches(config);
+            }
+            config.where = DL_TRAIN_WHERE_ALLREDUCE;
+            if (config.sync != DL_SYNC_PS) check_both_dispatches(config);
+        }
+    }
+    for (dl_sync sync = DL_SYNC_ASYNC; sync <= DL_SYNC_SOFTSYNC; sync++) {
+        fake_device_set(2, -1);
+        dl_train_config config = device_config(sync, 1);
+        config.where = DL_TRAIN_WHERE_GPU;
+        for (config.where_device = 0; config.where_device < 2; config.where_device++)
+            check_same_as_processor(&config);
+    }
+}
+
+static void messages_are_the_processors(void **state)
+{
+    (void)state;
+    for (dl_quantise kind = DL_QUANTISE_FP16; kind < DL_QUANTISE_COUNT; kind++) {
+        for (dl_sync sync = DL_SYNC_ALLREDUCE; sync <= DL_SYNC_PS; sync++) {
+            dl_train_config config = device_config(sync, 2);
+            config.quantise = kind;
+            fake_device_set(3, -1);
+            config.where = DL_TRAIN_WHERE_CPU;
+            check_both_dispatches(config);
+            config.where = DL_TRAIN_WHERE_GPU;
+            for (config.where_device = 0; config.where_device < 3; config.where_device++)
+                check_both_dispatches(config);
+        }
+        dl_train_config config = device_config(DL_SYNC_ASYNC, 1);
+        config.quantise = kind;
+        check_same_as_processor(&config);
+        config.where = DL_TRAIN_WHERE_GPU;
+        check_same_as_processor(&config);
+    }
+}
+
+/* Asynchronous workers of a device's server: every gradient is applied. */
+static void asynchronous_workers_share_a_device(void **state)
+{
+    (void)state;
+    for (dl_sync sync = DL_SYNC_ASYNC; sync <= DL_SYNC_SOFTSYNC; sync++) {
+        for (int devices = 1; devices <= 3; devices++) {
+            fake_device_set(devices, -1);
+            dl_train_config config = device_config(sync, 3);
+            config.where = DL_TRAIN_WHERE_GPU;
+            config.where_device = devices - 1;
+            config.quantise = DL_QUANTISE_1BIT;
+            dl_train_result result = run(&config, NULL);
+            assert_true(isfinite(result.last_loss) && result.last_loss < 2 * result.first_loss);
+            assert_true(result.parameters[0] != 0);
+            dl_train_result_free(&result);
+            assert_int_equal(fake_device_leaks(), 0);
+        }
+    }
+}
+
+/* Records of all workers; one mutex suffices for a test. */
+typedef struct record_log {
+    pthread_mutex_t mutex;
+    dl_record *records;
+    size_t count, capacity;
+} record_log;
+
+static void keep(void *user, const dl_record *record)
+{
+    record_log *to = user;
+    pthread_mutex_lock(&to->mutex);
+    if (to->count == to->capacity) {
+        to->capacity = 2 * to->capacity + 64;
+        to->records = dl_realloc(to->records, to->capacity, sizeof *to->records, "test");
+    }
+    to->records[to->count++] = *record;
+    pthread_mutex_unlock(&to->mutex);
+}
+
+/* Whole passes are done again, on average as many as the factor says, and change nothing. */
+static void a_slowed_worker_repeats_passes(void **state)
+{
+    (void)state;
+    static const double factors[] = {1, 2, 1.5, 1.25, 3.75};
+    double busy[5];
+    for (int i = 0; i < 5; i++) {
+        fake_device_set(1, -1);
+        dl_train_config config = device_config(DL_SYNC_PS, 1);
+        dl_train_result plain = run(&config, NULL);
+        config.slow = &factors[i];
+        record_log told = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+        const dl_train_observer observer = {.user = &told, .record = keep};
+        dl_train_result slowed = run(&config, &observer);
+        assert_true(same_bits(&plain, &slowed));
+        busy[i] = 0;
+        for (size_t r = 0; r < told.count; r++) {
+            if (told.records[r].kind == DL_RECORD_SLOWDOWN) {
+                busy[i] += (double)told.records[r].duration_ns;
+            }
+        }
+        dl_train_result_free(&plain);
+        dl_train_result_free(&slowed);
+        free(told.records);
+    }
+    assert_true(busy[0] == 0);
+    assert_true(busy[1] > 0);
+    for (int i = 2; i < 5; i++)
+        assert_true(busy[i] == (factors[i] - 1) * busy[1]);
+}
+
 static void workers_take_devices_in_turn(void **state)
 {
     (void)state;
@@ -73,27 +205,8 @@ static void workers_take_devices_in_turn(void **state)
     assert_int_equal(count, 1);
 }
 
-/* Records of all workers; one mutex suffices for a test. */
-typedef struct log {
-    pthread_mutex_t mutex;
-    dl_record *records;
-    size_t count, capacity;
-} log;
-
-static void keep(void *user, const dl_record *record)
-{
-    log *to = user;
-    pthread_mutex_lock(&to->mutex);
-    if (to->count == to->capacity) {
-        to->capacity = 2 * to->capacity + 64;
-        to->records = dl_realloc(to->records, to->capacity, sizeof *to->records, "test");
-    }
-    to->records[to->count++] = *record;
-    pthread_mutex_unlock(&to->mutex);
-}
-
 /* What is told of a worker's step: kinds in order, which lie in the step one behind the other. */
-static void check_step(const log *told, uint32_t worker, uint32_t step, const char *kinds)
+static void check_step(const record_log *told, uint32_t worker, uint32_t step, const char *kinds)
 {
     const dl_record *of_step = NULL;
     char found[128];
@@ -131,7 +244,7 @@ static void check_records(dl_dispatch dispatch)
     dl_train_config config = device_config(DL_SYNC_AVERAGE, 2);
     config.steps = 6;
     config.dispatch = dispatch;
-    log told = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    record_log told = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     const dl_train_observer observer = {.user = &told, .record = keep};
     dl_train_result with = run(&config, &observer), without = run(&config, NULL);
     assert_true(same_bits(&with, &without));
@@ -195,7 +308,6 @@ static void check_refused(const dl_train_config *config, dl_status code, const c
 static void what_a_device_cannot_is_an_error(void **state)
 {
     (void)state;
-    const double slow[] = {1, 2};
     fake_device_set(1, -1);
     dl_train_config config = device_config(DL_SYNC_AVERAGE, 2);
     config.first_device = 1;
@@ -204,9 +316,28 @@ static void what_a_device_cannot_is_an_error(void **state)
     config.precision = DL_FLOAT;
     check_refused(&config, DL_ERR_UNSUPPORTED, "device fake works in double only");
     config.precision = DL_DOUBLE;
-    config.slow = slow;
-    check_refused(&config, DL_ERR_UNSUPPORTED, "slowed on the processor only");
-    config.slow = NULL;
+    config.where = DL_TRAIN_WHERE_GPU;
+    config.where_device = 1;
+    check_refused(&config, DL_ERR_RANGE, "no device fake:1 to exchange on; there is 1");
+    config.where_device = 0;
+    config.server_threads = 2;
+    check_refused(&config, DL_ERR_RANGE, "2 server threads, but a GPU serves");
+    config.server_threads = 1;
+    config.sync = DL_SYNC_NONE;
+    check_refused(&config, DL_ERR_UNSUPPORTED, "none exchanges nothing");
+    config.sync = DL_SYNC_ASYNC;
+    config.staleness_rate = true;
+    check_refused(&config, DL_ERR_UNSUPPORTED, "needs the server on the processor");
+    config.staleness_rate = false;
+    config.where = DL_TRAIN_WHERE_ALLREDUCE;
+    check_refused(&config, DL_ERR_UNSUPPORTED, "async is not reduced between GPUs");
+    config.where = DL_TRAIN_WHERE_AUTO;
+    config.sync = DL_SYNC_ALLREDUCE;
+    config.quantise = DL_QUANTISE_FP16;
+    check_refused(&config, DL_ERR_UNSUPPORTED, "only gradients that are sent to a server");
+    config.sync = DL_SYNC_AVERAGE;
+    check_refused(&config, DL_ERR_UNSUPPORTED, "average: only gradients");
+    config.quantise = DL_QUANTISE_NONE;
     config.dispatch = DL_DISPATCH_SINGLE;
     config.server_threads = 2;
     check_refused(&config, DL_ERR_RANGE, "2 server threads, but one thread for all");
@@ -215,6 +346,10 @@ static void what_a_device_cannot_is_an_error(void **state)
     config.device = NULL;
     config.sync = DL_SYNC_NONE;
     check_refused(&config, DL_ERR_UNSUPPORTED, "one thread for all workers needs a device");
+    config.dispatch = DL_DISPATCH_THREADS;
+    config.server_threads = 1;
+    config.where = DL_TRAIN_WHERE_GPU;
+    check_refused(&config, DL_ERR_UNSUPPORTED, "nothing else can be chosen without --device");
     config = device_config(DL_SYNC_ALLREDUCE, 2);
     check_refused(&config, DL_ERR_UNSUPPORTED, "members share fake device 0");
     fake_device_set(0, -1);
@@ -225,6 +360,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(modes_give_the_processors_bits),
+        cmocka_unit_test(the_server_may_be_anywhere),
+        cmocka_unit_test(messages_are_the_processors),
+        cmocka_unit_test(asynchronous_workers_share_a_device),
+        cmocka_unit_test(a_slowed_worker_repeats_passes),
         cmocka_unit_test(workers_take_devices_in_turn),
         cmocka_unit_test(records_tell_what_the_device_did),
         cmocka_unit_test(a_device_that_breaks_ends_the_run),

@@ -10,6 +10,7 @@
 
 #define OPENED_MAX 64
 #define MEMBERS_MAX 16
+#define REDUCTIONS_MAX 4 /* of a member between group(true) and group(false) */
 
 /* Bit 62 makes an address that no process of x86-64 or Arm can reach. */
 #define FAR ((uintptr_t)1 << 62)
@@ -39,6 +40,11 @@ typedef struct group {
     int count, users;
     dl_device *members[MEMBERS_MAX];
     void *values[MEMBERS_MAX];
+    struct {
+        void *values;
+        size_t count;
+    } gathered[MEMBERS_MAX][REDUCTIONS_MAX]; /* since group(true) */
+    int reductions[MEMBERS_MAX];
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     int arrived;
@@ -63,6 +69,7 @@ static atomic_int alive;
 static char opened[OPENED_MAX + 1];
 static _Thread_local dl_device *used;
 static _Thread_local bool grouping;
+static _Thread_local group *gathering; /* whose members have reduced since group(true) */
 
 void fake_device_set(int devices, long operations_until_failure)
 {
@@ -432,13 +439,6 @@ static void run_reduce(dl_device *device, const call *c)
     (void)meet(device);
 }
 
-/* All members in one thread: at the end of the group all is done at once. */
-static void run_slices(dl_device *device, const call *c)
-{
-    for (int i = 0; i < device->group->count; i++)
-        reduce_slice(device->group, i, c->bytes);
-}
-
 static void all_reduce(void *values, size_t count)
 {
     group *g = used->group;
@@ -446,18 +446,36 @@ static void all_reduce(void *values, size_t count)
         issue((call){.run = run_reduce, .to = values, .bytes = count});
         return;
     }
-    g->values[used->member] = near_by(values);
-    flush(used);
-    used->now_ns += FAKE_OPERATION_NS;
-    if (used->member == g->count - 1) {
-        const call last = {.bytes = count};
-        run_slices(used, &last);
+    const int r = g->reductions[used->member]++;
+    DL_ASSERT(r < REDUCTIONS_MAX, "%d reductions", r);
+    g->gathered[used->member][r].values = near_by(values);
+    g->gathered[used->member][r].count = count;
+    gathering = g;
+}
+
+/* All members in one thread: at the end of the group all is done at once, behind what each of them
+ * had to do before. */
+static void reduce_gathered(group *g)
+{
+    for (int m = 0; m < g->count; m++) {
+        flush(g->members[m]);
+        g->members[m]->now_ns += FAKE_OPERATION_NS;
     }
+    for (int r = 0; r < g->reductions[0]; r++) {
+        for (int m = 0; m < g->count; m++)
+            g->values[m] = g->gathered[m][r].values;
+        for (int m = 0; m < g->count; m++)
+            reduce_slice(g, m, g->gathered[0][r].count);
+    }
+    memset(g->reductions, 0, sizeof g->reductions);
 }
 
 static void begin_or_end_group(bool begin)
 {
     grouping = begin;
+    if (begin || gathering == NULL) return;
+    reduce_gathered(gathering);
+    gathering = NULL;
 }
 
 static void hold(void)
