@@ -13,16 +13,17 @@
 #include "common/units.h"
 #include "profiler/commands.h"
 #include "profiler/inject/settings.h"
+#include "profiler/overhead_file.h"
 #include "profiler/run_setup.h"
 #include "profiler/run_traces.h"
 #include "profiler/target.h"
 
-#define OPTION_COUNT 15
+#define OPTION_COUNT 16
 
 /* The command line. */
 typedef struct run_options {
     dl_capture_settings capture;
-    const char *output, *cupti, *summary, *json;
+    const char *output, *cupti, *overhead, *summary, *json;
     bool nccl_plugin, force, quiet;
     char **command; /* NULL-ended; borrowed from argv */
 } run_options;
@@ -100,6 +101,12 @@ static void fill_table(run_options *options, dl_option *table)
          .target = &options->cupti,
          .argument = "FILE",
          .help = "libcupti to use; searched for if not given"},
+        {.name = "overhead",
+         .type = DL_OPTION_TEXT,
+         .target = &options->overhead,
+         .argument = "FILE",
+         .help = "figures of dlprof bench overhead, stored in the traces; if not given, "
+                 "~/.local/share/dlprof/overhead.dlt, if that is of this machine"},
         {.name = "dump-raw",
          .type = DL_OPTION_FLAG,
          .target = &options->capture.dump_raw,
@@ -157,6 +164,17 @@ static dl_status set_up_recording(profiled_run *run, dl_error *err)
                               options->force, err);
 }
 
+/* What the recording is known to cost. */
+static dl_status take_cost(profiled_run *run, dl_error *err)
+{
+    char *cost = NULL;
+    dl_status status =
+        dl_overhead_file_cost(run->options->overhead, run->capture.preset, &cost, err);
+    if (status == DL_OK) status = dl_capture_set_path(run->capture.cost, cost, err);
+    free(cost);
+    return status;
+}
+
 /* Everything before the target starts; what can fail fails here. */
 static dl_status prepare(profiled_run *run, dl_error *err)
 {
@@ -167,8 +185,10 @@ static dl_status prepare(profiled_run *run, dl_error *err)
     if (options->cupti != NULL) {
         status = dl_capture_set_path(run->capture.cupti, options->cupti, err);
     }
-    if (status == DL_OK) status = dl_capture_settings_check(&run->capture, err);
+    if (status == DL_OK) status = dl_capture_settings_check(&run->capture, DL_SETTING_OPTION, err);
     if (status != DL_OK) return err->code = DL_ERR_USAGE;
+    status = take_cost(run, err);
+    if (status != DL_OK) return status;
     run->library = dl_run_library();
     if (run->library != NULL) status = set_up_recording(run, err);
     if (status == DL_OK) status = open_report(options->summary, &run->summary, err);

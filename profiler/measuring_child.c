@@ -28,6 +28,7 @@ static void hand_over(void)
         if (bytes < 0) _exit(1);
         done += (size_t)bytes;
     }
+    _exit(0); /* the handlers that are left are the parent's */
 }
 
 /* Exit handlers run in the reverse order: this one runs behind those of libraries that the work

@@ -14,8 +14,8 @@ typedef struct dl_child_work {
     void *user;
 } dl_child_work;
 
-/* Forks; the child works, ends as programs do by exit(0), and hands over result[bytes] when that is
- * done. The calling process must have a single thread. DL_ERR_SYSTEM if the child cannot be made,
+/* Forks; the child works, runs the exit handlers that its work led to, as a program does at its end,
+ * and hands over result[bytes]. The calling process must have a single thread. DL_ERR_SYSTEM if the child cannot be made,
  * ends otherwise or hands nothing over; the result is undefined then. */
 dl_status dl_child_measure(const dl_child_work *work, void *result, size_t bytes,
                            dl_error *err) DL_MUST_CHECK;

@@ -48,3 +48,8 @@ add_test(NAME test_launch_cost COMMAND test_launch_cost $<TARGET_FILE:device_dou
          $<TARGET_FILE:dlprof_inject> $<TARGET_FILE:cupti_double> "${CUPTI_LIBRARY}"
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_launch_cost PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300)
+add_test(NAME test_dlprof_overhead COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof_overhead.sh
+         $<TARGET_FILE:dlprof> $<TARGET_FILE:dlprof_inject> $<TARGET_FILE:device_double>
+         $<TARGET_FILE:cupti_double> $<TARGET_FILE:inject_target> "${CUPTI_LIBRARY}"
+         WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_dlprof_overhead PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300)

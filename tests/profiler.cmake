@@ -1,5 +1,5 @@
-foreach(module batch_list slow_list data_source crew recorder run_meta measured_row overhead bench
-        settings target run_traces interrupt)
+foreach(module batch_list slow_list data_source crew recorder measured_row overhead bench
+        settings target run_traces interrupt overhead_file)
     dl_add_test(test_${module} unit LINK dl_profiler)
 endforeach()
 dl_add_test(test_cmd_info unit LINK dl_profiler EXTRA ${PROJECT_SOURCE_DIR}/profiler/cmd_info.c)
@@ -24,4 +24,5 @@ add_test(NAME test_dlprof_run
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlprof_run PROPERTIES LABELS unit TIMEOUT 300)
 dl_add_test(test_device_options unit LINK dl_profiler EXTRA doubles/fake_device.c)
+dl_add_test(test_run_meta unit LINK dl_profiler EXTRA doubles/fake_device.c)
 dl_add_test(test_bench_gpu unit LINK dl_profiler EXTRA doubles/fake_device.c)

@@ -319,11 +319,106 @@ static void test_json(void **state)
     dl_trace_free(&trace);
 }
 
+/* What the summary prints, and as JSON. */
+static void write_both(const dl_activity_summary *summary, char **text, char **json)
+{
+    size_t bytes = 0;
+    FILE *out = open_memstream(text, &bytes);
+    dl_activity_summary_print(summary, 2, out);
+    fclose(out);
+    out = open_memstream(json, &bytes);
+    dl_activity_summary_write_json(summary, out);
+    fclose(out);
+    assert_narrow(*text);
+}
+
+#define FIGURES                                                                             \
+    "kernel 1000 900 1100; copy 2000 1900 2100; event 1 1 1; sync 1 1 1; record 50 40 60; " \
+    "repetitions 6; host box; device H200"
+
+/* The second regular step has two kernels and a copy: 4 us in two steps that last 350 us. */
+static void test_cost_of_recording(void **state)
+{
+    (void)state;
+    dl_trace trace = small_trace();
+    size_t work[3], count = 0;
+    for (size_t i = 0; i < trace.activity_count && count < 3; i++) {
+        const dl_activity *a = &trace.activities[i];
+        if (a->kind == DL_ACTIVITY_KERNEL || (a->kind == DL_ACTIVITY_MEMCPY && a->start_ns == 0))
+            work[count++] = i;
+    }
+    dl_activity_step with_work[4];
+    memcpy(with_work, steps, sizeof with_work);
+    with_work[2].count = 3;
+    dl_step_line full = line;
+    full.steps = with_work;
+    full.work = work;
+    full.work_count = 3;
+    const dl_activity_steps all = {.lines = &full, .count = 1};
+    hand_meta(&trace, "preset", "light");
+    char *text, *json;
+    static const struct {
+        const char *value, *text, *json;
+    } cases[] = {{NULL, "light; its cost is unknown", "\"cost_known\":false"},
+                 {"unknown (no GPU)", "its cost is unknown (no GPU)", "unknown (no GPU)"},
+                 {FIGURES, "device 0: 1 kernels, 0.5 copies", "\"kernel\":{\"ns\":1000,"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        dl_activity_summary summary = {0};
+        if (i == 1) hand_meta(&trace, "capture_cost", cases[i].value);
+        if (i == 2) {
+            char **value = &trace.meta[2 * trace.meta_count - 1];
+            free(*value);
+            *value = dl_strdup(cases[i].value);
+        }
+        dl_activity_summary_init(&summary, &trace, &all);
+        write_both(&summary, &text, &json);
+        assert_contains(text, cases[i].text);
+        assert_contains(json, cases[i].json);
+        assert_int_equal(summary.devices[0].capture.steps,
+                         cases[i].value == NULL ? 0 : 2 * (i > 1));
+        free(text);
+        free(json);
+        if (i == 2) {
+            assert_contains(text = dl_format("%.6f", summary.devices[0].capture.share_frac),
+                            "0.011429");
+            free(text);
+        }
+        dl_activity_summary_free(&summary);
+    }
+    dl_trace_free(&trace);
+}
+
+/* Units that marks have cut are told when they have little in common. */
+static void test_unlike_steps_are_a_warning(void **state)
+{
+    (void)state;
+    dl_trace trace = small_trace();
+    dl_step_line unlike = line;
+    unlike.method = DL_STEPS_MARKS;
+    unlike.similarity = 0.03;
+    const dl_activity_steps marked = {.lines = &unlike, .count = 1};
+    dl_activity_summary summary = {0};
+    dl_activity_summary_init(&summary, &trace, &marked);
+    assert_true(warns(&summary, "device 0: the 2 steps by marks are hardly alike (0.03, "));
+    dl_activity_summary_free(&summary);
+    summary = (dl_activity_summary){0};
+    dl_activity_summary_init(&summary, &trace, &found);
+    assert_false(warns(&summary, "hardly alike"));
+    dl_activity_summary_free(&summary);
+    dl_trace_free(&trace);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_device), cmocka_unit_test(test_quality), cmocka_unit_test(test_rank),
-        cmocka_unit_test(test_steps),  cmocka_unit_test(test_print),   cmocka_unit_test(test_json),
+        cmocka_unit_test(test_device),
+        cmocka_unit_test(test_quality),
+        cmocka_unit_test(test_rank),
+        cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_print),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_cost_of_recording),
+        cmocka_unit_test(test_unlike_steps_are_a_warning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

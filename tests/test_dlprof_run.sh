@@ -41,8 +41,8 @@ expect 2 "behind --" run true
 expect 2 "behind --" run true -- true
 expect 2 "did you mean '--preset'?" run --presett full -- true
 expect 2 "did you mean 'light'?" run --preset ligth -- true
-expect 2 "DLPROF_LIMIT" run --limit 1kB -- true
-expect 2 "DLPROF_DURATION" run --duration 0.00001 -- true
+expect 2 "--limit: 1000 is" run --limit 1kB -- true
+expect 2 "--duration: 1e-05 is" run --duration 0.00001 -- true
 for variable in CUDA_INJECTION64_PATH NVTX_INJECTION64_PATH; do
     export $variable=/opt/other.so
     expect 2 "$variable is set already, to /opt/other.so" run -- true

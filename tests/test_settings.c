@@ -46,6 +46,7 @@ static dl_capture_settings other_settings(void)
                                     .lib_ranges = true,
                                     .latency = true,
                                     .dump_raw = true};
+    strcpy(settings.cost, "kernel 1 1 1; copy 2 2 2");
     strcpy(settings.output, "/a folder/with=sign");
     strcpy(settings.cupti, "/opt/libcupti.so.12");
     return settings;
@@ -63,6 +64,7 @@ static void assert_same(const dl_capture_settings *a, const dl_capture_settings 
     assert_int_equal(a->latency, b->latency);
     assert_int_equal(a->dump_raw, b->dump_raw);
     assert_string_equal(a->cupti, b->cupti);
+    assert_string_equal(a->cost, b->cost);
 }
 
 static void environment_keeps_all_settings(void **state)
@@ -129,7 +131,7 @@ static void refuses_bad_variables(void **state)
         {"DLPROF_LIMIT=1kB", DL_ERR_RANGE, "DLPROF_LIMIT"},
         {"DLPROF_LATENCY=yes", DL_ERR_PARSE, "DLPROF_LATENCY"},
         {"DLPROF_LATENCY=", DL_ERR_PARSE, "DLPROF_LATENCY"},
-        {"DLPROF_DUMP_RAV=1", DL_ERR_NAME, "did you mean 'DUMP_RAW'?"},
+        {"DLPROF_DUMP_RAV=1", DL_ERR_NAME, "did you mean 'DLPROF_DUMP_RAW'?"},
         {"DLPROF_=1", DL_ERR_NAME, "DLPROF_"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -170,19 +172,23 @@ static void check_names_the_setting(void **state)
 {
     (void)state;
     dl_capture_settings settings = other_settings();
-    assert_int_equal(dl_capture_settings_check(&settings, NULL), DL_OK);
+    assert_int_equal(dl_capture_settings_check(&settings, DL_SETTING_OPTION, NULL), DL_OK);
     dl_error err = {0};
     settings.preset = 3;
-    assert_int_equal(dl_capture_settings_check(&settings, &err), DL_ERR_RANGE);
+    assert_int_equal(dl_capture_settings_check(&settings, DL_SETTING_VARIABLE, &err), DL_ERR_RANGE);
     assert_contains(err.text, "DLPROF_PRESET");
     settings = other_settings();
     settings.steps = -1;
-    assert_int_equal(dl_capture_settings_check(&settings, &err), DL_ERR_RANGE);
+    assert_int_equal(dl_capture_settings_check(&settings, DL_SETTING_VARIABLE, &err), DL_ERR_RANGE);
     assert_contains(err.text, "DLPROF_STEPS");
     settings = other_settings();
     settings.limit_bytes = DL_CAPTURE_LIMIT_MIN_BYTES - 1;
-    assert_int_equal(dl_capture_settings_check(&settings, &err), DL_ERR_RANGE);
-    assert_contains(err.text, "DLPROF_LIMIT");
+    assert_int_equal(dl_capture_settings_check(&settings, DL_SETTING_OPTION, &err), DL_ERR_RANGE);
+    assert_contains(err.text, "--limit: ");
+    settings = other_settings();
+    settings.duration_s = 1e-4;
+    assert_int_equal(dl_capture_settings_check(&settings, DL_SETTING_OPTION, &err), DL_ERR_RANGE);
+    assert_contains(err.text, "--duration: ");
 }
 
 int main(void)

@@ -2,7 +2,7 @@ foreach(module record activity activity_codec dlt_codec dlt distribution print s
     dl_add_test(test_${module} unit LINK dl_trace)
 endforeach()
 foreach(module kernel_class demangle activity_launches activity_timeline activity_collectives collective_kernels
-        activity_host activity_summary)
+        activity_host activity_summary capture_figures)
     dl_add_test(test_${module} unit LINK dl_trace)
 endforeach()
 foreach(module period activity_steps)

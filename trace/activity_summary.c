@@ -179,7 +179,8 @@ static const dl_step_line *find_line(const dl_activity_steps *steps, uint32_t de
 }
 
 /* What the line's steps say; *window becomes the time of the regular ones. */
-static void sum_steps(dl_device_summary *device, const dl_step_line *line, dl_interval *window)
+static void sum_steps(const dl_activity_summary *summary, dl_device_summary *device,
+                      const dl_step_line *line, dl_interval *window)
 {
     double *durations_ns = dl_calloc(line->count, sizeof *durations_ns, "steps");
     size_t regular = 0;
@@ -196,6 +197,9 @@ static void sum_steps(dl_device_summary *device, const dl_step_line *line, dl_in
     device->step_ns = dl_distribution_of(durations_ns, regular);
     device->step_order_match = line->order_match;
     device->step_similarity = line->similarity;
+    if (summary->capture.known) {
+        device->capture = dl_capture_estimate_of(&summary->capture.figures, summary->trace, line);
+    }
     free(durations_ns);
 }
 
@@ -230,7 +234,7 @@ static void sum_device(dl_activity_summary *summary, dl_device_summary *device,
 
     dl_interval window = {0};
     const dl_step_line *line = find_line(steps, number);
-    if (line != NULL) sum_steps(device, line, &window);
+    if (line != NULL) sum_steps(summary, device, line, &window);
     if (device->step_ns.count == 0) return;
     dl_activity_timeline inside = {0};
     dl_activity_timeline_init(&inside, trace->activities, trace->activity_count, classes, launches,
@@ -283,12 +287,35 @@ static void sum_quality(dl_activity_summary *summary, const dl_launches *launche
     }
 }
 
+static void read_capture(dl_activity_summary *summary)
+{
+    dl_capture_knowledge *capture = &summary->capture;
+    dl_error err = {0};
+    capture->preset = meta_text(summary->trace, "preset");
+    capture->text = meta_text(summary->trace, DL_CAPTURE_COST_KEY);
+    capture->known = dl_capture_figures_parse(capture->text, &capture->figures, &err) == DL_OK;
+}
+
 /* Takes over `text`. */
 static void warn(dl_activity_summary *summary, char *text)
 {
     summary->warnings = dl_realloc(summary->warnings, summary->warning_count + 1,
                                    sizeof *summary->warnings, "warnings");
     summary->warnings[summary->warning_count++] = text;
+}
+
+/* Units by marks or a given period need not be alike; then they are hardly training steps. */
+static void warn_about_steps(dl_activity_summary *summary)
+{
+    for (size_t d = 0; d < summary->device_count; d++) {
+        const dl_device_summary *device = &summary->devices[d];
+        if (device->step_ns.count < 2 || device->step_similarity >= DL_STEP_SIMILARITY) continue;
+        warn(summary, dl_format("device %" PRIu32 ": the %zu steps by %s are hardly alike (%.2f, "
+                                "expected %.1f): they may be no training steps",
+                                device->time.device, device->step_ns.count,
+                                dl_step_method_name(device->step_method), device->step_similarity,
+                                DL_STEP_SIMILARITY));
+    }
 }
 
 static void warn_about_quality(dl_activity_summary *summary)
@@ -340,11 +367,13 @@ void dl_activity_summary_init(dl_activity_summary *summary, const dl_trace *trac
     summary->pid = meta_text(trace, "pid");
     summary->command = meta_text(trace, "command");
     find_rank(summary);
+    read_capture(summary);
     sum_devices(summary, classes, &launches, steps);
     dl_activity_host_init(&summary->host_time, trace->activities, trace->activity_count,
                           trace->strings, trace->string_count);
     sum_quality(summary, &launches);
     warn_about_quality(summary);
+    warn_about_steps(summary);
     dl_launches_free(&launches);
     free(classes);
 }

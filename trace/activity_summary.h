@@ -19,6 +19,7 @@
 #include "trace/activity_host.h"
 #include "trace/activity_steps.h"
 #include "trace/activity_timeline.h"
+#include "trace/capture_figures.h"
 #include "trace/distribution.h"
 #include "trace/dlt.h"
 #include "trace/kernel_class.h"
@@ -66,6 +67,7 @@ typedef struct dl_device_summary {
     dl_distribution step_ns;    /* of regular steps */
     size_t warmup_steps, other_steps;
     double step_order_match, step_similarity; /* confidence, 0..1: see activity_steps.h */
+    dl_capture_estimate capture;              /* cost of recording; without steps if unknown */
 } dl_device_summary;
 
 /* What the recorder lost, by its own count under the meta keys of these names. */
@@ -93,6 +95,14 @@ typedef struct dl_trace_quality {
     uint64_t work_count;
 } dl_trace_quality;
 
+/* What the trace says about the cost of recording it. */
+typedef struct dl_capture_knowledge {
+    const char *preset;         /* "" = unknown, or none of our recordings. Borrowed */
+    const char *text;           /* of the meta key; "" = not said. Borrowed */
+    bool known;                 /* the text has figures */
+    dl_capture_figures figures; /* zero unless known */
+} dl_capture_knowledge;
+
 /* Owns its arrays and texts; release with dl_activity_summary_free. Borrows the trace. */
 typedef struct dl_activity_summary {
     const dl_trace *trace;
@@ -104,6 +114,7 @@ typedef struct dl_activity_summary {
     dl_collectives collectives;
     dl_activity_host host_time;
     dl_trace_quality quality;
+    dl_capture_knowledge capture;
     char **warnings; /* [warning_count] sentences */
     size_t warning_count;
 } dl_activity_summary;

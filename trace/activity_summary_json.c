@@ -54,6 +54,24 @@ static void write_steps(dl_json *to, const dl_device_summary *device)
     dl_json_end(to, '}');
 }
 
+/* An object without members where the cost is not known. */
+static void write_estimate(dl_json *to, const dl_capture_estimate *estimate)
+{
+    dl_json_begin(to, "capture_cost", '{');
+    for (int i = 0; i < DL_CAPTURE_PER_RECORD && estimate->steps > 0; i++) {
+        char key[40];
+        snprintf(key, sizeof key, "%s_per_step", dl_capture_item_names[i]);
+        dl_json_number_item(to, key, estimate->per_step[i]);
+    }
+    if (estimate->steps > 0) {
+        dl_json_number_item(to, "step_ns", estimate->step_ns);
+        dl_json_number_item(to, "step_low_ns", estimate->step_low_ns);
+        dl_json_number_item(to, "step_high_ns", estimate->step_high_ns);
+        dl_json_number_item(to, "share_frac", estimate->share_frac);
+    }
+    dl_json_end(to, '}');
+}
+
 /* An object of a list, or the member `name`. */
 static void write_class(dl_json *to, const char *name, const char *class_name,
                         const dl_class_summary *class)
@@ -137,6 +155,7 @@ static void write_devices(const dl_activity_summary *summary, dl_json *to)
         dl_json_text_item(to, "name", device->name);
         write_time(to, device);
         write_steps(to, device);
+        write_estimate(to, &device->capture);
         write_kernels(to, device);
         write_transfers(to, device);
         write_collectives(to, device);
@@ -170,6 +189,23 @@ static void write_host(const dl_activity_host *host, dl_json *to)
     dl_json_end(to, '}');
 }
 
+static void write_capture(const dl_capture_knowledge *capture, dl_json *to)
+{
+    dl_json_begin(to, "capture", '{');
+    dl_json_text_item(to, "preset", capture->preset);
+    dl_json_bool_item(to, "cost_known", capture->known);
+    for (int i = 0; i < DL_CAPTURE_ITEM_COUNT && capture->known; i++) {
+        const dl_capture_figure *figure = &capture->figures.items[i];
+        dl_json_begin(to, dl_capture_item_names[i], '{');
+        dl_json_number_item(to, "ns", figure->ns);
+        dl_json_number_item(to, "low_ns", figure->low_ns);
+        dl_json_number_item(to, "high_ns", figure->high_ns);
+        dl_json_end(to, '}');
+    }
+    if (!capture->known) dl_json_text_item(to, "reason", capture->text);
+    dl_json_end(to, '}');
+}
+
 static void write_quality(const dl_trace_quality *q, dl_json *to)
 {
     dl_json_begin(to, "quality", '{');
@@ -191,6 +227,7 @@ void dl_activity_summary_write_json(const dl_activity_summary *summary, FILE *ou
     write_devices(summary, to);
     write_host(&summary->host_time, to);
     write_quality(&summary->quality, to);
+    write_capture(&summary->capture, to);
     dl_json_begin(to, "warnings", '[');
     for (size_t i = 0; i < summary->warning_count; i++) {
         dl_json_text_item(to, NULL, summary->warnings[i]);

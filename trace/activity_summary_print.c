@@ -238,6 +238,47 @@ static void print_host(const dl_activity_host *host, size_t top, FILE *out)
     print_host_list(&host->overheads, "profiler's own time", top, out);
 }
 
+/* One device's line: what its steps hold, and what that comes to. */
+static void print_capture_estimate(const dl_device_summary *device, FILE *out)
+{
+    const dl_capture_estimate *e = &device->capture;
+    char cost[CELL_BYTES], low[CELL_BYTES], high[CELL_BYTES], text[4 * LABEL_BYTES];
+    if (e->steps == 0) return;
+    snprintf(text, sizeof text,
+             "device %" PRIu32 ": %.4g kernels, %.4g copies, %.4g events and %.4g waits a step: %s "
+             "(95 %% interval %s to %s), %.2f %% of it if the host bounds it",
+             device->time.device, e->per_step[DL_CAPTURE_PER_KERNEL],
+             e->per_step[DL_CAPTURE_PER_COPY], e->per_step[DL_CAPTURE_PER_EVENT],
+             e->per_step[DL_CAPTURE_PER_SYNC], dl_format_ns(cost, sizeof cost, e->step_ns),
+             dl_format_ns(low, sizeof low, e->step_low_ns),
+             dl_format_ns(high, sizeof high, e->step_high_ns), 100 * e->share_frac);
+    dl_print_pair(out, "", text);
+}
+
+/* Only of recordings of our own. */
+static void print_capture(const dl_activity_summary *summary, FILE *out)
+{
+    const dl_capture_knowledge *capture = &summary->capture;
+    char text[2 * LABEL_BYTES + DL_CAPTURE_NAME_BYTES];
+    if (capture->preset[0] == '\0') return;
+    if (!capture->known) {
+        snprintf(text, sizeof text, "%s; its cost is %s", capture->preset,
+                 capture->text[0] != '\0' ? capture->text : DL_CAPTURE_COST_UNKNOWN);
+    } else {
+        const dl_capture_figure *items = capture->figures.items;
+        snprintf(text, sizeof text,
+                 "%s; adds %.0f ns to a kernel's launch, %.0f a copy's, %.0f an event's, %.0f to "
+                 "a wait; elsewhere %.0f ns a record",
+                 capture->preset, items[DL_CAPTURE_PER_KERNEL].ns, items[DL_CAPTURE_PER_COPY].ns,
+                 items[DL_CAPTURE_PER_EVENT].ns, items[DL_CAPTURE_PER_SYNC].ns,
+                 items[DL_CAPTURE_PER_RECORD].ns);
+    }
+    fputc('\n', out);
+    dl_print_pair(out, "recorded as", text);
+    for (size_t i = 0; i < summary->device_count; i++)
+        print_capture_estimate(&summary->devices[i], out);
+}
+
 void dl_activity_summary_print(const dl_activity_summary *summary, size_t top, FILE *out)
 {
     print_head(summary, out);
@@ -254,6 +295,7 @@ void dl_activity_summary_print(const dl_activity_summary *summary, size_t top, F
         print_collectives(device, top, out);
     }
     print_host(&summary->host_time, top, out);
+    print_capture(summary, out);
     if (summary->warning_count > 0) fputc('\n', out);
     for (size_t i = 0; i < summary->warning_count; i++)
         dl_print_pair(out, "warning", summary->warnings[i]);

@@ -10,6 +10,7 @@
 #include "common/file.h"
 #include "common/units.h"
 #include "profiler/inject/capture.h"
+#include "trace/capture_figures.h"
 
 /* The variables of each launcher, the most specific first: a program that torchrun starts in a
  * Slurm job has Slurm's numbers too, of the launcher and not of itself. */
@@ -79,5 +80,7 @@ void dl_capture_meta_process(dl_trace_writer *writer, const dl_capture_settings 
     write_command(writer);
     dl_trace_writer_meta(writer, "preset", dl_capture_preset_names[settings->preset]);
     dl_trace_writer_meta(writer, "graphs", dl_capture_graphs_names[settings->graphs]);
+    dl_trace_writer_meta(writer, DL_CAPTURE_COST_KEY,
+                         settings->cost[0] != '\0' ? settings->cost : DL_CAPTURE_COST_UNKNOWN);
     write_rank(writer);
 }

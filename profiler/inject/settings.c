@@ -1,5 +1,6 @@
 #include "profiler/inject/settings.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
@@ -42,6 +43,7 @@ static const setting settings_table[] = {
     {.name = "LATENCY", .type = FLAG, .offset = AT(latency)},
     {.name = "DUMP_RAW", .type = FLAG, .offset = AT(dump_raw)},
     {.name = "CUPTI", .type = TEXT, .offset = AT(cupti)},
+    {.name = "COST", .type = TEXT, .offset = AT(cost)},
 };
 #define SETTING_COUNT (sizeof settings_table / sizeof settings_table[0])
 
@@ -54,7 +56,7 @@ dl_status dl_capture_set_path(char to[DL_CAPTURE_PATH_BYTES], const char *path, 
 {
     const size_t bytes = strlen(path) + 1;
     if (bytes > DL_CAPTURE_PATH_BYTES) {
-        return dl_error_set(err, DL_ERR_RANGE, "the path is longer than %d bytes: %.100s...",
+        return dl_error_set(err, DL_ERR_RANGE, "longer than %d bytes: %.100s...",
                             DL_CAPTURE_PATH_BYTES - 1, path);
     }
     memcpy(to, path, bytes);
@@ -69,37 +71,51 @@ static int count_choices(const char *const *choices)
     return count;
 }
 
-/* 0 stands for "no limit" and is always valid. */
-static dl_status check_number(const setting *one, double value, dl_error *err)
+#define NAME_BYTES 64
+
+/* What the user knows it by. */
+static const char *full_name(const setting *one, dl_setting_origin origin, char name[NAME_BYTES])
 {
-    if (value == 0 || (value >= one->low && value <= one->high)) return DL_OK;
-    return dl_error_set(err, DL_ERR_RANGE, PREFIX "%s: %.15g is neither 0 nor in %.15g to %.15g",
-                        one->name, value, one->low, one->high);
+    const bool option = origin == DL_SETTING_OPTION;
+    snprintf(name, NAME_BYTES, "%s%s", option ? "--" : PREFIX, one->name);
+    for (char *at = name + 2; option && *at != '\0'; at++)
+        *at = *at == '_' ? '-' : (char)tolower((unsigned char)*at);
+    return name;
 }
 
-static dl_status check_one(const setting *one, const void *value, dl_error *err)
+/* 0 stands for "no limit" and is always valid. `name` is the setting's for the user. */
+static dl_status check_number(const setting *one, const char *name, double value, dl_error *err)
+{
+    if (value == 0 || (value >= one->low && value <= one->high)) return DL_OK;
+    return dl_error_set(err, DL_ERR_RANGE, "%s: %.15g is neither 0 nor in %.15g to %.15g", name,
+                        value, one->low, one->high);
+}
+
+static dl_status check_one(const setting *one, const char *name, const void *value, dl_error *err)
 {
     switch (one->type) {
     case CHOICE: {
         const int choice = *(const int *)value;
         if (choice >= 0 && choice < count_choices(one->choices)) return DL_OK;
-        return dl_error_set(err, DL_ERR_RANGE, PREFIX "%s: there is no choice %d", one->name,
-                            choice);
+        return dl_error_set(err, DL_ERR_RANGE, "%s: there is no choice %d", name, choice);
     }
-    case COUNT: return check_number(one, (double)*(const int64_t *)value, err);
-    case SECONDS: return check_number(one, *(const double *)value, err);
-    case BYTES: return check_number(one, (double)*(const uint64_t *)value, err);
+    case COUNT: return check_number(one, name, (double)*(const int64_t *)value, err);
+    case SECONDS: return check_number(one, name, *(const double *)value, err);
+    case BYTES: return check_number(one, name, (double)*(const uint64_t *)value, err);
     case TEXT:
     case FLAG: break;
     }
     return DL_OK;
 }
 
-dl_status dl_capture_settings_check(const dl_capture_settings *settings, dl_error *err)
+dl_status dl_capture_settings_check(const dl_capture_settings *settings, dl_setting_origin origin,
+                                    dl_error *err)
 {
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         const char *value = (const char *)settings + settings_table[i].offset;
-        const dl_status status = check_one(&settings_table[i], value, err);
+        char name[NAME_BYTES];
+        full_name(&settings_table[i], origin, name);
+        const dl_status status = check_one(&settings_table[i], name, value, err);
         if (status != DL_OK) return status;
     }
     return DL_OK;
@@ -126,8 +142,8 @@ void dl_capture_settings_to_environment(const dl_capture_settings *settings,
 {
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         const setting *one = &settings_table[i];
-        char name[64], text[VALUE_BYTES];
-        snprintf(name, sizeof name, PREFIX "%s", one->name);
+        char name[NAME_BYTES], text[VALUE_BYTES];
+        full_name(one, DL_SETTING_VARIABLE, name);
         set(user, name, format_one(one, (const char *)settings + one->offset, text));
     }
     if (!settings->lib_ranges) return;
@@ -175,14 +191,14 @@ static dl_status parse_one(const setting *one, const char *text, void *value, dl
 
 static const setting *find(const char *name, dl_error *err)
 {
+    char texts[SETTING_COUNT][NAME_BYTES], hint[256];
     const char *names[SETTING_COUNT];
     for (size_t i = 0; i < SETTING_COUNT; i++) {
-        names[i] = settings_table[i].name;
+        names[i] = full_name(&settings_table[i], DL_SETTING_VARIABLE, texts[i]);
         if (strcmp(name, names[i]) == 0) return &settings_table[i];
     }
-    char hint[256];
     dl_names_hint(hint, sizeof hint, name, names, SETTING_COUNT);
-    dl_error_set(err, DL_ERR_NAME, "unknown variable " PREFIX "%.60s%s", name, hint);
+    dl_error_set(err, DL_ERR_NAME, "unknown variable %.60s%s", name, hint);
     return NULL;
 }
 
@@ -191,15 +207,14 @@ static dl_status read_variable(dl_capture_settings *settings, const char *variab
 {
     const char *equals = strchr(variable, '=');
     if (equals == NULL) return DL_OK; /* not a variable at all */
-    char name[64];
-    const int bytes = (int)(equals - variable - (ptrdiff_t)strlen(PREFIX));
-    snprintf(name, sizeof name, "%.*s", bytes, variable + strlen(PREFIX));
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "%.*s", (int)(equals - variable), variable);
     const setting *one = find(name, err);
     if (one == NULL) return DL_ERR_NAME;
     dl_error why = {0};
     const dl_status status = parse_one(one, equals + 1, (char *)settings + one->offset, &why);
     if (status == DL_OK) return DL_OK;
-    return dl_error_set(err, status, PREFIX "%s: %.400s", name, why.text);
+    return dl_error_set(err, status, "%s: %.400s", name, why.text);
 }
 
 dl_status dl_capture_settings_from_environment(dl_capture_settings *settings,
@@ -211,7 +226,7 @@ dl_status dl_capture_settings_from_environment(dl_capture_settings *settings,
         const dl_status status = read_variable(&made, *environment, err);
         if (status != DL_OK) return status;
     }
-    const dl_status status = dl_capture_settings_check(&made, err);
+    const dl_status status = dl_capture_settings_check(&made, DL_SETTING_VARIABLE, err);
     if (status == DL_OK) *settings = made;
     return status;
 }

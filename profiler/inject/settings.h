@@ -12,6 +12,7 @@
  *   DLPROF_LATENCY     0 or 1                                default 0
  *   DLPROF_DUMP_RAW    0 or 1                                default 0
  *   DLPROF_CUPTI       file of libcupti to load              default "": search for it
+ *   DLPROF_COST        what recording costs, for the trace   default "": unknown
  */
 #ifndef DL_PROFILER_INJECT_SETTINGS_H
 #define DL_PROFILER_INJECT_SETTINGS_H
@@ -53,16 +54,23 @@ typedef struct dl_capture_settings {
     bool latency;         /* kernels stamped when queued and submitted (dearer), for dump_raw */
     bool dump_raw;        /* also the buffers as CUPTI delivered them */
     char cupti[DL_CAPTURE_PATH_BYTES]; /* libcupti's file, "" = search for it */
+    char cost[DL_CAPTURE_PATH_BYTES];  /* the trace's meta value (trace/capture_figures.h) */
 } dl_capture_settings;
 
 dl_capture_settings dl_capture_settings_default(void);
 
-/* Copies `path` to settings->output or ->cupti. DL_ERR_RANGE if it is too long. */
+/* Copies `path` to settings->output, ->cupti or ->cost. DL_ERR_RANGE if it is too long. */
 dl_status dl_capture_set_path(char to[DL_CAPTURE_PATH_BYTES], const char *path,
                               dl_error *err) DL_MUST_CHECK;
 
-/* Whether all settings lie in their ranges; else DL_ERR_RANGE, naming the variable. */
-dl_status dl_capture_settings_check(const dl_capture_settings *settings,
+/* How the user gave the settings, and so what a message names. */
+typedef enum dl_setting_origin {
+    DL_SETTING_VARIABLE, /* "DLPROF_LIB_RANGES" */
+    DL_SETTING_OPTION    /* "--lib-ranges" of dlprof run */
+} dl_setting_origin;
+
+/* Whether all settings lie in their ranges; else DL_ERR_RANGE, naming the setting. */
+dl_status dl_capture_settings_check(const dl_capture_settings *settings, dl_setting_origin origin,
                                     dl_error *err) DL_MUST_CHECK;
 
 /* Calls set(user, name, value) for each variable of the table above, and with lib_ranges for the

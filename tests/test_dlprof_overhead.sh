@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# What recording CUDA costs, from outside: dlprof bench overhead, dlprof run and dlprof info, with the
+# doubles of the driver, of CUPTI and of the device's library beside a copy of the program.
+# Usage: test_dlprof_overhead.sh DLPROF INJECTED_LIBRARY DEVICE_DOUBLE CUPTI_DOUBLE TARGET REAL_CUPTI
+set -u
+built=$1
+library=$2
+device=$3
+cupti=$4
+target=$5
+export DOUBLE_REAL_CUPTI=$6
+[ -r "$6" ] || exit 77
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/expect.sh"
+unset CUDA_INJECTION64_PATH NVTX_INJECTION64_PATH NCCL_PROFILER_PLUGIN
+export XDG_DATA_HOME=$folder/data
+
+fail() {
+    echo "FAIL: $*"
+    failures=$((failures + 1))
+}
+
+mkdir -p with without data/dlprof temporary
+export TMPDIR=$folder/temporary
+cp "$built" "$library" with
+cp "$built" "$library" without
+cp "$device" with/libdlprof_cuda.so
+with=$folder/with/dlprof
+overhead=(bench overhead --quick --model mlp --batch 8 --data synthetic --cupti "$cupti")
+
+# What cannot be measured is told with the reason, and the rest is measured.
+tested=$folder/without/dlprof
+expect 0 "launches are not measured: this build has no libdlprof_cuda.so" "${overhead[@]}"
+tested=$with
+DOUBLE_DEVICE=none expect 0 "launches are not measured: the double has no device" \
+    "${overhead[@]}" -o none.dlt
+expect 0 "capture_cost.light unknown (the double has no device)" info none.dlt
+DOUBLE_CUPTI=taken expect 0 "another tool has CUPTI already" "${overhead[@]}"
+DOUBLE_CUPTI=no-copies expect 1 "preset light: recorded 10500 kernels and 0 copies" "${overhead[@]}"
+
+# Each preset has its line, and its figures are in the file.
+output=$("$with" "${overhead[@]}" -o overhead.dlt) || fail "bench overhead: $output"
+for name in bare nvtx light default full; do
+    [[ $output == *$'\n'"$name "* ]] || fail "no line of $name in: $output"
+done
+for name in nvtx light default full; do
+    expect 0 "capture_cost.$name" info overhead.dlt
+done
+[ -z "$(ls "$TMPDIR")" ] || fail "temporary files are left: $(ls "$TMPDIR")"
+
+# A trace of dlprof run carries the figures of its preset, or says that they are unknown.
+tested=$with
+run=(run --cupti "$cupti")
+expect 3 "default; its cost is unknown (no figures of dlprof bench" \
+    "${run[@]}" -o unknown -- "$target" wait 1000
+expect 3 "full; adds " "${run[@]}" -p full --overhead overhead.dlt -o known -- "$target" wait 1000
+expect 0 "\"cost_known\":true" info --json known/*.dlt
+expect 0 "kernels, 0 copies, 0 events and 0 waits a step" info known/*.dlt
+expect 3 "unknown (the double has no device)" \
+    "${run[@]}" --overhead none.dlt -o none -- "$target" wait 1000
+expect 1 "is not of dlprof bench overhead" \
+    "${run[@]}" --overhead "$(echo known/*.dlt)" -o x -- "$target" wait 10
+expect 1 "missing.dlt" "${run[@]}" --overhead missing.dlt -o x -- "$target" wait 10
+
+# The documented place is looked at when no file is given.
+cp overhead.dlt data/dlprof/
+expect 3 "light; adds " "${run[@]}" -p light -o found -- "$target" wait 1000
+
+exit $((failures > 0))
