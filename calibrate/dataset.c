@@ -241,7 +241,10 @@ static dl_status add_steps(dl_dataset *dataset, const dl_trace *trace, const dl_
         .batch = first->samples,
         .step_ns = dl_calloc(steps->count, sizeof(double), "step times"),
         .op_ns = dl_calloc(steps->count * dataset->op_count, sizeof(double), "operation times"),
-        .records = dl_calloc(steps->count, sizeof(double), "records of steps")};
+        .records = dl_calloc(steps->count, sizeof(double), "records of steps"),
+        .process = dl_recording_process(trace)};
+    const char *captured = dl_trace_meta(trace, "captured");
+    if (captured != NULL) run->captured = dl_strdup(captured);
     size_t dropped = 0;
     const dl_status status = take_steps(dataset, trace, steps, run, &dropped, err);
     dataset->run_count++;
@@ -339,15 +342,16 @@ static dl_status take_cores(dl_dataset *dataset, const dl_trace *trace, bool ben
 static dl_status add_trace(dl_dataset *dataset, const dl_trace *trace, dl_notes *notes,
                            dl_error *err)
 {
-    static const char *const kinds[] = {"train", "bench", "overhead"};
+    static const char *const kinds[] = {"train", "bench", "overhead", "run"};
     const char *kind = dl_trace_meta(trace, "kind");
-    const int which = kind != NULL ? dl_names_find(kind, kinds, 3) : -1;
+    const int which = kind != NULL ? dl_names_find(kind, kinds, 4) : -1;
     if (which < 0) {
         return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
-                               "is of kind '%s', expected 'train', 'bench' or 'overhead'",
+                               "is of kind '%s', expected 'train', 'bench', 'overhead' or 'run'",
                                kind != NULL ? kind : "");
     }
     if (which == 2) return dl_recording_cost_take(dataset, trace, err);
+    if (which == 3) return dl_recording_cost_take_run(dataset, trace, err);
     if (trace->record_count == 0) {
         return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0, "holds no records");
     }
@@ -378,7 +382,14 @@ void dl_dataset_free(dl_dataset *dataset)
         free(dataset->runs[r].step_ns);
         free(dataset->runs[r].op_ns);
         free(dataset->runs[r].records);
+        free(dataset->runs[r].process);
+        free(dataset->runs[r].captured);
     }
+    for (size_t c = 0; c < dataset->capture_count; c++) {
+        free(dataset->captures[c].process);
+        free(dataset->captures[c].unknown);
+    }
+    free(dataset->captures);
     for (size_t b = 0; b < dataset->bench_count; b++) {
         free(dataset->benches[b].path);
         free(dataset->benches[b].samples);

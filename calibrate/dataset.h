@@ -1,6 +1,6 @@
 /* The input of a calibration: `train` traces of one worker and `bench` traces, all of one workload
- * on one device, and what recording costs there (`overhead`, of any workload), reduced to what the
- * fits need.
+ * on one device, what recording costs there (`overhead`, of any workload), and the traces that
+ * dlprof run made of the training processes meanwhile (`run`), reduced to what the fits need.
  *
  * A step's time is its duration without exchange (copies, averages, waiting) and without time lost
  * on purpose. What its operations leave uncovered is the host's own time, operation "dispatch", so
@@ -24,7 +24,17 @@ typedef struct dl_step_run {
     double *step_ns; /* [steps] */
     double *op_ns;   /* [steps x op_count] */
     double *records; /* [steps] records that the step was written with */
+    char *process;   /* "host:pid"; NULL: the trace does not say */
+    char *captured;  /* preset of dlprof run, which recorded its CUDA calls; NULL: nobody did */
 } dl_step_run;
+
+/* What recording its CUDA calls added to a step of a process, by the trace of dlprof run. */
+typedef struct dl_captured_process {
+    char *process;                   /* "host:pid" */
+    char *unknown;                   /* why the cost is not known; NULL = it is */
+    double step_ns, low_ns, high_ns; /* mean over its steps, with its interval of 95 % */
+    double launches;                 /* kernels, copies, events and waits of a step */
+} dl_captured_process;
 
 /* What a sample of a bench trace is of. */
 typedef enum dl_sample_kind {
@@ -63,6 +73,8 @@ typedef struct dl_dataset {
     size_t bench_count;
     double record_ns, record_error_ns; /* what writing a record adds to a step; 0 where not known */
     int64_t record_pairs;              /* pairs of runs that say so; 0: none */
+    dl_captured_process *captures;     /* of traces of dlprof run */
+    size_t capture_count;
 } dl_dataset;
 
 /* Reads the trace `path` and adds it, without the steps of the warm-up (trace/steps.h). Notes say

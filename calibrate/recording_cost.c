@@ -1,8 +1,11 @@
 #include "calibrate/recording_cost.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/alloc.h"
 #include "common/units.h"
+#include "trace/capture_figures.h"
 
 /* The figures are medians with a distribution-free interval of 95 %; as for a normal one, its half
  * is 1.96 standard errors. */
@@ -58,7 +61,8 @@ static void subtract(double *op_ns, size_t op_count, double *step_ns, double cos
         op_ns[op] *= 1 - left_ns / operations_ns;
 }
 
-void dl_recording_cost_subtract(dl_dataset *dataset, dl_notes *notes)
+/* Of what dlprof train itself wrote. */
+static void subtract_records(dl_dataset *dataset, dl_notes *notes)
 {
     if (dataset->record_pairs == 0 || dataset->run_count == 0) return;
     const double error_ns = STANDARD_ERRORS_OF_INTERVAL * dataset->record_error_ns;
@@ -83,4 +87,120 @@ void dl_recording_cost_subtract(dl_dataset *dataset, dl_notes *notes)
                  "%.2f %% of their time",
                  dataset->record_ns, error_ns, (long long)dataset->record_pairs,
                  100 * taken_ns / all_ns);
+}
+
+char *dl_recording_process(const dl_trace *trace)
+{
+    const char *host = dl_trace_meta(trace, "host"), *pid = dl_trace_meta(trace, "pid");
+    return host != NULL && pid != NULL ? dl_format("%s:%s", host, pid) : NULL;
+}
+
+/* Sums the devices up: one thread may feed them all. */
+static dl_status estimate(dl_captured_process *made, const dl_capture_figures *figures,
+                          const dl_trace *trace, dl_error *err)
+{
+    const dl_step_hints none = {0};
+    dl_activity_steps steps = {0};
+    const dl_status status =
+        dl_activity_steps_init(&steps, trace->activities, trace->activity_count, trace->strings,
+                               trace->string_count, &none, err);
+    if (status != DL_OK) return status;
+    for (size_t i = 0; i < steps.count; i++) {
+        const dl_capture_estimate e = dl_capture_estimate_of(figures, trace, &steps.lines[i]);
+        made->step_ns += e.step_ns;
+        made->low_ns += e.step_low_ns;
+        made->high_ns += e.step_high_ns;
+        for (int item = 0; item < DL_CAPTURE_PER_RECORD; item++)
+            made->launches += e.per_step[item];
+    }
+    dl_activity_steps_free(&steps);
+    if (made->launches == 0) made->unknown = dl_strdup("no steps were found in its recording");
+    return DL_OK;
+}
+
+dl_status dl_recording_cost_take_run(dl_dataset *dataset, const dl_trace *trace, dl_error *err)
+{
+    dl_captured_process made = {.process = dl_recording_process(trace)};
+    if (made.process == NULL) {
+        return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
+                               "does not say of which process it is");
+    }
+    const char *text = dl_trace_meta(trace, DL_CAPTURE_COST_KEY);
+    dl_capture_figures figures;
+    dl_error why = {0};
+    dl_status status = DL_OK;
+    if (dl_capture_figures_parse(text != NULL ? text : DL_CAPTURE_COST_UNKNOWN, &figures, &why) !=
+        DL_OK) {
+        made.unknown = dl_strdup(why.text);
+    } else {
+        status = estimate(&made, &figures, trace, err);
+    }
+    if (status != DL_OK) {
+        free(made.process);
+        return status;
+    }
+    dataset->captures = dl_realloc(dataset->captures, dataset->capture_count + 1,
+                                   sizeof *dataset->captures, "recorded processes");
+    dataset->captures[dataset->capture_count++] = made;
+    return DL_OK;
+}
+
+static const dl_captured_process *find_capture(const dl_dataset *dataset, const dl_step_run *run)
+{
+    for (size_t c = 0; c < dataset->capture_count && run->process != NULL; c++) {
+        if (strcmp(dataset->captures[c].process, run->process) == 0) return &dataset->captures[c];
+    }
+    return NULL;
+}
+
+/* Off the dispatch of each step. */
+static void subtract_capture(const dl_dataset *dataset, dl_step_run *run,
+                             const dl_captured_process *capture, dl_notes *notes)
+{
+    double taken_ns = 0, all_ns = 0;
+    for (size_t s = 0; s < run->steps; s++) {
+        double *dispatch_ns = &run->op_ns[(s + 1) * dataset->op_count - 1];
+        const double off_ns = capture->step_ns < *dispatch_ns ? capture->step_ns : *dispatch_ns;
+        all_ns += run->step_ns[s];
+        taken_ns += off_ns;
+        *dispatch_ns -= off_ns;
+        run->step_ns[s] -= off_ns;
+    }
+    dl_notes_add(notes,
+                 "%s: recorded by dlprof run (%s): %.0f ns a step (95 %% interval %.0f to %.0f) "
+                 "for %.0f launches; taken off dispatch %.2f %% of the steps' time",
+                 dl_base_name(run->path), run->captured, capture->step_ns, capture->low_ns,
+                 capture->high_ns, capture->launches, all_ns > 0 ? 100 * taken_ns / all_ns : 0);
+}
+
+static void subtract_run(const dl_dataset *dataset, dl_step_run *run, dl_notes *notes)
+{
+    const dl_captured_process *capture = find_capture(dataset, run);
+    const char *name = dl_base_name(run->path);
+    if (capture == NULL) {
+        dl_notes_add(notes,
+                     "%s: was recorded by dlprof run (%s), which made its dispatch longer by an "
+                     "unknown time: give the trace of dlprof run too",
+                     name, run->captured);
+    } else if (capture->unknown != NULL) {
+        dl_notes_add(notes,
+                     "%s: was recorded by dlprof run (%s), which made its dispatch longer by an "
+                     "unknown time: %s",
+                     name, run->captured, capture->unknown);
+    } else if (capture->low_ns <= 0) {
+        dl_notes_add(notes,
+                     "%s: recorded by dlprof run (%s): %.0f ns a step (95 %% interval %.0f to "
+                     "%.0f), not told from 0; not taken off",
+                     name, run->captured, capture->step_ns, capture->low_ns, capture->high_ns);
+    } else {
+        subtract_capture(dataset, run, capture, notes);
+    }
+}
+
+void dl_recording_cost_subtract(dl_dataset *dataset, dl_notes *notes)
+{
+    for (size_t r = 0; r < dataset->run_count; r++) {
+        if (dataset->runs[r].captured != NULL) subtract_run(dataset, &dataset->runs[r], notes);
+    }
+    subtract_records(dataset, notes);
 }

@@ -1,15 +1,18 @@
 #include "profiler/run_meta.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/alloc.h"
 #include "common/cpu.h"
 #include "common/options.h"
 #include "common/units.h"
 #include "profiler/device_options.h"
+#include "profiler/inject/settings.h"
 
 const char *const dl_wait_names[] = {"auto", "spin", "block", NULL};
 
@@ -71,6 +74,22 @@ static void put_start(dl_trace_writer *writer)
     put(writer, "clock_start_ns", "%" PRId64, dl_clock_ns());
 }
 
+/* Whether dlprof run records this process, and how; its own trace has the same host and pid. */
+static void put_process(dl_trace_writer *writer, bool on_device)
+{
+    char host[HOST_NAME_MAX + 1] = "";
+    dl_capture_settings settings;
+    dl_error err = {0};
+    gethostname(host, sizeof host - 1);
+    put(writer, "host", "%s", host);
+    put(writer, "pid", "%d", (int)getpid());
+    if (!on_device || getenv("CUDA_INJECTION64_PATH") == NULL ||
+        dl_capture_settings_from_environment(&settings, environ, &err) != DL_OK ||
+        settings.output[0] == '\0')
+        return;
+    put(writer, "captured", "%s", dl_capture_preset_names[settings.preset]);
+}
+
 void dl_run_meta_common(dl_trace_writer *writer, const char *kind, const char *command,
                         const char *data, const dl_train_config *config, const dl_run_sizes *sizes)
 {
@@ -91,6 +110,7 @@ void dl_run_meta_common(dl_trace_writer *writer, const char *kind, const char *c
     put(writer, "device", "%s", device);
     put(writer, "cores", "%d", dl_run_cores(config));
     dl_device_meta(writer, config);
+    put_process(writer, config->device != NULL);
     put_start(writer);
     free(device);
 }

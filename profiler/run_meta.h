@@ -29,7 +29,8 @@ dl_wait dl_run_wait(const dl_train_config *config);
 extern const char *const dl_wait_names[]; /* "auto", "spin", "block", NULL: by dl_wait */
 
 /* Keys that all kinds of traces have: program ... command, kind, model ... state_bytes, seed, data,
- * device, cores, clock_start_ns, wall_start. */
+ * device, cores, host, pid, clock_start_ns, wall_start; and, where dlprof run records the process's
+ * CUDA calls meanwhile, captured = its preset. */
 void dl_run_meta_common(dl_trace_writer *writer, const char *kind, const char *command,
                         const char *data, const dl_train_config *config, const dl_run_sizes *sizes);
 

@@ -117,6 +117,94 @@ static void test_wrong_figures_are_refused(void **state)
     dl_dataset_free(&dataset);
 }
 
+static const char *const process[] = {"host", "node1", "pid", "77", NULL};
+
+static dl_status take_run(dl_dataset *dataset, const char *cost, int launches, dl_error *err)
+{
+    const char *const pairs[] = {"host", "node1", "pid", "77", "capture_cost", cost, NULL};
+    dl_trace trace = make_trace(pairs);
+    trace.string_count = 3;
+    trace.strings = dl_calloc(3, sizeof *trace.strings, "test");
+    trace.strings[0] = dl_strdup("");
+    trace.strings[1] = dl_strdup("gemm");
+    trace.strings[2] = dl_strdup("step");
+    /* Steps of 1 us that ranges mark, in each so many kernels. */
+    trace.activities = dl_calloc(10 * ((size_t)launches + 1), sizeof *trace.activities, "test");
+    for (int step = 0; step < 10; step++) {
+        const int64_t at_ns = 1000 * (step + 1);
+        trace.activities[trace.activity_count++] = (dl_activity){
+            .kind = DL_ACTIVITY_RANGE, .name = 2, .start_ns = at_ns, .duration_ns = 990};
+        for (int i = 0; i < launches; i++)
+            trace.activities[trace.activity_count++] =
+                (dl_activity){.kind = DL_ACTIVITY_KERNEL,
+                              .name = 1,
+                              .correlation = (uint32_t)(10 * step + i + 1),
+                              .start_ns = at_ns + 100 * i,
+                              .duration_ns = 50};
+    }
+    const dl_status status = dl_recording_cost_take_run(dataset, &trace, err);
+    dl_trace_free(&trace);
+    return status;
+}
+
+#define FIGURES(kernel)                                                                     \
+    "kernel " kernel "; copy 1 1 1; event 1 1 1; sync 1 1 1; record 1 1 1; repetitions 6; " \
+    "host node1; device A GPU"
+
+/* The steps of the run (450 ns, 50 of it dispatch) after what the trace of dlprof run says. */
+static void capture(const char *cost, double step_ns, double dispatch_ns, const char *says)
+{
+    dl_dataset dataset = {0};
+    dl_notes notes = {0};
+    dl_error err = {0};
+    add_run(&dataset);
+    dl_trace trace = make_trace(process);
+    dataset.runs[0].process = dl_recording_process(&trace);
+    dataset.runs[0].captured = dl_strdup("default");
+    dl_trace_free(&trace);
+    if (cost != NULL && take_run(&dataset, cost, 4, &err) != DL_OK) fail_msg("%s", err.text);
+    dl_recording_cost_subtract(&dataset, &notes);
+    assert_int_equal(notes.count, 1);
+    assert_contains(notes.lines[0], says);
+    const dl_step_run *run = &dataset.runs[0];
+    assert_true(fabs(run->step_ns[0] - step_ns) < 1e-9);
+    assert_true(fabs(run->op_ns[2] - dispatch_ns) < 1e-9);
+    assert_true(run->op_ns[0] == 100 && run->op_ns[1] == 300);
+    dl_notes_free(&notes);
+    dl_dataset_free(&dataset);
+}
+
+/* Four kernels a step at 10 ns are 40 ns; at 20 ns they are more than dispatch has. */
+static void test_capture_comes_off_dispatch_alone(void **state)
+{
+    (void)state;
+    capture(FIGURES("10 9 11"), 410, 10,
+            "recorded by dlprof run (default): 40 ns a step (95 % interval 36 to 44) for 4 "
+            "launches; taken off dispatch 8.89 %");
+    capture(FIGURES("20 18 22"), 400, 0, "80 ns a step");
+    capture(FIGURES("10 -1 20"), 450, 50, "not told from 0");
+}
+
+static void test_unknown_capture_is_told(void **state)
+{
+    (void)state;
+    capture("unknown (no GPU)", 450, 50, "an unknown time: unknown (no GPU)");
+    capture(NULL, 450, 50, "give the trace of dlprof run too");
+}
+
+static void test_run_must_say_its_process(void **state)
+{
+    (void)state;
+    static const char *const nothing[] = {"kind", "run", NULL};
+    dl_dataset dataset = {0};
+    dl_error err = {0};
+    dl_trace trace = make_trace(nothing);
+    assert_int_equal(dl_recording_cost_take_run(&dataset, &trace, &err), DL_ERR_DATA);
+    assert_contains(err.text, "of which process");
+    dl_trace_free(&trace);
+    dl_dataset_free(&dataset);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -124,6 +212,9 @@ int main(void)
         cmocka_unit_test(test_nothing_known_is_nothing_done),
         cmocka_unit_test(test_figures_are_taken_once),
         cmocka_unit_test(test_wrong_figures_are_refused),
+        cmocka_unit_test(test_capture_comes_off_dispatch_alone),
+        cmocka_unit_test(test_unknown_capture_is_told),
+        cmocka_unit_test(test_run_must_say_its_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

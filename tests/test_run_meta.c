@@ -1,8 +1,12 @@
 /* What a trace says about its run. */
 #include "tests/train_case.h"
 
+#include <stdlib.h>
+
+#include "common/alloc.h"
 #include "common/cpu.h"
 #include "profiler/run_meta.h"
+#include "tests/doubles/fake_device.h"
 
 #define PATH "test_run_meta.dlt"
 
@@ -117,10 +121,49 @@ static void keys_of_a_training_run(void **state)
     dl_trace_free(&trace);
 }
 
+/* The meta value of a run on `device`, or NULL if there is none; free() it. */
+static char *captured_of(const dl_device_type *device)
+{
+    dl_train_config config = small_config();
+    config.device = device;
+    const dl_run_sizes sizes = {0};
+    dl_error err = {0};
+    dl_trace_writer *writer = NULL;
+    assert_int_equal(dl_trace_writer_open(&writer, PATH, &err), DL_OK);
+    dl_run_meta_common(writer, "train", "dlprof train", "synthetic", &config, &sizes);
+    assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
+    dl_trace trace = {0};
+    assert_int_equal(dl_trace_read(&trace, PATH, &err), DL_OK);
+    const char *found = dl_trace_meta(&trace, "captured");
+    char *value = found != NULL ? dl_strdup(found) : NULL;
+    dl_trace_free(&trace);
+    return value;
+}
+
+/* Only on a device does dlprof run delay anything; its settings come in the environment. */
+static void says_whether_dlprof_run_records_it(void **state)
+{
+    (void)state;
+    fake_device_set(1, -1);
+    assert_null(captured_of(&fake_device));
+    setenv("CUDA_INJECTION64_PATH", "/somewhere/libdlprof_inject.so", 1);
+    assert_null(captured_of(&fake_device)); /* another profiler's */
+    setenv("DLPROF_OUTPUT", "/tmp", 1);
+    setenv("DLPROF_PRESET", "light", 1);
+    char *value = captured_of(&fake_device);
+    assert_string_equal(value, "light");
+    free(value);
+    assert_null(captured_of(NULL));
+    unsetenv("CUDA_INJECTION64_PATH");
+    unsetenv("DLPROF_OUTPUT");
+    unsetenv("DLPROF_PRESET");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_of_the_mlp), cmocka_unit_test(unknown_optimizer_is_an_error),
-        cmocka_unit_test(waiting_depends_on_the_cores), cmocka_unit_test(keys_of_a_training_run)};
+        cmocka_unit_test(waiting_depends_on_the_cores), cmocka_unit_test(keys_of_a_training_run),
+        cmocka_unit_test(says_whether_dlprof_run_records_it)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
