@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include "calibrate/links_costs.h"
 #include "calibrate/links_read.h"
 #include "calibrate/links_report.h"
 #include "common/options.h"
 
 typedef struct settings {
-    const char *json;
+    const char *json, *output, *base;
+    int place; /* 0 in place, 1 out of place */
     bool judge;
 } settings;
 
@@ -47,7 +49,13 @@ static dl_status fit(const dl_text_list *paths, const settings *set, dl_error *e
         dl_link_data_finish(&data);
         status = dl_link_results_fit(&links, &data, err);
     }
+    if (status == DL_OK && set->output != NULL) {
+        status =
+            dl_link_costs_write(&links, set->place == 0 ? DL_LINK_IN_PLACE : DL_LINK_OUT_OF_PLACE,
+                                set->base, set->output, err);
+    }
     if (status == DL_OK) status = report(&links, set, err);
+    if (status == DL_OK && set->output != NULL) printf("\ncosts written to %s\n", set->output);
     dl_link_results_free(&links);
     dl_link_data_free(&data);
     return status;
@@ -56,7 +64,25 @@ static dl_status fit(const dl_text_list *paths, const settings *set, dl_error *e
 int dl_calibrate_links(int argc, char **argv)
 {
     settings set = {0};
+    static const char *const places[] = {"in", "out", NULL};
     const dl_option options[] = {
+        {.name = "output",
+         .letter = 'o',
+         .type = DL_OPTION_TEXT,
+         .target = &set.output,
+         .argument = "FILE",
+         .help = "Cost file to write: the collectives' curves, rates of pageable copies."},
+        {.name = "costs",
+         .type = DL_OPTION_TEXT,
+         .target = &set.base,
+         .argument = "FILE",
+         .help = "Cost file whose other values the output keeps."},
+        {.name = "place",
+         .type = DL_OPTION_CHOICE,
+         .target = &set.place,
+         .choices = places,
+         .argument = "PLACE",
+         .help = "Which times of nccl-tests go into the cost file: in place or out of place."},
         {.name = "json",
          .type = DL_OPTION_TEXT,
          .target = &set.json,
@@ -82,6 +108,9 @@ int dl_calibrate_links(int argc, char **argv)
     dl_options_action action;
     dl_error err = {0};
     dl_status status = dl_options_parse(&command, argc, argv, &paths, &action, &err);
+    if (status == DL_OK && set.base != NULL && set.output == NULL) {
+        status = dl_error_set(&err, DL_ERR_USAGE, "--costs needs --output");
+    }
     if (status == DL_OK && action == DL_OPTIONS_RUN) status = fit(&paths, &set, &err);
     dl_text_list_free(&paths);
     if (status == DL_OK) return 0;

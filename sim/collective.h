@@ -33,6 +33,7 @@
 #define DL_SIM_COLLECTIVE_H
 
 #include "sim/collective/plan.h"
+#include "sim/collective_cost.h"
 
 typedef enum dl_collective_kind {
     DL_ALLREDUCE,
@@ -61,6 +62,10 @@ typedef struct dl_collective_config {
     double bytes;          /* >= 0 */
     int root;              /* rank, of reduce and broadcast */
     double chunk_bytes;    /* > 0; of pipelined chains and trees */
+    /* [measured_count] measured as a whole, borrowed; the one that fits takes the place of the
+     * transfers if the algorithm is "auto" */
+    const dl_collective_cost *measured;
+    size_t measured_count;
 } dl_collective_config;
 
 #define DL_CHUNK_BYTES                                                         \
@@ -91,6 +96,7 @@ typedef struct dl_collective {
     const dl_collective_algorithm *algorithm; /* NULL for one rank */
     const dl_protocol *protocol;              /* of the machine; NULL = it has none */
     int64_t launch_ns;
+    bool measured; /* launch_ns is the whole time */
     int rank_count, arrived;
     dl_event_fn done;
     void *user;

@@ -186,6 +186,7 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
         {"input", input},
         {"gpu_memory", gpu_memory},
         {"gradients", any},
+        {"collective *", any},
     };
     return dl_ini_check(ini, schema, sizeof schema / sizeof *schema, err);
 }
@@ -202,6 +203,9 @@ static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_ent
     if (strcmp(entry->section, "linearity") == 0) return read_linearity(costs, ini, entry, err);
     if (strcmp(entry->section, "exchange_runs") == 0) {
         return dl_costs_read_exchange_run(costs, ini, entry, err);
+    }
+    if (strncmp(entry->section, "collective ", strlen("collective ")) == 0) {
+        return dl_costs_read_collective(costs, ini, entry, err);
     }
     if (strcmp(entry->section, "gradients") == 0) {
         return dl_costs_read_gradients(costs, ini, entry, err);
@@ -229,6 +233,7 @@ static dl_status from_ini(dl_costs *costs, const dl_ini *ini, dl_error *err)
         status = read_entry(&parsed, ini, &ini->entries[i], &noise, err);
     }
     if (status == DL_OK) status = dl_costs_finish_noise(&parsed, ini, err);
+    if (status == DL_OK) status = dl_costs_check_collectives(&parsed, ini, err);
     if (status == DL_OK) status = dl_costs_finish_layers(&parsed, err);
     if (status == DL_OK && parsed.batch_min > 0 && parsed.batch_max > 0 &&
         parsed.batch_min > parsed.batch_max) {
@@ -275,6 +280,7 @@ void dl_costs_free(dl_costs *costs)
     free(costs->noise);
     free(costs->exchange_runs);
     free(costs->gradients);
+    dl_costs_free_collectives(costs);
     free(costs->path);
     free(costs->workload);
     free(costs->device);

@@ -56,6 +56,10 @@
  *   [gradients]                     ; when they are ready: share of the backward pass, bytes so far
  *   ready_1 = 0.08, 8196000         ; ascending; here where the first of a run's buckets was sent
  *   ready_2 = 0.97, 102228128
+ *   ; collectives that were measured as a whole, on this machine: sim/collective_cost.h
+ *   [collective allreduce 8]
+ *   bytes_0 = 35000                 ; ns
+ *   bytes_8589934592 = 6.4e7
  *   [overlap]
  *   slowdown = 1.04                 ; factor on a GPU's compute while collectives run beside it
  *   ; what was got between nodes, in place of the machine file's ports; each may be left out
@@ -100,6 +104,7 @@
 #include <stdint.h>
 
 #include "common/status.h"
+#include "sim/collective_cost.h"
 #include "sim/value.h"
 
 typedef struct dl_op_cost {
@@ -208,6 +213,9 @@ typedef struct dl_costs {
     size_t linearity_count;
     dl_exchange_run *exchange_runs; /* [exchange_run_count]; none: exchange does not vary */
     size_t exchange_run_count;
+    dl_collective_cost *collectives; /* [collective_count], each of other kind and ranks; their
+                                      * errors are not drawn (dl_costs_draw) */
+    size_t collective_count;
     dl_gradients_ready *gradients; /* [gradient_count] both ascending; none: evenly */
     size_t gradient_count;
     dl_noise_set *noise; /* [noise_count], each of other batch and copies */

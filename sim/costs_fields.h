@@ -56,6 +56,14 @@ void dl_costs_free_layers(dl_costs *costs);
 dl_status dl_costs_read_exchange_run(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
                                      dl_error *err) DL_MUST_CHECK;
 
+/* Takes one entry of [collective ...]; checks all when all are read; writes and releases them. */
+dl_status dl_costs_read_collective(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
+                                   dl_error *err) DL_MUST_CHECK;
+dl_status dl_costs_check_collectives(const dl_costs *costs, const dl_ini *ini,
+                                     dl_error *err) DL_MUST_CHECK;
+void dl_costs_write_collectives(FILE *out, const dl_costs *costs);
+void dl_costs_free_collectives(dl_costs *costs);
+
 /* Takes one entry of [gradients]. */
 dl_status dl_costs_read_gradients(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
                                   dl_error *err) DL_MUST_CHECK;

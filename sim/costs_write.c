@@ -138,6 +138,7 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         write_line(out, key, &costs->linearity[i].factor);
     }
     dl_costs_write_gradients(out, costs);
+    dl_costs_write_collectives(out, costs);
     write_exchange_runs(out, costs);
     for (size_t i = 0; i < costs->noise_count; i++)
         write_noise(out, &costs->noise[i]);

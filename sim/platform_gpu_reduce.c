@@ -120,6 +120,8 @@ static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double by
         .rank_count = gpus->config.workers,
         .bytes = gathers ? gpus->config.workers * message : message,
         .chunk_bytes = DL_CHUNK_BYTES,
+        .measured = gpus->config.workload->collectives,
+        .measured_count = gpus->config.workload->collective_count,
     };
     dl_status status =
         dl_collective_init(collective, &gpus->network, &options->links, &config, err);

@@ -49,6 +49,8 @@ void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch
         .overlap_slowdown =
             costs->overlap_slowdown.known ? fmax(1, costs->overlap_slowdown.value) : 1,
         .pageable_bytes_per_s = or_endless(&costs->copy.pageable_bytes_per_s, 1),
+        .collectives = costs->collectives,
+        .collective_count = costs->collective_count,
         .gradients = costs->gradients,
         .gradient_count = costs->gradient_count,
     };

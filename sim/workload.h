@@ -39,6 +39,8 @@ typedef struct dl_workload {
     double serial_ns, per_worker_ns; /* dispatch to GPUs */
     double pageable_bytes_per_s;     /* INFINITY if unknown */
     double overlap_slowdown;         /* of compute beside collectives; 1 if unknown */
+    const dl_collective_cost *collectives; /* [collective_count] the costs' */
+    size_t collective_count;
     const dl_gradients_ready *gradients; /* [gradient_count] the costs' */
     size_t gradient_count;
 } dl_workload;
