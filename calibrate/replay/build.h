@@ -11,7 +11,8 @@
  *   launch latency  from the begin of the launching call to the begin of the work, of works that
  *                   found their stream idle, for each name of call and kind of work;
  *   spacing         from the end of a work to the begin of the next one of the stream where that
- *                   one had been launched long before, for each pair of kinds.
+ *                   one had been launched long before; for each kind before it, call, and kernel or
+ *                   size of copy, in each 50 ms of the trace that have enough of them.
  *
  * Typical is the mean of those below three medians. The minimum would be early by the spread, which
  * adds up wherever the host waits for the device, or works follow one another.

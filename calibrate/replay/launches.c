@@ -14,9 +14,22 @@
  * something else. */
 #define LONGEST_LATENCY_NS 100000
 
+/* Spacing varies with the device's clock and load, so it is typical for a part of the trace, if
+ * that has enough works of the sort. */
+#define WINDOW_NS 50000000
+#define FEWEST_IN_WINDOW 16
+
+/* What works are alike; all ids are below 2^32, kinds below 16. */
+typedef struct sort_key {
+    uint32_t call;   /* name of the call that launched it */
+    uint32_t what;   /* of a kernel its name, of others their size in powers of two */
+    uint32_t kinds;  /* its own, its direction and memory, the one's before */
+    uint32_t window; /* 1.. = part of the trace; 0 = all of it */
+} sort_key;
+
 /* One value of a sort of works. */
 typedef struct sample {
-    uint64_t sort;
+    sort_key sort;
     int64_t value_ns;
 } sample;
 
@@ -25,25 +38,60 @@ typedef struct samples {
     size_t count;
 } samples;
 
+static int compare_sorts(const sort_key *x, const sort_key *y)
+{
+    if (x->call != y->call) return x->call < y->call ? -1 : 1;
+    if (x->kinds != y->kinds) return x->kinds < y->kinds ? -1 : 1;
+    if (x->what != y->what) return x->what < y->what ? -1 : 1;
+    return x->window < y->window ? -1 : x->window > y->window;
+}
+
 static int by_sort_and_value(const void *a, const void *b)
 {
     const sample *x = a, *y = b;
-    if (x->sort != y->sort) return x->sort < y->sort ? -1 : 1;
+    int order = compare_sorts(&x->sort, &y->sort);
+    if (order != 0) return order;
     return x->value_ns < y->value_ns ? -1 : x->value_ns > y->value_ns;
 }
 
-static void add_sample(samples *to, uint64_t sort, int64_t value_ns)
+static void add_sample(samples *to, sort_key sort, int64_t value_ns)
 {
-    to->items[to->count++] = (sample){sort, value_ns};
+    to->items[to->count++] = (sample){sort, value_ns > 0 ? value_ns : 0};
+}
+
+/* The mean of the sorted items[count] up to three medians. */
+static int64_t trimmed_mean(const sample *items, size_t count)
+{
+    int64_t limit_ns = 3 * items[count / 2].value_ns + 1000, sum_ns = 0;
+    size_t summed = 0;
+    for (; summed < count && items[summed].value_ns <= limit_ns; summed++)
+        sum_ns += items[summed].value_ns;
+    return sum_ns / (int64_t)summed;
+}
+
+/* Replaces the samples by one of each sort, its typical value. */
+static void condense(samples *s)
+{
+    qsort(s->items, s->count, sizeof *s->items, by_sort_and_value);
+    size_t kept = 0;
+    for (size_t first = 0, end; first < s->count; first = end) {
+        sort_key sort = s->items[first].sort;
+        for (end = first; end < s->count && compare_sorts(&s->items[end].sort, &sort) == 0;)
+            end++;
+        if (sort.window != 0 && end - first < FEWEST_IN_WINDOW) continue;
+        int64_t value_ns = trimmed_mean(&s->items[first], end - first);
+        s->items[kept++] = (sample){sort, value_ns};
+    }
+    s->count = kept;
 }
 
 /* First sample of `sort` or later. */
-static size_t find_sort(const samples *in, uint64_t sort)
+static size_t find_sort(const samples *in, const sort_key *sort)
 {
     size_t low = 0, high = in->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (in->items[middle].sort < sort) {
+        if (compare_sorts(&in->items[middle].sort, sort) < 0) {
             low = middle + 1;
         } else {
             high = middle;
@@ -52,47 +100,44 @@ static size_t find_sort(const samples *in, uint64_t sort)
     return low;
 }
 
-/* Replaces the samples by one of each sort, its typical value: the mean of those up to three
- * medians. */
-static void condense(samples *s)
+/* Value of `sort` in its window, or in all of the trace, or of the sort nearest to it in order;
+ * 0 without any. */
+static int64_t typical(const samples *s, sort_key sort)
 {
-    qsort(s->items, s->count, sizeof *s->items, by_sort_and_value);
-    size_t kept = 0;
-    for (size_t first = 0, end; first < s->count; first = end) {
-        for (end = first; end < s->count && s->items[end].sort == s->items[first].sort;)
-            end++;
-        int64_t limit_ns = 3 * s->items[first + (end - first) / 2].value_ns + 1000, sum_ns = 0;
-        size_t summed = 0;
-        for (; first + summed < end && s->items[first + summed].value_ns <= limit_ns; summed++)
-            sum_ns += s->items[first + summed].value_ns;
-        int64_t value_ns = sum_ns / (int64_t)summed;
-        s->items[kept++] = (sample){s->items[first].sort, value_ns};
+    size_t i = find_sort(s, &sort);
+    if (i < s->count && compare_sorts(&s->items[i].sort, &sort) == 0) return s->items[i].value_ns;
+    if (sort.window != 0) {
+        sort.window = 0;
+        return typical(s, sort);
     }
-    s->count = kept;
-}
-
-/* Value of `sort`, or that of the sort before it in order, or 0 without any. */
-static int64_t typical(const samples *s, uint64_t sort)
-{
-    size_t i = find_sort(s, sort);
-    if (i < s->count && s->items[i].sort == sort) return s->items[i].value_ns;
     return i > 0 ? s->items[i - 1].value_ns : s->count > 0 ? s->items[0].value_ns : 0;
 }
 
-/* Copies differ by direction and by the host's memory. */
-static uint64_t sort_of_work(const dl_activity *work)
+static uint32_t kinds_of_work(const dl_activity *work)
 {
-    return (uint64_t)work->kind << 8 | (uint64_t)work->copy << 4 | work->memory;
+    return (uint32_t)work->kind << 8 | (uint32_t)work->copy << 4 | work->memory;
 }
 
-static uint64_t latency_sort(const dl_activity *work, const dl_activity *call)
+static sort_key latency_sort(const dl_activity *work, const dl_activity *call)
 {
-    return sort_of_work(work) << 32 | call->name;
+    return (sort_key){.call = call->name, .kinds = kinds_of_work(work)};
 }
 
-static uint64_t spacing_sort(const dl_activity *before, const dl_activity *work)
+/* Works of a launched graph follow one another faster than works launched one by one; kernels
+ * differ by their parameters, copies by their sizes. */
+static sort_key spacing_sort(const replay_builder *b, const dl_activity *before,
+                             const dl_activity *work, const dl_activity *call)
 {
-    return sort_of_work(before) << 32 | sort_of_work(work);
+    sort_key sort = {.call = call == NULL ? 0 : call->name,
+                     .kinds = (uint32_t)before->kind << 16 | kinds_of_work(work)};
+    sort.window = 1 + (uint32_t)((work->start_ns - b->begin_ns) / WINDOW_NS);
+    if (work->kind == DL_ACTIVITY_KERNEL) {
+        sort.what = work->name;
+    } else {
+        for (uint64_t bytes = work->bytes; bytes > 0; bytes /= 2)
+            sort.what++;
+    }
+    return sort;
 }
 
 static const dl_activity *launch_of(const replay_builder *b, uint32_t node)
@@ -120,17 +165,17 @@ static void sample_work(const replay_builder *b, uint32_t before, uint32_t node,
     int64_t free_ns = before == DL_REPLAY_NONE ? INT64_MIN : replay_work_end(b, before);
     if (call != NULL && free_ns <= call->start_ns) {
         int64_t value_ns = work->start_ns - call->start_ns;
-        if (value_ns < LONGEST_LATENCY_NS) {
-            add_sample(latency, latency_sort(work, call), value_ns > 0 ? value_ns : 0);
-        }
+        if (value_ns < LONGEST_LATENCY_NS) add_sample(latency, latency_sort(work, call), value_ns);
         return;
     }
     if (before == DL_REPLAY_NONE) return;
     int64_t value_ns = work->start_ns - free_ns;
     bool early = call == NULL || call->start_ns < free_ns - LONGEST_SPACING_NS;
-    if (early && value_ns < LONGEST_SPACING_NS) {
-        add_sample(spacing, spacing_sort(work_of(b, before), work), value_ns > 0 ? value_ns : 0);
-    }
+    if (!early || value_ns >= LONGEST_SPACING_NS) return;
+    sort_key sort = spacing_sort(b, work_of(b, before), work, call);
+    add_sample(spacing, sort, value_ns);
+    sort.window = 0;
+    add_sample(spacing, sort, value_ns);
 }
 
 /* Whether the host copies to memory of its own before the device does, and the stream is idle
@@ -182,7 +227,7 @@ void replay_build_launches(replay_builder *b)
 {
     size_t works = b->rank->work_count;
     samples latency = {.items = dl_calloc(works, sizeof(sample), "replay latencies")};
-    samples spacing = {.items = dl_calloc(works, sizeof(sample), "replay spacings")};
+    samples spacing = {.items = dl_calloc(2 * works, sizeof(sample), "replay spacings")};
     for (size_t i = 0; i < works; i++) {
         uint32_t node = b->first_node + (uint32_t)i;
         sample_work(b, b->graph->before[node], node, &latency, &spacing);
@@ -193,8 +238,9 @@ void replay_build_launches(replay_builder *b)
         uint32_t node = b->first_node + (uint32_t)i, before = b->graph->before[node];
         add_launch(b, node, &latency);
         if (before != DL_REPLAY_NONE) {
-            b->graph->nodes[node].spacing_ns =
-                typical(&spacing, spacing_sort(work_of(b, before), work_of(b, node)));
+            sort_key sort =
+                spacing_sort(b, work_of(b, before), work_of(b, node), launch_of(b, node));
+            b->graph->nodes[node].spacing_ns = typical(&spacing, sort);
         }
     }
     free(latency.items);
