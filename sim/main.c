@@ -185,7 +185,8 @@ static dl_status run(int argc, char **argv, dl_error *err)
         {"without", 0, DL_OPTION_TEXT, &set.without, 0, 0, NULL, "LIST",
          "Costs to switch off, to see what they are worth: dispatch, input, copy, contention, "
          "average, "
-         "update, sharing, memory, overlap, noise, slow, lock, barrier, wakeup."},
+         "update, sharing, memory, overlap, noise, slow, lock, barrier, wakeup; of split models "
+         "activations, micro_batches, imbalance, bubble."},
         {"threads", 0, DL_OPTION_INT, &set.threads, 1, 1024, NULL, "COUNT",
          "Threads that simulate; the results do not depend on it."},
         {"seed", 0, DL_OPTION_INT, &set.seed, -1, 9e18, NULL, "SEED",

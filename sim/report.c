@@ -9,6 +9,7 @@
 #include "common/options.h"
 #include "common/units.h"
 #include "sim/report_gpu.h"
+#include "sim/report_pipeline.h"
 #include "sim/study_notes.h"
 #include "sim/without.h"
 
@@ -211,6 +212,7 @@ dl_status dl_report_results(const char *path, const dl_study *study, const dl_sw
 {
     const dl_gpu_options *gpu =
         study->variants[0].scenario.gpu; /* all variants have GPUs, or none */
+    const bool splits = study->variants[0].scenario.pipeline != NULL; /* likewise */
     FILE *out = NULL;
     dl_status status = open_file(path, &out, err);
     if (status != DL_OK) return status;
@@ -219,12 +221,14 @@ dl_status dl_report_results(const char *path, const dl_study *study, const dl_sw
     if (gpu != NULL) dl_report_gpu_head(&writer, gpu);
     write_names(&writer, study, result_columns, sizeof result_columns / sizeof *result_columns);
     if (gpu != NULL) dl_report_gpu_names(&writer);
+    if (splits) dl_report_pipeline_names(&writer);
     dl_csv_end_row(&writer);
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];
         write_row(&writer, study, row, &measured[i]);
         const dl_variant *variant = &study->variants[row->variant];
         if (gpu != NULL) dl_report_gpu_row(&writer, &variant->scenario, row);
+        if (splits) dl_report_pipeline_row(&writer, &variant->scenario, &variant->costs, row);
         dl_csv_end_row(&writer);
     }
     return close_file(path, out, err);

@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "sim/run_pipeline.h"
+
 #define SECONDS_PER_HOUR 3600.0
 
 void dl_report_gpu_head(dl_csv_writer *writer, const dl_gpu_options *options)
@@ -31,7 +33,8 @@ void dl_report_gpu_names(dl_csv_writer *writer)
 
 void dl_report_gpu_row(dl_csv_writer *writer, const dl_scenario *scenario, const dl_row *row)
 {
-    const double usd_per_hour = dl_gpu_options_usd_per_hour(scenario->gpu, row->point.workers);
+    const double usd_per_hour =
+        dl_gpu_options_usd_per_hour(scenario->gpu, dl_point_gpus(&row->point));
     const double samples =
         scenario->samples_per_epoch > 0 ? (double)scenario->samples_per_epoch : (double)NAN;
     const double epoch_s = samples / row->mean.throughput_per_s;

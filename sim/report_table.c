@@ -4,6 +4,7 @@
 
 #include "common/units.h"
 #include "sim/report.h"
+#include "sim/report_pipeline.h"
 #include "sim/study_notes.h"
 
 #define OPTIONS_WIDTH 16 /* at least */
@@ -165,6 +166,7 @@ void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
         print_row(out, &style, &sweep->rows[i], &measured[i]);
     }
     if (extrapolated) fprintf(out, "* outside of what the costs were measured at\n");
+    dl_report_pipeline_table(out, study, sweep);
     print_notes(out, study);
     if (compare) {
         print_errors(out, sweep, measured);

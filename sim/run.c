@@ -8,6 +8,7 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "sim/run_pipeline.h"
 
 /* Name of the stream that draws the costs, above all workers' numbers. */
 #define COST_STREAM (1u << 20)
@@ -44,6 +45,7 @@ static unsigned gpu_needs(const dl_scenario *scenario, const dl_point *point)
 /* Samples of a worker's micro-batch. */
 static int64_t micro_batch(const dl_point *point)
 {
+    if (dl_point_is_split(point)) return point->batch / point->workers / point->micro_batches;
     return point->batch / point->workers / (int64_t)point->option[DL_SYNC_ACCUMULATE];
 }
 
@@ -61,6 +63,7 @@ unsigned dl_run_needs(const dl_scenario *scenario, const dl_point *point)
 dl_origin dl_run_origin(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
     dl_origin origin = dl_costs_worst_origin(costs, dl_run_needs(scenario, point));
+    if (dl_point_is_split(point)) return dl_run_split_origin(scenario, costs, origin);
     bool exchanges = point->mode->needs & DL_NEED_PARAMETERS;
     if (scenario->gpu == NULL || !exchanges) return origin;
     dl_origin machine = dl_gpu_options_origin(scenario->gpu);
@@ -71,6 +74,10 @@ dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point)
 {
     if (scenario->gpu == NULL) return (dl_gpu_memory){(double)NAN, (double)NAN};
+    if (dl_point_is_split(point)) {
+        int stage;
+        return dl_run_split_memory(scenario, costs, point, &stage);
+    }
     const dl_gpu_point gpu_point = {
         .costs = costs,
         .workers = point->workers,
@@ -292,8 +299,18 @@ static dl_status run_team(dl_team *team, const dl_run_config *config, dl_run_res
     return DL_OK;
 }
 
+static dl_status run_split(const dl_run_config *config, dl_run_result *result, dl_error *err)
+{
+    dl_costs costs;
+    draw_costs(config, &costs);
+    dl_status status = dl_run_split(config, &costs, result, err);
+    dl_costs_draw_free(&costs);
+    return status;
+}
+
 dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *err)
 {
+    if (dl_point_is_split(config->point)) return run_split(config, result, err);
     const dl_scenario *scenario = config->scenario;
     const dl_point *point = config->point;
     const int workers = point->workers, threads = scenario->server_threads;
@@ -350,5 +367,6 @@ void dl_run_result_free(dl_run_result *result)
 {
     free(result->worker_step_s);
     free(result->staleness);
+    free(result->split);
     *result = (dl_run_result){0};
 }

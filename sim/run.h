@@ -28,9 +28,17 @@ typedef struct dl_run_config {
     const dl_point *point;
     uint32_t replicate;
     double compute_log; /* of a factor on forward, backward and update; 0: as the costs say */
-    bool without_slow;                /* the baseline: its worker is none of the slow ones */
+    bool without_slow;  /* the baseline: its worker is none of the slow ones */
     const dl_team_observer *observer; /* NULL = none */
 } dl_run_config;
+
+/* Of a split model (sim/pipeline.h). */
+typedef struct dl_split_result {
+    int stages;
+    double bubble_frac;                  /* of all GPUs' time, part of waiting */
+    double crossed_bytes, reduced_bytes; /* of a step, over all workers */
+    double busy_frac[DL_STAGES_MAX]; /* of the time of a stage's GPUs: forward, backward, update */
+} dl_split_result;
 
 typedef struct dl_run_result {
     int workers;
@@ -48,6 +56,7 @@ typedef struct dl_run_result {
     int64_t *staleness;    /* [workers x staleness_bins] applied gradients by staleness */
     int staleness_bins;    /* 0: the mode has none */
     int64_t events;
+    dl_split_result *split; /* NULL: the model is not split */
 } dl_run_result;
 
 /* Runs. DL_ERR_DATA if a step takes no time at all. Release *result with dl_run_result_free. */

@@ -32,7 +32,8 @@ static dl_status read_lists(dl_scenario *scenario, const dl_ini *ini, dl_sweep_l
 {
     dl_status status = dl_scenario_read_machine(scenario, ini, all, err);
     if (status == DL_OK) status = read_batch(scenario, ini, &all->batch, err);
-    return status == DL_OK ? dl_scenario_read_sync(scenario, ini, all, err) : status;
+    if (status == DL_OK) status = dl_scenario_read_sync(scenario, ini, all, err);
+    return status == DL_OK ? dl_scenario_read_pipeline(scenario, ini, all, err) : status;
 }
 
 static bool has_point(const dl_scenario *scenario, const dl_point *point)
@@ -49,7 +50,8 @@ dl_status dl_scenario_add_point(dl_scenario *scenario, const dl_ini *ini,
     char text[DL_POINT_TEXT_BYTES];
     if (has_point(scenario, point)) return DL_OK;
     dl_point_text(text, sizeof text, point);
-    const int64_t micro_batches = point->workers * (int64_t)point->option[DL_SYNC_ACCUMULATE];
+    const int64_t micro_batches = point->workers * (int64_t)point->option[DL_SYNC_ACCUMULATE] *
+                                  (point->stages > 1 ? point->micro_batches : 1);
     if (point->batch % micro_batches != 0) {
         return dl_ini_error(ini, lists->batch.entry, DL_ERR_RANGE, err,
                             "%lld %s cannot share the batch evenly (point: %s)",
@@ -66,7 +68,9 @@ dl_status dl_scenario_add_point(dl_scenario *scenario, const dl_ini *ini,
         return dl_ini_error(ini, lists->option[one_each ? DL_SYNC_K : DL_SYNC_N].entry,
                             DL_ERR_RANGE, err, "there are not so many workers (point: %s)", text);
     }
-    if (((double)scenario->steps + point->option[DL_SYNC_INTERVAL]) * point->workers > LOG_MAX) {
+    if (((double)scenario->steps + point->option[DL_SYNC_INTERVAL]) * point->workers *
+            (point->stages > 1 ? point->stages : 1) >
+        LOG_MAX) {
         return dl_error_set_at(err, DL_ERR_RANGE, ini->path, 0,
                                "steps times workers exceeds %d (point: %s)", LOG_MAX, text);
     }
@@ -93,6 +97,10 @@ static dl_status add_points(dl_scenario *scenario, const dl_ini *ini, const dl_s
                           .mode = dl_modes[(int)all->mode.values[mode]]};
         if (point.cores == DL_CORES_AS_WORKERS) point.cores = point.workers;
         if (scenario->batch_per_worker) point.batch *= point.workers;
+        if (scenario->pipeline != NULL) {
+            point.stages = scenario->pipeline->stages;
+            point.micro_batches = scenario->pipeline->micro_batches;
+        }
         status = dl_scenario_add_options(scenario, ini, all, &point, err);
     }
     return status;
@@ -203,23 +211,28 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
     static const char *const scenario[] = {"name", "steps", "seed", "replicates", NULL};
     static const char *const machine[] = {"cores",    "workers", "file",     "gpus", "placement",
                                           "dispatch", "ahead",   "pageable", NULL};
-    static const char *const exchange[] = {"shards",  "algorithm", "fidelity",  "bucket_bytes",
-                                           "overlap", "slows",     "compress",  "topk_frac",
-                                           NULL};
+    static const char *const exchange[] = {"shards",       "algorithm", "fidelity",
+                                           "bucket_bytes", "overlap",   "slows",
+                                           "compress",     "topk_frac", NULL};
     static const char *const input[] = {"cores", "prefetch", NULL};
-    static const char *const pipeline[] = {"stages", "micro_batches", "schedule", "split",
-                                           "cut_bytes_per_sample", "gpus", NULL};
-    static const char *const workload[] = {"costs", "batch", "batch_per_worker",
-                                           "samples_per_epoch", "scale_compute",
-                                           "scale_arithmetic", NULL};
+    static const char *const pipeline[] = {
+        "stages", "micro_batches", "schedule", "split", "cut_bytes_per_sample", "gpus", NULL};
+    static const char *const workload[] = {"costs",
+                                           "batch",
+                                           "batch_per_worker",
+                                           "samples_per_epoch",
+                                           "scale_compute",
+                                           "scale_arithmetic",
+                                           NULL};
     const char *sync[DL_SYNC_OPTIONS + 2] = {"mode"};
     for (int o = 0; o < DL_SYNC_OPTIONS; o++)
         sync[o + 1] = dl_sync_options[o].name;
     static const char *const noise[] = {"kind", "sigma", "slow", NULL};
     static const char *const measured[] = {"file", NULL};
     const dl_ini_section_schema schema[] = {
-        {"scenario", scenario}, {"machine", machine},   {"workload", workload}, {"sync", sync},
-        {"noise", noise},       {"measured", measured}, {"exchange", exchange}, {"input", input},
+        {"scenario", scenario}, {"machine", machine}, {"workload", workload},
+        {"sync", sync},         {"noise", noise},     {"measured", measured},
+        {"exchange", exchange}, {"input", input},     {"pipeline", pipeline},
     };
     return dl_ini_check(ini, schema, sizeof schema / sizeof *schema, err);
 }
@@ -230,7 +243,8 @@ dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_erro
     dl_sweep_lists all = {0};
     dl_status status;
     if ((status = check_names(ini, err)) || (status = read_texts(&parsed, ini, err)) ||
-        (status = read_settings(&parsed, ini, err)) || (status = dl_scaling_read(&parsed, ini, err)) || (status = read_noise(&parsed, ini, err)) ||
+        (status = read_settings(&parsed, ini, err)) ||
+        (status = dl_scaling_read(&parsed, ini, err)) || (status = read_noise(&parsed, ini, err)) ||
         (status = read_lists(&parsed, ini, &all, err)) ||
         (status = read_slow(&parsed, ini, &all, err)) ||
         (status = add_points(&parsed, ini, &all, err))) {
@@ -274,6 +288,8 @@ void dl_scenario_free(dl_scenario *scenario)
     free(scenario->points);
     if (scenario->gpu != NULL) dl_gpu_options_free(scenario->gpu);
     free(scenario->gpu);
+    if (scenario->pipeline != NULL) dl_pipeline_options_free(&scenario->pipeline->options);
+    free(scenario->pipeline);
     *scenario = (dl_scenario){0};
 }
 

@@ -34,6 +34,17 @@
  *   [input]                      ; with [machine] file only; if the cost file has [op input]
  *   cores = 4                    ; of each node that make batches. Default 1
  *   prefetch = 2                 ; batches of a worker made ahead. Default 1
+ *   [pipeline]                   ; with [machine] file only: a worker is several GPUs
+ *   stages = 4                   ; that the model's layers are split into. 1: not split
+ *   micro_batches = 8            ; of a worker's batch. Default 1: one stage works at a time
+ *   schedule = 1f1b              ; gpipe, 1f1b (sim/pipeline_split.h). Default gpipe
+ *   split = balanced             ; or the first layers of stages 1, 2, ... (conv4, fc1). Default
+ *                                ; balanced: by compute time
+ *   cut_bytes_per_sample = 4096  ; that cross each cut, or a list; default: of the cost file
+ *   gpus = 1, 2, 4               ; list in place of [machine] workers: GPUs of all workers; those
+ *                                ; that stages do not divide are left out
+ *                                ; modes none and allreduce; without overlap, buckets,
+ *                                ; compression, accumulate, lag
  *   [workload]
  *   costs = costs/lenet.ini      ; relative to this file
  *   batch = 128                  ; list; all workers together. Or, for weak scaling:
@@ -80,10 +91,12 @@
 
 #include "common/status.h"
 #include "sim/noise.h"
-#include "sim/platform_gpu.h"
+#include "sim/pipeline_split.h"
 #include "sim/sync/mode.h"
 
 #define DL_WORKERS_MAX 1024
+#define DL_STAGES_MAX 64
+#define DL_MICRO_BATCHES_MAX 4096
 #define DL_CORES_MEASURED (-1)
 #define DL_CORES_GPU 0 /* workers are GPUs */
 
@@ -91,16 +104,24 @@
 typedef struct dl_point {
     int cores; /* DL_CORES_MEASURED until dl_scenario_set_measured_cores; DL_CORES_GPU */
     int workers;
-    int64_t batch; /* all workers together; a multiple of workers */
+    int64_t batch;   /* all workers together; a multiple of workers */
     const int *gpus; /* [workers] borrowed, counted over all nodes; NULL: as the scenario says */
     const dl_mode *mode;
     double option[DL_SYNC_SWEPT]; /* the fallback where the mode does not take it */
+    int stages, micro_batches;    /* of a split model; stages <= 1: it is not split */
 } dl_point;
 
 typedef struct dl_slow_worker {
     int worker;
     double factor; /* > 0 */
 } dl_slow_worker;
+
+/* [pipeline]. */
+typedef struct dl_scenario_pipeline {
+    dl_pipeline_options options;
+    int stages, micro_batches;
+    dl_schedule schedule;
+} dl_scenario_pipeline;
 
 typedef struct dl_scenario {
     char *path, *name;
@@ -117,8 +138,9 @@ typedef struct dl_scenario {
     double sigma;
     dl_slow_worker *slow; /* [slow_count] */
     size_t slow_count;
-    dl_gpu_options *gpu; /* NULL: workers are threads on cores */
-    dl_point *points;    /* [point_count], in the order cores, workers, batch, mode, options */
+    dl_gpu_options *gpu;            /* NULL: workers are threads on cores */
+    dl_scenario_pipeline *pipeline; /* NULL: models are not split */
+    dl_point *points; /* [point_count], in the order cores, workers, batch, mode, options */
     size_t point_count;
 } dl_scenario;
 

@@ -223,7 +223,8 @@ dl_status dl_scenario_read_machine(dl_scenario *scenario, const dl_ini *ini, dl_
     static const int64_t high = DL_WORKERS_MAX;
     const dl_ini_entry *file = dl_ini_find(ini, "machine", "file");
     static const double one = 1; /* until the placement is read */
-    const bool placed = file != NULL && dl_ini_find(ini, "machine", "placement") != NULL;
+    const bool placed = file != NULL && (dl_ini_find(ini, "machine", "placement") != NULL ||
+                                         dl_ini_find(ini, "pipeline", "gpus") != NULL);
     dl_status status =
         dl_sweep_list_read(&lists->workers, ini, "machine", "workers", dl_sweep_number, &high,
                            placed ? &one : NULL, err);

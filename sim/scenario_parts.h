@@ -46,6 +46,10 @@ char *dl_scenario_beside(const char *file, const char *path);
 dl_status dl_scenario_read_machine(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                    dl_error *err) DL_MUST_CHECK;
 
+/* [pipeline]: after [machine] and [sync]; may set the workers. */
+dl_status dl_scenario_read_pipeline(dl_scenario *scenario, const dl_ini *ini,
+                                    dl_sweep_lists *lists, dl_error *err) DL_MUST_CHECK;
+
 /* [sync] where: after [machine] and the modes. */
 dl_status dl_scenario_read_where(dl_scenario *scenario, const dl_ini *ini,
                                  const dl_sweep_list *modes, dl_error *err) DL_MUST_CHECK;

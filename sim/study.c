@@ -5,6 +5,7 @@
 
 #include "common/alloc.h"
 #include "sim/run.h"
+#include "sim/run_pipeline.h"
 #include "sim/scenario_parts.h"
 #include "sim/sweep.h"
 
@@ -41,8 +42,11 @@ static char separator_of(const dl_ini_entry *entry)
     static const key_name others[] = {{"scenario", "name"},  {"measured", "file"},
                                       {"machine", "cores"},  {"machine", "workers"},
                                       {"workload", "batch"}, {"workload", "batch_per_worker"},
-                                      {"sync", "mode"}};
-    static const key_name lists[] = {{"machine", "gpus"}, {"noise", "slow"}};
+                                      {"sync", "mode"},      {"pipeline", "gpus"}};
+    static const key_name lists[] = {{"machine", "gpus"},
+                                     {"noise", "slow"},
+                                     {"pipeline", "split"},
+                                     {"pipeline", "cut_bytes_per_sample"}};
     const int option = sync_option(entry);
     if (is_among(entry, others, sizeof others / sizeof *others)) return '\0';
     if (option >= 0 && option < DL_SYNC_SWEPT) return '\0';
@@ -153,6 +157,12 @@ static const char *value_of(const dl_study *study, const dl_variant *variant, ke
 static bool has_meaning(const dl_study *study, const dl_variant *variant, const char *section,
                         const char *key)
 {
+    static const key_name stages = {"pipeline", "stages"};
+    if (strcmp(section, stages.section) == 0 && strcmp(key, stages.key) != 0 &&
+        strcmp(key, "gpus") != 0) {
+        const char *value = value_of(study, variant, stages);
+        return value == NULL || strcmp(value, "1") != 0; /* what is not split has no stages */
+    }
     for (size_t i = 0; i < sizeof dependences / sizeof *dependences; i++) {
         const dependence *d = &dependences[i];
         if (strcmp(d->key.section, section) != 0 || strcmp(d->key.key, key) != 0) continue;
@@ -290,6 +300,18 @@ dl_status dl_study_read_text(dl_study *study, const char *name, const char *text
     return status;
 }
 
+/* Whether the model can be split as the variant's points want it. */
+static dl_status check_split(const dl_variant *variant, dl_error *err)
+{
+    dl_status status = DL_OK;
+    for (size_t p = 0; p < variant->scenario.point_count && status == DL_OK; p++) {
+        const dl_point *point = &variant->scenario.points[p];
+        if (!dl_point_is_split(point)) continue;
+        status = dl_run_split_check(&variant->scenario, &variant->costs, point, err);
+    }
+    return status;
+}
+
 dl_status dl_study_read_costs(dl_study *study, dl_error *err)
 {
     dl_status status = DL_OK;
@@ -303,6 +325,7 @@ dl_status dl_study_read_costs(dl_study *study, dl_error *err)
         if (status == DL_OK) {
             status = dl_scaling_apply(&variant->scenario, &variant->costs, &variant->scaling, err);
         }
+        if (status == DL_OK) status = check_split(variant, err);
         study->point_count += variant->scenario.point_count;
     }
     return status;

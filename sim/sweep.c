@@ -6,6 +6,7 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "sim/run_pipeline.h"
 #include "sim/sweep_rows.h"
 
 /* One variant's work: runs[(point x replicates) + replicate], the baselines' points behind the
@@ -94,10 +95,20 @@ static void free_part(part *p)
 char *dl_sweep_missing(const dl_scenario *scenario, const dl_costs *costs)
 {
     unsigned needs = 0;
+    char *layers = NULL;
     for (size_t i = 0; i < scenario->point_count; i++) {
-        needs |= dl_run_needs(scenario, &scenario->points[i]);
+        const dl_point *point = &scenario->points[i];
+        needs |= dl_run_needs(scenario, point);
+        if (dl_point_is_split(point) && layers == NULL) {
+            layers = dl_run_split_missing(scenario, costs, point);
+        }
     }
-    return dl_costs_missing(costs, needs);
+    char *missing = dl_costs_missing(costs, needs);
+    if (missing == NULL || layers == NULL) return missing != NULL ? missing : layers;
+    char *both = dl_format("%s, %s", missing, layers);
+    free(missing);
+    free(layers);
+    return both;
 }
 
 /* The number of the next job, or -1. */

@@ -10,6 +10,7 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "sim/run_pipeline.h"
 
 static void add_staleness(dl_run_result *pooled, const dl_run_result *run)
 {
@@ -44,6 +45,17 @@ static double median_of(const dl_run_result *runs, int64_t replicates, size_t of
     return median;
 }
 
+static void add_split(dl_run_result *mean, const dl_split_result *run, double share)
+{
+    if (mean->split == NULL) mean->split = dl_calloc(1, sizeof *mean->split, "figures of stages");
+    mean->split->stages = run->stages;
+    mean->split->bubble_frac += share * run->bubble_frac;
+    mean->split->crossed_bytes += share * run->crossed_bytes;
+    mean->split->reduced_bytes += share * run->reduced_bytes;
+    for (int s = 0; s < run->stages; s++)
+        mean->split->busy_frac[s] += share * run->busy_frac[s];
+}
+
 /* Adds `share` of a run's figures to the row's means. */
 static void add_run(dl_run_result *mean, const dl_run_result *run, double share)
 {
@@ -65,6 +77,7 @@ static void add_run(dl_run_result *mean, const dl_run_result *run, double share)
     }
     mean->events += run->events;
     add_staleness(mean, run);
+    if (run->split != NULL) add_split(mean, run->split, share);
 }
 
 static void set_interval(dl_row *row, const dl_run_result *runs, int64_t replicates)
@@ -174,7 +187,7 @@ void dl_row_set(dl_row *row, const dl_run_result *runs, const dl_run_result *bas
     row->speedup = base != NULL
                        ? row->mean.throughput_per_s / median_of(base, replicates, throughput)
                        : (double)NAN;
-    row->efficiency = row->speedup / row->point.workers;
+    row->efficiency = row->speedup / dl_point_gpus(&row->point);
     dl_mode_staleness kind = row->point.mode->staleness;
     row->staleness_mean =
         kind == DL_MODE_STALENESS_ZERO ? row->point.option[DL_SYNC_LAG] : (double)NAN;

@@ -24,12 +24,17 @@ typedef enum without {
     WITHOUT_LOCK,
     WITHOUT_BARRIER,
     WITHOUT_WAKEUP,
+    WITHOUT_ACTIVATIONS,
+    WITHOUT_MICRO_BATCHES,
+    WITHOUT_IMBALANCE,
+    WITHOUT_BUBBLE,
     WITHOUT_COUNT
 } without;
 
 static const char *const names[WITHOUT_COUNT] = {
-    "dispatch", "input",   "copy",  "contention", "average", "update",  "sharing",
-    "memory",   "overlap", "noise", "slow",       "lock",    "barrier", "wakeup",
+    "dispatch", "input",  "copy",        "contention",    "average",   "update",
+    "sharing",  "memory", "overlap",     "noise",         "slow",      "lock",
+    "barrier",  "wakeup", "activations", "micro_batches", "imbalance", "bubble",
 };
 
 static dl_status parse_name(const char *name, unsigned *set, dl_error *err)
@@ -99,6 +104,14 @@ static void clear_sharing(dl_costs *costs)
     }
 }
 
+static void switch_off_split(without what, dl_pipeline_options *options)
+{
+    if (what == WITHOUT_ACTIVATIONS) options->without_activations = true;
+    if (what == WITHOUT_MICRO_BATCHES) options->without_micro_batches = true;
+    if (what == WITHOUT_IMBALANCE) options->without_imbalance = true;
+    if (what == WITHOUT_BUBBLE) options->without_bubble = true;
+}
+
 static void switch_off(without what, dl_scenario *scenario, dl_costs *costs)
 {
     switch (what) {
@@ -114,8 +127,8 @@ static void switch_off(without what, dl_scenario *scenario, dl_costs *costs)
     case WITHOUT_COPY:
         set_byte_cost(&costs->copy.latency_ns, &costs->copy.bandwidth_bytes_per_s,
                       &costs->copy.pageable_bytes_per_s);
-        costs->network.bytes_per_s = costs->network.pair_bytes_per_s =
-            costs->network.latency_ns = (dl_value){0};
+        costs->network.bytes_per_s = costs->network.pair_bytes_per_s = costs->network.latency_ns =
+            (dl_value){0};
         if (scenario->gpu != NULL) dl_gpu_options_free_copies(scenario->gpu);
         break;
     case WITHOUT_CONTENTION:
@@ -143,6 +156,12 @@ static void switch_off(without what, dl_scenario *scenario, dl_costs *costs)
     case WITHOUT_LOCK: set(&costs->lock_ns, 0); break;
     case WITHOUT_BARRIER: set(&costs->barrier_ns, 0); break;
     case WITHOUT_WAKEUP: set(&costs->wakeup_ns, 0); break;
+    case WITHOUT_ACTIVATIONS:
+    case WITHOUT_MICRO_BATCHES:
+    case WITHOUT_IMBALANCE:
+    case WITHOUT_BUBBLE:
+        if (scenario->pipeline != NULL) switch_off_split(what, &scenario->pipeline->options);
+        break;
     case WITHOUT_COUNT: break;
     }
 }

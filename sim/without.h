@@ -10,6 +10,10 @@
  *   noise      variation of steps, and of exchange from run to run
  *   slow       slow workers                         lock, barrier, wakeup
  *
+ *   of models split over GPUs (sim/pipeline.h):
+ *   activations    what crosses between stages      micro_batches  fixed costs paid by each of them
+ *   imbalance      stages that take unequally long  bubble         stages waiting for each other
+ *
  * What is switched off takes no time, or limits nothing, and need not be known. */
 #ifndef DL_SIM_WITHOUT_H
 #define DL_SIM_WITHOUT_H
@@ -23,7 +27,7 @@ dl_status dl_without_parse(const char *list, unsigned *without, dl_error *err) D
 /* Switches the costs of the set off. */
 void dl_without_apply(unsigned without, dl_scenario *scenario, dl_costs *costs);
 
-#define DL_WITHOUT_TEXT_BYTES 128
+#define DL_WITHOUT_TEXT_BYTES 192
 
 /* "copy+noise" in text[DL_WITHOUT_TEXT_BYTES]; returns text. */
 const char *dl_without_text(char *text, unsigned without);

@@ -85,7 +85,7 @@ int main(int argc, char **argv)
     } groups[] = {
         {"staleness", oracles_staleness}, {"softsync", oracles_softsync}, {"ssp", oracles_ssp},
         {"time", oracles_time},           {"amounts", oracles_amounts},   {"gpus", oracles_gpus},
-        {"monotone", oracles_monotone}};
+        {"monotone", oracles_monotone},   {"pipeline", oracles_pipeline}};
     const size_t count = sizeof groups / sizeof *groups;
     printf("%-58s %14s %12s %11s %11s\n", "", "expected", "simulated", "error", "tolerance");
     int known = 0;
@@ -100,7 +100,7 @@ int main(int argc, char **argv)
     }
     if (known < argc - 1) {
         fprintf(stderr, "oracles: groups are staleness, softsync, ssp, time, amounts, gpus, "
-                        "monotone\n");
+                        "monotone, pipeline\n");
         return 2;
     }
     printf("%d rows, %d failed\n", rows, failures);

@@ -28,6 +28,7 @@ void oracles_time(void);
 void oracles_amounts(void);
 void oracles_gpus(void);
 void oracles_monotone(void);
+void oracles_pipeline(void);
 
 typedef struct oracle_staleness {
     double count, mean, sd, max;

@@ -1,0 +1,202 @@
+/* Runs of split models beside the closed forms of tests/oracles/pipeline.c. */
+#include "tests/pipeline_fixture.h"
+
+#include <stdlib.h>
+
+#include "sim/without.h"
+
+#define REDUCED "[sync]\nmode = allreduce\n"
+
+static double step_of(const char *costs, const char *machine, const char *pipeline,
+                      const char *rest)
+{
+    dl_run_result r = pipeline_run(costs, machine, pipeline, rest);
+    const double step_s = r.step_mean_s;
+    dl_run_result_free(&r);
+    return step_s;
+}
+
+/* One stage is not a pipeline: all figures are those of workers on a GPU each. */
+static void one_stage_is_data_parallel(void **state)
+{
+    (void)state;
+    const char *rest = REDUCED "[noise]\nkind = gamma\nsigma = 0.2\n";
+    dl_run_result split =
+        pipeline_run(FIXTURE_PIPELINE_COSTS, "workers = 4\n", "stages = 1\n", rest);
+    pipeline_case c = pipeline_open(FIXTURE_PIPELINE_COSTS, "workers = 4\n", "stages = 1\n", rest);
+    free(c.scenario.pipeline);
+    c.scenario.pipeline = NULL;
+    c.scenario.points[0].stages = c.scenario.points[0].micro_batches = 0;
+    dl_run_result whole = fixture_run(&c.costs, &c.scenario);
+    assert_null(split.split);
+    assert_memory_equal(split.worker_step_s, whole.worker_step_s, 4 * sizeof(double));
+    assert_memory_equal(split.part_frac, whole.part_frac, sizeof split.part_frac);
+    assert_true(split.step_p99_s == whole.step_p99_s && split.events == whole.events);
+    assert_true(split.usage.traffic_bytes == whole.usage.traffic_bytes);
+    dl_run_result_free(&split);
+    dl_run_result_free(&whole);
+    pipeline_close(&c);
+}
+
+/* The parts of the step add up, also with noise, replicas, a slow worker, host and input. */
+static void the_step_is_split_into_parts(void **state)
+{
+    (void)state;
+    dl_run_result r = pipeline_run(
+        FIXTURE_PIPELINE_HEAD FIXTURE_LAYERS
+        "[op input]\nfixed_ns = 0\nper_sample_ns = 1e5\n[input]\nbytes_per_sample = 1000\n"
+        "[dispatch]\nserial_ns = 2e4\nper_worker_ns = 1e5\n",
+        "workers = 2\ndispatch = single\nahead = 0\n", "stages = 4\nmicro_batches = 4\nschedule = 1f1b\n",
+        REDUCED "[noise]\nkind = lognormal\nsigma = 0.3\nslow = 1:1.5\n");
+    double sum = 0;
+    for (int p = 0; p < DL_PART_COUNT; p++)
+        sum += r.part_frac[p];
+    assert_near(sum, 1, 1e-12);
+    assert_true(r.part_frac[DL_PART_INPUT] > 0 && r.part_frac[DL_PART_DISPATCH] > 0);
+    assert_true(r.part_frac[DL_PART_COMMUNICATION] > 0);
+    assert_true(r.part_frac[DL_PART_WAITING] >= r.split->bubble_frac && r.split->bubble_frac > 0);
+    dl_run_result_free(&r);
+}
+
+/* Two stages, two micro-batches: 8 samples; a pass of two layers 2 x (0.1 + 0.04) ms forward. The
+ * host issues a pass in 1 ms, in the order of the passes, and each begins with its issue. */
+static void a_slow_host_sets_the_pace(void **state)
+{
+    (void)state;
+    const char *costs =
+        FIXTURE_PIPELINE_HEAD FIXTURE_LAYERS "[dispatch]\nserial_ns = 0\nper_worker_ns = 4e6\n";
+    const char *pipeline = "stages = 2\nmicro_batches = 2\n";
+    const double per_gpu = step_of(costs, "workers = 1\nahead = 100\n", pipeline, "");
+    const double single =
+        step_of(costs, "workers = 1\nahead = 100\ndispatch = single\n", pipeline, "");
+    assert_near(per_gpu, 4e-3, 0.05); /* 4 passes of 1 ms on each thread */
+    assert_near(single, 8e-3, 0.05);
+}
+
+/* Input of 16 samples takes longer than the stages, and comes a batch a step. */
+static void a_slow_input_sets_the_pace(void **state)
+{
+    (void)state;
+    const char *costs = FIXTURE_PIPELINE_COSTS
+        "[op input]\nfixed_ns = 0\nper_sample_ns = 1e6\n[input]\nbytes_per_sample = 0\n";
+    dl_run_result r = pipeline_run(costs, "workers = 1\n", "stages = 2\nmicro_batches = 2\n", "");
+    assert_near(r.step_mean_s, 8e-3, 0.05);
+    assert_true(r.part_frac[DL_PART_INPUT] > 0.3);
+    dl_run_result_free(&r);
+}
+
+/* More bytes or a slower replica never shorten a step; more micro-batches of the same costs have a
+ * smaller bubble. */
+static void it_is_monotone(void **state)
+{
+    (void)state;
+    double before = 0;
+    static const char *const bytes[] = {
+        "cut_bytes_per_sample = 0\n", "cut_bytes_per_sample = 1e4\n",
+        "cut_bytes_per_sample = 1e5\n", "cut_bytes_per_sample = 1e6\n"};
+    for (int schedule = 0; schedule < 2; schedule++) {
+        before = 0;
+        for (int i = 0; i < 4; i++) {
+            char text[160];
+            snprintf(text, sizeof text, "stages = 4\nmicro_batches = 4\nschedule = %s\n%s",
+                     dl_schedule_names[schedule], bytes[i]);
+            const double step_s = step_of(FIXTURE_PIPELINE_COSTS, "workers = 2\n", text, REDUCED);
+            assert_true(step_s >= before);
+            before = step_s;
+        }
+    }
+    const char *pipeline = "stages = 2\nmicro_batches = 4\n";
+    const double even = step_of(FIXTURE_PIPELINE_COSTS, "workers = 2\n", pipeline, REDUCED);
+    const double slow =
+        step_of(FIXTURE_PIPELINE_COSTS, "workers = 2\n", pipeline, REDUCED "[noise]\nslow = 0:2\n");
+    assert_true(slow > 1.5 * even);
+}
+
+static double without(const char *list, const char *costs, const char *pipeline)
+{
+    pipeline_case c = pipeline_open(costs, "workers = 1\n", pipeline, "");
+    unsigned set = 0;
+    dl_error err = {0};
+    assert_int_equal(dl_without_parse(list, &set, &err), DL_OK);
+    dl_without_apply(set, &c.scenario, &c.costs);
+    dl_run_result r = fixture_run(&c.costs, &c.scenario);
+    const double step_s = r.step_mean_s;
+    dl_run_result_free(&r);
+    pipeline_close(&c);
+    return step_s;
+}
+
+/* a; b, c, d: f = 0.12 and 0.36 ms for 2 samples, b twice that; 4 micro-batches. */
+static void what_is_switched_off_takes_no_time(void **state)
+{
+    (void)state;
+    const char *uneven = "stages = 2\nmicro_batches = 4\nsplit = b\n";
+    const double f0 = 1.2e-4, f1 = 3.6e-4;
+    const double all = without("activations", FIXTURE_PIPELINE_COSTS, uneven);
+    assert_near(all, f0 + 4 * 3 * f1 + 2 * f0, 1e-9);
+    assert_near(without("activations, imbalance", FIXTURE_PIPELINE_COSTS, uneven),
+                5 * 3 * (f0 + f1) / 2, 1e-9);
+    /* The longest stage alone; the first begins 19 steps earlier. */
+    assert_near(without("activations, bubble", FIXTURE_PIPELINE_COSTS, uneven), 4 * 3 * f1, 1e-9);
+    /* Fixed parts once: 8 samples in 4 parts are (0.1 + 0.08) / 4 ms a layer forward. */
+    assert_near(without("activations, micro_batches", FIXTURE_PIPELINE_COSTS, uneven),
+                3 * 0.045e-3 + 4 * 3 * 3 * 0.045e-3, 1e-9);
+    assert_true(without("micro_batches", FIXTURE_PIPELINE_COSTS,
+                        "stages = 2\nmicro_batches = 4\ncut_bytes_per_sample = 1e6\n") >
+                without("micro_batches, activations", FIXTURE_PIPELINE_COSTS,
+                        "stages = 2\nmicro_batches = 4\ncut_bytes_per_sample = 1e6\n"));
+}
+
+typedef struct seen {
+    int forwards[2], backwards[2];
+    int64_t end_ns[2];
+    bool overlaps;
+} seen;
+
+static void on_pass(void *user, int gpu, bool forward, int micro_batch, int64_t start_ns,
+                    int64_t end_ns)
+{
+    seen *s = user;
+    int *count = forward ? &s->forwards[gpu] : &s->backwards[gpu];
+    s->overlaps |= micro_batch != *count % 2 || start_ns < s->end_ns[gpu];
+    (*count)++;
+    s->end_ns[gpu] = end_ns;
+}
+
+/* Each GPU does each pass once, in order, one at a time. */
+static void passes_are_shown(void **state)
+{
+    (void)state;
+    pipeline_case c = pipeline_open(FIXTURE_PIPELINE_COSTS, "workers = 1\n",
+                                    "stages = 2\nmicro_batches = 2\nschedule = 1f1b\n", "");
+    seen s = {{0}, {0}, {0}, false};
+    const dl_team_observer observer = {.user = &s, .pass = on_pass};
+    dl_run_result r = {0};
+    dl_error err = {0};
+    const dl_run_config config = {.scenario = &c.scenario,
+                                  .costs = &c.costs,
+                                  .point = &c.scenario.points[0],
+                                  .observer = &observer};
+    assert_int_equal(dl_run(&config, &r, &err), DL_OK);
+    for (int g = 0; g < 2; g++) {
+        assert_int_equal(s.forwards[g], 40);
+        assert_int_equal(s.backwards[g], 40);
+    }
+    assert_false(s.overlaps);
+    dl_run_result_free(&r);
+    pipeline_close(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_stage_is_data_parallel),
+        cmocka_unit_test(the_step_is_split_into_parts),
+        cmocka_unit_test(a_slow_host_sets_the_pace),
+        cmocka_unit_test(a_slow_input_sets_the_pace),
+        cmocka_unit_test(it_is_monotone),
+        cmocka_unit_test(what_is_switched_off_takes_no_time),
+        cmocka_unit_test(passes_are_shown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
