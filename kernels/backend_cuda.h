@@ -43,6 +43,8 @@ struct dl_device {
     size_t scratch_bytes;
     float *ones; /* a vector of ones: sums are products with it */
     int ones_count;
+    int *
+        overflow; /* on the device: whether a scaled gradient is not finite; NULL: not wanted yet */
 
     cudaEvent_t *marks;
     size_t mark_count;
@@ -51,6 +53,10 @@ struct dl_device {
     const int *device_let_go; /* the device's address of it */
     uint64_t peers;           /* bit n: direct access to GPU n was asked for */
 };
+
+/* With fp16 the loss is this many times its value. A power of two, so that nothing is rounded; 8 to
+ * 32768 were enough for the networks of Micikevicius et al. 2018 ("Mixed precision training"). */
+#define DL_CUDA_LOSS_SCALE 1024.0f
 
 /* The calling thread's place; using none is a broken invariant. */
 dl_device *dl_cuda_device(void);
@@ -119,6 +125,7 @@ void dl_cuda_norm_backward(const dl_norm *norm, const void *dy, void *dscale, vo
                            void *dx);
 void dl_cuda_softmax(const dl_softmax *softmax);
 void dl_cuda_softmax_backward(const dl_softmax *softmax, void *gradients);
+void dl_cuda_unscale(void *gradients, size_t count);
 void dl_cuda_sgd(const dl_update *update);
 void dl_cuda_rmsprop(const dl_update *update);
 void dl_cuda_adam(const dl_update *update);

@@ -55,6 +55,11 @@ typedef struct conv_call {
 
 static const float one = 1, zero = 0;
 
+static const cudnnMathType_t math_types[] = {[DL_DEVICE_MATH_FP32] = CUDNN_FMA_MATH,
+                                             [DL_DEVICE_MATH_TF32] = CUDNN_DEFAULT_MATH,
+                                             [DL_DEVICE_MATH_FP16] =
+                                                 CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION};
+
 static const cudnnTensorFormat_t formats[] = {CUDNN_TENSOR_NHWC, CUDNN_TENSOR_NCHW};
 
 static void free_images(cudnnTensorDescriptor_t images)
@@ -123,11 +128,9 @@ static bool describe_windows(dl_device *device, cudnnConvolutionDescriptor_t *wi
                                 *windows, shape->padding, shape->padding, shape->stride,
                                 shape->stride, 1, 1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
                             "cudnnSetConvolution2dDescriptor") &&
-           dl_cuda_good_dnn(device,
-                            cudnnSetConvolutionMathType(*windows, device->settings.tf32
-                                                                      ? CUDNN_DEFAULT_MATH
-                                                                      : CUDNN_FMA_MATH),
-                            "cudnnSetConvolutionMathType");
+           dl_cuda_good_dnn(
+               device, cudnnSetConvolutionMathType(*windows, math_types[device->settings.math]),
+               "cudnnSetConvolutionMathType");
 }
 
 static bool describe(dl_device *device, dl_cuda_conv *conv)
@@ -307,8 +310,8 @@ static cudnnStatus_t try_order(dl_device *device, dl_cuda_conv *conv, const conv
     const int count = propose(device, conv, d, o, ways);
     cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED;
     for (int i = 0; dl_cuda_works(device) && !conv->chosen[d] && i < count; i++) {
-        /* TensorFloat-32 is proposed through the math type, which must be set to have it. */
-        if (device->settings.tf32 &&
+        /* Tensor cores are proposed through the math type, which must be set to have them. */
+        if (device->settings.math != DL_DEVICE_MATH_FP32 &&
             !dl_cuda_good_dnn(device, cudnnSetConvolutionMathType(conv->windows[d], ways[i].math),
                               "cudnnSetConvolutionMathType")) {
             return status;

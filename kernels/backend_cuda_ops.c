@@ -11,13 +11,24 @@ void dl_cuda_gemm(const dl_gemm *gemm)
 {
     dl_device *device = dl_cuda_device();
     if (!dl_cuda_works(device)) return;
-    dl_cuda_good_blas(device,
-                      cublasSgemm(device->blas, gemm->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
-                                  gemm->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, gemm->n, gemm->m,
-                                  gemm->k, &one, gemm->b, gemm->transpose_b ? gemm->k : gemm->n,
-                                  gemm->a, gemm->transpose_a ? gemm->m : gemm->k,
-                                  gemm->accumulate ? &one : &zero, gemm->c, gemm->n),
-                      "cublasSgemm");
+    const cublasOperation_t op_b = gemm->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t op_a = gemm->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const int stride_b = gemm->transpose_b ? gemm->k : gemm->n;
+    const int stride_a = gemm->transpose_a ? gemm->m : gemm->k;
+    const float *beta = gemm->accumulate ? &one : &zero;
+    if (device->settings.math == DL_DEVICE_MATH_FP16) {
+        dl_cuda_good_blas(device,
+                          cublasGemmEx(device->blas, op_b, op_a, gemm->n, gemm->m, gemm->k, &one,
+                                       gemm->b, CUDA_R_32F, stride_b, gemm->a, CUDA_R_32F, stride_a,
+                                       beta, gemm->c, CUDA_R_32F, gemm->n,
+                                       CUBLAS_COMPUTE_32F_FAST_16F, CUBLAS_GEMM_DEFAULT),
+                          "cublasGemmEx");
+    } else {
+        dl_cuda_good_blas(device,
+                          cublasSgemm(device->blas, op_b, op_a, gemm->n, gemm->m, gemm->k, &one,
+                                      gemm->b, stride_b, gemm->a, stride_a, beta, gemm->c, gemm->n),
+                          "cublasSgemm");
+    }
 }
 
 /* At least `count` ones in the device's memory. */
@@ -220,12 +231,28 @@ void dl_cuda_softmax(const dl_softmax *softmax)
 void dl_cuda_softmax_backward(const dl_softmax *softmax, void *gradients)
 {
     dl_device *device = dl_cuda_device();
+    const float scale = device->settings.math == DL_DEVICE_MATH_FP16 ? DL_CUDA_LOSS_SCALE : 1;
     if (!dl_cuda_works(device)) return;
     dl_cuda_good(device,
-                 dl_cuda_launch_softmax_backward(softmax->batch, softmax->classes,
+                 dl_cuda_launch_softmax_backward(softmax->batch, softmax->classes, scale,
                                                  softmax->probabilities, softmax->labels, gradients,
                                                  device->stream),
                  "softmax_backward");
+}
+
+void dl_cuda_unscale(void *gradients, size_t count)
+{
+    dl_device *device = dl_cuda_device();
+    if (!dl_cuda_works(device)) return;
+    if (device->overflow == NULL) {
+        void *memory = NULL;
+        if (!dl_cuda_good(device, cudaMalloc(&memory, sizeof *device->overflow), "a flag")) return;
+        device->overflow = memory;
+    }
+    dl_cuda_good(device,
+                 dl_cuda_launch_unscale(gradients, count, DL_CUDA_LOSS_SCALE, device->overflow,
+                                        device->stream),
+                 "unscale");
 }
 
 /* The numbers that every parameter's update shares, as the processor's code rounds them. */

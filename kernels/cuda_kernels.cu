@@ -256,13 +256,40 @@ static __global__ void softmax_backward_kernel(size_t count, int classes, float 
     }
 }
 
-cudaError_t dl_cuda_launch_softmax_backward(int batch, int classes, const float *probabilities,
-                                            const int32_t *labels, float *gradients,
-                                            cudaStream_t stream)
+cudaError_t dl_cuda_launch_softmax_backward(int batch, int classes, float scale,
+                                            const float *probabilities, const int32_t *labels,
+                                            float *gradients, cudaStream_t stream)
 {
     const size_t count = (size_t)batch * (size_t)classes;
     softmax_backward_kernel<<<blocks_for(count), THREADS, 0, stream>>>(
-        count, classes, 1.0f / (float)batch, probabilities, labels, gradients);
+        count, classes, scale / (float)batch, probabilities, labels, gradients);
+    return cudaGetLastError();
+}
+
+static __global__ void find_overflow_kernel(const float *gradients, size_t count, int *overflow)
+{
+    bool found = false;
+    for (size_t i = first_index(); i < count; i += grid_size())
+        found |= !isfinite(gradients[i]);
+    if (found) *overflow = 1; /* whoever writes, writes the same */
+}
+
+static __global__ void unscale_kernel(float *gradients, size_t count, float share,
+                                      const int *overflow)
+{
+    const bool lost = *overflow != 0;
+    for (size_t i = first_index(); i < count; i += grid_size())
+        gradients[i] = lost ? 0.0f : gradients[i] * share;
+}
+
+cudaError_t dl_cuda_launch_unscale(float *gradients, size_t count, float scale, int *overflow,
+                                   cudaStream_t stream)
+{
+    const cudaError_t cleared = cudaMemsetAsync(overflow, 0, sizeof *overflow, stream);
+    if (cleared != cudaSuccess) return cleared;
+    find_overflow_kernel<<<blocks_for(count), THREADS, 0, stream>>>(gradients, count, overflow);
+    unscale_kernel<<<blocks_for(count), THREADS, 0, stream>>>(gradients, count, 1.0f / scale,
+                                                              overflow);
     return cudaGetLastError();
 }
 

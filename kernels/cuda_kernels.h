@@ -46,9 +46,13 @@ cudaError_t dl_cuda_launch_average_pool_backward(const dl_cuda_pool *pool, const
 cudaError_t dl_cuda_launch_softmax(int batch, int classes, const float *scores,
                                    const int32_t *labels, float *probabilities, double *losses,
                                    int32_t *correct, cudaStream_t stream);
-cudaError_t dl_cuda_launch_softmax_backward(int batch, int classes, const float *probabilities,
-                                            const int32_t *labels, float *gradients,
-                                            cudaStream_t stream);
+/* The gradient of `scale` times the loss. */
+cudaError_t dl_cuda_launch_softmax_backward(int batch, int classes, float scale,
+                                            const float *probabilities, const int32_t *labels,
+                                            float *gradients, cudaStream_t stream);
+/* gradients /= scale, or 0 if one of them is not finite, which *overflow then says. */
+cudaError_t dl_cuda_launch_unscale(float *gradients, size_t count, float scale, int *overflow,
+                                   cudaStream_t stream);
 
 cudaError_t dl_cuda_launch_repeat_row(float *matrix, const float *row, int rows, int columns,
                                       cudaStream_t stream);

@@ -13,6 +13,11 @@
 /* Most devices of a machine that a number in an option is plausible for. */
 #define DEVICES_MAX 4096
 
+const char *const dl_device_math_names[] = {[DL_DEVICE_MATH_FP32] = "fp32",
+                                            [DL_DEVICE_MATH_TF32] = "tf32",
+                                            [DL_DEVICE_MATH_FP16] = "fp16",
+                                            [DL_DEVICE_MATH_FP16 + 1] = NULL};
+
 dl_status dl_device_parse(const char *text, dl_device_choice *choice, dl_error *err)
 {
     static const char cuda[] = "cuda";

@@ -23,8 +23,19 @@
  * scratch memory, marks. Several of them may lie on one device. */
 typedef struct dl_device dl_device;
 
+/* What the factors of matrix products and convolutions may be rounded to on their way to the tensor
+ * cores: nothing, TensorFloat-32 (10 bits of mantissa), half precision (10 bits, and a range of 6e-8
+ * to 65504). The libraries do so where they have kernels for it. Sums, and all that is stored, stay
+ * fp32. With fp16 the loss is scaled so that small gradients stay within the range. */
+extern const char *const dl_device_math_names[]; /* "fp32", "tf32", "fp16", NULL */
+typedef enum dl_device_math {
+    DL_DEVICE_MATH_FP32,
+    DL_DEVICE_MATH_TF32,
+    DL_DEVICE_MATH_FP16
+} dl_device_math;
+
 typedef struct dl_device_settings {
-    bool tf32;     /* products may round their factors to 10 bits of mantissa (TensorFloat-32) */
+    dl_device_math math;
     bool pageable; /* the host's side of copies is ordinary memory instead of page-locked */
 } dl_device_settings;
 
@@ -77,6 +88,10 @@ typedef struct dl_device_type {
      * it in or gives it away. */
     void (*copy_from)(const dl_device *source, void *to, const void *from, size_t bytes);
     void (*copy_to)(const dl_device *target, void *to, const void *from, size_t bytes);
+
+    /* Behind every backward pass of a place with fp16: takes the loss's scale off the gradients. If
+     * one of them is not finite, all become 0: a step that overflowed changes nothing but momentum. */
+    void (*unscale)(void *gradients, size_t count);
 
     /* result[count] = mean of vectors[0..n-1], as dl_exchange_average, n <= DL_DEVICE_VECTORS_MAX;
      * all in the used place's memory. The list itself is the host's, and free when this returns. */

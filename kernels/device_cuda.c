@@ -72,7 +72,7 @@ static bool open_handles(dl_device *device)
            dl_cuda_good_blas(device, cublasSetStream(device->blas, device->stream),
                              "cublasSetStream") &&
            dl_cuda_good_blas(device,
-                             cublasSetMathMode(device->blas, settings->tf32
+                             cublasSetMathMode(device->blas, settings->math == DL_DEVICE_MATH_TF32
                                                                  ? CUBLAS_TF32_TENSOR_OP_MATH
                                                                  : CUBLAS_DEFAULT_MATH),
                              "cublasSetMathMode") &&
@@ -109,6 +109,7 @@ static void cuda_close(dl_device *device)
     if (device->blas != NULL) (void)cublasDestroy(device->blas);
     (void)cudaFreeHost((void *)device->let_go);
     (void)cudaFree(device->ones);
+    (void)cudaFree(device->overflow);
     (void)cudaFree(device->scratch);
     if (device->stream != NULL) (void)cudaStreamDestroy(device->stream);
     free(device);
@@ -229,6 +230,7 @@ const dl_device_type dl_device_cuda = {
     .launch = cuda_launch,
     .copy_from = dl_cuda_copy_from,
     .copy_to = dl_cuda_copy_to,
+    .unscale = dl_cuda_unscale,
     .average = dl_cuda_average,
     .encode = dl_cuda_encode,
     .decode = dl_cuda_decode,

@@ -150,6 +150,9 @@ typedef struct dl_train_result {
 dl_status dl_train_device_count(const dl_train_config *config, int *count,
                                 dl_error *err) DL_MUST_CHECK;
 
+/* Whether the devices reduce among themselves. */
+bool dl_train_is_collective(const dl_train_config *config);
+
 /* Whether the run was asked to stop. */
 bool dl_train_stopped(const dl_train_config *config);
 

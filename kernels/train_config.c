@@ -155,7 +155,7 @@ static dl_status check_where(const dl_train_config *config, dl_error *err)
     const char *mode = dl_sync_names[config->sync];
     int devices = 0;
     if (config->quantise != DL_QUANTISE_NONE &&
-        (!exchanges_gradients || dl_sync_is_collective(config))) {
+        (!exchanges_gradients || dl_train_is_collective(config))) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
                             "%s: only gradients that are sent to a server can be made smaller: "
                             "ps, async, softsync, and allreduce through the host or one GPU",
@@ -168,7 +168,7 @@ static dl_status check_where(const dl_train_config *config, dl_error *err)
                             "chosen without --device cuda");
     }
     if (config->where == DL_TRAIN_WHERE_ALLREDUCE) {
-        if (dl_sync_is_collective(config)) return DL_OK;
+        if (dl_train_is_collective(config)) return DL_OK;
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
                             "%s is not reduced between GPUs: only allreduce and average are", mode);
     }

@@ -199,7 +199,7 @@ static const dl_sync_mode pushed_allreduce = {
     .phase_count = 3,
     .phases = {dl_train_push_gradients, average_gradients, take_gradients}};
 
-bool dl_sync_is_collective(const dl_train_config *config)
+bool dl_train_is_collective(const dl_train_config *config)
 {
     const bool unsaid = config->where == DL_TRAIN_WHERE_AUTO;
     if (config->device == NULL) return false;
@@ -210,7 +210,7 @@ bool dl_sync_is_collective(const dl_train_config *config)
 
 const dl_sync_mode *dl_sync_mode_of(const dl_train_config *config)
 {
-    if (dl_sync_is_collective(config)) {
+    if (dl_train_is_collective(config)) {
         return config->sync == DL_SYNC_AVERAGE ? &device_average : &device_allreduce;
     }
     const bool pushed = config->device != NULL || config->quantise != DL_QUANTISE_NONE;

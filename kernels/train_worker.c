@@ -54,6 +54,14 @@ static void input(dl_train_worker *worker)
     dl_train_issued(worker, fields);
 }
 
+/* On a device with fp16 the loss was scaled; its last backward operation includes this. */
+static void unscale(dl_train_worker *worker)
+{
+    const dl_train_config *config = worker->shared->config;
+    if (worker->device == NULL || config->device_settings.math != DL_DEVICE_MATH_FP16) return;
+    config->device->unscale(dl_model_gradients(worker->model), worker->shared->count);
+}
+
 static void compute(dl_train_worker *worker)
 {
     const int share = worker->shared->batch_per_worker;
@@ -66,6 +74,7 @@ static void compute(dl_train_worker *worker)
     }
     for (int op = operations - 1; op >= 0; op--) {
         dl_model_backward(worker->model, op, share);
+        if (op == 0) unscale(worker);
         dl_train_issued(worker, (dl_record){.kind = DL_RECORD_COMPUTE,
                                             .phase = DL_PHASE_BACKWARD,
                                             .name = (uint32_t)op});
@@ -80,6 +89,7 @@ static void repeat_passes(dl_train_worker *worker)
         dl_model_forward(worker->model, op, share);
     for (int op = operations - 1; op >= 0; op--)
         dl_model_backward(worker->model, op, share);
+    unscale(worker);
 }
 
 /* On a device only whole passes are repeated, as many that `factor` is right on average: with 1.5,

@@ -59,9 +59,6 @@ typedef struct dl_sync_mode {
     void (*phases[DL_SYNC_PHASES_MAX])(dl_train_worker *worker);
 } dl_sync_mode;
 
-/* Whether the devices reduce among themselves. */
-bool dl_sync_is_collective(const dl_train_config *config);
-
 /* The mode of a configuration. */
 const dl_sync_mode *dl_sync_mode_of(const dl_train_config *config);
 

@@ -234,12 +234,25 @@ static dl_status train(train_run *run, const char *command_text, dl_error *err)
 static void print_device(const dl_train_config *config)
 {
     if (config->device == NULL) return;
+    static const char *const math[] = {"fp32", "factors rounded to tf32",
+                                       "factors rounded to fp16, loss scaled"};
     char *device = dl_device_text(config);
-    printf("device      %s, issued to by %s, copies through %s memory%s\n", device,
+    printf("device      %s, issued to by %s, copies through %s memory, %s\n", device,
            config->dispatch == DL_DISPATCH_SINGLE ? "one thread" : "a thread a worker",
            dl_host_memory_names[config->device_settings.pageable],
-           config->device_settings.tf32 ? ", TensorFloat-32" : "");
+           math[config->device_settings.math]);
     free(device);
+}
+
+static void print_where(const dl_train_config *config)
+{
+    if (config->quantise != DL_QUANTISE_NONE) {
+        printf(", gradients sent as %s", dl_quantise_names[config->quantise]);
+    }
+    if (config->device == NULL || config->sync == DL_SYNC_NONE) return;
+    char *where = dl_device_where_text(config);
+    printf(", where = %s", where);
+    free(where);
 }
 
 static void print_settings(const train_run *run)
@@ -259,6 +272,7 @@ static void print_settings(const train_run *run)
         printf(" every %d steps%s", config->interval,
                config->average_state ? ", optimizer state too" : "");
     }
+    print_where(config);
     printf("\nbatch       %d (%d a worker)\n", config->batch, config->batch / config->workers);
 }
 

@@ -1,16 +1,19 @@
 #include "profiler/device_options.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "common/cpu.h"
+#include "common/names.h"
+#include "common/units.h"
 #include "kernels/device.h"
 
 const char *const dl_host_memory_names[] = {"pinned", "pageable", NULL};
 
 dl_device_options dl_device_options_default(void)
 {
-    return (dl_device_options){.device = "cpu"};
+    return (dl_device_options){.device = "cpu", .where = "auto"};
 }
 
 void dl_device_options_table(dl_device_options *options, dl_option *table)
@@ -34,12 +37,53 @@ void dl_device_options_table(dl_device_options *options, dl_option *table)
          .choices = dl_host_memory_names,
          .argument = "KIND",
          .help = "memory that is copied to and from GPUs"},
-        {.name = "tf32",
-         .type = DL_OPTION_FLAG,
-         .target = &options->tf32,
-         .help = "let a GPU round factors to TensorFloat-32"},
+        {.name = "precision",
+         .type = DL_OPTION_CHOICE,
+         .target = &options->math,
+         .choices = dl_device_math_names,
+         .argument = "TYPE",
+         .help = "what a GPU may round factors of products to; sums and memory stay fp32"},
+        {.name = "where",
+         .type = DL_OPTION_TEXT,
+         .target = &options->where,
+         .argument = "PLACE",
+         .help = "where vectors meet: cpu, gpu:NUMBER, or allreduce between GPUs; auto is "
+                 "allreduce for --sync allreduce on GPUs, else cpu"},
+        {.name = "compress",
+         .type = DL_OPTION_CHOICE,
+         .target = &options->quantise,
+         .choices = dl_quantise_names,
+         .argument = "TYPE",
+         .help = "send gradients as half-precision numbers, or one bit each with error feedback"},
     };
     memcpy(table, made, sizeof made);
+}
+
+static const char *const where_names[] = {[DL_TRAIN_WHERE_AUTO] = "auto",
+                                          [DL_TRAIN_WHERE_CPU] = "cpu",
+                                          [DL_TRAIN_WHERE_GPU] = "gpu",
+                                          [DL_TRAIN_WHERE_ALLREDUCE] = "allreduce"};
+enum { WHERE_COUNT = DL_TRAIN_WHERE_ALLREDUCE + 1 };
+
+/* "gpu" alone is the first worker's. */
+static dl_status parse_where(const char *text, dl_train_config *config, dl_error *err)
+{
+    static const char gpu[] = "gpu:";
+    const int found = dl_names_find(text, where_names, WHERE_COUNT);
+    if (found >= 0) {
+        config->where = (dl_train_where)found;
+        config->where_device = config->first_device;
+        return DL_OK;
+    }
+    int64_t number = 0;
+    if (strncmp(text, gpu, sizeof gpu - 1) == 0 &&
+        dl_parse_int(text + sizeof gpu - 1, 0, INT32_MAX, &number, NULL) == DL_OK) {
+        config->where = DL_TRAIN_WHERE_GPU;
+        config->where_device = (int)number;
+        return DL_OK;
+    }
+    return dl_error_set(err, DL_ERR_USAGE,
+                        "--where '%.64s'; must be auto, cpu, gpu, gpu:NUMBER or allreduce", text);
 }
 
 dl_status dl_device_options_apply(const dl_device_options *options, dl_train_config *config,
@@ -56,8 +100,14 @@ dl_status dl_device_options_apply(const dl_device_options *options, dl_train_con
     config->dispatch = (dl_dispatch)options->dispatch;
     config->device_settings.pageable =
         strcmp(dl_host_memory_names[options->host_memory], "pageable") == 0;
-    config->device_settings.tf32 = options->tf32;
-    return DL_OK;
+    config->device_settings.math = (dl_device_math)options->math;
+    config->quantise = (dl_quantise)options->quantise;
+    if (type == NULL && options->math != DL_DEVICE_MATH_FP32) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "--precision %s needs --device cuda: the processor computes in fp32",
+                            dl_device_math_names[options->math]);
+    }
+    return parse_where(options->where, config, err);
 }
 
 char *dl_device_text(const dl_train_config *config)
@@ -71,6 +121,13 @@ char *dl_device_text(const dl_train_config *config)
         return dl_strdup(config->device->name);
     }
     return count == 1 ? dl_strdup(info.name) : dl_format("%d x %s", count, info.name);
+}
+
+char *dl_device_where_text(const dl_train_config *config)
+{
+    if (config->where == DL_TRAIN_WHERE_GPU) return dl_format("gpu:%d", config->where_device);
+    return dl_strdup(where_names[dl_train_is_collective(config) ? DL_TRAIN_WHERE_ALLREDUCE
+                                                                : DL_TRAIN_WHERE_CPU]);
 }
 
 static void put_number(dl_trace_writer *writer, const char *key, int value)
@@ -91,5 +148,8 @@ void dl_device_meta(dl_trace_writer *writer, const dl_train_config *config)
     dl_trace_writer_meta(writer, "dispatch", dl_dispatch_names[config->dispatch]);
     dl_trace_writer_meta(writer, "host_memory",
                          dl_host_memory_names[config->device_settings.pageable]);
-    put_number(writer, "tf32", config->device_settings.tf32);
+    dl_trace_writer_meta(writer, "math", dl_device_math_names[config->device_settings.math]);
+    char *where = dl_device_where_text(config);
+    dl_trace_writer_meta(writer, "where", where);
+    free(where);
 }

@@ -1,4 +1,5 @@
-/* The options that say what `dlprof train` runs on: the processor or a GPU. */
+/* The options that say what `dlprof train` runs on, the processor or a GPU, and where and how its
+ * vectors meet. */
 #ifndef DL_PROFILER_DEVICE_OPTIONS_H
 #define DL_PROFILER_DEVICE_OPTIONS_H
 
@@ -13,10 +14,12 @@ typedef struct dl_device_options {
     const char *device; /* "cpu", "cuda", "cuda:NUMBER" */
     int dispatch;       /* dl_dispatch */
     int host_memory;    /* index in dl_host_memory_names */
-    bool tf32;
+    int math;           /* dl_device_math */
+    int quantise;       /* dl_quantise */
+    const char *where;  /* "auto", "cpu", "gpu", "gpu:NUMBER", "allreduce" */
 } dl_device_options;
 
-#define DL_DEVICE_OPTION_COUNT 4
+#define DL_DEVICE_OPTION_COUNT 6
 
 extern const char *const dl_host_memory_names[]; /* "pinned", "pageable", NULL */
 
@@ -35,8 +38,11 @@ dl_status dl_device_options_apply(const dl_device_options *options, dl_train_con
  * free() it. Falls back on the device's type where its name cannot be had. */
 char *dl_device_text(const dl_train_config *config);
 
+/* Where the vectors of a run on a device meet: "cpu", "gpu:2", "allreduce"; free() it. */
+char *dl_device_where_text(const dl_train_config *config);
+
 /* Meta keys of a trace of a run on a device: device_count, shared_gpu (1 if workers share one),
- * dispatch, host_memory, tf32. On the processor none. */
+ * dispatch, host_memory, math (dl_device_math_names), where. On the processor none. */
 void dl_device_meta(dl_trace_writer *writer, const dl_train_config *config);
 
 #endif

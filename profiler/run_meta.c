@@ -132,6 +132,7 @@ void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config
 {
     char *slow = slow_text(config);
     put(writer, "sync", "%s", dl_sync_names[config->sync]);
+    put(writer, "compress", "%s", dl_quantise_names[config->quantise]);
     put(writer, "interval", "%d", config->interval);
     put(writer, "average_state", "%d", config->average_state);
     put(writer, "server_threads", "%d", config->server_threads);

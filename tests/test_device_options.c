@@ -16,7 +16,9 @@ static void the_processor_is_the_default(void **state)
     assert_null(config.device);
     assert_int_equal(config.dispatch, DL_DISPATCH_THREADS);
     assert_false(config.device_settings.pageable);
-    assert_false(config.device_settings.tf32);
+    assert_int_equal(config.device_settings.math, DL_DEVICE_MATH_FP32);
+    assert_int_equal(config.where, DL_TRAIN_WHERE_AUTO);
+    assert_int_equal(config.quantise, DL_QUANTISE_NONE);
 }
 
 static void options_reach_the_configuration(void **state)
@@ -31,16 +33,63 @@ static void options_reach_the_configuration(void **state)
                                 .options = table,
                                 .option_count = DL_DEVICE_OPTION_COUNT};
     char name[] = "test", dispatch[] = "--dispatch=single", memory[] = "--host-memory=pageable",
-         tf32[] = "--tf32";
-    char *argv[] = {name, dispatch, memory, tf32, NULL};
+         where[] = "--where=gpu:2", compress[] = "--compress=1bit";
+    char *argv[] = {name, dispatch, memory, where, compress, NULL};
     dl_options_action action = DL_OPTIONS_DONE;
     dl_error err = {0};
-    assert_int_equal(dl_options_parse(&command, 4, argv, NULL, &action, &err), DL_OK);
+    assert_int_equal(dl_options_parse(&command, 5, argv, NULL, &action, &err), DL_OK);
     dl_train_config config = dl_train_default_config();
     assert_int_equal(dl_device_options_apply(&options, &config, &err), DL_OK);
     assert_int_equal(config.dispatch, DL_DISPATCH_SINGLE);
     assert_true(config.device_settings.pageable);
-    assert_true(config.device_settings.tf32);
+    assert_int_equal(config.where, DL_TRAIN_WHERE_GPU);
+    assert_int_equal(config.where_device, 2);
+    assert_int_equal(config.quantise, DL_QUANTISE_1BIT);
+    config.first_device = 1;
+    config.device = &fake_device;
+    char *text = dl_device_where_text(&config);
+    assert_string_equal(text, "gpu:2");
+    free(text);
+}
+
+static void places_are_checked(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"auto", "cpu", "gpu", "allreduce"};
+    static const char *const bad[] = {"", "gpu:", "gpu:-1", "gpu:x", "gpus", "host"};
+    dl_device_options options = dl_device_options_default();
+    dl_train_config config = dl_train_default_config();
+    dl_error err = {0};
+    for (int i = 0; i < 4; i++) {
+        options.where = good[i];
+        assert_int_equal(dl_device_options_apply(&options, &config, &err), DL_OK);
+        assert_int_equal(config.where, i);
+    }
+    for (int i = 0; i < 6; i++) {
+        options.where = bad[i];
+        assert_int_equal(dl_device_options_apply(&options, &config, &err), DL_ERR_USAGE);
+        assert_contains(err.text, "must be auto, cpu, gpu");
+    }
+    config.device = &fake_device;
+    config.where = DL_TRAIN_WHERE_AUTO;
+    static const char *const expected[] = {"cpu", "allreduce", "cpu", "cpu", "cpu"};
+    for (dl_sync sync = DL_SYNC_NONE; sync <= DL_SYNC_ASYNC; sync++) {
+        config.sync = sync;
+        char *text = dl_device_where_text(&config);
+        assert_string_equal(text, expected[sync]);
+        free(text);
+    }
+}
+
+static void the_processor_has_fp32_only(void **state)
+{
+    (void)state;
+    dl_device_options options = dl_device_options_default();
+    dl_train_config config = dl_train_default_config();
+    dl_error err = {0};
+    options.math = DL_DEVICE_MATH_FP16;
+    assert_int_equal(dl_device_options_apply(&options, &config, &err), DL_ERR_UNSUPPORTED);
+    assert_contains(err.text, "--precision fp16 needs --device cuda");
 }
 
 static void bad_devices_are_refused(void **state)
@@ -79,7 +128,8 @@ static void check_meta(const dl_train_config *config, const char *count, const c
         assert_string_equal(dl_trace_meta(&trace, "shared_gpu"), shared);
         assert_string_equal(dl_trace_meta(&trace, "dispatch"), "single");
         assert_string_equal(dl_trace_meta(&trace, "host_memory"), "pageable");
-        assert_string_equal(dl_trace_meta(&trace, "tf32"), "1");
+        assert_string_equal(dl_trace_meta(&trace, "math"), "tf32");
+        assert_string_equal(dl_trace_meta(&trace, "where"), "cpu");
     }
     dl_trace_free(&trace);
 }
@@ -92,7 +142,7 @@ static void a_trace_says_what_it_ran_on(void **state)
     check_meta(&config, NULL, NULL);
     config.device = &fake_device;
     config.dispatch = DL_DISPATCH_SINGLE;
-    config.device_settings = (dl_device_settings){.tf32 = true, .pageable = true};
+    config.device_settings = (dl_device_settings){.math = DL_DEVICE_MATH_TF32, .pageable = true};
     static const struct {
         int workers;
         const char *count, *shared, *text;
@@ -111,6 +161,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_processor_is_the_default),
         cmocka_unit_test(options_reach_the_configuration),
+        cmocka_unit_test(places_are_checked),
+        cmocka_unit_test(the_processor_has_fp32_only),
         cmocka_unit_test(bad_devices_are_refused),
         cmocka_unit_test(a_trace_says_what_it_ran_on),
     };

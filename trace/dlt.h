@@ -130,9 +130,11 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *   wait                          "spin" or "block"
  *   data                          "mnist" or "synthetic"
  *   device                        model name of the CPU or GPU; cores: number of cores used
- *   device_count, shared_gpu, dispatch, host_memory, tf32
+ *   device_count, shared_gpu, dispatch, host_memory, math, where
  *                                 on GPUs: how many; 1 if workers share one; "threads" or "single";
- *                                 "pinned" or "pageable"; 1 if allowed
+ *                                 "pinned" or "pageable"; what factors may be rounded to, "fp32",
+ *                                 "tf32" or "fp16"; "cpu", "gpu:NUMBER" or "allreduce"
+ *   compress                      of gradients: "none", "fp16" or "1bit"
  *   clock_start_ns                CLOCK_MONOTONIC at the start
  *   wall_start                    ISO 8601 UTC time of the start
  * and about the process of a recorded program ("kind" is "run"):

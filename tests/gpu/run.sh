@@ -123,7 +123,7 @@ train() { # name, options...
 for batch in 16 64 256; do train "lenet_b$batch" --model lenet --batch $batch --steps 200; done
 for batch in 32 128; do train "vgg19_b$batch" --model vgg19_bn --batch $batch --steps 30; done
 for batch in 16 64; do train "resnet50_b$batch" --model resnet50 --batch $batch --steps 15; done
-train resnet50_tf32 --model resnet50 --batch 64 --steps 15 --tf32
+train resnet50_tf32 --model resnet50 --batch 64 --steps 15 --precision tf32
 workers=$gpus
 [ "$workers" -gt 1 ] || workers=2
 for sync in none average ps async; do
