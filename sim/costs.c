@@ -151,7 +151,8 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
                                        "batch_max",       "cores",       NULL};
     static const char *const op[] = {"fixed_ns", "per_sample_ns", "flop_per_sample",
                                      "bytes_per_sample", NULL};
-    static const char *const layer[] = {"output_bytes_per_sample", "parameter_bytes", NULL};
+    static const char *const layer[] = {"output_bytes_per_sample", "parameter_bytes",
+                                        "activation_bytes_per_sample", NULL};
     static const char *const copy[] = {"latency_ns", "bandwidth_bytes_per_s",
                                        "pageable_bytes_per_s", NULL};
     static const char *const work[] = {"latency_ns", "read_bytes_per_s", "write_bytes_per_s", NULL};

@@ -21,6 +21,7 @@
  *                                   ; layer of operations conv1.forward, ... hands on, and has
  *   output_bytes_per_sample = 100352, catalogue
  *   parameter_bytes = 3456, catalogue
+ *   activation_bytes_per_sample = 200704    ; in place of its share of [gpu_memory]'s
  *   [op input]                      ; the batch made ready
  *   [op dispatch]                   ; the host's own time of a step
  *
@@ -119,6 +120,7 @@ typedef struct dl_layer_cost {
     char *name;
     dl_value output_bytes_per_sample; /* handed to the next layer, and its gradient back */
     dl_value parameter_bytes;
+    dl_value activation_bytes_per_sample; /* kept for the backward pass */
 } dl_layer_cost;
 
 #define DL_SHARING_MAX 64

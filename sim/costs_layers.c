@@ -34,9 +34,10 @@ dl_value *dl_costs_layer_value(dl_costs *costs, const dl_ini_entry *entry)
         costs->layers[i] = (dl_layer_cost){.name = dl_strdup(name)};
         costs->layer_count++;
     }
-    const bool is_output = strcmp(entry->key, "output_bytes_per_sample") == 0;
-    return is_output ? &costs->layers[i].output_bytes_per_sample
-                     : &costs->layers[i].parameter_bytes;
+    dl_layer_cost *layer = &costs->layers[i];
+    if (strcmp(entry->key, "output_bytes_per_sample") == 0) return &layer->output_bytes_per_sample;
+    if (strcmp(entry->key, "parameter_bytes") == 0) return &layer->parameter_bytes;
+    return &layer->activation_bytes_per_sample;
 }
 
 static dl_status check_operations(const dl_costs *costs, const dl_layer_cost *layer, dl_error *err)

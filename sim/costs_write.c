@@ -115,6 +115,7 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         fprintf(out, "\n[layer %s]\n", layer->name);
         write_line(out, "output_bytes_per_sample", &layer->output_bytes_per_sample);
         write_line(out, "parameter_bytes", &layer->parameter_bytes);
+        write_line(out, "activation_bytes_per_sample", &layer->activation_bytes_per_sample);
     }
     const char *section = "";
     for (size_t i = 0; i < dl_cost_field_count; i++) {

@@ -110,7 +110,7 @@ static void start_pass(dl_pipeline *p, int gpu, bool forward)
 {
     dl_pipeline_gpu *g = &p->gpus[gpu];
     const dl_stage *stage = &p->config.stages[dl_pipeline_stage(p, gpu)];
-    const double slow = p->config.slow != NULL ? p->config.slow[replica_of(p, gpu)] : 1;
+    const double slow = p->config.slow != NULL ? p->config.slow[gpu] : 1;
     const double work_ns = slow * g->factor * (forward ? stage->forward_ns : stage->backward_ns);
     const int64_t now_ns = p->engine.now_ns, issued_ns = dl_pipeline_issue_end_ns(p, gpu);
     account(p, gpu, now_ns);

@@ -47,7 +47,7 @@ typedef struct dl_pipeline_config {
     const dl_noise_config *noise;
     uint64_t seed;
     uint32_t replicate;
-    const double *slow;               /* [replicas] NULL = none */
+    const double *slow;               /* [GPUs] factor on passes; NULL = none */
     const dl_team_observer *observer; /* NULL = none; its workers are GPUs */
 } dl_pipeline_config;
 

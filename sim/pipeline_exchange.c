@@ -1,4 +1,5 @@
 /* What crosses between stages, and the all-reduce of each stage's gradients. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -116,13 +117,17 @@ static dl_status init_reduction(dl_pipeline *p, int stage, dl_place *ranks, dl_e
         .rank_count = p->config.replicas,
         .bytes = p->config.stages[stage].parameter_bytes,
         .chunk_bytes = DL_CHUNK_BYTES,
+        .measured = p->config.workload->collectives,
+        .measured_count = p->config.workload->collective_count,
     };
     dl_status status =
         dl_collective_init(&reduction->collective, &p->network, &options->links, &config, err);
     if (status != DL_OK) return status;
     dl_collective_on_done(&reduction->collective, on_reduced, p, stage);
+    /* What was measured as a whole does not tell what it sends. */
+    if (reduction->collective.measured) reduction->sent_bytes = (double)NAN;
     const dl_plan *plan = &reduction->collective.plan;
-    for (int t = 0; t < plan->transfer_count; t++)
+    for (int t = 0; t < plan->transfer_count && !reduction->collective.measured; t++)
         reduction->sent_bytes += plan->transfers[t].bytes * plan->costs.bandwidth_frac;
     return DL_OK;
 }

@@ -1,6 +1,7 @@
 #include "sim/pipeline_split.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,11 +42,13 @@ static int find_layer(const dl_model_layers *model, const char *name, size_t len
 static int add_layer(dl_model_layers *model, const dl_costs *costs, const char *name, size_t length)
 {
     dl_model_layer *layer = &model->layers[model->count];
-    *layer = (dl_model_layer){dl_strndup(name, length), -1, -1, -1, {0}, {0}};
+    *layer = (dl_model_layer){
+        .name = dl_strndup(name, length), .forward = -1, .backward = -1, .update = -1};
     for (size_t c = 0; c < costs->layer_count; c++) {
         if (strcmp(costs->layers[c].name, layer->name) != 0) continue;
         layer->output_bytes = costs->layers[c].output_bytes_per_sample;
         layer->parameter_bytes = costs->layers[c].parameter_bytes;
+        layer->activation_bytes = costs->layers[c].activation_bytes_per_sample;
     }
     return model->count++;
 }
@@ -204,22 +207,19 @@ static double known_or_nan(const dl_value *value)
     return value->known ? value->value : (double)NAN;
 }
 
-/* Sums over layers [first, first + count); NaN if one is unknown. */
-static double parameters(const dl_model_layers *model, int first, int count)
+/* Sums over layers [first, first + count) of the value at `offset`; NaN if one is unknown. */
+static double sum_of(const dl_model_layers *model, int first, int count, size_t offset)
 {
     double sum = 0;
-    for (int l = first; l < first + count; l++)
-        sum += known_or_nan(&model->layers[l].parameter_bytes);
+    for (int l = first; l < first + count; l++) {
+        const char *layer = (const char *)&model->layers[l];
+        sum += known_or_nan((const dl_value *)(const void *)(layer + offset));
+    }
     return sum;
 }
 
-static double outputs(const dl_model_layers *model, int first, int count)
-{
-    double sum = 0;
-    for (int l = first; l < first + count; l++)
-        sum += known_or_nan(&model->layers[l].output_bytes);
-    return sum;
-}
+#define SUM_OF(model, first, count, member) \
+    sum_of(model, first, count, offsetof(dl_model_layer, member))
 
 static double share_of(double part, double all)
 {
@@ -281,8 +281,9 @@ void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *cost
     dl_model_layers_init(&model, costs);
     const double parts = options->without_micro_batches ? split->micro_batches : 1;
     const double batch = split->samples * parts;
-    const double all_parameters = parameters(&model, 0, model.count);
-    const double all_outputs = outputs(&model, 0, model.count);
+    const double all_parameters = SUM_OF(&model, 0, model.count, parameter_bytes);
+    const double all_outputs = SUM_OF(&model, 0, model.count, output_bytes);
+    const double told_activations = SUM_OF(&model, 0, model.count, activation_bytes);
     const double all_ops =
         count_ops(&model, 0, model.count, true) + count_ops(&model, 0, model.count, false);
     const double update_ns = common_update_ns(costs, &model, batch);
@@ -291,11 +292,14 @@ void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *cost
         const int count = first[s + 1] - first[s];
         dl_stage *at = &stage[s];
         *at = (dl_stage){.first = first[s], .count = count};
-        at->parameter_bytes = parameters(&model, first[s], count);
+        at->parameter_bytes = SUM_OF(&model, first[s], count, parameter_bytes);
         const double share = share_of(at->parameter_bytes, all_parameters);
         at->state_bytes = share * state_bytes;
-        at->activation_bytes = known_or_nan(&costs->gpu_memory.activation_bytes_per_sample) *
-                               share_of(outputs(&model, first[s], count), all_outputs);
+        at->activation_bytes =
+            isnan(told_activations)
+                ? known_or_nan(&costs->gpu_memory.activation_bytes_per_sample) *
+                      share_of(SUM_OF(&model, first[s], count, output_bytes), all_outputs)
+                : SUM_OF(&model, first[s], count, activation_bytes);
         add_times(costs, &model, batch, parts, at);
         if (update_ns != 0) at->update_ns += share * update_ns;
         at->update_ns = fmax(0, at->update_ns);

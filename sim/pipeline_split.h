@@ -12,8 +12,9 @@
  *   crossing             what the layer before the cut hands on, and as much gradient back
  *   issue                of [dispatch] per_worker_ns, which is for the whole model, the stage's
  *                        share of the forward and backward operations
- *   activations          of [gpu_memory] activation_bytes_per_sample its share of all layers' output
- *                        bytes (assumed: what is kept is about as large as what is handed on)
+ *   activations          what its layers tell; where one does not, of [gpu_memory]
+ *                        activation_bytes_per_sample its share of all layers' output bytes (assumed:
+ *                        what is kept is about as large as what is handed on)
  *
  * `balanced` cuts so that the longest stage's forward and backward are as short as can be (exact,
  * dynamic programming); `split = NAME, ...` names the first layer of each stage but the first.
@@ -64,7 +65,7 @@ typedef struct dl_stage {
 typedef struct dl_model_layer {
     char *name;
     int forward, backward, update; /* operations, -1 = none */
-    dl_value output_bytes, parameter_bytes;
+    dl_value output_bytes, parameter_bytes, activation_bytes;
 } dl_model_layer;
 
 typedef struct dl_model_layers {

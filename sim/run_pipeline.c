@@ -265,6 +265,20 @@ static dl_status run_pipeline(const dl_pipeline_config *config, const dl_run_con
     return status;
 }
 
+/* A slow worker is slow in all stages; GPUs of one model differ each for itself. */
+static double *slow_gpus(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
+{
+    const int gpus = dl_point_gpus(point);
+    double *slow = dl_calloc((size_t)gpus, sizeof *slow, "slow GPUs");
+    double *workers = dl_calloc((size_t)point->workers, sizeof *workers, "slow workers");
+    dl_scenario_slow(scenario, point->workers, workers);
+    for (int g = 0; g < gpus; g++)
+        slow[g] = workers[g / point->stages];
+    dl_gpus_spread(costs, gpus, slow);
+    free(workers);
+    return slow;
+}
+
 dl_status dl_run_split(const dl_run_config *run, const dl_costs *costs, dl_run_result *result,
                        dl_error *err)
 {
@@ -285,13 +299,14 @@ dl_status dl_run_split(const dl_run_config *run, const dl_costs *costs, dl_run_r
     dl_workload_init(&workload, costs, split.samples);
     workload.input_ns =
         fmax(0, dl_costs_step_ns(costs, split.samples * split.micro_batches, "input"));
-    double *slow = dl_calloc((size_t)point->workers, sizeof *slow, "slow workers");
-    dl_scenario_slow(scenario, point->workers, slow);
+    double *slow = slow_gpus(scenario, costs, point);
+    dl_gpu_options gpus;
+    dl_gpu_options_at_point(scenario->gpu, costs, NULL, &gpus);
     const dl_noise_config noise = {
         scenario->noise, scenario->sigma,
         dl_costs_noise(costs, split.samples, (size_t)dl_point_gpus(point))};
     const dl_pipeline_config config = {
-        .options = scenario->gpu,
+        .options = &gpus,
         .workload = &workload,
         .stages = stages,
         .split = split,
@@ -310,6 +325,7 @@ dl_status dl_run_split(const dl_run_config *run, const dl_costs *costs, dl_run_r
         .observer = run->observer,
     };
     status = run_pipeline(&config, run, result, err);
+    dl_gpu_options_free_at_point(&gpus);
     free(slow);
     return status;
 }

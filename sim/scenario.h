@@ -36,7 +36,8 @@
  *   prefetch = 2                 ; batches of a worker made ahead. Default 1
  *   [pipeline]                   ; with [machine] file only: a worker is several GPUs
  *   stages = 4                   ; that the model's layers are split into. 1: not split
- *   micro_batches = 8            ; of a worker's batch. Default 1: one stage works at a time
+ *   micro_batches = 8            ; of a worker's batch. Default 1: one stage works at a time. With
+ *                                ; stages = 1 as [sync] accumulate
  *   schedule = 1f1b              ; gpipe, 1f1b (sim/pipeline_split.h). Default gpipe
  *   split = balanced             ; or the first layers of stages 1, 2, ... (conv4, fc1). Default
  *                                ; balanced: by compute time

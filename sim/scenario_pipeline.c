@@ -53,7 +53,7 @@ static dl_status refuse_others(const dl_ini *ini, dl_error *err)
     for (size_t i = 0; i < ini->count; i++) {
         const dl_ini_entry *entry = &ini->entries[i];
         if (strcmp(entry->section, "pipeline") != 0 || strcmp(entry->key, "stages") == 0 ||
-            strcmp(entry->key, "gpus") == 0) {
+            strcmp(entry->key, "gpus") == 0 || strcmp(entry->key, "micro_batches") == 0) {
             continue;
         }
         return dl_ini_error(ini, entry, DL_ERR_DATA, err, "this needs stages > 1");
@@ -158,6 +158,20 @@ static dl_status check_sync(const dl_scenario *scenario, const dl_ini *ini,
     return DL_OK;
 }
 
+/* A GPU with the whole model does one micro-batch after another. */
+static dl_status accumulate(const dl_scenario_pipeline *pipeline, const dl_ini *ini,
+                            dl_sweep_lists *lists, dl_error *err)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, "pipeline", "micro_batches");
+    dl_sweep_list *list = &lists->option[DL_SYNC_ACCUMULATE];
+    if (entry != NULL && list->entry != NULL) {
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                            "[sync] accumulate is given too: only one of both");
+    }
+    if (entry != NULL) list->values[0] = pipeline->micro_batches;
+    return DL_OK;
+}
+
 dl_status dl_scenario_read_pipeline(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                     dl_error *err)
 {
@@ -176,5 +190,6 @@ dl_status dl_scenario_read_pipeline(dl_scenario *scenario, const dl_ini *ini, dl
         (status = check_gpus(scenario, ini, lists, err))) {
         return status;
     }
-    return scenario->pipeline->stages > 1 ? check_sync(scenario, ini, lists, err) : DL_OK;
+    if (scenario->pipeline->stages > 1) return check_sync(scenario, ini, lists, err);
+    return accumulate(scenario->pipeline, ini, lists, err);
 }

@@ -159,7 +159,7 @@ static bool has_meaning(const dl_study *study, const dl_variant *variant, const 
 {
     static const key_name stages = {"pipeline", "stages"};
     if (strcmp(section, stages.section) == 0 && strcmp(key, stages.key) != 0 &&
-        strcmp(key, "gpus") != 0) {
+        strcmp(key, "gpus") != 0 && strcmp(key, "micro_batches") != 0) {
         const char *value = value_of(study, variant, stages);
         return value == NULL || strcmp(value, "1") != 0; /* what is not split has no stages */
     }

@@ -14,9 +14,10 @@
 static void layers_are_read_and_written(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(
-        HEAD OPERATIONS "[layer a]\noutput_bytes_per_sample = 40, catalogue\n"
-                        "parameter_bytes = 1000, catalogue\n[layer pool]\nparameter_bytes = 0\n");
+    dl_costs costs = fixture_costs(HEAD OPERATIONS
+                                   "[layer a]\noutput_bytes_per_sample = 40, catalogue\n"
+                                   "parameter_bytes = 1000, catalogue\n[layer "
+                                   "pool]\nparameter_bytes = 0\nactivation_bytes_per_sample = 7\n");
     char path[64];
     snprintf(path, sizeof path, "costs_layers_%d.ini", (int)getpid());
     dl_error err = {0};
@@ -29,6 +30,7 @@ static void layers_are_read_and_written(void **state)
     assert_true(back.layers[0].output_bytes_per_sample.value == 40);
     assert_int_equal(back.layers[0].parameter_bytes.origin, DL_ORIGIN_CATALOGUE);
     assert_true(back.layers[1].parameter_bytes.known);
+    assert_true(back.layers[1].activation_bytes_per_sample.value == 7);
     assert_false(back.layers[1].output_bytes_per_sample.known);
     dl_costs_free(&costs);
     dl_costs_free(&back);

@@ -38,6 +38,15 @@ static void one_stage_is_data_parallel(void **state)
     pipeline_close(&c);
 }
 
+/* Its micro-batches are accumulated: 2 of 4 samples, 4 layers forward and backward. */
+static void one_stage_accumulates(void **state)
+{
+    (void)state;
+    const double step_s =
+        step_of(FIXTURE_PIPELINE_COSTS, "workers = 1\n", "stages = 1\nmicro_batches = 2\n", "");
+    assert_near(step_s, 2 * 4 * 3 * 0.14e-3, 1e-12);
+}
+
 /* The parts of the step add up, also with noise, replicas, a slow worker, host and input. */
 static void the_step_is_split_into_parts(void **state)
 {
@@ -191,6 +200,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_stage_is_data_parallel),
+        cmocka_unit_test(one_stage_accumulates),
         cmocka_unit_test(the_step_is_split_into_parts),
         cmocka_unit_test(a_slow_host_sets_the_pace),
         cmocka_unit_test(a_slow_input_sets_the_pace),

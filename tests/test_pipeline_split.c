@@ -158,7 +158,7 @@ static void what_does_not_go_with_stages_is_refused(void **state)
     (void)state;
 #define TWO "[pipeline]\nstages = 2\n"
     refuse_scenario("workers = 5\n", TWO, "need 10 GPUs, there are 8");
-    refuse_scenario("workers = 1\n", "[pipeline]\nstages = 1\nmicro_batches = 2\n", "stages > 1");
+    refuse_scenario("workers = 1\n", "[pipeline]\nstages = 1\nschedule = 1f1b\n", "stages > 1");
     refuse_scenario("workers = 1\n", TWO "micro_batches = 3\n", "evenly");
     refuse_scenario("workers = 1\n", TWO "schedule = 2f2b\n", "2f2b");
     refuse_scenario("workers = 1\n", TWO "split = b, c\n", "first layers of stages 1 to 1");
