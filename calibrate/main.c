@@ -3,6 +3,8 @@
 #include "calibrate/calibration.h"
 #include "calibrate/cmd_info.h"
 #include "calibrate/cmd_links.h"
+#include "calibrate/cmd_predict.h"
+#include "calibrate/cmd_replay.h"
 #include "calibrate/cmd_table.h"
 #include "calibrate/fit_report.h"
 #include "calibrate/fit_report_json.h"
@@ -70,6 +72,10 @@ int main(int argc, char **argv)
          dl_calibrate_info},
         {"links", "Fit copies and collectives by size, from logs of benchmarks.",
          dl_calibrate_links},
+        {"predict", "Take a trace's collectives out and put modelled ones in.",
+         dl_calibrate_predict},
+        {"replay", "Re-time traces from durations and dependencies; what-if questions.",
+         dl_calibrate_replay},
         {"table", "Fit costs to a table of measured throughputs.", dl_calibrate_table},
     };
     return dl_subcommands_main("dlcal", "Fits costs from traces for dlsim.", commands,

@@ -47,10 +47,12 @@ static int by_start(const void *left, const void *right)
 static dl_collective_kernel kernel_alone(const matching *m, uint32_t activity)
 {
     const dl_activity *kernel = &m->activities[activity];
-    dl_kernel_collective told = {"", ""};
-    dl_collective_kernel k = {.activity = activity, .name = "", .start_ns = kernel->start_ns};
-    if (dl_kernel_tell_collective(m->strings[kernel->name], &told)) k.name = told.collective;
-    return k;
+    dl_kernel_collective told = {"", "", ""};
+    (void)dl_kernel_tell_collective(m->strings[kernel->name], &told);
+    return (dl_collective_kernel){.activity = activity,
+                                  .name = told.collective,
+                                  .algorithm = told.algorithm,
+                                  .start_ns = kernel->start_ns};
 }
 
 /* Ranks of a communicator by the COMMs of the trace, 0 if there is none. */

@@ -1,0 +1,321 @@
+#include "calibrate/cmd_predict.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate/replay/joint.h"
+#include "calibrate/replay/strip.h"
+#include "common/alloc.h"
+#include "common/json.h"
+#include "common/options.h"
+#include "common/units.h"
+#include "trace/rank_clock.h"
+#include "trace/readers/reader.h"
+
+typedef struct settings {
+    bool json, together, align;
+    dl_step_hints hints;
+} settings;
+
+/* All files, and their processes with work on a device. */
+typedef struct inputs {
+    dl_read_traces *files; /* [file_count] */
+    size_t file_count;
+    dl_trace **traces; /* [count], borrowed from the files */
+    size_t count;
+} inputs;
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static bool has_work(const dl_trace *trace)
+{
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        if (dl_activity_is_device_work(&trace->activities[i])) return true;
+    }
+    return false;
+}
+
+static dl_status read_all(inputs *in, const dl_text_list *paths, dl_error *err)
+{
+    const dl_read_options none = {0};
+    in->files = dl_calloc(paths->count, sizeof *in->files, "traces");
+    for (size_t i = 0; i < paths->count; i++) {
+        dl_read_traces *file = &in->files[in->file_count];
+        const dl_status status = dl_read(file, paths->items[i], &none, err);
+        if (status != DL_OK) return status;
+        in->file_count++;
+        in->traces = dl_realloc(in->traces, in->count + file->count, sizeof(dl_trace *), "traces");
+        const size_t before = in->count;
+        for (size_t k = 0; k < file->count; k++) {
+            if (has_work(&file->items[k].trace)) in->traces[in->count++] = &file->items[k].trace;
+        }
+        if (in->count == before) {
+            return dl_error_set_at(err, DL_ERR_DATA, paths->items[i], 0,
+                                   "it holds no work of a device");
+        }
+    }
+    return DL_OK;
+}
+
+static void free_all(inputs *in)
+{
+    for (size_t i = 0; i < in->file_count; i++)
+        dl_read_free(&in->files[i]);
+    free(in->files);
+    free(in->traces);
+}
+
+/* --- ranks one by one ------------------------------------------------------------------------- */
+
+static double percent(double ns, double of_ns)
+{
+    return 100 * (ns / of_ns - 1);
+}
+
+static void print_strip(const dl_trace *trace, const dl_step_line *line, const dl_strip *s)
+{
+    char step[24];
+    printf("%-38.38s %3u %5zu %5zu %10s %+7.2f %+8.2f %+8.2f %+8.2f\n", base_name(trace->path),
+           line->device, s->steps, s->collectives, dl_format_ns(step, sizeof step, s->recorded_ns),
+           percent(s->replayed_ns, s->recorded_ns), percent(s->empty_ns, s->recorded_ns),
+           percent(s->added_ns, s->recorded_ns), percent(s->predicted_ns, s->recorded_ns));
+    if (s->unknown > 0) {
+        printf("  %zu collectives of unknown size: all of their time is taken for waiting\n",
+               s->unknown);
+    }
+}
+
+static void write_strip(dl_json *to, const dl_trace *trace, const dl_step_line *line,
+                        const dl_strip *s)
+{
+    dl_json_begin(to, NULL, '{');
+    dl_json_text_item(to, "file", trace->path);
+    dl_json_number_item(to, "device", line->device);
+    dl_json_number_item(to, "steps", (double)s->steps);
+    dl_json_number_item(to, "collectives", (double)s->collectives);
+    dl_json_number_item(to, "unknown_sizes", (double)s->unknown);
+    dl_json_number_item(to, "recorded_ns", s->recorded_ns);
+    dl_json_number_item(to, "replayed_ns", s->replayed_ns);
+    dl_json_number_item(to, "empty_ns", s->empty_ns);
+    dl_json_number_item(to, "added_ns", s->added_ns);
+    dl_json_number_item(to, "predicted_ns", s->predicted_ns);
+    dl_json_end(to, '}');
+}
+
+/* Sum and largest of the errors of all lines, for the last row. */
+typedef struct tally {
+    size_t lines;
+    double sum, largest;
+} tally;
+
+static dl_status predict_trace(const dl_trace *trace, const settings *set, dl_json *json,
+                               tally *errors, dl_error *err)
+{
+    dl_replay_run run = {0};
+    dl_meetings meetings = {0};
+    dl_transfer transfer = {0};
+    dl_activity_steps steps = {0};
+    dl_status status =
+        dl_activity_steps_init(&steps, trace->activities, trace->activity_count, trace->strings,
+                               trace->string_count, &set->hints, err);
+    if (status == DL_OK) status = dl_replay_build(&run, &trace, 1, err);
+    if (status == DL_OK) {
+        dl_meetings_find(&meetings, &run);
+        dl_transfer_fit(&transfer, &meetings, &run, SIZE_MAX);
+    }
+    for (size_t i = 0; i < steps.count && status == DL_OK; i++) {
+        dl_strip strip;
+        status = dl_strip_predict(&strip, &run, &meetings, &transfer, &steps.lines[i], err);
+        if (status != DL_OK) break;
+        if (set->json) {
+            write_strip(json, trace, &steps.lines[i], &strip);
+        } else {
+            print_strip(trace, &steps.lines[i], &strip);
+        }
+        const double error = fabs(percent(strip.predicted_ns, strip.recorded_ns));
+        errors->sum += error;
+        errors->largest = fmax(errors->largest, error);
+        errors->lines++;
+    }
+    dl_transfer_free(&transfer);
+    dl_meetings_free(&meetings);
+    dl_replay_run_free(&run);
+    dl_activity_steps_free(&steps);
+    return status;
+}
+
+static dl_status predict_each(const inputs *in, const settings *set, dl_error *err)
+{
+    tally errors = {0};
+    dl_json json = {.out = stdout};
+    dl_status status = DL_OK;
+    if (set->json) {
+        dl_json_begin(&json, NULL, '[');
+    } else {
+        printf("%-38s %3s %5s %5s %10s %7s %8s %8s %8s\n", "mean step, and what is missed in %",
+               "GPU", "steps", "coll.", "recorded", "replay", "nothing", "added", "modelled");
+    }
+    for (size_t i = 0; i < in->count && status == DL_OK; i++)
+        status = predict_trace(in->traces[i], set, &json, &errors, err);
+    if (set->json) {
+        dl_json_end(&json, ']');
+        putchar('\n');
+    }
+    if (status == DL_OK && !set->json && errors.lines > 1) {
+        printf("modelled: mean error %.2f %%, largest %.2f %%\n", errors.sum / (double)errors.lines,
+               errors.largest);
+    }
+    return status;
+}
+
+/* --- ranks together --------------------------------------------------------------------------- */
+
+static void print_joint(const dl_joint *joint, size_t ranks)
+{
+    printf(
+        "%zu ranks, %zu collectives: from the last rank's start to the end, and how far the ends\n"
+        "come out from the recorded ones on the rank where that is worst\n\n"
+        "%-14s %12s %12s %12s %12s\n",
+        ranks, joint->count, "collective", "bytes", "modelled", "recorded", "worst end");
+    for (size_t i = 0; i < joint->count; i++) {
+        const dl_joint_meeting *j = &joint->meetings[i];
+        char bytes[24], modelled[24], recorded[24], end[24];
+        printf("%-14s %12s %12s %12s %c%11s\n", j->meeting->name,
+               dl_format_bytes(bytes, sizeof bytes, j->meeting->bytes),
+               isnan(j->transfer_ns) ? "unknown"
+                                     : dl_format_ns(modelled, sizeof modelled, j->transfer_ns),
+               dl_format_ns(recorded, sizeof recorded, (double)j->recorded_ns),
+               j->worst_end_ns < 0 ? '-' : '+',
+               dl_format_ns(end, sizeof end, fabs((double)j->worst_end_ns)));
+    }
+    char worst[24];
+    printf("\nfarthest end: %s\n", dl_format_ns(worst, sizeof worst, (double)joint->worst_end_ns));
+}
+
+static void write_joint(const dl_joint *joint, size_t ranks)
+{
+    dl_json json = {.out = stdout};
+    dl_json_begin(&json, NULL, '{');
+    dl_json_number_item(&json, "ranks", (double)ranks);
+    dl_json_number_item(&json, "worst_end_ns", (double)joint->worst_end_ns);
+    dl_json_begin(&json, "collectives", '[');
+    for (size_t i = 0; i < joint->count; i++) {
+        const dl_joint_meeting *j = &joint->meetings[i];
+        dl_json_begin(&json, NULL, '{');
+        dl_json_text_item(&json, "name", j->meeting->name);
+        dl_json_number_item(&json, "bytes", j->meeting->bytes);
+        dl_json_number_item(&json, "modelled_ns", j->transfer_ns);
+        dl_json_number_item(&json, "recorded_ns", (double)j->recorded_ns);
+        dl_json_number_item(&json, "worst_end_ns", (double)j->worst_end_ns);
+        dl_json_end(&json, '}');
+    }
+    dl_json_end(&json, ']');
+    dl_json_end(&json, '}');
+    putchar('\n');
+}
+
+static dl_status align(const inputs *in, dl_error *err)
+{
+    dl_rank_clock *clocks = dl_calloc(in->count, sizeof *clocks, "clocks");
+    dl_status status =
+        dl_rank_clocks_find(clocks, (const dl_trace *const *)in->traces, in->count, err);
+    for (size_t i = 0; i < in->count && status == DL_OK; i++)
+        status = dl_rank_clock_apply(in->traces[i], clocks[i].offset_ns, err);
+    free(clocks);
+    return status;
+}
+
+static dl_status predict_together(const inputs *in, const settings *set, dl_error *err)
+{
+    if (in->count < 2) {
+        return dl_error_set(err, DL_ERR_USAGE, "--together wants the traces of two or more ranks");
+    }
+    dl_replay_run run = {0};
+    dl_meetings meetings = {0};
+    dl_joint joint = {0};
+    dl_status status = set->align ? align(in, err) : DL_OK;
+    if (status == DL_OK) {
+        status = dl_replay_build(&run, (const dl_trace *const *)in->traces, in->count, err);
+    }
+    if (status == DL_OK) {
+        dl_meetings_find(&meetings, &run);
+        status = dl_joint_replay(&joint, &run, &meetings, err);
+    }
+    if (status == DL_OK && set->json) write_joint(&joint, in->count);
+    if (status == DL_OK && !set->json) print_joint(&joint, in->count);
+    if (status == DL_OK && !set->json && meetings.left_alone > 0) {
+        printf("%zu kernels of collectives that the ranks have different numbers of keep their "
+               "recorded times\n",
+               meetings.left_alone);
+    }
+    dl_joint_free(&joint);
+    dl_meetings_free(&meetings);
+    dl_replay_run_free(&run);
+    return status;
+}
+
+static dl_status predict(const dl_text_list *paths, const settings *set, dl_error *err)
+{
+    inputs in = {0};
+    dl_status status = read_all(&in, paths, err);
+    if (status == DL_OK) {
+        status = set->together ? predict_together(&in, set, err) : predict_each(&in, set, err);
+    }
+    free_all(&in);
+    if (status == DL_OK && (fflush(stdout) != 0 || ferror(stdout) != 0)) {
+        status = dl_error_set(err, DL_ERR_IO, "cannot write the table");
+    }
+    return status;
+}
+
+int dl_calibrate_predict(int argc, char **argv)
+{
+    settings set = {0};
+    const dl_option options[] = {
+        {.name = "together",
+         .type = DL_OPTION_FLAG,
+         .target = &set.together,
+         .help = "The traces are all ranks of one run, on a common clock: predict when their "
+                 "collectives end, from when the ranks come."},
+        {.name = "align",
+         .type = DL_OPTION_FLAG,
+         .target = &set.align,
+         .help = "With --together: put the ranks on a common clock first, by the ends of their "
+                 "collectives."},
+        {.name = "step-marks",
+         .type = DL_OPTION_TEXT,
+         .target = &set.hints.marks,
+         .argument = "REGEX",
+         .help = "Ranges that are training steps, as an extended regular expression."},
+        {.name = "json", .type = DL_OPTION_FLAG, .target = &set.json, .help = "JSON."},
+    };
+    const dl_command command = {
+        .program = argv[0],
+        .positional = "TRACE...",
+        .summary = "Takes the collectives out of a trace, puts modelled ones in, and times the run "
+                   "again. Prints how far the mean step is missed: unchanged (replay), with "
+                   "nothing put back, with the transfers added to that, and with transfers and "
+                   "the peers' lateness of other steps put back (modelled).",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .positional_min = 1,
+        .positional_max = 100000};
+    dl_text_list paths = {0};
+    dl_options_action action;
+    dl_error err = {0};
+    dl_status status = dl_options_parse(&command, argc, argv, &paths, &action, &err);
+    if (status == DL_OK && set.align && !set.together) {
+        status = dl_error_set(&err, DL_ERR_USAGE, "--align needs --together");
+    }
+    if (status == DL_OK && action == DL_OPTIONS_RUN) status = predict(&paths, &set, &err);
+    dl_text_list_free(&paths);
+    if (status == DL_OK) return 0;
+    dl_error_print(&err, argv[0], stderr);
+    return dl_status_exit_code(status);
+}

@@ -1,0 +1,40 @@
+/* How long a collective takes once its last rank has come: a line for each kind of collective,
+ * time = latency + bytes of one rank x ns_per_byte.
+ *
+ * Two ways to find the lines, by what is known:
+ *
+ *   of several ranks   the time from the last rank's start to the end of each meeting is known, and
+ *                      the line is the least-squares one, both numbers >= 0; with one size only,
+ *                      the mean time whatever the size
+ *   of one rank        its kernels also hold the waiting for later ranks, so the line is the highest
+ *                      through the origin that no recorded time lies below: what is above it is
+ *                      lateness of the peers */
+#ifndef DL_CALIBRATE_REPLAY_TRANSFER_H
+#define DL_CALIBRATE_REPLAY_TRANSFER_H
+
+#include "calibrate/replay/meetings.h"
+
+typedef struct dl_transfer_line {
+    const char *name; /* of the collective; borrowed from the meetings */
+    double latency_ns, ns_per_byte;
+    size_t meetings; /* of known size that it is made from */
+    double error_ns; /* root mean square of what it misses; 0 of one rank's */
+} dl_transfer_line;
+
+/* Owns its array; release with dl_transfer_free. */
+typedef struct dl_transfer {
+    dl_transfer_line *lines; /* [count] */
+    size_t count;
+} dl_transfer;
+
+/* Finds the lines of all names of meetings that have at least one of known size; zero `transfer`
+ * before. `run` has the durations. `without` (SIZE_MAX = none): a meeting to leave out. */
+void dl_transfer_fit(dl_transfer *transfer, const dl_meetings *meetings, const dl_replay_run *run,
+                     size_t without);
+
+/* Time of a meeting by its line, in ns; NaN if there is none. */
+double dl_transfer_ns(const dl_transfer *transfer, const dl_meeting *meeting);
+
+void dl_transfer_free(dl_transfer *transfer);
+
+#endif
