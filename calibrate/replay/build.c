@@ -33,8 +33,25 @@ static void free_builder(replay_builder *b)
     free(b->first_work);
 }
 
+/* Whether sums of a time and a tolerance, and the numbers of nodes, stay within their types. */
+static dl_status check_range(const dl_trace *trace, dl_error *err)
+{
+    if (trace->activity_count > INT32_MAX / 8)
+        return dl_error_set_at(err, DL_ERR_RANGE, trace->path, 0, "%zu activities are too many",
+                               trace->activity_count);
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
+        if (a->start_ns + a->duration_ns > INT64_MAX / 2)
+            return dl_error_set_at(err, DL_ERR_RANGE, trace->path, 0,
+                                   "activity %zu ends after the year 2116", i);
+    }
+    return DL_OK;
+}
+
 static dl_status build_rank(dl_replay_run *run, const dl_trace *trace, size_t number, dl_error *err)
 {
+    dl_status status = check_range(trace, err);
+    if (status != DL_OK) return status;
     dl_replay_rank *rank = &run->ranks[number];
     rank->trace = trace;
     rank->node_of = dl_calloc(trace->activity_count, sizeof *rank->node_of, "replay nodes");

@@ -65,6 +65,7 @@ static dl_replay_kind kind_of(const dl_activity *a, dl_kernel_class class)
     switch (a->kind) {
     case DL_ACTIVITY_MEMCPY: return DL_REPLAY_COPY;
     case DL_ACTIVITY_MEMSET: return DL_REPLAY_MEMSET;
+    case DL_ACTIVITY_GRAPH: return DL_REPLAY_GRAPH;
     default: return class == DL_KERNEL_COLLECTIVE ? DL_REPLAY_COLLECTIVE : DL_REPLAY_KERNEL;
     }
 }

@@ -95,7 +95,8 @@ const char *dl_replay_kind_name(dl_replay_kind kind)
     static const char *const names[DL_REPLAY_KIND_END] = {
         [DL_REPLAY_HOST] = "host",     [DL_REPLAY_CALL] = "call",
         [DL_REPLAY_KERNEL] = "kernel", [DL_REPLAY_COLLECTIVE] = "collective",
-        [DL_REPLAY_COPY] = "copy",     [DL_REPLAY_MEMSET] = "memset",
+        [DL_REPLAY_GRAPH] = "graph",   [DL_REPLAY_COPY] = "copy",
+        [DL_REPLAY_MEMSET] = "memset",
     };
     return (unsigned)kind < DL_REPLAY_KIND_END ? names[kind] : "unknown";
 }

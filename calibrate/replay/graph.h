@@ -22,10 +22,11 @@
 #define DL_REPLAY_NONE UINT32_MAX
 
 typedef enum dl_replay_kind {
-    DL_REPLAY_HOST,       /* a thread computes, between two calls */
-    DL_REPLAY_CALL,       /* a thread is in a call; what it waits for there is an edge, not time */
-    DL_REPLAY_KERNEL,     /* and whole graphs */
+    DL_REPLAY_HOST, /* a thread computes, between two calls */
+    DL_REPLAY_CALL, /* a thread is in a call; what it waits for there is an edge, not time */
+    DL_REPLAY_KERNEL,
     DL_REPLAY_COLLECTIVE, /* a kernel that is one */
+    DL_REPLAY_GRAPH,      /* a whole CUDA graph whose kernels are not recorded */
     DL_REPLAY_COPY,
     DL_REPLAY_MEMSET,
     DL_REPLAY_KIND_END

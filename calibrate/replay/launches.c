@@ -178,18 +178,20 @@ static void sample_work(const replay_builder *b, uint32_t before, uint32_t node,
     add_sample(spacing, sort, value_ns);
 }
 
-/* Whether the host copies to memory of its own before the device does, and the stream is idle
- * then: the time until the device begins is the host's, and kept as it is. */
-static bool is_staged(const replay_builder *b, uint32_t node, const dl_activity *call)
+/* Whether the host held the work back: it copied pageable memory to memory of its own before, or
+ * its call took long (the first launch of a kernel loads its code), and the stream was idle. The
+ * time until the device begins is the host's then, and kept as it is. */
+static bool host_held(const replay_builder *b, uint32_t node, const dl_activity *call)
 {
-    const dl_activity *copy = work_of(b, node);
+    const dl_activity *work = work_of(b, node);
     uint32_t before = b->graph->before[node];
-    int64_t latency_ns = copy->start_ns - call->start_ns;
-    return copy->kind == DL_ACTIVITY_MEMCPY && copy->copy == DL_COPY_H2D &&
-           copy->memory == DL_MEMORY_PAGEABLE && latency_ns >= 0 &&
+    bool staged = work->kind == DL_ACTIVITY_MEMCPY && work->copy == DL_COPY_H2D &&
+                  work->memory == DL_MEMORY_PAGEABLE;
+    int64_t latency_ns = work->start_ns - call->start_ns;
+    return (staged || call->duration_ns > LONGEST_LATENCY_NS) && latency_ns >= 0 &&
            latency_ns < call->duration_ns + LONGEST_LATENCY_NS &&
            (before == DL_REPLAY_NONE ||
-            replay_work_end(b, before) + LONGEST_SPACING_NS < copy->start_ns);
+            replay_work_end(b, before) + LONGEST_SPACING_NS < work->start_ns);
 }
 
 static void add_launch(replay_builder *b, uint32_t node, const samples *latency)
@@ -197,7 +199,7 @@ static void add_launch(replay_builder *b, uint32_t node, const samples *latency)
     const dl_activity *call = launch_of(b, node);
     if (call == NULL) return;
     const dl_activity *work = work_of(b, node);
-    int64_t lag_ns = is_staged(b, node, call) ? work->start_ns - call->start_ns
+    int64_t lag_ns = host_held(b, node, call) ? work->start_ns - call->start_ns
                                               : typical(latency, latency_sort(work, call));
     uint32_t from = b->rank->node_of[call - b->trace->activities];
     dl_replay_graph_add_edge(

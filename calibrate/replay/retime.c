@@ -122,8 +122,26 @@ static void begin(replay *r)
     }
 }
 
+/* Whether all times together stay within 64 bits, so that no sum of some can leave them. */
+static bool times_fit(const dl_replay_graph *g)
+{
+    double sum_ns = 0;
+    for (size_t n = 0; n < g->node_count; n++)
+        sum_ns += (double)g->nodes[n].duration_ns + (double)g->nodes[n].spacing_ns;
+    for (size_t e = 0; e < g->edge_count; e++)
+        sum_ns += (double)g->edges[e].lag_ns;
+    for (size_t i = 0; i < g->group_count; i++)
+        sum_ns += (double)g->groups[i].duration_ns;
+    for (size_t i = 0; i < g->lane_count; i++) {
+        if (g->lanes[i].first != DL_REPLAY_NONE)
+            sum_ns += (double)g->lanes[i].begin_ns - (double)g->origin_ns;
+    }
+    return sum_ns < (double)(INT64_MAX / 2);
+}
+
 dl_status dl_replay_retime(const dl_replay_graph *graph, dl_replay_time *times, dl_error *err)
 {
+    if (!times_fit(graph)) return dl_error_set(err, DL_ERR_RANGE, "times add up to 146 years");
     replay r = {.graph = graph, .times = times};
     index_edges(&r);
     /* A lane has at most one event: the start or the end of the node at hand. */

@@ -22,7 +22,7 @@ typedef struct dl_replay_time {
 } dl_replay_time;
 
 /* Times of all nodes: times[node_count], given by the caller. DL_ERR_DATA if nodes wait for one
- * another in a circle. O((nodes + edges) log lanes). */
+ * another in a circle, DL_ERR_RANGE if all times together exceed 2^62 ns. O((nodes + edges) log lanes). */
 dl_status dl_replay_retime(const dl_replay_graph *graph, dl_replay_time *times,
                            dl_error *err) DL_MUST_CHECK;
 
