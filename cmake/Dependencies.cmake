@@ -22,6 +22,9 @@ find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)           # librand
 find_path(CMOCKA_INCLUDE_DIR cmocka.h REQUIRED)                        # libcmocka-dev
 find_library(CMOCKA_LIBRARY cmocka REQUIRED)
 
+# Optional: traces in .tar archives.
+pkg_check_modules(LIBARCHIVE IMPORTED_TARGET libarchive)               # libarchive-dev
+
 # Optional: dlprof machine looks at the machine through it.
 pkg_check_modules(HWLOC IMPORTED_TARGET hwloc)                         # libhwloc-dev
 

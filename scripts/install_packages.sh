@@ -10,6 +10,7 @@ packages=(
     libinih-dev                                   # INI files
     librandom123-dev                              # random streams
     libsimdjson-dev                               # traces of PyTorch
+    libarchive-dev                                # traces in .tar archives
     libsqlite3-dev                                # traces of Nsight Systems
     zlib1g-dev                                    # .gz data, checksums of traces
     libhwloc-dev                                  # dlprof machine

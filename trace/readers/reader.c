@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#ifdef DL_HAVE_LIBARCHIVE
+#include "trace/readers/archive.h"
+#endif
 #include "trace/readers/kineto.h"
 #include "trace/readers/nsys.h"
 #include "trace/readers/text_source.h"
@@ -29,6 +32,9 @@ static dl_status read_dlt(dl_read_traces *traces, const char *path, const dl_rea
 static const dl_trace_reader *const readers[] = {
     &dl_kineto_reader,
     &dl_nsys_reader,
+#ifdef DL_HAVE_LIBARCHIVE
+    &dl_archive_reader,
+#endif
     &(const dl_trace_reader){"dlt", "dlprof's own trace", is_dlt, read_dlt},
 };
 
@@ -57,7 +63,8 @@ dl_status dl_read(dl_read_traces *traces, const char *path, const dl_read_option
     }
     if (bytes == 0) return dl_error_set_at(err, DL_ERR_FORMAT, path, 0, "it is empty");
     if (bytes >= TAR_MAGIC_OFFSET + 5 && memcmp(begin + TAR_MAGIC_OFFSET, "ustar", 5) == 0) {
-        return dl_error_set_at(err, DL_ERR_FORMAT, path, 0, "it is a tar archive: unpack it first");
+        return dl_error_set_at(err, DL_ERR_FORMAT, path, 0, "it is a tar archive, which this build cannot read: unpack it first, "
+                               "or build with libarchive");
     }
     return dl_error_set_at(err, DL_ERR_FORMAT, path, 0,
                            "it is no trace that is known: Chrome-trace JSON of PyTorch's profiler "

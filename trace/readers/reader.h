@@ -4,6 +4,7 @@
  *
  *   kineto   PyTorch's profiler (Chrome-trace JSON), plain or gzipped     kineto.h
  *   nsys     Nsight Systems' SQLite exports                               nsys.h
+ *   archive  .tar and .tar.gz of PyTorch's traces, several ranks in one    archive.h
  *   dlt      our own .dlt                                                 trace/dlt.h
  *
  * Activities are those of activity.h. Beyond it, where a trace has them: the identity of a
@@ -23,7 +24,7 @@
 #include "trace/dlt.h"
 #include "trace/readers/comm_patterns.h"
 
-/* One process of a file. */
+/* One process of a file, one member of an archive. */
 typedef struct dl_read_trace {
     dl_trace trace;
     char **notes; /* [note_count] sentences */
