@@ -18,7 +18,7 @@ typedef struct method method;
 struct dl_optimizer {
     const method *method;
     const dl_backend *backend;
-    double learning_rate, momentum;
+    double learning_rate, momentum, rate_factor;
     size_t count;       /* numbers of a vector */
     size_t state_count; /* numbers of the state: 0, 1 or 2 vectors */
     void *state;        /* NULL if state_count = 0 */
@@ -117,6 +117,7 @@ dl_status dl_optimizer_create_on(dl_optimizer **optimizer, const dl_optimizer_co
     made->backend = backend;
     made->learning_rate = config->learning_rate;
     made->momentum = config->momentum;
+    made->rate_factor = 1;
     made->count = count;
     made->state_count = made->method->state_vectors(config) * count;
     if (made->state_count > 0) {
@@ -144,6 +145,11 @@ void dl_optimizer_begin(dl_optimizer *optimizer)
     optimizer->updates++;
 }
 
+void dl_optimizer_scale_rate(dl_optimizer *optimizer, double factor)
+{
+    optimizer->rate_factor = factor;
+}
+
 void dl_optimizer_apply(dl_optimizer *optimizer, void *parameters, const void *gradients,
                         size_t first, size_t count)
 {
@@ -154,7 +160,7 @@ void dl_optimizer_apply(dl_optimizer *optimizer, void *parameters, const void *g
     dl_update update = {.parameters = (char *)parameters + first * bytes,
                         .gradients = (const char *)gradients + first * bytes,
                         .count = count,
-                        .rate = optimizer->learning_rate};
+                        .rate = optimizer->rate_factor * optimizer->learning_rate};
     if (optimizer->state_count > 0) {
         update.first = (char *)optimizer->state + first * bytes;
     }

@@ -171,6 +171,7 @@ static void free_shared(dl_train_shared *shared)
     dl_train_free_messages(shared);
     free(shared->slots);
     free(shared->spares);
+    dl_train_points_free(&shared->points);
     free(shared->pending);
     free(shared->state_slots);
     dl_optimizer_destroy(shared->optimizer);
@@ -272,8 +273,8 @@ static dl_status add_server(const dl_train_shared *shared, double *sum, dl_error
 }
 
 /* What the run came to; takes step_ns over if that succeeds. */
-static dl_status make_result(const dl_train_shared *shared, int64_t *step_ns,
-                             dl_train_result *result, dl_error *err)
+static dl_status make_result(dl_train_shared *shared, int64_t *step_ns, dl_train_result *result,
+                             dl_error *err)
 {
     const dl_train_config *config = shared->config;
     const double share = 1.0 / config->workers;
@@ -294,9 +295,12 @@ static dl_status make_result(const dl_train_shared *shared, int64_t *step_ns,
         status = add_parameters(worker, made.parameters, share, err);
     }
     if (shared->mode->server) status = add_server(shared, made.parameters, err);
+    made.updates = dl_train_updates(&shared->workers[0], shared->workers[0].step);
+    made.samples = dl_train_samples(&shared->workers[0], shared->workers[0].step);
     made.seconds = dl_ns_to_s((double)(end_ns - start_ns));
     made.samples_per_s = (double)shared->batch_per_worker * (double)steps_done / made.seconds;
     if (status == DL_OK) {
+        dl_train_points_take(&shared->points, &made);
         *result = made;
     } else {
         free(made.parameters);
@@ -329,5 +333,8 @@ void dl_train_result_free(dl_train_result *result)
     free(result->parameters);
     free(result->step_ns);
     free(result->steps_done);
+    for (int i = 0; i < result->point_count; i++)
+        free(result->points[i].parameters);
+    free(result->points);
     *result = (dl_train_result){0};
 }

@@ -109,6 +109,8 @@ typedef struct dl_train_config {
     int where_device;
     dl_quantise quantise;    /* how gradients are sent: ps, allreduce (not between devices), async,
                              softsync */
+    double drop_epochs;      /* behind so many epochs the learning rate is a tenth; 0 = never */
+    int64_t evaluate_every;  /* steps of worker 0 between two points of the result; 0 = none */
     const atomic_bool *stop; /* once true, the run ends where no worker waits for another: after the
                                 step, in average after the interval; NULL = never */
 } dl_train_config;
@@ -133,6 +135,18 @@ typedef struct dl_train_observer {
     void (*record)(void *user, const dl_record *record);
 } dl_train_observer;
 
+/* The parameters at a moment of a run, for evaluating them behind it, so that the run is not held
+ * up: those of worker 0 behind a step, which in all modes but none and between averages are all
+ * workers' or, in async and softsync, the server's. */
+typedef struct dl_train_point {
+    int64_t update;     /* updates that are in it; in none and average steps of a worker */
+    int64_t samples;    /* whose gradients are in it */
+    double simulated_s; /* of a replay: when the simulated run was there; else NaN */
+    double loss;        /* mean of the batches that worker 0 (a replay: every worker) has trained on
+                           since the last point */
+    double *parameters; /* [parameter_count] */
+} dl_train_point;
+
 typedef struct dl_train_result {
     int64_t *step_ns;     /* [workers x steps] duration of each step, worker by worker */
     int64_t *steps_done;  /* [workers] how many of them the worker did: all but in none, async,
@@ -143,6 +157,10 @@ typedef struct dl_train_result {
     double *parameters; /* [parameter_count] final parameters (mean over workers; the server's for
                            ps, async and softsync), as double */
     size_t parameter_count;
+    int64_t updates, samples; /* that the final parameters have in them; as of a point */
+    dl_train_point *points;   /* [point_count], config.evaluate_every steps apart; in average the
+                                 next averages behind that */
+    int point_count;
 } dl_train_result;
 
 /* How many devices the workers of a configuration with a device run on; less than the workers

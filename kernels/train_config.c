@@ -193,6 +193,16 @@ static dl_status check_where(const dl_train_config *config, dl_error *err)
     return DL_OK;
 }
 
+/* MXNet's train_mnist.py has lr_factor 0.1 where it lowers the rate. */
+#define DROP_FACTOR 0.1
+
+double dl_train_rate_factor(const dl_train_config *config, size_t count, int64_t samples)
+{
+    const bool dropped =
+        config->drop_epochs > 0 && (double)samples >= config->drop_epochs * (double)count;
+    return dropped ? DROP_FACTOR : 1;
+}
+
 static dl_status check_server(const dl_train_config *config, dl_error *err)
 {
     const bool softsync = config->sync == DL_SYNC_SOFTSYNC;
@@ -215,6 +225,10 @@ static dl_status check_server(const dl_train_config *config, dl_error *err)
                             "a learning rate by staleness needs sgd: %s takes no notice of the "
                             "length of a gradient",
                             config->optimizer.name);
+    }
+    if (config->where == DL_TRAIN_WHERE_GPU) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "a learning rate by staleness needs the server on the host");
     }
     return DL_OK;
 }
@@ -240,6 +254,14 @@ dl_status dl_train_check_config(const dl_train_config *config, dl_error *err)
         (config->server_threads < 1 || config->server_threads > config->workers)) {
         return dl_error_set(err, DL_ERR_RANGE, "%d server threads; must be 1 to %d, the workers",
                             config->server_threads, config->workers);
+    }
+    if (!(config->drop_epochs >= 0)) {
+        return dl_error_set(err, DL_ERR_RANGE, "rate drops after %g epochs; must be 0 or more",
+                            config->drop_epochs);
+    }
+    if (config->evaluate_every < 0) {
+        return dl_error_set(err, DL_ERR_RANGE, "%lld steps between evaluations; must be 0 or more",
+                            (long long)config->evaluate_every);
     }
     status = check_where(config, err);
     return status == DL_OK ? check_server(config, err) : status;

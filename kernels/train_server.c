@@ -8,13 +8,18 @@
 
 #include "kernels/train_worker.h"
 
+double dl_train_staleness_rate(int64_t staleness)
+{
+    return staleness > 1 ? 1.0 / (double)staleness : 1;
+}
+
 /* The learning rate of a gradient that is t updates stale is 1/t of the configured one (Zhang et
  * al. 2016, "Staleness-aware async-SGD", with 1 for t = 0). As each gradient of an update has its
  * own staleness, it is the gradient that is divided. */
 static void divide_by_staleness(const dl_train_shared *shared, void *gradient, int64_t staleness)
 {
-    if (staleness <= 1) return;
-    const double factor = 1.0 / (double)staleness;
+    const double factor = dl_train_staleness_rate(staleness);
+    if (factor == 1) return;
     if (shared->config->precision == DL_FLOAT) {
         cblas_sscal((blasint)shared->count, (float)factor, gradient, 1);
     } else {
@@ -68,6 +73,10 @@ static void update(dl_train_worker *worker)
         dl_train_average(shared, shared->result, shared->pending, count, 0, shared->count);
         gradient = shared->result;
     }
+    dl_optimizer_scale_rate(shared->optimizer,
+                            dl_train_rate_factor(shared->config, shared->data->count,
+                                                 dl_train_gradients_an_update(shared->config) *
+                                                     shared->version * shared->batch_per_worker));
     dl_optimizer_begin(shared->optimizer);
     dl_optimizer_apply(shared->optimizer, shared->parameters, gradient, 0, shared->count);
     shared->version++;

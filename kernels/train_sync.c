@@ -97,7 +97,12 @@ static void push_to_server(dl_train_worker *worker)
     dl_train_push_gradients(worker);
     /* One of the workers counts the update, while no one applies: all do that behind the barrier.
      */
-    if (worker->index == 0) dl_optimizer_begin(worker->shared->optimizer);
+    const dl_train_shared *shared = worker->shared;
+    if (worker->index != 0) return;
+    dl_optimizer_scale_rate(shared->optimizer,
+                            dl_train_rate_factor(shared->config, shared->data->count,
+                                                 worker->step * shared->config->batch));
+    dl_optimizer_begin(shared->optimizer);
 }
 
 static void update_server(dl_train_worker *worker)

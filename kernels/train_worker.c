@@ -13,17 +13,21 @@ uint32_t dl_train_name_id(const dl_train_shared *shared, dl_train_name name)
     return (uint32_t)shared->operations + (uint32_t)name;
 }
 
+void dl_train_shuffle(uint64_t seed, int64_t epoch, uint32_t *order, uint32_t count)
+{
+    dl_random stream;
+    dl_random_init(&stream, seed, 0, (uint32_t)epoch, 0);
+    for (uint32_t i = 0; i < count; i++)
+        order[i] = i;
+    dl_random_shuffle(&stream, order, count);
+}
+
 /* Makes worker->order the permutation of `epoch`: every worker draws the same one, so none waits
  * for another. */
 static void shuffle(dl_train_worker *worker, int64_t epoch)
 {
     const dl_train_shared *shared = worker->shared;
-    const uint32_t count = (uint32_t)shared->data->count;
-    dl_random stream;
-    dl_random_init(&stream, shared->config->seed, 0, (uint32_t)epoch, 0);
-    for (uint32_t i = 0; i < count; i++)
-        worker->order[i] = i;
-    dl_random_shuffle(&stream, worker->order, count);
+    dl_train_shuffle(shared->config->seed, epoch, worker->order, (uint32_t)shared->data->count);
     worker->epoch = epoch;
 }
 
@@ -129,6 +133,10 @@ static void slow_down(dl_train_worker *worker, double factor, int64_t start_cpu_
 
 void dl_train_update(dl_train_worker *worker)
 {
+    const dl_train_shared *shared = worker->shared;
+    dl_optimizer_scale_rate(worker->optimizer,
+                            dl_train_rate_factor(shared->config, shared->data->count,
+                                                 worker->step * shared->config->batch));
     dl_optimizer_begin(worker->optimizer);
     dl_train_issue(worker);
     for (int op = 0; op < worker->shared->operations; op++) {
@@ -199,7 +207,8 @@ int64_t dl_train_step_end(dl_train_worker *worker, int64_t start_ns)
     }
     if (worker->step == 0) worker->first_loss = dl_model_loss(worker->model);
     worker->end_ns = end_ns;
-    return worker->device == NULL ? end_ns : dl_clock_ns();
+    const bool noted = dl_train_note_point(worker);
+    return worker->device == NULL && !noted ? end_ns : dl_clock_ns();
 }
 
 /* One step; returns the start of the next one. */

@@ -21,6 +21,7 @@
 #include "kernels/model.h"
 #include "kernels/optimizer.h"
 #include "kernels/train.h"
+#include "kernels/train_points.h"
 
 /* Names of records behind the model's operations; dl_train_event_names has the same order. */
 typedef enum dl_train_name {
@@ -109,6 +110,7 @@ struct dl_train_shared {
     enum { DL_TRAIN_HOLD, DL_TRAIN_GO, DL_TRAIN_CANCEL } gate;
 
     dl_train_worker *workers; /* [config->workers] */
+    dl_train_points points;   /* of worker 0's thread */
 };
 
 /* A record of the present step whose times are still to be found: between mark `from` and mark
@@ -161,6 +163,12 @@ struct dl_train_worker {
 dl_status dl_train_check_config(const dl_train_config *config, dl_error *err) DL_MUST_CHECK;
 dl_status dl_train_check_data(const dl_data_set *data, const dl_model *model, const char *name,
                               dl_error *err) DL_MUST_CHECK;
+
+/* train_points.c: keeps the worker's parameters if a point is due behind its step; whether it has
+ * taken time. Updates and samples that worker 0's parameters have in them behind `steps` steps. */
+bool dl_train_note_point(dl_train_worker *worker);
+int64_t dl_train_updates(const dl_train_worker *worker, int64_t steps);
+int64_t dl_train_samples(const dl_train_worker *worker, int64_t steps);
 
 /* Thread function of one worker (a dl_train_worker *). */
 void *dl_train_worker_run(void *worker);

@@ -1,0 +1,53 @@
+/* A schedule: the order in which a simulated run applied its gradients, as `dlsim --schedule` writes
+ * it (sim/schedule.h has the format), read and checked for a replay. */
+#ifndef DL_KERNELS_SCHEDULE_H
+#define DL_KERNELS_SCHEDULE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+
+typedef enum dl_schedule_kind {
+    DL_SCHEDULE_GRADIENT, /* is in update `update`, together with all others of that number */
+    DL_SCHEDULE_LOCAL,    /* of a worker's own parameters */
+    DL_SCHEDULE_AVERAGE   /* of all workers' parameters: number `update` */
+} dl_schedule_kind;
+
+typedef struct dl_schedule_event {
+    double time_s; /* simulated, since the start */
+    int64_t update;
+    int64_t read;  /* gradient: update whose parameters it is of, 0 = the first ones */
+    int64_t batch; /* gradient, local: mini-batch: samples batch x share ... of the order */
+    size_t after;  /* events that must be done before its gradient can be computed */
+    int worker;    /* gradient, local */
+    dl_schedule_kind kind;
+} dl_schedule_event;
+
+typedef struct dl_schedule {
+    char *path, *mode;
+    int workers;
+    int batch; /* samples of a mini-batch of each worker, all together; a multiple of workers */
+    dl_schedule_event *events; /* [count], count >= 1 */
+    size_t count, gradients;   /* gradients: events but averages */
+    int64_t updates;           /* or averages */
+    int64_t staleness_max;
+    double staleness_mean;
+} dl_schedule;
+
+/* A gradient may be so many updates stale: a replay keeps that many versions of the parameters. */
+#define DL_SCHEDULE_STALENESS_MAX 1023
+#define DL_SCHEDULE_WORKERS_MAX 1024
+/* Mini-batches are numbered below this: 1000 epochs of ten million samples, one by one. */
+#define DL_SCHEDULE_BATCHES_MAX ((int64_t)10000000000)
+
+/* Reads a schedule; zero it before. DL_ERR_PARSE, DL_ERR_RANGE and DL_ERR_DATA with file:line for
+ * what is no schedule, of another schema, or asks for what no run does: updates that are not in
+ * order, a version that is not there yet or no longer kept, a worker that does not exist. The caller
+ * releases it with dl_schedule_free. */
+dl_status dl_schedule_read(dl_schedule *schedule, const char *path, dl_error *err) DL_MUST_CHECK;
+dl_status dl_schedule_read_text(dl_schedule *schedule, const char *name, const char *text,
+                                size_t bytes, dl_error *err) DL_MUST_CHECK;
+void dl_schedule_free(dl_schedule *schedule);
+
+#endif

@@ -1,0 +1,167 @@
+/* Schedules, read and refused. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/check.h"
+
+#include "kernels/schedule.h"
+
+#define HEAD "# dlscale schedule\n# schema: 1\n# mode: softsync\n# workers: 2\n# batch: 12\n"
+#define COLUMNS "time_s,event,update,worker,read,batch\n"
+
+static void gradients_are_grouped_by_update(void **state)
+{
+    (void)state;
+    static const char rows[] = HEAD COLUMNS "0.5,gradient,1,0,0,0\n"
+                                            "0.5,gradient,1,1,0,1\n"
+                                            "0.75,gradient,2,0,0,2\n"
+                                            "1,gradient,3,1,1,3\n"
+                                            "1,gradient,3,0,2,4\n";
+    dl_schedule s = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_schedule_read_text(&s, "s.csv", rows, strlen(rows), &err), DL_OK);
+    assert_string_equal(s.mode, "softsync");
+    assert_int_equal(s.workers, 2);
+    assert_int_equal(s.batch, 12);
+    assert_int_equal(s.count, 5);
+    assert_int_equal(s.gradients, 5);
+    assert_int_equal(s.updates, 3);
+    assert_int_equal(s.staleness_max, 1);
+    assert_true(s.staleness_mean == 0.4);
+    /* What must be done before: nothing for version 0, events 0 and 1 for 1, event 2 for 2. */
+    static const size_t after[] = {0, 0, 0, 2, 3};
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(s.events[i].after, after[i]);
+        assert_int_equal(s.events[i].kind, DL_SCHEDULE_GRADIENT);
+        assert_int_equal(s.events[i].batch, i);
+    }
+    assert_true(s.events[2].time_s == 0.75);
+    dl_schedule_free(&s);
+}
+
+static void local_steps_follow_their_worker(void **state)
+{
+    (void)state;
+    static const char rows[] = HEAD COLUMNS "0,local,,0,,0\n"
+                                            "0,local,,1,,1\n"
+                                            "0,local,,1,,3\n"
+                                            "1,average,1,,,\n"
+                                            "2,local,,0,,2\n";
+    dl_schedule s = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_schedule_read_text(&s, "s.csv", rows, strlen(rows), &err), DL_OK);
+    static const size_t after[] = {0, 0, 2, 3, 4};
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(s.events[i].after, after[i]);
+    assert_int_equal(s.gradients, 4);
+    assert_int_equal(s.updates, 1);
+    dl_schedule_free(&s);
+}
+
+typedef struct bad {
+    const char *text;
+    int line;
+    const char *says;
+} bad;
+
+static void what_is_no_schedule_is_refused_with_its_line(void **state)
+{
+    (void)state;
+    static const bad cases[] = {
+        {"", 1, "is no schedule"},
+        {"workers,batch\n1,2\n", 1, "is no schedule"},
+        {"# dlscale schedule\n# schema: 2\n", 2, "schema is '2'"},
+        {"# dlscale schedule\n", 1, "lacks '# schema: ...'"},
+        {"# dlscale schedule\n# schema: 1\n# batch: 12\n", 1, "lacks '# workers: ...'"},
+        {"# dlscale schedule\n# schema: 1\n# workers: 0\n", 3, "workers is '0'"},
+        {"# dlscale schedule\n# schema: 1\n# workers: 2x\n", 3, "workers is '2x'"},
+        {"# dlscale schedule\n# schema: 1\n# workers: 2\n# batch: 13\n", 1, "cannot be shared"},
+        {HEAD, 0, ""},
+        {HEAD "time_s,event,update,worker,read\n1,gradient,1,0,0\n", 0, "lacks the column batch"},
+        {HEAD COLUMNS, 0, "has no gradient"},
+        {HEAD COLUMNS "0,average,1,,,\n", 0, "has no gradient"},
+        {HEAD COLUMNS "0,gradient,1,0,0\n", 7, "cells"},
+        {HEAD COLUMNS "0,gradiant,1,0,0,0\n", 7, "did you mean 'gradient'"},
+        {HEAD COLUMNS "0,gradient,2,0,0,0\n", 7, "update is '2'; must be a whole number from 1"},
+        {HEAD COLUMNS "0,gradient,1,0,0,0\n0,gradient,3,0,0,0\n", 8, "update is '3'"},
+        {HEAD COLUMNS "0,gradient,1,0,0,0\n0,gradient,2,0,0,0\n0,gradient,1,0,0,0\n", 9,
+         "update is '1'"},
+        {HEAD COLUMNS "0,gradient,1,2,0,0\n", 7, "worker is '2'; must be a whole number from 0"},
+        {HEAD COLUMNS "0,gradient,1,-1,0,0\n", 7, "worker is '-1'"},
+        {HEAD COLUMNS "0,gradient,1,0,1,0\n", 7, "read is '1'"},
+        {HEAD COLUMNS "0,gradient,1,0,0,\n", 7, "batch is ''"},
+        {HEAD COLUMNS "0,gradient,1,0,0,0.5\n", 7, "batch is '0.5'"},
+        {HEAD COLUMNS "0,gradient,1,0,0,1e18\n", 7, "batch is '1e18'"},
+        {HEAD COLUMNS "0,gradient,one,0,0,0\n", 7, "one"},
+        {HEAD COLUMNS "x,gradient,1,0,0,0\n", 7, "x"},
+        {HEAD COLUMNS ",gradient,1,0,0,0\n", 7, "time_s is ''"},
+        {HEAD COLUMNS "inf,gradient,1,0,0,0\n", 7, "time_s is 'inf'"},
+        {HEAD COLUMNS "2,gradient,1,0,0,0\n1,gradient,2,0,0,0\n", 8, "must be 2 or more"},
+        {HEAD COLUMNS "0,gradient,1,0,0,0\n0,local,,0,,0\n", 8, "either a server updates"},
+        {HEAD COLUMNS "0,local,,0,,0\n0,gradient,1,0,0,0\n", 8, "either a server updates"},
+        {HEAD COLUMNS "0,local,,0,,0\n0,average,2,,,\n", 8, "update is '2'"},
+        {HEAD COLUMNS "0,local,,5,,0\n", 7, "worker is '5'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_schedule s = {.workers = 99};
+        dl_error err = {0};
+        if (dl_schedule_read_text(&s, "s.csv", cases[i].text, strlen(cases[i].text), &err) ==
+            DL_OK) {
+            fail_msg("taken: %s", cases[i].text);
+        }
+        assert_contains(err.text, cases[i].says);
+        if (cases[i].says[0] != '\0') assert_int_equal(err.line, cases[i].line);
+        assert_string_equal(err.file, "s.csv");
+        assert_int_equal(s.workers, 99);
+    }
+}
+
+/* 1024 versions are kept; the first one is gone behind 1024 updates. */
+static void a_version_that_is_gone_is_refused(void **state)
+{
+    (void)state;
+    for (int last = 1024; last <= 1025; last++) {
+        char *text = NULL;
+        size_t bytes = 0;
+        FILE *out = open_memstream(&text, &bytes);
+        fputs(HEAD COLUMNS, out);
+        for (int u = 1; u < last; u++)
+            fprintf(out, "0,gradient,%d,0,%d,0\n", u, u - 1);
+        fprintf(out, "0,gradient,%d,1,0,0\n", last);
+        fclose(out);
+        dl_schedule s = {0};
+        dl_error err = {0};
+        const dl_status status = dl_schedule_read_text(&s, "s.csv", text, bytes, &err);
+        if (last == 1024) {
+            assert_int_equal(status, DL_OK);
+            assert_int_equal(s.staleness_max, 1023);
+            dl_schedule_free(&s);
+        } else {
+            assert_int_equal(status, DL_ERR_RANGE);
+            assert_int_equal(err.line, 6 + last);
+            assert_contains(err.text, "reads version 0, which is no longer kept");
+        }
+        free(text);
+    }
+}
+
+static void a_file_that_is_not_there_is_an_error(void **state)
+{
+    (void)state;
+    dl_schedule s = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_schedule_read(&s, "no/such/file.csv", &err), DL_ERR_IO);
+    assert_contains(err.file, "no/such/file.csv");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_are_grouped_by_update),
+        cmocka_unit_test(local_steps_follow_their_worker),
+        cmocka_unit_test(what_is_no_schedule_is_refused_with_its_line),
+        cmocka_unit_test(a_version_that_is_gone_is_refused),
+        cmocka_unit_test(a_file_that_is_not_there_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

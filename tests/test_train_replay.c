@@ -1,0 +1,351 @@
+/* Replays of schedules: equal to real training where that is determined, equal to a plain reference
+ * where it is stale, the same on any number of cores. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/near.h"
+#include "tests/train_case.h"
+
+#include "common/alloc.h"
+#include "common/cpu.h"
+#include "kernels/train_points.h"
+#include "kernels/train_replay.h"
+
+/* A schedule as text, row by row. */
+typedef struct text {
+    char *bytes;
+    size_t count;
+    FILE *out;
+    double time_s;
+} text;
+
+/* The stream keeps pointers into *t. */
+static void begin(text *t, int workers)
+{
+    *t = (text){0};
+    t->out = open_memstream(&t->bytes, &t->count);
+    fprintf(t->out,
+            "# dlscale schedule\n# schema: 1\n# mode: test\n# workers: %d\n# batch: 12\n"
+            "time_s,event,update,worker,read,batch\n",
+            workers);
+}
+
+static void gradient(text *t, int update, int worker, int read, int batch)
+{
+    t->time_s += 0.5;
+    fprintf(t->out, "%.1f,gradient,%d,%d,%d,%d\n", t->time_s, update, worker, read, batch);
+}
+
+static dl_schedule end(text *t)
+{
+    dl_schedule schedule = {0};
+    dl_error err = {0};
+    fclose(t->out);
+    if (dl_schedule_read_text(&schedule, "test.csv", t->bytes, t->count, &err) != DL_OK) {
+        fail_msg("line %d: %s", err.line, err.text);
+    }
+    free(t->bytes);
+    return schedule;
+}
+
+/* `steps` steps of all together. */
+static dl_schedule synchronous(int workers, int steps)
+{
+    text t;
+    begin(&t, workers);
+    for (int s = 0; s < steps; s++) {
+        for (int w = 0; w < workers; w++)
+            gradient(&t, s + 1, w, s, s * workers + w);
+    }
+    return end(&t);
+}
+
+/* Workers that take turns: the first gradients are 0, 1, ... updates stale, all others workers - 1;
+ * `each` gradients make an update. */
+static dl_schedule stale(int workers, int steps, int each)
+{
+    text t;
+    begin(&t, workers);
+    int read[8] = {0}, count = 0;
+    for (int s = 0; s < steps; s++) {
+        for (int w = 0; w < workers; w++, count++) {
+            gradient(&t, count / each + 1, w, read[w], s * workers + w);
+            read[w] = (count + 1) / each;
+        }
+    }
+    return end(&t);
+}
+
+static dl_train_result replay(const dl_train_config *config, const dl_schedule *schedule)
+{
+    dl_train_result result = {0};
+    dl_error err = {0};
+    if (dl_train_replay(config, schedule, &data, &result, &err) != DL_OK) {
+        fail_msg("%s", err.text);
+    }
+    return result;
+}
+
+/* One worker, whatever the mode calls itself: plain training, bit for bit. */
+static void one_worker_is_plain_training(void **state)
+{
+    (void)state;
+    dl_schedule schedule = synchronous(1, 20);
+    for (int optimizer = 0; dl_optimizer_names[optimizer] != NULL; optimizer++) {
+        for (int precision = DL_FLOAT; precision <= DL_DOUBLE; precision++) {
+            dl_train_config config = small_config();
+            config.precision = (dl_precision)precision;
+            config.drop_epochs = 3;
+            config.optimizer = (dl_optimizer_config){dl_optimizer_names[optimizer], 0.01,
+                                                     optimizer == 0 ? 0.9 : 0};
+            dl_train_result plain = run(&config, NULL);
+            dl_train_result again = replay(&config, &schedule);
+            assert_true(same_bits(&plain, &again));
+            assert_true(plain.first_loss == again.first_loss);
+            assert_true(plain.last_loss == again.last_loss);
+            assert_int_equal(again.updates, 20);
+            assert_int_equal(again.samples, 240);
+            dl_train_result_free(&plain);
+            dl_train_result_free(&again);
+        }
+    }
+    dl_schedule_free(&schedule);
+}
+
+/* All together: what allreduce with as many threads gives, and one worker with the whole batch. */
+static void synchronous_is_large_batch_training(void **state)
+{
+    (void)state;
+    for (int workers = 2; workers <= 4; workers++) {
+        dl_schedule schedule = synchronous(workers, 20);
+        dl_train_config config = small_config();
+        config.optimizer.momentum = 0.9;
+        dl_train_result again = replay(&config, &schedule);
+        dl_train_result whole = run(&config, NULL);
+        config.sync = DL_SYNC_ALLREDUCE;
+        config.workers = workers;
+        dl_train_result threads = run(&config, NULL);
+        assert_true(near_all(again.parameters, whole.parameters, whole.parameter_count, 1e-10));
+        assert_true(near_all(again.parameters, threads.parameters, threads.parameter_count, 1e-14));
+        dl_train_result_free(&again);
+        dl_train_result_free(&whole);
+        dl_train_result_free(&threads);
+        dl_schedule_free(&schedule);
+    }
+}
+
+/* Local steps and averages: the real mode's bits, with kept and with averaged momentum. */
+static void averages_are_the_real_modes(void **state)
+{
+    (void)state;
+    enum { WORKERS = 3, INTERVAL = 4, STEPS = 20 };
+    text t;
+    begin(&t, WORKERS);
+    for (int s = 0; s < STEPS; s++) {
+        for (int w = WORKERS - 1; w >= 0; w--)
+            fprintf(t.out, "%d,local,,%d,,%d\n", s, w, s * WORKERS + w);
+        if ((s + 1) % INTERVAL == 0) fprintf(t.out, "%d,average,%d,,,\n", s, (s + 1) / INTERVAL);
+    }
+    dl_schedule schedule = end(&t);
+    assert_int_equal(schedule.updates, STEPS / INTERVAL);
+    for (int with_state = 0; with_state <= 1; with_state++) {
+        dl_train_config config = small_config();
+        config.optimizer.momentum = 0.9;
+        config.average_state = with_state;
+        dl_train_result again = replay(&config, &schedule);
+        config.sync = DL_SYNC_AVERAGE;
+        config.workers = WORKERS;
+        config.interval = INTERVAL;
+        dl_train_result threads = run(&config, NULL);
+        assert_true(near_all(again.parameters, threads.parameters, threads.parameter_count, 1e-14));
+        dl_train_result_free(&again);
+        dl_train_result_free(&threads);
+    }
+    dl_schedule_free(&schedule);
+}
+
+/* A gradient of the batch with these parameters, by a model of its own. */
+static void reference_gradient(dl_model *model, const double *parameters, int64_t batch, int share,
+                               uint64_t seed)
+{
+    uint32_t order[SAMPLES], samples[12];
+    for (int i = 0; i < share; i++) {
+        const int64_t at = batch * share + i;
+        dl_train_shuffle(seed, at / SAMPLES, order, SAMPLES);
+        samples[i] = order[at % SAMPLES];
+    }
+    memcpy(dl_model_parameters(model), parameters, dl_model_parameter_bytes(model));
+    dl_data_set_batch(&data, samples, share, DL_DOUBLE, dl_model_input(model),
+                      dl_model_labels(model));
+    const int operations = dl_model_operation_count(model);
+    for (int op = 0; op < operations; op++)
+        dl_model_forward(model, op, share);
+    for (int op = operations - 1; op >= 0; op--)
+        dl_model_backward(model, op, share);
+}
+
+/* Every version kept, gradients applied one after another, by the definition: p <- p - rate x mean of
+ * the gradients, each times 1 / staleness where the rate is by staleness. */
+static double *reference(const dl_train_config *config, const dl_schedule *schedule)
+{
+    const int share = schedule->batch / schedule->workers;
+    dl_model *model = NULL;
+    assert_int_equal(dl_model_create(&model, config->model, DL_DOUBLE, share, config->seed, NULL),
+                     DL_OK);
+    const size_t count = dl_model_parameter_count(model);
+    double **versions = dl_calloc((size_t)schedule->updates + 1, sizeof *versions, "versions");
+    for (int64_t v = 0; v <= schedule->updates; v++)
+        versions[v] = dl_calloc(count, sizeof(double), "version");
+    memcpy(versions[0], dl_model_parameters(model), count * sizeof(double));
+    for (size_t i = 0; i < schedule->count;) {
+        const int64_t update = schedule->events[i].update;
+        size_t together = 0;
+        while (i + together < schedule->count && schedule->events[i + together].update == update)
+            together++;
+        memcpy(versions[update], versions[update - 1], count * sizeof(double));
+        for (size_t g = 0; g < together; g++, i++) {
+            const dl_schedule_event *event = &schedule->events[i];
+            const double staleness = (double)(update - 1 - event->read);
+            double rate = config->optimizer.learning_rate / (double)together;
+            if (config->staleness_rate && staleness > 1) rate /= staleness;
+            reference_gradient(model, versions[event->read], event->batch, share, config->seed);
+            const double *gradients = dl_model_gradients(model);
+            for (size_t p = 0; p < count; p++)
+                versions[update][p] -= rate * gradients[p];
+        }
+    }
+    double *last = versions[schedule->updates];
+    for (int64_t v = 0; v < schedule->updates; v++)
+        free(versions[v]);
+    free(versions);
+    dl_model_destroy(model);
+    return last;
+}
+
+static void stale_gradients_are_of_their_version(void **state)
+{
+    (void)state;
+    for (int each = 1; each <= 2; each++) {
+        dl_schedule schedule = stale(6, 8, each);
+        assert_int_equal(schedule.staleness_max, each == 1 ? 5 : 3);
+        dl_train_config config = small_config();
+        dl_train_result fresh = {0};
+        for (int rate = 0; rate <= 1; rate++) {
+            config.staleness_rate = rate;
+            dl_train_result result = replay(&config, &schedule);
+            double *expected = reference(&config, &schedule);
+            assert_true(near_all(result.parameters, expected, result.parameter_count, 1e-12));
+            /* The rate makes a difference. */
+            if (rate == 1) {
+                assert_false(
+                    near_all(result.parameters, fresh.parameters, result.parameter_count, 1e-6));
+                dl_train_result_free(&fresh);
+                dl_train_result_free(&result);
+            } else {
+                fresh = result;
+            }
+            free(expected);
+        }
+        dl_schedule_free(&schedule);
+    }
+}
+
+/* The number of threads changes no bit, with staleness that lets them work at once. */
+static void cores_change_nothing(void **state)
+{
+    (void)state;
+    if (dl_cpu_count() < 2) skip();
+    for (int each = 1; each <= 4; each += 3) {
+        dl_schedule schedule = stale(4, 30, each);
+        dl_train_config config = small_config();
+        config.cores = 1;
+        config.evaluate_every = 10;
+        dl_train_result one = replay(&config, &schedule);
+        config.cores = dl_cpu_count();
+        dl_train_result all = replay(&config, &schedule);
+        assert_true(same_bits(&one, &all));
+        assert_int_equal(one.point_count, all.point_count);
+        for (int i = 0; i < one.point_count; i++) {
+            assert_true(one.points[i].loss == all.points[i].loss);
+            assert_memory_equal(one.points[i].parameters, all.points[i].parameters,
+                                one.parameter_count * sizeof(double));
+        }
+        dl_train_result_free(&one);
+        dl_train_result_free(&all);
+        dl_schedule_free(&schedule);
+    }
+}
+
+/* Every 5 steps of 2 workers: behind gradient 10, update 5; at the simulated time of the row. */
+static void points_have_simulated_times(void **state)
+{
+    (void)state;
+    dl_schedule schedule = synchronous(2, 20), shorter = synchronous(2, 5);
+    dl_train_config config = small_config();
+    config.evaluate_every = 5;
+    dl_train_result result = replay(&config, &schedule);
+    dl_train_result first = replay(&config, &shorter);
+    assert_int_equal(result.point_count, 4);
+    assert_int_equal(result.points[0].update, 5);
+    assert_int_equal(result.points[0].samples, 60);
+    assert_true(result.points[0].simulated_s == 5.0);
+    assert_true(result.points[3].simulated_s == 20.0);
+    assert_memory_equal(result.points[0].parameters, first.parameters,
+                        result.parameter_count * sizeof(double));
+    dl_train_result_free(&result);
+    dl_train_result_free(&first);
+    dl_schedule_free(&schedule);
+    dl_schedule_free(&shorter);
+}
+
+static void a_stop_ends_it(void **state)
+{
+    (void)state;
+    const atomic_bool stop = true;
+    dl_schedule schedule = stale(4, 30, 1);
+    dl_train_config config = small_config();
+    config.stop = &stop;
+    dl_train_result result = replay(&config, &schedule);
+    assert_int_equal(result.updates, 0);
+    dl_train_result_free(&result);
+    dl_schedule_free(&schedule);
+}
+
+static void bad_settings_are_errors(void **state)
+{
+    (void)state;
+    dl_schedule schedule = synchronous(2, 2);
+    dl_train_result result = {.parameter_count = 99};
+    dl_error err = {0};
+    dl_train_config config = small_config();
+    config.model = "lenot";
+    assert_int_equal(dl_train_replay(&config, &schedule, &data, &result, &err), DL_ERR_NAME);
+    config = small_config();
+    config.staleness_rate = true;
+    config.optimizer.name = "adam";
+    assert_int_equal(dl_train_replay(&config, &schedule, &data, &result, &err), DL_ERR_UNSUPPORTED);
+    config = small_config();
+    config.cores = dl_cpu_count() + 1;
+    assert_int_equal(dl_train_replay(&config, &schedule, &data, &result, &err), DL_ERR_RANGE);
+    config = small_config();
+    config.model = "vgg19_bn";
+    assert_int_equal(dl_train_replay(&config, &schedule, &data, &result, &err), DL_ERR_DATA);
+    assert_int_equal(result.parameter_count, 99);
+    dl_schedule_free(&schedule);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_worker_is_plain_training),
+        cmocka_unit_test(synchronous_is_large_batch_training),
+        cmocka_unit_test(averages_are_the_real_modes),
+        cmocka_unit_test(stale_gradients_are_of_their_version),
+        cmocka_unit_test(cores_change_nothing),
+        cmocka_unit_test(points_have_simulated_times),
+        cmocka_unit_test(a_stop_ends_it),
+        cmocka_unit_test(bad_settings_are_errors),
+    };
+    return cmocka_run_group_tests(tests, make_data, free_data);
+}
