@@ -172,9 +172,12 @@ static dl_status summarise(const dl_text_list *paths, const settings *set, dl_er
     return status;
 }
 
-static dl_status add_patterns(dl_comm_patterns *patterns, const dl_text_list *rules, dl_error *err)
+static dl_status add_patterns(dl_comm_patterns *patterns, const dl_text_list *rules,
+                              const char *path, dl_error *err)
 {
-    dl_status status = DL_OK;
+    dl_status status = path != NULL ? dl_comm_patterns_read(patterns, path, err) : DL_OK;
+    if (status != DL_OK) return status;
+    dl_kernel_use_rules(patterns->rules, patterns->rule_count);
     for (size_t i = 0; i < rules->count && status == DL_OK; i++)
         status = dl_comm_patterns_add(patterns, rules->items[i], err);
     if (status == DL_OK) return DL_OK;
@@ -187,6 +190,7 @@ int dl_calibrate_info(int argc, char **argv)
     settings set = {.top = 15};
     int64_t period = 0;
     dl_text_list rules = {0}, paths = {0};
+    const char *patterns = NULL;
     const dl_option options[] = {
         {.name = "json",
          .type = DL_OPTION_FLAG,
@@ -221,12 +225,18 @@ int dl_calibrate_info(int argc, char **argv)
          .argument = "TEXT=COLLECTIVE",
          .help = "ranges that hold TEXT call a collective (AllReduce, AlltoAll, ...); may be "
                  "given several times"},
+        {.name = "comm-patterns",
+         .type = DL_OPTION_TEXT,
+         .target = &patterns,
+         .argument = "FILE",
+         .help = "kernels and ranges that are collectives, of libraries that are not built in "
+                 "(INI: trace/readers/comm_patterns.h)"},
     };
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
         .summary = "Summarises traces of other profilers: PyTorch's (Kineto) Chrome-trace JSON, "
-                   "also gzipped, Nsight Systems' SQLite exports, and .dlt. What the devices did "
+                   "also gzipped, also several in a .tar, Nsight Systems' SQLite exports, and .dlt. What the devices did "
                    "with their time, steps, "
                    "kernels, copies, collectives by size; what the trace lacks; several ranks "
                    "beside one another.",
@@ -243,10 +253,11 @@ int dl_calibrate_info(int argc, char **argv)
         status = dl_error_set(&err, DL_ERR_USAGE, "--clocks has no JSON");
     }
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
-        status = add_patterns(&set.read.patterns, &rules, &err);
+        status = add_patterns(&set.read.patterns, &rules, patterns, &err);
         if (status == DL_OK) status = summarise(&paths, &set, &err);
     }
     if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
+    dl_kernel_use_rules(NULL, 0);
     dl_comm_patterns_free(&set.read.patterns);
     dl_text_list_free(&rules);
     dl_text_list_free(&paths);

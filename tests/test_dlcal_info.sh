@@ -37,6 +37,13 @@ tar -czf ranks.tar.gz rank1.json.gz text.txt rank0.json
 tar -cf none.tar text.txt
 tar -cf some.tar rank0.json rank1.json.gz
 head -c 4000 some.tar >cut.tar
+cat >patterns.ini <<'END'
+[pattern products]
+text       = ^sge*m|other
+collective = AllGather
+algorithm  = ring
+END
+sed 's/AllGather/AllGathr/' patterns.ini >wrong.ini
 
 expect 0 "Usage: dlcal info" info --help
 expect 0 "AllReduce          4.00 kB     2       3  20.0 us" info rank0.json
@@ -63,6 +70,10 @@ else
     expect 1 "no member of the archive" info none.tar
     expect 1 "cut.tar" info cut.tar
 fi
+expect 0 "AllGather ring" info --comm-patterns patterns.ini rank0.json
+expect 0 '"algorithm":"ring"' info --json --comm-patterns patterns.ini rank0.json
+expect 1 "wrong.ini:3: [pattern products] collective = AllGathr" info --comm-patterns wrong.ini rank0.json
+expect 1 "nowhere.ini" info --comm-patterns nowhere.ini rank0.json
 expect 1 "nowhere.json: cannot open it" info nowhere.json
 expect 2 "did you mean 'AllReduce'?" info --collective x=AllReduc rank0.json
 expect 2 "--step-marks" info --step-marks '(' rank0.json

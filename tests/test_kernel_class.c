@@ -198,9 +198,39 @@ static void test_collectives(void **state)
     assert_told("_Z31ncclDevKernel_AllGather_RING_LL24ncclDevKernelArgsStorageILm4096EE",
                 "AllGather", "");
     assert_told("ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)", "", "");
-    dl_kernel_collective told = {"kept", "kept"};
+    /* RCCL has one kernel for all; DeepEP and NVSHMEM name what they do. */
+    assert_told("ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)", "", "");
+    assert_told("void deep_ep::internode::dispatch<false, 8, 24576, false>(int4*, float*)",
+                "AlltoAll", "");
+    assert_told("_ZN7deep_ep9intranode7combineI13__nv_bfloat16Li8ELi768ELi4096EEEvPT_Pf",
+                "AlltoAll", "");
+    assert_told("void deep_ep::intranode::notify_dispatch<8>(int const*, int*)", "", "");
+    assert_told("void nvshmemi_alltoall_kernel<float>(int, float*, float const*)", "AlltoAll", "");
+    assert_told("void nvshmemi_fcollect_kernel<int>(int, int*, int const*)", "AllGather", "");
+    assert_told("nvshmemi_init_array_kernel(int*)", "", "");
+    dl_kernel_collective told = {"kept", "kept", "kept"};
     assert_false(dl_kernel_tell_collective("volta_sgemm_64x64_nt", &told));
     assert_string_equal(told.collective, "kept");
+}
+
+static void test_rules_of_the_user(void **state)
+{
+    static const dl_kernel_rule rules[] = {{"^my_exchange*ring|token_shuffle", "AllGather", "ring"},
+                                           {"deep_ep", "Broadcast", ""}};
+    (void)state;
+    dl_kernel_collective told = {0};
+    assert_false(dl_kernel_is_collective("my_exchange_ring_f32"));
+    dl_kernel_use_rules(rules, 2);
+    assert_true(dl_kernel_is_collective("my_exchange_ring_f32"));
+    assert_true(dl_kernel_is_collective("void x::token_shuffle<4>()"));
+    assert_false(dl_kernel_is_collective("not_my_exchange_ring"));
+    assert_true(dl_kernel_tell_collective("my_exchange_ring_f32", &told));
+    assert_string_equal(told.collective, "AllGather");
+    assert_string_equal(told.algorithm, "ring");
+    assert_true(dl_kernel_tell_collective("deep_ep::internode::dispatch", &told));
+    assert_string_equal(told.collective, "Broadcast"); /* before those built in */
+    dl_kernel_use_rules(NULL, 0);
+    assert_false(dl_kernel_is_collective("my_exchange_ring_f32"));
 }
 
 int main(void)
@@ -208,7 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_classes),     cmocka_unit_test(test_pattern_order),
         cmocka_unit_test(test_class_names), cmocka_unit_test(test_table_by_id),
-        cmocka_unit_test(test_collectives),
+        cmocka_unit_test(test_collectives), cmocka_unit_test(test_rules_of_the_user),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,6 +76,61 @@ static void types_have_sizes(void **state)
     assert_int_equal(dl_comm_type_bytes(""), 0);
 }
 
+#define RULE "[pattern tokens]\ntext = my_lib::exchange|^token_*_a2a\n"
+
+static dl_status read_text(dl_comm_patterns *patterns, const char *text, dl_error *err)
+{
+    return dl_comm_patterns_read_text(patterns, "p.ini", text, strlen(text), err);
+}
+
+static void files_of_patterns_are_read(void **state)
+{
+    dl_comm_patterns patterns = {0};
+    dl_error err = {0};
+    (void)state;
+    assert_int_equal(read_text(&patterns,
+                               RULE "collective = AlltoAll\nalgorithm = direct\n"
+                                    "[pattern other]\ntext = nccl:all_reduce\ncollective = "
+                                    "Broadcast\n",
+                               &err),
+                     DL_OK);
+    assert_int_equal(patterns.rule_count, 2);
+    assert_string_equal(patterns.rules[0].algorithm, "direct");
+    assert_string_equal(patterns.rules[1].algorithm, "");
+    assert_string_equal(dl_comm_of_range(&patterns, "void my_lib::exchange<4>"), "AlltoAll");
+    assert_string_equal(dl_comm_of_range(&patterns, "token_f32_a2a"), "AlltoAll");
+    assert_null(dl_comm_of_range(&patterns, "my token_f32_a2a"));
+    assert_string_equal(dl_comm_of_range(&patterns, "nccl:all_reduce"), "Broadcast");
+    dl_comm_patterns_free(&patterns);
+}
+
+static void faults_of_pattern_files_are_named(void **state)
+{
+    static const struct {
+        const char *text, *part;
+        int line;
+    } cases[] = {
+        {RULE "collective = AlltoAl\n", "did you mean 'AlltoAll'?", 3},
+        {RULE "collective = AlltoAll\nalgorithm = rong\n", "did you mean 'ring'?", 4},
+        {RULE "colective = AlltoAll\n", "did you mean 'collective'?", 3},
+        {"[patern x]\ntext = a\n", "did you mean", 1},
+        {RULE, "collective", 0},
+        {"[pattern x]\ncollective = AlltoAll\n", "text", 0},
+        {"[pattern x]\ntext = a|*\ncollective = AlltoAll\n", "matches every name", 2},
+        {"", "no [pattern NAME]", 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_comm_patterns patterns = {0};
+        dl_error err = {0};
+        assert_int_not_equal(read_text(&patterns, cases[i].text, &err), DL_OK);
+        assert_contains(err.text, cases[i].part);
+        assert_int_equal(err.line, cases[i].line);
+        assert_string_equal(err.file, "p.ini");
+        dl_comm_patterns_free(&patterns);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -83,6 +138,8 @@ int main(void)
         cmocka_unit_test(own_patterns_go_first),
         cmocka_unit_test(bytes_are_those_of_one_rank),
         cmocka_unit_test(types_have_sizes),
+        cmocka_unit_test(files_of_patterns_are_read),
+        cmocka_unit_test(faults_of_pattern_files_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

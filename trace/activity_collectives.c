@@ -12,7 +12,7 @@
 /* A kernel with what is known of it. */
 typedef struct run {
     uint32_t device, ranks, calls;
-    const char *name;
+    const char *name, *algorithm;
     uint64_t bytes;
     int64_t duration_ns;
 } run;
@@ -23,6 +23,7 @@ static int by_content(const void *left, const void *right)
     const run *a = left, *b = right;
     int order = COMPARE(a->device, b->device);
     if (order == 0) order = strcmp(a->name, b->name);
+    if (order == 0) order = strcmp(a->algorithm, b->algorithm);
     if (order == 0) order = COMPARE(a->bytes, b->bytes);
     if (order == 0) order = COMPARE(a->ranks, b->ranks);
     return order != 0 ? order : COMPARE(a->calls, b->calls);
@@ -61,6 +62,7 @@ static void sum_runs(dl_collectives *collectives, const run *runs, size_t count,
     dl_collective_summary *c = &collectives->collectives[collectives->count++];
     *c = (dl_collective_summary){.device = runs[0].device,
                                  .name = runs[0].name,
+                                 .algorithm = runs[0].algorithm,
                                  .bytes = runs[0].bytes,
                                  .ranks = runs[0].ranks,
                                  .calls = runs[0].calls,
@@ -83,7 +85,8 @@ void dl_collectives_init(dl_collectives *collectives, const dl_activity *activit
     for (size_t i = 0; i < list.count; i++) {
         const dl_collective_kernel *k = &list.kernels[i];
         const dl_activity *a = &activities[k->activity];
-        runs[i] = (run){a->device, k->ranks, k->calls, k->name, k->bytes, a->duration_ns};
+        runs[i] =
+            (run){a->device, k->ranks, k->calls, k->name, k->algorithm, k->bytes, a->duration_ns};
     }
     qsort(runs, list.count, sizeof *runs, by_content);
     size_t groups = 0;

@@ -25,10 +25,11 @@ typedef struct dl_collective_summary {
     uint32_t device;
     const char *name; /* "AllReduce", ...; "group" = several different ones; "" = unknown. Borrowed
                          from the trace or constant */
-    uint64_t bytes;   /* of one rank, as NCCL counts them; 0 = unknown */
-    uint32_t ranks;   /* 0 = unknown */
-    uint32_t calls;   /* calls that one kernel carries; 0 = unknown */
-    dl_distribution duration_ns;                   /* of the kernels; mean * count is their sum */
+    const char *algorithm;       /* of a rule of the user's (kernel_class.h), or "" */
+    uint64_t bytes;              /* of one rank, as NCCL counts them; 0 = unknown */
+    uint32_t ranks;              /* 0 = unknown */
+    uint32_t calls;              /* calls that one kernel carries; 0 = unknown */
+    dl_distribution duration_ns; /* of the kernels; mean * count is their sum */
     double algorithm_bytes_per_s, bus_bytes_per_s; /* of the median duration; 0 = unknown */
     double best_bus_bytes_per_s;                   /* of the shortest */
 } dl_collective_summary;

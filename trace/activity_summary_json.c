@@ -133,6 +133,7 @@ static void write_collectives(dl_json *to, const dl_device_summary *device)
         const dl_collective_summary *c = &device->collectives[i];
         dl_json_begin(to, NULL, '{');
         dl_json_text_item(to, "name", c->name);
+        if (c->algorithm[0] != '\0') dl_json_text_item(to, "algorithm", c->algorithm);
         dl_json_number_item(to, "bytes", (double)c->bytes);
         dl_json_number_item(to, "ranks", c->ranks);
         dl_json_number_item(to, "calls", c->calls);

@@ -196,6 +196,9 @@ static void print_collectives(const dl_device_summary *device, size_t top, FILE 
         if (c->calls > 1) {
             snprintf(label, sizeof label, "%s x%" PRIu32, c->name, c->calls);
         }
+        if (c->algorithm[0] != '\0') {
+            snprintf(label, sizeof label, "%s %s", c->name, c->algorithm);
+        }
         print_label(out, 17, label);
         print_bytes(out, 9, (double)c->bytes, "");
         snprintf(label, sizeof label, "%" PRIu32, c->ranks);

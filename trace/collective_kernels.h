@@ -26,7 +26,8 @@ typedef struct dl_collective_kernel {
     uint32_t calls;    /* that it carries; 0 = unknown */
     const char *name;  /* "AllReduce", ...; "group" = several different ones; "" = unknown. Borrowed
                           from the trace or constant */
-    uint64_t bytes;    /* of one rank, as NCCL counts them; 0 = unknown */
+    const char *algorithm; /* that a rule of the user's gives the kernel (kernel_class.h), or "" */
+    uint64_t bytes;        /* of one rank, as NCCL counts them; 0 = unknown */
     int64_t start_ns;
 } dl_collective_kernel;
 

@@ -8,6 +8,15 @@
 enum { ID_UNSEEN = UINT8_MAX };
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 
+static const dl_kernel_rule *user_rules;
+static size_t user_rule_count;
+
+void dl_kernel_use_rules(const dl_kernel_rule *rules, size_t count)
+{
+    user_rules = rules;
+    user_rule_count = count;
+}
+
 const char *dl_kernel_class_name(dl_kernel_class class)
 {
     static const char *const names[DL_KERNEL_CLASS_END] = {
@@ -50,29 +59,38 @@ static bool pattern_matches(const char *pattern, const char *end, const char *na
     return true;
 }
 
-static bool any_matches(const char *patterns, const char *name)
+bool dl_kernel_pattern_matches(const char *patterns, const char *text)
 {
     for (;;) {
         const char *end = strchrnul(patterns, '|');
-        if (pattern_matches(patterns, end, name)) return true;
+        if (pattern_matches(patterns, end, text)) return true;
         if (*end == '\0') return false;
         patterns = end + 1;
     }
 }
 
+/* The first of the user's rules that matches, or NULL. */
+static const dl_kernel_rule *find_user_rule(const char *name)
+{
+    for (size_t i = 0; i < user_rule_count; i++) {
+        if (dl_kernel_pattern_matches(user_rules[i].patterns, name)) return &user_rules[i];
+    }
+    return NULL;
+}
+
 static dl_phase find_phase(const char *name)
 {
     for (size_t i = 0; i < LENGTH(phase_rules); i++) {
-        if (any_matches(phase_rules[i].patterns, name)) return phase_rules[i].phase;
+        if (dl_kernel_pattern_matches(phase_rules[i].patterns, name)) return phase_rules[i].phase;
     }
     return DL_PHASE_NONE;
 }
 
 dl_kernel_class dl_kernel_classify(const char *name, dl_phase *phase)
 {
-    dl_kernel_class class = DL_KERNEL_OTHER;
-    for (size_t i = 0; i < LENGTH(kernel_rules); i++) {
-        if (!any_matches(kernel_rules[i].patterns, name)) continue;
+    dl_kernel_class class = find_user_rule(name) != NULL ? DL_KERNEL_COLLECTIVE : DL_KERNEL_OTHER;
+    for (size_t i = 0; i < LENGTH(kernel_rules) && class == DL_KERNEL_OTHER; i++) {
+        if (!dl_kernel_pattern_matches(kernel_rules[i].patterns, name)) continue;
         class = kernel_rules[i].class;
         break;
     }
@@ -161,19 +179,51 @@ static const char *find_type(const char *name)
     return "";
 }
 
-bool dl_kernel_tell_collective(const char *name, dl_kernel_collective *told)
+/* DeepEP's dispatch and combine; what announces them ("notify_dispatch") carries no data. */
+static const char *tell_deep_ep(const char *name)
+{
+    if (strstr(name, "notify") != NULL || strstr(name, "clean") != NULL) return "";
+    return dl_kernel_pattern_matches("dispatch|combine", name) ? "AlltoAll" : "";
+}
+
+static const char *tell_nvshmem(const char *name)
+{
+    static const char *const names[][2] = {
+        {"alltoall", "AlltoAll"},   {"fcollect", "AllGather"}, {"reducescatter", "ReduceScatter"},
+        {"broadcast", "Broadcast"}, {"reduce", "AllReduce"},
+    };
+    for (size_t i = 0; i < LENGTH(names); i++) {
+        if (strstr(name, names[i][0]) != NULL) return names[i][1];
+    }
+    return "";
+}
+
+static const char *tell_nccl(const char *name)
 {
     /* "Reduce" is a part of two others, "Gather" and "Scatter" of one. */
     static const char *const collectives[] = {"AllReduce", "ReduceScatter", "AllGather", "AlltoAll",
                                               "AllToAll",  "SendRecv",      "Broadcast", "Reduce",
                                               "Gather",    "Scatter"};
-    if (!any_matches("nccl*Kernel|rcclKernel", name)) return false;
-    *told = (dl_kernel_collective){"", ""};
     for (size_t i = 0; i < LENGTH(collectives); i++) {
-        if (strstr(name, collectives[i]) == NULL) continue;
-        told->collective = collectives[i];
-        break;
+        if (strstr(name, collectives[i]) != NULL) return collectives[i];
     }
-    if (strstr(told->collective, "Reduce") != NULL) told->type = find_type(name);
+    return "";
+}
+
+bool dl_kernel_tell_collective(const char *name, dl_kernel_collective *told)
+{
+    const dl_kernel_rule *rule = find_user_rule(name);
+    if (rule != NULL) {
+        *told = (dl_kernel_collective){rule->collective, "", rule->algorithm};
+    } else if (dl_kernel_pattern_matches("nccl*Kernel|rcclKernel", name)) {
+        *told = (dl_kernel_collective){tell_nccl(name), "", ""};
+        if (strstr(told->collective, "Reduce") != NULL) told->type = find_type(name);
+    } else if (strstr(name, "deep_ep") != NULL) {
+        *told = (dl_kernel_collective){tell_deep_ep(name), "", ""};
+    } else if (strstr(name, "nvshmem") != NULL) {
+        *told = (dl_kernel_collective){tell_nvshmem(name), "", ""};
+    } else {
+        return false;
+    }
     return true;
 }

@@ -18,6 +18,20 @@
 #include "trace/activity.h"
 #include "trace/record.h"
 
+/* A rule of the user's: kernels whose name matches one of the patterns carry out a collective. */
+typedef struct dl_kernel_rule {
+    const char *patterns; /* as in kernel_rules.h: '|' between them, '*' = any text, '^' = begin */
+    const char *collective; /* "AllReduce", ... */
+    const char *algorithm;  /* "ring", ...; "" = not said */
+} dl_kernel_rule;
+
+/* From now on rules[count] (borrowed; 0 = none again) go before those built in, in the whole
+ * process: a program calls it before it reads traces, never while threads classify. */
+void dl_kernel_use_rules(const dl_kernel_rule *rules, size_t count);
+
+/* Whether one of the patterns matches the text. */
+bool dl_kernel_pattern_matches(const char *patterns, const char *text);
+
 typedef enum dl_kernel_class {
     DL_KERNEL_OTHER = 0,
     DL_KERNEL_CONVOLUTION,
@@ -49,18 +63,21 @@ bool dl_kernel_is_collective(const char *name);
 uint8_t *dl_kernel_classes(const dl_activity *activities, size_t count, char *const *strings,
                            size_t string_count);
 
-/* What an NCCL or RCCL kernel's name tells. Texts are constant. */
+/* What the name of a collective's kernel tells. Texts are constant, or the user's rule's. */
 typedef struct dl_kernel_collective {
     const char *collective; /* "AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce",
                                "SendRecv", ...; "" = it does not tell (generic kernels) */
     const char *type;       /* "float32", "bfloat16", "int8", ... of a reduction; "" otherwise: the
                                others move bytes, whatever type their name holds */
+    const char *algorithm;  /* of a rule of the user's; "" otherwise */
 } dl_kernel_collective;
 
-/* Takes collective and type from the name of an NCCL kernel of any version since 2.7 into *told;
- * false if it is none (*told untouched). Algorithm and protocol are left out on purpose: one kernel
- * serves several, and its suffix ("RING_LL") names but one of them (src/device/generate.py of NCCL
- * 2.28, best_kernel()). */
+/* Takes collective and type into *told from the name of a kernel that a rule of the user's matches,
+ * of an NCCL or RCCL kernel of any version since 2.7, and of DeepEP's and NVSHMEM's (dispatch and
+ * combine are all-to-all; a reduction of NVSHMEM leaves the result everywhere, its "fcollect" is an
+ * all-gather); false if it is none of these (*told untouched). NCCL's algorithm and protocol are
+ * left out on purpose: one kernel serves several, and its suffix ("RING_LL") names but one of them
+ * (src/device/generate.py of NCCL 2.28, best_kernel()). */
 bool dl_kernel_tell_collective(const char *name, dl_kernel_collective *told);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/ini.h"
 #include "common/names.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
@@ -65,11 +66,87 @@ dl_status dl_comm_patterns_add(dl_comm_patterns *patterns, const char *rule, dl_
     return DL_OK;
 }
 
+/* NCCL's and MPI's usual ones; "" = not said. */
+static const char *const algorithms[] = {"ring",     "tree", "direct",  "hierarchical",
+                                         "pairwise", "nvls", "collnet", ""};
+
+/* Whether each of the patterns has a letter to match. */
+static bool is_empty(const char *patterns)
+{
+    for (const char *end;; patterns = end + 1) {
+        end = strchrnul(patterns, '|');
+        if (strspn(patterns, "*^ ") >= (size_t)(end - patterns)) return true;
+        if (*end == '\0') return false;
+    }
+}
+
+static dl_status add_section(dl_comm_patterns *patterns, const dl_ini *ini, const char *section,
+                             dl_error *err)
+{
+    static const int no_algorithm = (int)LENGTH(algorithms) - 1;
+    const char *text = NULL;
+    int collective = 0, algorithm = 0;
+    dl_status status;
+    if ((status = dl_ini_get_string(ini, section, "text", NULL, &text, err)) ||
+        (status = dl_ini_get_choice(ini, section, "collective", collectives, LENGTH(collectives),
+                                    NULL, &collective, err)) ||
+        (status = dl_ini_get_choice(ini, section, "algorithm", algorithms, LENGTH(algorithms) - 1,
+                                    &no_algorithm, &algorithm, err))) {
+        return status;
+    }
+    if (is_empty(text)) {
+        return dl_ini_error(ini, dl_ini_find(ini, section, "text"), DL_ERR_PARSE, err,
+                            "a pattern that matches every name");
+    }
+    patterns->rules = dl_realloc(patterns->rules, patterns->rule_count + 1, sizeof *patterns->rules,
+                                 "patterns of collectives");
+    patterns->rules[patterns->rule_count++] =
+        (dl_kernel_rule){dl_strdup(text), collectives[collective], algorithms[algorithm]};
+    return DL_OK;
+}
+
+static dl_status add_sections(dl_comm_patterns *patterns, const dl_ini *ini, dl_error *err)
+{
+    static const char *const keys[] = {"text", "collective", "algorithm", NULL};
+    static const dl_ini_section_schema schema[] = {{"pattern *", keys}};
+    dl_status status = dl_ini_check(ini, schema, LENGTH(schema), err);
+    if (status == DL_OK && ini->section_count == 0) {
+        status = dl_error_set_at(err, DL_ERR_DATA, ini->path, 0, "it has no [pattern NAME]");
+    }
+    for (size_t i = 0; i < ini->section_count && status == DL_OK; i++)
+        status = add_section(patterns, ini, ini->sections[i].name, err);
+    return status;
+}
+
+dl_status dl_comm_patterns_read(dl_comm_patterns *patterns, const char *path, dl_error *err)
+{
+    dl_ini ini = {0};
+    dl_status status = dl_ini_read(&ini, path, err);
+    if (status != DL_OK) return status;
+    status = add_sections(patterns, &ini, err);
+    dl_ini_free(&ini);
+    return status;
+}
+
+dl_status dl_comm_patterns_read_text(dl_comm_patterns *patterns, const char *name, const char *text,
+                                     size_t bytes, dl_error *err)
+{
+    dl_ini ini = {0};
+    dl_status status = dl_ini_read_text(&ini, name, text, bytes, err);
+    if (status != DL_OK) return status;
+    status = add_sections(patterns, &ini, err);
+    dl_ini_free(&ini);
+    return status;
+}
+
 void dl_comm_patterns_free(dl_comm_patterns *patterns)
 {
     for (size_t i = 0; i < patterns->count; i++)
         free(patterns->patterns[i].text);
     free(patterns->patterns);
+    for (size_t i = 0; i < patterns->rule_count; i++)
+        free((char *)patterns->rules[i].patterns);
+    free(patterns->rules);
     *patterns = (dl_comm_patterns){0};
 }
 
@@ -88,6 +165,10 @@ const char *dl_comm_of_range(const dl_comm_patterns *patterns, const char *text)
     for (size_t i = 0; i < patterns->count; i++) {
         if (strstr(simple, patterns->patterns[i].text) != NULL)
             return patterns->patterns[i].collective;
+    }
+    for (size_t i = 0; i < patterns->rule_count; i++) {
+        if (dl_kernel_pattern_matches(patterns->rules[i].patterns, text))
+            return patterns->rules[i].collective;
     }
     for (size_t i = 0; i < LENGTH(prefixes); i++) {
         size_t length = strlen(prefixes[i]);
