@@ -8,6 +8,7 @@
 #include "common/options.h"
 #include "common/units.h"
 #include "trace/activity_summary.h"
+#include "trace/print.h"
 #include "trace/rank_clock.h"
 #include "trace/readers/reader.h"
 
@@ -50,7 +51,7 @@ static void print(const dl_read_traces *file, const dl_read_trace *item,
     dl_activity_summary_print(summary, top, stdout);
     printf("\nread as %s\n", file->reader);
     for (size_t i = 0; i < item->note_count; i++)
-        printf("note: %s\n", item->notes[i]);
+        dl_print_wrapped(stdout, "note: ", item->notes[i]);
 }
 
 static dl_status show_process(info *all, dl_read_traces *file, dl_read_trace *item,

@@ -2,11 +2,9 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/alloc.h"
-
-#define COLUMNS 80
+#include "trace/print.h"
 
 void dl_notes_add(dl_notes *notes, const char *format, ...)
 {
@@ -18,29 +16,10 @@ void dl_notes_add(dl_notes *notes, const char *format, ...)
     notes->lines[notes->count++] = line;
 }
 
-/* A note, its lines broken between words. */
-static void print_note(const char *note, FILE *out)
-{
-    size_t column = 0;
-    fputs("  -", out);
-    column = 3;
-    for (const char *word = note; *word != '\0';) {
-        const size_t length = strcspn(word, " ");
-        if (column + 1 + length > COLUMNS && column > 4) {
-            fputs("\n   ", out);
-            column = 3;
-        }
-        fprintf(out, " %.*s", (int)length, word);
-        column += 1 + length;
-        word += length + (word[length] == ' ');
-    }
-    fputc('\n', out);
-}
-
 void dl_notes_print(const dl_notes *notes, FILE *out)
 {
     for (size_t i = 0; i < notes->count; i++)
-        print_note(notes->lines[i], out);
+        dl_print_wrapped(out, "  - ", notes->lines[i]);
 }
 
 void dl_notes_free(dl_notes *notes)

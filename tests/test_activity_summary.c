@@ -401,9 +401,15 @@ static void test_unlike_steps_are_a_warning(void **state)
     dl_activity_summary_init(&summary, &trace, &marked);
     assert_true(warns(&summary, "device 0: the 2 steps by marks are hardly alike (0.03, "));
     dl_activity_summary_free(&summary);
+    unlike.order_match = 0.5;
+    summary = (dl_activity_summary){0};
+    dl_activity_summary_init(&summary, &trace, &marked);
+    assert_true(warns(&summary, "device 0: only 50 % of a step's work comes in the order"));
+    dl_activity_summary_free(&summary);
     summary = (dl_activity_summary){0};
     dl_activity_summary_init(&summary, &trace, &found);
     assert_false(warns(&summary, "hardly alike"));
+    assert_false(warns(&summary, "sub-sampled"));
     dl_activity_summary_free(&summary);
     dl_trace_free(&trace);
 }

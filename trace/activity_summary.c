@@ -10,6 +10,8 @@
 
 /* A share of the device's work that lacks its launch call, from which on a warning is due. */
 #define UNLAUNCHED_FRAC 0.01
+/* Steps of whole traces repeat 0.98 and more of their order, those of a sub-sampled one 0.53. */
+#define ORDER_MATCH_MIN 0.7
 
 #define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 
@@ -309,7 +311,14 @@ static void warn_about_steps(dl_activity_summary *summary)
 {
     for (size_t d = 0; d < summary->device_count; d++) {
         const dl_device_summary *device = &summary->devices[d];
-        if (device->step_ns.count < 2 || device->step_similarity >= DL_STEP_SIMILARITY) continue;
+        if (device->step_ns.count < 2) continue;
+        if (device->step_order_match < ORDER_MATCH_MIN) {
+            warn(summary,
+                 dl_format("device %" PRIu32 ": only %.0f %% of a step's work comes in the "
+                           "order of the step before: the trace may be sub-sampled",
+                           device->time.device, 100 * device->step_order_match));
+        }
+        if (device->step_similarity >= DL_STEP_SIMILARITY) continue;
         warn(summary, dl_format("device %" PRIu32 ": the %zu steps by %s are hardly alike (%.2f, "
                                 "expected %.1f): they may be no training steps",
                                 device->time.device, device->step_ns.count,

@@ -7,7 +7,11 @@
 #define DL_PRINT_COLUMNS 80     /* of a line */
 #define DL_PRINT_KEY_COLUMNS 17 /* before a value, the space included */
 
-/* "key   value", the value broken at spaces and continued under itself. */
+/* `first` (shorter than a line) and the text, which is broken at spaces, a long word at '/', and
+ * continued under itself. */
+void dl_print_wrapped(FILE *out, const char *first, const char *text);
+
+/* "key   value", wrapped so. Keys of more than DL_PRINT_KEY_COLUMNS - 1 bytes are cut. */
 void dl_print_pair(FILE *out, const char *key, const char *value);
 
 /* " value unit", right-aligned in so many columns. */
