@@ -56,6 +56,9 @@ dl_status dl_machine_each_section(const dl_machine_reader *r, const char *kind,
                                                     const dl_ini_section *,
                                                     const char *)) DL_MUST_CHECK;
 
+/* Whether all parts that were read are connected. DL_ERR_RANGE, DL_ERR_DATA. */
+dl_status dl_machine_check_whole(const dl_machine_reader *r) DL_MUST_CHECK;
+
 /* DL_ERR_RANGE about a section. */
 dl_status dl_machine_fail(const dl_machine_reader *r, const dl_ini_section *section,
                           const char *text);
