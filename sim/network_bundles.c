@@ -1,94 +1,10 @@
-/* Which class belongs to which bundle, and the heap of classes of a bundle. */
+/* Which class belongs to which bundle. */
 #include <math.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "common/status.h"
 #include "sim/network_parts.h"
-
-static bool before(const dl_network *network, int a, int b)
-{
-    const dl_flow_class *x = &network->classes[a], *y = &network->classes[b];
-    if (x->key < y->key) return true;
-    return !(y->key < x->key) &&
-           network->flows[x->head].sequence < network->flows[y->head].sequence;
-}
-
-/* A pairing heap: `child` is a class's first child, `sibling` its next one, `before` the one in
- * front of it or else its parent. */
-static int meld(dl_network *network, int a, int b)
-{
-    if (a < 0) return b;
-    if (b < 0) return a;
-    if (before(network, b, a)) {
-        int swap = a;
-        a = b;
-        b = swap;
-    }
-    dl_flow_class *parent = &network->classes[a];
-    network->classes[b].sibling = parent->child;
-    network->classes[b].before = a;
-    if (parent->child >= 0) network->classes[parent->child].before = b;
-    parent->child = b;
-    return a;
-}
-
-/* A class as the root of its own heap; returns what was its next sibling. */
-static int set_apart(dl_network *network, int class)
-{
-    dl_flow_class *c = &network->classes[class];
-    int sibling = c->sibling;
-    c->sibling = c->before = -1;
-    return sibling;
-}
-
-/* One heap of all children of a class that leaves. */
-static int meld_children(dl_network *network, int class)
-{
-    int pairs = -1, rest = network->classes[class].child;
-    while (rest >= 0) { /* in pairs, from the first to the last */
-        int a = rest, b = set_apart(network, a);
-        rest = b >= 0 ? set_apart(network, b) : -1;
-        int pair = meld(network, a, b);
-        network->classes[pair].sibling = pairs;
-        pairs = pair;
-    }
-    int root = -1;
-    while (pairs >= 0) { /* and the pairs from the last to the first */
-        int pair = pairs;
-        pairs = set_apart(network, pair);
-        root = meld(network, root, pair);
-    }
-    return root;
-}
-
-void dl_network_enqueue(dl_network *network, int class)
-{
-    dl_flow_class *c = &network->classes[class];
-    dl_flow_bundle *b = &network->bundles[c->bundle];
-    c->key = network->flows[c->head].mark + c->base;
-    c->child = c->sibling = c->before = -1;
-    b->top = meld(network, b->top, class);
-}
-
-void dl_network_dequeue(dl_network *network, int class)
-{
-    dl_flow_class *c = &network->classes[class];
-    dl_flow_bundle *b = &network->bundles[c->bundle];
-    int children = meld_children(network, class);
-    if (b->top == class) {
-        b->top = children;
-        return;
-    }
-    dl_flow_class *front = &network->classes[c->before];
-    if (front->child == class) {
-        front->child = c->sibling;
-    } else {
-        front->sibling = c->sibling;
-    }
-    if (c->sibling >= 0) network->classes[c->sibling].before = c->before;
-    b->top = meld(network, b->top, children);
-}
 
 static int *chain_of(const dl_network *network, uint64_t hash)
 {
@@ -334,8 +250,40 @@ static void become_shared(dl_network *network, int class, int link)
     dl_network_close(network, bundle);
 }
 
+/* Into a bundle by itself, if nobody uses any of its links: the shortest way. */
+static bool activate_alone(dl_network *network, int class)
+{
+    dl_flow_class *c = &network->classes[class];
+    const int first = c->first_use, end = first + c->use_count;
+    for (int u = first; u < end; u++) {
+        if (network->users[network->uses[u].link] > 0) return false;
+    }
+    for (int u = first; u < end; u++) {
+        network->users[network->uses[u].link] = 1;
+        network->user[network->uses[u].link] = class;
+    }
+    const int bundle = new_bundle(network, 0);
+    network->bundles[bundle].first = class;
+    network->bundles[bundle].members = 1;
+    c->bundle = bundle;
+    c->base = 0;
+    c->next = c->prev = -1;
+    return true;
+}
+
+void dl_network_deactivate_alone(dl_network *network, int class)
+{
+    const dl_flow_class *c = &network->classes[class];
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++)
+        network->users[network->uses[u].link] = network->user[network->uses[u].link] = 0;
+    free_bundle(network, c->bundle);
+    network->bundles[c->bundle].members = 0;
+    network->classes[class].bundle = -1;
+}
+
 void dl_network_activate(dl_network *network, int class)
 {
+    if (activate_alone(network, class)) return;
     dl_flow_class *c = &network->classes[class];
     int first = c->first_use, end = first + c->use_count;
     bool met = false; /* others that had a link to themselves */

@@ -33,6 +33,9 @@ static inline void dl_network_advance(const dl_network *network, dl_flow_bundle 
 void dl_network_activate(dl_network *network, int class);
 bool dl_network_deactivate(dl_network *network, int class);
 
+/* The same for a class without flows that shares no link with others. */
+void dl_network_deactivate_alone(dl_network *network, int class);
+
 /* Gives one class of a larger bundle a bundle of its own, and returns that. */
 int dl_network_expel(dl_network *network, int class);
 
