@@ -103,6 +103,9 @@ static void add_lane(replay_builder *b, const work *works, size_t count, size_t 
         to->nodes[i] = id;
         to->launch_ns[i] = launched_ns;
     }
+    /* Its launch holds the first work back; without one only the recorded start is known. */
+    if (b->launcher[to->nodes[0] - b->first_node] != DL_REPLAY_NONE)
+        b->graph->lanes[to->lane].begin_ns = b->begin_ns;
 }
 
 void replay_build_streams(replay_builder *b)

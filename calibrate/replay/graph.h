@@ -78,8 +78,8 @@ typedef struct dl_replay_lane {
     uint16_t rank;
     uint32_t thread;         /* of the host's */
     uint32_t device, stream; /* of a device's */
-    int64_t begin_ns;        /* nothing on it starts before: the recorded start of its first node */
-    uint32_t first, last;    /* its nodes; DL_REPLAY_NONE if it has none */
+    int64_t begin_ns; /* nothing on it starts before; set by the first node to its recorded start */
+    uint32_t first, last; /* its nodes; DL_REPLAY_NONE if it has none */
 } dl_replay_lane;
 
 typedef struct dl_replay_group {

@@ -3,8 +3,9 @@
  * Nothing is recorded of such waits (futures, condition variables), but of threads that take turns
  * (a training loop and its backward pass) one is quiet just while the other is busy. So a quiet
  * time [a, b) of thread A is a wait for thread B if B was quiet at a, became busy after it, and has
- * become quiet again, at d, before b: B's burst lies within A's quiet. A then goes on when B's
- * burst ends, and b - d, its waking up, stays A's own time. Of several B the last one to end
+ * become quiet again, at d, before b: B's burst lies within A's quiet. (B may have been busy when
+ * the trace began and A was quiet already, and the end of the burst has to lie in the later half of
+ * the quiet.) A then goes on when B's burst ends, and b - d, its waking up, stays A's own time. Of several B the last one to end
  * counts. Any other quiet is kept as time of the thread: it computes, or waits for what is not in
  * the trace (input from other processes). */
 #include <stdlib.h>
@@ -29,14 +30,17 @@ static size_t find_quiet(const replay_quiet *quiets, size_t count, int64_t time_
 
 /* The quiet of the other thread with which its burst within `quiet` ends, or NULL. */
 static const replay_quiet *burst_end(const replay_quiet *others, size_t count,
-                                     const replay_quiet *quiet)
+                                     const replay_quiet *quiet, int64_t begin_ns)
 {
     size_t at_begin = find_quiet(others, count, quiet->from_ns);
     size_t at_end = find_quiet(others, count, quiet->to_ns);
-    if (at_begin == 0 || at_end <= at_begin) return NULL;
-    if (others[at_begin - 1].to_ns <= quiet->from_ns) return NULL;
-    if (others[at_end - 1].to_ns < quiet->to_ns) return NULL;
-    return &others[at_end - 1];
+    if (at_end <= at_begin) return NULL;
+    if (quiet->from_ns > begin_ns &&
+        (at_begin == 0 || others[at_begin - 1].to_ns <= quiet->from_ns))
+        return NULL;
+    const replay_quiet *end = &others[at_end - 1];
+    if (end->to_ns < quiet->to_ns) return NULL;
+    return quiet->to_ns - end->from_ns <= end->from_ns - quiet->from_ns ? end : NULL;
 }
 
 /* The quiets of one thread. */
@@ -51,7 +55,8 @@ static void resolve(replay_builder *b, const thread_quiets *threads, size_t coun
     const replay_quiet *best = NULL;
     for (size_t i = 0; i < count; i++) {
         if (threads[i].quiets->lane == quiet->lane) continue;
-        const replay_quiet *other = burst_end(threads[i].quiets, threads[i].count, quiet);
+        const replay_quiet *other =
+            burst_end(threads[i].quiets, threads[i].count, quiet, b->begin_ns);
         if (other != NULL && (best == NULL || other->from_ns > best->from_ns)) best = other;
     }
     uint32_t after = b->graph->next[quiet->before];
