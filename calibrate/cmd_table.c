@@ -1,12 +1,14 @@
 #include "calibrate/cmd_table.h"
 
 #include "calibrate/table_fit.h"
+#include "calibrate/table_judge.h"
 #include "calibrate/table_report.h"
 #include "common/cpu.h"
 #include "common/options.h"
 
 typedef struct settings {
-    const char *scenario, *output, *json, *costs;
+    const char *scenario, *output, *json, *costs, *predict;
+    bool near;
     int64_t threads;
 } settings;
 
@@ -16,13 +18,23 @@ static dl_status fit_table(const char *path, const settings *set, dl_error *err)
         return dl_error_set(err, DL_ERR_USAGE, "--scenario FILE is needed");
     }
     dl_table_fit fit = {0};
-    dl_status status =
-        dl_table_fit_run(&fit, set->scenario, path, set->costs, (int)set->threads, err);
+    const dl_table_fit_config config = {.scenario_path = set->scenario,
+                                        .table_path = path,
+                                        .names = set->costs,
+                                        .near = set->near,
+                                        .threads = (int)set->threads};
+    dl_status status = dl_table_fit_run(&fit, &config, err);
     if (status == DL_OK) dl_table_report_print(&fit, stdout);
     if (status == DL_OK) status = dl_table_fit_write(&fit, set->output, err);
     if (status == DL_OK && set->json != NULL) {
         status = dl_table_report_json_write(&fit, set->json, err);
     }
+    dl_table_judgement judgement = {0};
+    if (status == DL_OK && set->predict != NULL) {
+        status = dl_table_judge(&judgement, &fit, &config, set->predict, err);
+        if (status == DL_OK) dl_table_judgement_print(&judgement, stdout);
+    }
+    dl_table_judgement_free(&judgement);
     if (status == DL_OK) printf("\ncosts written to %s\n", set->output);
     dl_table_fit_free(&fit);
     return status;
@@ -43,6 +55,16 @@ int dl_calibrate_table(int argc, char **argv)
          .target = &set.costs,
          .argument = "KEY,KEY...",
          .help = "Costs to fit, as section.key or key; else those that the cost file lacks."},
+        {.name = "near",
+         .type = DL_OPTION_FLAG,
+         .target = &set.near,
+         .help = "Search from the cost file's values on only, not everywhere."},
+        {.name = "predict",
+         .type = DL_OPTION_TEXT,
+         .target = &set.predict,
+         .argument = "FILE",
+         .help = "Also predict the rows of this table, and say how far off that is, and simpler "
+                 "models."},
         {.name = "output",
          .letter = 'o',
          .type = DL_OPTION_TEXT,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calibrate/table_left_out.h"
 #include "calibrate/table_model.h"
 #include "calibrate/table_notes.h"
 #include "calibrate/table_robust.h"
@@ -288,8 +289,14 @@ static void leave_out(dl_table_fit *fit, dl_table_model *model, const double *x,
 
 static dl_status leave_each_out(dl_table_fit *fit, dl_table_model *model, const double *x)
 {
-    for (size_t p = 0; p < fit->scenario.point_count; p++)
-        leave_out(fit, model, x, p);
+    const size_t costs = dl_table_model_costs(model);
+    if (dl_table_model_rows(model) >= DL_TABLE_ROWS_LINEAR * costs && fit->rank == costs) {
+        const dl_status status = dl_table_leave_out_linear(fit, model, x);
+        if (status != DL_OK) return status;
+    } else {
+        for (size_t p = 0; p < fit->scenario.point_count; p++)
+            leave_out(fit, model, x, p);
+    }
     double sum = 0, most = 0;
     for (size_t i = 0; i < fit->rows.count; i++) {
         const double off = fabs(fit->residuals[i].left_out_frac);
@@ -341,7 +348,7 @@ static void set_batches(dl_table_fit *fit)
     }
 }
 
-static dl_status fit_costs(dl_table_fit *fit, int threads, dl_error *err)
+static dl_status fit_costs(dl_table_fit *fit, const dl_table_fit_config *config, dl_error *err)
 {
     if (fit->rows.used < fit->unknown.count) {
         return dl_error_set_at(err, DL_ERR_DATA, fit->rows.path, 0,
@@ -351,8 +358,9 @@ static dl_status fit_costs(dl_table_fit *fit, int threads, dl_error *err)
     fit->residuals = dl_calloc(fit->rows.count, sizeof *fit->residuals, "residuals");
     double x[DL_TABLE_COSTS_MAX];
     dl_table_model model = {0};
-    dl_table_model_init(&model, &fit->scenario, &fit->costs, &fit->rows, &fit->unknown, threads);
-    dl_table_model_search(&model, x);
+    dl_table_model_init(&model, &fit->scenario, &fit->costs, &fit->rows, &fit->unknown,
+                        config->threads);
+    dl_table_model_search(&model, config->near, x);
     dl_status status = model.status;
     if (status == DL_OK) status = dl_table_reweigh(&model, x);
     if (status == DL_OK) status = drop_needless(&model, x);
@@ -370,22 +378,22 @@ static dl_status fit_costs(dl_table_fit *fit, int threads, dl_error *err)
     return DL_OK;
 }
 
-dl_status dl_table_fit_run(dl_table_fit *fit, const char *scenario_path, const char *table_path,
-                           const char *names, int threads, dl_error *err)
+dl_status dl_table_fit_run(dl_table_fit *fit, const dl_table_fit_config *config, dl_error *err)
 {
     dl_scenario *scenario = &fit->scenario;
+    const char *names = config->names;
     dl_status status;
-    if ((status = dl_scenario_read(scenario, scenario_path, err)) ||
+    if ((status = dl_scenario_read(scenario, config->scenario_path, err)) ||
         (status = dl_costs_read(&fit->costs, scenario->costs_path, err)) ||
         (status = dl_scenario_set_measured_cores(scenario, fit->costs.cores, err)) ||
-        (status = dl_table_rows_read(&fit->rows, table_path, scenario, err))) {
+        (status = dl_table_rows_read(&fit->rows, config->table_path, scenario, err))) {
         return status;
     }
     scenario->noise = DL_NOISE_NONE;
     scenario->sigma = 0;
     status = names != NULL ? dl_table_costs_named(&fit->unknown, names, scenario, &fit->costs, err)
                            : dl_table_costs_missing(&fit->unknown, scenario, &fit->costs, err);
-    return status == DL_OK ? fit_costs(fit, threads, err) : status;
+    return status == DL_OK ? fit_costs(fit, config, err) : status;
 }
 
 void dl_table_fit_free(dl_table_fit *fit)

@@ -37,7 +37,9 @@
  *                rounding, their split is arbitrary: they have no errors and count as assumed.
  *   left out     error of a row when all rows of its point are left out of the fit, the others
  *                weighing as before. NaN if they determine fewer costs, or combinations of costs,
- *                than all do together.
+ *                than all do together. With DL_TABLE_ROWS_LINEAR rows a cost or more, one row moves
+ *                the costs little: then by one step of Gauss and Newton (Cook & Weisberg 1982,
+ *                Residuals and Influence in Regression, section 2.2).
  *
  * What it leaves out: errors of the rows themselves (all count the same), and of the model. */
 #ifndef DL_CALIBRATE_TABLE_FIT_H
@@ -49,6 +51,7 @@
 
 #define DL_TABLE_STEPS 16
 #define DL_TABLE_SEARCH_STEPS 6 /* while it looks for the place to go down from */
+#define DL_TABLE_NEAR_STEPS 6 /* with `near`, which is for many rows; half of them at first */
 #define DL_TABLE_STARTS 64
 #define DL_TABLE_DESCENTS 6
 #define DL_TABLE_SPAN 100.0 /* factor up and down */
@@ -59,7 +62,8 @@
 #define DL_TABLE_CONDITION 30.0 /* Belsley et al.: from 30 on, estimates suffer */
 #define DL_TABLE_SIGMA_MIN 1e-3 /* tables are printed with three digits */
 #define DL_TABLE_OUTLIER 3.0
-#define DL_TABLE_ROWS_A_COST 2 /* below, a row has too few others to be outvoted */
+#define DL_TABLE_ROWS_LINEAR 12 /* see left out */
+#define DL_TABLE_ROWS_A_COST 2  /* below, a row has too few others to be outvoted */
 
 /* What came out for one cost of the list. */
 typedef struct dl_table_estimate {
@@ -101,12 +105,18 @@ typedef struct dl_table_fit {
     dl_notes notes;                               /* of calibrate/table_notes.h */
 } dl_table_fit;
 
-/* Reads the scenario, its cost file and the table, and fits: the costs named in `names`
- * (dl_table_costs_named), or all that the cost file lacks if that is NULL. `threads` >= 1; the result does not depend on them. DL_ERR_DATA if there are
- * fewer rows than costs, and the errors of what it reads and runs. On failure the fit is only good
- * for dl_table_fit_free. */
-dl_status dl_table_fit_run(dl_table_fit *fit, const char *scenario_path, const char *table_path,
-                           const char *names, int threads, dl_error *err) DL_MUST_CHECK;
+typedef struct dl_table_fit_config {
+    const char *scenario_path, *table_path;
+    const char *names; /* of the costs (dl_table_costs_named); NULL: all that the cost file lacks */
+    bool near;         /* one search, from the cost file's values on, in place of many */
+    int threads;       /* >= 1; the result does not depend on them */
+} dl_table_fit_config;
+
+/* Reads the scenario, its cost file and the table, and fits. DL_ERR_DATA if there are fewer rows
+ * than costs, and the errors of what it reads and runs. On failure the fit is only good for
+ * dl_table_fit_free. */
+dl_status dl_table_fit_run(dl_table_fit *fit, const dl_table_fit_config *config,
+                           dl_error *err) DL_MUST_CHECK;
 
 /* Writes the cost file, with where the values come from (table, lines, sources, scenario) and all
  * notes as its first lines. */

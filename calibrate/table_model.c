@@ -54,6 +54,7 @@ static double guess(const dl_table_model *model, const dl_table_cost *cost)
 {
     const dl_table_rows *rows = model->rows;
     if (cost->was_known) return cost->value->value;
+    if (ends_in(cost->name, "_frac")) return 0.05;
     if (ends_in(cost->name, "per_sample_ns")) return median_step_ns(rows, true, false) / 2;
     if (ends_in(cost->name, "per_worker_ns")) return median_step_ns(rows, false, true) / 2;
     const double step_ns = median_step_ns(rows, false, false);
@@ -283,20 +284,20 @@ static int by_squares(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* The starts, the best first. */
-static void list_starts(dl_table_model *model, start *starts)
+/* `count` starts, the best first. */
+static void list_starts(dl_table_model *model, start *starts, size_t count)
 {
     const size_t p = model->unknown->count;
     gsl_qrng *sobol = gsl_qrng_alloc(gsl_qrng_sobol, (unsigned)p);
     double u[DL_TABLE_COSTS_MAX];
-    for (size_t s = 0; s < DL_TABLE_STARTS; s++) {
+    for (size_t s = 0; s < count; s++) {
         gsl_qrng_get(sobol, u); /* the first is the middle: the guess */
         for (size_t j = 0; j < p; j++)
             starts[s].x[j] = log(model->guess[j]) + (2 * u[j] - 1) * log(DL_TABLE_SPAN);
         starts[s].squares = dl_table_model_squares(model, starts[s].x);
     }
     gsl_qrng_free(sobol);
-    qsort(starts, DL_TABLE_STARTS, sizeof *starts, by_squares);
+    qsort(starts, count, sizeof *starts, by_squares);
 }
 
 static bool is_exact(const dl_table_model *model, double squares)
@@ -313,24 +314,25 @@ static void try_from(dl_table_model *model, const start *from, start *best)
     if (end.squares < best->squares) *best = end;
 }
 
-double dl_table_model_search(dl_table_model *model, double *x)
+double dl_table_model_search(dl_table_model *model, bool near, double *x)
 {
     static const double jolts[] = {4, 0.25}; /* large enough to leave a flat part or a kink */
-    start *starts = dl_calloc(DL_TABLE_STARTS, sizeof *starts, "starts");
-    model->steps = DL_TABLE_SEARCH_STEPS;
-    list_starts(model, starts);
+    const size_t count = near ? 1 : DL_TABLE_STARTS, descents = near ? 1 : DL_TABLE_DESCENTS;
+    start *starts = dl_calloc(count, sizeof *starts, "starts");
+    model->steps = near ? DL_TABLE_NEAR_STEPS / 2 : DL_TABLE_SEARCH_STEPS;
+    list_starts(model, starts, count);
     start best = starts[0];
-    for (size_t s = 0; s < DL_TABLE_DESCENTS && model->status == DL_OK; s++)
+    for (size_t s = 0; s < descents && model->status == DL_OK; s++)
         try_from(model, &starts[s], &best);
     free(starts);
-    for (size_t j = 0; j < model->unknown->count; j++) {
+    for (size_t j = 0; j < model->unknown->count && !near; j++) {
         for (size_t k = 0; k < 2 && model->status == DL_OK; k++) {
             start moved = best;
             moved.x[j] += log(jolts[k]);
             try_from(model, &moved, &best);
         }
     }
-    model->steps = DL_TABLE_STEPS;
+    model->steps = near ? DL_TABLE_NEAR_STEPS : DL_TABLE_STEPS;
     memcpy(x, best.x, model->unknown->count * sizeof *x);
     return dl_table_model_descend(model, x);
 }

@@ -66,7 +66,7 @@ dl_status dl_table_model_jacobian(dl_table_model *model, const double *x, gsl_ma
  * (INFINITY: a run failed); at least as many rows as active costs. */
 double dl_table_model_descend(dl_table_model *model, double *x);
 
-/* Searches everywhere (table_fit.h); x is the result. */
-double dl_table_model_search(dl_table_model *model, double *x);
+/* Searches everywhere, or, if `near`, from the guess on (table_fit.h); x is the result. */
+double dl_table_model_search(dl_table_model *model, bool near, double *x);
 
 #endif

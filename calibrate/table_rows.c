@@ -7,12 +7,14 @@
 #include "common/alloc.h"
 #include "common/csv.h"
 #include "common/names.h"
+#include "sim/placement.h"
 
 static const char *const fixed_columns[] = {
     "cores",
     "workers",
     "batch",
     "sync",
+    "placement",
     "throughput_per_s",
     "step_s",
     "source",
@@ -64,11 +66,26 @@ static dl_status check_columns(const dl_csv *csv, dl_error *err)
         return dl_error_set_at(err, DL_ERR_NAME, csv->path, 0, "unknown column '%s'%s",
                                csv->names[c], hint);
     }
-    if (dl_csv_column(csv, "workers") < 0 || dl_csv_column(csv, "batch") < 0) {
-        return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0,
-                               "the columns workers and batch are needed");
+    const bool tells_workers =
+        dl_csv_column(csv, "workers") >= 0 || dl_csv_column(csv, "placement") >= 0;
+    if (tells_workers && dl_csv_column(csv, "batch") >= 0) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0,
+                           "the columns batch, and workers or placement, are needed");
+}
+
+/* The GPUs of a row with a placement. */
+static dl_status read_placement(const dl_csv *csv, size_t row, const dl_scenario *scenario,
+                                dl_table_row *to, dl_error *err)
+{
+    const char *text = text_in(csv, row, "placement");
+    if (text[0] == '\0') return DL_OK;
+    if (scenario->gpu == NULL) {
+        return row_error(csv, row, DL_ERR_DATA, err, "a placement needs [machine] file");
     }
-    return DL_OK;
+    dl_error inner = {0};
+    const dl_status status =
+        dl_placement_gpus(text, &scenario->gpu->machine, &to->gpus, &to->gpu_count, &inner);
+    return status == DL_OK ? DL_OK : row_error(csv, row, status, err, inner.text);
 }
 
 /* What a row says of its point. */
@@ -78,7 +95,8 @@ typedef struct row_keys {
     const char *sync; /* "": not said */
 } row_keys;
 
-static dl_status read_keys(const dl_csv *csv, size_t row, row_keys *keys, dl_error *err)
+static dl_status read_keys(const dl_csv *csv, size_t row, const dl_table_row *to, row_keys *keys,
+                           dl_error *err)
 {
     keys->sync = text_in(csv, row, "sync");
     dl_status status;
@@ -90,6 +108,10 @@ static dl_status read_keys(const dl_csv *csv, size_t row, row_keys *keys, dl_err
     for (int o = 0; o < DL_SYNC_SWEPT && status == DL_OK; o++)
         status = number_in(csv, row, dl_sync_options[o].name, &keys->option[o], err);
     if (status != DL_OK) return status;
+    if (to->gpus != NULL && isnan(keys->workers)) keys->workers = to->gpu_count;
+    if (to->gpus != NULL && keys->workers != to->gpu_count) {
+        return row_error(csv, row, DL_ERR_DATA, err, "workers and placement differ");
+    }
     const bool whole = keys->workers == floor(keys->workers) && keys->batch == floor(keys->batch);
     if (!whole || !(keys->workers >= 1) || !(keys->batch <= INT32_MAX)) {
         return row_error(csv, row, DL_ERR_RANGE, err, "workers and batch must be whole numbers");
@@ -149,8 +171,9 @@ static dl_status find_kind(const dl_csv *csv, size_t row, const dl_scenario *sce
 static dl_status check_workers(const dl_csv *csv, size_t row, const dl_scenario *scenario,
                                const dl_point *point, dl_error *err)
 {
-    const int most =
-        scenario->gpu != NULL ? dl_gpu_options_count(scenario->gpu) : (int)DL_WORKERS_MAX;
+    const int most = point->gpus != NULL     ? point->workers
+                     : scenario->gpu != NULL ? dl_gpu_options_count(scenario->gpu)
+                                             : (int)DL_WORKERS_MAX;
     if (point->workers > most) {
         return dl_error_set_at(err, DL_ERR_RANGE, csv->path, csv->lines[row],
                                "%d workers, but at most %d can be simulated here", point->workers,
@@ -168,10 +191,13 @@ static dl_status find_point(const dl_csv *csv, size_t row, const dl_scenario *sc
                             dl_table_row *to, dl_error *err)
 {
     row_keys keys = {0};
-    dl_status status = read_keys(csv, row, &keys, err);
-    if (status != DL_OK) return status;
-    status = find_kind(csv, row, scenario, &keys, &to->point, err);
-    if (status != DL_OK) return status;
+    dl_status status;
+    if ((status = read_placement(csv, row, scenario, to, err)) ||
+        (status = read_keys(csv, row, to, &keys, err)) ||
+        (status = find_kind(csv, row, scenario, &keys, &to->point, err))) {
+        return status;
+    }
+    to->point.gpus = to->gpus;
     to->batch = (int64_t)keys.batch;
     to->point.workers = (int)fmin(keys.workers, INT32_MAX);
     const int64_t parts = to->point.workers * (int64_t)to->point.option[DL_SYNC_ACCUMULATE];
@@ -216,6 +242,17 @@ static dl_status read_row(const dl_csv *csv, size_t row, const dl_scenario *scen
     return status == DL_OK ? read_value(csv, row, to, err) : status;
 }
 
+static bool same_gpus(const dl_point *a, const dl_point *b)
+{
+    if (a->gpus == NULL || b->gpus == NULL) return a->gpus == b->gpus;
+    return memcmp(a->gpus, b->gpus, (size_t)a->workers * sizeof *a->gpus) == 0;
+}
+
+static bool same_point(const dl_point *a, const dl_point *b)
+{
+    return a->workers == b->workers && a->batch == b->batch && same_kind(a, b) && same_gpus(a, b);
+}
+
 /* Makes the rows' points those of the scenario. */
 static void set_points(dl_table_rows *rows, dl_scenario *scenario)
 {
@@ -225,11 +262,8 @@ static void set_points(dl_table_rows *rows, dl_scenario *scenario)
         dl_table_row *row = &rows->rows[i];
         if (row->failed) continue;
         row->at = 0;
-        while (row->at < count && !(points[row->at].workers == row->point.workers &&
-                                    points[row->at].batch == row->point.batch &&
-                                    same_kind(&points[row->at], &row->point))) {
+        while (row->at < count && !same_point(&points[row->at], &row->point))
             row->at++;
-        }
         if (row->at == count) points[count++] = row->point;
     }
     free(scenario->points);
@@ -273,8 +307,10 @@ dl_status dl_table_rows_read(dl_table_rows *rows, const char *path, dl_scenario 
 
 void dl_table_rows_free(dl_table_rows *rows)
 {
-    for (size_t i = 0; i < rows->count; i++)
+    for (size_t i = 0; i < rows->count; i++) {
         free(rows->rows[i].source);
+        free(rows->rows[i].gpus);
+    }
     free(rows->rows);
     free(rows->path);
     *rows = (dl_table_rows){0};

@@ -4,6 +4,8 @@
  *   4,128,41000,"a README"
  *   3,128,error,"a README"
  *
+ * `placement` (sim/placement.h) may stand in place of workers: the row's own GPUs.
+ *
  * The columns are those of sim/measured.h (staleness, its standard errors, steps and seed count for
  * nothing here). A row's value is throughput_per_s or step_s, or the word `error` where the source
  * says that the run failed: such a row is kept and shown, and used for nothing.
@@ -30,6 +32,8 @@ typedef struct dl_table_row {
     int64_t batch;           /* as measured */
     double throughput_per_s; /* NaN of a failed row */
     char *source;            /* "" if there is none */
+    int *gpus;               /* [gpu_count] of its placement; NULL: none is given */
+    int gpu_count;
 } dl_table_row;
 
 /* Owns everything; zero before use, release with dl_table_rows_free. */

@@ -22,7 +22,10 @@ static int64_t steps_of(const dl_table_simulation *simulation, const dl_point *p
 {
     dl_scenario least = *simulation->scenario;
     least.steps = simulation->steps;
-    if (least.gpu != NULL) least.steps += 2 * (least.gpu->ahead + least.gpu->prefetch);
+    if (least.gpu != NULL) {
+        const int in_stock = dl_costs_have_input(simulation->costs) ? least.gpu->prefetch : 0;
+        least.steps += 2 * (least.gpu->ahead + in_stock);
+    }
     return dl_run_steps(&least, point);
 }
 

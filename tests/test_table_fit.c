@@ -78,7 +78,11 @@ static void run_on(dl_table_fit *fit, const char *table, const char *names, int 
 {
     *fit = (dl_table_fit){0};
     dl_error err = {0};
-    if (dl_table_fit_run(fit, "table_scenario.ini", table, names, threads, &err) != DL_OK) {
+    const dl_table_fit_config config = {.scenario_path = "table_scenario.ini",
+                                        .table_path = table,
+                                        .names = names,
+                                        .threads = threads};
+    if (dl_table_fit_run(fit, &config, &err) != DL_OK) {
         fail_msg("line %d: %s", err.line, err.text);
     }
 }
@@ -93,8 +97,11 @@ static void fails(const char *table_text, const char *names, dl_status code, con
     fixture_write("table_bad.csv", table_text);
     dl_table_fit fit = {0};
     dl_error err = {0};
-    assert_int_equal(dl_table_fit_run(&fit, "table_scenario.ini", "table_bad.csv", names, 1, &err),
-                     code);
+    const dl_table_fit_config config = {.scenario_path = "table_scenario.ini",
+                                        .table_path = "table_bad.csv",
+                                        .names = names,
+                                        .threads = 1};
+    assert_int_equal(dl_table_fit_run(&fit, &config, &err), code);
     assert_contains(err.text, part);
     dl_table_fit_free(&fit);
 }
