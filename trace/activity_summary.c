@@ -10,7 +10,7 @@
 
 /* A share of the device's work that lacks its launch call, from which on a warning is due. */
 #define UNLAUNCHED_FRAC 0.01
-/* Steps of whole traces repeat 0.98 and more of their order, those of a sub-sampled one 0.53. */
+/* Between what whole traces have (0.85 to 1 in twelve) and the only sub-sampled one at hand (0.53). */
 #define ORDER_MATCH_MIN 0.7
 
 #define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))

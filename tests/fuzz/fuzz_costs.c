@@ -12,7 +12,8 @@ static const char whole[] =
     "per_sample_ns = 3e2\n[copy]\nlatency_ns = -1\nbandwidth_bytes_per_s = 8e9\n"
     "[sharing]\ncopies_2 = 1.1, measured\n[noise 8 copies 2]\nfactors_1_1_1 = 1, "
     "0.9\nfactors_1_2_1 = 1.1\n"
-    "[noise]\nfactors_1_1_1 = 1\nfactors_1_1_2 = 1.1\n";
+    "[noise]\nfactors_1_1_1 = 1\nfactors_1_1_2 = 1.1\n"
+    "[collective allreduce 8]\nnodes = 1\nbytes_0 = 35 +- 1, n = 3, fitted\nbytes_1024 = 36\n";
 static const char small[] = "[costs]\nschema = 1\n[sync]\nslice_ns = 3\n[op input]\nfixed_ns = 1\n";
 
 size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Prints how well dlcal links predicts sizes that were left out of its fits, beside latency +
+# bytes/bandwidth, for logs of benchmarks.
+#
+# Usage: scripts/judge_links.sh [LOG...]     default: $DL_DATA/links/*.log; needs bin/dlcal in
+# build/release (or $DLCAL)
+set -euo pipefail
+case "${1:-}" in
+    -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
+esac
+dlcal=${DLCAL:-$(dirname "$0")/../build/release/bin/dlcal}
+[ -x "$dlcal" ] || { echo "judge_links.sh: no $dlcal; build it, or name it in DLCAL" >&2; exit 2; }
+[ $# -gt 0 ] || set -- "${DL_DATA:-./data}"/links/*.log
+exec "$dlcal" links --judge "$@"
