@@ -123,6 +123,11 @@ static dl_status check_dispatch(const dl_train_config *config, dl_error *err)
 
 static dl_status check_device(const dl_train_config *config, dl_error *err)
 {
+    if (config->device == NULL && config->device_settings.math != DL_DEVICE_MATH_FP32) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "%s needs a GPU: the processor computes in fp32 or double",
+                            dl_device_math_names[config->device_settings.math]);
+    }
     if (config->device == NULL) return DL_OK;
     int count;
     if (config->precision != config->device->backend->precision) {

@@ -37,12 +37,6 @@ void dl_device_options_table(dl_device_options *options, dl_option *table)
          .choices = dl_host_memory_names,
          .argument = "KIND",
          .help = "memory that is copied to and from GPUs"},
-        {.name = "precision",
-         .type = DL_OPTION_CHOICE,
-         .target = &options->math,
-         .choices = dl_device_math_names,
-         .argument = "TYPE",
-         .help = "what a GPU may round factors of products to; sums and memory stay fp32"},
         {.name = "where",
          .type = DL_OPTION_TEXT,
          .target = &options->where,
@@ -100,13 +94,7 @@ dl_status dl_device_options_apply(const dl_device_options *options, dl_train_con
     config->dispatch = (dl_dispatch)options->dispatch;
     config->device_settings.pageable =
         strcmp(dl_host_memory_names[options->host_memory], "pageable") == 0;
-    config->device_settings.math = (dl_device_math)options->math;
     config->quantise = (dl_quantise)options->quantise;
-    if (type == NULL && options->math != DL_DEVICE_MATH_FP32) {
-        return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "--precision %s needs --device cuda: the processor computes in fp32",
-                            dl_device_math_names[options->math]);
-    }
     return parse_where(options->where, config, err);
 }
 

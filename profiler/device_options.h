@@ -14,12 +14,11 @@ typedef struct dl_device_options {
     const char *device; /* "cpu", "cuda", "cuda:NUMBER" */
     int dispatch;       /* dl_dispatch */
     int host_memory;    /* index in dl_host_memory_names */
-    int math;           /* dl_device_math */
     int quantise;       /* dl_quantise */
     const char *where;  /* "auto", "cpu", "gpu", "gpu:NUMBER", "allreduce" */
 } dl_device_options;
 
-#define DL_DEVICE_OPTION_COUNT 6
+#define DL_DEVICE_OPTION_COUNT 5
 
 extern const char *const dl_host_memory_names[]; /* "pinned", "pageable", NULL */
 

@@ -4,7 +4,17 @@
 
 #include "common/names.h"
 
-static const char *const precision_names[] = {"float", "double", NULL}; /* by dl_precision */
+/* What numbers are; for a GPU also what it may round factors of products to, the rest being float. */
+static const char *const precision_names[] = {"float", "double", "fp32", "tf32", "fp16", NULL};
+
+static const struct {
+    dl_precision precision;
+    dl_device_math math;
+} precisions[] = {{DL_FLOAT, DL_DEVICE_MATH_FP32},
+                  {DL_DOUBLE, DL_DEVICE_MATH_FP32},
+                  {DL_FLOAT, DL_DEVICE_MATH_FP32},
+                  {DL_FLOAT, DL_DEVICE_MATH_TF32},
+                  {DL_FLOAT, DL_DEVICE_MATH_FP16}};
 
 static int choice_of(const char *name, const char *const *choices)
 {
@@ -110,7 +120,8 @@ void dl_workload_options_table(dl_workload_options *options, dl_option *table)
 void dl_workload_options_apply(const dl_workload_options *options, dl_train_config *config)
 {
     config->model = dl_model_names[options->model];
-    config->precision = (dl_precision)options->precision;
+    config->precision = precisions[options->precision].precision;
+    config->device_settings.math = precisions[options->precision].math;
     config->optimizer = (dl_optimizer_config){.name = dl_optimizer_names[options->optimizer],
                                               .learning_rate = options->learning_rate,
                                               .momentum = options->momentum};

@@ -81,17 +81,6 @@ static void places_are_checked(void **state)
     }
 }
 
-static void the_processor_has_fp32_only(void **state)
-{
-    (void)state;
-    dl_device_options options = dl_device_options_default();
-    dl_train_config config = dl_train_default_config();
-    dl_error err = {0};
-    options.math = DL_DEVICE_MATH_FP16;
-    assert_int_equal(dl_device_options_apply(&options, &config, &err), DL_ERR_UNSUPPORTED);
-    assert_contains(err.text, "--precision fp16 needs --device cuda");
-}
-
 static void bad_devices_are_refused(void **state)
 {
     (void)state;
@@ -162,7 +151,6 @@ int main(void)
         cmocka_unit_test(the_processor_is_the_default),
         cmocka_unit_test(options_reach_the_configuration),
         cmocka_unit_test(places_are_checked),
-        cmocka_unit_test(the_processor_has_fp32_only),
         cmocka_unit_test(bad_devices_are_refused),
         cmocka_unit_test(a_trace_says_what_it_ran_on),
     };

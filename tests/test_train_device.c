@@ -345,6 +345,9 @@ static void what_a_device_cannot_is_an_error(void **state)
     check_refused(&config, DL_ERR_UNSUPPORTED, "async needs a thread for each worker");
     config.device = NULL;
     config.sync = DL_SYNC_NONE;
+    config.device_settings.math = DL_DEVICE_MATH_FP16;
+    check_refused(&config, DL_ERR_UNSUPPORTED, "fp16 needs a GPU");
+    config.device_settings.math = DL_DEVICE_MATH_FP32;
     check_refused(&config, DL_ERR_UNSUPPORTED, "one thread for all workers needs a device");
     config.dispatch = DL_DISPATCH_THREADS;
     config.server_threads = 1;
