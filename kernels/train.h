@@ -110,7 +110,8 @@ typedef struct dl_train_config {
     dl_quantise quantise;    /* how gradients are sent: ps, allreduce (not between devices), async,
                              softsync */
     double drop_epochs;      /* behind so many epochs the learning rate is a tenth; 0 = never */
-    int64_t evaluate_every;  /* steps of worker 0 between two points of the result; 0 = none */
+    double evaluate_every;   /* steps of worker 0 between two points of the result, also broken
+                                numbers; 0 = none */
     const atomic_bool *stop; /* once true, the run ends where no worker waits for another: after the
                                 step, in average after the interval; NULL = never */
 } dl_train_config;

@@ -264,9 +264,9 @@ dl_status dl_train_check_config(const dl_train_config *config, dl_error *err)
         return dl_error_set(err, DL_ERR_RANGE, "rate drops after %g epochs; must be 0 or more",
                             config->drop_epochs);
     }
-    if (config->evaluate_every < 0) {
-        return dl_error_set(err, DL_ERR_RANGE, "%lld steps between evaluations; must be 0 or more",
-                            (long long)config->evaluate_every);
+    if (!(config->evaluate_every >= 0)) {
+        return dl_error_set(err, DL_ERR_RANGE, "%g steps between evaluations; must be 0 or more",
+                            config->evaluate_every);
     }
     status = check_where(config, err);
     return status == DL_OK ? check_server(config, err) : status;

@@ -6,12 +6,14 @@
 #include "common/alloc.h"
 #include "kernels/train_worker.h"
 
-bool dl_train_points_due(dl_train_points *points, int64_t steps, int64_t every)
+bool dl_train_points_due(dl_train_points *points, int64_t steps, double every)
 {
     if (every == 0) return false;
     if (points->due == 0) points->due = every;
-    if (steps < points->due) return false;
-    points->due = (steps / every + 1) * every;
+    /* A millionth of a step earlier: multiples of a quotient may lie that far beside a whole. */
+    const double reached = (double)steps + 1e-6;
+    if (reached < points->due) return false;
+    points->due = (floor(reached / every) + 1) * every;
     return true;
 }
 

@@ -10,14 +10,14 @@
 typedef struct dl_train_points {
     dl_train_point *items; /* [count] */
     int count, capacity;
-    int64_t due; /* steps behind which the next one is; 0: at the first chance */
+    double due; /* steps behind which the next one is; 0: not yet known */
     double loss_sum;
     int64_t loss_count; /* since the last point */
 } dl_train_points;
 
 /* Whether a point is due behind `steps` steps, every `every` (0: never). If so the next one is due
  * behind the next multiple of `every`. */
-bool dl_train_points_due(dl_train_points *points, int64_t steps, int64_t every);
+bool dl_train_points_due(dl_train_points *points, int64_t steps, double every);
 
 /* The loss of a batch that was trained on. */
 void dl_train_points_loss(dl_train_points *points, double loss);

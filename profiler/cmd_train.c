@@ -3,65 +3,37 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "common/alloc.h"
-#include "common/cpu.h"
-#include "common/units.h"
+#include "profiler/cmd_train_run.h"
 #include "profiler/commands.h"
-#include "profiler/device_options.h"
 #include "profiler/interrupt.h"
 #include "profiler/measured_row.h"
-#include "profiler/recorder.h"
-#include "profiler/run_meta.h"
 #include "profiler/run_progress.h"
 #include "profiler/slow_list.h"
-#include "profiler/workload_options.h"
 
 #define OWN_OPTION_COUNT 14
-#define OPTION_COUNT (OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT + DL_DEVICE_OPTION_COUNT)
+#define OPTION_COUNT                                                        \
+    (OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT + DL_DEVICE_OPTION_COUNT + \
+     DL_ACCURACY_OPTION_COUNT)
 
-/* The command line. */
-typedef struct train_options {
-    dl_workload_options workload;
-    dl_device_options device;
-    int64_t workers, interval, batch, steps, epochs, server_threads;
-    int sync, wait;
-    bool average_state, no_trace, evaluate;
-    dl_text_list slow;
-    const char *output, *csv;
-} train_options;
-
-/* One run from its data to its report. */
-typedef struct train_run {
-    const train_options *options;
-    dl_train_config config;
-    double *slow;
-    dl_data_set data;
-    char *data_note;
-    dl_run_sizes sizes;
-    dl_recorder recorder;
-    dl_train_result result;
-    double accuracy; /* with --evaluate */
-    char *test_note;
-} train_run;
-
-static train_options default_options(void)
+static dl_train_options default_options(void)
 {
     const dl_train_config config = dl_train_default_config();
-    return (train_options){.workload = dl_workload_options_default(),
-                           .device = dl_device_options_default(),
-                           .workers = config.workers,
-                           .interval = config.interval,
-                           .batch = config.batch,
-                           .steps = config.steps,
-                           .server_threads = config.server_threads,
-                           .sync = (int)config.sync,
-                           .wait = (int)config.wait,
-                           .output = "run.dlt"};
+    return (dl_train_options){.workload = dl_workload_options_default(),
+                              .device = dl_device_options_default(),
+                              .accuracy = dl_accuracy_options_default(),
+                              .workers = config.workers,
+                              .interval = config.interval,
+                              .batch = config.batch,
+                              .steps = config.steps,
+                              .server_threads = config.server_threads,
+                              .sync = (int)config.sync,
+                              .wait = (int)config.wait,
+                              .output = "run.dlt"};
 }
 
-static void fill_table(train_options *options, dl_option *table)
+static void fill_table(dl_train_options *options, dl_option *table)
 {
     const dl_option own[OWN_OPTION_COUNT] = {
         {.name = "workers",
@@ -155,11 +127,12 @@ static void fill_table(train_options *options, dl_option *table)
     memcpy(table, own, sizeof own);
     dl_workload_options_table(&options->workload, table + OWN_OPTION_COUNT);
     dl_device_options_table(&options->device, table + OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT);
+    dl_accuracy_options_table(&options->accuracy, table + OPTION_COUNT - DL_ACCURACY_OPTION_COUNT);
 }
 
-static dl_status configure(train_run *run, dl_error *err)
+dl_status dl_train_command_configure(dl_train_command *run, dl_error *err)
 {
-    const train_options *options = run->options;
+    const dl_train_options *options = run->options;
     dl_train_config *config = &run->config;
     *config = dl_train_default_config();
     dl_workload_options_apply(&options->workload, config);
@@ -177,6 +150,9 @@ static dl_status configure(train_run *run, dl_error *err)
     config->slow = run->slow;
     const dl_data_source source = dl_workload_options_data(&options->workload);
     status = dl_data_source_open(&source, &run->data, &run->data_note, err);
+    if (status == DL_OK) {
+        status = dl_accuracy_options_apply(&options->accuracy, run->data.count, config, err);
+    }
     if (status != DL_OK || options->epochs == 0) return status;
     config->steps = options->epochs * (int64_t)run->data.count / config->batch;
     if (config->steps > 0) return DL_OK;
@@ -185,25 +161,37 @@ static dl_status configure(train_run *run, dl_error *err)
                         options->epochs, run->data.count);
 }
 
-static dl_status evaluate(train_run *run, dl_error *err)
+static dl_status open_test_set(dl_train_command *run, dl_error *err)
 {
     dl_data_source source = dl_workload_options_data(&run->options->workload);
     /* The test images of what was trained on, whatever --data was. */
     source.choice = dl_data_choice_of(run->data.name);
     source.test_set = true;
-    dl_data_set test = {0};
-    dl_status status = dl_data_source_open(&source, &test, &run->test_note, err);
-    if (status != DL_OK) return status;
-    status =
-        dl_train_accuracy(run->config.model, run->result.parameters, &test, &run->accuracy, err);
-    dl_data_set_free(&test);
+    return dl_data_source_open(&source, &run->test, &run->test_note, err);
+}
+
+dl_status dl_train_command_evaluate(dl_train_command *run, dl_error *err)
+{
+    const dl_train_options *options = run->options;
+    const char *curve = options->accuracy.curve;
+    const dl_schedule *schedule = options->accuracy.schedule != NULL ? &run->schedule : NULL;
+    if (!options->evaluate && curve == NULL) return DL_OK;
+    dl_status status = open_test_set(run, err);
+    if (status == DL_OK && options->evaluate) {
+        status = dl_train_accuracy(run->config.model, run->result.parameters, &run->test,
+                                   &run->accuracy, err);
+    }
+    if (status == DL_OK && curve != NULL) {
+        status = dl_curve_write(curve, &run->config, schedule, &run->result, run->data.count,
+                                &run->test, err);
+    }
     return status;
 }
 
-static dl_status train(train_run *run, const char *command_text, dl_error *err)
+static dl_status train(dl_train_command *run, const char *command_text, dl_error *err)
 {
-    const train_options *options = run->options;
-    dl_status status = configure(run, err);
+    const dl_train_options *options = run->options;
+    dl_status status = dl_train_command_configure(run, err);
     if (status == DL_OK) status = dl_run_sizes_find(&run->config, &run->sizes, err);
     if (status != DL_OK) return status;
     status = dl_recorder_open(&run->recorder, &run->config,
@@ -224,123 +212,28 @@ static dl_status train(train_run *run, const char *command_text, dl_error *err)
         dl_trace_writer_meta(run->recorder.writer, "stopped", "SIGINT");
     }
     if (status == DL_OK) status = dl_recorder_finish(&run->recorder, err);
-    if (status == DL_OK && options->evaluate) status = evaluate(run, err);
+    if (status == DL_OK) status = dl_train_command_evaluate(run, err);
     if (status == DL_OK && options->csv != NULL) {
         status = dl_measured_row_append(options->csv, &run->config, &run->recorder, err);
     }
     return status;
 }
 
-static void print_device(const dl_train_config *config)
-{
-    if (config->device == NULL) return;
-    static const char *const math[] = {"fp32", "factors rounded to tf32",
-                                       "factors rounded to fp16, loss scaled"};
-    char *device = dl_device_text(config);
-    printf("device      %s, issued to by %s, copies through %s memory, %s\n", device,
-           config->dispatch == DL_DISPATCH_SINGLE ? "one thread" : "a thread a worker",
-           dl_host_memory_names[config->device_settings.pageable],
-           math[config->device_settings.math]);
-    free(device);
-}
-
-static void print_where(const dl_train_config *config)
-{
-    if (config->quantise != DL_QUANTISE_NONE) {
-        printf(", gradients sent as %s", dl_quantise_names[config->quantise]);
-    }
-    if (config->device == NULL || config->sync == DL_SYNC_NONE) return;
-    char *where = dl_device_where_text(config);
-    printf(", where = %s", where);
-    free(where);
-}
-
-static void print_settings(const train_run *run)
-{
-    const dl_train_config *config = &run->config;
-    char processor[128], size[32];
-    printf("model       %s, %zu parameters (%s), %s\n", config->model, run->sizes.parameters,
-           dl_format_bytes(size, sizeof size, (double)run->sizes.parameter_bytes),
-           config->optimizer.name);
-    printf("data        %s\n", run->data_note);
-    printf("workers     %d on %d cores of %s, waiting by %s\n", config->workers,
-           dl_run_cores(config), dl_cpu_name(processor, sizeof processor),
-           dl_run_wait(config) == DL_WAIT_SPIN ? "spinning" : "blocking");
-    print_device(config);
-    printf("exchange    %s", dl_sync_names[config->sync]);
-    if (config->sync == DL_SYNC_AVERAGE) {
-        printf(" every %d steps%s", config->interval,
-               config->average_state ? ", optimizer state too" : "");
-    }
-    print_where(config);
-    printf("\nbatch       %d (%d a worker)\n", config->batch, config->batch / config->workers);
-}
-
-static void print_staleness(const train_run *run)
-{
-    const dl_distribution all = dl_recorder_staleness(&run->recorder, -1);
-    if (all.count == 0) return;
-    printf("staleness   mean %.3f, sd %.3f, p50 %.0f, p90 %.0f; mean by worker", all.mean, all.sd,
-           all.p50, all.p90);
-    for (int w = 0; w < run->config.workers; w++) {
-        printf(" %.3f", dl_recorder_staleness(&run->recorder, w).mean);
-    }
-    printf("\n");
-}
-
-/* One number, or in modes where the first worker ends the run, one for each. */
-static void print_steps(const train_run *run)
-{
-    const int workers = run->config.workers;
-    bool same = true;
-    for (int w = 1; w < workers; w++) {
-        same &=
-            dl_recorder_steps_done(&run->recorder, w) == dl_recorder_steps_done(&run->recorder, 0);
-    }
-    printf("steps      ");
-    for (int w = 0; w < (same ? 1 : workers); w++) {
-        printf(" %" PRId64, dl_recorder_steps_done(&run->recorder, w));
-    }
-    printf(" %s worker in %.2f s%s\n", same ? "a" : "by", run->result.seconds,
-           dl_interrupt_caught() ? ", then stopped by SIGINT" : "");
-}
-
-static void print_results(const train_run *run)
-{
-    const dl_distribution steps = dl_recorder_step_times(&run->recorder);
-    char mean[32], median[32], high[32], size[32];
-    print_steps(run);
-    printf("step        mean %s, median %s, p90 %s\n",
-           dl_format_ns(mean, sizeof mean, dl_recorder_mean_step_ns(&run->recorder)),
-           dl_format_ns(median, sizeof median, steps.p50),
-           dl_format_ns(high, sizeof high, steps.p90));
-    printf("throughput  %.1f samples/s\n", dl_recorder_throughput_per_s(&run->recorder));
-    printf("loss        first %.4f, last %.4f\n", run->result.first_loss, run->result.last_loss);
-    if (run->options->evaluate) {
-        printf("accuracy    %.2f %% of the test images (%s)\n", 100 * run->accuracy,
-               run->test_note);
-    }
-    print_staleness(run);
-    struct stat file;
-    if (!run->options->no_trace && stat(run->options->output, &file) == 0) {
-        printf("trace       %s (%s)\n", run->options->output,
-               dl_format_bytes(size, sizeof size, (double)file.st_size));
-    }
-}
-
-static void free_run(train_run *run)
+static void free_run(dl_train_command *run)
 {
     dl_train_result_free(&run->result);
     dl_recorder_free(&run->recorder);
     dl_data_set_free(&run->data);
     free(run->data_note);
+    dl_data_set_free(&run->test);
+    dl_schedule_free(&run->schedule);
     free(run->test_note);
     free(run->slow);
 }
 
 int dl_cmd_train(int argc, char **argv)
 {
-    train_options options = default_options();
+    dl_train_options options = default_options();
     dl_option table[OPTION_COUNT];
     fill_table(&options, table);
     const dl_command command = {
@@ -354,15 +247,14 @@ int dl_cmd_train(int argc, char **argv)
     dl_options_action action = DL_OPTIONS_RUN;
     dl_error err = {0};
     dl_status status = dl_options_parse(&command, argc, argv, &positional, &action, &err);
-    train_run run = {.options = &options};
+    dl_train_command run = {.options = &options};
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
         char *text = dl_options_dump(&command);
         char *command_text = dl_format("%s %s", argv[0], text);
-        status = train(&run, command_text, &err);
-        if (status == DL_OK) {
-            print_settings(&run);
-            print_results(&run);
-        }
+        const bool replays = options.accuracy.schedule != NULL;
+        status = replays ? dl_train_command_replay(&run, &err) : train(&run, command_text, &err);
+        if (status == DL_OK && replays) dl_train_command_report_replay(&run);
+        if (status == DL_OK && !replays) dl_train_command_report(&run);
         free(command_text);
         free(text);
     }

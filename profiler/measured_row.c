@@ -95,7 +95,7 @@ static char *staleness_counts(const dl_recorder *recorder)
     for (int w = 0; w < recorder->worker_count; w++) {
         const dl_recorder_worker *worker = &recorder->workers[w];
         for (int64_t s = 0; s < atomic_load(&worker->count); s++)
-            counts[worker->steps[s].staleness]++;
+            if (worker->steps[s].staleness >= 0) counts[worker->steps[s].staleness]++;
     }
     char *text = NULL;
     size_t bytes = 0;

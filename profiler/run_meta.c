@@ -135,6 +135,12 @@ void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config
     put(writer, "compress", "%s", dl_quantise_names[config->quantise]);
     put(writer, "interval", "%d", config->interval);
     put(writer, "average_state", "%d", config->average_state);
+    if (config->sync == DL_SYNC_SOFTSYNC) {
+        put(writer, "n", "%d", config->softsync_n);
+        put(writer, "bound", "%" PRId64, config->bound);
+    }
+    put(writer, "staleness_rate", "%d", config->staleness_rate);
+    put(writer, "rate_drop_epochs", "%g", config->drop_epochs);
     put(writer, "server_threads", "%d", config->server_threads);
     put(writer, "workers", "%d", config->workers);
     put(writer, "batch", "%d", config->batch);
