@@ -2,21 +2,22 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
 #include "common/json.h"
 #include "common/options.h"
 #include "common/units.h"
-#include "trace/activity_summary.h"
+#include "trace/info.h"
 #include "trace/print.h"
 #include "trace/rank_clock.h"
 #include "trace/readers/reader.h"
 
+#define OWN_OPTION_COUNT 3
+
 typedef struct settings {
-    bool json;
+    dl_info_settings info;
     bool clocks; /* compare those of the ranks */
-    int64_t top; /* rows of a table */
-    dl_step_hints hints;
     dl_read_options read;
 } settings;
 
@@ -58,33 +59,19 @@ static dl_status show_process(info *all, dl_read_traces *file, dl_read_trace *it
                               const settings *set, dl_error *err)
 {
     dl_trace *trace = &item->trace;
-    dl_activity_steps steps = {0};
-    dl_status status =
-        dl_activity_steps_init(&steps, trace->activities, trace->activity_count, trace->strings,
-                               trace->string_count, &set->hints, err);
-    if (status == DL_ERR_PARSE) {
-        /* Only --step-marks is parsed here. */
-        const dl_error cause = *err;
-        return dl_error_set(err, DL_ERR_USAGE, "--step-marks: %s", cause.text);
-    }
-    if (status != DL_OK) return status;
     all->summaries =
         dl_realloc(all->summaries, all->summary_count + 1, sizeof *all->summaries, "summaries");
     dl_activity_summary *summary = &all->summaries[all->summary_count++];
     *summary = (dl_activity_summary){0};
-    dl_activity_summary_init(summary, trace, &steps);
-    dl_activity_steps_free(&steps);
-    if (all->summary_count > 1) printf(set->json ? ",\n" : "\n");
-    if (set->json) {
+    const dl_status status = dl_info_summarise(summary, trace, &set->info, err);
+    if (status != DL_OK) return status;
+    if (all->summary_count > 1) printf(set->info.json ? ",\n" : "\n");
+    if (set->info.json) {
         write_json(file, item, summary);
     } else {
-        print(file, item, summary, (size_t)set->top);
+        print(file, item, summary, (size_t)set->info.top);
     }
-    if (set->clocks) return DL_OK;
-    /* Many ranks' activities need not lie in memory at once: nothing borrows them any more. */
-    free(trace->activities);
-    trace->activities = NULL;
-    trace->activity_count = 0;
+    if (!set->clocks) dl_info_let_go(trace);
     return DL_OK;
 }
 
@@ -103,16 +90,6 @@ static dl_status show_file(info *all, const char *path, const settings *set, dl_
         status = show_process(all, file, item, set, err);
     }
     return status;
-}
-
-static void compare(const info *all)
-{
-    size_t with_devices = 0;
-    for (size_t i = 0; i < all->summary_count; i++)
-        with_devices += all->summaries[i].device_count > 0;
-    if (with_devices < 2) return;
-    putchar('\n');
-    dl_activity_summaries_compare(all->summaries, all->summary_count, stdout);
 }
 
 /* A duration for people, with its sign. */
@@ -155,11 +132,12 @@ static dl_status summarise(const dl_text_list *paths, const settings *set, dl_er
 {
     dl_status status = DL_OK;
     info all = {.files = dl_calloc(paths->count, sizeof *all.files, "traces")};
-    if (set->json) printf("[\n");
+    if (set->info.json) printf("[\n");
     for (size_t i = 0; status == DL_OK && i < paths->count; i++)
         status = show_file(&all, paths->items[i], set, err);
-    if (set->json && status == DL_OK) printf("]\n");
-    if (!set->json && status == DL_OK) compare(&all);
+    if (set->info.json && status == DL_OK) printf("]\n");
+    if (!set->info.json && status == DL_OK)
+        dl_info_compare(all.summaries, all.summary_count, stdout);
     if (set->clocks && status == DL_OK) status = show_clocks(&all, err);
     for (size_t i = 0; i < all.summary_count; i++)
         dl_activity_summary_free(&all.summaries[i]);
@@ -188,34 +166,12 @@ static dl_status add_patterns(dl_comm_patterns *patterns, const dl_text_list *ru
 
 int dl_calibrate_info(int argc, char **argv)
 {
-    settings set = {.top = 15};
-    int64_t period = 0;
+    settings set = {.info = dl_info_settings_default()};
     dl_text_list rules = {0}, paths = {0};
     const char *patterns = NULL;
-    const dl_option options[] = {
-        {.name = "json",
-         .type = DL_OPTION_FLAG,
-         .target = &set.json,
-         .help = "an array of JSON objects, one a process"},
-        {.name = "top",
-         .type = DL_OPTION_INT,
-         .target = &set.top,
-         .low = 1,
-         .high = 1000000,
-         .argument = "ROWS",
-         .help = "kernels, collectives and calls to print; JSON holds all"},
-        {.name = "step-marks",
-         .type = DL_OPTION_TEXT,
-         .target = &set.hints.marks,
-         .argument = "REGEX",
-         .help = "ranges that are training steps, as an extended regular expression"},
-        {.name = "step-period",
-         .type = DL_OPTION_INT,
-         .target = &period,
-         .low = 0,
-         .high = UINT32_MAX,
-         .argument = "COUNT",
-         .help = "kernels, copies and graph launches of a training step; 0 = find out"},
+    dl_option options[DL_INFO_OPTION_COUNT + OWN_OPTION_COUNT];
+    dl_info_options(&set.info, "an array of JSON objects, one a process", options);
+    const dl_option own[OWN_OPTION_COUNT] = {
         {.name = "clocks",
          .type = DL_OPTION_FLAG,
          .target = &set.clocks,
@@ -233,6 +189,7 @@ int dl_calibrate_info(int argc, char **argv)
          .help = "kernels and ranges that are collectives, of libraries that are not built in "
                  "(INI: trace/readers/comm_patterns.h)"},
     };
+    memcpy(options + DL_INFO_OPTION_COUNT, own, sizeof own);
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
@@ -242,15 +199,14 @@ int dl_calibrate_info(int argc, char **argv)
                    "kernels, copies, collectives by size; what the trace lacks; several ranks "
                    "beside one another.",
         .options = options,
-        .option_count = sizeof options / sizeof *options,
+        .option_count = DL_INFO_OPTION_COUNT + OWN_OPTION_COUNT,
         .positional_min = 1,
         .positional_max = SIZE_MAX,
     };
     dl_options_action action = DL_OPTIONS_RUN;
     dl_error err = {0};
     dl_status status = dl_options_parse(&command, argc, argv, &paths, &action, &err);
-    set.hints.period = (size_t)period;
-    if (status == DL_OK && set.json && set.clocks) {
+    if (status == DL_OK && set.info.json && set.clocks) {
         status = dl_error_set(&err, DL_ERR_USAGE, "--clocks has no JSON");
     }
     if (status == DL_OK && action == DL_OPTIONS_RUN) {

@@ -418,6 +418,23 @@ static void another_clock_ends_the_reading(void **state)
     assert_contains(run.logs, "another profiler has set CUPTI's clock");
 }
 
+/* As daemons do; the program's own files get nothing of ours. */
+static void a_closed_descriptor_is_opened_again(void **state)
+{
+    (void)state;
+    unlink("files.txt");
+    target("closes", "50", plain);
+    assert_untouched(3, "launched 50\n");
+    assert_kernels(&run.traces[0], 100);
+    assert_true(run.traces[0].complete);
+    assert_contains(run.logs, "closed the trace's descriptor 1 times");
+    char *text;
+    read_text("files.txt", &text);
+    assert_string_equal(text, "");
+    free(text);
+    unlink("files.txt");
+}
+
 static void a_fatal_error_is_logged(void **state)
 {
     (void)state;
@@ -561,6 +578,7 @@ int main(void)
         RUNS(refused_buffers_drop_records),
         RUNS(small_buffers_go_round),
         RUNS(another_clock_ends_the_reading),
+        RUNS(a_closed_descriptor_is_opened_again),
         RUNS(a_fatal_error_is_logged),
         RUNS(a_hanging_flush_delays_the_end_by_seconds_only),
         RUNS(an_output_folder_that_is_not_there),

@@ -1,8 +1,8 @@
-foreach(module record activity activity_codec dlt_codec dlt distribution print steps summary export)
+foreach(module held_file record activity activity_codec dlt_codec dlt distribution print steps summary export)
     dl_add_test(test_${module} unit LINK dl_trace)
 endforeach()
 foreach(module kernel_class demangle activity_launches activity_timeline activity_collectives collective_kernels
-        activity_host activity_summary capture_figures)
+        activity_host activity_summary capture_figures info)
     dl_add_test(test_${module} unit LINK dl_trace)
 endforeach()
 foreach(module period activity_steps)

@@ -47,6 +47,10 @@ void dl_trace_writer_limit(dl_trace_writer *writer, uint64_t bytes);
  * error. What the streams still hold is not yet counted: flush them before. Any thread. */
 uint64_t dl_trace_writer_lost(dl_trace_writer *writer);
 
+/* How often the program has closed the file's descriptor, or opened another file under its number,
+ * and the file was opened again (held_file.h). Nothing is lost by that. Any thread. */
+uint32_t dl_trace_writer_reopened(dl_trace_writer *writer);
+
 /* Adds a key = value about the whole run; written at once. Any thread, any time. A repeated key
  * overrides the earlier value when read. */
 void dl_trace_writer_meta(dl_trace_writer *writer, const char *key, const char *value);

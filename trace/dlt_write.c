@@ -1,14 +1,12 @@
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/alloc.h"
 #include "trace/activity_codec.h"
 #include "trace/dlt.h"
 #include "trace/dlt_codec.h"
+#include "trace/held_file.h"
 
 #define CHUNK_BYTES 65536
 #define RECORDS_HEAD_BYTES (DL_DLT_CHUNK_HEADER_BYTES + 4) /* chunk header, count */
@@ -32,10 +30,10 @@ struct dl_trace_stream {
     dl_activity_previous previous_activity;
 };
 
-/* Everything but `path` and `fd` is guarded by `lock`. */
+/* Everything but `path` is guarded by `lock`. */
 struct dl_trace_writer {
     char *path;
-    int fd;
+    dl_held_file file;
     pthread_mutex_t lock;
     int error;            /* errno of the first failed write; 0 = none */
     bool limited;         /* the limit is reached: only META and END are still written */
@@ -49,23 +47,12 @@ struct dl_trace_writer {
     uint32_t slot_count;
 };
 
-/* Returns 0 or errno. */
-static int write_all(int fd, const uint8_t *data, size_t bytes)
-{
-    while (bytes > 0) {
-        ssize_t written = write(fd, data, bytes);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return written < 0 ? errno : EIO;
-        data += written;
-        bytes -= (size_t)written;
-    }
-    return 0;
-}
-
 /* Chunks are written one after the other: the rest of a partial write must follow its begin. */
 static void write_chunk_locked(dl_trace_writer *writer, const uint8_t *chunk, size_t bytes)
 {
-    if (writer->error == 0) writer->error = write_all(writer->fd, chunk, bytes);
+    if (writer->error == 0) {
+        writer->error = dl_held_file_write(&writer->file, writer->path, chunk, bytes);
+    }
     if (writer->error == 0) writer->bytes += bytes;
 }
 
@@ -99,21 +86,22 @@ static void write_texts_locked(dl_trace_writer *writer, dl_dlt_chunk type, const
 
 dl_status dl_trace_writer_open(dl_trace_writer **writer, const char *path, dl_error *err)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot create: %s", strerror(errno));
+    dl_held_file file;
+    int error = dl_held_file_open(&file, path);
+    if (error != 0) {
+        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot create: %s", strerror(error));
     }
     uint8_t header[DL_DLT_HEADER_BYTES] = {0};
     memcpy(header, DL_DLT_MAGIC, DL_DLT_MAGIC_BYTES);
     dl_dlt_put_u32(header + DL_DLT_MAGIC_BYTES, DL_DLT_VERSION);
-    int error = write_all(fd, header, sizeof header);
+    error = dl_held_file_write(&file, path, header, sizeof header);
     if (error != 0) {
-        close(fd);
+        (void)dl_held_file_close(&file);
         return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write: %s", strerror(error));
     }
     dl_trace_writer *made = dl_calloc(1, sizeof *made, "trace writer");
     made->path = dl_strdup(path);
-    made->fd = fd;
+    made->file = file;
     made->bytes_limit = UINT64_MAX;
     made->bytes = sizeof header;
     pthread_mutex_init(&made->lock, NULL);
@@ -138,6 +126,14 @@ uint64_t dl_trace_writer_lost(dl_trace_writer *writer)
     uint64_t lost = writer->lost;
     pthread_mutex_unlock(&writer->lock);
     return lost;
+}
+
+uint32_t dl_trace_writer_reopened(dl_trace_writer *writer)
+{
+    pthread_mutex_lock(&writer->lock);
+    const uint32_t reopened = writer->file.reopened;
+    pthread_mutex_unlock(&writer->lock);
+    return reopened;
 }
 
 void dl_trace_writer_meta(dl_trace_writer *writer, const char *key, const char *value)
@@ -324,7 +320,7 @@ void dl_trace_writer_abandon(dl_trace_writer **writer)
 {
     dl_trace_writer *abandoned = *writer;
     *writer = NULL;
-    close(abandoned->fd);
+    (void)dl_held_file_close(&abandoned->file);
     /* A lock that is taken here was taken by a thread that the fork left behind, which may have
      * been in the middle of a change. */
     if (pthread_mutex_trylock(&abandoned->lock) != 0) return;
@@ -342,7 +338,8 @@ dl_status dl_trace_writer_close(dl_trace_writer **writer, dl_error *err)
     uint8_t end[DL_DLT_CHUNK_HEADER_BYTES];
     dl_dlt_chunk_seal(end, DL_DLT_END, 0);
     write_chunk_locked(closing, end, sizeof end);
-    if (close(closing->fd) != 0 && closing->error == 0) closing->error = errno;
+    const int error = dl_held_file_close(&closing->file);
+    if (closing->error == 0) closing->error = error;
     dl_status status = DL_OK;
     if (closing->error != 0) {
         status =

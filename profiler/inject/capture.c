@@ -208,6 +208,15 @@ static const char *full_reason(void)
     return capture.settings.limit_bytes > 0 ? "limit on size" : "cannot write";
 }
 
+/* The program goes about with all descriptors: it should not be believed that nothing happened. */
+static void say_reopened(void)
+{
+    const uint32_t reopened = dl_trace_writer_reopened(capture.writer);
+    if (reopened == 0) return;
+    dl_capture_log("the program closed the trace's descriptor %u times: opened again, nothing lost",
+                   (unsigned)reopened);
+}
+
 /* In the flush thread, or at exit if there is none. */
 static void close_file(void)
 {
@@ -217,6 +226,7 @@ static void close_file(void)
     if (invalid > 0) dl_capture_meta_number("invalid_records", invalid);
 
     dl_stream_pool_close();
+    say_reopened();
     const uint64_t lost = dl_trace_writer_lost(capture.writer);
     if (lost > 0) dl_capture_meta_number("lost_records", lost);
     if (lost > 0 && capture.stop_reason == NULL) capture.stop_reason = full_reason();

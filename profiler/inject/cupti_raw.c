@@ -1,14 +1,12 @@
 #include "profiler/inject/cupti_raw.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/alloc.h"
 #include "common/file.h"
 #include "trace/dlt_codec.h"
+#include "trace/held_file.h"
 
 #define MAGIC "DLRAWBUF"
 #define MAGIC_BYTES 8
@@ -31,7 +29,9 @@ typedef struct text_list {
 
 struct dl_raw_dump {
     const dl_cupti_api *api;
-    int fd; /* -1 = a write has failed */
+    dl_held_file file;
+    char *path;
+    bool failed; /* a write has */
     text_list texts;
 };
 
@@ -54,18 +54,8 @@ static void add_text(text_list *texts, uint64_t address, const char *text)
 
 static void write_all(dl_raw_dump *dump, const void *data, size_t bytes)
 {
-    const uint8_t *at = data;
-    while (bytes > 0 && dump->fd >= 0) {
-        const ssize_t written = write(dump->fd, at, bytes);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) {
-            close(dump->fd);
-            dump->fd = -1;
-            return;
-        }
-        at += written;
-        bytes -= (size_t)written;
-    }
+    if (dump->failed) return;
+    dump->failed = dl_held_file_write(&dump->file, dump->path, data, bytes) != 0;
 }
 
 static void write_block_head(dl_raw_dump *dump, uint32_t type, size_t bytes)
@@ -79,13 +69,15 @@ static void write_block_head(dl_raw_dump *dump, uint32_t type, size_t bytes)
 dl_status dl_raw_dump_open(dl_raw_dump **dump, const char *path, const dl_cupti_api *api,
                            dl_error *err)
 {
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot create: %s", strerror(errno));
+    dl_held_file file;
+    const int error = dl_held_file_open(&file, path);
+    if (error != 0) {
+        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot create: %s", strerror(error));
     }
     dl_raw_dump *made = dl_calloc(1, sizeof *made, "raw buffers");
     made->api = api;
-    made->fd = fd;
+    made->file = file;
+    made->path = dl_strdup(path);
     uint8_t header[HEADER_BYTES] = {0};
     memcpy(header, MAGIC, MAGIC_BYTES);
     dl_dlt_put_u32(header + MAGIC_BYTES, api->version);
@@ -128,14 +120,14 @@ static void write_text(dl_raw_dump *dump, const char *text)
 bool dl_raw_dump_append(dl_raw_dump *dump, uint8_t *buffer, size_t bytes)
 {
     CUpti_Activity *record = NULL;
-    while (dump->fd >= 0 &&
+    while (!dump->failed &&
            dump->api->ActivityGetNextRecord(buffer, bytes, &record) == CUPTI_SUCCESS) {
         const char **text = text_field(record);
         if (text != NULL && *text != NULL) write_text(dump, *text);
     }
     write_block_head(dump, BUFFER, bytes);
     write_all(dump, buffer, bytes);
-    return dump->fd >= 0;
+    return !dump->failed;
 }
 
 void dl_raw_dump_close(dl_raw_dump *dump)
@@ -143,7 +135,8 @@ void dl_raw_dump_close(dl_raw_dump *dump)
     for (size_t i = 0; i < dump->texts.count; i++)
         free((void *)dump->texts.entries[i].text);
     free(dump->texts.entries);
-    if (dump->fd >= 0) close(dump->fd);
+    (void)dl_held_file_close(&dump->file);
+    free(dump->path);
     free(dump);
 }
 

@@ -8,11 +8,14 @@
  *   wait     waits for the device after each launch, returns 3
  *   later    sleeps 1.2 s and launches as many again, returns 3
  *   busy     returns while 8 threads are launching
+ *   closes   closes all descriptors above the standard ones and opens files.txt in their place, then
+ *            launches as many again, returns 3
  *   none     calls nothing, returns 3
  *
  * DOUBLE_DISK is a number of bytes that may be written to files; then the disk is full.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -120,6 +123,13 @@ static void run_child(const char *self, const char *mode)
     printf("child %d\n", WEXITSTATUS(status));
 }
 
+static void take_descriptors(void)
+{
+    closefrom(STDERR_FILENO + 1);
+    for (int i = 0; i < 16; i++)
+        if (open("files.txt", O_WRONLY | O_CREAT | O_APPEND, 0666) < 0) abort();
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argv[1];
@@ -148,6 +158,10 @@ int main(int argc, char **argv)
     }
     if (strcmp(mode, "later") == 0) {
         rest(FLUSHES_NS);
+        launch_all(NULL);
+    }
+    if (strcmp(mode, "closes") == 0) {
+        take_descriptors();
         launch_all(NULL);
     }
     for (int i = 0; i < count && strcmp(mode, "wait") == 0; i++)

@@ -1,0 +1,66 @@
+#include "trace/held_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FLAGS (O_WRONLY | O_APPEND | O_CLOEXEC)
+
+int dl_held_file_open(dl_held_file *file, const char *path)
+{
+    struct stat found;
+    const int fd = open(path, FLAGS | O_CREAT | O_TRUNC, 0666);
+    if (fd < 0) return errno;
+    if (fstat(fd, &found) != 0) {
+        const int error = errno;
+        close(fd);
+        return error;
+    }
+    *file = (dl_held_file){.fd = fd, .device = found.st_dev, .inode = found.st_ino};
+    return 0;
+}
+
+static bool is_file(const dl_held_file *file, int fd)
+{
+    struct stat found;
+    return fstat(fd, &found) == 0 && found.st_dev == file->device && found.st_ino == file->inode;
+}
+
+/* The descriptor that was lost is somebody else's, and left alone. */
+static int reopen(dl_held_file *file, const char *path)
+{
+    const int fd = open(path, FLAGS);
+    if (fd < 0) return EBADF;
+    if (!is_file(file, fd)) {
+        close(fd);
+        return EBADF;
+    }
+    file->fd = fd;
+    file->reopened++;
+    return 0;
+}
+
+int dl_held_file_write(dl_held_file *file, const char *path, const void *data, size_t bytes)
+{
+    const char *at = data;
+    if (!is_file(file, file->fd)) {
+        const int error = reopen(file, path);
+        if (error != 0) return error;
+    }
+    while (bytes > 0) {
+        const ssize_t written = write(file->fd, at, bytes);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return written < 0 ? errno : EIO;
+        at += written;
+        bytes -= (size_t)written;
+    }
+    return 0;
+}
+
+int dl_held_file_close(dl_held_file *file)
+{
+    if (!is_file(file, file->fd)) return 0;
+    return close(file->fd) == 0 ? 0 : errno;
+}
