@@ -72,6 +72,14 @@ static uint64_t graph_object(uint32_t graph, uint64_t node)
     return (uint64_t)graph << 32 | (uint32_t)node;
 }
 
+/* A work of a device, from what all of CUPTI's records of such have. */
+#define WORK(work_kind, record)                                                          \
+    {                                                                                    \
+        .kind = (work_kind), .device = (record)->deviceId, .stream = (record)->streamId, \
+        .correlation = (record)->correlationId,                                          \
+        .object = graph_object((record)->graphId, (record)->graphNodeId),                \
+    }
+
 static void decode_kernel(dl_cupti_decoder *decoder, const CUpti_ActivityKernel10 *record)
 {
     const dl_launch_shape shape = {
@@ -81,44 +89,38 @@ static void decode_kernel(dl_cupti_decoder *decoder, const CUpti_ActivityKernel1
             (uint32_t)record->staticSharedMemory + (uint32_t)record->dynamicSharedMemory,
         .registers = record->registersPerThread,
     };
-    dl_activity activity = {
-        .kind = DL_ACTIVITY_KERNEL,
-        .name = dl_cupti_name_kernel(decoder->names, record->name),
-        .detail = dl_cupti_name_shape(decoder->names, &shape),
-        .device = record->deviceId,
-        .stream = record->streamId,
-        .correlation = record->correlationId,
-        .object = graph_object(record->graphId, record->graphNodeId),
-    };
+    dl_activity activity = WORK(DL_ACTIVITY_KERNEL, record);
+    activity.name = dl_cupti_name_kernel(decoder->names, record->name);
+    activity.detail = dl_cupti_name_shape(decoder->names, &shape);
     append_timed(decoder, &activity, record->start, record->end);
 }
 
 static dl_copy_direction copy_direction(uint8_t kind)
 {
-    switch (kind) {
-    case CUPTI_ACTIVITY_MEMCPY_KIND_HTOD:
-    case CUPTI_ACTIVITY_MEMCPY_KIND_HTOA: return DL_COPY_H2D;
-    case CUPTI_ACTIVITY_MEMCPY_KIND_DTOH:
-    case CUPTI_ACTIVITY_MEMCPY_KIND_ATOH: return DL_COPY_D2H;
-    case CUPTI_ACTIVITY_MEMCPY_KIND_ATOA:
-    case CUPTI_ACTIVITY_MEMCPY_KIND_ATOD:
-    case CUPTI_ACTIVITY_MEMCPY_KIND_DTOA:
-    case CUPTI_ACTIVITY_MEMCPY_KIND_DTOD: return DL_COPY_D2D;
-    case CUPTI_ACTIVITY_MEMCPY_KIND_HTOH: return DL_COPY_H2H;
-    case CUPTI_ACTIVITY_MEMCPY_KIND_PTOP: return DL_COPY_PEER;
-    default: return DL_COPY_UNKNOWN;
-    }
+    static const uint8_t directions[] = {
+        [CUPTI_ACTIVITY_MEMCPY_KIND_HTOD] = DL_COPY_H2D,
+        [CUPTI_ACTIVITY_MEMCPY_KIND_HTOA] = DL_COPY_H2D,
+        [CUPTI_ACTIVITY_MEMCPY_KIND_DTOH] = DL_COPY_D2H,
+        [CUPTI_ACTIVITY_MEMCPY_KIND_ATOH] = DL_COPY_D2H,
+        [CUPTI_ACTIVITY_MEMCPY_KIND_ATOA] = DL_COPY_D2D,
+        [CUPTI_ACTIVITY_MEMCPY_KIND_ATOD] = DL_COPY_D2D,
+        [CUPTI_ACTIVITY_MEMCPY_KIND_DTOA] = DL_COPY_D2D,
+        [CUPTI_ACTIVITY_MEMCPY_KIND_DTOD] = DL_COPY_D2D,
+        [CUPTI_ACTIVITY_MEMCPY_KIND_HTOH] = DL_COPY_H2H,
+        [CUPTI_ACTIVITY_MEMCPY_KIND_PTOP] = DL_COPY_PEER,
+    };
+    return kind < sizeof directions ? (dl_copy_direction)directions[kind] : DL_COPY_UNKNOWN;
 }
 
 static dl_host_memory host_memory(uint8_t kind)
 {
-    switch (kind) {
-    case CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE: return DL_MEMORY_PAGEABLE;
-    case CUPTI_ACTIVITY_MEMORY_KIND_PINNED: return DL_MEMORY_PINNED;
-    case CUPTI_ACTIVITY_MEMORY_KIND_MANAGED:
-    case CUPTI_ACTIVITY_MEMORY_KIND_MANAGED_STATIC: return DL_MEMORY_MANAGED;
-    default: return DL_MEMORY_UNKNOWN;
-    }
+    static const uint8_t memories[] = {
+        [CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE] = DL_MEMORY_PAGEABLE,
+        [CUPTI_ACTIVITY_MEMORY_KIND_PINNED] = DL_MEMORY_PINNED,
+        [CUPTI_ACTIVITY_MEMORY_KIND_MANAGED] = DL_MEMORY_MANAGED,
+        [CUPTI_ACTIVITY_MEMORY_KIND_MANAGED_STATIC] = DL_MEMORY_MANAGED,
+    };
+    return kind < sizeof memories ? (dl_host_memory)memories[kind] : DL_MEMORY_UNKNOWN;
 }
 
 /* The host's side; from host to host the slower one. */
@@ -133,45 +135,27 @@ static dl_host_memory memory_of_copy(dl_copy_direction direction, uint8_t source
 static void decode_memcpy(dl_cupti_decoder *decoder, const CUpti_ActivityMemcpy6 *record)
 {
     const dl_copy_direction direction = copy_direction(record->copyKind);
-    dl_activity activity = {
-        .kind = DL_ACTIVITY_MEMCPY,
-        .copy = (uint8_t)direction,
-        .memory = (uint8_t)memory_of_copy(direction, record->srcKind, record->dstKind),
-        .device = record->deviceId,
-        .stream = record->streamId,
-        .correlation = record->correlationId,
-        .bytes = record->bytes,
-        .object = graph_object(record->graphId, record->graphNodeId),
-    };
+    dl_activity activity = WORK(DL_ACTIVITY_MEMCPY, record);
+    activity.copy = (uint8_t)direction;
+    activity.memory = (uint8_t)memory_of_copy(direction, record->srcKind, record->dstKind);
+    activity.bytes = record->bytes;
     append_timed(decoder, &activity, record->start, record->end);
 }
 
 static void decode_peer_memcpy(dl_cupti_decoder *decoder, const CUpti_ActivityMemcpyPtoP4 *record)
 {
     const bool from_here = record->deviceId == record->srcDeviceId;
-    dl_activity activity = {
-        .kind = DL_ACTIVITY_MEMCPY,
-        .copy = DL_COPY_PEER,
-        .device = record->deviceId,
-        .peer = from_here ? record->dstDeviceId : record->srcDeviceId,
-        .stream = record->streamId,
-        .correlation = record->correlationId,
-        .bytes = record->bytes,
-        .object = graph_object(record->graphId, record->graphNodeId),
-    };
+    dl_activity activity = WORK(DL_ACTIVITY_MEMCPY, record);
+    activity.copy = DL_COPY_PEER;
+    activity.peer = from_here ? record->dstDeviceId : record->srcDeviceId;
+    activity.bytes = record->bytes;
     append_timed(decoder, &activity, record->start, record->end);
 }
 
 static void decode_memset(dl_cupti_decoder *decoder, const CUpti_ActivityMemset4 *record)
 {
-    dl_activity activity = {
-        .kind = DL_ACTIVITY_MEMSET,
-        .device = record->deviceId,
-        .stream = record->streamId,
-        .correlation = record->correlationId,
-        .bytes = record->bytes,
-        .object = graph_object(record->graphId, record->graphNodeId),
-    };
+    dl_activity activity = WORK(DL_ACTIVITY_MEMSET, record);
+    activity.bytes = record->bytes;
     append_timed(decoder, &activity, record->start, record->end);
 }
 
@@ -285,18 +269,23 @@ static void decode_event(dl_cupti_decoder *decoder, const CUpti_ActivityCudaEven
 
 static const char *overhead_name(CUpti_ActivityOverheadKind kind)
 {
-    switch (kind) {
-    case CUPTI_ACTIVITY_OVERHEAD_DRIVER_COMPILER: return "driver compiler";
-    case CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH: return "CUPTI buffer flush";
-    case CUPTI_ACTIVITY_OVERHEAD_CUPTI_INSTRUMENTATION: return "CUPTI instrumentation";
-    case CUPTI_ACTIVITY_OVERHEAD_CUPTI_RESOURCE: return "CUPTI resource";
-    case CUPTI_ACTIVITY_OVERHEAD_RUNTIME_TRIGGERED_MODULE_LOADING: return "module loading";
-    case CUPTI_ACTIVITY_OVERHEAD_LAZY_FUNCTION_LOADING: return "lazy function loading";
-    case CUPTI_ACTIVITY_OVERHEAD_COMMAND_BUFFER_FULL: return "command buffer full";
-    case CUPTI_ACTIVITY_OVERHEAD_ACTIVITY_BUFFER_REQUEST: return "CUPTI buffer request";
-    case CUPTI_ACTIVITY_OVERHEAD_UVM_ACTIVITY_INIT: return "unified memory set-up";
-    default: return "unknown overhead";
-    }
+    static const struct {
+        CUpti_ActivityOverheadKind kind;
+        const char *name;
+    } overheads[] = {
+        {CUPTI_ACTIVITY_OVERHEAD_DRIVER_COMPILER, "driver compiler"},
+        {CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH, "CUPTI buffer flush"},
+        {CUPTI_ACTIVITY_OVERHEAD_CUPTI_INSTRUMENTATION, "CUPTI instrumentation"},
+        {CUPTI_ACTIVITY_OVERHEAD_CUPTI_RESOURCE, "CUPTI resource"},
+        {CUPTI_ACTIVITY_OVERHEAD_RUNTIME_TRIGGERED_MODULE_LOADING, "module loading"},
+        {CUPTI_ACTIVITY_OVERHEAD_LAZY_FUNCTION_LOADING, "lazy function loading"},
+        {CUPTI_ACTIVITY_OVERHEAD_COMMAND_BUFFER_FULL, "command buffer full"},
+        {CUPTI_ACTIVITY_OVERHEAD_ACTIVITY_BUFFER_REQUEST, "CUPTI buffer request"},
+        {CUPTI_ACTIVITY_OVERHEAD_UVM_ACTIVITY_INIT, "unified memory set-up"},
+    };
+    for (size_t i = 0; i < sizeof overheads / sizeof overheads[0]; i++)
+        if (overheads[i].kind == kind) return overheads[i].name;
+    return "unknown overhead";
 }
 
 static void decode_overhead(dl_cupti_decoder *decoder, const CUpti_ActivityOverhead3 *record)
