@@ -154,6 +154,10 @@ if [ -e "$build/bin/libdlprof_inject.so" ]; then
             "$dlprof" train --device cuda --data synthetic --model $model --batch 32 --steps 12 \
             -o "$out/run_$model.dlt"
     done
+    dlcal=$build/bin/dlcal
+    [ -x "$dlcal" ] || dlcal=
+    step capture "$source_dir/tests/gpu/capture.sh" "$out/capture" "$dlprof" ${dlcal:+"$dlcal"}
+    cat "$out/capture/capture_cost.txt"
 else
     skip "dlprof run: this build has no injected library"
 fi
