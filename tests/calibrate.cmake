@@ -30,6 +30,11 @@ foreach(module retime build report meetings transfer strip joint)
     dl_add_test(test_replay_${module} model LINK dl_replay)
 endforeach()
 
+dl_add_test(test_replay_data model LINK dl_replay dl_readers)
+add_test(NAME test_dlcal_replay COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_replay.sh
+         $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_dlcal_replay PROPERTIES LABELS unit TIMEOUT 300)
+
 # Links.
 dl_add_test(test_links_fit model LINK dl_calibrate)
 dl_add_test(test_links_read unit LINK dl_calibrate)

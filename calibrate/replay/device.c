@@ -103,9 +103,27 @@ static void add_lane(replay_builder *b, const work *works, size_t count, size_t 
         to->nodes[i] = id;
         to->launch_ns[i] = launched_ns;
     }
-    /* Its launch holds the first work back; without one only the recorded start is known. */
-    if (b->launcher[to->nodes[0] - b->first_node] != DL_REPLAY_NONE)
-        b->graph->lanes[to->lane].begin_ns = b->begin_ns;
+}
+
+static int64_t first_start(const replay_builder *b, const stream_works *works)
+{
+    return b->graph->nodes[works->nodes[0]].recorded_ns;
+}
+
+/* What a device did before the trace is unknown, so its first work begins as recorded, and so do
+ * streams whose first launch is not recorded. The first work of any other stream is held back by
+ * its launch and by edges alone. */
+static void free_begins(replay_builder *b)
+{
+    for (size_t s = 0; s < b->stream_count; s++) {
+        const stream_works *works = &b->streams[s];
+        bool first = true;
+        for (size_t o = 0; o < b->stream_count; o++)
+            first &= b->streams[o].device != works->device ||
+                     first_start(b, &b->streams[o]) >= first_start(b, works);
+        if (!first && b->launcher[works->nodes[0] - b->first_node] != DL_REPLAY_NONE)
+            b->graph->lanes[works->lane].begin_ns = b->begin_ns;
+    }
 }
 
 void replay_build_streams(replay_builder *b)
@@ -134,6 +152,7 @@ void replay_build_streams(replay_builder *b)
             placed = next;
         }
     }
+    free_begins(b);
     free(works);
 }
 

@@ -196,16 +196,22 @@ static bool host_held(const replay_builder *b, uint32_t node, const dl_activity 
 
 static void add_launch(replay_builder *b, uint32_t node, const samples *latency)
 {
-    const dl_activity *call = launch_of(b, node);
+    const dl_activity *call = launch_of(b, node), *work = work_of(b, node);
     if (call == NULL) return;
-    const dl_activity *work = work_of(b, node);
-    int64_t lag_ns = host_held(b, node, call) ? work->start_ns - call->start_ns
-                                              : typical(latency, latency_sort(work, call));
-    uint32_t from = b->rank->node_of[call - b->trace->activities];
-    dl_replay_graph_add_edge(
-        b->graph,
-        &(dl_replay_edge){
-            .from = from, .to = node, .lag_ns = lag_ns, .kind = DL_REPLAY_LAUNCH, .from_start = 1});
+    dl_replay_edge edge = {.from = b->rank->node_of[call - b->trace->activities],
+                           .to = node,
+                           .lag_ns = typical(latency, latency_sort(work, call)),
+                           .kind = DL_REPLAY_LAUNCH,
+                           .from_start = 1};
+    if (host_held(b, node, call)) {
+        edge.lag_ns = work->start_ns - call->start_ns;
+        /* A longer call would hold it back longer. Calls of copies may wait for their own end. */
+        if (edge.lag_ns >= call->duration_ns && b->roles[call->name] == CALL_LAUNCH) {
+            edge.lag_ns -= call->duration_ns;
+            edge.from_start = 0;
+        }
+    }
+    dl_replay_graph_add_edge(b->graph, &edge);
 }
 
 static void index_launches(replay_builder *b)

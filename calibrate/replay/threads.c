@@ -3,11 +3,11 @@
  * Nothing is recorded of such waits (futures, condition variables), but of threads that take turns
  * (a training loop and its backward pass) one is quiet just while the other is busy. So a quiet
  * time [a, b) of thread A is a wait for thread B if B was quiet at a, became busy after it, and has
- * become quiet again, at d, before b: B's burst lies within A's quiet. (B may have been busy when
- * the trace began and A was quiet already, and the end of the burst has to lie in the later half of
- * the quiet.) A then goes on when B's burst ends, and b - d, its waking up, stays A's own time. Of several B the last one to end
- * counts. Any other quiet is kept as time of the thread: it computes, or waits for what is not in
- * the trace (input from other processes). */
+ * become quiet again, at d, before b, in the later half of A's quiet: B's burst lies within it.
+ * (Where the trace begins with A's quiet, B may be busy at once.) A then goes on when B's burst
+ * ends, and b - d, its waking up, stays A's own time. Of several B the last one to end counts. Any
+ * other quiet is kept as time of the thread: it computes, or waits for what is not in the trace
+ * (input from other processes). */
 #include <stdlib.h>
 
 #include "calibrate/replay/build_state.h"

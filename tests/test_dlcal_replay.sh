@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# dlcal replay from outside. Usage: test_dlcal_replay.sh DLCAL
+set -u
+tested=$1
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/expect.sh"
+
+# Three steps of 1 ms: a launch of 5 us, a gemm of 400 us 10 us after its begin, a wait that returns
+# 5 us after it, and 585 us of the host's own.
+write_trace() {
+    local step at
+    echo '{"deviceProperties": [{"id": 0, "name": "GPU of a test"}], "traceEvents": ['
+    for step in 1 2 3; do
+        at=$((step * 1000))
+        cat <<END
+{"ph":"X","cat":"user_annotation","name":"ProfilerStep#$step","pid":9,"tid":9,"ts":$at,"dur":1000},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":$at,"dur":5,
+ "args":{"correlation":$((at + 1))}},
+{"ph":"X","cat":"kernel","name":"sgemm","pid":0,"tid":7,"ts":$((at + 10)),"dur":400,
+ "args":{"device":0,"stream":7,"correlation":$((at + 1))}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaDeviceSynchronize","pid":9,"tid":9,"ts":$((at + 5)),
+ "dur":410,"args":{"correlation":$((at + 2))}},
+END
+    done
+    echo '{"ph":"X","cat":"Trace","name":"all","ts":0,"dur":9000}], "traceName": "t"}'
+}
+write_trace >trace.json
+echo '{"schemaVersion": 1, "traceEvents": [{"ph":"X","cat":"cpu_op","name":"aten::add","pid":1,"tid":1,"ts":1,"dur":1}]}' >host.json
+
+expect 0 "error mean 0.00 %, maximum 0.00 %" replay trace.json
+expect 0 "sync                3          0          0" replay trace.json
+expect 0 "unexplained: no work begins" replay trace.json
+# The host's 585 us are on the path of two steps of three.
+expect 0 "host                       390 us" replay trace.json
+# Twice the gemm: 400 us more a step; without it 400 less; the host's time without it.
+expect 0 "1.40 ms   +40.00%" replay --scale gemm=2 trace.json
+expect 0 "600 us   -40.00%" replay --without sgemm trace.json
+expect 0 "415 us   -58.50%" replay --without host trace.json
+expect 0 '"changed_ns":1400000' replay --json --scale gemm=2 trace.json
+expect 0 '"error_max_frac":0' replay --json trace.json
+expect 0 "and 2 more" replay --steps 1 trace.json
+expect 0 "" replay --timeline replayed.json --scale gemm=2 trace.json
+grep -q '"name":"sgemm".*"dur":800' replayed.json || {
+    echo "FAIL: no sgemm of 800 us in the timeline: $(cat replayed.json)"
+    failures=$((failures + 1))
+}
+expect 0 "host.json: it holds no work of a device: nothing to replay" replay host.json trace.json
+expect 1 "no trace holds work of a device" replay host.json
+expect 1 "missing.json" replay missing.json
+expect 2 "did you mean 'gemm'" replay --scale gemn=2 trace.json
+expect 2 "want CLASS=FACTOR" replay --scale gemm trace.json
+expect 2 "--timeline writes one trace" replay --timeline x.json trace.json trace.json
+expect 2 "--step-marks" replay --step-marks '(' trace.json
+expect 1 "no_such_folder" replay --timeline no_such_folder/x.json trace.json
+exit $((failures > 0))
