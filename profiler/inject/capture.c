@@ -42,8 +42,9 @@ static struct {
 
     /* The flush thread's orders. */
     pthread_mutex_t order_lock;
-    pthread_cond_t ordered, done;
-    bool has_thread, end_ordered, closed;
+    pthread_cond_t ordered;
+    pthread_t thread;
+    bool has_thread, end_ordered;
     const char *stop_reason; /* NULL = the process ends */
 } capture = {
     .once = PTHREAD_ONCE_INIT,
@@ -276,10 +277,6 @@ static void *flush_loop(void *unused)
         if (left_ns < FLUSH_NS) wait_ns = left_ns > 0 ? (int64_t)left_ns + 1 : 0;
     } while (!wait_for_order(wait_ns));
     close_file();
-    pthread_mutex_lock(&capture.order_lock);
-    capture.closed = true;
-    pthread_cond_broadcast(&capture.done);
-    pthread_mutex_unlock(&capture.order_lock);
     return NULL;
 }
 
@@ -297,18 +294,14 @@ void dl_capture_stop(const char *reason)
 /* Ends the recording, for which the program waits, but not for ever. */
 static void at_exit(void)
 {
-    if (getpid() != capture.owner || atomic_load(&capture.state) == OFF) return;
-    dl_capture_stop(NULL);
-    if (!capture.has_thread) {
+    if (getpid() != capture.owner) return;
+    if (atomic_load(&capture.state) != OFF) dl_capture_stop(NULL);
+    if (capture.has_thread) {
+        const struct timespec until = monotonic_after(DL_CAPTURE_END_LIMIT_S * SECOND_NS);
+        (void)pthread_clockjoin_np(capture.thread, NULL, CLOCK_MONOTONIC, &until);
+    } else if (atomic_load(&capture.state) != OFF) {
         close_file();
-        return;
     }
-    const struct timespec until = monotonic_after(DL_CAPTURE_END_LIMIT_S * SECOND_NS);
-    pthread_mutex_lock(&capture.order_lock);
-    int error = 0;
-    while (!capture.closed && error == 0)
-        error = pthread_cond_timedwait(&capture.done, &capture.order_lock, &until);
-    pthread_mutex_unlock(&capture.order_lock);
 }
 
 /* The other threads are gone, and the locks are as they left them: none is taken from here on. */
@@ -327,15 +320,13 @@ static bool start_thread(void)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_t thread;
-    const int error = pthread_create(&thread, NULL, flush_loop, NULL);
+    const int error = pthread_create(&capture.thread, NULL, flush_loop, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0) {
         dl_capture_log("cannot start a thread: %s; written at the end only", strerror(error));
         return false;
     }
-    pthread_setname_np(thread, "dlprof");
-    pthread_detach(thread);
+    pthread_setname_np(capture.thread, "dlprof");
     return true;
 }
 
@@ -360,7 +351,6 @@ static void init_conditions(void)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&capture.ordered, &monotonic);
-    pthread_cond_init(&capture.done, &monotonic);
     pthread_condattr_destroy(&monotonic);
 }
 

@@ -50,6 +50,7 @@ static struct {
 
     /* The end, ordered by whoever comes first. */
     atomic_bool end_taken, end_ordered;
+    pthread_t thread;
     bool at_exit;      /* the program ends, not only the recording */
     CUcontext context; /* of the thread that ends the program; NULL = none */
     pthread_mutex_t end_lock;
@@ -272,9 +273,13 @@ static void end(bool at_exit)
     pthread_mutex_unlock(&session.end_lock);
 }
 
+/* The thread has nothing left to do then, unless it was given up. */
 static void at_program_end(void)
 {
     end(true);
+    if (atomic_load(&session.forked) || session.given_up) return;
+    const struct timespec until = monotonic_after(SECOND_NS);
+    (void)pthread_clockjoin_np(session.thread, NULL, CLOCK_MONOTONIC, &until);
 }
 
 static void at_capture_end(void)
@@ -343,15 +348,13 @@ static bool start_thread(void)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_t thread;
-    const int error = pthread_create(&thread, NULL, work, NULL);
+    const int error = pthread_create(&session.thread, NULL, work, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0) {
         dl_capture_log("cannot start a thread: %s: CUDA is not recorded", strerror(error));
         return false;
     }
-    pthread_setname_np(thread, "dlprof-cupti");
-    pthread_detach(thread);
+    pthread_setname_np(session.thread, "dlprof-cupti");
     return true;
 }
 
