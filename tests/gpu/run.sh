@@ -104,6 +104,7 @@ if ! grep -q '^-- CUDA device: [0-9]' "$out/configure.log"; then
 fi
 targets=(dlprof dlprof_cuda test_backend_cuda test_device test_train_device)
 cmake --build "$build" --target help 2>/dev/null | grep -q 'dlprof_inject' && targets+=(dlprof_inject)
+cmake --build "$build" --target help 2>/dev/null | grep -q '\bdlcal\b' && targets+=(dlcal)
 step build cmake --build "$build" -j "$(nproc)" --target "${targets[@]}" || finish
 dlprof=$build/bin/dlprof
 
