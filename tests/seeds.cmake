@@ -2,3 +2,7 @@
 add_test(NAME seeds COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_seeds.sh $<TARGET_FILE:dlsim>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(seeds PROPERTIES LABELS model TIMEOUT 300)
+
+add_test(NAME test_pollux COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_pollux.sh $<TARGET_FILE:dlcal>
+         $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_pollux PROPERTIES LABELS model TIMEOUT 300)

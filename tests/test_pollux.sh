@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# scenarios/pollux/report.sh on a made table in the form of Pollux' own, and, if they are there, on a
+# few rows of the real ones. Usage: test_pollux.sh DLCAL DLSIM
+set -euo pipefail
+export DLCAL=$1 DLSIM=$2
+source_dir=$(cd "$(dirname "$0")/.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+real=${DL_DATA:-$source_dir/data}
+fail() { echo "test_pollux.sh: $*" >&2; exit 1; }
+
+# The converter, line by line.
+printf 'placement,local_bsz,step_time,sync_time\n1,20,0.5,0\n22,20,0.75,0.1\n12,28,1,0.2\n' >"$work/p.csv"
+convert() { awk -v want="$1" -f "$source_dir/scenarios/pollux/rows.awk" "$2" | tail -n +2 | paste -sd' '; }
+[ "$(convert node "$work/p.csv")" = "1,20,0.5" ] || fail "rows of a node"
+[ "$(convert equal "$work/p.csv")" = "1,20,0.5 22,80,0.75" ] || fail "rows of equal nodes"
+[ "$(convert other "$work/p.csv")" = "12,84,1" ] || fail "other rows"
+printf 'num_nodes,num_replicas,local_bsz,step_time,sync_time\n3,7,10,2,0\n' >"$work/s.csv"
+[ "$(convert more "$work/s.csv")" = "322,70,2" ] || fail "rows of a scalability table"
+
+# Without tables it says so.
+DL_DATA="$work/none" "$source_dir/scenarios/pollux/report.sh" | grep -q 'skipped, there is no' || fail "not skipped"
+code=0
+"$source_dir/scenarios/pollux/report.sh" nothing >/dev/null 2>&1 || code=$?
+[ -d "$real/scaling/pollux" ] && [ "$code" != 2 ] && fail "an unknown name gives $code"
+
+# 20 ms and 0.7 ms a sample; exchange between nodes takes 100 ms at least.
+mkdir -p "$work/scaling/pollux"
+awk 'BEGIN {
+    print "placement,local_bsz,step_time,sync_time"
+    split("1 2 11 22 12 21", placements, " ")
+    for (p = 1; p <= 6; p++) for (b = 32; b <= 512; b *= 2) {
+        step = 0.02 + 0.0007 * b
+        if (length(placements[p]) > 1 && step < 0.1) step = 0.1
+        printf "%s,%d,%.6f,0\n", placements[p], b, step
+    }
+}' >"$work/scaling/pollux/cifar10-placements.csv"
+
+# errors TEXT METHOD: rows, median, mean, max.
+errors() { sed -n "s/^  $2  *\([0-9].*\)/\1/p" <<<"$1" | tr -s ' '; }
+
+check() { # data, least rows, largest median in %
+    local text
+    text=$(DL_DATA="$1" BUILD="$work/out" "$source_dir/scenarios/pollux/report.sh" cifar10)
+    local ours theirs
+    ours=$(errors "$text" dlsim)
+    theirs=$(errors "$text" "the same by dlcal")
+    [ -n "$ours" ] && [ "${ours% }" = "${theirs% }" ] || fail "dlsim '$ours', dlcal '$theirs': $text"
+    for method in '(G^c + S^c)^(1\/c), same rows' 'one GPU + bytes \/ bandwidth' 'one GPU, linear speedup' \
+        'fit on a node, 50 Gb\/s'; do
+        [ -n "$(errors "$text" "$method")" ] || fail "no $method: $text"
+    done
+    awk -v least="$2" -v most="$3" '{ exit !($1 >= least && $2 <= most) }' <<<"$ours" || fail "off: $text"
+    grep -q 'pair_bytes_per_s' "$work/out/cifar10.txt" || fail "no costs"
+}
+check "$work" 10 15
+if [ ! -d "$real/scaling/pollux" ]; then
+    echo "skipped on the real tables: there is no $real/scaling/pollux"
+    exit 0
+fi
+# Two nodes at most; 4.9 to 6 % were seen.
+PLACEMENTS='^(1|2|11|12)$' check "$real" 10 15
