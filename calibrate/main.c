@@ -1,6 +1,7 @@
 #include <gsl/gsl_errno.h>
 
 #include "calibrate/calibration.h"
+#include "calibrate/cmd_costs.h"
 #include "calibrate/cmd_info.h"
 #include "calibrate/cmd_links.h"
 #include "calibrate/cmd_predict.h"
@@ -68,6 +69,8 @@ int main(int argc, char **argv)
     gsl_set_error_handler_off();
     const dl_subcommand commands[] = {
         {"fit", "Fit costs from traces, and write a cost file.", cmd_fit},
+        {"costs", "Take the costs of a step from traces of any program, and write a cost file.",
+         dl_calibrate_costs},
         {"info", "Summarise traces of other profilers (PyTorch, Nsight Systems).",
          dl_calibrate_info},
         {"links", "Fit copies and collectives by size, from logs of benchmarks.",

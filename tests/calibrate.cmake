@@ -1,4 +1,4 @@
-foreach(module notes dataset)
+foreach(module notes dataset gpu_facts)
     dl_add_test(test_${module} unit LINK dl_calibrate
                 EXTRA ${CMAKE_CURRENT_LIST_DIR}/calibrate_traces.c)
 endforeach()
@@ -26,7 +26,7 @@ add_test(NAME test_dlcal_table COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_tabl
 set_tests_properties(test_dlcal_table PROPERTIES LABELS unit TIMEOUT 300)
 
 # Replay of traces.
-foreach(module retime build report meetings transfer strip joint)
+foreach(module retime build report meetings transfer strip joint phases overlap step_costs)
     dl_add_test(test_replay_${module} model LINK dl_replay)
 endforeach()
 

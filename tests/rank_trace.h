@@ -15,10 +15,13 @@ enum {
     RT_REDUCE_KERNEL,
     RT_GATHER,
     RT_GATHER_KERNEL,
+    RT_BACKWARD,
+    RT_OPTIMIZER,
+    RT_STEP,
     RT_TEXTS
 };
 
-#define RT_ROOM 64
+#define RT_ROOM 128
 #define RT_AHEAD_NS 1000000 /* works begin so long after the thread */
 
 typedef struct rank_trace {
@@ -37,7 +40,10 @@ static inline void rank_trace_init(rank_trace *t, int64_t start_ns)
                                        "AllReduce",
                                        "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
                                        "AllGather",
-                                       "ncclDevKernel_AllGather_RING_LL"};
+                                       "ncclDevKernel_AllGather_RING_LL",
+                                       "ConvolutionBackward0",
+                                       "Optimizer.step#SGD.step",
+                                       "ProfilerStep#1"};
     memset(t, 0, sizeof *t);
     for (int i = 0; i < RT_TEXTS; i++)
         t->strings[i] = texts[i];
@@ -89,6 +95,16 @@ static inline uint32_t rank_trace_collective(rank_trace *t, uint32_t name, uint3
                                     .start_ns = t->host_ns});
     t->host_ns += 100;
     return rank_trace_work(t, kernel, duration_ns);
+}
+
+/* A range of the thread from `start_ns` until now. */
+static inline void rank_trace_range(rank_trace *t, uint32_t name, int64_t start_ns)
+{
+    rank_trace_add(t, (dl_activity){.kind = DL_ACTIVITY_RANGE,
+                                    .name = name,
+                                    .thread = 1,
+                                    .start_ns = start_ns,
+                                    .duration_ns = t->host_ns - start_ns});
 }
 
 #endif

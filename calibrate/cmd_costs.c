@@ -1,0 +1,217 @@
+#include "calibrate/cmd_costs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate/replay/step_costs.h"
+#include "common/alloc.h"
+#include "common/options.h"
+#include "common/units.h"
+#include "trace/readers/reader.h"
+
+#define COMMENT_BYTES 4096
+
+typedef struct settings {
+    const char *output, *batches, *workload;
+    int64_t state_bytes; /* -1 = unknown */
+    dl_step_hints hints;
+} settings;
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* The batch sizes, one for all traces or one each. */
+static dl_status parse_batches(const char *text, int64_t *batches, size_t count, dl_error *err)
+{
+    char *copy = dl_strdup(text), *rest = NULL;
+    size_t known = 0;
+    dl_status status = DL_OK;
+    for (char *item = strtok_r(copy, ",", &rest); item != NULL && status == DL_OK;
+         item = strtok_r(NULL, ",", &rest)) {
+        dl_error inner = {0};
+        int64_t batch = 0;
+        status = dl_parse_int(item, 1, INT32_MAX, &batch, &inner);
+        if (status != DL_OK) {
+            dl_error_set(err, DL_ERR_USAGE, "--batch: %s", inner.text);
+            status = DL_ERR_USAGE;
+        } else if (known < count) {
+            batches[known++] = batch;
+        } else {
+            status = dl_error_set(err, DL_ERR_USAGE, "--batch: more than the %zu traces", count);
+        }
+    }
+    free(copy);
+    if (status != DL_OK) return status;
+    if (known != 1 && known != count) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--batch: want one number, or one for each of the "
+                            "%zu traces",
+                            count);
+    }
+    for (; known < count; known++)
+        batches[known] = batches[0];
+    return DL_OK;
+}
+
+static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch,
+                           const settings *set, dl_notes *notes, dl_error *err)
+{
+    dl_read_traces file = {0};
+    const dl_read_options none = {0};
+    dl_status status = dl_read(&file, path, &none, err);
+    if (status == DL_OK && file.count != 1) {
+        status = dl_error_set_at(err, DL_ERR_DATA, path, 0,
+                                 "%zu processes: costs are taken from the trace of one rank",
+                                 file.count);
+    }
+    if (status == DL_OK) {
+        status = dl_step_costs_take(costs, &file.items[0].trace, batch, &set->hints, notes, err);
+    }
+    dl_read_free(&file);
+    return status;
+}
+
+static void print_mean(const char *name, dl_step_mean mean, double of_ns)
+{
+    char time[24], error[24];
+    printf("  %-10s %10s +- %-9s %5.1f %%\n", name, dl_format_ns(time, sizeof time, mean.value),
+           dl_format_ns(error, sizeof error, mean.error), 100 * mean.value / of_ns);
+}
+
+static void print(const char *path, const dl_step_costs *c)
+{
+    char step[24], device[24], host[24];
+    printf("%s: %lld samples, %zu steps of %s (device alone %s, host alone %s)\n", base_name(path),
+           (long long)c->batch, c->steps, dl_format_ns(step, sizeof step, c->step_ns),
+           dl_format_ns(device, sizeof device, c->device_ns),
+           dl_format_ns(host, sizeof host, c->host_ns));
+    print_mean("forward", c->forward_ns, c->step_ns);
+    print_mean("backward", c->backward_ns, c->step_ns);
+    print_mean("update", c->update_ns, c->step_ns);
+    if (c->slowdown.works > 0) {
+        printf("  beside collectives %.3f +- %.3f times as long (%zu works)\n", c->slowdown.factor,
+               c->slowdown.error, c->slowdown.works);
+    }
+    double before = 0;
+    for (size_t i = 0; i < c->gradient_count; i++) {
+        char bytes[24];
+        printf("  gradients: %10s ready after %5.1f %% of the backward pass\n",
+               dl_format_bytes(bytes, sizeof bytes, c->gradients[i].bytes - before),
+               100 * c->gradients[i].share);
+        before = c->gradients[i].bytes;
+    }
+}
+
+static dl_status write(dl_costs *costs, const dl_text_list *paths, const settings *set,
+                       const dl_notes *notes, dl_error *err)
+{
+    char comment[COMMENT_BYTES];
+    size_t used = (size_t)snprintf(comment, sizeof comment, "dlcal costs %s of", DL_VERSION);
+    for (size_t i = 0; i < paths->count && used < sizeof comment; i++) {
+        used += (size_t)snprintf(comment + used, sizeof comment - used, " %s",
+                                 base_name(paths->items[i]));
+    }
+    for (size_t i = 0; i < notes->count && used < sizeof comment; i++) {
+        used += (size_t)snprintf(comment + used, sizeof comment - used, "\n%s", notes->lines[i]);
+    }
+    if (set->workload != NULL) costs->workload = dl_strdup(set->workload);
+    costs->state_bytes = set->state_bytes;
+    return dl_costs_write(costs, set->output, comment, err);
+}
+
+static dl_status take_all(const dl_text_list *paths, const settings *set, dl_error *err)
+{
+    int64_t *batches = dl_calloc(paths->count, sizeof *batches, "batch sizes");
+    dl_step_costs *steps = dl_calloc(paths->count, sizeof *steps, "costs");
+    dl_notes notes = {0};
+    dl_costs costs = {0};
+    size_t taken = 0;
+    dl_status status = parse_batches(set->batches, batches, paths->count, err);
+    while (taken < paths->count && status == DL_OK) {
+        status = take_file(&steps[taken], paths->items[taken], batches[taken], set, &notes, err);
+        taken++;
+        if (status == DL_OK) print(paths->items[taken - 1], &steps[taken - 1]);
+    }
+    if (status == DL_OK) {
+        status = dl_step_costs_combine(&costs, steps, paths->count, &notes, err);
+    }
+    if (status == DL_OK) status = write(&costs, paths, set, &notes, err);
+    if (status == DL_OK) {
+        if (notes.count > 0) printf("notes:\n");
+        dl_notes_print(&notes, stdout);
+        printf("costs written to %s\n", set->output);
+    }
+    for (size_t i = 0; i < taken; i++)
+        dl_step_costs_free(&steps[i]);
+    dl_costs_free(&costs);
+    dl_notes_free(&notes);
+    free(steps);
+    free(batches);
+    return status;
+}
+
+int dl_calibrate_costs(int argc, char **argv)
+{
+    settings set = {.output = "costs.ini", .state_bytes = -1};
+    const dl_option options[] = {
+        {.name = "batch",
+         .letter = 'b',
+         .type = DL_OPTION_TEXT,
+         .target = &set.batches,
+         .argument = "SAMPLES",
+         .help = "Samples of a step on the traced GPU, which traces do not tell: one number, or "
+                 "one for each trace, with commas. Must be given."},
+        {.name = "output",
+         .letter = 'o',
+         .type = DL_OPTION_TEXT,
+         .target = &set.output,
+         .argument = "FILE",
+         .help = "Cost file to write."},
+        {.name = "workload",
+         .type = DL_OPTION_TEXT,
+         .target = &set.workload,
+         .argument = "NAME",
+         .help = "What it is, for the cost file."},
+        {.name = "state-bytes",
+         .type = DL_OPTION_INT,
+         .target = &set.state_bytes,
+         .low = -1,
+         .high = INT64_MAX / 4,
+         .argument = "BYTES",
+         .help =
+             "Bytes of one worker's optimizer state, for modes that exchange it; -1 = unknown."},
+        {.name = "step-marks",
+         .type = DL_OPTION_TEXT,
+         .target = &set.hints.marks,
+         .argument = "REGEX",
+         .help = "Ranges that are training steps, as an extended regular expression."},
+    };
+    const dl_command command = {
+        .program = argv[0],
+        .positional = "TRACE...",
+        .summary = "Takes what a step costs from one rank's trace of any training program "
+                   "(PyTorch, Nsight Systems, dlprof run), or from traces at several batch sizes: "
+                   "forward, backward and update on the device, the host's time to issue a step, "
+                   "when gradients are ready, input, slowdown beside collectives. dlsim predicts "
+                   "from the cost file what more GPUs give.",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .positional_min = 1,
+        .positional_max = 1000};
+    dl_text_list paths = {0};
+    dl_options_action action;
+    dl_error err = {0};
+    dl_status status = dl_options_parse(&command, argc, argv, &paths, &action, &err);
+    if (status == DL_OK && action == DL_OPTIONS_RUN && set.batches == NULL) {
+        status = dl_error_set(&err, DL_ERR_USAGE, "--batch is missing: samples of a step");
+    }
+    if (status == DL_OK && action == DL_OPTIONS_RUN) status = take_all(&paths, &set, &err);
+    dl_text_list_free(&paths);
+    if (status == DL_OK) return 0;
+    dl_error_print(&err, argv[0], stderr);
+    return dl_status_exit_code(status);
+}

@@ -1,0 +1,56 @@
+/* What a step costs, from one rank's trace of any program: the line from a trace to a cost file.
+ *
+ *   device     the step when the host takes no time and collectives take none: the works of a step
+ *              one after another as their edges and spacings have it, split over forward, backward
+ *              and update (phases.h) as their durations are
+ *   host       the step when devices take no time: what issuing a step costs the host's threads,
+ *              each wait for the device but for its latency taken out
+ *   gradients  the all-reduces that the host calls during a backward pass, in their order: ready is
+ *              each when the works launched before its call are done, as share of the backward
+ *              pass's device time
+ *   input      bytes copied to the device in a step
+ *   slowdown   of compute beside collectives (overlap.h)
+ *
+ * Only regular steps count. */
+#ifndef DL_CALIBRATE_REPLAY_STEP_COSTS_H
+#define DL_CALIBRATE_REPLAY_STEP_COSTS_H
+
+#include "calibrate/notes.h"
+#include "calibrate/replay/overlap.h"
+#include "calibrate/replay/phases.h"
+#include "calibrate/replay/strip.h"
+#include "sim/costs.h"
+
+/* A mean over steps with its standard error. */
+typedef struct dl_step_mean {
+    double value, error;
+} dl_step_mean;
+
+/* Owns its arrays; release with dl_step_costs_free. */
+typedef struct dl_step_costs {
+    int64_t batch; /* samples of a step, as the caller says */
+    size_t steps;
+    double step_ns, device_ns, host_ns;
+    dl_step_mean forward_ns, backward_ns, update_ns; /* of device_ns */
+    dl_step_mean input_bytes;
+    dl_gradients_ready *gradients; /* [gradient_count] */
+    size_t gradient_count;
+    dl_overlap_slowdown slowdown;
+    float *factors;           /* [steps] step times over their mean */
+    char *device, *framework; /* names; NULL = unknown */
+} dl_step_costs;
+
+/* Takes the costs of the line with most work of one rank's trace; zero `costs` before. What the
+ * trace does not tell is a note. DL_ERR_DATA without two regular steps. */
+dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_t batch,
+                             const dl_step_hints *hints, dl_notes *notes,
+                             dl_error *err) DL_MUST_CHECK;
+void dl_step_costs_free(dl_step_costs *costs);
+
+/* Makes the cost file of steps[count] of one workload, count >= 1: lines over the batch sizes, or of
+ * one batch size all per sample. Gradients, noise and slowdown are those of the first that has any.
+ * Zero `costs` before; dl_costs_free. DL_ERR_DATA if traces do not fit together. */
+dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
+                                dl_notes *notes, dl_error *err) DL_MUST_CHECK;
+
+#endif

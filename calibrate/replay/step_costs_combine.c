@@ -1,0 +1,183 @@
+/* Several traces of one workload in one cost file. */
+#include <gsl/gsl_fit.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate/replay/step_costs.h"
+#include "common/alloc.h"
+
+#define PHASES 3
+static const char *const op_names[PHASES] = {"network.forward", "network.backward",
+                                             "network.update"};
+
+static dl_step_mean phase_of(const dl_step_costs *step, size_t phase)
+{
+    return phase == 0 ? step->forward_ns : phase == 1 ? step->backward_ns : step->update_ns;
+}
+
+static dl_value value_of(double value, double error, size_t count, dl_origin origin)
+{
+    return (dl_value){.known = true,
+                      .value = value,
+                      .error = isfinite(error) ? error : 0,
+                      .count = (int64_t)count,
+                      .origin = origin};
+}
+
+static bool have_one_batch(const dl_step_costs *steps, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        if (steps[i].batch != steps[0].batch) return false;
+    }
+    return true;
+}
+
+static size_t all_steps(const dl_step_costs *steps, size_t count)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += steps[i].steps;
+    return sum;
+}
+
+/* An update does not depend on the batch; the passes of one batch size are taken per sample. */
+static void add_ops_of_one_batch(dl_costs *costs, const dl_step_costs *steps, size_t count)
+{
+    for (size_t p = 0; p < PHASES; p++) {
+        double sum = 0, squares = 0;
+        for (size_t i = 0; i < count; i++) {
+            sum += phase_of(&steps[i], p).value / (double)count;
+            squares += pow(phase_of(&steps[i], p).error / (double)count, 2);
+        }
+        const double batch = p == 2 ? 1 : (double)steps[0].batch;
+        const dl_value measured = value_of(sum / batch, sqrt(squares) / batch,
+                                           all_steps(steps, count), DL_ORIGIN_MEASURED);
+        const dl_value nothing = value_of(0, 0, 0, DL_ORIGIN_ASSUMED);
+        costs->ops[p].fixed_ns = p == 2 ? measured : nothing;
+        costs->ops[p].per_sample_ns = p == 2 ? nothing : measured;
+    }
+}
+
+static void add_lines(dl_costs *costs, const dl_step_costs *steps, size_t count)
+{
+    double *x = dl_calloc(count, sizeof *x, "batch sizes"),
+           *y = dl_calloc(count, sizeof *y, "times");
+    for (size_t p = 0; p < PHASES; p++) {
+        double fixed, slope, cov00, cov01, cov11, squares;
+        for (size_t i = 0; i < count; i++) {
+            x[i] = (double)steps[i].batch;
+            y[i] = phase_of(&steps[i], p).value;
+        }
+        gsl_fit_linear(x, 1, y, 1, count, &fixed, &slope, &cov00, &cov01, &cov11, &squares);
+        costs->ops[p].fixed_ns =
+            value_of(fixed, count > 2 ? sqrt(cov00) : 0, all_steps(steps, count), DL_ORIGIN_FITTED);
+        costs->ops[p].per_sample_ns =
+            value_of(slope, count > 2 ? sqrt(cov11) : 0, all_steps(steps, count), DL_ORIGIN_FITTED);
+    }
+    free(x);
+    free(y);
+}
+
+static void add_host(dl_costs *costs, const dl_step_costs *steps, size_t count)
+{
+    double sum = 0, input = 0;
+    for (size_t i = 0; i < count; i++) {
+        sum += steps[i].host_ns / (double)count;
+        input += steps[i].input_bytes.value / (double)steps[i].batch / (double)count;
+    }
+    costs->dispatch.per_worker_ns = value_of(sum, 0, all_steps(steps, count), DL_ORIGIN_MEASURED);
+    costs->dispatch.serial_ns = value_of(0, 0, 0, DL_ORIGIN_ASSUMED);
+    if (input <= 0) return; /* made on the device, or by copies that the trace lacks */
+    costs->input_bytes_per_sample = value_of(input, 0, all_steps(steps, count), DL_ORIGIN_MEASURED);
+}
+
+static void add_gradients(dl_costs *costs, const dl_step_costs *steps, size_t count,
+                          dl_notes *notes)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (steps[i].gradient_count == 0) continue;
+        costs->gradient_count = steps[i].gradient_count;
+        costs->gradients = dl_calloc(costs->gradient_count, sizeof *costs->gradients, "gradients");
+        memcpy(costs->gradients, steps[i].gradients,
+               costs->gradient_count * sizeof *costs->gradients);
+        costs->parameter_bytes = (int64_t)costs->gradients[costs->gradient_count - 1].bytes;
+        dl_notes_add(notes, "parameter_bytes are those of the gradients all-reduced in a step");
+        return;
+    }
+    dl_notes_add(notes, "no all-reduce of gradients in the trace: parameter_bytes and [gradients] "
+                        "stay unknown");
+}
+
+static void add_slowdown(dl_costs *costs, const dl_step_costs *steps, size_t count, dl_notes *notes)
+{
+    for (size_t i = 0; i < count; i++) {
+        const dl_overlap_slowdown *s = &steps[i].slowdown;
+        if (s->works == 0) continue;
+        if (s->factor < 1) {
+            dl_notes_add(notes,
+                         "[overlap] slowdown: beside collectives works took %.3f times as "
+                         "long; 1 is taken",
+                         s->factor);
+        }
+        costs->overlap_slowdown =
+            value_of(fmax(1, s->factor), s->error, s->works, DL_ORIGIN_MEASURED);
+        return;
+    }
+    dl_notes_add(notes,
+                 "[overlap] slowdown stays unknown: no work was seen both beside collectives "
+                 "and alone");
+}
+
+static void add_noise(dl_costs *costs, const dl_step_costs *steps, size_t count)
+{
+    costs->noise = dl_calloc(count, sizeof *costs->noise, "noise");
+    for (size_t i = 0; i < count; i++) {
+        bool known = false;
+        for (size_t k = 0; k < i; k++)
+            known = known || steps[k].batch == steps[i].batch;
+        if (known) continue;
+        dl_noise_series *series = dl_calloc(1, sizeof *series, "noise");
+        series->factors = dl_calloc(steps[i].steps, sizeof *series->factors, "noise");
+        series->count = steps[i].steps;
+        memcpy(series->factors, steps[i].factors, series->count * sizeof *series->factors);
+        dl_noise_series_finish(series);
+        costs->noise[costs->noise_count++] =
+            (dl_noise_set){.batch = steps[i].batch, .copies = 1, .run_count = 1, .series = series};
+    }
+}
+
+dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
+                                dl_notes *notes, dl_error *err)
+{
+    *costs = (dl_costs){.parameter_bytes = -1, .state_bytes = -1};
+    costs->batch_min = costs->batch_max = steps[0].batch;
+    for (size_t i = 0; i < count; i++) {
+        if (steps[i].batch < costs->batch_min) costs->batch_min = steps[i].batch;
+        if (steps[i].batch > costs->batch_max) costs->batch_max = steps[i].batch;
+        if (i > 0 && steps[i].device != NULL && steps[0].device != NULL &&
+            strcmp(steps[i].device, steps[0].device) != 0) {
+            return dl_error_set(err, DL_ERR_DATA, "traces of different devices: %s and %s",
+                                steps[0].device, steps[i].device);
+        }
+    }
+    costs->device = steps[0].device != NULL ? dl_strdup(steps[0].device) : NULL;
+    costs->op_count = PHASES;
+    costs->ops = dl_calloc(PHASES, sizeof *costs->ops, "operations");
+    for (size_t p = 0; p < PHASES; p++)
+        costs->ops[p].name = dl_strdup(op_names[p]);
+    if (have_one_batch(steps, count)) {
+        add_ops_of_one_batch(costs, steps, count);
+        dl_notes_add(notes,
+                     "one batch size: forward and backward pass are taken per sample, which "
+                     "holds at %lld samples a GPU only",
+                     (long long)steps[0].batch);
+    } else {
+        add_lines(costs, steps, count);
+    }
+    add_host(costs, steps, count);
+    add_gradients(costs, steps, count, notes);
+    add_slowdown(costs, steps, count, notes);
+    add_noise(costs, steps, count);
+    return DL_OK;
+}
