@@ -12,6 +12,11 @@ dl_gpus *dl_gpus_of(const dl_team *team)
     return team->machine;
 }
 
+bool dl_gpus_stream(const dl_gpus *gpus)
+{
+    return gpus->config.overlap && !gpus->config.collective;
+}
+
 /* --- setting up ------------------------------------------------------------------------------ */
 
 static void on_input(void *user, int worker);
@@ -56,16 +61,14 @@ dl_status dl_gpus_init(dl_gpus *gpus, const dl_gpus_config *config, dl_error *er
     }
     dl_status status = DL_OK;
     dl_gpus_add_memories(gpus);
-    if (config->collective) {
-        status = dl_reduction_init(gpus, err);
-    } else {
-        dl_gpus_add_servers(gpus);
-    }
+    if (!config->collective) dl_gpus_add_servers(gpus);
+    if (config->collective || config->overlap) status = dl_reduction_init(gpus, err);
+    if (dl_gpus_stream(gpus)) dl_streams_init(gpus);
     if (status == DL_OK) {
         dl_gpus_add_own_classes(gpus);
         if (config->with_input) init_input(gpus);
         dl_network_reserve(&gpus->network,
-                           (config->workers + gpus->serving_threads) * config->options->shards +
+                           (2 * config->workers + gpus->serving_threads) * config->options->shards +
                                dl_reduction_flows(&gpus->reduction) + dl_input_most(&gpus->input));
     } else {
         dl_gpus_free(gpus);
@@ -76,6 +79,7 @@ dl_status dl_gpus_init(dl_gpus *gpus, const dl_gpus_config *config, dl_error *er
 void dl_gpus_free(dl_gpus *gpus)
 {
     dl_reduction_free(&gpus->reduction);
+    dl_streams_free(&gpus->streams);
     dl_input_free(&gpus->input);
     dl_network_free(&gpus->network);
     dl_dispatch_free(&gpus->dispatch);
@@ -178,6 +182,15 @@ static void on_work_done(dl_gpus *gpus, int worker)
     }
 }
 
+static void bucket_ready(dl_gpus *gpus, int worker, int bucket)
+{
+    if (dl_gpus_stream(gpus)) {
+        dl_streams_ready(gpus, worker);
+    } else {
+        dl_reduction_ready(gpus, bucket);
+    }
+}
+
 static void on_segment_done(void *user, int worker)
 {
     dl_gpus *gpus = user;
@@ -187,7 +200,7 @@ static void on_segment_done(void *user, int worker)
     const bool is_last = !gpus->config.overlap || w->segment > r->buckets ||
                          (w->segment == r->buckets && r->share[r->buckets] <= 0);
     w->phase = DL_GPU_IDLE; /* nothing is scheduled while the others' speeds change */
-    if (gpus->config.overlap && bucket < r->buckets) dl_reduction_ready(gpus, bucket);
+    if (gpus->config.overlap && bucket < r->buckets) bucket_ready(gpus, worker, bucket);
     if (is_last) {
         on_work_done(gpus, worker);
     } else {

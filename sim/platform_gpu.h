@@ -11,6 +11,10 @@
  *               shares with all copies; on a GPU: (n + 1) x bytes over its memory's bandwidth
  *   serve       the same: all n gradients summed and applied, or one; the server goes on to the
  *               next gradient while those that it has served pull what it has for them
+ *               With `overlap`, ps does all of this bucket by bucket, behind one another on each
+ *               worker's ways and on the server: a bucket is pushed when the worker has its gradients
+ *               ready, summed when all have pushed it, and then pulled; a step ends with its last
+ *               pull
  *   allreduce   a collective of the workers' GPUs in place of push, average, pull: in buckets, one
  *               after another on one stream; with `overlap` each starts when all workers have its
  *               gradients ready (as [gradients] of the costs says; else evenly over the backward
@@ -148,7 +152,7 @@ typedef struct dl_gpus_config {
     int workers;
     int server_threads;   /* of each shard in host memory, >= 1 */
     bool collective;      /* as above */
-    bool overlap;         /* collectives start during the backward pass */
+    bool overlap;         /* exchange starts during the backward pass: collectives, else ps */
     bool slows;           /* GPUs compute while collectives run, and then more slowly */
     double content_bytes; /* what collectives reduce */
     bool with_input;      /* batches are made and copied */
@@ -194,6 +198,19 @@ typedef struct dl_reduction {
     double moved_bytes; /* of a round, over all workers */
 } dl_reduction;
 
+/* What a worker has done of a parameter server's buckets since the start. */
+typedef struct dl_stream {
+    int64_t ready, pushed, pulled;
+    int up, down; /* flows of the bucket on its way; 0 = none is */
+} dl_stream;
+
+/* Of ps with overlap. */
+typedef struct dl_streams {
+    dl_stream *workers; /* [workers] */
+    int64_t summed;
+    int summing; /* flows of the bucket at hand; 0 = none is */
+} dl_streams;
+
 /* What a server does, with how many vectors read + written. */
 typedef enum dl_serving_kind {
     DL_SERVING_AVERAGE, /* workers + 1 */
@@ -209,7 +226,8 @@ typedef struct dl_gpus {
     dl_team *team; /* since its init */
     dl_network network;
     dl_dispatch dispatch;
-    dl_reduction reduction;
+    dl_reduction reduction; /* with ps and overlap only its buckets */
+    dl_streams streams;
     dl_input input;
     dl_gpu_worker *workers;      /* [workers] */
     dl_place *places;            /* [workers] GPUs */
@@ -256,13 +274,21 @@ void dl_gpus_filter(dl_team *team, int worker, int parts);
 /* Reads and writes so many bytes in the memory of the worker's own GPU. */
 void dl_gpus_touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn done);
 
-/* Of the buckets. dl_reduction_flows: at a time at most. dl_reduction_ready: the worker has done its part of the next bucket. dl_reduction_join:
- * the worker waits for all of them; without overlap it has them ready now. */
+/* Of the buckets. dl_reduction_flows: at a time at most. dl_reduction_ready: the worker has done its
+ * part of the next bucket. dl_reduction_join: the worker waits for all of them; without overlap it
+ * has them ready now. dl_streams_*: the same of a server. */
 dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err) DL_MUST_CHECK;
 void dl_reduction_free(dl_reduction *reduction);
 int dl_reduction_flows(const dl_reduction *reduction);
 void dl_reduction_ready(dl_gpus *gpus, int bucket);
 void dl_reduction_join(dl_gpus *gpus, int worker);
+void dl_streams_init(dl_gpus *gpus);
+void dl_streams_free(dl_streams *streams);
+void dl_streams_ready(dl_gpus *gpus, int worker);
+void dl_streams_join(dl_gpus *gpus, int worker);
+
+/* ps with overlap. */
+bool dl_gpus_stream(const dl_gpus *gpus);
 
 /* Sets the speed of all GPUs that compute: a collective has started or ended. */
 void dl_gpus_change_speed(dl_gpus *gpus);

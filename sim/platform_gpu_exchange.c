@@ -54,6 +54,8 @@ void dl_gpus_push(dl_team *team, int agent, dl_content content)
     gpus->workers[worker].content = content;
     if (is_collective(gpus)) {
         dl_gpus_exchanged(gpus, worker);
+    } else if (dl_gpus_stream(gpus)) {
+        dl_streams_join(gpus, worker);
     } else if (options->compress != DL_COMPRESS_NONE) {
         dl_gpus_touch(gpus, worker, dl_compress_traffic(options, content_bytes(gpus, content)),
                       push_now);
@@ -66,7 +68,7 @@ void dl_gpus_pull(dl_team *team, int agent, dl_content content)
 {
     dl_gpus *gpus = dl_gpus_of(team);
     const int worker = dl_team_worker(team, agent);
-    if (is_collective(gpus)) {
+    if (is_collective(gpus) || dl_gpus_stream(gpus)) {
         dl_gpus_exchanged(gpus, worker);
     } else {
         copy(gpus, worker, content_bytes(gpus, content) / gpus->config.options->shards,
@@ -135,6 +137,10 @@ void dl_gpus_serve_all(dl_team *team, int agent, int parts)
     (void)parts;
     dl_gpus *gpus = dl_gpus_of(team);
     const int worker = dl_team_worker(team, agent);
+    if (dl_gpus_stream(gpus)) {
+        dl_gpus_exchanged(gpus, worker);
+        return;
+    }
     serve_slices(gpus, worker, DL_SERVING_SUM, content_bytes(gpus, DL_CONTENT_GRADIENTS),
                  gpus->config.workload->update.latency_ns);
 }

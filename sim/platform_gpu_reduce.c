@@ -229,7 +229,7 @@ dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err)
         const double share = ready_share(gpus, end);
         r->share[b] = share - share_before;
         r->bytes_share[b] = all > 0 ? bytes / all : 1.0 / r->buckets;
-        status = add_bucket(gpus, b, bytes, sizes, err);
+        if (gpus->config.collective) status = add_bucket(gpus, b, bytes, sizes, err);
         before = end;
         share_before = share;
     }

@@ -254,8 +254,7 @@ static dl_status init_gpus(dl_gpus *gpus, const dl_gpu_options *options,
         .workers = config->point->workers,
         .server_threads = scenario->server_threads,
         .collective = is_collective(scenario, mode) && mode != &dl_mode_none,
-        .overlap =
-            scenario->gpu->overlap && (mode == &dl_mode_allreduce || mode == &dl_mode_ps),
+        .overlap = scenario->gpu->overlap && (mode == &dl_mode_allreduce || mode == &dl_mode_ps),
         .slows = config->point->workers > 1 && mode == &dl_mode_allreduce &&
                  (scenario->gpu->overlap || lags(config->point)),
         .with_input = dl_costs_have_input(costs),

@@ -25,7 +25,7 @@
  *   fidelity = phase             ; of collectives: phase, chunk. Default phase
  *   bucket_bytes = 25000000      ; of collectives; 0 = all in one; at most 65536 buckets.
  *                                ; Default: those of [gradients] in the cost file, else 0
- *   overlap = no                 ; allreduce: buckets start during the backward pass. Default no
+ *   overlap = no                 ; allreduce, ps: buckets start during the backward pass. Default no
  *   slows = transfers            ; when [overlap] slowdown of the costs holds: while a bucket is on
  *                                ; its way (default), or throughout the exchange: from the start of
  *                                ; the first bucket to the end of the last one
