@@ -57,6 +57,7 @@ dl_status dl_calibration_fit(dl_calibration *calibration, const char *const *pat
     costs->parameter_bytes = dataset->parameter_bytes;
     costs->state_bytes = dataset->state_bytes;
     costs->cores = dataset->cores;
+    dl_gpu_facts_fill(&dataset->gpu, costs);
     return fit_all(calibration, err);
 }
 

@@ -13,6 +13,34 @@
 const char *const dl_sample_kind_names[DL_SAMPLE_KINDS] = {"copy",   "average", "update", "barrier",
                                                            "wakeup", "lock",    "slice",  "step"};
 
+/* Samples of dlprof bench that no cost of exchange on the host is fitted to: of links (dlcal links
+ * reads them), of launches, and of what averages and messages reach of the memory's bandwidth. */
+static const char *const other_samples[] = {"h2d",
+                                            "d2h",
+                                            "h2d_pageable",
+                                            "d2h_pageable",
+                                            "h2d_with_d2h",
+                                            "p2p",
+                                            "all_reduce",
+                                            "launch",
+                                            "launch_gap",
+                                            "launch_wait",
+                                            "triad",
+                                            "average_ram",
+                                            "average_passes",
+                                            "average_far",
+                                            "fp16_encode",
+                                            "fp16_decode",
+                                            "1bit_encode",
+                                            "1bit_decode",
+                                            "gpu_copy",
+                                            "gpu_average",
+                                            "gpu_fp16_encode",
+                                            "gpu_fp16_decode",
+                                            "gpu_1bit_encode",
+                                            "gpu_1bit_decode"};
+enum { OTHER_SAMPLES = sizeof other_samples / sizeof other_samples[0] };
+
 const char *dl_base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -158,7 +186,7 @@ static bool sum_ops(const dl_dataset *dataset, op_table *table, const dl_trace *
                     const dl_record **unknown)
 {
     const size_t dispatch = dataset->op_count - 1;
-    size_t seen = 0;
+    size_t seen = 0, inputs = 0;
     for (size_t op = 0; op <= dispatch; op++)
         op_ns[op] = -1;
     *step_ns = (double)(step->part_ns[DL_PART_COMPUTE] + step->part_ns[DL_PART_INPUT] +
@@ -166,6 +194,10 @@ static bool sum_ops(const dl_dataset *dataset, op_table *table, const dl_trace *
     for (size_t i = 0; i < step->record_count; i++) {
         const dl_record *record = dl_steps_record(steps, trace, step, i);
         if (record->kind != DL_RECORD_COMPUTE && record->kind != DL_RECORD_INPUT) continue;
+        if (record->kind == DL_RECORD_INPUT && inputs++ > 0 && dataset->gpu.gpu) {
+            *step_ns -= (double)record->duration_ns; /* the copy to the GPU, see gpu_facts.h */
+            continue;
+        }
         const size_t op = op_of(table, dataset, trace, record);
         if (op >= dispatch) {
             *unknown = record;
@@ -269,6 +301,8 @@ static dl_status add_train(dl_dataset *dataset, const dl_trace *trace, dl_notes 
     dl_status status = meta_number(trace, "workers", 1, &workers, err);
     if (status != DL_OK) return status;
     if (workers < (int64_t)trace->worker_count) workers = trace->worker_count;
+    status = dl_gpu_facts_take(&dataset->gpu, trace, notes, err);
+    if (status != DL_OK) return status;
     if (workers > 1) {
         return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
                                "is of %lld workers, whose times hold what they do to one another: "
@@ -287,6 +321,7 @@ static dl_status add_sample(dl_bench_trace *bench, const dl_trace *trace, const 
 {
     const char *name = dl_trace_name(trace, record);
     const int kind = dl_names_find(name, dl_sample_kind_names, DL_SAMPLE_KINDS);
+    if (kind < 0 && dl_names_find(name, other_samples, OTHER_SAMPLES) >= 0) return DL_OK;
     if (kind < 0) {
         char hint[160];
         dl_names_hint(hint, sizeof hint, name, dl_sample_kind_names, DL_SAMPLE_KINDS);
@@ -317,7 +352,7 @@ static dl_status add_bench(dl_dataset *dataset, const dl_trace *trace, dl_error 
         if (status != DL_OK) return status;
     }
     if (bench->count == 0) {
-        return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0, "holds no samples");
+        return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0, "holds no samples that a cost of exchange is fitted to");
     }
     return DL_OK;
 }

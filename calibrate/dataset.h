@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "calibrate/gpu_facts.h"
 #include "calibrate/notes.h"
 #include "common/status.h"
 #include "trace/record.h"
@@ -69,6 +70,7 @@ typedef struct dl_dataset {
     size_t op_count;                      /* 0 without train traces; else "dispatch" is the last */
     dl_step_run *runs;
     size_t run_count;
+    dl_gpu_facts gpu;
     dl_bench_trace *benches;
     size_t bench_count;
     double record_ns, record_error_ns; /* what writing a record adds to a step; 0 where not known */

@@ -63,6 +63,9 @@ typedef struct dl_device_type {
     /* The backend's operations and all below act on `device` from now on, in this thread. */
     void (*use)(dl_device *device);
 
+    /* Bytes in use of the used place's device, by this program, its libraries, and others. */
+    size_t (*used_bytes)(void);
+
     /* Puts mark `index` (0, 1, ...) behind what was issued; the same one may be put again. */
     void (*mark)(size_t index);
     /* Time from one mark to a later one in ns, to about half a microsecond; after `wait`. */

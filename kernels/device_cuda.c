@@ -137,6 +137,15 @@ static void cuda_use(dl_device *device)
     dl_cuda_good(device, cudaSetDevice(device->number), "cudaSetDevice");
 }
 
+static size_t cuda_used_bytes(void)
+{
+    dl_device *device = dl_cuda_device();
+    size_t free_bytes = 0, all_bytes = 0;
+    if (!dl_cuda_works(device)) return 0;
+    dl_cuda_good(device, cudaMemGetInfo(&free_bytes, &all_bytes), "cudaMemGetInfo");
+    return all_bytes - free_bytes;
+}
+
 /* An event for every mark up to `index`. */
 static bool have_mark(dl_device *device, size_t index)
 {
@@ -220,6 +229,7 @@ const dl_device_type dl_device_cuda = {
     .open = cuda_open,
     .close = cuda_close,
     .use = cuda_use,
+    .used_bytes = cuda_used_bytes,
     .mark = cuda_mark,
     .between_ns = cuda_between_ns,
     .join = dl_cuda_join,

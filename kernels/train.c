@@ -294,6 +294,10 @@ static dl_status make_result(dl_train_shared *shared, int64_t *step_ns, dl_train
         if (shared->mode->server) continue;
         status = add_parameters(worker, made.parameters, share, err);
     }
+    if (status == DL_OK && config->device != NULL) {
+        dl_train_use(&shared->workers[0]);
+        made.device_bytes = config->device->used_bytes();
+    }
     if (shared->mode->server) status = add_server(shared, made.parameters, err);
     made.updates = dl_train_updates(&shared->workers[0], shared->workers[0].step);
     made.samples = dl_train_samples(&shared->workers[0], shared->workers[0].step);

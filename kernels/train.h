@@ -162,6 +162,7 @@ typedef struct dl_train_result {
     dl_train_point *points;   /* [point_count], config.evaluate_every steps apart; in average the
                                  next averages behind that */
     int point_count;
+    size_t device_bytes; /* in use of the first worker's device at the end; 0 on the processor */
 } dl_train_result;
 
 /* How many devices the workers of a configuration with a device run on; less than the workers

@@ -211,6 +211,9 @@ static dl_status train(dl_train_command *run, const char *command_text, dl_error
     if (dl_interrupt_caught() && run->recorder.writer != NULL) {
         dl_trace_writer_meta(run->recorder.writer, "stopped", "SIGINT");
     }
+    if (status == DL_OK && run->recorder.writer != NULL) {
+        dl_device_memory_meta(run->recorder.writer, &run->result);
+    }
     if (status == DL_OK) status = dl_recorder_finish(&run->recorder, err);
     if (status == DL_OK) status = dl_train_command_evaluate(run, err);
     if (status == DL_OK && options->csv != NULL) {

@@ -141,3 +141,11 @@ void dl_device_meta(dl_trace_writer *writer, const dl_train_config *config)
     dl_trace_writer_meta(writer, "where", where);
     free(where);
 }
+
+void dl_device_memory_meta(dl_trace_writer *writer, const dl_train_result *result)
+{
+    char text[32];
+    if (result->device_bytes == 0) return;
+    snprintf(text, sizeof text, "%zu", result->device_bytes);
+    dl_trace_writer_meta(writer, "device_memory_bytes", text);
+}

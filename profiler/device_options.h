@@ -44,4 +44,7 @@ char *dl_device_where_text(const dl_train_config *config);
  * dispatch, host_memory, math (dl_device_math_names), where. On the processor none. */
 void dl_device_meta(dl_trace_writer *writer, const dl_train_config *config);
 
+/* device_memory_bytes, behind a run on a device: what of its memory is in use. */
+void dl_device_memory_meta(dl_trace_writer *writer, const dl_train_result *result);
+
 #endif

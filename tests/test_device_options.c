@@ -106,12 +106,15 @@ static void check_meta(const dl_train_config *config, const char *count, const c
     dl_error err = {0};
     assert_int_equal(dl_trace_writer_open(&writer, path, &err), DL_OK);
     dl_device_meta(writer, config);
+    dl_device_memory_meta(writer,
+                          &(dl_train_result){.device_bytes = config->device != NULL ? 7654321 : 0});
     assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
     assert_int_equal(dl_trace_read(&trace, path, &err), DL_OK);
     unlink(path);
     if (count == NULL) {
         assert_null(dl_trace_meta(&trace, "device_count"));
         assert_null(dl_trace_meta(&trace, "dispatch"));
+        assert_null(dl_trace_meta(&trace, "device_memory_bytes"));
     } else {
         assert_string_equal(dl_trace_meta(&trace, "device_count"), count);
         assert_string_equal(dl_trace_meta(&trace, "shared_gpu"), shared);
@@ -119,6 +122,7 @@ static void check_meta(const dl_train_config *config, const char *count, const c
         assert_string_equal(dl_trace_meta(&trace, "host_memory"), "pageable");
         assert_string_equal(dl_trace_meta(&trace, "math"), "tf32");
         assert_string_equal(dl_trace_meta(&trace, "where"), "cpu");
+        assert_string_equal(dl_trace_meta(&trace, "device_memory_bytes"), "7654321");
     }
     dl_trace_free(&trace);
 }

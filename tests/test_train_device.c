@@ -30,6 +30,8 @@ static void check_same_as_processor(const dl_train_config *config)
     assert_true(same_bits(&actual, &expected));
     assert_true(actual.first_loss == expected.first_loss);
     assert_true(actual.last_loss == expected.last_loss);
+    assert_int_equal(actual.device_bytes, FAKE_USED_BYTES);
+    assert_int_equal(expected.device_bytes, 0);
     assert_memory_equal(actual.steps_done, expected.steps_done,
                         (size_t)config->workers * sizeof *actual.steps_done);
     dl_train_result_free(&expected);

@@ -138,6 +138,7 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *                                 on GPUs: how many; 1 if workers share one; "threads" or "single";
  *                                 "pinned" or "pageable"; what factors may be rounded to, "fp32",
  *                                 "tf32" or "fp16"; "cpu", "gpu:NUMBER" or "allreduce"
+ *   device_memory_bytes           on GPUs: in use of the first one's at the end, whoever uses it
  *   compress                      of gradients: "none", "fp16" or "1bit"
  *   clock_start_ns                CLOCK_MONOTONIC at the start
  *   wall_start                    ISO 8601 UTC time of the start

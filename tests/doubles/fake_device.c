@@ -357,6 +357,11 @@ static void use(dl_device *device)
     used = device;
 }
 
+static size_t used_bytes(void)
+{
+    return used->failed ? 0 : FAKE_USED_BYTES;
+}
+
 static void run_mark(dl_device *device, const call *c)
 {
     device->now_ns -= FAKE_OPERATION_NS;
@@ -609,6 +614,7 @@ const dl_device_type fake_device = {
     .open = open_device,
     .close = close_device,
     .use = use,
+    .used_bytes = used_bytes,
     .mark = mark,
     .between_ns = between_ns,
     .join = join,

@@ -7,6 +7,7 @@
 #include "kernels/device.h"
 
 #define FAKE_OPERATION_NS 100
+#define FAKE_USED_BYTES 54321
 
 extern const dl_device_type fake_device;
 
