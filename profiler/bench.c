@@ -5,19 +5,37 @@
 #include "common/alloc.h"
 #include "common/units.h"
 #include "profiler/bench_exchange.h"
+#include "profiler/bench_memory.h"
 #include "profiler/bench_step.h"
 #include "profiler/bench_sync.h"
 #include "profiler/run_meta.h"
 
 /* Shares of the time that the parts get. */
-#define EXCHANGE_SHARE 0.40
+#define EXCHANGE_SHARE 0.38
 #define SYNC_SHARE 0.12
-#define STEP_SHARE 0.48
+#define STEP_SHARE 0.46
+#define MEMORY_SHARE 0.04
 
 #define CACHE_LINE_BYTES 64
 
-const char *const dl_bench_names[DL_BENCH_NAME_COUNT] = {"copy",   "average", "update", "barrier",
-                                                         "wakeup", "lock",    "slice",  "step"};
+const char *const dl_bench_names[DL_BENCH_NAME_COUNT] = {
+    [DL_BENCH_COPY] = "copy",
+    [DL_BENCH_AVERAGE] = "average",
+    [DL_BENCH_UPDATE] = "update",
+    [DL_BENCH_BARRIER] = "barrier",
+    [DL_BENCH_WAKEUP] = "wakeup",
+    [DL_BENCH_LOCK] = "lock",
+    [DL_BENCH_SLICE] = "slice",
+    [DL_BENCH_STEP] = "step",
+    [DL_BENCH_TRIAD] = "triad",
+    [DL_BENCH_AVERAGE_RAM] = "average_ram",
+    [DL_BENCH_AVERAGE_PASSES] = "average_passes",
+    [DL_BENCH_AVERAGE_FAR] = "average_far",
+    [DL_BENCH_FP16_ENCODE] = "fp16_encode",
+    [DL_BENCH_FP16_DECODE] = "fp16_decode",
+    [DL_BENCH_1BIT_ENCODE] = "1bit_encode",
+    [DL_BENCH_1BIT_DECODE] = "1bit_decode",
+};
 
 void dl_bench_init(dl_bench *bench, dl_trace_writer *writer)
 {
@@ -44,7 +62,8 @@ dl_status dl_bench_run(dl_bench *bench, const dl_bench_config *config, dl_error 
         dl_status (*run)(dl_bench *, const dl_bench_config *, int64_t, dl_error *);
     } parts[] = {{"bench: exchange", EXCHANGE_SHARE, dl_bench_exchange},
                  {"bench: waiting", SYNC_SHARE, dl_bench_sync},
-                 {"bench: steps side by side", STEP_SHARE, dl_bench_step}};
+                 {"bench: steps side by side", STEP_SHARE, dl_bench_step},
+                 {"bench: memory", MEMORY_SHARE, dl_bench_memory}};
     dl_status status = DL_OK;
     for (size_t i = 0; status == DL_OK && i < sizeof parts / sizeof parts[0]; i++) {
         bench->progress.what = parts[i].what;

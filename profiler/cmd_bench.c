@@ -10,6 +10,7 @@
 #include "profiler/batch_list.h"
 #include "profiler/bench.h"
 #include "profiler/bench_gpu.h"
+#include "profiler/bench_memory.h"
 #include "profiler/commands.h"
 #include "profiler/interrupt.h"
 #include "profiler/overhead_report.h"
@@ -119,6 +120,7 @@ static dl_status print_bench(const char *path, const bench_setup *setup, dl_erro
     dl_summary_init(&summary, &trace);
     printf("data: %s\n", setup->data_note);
     dl_summary_print(&summary, stdout);
+    dl_bench_memory_print(&summary, stdout);
     if (dl_interrupt_caught()) printf("stopped by SIGINT: not everything was measured\n");
     dl_summary_free(&summary);
     dl_trace_free(&trace);
