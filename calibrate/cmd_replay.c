@@ -2,26 +2,27 @@
 
 #include <stdlib.h>
 
+#include "calibrate/replay/meetings.h"
 #include "calibrate/replay/report.h"
 #include "calibrate/replay/timeline.h"
 #include "calibrate/replay/what_if.h"
 #include "common/alloc.h"
-#include "common/json.h"
 #include "common/options.h"
+#include "trace/rank_clock.h"
 #include "trace/readers/reader.h"
 
 typedef struct settings {
-    bool json;
+    bool json, brief, together;
     int64_t steps; /* rows to print */
     dl_text_list without, scale;
     const char *timeline;
     dl_step_hints hints;
 } settings;
 
-/* One process's replay; owns all but the trace. */
+/* A replay of one process, or of several that are ranks of one run; owns all but the traces. */
 typedef struct replay {
     dl_replay_run run;
-    dl_activity_steps steps;
+    dl_activity_steps *steps; /* [rank_count of the run] */
     dl_replay_time *times;
     dl_replay_report report;
 } replay;
@@ -29,7 +30,9 @@ typedef struct replay {
 static void replay_free(replay *r)
 {
     dl_replay_report_free(&r->report);
-    dl_activity_steps_free(&r->steps);
+    for (size_t i = 0; i < r->run.rank_count; i++)
+        dl_activity_steps_free(&r->steps[i]);
+    free(r->steps);
     dl_replay_run_free(&r->run);
     free(r->times);
     *r = (replay){0};
@@ -56,22 +59,72 @@ static dl_status run_replay(replay *r, const settings *set, dl_error *err)
     r->times = dl_calloc(r->run.graph.node_count, sizeof *r->times, "replay");
     dl_status status = dl_replay_retime(&r->run.graph, r->times, err);
     if (status != DL_OK) return status;
-    dl_replay_report_init(&r->report, &r->run, &r->steps, r->times);
+    dl_replay_report_init(&r->report, &r->run, r->steps, r->times);
     if (set->without.count + set->scale.count == 0) return DL_OK;
     status = scale_all(&r->run, set, err);
     if (status == DL_OK) status = dl_replay_retime(&r->run.graph, r->times, err);
-    if (status == DL_OK) dl_replay_report_change(&r->report, &r->steps, r->times);
+    if (status == DL_OK) dl_replay_report_change(&r->report, r->steps, r->times);
     return status;
 }
 
-static dl_status find_steps(replay *r, const dl_trace *trace, const settings *set, dl_error *err)
+static dl_status find_steps(replay *r, const settings *set, dl_error *err)
 {
-    dl_status status =
-        dl_activity_steps_init(&r->steps, trace->activities, trace->activity_count, trace->strings,
-                               trace->string_count, &set->hints, err);
+    r->steps = dl_calloc(r->run.rank_count, sizeof *r->steps, "steps");
+    dl_status status = DL_OK;
+    for (size_t i = 0; i < r->run.rank_count && status == DL_OK; i++) {
+        const dl_trace *trace = r->run.ranks[i].trace;
+        status = dl_activity_steps_init(&r->steps[i], trace->activities, trace->activity_count,
+                                        trace->strings, trace->string_count, &set->hints, err);
+    }
     if (status != DL_ERR_PARSE) return status;
     const dl_error cause = *err;
     return dl_error_set(err, DL_ERR_USAGE, "--step-marks: %s", cause.text);
+}
+
+/* Has the collectives that all ranks carry out end together: a collective takes as long as it did
+ * from its last rank's begin to its end. */
+static void join_collectives(dl_replay_run *run)
+{
+    dl_meetings meetings = {0};
+    dl_meetings_find(&meetings, run);
+    for (size_t i = 0; i < meetings.count; i++) {
+        const dl_meeting *m = &meetings.meetings[i];
+        int64_t ns = m->end_ns > m->last_ns ? m->end_ns - m->last_ns : 0;
+        dl_replay_graph_add_group(&run->graph, m->nodes, run->rank_count, ns);
+    }
+    dl_meetings_free(&meetings);
+}
+
+static void show(const replay *r, const settings *set, bool *follows)
+{
+    if (*follows && !set->brief) printf(set->json ? ",\n" : "\n");
+    if (!*follows && set->brief) dl_replay_report_print_heading(stdout);
+    *follows = true;
+    if (set->json) {
+        dl_replay_report_write_json(&r->report, stdout);
+    } else if (set->brief) {
+        dl_replay_report_print_line(&r->report, stdout);
+    } else {
+        for (size_t i = 0; i < r->run.rank_count; i++)
+            printf("%s\n", r->run.ranks[i].trace->path);
+        dl_replay_report_print(&r->report, (size_t)set->steps, stdout);
+    }
+}
+
+/* Replays the traces as one run. */
+static dl_status replay_traces(const dl_trace *const *traces, size_t count, const settings *set,
+                               bool *follows, dl_error *err)
+{
+    replay r = {0};
+    dl_status status = dl_replay_build(&r.run, traces, count, err);
+    if (status == DL_OK) status = find_steps(&r, set, err);
+    if (status == DL_OK && count > 1) join_collectives(&r.run);
+    if (status == DL_OK) status = run_replay(&r, set, err);
+    if (status == DL_OK) show(&r, set, follows);
+    if (status == DL_OK && set->timeline != NULL)
+        status = dl_replay_timeline_write(set->timeline, &r.run, r.times, err);
+    replay_free(&r);
+    return status;
 }
 
 static bool has_work(const dl_trace *trace)
@@ -82,60 +135,107 @@ static bool has_work(const dl_trace *trace)
     return false;
 }
 
+/* The processes of all files that have work of a device. */
+typedef struct inputs {
+    dl_read_traces *files; /* [file_count] */
+    size_t file_count;
+    dl_trace **traces; /* [count], borrowed from the files */
+    size_t count;
+} inputs;
+
 /* A process without work of a device is passed over with a message. */
-static dl_status replay_process(const dl_read_trace *item, const settings *set, bool *follows,
-                                dl_error *err)
+static dl_status read_file(inputs *in, const char *path, dl_error *err)
 {
-    const dl_trace *trace = &item->trace;
-    if (!has_work(trace)) {
-        fprintf(stderr, "dlcal replay: %s: it holds no work of a device: nothing to replay\n",
-                trace->path);
-        return DL_OK;
-    }
-    replay r = {0};
-    dl_status status = dl_replay_build(&r.run, &trace, 1, err);
-    if (status == DL_OK) status = find_steps(&r, trace, set, err);
-    if (status == DL_OK) status = run_replay(&r, set, err);
-    if (status == DL_OK) {
-        if (*follows) printf(set->json ? ",\n" : "\n");
-        *follows = true;
-        if (set->json) {
-            dl_replay_report_write_json(&r.report, stdout);
+    const dl_read_options options = {0};
+    dl_read_traces *file = &in->files[in->file_count];
+    dl_status status = dl_read(file, path, &options, err);
+    if (status != DL_OK) return status;
+    in->file_count++;
+    in->traces = dl_realloc(in->traces, in->count + file->count, sizeof *in->traces, "traces");
+    for (size_t i = 0; i < file->count; i++) {
+        dl_trace *trace = &file->items[i].trace;
+        if (has_work(trace)) {
+            in->traces[in->count++] = trace;
         } else {
-            printf("%s\n", trace->path);
-            dl_replay_report_print(&r.report, (size_t)set->steps, stdout);
+            fprintf(stderr, "dlcal replay: %s: it holds no work of a device: nothing to replay\n",
+                    trace->path);
         }
     }
-    if (status == DL_OK && set->timeline != NULL)
-        status = dl_replay_timeline_write(set->timeline, &r.run, r.times, err);
-    replay_free(&r);
+    return DL_OK;
+}
+
+static void free_inputs(inputs *in)
+{
+    for (size_t i = 0; i < in->file_count; i++)
+        dl_read_free(&in->files[i]);
+    free(in->files);
+    free(in->traces);
+    *in = (inputs){0};
+}
+
+/* Puts the traces on the first one's clock. */
+static dl_status align(inputs *in, dl_error *err)
+{
+    dl_rank_clock *clocks = dl_calloc(in->count, sizeof *clocks, "clocks");
+    dl_status status =
+        dl_rank_clocks_find(clocks, (const dl_trace *const *)in->traces, in->count, err);
+    for (size_t i = 0; i < in->count && status == DL_OK; i++)
+        status = dl_rank_clock_apply(in->traces[i], clocks[i].offset_ns, err);
+    free(clocks);
     return status;
 }
 
-static dl_status replay_file(const char *path, const settings *set, bool *follows, dl_error *err)
+static dl_status replay_together(const dl_text_list *paths, const settings *set, bool *follows,
+                                 dl_error *err)
 {
-    dl_read_traces file = {0};
-    const dl_read_options options = {0};
-    dl_status status = dl_read(&file, path, &options, err);
-    if (status == DL_OK && set->timeline != NULL && file.count > 1) {
-        status = dl_error_set_at(err, DL_ERR_USAGE, path, 0,
-                                 "--timeline writes one process, the file holds %zu", file.count);
-    }
-    for (size_t i = 0; i < file.count && status == DL_OK; i++)
-        status = replay_process(&file.items[i], set, follows, err);
-    dl_read_free(&file);
+    inputs in = {.files = dl_calloc(paths->count, sizeof *in.files, "traces")};
+    dl_status status = DL_OK;
+    for (size_t i = 0; i < paths->count && status == DL_OK; i++)
+        status = read_file(&in, paths->items[i], err);
+    if (status == DL_OK && in.count < 2)
+        status = dl_error_set(err, DL_ERR_USAGE, "--together: want two ranks, not %zu", in.count);
+    if (status == DL_OK) status = align(&in, err);
+    if (status == DL_OK)
+        status = replay_traces((const dl_trace *const *)in.traces, in.count, set, follows, err);
+    free_inputs(&in);
     return status;
+}
+
+static dl_status replay_one_by_one(const char *path, const settings *set, bool *follows,
+                                   dl_error *err)
+{
+    inputs in = {.files = dl_calloc(1, sizeof *in.files, "traces")};
+    dl_status status = read_file(&in, path, err);
+    if (status == DL_OK && set->timeline != NULL && in.count > 1)
+        status =
+            dl_error_set_at(err, DL_ERR_USAGE, path, 0,
+                            "--timeline writes one replay, the file holds %zu processes", in.count);
+    for (size_t i = 0; i < in.count && status == DL_OK; i++) {
+        const dl_trace *trace = in.traces[i];
+        status = replay_traces(&trace, 1, set, follows, err);
+    }
+    free_inputs(&in);
+    return status;
+}
+
+static dl_status check(const dl_text_list *paths, const settings *set, dl_error *err)
+{
+    if (set->timeline != NULL && paths->count > 1 && !set->together)
+        return dl_error_set(err, DL_ERR_USAGE, "--timeline writes one replay, not %zu",
+                            paths->count);
+    if (set->brief && set->json) return dl_error_set(err, DL_ERR_USAGE, "--brief has no JSON");
+    return DL_OK;
 }
 
 static dl_status replay_files(const dl_text_list *paths, const settings *set, dl_error *err)
 {
-    dl_status status = DL_OK;
     bool follows = false;
-    if (set->timeline != NULL && paths->count > 1)
-        return dl_error_set(err, DL_ERR_USAGE, "--timeline writes one trace");
+    dl_status status = check(paths, set, err);
+    if (status != DL_OK) return status;
     if (set->json) printf("[\n");
-    for (size_t i = 0; i < paths->count && status == DL_OK; i++)
-        status = replay_file(paths->items[i], set, &follows, err);
+    if (set->together) status = replay_together(paths, set, &follows, err);
+    for (size_t i = 0; i < paths->count && status == DL_OK && !set->together; i++)
+        status = replay_one_by_one(paths->items[i], set, &follows, err);
     if (set->json && status == DL_OK) printf("\n]\n");
     if (!follows && status == DL_OK)
         status = dl_error_set(err, DL_ERR_DATA, "no trace holds work of a device");
@@ -171,6 +271,15 @@ int dl_calibrate_replay(int argc, char **argv)
          .type = DL_OPTION_FLAG,
          .target = &set.json,
          .help = "an array of JSON objects, one a process"},
+        {.name = "brief",
+         .type = DL_OPTION_FLAG,
+         .target = &set.brief,
+         .help = "one line for each process: error, critical path, what is not explained"},
+        {.name = "together",
+         .type = DL_OPTION_FLAG,
+         .target = &set.together,
+         .help = "the processes are ranks of one run: collectives end for all when the last one "
+                 "has come"},
         {.name = "steps",
          .type = DL_OPTION_INT,
          .target = &set.steps,

@@ -27,7 +27,40 @@ END
 write_trace >trace.json
 echo '{"schemaVersion": 1, "traceEvents": [{"ph":"X","cat":"cpu_op","name":"aten::add","pid":1,"tid":1,"ts":1,"dur":1}]}' >host.json
 
+# Two ranks: a gemm of 300 and of 400 us, then an all-reduce that takes 20 us once both have come;
+# the host waits until 435 us.
+write_rank() {
+    local rank=$1 gemm=$2 step at
+    echo "{\"distributedInfo\": {\"rank\": $rank, \"world_size\": 2}, \"traceEvents\": ["
+    for step in 1 2 3; do
+        at=$((step * 1000))
+        cat <<END
+{"ph":"X","cat":"user_annotation","name":"ProfilerStep#$step","pid":9,"tid":9,"ts":$at,"dur":1000},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":$at,"dur":5,
+ "args":{"correlation":$((at + 1))}},
+{"ph":"X","cat":"kernel","name":"sgemm","pid":$rank,"tid":7,"ts":$((at + 10)),"dur":$gemm,
+ "args":{"device":$rank,"stream":7,"correlation":$((at + 1))}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":$((at + 5)),"dur":5,
+ "args":{"correlation":$((at + 2))}},
+{"ph":"X","cat":"kernel","name":"ncclKernel_AllReduce_RING_LL_Sum_float","pid":$rank,"tid":7,
+ "ts":$((at + 10 + gemm)),"dur":$((420 - gemm)),
+ "args":{"device":$rank,"stream":7,"correlation":$((at + 2))}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaDeviceSynchronize","pid":9,"tid":9,"ts":$((at + 10)),
+ "dur":425,"args":{"correlation":$((at + 3))}},
+END
+    done
+    echo '{"ph":"X","cat":"Trace","name":"all","ts":0,"dur":9000}], "traceName": "t"}'
+}
+write_rank 0 300 >rank0.json
+write_rank 1 400 >rank1.json
+
 expect 0 "error mean 0.00 %, maximum 0.00 %" replay trace.json
+expect 0 "6 step(s): error mean 0.00 %, maximum 0.00 %" replay --together rank0.json rank1.json
+# Without the gemms the all-reduce begins 10 us after its launch at 5, and the step is 15 + 20 + 5 +
+# 565 us on both ranks; alone, the first one goes on waiting 100 us for nobody.
+expect 0 "1    1          0 step          1.00 ms      1.00 ms    +0.00%       605 us" \
+    replay --together --without sgemm rank0.json rank1.json
+expect 0 "705 us" replay --without sgemm rank0.json
 expect 0 "sync                3          0          0" replay trace.json
 expect 0 "unexplained: no work begins" replay trace.json
 # The host's 585 us are on the path of two steps of three.
@@ -44,12 +77,15 @@ grep -q '"name":"sgemm".*"dur":800' replayed.json || {
     echo "FAIL: no sgemm of 800 us in the timeline: $(cat replayed.json)"
     failures=$((failures + 1))
 }
+expect 0 "trace.json                                       3    0.00%    0.00%" replay --brief trace.json
+expect 2 "--brief has no JSON" replay --brief --json trace.json
+expect 2 "want two ranks, not 1" replay --together trace.json
 expect 0 "host.json: it holds no work of a device: nothing to replay" replay host.json trace.json
 expect 1 "no trace holds work of a device" replay host.json
 expect 1 "missing.json" replay missing.json
 expect 2 "did you mean 'gemm'" replay --scale gemn=2 trace.json
 expect 2 "want CLASS=FACTOR" replay --scale gemm trace.json
-expect 2 "--timeline writes one trace" replay --timeline x.json trace.json trace.json
+expect 2 "--timeline writes one replay, not 2" replay --timeline x.json trace.json trace.json
 expect 2 "--step-marks" replay --step-marks '(' trace.json
 expect 1 "no_such_folder" replay --timeline no_such_folder/x.json trace.json
 exit $((failures > 0))

@@ -45,6 +45,10 @@ bool dl_replay_step_counts(const dl_replay_step *step);
 /* Prints it for people, at most `rows` steps. Write errors: ferror(out). */
 void dl_replay_report_print(const dl_replay_report *report, size_t rows, FILE *out);
 
+/* Prints a line of its most important figures, and the heading of such lines. */
+void dl_replay_report_print_line(const dl_replay_report *report, FILE *out);
+void dl_replay_report_print_heading(FILE *out);
+
 /* Writes all of it as one JSON object; units are in the names of the members. */
 void dl_replay_report_write_json(const dl_replay_report *report, FILE *out);
 

@@ -1,4 +1,6 @@
 /* The report of a replay for people. */
+#include <string.h>
+
 #include "calibrate/replay/explain.h"
 #include "calibrate/replay/report.h"
 #include "common/units.h"
@@ -50,26 +52,37 @@ static void print_steps(const dl_replay_report *report, size_t rows, FILE *out)
             100 * report->mean_error, 100 * report->worst_error, 100 * report->total_error);
 }
 
-static void print_path(const dl_replay_report *report, FILE *out)
+static double path_sum(const dl_replay_report *report)
 {
     double sum_ns = 0;
     for (uint32_t what = 0; what < DL_PATH_END; what++)
         sum_ns += report->path_ns[what];
+    return sum_ns;
+}
+
+/* The one that `place` others go before: the longest first, equal ones by number. */
+static uint32_t path_at(const dl_replay_report *report, uint32_t place)
+{
+    for (uint32_t what = 0; what < DL_PATH_END; what++) {
+        uint32_t longer = 0;
+        for (uint32_t other = 0; other < DL_PATH_END; other++)
+            longer += report->path_ns[other] > report->path_ns[what] ||
+                      (report->path_ns[other] == report->path_ns[what] && other < what);
+        if (longer == place) return what;
+    }
+    return DL_PATH_END - 1;
+}
+
+static void print_path(const dl_replay_report *report, FILE *out)
+{
+    double sum_ns = path_sum(report);
     if (sum_ns == 0) return;
     fprintf(out, "\n%-20s %12s %8s\n", "critical path", "of a step", "share");
-    for (uint32_t shown = 0; shown < DL_PATH_END; shown++) {
-        /* The longest of those not yet shown; equal ones by number. */
-        uint32_t best = DL_PATH_END;
-        for (uint32_t what = 0; what < DL_PATH_END; what++) {
-            uint32_t longer = 0;
-            for (uint32_t other = 0; other < DL_PATH_END; other++)
-                longer += report->path_ns[other] > report->path_ns[what] ||
-                          (report->path_ns[other] == report->path_ns[what] && other < what);
-            if (longer == shown) best = what;
-        }
-        if (report->path_ns[best] == 0) break;
-        fprintf(out, "%-20s %12s %7.1f%%\n", dl_path_name(best), NS_TEXT(report->path_ns[best]),
-                100 * report->path_ns[best] / sum_ns);
+    for (uint32_t place = 0; place < DL_PATH_END; place++) {
+        uint32_t what = path_at(report, place);
+        if (report->path_ns[what] == 0) break;
+        fprintf(out, "%-20s %12s %7.1f%%\n", dl_path_name(what), NS_TEXT(report->path_ns[what]),
+                100 * report->path_ns[what] / sum_ns);
     }
 }
 
@@ -108,4 +121,25 @@ void dl_replay_report_print(const dl_replay_report *report, size_t rows, FILE *o
     print_steps(report, rows, out);
     print_path(report, out);
     print_warnings(report, out);
+}
+
+void dl_replay_report_print_heading(FILE *out)
+{
+    fprintf(out, "%-44s %5s %8s %8s %8s %8s  %s\n", "trace", "steps", "mean", "maximum", "sum",
+            "unexpl.", "critical path");
+}
+
+void dl_replay_report_print_line(const dl_replay_report *report, FILE *out)
+{
+    const char *path = report->run->ranks[0].trace->path, *slash = strrchr(path, '/');
+    double sum_ns = path_sum(report);
+    fprintf(out, "%-44s %5zu %7.2f%% %7.2f%% %+7.2f%% %7.2f%% ", slash != NULL ? slash + 1 : path,
+            report->regular, 100 * report->mean_error, 100 * report->worst_error,
+            100 * report->total_error, 100 * report->gaps.share);
+    for (uint32_t place = 0; place < 3 && sum_ns > 0; place++) {
+        uint32_t what = path_at(report, place);
+        if (report->path_ns[what] == 0) break;
+        fprintf(out, " %s %.0f%%", dl_path_name(what), 100 * report->path_ns[what] / sum_ns);
+    }
+    fputc('\n', out);
 }
