@@ -22,6 +22,15 @@ static void test_a_short_value_stays_on_its_line(void **state)
     assert_string_equal(text, "key              a value\n");
 }
 
+/* Two keys that begin alike must not be printed alike. */
+static void test_a_long_key_is_kept(void **state)
+{
+    (void)state;
+    char text[TEXT_BYTES];
+    printed(text, "a_key_of_20_columns_", "a value");
+    assert_string_equal(text, "a_key_of_20_columns_ a value\n");
+}
+
 /* 63 columns are left of 80: a value breaks at the last space before, and continues under itself; a
  * word that is longer stands alone. */
 static void test_a_long_value_is_broken(void **state)
@@ -69,6 +78,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_short_value_stays_on_its_line),
+        cmocka_unit_test(test_a_long_key_is_kept),
         cmocka_unit_test(test_a_long_value_is_broken),
         cmocka_unit_test(test_a_long_path_is_broken),
         cmocka_unit_test(test_times_are_right_aligned),

@@ -1,7 +1,9 @@
 #include "trace/print.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/alloc.h"
 #include "common/units.h"
 
 enum { CELL_BYTES = 32 };
@@ -35,9 +37,9 @@ void dl_print_wrapped(FILE *out, const char *first, const char *text)
 
 void dl_print_pair(FILE *out, const char *key, const char *value)
 {
-    char first[DL_PRINT_KEY_COLUMNS + 1];
-    snprintf(first, sizeof first, "%-*s ", DL_PRINT_KEY_COLUMNS - 1, key);
+    char *first = dl_format("%-*s ", DL_PRINT_KEY_COLUMNS - 1, key);
     dl_print_wrapped(out, first, value);
+    free(first);
 }
 
 void dl_print_ns(FILE *out, int columns, double ns)
