@@ -45,15 +45,16 @@ absolute() { case "$1" in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac; }
 # predict NAME COSTS MACHINE ROWS: dlsim over the rows' placements, as many at a time as a line of a
 # scenario holds; prints "rows median mean max" of |predicted step / measured step - 1| in %.
 predict() {
-    local part=0 list files=()
-    rm -f "$out/$1_part"*
+    local part=0 list files=() all
+    all=$out/$(basename "$4" .csv)
+    rm -f "$all"_part*
     awk -F, 'NR > 1 && !seen[$1]++ { print $1 }' "$4" | awk '
         length(line) + length($1) > 150 { print line; line = "" }
         { line = line (line == "" ? "" : ",") $1 }
-        END { print line }' >"$out/$1_placements"
+        END { print line }' >"${all}_placements"
     while read -r list; do
         part=$((part + 1))
-        local stem="$out/$1_part$part"
+        local stem="${all}_part$part"
         # A single placement is not swept, so that rows tell it by the number of workers.
         awk -F, -v list="$list" '
             BEGIN { count = split(list, one, ","); for (i in one) want[one[i]] = 1 }
@@ -73,7 +74,7 @@ predict() {
         } >"$stem.ini"
         "$dlsim" --quiet "$stem.ini" -o "$stem.csv" >"$stem.txt"
         files+=("$stem.csv")
-    done <"$out/$1_placements"
+    done <"${all}_placements"
     awk -F, '
         /^#/ { next }
         /^cores,/ || /^workers,/ || /,workers,/ { for (i = 1; i <= NF; i++) at[$i] = i; next }
