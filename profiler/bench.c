@@ -16,6 +16,10 @@
 #define STEP_SHARE 0.46
 #define MEMORY_SHARE 0.04
 
+#define HOST_EXCHANGE_SHARE 0.5
+#define HOST_SYNC_SHARE 0.25
+#define HOST_MEMORY_SHARE 0.25
+
 #define CACHE_LINE_BYTES 64
 
 const char *const dl_bench_names[DL_BENCH_NAME_COUNT] = {
@@ -54,24 +58,41 @@ void dl_bench_add(dl_bench *bench, dl_bench_name name, dl_record record)
     dl_trace_stream_append(bench->stream, &record);
 }
 
-dl_status dl_bench_run(dl_bench *bench, const dl_bench_config *config, dl_error *err)
+typedef struct part {
+    const char *what;
+    double share;
+    dl_status (*run)(dl_bench *, const dl_bench_config *, int64_t, dl_error *);
+} part;
+
+static dl_status run_parts(dl_bench *bench, const dl_bench_config *config, const part *parts,
+                           size_t count, dl_error *err)
 {
-    static const struct {
-        const char *what;
-        double share;
-        dl_status (*run)(dl_bench *, const dl_bench_config *, int64_t, dl_error *);
-    } parts[] = {{"bench: exchange", EXCHANGE_SHARE, dl_bench_exchange},
-                 {"bench: waiting", SYNC_SHARE, dl_bench_sync},
-                 {"bench: steps side by side", STEP_SHARE, dl_bench_step},
-                 {"bench: memory", MEMORY_SHARE, dl_bench_memory}};
     dl_status status = DL_OK;
-    for (size_t i = 0; status == DL_OK && i < sizeof parts / sizeof parts[0]; i++) {
+    for (size_t i = 0; status == DL_OK && i < count; i++) {
         bench->progress.what = parts[i].what;
         status = parts[i].run(bench, config,
                               (int64_t)(dl_s_to_ns(config->seconds) * parts[i].share), err);
     }
     dl_progress_end(&bench->progress);
     return status;
+}
+
+dl_status dl_bench_run(dl_bench *bench, const dl_bench_config *config, dl_error *err)
+{
+    static const part parts[] = {{"bench: exchange", EXCHANGE_SHARE, dl_bench_exchange},
+                                 {"bench: waiting", SYNC_SHARE, dl_bench_sync},
+                                 {"bench: steps side by side", STEP_SHARE, dl_bench_step},
+                                 {"bench: memory", MEMORY_SHARE, dl_bench_memory}};
+    return run_parts(bench, config, parts, sizeof parts / sizeof *parts, err);
+}
+
+dl_status dl_bench_run_host(dl_bench *bench, const dl_bench_config *config, dl_error *err)
+{
+    static const part parts[] = {
+        {"bench: exchange on the host", HOST_EXCHANGE_SHARE, dl_bench_exchange},
+        {"bench: waiting on the host", HOST_SYNC_SHARE, dl_bench_sync},
+        {"bench: the host's memory", HOST_MEMORY_SHARE, dl_bench_memory}};
+    return run_parts(bench, config, parts, sizeof parts / sizeof *parts, err);
 }
 
 void dl_bench_evict(void *working_set)

@@ -68,6 +68,10 @@ void dl_bench_add(dl_bench *bench, dl_bench_name name, dl_record record);
 /* Runs all parts in turn, or as far as it gets until config->train.stop. */
 dl_status dl_bench_run(dl_bench *bench, const dl_bench_config *config, dl_error *err) DL_MUST_CHECK;
 
+/* The same without steps: what a host charges whose workers are on GPUs. */
+dl_status dl_bench_run_host(dl_bench *bench, const dl_bench_config *config,
+                            dl_error *err) DL_MUST_CHECK;
+
 /* One pass over a thread's private working set, larger than the private caches of a core: what a
  * step's activations do to them between two exchanges. */
 #define DL_BENCH_WORKING_SET_BYTES ((size_t)4 << 20)

@@ -10,6 +10,7 @@
 #include "profiler/batch_list.h"
 #include "profiler/bench.h"
 #include "profiler/bench_gpu.h"
+#include "profiler/bench_gpu_memory.h"
 #include "profiler/bench_memory.h"
 #include "profiler/commands.h"
 #include "profiler/interrupt.h"
@@ -23,6 +24,9 @@
 #define OPTION_COUNT (OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT)
 
 #define QUICK_SECONDS 1.0
+
+/* Part of a GPUs' bench for averages and messages, half of it on the GPUs, half on the host. */
+#define GPU_HOST_SHARE 0.4
 
 /* The command line. */
 typedef struct bench_options {
@@ -155,6 +159,23 @@ static dl_status run_bench(const bench_options *options, const bench_setup *setu
     return status == DL_OK ? print_bench(path, setup, err) : status;
 }
 
+/* What the host of GPUs averages and waits with, where vectors meet in its memory. */
+static dl_status run_host(const bench_options *options, const bench_setup *setup,
+                          dl_trace_writer *writer, dl_error *err)
+{
+    const dl_bench_config config = {.train = setup->train,
+                                    .parameter_bytes = setup->sizes.parameter_bytes,
+                                    .data = &setup->data,
+                                    .batches = setup->batches,
+                                    .batch_count = setup->batch_count,
+                                    .workers_max = 1,
+                                    .seconds = setup->seconds * GPU_HOST_SHARE / 2,
+                                    .quick = options->quick};
+    dl_bench bench;
+    dl_bench_init(&bench, writer);
+    return dl_bench_run_host(&bench, &config, err);
+}
+
 /* Of all GPUs from the chosen one on. Nothing is trained. */
 static dl_status run_gpus(const bench_options *options, const bench_setup *setup,
                           const dl_device_choice *choice, const char *command_text, dl_error *err)
@@ -175,10 +196,16 @@ static dl_status run_gpus(const bench_options *options, const bench_setup *setup
     const dl_bench_gpu_config config = {.type = train.device,
                                         .first = choice->first,
                                         .count = count,
-                                        .seconds = setup->seconds,
+                                        .seconds = setup->seconds * (1 - GPU_HOST_SHARE),
                                         .quick = options->quick,
                                         .stop = setup->train.stop};
     status = dl_bench_gpu(writer, &config, err);
+    if (status == DL_OK) {
+        dl_bench_gpu_config memory = config;
+        memory.seconds = setup->seconds * GPU_HOST_SHARE / 2;
+        status = dl_bench_gpu_memory(writer, &memory, err);
+    }
+    if (status == DL_OK) status = run_host(options, setup, writer, err);
     if (dl_interrupt_caught()) dl_trace_writer_meta(writer, "stopped", "SIGINT");
     const dl_status closed = dl_trace_writer_close(&writer, status == DL_OK ? err : NULL);
     if (status == DL_OK) status = closed;

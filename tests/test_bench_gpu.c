@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "profiler/bench_gpu.h"
+#include "profiler/bench_gpu_memory.h"
+#include "profiler/bench_memory.h"
 #include "tests/check.h"
 #include "tests/doubles/fake_device.h"
 
@@ -20,7 +21,8 @@ static dl_status measure(int gpus, const atomic_bool *stop, dl_trace *trace, dl_
     assert_int_equal(dl_trace_writer_open(&writer, path, err), DL_OK);
     const dl_bench_gpu_config config = {
         .type = &fake_device, .first = 0, .count = gpus, .seconds = 0.001, .stop = stop};
-    const dl_status status = dl_bench_gpu(writer, &config, err);
+    dl_status status = dl_bench_gpu(writer, &config, err);
+    if (status == DL_OK) status = dl_bench_gpu_memory(writer, &config, err);
     assert_int_equal(dl_trace_writer_close(&writer, NULL), DL_OK);
     if (status == DL_OK) assert_int_equal(dl_trace_read(trace, path, err), DL_OK);
     unlink(path);
@@ -103,6 +105,42 @@ static void several_gpus_are_measured_together(void **state)
     dl_trace_free(&trace);
 }
 
+/* Averages of 2, 4 and 8 vectors and messages of three sizes, each GPU's; and the table of rates. */
+static void averages_and_messages_stand_beside_copies(void **state)
+{
+    (void)state;
+    dl_trace trace = {0};
+    dl_error err = {0};
+    fake_device_set(2, -1);
+    if (measure(2, NULL, &trace, &err) != DL_OK) fail_msg("%s", err.text);
+    static const char *const others[] = {"gpu_copy", "gpu_fp16_encode", "gpu_fp16_decode",
+                                         "gpu_1bit_encode", "gpu_1bit_decode"};
+    const uint64_t most = 4096; /* a 16th of the fake device's memory for 11 vectors */
+    for (uint64_t bytes = most; bytes >= most / 64; bytes /= 8) {
+        const int copies = count_samples(&trace, "gpu_copy", bytes, 1);
+        assert_true(copies >= 4 && copies % 2 == 0);
+        for (int i = 0; i < 5; i++)
+            assert_int_equal(count_samples(&trace, others[i], bytes, 1), copies);
+        assert_int_equal(count_samples(&trace, "gpu_average", bytes, 1), 3 * copies);
+    }
+    dl_summary summary = {0};
+    dl_summary_init(&summary, &trace);
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    dl_bench_memory_print(&summary, out);
+    fclose(out);
+    assert_contains(text, "copies within the GPU");
+    /* Every operation of the fake device takes as long: (8 + 1) / 2 of a copy's traffic. */
+    const char *row = strstr(text, "gpu_average            8       1");
+    assert_non_null(row);
+    const char *end = strchr(row, '\n');
+    assert_memory_equal(end - 4, "4.50", 4);
+    free(text);
+    dl_summary_free(&summary);
+    dl_trace_free(&trace);
+}
+
 static void a_stop_leaves_the_rest_out(void **state)
 {
     (void)state;
@@ -133,6 +171,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_gpu_has_copies_and_launches),
         cmocka_unit_test(several_gpus_are_measured_together),
+        cmocka_unit_test(averages_and_messages_stand_beside_copies),
         cmocka_unit_test(a_stop_leaves_the_rest_out),
         cmocka_unit_test(a_gpu_that_breaks_is_an_error),
     };
