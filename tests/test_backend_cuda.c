@@ -1,10 +1,12 @@
 /* The "cuda" backend against the processor's: every sort of layer, the optimizers, a few steps of
  * whole models. Skipped where CUDA finds no GPU. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
 #include "kernels/backend_cuda.h"
+#include "kernels/exchange.h"
 #include "kernels/model.h"
 #include "kernels/optimizer.h"
 #include "tests/check.h"
@@ -380,6 +382,113 @@ static void marks_measure_time(void **state)
     dl_backend_cuda.release_host(host);
 }
 
+/* Averages have the processor's bits, whatever their length. */
+static void averages_have_the_processors_bits(void **state)
+{
+    (void)state;
+    enum { COUNT = 100003, VECTORS = 13 };
+    const dl_backend *cpu = dl_backend_cpu(DL_FLOAT);
+    dl_random random;
+    dl_random_init(&random, 8, 0, 0, 0);
+    void *near[VECTORS], *far[VECTORS], *near_mean = numbers(cpu, COUNT);
+    void *far_mean = numbers(&dl_backend_cuda, COUNT);
+    for (int v = 0; v < VECTORS; v++) {
+        near[v] = numbers(cpu, COUNT);
+        far[v] = numbers(&dl_backend_cuda, COUNT);
+        draw(&random, cpu, near[v], COUNT);
+        put(&dl_backend_cuda, far[v], near[v], COUNT);
+    }
+    for (int n = 1; n <= VECTORS; n++) {
+        dl_exchange_average(near_mean, (const void *const *)near, n, 0, COUNT, DL_FLOAT);
+        dl_device_cuda.average(far_mean, (const void *const *)far, n, COUNT);
+        double *expected = get(cpu, near_mean, COUNT);
+        double *actual = get(&dl_backend_cuda, far_mean, COUNT);
+        assert_memory_equal(actual, expected, COUNT * sizeof *actual);
+        free(expected);
+        free(actual);
+    }
+    for (int v = 0; v < VECTORS; v++) {
+        cpu->release(near[v]);
+        dl_backend_cuda.release(far[v]);
+    }
+    cpu->release(near_mean);
+    dl_backend_cuda.release(far_mean);
+}
+
+static void check_vectors(const void *near, const void *far, size_t count, const char *what)
+{
+    double *expected = get(dl_backend_cpu(DL_FLOAT), near, count);
+    double *actual = get(&dl_backend_cuda, far, count);
+    if (!near_all(actual, expected, count, TOLERANCE)) fail_msg("%s", what);
+    free(expected);
+    free(actual);
+}
+
+/* A message made on the GPU, read there, is what the processor's is; and so is the residual. */
+static void check_message(dl_quantise kind)
+{
+    enum { COUNT = 5000, ROUNDS = 3 };
+    const dl_backend *cpu = dl_backend_cpu(DL_FLOAT), *cuda = &dl_backend_cuda;
+    dl_quantise_plan plan;
+    dl_quantise_plan_init(&plan, kind);
+    dl_quantise_plan_add(&plan, 1500);
+    dl_quantise_plan_add(&plan, COUNT - 1500);
+    const size_t block_bytes = plan.block_count * sizeof *plan.blocks;
+    void *blocks = cuda->allocate(block_bytes, "test");
+    void *near[4], *far[4]; /* values, residual, message, result */
+    dl_random random;
+    dl_random_init(&random, 9, 0, 0, 0);
+    for (int i = 0; i < 4; i++) {
+        near[i] = cpu->allocate(COUNT * sizeof(float), "test");
+        far[i] = cuda->allocate(COUNT * sizeof(float), "test");
+    }
+    cuda->upload(blocks, plan.blocks, block_bytes);
+    draw(&random, cpu, near[0], COUNT);
+    put(cuda, far[0], near[0], COUNT);
+    for (int round = 0; round < ROUNDS; round++) {
+        dl_quantise_encode(&plan, near[0], near[1], near[2], DL_FLOAT);
+        dl_quantise_decode(&plan, near[2], near[3], DL_FLOAT);
+        dl_device_cuda.encode(&plan, blocks, far[0], far[1], far[2]);
+        dl_device_cuda.decode(&plan, blocks, far[2], far[3]);
+        check_vectors(near[3], far[3], COUNT, "values");
+        check_vectors(near[1], far[1], COUNT, "residual");
+    }
+    for (int i = 0; i < 4; i++) {
+        cpu->release(near[i]);
+        cuda->release(far[i]);
+    }
+    cuda->release(blocks);
+    dl_quantise_plan_free(&plan);
+}
+
+static void messages_match_the_processors(void **state)
+{
+    (void)state;
+    check_message(DL_QUANTISE_FP16);
+    check_message(DL_QUANTISE_1BIT);
+}
+
+/* With fp16 gradients come scaled, and unscaled they are near those of fp32; overflow becomes 0. */
+static void scaled_gradients_are_unscaled(void **state)
+{
+    (void)state;
+    float values[3] = {DL_CUDA_LOSS_SCALE, -2 * DL_CUDA_LOSS_SCALE, 0.5f};
+    void *memory = numbers(&dl_backend_cuda, 3);
+    put(&dl_backend_cuda, memory, values, 3);
+    dl_device_cuda.unscale(memory, 3);
+    double *actual = get(&dl_backend_cuda, memory, 3);
+    assert_true(actual[0] == 1 && actual[1] == -2 && actual[2] == 0.5 / (double)DL_CUDA_LOSS_SCALE);
+    free(actual);
+    values[1] = INFINITY;
+    put(&dl_backend_cuda, memory, values, 3);
+    dl_device_cuda.unscale(memory, 3);
+    actual = get(&dl_backend_cuda, memory, 3);
+    for (int i = 0; i < 3; i++)
+        assert_true(actual[i] == 0);
+    free(actual);
+    dl_backend_cuda.release(memory);
+}
+
 static int open_device(void **state)
 {
     (void)state;
@@ -416,6 +525,9 @@ int main(void)
         cmocka_unit_test(steps_repeat_bit_for_bit),
         cmocka_unit_test(too_little_memory_is_an_error),
         cmocka_unit_test(marks_measure_time),
+        cmocka_unit_test(averages_have_the_processors_bits),
+        cmocka_unit_test(messages_match_the_processors),
+        cmocka_unit_test(scaled_gradients_are_unscaled),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -145,6 +145,33 @@ if [ "$gpus" -gt 1 ]; then
 else
     skip "allreduce between GPUs: there is one"
 fi
+# Where vectors meet: the host, a GPU, between GPUs; and what is sent. GPUs are shared where there are
+# fewer than workers.
+for shared in 2 4 8; do
+    for interval in 1 5 10; do
+        train "lenet_cpu_i${interval}_w$shared" --model lenet --sync average --interval $interval \
+            --where cpu --workers $shared --batch $((64 * shared)) --steps 100
+    done
+    for sync in average ps allreduce async softsync; do
+        train "lenet_${sync}_gpu0_w$shared" --model lenet --sync $sync --where gpu:0 \
+            --workers $shared --batch $((64 * shared)) --steps 100
+    done
+done
+for compress in fp16 1bit; do
+    for where in cpu gpu:0; do
+        train "vgg19_ps_${compress}_${where%:0}_w$workers" --model vgg19_bn --sync ps \
+            --where $where --compress $compress --workers "$workers" \
+            --batch $((32 * workers)) --steps 20
+    done
+done
+train lenet_slow --model lenet --sync average --workers 2 --batch 128 --steps 100 --slow 1:1.5
+for precision in fp32 tf32 fp16; do
+    train "vgg19_$precision" --model vgg19_bn --batch 128 --steps 30 --precision $precision
+done
+if [ "$gpus" -gt 1 ]; then
+    train vgg19_average_nccl --model vgg19_bn --sync average --interval 5 --where allreduce \
+        --workers "$gpus" --batch $((32 * gpus)) --steps 20
+fi
 train allreduce_w1 --model lenet --sync allreduce --steps 20
 
 # The injected library in the same runs: what CUPTI sees of them.
