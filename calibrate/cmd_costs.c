@@ -14,7 +14,8 @@
 
 typedef struct settings {
     const char *output, *batches, *workload;
-    int64_t state_bytes; /* -1 = unknown */
+    const char *overlap_trace; /* NULL: the traces' own slowdown */
+    int64_t state_bytes;       /* -1 = unknown */
     dl_step_hints hints;
 } settings;
 
@@ -72,6 +73,27 @@ static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch
         status = dl_step_costs_take(costs, &file.items[0].trace, batch, &set->hints, notes, err);
     }
     dl_read_free(&file);
+    return status;
+}
+
+/* Puts the slowdown of another trace, of the same sort of device, into the first one's costs. */
+static dl_status take_slowdown(dl_step_costs *steps, const settings *set, dl_notes *notes,
+                               dl_error *err)
+{
+    dl_step_costs other = {0};
+    dl_notes ignored = {0};
+    dl_status status = take_file(&other, set->overlap_trace, 1, set, &ignored, err);
+    dl_notes_free(&ignored);
+    if (status == DL_OK && other.slowdown.works == 0) {
+        status = dl_error_set_at(err, DL_ERR_DATA, set->overlap_trace, 0,
+                                 "no work was seen both beside collectives and alone");
+    }
+    if (status == DL_OK) {
+        steps[0].slowdown = other.slowdown;
+        dl_notes_add(notes, "[overlap] slowdown is that of %s (%s)", base_name(set->overlap_trace),
+                     other.device != NULL ? other.device : "device unknown");
+    }
+    dl_step_costs_free(&other);
     return status;
 }
 
@@ -136,6 +158,9 @@ static dl_status take_all(const dl_text_list *paths, const settings *set, dl_err
         taken++;
         if (status == DL_OK) print(paths->items[taken - 1], &steps[taken - 1]);
     }
+    if (status == DL_OK && set->overlap_trace != NULL) {
+        status = take_slowdown(steps, set, &notes, err);
+    }
     if (status == DL_OK) {
         status = dl_step_costs_combine(&costs, steps, paths->count, &notes, err);
     }
@@ -184,6 +209,12 @@ int dl_calibrate_costs(int argc, char **argv)
          .argument = "BYTES",
          .help =
              "Bytes of one worker's optimizer state, for modes that exchange it; -1 = unknown."},
+        {.name = "overlap-trace",
+         .type = DL_OPTION_TEXT,
+         .target = &set.overlap_trace,
+         .argument = "TRACE",
+         .help = "Trace of the same sort of device, of any workload, whose slowdown beside "
+                 "collectives is taken: for traces without collectives."},
         {.name = "step-marks",
          .type = DL_OPTION_TEXT,
          .target = &set.hints.marks,

@@ -92,15 +92,6 @@ static dl_status show_file(info *all, const char *path, const settings *set, dl_
     return status;
 }
 
-/* A duration for people, with its sign. */
-static const char *signed_ns(char *text, size_t bytes, int64_t ns)
-{
-    char size[24];
-    snprintf(text, bytes, "%c%s", ns < 0 ? '-' : '+',
-             dl_format_ns(size, sizeof size, ns < 0 ? -(double)ns : (double)ns));
-    return text;
-}
-
 static dl_status show_clocks(const info *all, dl_error *err)
 {
     if (all->summary_count < 2) return dl_error_set(err, DL_ERR_USAGE, "--clocks: want two ranks");
@@ -118,8 +109,9 @@ static dl_status show_clocks(const info *all, dl_error *err)
         char offset[32], low[32], high[32], spread[32];
         const dl_rank_clock *c = &clocks[i];
         printf("%-5s %12s %12s %12s %10s  %zu\n", all->summaries[i].rank,
-               signed_ns(offset, sizeof offset, c->offset_ns),
-               signed_ns(low, sizeof low, c->low_ns), signed_ns(high, sizeof high, c->high_ns),
+               dl_format_signed_ns(offset, sizeof offset, (double)c->offset_ns),
+               dl_format_signed_ns(low, sizeof low, (double)c->low_ns),
+               dl_format_signed_ns(high, sizeof high, (double)c->high_ns),
                dl_format_ns(spread, sizeof spread, (double)c->spread_ns), c->matched);
     }
     free(traces);
@@ -194,7 +186,8 @@ int dl_calibrate_info(int argc, char **argv)
         .program = argv[0],
         .positional = "TRACE...",
         .summary = "Summarises traces of other profilers: PyTorch's (Kineto) Chrome-trace JSON, "
-                   "also gzipped, also several in a .tar, Nsight Systems' SQLite exports, and .dlt. What the devices did "
+                   "also gzipped, also several in a .tar, Nsight Systems' SQLite exports, and "
+                   ".dlt. What the devices did "
                    "with their time, steps, "
                    "kernels, copies, collectives by size; what the trace lacks; several ranks "
                    "beside one another.",

@@ -186,13 +186,12 @@ static void print_joint(const dl_joint *joint, size_t ranks)
     for (size_t i = 0; i < joint->count; i++) {
         const dl_joint_meeting *j = &joint->meetings[i];
         char bytes[24], modelled[24], recorded[24], end[24];
-        printf("%-14s %12s %12s %12s %c%11s\n", j->meeting->name,
+        printf("%-14s %12s %12s %12s %12s\n", j->meeting->name,
                dl_format_bytes(bytes, sizeof bytes, j->meeting->bytes),
                isnan(j->transfer_ns) ? "unknown"
                                      : dl_format_ns(modelled, sizeof modelled, j->transfer_ns),
                dl_format_ns(recorded, sizeof recorded, (double)j->recorded_ns),
-               j->worst_end_ns < 0 ? '-' : '+',
-               dl_format_ns(end, sizeof end, fabs((double)j->worst_end_ns)));
+               dl_format_signed_ns(end, sizeof end, (double)j->worst_end_ns));
     }
     char worst[24];
     printf("\nfarthest end: %s\n", dl_format_ns(worst, sizeof worst, (double)joint->worst_end_ns));

@@ -143,6 +143,13 @@ const char *dl_format_ns(char *text, size_t bytes, double ns)
     return format_scaled(text, bytes, ns, units, 4, 0);
 }
 
+const char *dl_format_signed_ns(char *text, size_t bytes, double ns)
+{
+    char size[32];
+    snprintf(text, bytes, "%c%s", ns < 0 ? '-' : '+', dl_format_ns(size, sizeof size, fabs(ns)));
+    return text;
+}
+
 const char *dl_format_bytes(char *text, size_t bytes, double size_bytes)
 {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};

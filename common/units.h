@@ -64,6 +64,9 @@ const char *dl_format_double(char text[DL_DOUBLE_TEXT_BYTES], double value);
 /* Writes a duration for people ("12.3 us", "4.56 ms") into text[bytes] and returns text. */
 const char *dl_format_ns(char *text, size_t bytes, double ns);
 
+/* The same with a sign, "+" of 0 too: differences. */
+const char *dl_format_signed_ns(char *text, size_t bytes, double ns);
+
 /* Writes a size for people ("1.72 MB") into text[bytes] and returns text. */
 const char *dl_format_bytes(char *text, size_t bytes, double size_bytes);
 
