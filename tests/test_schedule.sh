@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Schedules from outside: dlsim writes them, dlprof replays them. Usage: test_schedule.sh DLSIM DLPROF
+set -u
+dlsim=$1 dlprof=$2
+costs=$(cd "$(dirname "$0")" && pwd)/../scenarios/modes/cpu_costs.ini
+tested=$dlprof
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/expect.sh"
+fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
+
+common=(--model mlp --data synthetic --learning-rate 0.05 --evaluate-every 10)
+schedule() { # file, workers, mode, more lines of [sync]
+    printf '[scenario]\nsteps = 30\n[machine]\ncores = workers\nworkers = %s\n[workload]\ncosts = %s\nbatch = 12\n' \
+        "$2" "$costs" >s.ini
+    printf '[sync]\nmode = %s\n%s\n[noise]\nkind = gamma\nsigma = 0.2\n' "$3" "${4:-}" >>s.ini
+    "$dlsim" -q s.ini -o s.results --schedule "$1" || fail "dlsim --schedule of $3"
+}
+columns() { grep -v '^#' "$1" | cut -d, -f1,2,4,5; } # all but the simulated time
+
+# One worker is plain training, whatever it is called: every point, loss and accuracy to the last digit
+# but for the loss of the last row, which the end of a run need not have.
+"$dlprof" train "${common[@]}" --batch 12 --steps 30 --no-trace --curve plain.csv >out.txt || fail "plain: $(cat out.txt)"
+[ "$(columns plain.csv | wc -l)" -eq 4 ] || fail "plain.csv: $(cat plain.csv)"
+for mode in none async allreduce ps softsync; do
+    schedule one.csv 1 "$mode"
+    "$dlprof" train "${common[@]}" --schedule one.csv --curve one_curve.csv >out.txt || fail "$mode: $(cat out.txt)"
+    if [ "$mode" = none ]; then # its workers never meet: there is only the end
+        [ "$(columns one_curve.csv | tail -n 1 | cut -d, -f3)" = "$(columns plain.csv | tail -n 1 | cut -d, -f3)" ] ||
+            fail "none: $(cat one_curve.csv)"
+    else
+        [ "$(columns one_curve.csv)" = "$(columns plain.csv)" ] || fail "$mode differs from plain training"
+    fi
+done
+
+# All together: allreduce with as many threads, and with one on the whole batch, to rounding.
+schedule three.csv 3 allreduce
+"$dlprof" train "${common[@]}" --schedule three.csv --curve three_curve.csv >out.txt || fail "three: $(cat out.txt)"
+grep -q 'mean 0.000, most 0' out.txt || fail "three: $(cat out.txt)"
+close() { # two curves
+    paste -d, <(columns "$1") <(columns "$2") | awk -F, 'NR > 1 && ($1 != $5 || $2 != $6 ||
+        $3 - $7 > 1e-3 || $7 - $3 > 1e-3 || $4 - $8 > 1e-3 || $8 - $4 > 1e-3) { bad = 1 } END { exit bad }'
+}
+close three_curve.csv plain.csv || fail "allreduce is not large-batch training: $(cat three_curve.csv plain.csv)"
+schedule stale.csv 3 async
+"$dlprof" train "${common[@]}" --schedule stale.csv --curve stale_curve.csv --evaluate >out.txt || fail "stale: $(cat out.txt)"
+grep -q 'mean 1.9' out.txt || fail "stale: $(cat out.txt)"
+close stale_curve.csv plain.csv && fail "stale gradients change nothing"
+"$dlprof" train "${common[@]}" --schedule stale.csv --curve one_core.csv --cores 1 >out.txt || fail "one core: $(cat out.txt)"
+cmp -s one_core.csv stale_curve.csv || fail "another curve on one core"
+[ "$(tail -n 1 stale_curve.csv | cut -d, -f3)" = "$(tail -n 1 stale.csv | cut -d, -f1 | sed 's/0*$//')" ] ||
+    fail "the last point's simulated time: $(tail -n 1 stale_curve.csv), $(tail -n 1 stale.csv)"
+
+# What does not go together, and what is no schedule
+expect 2 "--workers and --schedule" train --schedule three.csv --workers 2
+expect 2 "--epochs and --schedule" train --schedule three.csv --epochs 1
+expect 2 "needs --curve" train --evaluate-every 10 --no-trace --steps 1 --model mlp
+expect 2 "as 100 or 0.5epochs" train --evaluate-every ten --curve c.csv --no-trace --model mlp
+expect 2 "as 100 or 0.5epochs" train --evaluate-every 0.5 --curve c.csv --no-trace --model mlp
+expect 1 "nothing.csv" train --schedule nothing.csv --model mlp
+expect 1 "s.ini:1: is no schedule" train --schedule s.ini --model mlp
+sed '20s/gradient,[0-9]*/gradient,99/' three.csv >bad.csv
+expect 1 "bad.csv:20: update is '99'" train --schedule bad.csv --model mlp
+sed '20s/,[0-9]*$//' three.csv >bad.csv
+expect 1 "bad.csv:20:" train --schedule bad.csv --model mlp
+tested=$dlsim
+sed -i 's/^mode.*/mode = easgd/' s.ini
+expect 1 "mode easgd has no schedule" -q s.ini -o r.csv --schedule none.csv
+[ ! -e none.csv ] || fail "easgd left a schedule"
+tested=$dlprof
+
+# softsync and its bound on threads
+expect 0 "softsync of 2 gradients, at most 1 stale" train --model mlp --data synthetic --batch 12 --workers 4 \
+    --sync softsync --n 2 --bound 1 --steps 20 --no-trace
+expect 0 "divided by the staleness" train --model mlp --data synthetic --batch 12 --workers 4 --sync async \
+    --staleness-rate --steps 20 --no-trace
+expect 1 "needs async or softsync" train --model mlp --data synthetic --staleness-rate --steps 2 --no-trace
+
+[ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
