@@ -19,12 +19,12 @@ static void print_training(const dl_overhead_report *report, FILE *out)
             dl_format_ns(extra, sizeof extra, overhead->extra_ns), 100 * DL_OVERHEAD_CONFIDENCE,
             dl_format_ns(low, sizeof low, overhead->low_ns),
             dl_format_ns(high, sizeof high, overhead->high_ns));
-    fprintf(
-        out,
-        "                      %.0f ns a record; %.2f %% of the step, interval %.2f to %.2f %%\n",
-        overhead->extra_ns / overhead->records_per_step,
-        100 * overhead->extra_ns / overhead->step_ns, 100 * overhead->low_ns / overhead->step_ns,
-        100 * overhead->high_ns / overhead->step_ns);
+    fprintf(out, "                      %.2f %% of the step, interval %.2f to %.2f %%\n",
+            100 * overhead->extra_ns / overhead->step_ns,
+            100 * overhead->low_ns / overhead->step_ns,
+            100 * overhead->high_ns / overhead->step_ns);
+    fprintf(out, "                      %.0f ns a record\n",
+            overhead->extra_ns / overhead->records_per_step);
 }
 
 static void print_nvtx(const dl_overhead_report *report, FILE *out)

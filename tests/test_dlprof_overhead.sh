@@ -40,6 +40,7 @@ DOUBLE_CUPTI=no-copies expect 1 "preset light: recorded 10500 kernels and 0 copi
 
 # Each preset has its line, and its figures are in the file.
 output=$("$with" "${overhead[@]}" -o overhead.dlt) || fail "bench overhead: $output"
+[ -z "$(awk 'length > 80' <<<"$output")" ] || fail "longer than 80 columns: $output"
 for name in bare nvtx light default full; do
     [[ $output == *$'\n'"$name "* ]] || fail "no line of $name in: $output"
 done

@@ -124,6 +124,10 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *   record_ns, record_low_ns, record_high_ns, pairs
  *                                 overhead: what recording adds a record, its interval, from how
  *                                 many pairs of runs
+ *   capture_cost.light, ...        overhead: what dlprof run costs a program by preset, and with
+ *                                 ".nvtx" its library alone (capture_figures.h)
+ *   host, pid                     of the process
+ *   captured                      preset of dlprof run, where it records the process's CUDA calls
  *   model, parameters             model's name; number of parameters (count)
  *   parameter_bytes               bytes of one copy of the parameters
  *   optimizer, state_bytes        name; bytes of one worker's optimizer state
@@ -144,6 +148,7 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *   wall_start                    ISO 8601 UTC time of the start
  * and about the process of a recorded program ("kind" is "run"):
  *   clock                         of the activities' times: "realtime"
+ *   preset, capture_cost          what is recorded; what that costs the program, or "unknown"
  *   host, pid, rank, world_size, local_rank      what is known of them; numbers from 0
  *   thread.1234                   name of thread 1234
  *   more of them                  profiler/inject/capture_meta.h, profiler/inject/capture.h
