@@ -70,7 +70,7 @@ typedef struct dl_gpu_options {
     bool pageable;
     dl_where where;
     int where_gpu; /* over all nodes */
-    int shards;    /* 1 .. DL_SHARDS_MAX */
+    int shards;    /* 1 .. DL_SHARDS_MAX; 0 = as many as workers, at most DL_SHARDS_MAX */
     const char *algorithm;
     dl_fidelity fidelity;
     int64_t bucket_bytes; /* 0 = one bucket */
@@ -97,11 +97,14 @@ void dl_gpu_options_free(dl_gpu_options *options);
 /* Makes all links and GPU memories so fast that copies take no time. */
 void dl_gpu_options_free_copies(dl_gpu_options *options);
 
-/* Makes *at the options of one point: with the network that `costs` tell, and the workers on GPUs
- * gpus[] (NULL: as the options say). It borrows everything else: release with
+/* Of the server of so many workers, >= 1. */
+int dl_gpu_options_shards(const dl_gpu_options *options, int workers);
+
+/* Makes *at the options of one point: with the network that `costs` tell, the shards of so many
+ * workers, and these on GPUs gpus[] (NULL: as the options say). It borrows everything else: release with
  * dl_gpu_options_free_at_point, while `options` and `gpus` still exist. */
-void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *costs, const int *gpus,
-                             dl_gpu_options *at);
+void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *costs, int workers,
+                             const int *gpus, dl_gpu_options *at);
 void dl_gpu_options_free_at_point(dl_gpu_options *at);
 
 /* Multiplies slow[workers] by what [spread] gpu_frac of the costs makes of so many GPUs: each one

@@ -9,10 +9,11 @@ static double known_or_nan(const dl_value *value)
     return value->known ? value->value : (double)NAN;
 }
 
-void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *costs, const int *gpus,
-                             dl_gpu_options *at)
+void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *costs, int workers,
+                             const int *gpus, dl_gpu_options *at)
 {
     *at = *options;
+    at->shards = dl_gpu_options_shards(options, workers);
     if (gpus != NULL) at->gpus = (int *)gpus;
     const dl_network_limits limits = {
         .bytes_per_s = known_or_nan(&costs->network.bytes_per_s),

@@ -8,10 +8,11 @@ static double server_bytes(const dl_gpu_options *options, const dl_gpu_point *po
 {
     if (point->collective || !point->exchanges || options->where != DL_WHERE_GPU) return 0;
     double bytes = 0;
-    for (int s = 0; s < options->shards; s++) {
+    const int shards = dl_gpu_options_shards(options, point->workers);
+    for (int s = 0; s < shards; s++) {
         dl_place place = dl_gpu_options_server(options, s);
         if (place.node != gpu.node || place.index != gpu.index) continue;
-        bytes += (point->workers + 1) * (double)point->costs->parameter_bytes / options->shards;
+        bytes += (point->workers + 1) * (double)point->costs->parameter_bytes / shards;
     }
     return bytes;
 }

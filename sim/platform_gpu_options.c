@@ -37,6 +37,12 @@ dl_place dl_gpu_options_place(const dl_gpu_options *options, int worker)
     return (dl_place){DL_PLACE_GPU, gpu / per_node, gpu % per_node};
 }
 
+int dl_gpu_options_shards(const dl_gpu_options *options, int workers)
+{
+    if (options->shards > 0) return options->shards;
+    return workers < DL_SHARDS_MAX ? workers : DL_SHARDS_MAX;
+}
+
 dl_place dl_gpu_options_server(const dl_gpu_options *options, int shard)
 {
     const dl_machine *m = &options->machine;

@@ -9,14 +9,15 @@
 void dl_report_gpu_head(dl_csv_writer *writer, const dl_gpu_options *options)
 {
     static const char *const places[] = {"cpu", "gpu:", "allreduce"};
-    char gpu[16] = "";
+    char gpu[16] = "", shards[16] = "workers";
     if (options->where == DL_WHERE_GPU) snprintf(gpu, sizeof gpu, "%d", options->where_gpu);
+    if (options->shards > 0) snprintf(shards, sizeof shards, "%d", options->shards);
     dl_csv_comment(writer, "machine: %s", options->machine.name);
     dl_csv_comment(writer,
-                   "exchange: where=%s%s shards=%d algorithm=%s fidelity=%s bucket_bytes=%lld "
+                   "exchange: where=%s%s shards=%s algorithm=%s fidelity=%s bucket_bytes=%lld "
                    "overlap=%s compress=%s topk_frac=%g dispatch=%s ahead=%d pageable=%s "
                    "input_cores=%d prefetch=%d",
-                   places[options->where], gpu, options->shards, options->algorithm,
+                   places[options->where], gpu, shards, options->algorithm,
                    dl_fidelity_names[options->fidelity], (long long)options->bucket_bytes,
                    options->overlap ? "yes" : "no", dl_compress_names[options->compress],
                    options->topk_frac, dl_dispatch_names[options->dispatch], options->ahead,

@@ -326,7 +326,7 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
     dl_gpu_options options = {0};
     if (scenario->gpu != NULL) {
         dl_gpus_spread(&costs, workers, slow);
-        dl_gpu_options_at_point(scenario->gpu, &costs, point->gpus, &options);
+        dl_gpu_options_at_point(scenario->gpu, &costs, workers, point->gpus, &options);
     }
     const dl_noise_config noise = {
         scenario->noise, scenario->sigma,

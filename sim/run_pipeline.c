@@ -301,7 +301,7 @@ dl_status dl_run_split(const dl_run_config *run, const dl_costs *costs, dl_run_r
         fmax(0, dl_costs_step_ns(costs, split.samples * split.micro_batches, "input"));
     double *slow = slow_gpus(scenario, costs, point);
     dl_gpu_options gpus;
-    dl_gpu_options_at_point(scenario->gpu, costs, NULL, &gpus);
+    dl_gpu_options_at_point(scenario->gpu, costs, point->workers, NULL, &gpus);
     const dl_noise_config noise = {
         scenario->noise, scenario->sigma,
         dl_costs_noise(costs, split.samples, (size_t)dl_point_gpus(point))};

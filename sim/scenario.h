@@ -20,7 +20,8 @@
  *   ahead = 1                    ; steps that the host may be ahead of the GPUs. Default 1
  *   pageable = no                ; host memory of copies is not pinned. Default no
  *   [exchange]                   ; with [machine] file only
- *   shards = 2                   ; of the server. Default 1
+ *   shards = 2                   ; of the server; or `workers`: as many as these, at most 64.
+ *                                ; Default 1
  *   algorithm = ring             ; of collectives: ring, tree, hierarchical, auto. Default auto
  *   fidelity = phase             ; of collectives: phase, chunk. Default phase
  *   bucket_bytes = 25000000      ; of collectives; 0 = all in one; at most 65536 buckets.

@@ -96,19 +96,32 @@ static dl_status read_dispatch(dl_gpu_options *gpu, const dl_ini *ini, dl_error 
     return DL_OK;
 }
 
+static dl_status read_shards(dl_gpu_options *gpu, const dl_ini *ini, dl_error *err)
+{
+    static const int64_t one = 1;
+    const dl_ini_entry *entry = dl_ini_find(ini, "exchange", "shards");
+    int64_t shards = 0;
+    if (entry != NULL && strcmp(entry->value, "workers") == 0) {
+        gpu->shards = 0;
+        return DL_OK;
+    }
+    dl_status status =
+        dl_ini_get_int(ini, "exchange", "shards", 1, DL_SHARDS_MAX, &one, &shards, err);
+    gpu->shards = (int)shards;
+    return status;
+}
+
 static dl_status read_exchange(dl_gpu_options *gpu, const dl_ini *ini, dl_error *err)
 {
     static const char *const algorithms[] = {"ring", "tree", "hierarchical", "auto"};
     static const int automatic = 3, phase = DL_FIDELITY_PHASE;
-    static const int64_t one = 1, none = 0;
+    static const int64_t none = 0;
     static const char *const no_yes[] = {"no", "yes"};
     static const char *const slowing[] = {"transfers", "exchange"};
     static const int no = 0, transfers = 0;
     int algorithm = 0, fidelity = 0, overlap = 0, slows = 0;
-    int64_t shards = 0;
     dl_status status;
-    if ((status =
-             dl_ini_get_int(ini, "exchange", "shards", 1, DL_SHARDS_MAX, &one, &shards, err)) ||
+    if ((status = read_shards(gpu, ini, err)) ||
         (status = dl_ini_get_choice(ini, "exchange", "algorithm", algorithms, 4, &automatic,
                                     &algorithm, err)) ||
         (status = dl_ini_get_choice(ini, "exchange", "fidelity", dl_fidelity_names, 2, &phase,
@@ -120,7 +133,6 @@ static dl_status read_exchange(dl_gpu_options *gpu, const dl_ini *ini, dl_error 
                                  &gpu->bucket_bytes, err))) {
         return status;
     }
-    gpu->shards = (int)shards;
     gpu->algorithm = algorithms[algorithm];
     gpu->overlap = overlap == 1;
     gpu->slows_throughout = slows == 1;
@@ -191,9 +203,9 @@ static dl_status read_gpu_machine(dl_scenario *scenario, const dl_ini *ini,
     }
     dl_links_init(&gpu->links, &gpu->machine);
     if ((status = read_gpus(gpu, ini, err)) ||
-        (status = read_placement(gpu, ini, &lists->workers, err)) || (status = read_dispatch(gpu, ini, err)) ||
-        (status = read_exchange(gpu, ini, err)) || (status = read_compress(gpu, ini, err)) ||
-        (status = read_input(gpu, ini, err))) {
+        (status = read_placement(gpu, ini, &lists->workers, err)) ||
+        (status = read_dispatch(gpu, ini, err)) || (status = read_exchange(gpu, ini, err)) ||
+        (status = read_compress(gpu, ini, err)) || (status = read_input(gpu, ini, err))) {
         return status;
     }
     lists->cores.values = dl_calloc(1, sizeof(double), "swept values");
@@ -225,9 +237,8 @@ dl_status dl_scenario_read_machine(dl_scenario *scenario, const dl_ini *ini, dl_
     static const double one = 1; /* until the placement is read */
     const bool placed = file != NULL && (dl_ini_find(ini, "machine", "placement") != NULL ||
                                          dl_ini_find(ini, "pipeline", "gpus") != NULL);
-    dl_status status =
-        dl_sweep_list_read(&lists->workers, ini, "machine", "workers", dl_sweep_number, &high,
-                           placed ? &one : NULL, err);
+    dl_status status = dl_sweep_list_read(&lists->workers, ini, "machine", "workers",
+                                          dl_sweep_number, &high, placed ? &one : NULL, err);
     if (status != DL_OK) return status;
     if (file != NULL) return read_gpu_machine(scenario, ini, file, lists, err);
     status = check_cpu(ini, err);

@@ -76,6 +76,20 @@ static void shards_serve_at_once(void **state)
     assert_true(two < one);
 }
 
+/* Half of the parameters on each of two GPUs of one switch: 40 kB each way, which go at once, and
+ * (2 + 1) x 40 kB in the memory of each, at 100 GB/s. */
+static void as_many_shards_as_workers(void **state)
+{
+    (void)state;
+    const char *rest = "[exchange]\noverlap = yes\nshards = workers\n"
+                       "[sync]\nmode = ps\nwhere = gpu:0\n";
+    const char *costs = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH;
+    const double way_ns = 200 + 40e3 / 10;
+    assert_near(fixture_step_ns(costs, "", 2, rest), FORWARD_NS + BACKWARD_NS + 2 * way_ns + 1200,
+                1e-4);
+    assert_near(fixture_step_ns(costs, "", 1, rest), FORWARD_NS + BACKWARD_NS + 1600, 1e-4);
+}
+
 /* All workers' bytes go both ways once a step. */
 static void bytes_are_those_of_the_model(void **state)
 {
@@ -107,6 +121,7 @@ int main(void)
         cmocka_unit_test(shards_serve_at_once),
         cmocka_unit_test(bytes_are_those_of_the_model),
         cmocka_unit_test(one_bucket_is_no_overlap),
+        cmocka_unit_test(as_many_shards_as_workers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
