@@ -34,6 +34,18 @@ foreach(scenario ${gpu_scenarios})
              WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     set_tests_properties(scenario_${folder}_${name} PROPERTIES LABELS model TIMEOUT 300)
 endforeach()
+# The scenarios of published studies are complete: machine, costs and measured rows fit together.
+file(GLOB study_scenarios CONFIGURE_DEPENDS
+     ${PROJECT_SOURCE_DIR}/scenarios/cntk/*.ini ${PROJECT_SOURCE_DIR}/scenarios/keras_mxnet/*.ini
+     ${PROJECT_SOURCE_DIR}/scenarios/mxnet/*.ini ${PROJECT_SOURCE_DIR}/scenarios/papers/*.ini
+     ${PROJECT_SOURCE_DIR}/scenarios/pytorch/*.ini ${PROJECT_SOURCE_DIR}/scenarios/tensorflow/*.ini)
+foreach(scenario ${study_scenarios})
+    get_filename_component(folder ${scenario} DIRECTORY)
+    get_filename_component(folder ${folder} NAME)
+    get_filename_component(name ${scenario} NAME_WE)
+    add_test(NAME check_${folder}_${name} COMMAND dlsim --check ${scenario})
+    set_tests_properties(check_${folder}_${name} PROPERTIES LABELS unit TIMEOUT 60)
+endforeach()
 dl_add_test(test_network model LINK dl_sim)
 dl_add_test(test_collective model LINK dl_sim)
 dl_add_test(test_collective_cost unit LINK dl_sim)
