@@ -290,7 +290,8 @@ static void leave_out(dl_table_fit *fit, dl_table_model *model, const double *x,
 static dl_status leave_each_out(dl_table_fit *fit, dl_table_model *model, const double *x)
 {
     const size_t costs = dl_table_model_costs(model);
-    if (dl_table_model_rows(model) >= DL_TABLE_ROWS_LINEAR * costs && fit->rank == costs) {
+    if (costs > 0 && dl_table_model_rows(model) >= DL_TABLE_ROWS_LINEAR * costs &&
+        fit->rank == costs) {
         const dl_status status = dl_table_leave_out_linear(fit, model, x);
         if (status != DL_OK) return status;
     } else {
