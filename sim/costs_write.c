@@ -126,9 +126,11 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         section = dl_cost_fields[i].section;
         write_line(out, dl_cost_fields[i].key, value);
     }
-    fprintf(out, "\n[sharing]\n");
+    bool shared = false;
     for (int k = 1; k <= DL_SHARING_MAX; k++) {
         char key[24];
+        if (costs->sharing[k].known && !shared) fprintf(out, "\n[sharing]\n");
+        shared = shared || costs->sharing[k].known;
         snprintf(key, sizeof key, "copies_%d", k);
         write_line(out, key, &costs->sharing[k]);
     }

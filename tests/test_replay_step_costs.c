@@ -53,6 +53,11 @@ static void phases_and_gradients_come_out(void **state)
     assert_float_equal(c.forward_ns.value, FORWARD_NS, 1500);
     assert_float_equal(c.backward_ns.value, FIRST_NS + SECOND_NS, 3000);
     assert_float_equal(c.update_ns.value, UPDATE_NS, 500);
+    assert_int_equal(c.op_count, 3);
+    assert_string_equal(c.ops[0].name, "gemm.forward");
+    assert_string_equal(c.ops[1].name, "gemm.backward");
+    assert_string_equal(c.ops[2].name, "gemm.update");
+    assert_float_equal(c.ops[0].ns.value + c.ops[1].ns.value + c.ops[2].ns.value, c.device_ns, 1);
     assert_int_equal(c.gradient_count, 2);
     assert_float_equal(c.gradients[0].share, 0.3, 0.01);
     assert_float_equal(c.gradients[1].share, 1, 1e-9);

@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "common/alloc.h"
+#include "common/units.h"
 #include "trace/activity_launches.h"
 
 /* What is at hand while one trace is looked at. */
@@ -114,42 +115,106 @@ static double input_bytes(const taking *t, const dl_activity_step *step)
     return bytes;
 }
 
-/* The phases' shares of device_ns, the input, the noise. */
+/* Sorts of works: the classes of kernels, then copies and memsets. */
+enum { SORT_COPY = DL_KERNEL_CLASS_END, SORT_MEMSET, SORTS };
+#define PHASES 3 /* forward, backward, update */
+
+static size_t sort_of(const dl_replay_node *node)
+{
+    return node->kind == DL_REPLAY_COPY     ? SORT_COPY
+           : node->kind == DL_REPLAY_MEMSET ? SORT_MEMSET
+                                            : node->class;
+}
+
+static void name_op(dl_step_op *op, size_t sort, size_t phase)
+{
+    static const char *const phases[PHASES] = {"forward", "backward", "update"};
+    const char *name = sort == SORT_COPY     ? "memcpy"
+                       : sort == SORT_MEMSET ? "memset"
+                                             : dl_kernel_class_name((dl_kernel_class)sort);
+    snprintf(op->name, sizeof op->name, "%s.%s", name, phases[phase]);
+    for (char *c = op->name; *c != '\0'; c++) {
+        if (*c == '/') *c = '_';
+    }
+}
+
+/* Time of the step's works by phase and sort, added to sums[PHASES][SORTS]. */
+static void sum_works(const taking *t, const dl_activity_step *step, double sums[PHASES][SORTS])
+{
+    const bool told = t->phases.told > 0;
+    for (size_t w = step->first; w < step->first + step->count; w++) {
+        const dl_replay_node *node = node_of(t, w);
+        const dl_phase phase = told ? (dl_phase)t->phases.phases[w] : DL_PHASE_FORWARD;
+        if (node->kind == DL_REPLAY_COLLECTIVE || phase == DL_PHASE_NONE) continue;
+        sums[phase - DL_PHASE_FORWARD][sort_of(node)] +=
+            (double)(node->duration_ns + node->spacing_ns);
+    }
+}
+
+/* The operations, whose means are scaled so that they add up to device_ns; the phases; the noise. */
 static void take_means(const taking *t, dl_step_costs *costs)
 {
-    static const dl_phase phases[] = {DL_PHASE_FORWARD, DL_PHASE_BACKWARD, DL_PHASE_UPDATE};
-    dl_step_mean *const means[] = {&costs->forward_ns, &costs->backward_ns, &costs->update_ns};
     const size_t steps = t->line->regular_count;
-    double *values = dl_calloc(steps, sizeof *values, "steps");
-    double all = 0;
+    double(*sums)[PHASES][SORTS] = dl_calloc(steps, sizeof *sums, "operations");
+    double *values = dl_calloc(steps, sizeof *values, "steps"), all = 0;
+    double *inputs = dl_calloc(steps, sizeof *inputs, "steps");
     costs->factors = dl_calloc(steps, sizeof *costs->factors, "steps");
-    for (size_t p = 0; p <= 3; p++) {
-        size_t k = 0;
-        for (size_t s = 0; s < t->line->count; s++) {
-            const dl_activity_step *step = &t->line->steps[s];
-            if (step->label != DL_STEP_REGULAR) continue;
-            values[k] = p < 3 ? phase_ns(t, step, phases[p], step->first + step->count)
-                              : input_bytes(t, step);
-            costs->factors[k++] = (float)((double)step->duration_ns / costs->step_ns);
-        }
-        if (p < 3) {
-            *means[p] = mean_of(values, steps);
-            all += means[p]->value;
-        } else {
-            costs->input_bytes = mean_of(values, steps);
-        }
+    costs->ops = dl_calloc((size_t)PHASES * SORTS, sizeof *costs->ops, "operations");
+    size_t k = 0;
+    for (size_t s = 0; s < t->line->count; s++) {
+        const dl_activity_step *step = &t->line->steps[s];
+        if (step->label != DL_STEP_REGULAR) continue;
+        sum_works(t, step, sums[k]);
+        inputs[k] = input_bytes(t, step);
+        costs->factors[k++] = (float)((double)step->duration_ns / costs->step_ns);
     }
-    free(values);
+    for (size_t i = 0; i < steps * PHASES; i++) {
+        for (size_t sort = 0; sort < SORTS; sort++)
+            all += sums[i / PHASES][i % PHASES][sort] / (double)steps;
+    }
+    const double scale = all > 0 ? costs->device_ns / all : 0;
+    dl_step_mean *const phases[PHASES] = {&costs->forward_ns, &costs->backward_ns,
+                                          &costs->update_ns};
+    for (size_t p = 0; p < PHASES; p++) {
+        for (size_t i = 0; i < SORTS; i++) {
+            for (size_t s = 0; s < steps; s++)
+                values[s] = scale * sums[s][p][i];
+            dl_step_op op = {.ns = mean_of(values, steps)};
+            if (op.ns.value <= 0) continue;
+            name_op(&op, i, p);
+            costs->ops[costs->op_count++] = op;
+        }
+        for (size_t s = 0; s < steps; s++) {
+            values[s] = 0;
+            for (size_t i = 0; i < SORTS; i++)
+                values[s] += scale * sums[s][p][i];
+        }
+        *phases[p] = mean_of(values, steps);
+    }
+    costs->input_bytes = mean_of(inputs, steps);
     if (t->phases.told == 0) {
-        costs->forward_ns = (dl_step_mean){costs->device_ns, 0};
         dl_notes_add(t->notes, "forward and backward pass are not told apart: no range that is "
                                "named as a backward pass, nor kernels");
-        return;
     }
-    for (size_t p = 0; p < 3 && all > 0; p++) {
-        means[p]->value *= costs->device_ns / all;
-        means[p]->error *= costs->device_ns / all;
+    free(sums);
+    free(values);
+    free(inputs);
+}
+
+/* Bytes over time of all larger copies from and to pageable memory. */
+static void take_copies(const taking *t, dl_step_costs *costs)
+{
+    double bytes = 0, ns = 0;
+    for (size_t i = 0; i < t->trace->activity_count; i++) {
+        const dl_activity *a = &t->trace->activities[i];
+        if (a->kind != DL_ACTIVITY_MEMCPY || a->memory != DL_MEMORY_PAGEABLE ||
+            (a->copy != DL_COPY_H2D && a->copy != DL_COPY_D2H) || a->bytes < 65536)
+            continue;
+        bytes += (double)a->bytes;
+        ns += (double)a->duration_ns;
+        costs->pageable_copies++;
     }
+    if (ns > 0) costs->pageable_bytes_per_s = bytes / dl_ns_to_s(ns);
 }
 
 /* The works of the step that were launched before the time. Works lie in launch order. */
@@ -219,6 +284,7 @@ static dl_status take(taking *t, dl_step_costs *costs, dl_error *err)
     dl_step_phases_find(&t->phases, t->trace, t->line);
     take_means(t, costs);
     take_gradients(t, costs);
+    take_copies(t, costs);
     costs->slowdown = dl_overlap_slowdown_find(t->trace, t->line);
     char key[32];
     snprintf(key, sizeof key, "device.%u.name", t->line->device);
@@ -254,6 +320,7 @@ void dl_step_costs_free(dl_step_costs *costs)
 {
     free(costs->gradients);
     free(costs->factors);
+    free(costs->ops);
     free(costs->device);
     free(costs->framework);
     *costs = (dl_step_costs){0};

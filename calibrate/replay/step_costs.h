@@ -1,14 +1,16 @@
 /* What a step costs, from one rank's trace of any program: the line from a trace to a cost file.
  *
  *   device     the step when the host takes no time and collectives take none: the works of a step
- *              one after another as their edges and spacings have it, split over forward, backward
- *              and update (phases.h) as their durations are
+ *              one after another as their edges and spacings have it, split as their durations are
+ *              over operations: what works of one class do in one phase (phases.h), as
+ *              "convolution.forward"
  *   host       the step when devices take no time: what issuing a step costs the host's threads,
  *              each wait for the device but for its latency taken out
  *   gradients  the all-reduces that the host calls during a backward pass, in their order: ready is
  *              each when the works launched before its call are done, as share of the backward
  *              pass's device time
- *   input      bytes copied to the device in a step
+ *   input      bytes copied to the device in a step; copies from and to pageable memory, bytes over
+ *              time of those of 64 KiB and more
  *   slowdown   of compute beside collectives (overlap.h)
  *
  * Only regular steps count. */
@@ -26,13 +28,23 @@ typedef struct dl_step_mean {
     double value, error;
 } dl_step_mean;
 
+/* What the works of one class take in one phase of a step. */
+typedef struct dl_step_op {
+    char name[40]; /* "convolution.forward" */
+    dl_step_mean ns;
+} dl_step_op;
+
 /* Owns its arrays; release with dl_step_costs_free. */
 typedef struct dl_step_costs {
     int64_t batch; /* samples of a step, as the caller says */
     size_t steps;
     double step_ns, device_ns, host_ns;
     dl_step_mean forward_ns, backward_ns, update_ns; /* of device_ns */
+    dl_step_op *ops; /* [op_count] those that take time, by phase; their sum is device_ns */
+    size_t op_count;
     dl_step_mean input_bytes;
+    double pageable_bytes_per_s; /* 0 = no such copies */
+    size_t pageable_copies;
     dl_gradients_ready *gradients; /* [gradient_count] */
     size_t gradient_count;
     dl_overlap_slowdown slowdown;
@@ -47,8 +59,8 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
                              dl_error *err) DL_MUST_CHECK;
 void dl_step_costs_free(dl_step_costs *costs);
 
-/* Makes the cost file of steps[count] of one workload, count >= 1: lines over the batch sizes, or of
- * one batch size all per sample. Gradients, noise and slowdown are those of the first that has any.
+/* Makes the cost file of steps[count] of one workload, count >= 1: for each operation a line over the
+ * batch sizes, or of one batch size all per sample (updates: fixed). Gradients, noise and slowdown are those of the first that has any.
  * Zero `costs` before; dl_costs_free. DL_ERR_DATA if traces do not fit together. */
 dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
                                 dl_notes *notes, dl_error *err) DL_MUST_CHECK;

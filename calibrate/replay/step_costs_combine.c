@@ -7,15 +7,6 @@
 #include "calibrate/replay/step_costs.h"
 #include "common/alloc.h"
 
-#define PHASES 3
-static const char *const op_names[PHASES] = {"network.forward", "network.backward",
-                                             "network.update"};
-
-static dl_step_mean phase_of(const dl_step_costs *step, size_t phase)
-{
-    return phase == 0 ? step->forward_ns : phase == 1 ? step->backward_ns : step->update_ns;
-}
-
 static dl_value value_of(double value, double error, size_t count, dl_origin origin)
 {
     return (dl_value){.known = true,
@@ -41,42 +32,78 @@ static size_t all_steps(const dl_step_costs *steps, size_t count)
     return sum;
 }
 
-/* An update does not depend on the batch; the passes of one batch size are taken per sample. */
-static void add_ops_of_one_batch(dl_costs *costs, const dl_step_costs *steps, size_t count)
+static bool is_update(const char *name)
 {
-    for (size_t p = 0; p < PHASES; p++) {
-        double sum = 0, squares = 0;
-        for (size_t i = 0; i < count; i++) {
-            sum += phase_of(&steps[i], p).value / (double)count;
-            squares += pow(phase_of(&steps[i], p).error / (double)count, 2);
-        }
-        const double batch = p == 2 ? 1 : (double)steps[0].batch;
-        const dl_value measured = value_of(sum / batch, sqrt(squares) / batch,
-                                           all_steps(steps, count), DL_ORIGIN_MEASURED);
-        const dl_value nothing = value_of(0, 0, 0, DL_ORIGIN_ASSUMED);
-        costs->ops[p].fixed_ns = p == 2 ? measured : nothing;
-        costs->ops[p].per_sample_ns = p == 2 ? nothing : measured;
-    }
+    const size_t length = strlen(name), tail = strlen(".update");
+    return length > tail && strcmp(name + length - tail, ".update") == 0;
 }
 
-static void add_lines(dl_costs *costs, const dl_step_costs *steps, size_t count)
+/* What the operation takes in one trace's step; nothing if it does not occur. */
+static dl_step_mean time_of(const dl_step_costs *step, const char *name)
+{
+    for (size_t i = 0; i < step->op_count; i++) {
+        if (strcmp(step->ops[i].name, name) == 0) return step->ops[i].ns;
+    }
+    return (dl_step_mean){0};
+}
+
+/* An update does not depend on the batch; the passes of one batch size are taken per sample. */
+static void set_of_one_batch(dl_op_cost *op, const dl_step_costs *steps, size_t count)
+{
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < count; i++) {
+        const dl_step_mean ns = time_of(&steps[i], op->name);
+        sum += ns.value / (double)count;
+        squares += pow(ns.error / (double)count, 2);
+    }
+    const bool fixed = is_update(op->name);
+    const double batch = fixed ? 1 : (double)steps[0].batch;
+    const dl_value measured =
+        value_of(sum / batch, sqrt(squares) / batch, all_steps(steps, count), DL_ORIGIN_MEASURED);
+    const dl_value nothing = value_of(0, 0, 0, DL_ORIGIN_ASSUMED);
+    op->fixed_ns = fixed ? measured : nothing;
+    op->per_sample_ns = fixed ? nothing : measured;
+}
+
+static void fit_op(dl_op_cost *op, const dl_step_costs *steps, size_t count)
 {
     double *x = dl_calloc(count, sizeof *x, "batch sizes"),
            *y = dl_calloc(count, sizeof *y, "times");
-    for (size_t p = 0; p < PHASES; p++) {
-        double fixed, slope, cov00, cov01, cov11, squares;
-        for (size_t i = 0; i < count; i++) {
-            x[i] = (double)steps[i].batch;
-            y[i] = phase_of(&steps[i], p).value;
-        }
-        gsl_fit_linear(x, 1, y, 1, count, &fixed, &slope, &cov00, &cov01, &cov11, &squares);
-        costs->ops[p].fixed_ns =
-            value_of(fixed, count > 2 ? sqrt(cov00) : 0, all_steps(steps, count), DL_ORIGIN_FITTED);
-        costs->ops[p].per_sample_ns =
-            value_of(slope, count > 2 ? sqrt(cov11) : 0, all_steps(steps, count), DL_ORIGIN_FITTED);
+    double fixed, slope, cov00, cov01, cov11, squares;
+    for (size_t i = 0; i < count; i++) {
+        x[i] = (double)steps[i].batch;
+        y[i] = time_of(&steps[i], op->name).value;
     }
+    gsl_fit_linear(x, 1, y, 1, count, &fixed, &slope, &cov00, &cov01, &cov11, &squares);
+    const size_t n = all_steps(steps, count);
+    op->fixed_ns = value_of(fixed, count > 2 ? sqrt(cov00) : 0, n, DL_ORIGIN_FITTED);
+    op->per_sample_ns = value_of(slope, count > 2 ? sqrt(cov11) : 0, n, DL_ORIGIN_FITTED);
     free(x);
     free(y);
+}
+
+/* The operations of all traces, in the order of the first that has them. */
+static void add_ops(dl_costs *costs, const dl_step_costs *steps, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < steps[i].op_count; k++) {
+            const char *name = steps[i].ops[k].name;
+            size_t at = 0;
+            while (at < costs->op_count && strcmp(costs->ops[at].name, name) != 0)
+                at++;
+            if (at < costs->op_count) continue;
+            costs->ops = dl_realloc(costs->ops, at + 1, sizeof *costs->ops, "operations");
+            costs->ops[at] = (dl_op_cost){.name = dl_strdup(name)};
+            costs->op_count++;
+        }
+    }
+    for (size_t i = 0; i < costs->op_count; i++) {
+        if (have_one_batch(steps, count)) {
+            set_of_one_batch(&costs->ops[i], steps, count);
+        } else {
+            fit_op(&costs->ops[i], steps, count);
+        }
+    }
 }
 
 static void add_host(dl_costs *costs, const dl_step_costs *steps, size_t count)
@@ -85,6 +112,12 @@ static void add_host(dl_costs *costs, const dl_step_costs *steps, size_t count)
     for (size_t i = 0; i < count; i++) {
         sum += steps[i].host_ns / (double)count;
         input += steps[i].input_bytes.value / (double)steps[i].batch / (double)count;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (steps[i].pageable_copies == 0) continue;
+        costs->copy.pageable_bytes_per_s = value_of(steps[i].pageable_bytes_per_s, 0,
+                                                    steps[i].pageable_copies, DL_ORIGIN_MEASURED);
+        break;
     }
     costs->dispatch.per_worker_ns = value_of(sum, 0, all_steps(steps, count), DL_ORIGIN_MEASURED);
     costs->dispatch.serial_ns = value_of(0, 0, 0, DL_ORIGIN_ASSUMED);
@@ -162,18 +195,12 @@ dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, siz
         }
     }
     costs->device = steps[0].device != NULL ? dl_strdup(steps[0].device) : NULL;
-    costs->op_count = PHASES;
-    costs->ops = dl_calloc(PHASES, sizeof *costs->ops, "operations");
-    for (size_t p = 0; p < PHASES; p++)
-        costs->ops[p].name = dl_strdup(op_names[p]);
+    add_ops(costs, steps, count);
     if (have_one_batch(steps, count)) {
-        add_ops_of_one_batch(costs, steps, count);
         dl_notes_add(notes,
                      "one batch size: forward and backward pass are taken per sample, which "
                      "holds at %lld samples a GPU only",
                      (long long)steps[0].batch);
-    } else {
-        add_lines(costs, steps, count);
     }
     add_host(costs, steps, count);
     add_gradients(costs, steps, count, notes);
