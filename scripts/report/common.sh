@@ -1,0 +1,63 @@
+# Functions of the report's scripts, sourced from the project's root.
+# shellcheck shell=bash
+parts=scripts/report
+
+# groups: the groups of studies that are there, a line each, in the report's order.
+groups() {
+    awk -F, '!/^#/ && $1 != "group" { print $1 }' "$parts/groups.csv" | while read -r group; do
+        if compgen -G "scenarios/$group/*.ini" >/dev/null; then echo "$group"; fi
+    done
+}
+
+group_title() { # group
+    awk -F, -v group="$1" '$1 == group { sub(/^[^,]*,/, ""); print }' "$parts/groups.csv"
+}
+
+studies() { # group: names of its scenarios
+    local file
+    for file in "scenarios/$1"/*.ini; do basename "$file" .ini; done
+}
+
+# setting SCENARIO SECTION KEY: the value in an INI file, nothing if it has none.
+setting() {
+    awk -v section="[$2]" -v key="$3" '
+        /^\[/ { inside = $1 == section }
+        inside && $1 == key && $2 == "=" {
+            sub(/^[^=]*= */, ""); sub(/ +;.*$/, ""); sub(/ +$/, ""); print; exit
+        }' "$1"
+}
+
+# measured_file SCENARIO: its measured table from the root, nothing if it has none.
+measured_file() {
+    local file
+    file=$(setting "$1" measured file)
+    [ -z "$file" ] || echo "$(dirname "$1")/$file"
+}
+
+# fit_of GROUP NAME: the costs that are fitted for a scenario, as `dlcal table --fit` takes them; nothing
+# if there are none.
+fit_of() {
+    [ ! -f "scenarios/$1/fits.csv" ] || awk -v name="$2" -f "$parts/csv.awk" -f <(cat <<'AWK'
+        !/^#/ && csv_cells($0, cell) >= 2 && cell[1] == name { print cell[2] }
+AWK
+    ) "scenarios/$1/fits.csv"
+}
+
+# fitted_rows GROUP NAME RESULTS: rows.csv of a result file.
+measured_rows() {
+    local lists=()
+    [ ! -f "scenarios/$1/fitted.csv" ] || lists+=(list=fitted "scenarios/$1/fitted.csv")
+    [ ! -f "scenarios/$1/contradictions.csv" ] || lists+=(list=contradiction "scenarios/$1/contradictions.csv")
+    awk -v scenario="$2" -v group="$1" -f "$parts/csv.awk" -f "$parts/rows.awk" "${lists[@]}" list= "$3"
+}
+
+# program NAME: where it lies; stops if it is not there.
+program() {
+    local variable=${1^^}
+    local path=${!variable:-build/release/bin/$1}
+    [ -x "$path" ] || { echo "${0##*/}: no $path; build it, or name it in $variable" >&2; exit 2; }
+    echo "$path"
+}
+
+escape() { sed 's/&/\&amp;/g; s/</\&lt;/g; s/>/\&gt;/g; s/"/\&quot;/g'; } # text to HTML
+calc() { awk "BEGIN { printf \"$1\", $2 }"; }                          # format, arithmetic
