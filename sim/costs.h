@@ -71,6 +71,8 @@
  *   [spread]
  *   gpu_frac = 0.05                 ; how far GPUs of one model differ for good: standard deviation
  *                                   ; of the logarithm of their compute times
+ *   board_slowdown = 1.05           ; factor on the compute of a GPU when another one below its PCIe
+ *                                   ; switch is used too: dies of one board share its power
  *
  *   [sharing]                       ; a step's time with k copies at once over its time alone, per
  *   copies_1 = 1                    ; core turn: time(k) / (time(1) * max(1, k / cores))
@@ -205,7 +207,7 @@ typedef struct dl_costs {
     struct {
         dl_value bytes_per_s, pair_bytes_per_s, latency_ns;
     } network;
-    dl_value gpu_spread_frac;
+    dl_value gpu_spread_frac, gpu_board_slowdown;
     struct {
         dl_value activation_bytes_per_sample, workspace_bytes;
     } gpu_memory;

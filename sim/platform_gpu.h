@@ -112,6 +112,10 @@ void dl_gpu_options_free_at_point(dl_gpu_options *at);
  * for the slowest pays for more GPUs, and one GPU alone is the average one. */
 void dl_gpus_spread(const dl_costs *costs, int workers, double *slow);
 
+/* Multiplies slow[workers] of those that share their PCIe switch by [spread] board_slowdown. */
+void dl_gpus_boards(const dl_gpu_options *options, const dl_costs *costs, int workers,
+                    double *slow);
+
 /* GPUs that a scenario may use; those of all nodes unless it lists them. */
 int dl_gpu_options_count(const dl_gpu_options *options);
 

@@ -47,3 +47,27 @@ void dl_gpus_spread(const dl_costs *costs, int workers, double *slow)
     for (int w = 0; w < workers; w++)
         slow[w] *= exp(sigma * (normal_score(w, workers) - last)) / mean;
 }
+
+/* Whether another worker is on a GPU below the same switch. */
+static bool shares_board(const dl_gpu_options *options, int worker, int workers)
+{
+    const dl_machine *m = &options->machine;
+    const dl_place own = dl_gpu_options_place(options, worker);
+    const int parent = m->gpus[own.index].parent;
+    if (parent < m->sockets) return false;
+    for (int w = 0; w < workers; w++) {
+        const dl_place other = dl_gpu_options_place(options, w);
+        if (w != worker && other.node == own.node && m->gpus[other.index].parent == parent) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void dl_gpus_boards(const dl_gpu_options *options, const dl_costs *costs, int workers, double *slow)
+{
+    if (!costs->gpu_board_slowdown.known) return;
+    for (int w = 0; w < workers; w++) {
+        if (shares_board(options, w, workers)) slow[w] *= costs->gpu_board_slowdown.value;
+    }
+}

@@ -327,6 +327,7 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
     if (scenario->gpu != NULL) {
         dl_gpus_spread(&costs, workers, slow);
         dl_gpu_options_at_point(scenario->gpu, &costs, workers, point->gpus, &options);
+        dl_gpus_boards(&options, &costs, workers, slow);
     }
     const dl_noise_config noise = {
         scenario->noise, scenario->sigma,

@@ -275,6 +275,7 @@ static double *slow_gpus(const dl_scenario *scenario, const dl_costs *costs, con
     for (int g = 0; g < gpus; g++)
         slow[g] = workers[g / point->stages];
     dl_gpus_spread(costs, gpus, slow);
+    dl_gpus_boards(scenario->gpu, costs, gpus, slow);
     free(workers);
     return slow;
 }

@@ -152,6 +152,7 @@ static void switch_off(without what, dl_scenario *scenario, dl_costs *costs)
     case WITHOUT_SLOW:
         scenario->slow_count = 0;
         set(&costs->gpu_spread_frac, 0);
+        set(&costs->gpu_board_slowdown, 1);
         break;
     case WITHOUT_LOCK: set(&costs->lock_ns, 0); break;
     case WITHOUT_BARRIER: set(&costs->barrier_ns, 0); break;

@@ -105,6 +105,19 @@ static void spread_slows_who_waits_for_all(void **state)
     assert_true(wide[0] >= 0 && wide[0] < 1e-12);
 }
 
+/* GPUs 0 and 1 have one switch, 2 another one: forward and backward take 1.2 times as long for two of
+ * a switch, and for all who wait for them. */
+static void gpus_of_a_board_slow_one_another(void **state)
+{
+    (void)state;
+    const char *board = "[spread]\nboard_slowdown = 1.2\n";
+    assert_near(step_ns(board, "", 1), COMPUTE_NS, 1e-9);
+    assert_near(step_ns(board, "", 2) - step_ns("", "", 2), 0.2e6, 1e-6);
+    assert_near(step_ns(board, "", 4) - step_ns("", "", 4), 0.2e6, 1e-6);
+    assert_near(step_ns(board, "gpus = 0, 2\n", 2), step_ns("", "gpus = 0, 2\n", 2), 1e-9);
+    assert_near(step_ns(board, "placement = 11\n", 0), step_ns("", "placement = 11\n", 0), 1e-9);
+}
+
 static void assert_placed(const char *text, const int *gpus, int count)
 {
     const dl_machine machine = {.nodes = 3, .gpu_count = 12};
@@ -173,6 +186,7 @@ int main(void)
         cmocka_unit_test(network_of_the_costs_is_that_of_the_links),
         cmocka_unit_test(placements_are_the_gpus_that_they_name),
         cmocka_unit_test(spread_slows_who_waits_for_all),
+        cmocka_unit_test(gpus_of_a_board_slow_one_another),
         cmocka_unit_test(placements_are_read),
         cmocka_unit_test(scenarios_refuse_what_a_placement_tells),
     };
