@@ -315,8 +315,7 @@ static void free_run(profiled_run *run)
     free(run->library);
 }
 
-/* The target's exit code, whatever becomes of our report; ours if it did not run, or if it ran well
- * and the report failed. */
+/* The target's exit code, whatever becomes of our report; ours if it did not run. */
 static int profile(const run_options *options, const char *program)
 {
     dl_error err = {0};
@@ -331,7 +330,6 @@ static int profile(const run_options *options, const char *program)
     }
     if (run.made_folder && run.traces.count == 0) rmdir(run.capture.output);
     if (status != DL_OK) dl_error_print(&err, program, stderr);
-    if (status != DL_OK && exit_code == 0) exit_code = dl_status_exit_code(status);
     free_run(&run);
     return exit_code;
 }

@@ -126,6 +126,9 @@ fi
 grep -qx 7 status.txt || fail "unread: exit $(cat status.txt), not 7"
 [ -s unread.json ] || fail "unread: no JSON"
 
+# The report cannot be written: said, and the target's exit code stays.
+[ -c /dev/full ] && expect 0 "/dev/full: cannot write it" run -o nowhere --json /dev/full -- sh target.sh 0
+
 # Without a trace, what the injected library logged says why.
 expect 0 "no work of a GPU was recorded; the summary says more" run -o early -- \
     sh -c 'sh target.sh 0; rm "$DLPROF_OUTPUT"/*.11.*'
