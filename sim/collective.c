@@ -15,11 +15,13 @@ static const dl_collective_algorithm *const algorithms[] = {
     &dl_collective_nvls};
 #define ALGORITHM_COUNT (sizeof algorithms / sizeof *algorithms)
 
-/* What a call costs with one protocol; without any, nothing but the links' latencies. */
-static dl_hop_costs protocol_costs(const dl_protocol *p)
+/* What a call costs with one protocol; without any, nothing but the links' latencies and what the
+ * messages cost the host. */
+static dl_hop_costs protocol_costs(const dl_protocol *p, double message_ns)
 {
-    if (p == NULL) return (dl_hop_costs){0, 0, 1};
-    return (dl_hop_costs){p->hop_ns.value, p->network_hop_ns.value, p->bandwidth_frac.value};
+    if (p == NULL) return (dl_hop_costs){message_ns, message_ns, 1};
+    return (dl_hop_costs){p->hop_ns.value + message_ns, p->network_hop_ns.value + message_ns,
+                          p->bandwidth_frac.value};
 }
 
 /* Time of the algorithm with the protocol on a machine on which nothing else moves. */
@@ -29,7 +31,7 @@ static double idle_ns(const dl_links *links, const dl_collective_config *config,
     dl_engine engine;
     dl_network network;
     dl_plan plan;
-    const dl_hop_costs costs = protocol_costs(protocol);
+    const dl_hop_costs costs = protocol_costs(protocol, config->message_ns);
     dl_network_init(&network, &engine, 1);
     dl_network_add_links(&network, links);
     dl_plan_init(&plan, &network, links, &costs);
@@ -115,9 +117,8 @@ static double measured_ns(const dl_collective_config *config)
     if (strcmp(config->algorithm, "auto") != 0) return -1;
     for (int r = 1; r < config->rank_count; r++)
         nodes += config->ranks[r].node != config->ranks[r - 1].node;
-    const dl_collective_cost *cost =
-        dl_collective_cost_find(config->measured, config->measured_count, (int)config->kind,
-                                config->rank_count, nodes);
+    const dl_collective_cost *cost = dl_collective_cost_find(
+        config->measured, config->measured_count, (int)config->kind, config->rank_count, nodes);
     return cost != NULL ? dl_collective_cost_ns(cost, config->bytes) : -1;
 }
 
@@ -133,7 +134,7 @@ dl_status dl_collective_init(dl_collective *collective, dl_network *network, con
     if (status != DL_OK) return status;
     *collective = (dl_collective){
         .algorithm = best.algorithm, .protocol = best.protocol, .rank_count = config->rank_count};
-    const dl_hop_costs costs = protocol_costs(best.protocol);
+    const dl_hop_costs costs = protocol_costs(best.protocol, config->message_ns);
     dl_plan_init(&collective->plan, network, links, &costs);
     if (best.protocol != NULL) collective->launch_ns = dl_ns_ceil(best.protocol->launch_ns.value);
     if (best.algorithm != NULL) best.algorithm->plan(&collective->plan, config);

@@ -62,13 +62,14 @@ typedef struct dl_collective_config {
     double bytes;          /* >= 0 */
     int root;              /* rank, of reduce and broadcast */
     double chunk_bytes;    /* > 0; of pipelined chains and trees */
+    double message_ns;     /* >= 0; of each hop, on top of the protocol's */
     /* [measured_count] measured as a whole, borrowed; the one that fits takes the place of the
      * transfers if the algorithm is "auto" */
     const dl_collective_cost *measured;
     size_t measured_count;
 } dl_collective_config;
 
-#define DL_CHUNK_BYTES                                                         \
+#define DL_CHUNK_BYTES \
     524288.0 /* NCCL: a buffer of 4 MiB in 8 steps (NCCL_BUFFSIZE, NCCL_STEPS) \
               */
 /* Messages that would fill few chunks have smaller ones. Both numbers are assumed. */

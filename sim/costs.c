@@ -161,6 +161,7 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
     static const char *const dispatch[] = {"serial_ns", "per_worker_ns", NULL};
     static const char *const overlap[] = {"slowdown", NULL};
     static const char *const network[] = {"bytes_per_s", "pair_bytes_per_s", "latency_ns", NULL};
+    static const char *const message[] = {"host_ns", NULL};
     static const char *const spread[] = {"gpu_frac", "board_slowdown", NULL};
     static const char *const input[] = {"bytes_per_sample", NULL};
     static const char *const gpu_memory[] = {"activation_bytes_per_sample", "workspace_bytes",
@@ -183,6 +184,7 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
         {"dispatch", dispatch},
         {"overlap", overlap},
         {"network", network},
+        {"message", message},
         {"spread", spread},
         {"input", input},
         {"gpu_memory", gpu_memory},

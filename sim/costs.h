@@ -68,6 +68,9 @@
  *   bytes_per_s = 0.7e9             ; of a node's port, each direction
  *   pair_bytes_per_s = 0.9e9        ; between two nodes, both directions together
  *   latency_ns = 120000             ; of a message between two nodes, beside their own links'
+ *   [message]
+ *   host_ns = 30000                 ; of a message of exchange anywhere, beside the links': staging,
+ *                                   ; MPI. A collective's rounds, pushes, pulls. May be left out
  *   [spread]
  *   gpu_frac = 0.05                 ; how far GPUs of one model differ for good: standard deviation
  *                                   ; of the logarithm of their compute times
@@ -207,6 +210,7 @@ typedef struct dl_costs {
     struct {
         dl_value bytes_per_s, pair_bytes_per_s, latency_ns;
     } network;
+    dl_value message_host_ns;
     dl_value gpu_spread_frac, gpu_board_slowdown;
     struct {
         dl_value activation_bytes_per_sample, workspace_bytes;

@@ -117,6 +117,7 @@ static dl_status init_reduction(dl_pipeline *p, int stage, dl_place *ranks, dl_e
         .rank_count = p->config.replicas,
         .bytes = p->config.stages[stage].parameter_bytes,
         .chunk_bytes = DL_CHUNK_BYTES,
+        .message_ns = options->message_ns,
         .measured = p->config.workload->collectives,
         .measured_count = p->config.workload->collective_count,
     };

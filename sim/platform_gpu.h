@@ -82,6 +82,7 @@ typedef struct dl_gpu_options {
     double topk_frac;        /* of all parameters */
     int input_cores;         /* of each node */
     int prefetch;            /* batches of a worker */
+    double message_ns;       /* of the point's costs: on top of the links' latency */
     bool without_contention; /* links and memories serve each flow as if it were alone */
 } dl_gpu_options;
 

@@ -14,6 +14,7 @@ void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *cost
 {
     *at = *options;
     at->shards = dl_gpu_options_shards(options, workers);
+    if (costs->message_host_ns.known) at->message_ns = costs->message_host_ns.value;
     if (gpus != NULL) at->gpus = (int *)gpus;
     const dl_network_limits limits = {
         .bytes_per_s = known_or_nan(&costs->network.bytes_per_s),

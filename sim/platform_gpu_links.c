@@ -100,7 +100,7 @@ static int route_class(dl_gpus *gpus, dl_place from, dl_place to, int staging, i
     dl_route route;
     dl_links_route(links, from, to, &route);
     if (staging >= 0 && host.kind == DL_PLACE_HOST) make_pageable(links, host, staging, &route);
-    *latency_ns = dl_ns_ceil(route.latency_ns);
+    *latency_ns = dl_ns_ceil(route.latency_ns + gpus->config.options->message_ns);
     return dl_network_route_class(&gpus->network, &route);
 }
 

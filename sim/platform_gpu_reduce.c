@@ -120,6 +120,7 @@ static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double by
         .rank_count = gpus->config.workers,
         .bytes = gathers ? gpus->config.workers * message : message,
         .chunk_bytes = DL_CHUNK_BYTES,
+        .message_ns = options->message_ns,
         .measured = gpus->config.workload->collectives,
         .measured_count = gpus->config.workload->collective_count,
     };

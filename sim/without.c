@@ -129,6 +129,7 @@ static void switch_off(without what, dl_scenario *scenario, dl_costs *costs)
                       &costs->copy.pageable_bytes_per_s);
         costs->network.bytes_per_s = costs->network.pair_bytes_per_s = costs->network.latency_ns =
             (dl_value){0};
+        costs->message_host_ns = (dl_value){0};
         if (scenario->gpu != NULL) dl_gpu_options_free_copies(scenario->gpu);
         break;
     case WITHOUT_CONTENTION:

@@ -65,6 +65,23 @@ static void network_of_the_costs_is_that_of_the_links(void **state)
                 step_ns("", "placement = 4\n", 0), 1e-12);
 }
 
+/* What a message costs the host comes on top of each round, within a node too, and of a push and a
+ * pull. */
+static void messages_cost_the_host(void **state)
+{
+    (void)state;
+    const char *message = "[message]\nhost_ns = 20000\n";
+    assert_near(step_ns(message, "", 4) - step_ns("", "", 4), 6 * 20000, 1e-6);
+    assert_near(step_ns(message, "placement = 22\n", 0), ring_ns(4, 1e9, 20000 + 10000 + EDGES_NS),
+                1e-4);
+    const char *server = "[sync]\nmode = ps\n";
+    const char *costs = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH;
+    char with[1024];
+    snprintf(with, sizeof with, "%s%s", costs, message);
+    assert_near(fixture_step_ns(with, "", 2, server) - fixture_step_ns(costs, "", 2, server),
+                2 * 20000, 1e-6);
+}
+
 /* Unequal nodes: the ring crosses the network twice, as with equal ones. */
 static void placements_are_the_gpus_that_they_name(void **state)
 {
@@ -184,6 +201,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(network_of_the_costs_is_that_of_the_links),
+        cmocka_unit_test(messages_cost_the_host),
         cmocka_unit_test(placements_are_the_gpus_that_they_name),
         cmocka_unit_test(spread_slows_who_waits_for_all),
         cmocka_unit_test(gpus_of_a_board_slow_one_another),
