@@ -384,7 +384,7 @@ dl_status dl_table_fit_run(dl_table_fit *fit, const dl_table_fit_config *config,
     dl_scenario *scenario = &fit->scenario;
     const char *names = config->names;
     dl_status status;
-    if ((status = dl_scenario_read(scenario, config->scenario_path, err)) ||
+    if ((status = dl_table_scenario_read(scenario, config->scenario_path, err)) ||
         (status = dl_costs_read(&fit->costs, scenario->costs_path, err)) ||
         (status = dl_scenario_set_measured_cores(scenario, fit->costs.cores, err)) ||
         (status = dl_table_rows_read(&fit->rows, config->table_path, scenario, err))) {

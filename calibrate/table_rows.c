@@ -8,6 +8,7 @@
 #include "common/csv.h"
 #include "common/names.h"
 #include "sim/placement.h"
+#include "sim/study.h"
 
 static const char *const fixed_columns[] = {
     "cores",
@@ -283,6 +284,21 @@ static dl_status read_all(dl_table_rows *rows, const dl_csv *csv, const dl_scena
     if (status == DL_OK && rows->used == 0) {
         status = dl_error_set_at(err, DL_ERR_DATA, csv->path, 0, "no row has a measured value");
     }
+    return status;
+}
+
+dl_status dl_table_scenario_read(dl_scenario *scenario, const char *path, dl_error *err)
+{
+    dl_study study = {0};
+    dl_status status = dl_study_read(&study, path, err);
+    if (status != DL_OK) return status;
+    if (study.key_count == 1 && strcmp(study.keys[0].key, "placement") == 0) {
+        *scenario = study.variants[0].scenario;
+        study.variants[0].scenario = (dl_scenario){0};
+    } else {
+        status = dl_scenario_read(scenario, path, err);
+    }
+    dl_study_free(&study);
     return status;
 }
 

@@ -44,6 +44,11 @@ typedef struct dl_table_rows {
     size_t used; /* those that have not failed */
 } dl_table_rows;
 
+/* Reads a scenario for a table: as dl_scenario_read, but [machine] placement may be a list, of which
+ * the first is taken, since the rows tell theirs. Zero `scenario` before. */
+dl_status dl_table_scenario_read(dl_scenario *scenario, const char *path,
+                                 dl_error *err) DL_MUST_CHECK;
+
 /* Reads the table. scenario->points become those of the rows, each once. Errors name file:line:
  * DL_ERR_NAME (unknown column, no such point), DL_ERR_DATA (several such points, no value, no row
  * that has not failed), DL_ERR_RANGE (a number; more workers than GPUs, fewer samples than

@@ -116,6 +116,30 @@ static void other_placements_are_predicted(void **state)
     dl_table_fit_free(&f);
 }
 
+/* A scenario that sweeps placements is a scenario of each; no other list is taken. */
+static void placements_of_the_scenario_may_be_a_list(void **state)
+{
+    (void)state;
+    const char *rest = "[workload]\ncosts = judge_costs.ini\nbatch_per_worker = 4\n"
+                       "[sync]\nmode = allreduce\n";
+    char text[512];
+    dl_scenario scenario = {0};
+    dl_error err = {0};
+    write_scenario(3e8);
+    snprintf(text, sizeof text, "[machine]\nfile = judge_gpus.ini\nplacement = 22, 4\n%s", rest);
+    fixture_write("judge_list.ini", text);
+    assert_int_equal(dl_table_scenario_read(&scenario, "judge_list.ini", &err), DL_OK);
+    assert_int_equal(scenario.point_count, 1);
+    assert_int_equal(scenario.points[0].workers, 4);
+    dl_scenario_free(&scenario);
+    scenario = (dl_scenario){0};
+    snprintf(text, sizeof text, "[machine]\nfile = judge_gpus.ini\nworkers = 2\nahead = 0, 1\n%s",
+             rest);
+    fixture_write("judge_list.ini", text);
+    assert_int_not_equal(dl_table_scenario_read(&scenario, "judge_list.ini", &err), DL_OK);
+    assert_int_equal(dl_table_scenario_read(&scenario, "judge_none.ini", &err), DL_ERR_IO);
+}
+
 /* Five rows of 35 are 6 % off. One step without a row says what fitting without it says. */
 static void rows_are_left_out_by_one_step(void **state)
 {
@@ -203,6 +227,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(other_placements_are_predicted),
+        cmocka_unit_test(placements_of_the_scenario_may_be_a_list),
         cmocka_unit_test(rows_are_left_out_by_one_step),
         cmocka_unit_test(linear_speedup_is_between_the_rows_of_one),
         cmocka_unit_test(bytes_take_the_slowest_way),
