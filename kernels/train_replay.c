@@ -197,7 +197,7 @@ static void average_all(const replay *r, void *const *vectors, size_t count)
 
 static void apply_average(replay *r, const dl_schedule_event *event)
 {
-    r->updates = event->update;
+    if (r->schedule->workers > 1) r->updates = event->update;
     average_all(r, r->versions, r->count);
     if (r->config->average_state) {
         size_t count = 0;
@@ -229,6 +229,10 @@ static void apply(replay_thread *thread, size_t row)
     update(r, r->optimizers[event->worker], r->versions[event->worker],
            dl_model_gradients(thread->model), r->gradients);
     r->gradients++;
+    if (r->schedule->workers > 1) return;
+    /* Nobody to average with: each step is an update. */
+    r->updates = r->gradients;
+    note_point(r, event, r->versions[0]);
 }
 
 /* Takes the next event, once what it needs is done. Events are taken in their order, so who waits

@@ -6,7 +6,8 @@
  * threads. Of a server's parameters as many versions are kept as the largest staleness needs; where
  * the workers update, each has its own parameters and optimizer.
  *
- * A schedule of one worker gives bit for bit what training with one worker gives. */
+ * A schedule of one worker gives bit for bit what training with one worker gives; its points and
+ * updates are then counted in steps, as if nobody averaged. */
 #ifndef DL_KERNELS_TRAIN_REPLAY_H
 #define DL_KERNELS_TRAIN_REPLAY_H
 

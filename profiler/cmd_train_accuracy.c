@@ -129,7 +129,9 @@ static dl_status write_point(dl_csv_writer *writer, const char *model, const dl_
 /* The end as a point, without a loss: there may have been no step since the last one. */
 static dl_train_point end_point(const dl_schedule *schedule, const dl_train_result *result)
 {
-    const bool whole = schedule != NULL && result->updates == schedule->updates;
+    const bool whole =
+        schedule != NULL &&
+        result->samples == (int64_t)schedule->gradients * schedule->batch / schedule->workers;
     return (dl_train_point){.update = result->updates,
                             .samples = result->samples,
                             .simulated_s =

@@ -122,16 +122,16 @@ for group in ${groups//,/ }; do
         settings | awk -v group="$group" -v seed="$seed" -v only="$only" '$1 == group && $2 ~ only {
             line = $1 " " $2 " " $3 " " seed
             for (i = 4; i <= NF; i++) line = line " " $i
-            print line }' >"$list.this"
-        lane() { # number: the lane-th of each `cores` runs on one core
-            awk -v lane="$1" -v lanes="$cores" '$3 != "cores" && n++ % lanes == lane' "$list.this" |
-                while read -r -a words; do run "$1" "${words[@]}" </dev/null || exit 1; done
-        }
-        lanes=()
-        for ((core = 0; core < cores; core++)); do lane $core & lanes+=($!); done
-        for pid in "${lanes[@]}"; do wait "$pid"; done
-        awk '$3 == "cores"' "$list.this" |
-            while read -r -a words; do run - "${words[@]}" </dev/null || exit 1; done
-    done
+            print line }'
+    done >"$list"
+    lane() { # number: the lane-th of each `cores` runs, on one core
+        awk -v lane="$1" -v lanes="$cores" '$3 != "cores" && n++ % lanes == lane' "$list" |
+            while read -r -a words; do run "$1" "${words[@]}" </dev/null || exit 1; done
+    }
+    lanes=()
+    for ((core = 0; core < cores; core++)); do lane $core & lanes+=($!); done
+    for pid in "${lanes[@]}"; do wait "$pid"; done
+    awk '$3 == "cores"' "$list" |
+        while read -r -a words; do run - "${words[@]}" </dev/null || exit 1; done
 done
 "$here/tables.sh" "$work" "$output" "$("$dlprof" --version)" "$seeds" "$epochs"
