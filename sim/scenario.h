@@ -31,7 +31,7 @@
  *                                ; its way (default), or throughout the exchange: from the start of
  *                                ; the first bucket to the end of the last one
  *   compress = none              ; fp16, 1bit, topk: of what is pushed or reduced. Default none
- *   topk_frac = 0.01             ; topk: of the parameters
+ *   topk_frac = 0.01             ; topk: of the parameters; no default
  *   [input]                      ; with [machine] file only; if the cost file has [op input]
  *   cores = 4                    ; of each node that make batches. Default 1
  *   prefetch = 2                 ; batches of a worker made ahead. Default 1

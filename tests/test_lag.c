@@ -15,15 +15,17 @@ static dl_run_result run(const char *compute_ns, const char *mode, int cores, in
     return fixture_run_mode(text, mode, cores, workers, STEPS, "lag = 1\n", "");
 }
 
-/* Where computing is longer it is all there is to see. */
+/* Where computing is longer it is all there is to see; with allreduce 0.1 ms of
+ * it is the worker's own update. */
 static void exchange_hides_behind_computing(void **state)
 {
     (void)state;
     static const char *const modes[] = {"ps", "allreduce"};
+    static const double expected_s[] = {900e-6, 1000e-6};
     for (size_t m = 0; m < 2; m++) {
         for (int workers = 1; workers <= 3; workers++) {
             dl_run_result r = run("900000", modes[m], 2 * workers, workers);
-            assert_near(r.step_mean_s, 900e-6, 1e-12);
+            assert_near(r.step_mean_s, expected_s[m], 1e-12);
             assert_int_equal(r.updates, STEPS);
             dl_run_result_free(&r);
         }
@@ -107,15 +109,16 @@ static void gpus_copy_while_they_compute(void **state)
     assert_near(gpu_step_ns(quick, ps), 432400, 2.0 / STEPS);
 }
 
-/* The collective takes T; as long as it runs, computing has half its speed: T / 2 more. */
+/* The collective takes T; as long as it runs, computing has half its speed: T / 2 more. The GPU's
+ * own update of 0.1 ms is a part of computing. */
 static void collectives_slow_computing_down(void **state)
 {
     (void)state;
     static const char costs[] = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH "[overlap]\nslowdown = 2\n";
     double collective_ns = gpu_step_ns(costs, "[sync]\nmode = allreduce\n") - 1.1e6;
     assert_true(collective_ns > 10000);
-    assert_near(gpu_step_ns(costs, "[sync]\nmode = allreduce\nlag = 1\n"), 1e6 + collective_ns / 2,
-                collective_ns / 1e6 / STEPS);
+    assert_near(gpu_step_ns(costs, "[sync]\nmode = allreduce\nlag = 1\n"),
+                1.1e6 + collective_ns / 2, collective_ns / 1e6 / STEPS);
 }
 
 static void only_some_modes_lag(void **state)

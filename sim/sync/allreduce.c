@@ -13,14 +13,17 @@ static bool exchange(dl_team *team, int agent, int stage)
         if (dl_team_worker(team, agent) == 0) dl_team_update(team);
         dl_team_pull(team, agent, DL_CONTENT_GRADIENTS);
         return true;
-    case 4: dl_team_local_update(team, agent); return true;
+    case 4:
+        if (agent >= team->config.workers) return false;
+        dl_team_local_update(team, agent);
+        return true;
     default: return false;
     }
 }
 
 static void advance(dl_team *team, int agent)
 {
-    dl_lag_advance(team, agent, exchange);
+    dl_lag_advance(team, agent, exchange, true);
 }
 
 const dl_mode dl_mode_allreduce = {

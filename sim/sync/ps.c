@@ -20,7 +20,7 @@ static bool exchange(dl_team *team, int agent, int stage)
 
 static void advance(dl_team *team, int agent)
 {
-    dl_lag_advance(team, agent, exchange);
+    dl_lag_advance(team, agent, exchange, false);
 }
 
 const dl_mode dl_mode_ps = {
