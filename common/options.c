@@ -291,6 +291,18 @@ static void dump_value(FILE *out, const char *name, const char *value)
     fputc('"', out);
 }
 
+int dl_command_main(const dl_command *command, int argc, char **argv, dl_command_fn run, void *user)
+{
+    dl_text_list positional = {0};
+    dl_options_action action = DL_OPTIONS_RUN;
+    dl_error err = {0};
+    dl_status status = dl_options_parse(command, argc, argv, &positional, &action, &err);
+    if (status == DL_OK && action == DL_OPTIONS_RUN) status = run(&positional, user, &err);
+    if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
+    dl_text_list_free(&positional);
+    return dl_status_exit_code(status);
+}
+
 char *dl_options_dump(const dl_command *command)
 {
     char *text = NULL;

@@ -63,6 +63,14 @@ dl_status dl_options_parse(const dl_command *command, int argc, char **argv,
                            dl_text_list *positional, dl_options_action *action,
                            dl_error *err) DL_MUST_CHECK;
 
+/* What a program or sub-command does once its command line is parsed; `user` is its settings. */
+typedef dl_status (*dl_command_fn)(const dl_text_list *positional, void *user, dl_error *err);
+
+/* The whole of a command: parses the command line, runs `run` unless that was --help or --version,
+ * prints what failed to stderr behind argv[0]. Returns the exit status. */
+int dl_command_main(const dl_command *command, int argc, char **argv, dl_command_fn run,
+                    void *user);
+
 /* Writes the effective settings as "name=value name=value ..." (flags only when set, texts quoted
  * when they hold spaces) into a string of its own; free() it. */
 char *dl_options_dump(const dl_command *command);

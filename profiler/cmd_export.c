@@ -126,8 +126,10 @@ static dl_status export_traces(const dl_trace *traces, size_t count, const char 
     return export_activities(traces, count, output, err);
 }
 
-static dl_status read_and_export(const dl_text_list *paths, const char *output, dl_error *err)
+/* `user`: the path to write, or a NULL. */
+static dl_status read_and_export(const dl_text_list *paths, void *user, dl_error *err)
 {
+    const char *output = *(const char **)user;
     if (paths->count > 1 && output == NULL) {
         return dl_error_set(err, DL_ERR_USAGE, "several traces become one file: name it, --output");
     }
@@ -163,14 +165,5 @@ int dl_cmd_export(int argc, char **argv)
         .positional_min = 1,
         .positional_max = SIZE_MAX,
     };
-    dl_text_list positional = {0};
-    dl_options_action action = DL_OPTIONS_RUN;
-    dl_error err = {0};
-    dl_status status = dl_options_parse(&command, argc, argv, &positional, &action, &err);
-    if (status == DL_OK && action == DL_OPTIONS_RUN) {
-        status = read_and_export(&positional, output, &err);
-    }
-    if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
-    dl_text_list_free(&positional);
-    return dl_status_exit_code(status);
+    return dl_command_main(&command, argc, argv, read_and_export, &output);
 }

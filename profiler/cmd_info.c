@@ -72,8 +72,9 @@ static dl_status show(info *all, const char *path, const dl_info_settings *set, 
 }
 
 /* Several summaries in JSON are one array. */
-static dl_status summarise(const dl_text_list *paths, const dl_info_settings *set, dl_error *err)
+static dl_status summarise(const dl_text_list *paths, void *user, dl_error *err)
 {
+    const dl_info_settings *set = user;
     dl_status status = DL_OK;
     const bool array = set->json && paths->count > 1;
     info all = {.traces = dl_calloc(paths->count, sizeof *all.traces, "traces"),
@@ -112,12 +113,5 @@ int dl_cmd_info(int argc, char **argv)
         .positional_min = 1,
         .positional_max = SIZE_MAX,
     };
-    dl_text_list positional = {0};
-    dl_options_action action = DL_OPTIONS_RUN;
-    dl_error err = {0};
-    dl_status status = dl_options_parse(&command, argc, argv, &positional, &action, &err);
-    if (status == DL_OK && action == DL_OPTIONS_RUN) status = summarise(&positional, &set, &err);
-    if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
-    dl_text_list_free(&positional);
-    return dl_status_exit_code(status);
+    return dl_command_main(&command, argc, argv, summarise, &set);
 }

@@ -99,8 +99,10 @@ static void print_report(const dl_box *box, const dl_machine_gaps *gaps, const c
         fprintf(out, "  %s\n", gaps->keys[i]);
 }
 
-static dl_status run(const settings *set, dl_error *err)
+static dl_status run(const dl_text_list *none, void *user, dl_error *err)
 {
+    (void)none;
+    const settings *set = user;
     dl_box box = {0};
     dl_machine_gaps gaps = {0};
     dl_status status = probe(&box, err);
@@ -141,10 +143,5 @@ int dl_cmd_machine(int argc, char **argv)
         .options = table,
         .option_count = sizeof table / sizeof table[0],
     };
-    dl_options_action action = DL_OPTIONS_RUN;
-    dl_error err = {0};
-    dl_status status = dl_options_parse(&command, argc, argv, NULL, &action, &err);
-    if (status == DL_OK && action == DL_OPTIONS_RUN) status = run(&set, &err);
-    if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
-    return dl_status_exit_code(status);
+    return dl_command_main(&command, argc, argv, run, &set);
 }

@@ -298,6 +298,40 @@ static void subcommands_explain_themselves(void **state)
     assert_int_equal(dl_subcommands_main("dlprof", "Profiles.", commands, 2, 1, argv), 2);
 }
 
+/* What a command does: counts its arguments, and fails on three steps. */
+static dl_status count_arguments(const dl_text_list *positional, void *user, dl_error *err)
+{
+    *(size_t *)user = positional->count;
+    if (set.steps == 3) return dl_error_set(err, DL_ERR_IO, "three steps");
+    return DL_OK;
+}
+
+static int run_command(const char *first, const char *second, size_t *count)
+{
+    static char program[] = "dlprof train";
+    char words[2][64];
+    snprintf(words[0], sizeof words[0], "%s", first);
+    snprintf(words[1], sizeof words[1], "%s", second);
+    char *argv[] = {program, words[0], words[1], NULL};
+    *count = 0;
+    return dl_command_main(&command, 3, argv, count_arguments, count);
+}
+
+static void commands_run_and_tell_how_they_ended(void **state)
+{
+    (void)state;
+    size_t count;
+    assert_int_equal(run_command("a.dlt", "b.dlt", &count), 0);
+    assert_int_equal(count, 2);
+    assert_int_equal(run_command("--steps=3", "b.dlt", &count), 1);
+    assert_int_equal(count, 1);
+    assert_int_equal(run_command("--stops=3", "b.dlt", &count), 2);
+    assert_int_equal(count, 0);
+    set.steps = 100;
+    assert_int_equal(run_command("--version", "b.dlt", &count), 0);
+    assert_int_equal(count, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_defaults, free_lists)
 
 int main(void)
@@ -312,6 +346,7 @@ int main(void)
         TEST(command_without_options_takes_nothing),
         TEST(subcommands_are_dispatched),
         TEST(subcommands_explain_themselves),
+        TEST(commands_run_and_tell_how_they_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
