@@ -390,8 +390,6 @@ dl_status dl_table_fit_run(dl_table_fit *fit, const dl_table_fit_config *config,
         (status = dl_table_rows_read(&fit->rows, config->table_path, scenario, err))) {
         return status;
     }
-    scenario->noise = DL_NOISE_NONE;
-    scenario->sigma = 0;
     status = names != NULL ? dl_table_costs_named(&fit->unknown, names, scenario, &fit->costs, err)
                            : dl_table_costs_missing(&fit->unknown, scenario, &fit->costs, err);
     return status == DL_OK ? fit_costs(fit, config, err) : status;

@@ -17,8 +17,6 @@ static dl_status read_all(dl_table_judgement *j, const dl_table_fit *fit,
         (status = dl_table_rows_read(&j->rows, path, &j->scenario, err))) {
         return status;
     }
-    j->scenario.noise = DL_NOISE_NONE;
-    j->scenario.sigma = 0;
     for (int m = 0; m < DL_TABLE_METHODS; m++) {
         j->off[m] = dl_calloc(j->rows.count, sizeof *j->off[m], "errors of predictions");
         for (size_t i = 0; i < j->rows.count; i++)

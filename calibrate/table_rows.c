@@ -299,7 +299,11 @@ dl_status dl_table_scenario_read(dl_scenario *scenario, const char *path, dl_err
         status = dl_scenario_read(scenario, path, err);
     }
     dl_study_free(&study);
-    return status;
+    if (status != DL_OK) return status;
+    scenario->noise = DL_NOISE_NONE;
+    scenario->sigma = 0;
+    if (scenario->gpu != NULL) scenario->gpu->input_varies = false;
+    return DL_OK;
 }
 
 dl_status dl_table_rows_read(dl_table_rows *rows, const char *path, dl_scenario *scenario,

@@ -45,7 +45,7 @@ typedef struct dl_table_rows {
 } dl_table_rows;
 
 /* Reads a scenario for a table: as dl_scenario_read, but [machine] placement may be a list, of which
- * the first is taken, since the rows tell theirs. Zero `scenario` before. */
+ * the first is taken, since the rows tell theirs; without noise. Zero `scenario` before. */
 dl_status dl_table_scenario_read(dl_scenario *scenario, const char *path,
                                  dl_error *err) DL_MUST_CHECK;
 

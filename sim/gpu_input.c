@@ -5,6 +5,9 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
+/* Streams of batches, beside those of the workers' steps. */
+#define FIRST_STREAM (1u << 20)
+
 /* Batches of a worker that may wait, and be in the making, at once. */
 static int depth(const dl_input_config *config)
 {
@@ -21,6 +24,7 @@ void dl_input_init(dl_input *input, const dl_input_config *config)
         .workers = dl_calloc(workers, sizeof *input->workers, "input of workers"),
         .queue = dl_calloc(workers * (size_t)depth(config), sizeof *input->queue, "batches"),
     };
+    const dl_noise_config noise = {.kind = config->varies ? DL_NOISE_EXPONENTIAL : DL_NOISE_NONE};
     for (size_t n = 0; n < nodes; n++)
         input->idle_cores[n] = config->cores;
     for (size_t w = 0; w < workers; w++) {
@@ -30,11 +34,15 @@ void dl_input_init(dl_input *input, const dl_input_config *config)
         dl_links_route(config->links, host, gpu, &route);
         input->workers[w].class = dl_network_route_class(config->network, &route);
         input->workers[w].latency_ns = dl_ns_ceil(route.latency_ns);
+        dl_noise_init(&input->workers[w].noise, &noise, config->seed, config->replicate,
+                      FIRST_STREAM + (uint32_t)w);
     }
 }
 
 void dl_input_free(dl_input *input)
 {
+    for (int w = 0; input->workers != NULL && w < input->config.workers; w++)
+        dl_noise_free(&input->workers[w].noise);
     free(input->idle_cores);
     free(input->workers);
     free(input->queue);
@@ -80,7 +88,8 @@ static void start_queued(dl_input *input, int node)
             continue;
         }
         input->idle_cores[node]--;
-        dl_engine_after(config->engine, dl_ns_ceil(config->make_ns), on_made, input, worker);
+        const double make_ns = config->make_ns * dl_noise_next(&input->workers[worker].noise);
+        dl_engine_after(config->engine, dl_ns_ceil(make_ns), on_made, input, worker);
     }
     input->queued = kept;
 }

@@ -1,11 +1,13 @@
 /* Batches for GPUs: made by cores of the GPU's node, first come first served, then copied to it from
  * the memory of its socket.
  *
- * A worker may have `prefetch` batches waiting or in the making; with 0, one is made when it asks. */
+ * A worker may have `prefetch` batches waiting or in the making; with 0, one is made when it asks. The
+ * time to make one may vary exponentially, as that of reading it from a file system that others use. */
 #ifndef DL_SIM_GPU_INPUT_H
 #define DL_SIM_GPU_INPUT_H
 
 #include "sim/network.h"
+#include "sim/noise.h"
 
 typedef struct dl_input_config {
     dl_engine *engine; /* borrowed, as all pointers here */
@@ -16,7 +18,10 @@ typedef struct dl_input_config {
     int cores;             /* of each node */
     int prefetch;          /* batches */
     double make_ns, bytes; /* of a batch */
-    dl_event_fn came;      /* came(user, worker): a batch is there */
+    bool varies;           /* the former, exponentially */
+    uint64_t seed;
+    uint32_t replicate;
+    dl_event_fn came; /* came(user, worker): a batch is there */
     void *user;
 } dl_input_config;
 
@@ -25,6 +30,7 @@ typedef struct dl_input_worker {
     int64_t latency_ns;
     int ready, making; /* batches */
     int64_t ordered;   /* since the start */
+    dl_noise noise;    /* of its batches' making */
 } dl_input_worker;
 
 typedef struct dl_input {

@@ -82,6 +82,7 @@ typedef struct dl_gpu_options {
     double topk_frac;        /* of all parameters */
     int input_cores;         /* of each node */
     int prefetch;            /* batches of a worker */
+    bool input_varies;       /* the making of batches, exponentially */
     double message_ns;       /* of the point's costs: on top of the links' latency */
     bool without_contention; /* links and memories serve each flow as if it were alone */
 } dl_gpu_options;
@@ -165,6 +166,8 @@ typedef struct dl_gpus_config {
     double content_bytes; /* what collectives reduce */
     bool with_input;      /* batches are made and copied */
     double input_bytes;   /* of a worker's batch */
+    uint64_t seed;        /* of varying input, as the next */
+    uint32_t replicate;
 } dl_gpus_config;
 
 /* What a worker's GPU is at. */

@@ -16,12 +16,13 @@ void dl_report_gpu_head(dl_csv_writer *writer, const dl_gpu_options *options)
     dl_csv_comment(writer,
                    "exchange: where=%s%s shards=%s algorithm=%s fidelity=%s bucket_bytes=%lld "
                    "overlap=%s compress=%s topk_frac=%g dispatch=%s ahead=%d pageable=%s "
-                   "input_cores=%d prefetch=%d",
+                   "input_cores=%d prefetch=%d input_noise=%s",
                    places[options->where], gpu, shards, options->algorithm,
                    dl_fidelity_names[options->fidelity], (long long)options->bucket_bytes,
                    options->overlap ? "yes" : "no", dl_compress_names[options->compress],
                    options->topk_frac, dl_dispatch_names[options->dispatch], options->ahead,
-                   options->pageable ? "yes" : "no", options->input_cores, options->prefetch);
+                   options->pageable ? "yes" : "no", options->input_cores, options->prefetch,
+                   options->input_varies ? "exponential" : "none");
 }
 
 void dl_report_gpu_names(dl_csv_writer *writer)

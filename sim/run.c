@@ -260,6 +260,8 @@ static dl_status init_gpus(dl_gpus *gpus, const dl_gpu_options *options,
         .with_input = dl_costs_have_input(costs),
         .input_bytes = costs->input_bytes_per_sample.value * (double)config->point->batch /
                        config->point->workers,
+        .seed = (uint64_t)scenario->seed,
+        .replicate = config->replicate,
         .content_bytes = workload->parameter_bytes + (with_state ? workload->state_bytes : 0),
     };
     return dl_gpus_init(gpus, &gpus_config, err);

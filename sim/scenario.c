@@ -214,7 +214,7 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
     static const char *const exchange[] = {"shards",       "algorithm", "fidelity",
                                            "bucket_bytes", "overlap",   "slows",
                                            "compress",     "topk_frac", NULL};
-    static const char *const input[] = {"cores", "prefetch", NULL};
+    static const char *const input[] = {"cores", "prefetch", "noise", NULL};
     static const char *const pipeline[] = {
         "stages", "micro_batches", "schedule", "split", "cut_bytes_per_sample", "gpus", NULL};
     static const char *const workload[] = {"costs",

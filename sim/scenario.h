@@ -35,6 +35,7 @@
  *   [input]                      ; with [machine] file only; if the cost file has [op input]
  *   cores = 4                    ; of each node that make batches. Default 1
  *   prefetch = 2                 ; batches of a worker made ahead. Default 1
+ *   noise = exponential          ; of the time to make one: none, exponential. Default none
  *   [pipeline]                   ; with [machine] file only: a worker is several GPUs
  *   stages = 4                   ; that the model's layers are split into. 1: not split
  *   micro_batches = 8            ; of a worker's batch. Default 1: one stage works at a time. With

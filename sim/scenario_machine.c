@@ -160,15 +160,20 @@ static dl_status read_compress(dl_gpu_options *gpu, const dl_ini *ini, dl_error 
 static dl_status read_input(dl_gpu_options *gpu, const dl_ini *ini, dl_error *err)
 {
     static const int64_t one = 1;
+    static const char *const noises[] = {"none", "exponential"};
     int64_t cores = 0, prefetch = 0;
+    static const int none = 0;
+    int noise = 0;
     dl_status status;
     if ((status = dl_ini_get_int(ini, "input", "cores", 1, DL_WORKERS_MAX, &one, &cores, err)) ||
         (status =
-             dl_ini_get_int(ini, "input", "prefetch", 0, DL_PREFETCH_MAX, &one, &prefetch, err))) {
+             dl_ini_get_int(ini, "input", "prefetch", 0, DL_PREFETCH_MAX, &one, &prefetch, err)) ||
+        (status = dl_ini_get_choice(ini, "input", "noise", noises, 2, &none, &noise, err))) {
         return status;
     }
     gpu->input_cores = (int)cores;
     gpu->prefetch = (int)prefetch;
+    gpu->input_varies = noise == 1;
     return DL_OK;
 }
 

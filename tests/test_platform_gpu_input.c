@@ -75,6 +75,28 @@ static void copies_share_links(void **state)
     dl_run_result_free(&r);
 }
 
+/* Without prefetch a step of n workers takes the slowest of n exponential times, H_n of their mean;
+ * one worker alone takes the mean. */
+static void who_waits_for_all_waits_for_the_slowest_input(void **state)
+{
+    (void)state;
+    const char *slow = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH
+        "[op input]\nfixed_ns = 1e6\nper_sample_ns = 0\n[input]\nbytes_per_sample = 0\n";
+    const char *rest = "[input]\nnoise = exponential\ncores = 4\nprefetch = 0\n"
+                       "[sync]\nmode = allreduce\n";
+    const char *even = "[input]\ncores = 4\nprefetch = 0\n[sync]\nmode = allreduce\n";
+    double harmonic = 0;
+    for (int n = 1; n <= 4; n++) {
+        harmonic += 1.0 / n;
+        dl_run_result varies = fixture_run_gpus(slow, "", n, 10000, rest);
+        dl_run_result is_even = fixture_run_gpus(slow, "", n, 100, even);
+        const double more_ns = 1e9 * (varies.step_mean_s - is_even.step_mean_s);
+        assert_near(1e6 + more_ns, 1e6 * harmonic, 0.03);
+        dl_run_result_free(&varies);
+        dl_run_result_free(&is_even);
+    }
+}
+
 static void bytes_of_a_sample_are_needed_with_an_input(void **state)
 {
     (void)state;
@@ -96,6 +118,7 @@ int main(void)
         cmocka_unit_test(with_prefetch_the_slowest_stage_counts),
         cmocka_unit_test(nodes_have_cores_of_their_own),
         cmocka_unit_test(copies_share_links),
+        cmocka_unit_test(who_waits_for_all_waits_for_the_slowest_input),
         cmocka_unit_test(bytes_of_a_sample_are_needed_with_an_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
