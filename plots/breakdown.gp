@@ -17,9 +17,10 @@ worker_counts = ""
 note_workers(w) = (worker_counts = add(worker_counts, w), 0)
 stats results using (wanted(0) ? note_workers(text("workers")) : 0) nooutput
 worker_counts = sorted(worker_counts)
-block_rows = words(worker_counts) + 0.8
+names_above = exists("compact") && panel_count == 1    # of the series: above their bars, not beside
+block_rows = words(worker_counts) + 0.8 + names_above
 rank_from(w, i) = word(worker_counts, i) eq w ? i : rank_from(w, i + 1)
-row(unused) = (series_from(1) - 1) * block_rows + rank_from(text("workers"), 1)
+row(unused) = (series_from(1) - 1) * block_rows + names_above + rank_from(text("workers"), 1)
 row_px = 19
 
 left_px = label_px > 110 ? label_px + 65 : 175.0
@@ -29,6 +30,10 @@ canvas_width = left_px + right_px + (panel_count == 1 ? 605 : 450 * panel_count 
 bars_px = row_px * block_rows * series_count
 key_px = 34.0 * words(parts)    # few bars are drawn higher, so that the key has room
 canvas_height = 150 + (bars_px > key_px ? bars_px : key_px)
+key_lines = words(parts)
+key_chars = 13
+compact_left_px = 72.0
+compact_body_px = row_px * block_rows * series_count + 15
 load folder."common.gp"
 
 share(part) = known(number(part."_frac")) ? number(part."_frac") : 0
@@ -51,10 +56,14 @@ set xlabel "share of the step (%), and its mean time"
 set yrange [block_rows * series_count : 0.2]
 set ytics () scale 0
 do for [s = 1:series_count] {
-    set label 100 + s series_label[s] at graph 0, first (s - 1) * block_rows + 1 \
-        offset character -4, 0 right noenhanced
+    if (names_above) {
+        set label 100 + s series_label[s] at graph 0, first (s - 1) * block_rows + 1 left noenhanced
+    } else {
+        set label 100 + s series_label[s] at graph 0, first (s - 1) * block_rows + 1 \
+            offset character -4, 0 right noenhanced
+    }
     do for [w = 1:words(worker_counts)] {
-        set ytics add (word(worker_counts, w) (s - 1) * block_rows + w)
+        set ytics add (word(worker_counts, w) (s - 1) * block_rows + names_above + w)
     }
 }
 set label 100 "workers" at graph 0, first 0.2 offset character -1, 0 right \

@@ -4,6 +4,11 @@
 #   canvas_width, canvas_height             size of the picture in pixels
 #   left_px, right_px, gap_px               room left and right of the panels, which stand side by
 #                                           side, and between them
+# and, for a figure that can be drawn compactly,
+#   key_lines                               entries of the key; key_chars, length of the longest
+#   compact_left_px, compact_body_px        room left of the panel, and the height of the panel
+# If the caller has set compact=1 such a figure of one panel is drawn as narrow as a phone, the key
+# below the panel.
 #
 # It gives back
 #   linestyle s         how series s is predicted: hollow points, dashed; linestyle 100 + s:
@@ -12,6 +17,16 @@
 #   linestyle 97, 98, 99        the key's "measured"; its "spread"; thin reference
 #   panel_left(p), panel_right(p)   margins of panel p, as fractions of the picture
 
+is_compact = exists("compact") && exists("key_lines") && panel_count == 1
+key_px = 26.0
+if (is_compact) {
+    key_columns = key_lines < 2 || key_chars > 17 ? 1 : 2
+    key_rows = ceil(1.0 * key_lines / key_columns)
+    left_px = compact_left_px
+    right_px = 14.0
+    canvas_width = 460
+    canvas_height = compact_body_px + 104 + key_px * key_rows + (exists("title") ? 35 : 0)
+}
 is_svg = strlen(output) > 4 && output[strlen(output) - 3:] eq ".svg"
 # Both terminals take sizes in units of their own: PNG's fonts in points, SVG's in pixels.
 font_size = is_svg ? 15.0 : 12.0
@@ -55,11 +70,16 @@ heading = exists("title") ? title : ""
 panel_px = (1.0 * canvas_width - left_px - right_px - gap_px * (panel_count - 1)) / panel_count
 panel_left(p) = (left_px + (p - 1) * (panel_px + gap_px)) / canvas_width
 panel_right(p) = (left_px + (p - 1) * (panel_px + gap_px) + panel_px) / canvas_width
-head_px = heading eq "" ? 50.0 : 85.0
+head_px = (heading eq "" ? 50.0 : 85.0) - (is_compact ? 36 : 0)
+foot_px = is_compact ? 88 + key_px * key_rows : 75.0
 set tmargin at screen 1 - head_px / canvas_height
-set bmargin at screen 75.0 / canvas_height
+set bmargin at screen foot_px / canvas_height
 set key at screen panel_right(panel_count) + 12.0 / canvas_width, \
     screen 1 - head_px / canvas_height \
     left top vertical Left reverse samplen 3.5 spacing 1.35 noenhanced textcolor rgb ink maxrows 30
+if (is_compact) {
+    set key at screen 8.0 / canvas_width, screen (10 + key_px * key_rows) / canvas_height \
+        samplen 2.5 spacing 1.2 maxrows key_rows
+}
 set label 1 heading at screen 0.5, screen 1 - 28.0 / canvas_height center \
     font font_times(1.25) noenhanced

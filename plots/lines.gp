@@ -17,6 +17,17 @@ right_px = label_px > 155 ? label_px + 90 : 245.0
 gap_px = 85.0
 canvas_width = left_px + right_px + (panel_count == 1 ? 645 : 465 * panel_count - gap_px)
 canvas_height = 640
+key_lines = series_count + (reference_label ne "")
+note_spread(x) = known(x) ? (key_spread = 1) : 0
+note_measured(x) = known(x) ? (key_measured = 1) : 0
+key_spread = 0
+key_measured = 0
+stats results using (wanted(0) ? note_spread(low(0)) : 0) nooutput
+stats results using (wanted(0) ? note_measured(measured(0)) : 0) nooutput
+key_lines = key_lines + key_spread + key_measured
+key_chars = label_px / 8.3
+compact_left_px = 90.0
+compact_body_px = 300.0
 load folder."common.gp"
 
 # The rows to draw, by rising x as lines need them: a scenario may list its values in any order.

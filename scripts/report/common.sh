@@ -61,3 +61,22 @@ program() {
 
 escape() { sed 's/&/\&amp;/g; s/</\&lt;/g; s/>/\&gt;/g; s/"/\&quot;/g'; } # text to HTML
 calc() { awk "BEGIN { printf \"$1\", $2 }"; }                          # format, arithmetic
+
+# inputs SCENARIO: the files that a scenario's outcome depends on: itself and those that it names.
+inputs() {
+    echo "$1"
+    grep -v '^ *;' "$1" | sed 's/ ;.*//' | grep -oE '[^ ,=]+\.(ini|csv)' | sed "s#^#$(dirname "$1")/#" |
+        while read -r file; do [ ! -f "$file" ] || echo "$file"; done
+}
+
+# draw FIGURE OUTPUT TITLE VARIABLES...: a figure as OUTPUT.svg and .png, and narrow for the page as
+# OUTPUT.page.svg. Says which it could not draw, and goes on.
+draw() {
+    local figure=$1 output=$2 title=$3 variables="" variable extension
+    shift 3
+    for variable; do variables+="${variable%%=*}='${variable#*=}'; "; done
+    for extension in svg png; do
+        gnuplot -e "$variables output='$output.$extension'; title='${title//\'/}'" "plots/$figure.gp" || return 0
+    done
+    gnuplot -e "$variables output='$output.page.svg'; compact=1" "plots/$figure.gp" || return 0
+}

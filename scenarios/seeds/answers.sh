@@ -1,50 +1,67 @@
-# The text of report.sh, which sources this file and has the functions value, cost, measured, calc.
-# shellcheck shell=bash disable=SC2154
+#!/usr/bin/env bash
+# What follows from the studies that the project grew from, and what their authors asked: a text, every
+# number in which is read from a result, cost or measured file.
+#
+# Usage: scenarios/seeds/answers.sh FOLDER     FOLDER/NAME/results.csv: results of dlsim (./reproduce makes
+#                                              them); needs bin/dlsim in build/release (or $DLSIM)
+set -euo pipefail
+results=$(cd "${1:?usage: answers.sh FOLDER}" && pwd)
+cd "$(dirname "$0")/../.."
+# shellcheck source=scripts/report/common.sh
+source scripts/report/common.sh
+dlsim=$(program dlsim)
+free=$(mktemp -d)
+trap 'rm -rf "$free"' EXIT
+for name in beeva_mxnet_p2_lenet beeva_tensorflow_p2 navid_keras_more; do
+    mkdir "$free/${name}_free_host"
+    "$dlsim" --quiet "scenarios/seeds/$name.ini" --without dispatch -o "$free/${name}_free_host/results.csv"
+done
+
+# value RESULT KEY=VALUE,... COLUMN: the cell of the one row with these keys; `fastest` as COLUMN: the
+# workers of the row with the largest throughput.
+value() {
+    local file=$results/$1/results.csv
+    [ -f "$file" ] || file=$free/$1/results.csv
+    awk -F, -v keys="$2" -v column="$3" '
+        /^#/ { next }
+        { gsub(/"[^"]*"/, "") }
+        !named { for (i = 1; i <= NF; i++) at[$i] = i; named = split(keys, want, ","); next }
+        {
+            for (k in want) { split(want[k], pair, "="); if ($at[pair[1]] != pair[2]) next }
+            rows++
+            rate = $at["throughput_per_s"] + 0
+            if (column != "fastest") found = $at[column]
+            else if (rate > top) { top = rate; found = $at["workers"] }
+        }
+        END {
+            if (found == "" || (rows != 1 && column != "fastest")) {
+                print "answers.sh: no one row " keys ": " column > "/dev/stderr"
+                exit 1
+            }
+            print found
+        }' "$file"
+}
+# cost COSTS SECTION KEY: the number in a cost file.
+cost() {
+    awk -v section="[$2]" -v key="$3" '
+        /^\[/ { in_section = $0 == section }
+        in_section && $1 == key { sub(/,.*/, "", $3); print $3; found = 1 }
+        END { exit !found }' "scenarios/costs/$1.ini"
+}
+# measured TABLE WORKERS BATCH: step in s.
+measured() {
+    awk -F, -v n="$2" -v b="$3" '
+        /^#/ { next }
+        !named { named = 1; is_step = $4 == "step_s"; next }
+        $1 == n && $2 == b && !found { found = 1; printf "%.8g\n", is_step ? $4 : b / $4 }
+        END { exit !found }' "scenarios/measured/$1.csv"
+}
 
 ms() { calc "%.2f ms" "1000 * ($1)"; } # seconds
 # rate RESULT KEYS: samples a second; times A B: A / B.
 rate() { calc "%.0f" "$(value "$1" "$2" throughput_per_s)"; }
 times() { calc "%.2f" "$1 / $2"; }
 percent() { calc "%.0f %%" "100 * $1"; }
-
-error_table() {
-    echo "Error of the predicted throughput: rows that costs were fitted to, and rows that were not."
-    echo
-    printf '%-30s %6s %7s %8s   %6s %7s %8s\n' "" fitted mean largest unseen mean largest
-    awk -F, '
-        function note(name) {
-            count[name, $7]++; sum[name, $7] += e
-            if (e > top[name, $7]) top[name, $7] = e
-        }
-        function cells(name, use) {
-            if (!count[name, use]) return sprintf("%6d %7s %8s", 0, "-", "-")
-            return sprintf("%6d %5.1f %% %6.1f %%", count[name, use], sum[name, use] / count[name, use],
-                           top[name, use])
-        }
-        NR > 1 {
-            e = 100 * ($6 < 0 ? -$6 : $6)
-            if (!($1 in seen)) { seen[$1] = 1; order[++names] = $1 }
-            note($1); note("all")
-        }
-        END {
-            order[++names] = "all"
-            for (i = 1; i <= names; i++)
-                printf "%-30s %s   %s\n", order[i], cells(order[i], "fitted"), cells(order[i], "unseen")
-        }' "$out/rows.csv"
-    cat <<EOF
-
-Which row is which: $seeds/fitted.csv. The costs were fitted to fitted rows only, but how each
-framework overlaps its work (ahead, overlap in the scenarios) was chosen with all rows in view, so
-"unseen" judges the numbers, not that choice. Where a system has no unseen row, nothing judges it.
-EOF
-}
-
-row_table() { # scenario
-    printf '%7s %6s %12s %12s %8s\n' GPUs batch predicted measured error
-    awk -F, -v name="$1" '$1 == name {
-        printf "%7d %6d %9.2f ms %9.2f ms %6.1f %%  %s\n", $2, $3, 1000 * $4, 1000 * $5, 100 * $6, $7
-    }' "$out/rows.csv"
-}
 
 section() { printf '\n\n%s\n%s\n\n' "$1" "$(printf '%s' "$1" | sed 's/./-/g')"; }
 
@@ -73,11 +90,6 @@ The host's time differs from network to network: it belongs to the operations, n
 - The two machines of Google's differ: with the same costs one GPU of the smaller is predicted
   $(calc %.0f "100 * $(value beeva_mxnet_gce2_lenet workers=1 error_frac)") % too fast, of the larger $(calc %.0f "100 * $(value beeva_mxnet_gce8_lenet workers=1,batch=128 error_frac)") %.
 EOF
-    for name in beeva_mxnet_p2_lenet beeva_mxnet_p2_lenet_3gpus beeva_mxnet_p2_mlp beeva_mxnet_p2_mlp_3gpus \
-        beeva_mxnet_gce8_lenet beeva_mxnet_gce2_lenet beeva_mxnet_azure_lenet; do
-        printf '\n%s\n' "$name"
-        row_table $name
-    done
     cat <<EOF
 
 (3 GPUs: the batch shown is three times the largest share; steps of batch 64 and 128 are compared.)
@@ -112,7 +124,6 @@ Not predicted: 3 GPUs and infrastructure 2, both "error" in the source. (The pro
 fork has a batch of 1024, their table says 128; the table is taken.)
 
 EOF
-    row_table $t
 }
 
 navid_text() {
@@ -124,7 +135,6 @@ Keras, MNIST, 128 samples a GPU: $(times "2 * $(measured $k 1 128)" "$(measured 
 $(ms "$(measured $k 2 256) - $(measured $k 1 128)") to a step; $(calc %.2f "$(cost mnist_keras_z10pe dispatch per_worker_ns) / 1e6") ms of that is issuing its tower, not copying.
 
 EOF
-    row_table $k
     cat <<EOF
 
 PyTorch, VGG-19-BN, 128 samples in all: $(times "$(measured $p 1 128)" "$(measured $p 2 128)") times one GPU measured, $(times "$(value $p workers=1 step_mean_s)" "$(value $p workers=2 step_mean_s)") predicted from
@@ -132,7 +142,6 @@ one GPU's time, $(calc %.0f "$(cost vgg19_bn_pytorch_z10pe costs parameter_bytes
 The prediction is slow by $(calc %.1f "1000 * ($(value $p workers=2 step_mean_s) - $(measured $p 2 128))") ms: some of the copying is hidden, or one GPU's step holds time that two halve.
 
 EOF
-    row_table $p
     cat <<EOF
 
 What he asked. Everything below is a prediction that nothing was measured for; the server's speed
@@ -159,11 +168,6 @@ drift do to accuracy is not simulated.
 EOF
 }
 
-report() {
-    echo "The studies that dlscale grew from, simulated by $("$dlsim" --version)"
-    echo
-    error_table
-    mxnet_text
-    tensorflow_text
-    navid_text
-}
+mxnet_text
+tensorflow_text
+navid_text

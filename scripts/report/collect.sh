@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Tables and figures over all studies that OUT/studies.txt lists: overview.csv and .md, rows.csv, errors.svg
+# and .png, summary.txt.
+# Usage: collect.sh OUT
+set -euo pipefail
+# shellcheck source=scripts/report/common.sh
+source scripts/report/common.sh
+out=$1
+header=
+{
+    echo "group,scenario,title,verdict,fitted,unseen,unseen_mean,unseen_max,contradictions,contradictions_max,source_errors,left_out_mean,left_out_max,bar"
+    while read -r group name; do cat "$out/studies/$group/$name/summary.csv"; done <"$out/studies.txt"
+} >"$out/overview.csv"
+while read -r group name; do
+    rows=$out/studies/$group/$name/rows.csv
+    [ -f "$rows" ] || continue
+    [ -n "$header" ] || { header=yes; head -n 1 "$rows"; }
+    tail -n +2 "$rows"
+done <"$out/studies.txt" >"$out/rows.csv"
+awk -f "$parts/csv.awk" -f "$parts/overview.awk" "$out/overview.csv" |
+    awk -v title="Measured and predicted" -f "$parts/csv.awk" -f "$parts/table_md.awk" >"$out/overview.md"
+rm -f "$out"/errors*
+if [ "$(wc -l <"$out/rows.csv")" -gt 1 ]; then
+    # gnuplot splits at every comma: texts, which no figure needs, come last and go.
+    awk -f "$parts/csv.awk" -f "$parts/without_text.awk" "$out/rows.csv" >"$out/errors.csv"
+    draw errors "$out/errors" "Error of each measured row" results="$out/errors.csv"
+    draw errors "$out/errors_by_workers" "Error over the number of workers" results="$out/errors.csv" over=workers
+    rm -f "$out/errors.csv"
+fi
+eval "$(awk -f "$parts/csv.awk" -f "$parts/totals.awk" "$out/overview.csv" "$out/rows.csv")"
+# shellcheck disable=SC2154 # from totals.awk
+cat >"$out/summary.txt" <<EOF
+$total_studies studies: $total_predicted predicted ($total_within within 5 % mean and 12 % largest error, $total_missed not), $total_reproduced reproduced, $total_no without measurement, $total_failed failed
+fitted rows          $total_fitted_rows: mean error $mean_fitted %, largest $largest_fitted %
+unseen rows          $total_unseen_rows: mean error $mean_unseen %, largest $largest_unseen %
+contradictory rows   $total_contradiction_rows: mean error $mean_contradiction %, largest $largest_contradiction %
+leave-one-out        $left_rows rows: mean error $left_mean %, largest $left_largest %
+EOF
