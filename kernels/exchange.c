@@ -11,15 +11,21 @@ void dl_exchange_copy(void *to, const void *from, size_t bytes)
     memcpy(to, from, bytes);
 }
 
+void dl_exchange_sum(void *result, const void *const *vectors, int n, int of, size_t first,
+                     size_t count, dl_precision precision)
+{
+    DL_ASSERT(n >= 1 && of >= 1, "n %d, of %d", n, of);
+    if (precision == DL_FLOAT) {
+        dl_exchange_sum_float(result, vectors, n, of, first, count);
+    } else {
+        dl_exchange_sum_double(result, vectors, n, of, first, count);
+    }
+}
+
 void dl_exchange_average(void *result, const void *const *vectors, int n, size_t first,
                          size_t count, dl_precision precision)
 {
-    DL_ASSERT(n >= 1, "n %d", n);
-    if (precision == DL_FLOAT) {
-        dl_exchange_average_float(result, vectors, n, first, count);
-    } else {
-        dl_exchange_average_double(result, vectors, n, first, count);
-    }
+    dl_exchange_sum(result, vectors, n, n, first, count, precision);
 }
 
 void dl_barrier_init(dl_barrier *barrier, int parties, dl_wait wait)

@@ -20,6 +20,12 @@ void dl_exchange_copy(void *to, const void *from, size_t bytes);
 void dl_exchange_average(void *result, const void *const *vectors, int n, size_t first,
                          size_t count, dl_precision precision);
 
+/* The same with any divisor: result[i] = the sum / of, as a product with 1 / of, which with of = 1
+ * is the sum itself. So vectors may be added up in several calls, the sum so far being the first
+ * one of the next, to the bits of one call of all. */
+void dl_exchange_sum(void *result, const void *const *vectors, int n, int of, size_t first,
+                     size_t count, dl_precision precision);
+
 /* How threads wait for one another: AUTO lets training choose. */
 typedef enum dl_wait { DL_WAIT_AUTO, DL_WAIT_SPIN, DL_WAIT_BLOCK } dl_wait;
 

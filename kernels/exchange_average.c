@@ -90,11 +90,11 @@ DL_HOT static void average_few(dl_real *out, const void *const *vectors, int n, 
     sum_group(out, group, n, count, share);
 }
 
-void DL_TYPED(dl_exchange_average)(void *result, const void *const *vectors, int n, size_t first,
-                                   size_t count)
+void DL_TYPED(dl_exchange_sum)(void *result, const void *const *vectors, int n, int of,
+                               size_t first, size_t count)
 {
     dl_real *out = (dl_real *)result + first;
-    const dl_real share = (dl_real)1 / (dl_real)n;
+    const dl_real share = (dl_real)1 / (dl_real)of;
     if (n <= GROUP) {
         average_few(out, vectors, n, first, count, share);
     } else {
