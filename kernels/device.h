@@ -47,6 +47,17 @@ typedef struct dl_device_info {
     int multiprocessors;
 } dl_device_info;
 
+#define DL_DEVICE_ID_BYTES 128 /* as many as NCCL's */
+
+/* A group whose members are in several processes. */
+typedef struct dl_device_ranks {
+    char id[DL_DEVICE_ID_BYTES]; /* one process's make_id, the same in all */
+    int first, count;            /* this process's places are members first ... of `count` */
+    double limit_s;              /* longest wait for the other members */
+    bool (*lost)(void *user);    /* whether another process is known to be gone; any thread */
+    void *user;
+} dl_device_ranks;
+
 typedef struct dl_device_type {
     const char *name; /* "cuda" */
     /* Operations of the place that the calling thread uses. */
@@ -74,6 +85,12 @@ typedef struct dl_device_type {
     /* Makes the places one group whose members reduce together, [count] on different devices;
      * DL_ERR_UNSUPPORTED where they cannot. Before any of them is used. */
     dl_status (*join)(dl_device *const *devices, int count, dl_error *err);
+    /* The same with members in several processes, which all call it: devices[0..count-1] are this
+     * one's. Where a member fails, its process shall be `lost` to the others, so that their `wait`
+     * fails. make_id: a name for one such group. */
+    dl_status (*make_id)(char id[DL_DEVICE_ID_BYTES], dl_error *err);
+    dl_status (*join_ranks)(dl_device *const *devices, int count, const dl_device_ranks *ranks,
+                            dl_error *err);
     /* values[count] = mean of all members' values. Every member must call it; where one thread
      * calls it for several members, between group(true) and group(false). Once a member has failed,
      * `wait` fails for the others too, instead of waiting for it. */

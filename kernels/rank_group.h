@@ -54,6 +54,10 @@ dl_status dl_rank_group_join(dl_rank_group **group, const dl_rank_settings *sett
  * fine. */
 void dl_rank_group_leave(dl_rank_group *group, bool well);
 
+/* Any thread, also while another one is in a call: takes this rank out at once, as if it had ended
+ * without a word. */
+void dl_rank_group_abandon(dl_rank_group *group);
+
 int dl_rank_group_rank(const dl_rank_group *group);
 int dl_rank_group_size(const dl_rank_group *group);
 double dl_rank_group_limit_s(const dl_rank_group *group);

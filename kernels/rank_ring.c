@@ -214,6 +214,13 @@ dl_status dl_rank_receive_piece(dl_rank_group *group, void *data, size_t bytes, 
     return receive(group, data, bytes);
 }
 
+void dl_rank_group_abandon(dl_rank_group *group)
+{
+    if (group->size == 1) return;
+    (void)shutdown(group->next, SHUT_RDWR);
+    (void)shutdown(group->prev, SHUT_RDWR);
+}
+
 bool dl_rank_group_lost(dl_rank_group *group)
 {
     struct pollfd ends[2] = {{.fd = group->prev, .events = POLLRDHUP},

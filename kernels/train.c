@@ -100,7 +100,8 @@ static dl_status open_devices(dl_train_shared *shared, dl_error *err)
         dl_device **devices = dl_calloc((size_t)config->workers, sizeof *devices, "devices");
         for (int w = 0; w < config->workers; w++)
             devices[w] = shared->workers[w].device;
-        status = type->join(devices, config->workers, err);
+        status = shared->ranks != NULL ? dl_train_ranks_join(shared, devices, err)
+                                       : type->join(devices, config->workers, err);
         free(devices);
     }
     if (status == DL_OK) dl_train_use(&shared->workers[0]);
@@ -114,12 +115,14 @@ static dl_wait choose_wait(const dl_train_config *config, int cores)
 }
 
 /* Everything but the threads. What it has made when it fails, free_shared releases. */
-static dl_status init_shared(dl_train_shared *shared, const dl_train_config *config,
+static dl_status init_shared(dl_train_shared *shared, const dl_train_config *whole,
                              const dl_data_set *data, const dl_train_observer *observer,
                              dl_error *err)
 {
     *shared = (dl_train_shared){
-        .config = config, .data = data, .observer = observer, .last_step = config->steps};
+        .whole = whole, .data = data, .observer = observer, .last_step = whole->steps};
+    dl_status status = dl_train_take_part(shared, err);
+    const dl_train_config *config = shared->config;
     shared->mode = dl_sync_mode_of(config);
     shared->backend =
         config->device != NULL ? config->device->backend : dl_backend_cpu(config->precision);
@@ -137,8 +140,9 @@ static dl_status init_shared(dl_train_shared *shared, const dl_train_config *con
     }
 
     dl_model *model = NULL;
-    dl_status status =
-        dl_model_create(&model, config->model, config->precision, 1, config->seed, err);
+    if (status == DL_OK) {
+        status = dl_model_create(&model, config->model, config->precision, 1, config->seed, err);
+    }
     if (status != DL_OK) return status;
     shared->count = dl_model_parameter_count(model);
     shared->bytes = dl_model_parameter_bytes(model);
@@ -203,6 +207,7 @@ static dl_status run_workers(dl_train_shared *shared, int started, dl_status sta
     while (shared->ready < started)
         pthread_cond_wait(&shared->changed, &shared->mutex);
     if (status == DL_OK) status = worker_status(shared, err);
+    status = dl_train_ranks_ready(shared, status, err);
     shared->gate = status == DL_OK ? DL_TRAIN_GO : DL_TRAIN_CANCEL;
     pthread_cond_broadcast(&shared->changed);
     pthread_mutex_unlock(&shared->mutex);
@@ -272,12 +277,57 @@ static dl_status add_server(const dl_train_shared *shared, double *sum, dl_error
     return status;
 }
 
+/* Behind the parameters in each worker's vector that is summed over ranks. */
+enum { FIRST_LOSS, LAST_LOSS, SAMPLES_PER_S, FIGURES };
+
+/* A vector of parameters and figures for each worker; without ranks there are none. */
+static double **make_vectors(const dl_train_shared *shared)
+{
+    const int workers = shared->ranks != NULL ? shared->config->workers : 0;
+    double **vectors = dl_calloc((size_t)workers, sizeof *vectors, "results of workers");
+    for (int w = 0; w < workers; w++) {
+        vectors[w] = dl_calloc(shared->count + FIGURES, sizeof *vectors[w], "results of a worker");
+    }
+    return vectors;
+}
+
+/* What is in `made` so far is of this process; makes it that of all. */
+static dl_status add_up_over_ranks(const dl_train_shared *shared, double **vectors,
+                                   dl_train_result *made, dl_error *err)
+{
+    const size_t count = shared->count;
+    const double share = 1.0 / shared->whole->workers;
+    double *sum = dl_calloc(count + FIGURES, sizeof *sum, "results of all ranks");
+    for (int w = 0; w < shared->config->workers; w++) {
+        vectors[w][count + FIRST_LOSS] = share * shared->workers[w].first_loss;
+        vectors[w][count + LAST_LOSS] = share * shared->workers[w].last_loss;
+    }
+    vectors[0][count + SAMPLES_PER_S] = made->samples_per_s;
+    const dl_status status = dl_train_ranks_sum(shared, vectors, count + FIGURES, sum, err);
+    if (status == DL_OK) {
+        memcpy(made->parameters, sum, count * sizeof *sum);
+        made->first_loss = sum[count + FIRST_LOSS];
+        made->last_loss = sum[count + LAST_LOSS];
+        made->samples_per_s = sum[count + SAMPLES_PER_S];
+    }
+    free(sum);
+    return status;
+}
+
+static void free_vectors(const dl_train_shared *shared, double **vectors)
+{
+    for (int w = 0; shared->ranks != NULL && w < shared->config->workers; w++)
+        free(vectors[w]);
+    free(vectors);
+}
+
 /* What the run came to; takes step_ns over if that succeeds. */
 static dl_status make_result(dl_train_shared *shared, int64_t *step_ns, dl_train_result *result,
                              dl_error *err)
 {
     const dl_train_config *config = shared->config;
-    const double share = 1.0 / config->workers;
+    const double share = 1.0 / shared->whole->workers;
+    double **vectors = make_vectors(shared);
     dl_train_result made = {.step_ns = step_ns, .parameter_count = shared->count};
     made.parameters = dl_calloc(shared->count, sizeof *made.parameters, "final parameters");
     made.steps_done = dl_calloc((size_t)config->workers, sizeof *made.steps_done, "steps done");
@@ -292,7 +342,8 @@ static dl_status make_result(dl_train_shared *shared, int64_t *step_ns, dl_train
         made.first_loss += share * worker->first_loss;
         made.last_loss += share * worker->last_loss;
         if (shared->mode->server) continue;
-        status = add_parameters(worker, made.parameters, share, err);
+        status = add_parameters(worker, shared->ranks != NULL ? vectors[w] : made.parameters, share,
+                                err);
     }
     if (status == DL_OK && config->device != NULL) {
         dl_train_use(&shared->workers[0]);
@@ -303,6 +354,10 @@ static dl_status make_result(dl_train_shared *shared, int64_t *step_ns, dl_train
     made.samples = dl_train_samples(&shared->workers[0], shared->workers[0].step);
     made.seconds = dl_ns_to_s((double)(end_ns - start_ns));
     made.samples_per_s = (double)shared->batch_per_worker * (double)steps_done / made.seconds;
+    if (status == DL_OK && shared->ranks != NULL) {
+        status = add_up_over_ranks(shared, vectors, &made, err);
+    }
+    free_vectors(shared, vectors);
     if (status == DL_OK) {
         dl_train_points_take(&shared->points, &made);
         *result = made;
@@ -322,7 +377,7 @@ dl_status dl_train_run(const dl_train_config *config, const dl_data_set *data,
     int64_t *step_ns = NULL;
     status = init_shared(&shared, config, data, observer, err);
     if (status == DL_OK) {
-        step_ns = dl_calloc((size_t)config->workers * (size_t)config->steps, sizeof *step_ns,
+        step_ns = dl_calloc((size_t)shared.config->workers * (size_t)config->steps, sizeof *step_ns,
                             "durations of steps");
         status = run_threads(&shared, step_ns, err);
     }

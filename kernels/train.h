@@ -32,6 +32,10 @@
  * the worker's device, turned back where the server is, each with a record of its own. allreduce on
  * the processor then pushes and pulls too.
  *
+ * `ranks` divides the workers over several processes, in equal parts (allreduce and average). The
+ * first worker of each meets those of the others ("barrier") and exchanges with them, on GPUs that
+ * reduce among themselves these do; all else is the same, and so are the bits.
+ *
  * With one worker every mode gives bit for bit what `none` gives, unless it quantises.
  * Waiting: `spin` when every worker has its own core, else `block` (a spinning thread would steal
  * the core from the one it waits for).
@@ -50,6 +54,7 @@
 #include "kernels/model.h"
 #include "kernels/optimizer.h"
 #include "kernels/quantise.h"
+#include "kernels/rank_group.h"
 #include "trace/record.h"
 
 /* "none", "allreduce", "ps", "average", "async", "softsync", NULL */
@@ -112,6 +117,9 @@ typedef struct dl_train_config {
     double drop_epochs;      /* behind so many epochs the learning rate is a tenth; 0 = never */
     double evaluate_every;   /* steps of worker 0 between two points of the result, also broken
                                 numbers; 0 = none */
+    dl_rank_group *ranks; /* processes that share the workers; NULL = this one has them all. What the
+                             other settings count is of all ranks together; cores and devices are
+                             taken behind those of the ranks before on the same host */
     const atomic_bool *stop; /* once true, the run ends where no worker waits for another: after the
                                 step, in average after the interval; NULL = never */
 } dl_train_config;
@@ -148,6 +156,7 @@ typedef struct dl_train_point {
     double *parameters; /* [parameter_count] */
 } dl_train_point;
 
+/* Over ranks: workers are those of this process, `seconds` too; the rest is of all. */
 typedef struct dl_train_result {
     int64_t *step_ns;     /* [workers x steps] duration of each step, worker by worker */
     int64_t *steps_done;  /* [workers] how many of them the worker did: all but in none, async,
@@ -165,8 +174,11 @@ typedef struct dl_train_result {
     size_t device_bytes; /* in use of the first worker's device at the end; 0 on the processor */
 } dl_train_result;
 
-/* How many devices the workers of a configuration with a device run on; less than the workers
- * where some share one. DL_ERR_RANGE if the first one does not exist. */
+/* Processes that share the workers of a configuration; 1 without ranks. */
+int dl_train_rank_count(const dl_train_config *config);
+
+/* How many devices the workers of a configuration with a device run on, over ranks those of one;
+ * less than the workers where some share one. DL_ERR_RANGE if the first one does not exist. */
 dl_status dl_train_device_count(const dl_train_config *config, int *count,
                                 dl_error *err) DL_MUST_CHECK;
 

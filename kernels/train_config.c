@@ -149,7 +149,8 @@ dl_status dl_train_device_count(const dl_train_config *config, int *count, dl_er
                             all);
     }
     const int rest = all - config->first_device;
-    *count = config->workers < rest ? config->workers : rest;
+    const int workers = config->workers / dl_train_rank_count(config);
+    *count = workers < rest ? workers : rest;
     return DL_OK;
 }
 
@@ -241,6 +242,7 @@ static dl_status check_server(const dl_train_config *config, dl_error *err)
 dl_status dl_train_check_config(const dl_train_config *config, dl_error *err)
 {
     dl_status status = check_workers(config, err);
+    if (status == DL_OK) status = dl_train_check_ranks(config, err);
     if (status == DL_OK) status = check_device(config, err);
     if (status == DL_OK) status = check_dispatch(config, err);
     if (status != DL_OK) return status;

@@ -9,7 +9,7 @@ void dl_train_tell_one(const dl_train_worker *worker, dl_record fields, int64_t 
                        int64_t end_ns)
 {
     const dl_train_observer *observer = worker->shared->observer;
-    fields.worker = (uint32_t)worker->index;
+    fields.worker = (uint32_t)(worker->shared->first_worker + worker->index);
     fields.step = (uint32_t)worker->step;
     fields.samples = (uint32_t)worker->shared->batch_per_worker;
     fields.start_ns = start_ns;
@@ -78,6 +78,7 @@ void dl_train_settle(dl_train_worker *worker)
         worker->status = shared->backend->wait(&worker->err);
         if (worker->status != DL_OK) {
             atomic_store_explicit(&shared->failed, true, memory_order_relaxed);
+            dl_train_ranks_give_up(shared);
         }
     }
     if (!worker->issuing) return;

@@ -81,7 +81,7 @@ int64_t dl_train_samples(const dl_train_worker *worker, int64_t steps)
         return worker->read_version * dl_train_gradients_an_update(config) *
                shared->batch_per_worker;
     }
-    return steps * (config->sync == DL_SYNC_NONE ? shared->batch_per_worker : config->batch);
+    return steps * (config->sync == DL_SYNC_NONE ? shared->batch_per_worker : shared->whole->batch);
 }
 
 /* The worker's parameters on the host. A failure of the device ends the run at the next step. */

@@ -50,6 +50,7 @@ static void run_step(dl_train_shared *shared)
     const int phases = dl_sync_phases(&workers[0]);
     for (int p = 0; p < phases; p++)
         run_phase(shared, p);
+    dl_train_meet_beside(&workers[0]);
     for (int w = 0; w < count; w++) {
         dl_train_use(&workers[w]);
         (void)dl_train_step_end(&workers[w], start_ns);

@@ -31,6 +31,20 @@ static void average_slice(dl_train_worker *worker, void *result, void *const *ve
     dl_train_average(worker->shared, result, vectors, config->workers, first, size);
 }
 
+/* The first worker of each rank, for all of them. */
+static void average_over_ranks(dl_train_worker *worker, dl_train_name name)
+{
+    const dl_train_shared *shared = worker->shared;
+    if (worker->index != 0) return;
+    dl_train_ranks_meet(worker);
+    dl_train_mark(worker, (dl_record){.kind = DL_RECORD_WAIT,
+                                      .name = dl_train_name_id(shared, DL_TRAIN_NAME_BARRIER)});
+    dl_train_ranks_average(worker, shared->result, shared->slots, shared->count, name);
+    if (shared->state_count == 0) return;
+    dl_train_ranks_average(worker, shared->state_result, shared->state_slots, shared->state_count,
+                           DL_TRAIN_NAME_STATE);
+}
+
 /* allreduce through memory. The slots are the workers' own gradients. Two barriers are enough: the
  * result is read behind the second one and written again only behind the next step's first one,
  * which a worker reaches after its read; and a worker overwrites its gradients only behind the
@@ -42,6 +56,10 @@ static void average_gradients(dl_train_worker *worker)
     const bool alone =
         config->where == DL_TRAIN_WHERE_GPU || config->dispatch == DL_DISPATCH_SINGLE;
     const int parts = alone ? 1 : config->workers;
+    if (shared->ranks != NULL) {
+        average_over_ranks(worker, DL_TRAIN_NAME_GRADIENTS);
+        return;
+    }
     if (worker->index >= parts) return;
     average_slice(worker, shared->result, shared->slots, shared->count, parts);
     dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_GRADIENTS, config->workers, parts,
@@ -79,7 +97,7 @@ static void update_and_reduce(dl_train_worker *worker)
 static void mark_reduced(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
-    const uint32_t workers = (uint32_t)shared->config->workers;
+    const uint32_t workers = (uint32_t)shared->whole->workers;
     const bool gradients = shared->config->sync == DL_SYNC_ALLREDUCE;
     if (dl_sync_phases(worker) == 1) return;
     dl_train_issued(
@@ -138,6 +156,10 @@ static void average_parameters(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
     const dl_train_config *config = shared->config;
+    if (shared->ranks != NULL) {
+        average_over_ranks(worker, DL_TRAIN_NAME_PARAMETERS);
+        return;
+    }
     if (worker->index >= config->server_threads) return;
     average_slice(worker, shared->result, shared->slots, shared->count, config->server_threads);
     dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_PARAMETERS, config->workers,

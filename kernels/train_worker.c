@@ -38,7 +38,8 @@ static void input(dl_train_worker *worker)
     const dl_train_shared *shared = worker->shared;
     const int share = shared->batch_per_worker;
     const int64_t count = (int64_t)shared->data->count;
-    const int64_t first = worker->step * shared->config->batch + (int64_t)worker->index * share;
+    const int64_t first = worker->step * shared->whole->batch +
+                          (int64_t)(shared->first_worker + worker->index) * share;
     for (int i = 0; i < share; i++) {
         const int64_t epoch = (first + i) / count;
         if (epoch != worker->epoch) shuffle(worker, epoch);
@@ -136,7 +137,7 @@ void dl_train_update(dl_train_worker *worker)
     const dl_train_shared *shared = worker->shared;
     dl_optimizer_scale_rate(worker->optimizer,
                             dl_train_rate_factor(shared->config, shared->data->count,
-                                                 worker->step * shared->config->batch));
+                                                 worker->step * shared->whole->batch));
     dl_optimizer_begin(worker->optimizer);
     dl_train_issue(worker);
     for (int op = 0; op < worker->shared->operations; op++) {
@@ -161,6 +162,14 @@ static void meet(dl_train_worker *worker)
                                       .name = dl_train_name_id(shared, DL_TRAIN_NAME_BARRIER)});
 }
 
+/* The ranks meet while their devices work, which reduce among themselves. */
+void dl_train_meet_beside(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    if (shared->ranks == NULL || !shared->mode->collective || worker->index != 0) return;
+    if (dl_sync_phases(worker) > 1) dl_train_ranks_meet(worker);
+}
+
 static void exchange(dl_train_worker *worker)
 {
     const dl_sync_mode *mode = worker->shared->mode;
@@ -170,6 +179,7 @@ static void exchange(dl_train_worker *worker)
         if (mode->phases[p] != NULL) mode->phases[p](worker);
         if (p == 0 && mode->reduced != NULL) mode->reduced(worker);
     }
+    dl_train_meet_beside(worker);
 }
 
 void dl_train_step_begin(dl_train_worker *worker, int64_t start_ns)
@@ -228,8 +238,11 @@ bool dl_train_goes_on(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
     const dl_train_config *config = shared->config;
-    const bool stop =
-        dl_train_stopped(config) || atomic_load_explicit(&shared->failed, memory_order_relaxed);
+    const bool failed = atomic_load_explicit(&shared->failed, memory_order_relaxed);
+    const bool stop = shared->ranks != NULL ? atomic_load(&shared->agreed_stop)
+                                            : dl_train_stopped(config) || failed;
+    /* There nobody here waits for another worker, and the ranks were told. */
+    if (failed && shared->ranks != NULL && shared->mode->collective) return false;
     if (stop && shared->mode->free_running) return false;
     if (stop && worker->index == 0) {
         const int64_t interval = config->sync == DL_SYNC_AVERAGE ? config->interval : 1;

@@ -69,7 +69,11 @@ int dl_sync_phases(const dl_train_worker *worker);
 /* What all workers see. Everything is set before the threads start; afterwards vectors are ordered
  * by the barrier or the lock as train_sync.c says. */
 struct dl_train_shared {
-    const dl_train_config *config;
+    const dl_train_config *config; /* as if this process were all: `own`, without ranks */
+    const dl_train_config *whole;  /* of all ranks together */
+    dl_train_config own;
+    dl_rank_group *ranks; /* NULL: this process is all */
+    int first_worker;     /* number of worker 0 in the whole run */
     const dl_data_set *data;
     const dl_train_observer *observer; /* or NULL */
     const dl_sync_mode *mode;
@@ -97,6 +101,7 @@ struct dl_train_shared {
     int pending_count, spare_count;
     atomic_bool ended;      /* free_running: a worker has done all its steps */
     atomic_bool failed;     /* a worker's device has; all end as when they are asked to stop */
+    atomic_bool agreed_stop; /* over ranks: one of them was asked to stop, or has failed */
     atomic_llong last_step; /* the run's end, in steps of a worker; worker 0 lowers it to stop */
 
     dl_barrier barrier;
@@ -190,6 +195,8 @@ bool dl_train_wait_at_gate(dl_train_shared *shared);
 void dl_train_step_begin(dl_train_worker *worker, int64_t start_ns);
 void dl_train_step_compute(dl_train_worker *worker);
 int64_t dl_train_step_end(dl_train_worker *worker, int64_t start_ns);
+/* Behind the exchange, when all is issued. */
+void dl_train_meet_beside(dl_train_worker *worker);
 
 /* Whether the run goes on behind the step that the worker has done. */
 bool dl_train_goes_on(dl_train_worker *worker);
@@ -258,6 +265,28 @@ void dl_train_average(const dl_train_shared *shared, void *result, void *const *
 /* The record of that arithmetic, by `threads` workers on `vectors` vectors of `bytes` each. */
 void dl_train_mark_average(dl_train_worker *worker, dl_phase phase, dl_train_name name, int vectors,
                            int threads, size_t bytes);
+
+/* train_ranks.c. Whether a run over ranks can have these settings. */
+dl_status dl_train_check_ranks(const dl_train_config *config, dl_error *err) DL_MUST_CHECK;
+/* Sets what of `whole` is this process's: config, own, ranks, first_worker. */
+dl_status dl_train_take_part(dl_train_shared *shared, dl_error *err) DL_MUST_CHECK;
+/* In the thread of worker 0: all ranks meet, and agree whether to stop. A lost rank ends the run,
+ * with worker->status saying so. */
+void dl_train_ranks_meet(dl_train_worker *worker);
+/* The same thread, behind that: the mean of `vectors` of all ranks' workers, with its record. */
+void dl_train_ranks_average(dl_train_worker *worker, void *result, void *const *vectors,
+                            size_t count, dl_train_name name);
+/* Before the start: `status`, or DL_ERR_SYSTEM if another rank could not be set up. */
+dl_status dl_train_ranks_ready(const dl_train_shared *shared, dl_status status,
+                               dl_error *err) DL_MUST_CHECK;
+/* A device has failed, for which those of other ranks must not wait. */
+void dl_train_ranks_give_up(const dl_train_shared *shared);
+/* sum[count] = sum of the vectors of all ranks' workers, worker by worker. */
+dl_status dl_train_ranks_sum(const dl_train_shared *shared, double *const *vectors, size_t count,
+                             double *sum, dl_error *err) DL_MUST_CHECK;
+/* Makes the devices of all ranks' workers one group. */
+dl_status dl_train_ranks_join(const dl_train_shared *shared, dl_device *const *devices,
+                              dl_error *err) DL_MUST_CHECK;
 
 /* train_server.c: gradients that an update waits for (async, softsync: workers / n); the exchange
  * of these modes. */

@@ -21,7 +21,8 @@ set_property(TEST test_large_models APPEND PROPERTY LABELS slow)
 dl_add_test(test_optimizer unit LINK dl_kernels)
 
 dl_add_test(test_rank_group unit LINK dl_kernels)
-set_property(TEST test_rank_group APPEND PROPERTY LABELS threads)
+dl_add_test(test_train_ranks unit LINK dl_kernels EXTRA doubles/fake_device.c)
+set_property(TEST test_rank_group test_train_ranks APPEND PROPERTY LABELS threads)
 
 # Devices. The label gpu marks what needs one and skips itself without.
 dl_add_test(test_device unit LINK dl_kernels)

@@ -1,0 +1,264 @@
+/* Training over ranks, each a thread with its own group over the loopback: the same bits as in one
+ * process, on the processor and on the fake device; ends, losses, refusals. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "kernels/rank_group.h"
+#include "kernels/rank_socket.h"
+#include "tests/train_case.h"
+
+#define RANKS_MAX 4
+
+/* One rank of a run. */
+typedef struct member {
+    dl_train_config config;
+    const dl_train_observer *observer;
+    dl_rank_settings settings;
+    dl_train_result result;
+    dl_status status;
+    dl_error err;
+    pthread_t thread;
+} member;
+
+static void *run_member(void *argument)
+{
+    member *m = argument;
+    dl_rank_group *group = NULL;
+    m->status = dl_rank_group_join(&group, &m->settings, &m->err);
+    m->config.ranks = group;
+    if (m->status == DL_OK) {
+        m->status = dl_train_run(&m->config, &data, m->observer, &m->result, &m->err);
+    }
+    dl_rank_group_leave(group, m->status == DL_OK);
+    return NULL;
+}
+
+static void set_up(member *members, int ranks, const dl_train_config *config)
+{
+    int listener = -1;
+    assert_int_equal(dl_rank_listen("127.0.0.1", 0, &listener, NULL), DL_OK);
+    const int port = dl_rank_port(listener);
+    close(listener);
+    for (int r = 0; r < ranks; r++) {
+        members[r] = (member){.config = *config,
+                              .settings = {.rank = r,
+                                           .size = ranks,
+                                           .host = "127.0.0.1",
+                                           .port = port,
+                                           .limit_s = 20,
+                                           .run = "test",
+                                           .settings = ""}};
+    }
+}
+
+static void run_members(member *members, int ranks)
+{
+    for (int r = 0; r < ranks; r++)
+        assert_int_equal(pthread_create(&members[r].thread, NULL, run_member, &members[r]), 0);
+    for (int r = 0; r < ranks; r++)
+        pthread_join(members[r].thread, NULL);
+}
+
+static void check_like_one_process(const dl_train_config *config, int ranks)
+{
+    member members[RANKS_MAX];
+    dl_train_result expected = run(config, NULL);
+    set_up(members, ranks, config);
+    run_members(members, ranks);
+    for (int r = 0; r < ranks; r++) {
+        member *m = &members[r];
+        if (m->status != DL_OK) fail_msg("rank %d: %s", r, m->err.text);
+        assert_true(same_bits(&m->result, &expected));
+        assert_true(m->result.first_loss == expected.first_loss);
+        assert_true(m->result.last_loss == expected.last_loss);
+        assert_int_equal(m->result.samples, expected.samples);
+        assert_int_equal(m->result.updates, expected.updates);
+        assert_int_equal(m->result.steps_done[0], config->steps);
+        dl_train_result_free(&m->result);
+    }
+    dl_train_result_free(&expected);
+}
+
+static dl_train_config ranks_config(dl_sync sync, int workers)
+{
+    dl_train_config config = small_config();
+    config.optimizer.momentum = 0.5;
+    config.sync = sync;
+    config.workers = workers;
+    config.interval = 3;
+    config.average_state = true;
+    config.drop_epochs = 1.5;
+    config.wait = DL_WAIT_BLOCK; /* more threads than cores */
+    return config;
+}
+
+/* 20 steps and an interval of 3: the run ends between two averages. */
+static void ranks_give_one_processs_bits(void **state)
+{
+    (void)state;
+    static const int cases[][2] = {{1, 1}, {2, 2}, {2, 4}, {3, 6}, {4, 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int precision = DL_FLOAT; precision <= DL_DOUBLE; precision++) {
+            dl_train_config config = ranks_config(DL_SYNC_ALLREDUCE, cases[i][1]);
+            config.precision = (dl_precision)precision;
+            check_like_one_process(&config, cases[i][0]);
+            config.sync = DL_SYNC_AVERAGE;
+            check_like_one_process(&config, cases[i][0]);
+        }
+    }
+}
+
+/* What one rank's observer was told. */
+typedef struct seen {
+    uint32_t workers;      /* bits */
+    int averages, vectors; /* records of them; vectors of the last one */
+    int barriers_of_first;
+    uint32_t first;
+} seen;
+
+static void look(void *user, const dl_record *record)
+{
+    seen *s = user;
+    s->workers |= 1u << record->worker;
+    if (record->kind == DL_RECORD_AVERAGE) {
+        s->averages++;
+        s->vectors = (int)record->vectors;
+    }
+    if (record->kind == DL_RECORD_WAIT && record->worker == s->first) s->barriers_of_first++;
+}
+
+/* Workers are numbered over all ranks. A rank's first worker meets its other one twice and the
+ * other ranks once, in each step. */
+static void records_are_of_the_whole_run(void **state)
+{
+    (void)state;
+    const dl_train_config config = ranks_config(DL_SYNC_ALLREDUCE, 4);
+    member members[2];
+    seen seen_by[2] = {{.first = 0}, {.first = 2}};
+    dl_train_observer observers[2];
+    set_up(members, 2, &config);
+    for (int r = 0; r < 2; r++) {
+        observers[r] = (dl_train_observer){.user = &seen_by[r], .record = look};
+        members[r].observer = &observers[r];
+        members[r].config.slow = NULL;
+    }
+    run_members(members, 2);
+    for (int r = 0; r < 2; r++) {
+        if (members[r].status != DL_OK) fail_msg("rank %d: %s", r, members[r].err.text);
+        assert_int_equal(seen_by[r].workers, r == 0 ? 3 : 12);
+        assert_int_equal(seen_by[r].averages, config.steps);
+        assert_int_equal(seen_by[r].vectors, 4);
+        assert_int_equal(seen_by[r].barriers_of_first, 3 * config.steps);
+        dl_train_result_free(&members[r].result);
+    }
+}
+
+/* Rank 1 alone is asked to stop: all do as many steps, fewer than asked for. */
+static void a_stop_is_agreed(void **state)
+{
+    (void)state;
+    static const dl_sync modes[] = {DL_SYNC_ALLREDUCE, DL_SYNC_AVERAGE};
+    for (int i = 0; i < 2; i++) {
+        const dl_train_config config = ranks_config(modes[i], 4);
+        atomic_bool stop = true;
+        member members[2];
+        set_up(members, 2, &config);
+        members[1].config.stop = &stop;
+        run_members(members, 2);
+        for (int r = 0; r < 2; r++) {
+            if (members[r].status != DL_OK) fail_msg("rank %d: %s", r, members[r].err.text);
+            for (int w = 0; w < 2; w++)
+                assert_int_equal(members[r].result.steps_done[w], i == 0 ? 2 : 6);
+            dl_train_result_free(&members[r].result);
+        }
+    }
+}
+
+/* The rank's observer takes it out in its third step. */
+static void go(void *user, const dl_record *record)
+{
+    member *m = user;
+    if (record->step == 2 && record->kind == DL_RECORD_INPUT) {
+        dl_rank_group_abandon(m->config.ranks);
+    }
+}
+
+static void a_lost_rank_ends_the_run(void **state)
+{
+    (void)state;
+    static const dl_sync modes[] = {DL_SYNC_ALLREDUCE, DL_SYNC_AVERAGE};
+    for (int i = 0; i < 2; i++) {
+        const dl_train_config config = ranks_config(modes[i], 6);
+        member members[3];
+        set_up(members, 3, &config);
+        const dl_train_observer observer = {.user = &members[1], .record = go};
+        members[1].observer = &observer;
+        run_members(members, 3);
+        for (int r = 0; r < 3; r++)
+            assert_int_equal(members[r].status, DL_ERR_SYSTEM);
+        for (int r = 0; r < 3; r += 2)
+            assert_contains(members[r].err.text, "rank 1 on ");
+    }
+}
+
+/* A rank that cannot set up its run lets the others know. */
+static void all_start_or_none(void **state)
+{
+    (void)state;
+    const dl_train_config config = ranks_config(DL_SYNC_ALLREDUCE, 2);
+    member members[2];
+    set_up(members, 2, &config);
+    members[1].config.model = "lenet";         /* takes the same data, ... */
+    members[1].config.optimizer.name = "none"; /* ... but this is not there */
+    run_members(members, 2);
+    assert_int_equal(members[1].status, DL_ERR_NAME);
+    assert_int_equal(members[0].status, DL_ERR_SYSTEM);
+}
+
+static void settings_are_checked(void **state)
+{
+    (void)state;
+    static const struct {
+        dl_sync sync;
+        int workers, server_threads;
+        dl_quantise quantise;
+        const char *text;
+    } wrong[] = {
+        {DL_SYNC_ALLREDUCE, 3, 1, DL_QUANTISE_NONE,
+         "3 workers cannot be shared equally by 2 ranks"},
+        {DL_SYNC_NONE, 2, 1, DL_QUANTISE_NONE, "none exchanges nothing"},
+        {DL_SYNC_PS, 2, 1, DL_QUANTISE_NONE, "ps needs a server"},
+        {DL_SYNC_ASYNC, 2, 1, DL_QUANTISE_NONE, "async needs a server"},
+        {DL_SYNC_SOFTSYNC, 2, 1, DL_QUANTISE_NONE, "softsync needs a server"},
+        {DL_SYNC_ALLREDUCE, 2, 1, DL_QUANTISE_FP16, "sent between ranks as they are"},
+        {DL_SYNC_AVERAGE, 2, 2, DL_QUANTISE_NONE, "one of each exchanges"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        dl_train_config config = ranks_config(wrong[i].sync, wrong[i].workers);
+        member members[2];
+        config.server_threads = wrong[i].server_threads;
+        config.quantise = wrong[i].quantise;
+        set_up(members, 2, &config);
+        run_members(members, 2);
+        for (int r = 0; r < 2; r++) {
+            assert_true(members[r].status == DL_ERR_UNSUPPORTED ||
+                        members[r].status == DL_ERR_RANGE);
+            assert_contains(members[r].err.text, wrong[i].text);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_give_one_processs_bits),
+        cmocka_unit_test(records_are_of_the_whole_run),
+        cmocka_unit_test(a_stop_is_agreed),
+        cmocka_unit_test(a_lost_rank_ends_the_run),
+        cmocka_unit_test(all_start_or_none),
+        cmocka_unit_test(settings_are_checked),
+    };
+    return cmocka_run_group_tests(tests, make_data, free_data);
+}
