@@ -29,7 +29,7 @@ if (words(settings) == 0) {
 series_count = words(settings)
 panel_count = 1
 left_px = 100.0
-right_px = 370.0
+right_px = 425.0
 gap_px = 0.0
 canvas_width = left_px + right_px + 645
 canvas_height = 600
