@@ -32,8 +32,8 @@ int64_t dl_clock_thread_cpu_ns(void)
 
 int64_t dl_ns_ceil(double ns)
 {
-    DL_ASSERT(ns >= 0.0 && ns <= 0x1p62, "duration %g ns", ns);
-    return (int64_t)ceil(ns);
+    DL_ASSERT(ns >= 0.0, "duration %g ns", ns);
+    return ns < (double)DL_NS_MAX ? (int64_t)ceil(ns) : DL_NS_MAX;
 }
 
 /* Factor of a unit of bytes; 0 if it is unknown. */

@@ -35,8 +35,10 @@ int64_t dl_clock_ns(void);
 /* CPU time that the calling thread has used, in ns. */
 int64_t dl_clock_thread_cpu_ns(void);
 
-/* A duration rounded up to whole ns, as the event queue schedules it. NaN, negative and anything
- * over 2^62 ns is a broken invariant. */
+#define DL_NS_MAX (INT64_C(1) << 62) /* 146 years */
+
+/* A duration rounded up to whole ns, as the event queue schedules it; more than DL_NS_MAX is
+ * DL_NS_MAX. NaN and negative is a broken invariant. */
 int64_t dl_ns_ceil(double ns);
 
 /* Reads a byte count: digits with an optional B, kB, MB, GB, KiB, MiB, GiB right behind. Whole text

@@ -41,7 +41,8 @@ static double idle_ns(const dl_links *links, const dl_collective_config *config,
     dl_plan_run(&plan, NULL, NULL, 0);
     dl_engine_run(&engine);
     double launch_ns = protocol != NULL ? protocol->launch_ns.value : 0;
-    double time_ns = (double)(engine.now_ns + dl_ns_ceil(launch_ns));
+    double time_ns =
+        engine.too_long ? (double)DL_NS_MAX : (double)engine.now_ns + (double)dl_ns_ceil(launch_ns);
     dl_plan_free(&plan);
     dl_network_free(&network);
     dl_engine_free(&engine);

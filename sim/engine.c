@@ -1,6 +1,7 @@
 #include "sim/engine.h"
 
 #include "common/status.h"
+#include "common/units.h"
 
 void dl_engine_init(dl_engine *engine, int capacity)
 {
@@ -16,9 +17,12 @@ void dl_engine_free(dl_engine *engine)
 
 int dl_engine_after(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, void *user, int index)
 {
-    DL_ASSERT(delay_ns >= 0 && delay_ns <= INT64_MAX - engine->now_ns, "delay %lld ns at %lld ns",
-              (long long)delay_ns, (long long)engine->now_ns);
-    return dl_event_queue_push(&engine->queue, engine->now_ns + delay_ns, handler, user, index);
+    DL_ASSERT(delay_ns >= 0, "delay %lld ns at %lld ns", (long long)delay_ns,
+              (long long)engine->now_ns);
+    const int64_t left_ns = DL_NS_MAX - engine->now_ns;
+    return dl_event_queue_push(&engine->queue,
+                               delay_ns < left_ns ? engine->now_ns + delay_ns : DL_NS_MAX, handler,
+                               user, index);
 }
 
 void dl_engine_cancel(dl_engine *engine, int id)
@@ -30,6 +34,8 @@ void dl_engine_run(dl_engine *engine)
 {
     dl_event event;
     while (dl_event_queue_pop(&engine->queue, &event)) {
+        engine->too_long = event.time_ns >= DL_NS_MAX;
+        if (engine->too_long) return;
         DL_ASSERT(event.time_ns >= engine->now_ns, "event at %lld ns, clock at %lld ns",
                   (long long)event.time_ns, (long long)engine->now_ns);
         engine->now_ns = event.time_ns;

@@ -2,6 +2,7 @@
 #ifndef DL_SIM_ENGINE_H
 #define DL_SIM_ENGINE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "sim/event_queue.h"
@@ -10,6 +11,7 @@ typedef struct dl_engine {
     dl_event_queue queue;
     int64_t now_ns;  /* time of the event at hand */
     int64_t handled; /* events so far */
+    bool too_long;   /* an event was due at DL_NS_MAX or later: it and what follows never happens */
 } dl_engine;
 
 /* Starts at time 0 with room for `capacity` pending events. */
@@ -22,7 +24,8 @@ int dl_engine_after(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, vo
 
 void dl_engine_cancel(dl_engine *engine, int id);
 
-/* Handles events until none is left. A time that goes back is a broken invariant. */
+/* Handles events until none is left, or until too_long. A time that goes back is a broken
+ * invariant. */
 void dl_engine_run(dl_engine *engine);
 
 #endif

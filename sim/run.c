@@ -286,17 +286,24 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
     if (!(needs & DL_NEED_LOCK)) workload->lock_ns = 0;
 }
 
+dl_status dl_run_check_time(const dl_engine *engine, const dl_run_config *config, dl_error *err)
+{
+    if (engine->now_ns > 0 && !engine->too_long) return DL_OK;
+    char text[DL_POINT_TEXT_BYTES];
+    return dl_error_set_at(err, engine->too_long ? DL_ERR_RANGE : DL_ERR_DATA, config->costs->path,
+                           0, "%s (point: %s)",
+                           engine->too_long ? "the run takes more than 146 years"
+                                            : "a step takes no time",
+                           dl_point_text(text, sizeof text, config->point));
+}
+
 /* Runs the team and takes its figures. */
 static dl_status run_team(dl_team *team, const dl_run_config *config, dl_run_result *result,
                           dl_error *err)
 {
     dl_team_run(team);
-    if (team->engine.now_ns == 0) {
-        char text[DL_POINT_TEXT_BYTES];
-        return dl_error_set_at(err, DL_ERR_DATA, config->costs->path, 0,
-                               "a step takes no time (point: %s)",
-                               dl_point_text(text, sizeof text, config->point));
-    }
+    dl_status status = dl_run_check_time(&team->engine, config, err);
+    if (status != DL_OK) return status;
     *result = (dl_run_result){0};
     measure(team, config->point, result);
     return DL_OK;

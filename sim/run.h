@@ -59,7 +59,8 @@ typedef struct dl_run_result {
     dl_split_result *split; /* NULL: the model is not split */
 } dl_run_result;
 
-/* Runs. DL_ERR_DATA if a step takes no time at all. Release *result with dl_run_result_free. */
+/* Runs. DL_ERR_DATA if a step takes no time at all, DL_ERR_RANGE if the run takes more than DL_NS_MAX.
+ * Release *result with dl_run_result_free. */
 dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *err) DL_MUST_CHECK;
 void dl_run_result_free(dl_run_result *result);
 

@@ -253,14 +253,8 @@ static dl_status run_pipeline(const dl_pipeline_config *config, const dl_run_con
     dl_status status = dl_pipeline_init(&pipeline, config, err);
     if (status != DL_OK) return status;
     dl_pipeline_run(&pipeline);
-    if (pipeline.engine.now_ns == 0) {
-        char text[DL_POINT_TEXT_BYTES];
-        status = dl_error_set_at(err, DL_ERR_DATA, run->costs->path, 0,
-                                 "a step takes no time (point: %s)",
-                                 dl_point_text(text, sizeof text, run->point));
-    } else {
-        measure(&pipeline, run->point, result);
-    }
+    status = dl_run_check_time(&pipeline.engine, run, err);
+    if (status == DL_OK) measure(&pipeline, run->point, result);
     dl_pipeline_free(&pipeline);
     return status;
 }

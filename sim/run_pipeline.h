@@ -2,6 +2,7 @@
 #ifndef DL_SIM_RUN_PIPELINE_H
 #define DL_SIM_RUN_PIPELINE_H
 
+#include "sim/engine.h"
 #include "sim/run.h"
 
 /* Whether each worker of the point is several GPUs. */
@@ -30,6 +31,10 @@ dl_gpu_memory dl_run_split_memory(const dl_scenario *scenario, const dl_costs *c
 
 /* "conv1;fc1", the first layers of the stages, in a text of its own. */
 char *dl_run_split_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
+
+/* The errors of dl_run, of a run that has ended; in sim/run.c. */
+dl_status dl_run_check_time(const dl_engine *engine, const dl_run_config *config,
+                            dl_error *err) DL_MUST_CHECK;
 
 /* As dl_run, with this replicate's costs. */
 dl_status dl_run_split(const dl_run_config *config, const dl_costs *costs, dl_run_result *result,

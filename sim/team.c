@@ -317,6 +317,7 @@ void dl_team_run(dl_team *team)
     for (int w = 0; w < team->config.workers; w++)
         begin_step(team, w);
     dl_engine_run(&team->engine);
+    if (team->engine.too_long) return;
     DL_ASSERT(team->arrived_count == 0 && team->lock_owner < 0 && team->waiting_count == 0,
               "the run ended with %d workers at the barrier, worker %d in the lock, %d waiting",
               team->arrived_count, team->lock_owner, team->waiting_count);

@@ -158,7 +158,8 @@ struct dl_team {
 void dl_team_init(dl_team *team, const dl_team_config *config);
 void dl_team_free(dl_team *team);
 
-/* Runs to the end. Allocates nothing. */
+/* Runs to the end, or until the engine says too_long; what was measured then means nothing.
+ * Allocates nothing. */
 void dl_team_run(dl_team *team);
 
 /* What a mode starts; each ends with a call of advance. */

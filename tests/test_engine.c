@@ -45,8 +45,28 @@ static void events_are_handled_in_order(void **state)
     dl_engine_free(&engine);
 }
 
+/* 0 at once; from it 2 and 1; the event in more than 146 years never comes. */
+static void it_ends_before_time_overflows(void **state)
+{
+    (void)state;
+    dl_engine engine;
+    dl_engine_init(&engine, 8);
+    log l = {.engine = &engine};
+    dl_engine_after(&engine, 10, note, &l, 0);
+    l.victim = dl_engine_after(&engine, 12, note, &l, 4);
+    dl_engine_after(&engine, INT64_MAX, note, &l, 5);
+    dl_engine_run(&engine);
+    assert_true(engine.too_long);
+    assert_int_equal(l.count, 3);
+    assert_int_equal(engine.now_ns, 15);
+    dl_engine_free(&engine);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(events_are_handled_in_order)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(events_are_handled_in_order),
+        cmocka_unit_test(it_ends_before_time_overflows),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

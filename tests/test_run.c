@@ -126,21 +126,33 @@ static void replicates_draw_antithetic_costs(void **state)
     dl_costs_free(&costs);
 }
 
-static void a_step_without_time_is_refused(void **state)
+static void a_run_without_end_is_refused(void **state)
 {
     (void)state;
-    dl_costs costs =
-        fixture_costs("[costs]\nschema = 1\n[op a.forward]\nfixed_ns = -5\nper_sample_ns = 0\n");
-    dl_scenario s = fixture_scenario("[machine]\ncores = 1\nworkers = 1\n[workload]\ncosts = c\n"
-                                     "batch = 1\n");
-    dl_run_result result = {.workers = 77};
-    dl_error err = {0};
-    const dl_run_config config = {.scenario = &s, .costs = &costs, .point = &s.points[0]};
-    assert_int_equal(dl_run(&config, &result, &err), DL_ERR_DATA);
-    assert_contains(err.text, "no time");
-    assert_int_equal(result.workers, 77);
-    dl_scenario_free(&s);
-    dl_costs_free(&costs);
+    static const struct {
+        const char *fixed_ns, *message;
+        dl_status status;
+    } cases[] = {{"-5", "no time", DL_ERR_DATA},
+                 {"1e300", "more than 146 years", DL_ERR_RANGE},
+                 {"1e17", "more than 146 years", DL_ERR_RANGE}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[128];
+        snprintf(text, sizeof text,
+                 "[costs]\nschema = 1\n[op a.forward]\nfixed_ns = %s\nper_sample_ns = 0\n",
+                 cases[i].fixed_ns);
+        dl_costs costs = fixture_costs(text);
+        dl_scenario s =
+            fixture_scenario("[machine]\ncores = 1\nworkers = 1\n[workload]\ncosts = c\n"
+                             "batch = 1\n");
+        dl_run_result result = {.workers = 77};
+        dl_error err = {0};
+        const dl_run_config config = {.scenario = &s, .costs = &costs, .point = &s.points[0]};
+        assert_int_equal(dl_run(&config, &result, &err), cases[i].status);
+        assert_contains(err.text, cases[i].message);
+        assert_int_equal(result.workers, 77);
+        dl_scenario_free(&s);
+        dl_costs_free(&costs);
+    }
 }
 
 int main(void)
@@ -152,7 +164,7 @@ int main(void)
         cmocka_unit_test(the_step_is_split),
         cmocka_unit_test(parts_sum_to_one),
         cmocka_unit_test(replicates_draw_antithetic_costs),
-        cmocka_unit_test(a_step_without_time_is_refused),
+        cmocka_unit_test(a_run_without_end_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

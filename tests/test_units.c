@@ -26,7 +26,8 @@ static void ceil_rounds_up_to_whole_ns(void **state)
     assert_int_equal(dl_ns_ceil(1e-9), 1);
     assert_int_equal(dl_ns_ceil(2.0), 2);
     assert_int_equal(dl_ns_ceil(2.25), 3);
-    assert_int_equal(dl_ns_ceil(0x1p62), INT64_C(1) << 62);
+    assert_int_equal(dl_ns_ceil(0x1p62), DL_NS_MAX);
+    assert_int_equal(dl_ns_ceil(1e300), DL_NS_MAX);
 }
 
 static void bytes_take_decimal_and_binary_units(void **state)
