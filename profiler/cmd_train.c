@@ -15,7 +15,7 @@
 #define OWN_OPTION_COUNT 14
 #define OPTION_COUNT                                                        \
     (OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT + DL_DEVICE_OPTION_COUNT + \
-     DL_ACCURACY_OPTION_COUNT)
+     DL_ACCURACY_OPTION_COUNT + DL_RANK_OPTION_COUNT)
 
 static dl_train_options default_options(void)
 {
@@ -23,6 +23,7 @@ static dl_train_options default_options(void)
     return (dl_train_options){.workload = dl_workload_options_default(),
                               .device = dl_device_options_default(),
                               .accuracy = dl_accuracy_options_default(),
+                              .ranks = dl_rank_options_default(),
                               .workers = config.workers,
                               .interval = config.interval,
                               .batch = config.batch,
@@ -44,7 +45,8 @@ static void fill_table(dl_train_options *options, dl_option *table)
          .high = DL_TRAIN_WORKERS_MAX,
          .argument = "COUNT",
          .help =
-             "replicas of the model, each a thread pinned to a core, and on a GPU with --device"},
+             "replicas of the model, each a thread pinned to a core, and on a GPU with --device; "
+             "of all ranks together"},
         {.name = "sync",
          .letter = 's',
          .type = DL_OPTION_CHOICE,
@@ -108,7 +110,7 @@ static void fill_table(dl_train_options *options, dl_option *table)
          .type = DL_OPTION_TEXT,
          .target = &options->output,
          .argument = "FILE",
-         .help = "the trace to write"},
+         .help = "the trace to write; of ranks each its own, as run.rank0.dlt"},
         {.name = "no-trace",
          .type = DL_OPTION_FLAG,
          .target = &options->no_trace,
@@ -127,7 +129,9 @@ static void fill_table(dl_train_options *options, dl_option *table)
     memcpy(table, own, sizeof own);
     dl_workload_options_table(&options->workload, table + OWN_OPTION_COUNT);
     dl_device_options_table(&options->device, table + OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT);
-    dl_accuracy_options_table(&options->accuracy, table + OPTION_COUNT - DL_ACCURACY_OPTION_COUNT);
+    dl_rank_options_table(&options->ranks, table + OPTION_COUNT - DL_RANK_OPTION_COUNT);
+    dl_accuracy_options_table(&options->accuracy, table + OPTION_COUNT - DL_RANK_OPTION_COUNT -
+                                                      DL_ACCURACY_OPTION_COUNT);
 }
 
 dl_status dl_train_command_configure(dl_train_command *run, dl_error *err)
@@ -144,12 +148,14 @@ dl_status dl_train_command_configure(dl_train_command *run, dl_error *err)
     config->batch = (int)options->batch;
     config->steps = options->steps;
     config->wait = (dl_wait)options->wait;
+    dl_ranks_apply(run->ranks, config);
     dl_status status = dl_slow_list_parse(&options->slow, config->workers, &run->slow, err);
     if (status == DL_OK) status = dl_device_options_apply(&options->device, config, err);
     if (status != DL_OK) return status;
     config->slow = run->slow;
     const dl_data_source source = dl_workload_options_data(&options->workload);
     status = dl_data_source_open(&source, &run->data, &run->data_note, err);
+    if (status == DL_OK) status = dl_ranks_check_data(run->ranks, &run->data, err);
     if (status == DL_OK) {
         status = dl_accuracy_options_apply(&options->accuracy, run->data.count, config, err);
     }
@@ -188,26 +194,40 @@ dl_status dl_train_command_evaluate(dl_train_command *run, dl_error *err)
     return status;
 }
 
+/* All have done their part; what comes behind it others need not wait for. After a failure the ranks
+ * stay until it was told. */
+static void leave_ranks(dl_train_command *run)
+{
+    dl_rank_group_leave(run->ranks, true);
+    run->ranks = NULL;
+    run->config.ranks = NULL;
+}
+
 static dl_status train(dl_train_command *run, const char *command_text, dl_error *err)
 {
     const dl_train_options *options = run->options;
-    dl_status status = dl_train_command_configure(run, err);
+    dl_status status = dl_ranks_join(&options->ranks, command_text, &run->ranks, err);
+    if (status == DL_OK) status = dl_train_command_configure(run, err);
     if (status == DL_OK) status = dl_run_sizes_find(&run->config, &run->sizes, err);
     if (status != DL_OK) return status;
-    status = dl_recorder_open(&run->recorder, &run->config,
-                              options->no_trace ? NULL : options->output, err);
+    run->rank_count = dl_train_rank_count(&run->config);
+    run->first = run->ranks == NULL || dl_rank_group_rank(run->ranks) == 0;
+    run->output = dl_ranks_path(run->ranks, options->output);
+    status =
+        dl_recorder_open(&run->recorder, &run->config, options->no_trace ? NULL : run->output, err);
     if (status != DL_OK) return status;
     if (run->recorder.writer != NULL) {
         dl_run_meta_common(run->recorder.writer, "train", command_text, run->data.name,
                            &run->config, &run->sizes);
         dl_run_meta_training(run->recorder.writer, &run->config);
+        dl_ranks_meta(run->ranks, &run->config, run->recorder.writer);
     }
     const dl_train_observer observer = dl_recorder_observer(&run->recorder);
     dl_run_progress progress;
-    dl_run_progress_start(&progress, &run->recorder);
+    if (run->first) dl_run_progress_start(&progress, &run->recorder);
     run->config.stop = dl_interrupt_catch();
     status = dl_train_run(&run->config, &run->data, &observer, &run->result, err);
-    dl_run_progress_stop(&progress);
+    if (run->first) dl_run_progress_stop(&progress);
     if (dl_interrupt_caught() && run->recorder.writer != NULL) {
         dl_trace_writer_meta(run->recorder.writer, "stopped", "SIGINT");
     }
@@ -215,6 +235,9 @@ static dl_status train(dl_train_command *run, const char *command_text, dl_error
         dl_device_memory_meta(run->recorder.writer, &run->result);
     }
     if (status == DL_OK) status = dl_recorder_finish(&run->recorder, err);
+    if (status == DL_OK) status = dl_ranks_gather_steps(run->ranks, &run->recorder, err);
+    if (status == DL_OK) leave_ranks(run);
+    if (!run->first) return status;
     if (status == DL_OK) status = dl_train_command_evaluate(run, err);
     if (status == DL_OK && options->csv != NULL) {
         status = dl_measured_row_append(options->csv, &run->config, &run->recorder, err);
@@ -226,12 +249,23 @@ static void free_run(dl_train_command *run)
 {
     dl_train_result_free(&run->result);
     dl_recorder_free(&run->recorder);
+    dl_rank_group_leave(run->ranks, false);
+    free(run->output);
     dl_data_set_free(&run->data);
     free(run->data_note);
     dl_data_set_free(&run->test);
     dl_schedule_free(&run->schedule);
     free(run->test_note);
     free(run->slow);
+}
+
+static void print_error(const dl_train_command *run, const dl_error *err, const char *program)
+{
+    char *name = run->ranks == NULL
+                     ? dl_strdup(program)
+                     : dl_format("%s: rank %d", program, dl_rank_group_rank(run->ranks));
+    dl_error_print(err, name, stderr);
+    free(name);
 }
 
 int dl_cmd_train(int argc, char **argv)
@@ -257,11 +291,11 @@ int dl_cmd_train(int argc, char **argv)
         const bool replays = options.accuracy.schedule != NULL;
         status = replays ? dl_train_command_replay(&run, &err) : train(&run, command_text, &err);
         if (status == DL_OK && replays) dl_train_command_report_replay(&run);
-        if (status == DL_OK && !replays) dl_train_command_report(&run);
+        if (status == DL_OK && run.first) dl_train_command_report(&run);
         free(command_text);
         free(text);
     }
-    if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
+    if (status != DL_OK) print_error(&run, &err, argv[0]);
     free_run(&run);
     dl_text_list_free(&options.slow);
     dl_text_list_free(&positional);

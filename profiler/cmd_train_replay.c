@@ -22,7 +22,8 @@ static dl_status check_options(const dl_train_options *options, dl_error *err)
                    {"steps", options->steps != config.steps},
                    {"epochs", options->epochs != 0},
                    {"slow", options->slow.count > 0},
-                   {"csv", options->csv != NULL}};
+                   {"csv", options->csv != NULL},
+                   {"rendezvous", options->ranks.rendezvous != NULL}};
     for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) {
         if (!decided[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE,
@@ -30,7 +31,13 @@ static dl_status check_options(const dl_train_options *options, dl_error *err)
                             "row or other settings",
                             decided[i].name);
     }
-    return DL_OK;
+    dl_launch launch;
+    const dl_status status = dl_launch_find(&options->ranks, &launch, err);
+    if (status != DL_OK || launch.size == 1) return status;
+    return dl_error_set(err, DL_ERR_USAGE,
+                        "--schedule is for one process, but a launcher has started %d; --ranks off "
+                        "has each repeat it by itself",
+                        launch.size);
 }
 
 dl_status dl_train_command_replay(dl_train_command *run, dl_error *err)

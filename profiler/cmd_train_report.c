@@ -22,6 +22,17 @@ static void print_device(const dl_train_config *config)
     free(device);
 }
 
+/* Cores and devices are rank 0's. */
+static void print_ranks(const dl_train_command *run)
+{
+    dl_train_config own = run->config;
+    own.workers /= run->rank_count;
+    print_device(&own);
+    if (run->rank_count == 1) return;
+    printf("ranks       %d, with %d workers each, which exchange through %s\n", run->rank_count,
+           own.workers, dl_train_is_collective(&own) ? "NCCL" : "TCP");
+}
+
 static void print_where(const dl_train_config *config)
 {
     if (config->quantise != DL_QUANTISE_NONE) {
@@ -47,10 +58,11 @@ static void print_settings(const dl_train_command *run)
     const dl_train_config *config = &run->config;
     char processor[128];
     print_model(run);
-    printf("workers     %d on %d cores of %s, waiting by %s\n", config->workers,
-           dl_run_cores(config), dl_cpu_name(processor, sizeof processor),
+    printf("workers     %d%s on %d cores of %s, waiting by %s\n", config->workers,
+           run->rank_count > 1 ? ", those of rank 0" : "", dl_run_cores(config),
+           dl_cpu_name(processor, sizeof processor),
            dl_run_wait(config) == DL_WAIT_SPIN ? "spinning" : "blocking");
-    print_device(config);
+    print_ranks(run);
     printf("exchange    %s", dl_sync_names[config->sync]);
     if (config->sync == DL_SYNC_AVERAGE) {
         printf(" every %d steps%s", config->interval,
@@ -120,9 +132,10 @@ static void print_results(const dl_train_command *run)
     print_accuracy(run);
     print_staleness(run);
     struct stat file;
-    if (!run->options->no_trace && stat(run->options->output, &file) == 0) {
-        printf("trace       %s (%s)\n", run->options->output,
-               dl_format_bytes(size, sizeof size, (double)file.st_size));
+    if (!run->options->no_trace && stat(run->output, &file) == 0) {
+        printf("trace       %s (%s)%s\n", run->output,
+               dl_format_bytes(size, sizeof size, (double)file.st_size),
+               run->rank_count > 1 ? ", each rank its own" : "");
     }
 }
 

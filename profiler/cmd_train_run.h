@@ -5,6 +5,7 @@
 
 #include "profiler/cmd_train_accuracy.h"
 #include "profiler/device_options.h"
+#include "profiler/ranks.h"
 #include "profiler/recorder.h"
 #include "profiler/run_meta.h"
 #include "profiler/workload_options.h"
@@ -14,6 +15,7 @@ typedef struct dl_train_options {
     dl_workload_options workload;
     dl_device_options device;
     dl_accuracy_options accuracy;
+    dl_rank_options ranks;
     int64_t workers, interval, batch, steps, epochs, server_threads;
     int sync, wait;
     bool average_state, no_trace, evaluate;
@@ -24,6 +26,10 @@ typedef struct dl_train_options {
 /* One run from its data to its report. */
 typedef struct dl_train_command {
     const dl_train_options *options;
+    dl_rank_group *ranks; /* NULL: this process is all */
+    int rank_count;
+    bool first;   /* rank 0 of a run without a schedule, who prints and evaluates */
+    char *output; /* the trace to write */
     dl_train_config config;
     double *slow;
     dl_data_set data;

@@ -131,7 +131,7 @@ void dl_device_meta(dl_trace_writer *writer, const dl_train_config *config)
     if (config->device == NULL) return;
     if (dl_train_device_count(config, &count, NULL) == DL_OK) {
         put_number(writer, "device_count", count);
-        put_number(writer, "shared_gpu", count < config->workers);
+        put_number(writer, "shared_gpu", count < config->workers / dl_train_rank_count(config));
     }
     dl_trace_writer_meta(writer, "dispatch", dl_dispatch_names[config->dispatch]);
     dl_trace_writer_meta(writer, "host_memory",

@@ -1,5 +1,5 @@
 foreach(module batch_list slow_list data_source crew recorder measured_row overhead bench
-        settings target run_traces interrupt overhead_file)
+        settings target run_traces interrupt overhead_file rank_launch)
     dl_add_test(test_${module} unit LINK dl_profiler)
 endforeach()
 dl_add_test(test_cmd_info unit LINK dl_profiler EXTRA ${PROJECT_SOURCE_DIR}/profiler/cmd_info.c)
@@ -10,6 +10,9 @@ set_property(TEST test_crew test_recorder test_overhead test_bench APPEND PROPER
 add_test(NAME test_dlprof COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof.sh $<TARGET_FILE:dlprof>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlprof PROPERTIES LABELS unit TIMEOUT 300)
+add_test(NAME test_dlprof_ranks COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof_ranks.sh $<TARGET_FILE:dlprof>
+         WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_dlprof_ranks PROPERTIES LABELS unit TIMEOUT 300)
 set(nvtx_steps "")
 if(TARGET dlprof_inject)
     add_executable(nvtx_steps ${CMAKE_CURRENT_LIST_DIR}/nvtx_steps.c)

@@ -134,6 +134,9 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *   gradient_bytes                bytes of one worker's gradients
  *   activation_bytes              bytes that one sample's activations and their gradients take
  *   sync, interval, average_state, server_threads, workers, batch (all workers), steps, seed
+ *   rank, world_size, local_rank, rank_exchange
+ *                                 of a rank, whose workers are some of `workers`: which, of how many,
+ *                                 on its host; "tcp" or "nccl"
  *   slow                          "1:2" = worker 1 slowed twofold; "" = none
  *   wait                          "spin" or "block"
  *   data                          "mnist" or "synthetic"

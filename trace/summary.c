@@ -283,10 +283,13 @@ static void warn_about_steps(dl_summary *summary, const dl_steps *steps)
     if (summary->total.samples == 0) {
         warn(summary, dl_strdup("the steps do not say how many samples they had"));
     }
+    /* Of a run over ranks this is the trace of one, with its part of the workers. */
     const char *workers = dl_trace_meta(summary->trace, "workers");
-    int64_t expected = 0;
+    const char *ranks = dl_trace_meta(summary->trace, "world_size");
+    int64_t expected = 0, parts = 1;
+    if (ranks != NULL && dl_parse_int(ranks, 1, INT32_MAX, &parts, NULL) != DL_OK) parts = 1;
     if (workers != NULL && dl_parse_int(workers, 0, INT64_MAX, &expected, NULL) == DL_OK &&
-        expected != (int64_t)summary->worker_count) {
+        expected / parts != (int64_t)summary->worker_count) {
         warn(summary, dl_format("the run had %" PRId64 " workers, %zu of them have steps here",
                                 expected, summary->worker_count));
     }

@@ -1,0 +1,35 @@
+/* Ranks of `dlprof train`: processes that share the workers of one run, from meeting to the result,
+ * which rank 0 prints. How they find one another: rank_launch.h. */
+#ifndef DL_PROFILER_RANKS_H
+#define DL_PROFILER_RANKS_H
+
+#include "kernels/rank_group.h"
+#include "kernels/train.h"
+#include "profiler/rank_launch.h"
+#include "profiler/recorder.h"
+
+/* Joins the other ranks. *group stays NULL where there is only one. `settings` is what all must
+ * agree in. Errors as dl_launch_find and dl_rank_group_join. */
+dl_status dl_ranks_join(const dl_rank_options *options, const char *settings, dl_rank_group **group,
+                        dl_error *err) DL_MUST_CHECK;
+
+/* Hands the ranks to a configuration, and chooses how workers wait where that is open: spinning if
+ * all workers of this host have a core of their own. NULL is fine, here and below. */
+void dl_ranks_apply(dl_rank_group *group, dl_train_config *config);
+
+/* DL_ERR_DATA where a rank has other data than rank 0. */
+dl_status dl_ranks_check_data(dl_rank_group *group, const dl_data_set *data,
+                              dl_error *err) DL_MUST_CHECK;
+
+/* The file of this rank: "run.rank1.dlt" of "run.dlt"; without ranks `path` itself. free() it. */
+char *dl_ranks_path(const dl_rank_group *group, const char *path);
+
+/* Meta keys rank, world_size, local_rank, rank_exchange ("tcp" or "nccl"). */
+void dl_ranks_meta(const dl_rank_group *group, const dl_train_config *config,
+                   dl_trace_writer *writer);
+
+/* Gives rank 0's recorder the steps of all workers of the run. */
+dl_status dl_ranks_gather_steps(dl_rank_group *group, dl_recorder *recorder,
+                                dl_error *err) DL_MUST_CHECK;
+
+#endif
