@@ -79,6 +79,8 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {HEAD "price_usd_per_hour = cheap\n", DL_ERR_PARSE, 5, "no number"},
         {HEAD "[gpu_model k]\nmemory_bytes = 1GB\n", DL_ERR_DATA, 5, "memory_bytes_per_s"},
         {HEAD "[link a]\nbytes_per_s = 0\n", DL_ERR_RANGE, 6, "> 0"},
+        {HEAD "[link a]\nbytes_per_s = 1e-300\n", DL_ERR_RANGE, 6, "1e-9"},
+        {HEAD "[link a]\nbytes_per_s = 1e300\n", DL_ERR_RANGE, 6, "1e24"},
         {HEAD "[link a]\nbytes_per_s = 1GBps\n", DL_ERR_NAME, 6, "GB/s"},
         {HEAD "[link a]\nbytes_per_s = 1\nlatency_ns = 2s\n", DL_ERR_RANGE, 7, "at most 1 s"},
         {HEAD "[link a]\nbytes_per_s = 1\n", DL_ERR_DATA, 5, "latency_ns"},
@@ -148,6 +150,18 @@ static void the_shipped_files_are_read(void **state)
         {"t4_4x4_ethernet", "t4", 4, 4},
         {"dgx_a100", "a100", 4, 8},
         {"dgx_h100", "h100", 4, 8},
+        {"gtx1080_2", "gtx1080", 1, 2},
+        {"gtx980_4", "gtx980", 1, 4},
+        {"titanx_4", "titanx", 1, 4},
+        {"k20m_4", "k20m", 1, 4},
+        {"k20x_8x", "k20x", 1, 8},
+        {"k20x_farm", "k20x", 24, 2},
+        {"cntk_8x8_k40", "k40", 8, 8},
+        {"c4130_p100", "p100pcie", 4, 4},
+        {"p2.8xlarge_x8", "k80", 8, 8},
+        {"p2.16xlarge_x16", "k80", 16, 16},
+        {"p3.16xlarge", "v100", 1, 8},
+        {"p775", "power7", 8, 4},
     };
     for (size_t i = 0; i < sizeof shipped / sizeof *shipped; i++) {
         char path[512];
