@@ -20,6 +20,10 @@ dl_status dl_machine_need(const dl_machine_reader *r, const char *section, const
                            key);
 }
 
+/* No product or quotient of a few numbers in this range overflows. */
+#define SMALLEST_POSITIVE 1e-9
+#define LARGEST 1e24
+
 static dl_status read_quantity(const dl_machine_reader *r, const dl_ini_entry *entry,
                                const dl_machine_field *field, dl_quantity *quantity)
 {
@@ -27,8 +31,12 @@ static dl_status read_quantity(const dl_machine_reader *r, const dl_ini_entry *e
     dl_quantity parsed = {0};
     dl_status status = dl_quantity_parse(entry->value, field->dimension, &parsed, &why);
     if (status != DL_OK) return dl_ini_error(r->ini, entry, status, r->err, "%s", why.text);
-    if (field->limit != DL_AT_LEAST_ZERO && parsed.value <= 0) {
-        return dl_ini_error(r->ini, entry, DL_ERR_RANGE, r->err, "expected a number > 0");
+    if (field->limit != DL_AT_LEAST_ZERO && parsed.value < SMALLEST_POSITIVE) {
+        return dl_ini_error(r->ini, entry, DL_ERR_RANGE, r->err,
+                            "expected a number > 0, at least 1e-9");
+    }
+    if (parsed.value > LARGEST) {
+        return dl_ini_error(r->ini, entry, DL_ERR_RANGE, r->err, "expected at most 1e24");
     }
     if (field->limit == DL_FRACTION && parsed.value > 1) {
         return dl_ini_error(r->ini, entry, DL_ERR_RANGE, r->err, "expected a number <= 1");

@@ -14,6 +14,23 @@ static dl_value *field_value(dl_costs *costs, const dl_cost_field *f)
     return (dl_value *)(void *)((char *)costs + f->offset);
 }
 
+/* No product or quotient of a few numbers in these ranges overflows. */
+#define LARGEST 1e24
+#define SMALLEST_POSITIVE 1e-9
+
+typedef struct value_range {
+    double low, high;
+    const char *text;
+} value_range;
+
+static const value_range ranges[] = {
+    [DL_COST_ANY] = {-LARGEST, LARGEST, "from -1e24 to 1e24"},
+    [DL_COST_NOT_NEGATIVE] = {0, LARGEST, ">= 0, at most 1e24"},
+    [DL_COST_POSITIVE] = {SMALLEST_POSITIVE, LARGEST, "> 0, from 1e-9 to 1e24"},
+    [DL_COST_ONE_OR_MORE] = {1, LARGEST, ">= 1, at most 1e24"},
+    [DL_COST_AT_MOST_ONE] = {0, 1, "from 0 to 1"},
+};
+
 static dl_status read_value(const dl_ini *ini, const dl_ini_entry *entry, dl_cost_range allowed,
                             dl_value *value, dl_error *err)
 {
@@ -21,13 +38,9 @@ static dl_status read_value(const dl_ini *ini, const dl_ini_entry *entry, dl_cos
     dl_value parsed;
     dl_status status = dl_value_parse(entry->value, &parsed, &inner);
     if (status != DL_OK) return dl_ini_error(ini, entry, status, err, "%s", inner.text);
-    if ((allowed == DL_COST_POSITIVE && parsed.value <= 0) ||
-        (allowed == DL_COST_NOT_NEGATIVE && parsed.value < 0)) {
-        return dl_ini_error(ini, entry, DL_ERR_RANGE, err, "expected a number %s 0",
-                            allowed == DL_COST_POSITIVE ? ">" : ">=");
-    }
-    if (allowed == DL_COST_ONE_OR_MORE && parsed.value < 1) {
-        return dl_ini_error(ini, entry, DL_ERR_RANGE, err, "expected a number >= 1");
+    const value_range *range = &ranges[allowed];
+    if (parsed.value < range->low || parsed.value > range->high) {
+        return dl_ini_error(ini, entry, DL_ERR_RANGE, err, "expected a number %s", range->text);
     }
     *value = parsed;
     return DL_OK;
@@ -168,28 +181,17 @@ static dl_status check_names(const dl_ini *ini, dl_error *err)
                                              NULL};
     static const char *const any[] = {"*", NULL};
     static const dl_ini_section_schema schema[] = {
-        {"costs", head},
-        {"op *", op},
-        {"layer *", layer},
-        {"copy", copy},
-        {"average", work},
-        {"update", work},
-        {"memory", memory},
-        {"sync", sync},
-        {"sharing", any},
-        {"linearity", any},
-        {"noise", any},
-        {"noise *", any},
-        {"exchange_runs", any},
-        {"dispatch", dispatch},
-        {"overlap", overlap},
-        {"network", network},
-        {"message", message},
-        {"spread", spread},
-        {"input", input},
-        {"gpu_memory", gpu_memory},
-        {"gradients", any},
-        {"collective *", any},
+        {"costs", head},        {"op *", op},
+        {"layer *", layer},     {"copy", copy},
+        {"average", work},      {"update", work},
+        {"memory", memory},     {"sync", sync},
+        {"sharing", any},       {"linearity", any},
+        {"noise", any},         {"noise *", any},
+        {"exchange_runs", any}, {"dispatch", dispatch},
+        {"overlap", overlap},   {"network", network},
+        {"message", message},   {"spread", spread},
+        {"input", input},       {"gpu_memory", gpu_memory},
+        {"gradients", any},     {"collective *", any},
     };
     return dl_ini_check(ini, schema, sizeof schema / sizeof *schema, err);
 }

@@ -97,8 +97,8 @@
  * 199 ; bytes). [noise 64] alone: of 1 copy; [noise] alone: of 1 copy and any batch size [noise 64
  * copies 2] factors_1_1_1 = 1.012, 0.997, ... factors_1_1_2 = ... factors_1_2_1 = ...
  *
- * For the text of a value see sim/value.h. Rates and slice_ns are > 0, slowdown >= 1, the others of [sync]
- * and [memory] >= 0. An operation's numbers and a latency may be negative (the intercept of a line
+ * For the text of a value see sim/value.h. Rates and slice_ns are > 0 (from 1e-9; no number is above
+ * 1e24), slowdown >= 1, gpu_frac at most 1, the others of [sync] and [memory] >= 0. An operation's numbers and a latency may be negative (the intercept of a line
  * fitted over a range); a time that comes out below zero counts as zero. An operation is called
  * "input", "dispatch", or ends in ".forward", ".backward" or ".update".
  */

@@ -13,7 +13,8 @@ typedef enum dl_cost_range {
     DL_COST_ANY,
     DL_COST_NOT_NEGATIVE,
     DL_COST_POSITIVE,
-    DL_COST_ONE_OR_MORE
+    DL_COST_ONE_OR_MORE,
+    DL_COST_AT_MOST_ONE /* and not negative */
 } dl_cost_range;
 
 /* One number: the only place where its name, place, range and need stand together. */

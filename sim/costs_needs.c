@@ -32,7 +32,7 @@ const dl_cost_field dl_cost_fields[] = {
     {"network", "pair_bytes_per_s", AT(network.pair_bytes_per_s), DL_COST_POSITIVE, 0},
     {"network", "latency_ns", AT(network.latency_ns), DL_COST_NOT_NEGATIVE, 0},
     {"message", "host_ns", AT(message_host_ns), DL_COST_NOT_NEGATIVE, 0},
-    {"spread", "gpu_frac", AT(gpu_spread_frac), DL_COST_NOT_NEGATIVE, 0},
+    {"spread", "gpu_frac", AT(gpu_spread_frac), DL_COST_AT_MOST_ONE, 0},
     {"spread", "board_slowdown", AT(gpu_board_slowdown), DL_COST_ONE_OR_MORE, 0},
     {"input", "bytes_per_sample", AT(input_bytes_per_sample), DL_COST_NOT_NEGATIVE, DL_NEED_INPUT},
     {"gpu_memory", "activation_bytes_per_sample", AT(gpu_memory.activation_bytes_per_sample),

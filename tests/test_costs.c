@@ -124,6 +124,9 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {"[costs]\nschema = 1\n[sharing]\ncopies_0 = 1\n", DL_ERR_NAME, 4, "copies_1 to copies_64"},
         {"[costs]\nschema = 1\n[sharing]\ncopies_65 = 1\n", DL_ERR_NAME, 4, "copies_64"},
         {"[costs]\nschema = 1\n[sharing]\ncopies_2 = 0\n", DL_ERR_RANGE, 4, "> 0"},
+        {"[costs]\nschema = 1\n[memory]\ntotal_bytes_per_s = 1e-300\n", DL_ERR_RANGE, 4, "1e-9"},
+        {"[costs]\nschema = 1\n[op a.update]\nfixed_ns = 1e300\n", DL_ERR_RANGE, 4, "1e24"},
+        {"[costs]\nschema = 1\n[spread]\ngpu_frac = 2\n", DL_ERR_RANGE, 4, "to 1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_costs costs = {0};

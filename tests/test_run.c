@@ -133,7 +133,7 @@ static void a_run_without_end_is_refused(void **state)
         const char *fixed_ns, *message;
         dl_status status;
     } cases[] = {{"-5", "no time", DL_ERR_DATA},
-                 {"1e300", "more than 146 years", DL_ERR_RANGE},
+                 {"1e24", "more than 146 years", DL_ERR_RANGE},
                  {"1e17", "more than 146 years", DL_ERR_RANGE}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[128];
