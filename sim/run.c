@@ -302,6 +302,15 @@ static dl_status run_team(dl_team *team, const dl_run_config *config, dl_run_res
                           dl_error *err)
 {
     dl_team_run(team);
+    if (dl_team_is_stuck(team)) {
+        char text[DL_POINT_TEXT_BYTES];
+        return dl_error_set_at(
+            err, DL_ERR_DATA, config->scenario->path, 0,
+            "workers wait for one another for ever: one waits for gradients of "
+            "others, whose next steps are not issued before it has ended its own; "
+            "[machine] dispatch = per_gpu avoids that (point: %s)",
+            dl_point_text(text, sizeof text, config->point));
+    }
     dl_status status = dl_run_check_time(&team->engine, config, err);
     if (status != DL_OK) return status;
     *result = (dl_run_result){0};

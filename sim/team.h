@@ -158,9 +158,13 @@ struct dl_team {
 void dl_team_init(dl_team *team, const dl_team_config *config);
 void dl_team_free(dl_team *team);
 
-/* Runs to the end, or until the engine says too_long; what was measured then means nothing.
- * Allocates nothing. */
+/* Runs to the end, until the engine says too_long, or until workers wait for what cannot come any
+ * more (dl_team_is_stuck): what was measured then means nothing. Allocates nothing. */
 void dl_team_run(dl_team *team);
+
+/* After a run: some worker waits for a condition for ever. So it can come where something beside
+ * the mode holds workers back, as one host thread that issues the steps of all GPUs. */
+bool dl_team_is_stuck(const dl_team *team);
 
 /* What a mode starts; each ends with a call of advance. */
 void dl_team_compute(dl_team *team, int worker, bool with_update);

@@ -169,6 +169,36 @@ static void a_server_serves_while_others_pull(void **state)
     assert_step(fixture_step_ns(costs, "", 4, "[sync]\nmode = ssp\nbound = 1\n"), 4 * 1.6e6);
 }
 
+/* Of three workers two make an update. The third one waits for a gradient of the others' next step,
+ * which the only host thread does not issue before the third one has ended its own. */
+static void workers_that_wait_for_ever_are_an_error(void **state)
+{
+    (void)state;
+    static const char path[] = "stuck_gpus.ini";
+    fixture_write(path, FIXTURE_GPUS);
+    dl_costs costs = fixture_costs(COSTS);
+    dl_scenario scenario =
+        fixture_scenario("[scenario]\nsteps = 5\n[machine]\nfile = %s\nworkers = 3\n"
+                         "dispatch = single\nahead = 0\n"
+                         "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n"
+                         "[sync]\nmode = kasync\nk = 2\n",
+                         path);
+    unlink(path);
+    const dl_run_config config = {
+        .scenario = &scenario, .costs = &costs, .point = &scenario.points[0]};
+    dl_run_result result = {.workers = 77};
+    dl_error err = {0};
+    assert_int_equal(dl_run(&config, &result, &err), DL_ERR_DATA);
+    assert_contains(err.text, "for ever");
+    assert_contains(err.text, "kasync, k 2");
+    assert_int_equal(result.workers, 77);
+    scenario.gpu->dispatch = DL_DISPATCH_PER_GPU;
+    assert_int_equal(dl_run(&config, &result, &err), DL_OK);
+    dl_run_result_free(&result);
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+}
+
 static void parts_of_the_step_add_up(void **state)
 {
     (void)state;
@@ -200,6 +230,7 @@ int main(void)
         cmocka_unit_test(all_reduce_is_a_collective),
         cmocka_unit_test(asynchronous_workers_go_on_alone),
         cmocka_unit_test(a_server_serves_while_others_pull),
+        cmocka_unit_test(workers_that_wait_for_ever_are_an_error),
         cmocka_unit_test(parts_of_the_step_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
