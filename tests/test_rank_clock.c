@@ -1,5 +1,8 @@
 #include "tests/check.h"
 
+#include <stdlib.h>
+
+#include "common/alloc.h"
 #include "trace/rank_clock.h"
 
 enum { ALL_REDUCE = 1, ALL_GATHER, BROADCAST, SEND, CALL_ALL_TO_ALL, CALL_SEND, TEXTS };
@@ -100,6 +103,36 @@ static void sequences_are_shifted(void **state)
     assert_int_equal(clocks[1].spread_ns, 0);
 }
 
+/* Of shifts that fit equally well the one that moves the clock least; the sequences are longer than
+ * what shifts are told apart by. */
+static void equal_shifts_move_the_clock_least(void **state)
+{
+    enum { LONG = 3000 };
+    rank first, other;
+    dl_rank_clock clocks[2];
+    (void)state;
+    begin(&first, first_path);
+    begin(&other, other_path);
+    first.trace.activities = dl_calloc(LONG, sizeof(dl_activity), "test");
+    other.trace.activities = dl_calloc(LONG, sizeof(dl_activity), "test");
+    for (int i = 0; i < LONG; i++) {
+        const dl_activity reduce = {.kind = DL_ACTIVITY_KERNEL,
+                                    .name = ALL_REDUCE,
+                                    .start_ns = 10000 + 1000 * i,
+                                    .duration_ns = 100};
+        first.trace.activities[first.trace.activity_count++] = reduce;
+        if (i >= LONG - 2) continue;
+        other.trace.activities[other.trace.activity_count] = reduce;
+        other.trace.activities[other.trace.activity_count++].start_ns += 7;
+    }
+    assert_int_equal(align(clocks, &first, &other), DL_OK);
+    assert_int_equal(clocks[1].offset_ns, -7);
+    assert_int_equal(clocks[1].matched, LONG - 2);
+    assert_int_equal(clocks[1].low_ns, -107);
+    free(first.trace.activities);
+    free(other.trace.activities);
+}
+
 /* Sends and receives end together only where they are all-to-alls. */
 static void sends_count_as_all_to_all_only(void **state)
 {
@@ -124,6 +157,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ends_tell_the_offset),
         cmocka_unit_test(sequences_are_shifted),
+        cmocka_unit_test(equal_shifts_move_the_clock_least),
         cmocka_unit_test(sends_count_as_all_to_all_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,8 @@
 #define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 /* How far sequences of different length are shifted: more is cut off at no border. */
 #define SHIFT_MAX 2000
+/* Meetings by which shifts are told apart, evenly over the trace. */
+#define SAMPLE_MAX 1000
 
 /* A collective's kernel. */
 typedef struct meeting {
@@ -112,27 +114,53 @@ static int64_t median(int64_t *values, size_t count)
     return low + (high - low) / 2;
 }
 
-/* The other's clock if its meeting i is the first's i + shift. Those with one
- * name count. `differences` has room for all. */
+/* Where two sequences overlap if the other's meeting i is the first's i + shift. */
+typedef struct overlap {
+    int64_t from, to; /* of i */
+} overlap;
+
+static overlap overlap_of(const sequence *first, const sequence *other, int64_t shift)
+{
+    overlap o = {shift < 0 ? -shift : 0, (int64_t)first->count - shift};
+    if (o.to > (int64_t)other->count) o.to = (int64_t)other->count;
+    return o;
+}
+
+static bool agree(const meeting *a, const meeting *b)
+{
+    return a->collective == b->collective || strcmp(a->collective, b->collective) == 0;
+}
+
+static size_t count_agreeing(const sequence *first, const sequence *other, int64_t shift)
+{
+    const overlap o = overlap_of(first, other, shift);
+    size_t count = 0;
+    for (int64_t i = o.from; i < o.to; i++)
+        count += agree(&first->meetings[i + shift], &other->meetings[i]);
+    return count;
+}
+
+/* The other's clock at that shift, by every `stride`-th of those with one name. `differences` has
+ * room for all. */
 static dl_rank_clock clock_of(const sequence *first, const sequence *other, int64_t shift,
-                              int64_t *differences)
+                              size_t stride, int64_t *differences)
 {
     dl_rank_clock clock = {.low_ns = INT64_MIN, .high_ns = INT64_MAX};
-    for (size_t i = 0; i < other->count; i++) {
-        int64_t place = (int64_t)i + shift;
-        if (place < 0 || place >= (int64_t)first->count) continue;
-        const meeting *a = &first->meetings[place], *b = &other->meetings[i];
-        if (strcmp(a->collective, b->collective) != 0) continue;
+    const overlap o = overlap_of(first, other, shift);
+    size_t used = 0;
+    for (int64_t i = o.from; i < o.to; i++) {
+        const meeting *a = &first->meetings[i + shift], *b = &other->meetings[i];
+        if (!agree(a, b) || clock.matched++ % stride != 0) continue;
         int64_t low_ns = a->start_ns - b->end_ns, high_ns = a->end_ns - b->start_ns;
         if (low_ns > clock.low_ns) clock.low_ns = low_ns;
         if (high_ns < clock.high_ns) clock.high_ns = high_ns;
-        differences[clock.matched++] = a->end_ns - b->end_ns;
+        differences[used++] = a->end_ns - b->end_ns;
     }
-    if (clock.matched == 0) return clock;
-    clock.offset_ns = median(differences, clock.matched);
-    for (size_t i = 0; i < clock.matched; i++)
+    if (used == 0) return clock;
+    clock.offset_ns = median(differences, used);
+    for (size_t i = 0; i < used; i++)
         differences[i] = llabs(differences[i] - clock.offset_ns);
-    clock.spread_ns = median(differences, clock.matched);
+    clock.spread_ns = median(differences, used);
     if (clock.low_ns <= clock.high_ns) {
         if (clock.offset_ns < clock.low_ns) clock.offset_ns = clock.low_ns;
         if (clock.offset_ns > clock.high_ns) clock.offset_ns = clock.high_ns;
@@ -140,23 +168,39 @@ static dl_rank_clock clock_of(const sequence *first, const sequence *other, int6
     return clock;
 }
 
-/* Of all shifts the one with most agreeing names; of equal ones that with the smallest spread. */
+static bool is_better(const dl_rank_clock *clock, const dl_rank_clock *best)
+{
+    if (clock->spread_ns != best->spread_ns) return clock->spread_ns < best->spread_ns;
+    return llabs(clock->offset_ns) < llabs(best->offset_ns);
+}
+
+/* Of all shifts the one with most agreeing names; of equal ones that with the smallest spread, of
+ * SAMPLE_MAX meetings; then that with the smallest offset. */
 static dl_rank_clock find_clock(const sequence *first, const sequence *other)
 {
-    dl_rank_clock best = {0};
-    int64_t *differences = dl_calloc(other->count, sizeof *differences, "collectives");
     int64_t from = -(int64_t)other->count + 1, to = (int64_t)first->count - 1;
     if (from < -SHIFT_MAX) from = -SHIFT_MAX;
     if (to > SHIFT_MAX) to = SHIFT_MAX;
-    for (int64_t shift = from; shift <= to; shift++) {
-        dl_rank_clock clock = clock_of(first, other, shift, differences);
-        if (clock.matched < best.matched) continue;
-        if (clock.matched == best.matched &&
-            (clock.matched == 0 || clock.spread_ns >= best.spread_ns))
-            continue;
-        best = clock;
+    size_t shifts = to < from ? 0 : (size_t)(to - from + 1), most = 0;
+    size_t *agreeing = dl_calloc(shifts, sizeof *agreeing, "collectives");
+    for (size_t i = 0; i < shifts; i++) {
+        agreeing[i] = count_agreeing(first, other, from + (int64_t)i);
+        if (agreeing[i] > most) most = agreeing[i];
     }
+    dl_rank_clock best = {0};
+    int64_t *differences = dl_calloc(other->count, sizeof *differences, "collectives"), at = 0;
+    for (size_t i = 0; i < shifts && most > 0; i++) {
+        if (agreeing[i] < most) continue;
+        const int64_t shift = from + (int64_t)i;
+        const dl_rank_clock clock =
+            clock_of(first, other, shift, 1 + most / SAMPLE_MAX, differences);
+        if (best.matched > 0 && !is_better(&clock, &best)) continue;
+        best = clock;
+        at = shift;
+    }
+    if (most > 0) best = clock_of(first, other, at, 1, differences);
     free(differences);
+    free(agreeing);
     return best;
 }
 

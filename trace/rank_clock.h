@@ -15,7 +15,7 @@
  *
  * Which are the same: on each rank, the stream with most of such kernels, in order; sequences of
  * different length are shifted against each other until most names agree, then until the ends agree
- * best. What is left out: drift, and ranks that share no such collective with the first (pipeline
+ * best, then until the clocks differ least. What is left out: drift, and ranks that share no such collective with the first (pipeline
  * neighbours). Kernels that do not tell their collective (RCCL's generic one) cannot be used. */
 #ifndef DL_TRACE_RANK_CLOCK_H
 #define DL_TRACE_RANK_CLOCK_H
