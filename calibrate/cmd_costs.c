@@ -4,26 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calibrate/dataset.h"
 #include "calibrate/replay/step_costs.h"
+#include "calibrate/trace_inputs.h"
 #include "common/alloc.h"
 #include "common/options.h"
 #include "common/units.h"
-#include "trace/readers/reader.h"
 
+#define PROGRAM "dlcal costs"
 #define COMMENT_BYTES 4096
+#define OWN_OPTION_COUNT 6
 
 typedef struct settings {
     const char *output, *batches, *workload;
     const char *overlap_trace; /* NULL: the traces' own slowdown */
     int64_t state_bytes;       /* -1 = unknown */
     dl_step_hints hints;
+    dl_read_options read;
 } settings;
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
 
 /* The batch sizes, one for all traces or one each. */
 static dl_status parse_batches(const char *text, int64_t *batches, size_t count, dl_error *err)
@@ -61,18 +59,18 @@ static dl_status parse_batches(const char *text, int64_t *batches, size_t count,
 static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch,
                            const settings *set, dl_notes *notes, dl_error *err)
 {
-    dl_read_traces file = {0};
-    const dl_read_options none = {0};
-    dl_status status = dl_read(&file, path, &none, err);
-    if (status == DL_OK && file.count != 1) {
+    dl_trace_inputs in = {0};
+    dl_status status = dl_trace_inputs_read(&in, path, &set->read, PROGRAM, err);
+    if (status == DL_OK && in.count != 1) {
         status = dl_error_set_at(err, DL_ERR_DATA, path, 0,
-                                 "%zu processes: costs are taken from the trace of one rank",
-                                 file.count);
+                                 "%zu processes with work of a device: costs are taken from the "
+                                 "trace of one rank",
+                                 in.count);
     }
     if (status == DL_OK) {
-        status = dl_step_costs_take(costs, &file.items[0].trace, batch, &set->hints, notes, err);
+        status = dl_step_costs_take(costs, in.traces[0], batch, &set->hints, notes, err);
     }
-    dl_read_free(&file);
+    dl_trace_inputs_free(&in);
     return status;
 }
 
@@ -90,7 +88,8 @@ static dl_status take_slowdown(dl_step_costs *steps, const settings *set, dl_not
     }
     if (status == DL_OK) {
         steps[0].slowdown = other.slowdown;
-        dl_notes_add(notes, "[overlap] slowdown is that of %s (%s)", base_name(set->overlap_trace),
+        dl_notes_add(notes, "[overlap] slowdown is that of %s (%s)",
+                     dl_base_name(set->overlap_trace),
                      other.device != NULL ? other.device : "device unknown");
     }
     dl_step_costs_free(&other);
@@ -107,8 +106,9 @@ static void print_mean(const char *name, dl_step_mean mean, double of_ns)
 static void print(const char *path, const dl_step_costs *c)
 {
     char step[24], device[24], host[24];
-    printf("%s: %lld samples, %zu steps of %s (device alone %s, host alone %s)\n", base_name(path),
-           (long long)c->batch, c->steps, dl_format_ns(step, sizeof step, c->step_ns),
+    printf("%s: %lld samples, %zu steps of %s (device alone %s, host alone %s)\n",
+           dl_base_name(path), (long long)c->batch, c->steps,
+           dl_format_ns(step, sizeof step, c->step_ns),
            dl_format_ns(device, sizeof device, c->device_ns),
            dl_format_ns(host, sizeof host, c->host_ns));
     print_mean("forward", c->forward_ns, c->step_ns);
@@ -135,7 +135,7 @@ static dl_status write(dl_costs *costs, const dl_text_list *paths, const setting
     size_t used = (size_t)snprintf(comment, sizeof comment, "dlcal costs %s of", DL_VERSION);
     for (size_t i = 0; i < paths->count && used < sizeof comment; i++) {
         used += (size_t)snprintf(comment + used, sizeof comment - used, " %s",
-                                 base_name(paths->items[i]));
+                                 dl_base_name(paths->items[i]));
     }
     for (size_t i = 0; i < notes->count && used < sizeof comment; i++) {
         used += (size_t)snprintf(comment + used, sizeof comment - used, "\n%s", notes->lines[i]);
@@ -182,7 +182,9 @@ static dl_status take_all(const dl_text_list *paths, const settings *set, dl_err
 int dl_calibrate_costs(int argc, char **argv)
 {
     settings set = {.output = "costs.ini", .state_bytes = -1};
-    const dl_option options[] = {
+    dl_trace_settings patterns = {0};
+    dl_option options[OWN_OPTION_COUNT + DL_TRACE_OPTION_COUNT];
+    const dl_option own[OWN_OPTION_COUNT] = {
         {.name = "batch",
          .letter = 'b',
          .type = DL_OPTION_TEXT,
@@ -221,6 +223,8 @@ int dl_calibrate_costs(int argc, char **argv)
          .argument = "REGEX",
          .help = "Ranges that are training steps, as an extended regular expression."},
     };
+    memcpy(options, own, sizeof own);
+    dl_trace_options(&patterns, options + OWN_OPTION_COUNT);
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
@@ -240,7 +244,11 @@ int dl_calibrate_costs(int argc, char **argv)
     if (status == DL_OK && action == DL_OPTIONS_RUN && set.batches == NULL) {
         status = dl_error_set(&err, DL_ERR_USAGE, "--batch is missing: samples of a step");
     }
-    if (status == DL_OK && action == DL_OPTIONS_RUN) status = take_all(&paths, &set, &err);
+    if (status == DL_OK && action == DL_OPTIONS_RUN) {
+        status = dl_trace_patterns_use(&set.read, &patterns, &err);
+        if (status == DL_OK) status = take_all(&paths, &set, &err);
+    }
+    dl_trace_patterns_free(&set.read, &patterns);
     dl_text_list_free(&paths);
     if (status == DL_OK) return 0;
     dl_error_print(&err, argv[0], stderr);

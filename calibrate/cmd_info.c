@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calibrate/trace_inputs.h"
 #include "common/alloc.h"
 #include "common/json.h"
 #include "common/options.h"
@@ -11,9 +12,8 @@
 #include "trace/info.h"
 #include "trace/print.h"
 #include "trace/rank_clock.h"
-#include "trace/readers/reader.h"
 
-#define OWN_OPTION_COUNT 3
+#define OWN_OPTION_COUNT 1
 
 typedef struct settings {
     dl_info_settings info;
@@ -143,45 +143,21 @@ static dl_status summarise(const dl_text_list *paths, const settings *set, dl_er
     return status;
 }
 
-static dl_status add_patterns(dl_comm_patterns *patterns, const dl_text_list *rules,
-                              const char *path, dl_error *err)
-{
-    dl_status status = path != NULL ? dl_comm_patterns_read(patterns, path, err) : DL_OK;
-    if (status != DL_OK) return status;
-    dl_kernel_use_rules(patterns->rules, patterns->rule_count);
-    for (size_t i = 0; i < rules->count && status == DL_OK; i++)
-        status = dl_comm_patterns_add(patterns, rules->items[i], err);
-    if (status == DL_OK) return DL_OK;
-    const dl_error cause = *err;
-    return dl_error_set(err, DL_ERR_USAGE, "--collective: %s", cause.text);
-}
-
 int dl_calibrate_info(int argc, char **argv)
 {
     settings set = {.info = dl_info_settings_default()};
-    dl_text_list rules = {0}, paths = {0};
-    const char *patterns = NULL;
-    dl_option options[DL_INFO_OPTION_COUNT + OWN_OPTION_COUNT];
+    dl_trace_settings patterns = {0};
+    dl_text_list paths = {0};
+    dl_option options[DL_INFO_OPTION_COUNT + OWN_OPTION_COUNT + DL_TRACE_OPTION_COUNT];
     dl_info_options(&set.info, "an array of JSON objects, one a process", options);
     const dl_option own[OWN_OPTION_COUNT] = {
         {.name = "clocks",
          .type = DL_OPTION_FLAG,
          .target = &set.clocks,
          .help = "also compare the ranks' clocks by the ends of their collectives (text only)"},
-        {.name = "collective",
-         .type = DL_OPTION_LIST,
-         .target = &rules,
-         .argument = "TEXT=COLLECTIVE",
-         .help = "ranges that hold TEXT call a collective (AllReduce, AlltoAll, ...); may be "
-                 "given several times"},
-        {.name = "comm-patterns",
-         .type = DL_OPTION_TEXT,
-         .target = &patterns,
-         .argument = "FILE",
-         .help = "kernels and ranges that are collectives, of libraries that are not built in "
-                 "(INI: trace/readers/comm_patterns.h)"},
     };
     memcpy(options + DL_INFO_OPTION_COUNT, own, sizeof own);
+    dl_trace_options(&patterns, options + DL_INFO_OPTION_COUNT + OWN_OPTION_COUNT);
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
@@ -192,7 +168,7 @@ int dl_calibrate_info(int argc, char **argv)
                    "kernels, copies, collectives by size; what the trace lacks; several ranks "
                    "beside one another.",
         .options = options,
-        .option_count = DL_INFO_OPTION_COUNT + OWN_OPTION_COUNT,
+        .option_count = DL_INFO_OPTION_COUNT + OWN_OPTION_COUNT + DL_TRACE_OPTION_COUNT,
         .positional_min = 1,
         .positional_max = SIZE_MAX,
     };
@@ -203,13 +179,11 @@ int dl_calibrate_info(int argc, char **argv)
         status = dl_error_set(&err, DL_ERR_USAGE, "--clocks has no JSON");
     }
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
-        status = add_patterns(&set.read.patterns, &rules, patterns, &err);
+        status = dl_trace_patterns_use(&set.read, &patterns, &err);
         if (status == DL_OK) status = summarise(&paths, &set, &err);
     }
     if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
-    dl_kernel_use_rules(NULL, 0);
-    dl_comm_patterns_free(&set.read.patterns);
-    dl_text_list_free(&rules);
+    dl_trace_patterns_free(&set.read, &patterns);
     dl_text_list_free(&paths);
     return dl_status_exit_code(status);
 }

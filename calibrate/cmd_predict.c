@@ -5,71 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calibrate/dataset.h"
 #include "calibrate/replay/joint.h"
 #include "calibrate/replay/strip.h"
+#include "calibrate/trace_inputs.h"
 #include "common/alloc.h"
 #include "common/json.h"
 #include "common/options.h"
 #include "common/units.h"
-#include "trace/rank_clock.h"
-#include "trace/readers/reader.h"
+
+#define PROGRAM "dlcal predict"
+#define OWN_OPTION_COUNT 4
 
 typedef struct settings {
     bool json, together, align;
     dl_step_hints hints;
+    dl_read_options read;
 } settings;
-
-/* All files, and their processes with work on a device. */
-typedef struct inputs {
-    dl_read_traces *files; /* [file_count] */
-    size_t file_count;
-    dl_trace **traces; /* [count], borrowed from the files */
-    size_t count;
-} inputs;
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
-static bool has_work(const dl_trace *trace)
-{
-    for (size_t i = 0; i < trace->activity_count; i++) {
-        if (dl_activity_is_device_work(&trace->activities[i])) return true;
-    }
-    return false;
-}
-
-static dl_status read_all(inputs *in, const dl_text_list *paths, dl_error *err)
-{
-    const dl_read_options none = {0};
-    in->files = dl_calloc(paths->count, sizeof *in->files, "traces");
-    for (size_t i = 0; i < paths->count; i++) {
-        dl_read_traces *file = &in->files[in->file_count];
-        const dl_status status = dl_read(file, paths->items[i], &none, err);
-        if (status != DL_OK) return status;
-        in->file_count++;
-        in->traces = dl_realloc(in->traces, in->count + file->count, sizeof(dl_trace *), "traces");
-        const size_t before = in->count;
-        for (size_t k = 0; k < file->count; k++) {
-            if (has_work(&file->items[k].trace)) in->traces[in->count++] = &file->items[k].trace;
-        }
-        if (in->count == before) {
-            return dl_error_set_at(err, DL_ERR_DATA, paths->items[i], 0,
-                                   "it holds no work of a device");
-        }
-    }
-    return DL_OK;
-}
-
-static void free_all(inputs *in)
-{
-    for (size_t i = 0; i < in->file_count; i++)
-        dl_read_free(&in->files[i]);
-    free(in->files);
-    free(in->traces);
-}
 
 /* --- ranks one by one ------------------------------------------------------------------------- */
 
@@ -81,7 +33,7 @@ static double percent(double ns, double of_ns)
 static void print_strip(const dl_trace *trace, const dl_step_line *line, const dl_strip *s)
 {
     char step[24];
-    printf("%-38.38s %3u %5zu %5zu %10s %+7.2f %+8.2f %+8.2f %+8.2f\n", base_name(trace->path),
+    printf("%-38.38s %3u %5zu %5zu %10s %+7.2f %+8.2f %+8.2f %+8.2f\n", dl_base_name(trace->path),
            line->device, s->steps, s->collectives, dl_format_ns(step, sizeof step, s->recorded_ns),
            percent(s->replayed_ns, s->recorded_ns), percent(s->empty_ns, s->recorded_ns),
            percent(s->added_ns, s->recorded_ns), percent(s->predicted_ns, s->recorded_ns));
@@ -127,7 +79,7 @@ static dl_status predict_trace(const dl_trace *trace, const settings *set, dl_js
     if (status == DL_OK) status = dl_replay_build(&run, &trace, 1, err);
     if (status == DL_OK) {
         dl_meetings_find(&meetings, &run);
-        dl_transfer_fit(&transfer, &meetings, &run, SIZE_MAX);
+        dl_transfer_fit(&transfer, &meetings, &run);
     }
     for (size_t i = 0; i < steps.count && status == DL_OK; i++) {
         dl_strip strip;
@@ -150,7 +102,7 @@ static dl_status predict_trace(const dl_trace *trace, const settings *set, dl_js
     return status;
 }
 
-static dl_status predict_each(const inputs *in, const settings *set, dl_error *err)
+static dl_status predict_each(dl_trace_inputs *in, const settings *set, dl_error *err)
 {
     tally errors = {0};
     dl_json json = {.out = stdout};
@@ -219,18 +171,7 @@ static void write_joint(const dl_joint *joint, size_t ranks)
     putchar('\n');
 }
 
-static dl_status align(const inputs *in, dl_error *err)
-{
-    dl_rank_clock *clocks = dl_calloc(in->count, sizeof *clocks, "clocks");
-    dl_status status =
-        dl_rank_clocks_find(clocks, (const dl_trace *const *)in->traces, in->count, err);
-    for (size_t i = 0; i < in->count && status == DL_OK; i++)
-        status = dl_rank_clock_apply(in->traces[i], clocks[i].offset_ns, err);
-    free(clocks);
-    return status;
-}
-
-static dl_status predict_together(const inputs *in, const settings *set, dl_error *err)
+static dl_status predict_together(dl_trace_inputs *in, const settings *set, dl_error *err)
 {
     if (in->count < 2) {
         return dl_error_set(err, DL_ERR_USAGE, "--together wants the traces of two or more ranks");
@@ -238,7 +179,7 @@ static dl_status predict_together(const inputs *in, const settings *set, dl_erro
     dl_replay_run run = {0};
     dl_meetings meetings = {0};
     dl_joint joint = {0};
-    dl_status status = set->align ? align(in, err) : DL_OK;
+    dl_status status = set->align ? dl_trace_inputs_align(in, err) : DL_OK;
     if (status == DL_OK) {
         status = dl_replay_build(&run, (const dl_trace *const *)in->traces, in->count, err);
     }
@@ -261,12 +202,16 @@ static dl_status predict_together(const inputs *in, const settings *set, dl_erro
 
 static dl_status predict(const dl_text_list *paths, const settings *set, dl_error *err)
 {
-    inputs in = {0};
-    dl_status status = read_all(&in, paths, err);
+    dl_trace_inputs in = {0};
+    dl_status status = DL_OK;
+    for (size_t i = 0; i < paths->count && status == DL_OK; i++)
+        status = dl_trace_inputs_read(&in, paths->items[i], &set->read, PROGRAM, err);
+    if (status == DL_OK && in.count == 0)
+        status = dl_error_set(err, DL_ERR_DATA, "no trace holds work of a device");
     if (status == DL_OK) {
         status = set->together ? predict_together(&in, set, err) : predict_each(&in, set, err);
     }
-    free_all(&in);
+    dl_trace_inputs_free(&in);
     if (status == DL_OK && (fflush(stdout) != 0 || ferror(stdout) != 0)) {
         status = dl_error_set(err, DL_ERR_IO, "cannot write the table");
     }
@@ -276,7 +221,9 @@ static dl_status predict(const dl_text_list *paths, const settings *set, dl_erro
 int dl_calibrate_predict(int argc, char **argv)
 {
     settings set = {0};
-    const dl_option options[] = {
+    dl_trace_settings patterns = {0};
+    dl_option options[OWN_OPTION_COUNT + DL_TRACE_OPTION_COUNT];
+    const dl_option own[OWN_OPTION_COUNT] = {
         {.name = "together",
          .type = DL_OPTION_FLAG,
          .target = &set.together,
@@ -294,6 +241,8 @@ int dl_calibrate_predict(int argc, char **argv)
          .help = "Ranges that are training steps, as an extended regular expression."},
         {.name = "json", .type = DL_OPTION_FLAG, .target = &set.json, .help = "JSON."},
     };
+    memcpy(options, own, sizeof own);
+    dl_trace_options(&patterns, options + OWN_OPTION_COUNT);
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
@@ -312,7 +261,11 @@ int dl_calibrate_predict(int argc, char **argv)
     if (status == DL_OK && set.align && !set.together) {
         status = dl_error_set(&err, DL_ERR_USAGE, "--align needs --together");
     }
-    if (status == DL_OK && action == DL_OPTIONS_RUN) status = predict(&paths, &set, &err);
+    if (status == DL_OK && action == DL_OPTIONS_RUN) {
+        status = dl_trace_patterns_use(&set.read, &patterns, &err);
+        if (status == DL_OK) status = predict(&paths, &set, &err);
+    }
+    dl_trace_patterns_free(&set.read, &patterns);
     dl_text_list_free(&paths);
     if (status == DL_OK) return 0;
     dl_error_print(&err, argv[0], stderr);

@@ -1,15 +1,18 @@
 #include "calibrate/cmd_replay.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "calibrate/replay/meetings.h"
 #include "calibrate/replay/report.h"
 #include "calibrate/replay/timeline.h"
 #include "calibrate/replay/what_if.h"
+#include "calibrate/trace_inputs.h"
 #include "common/alloc.h"
 #include "common/options.h"
-#include "trace/rank_clock.h"
-#include "trace/readers/reader.h"
+
+#define PROGRAM "dlcal replay"
+#define OWN_OPTION_COUNT 9
 
 typedef struct settings {
     bool json, brief, together;
@@ -17,6 +20,7 @@ typedef struct settings {
     dl_text_list without, scale;
     const char *timeline;
     dl_step_hints hints;
+    dl_read_options read;
 } settings;
 
 /* A replay of one process, or of several that are ranks of one run; owns all but the traces. */
@@ -30,7 +34,7 @@ typedef struct replay {
 static void replay_free(replay *r)
 {
     dl_replay_report_free(&r->report);
-    for (size_t i = 0; i < r->run.rank_count; i++)
+    for (size_t i = 0; i < r->run.rank_count && r->steps != NULL; i++)
         dl_activity_steps_free(&r->steps[i]);
     free(r->steps);
     dl_replay_run_free(&r->run);
@@ -38,16 +42,28 @@ static void replay_free(replay *r)
     *r = (replay){0};
 }
 
+/* Scales one sort; where the run has none of it, that is said. */
+static dl_status scale(dl_replay_run *run, const char *what, double factor, dl_error *err)
+{
+    size_t changed = 0;
+    const dl_status status = dl_replay_scale(run, what, factor, &changed, err);
+    if (status == DL_OK && changed == 0) {
+        fprintf(stderr, PROGRAM ": %s: it holds no '%s': nothing changes\n",
+                run->ranks[0].trace->path, what);
+    }
+    return status;
+}
+
 static dl_status scale_all(dl_replay_run *run, const settings *set, dl_error *err)
 {
     dl_status status = DL_OK;
     for (size_t i = 0; i < set->without.count && status == DL_OK; i++)
-        status = dl_replay_scale(run, set->without.items[i], 0, NULL, err);
+        status = scale(run, set->without.items[i], 0, err);
     for (size_t i = 0; i < set->scale.count && status == DL_OK; i++) {
         char *what = NULL;
         double factor;
         status = dl_replay_parse_scale(set->scale.items[i], &what, &factor, err);
-        if (status == DL_OK) status = dl_replay_scale(run, what, factor, NULL, err);
+        if (status == DL_OK) status = scale(run, what, factor, err);
         free(what);
     }
     return status;
@@ -127,85 +143,27 @@ static dl_status replay_traces(const dl_trace *const *traces, size_t count, cons
     return status;
 }
 
-static bool has_work(const dl_trace *trace)
-{
-    for (size_t i = 0; i < trace->activity_count; i++) {
-        if (dl_activity_is_device_work(&trace->activities[i])) return true;
-    }
-    return false;
-}
-
-/* The processes of all files that have work of a device. */
-typedef struct inputs {
-    dl_read_traces *files; /* [file_count] */
-    size_t file_count;
-    dl_trace **traces; /* [count], borrowed from the files */
-    size_t count;
-} inputs;
-
-/* A process without work of a device is passed over with a message. */
-static dl_status read_file(inputs *in, const char *path, dl_error *err)
-{
-    const dl_read_options options = {0};
-    dl_read_traces *file = &in->files[in->file_count];
-    dl_status status = dl_read(file, path, &options, err);
-    if (status != DL_OK) return status;
-    in->file_count++;
-    in->traces = dl_realloc(in->traces, in->count + file->count, sizeof *in->traces, "traces");
-    for (size_t i = 0; i < file->count; i++) {
-        dl_trace *trace = &file->items[i].trace;
-        if (has_work(trace)) {
-            in->traces[in->count++] = trace;
-        } else {
-            fprintf(stderr, "dlcal replay: %s: it holds no work of a device: nothing to replay\n",
-                    trace->path);
-        }
-    }
-    return DL_OK;
-}
-
-static void free_inputs(inputs *in)
-{
-    for (size_t i = 0; i < in->file_count; i++)
-        dl_read_free(&in->files[i]);
-    free(in->files);
-    free(in->traces);
-    *in = (inputs){0};
-}
-
-/* Puts the traces on the first one's clock. */
-static dl_status align(inputs *in, dl_error *err)
-{
-    dl_rank_clock *clocks = dl_calloc(in->count, sizeof *clocks, "clocks");
-    dl_status status =
-        dl_rank_clocks_find(clocks, (const dl_trace *const *)in->traces, in->count, err);
-    for (size_t i = 0; i < in->count && status == DL_OK; i++)
-        status = dl_rank_clock_apply(in->traces[i], clocks[i].offset_ns, err);
-    free(clocks);
-    return status;
-}
-
 static dl_status replay_together(const dl_text_list *paths, const settings *set, bool *follows,
                                  dl_error *err)
 {
-    inputs in = {.files = dl_calloc(paths->count, sizeof *in.files, "traces")};
+    dl_trace_inputs in = {0};
     dl_status status = DL_OK;
     for (size_t i = 0; i < paths->count && status == DL_OK; i++)
-        status = read_file(&in, paths->items[i], err);
+        status = dl_trace_inputs_read(&in, paths->items[i], &set->read, PROGRAM, err);
     if (status == DL_OK && in.count < 2)
         status = dl_error_set(err, DL_ERR_USAGE, "--together: want two ranks, not %zu", in.count);
-    if (status == DL_OK) status = align(&in, err);
+    if (status == DL_OK) status = dl_trace_inputs_align(&in, err);
     if (status == DL_OK)
         status = replay_traces((const dl_trace *const *)in.traces, in.count, set, follows, err);
-    free_inputs(&in);
+    dl_trace_inputs_free(&in);
     return status;
 }
 
 static dl_status replay_one_by_one(const char *path, const settings *set, bool *follows,
                                    dl_error *err)
 {
-    inputs in = {.files = dl_calloc(1, sizeof *in.files, "traces")};
-    dl_status status = read_file(&in, path, err);
+    dl_trace_inputs in = {0};
+    dl_status status = dl_trace_inputs_read(&in, path, &set->read, PROGRAM, err);
     if (status == DL_OK && set->timeline != NULL && in.count > 1)
         status =
             dl_error_set_at(err, DL_ERR_USAGE, path, 0,
@@ -214,7 +172,7 @@ static dl_status replay_one_by_one(const char *path, const settings *set, bool *
         const dl_trace *trace = in.traces[i];
         status = replay_traces(&trace, 1, set, follows, err);
     }
-    free_inputs(&in);
+    dl_trace_inputs_free(&in);
     return status;
 }
 
@@ -249,7 +207,9 @@ int dl_calibrate_replay(int argc, char **argv)
     settings set = {.steps = 40};
     int64_t period = 0;
     dl_text_list paths = {0};
-    const dl_option options[] = {
+    dl_trace_settings patterns = {0};
+    dl_option options[OWN_OPTION_COUNT + DL_TRACE_OPTION_COUNT];
+    const dl_option own[OWN_OPTION_COUNT] = {
         {.name = "without",
          .type = DL_OPTION_LIST,
          .target = &set.without,
@@ -300,6 +260,8 @@ int dl_calibrate_replay(int argc, char **argv)
          .argument = "COUNT",
          .help = "kernels, copies and graph launches of a training step; 0 = find out"},
     };
+    memcpy(options, own, sizeof own);
+    dl_trace_options(&patterns, options + OWN_OPTION_COUNT);
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
@@ -316,8 +278,12 @@ int dl_calibrate_replay(int argc, char **argv)
     dl_error err = {0};
     dl_status status = dl_options_parse(&command, argc, argv, &paths, &action, &err);
     set.hints.period = (size_t)period;
-    if (status == DL_OK && action == DL_OPTIONS_RUN) status = replay_files(&paths, &set, &err);
+    if (status == DL_OK && action == DL_OPTIONS_RUN) {
+        status = dl_trace_patterns_use(&set.read, &patterns, &err);
+        if (status == DL_OK) status = replay_files(&paths, &set, &err);
+    }
     if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
+    dl_trace_patterns_free(&set.read, &patterns);
     dl_text_list_free(&set.without);
     dl_text_list_free(&set.scale);
     dl_text_list_free(&paths);

@@ -32,7 +32,7 @@ endforeach()
 
 dl_add_test(test_replay_data model LINK dl_replay dl_readers)
 add_test(NAME test_dlcal_replay COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_replay.sh
-         $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+         $<TARGET_FILE:dlcal> $<TARGET_FILE:dlprof> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlcal_replay PROPERTIES LABELS unit TIMEOUT 300)
 add_test(NAME test_traces_report COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_traces_report.sh
          $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> ${CMAKE_SOURCE_DIR}

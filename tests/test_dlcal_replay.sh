@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# dlcal replay from outside. Usage: test_dlcal_replay.sh DLCAL
+# dlcal replay, predict and costs from outside. Usage: test_dlcal_replay.sh DLCAL DLPROF
 set -u
 tested=$1
+dlprof=$2
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/expect.sh"
 
@@ -80,12 +81,37 @@ grep -q '"name":"sgemm".*"dur":800' replayed.json || {
 expect 0 "trace.json                                       3    0.00%    0.00%" replay --brief trace.json
 expect 2 "--brief has no JSON" replay --brief --json trace.json
 expect 2 "want two ranks, not 1" replay --together trace.json
-expect 0 "host.json: it holds no work of a device: nothing to replay" replay host.json trace.json
+expect 0 "host.json: it holds no work of a device" replay host.json trace.json
 expect 1 "no trace holds work of a device" replay host.json
 expect 1 "missing.json" replay missing.json
 expect 2 "did you mean 'gemm'" replay --scale gemn=2 trace.json
 expect 2 "want CLASS=FACTOR" replay --scale gemm trace.json
 expect 2 "--timeline writes one replay, not 2" replay --timeline x.json trace.json trace.json
 expect 2 "--step-marks" replay --step-marks '(' trace.json
+# A sort that is known and not there changes nothing; any other text is a mistake.
+expect 0 "trace.json: it holds no 'collective': nothing changes" replay --without collective trace.json
+expect 2 "nothing called 'sgemmm'" replay --without sgemmm trace.json
+
+# The user's patterns make a collective of what is none by itself.
+printf '[pattern products]\ntext = ^sgemm\ncollective = AllGather\n' >patterns.ini
+expect 0 "collective                 400 us" replay --comm-patterns patterns.ini trace.json
+expect 0 "trace.json                               0     3     1" predict --comm-patterns patterns.ini trace.json
+expect 1 "its 3 regular steps hold no work but collectives" costs --batch 4 --comm-patterns patterns.ini trace.json
+expect 2 "--collective: " replay --collective nothing trace.json
+
+# Times near the end of their range, and near zero: clocks are moved towards later times.
+sed 's/"ts":\([0-9]\)/"ts":920000000000\1/' trace.json >late.json
+expect 1 "late.json: activity" replay late.json
+sed 's/"ts":\([0-9]\)/"ts":9\1/' rank1.json >behind.json
+expect 0 "error mean 0.00 %" replay --together behind.json rank0.json
+expect 0 "farthest end: 0.00 ns" predict --together --align behind.json rank0.json
+
+# Records of our own training are another command's.
+"$dlprof" train --model mlp --batch 4 --data synthetic --steps 2 -o own.dlt >/dev/null
+for command in replay predict "costs --batch 4"; do
+    # shellcheck disable=SC2086 # the words of the command
+    expect 1 "own.dlt: it holds records of our own training: see dlcal fit" $command own.dlt
+done
+expect 0 "own training" replay own.dlt trace.json
 expect 1 "no_such_folder" replay --timeline no_such_folder/x.json trace.json
 exit $((failures > 0))

@@ -40,7 +40,7 @@ static void run_init(run_of_steps *r, const int64_t *late_ns)
         fail_msg("%s", err.text);
     }
     dl_meetings_find(&r->meetings, &r->run);
-    dl_transfer_fit(&r->transfer, &r->meetings, &r->run, SIZE_MAX);
+    dl_transfer_fit(&r->transfer, &r->meetings, &r->run);
 }
 
 static void run_free(run_of_steps *r)

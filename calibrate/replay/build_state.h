@@ -22,7 +22,8 @@ typedef enum call_role {
  * time and launches, the second holds the call's own time. Others are one. */
 typedef struct replay_call {
     int64_t start_ns, end_ns;
-    uint32_t activity, thread;
+    uint32_t activity;
+    uint32_t thread;        /* number of the thread, from 0 in this trace */
     uint32_t node, returns; /* first and last node of it */
     uint8_t role;           /* call_role */
 } replay_call;
@@ -70,6 +71,7 @@ typedef struct replay_builder {
     int64_t begin_ns;   /* earliest time in the trace */
     replay_call *calls; /* [call_count] of all threads by begin */
     size_t call_count;
+    size_t thread_count;  /* that call */
     replay_quiet *quiets; /* [quiet_count] lane by lane, in order */
     size_t quiet_count, quiet_room;
     uint32_t first_node;   /* of this trace: its works, stream by stream */

@@ -3,6 +3,7 @@
 
 #include "calibrate/replay/build_state.h"
 #include "common/alloc.h"
+#include "sim/event_queue.h"
 
 typedef struct work {
     uint64_t stream; /* device << 32 | stream */
@@ -42,22 +43,35 @@ static work *list_works(const dl_trace *trace, size_t *count)
     return works;
 }
 
+static void push_lane(dl_event_queue *queue, int64_t key, int lane)
+{
+    dl_event_queue_push(queue, key, NULL, NULL, lane);
+}
+
 /* Gives each of works[count], of one stream, the first lane that is free when it begins. Returns
  * the number of lanes. */
 static uint32_t share_out(work *works, size_t count)
 {
-    int64_t *free_ns = NULL;
-    uint32_t slots = 0;
+    dl_event_queue used, spare; /* lanes by the end of their last work, and by number */
+    int lanes = 0;
+    dl_event_queue_init(&used, (int)count);
+    dl_event_queue_init(&spare, (int)count);
     for (size_t i = 0; i < count; i++) {
-        uint32_t slot = 0;
-        while (slot < slots && free_ns[slot] > works[i].start_ns + DL_REPLAY_OVERLAP_NS)
-            slot++;
-        if (slot == slots) free_ns = dl_realloc(free_ns, ++slots, sizeof *free_ns, "replay lanes");
-        works[i].slot = slot;
-        free_ns[slot] = works[i].end_ns;
+        dl_event lane;
+        while (dl_event_queue_pop(&used, &lane)) {
+            if (lane.time_ns > works[i].start_ns + DL_REPLAY_OVERLAP_NS) {
+                push_lane(&used, lane.time_ns, lane.index);
+                break;
+            }
+            push_lane(&spare, lane.index, lane.index);
+        }
+        if (!dl_event_queue_pop(&spare, &lane)) lane.index = lanes++;
+        works[i].slot = (uint32_t)lane.index;
+        push_lane(&used, works[i].end_ns, lane.index);
     }
-    free(free_ns);
-    return slots;
+    dl_event_queue_free(&used);
+    dl_event_queue_free(&spare);
+    return (uint32_t)lanes;
 }
 
 static dl_replay_kind kind_of(const dl_activity *a, dl_kernel_class class)
@@ -112,17 +126,22 @@ static int64_t first_start(const replay_builder *b, const stream_works *works)
 
 /* What a device did before the trace is unknown, so its first work begins as recorded, and so do
  * streams whose first launch is not recorded. The first work of any other stream is held back by
- * its launch and by edges alone. */
+ * its launch and by edges alone. Streams lie device by device. */
 static void free_begins(replay_builder *b)
 {
-    for (size_t s = 0; s < b->stream_count; s++) {
-        const stream_works *works = &b->streams[s];
-        bool first = true;
-        for (size_t o = 0; o < b->stream_count; o++)
-            first &= b->streams[o].device != works->device ||
-                     first_start(b, &b->streams[o]) >= first_start(b, works);
-        if (!first && b->launcher[works->nodes[0] - b->first_node] != DL_REPLAY_NONE)
-            b->graph->lanes[works->lane].begin_ns = b->begin_ns;
+    for (size_t first = 0, end; first < b->stream_count; first = end) {
+        int64_t begin_ns = INT64_MAX;
+        for (end = first;
+             end < b->stream_count && b->streams[end].device == b->streams[first].device; end++) {
+            if (first_start(b, &b->streams[end]) < begin_ns)
+                begin_ns = first_start(b, &b->streams[end]);
+        }
+        for (size_t s = first; s < end; s++) {
+            const stream_works *works = &b->streams[s];
+            if (first_start(b, works) > begin_ns &&
+                b->launcher[works->nodes[0] - b->first_node] != DL_REPLAY_NONE)
+                b->graph->lanes[works->lane].begin_ns = b->begin_ns;
+        }
     }
 }
 

@@ -30,7 +30,6 @@ typedef struct pending_wait {
 
 /* What a thread did last. */
 typedef struct thread_state {
-    uint32_t thread;
     size_t launched; /* stream of its last launch, or NO_STREAM */
     bool recorded;   /* an event since its last wait */
     pending_wait record;
@@ -40,9 +39,8 @@ typedef struct thread_state {
 
 typedef struct event_walk {
     replay_builder *b;
-    thread_state *threads;
-    size_t thread_count;
-    uint8_t *known; /* [activity_count] the wait's both ends are recorded */
+    thread_state *threads; /* [thread_count] */
+    uint8_t *known;        /* [activity_count] the wait's both ends are recorded */
 } event_walk;
 
 static void add_event(replay_builder *b, uint32_t from, uint32_t to, dl_replay_origin origin)
@@ -50,18 +48,6 @@ static void add_event(replay_builder *b, uint32_t from, uint32_t to, dl_replay_o
     dl_replay_graph_add_edge(
         b->graph, &(dl_replay_edge){
                       .from = from, .to = to, .kind = DL_REPLAY_EVENT, .origin = (uint8_t)origin});
-}
-
-static thread_state *state_of(event_walk *walk, uint32_t thread)
-{
-    for (size_t i = 0; i < walk->thread_count; i++) {
-        if (walk->threads[i].thread == thread) return &walk->threads[i];
-    }
-    walk->threads =
-        dl_realloc(walk->threads, walk->thread_count + 1, sizeof *walk->threads, "replay events");
-    thread_state *state = &walk->threads[walk->thread_count++];
-    *state = (thread_state){.thread = thread, .launched = NO_STREAM};
-    return state;
 }
 
 static void satisfy_wait(replay_builder *b, const pending_wait *wait, uint32_t work, size_t target)
@@ -105,7 +91,7 @@ static void walk_calls(event_walk *walk)
     const replay_builder *b = walk->b;
     for (size_t i = 0; i < b->call_count; i++) {
         const replay_call *call = &b->calls[i];
-        thread_state *state = state_of(walk, call->thread);
+        thread_state *state = &walk->threads[call->thread];
         uint32_t work = b->first_work[call->node];
         if (work != DL_REPLAY_NONE) launch(walk, state, work);
         if (call->role == CALL_EVENT_RECORD && state->launched != NO_STREAM) {
@@ -158,10 +144,14 @@ static void add_known_events(event_walk *walk, const replay_events *events)
 
 void replay_build_events(replay_builder *b, const replay_events *events)
 {
-    event_walk walk = {.b = b, .known = dl_calloc(b->trace->activity_count, 1, "replay events")};
+    event_walk walk = {.b = b,
+                       .threads = dl_calloc(b->thread_count, sizeof *walk.threads, "replay events"),
+                       .known = dl_calloc(b->trace->activity_count, 1, "replay events")};
+    for (size_t i = 0; i < b->thread_count; i++)
+        walk.threads[i].launched = NO_STREAM;
     add_known_events(&walk, events);
     if (b->stream_count > 1) walk_calls(&walk);
-    for (size_t i = 0; i < walk.thread_count; i++)
+    for (size_t i = 0; i < b->thread_count; i++)
         free(walk.threads[i].waits);
     free(walk.threads);
     free(walk.known);

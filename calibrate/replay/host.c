@@ -152,7 +152,7 @@ static uint32_t add_call(replay_builder *b, uint32_t lane, const moment *m)
     *call = (replay_call){.start_ns = m->start_ns,
                           .end_ns = m->end_ns,
                           .activity = m->activity,
-                          .thread = m->thread,
+                          .thread = (uint32_t)b->thread_count,
                           .role = b->roles[a->name]};
     dl_replay_node node = call_node(b, m, m->start_ns);
     if (may_wait(call->role)) {
@@ -192,6 +192,7 @@ static void add_thread(replay_builder *b, const moment *moments, size_t count)
                                  .before = b->graph->lanes[lane].last,
                                  .from_ns = last_ns,
                                  .to_ns = INT64_MAX});
+    b->thread_count++;
 }
 
 static int by_begin(const void *a, const void *b)

@@ -6,28 +6,22 @@
 #include "calibrate/replay/retime.h"
 #include "common/alloc.h"
 
-static double modelled_ns(const dl_meetings *meetings, const dl_replay_run *run, size_t number)
-{
-    dl_transfer others = {0};
-    dl_transfer_fit(&others, meetings, run, number);
-    const double ns = dl_transfer_ns(&others, &meetings->meetings[number]);
-    dl_transfer_free(&others);
-    return ns;
-}
-
 /* Makes all meetings groups that take modelled times, where there is a model. */
 static void add_groups(dl_joint *joint, dl_replay_run *run, const dl_meetings *meetings)
 {
+    dl_transfer transfer = {0};
+    dl_transfer_fit(&transfer, meetings, run);
     for (size_t i = 0; i < meetings->count; i++) {
         const dl_meeting *m = &meetings->meetings[i];
         dl_joint_meeting *j = &joint->meetings[i];
         *j = (dl_joint_meeting){.meeting = m,
-                                .transfer_ns = modelled_ns(meetings, run, i),
+                                .transfer_ns = dl_transfer_ns_without(&transfer, m, run),
                                 .recorded_ns = m->end_ns - m->last_ns};
         if (j->recorded_ns < 0) j->recorded_ns = 0;
         const int64_t ns = isnan(j->transfer_ns) ? j->recorded_ns : llround(j->transfer_ns);
         dl_replay_graph_add_group(&run->graph, m->nodes, run->rank_count, ns);
     }
+    dl_transfer_free(&transfer);
 }
 
 static void compare(dl_joint *joint, const dl_replay_run *run, const dl_replay_time *times)

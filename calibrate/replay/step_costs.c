@@ -283,6 +283,10 @@ static dl_status take(taking *t, dl_step_costs *costs, dl_error *err)
     if (status != DL_OK) return status;
     dl_step_phases_find(&t->phases, t->trace, t->line);
     take_means(t, costs);
+    if (costs->op_count == 0) {
+        return dl_error_set_at(err, DL_ERR_DATA, t->trace->path, 0,
+                               "its %zu regular steps hold no work but collectives", costs->steps);
+    }
     take_gradients(t, costs);
     take_copies(t, costs);
     costs->slowdown = dl_overlap_slowdown_find(t->trace, t->line);

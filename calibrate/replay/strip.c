@@ -71,25 +71,29 @@ static parts take_parts(const dl_replay_run *run, const dl_meetings *meetings,
                         const dl_transfer *transfer, const dl_step_line *line, dl_strip *strip)
 {
     parts p = {.steps = line->regular_count,
-               .first = dl_calloc(line->regular_count + 1, sizeof *p.first, "collectives"),
+               .first = dl_calloc(line->regular_count + 2, sizeof *p.first, "collectives"),
                .parts = dl_calloc(meetings->count, sizeof *p.parts, "collectives")};
     uint32_t *step_of = number_steps(run->ranks[0].trace, line);
-    size_t count = 0;
-    for (size_t s = 0; s < p.steps; s++) {
-        p.first[s] = count;
-        for (size_t i = 0; i < meetings->count; i++) {
-            const dl_meeting *m = &meetings->meetings[i];
-            const dl_replay_node *node = &run->graph.nodes[m->nodes[0]];
-            if (step_of[node->activity] != s + 1) continue;
-            const double ns = dl_transfer_ns(transfer, m);
-            strip->unknown += isnan(ns);
-            p.parts[count++] = (part){.node = m->nodes[0],
-                                      .name = m->name,
-                                      .recorded_ns = node->duration_ns,
-                                      .transfer_ns = isnan(ns) ? 0 : llround(ns)};
-        }
+    const dl_replay_node *nodes = run->graph.nodes;
+    /* first[s + 1] counts up to where step s ends, while its meetings are filed in order. */
+    for (size_t i = 0; i < meetings->count; i++) {
+        const uint32_t step = step_of[nodes[meetings->meetings[i].nodes[0]].activity];
+        if (step > 0) p.first[step + 1]++;
     }
-    p.first[p.steps] = count;
+    for (size_t s = 0; s < p.steps; s++)
+        p.first[s + 2] += p.first[s + 1];
+    for (size_t i = 0; i < meetings->count; i++) {
+        const dl_meeting *m = &meetings->meetings[i];
+        const dl_replay_node *node = &nodes[m->nodes[0]];
+        const uint32_t step = step_of[node->activity];
+        if (step == 0) continue;
+        const double ns = dl_transfer_ns(transfer, m);
+        strip->unknown += isnan(ns);
+        p.parts[p.first[step]++] = (part){.node = m->nodes[0],
+                                          .name = m->name,
+                                          .recorded_ns = node->duration_ns,
+                                          .transfer_ns = isnan(ns) ? 0 : llround(ns)};
+    }
     free(step_of);
     return p;
 }

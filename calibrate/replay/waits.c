@@ -21,6 +21,14 @@
 /* Clocks of host and device differ, and times of some traces are whole microseconds. */
 #define RETURN_SLACK_NS 2000
 
+/* Calls in order of time. */
+typedef struct wait_walk {
+    replay_builder *b;
+    const replay_events *events;
+    const stream_works **own; /* [thread_count] the stream that the thread launched to last, or
+                                 NULL */
+} wait_walk;
+
 /* Adds the edge unless the times refute it; *until_ns becomes the latest end waited for. */
 static void wait_for_work(replay_builder *b, const replay_call *call, uint32_t work,
                           dl_replay_origin origin, int64_t *until_ns)
@@ -57,54 +65,33 @@ static void wait_for_all(replay_builder *b, const replay_call *call, dl_replay_o
     }
 }
 
-/* The stream that the thread launched to last before the call, or NULL. */
-static const stream_works *own_stream(const replay_builder *b, const replay_call *call)
-{
-    const stream_works *own = NULL;
-    int64_t own_ns = INT64_MIN;
-    for (size_t s = 0; s < b->stream_count; s++) {
-        const stream_works *works = &b->streams[s];
-        for (size_t i = replay_launched_before(works, call->start_ns); i > 0; i--) {
-            uint32_t launcher = b->launcher[works->nodes[i - 1] - b->first_node];
-            if (launcher == DL_REPLAY_NONE) continue;
-            const dl_activity *launch = &b->trace->activities[launcher];
-            if (launch->start_ns <= own_ns) break;
-            if (launch->thread != call->thread) continue;
-            own_ns = launch->start_ns;
-            own = works;
-            break;
-        }
-    }
-    return own;
-}
-
 /* Waits for one stream: that of `sync`, or else the thread's own. */
-static void wait_for_some_stream(replay_builder *b, const replay_call *call,
+static void wait_for_some_stream(const wait_walk *walk, const replay_call *call,
                                  const dl_activity *sync, int64_t *until_ns)
 {
     if (sync != NULL) {
-        wait_for_stream(b, call, sync->device, sync->stream, call->start_ns, DL_REPLAY_RECORDED,
-                        until_ns);
+        wait_for_stream(walk->b, call, sync->device, sync->stream, call->start_ns,
+                        DL_REPLAY_RECORDED, until_ns);
         return;
     }
-    const stream_works *own = own_stream(b, call);
+    const stream_works *own = walk->own[call->thread];
     if (own == NULL) return;
-    wait_for_stream(b, call, own->device, own->stream, call->start_ns, DL_REPLAY_INFERRED,
+    wait_for_stream(walk->b, call, own->device, own->stream, call->start_ns, DL_REPLAY_INFERRED,
                     until_ns);
 }
 
 /* Waits for the event that `sync` names, or as for a stream. */
-static void wait_for_event(replay_builder *b, const replay_call *call, const dl_activity *sync,
-                           const replay_events *events, int64_t *until_ns)
+static void wait_for_event(const wait_walk *walk, const replay_call *call, const dl_activity *sync,
+                           int64_t *until_ns)
 {
     const dl_activity *event =
-        sync == NULL ? NULL : replay_events_find(events, sync->object, call->start_ns);
+        sync == NULL ? NULL : replay_events_find(walk->events, sync->object, call->start_ns);
     if (event == NULL) {
-        wait_for_some_stream(b, call, NULL, until_ns);
+        wait_for_some_stream(walk, call, NULL, until_ns);
         return;
     }
-    wait_for_stream(b, call, event->device, event->stream, event->start_ns, DL_REPLAY_RECORDED,
-                    until_ns);
+    wait_for_stream(walk->b, call, event->device, event->stream, event->start_ns,
+                    DL_REPLAY_RECORDED, until_ns);
 }
 
 /* The last end of the works launched before the call, on all streams. */
@@ -126,14 +113,14 @@ static void wait_for_copy(replay_builder *b, const replay_call *call, uint32_t c
     if (copy != DL_REPLAY_NONE) wait_for_work(b, call, copy, DL_REPLAY_INFERRED, until_ns);
 }
 
-static void add_waits(replay_builder *b, const replay_call *call, const dl_activity *sync,
-                      const replay_events *events)
+static void add_waits(const wait_walk *walk, const replay_call *call, const dl_activity *sync)
 {
+    replay_builder *b = walk->b;
     int64_t until_ns = call->start_ns, last_ns;
     switch ((call_role)call->role) {
     case CALL_SYNC_DEVICE: wait_for_all(b, call, DL_REPLAY_RECORDED, &until_ns); break;
-    case CALL_SYNC_STREAM: wait_for_some_stream(b, call, sync, &until_ns); break;
-    case CALL_SYNC_EVENT: wait_for_event(b, call, sync, events, &until_ns); break;
+    case CALL_SYNC_STREAM: wait_for_some_stream(walk, call, sync, &until_ns); break;
+    case CALL_SYNC_EVENT: wait_for_event(walk, call, sync, &until_ns); break;
     case CALL_COPY: wait_for_copy(b, call, b->first_work[call->node], &until_ns); break;
     case CALL_MEMORY:
         last_ns = last_end_before(b, call);
@@ -165,10 +152,16 @@ static uint32_t *find_syncs(const replay_builder *b)
 void replay_build_waits(replay_builder *b, const replay_events *events)
 {
     uint32_t *syncs = find_syncs(b);
+    wait_walk walk = {.b = b,
+                      .events = events,
+                      .own = dl_calloc(b->thread_count, sizeof *walk.own, "replay waits")};
     for (size_t i = 0; i < b->call_count; i++) {
-        uint32_t sync = syncs[b->calls[i].node];
-        add_waits(b, &b->calls[i], sync == DL_REPLAY_NONE ? NULL : &b->trace->activities[sync],
-                  events);
+        const replay_call *call = &b->calls[i];
+        const uint32_t sync = syncs[call->node], work = b->first_work[call->node];
+        add_waits(&walk, call, sync == DL_REPLAY_NONE ? NULL : &b->trace->activities[sync]);
+        if (work != DL_REPLAY_NONE)
+            walk.own[call->thread] = &b->streams[b->stream_of[work - b->first_node]];
     }
+    free(walk.own);
     free(syncs);
 }

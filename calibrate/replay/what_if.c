@@ -110,7 +110,7 @@ dl_status dl_replay_scale(dl_replay_run *run, const char *what, double factor, s
     scale_groups(&run->graph, factor, hit);
     free(hit);
     if (changed != NULL) *changed = count;
-    if (count > 0) return DL_OK;
+    if (count > 0 || !t.by_name) return DL_OK;
     const char *names[NAME_COUNT];
     char hint[400];
     list_names(names);

@@ -17,7 +17,8 @@
  *
  * With factor 0 the works' spacing goes too; their launches stay. Of a collective of several ranks
  * its transfer is scaled, not the waiting. *changed (may be NULL) becomes the number of nodes and
- * edges changed; DL_ERR_USAGE if that is none, with the names that are known. */
+ * edges changed, which may be none of a kind or class; DL_ERR_USAGE if no name holds any other text, with the
+ * nearest of the names above. */
 dl_status dl_replay_scale(dl_replay_run *run, const char *what, double factor, size_t *changed,
                           dl_error *err) DL_MUST_CHECK;
 

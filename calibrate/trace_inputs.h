@@ -1,0 +1,44 @@
+/* The traces of a command line, for the sub-commands that replay them: files of all readers, the
+ * processes in them that used a device, collectives by the user's patterns, a common clock. */
+#ifndef DL_CALIBRATE_TRACE_INPUTS_H
+#define DL_CALIBRATE_TRACE_INPUTS_H
+
+#include "common/options.h"
+#include "trace/readers/reader.h"
+
+/* What is asked for; {0} and the first two options' lists empty = nothing. */
+typedef struct dl_trace_settings {
+    dl_text_list collectives; /* "TEXT=COLLECTIVE" */
+    const char *patterns;     /* file of comm_patterns.h, or NULL */
+} dl_trace_settings;
+
+/* --collective and --comm-patterns into table[DL_TRACE_OPTION_COUNT]. The list is released by
+ * dl_trace_inputs_free. */
+#define DL_TRACE_OPTION_COUNT 2
+void dl_trace_options(dl_trace_settings *settings, dl_option *table);
+
+/* Adds both to the patterns of `read`, and has kernels be told by them too, until
+ * dl_trace_patterns_free. DL_ERR_USAGE, or the errors of dl_comm_patterns_read. */
+dl_status dl_trace_patterns_use(dl_read_options *read, const dl_trace_settings *settings,
+                                dl_error *err) DL_MUST_CHECK;
+void dl_trace_patterns_free(dl_read_options *read, dl_trace_settings *settings);
+
+/* Owns its files and arrays; release with dl_trace_inputs_free. A zeroed one is empty. */
+typedef struct dl_trace_inputs {
+    dl_read_traces *files; /* [file_count] */
+    size_t file_count;
+    dl_trace **traces; /* [count] those with work of a device, borrowed from the files */
+    size_t count;
+} dl_trace_inputs;
+
+/* Adds the processes of a file. One without work of a device is passed over with a message of
+ * `program` to stderr. The errors of dl_read. */
+dl_status dl_trace_inputs_read(dl_trace_inputs *in, const char *path, const dl_read_options *read,
+                               const char *program, dl_error *err) DL_MUST_CHECK;
+void dl_trace_inputs_free(dl_trace_inputs *in);
+
+/* Puts all traces, two or more, on one clock (rank_clock.h): that of the one that is behind most,
+ * so that no time gets negative. */
+dl_status dl_trace_inputs_align(dl_trace_inputs *in, dl_error *err) DL_MUST_CHECK;
+
+#endif
