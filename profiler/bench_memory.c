@@ -19,7 +19,7 @@
 #define QUICK_BYTES ((size_t)1 << 20)
 
 #define VECTORS_MAX 8
-#define REPETITIONS_MIN 2
+#define REPETITIONS_MIN 5
 #define REPETITIONS_MAX 50
 #define CASES_MAX (12 * DL_BENCH_COUNTS_MAX)
 

@@ -15,7 +15,7 @@
 #include "profiler/bench.h"
 #include "trace/summary.h"
 
-/* Repeats all cases in random order until budget_ns is used, at least twice. */
+/* Repeats all cases in random order until budget_ns is used, at least five times. */
 dl_status dl_bench_memory(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
                           dl_error *err) DL_MUST_CHECK;
 

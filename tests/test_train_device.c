@@ -77,6 +77,7 @@ static void the_server_may_be_anywhere(void **state)
     for (int i = 0; i < 3; i++) {
         for (int workers = 1; workers <= 3; workers++) {
             dl_train_config config = device_config(synchronous[i], workers);
+            config.wait = DL_WAIT_BLOCK; /* the many runs take less time beside other programs */
             for (int devices = 1; devices <= 4; devices += 3) {
                 fake_device_set(devices, -1);
                 config.where = DL_TRAIN_WHERE_GPU;
@@ -106,6 +107,7 @@ static void messages_are_the_processors(void **state)
         for (dl_sync sync = DL_SYNC_ALLREDUCE; sync <= DL_SYNC_PS; sync++) {
             dl_train_config config = device_config(sync, 2);
             config.quantise = kind;
+            config.wait = DL_WAIT_BLOCK;
             fake_device_set(3, -1);
             config.where = DL_TRAIN_WHERE_CPU;
             check_both_dispatches(config);
@@ -285,6 +287,7 @@ static void a_device_that_breaks_ends_the_run(void **state)
             for (int single = 0; single <= (all[i] < DL_SYNC_ASYNC); single++) {
                 fake_device_set(2, after);
                 dl_train_config config = device_config(all[i], 2);
+                config.wait = DL_WAIT_BLOCK;
                 config.dispatch = single ? DL_DISPATCH_SINGLE : DL_DISPATCH_THREADS;
                 dl_train_result result = {.parameter_count = 99};
                 dl_error err = {0};
