@@ -5,7 +5,8 @@
 #   gnuplot -e "results='report/rows.csv'; output='errors.png'" plots/errors.gp
 #
 # Reads what scripts/report/rows.awk writes: scenario, error_frac (predicted over measured throughput,
-# minus 1) and use (fitted, unseen, contradiction). over='workers': the errors over that column instead.
+# minus 1) and use (fitted, unseen, contradiction). by='group': a line per value of that column instead of
+# scenario's; over='workers': the errors over that column instead.
 figure = "errors"
 folder = ARG0[1:strlen(ARG0) - strlen("errors.gp")]
 set encoding utf8
@@ -16,14 +17,15 @@ if (!exists("results") || !exists("output")) {
     exit status 2
 }
 is_over = exists("over")
+if (!exists("by")) { by = "scenario" }
 table = results
-needed = "scenario error_frac use".(is_over ? " ".over : "")
+needed = by." error_frac use".(is_over ? " ".over : "")
 load folder."columns.gp"
 
 names = ""
 rows = 0
 largest = 0.0
-note(e) = known(e) ? (rows = rows + 1, names = add(names, text("scenario")), \
+note(e) = known(e) ? (rows = rows + 1, names = add(names, text(by)), \
     largest = abs(e) > largest ? abs(e) : largest, 0) : 0
 stats results using (note(number("error_frac"))) nooutput
 if (rows == 0) {
@@ -44,11 +46,11 @@ key_lines = 5
 key_chars = 13
 names_above = exists("compact")    # of the scenarios: above their points, not beside
 compact_left_px = is_over ? 78.0 : 14.0
-compact_body_px = is_over ? 320.0 : 20 + 40.0 * words(names)
+compact_body_px = is_over ? 320.0 : 20 + 36.0 * words(names)
 load folder."common.gp"
 
 place_from(name, i) = word(names, i) eq name ? i : place_from(name, i + 1)
-place(unused) = is_over ? number(over) : place_from(text("scenario"), 1)
+place(unused) = is_over ? number(over) : place_from(text(by), 1)
 off(use) = text("use") eq use && known(number("error_frac")) ? 100 * number("error_frac") : NaN
 x(use) = is_over ? place(0) : off(use)
 y(use) = is_over ? off(use) : place(0)
@@ -80,13 +82,13 @@ if (is_over) {
     set offsets graph 0.04, graph 0.04, 0, 0
     do for [b = 1:2] {
         set object b rectangle from graph 0, first -word(band_reach, b) to graph 1, first word(band_reach, b) \
-            behind fillcolor rgb word(band_colours, b)
+            behind fillcolor rgb word(band_colours, b) fillstyle solid 1 noborder
     }
     set arrow 1 from graph 0, first 0 to graph 1, first 0 nohead linestyle 99
 } else {
     set xrange [-span : span]
     set yrange [words(names) + 0.7 : 0.3 - 0.3 * names_above]
-    set ytics () scale 0
+    if (names_above) { unset ytics } else { set ytics () scale 0 }
     do for [i = 1:words(names)] {
         if (names_above) {
             set label 200 + i word(names, i) at graph 0, first i - 0.45 left noenhanced \
@@ -97,7 +99,7 @@ if (is_over) {
     set xlabel error_label
     do for [b = 1:2] {
         set object b rectangle from first -word(band_reach, b), graph 0 to first word(band_reach, b), graph 1 \
-            behind fillcolor rgb word(band_colours, b)
+            behind fillcolor rgb word(band_colours, b) fillstyle solid 1 noborder
     }
     set arrow 1 from 0, graph 0 to 0, graph 1 nohead linestyle 99
 }

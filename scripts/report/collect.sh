@@ -24,8 +24,15 @@ if [ "$(wc -l <"$out/rows.csv")" -gt 1 ]; then
     # gnuplot splits at every comma: texts, which no figure needs, come last and go.
     awk -f "$parts/csv.awk" -f "$parts/without_text.awk" "$out/rows.csv" >"$out/errors.csv"
     draw errors "$out/errors" "Error of each measured row" results="$out/errors.csv"
+    draw errors "$out/errors_by_group" "Error of each measured row" results="$out/errors.csv" by=group
+    cut -d' ' -f1 "$out/studies.txt" | uniq | while read -r group; do
+        awk -F, -v group="$group" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "group") g = i; print; next }
+            $g == group' "$out/errors.csv" >"$out/errors.part"
+        [ "$(wc -l <"$out/errors.part")" -lt 2 ] ||
+            draw errors "$out/errors_$group" "$(group_title "$group")" results="$out/errors.part"
+    done
     draw errors "$out/errors_by_workers" "Error over the number of workers" results="$out/errors.csv" over=workers
-    rm -f "$out/errors.csv"
+    rm -f "$out/errors.csv" "$out/errors.part"
 fi
 eval "$(awk -f "$parts/csv.awk" -f "$parts/totals.awk" "$out/overview.csv" "$out/rows.csv")"
 # shellcheck disable=SC2154 # from totals.awk

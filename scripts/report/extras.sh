@@ -2,12 +2,12 @@
 # The report's parts beside the studies, into OUT: answers/GROUP.txt (what a group's answers.sh says from its
 # results), accuracy tables and figures, extras/*.txt (tables of other scripts; first line: title, second:
 # a sentence). What needs data that is not there says so.
-# Usage: extras.sh OUT QUICK GROUP...
+# Usage: extras.sh OUT QUICK all|answers GROUP...     answers: only these
 set -euo pipefail
 # shellcheck source=scripts/report/common.sh
 source scripts/report/common.sh
-out=$1 quick=$2
-shift 2
+out=$1 quick=$2 which=$3
+shift 3
 data=${DL_DATA:-./data}
 rm -rf "$out/answers" "$out/extras" "$out"/accuracy.* "$out"/time_to_accuracy_*
 mkdir -p "$out/answers" "$out/extras"
@@ -18,13 +18,15 @@ for group; do
     "scenarios/$group/answers.sh" "$out/studies/$group" >"$out/answers/$group.txt"
 done
 
+[ "$which" = all ] || exit 0
 measured=scenarios/accuracy/measured
 if [ -s "$measured/accuracy.csv" ]; then
     echo "  accuracy"
     cp "$measured/accuracy.csv" "$out/accuracy.csv"
     draw accuracy "$out/accuracy" "Accuracy on MNIST" results="$measured/accuracy.csv"
     if [ -s "$measured/curves.csv" ]; then
-        awk -v name=model -f "$parts/csv.awk" -f "$parts/column.awk" "$measured/curves.csv" | sort -u | while read -r model; do
+        column() { awk -v name="$1" -f "$parts/csv.awk" -f "$parts/column.awk" "$measured/curves.csv"; }
+        paste -d, <(column model) <(column simulated_s) | sed -n 's/,..*//p' | sort -u | while read -r model; do
             draw time_to_accuracy "$out/time_to_accuracy_$model" "Time to accuracy, $model" \
                 results="$measured/curves.csv" model="$model"
         done

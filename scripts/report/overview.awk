@@ -1,11 +1,14 @@
 # The overview of all studies as readers see it, from overview.csv: awk [-v links=1] -f csv.awk -f overview.awk
 NR == 1 {
-    print "study,verdict,fitted,unseen,mean error,largest,contradictory,their largest,source errors,left out: mean,left out: largest,bar"
+    print "study,verdict,fitted rows,unseen rows,mean error,largest error,left out: mean,left out: largest,rows apart,bar"
     next
 }
+function any(count) { return count + 0 ? count : "" }
 function percent(x) { return x == "" ? "" : x " %" }
 {
     csv_cells($0, c)
-    print csv_put(c[3] (links ? "|#" c[1] "-" c[2] : "")) "," c[4] "," c[5] "," c[6] "," percent(c[7]) "," \
-        percent(c[8]) "," (c[9] ? c[9] : "") "," percent(c[10]) "," (c[11] ? c[11] : "") "," percent(c[12]) "," percent(c[13]) "," c[14]
+    apart = c[9] + 0 ? c[9] " contradictory (" c[10] " %)" : ""
+    if (c[11] + 0) apart = apart (apart == "" ? "" : "; ") c[11] " with an error in the source"
+    print csv_put(c[3] (links ? "|#" c[1] "-" c[2] : "")) "," c[4] "," any(c[5]) "," any(c[6]) "," \
+        percent(c[7]) "," percent(c[8]) "," percent(c[12]) "," percent(c[13]) "," apart "," c[14]
 }

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # The report as one self-contained page, OUT/index.html, from what the other scripts left in OUT.
-# Usage: page.sh OUT GROUP...
+# Usage: page.sh OUT
 set -euo pipefail
 # shellcheck source=scripts/report/common.sh
 source scripts/report/common.sh
 out=$1
-shift
-groups=("$@")
+mapfile -t groups < <(cut -d' ' -f1 "$out/studies.txt" | uniq)
+reported() { awk -v group="$1" '$1 == group { print $2 }' "$out/studies.txt"; } # group: its studies
 eval "$(awk -f "$parts/csv.awk" -f "$parts/totals.awk" "$out/overview.csv" "$out/rows.csv")"
 # shellcheck source=scripts/report/page_text.sh
 source "$parts/page_text.sh"
@@ -19,21 +19,23 @@ picture() { # file without extension, alternative text, caption: the narrow one 
     printf '<figure%s><img alt="%s" src="data:image/svg+xml;base64,%s"><figcaption>%s</figcaption></figure>\n' \
         "$class" "$(escape <<<"$2")" "$(base64 -w0 "$file")" "$3"
 }
+has_extras() { compgen -G "$out/extras/*.txt" >/dev/null; }
 extra_title() { sed -n 1p "$1"; } # of a text in extras: its first line
 
 contents() {
     echo '<nav aria-label="Contents"><details open><summary>Contents</summary><ul>'
     echo '<li><a href="#method">Method</a></li><li><a href="#overview">Overview</a></li>'
     for group in "${groups[@]}"; do
-        printf '<li><a href="#%s">%s</a><ul>\n' "$group" "$(group_title "$group" | escape)"
-        for name in $(studies "$group"); do
+        printf '<li><a href="#%s">%s</a><details><summary>%d studies</summary><ul>\n' "$group" \
+            "$(group_title "$group" | escape)" "$(reported "$group" | wc -l)"
+        for name in $(reported "$group"); do
             printf '<li><a href="#%s-%s">%s</a></li>\n' "$group" "$name" \
                 "$(setting "scenarios/$group/$name.ini" scenario name | escape)"
         done
         [ ! -s "$out/answers/$group.txt" ] || printf '<li><a href="#%s-answers">What follows from them</a></li>\n' "$group"
-        echo '</ul></li>'
+        echo '</ul></details></li>'
     done
-    echo '<li><a href="#accuracy">Accuracy</a></li><li><a href="#more">Traces, links and machines</a></li>'
+    ! has_extras || echo '<li><a href="#accuracy">Accuracy</a></li><li><a href="#more">Traces, links and machines</a></li>'
     echo '<li><a href="#limits">Known limits</a></li></ul></details></nav>'
 }
 
@@ -42,8 +44,8 @@ overview() {
     overview_text
     awk -v links=1 -f "$parts/csv.awk" -f "$parts/overview.awk" "$out/overview.csv" | html_table "All studies"
     echo '<div class="figures">'
-    picture "$out/errors" "Errors of all measured rows, a line per study: $(error_words)" \
-        'Error of each measured row, a line per study; bands of ±5 % and ±10 %.'
+    picture "$out/errors_by_group" "Errors of all measured rows, a line per group of studies: $(error_words)" \
+        'Error of each measured row, a line per group of studies; bands of ±5 % and ±10 %.'
     picture "$out/errors_by_workers" "Errors of all measured rows over the number of workers: $(error_words)" \
         'The same errors over the number of workers: does it get worse where nothing was fitted?'
     echo '</div></section>'
@@ -51,7 +53,13 @@ overview() {
 
 group_part() { # group
     printf '<section id="%s"><h2>%s</h2>\n' "$1" "$(group_title "$1" | escape)"
-    for name in $(studies "$1"); do cat "$out/studies/$1/$name/study.html"; done
+    if [ "$(reported "$1" | wc -l)" -gt 1 ]; then
+        echo '<div class="figures">'
+        picture "$out/errors_$1" "Errors of this group's measured rows, a line per study." \
+            'Error of each measured row, a line per study; bands of ±5 % and ±10 %.'
+        echo '</div>'
+    fi
+    for name in $(reported "$1"); do cat "$out/studies/$1/$name/study.html"; done
     if [ -s "$out/answers/$1.txt" ]; then
         printf '<div id="%s-answers">\n' "$1"
         awk -f "$parts/text_html.awk" "$out/answers/$1.txt"
@@ -127,8 +135,7 @@ EOF
     method_text
     overview
     for group in "${groups[@]}"; do group_part "$group"; done
-    accuracy
-    more
+    if has_extras; then accuracy; more; fi
     limits
     echo '</main></body></html>'
 } >"$out/index.html"

@@ -9,7 +9,7 @@ NR == 1 { csv_header($0, at, names); next }
 {
     csv_cells($0, cell)
     source = escaped(cell[at["source"]])
-    where = cell[at["workers"]] " GPUs, batch " cell[at["batch"]]
+    where = cell[at["workers"]] " workers, batch " cell[at["batch"]]
     if (cell[at["reason"]] != "") remark[++remarks] = where ": contradictory; " escaped(cell[at["reason"]]) "."
     if (cell[at["use"]] == "error") remark[++remarks] = where ": an error in the source."
     if (source != "" && !(source in seen)) { seen[source] = 1; order[++sources] = source }

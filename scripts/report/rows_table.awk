@@ -5,10 +5,13 @@ function time_text(s) {
     if (s < 1) return sprintf("%.3g ms", s * 1e3)
     return sprintf(s < 1000 ? "%.3g s" : "%.0f s", s)
 }
-function percent(x) { return x == "" ? "" : sprintf("%+.1f %%", 100 * x) }
+function percent(x) {
+    if (x == "") return ""
+    return x > -0.0005 && x < 0.0005 ? "0.0 %" : sprintf("%+.1f %%", 100 * x)
+}
 NR == 1 {
     csv_header($0, at, names)
-    print "GPUs,batch,mode,measured step,predicted step,error,left out,row"
+    print "workers,batch,mode,measured step,predicted step,error,left out,row"
     next
 }
 {

@@ -57,7 +57,9 @@ distinct() { column "$1" | sort -u | grep -c . || true; }
 [ "$(distinct workers)" -lt 2 ] || draw speedup "$folder/speedup" "$title" results="$folder/results.csv"
 [ "$most" -eq 0 ] || draw breakdown "$folder/breakdown" "$title" results="$folder/results.csv"
 [ "$(distinct interval)" -lt 2 ] || draw interval "$folder/interval" "$title" results="$folder/results.csv"
-if column staleness_mean | grep -q '[1-9]'; then
+# Modes that wait for all have a staleness of 0, or their lag.
+if paste -d, <(column sync) <(column staleness_mean) |
+    grep -vE '^(none|allreduce|ps|average|ksync|kbatchsync|bmuf),' | grep -q ',.*[1-9]'; then
     draw staleness "$folder/staleness" "$title" results="$folder/results.csv" \
         histogram="$folder/histogram.csv"
 else

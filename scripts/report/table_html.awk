@@ -1,4 +1,4 @@
-# A CSV table as HTML: awk -v caption=TEXT [-v rows_with=ID] -f csv.awk -f table_html.awk TABLE
+# A CSV table as HTML: awk -v caption=TEXT -f csv.awk -f table_html.awk TABLE
 # The first column heads its row. A cell "text|#anchor" becomes a link; numbers stand to the right.
 function escaped(text) {
     gsub(/&/, "\\&amp;", text)
@@ -17,20 +17,28 @@ BEGIN {
 }
 /^#/ || /^$/ { next }
 {
+    lines++
     n = csv_cells($0, cell)
-    if (!head++) {
-        printf "<thead><tr>"
-        for (i = 1; i <= n; i++) printf "<th scope=\"col\">%s</th>", escaped(cell[i])
-        print "</tr></thead>\n<tbody>"
-        next
-    }
-    last = cell[n]
-    sub(/ .*/, "", last)
-    printf "<tr%s>", last ~ /^(fitted|unseen|contradiction|error|missed|within)$/ ? " class=\"" last "\"" : ""
+    if (n > columns) columns = n
     for (i = 1; i <= n; i++) {
-        class = cell[i] ~ /^[-+0-9.]+( (µs|ms|s|%))?$/ ? " class=\"number\"" : ""
-        printf i == 1 ? "<th scope=\"row\"%s>%s</th>" : "<td%s>%s</td>", class, put(cell[i])
+        text[lines, i] = cell[i]
+        if (lines > 1 && cell[i] != "" && cell[i] !~ /^[-+0-9.]+(e[-+]?[0-9]+)?( (µs|ms|s|%))?$/ && cell[i] != "error")
+            words[i] = 1
     }
-    print "</tr>"
 }
-END { print "</tbody>\n</table>\n</div>" }
+END {
+    printf "<thead><tr>"
+    for (i = 1; i <= columns; i++)
+        printf "<th scope=\"col\"%s>%s</th>", (i in words ? "" : " class=\"number\""), escaped(text[1, i])
+    print "</tr></thead>\n<tbody>"
+    for (line = 2; line <= lines; line++) {
+        last = text[line, columns]
+        sub(/ .*/, "", last)
+        printf "<tr%s>", (last ~ /^(fitted|unseen|contradiction|error|missed|within)$/ ? " class=\"" last "\"" : "")
+        for (i = 1; i <= columns; i++)
+            printf i == 1 ? "<th scope=\"row\"%s>%s</th>" : "<td%s>%s</td>", \
+                (i in words ? "" : " class=\"number\""), put(text[line, i])
+        print "</tr>"
+    }
+    print "</tbody>\n</table>\n</div>"
+}

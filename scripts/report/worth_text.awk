@@ -8,9 +8,9 @@ BEGIN {
     what["update"] = "a server that updates in no time"
     what["overlap"] = "compute that copies do not slow down"
 }
-$2 >= 1.01 || $2 <= 0.99 { line[++lines] = sprintf("%s: %.2f times", what[$1], $2) }
+$2 >= 1.01 || $2 <= 0.99 { line[++lines] = sprintf("%.2f times with %s", $2, what[$1]) }
 END {
     if (!lines) { print "No single cost of exchange, input or issue changes that throughput by 1 %."; exit }
-    printf "Throughput there if one thing were different: "
-    for (i = 1; i <= lines; i++) printf "%s%s", line[i], (i < lines ? "; " : ".\n")
+    printf "If one thing were different, throughput with that many would be "
+    for (i = 1; i <= lines; i++) printf "%s%s", line[i], (i < lines ? ", " : ".\n")
 }
