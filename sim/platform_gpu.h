@@ -273,6 +273,12 @@ void dl_gpus_add_servers(dl_gpus *gpus);
 void dl_gpus_add_own_classes(dl_gpus *gpus);
 double dl_gpus_serving_traffic(const dl_gpus *gpus, dl_serving_kind kind, int64_t vectors);
 
+/* Shards that are not on the worker's own GPU. */
+int dl_gpus_remote_shards(const dl_gpus *gpus, int worker);
+
+/* How busy the GPUs, the host's threads and the links were, over the run. */
+void dl_gpus_measure(const dl_team *team, dl_usage *usage);
+
 void dl_gpus_push(dl_team *team, int worker, dl_content content);
 void dl_gpus_pull(dl_team *team, int worker, dl_content content);
 void dl_gpus_average(dl_team *team, int worker, dl_content content, int parts);

@@ -31,7 +31,7 @@ static void copy(dl_gpus *gpus, int worker, double bytes, const int *classes,
 {
     const int shards = gpus->config.options->shards;
     gpus->workers[worker].flows = shards;
-    gpus->moved_bytes += bytes * shards;
+    gpus->moved_bytes += bytes * dl_gpus_remote_shards(gpus, worker);
     for (int i = worker * shards; i < (worker + 1) * shards; i++) {
         dl_network_start(&gpus->network, classes[i], bytes, latency_ns[i], on_flow_done, gpus,
                          worker);

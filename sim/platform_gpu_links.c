@@ -143,6 +143,18 @@ static int pair_class(dl_gpus *gpus, link_pair pair)
     return dl_network_route_class(&gpus->network, &route);
 }
 
+int dl_gpus_remote_shards(const dl_gpus *gpus, int worker)
+{
+    const dl_place *gpu = &gpus->places[worker];
+    int remote = 0;
+    for (int s = 0; s < gpus->config.options->shards; s++) {
+        const dl_place *server = &gpus->servers[s];
+        remote += server->kind != DL_PLACE_GPU || server->node != gpu->node ||
+                  server->index != gpu->index;
+    }
+    return remote;
+}
+
 static void add_copy_classes(dl_gpus *gpus, const int *up, const int *down)
 {
     const int shards = gpus->config.options->shards;

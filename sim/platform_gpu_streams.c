@@ -46,7 +46,7 @@ static void try_pull(dl_gpus *gpus, int worker)
     if (stream->down > 0 || stream->pulled == gpus->streams.summed) return;
     const double bytes = bucket_bytes(gpus, stream->pulled) / shards;
     stream->down = shards;
-    gpus->moved_bytes += bytes * shards;
+    gpus->moved_bytes += bytes * dl_gpus_remote_shards(gpus, worker);
     for (int i = worker * shards; i < (worker + 1) * shards; i++) {
         dl_network_start(&gpus->network, gpus->pull_class[i], bytes, gpus->pull_ns[i], on_pulled,
                          gpus, worker);
@@ -105,7 +105,7 @@ static void try_push(dl_gpus *gpus, int worker)
     const double bytes =
         dl_compress_bytes(options, bucket_bytes(gpus, stream->pushed) / options->shards);
     stream->up = options->shards;
-    gpus->moved_bytes += bytes * options->shards;
+    gpus->moved_bytes += bytes * dl_gpus_remote_shards(gpus, worker);
     for (int i = worker * options->shards; i < (worker + 1) * options->shards; i++) {
         dl_network_start(&gpus->network, gpus->push_class[i], bytes, gpus->push_ns[i], on_pushed,
                          gpus, worker);
