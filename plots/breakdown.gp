@@ -46,7 +46,15 @@ time_text(s) = s < 1e-3 ? three_digits(s * 1e6)." µs" : \
 set style fill solid 1 noborder
 part_colours = "#12456B #8CC4E8 #000000 #C66A00 #8B2500 #E2E2E2"
 do for [i = 1:6] { set style line i linecolor rgb word(part_colours, i) linewidth 1 dashtype 11 }
-fills = "3 3 2 3 4 3"
+fills = "solid solid pattern solid pattern solid"
+patterns = "1 1 2 1 4 1"    # or how solid
+if (exists("compact")) {
+    # Of figures in pages: browsers print patterns as pictures of many megabytes.
+    set style line 3 linecolor rgb "#D8A0C4"
+    fills = "solid solid solid solid solid solid"
+    patterns = "1 1 1 1 1 1"
+}
+fill_of(i) = sprintf("linestyle %d fillstyle %s %s", i, word(fills, i), word(patterns, i))
 
 unset grid
 set border 1
@@ -74,14 +82,15 @@ do for [p = 1:panel_count] {
     set lmargin at screen panel_left(p)
     set rmargin at screen panel_right(p)
     set title panel_title(p) textcolor rgb ink
-    plot for [i = 1:words(parts)] results \
-        using (in_panel(p) ? 0 : NaN):(row(0)):(before(i - 1)):(before(i)): \
-        (row(0) - 0.42):(row(0) + 0.42) \
-        with boxxyerror linestyle i fillstyle pattern int(word(fills, i)) notitle, \
-        results using (in_panel(p) ? 1.03 : NaN):(row(0)):(time_text(number("step_mean_s"))) \
-        with labels left font font_times(0.85) textcolor rgb ink noenhanced notitle, \
-        for [i = 1:words(parts)] keyentry with boxes linestyle i \
-            fillstyle pattern int(word(fills, i)) title word(parts, i)
+    bars = ""
+    keys = ""
+    do for [i = 1:words(parts)] {
+        bars = bars.sprintf("results using (in_panel(p) ? 0 : NaN):(row(0)):(before(%d)):(before(%d)):\
+            (row(0) - 0.42):(row(0) + 0.42) with boxxyerror ", i - 1, i).fill_of(i)." notitle, "
+        keys = keys.", keyentry with boxes ".fill_of(i)." title '".word(parts, i)."'"
+    }
+    eval "plot ".bars."results using (in_panel(p) ? 1.03 : NaN):(row(0)):(time_text(number('step_mean_s'))) \
+        with labels left font font_times(0.85) textcolor rgb ink noenhanced notitle".keys
     set key off
     unset label
     set format y ""

@@ -12,19 +12,26 @@ if (columns == 0) {
     printerr sprintf("%s: '%s' has no row to draw: all have one worker", figure, results)
     exit status 1
 }
-column_px = 250.0
-row_px = 275.0
-left_px = 110.0
+narrow = exists("compact") && panel_count == 1
+left_px = narrow ? 70.0 : 110.0
 right_px = 275.0
+column_px = narrow ? (460.0 - left_px) / columns : 250.0
+row_px = 275.0
 gap_px = 0.0
-head_room_px = 50.0
+head_room_px = narrow ? 5.0 : 50.0
+between_px = narrow ? 35.0 : 55.0    # two columns
+tic_count = narrow ? 9.0 / columns : 7.0
+key_lines = 3
+key_chars = 24
+compact_left_px = left_px
+compact_body_px = head_room_px + row_px * series_count - 60
 canvas_width = left_px + column_px * columns + right_px
 canvas_height = head_room_px + row_px * panel_count * series_count + 35
 load folder."common.gp"
 
 in_cell(p, s, w) = in_machine(p) && in_series(s) && text("workers") eq word(worker_counts, w)
 frame_left(w) = (left_px + column_px * (w - 1)) / canvas_width
-frame_right(w) = (left_px + column_px * w - 55) / canvas_width
+frame_right(w) = (left_px + column_px * w - between_px) / canvas_width
 frame_top(r) = 1 - (head_room_px + row_px * (r - 1) + 58) / canvas_height
 frame_bottom(r) = 1 - (head_room_px + row_px * r - 50) / canvas_height
 
@@ -35,7 +42,9 @@ set style line 3 linecolor rgb "#000000" linewidth 1.6 dashtype 11 pointtype 7 \
     pointsize 1.1 * point_scale
 set style fill solid 1 border rgb "white"
 set boxwidth 0.9
-set key at screen 1 - (right_px + 25) / canvas_width, screen 1 - head_room_px / canvas_height
+if (!is_compact) {
+    set key at screen 1 - (right_px + 25) / canvas_width, screen 1 - head_room_px / canvas_height
+}
 set format x "%g"
 any_measured = 0
 stats results using (in_team(0) && known(measured(0)) ? (any_measured = 1) : 0) nooutput
@@ -72,15 +81,17 @@ do for [p = 1:panel_count] { do for [s = 1:series_count] { do for [w = 1:columns
         set bmargin at screen frame_bottom(row)
         set xrange [low_bin - 1.4 : high_bin + 1.4]
         set yrange [0 : top * 1.35]
-        set xtics low_bin, ceil((high_bin - low_bin) / 7.0 + 1e-9), high_bin
-        set ytics 0, top > 50 ? 25 : top > 20 ? 10 : top > 10 ? 5 : 2, 100
+        set xtics low_bin, ceil((high_bin - low_bin) / tic_count + 1e-9), high_bin
+        set ytics 0, (narrow ? 2 : 1) * (top > 50 ? 25 : top > 20 ? 10 : top > 10 ? 5 : 2), 100
         set title word(worker_counts, w)." workers" textcolor rgb ink offset 0, -0.5
         set ylabel w == 1 ? "gradients (%)" : "" offset character 0.5, 0
         if (w == 1) {
-            set label 2 panel_title(p).(series_count > 1 ? ", ".series_label[s] : "") \
+            set label 2 panel_title(p).(panel_title(p) ne "" && series_count > 1 ? ", " : "").\
+                (series_count > 1 ? series_label[s] : "") \
                 at screen frame_left(1), screen frame_top(row) + 45.0 / canvas_height left noenhanced
         } else { unset label 2 }
-        if (row == panel_count * series_count) { set xlabel "staleness (updates)" }
+        last_row = row == panel_count * series_count
+        set xlabel last_row && (!narrow || w == int(columns / 2) + 1) ? "staleness (updates)" : ""
         if (p + s == 2 && w == columns) { set key on } else { set key off }
         own(c) = in_panel(p) && in_series(s) && text("workers") eq word(worker_counts, w) ? c : NaN
         has_measured = 0
@@ -92,7 +103,7 @@ do for [p = 1:panel_count] { do for [s = 1:series_count] { do for [w = 1:columns
             with boxes linestyle 1 notitle, \
             results using (own(predicted(0))):(1.24 * top):(own(number('staleness_sd'))) \
             with xerrorbars linestyle 2 notitle, ".\
-            measured_part."keyentry with boxes linestyle 1 title 'predicted share', \
+            measured_part."keyentry with boxes linestyle 1 title 'predicted share'.(narrow ? ' (%)' : ''), \
             keyentry with linespoints linestyle 2 title 'predicted mean ± s. d.'".measured_key
         unset label 1
     }

@@ -46,7 +46,7 @@ key_lines = 5
 key_chars = 13
 names_above = exists("compact")    # of the scenarios: above their points, not beside
 compact_left_px = is_over ? 78.0 : 14.0
-compact_body_px = is_over ? 320.0 : 20 + 36.0 * words(names)
+compact_body_px = is_over ? 320.0 : 120 + 34.0 * words(names)
 load folder."common.gp"
 
 place_from(name, i) = word(names, i) eq name ? i : place_from(name, i + 1)

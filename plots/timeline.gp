@@ -43,7 +43,15 @@ unit_name = last_s < 1e-3 ? "µs" : last_s < 1 ? "ms" : "s"
 set style fill solid 1 noborder
 part_colours = "#12456B #8CC4E8 #000000 #C66A00 #8B2500 #E2E2E2"
 do for [i = 1:6] { set style line i linecolor rgb word(part_colours, i) linewidth 1 dashtype 11 }
-fills = "3 3 2 3 4 3"
+fills = "solid solid pattern solid pattern solid"
+patterns = "1 1 2 1 4 1"    # or how solid
+if (exists("compact")) {
+    # Of figures in pages: browsers print patterns as pictures of many megabytes.
+    set style line 3 linecolor rgb "#D8A0C4"
+    fills = "solid solid solid solid solid solid"
+    patterns = "1 1 1 1 1 1"
+}
+fill_of(i) = sprintf("linestyle %d fillstyle %s %s", i, word(fills, i), word(patterns, i))
 unset grid
 set border 1
 set xrange [0 : last_s * unit]
@@ -57,9 +65,11 @@ set rmargin at screen panel_right(1)
 x(c) = unit * number(c)
 in_part(i) = text("part") eq word(parts, i) ? x("start_s") : NaN
 set output output
-plot for [i = 1:words(parts)] results \
-    using (in_part(i)):(number("worker")):(x("start_s")):(x("end_s")): \
-    (number("worker") - 0.4):(number("worker") + 0.4) \
-    with boxxyerror linestyle i fillstyle pattern int(word(fills, i)) notitle, \
-    for [i = 1:words(parts)] keyentry with boxes linestyle i \
-        fillstyle pattern int(word(fills, i)) title word(parts, i)
+bars = ""
+keys = ""
+do for [i = 1:words(parts)] {
+    bars = bars.(i > 1 ? ", " : "").sprintf("results using (in_part(%d)):(number('worker')):(x('start_s')): \
+        (x('end_s')):(number('worker') - 0.4):(number('worker') + 0.4) with boxxyerror ", i).fill_of(i)." notitle"
+    keys = keys.", keyentry with boxes ".fill_of(i)." title '".word(parts, i)."'"
+}
+eval "plot ".bars.keys

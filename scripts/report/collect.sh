@@ -24,7 +24,8 @@ if [ "$(wc -l <"$out/rows.csv")" -gt 1 ]; then
     # gnuplot splits at every comma: texts, which no figure needs, come last and go.
     awk -f "$parts/csv.awk" -f "$parts/without_text.awk" "$out/rows.csv" >"$out/errors.csv"
     draw errors "$out/errors" "Error of each measured row" results="$out/errors.csv"
-    draw errors "$out/errors_by_group" "Error of each measured row" results="$out/errors.csv" by=group
+    [ "$(cut -d' ' -f1 "$out/studies.txt" | uniq | wc -l)" -lt 2 ] ||
+        draw errors "$out/errors_by_group" "Error of each measured row" results="$out/errors.csv" by=group
     cut -d' ' -f1 "$out/studies.txt" | uniq | while read -r group; do
         awk -F, -v group="$group" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "group") g = i; print; next }
             $g == group' "$out/errors.csv" >"$out/errors.part"

@@ -80,3 +80,14 @@ draw() {
     done
     gnuplot -e "$variables output='$output.page.svg'; compact=1" "plots/$figure.gp" || return 0
 }
+
+# picture FILE TEXT CAPTION: a figure as HTML, FILE.page.svg within it; nothing if it is not there. Those
+# that are not narrow may be scrolled.
+picture() {
+    local file=$1.page.svg class=
+    [ -s "$file" ] || return 0
+    [ "$(sed -n 's/.*viewBox="0 0 \([0-9]*\).*/\1/p' "$file" | head -n 1)" -le 500 ] ||
+        class=' class="wide" tabindex="0" role="region" aria-label="figure"'
+    printf '<figure%s><img alt="%s" src="data:image/svg+xml;base64,%s"><figcaption>%s</figcaption></figure>\n' \
+        "$class" "$(escape <<<"$2")" "$(base64 -w0 "$file")" "$3"
+}

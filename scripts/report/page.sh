@@ -12,13 +12,6 @@ eval "$(awk -f "$parts/csv.awk" -f "$parts/totals.awk" "$out/overview.csv" "$out
 source "$parts/page_text.sh"
 
 html_table() { awk -v caption="$1" -f "$parts/csv.awk" -f "$parts/table_html.awk"; }
-picture() { # file without extension, alternative text, caption: the narrow one if it is there
-    local file=$1.page.svg class=
-    [ -s "$file" ] || { file=$1.svg class=' class="wide"'; }
-    [ -s "$file" ] || return 0
-    printf '<figure%s><img alt="%s" src="data:image/svg+xml;base64,%s"><figcaption>%s</figcaption></figure>\n' \
-        "$class" "$(escape <<<"$2")" "$(base64 -w0 "$file")" "$3"
-}
 has_extras() { compgen -G "$out/extras/*.txt" >/dev/null; }
 extra_title() { sed -n 1p "$1"; } # of a text in extras: its first line
 

@@ -16,11 +16,7 @@ comment() {
         { text = text (text == "" ? "" : " ") $0 }
         END { print text }' "$scenario" | grep . || true
 }
-figure() { # file without .page.svg, alternative text, caption
-    [ -s "$folder/$1.page.svg" ] || return 0
-    printf '<figure><img alt="%s" src="data:image/svg+xml;base64,%s"><figcaption>%s</figcaption></figure>\n' \
-        "$(escape <<<"$2")" "$(base64 -w0 "$folder/$1.page.svg")" "$3"
-}
+figure() { picture "$folder/$1" "$2" "$3"; } # see picture
 
 printf '<article id="%s-%s">\n<h3>%s</h3>\n' "$group" "$name" "$title"
 awk -f "$parts/csv.awk" -f "$parts/badges.awk" "$folder/summary.csv"
@@ -36,7 +32,8 @@ if [ -f "$folder/error.txt" ]; then
 fi
 escape <"$folder/sentence.txt" | sed 's#.*#<p>&</p>#'
 if [ "$(wc -l <"$folder/rows.csv")" -gt 1 ]; then
-    awk -v caption="Measured and predicted: $(setting "$scenario" scenario name)" -f "$parts/csv.awk" \
+    mode=$(sed -n '1s/^# mode: / (/p' "$folder/table.csv")
+    awk -v caption="Measured and predicted: $(setting "$scenario" scenario name)${mode:+$mode)}" -f "$parts/csv.awk" \
         -f "$parts/table_html.awk" "$folder/table.csv"
     awk -f "$parts/csv.awk" -f "$parts/remarks.awk" "$folder/rows.csv"
 else

@@ -1,4 +1,5 @@
 # A CSV table as Markdown: awk -v title=HEADING -f csv.awk -f table_md.awk TABLE
+/^# mode: / { title = title " (" substr($0, 9) ")" }
 /^#/ || /^$/ { next }
 {
     n = csv_cells($0, cell)
