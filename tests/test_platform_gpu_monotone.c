@@ -3,6 +3,7 @@
  * collectives on NVLink, where one GPU more may bring links that the ring before could not use, nor
  * for hierarchical ones, which need equally many GPUs on each node, nor with shards on two nodes,
  * whose traffic goes both ways: the nearer their numbers of GPUs, the fewer meet on a link. */
+#include "common/random.h"
 #include "tests/sim_fixture.h"
 
 static const char *const machines[] = {"z10pe_2x1080ti", "p2.8xlarge",      "gce_k80_8",
@@ -18,8 +19,9 @@ static const char *const exchanges[] = {
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-static double step_s(const char *machine, const char *exchange, int workers, double parameters,
-                     double slower)
+/* One worker's share is `samples` of 0.1 ms each. */
+static double step_of_s(const char *machine, const char *exchange, int workers, double parameters,
+                        double slower, int samples)
 {
     char costs_text[1024];
     snprintf(costs_text, sizeof costs_text,
@@ -34,8 +36,8 @@ static double step_s(const char *machine, const char *exchange, int workers, dou
     dl_scenario scenario =
         fixture_scenario("[scenario]\nsteps = 8\n[machine]\nfile = " DL_MACHINES "/%s.ini\n"
                          "workers = %d\ndispatch = single\n"
-                         "[workload]\ncosts = c.ini\nbatch_per_worker = 4\n[sync]\n%s",
-                         machine, workers, exchange);
+                         "[workload]\ncosts = c.ini\nbatch_per_worker = %d\n[sync]\n%s",
+                         machine, workers, samples, exchange);
     for (int l = 0; l < scenario.gpu->links.per_node; l++)
         scenario.gpu->links.capacity[l] /= slower;
     dl_run_result result = fixture_run(&costs, &scenario);
@@ -44,6 +46,12 @@ static double step_s(const char *machine, const char *exchange, int workers, dou
     dl_scenario_free(&scenario);
     dl_costs_free(&costs);
     return mean_s;
+}
+
+static double step_s(const char *machine, const char *exchange, int workers, double parameters,
+                     double slower)
+{
+    return step_of_s(machine, exchange, workers, parameters, slower, 4);
 }
 
 static int gpus_of(const char *machine)
@@ -94,8 +102,35 @@ static void more_never_shortens_a_step(void **state)
     }
 }
 
+/* The same of random parameters, batches, numbers of GPUs and rates. */
+static void more_never_shortens_a_random_step(void **state)
+{
+    (void)state;
+    dl_random random;
+    dl_random_init(&random, 5, 0, 0, 0);
+    for (int i = 0; i < 300; i++) {
+        const char *machine = machines[(size_t)(COUNT(machines) * dl_random_uniform(&random))];
+        const char *exchange = exchanges[(size_t)(COUNT(exchanges) * dl_random_uniform(&random))];
+        const int workers = 1 + (int)(gpus_of(machine) * dl_random_uniform(&random));
+        const double bytes = floor(1e4 * pow(1e5, dl_random_uniform(&random)));
+        const double factor = 1.001 * pow(20, dl_random_uniform(&random));
+        const double slower = 0.1 * pow(100, dl_random_uniform(&random));
+        const int samples = 1 + (int)(50 * dl_random_uniform(&random));
+        const double before_s = step_of_s(machine, exchange, workers, bytes, slower, samples);
+        char what[96];
+        snprintf(what, sizeof what, "%d GPUs, %g bytes, links 1/%g, x %g", workers, bytes, slower,
+                 factor);
+        assert_no_shorter(
+            step_of_s(machine, exchange, workers, ceil(bytes * factor), slower, samples), before_s,
+            machine, exchange, what);
+        assert_no_shorter(step_of_s(machine, exchange, workers, bytes, slower * factor, samples),
+                          before_s, machine, exchange, what);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(more_never_shortens_a_step)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(more_never_shortens_a_step),
+                                       cmocka_unit_test(more_never_shortens_a_random_step)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
