@@ -82,6 +82,9 @@ extern const dl_device_type dl_device_cuda;
  * wait for this one. wait: as cudaStreamSynchronize of a member, which also ends when another one
  * has failed; without a group nothing. */
 dl_status dl_cuda_join(dl_device *const *devices, int count, dl_error *err) DL_MUST_CHECK;
+dl_status dl_cuda_make_id(char id[DL_DEVICE_ID_BYTES], dl_error *err) DL_MUST_CHECK;
+dl_status dl_cuda_join_ranks(dl_device *const *devices, int count, const dl_device_ranks *ranks,
+                             dl_error *err) DL_MUST_CHECK;
 void dl_cuda_all_reduce(void *values, size_t count);
 void dl_cuda_group_calls(bool begin);
 void dl_cuda_group_fail(dl_device *device);

@@ -7,6 +7,7 @@
 #include "common/alloc.h"
 #include "kernels/rank_group.h"
 #include "kernels/rank_socket.h"
+#include "tests/doubles/fake_device.h"
 #include "tests/train_case.h"
 
 #define RANKS_MAX 4
@@ -217,6 +218,132 @@ static void all_start_or_none(void **state)
     assert_int_equal(members[0].status, DL_ERR_SYSTEM);
 }
 
+static dl_train_config device_config(dl_sync sync, int workers)
+{
+    dl_train_config config = ranks_config(sync, workers);
+    config.device = &fake_device;
+    config.where = DL_TRAIN_WHERE_ALLREDUCE;
+    return config;
+}
+
+/* Devices that reduce among themselves over ranks, and such that meet on the host. */
+static void devices_give_one_processs_bits(void **state)
+{
+    (void)state;
+    static const int cases[][2] = {{2, 2}, {2, 4}, {3, 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (dl_sync sync = DL_SYNC_ALLREDUCE; sync <= DL_SYNC_AVERAGE; sync++) {
+            if (sync == DL_SYNC_PS) continue;
+            for (int where = DL_TRAIN_WHERE_CPU; where <= DL_TRAIN_WHERE_ALLREDUCE; where++) {
+                if (where == DL_TRAIN_WHERE_GPU) continue;
+                dl_train_config config = device_config(sync, cases[i][1]);
+                config.where = (dl_train_where)where;
+                fake_device_set(8, -1);
+                check_like_one_process(&config, cases[i][0]);
+                config.dispatch = DL_DISPATCH_SINGLE;
+                check_like_one_process(&config, cases[i][0]);
+                assert_int_equal(fake_device_leaks(), 0);
+            }
+        }
+    }
+}
+
+/* The ranks of one host take one device behind the other. */
+static void devices_are_shared_out(void **state)
+{
+    (void)state;
+    int opened[10] = {0};
+    const dl_train_config config = device_config(DL_SYNC_ALLREDUCE, 4);
+    member members[2];
+    fake_device_set(8, -1);
+    set_up(members, 2, &config);
+    run_members(members, 2);
+    for (int r = 0; r < 2; r++) {
+        if (members[r].status != DL_OK) fail_msg("rank %d: %s", r, members[r].err.text);
+        dl_train_result_free(&members[r].result);
+    }
+    for (const char *digit = fake_device_opened(); *digit != '\0'; digit++)
+        opened[*digit - '0']++;
+    for (int d = 0; d < 10; d++)
+        assert_int_equal(opened[d], d < 4);
+}
+
+static void stops_of_devices_are_agreed(void **state)
+{
+    (void)state;
+    for (int dispatch = DL_DISPATCH_THREADS; dispatch <= DL_DISPATCH_SINGLE; dispatch++) {
+        dl_train_config config = device_config(DL_SYNC_ALLREDUCE, 4);
+        config.dispatch = (dl_dispatch)dispatch;
+        atomic_bool stop = true;
+        member members[2];
+        fake_device_set(4, -1);
+        set_up(members, 2, &config);
+        members[1].config.stop = &stop;
+        run_members(members, 2);
+        for (int r = 0; r < 2; r++) {
+            if (members[r].status != DL_OK) fail_msg("rank %d: %s", r, members[r].err.text);
+            for (int w = 0; w < 2; w++)
+                assert_int_equal(members[r].result.steps_done[w], 2);
+            dl_train_result_free(&members[r].result);
+        }
+    }
+}
+
+/* All devices break one after the other, the first one in one of the ranks: somebody says so, and the
+ * others that they have lost a rank. */
+static void a_broken_device_ends_all_ranks(void **state)
+{
+    (void)state;
+    static const long broken_at[] = {200, 333, 700};
+    for (size_t i = 0; i < sizeof broken_at / sizeof *broken_at; i++) {
+        const dl_train_config config = device_config(DL_SYNC_ALLREDUCE, 4);
+        member members[2];
+        fake_device_set(4, broken_at[i]);
+        set_up(members, 2, &config);
+        run_members(members, 2);
+        bool told = false;
+        for (int r = 0; r < 2; r++) {
+            assert_int_equal(members[r].status, DL_ERR_SYSTEM);
+            told |= strstr(members[r].err.text, "broke") != NULL;
+        }
+        if (!told) fail_msg("'%s', '%s'", members[0].err.text, members[1].err.text);
+        assert_int_equal(fake_device_leaks(), 0);
+    }
+}
+
+/* With one thread for all, the fake device's reductions hold up the host, unlike real ones: a rank
+ * whose device is broken waits for one that waits for that device, and only the limit ends it. */
+static void a_rank_that_hangs_ends_all_ranks(void **state)
+{
+    (void)state;
+    dl_train_config config = device_config(DL_SYNC_ALLREDUCE, 4);
+    config.dispatch = DL_DISPATCH_SINGLE;
+    member members[2];
+    fake_device_set(4, 700);
+    set_up(members, 2, &config);
+    for (int r = 0; r < 2; r++)
+        members[r].settings.limit_s = 1;
+    run_members(members, 2);
+    for (int r = 0; r < 2; r++)
+        assert_int_equal(members[r].status, DL_ERR_SYSTEM);
+    assert_int_equal(fake_device_leaks(), 0);
+}
+
+static void a_reduction_that_cannot_be_named_ends_all_ranks(void **state)
+{
+    (void)state;
+    const dl_train_config config = device_config(DL_SYNC_ALLREDUCE, 2);
+    member members[2];
+    fake_device_set(2, -1);
+    fake_device_refuse_ids(true);
+    set_up(members, 2, &config);
+    run_members(members, 2);
+    fake_device_refuse_ids(false);
+    assert_string_equal(members[0].err.text, "no fake id");
+    assert_contains(members[1].err.text, "rank 0 could not start a reduction");
+    assert_int_equal(fake_device_leaks(), 0);
+}
+
 static void settings_are_checked(void **state)
 {
     (void)state;
@@ -258,6 +385,12 @@ int main(void)
         cmocka_unit_test(a_stop_is_agreed),
         cmocka_unit_test(a_lost_rank_ends_the_run),
         cmocka_unit_test(all_start_or_none),
+        cmocka_unit_test(devices_give_one_processs_bits),
+        cmocka_unit_test(devices_are_shared_out),
+        cmocka_unit_test(stops_of_devices_are_agreed),
+        cmocka_unit_test(a_broken_device_ends_all_ranks),
+        cmocka_unit_test(a_rank_that_hangs_ends_all_ranks),
+        cmocka_unit_test(a_reduction_that_cannot_be_named_ends_all_ranks),
         cmocka_unit_test(settings_are_checked),
     };
     return cmocka_run_group_tests(tests, make_data, free_data);

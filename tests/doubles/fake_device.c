@@ -4,12 +4,14 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/alloc.h"
 #include "kernels/exchange.h"
 
 #define OPENED_MAX 64
 #define MEMBERS_MAX 16
+#define LOOK_NS 2000000L /* between two questions whether another rank is lost */
 #define REDUCTIONS_MAX 4 /* of a member between group(true) and group(false) */
 
 /* Bit 62 makes an address that no process of x86-64 or Arm can reach. */
@@ -38,6 +40,9 @@ struct call {
 /* Members of a reduction. */
 typedef struct group {
     int count, users;
+    char id[DL_DEVICE_ID_BYTES];        /* of one whose members are in several ranks; else "" */
+    dl_device_ranks ranks[MEMBERS_MAX]; /* by member; without ranks all zero */
+    int own[MEMBERS_MAX];               /* members of its rank, by member */
     dl_device *members[MEMBERS_MAX];
     void *values[MEMBERS_MAX];
     struct {
@@ -49,7 +54,8 @@ typedef struct group {
     pthread_cond_t changed;
     int arrived;
     unsigned round;
-    bool failed; /* a member has: nobody waits for it */
+    bool failed[MEMBERS_MAX]; /* a member of that rank has: nobody there waits for it; by the rank's
+                                 first member */
 } group;
 
 struct dl_device {
@@ -63,6 +69,12 @@ struct dl_device {
     bool failed, held;
 };
 
+/* Groups of ranks, which are threads of one process here; those of a group find it by its id. */
+#define GROUPS_MAX 4
+static group *groups[GROUPS_MAX];
+static int groups_named;
+static pthread_mutex_t groups_mutex = PTHREAD_MUTEX_INITIALIZER;
+
 static int device_count = 1;
 static atomic_long until_failure = -1;
 static atomic_int alive;
@@ -70,6 +82,13 @@ static char opened[OPENED_MAX + 1];
 static _Thread_local dl_device *used;
 static _Thread_local bool grouping;
 static _Thread_local group *gathering; /* whose members have reduced since group(true) */
+
+static atomic_bool refuses_ids;
+
+void fake_device_refuse_ids(bool refuse)
+{
+    atomic_store(&refuses_ids, refuse);
+}
 
 void fake_device_set(int devices, long operations_until_failure)
 {
@@ -111,13 +130,19 @@ static void issue(call made)
     device->calls[device->count++] = made;
 }
 
+static bool *rank_failed(const dl_device *device)
+{
+    return &device->group->failed[device->group->ranks[device->member].first];
+}
+
+/* Other ranks are not told: they see the loss of this one. */
 static void fail(dl_device *device)
 {
     group *g = device->group;
     device->failed = true;
     if (g == NULL) return;
     pthread_mutex_lock(&g->mutex);
-    g->failed = true;
+    *rank_failed(device) = true;
     pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->mutex);
 }
@@ -338,15 +363,24 @@ static dl_status open_device(dl_device **device, int number, const dl_device_set
     return DL_OK;
 }
 
+static void leave_group(group *g)
+{
+    pthread_mutex_lock(&groups_mutex);
+    const bool last = --g->users == 0;
+    pthread_mutex_unlock(&groups_mutex);
+    if (!last) return;
+    for (int i = 0; i < GROUPS_MAX; i++)
+        if (groups[i] == g) groups[i] = NULL;
+    pthread_cond_destroy(&g->changed);
+    pthread_mutex_destroy(&g->mutex);
+    free(g);
+}
+
 static void close_device(dl_device *device)
 {
     if (device == NULL) return;
     atomic_fetch_sub(&alive, 1);
-    if (device->group != NULL && --device->group->users == 0) {
-        pthread_cond_destroy(&device->group->changed);
-        pthread_mutex_destroy(&device->group->mutex);
-        free(device->group);
-    }
+    if (device->group != NULL) leave_group(device->group);
     free(device->calls);
     free(device->marks);
     free(device);
@@ -384,6 +418,58 @@ static double between_ns(size_t from, size_t to)
     return used->marks[to] - used->marks[from];
 }
 
+static group *make_group(int count)
+{
+    DL_ASSERT(count <= MEMBERS_MAX, "%d members", count);
+    group *made = dl_calloc(1, sizeof *made, "group");
+    made->count = made->users = count;
+    pthread_mutex_init(&made->mutex, NULL);
+    pthread_cond_init(&made->changed, NULL);
+    return made;
+}
+
+static dl_status make_id(char id[DL_DEVICE_ID_BYTES], dl_error *err)
+{
+    if (refuses_ids) return dl_error_set(err, DL_ERR_SYSTEM, "no fake id");
+    pthread_mutex_lock(&groups_mutex);
+    snprintf(id, DL_DEVICE_ID_BYTES, "fake group %d", groups_named++);
+    pthread_mutex_unlock(&groups_mutex);
+    return DL_OK;
+}
+
+/* The group of that id, new where nobody has asked for it. */
+static group *find_group(const dl_device_ranks *ranks)
+{
+    int free_place = -1;
+    for (int i = 0; i < GROUPS_MAX; i++) {
+        if (groups[i] != NULL && strcmp(groups[i]->id, ranks->id) == 0) return groups[i];
+        if (groups[i] == NULL) free_place = i;
+    }
+    DL_ASSERT(free_place >= 0, "more than %d groups", GROUPS_MAX);
+    group *made = make_group(ranks->count);
+    memcpy(made->id, ranks->id, sizeof made->id);
+    return groups[free_place] = made;
+}
+
+static dl_status join_ranks(dl_device *const *devices, int count, const dl_device_ranks *ranks,
+                            dl_error *err)
+{
+    (void)err;
+    pthread_mutex_lock(&groups_mutex);
+    group *g = find_group(ranks);
+    for (int i = 0; i < count; i++) {
+        const int member = ranks->first + i;
+        DL_ASSERT(member < g->count && g->members[member] == NULL, "member %d", member);
+        g->members[member] = devices[i];
+        g->ranks[member] = *ranks;
+        g->own[member] = count;
+        devices[i]->group = g;
+        devices[i]->member = member;
+    }
+    pthread_mutex_unlock(&groups_mutex);
+    return DL_OK;
+}
+
 static dl_status join(dl_device *const *devices, int count, dl_error *err)
 {
     for (int i = 1; i < count; i++) {
@@ -391,12 +477,10 @@ static dl_status join(dl_device *const *devices, int count, dl_error *err)
         return dl_error_set(err, DL_ERR_UNSUPPORTED, "members share fake device %d",
                             devices[i]->number);
     }
-    group *made = dl_calloc(1, sizeof *made, "group");
-    made->count = made->users = count;
-    pthread_mutex_init(&made->mutex, NULL);
-    pthread_cond_init(&made->changed, NULL);
+    group *made = make_group(count);
     for (int i = 0; i < count; i++) {
         made->members[i] = devices[i];
+        made->own[i] = count;
         devices[i]->group = made;
         devices[i]->member = i;
     }
@@ -417,20 +501,40 @@ static void reduce_slice(const group *g, int member, size_t count)
     free(mean);
 }
 
-/* Waits for all members; false if one has failed, which is then this one's failure too. */
-static bool meet(dl_device *device)
+/* A member of another rank may be lost, and nobody here tells. */
+static void wait_for_members(dl_device *device)
 {
     group *g = device->group;
+    const dl_device_ranks *ranks = &g->ranks[device->member];
+    if (ranks->lost == NULL) {
+        pthread_cond_wait(&g->changed, &g->mutex);
+        return;
+    }
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += LOOK_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&g->changed, &g->mutex, &until);
+    if (ranks->lost(ranks->user)) *rank_failed(device) = true;
+}
+
+/* Waits for all members, of which so many come in this thread; false if one has failed, which is then this one's failure too. */
+static bool meet(dl_device *device, int members)
+{
+    group *g = device->group;
+    const bool *failed = rank_failed(device);
     pthread_mutex_lock(&g->mutex);
     const unsigned round = g->round;
-    if (!g->failed && ++g->arrived == g->count) {
+    if (!*failed) g->arrived += members;
+    if (!*failed && g->arrived == g->count) {
         g->arrived = 0;
         g->round++;
         pthread_cond_broadcast(&g->changed);
     }
-    while (!g->failed && g->round == round)
-        pthread_cond_wait(&g->changed, &g->mutex);
-    device->failed |= g->failed;
+    while (!*failed && g->round == round)
+        wait_for_members(device);
+    device->failed |= *failed;
     pthread_mutex_unlock(&g->mutex);
     return !device->failed;
 }
@@ -440,8 +544,8 @@ static void run_reduce(dl_device *device, const call *c)
 {
     group *g = device->group;
     g->values[device->member] = near_by(c->to);
-    if (meet(device)) reduce_slice(g, device->member, c->bytes);
-    (void)meet(device);
+    if (meet(device, 1)) reduce_slice(g, device->member, c->bytes);
+    (void)meet(device, 1);
 }
 
 static void all_reduce(void *values, size_t count)
@@ -458,28 +562,32 @@ static void all_reduce(void *values, size_t count)
     gathering = g;
 }
 
-/* All members in one thread: at the end of the group all is done at once, behind what each of them
- * had to do before. */
-static void reduce_gathered(group *g)
+/* All members of the rank in one thread: at the end of the group all is done at once, behind what
+ * each of them had to do before. */
+static void reduce_gathered(group *g, dl_device *device)
 {
-    for (int m = 0; m < g->count; m++) {
+    const int first = g->ranks[device->member].first, own = g->own[device->member];
+    const int reductions = g->reductions[first];
+    for (int m = first; m < first + own; m++) {
         flush(g->members[m]);
         g->members[m]->now_ns += FAKE_OPERATION_NS;
     }
-    for (int r = 0; r < g->reductions[0]; r++) {
-        for (int m = 0; m < g->count; m++)
+    for (int r = 0; r < reductions; r++) {
+        for (int m = first; m < first + own; m++)
             g->values[m] = g->gathered[m][r].values;
-        for (int m = 0; m < g->count; m++)
-            reduce_slice(g, m, g->gathered[0][r].count);
+        const bool met = meet(device, own);
+        for (int m = first; met && m < first + own; m++)
+            reduce_slice(g, m, g->gathered[m][r].count);
+        (void)meet(device, own);
     }
-    memset(g->reductions, 0, sizeof g->reductions);
+    memset(g->reductions + first, 0, (size_t)own * sizeof *g->reductions);
 }
 
 static void begin_or_end_group(bool begin)
 {
     grouping = begin;
     if (begin || gathering == NULL) return;
-    reduce_gathered(gathering);
+    reduce_gathered(gathering, used);
     gathering = NULL;
 }
 
@@ -618,6 +726,8 @@ const dl_device_type fake_device = {
     .mark = mark,
     .between_ns = between_ns,
     .join = join,
+    .make_id = make_id,
+    .join_ranks = join_ranks,
     .all_reduce = all_reduce,
     .group = begin_or_end_group,
     .hold = hold,

@@ -15,6 +15,9 @@ extern const dl_device_type fake_device;
  */
 void fake_device_set(int devices, long operations_until_failure);
 
+/* Whether the fake devices of several ranks can be named as one group. */
+void fake_device_refuse_ids(bool refuse);
+
 /* Blocks of the device's and the host's memory, and places, that were not released. */
 int fake_device_leaks(void);
 
