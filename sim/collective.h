@@ -20,6 +20,7 @@
  *                 broadcast, reduce      (n-1) a + S/B (1 + (n-2)/C)         pipelined chain
  *   tree          all-reduce             2 (h a + S/B (1 + (h-1)/(2C)))      two trees, half each
  *                 broadcast, reduce      h a + S/B (2 + (h-1)/C)             one binary tree
+ *                 (a level with two children on one link counts twice in h-1)
  *   hierarchical  all-reduce             reduce-scatter in each node, rings between the nodes over
  *                                        equal parts, all-gather in each node
  *   pairwise      all-to-all             (n-1) (a + S / (n B))

@@ -21,14 +21,6 @@ static int parent_of(int rank, int n)
     return up < n ? up : rank - low;
 }
 
-static int depth_of(int rank, int n)
-{
-    int depth = 0;
-    while ((rank = parent_of(rank, n)) >= 0)
-        depth++;
-    return depth;
-}
-
 /* One tree over the ranks: place i of it is ranks[(offset + sign * i) mod n]. */
 typedef struct tree {
     const dl_collective_config *config;
@@ -56,50 +48,90 @@ static void edge_places(const tree *t, bool up, int i, dl_place *from, dl_place 
     *to = up ? parent : child;
 }
 
-/* children[i] of each place; free() it. */
-static int *count_children(int n)
+static bool share_a_link(const dl_route *a, const dl_route *b)
 {
-    int *children = dl_calloc((size_t)n, sizeof *children, "children in a tree");
-    for (int i = 1; i < n; i++)
-        children[parent_of(i, n)]++;
-    return children;
-}
-
-/* What stands in front of the deepest way: its latencies, and the time in which the pipeline fills.
- * In a full pipeline that is a chunk for each level but one; a lone chunk waits on each level for
- * what its siblings send or get, of which the slowest level's wait is in the flow itself. */
-static double fill_ns(const dl_plan *plan, const tree *t)
-{
-    int n = t->config->rank_count, *children = count_children(n);
-    double deepest_ns = 0, chunk_bytes = t->bytes / t->chunks;
-    for (int i = 1; i < n; i++) {
-        double latency_ns = 0, alone_ns = 0, slowest_ns = 0;
-        for (int at = i; at != 0; at = parent_of(at, n)) {
-            dl_place a = place_of(t, at), b = place_of(t, parent_of(at, n));
-            double edge_ns = chunk_bytes / dl_plan_rate(plan, a, b) * 1e9;
-            latency_ns += dl_plan_hop_ns(plan, a, b);
-            slowest_ns = fmax(slowest_ns, edge_ns);
-            alone_ns += children[parent_of(at, n)] * edge_ns;
+    for (int i = 0; i < a->count; i++) {
+        for (int j = 0; j < b->count; j++) {
+            if (a->links[i] == b->links[j]) return true;
         }
-        double full_ns = (depth_of(i, n) - 1) * slowest_ns;
-        alone_ns = fmax(0, alone_ns - 2 * slowest_ns);
-        deepest_ns = fmax(deepest_ns, latency_ns + full_ns + (alone_ns - full_ns) / t->chunks);
     }
-    free(children);
-    return deepest_ns;
+    return false;
 }
 
-/* Flow of all bytes over each edge; after and join as in dl_ring_pass. */
+static void route_up(const dl_plan *plan, const tree *t, int i, dl_route *route)
+{
+    dl_place from, to;
+    edge_places(t, true, i, &from, &to);
+    dl_links_route(plan->links, from, to, route);
+}
+
+/* Edges into the parent of place i that share a link with i's, which is one of them. */
+static int edges_beside(const dl_plan *plan, const tree *t, int i)
+{
+    const int n = t->config->rank_count, parent = parent_of(i, n);
+    dl_route own, other;
+    route_up(plan, t, i, &own);
+    int count = 1;
+    for (int sibling = 1; sibling < n; sibling++) {
+        if (sibling == i || parent_of(sibling, n) != parent) continue;
+        route_up(plan, t, sibling, &other);
+        count += share_a_link(&own, &other);
+    }
+    return count;
+}
+
+/* The time in which one chunk crosses each edge, beside those of its siblings: [n], to be
+ * freed. */
+static double *measure_edges(const dl_plan *plan, const tree *t)
+{
+    const int n = t->config->rank_count;
+    double *edge_ns = dl_calloc((size_t)n, sizeof *edge_ns, "edges of a tree");
+    for (int i = 1; i < n; i++) {
+        dl_place from, to;
+        edge_places(t, true, i, &from, &to);
+        edge_ns[i] = dl_plan_hop_ns(plan, from, to) + edges_beside(plan, t, i) * t->bytes /
+                                                          t->chunks / dl_plan_rate(plan, from, to) *
+                                                          1e9;
+    }
+    return edge_ns;
+}
+
+/* What a chunk's way costs beside edge i itself: below_ns[i] of the deepest way under it,
+ * above_ns[i] of that from it to the root. Both are [n] zeros before. */
+static void measure_ways(const dl_plan *plan, const tree *t, double *below_ns, double *above_ns)
+{
+    const int n = t->config->rank_count;
+    double *edge_ns = measure_edges(plan, t);
+    for (int i = 1; i < n; i++) {
+        double way_ns = 0;
+        for (int at = i; at != 0; at = parent_of(at, n)) {
+            below_ns[at] = fmax(below_ns[at], way_ns);
+            way_ns += edge_ns[at];
+        }
+        above_ns[i] = way_ns - edge_ns[i];
+    }
+    free(edge_ns);
+}
+
+/* Flow of all bytes over each edge; after and join as in dl_ring_pass. It starts when the first
+ * chunk is there, and when it has ended the last chunk goes on to the end of its way. */
 static void tree_as_phase(dl_plan *plan, const tree *t, bool up, int after, int join)
 {
-    double extra_ns = fill_ns(plan, t);
-    for (int i = 1; i < t->config->rank_count; i++) {
+    const int n = t->config->rank_count;
+    double *below_ns = dl_calloc((size_t)n, sizeof *below_ns, "ways in a tree");
+    double *above_ns = dl_calloc((size_t)n, sizeof *above_ns, "ways in a tree");
+    measure_ways(plan, t, below_ns, above_ns);
+    for (int i = 1; i < n; i++) {
         dl_place from, to;
         edge_places(t, up, i, &from, &to);
-        int edge = dl_plan_add(plan, from, to, t->bytes, 0, extra_ns);
+        int edge = dl_plan_add(plan, from, to, t->bytes, 1, up ? below_ns[i] : above_ns[i]);
+        int rest = dl_plan_wait(plan, up ? above_ns[i] : below_ns[i]);
         dl_plan_order(plan, after, edge);
-        dl_plan_order(plan, edge, join);
+        dl_plan_order(plan, edge, rest);
+        dl_plan_order(plan, rest, join);
     }
+    free(below_ns);
+    free(above_ns);
 }
 
 /* All chunks of one direction: the bytes of chunk k over edge i are transfer
