@@ -22,7 +22,8 @@
  *   compress    what is pushed or reduced; pulled parameters are not. fp16: half of the bytes;
  *               1bit: a bit a parameter and two values a message (Seide 2014); topk: values and
  *               indices of the largest, gathered in place of reduced; the last two with error
- *               feedback. Costs what it moves in the memory of the worker's own GPU
+ *               feedback. Costs what it moves in the memory of the worker's own GPU; a server
+ *               is charged as if it summed whole vectors
  *   input       batches are made by cores of the GPU's node ([op input]), `prefetch` of them ahead
  *               (0: when the step asks for one), and copied to the GPU from pinned memory
  *
