@@ -1,4 +1,4 @@
-# The line under a study's title from its summary.csv: awk -f csv.awk -f badges.awk summary.csv
+# The line under a study's title from its summary.csv: awk -v note=TEXT -f csv.awk -f badges.awk summary.csv
 {
     csv_cells($0, c)
     class = c[4]
@@ -10,5 +10,6 @@
     if (c[9] > 0) printf "; %d contradictory row%s apart, largest error %s&nbsp;%%", c[9], (c[9] > 1 ? "s" : ""), c[10]
     if (c[11] > 0) printf "; %d row%s with an error in the source", c[11], (c[11] > 1 ? "s" : "")
     if (c[12] != "") printf "; leave-one-out: mean %s&nbsp;%%, largest %s&nbsp;%%", c[12], c[13]
+    else if (note != "") printf "; %s", note
     print "</p>"
 }

@@ -19,7 +19,7 @@ comment() {
 figure() { picture "$folder/$1" "$2" "$3"; } # see picture
 
 printf '<article id="%s-%s">\n<h3>%s</h3>\n' "$group" "$name" "$title"
-awk -f "$parts/csv.awk" -f "$parts/badges.awk" "$folder/summary.csv"
+awk -v note="$(cat "$folder/leave_out.note" 2>/dev/null)" -f "$parts/csv.awk" -f "$parts/badges.awk" "$folder/summary.csv"
 comment | escape | sed -n '1s#.*#<p>&</p>#p'
 if [ "$(comment | wc -l)" -gt 1 ]; then
     echo '<details><summary>How its settings and costs were chosen</summary>'
