@@ -24,11 +24,11 @@ key=$({ echo "$costs" "$limit"; "$dlcal" --version; sha256sum "$dlcal"; inputs "
 rm -f "$folder"/leave_out.*
 [ "$only" != --cached ] || exit 0
 code=0
-(
+{ (
     ulimit -St "$limit"
     "$dlcal" table "$table" --near --threads 1 --scenario "$scenario" --fit "$costs" \
         --output "$folder/leave_out.ini" --json "$folder/leave_out.json"
-) >"$folder/leave_out.txt" 2>&1 || code=$?
+) >"$folder/leave_out.txt" 2>&1 || code=$?; } 2>/dev/null # the shell's word on the limit
 if [ "$code" -ge 128 ]; then
     echo "leave-one-out: not computed, it takes more than $limit s of a core" >"$folder/leave_out.note"
     echo "$key" >"$folder/leave_out.key"
