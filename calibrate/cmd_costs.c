@@ -1,5 +1,6 @@
 #include "calibrate/cmd_costs.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +58,8 @@ static dl_status parse_batches(const char *text, int64_t *batches, size_t count,
 }
 
 static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch,
-                           const settings *set, dl_notes *notes, dl_error *err)
+                           const settings *set, const dl_overlap_slowdown *slowdown,
+                           dl_notes *notes, dl_error *err)
 {
     dl_trace_inputs in = {0};
     dl_status status = dl_trace_inputs_read(&in, path, &set->read, PROGRAM, err);
@@ -68,26 +70,26 @@ static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch
                                  in.count);
     }
     if (status == DL_OK) {
-        status = dl_step_costs_take(costs, in.traces[0], batch, &set->hints, notes, err);
+        status = dl_step_costs_take(costs, in.traces[0], batch, &set->hints, slowdown, notes, err);
     }
     dl_trace_inputs_free(&in);
     return status;
 }
 
-/* Puts the slowdown of another trace, of the same sort of device, into the first one's costs. */
-static dl_status take_slowdown(dl_step_costs *steps, const settings *set, dl_notes *notes,
+/* The slowdown of another trace, of the same sort of device. */
+static dl_status find_slowdown(dl_overlap_slowdown *slowdown, const settings *set, dl_notes *notes,
                                dl_error *err)
 {
     dl_step_costs other = {0};
     dl_notes ignored = {0};
-    dl_status status = take_file(&other, set->overlap_trace, 1, set, &ignored, err);
+    dl_status status = take_file(&other, set->overlap_trace, 1, set, NULL, &ignored, err);
     dl_notes_free(&ignored);
-    if (status == DL_OK && other.slowdown.works == 0) {
+    if (status == DL_OK && !other.slowdown.known) {
         status = dl_error_set_at(err, DL_ERR_DATA, set->overlap_trace, 0,
-                                 "no work was seen both beside collectives and alone");
+                                 "too little work was seen both beside collectives and alone");
     }
     if (status == DL_OK) {
-        steps[0].slowdown = other.slowdown;
+        *slowdown = other.slowdown;
         dl_notes_add(notes, "[overlap] slowdown is that of %s (%s)",
                      dl_base_name(set->overlap_trace),
                      other.device != NULL ? other.device : "device unknown");
@@ -110,11 +112,11 @@ static void print(const char *path, const dl_step_costs *c)
            dl_base_name(path), (long long)c->batch, c->steps,
            dl_format_ns(step, sizeof step, c->step_ns),
            dl_format_ns(device, sizeof device, c->device_ns),
-           dl_format_ns(host, sizeof host, c->host_ns));
+           isnan(c->host_ns) ? "unknown" : dl_format_ns(host, sizeof host, c->host_ns));
     print_mean("forward", c->forward_ns, c->step_ns);
     print_mean("backward", c->backward_ns, c->step_ns);
     print_mean("update", c->update_ns, c->step_ns);
-    if (c->slowdown.works > 0) {
+    if (c->slowdown.known) {
         printf("  beside collectives %.3f +- %.3f times as long (%zu works)\n", c->slowdown.factor,
                c->slowdown.error, c->slowdown.works);
     }
@@ -152,14 +154,15 @@ static dl_status take_all(const dl_text_list *paths, const settings *set, dl_err
     dl_notes notes = {0};
     dl_costs costs = {0};
     size_t taken = 0;
+    dl_overlap_slowdown slowdown = {.factor = 1};
+    const dl_overlap_slowdown *given = set->overlap_trace != NULL ? &slowdown : NULL;
     dl_status status = parse_batches(set->batches, batches, paths->count, err);
+    if (status == DL_OK && given != NULL) status = find_slowdown(&slowdown, set, &notes, err);
     while (taken < paths->count && status == DL_OK) {
-        status = take_file(&steps[taken], paths->items[taken], batches[taken], set, &notes, err);
+        status =
+            take_file(&steps[taken], paths->items[taken], batches[taken], set, given, &notes, err);
         taken++;
         if (status == DL_OK) print(paths->items[taken - 1], &steps[taken - 1]);
-    }
-    if (status == DL_OK && set->overlap_trace != NULL) {
-        status = take_slowdown(steps, set, &notes, err);
     }
     if (status == DL_OK) {
         status = dl_step_costs_combine(&costs, steps, paths->count, &notes, err);

@@ -26,7 +26,7 @@ add_test(NAME test_dlcal_table COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_tabl
 set_tests_properties(test_dlcal_table PROPERTIES LABELS unit TIMEOUT 300)
 
 # Replay of traces.
-foreach(module retime build report meetings transfer strip joint phases overlap step_costs)
+foreach(module retime build report spans meetings transfer strip joint phases overlap step_costs)
     dl_add_test(test_replay_${module} model LINK dl_replay)
 endforeach()
 

@@ -1,5 +1,7 @@
 #include "calibrate/replay/step_costs.h"
 
+#include <math.h>
+
 #include "tests/rank_trace.h"
 
 #define FORWARD_NS 50000
@@ -33,7 +35,7 @@ static dl_step_costs take(const rank_trace *t, int64_t batch)
     dl_notes notes = {0};
     dl_error err = {0};
     const dl_step_hints hints = {.marks = "ProfilerStep"};
-    if (dl_step_costs_take(&costs, &t->trace, batch, &hints, &notes, &err) != DL_OK) {
+    if (dl_step_costs_take(&costs, &t->trace, batch, &hints, NULL, &notes, &err) != DL_OK) {
         fail_msg("%s", err.text);
     }
     dl_notes_free(&notes);
@@ -46,7 +48,7 @@ static void phases_and_gradients_come_out(void **state)
     rank_trace t;
     add_steps(&t, 4, 1);
     dl_step_costs c = take(&t, 8);
-    assert_int_equal(c.steps, 4);
+    assert_int_equal(c.steps, 3); /* the last one has no end on the host */
     assert_float_equal(c.step_ns, 170000, 5000);
     assert_float_equal(c.device_ns, 160000, 5000);
     assert_float_equal(c.host_ns, 6200, 1500); /* six launches, two calls of collectives */
@@ -99,6 +101,74 @@ static void batch_sizes_make_lines(void **state)
     dl_step_costs_free(&steps[1]);
 }
 
+/* A kernel that takes 1.25 times as long beside a collective as without is taken as without; copies
+ * to the device are input. */
+static void what_is_charged_by_itself_is_taken_out(void **state)
+{
+    (void)state;
+    rank_trace t;
+    rank_trace_init(&t, 0);
+    for (int s = 0; s < 6; s++) {
+        const bool beside = s % 2 == 0;
+        const int64_t step_ns = t.host_ns;
+        dl_activity *copy = &t.activities[rank_trace_work(&t, RT_COMPUTE, 20000)];
+        copy->kind = DL_ACTIVITY_MEMCPY;
+        copy->name = 0;
+        copy->copy = DL_COPY_H2D;
+        copy->bytes = 240000;
+        rank_trace_work(&t, RT_COMPUTE, 30000); /* always alone */
+        const int64_t backward_ns = t.host_ns, start_ns = t.device_ns;
+        rank_trace_work(&t, RT_COMPUTE, beside ? 50000 : 40000);
+        rank_trace_range(&t, RT_BACKWARD, backward_ns);
+        if (beside) {
+            rank_trace_add(&t, (dl_activity){.kind = DL_ACTIVITY_KERNEL,
+                                             .name = RT_GATHER_KERNEL,
+                                             .stream = 9,
+                                             .start_ns = start_ns,
+                                             .duration_ns = t.device_ns - start_ns});
+        }
+        rank_trace_range(&t, RT_STEP, step_ns);
+    }
+    dl_step_costs c = take(&t, 8);
+    assert_true(c.slowdown.known);
+    assert_float_equal(c.slowdown.factor, 1.25, 1e-3);
+    assert_float_equal(c.forward_ns.value, 30000, 100);
+    assert_float_equal(c.backward_ns.value, 40000, 100);
+    assert_float_equal(c.device_ns, 70000, 100);
+    assert_float_equal(c.input_bytes.value, 240000, 1e-6);
+    assert_int_equal(c.op_count, 2);
+    dl_step_costs_free(&c);
+}
+
+/* A trace of the device alone does not tell what the host takes. */
+static void without_launches_dispatch_is_unknown(void **state)
+{
+    (void)state;
+    rank_trace t;
+    add_steps(&t, 4, 1);
+    int compute = 0;
+    for (size_t i = 0; i < t.trace.activity_count; i++) {
+        dl_activity *a = &t.activities[i];
+        a->correlation = 0;
+        /* Each first kernel of four is another one, so that the steps show. */
+        if (a->kind == DL_ACTIVITY_KERNEL && a->name == RT_COMPUTE && compute++ % 4 == 0)
+            a->name = RT_GATHER;
+    }
+    dl_step_costs c = {0};
+    dl_costs costs = {0};
+    dl_notes notes = {0};
+    dl_error err = {0};
+    const dl_step_hints hints = {.period = 4};
+    assert_int_equal(dl_step_costs_take(&c, &t.trace, 8, &hints, NULL, &notes, &err), DL_OK);
+    assert_true(isnan(c.host_ns));
+    assert_int_equal(dl_step_costs_combine(&costs, &c, 1, &notes, &err), DL_OK);
+    assert_false(costs.dispatch.per_worker_ns.known);
+    assert_true(costs.ops[0].per_sample_ns.known);
+    dl_costs_free(&costs);
+    dl_step_costs_free(&c);
+    dl_notes_free(&notes);
+}
+
 static void one_step_is_not_enough(void **state)
 {
     (void)state;
@@ -108,7 +178,8 @@ static void one_step_is_not_enough(void **state)
     dl_notes notes = {0};
     dl_error err = {0};
     const dl_step_hints hints = {.marks = "ProfilerStep"};
-    assert_int_equal(dl_step_costs_take(&costs, &t.trace, 8, &hints, &notes, &err), DL_ERR_DATA);
+    assert_int_equal(dl_step_costs_take(&costs, &t.trace, 8, &hints, NULL, &notes, &err),
+                     DL_ERR_DATA);
     assert_contains(err.text, "regular steps");
     dl_step_costs_free(&costs);
     dl_notes_free(&notes);
@@ -119,6 +190,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(phases_and_gradients_come_out),
         cmocka_unit_test(batch_sizes_make_lines),
+        cmocka_unit_test(what_is_charged_by_itself_is_taken_out),
+        cmocka_unit_test(without_launches_dispatch_is_unknown),
         cmocka_unit_test(one_step_is_not_enough),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

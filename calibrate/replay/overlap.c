@@ -1,6 +1,7 @@
 #include "calibrate/replay/overlap.h"
 
 #include <gsl/gsl_statistics_double.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -11,108 +12,35 @@
 /* A work ran beside collectives if they cover so much of it; alone if nothing does. */
 #define BESIDE 0.95
 
-typedef struct span {
-    int64_t start_ns, end_ns;
-} span;
-
-typedef struct ratio {
-    double value, weight;
-} ratio;
-
-static int by_start(const void *left, const void *right)
+static uint8_t *classify(const dl_trace *trace)
 {
-    const span *a = left, *b = right;
-    return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
+    return dl_kernel_classes(trace->activities, trace->activity_count, trace->strings,
+                             trace->string_count);
 }
 
-static int by_value(const void *left, const void *right)
+dl_spans dl_collective_spans(const dl_trace *trace)
 {
-    const ratio *a = left, *b = right;
-    return (a->value > b->value) - (a->value < b->value);
-}
-
-/* When collectives ran on the line's device, overlaps joined. */
-static span *take_spans(const dl_trace *trace, const dl_step_line *line, const uint8_t *classes,
-                        size_t *count)
-{
-    span *spans = dl_calloc(trace->activity_count, sizeof *spans, "collectives");
-    size_t all = 0;
+    dl_spans spans = {0};
+    uint8_t *classes = classify(trace);
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *a = &trace->activities[i];
-        if (a->kind != DL_ACTIVITY_KERNEL || a->device != line->device ||
-            classes[a->name] != DL_KERNEL_COLLECTIVE)
-            continue;
-        spans[all++] = (span){a->start_ns, a->start_ns + a->duration_ns};
+        if (a->kind != DL_ACTIVITY_KERNEL || classes[a->name] != DL_KERNEL_COLLECTIVE) continue;
+        dl_spans_add(&spans, a->device, a->start_ns, a->start_ns + a->duration_ns);
     }
-    if (all > 0) qsort(spans, all, sizeof *spans, by_start);
-    *count = 0;
-    for (size_t i = 0; i < all; i++) {
-        if (*count > 0 && spans[i].start_ns <= spans[*count - 1].end_ns) {
-            if (spans[i].end_ns > spans[*count - 1].end_ns) {
-                spans[*count - 1].end_ns = spans[i].end_ns;
-            }
-        } else {
-            spans[(*count)++] = spans[i];
-        }
-    }
+    free(classes);
+    dl_spans_join(&spans);
     return spans;
 }
 
-static double covered(const span *spans, size_t count, const dl_activity *work)
-{
-    const int64_t end_ns = work->start_ns + work->duration_ns;
-    size_t low = 0, high = count; /* first that ends behind the work's start */
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (spans[middle].end_ns <= work->start_ns) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    int64_t sum_ns = 0;
-    for (; low < count && spans[low].start_ns < end_ns; low++) {
-        const int64_t from =
-            spans[low].start_ns > work->start_ns ? spans[low].start_ns : work->start_ns;
-        const int64_t to = spans[low].end_ns < end_ns ? spans[low].end_ns : end_ns;
-        sum_ns += to - from;
-    }
-    return (double)sum_ns / (double)work->duration_ns;
-}
-
-static double weighted_median(ratio *ratios, size_t count)
-{
-    qsort(ratios, count, sizeof *ratios, by_value);
-    double all = 0, so_far = 0;
-    for (size_t i = 0; i < count; i++)
-        all += ratios[i].weight;
-    for (size_t i = 0; i < count; i++) {
-        so_far += ratios[i].weight;
-        if (so_far >= all / 2) return ratios[i].value;
-    }
-    return 1;
-}
-
-static double resampled_error(const ratio *ratios, size_t count)
-{
-    double medians[RESAMPLINGS];
-    ratio *drawn = dl_calloc(count, sizeof *drawn, "ratios");
-    dl_random stream;
-    dl_random_init(&stream, 1, 0, 0, 0);
-    for (size_t r = 0; r < RESAMPLINGS; r++) {
-        for (size_t i = 0; i < count; i++)
-            drawn[i] = ratios[dl_random_below(&stream, count)];
-        medians[r] = weighted_median(drawn, count);
-    }
-    free(drawn);
-    return gsl_stats_sd(medians, 1, RESAMPLINGS);
-}
+typedef enum situation { ALONE, WITH_COLLECTIVES, PARTLY } situation;
 
 /* A work of a regular step. */
 typedef struct work {
     uint32_t name, detail;
     uint32_t occurrence; /* of these in its step */
-    const dl_activity *activity;
+    uint32_t step;       /* number among the regular ones */
+    situation situation;
+    double ns; /* later over the step's pace */
 } work;
 
 static int by_kernel(const work *a, const work *b)
@@ -140,73 +68,218 @@ static void number_step(work *works, size_t count)
     }
 }
 
+static work make_work(const dl_activity *a, uint32_t step, const dl_spans *collectives)
+{
+    const int64_t covered_ns =
+        dl_spans_covered(collectives, a->device, a->start_ns, a->start_ns + a->duration_ns);
+    const bool beside = (double)covered_ns >= BESIDE * (double)a->duration_ns;
+    return (work){.name = a->name,
+                  .detail = a->detail,
+                  .step = step,
+                  .situation = covered_ns == 0 ? ALONE
+                               : beside        ? WITH_COLLECTIVES
+                                               : PARTLY,
+                  .ns = (double)a->duration_ns};
+}
+
 /* The kernels of all regular steps, equal ones of different steps side by side. */
-static work *take_works(const dl_trace *trace, const dl_step_line *line, const uint8_t *classes,
-                        size_t *count)
+static work *take_works(const dl_trace *trace, const dl_step_line *line,
+                        const dl_spans *collectives, size_t *count)
 {
     work *works = dl_calloc(line->work_count, sizeof *works, "works");
+    uint8_t *classes = classify(trace);
+    uint32_t number = 0;
     *count = 0;
     for (size_t s = 0; s < line->count; s++) {
         const dl_activity_step *step = &line->steps[s];
         const size_t before = *count;
+        if (step->label != DL_STEP_REGULAR) continue;
         for (size_t w = step->first; w < step->first + step->count; w++) {
             const dl_activity *a = &trace->activities[line->work[w]];
-            if (step->label != DL_STEP_REGULAR || a->kind != DL_ACTIVITY_KERNEL ||
-                classes[a->name] == DL_KERNEL_COLLECTIVE)
-                continue;
-            works[(*count)++] = (work){.name = a->name, .detail = a->detail, .activity = a};
+            if (a->kind != DL_ACTIVITY_KERNEL || classes[a->name] == DL_KERNEL_COLLECTIVE) continue;
+            works[(*count)++] = make_work(a, number, collectives);
         }
         if (*count > before) number_step(&works[before], *count - before);
+        number++;
     }
+    free(classes);
     if (*count > 0) qsort(works, *count, sizeof *works, by_kernel_and_order);
     return works;
 }
 
-/* The ratio of equal works[count], if they were seen both ways. */
-static bool compare(const work *works, size_t count, const span *spans, size_t span_count,
-                    ratio *found)
+static size_t end_of_equal(const work *works, size_t first, size_t count)
 {
-    double sums[2] = {0};
-    size_t counts[2] = {0};
+    size_t end = first + 1;
+    while (end < count && by_kernel_and_order(&works[first], &works[end]) == 0)
+        end++;
+    return end;
+}
+
+static double mean_ns(const work *works, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += works[i].ns;
+    return sum / (double)count;
+}
+
+/* What one work tells: times as long, with a weight. */
+typedef struct ratio {
+    double value, weight;
+    uint32_t step; /* of a pace */
+    double open; /* of a slowdown: 1 / number alone + 1 / number beside, to which its variance is in
+                      proportion */
+} ratio;
+
+static int by_value(const void *left, const void *right)
+{
+    const ratio *a = left, *b = right;
+    return (a->value > b->value) - (a->value < b->value);
+}
+
+static double weighted_median(ratio *ratios, size_t count)
+{
+    qsort(ratios, count, sizeof *ratios, by_value);
+    double all = 0, so_far = 0;
+    for (size_t i = 0; i < count; i++)
+        all += ratios[i].weight;
     for (size_t i = 0; i < count; i++) {
-        const dl_activity *a = works[i].activity;
-        if (a->duration_ns < DL_OVERLAP_SHORTEST_NS) return false;
-        const double share = covered(spans, span_count, a);
-        if (share > 0 && share < BESIDE) continue;
-        sums[share > 0] += (double)a->duration_ns;
-        counts[share > 0]++;
+        so_far += ratios[i].weight;
+        if (so_far >= all / 2) return ratios[i].value;
+    }
+    return 1;
+}
+
+/* Ratios of the works that always ran alone to their means, by step; returns how many. */
+static size_t list_paces(const work *works, size_t count, ratio *ratios)
+{
+    size_t found = 0;
+    for (size_t first = 0, end; first < count; first = end) {
+        bool alone = true;
+        end = end_of_equal(works, first, count);
+        for (size_t i = first; i < end; i++)
+            alone = alone && works[i].situation == ALONE;
+        const double mean = mean_ns(&works[first], end - first);
+        for (size_t i = first; i < end && alone && mean > 0; i++)
+            ratios[found++] = (ratio){works[i].ns / mean, mean, works[i].step, 0};
+    }
+    return found;
+}
+
+static int by_step(const void *left, const void *right)
+{
+    const ratio *a = left, *b = right;
+    return (a->step > b->step) - (a->step < b->step);
+}
+
+/* Takes all times over the pace of their step: the weighted median of the ratios of what always ran
+ * alone to its means. */
+static void take_pace_out(work *works, size_t count, size_t steps)
+{
+    ratio *ratios = dl_calloc(count, sizeof *ratios, "paces");
+    double *paces = dl_calloc(steps, sizeof *paces, "paces");
+    const size_t found = list_paces(works, count, ratios);
+    if (found > 0) qsort(ratios, found, sizeof *ratios, by_step);
+    for (size_t first = 0, end; first < found; first = end) {
+        const uint32_t step = ratios[first].step;
+        for (end = first; end < found && ratios[end].step == step;)
+            end++;
+        paces[step] = weighted_median(&ratios[first], end - first);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (paces[works[i].step] > 0) works[i].ns /= paces[works[i].step];
+    }
+    free(ratios);
+    free(paces);
+}
+
+/* How equal works of one situation deviate from their mean, without sign and relative. */
+typedef struct scatter {
+    double *deviations; /* [count] */
+    size_t count, means;
+} scatter;
+
+/* The ratio of equal works[count], if they were seen both ways; their time alone. */
+static bool compare(const work *works, size_t count, ratio *found, double *alone_ns,
+                    scatter *within)
+{
+    double sums[2] = {0}, counts[2] = {0};
+    for (size_t i = 0; i < count; i++) {
+        if (works[i].ns < DL_OVERLAP_SHORTEST_NS) return false;
+        if (works[i].situation == PARTLY) continue;
+        sums[works[i].situation] += works[i].ns;
+        counts[works[i].situation]++;
     }
     if (counts[0] == 0 || counts[1] == 0) return false;
-    const double alone_ns = sums[0] / (double)counts[0];
-    *found = (ratio){.value = sums[1] / (double)counts[1] / alone_ns, .weight = alone_ns};
+    for (size_t i = 0; i < count; i++) {
+        if (works[i].situation == PARTLY) continue;
+        const double mean = sums[works[i].situation] / counts[works[i].situation];
+        within->deviations[within->count++] = fabs(works[i].ns / mean - 1);
+    }
+    within->means += 2;
+    *alone_ns = sums[0] / counts[0];
+    const double open = 1 / counts[0] + 1 / counts[1];
+    *found = (ratio){sums[1] / counts[1] / *alone_ns, *alone_ns / open, 0, open};
     return true;
 }
 
-dl_overlap_slowdown dl_overlap_slowdown_find(const dl_trace *trace, const dl_step_line *line)
+static double resampled_error(const ratio *ratios, size_t count)
+{
+    double medians[RESAMPLINGS];
+    ratio *drawn = dl_calloc(count, sizeof *drawn, "ratios");
+    dl_random stream;
+    dl_random_init(&stream, 1, 0, 0, 0);
+    for (size_t r = 0; r < RESAMPLINGS; r++) {
+        for (size_t i = 0; i < count; i++)
+            drawn[i] = ratios[dl_random_below(&stream, count)];
+        medians[r] = weighted_median(drawn, count);
+    }
+    free(drawn);
+    return gsl_stats_sd(medians, 1, RESAMPLINGS);
+}
+
+/* Error of the weighted mean by the scatter of equal works: their median deviation, which for a
+ * normal distribution is 0.6745 of the standard one, corrected for the means that were taken.
+ * Infinite if no work was seen twice. */
+static double scatter_error(const ratio *ratios, size_t count, const scatter *within)
+{
+    if (within->count <= within->means) return INFINITY;
+    double weights = 0, sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        weights += ratios[i].weight;
+        sum += pow(ratios[i].weight, 2) * ratios[i].open;
+    }
+    const double freedom = (double)(within->count - within->means) / (double)within->count;
+    const double sd =
+        gsl_stats_median(within->deviations, 1, within->count) / 0.6745 / sqrt(freedom);
+    return sd * sqrt(sum) / weights;
+}
+
+dl_overlap_slowdown dl_overlap_slowdown_find(const dl_trace *trace, const dl_step_line *line,
+                                             const dl_spans *collectives)
 {
     dl_overlap_slowdown slowdown = {.factor = 1};
-    uint8_t *classes = dl_kernel_classes(trace->activities, trace->activity_count, trace->strings,
-                                         trace->string_count);
-    size_t span_count, work_count;
-    span *spans = take_spans(trace, line, classes, &span_count);
-    work *works = take_works(trace, line, classes, &work_count);
-    ratio *ratios = dl_calloc(work_count, sizeof *ratios, "ratios");
-    for (size_t first = 0, end; first < work_count; first = end) {
-        end = first + 1;
-        while (end < work_count && by_kernel_and_order(&works[first], &works[end]) == 0)
-            end++;
-        ratio *next = &ratios[slowdown.works];
-        if (!compare(&works[first], end - first, spans, span_count, next)) continue;
-        slowdown.alone_ns += next->weight;
+    size_t count;
+    work *works = take_works(trace, line, collectives, &count);
+    ratio *ratios = dl_calloc(count, sizeof *ratios, "ratios");
+    scatter within = {.deviations = dl_calloc(count, sizeof *within.deviations, "works")};
+    take_pace_out(works, count, line->count);
+    for (size_t first = 0, end; first < count; first = end) {
+        double alone_ns;
+        end = end_of_equal(works, first, count);
+        if (!compare(&works[first], end - first, &ratios[slowdown.works], &alone_ns, &within))
+            continue;
+        slowdown.alone_ns += alone_ns;
         slowdown.works++;
     }
     if (slowdown.works > 0) {
-        slowdown.error = resampled_error(ratios, slowdown.works);
+        slowdown.error = hypot(resampled_error(ratios, slowdown.works),
+                               scatter_error(ratios, slowdown.works, &within));
         slowdown.factor = weighted_median(ratios, slowdown.works);
+        slowdown.known = slowdown.error <= DL_OVERLAP_ERROR_MAX;
     }
-    free(spans);
+    free(within.deviations);
     free(works);
     free(ratios);
-    free(classes);
     return slowdown;
 }

@@ -4,21 +4,16 @@
 #include <string.h>
 #include <strings.h>
 
+#include "calibrate/replay/spans.h"
 #include "common/alloc.h"
 #include "trace/activity_launches.h"
 #include "trace/kernel_class.h"
 
-/* Time of a thread inside ranges of one phase. */
-typedef struct span {
-    uint32_t thread;
-    int64_t start_ns, end_ns;
-} span;
-
-/* Spans that do not overlap, by thread and time. */
-typedef struct spans {
-    span *items;
-    size_t count;
-} spans;
+/* What repeats a forward pass: so much of its length, so many works of its kernels. Fewer than
+ * FORWARD_FEWEST can be anything. */
+#define FORWARD_FEWEST 4
+#define FORWARD_LENGTH 0.5
+#define FORWARD_ALIKE 0.8
 
 static bool holds(const char *text, const char *const *parts)
 {
@@ -37,92 +32,124 @@ static dl_phase phase_of_range(const char *name)
     return holds(name, backward) ? DL_PHASE_BACKWARD : DL_PHASE_NONE;
 }
 
-static int by_thread_and_start(const void *left, const void *right)
+/* Times of threads inside ranges of the phase. */
+static dl_spans take_spans(const dl_trace *trace, const uint8_t *phase_by_name, dl_phase phase)
 {
-    const span *a = left, *b = right;
-    if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    return (a->end_ns > b->end_ns) - (a->end_ns < b->end_ns);
-}
-
-static spans take_spans(const dl_trace *trace, const uint8_t *phase_by_name, dl_phase phase)
-{
-    spans s = {.items = dl_calloc(trace->activity_count, sizeof *s.items, "phases")};
-    size_t all = 0;
+    dl_spans spans = {0};
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *a = &trace->activities[i];
         if (a->kind != DL_ACTIVITY_RANGE || phase_by_name[a->name] != phase) continue;
-        s.items[all++] = (span){a->thread, a->start_ns, a->start_ns + a->duration_ns};
+        dl_spans_add(&spans, a->thread, a->start_ns, a->start_ns + a->duration_ns);
     }
-    if (all > 0) qsort(s.items, all, sizeof *s.items, by_thread_and_start);
-    for (size_t i = 0; i < all; i++) {
-        span *last = s.count > 0 ? &s.items[s.count - 1] : NULL;
-        if (last != NULL && last->thread == s.items[i].thread &&
-            s.items[i].start_ns <= last->end_ns) {
-            if (s.items[i].end_ns > last->end_ns) last->end_ns = s.items[i].end_ns;
-        } else {
-            s.items[s.count++] = s.items[i];
-        }
-    }
-    return s;
-}
-
-static bool is_inside(const spans *s, uint32_t thread, int64_t time_ns)
-{
-    size_t low = 0, high = s->count; /* the last span that begins before */
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const span *m = &s->items[middle];
-        if (m->thread < thread || (m->thread == thread && m->start_ns <= time_ns)) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low > 0 && s->items[low - 1].thread == thread && time_ns < s->items[low - 1].end_ns;
+    dl_spans_join(&spans);
+    return spans;
 }
 
 /* What tells the phase of a work. */
 typedef struct hints {
     const dl_trace *trace;
     dl_launches launches;
-    spans backward, update;
+    dl_spans backward, update;
     uint8_t *kernel_phase; /* by name id: what kernels' names tell */
 } hints;
 
 static dl_phase hint_of(const hints *h, const dl_activity *work)
 {
     const dl_activity *call = dl_launches_find(&h->launches, work->correlation);
-    if (call != NULL && is_inside(&h->update, call->thread, call->start_ns)) return DL_PHASE_UPDATE;
-    if (call != NULL && is_inside(&h->backward, call->thread, call->start_ns)) {
+    if (call != NULL && dl_spans_hold(&h->update, call->thread, call->start_ns))
+        return DL_PHASE_UPDATE;
+    if (call != NULL && dl_spans_hold(&h->backward, call->thread, call->start_ns))
         return DL_PHASE_BACKWARD;
-    }
     /* Ranges know better: forward passes use kernels of other layers' backward passes, and backward
      * passes may hold fused updates. */
     const bool by_name = work->kind == DL_ACTIVITY_KERNEL && h->backward.count == 0;
     return by_name ? (dl_phase)h->kernel_phase[work->name] : DL_PHASE_NONE;
 }
 
-static void tell_step(dl_step_phases *phases, const hints *h, const dl_step_line *line,
-                      const dl_activity_step *step)
+/* A pass through one step. */
+typedef struct pass {
+    const hints *hints;
+    const dl_step_line *line;
+    uint8_t *phases;   /* of the line's works: hints first */
+    uint32_t *in_step; /* [string_count] number of the step, 1.., whose first forward pass has the
+                          kernel */
+    uint32_t step;
+    size_t forward; /* works of its first forward pass */
+} pass;
+
+static uint32_t name_of(const pass *p, size_t w)
+{
+    return p->hints->trace->activities[p->line->work[w]].name;
+}
+
+static bool is_long(const pass *p, size_t first, size_t end)
+{
+    return end - first >= FORWARD_FEWEST &&
+           (double)(end - first) >= FORWARD_LENGTH * (double)p->forward;
+}
+
+/* Whether works [first, end) are a forward pass again: as long, and of the same kernels. */
+static bool is_forward(const pass *p, size_t first, size_t end)
+{
+    size_t known = 0;
+    for (size_t w = first; w < end; w++)
+        known += p->in_step[name_of(p, w)] == p->step;
+    return is_long(p, first, end) && (double)known >= FORWARD_ALIKE * (double)(end - first);
+}
+
+/* The phase of works [first, end) without a hint, between two with one; NONE = the step's end. */
+static dl_phase between(const pass *p, size_t first, size_t end, dl_phase before, dl_phase behind)
+{
+    if (behind != DL_PHASE_BACKWARD) return DL_PHASE_UPDATE;
+    const bool forward =
+        before == DL_PHASE_UPDATE ? is_long(p, first, end) : is_forward(p, first, end);
+    return forward ? DL_PHASE_FORWARD : DL_PHASE_BACKWARD;
+}
+
+static void fill(uint8_t *phases, size_t first, size_t end, dl_phase phase)
+{
+    for (size_t w = first; w < end; w++)
+        phases[w] = (uint8_t)phase;
+}
+
+/* Takes the hints; returns the first work of the backward pass, or the step's end. */
+static size_t take_hints(pass *p, const dl_activity_step *step)
 {
     const size_t end = step->first + step->count;
-    size_t first = end, last = end, update = end;
+    size_t first = end;
     for (size_t w = step->first; w < end; w++) {
-        const dl_phase phase = hint_of(h, &h->trace->activities[line->work[w]]);
-        if (phase == DL_PHASE_BACKWARD && first == end) first = w;
-        if (phase == DL_PHASE_BACKWARD) last = w;
-        /* An optimizer's kernels before the backward pass set gradients to zero. */
-        if (phase == DL_PHASE_UPDATE && first < end && update == end) update = w;
+        const dl_phase hint = hint_of(p->hints, &p->hints->trace->activities[p->line->work[w]]);
+        const bool tells = hint == DL_PHASE_BACKWARD || hint == DL_PHASE_UPDATE;
+        p->phases[w] = (uint8_t)(tells ? hint : DL_PHASE_NONE);
+        if (hint == DL_PHASE_BACKWARD && first == end) first = w;
     }
-    if (first == end) return;
-    phases->told++;
-    const size_t behind = update < end && update < last + 1 ? update : last + 1;
-    for (size_t w = step->first; w < end; w++) {
-        phases->phases[w] = w < first    ? DL_PHASE_FORWARD
-                            : w < behind ? DL_PHASE_BACKWARD
-                                         : DL_PHASE_UPDATE;
+    return first;
+}
+
+static bool tell_step(pass *p, const dl_activity_step *step)
+{
+    const size_t end = step->first + step->count, backward = take_hints(p, step);
+    if (backward == end) {
+        fill(p->phases, step->first, end, DL_PHASE_NONE);
+        return false;
     }
+    /* An optimizer's kernels before the backward pass set gradients to zero. */
+    fill(p->phases, step->first, backward, DL_PHASE_FORWARD);
+    p->forward = backward - step->first;
+    p->step++;
+    for (size_t w = step->first; w < backward; w++)
+        p->in_step[name_of(p, w)] = p->step;
+    for (size_t w = backward, next; w < end; w = next) {
+        for (next = w; next < end && p->phases[next] == DL_PHASE_NONE;)
+            next++;
+        if (next == w) {
+            next = w + 1;
+            continue;
+        }
+        const dl_phase behind = next < end ? (dl_phase)p->phases[next] : DL_PHASE_NONE;
+        fill(p->phases, w, next, between(p, w, next, (dl_phase)p->phases[w - 1], behind));
+    }
+    return true;
 }
 
 void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl_step_line *line)
@@ -149,11 +176,16 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
     h.backward = take_spans(trace, by_name, DL_PHASE_BACKWARD);
     h.update = take_spans(trace, by_name, DL_PHASE_UPDATE);
     phases->phases = dl_calloc(line->work_count, 1, "phases");
+    pass p = {.hints = &h,
+              .line = line,
+              .phases = phases->phases,
+              .in_step = dl_calloc(trace->string_count, sizeof *p.in_step, "phases")};
     for (size_t s = 0; s < line->count; s++) {
-        if (line->steps[s].label == DL_STEP_REGULAR) tell_step(phases, &h, line, &line->steps[s]);
+        if (line->steps[s].label == DL_STEP_REGULAR) phases->told += tell_step(&p, &line->steps[s]);
     }
-    free(h.backward.items);
-    free(h.update.items);
+    free(p.in_step);
+    dl_spans_free(&h.backward);
+    dl_spans_free(&h.update);
     dl_launches_free(&h.launches);
     free(h.kernel_phase);
     free(by_name);

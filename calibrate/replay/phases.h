@@ -7,9 +7,12 @@
  *
  * Where no range names a backward pass, kernels whose names tell the phase stand for both.
  *
- * A step's works, in the order of their launches, then are forward up to the first backward one,
- * backward up to the last one before the update, and update from there. In a step without any
- * backward work the phases are not told apart. */
+ * A step's works, in the order of their launches, are forward up to the first backward one. Behind
+ * it, works that neither names lie between two that one does: before another backward one they are
+ * backward; forward if they are four or more, at least half as many as the first forward pass, and of the same
+ * kernels (accumulated gradients), or of any behind an update (two models in turn);
+ * before an update and at the step's end they belong to the update. In a step without any backward
+ * work the phases are not told apart. */
 #ifndef DL_CALIBRATE_REPLAY_PHASES_H
 #define DL_CALIBRATE_REPLAY_PHASES_H
 

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "calibrate/replay/build.h"
+#include "calibrate/replay/retime.h"
 #include "common/alloc.h"
 #include "common/units.h"
 #include "trace/activity_launches.h"
@@ -18,6 +20,8 @@ typedef struct taking {
     dl_replay_run run;
     dl_step_phases phases;
     dl_launches launches;
+    dl_spans collectives;
+    double *work_ns; /* [line.work_count] device time of each work alone, with its spacing */
     dl_notes *notes;
 } taking;
 
@@ -32,31 +36,85 @@ static const dl_step_line *busiest(const dl_activity_steps *steps)
     return best;
 }
 
-/* The mean regular step when the run's works are at `times`, on the host: from the first of its
- * launches to that of the next step, of the last step to the end of its last launch. */
+static uint32_t number_of(const taking *t, size_t work)
+{
+    return t->run.ranks[0].node_of[t->line->work[work]];
+}
+
+/* Regular steps that another one follows last until that one begins; the last step of a trace only
+ * until its work ends, which leaves the host's part behind it out. */
+static bool is_timed(const dl_step_line *line, size_t step)
+{
+    return line->steps[step].label == DL_STEP_REGULAR && step + 1 < line->count;
+}
+
+static size_t count_timed(const dl_step_line *line)
+{
+    size_t count = 0;
+    for (size_t s = 0; s < line->count; s++)
+        count += is_timed(line, s);
+    return count;
+}
+
+/* When the host begins to launch the step; INT64_MAX if no launch of it is known. */
+static int64_t issue_ns(const taking *t, const dl_activity_step *step, const dl_replay_time *times)
+{
+    int64_t start_ns = INT64_MAX;
+    for (size_t w = step->first; w < step->first + step->count; w++) {
+        const dl_activity *call =
+            dl_launches_find(&t->launches, t->trace->activities[t->line->work[w]].correlation);
+        if (call == NULL) continue;
+        const uint32_t node = t->run.ranks[0].node_of[call - t->trace->activities];
+        if (node != DL_REPLAY_NONE && times[node].start_ns < start_ns)
+            start_ns = times[node].start_ns;
+    }
+    return start_ns;
+}
+
+/* The mean timed step on the host, from the first of its launches to that of the next step; NaN if
+ * no launches are known. */
 static double host_step_ns(const taking *t, const dl_replay_time *times)
 {
-    double sum_ns = 0;
-    int64_t next_ns = -1;
+    double sum_ns = 0, count = 0;
+    int64_t next_ns = INT64_MAX;
     for (size_t s = t->line->count; s-- > 0;) {
-        const dl_activity_step *step = &t->line->steps[s];
-        int64_t start_ns = INT64_MAX, end_ns = INT64_MIN;
-        for (size_t w = step->first; w < step->first + step->count; w++) {
-            const dl_activity *call =
-                dl_launches_find(&t->launches, t->trace->activities[t->line->work[w]].correlation);
-            if (call == NULL) continue;
-            const uint32_t node = t->run.ranks[0].node_of[call - t->trace->activities];
-            if (node == DL_REPLAY_NONE) continue;
-            if (times[node].start_ns < start_ns) start_ns = times[node].start_ns;
-            if (times[node].end_ns > end_ns) end_ns = times[node].end_ns;
+        const int64_t start_ns = issue_ns(t, &t->line->steps[s], times);
+        if (is_timed(t->line, s) && start_ns != INT64_MAX && next_ns != INT64_MAX) {
+            sum_ns += (double)(next_ns - start_ns);
+            count++;
         }
-        if (start_ns == INT64_MAX) continue;
-        if (step->label == DL_STEP_REGULAR) {
-            sum_ns += (double)((next_ns >= 0 ? next_ns : end_ns) - start_ns);
-        }
-        next_ns = start_ns;
+        if (start_ns != INT64_MAX) next_ns = start_ns;
     }
-    return sum_ns / (double)t->line->regular_count;
+    return count > 0 ? sum_ns / count : (double)NAN;
+}
+
+static int64_t work_end_ns(const taking *t, const dl_activity_step *step,
+                           const dl_replay_time *times)
+{
+    int64_t end_ns = 0;
+    for (size_t w = step->first; w < step->first + step->count; w++) {
+        const dl_replay_time *time = &times[number_of(t, w)];
+        if (time->end_ns > end_ns) end_ns = time->end_ns;
+    }
+    return end_ns;
+}
+
+/* The mean regular step that follows another one on the device, from the end of that one's work to
+ * the end of its own: works that nothing holds back, as copies of the next input, begin any time. */
+static double device_step_ns(const taking *t, const dl_replay_time *times)
+{
+    double sum_ns = 0, count = 0;
+    int64_t before_ns = 0;
+    for (size_t s = 0; s < t->line->count; s++) {
+        int64_t end_ns = work_end_ns(t, &t->line->steps[s], times);
+        if (end_ns < before_ns) end_ns = before_ns;
+        if (s > 0 && t->line->steps[s].label == DL_STEP_REGULAR) {
+            sum_ns += (double)(end_ns - before_ns);
+            count++;
+        }
+        before_ns = end_ns;
+    }
+    return sum_ns / count;
 }
 
 /* The mean step when nodes of some kinds take no time, on the device or on the host. */
@@ -71,10 +129,7 @@ static dl_status step_without(taking *t, unsigned kinds, bool on_host, double *s
         if (kinds & 1u << g->nodes[n].kind) g->nodes[n].duration_ns = 0;
     }
     const dl_status status = dl_replay_retime(g, times, err);
-    if (status == DL_OK) {
-        *step_ns =
-            on_host ? host_step_ns(t, times) : dl_replay_mean_step_ns(&t->run, times, t->line);
-    }
+    if (status == DL_OK) *step_ns = on_host ? host_step_ns(t, times) : device_step_ns(t, times);
     for (size_t n = 0; n < g->node_count; n++)
         g->nodes[n].duration_ns = kept[n];
     free(kept);
@@ -82,9 +137,32 @@ static dl_status step_without(taking *t, unsigned kinds, bool on_host, double *s
     return status;
 }
 
-static const dl_replay_node *node_of(const taking *t, size_t work)
+static bool is_input(const dl_activity *a)
 {
-    return &t->run.graph.nodes[t->run.ranks[0].node_of[t->line->work[work]]];
+    return a->kind == DL_ACTIVITY_MEMCPY && a->copy == DL_COPY_H2D && a->bytes > 0;
+}
+
+/* Takes out of the works' times what is charged by itself: the slowdown beside collectives, and
+ * copies of input. */
+static void take_apart(taking *t, double slowdown)
+{
+    dl_replay_graph *g = &t->run.graph;
+    for (size_t n = 0; n < g->node_count; n++) {
+        dl_replay_node *node = &g->nodes[n];
+        if (!dl_replay_node_is_work(node) || node->kind == DL_REPLAY_COLLECTIVE) continue;
+        const dl_activity *a = &t->trace->activities[node->activity];
+        if (is_input(a)) node->duration_ns = node->spacing_ns = 0;
+        if (node->kind != DL_REPLAY_KERNEL || slowdown <= 1) continue;
+        const int64_t covered_ns =
+            dl_spans_covered(&t->collectives, a->device, a->start_ns, a->start_ns + a->duration_ns);
+        node->duration_ns -= llround((double)covered_ns * (1 - 1 / slowdown));
+    }
+    t->work_ns = dl_calloc(t->line->work_count, sizeof *t->work_ns, "works");
+    for (size_t w = 0; w < t->line->work_count; w++) {
+        const dl_replay_node *node = &g->nodes[number_of(t, w)];
+        if (node->kind == DL_REPLAY_COLLECTIVE) continue;
+        t->work_ns[w] = (double)(node->duration_ns + node->spacing_ns);
+    }
 }
 
 static dl_step_mean mean_of(const double *values, size_t count)
@@ -93,24 +171,12 @@ static dl_step_mean mean_of(const double *values, size_t count)
                           gsl_stats_sd(values, 1, count) / sqrt((double)count)};
 }
 
-/* Device time of a step's works of one phase, in ns; of those before `end` only. */
-static double phase_ns(const taking *t, const dl_activity_step *step, dl_phase phase, size_t end)
-{
-    double sum_ns = 0;
-    for (size_t w = step->first; w < end; w++) {
-        const dl_replay_node *node = node_of(t, w);
-        if (t->phases.phases[w] != phase || node->kind == DL_REPLAY_COLLECTIVE) continue;
-        sum_ns += (double)(node->duration_ns + node->spacing_ns);
-    }
-    return sum_ns;
-}
-
 static double input_bytes(const taking *t, const dl_activity_step *step)
 {
     double bytes = 0;
     for (size_t w = step->first; w < step->first + step->count; w++) {
         const dl_activity *a = &t->trace->activities[t->line->work[w]];
-        if (a->kind == DL_ACTIVITY_MEMCPY && a->copy == DL_COPY_H2D) bytes += (double)a->bytes;
+        if (is_input(a)) bytes += (double)a->bytes;
     }
     return bytes;
 }
@@ -143,11 +209,10 @@ static void sum_works(const taking *t, const dl_activity_step *step, double sums
 {
     const bool told = t->phases.told > 0;
     for (size_t w = step->first; w < step->first + step->count; w++) {
-        const dl_replay_node *node = node_of(t, w);
         const dl_phase phase = told ? (dl_phase)t->phases.phases[w] : DL_PHASE_FORWARD;
-        if (node->kind == DL_REPLAY_COLLECTIVE || phase == DL_PHASE_NONE) continue;
-        sums[phase - DL_PHASE_FORWARD][sort_of(node)] +=
-            (double)(node->duration_ns + node->spacing_ns);
+        if (phase == DL_PHASE_NONE) continue;
+        const dl_replay_node *node = &t->run.graph.nodes[number_of(t, w)];
+        sums[phase - DL_PHASE_FORWARD][sort_of(node)] += t->work_ns[w];
     }
 }
 
@@ -158,15 +223,16 @@ static void take_means(const taking *t, dl_step_costs *costs)
     double(*sums)[PHASES][SORTS] = dl_calloc(steps, sizeof *sums, "operations");
     double *values = dl_calloc(steps, sizeof *values, "steps"), all = 0;
     double *inputs = dl_calloc(steps, sizeof *inputs, "steps");
-    costs->factors = dl_calloc(steps, sizeof *costs->factors, "steps");
+    costs->factors = dl_calloc(costs->steps, sizeof *costs->factors, "steps");
     costs->ops = dl_calloc((size_t)PHASES * SORTS, sizeof *costs->ops, "operations");
-    size_t k = 0;
+    size_t k = 0, timed = 0;
     for (size_t s = 0; s < t->line->count; s++) {
         const dl_activity_step *step = &t->line->steps[s];
+        if (is_timed(t->line, s))
+            costs->factors[timed++] = (float)((double)step->duration_ns / costs->step_ns);
         if (step->label != DL_STEP_REGULAR) continue;
         sum_works(t, step, sums[k]);
-        inputs[k] = input_bytes(t, step);
-        costs->factors[k++] = (float)((double)step->duration_ns / costs->step_ns);
+        inputs[k++] = input_bytes(t, step);
     }
     for (size_t i = 0; i < steps * PHASES; i++) {
         for (size_t sort = 0; sort < SORTS; sort++)
@@ -217,79 +283,59 @@ static void take_copies(const taking *t, dl_step_costs *costs)
     if (ns > 0) costs->pageable_bytes_per_s = bytes / dl_ns_to_s(ns);
 }
 
-/* The works of the step that were launched before the time. Works lie in launch order. */
-static size_t launched_before(const taking *t, const dl_activity_step *step, int64_t time_ns)
-{
-    size_t w = step->first;
-    for (; w < step->first + step->count; w++) {
-        const dl_activity *call =
-            dl_launches_find(&t->launches, t->trace->activities[t->line->work[w]].correlation);
-        if (call != NULL && call->start_ns >= time_ns) break;
-    }
-    return w;
-}
-
-/* The first regular step's all-reduces. */
-static void take_gradients(const taking *t, dl_step_costs *costs)
-{
-    const dl_step_line *line = t->line;
-    size_t s = 0;
-    while (line->steps[s].label != DL_STEP_REGULAR)
-        s++;
-    const dl_activity_step *step = &line->steps[s];
-    const size_t end = step->first + step->count;
-    const double all_ns = phase_ns(t, step, DL_PHASE_BACKWARD, end);
-    double bytes = 0;
-    for (size_t i = 0; i < t->trace->activity_count && all_ns > 0; i++) {
-        const dl_activity *a = &t->trace->activities[i];
-        if (a->kind != DL_ACTIVITY_COLLECTIVE || a->bytes == 0 ||
-            strcasecmp(t->trace->strings[a->name], "AllReduce") != 0)
-            continue;
-        const size_t w = launched_before(t, step, a->start_ns);
-        if (w == step->first || w == end || t->phases.phases[w - 1] != DL_PHASE_BACKWARD) continue;
-        costs->gradients = dl_realloc(costs->gradients, costs->gradient_count + 1,
-                                      sizeof *costs->gradients, "gradients");
-        bytes += (double)a->bytes;
-        costs->gradients[costs->gradient_count++] = (dl_gradients_ready){
-            .share = phase_ns(t, step, DL_PHASE_BACKWARD, w) / all_ns, .bytes = bytes};
-    }
-}
-
 static char *copy_meta(const dl_trace *trace, const char *key)
 {
     const char *value = dl_trace_meta(trace, key);
     return value != NULL ? dl_strdup(value) : NULL;
 }
 
-static dl_status take(taking *t, dl_step_costs *costs, dl_error *err)
+/* The trace's own slowdown, or the one that is given. */
+static void take_slowdown(taking *t, dl_step_costs *costs, const dl_overlap_slowdown *given)
+{
+    t->collectives = dl_collective_spans(t->trace);
+    costs->slowdown =
+        given != NULL ? *given : dl_overlap_slowdown_find(t->trace, t->line, &t->collectives);
+    if (costs->slowdown.known || t->collectives.count == 0) return;
+    dl_notes_add(t->notes, "works beside collectives may have been slowed down by them, which is "
+                           "left in: how much, the trace does not tell");
+}
+
+static double mean_recorded_ns(const dl_step_line *line)
+{
+    double sum_ns = 0;
+    for (size_t s = 0; s < line->count; s++)
+        sum_ns += is_timed(line, s) ? (double)line->steps[s].duration_ns : 0;
+    return sum_ns / (double)count_timed(line);
+}
+
+static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown *given,
+                      dl_error *err)
 {
     const unsigned host = 1u << DL_REPLAY_HOST | 1u << DL_REPLAY_CALL;
     const unsigned collectives = 1u << DL_REPLAY_COLLECTIVE;
-    const unsigned works =
-        collectives | 1u << DL_REPLAY_KERNEL | 1u << DL_REPLAY_COPY | 1u << DL_REPLAY_MEMSET;
-    double sum_ns = 0;
-    for (size_t s = 0; s < t->line->count; s++) {
-        if (t->line->steps[s].label == DL_STEP_REGULAR) {
-            sum_ns += (double)t->line->steps[s].duration_ns;
-        }
-    }
+    const unsigned works = collectives | 1u << DL_REPLAY_KERNEL | 1u << DL_REPLAY_COPY |
+                           1u << DL_REPLAY_MEMSET | 1u << DL_REPLAY_GRAPH;
     dl_launches_init(&t->launches, t->trace->activities, t->trace->activity_count);
-    costs->steps = t->line->regular_count;
-    costs->step_ns = sum_ns / (double)costs->steps;
+    costs->steps = count_timed(t->line);
+    costs->step_ns = mean_recorded_ns(t->line);
     dl_status status = dl_replay_build(&t->run, &t->trace, 1, err);
-    if (status == DL_OK)
+    if (status == DL_OK) {
+        take_slowdown(t, costs, given);
+        take_apart(t, costs->slowdown.known ? costs->slowdown.factor : 1);
         status = step_without(t, host | collectives, false, &costs->device_ns, err);
+    }
     if (status == DL_OK) status = step_without(t, works, true, &costs->host_ns, err);
     if (status != DL_OK) return status;
     dl_step_phases_find(&t->phases, t->trace, t->line);
     take_means(t, costs);
     if (costs->op_count == 0) {
         return dl_error_set_at(err, DL_ERR_DATA, t->trace->path, 0,
-                               "its %zu regular steps hold no work but collectives", costs->steps);
+                               "its %zu regular steps hold no work but collectives and input",
+                               t->line->regular_count);
     }
-    take_gradients(t, costs);
+    const dl_gradient_source source = {t->trace, t->line, &t->phases, &t->launches, t->work_ns};
+    costs->gradients = dl_gradients_find(&source, &costs->gradient_count);
     take_copies(t, costs);
-    costs->slowdown = dl_overlap_slowdown_find(t->trace, t->line);
     char key[32];
     snprintf(key, sizeof key, "device.%u.name", t->line->device);
     costs->device = copy_meta(t->trace, key);
@@ -298,7 +344,8 @@ static dl_status take(taking *t, dl_step_costs *costs, dl_error *err)
 }
 
 dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_t batch,
-                             const dl_step_hints *hints, dl_notes *notes, dl_error *err)
+                             const dl_step_hints *hints, const dl_overlap_slowdown *slowdown,
+                             dl_notes *notes, dl_error *err)
 {
     dl_activity_steps steps = {0};
     *costs = (dl_step_costs){.batch = batch};
@@ -312,9 +359,11 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
                                  t.line != NULL && t.line->reason != NULL ? ", " : "",
                                  t.line != NULL && t.line->reason != NULL ? t.line->reason : "");
     }
-    if (status == DL_OK) status = take(&t, costs, err);
+    if (status == DL_OK) status = take(&t, costs, slowdown, err);
     dl_launches_free(&t.launches);
     dl_step_phases_free(&t.phases);
+    dl_spans_free(&t.collectives);
+    free(t.work_ns);
     dl_replay_run_free(&t.run);
     dl_activity_steps_free(&steps);
     return status;

@@ -3,24 +3,23 @@
  *   device     the step when the host takes no time and collectives take none: the works of a step
  *              one after another as their edges and spacings have it, split as their durations are
  *              over operations: what works of one class do in one phase (phases.h), as
- *              "convolution.forward"
+ *              "convolution.forward". What is charged by itself is taken out before: the slowdown
+ *              beside collectives, and copies of input
  *   host       the step when devices take no time: what issuing a step costs the host's threads,
  *              each wait for the device but for its latency taken out
- *   gradients  the all-reduces that the host calls during a backward pass, in their order: ready is
- *              each when the works launched before its call are done, as share of the backward
- *              pass's device time
+ *   gradients  what is all-reduced when (gradients.h)
  *   input      bytes copied to the device in a step; copies from and to pageable memory, bytes over
  *              time of those of 64 KiB and more
  *   slowdown   of compute beside collectives (overlap.h)
  *
- * Only regular steps count. */
+ * Only regular steps count, and for times of whole steps only those that another step follows: the
+ * last one of a trace is cut where its work ends. */
 #ifndef DL_CALIBRATE_REPLAY_STEP_COSTS_H
 #define DL_CALIBRATE_REPLAY_STEP_COSTS_H
 
 #include "calibrate/notes.h"
+#include "calibrate/replay/gradients.h"
 #include "calibrate/replay/overlap.h"
-#include "calibrate/replay/phases.h"
-#include "calibrate/replay/strip.h"
 #include "sim/costs.h"
 
 /* A mean over steps with its standard error. */
@@ -37,8 +36,9 @@ typedef struct dl_step_op {
 /* Owns its arrays; release with dl_step_costs_free. */
 typedef struct dl_step_costs {
     int64_t batch; /* samples of a step, as the caller says */
-    size_t steps;
-    double step_ns, device_ns, host_ns;
+    size_t steps;  /* whose times are known: step_ns, device_ns, host_ns are their means */
+    double step_ns, device_ns;
+    double host_ns;                                  /* NaN = no launches are in the trace */
     dl_step_mean forward_ns, backward_ns, update_ns; /* of device_ns */
     dl_step_op *ops; /* [op_count] those that take time, by phase; their sum is device_ns */
     size_t op_count;
@@ -52,11 +52,12 @@ typedef struct dl_step_costs {
     char *device, *framework; /* names; NULL = unknown */
 } dl_step_costs;
 
-/* Takes the costs of the line with most work of one rank's trace; zero `costs` before. What the
- * trace does not tell is a note. DL_ERR_DATA without two regular steps. */
+/* Takes the costs of the line with most work of one rank's trace; zero `costs` before. `slowdown`
+ * beside collectives is taken from elsewhere; NULL = from the trace. What the trace does not tell is
+ * a note. DL_ERR_DATA without two regular steps. */
 dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_t batch,
-                             const dl_step_hints *hints, dl_notes *notes,
-                             dl_error *err) DL_MUST_CHECK;
+                             const dl_step_hints *hints, const dl_overlap_slowdown *slowdown,
+                             dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_step_costs_free(dl_step_costs *costs);
 
 /* Makes the cost file of steps[count] of one workload, count >= 1: for each operation a line over the

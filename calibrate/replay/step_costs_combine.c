@@ -106,23 +106,40 @@ static void add_ops(dl_costs *costs, const dl_step_costs *steps, size_t count)
     }
 }
 
-static void add_host(dl_costs *costs, const dl_step_costs *steps, size_t count)
+/* The host's time to issue a step, of the traces that tell it. */
+static void add_dispatch(dl_costs *costs, const dl_step_costs *steps, size_t count, dl_notes *notes)
 {
-    double sum = 0, input = 0;
+    double sum = 0, known = 0;
+    size_t counted = 0;
     for (size_t i = 0; i < count; i++) {
-        sum += steps[i].host_ns / (double)count;
-        input += steps[i].input_bytes.value / (double)steps[i].batch / (double)count;
+        if (isnan(steps[i].host_ns)) continue;
+        sum += steps[i].host_ns;
+        known++;
+        counted += steps[i].steps;
     }
+    if (known > 0) {
+        costs->dispatch.per_worker_ns = value_of(sum / known, 0, counted, DL_ORIGIN_MEASURED);
+        costs->dispatch.serial_ns = value_of(0, 0, 0, DL_ORIGIN_ASSUMED);
+    } else {
+        dl_notes_add(notes, "no launches in the trace: what the host takes, [dispatch], stays "
+                            "unknown");
+    }
+}
+
+static void add_copies(dl_costs *costs, const dl_step_costs *steps, size_t count, dl_notes *notes)
+{
+    double input = 0;
+    for (size_t i = 0; i < count; i++)
+        input += steps[i].input_bytes.value / (double)steps[i].batch / (double)count;
     for (size_t i = 0; i < count; i++) {
         if (steps[i].pageable_copies == 0) continue;
         costs->copy.pageable_bytes_per_s = value_of(steps[i].pageable_bytes_per_s, 0,
                                                     steps[i].pageable_copies, DL_ORIGIN_MEASURED);
         break;
     }
-    costs->dispatch.per_worker_ns = value_of(sum, 0, all_steps(steps, count), DL_ORIGIN_MEASURED);
-    costs->dispatch.serial_ns = value_of(0, 0, 0, DL_ORIGIN_ASSUMED);
     if (input <= 0) return; /* made on the device, or by copies that the trace lacks */
     costs->input_bytes_per_sample = value_of(input, 0, all_steps(steps, count), DL_ORIGIN_MEASURED);
+    dl_notes_add(notes, "copies to the device count as input, not as operations");
 }
 
 static void add_gradients(dl_costs *costs, const dl_step_costs *steps, size_t count,
@@ -146,7 +163,7 @@ static void add_slowdown(dl_costs *costs, const dl_step_costs *steps, size_t cou
 {
     for (size_t i = 0; i < count; i++) {
         const dl_overlap_slowdown *s = &steps[i].slowdown;
-        if (s->works == 0) continue;
+        if (!s->known) continue;
         if (s->factor < 1) {
             dl_notes_add(notes,
                          "[overlap] slowdown: beside collectives works took %.3f times as "
@@ -157,9 +174,8 @@ static void add_slowdown(dl_costs *costs, const dl_step_costs *steps, size_t cou
             value_of(fmax(1, s->factor), s->error, s->works, DL_ORIGIN_MEASURED);
         return;
     }
-    dl_notes_add(notes,
-                 "[overlap] slowdown stays unknown: no work was seen both beside collectives "
-                 "and alone");
+    dl_notes_add(notes, "[overlap] slowdown stays unknown: too little work was seen both beside "
+                        "collectives and alone");
 }
 
 static void add_noise(dl_costs *costs, const dl_step_costs *steps, size_t count)
@@ -202,7 +218,8 @@ dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, siz
                      "holds at %lld samples a GPU only",
                      (long long)steps[0].batch);
     }
-    add_host(costs, steps, count);
+    add_dispatch(costs, steps, count, notes);
+    add_copies(costs, steps, count, notes);
     add_gradients(costs, steps, count, notes);
     add_slowdown(costs, steps, count, notes);
     add_noise(costs, steps, count);

@@ -49,8 +49,8 @@ static dl_replay_step *append(dl_replay_steps *steps)
     return &steps->items[steps->count++];
 }
 
-static void add_line(dl_replay_steps *steps, const dl_replay_run *run, size_t number,
-                     const dl_step_line *line, const dl_replay_time *times)
+void dl_replay_line_add(dl_replay_steps *steps, const dl_replay_run *run, size_t number,
+                        const dl_step_line *line, const dl_replay_time *times)
 {
     const dl_replay_rank *rank = &run->ranks[number];
     const dl_activity_step all = {.count = line->work_count};
@@ -84,8 +84,22 @@ void dl_replay_steps_add(dl_replay_steps *steps, const dl_replay_run *run, size_
                          const dl_activity_steps *found, const dl_replay_time *times)
 {
     for (size_t i = 0; i < found->count; i++) {
-        if (found->lines[i].work_count > 0) add_line(steps, run, rank, &found->lines[i], times);
+        if (found->lines[i].work_count > 0)
+            dl_replay_line_add(steps, run, rank, &found->lines[i], times);
     }
+}
+
+double dl_replay_mean_step_ns(const dl_replay_run *run, const dl_step_line *line,
+                              const dl_replay_time *times)
+{
+    dl_replay_steps steps = {0};
+    double sum_ns = 0;
+    dl_replay_line_add(&steps, run, 0, line, times);
+    for (size_t i = 0; i < line->count; i++) {
+        if (line->steps[i].label == DL_STEP_REGULAR) sum_ns += (double)steps.items[i].replayed_ns;
+    }
+    dl_replay_steps_free(&steps);
+    return line->regular_count > 0 ? sum_ns / (double)line->regular_count : 0;
 }
 
 void dl_replay_steps_free(dl_replay_steps *steps)

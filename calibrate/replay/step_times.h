@@ -32,6 +32,14 @@ typedef struct dl_replay_steps {
  * before the first rank. `times` are those of dl_replay_retime. */
 void dl_replay_steps_add(dl_replay_steps *steps, const dl_replay_run *run, size_t rank,
                          const dl_activity_steps *found, const dl_replay_time *times);
+/* The same of one line with works: as many items as it has steps, or one. */
+void dl_replay_line_add(dl_replay_steps *steps, const dl_replay_run *run, size_t rank,
+                        const dl_step_line *line, const dl_replay_time *times);
+
+/* Mean replayed duration of the regular steps of a line of the first rank; 0 without any. */
+double dl_replay_mean_step_ns(const dl_replay_run *run, const dl_step_line *line,
+                              const dl_replay_time *times);
+
 void dl_replay_steps_free(dl_replay_steps *steps);
 
 /* replayed / recorded - 1; 0 for a step of no time. */

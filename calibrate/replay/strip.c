@@ -20,29 +20,6 @@ typedef struct parts {
     size_t steps;
 } parts;
 
-double dl_replay_mean_step_ns(const dl_replay_run *run, const dl_replay_time *times,
-                              const dl_step_line *line)
-{
-    const uint32_t *node_of = run->ranks[0].node_of;
-    double sum_ns = 0;
-    int64_t next_ns = -1; /* start of the step behind */
-    for (size_t s = line->count; s-- > 0;) {
-        const dl_activity_step *step = &line->steps[s];
-        int64_t start_ns = INT64_MAX, end_ns = INT64_MIN;
-        for (size_t w = step->first; w < step->first + step->count; w++) {
-            const dl_replay_time *t = &times[node_of[line->work[w]]];
-            if (t->start_ns < start_ns) start_ns = t->start_ns;
-            if (t->end_ns > end_ns) end_ns = t->end_ns;
-        }
-        if (step->count == 0) continue;
-        if (step->label == DL_STEP_REGULAR) {
-            sum_ns += (double)((next_ns >= 0 ? next_ns : end_ns) - start_ns);
-        }
-        next_ns = start_ns;
-    }
-    return line->regular_count > 0 ? sum_ns / (double)line->regular_count : 0;
-}
-
 static double recorded_step_ns(const dl_step_line *line)
 {
     double sum_ns = 0;
@@ -131,7 +108,7 @@ static dl_status time_steps(const dl_replay_run *run, const dl_step_line *line,
                             dl_replay_time *times, double *step_ns, dl_error *err)
 {
     const dl_status status = dl_replay_retime(&run->graph, times, err);
-    if (status == DL_OK) *step_ns = dl_replay_mean_step_ns(run, times, line);
+    if (status == DL_OK) *step_ns = dl_replay_mean_step_ns(run, line, times);
     return status;
 }
 

@@ -13,9 +13,8 @@
 #ifndef DL_CALIBRATE_REPLAY_STRIP_H
 #define DL_CALIBRATE_REPLAY_STRIP_H
 
-#include "calibrate/replay/retime.h"
+#include "calibrate/replay/step_times.h"
 #include "calibrate/replay/transfer.h"
-#include "trace/activity_steps.h"
 
 /* Mean times of a regular step in ns. */
 typedef struct dl_strip {
@@ -37,10 +36,5 @@ typedef struct dl_strip {
 dl_status dl_strip_predict(dl_strip *strip, dl_replay_run *run, const dl_meetings *meetings,
                            const dl_transfer *transfer, const dl_step_line *line,
                            dl_error *err) DL_MUST_CHECK;
-
-/* The mean duration of the regular steps of `line` when rank 0's works are at `times`, in ns; 0
- * without any. */
-double dl_replay_mean_step_ns(const dl_replay_run *run, const dl_replay_time *times,
-                              const dl_step_line *line);
 
 #endif
