@@ -73,7 +73,8 @@ struct dl_device {
 #define GROUPS_MAX 4
 static group *groups[GROUPS_MAX];
 static int groups_named;
-static pthread_mutex_t groups_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t groups_mutex = /* of `opened` too */
+    PTHREAD_MUTEX_INITIALIZER;
 
 static int device_count = 1;
 static atomic_long until_failure = -1;
@@ -353,9 +354,11 @@ static dl_status open_device(dl_device **device, int number, const dl_device_set
 {
     (void)settings;
     (void)err;
+    pthread_mutex_lock(&groups_mutex);
     DL_ASSERT(number < device_count && strlen(opened) < OPENED_MAX, "device %d", number);
     opened[strlen(opened) + 1] = '\0';
     opened[strlen(opened)] = (char)('0' + number);
+    pthread_mutex_unlock(&groups_mutex);
     dl_device *made = dl_calloc(1, sizeof *made, "fake device");
     made->number = number;
     atomic_fetch_add(&alive, 1);
