@@ -222,9 +222,76 @@ static void test_given_period(void **state)
     stop_writing(&text);
 }
 
+/* Writes units of 30 kinds, behind each `cycle`-th of them the update's three. */
+static void write_accumulation(written *text, int units, int cycle)
+{
+    for (int u = 0; u < units; u++) {
+        for (uint32_t i = 0; i < 30; i++)
+            write_symbol(text, i);
+        for (uint32_t i = 0; i < 3 && (u + 1) % cycle == 0; i++)
+            write_symbol(text, 100 + i);
+    }
+}
+
+static void join(dl_period *period, const written *text)
+{
+    const dl_sequence sequence = {.symbols = text->symbols,
+                                  .idle_ns = text->idle_ns,
+                                  .start_ns = text->start_ns,
+                                  .roles = text->roles,
+                                  .count = text->count,
+                                  .kind_count = KINDS_MAX};
+    dl_period_find(period, &sequence, 0);
+    dl_period_join(period, &sequence);
+}
+
+/* Four units and an update are one; the trace ends two units behind the last update. */
+static void test_accumulation(void **state)
+{
+    (void)state;
+    dl_period period = {0};
+    written text = start_writing();
+    write_accumulation(&text, 42, 4);
+    join(&period, &text);
+    assert_int_equal(period.cut_count, 42); /* nobody says that it is an update */
+    dl_period_free(&period);
+    for (uint32_t i = 0; i < 3; i++)
+        text.roles[100 + i] = DL_ROLE_UPDATE;
+    join(&period, &text);
+    assert_int_equal(period.cut_count, 11);
+    assert_int_equal(period.length, 123);
+    for (size_t i = 0; i < 11; i++)
+        assert_int_equal(period.cuts[i], 123 * i);
+    assert_float_equal(period.order_match, 1, 1e-9);
+    dl_period_free(&period);
+    stop_writing(&text);
+}
+
+/* Updates in each unit, or now and then, join nothing. */
+static void test_no_accumulation(void **state)
+{
+    (void)state;
+    dl_period period = {0};
+    written text = start_writing();
+    for (uint32_t i = 0; i < 3; i++)
+        text.roles[100 + i] = DL_ROLE_UPDATE;
+    write_accumulation(&text, 40, 1);
+    join(&period, &text);
+    assert_int_equal(period.cut_count, 40);
+    dl_period_free(&period);
+    text.count = 0;
+    for (int i = 1; i < 9; i++)
+        write_accumulation(&text, i, i);
+    join(&period, &text);
+    assert_int_equal(period.cut_count, 36);
+    dl_period_free(&period);
+    stop_writing(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_accumulation),   cmocka_unit_test(test_no_accumulation),
         cmocka_unit_test(test_random_symbols), cmocka_unit_test(test_shuffled_blocks),
         cmocka_unit_test(test_monotony),       cmocka_unit_test(test_short_units),
         cmocka_unit_test(test_pairs),          cmocka_unit_test(test_long_units),

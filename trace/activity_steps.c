@@ -120,6 +120,7 @@ static bool find_by_period(dl_step_line *line, const step_search *search,
     dl_period period = {0};
     dl_sequence sequence = dl_symbol_sequence(symbols);
     dl_period_find(&period, &sequence, method == DL_STEPS_GIVEN_PERIOD ? search->hints->period : 0);
+    if (method != DL_STEPS_GIVEN_PERIOD) dl_period_join(&period, &sequence);
     line->reason = period.reason;
     bool found = period.cut_count > 0 && take_period(line, search, symbols, &period, method);
     dl_period_free(&period);
@@ -186,6 +187,13 @@ static bool find_by_marks(dl_step_line *line, const step_search *search,
     dl_period period = {0};
     dl_sequence sequence = dl_symbol_sequence(symbols);
     dl_period_of_cuts(&period, &sequence, cuts, line->count);
+    if (search->hints->marks == NULL) {
+        dl_step_parts_compare(parts, line->count, symbols->count, &sequence, period.content,
+                              period.length);
+        dl_step_parts_set_apart(parts, line->count);
+        for (size_t i = 0; i < line->count; i++)
+            line->steps[i].label = parts[i].label;
+    }
     dl_step_line_finish(line, search->activities, symbols, parts, &period);
     line->method = search->hints->marks != NULL ? DL_STEPS_GIVEN_MARKS : DL_STEPS_MARKS;
     line->marks = dl_strdup(search->marks.text);

@@ -11,9 +11,11 @@
  *      equal work lies;
  *   4. period detection (period.h), first with launch shapes and sizes, then with names only.
  *
- * Labels. By marks, what is launched inside one is a step. Else the usual content of a unit
- * (unit_content.h) decides: a unit is a step if it shares DL_STEP_SIMILARITY with the usual
- * content. Work that follows the content (averaging, validation, a checkpoint) is cut off as OTHER
+ * Labels. By the caller's marks, what is launched inside one is a step. By marks that were found
+ * too, unless it shares less than DL_STEP_SIMILARITY of what marks usually share with the usual
+ * content of a unit (unit_content.h). Else that content decides: a unit is a step if it shares
+ * DL_STEP_SIMILARITY with it. Units without an optimizer's kernel, where each k-th one is followed
+ * by some, accumulate gradients: k of them are a step. Work that follows the content (averaging, validation, a checkpoint) is cut off as OTHER
  * if it is 2 % of the step's symbols and either 3 symbols or a quarter of the step. What precedes
  * the first step is WARM-UP, and so are leading steps with less than 0.9 of the usual similarity
  * (automatic tuning) and, at most a tenth of the steps, those that are slow as steps.h says.

@@ -69,6 +69,11 @@ void dl_period_rotate(dl_period *period, const dl_sequence *sequence);
 /* Sets content, length, order_match and explained for the present cuts. */
 void dl_period_measure(dl_period *period, const dl_sequence *sequence);
 
+/* Joins units that only accumulate gradients: where the usual unit holds no optimizer's kernel, and
+ * every k-th one, k >= 2, does, k units are one, ending with that one. What precedes the first whole
+ * one is in no unit then. */
+void dl_period_join(dl_period *period, const dl_sequence *sequence);
+
 void dl_period_free(dl_period *period);
 
 #endif

@@ -104,6 +104,21 @@ static void label_warmup(dl_step_part *parts, size_t count)
         parts[i].label = DL_STEP_WARMUP;
 }
 
+void dl_step_parts_set_apart(dl_step_part *parts, size_t count)
+{
+    const double usual = usual_likeness(parts, count);
+    bool regular = false; /* before this part was one */
+    if (usual < DL_STEP_SIMILARITY) return;
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].label != DL_STEP_REGULAR) continue;
+        if (parts[i].alike < DL_STEP_SIMILARITY * usual) {
+            parts[i].label = regular ? DL_STEP_OTHER : DL_STEP_WARMUP;
+        } else {
+            regular = true;
+        }
+    }
+}
+
 void dl_step_parts_compare(dl_step_part *parts, size_t count, size_t end,
                            const dl_sequence *sequence, const uint32_t *content, size_t length)
 {

@@ -24,6 +24,12 @@ dl_step_part *dl_step_parts(const dl_period *period, const dl_sequence *sequence
 void dl_step_parts_compare(dl_step_part *parts, size_t count, size_t end,
                            const dl_sequence *sequence, const uint32_t *content, size_t length);
 
+/* Of parts labelled by marks, their `alike` set: regular ones that have less than DL_STEP_SIMILARITY
+ * of what the median has in common with the usual content become OTHER (validation, a step cut off
+ * at the end), or WARM-UP before the first that stays. Nothing changes where the median itself is
+ * below DL_STEP_SIMILARITY: steps whose work varies. */
+void dl_step_parts_set_apart(dl_step_part *parts, size_t count);
+
 /* Number of regular parts in a cycle that a kind outside the usual content marks: the distance, in
  * regular parts, that four fifths of its occurrences have from the last one, at least 2, with 4
  * occurrences or more; of several kinds, the one that occurs most. 0 = none. */
