@@ -96,7 +96,7 @@ for signal in KILL STOP; do
     [ $signal = KILL ] || kill -s KILL "$stopped"
     for r in 0 1 3; do
         case $signal in
-        KILL) grep -q "rank $r: rank 2 on .* has gone" lost_KILL.$r || complain "$(cat lost_KILL.$r)" ;;
+        KILL) grep -q "rank $r: .*rank 2 on .* has gone" lost_KILL.$r || complain "$(cat lost_KILL.$r)" ;;
         STOP) grep -q "it hangs, or waits for one that does" lost_STOP.$r || complain "$(cat lost_STOP.$r)" ;;
         esac
     done
