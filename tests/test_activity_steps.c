@@ -342,6 +342,7 @@ static void test_graphs(void **state)
                 trace.correlation = launch;
                 training_launch(&trace, (dl_activity){.kind = DL_ACTIVITY_KERNEL,
                                                       .name = (uint32_t)(1 + node % 7),
+                                                      .stream = 7,
                                                       .object = graph << 32 | node});
             }
         }
@@ -356,6 +357,50 @@ static void test_graphs(void **state)
     for (size_t i = 0; i < line->count; i++)
         found += found < STEPS && line->steps[i].start_ns == starts_ns[found];
     assert_int_equal(found, STEPS);
+    dl_activity_steps_free(&steps);
+    training_free(&trace);
+}
+
+/* Copies of the next input on a stream of their own, any time before, begin no step. */
+static void test_prefetched_input(void **state)
+{
+    (void)state;
+    training model = resnet;
+    model.input = model.idle = false;
+    training_trace trace;
+    training_make(&trace, &model);
+    const size_t count = trace.count;
+    for (int step = 0; step < model.steps; step++) {
+        const int64_t before_ns = 100000 + 50000 * (step % 7);
+        training_append(&trace, (dl_activity){.kind = DL_ACTIVITY_MEMCPY,
+                                              .copy = DL_COPY_H2D,
+                                              .bytes = 600000,
+                                              .stream = 13,
+                                              .start_ns = trace.starts_ns[step] - before_ns,
+                                              .duration_ns = 60000});
+        /* Launched at the begin of its step. */
+        for (size_t i = 0; i < count; i++) {
+            if (trace.activities[i].kind == DL_ACTIVITY_CALL ||
+                trace.activities[i].start_ns < trace.starts_ns[step])
+                continue;
+            trace.activities[trace.count - 1].correlation = trace.activities[i].correlation;
+            break;
+        }
+    }
+    dl_activity_steps steps = {0};
+    find(&steps, &trace, &(dl_step_hints){0});
+    const dl_step_line *line = &steps.lines[0];
+    size_t regular = 0;
+    for (size_t s = 0; s < line->count; s++) {
+        const dl_activity_step *step = &line->steps[s];
+        if (step->label != DL_STEP_REGULAR) continue;
+        bool known = false;
+        for (int k = 0; k < model.steps; k++)
+            known = known || step->start_ns == trace.starts_ns[k];
+        assert_true(known);
+        regular++;
+    }
+    assert_true(regular >= (size_t)model.steps - 1);
     dl_activity_steps_free(&steps);
     training_free(&trace);
 }
@@ -465,6 +510,7 @@ int main(void)
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_hints),
         cmocka_unit_test(test_graphs),
+        cmocka_unit_test(test_prefetched_input),
         cmocka_unit_test(test_varying_shapes),
         cmocka_unit_test(test_devices),
         cmocka_unit_test(test_no_work),

@@ -328,6 +328,7 @@ void dl_activity_steps_free(dl_activity_steps *steps)
 {
     for (size_t i = 0; i < steps->count; i++) {
         free(steps->lines[i].work);
+        free(steps->lines[i].prefetched);
         free(steps->lines[i].steps);
         free(steps->lines[i].marks);
     }

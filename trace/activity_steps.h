@@ -23,6 +23,7 @@
 #ifndef DL_TRACE_ACTIVITY_STEPS_H
 #define DL_TRACE_ACTIVITY_STEPS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -56,7 +57,8 @@ typedef enum dl_step_method {
 typedef struct dl_activity_step {
     dl_step_label label;
     size_t first, count; /* its work is dl_step_line.work[first] to before work[first + count] */
-    int64_t start_ns;    /* its earliest work's, but not before the step before it */
+    int64_t start_ns;    /* its earliest work's that is not `prefetched`, but not before the step
+                            before it */
     int64_t duration_ns; /* to the start of what follows; of the last one, to the end of its work */
     int64_t work_end_ns; /* end of its last work: after the next start where steps overlap */
     uint64_t fingerprint; /* of its symbols, whatever their order; equal in all processes for equal
@@ -68,6 +70,8 @@ typedef struct dl_step_line {
     uint32_t device;
     size_t *work; /* [work_count] indices of the device's activities in launch order */
     size_t work_count;
+    uint8_t *prefetched;     /* [work_count] 1 = a copy on a stream of copies alone, in a step that
+                                has other work: it may run any time before; NULL = none is */
     dl_activity_step *steps; /* [count] in order; without gaps unless device is DL_NO_DEVICE */
     size_t count;
     size_t regular_count; /* of DL_STEP_REGULAR */
@@ -108,6 +112,9 @@ dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *ac
                                  size_t count, char *const *strings, size_t string_count,
                                  const dl_step_hints *hints, dl_error *err) DL_MUST_CHECK;
 void dl_activity_steps_free(dl_activity_steps *steps);
+
+/* Whether the start of work number `work` of the line counts for the begin of its step. */
+bool dl_step_line_begins(const dl_step_line *line, size_t work);
 
 /* "step", "warm-up", "other"; "given marks", "given period", "marks", "graph launches", "period",
  * "period without shapes", "none"; never NULL. */

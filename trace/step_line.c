@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
 #include "trace/distribution.h"
@@ -20,6 +21,52 @@ dl_sequence dl_symbol_sequence(const dl_symbol_line *symbols)
                          .kind_count = symbols->kind_count};
 }
 
+static int by_number(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Sorted numbers of the streams that carry more than copies; owned by the caller. */
+static uint32_t *list_busy(const dl_step_line *line, const dl_activity *activities, size_t *count)
+{
+    uint32_t *busy = dl_calloc(line->work_count, sizeof *busy, "streams");
+    *count = 0;
+    for (size_t i = 0; i < line->work_count; i++) {
+        const dl_activity *work = &activities[line->work[i]];
+        if (work->kind == DL_ACTIVITY_MEMCPY || (*count > 0 && busy[*count - 1] == work->stream))
+            continue;
+        busy[(*count)++] = work->stream;
+    }
+    qsort(busy, *count, sizeof *busy, by_number);
+    return busy;
+}
+
+static void find_prefetched(dl_step_line *line, const dl_activity *activities)
+{
+    size_t count;
+    uint32_t *busy = list_busy(line, activities, &count);
+    free(line->prefetched);
+    line->prefetched = dl_calloc(line->work_count, 1, "copies");
+    for (size_t s = 0; s < line->count; s++) {
+        const dl_activity_step *step = &line->steps[s];
+        bool others = false;
+        for (size_t i = step->first; i < step->first + step->count; i++) {
+            const dl_activity *work = &activities[line->work[i]];
+            line->prefetched[i] =
+                bsearch(&work->stream, busy, count, sizeof *busy, by_number) == NULL;
+            others = others || !line->prefetched[i];
+        }
+        if (!others) memset(line->prefetched + step->first, 0, step->count);
+    }
+    free(busy);
+}
+
+bool dl_step_line_begins(const dl_step_line *line, size_t work)
+{
+    return line->prefetched == NULL || !line->prefetched[work];
+}
+
 /* Times of line->steps, whose work is known. */
 static void set_times(dl_step_line *line, const dl_activity *activities)
 {
@@ -30,7 +77,8 @@ static void set_times(dl_step_line *line, const dl_activity *activities)
         for (size_t i = step->first; i < step->first + step->count; i++) {
             const dl_activity *work = &activities[line->work[i]];
             int64_t end_ns = work->start_ns + work->duration_ns;
-            if (work->start_ns < step->start_ns) step->start_ns = work->start_ns;
+            if (work->start_ns < step->start_ns && dl_step_line_begins(line, i))
+                step->start_ns = work->start_ns;
             if (end_ns > step->work_end_ns) step->work_end_ns = end_ns;
         }
         if (step->start_ns < before_ns) step->start_ns = before_ns;
@@ -105,6 +153,7 @@ void dl_step_line_finish(dl_step_line *line, const dl_activity *activities,
         dl_step_parts_cycle(parts, line->count, symbols->count, &sequence, period->content);
     dl_step_parts_compare(parts, line->count, symbols->count, &sequence, period->content,
                           period->length);
+    find_prefetched(line, activities);
     set_times(line, activities);
     dl_step_line_flag_warmup(line);
     dl_step_line_measure(line, parts);

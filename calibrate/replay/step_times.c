@@ -16,6 +16,7 @@ static border step_begin(const dl_replay_run *run, const dl_replay_rank *rank,
 {
     border b = {INT64_MAX, INT64_MAX, DL_REPLAY_NONE};
     for (size_t i = 0; i < step->count; i++) {
+        if (!dl_step_line_begins(line, step->first + i)) continue;
         uint32_t node = rank->node_of[line->work[step->first + i]];
         int64_t recorded_ns = run->graph.nodes[node].recorded_ns - run->graph.origin_ns;
         if (recorded_ns < b.recorded_ns) b.recorded_ns = recorded_ns;
