@@ -77,7 +77,8 @@ accuracy() {
         picture "${file%.svg}" "Test error against simulated time, a line per way to synchronise: $(basename "${file%.svg}" | sed 's/.*_//')" \
             "Time to accuracy, $(basename "${file%.svg}" | sed 's/.*_//'): test error, measured with real gradients, against simulated seconds."
     done
-    html_table "Accuracy over the seeds: mean, standard error, range of one standard error" <"$out/accuracy.csv"
+    awk -f "$parts/csv.awk" -f "$parts/accuracy_table.awk" "$out/accuracy.csv" |
+        html_table "Accuracy on MNIST, mean over seeds"
     echo '</section>'
 }
 

@@ -47,7 +47,7 @@ accuracy_text() {
     cat <<EOF
 <p>What the averaging interval, the number of workers and staleness do to accuracy is not simulated: networks are trained
 for real. Beyond this machine’s cores the order of the updates comes from a simulated run, and the gradients are real.
-$(sed -n '/^#/s/^# //p' "$out/accuracy.csv" | escape | paste -sd';' | sed 's/;/; /g').</p>
+How it was measured: $(sed -n '/^#/s/^# //p' "$out/accuracy.csv" | escape | paste -sd';' | sed 's/;/; /g').</p>
 EOF
 }
 
