@@ -6,7 +6,7 @@ if(NOT TARGET dl_cupti)
     return()
 endif()
 
-foreach(module cupti_decode takeover)
+foreach(module cupti_decode cupti_kinds takeover)
     dl_add_test(test_${module} unit LINK dl_cupti)
 endforeach()
 

@@ -36,6 +36,8 @@ static const CUpti_CallbackId idle_calls[] = {
     CUPTI_RUNTIME_TRACE_CBID_cudaStreamIsCapturing_v10000,
     CUPTI_RUNTIME_TRACE_CBID_cudaStreamIsCapturing_ptsz_v10000,
     CUPTI_RUNTIME_TRACE_CBID_cudaEventQuery_v3020,
+    CUPTI_RUNTIME_TRACE_CBID_cudaStreamQuery_v3020, /* asked without a pause while NCCL reduces */
+    CUPTI_RUNTIME_TRACE_CBID_cudaStreamQuery_ptsz_v7000,
 };
 
 /* What starts device work or waits for it: programs that have no runtime (Triton, XLA) call these

@@ -1,0 +1,89 @@
+/* Which of CUPTI's kinds and calls are asked for, in which order. */
+#include "profiler/inject/cupti_kinds.h"
+#include "tests/check.h"
+
+#define CALLS_MAX 1024
+
+/* What was asked of CUPTI. */
+static struct {
+    bool runtime;            /* the kind */
+    bool off[CALLS_MAX];     /* of it */
+    bool off_before_runtime; /* would be undone by the kind */
+    int driver_calls;
+} asked;
+
+static CUptiResult CUPTIAPI enable_kind(CUpti_ActivityKind kind)
+{
+    if (kind == CUPTI_ACTIVITY_KIND_RUNTIME) asked.runtime = true;
+    return CUPTI_SUCCESS;
+}
+
+static CUptiResult CUPTIAPI enable_runtime_call(CUpti_CallbackId call, uint8_t enable)
+{
+    assert_true(call < CALLS_MAX);
+    asked.off[call] = !enable;
+    if (!asked.runtime) asked.off_before_runtime = true;
+    return CUPTI_SUCCESS;
+}
+
+static CUptiResult CUPTIAPI enable_driver_call(CUpti_CallbackId call, uint8_t enable)
+{
+    (void)call;
+    asked.driver_calls += enable;
+    return CUPTI_SUCCESS;
+}
+
+static void ask(dl_capture_preset preset)
+{
+    const dl_cupti_api api = {.ActivityEnable = enable_kind,
+                              .ActivityEnableRuntimeApi = enable_runtime_call,
+                              .ActivityEnableDriverApi = enable_driver_call};
+    dl_capture_settings settings = dl_capture_settings_default();
+    char refused[DL_REFUSED_BYTES];
+    settings.preset = (int)preset;
+    memset(&asked, 0, sizeof asked);
+    assert_true(dl_cupti_kinds_enable(&api, &settings, refused));
+    assert_string_equal(refused, "");
+}
+
+/* Whoever polls makes thousands of such calls a step; launches and waits stay. */
+static void polled_calls_are_not_recorded(void **state)
+{
+    (void)state;
+    static const CUpti_CallbackId polled[] = {CUPTI_RUNTIME_TRACE_CBID_cudaEventQuery_v3020,
+                                              CUPTI_RUNTIME_TRACE_CBID_cudaStreamQuery_v3020,
+                                              CUPTI_RUNTIME_TRACE_CBID_cudaStreamQuery_ptsz_v7000,
+                                              CUPTI_RUNTIME_TRACE_CBID_cudaGetLastError_v3020};
+    static const CUpti_CallbackId told[] = {
+        CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000,
+        CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020,
+        CUPTI_RUNTIME_TRACE_CBID_cudaEventRecord_v3020,
+    };
+    ask(DL_CAPTURE_DEFAULT);
+    assert_true(asked.runtime);
+    assert_false(asked.off_before_runtime);
+    for (size_t i = 0; i < sizeof polled / sizeof polled[0]; i++)
+        assert_true(asked.off[polled[i]]);
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
+        assert_false(asked.off[told[i]]);
+    assert_int_equal(asked.driver_calls, 0);
+}
+
+static void presets_hold_more_and_more(void **state)
+{
+    (void)state;
+    ask(DL_CAPTURE_LIGHT);
+    assert_false(asked.runtime);
+    ask(DL_CAPTURE_FULL);
+    assert_true(asked.runtime);
+    assert_true(asked.driver_calls > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(polled_calls_are_not_recorded),
+        cmocka_unit_test(presets_hold_more_and_more),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
