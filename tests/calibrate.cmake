@@ -30,6 +30,9 @@ foreach(module retime build report spans meetings transfer strip joint phases ov
     dl_add_test(test_replay_${module} model LINK dl_replay)
 endforeach()
 
+dl_add_test(test_made_ranks model LINK dl_replay EXTRA ${CMAKE_CURRENT_LIST_DIR}/made_ranks.c)
+dl_add_fuzzer(fuzz_replay LINK dl_replay)
+target_sources(fuzz_replay PRIVATE ${CMAKE_CURRENT_LIST_DIR}/made_ranks.c)
 dl_add_test(test_replay_data model LINK dl_replay dl_readers)
 add_test(NAME test_dlcal_replay COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_replay.sh
          $<TARGET_FILE:dlcal> $<TARGET_FILE:dlprof> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

@@ -16,7 +16,8 @@
  * content of a unit (unit_content.h). Else that content decides: a unit is a step if it shares
  * DL_STEP_SIMILARITY with it. Units without an optimizer's kernel, where each k-th one is followed
  * by some, accumulate gradients: k of them are a step. Work that follows the content (averaging, validation, a checkpoint) is cut off as OTHER
- * if it is 2 % of the step's symbols and either 3 symbols or a quarter of the step. What precedes
+ * if it is 2 % of the step's symbols and either 3 symbols or a quarter of the step, or if the unit
+ * behind it is OTHER. What precedes
  * the first step is WARM-UP, and so are leading steps with less than 0.9 of the usual similarity
  * (automatic tuning) and, at most a tenth of the steps, those that are slow as steps.h says.
  */

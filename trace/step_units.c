@@ -40,10 +40,10 @@ static int compare_counts(const void *a, const void *b)
 }
 
 /* The place in first .. end behind which the step's content is over: there the number of content
- * symbols before it and of others behind it is largest. `end` if what follows is too little. left
- * as in dl_units_common. */
+ * symbols before it and of others behind it is largest. `end` if what follows is too little, unless
+ * it is the begin of other work. left as in dl_units_common. */
 static size_t find_tail(const dl_period *period, const dl_sequence *sequence, size_t first,
-                        size_t end, uint32_t *left)
+                        size_t end, bool begins_other, uint32_t *left)
 {
     size_t tail = first;
     int64_t score = 0, best = 0;
@@ -62,7 +62,8 @@ static size_t find_tail(const dl_period *period, const dl_sequence *sequence, si
         left[sequence->symbols[i]] = period->content[sequence->symbols[i]];
     size_t length = end - tail;
     double share = (double)length / (double)period->length;
-    if (share < TAIL_SHARE || (length < TAIL_MIN && share < SHORT_TAIL_SHARE)) return end;
+    bool little = share < TAIL_SHARE || (length < TAIL_MIN && share < SHORT_TAIL_SHARE);
+    if (little && !begins_other) return end;
     return (double)(strange - strange_before) >= TAIL_STRANGE * (double)length ? tail : end;
 }
 
@@ -130,23 +131,48 @@ void dl_step_parts_compare(dl_step_part *parts, size_t count, size_t end,
     free(left);
 }
 
+/* A unit: its step up to `tail`, if it is one, and what follows that. */
+typedef struct unit {
+    size_t first, tail, end;
+    bool regular;
+} unit;
+
+static unit *take_units(const dl_period *period, const dl_sequence *sequence, uint32_t *left)
+{
+    unit *units = dl_calloc(period->cut_count, sizeof *units, "steps");
+    for (size_t u = period->cut_count; u-- > 0;) {
+        unit *next = u + 1 < period->cut_count ? &units[u + 1] : NULL;
+        unit *now = &units[u];
+        now->first = period->cuts[u];
+        now->end = next != NULL ? next->first : sequence->count;
+        now->tail =
+            find_tail(period, sequence, now->first, now->end, next != NULL && !next->regular, left);
+        double alike =
+            similarity(sequence, now->first, now->tail, period->content, period->length, left);
+        now->regular = alike >= DL_STEP_SIMILARITY;
+    }
+    return units;
+}
+
 dl_step_part *dl_step_parts(const dl_period *period, const dl_sequence *sequence, size_t *count)
 {
     dl_step_part *parts = dl_calloc(2 * period->cut_count + 1, sizeof *parts, "steps");
     uint32_t *left = copy_content(period->content, sequence->kind_count);
+    unit *units = take_units(period, sequence, left);
     size_t found = 0;
+    bool short_tail = false; /* the last part is the begin of the unit behind it */
     if (period->cuts[0] > 0) parts[found++] = (dl_step_part){.label = DL_STEP_OTHER};
     for (size_t u = 0; u < period->cut_count; u++) {
-        size_t first = period->cuts[u];
-        size_t end = u + 1 < period->cut_count ? period->cuts[u + 1] : sequence->count;
-        size_t tail = find_tail(period, sequence, first, end, left);
-        double alike = similarity(sequence, first, tail, period->content, period->length, left);
-        bool regular = alike >= DL_STEP_SIMILARITY;
-        parts[found++] =
-            (dl_step_part){.first = first, .label = regular ? DL_STEP_REGULAR : DL_STEP_OTHER};
-        if (regular && tail < end)
-            parts[found++] = (dl_step_part){.first = tail, .label = DL_STEP_OTHER};
+        const unit *now = &units[u];
+        if (now->regular || !short_tail) {
+            parts[found++] = (dl_step_part){
+                .first = now->first, .label = now->regular ? DL_STEP_REGULAR : DL_STEP_OTHER};
+        }
+        short_tail = now->regular && now->tail < now->end && now->end - now->tail < TAIL_MIN;
+        if (now->regular && now->tail < now->end)
+            parts[found++] = (dl_step_part){.first = now->tail, .label = DL_STEP_OTHER};
     }
+    free(units);
     free(left);
     dl_step_parts_compare(parts, found, sequence->count, sequence, period->content, period->length);
     label_warmup(parts, found);

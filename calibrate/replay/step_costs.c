@@ -22,6 +22,8 @@ typedef struct taking {
     dl_launches launches;
     dl_spans collectives;
     double *work_ns; /* [line.work_count] device time of each work alone, with its spacing */
+    uint8_t *timed;  /* [line.count] 1 = the step's whole time is known */
+    size_t timed_count;
     dl_notes *notes;
 } taking;
 
@@ -41,19 +43,20 @@ static uint32_t number_of(const taking *t, size_t work)
     return t->run.ranks[0].node_of[t->line->work[work]];
 }
 
-/* Regular steps that another one follows last until that one begins; the last step of a trace only
- * until its work ends, which leaves the host's part behind it out. */
-static bool is_timed(const dl_step_line *line, size_t step)
+/* Tells the steps whose whole time is known: regular ones with a regular one behind them. Other work
+ * begins without what comes between steps, and the last step of a trace ends with its work. Where
+ * there are no two in a row, regular steps that anything follows. */
+static void find_timed(taking *t)
 {
-    return line->steps[step].label == DL_STEP_REGULAR && step + 1 < line->count;
-}
-
-static size_t count_timed(const dl_step_line *line)
-{
-    size_t count = 0;
-    for (size_t s = 0; s < line->count; s++)
-        count += is_timed(line, s);
-    return count;
+    const dl_step_line *line = t->line;
+    t->timed = dl_calloc(line->count, 1, "steps");
+    for (int strict = 1; strict >= 0 && t->timed_count == 0; strict--) {
+        for (size_t s = 0; s + 1 < line->count; s++) {
+            t->timed[s] = line->steps[s].label == DL_STEP_REGULAR &&
+                          (!strict || line->steps[s + 1].label == DL_STEP_REGULAR);
+            t->timed_count += t->timed[s];
+        }
+    }
 }
 
 /* When the host begins to launch the step; INT64_MAX if no launch of it is known. */
@@ -79,7 +82,7 @@ static double host_step_ns(const taking *t, const dl_replay_time *times)
     int64_t next_ns = INT64_MAX;
     for (size_t s = t->line->count; s-- > 0;) {
         const int64_t start_ns = issue_ns(t, &t->line->steps[s], times);
-        if (is_timed(t->line, s) && start_ns != INT64_MAX && next_ns != INT64_MAX) {
+        if (t->timed[s] && start_ns != INT64_MAX && next_ns != INT64_MAX) {
             sum_ns += (double)(next_ns - start_ns);
             count++;
         }
@@ -228,7 +231,7 @@ static void take_means(const taking *t, dl_step_costs *costs)
     size_t k = 0, timed = 0;
     for (size_t s = 0; s < t->line->count; s++) {
         const dl_activity_step *step = &t->line->steps[s];
-        if (is_timed(t->line, s))
+        if (t->timed[s])
             costs->factors[timed++] = (float)((double)step->duration_ns / costs->step_ns);
         if (step->label != DL_STEP_REGULAR) continue;
         sum_works(t, step, sums[k]);
@@ -300,12 +303,12 @@ static void take_slowdown(taking *t, dl_step_costs *costs, const dl_overlap_slow
                            "left in: how much, the trace does not tell");
 }
 
-static double mean_recorded_ns(const dl_step_line *line)
+static double mean_recorded_ns(const taking *t)
 {
     double sum_ns = 0;
-    for (size_t s = 0; s < line->count; s++)
-        sum_ns += is_timed(line, s) ? (double)line->steps[s].duration_ns : 0;
-    return sum_ns / (double)count_timed(line);
+    for (size_t s = 0; s < t->line->count; s++)
+        sum_ns += t->timed[s] ? (double)t->line->steps[s].duration_ns : 0;
+    return sum_ns / (double)t->timed_count;
 }
 
 static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown *given,
@@ -316,8 +319,9 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     const unsigned works = collectives | 1u << DL_REPLAY_KERNEL | 1u << DL_REPLAY_COPY |
                            1u << DL_REPLAY_MEMSET | 1u << DL_REPLAY_GRAPH;
     dl_launches_init(&t->launches, t->trace->activities, t->trace->activity_count);
-    costs->steps = count_timed(t->line);
-    costs->step_ns = mean_recorded_ns(t->line);
+    find_timed(t);
+    costs->steps = t->timed_count;
+    costs->step_ns = mean_recorded_ns(t);
     dl_status status = dl_replay_build(&t->run, &t->trace, 1, err);
     if (status == DL_OK) {
         take_slowdown(t, costs, given);
@@ -364,6 +368,7 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
     dl_step_phases_free(&t.phases);
     dl_spans_free(&t.collectives);
     free(t.work_ns);
+    free(t.timed);
     dl_replay_run_free(&t.run);
     dl_activity_steps_free(&steps);
     return status;

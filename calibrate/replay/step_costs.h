@@ -12,8 +12,9 @@
  *              time of those of 64 KiB and more
  *   slowdown   of compute beside collectives (overlap.h)
  *
- * Only regular steps count, and for times of whole steps only those that another step follows: the
- * last one of a trace is cut where its work ends. */
+ * Only regular steps count, and for times of whole steps only those that another regular one
+ * follows: the last one of a trace ends with its work, and one before a validation without the host's
+ * part that comes between steps. */
 #ifndef DL_CALIBRATE_REPLAY_STEP_COSTS_H
 #define DL_CALIBRATE_REPLAY_STEP_COSTS_H
 
