@@ -118,7 +118,7 @@ static void averages_and_messages_stand_beside_copies(void **state)
     const uint64_t most = 4096; /* a 16th of the fake device's memory for 11 vectors */
     for (uint64_t bytes = most; bytes >= most / 64; bytes /= 8) {
         const int copies = count_samples(&trace, "gpu_copy", bytes, 1);
-        assert_true(copies >= 4 && copies % 2 == 0);
+        assert_true(copies >= 4); /* two GPUs, each for as many rounds as its time allows */
         for (int i = 0; i < 5; i++)
             assert_int_equal(count_samples(&trace, others[i], bytes, 1), copies);
         assert_int_equal(count_samples(&trace, "gpu_average", bytes, 1), 3 * copies);
