@@ -7,6 +7,6 @@ add_test(NAME test_pollux COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_pollux.sh $<TAR
          $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_pollux PROPERTIES LABELS model TIMEOUT 300)
 
-add_test(NAME report COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_report.sh $<TARGET_FILE:dlsim>
+add_test(NAME report COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_reproduce.sh $<TARGET_FILE:dlsim>
          $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(report PROPERTIES LABELS model SKIP_RETURN_CODE 77 TIMEOUT 600)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # ./reproduce --quick on groups of studies, into a folder of its own: the page is whole, shows every study,
 # every measured row and every figure; groups that are not there do not hinder it; bad usage is refused.
-# Usage: test_report.sh DLSIM DLCAL     exit 77: gnuplot is not installed
+# Usage: test_reproduce.sh DLSIM DLCAL     exit 77: gnuplot is not installed
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 export DLSIM=$1 DLCAL=$2
