@@ -13,6 +13,7 @@
 #include "common/json.h"
 #include "common/options.h"
 #include "common/units.h"
+#include "trace/rank_clock.h"
 
 #define PROGRAM "dlcal predict"
 #define OWN_OPTION_COUNT 4
@@ -84,6 +85,12 @@ static dl_status predict_trace(const dl_trace *trace, const settings *set, dl_js
     for (size_t i = 0; i < steps.count && status == DL_OK; i++) {
         dl_strip strip;
         status = dl_strip_predict(&strip, &run, &meetings, &transfer, &steps.lines[i], err);
+        if (status == DL_ERR_DATA) {
+            /* One that cannot be predicted keeps nothing from the others. */
+            dl_error_print(err, PROGRAM, stderr);
+            status = DL_OK;
+            continue;
+        }
         if (status != DL_OK) break;
         if (set->json) {
             write_strip(json, trace, &steps.lines[i], &strip);
@@ -119,6 +126,8 @@ static dl_status predict_each(dl_trace_inputs *in, const settings *set, dl_error
         dl_json_end(&json, ']');
         putchar('\n');
     }
+    if (status == DL_OK && errors.lines == 0)
+        status = dl_error_set(err, DL_ERR_DATA, "no trace could be predicted");
     if (status == DL_OK && !set->json && errors.lines > 1) {
         printf("modelled: mean error %.2f %%, largest %.2f %%\n", errors.sum / (double)errors.lines,
                errors.largest);
@@ -171,6 +180,24 @@ static void write_joint(const dl_joint *joint, size_t ranks)
     putchar('\n');
 }
 
+/* Says so where the ranks' clocks differ: a collective cannot end on one before another has come. */
+static void warn_of_clocks(const dl_trace_inputs *in)
+{
+    dl_rank_clock *clocks = dl_calloc(in->count, sizeof *clocks, "clocks");
+    dl_error ignored = {0};
+    const dl_status status =
+        dl_rank_clocks_find(clocks, (const dl_trace *const *)in->traces, in->count, &ignored);
+    for (size_t i = 1; i < in->count && status == DL_OK; i++) {
+        const dl_rank_clock *c = &clocks[i];
+        if (c->low_ns > c->high_ns || (c->low_ns <= 0 && c->high_ns >= 0)) continue;
+        char offset[32];
+        fprintf(stderr, PROGRAM ": %s: its clock is off by about %s: want --align?\n",
+                in->traces[i]->path,
+                dl_format_signed_ns(offset, sizeof offset, (double)-c->offset_ns));
+    }
+    free(clocks);
+}
+
 static dl_status predict_together(dl_trace_inputs *in, const settings *set, dl_error *err)
 {
     if (in->count < 2) {
@@ -180,6 +207,7 @@ static dl_status predict_together(dl_trace_inputs *in, const settings *set, dl_e
     dl_meetings meetings = {0};
     dl_joint joint = {0};
     dl_status status = set->align ? dl_trace_inputs_align(in, err) : DL_OK;
+    if (!set->align) warn_of_clocks(in);
     if (status == DL_OK) {
         status = dl_replay_build(&run, (const dl_trace *const *)in->traces, in->count, err);
     }

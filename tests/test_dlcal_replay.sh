@@ -26,6 +26,8 @@ END
     echo '{"ph":"X","cat":"Trace","name":"all","ts":0,"dur":9000}], "traceName": "t"}'
 }
 write_trace >trace.json
+printf '%s\n' '{"deviceProperties": [], "traceEvents": [' \
+    '{"ph":"X","cat":"kernel","name":"sgemm","pid":0,"tid":7,"ts":10,"dur":4}]}' >cut.json
 echo '{"schemaVersion": 1, "traceEvents": [{"ph":"X","cat":"cpu_op","name":"aten::add","pid":1,"tid":1,"ts":1,"dur":1}]}' >host.json
 
 # Two ranks: a gemm of 300 and of 400 us, then an all-reduce that takes 20 us once both have come;
@@ -105,6 +107,12 @@ expect 1 "late.json: activity" replay late.json
 sed 's/"ts":\([0-9]\)/"ts":9\1/' rank1.json >behind.json
 expect 0 "error mean 0.00 %" replay --together behind.json rank0.json
 expect 0 "farthest end: 0.00 ns" predict --together --align behind.json rank0.json
+
+# Clocks that differ are told; one trace that cannot be predicted keeps nothing from the others.
+expect 0 "behind.json: its clock is off by about +9" predict --together rank0.json behind.json
+expect 1 "0 regular steps" predict host.json cut.json
+expect 0 "trace.json                               0     3     1" \
+    predict --comm-patterns patterns.ini cut.json trace.json
 
 # Records of our own training are another command's.
 "$dlprof" train --model mlp --batch 4 --data synthetic --steps 2 -o own.dlt >/dev/null
