@@ -222,10 +222,16 @@ static void nobody_waits_for_ever(void **state)
         members[r].settings.limit_s = SHORT_LIMIT_S;
     members[1].settings.limit_s = LIMIT_S;
     run_members(members, 3);
+    /* Who waits out the limit first says that rank 1 hangs, and ends; the other may see only that. */
+    int told = 0;
     for (int r = 0; r < 3; r += 2) {
+        const char *text = members[r].err.text;
         assert_int_equal(members[r].status, DL_ERR_SYSTEM);
-        assert_contains(members[r].err.text, "for 0.25 s: it hangs, or waits for one that does");
+        const bool hangs = strstr(text, "for 0.25 s: it hangs, or waits for one that does") != NULL;
+        if (!hangs) assert_contains(text, "has gone");
+        told += hangs;
     }
+    assert_true(told >= 1);
 }
 
 /* Rank 0 adds up another number of numbers. */
