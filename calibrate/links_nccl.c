@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calibrate/dataset.h"
 #include "calibrate/links_lines.h"
 #include "common/alloc.h"
 #include "common/names.h"
@@ -160,10 +161,9 @@ static double factor_of(factor kind, int ranks)
 /* Whether the file's name holds that of the collective, with or without '_'. */
 static bool named_in(const char *path, size_t collective)
 {
-    const char *base = strrchr(path, '/');
     char simple[128];
     size_t length = 0;
-    for (const char *c = base != NULL ? base + 1 : path; *c != '\0'; c++) {
+    for (const char *c = dl_base_name(path); *c != '\0'; c++) {
         if (isalpha((unsigned char)*c) && length + 1 < sizeof simple)
             simple[length++] = (char)tolower((unsigned char)*c);
     }

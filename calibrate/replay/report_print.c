@@ -1,6 +1,7 @@
 /* The report of a replay for people. */
 #include <string.h>
 
+#include "calibrate/dataset.h"
 #include "calibrate/replay/explain.h"
 #include "calibrate/replay/report.h"
 #include "common/units.h"
@@ -131,9 +132,9 @@ void dl_replay_report_print_heading(FILE *out)
 
 void dl_replay_report_print_line(const dl_replay_report *report, FILE *out)
 {
-    const char *path = report->run->ranks[0].trace->path, *slash = strrchr(path, '/');
+    const char *path = report->run->ranks[0].trace->path;
     double sum_ns = path_sum(report);
-    fprintf(out, "%-44s %5zu %7.2f%% %7.2f%% %+7.2f%% %7.2f%% ", slash != NULL ? slash + 1 : path,
+    fprintf(out, "%-44s %5zu %7.2f%% %7.2f%% %+7.2f%% %7.2f%% ", dl_base_name(path),
             report->regular, 100 * report->mean_error, 100 * report->worst_error,
             100 * report->total_error, 100 * report->gaps.share);
     for (uint32_t place = 0; place < 3 && sum_ns > 0; place++) {
