@@ -27,7 +27,7 @@ set_property(TEST test_rank_group test_train_ranks APPEND PROPERTY LABELS thread
 # Devices. The label gpu marks what needs one and skips itself without.
 dl_add_test(test_device unit LINK dl_kernels)
 dl_add_test(test_train_device unit LINK dl_kernels EXTRA doubles/fake_device.c)
-set_property(TEST test_train_device APPEND PROPERTY LABELS threads)
+# Not among the threads: minutes under ThreadSanitizer, where test_train_ranks has devices too.
 if(DL_CUDA)
     add_dependencies(test_device dlprof_cuda)
     dl_add_test(test_backend_cuda gpu LINK dl_kernels_cuda dl_kernels)
