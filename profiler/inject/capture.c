@@ -40,16 +40,16 @@ static struct {
     void (*at_end[AT_END_MAX])(void);
     size_t at_end_count;
 
-    /* The flush thread's orders. */
-    pthread_mutex_t order_lock;
-    pthread_cond_t ordered;
+    /* The flush thread: it is ordered to end, and says that it has. */
+    pthread_mutex_t end_lock;
+    pthread_cond_t end_signal;
     pthread_t thread;
-    bool has_thread, end_ordered;
+    bool has_thread, end_ordered, ended;
     const char *stop_reason; /* NULL = the process ends */
 } capture = {
     .once = PTHREAD_ONCE_INIT,
     .lock = PTHREAD_MUTEX_INITIALIZER,
-    .order_lock = PTHREAD_MUTEX_INITIALIZER,
+    .end_lock = PTHREAD_MUTEX_INITIALIZER,
 };
 
 static __thread uint32_t own_thread;
@@ -246,12 +246,12 @@ static void close_file(void)
 static bool wait_for_order(int64_t limit_ns)
 {
     const struct timespec until = monotonic_after(limit_ns);
-    pthread_mutex_lock(&capture.order_lock);
+    pthread_mutex_lock(&capture.end_lock);
     int error = 0;
     while (!capture.end_ordered && error == 0)
-        error = pthread_cond_timedwait(&capture.ordered, &capture.order_lock, &until);
+        error = pthread_cond_timedwait(&capture.end_signal, &capture.end_lock, &until);
     const bool ordered = capture.end_ordered;
-    pthread_mutex_unlock(&capture.order_lock);
+    pthread_mutex_unlock(&capture.end_lock);
     return ordered;
 }
 
@@ -277,6 +277,10 @@ static void *flush_loop(void *unused)
         if (left_ns < FLUSH_NS) wait_ns = left_ns > 0 ? (int64_t)left_ns + 1 : 0;
     } while (!wait_for_order(wait_ns));
     close_file();
+    pthread_mutex_lock(&capture.end_lock);
+    capture.ended = true;
+    pthread_cond_signal(&capture.end_signal);
+    pthread_mutex_unlock(&capture.end_lock);
     return NULL;
 }
 
@@ -284,21 +288,33 @@ void dl_capture_stop(const char *reason)
 {
     int recording = RECORDING;
     if (!atomic_compare_exchange_strong(&capture.state, &recording, ENDING)) return;
-    pthread_mutex_lock(&capture.order_lock);
+    pthread_mutex_lock(&capture.end_lock);
     capture.stop_reason = reason;
     capture.end_ordered = true;
-    pthread_cond_signal(&capture.ordered);
-    pthread_mutex_unlock(&capture.order_lock);
+    pthread_cond_signal(&capture.end_signal);
+    pthread_mutex_unlock(&capture.end_lock);
 }
 
-/* Ends the recording, for which the program waits, but not for ever. */
+/* Waits for the flush thread's end, but not for ever. */
+static void join_thread(void)
+{
+    const struct timespec until = monotonic_after(DL_CAPTURE_END_LIMIT_S * SECOND_NS);
+    pthread_mutex_lock(&capture.end_lock);
+    int error = 0;
+    while (!capture.ended && error == 0)
+        error = pthread_cond_timedwait(&capture.end_signal, &capture.end_lock, &until);
+    const bool ended = capture.ended;
+    pthread_mutex_unlock(&capture.end_lock);
+    if (ended) pthread_join(capture.thread, NULL);
+}
+
+/* Ends the recording. */
 static void at_exit(void)
 {
     if (getpid() != capture.owner) return;
     if (atomic_load(&capture.state) != OFF) dl_capture_stop(NULL);
     if (capture.has_thread) {
-        const struct timespec until = monotonic_after(DL_CAPTURE_END_LIMIT_S * SECOND_NS);
-        (void)pthread_clockjoin_np(capture.thread, NULL, CLOCK_MONOTONIC, &until);
+        join_thread();
     } else if (atomic_load(&capture.state) != OFF) {
         close_file();
     }
@@ -350,7 +366,7 @@ static void init_conditions(void)
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&capture.ordered, &monotonic);
+    pthread_cond_init(&capture.end_signal, &monotonic);
     pthread_condattr_destroy(&monotonic);
 }
 

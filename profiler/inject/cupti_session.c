@@ -251,10 +251,10 @@ static void *work(void *unused)
     return NULL;
 }
 
-/* Orders the end and waits for it, but not for ever. */
-static void end(bool at_exit)
+/* Orders the end and waits for it, but not for ever: whether it has come. */
+static bool end(bool at_exit)
 {
-    if (atomic_load(&session.forked)) return;
+    if (atomic_load(&session.forked)) return false;
     if (!atomic_exchange(&session.end_taken, true)) {
         session.at_exit = at_exit;
         if (at_exit && session.cuda.CtxGetCurrent != NULL &&
@@ -269,22 +269,20 @@ static void end(bool at_exit)
     int error = 0;
     while (!session.ended && !session.given_up && error == 0)
         error = pthread_cond_timedwait(&session.ended_signal, &session.end_lock, &until);
-    session.given_up = !session.ended;
+    const bool ended = session.ended;
+    session.given_up = !ended;
     pthread_mutex_unlock(&session.end_lock);
+    return ended;
 }
 
-/* The thread has nothing left to do then, unless it was given up. */
 static void at_program_end(void)
 {
-    end(true);
-    if (atomic_load(&session.forked) || session.given_up) return;
-    const struct timespec until = monotonic_after(SECOND_NS);
-    (void)pthread_clockjoin_np(session.thread, NULL, CLOCK_MONOTONIC, &until);
+    if (end(true)) pthread_join(session.thread, NULL);
 }
 
 static void at_capture_end(void)
 {
-    end(false);
+    (void)end(false);
 }
 
 static void in_forked_child(void)
