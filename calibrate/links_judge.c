@@ -27,6 +27,16 @@ static void fit_usual(const dl_link_point *points, size_t n, double *latency, do
     free(bytes);
 }
 
+/* The line in logarithms through the points before and behind point i, over its measured time - 1;
+ * NaN at both ends. */
+static double beside(const dl_link_point *points, size_t n, size_t i)
+{
+    if (i == 0 || i + 1 == n) return (double)NAN;
+    const dl_link_point *before = &points[i - 1], *at = &points[i], *behind = &points[i + 1];
+    const double share = log(at->bytes / before->bytes) / log(behind->bytes / before->bytes);
+    return before->time_ns * pow(behind->time_ns / before->time_ns, share) / at->time_ns - 1;
+}
+
 dl_status dl_link_judge(dl_link_judgement *judgement, const dl_link_point *points, size_t n,
                         size_t begin, const dl_link_fit *all, dl_error *err)
 {
@@ -44,14 +54,19 @@ dl_status dl_link_judge(dl_link_judgement *judgement, const dl_link_point *point
         fit_usual(seen, seen_count, &latency, &slope);
         *judgement = (dl_link_judgement){.regimes = fit.regime_count};
         judgement->error_frac = dl_calloc(n, sizeof *judgement->error_frac, "errors");
+        judgement->beside_frac = dl_calloc(n, sizeof *judgement->beside_frac, "errors beside");
         for (size_t i = begin; i < n; i += 2)
-            judgement->error_frac[i] = (double)NAN;
+            judgement->error_frac[i] = judgement->beside_frac[i] = (double)NAN;
         for (size_t i = 1 - begin; i < n; i += 2) {
             const double bytes = points[i].bytes, time = points[i].time_ns;
             judgement->error_frac[i] = dl_link_fit_time_ns(&fit, bytes) / time - 1;
             const double error = fabs(judgement->error_frac[i]);
             add(&judgement->fit, bytes, error);
             add(&judgement->usual, bytes, fabs((latency + slope * bytes) / time - 1));
+            judgement->beside_frac[i] = beside(points, n, i);
+            if (fabs(judgement->beside_frac[i]) <= DL_LINK_EVEN_FRAC) {
+                add(&judgement->even, bytes, error);
+            }
             if (all->outlier[i] || points[i].error_frac > DL_LINK_COARSE_FRAC) continue;
             add(&judgement->rest, bytes, error);
         }
@@ -64,5 +79,6 @@ dl_status dl_link_judge(dl_link_judgement *judgement, const dl_link_point *point
 void dl_link_judgement_free(dl_link_judgement *judgement)
 {
     free(judgement->error_frac);
+    free(judgement->beside_frac);
     *judgement = (dl_link_judgement){0};
 }

@@ -17,9 +17,15 @@ typedef struct dl_link_judgement {
     dl_link_errors usual; /* of the usual formula, the same sizes */
     dl_link_errors rest;  /* of the fit, without sizes that cannot judge it: outliers of the fit to
                            * all sizes, times printed to fewer digits than DL_LINK_COARSE_FRAC */
+    dl_link_errors even;  /* of the fit, at the even sizes: those where the line through the sizes
+                          * beside them, in logarithms, is off by at most DL_LINK_EVEN_FRAC. What
+                          * lies further off, no method that sees every second size can know. */
     size_t regimes;
-    double *error_frac; /* [n] fitted over measured - 1; NaN: the fit has seen the size */
+    double *error_frac;  /* [n] fitted over measured - 1; NaN: the fit has seen the size */
+    double *beside_frac; /* [n] that line over measured - 1; NaN also at both ends */
 } dl_link_judgement;
+
+#define DL_LINK_EVEN_FRAC 0.1
 
 /* Times with a larger relative error of their digits judge nothing. */
 #define DL_LINK_COARSE_FRAC 0.02

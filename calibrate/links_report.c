@@ -261,11 +261,13 @@ static void print_misses(const dl_link_result *result, size_t begin, FILE *out)
         char size[32];
         const dl_link_point *point = &result->series->points[i];
         const double error = result->judgement[begin].error_frac[i];
+        const double beside = result->judgement[begin].beside_frac[i];
         if (!(fabs(error) > MISS_FRAC) || result->fit.outlier[i]) continue;
         fprintf(out, "  missed: %s, %+.1f %%", dl_format_bytes(size, sizeof size, point->bytes),
                 100 * error);
+        if (!isnan(beside)) fprintf(out, "; by the sizes beside it %+.1f %%", 100 * beside);
         if (point->error_frac > DL_LINK_COARSE_FRAC) {
-            fprintf(out, ", printed to %.0f %%", 100 * point->error_frac);
+            fprintf(out, "; printed to %.0f %%", 100 * point->error_frac);
         }
         fputc('\n', out);
     }
@@ -289,7 +291,7 @@ static void print_sum(const char *what, const dl_link_errors *e, FILE *out)
 
 void dl_link_results_print_judgements(const dl_link_results *links, FILE *out)
 {
-    dl_link_errors fit = {0}, rest = {0}, usual = {0};
+    dl_link_errors fit = {0}, rest = {0}, even = {0}, usual = {0};
     const char *path = "";
     fprintf(out, "sizes that were left out: error of the regimes and of latency + bytes/bandwidth\n"
                  "(two rows a series: fitted to sizes 1, 3, 5, ...; to 2, 4, 6, ...)\n");
@@ -306,6 +308,7 @@ void dl_link_results_print_judgements(const dl_link_results *links, FILE *out)
             print_misses(r, begin, out);
             add_errors(&fit, &r->judgement[begin].fit);
             add_errors(&rest, &r->judgement[begin].rest);
+            add_errors(&even, &r->judgement[begin].even);
             add_errors(&usual, &r->judgement[begin].usual);
         }
         print_outliers(r, out);
@@ -313,5 +316,6 @@ void dl_link_results_print_judgements(const dl_link_results *links, FILE *out)
     fprintf(out, "\nall\n");
     print_sum("regimes", &fit, out);
     print_sum("regimes, without outliers and times of two digits", &rest, out);
+    print_sum("regimes, where the sizes beside tell it within 10 %", &even, out);
     print_sum("latency + bytes/bandwidth", &usual, out);
 }

@@ -75,6 +75,7 @@ static void write_judgements(dl_json *to, const dl_link_result *result)
         dl_json_begin(to, NULL, '{');
         write_errors(to, "regimes", &j->fit);
         write_errors(to, "regimes_without_outliers", &j->rest);
+        write_errors(to, "regimes_at_even_sizes", &j->even);
         write_errors(to, "latency_and_bandwidth", &j->usual);
         dl_json_end(to, '}');
     }

@@ -146,8 +146,35 @@ static void sizes_left_out_are_judged(void **state)
     assert_true(j.fit.mean_frac < 0.02 && j.fit.max_frac < 0.06);
     assert_true(j.usual.mean_frac > 1); /* the latency of the large sizes at the small ones */
     assert_true(isnan(j.error_frac[0]) && !isnan(j.error_frac[1]));
+    assert_true(isnan(j.beside_frac[0]) && isnan(j.beside_frac[2]) && isnan(j.beside_frac[19]));
     dl_link_judgement_free(&j);
     assert_int_equal(dl_link_judge(&j, points, 5, 0, &all, &err), DL_ERR_DATA);
+    dl_link_fit_free(&all);
+}
+
+/* A size that is twice as fast as those beside it is none that the fit could know. */
+static void a_size_off_the_line_beside_it_is_told_apart(void **state)
+{
+    (void)state;
+    dl_link_point points[20];
+    dl_link_fit all = {0};
+    dl_link_judgement j = {0};
+    dl_error err = {0};
+    sample(points, 20, one_line_ns);
+    points[7].time_ns /= 2;
+    assert_int_equal(dl_link_fit_run(&all, points, 20, &err), DL_OK);
+    assert_int_equal(dl_link_judge(&j, points, 20, 0, &all, &err), DL_OK);
+    const double by_hand =
+        sqrt(points[6].time_ns * points[8].time_ns) / points[7].time_ns - 1; /* sizes double */
+    assert_true(fabs(points[8].bytes / points[6].bytes - 4) < 1e-12);
+    assert_true(by_hand > 0.8 && fabs(j.beside_frac[7] - by_hand) < 1e-12);
+    assert_true(j.fit.max_frac > 0.8 && j.even.max_frac < DL_LINK_EVEN_FRAC);
+    size_t even = 0;
+    for (size_t i = 1; i < 20; i += 2)
+        even += fabs(j.beside_frac[i]) <= DL_LINK_EVEN_FRAC;
+    assert_int_equal(j.even.count, even);
+    assert_true(even > 4 && even < 10);
+    dl_link_judgement_free(&j);
     dl_link_fit_free(&all);
 }
 
@@ -161,6 +188,7 @@ int main(void)
         cmocka_unit_test(a_time_above_that_of_the_next_size_is_named),
         cmocka_unit_test(coarse_times_do_not_bend_the_line),
         cmocka_unit_test(sizes_left_out_are_judged),
+        cmocka_unit_test(a_size_off_the_line_beside_it_is_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
