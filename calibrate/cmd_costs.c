@@ -7,14 +7,13 @@
 
 #include "calibrate/dataset.h"
 #include "calibrate/replay/step_costs.h"
+#include "calibrate/trace_command.h"
 #include "calibrate/trace_inputs.h"
 #include "common/alloc.h"
-#include "common/options.h"
 #include "common/units.h"
 
 #define PROGRAM "dlcal costs"
 #define COMMENT_BYTES 4096
-#define OWN_OPTION_COUNT 6
 
 typedef struct settings {
     const char *output, *batches, *workload;
@@ -147,8 +146,12 @@ static dl_status write(dl_costs *costs, const dl_text_list *paths, const setting
     return dl_costs_write(costs, set->output, comment, err);
 }
 
-static dl_status take_all(const dl_text_list *paths, const settings *set, dl_error *err)
+static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
 {
+    const settings *set = user;
+    if (set->batches == NULL) {
+        return dl_error_set(err, DL_ERR_USAGE, "--batch is missing: samples of a step");
+    }
     int64_t *batches = dl_calloc(paths->count, sizeof *batches, "batch sizes");
     dl_step_costs *steps = dl_calloc(paths->count, sizeof *steps, "costs");
     dl_notes notes = {0};
@@ -185,9 +188,7 @@ static dl_status take_all(const dl_text_list *paths, const settings *set, dl_err
 int dl_calibrate_costs(int argc, char **argv)
 {
     settings set = {.output = "costs.ini", .state_bytes = -1};
-    dl_trace_settings patterns = {0};
-    dl_option options[OWN_OPTION_COUNT + DL_TRACE_OPTION_COUNT];
-    const dl_option own[OWN_OPTION_COUNT] = {
+    const dl_option options[] = {
         {.name = "batch",
          .letter = 'b',
          .type = DL_OPTION_TEXT,
@@ -226,8 +227,6 @@ int dl_calibrate_costs(int argc, char **argv)
          .argument = "REGEX",
          .help = "Ranges that are training steps, as an extended regular expression."},
     };
-    memcpy(options, own, sizeof own);
-    dl_trace_options(&patterns, options + OWN_OPTION_COUNT);
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
@@ -239,21 +238,9 @@ int dl_calibrate_costs(int argc, char **argv)
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,
-        .positional_max = 1000};
-    dl_text_list paths = {0};
-    dl_options_action action;
-    dl_error err = {0};
-    dl_status status = dl_options_parse(&command, argc, argv, &paths, &action, &err);
-    if (status == DL_OK && action == DL_OPTIONS_RUN && set.batches == NULL) {
-        status = dl_error_set(&err, DL_ERR_USAGE, "--batch is missing: samples of a step");
-    }
-    if (status == DL_OK && action == DL_OPTIONS_RUN) {
-        status = dl_trace_patterns_use(&set.read, &patterns, &err);
-        if (status == DL_OK) status = take_all(&paths, &set, &err);
-    }
-    dl_trace_patterns_free(&set.read, &patterns);
-    dl_text_list_free(&paths);
-    if (status == DL_OK) return 0;
-    dl_error_print(&err, argv[0], stderr);
-    return dl_status_exit_code(status);
+        .positional_max = 1000,
+    };
+    const dl_trace_command of_traces = {
+        .command = command, .run = take_all, .user = &set, .read = &set.read};
+    return dl_trace_command_main(&of_traces, argc, argv);
 }

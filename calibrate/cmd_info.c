@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calibrate/trace_inputs.h"
+#include "calibrate/trace_command.h"
 #include "common/alloc.h"
 #include "common/json.h"
 #include "common/options.h"
@@ -120,8 +120,12 @@ static dl_status show_clocks(const info *all, dl_error *err)
 }
 
 /* JSON is an array, as a file may hold several processes. */
-static dl_status summarise(const dl_text_list *paths, const settings *set, dl_error *err)
+static dl_status summarise(const dl_text_list *paths, void *user, dl_error *err)
 {
+    const settings *set = user;
+    if (set->info.json && set->clocks) {
+        return dl_error_set(err, DL_ERR_USAGE, "--clocks has no JSON");
+    }
     dl_status status = DL_OK;
     info all = {.files = dl_calloc(paths->count, sizeof *all.files, "traces")};
     if (set->info.json) printf("[\n");
@@ -146,9 +150,7 @@ static dl_status summarise(const dl_text_list *paths, const settings *set, dl_er
 int dl_calibrate_info(int argc, char **argv)
 {
     settings set = {.info = dl_info_settings_default()};
-    dl_trace_settings patterns = {0};
-    dl_text_list paths = {0};
-    dl_option options[DL_INFO_OPTION_COUNT + OWN_OPTION_COUNT + DL_TRACE_OPTION_COUNT];
+    dl_option options[DL_INFO_OPTION_COUNT + OWN_OPTION_COUNT];
     dl_info_options(&set.info, "an array of JSON objects, one a process", options);
     const dl_option own[OWN_OPTION_COUNT] = {
         {.name = "clocks",
@@ -157,7 +159,6 @@ int dl_calibrate_info(int argc, char **argv)
          .help = "also compare the ranks' clocks by the ends of their collectives (text only)"},
     };
     memcpy(options + DL_INFO_OPTION_COUNT, own, sizeof own);
-    dl_trace_options(&patterns, options + DL_INFO_OPTION_COUNT + OWN_OPTION_COUNT);
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
@@ -168,22 +169,11 @@ int dl_calibrate_info(int argc, char **argv)
                    "kernels, copies, collectives by size; what the trace lacks; several ranks "
                    "beside one another.",
         .options = options,
-        .option_count = DL_INFO_OPTION_COUNT + OWN_OPTION_COUNT + DL_TRACE_OPTION_COUNT,
+        .option_count = sizeof options / sizeof *options,
         .positional_min = 1,
         .positional_max = SIZE_MAX,
     };
-    dl_options_action action = DL_OPTIONS_RUN;
-    dl_error err = {0};
-    dl_status status = dl_options_parse(&command, argc, argv, &paths, &action, &err);
-    if (status == DL_OK && set.info.json && set.clocks) {
-        status = dl_error_set(&err, DL_ERR_USAGE, "--clocks has no JSON");
-    }
-    if (status == DL_OK && action == DL_OPTIONS_RUN) {
-        status = dl_trace_patterns_use(&set.read, &patterns, &err);
-        if (status == DL_OK) status = summarise(&paths, &set, &err);
-    }
-    if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
-    dl_trace_patterns_free(&set.read, &patterns);
-    dl_text_list_free(&paths);
-    return dl_status_exit_code(status);
+    const dl_trace_command of_traces = {
+        .command = command, .run = summarise, .user = &set, .read = &set.read};
+    return dl_trace_command_main(&of_traces, argc, argv);
 }

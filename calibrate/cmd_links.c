@@ -38,8 +38,12 @@ static dl_status report(const dl_link_results *links, const settings *set, dl_er
     return set->json != NULL ? write_json(links, set->json, err) : DL_OK;
 }
 
-static dl_status fit(const dl_text_list *paths, const settings *set, dl_error *err)
+static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
 {
+    const settings *set = user;
+    if (set->base != NULL && set->output == NULL) {
+        return dl_error_set(err, DL_ERR_USAGE, "--costs needs --output");
+    }
     dl_link_data data = {0};
     dl_link_results links = {0};
     dl_status status = DL_OK;
@@ -104,16 +108,5 @@ int dl_calibrate_links(int argc, char **argv)
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,
         .positional_max = 1000};
-    dl_text_list paths = {0};
-    dl_options_action action;
-    dl_error err = {0};
-    dl_status status = dl_options_parse(&command, argc, argv, &paths, &action, &err);
-    if (status == DL_OK && set.base != NULL && set.output == NULL) {
-        status = dl_error_set(&err, DL_ERR_USAGE, "--costs needs --output");
-    }
-    if (status == DL_OK && action == DL_OPTIONS_RUN) status = fit(&paths, &set, &err);
-    dl_text_list_free(&paths);
-    if (status == DL_OK) return 0;
-    dl_error_print(&err, argv[0], stderr);
-    return dl_status_exit_code(status);
+    return dl_command_main(&command, argc, argv, fit, &set);
 }

@@ -3,20 +3,18 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "calibrate/dataset.h"
 #include "calibrate/replay/joint.h"
 #include "calibrate/replay/strip.h"
+#include "calibrate/trace_command.h"
 #include "calibrate/trace_inputs.h"
 #include "common/alloc.h"
 #include "common/json.h"
-#include "common/options.h"
 #include "common/units.h"
 #include "trace/rank_clock.h"
 
 #define PROGRAM "dlcal predict"
-#define OWN_OPTION_COUNT 4
 
 typedef struct settings {
     bool json, together, align;
@@ -228,8 +226,12 @@ static dl_status predict_together(dl_trace_inputs *in, const settings *set, dl_e
     return status;
 }
 
-static dl_status predict(const dl_text_list *paths, const settings *set, dl_error *err)
+static dl_status predict(const dl_text_list *paths, void *user, dl_error *err)
 {
+    const settings *set = user;
+    if (set->align && !set->together) {
+        return dl_error_set(err, DL_ERR_USAGE, "--align needs --together");
+    }
     dl_trace_inputs in = {0};
     dl_status status = DL_OK;
     for (size_t i = 0; i < paths->count && status == DL_OK; i++)
@@ -249,9 +251,7 @@ static dl_status predict(const dl_text_list *paths, const settings *set, dl_erro
 int dl_calibrate_predict(int argc, char **argv)
 {
     settings set = {0};
-    dl_trace_settings patterns = {0};
-    dl_option options[OWN_OPTION_COUNT + DL_TRACE_OPTION_COUNT];
-    const dl_option own[OWN_OPTION_COUNT] = {
+    const dl_option options[] = {
         {.name = "together",
          .type = DL_OPTION_FLAG,
          .target = &set.together,
@@ -269,33 +269,20 @@ int dl_calibrate_predict(int argc, char **argv)
          .help = "Ranges that are training steps, as an extended regular expression."},
         {.name = "json", .type = DL_OPTION_FLAG, .target = &set.json, .help = "JSON."},
     };
-    memcpy(options, own, sizeof own);
-    dl_trace_options(&patterns, options + OWN_OPTION_COUNT);
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
-        .summary = "Takes the collectives out of a trace, puts modelled ones in, and times the run "
+        .summary = "Takes the collectives out of a trace, puts modelled ones in, and times the "
+                   "run "
                    "again. Prints how far the mean step is missed: unchanged (replay), with "
                    "nothing put back, with the transfers added to that, and with transfers and "
                    "the peers' lateness of other steps put back (modelled).",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,
-        .positional_max = 100000};
-    dl_text_list paths = {0};
-    dl_options_action action;
-    dl_error err = {0};
-    dl_status status = dl_options_parse(&command, argc, argv, &paths, &action, &err);
-    if (status == DL_OK && set.align && !set.together) {
-        status = dl_error_set(&err, DL_ERR_USAGE, "--align needs --together");
-    }
-    if (status == DL_OK && action == DL_OPTIONS_RUN) {
-        status = dl_trace_patterns_use(&set.read, &patterns, &err);
-        if (status == DL_OK) status = predict(&paths, &set, &err);
-    }
-    dl_trace_patterns_free(&set.read, &patterns);
-    dl_text_list_free(&paths);
-    if (status == DL_OK) return 0;
-    dl_error_print(&err, argv[0], stderr);
-    return dl_status_exit_code(status);
+        .positional_max = 100000,
+    };
+    const dl_trace_command of_traces = {
+        .command = command, .run = predict, .user = &set, .read = &set.read};
+    return dl_trace_command_main(&of_traces, argc, argv);
 }

@@ -1,22 +1,21 @@
 #include "calibrate/cmd_replay.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "calibrate/replay/meetings.h"
 #include "calibrate/replay/report.h"
 #include "calibrate/replay/timeline.h"
 #include "calibrate/replay/what_if.h"
+#include "calibrate/trace_command.h"
 #include "calibrate/trace_inputs.h"
 #include "common/alloc.h"
-#include "common/options.h"
 
 #define PROGRAM "dlcal replay"
-#define OWN_OPTION_COUNT 9
 
 typedef struct settings {
     bool json, brief, together;
-    int64_t steps; /* rows to print */
+    int64_t steps;  /* rows to print */
+    int64_t period; /* works of a step; 0 = find out */
     dl_text_list without, scale;
     const char *timeline;
     dl_step_hints hints;
@@ -185,8 +184,10 @@ static dl_status check(const dl_text_list *paths, const settings *set, dl_error 
     return DL_OK;
 }
 
-static dl_status replay_files(const dl_text_list *paths, const settings *set, dl_error *err)
+static dl_status replay_files(const dl_text_list *paths, void *user, dl_error *err)
 {
+    settings *set = user;
+    set->hints.period = (size_t)set->period;
     bool follows = false;
     dl_status status = check(paths, set, err);
     if (status != DL_OK) return status;
@@ -205,11 +206,7 @@ static dl_status replay_files(const dl_text_list *paths, const settings *set, dl
 int dl_calibrate_replay(int argc, char **argv)
 {
     settings set = {.steps = 40};
-    int64_t period = 0;
-    dl_text_list paths = {0};
-    dl_trace_settings patterns = {0};
-    dl_option options[OWN_OPTION_COUNT + DL_TRACE_OPTION_COUNT];
-    const dl_option own[OWN_OPTION_COUNT] = {
+    const dl_option options[] = {
         {.name = "without",
          .type = DL_OPTION_LIST,
          .target = &set.without,
@@ -254,14 +251,12 @@ int dl_calibrate_replay(int argc, char **argv)
          .help = "ranges that are training steps, as an extended regular expression"},
         {.name = "step-period",
          .type = DL_OPTION_INT,
-         .target = &period,
+         .target = &set.period,
          .low = 0,
          .high = UINT32_MAX,
          .argument = "COUNT",
          .help = "kernels, copies and graph launches of a training step; 0 = find out"},
     };
-    memcpy(options, own, sizeof own);
-    dl_trace_options(&patterns, options + OWN_OPTION_COUNT);
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
@@ -274,18 +269,10 @@ int dl_calibrate_replay(int argc, char **argv)
         .positional_min = 1,
         .positional_max = SIZE_MAX,
     };
-    dl_options_action action = DL_OPTIONS_RUN;
-    dl_error err = {0};
-    dl_status status = dl_options_parse(&command, argc, argv, &paths, &action, &err);
-    set.hints.period = (size_t)period;
-    if (status == DL_OK && action == DL_OPTIONS_RUN) {
-        status = dl_trace_patterns_use(&set.read, &patterns, &err);
-        if (status == DL_OK) status = replay_files(&paths, &set, &err);
-    }
-    if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
-    dl_trace_patterns_free(&set.read, &patterns);
+    const dl_trace_command of_traces = {
+        .command = command, .run = replay_files, .user = &set, .read = &set.read};
+    const int exit_status = dl_trace_command_main(&of_traces, argc, argv);
     dl_text_list_free(&set.without);
     dl_text_list_free(&set.scale);
-    dl_text_list_free(&paths);
-    return dl_status_exit_code(status);
+    return exit_status;
 }

@@ -12,14 +12,15 @@ typedef struct settings {
     int64_t threads;
 } settings;
 
-static dl_status fit_table(const char *path, const settings *set, dl_error *err)
+static dl_status fit_table(const dl_text_list *paths, void *user, dl_error *err)
 {
+    const settings *set = user;
     if (set->scenario == NULL) {
         return dl_error_set(err, DL_ERR_USAGE, "--scenario FILE is needed");
     }
     dl_table_fit fit = {0};
     const dl_table_fit_config config = {.scenario_path = set->scenario,
-                                        .table_path = path,
+                                        .table_path = paths->items[0],
                                         .names = set->costs,
                                         .near = set->near,
                                         .threads = (int)set->threads};
@@ -95,13 +96,5 @@ int dl_calibrate_table(int argc, char **argv)
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,
         .positional_max = 1};
-    dl_text_list paths = {0};
-    dl_options_action action;
-    dl_error err = {0};
-    dl_status status = dl_options_parse(&command, argc, argv, &paths, &action, &err);
-    if (status == DL_OK && action == DL_OPTIONS_RUN) status = fit_table(paths.items[0], &set, &err);
-    dl_text_list_free(&paths);
-    if (status == DL_OK) return 0;
-    dl_error_print(&err, argv[0], stderr);
-    return dl_status_exit_code(status);
+    return dl_command_main(&command, argc, argv, fit_table, &set);
 }

@@ -11,37 +11,38 @@
 #include "calibrate/fit_report_json.h"
 #include "common/options.h"
 
-static int fail(const char *program, const dl_error *err)
-{
-    dl_error_print(err, program, stderr);
-    return dl_status_exit_code(err->code);
-}
+typedef struct fit_settings {
+    const char *output, *json;
+} fit_settings;
 
-static dl_status fit(const dl_text_list *paths, const char *output, const char *json, dl_error *err)
+static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
 {
+    const fit_settings *set = user;
     dl_calibration calibration = {0};
     dl_status status = dl_calibration_fit(&calibration, paths->items, paths->count, err);
     if (status == DL_OK) dl_fit_report_print(&calibration, stdout);
-    if (status == DL_OK) status = dl_calibration_write(&calibration, output, err);
-    if (status == DL_OK && json != NULL) status = dl_fit_report_json_write(&calibration, json, err);
-    if (status == DL_OK) printf("\ncosts written to %s\n", output);
+    if (status == DL_OK) status = dl_calibration_write(&calibration, set->output, err);
+    if (status == DL_OK && set->json != NULL) {
+        status = dl_fit_report_json_write(&calibration, set->json, err);
+    }
+    if (status == DL_OK) printf("\ncosts written to %s\n", set->output);
     dl_calibration_free(&calibration);
     return status;
 }
 
 static int cmd_fit(int argc, char **argv)
 {
-    const char *output = "costs.ini", *json = NULL;
+    fit_settings set = {.output = "costs.ini"};
     const dl_option options[] = {
         {.name = "output",
          .letter = 'o',
          .type = DL_OPTION_TEXT,
-         .target = &output,
+         .target = &set.output,
          .argument = "FILE",
          .help = "Cost file to write."},
         {.name = "json",
          .type = DL_OPTION_TEXT,
-         .target = &json,
+         .target = &set.json,
          .argument = "FILE",
          .help = "Also write the report as JSON."},
     };
@@ -55,13 +56,7 @@ static int cmd_fit(int argc, char **argv)
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,
         .positional_max = 1000};
-    dl_text_list paths = {0};
-    dl_options_action action;
-    dl_error err = {0};
-    dl_status status = dl_options_parse(&command, argc, argv, &paths, &action, &err);
-    if (status == DL_OK && action == DL_OPTIONS_RUN) status = fit(&paths, output, json, &err);
-    dl_text_list_free(&paths);
-    return status == DL_OK ? 0 : fail(argv[0], &err);
+    return dl_command_main(&command, argc, argv, fit, &set);
 }
 
 int main(int argc, char **argv)

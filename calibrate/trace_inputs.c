@@ -4,47 +4,7 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
-#include "trace/kernel_class.h"
 #include "trace/rank_clock.h"
-
-void dl_trace_options(dl_trace_settings *settings, dl_option *table)
-{
-    table[0] = (dl_option){.name = "collective",
-                           .type = DL_OPTION_LIST,
-                           .target = &settings->collectives,
-                           .argument = "TEXT=COLLECTIVE",
-                           .help = "ranges that hold TEXT call a collective (AllReduce, AlltoAll, "
-                                   "...); may be given several times"};
-    table[1] = (dl_option){.name = "comm-patterns",
-                           .type = DL_OPTION_TEXT,
-                           .target = &settings->patterns,
-                           .argument = "FILE",
-                           .help = "kernels and ranges that are collectives, of libraries that "
-                                   "are not built in (INI: trace/readers/comm_patterns.h)"};
-}
-
-dl_status dl_trace_patterns_use(dl_read_options *read, const dl_trace_settings *settings,
-                                dl_error *err)
-{
-    if (settings->patterns != NULL) {
-        const dl_status status = dl_comm_patterns_read(&read->patterns, settings->patterns, err);
-        if (status != DL_OK) return status;
-    }
-    dl_kernel_use_rules(read->patterns.rules, read->patterns.rule_count);
-    for (size_t i = 0; i < settings->collectives.count; i++) {
-        dl_error cause = {0};
-        if (dl_comm_patterns_add(&read->patterns, settings->collectives.items[i], &cause) != DL_OK)
-            return dl_error_set(err, DL_ERR_USAGE, "--collective: %s", cause.text);
-    }
-    return DL_OK;
-}
-
-void dl_trace_patterns_free(dl_read_options *read, dl_trace_settings *settings)
-{
-    dl_kernel_use_rules(NULL, 0);
-    dl_comm_patterns_free(&read->patterns);
-    dl_text_list_free(&settings->collectives);
-}
 
 static bool has_work(const dl_trace *trace)
 {

@@ -1,27 +1,9 @@
 /* The traces of a command line, for the sub-commands that replay them: files of all readers, the
- * processes in them that used a device, collectives by the user's patterns, a common clock. */
+ * processes in them that used a device, a common clock. */
 #ifndef DL_CALIBRATE_TRACE_INPUTS_H
 #define DL_CALIBRATE_TRACE_INPUTS_H
 
-#include "common/options.h"
 #include "trace/readers/reader.h"
-
-/* What is asked for; {0} and the first two options' lists empty = nothing. */
-typedef struct dl_trace_settings {
-    dl_text_list collectives; /* "TEXT=COLLECTIVE" */
-    const char *patterns;     /* file of comm_patterns.h, or NULL */
-} dl_trace_settings;
-
-/* --collective and --comm-patterns into table[DL_TRACE_OPTION_COUNT]. The list is released by
- * dl_trace_inputs_free. */
-#define DL_TRACE_OPTION_COUNT 2
-void dl_trace_options(dl_trace_settings *settings, dl_option *table);
-
-/* Adds both to the patterns of `read`, and has kernels be told by them too, until
- * dl_trace_patterns_free. DL_ERR_USAGE, or the errors of dl_comm_patterns_read. */
-dl_status dl_trace_patterns_use(dl_read_options *read, const dl_trace_settings *settings,
-                                dl_error *err) DL_MUST_CHECK;
-void dl_trace_patterns_free(dl_read_options *read, dl_trace_settings *settings);
 
 /* Owns its files and arrays; release with dl_trace_inputs_free. A zeroed one is empty. */
 typedef struct dl_trace_inputs {
