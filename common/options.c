@@ -39,6 +39,14 @@ void dl_text_list_free(dl_text_list *list)
     *list = (dl_text_list){0};
 }
 
+void dl_options_bind(dl_option *table, const dl_option *rows, size_t count, void *settings)
+{
+    for (size_t i = 0; i < count; i++) {
+        table[i] = rows[i];
+        table[i].target = (char *)settings + (uintptr_t)rows[i].target;
+    }
+}
+
 /* The range is given in double: its ends may lie beyond the integers. */
 static int64_t clamp_int(double value)
 {

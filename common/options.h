@@ -39,6 +39,13 @@ typedef struct dl_option {
     const char *help;           /* one sentence; the default is appended from *target */
 } dl_option;
 
+/* The target in a constant table: a field of a struct that is known only to dl_options_bind. */
+#define DL_OPTION_FIELD(type, field) ((void *)offsetof(type, field))
+
+/* Copies rows[count], whose targets are all DL_OPTION_FIELDs of the type of *settings, to
+ * table[count], whose targets lie in *settings. */
+void dl_options_bind(dl_option *table, const dl_option *rows, size_t count, void *settings);
+
 typedef struct dl_command {
     const char *program;    /* "dlprof train": how it was called */
     const char *positional; /* "TRACE..." in the usage line; "" if none */

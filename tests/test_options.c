@@ -252,6 +252,46 @@ static void command_without_options_takes_nothing(void **state)
     free(text);
 }
 
+/* A constant table serves any number of settings; fields of structs within them are fields. */
+static void bound_targets_lie_in_the_settings(void **state)
+{
+    (void)state;
+    typedef struct nested {
+        int64_t first;
+        settings inner;
+    } nested;
+    static const dl_option rows[] = {
+        {.name = "first",
+         .type = DL_OPTION_INT,
+         .target = DL_OPTION_FIELD(nested, first),
+         .high = 9,
+         .argument = "COUNT",
+         .help = "First."},
+        {.name = "rate",
+         .type = DL_OPTION_DOUBLE,
+         .target = DL_OPTION_FIELD(nested, inner.rate),
+         .high = 1,
+         .argument = "RATE",
+         .help = "Rate."},
+    };
+    nested one = {.first = 1, .inner.rate = 0.5}, other = one;
+    dl_option table[2];
+    dl_options_bind(table, rows, 2, &other);
+    dl_options_bind(table, rows, 2, &one);
+    const dl_command bound = {.program = "dlsim",
+                              .positional = "",
+                              .summary = "Simulates.",
+                              .options = table,
+                              .option_count = 2};
+    char *argv[] = {(char *)"dlsim", (char *)"--first=7", (char *)"--rate=0.25", NULL};
+    dl_options_action action;
+    assert_int_equal(dl_options_parse(&bound, 3, argv, NULL, &action, NULL), DL_OK);
+    assert_int_equal(one.first, 7);
+    assert_true(one.inner.rate == 0.25);
+    assert_int_equal(other.first, 1);
+    assert_string_equal(table[1].name, "rate");
+}
+
 static int run_train(int argc, char **argv)
 {
     printf("%s with %d:", argv[0], argc);
@@ -343,6 +383,7 @@ int main(void)
         TEST(help_shows_ranges_units_and_defaults),
         TEST(version_names_the_program),
         TEST(dump_tells_all_settings),
+        TEST(bound_targets_lie_in_the_settings),
         TEST(command_without_options_takes_nothing),
         TEST(subcommands_are_dispatched),
         TEST(subcommands_explain_themselves),
