@@ -20,9 +20,6 @@
 #include "profiler/workload_options.h"
 #include "trace/summary.h"
 
-#define OWN_OPTION_COUNT 7
-#define OPTION_COUNT (OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT)
-
 #define QUICK_SECONDS 1.0
 
 /* Part of a GPUs' bench for averages and messages, half of it on the GPUs, half on the host. */
@@ -48,56 +45,61 @@ typedef struct bench_setup {
     char *data_note;
 } bench_setup;
 
-static void fill_table(bench_options *options, dl_option *table)
-{
-    const dl_option own[OWN_OPTION_COUNT] = {
-        {.name = "batch",
-         .letter = 'b',
-         .type = DL_OPTION_TEXT,
-         .target = &options->batch,
-         .argument = "SAMPLES,...",
-         .help = "samples of one copy's step, several sizes; overhead takes the first"},
-        {.name = "workers-max",
-         .letter = 'w',
-         .type = DL_OPTION_INT,
-         .target = &options->workers_max,
-         .low = 0,
-         .high = DL_TRAIN_WORKERS_MAX,
-         .argument = "COUNT",
-         .help = "most copies of the step side by side; 0 means twice the cores"},
-        {.name = "seconds",
-         .type = DL_OPTION_DOUBLE,
-         .target = &options->seconds,
-         .low = 0.1,
-         .high = 86400,
-         .argument = "SECONDS",
-         .help = "time for all measurements; less means fewer repetitions"},
-        {.name = "quick",
-         .type = DL_OPTION_FLAG,
-         .target = &options->quick,
-         .help = "few repetitions of fewer cases, in about a second, to see that all works"},
-        {.name = "device",
-         .letter = 'd',
-         .type = DL_OPTION_TEXT,
-         .target = &options->device,
-         .argument = "DEVICE",
-         .help =
-             "cpu; or cuda or cuda:NUMBER, for copies, reductions and launches of the GPUs from "
+static const dl_option own_options[] = {
+    {.name = "batch",
+     .letter = 'b',
+     .type = DL_OPTION_TEXT,
+     .target = DL_OPTION_FIELD(bench_options, batch),
+     .argument = "SAMPLES,...",
+     .help = "samples of one copy's step, several sizes; overhead takes the first"},
+    {.name = "workers-max",
+     .letter = 'w',
+     .type = DL_OPTION_INT,
+     .target = DL_OPTION_FIELD(bench_options, workers_max),
+     .low = 0,
+     .high = DL_TRAIN_WORKERS_MAX,
+     .argument = "COUNT",
+     .help = "most copies of the step side by side; 0 means twice the cores"},
+    {.name = "seconds",
+     .type = DL_OPTION_DOUBLE,
+     .target = DL_OPTION_FIELD(bench_options, seconds),
+     .low = 0.1,
+     .high = 86400,
+     .argument = "SECONDS",
+     .help = "time for all measurements; less means fewer repetitions"},
+    {.name = "quick",
+     .type = DL_OPTION_FLAG,
+     .target = DL_OPTION_FIELD(bench_options, quick),
+     .help = "few repetitions of fewer cases, in about a second, to see that all works"},
+    {.name = "device",
+     .letter = 'd',
+     .type = DL_OPTION_TEXT,
+     .target = DL_OPTION_FIELD(bench_options, device),
+     .argument = "DEVICE",
+     .help = "cpu; or cuda or cuda:NUMBER, for copies, reductions and launches of the GPUs from "
              "NUMBER on instead"},
-        {.name = "cupti",
-         .type = DL_OPTION_TEXT,
-         .target = &options->cupti,
-         .argument = "FILE",
-         .help = "libcupti for overhead to use; searched for if not given"},
-        {.name = "output",
-         .letter = 'o',
-         .type = DL_OPTION_TEXT,
-         .target = &options->output,
-         .argument = "FILE",
-         .help = "the trace to write, bench.dlt if not given; of overhead a file with its figures "
-                 "alone, for dlcal and dlprof run, none if not given"},
-    };
-    memcpy(table, own, sizeof own);
+    {.name = "cupti",
+     .type = DL_OPTION_TEXT,
+     .target = DL_OPTION_FIELD(bench_options, cupti),
+     .argument = "FILE",
+     .help = "libcupti for overhead to use; searched for if not given"},
+    {.name = "output",
+     .letter = 'o',
+     .type = DL_OPTION_TEXT,
+     .target = DL_OPTION_FIELD(bench_options, output),
+     .argument = "FILE",
+     .help = "the trace to write, bench.dlt if not given; of overhead a file with its figures "
+             "alone, for dlcal and dlprof run, none if not given"},
+};
+
+enum {
+    OWN_OPTION_COUNT = sizeof own_options / sizeof *own_options,
+    OPTION_COUNT = OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT
+};
+
+static void fill_table(bench_options *options, dl_option table[OPTION_COUNT])
+{
+    dl_options_bind(table, own_options, OWN_OPTION_COUNT, options);
     dl_workload_options_table(&options->workload, table + OWN_OPTION_COUNT);
 }
 

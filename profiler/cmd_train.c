@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/alloc.h"
 #include "profiler/cmd_train_run.h"
@@ -11,11 +10,6 @@
 #include "profiler/measured_row.h"
 #include "profiler/run_progress.h"
 #include "profiler/slow_list.h"
-
-#define OWN_OPTION_COUNT 14
-#define OPTION_COUNT                                                        \
-    (OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT + DL_DEVICE_OPTION_COUNT + \
-     DL_ACCURACY_OPTION_COUNT + DL_RANK_OPTION_COUNT)
 
 static dl_train_options default_options(void)
 {
@@ -34,104 +28,113 @@ static dl_train_options default_options(void)
                               .output = "run.dlt"};
 }
 
-static void fill_table(dl_train_options *options, dl_option *table)
-{
-    const dl_option own[OWN_OPTION_COUNT] = {
-        {.name = "workers",
-         .letter = 'w',
-         .type = DL_OPTION_INT,
-         .target = &options->workers,
-         .low = 1,
-         .high = DL_TRAIN_WORKERS_MAX,
-         .argument = "COUNT",
-         .help =
-             "replicas of the model, each a thread pinned to a core, and on a GPU with --device; "
+static const dl_option own_options[] = {
+    {.name = "workers",
+     .letter = 'w',
+     .type = DL_OPTION_INT,
+     .target = DL_OPTION_FIELD(dl_train_options, workers),
+     .low = 1,
+     .high = DL_TRAIN_WORKERS_MAX,
+     .argument = "COUNT",
+     .help = "replicas of the model, each a thread pinned to a core, and on a GPU with --device; "
              "of all ranks together"},
-        {.name = "sync",
-         .letter = 's',
-         .type = DL_OPTION_CHOICE,
-         .target = &options->sync,
-         .choices = dl_sync_names,
-         .argument = "MODE",
-         .help = "what the workers exchange"},
-        {.name = "interval",
-         .type = DL_OPTION_INT,
-         .target = &options->interval,
-         .low = 1,
-         .high = INT32_MAX,
-         .argument = "STEPS",
-         .help = "steps between two averages of the parameters (average)"},
-        {.name = "average-state",
-         .type = DL_OPTION_FLAG,
-         .target = &options->average_state,
-         .help = "average the optimizer's state too (average)"},
-        {.name = "server-threads",
-         .type = DL_OPTION_INT,
-         .target = &options->server_threads,
-         .low = 1,
-         .high = DL_TRAIN_WORKERS_MAX,
-         .argument = "COUNT",
-         .help = "workers that average or update in slices (average, ps)"},
-        {.name = "batch",
-         .letter = 'b',
-         .type = DL_OPTION_INT,
-         .target = &options->batch,
-         .low = 1,
-         .high = 1 << 20,
-         .argument = "SAMPLES",
-         .help = "samples of a step of all workers together"},
-        {.name = "steps",
-         .type = DL_OPTION_INT,
-         .target = &options->steps,
-         .low = 1,
-         .high = UINT32_MAX,
-         .argument = "COUNT",
-         .help = "steps of each worker"},
-        {.name = "epochs",
-         .type = DL_OPTION_INT,
-         .target = &options->epochs,
-         .low = 0,
-         .high = 1 << 20,
-         .argument = "COUNT",
-         .help = "passes over the data instead of --steps; 0 means --steps counts"},
-        {.name = "slow",
-         .type = DL_OPTION_LIST,
-         .target = &options->slow,
-         .argument = "WORKER:FACTOR",
-         .help = "prolong a worker's compute by a factor"},
-        {.name = "wait",
-         .type = DL_OPTION_CHOICE,
-         .target = &options->wait,
-         .choices = dl_wait_names,
-         .argument = "HOW",
-         .help = "how workers wait; auto spins if each has its own core"},
-        {.name = "output",
-         .letter = 'o',
-         .type = DL_OPTION_TEXT,
-         .target = &options->output,
-         .argument = "FILE",
-         .help = "the trace to write; of ranks each its own, as run.rank0.dlt"},
-        {.name = "no-trace",
-         .type = DL_OPTION_FLAG,
-         .target = &options->no_trace,
-         .help = "keep only the statistics, write no trace"},
-        {.name = "csv",
-         .type = DL_OPTION_TEXT,
-         .target = &options->csv,
-         .argument = "FILE",
-         .help = "append a row of results, as dlsim compares with"},
-        {.name = "evaluate",
-         .letter = 'e',
-         .type = DL_OPTION_FLAG,
-         .target = &options->evaluate,
-         .help = "print the accuracy on the test images"},
-    };
-    memcpy(table, own, sizeof own);
-    dl_workload_options_table(&options->workload, table + OWN_OPTION_COUNT);
-    dl_device_options_table(&options->device, table + OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT);
-    dl_rank_options_table(&options->ranks, table + OPTION_COUNT - DL_RANK_OPTION_COUNT);
-    dl_accuracy_options_table(&options->accuracy, table + OPTION_COUNT - DL_RANK_OPTION_COUNT -
-                                                      DL_ACCURACY_OPTION_COUNT);
+    {.name = "sync",
+     .letter = 's',
+     .type = DL_OPTION_CHOICE,
+     .target = DL_OPTION_FIELD(dl_train_options, sync),
+     .choices = dl_sync_names,
+     .argument = "MODE",
+     .help = "what the workers exchange"},
+    {.name = "interval",
+     .type = DL_OPTION_INT,
+     .target = DL_OPTION_FIELD(dl_train_options, interval),
+     .low = 1,
+     .high = INT32_MAX,
+     .argument = "STEPS",
+     .help = "steps between two averages of the parameters (average)"},
+    {.name = "average-state",
+     .type = DL_OPTION_FLAG,
+     .target = DL_OPTION_FIELD(dl_train_options, average_state),
+     .help = "average the optimizer's state too (average)"},
+    {.name = "server-threads",
+     .type = DL_OPTION_INT,
+     .target = DL_OPTION_FIELD(dl_train_options, server_threads),
+     .low = 1,
+     .high = DL_TRAIN_WORKERS_MAX,
+     .argument = "COUNT",
+     .help = "workers that average or update in slices (average, ps)"},
+    {.name = "batch",
+     .letter = 'b',
+     .type = DL_OPTION_INT,
+     .target = DL_OPTION_FIELD(dl_train_options, batch),
+     .low = 1,
+     .high = 1 << 20,
+     .argument = "SAMPLES",
+     .help = "samples of a step of all workers together"},
+    {.name = "steps",
+     .type = DL_OPTION_INT,
+     .target = DL_OPTION_FIELD(dl_train_options, steps),
+     .low = 1,
+     .high = UINT32_MAX,
+     .argument = "COUNT",
+     .help = "steps of each worker"},
+    {.name = "epochs",
+     .type = DL_OPTION_INT,
+     .target = DL_OPTION_FIELD(dl_train_options, epochs),
+     .low = 0,
+     .high = 1 << 20,
+     .argument = "COUNT",
+     .help = "passes over the data instead of --steps; 0 means --steps counts"},
+    {.name = "slow",
+     .type = DL_OPTION_LIST,
+     .target = DL_OPTION_FIELD(dl_train_options, slow),
+     .argument = "WORKER:FACTOR",
+     .help = "prolong a worker's compute by a factor"},
+    {.name = "wait",
+     .type = DL_OPTION_CHOICE,
+     .target = DL_OPTION_FIELD(dl_train_options, wait),
+     .choices = dl_wait_names,
+     .argument = "HOW",
+     .help = "how workers wait; auto spins if each has its own core"},
+    {.name = "output",
+     .letter = 'o',
+     .type = DL_OPTION_TEXT,
+     .target = DL_OPTION_FIELD(dl_train_options, output),
+     .argument = "FILE",
+     .help = "the trace to write; of ranks each its own, as run.rank0.dlt"},
+    {.name = "no-trace",
+     .type = DL_OPTION_FLAG,
+     .target = DL_OPTION_FIELD(dl_train_options, no_trace),
+     .help = "keep only the statistics, write no trace"},
+    {.name = "csv",
+     .type = DL_OPTION_TEXT,
+     .target = DL_OPTION_FIELD(dl_train_options, csv),
+     .argument = "FILE",
+     .help = "append a row of results, as dlsim compares with"},
+    {.name = "evaluate",
+     .letter = 'e',
+     .type = DL_OPTION_FLAG,
+     .target = DL_OPTION_FIELD(dl_train_options, evaluate),
+     .help = "print the accuracy on the test images"},
+};
+
+/* The table of the command: its own options, then those of each topic. */
+enum {
+    OWN_OPTION_COUNT = sizeof own_options / sizeof *own_options,
+    WORKLOAD_OPTIONS = OWN_OPTION_COUNT,
+    DEVICE_OPTIONS = WORKLOAD_OPTIONS + DL_WORKLOAD_OPTION_COUNT,
+    ACCURACY_OPTIONS = DEVICE_OPTIONS + DL_DEVICE_OPTION_COUNT,
+    RANK_OPTIONS = ACCURACY_OPTIONS + DL_ACCURACY_OPTION_COUNT,
+    OPTION_COUNT = RANK_OPTIONS + DL_RANK_OPTION_COUNT
+};
+
+static void fill_table(dl_train_options *options, dl_option table[OPTION_COUNT])
+{
+    dl_options_bind(table, own_options, OWN_OPTION_COUNT, options);
+    dl_workload_options_table(&options->workload, &table[WORKLOAD_OPTIONS]);
+    dl_device_options_table(&options->device, &table[DEVICE_OPTIONS]);
+    dl_accuracy_options_table(&options->accuracy, &table[ACCURACY_OPTIONS]);
+    dl_rank_options_table(&options->ranks, &table[RANK_OPTIONS]);
 }
 
 dl_status dl_train_command_configure(dl_train_command *run, dl_error *err)

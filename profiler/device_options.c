@@ -16,41 +16,42 @@ dl_device_options dl_device_options_default(void)
     return (dl_device_options){.device = "cpu", .where = "auto"};
 }
 
+static const dl_option own_options[DL_DEVICE_OPTION_COUNT] = {
+    {.name = "device",
+     .letter = 'd',
+     .type = DL_OPTION_TEXT,
+     .target = DL_OPTION_FIELD(dl_device_options, device),
+     .argument = "DEVICE",
+     .help = "cpu, cuda or cuda:NUMBER; worker w takes GPU NUMBER + w, or shares one"},
+    {.name = "dispatch",
+     .type = DL_OPTION_CHOICE,
+     .target = DL_OPTION_FIELD(dl_device_options, dispatch),
+     .choices = dl_dispatch_names,
+     .argument = "HOW",
+     .help = "who issues work to the GPUs: a thread for each worker, or one for all"},
+    {.name = "host-memory",
+     .type = DL_OPTION_CHOICE,
+     .target = DL_OPTION_FIELD(dl_device_options, host_memory),
+     .choices = dl_host_memory_names,
+     .argument = "KIND",
+     .help = "memory that is copied to and from GPUs"},
+    {.name = "where",
+     .type = DL_OPTION_TEXT,
+     .target = DL_OPTION_FIELD(dl_device_options, where),
+     .argument = "PLACE",
+     .help = "where vectors meet: cpu, gpu:NUMBER, or allreduce between GPUs; auto is "
+             "allreduce for --sync allreduce on GPUs, else cpu"},
+    {.name = "compress",
+     .type = DL_OPTION_CHOICE,
+     .target = DL_OPTION_FIELD(dl_device_options, quantise),
+     .choices = dl_quantise_names,
+     .argument = "TYPE",
+     .help = "send gradients as half-precision numbers, or one bit each with error feedback"},
+};
+
 void dl_device_options_table(dl_device_options *options, dl_option *table)
 {
-    const dl_option made[DL_DEVICE_OPTION_COUNT] = {
-        {.name = "device",
-         .letter = 'd',
-         .type = DL_OPTION_TEXT,
-         .target = &options->device,
-         .argument = "DEVICE",
-         .help = "cpu, cuda or cuda:NUMBER; worker w takes GPU NUMBER + w, or shares one"},
-        {.name = "dispatch",
-         .type = DL_OPTION_CHOICE,
-         .target = &options->dispatch,
-         .choices = dl_dispatch_names,
-         .argument = "HOW",
-         .help = "who issues work to the GPUs: a thread for each worker, or one for all"},
-        {.name = "host-memory",
-         .type = DL_OPTION_CHOICE,
-         .target = &options->host_memory,
-         .choices = dl_host_memory_names,
-         .argument = "KIND",
-         .help = "memory that is copied to and from GPUs"},
-        {.name = "where",
-         .type = DL_OPTION_TEXT,
-         .target = &options->where,
-         .argument = "PLACE",
-         .help = "where vectors meet: cpu, gpu:NUMBER, or allreduce between GPUs; auto is "
-                 "allreduce for --sync allreduce on GPUs, else cpu"},
-        {.name = "compress",
-         .type = DL_OPTION_CHOICE,
-         .target = &options->quantise,
-         .choices = dl_quantise_names,
-         .argument = "TYPE",
-         .help = "send gradients as half-precision numbers, or one bit each with error feedback"},
-    };
-    memcpy(table, made, sizeof made);
+    dl_options_bind(table, own_options, DL_DEVICE_OPTION_COUNT, options);
 }
 
 static const char *const where_names[] = {[DL_TRAIN_WHERE_AUTO] = "auto",

@@ -41,31 +41,32 @@ dl_rank_options dl_rank_options_default(void)
     return (dl_rank_options){.limit_s = LIMIT_S};
 }
 
+static const dl_option own_options[DL_RANK_OPTION_COUNT] = {
+    {.name = "ranks",
+     .type = DL_OPTION_CHOICE,
+     .target = DL_OPTION_FIELD(dl_rank_options, ranks),
+     .choices = choices,
+     .argument = "WHICH",
+     .help = "auto: processes of one mpirun, srun or torchrun share the workers of one run; "
+             "off: each is a run of its own"},
+    {.name = "rendezvous",
+     .type = DL_OPTION_TEXT,
+     .target = DL_OPTION_FIELD(dl_rank_options, rendezvous),
+     .argument = "HOST:PORT",
+     .help = "where rank 0 waits for the other ranks, if the launcher does not say"},
+    {.name = "rank-limit",
+     .type = DL_OPTION_DOUBLE,
+     .target = DL_OPTION_FIELD(dl_rank_options, limit_s),
+     .low = 1e-3,
+     .high = DL_RANK_LIMIT_MAX_S,
+     .argument = "SECONDS",
+     .help = "longest wait for another rank; longer than the slowest rank's steps and what "
+             "each rank does before them"},
+};
+
 void dl_rank_options_table(dl_rank_options *options, dl_option *table)
 {
-    const dl_option made[DL_RANK_OPTION_COUNT] = {
-        {.name = "ranks",
-         .type = DL_OPTION_CHOICE,
-         .target = &options->ranks,
-         .choices = choices,
-         .argument = "WHICH",
-         .help = "auto: processes of one mpirun, srun or torchrun share the workers of one run; "
-                 "off: each is a run of its own"},
-        {.name = "rendezvous",
-         .type = DL_OPTION_TEXT,
-         .target = &options->rendezvous,
-         .argument = "HOST:PORT",
-         .help = "where rank 0 waits for the other ranks, if the launcher does not say"},
-        {.name = "rank-limit",
-         .type = DL_OPTION_DOUBLE,
-         .target = &options->limit_s,
-         .low = 1e-3,
-         .high = DL_RANK_LIMIT_MAX_S,
-         .argument = "SECONDS",
-         .help = "longest wait for another rank; longer than the slowest rank's steps and what "
-                 "each rank does before them"},
-    };
-    memcpy(table, made, sizeof made);
+    dl_options_bind(table, own_options, DL_RANK_OPTION_COUNT, options);
 }
 
 static const char *variable(const char *name)
