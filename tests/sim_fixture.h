@@ -2,7 +2,7 @@
 #ifndef DL_TESTS_SIM_FIXTURE_H
 #define DL_TESTS_SIM_FIXTURE_H
 
-#include "tests/check.h"
+#include "tests/refused.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -46,6 +46,15 @@ static inline dl_costs fixture_costs(const char *text)
         fail_msg("line %d: %s", err.line, err.text);
     }
     return costs;
+}
+
+/* For assert_all_refused. */
+static inline dl_status fixture_refused_costs(const char *text, dl_error *err)
+{
+    dl_costs costs = {0};
+    const dl_status status = dl_costs_read_text(&costs, "costs.ini", text, strlen(text), err);
+    if (status != DL_OK) assert_null(costs.path);
+    return status;
 }
 
 /* A scenario whose sections but [workload] costs are given as printf text. */

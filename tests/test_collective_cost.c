@@ -7,21 +7,13 @@
 
 #include "sim/collective.h"
 #include "sim/costs.h"
+#include "tests/sim_fixture.h"
 
 #define HEAD "[costs]\nschema = 1\n"
 static const char both[] = HEAD "[collective allreduce 8]\nnodes = 1\n"
                                 "bytes_0 = 35000 +- 100, n = 19, fitted\n"
                                 "bytes_1000 = 36000\nbytes_3000 = 40000, measured\n"
                                 "[collective allgather 4]\nbytes_1024 = 10\nbytes_2048 = 20\n";
-
-static dl_costs read_costs(const char *text)
-{
-    dl_costs costs = {0};
-    dl_error err = {0};
-    if (dl_costs_read_text(&costs, "c.ini", text, strlen(text), &err) != DL_OK)
-        fail_msg("line %d: %s", err.line, err.text);
-    return costs;
-}
 
 static const dl_collective_cost *find(const dl_costs *costs, int kind, int ranks, int nodes)
 {
@@ -31,7 +23,7 @@ static const dl_collective_cost *find(const dl_costs *costs, int kind, int ranks
 static void times_are_straight_between_sizes(void **state)
 {
     (void)state;
-    dl_costs costs = read_costs(both);
+    dl_costs costs = fixture_costs(both);
     assert_int_equal(costs.collective_count, 2);
     const dl_collective_cost *c = find(&costs, DL_ALLREDUCE, 8, 1);
     assert_non_null(c);
@@ -52,7 +44,7 @@ static void what_is_written_reads_back(void **state)
     (void)state;
     const char *path = "collective_cost.ini";
     dl_error err = {0};
-    dl_costs costs = read_costs(both), again = {0};
+    dl_costs costs = fixture_costs(both), again = {0};
     assert_int_equal(dl_costs_write(&costs, path, NULL, &err), DL_OK);
     assert_int_equal(dl_costs_read(&again, path, &err), DL_OK);
     assert_int_equal(again.collective_count, 2);
@@ -72,36 +64,31 @@ static void what_is_written_reads_back(void **state)
 
 static void faults_are_named(void **state)
 {
-    static const struct {
-        const char *text, *part;
-        int line;
-    } cases[] = {
-        {HEAD "[collective allreduse 8]\nbytes_0 = 1\n", "did you mean 'allreduce'?", 4},
-        {HEAD "[collective allreduce]\nbytes_0 = 1\n", "[collective", 4},
-        {HEAD "[collective allreduce 1]\nbytes_0 = 1\n", "2 ranks or more", 4},
-        {HEAD "[collective allreduce 8]\nbyte_0 = 1\n", "expected nodes or bytes_SIZE", 4},
-        {HEAD "[collective allreduce 8]\nbytes_x = 1\n", "'x' is no number", 4},
-        {HEAD "[collective allreduce 8]\nbytes_0 = -1\n", "expected a number >= 0", 4},
-        {HEAD "[collective allreduce 8]\nbytes_5 = 1\nbytes_4 = 2\n", "must ascend", 5},
-        {HEAD "[collective allreduce 8]\nbytes_5 = 1\n", "two sizes or more", 0},
-        {HEAD "[collective allreduce 8]\nnodes = 9\n", "not in 1..8", 4},
+    static const refused_text cases[] = {
+        {HEAD "[collective allreduse 8]\nbytes_0 = 1\n", DL_ERR_NAME, 4,
+         "did you mean 'allreduce'?"},
+        {HEAD "[collective allreduce]\nbytes_0 = 1\n", DL_ERR_NAME, 4, "[collective"},
+        {HEAD "[collective allreduce 1]\nbytes_0 = 1\n", DL_ERR_NAME, 4, "2 ranks or more"},
+        {HEAD "[collective allreduce 8]\nbyte_0 = 1\n", DL_ERR_NAME, 4,
+         "expected nodes or bytes_SIZE"},
+        {HEAD "[collective allreduce 8]\nbytes_x = 1\n", DL_ERR_PARSE, 4, "'x' is no number"},
+        {HEAD "[collective allreduce 8]\nbytes_0 = -1\n", DL_ERR_RANGE, 4,
+         "expected a number >= 0"},
+        {HEAD "[collective allreduce 8]\nbytes_5 = 1\nbytes_4 = 2\n", DL_ERR_DATA, 5,
+         "must ascend"},
+        {HEAD "[collective allreduce 8]\nbytes_5 = 1\n", DL_ERR_DATA, 0, "two sizes or more"},
+        {HEAD "[collective allreduce 8]\nnodes = 9\n", DL_ERR_RANGE, 4, "not in 1..8"},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dl_costs costs = {0};
-        dl_error err = {0};
-        assert_int_not_equal(
-            dl_costs_read_text(&costs, "c.ini", cases[i].text, strlen(cases[i].text), &err), DL_OK);
-        assert_contains(err.text, cases[i].part);
-        assert_int_equal(err.line, cases[i].line);
-    }
+    assert_all_refused(cases, "costs.ini", fixture_refused_costs);
 }
 
 /* 4 GPUs on a crossbar. */
 static void a_measured_collective_takes_its_time(void **state)
 {
     (void)state;
-    dl_costs costs = read_costs(HEAD "[collective allreduce 4]\nbytes_0 = 7000\nbytes_8 = 7008\n");
+    dl_costs costs =
+        fixture_costs(HEAD "[collective allreduce 4]\nbytes_0 = 7000\nbytes_8 = 7008\n");
     dl_machine machine = fixture_machine(FIXTURE_CROSSBAR);
     dl_links links;
     dl_links_init(&links, &machine);

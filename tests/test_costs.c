@@ -100,12 +100,7 @@ static void the_worst_origin_is_of_what_is_needed(void **state)
 static void what_is_wrong_is_refused_with_its_line(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text;
-        dl_status status;
-        int line;
-        const char *says;
-    } cases[] = {
+    static const refused_text cases[] = {
         {"[costs]\nworkload = x\n", DL_ERR_DATA, 0, "schema"},
         {"[costs]\nschema = 2\n", DL_ERR_RANGE, 2, "schema"},
         {"[costs]\nschema = 1\nworklod = x\n", DL_ERR_NAME, 3, "workload"},
@@ -128,18 +123,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {"[costs]\nschema = 1\n[op a.update]\nfixed_ns = 1e300\n", DL_ERR_RANGE, 4, "1e24"},
         {"[costs]\nschema = 1\n[spread]\ngpu_frac = 2\n", DL_ERR_RANGE, 4, "to 1"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dl_costs costs = {0};
-        dl_error err = {0};
-        dl_status status =
-            dl_costs_read_text(&costs, "c.ini", cases[i].text, strlen(cases[i].text), &err);
-        if (status != cases[i].status || err.line != cases[i].line) {
-            fail_msg("'%s': %s, line %d: %s", cases[i].text, dl_status_name(status), err.line,
-                     err.text);
-        }
-        assert_contains(err.text, cases[i].says);
-        assert_null(costs.path);
-    }
+    assert_all_refused(cases, "costs.ini", fixture_refused_costs);
 }
 
 static void assert_same_value(const dl_value *a, const dl_value *b)

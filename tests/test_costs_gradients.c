@@ -20,12 +20,7 @@ static void shares_and_bytes_are_read(void **state)
 static void what_is_wrong_is_refused_with_its_line(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text;
-        dl_status status;
-        int line;
-        const char *says;
-    } cases[] = {
+    static const refused_text cases[] = {
         {HEAD "[gradients]\nready_2 = 0.1, 100\n", DL_ERR_NAME, 4, "ready_1"},
         {HEAD "[gradients]\nready_1 = 0.1\n", DL_ERR_PARSE, 4, "expected a share"},
         {HEAD "[gradients]\nready_1 = 1.1, 100\n", DL_ERR_RANGE, 4, "ready_1"},
@@ -34,17 +29,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {HEAD "[gradients]\nready_1 = 0.5, 100\nready_2 = 0.4, 200\n", DL_ERR_DATA, 5, "sums"},
         {HEAD "[gradients]\nready_1 = 0.5, 100\nready_2 = 0.6, 100\n", DL_ERR_DATA, 5, "sums"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dl_costs costs = {0};
-        dl_error err = {0};
-        dl_status status =
-            dl_costs_read_text(&costs, "c.ini", cases[i].text, strlen(cases[i].text), &err);
-        if (status != cases[i].status || err.line != cases[i].line) {
-            fail_msg("'%s': %s, line %d: %s", cases[i].text, dl_status_name(status), err.line,
-                     err.text);
-        }
-        assert_contains(err.text, cases[i].says);
-    }
+    assert_all_refused(cases, "costs.ini", fixture_refused_costs);
 }
 
 static void what_is_written_reads_back(void **state)

@@ -36,22 +36,17 @@ static void layers_are_read_and_written(void **state)
     dl_costs_free(&back);
 }
 
-static void refuse(const char *text, dl_status expected, const char *part)
-{
-    dl_costs costs = {0};
-    dl_error err = {0};
-    assert_int_equal(dl_costs_read_text(&costs, "c.ini", text, strlen(text), &err), expected);
-    assert_contains(err.text, part);
-}
-
 static void layers_must_be_those_of_the_model(void **state)
 {
     (void)state;
-    refuse(HEAD OPERATIONS "[layer pol]\nparameter_bytes = 0\n", DL_ERR_NAME, "pool");
-    refuse(HEAD OPERATIONS "[layer a]\nweights = 0\n", DL_ERR_NAME, "weights");
-    refuse(HEAD OPERATIONS "[layer a]\nparameter_bytes = -1\n", DL_ERR_RANGE, ">= 0");
-    refuse(HEAD OPERATIONS "[layer a]\nparameter_bytes = 900\n[layer pool]\nparameter_bytes = 0\n",
-           DL_ERR_DATA, "900 bytes of parameters");
+    static const refused_text cases[] = {
+        {HEAD OPERATIONS "[layer pol]\nparameter_bytes = 0\n", DL_ERR_NAME, 0, "pool"},
+        {HEAD OPERATIONS "[layer a]\nweights = 0\n", DL_ERR_NAME, 20, "weights"},
+        {HEAD OPERATIONS "[layer a]\nparameter_bytes = -1\n", DL_ERR_RANGE, 20, ">= 0"},
+        {HEAD OPERATIONS "[layer a]\nparameter_bytes = 900\n[layer pool]\nparameter_bytes = 0\n",
+         DL_ERR_DATA, 0, "900 bytes of parameters"},
+    };
+    assert_all_refused(cases, "costs.ini", fixture_refused_costs);
     /* What is not told of one layer cannot be summed. */
     dl_costs costs = fixture_costs(HEAD OPERATIONS "[layer a]\nparameter_bytes = 900\n");
     dl_costs_free(&costs);

@@ -76,12 +76,7 @@ static void exchange_runs_are_read(void **state)
 static void what_is_wrong_is_refused_with_its_line(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text;
-        dl_status status;
-        int line;
-        const char *says;
-    } cases[] = {
+    static const refused_text cases[] = {
         {HEAD "[noise]\nfactors_1_1_2 = 1\n", DL_ERR_NAME, 4, "expected the key factors_1_1_1"},
         {HEAD "[noise]\nfactors_1_1_1 = 1\nfactors_1_2_1 = 1\n", DL_ERR_NAME, 5,
          "factors_1_1_2 or factors_2_1_1"},
@@ -101,17 +96,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
               "[noise 8]\nfactors_1_1_2 = 1\n",
          DL_ERR_DATA, 8, "twice"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dl_costs costs = {0};
-        dl_error err = {0};
-        dl_status status =
-            dl_costs_read_text(&costs, "c.ini", cases[i].text, strlen(cases[i].text), &err);
-        if (status != cases[i].status || err.line != cases[i].line) {
-            fail_msg("'%s': %s, line %d: %s", cases[i].text, dl_status_name(status), err.line,
-                     err.text);
-        }
-        assert_contains(err.text, cases[i].says);
-    }
+    assert_all_refused(cases, "costs.ini", fixture_refused_costs);
 }
 
 /* Series of several lines, with factors that need all nine digits. */

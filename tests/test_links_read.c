@@ -1,4 +1,4 @@
-#include "tests/check.h"
+#include "tests/refused.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -85,46 +85,40 @@ static void old_tables_tell_their_collective(void **state)
     }
 }
 
+static dl_status read_wrong(const char *text, dl_error *err)
+{
+    dl_link_data data = {0};
+    const dl_status status = dl_link_data_read_text(&data, "x.log", text, strlen(text), err);
+    dl_link_data_free(&data);
+    return status;
+}
+
 static void faults_are_named_with_their_line(void **state)
 {
-    static const struct {
-        const char *text, *part;
-        int line;
-        dl_status status;
-    } cases[] = {
-        {"# Collective test starting: all_reduse_perf\n", "did you mean 'all_reduce'?", 1,
-         DL_ERR_NAME},
+    static const refused_text cases[] = {
+        {"# Collective test starting: all_reduse_perf\n", DL_ERR_NAME, 1,
+         "did you mean 'all_reduce'?"},
         {OLD_RUN "#  size  count type redop time algbw busbw error time algbw busbw error\n"
                  " 8 2 float sum 100 4.0\n",
-         "6 columns where the head has 12", 4, DL_ERR_PARSE},
+         DL_ERR_PARSE, 4, "6 columns where the head has 12"},
         {OLD_RUN "#  size  count type time algbw busbw error time algbw busbw error\n"
                  " 8 2 float 100 4.0 3.5 N/A 100 4.0 3.5 N/A\n",
-         "cannot tell which collective", 4, DL_ERR_DATA},
+         DL_ERR_DATA, 4, "cannot tell which collective"},
         {"# Collective test starting: broadcast_perf\n"
          "#  size  count type time algbw busbw error time algbw busbw error\n"
          " 8 2 float 1x0 4.0 3.5 N/A 100 4.0 3.5 N/A\n",
-         "'1x0' is no number", 3, DL_ERR_PARSE},
+         DL_ERR_PARSE, 3, "'1x0' is no number"},
         {"# Collective test starting: broadcast_perf\n#  size  count type time algbw busbw\n",
-         "two groups", 2, DL_ERR_PARSE},
-        {"bandwidthTest-H2D-Pinned, Bandwidth = 1 GB/s, Size = 5 bytes\n", "want Bandwidth", 1,
-         DL_ERR_PARSE},
+         DL_ERR_PARSE, 2, "two groups"},
+        {"bandwidthTest-H2D-Pinned, Bandwidth = 1 GB/s, Size = 5 bytes\n", DL_ERR_PARSE, 1,
+         "want Bandwidth"},
         {"Running host_to_device_memcpy_ce.\nmemcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)\n"
          " 0 1\n 0 5.0\n",
-         "1 cells where the matrix has 2", 4, DL_ERR_PARSE},
-        {"nothing\n", "there is no table", 0, DL_ERR_DATA},
+         DL_ERR_PARSE, 4, "1 cells where the matrix has 2"},
+        {"nothing\n", DL_ERR_DATA, 0, "there is no table"},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dl_link_data data = {0};
-        dl_error err = {0};
-        assert_int_equal(
-            dl_link_data_read_text(&data, "x.log", cases[i].text, strlen(cases[i].text), &err),
-            cases[i].status);
-        assert_contains(err.text, cases[i].part);
-        assert_int_equal(err.line, cases[i].line);
-        assert_string_equal(err.file, "x.log");
-        dl_link_data_free(&data);
-    }
+    assert_all_refused(cases, "x.log", read_wrong);
 }
 
 static void both_forms_of_bandwidth_test_are_read(void **state)

@@ -1,4 +1,4 @@
-#include "tests/check.h"
+#include "tests/refused.h"
 
 #include <glob.h>
 #include <stdio.h>
@@ -61,15 +61,18 @@ static void a_file_is_read(void **state)
     dl_machine_free(&m);
 }
 
+static dl_status read_wrong(const char *text, dl_error *err)
+{
+    dl_machine m = {0};
+    const dl_status status = dl_machine_read_text(&m, "m.ini", text, strlen(text), err);
+    if (status != DL_OK) assert_null(m.path);
+    return status;
+}
+
 static void what_is_wrong_is_refused_with_its_line(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text;
-        dl_status status;
-        int line;
-        const char *says;
-    } cases[] = {
+    static const refused_text cases[] = {
         {"[machine]\nname = x\n", DL_ERR_DATA, 0, "schema"},
         {"[machine]\nschema = 2\n", DL_ERR_RANGE, 2, "schema"},
         {"[machine]\nnam = x\n", DL_ERR_NAME, 2, "'name'"},
@@ -109,18 +112,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {"[machine]\nschema = 1\nname = x\npeer = all\nnodes = 2\n" PARTS HOST SWITCHES GPUS,
          DL_ERR_DATA, 5, "not connected"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dl_machine m = {0};
-        dl_error err = {0};
-        dl_status status =
-            dl_machine_read_text(&m, "m.ini", cases[i].text, strlen(cases[i].text), &err);
-        if (status != cases[i].status || err.line != cases[i].line) {
-            fail_msg("case %zu: %s, line %d: %s", i, dl_status_name(status), err.line, err.text);
-        }
-        assert_contains(err.text, cases[i].says);
-        assert_string_equal(err.file, "m.ini");
-        assert_null(m.path);
-    }
+    assert_all_refused(cases, "m.ini", read_wrong);
 }
 
 static void a_missing_file_is_an_error(void **state)

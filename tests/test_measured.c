@@ -144,15 +144,18 @@ static void without_a_table_nothing_is_measured(void **state)
     dl_study_free(&s);
 }
 
+static dl_status read_wrong(const char *text, dl_error *err)
+{
+    dl_measured *m = NULL;
+    const dl_status status = read_table(text, &m, err);
+    if (status != DL_OK) assert_null(m);
+    return status;
+}
+
 static void what_is_wrong_is_refused_with_its_line(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text;
-        dl_status status;
-        int line;
-        const char *says;
-    } cases[] = {
+    static const refused_text cases[] = {
         {"workers,sync,interval,steps_s\n", DL_ERR_NAME, 0, "step_s"},
         {"workers,sync,interval,step_s\n2,none,,1\n3,none,,1\n", DL_ERR_NAME, 3, "no point"},
         {"workers,sync,interval,step_s\n2,nun,,1\n", DL_ERR_NAME, 2, "no point"},
@@ -173,17 +176,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
          "staleness_mean_by_worker"},
         {"workers,sync\n2\n", DL_ERR_PARSE, 2, ""},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dl_measured *m = NULL;
-        dl_error err = {0};
-        dl_status status = read_table(cases[i].text, &m, &err);
-        if (status != cases[i].status || err.line != cases[i].line) {
-            fail_msg("'%s': %s, line %d: %s", cases[i].text, dl_status_name(status), err.line,
-                     err.text);
-        }
-        assert_contains(err.text, cases[i].says);
-        assert_null(m);
-    }
+    assert_all_refused(cases, TABLE, read_wrong);
     dl_study s = study();
     dl_measured *m = NULL;
     assert_int_equal(dl_measured_read(&m, &s, NULL), DL_ERR_IO);

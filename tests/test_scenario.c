@@ -107,15 +107,18 @@ static void paths_are_relative_to_the_file(void **state)
     dl_scenario_free(&s);
 }
 
+static dl_status read_wrong(const char *text, dl_error *err)
+{
+    dl_scenario s = {0};
+    const dl_status status = dl_scenario_read_text(&s, "s.ini", text, strlen(text), err);
+    if (status != DL_OK) assert_null(s.points);
+    return status;
+}
+
 static void what_is_wrong_is_refused_with_its_line(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text;
-        dl_status status;
-        int line;
-        const char *says;
-    } cases[] = {
+    static const refused_text cases[] = {
         {"[scenaro]\nname = x\n", DL_ERR_NAME, 1, "scenario"},
         {"[scenario]\nstep = 3\n", DL_ERR_NAME, 2, "steps"},
         {"[scenario]\nsteps = 0\n" HEAD, DL_ERR_RANGE, 2, "steps"},
@@ -168,18 +171,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
          "[workload]\ncosts = c\nbatch = 8\n",
          DL_ERR_RANGE, 0, "steps times workers"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dl_scenario s = {0};
-        dl_error err = {0};
-        dl_status status =
-            dl_scenario_read_text(&s, "s.ini", cases[i].text, strlen(cases[i].text), &err);
-        if (status != cases[i].status || err.line != cases[i].line) {
-            fail_msg("'%s': %s, line %d: %s", cases[i].text, dl_status_name(status), err.line,
-                     err.text);
-        }
-        assert_contains(err.text, cases[i].says);
-        assert_null(s.points);
-    }
+    assert_all_refused(cases, "s.ini", read_wrong);
     dl_scenario s = {0};
     assert_int_equal(dl_scenario_read(&s, "no/such/file.ini", NULL), DL_ERR_IO);
 }

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/check.h"
+#include "tests/refused.h"
 
 #include "kernels/schedule.h"
 
@@ -58,62 +58,61 @@ static void local_steps_follow_their_worker(void **state)
     dl_schedule_free(&s);
 }
 
-typedef struct bad {
-    const char *text;
-    int line;
-    const char *says;
-} bad;
+static dl_status read_wrong(const char *text, dl_error *err)
+{
+    dl_schedule s = {.workers = 99};
+    const dl_status status = dl_schedule_read_text(&s, "s.csv", text, strlen(text), err);
+    if (status != DL_OK) assert_int_equal(s.workers, 99);
+    return status;
+}
 
 static void what_is_no_schedule_is_refused_with_its_line(void **state)
 {
     (void)state;
-    static const bad cases[] = {
-        {"", 1, "is no schedule"},
-        {"workers,batch\n1,2\n", 1, "is no schedule"},
-        {"# dlscale schedule\n# schema: 2\n", 2, "schema is '2'"},
-        {"# dlscale schedule\n", 1, "lacks '# schema: ...'"},
-        {"# dlscale schedule\n# schema: 1\n# batch: 12\n", 1, "lacks '# workers: ...'"},
-        {"# dlscale schedule\n# schema: 1\n# workers: 0\n", 3, "workers is '0'"},
-        {"# dlscale schedule\n# schema: 1\n# workers: 2x\n", 3, "workers is '2x'"},
-        {"# dlscale schedule\n# schema: 1\n# workers: 2\n# batch: 13\n", 1, "cannot be shared"},
-        {HEAD, 0, ""},
-        {HEAD "time_s,event,update,worker,read\n1,gradient,1,0,0\n", 0, "lacks the column batch"},
-        {HEAD COLUMNS, 0, "has no gradient"},
-        {HEAD COLUMNS "0,average,1,,,\n", 0, "has no gradient"},
-        {HEAD COLUMNS "0,gradient,1,0,0\n", 7, "cells"},
-        {HEAD COLUMNS "0,gradiant,1,0,0,0\n", 7, "did you mean 'gradient'"},
-        {HEAD COLUMNS "0,gradient,2,0,0,0\n", 7, "update is '2'; must be a whole number from 1"},
-        {HEAD COLUMNS "0,gradient,1,0,0,0\n0,gradient,3,0,0,0\n", 8, "update is '3'"},
-        {HEAD COLUMNS "0,gradient,1,0,0,0\n0,gradient,2,0,0,0\n0,gradient,1,0,0,0\n", 9,
-         "update is '1'"},
-        {HEAD COLUMNS "0,gradient,1,2,0,0\n", 7, "worker is '2'; must be a whole number from 0"},
-        {HEAD COLUMNS "0,gradient,1,-1,0,0\n", 7, "worker is '-1'"},
-        {HEAD COLUMNS "0,gradient,1,0,1,0\n", 7, "read is '1'"},
-        {HEAD COLUMNS "0,gradient,1,0,0,\n", 7, "batch is ''"},
-        {HEAD COLUMNS "0,gradient,1,0,0,0.5\n", 7, "batch is '0.5'"},
-        {HEAD COLUMNS "0,gradient,1,0,0,1e18\n", 7, "batch is '1e18'"},
-        {HEAD COLUMNS "0,gradient,one,0,0,0\n", 7, "one"},
-        {HEAD COLUMNS "x,gradient,1,0,0,0\n", 7, "x"},
-        {HEAD COLUMNS ",gradient,1,0,0,0\n", 7, "time_s is ''"},
-        {HEAD COLUMNS "inf,gradient,1,0,0,0\n", 7, "time_s is 'inf'"},
-        {HEAD COLUMNS "2,gradient,1,0,0,0\n1,gradient,2,0,0,0\n", 8, "must be 2 or more"},
-        {HEAD COLUMNS "0,gradient,1,0,0,0\n0,local,,0,,0\n", 8, "either a server updates"},
-        {HEAD COLUMNS "0,local,,0,,0\n0,gradient,1,0,0,0\n", 8, "either a server updates"},
-        {HEAD COLUMNS "0,local,,0,,0\n0,average,2,,,\n", 8, "update is '2'"},
-        {HEAD COLUMNS "0,local,,5,,0\n", 7, "worker is '5'"},
+    static const refused_text cases[] = {
+        {"", DL_ERR_PARSE, 1, "is no schedule"},
+        {"workers,batch\n1,2\n", DL_ERR_PARSE, 1, "is no schedule"},
+        {"# dlscale schedule\n# schema: 2\n", DL_ERR_RANGE, 2, "schema is '2'"},
+        {"# dlscale schedule\n", DL_ERR_DATA, 1, "lacks '# schema: ...'"},
+        {"# dlscale schedule\n# schema: 1\n# batch: 12\n", DL_ERR_DATA, 1,
+         "lacks '# workers: ...'"},
+        {"# dlscale schedule\n# schema: 1\n# workers: 0\n", DL_ERR_RANGE, 3, "workers is '0'"},
+        {"# dlscale schedule\n# schema: 1\n# workers: 2x\n", DL_ERR_RANGE, 3, "workers is '2x'"},
+        {"# dlscale schedule\n# schema: 1\n# workers: 2\n# batch: 13\n", DL_ERR_RANGE, 1,
+         "cannot be shared"},
+        {HEAD, DL_ERR_PARSE, 0, "no column names"},
+        {HEAD "time_s,event,update,worker,read\n1,gradient,1,0,0\n", DL_ERR_DATA, 0,
+         "lacks the column batch"},
+        {HEAD COLUMNS, DL_ERR_DATA, 0, "has no gradient"},
+        {HEAD COLUMNS "0,average,1,,,\n", DL_ERR_DATA, 0, "has no gradient"},
+        {HEAD COLUMNS "0,gradient,1,0,0\n", DL_ERR_PARSE, 7, "cells"},
+        {HEAD COLUMNS "0,gradiant,1,0,0,0\n", DL_ERR_NAME, 7, "did you mean 'gradient'"},
+        {HEAD COLUMNS "0,gradient,2,0,0,0\n", DL_ERR_RANGE, 7,
+         "update is '2'; must be a whole number from 1"},
+        {HEAD COLUMNS "0,gradient,1,0,0,0\n0,gradient,3,0,0,0\n", DL_ERR_RANGE, 8, "update is '3'"},
+        {HEAD COLUMNS "0,gradient,1,0,0,0\n0,gradient,2,0,0,0\n0,gradient,1,0,0,0\n", DL_ERR_RANGE,
+         9, "update is '1'"},
+        {HEAD COLUMNS "0,gradient,1,2,0,0\n", DL_ERR_RANGE, 7,
+         "worker is '2'; must be a whole number from 0"},
+        {HEAD COLUMNS "0,gradient,1,-1,0,0\n", DL_ERR_RANGE, 7, "worker is '-1'"},
+        {HEAD COLUMNS "0,gradient,1,0,1,0\n", DL_ERR_RANGE, 7, "read is '1'"},
+        {HEAD COLUMNS "0,gradient,1,0,0,\n", DL_ERR_RANGE, 7, "batch is ''"},
+        {HEAD COLUMNS "0,gradient,1,0,0,0.5\n", DL_ERR_RANGE, 7, "batch is '0.5'"},
+        {HEAD COLUMNS "0,gradient,1,0,0,1e18\n", DL_ERR_RANGE, 7, "batch is '1e18'"},
+        {HEAD COLUMNS "0,gradient,one,0,0,0\n", DL_ERR_PARSE, 7, "one"},
+        {HEAD COLUMNS "x,gradient,1,0,0,0\n", DL_ERR_PARSE, 7, "x"},
+        {HEAD COLUMNS ",gradient,1,0,0,0\n", DL_ERR_RANGE, 7, "time_s is ''"},
+        {HEAD COLUMNS "inf,gradient,1,0,0,0\n", DL_ERR_RANGE, 7, "time_s is 'inf'"},
+        {HEAD COLUMNS "2,gradient,1,0,0,0\n1,gradient,2,0,0,0\n", DL_ERR_RANGE, 8,
+         "must be 2 or more"},
+        {HEAD COLUMNS "0,gradient,1,0,0,0\n0,local,,0,,0\n", DL_ERR_DATA, 8,
+         "either a server updates"},
+        {HEAD COLUMNS "0,local,,0,,0\n0,gradient,1,0,0,0\n", DL_ERR_DATA, 8,
+         "either a server updates"},
+        {HEAD COLUMNS "0,local,,0,,0\n0,average,2,,,\n", DL_ERR_RANGE, 8, "update is '2'"},
+        {HEAD COLUMNS "0,local,,5,,0\n", DL_ERR_RANGE, 7, "worker is '5'"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dl_schedule s = {.workers = 99};
-        dl_error err = {0};
-        if (dl_schedule_read_text(&s, "s.csv", cases[i].text, strlen(cases[i].text), &err) ==
-            DL_OK) {
-            fail_msg("taken: %s", cases[i].text);
-        }
-        assert_contains(err.text, cases[i].says);
-        if (cases[i].says[0] != '\0') assert_int_equal(err.line, cases[i].line);
-        assert_string_equal(err.file, "s.csv");
-        assert_int_equal(s.workers, 99);
-    }
+    assert_all_refused(cases, "s.csv", read_wrong);
 }
 
 /* 1024 versions are kept; the first one is gone behind 1024 updates. */

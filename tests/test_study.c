@@ -116,15 +116,18 @@ static void lists_of_lists_have_bars(void **state)
     dl_study_free(&s);
 }
 
+static dl_status read_wrong(const char *text, dl_error *err)
+{
+    dl_study study = {0};
+    const dl_status status = read_text(&study, text, err);
+    if (status != DL_OK) assert_null(study.variants);
+    return status;
+}
+
 static void what_is_wrong_is_told_with_its_line(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text;
-        dl_status status;
-        int line;
-        const char *says;
-    } cases[] = {
+    static const refused_text cases[] = {
         {"[machine]\nfile = " NODE "\nworkers = 2\nahead = 1, 2, 1\n", DL_ERR_RANGE, 4, "twice"},
         {"[machine]\nfile = " NODE "\nworkers = 2\nahead = 1,, 1\n", DL_ERR_PARSE, 4, "item 2"},
         {"[machine]\nfile = " NODE
@@ -134,16 +137,7 @@ static void what_is_wrong_is_told_with_its_line(void **state)
          "costs = c\nbatch = 2\n",
          DL_ERR_RANGE, 3, "0"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dl_study study = {0};
-        dl_error err = {0};
-        dl_status status = read_text(&study, cases[i].text, &err);
-        if (status != cases[i].status || err.line != cases[i].line) {
-            fail_msg("%zu: %s, line %d: %s", i, dl_status_name(status), err.line, err.text);
-        }
-        assert_contains(err.text, cases[i].says);
-        assert_null(study.variants);
-    }
+    assert_all_refused(cases, "s.ini", read_wrong);
 }
 
 static dl_status read_table(const dl_study *study, const char *text, dl_measured **measured)
