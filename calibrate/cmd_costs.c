@@ -14,6 +14,7 @@
 
 #define PROGRAM "dlcal costs"
 #define COMMENT_BYTES 4096
+#define OPTION_COUNT 6
 
 typedef struct settings {
     const char *output, *batches, *workload;
@@ -185,31 +186,30 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
     return status;
 }
 
-int dl_calibrate_costs(int argc, char **argv)
+static void list_options(settings *set, dl_option table[OPTION_COUNT])
 {
-    settings set = {.output = "costs.ini", .state_bytes = -1};
-    const dl_option options[] = {
+    const dl_option own[OPTION_COUNT] = {
         {.name = "batch",
          .letter = 'b',
          .type = DL_OPTION_TEXT,
-         .target = &set.batches,
+         .target = &set->batches,
          .argument = "SAMPLES",
          .help = "Samples of a step on the traced GPU, which traces do not tell: one number, or "
                  "one for each trace, with commas. Must be given."},
         {.name = "output",
          .letter = 'o',
          .type = DL_OPTION_TEXT,
-         .target = &set.output,
+         .target = &set->output,
          .argument = "FILE",
          .help = "Cost file to write."},
         {.name = "workload",
          .type = DL_OPTION_TEXT,
-         .target = &set.workload,
+         .target = &set->workload,
          .argument = "NAME",
          .help = "What it is, for the cost file."},
         {.name = "state-bytes",
          .type = DL_OPTION_INT,
-         .target = &set.state_bytes,
+         .target = &set->state_bytes,
          .low = -1,
          .high = INT64_MAX / 4,
          .argument = "BYTES",
@@ -217,16 +217,24 @@ int dl_calibrate_costs(int argc, char **argv)
              "Bytes of one worker's optimizer state, for modes that exchange it; -1 = unknown."},
         {.name = "overlap-trace",
          .type = DL_OPTION_TEXT,
-         .target = &set.overlap_trace,
+         .target = &set->overlap_trace,
          .argument = "TRACE",
          .help = "Trace of the same sort of device, of any workload, whose slowdown beside "
                  "collectives is taken: for traces without collectives."},
         {.name = "step-marks",
          .type = DL_OPTION_TEXT,
-         .target = &set.hints.marks,
+         .target = &set->hints.marks,
          .argument = "REGEX",
          .help = "Ranges that are training steps, as an extended regular expression."},
     };
+    memcpy(table, own, sizeof own);
+}
+
+int dl_calibrate_costs(int argc, char **argv)
+{
+    settings set = {.output = "costs.ini", .state_bytes = -1};
+    dl_option options[OPTION_COUNT];
+    list_options(&set, options);
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
@@ -236,7 +244,7 @@ int dl_calibrate_costs(int argc, char **argv)
                    "when gradients are ready, input, slowdown beside collectives. dlsim predicts "
                    "from the cost file what more GPUs give.",
         .options = options,
-        .option_count = sizeof options / sizeof *options,
+        .option_count = OPTION_COUNT,
         .positional_min = 1,
         .positional_max = 1000,
     };

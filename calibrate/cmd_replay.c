@@ -1,6 +1,7 @@
 #include "calibrate/cmd_replay.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "calibrate/replay/meetings.h"
 #include "calibrate/replay/report.h"
@@ -11,6 +12,8 @@
 #include "common/alloc.h"
 
 #define PROGRAM "dlcal replay"
+#define WHAT_IF_OPTION_COUNT 2
+#define REPLAY_OPTION_COUNT 7
 
 typedef struct settings {
     bool json, brief, together;
@@ -203,60 +206,75 @@ static dl_status replay_files(const dl_text_list *paths, void *user, dl_error *e
     return status;
 }
 
-int dl_calibrate_replay(int argc, char **argv)
+static void list_what_if_options(settings *set, dl_option *table)
 {
-    settings set = {.steps = 40};
-    const dl_option options[] = {
+    const dl_option own[WHAT_IF_OPTION_COUNT] = {
         {.name = "without",
          .type = DL_OPTION_LIST,
-         .target = &set.without,
+         .target = &set->without,
          .argument = "CLASS",
          .help = "also replay with these taking no time: host, call, launch, spacing, kernel, "
                  "collective, copy, memset, a class of kernels (gemm, convolution, ...), or all "
                  "kernels and calls whose name holds the text; may be given several times"},
         {.name = "scale",
          .type = DL_OPTION_LIST,
-         .target = &set.scale,
+         .target = &set->scale,
          .argument = "CLASS=FACTOR",
          .help = "also replay with these taking FACTOR times as long; may be given several times"},
+    };
+    memcpy(table, own, sizeof own);
+}
+
+static void list_replay_options(settings *set, dl_option *table)
+{
+    const dl_option own[REPLAY_OPTION_COUNT] = {
         {.name = "timeline",
          .type = DL_OPTION_TEXT,
-         .target = &set.timeline,
+         .target = &set->timeline,
          .argument = "FILE",
          .help = "write the replay, changed if that was wanted, as Chrome-trace JSON"},
         {.name = "json",
          .type = DL_OPTION_FLAG,
-         .target = &set.json,
+         .target = &set->json,
          .help = "an array of JSON objects, one a process"},
         {.name = "brief",
          .type = DL_OPTION_FLAG,
-         .target = &set.brief,
+         .target = &set->brief,
          .help = "one line for each process: error, critical path, what is not explained"},
         {.name = "together",
          .type = DL_OPTION_FLAG,
-         .target = &set.together,
+         .target = &set->together,
          .help = "the processes are ranks of one run: collectives end for all when the last one "
                  "has come"},
         {.name = "steps",
          .type = DL_OPTION_INT,
-         .target = &set.steps,
+         .target = &set->steps,
          .low = 1,
          .high = 1000000,
          .argument = "ROWS",
          .help = "steps to print; JSON holds all"},
         {.name = "step-marks",
          .type = DL_OPTION_TEXT,
-         .target = &set.hints.marks,
+         .target = &set->hints.marks,
          .argument = "REGEX",
          .help = "ranges that are training steps, as an extended regular expression"},
         {.name = "step-period",
          .type = DL_OPTION_INT,
-         .target = &set.period,
+         .target = &set->period,
          .low = 0,
          .high = UINT32_MAX,
          .argument = "COUNT",
          .help = "kernels, copies and graph launches of a training step; 0 = find out"},
     };
+    memcpy(table, own, sizeof own);
+}
+
+int dl_calibrate_replay(int argc, char **argv)
+{
+    settings set = {.steps = 40};
+    dl_option options[WHAT_IF_OPTION_COUNT + REPLAY_OPTION_COUNT];
+    list_what_if_options(&set, options);
+    list_replay_options(&set, options + WHAT_IF_OPTION_COUNT);
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
