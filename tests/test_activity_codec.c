@@ -153,16 +153,33 @@ static void test_extremes(void **state)
     assert_int_equal(dl_activity_encode(coded, &wrapped, &previous) - coded, DL_ACTIVITY_BYTES_MAX);
 }
 
-/* One wrong activity each, behind before_kernel; HEAD is a kernel's head byte. */
+/* A kernel's head byte, without and with a second mask. */
+enum { HEAD = DL_ACTIVITY_KERNEL, MORE = DL_ACTIVITY_KERNEL | 0x80 };
+
+/* A coding of one activity that follows before_kernel. */
+typedef struct coding {
+    const char *what;
+    size_t count;
+    uint8_t bytes[16];
+} coding;
+
+/* Fails if one of codings[count] is taken that should be refused, or the other way round. */
+static void check_codings(const coding *codings, size_t count, bool taken)
+{
+    for (size_t i = 0; i < count; i++) {
+        dl_activity_previous previous = before_kernel();
+        dl_activity activity;
+        const uint8_t *end = codings[i].bytes + codings[i].count;
+        const uint8_t *found = dl_activity_decode(codings[i].bytes, end, &activity, &previous);
+        if (found != (taken ? end : NULL))
+            fail_msg("%s: %s", found == NULL ? "refused" : "accepted", codings[i].what);
+    }
+}
+
 static void test_refused(void **state)
 {
     (void)state;
-    enum { HEAD = DL_ACTIVITY_KERNEL, MORE = DL_ACTIVITY_KERNEL | 0x80 };
-    static const struct {
-        const char *what;
-        size_t count;
-        uint8_t bytes[16];
-    } wrong[] = {
+    static const coding wrong[] = {
         {"kind 0", 3, {0, 0, 5}},
         {"kind 14", 3, {DL_ACTIVITY_KIND_END, 0, 5}},
         {"copy direction 6", 3, {HEAD | DL_COPY_DIRECTION_END << 4, 0, 5}},
@@ -197,38 +214,27 @@ static void test_refused(void **state)
         {"peer 0", 5, {MORE, 0, 0x04, 0, 5}},
         {"count 0", 5, {MORE, 0, 0x08, 0, 5}},
     };
-    dl_activity activity;
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        dl_activity_previous previous = before_kernel();
-        const uint8_t *end = wrong[i].bytes + wrong[i].count;
-        if (dl_activity_decode(wrong[i].bytes, end, &activity, &previous) != NULL) {
-            fail_msg("accepted: %s", wrong[i].what);
-        }
-    }
-    /* The neighbours of the limits above are accepted. */
-    static const struct {
-        size_t count;
-        uint8_t bytes[16];
-    } right[] = {
-        {3, {HEAD, 0, 5}},
-        {3, {DL_ACTIVITY_CLOCK, 0, 5}},
-        {3, {HEAD | DL_COPY_H2H << 4, 0, 5}},
-        {5, {HEAD, 0x04, 0xCD, 0x0F, 5}},                   /* correlation 1 */
-        {8, {HEAD, 0x04, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F, 5}}, /* -2^31 */
-        {4, {HEAD, 0x04, 0, 5}},                            /* one launch of many kernels */
-        {4, {HEAD, 0x10, 13, 5}},                           /* stream 0 */
-        {8, {HEAD, 0x10, 0xF0, 0xFF, 0xFF, 0xFF, 0x1F, 5}}, /* stream 2^32-1 */
-        {4, {HEAD, 0x20, 29, 5}},                           /* object 1 */
-        {5, {HEAD, 0x80, 0x8D, 0x4E, 5}},                   /* start 0 */
-        {5, {MORE, 0, 0x02, DL_MEMORY_MANAGED, 5}},
+    check_codings(wrong, sizeof wrong / sizeof *wrong, false);
+}
+
+/* What lies next to the limits above. */
+static void test_limits_are_accepted(void **state)
+{
+    (void)state;
+    static const coding right[] = {
+        {"duration alone", 3, {HEAD, 0, 5}},
+        {"last kind", 3, {DL_ACTIVITY_CLOCK, 0, 5}},
+        {"last copy direction", 3, {HEAD | DL_COPY_H2H << 4, 0, 5}},
+        {"correlation 1", 5, {HEAD, 0x04, 0xCD, 0x0F, 5}},
+        {"correlation -2^31", 8, {HEAD, 0x04, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F, 5}},
+        {"one launch of many kernels", 4, {HEAD, 0x04, 0, 5}},
+        {"stream 0", 4, {HEAD, 0x10, 13, 5}},
+        {"stream 2^32-1", 8, {HEAD, 0x10, 0xF0, 0xFF, 0xFF, 0xFF, 0x1F, 5}},
+        {"object 1", 4, {HEAD, 0x20, 29, 5}},
+        {"start 0", 5, {HEAD, 0x80, 0x8D, 0x4E, 5}},
+        {"last memory", 5, {MORE, 0, 0x02, DL_MEMORY_MANAGED, 5}},
     };
-    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
-        dl_activity_previous previous = before_kernel();
-        const uint8_t *end = right[i].bytes + right[i].count;
-        if (dl_activity_decode(right[i].bytes, end, &activity, &previous) != end) {
-            fail_msg("refused: right[%zu]", i);
-        }
-    }
+    check_codings(right, sizeof right / sizeof *right, true);
 }
 
 int main(void)
@@ -239,6 +245,7 @@ int main(void)
         cmocka_unit_test(test_classes_do_not_disturb_each_other),
         cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_limits_are_accepted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
