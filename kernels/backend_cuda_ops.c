@@ -1,7 +1,10 @@
 #include <limits.h>
 
 #include "kernels/backend_cuda.h"
-#include "kernels/cuda_kernels.h"
+#include "kernels/cuda_fill.h"
+#include "kernels/cuda_optimizer.h"
+#include "kernels/cuda_pool.h"
+#include "kernels/cuda_softmax.h"
 
 static const float one = 1, zero = 0;
 

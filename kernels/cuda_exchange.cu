@@ -1,31 +1,11 @@
 #include <cuda_fp16.h>
 
 #include "kernels/cuda_exchange.h"
-
-/* Threads of a block, and most blocks of an elementwise kernel: more than any GPU holds at once;
- * each thread goes on in steps of the whole grid. */
-#define THREADS 256
-#define BLOCKS_MAX 8192
+#include "kernels/cuda_launch.cuh"
 
 #define WARP 32
-#define WARPS (THREADS / WARP)
-#define EACH (DL_QUANTISE_BLOCK / THREADS) /* numbers of a thread in a block of 1bit */
-
-static unsigned blocks_for(size_t count)
-{
-    const size_t blocks = (count + THREADS - 1) / THREADS;
-    return (unsigned)(blocks < 1 ? 1 : blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX);
-}
-
-static __device__ size_t first_index()
-{
-    return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-}
-
-static __device__ size_t grid_size()
-{
-    return (size_t)gridDim.x * blockDim.x;
-}
+#define WARPS (DL_CUDA_THREADS / WARP)
+#define EACH (DL_QUANTISE_BLOCK / DL_CUDA_THREADS) /* numbers of a thread in a block of 1bit */
 
 struct vectors {
     const float *of[DL_CUDA_VECTORS_MAX];
@@ -45,7 +25,7 @@ static __global__ void average_kernel(float *result, const vectors v, int n, siz
 {
     const int all = N > 0 ? N : n;
     const size_t quads = count / 4;
-    for (size_t i = first_index(); i < quads; i += grid_size()) {
+    for (size_t i = dl_cuda_first_index(); i < quads; i += dl_cuda_grid_size()) {
         float4 sum = reinterpret_cast<const float4 *>(v.of[0])[i];
 #pragma unroll
         for (int k = 1; k < all; k++)
@@ -53,7 +33,7 @@ static __global__ void average_kernel(float *result, const vectors v, int n, siz
         reinterpret_cast<float4 *>(result)[i] =
             make_float4(sum.x * share, sum.y * share, sum.z * share, sum.w * share);
     }
-    const size_t last = quads * 4 + first_index();
+    const size_t last = quads * 4 + dl_cuda_first_index();
     if (last >= count) return;
     float sum = v.of[0][last];
     for (int k = 1; k < all; k++)
@@ -68,14 +48,26 @@ cudaError_t dl_cuda_launch_average(float *result, const float *const *list, int 
     for (int k = 0; k < DL_CUDA_VECTORS_MAX; k++)
         v.of[k] = k < n ? list[k] : NULL;
     const float share = 1.0f / (float)n;
-    const unsigned blocks = blocks_for((count + 3) / 4);
+    const unsigned blocks = dl_cuda_blocks((count + 3) / 4);
     switch (n) {
-    case 1: average_kernel<1><<<blocks, THREADS, 0, stream>>>(result, v, n, count, share); break;
-    case 2: average_kernel<2><<<blocks, THREADS, 0, stream>>>(result, v, n, count, share); break;
-    case 3: average_kernel<3><<<blocks, THREADS, 0, stream>>>(result, v, n, count, share); break;
-    case 4: average_kernel<4><<<blocks, THREADS, 0, stream>>>(result, v, n, count, share); break;
-    case 8: average_kernel<8><<<blocks, THREADS, 0, stream>>>(result, v, n, count, share); break;
-    default: average_kernel<0><<<blocks, THREADS, 0, stream>>>(result, v, n, count, share); break;
+    case 1:
+        average_kernel<1><<<blocks, DL_CUDA_THREADS, 0, stream>>>(result, v, n, count, share);
+        break;
+    case 2:
+        average_kernel<2><<<blocks, DL_CUDA_THREADS, 0, stream>>>(result, v, n, count, share);
+        break;
+    case 3:
+        average_kernel<3><<<blocks, DL_CUDA_THREADS, 0, stream>>>(result, v, n, count, share);
+        break;
+    case 4:
+        average_kernel<4><<<blocks, DL_CUDA_THREADS, 0, stream>>>(result, v, n, count, share);
+        break;
+    case 8:
+        average_kernel<8><<<blocks, DL_CUDA_THREADS, 0, stream>>>(result, v, n, count, share);
+        break;
+    default:
+        average_kernel<0><<<blocks, DL_CUDA_THREADS, 0, stream>>>(result, v, n, count, share);
+        break;
     }
     return cudaGetLastError();
 }
@@ -86,7 +78,7 @@ cudaError_t dl_cuda_launch_average(float *result, const float *const *list, int 
 /* NaN stays NaN: neither comparison holds. */
 static __global__ void halve_kernel(__half *message, const float *values, size_t count)
 {
-    for (size_t i = first_index(); i < count; i += grid_size()) {
+    for (size_t i = dl_cuda_first_index(); i < count; i += dl_cuda_grid_size()) {
         float value = values[i];
         if (value > HALF_MAX) value = HALF_MAX;
         if (value < -HALF_MAX) value = -HALF_MAX;
@@ -96,22 +88,22 @@ static __global__ void halve_kernel(__half *message, const float *values, size_t
 
 static __global__ void widen_kernel(float *values, const __half *message, size_t count)
 {
-    for (size_t i = first_index(); i < count; i += grid_size())
+    for (size_t i = dl_cuda_first_index(); i < count; i += dl_cuda_grid_size())
         values[i] = __half2float(message[i]);
 }
 
 cudaError_t dl_cuda_launch_halve(uint16_t *message, const float *values, size_t count,
                                  cudaStream_t stream)
 {
-    halve_kernel<<<blocks_for(count), THREADS, 0, stream>>>(reinterpret_cast<__half *>(message),
-                                                            values, count);
+    halve_kernel<<<dl_cuda_blocks(count), DL_CUDA_THREADS, 0, stream>>>(
+        reinterpret_cast<__half *>(message), values, count);
     return cudaGetLastError();
 }
 
 cudaError_t dl_cuda_launch_widen(float *values, const uint16_t *message, size_t count,
                                  cudaStream_t stream)
 {
-    widen_kernel<<<blocks_for(count), THREADS, 0, stream>>>(
+    widen_kernel<<<dl_cuda_blocks(count), DL_CUDA_THREADS, 0, stream>>>(
         values, reinterpret_cast<const __half *>(message), count);
     return cudaGetLastError();
 }
@@ -131,8 +123,8 @@ static __device__ double block_sum(double value, double *shared)
 }
 
 /* One block of threads a block of numbers, which stay in registers: values and residual are read
- * once, the residual written once. Thread t has numbers t, t + THREADS, ..., so that a warp has one
- * word of bits a turn. */
+ * once, the residual written once. Thread t has numbers t, t + DL_CUDA_THREADS, ..., so that a warp
+ * has one word of bits a turn. */
 static __global__ void sign_kernel(dl_quantise_bits *message, const dl_quantise_block *blocks,
                                    const float *values, float *residual)
 {
@@ -144,7 +136,7 @@ static __global__ void sign_kernel(dl_quantise_bits *message, const dl_quantise_
     float v[EACH];
     double low = 0, high = 0, above = 0;
     for (int e = 0; e < EACH; e++) {
-        const unsigned i = threadIdx.x + e * THREADS;
+        const unsigned i = threadIdx.x + e * DL_CUDA_THREADS;
         v[e] = 0;
         if (i >= block.count) continue;
         v[e] = rest[i] + from[i];
@@ -162,7 +154,7 @@ static __global__ void sign_kernel(dl_quantise_bits *message, const dl_quantise_
     const float mean_low = below > 0 ? (float)(low / below) : 0;
     const float mean_high = above > 0 ? (float)(high / above) : 0;
     for (int e = 0; e < EACH; e++) {
-        const unsigned i = threadIdx.x + e * THREADS;
+        const unsigned i = threadIdx.x + e * DL_CUDA_THREADS;
         const bool within = i < block.count, positive = within && v[e] >= 0;
         const unsigned word = __ballot_sync(0xffffffffu, positive);
         if (threadIdx.x % WARP == 0) bits->words[i / WARP] = word;
@@ -179,7 +171,7 @@ static __global__ void unsign_kernel(float *values, const dl_quantise_block *blo
     const dl_quantise_block block = blocks[blockIdx.x];
     const dl_quantise_bits *bits = &message[blockIdx.x];
     const float low = bits->low, high = bits->high;
-    for (unsigned i = threadIdx.x; i < block.count; i += THREADS)
+    for (unsigned i = threadIdx.x; i < block.count; i += DL_CUDA_THREADS)
         values[block.first + i] = (bits->words[i / WARP] >> i % WARP & 1u) != 0 ? high : low;
 }
 
@@ -187,7 +179,8 @@ cudaError_t dl_cuda_launch_sign(dl_quantise_bits *message, const dl_quantise_blo
                                 size_t block_count, const float *values, float *residual,
                                 cudaStream_t stream)
 {
-    sign_kernel<<<(unsigned)block_count, THREADS, 0, stream>>>(message, blocks, values, residual);
+    sign_kernel<<<(unsigned)block_count, DL_CUDA_THREADS, 0, stream>>>(message, blocks, values,
+                                                                       residual);
     return cudaGetLastError();
 }
 
@@ -195,6 +188,6 @@ cudaError_t dl_cuda_launch_unsign(float *values, const dl_quantise_block *blocks
                                   size_t block_count, const dl_quantise_bits *message,
                                   cudaStream_t stream)
 {
-    unsign_kernel<<<(unsigned)block_count, THREADS, 0, stream>>>(values, blocks, message);
+    unsign_kernel<<<(unsigned)block_count, DL_CUDA_THREADS, 0, stream>>>(values, blocks, message);
     return cudaGetLastError();
 }

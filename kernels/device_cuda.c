@@ -2,7 +2,7 @@
 
 #include "common/alloc.h"
 #include "kernels/backend_cuda.h"
-#include "kernels/cuda_kernels.h"
+#include "kernels/cuda_hold.h"
 
 /* A version of CUDA in its own way of writing: 13000 is 13.0. */
 #define MAJOR(version) ((version) / 1000)
