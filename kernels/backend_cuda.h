@@ -18,7 +18,7 @@
 #include "kernels/backend.h"
 #include "kernels/device.h"
 
-/* Algorithms of one shape of convolution (backend_cuda_conv.c). */
+/* Descriptors and algorithms of one shape of convolution (cuda_conv_descriptors.h). */
 typedef struct dl_cuda_conv dl_cuda_conv;
 
 /* What the members of a reduction share (device_cuda_group.c). */
@@ -108,6 +108,8 @@ void dl_cuda_conv_backward_data(const dl_conv *conv, const void *dy, const void 
                                 bool accumulate, void *scratch);
 void dl_cuda_conv_backward_filter(const dl_conv *conv, const void *x, const void *dy,
                                   void *dweights, void *scratch);
+
+/* cuda_conv_descriptors.c: frees device->convs. */
 void dl_cuda_convs_free(dl_device *device);
 
 /* backend_cuda_ops.c: cuBLAS, the rest of cuDNN, own kernels. */

@@ -1,15 +1,12 @@
-/* Convolutions through cuDNN. A shape's descriptors are made once; the algorithm of each of the
- * three directions is chosen at its first use: the first of those that cuDNN's heuristics propose,
- * in their order, which gives equal bits every time, fits into SCRATCH_MAX, and is accepted when it
- * is tried. No measuring: replicas must choose alike.
+/* Convolutions through cuDNN. The algorithm of each of a shape's three directions is chosen at its
+ * first use: the first of those that cuDNN's heuristics propose, in their order, which gives equal
+ * bits every time, fits into SCRATCH_MAX, and is accepted when it is tried. No measuring: replicas
+ * must choose alike.
  *
  * cuDNN does not promise an algorithm for channels-last single precision without tensor cores. Where
  * it has none, the arrays are turned to channels-first in the scratch memory and the result is
  * turned back, as frameworks do. */
-#include <stdlib.h>
-
-#include "common/alloc.h"
-#include "kernels/backend_cuda.h"
+#include "kernels/cuda_conv_descriptors.h"
 
 /* Most scratch memory that an algorithm may ask for. */
 #define SCRATCH_MAX ((size_t)1 << 30)
@@ -18,187 +15,45 @@
  */
 #define PROPOSALS_MAX 32
 
-typedef enum direction { FORWARD, BACKWARD_DATA, BACKWARD_FILTER, DIRECTIONS } direction;
-
-typedef enum order { CHANNELS_LAST, CHANNELS_FIRST, ORDERS } order;
-
-/* A way to compute: the algorithm's number in the enumeration of its direction. */
-typedef struct way {
-    order order;
-    int algorithm;
-    cudnnMathType_t math;
-    size_t scratch_bytes;
-} way;
-
-/* The arrays of a convolution in one order; the weights also as images, to be turned. */
-typedef struct arrays {
-    cudnnTensorDescriptor_t x, y, weights_as_images;
-    cudnnFilterDescriptor_t weights;
-} arrays;
-
-struct dl_cuda_conv {
-    dl_cuda_conv *next;
-    dl_conv shape;
-    arrays in_order[ORDERS];
-    cudnnTensorDescriptor_t bias;
-    cudnnConvolutionDescriptor_t windows[DIRECTIONS]; /* one a direction: each has its math type */
-    bool chosen[DIRECTIONS];
-    way ways[DIRECTIONS];
-};
-
 /* One call of a convolution, any direction: x, weights and y in the roles that it gives them. */
 typedef struct conv_call {
-    direction direction;
+    dl_cuda_direction direction;
     void *x, *weights, *y; /* two of them are read, the third one written */
     const float *beta;     /* 1 adds to what is there */
 } conv_call;
 
 static const float one = 1, zero = 0;
 
-static const cudnnMathType_t math_types[] = {[DL_DEVICE_MATH_FP32] = CUDNN_FMA_MATH,
-                                             [DL_DEVICE_MATH_TF32] = CUDNN_DEFAULT_MATH,
-                                             [DL_DEVICE_MATH_FP16] =
-                                                 CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION};
-
-static const cudnnTensorFormat_t formats[] = {CUDNN_TENSOR_NHWC, CUDNN_TENSOR_NCHW};
-
-static void free_images(cudnnTensorDescriptor_t images)
-{
-    if (images != NULL) (void)cudnnDestroyTensorDescriptor(images);
-}
-
-static void free_conv(dl_cuda_conv *conv)
-{
-    for (int d = 0; d < DIRECTIONS; d++) {
-        if (conv->windows[d] != NULL) (void)cudnnDestroyConvolutionDescriptor(conv->windows[d]);
-    }
-    for (int o = 0; o < ORDERS; o++) {
-        const arrays *freed = &conv->in_order[o];
-        if (freed->weights != NULL) (void)cudnnDestroyFilterDescriptor(freed->weights);
-        free_images(freed->weights_as_images);
-        free_images(freed->y);
-        free_images(freed->x);
-    }
-    free_images(conv->bias);
-    free(conv);
-}
-
-void dl_cuda_convs_free(dl_device *device)
-{
-    while (device->convs != NULL) {
-        dl_cuda_conv *next = device->convs->next;
-        free_conv(device->convs);
-        device->convs = next;
-    }
-}
-
-static bool describe_images(dl_device *device, cudnnTensorDescriptor_t *images, order o, int count,
-                            dl_shape shape)
-{
-    return dl_cuda_good_dnn(device, cudnnCreateTensorDescriptor(images),
-                            "cudnnCreateTensorDescriptor") &&
-           dl_cuda_good_dnn(device,
-                            cudnnSetTensor4dDescriptor(*images, formats[o], CUDNN_DATA_FLOAT, count,
-                                                       shape.channels, shape.rows, shape.columns),
-                            "cudnnSetTensor4dDescriptor");
-}
-
-static bool describe_arrays(dl_device *device, arrays *made, order o, const dl_conv *shape)
-{
-    const dl_shape window = {shape->kernel, shape->kernel, shape->in.channels};
-    return describe_images(device, &made->x, o, shape->count, shape->in) &&
-           describe_images(device, &made->y, o, shape->count, shape->out) &&
-           describe_images(device, &made->weights_as_images, o, shape->out.channels, window) &&
-           dl_cuda_good_dnn(device, cudnnCreateFilterDescriptor(&made->weights),
-                            "cudnnCreateFilterDescriptor") &&
-           dl_cuda_good_dnn(device,
-                            cudnnSetFilter4dDescriptor(made->weights, CUDNN_DATA_FLOAT, formats[o],
-                                                       shape->out.channels, shape->in.channels,
-                                                       shape->kernel, shape->kernel),
-                            "cudnnSetFilter4dDescriptor");
-}
-
-static bool describe_windows(dl_device *device, cudnnConvolutionDescriptor_t *windows,
-                             const dl_conv *shape)
-{
-    return dl_cuda_good_dnn(device, cudnnCreateConvolutionDescriptor(windows),
-                            "cudnnCreateConvolutionDescriptor") &&
-           dl_cuda_good_dnn(device,
-                            cudnnSetConvolution2dDescriptor(
-                                *windows, shape->padding, shape->padding, shape->stride,
-                                shape->stride, 1, 1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
-                            "cudnnSetConvolution2dDescriptor") &&
-           dl_cuda_good_dnn(
-               device, cudnnSetConvolutionMathType(*windows, math_types[device->settings.math]),
-               "cudnnSetConvolutionMathType");
-}
-
-static bool describe(dl_device *device, dl_cuda_conv *conv)
-{
-    const dl_conv *shape = &conv->shape;
-    bool good = describe_images(device, &conv->bias, CHANNELS_LAST, 1,
-                                (dl_shape){1, 1, shape->out.channels});
-    for (int o = 0; good && o < ORDERS; o++)
-        good = describe_arrays(device, &conv->in_order[o], (order)o, shape);
-    for (int d = 0; good && d < DIRECTIONS; d++)
-        good = describe_windows(device, &conv->windows[d], shape);
-    return good;
-}
-
-static bool same_shape(const dl_conv *a, const dl_conv *b)
-{
-    return a->count == b->count && a->in.rows == b->in.rows && a->in.columns == b->in.columns &&
-           a->in.channels == b->in.channels && a->out.channels == b->out.channels &&
-           a->kernel == b->kernel && a->stride == b->stride && a->padding == b->padding;
-}
-
-/* The known convolution of that shape, or a new one; NULL if something failed, now or before. */
-static dl_cuda_conv *find(dl_device *device, const dl_conv *shape)
-{
-    if (!dl_cuda_works(device)) return NULL;
-    for (dl_cuda_conv *conv = device->convs; conv != NULL; conv = conv->next) {
-        if (same_shape(&conv->shape, shape)) return conv;
-    }
-    dl_cuda_conv *made = dl_calloc(1, sizeof *made, "convolution");
-    made->shape = *shape;
-    if (!describe(device, made)) {
-        free_conv(made);
-        return NULL;
-    }
-    made->next = device->convs;
-    device->convs = made;
-    return made;
-}
-
 /* Copies the usable ones of cuDNN's proposals, whose type differs by direction, to ways[]. */
-#define KEEP_USABLE(ways, kept, o, proposals, count)                                              \
-    for (int i = 0; i < (count); i++) {                                                           \
-        if ((proposals)[i].status != CUDNN_STATUS_SUCCESS) continue;                              \
-        if ((proposals)[i].memory > SCRATCH_MAX) continue;                                        \
-        if ((proposals)[i].determinism != CUDNN_DETERMINISTIC) continue;                          \
-        (ways)[(kept)++] =                                                                        \
-            (way){(o), (int)(proposals)[i].algo, (proposals)[i].mathType, (proposals)[i].memory}; \
+#define KEEP_USABLE(ways, kept, o, proposals, count)                                           \
+    for (int i = 0; i < (count); i++) {                                                        \
+        if ((proposals)[i].status != CUDNN_STATUS_SUCCESS) continue;                           \
+        if ((proposals)[i].memory > SCRATCH_MAX) continue;                                     \
+        if ((proposals)[i].determinism != CUDNN_DETERMINISTIC) continue;                       \
+        (ways)[(kept)++] = (dl_cuda_conv_way){(o), (int)(proposals)[i].algo,                   \
+                                              (proposals)[i].mathType, (proposals)[i].memory}; \
     }
 
 /* Fills ways[PROPOSALS_MAX], best first; returns how many. Where cuDNN has none at all it may also
  * answer with an error, which is the same to us. */
-static int propose(dl_device *device, const dl_cuda_conv *conv, direction d, order o, way *ways)
+static int propose(dl_device *device, const dl_cuda_conv *conv, dl_cuda_direction d,
+                   dl_cuda_order o, dl_cuda_conv_way *ways)
 {
-    const arrays *in = &conv->in_order[o];
+    const dl_cuda_conv_arrays *in = &conv->in_order[o];
     cudnnConvolutionFwdAlgoPerf_t forward[PROPOSALS_MAX];
     cudnnConvolutionBwdDataAlgoPerf_t data[PROPOSALS_MAX];
     cudnnConvolutionBwdFilterAlgoPerf_t filter[PROPOSALS_MAX];
     int count = 0, kept = 0;
     cudnnStatus_t status;
     switch (d) {
-    case FORWARD:
+    case DL_CUDA_FORWARD:
         status = cudnnGetConvolutionForwardAlgorithm_v7(device->dnn, in->x, in->weights,
                                                         conv->windows[d], in->y, PROPOSALS_MAX,
                                                         &count, forward);
         if (status != CUDNN_STATUS_SUCCESS) break;
         KEEP_USABLE(ways, kept, o, forward, count)
         break;
-    case BACKWARD_DATA:
+    case DL_CUDA_BACKWARD_DATA:
         status = cudnnGetConvolutionBackwardDataAlgorithm_v7(
             device->dnn, in->weights, in->y, conv->windows[d], in->x, PROPOSALS_MAX, &count, data);
         if (status != CUDNN_STATUS_SUCCESS) break;
@@ -217,17 +72,18 @@ static int propose(dl_device *device, const dl_cuda_conv *conv, direction d, ord
 
 /* Issues the call in that way, all arrays being in its order; cuDNN's answer. */
 static cudnnStatus_t issue_in_order(dl_device *device, const dl_cuda_conv *conv,
-                                    const conv_call *call, const way *by, void *scratch)
+                                    const conv_call *call, const dl_cuda_conv_way *by,
+                                    void *scratch)
 {
-    const direction d = call->direction;
-    const arrays *in = &conv->in_order[by->order];
+    const dl_cuda_direction d = call->direction;
+    const dl_cuda_conv_arrays *in = &conv->in_order[by->order];
     const size_t bytes = by->scratch_bytes;
     switch (d) {
-    case FORWARD:
+    case DL_CUDA_FORWARD:
         return cudnnConvolutionForward(
             device->dnn, &one, in->x, call->x, in->weights, call->weights, conv->windows[d],
             (cudnnConvolutionFwdAlgo_t)by->algorithm, scratch, bytes, call->beta, in->y, call->y);
-    case BACKWARD_DATA:
+    case DL_CUDA_BACKWARD_DATA:
         return cudnnConvolutionBackwardData(device->dnn, &one, in->weights, call->weights, in->y,
                                             call->y, conv->windows[d],
                                             (cudnnConvolutionBwdDataAlgo_t)by->algorithm, scratch,
@@ -254,10 +110,11 @@ static size_t round_up(size_t bytes)
 
 /* Turns what is read, issues, and turns the result back, where it is added if the call says so. */
 static cudnnStatus_t issue_turned(dl_device *device, const dl_cuda_conv *conv,
-                                  const conv_call *call, const way *by)
+                                  const conv_call *call, const dl_cuda_conv_way *by)
 {
     const dl_conv *shape = &conv->shape;
-    const arrays *last = &conv->in_order[CHANNELS_LAST], *first = &conv->in_order[CHANNELS_FIRST];
+    const dl_cuda_conv_arrays *last = &conv->in_order[DL_CUDA_CHANNELS_LAST],
+                              *first = &conv->in_order[DL_CUDA_CHANNELS_FIRST];
     const size_t count = (size_t)shape->count;
     const size_t x_bytes = round_up(count * dl_shape_count(shape->in) * sizeof(float));
     const size_t y_bytes = round_up(count * dl_shape_count(shape->out) * sizeof(float));
@@ -267,10 +124,10 @@ static cudnnStatus_t issue_turned(dl_device *device, const dl_cuda_conv *conv,
     char *scratch = dl_cuda_scratch(device, x_bytes + y_bytes + weight_bytes + by->scratch_bytes);
     if (scratch == NULL) return CUDNN_STATUS_ALLOC_FAILED;
     const turned all[] = {
-        {last->x, first->x, call->x, scratch, call->direction == BACKWARD_DATA},
-        {last->y, first->y, call->y, scratch + x_bytes, call->direction == FORWARD},
+        {last->x, first->x, call->x, scratch, call->direction == DL_CUDA_BACKWARD_DATA},
+        {last->y, first->y, call->y, scratch + x_bytes, call->direction == DL_CUDA_FORWARD},
         {last->weights_as_images, first->weights_as_images, call->weights,
-         scratch + x_bytes + y_bytes, call->direction == BACKWARD_FILTER}};
+         scratch + x_bytes + y_bytes, call->direction == DL_CUDA_BACKWARD_FILTER}};
     cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
     for (int i = 0; status == CUDNN_STATUS_SUCCESS && i < 3; i++) {
         if (all[i].is_result) continue;
@@ -293,9 +150,9 @@ static cudnnStatus_t issue_turned(dl_device *device, const dl_cuda_conv *conv,
 }
 
 static cudnnStatus_t issue(dl_device *device, const dl_cuda_conv *conv, const conv_call *call,
-                           const way *by)
+                           const dl_cuda_conv_way *by)
 {
-    if (by->order == CHANNELS_FIRST) return issue_turned(device, conv, call, by);
+    if (by->order == DL_CUDA_CHANNELS_FIRST) return issue_turned(device, conv, call, by);
     void *scratch = dl_cuda_scratch(device, by->scratch_bytes);
     if (by->scratch_bytes > 0 && scratch == NULL) return CUDNN_STATUS_ALLOC_FAILED;
     return issue_in_order(device, conv, call, by, scratch);
@@ -303,10 +160,10 @@ static cudnnStatus_t issue(dl_device *device, const dl_cuda_conv *conv, const co
 
 /* Tries the proposals for one order. One that cuDNN refuses has not touched the result. */
 static cudnnStatus_t try_order(dl_device *device, dl_cuda_conv *conv, const conv_call *call,
-                               order o)
+                               dl_cuda_order o)
 {
-    const direction d = call->direction;
-    way ways[PROPOSALS_MAX];
+    const dl_cuda_direction d = call->direction;
+    dl_cuda_conv_way ways[PROPOSALS_MAX];
     const int count = propose(device, conv, d, o, ways);
     cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED;
     for (int i = 0; dl_cuda_works(device) && !conv->chosen[d] && i < count; i++) {
@@ -331,8 +188,8 @@ static cudnnStatus_t try_order(dl_device *device, dl_cuda_conv *conv, const conv
 static void choose(dl_device *device, dl_cuda_conv *conv, const conv_call *call)
 {
     cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED;
-    for (int o = 0; !conv->chosen[call->direction] && o < ORDERS; o++)
-        status = try_order(device, conv, call, (order)o);
+    for (int o = 0; !conv->chosen[call->direction] && o < DL_CUDA_ORDERS; o++)
+        status = try_order(device, conv, call, (dl_cuda_order)o);
     if (!conv->chosen[call->direction]) {
         dl_cuda_good_dnn(device, status, "no algorithm for a convolution");
     }
@@ -343,9 +200,9 @@ static void run(const dl_conv *shape, const conv_call *call)
     static const char *const names[] = {"cudnnConvolutionForward", "cudnnConvolutionBackwardData",
                                         "cudnnConvolutionBackwardFilter"};
     dl_device *device = dl_cuda_device();
-    dl_cuda_conv *conv = find(device, shape);
+    dl_cuda_conv *conv = dl_cuda_conv_find(device, shape);
     if (conv == NULL) return;
-    const direction d = call->direction;
+    const dl_cuda_direction d = call->direction;
     if (!conv->chosen[d]) {
         choose(device, conv, call);
     } else {
@@ -364,18 +221,18 @@ void dl_cuda_conv_forward(const dl_conv *conv, const void *x, const void *weight
                           void *y, void *scratch)
 {
     (void)scratch;
-    run(conv, &(conv_call){.direction = FORWARD,
+    run(conv, &(conv_call){.direction = DL_CUDA_FORWARD,
                            .x = (void *)x,
                            .weights = (void *)weights,
                            .y = y,
                            .beta = &zero});
     if (bias == NULL) return;
     dl_device *device = dl_cuda_device();
-    const dl_cuda_conv *known = find(device, conv);
+    const dl_cuda_conv *known = dl_cuda_conv_find(device, conv);
     if (known == NULL) return;
     dl_cuda_good_dnn(device,
                      cudnnAddTensor(device->dnn, &one, known->bias, bias, &one,
-                                    known->in_order[CHANNELS_LAST].y, y),
+                                    known->in_order[DL_CUDA_CHANNELS_LAST].y, y),
                      "cudnnAddTensor");
 }
 
@@ -383,7 +240,7 @@ void dl_cuda_conv_backward_data(const dl_conv *conv, const void *dy, const void 
                                 bool accumulate, void *scratch)
 {
     (void)scratch;
-    run(conv, &(conv_call){.direction = BACKWARD_DATA,
+    run(conv, &(conv_call){.direction = DL_CUDA_BACKWARD_DATA,
                            .x = dx,
                            .weights = (void *)weights,
                            .y = (void *)dy,
@@ -394,7 +251,7 @@ void dl_cuda_conv_backward_filter(const dl_conv *conv, const void *x, const void
                                   void *dweights, void *scratch)
 {
     (void)scratch;
-    run(conv, &(conv_call){.direction = BACKWARD_FILTER,
+    run(conv, &(conv_call){.direction = DL_CUDA_BACKWARD_FILTER,
                            .x = (void *)x,
                            .weights = dweights,
                            .y = (void *)dy,
