@@ -5,16 +5,36 @@
 #include "common/alloc.h"
 #include "tests/check.h"
 
-/* A data set with one operation of 100 ns, runs whose steps are given, and bench runs of one copy.
- */
-static void make(dl_dataset *dataset, dl_costs *costs)
+/* A data set of runs and bench runs, the costs of one operation of 100 ns, and what the fit of both
+ * gives. */
+typedef struct noise_case {
+    dl_dataset dataset;
+    dl_costs costs;
+    dl_notes notes;
+    dl_step_noise fit;
+} noise_case;
+
+static noise_case make(void)
 {
-    *dataset = (dl_dataset){0};
-    *costs = (dl_costs){.batch_min = 1, .batch_max = 8, .op_count = 1};
-    costs->ops = dl_calloc(1, sizeof *costs->ops, "operations");
-    costs->ops[0].name = dl_strdup("input");
-    costs->ops[0].fixed_ns = (dl_value){.known = true, .value = 100};
-    costs->ops[0].per_sample_ns = (dl_value){.known = true};
+    noise_case c = {.costs = {.batch_min = 1, .batch_max = 8, .op_count = 1}};
+    c.costs.ops = dl_calloc(1, sizeof *c.costs.ops, "operations");
+    c.costs.ops[0].name = dl_strdup("input");
+    c.costs.ops[0].fixed_ns = (dl_value){.known = true, .value = 100};
+    c.costs.ops[0].per_sample_ns = (dl_value){.known = true};
+    return c;
+}
+
+static void fit_factors(noise_case *c)
+{
+    dl_step_noise_fit_factors(&c->dataset, &c->costs, &c->fit, &c->notes);
+}
+
+static void release(noise_case *c)
+{
+    dl_dataset_free(&c->dataset);
+    dl_costs_free(&c->costs);
+    dl_notes_free(&c->notes);
+    dl_step_noise_free(&c->fit);
 }
 
 static double *add_run(dl_dataset *dataset, size_t steps)
@@ -24,6 +44,13 @@ static double *add_run(dl_dataset *dataset, size_t steps)
     dataset->runs[dataset->run_count] =
         (dl_step_run){.path = dl_strdup("made"), .batch = 4, .steps = steps};
     return dataset->runs[dataset->run_count++].step_ns = dl_calloc(steps, sizeof(double), "steps");
+}
+
+static void add_even_run(dl_dataset *dataset, size_t steps, double step_ns)
+{
+    double *each = add_run(dataset, steps);
+    for (size_t i = 0; i < steps; i++)
+        each[i] = step_ns;
 }
 
 static void add_bench(dl_dataset *dataset, uint32_t batch, uint32_t copies, size_t steps,
@@ -44,39 +71,27 @@ static void add_bench(dl_dataset *dataset, uint32_t batch, uint32_t copies, size
     }
 }
 
-static void release(dl_dataset *dataset, dl_costs *costs, dl_notes *notes, dl_step_noise *fit)
-{
-    dl_dataset_free(dataset);
-    dl_costs_free(costs);
-    dl_notes_free(notes);
-    dl_step_noise_free(fit);
-}
-
 /* 90, 110, 90, 110 ns over 100: those factors, in that order; mean 1, sd 0.1 sqrt(4 / 3). */
 static void test_factors_in_order(void **state)
 {
     (void)state;
-    dl_dataset dataset;
-    dl_costs costs;
-    dl_notes notes = {0};
-    make(&dataset, &costs);
-    double *steps = add_run(&dataset, 4);
+    noise_case c = make();
+    double *steps = add_run(&c.dataset, 4);
     for (int i = 0; i < 4; i++)
         steps[i] = i % 2 == 0 ? 90 : 110;
-    dl_step_noise fit;
-    dl_step_noise_fit_factors(&dataset, &costs, &fit, &notes);
-    assert_int_equal(costs.noise_count, 1);
-    assert_int_equal(costs.noise[0].batch, 4);
-    assert_int_equal(costs.noise[0].series[0].count, 4);
+    fit_factors(&c);
+    assert_int_equal(c.costs.noise_count, 1);
+    assert_int_equal(c.costs.noise[0].batch, 4);
+    assert_int_equal(c.costs.noise[0].series[0].count, 4);
     for (int i = 0; i < 4; i++) {
-        assert_true(fabsf(costs.noise[0].series[0].factors[i] - (i % 2 == 0 ? 0.9F : 1.1F)) <
+        assert_true(fabsf(c.costs.noise[0].series[0].factors[i] - (i % 2 == 0 ? 0.9F : 1.1F)) <
                     1e-6F);
     }
-    assert_true(fabs(fit.sets[0].shape.mean - 1) < 1e-7);
-    assert_true(fabs(fit.sets[0].shape.sd - 0.1 * sqrt(4.0 / 3)) < 1e-7);
-    assert_true(fit.sets[0].shape.lag1 < 0);
-    assert_true(fit.sets[0].kept == 4 && fit.sets[0].steps == 4 && fit.sets[0].runs == 1);
-    release(&dataset, &costs, &notes, &fit);
+    assert_true(fabs(c.fit.sets[0].shape.mean - 1) < 1e-7);
+    assert_true(fabs(c.fit.sets[0].shape.sd - 0.1 * sqrt(4.0 / 3)) < 1e-7);
+    assert_true(c.fit.sets[0].shape.lag1 < 0);
+    assert_true(c.fit.sets[0].kept == 4 && c.fit.sets[0].steps == 4 && c.fit.sets[0].runs == 1);
+    release(&c);
 }
 
 /* Runs of 6000, 500 and 3000 steps whose factor counts the step: 500 fits whole, so the others give
@@ -84,26 +99,22 @@ static void test_factors_in_order(void **state)
 static void test_pieces_are_even_and_contiguous(void **state)
 {
     (void)state;
-    dl_dataset dataset;
-    dl_costs costs;
-    dl_notes notes = {0};
-    make(&dataset, &costs);
+    noise_case c = make();
     const size_t lengths[] = {6000, 500, 3000};
     for (int r = 0; r < 3; r++) {
-        double *steps = add_run(&dataset, lengths[r]);
+        double *steps = add_run(&c.dataset, lengths[r]);
         for (size_t i = 0; i < lengths[r]; i++)
             steps[i] = 100 * (double)(i + 1);
     }
-    dl_step_noise fit;
-    dl_step_noise_fit_factors(&dataset, &costs, &fit, &notes);
-    assert_int_equal(fit.sets[0].steps, 9500);
-    assert_int_equal(fit.sets[0].kept, 4096);
-    const dl_noise_series *series = costs.noise[0].series;
+    fit_factors(&c);
+    assert_int_equal(c.fit.sets[0].steps, 9500);
+    assert_int_equal(c.fit.sets[0].kept, 4096);
+    const dl_noise_series *series = c.costs.noise[0].series;
     assert_true(series[0].count == 1798 && series[1].count == 500 && series[2].count == 1798);
     assert_true(series[0].factors[0] == 2102 && series[0].factors[1797] == 3899);
     assert_true(series[1].factors[0] == 1 && series[1].factors[499] == 500);
     assert_true(series[2].factors[0] == 602 && series[2].factors[1797] == 2399);
-    release(&dataset, &costs, &notes, &fit);
+    release(&c);
 }
 
 /* Bench steps of one copy within 2 % join in; those of a batch size that was not trained do not,
@@ -111,23 +122,17 @@ static void test_pieces_are_even_and_contiguous(void **state)
 static void test_bench_steps_join(void **state)
 {
     (void)state;
-    dl_dataset dataset;
-    dl_costs costs;
-    dl_notes notes = {0};
-    make(&dataset, &costs);
-    double *steps = add_run(&dataset, 10);
-    for (int i = 0; i < 10; i++)
-        steps[i] = 100;
-    add_bench(&dataset, 4, 1, 5, 101);
-    add_bench(&dataset, 4, 2, 5, 101);
-    add_bench(&dataset, 9, 1, 5, 101);
-    dl_step_noise fit;
-    dl_step_noise_fit_factors(&dataset, &costs, &fit, &notes);
-    assert_int_equal(costs.noise_count, 1);
-    assert_true(fit.sets[0].runs == 2 && fit.sets[0].kept == 15);
-    assert_true(fabsf(costs.noise[0].series[1].factors[4] - 1.01F) < 1e-6F);
-    assert_int_equal(notes.count, 0);
-    release(&dataset, &costs, &notes, &fit);
+    noise_case c = make();
+    add_even_run(&c.dataset, 10, 100);
+    add_bench(&c.dataset, 4, 1, 5, 101);
+    add_bench(&c.dataset, 4, 2, 5, 101);
+    add_bench(&c.dataset, 9, 1, 5, 101);
+    fit_factors(&c);
+    assert_int_equal(c.costs.noise_count, 1);
+    assert_true(c.fit.sets[0].runs == 2 && c.fit.sets[0].kept == 15);
+    assert_true(fabsf(c.costs.noise[0].series[1].factors[4] - 1.01F) < 1e-6F);
+    assert_int_equal(c.notes.count, 0);
+    release(&c);
 }
 
 /* Two copies of 10 % sharing: 121 and 99 ns over 110 ns, each copy its own series; a run that lacks
@@ -135,53 +140,42 @@ static void test_bench_steps_join(void **state)
 static void test_copies_at_once_are_a_set_of_their_own(void **state)
 {
     (void)state;
-    dl_dataset dataset;
-    dl_costs costs;
-    dl_notes notes = {0};
-    make(&dataset, &costs);
-    costs.cores = 2;
-    costs.sharing[2] = (dl_value){.known = true, .value = 1.1};
-    double *steps = add_run(&dataset, 2);
-    steps[0] = steps[1] = 100;
-    add_bench(&dataset, 4, 2, 3, 121); /* steps 0 .. 2 of copy 0, and none of copy 1 */
-    add_bench(&dataset, 4, 2, 4, 121);
+    noise_case c = make();
+    c.costs.cores = 2;
+    c.costs.sharing[2] = (dl_value){.known = true, .value = 1.1};
+    add_even_run(&c.dataset, 2, 100);
+    add_bench(&c.dataset, 4, 2, 3, 121); /* steps 0 .. 2 of copy 0, and none of copy 1 */
+    add_bench(&c.dataset, 4, 2, 4, 121);
     for (size_t i = 2; i < 4; i++) {
-        dataset.benches[1].samples[i].worker = 1;
-        dataset.benches[1].samples[i].duration_ns = 99;
+        c.dataset.benches[1].samples[i].worker = 1;
+        c.dataset.benches[1].samples[i].duration_ns = 99;
     }
-    dl_step_noise fit;
-    dl_step_noise_fit_factors(&dataset, &costs, &fit, &notes);
-    assert_int_equal(costs.noise_count, 2);
-    const dl_noise_set *set = &costs.noise[1];
+    fit_factors(&c);
+    assert_int_equal(c.costs.noise_count, 2);
+    const dl_noise_set *set = &c.costs.noise[1];
     assert_true(set->copies == 2 && set->run_count == 1 && set->batch == 4);
     for (int i = 0; i < 2; i++) {
         assert_true(fabsf(set->series[0].factors[i] - 1.1F) < 1e-6F);
         assert_true(fabsf(set->series[1].factors[i] - 0.9F) < 1e-6F);
     }
-    assert_true(fabs(fit.sets[1].run_sd - 0.1 * sqrt(2)) < 1e-6);
-    assert_true(fit.sets[1].shape.lag1 == 0);
-    release(&dataset, &costs, &notes, &fit);
+    assert_true(fabs(c.fit.sets[1].run_sd - 0.1 * sqrt(2)) < 1e-6);
+    assert_true(c.fit.sets[1].shape.lag1 == 0);
+    release(&c);
 }
 
 /* 5 % slower is something else: left out, with a note. */
 static void test_bench_steps_that_differ_do_not(void **state)
 {
     (void)state;
-    dl_dataset dataset;
-    dl_costs costs;
-    dl_notes notes = {0};
-    make(&dataset, &costs);
-    double *steps = add_run(&dataset, 10);
-    for (int i = 0; i < 10; i++)
-        steps[i] = 100;
-    add_bench(&dataset, 4, 1, 5, 105);
-    dl_step_noise fit;
-    dl_step_noise_fit_factors(&dataset, &costs, &fit, &notes);
-    assert_int_equal(fit.sets[0].kept, 10);
-    assert_int_equal(costs.noise[0].run_count, 1);
-    assert_int_equal(notes.count, 1);
-    assert_contains(notes.lines[0], "+5.0 %");
-    release(&dataset, &costs, &notes, &fit);
+    noise_case c = make();
+    add_even_run(&c.dataset, 10, 100);
+    add_bench(&c.dataset, 4, 1, 5, 105);
+    fit_factors(&c);
+    assert_int_equal(c.fit.sets[0].kept, 10);
+    assert_int_equal(c.costs.noise[0].run_count, 1);
+    assert_int_equal(c.notes.count, 1);
+    assert_contains(c.notes.lines[0], "+5.0 %");
+    release(&c);
 }
 
 int main(void)
