@@ -1,10 +1,9 @@
-#include "tests/check.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <zlib.h>
 
+#include "tests/read_trace.h"
 #include "tests/text_parts.h"
 #include "trace/activity_summary.h"
 #include "trace/readers/kineto.h"
@@ -31,37 +30,6 @@ static void free_item(dl_read_trace *item)
         free(item->notes[i]);
     free(item->notes);
     dl_trace_free(&item->trace);
-}
-
-/* The n-th activity of a kind; fails if there are fewer. */
-static const dl_activity *find(const dl_read_trace *item, dl_activity_kind kind, size_t n)
-{
-    for (size_t i = 0; i < item->trace.activity_count; i++) {
-        if (item->trace.activities[i].kind == kind && n-- == 0) return &item->trace.activities[i];
-    }
-    fail_msg("there is no such %s", dl_activity_kind_name(kind));
-    return NULL;
-}
-
-static size_t count(const dl_read_trace *item, dl_activity_kind kind)
-{
-    size_t found = 0;
-    for (size_t i = 0; i < item->trace.activity_count; i++)
-        found += item->trace.activities[i].kind == kind;
-    return found;
-}
-
-static const char *name_of(const dl_read_trace *item, const dl_activity *activity)
-{
-    return item->trace.strings[activity->name];
-}
-
-static bool has_note(const dl_read_trace *item, const char *part)
-{
-    for (size_t i = 0; i < item->note_count; i++) {
-        if (strstr(item->notes[i], part) != NULL) return true;
-    }
-    return false;
 }
 
 /* PyTorch 1.8: an array; categories with capitals; a kernel's tid is a text and its external id

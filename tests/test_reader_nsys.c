@@ -1,5 +1,3 @@
-#include "tests/check.h"
-
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -7,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "trace/readers/reader.h"
+#include "tests/read_trace.h"
 
 /* With what SQLite's URIs need escaped. */
 static const char path[] = "reader_nsys 100%25#a?b=c.sqlite";
@@ -30,28 +28,6 @@ static dl_read_traces read_file(void)
     if (dl_read(&traces, path, &options, &err) != DL_OK) fail_msg("%s", err.text);
     assert_string_equal(traces.reader, "nsys");
     return traces;
-}
-
-static const dl_activity *find(const dl_read_trace *item, dl_activity_kind kind, size_t n)
-{
-    for (size_t i = 0; i < item->trace.activity_count; i++) {
-        if (item->trace.activities[i].kind == kind && n-- == 0) return &item->trace.activities[i];
-    }
-    fail_msg("there is no such %s", dl_activity_kind_name(kind));
-    return NULL;
-}
-
-static const char *name_of(const dl_read_trace *item, const dl_activity *activity)
-{
-    return item->trace.strings[activity->name];
-}
-
-static bool has_note(const dl_read_trace *item, const char *part)
-{
-    for (size_t i = 0; i < item->note_count; i++) {
-        if (strstr(item->notes[i], part) != NULL) return true;
-    }
-    return false;
 }
 
 /* Two processes, 300 on device 1 and 200 on device 0; ids are pid << 24 (| thread). */
