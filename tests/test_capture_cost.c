@@ -1,26 +1,12 @@
 /* What the injected library costs, measured through it. Usage: test_capture_cost LIBRARY */
-#include "tests/check.h"
-
-#include <dirent.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "profiler/capture_cost.h"
+#include "tests/folder.h"
 
 static const char *library;
 static char folder[] = "capture_cost.XXXXXX";
-
-static int count_files(const char *path)
-{
-    int count = 0;
-    DIR *dir = opendir(path);
-    assert_non_null(dir);
-    const struct dirent *entry;
-    while ((entry = readdir(dir)) != NULL)
-        count += entry->d_name[0] != '.';
-    closedir(dir);
-    return count;
-}
 
 /* Each range and mark has its cost, every one is in the trace (else the measurement fails), and no
  * file stays. */

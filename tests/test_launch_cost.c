@@ -1,29 +1,15 @@
 /* What recording CUDA costs, measured against the doubles of the driver and of CUPTI. Skipped where
  * there is no libcupti, whose reading of buffers is used.
  * Usage: test_launch_cost DEVICE_LIBRARY INJECTED_LIBRARY CUPTI_DOUBLE REAL_CUPTI */
-#include "tests/check.h"
-
-#include <dirent.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "profiler/launch_cost.h"
+#include "tests/folder.h"
 
 static dl_progress progress;
 static char folder[] = "launch_cost.XXXXXX";
 static dl_launch_config config = {.folder = folder, .seconds = 0.1, .progress = &progress};
-
-static int count_files(const char *path)
-{
-    int count = 0;
-    DIR *dir = opendir(path);
-    assert_non_null(dir);
-    const struct dirent *entry;
-    while ((entry = readdir(dir)) != NULL)
-        count += entry->d_name[0] != '.';
-    closedir(dir);
-    return count;
-}
 
 /* The double records in the launching thread what each preset holds: one record of a kernel and of
  * a copy under light; with the call and a wait's and an event's under default; with the driver's
