@@ -1,16 +1,13 @@
 /* dlprof export as a function, on traces made here. */
-#include "tests/check.h"
-
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "common/file.h"
 #include "profiler/commands.h"
+#include "tests/command.h"
 #include "trace/dlt.h"
 
-#define OUTPUT "test_cmd_export.out"
 #define JSON "test_cmd_export.json"
 
 static char name[] = "dlprof export", first[] = "test_cmd_export_0.dlt",
@@ -64,26 +61,9 @@ static char *read_text(const char *path)
     return text;
 }
 
-/* Runs it on argv, standard output and error into OUTPUT; returns the status and the text. */
 static int run(char **argv, char **text)
 {
-    int argc = 0;
-    while (argv[argc] != NULL)
-        argc++;
-    fflush(stdout);
-    int out = dup(STDOUT_FILENO), error = dup(STDERR_FILENO);
-    int file = open(OUTPUT, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    dup2(file, STDOUT_FILENO);
-    dup2(file, STDERR_FILENO);
-    int status = dl_cmd_export(argc, argv);
-    fflush(stdout);
-    dup2(out, STDOUT_FILENO);
-    dup2(error, STDERR_FILENO);
-    close(out);
-    close(error);
-    close(file);
-    *text = read_text(OUTPUT);
-    return status;
+    return run_command(dl_cmd_export, argv, COMMAND_BOTH, text);
 }
 
 static int make_traces(void **state)
@@ -103,7 +83,6 @@ static int remove_traces(void **state)
     unlink(second);
     unlink(training);
     unlink(both);
-    unlink(OUTPUT);
     return 0;
 }
 

@@ -1,16 +1,11 @@
 /* dlprof info as a function, on traces of activities made here. */
-#include "tests/check.h"
-
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/file.h"
 #include "profiler/commands.h"
+#include "tests/command.h"
 #include "trace/dlt.h"
-
-#define OUTPUT "test_cmd_info.out"
 
 /* `kernels` sgemms of 100 us, every 200 us, in marked steps of two. */
 static void write_trace(const char *path, const char *rank, int kernels)
@@ -50,28 +45,9 @@ static void write_trace(const char *path, const char *rank, int kernels)
     assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
 }
 
-/* Runs it on argv, standard output and error into OUTPUT; returns the status and the text. */
 static int run(char **argv, char **text)
 {
-    int argc = 0;
-    size_t bytes;
-    dl_error err = {0};
-    while (argv[argc] != NULL)
-        argc++;
-    fflush(stdout);
-    int out = dup(STDOUT_FILENO), error = dup(STDERR_FILENO);
-    int file = open(OUTPUT, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    dup2(file, STDOUT_FILENO);
-    dup2(file, STDERR_FILENO);
-    int status = dl_cmd_info(argc, argv);
-    fflush(stdout);
-    dup2(out, STDOUT_FILENO);
-    dup2(error, STDERR_FILENO);
-    close(out);
-    close(error);
-    close(file);
-    assert_int_equal(dl_file_read(OUTPUT, text, &bytes, &err), DL_OK);
-    return status;
+    return run_command(dl_cmd_info, argv, COMMAND_BOTH, text);
 }
 
 static char name[] = "dlprof info", first[] = "test_cmd_info_0.dlt",

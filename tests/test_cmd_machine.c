@@ -5,12 +5,11 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "common/file.h"
 #include "common/machine.h"
 #include "profiler/commands.h"
-#include "tests/check.h"
+#include "tests/command.h"
 
-static char *folder, *machine_file, *printed;
+static char *folder, *machine_file;
 
 static int make(void **state)
 {
@@ -19,7 +18,6 @@ static int make(void **state)
     folder = dl_format("%s/machine-XXXXXX", parent != NULL ? parent : "/tmp");
     if (mkdtemp(folder) == NULL) return -1;
     machine_file = dl_format("%s/machine.ini", folder);
-    printed = dl_format("%s/printed", folder);
     return 0;
 }
 
@@ -27,34 +25,22 @@ static int clean(void **state)
 {
     (void)state;
     remove(machine_file);
-    remove(printed);
     rmdir(folder);
     free(machine_file);
-    free(printed);
     free(folder);
     return 0;
 }
 
-/* Runs the command with its standard output (or standard error) in a file; free() the text. */
-static char *run(int stream, int expected_status, const char *const *arguments)
+/* What the command prints to `stream`; free() it. */
+static char *run(command_stream stream, int expected_status, const char *const *arguments)
 {
-    char *argv[8] = {dl_strdup("dlprof machine")};
+    char *argv[8] = {dl_strdup("dlprof machine")}, *text;
     int argc = 1;
     for (; arguments[argc - 1] != NULL; argc++)
         argv[argc] = dl_strdup(arguments[argc - 1]);
-    fflush(NULL);
-    const int kept = dup(stream);
-    assert_non_null(freopen(printed, "w", stream == STDOUT_FILENO ? stdout : stderr));
-    const int status = dl_cmd_machine(argc, argv);
+    const int status = run_command(dl_cmd_machine, argv, stream, &text);
     while (argc > 0)
         free(argv[--argc]);
-    fflush(NULL);
-    dup2(kept, stream);
-    close(kept);
-    char *text = NULL;
-    size_t bytes = 0;
-    dl_error err = {0};
-    assert_int_equal(dl_file_read(printed, &text, &bytes, &err), DL_OK);
     if (status != expected_status) fail_msg("exit %d: %s", status, text);
     return text;
 }
@@ -73,7 +59,7 @@ static void the_reader_takes_what_the_command_calls_whole(void **state)
 {
     (void)state;
     const char *const argv[] = {"--measure", "-o", machine_file, NULL};
-    char *text = run(STDOUT_FILENO, 0, argv);
+    char *text = run(COMMAND_OUT, 0, argv);
     dl_machine m = {0};
     dl_error err = {0};
     const dl_status status = dl_machine_read(&m, machine_file, &err);
@@ -97,7 +83,7 @@ static void without_measuring_the_memory_rate_is_missing(void **state)
 {
     (void)state;
     const char *const argv[] = {"-o", machine_file, NULL};
-    char *text = run(STDOUT_FILENO, 0, argv);
+    char *text = run(COMMAND_OUT, 0, argv);
     assert_contains(text, "  [host] memory_bytes_per_s\n");
     free(text);
 }
@@ -106,7 +92,7 @@ static void standard_output_holds_the_file_alone(void **state)
 {
     (void)state;
     const char *const argv[] = {NULL};
-    char *text = run(STDOUT_FILENO, 0, argv);
+    char *text = run(COMMAND_OUT, 0, argv);
     assert_contains(text, "; Written by dlprof machine");
     assert_null(strstr(text, "before dlsim reads"));
     free(text);
@@ -116,7 +102,7 @@ static void json_is_alone(void **state)
 {
     (void)state;
     const char *const argv[] = {"--json", NULL};
-    char *text = run(STDOUT_FILENO, 0, argv);
+    char *text = run(COMMAND_OUT, 0, argv);
     assert_true(text[0] == '{');
     assert_string_equal(text + strlen(text) - 2, "}\n");
     assert_contains(text, "\"NVIDIA A100-SXM4-40GB\"");
@@ -127,11 +113,11 @@ static void errors_have_their_exit_status(void **state)
 {
     (void)state;
     const char *const nowhere[] = {"-o", "/no/such/folder/x.ini", NULL};
-    char *text = run(STDERR_FILENO, 1, nowhere);
+    char *text = run(COMMAND_ERR, 1, nowhere);
     assert_contains(text, "/no/such/folder/x.ini");
     free(text);
     const char *const wrong[] = {"--mesure", NULL};
-    text = run(STDERR_FILENO, 2, wrong);
+    text = run(COMMAND_ERR, 2, wrong);
     assert_contains(text, "--measure");
     free(text);
 }
