@@ -96,44 +96,16 @@ static void launchers_say_who_one_is(void **state)
 static void ranks_of_a_job_have_one_port(void **state)
 {
     (void)state;
-    const char *const zero[] = {"SLURM_PROCID",
-                                "0",
-                                "SLURM_STEP_NUM_TASKS",
-                                "2",
-                                "SLURM_JOB_ID",
-                                "9",
-                                "SLURM_STEP_ID",
-                                "1",
-                                "SLURM_STEP_NODELIST",
-                                "a,b",
-                                NULL};
-    const char *const one[] = {"SLURM_PROCID",
-                               "1",
-                               "SLURM_STEP_NUM_TASKS",
-                               "2",
-                               "SLURM_JOB_ID",
-                               "9",
-                               "SLURM_STEP_ID",
-                               "1",
-                               "SLURM_STEP_NODELIST",
-                               "a,b",
-                               NULL};
-    const char *const other[] = {"SLURM_PROCID",
-                                 "1",
-                                 "SLURM_STEP_NUM_TASKS",
-                                 "2",
-                                 "SLURM_JOB_ID",
-                                 "9",
-                                 "SLURM_STEP_ID",
-                                 "2",
-                                 "SLURM_STEP_NODELIST",
-                                 "a,b",
-                                 NULL};
-    const int port = found(zero, NULL).port;
-    assert_int_equal(port, found(one, NULL).port);
-    assert_string_equal(found(zero, NULL).job, found(one, NULL).job);
-    assert_int_not_equal(port, found(other, NULL).port);
-    assert_in_range(port, 20000, 31999);
+#define SLURM_RANK(rank, step)                                                                    \
+    LIST("SLURM_PROCID", rank, "SLURM_STEP_NUM_TASKS", "2", "SLURM_JOB_ID", "9", "SLURM_STEP_ID", \
+         step, "SLURM_STEP_NODELIST", "a,b")
+    const dl_launch zero = found(SLURM_RANK("0", "1"), NULL);
+    const dl_launch one = found(SLURM_RANK("1", "1"), NULL);
+    const dl_launch other = found(SLURM_RANK("1", "2"), NULL);
+    assert_int_equal(zero.port, one.port);
+    assert_string_equal(zero.job, one.job);
+    assert_int_not_equal(zero.port, other.port);
+    assert_in_range(zero.port, 20000, 31999);
 }
 
 static void a_rendezvous_may_be_given(void **state)
