@@ -6,8 +6,8 @@
 #include "calibrate/recording_cost.h"
 #include "common/alloc.h"
 #include "common/names.h"
-#include "common/units.h"
 #include "trace/dlt.h"
+#include "trace/meta.h"
 #include "trace/steps.h"
 
 const char *const dl_sample_kind_names[DL_SAMPLE_KINDS] = {"copy",   "average", "update", "barrier",
@@ -47,20 +47,6 @@ const char *dl_base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* A number of the meta keys; `fallback` where it is missing. */
-static dl_status meta_number(const dl_trace *trace, const char *key, int64_t fallback,
-                             int64_t *number, dl_error *err)
-{
-    const char *text = dl_trace_meta(trace, key);
-    if (text == NULL) {
-        *number = fallback;
-        return DL_OK;
-    }
-    dl_error inner = {0};
-    if (dl_parse_int(text, 0, INT64_MAX, number, &inner) == DL_OK) return DL_OK;
-    return dl_error_set_at(err, DL_ERR_PARSE, trace->path, 0, "%s: %s", key, inner.text);
-}
-
 static dl_status differ(const dl_dataset *dataset, const dl_trace *trace, const char *what,
                         const char *here, const char *there, dl_error *err)
 {
@@ -80,8 +66,8 @@ static dl_status check_head(dl_dataset *dataset, const dl_trace *trace, dl_error
     }
     if (device == NULL) device = "unknown device";
     int64_t parameter_bytes, state_bytes;
-    dl_status status = meta_number(trace, "parameter_bytes", -1, &parameter_bytes, err);
-    if (status == DL_OK) status = meta_number(trace, "state_bytes", -1, &state_bytes, err);
+    dl_status status = dl_trace_meta_read_int(trace, "parameter_bytes", -1, &parameter_bytes, err);
+    if (status == DL_OK) status = dl_trace_meta_read_int(trace, "state_bytes", -1, &state_bytes, err);
     if (status != DL_OK) return status;
     if (dataset->path == NULL) {
         dataset->path = dl_strdup(trace->path);
@@ -298,7 +284,7 @@ static dl_status add_train(dl_dataset *dataset, const dl_trace *trace, dl_notes 
                            dl_error *err)
 {
     int64_t workers;
-    dl_status status = meta_number(trace, "workers", 1, &workers, err);
+    dl_status status = dl_trace_meta_read_int(trace, "workers", 1, &workers, err);
     if (status != DL_OK) return status;
     if (workers < (int64_t)trace->worker_count) workers = trace->worker_count;
     status = dl_gpu_facts_take(&dataset->gpu, trace, notes, err);
@@ -362,7 +348,7 @@ static dl_status add_bench(dl_dataset *dataset, const dl_trace *trace, dl_error 
 static dl_status take_cores(dl_dataset *dataset, const dl_trace *trace, bool bench, dl_error *err)
 {
     int64_t cores;
-    const dl_status status = meta_number(trace, "cores", 0, &cores, err);
+    const dl_status status = dl_trace_meta_read_int(trace, "cores", 0, &cores, err);
     if (status != DL_OK) return status;
     if (bench && dataset->bench_count > 0 && cores != dataset->cores) {
         return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,

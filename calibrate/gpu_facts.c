@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/units.h"
+#include "trace/meta.h"
 
 bool dl_gpu_facts_is_of_gpu(const dl_trace *trace)
 {
@@ -14,16 +14,11 @@ bool dl_gpu_facts_is_of_gpu(const dl_trace *trace)
 static dl_status meta_bytes(const dl_trace *trace, const char *key, bool *known, double *bytes,
                             dl_error *err)
 {
-    int64_t number = 0;
-    dl_error inner = {0};
-    const char *text = dl_trace_meta(trace, key);
-    *known = text != NULL;
-    if (text == NULL) return DL_OK;
-    if (dl_parse_int(text, 0, INT64_MAX, &number, &inner) != DL_OK) {
-        return dl_error_set_at(err, DL_ERR_PARSE, trace->path, 0, "%s: %s", key, inner.text);
-    }
-    *bytes = (double)number;
-    return DL_OK;
+    int64_t number = -1;
+    const dl_status status = dl_trace_meta_read_int(trace, key, -1, &number, err);
+    *known = number >= 0;
+    if (*known) *bytes = (double)number;
+    return status;
 }
 
 /* Bytes of a sample that the second INPUT record of a step copied; 0: there is none. */

@@ -1,4 +1,4 @@
-foreach(module held_file record activity activity_codec dlt_codec dlt distribution print steps summary export)
+foreach(module held_file record activity activity_codec dlt_codec dlt meta distribution print steps summary export)
     dl_add_test(test_${module} unit LINK dl_trace)
 endforeach()
 foreach(module kernel_class demangle activity_launches activity_timeline activity_collectives collective_kernels

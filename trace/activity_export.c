@@ -6,10 +6,10 @@
 
 #include "common/alloc.h"
 #include "common/chrome_trace.h"
-#include "common/units.h"
 #include "trace/activity_label.h"
 #include "trace/activity_tracks.h"
 #include "trace/demangle.h"
+#include "trace/meta.h"
 
 /* Numbers of threads are below 2^22 in Linux (PID_MAX_LIMIT of include/linux/threads.h). */
 enum { THREAD_LIMIT = 1 << 22, STREAM_BITS = 24, OTHER_TIDS = 1 << 30, NAME_BYTES = 160 };
@@ -49,10 +49,7 @@ static int64_t earliest(const dl_export_process *processes, size_t count)
 /* The trace's rank, or -1. */
 static int rank_of(const dl_trace *trace)
 {
-    const char *text = dl_trace_meta(trace, "rank");
-    int64_t rank = -1;
-    if (text == NULL || dl_parse_int(text, 0, INT32_MAX, &rank, NULL) != DL_OK) return -1;
-    return (int)rank;
+    return (int)dl_trace_meta_int(trace, "rank", 0, INT32_MAX, -1);
 }
 
 static int by_value(const void *a, const void *b)

@@ -7,6 +7,7 @@
 #include "common/alloc.h"
 #include "common/units.h"
 #include "trace/demangle.h"
+#include "trace/meta.h"
 
 /* A share of the device's work that lacks its launch call, from which on a warning is due. */
 #define UNLAUNCHED_FRAC 0.01
@@ -14,21 +15,6 @@
 #define ORDER_MATCH_MIN 0.7
 
 #define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
-
-static const char *meta_text(const dl_trace *trace, const char *key)
-{
-    const char *value = dl_trace_meta(trace, key);
-    return value != NULL ? value : "";
-}
-
-/* A count among the meta keys; what is missing or no number is 0. */
-static uint64_t meta_count(const dl_trace *trace, const char *key)
-{
-    int64_t value = 0;
-    dl_error err = {0};
-    if (dl_parse_int(meta_text(trace, key), 0, INT64_MAX, &value, &err) != DL_OK) return 0;
-    return (uint64_t)value;
-}
 
 static const struct {
     const char *name, *text;
@@ -62,13 +48,13 @@ static void find_rank(dl_activity_summary *summary)
             several = true;
         }
     }
-    const char *rank = meta_text(trace, "rank");
+    const char *rank = dl_trace_meta_text(trace, "rank");
     if (rank[0] == '\0' && largest != NULL && !several) {
         summary->rank = dl_format("%" PRIu32, largest->peer);
         summary->world_size = dl_format("%" PRIu32, largest->count);
     } else {
         summary->rank = dl_strdup(rank);
-        summary->world_size = dl_strdup(meta_text(trace, "world_size"));
+        summary->world_size = dl_strdup(dl_trace_meta_text(trace, "world_size"));
     }
 }
 
@@ -232,7 +218,7 @@ static void sum_device(dl_activity_summary *summary, dl_device_summary *device,
     give_collectives(summary, device);
     char key[40];
     snprintf(key, sizeof key, "device.%" PRIu32 ".name", number);
-    device->name = meta_text(trace, key);
+    device->name = dl_trace_meta_text(trace, key);
 
     dl_interval window = {0};
     const dl_step_line *line = find_line(steps, number);
@@ -272,9 +258,10 @@ static void sum_quality(dl_activity_summary *summary, const dl_launches *launche
     const dl_trace *trace = summary->trace;
     dl_trace_quality *q = &summary->quality;
     for (int loss = 0; loss < DL_LOSS_END; loss++)
-        q->losses[loss] = meta_count(trace, dl_loss_name((dl_loss)loss));
-    q->stopped = meta_text(trace, "stopped");
-    q->takeover = meta_text(trace, "takeover");
+        q->losses[loss] =
+            (uint64_t)dl_trace_meta_int(trace, dl_loss_name((dl_loss)loss), 0, INT64_MAX, 0);
+    q->stopped = dl_trace_meta_text(trace, "stopped");
+    q->takeover = dl_trace_meta_text(trace, "takeover");
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *a = &trace->activities[i];
         if (!dl_activity_is_device_work(a)) continue;
@@ -293,8 +280,8 @@ static void read_capture(dl_activity_summary *summary)
 {
     dl_capture_knowledge *capture = &summary->capture;
     dl_error err = {0};
-    capture->preset = meta_text(summary->trace, "preset");
-    capture->text = meta_text(summary->trace, DL_CAPTURE_COST_KEY);
+    capture->preset = dl_trace_meta_text(summary->trace, "preset");
+    capture->text = dl_trace_meta_text(summary->trace, DL_CAPTURE_COST_KEY);
     capture->known = dl_capture_figures_parse(capture->text, &capture->figures, &err) == DL_OK;
 }
 
@@ -372,9 +359,9 @@ void dl_activity_summary_init(dl_activity_summary *summary, const dl_trace *trac
                                          trace->string_count);
     dl_launches_init(&launches, trace->activities, trace->activity_count);
     summary->trace = trace;
-    summary->host = meta_text(trace, "host");
-    summary->pid = meta_text(trace, "pid");
-    summary->command = meta_text(trace, "command");
+    summary->host = dl_trace_meta_text(trace, "host");
+    summary->pid = dl_trace_meta_text(trace, "pid");
+    summary->command = dl_trace_meta_text(trace, "command");
     find_rank(summary);
     read_capture(summary);
     sum_devices(summary, classes, &launches, steps);

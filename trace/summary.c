@@ -6,6 +6,7 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "trace/meta.h"
 
 /* Time between a worker's steps that is worth a warning, as a fraction of its run. */
 #define BETWEEN_STEPS_FRAC 0.01
@@ -284,12 +285,9 @@ static void warn_about_steps(dl_summary *summary, const dl_steps *steps)
         warn(summary, dl_strdup("the steps do not say how many samples they had"));
     }
     /* Of a run over ranks this is the trace of one, with its part of the workers. */
-    const char *workers = dl_trace_meta(summary->trace, "workers");
-    const char *ranks = dl_trace_meta(summary->trace, "world_size");
-    int64_t expected = 0, parts = 1;
-    if (ranks != NULL && dl_parse_int(ranks, 1, INT32_MAX, &parts, NULL) != DL_OK) parts = 1;
-    if (workers != NULL && dl_parse_int(workers, 0, INT64_MAX, &expected, NULL) == DL_OK &&
-        expected / parts != (int64_t)summary->worker_count) {
+    const int64_t expected = dl_trace_meta_int(summary->trace, "workers", 0, INT64_MAX, -1);
+    const int64_t parts = dl_trace_meta_int(summary->trace, "world_size", 1, INT32_MAX, 1);
+    if (expected >= 0 && expected / parts != (int64_t)summary->worker_count) {
         warn(summary, dl_format("the run had %" PRId64 " workers, %zu of them have steps here",
                                 expected, summary->worker_count));
     }
