@@ -1,7 +1,5 @@
 #include "kernels/train_replay.h"
 
-#include <cblas.h>
-#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +7,8 @@
 #include "common/alloc.h"
 #include "common/cpu.h"
 #include "common/units.h"
-#include "kernels/exchange.h"
 #include "kernels/train_points.h"
+#include "kernels/train_replay_parameters.h"
 #include "kernels/train_worker.h"
 
 typedef struct replay replay;
@@ -30,20 +28,8 @@ struct replay {
     const dl_train_config *config;
     const dl_schedule *schedule;
     const dl_data_set *data;
-    int share; /* samples of a mini-batch */
-    size_t count, bytes;
-
-    /* What events have made, written by the one whose turn it is. A server's parameters behind
-     * update v are versions[v mod version_count], its optimizer optimizers[0]. Where the workers
-     * update, versions[w] and optimizers[w] are those of worker w. */
-    void **versions;
-    size_t version_count;
-    dl_optimizer **optimizers;
-    size_t optimizer_count;
-    void *sum; /* of gradients of an update that has several */
-    dl_train_points points;
-    int64_t updates, gradients;
-    double first_loss, last_loss;
+    int share;                       /* samples of a mini-batch */
+    dl_replay_parameters parameters; /* events are applied by the one whose turn it is */
 
     pthread_mutex_t mutex; /* of all below */
     pthread_cond_t changed;
@@ -52,31 +38,6 @@ struct replay {
     size_t epochs;
     bool failed;
 };
-
-static bool is_local(const replay *r)
-{
-    return r->schedule->events[0].kind != DL_SCHEDULE_GRADIENT;
-}
-
-/* y += a x, and x = a x. */
-static void add_scaled(const replay *r, void *y, const void *x, double a)
-{
-    if (r->config->precision == DL_FLOAT) {
-        cblas_saxpy((blasint)r->count, (float)a, x, 1, y, 1);
-    } else {
-        cblas_daxpy((blasint)r->count, a, x, 1, y, 1);
-    }
-}
-
-static void scale(const replay *r, void *x, double a)
-{
-    if (a == 1) return;
-    if (r->config->precision == DL_FLOAT) {
-        cblas_sscal((blasint)r->count, (float)a, x, 1);
-    } else {
-        cblas_dscal((blasint)r->count, a, x, 1);
-    }
-}
 
 /* The permutation of an epoch; the mutex is held by nobody. */
 static const uint32_t *order_of(replay *r, size_t epoch)
@@ -116,11 +77,9 @@ static void input(replay_thread *thread, int64_t batch)
 static void compute(replay_thread *thread, const dl_schedule_event *event)
 {
     const replay *r = thread->all;
-    const size_t version = event->kind == DL_SCHEDULE_LOCAL
-                               ? (size_t)event->worker
-                               : (size_t)event->read % r->version_count;
     const int operations = dl_model_operation_count(thread->model);
-    memcpy(dl_model_parameters(thread->model), r->versions[version], r->bytes);
+    memcpy(dl_model_parameters(thread->model), dl_replay_parameters_of(&r->parameters, event),
+           r->parameters.bytes);
     input(thread, event->batch);
     for (int op = 0; op < operations; op++)
         dl_model_forward(thread->model, op, r->share);
@@ -128,111 +87,12 @@ static void compute(replay_thread *thread, const dl_schedule_event *event)
         dl_model_backward(thread->model, op, r->share);
 }
 
-static void update(replay *r, dl_optimizer *optimizer, void *parameters, const void *gradients,
-                   int64_t applied)
-{
-    dl_optimizer_scale_rate(optimizer,
-                            dl_train_rate_factor(r->config, r->data->count, applied * r->share));
-    dl_optimizer_begin(optimizer);
-    dl_optimizer_apply(optimizer, parameters, gradients, 0, r->count);
-}
-
-/* Whether another gradient of the same update comes before the event, or behind it. */
-static bool shares_update(const replay *r, size_t event, size_t other)
-{
-    const dl_schedule_event *events = r->schedule->events;
-    return other < r->schedule->count && events[event].update == events[other].update;
-}
-
-static void note_point(replay *r, const dl_schedule_event *event, const void *parameters)
-{
-    const int64_t steps = r->gradients / r->schedule->workers;
-    if (!dl_train_points_due(&r->points, steps, r->config->evaluate_every)) return;
-    dl_train_points_add(&r->points,
-                        &(dl_train_point){.update = r->updates,
-                                          .samples = r->gradients * r->share,
-                                          .simulated_s = event->time_s,
-                                          .parameters = dl_train_as_double(parameters, r->count,
-                                                                           r->config->precision)});
-}
-
-static void apply_gradient(replay *r, size_t row, void *gradient)
-{
-    const dl_schedule_event *event = &r->schedule->events[row];
-    const bool first = row == 0 || !shares_update(r, row, row - 1);
-    const bool last = !shares_update(r, row, row + 1);
-    const int64_t staleness = event->update - 1 - event->read;
-    const double factor = r->config->staleness_rate ? dl_train_staleness_rate(staleness) : 1;
-    size_t together = 1;
-    if (first && last) {
-        scale(r, gradient, factor);
-    } else if (first) {
-        memcpy(r->sum, gradient, r->bytes);
-        scale(r, r->sum, factor);
-    } else {
-        add_scaled(r, r->sum, gradient, factor);
-    }
-    r->gradients++;
-    if (!last) return;
-    while (together <= row && shares_update(r, row, row - together))
-        together++;
-    if (!first) scale(r, r->sum, 1.0 / (double)together);
-    void *before = r->versions[(size_t)r->updates % r->version_count];
-    r->updates = event->update;
-    void *now = r->versions[(size_t)r->updates % r->version_count];
-    if (now != before) memcpy(now, before, r->bytes);
-    update(r, r->optimizers[0], now, first ? gradient : r->sum, r->gradients - (int64_t)together);
-    note_point(r, event, now);
-}
-
-/* Puts the mean of all workers' vectors in their places. */
-static void average_all(const replay *r, void *const *vectors, size_t count)
-{
-    const int workers = r->schedule->workers;
-    const dl_precision precision = r->config->precision;
-    dl_exchange_average(vectors[0], (const void *const *)vectors, workers, 0, count, precision);
-    for (int w = 1; w < workers; w++)
-        memcpy(vectors[w], vectors[0], count * dl_precision_bytes(precision));
-}
-
-static void apply_average(replay *r, const dl_schedule_event *event)
-{
-    if (r->schedule->workers > 1) r->updates = event->update;
-    average_all(r, r->versions, r->count);
-    if (r->config->average_state) {
-        size_t count = 0;
-        void **states = dl_calloc(r->optimizer_count, sizeof *states, "optimizer states");
-        for (size_t w = 0; w < r->optimizer_count; w++)
-            states[w] = dl_optimizer_state(r->optimizers[w], &count);
-        if (count > 0) average_all(r, states, count);
-        free(states);
-    }
-    note_point(r, event, r->versions[0]);
-}
-
 static void apply(replay_thread *thread, size_t row)
 {
     replay *r = thread->all;
-    const dl_schedule_event *event = &r->schedule->events[row];
-    if (event->kind == DL_SCHEDULE_AVERAGE) {
-        apply_average(r, event);
-        return;
-    }
-    const double loss = dl_model_loss(thread->model);
-    if (r->gradients == 0) r->first_loss = loss;
-    r->last_loss = loss;
-    dl_train_points_loss(&r->points, loss);
-    if (event->kind == DL_SCHEDULE_GRADIENT) {
-        apply_gradient(r, row, dl_model_gradients(thread->model));
-        return;
-    }
-    update(r, r->optimizers[event->worker], r->versions[event->worker],
-           dl_model_gradients(thread->model), r->gradients);
-    r->gradients++;
-    if (r->schedule->workers > 1) return;
-    /* Nobody to average with: each step is an update. */
-    r->updates = r->gradients;
-    note_point(r, event, r->versions[0]);
+    const bool average = r->schedule->events[row].kind == DL_SCHEDULE_AVERAGE;
+    dl_replay_parameters_apply(&r->parameters, row, dl_model_gradients(thread->model),
+                               average ? 0 : dl_model_loss(thread->model));
 }
 
 /* Takes the next event, once what it needs is done. Events are taken in their order, so who waits
@@ -279,35 +139,16 @@ static void *run_thread(void *argument)
     return NULL;
 }
 
-/* Versions, optimizers and orders; `model` has the first parameters. */
-static dl_status make_replay(replay *r, dl_model *model, dl_error *err)
+/* Room for the permutations of all epochs that the schedule goes through. */
+static void make_orders(replay *r)
 {
     const dl_schedule *schedule = r->schedule;
-    const dl_train_config *config = r->config;
-    const size_t workers = (size_t)schedule->workers;
-    r->count = dl_model_parameter_count(model);
-    r->bytes = dl_model_parameter_bytes(model);
-    r->version_count = is_local(r) ? workers : (size_t)schedule->staleness_max + 1;
-    r->versions = dl_calloc(r->version_count, sizeof *r->versions, "versions");
-    for (size_t v = 0; v < r->version_count; v++) {
-        r->versions[v] = dl_alloc_aligned(r->bytes, "version of the parameters");
-        memcpy(r->versions[v], dl_model_parameters(model), r->bytes);
-    }
-    r->sum = dl_alloc_aligned(r->bytes, "sum of gradients");
     int64_t most = 0;
     for (size_t i = 0; i < schedule->count; i++) {
         if (schedule->events[i].batch > most) most = schedule->events[i].batch;
     }
     r->epochs = ((size_t)most + 1) * (size_t)r->share / r->data->count + 1;
     r->orders = dl_calloc(r->epochs, sizeof *r->orders, "epochs");
-    r->optimizer_count = is_local(r) ? workers : 1;
-    r->optimizers = dl_calloc(r->optimizer_count, sizeof(dl_optimizer *), "optimizers");
-    dl_status status = DL_OK;
-    for (size_t o = 0; status == DL_OK && o < r->optimizer_count; o++) {
-        status = dl_optimizer_create(&r->optimizers[o], &config->optimizer, config->precision,
-                                     r->count, err);
-    }
-    return status;
 }
 
 static dl_status make_threads(replay *r, replay_thread *threads, int count, dl_error *err)
@@ -323,7 +164,11 @@ static dl_status make_threads(replay *r, replay_thread *threads, int count, dl_e
             status = dl_train_check_data(r->data, threads[0].model, config->model, err);
         }
     }
-    return status == DL_OK ? make_replay(r, threads[0].model, err) : status;
+    if (status != DL_OK) return status;
+    make_orders(r);
+    return dl_replay_parameters_init(&r->parameters, config, r->schedule, r->data->count,
+                                     dl_model_parameters(threads[0].model),
+                                     dl_model_parameter_count(threads[0].model), err);
 }
 
 static dl_status run_all(replay *r, replay_thread *threads, int count, dl_error *err)
@@ -352,42 +197,17 @@ static dl_status run_all(replay *r, replay_thread *threads, int count, dl_error 
     return status;
 }
 
-/* The server's last parameters, or the mean of the workers'. */
-static void make_result(replay *r, int64_t start_ns, dl_train_result *result)
-{
-    *result = (dl_train_result){
-        .seconds = dl_ns_to_s((double)(dl_clock_ns() - start_ns)),
-        .first_loss = r->first_loss,
-        .last_loss = r->last_loss,
-        .parameter_count = r->count,
-        .updates = r->updates,
-        .samples = r->gradients * r->share,
-    };
-    result->samples_per_s = (double)result->samples / result->seconds;
-    void *last = r->versions[is_local(r) ? 0 : (size_t)r->updates % r->version_count];
-    if (is_local(r)) average_all(r, r->versions, r->count);
-    result->parameters = dl_train_as_double(last, r->count, r->config->precision);
-    dl_train_points_take(&r->points, result);
-}
-
 static void free_replay(replay *r, replay_thread *threads, int count)
 {
-    for (size_t v = 0; r->versions != NULL && v < r->version_count; v++)
-        free(r->versions[v]);
-    for (size_t o = 0; r->optimizers != NULL && o < r->optimizer_count; o++)
-        dl_optimizer_destroy(r->optimizers[o]);
     for (size_t e = 0; r->orders != NULL && e < r->epochs; e++)
         free(r->orders[e]);
     for (int t = 0; t < count; t++) {
         dl_model_destroy(threads[t].model);
         free(threads[t].samples);
     }
-    free(r->versions);
-    free(r->optimizers);
     free(r->orders);
-    free(r->sum);
     free(threads);
-    dl_train_points_free(&r->points);
+    dl_replay_parameters_free(&r->parameters);
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->mutex);
 }
@@ -422,7 +242,12 @@ dl_status dl_train_replay(const dl_train_config *config, const dl_schedule *sche
     status = make_threads(&r, threads, count, err);
     const int64_t start_ns = dl_clock_ns();
     if (status == DL_OK) status = run_all(&r, threads, count, err);
-    if (status == DL_OK) make_result(&r, start_ns, result);
+    if (status == DL_OK) {
+        const double seconds = dl_ns_to_s((double)(dl_clock_ns() - start_ns));
+        dl_replay_parameters_result(&r.parameters, result);
+        result->seconds = seconds;
+        result->samples_per_s = (double)result->samples / seconds;
+    }
     free_replay(&r, threads, count);
     return status;
 }

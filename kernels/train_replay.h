@@ -2,9 +2,8 @@
  * parameters that a simulated run had, on one or more cores.
  *
  * A thread takes the next event, waits until the parameters that its gradient is of are there,
- * computes, waits for its turn, and applies: so the result does not depend on the number of
- * threads. Of a server's parameters as many versions are kept as the largest staleness needs; where
- * the workers update, each has its own parameters and optimizer.
+ * computes, waits for its turn, and applies (train_replay_parameters.h): so the result does not
+ * depend on the number of threads.
  *
  * A schedule of one worker gives bit for bit what training with one worker gives; its points and
  * updates are then counted in steps, as if nobody averaged. */
