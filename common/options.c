@@ -299,6 +299,12 @@ static void dump_value(FILE *out, const char *name, const char *value)
     fputc('"', out);
 }
 
+dl_status dl_stdout_check(dl_error *err)
+{
+    if (fflush(stdout) == 0 && ferror(stdout) == 0) return DL_OK;
+    return dl_error_set(err, DL_ERR_IO, "standard output: cannot write all of it");
+}
+
 int dl_command_main(const dl_command *command, int argc, char **argv, dl_command_fn run, void *user)
 {
     dl_text_list positional = {0};
@@ -306,6 +312,7 @@ int dl_command_main(const dl_command *command, int argc, char **argv, dl_command
     dl_error err = {0};
     dl_status status = dl_options_parse(command, argc, argv, &positional, &action, &err);
     if (status == DL_OK && action == DL_OPTIONS_RUN) status = run(&positional, user, &err);
+    if (status == DL_OK) status = dl_stdout_check(&err);
     if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
     dl_text_list_free(&positional);
     return dl_status_exit_code(status);

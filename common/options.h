@@ -73,8 +73,11 @@ dl_status dl_options_parse(const dl_command *command, int argc, char **argv,
 /* What a program or sub-command does once its command line is parsed; `user` is its settings. */
 typedef dl_status (*dl_command_fn)(const dl_text_list *positional, void *user, dl_error *err);
 
+/* DL_ERR_IO if not all that was printed to stdout could be written (a full disk). */
+dl_status dl_stdout_check(dl_error *err) DL_MUST_CHECK;
+
 /* The whole of a command: parses the command line, runs `run` unless that was --help or --version,
- * prints what failed to stderr behind argv[0]. Returns the exit status. */
+ * prints what failed, dl_stdout_check included, to stderr behind argv[0]. Returns the exit status. */
 int dl_command_main(const dl_command *command, int argc, char **argv, dl_command_fn run,
                     void *user);
 

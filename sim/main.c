@@ -216,6 +216,7 @@ static dl_status run(int argc, char **argv, dl_error *err)
         if (status == DL_OK && set.check && !set.quiet) print_checked(&in);
         free_inputs(&in);
     }
+    if (status == DL_OK) status = dl_stdout_check(err);
     dl_text_list_free(&positional);
     return status;
 }

@@ -17,6 +17,7 @@ echo "no trace" >text.dlt
 expect 0 "fit" --help
 expect 0 "dlcal " --version
 expect 0 "Usage: dlcal fit" fit --help
+[ ! -e /dev/full ] || tested=bash expect 1 "standard output: cannot write" -c '"$0" fit a.dlt >/dev/full' "$dlcal"
 expect 2 "did you mean 'fit'?" fitt
 expect 2 "" fit
 expect 2 "--output" fit --outptu x.ini a.dlt

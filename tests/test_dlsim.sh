@@ -49,6 +49,7 @@ for shown in "$(dirname "$0")"/../scenarios/modes/cpu_[hw]*.ini; do
     expect 0 "no costs are missing" --check "$shown"
 done
 [ ! -e /dev/full ] || expect 1 "/dev/full" good.ini -o /dev/full
+[ ! -e /dev/full ] || tested=bash expect 1 "standard output: cannot write" -c '"$0" good.ini >/dev/full' "$dlsim"
 expect 1 "no/such/folder" good.ini -o no/such/folder/r.csv
 
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
