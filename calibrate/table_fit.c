@@ -1,91 +1,29 @@
 #include "calibrate/table_fit.h"
 
-#include <gsl/gsl_blas.h>
-#include <gsl/gsl_linalg.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "calibrate/collinearity.h"
 #include "calibrate/table_left_out.h"
 #include "calibrate/table_model.h"
 #include "calibrate/table_notes.h"
 #include "calibrate/table_robust.h"
 #include "common/alloc.h"
 
-/* Belsley, Kuh & Welsch: costs that have this part of their variance in one singular value. */
-#define VARIANCE_SHARE 0.5
 /* A cost is needless if the sum of squares grows by less than this part of s^2 without it. */
 #define NEEDLESS 0.1
-/* A singular value is 0 below the largest over this: what the simulator rounds. */
-#define SINGULAR 1e4
-
-/* A least squares problem at its end, by singular values. */
-typedef struct analysis {
-    size_t n, p;
-    gsl_matrix *u; /* [n x p] J with columns of length 1, then its left singular vectors */
-    gsl_matrix *v; /* [p x p] */
-    gsl_vector *s; /* [p] singular values, descending */
-    double length[DL_TABLE_COSTS_MAX];
-} analysis;
-
-static void analysis_free(analysis *a)
+/* Analyses J at x for the active costs and the rows that count. */
+static dl_status analyse(dl_table_model *model, const double *x, dl_collinearity *analysis)
 {
-    if (a->u != NULL) gsl_matrix_free(a->u);
-    if (a->v != NULL) gsl_matrix_free(a->v);
-    if (a->s != NULL) gsl_vector_free(a->s);
-    *a = (analysis){0};
-}
-
-/* Analyses J at x for the active costs and the rows that count. Columns without any effect stay 0.
- */
-static dl_status analyse(dl_table_model *model, const double *x, analysis *a)
-{
-    *a = (analysis){.n = dl_table_model_rows(model), .p = dl_table_model_costs(model)};
-    if (a->p == 0) return DL_OK;
-    a->u = gsl_matrix_alloc(a->n, a->p);
-    a->v = gsl_matrix_alloc(a->p, a->p);
-    a->s = gsl_vector_alloc(a->p);
-    const dl_status status = dl_table_model_jacobian(model, x, a->u);
-    if (status != DL_OK) return status;
-    for (size_t j = 0; j < a->p; j++) {
-        gsl_vector_view column = gsl_matrix_column(a->u, j);
-        a->length[j] = gsl_blas_dnrm2(&column.vector);
-        if (a->length[j] > 0) gsl_vector_scale(&column.vector, 1 / a->length[j]);
-    }
-    gsl_vector *work = gsl_vector_alloc(a->p);
-    gsl_linalg_SV_decomp(a->u, a->v, a->s, work);
-    gsl_vector_free(work);
-    return DL_OK;
-}
-
-static double condition_of(const analysis *a)
-{
-    return a->p == 0 ? 1 : gsl_vector_get(a->s, 0) / gsl_vector_get(a->s, a->p - 1);
-}
-
-/* Part of the variance of cost j (over sigma^2, of its scaled x) that singular value k brings. */
-static double variance_part(const analysis *a, size_t j, size_t k)
-{
-    const double ratio = gsl_matrix_get(a->v, j, k) / gsl_vector_get(a->s, k);
-    return ratio * ratio;
-}
-
-/* Standard error of x of cost j over that of the rows. */
-static double relative_error(const analysis *a, size_t j)
-{
-    double variance = 0;
-    for (size_t k = 0; k < a->p; k++)
-        variance += variance_part(a, j, k);
-    return sqrt(variance) / a->length[j];
-}
-
-/* Combinations of the costs that the rows determine. */
-static size_t rank_of(const analysis *a)
-{
-    size_t rank = 0;
-    while (rank < a->p && gsl_vector_get(a->s, rank) * SINGULAR > gsl_vector_get(a->s, 0))
-        rank++;
-    return rank;
+    *analysis = (dl_collinearity){0};
+    const size_t costs = dl_table_model_costs(model);
+    if (costs == 0) return DL_OK;
+    gsl_matrix *jacobian = gsl_matrix_alloc(dl_table_model_rows(model), costs);
+    const dl_status status = dl_table_model_jacobian(model, x, jacobian);
+    if (status == DL_OK) dl_collinearity_init(analysis, jacobian);
+    gsl_matrix_free(jacobian);
+    return status;
 }
 
 static bool has_effect(double length, size_t rows)
@@ -161,26 +99,6 @@ static double find_bound(dl_table_model *model, const double *x, size_t j, doubl
     return exp(inside);
 }
 
-/* Numbers the groups of costs that share a small singular value. */
-static void find_confused(dl_table_fit *fit, const analysis *a, const size_t *index)
-{
-    int groups = 0;
-    for (size_t k = 0; k < a->p; k++) {
-        if (gsl_vector_get(a->s, 0) < DL_TABLE_CONDITION * gsl_vector_get(a->s, k)) continue;
-        size_t members[DL_TABLE_COSTS_MAX], count = 0;
-        for (size_t j = 0; j < a->p; j++) {
-            double variance = 0;
-            for (size_t l = 0; l < a->p; l++)
-                variance += variance_part(a, j, l);
-            if (variance_part(a, j, k) > VARIANCE_SHARE * variance) members[count++] = j;
-        }
-        if (count < 2) continue;
-        groups++;
-        for (size_t m = 0; m < count; m++)
-            fit->estimates[index[members[m]]].confused = groups;
-    }
-}
-
 /* Costs of which only a combination is determined have no errors of their own. */
 static void forget_errors(dl_table_fit *fit)
 {
@@ -200,7 +118,7 @@ static double sum_of_weights(const dl_table_model *model)
 /* Values, errors and bounds at x, the end of the search. */
 static dl_status estimate(dl_table_fit *fit, dl_table_model *model, const double *x)
 {
-    analysis a;
+    dl_collinearity a;
     size_t index[DL_TABLE_COSTS_MAX];
     list_active(model, index);
     const dl_status status = analyse(model, x, &a);
@@ -209,17 +127,20 @@ static dl_status estimate(dl_table_fit *fit, dl_table_model *model, const double
         const double free_rows = sum_of_weights(model) - (double)a.p;
         const double variance = free_rows > 1e-9 ? squares / free_rows : (double)NAN;
         fit->determined = a.p;
-        fit->condition = condition_of(&a);
-        fit->rank = rank_of(&a);
+        fit->condition = dl_collinearity_condition(&a);
+        fit->rank = dl_collinearity_rank(&a);
         for (size_t j = 0; j < a.p; j++) {
             dl_table_estimate *e = &fit->estimates[index[j]];
             fit->singular_values[j] = gsl_vector_get(a.s, j);
             e->determined = true;
             e->effect = a.length[j] / sqrt((double)a.n);
             e->value = exp(x[index[j]]);
-            e->error = e->value * sqrt(variance) * relative_error(&a, j);
+            e->error = e->value * sqrt(variance) * dl_collinearity_error(&a, j);
         }
-        find_confused(fit, &a, index);
+        int group[DL_TABLE_COSTS_MAX];
+        dl_collinearity_groups(&a, group);
+        for (size_t j = 0; j < a.p; j++)
+            fit->estimates[index[j]].confused = group[j];
         forget_errors(fit);
         const double floor = DL_TABLE_SIGMA_MIN * DL_TABLE_SIGMA_MIN;
         for (size_t j = 0; j < fit->unknown.count; j++) {
@@ -231,7 +152,7 @@ static dl_status estimate(dl_table_fit *fit, dl_table_model *model, const double
             e->bound = find_bound(model, x, j, 4 * (variance > floor ? variance : floor));
         }
     }
-    analysis_free(&a);
+    dl_collinearity_free(&a);
     return status != DL_OK ? status : model->status;
 }
 
@@ -258,12 +179,12 @@ static void judge_rows(dl_table_fit *fit, const dl_table_model *model)
 /* Whether the rows that count determine as many combinations of the active costs as all rows do. */
 static bool all_determined(const dl_table_fit *fit, dl_table_model *model, const double *x)
 {
-    analysis a;
+    dl_collinearity a;
     const bool analysed = analyse(model, x, &a) == DL_OK;
-    bool determined = analysed && rank_of(&a) >= fit->rank;
+    bool determined = analysed && dl_collinearity_rank(&a) >= fit->rank;
     for (size_t j = 0; j < a.p; j++)
         determined &= has_effect(a.length[j], a.n);
-    analysis_free(&a);
+    dl_collinearity_free(&a);
     return determined;
 }
 

@@ -30,11 +30,10 @@
  *                tenth of s^2). Either it never limits a step, or the rows want it to be 0. Such a
  *                cost has no value, only a bound: the largest time (least rate) by which the sum of
  *                squares grows by 4 s^2, two standard errors.
- *   condition    largest over least singular value of J with columns of length 1 (Belsley, Kuh &
- *                Welsch 1980, Regression Diagnostics, chapter 3). Costs that share a singular value
- *                of which the condition index is above DL_TABLE_CONDITION, with more than half of
- *                their variance, cannot be told apart. Where a singular value is 0 but for
- *                rounding, their split is arbitrary: they have no errors and count as assumed.
+ *   condition    largest over least singular value of J with columns of length 1, and which costs
+ *                cannot be told apart: see calibrate/collinearity.h. Where a singular value is 0
+ *                but for rounding, their split is arbitrary: they have no errors and count as
+ *                assumed.
  *   left out     error of a row when all rows of its point are left out of the fit, the others
  *                weighing as before. NaN if they determine fewer costs, or combinations of costs,
  *                than all do together. With DL_TABLE_ROWS_LINEAR rows a cost or more, one row moves
@@ -51,7 +50,7 @@
 
 #define DL_TABLE_STEPS 16
 #define DL_TABLE_SEARCH_STEPS 6 /* while it looks for the place to go down from */
-#define DL_TABLE_NEAR_STEPS 6 /* with `near`, which is for many rows; half of them at first */
+#define DL_TABLE_NEAR_STEPS 6   /* with `near`, which is for many rows; half of them at first */
 #define DL_TABLE_STARTS 64
 #define DL_TABLE_DESCENTS 6
 #define DL_TABLE_SPAN 100.0 /* factor up and down */
@@ -59,7 +58,6 @@
 #define DL_TABLE_EXACT 1e-5     /* root mean square of r that needs no better: rounding */
 #define DL_TABLE_RANGE 1e5      /* costs are sought within this factor of the guess */
 #define DL_TABLE_NO_EFFECT 1e-3 /* of a cost that is left with the other rows */
-#define DL_TABLE_CONDITION 30.0 /* Belsley et al.: from 30 on, estimates suffer */
 #define DL_TABLE_SIGMA_MIN 1e-3 /* tables are printed with three digits */
 #define DL_TABLE_OUTLIER 3.0
 #define DL_TABLE_ROWS_LINEAR 12 /* see left out */

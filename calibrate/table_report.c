@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "calibrate/collinearity.h"
 #include "calibrate/dataset.h"
 #include "calibrate/table_notes.h"
 #include "common/json.h"
@@ -32,7 +33,7 @@ static void print_costs(const dl_table_fit *fit, FILE *out)
     }
     if (fit->determined == 0) return;
     fprintf(out, "condition number %.3g (from %.0f on, costs are hard to tell apart)\n",
-            fit->condition, DL_TABLE_CONDITION);
+            fit->condition, DL_COLLINEARITY_CONDITION);
 }
 
 static void print_percent(double frac, FILE *out)

@@ -18,6 +18,7 @@ add_test(NAME test_dlcal_info COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_info.
 set_tests_properties(test_dlcal_info PROPERTIES LABELS unit TIMEOUT 300)
 
 # Measured tables.
+dl_add_test(test_collinearity model LINK dl_calibrate)
 dl_add_test(test_table_fit model LINK dl_calibrate)
 dl_add_test(test_table_judge model LINK dl_calibrate)
 set_property(TEST test_table_fit APPEND PROPERTY LABELS threads)

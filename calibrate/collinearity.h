@@ -1,0 +1,44 @@
+/* Which parameters of a least squares problem its rows tell apart: the collinearity diagnostics of
+ * Belsley, Kuh & Welsch (1980, Regression Diagnostics, chapter 3).
+ *
+ * Letters: n rows, p parameters, n >= p; J [n x p] is dr/dx. With its columns scaled to length 1,
+ * J = U S V'. A parameter's variance, over that of the rows, is the sum over singular values k of
+ * (V_jk / s_k)^2, over the square of the column's length. */
+#ifndef DL_CALIBRATE_COLLINEARITY_H
+#define DL_CALIBRATE_COLLINEARITY_H
+
+#include <gsl/gsl_matrix.h>
+#include <stddef.h>
+
+/* Condition index, the largest over a singular value, from which on estimates suffer (Belsley et
+ * al.). */
+#define DL_COLLINEARITY_CONDITION 30.0
+
+/* Owns its arrays; release with dl_collinearity_free. A zeroed one is of no parameters. */
+typedef struct dl_collinearity {
+    size_t n, p;
+    double *length; /* [p] of the columns; columns of length 0 stay 0 */
+    gsl_matrix *v;  /* [p x p] */
+    gsl_vector *s;  /* [p] singular values, descending */
+} dl_collinearity;
+
+/* Analyses `jacobian`, which is overwritten; p >= 1. */
+void dl_collinearity_init(dl_collinearity *c, gsl_matrix *jacobian);
+void dl_collinearity_free(dl_collinearity *c);
+
+/* Largest over least singular value; 1 without parameters. */
+double dl_collinearity_condition(const dl_collinearity *c);
+
+/* Combinations of the parameters that the rows determine: a singular value below 1e-4 of the largest
+ * counts as 0, as residuals are rounded. */
+size_t dl_collinearity_rank(const dl_collinearity *c);
+
+/* Standard error of parameter j over that of the rows. */
+double dl_collinearity_error(const dl_collinearity *c, size_t j);
+
+/* Into group[p]: parameters with the same number > 0 cannot be told apart, as each has more than
+ * half of its variance in one singular value of a condition index of DL_COLLINEARITY_CONDITION and
+ * more; 0 = with none. */
+void dl_collinearity_groups(const dl_collinearity *c, int *group);
+
+#endif
