@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
-#include "common/random.h"
 #include "common/units.h"
+#include "profiler/bench_order.h"
 #include "profiler/crew.h"
 #include "profiler/exchange_round.h"
 #include "profiler/run_meta.h"
@@ -24,7 +24,6 @@ typedef struct exchange {
     dl_bench *bench;
     dl_round_shared shared;
     dl_round_case cases[CASES_MAX];
-    uint32_t order[CASES_MAX]; /* of the present repetition */
     uint32_t case_count;
     int thread_count;
     dl_round_times *times;   /* [thread_count] */
@@ -38,7 +37,6 @@ typedef struct exchange {
 static void add_case(exchange *all, dl_round_case added)
 {
     DL_ASSERT(all->case_count < CASES_MAX, "%u cases", all->case_count);
-    all->order[all->case_count] = all->case_count;
     all->cases[all->case_count++] = added;
 }
 
@@ -139,18 +137,19 @@ static void lead_case(exchange *all, dl_round_own *own)
 /* Thread 0 leads: says what comes next, takes part in all rounds, and collects the times. */
 static void lead(exchange *all, dl_round_own *own)
 {
-    dl_random random;
-    dl_random_init(&random, all->config->train.seed, 0, 0, DL_BENCH_COPY);
+    dl_bench_order order;
+    dl_bench_order_init(&order, all->case_count, all->config->train.seed, DL_BENCH_COPY);
     all->start_ns = dl_clock_ns();
     for (int repetition = 0; !enough(all, repetition); repetition++) {
-        dl_random_shuffle(&random, all->order, all->case_count);
+        const uint32_t *next = dl_bench_order_next(&order);
         for (uint32_t i = 0; i < all->case_count && !dl_train_stopped(&all->config->train); i++) {
-            all->at = &all->cases[all->order[i]];
+            all->at = &all->cases[next[i]];
             lead_case(all, own);
         }
         dl_progress_update(&all->bench->progress,
                            (double)(dl_clock_ns() - all->start_ns) / (double)all->budget_ns);
     }
+    dl_bench_order_free(&order);
     all->at = NULL;
     dl_barrier_wait(&all->between);
 }

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "common/random.h"
 #include "common/units.h"
 #include "kernels/quantise.h"
+#include "profiler/bench_order.h"
 #include "profiler/crew.h"
 #include "profiler/run_meta.h"
 
@@ -40,7 +40,6 @@ typedef struct memory {
     dl_bench *bench;
     size_t count, bytes; /* of a vector, all pieces together */
     memory_case cases[CASES_MAX];
-    uint32_t order[CASES_MAX];
     uint32_t case_count;
     int thread_count;
     piece *pieces;         /* [thread_count] */
@@ -62,7 +61,6 @@ static size_t vector_bytes(const dl_bench_config *config)
 static void add_case(memory *m, dl_bench_name name, int vectors, int threads)
 {
     DL_ASSERT(m->case_count < CASES_MAX, "%u cases", m->case_count);
-    m->order[m->case_count] = m->case_count;
     m->cases[m->case_count++] = (memory_case){name, vectors, threads};
 }
 
@@ -192,19 +190,20 @@ static bool enough(const memory *m, int repetitions)
 
 static void lead(memory *m)
 {
-    dl_random random;
-    dl_random_init(&random, m->config->train.seed, 0, 0, DL_BENCH_TRIAD);
+    dl_bench_order order;
+    dl_bench_order_init(&order, m->case_count, m->config->train.seed, DL_BENCH_TRIAD);
     m->start_ns = dl_clock_ns();
     for (int repetition = 0; !enough(m, repetition); repetition++) {
-        dl_random_shuffle(&random, m->order, m->case_count);
+        const uint32_t *next = dl_bench_order_next(&order);
         for (uint32_t i = 0; i < m->case_count && !dl_train_stopped(&m->config->train); i++) {
-            m->at = &m->cases[m->order[i]];
+            m->at = &m->cases[next[i]];
             dl_barrier_wait(&m->between);
             run_case(m, 0);
         }
         dl_progress_update(&m->bench->progress,
                            (double)(dl_clock_ns() - m->start_ns) / (double)m->budget_ns);
     }
+    dl_bench_order_free(&order);
     m->at = NULL;
     dl_barrier_wait(&m->between);
 }

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
-#include "common/random.h"
 #include "common/units.h"
+#include "profiler/bench_order.h"
 #include "profiler/recorder.h"
 #include "profiler/run_meta.h"
 
@@ -132,11 +132,8 @@ dl_status dl_bench_step(dl_bench *bench, const dl_bench_config *config, int64_t 
     if (rounds < 1) rounds = 1;
     if (rounds > ROUNDS_MAX) rounds = ROUNDS_MAX;
     step_case *cases = dl_calloc(count, sizeof *cases, "step cases");
-    uint32_t *order = dl_calloc(count, sizeof *order, "step cases");
-    for (uint32_t i = 0; i < count; i++)
-        order[i] = i;
-    dl_random random;
-    dl_random_init(&random, config->train.seed, 0, 0, DL_BENCH_STEP);
+    dl_bench_order order;
+    dl_bench_order_init(&order, count, config->train.seed, DL_BENCH_STEP);
     double run_ns = (double)budget_ns / (rounds * round_turns);
     if (run_ns < RUN_NS_MIN) run_ns = RUN_NS_MIN;
     dl_status status = make_cases(config, run_ns, cases, err);
@@ -144,11 +141,10 @@ dl_status dl_bench_step(dl_bench *bench, const dl_bench_config *config, int64_t 
     const int64_t latest_ns = dl_clock_ns() + budget_ns + budget_ns / 4;
     for (int round = 0; status == DL_OK && round < rounds; round++) {
         if (round > 0 && dl_clock_ns() > latest_ns) break;
-        dl_random_shuffle(&random, order, count);
-        status = run_round(bench, config, cases, order, count, err);
+        status = run_round(bench, config, cases, dl_bench_order_next(&order), count, err);
         dl_progress_update(&bench->progress, (double)(round + 1) / rounds);
     }
-    free(order);
+    dl_bench_order_free(&order);
     free(cases);
     return status;
 }

@@ -7,6 +7,7 @@
 #include "common/cpu.h"
 #include "common/random.h"
 #include "common/units.h"
+#include "profiler/bench_order.h"
 #include "profiler/crew.h"
 #include "profiler/run_meta.h"
 
@@ -287,19 +288,18 @@ dl_status dl_bench_sync(dl_bench *bench, const dl_bench_config *config, int64_t 
     if (repetitions < 1) repetitions = 1;
     if (repetitions > REPETITIONS_MAX) repetitions = REPETITIONS_MAX;
     const int64_t duration_ns = budget_ns / (count * repetitions);
-    uint32_t order[SYNC_CASES_MAX];
-    for (int i = 0; i < count; i++)
-        order[i] = (uint32_t)i;
-    dl_random random;
-    dl_random_init(&random, config->train.seed, 0, 0, DL_BENCH_BARRIER);
+    dl_bench_order order;
+    dl_bench_order_init(&order, (uint32_t)count, config->train.seed, DL_BENCH_BARRIER);
     dl_status status = DL_OK;
     for (int r = 0; status == DL_OK && r < repetitions; r++) {
-        dl_random_shuffle(&random, order, (uint32_t)count);
+        const uint32_t *next = dl_bench_order_next(&order);
         for (int i = 0; status == DL_OK && i < count; i++) {
-            if (dl_train_stopped(&config->train)) return DL_OK;
-            status = run_burst(bench, config, &cases[order[i]], (uint32_t)r, duration_ns, err);
+            if (dl_train_stopped(&config->train)) break;
+            status = run_burst(bench, config, &cases[next[i]], (uint32_t)r, duration_ns, err);
         }
+        if (dl_train_stopped(&config->train)) break;
         dl_progress_update(&bench->progress, (double)(r + 1) / repetitions);
     }
+    dl_bench_order_free(&order);
     return status;
 }
