@@ -3,8 +3,9 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
-#include "common/random.h"
 #include "common/units.h"
+#include "profiler/bench_gpu_cases.h"
+#include "profiler/bench_order.h"
 #include "trace/record.h"
 
 /* Operations between two marks: enough that a mark's half microsecond is little, and few enough to
@@ -18,106 +19,22 @@
 #define ROUNDS_MIN 2
 #define ROUNDS_MAX 200
 
-typedef enum name {
-    H2D,
-    D2H,
-    H2D_PAGEABLE,
-    D2H_PAGEABLE,
-    H2D_WITH_D2H,
-    P2P,
-    ALL_REDUCE,
-    LAUNCH,
-    LAUNCH_GAP,
-    LAUNCH_WAIT,
-    NAME_COUNT
-} name;
-
-const char *const dl_bench_gpu_names[] = {
-    [H2D] = "h2d",
-    [D2H] = "d2h",
-    [H2D_PAGEABLE] = "h2d_pageable",
-    [D2H_PAGEABLE] = "d2h_pageable",
-    [H2D_WITH_D2H] = "h2d_with_d2h",
-    [P2P] = "p2p",
-    [ALL_REDUCE] = "all_reduce",
-    [LAUNCH] = "launch",
-    [LAUNCH_GAP] = "launch_gap",
-    [LAUNCH_WAIT] = "launch_wait",
-    [NAME_COUNT] = NULL,
-};
-
 /* A queue of one GPU with its memory, on the GPU, page-locked and pageable. */
 typedef struct place {
     dl_device *device;
     void *memory, *pinned, *pageable;
 } place;
 
-/* What is measured at once. */
-typedef struct bench_case {
-    name name;
-    size_t bytes;
-    int gpu, at_once; /* the first GPU and how many */
-    int source;       /* P2P */
-} bench_case;
-
 typedef struct bench {
     const dl_bench_gpu_config *config;
     const dl_device_type *type;
     place *places; /* [2 x count]: the GPUs, and again for the other direction */
     size_t bytes_max;
-    bench_case *cases;
-    uint32_t *order;
-    size_t case_count, case_capacity;
+    dl_bench_gpu_cases cases;
     dl_trace_stream *stream;
-    uint32_t ids[NAME_COUNT];
+    uint32_t ids[DL_BENCH_GPU_NAME_COUNT];
     bool warm; /* the samples count */
 } bench;
-
-static void add_case(bench *b, bench_case added)
-{
-    if (b->case_count == b->case_capacity) {
-        b->case_capacity = 2 * b->case_capacity + 64;
-        b->cases = dl_realloc(b->cases, b->case_capacity, sizeof *b->cases, "cases");
-    }
-    b->cases[b->case_count++] = added;
-}
-
-/* 1, 2, 4, ... GPUs at once, and all. */
-static void add_at_once(bench *b, name copy, size_t bytes)
-{
-    const int count = b->config->count;
-    for (int n = 1; n <= count; n = n < count && 2 * n > count ? count : 2 * n) {
-        add_case(b, (bench_case){.name = copy, .bytes = bytes, .at_once = n});
-    }
-}
-
-static void make_cases(bench *b)
-{
-    const int count = b->config->count;
-    for (size_t bytes = DL_BENCH_GPU_BYTES_MIN; bytes <= b->bytes_max; bytes *= 2) {
-        for (name copy = H2D; copy <= D2H_PAGEABLE; copy++)
-            add_at_once(b, copy, bytes);
-        add_case(b, (bench_case){.name = H2D_WITH_D2H, .bytes = bytes, .at_once = 1});
-        for (int to = 0; to < count; to++) {
-            for (int from = 0; from < count; from++) {
-                if (from == to) continue;
-                add_case(b,
-                         (bench_case){
-                             .name = P2P, .bytes = bytes, .gpu = to, .at_once = 1, .source = from});
-            }
-        }
-        if (count > 1) {
-            add_case(b, (bench_case){.name = ALL_REDUCE, .bytes = bytes, .at_once = count});
-        }
-    }
-    for (int g = 0; g < count; g++) {
-        add_case(b, (bench_case){.name = LAUNCH, .gpu = g, .at_once = 1});
-        add_case(b, (bench_case){.name = LAUNCH_WAIT, .gpu = g, .at_once = 1});
-    }
-    b->order = dl_calloc(b->case_count, sizeof *b->order, "order of cases");
-    for (size_t i = 0; i < b->case_count; i++)
-        b->order[i] = (uint32_t)i;
-}
 
 static dl_status open_place(bench *b, int gpu, place *made, dl_error *err)
 {
@@ -163,19 +80,20 @@ static void close_places(bench *b)
     free(b->places);
 }
 
-static void add_sample(bench *b, const bench_case *c, name of, int gpu, int64_t start_ns,
-                       double each_ns)
+static void add_sample(bench *b, const dl_bench_gpu_case *c, dl_bench_gpu_name of, int gpu,
+                       int64_t start_ns, double each_ns)
 {
     if (!b->warm) return;
-    const dl_record record = {.kind = DL_RECORD_BENCH,
-                              .name = b->ids[of],
-                              .worker = (uint32_t)(b->config->first + gpu),
-                              .threads = (uint32_t)c->at_once,
-                              .vectors = of == P2P ? (uint32_t)(b->config->first + c->source) : 0,
-                              .bytes = c->bytes,
-                              .staleness = DL_NO_STALENESS,
-                              .start_ns = start_ns,
-                              .duration_ns = each_ns > 0 ? (int64_t)(each_ns + 0.5) : 0};
+    const dl_record record = {
+        .kind = DL_RECORD_BENCH,
+        .name = b->ids[of],
+        .worker = (uint32_t)(b->config->first + gpu),
+        .threads = (uint32_t)c->at_once,
+        .vectors = of == DL_BENCH_GPU_P2P ? (uint32_t)(b->config->first + c->source) : 0,
+        .bytes = c->bytes,
+        .staleness = DL_NO_STALENESS,
+        .start_ns = start_ns,
+        .duration_ns = each_ns > 0 ? (int64_t)(each_ns + 0.5) : 0};
     dl_trace_stream_append(b->stream, &record);
 }
 
@@ -186,12 +104,12 @@ static int batch_of(size_t bytes)
     return fit < 1 ? 1 : fit < COPIES ? (int)fit : COPIES;
 }
 
-static void issue_one(bench *b, const bench_case *c, const place *at)
+static void issue_one(bench *b, const dl_bench_gpu_case *c, const place *at)
 {
     const dl_backend *backend = b->type->backend;
     switch (c->name) {
-    case D2H: backend->download(at->pinned, at->memory, c->bytes); break;
-    case P2P:
+    case DL_BENCH_GPU_D2H: backend->download(at->pinned, at->memory, c->bytes); break;
+    case DL_BENCH_GPU_P2P:
         b->type->copy_from(b->places[c->source].device, at->memory, b->places[c->source].memory,
                            c->bytes);
         break;
@@ -200,12 +118,12 @@ static void issue_one(bench *b, const bench_case *c, const place *at)
 }
 
 /* Copies of all GPUs of the case, held up until all are issued. */
-static dl_status time_copies(bench *b, const bench_case *c, dl_error *err)
+static dl_status time_copies(bench *b, const dl_bench_gpu_case *c, dl_error *err)
 {
     const dl_backend *backend = b->type->backend;
     const int batch = batch_of(c->bytes);
     const place *other = &b->places[b->config->count + c->gpu];
-    const bool both = c->name == H2D_WITH_D2H;
+    const bool both = c->name == DL_BENCH_GPU_H2D_WITH_D2H;
     dl_status status = DL_OK;
     for (int g = c->gpu; g < c->gpu + c->at_once; g++) {
         b->type->use(b->places[g].device);
@@ -242,7 +160,7 @@ static dl_status time_copies(bench *b, const bench_case *c, dl_error *err)
 }
 
 /* Pageable copies come back when the host's part is done; one thread serves all GPUs in turn. */
-static dl_status time_pageable(bench *b, const bench_case *c, dl_error *err)
+static dl_status time_pageable(bench *b, const dl_bench_gpu_case *c, dl_error *err)
 {
     const dl_backend *backend = b->type->backend;
     const int batch = batch_of(c->bytes);
@@ -252,7 +170,7 @@ static dl_status time_pageable(bench *b, const bench_case *c, dl_error *err)
         for (int g = 0; g < c->at_once; g++) {
             const place *at = &b->places[g];
             b->type->use(at->device);
-            if (c->name == H2D_PAGEABLE) {
+            if (c->name == DL_BENCH_GPU_H2D_PAGEABLE) {
                 backend->upload(at->memory, at->pageable, c->bytes);
             } else {
                 backend->download(at->pageable, at->memory, c->bytes);
@@ -269,7 +187,7 @@ static dl_status time_pageable(bench *b, const bench_case *c, dl_error *err)
 }
 
 /* All GPUs reduce in step, so none is held up: the first reduction lines them up. */
-static dl_status time_all_reduce(bench *b, const bench_case *c, dl_error *err)
+static dl_status time_all_reduce(bench *b, const dl_bench_gpu_case *c, dl_error *err)
 {
     const int batch = batch_of(c->bytes);
     const size_t number_bytes = dl_precision_bytes(b->type->backend->precision);
@@ -293,13 +211,14 @@ static dl_status time_all_reduce(bench *b, const bench_case *c, dl_error *err)
         b->type->use(b->places[g].device);
         status = b->type->backend->wait(err);
         if (status == DL_OK) {
-            add_sample(b, c, ALL_REDUCE, g, start_ns, b->type->between_ns(0, 1) / batch);
+            add_sample(b, c, DL_BENCH_GPU_ALL_REDUCE, g, start_ns,
+                       b->type->between_ns(0, 1) / batch);
         }
     }
     return status;
 }
 
-static dl_status time_launches(bench *b, const bench_case *c, dl_error *err)
+static dl_status time_launches(bench *b, const dl_bench_gpu_case *c, dl_error *err)
 {
     b->type->use(b->places[c->gpu].device);
     b->type->hold();
@@ -312,61 +231,63 @@ static dl_status time_launches(bench *b, const bench_case *c, dl_error *err)
     b->type->let_go();
     const dl_status status = b->type->backend->wait(err);
     if (status != DL_OK) return status;
-    add_sample(b, c, LAUNCH, c->gpu, start_ns, issued_ns / LAUNCHES);
-    add_sample(b, c, LAUNCH_GAP, c->gpu, start_ns, b->type->between_ns(0, 1) / LAUNCHES);
+    add_sample(b, c, DL_BENCH_GPU_LAUNCH, c->gpu, start_ns, issued_ns / LAUNCHES);
+    add_sample(b, c, DL_BENCH_GPU_LAUNCH_GAP, c->gpu, start_ns,
+               b->type->between_ns(0, 1) / LAUNCHES);
     return DL_OK;
 }
 
-static dl_status time_launch_wait(bench *b, const bench_case *c, dl_error *err)
+static dl_status time_launch_wait(bench *b, const dl_bench_gpu_case *c, dl_error *err)
 {
     b->type->use(b->places[c->gpu].device);
     const int64_t start_ns = dl_clock_ns();
     b->type->launch();
     const dl_status status = b->type->backend->wait(err);
     const double all_ns = (double)(dl_clock_ns() - start_ns);
-    if (status == DL_OK) add_sample(b, c, LAUNCH_WAIT, c->gpu, start_ns, all_ns);
+    if (status == DL_OK) add_sample(b, c, DL_BENCH_GPU_LAUNCH_WAIT, c->gpu, start_ns, all_ns);
     return status;
 }
 
-static dl_status time_case(bench *b, const bench_case *c, dl_error *err)
+static dl_status time_case(bench *b, const dl_bench_gpu_case *c, dl_error *err)
 {
     switch (c->name) {
-    case H2D_PAGEABLE:
-    case D2H_PAGEABLE: return time_pageable(b, c, err);
-    case ALL_REDUCE: return time_all_reduce(b, c, err);
-    case LAUNCH: return time_launches(b, c, err);
-    case LAUNCH_WAIT: return time_launch_wait(b, c, err);
+    case DL_BENCH_GPU_H2D_PAGEABLE:
+    case DL_BENCH_GPU_D2H_PAGEABLE: return time_pageable(b, c, err);
+    case DL_BENCH_GPU_ALL_REDUCE: return time_all_reduce(b, c, err);
+    case DL_BENCH_GPU_LAUNCH: return time_launches(b, c, err);
+    case DL_BENCH_GPU_LAUNCH_WAIT: return time_launch_wait(b, c, err);
     default: return time_copies(b, c, err);
     }
 }
 
-static bool stopped(const bench *b)
+bool dl_bench_gpu_stopped(const dl_bench_gpu_config *config)
 {
-    const atomic_bool *stop = b->config->stop;
-    return stop != NULL && atomic_load_explicit(stop, memory_order_relaxed);
+    return config->stop != NULL && atomic_load_explicit(config->stop, memory_order_relaxed);
 }
 
-/* The cases in a new random order every round, so that a drift touches all alike; the first round
- * only warms up. */
+/* The first round only warms up. */
 static dl_status run_rounds(bench *b, dl_error *err)
 {
     const int64_t start_ns = dl_clock_ns(), budget_ns = (int64_t)dl_s_to_ns(b->config->seconds);
     dl_status status = DL_OK;
-    dl_random random;
+    dl_bench_order order;
     dl_progress progress;
-    dl_random_init(&random, 1, 0, 0, 0);
+    dl_bench_order_init(&order, (uint32_t)b->cases.count, 1, 0);
     dl_progress_init(&progress, "bench of GPUs");
-    for (int round = 0; status == DL_OK && !stopped(b) && round <= ROUNDS_MAX; round++) {
+    for (int round = 0; status == DL_OK && !dl_bench_gpu_stopped(b->config) && round <= ROUNDS_MAX;
+         round++) {
         const double done = (double)(dl_clock_ns() - start_ns) / (double)budget_ns;
         if (round > ROUNDS_MIN && done >= 1) break;
         b->warm = round > 0;
-        dl_random_shuffle(&random, b->order, (uint32_t)b->case_count);
-        for (size_t i = 0; status == DL_OK && !stopped(b) && i < b->case_count; i++) {
+        const uint32_t *next = dl_bench_order_next(&order);
+        for (size_t i = 0; status == DL_OK && i < b->cases.count; i++) {
+            if (dl_bench_gpu_stopped(b->config)) break;
             dl_progress_update(&progress, done < 1 ? done : 1);
-            status = time_case(b, &b->cases[b->order[i]], err);
+            status = time_case(b, &b->cases.items[next[i]], err);
         }
     }
     dl_progress_end(&progress);
+    dl_bench_order_free(&order);
     return status;
 }
 
@@ -387,16 +308,15 @@ static dl_status find_bytes_max(bench *b, dl_error *err)
 dl_status dl_bench_gpu(dl_trace_writer *writer, const dl_bench_gpu_config *config, dl_error *err)
 {
     bench b = {.config = config, .type = config->type, .stream = dl_trace_writer_stream(writer)};
-    for (int i = 0; i < NAME_COUNT; i++)
+    for (int i = 0; i < DL_BENCH_GPU_NAME_COUNT; i++)
         b.ids[i] = dl_trace_writer_intern(writer, dl_bench_gpu_names[i]);
     dl_status status = find_bytes_max(&b, err);
     if (status == DL_OK) status = open_places(&b, err);
     if (status == DL_OK) {
-        make_cases(&b);
+        dl_bench_gpu_cases_init(&b.cases, config->count, b.bytes_max);
         status = run_rounds(&b, err);
     }
     close_places(&b);
-    free(b.order);
-    free(b.cases);
+    dl_bench_gpu_cases_free(&b.cases);
     return status;
 }

@@ -1,5 +1,5 @@
 /* Micro-benchmarks of GPUs: copies, reductions, launches, as BENCH records (their names and fields:
- * below). All through the functions that training uses (kernels/device.h).
+ * bench_gpu_cases.h). All through the functions that training uses (kernels/device.h).
  *
  * Copies of pinned memory are timed by the GPU's marks around several of them, all issued while the
  * GPU is held up, so that the host's time to issue does not count. Pageable memory keeps the host
@@ -16,20 +16,6 @@
 #include "profiler/progress.h"
 #include "trace/dlt.h"
 
-/* Names of the records; `worker` is the GPU, duration_ns of one operation.
- *
- *   name            bytes     threads          vectors  what
- *   h2d, d2h        one copy  GPUs at once     -        from and to pinned memory
- *   h2d_pageable, d2h_pageable                          the same of pageable memory
- *   h2d_with_d2h    one copy  1                -        to a GPU, while twice as much goes the other way
- *   p2p             one copy  1                source   from GPU `source` to GPU `worker`
- *   all_reduce      one GPU's members          -        mean of all GPUs' vectors
- *   launch          -         -                -        host: to issue an operation that does nothing
- *   launch_gap      -         -                -        GPU: from one such to the next
- *   launch_wait     -         -                -        host: to issue one and wait for it
- */
-extern const char *const dl_bench_gpu_names[];
-
 typedef struct dl_bench_gpu_config {
     const dl_device_type *type;
     int first, count;        /* GPUs first .. first + count - 1 are measured */
@@ -38,9 +24,11 @@ typedef struct dl_bench_gpu_config {
     const atomic_bool *stop; /* once true, the rest is left out; NULL = never */
 } dl_bench_gpu_config;
 
-#define DL_BENCH_GPU_BYTES_MIN ((size_t)1 << 10)
 #define DL_BENCH_GPU_BYTES_MAX ((size_t)512 << 20)
 #define DL_BENCH_GPU_QUICK_BYTES ((size_t)1 << 20)
+
+/* Whether config->stop says so. */
+bool dl_bench_gpu_stopped(const dl_bench_gpu_config *config);
 
 /* Measures all; the samples go to a stream of `writer`. DL_ERR_SYSTEM if a GPU fails. */
 dl_status dl_bench_gpu(dl_trace_writer *writer, const dl_bench_gpu_config *config,

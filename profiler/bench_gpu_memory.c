@@ -1,8 +1,8 @@
 #include "profiler/bench_gpu_memory.h"
 
-#include "common/random.h"
 #include "common/units.h"
 #include "kernels/quantise.h"
+#include "profiler/bench_order.h"
 #include "trace/record.h"
 
 #define OPERATIONS 8 /* between two marks */
@@ -50,7 +50,6 @@ typedef struct bench {
     dl_quantise_plan plans[SIZES][DL_QUANTISE_COUNT];
     void *blocks[SIZES];
     memory_case cases[CASES_MAX];
-    uint32_t order[CASES_MAX];
     uint32_t case_count;
 } bench;
 
@@ -61,7 +60,6 @@ static void make_cases(bench *b)
         for (name of = COPY; of < NAME_COUNT; of++) {
             const int most = of == AVERAGE ? DL_BENCH_GPU_VECTORS : 2;
             for (int n = 2; n <= most; n *= 2) {
-                b->order[b->case_count] = b->case_count;
                 b->cases[b->case_count++] = (memory_case){of, size, of == AVERAGE ? n : 0};
             }
         }
@@ -179,27 +177,21 @@ static dl_status time_case(bench *b, const memory_case *c, bool warm, dl_error *
     return DL_OK;
 }
 
-static bool stopped(const bench *b)
-{
-    const atomic_bool *stop = b->config->stop;
-    return stop != NULL && atomic_load_explicit(stop, memory_order_relaxed);
-}
-
-/* The cases in a new random order every round. */
 static dl_status run_rounds(bench *b, dl_error *err)
 {
     const int64_t start_ns = dl_clock_ns();
     const int64_t budget_ns = (int64_t)(dl_s_to_ns(b->config->seconds) / b->config->count);
-    dl_random random;
-    dl_random_init(&random, 1, 0, 0, (uint32_t)b->gpu);
+    dl_bench_order order;
+    dl_bench_order_init(&order, b->case_count, 1, (uint32_t)b->gpu);
     dl_status status = DL_OK;
     for (int round = 0; status == DL_OK && round < ROUNDS_MAX + WARM_ROUNDS; round++) {
         const bool late = dl_clock_ns() - start_ns > budget_ns;
-        if (stopped(b) || (late && round >= ROUNDS_MIN + WARM_ROUNDS)) break;
-        dl_random_shuffle(&random, b->order, b->case_count);
+        if (dl_bench_gpu_stopped(b->config) || (late && round >= ROUNDS_MIN + WARM_ROUNDS)) break;
+        const uint32_t *next = dl_bench_order_next(&order);
         for (uint32_t i = 0; status == DL_OK && i < b->case_count; i++)
-            status = time_case(b, &b->cases[b->order[i]], round >= WARM_ROUNDS, err);
+            status = time_case(b, &b->cases[next[i]], round >= WARM_ROUNDS, err);
     }
+    dl_bench_order_free(&order);
     return status;
 }
 
@@ -211,7 +203,8 @@ dl_status dl_bench_gpu_memory(dl_trace_writer *writer, const dl_bench_gpu_config
     for (int i = 0; i < NAME_COUNT; i++)
         b.ids[i] = dl_trace_writer_intern(writer, names[i]);
     make_cases(&b);
-    for (b.gpu = 0; status == DL_OK && !stopped(&b) && b.gpu < config->count; b.gpu++) {
+    for (b.gpu = 0; status == DL_OK && !dl_bench_gpu_stopped(config) && b.gpu < config->count;
+         b.gpu++) {
         status = open_gpu(&b, err);
         if (status == DL_OK) status = run_rounds(&b, err);
         close_gpu(&b);

@@ -1,4 +1,4 @@
-foreach(module batch_list slow_list data_source crew recorder measured_row overhead bench bench_order
+foreach(module batch_list slow_list data_source crew recorder measured_row overhead bench bench_order bench_gpu_cases
         settings target run_traces interrupt overhead_file rank_launch)
     dl_add_test(test_${module} unit LINK dl_profiler)
 endforeach()
