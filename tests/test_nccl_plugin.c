@@ -17,11 +17,11 @@ static int clear(void **state)
 static void test_layout(void **state)
 {
     (void)state;
-    assert_int_equal(offsetof(dl_nccl_collective_v5, sequence), 24);
-    assert_int_equal(offsetof(dl_nccl_collective_v5, type), 72);
-    assert_int_equal(offsetof(dl_nccl_collective_v5, protocol), 96);
-    assert_int_equal(offsetof(dl_nccl_collective_v3, protocol), 112);
-    assert_int_equal(offsetof(dl_nccl_collective_v2, protocol), 120);
+    assert_int_equal(offsetof(dl_nccl_collective_v5, work.sequence), 24);
+    assert_int_equal(offsetof(dl_nccl_collective_v5, work.type), 72);
+    assert_int_equal(offsetof(dl_nccl_collective_v5, choice.protocol), 96);
+    assert_int_equal(offsetof(dl_nccl_collective_v3, choice.protocol), 112);
+    assert_int_equal(offsetof(dl_nccl_collective_v2, choice.protocol), 120);
     assert_int_equal(offsetof(dl_nccl_p2p_v5, channels), 60);
     assert_int_equal(offsetof(dl_nccl_p2p_v3, peer), 72);
 }
@@ -45,14 +45,14 @@ static void test_version_5(void **state)
     assert_int_equal(ncclProfiler_v5.stop(handle), 0);
 
     dl_nccl_collective_v5 call = {.event.type = DL_NCCL_EVENT_COLLECTIVE,
-                                  .sequence = 7,
-                                  .function = "Broadcast",
-                                  .count = 1000,
-                                  .root = 3,
-                                  .type = "ncclFloat16",
-                                  .channels = 8,
-                                  .algorithm = "RING",
-                                  .protocol = "LL128"};
+                                  .work.sequence = 7,
+                                  .work.function = "Broadcast",
+                                  .work.count = 1000,
+                                  .work.root = 3,
+                                  .work.type = "ncclFloat16",
+                                  .choice.channels = 8,
+                                  .choice.algorithm = "RING",
+                                  .choice.protocol = "LL128"};
     assert_int_equal(ncclProfiler_v5.start(context, &handle, &call), 0);
     const dl_activity mark = seen_find(DL_ACTIVITY_MARK, "Broadcast RING LL128 8 channels");
     assert_string_equal(seen_text(mark.detail), DL_NCCL_PLAN_DETAIL);
@@ -74,8 +74,8 @@ static void test_version_5(void **state)
     dl_nccl_event other = {.type = 1 << 11};
     assert_int_equal(ncclProfiler_v5.start(context, &handle, &other), 0);
     assert_null(handle);
-    call.type = "ncclFloat4";
-    call.algorithm = call.protocol = call.function = NULL;
+    call.work.type = "ncclFloat4";
+    call.choice.algorithm = call.choice.protocol = call.work.function = NULL;
     assert_int_equal(ncclProfiler_v5.start(context, &handle, &call), 0);
     assert_int_equal(seen_count_kind(DL_ACTIVITY_MARK), 3);
     assert_int_equal(ncclProfiler_v5.finalize(context), 0);
@@ -106,11 +106,11 @@ static void test_older_versions(void **state)
     int mask;
     assert_int_equal(ncclProfiler_v4.init(&context, &mask, NULL, 0x404, 1, 2, 0, NULL), 0);
     dl_nccl_collective_v5 four = {.event.type = UINT64_MAX << 8 | DL_NCCL_EVENT_COLLECTIVE,
-                                  .function = "AllReduce",
-                                  .count = 5,
-                                  .type = "ncclFloat64",
-                                  .algorithm = "TREE",
-                                  .protocol = "SIMPLE"};
+                                  .work.function = "AllReduce",
+                                  .work.count = 5,
+                                  .work.type = "ncclFloat64",
+                                  .choice.algorithm = "TREE",
+                                  .choice.protocol = "SIMPLE"};
     assert_int_equal(ncclProfiler_v4.start(context, &handle, &four), 0);
     dl_activity mark = seen_find(DL_ACTIVITY_MARK, "AllReduce TREE SIMPLE");
     assert_int_equal(mark.object, 0x404);
@@ -120,13 +120,13 @@ static void test_older_versions(void **state)
     assert_int_equal(ncclProfiler_v3.init(&context, &mask), 0);
     dl_nccl_collective_v3 three = {.event.type_short = DL_NCCL_EVENT_COLLECTIVE,
                                    .comm = 0x303,
-                                   .sequence = 9,
-                                   .function = "AllGather",
-                                   .count = 64,
-                                   .type = "ncclInt8",
-                                   .channels = 2,
-                                   .algorithm = "RING",
-                                   .protocol = "LL"};
+                                   .work.sequence = 9,
+                                   .work.function = "AllGather",
+                                   .work.count = 64,
+                                   .work.type = "ncclInt8",
+                                   .choice.channels = 2,
+                                   .choice.algorithm = "RING",
+                                   .choice.protocol = "LL"};
     assert_int_equal(ncclProfiler_v3.start(context, &handle, &three), 0);
     mark = seen_find(DL_ACTIVITY_MARK, "AllGather RING LL 2 channels");
     assert_int_equal(mark.object, 0x303);
@@ -144,13 +144,13 @@ static void test_older_versions(void **state)
     assert_int_equal(ncclProfiler_v2.init(&context, &mask), 0);
     dl_nccl_collective_v2 two = {.event.type_short = DL_NCCL_EVENT_COLLECTIVE,
                                  .comm = 0x202,
-                                 .function = "Reduce",
-                                 .count = 1,
-                                 .root = 1,
-                                 .type = "ncclUint8",
-                                 .channels = 4,
-                                 .algorithm = "NVLS",
-                                 .protocol = "SIMPLE"};
+                                 .work.function = "Reduce",
+                                 .work.count = 1,
+                                 .work.root = 1,
+                                 .work.type = "ncclUint8",
+                                 .choice.channels = 4,
+                                 .choice.algorithm = "NVLS",
+                                 .choice.protocol = "SIMPLE"};
     assert_int_equal(ncclProfiler_v2.start(context, &handle, &two), 0);
     assert_int_equal(seen_find(DL_ACTIVITY_MARK, "Reduce NVLS SIMPLE 4 channels").object, 0x202);
     ncclProfiler_v2.finalize(context);
@@ -182,11 +182,11 @@ static void *run_rank(void *rank)
     ncclProfiler_v5.init(&context, 0x777, &mask, NULL, 1, 2, *(int *)rank, NULL);
     for (uint64_t i = 0; i < CALLS; i++) {
         dl_nccl_collective_v5 call = {.event.type = DL_NCCL_EVENT_COLLECTIVE,
-                                      .sequence = i,
-                                      .function = "AllReduce",
-                                      .algorithm = "RING",
-                                      .protocol = "LL",
-                                      .channels = (uint8_t)(1 + i % 32)};
+                                      .work.sequence = i,
+                                      .work.function = "AllReduce",
+                                      .choice.algorithm = "RING",
+                                      .choice.protocol = "LL",
+                                      .choice.channels = (uint8_t)(1 + i % 32)};
         ncclProfiler_v5.start(context, &handle, &call);
     }
     ncclProfiler_v5.finalize(context);

@@ -121,15 +121,26 @@ static void *handle_for(uint64_t type)
     return type == DL_NCCL_EVENT_GROUP ? &group : NULL;
 }
 
+static void record_collective(uint64_t comm, const dl_nccl_work *work, const dl_nccl_choice *choice)
+{
+    record_plan(&(planned){.comm = comm,
+                           .sequence = work->sequence,
+                           .function = work->function,
+                           .type = work->type,
+                           .algorithm = or_empty(choice->algorithm),
+                           .protocol = choice->protocol,
+                           .count = work->count,
+                           .peer = work->root,
+                           .channels = choice->channels});
+}
+
 static int start_v5_type(const comm_context *context, void **handle, void *event, uint64_t type)
 {
     *handle = handle_for(type);
     if (context == NULL || !dl_capture_active()) return 0;
     if (type == DL_NCCL_EVENT_COLLECTIVE) {
         const dl_nccl_collective_v5 *call = event;
-        record_plan(&(planned){context->comm, call->sequence, call->function, call->type,
-                               or_empty(call->algorithm), call->protocol, call->count, call->root,
-                               call->channels});
+        record_collective(context->comm, &call->work, &call->choice);
     } else if (type == DL_NCCL_EVENT_P2P) {
         const dl_nccl_p2p_v5 *call = event;
         record_plan(&(planned){.comm = context->comm,
@@ -161,36 +172,41 @@ static void start_p2p_v3(const dl_nccl_p2p_v3 *call)
                            .peer = call->peer});
 }
 
-static int start_v3(void *context, void **handle, void *event)
+static void start_collective_v3(const void *event)
+{
+    const dl_nccl_collective_v3 *call = event;
+    record_collective(call->comm, &call->work, &call->choice);
+}
+
+static void start_collective_v2(const void *event)
+{
+    const dl_nccl_collective_v2 *call = event;
+    record_collective(call->comm, &call->work, &call->choice);
+}
+
+/* Versions whose events tell their communicator themselves. */
+static int start_v3_type(const void *context, void **handle, void *event,
+                         void (*start_collective)(const void *event))
 {
     const uint8_t type = ((const dl_nccl_event *)event)->type_short;
     *handle = handle_for(type);
     if (context == NULL || !dl_capture_active()) return 0;
     if (type == DL_NCCL_EVENT_COLLECTIVE) {
-        const dl_nccl_collective_v3 *call = event;
-        record_plan(&(planned){call->comm, call->sequence, call->function, call->type,
-                               or_empty(call->algorithm), call->protocol, call->count, call->root,
-                               call->channels});
+        start_collective(event);
     } else if (type == DL_NCCL_EVENT_P2P) {
         start_p2p_v3(event);
     }
     return 0;
 }
 
+static int start_v3(void *context, void **handle, void *event)
+{
+    return start_v3_type(context, handle, event, start_collective_v3);
+}
+
 static int start_v2(void *context, void **handle, void *event)
 {
-    const uint8_t type = ((const dl_nccl_event *)event)->type_short;
-    *handle = handle_for(type);
-    if (context == NULL || !dl_capture_active()) return 0;
-    if (type == DL_NCCL_EVENT_COLLECTIVE) {
-        const dl_nccl_collective_v2 *call = event;
-        record_plan(&(planned){call->comm, call->sequence, call->function, call->type,
-                               or_empty(call->algorithm), call->protocol, call->count, call->root,
-                               call->channels});
-    } else if (type == DL_NCCL_EVENT_P2P) {
-        start_p2p_v3(event);
-    }
-    return 0;
+    return start_v3_type(context, handle, event, start_collective_v2);
 }
 
 static int stop(void *handle)

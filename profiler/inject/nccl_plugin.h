@@ -34,10 +34,8 @@ typedef struct dl_nccl_event {
     int rank;
 } dl_nccl_event;
 
-/* A collective in versions 5 and 4, 3, 2; Send and Recv in the same. NCCL's descriptors go on
- * behind what is declared here. */
-typedef struct dl_nccl_collective_v5 {
-    dl_nccl_event event;
+/* What a collective does, and how, as NCCL has chosen. */
+typedef struct dl_nccl_work {
     uint64_t sequence;
     const char *function;
     const void *send;
@@ -45,39 +43,36 @@ typedef struct dl_nccl_collective_v5 {
     size_t count;
     int root;
     const char *type; /* "ncclFloat32" */
+} dl_nccl_work;
+
+typedef struct dl_nccl_choice {
     uint8_t channels, warps;
     const char *algorithm, *protocol;
+} dl_nccl_choice;
+
+/* A collective in versions 5 and 4, 3, 2; Send and Recv in the same. NCCL's descriptors go on
+ * behind what is declared here. */
+typedef struct dl_nccl_collective_v5 {
+    dl_nccl_event event;
+    dl_nccl_work work;
+    dl_nccl_choice choice;
 } dl_nccl_collective_v5;
 
 typedef struct dl_nccl_collective_v3 {
     dl_nccl_event event;
     const char *comm_name;
     uint64_t comm;
-    uint64_t sequence;
-    const char *function;
-    const void *send;
-    void *receive;
-    size_t count;
-    int root;
-    const char *type;
-    uint8_t channels, warps;
-    const char *algorithm, *protocol;
+    dl_nccl_work work;
+    dl_nccl_choice choice;
 } dl_nccl_collective_v3;
 
 typedef struct dl_nccl_collective_v2 {
     dl_nccl_event event;
     const char *comm_name;
     uint64_t comm;
-    uint64_t sequence;
-    const char *function;
-    const void *send;
-    void *receive;
-    size_t count;
-    int root;
-    const char *type;
+    dl_nccl_work work;
     size_t traffic_bytes;
-    uint8_t channels, warps;
-    const char *algorithm, *protocol;
+    dl_nccl_choice choice;
 } dl_nccl_collective_v2;
 
 typedef struct dl_nccl_p2p_v5 {
