@@ -1,8 +1,6 @@
 #include "calibrate/calibration.h"
 
-#include <stdlib.h>
-#include <time.h>
-
+#include "calibrate/cost_file.h"
 #include "calibrate/exchange_runs.h"
 #include "calibrate/recording_cost.h"
 #include "common/alloc.h"
@@ -61,41 +59,19 @@ dl_status dl_calibration_fit(dl_calibration *calibration, const char *const *pat
     return fit_all(calibration, err);
 }
 
-static char *append(char *text, const char *line)
-{
-    char *longer = dl_format("%s%s\n", text, line);
-    free(text);
-    return longer;
-}
-
-static char *make_comment(const dl_calibration *calibration)
-{
-    const time_t now = time(NULL);
-    struct tm utc;
-    char date[32], line[256];
-    gmtime_r(&now, &utc);
-    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    char *comment = dl_format("dlcal %s, %s, from\n", dl_version(), date);
-    const dl_dataset *dataset = &calibration->dataset;
-    for (size_t r = 0; r < dataset->run_count; r++) {
-        snprintf(line, sizeof line, "  %s", dl_base_name(dataset->runs[r].path));
-        comment = append(comment, line);
-    }
-    for (size_t b = 0; b < dataset->bench_count; b++) {
-        snprintf(line, sizeof line, "  %s", dl_base_name(dataset->benches[b].path));
-        comment = append(comment, line);
-    }
-    for (size_t i = 0; i < calibration->notes.count; i++) {
-        comment = append(comment, calibration->notes.lines[i]);
-    }
-    return comment;
-}
-
 dl_status dl_calibration_write(const dl_calibration *calibration, const char *path, dl_error *err)
 {
-    char *comment = make_comment(calibration);
-    const dl_status status = dl_costs_write(&calibration->costs, path, comment, err);
-    free(comment);
+    char date[DL_DATE_BYTES];
+    dl_notes from = {0};
+    dl_notes_add(&from, "dlcal %s, %s, from", dl_version(), dl_date_text(date));
+    const dl_dataset *dataset = &calibration->dataset;
+    for (size_t r = 0; r < dataset->run_count; r++)
+        dl_notes_add(&from, "  %s", dl_base_name(dataset->runs[r].path));
+    for (size_t b = 0; b < dataset->bench_count; b++)
+        dl_notes_add(&from, "  %s", dl_base_name(dataset->benches[b].path));
+    const dl_status status =
+        dl_cost_file_write(&calibration->costs, path, &from, &calibration->notes, err);
+    dl_notes_free(&from);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calibrate/cost_file.h"
 #include "calibrate/dataset.h"
 #include "calibrate/replay/step_costs.h"
 #include "calibrate/trace_command.h"
@@ -13,7 +14,6 @@
 #include "common/units.h"
 
 #define PROGRAM "dlcal costs"
-#define COMMENT_BYTES 4096
 #define OPTION_COUNT 6
 
 typedef struct settings {
@@ -133,18 +133,20 @@ static void print(const char *path, const dl_step_costs *c)
 static dl_status write(dl_costs *costs, const dl_text_list *paths, const settings *set,
                        const dl_notes *notes, dl_error *err)
 {
-    char comment[COMMENT_BYTES];
-    size_t used = (size_t)snprintf(comment, sizeof comment, "dlcal costs %s of", DL_VERSION);
-    for (size_t i = 0; i < paths->count && used < sizeof comment; i++) {
-        used += (size_t)snprintf(comment + used, sizeof comment - used, " %s",
-                                 dl_base_name(paths->items[i]));
+    dl_notes from = {0};
+    char *line = dl_format("dlcal costs %s of", dl_version());
+    for (size_t i = 0; i < paths->count; i++) {
+        char *longer = dl_format("%s %s", line, dl_base_name(paths->items[i]));
+        free(line);
+        line = longer;
     }
-    for (size_t i = 0; i < notes->count && used < sizeof comment; i++) {
-        used += (size_t)snprintf(comment + used, sizeof comment - used, "\n%s", notes->lines[i]);
-    }
+    dl_notes_add(&from, "%s", line);
+    free(line);
     if (set->workload != NULL) costs->workload = dl_strdup(set->workload);
     costs->state_bytes = set->state_bytes;
-    return dl_costs_write(costs, set->output, comment, err);
+    const dl_status status = dl_cost_file_write(costs, set->output, &from, notes, err);
+    dl_notes_free(&from);
+    return status;
 }
 
 static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)

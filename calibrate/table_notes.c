@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "calibrate/cost_file.h"
 #include "calibrate/dataset.h"
 #include "common/alloc.h"
 #include "common/options.h"
@@ -134,52 +134,33 @@ void dl_table_notes_add(dl_table_fit *fit)
     }
 }
 
-static void append(char **text, char *line)
-{
-    char *longer = dl_format("%s%s\n", *text, line);
-    free(line);
-    free(*text);
-    *text = longer;
-}
-
 /* Each source once, in the order of the rows. */
-static void append_sources(char **text, const dl_table_rows *rows)
+static void add_sources(dl_notes *from, const dl_table_rows *rows)
 {
     for (size_t i = 0; i < rows->count; i++) {
         size_t before = 0;
         while (before < i && strcmp(rows->rows[before].source, rows->rows[i].source) != 0)
             before++;
         if (before < i || rows->rows[i].source[0] == '\0') continue;
-        append(text, dl_format("  source: %s", rows->rows[i].source));
+        dl_notes_add(from, "  source: %s", rows->rows[i].source);
     }
-}
-
-static char *make_comment(const dl_table_fit *fit)
-{
-    const time_t now = time(NULL);
-    struct tm utc;
-    char date[32];
-    gmtime_r(&now, &utc);
-    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    const dl_table_rows *rows = &fit->rows;
-    char *text = dl_format("dlcal %s, %s: fitted through the simulator to\n", dl_version(), date);
-    append(&text, dl_format("  %zu rows of %s, lines %d to %d, scenario %s", rows->used,
-                            dl_base_name(rows->path), rows->rows[0].line,
-                            rows->rows[rows->count - 1].line, dl_base_name(fit->scenario.path)));
-    append_sources(&text, rows);
-    append(&text, dl_format("Residuals: root mean square %.1f %%; left out: mean %.1f %%, largest "
-                            "%.1f %%",
-                            100 * fit->rms_frac, 100 * fit->left_out_mean_frac,
-                            100 * fit->left_out_max_frac));
-    for (size_t i = 0; i < fit->notes.count; i++)
-        append(&text, dl_strdup(fit->notes.lines[i]));
-    return text;
 }
 
 dl_status dl_table_fit_write(const dl_table_fit *fit, const char *path, dl_error *err)
 {
-    char *comment = make_comment(fit);
-    const dl_status status = dl_costs_write(&fit->costs, path, comment, err);
-    free(comment);
+    char date[DL_DATE_BYTES];
+    dl_notes from = {0};
+    const dl_table_rows *rows = &fit->rows;
+    dl_notes_add(&from, "dlcal %s, %s: fitted through the simulator to", dl_version(),
+                 dl_date_text(date));
+    dl_notes_add(&from, "  %zu rows of %s, lines %d to %d, scenario %s", rows->used,
+                 dl_base_name(rows->path), rows->rows[0].line, rows->rows[rows->count - 1].line,
+                 dl_base_name(fit->scenario.path));
+    add_sources(&from, rows);
+    dl_notes_add(&from,
+                 "Residuals: root mean square %.1f %%; left out: mean %.1f %%, largest %.1f %%",
+                 100 * fit->rms_frac, 100 * fit->left_out_mean_frac, 100 * fit->left_out_max_frac);
+    const dl_status status = dl_cost_file_write(&fit->costs, path, &from, &fit->notes, err);
+    dl_notes_free(&from);
     return status;
 }
