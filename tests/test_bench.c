@@ -14,32 +14,60 @@ static dl_trace trace;
 static dl_run_sizes sizes;
 static int cores;
 
-/* mlp in single precision: 437544 bytes of parameters. */
-static int run_bench(void **state)
+static bool is_of(const dl_record *record, dl_bench_name name)
 {
-    make_data(state);
-    dl_error err = {0};
+    return strcmp(dl_trace_name(&trace, record), dl_bench_names[name]) == 0;
+}
+
+static size_t count_samples(dl_bench_name name)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < trace.record_count; i++)
+        count += is_of(&trace.records[i], name);
+    return count;
+}
+
+/* mlp in single precision: 437544 bytes of parameters. */
+static dl_status measure(double seconds, dl_error *err)
+{
     dl_train_config train = small_config();
     train.precision = DL_FLOAT;
     train.optimizer.momentum = 0.9;
     const int batches[] = {16, 8};
-    if (dl_run_sizes_find(&train, &sizes, &err) != DL_OK) return 1;
+    dl_status status = dl_run_sizes_find(&train, &sizes, err);
     const dl_bench_config config = {.train = train,
                                     .parameter_bytes = sizes.parameter_bytes,
                                     .data = &data,
                                     .batches = batches,
                                     .batch_count = 2,
                                     .workers_max = COPIES,
-                                    .seconds = 0.1,
+                                    .seconds = seconds,
                                     .quick = true};
     dl_trace_writer *writer = NULL;
-    if (dl_trace_writer_open(&writer, PATH, &err) != DL_OK) return 1;
+    if (status == DL_OK) status = dl_trace_writer_open(&writer, PATH, err);
+    if (status != DL_OK) return status;
     dl_bench bench;
     dl_bench_init(&bench, writer);
-    if (dl_bench_run(&bench, &config, &err) != DL_OK) return 1;
-    if (dl_trace_writer_close(&writer, &err) != DL_OK) return 1;
+    status = dl_bench_run(&bench, &config, err);
+    if (status == DL_OK) status = dl_trace_writer_close(&writer, err);
+    if (status == DL_OK) status = dl_trace_read(&trace, PATH, err);
+    return status;
+}
+
+/* A hand-over of the lock is a sample where two threads want it at once. In bursts as short as those
+ * of the first run, 20 ms, threads on busy cores may miss one another: then it takes longer ones. */
+static int run_bench(void **state)
+{
+    make_data(state);
     cores = dl_cpu_count();
-    return dl_trace_read(&trace, PATH, &err) == DL_OK ? 0 : 1;
+    dl_error err = {0};
+    dl_status status = measure(0.1, &err);
+    if (status == DL_OK && count_samples(DL_BENCH_LOCK) == 0) {
+        dl_trace_free(&trace);
+        status = measure(30, &err);
+    }
+    if (status != DL_OK) print_error("%s\n", err.text);
+    return status != DL_OK;
 }
 
 /* A bench that is stopped at once measures nothing, and that is no error. */
@@ -75,11 +103,6 @@ static int free_bench(void **state)
 {
     dl_trace_free(&trace);
     return free_data(state);
-}
-
-static bool is_of(const dl_record *record, dl_bench_name name)
-{
-    return strcmp(dl_trace_name(&trace, record), dl_bench_names[name]) == 0;
 }
 
 /* A minute is far more than any of these takes. */
