@@ -405,6 +405,7 @@ static void give_back_held(void)
 
 CUptiResult cuptiActivityFlushAll(uint32_t flag)
 {
+    driver_double_flushes();
     if (flag != 0 && told("hangs")) sleep(HANG_S);
     if (flag == 0 && told("hold")) return CUPTI_SUCCESS;
     give_back_held();

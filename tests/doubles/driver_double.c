@@ -4,14 +4,33 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static _Atomic(const driver_tool *) tool;
 static atomic_uint correlations;
 static atomic_bool has_context;
+static atomic_uint flushes;
 
 void driver_double_set_tool(const driver_tool *other)
 {
     atomic_store(&tool, other);
+}
+
+void driver_double_flushes(void)
+{
+    atomic_fetch_add(&flushes, 1);
+}
+
+void driver_double_await_flushes(unsigned count)
+{
+    const unsigned before = atomic_load(&flushes);
+    for (int i = 0; atomic_load(&flushes) - before < count; i++) {
+        if (i == 60000) {
+            fprintf(stderr, "driver double: the tool is not asked for its records\n");
+            abort();
+        }
+        usleep(1000);
+    }
 }
 
 CUresult cuInit(unsigned int flags)

@@ -18,6 +18,13 @@ typedef struct driver_tool {
 /* NULL = none any more. */
 void driver_double_set_tool(const driver_tool *tool);
 
+/* The tool tells that it begins to give back all it has recorded. */
+void driver_double_flushes(void);
+
+/* Waits for so many more of these; after two, what was recorded before the call has been taken from
+ * the tool and written, since the same thread asks for both. Aborts after a minute. */
+void driver_double_await_flushes(unsigned count);
+
 /* What a program does. Correlations count from 1, those of waits included. */
 void driver_double_create_context(void);
 unsigned driver_double_launch(const char *kernel);

@@ -2,7 +2,8 @@
  * RATE a second (0 = as fast as it can). It prints what it would without a recorder: "launched N".
  *
  *   exit     one thread, returns 3           threads  8 threads, returns 3
- *   _exit    one thread, 1.2 s, _exit(4)     kill     8 threads, then others for 1.2 s, SIGKILL
+ *   _exit    one thread, two flushes, _exit(4)
+ *   kill     8 threads, then others for two flushes, SIGKILL
  *   fork     with a child that launches too, ends by exit(5) and is waited for
  *   exec     with a child that execs this program in mode exit
  *   wait     waits for the device after each launch, returns 3
@@ -148,12 +149,12 @@ int main(int argc, char **argv)
     }
     if (strcmp(mode, "kill") == 0) {
         start_threads(threads, launch_until_stopped);
-        rest(FLUSHES_NS);
+        driver_double_await_flushes(2);
         raise(SIGKILL);
     }
     if (strcmp(mode, "busy") == 0) start_threads(threads, launch_until_stopped);
     if (strcmp(mode, "_exit") == 0) {
-        rest(FLUSHES_NS);
+        driver_double_await_flushes(2);
         _exit(4);
     }
     if (strcmp(mode, "later") == 0) {
