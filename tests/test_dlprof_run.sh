@@ -156,7 +156,11 @@ if command -v python3 >/dev/null; then
 count=0
 trap 'count=$((count + 1))' INT
 touch ctrl
-for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 0.05; done
+for _ in $(seq 400); do
+    [ $count -eq 0 ] || break
+    sleep 0.05
+done
+for _ in 1 2 3 4; do sleep 0.05; done # for a second one
 exit $count
 END
     python3 - "$full" <<'END' || fail "Ctrl-C"

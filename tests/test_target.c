@@ -111,8 +111,8 @@ static void signals_reach_the_target_once(void **state)
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
     static const char *const names[] = {"INT", "TERM", "HUP", "QUIT", "USR1", "USR2"};
     const char *script = "count=0; trap 'count=$((count + 1))' $1; kill -$1 $PPID;"
-                         "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do"
-                         " sleep 0.05; [ $count -eq 0 ] || break; done; sleep 0.1; exit $count";
+                         "for i in $(seq 400); do [ $count -eq 0 ] || break; sleep 0.05; done;"
+                         "sleep 0.1; exit $count";
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         struct sigaction before, after;
         sigaction(numbers[i], NULL, &before);
