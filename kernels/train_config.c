@@ -220,6 +220,10 @@ static dl_status check_server(const dl_train_config *config, dl_error *err)
         return dl_error_set(err, DL_ERR_RANGE, "bound %lld; must be 0 or more, or -1 for none",
                             (long long)config->bound);
     }
+    if (!softsync && config->bound >= 0) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "a bound needs softsync: %s has none",
+                            dl_sync_names[config->sync]);
+    }
     if (!config->staleness_rate) return DL_OK;
     if (!softsync && config->sync != DL_SYNC_ASYNC) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,

@@ -334,6 +334,8 @@ static void bad_settings_are_errors(void **state)
     REFUSED(DL_ERR_RANGE, "softsync's n is 3; must be 1 to 2", bad.sync = DL_SYNC_SOFTSYNC,
             bad.softsync_n = 3);
     REFUSED(DL_ERR_RANGE, "softsync's n is 0", bad.sync = DL_SYNC_SOFTSYNC, bad.softsync_n = 0);
+    REFUSED(DL_ERR_UNSUPPORTED, "a bound needs softsync: async has none", bad.sync = DL_SYNC_ASYNC,
+            bad.bound = 0);
     REFUSED(DL_ERR_RANGE, "bound -2", bad.sync = DL_SYNC_SOFTSYNC, bad.bound = -2);
     REFUSED(DL_ERR_UNSUPPORTED, "allreduce has none", bad.sync = DL_SYNC_ALLREDUCE,
             bad.staleness_rate = true);
