@@ -9,7 +9,6 @@
 #include "profiler/measuring_child.h"
 #include "profiler/overhead.h"
 #include "trace/distribution.h"
-#include "trace/dlt.h"
 
 const char *const dl_capture_case_names[DL_CAPTURE_COST_COUNT] = {
     "range, pushed and popped", "range with a registered text", "range, started and ended", "mark"};
@@ -69,12 +68,6 @@ static void time_calls(cost_samples *samples)
     nvtxDomainDestroy(domain);
 }
 
-static void set_variable(void *unused, const char *name, const char *value)
-{
-    (void)unused;
-    setenv(name, value, 1);
-}
-
 /* The child's work. */
 typedef struct cost_case {
     const char *library; /* NULL = without one */
@@ -84,11 +77,7 @@ typedef struct cost_case {
 static void work_in_child(void *user, void *result)
 {
     const cost_case *chosen = user;
-    unsetenv("NVTX_INJECTION64_PATH");
-    if (chosen->library != NULL) {
-        dl_capture_settings_to_environment(chosen->settings, set_variable, NULL);
-        setenv("NVTX_INJECTION64_PATH", chosen->library, 1);
-    }
+    dl_child_inject(chosen->settings, chosen->library, false);
     time_calls(result);
 }
 
@@ -105,19 +94,13 @@ static dl_status time_in_child(const char *library, const dl_capture_settings *s
  * lost. */
 static dl_status check_trace(const char *folder, dl_error *err)
 {
-    char *path = dl_child_folder_find(folder, ".dlt");
-    if (path == NULL) return dl_error_set(err, DL_ERR_DATA, "nothing was recorded");
-    dl_trace trace = {0};
-    const dl_status status = dl_trace_read(&trace, path, err);
-    free(path);
+    dl_child_recording recording;
+    const dl_status status = dl_child_recording_count(folder, &recording, err);
     if (status != DL_OK) return status;
+    if (!recording.found) return dl_error_set(err, DL_ERR_DATA, "nothing was recorded");
     const size_t calls = (size_t)DL_CAPTURE_COST_CALLS * (DL_CAPTURE_COST_ROUNDS + 1);
-    size_t ranges = 0, marks = 0;
-    for (size_t i = 0; i < trace.activity_count; i++) {
-        ranges += trace.activities[i].kind == DL_ACTIVITY_RANGE;
-        marks += trace.activities[i].kind == DL_ACTIVITY_MARK;
-    }
-    dl_trace_free(&trace);
+    const size_t ranges = recording.of_kind[DL_ACTIVITY_RANGE];
+    const size_t marks = recording.of_kind[DL_ACTIVITY_MARK];
     if (ranges == 3 * calls && marks == calls) return DL_OK;
     return dl_error_set(err, DL_ERR_DATA,
                         "recorded %zu ranges and %zu marks instead of %zu and %zu", ranges, marks,

@@ -53,26 +53,18 @@ static double clock_of(clockid_t which)
     return dl_s_to_ns((double)now.tv_sec) + (double)now.tv_nsec;
 }
 
-static void set_variable(void *unused, const char *name, const char *value)
-{
-    (void)unused;
-    setenv(name, value, 1);
-}
-
-/* As dlprof run does it. */
 static dl_status set_environment(const child_order *order, dl_error *err)
 {
     dl_capture_settings settings = dl_capture_settings_default();
-    unsetenv("CUDA_INJECTION64_PATH");
-    unsetenv("NVTX_INJECTION64_PATH");
-    if (order->variant == DL_LAUNCH_BARE) return DL_OK;
+    if (order->variant == DL_LAUNCH_BARE) {
+        dl_child_inject(&settings, NULL, false);
+        return DL_OK;
+    }
     if (order->variant > DL_LAUNCH_NVTX) settings.preset = order->variant - DL_LAUNCH_LIGHT;
     dl_status status = dl_capture_set_path(settings.output, order->folder, err);
     if (status == DL_OK) status = dl_capture_set_path(settings.cupti, order->config->cupti, err);
     if (status != DL_OK) return status;
-    dl_capture_settings_to_environment(&settings, set_variable, NULL);
-    setenv("NVTX_INJECTION64_PATH", order->config->library, 1);
-    if (order->variant > DL_LAUNCH_NVTX) setenv("CUDA_INJECTION64_PATH", order->config->library, 1);
+    dl_child_inject(&settings, order->config->library, order->variant > DL_LAUNCH_NVTX);
     return DL_OK;
 }
 
@@ -183,20 +175,14 @@ static dl_status no_recording(const child_order *order, const char *what, dl_err
 /* How many activities the trace holds, all of the loop's kernels and copies among them. */
 static dl_status count_records(const child_order *order, double *records, dl_error *err)
 {
-    char *path = dl_child_folder_find(order->folder, ".dlt");
-    if (path == NULL) return no_recording(order, "left no trace", err);
-    dl_trace trace = {0};
-    const dl_status status = dl_trace_read(&trace, path, err);
-    free(path);
+    dl_child_recording recording;
+    const dl_status status = dl_child_recording_count(order->folder, &recording, err);
     if (status != DL_OK) return status;
+    if (!recording.found) return no_recording(order, "left no trace", err);
     const size_t calls = (size_t)DL_LAUNCH_CALLS * (DL_LAUNCH_ROUNDS + 1);
-    size_t kernels = 0, copies = 0;
-    for (size_t i = 0; i < trace.activity_count; i++) {
-        kernels += trace.activities[i].kind == DL_ACTIVITY_KERNEL;
-        copies += trace.activities[i].kind == DL_ACTIVITY_MEMCPY;
-    }
-    *records = (double)trace.activity_count;
-    dl_trace_free(&trace);
+    const size_t kernels = recording.of_kind[DL_ACTIVITY_KERNEL];
+    const size_t copies = recording.of_kind[DL_ACTIVITY_MEMCPY];
+    *records = (double)recording.count;
     if (kernels >= calls && copies >= calls) return DL_OK;
     char what[128];
     snprintf(what, sizeof what, "recorded %zu kernels and %zu copies of %zu each", kernels, copies,

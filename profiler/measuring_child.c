@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "trace/dlt.h"
 
 /* Of the child; exit handlers get no argument. */
 static struct {
@@ -73,6 +73,22 @@ dl_status dl_child_measure(const dl_child_work *work, void *result, size_t bytes
     return dl_error_set(err, DL_ERR_SYSTEM, "the process that was to be recorded failed");
 }
 
+static void set_variable(void *unused, const char *name, const char *value)
+{
+    (void)unused;
+    setenv(name, value, 1);
+}
+
+void dl_child_inject(const dl_capture_settings *settings, const char *library, bool cuda)
+{
+    unsetenv("CUDA_INJECTION64_PATH");
+    unsetenv("NVTX_INJECTION64_PATH");
+    if (library == NULL) return;
+    dl_capture_settings_to_environment(settings, set_variable, NULL);
+    setenv("NVTX_INJECTION64_PATH", library, 1);
+    if (cuda) setenv("CUDA_INJECTION64_PATH", library, 1);
+}
+
 dl_status dl_child_folder_make(const char *below, char **folder, dl_error *err)
 {
     char *made = dl_format("%s/dlprof-XXXXXX", below);
@@ -102,6 +118,23 @@ char *dl_child_folder_find(const char *folder, const char *ending)
     }
     if (dir != NULL) closedir(dir);
     return found;
+}
+
+dl_status dl_child_recording_count(const char *folder, dl_child_recording *recording, dl_error *err)
+{
+    *recording = (dl_child_recording){0};
+    char *path = dl_child_folder_find(folder, ".dlt");
+    if (path == NULL) return DL_OK;
+    dl_trace trace = {0};
+    const dl_status status = dl_trace_read(&trace, path, err);
+    free(path);
+    if (status != DL_OK) return status;
+    recording->found = true;
+    recording->count = trace.activity_count;
+    for (size_t i = 0; i < trace.activity_count; i++)
+        recording->of_kind[trace.activities[i].kind]++;
+    dl_trace_free(&trace);
+    return DL_OK;
 }
 
 void dl_child_folder_empty(const char *folder)
