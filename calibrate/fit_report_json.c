@@ -1,12 +1,6 @@
 #include "calibrate/fit_report_json.h"
 
-#include <errno.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "common/json.h"
-#include "common/options.h"
+#include "calibrate/json_report.h"
 
 static void value_item(dl_json *to, const char *name, const dl_value *value)
 {
@@ -207,43 +201,24 @@ static void traces(dl_json *to, const dl_dataset *dataset)
     dl_json_end(to, ']');
 }
 
-static void write_all(FILE *out, const dl_calibration *all)
+static void write_members(dl_json *to, const void *report)
 {
-    dl_json to = {out, false};
-    dl_json_begin(&to, NULL, '{');
-    dl_json_number_item(&to, "schema", 1);
-    dl_json_text_item(&to, "program", "dlcal");
-    dl_json_text_item(&to, "version", dl_version());
-    dl_json_text_item(&to, "workload", all->dataset.workload);
-    dl_json_text_item(&to, "device", all->dataset.device);
-    dl_json_number_item(&to, "cores", (double)all->dataset.cores);
-    dl_json_number_item(&to, "parameter_bytes", (double)all->dataset.parameter_bytes);
-    traces(&to, &all->dataset);
-    operations(&to, all);
-    noise(&to, &all->noise);
-    charges(&to, all);
-    exchange_runs(&to, &all->costs);
-    memory(&to, all);
-    sharing(&to, &all->sharing);
-    dl_json_begin(&to, "notes", '[');
-    for (size_t i = 0; i < all->notes.count; i++)
-        dl_json_text_item(&to, NULL, all->notes.lines[i]);
-    dl_json_end(&to, ']');
-    dl_json_end(&to, '}');
-    fputc('\n', out);
+    const dl_calibration *all = report;
+    dl_json_text_item(to, "workload", all->dataset.workload);
+    dl_json_text_item(to, "device", all->dataset.device);
+    dl_json_number_item(to, "cores", (double)all->dataset.cores);
+    dl_json_number_item(to, "parameter_bytes", (double)all->dataset.parameter_bytes);
+    traces(to, &all->dataset);
+    operations(to, all);
+    noise(to, &all->noise);
+    charges(to, all);
+    exchange_runs(to, &all->costs);
+    memory(to, all);
+    sharing(to, &all->sharing);
 }
 
 dl_status dl_fit_report_json_write(const dl_calibration *calibration, const char *path,
                                    dl_error *err)
 {
-    FILE *out = fopen(path, "w");
-    if (out == NULL) {
-        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot create: %s", strerror(errno));
-    }
-    write_all(out, calibration);
-    const bool failed = ferror(out) != 0;
-    if (fclose(out) != 0 || failed) {
-        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write: %s", strerror(errno));
-    }
-    return DL_OK;
+    return dl_json_report_write(path, write_members, calibration, &calibration->notes, err);
 }

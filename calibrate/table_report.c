@@ -1,13 +1,11 @@
 #include "calibrate/table_report.h"
 
-#include <errno.h>
 #include <math.h>
-#include <string.h>
 
 #include "calibrate/collinearity.h"
 #include "calibrate/dataset.h"
+#include "calibrate/json_report.h"
 #include "calibrate/table_notes.h"
-#include "common/json.h"
 #include "common/options.h"
 
 static void print_costs(const dl_table_fit *fit, FILE *out)
@@ -139,43 +137,24 @@ static void json_rows(dl_json *to, const dl_table_fit *fit)
     dl_json_end(to, ']');
 }
 
-static void write_all(FILE *out, const dl_table_fit *fit)
+static void write_members(dl_json *to, const void *report)
 {
-    dl_json to = {out, false};
-    dl_json_begin(&to, NULL, '{');
-    dl_json_number_item(&to, "schema", 1);
-    dl_json_text_item(&to, "program", "dlcal");
-    dl_json_text_item(&to, "version", dl_version());
-    dl_json_text_item(&to, "table", dl_base_name(fit->rows.path));
-    dl_json_text_item(&to, "scenario", dl_base_name(fit->scenario.path));
-    json_costs(&to, fit);
-    json_rows(&to, fit);
-    dl_json_number_item(&to, "rms_frac", fit->rms_frac);
-    dl_json_number_item(&to, "sigma_frac", fit->sigma_frac);
-    dl_json_begin(&to, "leave_one_out", '{');
-    dl_json_number_item(&to, "rows", (double)fit->left_out_count);
-    dl_json_number_item(&to, "mean_frac", fit->left_out_mean_frac);
-    dl_json_number_item(&to, "max_frac", fit->left_out_max_frac);
-    dl_json_end(&to, '}');
-    dl_json_number_item(&to, "runs", (double)fit->runs);
-    dl_json_begin(&to, "notes", '[');
-    for (size_t i = 0; i < fit->notes.count; i++)
-        dl_json_text_item(&to, NULL, fit->notes.lines[i]);
-    dl_json_end(&to, ']');
-    dl_json_end(&to, '}');
-    fputc('\n', out);
+    const dl_table_fit *fit = report;
+    dl_json_text_item(to, "table", dl_base_name(fit->rows.path));
+    dl_json_text_item(to, "scenario", dl_base_name(fit->scenario.path));
+    json_costs(to, fit);
+    json_rows(to, fit);
+    dl_json_number_item(to, "rms_frac", fit->rms_frac);
+    dl_json_number_item(to, "sigma_frac", fit->sigma_frac);
+    dl_json_begin(to, "leave_one_out", '{');
+    dl_json_number_item(to, "rows", (double)fit->left_out_count);
+    dl_json_number_item(to, "mean_frac", fit->left_out_mean_frac);
+    dl_json_number_item(to, "max_frac", fit->left_out_max_frac);
+    dl_json_end(to, '}');
+    dl_json_number_item(to, "runs", (double)fit->runs);
 }
 
 dl_status dl_table_report_json_write(const dl_table_fit *fit, const char *path, dl_error *err)
 {
-    FILE *out = fopen(path, "w");
-    if (out == NULL) {
-        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot create: %s", strerror(errno));
-    }
-    write_all(out, fit);
-    const bool failed = ferror(out) != 0;
-    if (fclose(out) != 0 || failed) {
-        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write: %s", strerror(errno));
-    }
-    return DL_OK;
+    return dl_json_report_write(path, write_members, fit, &fit->notes, err);
 }
