@@ -94,9 +94,10 @@ said '^failed: train_vgg19_b32 .*train_vgg19_fp16$' "$folder/out/summary.txt"
 FAILING=overhead run 1 overhead
 said '^resnet50 default: ' "$folder/out/capture_overhead/capture_cost.txt"
 
+# Ten seconds are kept back, five are the least of a step: the steps before have nine.
 begun=$SECONDS
-HANGING='--model resnet50' LIMIT=18 run 1 train bench
-[ $((SECONDS - begun)) -le 25 ] || fail "the limit of 18 s became $((SECONDS - begun)) s"
+HANGING='--model resnet50' LIMIT=24 run 1 train bench
+[ $((SECONDS - begun)) -le 40 ] || fail "the limit of 24 s became $((SECONDS - begun)) s"
 said '^failed: train_resnet50_b16$' "$folder/out/summary.txt"
 said 'bench: no time is left' "$folder/packed/summary.txt"
 cat "$folder/packed"/results.tgz.* | tar -tz | grep -c train_resnet50_b16.log >/dev/null ||
