@@ -9,7 +9,7 @@
 #include "calibrate/operations.h"
 #include "calibrate/sharing.h"
 #include "calibrate/step_noise.h"
-#include "sim/costs.h"
+#include "sim/costs/costs.h"
 
 /* Owns everything; zero before use, release with dl_calibration_free. */
 typedef struct dl_calibration {

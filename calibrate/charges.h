@@ -21,7 +21,7 @@
 
 #include "calibrate/dataset.h"
 #include "calibrate/fit.h"
-#include "sim/costs.h"
+#include "sim/costs/costs.h"
 
 #define DL_CHARGE_VECTORS_AVERAGE 2
 #define DL_CHARGE_VECTORS_UPDATE 1

@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "calibrate/links_costs.h"
-#include "calibrate/links_read.h"
-#include "calibrate/links_report.h"
+#include "calibrate/links/links_costs.h"
+#include "calibrate/links/links_read.h"
+#include "calibrate/links/links_report.h"
 #include "common/options.h"
 
 typedef struct settings {

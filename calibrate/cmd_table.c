@@ -1,8 +1,8 @@
 #include "calibrate/cmd_table.h"
 
-#include "calibrate/table_fit.h"
-#include "calibrate/table_judge.h"
-#include "calibrate/table_report.h"
+#include "calibrate/table/table_fit.h"
+#include "calibrate/table/table_judge.h"
+#include "calibrate/table/table_report.h"
 #include "common/cpu.h"
 #include "common/options.h"
 

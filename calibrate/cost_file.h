@@ -4,7 +4,7 @@
 #define DL_CALIBRATE_COST_FILE_H
 
 #include "calibrate/notes.h"
-#include "sim/costs.h"
+#include "sim/costs/costs.h"
 
 /* Now in UTC, as "2026-01-31T12:00:00Z". */
 #define DL_DATE_BYTES 32

@@ -79,7 +79,7 @@ typedef struct dl_dataset {
     size_t capture_count;
 } dl_dataset;
 
-/* Reads the trace `path` and adds it, without the steps of the warm-up (trace/steps.h). Notes say
+/* Reads the trace `path` and adds it, without the steps of the warm-up (trace/steps/steps.h). Notes say
  * what was left out, and if the trace is incomplete. DL_ERR_DATA: neither kind of trace, no
  * samples, more than one worker, another workload, device, size or list of operations than the
  * traces before (both files are named); DL_ERR_NAME: an unknown micro-benchmark; and the errors of

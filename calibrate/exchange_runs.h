@@ -12,7 +12,7 @@
 
 #include "calibrate/charges.h"
 #include "calibrate/dataset.h"
-#include "sim/costs.h"
+#include "sim/costs/costs.h"
 
 /* Fills costs->exchange_runs from the bench traces and the fitted `charges`. Where a trace has no
  * such samples of a kind, its factor is 1; with fewer than two bench traces nothing is filled in.

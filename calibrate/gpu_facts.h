@@ -14,7 +14,7 @@
 #define DL_CALIBRATE_GPU_FACTS_H
 
 #include "calibrate/notes.h"
-#include "sim/costs.h"
+#include "sim/costs/costs.h"
 #include "trace/dlt.h"
 
 typedef struct dl_gpu_facts {

@@ -13,7 +13,7 @@
 
 #include "calibrate/dataset.h"
 #include "calibrate/fit.h"
-#include "sim/costs.h"
+#include "sim/costs/costs.h"
 
 /* Residuals beyond this are warned of. */
 #define DL_LINEARITY_LIMIT_FRAC 0.02

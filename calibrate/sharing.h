@@ -10,7 +10,7 @@
 
 #include "calibrate/dataset.h"
 #include "calibrate/fit.h"
-#include "sim/costs.h"
+#include "sim/costs/costs.h"
 
 /* A factor's difference between batch sizes that is worth a note, if it is over 3 standard errors.
  */

@@ -16,7 +16,7 @@
 
 #include "calibrate/dataset.h"
 #include "calibrate/fit.h"
-#include "sim/costs.h"
+#include "sim/costs/costs.h"
 
 #define DL_STEP_NOISE_FACTORS_MAX 4096 /* of one batch size and number of copies */
 #define DL_STEP_NOISE_AGREE_FRAC 0.02

@@ -6,7 +6,7 @@
 #include "common/alloc.h"
 #include "common/names.h"
 #include "trace/meta.h"
-#include "trace/steps.h"
+#include "trace/steps/steps.h"
 
 /* Name of the operation that a record is time of, NULL if of none; the text is the caller's. */
 static char *op_name(const dl_trace *trace, const dl_record *record)

@@ -5,7 +5,7 @@
 
 #include "common/alloc.h"
 #include "common/names.h"
-#include "kernels/layer.h"
+#include "kernels/layers/layer.h"
 #include "kernels/model_plan.h"
 #include "kernels/model_table.h"
 

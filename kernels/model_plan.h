@@ -7,7 +7,7 @@
 #ifndef DL_KERNELS_MODEL_PLAN_H
 #define DL_KERNELS_MODEL_PLAN_H
 
-#include "kernels/layer.h"
+#include "kernels/layers/layer.h"
 
 /* A layer's place among the others; layers are numbered from 0. */
 typedef struct dl_model_link {

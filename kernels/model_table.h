@@ -2,7 +2,7 @@
 #ifndef DL_KERNELS_MODEL_TABLE_H
 #define DL_KERNELS_MODEL_TABLE_H
 
-#include "kernels/layer.h"
+#include "kernels/layers/layer.h"
 #include "kernels/model.h"
 
 typedef struct dl_model_table {

@@ -6,8 +6,8 @@
 #include "common/alloc.h"
 #include "common/options.h"
 #include "profiler/commands.h"
-#include "trace/activity_export.h"
-#include "trace/activity_steps.h"
+#include "trace/activity/activity_export.h"
+#include "trace/activity/activity_steps.h"
 #include "trace/export.h"
 
 /* The steps of one trace and how they are shown. */

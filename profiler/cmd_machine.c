@@ -5,11 +5,11 @@
 
 #include "common/options.h"
 #include "profiler/commands.h"
-#include "profiler/machine_gpu.h"
-#include "profiler/machine_json.h"
-#include "profiler/machine_probe.h"
-#include "profiler/machine_stream.h"
-#include "profiler/machine_write.h"
+#include "profiler/machine/machine_gpu.h"
+#include "profiler/machine/machine_json.h"
+#include "profiler/machine/machine_probe.h"
+#include "profiler/machine/machine_stream.h"
+#include "profiler/machine/machine_write.h"
 
 typedef struct settings {
     const char *output; /* NULL = standard output */

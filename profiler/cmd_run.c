@@ -11,12 +11,12 @@
 #include "common/json.h"
 #include "common/options.h"
 #include "common/units.h"
+#include "profiler/bench/overhead_file.h"
 #include "profiler/commands.h"
 #include "profiler/inject/settings.h"
-#include "profiler/overhead_file.h"
-#include "profiler/run_setup.h"
-#include "profiler/run_traces.h"
-#include "profiler/target.h"
+#include "profiler/run/run_setup.h"
+#include "profiler/run/run_traces.h"
+#include "profiler/run/target.h"
 
 /* The command line. */
 typedef struct run_options {

@@ -8,7 +8,7 @@
 #include "profiler/commands.h"
 #include "profiler/interrupt.h"
 #include "profiler/measured_row.h"
-#include "profiler/run_progress.h"
+#include "profiler/run/run_progress.h"
 #include "profiler/slow_list.h"
 
 static dl_train_options default_options(void)

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 #include "common/options.h"
-#include "kernels/schedule.h"
-#include "kernels/train.h"
+#include "kernels/train/schedule.h"
+#include "kernels/train/train.h"
 
 /* Targets of the options. */
 typedef struct dl_accuracy_options {

@@ -7,7 +7,7 @@
 #include "profiler/device_options.h"
 #include "profiler/ranks.h"
 #include "profiler/recorder.h"
-#include "profiler/run_meta.h"
+#include "profiler/run/run_meta.h"
 #include "profiler/workload_options.h"
 
 /* The command line. */

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "common/options.h"
-#include "kernels/train.h"
+#include "kernels/train/train.h"
 #include "trace/dlt.h"
 
 /* Targets of the options. */

@@ -9,7 +9,7 @@
 #include "common/csv.h"
 #include "common/options.h"
 #include "common/units.h"
-#include "profiler/run_meta.h"
+#include "profiler/run/run_meta.h"
 
 static const char *const columns[] = {"cores",
                                       "workers",

@@ -3,7 +3,7 @@
 #define DL_PROFILER_MEASURED_ROW_H
 
 #include "common/status.h"
-#include "kernels/train.h"
+#include "kernels/train/train.h"
 #include "profiler/recorder.h"
 
 /* Appends a row to `path`, with the column names before it if the file is new or empty:

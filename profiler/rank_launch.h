@@ -15,7 +15,7 @@
 #define DL_PROFILER_RANK_LAUNCH_H
 
 #include "common/options.h"
-#include "kernels/rank_group.h"
+#include "kernels/ranks/rank_group.h"
 
 /* Targets of the options. */
 typedef struct dl_rank_options {

@@ -6,7 +6,7 @@
 
 #include "common/alloc.h"
 #include "common/cpu.h"
-#include "profiler/run_meta.h"
+#include "profiler/run/run_meta.h"
 
 dl_status dl_ranks_join(const dl_rank_options *options, const char *settings, dl_rank_group **group,
                         dl_error *err)

@@ -3,8 +3,8 @@
 #ifndef DL_PROFILER_RANKS_H
 #define DL_PROFILER_RANKS_H
 
-#include "kernels/rank_group.h"
-#include "kernels/train.h"
+#include "kernels/ranks/rank_group.h"
+#include "kernels/train/train.h"
 #include "profiler/rank_launch.h"
 #include "profiler/recorder.h"
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "common/status.h"
-#include "kernels/train.h"
+#include "kernels/train/train.h"
 #include "trace/distribution.h"
 #include "trace/dlt.h"
 

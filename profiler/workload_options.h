@@ -4,7 +4,7 @@
 #define DL_PROFILER_WORKLOAD_OPTIONS_H
 
 #include "common/options.h"
-#include "kernels/train.h"
+#include "kernels/train/train.h"
 #include "profiler/data_source.h"
 
 /* Targets of the options. */

@@ -8,12 +8,12 @@
 #include "common/cpu.h"
 #include "common/options.h"
 #include "common/units.h"
-#include "sim/machine_graph.h"
-#include "sim/report.h"
+#include "sim/network/machine_graph.h"
+#include "sim/report/report.h"
+#include "sim/report/timeline.h"
+#include "sim/scenario/study_notes.h"
+#include "sim/scenario/without.h"
 #include "sim/schedule.h"
-#include "sim/study_notes.h"
-#include "sim/timeline.h"
-#include "sim/without.h"
 
 #define PROGRESS_AFTER_NS (2 * DL_NS_PER_S)
 #define PROGRESS_EVERY_NS (DL_NS_PER_S / 5)

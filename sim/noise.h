@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sim/costs.h"
+#include "sim/costs/costs.h"
 
 #define DL_NOISE_BLOCK 20
 

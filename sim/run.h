@@ -8,8 +8,8 @@
 #ifndef DL_SIM_RUN_H
 #define DL_SIM_RUN_H
 
-#include "sim/platform.h"
-#include "sim/scenario.h"
+#include "sim/platform/platform.h"
+#include "sim/scenario/scenario.h"
 
 /* Where a worker's time goes. */
 typedef enum dl_part {
@@ -32,7 +32,7 @@ typedef struct dl_run_config {
     const dl_team_observer *observer; /* NULL = none */
 } dl_run_config;
 
-/* Of a split model (sim/pipeline.h). */
+/* Of a split model (sim/pipeline/pipeline.h). */
 typedef struct dl_split_result {
     int stages;
     double bubble_frac;                  /* of all GPUs' time, part of waiting */

@@ -9,7 +9,7 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
-#include "sim/pipeline.h"
+#include "sim/pipeline/pipeline.h"
 
 bool dl_point_is_split(const dl_point *point)
 {

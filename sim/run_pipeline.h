@@ -1,4 +1,4 @@
-/* For sim/run.c: points whose model is split over GPUs (sim/pipeline.h). */
+/* For sim/run.c: points whose model is split over GPUs (sim/pipeline/pipeline.h). */
 #ifndef DL_SIM_RUN_PIPELINE_H
 #define DL_SIM_RUN_PIPELINE_H
 

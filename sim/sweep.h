@@ -9,7 +9,7 @@
  * distribution, with one none. Replicate 0 has undisturbed costs and counts too: with few, it
  * narrows the interval a little.
  *
- * Where compute was scaled from another GPU (sim/scaling.h), each point is run twice more, with compute as
+ * Where compute was scaled from another GPU (sim/scenario/scaling.h), each point is run twice more, with compute as
  * slow and as fast as it may be, and the interval is widened by that.
  *
  * The speedup's baseline is one worker of mode none with the point's total batch, or its batch per
@@ -25,7 +25,7 @@
 #define DL_SIM_SWEEP_H
 
 #include "sim/run.h"
-#include "sim/study.h"
+#include "sim/scenario/study.h"
 
 #define DL_INTERVAL_REPLICATES 40
 

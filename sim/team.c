@@ -5,7 +5,7 @@
 #include "common/alloc.h"
 #include "common/status.h"
 #include "common/units.h"
-#include "sim/platform.h"
+#include "sim/platform/platform.h"
 
 const char *const dl_worker_state_names[DL_STATE_COUNT] = {"compute",   "update",   "push", "pull",
                                                            "average",   "barrier",  "lock", "wait",

@@ -1,7 +1,7 @@
 /* The workers of one run and what a sync mode lets them do: compute, move bytes, wait for each
  * other.
  *
- * A worker is a thread or a GPU (sim/platform.h) and a small state machine: its mode's advance() is
+ * A worker is a thread or a GPU (sim/platform/platform.h) and a small state machine: its mode's advance() is
  * called when the step begins and whenever what it started last has ended, and starts exactly one
  * thing more. The stage counts from 0 in each step and belongs to the mode.
  *
@@ -82,13 +82,13 @@ typedef struct dl_team_observer {
      * `version`. */
     void (*contribute)(void *user, int worker, int64_t step, int64_t read);
     void (*update)(void *user, int64_t version, int64_t now_ns);
-    /* Only of split models (sim/pipeline.h), whose GPUs count as workers here. */
+    /* Only of split models (sim/pipeline/pipeline.h), whose GPUs count as workers here. */
     void (*pass)(void *user, int gpu, bool forward, int micro_batch, int64_t start_ns,
                  int64_t end_ns);
 } dl_team_observer;
 
 typedef struct dl_team_config {
-    const struct dl_platform *platform; /* sim/platform.h; NULL = CPU */
+    const struct dl_platform *platform; /* sim/platform/platform.h; NULL = CPU */
     void *machine;               /* what the platform needs, borrowed until free; CPU: NULL */
     const dl_costs *costs;       /* the run's own; read by init only */
     const dl_workload *workload; /* borrowed until free */

@@ -1,6 +1,6 @@
 #include "sim/team_exchange.h"
 
-#include "sim/platform.h"
+#include "sim/platform/platform.h"
 
 void dl_team_push(dl_team *team, int worker, dl_content content)
 {

@@ -1,7 +1,7 @@
 /* What one point of a sweep has to do: the amounts of work of a step, from a cost file and a batch.
  *
  * Work is time on one core at full speed with nobody else on the machine; traffic is what a piece
- * of work reads and writes in memory, which limits many at once (sim/host.h).
+ * of work reads and writes in memory, which limits many at once (sim/platform/host.h).
  *
  *   operation         fixed + per_sample batch, summed over operations; below 0 counts as 0
  *   copy              latency + bytes / bandwidth                    traffic 2 bytes
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 
 #include "common/random.h"
-#include "sim/costs.h"
+#include "sim/costs/costs.h"
 
 /* One piece of work. */
 typedef struct dl_work {
@@ -35,10 +35,10 @@ typedef struct dl_workload {
     dl_byte_cost copy, average, update; /* update: the server's */
     double memory_bytes_per_ns;         /* INFINITY if unknown */
     double barrier_ns, wakeup_ns, lock_ns;
-    double slice_ns;                 /* INFINITY if unknown */
-    double serial_ns, per_worker_ns; /* dispatch to GPUs */
-    double pageable_bytes_per_s;     /* INFINITY if unknown */
-    double overlap_slowdown;         /* of compute beside collectives; 1 if unknown */
+    double slice_ns;                       /* INFINITY if unknown */
+    double serial_ns, per_worker_ns;       /* dispatch to GPUs */
+    double pageable_bytes_per_s;           /* INFINITY if unknown */
+    double overlap_slowdown;               /* of compute beside collectives; 1 if unknown */
     const dl_collective_cost *collectives; /* [collective_count] the costs' */
     size_t collective_count;
     const dl_gradients_ready *gradients; /* [gradient_count] the costs' */

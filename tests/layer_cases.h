@@ -2,7 +2,7 @@
 #ifndef DL_TESTS_LAYER_CASES_H
 #define DL_TESTS_LAYER_CASES_H
 
-#include "kernels/layer.h"
+#include "kernels/layers/layer.h"
 
 typedef struct layer_case {
     dl_layer_spec spec;

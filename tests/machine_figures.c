@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sim/collective.h"
+#include "sim/collective/collective.h"
 
 #define FLOWS_MAX 512
 #define BOUND 0.1

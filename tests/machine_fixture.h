@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sim/links.h"
+#include "sim/network/links.h"
 
 /* The sections that all machines of the tests share, with round numbers. */
 #define FIXTURE_PARTS                                                        \

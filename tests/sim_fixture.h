@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "sim/run.h"
-#include "sim/study.h"
+#include "sim/scenario/study.h"
 
 /* A machine and a workload with round numbers:
  *   compute 1 000 000 ns, update 100 000 ns, 8 000 bytes of parameters

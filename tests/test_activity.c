@@ -1,6 +1,6 @@
 #include "tests/check.h"
 
-#include "trace/activity.h"
+#include "trace/activity/activity.h"
 
 static void test_names(void **state)
 {

@@ -1,6 +1,6 @@
 #include "tests/check.h"
 
-#include "trace/activity_codec.h"
+#include "trace/activity/activity_codec.h"
 
 static const dl_activity kernel = {.kind = DL_ACTIVITY_KERNEL,
                                    .name = 3,

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "trace/activity_collectives.h"
+#include "trace/activity/activity_collectives.h"
 #include "trace/kernel_class.h"
 
 enum { ALL_REDUCE = 1, REDUCE_KERNEL, SEND, SEND_KERNEL, GENERIC_KERNEL, RECV, TEXTS };

@@ -9,7 +9,7 @@
 #include "common/file.h"
 #include "common/random.h"
 #include "tests/hand_trace.h"
-#include "trace/activity_export.h"
+#include "trace/activity/activity_export.h"
 
 #define PATH "test_activity_export.json"
 

@@ -1,6 +1,6 @@
 #include "tests/check.h"
 
-#include "trace/activity_host.h"
+#include "trace/activity/activity_host.h"
 
 enum { LAUNCH = 1, SYNC, DRIVER, STREAM, FLUSH, TEXTS };
 static char texts[TEXTS][32] = {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "tests/hand_trace.h"
-#include "trace/activity_label.h"
+#include "trace/activity/activity_label.h"
 
 /* The args as "key=value, ..."; arrays as [1 2 3]. */
 static const char *args_text(const dl_activity_label *label)

@@ -1,6 +1,6 @@
 #include "tests/check.h"
 
-#include "trace/activity_launches.h"
+#include "trace/activity/activity_launches.h"
 
 /* Only CALLs with a correlation are launches; of two with the same one that which begins first. */
 static void test_find(void **state)

@@ -1,8 +1,8 @@
 #include "tests/check.h"
 
 #include "tests/training_trace.h"
-#include "trace/activity_steps.h"
-#include "trace/step_marks.h"
+#include "trace/activity/activity_steps.h"
+#include "trace/steps/step_marks.h"
 
 static const training lenet = {.layers = 5, .kinds = 5, .input = true, .idle = true, .steps = 60};
 static const training resnet = {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "tests/hand_trace.h"
-#include "trace/activity_summary.h"
+#include "trace/activity/activity_summary.h"
 
 #define US 1000LL
 

@@ -1,7 +1,7 @@
 #include "tests/check.h"
 
 #include "common/random.h"
-#include "trace/activity_tracks.h"
+#include "trace/activity/activity_tracks.h"
 
 static dl_activity host(dl_activity_kind kind, uint32_t thread, int64_t start_ns,
                         int64_t duration_ns)

@@ -4,8 +4,8 @@
 #include "tests/train_case.h"
 
 #include "common/cpu.h"
-#include "profiler/bench.h"
-#include "profiler/run_meta.h"
+#include "profiler/bench/bench.h"
+#include "profiler/run/run_meta.h"
 
 #define PATH "test_bench.dlt"
 #define COPIES 3

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "profiler/capture_cost.h"
+#include "profiler/bench/capture_cost.h"
 #include "tests/folder.h"
 
 static const char *library;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "sim/collective.h"
-#include "sim/costs.h"
+#include "sim/collective/collective.h"
+#include "sim/costs/costs.h"
 #include "tests/sim_fixture.h"
 
 #define HEAD "[costs]\nschema = 1\n"

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "sim/collective.h"
+#include "sim/collective/collective.h"
 
 #define ROWS_MAX 512
 #define SKIPPED 77 /* ctest's SKIP_RETURN_CODE */

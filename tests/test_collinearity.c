@@ -1,4 +1,4 @@
-#include "calibrate/collinearity.h"
+#include "calibrate/table/collinearity.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "sim/costs.h"
+#include "sim/costs/costs.h"
 #include "tests/sim_fixture.h"
 
 static const char full[] = "[costs]\nschema = 1\nworkload = lenet\ndevice = some CPU, 2 cores\n"

@@ -1,7 +1,7 @@
 /* [gradients] of cost files. */
 #include <string.h>
 
-#include "sim/costs.h"
+#include "sim/costs/costs.h"
 #include "tests/check.h"
 #include "tests/sim_fixture.h"
 

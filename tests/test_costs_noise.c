@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "sim/costs.h"
+#include "sim/costs/costs.h"
 #include "tests/sim_fixture.h"
 
 #define HEAD "[costs]\nschema = 1\n"

@@ -6,7 +6,7 @@
 #include "tests/check.h"
 
 #include "common/cpu.h"
-#include "profiler/crew.h"
+#include "profiler/bench/crew.h"
 
 /* The linker sends the library's pinning here (--wrap), so that it can be refused. */
 dl_status __real_dl_cpu_pin(int index, dl_error *err);

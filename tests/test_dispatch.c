@@ -2,7 +2,7 @@
  * begun and the step before has ended, and ends it no earlier than its issue. */
 #include "tests/check.h"
 
-#include "sim/dispatch.h"
+#include "sim/platform/dispatch.h"
 
 enum { MOST = 8, STEPS = 40 };
 

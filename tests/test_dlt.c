@@ -12,7 +12,7 @@
 #include "common/alloc.h"
 #include "common/file.h"
 #include "common/random.h"
-#include "trace/activity_codec.h"
+#include "trace/activity/activity_codec.h"
 #include "trace/dlt.h"
 #include "trace/dlt_codec.h"
 

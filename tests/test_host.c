@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "sim/host.h"
+#include "sim/platform/host.h"
 #include "tests/sim_fixture.h"
 
 enum { THREADS = 3 };

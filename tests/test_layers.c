@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
-#include "kernels/layer.h"
+#include "kernels/layers/layer.h"
 #include "tests/check.h"
 #include "tests/layer_cases.h"
 #include "tests/near.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "calibrate/links_read.h"
+#include "calibrate/links/links_read.h"
 #include "trace/dlt.h"
 
 static dl_link_data read_text(const char *name, const char *text)

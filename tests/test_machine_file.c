@@ -3,9 +3,9 @@
 #include <stdlib.h>
 
 #include "common/machine.h"
-#include "profiler/machine_gpu.h"
-#include "profiler/machine_probe.h"
-#include "profiler/machine_write.h"
+#include "profiler/machine/machine_gpu.h"
+#include "profiler/machine/machine_probe.h"
+#include "profiler/machine/machine_write.h"
 #include "tests/check.h"
 #include "tests/doubles/nvml_double.h"
 #include "tests/doubles/sysfs_tree.h"

@@ -1,4 +1,4 @@
-#include "profiler/machine_gpu.h"
+#include "profiler/machine/machine_gpu.h"
 
 #include <stdio.h>
 

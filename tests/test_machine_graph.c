@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "sim/machine_graph.h"
+#include "sim/network/machine_graph.h"
 
 #define BOX                                                                                     \
     "[machine]\nschema = 1\nname = a \"box\"\nnodes = 2\npeer = none\n" FIXTURE_PARTS           \

@@ -1,4 +1,4 @@
-#include "profiler/machine_json.h"
+#include "profiler/machine/machine_json.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "profiler/machine_probe.h"
+#include "profiler/machine/machine_probe.h"
 
 #include <hwloc.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "profiler/machine_rates.h"
+#include "profiler/machine/machine_rates.h"
 
 #include "tests/check.h"
 

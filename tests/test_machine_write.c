@@ -1,4 +1,4 @@
-#include "profiler/machine_write.h"
+#include "profiler/machine/machine_write.h"
 
 #include <stdlib.h>
 

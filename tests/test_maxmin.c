@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "common/random.h"
-#include "sim/maxmin.h"
+#include "sim/network/maxmin.h"
 
 enum { A, B, C };
 

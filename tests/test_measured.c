@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "sim/measured.h"
+#include "sim/report/measured.h"
 
 #define TABLE "test_measured.csv"
 

@@ -7,7 +7,7 @@
 
 #include "common/csv.h"
 #include "profiler/measured_row.h"
-#include "profiler/run_meta.h"
+#include "profiler/run/run_meta.h"
 
 #define PATH "test_measured_row.csv"
 

@@ -4,7 +4,7 @@
 #include "tests/check.h"
 
 #include "common/alloc.h"
-#include "kernels/train.h"
+#include "kernels/train/train.h"
 
 #define SKIPPED 77 /* ctest's SKIP_RETURN_CODE */
 

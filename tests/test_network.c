@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "common/random.h"
-#include "sim/maxmin.h"
-#include "sim/network.h"
+#include "sim/network/maxmin.h"
+#include "sim/network/network.h"
 
 #define ENDS_MAX 64
 #define LINKS_MAX 32

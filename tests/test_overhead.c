@@ -3,7 +3,7 @@
 
 #include "tests/train_case.h"
 
-#include "profiler/overhead.h"
+#include "profiler/bench/overhead.h"
 
 #define PATH "test_overhead.dlt"
 

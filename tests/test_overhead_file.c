@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "profiler/bench/overhead_file.h"
 #include "profiler/inject/settings.h"
-#include "profiler/overhead_file.h"
 #include "trace/capture_figures.h"
 #include "trace/dlt.h"
 

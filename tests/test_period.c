@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "common/random.h"
-#include "trace/period.h"
+#include "trace/steps/period.h"
 
 enum { SYMBOLS_MAX = 200000, KINDS_MAX = 5000 };
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "sim/without.h"
+#include "sim/scenario/without.h"
 
 #define REDUCED "[sync]\nmode = allreduce\n"
 
@@ -55,7 +55,8 @@ static void the_step_is_split_into_parts(void **state)
         FIXTURE_PIPELINE_HEAD FIXTURE_LAYERS
         "[op input]\nfixed_ns = 0\nper_sample_ns = 1e5\n[input]\nbytes_per_sample = 1000\n"
         "[dispatch]\nserial_ns = 2e4\nper_worker_ns = 1e5\n",
-        "workers = 2\ndispatch = single\nahead = 0\n", "stages = 4\nmicro_batches = 4\nschedule = 1f1b\n",
+        "workers = 2\ndispatch = single\nahead = 0\n",
+        "stages = 4\nmicro_batches = 4\nschedule = 1f1b\n",
         REDUCED "[noise]\nkind = lognormal\nsigma = 0.3\nslow = 1:1.5\n");
     double sum = 0;
     for (int p = 0; p < DL_PART_COUNT; p++)

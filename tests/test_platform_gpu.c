@@ -1,5 +1,5 @@
 /* Steps on GPUs against closed forms: tests/gpu_fixture.h has the numbers. */
-#include "sim/without.h"
+#include "sim/scenario/without.h"
 #include "tests/gpu_fixture.h"
 
 #define COSTS FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "sim/placement.h"
+#include "sim/platform/placement.h"
 
 #define COMPUTE_NS 1.1e6 /* forward, backward, update */
 #define BYTES 4e6

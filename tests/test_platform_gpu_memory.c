@@ -2,7 +2,7 @@
 #include "tests/gpu_fixture.h"
 
 #include "common/csv.h"
-#include "sim/report.h"
+#include "sim/report/report.h"
 
 /* 2 x 80 kB parameters and gradients, 40 kB state, 100 kB workspace: 300 kB and 70 kB a sample. */
 #define COSTS                                                                                     \

@@ -1,6 +1,6 @@
 #include "tests/check.h"
 
-#include "sim/processor.h"
+#include "sim/platform/processor.h"
 
 enum { THREADS = 4 };
 

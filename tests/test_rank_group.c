@@ -9,8 +9,8 @@
 #include "common/alloc.h"
 #include "common/units.h"
 #include "kernels/exchange.h"
-#include "kernels/rank_group.h"
-#include "kernels/rank_socket.h"
+#include "kernels/ranks/rank_group.h"
+#include "kernels/ranks/rank_socket.h"
 
 #define RANKS 4
 #define LIMIT_S 20.0      /* where nothing is meant to be waited for */

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "trace/activity_steps.h"
+#include "trace/activity/activity_steps.h"
 #include "trace/readers/reader.h"
 
 typedef struct expected {

@@ -5,7 +5,7 @@
 
 #include "tests/read_trace.h"
 #include "tests/text_parts.h"
-#include "trace/activity_summary.h"
+#include "trace/activity/activity_summary.h"
 #include "trace/readers/kineto.h"
 
 static const dl_read_options plain = {0};

@@ -4,7 +4,7 @@
 #include "tests/train_case.h"
 
 #include "profiler/recorder.h"
-#include "profiler/run_meta.h"
+#include "profiler/run/run_meta.h"
 
 #define PATH "test_recorder.dlt"
 

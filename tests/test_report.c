@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/csv.h"
-#include "sim/report.h"
+#include "sim/report/report.h"
 
 #define RESULTS "test_report_results.csv"
 #define HISTOGRAM "test_report_histogram.csv"

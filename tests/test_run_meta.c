@@ -5,7 +5,7 @@
 
 #include "common/alloc.h"
 #include "common/cpu.h"
-#include "profiler/run_meta.h"
+#include "profiler/run/run_meta.h"
 #include "tests/doubles/fake_device.h"
 
 #define PATH "test_run_meta.dlt"

@@ -7,7 +7,7 @@
 #include "tests/check.h"
 
 #include "common/alloc.h"
-#include "profiler/run_traces.h"
+#include "profiler/run/run_traces.h"
 #include "trace/dlt.h"
 
 static char *folder; /* of this test; emptied after each */

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The interval of scaled compute (sim/scaling.h) is twice the root mean square error that the measured pairs
+# The interval of scaled compute (sim/scenario/scaling.h) is twice the root mean square error that the measured pairs
 # in scenarios/scaling give, and holds nearly all of them. Usage: test_scaling_data.sh SOURCE_DIR
 set -u
 report=$(awk -f "$1/scenarios/scaling/scaling.awk" "$1/scenarios/scaling/gpus.csv" \
     "$1/scenarios/scaling/measured.csv") || exit 1
 echo "$report"
-spread=$(awk '$2 == "DL_SCALING_SPREAD" { print $3 }' "$1/sim/scaling.h")
-share=$(awk '$2 == "DL_SCALING_ARITHMETIC_SHARE" { print $3 }' "$1/sim/scaling.h")
+spread=$(awk '$2 == "DL_SCALING_SPREAD" { print $3 }' "$1/sim/scenario/scaling.h")
+share=$(awk '$2 == "DL_SCALING_ARITHMETIC_SHARE" { print $3 }' "$1/sim/scenario/scaling.h")
 echo "$report" | awk -v spread="$spread" -v share="$share" '
     $1 == "w" && $3 + 0 == share { rms = $9 + 0 }
     /left out/ { inside = $5 / $7 }

@@ -4,7 +4,7 @@
 
 #include "tests/refused.h"
 
-#include "kernels/schedule.h"
+#include "kernels/train/schedule.h"
 
 #define HEAD "# dlscale schedule\n# schema: 1\n# mode: softsync\n# workers: 2\n# batch: 12\n"
 #define COLUMNS "time_s,event,update,worker,read,batch\n"

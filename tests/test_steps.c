@@ -1,7 +1,7 @@
 #include "tests/check.h"
 
 #include "tests/hand_trace.h"
-#include "trace/steps.h"
+#include "trace/steps/steps.h"
 
 /* Two workers whose records interleave. Worker 0, step 0 from 100 to 200: input 100-110, compute
  * 110-150, wait 150-155, push 155-160, average 160-180, pull 180-186, slowdown 186-190; 10 ns at

@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-#include "sim/measured.h"
-#include "sim/report.h"
+#include "sim/report/measured.h"
+#include "sim/report/report.h"
 
 #define NODE "study_a.ini"
 #define OTHER "study_b.ini"

@@ -1,12 +1,12 @@
-#include "calibrate/table_fit.h"
+#include "calibrate/table/table_fit.h"
 
 #include <gsl/gsl_errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "calibrate/table_notes.h"
-#include "calibrate/table_report.h"
+#include "calibrate/table/table_notes.h"
+#include "calibrate/table/table_report.h"
 #include "common/file.h"
 #include "common/random.h"
 #include "sim/sweep.h"
@@ -317,7 +317,8 @@ static void test_bad_tables(void **state)
     (void)state;
     write_scenario(KNOWN);
     fails("workers,batch,speed\n1,64,3\n", NULL, DL_ERR_NAME, "unknown column 'speed'");
-    fails("workers,step_s\n1,0.1\n", NULL, DL_ERR_DATA, "batch, and workers or placement, are needed");
+    fails("workers,step_s\n1,0.1\n", NULL, DL_ERR_DATA,
+          "batch, and workers or placement, are needed");
     fails("workers,batch,step_s\n1,64,\n", NULL, DL_ERR_DATA, "neither");
     fails("workers,batch,step_s\n1,64,-1\n", NULL, DL_ERR_RANGE, "greater than 0");
     fails("workers,batch,step_s\n1,64,x\n", NULL, DL_ERR_PARSE, "x");

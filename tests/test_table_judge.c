@@ -1,6 +1,6 @@
 /* The simpler models against their own closed forms, placements in tables, and leaving rows out of
  * large tables by one step against fitting again. */
-#include "calibrate/table_judge.h"
+#include "calibrate/table/table_judge.h"
 
 #include <math.h>
 #include <stdio.h>

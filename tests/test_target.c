@@ -10,7 +10,7 @@
 
 #include "tests/check.h"
 
-#include "profiler/target.h"
+#include "profiler/run/target.h"
 
 static char first[] = "A=1", longer[] = "AB=2", empty[] = "C=";
 static char *const three[] = {first, longer, empty, NULL};

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/file.h"
-#include "sim/timeline.h"
+#include "sim/report/timeline.h"
 
 #define TIMELINE "test_timeline.json"
 

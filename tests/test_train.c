@@ -6,7 +6,7 @@
 #include "tests/train_case.h"
 
 #include "common/cpu.h"
-#include "kernels/train.h"
+#include "kernels/train/train.h"
 
 /* The linker sends the library's pinning here (--wrap): tests see where a worker went, and can have
  * it refused. */

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "kernels/rank_group.h"
-#include "kernels/rank_socket.h"
+#include "kernels/ranks/rank_group.h"
+#include "kernels/ranks/rank_socket.h"
 #include "tests/doubles/fake_device.h"
 #include "tests/train_case.h"
 

@@ -1,4 +1,4 @@
-#include "sim/without.h"
+#include "sim/scenario/without.h"
 
 #include "tests/sim_fixture.h"
 

@@ -6,7 +6,7 @@
 
 #include "tests/check.h"
 
-#include "kernels/train.h"
+#include "kernels/train/train.h"
 
 #define SAMPLES 50
 

@@ -9,7 +9,7 @@
 
 #include "common/alloc.h"
 #include "common/random.h"
-#include "trace/activity.h"
+#include "trace/activity/activity.h"
 
 /* Names: a block of numbers for each purpose. */
 enum {

@@ -13,8 +13,8 @@
 #include <stdint.h>
 
 #include "common/status.h"
-#include "trace/activity.h"
-#include "trace/activity_steps.h"
+#include "trace/activity/activity.h"
+#include "trace/activity/activity_steps.h"
 #include "trace/dlt.h"
 
 /* The meta key of a recorded program's trace; a trace of kind overhead has it once for each preset,

@@ -17,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trace/activity.h"
-#include "trace/activity_launches.h"
+#include "trace/activity/activity.h"
+#include "trace/activity/activity_launches.h"
 
 typedef struct dl_collective_kernel {
     uint32_t activity; /* index of the KERNEL */

@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #include "common/status.h"
-#include "trace/activity.h"
+#include "trace/activity/activity.h"
 #include "trace/record.h"
 
 #define DL_TRACE_FLUSH_NS 500000000LL

@@ -3,7 +3,7 @@
 
 #include "common/alloc.h"
 #include "common/file.h"
-#include "trace/activity_codec.h"
+#include "trace/activity/activity_codec.h"
 #include "trace/dlt.h"
 #include "trace/dlt_codec.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "trace/activity_codec.h"
+#include "trace/activity/activity_codec.h"
 #include "trace/dlt.h"
 #include "trace/dlt_codec.h"
 #include "trace/held_file.h"

@@ -8,7 +8,7 @@
 
 #include "common/options.h"
 #include "common/status.h"
-#include "trace/activity_summary.h"
+#include "trace/activity/activity_summary.h"
 #include "trace/dlt.h"
 
 typedef struct dl_info_settings {

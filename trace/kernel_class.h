@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trace/activity.h"
+#include "trace/activity/activity.h"
 #include "trace/record.h"
 
 /* A rule of the user's: kernels whose name matches one of the patterns carry out a collective. */

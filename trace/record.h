@@ -68,14 +68,14 @@ typedef struct dl_record {
  *   "slice"    -            runnable     1            -        how long one thread keeps a core
  *   "step"     -            k copies     cores used   batch    one step of copy `worker`, without
  *                                                              exchange
- *   of memory, beyond the caches: all threads together, see profiler/bench_memory.h
+ *   of memory, beyond the caches: all threads together, see profiler/bench/bench_memory.h
  *   "triad"    one array    -            working      -        a = b + s c of STREAM
  *   "average_ram", "average_passes", "average_far"
  *              one vector   n averaged   working      -        in one pass; in n + 1; in memory of
  *                                                              another thread's node
  *   "fp16_encode", "fp16_decode", "1bit_encode", "1bit_decode"
  *              one vector   -            working      -        to and from a message
- * and of GPUs, see profiler/bench_gpu.h.
+ * and of GPUs, see profiler/bench/bench_gpu.h.
  */
 
 /* "step", "compute", ... and "forward", "push", ...; "none" for DL_PHASE_NONE; never NULL. */

@@ -17,7 +17,7 @@
 
 #include "trace/distribution.h"
 #include "trace/dlt.h"
-#include "trace/steps.h"
+#include "trace/steps/steps.h"
 
 /* Staleness 0 .. DL_STALENESS_BINS - 1 each have a bin; the last one more holds all above. */
 #define DL_STALENESS_BINS 64

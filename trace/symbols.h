@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trace/activity.h"
+#include "trace/activity/activity.h"
 
 /* What a symbol tells apart. */
 typedef enum dl_symbol_detail {

@@ -9,8 +9,8 @@
 #define DL_CALIBRATE_REPLAY_GRADIENTS_H
 
 #include "calibrate/replay/phases.h"
-#include "sim/costs.h"
-#include "trace/activity_launches.h"
+#include "sim/costs/costs.h"
+#include "trace/activity/activity_launches.h"
 
 /* What the trace holds; all borrowed. */
 typedef struct dl_gradient_source {

@@ -16,7 +16,7 @@
 #define DL_CALIBRATE_REPLAY_OVERLAP_H
 
 #include "calibrate/replay/spans.h"
-#include "trace/activity_steps.h"
+#include "trace/activity/activity_steps.h"
 #include "trace/dlt.h"
 
 typedef struct dl_overlap_slowdown {

@@ -6,7 +6,7 @@
 
 #include "calibrate/replay/spans.h"
 #include "common/alloc.h"
-#include "trace/activity_launches.h"
+#include "trace/activity/activity_launches.h"
 #include "trace/kernel_class.h"
 
 /* What repeats a forward pass: so much of its length, so many works of its kernels. Fewer than

@@ -16,7 +16,7 @@
 #ifndef DL_CALIBRATE_REPLAY_PHASES_H
 #define DL_CALIBRATE_REPLAY_PHASES_H
 
-#include "trace/activity_steps.h"
+#include "trace/activity/activity_steps.h"
 #include "trace/dlt.h"
 #include "trace/record.h"
 

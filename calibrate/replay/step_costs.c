@@ -11,7 +11,7 @@
 #include "calibrate/replay/retime.h"
 #include "common/alloc.h"
 #include "common/units.h"
-#include "trace/activity_launches.h"
+#include "trace/activity/activity_launches.h"
 
 /* What is at hand while one trace is looked at. */
 typedef struct taking {

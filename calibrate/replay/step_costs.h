@@ -21,7 +21,7 @@
 #include "calibrate/notes.h"
 #include "calibrate/replay/gradients.h"
 #include "calibrate/replay/overlap.h"
-#include "sim/costs.h"
+#include "sim/costs/costs.h"
 
 /* A mean over steps with its standard error. */
 typedef struct dl_step_mean {

@@ -7,7 +7,7 @@
 
 #include "calibrate/replay/build.h"
 #include "calibrate/replay/retime.h"
-#include "trace/activity_steps.h"
+#include "trace/activity/activity_steps.h"
 
 typedef struct dl_replay_step {
     uint16_t rank;

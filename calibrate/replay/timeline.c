@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "common/chrome_trace.h"
-#include "trace/activity.h"
+#include "trace/activity/activity.h"
 
 static void name_tracks(dl_chrome_trace *to, const dl_replay_run *run)
 {

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "trace/activity.h"
+#include "trace/activity/activity.h"
 
 #define DL_CAPTURE_FLUSH_MS 500   /* what waits in a thread's buffer is written this often */
 #define DL_CAPTURE_CLOCK_S 10     /* a CLOCK activity is recorded this often */

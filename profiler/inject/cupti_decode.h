@@ -24,7 +24,7 @@
 #define DL_PROFILER_INJECT_CUPTI_DECODE_H
 
 #include "profiler/inject/cupti_api.h"
-#include "trace/activity.h"
+#include "trace/activity/activity.h"
 
 /* Where decoded records go; ids of texts come from `intern`. */
 typedef struct dl_activity_sink {

@@ -12,7 +12,7 @@
 #define DL_PROFILER_INJECT_NCCL_RANGES_H
 
 #include "profiler/inject/nvtx_payload.h"
-#include "trace/activity.h"
+#include "trace/activity/activity.h"
 
 #define DL_NCCL_DOMAIN "NCCL"
 

@@ -11,7 +11,7 @@ if(NVTX_INCLUDE_DIR)
 endif()
 
 # What the library costs is measured by dlprof in a child process of its own.
-target_sources(dl_profiler PRIVATE capture_cost.c)
+target_sources(dl_profiler PRIVATE bench/capture_cost.c)
 target_link_libraries(dl_profiler PUBLIC ${CMAKE_DL_LIBS})
 if(NVTX_INCLUDE_DIR)
     target_include_directories(dl_profiler SYSTEM PRIVATE ${NVTX_INCLUDE_DIR})

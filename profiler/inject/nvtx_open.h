@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "profiler/inject/nvtx_domain.h"
-#include "trace/activity.h"
+#include "trace/activity/activity.h"
 
 #define DL_NVTX_DEPTH_MAX 4096    /* open ranges of a thread: a program that never pops */
 #define DL_NVTX_STARTED_MAX 65536 /* open ranges of start and end */

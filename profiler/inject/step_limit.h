@@ -1,5 +1,5 @@
 /* Counts the steps that a program marks, to end a recording after some. A step is a RANGE or MARK
- * whose text names one (dl_text_names_step in trace/step_marks.h). Texts that differ only in
+ * whose text names one (dl_text_names_step in trace/steps/step_marks.h). Texts that differ only in
  * numbers
  * ("step 1", "step 2") are counted together, others apart ("train step", "Optimizer.step"); the
  * limit is reached as soon as one of them reaches it. Any thread. */
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "trace/activity.h"
+#include "trace/activity/activity.h"
 
 /* Sets the limit; 0 = none. Once, before the others. */
 void dl_step_limit_begin(int64_t steps);

@@ -1,5 +1,5 @@
 /* All-to-all: in round k each rank sends to the one k behind it. */
-#include "sim/collective.h"
+#include "sim/collective/collective.h"
 
 static bool supports(const dl_collective_config *config)
 {

@@ -10,7 +10,7 @@
 #ifndef DL_SIM_COLLECTIVE_PLAN_H
 #define DL_SIM_COLLECTIVE_PLAN_H
 
-#include "sim/network.h"
+#include "sim/network/network.h"
 
 typedef struct dl_transfer {
     int class; /* of flows; -1 = a join */

@@ -2,7 +2,7 @@
 #ifndef DL_SIM_COLLECTIVE_RINGS_H
 #define DL_SIM_COLLECTIVE_RINGS_H
 
-#include "sim/collective.h"
+#include "sim/collective/collective.h"
 
 /* Rings over the same ranks; each carries an equal part of the bytes. */
 typedef struct dl_rings {

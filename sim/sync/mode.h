@@ -1,5 +1,5 @@
 /* Sync modes: one const table each, chosen by name. Adding one touches its file and the list in
- * mode.c. The modes mirror kernels/train.h, where the same ones run for real. */
+ * mode.c. The modes mirror kernels/train/train.h, where the same ones run for real. */
 #ifndef DL_SIM_SYNC_MODE_H
 #define DL_SIM_SYNC_MODE_H
 

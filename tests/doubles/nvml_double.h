@@ -3,7 +3,7 @@
 #ifndef DL_TESTS_DOUBLES_NVML_DOUBLE_H
 #define DL_TESTS_DOUBLES_NVML_DOUBLE_H
 
-#include "profiler/machine_gpu.h"
+#include "profiler/machine/machine_gpu.h"
 
 #define NVML_DOUBLE_MAX 8
 #define NVML_DOUBLE_SWITCH NVML_DOUBLE_MAX /* the far end of a lane that is no GPU */

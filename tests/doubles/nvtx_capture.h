@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "trace/activity.h"
+#include "trace/activity/activity.h"
 
 /* Whether activities are recorded, as dl_capture_active says. */
 void seen_set_active(bool active);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common/status.h"
-#include "sim/costs.h"
+#include "sim/costs/costs.h"
 #include "tests/fuzz/fuzz_driver.h"
 
 static const char whole[] =

@@ -5,7 +5,7 @@
 
 #include "common/status.h"
 #include "tests/fuzz/fuzz_driver.h"
-#include "trace/activity_summary.h"
+#include "trace/activity/activity_summary.h"
 #include "trace/readers/kineto.h"
 
 /* Texts of the schema generations, small, each with most of what the reader looks at. */

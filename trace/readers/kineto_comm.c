@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "trace/activity_launches.h"
+#include "trace/activity/activity_launches.h"
 #include "trace/readers/json_events.h"
 #include "trace/readers/kineto_state.h"
 

@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "common/alloc.h"
-#include "trace/activity_launches.h"
+#include "trace/activity/activity_launches.h"
 #include "trace/kernel_class.h"
 #include "trace/readers/kineto_state.h"
 

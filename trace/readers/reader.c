@@ -63,8 +63,10 @@ dl_status dl_read(dl_read_traces *traces, const char *path, const dl_read_option
     }
     if (bytes == 0) return dl_error_set_at(err, DL_ERR_FORMAT, path, 0, "it is empty");
     if (bytes >= TAR_MAGIC_OFFSET + 5 && memcmp(begin + TAR_MAGIC_OFFSET, "ustar", 5) == 0) {
-        return dl_error_set_at(err, DL_ERR_FORMAT, path, 0, "it is a tar archive, which this build cannot read: unpack it first, "
-                               "or build with libarchive");
+        return dl_error_set_at(
+            err, DL_ERR_FORMAT, path, 0,
+            "it is a tar archive, which this build cannot read: unpack it first, "
+            "or build with libarchive");
     }
     return dl_error_set_at(err, DL_ERR_FORMAT, path, 0,
                            "it is no trace that is known: Chrome-trace JSON of PyTorch's profiler "

@@ -1,0 +1,259 @@
+/* Convolutions through cuDNN. The algorithm of each of a shape's three directions is chosen at its
+ * first use: the first of those that cuDNN's heuristics propose, in their order, which gives equal
+ * bits every time, fits into SCRATCH_MAX, and is accepted when it is tried. No measuring: replicas
+ * must choose alike.
+ *
+ * cuDNN does not promise an algorithm for channels-last single precision without tensor cores. Where
+ * it has none, the arrays are turned to channels-first in the scratch memory and the result is
+ * turned back, as frameworks do. */
+#include "kernels/cuda/cuda_conv_descriptors.h"
+
+/* Most scratch memory that an algorithm may ask for. */
+#define SCRATCH_MAX ((size_t)1 << 30)
+
+/* More than there are in any direction: cuDNN lists each algorithm with and without tensor cores.
+ */
+#define PROPOSALS_MAX 32
+
+/* One call of a convolution, any direction: x, weights and y in the roles that it gives them. */
+typedef struct conv_call {
+    dl_cuda_direction direction;
+    void *x, *weights, *y; /* two of them are read, the third one written */
+    const float *beta;     /* 1 adds to what is there */
+} conv_call;
+
+static const float one = 1, zero = 0;
+
+/* Copies the usable ones of cuDNN's proposals, whose type differs by direction, to ways[]. */
+#define KEEP_USABLE(ways, kept, o, proposals, count)                                           \
+    for (int i = 0; i < (count); i++) {                                                        \
+        if ((proposals)[i].status != CUDNN_STATUS_SUCCESS) continue;                           \
+        if ((proposals)[i].memory > SCRATCH_MAX) continue;                                     \
+        if ((proposals)[i].determinism != CUDNN_DETERMINISTIC) continue;                       \
+        (ways)[(kept)++] = (dl_cuda_conv_way){(o), (int)(proposals)[i].algo,                   \
+                                              (proposals)[i].mathType, (proposals)[i].memory}; \
+    }
+
+/* Fills ways[PROPOSALS_MAX], best first; returns how many. Where cuDNN has none at all it may also
+ * answer with an error, which is the same to us. */
+static int propose(dl_device *device, const dl_cuda_conv *conv, dl_cuda_direction d,
+                   dl_cuda_order o, dl_cuda_conv_way *ways)
+{
+    const dl_cuda_conv_arrays *in = &conv->in_order[o];
+    cudnnConvolutionFwdAlgoPerf_t forward[PROPOSALS_MAX];
+    cudnnConvolutionBwdDataAlgoPerf_t data[PROPOSALS_MAX];
+    cudnnConvolutionBwdFilterAlgoPerf_t filter[PROPOSALS_MAX];
+    int count = 0, kept = 0;
+    cudnnStatus_t status;
+    switch (d) {
+    case DL_CUDA_FORWARD:
+        status = cudnnGetConvolutionForwardAlgorithm_v7(device->dnn, in->x, in->weights,
+                                                        conv->windows[d], in->y, PROPOSALS_MAX,
+                                                        &count, forward);
+        if (status != CUDNN_STATUS_SUCCESS) break;
+        KEEP_USABLE(ways, kept, o, forward, count)
+        break;
+    case DL_CUDA_BACKWARD_DATA:
+        status = cudnnGetConvolutionBackwardDataAlgorithm_v7(
+            device->dnn, in->weights, in->y, conv->windows[d], in->x, PROPOSALS_MAX, &count, data);
+        if (status != CUDNN_STATUS_SUCCESS) break;
+        KEEP_USABLE(ways, kept, o, data, count)
+        break;
+    default:
+        status = cudnnGetConvolutionBackwardFilterAlgorithm_v7(device->dnn, in->x, in->y,
+                                                               conv->windows[d], in->weights,
+                                                               PROPOSALS_MAX, &count, filter);
+        if (status != CUDNN_STATUS_SUCCESS) break;
+        KEEP_USABLE(ways, kept, o, filter, count)
+        break;
+    }
+    return kept;
+}
+
+/* Issues the call in that way, all arrays being in its order; cuDNN's answer. */
+static cudnnStatus_t issue_in_order(dl_device *device, const dl_cuda_conv *conv,
+                                    const conv_call *call, const dl_cuda_conv_way *by,
+                                    void *scratch)
+{
+    const dl_cuda_direction d = call->direction;
+    const dl_cuda_conv_arrays *in = &conv->in_order[by->order];
+    const size_t bytes = by->scratch_bytes;
+    switch (d) {
+    case DL_CUDA_FORWARD:
+        return cudnnConvolutionForward(
+            device->dnn, &one, in->x, call->x, in->weights, call->weights, conv->windows[d],
+            (cudnnConvolutionFwdAlgo_t)by->algorithm, scratch, bytes, call->beta, in->y, call->y);
+    case DL_CUDA_BACKWARD_DATA:
+        return cudnnConvolutionBackwardData(device->dnn, &one, in->weights, call->weights, in->y,
+                                            call->y, conv->windows[d],
+                                            (cudnnConvolutionBwdDataAlgo_t)by->algorithm, scratch,
+                                            bytes, call->beta, in->x, call->x);
+    default:
+        return cudnnConvolutionBackwardFilter(
+            device->dnn, &one, in->x, call->x, in->y, call->y, conv->windows[d],
+            (cudnnConvolutionBwdFilterAlgo_t)by->algorithm, scratch, bytes, call->beta, in->weights,
+            call->weights);
+    }
+}
+
+/* One array of a call: where it is, and its turned copy. */
+typedef struct turned {
+    cudnnTensorDescriptor_t last, first; /* descriptors of the two orders */
+    void *from, *to;
+    bool is_result;
+} turned;
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256; /* as cudaMalloc aligns */
+}
+
+/* Turns what is read, issues, and turns the result back, where it is added if the call says so. */
+static cudnnStatus_t issue_turned(dl_device *device, const dl_cuda_conv *conv,
+                                  const conv_call *call, const dl_cuda_conv_way *by)
+{
+    const dl_conv *shape = &conv->shape;
+    const dl_cuda_conv_arrays *last = &conv->in_order[DL_CUDA_CHANNELS_LAST],
+                              *first = &conv->in_order[DL_CUDA_CHANNELS_FIRST];
+    const size_t count = (size_t)shape->count;
+    const size_t x_bytes = round_up(count * dl_shape_count(shape->in) * sizeof(float));
+    const size_t y_bytes = round_up(count * dl_shape_count(shape->out) * sizeof(float));
+    const size_t weight_count = (size_t)shape->kernel * (size_t)shape->kernel *
+                                (size_t)shape->in.channels * (size_t)shape->out.channels;
+    const size_t weight_bytes = round_up(weight_count * sizeof(float));
+    char *scratch = dl_cuda_scratch(device, x_bytes + y_bytes + weight_bytes + by->scratch_bytes);
+    if (scratch == NULL) return CUDNN_STATUS_ALLOC_FAILED;
+    const turned all[] = {
+        {last->x, first->x, call->x, scratch, call->direction == DL_CUDA_BACKWARD_DATA},
+        {last->y, first->y, call->y, scratch + x_bytes, call->direction == DL_CUDA_FORWARD},
+        {last->weights_as_images, first->weights_as_images, call->weights,
+         scratch + x_bytes + y_bytes, call->direction == DL_CUDA_BACKWARD_FILTER}};
+    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+    for (int i = 0; status == CUDNN_STATUS_SUCCESS && i < 3; i++) {
+        if (all[i].is_result) continue;
+        status = cudnnTransformTensor(device->dnn, &one, all[i].last, all[i].from, &zero,
+                                      all[i].first, all[i].to);
+    }
+    if (status != CUDNN_STATUS_SUCCESS) return status;
+    const conv_call apart = {.direction = call->direction,
+                             .x = all[0].to,
+                             .y = all[1].to,
+                             .weights = all[2].to,
+                             .beta = &zero};
+    status = issue_in_order(device, conv, &apart, by, scratch + x_bytes + y_bytes + weight_bytes);
+    for (int i = 0; status == CUDNN_STATUS_SUCCESS && i < 3; i++) {
+        if (!all[i].is_result) continue;
+        status = cudnnTransformTensor(device->dnn, &one, all[i].first, all[i].to, call->beta,
+                                      all[i].last, all[i].from);
+    }
+    return status;
+}
+
+static cudnnStatus_t issue(dl_device *device, const dl_cuda_conv *conv, const conv_call *call,
+                           const dl_cuda_conv_way *by)
+{
+    if (by->order == DL_CUDA_CHANNELS_FIRST) return issue_turned(device, conv, call, by);
+    void *scratch = dl_cuda_scratch(device, by->scratch_bytes);
+    if (by->scratch_bytes > 0 && scratch == NULL) return CUDNN_STATUS_ALLOC_FAILED;
+    return issue_in_order(device, conv, call, by, scratch);
+}
+
+/* Tries the proposals for one order. One that cuDNN refuses has not touched the result. */
+static cudnnStatus_t try_order(dl_device *device, dl_cuda_conv *conv, const conv_call *call,
+                               dl_cuda_order o)
+{
+    const dl_cuda_direction d = call->direction;
+    dl_cuda_conv_way ways[PROPOSALS_MAX];
+    const int count = propose(device, conv, d, o, ways);
+    cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED;
+    for (int i = 0; dl_cuda_works(device) && !conv->chosen[d] && i < count; i++) {
+        /* Tensor cores are proposed through the math type, which must be set to have them. */
+        if (device->settings.math != DL_DEVICE_MATH_FP32 &&
+            !dl_cuda_good_dnn(device, cudnnSetConvolutionMathType(conv->windows[d], ways[i].math),
+                              "cudnnSetConvolutionMathType")) {
+            return status;
+        }
+        status = issue(device, conv, call, &ways[i]);
+        if (status == CUDNN_STATUS_SUCCESS) {
+            conv->ways[d] = ways[i];
+            conv->chosen[d] = true;
+        } else {
+            (void)cudaGetLastError(); /* what it left behind is not the next kernel's */
+        }
+    }
+    return status;
+}
+
+/* The first call of a shape. */
+static void choose(dl_device *device, dl_cuda_conv *conv, const conv_call *call)
+{
+    cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED;
+    for (int o = 0; !conv->chosen[call->direction] && o < DL_CUDA_ORDERS; o++)
+        status = try_order(device, conv, call, (dl_cuda_order)o);
+    if (!conv->chosen[call->direction]) {
+        dl_cuda_good_dnn(device, status, "no algorithm for a convolution");
+    }
+}
+
+static void run(const dl_conv *shape, const conv_call *call)
+{
+    static const char *const names[] = {"cudnnConvolutionForward", "cudnnConvolutionBackwardData",
+                                        "cudnnConvolutionBackwardFilter"};
+    dl_device *device = dl_cuda_device();
+    dl_cuda_conv *conv = dl_cuda_conv_find(device, shape);
+    if (conv == NULL) return;
+    const dl_cuda_direction d = call->direction;
+    if (!conv->chosen[d]) {
+        choose(device, conv, call);
+    } else {
+        dl_cuda_good_dnn(device, issue(device, conv, call, &conv->ways[d]), names[d]);
+    }
+}
+
+/* The scratch memory is the device's, shared by all that work on it. */
+size_t dl_cuda_conv_scratch_bytes(const dl_conv *conv)
+{
+    (void)conv;
+    return 0;
+}
+
+void dl_cuda_conv_forward(const dl_conv *conv, const void *x, const void *weights, const void *bias,
+                          void *y, void *scratch)
+{
+    (void)scratch;
+    run(conv, &(conv_call){.direction = DL_CUDA_FORWARD,
+                           .x = (void *)x,
+                           .weights = (void *)weights,
+                           .y = y,
+                           .beta = &zero});
+    if (bias == NULL) return;
+    dl_device *device = dl_cuda_device();
+    const dl_cuda_conv *known = dl_cuda_conv_find(device, conv);
+    if (known == NULL) return;
+    dl_cuda_good_dnn(device,
+                     cudnnAddTensor(device->dnn, &one, known->bias, bias, &one,
+                                    known->in_order[DL_CUDA_CHANNELS_LAST].y, y),
+                     "cudnnAddTensor");
+}
+
+void dl_cuda_conv_backward_data(const dl_conv *conv, const void *dy, const void *weights, void *dx,
+                                bool accumulate, void *scratch)
+{
+    (void)scratch;
+    run(conv, &(conv_call){.direction = DL_CUDA_BACKWARD_DATA,
+                           .x = dx,
+                           .weights = (void *)weights,
+                           .y = (void *)dy,
+                           .beta = accumulate ? &one : &zero});
+}
+
+void dl_cuda_conv_backward_filter(const dl_conv *conv, const void *x, const void *dy,
+                                  void *dweights, void *scratch)
+{
+    (void)scratch;
+    run(conv, &(conv_call){.direction = DL_CUDA_BACKWARD_FILTER,
+                           .x = (void *)x,
+                           .weights = dweights,
+                           .y = (void *)dy,
+                           .beta = &zero});
+}

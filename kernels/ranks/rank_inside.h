@@ -1,0 +1,46 @@
+/* Inside of rank groups (rank_group.c, rank_join.c, rank_ring.c; nobody else includes this). */
+#ifndef DL_KERNELS_RANK_INSIDE_H
+#define DL_KERNELS_RANK_INSIDE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/ranks/rank_group.h"
+
+struct dl_rank_group {
+    int rank, size, local_rank, local_size;
+    double limit_s;
+    char (*hosts)[DL_RANK_HOST_BYTES]; /* [size] */
+    int prev, next;                    /* connections from rank - 1 and to rank + 1; -1: none */
+    bool next_left;                    /* the next rank has ended its part */
+    uint64_t operation;                /* calls so far: all ranks count alike */
+    const void **list;                 /* of vectors, [list_count] */
+    int list_count;
+    atomic_bool failed;
+    dl_error failure; /* why; set before `failed` */
+};
+
+/* Time from now to the limit, as a deadline. */
+int64_t dl_rank_deadline_ns(const dl_rank_group *group);
+
+/* rank_join.c: finds the other ranks and connects the ring. */
+dl_status dl_rank_find(dl_rank_group *group, const dl_rank_settings *settings,
+                       dl_error *err) DL_MUST_CHECK;
+
+/* rank_ring.c: the neighbours. */
+int dl_rank_prev(const dl_rank_group *group);
+int dl_rank_next(const dl_rank_group *group);
+
+/* A piece of the present operation to the next rank; the same from the rank before, *flag (or NULL)
+ * is set if it comes with one. Whatever goes wrong becomes the group's failure, and both neighbours
+ * are told. */
+dl_status dl_rank_send_piece(dl_rank_group *group, const void *data, size_t bytes,
+                             bool flag) DL_MUST_CHECK;
+dl_status dl_rank_receive_piece(dl_rank_group *group, void *data, size_t bytes,
+                                bool *flag) DL_MUST_CHECK;
+
+/* Says goodbye to both neighbours and waits, within the limit, until both have. */
+void dl_rank_part(dl_rank_group *group);
+
+#endif

@@ -1,0 +1,296 @@
+#include "kernels/train/schedule.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/csv.h"
+#include "common/file.h"
+#include "common/names.h"
+
+#define TITLE "# dlscale schedule"
+#define SCHEMA 1
+#define BATCH_MAX (1 << 20)
+
+static const char *const kind_names[] = {"gradient", "local", "average"}; /* by dl_schedule_kind */
+#define KIND_COUNT (sizeof kind_names / sizeof kind_names[0])
+
+enum { TIME, EVENT, UPDATE, WORKER, READ, BATCH, COLUMN_COUNT };
+static const char *const column_names[COLUMN_COUNT] = {"time_s", "event", "update",
+                                                       "worker", "read",  "batch"};
+
+/* What is known while the rows are read. */
+typedef struct reading {
+    dl_schedule *schedule;
+    const dl_csv *csv;
+    size_t columns[COLUMN_COUNT];
+    size_t *behind;         /* [updates + 1] events up to the last one of each update */
+    size_t behind_capacity; /* of behind */
+    size_t *last;           /* [workers] events up to the worker's last one, or the last average */
+    double staleness_sum;
+} reading;
+
+/* The text behind "# KEY: " in the comments at the head, or NULL; *line is where. free() it. */
+static char *head_value(const char *text, const char *key, int *line)
+{
+    *line = 1;
+    for (const char *at = text; *at == '#'; (*line)++) {
+        const char *end = strchr(at, '\n');
+        const size_t bytes = end != NULL ? (size_t)(end - at) : strlen(at);
+        const size_t used = strlen(key) + 4;
+        if (bytes >= used && strncmp(at + 2, key, strlen(key)) == 0 && at[used - 2] == ':') {
+            const size_t cut = at[bytes - 1] == '\r';
+            return dl_strndup(at + used, bytes - used - cut);
+        }
+        if (end == NULL) break;
+        at = end + 1;
+    }
+    return NULL;
+}
+
+/* A whole number of the head in low..high. */
+static dl_status head_number(const dl_schedule *schedule, const char *text, const char *key,
+                             int low, int high, int *value, dl_error *err)
+{
+    int line = 0;
+    char *found = head_value(text, key, &line);
+    if (found == NULL) {
+        return dl_error_set_at(err, DL_ERR_DATA, schedule->path, 1, "the head lacks '# %s: ...'",
+                               key);
+    }
+    char *end = found;
+    const long number = strtol(found, &end, 10);
+    dl_status status = DL_OK;
+    if (end == found || *end != '\0' || number < low || number > high) {
+        status = dl_error_set_at(err, DL_ERR_RANGE, schedule->path, line,
+                                 "%s is '%s'; must be a whole number from %d to %d", key, found,
+                                 low, high);
+    }
+    free(found);
+    if (status == DL_OK) *value = (int)number;
+    return status;
+}
+
+static dl_status read_head(dl_schedule *schedule, const char *text, dl_error *err)
+{
+    int schema = 0, line = 0;
+    if (strncmp(text, TITLE "\n", sizeof TITLE) != 0 &&
+        strncmp(text, TITLE "\r\n", sizeof TITLE + 1) != 0) {
+        return dl_error_set_at(err, DL_ERR_PARSE, schedule->path, 1,
+                               "is no schedule: the first line is not '%s'", TITLE);
+    }
+    dl_status status = head_number(schedule, text, "schema", SCHEMA, SCHEMA, &schema, err);
+    if (status == DL_OK) {
+        status = head_number(schedule, text, "workers", 1, DL_SCHEDULE_WORKERS_MAX,
+                             &schedule->workers, err);
+    }
+    if (status == DL_OK) {
+        status = head_number(schedule, text, "batch", 1, BATCH_MAX, &schedule->batch, err);
+    }
+    if (status != DL_OK) return status;
+    if (schedule->batch % schedule->workers != 0) {
+        return dl_error_set_at(err, DL_ERR_RANGE, schedule->path, 1,
+                               "batch %d cannot be shared equally by %d workers", schedule->batch,
+                               schedule->workers);
+    }
+    schedule->mode = head_value(text, "mode", &line);
+    if (schedule->mode == NULL) schedule->mode = dl_strdup("unknown");
+    return DL_OK;
+}
+
+static dl_status find_columns(reading *r, dl_error *err)
+{
+    for (size_t c = 0; c < COLUMN_COUNT; c++) {
+        const int found = dl_csv_column(r->csv, column_names[c]);
+        if (found < 0) {
+            return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, 0, "lacks the column %s",
+                                   column_names[c]);
+        }
+        r->columns[c] = (size_t)found;
+    }
+    return DL_OK;
+}
+
+/* The cell as a whole number in low..high. */
+static dl_status whole(const reading *r, size_t row, int column, int64_t low, int64_t high,
+                       int64_t *value, dl_error *err)
+{
+    double number = 0;
+    dl_status status = dl_csv_number(r->csv, row, r->columns[column], &number, err);
+    if (status != DL_OK) return status;
+    if (number >= (double)low && number <= (double)high && number == floor(number)) {
+        *value = (int64_t)number;
+        return DL_OK;
+    }
+    return dl_error_set_at(err, DL_ERR_RANGE, r->csv->path, r->csv->lines[row],
+                           "%s is '%s'; must be a whole number from %lld to %lld here",
+                           column_names[column], dl_csv_cell(r->csv, row, r->columns[column]),
+                           (long long)low, (long long)high);
+}
+
+/* Which worker, and which mini-batch. */
+static dl_status read_source(const reading *r, size_t row, dl_schedule_event *event, dl_error *err)
+{
+    int64_t worker = 0;
+    dl_status status = whole(r, row, WORKER, 0, r->schedule->workers - 1, &worker, err);
+    event->worker = (int)worker;
+    if (status == DL_OK) {
+        status = whole(r, row, BATCH, 0, DL_SCHEDULE_BATCHES_MAX - 1, &event->batch, err);
+    }
+    return status;
+}
+
+/* Updates are numbered 1, 2, ...; several gradients may have the same number. */
+static dl_status read_gradient(reading *r, size_t row, dl_schedule_event *event, dl_error *err)
+{
+    dl_schedule *schedule = r->schedule;
+    const int64_t updates = schedule->updates;
+    dl_status status = read_source(r, row, event, err);
+    if (status == DL_OK) {
+        status = whole(r, row, UPDATE, updates > 0 ? updates : 1, updates + 1, &event->update, err);
+    }
+    if (status == DL_OK) status = whole(r, row, READ, 0, event->update - 1, &event->read, err);
+    if (status != DL_OK) return status;
+    const int64_t staleness = event->update - 1 - event->read;
+    if (staleness > DL_SCHEDULE_STALENESS_MAX) {
+        return dl_error_set_at(err, DL_ERR_RANGE, r->csv->path, r->csv->lines[row],
+                               "reads version %lld, which is no longer kept behind update %lld: "
+                               "the last %d are",
+                               (long long)event->read, (long long)event->update - 1,
+                               DL_SCHEDULE_STALENESS_MAX + 1);
+    }
+    if (staleness > schedule->staleness_max) schedule->staleness_max = staleness;
+    r->staleness_sum += (double)staleness;
+    if ((size_t)event->update >= r->behind_capacity) {
+        r->behind_capacity = 2 * r->behind_capacity + 64;
+        r->behind = dl_realloc(r->behind, r->behind_capacity, sizeof *r->behind, "updates");
+    }
+    r->behind[0] = 0;
+    event->after = r->behind[event->read];
+    r->behind[event->update] = row + 1;
+    schedule->updates = event->update;
+    schedule->gradients++;
+    return DL_OK;
+}
+
+static dl_status read_local(reading *r, size_t row, dl_schedule_event *event, dl_error *err)
+{
+    const dl_status status = read_source(r, row, event, err);
+    if (status != DL_OK) return status;
+    event->after = r->last[event->worker];
+    r->last[event->worker] = row + 1;
+    r->schedule->gradients++;
+    return DL_OK;
+}
+
+static dl_status read_average(reading *r, size_t row, dl_schedule_event *event, dl_error *err)
+{
+    dl_schedule *schedule = r->schedule;
+    const int64_t number = schedule->updates + 1;
+    const dl_status status = whole(r, row, UPDATE, number, number, &event->update, err);
+    if (status != DL_OK) return status;
+    schedule->updates++;
+    event->after = row;
+    for (int w = 0; w < schedule->workers; w++)
+        r->last[w] = row + 1;
+    return DL_OK;
+}
+
+static dl_status read_kind(const reading *r, size_t row, dl_schedule_event *event, dl_error *err)
+{
+    const char *name = dl_csv_cell(r->csv, row, r->columns[EVENT]);
+    const int kind = dl_names_find(name, kind_names, KIND_COUNT);
+    if (kind < 0) {
+        char hint[DL_ERROR_TEXT_BYTES / 2];
+        dl_names_hint(hint, sizeof hint, name, kind_names, KIND_COUNT);
+        return dl_error_set_at(err, DL_ERR_NAME, r->csv->path, r->csv->lines[row],
+                               "unknown event '%s'%s", name, hint);
+    }
+    event->kind = (dl_schedule_kind)kind;
+    const dl_schedule_event *first = &r->schedule->events[0];
+    if (row == 0 ||
+        (first->kind == DL_SCHEDULE_GRADIENT) == (event->kind == DL_SCHEDULE_GRADIENT)) {
+        return DL_OK;
+    }
+    return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
+                           "'%s' in a schedule that began with '%s': either a server updates, or "
+                           "the workers do",
+                           name, kind_names[first->kind]);
+}
+
+static dl_status read_event(reading *r, size_t row, dl_error *err)
+{
+    dl_schedule_event *event = &r->schedule->events[row];
+    dl_status status = read_kind(r, row, event, err);
+    if (status == DL_OK) {
+        status = dl_csv_number(r->csv, row, r->columns[TIME], &event->time_s, err);
+    }
+    if (status != DL_OK) return status;
+    const double before_s = row > 0 ? r->schedule->events[row - 1].time_s : 0;
+    if (!(event->time_s >= before_s) || isinf(event->time_s)) {
+        return dl_error_set_at(err, DL_ERR_RANGE, r->csv->path, r->csv->lines[row],
+                               "time_s is '%s'; must be %g or more: events are in their order",
+                               dl_csv_cell(r->csv, row, r->columns[TIME]), before_s);
+    }
+    switch (event->kind) {
+    case DL_SCHEDULE_GRADIENT: return read_gradient(r, row, event, err);
+    case DL_SCHEDULE_LOCAL: return read_local(r, row, event, err);
+    default: return read_average(r, row, event, err);
+    }
+}
+
+static dl_status read_events(dl_schedule *schedule, const dl_csv *csv, dl_error *err)
+{
+    reading r = {.schedule = schedule, .csv = csv};
+    dl_status status = find_columns(&r, err);
+    if (status != DL_OK) return status;
+    r.last = dl_calloc((size_t)schedule->workers, sizeof *r.last, "workers");
+    schedule->events = dl_calloc(csv->rows, sizeof *schedule->events, "schedule");
+    schedule->count = csv->rows;
+    for (size_t row = 0; status == DL_OK && row < csv->rows; row++)
+        status = read_event(&r, row, err);
+    if (status == DL_OK && schedule->gradients == 0) {
+        status = dl_error_set_at(err, DL_ERR_DATA, csv->path, 0, "has no gradient");
+    }
+    if (status == DL_OK) schedule->staleness_mean = r.staleness_sum / (double)schedule->gradients;
+    free(r.behind);
+    free(r.last);
+    return status;
+}
+
+dl_status dl_schedule_read_text(dl_schedule *schedule, const char *name, const char *text,
+                                size_t bytes, dl_error *err)
+{
+    dl_csv csv = {0};
+    dl_schedule made = {.path = dl_strdup(name)};
+    dl_status status = read_head(&made, text, err);
+    if (status == DL_OK) status = dl_csv_read_text(&csv, name, text, bytes, err);
+    if (status == DL_OK) status = read_events(&made, &csv, err);
+    dl_csv_free(&csv);
+    if (status == DL_OK) {
+        *schedule = made;
+    } else {
+        dl_schedule_free(&made);
+    }
+    return status;
+}
+
+dl_status dl_schedule_read(dl_schedule *schedule, const char *path, dl_error *err)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    dl_status status = dl_file_read(path, &text, &bytes, err);
+    if (status != DL_OK) return status;
+    status = dl_schedule_read_text(schedule, path, text, bytes, err);
+    free(text);
+    return status;
+}
+
+void dl_schedule_free(dl_schedule *schedule)
+{
+    free(schedule->path);
+    free(schedule->mode);
+    free(schedule->events);
+    *schedule = (dl_schedule){0};
+}

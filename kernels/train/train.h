@@ -1,0 +1,212 @@
+/* Training for real: replicas as threads pinned to cores, exchanging as the sync mode says.
+ *
+ * Worker w trains on its own share of each global batch: of the shuffled order, samples
+ * s*batch + w*batch/workers ... of step s. All modes start from equal parameters. What a mode
+ * exchanges goes through memory: a "transfer" is a copy between a worker's vectors and the
+ * server's.
+ *
+ *   none       no exchange (k independent copies: what sharing the machine costs)
+ *   allreduce  gradients: barrier, worker w averages slice w of all workers' gradients into a
+ * shared result, barrier, every worker copies the result; local update ps         push gradients;
+ * barrier; `server_threads` workers sum and update slices of the server's parameters; barrier; pull
+ *   average    every `interval` steps: push parameters (and optimizer state, or keep it); barrier;
+ *              `server_threads` workers average slices; barrier; pull
+ *   async      push gradient; under the server's lock: apply it, count the version, pull. Staleness
+ *              of a gradient = updates applied between this worker's pull and the application.
+ *   softsync   as async, but an update applies the mean of workers / n gradients (rounded down;
+ *              Gupta, Zhang & Wang 2016), and the others stay at the server. With a bound, an
+ *              update that would make a gradient staler waits for it, and who comes meanwhile waits
+ *              for the update. Gradients that wait for an update when the run ends are in none.
+ *
+ * In none, async and softsync nobody waits for the others' steps. There the run ends when the first
+ * worker has done all its steps (the others end the one that they are in), so that all that is
+ * measured was measured while all workers were at work.
+ *
+ * On a device (config.device) the same modes push to and pull from the server, which is in the
+ * host's memory (where = cpu) or on a device that may be the workers' own (gpu); or the devices
+ * reduce among themselves (allreduce), gradients or parameters. Every worker waits for its
+ * device at the end of a step, and before it meets the others. By `dispatch`, each worker has a
+ * thread that issues its operations, or one thread issues those of all workers in turn.
+ *
+ * `quantise` makes smaller messages of the gradients that are pushed (kernels/quantise.h): made on
+ * the worker's device, turned back where the server is, each with a record of its own. allreduce on
+ * the processor then pushes and pulls too.
+ *
+ * `ranks` divides the workers over several processes, in equal parts (allreduce and average). The
+ * first worker of each meets those of the others ("barrier") and exchanges with them, on GPUs that
+ * reduce among themselves these do; all else is the same, and so are the bits.
+ *
+ * With one worker every mode gives bit for bit what `none` gives, unless it quantises.
+ * Waiting: `spin` when every worker has its own core, else `block` (a spinning thread would steal
+ * the core from the one it waits for).
+ */
+#ifndef DL_KERNELS_TRAIN_H
+#define DL_KERNELS_TRAIN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "kernels/data_set.h"
+#include "kernels/device.h"
+#include "kernels/exchange.h"
+#include "kernels/model.h"
+#include "kernels/optimizer.h"
+#include "kernels/quantise.h"
+#include "kernels/ranks/rank_group.h"
+#include "trace/record.h"
+
+/* "none", "allreduce", "ps", "average", "async", "softsync", NULL */
+extern const char *const dl_sync_names[];
+typedef enum dl_sync {
+    DL_SYNC_NONE,
+    DL_SYNC_ALLREDUCE,
+    DL_SYNC_PS,
+    DL_SYNC_AVERAGE,
+    DL_SYNC_ASYNC,
+    DL_SYNC_SOFTSYNC
+} dl_sync;
+
+extern const char *const dl_dispatch_names[]; /* "threads", "single", NULL */
+typedef enum dl_dispatch {
+    DL_DISPATCH_THREADS, /* a thread a worker */
+    DL_DISPATCH_SINGLE   /* one thread for all, on a device only; not async, softsync */
+} dl_dispatch;
+
+/* Where vectors meet. AUTO: between the devices in allreduce, else on the host. */
+typedef enum dl_train_where {
+    DL_TRAIN_WHERE_AUTO,
+    DL_TRAIN_WHERE_CPU,
+    DL_TRAIN_WHERE_GPU,      /* on device `where_device`; every mode but none */
+    DL_TRAIN_WHERE_ALLREDUCE /* reduced between the devices; allreduce and average */
+} dl_train_where;
+
+typedef struct dl_train_config {
+    const char *model;
+    dl_precision precision;
+    dl_optimizer_config optimizer;
+    dl_sync sync;
+    int interval;        /* average: >= 1 */
+    bool average_state;  /* average: the optimizer's state too */
+    int server_threads;  /* ps, average: 1..workers */
+    int softsync_n;      /* softsync: 1..workers; an update needs workers / n gradients */
+    int64_t bound;       /* softsync: largest staleness; -1 = none */
+    bool staleness_rate; /* async, softsync: each gradient's learning rate is divided by its
+                            staleness, where that is above 1 (Zhang et al. 2016); sgd only */
+    int workers;         /* 1..DL_TRAIN_WORKERS_MAX */
+    int batch;           /* all workers together; a multiple of workers */
+    int64_t steps; /* a worker: 1..2^32-1; in none, async and softsync the first worker to do them
+                      ends the run */
+    uint64_t seed;
+    const double *slow; /* [workers] factor >= 1 by which a worker's forward and backward are
+                           prolonged, by running them again (on a device: whole
+                           passes, right on average over the steps); NULL = none */
+    int first_core;     /* >= 0; worker w is pinned to allowed core (first_core + w) mod cores */
+    int cores;          /* cores to use; 0 = all allowed ones, which is also the most */
+    dl_wait wait;
+    const dl_device_type *device; /* NULL = the processor; precision must be float */
+    int first_device; /* worker w runs on device first_device + w; where there are fewer,
+                         several share one, in turn */
+    dl_device_settings device_settings;
+    dl_dispatch dispatch;
+    dl_train_where where;
+    int where_device;
+    dl_quantise quantise;  /* how gradients are sent: ps, allreduce (not between devices), async,
+                             softsync */
+    double drop_epochs;    /* behind so many epochs the learning rate is a tenth; 0 = never */
+    double evaluate_every; /* steps of worker 0 between two points of the result, also broken
+                                numbers; 0 = none */
+    dl_rank_group
+        *ranks; /* processes that share the workers; NULL = this one has them all. What the
+                             other settings count is of all ranks together; cores and devices are
+                             taken behind those of the ranks before on the same host */
+    const atomic_bool *stop; /* once true, the run ends where no worker waits for another: after the
+                                step, in average after the interval; NULL = never */
+} dl_train_config;
+
+#define DL_TRAIN_WORKERS_MAX 256
+
+/* LeNet in single precision on one worker: batch 64, 100 steps, SGD (0.01, momentum 0.9), seed 1.
+ */
+dl_train_config dl_train_default_config(void);
+
+/* What an observer is told: the records of a trace, made on the worker's own thread between two
+ * operations. `name` is an index in dl_train_event_names(). Must be short: its time falls into the
+ * step. STEP comes last of a step. A step's records follow one another without gap, the first one
+ * starting with the step, as does the next step: the clock is read once a border.
+ *
+ * On a device, what it does is timed by its own marks, as if it began when the first operation was
+ * issued to it while it was idle: some microseconds too early. The gaps between records are then
+ * the host's: until it has issued, until it wakes up. The observer is told behind the step, and the
+ * next step starts behind that. */
+typedef struct dl_train_observer {
+    void *user;
+    void (*record)(void *user, const dl_record *record);
+} dl_train_observer;
+
+/* The parameters at a moment of a run, for evaluating them behind it, so that the run is not held
+ * up: those of worker 0 behind a step, which in all modes but none and between averages are all
+ * workers' or, in async and softsync, the server's. */
+typedef struct dl_train_point {
+    int64_t update;     /* updates that are in it; in none and average steps of a worker */
+    int64_t samples;    /* whose gradients are in it */
+    double simulated_s; /* of a replay: when the simulated run was there; else NaN */
+    double loss;        /* mean of the batches that worker 0 (a replay: every worker) has trained on
+                           since the last point */
+    double *parameters; /* [parameter_count] */
+} dl_train_point;
+
+/* Over ranks: workers are those of this process, `seconds` too; the rest is of all. */
+typedef struct dl_train_result {
+    int64_t *step_ns;     /* [workers x steps] duration of each step, worker by worker */
+    int64_t *steps_done;  /* [workers] how many of them the worker did: all but in none, async,
+                             softsync, and a stopped run */
+    double seconds;       /* wall time from the common start to the last worker's end */
+    double samples_per_s; /* samples of all steps done / seconds */
+    double first_loss, last_loss; /* of the first and last step, mean over workers */
+    double *parameters; /* [parameter_count] final parameters (mean over workers; the server's for
+                           ps, async and softsync), as double */
+    size_t parameter_count;
+    int64_t updates, samples; /* that the final parameters have in them; as of a point */
+    dl_train_point *points;   /* [point_count], config.evaluate_every steps apart; in average the
+                                 next averages behind that */
+    int point_count;
+    size_t device_bytes; /* in use of the first worker's device at the end; 0 on the processor */
+} dl_train_result;
+
+/* Processes that share the workers of a configuration; 1 without ranks. */
+int dl_train_rank_count(const dl_train_config *config);
+
+/* How many devices the workers of a configuration with a device run on, over ranks those of one;
+ * less than the workers where some share one. DL_ERR_RANGE if the first one does not exist. */
+dl_status dl_train_device_count(const dl_train_config *config, int *count,
+                                dl_error *err) DL_MUST_CHECK;
+
+/* Whether the devices reduce among themselves. */
+bool dl_train_is_collective(const dl_train_config *config);
+
+/* Whether the run was asked to stop. */
+bool dl_train_stopped(const dl_train_config *config);
+
+/* Names that events point to: the model's operations, then "input", "gradients", "parameters",
+ * "state", "barrier", "lock", "slowdown", "quantise", "dequantise", "step". *names is released with free(). */
+dl_status dl_train_event_names(const dl_train_config *config, const char ***names, int *count,
+                               dl_error *err) DL_MUST_CHECK;
+
+/* Trains. `observer` may be NULL: then the clock is read once a step. All workers are set up before
+ * any starts. On failure *result stays untouched: DL_ERR_RANGE or DL_ERR_NAME for a bad setting,
+ * DL_ERR_DATA if the set does not fit the model, DL_ERR_SYSTEM if a thread cannot be started or
+ * pinned or the device fails, DL_ERR_UNSUPPORTED for what a device cannot do. On success the caller
+ * releases *result with dl_train_result_free. */
+dl_status dl_train_run(const dl_train_config *config, const dl_data_set *data,
+                       const dl_train_observer *observer, dl_train_result *result,
+                       dl_error *err) DL_MUST_CHECK;
+void dl_train_result_free(dl_train_result *result);
+
+/* Fraction of `data` that a model with these parameters classifies right, in single precision on
+ * the calling thread. DL_ERR_NAME, or DL_ERR_DATA if the set does not fit the model. */
+dl_status dl_train_accuracy(const char *model, const double *parameters, const dl_data_set *data,
+                            double *accuracy, dl_error *err) DL_MUST_CHECK;
+
+#endif

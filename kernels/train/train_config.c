@@ -1,0 +1,297 @@
+/* Settings of training: defaults, names, and what is wrong with them. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/cpu.h"
+#include "kernels/train/train_worker.h"
+
+dl_train_config dl_train_default_config(void)
+{
+    return (dl_train_config){
+        .model = "lenet",
+        .precision = DL_FLOAT,
+        .optimizer = {.name = "sgd", .learning_rate = 0.01, .momentum = 0.9},
+        .sync = DL_SYNC_NONE,
+        .interval = 1,
+        .server_threads = 1,
+        .softsync_n = 1,
+        .bound = -1,
+        .workers = 1,
+        .batch = 64,
+        .steps = 100,
+        .seed = 1,
+        .wait = DL_WAIT_AUTO,
+    };
+}
+
+const char *const dl_dispatch_names[] = {[DL_DISPATCH_THREADS] = "threads",
+                                         [DL_DISPATCH_SINGLE] = "single",
+                                         [DL_DISPATCH_SINGLE + 1] = NULL};
+
+bool dl_train_stopped(const dl_train_config *config)
+{
+    return config->stop != NULL && atomic_load_explicit(config->stop, memory_order_relaxed);
+}
+
+dl_status dl_train_event_names(const dl_train_config *config, const char ***names, int *count,
+                               dl_error *err)
+{
+    static const char *const own[DL_TRAIN_NAME_COUNT] = {
+        [DL_TRAIN_NAME_INPUT] = "input",           [DL_TRAIN_NAME_GRADIENTS] = "gradients",
+        [DL_TRAIN_NAME_PARAMETERS] = "parameters", [DL_TRAIN_NAME_STATE] = "state",
+        [DL_TRAIN_NAME_BARRIER] = "barrier",       [DL_TRAIN_NAME_LOCK] = "lock",
+        [DL_TRAIN_NAME_SLOWDOWN] = "slowdown",     [DL_TRAIN_NAME_QUANTISE] = "quantise",
+        [DL_TRAIN_NAME_DEQUANTISE] = "dequantise", [DL_TRAIN_NAME_STEP] = "step",
+    };
+    dl_model *model = NULL;
+    dl_status status = dl_model_create(&model, config->model, config->precision, 1, 0, err);
+    if (status != DL_OK) return status;
+    const int operations = dl_model_operation_count(model);
+    const size_t all = (size_t)operations + DL_TRAIN_NAME_COUNT;
+
+    /* One block: the pointers, then the operations' names, which the model would take with it. */
+    size_t text_bytes = 0;
+    for (int op = 0; op < operations; op++) {
+        text_bytes += strlen(dl_model_operation_name(model, op)) + 1;
+    }
+    const char **list = dl_calloc(1, all * sizeof *list + text_bytes, "names of events");
+    char *text = (char *)(list + all);
+    for (int op = 0; op < operations; op++) {
+        const size_t bytes = strlen(dl_model_operation_name(model, op)) + 1;
+        list[op] = memcpy(text, dl_model_operation_name(model, op), bytes);
+        text += bytes;
+    }
+    for (int i = 0; i < DL_TRAIN_NAME_COUNT; i++)
+        list[operations + i] = own[i];
+    dl_model_destroy(model);
+    *names = list;
+    *count = (int)all;
+    return DL_OK;
+}
+
+static dl_status check_workers(const dl_train_config *config, dl_error *err)
+{
+    if (config->workers < 1 || config->workers > DL_TRAIN_WORKERS_MAX) {
+        return dl_error_set(err, DL_ERR_RANGE, "%d workers; must be 1 to %d", config->workers,
+                            DL_TRAIN_WORKERS_MAX);
+    }
+    if (config->batch < config->workers || config->batch % config->workers != 0) {
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "batch %d cannot be shared equally by %d workers; it must be a "
+                            "multiple of their number",
+                            config->batch, config->workers);
+    }
+    if (config->first_core < 0) {
+        return dl_error_set(err, DL_ERR_RANGE, "first core %d; must be 0 or more",
+                            config->first_core);
+    }
+    if (config->cores < 0 || config->cores > dl_cpu_count()) {
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "%d cores; this process may use 1 to %d (0 means all of them)",
+                            config->cores, dl_cpu_count());
+    }
+    for (int w = 0; config->slow != NULL && w < config->workers; w++) {
+        if (config->slow[w] >= 1 && isfinite(config->slow[w])) continue;
+        return dl_error_set(err, DL_ERR_RANGE, "worker %d slowed by factor %g; must be 1 or more",
+                            w, config->slow[w]);
+    }
+    return DL_OK;
+}
+
+static dl_status check_dispatch(const dl_train_config *config, dl_error *err)
+{
+    if (config->dispatch != DL_DISPATCH_SINGLE) return DL_OK;
+    if (config->device == NULL) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "one thread for all workers needs a device that works by itself; the "
+                            "processor has a thread for each");
+    }
+    if (config->sync == DL_SYNC_ASYNC || config->sync == DL_SYNC_SOFTSYNC) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "%s needs a thread for each worker: with one for all, they cannot "
+                            "but take turns",
+                            dl_sync_names[config->sync]);
+    }
+    if (config->server_threads > 1) {
+        return dl_error_set(err, DL_ERR_RANGE, "%d server threads, but one thread for all",
+                            config->server_threads);
+    }
+    return DL_OK;
+}
+
+static dl_status check_device(const dl_train_config *config, dl_error *err)
+{
+    if (config->device == NULL && config->device_settings.math != DL_DEVICE_MATH_FP32) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "%s needs a GPU: the processor computes in fp32 or double",
+                            dl_device_math_names[config->device_settings.math]);
+    }
+    if (config->device == NULL) return DL_OK;
+    int count;
+    if (config->precision != config->device->backend->precision) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "device %s works in %s only",
+                            config->device->name,
+                            config->precision == DL_DOUBLE ? "float" : "double");
+    }
+    return dl_train_device_count(config, &count, err);
+}
+
+dl_status dl_train_device_count(const dl_train_config *config, int *count, dl_error *err)
+{
+    int all = 0;
+    const dl_status status = config->device->count(&all, err);
+    if (status != DL_OK) return status;
+    if (config->first_device < 0 || config->first_device >= all) {
+        return dl_error_set(err, DL_ERR_RANGE, "no device %s:%d; there %s %d, counted from 0",
+                            config->device->name, config->first_device, all == 1 ? "is" : "are",
+                            all);
+    }
+    const int rest = all - config->first_device;
+    const int workers = config->workers / dl_train_rank_count(config);
+    *count = workers < rest ? workers : rest;
+    return DL_OK;
+}
+
+static dl_status check_where(const dl_train_config *config, dl_error *err)
+{
+    const bool exchanges_gradients =
+        config->sync != DL_SYNC_NONE && config->sync != DL_SYNC_AVERAGE;
+    const char *mode = dl_sync_names[config->sync];
+    int devices = 0;
+    if (config->quantise != DL_QUANTISE_NONE &&
+        (!exchanges_gradients || dl_train_is_collective(config))) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "%s: only gradients that are sent to a server can be made smaller: "
+                            "ps, async, softsync, and allreduce through the host or one GPU",
+                            mode);
+    }
+    if (config->where < DL_TRAIN_WHERE_GPU) return DL_OK;
+    if (config->device == NULL) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "on the processor vectors meet in its memory: nothing else can be "
+                            "chosen without --device cuda");
+    }
+    if (config->where == DL_TRAIN_WHERE_ALLREDUCE) {
+        if (dl_train_is_collective(config)) return DL_OK;
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "%s is not reduced between GPUs: only allreduce and average are", mode);
+    }
+    if (config->sync == DL_SYNC_NONE) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "none exchanges nothing on a GPU either");
+    }
+    const dl_status status = config->device->count(&devices, err);
+    if (status != DL_OK) return status;
+    if (config->where_device < 0 || config->where_device >= devices) {
+        return dl_error_set(err, DL_ERR_RANGE, "no device %s:%d to exchange on; there %s %d",
+                            config->device->name, config->where_device, devices == 1 ? "is" : "are",
+                            devices);
+    }
+    if (config->server_threads > 1) {
+        return dl_error_set(err, DL_ERR_RANGE, "%d server threads, but a GPU serves",
+                            config->server_threads);
+    }
+    if (config->staleness_rate) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "a learning rate by staleness needs the server on the processor");
+    }
+    return DL_OK;
+}
+
+/* MXNet's train_mnist.py has lr_factor 0.1 where it lowers the rate. */
+#define DROP_FACTOR 0.1
+
+double dl_train_rate_factor(const dl_train_config *config, size_t count, int64_t samples)
+{
+    const bool dropped =
+        config->drop_epochs > 0 && (double)samples >= config->drop_epochs * (double)count;
+    return dropped ? DROP_FACTOR : 1;
+}
+
+static dl_status check_server(const dl_train_config *config, dl_error *err)
+{
+    const bool softsync = config->sync == DL_SYNC_SOFTSYNC;
+    if (softsync && (config->softsync_n < 1 || config->softsync_n > config->workers)) {
+        return dl_error_set(err, DL_ERR_RANGE, "softsync's n is %d; must be 1 to %d, the workers",
+                            config->softsync_n, config->workers);
+    }
+    if (softsync && config->bound < -1) {
+        return dl_error_set(err, DL_ERR_RANGE, "bound %lld; must be 0 or more, or -1 for none",
+                            (long long)config->bound);
+    }
+    if (!softsync && config->bound >= 0) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "a bound needs softsync: %s has none",
+                            dl_sync_names[config->sync]);
+    }
+    if (!config->staleness_rate) return DL_OK;
+    if (!softsync && config->sync != DL_SYNC_ASYNC) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "a learning rate by staleness needs async or softsync: %s has none",
+                            dl_sync_names[config->sync]);
+    }
+    if (strcmp(config->optimizer.name, "sgd") != 0) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "a learning rate by staleness needs sgd: %s takes no notice of the "
+                            "length of a gradient",
+                            config->optimizer.name);
+    }
+    if (config->where == DL_TRAIN_WHERE_GPU) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "a learning rate by staleness needs the server on the host");
+    }
+    return DL_OK;
+}
+
+dl_status dl_train_check_config(const dl_train_config *config, dl_error *err)
+{
+    dl_status status = check_workers(config, err);
+    if (status == DL_OK) status = dl_train_check_ranks(config, err);
+    if (status == DL_OK) status = check_device(config, err);
+    if (status == DL_OK) status = check_dispatch(config, err);
+    if (status != DL_OK) return status;
+    if (config->sync < DL_SYNC_NONE || config->sync > DL_SYNC_SOFTSYNC) {
+        return dl_error_set(err, DL_ERR_RANGE, "sync mode number %d is none", (int)config->sync);
+    }
+    if (config->steps < 1 || config->steps > UINT32_MAX) {
+        return dl_error_set(err, DL_ERR_RANGE, "%lld steps; must be 1 to %u",
+                            (long long)config->steps, UINT32_MAX);
+    }
+    if (config->sync == DL_SYNC_AVERAGE && config->interval < 1) {
+        return dl_error_set(err, DL_ERR_RANGE, "averaging interval %d; must be 1 or more",
+                            config->interval);
+    }
+    if ((config->sync == DL_SYNC_AVERAGE || config->sync == DL_SYNC_PS) &&
+        (config->server_threads < 1 || config->server_threads > config->workers)) {
+        return dl_error_set(err, DL_ERR_RANGE, "%d server threads; must be 1 to %d, the workers",
+                            config->server_threads, config->workers);
+    }
+    if (!(config->drop_epochs >= 0)) {
+        return dl_error_set(err, DL_ERR_RANGE, "rate drops after %g epochs; must be 0 or more",
+                            config->drop_epochs);
+    }
+    if (!(config->evaluate_every >= 0)) {
+        return dl_error_set(err, DL_ERR_RANGE, "%g steps between evaluations; must be 0 or more",
+                            config->evaluate_every);
+    }
+    status = check_where(config, err);
+    return status == DL_OK ? check_server(config, err) : status;
+}
+
+dl_status dl_train_check_data(const dl_data_set *data, const dl_model *model, const char *name,
+                              dl_error *err)
+{
+    if (data->count < 1 || data->count > UINT32_MAX) {
+        return dl_error_set(err, DL_ERR_DATA, "data set '%s' has %zu samples; must be 1 to %u",
+                            data->name, data->count, UINT32_MAX);
+    }
+    if (data->sample_bytes != dl_model_input_count(model) ||
+        data->classes != dl_model_class_count(model)) {
+        return dl_error_set(err, DL_ERR_DATA,
+                            "data set '%s' has samples of %zu values in %d classes, but model '%s' "
+                            "takes %zu in %d",
+                            data->name, data->sample_bytes, data->classes, name,
+                            dl_model_input_count(model), dl_model_class_count(model));
+    }
+    return DL_OK;
+}

@@ -1,0 +1,121 @@
+/* Records of a step. On the processor each is told as soon as it ends. On a device operations end
+ * behind the host's back: marks are put between them, and times are made of them when the step is
+ * over, so that recording costs no time of the step. */
+#include "common/alloc.h"
+#include "common/units.h"
+#include "kernels/train/train_worker.h"
+
+void dl_train_tell_one(const dl_train_worker *worker, dl_record fields, int64_t start_ns,
+                       int64_t end_ns)
+{
+    const dl_train_observer *observer = worker->shared->observer;
+    fields.worker = (uint32_t)(worker->shared->first_worker + worker->index);
+    fields.step = (uint32_t)worker->step;
+    fields.samples = (uint32_t)worker->shared->batch_per_worker;
+    fields.start_ns = start_ns;
+    fields.duration_ns = end_ns - start_ns;
+    observer->record(observer->user, &fields);
+}
+
+static dl_train_pending *add_pending(dl_train_worker *worker, dl_record fields)
+{
+    if (worker->pending_count == worker->pending_capacity) {
+        worker->pending_capacity = 2 * worker->pending_capacity + 64;
+        worker->pending = dl_realloc(worker->pending, worker->pending_capacity,
+                                     sizeof *worker->pending, "records of a step");
+    }
+    dl_train_pending *pending = &worker->pending[worker->pending_count++];
+    *pending = (dl_train_pending){.fields = fields};
+    return pending;
+}
+
+void dl_train_mark(dl_train_worker *worker, dl_record fields)
+{
+    if (worker->shared->observer == NULL) return;
+    fields.staleness = DL_NO_STALENESS;
+    const int64_t now_ns = dl_clock_ns();
+    if (worker->device == NULL) {
+        dl_train_tell_one(worker, fields, worker->border_ns, now_ns);
+    } else {
+        dl_train_pending *pending = add_pending(worker, fields);
+        pending->start_ns = worker->border_ns;
+        pending->end_ns = now_ns;
+    }
+    worker->border_ns = now_ns;
+}
+
+void dl_train_issue(dl_train_worker *worker)
+{
+    if (worker->device == NULL || worker->shared->observer == NULL || worker->issuing) return;
+    worker->issuing = true;
+    worker->first_mark = worker->marks;
+    worker->first_pending = worker->pending_count;
+    worker->issue_ns = dl_clock_ns();
+    worker->shared->config->device->mark(worker->marks++);
+}
+
+void dl_train_issued(dl_train_worker *worker, dl_record fields)
+{
+    if (worker->device == NULL) {
+        dl_train_mark(worker, fields);
+        return;
+    }
+    if (worker->shared->observer == NULL) return;
+    DL_ASSERT(worker->issuing, "worker %d, mark %zu", worker->index, worker->marks);
+    fields.staleness = DL_NO_STALENESS;
+    dl_train_pending *pending = add_pending(worker, fields);
+    pending->on_device = true;
+    pending->from = worker->marks - 1;
+    pending->to = worker->marks;
+    worker->shared->config->device->mark(worker->marks++);
+}
+
+void dl_train_settle(dl_train_worker *worker)
+{
+    if (worker->device == NULL) return;
+    dl_train_shared *shared = worker->shared;
+    if (worker->status == DL_OK) {
+        worker->status = shared->backend->wait(&worker->err);
+        if (worker->status != DL_OK) {
+            atomic_store_explicit(&shared->failed, true, memory_order_relaxed);
+            dl_train_ranks_give_up(shared);
+        }
+    }
+    if (!worker->issuing) return;
+    worker->issuing = false;
+    worker->border_ns = dl_clock_ns();
+    for (size_t i = worker->first_pending; i < worker->pending_count; i++) {
+        worker->pending[i].first = worker->first_mark;
+        worker->pending[i].start_ns = worker->issue_ns;
+        worker->pending[i].end_ns = worker->border_ns;
+    }
+}
+
+/* Host time of a mark, within the time that the host knows of: the device's clock may run at
+ * another rate. */
+static int64_t mark_ns(const dl_train_worker *worker, const dl_train_pending *pending, size_t mark)
+{
+    const double since_ns = worker->shared->config->device->between_ns(pending->first, mark);
+    const int64_t at_ns = pending->start_ns + (int64_t)since_ns;
+    return at_ns < pending->end_ns ? at_ns : pending->end_ns;
+}
+
+void dl_train_tell(dl_train_worker *worker)
+{
+    int64_t last_ns = INT64_MIN;
+    for (size_t i = 0; worker->status == DL_OK && i < worker->pending_count; i++) {
+        const dl_train_pending *pending = &worker->pending[i];
+        if (!pending->on_device) {
+            dl_train_tell_one(worker, pending->fields, pending->start_ns, pending->end_ns);
+            continue;
+        }
+        /* One operation ends where the next one begins, so each mark is asked for once. */
+        const bool first = pending->from == pending->first;
+        const int64_t from_ns = first ? pending->start_ns : last_ns;
+        const int64_t to_ns = mark_ns(worker, pending, pending->to);
+        last_ns = to_ns > from_ns ? to_ns : from_ns;
+        dl_train_tell_one(worker, pending->fields, from_ns, last_ns);
+    }
+    worker->pending_count = 0;
+    worker->marks = 0;
+}

@@ -1,0 +1,88 @@
+/* Micro-benchmarks: what exchange and sharing cost on this machine, as BENCH records (their names
+ * and fields: trace/record.h).
+ *
+ * What is measured goes through the functions that training uses (kernels/exchange.h, train.h), on
+ * pinned threads, with caches in the state in which training leaves them. Cases are taken in a new
+ * random order in every repetition, so that a drift of the machine's speed touches all alike. */
+#ifndef DL_PROFILER_BENCH_H
+#define DL_PROFILER_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "kernels/train/train.h"
+#include "profiler/progress.h"
+#include "trace/dlt.h"
+
+typedef enum dl_bench_name {
+    DL_BENCH_COPY,
+    DL_BENCH_AVERAGE,
+    DL_BENCH_UPDATE,
+    DL_BENCH_BARRIER,
+    DL_BENCH_WAKEUP,
+    DL_BENCH_LOCK,
+    DL_BENCH_SLICE,
+    DL_BENCH_STEP,
+    DL_BENCH_TRIAD,
+    DL_BENCH_AVERAGE_RAM,
+    DL_BENCH_AVERAGE_PASSES,
+    DL_BENCH_AVERAGE_FAR,
+    DL_BENCH_FP16_ENCODE,
+    DL_BENCH_FP16_DECODE,
+    DL_BENCH_1BIT_ENCODE,
+    DL_BENCH_1BIT_DECODE,
+    DL_BENCH_NAME_COUNT
+} dl_bench_name;
+
+extern const char *const dl_bench_names[DL_BENCH_NAME_COUNT]; /* "copy", "average", ... */
+
+/* What to measure. */
+typedef struct dl_bench_config {
+    dl_train_config train; /* model, precision, optimizer, seed, first_core, cores, stop are used */
+    size_t parameter_bytes;
+    const dl_data_set *data;
+    const int *batches; /* [batch_count] samples of one copy of the step */
+    int batch_count;
+    int workers_max; /* most copies of the step side by side */
+    double seconds;  /* for everything; each part takes its share, and at least one repetition */
+    bool quick;      /* exchange of at most DL_BENCH_QUICK_VECTORS vectors */
+} dl_bench_config;
+
+#define DL_BENCH_QUICK_VECTORS 4
+
+/* Takes the samples of all parts to the trace. */
+typedef struct dl_bench {
+    dl_trace_stream *stream;
+    uint32_t ids[DL_BENCH_NAME_COUNT];
+    dl_progress progress;
+} dl_bench;
+
+/* The samples go to a stream of `writer`, which the caller closes afterwards. */
+void dl_bench_init(dl_bench *bench, dl_trace_writer *writer);
+
+/* Adds one sample: kind, name and staleness of `record` are filled in. One thread at a time. */
+void dl_bench_add(dl_bench *bench, dl_bench_name name, dl_record record);
+
+/* Runs all parts in turn, or as far as it gets until config->train.stop. */
+dl_status dl_bench_run(dl_bench *bench, const dl_bench_config *config, dl_error *err) DL_MUST_CHECK;
+
+/* The same without steps: what a host charges whose workers are on GPUs. */
+dl_status dl_bench_run_host(dl_bench *bench, const dl_bench_config *config,
+                            dl_error *err) DL_MUST_CHECK;
+
+/* One pass over a thread's private working set, larger than the private caches of a core: what a
+ * step's activations do to them between two exchanges. */
+#define DL_BENCH_WORKING_SET_BYTES ((size_t)4 << 20)
+void dl_bench_evict(void *working_set);
+
+/* Thread counts to measure up to `most`: 1, 2, 4, ... and `most` itself; at most
+ * DL_BENCH_COUNTS_MAX, ascending. Returns how many. */
+#define DL_BENCH_COUNTS_MAX 16
+int dl_bench_thread_counts(int most, int counts[DL_BENCH_COUNTS_MAX]);
+
+/* Core numbers of `count` threads, as training pins its workers; free() it. */
+int *dl_bench_cores(const dl_train_config *config, int count);
+
+#endif

@@ -1,0 +1,322 @@
+#include "profiler/bench/bench_gpu.h"
+
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+#include "profiler/bench/bench_gpu_cases.h"
+#include "profiler/bench/bench_order.h"
+#include "trace/record.h"
+
+/* Operations between two marks: enough that a mark's half microsecond is little, and few enough to
+ * be issued while the GPU is held up. */
+#define COPIES 16
+#define LAUNCHES 200
+
+/* Bytes between two marks that suffice in any case. */
+#define BATCH_BYTES ((size_t)64 << 20)
+
+#define ROUNDS_MIN 2
+#define ROUNDS_MAX 200
+
+/* A queue of one GPU with its memory, on the GPU, page-locked and pageable. */
+typedef struct place {
+    dl_device *device;
+    void *memory, *pinned, *pageable;
+} place;
+
+typedef struct bench {
+    const dl_bench_gpu_config *config;
+    const dl_device_type *type;
+    place *places; /* [2 x count]: the GPUs, and again for the other direction */
+    size_t bytes_max;
+    dl_bench_gpu_cases cases;
+    dl_trace_stream *stream;
+    uint32_t ids[DL_BENCH_GPU_NAME_COUNT];
+    bool warm; /* the samples count */
+} bench;
+
+static dl_status open_place(bench *b, int gpu, place *made, dl_error *err)
+{
+    const dl_backend *backend = b->type->backend;
+    const dl_device_settings settings = {.pageable = false};
+    dl_status status = b->type->open(&made->device, b->config->first + gpu, &settings, err);
+    if (status != DL_OK) return status;
+    b->type->use(made->device);
+    made->memory = backend->allocate(b->bytes_max, "copies");
+    made->pinned = backend->allocate_host(b->bytes_max, "copies");
+    made->pageable = dl_alloc_aligned(b->bytes_max, "copies");
+    return backend->wait(err);
+}
+
+static dl_status open_places(bench *b, dl_error *err)
+{
+    const int count = b->config->count;
+    dl_status status = DL_OK;
+    b->places = dl_calloc(2 * (size_t)count, sizeof *b->places, "places");
+    for (int p = 0; status == DL_OK && p < 2 * count; p++)
+        status = open_place(b, p % count, &b->places[p], err);
+    if (status != DL_OK || count == 1) return status;
+    dl_device **members = dl_calloc((size_t)count, sizeof *members, "members");
+    for (int g = 0; g < count; g++)
+        members[g] = b->places[g].device;
+    status = b->type->join(members, count, err);
+    free(members);
+    return status;
+}
+
+static void close_places(bench *b)
+{
+    const dl_backend *backend = b->type->backend;
+    for (int p = 0; b->places != NULL && p < 2 * b->config->count; p++) {
+        place *closed = &b->places[p];
+        if (closed->device == NULL) continue;
+        b->type->use(closed->device);
+        backend->release(closed->memory);
+        backend->release_host(closed->pinned);
+        free(closed->pageable);
+        b->type->close(closed->device);
+    }
+    free(b->places);
+}
+
+static void add_sample(bench *b, const dl_bench_gpu_case *c, dl_bench_gpu_name of, int gpu,
+                       int64_t start_ns, double each_ns)
+{
+    if (!b->warm) return;
+    const dl_record record = {
+        .kind = DL_RECORD_BENCH,
+        .name = b->ids[of],
+        .worker = (uint32_t)(b->config->first + gpu),
+        .threads = (uint32_t)c->at_once,
+        .vectors = of == DL_BENCH_GPU_P2P ? (uint32_t)(b->config->first + c->source) : 0,
+        .bytes = c->bytes,
+        .staleness = DL_NO_STALENESS,
+        .start_ns = start_ns,
+        .duration_ns = each_ns > 0 ? (int64_t)(each_ns + 0.5) : 0};
+    dl_trace_stream_append(b->stream, &record);
+}
+
+/* Operations of that size between two marks. */
+static int batch_of(size_t bytes)
+{
+    const size_t fit = BATCH_BYTES / bytes;
+    return fit < 1 ? 1 : fit < COPIES ? (int)fit : COPIES;
+}
+
+static void issue_one(bench *b, const dl_bench_gpu_case *c, const place *at)
+{
+    const dl_backend *backend = b->type->backend;
+    switch (c->name) {
+    case DL_BENCH_GPU_D2H: backend->download(at->pinned, at->memory, c->bytes); break;
+    case DL_BENCH_GPU_P2P:
+        b->type->copy_from(b->places[c->source].device, at->memory, b->places[c->source].memory,
+                           c->bytes);
+        break;
+    default: backend->upload(at->memory, at->pinned, c->bytes); break;
+    }
+}
+
+/* Copies of all GPUs of the case, held up until all are issued. */
+static dl_status time_copies(bench *b, const dl_bench_gpu_case *c, dl_error *err)
+{
+    const dl_backend *backend = b->type->backend;
+    const int batch = batch_of(c->bytes);
+    const place *other = &b->places[b->config->count + c->gpu];
+    const bool both = c->name == DL_BENCH_GPU_H2D_WITH_D2H;
+    dl_status status = DL_OK;
+    for (int g = c->gpu; g < c->gpu + c->at_once; g++) {
+        b->type->use(b->places[g].device);
+        b->type->hold();
+        b->type->mark(0);
+        for (int i = 0; i < batch; i++)
+            issue_one(b, c, &b->places[g]);
+        b->type->mark(1);
+    }
+    if (both) {
+        b->type->use(other->device);
+        b->type->hold();
+        for (int i = 0; i < 2 * batch; i++)
+            backend->download(other->pinned, other->memory, c->bytes);
+        b->type->let_go();
+    }
+    const int64_t start_ns = dl_clock_ns();
+    for (int g = c->gpu; g < c->gpu + c->at_once; g++) {
+        b->type->use(b->places[g].device);
+        b->type->let_go();
+    }
+    for (int g = c->gpu; g < c->gpu + c->at_once; g++) {
+        b->type->use(b->places[g].device);
+        const dl_status waited = backend->wait(status == DL_OK ? err : NULL);
+        if (status == DL_OK) status = waited;
+        if (status == DL_OK) {
+            add_sample(b, c, c->name, g, start_ns, b->type->between_ns(0, 1) / batch);
+        }
+    }
+    if (!both) return status;
+    b->type->use(other->device);
+    const dl_status waited = backend->wait(status == DL_OK ? err : NULL);
+    return status == DL_OK ? waited : status;
+}
+
+/* Pageable copies come back when the host's part is done; one thread serves all GPUs in turn. */
+static dl_status time_pageable(bench *b, const dl_bench_gpu_case *c, dl_error *err)
+{
+    const dl_backend *backend = b->type->backend;
+    const int batch = batch_of(c->bytes);
+    dl_status status = DL_OK;
+    const int64_t start_ns = dl_clock_ns();
+    for (int i = 0; i < batch; i++) {
+        for (int g = 0; g < c->at_once; g++) {
+            const place *at = &b->places[g];
+            b->type->use(at->device);
+            if (c->name == DL_BENCH_GPU_H2D_PAGEABLE) {
+                backend->upload(at->memory, at->pageable, c->bytes);
+            } else {
+                backend->download(at->pageable, at->memory, c->bytes);
+            }
+        }
+    }
+    for (int g = 0; status == DL_OK && g < c->at_once; g++) {
+        b->type->use(b->places[g].device);
+        status = backend->wait(err);
+    }
+    const double each_ns = (double)(dl_clock_ns() - start_ns) / batch;
+    if (status == DL_OK) add_sample(b, c, c->name, 0, start_ns, each_ns);
+    return status;
+}
+
+/* All GPUs reduce in step, so none is held up: the first reduction lines them up. */
+static dl_status time_all_reduce(bench *b, const dl_bench_gpu_case *c, dl_error *err)
+{
+    const int batch = batch_of(c->bytes);
+    const size_t number_bytes = dl_precision_bytes(b->type->backend->precision);
+    dl_status status = DL_OK;
+    const int64_t start_ns = dl_clock_ns();
+    for (int i = 0; i <= batch; i++) {
+        b->type->use(b->places[0].device);
+        b->type->group(true);
+        for (int g = 0; g < c->at_once; g++) {
+            b->type->use(b->places[g].device);
+            b->type->all_reduce(b->places[g].memory, c->bytes / number_bytes);
+        }
+        b->type->group(false);
+        for (int g = 0; g < c->at_once; g++) {
+            b->type->use(b->places[g].device);
+            if (i == 0) b->type->mark(0);
+            if (i == batch) b->type->mark(1);
+        }
+    }
+    for (int g = 0; status == DL_OK && g < c->at_once; g++) {
+        b->type->use(b->places[g].device);
+        status = b->type->backend->wait(err);
+        if (status == DL_OK) {
+            add_sample(b, c, DL_BENCH_GPU_ALL_REDUCE, g, start_ns,
+                       b->type->between_ns(0, 1) / batch);
+        }
+    }
+    return status;
+}
+
+static dl_status time_launches(bench *b, const dl_bench_gpu_case *c, dl_error *err)
+{
+    b->type->use(b->places[c->gpu].device);
+    b->type->hold();
+    b->type->mark(0);
+    const int64_t start_ns = dl_clock_ns();
+    for (int i = 0; i < LAUNCHES; i++)
+        b->type->launch();
+    const double issued_ns = (double)(dl_clock_ns() - start_ns);
+    b->type->mark(1);
+    b->type->let_go();
+    const dl_status status = b->type->backend->wait(err);
+    if (status != DL_OK) return status;
+    add_sample(b, c, DL_BENCH_GPU_LAUNCH, c->gpu, start_ns, issued_ns / LAUNCHES);
+    add_sample(b, c, DL_BENCH_GPU_LAUNCH_GAP, c->gpu, start_ns,
+               b->type->between_ns(0, 1) / LAUNCHES);
+    return DL_OK;
+}
+
+static dl_status time_launch_wait(bench *b, const dl_bench_gpu_case *c, dl_error *err)
+{
+    b->type->use(b->places[c->gpu].device);
+    const int64_t start_ns = dl_clock_ns();
+    b->type->launch();
+    const dl_status status = b->type->backend->wait(err);
+    const double all_ns = (double)(dl_clock_ns() - start_ns);
+    if (status == DL_OK) add_sample(b, c, DL_BENCH_GPU_LAUNCH_WAIT, c->gpu, start_ns, all_ns);
+    return status;
+}
+
+static dl_status time_case(bench *b, const dl_bench_gpu_case *c, dl_error *err)
+{
+    switch (c->name) {
+    case DL_BENCH_GPU_H2D_PAGEABLE:
+    case DL_BENCH_GPU_D2H_PAGEABLE: return time_pageable(b, c, err);
+    case DL_BENCH_GPU_ALL_REDUCE: return time_all_reduce(b, c, err);
+    case DL_BENCH_GPU_LAUNCH: return time_launches(b, c, err);
+    case DL_BENCH_GPU_LAUNCH_WAIT: return time_launch_wait(b, c, err);
+    default: return time_copies(b, c, err);
+    }
+}
+
+bool dl_bench_gpu_stopped(const dl_bench_gpu_config *config)
+{
+    return config->stop != NULL && atomic_load_explicit(config->stop, memory_order_relaxed);
+}
+
+/* The first round only warms up. */
+static dl_status run_rounds(bench *b, dl_error *err)
+{
+    const int64_t start_ns = dl_clock_ns(), budget_ns = (int64_t)dl_s_to_ns(b->config->seconds);
+    dl_status status = DL_OK;
+    dl_bench_order order;
+    dl_progress progress;
+    dl_bench_order_init(&order, (uint32_t)b->cases.count, 1, 0);
+    dl_progress_init(&progress, "bench of GPUs");
+    for (int round = 0; status == DL_OK && !dl_bench_gpu_stopped(b->config) && round <= ROUNDS_MAX;
+         round++) {
+        const double done = (double)(dl_clock_ns() - start_ns) / (double)budget_ns;
+        if (round > ROUNDS_MIN && done >= 1) break;
+        b->warm = round > 0;
+        const uint32_t *next = dl_bench_order_next(&order);
+        for (size_t i = 0; status == DL_OK && i < b->cases.count; i++) {
+            if (dl_bench_gpu_stopped(b->config)) break;
+            dl_progress_update(&progress, done < 1 ? done : 1);
+            status = time_case(b, &b->cases.items[next[i]], err);
+        }
+    }
+    dl_progress_end(&progress);
+    dl_bench_order_free(&order);
+    return status;
+}
+
+/* Largest copy: an eighth of the smallest GPU's memory at most, as each has two places. */
+static dl_status find_bytes_max(bench *b, dl_error *err)
+{
+    b->bytes_max = b->config->quick ? DL_BENCH_GPU_QUICK_BYTES : DL_BENCH_GPU_BYTES_MAX;
+    for (int g = 0; g < b->config->count; g++) {
+        dl_device_info info;
+        const dl_status status = b->type->describe(b->config->first + g, &info, err);
+        if (status != DL_OK) return status;
+        while (b->bytes_max > info.memory_bytes / 8 && b->bytes_max > DL_BENCH_GPU_BYTES_MIN)
+            b->bytes_max /= 2;
+    }
+    return DL_OK;
+}
+
+dl_status dl_bench_gpu(dl_trace_writer *writer, const dl_bench_gpu_config *config, dl_error *err)
+{
+    bench b = {.config = config, .type = config->type, .stream = dl_trace_writer_stream(writer)};
+    for (int i = 0; i < DL_BENCH_GPU_NAME_COUNT; i++)
+        b.ids[i] = dl_trace_writer_intern(writer, dl_bench_gpu_names[i]);
+    dl_status status = find_bytes_max(&b, err);
+    if (status == DL_OK) status = open_places(&b, err);
+    if (status == DL_OK) {
+        dl_bench_gpu_cases_init(&b.cases, config->count, b.bytes_max);
+        status = run_rounds(&b, err);
+    }
+    close_places(&b);
+    dl_bench_gpu_cases_free(&b.cases);
+    return status;
+}

@@ -1,0 +1,150 @@
+#include "profiler/bench/bench_step.h"
+
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+#include "profiler/bench/bench_order.h"
+#include "profiler/recorder.h"
+#include "profiler/run/run_meta.h"
+
+#define WARM_UP_STEPS 2
+#define STEPS_MIN 8 /* of a run, behind the warm-up */
+#define STEPS_MAX 5000
+#define PROBE_STEPS 6 /* of the run that finds out how long a step takes */
+#define ROUNDS_MAX 20
+
+/* One copy's time in a run: what is aimed at, and at least. Copies that share a core need several
+ * turns on it. */
+#define RUN_NS 200000000LL
+#define RUN_NS_MIN 30000000LL
+
+typedef struct step_case {
+    int copies, batch;
+    int64_t steps; /* a copy, without warm-up */
+} step_case;
+
+/* Runs the copies and keeps their steps in *recorder. */
+static dl_status run_copies(const dl_bench_config *config, const step_case *at,
+                            dl_recorder *recorder, dl_error *err)
+{
+    dl_train_config run = config->train;
+    run.sync = DL_SYNC_NONE;
+    run.workers = at->copies;
+    run.batch = at->copies * at->batch;
+    run.steps = at->steps + WARM_UP_STEPS;
+    run.slow = NULL;
+    run.server_threads = 1;
+    dl_status status = dl_recorder_open(recorder, &run, NULL, err);
+    if (status != DL_OK) return status;
+    const dl_train_observer observer = dl_recorder_observer(recorder);
+    dl_train_result result = {0};
+    status = dl_train_run(&run, config->data, &observer, &result, err);
+    dl_train_result_free(&result);
+    if (status != DL_OK) dl_recorder_free(recorder);
+    return status;
+}
+
+static void add_steps(dl_bench *bench, const dl_bench_config *config, const step_case *at,
+                      const dl_recorder *recorder)
+{
+    const int cores = dl_run_cores(&config->train);
+    const int64_t common_end_ns = dl_recorder_common_end_ns(recorder);
+    for (int w = 0; w < at->copies; w++) {
+        const dl_recorder_step *steps = recorder->workers[w].steps;
+        const int64_t done = dl_recorder_steps_done(recorder, w);
+        for (int64_t s = WARM_UP_STEPS; s < done; s++) {
+            if (steps[s].end_ns > common_end_ns) break;
+            dl_bench_add(bench, DL_BENCH_STEP,
+                         (dl_record){.worker = (uint32_t)w,
+                                     .step = (uint32_t)s,
+                                     .samples = (uint32_t)at->batch,
+                                     .vectors = (uint32_t)at->copies,
+                                     .threads = (uint32_t)(at->copies < cores ? at->copies : cores),
+                                     .start_ns = steps[s].end_ns - steps[s].duration_ns,
+                                     .duration_ns = steps[s].duration_ns});
+        }
+    }
+}
+
+/* Median step time of one copy alone. */
+static dl_status probe(const dl_bench_config *config, int batch, double *step_ns, dl_error *err)
+{
+    const step_case alone = {.copies = 1, .batch = batch, .steps = PROBE_STEPS};
+    dl_recorder recorder = {0};
+    const dl_status status = run_copies(config, &alone, &recorder, err);
+    if (status != DL_OK) return status;
+    *step_ns = dl_recorder_step_times(&recorder).p50;
+    dl_recorder_free(&recorder);
+    return DL_OK;
+}
+
+/* Core turns that one round of all cases takes for one batch size: copies over the number of cores
+ * wait for one another. */
+static double turns(const dl_bench_config *config)
+{
+    const int cores = dl_run_cores(&config->train);
+    double sum = 0;
+    for (int k = 1; k <= config->workers_max; k++)
+        sum += (k + cores - 1) / cores;
+    return sum;
+}
+
+static dl_status make_cases(const dl_bench_config *config, double run_ns, step_case *cases,
+                            dl_error *err)
+{
+    for (int b = 0; b < config->batch_count; b++) {
+        double step_ns;
+        dl_status status = probe(config, config->batches[b], &step_ns, err);
+        if (status != DL_OK) return status;
+        double steps = run_ns / step_ns - WARM_UP_STEPS;
+        if (steps < STEPS_MIN) steps = STEPS_MIN;
+        if (steps > STEPS_MAX) steps = STEPS_MAX;
+        for (int k = 1; k <= config->workers_max; k++) {
+            *cases++ =
+                (step_case){.copies = k, .batch = config->batches[b], .steps = (int64_t)steps};
+        }
+    }
+    return DL_OK;
+}
+
+static dl_status run_round(dl_bench *bench, const dl_bench_config *config, const step_case *cases,
+                           const uint32_t *order, uint32_t count, dl_error *err)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (dl_train_stopped(&config->train)) break;
+        const step_case *next = &cases[order[i]];
+        dl_recorder recorder = {0};
+        const dl_status status = run_copies(config, next, &recorder, err);
+        if (status != DL_OK) return status;
+        add_steps(bench, config, next, &recorder);
+        dl_recorder_free(&recorder);
+    }
+    return DL_OK;
+}
+
+dl_status dl_bench_step(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
+                        dl_error *err)
+{
+    const uint32_t count = (uint32_t)(config->batch_count * config->workers_max);
+    const double round_turns = turns(config) * config->batch_count;
+    int rounds = (int)((double)budget_ns / (round_turns * RUN_NS));
+    if (rounds < 1) rounds = 1;
+    if (rounds > ROUNDS_MAX) rounds = ROUNDS_MAX;
+    step_case *cases = dl_calloc(count, sizeof *cases, "step cases");
+    dl_bench_order order;
+    dl_bench_order_init(&order, count, config->train.seed, DL_BENCH_STEP);
+    double run_ns = (double)budget_ns / (rounds * round_turns);
+    if (run_ns < RUN_NS_MIN) run_ns = RUN_NS_MIN;
+    dl_status status = make_cases(config, run_ns, cases, err);
+    /* A machine that others use too gets fewer rounds instead of much more time. */
+    const int64_t latest_ns = dl_clock_ns() + budget_ns + budget_ns / 4;
+    for (int round = 0; status == DL_OK && round < rounds; round++) {
+        if (round > 0 && dl_clock_ns() > latest_ns) break;
+        status = run_round(bench, config, cases, dl_bench_order_next(&order), count, err);
+        dl_progress_update(&bench->progress, (double)(round + 1) / rounds);
+    }
+    dl_bench_order_free(&order);
+    free(cases);
+    return status;
+}

@@ -1,0 +1,11 @@
+# What dlprof machine finds out; without hwloc, the command says that this build has none.
+dl_add_library(dl_hardware machine/machine_box.c machine/machine_sysfs.c machine/machine_gpu.c
+    machine/machine_rates.c machine/machine_links.c machine/machine_write.c machine/machine_json.c LINK dl_common ${CMAKE_DL_LIBS})
+if(HWLOC_FOUND)
+    target_sources(dl_hardware PRIVATE machine/machine_probe.c)
+    target_link_libraries(dl_hardware PUBLIC PkgConfig::HWLOC)
+    target_compile_definitions(dl_hardware PUBLIC DL_HAVE_HWLOC)
+endif()
+target_sources(dl_profiler PRIVATE machine/machine_stream.c)
+target_sources(dlprof PRIVATE cmd_machine.c)
+target_link_libraries(dlprof PRIVATE dl_hardware)

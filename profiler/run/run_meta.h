@@ -1,0 +1,40 @@
+/* What a trace says about the run that made it: the meta keys listed in trace/dlt.h. */
+#ifndef DL_PROFILER_RUN_META_H
+#define DL_PROFILER_RUN_META_H
+
+#include "common/status.h"
+#include "kernels/train/train.h"
+#include "trace/dlt.h"
+
+/* Sizes of one worker's vectors under a configuration. */
+typedef struct dl_run_sizes {
+    size_t parameters; /* count */
+    size_t parameter_bytes;
+    size_t state_bytes;      /* of the optimizer */
+    size_t gradient_bytes;   /* of all parameters */
+    size_t activation_bytes; /* of one sample: what layers keep, and their gradients */
+} dl_run_sizes;
+
+/* Builds the model and its optimizer once to measure them. */
+dl_status dl_run_sizes_find(const dl_train_config *config, dl_run_sizes *sizes,
+                            dl_error *err) DL_MUST_CHECK;
+
+/* Cores that the configuration uses: `cores`, at most the allowed ones. */
+int dl_run_cores(const dl_train_config *config);
+
+/* How the configuration's threads wait: `wait`, where auto means spinning if every worker has its
+ * own core. */
+dl_wait dl_run_wait(const dl_train_config *config);
+
+extern const char *const dl_wait_names[]; /* "auto", "spin", "block", NULL: by dl_wait */
+
+/* Keys that all kinds of traces have: program ... command, kind, model ... state_bytes, seed, data,
+ * device, cores, host, pid, clock_start_ns, wall_start; and, where dlprof run records the process's
+ * CUDA calls meanwhile, captured = its preset. */
+void dl_run_meta_common(dl_trace_writer *writer, const char *kind, const char *command,
+                        const char *data, const dl_train_config *config, const dl_run_sizes *sizes);
+
+/* The further keys of a training run: sync ... steps, slow, wait. */
+void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config);
+
+#endif

@@ -1,0 +1,70 @@
+/* What the processes of a profiled run left in its folder: a trace and, where something failed, a
+ * log, both named <host>.<pid>.<start in ns> and .dlt or .log. */
+#ifndef DL_PROFILER_RUN_TRACES_H
+#define DL_PROFILER_RUN_TRACES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/status.h"
+#include "trace/activity/activity_summary.h"
+#include "trace/dlt.h"
+
+#define DL_RUN_TRACE_ENDING ".dlt"
+
+/* One process. Texts are owned. */
+typedef struct dl_run_process {
+    char *stem; /* path without .dlt and .log */
+    char *host; /* from the name; "" if the name has another form */
+    int64_t pid, start_ns;
+    int64_t rank; /* meta key "rank"; -1 = not known */
+
+    bool has_trace;
+    uint64_t trace_bytes;
+    bool readable;  /* else `error` says why not */
+    dl_error error; /* of reading the trace */
+    bool complete;  /* the process wrote all it had */
+    char *stopped;  /* why the recording ended before the process; NULL = it did not */
+    uint64_t counts[DL_ACTIVITY_KIND_END]; /* activities by kind */
+    uint64_t activities;                   /* their sum */
+    uint64_t lost;   /* activities that were recorded but are not in the trace, as it says itself */
+    dl_trace *trace; /* without its activities; NULL if it holds none */
+    dl_activity_summary summary; /* of them; borrows `trace` */
+    char *text, *json;           /* the summary, printed; NULL if there are no activities */
+
+    char *log; /* lines of the log without the last newline; NULL = no log */
+} dl_run_process;
+
+typedef struct dl_run_traces {
+    char *folder;
+    dl_run_process *processes; /* by rank, those without one last; then by host, start and pid */
+    size_t count;
+    size_t trace_count;          /* of them with a trace */
+    size_t device_process_count; /* of them with work of a device */
+} dl_run_traces;
+
+/* Reads all traces and logs of `folder`, one trace after the other in memory. A trace that cannot
+ * be read is kept and says so; the call fails with DL_ERR_IO only where the folder cannot be read.
+ * Released with dl_run_traces_free. */
+dl_status dl_run_traces_collect(dl_run_traces *traces, const char *folder,
+                                dl_error *err) DL_MUST_CHECK;
+void dl_run_traces_free(dl_run_traces *traces);
+
+/* Whether `folder` holds a file named .dlt or .log; false where it cannot be read. */
+bool dl_run_traces_any(const char *folder);
+
+/* One line a process, with what is incomplete, missing or logged; several processes' devices beside
+ * one another; and all about the first process that used a device (else the first with activities):
+ * the others' would be as long again. */
+void dl_run_traces_print(const dl_run_traces *traces, FILE *out);
+
+/* Only the lines of the processes whose trace is incomplete, cannot be read, has lost something, or
+ * that left a log or no trace. */
+void dl_run_traces_print_troubles(const dl_run_traces *traces, FILE *out);
+
+/* All processes as a JSON array of objects, one a process. */
+void dl_run_traces_write_json(const dl_run_traces *traces, FILE *out);
+
+#endif

@@ -1,0 +1,195 @@
+#include "sim/collective/collective.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/names.h"
+#include "common/units.h"
+
+const char *const dl_collective_kind_names[DL_COLLECTIVE_KINDS] = {
+    "allreduce", "reduce", "broadcast", "allgather", "reducescatter", "alltoall"};
+const char *const dl_fidelity_names[2] = {"phase", "chunk"};
+
+static const dl_collective_algorithm *const algorithms[] = {
+    &dl_collective_ring, &dl_collective_tree, &dl_collective_hierarchical, &dl_collective_pairwise,
+    &dl_collective_nvls};
+#define ALGORITHM_COUNT (sizeof algorithms / sizeof *algorithms)
+
+/* What a call costs with one protocol; without any, nothing but the links' latencies and what the
+ * messages cost the host. */
+static dl_hop_costs protocol_costs(const dl_protocol *p, double message_ns)
+{
+    if (p == NULL) return (dl_hop_costs){message_ns, message_ns, 1};
+    return (dl_hop_costs){p->hop_ns.value + message_ns, p->network_hop_ns.value + message_ns,
+                          p->bandwidth_frac.value};
+}
+
+/* Time of the algorithm with the protocol on a machine on which nothing else moves. */
+static double idle_ns(const dl_links *links, const dl_collective_config *config,
+                      const dl_collective_algorithm *algorithm, const dl_protocol *protocol)
+{
+    dl_engine engine;
+    dl_network network;
+    dl_plan plan;
+    const dl_hop_costs costs = protocol_costs(protocol, config->message_ns);
+    dl_network_init(&network, &engine, 1);
+    dl_network_add_links(&network, links);
+    dl_plan_init(&plan, &network, links, &costs);
+    algorithm->plan(&plan, config);
+    dl_network_reserve(&network, plan.transfer_count);
+    dl_engine_init(&engine, 2 * plan.transfer_count + 2);
+    dl_plan_run(&plan, NULL, NULL, 0);
+    dl_engine_run(&engine);
+    double launch_ns = protocol != NULL ? protocol->launch_ns.value : 0;
+    double time_ns =
+        engine.too_long ? (double)DL_NS_MAX : (double)engine.now_ns + (double)dl_ns_ceil(launch_ns);
+    dl_plan_free(&plan);
+    dl_network_free(&network);
+    dl_engine_free(&engine);
+    return time_ns;
+}
+
+typedef struct choice {
+    const dl_collective_algorithm *algorithm;
+    const dl_protocol *protocol;
+    double time_ns;
+} choice;
+
+/* The fastest protocol of the machine for the algorithm. */
+static void try_algorithm(const dl_links *links, const dl_collective_config *config,
+                          const dl_collective_algorithm *algorithm, choice *best)
+{
+    const dl_machine *m = links->machine;
+    for (int p = 0; p < m->protocol_count || p == 0; p++) {
+        const dl_protocol *protocol = m->protocol_count > 0 ? &m->protocols[p] : NULL;
+        double time_ns = idle_ns(links, config, algorithm, protocol);
+        if (time_ns < best->time_ns) *best = (choice){algorithm, protocol, time_ns};
+    }
+}
+
+static bool can_do(const dl_collective_algorithm *algorithm, const dl_links *links,
+                   const dl_collective_config *config)
+{
+    return algorithm->supports(config) &&
+           (algorithm->available == NULL || algorithm->available(links));
+}
+
+static dl_status find_algorithm(const dl_links *links, const dl_collective_config *config,
+                                const dl_collective_algorithm **found, dl_error *err)
+{
+    const char *names[ALGORITHM_COUNT + 1];
+    for (size_t i = 0; i < ALGORITHM_COUNT; i++)
+        names[i] = algorithms[i]->name;
+    names[ALGORITHM_COUNT] = "auto";
+    int index = dl_names_find(config->algorithm, names, ALGORITHM_COUNT + 1);
+    if (index < 0) {
+        char hint[256];
+        dl_names_hint(hint, sizeof hint, config->algorithm, names, ALGORITHM_COUNT + 1);
+        return dl_error_set(err, DL_ERR_NAME, "unknown algorithm '%s'%s", config->algorithm, hint);
+    }
+    *found = index < (int)ALGORITHM_COUNT ? algorithms[index] : NULL;
+    if (*found == NULL || config->rank_count == 1 || can_do(*found, links, config)) return DL_OK;
+    return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s cannot do %s for these ranks on this machine",
+                        config->algorithm, dl_collective_kind_names[config->kind]);
+}
+
+/* Chooses by phases, whatever the fidelity of the run. */
+static dl_status choose(const dl_links *links, const dl_collective_config *config, choice *best,
+                        dl_error *err)
+{
+    const dl_collective_algorithm *only = NULL;
+    dl_status status = find_algorithm(links, config, &only, err);
+    if (status != DL_OK) return status;
+    dl_collective_config phases = *config;
+    phases.fidelity = DL_FIDELITY_PHASE;
+    *best = (choice){.time_ns = INFINITY};
+    for (size_t i = 0; i < ALGORITHM_COUNT && config->rank_count > 1; i++) {
+        if (only != NULL && algorithms[i] != only) continue;
+        if (can_do(algorithms[i], links, config))
+            try_algorithm(links, &phases, algorithms[i], best);
+    }
+    return DL_OK;
+}
+
+/* The measured time of the collective, or a negative number. */
+static double measured_ns(const dl_collective_config *config)
+{
+    int nodes = config->rank_count > 0;
+    if (strcmp(config->algorithm, "auto") != 0) return -1;
+    for (int r = 1; r < config->rank_count; r++)
+        nodes += config->ranks[r].node != config->ranks[r - 1].node;
+    const dl_collective_cost *cost = dl_collective_cost_find(
+        config->measured, config->measured_count, (int)config->kind, config->rank_count, nodes);
+    return cost != NULL ? dl_collective_cost_ns(cost, config->bytes) : -1;
+}
+
+dl_status dl_collective_init(dl_collective *collective, dl_network *network, const dl_links *links,
+                             const dl_collective_config *config, dl_error *err)
+{
+    DL_ASSERT(config->rank_count >= 1 && config->bytes >= 0 && config->chunk_bytes > 0 &&
+                  config->root >= 0 && config->root < config->rank_count,
+              "%d ranks, %g bytes, %g a chunk, root %d", config->rank_count, config->bytes,
+              config->chunk_bytes, config->root);
+    choice best;
+    dl_status status = choose(links, config, &best, err);
+    if (status != DL_OK) return status;
+    *collective = (dl_collective){
+        .algorithm = best.algorithm, .protocol = best.protocol, .rank_count = config->rank_count};
+    const dl_hop_costs costs = protocol_costs(best.protocol, config->message_ns);
+    dl_plan_init(&collective->plan, network, links, &costs);
+    if (best.protocol != NULL) collective->launch_ns = dl_ns_ceil(best.protocol->launch_ns.value);
+    if (best.algorithm != NULL) best.algorithm->plan(&collective->plan, config);
+    const double whole_ns = measured_ns(config);
+    collective->measured = whole_ns >= 0;
+    if (collective->measured) collective->launch_ns = dl_ns_ceil(whole_ns);
+    return DL_OK;
+}
+
+void dl_collective_free(dl_collective *collective)
+{
+    dl_plan_free(&collective->plan);
+    *collective = (dl_collective){0};
+}
+
+int dl_collective_flows(const dl_collective *collective)
+{
+    return collective->plan.transfer_count;
+}
+
+void dl_collective_on_done(dl_collective *collective, dl_event_fn done, void *user, int index)
+{
+    collective->done = done;
+    collective->user = user;
+    collective->index = index;
+}
+
+static void launched(void *user, int unused)
+{
+    (void)unused;
+    dl_collective *c = user;
+    if (c->algorithm != NULL && !c->measured) {
+        dl_plan_run(&c->plan, c->done, c->user, c->index);
+    } else if (c->done != NULL) {
+        c->done(c->user, c->index);
+    }
+}
+
+void dl_collective_arrive(dl_collective *collective)
+{
+    if (++collective->arrived < collective->rank_count) return;
+    collective->arrived = 0;
+    dl_engine_after(collective->plan.network->engine, collective->launch_ns, launched, collective,
+                    0);
+}
+
+dl_status dl_collective_idle_ns(const dl_links *links, const dl_collective_config *config,
+                                double *time_ns, dl_error *err)
+{
+    choice best;
+    dl_status status = choose(links, config, &best, err);
+    if (status != DL_OK) return status;
+    *time_ns = measured_ns(config);
+    if (*time_ns >= 0) return DL_OK;
+    *time_ns = best.algorithm != NULL ? idle_ns(links, config, best.algorithm, best.protocol) : 0;
+    return DL_OK;
+}

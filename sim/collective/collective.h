@@ -1,0 +1,128 @@
+/* Collective operations of a group of ranks, as flows on a machine's links.
+ *
+ * A collective starts when its last rank has arrived, takes the protocol's launch time, and then
+ * what its transfers take on the network, beside whatever else moves there. Bytes are counted as
+ * nccl-tests does: of a rank's buffer for all-reduce, reduce, broadcast and all-to-all (each rank
+ * sends bytes / n to each other one), of all ranks' parts together for all-gather and
+ * reduce-scatter.
+ *
+ * Fidelity. `phase`: one flow for each edge of a phase, with the latencies of all rounds in front
+ * (n flows for a ring). `chunk`: every chunk of every round is a transfer that waits for the one
+ * that it needs. On links that nothing else uses the two agree within 2 %; chunk by chunk costs as
+ * many events as there are chunks.
+ *
+ * On links that it has to itself, with n ranks, S bytes, B bytes a second of each edge, a = latency
+ * and hop time, C chunks, tree height h (Thakur, Rabenseifner & Gropp 2005; Sanders, Speck & Traff
+ * 2009 for the two trees):
+ *
+ *   ring          all-reduce             2 (n-1) (a + S / (n B))
+ *                 all-gather, reduce-scatter (n-1) (a + S / (n B))
+ *                 broadcast, reduce      (n-1) a + S/B (1 + (n-2)/C)         pipelined chain
+ *   tree          all-reduce             2 (h a + S/B (1 + (h-1)/(2C)))      two trees, half each
+ *                 broadcast, reduce      h a + S/B (2 + (h-1)/C)             one binary tree
+ *                 (a level with two children on one link counts twice in h-1)
+ *   hierarchical  all-reduce             reduce-scatter in each node, rings between the nodes over
+ *                                        equal parts, all-gather in each node
+ *   pairwise      all-to-all             (n-1) (a + S / (n B))
+ *   nvls          all-reduce             2 a + S/B (1 + 1/n) + p/B (1 - 1/n)   sums made by the
+ * NVSwitch of one node, if the machine file says that it can (sum_frac)
+ *
+ * What it leaves out: the time of summing (it is hidden behind the links), sums made by the
+ * switches between nodes.
+ */
+#ifndef DL_SIM_COLLECTIVE_H
+#define DL_SIM_COLLECTIVE_H
+
+#include "sim/collective/collective_cost.h"
+#include "sim/collective/plan.h"
+
+typedef enum dl_collective_kind {
+    DL_ALLREDUCE,
+    DL_REDUCE,
+    DL_BROADCAST,
+    DL_ALLGATHER,
+    DL_REDUCE_SCATTER,
+    DL_ALLTOALL,
+    DL_COLLECTIVE_KINDS
+} dl_collective_kind;
+
+/* "allreduce", "reduce", "broadcast", "allgather", "reducescatter", "alltoall". */
+extern const char *const dl_collective_kind_names[DL_COLLECTIVE_KINDS];
+
+typedef enum dl_fidelity { DL_FIDELITY_PHASE, DL_FIDELITY_CHUNK } dl_fidelity;
+
+/* "phase", "chunk". */
+extern const char *const dl_fidelity_names[2];
+
+typedef struct dl_collective_config {
+    dl_collective_kind kind;
+    const char *algorithm; /* a name, or "auto": the fastest on the idle machine */
+    dl_fidelity fidelity;
+    const dl_place *ranks; /* [rank_count] all different; nodes one after another */
+    int rank_count;        /* >= 1 */
+    double bytes;          /* >= 0 */
+    int root;              /* rank, of reduce and broadcast */
+    double chunk_bytes;    /* > 0; of pipelined chains and trees */
+    double message_ns;     /* >= 0; of each hop, on top of the protocol's */
+    /* [measured_count] measured as a whole, borrowed; the one that fits takes the place of the
+     * transfers if the algorithm is "auto" */
+    const dl_collective_cost *measured;
+    size_t measured_count;
+} dl_collective_config;
+
+#define DL_CHUNK_BYTES \
+    524288.0 /* NCCL: a buffer of 4 MiB in 8 steps (NCCL_BUFFSIZE, NCCL_STEPS) \
+              */
+/* Messages that would fill few chunks have smaller ones. Both numbers are assumed. */
+#define DL_CHUNKS_WANTED 64
+#define DL_CHUNK_MIN_BYTES 1024.0
+#define DL_CHUNKS_MAX 256 /* larger messages have larger chunks, to bound events */
+
+/* How one algorithm does it. */
+typedef struct dl_collective_algorithm {
+    const char *name;
+    /* Whether it can do this kind for these ranks. */
+    bool (*supports)(const dl_collective_config *config);
+    /* Adds its transfers to an empty plan. At least two ranks. */
+    void (*plan)(dl_plan *plan, const dl_collective_config *config);
+    /* Whether the machine can do it; NULL = any can. */
+    bool (*available)(const dl_links *links);
+} dl_collective_algorithm;
+
+extern const dl_collective_algorithm dl_collective_ring, dl_collective_tree,
+    dl_collective_hierarchical, dl_collective_pairwise, dl_collective_nvls;
+
+/* A collective that can be run any number of times, one after another. */
+typedef struct dl_collective {
+    dl_plan plan;
+    const dl_collective_algorithm *algorithm; /* NULL for one rank */
+    const dl_protocol *protocol;              /* of the machine; NULL = it has none */
+    int64_t launch_ns;
+    bool measured; /* launch_ns is the whole time */
+    int rank_count, arrived;
+    dl_event_fn done;
+    void *user;
+    int index;
+} dl_collective;
+
+/* Plans the collective for a network that has the links of `links`; both are borrowed.
+ * DL_ERR_NAME (unknown algorithm), DL_ERR_UNSUPPORTED (it cannot do this). The network needs room
+ * for dl_collective_flows() flows more, the engine for 2 events each and 2 more. */
+dl_status dl_collective_init(dl_collective *collective, dl_network *network, const dl_links *links,
+                             const dl_collective_config *config, dl_error *err) DL_MUST_CHECK;
+void dl_collective_free(dl_collective *collective); /* a zeroed one is fine */
+
+/* Upper bound of the flows that it has at a time. */
+int dl_collective_flows(const dl_collective *collective);
+
+/* Whom the end of each run is told. */
+void dl_collective_on_done(dl_collective *collective, dl_event_fn done, void *user, int index);
+
+/* One rank more has arrived; the last one starts it. */
+void dl_collective_arrive(dl_collective *collective);
+
+/* The time from the last arrival to the end when nothing else moves, in ns. */
+dl_status dl_collective_idle_ns(const dl_links *links, const dl_collective_config *config,
+                                double *time_ns, dl_error *err) DL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,40 @@
+/* Collectives that were measured as a whole: their time by size, of a cost file.
+ *
+ *   [collective allreduce 8]        ; kind (dl_collective_kind_names) and ranks
+ *   nodes = 1                       ; that these ranks are on; may be left out: any
+ *   bytes_0 = 35000 +- 100, n = 19, fitted         ; ns, sizes as in sim/collective/collective.h; ascending
+ *   bytes_524288 = 60300 +- 900, n = 19, fitted    ; in between linear in the size, beyond the last
+ *   bytes_8589934592 = 6.4e7, n = 7, fitted        ; two as between them, below the first as there
+ *
+ * Such a time stands for the library's own choice of algorithm on the machine that was measured, so
+ * it replaces the modelled transfers where a scenario leaves the algorithm to the program (`auto`)
+ * and the ranks are as many, on as many nodes. It is the time of the collective alone: neither does
+ * it slow down other transfers, nor they it; links' loads do not show it. */
+#ifndef DL_SIM_COLLECTIVE_COST_H
+#define DL_SIM_COLLECTIVE_COST_H
+
+#include <stddef.h>
+
+#include "sim/value.h"
+
+typedef struct dl_collective_time {
+    double bytes;
+    dl_value time_ns; /* >= 0 */
+} dl_collective_time;
+
+typedef struct dl_collective_cost {
+    int kind;                  /* dl_collective_kind */
+    int ranks;                 /* >= 2 */
+    int nodes;                 /* 0 = any */
+    dl_collective_time *times; /* [count], 2 or more, ascending */
+    size_t count;
+} dl_collective_cost;
+
+/* The one of costs[count] for that many ranks on that many nodes, or NULL. Borrowed. */
+const dl_collective_cost *dl_collective_cost_find(const dl_collective_cost *costs, size_t count,
+                                                  int kind, int ranks, int nodes);
+
+/* Its time for a size, >= 0. */
+double dl_collective_cost_ns(const dl_collective_cost *cost, double bytes);
+
+#endif

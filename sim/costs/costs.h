@@ -1,0 +1,282 @@
+/* The cost file: what a workload costs on a device and what this machine charges for exchange.
+ * Written by dlcal, read by dlsim, or typed by hand. One place for its names: costs.c (and
+ * costs_fields.h).
+ *
+ *   [costs]
+ *   schema = 1
+ *   workload = lenet
+ *   device = AMD EPYC, 2 cores
+ *   parameter_bytes = 1724320
+ *   state_bytes = 1724320
+ *   batch_min = 32                  ; range of batch sizes that were measured
+ *   batch_max = 128
+ *   cores = 2                       ; of the machine that was measured
+ *
+ *   [op conv1.forward]              ; in the order of a step; phase = forward, backward, update
+ *   fixed_ns = 1200 +- 14, n = 900, fitted
+ *   per_sample_ns = 18230 +- 9, n = 900, fitted
+ *   flop_per_sample = 4.6e6         ; may be left out, as the next: floating-point operations, and
+ *   bytes_per_sample = 9.4e4        ; bytes of memory that they read and write (sim/scenario/scaling.h)
+ *   [layer conv1]                   ; for models split over GPUs (sim/pipeline/pipeline_split.h): what the
+ *                                   ; layer of operations conv1.forward, ... hands on, and has
+ *   output_bytes_per_sample = 100352, catalogue
+ *   parameter_bytes = 3456, catalogue
+ *   activation_bytes_per_sample = 200704    ; in place of its share of [gpu_memory]'s
+ *   [op input]                      ; the batch made ready
+ *   [op dispatch]                   ; the host's own time of a step
+ *
+ *   [copy]                          ; time = latency + bytes / bandwidth, on the worker's own core
+ *   latency_ns = ...
+ *   bandwidth_bytes_per_s = ...
+ *   pageable_bytes_per_s = ...      ; GPU and host memory that is not pinned, each direction
+ *   [average]                       ; one thread: latency + bytes (vectors / read + 1 / write)
+ *   latency_ns = ...
+ *   read_bytes_per_s = ...
+ *   write_bytes_per_s = ...
+ *   [update]                        ; server: sum `vectors` gradients and apply; the same three
+ *   [memory]
+ *   total_bytes_per_s = ...         ; traffic (read + written) of all cores at once
+ *   [sync]
+ *   barrier_ns = ...                ; spinning barrier: last arrival to release
+ *   wakeup_ns = ...                 ; post to running of a blocked thread
+ *   lock_ns = ...                   ; hand-over of a spinning lock
+ *   slice_ns = ...                  ; how long a thread keeps a core that others want too
+ *
+ *   ; for workers on GPUs, which in turn do not use [copy] latency and bandwidth (links have them),
+ *   ; [memory], [sharing], wakeup_ns and slice_ns: what the host thread needs (sim/platform/dispatch.h);
+ *   ; [op dispatch] comes on top for each GPU
+ *   [dispatch]
+ *   serial_ns = ...                 ; of a step, before the first GPU is given anything
+ *   per_worker_ns = ...             ; to issue one GPU's step
+ *   [input]                         ; needed if there is an [op input]
+ *   bytes_per_sample = ...          ; copied to the GPU
+ *   ; with [costs] parameter_bytes and state_bytes, what does not fit into a GPU; may be left out
+ *   [gpu_memory]
+ *   activation_bytes_per_sample = ...
+ *   workspace_bytes = ...           ; of libraries and the driver
+ *   [gradients]                     ; when they are ready: share of the backward pass, bytes so far
+ *   ready_1 = 0.08, 8196000         ; ascending; here where the first of a run's buckets was sent
+ *   ready_2 = 0.97, 102228128
+ *   ; collectives that were measured as a whole, on this machine: sim/collective/collective_cost.h
+ *   [collective allreduce 8]
+ *   bytes_0 = 35000                 ; ns
+ *   bytes_8589934592 = 6.4e7
+ *   [overlap]
+ *   slowdown = 1.04                 ; factor on a GPU's compute while collectives run beside it
+ *   ; what was got between nodes, in place of the machine file's ports; each may be left out
+ *   [network]
+ *   bytes_per_s = 0.7e9             ; of a node's port, each direction
+ *   pair_bytes_per_s = 0.9e9        ; between two nodes, both directions together
+ *   latency_ns = 120000             ; of a message between two nodes, beside their own links'
+ *   [message]
+ *   host_ns = 30000                 ; of a message of exchange anywhere, beside the links': staging,
+ *                                   ; MPI. A collective's rounds, pushes, pulls. May be left out
+ *   [spread]
+ *   gpu_frac = 0.05                 ; how far GPUs of one model differ for good: standard deviation
+ *                                   ; of the logarithm of their compute times
+ *   board_slowdown = 1.05           ; factor on the compute of a GPU when another one below its PCIe
+ *                                   ; switch is used too: dies of one board share its power
+ *
+ *   [sharing]                       ; a step's time with k copies at once over its time alone, per
+ *   copies_1 = 1                    ; core turn: time(k) / (time(1) * max(1, k / cores))
+ *   copies_2 = 1.07 +- 0.004, n = 20, fitted
+ *
+ *   ; [linearity]: time of all operations at a batch size over that of their lines (caches); in
+ *   ; between linear in log(batch)
+ *   [linearity]
+ *   batch_64 = 1.015 +- 0.001, n = 750, measured
+ *
+ *   ; how exchange varies from run to run (how far apart the cores are): times over those of the
+ *   ; lines above, of copies, averages, updates
+ *   [exchange_runs]
+ *   run_1 = 1.01, 0.98, 1.02
+ *   run_2 = 1.05, 4.1, 3.9
+ *
+ *   ; how steps vary around the above, run by run: step time over expected step time, in the order
+ *   ; of the trace; here of 2 copies at once with 64 samples each; key: run, copy, line (at most
+ * 199 ; bytes). [noise 64] alone: of 1 copy; [noise] alone: of 1 copy and any batch size [noise 64
+ * copies 2] factors_1_1_1 = 1.012, 0.997, ... factors_1_1_2 = ... factors_1_2_1 = ...
+ *
+ * For the text of a value see sim/value.h. Rates and slice_ns are > 0 (from 1e-9; no number is above
+ * 1e24), slowdown >= 1, gpu_frac at most 1, the others of [sync] and [memory] >= 0. An operation's numbers and a latency may be negative (the intercept of a line
+ * fitted over a range); a time that comes out below zero counts as zero. An operation is called
+ * "input", "dispatch", or ends in ".forward", ".backward" or ".update".
+ */
+#ifndef DL_SIM_COSTS_H
+#define DL_SIM_COSTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "sim/collective/collective_cost.h"
+#include "sim/value.h"
+
+typedef struct dl_op_cost {
+    char *name; /* "conv1.forward", "input", "dispatch" */
+    dl_value fixed_ns;
+    dl_value per_sample_ns;
+    dl_value flop_per_sample,
+        bytes_per_sample; /* its work, for sim/scenario/scaling.h; need not be known */
+} dl_op_cost;
+
+/* Of a layer: the part of an operation's name before its phase. */
+typedef struct dl_layer_cost {
+    char *name;
+    dl_value output_bytes_per_sample; /* handed to the next layer, and its gradient back */
+    dl_value parameter_bytes;
+    dl_value activation_bytes_per_sample; /* kept for the backward pass */
+} dl_layer_cost;
+
+#define DL_SHARING_MAX 64
+#define DL_LINEARITY_MAX 64
+
+/* What the operations take together at one batch size, over the sum of their lines. */
+typedef struct dl_linearity {
+    int64_t batch;
+    dl_value factor;
+} dl_linearity;
+
+/* Step-time factors of one copy in one run. */
+typedef struct dl_noise_series {
+    float *factors; /* [count] > 0, in the order of the trace */
+    size_t count;   /* >= 1 */
+    float middle;   /* their median, as dl_noise_series_finish sets it */
+} dl_noise_series;
+
+/* Those of some runs of one kind. A preemption lasts as long in a short step as in a long one, so
+ * the spread depends on the batch size; and one core may be slower than another for a whole run. */
+typedef struct dl_noise_set {
+    int64_t batch;           /* of a copy; 0 = any */
+    size_t copies;           /* at once, 1 .. DL_SHARING_MAX */
+    size_t run_count;        /* >= 1 */
+    dl_noise_series *series; /* [run_count x copies] */
+} dl_noise_set;
+
+/* Time of exchange in one run over what the lines say, > 0. */
+typedef struct dl_exchange_run {
+    float copy, average, update;
+} dl_exchange_run;
+
+/* So many bytes of a step's gradients are ready after that share of the backward pass. */
+typedef struct dl_gradients_ready {
+    double share; /* 0 .. 1 */
+    double bytes; /* > 0, all up to here */
+} dl_gradients_ready;
+
+/* Reading needs of a run, to be or-ed: the groups of values that dl_costs_missing looks at. */
+typedef enum dl_cost_need {
+    DL_NEED_OPS = 1 << 0, /* at least one operation, both numbers of each */
+    DL_NEED_COPY = 1 << 1,
+    DL_NEED_AVERAGE = 1 << 2,
+    DL_NEED_UPDATE = 1 << 3, /* the server's, [update] */
+    DL_NEED_MEMORY = 1 << 4,
+    DL_NEED_BARRIER = 1 << 5,
+    DL_NEED_WAKEUP = 1 << 6,
+    DL_NEED_LOCK = 1 << 7,
+    DL_NEED_SLICE = 1 << 8,
+    DL_NEED_SHARING = 1 << 9, /* some copies_k with k >= 2 */
+    DL_NEED_NOISE = 1 << 10,  /* [noise] factors */
+    DL_NEED_PARAMETERS = 1 << 11,
+    DL_NEED_STATE = 1 << 12,
+    DL_NEED_DISPATCH = 1 << 13, /* [dispatch], of GPUs */
+    DL_NEED_PAGEABLE = 1 << 14,
+    DL_NEED_OVERLAP = 1 << 15,
+    DL_NEED_INPUT = 1 << 17,     /* [input], if there is an [op input] */
+    DL_NEED_GPU_MEMORY = 1 << 16 /* no run needs it: what is unknown is not checked */
+} dl_cost_need;
+
+typedef struct dl_costs {
+    char *path;
+    char *workload, *device;              /* NULL: not given */
+    int64_t parameter_bytes, state_bytes; /* -1: not given */
+    int64_t batch_min, batch_max, cores;  /* 0: not given */
+    dl_op_cost *ops;
+    size_t op_count;
+    dl_layer_cost *layers; /* [layer_count] each of some operation; those that the file tells */
+    size_t layer_count;
+    struct {
+        dl_value latency_ns, bandwidth_bytes_per_s, pageable_bytes_per_s;
+    } copy;
+    struct {
+        dl_value latency_ns, read_bytes_per_s, write_bytes_per_s;
+    } average, update;
+    dl_value memory_total_bytes_per_s;
+    dl_value barrier_ns, wakeup_ns, lock_ns, slice_ns;
+    struct {
+        dl_value serial_ns, per_worker_ns;
+    } dispatch;
+    dl_value overlap_slowdown;
+    struct {
+        dl_value bytes_per_s, pair_bytes_per_s, latency_ns;
+    } network;
+    dl_value message_host_ns;
+    dl_value gpu_spread_frac, gpu_board_slowdown;
+    struct {
+        dl_value activation_bytes_per_sample, workspace_bytes;
+    } gpu_memory;
+    dl_value input_bytes_per_sample;
+    dl_value sharing[DL_SHARING_MAX + 1];     /* [k], 1 <= k <= DL_SHARING_MAX */
+    dl_linearity linearity[DL_LINEARITY_MAX]; /* [linearity_count], ascending batch */
+    size_t linearity_count;
+    dl_exchange_run *exchange_runs; /* [exchange_run_count]; none: exchange does not vary */
+    size_t exchange_run_count;
+    dl_collective_cost *collectives; /* [collective_count], each of other kind and ranks; their
+                                      * errors are not drawn (dl_costs_draw) */
+    size_t collective_count;
+    dl_gradients_ready *gradients; /* [gradient_count] both ascending; none: evenly */
+    size_t gradient_count;
+    dl_noise_set *noise; /* [noise_count], each of other batch and copies */
+    size_t noise_count;
+} dl_costs;
+
+/* Reads and checks a cost file; zero `costs` before. Unknown sections, keys, origins are errors
+ * with file:line. What the file lacks stays unknown: whoever needs it lists it (dl_costs_missing).
+ */
+dl_status dl_costs_read(dl_costs *costs, const char *path, dl_error *err) DL_MUST_CHECK;
+
+/* The same from memory; `name` stands in error texts. `text` may hold any bytes. */
+dl_status dl_costs_read_text(dl_costs *costs, const char *name, const char *text, size_t bytes,
+                             dl_error *err) DL_MUST_CHECK;
+
+/* Which of the needed values (dl_cost_need, or-ed) the file lacks, as "[copy] latency_ns, [sync]
+ * lock_ns, ..." in a string of its own, or NULL if it lacks none. */
+char *dl_costs_missing(const dl_costs *costs, unsigned needs);
+
+/* Whether making batches, or copying them to a GPU, costs something. */
+bool dl_costs_have_input(const dl_costs *costs);
+
+/* The least trustworthy origin among the needed values that are known; ASSUMED if there are none.
+ */
+dl_origin dl_costs_worst_origin(const dl_costs *costs, unsigned needs);
+
+/* Calls visit(user, value) for every value of the file, in a fixed order. */
+void dl_costs_each(dl_costs *costs, void (*visit)(void *user, dl_value *value), void *user);
+
+/* Writes the file so that dl_costs_read gives the same values back. `comment` lines (may be NULL)
+ * come first, each behind "; ". What is unknown is left out. DL_ERR_DATA if a text cannot stand in
+ * an INI file (a line break, a ';', too long), DL_ERR_IO if writing fails. */
+dl_status dl_costs_write(const dl_costs *costs, const char *path, const char *comment,
+                         dl_error *err) DL_MUST_CHECK;
+
+void dl_costs_free(dl_costs *costs);
+
+/* Sets the series' median; whoever makes a series calls it once its factors are there. */
+void dl_noise_series_finish(dl_noise_series *series);
+
+/* The factors for workers of `batch` samples of which `at_once` >= 1 compute at once: those of as
+ * many copies, or of the most below; among them those of the nearest batch size (by the ratio; the
+ * first of two; any batch size is farthest). NULL if there are none at all. Borrowed. */
+const dl_noise_set *dl_costs_noise(const dl_costs *costs, double batch, size_t at_once);
+
+/* What all operations take together at `batch` over the sum of their lines; 1 if not told. */
+double dl_costs_linearity(const dl_costs *costs, double batch);
+
+/* Step time in ns of one worker without exchange for `batch` samples: the sum over all operations
+ * (phase == NULL), over those whose name ends in ".phase", or the operation of that name, of
+ * fixed + per_sample batch, times the linearity at `batch`. Unknown numbers add nothing: ask
+ * dl_costs_missing first. */
+double dl_costs_step_ns(const dl_costs *costs, double batch, const char *phase);
+
+#endif

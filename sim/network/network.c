@@ -1,0 +1,350 @@
+#include "sim/network/network.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/status.h"
+#include "common/units.h"
+#include "sim/network/network_parts.h"
+
+void dl_network_init(dl_network *network, dl_engine *engine, int flows)
+{
+    DL_ASSERT(flows >= 1, "room for %d flows", flows);
+    *network = (dl_network){
+        .engine = engine, .free_flow = -1, .free_bundle = -1, .ended = -1, .ended_last = -1};
+    dl_network_reserve(network, flows);
+}
+
+void dl_network_reserve(dl_network *network, int flows)
+{
+    if (flows <= network->flow_room) return;
+    network->flows = dl_realloc(network->flows, (size_t)flows, sizeof *network->flows, "flows");
+    for (int i = flows - 1; i >= network->flow_room; i--) {
+        network->flows[i].next = network->free_flow;
+        network->free_flow = i;
+    }
+    network->flow_room = flows;
+}
+
+void dl_network_free(dl_network *network)
+{
+    free(network->capacity);
+    free(network->bytes);
+    free(network->first_use);
+    free(network->users);
+    free(network->user);
+    free(network->left);
+    free(network->open);
+    free(network->link_stamp);
+    free(network->dirty);
+    free(network->is_dirty);
+    free(network->part_links);
+    free(network->classes);
+    free(network->uses);
+    free(network->bundles);
+    free(network->chains);
+    free(network->part_bundles);
+    free(network->emptied);
+    free(network->table);
+    free(network->flows);
+    *network = (dl_network){0};
+}
+
+/* All arrays over links at once. */
+static void grow_links(dl_network *network, int count)
+{
+    size_t n = (size_t)count;
+    network->capacity = dl_realloc(network->capacity, n, sizeof(double), "link capacities");
+    network->bytes = dl_realloc(network->bytes, n, sizeof(double), "link bytes");
+    network->first_use = dl_realloc(network->first_use, n, sizeof(int), "classes on links");
+    network->users = dl_realloc(network->users, n, sizeof(int), "users of links");
+    network->user = dl_realloc(network->user, n, sizeof(int), "users of links");
+    network->left = dl_realloc(network->left, n, sizeof(double), "capacities left");
+    network->open = dl_realloc(network->open, n, sizeof(int64_t), "flows on links");
+    network->link_stamp = dl_realloc(network->link_stamp, n, sizeof(int64_t), "link stamps");
+    network->dirty = dl_realloc(network->dirty, n, sizeof(int), "changed links");
+    network->is_dirty = dl_realloc(network->is_dirty, n, sizeof(bool), "changed links");
+    network->part_links = dl_realloc(network->part_links, n, sizeof(int), "links of a component");
+}
+
+static void set_link(dl_network *network, int link, double capacity)
+{
+    DL_ASSERT(capacity > 0 && network->class_count == 0, "capacity %g, %d classes", capacity,
+              network->class_count);
+    network->capacity[link] = capacity;
+    network->bytes[link] = network->left[link] = 0;
+    network->open[link] = 0;
+    network->first_use[link] = -1;
+    network->users[link] = network->user[link] = 0;
+    network->link_stamp[link] = 0;
+    network->is_dirty[link] = false;
+}
+
+int dl_network_add_link(dl_network *network, double capacity)
+{
+    grow_links(network, network->link_count + 1);
+    set_link(network, network->link_count, capacity);
+    return network->link_count++;
+}
+
+void dl_network_add_links(dl_network *network, const dl_links *links)
+{
+    DL_ASSERT(network->link_count == 0, "%d links before the machine's", network->link_count);
+    grow_links(network, links->count);
+    for (int l = 0; l < links->count; l++)
+        set_link(network, l, dl_links_capacity(links, l));
+    network->link_count = links->count;
+}
+
+double dl_network_link_bytes(const dl_network *network, int link)
+{
+    return network->bytes[link];
+}
+
+double dl_network_rate(const dl_network *network, int class)
+{
+    const dl_flow_class *c = &network->classes[class];
+    return c->flows > 0 ? network->bundles[c->bundle].rate : 0;
+}
+
+/* Puts the flow into the list of those that are to be reported. */
+static void end_flow(dl_network *network, int flow)
+{
+    const dl_flow *f = &network->flows[flow];
+    const dl_flow_class *c = &network->classes[f->class];
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++)
+        network->bytes[network->uses[u].link] += f->bytes * network->uses[u].times;
+    network->flows[flow].next = -1;
+    if (network->ended < 0) {
+        network->ended = flow;
+    } else {
+        network->flows[network->ended_last].next = flow;
+    }
+    network->ended_last = flow;
+}
+
+/* Reports ended flows; each is free again before its done is called, which may start new ones. */
+static void report_ended(dl_network *network)
+{
+    while (network->ended >= 0) {
+        int flow = network->ended;
+        dl_flow *f = &network->flows[flow];
+        dl_flow ended = *f;
+        network->ended = f->next;
+        f->next = network->free_flow;
+        network->free_flow = flow;
+        network->active_flows--;
+        ended.done(ended.user, ended.index);
+    }
+}
+
+/* A flow that lacks no more than a thousandth of a ns has ended: the event's time is rounded up, so
+ * that only rounding of doubles can leave something. */
+static bool has_ended(const dl_network *network, const dl_flow_bundle *b)
+{
+    double mark = network->classes[b->top].key;
+    return mark - b->served <= b->rate * 1e-12 + mark * 1e-14;
+}
+
+/* Ends what has ended in the bundle, and notes which classes are empty now. */
+static void end_flows_of(dl_network *network, dl_flow_bundle *b)
+{
+    dl_network_advance(network, b);
+    while (b->top >= 0 && has_ended(network, b)) {
+        int class = b->top;
+        dl_flow_class *c = &network->classes[class];
+        dl_network_dequeue(network, class);
+        end_flow(network, dl_network_heap_pop(network, c));
+        c->flows--;
+        b->flows--;
+        if (c->flows > 0) {
+            dl_network_enqueue(network, class);
+        } else {
+            network->emptied[network->emptied_count++] = class;
+        }
+    }
+}
+
+/* Ends what has ended in all bundles of the component, and takes classes that are empty out of it;
+ * true if it may have parted. */
+static bool end_flows(dl_network *network)
+{
+    bool parted = false;
+    int kept = 0;
+    network->emptied_count = 0;
+    for (int i = 0; i < network->part_bundle_count; i++)
+        end_flows_of(network, &network->bundles[network->part_bundles[i]]);
+    for (int i = 0; i < network->emptied_count; i++)
+        parted |= dl_network_deactivate(network, network->emptied[i]);
+    for (int i = 0; i < network->part_bundle_count; i++) {
+        int bundle = network->part_bundles[i];
+        if (network->bundles[bundle].members > 0) network->part_bundles[kept++] = bundle;
+    }
+    network->part_bundle_count = kept;
+    return parted;
+}
+
+static void component_event(void *user, int bundle);
+
+/* Schedules the component's next end of a flow, and takes its other events out. */
+static void schedule(dl_network *network)
+{
+    int first = -1;
+    double soonest_ns = INFINITY;
+    for (int i = 0; i < network->part_bundle_count; i++) {
+        dl_flow_bundle *b = &network->bundles[network->part_bundles[i]];
+        if (b->event >= 0) dl_engine_cancel(network->engine, b->event);
+        b->event = -1;
+        double left_ns = (network->classes[b->top].key - b->served) / b->rate * 1e9;
+        if (left_ns >= soonest_ns) continue;
+        soonest_ns = left_ns;
+        first = network->part_bundles[i];
+    }
+    int64_t delay_ns = dl_ns_ceil(fmax(soonest_ns, 1));
+    network->bundles[first].event =
+        dl_engine_after(network->engine, delay_ns, component_event, network, first);
+}
+
+static void share_and_schedule(dl_network *network)
+{
+    if (network->part_bundle_count == 0) return;
+    dl_network_share(network);
+    schedule(network);
+}
+
+/* Ends flows, then shares anew, in each component that a changed link belongs to. Where the end of
+ * a flow may have parted a component, its shares are left to a second search, whose stamp the
+ * others get. */
+static void settle(dl_network *network)
+{
+    bool parted = false;
+    network->stamp += 2;
+    for (int i = 0; i < network->dirty_count; i++) {
+        if (network->link_stamp[network->dirty[i]] >= network->stamp) continue;
+        dl_network_find_component(network, network->dirty[i]);
+        if (end_flows(network)) {
+            parted = true;
+            continue;
+        }
+        for (int l = 0; l < network->part_link_count; l++)
+            network->link_stamp[network->part_links[l]] = network->stamp + 1;
+        for (int b = 0; b < network->part_bundle_count; b++)
+            network->bundles[network->part_bundles[b]].stamp = network->stamp + 1;
+        share_and_schedule(network);
+    }
+    network->stamp++;
+    for (int i = 0; parted && i < network->dirty_count; i++) {
+        if (network->link_stamp[network->dirty[i]] == network->stamp) continue;
+        dl_network_find_component(network, network->dirty[i]);
+        share_and_schedule(network);
+    }
+    for (int i = 0; i < network->dirty_count; i++)
+        network->is_dirty[network->dirty[i]] = false;
+    network->dirty_count = 0;
+    report_ended(network);
+}
+
+/* Whether the bundle is of one class that shares no link with others. */
+static bool is_alone(const dl_network *network, const dl_flow_bundle *b)
+{
+    const dl_flow_class *c = &network->classes[b->first];
+    if (b->members > 1) return false;
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
+        if (dl_network_is_shared(network, network->uses[u].link)) return false;
+    }
+    return true;
+}
+
+/* What settling comes to where nobody else is concerned and the class's last flow ends. */
+static bool end_alone(dl_network *network, int bundle)
+{
+    dl_flow_bundle *b = &network->bundles[bundle];
+    const int class = b->first;
+    dl_flow_class *c = &network->classes[class];
+    if (network->dirty_count > 0 || b->flows > 1 || !is_alone(network, b)) return false;
+    dl_network_advance(network, b);
+    if (!has_ended(network, b)) return false;
+    b->top = -1;
+    end_flow(network, dl_network_heap_pop(network, c));
+    c->flows = 0;
+    dl_network_deactivate_alone(network, class);
+    report_ended(network);
+    return true;
+}
+
+static void component_event(void *user, int bundle)
+{
+    dl_network *network = user;
+    network->bundles[bundle].event = -1;
+    if (end_alone(network, bundle)) return;
+    dl_network_mark_dirty(network, network->bundles[bundle].first);
+    settle(network);
+}
+
+static void settle_event(void *user, int unused)
+{
+    (void)unused;
+    dl_network *network = user;
+    network->settling_is_due = false;
+    settle(network);
+}
+
+static void on_alone_ended(void *user, int flow)
+{
+    dl_network *network = user;
+    end_flow(network, flow);
+    report_ended(network);
+}
+
+/* The flow has waited for its delay: it begins to move bytes. */
+static void join(void *user, int flow)
+{
+    dl_network *network = user;
+    dl_flow *f = &network->flows[flow];
+    dl_flow_class *c = &network->classes[f->class];
+    if (f->bytes <= 0 || c->use_count == 0) {
+        end_flow(network, flow);
+        report_ended(network);
+        return;
+    }
+    if (network->is_uncontended) {
+        const double ns = f->bytes * DL_NS_PER_S / dl_network_alone_rate(network, c);
+        dl_engine_after(network->engine, dl_ns_ceil(ns), on_alone_ended, network, flow);
+        return;
+    }
+    if (c->flows == 0) dl_network_activate(network, f->class);
+    dl_flow_bundle *b = &network->bundles[c->bundle];
+    dl_network_advance(network, b);
+    if (c->head >= 0) dl_network_dequeue(network, f->class);
+    f->mark = b->served - c->base + f->bytes;
+    dl_network_heap_push(network, c, flow);
+    dl_network_enqueue(network, f->class);
+    c->flows++;
+    b->flows++;
+    if (b->members > 1) b->cap = fmin(b->cap, dl_network_class_cap(network, c));
+    dl_network_mark_dirty(network, f->class);
+    if (network->settling_is_due) return;
+    network->settling_is_due = true;
+    dl_engine_after(network->engine, 0, settle_event, network, 0);
+}
+
+void dl_network_start(dl_network *network, int class, double bytes, int64_t delay_ns,
+                      dl_event_fn done, void *user, int index)
+{
+    int flow = network->free_flow;
+    DL_ASSERT(flow >= 0 && bytes >= 0 && class >= 0 && class < network->class_count,
+              "%d of %d flows, %g bytes, class %d of %d", network->active_flows, network->flow_room,
+              bytes, class, network->class_count);
+    network->free_flow = network->flows[flow].next;
+    network->active_flows++;
+    network->flows[flow] = (dl_flow){.class = class,
+                                     .bytes = bytes,
+                                     .sequence = network->next_sequence++,
+                                     .child = -1,
+                                     .next = -1,
+                                     .done = done,
+                                     .user = user,
+                                     .index = index};
+    dl_engine_after(network->engine, delay_ns, join, network, flow);
+}

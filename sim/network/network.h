@@ -1,0 +1,159 @@
+/* Flows of bytes over shared links, in simulated time.
+ *
+ * A flow waits for its delay (the latency of its way), then moves its bytes at its max-min fair
+ * share of the links that it crosses (sim/network/maxmin.h says what that is; equal weights). Shares change
+ * only when flows begin and end. What it leaves out: windows, round trips, losses.
+ *
+ * Flows over equal links belong to one class, and all flows of a class have the same rate. So a
+ * class counts the bytes that one flow has got since it was last empty ("served"); a flow that
+ * begins at served = s with b bytes ends at served = s + b, whatever the rates are meanwhile, and a
+ * heap on that mark says which flow is next:
+ *
+ *     served ----|-----------|-------|------>      the cost of an event does not depend on the
+ *                now       mark 2  mark 1          number of flows of a class
+ *
+ * Likewise classes are bundled that now share the same links with others, however different the
+ * links are that each has to itself: as long as none of the latter is the narrowest, their flows
+ * have the same rate. Of n workers with links of their own into one server, all are one bundle.
+ *
+ *     worker 0 ---own link---.
+ *     worker 1 ---own link----+---server's link---      one bundle with one rate; a worker whose
+ *     worker 2 ---own link---'                          own link is too narrow stands outside it
+ *
+ * A bundle counts the bytes that one flow has got; a class remembers by how much its own count
+ * differs, and a heap of classes on their first mark says which is next. While rates are worked
+ * out, a class whose own links would be full first (its cap) leaves the bundle and is solved by
+ * itself; when a link that it shares limits it again, it comes back. The rates are those that
+ * solving for each class would give.
+ *
+ * A change is carried no further than the links that are connected to it by flows; each such
+ * component has one pending event, for the first flow of it to end. All changes of one instant are
+ * solved together. An event costs O(links and bundles of the component * different rates in it),
+ * and O(log classes) for the heap.
+ *
+ * An uncontended network, to see what sharing is worth, gives each flow the rate of its narrowest
+ * link, however many others use it: links may then move more than their capacity.
+ *
+ * Bytes and rates are doubles (bytes, bytes a second), times int64 ns; the end of a flow is rounded
+ * up to whole ns.
+ */
+#ifndef DL_SIM_NETWORK_H
+#define DL_SIM_NETWORK_H
+
+#include "sim/engine.h"
+#include "sim/network/links.h"
+
+/* One link on the way of a class. That of the first class of a bundle stands for the bundle in the
+ * list of the link, unless the class has the link to itself. */
+typedef struct dl_use {
+    int link, class;
+    int times;      /* that a byte crosses it */
+    int next, prev; /* uses of the same link by other bundles, -1 = end */
+    int bundle;     /* that it stands for in the list; -1 = it is in none */
+} dl_use;
+
+typedef struct dl_flow_class {
+    int first_use, use_count;
+    int flows;                  /* that move bytes now */
+    int head;                   /* heap of flows by mark, -1 = empty */
+    double base;                /* served bytes of the bundle less those of the class */
+    double key;                 /* mark of the first flow, in the bundle's bytes */
+    int bundle;                 /* -1 = not active */
+    int next, prev;             /* classes of the bundle, -1 = end */
+    int child, sibling, before; /* in the bundle's heap */
+} dl_flow_class;
+
+/* Active classes with the same shared links; their flows have one rate. */
+typedef struct dl_flow_bundle {
+    int first, members; /* list of its classes */
+    int flows;          /* of all of them */
+    int top;            /* heap of classes by key, -1 = empty */
+    double served;      /* bytes */
+    double rate;        /* of each flow */
+    double cap;         /* of rate, at most what each class's own links allow */
+    int64_t since_ns;   /* served is of this time */
+    int event;          /* pending event of the component, -1 = another bundle has it */
+    int64_t stamp;      /* of the search that saw it last */
+    uint64_t hash;      /* of the shared links */
+    int next;           /* in the chain of equal hashes, or the list of free bundles */
+    bool hashed;        /* others may come in; else it is of one class, by itself */
+    bool fixed;         /* while solving */
+} dl_flow_bundle;
+
+typedef struct dl_flow {
+    int class;
+    double bytes, mark;
+    uint64_t sequence; /* equal marks end in the order of beginning */
+    int child, next;   /* in the heap; next also in the lists of free and of ended flows */
+    dl_event_fn done;
+    void *user;
+    int index;
+} dl_flow;
+
+typedef struct dl_network {
+    dl_engine *engine;
+    int link_count;
+    double *capacity;    /* [links] */
+    double *bytes;       /* [links] that have crossed, of ended flows */
+    int *first_use;      /* [links] list of uses by bundles */
+    int *users;          /* [links] number of active classes on it */
+    int *user;           /* [links] exclusive or of their numbers: if there is one, its number */
+    double *left;        /* [links] capacity without the fixed bundles, while solving */
+    int64_t *open;       /* [links] flow crossings of bundles that are not fixed */
+    int64_t *link_stamp; /* [links] of the search that saw it last */
+    int *dirty;          /* [links] whose flows have changed */
+    bool *is_dirty;      /* [links] */
+    int *part_links;     /* [links] of the component at hand */
+    int dirty_count, part_link_count;
+
+    dl_flow_class *classes;
+    dl_use *uses;
+    int *table; /* [table_size] hash of classes by their links, -1 = free */
+    int class_count, class_room, use_count, use_room, table_size;
+
+    dl_flow_bundle *bundles; /* [class_room] */
+    int *chains;             /* [class_room] first bundle of a hash, -1 = none */
+    int *part_bundles;       /* [class_room] of the component at hand */
+    int *emptied;            /* [class_room] classes whose last flow has ended */
+    int free_bundle, part_bundle_count, emptied_count;
+
+    dl_flow *flows;
+    int flow_room, free_flow, active_flows;
+    uint64_t next_sequence;
+    int ended, ended_last; /* flows whose done is to be called */
+    int64_t stamp;
+    bool settling_is_due;
+    bool is_uncontended; /* set before the first flow: each flow moves as if it were alone */
+} dl_network;
+
+/* A network without links for at most `flows` >= 1 flows at a time, waiting ones included. The
+ * engine, which is borrowed, needs room for 2 * flows + 1 events of it. */
+void dl_network_init(dl_network *network, dl_engine *engine, int flows);
+void dl_network_free(dl_network *network); /* a zeroed network is fine */
+
+/* Makes room for at least `flows` flows at a time. */
+void dl_network_reserve(dl_network *network, int flows);
+
+/* Adds a link of `capacity` > 0 and returns its number. All links come before all classes. */
+int dl_network_add_link(dl_network *network, double capacity);
+
+/* Adds all links of a machine, with the same numbers. */
+void dl_network_add_links(dl_network *network, const dl_links *links);
+
+/* The class of flows over links[count] (each once; may be empty), which each byte crosses times[i]
+ * >= 1 times. The same links in the same order give the same class. */
+int dl_network_class(dl_network *network, const int *links, const unsigned char *times, int count);
+int dl_network_route_class(dl_network *network, const dl_route *route);
+
+/* Starts a flow of `bytes` >= 0 in `delay_ns` >= 0; done(user, index) is called when it ends (never
+ * before this function has returned), and may start flows. Does not allocate. */
+void dl_network_start(dl_network *network, int class, double bytes, int64_t delay_ns,
+                      dl_event_fn done, void *user, int index);
+
+/* Bytes that have crossed a link, by flows that have ended. */
+double dl_network_link_bytes(const dl_network *network, int link);
+
+/* The rate of one flow of the class now; 0 if it has none. For tests and reports. */
+double dl_network_rate(const dl_network *network, int class);
+
+#endif

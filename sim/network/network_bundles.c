@@ -1,0 +1,349 @@
+/* Which class belongs to which bundle. */
+#include <math.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/status.h"
+#include "sim/network/network_parts.h"
+
+static int *chain_of(const dl_network *network, uint64_t hash)
+{
+    return &network->chains[hash & (uint64_t)(network->class_room - 1)]; /* a power of two */
+}
+
+static void put_in_chain(dl_network *network, int bundle)
+{
+    dl_flow_bundle *b = &network->bundles[bundle];
+    int *chain = chain_of(network, b->hash);
+    b->hashed = true;
+    b->next = *chain;
+    *chain = bundle;
+}
+
+void dl_network_grow_bundles(dl_network *network, int room)
+{
+    size_t n = (size_t)room;
+    int old = network->class_room;
+    network->bundles = dl_realloc(network->bundles, n, sizeof *network->bundles, "flow bundles");
+    network->chains = dl_realloc(network->chains, n, sizeof(int), "bundles by links");
+    network->part_bundles =
+        dl_realloc(network->part_bundles, n, sizeof(int), "bundles of a component");
+    network->emptied = dl_realloc(network->emptied, n, sizeof(int), "emptied classes");
+    network->class_room = room;
+    memset(network->chains, -1, n * sizeof(int));
+    for (int b = 0; b < old; b++) {
+        if (network->bundles[b].members > 0 && network->bundles[b].hashed) put_in_chain(network, b);
+    }
+    for (int b = room - 1; b >= old; b--) {
+        network->bundles[b] = (dl_flow_bundle){.next = network->free_bundle};
+        network->free_bundle = b;
+    }
+}
+
+/* The next use at or after u of a link that others use too, -1 = none. */
+static int shared_use(const dl_network *network, const dl_flow_class *c, int u)
+{
+    for (; u < c->first_use + c->use_count; u++) {
+        if (dl_network_is_shared(network, network->uses[u].link)) return u;
+    }
+    return -1;
+}
+
+static uint64_t hash_shared(const dl_network *network, const dl_flow_class *c)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+    for (int u = c->first_use; (u = shared_use(network, c, u)) >= 0; u++) {
+        const dl_use *use = &network->uses[u];
+        hash = (hash ^ (uint64_t)use->link) * 0x100000001b3; /* FNV-1a, a link at a time */
+        hash = (hash ^ (uint64_t)use->times) * 0x100000001b3;
+    }
+    return hash ^ hash >> 29;
+}
+
+static bool same_shared(const dl_network *network, const dl_flow_class *a, const dl_flow_class *b)
+{
+    int u = shared_use(network, a, a->first_use), v = shared_use(network, b, b->first_use);
+    while (u >= 0 && v >= 0) {
+        const dl_use *x = &network->uses[u], *y = &network->uses[v];
+        if (x->link != y->link || x->times != y->times) return false;
+        u = shared_use(network, a, u + 1);
+        v = shared_use(network, b, v + 1);
+    }
+    return u < 0 && v < 0;
+}
+
+/* The bundle that the class can come into, -1 = none. */
+static int find_bundle(const dl_network *network, const dl_flow_class *c, uint64_t hash)
+{
+    for (int i = *chain_of(network, hash); i >= 0; i = network->bundles[i].next) {
+        const dl_flow_bundle *b = &network->bundles[i];
+        if (b->hash == hash && same_shared(network, &network->classes[b->first], c)) return i;
+    }
+    return -1;
+}
+
+static void list_use(dl_network *network, int u)
+{
+    dl_use *use = &network->uses[u];
+    int *first = &network->first_use[use->link];
+    use->bundle = network->classes[use->class].bundle;
+    use->prev = -1;
+    use->next = *first;
+    if (*first >= 0) network->uses[*first].prev = u;
+    *first = u;
+}
+
+/* Enters the class's shared uses into the lists of their links. */
+static void list_uses(dl_network *network, const dl_flow_class *c)
+{
+    for (int u = c->first_use; (u = shared_use(network, c, u)) >= 0; u++)
+        list_use(network, u);
+}
+
+/* Puts use `by` (-1 = nothing) at the place of use u in the list of its link. */
+static void replace_use(dl_network *network, int u, int by)
+{
+    dl_use *use = &network->uses[u];
+    int next = by >= 0 ? by : use->next, prev = by >= 0 ? by : use->prev;
+    if (by >= 0) {
+        network->uses[by].bundle = use->bundle;
+        network->uses[by].next = use->next;
+        network->uses[by].prev = use->prev;
+    }
+    use->bundle = -1;
+    if (use->next >= 0) network->uses[use->next].prev = prev;
+    if (use->prev >= 0) {
+        network->uses[use->prev].next = next;
+    } else {
+        network->first_use[use->link] = next;
+    }
+}
+
+/* Takes the class's uses out of the lists; those of `heir` (NULL = nobody) come in their place. */
+static void unlist_uses(dl_network *network, const dl_flow_class *c, const dl_flow_class *heir)
+{
+    int v = heir != NULL ? heir->first_use : -1;
+    for (int u = c->first_use; (u = shared_use(network, c, u)) >= 0; u++) {
+        if (heir != NULL) v = shared_use(network, heir, v);
+        replace_use(network, u, v);
+        if (heir != NULL) v++;
+    }
+}
+
+/* A bundle without classes. It counts as seen by the search at hand. */
+static int new_bundle(dl_network *network, uint64_t hash)
+{
+    int bundle = network->free_bundle;
+    DL_ASSERT(bundle >= 0, "no bundle left for %d classes", network->class_count);
+    network->free_bundle = network->bundles[bundle].next;
+    network->bundles[bundle] = (dl_flow_bundle){.first = -1,
+                                                .top = -1,
+                                                .cap = INFINITY,
+                                                .since_ns = network->engine->now_ns,
+                                                .event = -1,
+                                                .stamp = network->stamp,
+                                                .hash = hash};
+    return bundle;
+}
+
+void dl_network_close(dl_network *network, int bundle)
+{
+    dl_flow_bundle *b = &network->bundles[bundle];
+    if (!b->hashed) return;
+    int *at = chain_of(network, b->hash);
+    while (*at != bundle)
+        at = &network->bundles[*at].next;
+    *at = b->next;
+    b->hashed = false;
+}
+
+static void free_bundle(dl_network *network, int bundle)
+{
+    dl_flow_bundle *b = &network->bundles[bundle];
+    dl_network_close(network, bundle);
+    if (b->event >= 0) dl_engine_cancel(network->engine, b->event);
+    b->next = network->free_bundle;
+    network->free_bundle = bundle;
+}
+
+/* Adds a class that is in none to a bundle with the same shared links. */
+static void add_member(dl_network *network, int bundle, int class)
+{
+    dl_flow_class *c = &network->classes[class];
+    dl_flow_bundle *b = &network->bundles[bundle];
+    dl_network_advance(network, b);
+    c->bundle = bundle;
+    c->base += b->served;
+    if (b->members++ == 0) {
+        b->first = class;
+        c->next = c->prev = -1;
+        list_uses(network, c);
+    } else { /* behind the first, which stays the one in the lists */
+        c->prev = b->first;
+        c->next = network->classes[b->first].next;
+        if (c->next >= 0) network->classes[c->next].prev = class;
+        network->classes[b->first].next = class;
+    }
+    b->flows += c->flows;
+    if (c->flows > 0) b->cap = fmin(b->cap, dl_network_class_cap(network, c));
+    if (c->head >= 0) dl_network_enqueue(network, class);
+}
+
+/* Into the bundle of those with the same shared links; one without any is by itself. */
+static void enter(dl_network *network, int class)
+{
+    const dl_flow_class *c = &network->classes[class];
+    if (shared_use(network, c, c->first_use) < 0) {
+        add_member(network, new_bundle(network, 0), class);
+        return;
+    }
+    uint64_t hash = hash_shared(network, c);
+    int bundle = find_bundle(network, c, hash);
+    if (bundle < 0) {
+        bundle = new_bundle(network, hash);
+        put_in_chain(network, bundle);
+    }
+    add_member(network, bundle, class);
+}
+
+/* Out of its bundle, while what it shares is still as it was when it came in. */
+static void leave(dl_network *network, int class)
+{
+    dl_flow_class *c = &network->classes[class];
+    int bundle = c->bundle;
+    dl_flow_bundle *b = &network->bundles[bundle];
+    dl_network_advance(network, b);
+    if (c->head >= 0) dl_network_dequeue(network, class);
+    c->base -= b->served;
+    c->bundle = -1;
+    b->flows -= c->flows;
+    if (b->first == class) {
+        unlist_uses(network, c, c->next >= 0 ? &network->classes[c->next] : NULL);
+        b->first = c->next;
+    }
+    if (c->next >= 0) network->classes[c->next].prev = c->prev;
+    if (c->prev >= 0) network->classes[c->prev].next = c->next;
+    if (--b->members == 0) free_bundle(network, bundle);
+}
+
+/* The class's use of the link. */
+static int use_of(const dl_network *network, int class, int link)
+{
+    int u = network->classes[class].first_use;
+    while (network->uses[u].link != link)
+        u++;
+    return u;
+}
+
+/* The one class that had the link to itself has it no more: it is in no bundle, or in one by
+ * itself, which then goes on with one shared link more. */
+static void become_shared(dl_network *network, int class, int link)
+{
+    int bundle = network->classes[class].bundle;
+    if (bundle < 0) {
+        enter(network, class);
+        return;
+    }
+    int u = use_of(network, class, link);
+    if (network->uses[u].bundle >= 0) return; /* it came into its bundle only just now */
+    list_use(network, u);
+    dl_network_close(network, bundle);
+}
+
+/* Into a bundle by itself, if nobody uses any of its links: the shortest way. */
+static bool activate_alone(dl_network *network, int class)
+{
+    dl_flow_class *c = &network->classes[class];
+    const int first = c->first_use, end = first + c->use_count;
+    for (int u = first; u < end; u++) {
+        if (network->users[network->uses[u].link] > 0) return false;
+    }
+    for (int u = first; u < end; u++) {
+        network->users[network->uses[u].link] = 1;
+        network->user[network->uses[u].link] = class;
+    }
+    const int bundle = new_bundle(network, 0);
+    network->bundles[bundle].first = class;
+    network->bundles[bundle].members = 1;
+    c->bundle = bundle;
+    c->base = 0;
+    c->next = c->prev = -1;
+    return true;
+}
+
+void dl_network_deactivate_alone(dl_network *network, int class)
+{
+    const dl_flow_class *c = &network->classes[class];
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++)
+        network->users[network->uses[u].link] = network->user[network->uses[u].link] = 0;
+    free_bundle(network, c->bundle);
+    network->bundles[c->bundle].members = 0;
+    network->classes[class].bundle = -1;
+}
+
+void dl_network_activate(dl_network *network, int class)
+{
+    if (activate_alone(network, class)) return;
+    dl_flow_class *c = &network->classes[class];
+    int first = c->first_use, end = first + c->use_count;
+    bool met = false; /* others that had a link to themselves */
+    for (int u = first; u < end; u++) {
+        int link = network->uses[u].link, other = network->user[link];
+        if (network->users[link] != 1) continue;
+        met = true;
+        int bundle = network->classes[other].bundle;
+        if (bundle >= 0 && network->bundles[bundle].members > 1) leave(network, other);
+    }
+    for (int u = first; u < end; u++) {
+        int link = network->uses[u].link;
+        network->users[link]++;
+        network->user[link] ^= class;
+    }
+    for (int u = first; met && u < end; u++) {
+        int link = network->uses[u].link;
+        if (network->users[link] == 2) become_shared(network, network->user[link] ^ class, link);
+    }
+    c->base = 0;
+    enter(network, class);
+}
+
+bool dl_network_deactivate(dl_network *network, int class)
+{
+    const dl_flow_class *c = &network->classes[class];
+    bool last = network->bundles[c->bundle].members == 1;
+    int still_used = 0;
+    leave(network, class);
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
+        int link = network->uses[u].link;
+        network->user[link] ^= class;
+        still_used += --network->users[link] > 0;
+        if (network->users[link] != 1) continue;
+        /* the one that is left has no others in its bundle: they would use this link too */
+        int other = network->user[link];
+        replace_use(network, use_of(network, other, link), -1);
+        dl_network_close(network, network->classes[other].bundle);
+    }
+    return last && still_used > 1;
+}
+
+int dl_network_expel(dl_network *network, int class)
+{
+    leave(network, class);
+    int bundle = new_bundle(network, 0);
+    add_member(network, bundle, class);
+    return bundle;
+}
+
+void dl_network_rejoin(dl_network *network, int bundle)
+{
+    dl_flow_bundle *b = &network->bundles[bundle];
+    int class = b->first;
+    b->hash = hash_shared(network, &network->classes[class]);
+    int into = find_bundle(network, &network->classes[class], b->hash);
+    if (into < 0) {
+        put_in_chain(network, bundle);
+        return;
+    }
+    leave(network, class);
+    add_member(network, into, class);
+}

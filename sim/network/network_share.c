@@ -1,0 +1,223 @@
+/* The max-min fair rates of a component, bundle by bundle. */
+#include <math.h>
+
+#include "common/status.h"
+#include "sim/network/network_parts.h"
+
+/* Links that would be full this close to one another are taken as full together. */
+#define RELATIVE_TOLERANCE 1e-12
+/* A class by itself goes back to its bundle when its own links have this much to spare. */
+#define RELATIVE_ROOM 1e-9
+
+static double lesser(double a, double b) /* fmin without its care for NaN, which takes time */
+{
+    return a < b ? a : b;
+}
+
+double dl_network_class_cap(const dl_network *network, const dl_flow_class *c)
+{
+    double cap = INFINITY;
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
+        const dl_use *use = &network->uses[u];
+        if (dl_network_is_shared(network, use->link)) continue;
+        cap = lesser(cap, network->capacity[use->link] / ((double)c->flows * use->times));
+    }
+    return cap;
+}
+
+/* Progress of filling: what is not fixed yet. Bundles that are not stand first in part_bundles. */
+typedef struct filling {
+    int links, bundles;           /* links with open flows stand first in part_links */
+    double link_level, cap_level; /* at which the next link is full, the next bundle at its cap */
+} filling;
+
+/* Sets left and open of the component's links. The cap of a bundle of one class is exact; that of
+ * others may be too low. */
+static void weigh_component(dl_network *network)
+{
+    for (int i = 0; i < network->part_link_count; i++) {
+        int l = network->part_links[i];
+        network->left[l] = network->capacity[l];
+        network->open[l] = 0;
+    }
+    for (int i = 0; i < network->part_bundle_count; i++) {
+        dl_flow_bundle *b = &network->bundles[network->part_bundles[i]];
+        b->fixed = false;
+        if (b->members == 1) b->cap = dl_network_class_cap(network, &network->classes[b->first]);
+        const dl_flow_class *c = &network->classes[b->first];
+        for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
+            const dl_use *use = &network->uses[u];
+            if (use->bundle >= 0) network->open[use->link] += (int64_t)b->flows * use->times;
+        }
+    }
+}
+
+static void fix_bundle(dl_network *network, dl_flow_bundle *b, double level)
+{
+    b->fixed = true;
+    b->rate = level;
+    const dl_flow_class *c = &network->classes[b->first];
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
+        const dl_use *use = &network->uses[u];
+        if (use->bundle < 0) continue;
+        int64_t crossings = (int64_t)b->flows * use->times;
+        double left = network->left[use->link] - level * (double)crossings;
+        network->open[use->link] -= crossings;
+        network->left[use->link] = left > 0 ? left : 0;
+    }
+}
+
+static void swap_bundles(dl_network *network, int i, int j)
+{
+    int bundle = network->part_bundles[i];
+    network->part_bundles[i] = network->part_bundles[j];
+    network->part_bundles[j] = bundle;
+}
+
+/* Finds the next levels among what is still open. */
+static void find_levels(dl_network *network, filling *f)
+{
+    int *links = network->part_links;
+    f->link_level = f->cap_level = INFINITY;
+    for (int i = 0; i < f->links;) {
+        int l = links[i];
+        if (network->open[l] == 0) {
+            links[i] = links[--f->links];
+            continue;
+        }
+        f->link_level = lesser(f->link_level, network->left[l] / (double)network->open[l]);
+        i++;
+    }
+    for (int i = 0; i < f->bundles;) {
+        const dl_flow_bundle *b = &network->bundles[network->part_bundles[i]];
+        if (b->fixed) {
+            swap_bundles(network, i, --f->bundles);
+            continue;
+        }
+        f->cap_level = lesser(f->cap_level, b->cap);
+        i++;
+    }
+}
+
+/* Takes the classes whose own links are full at the limit out of the bundle, up to the last one,
+ * and makes its cap exact. */
+static void split_bundle(dl_network *network, filling *f, int bundle, double limit)
+{
+    dl_flow_bundle *b = &network->bundles[bundle];
+    b->cap = INFINITY;
+    for (int class = b->first, next; class >= 0; class = next) {
+        next = network->classes[class].next;
+        double cap = dl_network_class_cap(network, &network->classes[class]);
+        if (cap > limit || b->members == 1) {
+            b->cap = lesser(b->cap, cap);
+            continue;
+        }
+        int alone = dl_network_expel(network, class);
+        network->bundles[alone].cap = cap;
+        network->part_bundles[network->part_bundle_count] = alone;
+        swap_bundles(network, f->bundles++, network->part_bundle_count++);
+    }
+}
+
+/* Fixes the bundles that are at their cap. Those of more than one class are split instead, and the
+ * levels are to be found anew, since the cap may have been too low: true then. */
+static bool fix_capped(dl_network *network, filling *f, double limit)
+{
+    bool split = false;
+    for (int i = 0, count = f->bundles; i < count; i++) {
+        const dl_flow_bundle *b = &network->bundles[network->part_bundles[i]];
+        if (b->cap > limit || b->members == 1) continue;
+        split_bundle(network, f, network->part_bundles[i], limit);
+        split = true;
+    }
+    for (int i = 0; !split && i < f->bundles; i++) {
+        dl_flow_bundle *b = &network->bundles[network->part_bundles[i]];
+        if (b->cap <= limit) fix_bundle(network, b, b->cap);
+    }
+    return split;
+}
+
+/* Fixes the bundles on links that are full at the level. */
+static void fix_full(dl_network *network, const filling *f, double level)
+{
+    double limit = level * (1 + RELATIVE_TOLERANCE);
+    for (int i = 0; i < f->links; i++) {
+        int l = network->part_links[i];
+        if (network->open[l] == 0 || network->left[l] > limit * (double)network->open[l]) continue;
+        for (int u = network->first_use[l]; u >= 0; u = network->uses[u].next) {
+            dl_flow_bundle *b = &network->bundles[network->classes[network->uses[u].class].bundle];
+            if (!b->fixed) fix_bundle(network, b, level);
+        }
+    }
+}
+
+/* Whether a link of its own limits the bundle, which is of one class then. */
+static bool is_capped(const dl_flow_bundle *b)
+{
+    return b->members == 1 && b->rate >= b->cap * (1 - RELATIVE_ROOM);
+}
+
+/* Bundles that are at their cap are closed to others; of those that are not, classes by themselves
+ * go back to the ones with the same links, where a shared link limits them all. */
+static void rejoin_bundles(dl_network *network)
+{
+    int kept = 0;
+    for (int i = 0; i < network->part_bundle_count; i++) {
+        int bundle = network->part_bundles[i];
+        if (is_capped(&network->bundles[bundle])) dl_network_close(network, bundle);
+    }
+    for (int i = 0; i < network->part_bundle_count; i++) {
+        int bundle = network->part_bundles[i];
+        const dl_flow_bundle *b = &network->bundles[bundle];
+        if (!b->hashed && !is_capped(b)) dl_network_rejoin(network, bundle);
+        if (b->members > 0) network->part_bundles[kept++] = bundle;
+    }
+    network->part_bundle_count = kept;
+}
+
+double dl_network_alone_rate(const dl_network *network, const dl_flow_class *c)
+{
+    double rate = INFINITY;
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
+        const dl_use *use = &network->uses[u];
+        rate = lesser(rate, network->capacity[use->link] / use->times);
+    }
+    return rate;
+}
+
+/* The rate of a bundle that is alone in its component: its narrowest link decides. False if classes
+ * of it may have narrower ones of their own. */
+static bool share_alone(dl_network *network, dl_flow_bundle *b)
+{
+    const dl_flow_class *c = &network->classes[b->first];
+    double level = INFINITY;
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
+        const dl_use *use = &network->uses[u];
+        if (b->members > 1 && !dl_network_is_shared(network, use->link)) continue;
+        level = lesser(level, network->capacity[use->link] / ((double)b->flows * use->times));
+    }
+    if (b->members > 1 && b->cap <= level) return false;
+    b->rate = level;
+    return true;
+}
+
+/* Progressive filling: the links and caps that are reached first fix the rates of their flows, and
+ * the rest of the capacity is shared among the others, until all are fixed. */
+void dl_network_share(dl_network *network)
+{
+    if (network->part_bundle_count == 1 &&
+        share_alone(network, &network->bundles[network->part_bundles[0]])) {
+        return;
+    }
+    weigh_component(network);
+    filling f = {.links = network->part_link_count, .bundles = network->part_bundle_count};
+    for (;;) {
+        find_levels(network, &f);
+        if (f.bundles == 0) break;
+        double level = lesser(f.link_level, f.cap_level), limit = level * (1 + RELATIVE_TOLERANCE);
+        DL_ASSERT(isfinite(level), "%d bundles without a limit", f.bundles);
+        if (f.cap_level <= limit && fix_capped(network, &f, limit)) continue;
+        if (f.link_level <= limit) fix_full(network, &f, level);
+    }
+    rejoin_bundles(network);
+}

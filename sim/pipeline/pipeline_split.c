@@ -1,0 +1,381 @@
+#include "sim/pipeline/pipeline_split.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/names.h"
+
+const char *const dl_schedule_names[DL_SCHEDULES] = {"gpipe", "1f1b"};
+
+void dl_pipeline_options_free(dl_pipeline_options *options)
+{
+    for (size_t c = 0; c < options->cut_count; c++)
+        free(options->cuts[c]);
+    free(options->cuts);
+    free(options->cut_bytes);
+    *options = (dl_pipeline_options){0};
+}
+
+/* --- layers ---------------------------------------------------------------------------------- */
+
+/* Length of the name before ".phase"; 0 if the operation is of another phase. */
+static size_t layer_length(const char *name, const char *phase)
+{
+    const size_t length = strlen(name), tail = strlen(phase);
+    return length > tail && strcmp(name + length - tail, phase) == 0 ? length - tail : 0;
+}
+
+static int find_layer(const dl_model_layers *model, const char *name, size_t length)
+{
+    for (int l = 0; l < model->count; l++) {
+        if (strlen(model->layers[l].name) == length &&
+            strncmp(model->layers[l].name, name, length) == 0) {
+            return l;
+        }
+    }
+    return -1;
+}
+
+static int add_layer(dl_model_layers *model, const dl_costs *costs, const char *name, size_t length)
+{
+    dl_model_layer *layer = &model->layers[model->count];
+    *layer = (dl_model_layer){
+        .name = dl_strndup(name, length), .forward = -1, .backward = -1, .update = -1};
+    for (size_t c = 0; c < costs->layer_count; c++) {
+        if (strcmp(costs->layers[c].name, layer->name) != 0) continue;
+        layer->output_bytes = costs->layers[c].output_bytes_per_sample;
+        layer->parameter_bytes = costs->layers[c].parameter_bytes;
+        layer->activation_bytes = costs->layers[c].activation_bytes_per_sample;
+    }
+    return model->count++;
+}
+
+void dl_model_layers_init(dl_model_layers *model, const dl_costs *costs)
+{
+    static const char *const phases[] = {".forward", ".backward"};
+    *model = (dl_model_layers){dl_calloc(costs->op_count, sizeof *model->layers, "layers"), 0};
+    for (int p = 0; p < 2; p++) {
+        for (size_t o = 0; o < costs->op_count; o++) {
+            const char *name = costs->ops[o].name;
+            const size_t length = layer_length(name, phases[p]);
+            if (length == 0) continue;
+            int l = find_layer(model, name, length);
+            if (l < 0) l = add_layer(model, costs, name, length);
+            *(p == 0 ? &model->layers[l].forward : &model->layers[l].backward) = (int)o;
+        }
+    }
+    for (size_t o = 0; o < costs->op_count; o++) {
+        const char *name = costs->ops[o].name;
+        const size_t length = layer_length(name, ".update");
+        const int l = length > 0 ? find_layer(model, name, length) : -1;
+        if (l >= 0) model->layers[l].update = (int)o;
+    }
+}
+
+void dl_model_layers_free(dl_model_layers *model)
+{
+    for (int l = 0; l < model->count; l++)
+        free(model->layers[l].name);
+    free(model->layers);
+    *model = (dl_model_layers){0};
+}
+
+/* Time of an operation at `batch`; -1: none. */
+static double op_ns(const dl_costs *costs, int op, double batch)
+{
+    if (op < 0) return 0;
+    return (costs->ops[op].fixed_ns.value + costs->ops[op].per_sample_ns.value * batch) *
+           dl_costs_linearity(costs, batch);
+}
+
+/* --- cuts ------------------------------------------------------------------------------------ */
+
+/* Time of layers [from, to), which may not be below zero. */
+static double span(const double *before, int from, int to)
+{
+    return fmax(0, before[to] - before[from]);
+}
+
+/* least[s][i]: of the longest of s + 1 stages over the first i layers; from[s][i]: where its last
+ * one begins. */
+static void cut_evenly(const double *before, int layers, int stages, int *first)
+{
+    const size_t width = (size_t)layers + 1;
+    double *least = dl_calloc((size_t)stages * width, sizeof *least, "cuts");
+    int *from = dl_calloc((size_t)stages * width, sizeof *from, "cuts");
+    for (int i = 1; i <= layers; i++)
+        least[i] = span(before, 0, i);
+    for (int s = 1; s < stages; s++) {
+        for (int i = s + 1; i <= layers; i++) {
+            double *best = &least[(size_t)s * width + (size_t)i];
+            *best = (double)INFINITY;
+            for (int j = s; j < i; j++) {
+                double longest =
+                    fmax(least[(size_t)(s - 1) * width + (size_t)j], span(before, j, i));
+                if (longest >= *best) continue;
+                *best = longest;
+                from[(size_t)s * width + (size_t)i] = j;
+            }
+        }
+    }
+    first[stages] = layers;
+    for (int s = stages - 1; s > 0; s--)
+        first[s] = from[(size_t)s * width + (size_t)first[s + 1]];
+    first[0] = 0;
+    free(least);
+    free(from);
+}
+
+static dl_status cut_as_told(const dl_pipeline_options *options, const dl_model_layers *model,
+                             int stages, int *first, dl_error *err)
+{
+    first[0] = 0;
+    first[stages] = model->count;
+    for (int s = 1; s < stages; s++) {
+        const char *name = options->cuts[s - 1];
+        first[s] = find_layer(model, name, strlen(name));
+        if (first[s] > first[s - 1]) continue;
+        if (first[s] >= 0) {
+            return dl_error_set(err, DL_ERR_NAME,
+                                "[pipeline] split: '%s' is not behind the first layer of the "
+                                "stage before",
+                                name);
+        }
+        const char **names = dl_calloc((size_t)model->count, sizeof *names, "names of layers");
+        for (int l = 0; l < model->count; l++)
+            names[l] = model->layers[l].name;
+        char hint[160];
+        dl_names_hint(hint, sizeof hint, name, names, model->count);
+        free(names);
+        return dl_error_set(err, DL_ERR_NAME, "[pipeline] split: unknown layer '%s'%s", name, hint);
+    }
+    return DL_OK;
+}
+
+static dl_status cut(const dl_pipeline_options *options, const dl_costs *costs,
+                     const dl_model_layers *model, const dl_split *split, int *first, dl_error *err)
+{
+    if (split->stages > model->count) {
+        return dl_error_set_at(err, DL_ERR_RANGE, costs->path, 0,
+                               "%d stages, but the model has %d layers (operations NAME.forward)",
+                               split->stages, model->count);
+    }
+    if (split->stages > 1 && options->cut_count > 0) {
+        if ((int)options->cut_count != split->stages - 1) {
+            return dl_error_set(err, DL_ERR_RANGE,
+                                "[pipeline] split names the first layers of %zu stages behind the "
+                                "first, but stages = %d",
+                                options->cut_count, split->stages);
+        }
+        return cut_as_told(options, model, split->stages, first, err);
+    }
+    double *before = dl_calloc((size_t)model->count + 1, sizeof *before, "times of layers");
+    for (int l = 0; l < model->count; l++) {
+        const dl_model_layer *layer = &model->layers[l];
+        before[l + 1] = before[l] + op_ns(costs, layer->forward, split->samples) +
+                        op_ns(costs, layer->backward, split->samples);
+    }
+    cut_evenly(before, model->count, split->stages, first);
+    free(before);
+    return DL_OK;
+}
+
+dl_status dl_pipeline_cut(const dl_pipeline_options *options, const dl_costs *costs,
+                          const dl_split *split, int *first, dl_error *err)
+{
+    dl_model_layers model;
+    dl_model_layers_init(&model, costs);
+    dl_status status = cut(options, costs, &model, split, first, err);
+    dl_model_layers_free(&model);
+    return status;
+}
+
+/* --- stages ---------------------------------------------------------------------------------- */
+
+/* The user's bytes of a cut; NaN: not told. */
+static double told_bytes(const dl_pipeline_options *options, int cut_number)
+{
+    if (options->cut_bytes_count == 0) return (double)NAN;
+    return options->cut_bytes[options->cut_bytes_count > 1 ? cut_number : 0];
+}
+
+static double known_or_nan(const dl_value *value)
+{
+    return value->known ? value->value : (double)NAN;
+}
+
+/* Sums over layers [first, first + count) of the value at `offset`; NaN if one is unknown. */
+static double sum_of(const dl_model_layers *model, int first, int count, size_t offset)
+{
+    double sum = 0;
+    for (int l = first; l < first + count; l++) {
+        const char *layer = (const char *)&model->layers[l];
+        sum += known_or_nan((const dl_value *)(const void *)(layer + offset));
+    }
+    return sum;
+}
+
+#define SUM_OF(model, first, count, member) \
+    sum_of(model, first, count, offsetof(dl_model_layer, member))
+
+static double share_of(double part, double all)
+{
+    return all > 0 ? part / all : part; /* 0 of 0, or NaN */
+}
+
+/* Updates that belong to no layer, of a step. */
+static double common_update_ns(const dl_costs *costs, const dl_model_layers *model, double batch)
+{
+    double sum_ns = 0;
+    for (size_t o = 0; o < costs->op_count; o++) {
+        const char *name = costs->ops[o].name;
+        const size_t length = layer_length(name, ".update");
+        if (length > 0 && find_layer(model, name, length) < 0) {
+            sum_ns += op_ns(costs, (int)o, batch);
+        }
+    }
+    return sum_ns;
+}
+
+static int count_ops(const dl_model_layers *model, int first, int count, bool forward)
+{
+    int ops = 0;
+    for (int l = first; l < first + count; l++)
+        ops += (forward ? model->layers[l].forward : model->layers[l].backward) >= 0;
+    return ops;
+}
+
+static void add_times(const dl_costs *costs, const dl_model_layers *model, double batch, double of,
+                      dl_stage *stage)
+{
+    for (int l = stage->first; l < stage->first + stage->count; l++) {
+        const dl_model_layer *layer = &model->layers[l];
+        stage->forward_ns += op_ns(costs, layer->forward, batch) / of;
+        stage->backward_ns += op_ns(costs, layer->backward, batch) / of;
+        stage->update_ns += op_ns(costs, layer->update, batch);
+    }
+    stage->forward_ns = fmax(0, stage->forward_ns);
+    stage->backward_ns = fmax(0, stage->backward_ns);
+}
+
+static void even_out(dl_stage *stage, int stages)
+{
+    double forward_ns = 0, backward_ns = 0;
+    for (int s = 0; s < stages; s++) {
+        forward_ns += stage[s].forward_ns / stages;
+        backward_ns += stage[s].backward_ns / stages;
+    }
+    for (int s = 0; s < stages; s++) {
+        stage[s].forward_ns = forward_ns;
+        stage[s].backward_ns = backward_ns;
+    }
+}
+
+void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *costs,
+                        const dl_split *split, const int *first, dl_stage *stage)
+{
+    dl_model_layers model;
+    dl_model_layers_init(&model, costs);
+    const double parts = options->without_micro_batches ? split->micro_batches : 1;
+    const double batch = split->samples * parts;
+    const double all_parameters = SUM_OF(&model, 0, model.count, parameter_bytes);
+    const double all_outputs = SUM_OF(&model, 0, model.count, output_bytes);
+    const double told_activations = SUM_OF(&model, 0, model.count, activation_bytes);
+    const double all_ops =
+        count_ops(&model, 0, model.count, true) + count_ops(&model, 0, model.count, false);
+    const double update_ns = common_update_ns(costs, &model, batch);
+    const double state_bytes = costs->state_bytes >= 0 ? (double)costs->state_bytes : (double)NAN;
+    for (int s = 0; s < split->stages; s++) {
+        const int count = first[s + 1] - first[s];
+        dl_stage *at = &stage[s];
+        *at = (dl_stage){.first = first[s], .count = count};
+        at->parameter_bytes = SUM_OF(&model, first[s], count, parameter_bytes);
+        const double share = share_of(at->parameter_bytes, all_parameters);
+        at->state_bytes = share * state_bytes;
+        at->activation_bytes =
+            isnan(told_activations)
+                ? known_or_nan(&costs->gpu_memory.activation_bytes_per_sample) *
+                      share_of(SUM_OF(&model, first[s], count, output_bytes), all_outputs)
+                : SUM_OF(&model, first[s], count, activation_bytes);
+        add_times(costs, &model, batch, parts, at);
+        if (update_ns != 0) at->update_ns += share * update_ns;
+        at->update_ns = fmax(0, at->update_ns);
+        at->issue_forward = count_ops(&model, first[s], count, true) / (all_ops * parts);
+        at->issue_backward = count_ops(&model, first[s], count, false) / (all_ops * parts);
+        if (s == split->stages - 1 || options->without_activations) continue;
+        const double told = told_bytes(options, s);
+        at->crossing_bytes =
+            isnan(told) ? known_or_nan(&model.layers[first[s + 1] - 1].output_bytes) : told;
+    }
+    if (options->without_imbalance) even_out(stage, split->stages);
+    dl_model_layers_free(&model);
+}
+
+/* --- what is not known, and how well --------------------------------------------------------- */
+
+static void list(char **names, const char *layer, const char *key)
+{
+    char *grown = *names != NULL ? dl_format("%s, [layer %s] %s", *names, layer, key)
+                                 : dl_format("[layer %s] %s", layer, key);
+    free(*names);
+    *names = grown;
+}
+
+char *dl_pipeline_missing(const dl_pipeline_options *options, const dl_costs *costs,
+                          const dl_split *split, const int *first, bool exchanges)
+{
+    char *names = NULL;
+    dl_model_layers model;
+    dl_model_layers_init(&model, costs);
+    for (int s = 0; s < split->stages - 1 && !options->without_activations; s++) {
+        const dl_model_layer *last = &model.layers[first[s + 1] - 1];
+        if (!isnan(told_bytes(options, s)) || last->output_bytes.known) continue;
+        list(&names, last->name, "output_bytes_per_sample");
+    }
+    const bool shares = common_update_ns(costs, &model, split->samples) != 0;
+    for (int l = 0; l < model.count && (exchanges || shares); l++) {
+        if (model.layers[l].parameter_bytes.known) continue;
+        list(&names, model.layers[l].name, "parameter_bytes");
+    }
+    dl_model_layers_free(&model);
+    return names;
+}
+
+dl_origin dl_pipeline_origin(const dl_pipeline_options *options, const dl_costs *costs,
+                             dl_origin others)
+{
+    if (options->cut_bytes_count > 0) return DL_ORIGIN_ASSUMED;
+    for (size_t l = 0; l < costs->layer_count; l++) {
+        const dl_layer_cost *layer = &costs->layers[l];
+        if (layer->output_bytes_per_sample.known &&
+            layer->output_bytes_per_sample.origin < others) {
+            others = layer->output_bytes_per_sample.origin;
+        }
+        if (layer->parameter_bytes.known && layer->parameter_bytes.origin < others) {
+            others = layer->parameter_bytes.origin;
+        }
+    }
+    return others;
+}
+
+/* --- memory ---------------------------------------------------------------------------------- */
+
+int dl_pipeline_in_flight(dl_schedule schedule, const dl_split *split, int stage)
+{
+    const int left = split->stages - stage;
+    return schedule == DL_SCHEDULE_1F1B && left < split->micro_batches ? left
+                                                                       : split->micro_batches;
+}
+
+double dl_pipeline_stage_bytes(const dl_costs *costs, const dl_split *split, dl_schedule schedule,
+                               const dl_stage *stages, int stage)
+{
+    const dl_stage *at = &stages[stage];
+    const double samples = dl_pipeline_in_flight(schedule, split, stage) * split->samples;
+    /* Gradients are as many as parameters. */
+    return 2 * at->parameter_bytes + at->state_bytes + at->activation_bytes * samples +
+           known_or_nan(&costs->gpu_memory.workspace_bytes);
+}

@@ -1,0 +1,114 @@
+/* A model split over GPUs, layer by layer: which layers a stage has, and what a micro-batch costs
+ * there.
+ *
+ * A layer is what the operations NAME.forward, NAME.backward and NAME.update of the cost file have
+ * in common; layers come in the order of their forward operations, and each hands its output to the
+ * next one only. A stage is a run of layers:
+ *
+ *   forward, backward    sum over its operations of fixed + per_sample x micro-batch: each
+ *                        micro-batch pays the fixed part again
+ *   update               its layers'; of operations that belong to no layer ("network.update") its
+ *                        share of the parameters
+ *   crossing             what the layer before the cut hands on, and as much gradient back
+ *   issue                of [dispatch] per_worker_ns, which is for the whole model, the stage's
+ *                        share of the forward and backward operations
+ *   activations          what its layers tell; where one does not, of [gpu_memory]
+ *                        activation_bytes_per_sample its share of all layers' output bytes (assumed:
+ *                        what is kept is about as large as what is handed on)
+ *
+ * `balanced` cuts so that the longest stage's forward and backward are as short as can be (exact,
+ * dynamic programming); `split = NAME, ...` names the first layer of each stage but the first.
+ *
+ * What it leaves out: connections that skip over a cut (make one layer of what they span), layers
+ * split in themselves (tensor parallelism), activations that are computed twice to save memory.
+ */
+#ifndef DL_SIM_PIPELINE_SPLIT_H
+#define DL_SIM_PIPELINE_SPLIT_H
+
+#include "sim/platform/platform_gpu.h"
+
+typedef enum dl_schedule {
+    DL_SCHEDULE_GPIPE, /* all forwards, then all backwards (Huang et al. 2019) */
+    DL_SCHEDULE_1F1B,  /* one forward, one backward as soon as there is one (Narayanan et al. 2019,
+                          with a flush at each step's end) */
+    DL_SCHEDULES
+} dl_schedule;
+
+/* "gpipe", "1f1b". */
+extern const char *const dl_schedule_names[DL_SCHEDULES];
+
+/* What a scenario says about the split; the rest stands in its points. */
+typedef struct dl_pipeline_options {
+    char **cuts; /* [cut_count] first layers of stages 1, 2, ...; none: balanced */
+    size_t cut_count;
+    double
+        *cut_bytes; /* [cut_bytes_count] a sample, in place of the cost file's; one: of all cuts */
+    size_t cut_bytes_count;
+    bool without_activations;   /* crossing takes no time */
+    bool without_micro_batches; /* fixed costs come once a step */
+    bool without_imbalance;     /* stages take equally long */
+    bool without_bubble;        /* stages do not wait for each other */
+} dl_pipeline_options;
+
+void dl_pipeline_options_free(dl_pipeline_options *options); /* a zeroed object is fine */
+
+/* Times in ns of one micro-batch (update: of a step). NaN: the costs do not say. */
+typedef struct dl_stage {
+    int first, count; /* layers */
+    double forward_ns, backward_ns, update_ns;
+    double issue_forward, issue_backward; /* shares of per_worker_ns */
+    double parameter_bytes, state_bytes;
+    double activation_bytes; /* a sample */
+    double crossing_bytes;   /* a sample, to the next stage; 0 of the last one */
+} dl_stage;
+
+typedef struct dl_model_layer {
+    char *name;
+    int forward, backward, update; /* operations, -1 = none */
+    dl_value output_bytes, parameter_bytes, activation_bytes;
+} dl_model_layer;
+
+typedef struct dl_model_layers {
+    dl_model_layer *layers; /* [count] */
+    int count;
+} dl_model_layers;
+
+void dl_model_layers_init(dl_model_layers *model, const dl_costs *costs);
+void dl_model_layers_free(dl_model_layers *model);
+
+/* A split as a point has it. */
+typedef struct dl_split {
+    int stages;        /* >= 1 */
+    int micro_batches; /* of a step, >= 1 */
+    double samples;    /* of a micro-batch */
+} dl_split;
+
+/* Writes the first layer of each stage, and behind them the number of layers, to
+ * first[stages + 1]. DL_ERR_RANGE: fewer layers than stages, or an explicit split into another
+ * number of stages; DL_ERR_NAME: no such layer, or not in their order. */
+dl_status dl_pipeline_cut(const dl_pipeline_options *options, const dl_costs *costs,
+                          const dl_split *split, int *first, dl_error *err) DL_MUST_CHECK;
+
+/* The stages between these cuts, with these costs, to stage[stages]. */
+void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *costs,
+                        const dl_split *split, const int *first, dl_stage *stage);
+
+/* Which bytes the costs lack for the cuts and, with `exchanges`, for the parameters, as
+ * "[layer NAME] KEY, ..." in a string of its own; NULL if none. */
+char *dl_pipeline_missing(const dl_pipeline_options *options, const dl_costs *costs,
+                          const dl_split *split, const int *first, bool exchanges);
+
+/* The least trustworthy origin of the bytes that the split depends on. */
+dl_origin dl_pipeline_origin(const dl_pipeline_options *options, const dl_costs *costs,
+                             dl_origin others);
+
+/* Micro-batches whose activations a stage keeps at once: all of them, or (1f1b) at most as many as
+ * there are stages from it on. */
+int dl_pipeline_in_flight(dl_schedule schedule, const dl_split *split, int stage);
+
+/* What a stage needs of a GPU's memory: parameters, gradients, optimizer state, the activations in
+ * flight, workspace. NaN if the costs do not say. */
+double dl_pipeline_stage_bytes(const dl_costs *costs, const dl_split *split, dl_schedule schedule,
+                               const dl_stage *stages, int stage);
+
+#endif

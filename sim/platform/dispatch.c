@@ -1,0 +1,113 @@
+#include "sim/platform/dispatch.h"
+
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+
+const char *const dl_dispatch_names[2] = {"single", "per_gpu"};
+
+int dl_dispatch_threads(const dl_dispatch_config *config)
+{
+    return config->kind == DL_DISPATCH_SINGLE ? 1 : config->workers;
+}
+
+void dl_dispatch_init(dl_dispatch *dispatch, const dl_dispatch_config *config)
+{
+    const int threads = dl_dispatch_threads(config);
+    const size_t workers = (size_t)config->workers;
+    *dispatch = (dl_dispatch){
+        .config = *config,
+        .threads = dl_calloc((size_t)threads, sizeof *dispatch->threads, "host threads"),
+        .thread_count = threads,
+        .begun = dl_calloc(workers, sizeof(int64_t), "issued steps"),
+        .issued = dl_calloc(workers, sizeof(int64_t), "issued steps"),
+        .ended = dl_calloc(workers, sizeof(int64_t), "ended steps"),
+    };
+    for (int t = 0; t < threads; t++) {
+        dispatch->threads[t].first = t;
+        dispatch->threads[t].count = config->workers / threads;
+    }
+}
+
+void dl_dispatch_free(dl_dispatch *dispatch)
+{
+    free(dispatch->threads);
+    free(dispatch->begun);
+    free(dispatch->issued);
+    free(dispatch->ended);
+    *dispatch = (dl_dispatch){0};
+}
+
+static void go_on(void *user, int thread);
+
+static void after(dl_dispatch *dispatch, int thread, double delay_ns)
+{
+    dl_engine_after(dispatch->config.engine, dl_ns_ceil(delay_ns), go_on, dispatch, thread);
+}
+
+static void try_step(dl_dispatch *dispatch, int thread)
+{
+    dl_issue_thread *t = &dispatch->threads[thread];
+    if (t->busy || t->behind > 0 || t->step == dispatch->config.steps) return;
+    t->busy = true;
+    t->at = -1;
+    after(dispatch, thread, dispatch->config.serial_ns);
+}
+
+/* Sets out for the step after the one that has been issued. */
+static void next_step(dl_dispatch *dispatch, int thread)
+{
+    dl_issue_thread *t = &dispatch->threads[thread];
+    t->busy = false;
+    t->step++;
+    t->behind = 0;
+    for (int w = t->first; w < t->first + t->count; w++) {
+        t->behind += dispatch->ended[w] < t->step - dispatch->config.ahead;
+    }
+    try_step(dispatch, thread);
+}
+
+/* A piece of the thread's work is over: the serial part, or the issue of a worker's step. */
+static void go_on(void *user, int thread)
+{
+    dl_dispatch *dispatch = user;
+    const dl_dispatch_config *config = &dispatch->config;
+    dl_issue_thread *t = &dispatch->threads[thread];
+    const int done = t->at, next = ++t->at; /* counted from first */
+    if (done >= 0) dispatch->issued[t->first + done]++;
+    if (next < t->count) {
+        dispatch->begun[t->first + next]++;
+        after(dispatch, thread, config->per_worker_ns);
+    } else {
+        next_step(dispatch, thread);
+    }
+    if (done >= 0) config->progress(config->user, t->first + done);
+    if (next < t->count) config->progress(config->user, t->first + next);
+}
+
+void dl_dispatch_start(dl_dispatch *dispatch)
+{
+    for (int t = 0; t < dispatch->thread_count; t++)
+        try_step(dispatch, t);
+}
+
+void dl_dispatch_step_ended(dl_dispatch *dispatch, int worker)
+{
+    const int thread = dispatch->config.kind == DL_DISPATCH_SINGLE ? 0 : worker;
+    dl_issue_thread *t = &dispatch->threads[thread];
+    dispatch->ended[worker]++;
+    if (t->busy || dispatch->ended[worker] != t->step - dispatch->config.ahead) return;
+    t->behind--;
+    try_step(dispatch, thread);
+}
+
+int64_t dl_dispatch_begun(const dl_dispatch *dispatch, int worker)
+{
+    return dispatch->begun[worker];
+}
+
+int64_t dl_dispatch_issued(const dl_dispatch *dispatch, int worker)
+{
+    return dispatch->issued[worker];
+}

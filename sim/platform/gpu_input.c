@@ -1,0 +1,123 @@
+#include "sim/platform/gpu_input.h"
+
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+
+/* Streams of batches, beside those of the workers' steps. */
+#define FIRST_STREAM (1u << 20)
+
+/* Batches of a worker that may wait, and be in the making, at once. */
+static int depth(const dl_input_config *config)
+{
+    return config->prefetch > 0 ? config->prefetch : 1;
+}
+
+void dl_input_init(dl_input *input, const dl_input_config *config)
+{
+    const dl_machine *m = config->links->machine;
+    const size_t workers = (size_t)config->workers, nodes = (size_t)m->nodes;
+    *input = (dl_input){
+        .config = *config,
+        .idle_cores = dl_calloc(nodes, sizeof *input->idle_cores, "input of nodes"),
+        .workers = dl_calloc(workers, sizeof *input->workers, "input of workers"),
+        .queue = dl_calloc(workers * (size_t)depth(config), sizeof *input->queue, "batches"),
+    };
+    const dl_noise_config noise = {.kind = config->varies ? DL_NOISE_EXPONENTIAL : DL_NOISE_NONE};
+    for (size_t n = 0; n < nodes; n++)
+        input->idle_cores[n] = config->cores;
+    for (size_t w = 0; w < workers; w++) {
+        dl_place gpu = config->places[w];
+        dl_place host = {DL_PLACE_HOST, gpu.node, dl_machine_socket(m, m->gpus[gpu.index].parent)};
+        dl_route route;
+        dl_links_route(config->links, host, gpu, &route);
+        input->workers[w].class = dl_network_route_class(config->network, &route);
+        input->workers[w].latency_ns = dl_ns_ceil(route.latency_ns);
+        dl_noise_init(&input->workers[w].noise, &noise, config->seed, config->replicate,
+                      FIRST_STREAM + (uint32_t)w);
+    }
+}
+
+void dl_input_free(dl_input *input)
+{
+    for (int w = 0; input->workers != NULL && w < input->config.workers; w++)
+        dl_noise_free(&input->workers[w].noise);
+    free(input->idle_cores);
+    free(input->workers);
+    free(input->queue);
+    *input = (dl_input){0};
+}
+
+int dl_input_most(const dl_input *input)
+{
+    return input->config.workers * depth(&input->config);
+}
+
+static void on_copied(void *user, int worker)
+{
+    dl_input *input = user;
+    dl_input_worker *w = &input->workers[worker];
+    w->making--;
+    w->ready++;
+    input->config.came(input->config.user, worker);
+}
+
+static void start_queued(dl_input *input, int node);
+
+static void on_made(void *user, int worker)
+{
+    dl_input *input = user;
+    const dl_input_worker *w = &input->workers[worker];
+    const int node = input->config.places[worker].node;
+    dl_network_start(input->config.network, w->class, input->config.bytes, w->latency_ns, on_copied,
+                     input, worker);
+    input->idle_cores[node]++;
+    start_queued(input, node);
+}
+
+/* The batches of all nodes share one queue in the order of asking. */
+static void start_queued(dl_input *input, int node)
+{
+    const dl_input_config *config = &input->config;
+    int kept = 0;
+    for (int i = 0; i < input->queued; i++) {
+        int worker = input->queue[i];
+        if (config->places[worker].node != node || input->idle_cores[node] == 0) {
+            input->queue[kept++] = worker;
+            continue;
+        }
+        input->idle_cores[node]--;
+        const double make_ns = config->make_ns * dl_noise_next(&input->workers[worker].noise);
+        dl_engine_after(config->engine, dl_ns_ceil(make_ns), on_made, input, worker);
+    }
+    input->queued = kept;
+}
+
+/* Has batches made while there is room for them, and steps that want them. */
+static void order(dl_input *input, int worker)
+{
+    dl_input_worker *w = &input->workers[worker];
+    while (w->ready + w->making < depth(&input->config) && w->ordered < input->steps) {
+        w->making++;
+        w->ordered++;
+        input->queue[input->queued++] = worker;
+    }
+    start_queued(input, input->config.places[worker].node);
+}
+
+void dl_input_start(dl_input *input, int64_t steps)
+{
+    input->steps = steps;
+    for (int w = 0; input->config.prefetch > 0 && w < input->config.workers; w++)
+        order(input, w);
+}
+
+bool dl_input_take(dl_input *input, int worker)
+{
+    dl_input_worker *w = &input->workers[worker];
+    const bool is_there = w->ready > 0;
+    if (is_there) w->ready--;
+    if (!is_there || input->config.prefetch > 0) order(input, worker);
+    return is_there;
+}

@@ -1,0 +1,59 @@
+/* Batches for GPUs: made by cores of the GPU's node, first come first served, then copied to it from
+ * the memory of its socket.
+ *
+ * A worker may have `prefetch` batches waiting or in the making; with 0, one is made when it asks. The
+ * time to make one may vary exponentially, as that of reading it from a file system that others use. */
+#ifndef DL_SIM_GPU_INPUT_H
+#define DL_SIM_GPU_INPUT_H
+
+#include "sim/network/network.h"
+#include "sim/noise.h"
+
+typedef struct dl_input_config {
+    dl_engine *engine; /* borrowed, as all pointers here */
+    dl_network *network;
+    const dl_links *links;
+    const dl_place *places; /* [workers] GPUs that the batches go to */
+    int workers;
+    int cores;             /* of each node */
+    int prefetch;          /* batches */
+    double make_ns, bytes; /* of a batch */
+    bool varies;           /* the former, exponentially */
+    uint64_t seed;
+    uint32_t replicate;
+    dl_event_fn came; /* came(user, worker): a batch is there */
+    void *user;
+} dl_input_config;
+
+typedef struct dl_input_worker {
+    int class; /* of its copies */
+    int64_t latency_ns;
+    int ready, making; /* batches */
+    int64_t ordered;   /* since the start */
+    dl_noise noise;    /* of its batches' making */
+} dl_input_worker;
+
+typedef struct dl_input {
+    dl_input_config config;
+    int64_t steps;   /* batches of a worker */
+    int *idle_cores; /* [nodes] */
+    dl_input_worker *workers;
+    int *queue; /* [workers x depth] of batches that wait for a core */
+    int queued;
+} dl_input;
+
+/* Behind all links of the network. dl_input_free and dl_input_most accept a zeroed object. */
+void dl_input_init(dl_input *input, const dl_input_config *config);
+void dl_input_free(dl_input *input);
+
+/* Batches in the making at once at most = flows, and events beside those of the flows. */
+int dl_input_most(const dl_input *input);
+
+/* The run begins: each worker will take `steps` batches. */
+void dl_input_start(dl_input *input, int64_t steps);
+
+/* Takes a batch for the worker's next step; false if there is none: then `came` says when there is.
+ */
+bool dl_input_take(dl_input *input, int worker);
+
+#endif

@@ -1,0 +1,327 @@
+#include "sim/report/measured_runs.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/csv.h"
+#include "common/names.h"
+#include "common/units.h"
+
+enum {
+    KEY_CORES,
+    KEY_WORKERS,
+    KEY_BATCH,
+    KEY_SYNC,
+    KEY_OPTION,
+    KEYS = KEY_OPTION + DL_SYNC_SWEPT,
+    SOURCE = KEYS,
+    BY_WORKER,
+    COUNTS,
+    STEPS,
+    SEED,
+    VALUES
+};
+
+/* The keys, the source, what only a reader looks at, the values in the order of dl_measure. */
+static const char *const columns[] = {
+    "cores",
+    "workers",
+    "batch",
+    "sync",
+    "interval",
+    "n",
+    "bound",
+    "k",
+    "moving_rate",
+    "block_momentum",
+    "accumulate",
+    "lag",
+    "source",
+    "staleness_mean_by_worker",
+    "staleness_counts",
+    "steps",
+    "seed",
+    "throughput_per_s",
+    "throughput_per_s_err",
+    "step_s",
+    "step_s_err",
+    "staleness_mean",
+    "staleness_sd",
+    "staleness_p50",
+    "staleness_p90",
+};
+#define COLUMNS (sizeof columns / sizeof *columns)
+_Static_assert(COLUMNS == VALUES + DL_MEASURE_COUNT, "a column without a name");
+
+/* Where each column of `columns` is in the table, -1 = nowhere. */
+typedef struct table {
+    dl_csv csv;
+    int at[COLUMNS];
+    int *swept; /* [study's keys] the same for these */
+} table;
+
+/* A column of a swept key is that, whatever else its name may mean. */
+static dl_status find_columns(table *t, const dl_study *study, dl_error *err)
+{
+    const size_t count = COLUMNS + study->key_count;
+    const char **names = dl_calloc(count, sizeof *names, "column names");
+    memcpy(names, columns, sizeof columns);
+    for (size_t k = 0; k < study->key_count; k++)
+        names[COLUMNS + k] = study->keys[k].column;
+    dl_status status = DL_OK;
+    for (size_t c = 0; c < t->csv.columns && status == DL_OK; c++) {
+        if (dl_names_find(t->csv.names[c], names, count) >= 0) continue;
+        char hint[256];
+        dl_names_hint(hint, sizeof hint, t->csv.names[c], names, count);
+        status = dl_error_set_at(err, DL_ERR_NAME, t->csv.path, 0, "unknown column '%s'%s",
+                                 t->csv.names[c], hint);
+    }
+    for (size_t k = 0; k < COLUMNS; k++)
+        t->at[k] = dl_csv_column(&t->csv, columns[k]);
+    for (size_t k = 0; k < study->key_count; k++)
+        t->swept[k] = dl_csv_column(&t->csv, study->keys[k].column);
+    free(names);
+    return status;
+}
+
+static const char *cell(const table *t, size_t row, int column)
+{
+    return t->at[column] < 0 ? "" : dl_csv_cell(&t->csv, row, (size_t)t->at[column]);
+}
+
+/* Whether the row's cell for `key` fits the point; a column that is absent fits all. */
+static dl_status fits_key(const table *t, size_t row, int key, const dl_point *point, bool *fits,
+                          dl_error *err)
+{
+    *fits = true;
+    if (t->at[key] < 0) return DL_OK;
+    if (key == KEY_SYNC) {
+        *fits = strcmp(cell(t, row, key), point->mode->name) == 0;
+        return DL_OK;
+    }
+    double number = 0;
+    dl_status status = dl_csv_number(&t->csv, row, (size_t)t->at[key], &number, err);
+    if (status != DL_OK) return status;
+    if (key >= KEY_OPTION && !dl_point_shows(point, key - KEY_OPTION)) {
+        const bool takes = point->mode->options & 1u << (key - KEY_OPTION);
+        *fits = isnan(number) || (takes && number == point->option[key - KEY_OPTION]);
+        return DL_OK;
+    }
+    double own = key == KEY_CORES     ? point->cores
+                 : key == KEY_WORKERS ? point->workers
+                 : key == KEY_BATCH   ? (double)point->batch
+                                      : point->option[key - KEY_OPTION];
+    *fits = fabs(number - own) <= 1e-9 * fabs(own);
+    return DL_OK;
+}
+
+/* Equal texts, or equal numbers. */
+static bool says_the_same(const char *a, const char *b)
+{
+    double left = 0, right = 0;
+    dl_error ignored = {0};
+    if (strcmp(a, b) == 0) return true;
+    return dl_parse_double(a, -INFINITY, INFINITY, &left, &ignored) == DL_OK &&
+           dl_parse_double(b, -INFINITY, INFINITY, &right, &ignored) == DL_OK && left == right;
+}
+
+/* Whether the row's cells for the swept keys fit a point of the variant. */
+static bool fits_swept(const table *t, size_t row, const dl_study *study, const dl_variant *variant,
+                       const dl_point *point)
+{
+    for (size_t k = 0; k < study->key_count; k++) {
+        if (t->swept[k] < 0) continue;
+        const char *own = dl_study_text(study, variant, point, k);
+        const char *said = dl_csv_cell(&t->csv, row, (size_t)t->swept[k]);
+        if (!says_the_same(own, said)) return false;
+    }
+    return true;
+}
+
+static dl_status fits_point(const table *t, size_t row, const dl_study *study, size_t number,
+                            bool *fits, dl_error *err)
+{
+    size_t p = 0;
+    const dl_variant *variant = dl_study_variant(study, number, &p);
+    const dl_point *point = &variant->scenario.points[p];
+    *fits = fits_swept(t, row, study, variant, point);
+    for (int key = 0; key < KEYS && *fits; key++) {
+        dl_status status = fits_key(t, row, key, point, fits, err);
+        if (status != DL_OK) return status;
+    }
+    return DL_OK;
+}
+
+static dl_status find_point(const table *t, size_t row, const dl_study *study, size_t *found,
+                            dl_error *err)
+{
+    int matches = 0;
+    for (size_t p = 0; p < study->point_count; p++) {
+        bool fits = true;
+        dl_status status = fits_point(t, row, study, p, &fits, err);
+        if (status != DL_OK) return status;
+        if (fits && matches++ == 0) *found = p;
+    }
+    if (matches == 1) return DL_OK;
+    return dl_error_set_at(err, matches == 0 ? DL_ERR_NAME : DL_ERR_DATA, t->csv.path,
+                           t->csv.lines[row],
+                           matches == 0 ? "no point of the scenario has these keys"
+                                        : "several points of the scenario have these keys");
+}
+
+static bool says_error(const table *t, size_t row)
+{
+    return strcmp(cell(t, row, VALUES + DL_MEASURE_PER_S), "error") == 0 ||
+           strcmp(cell(t, row, VALUES + DL_MEASURE_STEP_S), "error") == 0;
+}
+
+static dl_status read_values(const table *t, size_t row, double *value, dl_error *err)
+{
+    for (int m = 0; m < DL_MEASURE_COUNT; m++) {
+        int column = t->at[VALUES + m];
+        value[m] = (double)NAN;
+        if (column < 0) continue;
+        dl_status status = dl_csv_number(&t->csv, row, (size_t)column, &value[m], err);
+        if (status != DL_OK) return status;
+        bool rate = m == DL_MEASURE_PER_S || m == DL_MEASURE_STEP_S;
+        if (value[m] < 0 || (rate && value[m] <= 0) || isinf(value[m])) {
+            return dl_error_set_at(err, DL_ERR_RANGE, t->csv.path, t->csv.lines[row],
+                                   "%s = %g: expected a number %s 0", columns[VALUES + m], value[m],
+                                   rate ? ">" : ">=");
+        }
+    }
+    if (!isnan(value[DL_MEASURE_PER_S]) || !isnan(value[DL_MEASURE_STEP_S])) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_DATA, t->csv.path, t->csv.lines[row],
+                           "neither throughput_per_s nor step_s is given");
+}
+
+/* Reads "1.5;0.9" into values[*count]; NULL and 0 for an empty cell. */
+static dl_status read_joined(const table *t, size_t row, int column, double **values, int *count,
+                             dl_error *err)
+{
+    const char *text = cell(t, row, column);
+    *count = 0;
+    if (text[0] == '\0') return DL_OK;
+    *values = dl_calloc(strlen(text) / 2 + 1, sizeof **values, "joined numbers");
+    for (const char *rest = text; rest != NULL;) {
+        size_t length = strcspn(rest, ";");
+        dl_error inner = {0};
+        char *number = dl_format("%.*s", (int)length, rest);
+        dl_status status = dl_parse_double(number, 0, INFINITY, &(*values)[*count], &inner);
+        free(number);
+        if (status != DL_OK) {
+            return dl_error_set_at(err, status, t->csv.path, t->csv.lines[row], "%s: %s",
+                                   columns[column], inner.text);
+        }
+        ++*count;
+        rest = rest[length] == ';' ? rest + length + 1 : NULL;
+    }
+    return DL_OK;
+}
+
+/* One number for each of the point's workers. */
+static dl_status read_by_worker(const table *t, size_t row, int workers, double **values,
+                                dl_error *err)
+{
+    int count = 0;
+    dl_status status = read_joined(t, row, BY_WORKER, values, &count, err);
+    if (status != DL_OK || count == 0 || count == workers) return status;
+    return dl_error_set_at(err, DL_ERR_DATA, t->csv.path, t->csv.lines[row],
+                           "%s holds %d numbers for %d workers", columns[BY_WORKER], count,
+                           workers);
+}
+
+static dl_status read_row(const table *t, size_t i, const dl_study *study, dl_measured_row *row,
+                          dl_error *err)
+{
+    dl_status status = find_point(t, i, study, &row->point, err);
+    if (status != DL_OK) return status;
+    row->failed = says_error(t, i);
+    if (row->failed) return DL_OK;
+    size_t p = 0;
+    const dl_point *point = &dl_study_variant(study, row->point, &p)->scenario.points[p];
+    if ((status = read_values(t, i, row->value, err)) ||
+        (status = read_by_worker(t, i, point->workers, &row->worker_staleness, err)) ||
+        (status = read_joined(t, i, COUNTS, &row->counts, &row->count_bins, err))) {
+        return status;
+    }
+    dl_measured_derive(row->value, (double)point->batch);
+    return DL_OK;
+}
+
+/* Gathers the rows of each point. */
+static void gather(dl_measured *measured, const dl_study *study, const table *t,
+                   const dl_measured_row *rows)
+{
+    const dl_measured_row **own = dl_calloc(t->csv.rows, sizeof *own, "runs of a point");
+    for (size_t p = 0; p < study->point_count; p++) {
+        size_t runs = 0, at = 0;
+        for (size_t i = 0; i < t->csv.rows; i++) {
+            if (rows[i].point != p) continue;
+            if (rows[i].failed) {
+                measured[p].failed_runs++;
+            } else {
+                own[runs++] = &rows[i];
+            }
+            const char *source = cell(t, i, SOURCE);
+            if (measured[p].source == NULL && source[0] != '\0') {
+                measured[p].source = dl_strdup(source);
+            }
+        }
+        const dl_variant *variant = dl_study_variant(study, p, &at);
+        if (runs > 0)
+            dl_measured_summarise(&measured[p], own, runs, variant->scenario.points[at].workers);
+    }
+    free(own);
+}
+
+static dl_status read_table(dl_measured *measured, const dl_study *study, const char *path,
+                            dl_error *err)
+{
+    table t = {0};
+    dl_status status = dl_csv_read(&t.csv, path, err);
+    if (status != DL_OK) return status;
+    t.swept = dl_calloc(study->key_count, sizeof *t.swept, "swept columns");
+    dl_measured_row *rows = dl_calloc(t.csv.rows, sizeof *rows, "measured rows");
+    status = find_columns(&t, study, err);
+    for (size_t i = 0; i < t.csv.rows && status == DL_OK; i++)
+        status = read_row(&t, i, study, &rows[i], err);
+    if (status == DL_OK) gather(measured, study, &t, rows);
+    for (size_t i = 0; i < t.csv.rows; i++) {
+        free(rows[i].worker_staleness);
+        free(rows[i].counts);
+    }
+    free(rows);
+    free(t.swept);
+    dl_csv_free(&t.csv);
+    return status;
+}
+
+dl_status dl_measured_read(dl_measured **measured, const dl_study *study, dl_error *err)
+{
+    dl_measured *all = dl_calloc(study->point_count, sizeof *all, "measured points");
+    for (size_t p = 0; p < study->point_count; p++) {
+        for (int m = 0; m < DL_MEASURE_COUNT; m++)
+            all[p].value[m] = (double)NAN;
+    }
+    dl_status status = DL_OK;
+    const char *path = study->variants[0].scenario.measured_path; /* of all: it cannot be swept */
+    if (path != NULL) status = read_table(all, study, path, err);
+    if (status == DL_OK) {
+        *measured = all;
+    } else {
+        dl_measured_free(all, study->point_count);
+    }
+    return status;
+}
+
+void dl_measured_free(dl_measured *measured, size_t count)
+{
+    for (size_t p = 0; measured != NULL && p < count; p++) {
+        free(measured[p].worker_staleness);
+        free(measured[p].source);
+    }
+    free(measured);
+}

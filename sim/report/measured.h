@@ -1,0 +1,54 @@
+/* Measurements to compare a sweep with: a CSV table, each row one run of one point.
+ *
+ *   workers,batch,sync,interval,throughput_per_s,source
+ *   2,128,average,10,8123,"LeNet, 2 cores"
+ *
+ * Key columns: cores, workers, batch (all workers together), sync, and its
+ * options interval, n, bound, k, moving_rate, block_momentum, accumulate, lag
+ * (empty: none), and those of the scenario's other swept keys (sim/scenario/study.h; `machine` and `costs` by
+ * the file's name without folder and .ini); those
+ * given must name exactly one point of the scenario, else the row is an error. Values:
+ * throughput_per_s or step_s (of a worker; throughput = batch / step; the word `error` where the
+ * source has no result: such a row is shown and not compared), each with its standard error in throughput_per_s_err or step_s_err; staleness_mean, _sd, _p50, _p90; staleness_mean_by_worker
+ * (a number for each worker, separated by semicolons); staleness_counts (applied gradients of
+ * staleness 0, 1, 2, ..., semicolons); source. Columns steps and seed tell how a
+ * run was made and are not used. Several rows for one point are several runs: the median of each
+ * column counts, and where no error is given the standard deviation over the runs. Staleness counts
+ * are added up over the runs instead, as dlsim adds up its replicates, and the statistics taken of
+ * the sum.
+ */
+#ifndef DL_SIM_MEASURED_H
+#define DL_SIM_MEASURED_H
+
+#include "sim/scenario/study.h"
+
+typedef enum dl_measure {
+    DL_MEASURE_PER_S,
+    DL_MEASURE_PER_S_ERR,
+    DL_MEASURE_STEP_S,
+    DL_MEASURE_STEP_S_ERR,
+    DL_MEASURE_STALENESS_MEAN,
+    DL_MEASURE_STALENESS_SD,
+    DL_MEASURE_STALENESS_P50,
+    DL_MEASURE_STALENESS_P90,
+    DL_MEASURE_COUNT
+} dl_measure;
+
+/* What was measured at one point. */
+typedef struct dl_measured {
+    int runs;                       /* rows of this point with values; 0: none, all values NaN */
+    int failed_runs;                /* rows that say `error` */
+    double value[DL_MEASURE_COUNT]; /* NaN: not given */
+    double *worker_staleness;       /* [workers of the point] means, or NULL */
+    char *source;                   /* of the first row, or NULL */
+} dl_measured;
+
+/* Reads the study's table into *measured, an array [study->point_count]. Without a table all
+ * points have runs = 0. Errors name file:line: DL_ERR_NAME (unknown column, a row without a point),
+ * DL_ERR_DATA (no value, several points), DL_ERR_PARSE, DL_ERR_RANGE. */
+dl_status dl_measured_read(dl_measured **measured, const dl_study *study,
+                           dl_error *err) DL_MUST_CHECK;
+
+void dl_measured_free(dl_measured *measured, size_t count);
+
+#endif

@@ -1,0 +1,24 @@
+/* Rows of a measured table, and what the rows of one point come to. */
+#ifndef DL_SIM_MEASURED_RUNS_H
+#define DL_SIM_MEASURED_RUNS_H
+
+#include "sim/report/measured.h"
+
+typedef struct dl_measured_row {
+    size_t point; /* of all of the study's */
+    bool failed;  /* the source says `error` */
+    double value[DL_MEASURE_COUNT];
+    double *worker_staleness; /* [workers of the point] or NULL */
+    double *counts;           /* [count_bins] or NULL */
+    int count_bins;
+} dl_measured_row;
+
+/* Sets the throughput from the step or the step from the throughput, and each error relative to its
+ * value. */
+void dl_measured_derive(double *value, double batch);
+
+/* Puts the figures of a point with `workers` together from rows[runs], none of which has failed. */
+void dl_measured_summarise(dl_measured *measured, const dl_measured_row *const *rows, size_t runs,
+                           int workers);
+
+#endif

@@ -1,0 +1,175 @@
+/* The table for people. */
+#include <math.h>
+#include <string.h>
+
+#include "common/units.h"
+#include "sim/report/report.h"
+#include "sim/report/report_pipeline.h"
+#include "sim/scenario/study_notes.h"
+
+#define OPTIONS_WIDTH 16 /* at least */
+#define OPTIONS_TEXT_BYTES 1024
+
+double dl_report_error_frac(const dl_row *row, const dl_measured *measured)
+{
+    return row->mean.throughput_per_s / measured->value[DL_MEASURE_PER_S] - 1;
+}
+
+/* "12.3" or "-" for NaN, `width` wide. */
+static void print_number(FILE *out, int width, int digits, double value)
+{
+    if (isnan(value)) {
+        fprintf(out, " %*s", width, "-");
+    } else {
+        fprintf(out, " %*.*f", width, digits, value);
+    }
+}
+
+/* "where gpu:0, interval 10", or "" in text[bytes]: what is swept beside the columns. */
+static void list_options(char *text, size_t bytes, const dl_study *study, const dl_row *row)
+{
+    const dl_variant *variant = &study->variants[row->variant];
+    char options[DL_POINT_TEXT_BYTES];
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t k = 0; k < study->key_count; k++) {
+        const char *value = dl_study_text(study, variant, &row->point, k);
+        if (value[0] == '\0' || used >= bytes) continue;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s %s", used > 0 ? ", " : "",
+                                 study->keys[k].column, value);
+    }
+    dl_point_options(options, sizeof options, &row->point);
+    if (options[0] == '\0' || used >= bytes) return;
+    snprintf(text + used, bytes - used, "%s%s", used > 0 ? ", " : "", options);
+}
+
+/* As wide as the longest of all rows. */
+static int options_width(const dl_study *study, const dl_sweep *sweep)
+{
+    size_t width = OPTIONS_WIDTH;
+    char text[OPTIONS_TEXT_BYTES];
+    for (size_t i = 0; i < sweep->row_count && study->key_count > 0; i++) {
+        list_options(text, sizeof text, study, &sweep->rows[i]);
+        if (strlen(text) > width) width = strlen(text);
+    }
+    return (int)width;
+}
+
+typedef struct table_style {
+    const dl_study *study;
+    int options_width;
+    bool compare;
+} table_style;
+
+static void print_row(FILE *out, const table_style *style, const dl_row *row,
+                      const dl_measured *measured)
+{
+    const dl_point *point = &row->point;
+    const dl_run_result *mean = &row->mean;
+    char step[32], options[OPTIONS_TEXT_BYTES];
+    print_number(out, 4, 0, point->cores != DL_CORES_GPU ? point->cores : (double)NAN);
+    list_options(options, sizeof options, style->study, row);
+    fprintf(out, " %7d %6lld %-11s %-*s", point->workers, (long long)point->batch,
+            point->mode->name, style->options_width, options);
+    if (row->error != NULL) {
+        fprintf(out, " %s\n", row->error);
+        return;
+    }
+    fprintf(out, " %10s", dl_format_ns(step, sizeof step, dl_s_to_ns(mean->step_mean_s)));
+    print_number(out, 12, 1, mean->throughput_per_s);
+    print_number(out, 7, 3, row->speedup);
+    print_number(out, 6, 1, 100 * mean->part_frac[DL_PART_WAITING]);
+    print_number(out, 9, 2, row->staleness_mean);
+    if (style->compare && measured->runs == 0 && measured->failed_runs > 0) {
+        fprintf(out, " %12s %7s %9s", "error", "-", "-");
+    } else if (style->compare) {
+        print_number(out, 12, 1, measured->value[DL_MEASURE_PER_S]);
+        print_number(out, 7, 1, 100 * dl_report_error_frac(row, measured));
+        print_number(out, 9, 2, measured->value[DL_MEASURE_STALENESS_MEAN]);
+    }
+    fprintf(out, "%s\n", row->extrapolated ? "  *" : "");
+}
+
+/* "0.50 1.94", the workers' means; nothing for NULL. */
+static void print_by_worker(FILE *out, const double *means, int workers)
+{
+    for (int w = 0; means != NULL && w < workers; w++)
+        fprintf(out, " %.2f", means[w]);
+}
+
+/* Staleness in full where it was measured: predicted above measured. */
+static void print_staleness(FILE *out, const dl_sweep *sweep, const dl_measured *measured)
+{
+    bool any = false;
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        const dl_row *row = &sweep->rows[i];
+        const double *value = measured[i].value;
+        if (row->worker_staleness == NULL || isnan(value[DL_MEASURE_STALENESS_MEAN])) continue;
+        if (!any) {
+            fprintf(out, "%5s %7s %-9s %-9s %7s %7s %5s %5s  %s\n", "cores", "workers", "sync",
+                    "staleness", "mean", "sd", "p50", "p90", "mean by worker");
+        }
+        any = true;
+        fprintf(out, "%5d %7d %-9s predicted %7.2f %7.2f %5.0f %5.0f ", row->point.cores,
+                row->point.workers, row->point.mode->name, row->staleness_mean, row->staleness_sd,
+                row->staleness_p50, row->staleness_p90);
+        print_by_worker(out, row->worker_staleness, row->point.workers);
+        fprintf(out, "\n%24smeasured  %7.2f %7.2f %5.0f %5.0f ", "",
+                value[DL_MEASURE_STALENESS_MEAN], value[DL_MEASURE_STALENESS_SD],
+                value[DL_MEASURE_STALENESS_P50], value[DL_MEASURE_STALENESS_P90]);
+        print_by_worker(out, measured[i].worker_staleness, row->point.workers);
+        fprintf(out, "\n");
+    }
+}
+
+static void print_errors(FILE *out, const dl_sweep *sweep, const dl_measured *measured)
+{
+    double sum = 0, most = 0;
+    int count = 0;
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        if (measured[i].runs == 0) continue;
+        double error = fabs(dl_report_error_frac(&sweep->rows[i], &measured[i]));
+        sum += error;
+        most = fmax(most, error);
+        count++;
+    }
+    fprintf(out, "error over %d measured points: mean %.1f %%, largest %.1f %%\n", count,
+            100 * sum / count, 100 * most);
+}
+
+static void print_notes(FILE *out, const dl_study *study)
+{
+    size_t count = 0;
+    char **notes = dl_study_notes(study, &count);
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "note: %s\n", notes[i]);
+    dl_study_notes_free(notes, count);
+}
+
+void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
+                     const dl_measured *measured)
+{
+    bool compare = false, failed = false, extrapolated = false;
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        compare |= measured[i].runs > 0;
+        failed |= measured[i].failed_runs > 0;
+        extrapolated |= sweep->rows[i].extrapolated;
+    }
+    const table_style style = {study, options_width(study, sweep), compare || failed};
+    fprintf(out, "%s\n", study->variants[0].scenario.name);
+    fprintf(out, "%5s %7s %6s %-11s %-*s %10s %12s %7s %6s %9s", "cores", "workers", "batch",
+            "sync", style.options_width, "options", "step", "samples/s", "speedup", "wait %",
+            "staleness");
+    if (style.compare) fprintf(out, " %12s %7s %9s", "measured/s", "error %", "staleness");
+    fprintf(out, "\n");
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        print_row(out, &style, &sweep->rows[i], &measured[i]);
+    }
+    if (extrapolated) fprintf(out, "* outside of what the costs were measured at\n");
+    dl_report_pipeline_table(out, study, sweep);
+    print_notes(out, study);
+    if (compare) {
+        print_errors(out, sweep, measured);
+        print_staleness(out, sweep, measured);
+    }
+}

@@ -1,0 +1,222 @@
+#include "sim/scenario/scaling.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "sim/scenario/scenario_parts.h"
+
+#define WORDS_MAX 16
+
+dl_status dl_scaling_read(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
+{
+    static const char *const rates[] = {"fp32", "tf32", "fp16"};
+    static const int fp32 = 0;
+    const dl_ini_entry *file = dl_ini_find(ini, "workload", "scale_compute");
+    const dl_ini_entry *arithmetic = dl_ini_find(ini, "workload", "scale_arithmetic");
+    int rate = 0;
+    dl_status status =
+        dl_ini_get_choice(ini, "workload", "scale_arithmetic", rates, 3, &fp32, &rate, err);
+    if (status != DL_OK) return status;
+    if (file == NULL && arithmetic != NULL) {
+        return dl_ini_error(ini, arithmetic, DL_ERR_DATA, err, "this needs scale_compute");
+    }
+    if (file != NULL && dl_ini_find(ini, "machine", "file") == NULL) {
+        return dl_ini_error(ini, file, DL_ERR_DATA, err, "this needs [machine] file");
+    }
+    scenario->scale_arithmetic = rate;
+    if (file != NULL) scenario->scale_path = dl_scenario_beside(ini->path, file->value);
+    return DL_OK;
+}
+
+/* --- names ----------------------------------------------------------------------------------- */
+
+/* The letters and digits of text[bytes], small; the caller's to free. */
+static char *plain(const char *text, size_t bytes)
+{
+    char *copy = dl_strndup(text, bytes);
+    size_t used = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        if (isalnum((unsigned char)copy[i])) copy[used++] = (char)tolower((unsigned char)copy[i]);
+    }
+    copy[used] = '\0';
+    return copy;
+}
+
+/* Splits the device up to its first comma into words[WORDS_MAX]; returns how many there are. */
+static int split_words(const char *device, char **words)
+{
+    int count = 0;
+    const char *c = device;
+    while (*c != '\0' && *c != ',' && count < WORDS_MAX) {
+        size_t bytes = 0;
+        while (isalnum((unsigned char)c[bytes]))
+            bytes++;
+        if (bytes > 0) words[count++] = plain(c, bytes);
+        c += bytes > 0 ? bytes : 1;
+    }
+    return count;
+}
+
+static bool makes_another(const char *word)
+{
+    return strcmp(word, "ti") == 0 || strcmp(word, "super") == 0;
+}
+
+/* Whether words[count] begin with the name. */
+static bool begins_with(char *const *words, int count, const char *name)
+{
+    int used = 0;
+    while (used < count && *name != '\0') {
+        const size_t bytes = strlen(words[used]);
+        if (strncmp(name, words[used], bytes) != 0) return false;
+        name += bytes;
+        used++;
+    }
+    return *name == '\0' && (used == count || !makes_another(words[used]));
+}
+
+bool dl_scaling_is_model(const char *device, const char *model)
+{
+    char *words[WORDS_MAX], *name = plain(model, strlen(model));
+    const int count = split_words(device, words);
+    bool found = false;
+    for (int w = 0; w < count; w++)
+        found |= name[0] != '\0' && begins_with(words + w, count - w, name);
+    for (int w = 0; w < count; w++)
+        free(words[w]);
+    free(name);
+    return found;
+}
+
+/* --- costs ----------------------------------------------------------------------------------- */
+
+static const dl_quantity *arithmetic_of(const dl_gpu_model *model, int rate)
+{
+    if (rate == 0) return &model->fp32_flop_per_s;
+    return rate == 1 ? &model->tf32_flop_per_s : &model->fp16_flop_per_s;
+}
+
+/* The machine's only model; NULL if it has several. */
+static const dl_gpu_model *only_model(const dl_machine *m)
+{
+    for (int g = 1; g < m->gpu_count; g++) {
+        if (m->gpus[g].model != m->gpus[0].model) return NULL;
+    }
+    return &m->models[m->gpus[0].model];
+}
+
+/* Two GPUs: [0] that of the costs, [1] that of the machine; in flop and bytes a second. */
+typedef struct rates {
+    double arithmetic[2], memory[2];
+} rates;
+
+static double roofline_s(const rates *r, int gpu, const dl_op_cost *op)
+{
+    return fmax(op->flop_per_sample.value / r->arithmetic[gpu],
+                op->bytes_per_sample.value / r->memory[gpu]);
+}
+
+static bool ends_in_update(const char *name)
+{
+    const size_t length = strlen(name), tail = strlen(".update");
+    return length > tail && strcmp(name + length - tail, ".update") == 0;
+}
+
+static double factor_of(const rates *r, const dl_op_cost *op, const dl_scaling *scaling)
+{
+    const bool known = op->flop_per_sample.known && op->bytes_per_sample.known;
+    if (known && roofline_s(r, 0, op) > 0) return roofline_s(r, 1, op) / roofline_s(r, 0, op);
+    return ends_in_update(op->name) ? scaling->update_factor : scaling->compute_factor;
+}
+
+static void scale(dl_value *value, double factor)
+{
+    value->value *= factor;
+    value->error *= factor;
+    value->origin = DL_ORIGIN_ASSUMED;
+}
+
+static void scale_all(dl_costs *costs, const rates *r, dl_scaling *scaling)
+{
+    const double a = r->arithmetic[0] / r->arithmetic[1], b = r->memory[0] / r->memory[1];
+    scaling->scaled = true;
+    scaling->update_factor = b;
+    scaling->compute_factor =
+        pow(a, DL_SCALING_ARITHMETIC_SHARE) * pow(b, 1 - DL_SCALING_ARITHMETIC_SHARE);
+    for (size_t i = 0; i < costs->op_count; i++) {
+        dl_op_cost *op = &costs->ops[i];
+        if (strcmp(op->name, "input") == 0 || strcmp(op->name, "dispatch") == 0) continue;
+        const double factor = factor_of(r, op, scaling);
+        scale(&op->fixed_ns, factor);
+        scale(&op->per_sample_ns, factor);
+    }
+}
+
+/* The model of the file that the costs are of. */
+static dl_status find_source(const dl_machine *file, const dl_costs *costs,
+                             const dl_gpu_model **source, dl_error *err)
+{
+    for (int i = 0; i < file->model_count && costs->device != NULL; i++) {
+        if (!dl_scaling_is_model(costs->device, file->models[i].name)) continue;
+        *source = &file->models[i];
+        return DL_OK;
+    }
+    return dl_error_set_at(
+        err, DL_ERR_DATA, costs->path, 0,
+        "[costs] device = %s: not a GPU of %s, from which compute is to be scaled",
+        costs->device != NULL ? costs->device : "", file->path);
+}
+
+static dl_status scale_from(const dl_machine *file, const dl_scenario *scenario, dl_costs *costs,
+                            dl_scaling *scaling, dl_error *err)
+{
+    const dl_gpu_model *to = only_model(&scenario->gpu->machine), *from = NULL;
+    if (to == NULL) {
+        return dl_error_set_at(err, DL_ERR_DATA, scenario->gpu->machine.path, 0,
+                               "compute is not scaled to GPUs of several models");
+    }
+    if (costs->device != NULL && dl_scaling_is_model(costs->device, to->name)) return DL_OK;
+    dl_status status = find_source(file, costs, &from, err);
+    if (status != DL_OK) return status;
+    const dl_quantity *a = arithmetic_of(from, scenario->scale_arithmetic);
+    const dl_quantity *b = arithmetic_of(to, scenario->scale_arithmetic);
+    if (!a->known || !b->known) {
+        return dl_error_set_at(err, DL_ERR_DATA,
+                               a->known ? scenario->gpu->machine.path : file->path, 0,
+                               "[gpu_model %s] lacks the rate that compute is scaled by",
+                               a->known ? to->name : from->name);
+    }
+    const rates r = {{a->value, b->value},
+                     {from->memory_bytes_per_s.value, to->memory_bytes_per_s.value}};
+    snprintf(scaling->from, sizeof scaling->from, "%s", from->name);
+    snprintf(scaling->to, sizeof scaling->to, "%s", to->name);
+    scale_all(costs, &r, scaling);
+    return DL_OK;
+}
+
+dl_status dl_scaling_apply(const dl_scenario *scenario, dl_costs *costs, dl_scaling *scaling,
+                           dl_error *err)
+{
+    *scaling = (dl_scaling){0};
+    if (scenario->gpu == NULL) return DL_OK;
+    const dl_machine *m = &scenario->gpu->machine;
+    if (scenario->scale_path == NULL) {
+        for (int g = 0; g < m->gpu_count && costs->device != NULL; g++) {
+            const char *name = m->models[m->gpus[g].model].name;
+            if (dl_scaling_is_model(costs->device, name)) continue;
+            scaling->differs = true;
+            snprintf(scaling->to, sizeof scaling->to, "%s", name);
+        }
+        return DL_OK;
+    }
+    dl_machine file = {0};
+    dl_status status = dl_machine_read(&file, scenario->scale_path, err);
+    if (status != DL_OK) return status;
+    status = scale_from(&file, scenario, costs, scaling, err);
+    dl_machine_free(&file);
+    return status;
+}

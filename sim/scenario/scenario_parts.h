@@ -1,0 +1,78 @@
+/* What the files of the scenario reader share: lists of swept values, and one function for each
+ * section that has a file of its own. */
+#ifndef DL_SIM_SCENARIO_PARTS_H
+#define DL_SIM_SCENARIO_PARTS_H
+
+#include "common/ini.h"
+#include "sim/scenario/scenario.h"
+
+/* The values of one key that is swept. */
+typedef struct dl_sweep_list {
+    const dl_ini_entry *entry; /* NULL: the default */
+    double *values;            /* [count], owned */
+    size_t count;
+} dl_sweep_list;
+
+/* All of a scenario. */
+typedef struct dl_sweep_lists {
+    dl_sweep_list cores, workers, batch, mode;
+    dl_sweep_list option[DL_SYNC_SWEPT];
+} dl_sweep_lists;
+
+/* Reads one item of a list; `about` is the caller's. */
+typedef dl_status (*dl_sweep_item_fn)(const char *text, const void *about, double *value,
+                                      dl_error *err);
+
+/* Reads [section] key as a list without repetitions. Where the file lacks the key, the list is the
+ * `fallback`, or DL_ERR_DATA if that is NULL. */
+dl_status dl_sweep_list_read(dl_sweep_list *list, const dl_ini *ini, const char *section,
+                             const char *key, dl_sweep_item_fn item, const void *about,
+                             const double *fallback, dl_error *err) DL_MUST_CHECK;
+
+/* An item that is a whole number from 1 to *(const int64_t *)about. */
+dl_status dl_sweep_number(const char *text, const void *about, double *value,
+                          dl_error *err) DL_MUST_CHECK;
+
+void dl_sweep_lists_free(dl_sweep_lists *lists);
+
+/* Reads a scenario from a file's entries. */
+dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini,
+                               dl_error *err) DL_MUST_CHECK;
+
+/* `path` as seen from the folder of `file`; the caller's to free. */
+char *dl_scenario_beside(const char *file, const char *path);
+
+/* [machine]: cores, workers; or a machine file and what stands in [exchange]. */
+dl_status dl_scenario_read_machine(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
+                                   dl_error *err) DL_MUST_CHECK;
+
+/* [pipeline]: after [machine] and [sync]; may set the workers. */
+dl_status dl_scenario_read_pipeline(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
+                                    dl_error *err) DL_MUST_CHECK;
+
+/* [sync] where: after [machine] and the modes. */
+dl_status dl_scenario_read_where(dl_scenario *scenario, const dl_ini *ini,
+                                 const dl_sweep_list *modes, dl_error *err) DL_MUST_CHECK;
+
+/* Where a point's cores are as many as its workers. */
+#define DL_CORES_AS_WORKERS (-2)
+
+/* [sync]: the modes, and their options; an option that none of the modes takes is an error. */
+dl_status dl_scenario_read_sync(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
+                                dl_error *err) DL_MUST_CHECK;
+
+/* Adds the point with every combination of the options that its mode takes. */
+dl_status dl_scenario_add_options(dl_scenario *scenario, const dl_ini *ini,
+                                  const dl_sweep_lists *lists, dl_point *point,
+                                  dl_error *err) DL_MUST_CHECK;
+
+/* Adds one point, unless an equal one is there ("cores = 2, workers" names one machine twice where
+ * there are 2 workers). */
+dl_status dl_scenario_add_point(dl_scenario *scenario, const dl_ini *ini,
+                                const dl_sweep_lists *lists, const dl_point *point,
+                                dl_error *err) DL_MUST_CHECK;
+
+/* Whether two points are the same. */
+bool dl_point_equal(const dl_point *a, const dl_point *b);
+
+#endif

@@ -1,0 +1,385 @@
+#include "sim/scenario/study.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "sim/run.h"
+#include "sim/run_pipeline.h"
+#include "sim/scenario/scenario_parts.h"
+#include "sim/sweep.h"
+
+#define VARIANTS_MAX 10000
+
+/* --- which values are swept ------------------------------------------------------------------ */
+
+typedef struct key_name {
+    const char *section, *key;
+} key_name;
+
+static bool is_among(const dl_ini_entry *entry, const key_name *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(entry->section, names[i].section) == 0 &&
+            strcmp(entry->key, names[i].key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int sync_option(const dl_ini_entry *entry)
+{
+    for (int o = 0; o < DL_SYNC_OPTIONS && strcmp(entry->section, "sync") == 0; o++) {
+        if (strcmp(entry->key, dl_sync_options[o].name) == 0) return o;
+    }
+    return -1;
+}
+
+/* Between the values of a list of this key; '\0': it makes points, or is a text. */
+static char separator_of(const dl_ini_entry *entry)
+{
+    static const key_name others[] = {{"scenario", "name"},  {"measured", "file"},
+                                      {"machine", "cores"},  {"machine", "workers"},
+                                      {"workload", "batch"}, {"workload", "batch_per_worker"},
+                                      {"sync", "mode"},      {"pipeline", "gpus"}};
+    static const key_name lists[] = {{"machine", "gpus"},
+                                     {"noise", "slow"},
+                                     {"pipeline", "split"},
+                                     {"pipeline", "cut_bytes_per_sample"}};
+    const int option = sync_option(entry);
+    if (is_among(entry, others, sizeof others / sizeof *others)) return '\0';
+    if (option >= 0 && option < DL_SYNC_SWEPT) return '\0';
+    return is_among(entry, lists, sizeof lists / sizeof *lists) ? '|' : ',';
+}
+
+static char *column_of(const dl_ini_entry *entry)
+{
+    if (strcmp(entry->key, "file") == 0) return dl_strdup(entry->section);
+    if (strcmp(entry->key, "kind") == 0) return dl_strdup(entry->section);
+    if (strcmp(entry->key, "cores") == 0) return dl_format("%s_cores", entry->section);
+    return dl_strdup(entry->key);
+}
+
+/* "p2.8xlarge" of "../machines/p2.8xlarge.ini"; other texts as they are. */
+static char *shown(const char *value)
+{
+    const char *slash = strrchr(value, '/');
+    const char *stem = slash != NULL ? slash + 1 : value;
+    const size_t bytes = strlen(stem), tail = strlen(".ini");
+    if (bytes <= tail || strcmp(stem + bytes - tail, ".ini") != 0) return dl_strdup(value);
+    return dl_strndup(stem, bytes - tail);
+}
+
+static dl_status add_value(dl_swept_key *key, const dl_ini *ini, const dl_ini_entry *entry,
+                           const char *text, size_t bytes, dl_error *err)
+{
+    while (bytes > 0 && text[bytes - 1] == ' ')
+        bytes--;
+    while (bytes > 0 && *text == ' ') {
+        text++;
+        bytes--;
+    }
+    if (bytes == 0) {
+        return dl_ini_error(ini, entry, DL_ERR_PARSE, err, "item %zu of the list is empty",
+                            key->count + 1);
+    }
+    key->values = dl_realloc(key->values, key->count + 1, sizeof *key->values, "swept values");
+    key->texts = dl_realloc(key->texts, key->count + 1, sizeof *key->texts, "swept values");
+    char *value = dl_strndup(text, bytes), *as_shown = shown(value);
+    for (size_t i = 0; i < key->count; i++) {
+        if (strcmp(key->texts[i], as_shown) != 0) continue;
+        dl_status status =
+            dl_ini_error(ini, entry, DL_ERR_RANGE, err, "'%s' stands twice", as_shown);
+        free(value);
+        free(as_shown);
+        return status;
+    }
+    key->values[key->count] = value;
+    key->texts[key->count++] = as_shown;
+    return DL_OK;
+}
+
+static dl_status add_key(dl_study *study, const dl_ini *ini, const dl_ini_entry *entry,
+                         char separator, dl_error *err)
+{
+    study->keys = dl_realloc(study->keys, study->key_count + 1, sizeof *study->keys, "swept keys");
+    dl_swept_key *key = &study->keys[study->key_count++];
+    *key = (dl_swept_key){.section = dl_strdup(entry->section),
+                          .key = dl_strdup(entry->key),
+                          .column = column_of(entry),
+                          .option = sync_option(entry)};
+    dl_status status = DL_OK;
+    for (const char *rest = entry->value; rest != NULL && status == DL_OK;) {
+        const char *end = strchr(rest, separator);
+        const size_t bytes = end != NULL ? (size_t)(end - rest) : strlen(rest);
+        status = add_value(key, ini, entry, rest, bytes, err);
+        rest = end != NULL ? end + 1 : NULL;
+    }
+    return status;
+}
+
+static dl_status find_keys(dl_study *study, const dl_ini *ini, dl_error *err)
+{
+    dl_status status = DL_OK;
+    for (size_t i = 0; i < ini->count && status == DL_OK; i++) {
+        const char separator = separator_of(&ini->entries[i]);
+        if (separator == '\0' || strchr(ini->entries[i].value, separator) == NULL) continue;
+        status = add_key(study, ini, &ini->entries[i], separator, err);
+    }
+    return status;
+}
+
+/* --- the variants ---------------------------------------------------------------------------- */
+
+/* A key means something only where another one has one of two values. */
+typedef struct dependence {
+    key_name key, on;
+    const char *values[2];
+} dependence;
+
+static const dependence dependences[] = {
+    {{"exchange", "topk_frac"}, {"exchange", "compress"}, {"topk", "topk"}},
+    {{"noise", "sigma"}, {"noise", "kind"}, {"lognormal", "gamma"}},
+};
+
+static const char *value_of(const dl_study *study, const dl_variant *variant, key_name name)
+{
+    for (size_t k = 0; k < study->key_count; k++) {
+        const dl_swept_key *key = &study->keys[k];
+        if (strcmp(key->section, name.section) != 0 || strcmp(key->key, name.key) != 0) continue;
+        return key->values[variant->at[k]];
+    }
+    return NULL;
+}
+
+/* False where a swept key makes this one mean nothing in the variant. */
+static bool has_meaning(const dl_study *study, const dl_variant *variant, const char *section,
+                        const char *key)
+{
+    static const key_name stages = {"pipeline", "stages"};
+    if (strcmp(section, stages.section) == 0 && strcmp(key, stages.key) != 0 &&
+        strcmp(key, "gpus") != 0 && strcmp(key, "micro_batches") != 0) {
+        const char *value = value_of(study, variant, stages);
+        return value == NULL || strcmp(value, "1") != 0; /* what is not split has no stages */
+    }
+    for (size_t i = 0; i < sizeof dependences / sizeof *dependences; i++) {
+        const dependence *d = &dependences[i];
+        if (strcmp(d->key.section, section) != 0 || strcmp(d->key.key, key) != 0) continue;
+        const char *value = value_of(study, variant, d->on);
+        return value == NULL || strcmp(value, d->values[0]) == 0 ||
+               strcmp(value, d->values[1]) == 0;
+    }
+    return true;
+}
+
+/* The file as it would be without lists. Entries are borrowed, but for the array. */
+static dl_ini plain_file(const dl_study *study, const dl_variant *variant, const dl_ini *ini)
+{
+    dl_ini plain = *ini;
+    plain.entries = dl_calloc(ini->count, sizeof *plain.entries, "INI entries");
+    plain.count = 0;
+    for (size_t i = 0; i < ini->count; i++) {
+        dl_ini_entry entry = ini->entries[i];
+        if (!has_meaning(study, variant, entry.section, entry.key)) continue;
+        for (size_t k = 0; k < study->key_count; k++) {
+            const dl_swept_key *key = &study->keys[k];
+            if (strcmp(key->section, entry.section) == 0 && strcmp(key->key, entry.key) == 0) {
+                entry.value = key->values[variant->at[k]];
+            }
+        }
+        plain.entries[plain.count++] = entry;
+    }
+    return plain;
+}
+
+/* The last key changes fastest. False for a variant that is another one's again, because a key
+ * whose first value it has not means nothing in it. */
+static bool set_values(const dl_study *study, dl_variant *variant, size_t number)
+{
+    for (size_t k = study->key_count; k-- > 0; number /= study->keys[k].count)
+        variant->at[k] = number % study->keys[k].count;
+    for (size_t k = 0; k < study->key_count; k++) {
+        const dl_swept_key *key = &study->keys[k];
+        if (variant->at[k] > 0 && !has_meaning(study, variant, key->section, key->key)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Points whose mode does not take an option are simulated for its first value only. */
+static void drop_repeated(const dl_study *study, dl_variant *variant)
+{
+    dl_scenario *s = &variant->scenario;
+    size_t kept = 0;
+    for (size_t p = 0; p < s->point_count; p++) {
+        bool repeats = false;
+        for (size_t k = 0; k < study->key_count; k++) {
+            const int option = study->keys[k].option;
+            repeats |=
+                option >= 0 && variant->at[k] > 0 && !(s->points[p].mode->options & 1u << option);
+        }
+        if (!repeats) s->points[kept++] = s->points[p];
+    }
+    s->point_count = kept;
+}
+
+static void free_variant(dl_variant *variant)
+{
+    dl_costs_free(&variant->costs);
+    dl_scenario_free(&variant->scenario);
+    free(variant->at);
+}
+
+static dl_status add_variant(dl_study *study, const dl_ini *ini, size_t number, dl_error *err)
+{
+    dl_variant variant = {.at = dl_calloc(study->key_count, sizeof(size_t), "variant")};
+    if (!set_values(study, &variant, number)) {
+        free_variant(&variant);
+        return DL_OK;
+    }
+    dl_ini plain = plain_file(study, &variant, ini);
+    dl_status status = dl_scenario_read_ini(&variant.scenario, &plain, err);
+    free(plain.entries);
+    if (status == DL_OK) drop_repeated(study, &variant);
+    if (status != DL_OK || variant.scenario.point_count == 0) {
+        free_variant(&variant);
+        return status;
+    }
+    for (size_t k = 0; k < study->key_count; k++) {
+        const dl_swept_key *key = &study->keys[k];
+        if (!has_meaning(study, &variant, key->section, key->key)) variant.at[k] = key->count;
+    }
+    study->variants =
+        dl_realloc(study->variants, study->variant_count + 1, sizeof *study->variants, "variants");
+    study->variants[study->variant_count++] = variant;
+    study->point_count += variant.scenario.point_count;
+    return DL_OK;
+}
+
+static dl_status from_ini(dl_study *study, const dl_ini *ini, dl_error *err)
+{
+    dl_study read = {.path = dl_strdup(ini->path)};
+    dl_status status = find_keys(&read, ini, err);
+    size_t count = 1;
+    for (size_t k = 0; k < read.key_count && status == DL_OK && count <= VARIANTS_MAX; k++)
+        count *= read.keys[k].count;
+    if (status == DL_OK && count > VARIANTS_MAX) {
+        status = dl_error_set_at(err, DL_ERR_RANGE, ini->path, 0, "more than %d combinations",
+                                 VARIANTS_MAX);
+    }
+    for (size_t v = 0; v < count && status == DL_OK; v++)
+        status = add_variant(&read, ini, v, err);
+    if (status == DL_OK) {
+        *study = read;
+    } else {
+        dl_study_free(&read);
+    }
+    return status;
+}
+
+dl_status dl_study_read(dl_study *study, const char *path, dl_error *err)
+{
+    dl_ini ini = {0};
+    dl_status status = dl_ini_read(&ini, path, err);
+    if (status != DL_OK) return status;
+    status = from_ini(study, &ini, err);
+    dl_ini_free(&ini);
+    return status;
+}
+
+dl_status dl_study_read_text(dl_study *study, const char *name, const char *text, size_t bytes,
+                             dl_error *err)
+{
+    dl_ini ini = {0};
+    dl_status status = dl_ini_read_text(&ini, name, text, bytes, err);
+    if (status != DL_OK) return status;
+    status = from_ini(study, &ini, err);
+    dl_ini_free(&ini);
+    return status;
+}
+
+/* Whether the model can be split as the variant's points want it. */
+static dl_status check_split(const dl_variant *variant, dl_error *err)
+{
+    dl_status status = DL_OK;
+    for (size_t p = 0; p < variant->scenario.point_count && status == DL_OK; p++) {
+        const dl_point *point = &variant->scenario.points[p];
+        if (!dl_point_is_split(point)) continue;
+        status = dl_run_split_check(&variant->scenario, &variant->costs, point, err);
+    }
+    return status;
+}
+
+dl_status dl_study_read_costs(dl_study *study, dl_error *err)
+{
+    dl_status status = DL_OK;
+    study->point_count = 0;
+    for (size_t v = 0; v < study->variant_count && status == DL_OK; v++) {
+        dl_variant *variant = &study->variants[v];
+        status = dl_costs_read(&variant->costs, variant->scenario.costs_path, err);
+        if (status == DL_OK) {
+            status = dl_scenario_set_measured_cores(&variant->scenario, variant->costs.cores, err);
+        }
+        if (status == DL_OK) {
+            status = dl_scaling_apply(&variant->scenario, &variant->costs, &variant->scaling, err);
+        }
+        if (status == DL_OK) status = check_split(variant, err);
+        study->point_count += variant->scenario.point_count;
+    }
+    return status;
+}
+
+void dl_study_free(dl_study *study)
+{
+    for (size_t v = 0; v < study->variant_count; v++)
+        free_variant(&study->variants[v]);
+    for (size_t k = 0; k < study->key_count; k++) {
+        dl_swept_key *key = &study->keys[k];
+        for (size_t i = 0; i < key->count; i++) {
+            free(key->values[i]);
+            free(key->texts[i]);
+        }
+        free(key->values);
+        free(key->texts);
+        free(key->section);
+        free(key->key);
+        free(key->column);
+    }
+    free(study->keys);
+    free(study->variants);
+    free(study->path);
+    *study = (dl_study){0};
+}
+
+const dl_variant *dl_study_variant(const dl_study *study, size_t row, size_t *point)
+{
+    size_t v = 0;
+    for (; v + 1 < study->variant_count && row >= study->variants[v].scenario.point_count; v++)
+        row -= study->variants[v].scenario.point_count;
+    DL_ASSERT(row < study->variants[v].scenario.point_count, "no row %zu", row);
+    *point = row;
+    return &study->variants[v];
+}
+
+const char *dl_study_text(const dl_study *study, const dl_variant *variant, const dl_point *point,
+                          size_t key)
+{
+    const dl_swept_key *swept = &study->keys[key];
+    if (variant->at[key] >= swept->count) return "";
+    if (swept->option >= 0 && !(point->mode->options & 1u << swept->option)) return "";
+    return swept->texts[variant->at[key]];
+}
+
+char *dl_study_missing(const dl_study *study, const char **path)
+{
+    for (size_t v = 0; v < study->variant_count; v++) {
+        const dl_variant *variant = &study->variants[v];
+        char *missing = dl_sweep_missing(&variant->scenario, &variant->costs);
+        if (missing == NULL) continue;
+        *path = variant->costs.path;
+        return missing;
+    }
+    return NULL;
+}

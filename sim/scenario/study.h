@@ -1,0 +1,67 @@
+/* A scenario file with all that is swept in it. Lists of [machine] cores and workers, of the batch,
+ * of the modes and of their numbers make the points of one dl_scenario (sim/scenario/scenario.h). A list of
+ * any other key makes variants: one dl_scenario with costs of its own for each of its values,
+ *
+ *   [machine]  file  = p2.8xlarge.ini, dgx1_v100.ini    2 machines x 3 places = 6 variants
+ *   [sync]     where = cpu, gpu:0, allreduce
+ *   [machine]  gpus  = 0, 1 | 0, 4                      what is a list itself (gpus, slow): by '|'
+ *
+ * the first key of the file changing most slowly. A key that depends on another one ([exchange]
+ * topk_frac on compress, [noise] sigma on kind) is swept only where it means something, and an
+ * option of [sync] only for modes that take it. [scenario] name and [measured] file are texts.
+ */
+#ifndef DL_SIM_STUDY_H
+#define DL_SIM_STUDY_H
+
+#include "common/ini.h"
+#include "sim/scenario/scaling.h"
+
+/* A key whose list made variants. */
+typedef struct dl_swept_key {
+    char *section, *key;
+    char *column;  /* in results and measured tables: the key; machine for [machine] file, noise for
+                     * [noise] kind, input_cores for [input] cores */
+    char **values; /* [count] as they stand in the file */
+    char **texts;  /* [count] as results show them: files without folder and .ini */
+    size_t count;
+    int option; /* dl_sync_option, -1 = another section's */
+} dl_swept_key;
+
+typedef struct dl_variant {
+    dl_scenario scenario;
+    dl_costs costs;
+    dl_scaling scaling; /* of the costs to the machine's GPUs */
+    size_t *at; /* [key_count] the value that it has of each key; >= count: the key means nothing */
+} dl_variant;
+
+typedef struct dl_study {
+    char *path;
+    dl_swept_key *keys; /* [key_count] */
+    size_t key_count;
+    dl_variant *variants; /* [variant_count], each with a point at least */
+    size_t variant_count;
+    size_t point_count; /* of all variants */
+} dl_study;
+
+/* Reads all variants, without their costs; zero `study` before. Errors as dl_scenario_read. */
+dl_status dl_study_read(dl_study *study, const char *path, dl_error *err) DL_MUST_CHECK;
+dl_status dl_study_read_text(dl_study *study, const char *name, const char *text, size_t bytes,
+                             dl_error *err) DL_MUST_CHECK;
+
+/* Reads the variants' costs, puts measured cores in, and scales compute where it is asked for. */
+dl_status dl_study_read_costs(dl_study *study, dl_error *err) DL_MUST_CHECK;
+
+void dl_study_free(dl_study *study);
+
+/* The variant that a row of all points is of; *point is its number there. */
+const dl_variant *dl_study_variant(const dl_study *study, size_t row, size_t *point);
+
+/* What the row of `variant` and `point` has of a swept key, "" where it means nothing. */
+const char *dl_study_text(const dl_study *study, const dl_variant *variant, const dl_point *point,
+                          size_t key);
+
+/* Costs that some point lacks and needs, as text of its own, NULL if none; *path is then that of
+ * their file (borrowed). */
+char *dl_study_missing(const dl_study *study, const char **path);
+
+#endif
