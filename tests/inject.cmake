@@ -1,4 +1,4 @@
-foreach(module buffer_pool step_limit)
+foreach(module buffer_pool deadline step_limit)
     dl_add_test(test_${module} unit LINK dl_inject)
 endforeach()
 set_property(TEST test_buffer_pool APPEND PROPERTY LABELS threads)

@@ -14,14 +14,14 @@
 #include "common/alloc.h"
 #include "profiler/inject/capture_log.h"
 #include "profiler/inject/capture_meta.h"
+#include "profiler/inject/deadline.h"
 #include "profiler/inject/settings.h"
 #include "profiler/inject/step_limit.h"
 #include "profiler/inject/stream_pool.h"
 #include "trace/dlt.h"
 
 #define AT_END_MAX 4
-#define SECOND_NS 1000000000LL
-#define FLUSH_NS (DL_CAPTURE_FLUSH_MS * (SECOND_NS / 1000))
+#define FLUSH_NS (DL_CAPTURE_FLUSH_MS * (DL_SECOND_NS / 1000))
 
 /* Of the whole recording. ENDING still takes what the front ends have held back. */
 enum { UNBORN, RECORDING, ENDING, OFF };
@@ -56,7 +56,7 @@ static __thread uint32_t own_thread;
 
 static int64_t in_ns(struct timespec time)
 {
-    return time.tv_sec * SECOND_NS + time.tv_nsec;
+    return time.tv_sec * DL_SECOND_NS + time.tv_nsec;
 }
 
 int64_t dl_capture_now(void)
@@ -64,19 +64,6 @@ int64_t dl_capture_now(void)
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     return in_ns(now);
-}
-
-static int64_t monotonic_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return in_ns(now);
-}
-
-static struct timespec monotonic_after(int64_t wait_ns)
-{
-    const int64_t until_ns = monotonic_ns() + wait_ns;
-    return (struct timespec){.tv_sec = until_ns / SECOND_NS, .tv_nsec = until_ns % SECOND_NS};
 }
 
 uint32_t dl_capture_thread(void)
@@ -245,7 +232,7 @@ static void close_file(void)
 /* Waits `limit_ns` at most; whether the end was ordered. */
 static bool wait_for_order(int64_t limit_ns)
 {
-    const struct timespec until = monotonic_after(limit_ns);
+    const struct timespec until = dl_deadline(limit_ns);
     pthread_mutex_lock(&capture.end_lock);
     int error = 0;
     while (!capture.end_ordered && error == 0)
@@ -258,17 +245,17 @@ static bool wait_for_order(int64_t limit_ns)
 static void *flush_loop(void *unused)
 {
     (void)unused;
-    const int64_t begin_ns = monotonic_ns();
+    const int64_t begin_ns = dl_monotonic_ns();
     const double duration_ns = capture.settings.duration_s * 1e9;
-    int64_t clock_due_ns = begin_ns + DL_CAPTURE_CLOCK_S * SECOND_NS;
+    int64_t clock_due_ns = begin_ns + DL_CAPTURE_CLOCK_S * DL_SECOND_NS;
     int64_t wait_ns = FLUSH_NS;
     do {
         dl_stream_pool_flush();
         if (dl_trace_writer_lost(capture.writer) > 0) dl_capture_stop(full_reason());
-        const int64_t now_ns = monotonic_ns();
+        const int64_t now_ns = dl_monotonic_ns();
         if (now_ns >= clock_due_ns) {
             append_clock();
-            clock_due_ns = now_ns + DL_CAPTURE_CLOCK_S * SECOND_NS;
+            clock_due_ns = now_ns + DL_CAPTURE_CLOCK_S * DL_SECOND_NS;
         }
         wait_ns = FLUSH_NS;
         if (duration_ns == 0) continue;
@@ -298,7 +285,7 @@ void dl_capture_stop(const char *reason)
 /* Waits for the flush thread's end, but not for ever. */
 static void join_thread(void)
 {
-    const struct timespec until = monotonic_after(DL_CAPTURE_END_LIMIT_S * SECOND_NS);
+    const struct timespec until = dl_deadline(DL_CAPTURE_END_LIMIT_S * DL_SECOND_NS);
     pthread_mutex_lock(&capture.end_lock);
     int error = 0;
     while (!capture.ended && error == 0)
@@ -361,15 +348,6 @@ static dl_status open_file(dl_error *err)
     return status;
 }
 
-static void init_conditions(void)
-{
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&capture.end_signal, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-}
-
 static void begin(void)
 {
     dl_error err = {0};
@@ -386,7 +364,7 @@ static void begin(void)
     }
     dl_stream_pool_open(capture.writer);
     dl_capture_meta_process(capture.writer, &capture.settings);
-    init_conditions();
+    dl_deadline_cond_init(&capture.end_signal);
     pthread_atfork(NULL, NULL, in_forked_child);
     atomic_store(&capture.state, RECORDING);
     append_clock();

@@ -17,10 +17,10 @@
 #include "profiler/inject/cupti_kinds.h"
 #include "profiler/inject/cupti_raw.h"
 #include "profiler/inject/cupti_setup.h"
+#include "profiler/inject/deadline.h"
 #include "profiler/inject/takeover.h"
 
-#define SECOND_NS 1000000000LL
-#define FLUSH_NS (DL_CAPTURE_FLUSH_MS * (SECOND_NS / 1000))
+#define FLUSH_NS (DL_CAPTURE_FLUSH_MS * (DL_SECOND_NS / 1000))
 
 /* CUPTI's guide advises 1 to 10 MB; each thread that calls CUDA holds one. */
 #define BUFFER_BYTES (4u << 20)
@@ -227,24 +227,16 @@ static void finish(void)
     pthread_mutex_unlock(&session.end_lock);
 }
 
-static struct timespec monotonic_after(int64_t wait_ns)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    const int64_t until_ns = at.tv_sec * SECOND_NS + at.tv_nsec + wait_ns;
-    return (struct timespec){.tv_sec = until_ns / SECOND_NS, .tv_nsec = until_ns % SECOND_NS};
-}
-
 static void *work(void *unused)
 {
     (void)unused;
-    struct timespec due = monotonic_after(FLUSH_NS);
+    struct timespec due = dl_deadline(FLUSH_NS);
     while (!atomic_load(&session.end_ordered) && !atomic_load(&session.dead)) {
         if (sem_clockwait(&session.wake, CLOCK_MONOTONIC, &due) == 0) {
             drain();
         } else if (errno == ETIMEDOUT) {
             tick();
-            due = monotonic_after(FLUSH_NS);
+            due = dl_deadline(FLUSH_NS);
         }
     }
     finish();
@@ -264,7 +256,7 @@ static bool end(bool at_exit)
         atomic_store(&session.end_ordered, true);
         sem_post(&session.wake);
     }
-    const struct timespec until = monotonic_after(DL_CAPTURE_END_LIMIT_S * SECOND_NS);
+    const struct timespec until = dl_deadline(DL_CAPTURE_END_LIMIT_S * DL_SECOND_NS);
     pthread_mutex_lock(&session.end_lock);
     int error = 0;
     while (!session.ended && !session.given_up && error == 0)
@@ -318,15 +310,6 @@ static void open_raw(void)
     free(path);
 }
 
-static void init_end(void)
-{
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&session.ended_signal, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-}
-
 /* What CUPTI's callbacks use. A CUPTI that must not be refused a buffer gets as many as it wants.
  */
 static void prepare(void)
@@ -336,7 +319,7 @@ static void prepare(void)
     session.pool = dl_buffer_pool_new(BUFFER_BYTES, limit);
     session.decoder = dl_cupti_decoder_new(&session.api, &session.cuda, sink);
     sem_init(&session.wake, 0, 0);
-    init_end();
+    dl_deadline_cond_init(&session.ended_signal);
     pthread_atfork(NULL, NULL, in_forked_child);
 }
 

@@ -5,7 +5,7 @@ foreach(library dl_common dl_trace) # inlining as without -fPIC
     target_compile_options(${library} PRIVATE -fno-semantic-interposition)
 endforeach()
 dl_add_library(dl_inject inject/capture.c inject/capture_log.c inject/capture_meta.c
-    inject/settings.c inject/step_limit.c inject/stream_pool.c inject/buffer_pool.c
+    inject/settings.c inject/deadline.c inject/step_limit.c inject/stream_pool.c inject/buffer_pool.c
     LINK dl_trace dl_common Threads::Threads)
 set_target_properties(dl_inject PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
 
