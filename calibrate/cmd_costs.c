@@ -224,7 +224,7 @@ static void list_options(settings *set, dl_option table[OPTION_COUNT])
          .help = "Trace of the same sort of device, of any workload, whose slowdown beside "
                  "collectives is taken: for traces without collectives."},
         {.name = "step-marks",
-         .type = DL_OPTION_TEXT,
+         .type = DL_OPTION_REGEX,
          .target = &set->hints.marks,
          .argument = "REGEX",
          .help = "Ranges that are training steps, as an extended regular expression."},

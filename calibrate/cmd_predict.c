@@ -263,7 +263,7 @@ int dl_calibrate_predict(int argc, char **argv)
          .help = "With --together: put the ranks on a common clock first, by the ends of their "
                  "collectives."},
         {.name = "step-marks",
-         .type = DL_OPTION_TEXT,
+         .type = DL_OPTION_REGEX,
          .target = &set.hints.marks,
          .argument = "REGEX",
          .help = "Ranges that are training steps, as an extended regular expression."},

@@ -94,9 +94,7 @@ static dl_status find_steps(replay *r, const settings *set, dl_error *err)
         status = dl_activity_steps_init(&r->steps[i], trace->activities, trace->activity_count,
                                         trace->strings, trace->string_count, &set->hints, err);
     }
-    if (status != DL_ERR_PARSE) return status;
-    const dl_error cause = *err;
-    return dl_error_set(err, DL_ERR_USAGE, "--step-marks: %s", cause.text);
+    return status;
 }
 
 /* Has the collectives that all ranks carry out end together: a collective takes as long as it did
@@ -215,12 +213,12 @@ static void list_what_if_options(settings *set, dl_option *table)
          .argument = "CLASS",
          .help = "also replay with these taking no time: host, call, launch, spacing, kernel, "
                  "collective, copy, memset, a class of kernels (gemm, convolution, ...), or all "
-                 "kernels and calls whose name holds the text; may be given several times"},
+                 "kernels and calls whose name holds the text"},
         {.name = "scale",
          .type = DL_OPTION_LIST,
          .target = &set->scale,
          .argument = "CLASS=FACTOR",
-         .help = "also replay with these taking FACTOR times as long; may be given several times"},
+         .help = "also replay with these taking FACTOR times as long"},
     };
     memcpy(table, own, sizeof own);
 }
@@ -254,7 +252,7 @@ static void list_replay_options(settings *set, dl_option *table)
          .argument = "ROWS",
          .help = "steps to print; JSON holds all"},
         {.name = "step-marks",
-         .type = DL_OPTION_TEXT,
+         .type = DL_OPTION_REGEX,
          .target = &set->hints.marks,
          .argument = "REGEX",
          .help = "ranges that are training steps, as an extended regular expression"},

@@ -21,7 +21,7 @@ static void pattern_options(patterns *given, dl_option *table)
                            .target = &given->collectives,
                            .argument = "TEXT=COLLECTIVE",
                            .help = "ranges that hold TEXT call a collective (AllReduce, AlltoAll, "
-                                   "...); may be given several times"};
+                                   "...)"};
     table[1] = (dl_option){.name = "comm-patterns",
                            .type = DL_OPTION_TEXT,
                            .target = &given->path,

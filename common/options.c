@@ -2,6 +2,7 @@
 
 #include <argp.h>
 #include <errno.h>
+#include <regex.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,6 +82,20 @@ static dl_status set_choice(const dl_option *option, const char *text, dl_error 
     return DL_OK;
 }
 
+static dl_status set_regex(const dl_option *option, const char *text, dl_error *err)
+{
+    regex_t compiled;
+    const int failure = regcomp(&compiled, text, REG_EXTENDED | REG_NOSUB);
+    if (failure != 0) {
+        char why[200];
+        regerror(failure, &compiled, why, sizeof why);
+        return dl_error_set(err, DL_ERR_PARSE, "'%s': %s", text, why);
+    }
+    regfree(&compiled);
+    *(const char **)option->target = text;
+    return DL_OK;
+}
+
 /* Reads the option's argument into its target. */
 static dl_status set_target(const dl_option *option, const char *text, dl_error *err)
 {
@@ -93,6 +108,7 @@ static dl_status set_target(const dl_option *option, const char *text, dl_error 
         return dl_parse_double(text, option->low, option->high, option->target, err);
     case DL_OPTION_BYTES: return set_bytes(option, text, err);
     case DL_OPTION_TEXT: *(const char **)option->target = text; return DL_OK;
+    case DL_OPTION_REGEX: return set_regex(option, text, err);
     case DL_OPTION_CHOICE: return set_choice(option, text, err);
     case DL_OPTION_LIST: append_text(option->target, text); return DL_OK;
     }

@@ -18,6 +18,7 @@ typedef enum dl_option_type {
     DL_OPTION_DOUBLE, /* double *         number in low..high */
     DL_OPTION_BYTES,  /* uint64_t *       byte count with unit (dl_parse_bytes) in low..high */
     DL_OPTION_TEXT,   /* const char **    any text; borrowed from argv */
+    DL_OPTION_REGEX,  /* const char **    extended regular expression (regex.h); borrowed */
     DL_OPTION_CHOICE, /* int *            index in choices[] */
     DL_OPTION_LIST    /* dl_text_list *   may be given several times; borrowed from argv */
 } dl_option_type;

@@ -86,7 +86,8 @@ char *dl_option_value(const dl_option *option)
     case DL_OPTION_DOUBLE:
         return dl_strdup(dl_format_double(number, *(const double *)option->target));
     case DL_OPTION_BYTES: return exact_bytes(*(const uint64_t *)option->target);
-    case DL_OPTION_TEXT: {
+    case DL_OPTION_TEXT:
+    case DL_OPTION_REGEX: {
         const char *text = *(const char *const *)option->target;
         return text == NULL ? NULL : dl_strdup(text);
     }
@@ -163,7 +164,8 @@ static char *option_right(const dl_option *option)
         }
     } else if (option->type == DL_OPTION_LIST) {
         fputs("; may be given several times", notes);
-    } else if (option->type != DL_OPTION_FLAG && option->type != DL_OPTION_TEXT) {
+    } else if (option->type != DL_OPTION_FLAG && option->type != DL_OPTION_TEXT &&
+               option->type != DL_OPTION_REGEX) {
         dl_option_range(option, range);
     }
     if (strcmp(range, "any") != 0) fprintf(notes, "; %s", range);

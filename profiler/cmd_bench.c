@@ -127,7 +127,9 @@ static dl_status print_bench(const char *path, const bench_setup *setup, dl_erro
     printf("data: %s\n", setup->data_note);
     dl_summary_print(&summary, stdout);
     dl_bench_memory_print(&summary, stdout);
-    if (dl_interrupt_caught()) printf("stopped by SIGINT: not everything was measured\n");
+    if (dl_interrupt_caught()) {
+        printf("stopped by %s: not everything was measured\n", dl_interrupt_name());
+    }
     dl_summary_free(&summary);
     dl_trace_free(&trace);
     return DL_OK;
@@ -155,7 +157,7 @@ static dl_status run_bench(const bench_options *options, const bench_setup *setu
     dl_bench bench;
     dl_bench_init(&bench, writer);
     status = dl_bench_run(&bench, &config, err);
-    if (dl_interrupt_caught()) dl_trace_writer_meta(writer, "stopped", "SIGINT");
+    if (dl_interrupt_caught()) dl_trace_writer_meta(writer, "stopped", dl_interrupt_name());
     const dl_status closed = dl_trace_writer_close(&writer, status == DL_OK ? err : NULL);
     if (status == DL_OK) status = closed;
     return status == DL_OK ? print_bench(path, setup, err) : status;
@@ -208,7 +210,7 @@ static dl_status run_gpus(const bench_options *options, const bench_setup *setup
         status = dl_bench_gpu_memory(writer, &memory, err);
     }
     if (status == DL_OK) status = run_host(options, setup, writer, err);
-    if (dl_interrupt_caught()) dl_trace_writer_meta(writer, "stopped", "SIGINT");
+    if (dl_interrupt_caught()) dl_trace_writer_meta(writer, "stopped", dl_interrupt_name());
     const dl_status closed = dl_trace_writer_close(&writer, status == DL_OK ? err : NULL);
     if (status == DL_OK) status = closed;
     return status == DL_OK ? print_bench(path, setup, err) : status;
@@ -390,6 +392,6 @@ int dl_cmd_bench(int argc, char **argv)
     dl_data_set_free(&setup.data);
     free(setup.data_note);
     dl_text_list_free(&positional);
-    if (dl_interrupt_caught()) return DL_INTERRUPT_EXIT_CODE;
+    if (dl_interrupt_caught()) return dl_interrupt_exit_code();
     return dl_status_exit_code(status);
 }

@@ -232,7 +232,7 @@ static dl_status train(dl_train_command *run, const char *command_text, dl_error
     status = dl_train_run(&run->config, &run->data, &observer, &run->result, err);
     if (run->first) dl_run_progress_stop(&progress);
     if (dl_interrupt_caught() && run->recorder.writer != NULL) {
-        dl_trace_writer_meta(run->recorder.writer, "stopped", "SIGINT");
+        dl_trace_writer_meta(run->recorder.writer, "stopped", dl_interrupt_name());
     }
     if (status == DL_OK && run->recorder.writer != NULL) {
         dl_device_memory_meta(run->recorder.writer, &run->result);
@@ -302,6 +302,6 @@ int dl_cmd_train(int argc, char **argv)
     free_run(&run);
     dl_text_list_free(&options.slow);
     dl_text_list_free(&positional);
-    if (status == DL_OK && dl_interrupt_caught()) return DL_INTERRUPT_EXIT_CODE;
+    if (status == DL_OK && dl_interrupt_caught()) return dl_interrupt_exit_code();
     return dl_status_exit_code(status);
 }

@@ -89,6 +89,13 @@ static void print_staleness(const dl_train_command *run)
     printf("\n");
 }
 
+/* The end of the line that says how far the run got. */
+static void print_end(void)
+{
+    if (dl_interrupt_caught()) printf(", then stopped by %s", dl_interrupt_name());
+    printf("\n");
+}
+
 /* One number, or in modes where the first worker ends the run, one for each. */
 static void print_steps(const dl_train_command *run)
 {
@@ -102,8 +109,8 @@ static void print_steps(const dl_train_command *run)
     for (int w = 0; w < (same ? 1 : workers); w++) {
         printf(" %" PRId64, dl_recorder_steps_done(&run->recorder, w));
     }
-    printf(" %s worker in %.2f s%s\n", same ? "a" : "by", run->result.seconds,
-           dl_interrupt_caught() ? ", then stopped by SIGINT" : "");
+    printf(" %s worker in %.2f s", same ? "a" : "by", run->result.seconds);
+    print_end();
 }
 
 static void print_accuracy(const dl_train_command *run)
@@ -157,9 +164,9 @@ void dl_train_command_report_replay(const dl_train_command *run)
            schedule->staleness_max,
            run->config.staleness_rate ? ", learning rate divided by it" : "");
     printf("batch       %d (%d a worker)\n", schedule->batch, schedule->batch / schedule->workers);
-    printf("replayed    %" PRId64 " updates in %.2f s on %d cores of %s%s\n", result->updates,
-           result->seconds, dl_run_cores(&run->config), dl_cpu_name(processor, sizeof processor),
-           dl_interrupt_caught() ? ", then stopped by SIGINT" : "");
+    printf("replayed    %" PRId64 " updates in %.2f s on %d cores of %s", result->updates,
+           result->seconds, dl_run_cores(&run->config), dl_cpu_name(processor, sizeof processor));
+    print_end();
     printf("simulated   %.3f s for all of them\n", schedule->events[schedule->count - 1].time_s);
     printf("loss        first %.4f, last %.4f\n", result->first_loss, result->last_loss);
     print_accuracy(run);

@@ -5,33 +5,63 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/status.h"
+
+static const int numbers[] = {SIGINT, SIGTERM};
+enum { SIGNAL_COUNT = sizeof numbers / sizeof *numbers };
+
+/* What a shell adds to the number of the signal that ended a command. */
+#define EXIT_CODE_BASE 128
+
 /* The handler has no other way to reach them. */
 static atomic_bool caught;
-static struct sigaction before;
+static atomic_int caught_number;
+static struct sigaction before[SIGNAL_COUNT];
+static volatile sig_atomic_t taken[SIGNAL_COUNT];
 
 static void handle(int number)
 {
     static const char words[] = "\nstopping; once more ends at once\n";
     const int kept = errno;
+    atomic_store(&caught_number, number);
     atomic_store(&caught, true);
-    sigaction(number, &before, NULL);
+    for (int i = 0; i < SIGNAL_COUNT; i++)
+        if (taken[i]) sigaction(numbers[i], &before[i], NULL);
     if (write(STDERR_FILENO, words, strlen(words)) < 0) errno = 0; /* nobody to tell */
     errno = kept;
 }
 
 const atomic_bool *dl_interrupt_catch(void)
 {
-    struct sigaction present;
+    struct sigaction ours = {.sa_handler = handle, .sa_flags = SA_RESTART};
+    sigemptyset(&ours.sa_mask);
+    for (int i = 0; i < SIGNAL_COUNT; i++)
+        sigaddset(&ours.sa_mask, numbers[i]);
     atomic_store(&caught, false);
-    sigaction(SIGINT, NULL, &present);
-    if (present.sa_handler == SIG_IGN || present.sa_handler == handle) return &caught;
-    before = present;
-    const struct sigaction ours = {.sa_handler = handle, .sa_flags = SA_RESTART};
-    sigaction(SIGINT, &ours, NULL);
+    for (int i = 0; i < SIGNAL_COUNT; i++) {
+        struct sigaction present;
+        sigaction(numbers[i], NULL, &present);
+        if (present.sa_handler == SIG_IGN || present.sa_handler == handle) continue;
+        before[i] = present;
+        taken[i] = 1;
+        sigaction(numbers[i], &ours, NULL);
+    }
     return &caught;
 }
 
 bool dl_interrupt_caught(void)
 {
     return atomic_load(&caught);
+}
+
+const char *dl_interrupt_name(void)
+{
+    DL_ASSERT(dl_interrupt_caught(), "number %d", atomic_load(&caught_number));
+    return atomic_load(&caught_number) == SIGTERM ? "SIGTERM" : "SIGINT";
+}
+
+int dl_interrupt_exit_code(void)
+{
+    DL_ASSERT(dl_interrupt_caught(), "number %d", atomic_load(&caught_number));
+    return EXIT_CODE_BASE + atomic_load(&caught_number);
 }

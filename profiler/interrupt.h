@@ -1,20 +1,22 @@
-/* Ctrl-C as a request to stop, so that what was measured until then is kept. */
+/* Ctrl-C, and the SIGTERM of batch systems and timeout(1), as a request to stop, so that what was
+ * measured until then is kept. */
 #ifndef DL_PROFILER_INTERRUPT_H
 #define DL_PROFILER_INTERRUPT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Exit status of a command that SIGINT ended early: what a shell gives where the signal killed it.
- */
-#define DL_INTERRUPT_EXIT_CODE 130
-
-/* From now on the first SIGINT sets the flag that is returned, for dl_train_config.stop, and says
- * so on standard error; the second one acts as it did before the call. Where SIGINT is ignored, it
- * stays ignored. May be called again: then the flag is cleared. */
+/* From now on the first SIGINT or SIGTERM sets the flag that is returned, for dl_train_config.stop,
+ * and says so on standard error; the second one, whichever it is, acts as it did before the call.
+ * What is ignored stays ignored. May be called again: then the flag is cleared. */
 const atomic_bool *dl_interrupt_catch(void);
 
-/* Whether a SIGINT was caught since. */
+/* Whether a signal was caught since. */
 bool dl_interrupt_caught(void);
+
+/* Of the signal that was caught: its name, "SIGINT" or "SIGTERM"; and the exit status of a command
+ * that it ended early, 128 + its number, which is what a shell gives where the signal killed it. */
+const char *dl_interrupt_name(void);
+int dl_interrupt_exit_code(void);
 
 #endif

@@ -80,22 +80,11 @@ wait $victim 2>/dev/null
 expect 0 "incomplete" info killed.dlt
 expect 0 "killed.json" export killed.dlt
 
-# A run that is told to end leaves one too
-"$dlprof" train "${small[@]}" --steps 4000000 -o stopped.dlt >/dev/null &
-victim=$!
-for _ in $(seq 300); do
-    [ -e stopped.dlt ] && [ "$(stat -c %s stopped.dlt)" -gt 20000 ] && break
-    sleep 0.1
-done
-kill -TERM $victim
-wait $victim 2>/dev/null
-expect 0 "incomplete" info stopped.dlt
-
-# Ctrl-C ends at the next exchange, with summary and a complete trace. (Job control, since a shell has
-# its background commands ignore SIGINT otherwise.)
-interrupt() {
-    local output=$1
-    shift
+# Ctrl-C ends at the next exchange, with summary and a complete trace, and so does the SIGTERM of batch
+# systems. (Job control, since a shell has its background commands ignore SIGINT otherwise.)
+interrupt() { # signal, exit status, the file that shows that it runs, arguments...
+    local signal=$1 expected=$2 output=$3
+    shift 3
     set -m
     "$dlprof" "$@" >words.txt 2>&1 &
     victim=$!
@@ -104,15 +93,19 @@ interrupt() {
         [ -e "$output" ] && [ "$(stat -c %s "$output")" -gt 1000 ] && break
         sleep 0.1
     done
-    kill -INT $victim
+    kill -s "$signal" $victim
     wait $victim
     status=$?
-    [ $status -eq 130 ] || { echo "FAIL: $*: exit $status, not 130: $(cat words.txt)"; failures=$((failures + 1)); }
+    [ $status -eq "$expected" ] || { echo "FAIL: $*: exit $status, not $expected: $(cat words.txt)"; failures=$((failures + 1)); }
 }
-interrupt asked.dlt train "${small[@]}" --workers 2 --sync allreduce --steps 4000000 -o asked.dlt
+interrupt INT 130 asked.dlt train "${small[@]}" --workers 2 --sync allreduce --steps 4000000 -o asked.dlt
 grep -q "then stopped by SIGINT" words.txt || { echo "FAIL: $(cat words.txt)"; failures=$((failures + 1)); }
 "$dlprof" info asked.dlt | grep -q incomplete && { echo "FAIL: asked.dlt is incomplete"; failures=$((failures + 1)); }
-interrupt begun.dlt bench --seconds 600 --model mlp --batch 8 --data synthetic -o begun.dlt
+interrupt TERM 143 told.dlt train "${small[@]}" --steps 4000000 -o told.dlt
+grep -q "then stopped by SIGTERM" words.txt || { echo "FAIL: $(cat words.txt)"; failures=$((failures + 1)); }
+expect 0 "SIGTERM" info told.dlt
+"$dlprof" info told.dlt | grep -q incomplete && { echo "FAIL: told.dlt is incomplete"; failures=$((failures + 1)); }
+interrupt INT 130 begun.dlt bench --seconds 600 --model mlp --batch 8 --data synthetic -o begun.dlt
 grep -q "stopped by SIGINT" words.txt || { echo "FAIL: $(cat words.txt)"; failures=$((failures + 1)); }
 "$dlprof" info begun.dlt | grep -q incomplete && { echo "FAIL: begun.dlt is incomplete"; failures=$((failures + 1)); }
 

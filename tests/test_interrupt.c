@@ -1,4 +1,4 @@
-/* SIGINT as a request to stop. */
+/* SIGINT and SIGTERM as requests to stop. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -23,22 +23,45 @@ static void first_signal_asks_to_stop(void **state)
     assert_true(*stop);
 }
 
+/* Exit status and name are the first signal's. */
+static void both_signals_are_caught(void **state)
+{
+    (void)state;
+    static const struct {
+        int number, exit_code;
+        const char *name;
+    } cases[] = {{SIGINT, 130, "SIGINT"}, {SIGTERM, 143, "SIGTERM"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const atomic_bool *stop = dl_interrupt_catch();
+        assert_false(*stop);
+        raise(cases[i].number);
+        assert_true(*stop);
+        assert_int_equal(dl_interrupt_exit_code(), cases[i].exit_code);
+        assert_string_equal(dl_interrupt_name(), cases[i].name);
+    }
+}
+
+/* Whichever of the two came first. */
 static void second_signal_kills(void **state)
 {
     (void)state;
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        (void)dl_interrupt_catch();
-        raise(SIGINT);
-        if (!dl_interrupt_caught()) _exit(1);
-        raise(SIGINT);
-        _exit(2);
+    static const int pairs[][2] = {
+        {SIGINT, SIGINT}, {SIGTERM, SIGTERM}, {SIGINT, SIGTERM}, {SIGTERM, SIGINT}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            (void)dl_interrupt_catch();
+            raise(pairs[i][0]);
+            if (!dl_interrupt_caught()) _exit(1);
+            raise(pairs[i][1]);
+            _exit(2);
+        }
+        int status = 0;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status));
+        assert_int_equal(WTERMSIG(status), pairs[i][1]);
     }
-    int status = 0;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status));
-    assert_int_equal(WTERMSIG(status), SIGINT);
 }
 
 static void ignored_stays_ignored(void **state)
@@ -50,13 +73,15 @@ static void ignored_stays_ignored(void **state)
     const atomic_bool *stop = dl_interrupt_catch();
     raise(SIGINT);
     assert_false(*stop);
+    raise(SIGTERM); /* the other one is caught all the same */
+    assert_true(*stop);
     sigaction(SIGINT, &before, NULL);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(first_signal_asks_to_stop),
-                                       cmocka_unit_test(second_signal_kills),
-                                       cmocka_unit_test(ignored_stays_ignored)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(first_signal_asks_to_stop), cmocka_unit_test(both_signals_are_caught),
+        cmocka_unit_test(second_signal_kills), cmocka_unit_test(ignored_stays_ignored)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -372,6 +372,29 @@ static void commands_run_and_tell_how_they_ended(void **state)
     assert_int_equal(count, 0);
 }
 
+/* Refused when it is read, not when it is first used. */
+static void regexes_must_compile(void **state)
+{
+    (void)state;
+    const char *marks = NULL;
+    const dl_option only[] = {{.name = "marks",
+                               .type = DL_OPTION_REGEX,
+                               .target = (void *)&marks,
+                               .argument = "REGEX",
+                               .help = "Steps."}};
+    const dl_command with_regex = {
+        .program = "info", .positional = "", .summary = "", .options = only, .option_count = 1};
+    dl_options_action action;
+    dl_error err = {0};
+    char *good[] = {(char *)"info", (char *)"--marks=^st(e|o)p$", NULL};
+    assert_int_equal(dl_options_parse(&with_regex, 2, good, &rest, &action, &err), DL_OK);
+    assert_string_equal(marks, "^st(e|o)p$");
+    char *bad[] = {(char *)"info", (char *)"--marks=st(", NULL};
+    assert_int_equal(dl_options_parse(&with_regex, 2, bad, &rest, &action, &err), DL_ERR_USAGE);
+    assert_contains(err.text, "--marks: 'st(': ");
+    assert_string_equal(marks, "^st(e|o)p$");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_defaults, free_lists)
 
 int main(void)
@@ -388,6 +411,7 @@ int main(void)
         TEST(subcommands_are_dispatched),
         TEST(subcommands_explain_themselves),
         TEST(commands_run_and_tell_how_they_ended),
+        TEST(regexes_must_compile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,8 +27,7 @@ dl_info_settings dl_info_settings_default(void);
 void dl_info_options(dl_info_settings *settings, const char *json, dl_option *table);
 
 /* Finds the steps and summarises the trace; zero `summary` before. The summary borrows the trace,
- * but not its activities. DL_ERR_USAGE where --step-marks is wrong, and the errors of
- * dl_activity_steps_init. */
+ * but not its activities. Errors as dl_activity_steps_init. */
 dl_status dl_info_summarise(dl_activity_summary *summary, const dl_trace *trace,
                             const dl_info_settings *settings, dl_error *err) DL_MUST_CHECK;
 
