@@ -1,5 +1,6 @@
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -388,6 +389,23 @@ static void files_are_read_by_content(void **state)
     assert_int_equal(dl_read(&traces, path, &plain, &err), DL_ERR_IO);
 }
 
+/* Nobody writes to this pipe: reading it would wait for ever. */
+static void pipes_and_folders_are_refused(void **state)
+{
+    char path[] = "reader_pipe_XXXXXX";
+    dl_read_traces traces = {0};
+    dl_error err = {0};
+    (void)state;
+    assert_non_null(mkdtemp(path));
+    assert_int_equal(dl_read(&traces, path, &plain, &err), DL_ERR_IO);
+    assert_contains(err.text, "it is a folder");
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(dl_read(&traces, path, &plain, &err), DL_ERR_IO);
+    assert_contains(err.text, "cannot be read twice");
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -401,6 +419,7 @@ int main(void)
         cmocka_unit_test(a_missing_rank_is_taken_from_the_name_or_said),
         cmocka_unit_test(impossible_times_are_counted),
         cmocka_unit_test(files_are_read_by_content),
+        cmocka_unit_test(pipes_and_folders_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

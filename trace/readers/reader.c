@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/alloc.h"
 #ifdef DL_HAVE_LIBARCHIVE
@@ -38,6 +39,17 @@ static const dl_trace_reader *const readers[] = {
     &(const dl_trace_reader){"dlt", "dlprof's own trace", is_dlt, read_dlt},
 };
 
+/* A pipe's begin would be gone for the reader that it tells. */
+static dl_status check_kind(const char *path, dl_error *err)
+{
+    struct stat kind;
+    if (stat(path, &kind) != 0 || S_ISREG(kind.st_mode)) return DL_OK; /* or opening it tells */
+    if (S_ISDIR(kind.st_mode)) return dl_error_set_at(err, DL_ERR_IO, path, 0, "it is a folder");
+    return dl_error_set_at(err, DL_ERR_IO, path, 0,
+                           "it is no file but a pipe or a device, which cannot be read twice: save "
+                           "the trace to a file first (.gz is fine)");
+}
+
 static dl_status read_begin(const char *path, char begin[BEGIN_BYTES], size_t *bytes, dl_error *err)
 {
     dl_text_source *source = NULL;
@@ -52,7 +64,8 @@ dl_status dl_read(dl_read_traces *traces, const char *path, const dl_read_option
 {
     char begin[BEGIN_BYTES] = "";
     size_t bytes = 0;
-    dl_status status = read_begin(path, begin, &bytes, err);
+    dl_status status = check_kind(path, err);
+    if (status == DL_OK) status = read_begin(path, begin, &bytes, err);
     if (status != DL_OK) return status;
     for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++) {
         if (!readers[i]->recognises(begin, bytes)) continue;
