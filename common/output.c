@@ -1,0 +1,321 @@
+#include "common/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+
+#define LINKS_MAX 40 /* as many as Linux follows (path_resolution(7)) */
+#define PARTIAL_NAMES_MAX \
+    100 /* of one process and target, or of equal PIDs in several containers */
+
+struct dl_output_file {
+    char *path;    /* as the user named it */
+    char *target;  /* behind symbolic links */
+    char *partial; /* takes the target's place; NULL = the target is written directly */
+    int fd;
+    int error; /* errno of the first write that failed */
+};
+
+/* --- paths ------------------------------------------------------------------------------------ */
+
+/* Bytes of the folder's part of a path, its slash included; 0 if it has none. */
+static size_t folder_bytes(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? (size_t)(slash - path) + 1 : 0;
+}
+
+/* free() it. */
+static char *folder_of(const char *path)
+{
+    const size_t bytes = folder_bytes(path);
+    return bytes > 0 ? dl_format("%.*s", (int)bytes, path) : dl_strdup(".");
+}
+
+/* The file behind symbolic links, the last of which may lead to none yet; NULL if there are too many.
+ * Other errors show when the file is opened. free() it. */
+static char *follow_links(const char *path)
+{
+    char *at = dl_strdup(path);
+    for (int links = 0; links <= LINKS_MAX; links++) {
+        char link[PATH_MAX];
+        const ssize_t bytes = readlink(at, link, sizeof link - 1);
+        if (bytes < 0) return at;
+        link[bytes] = '\0';
+        char *next =
+            link[0] == '/' ? dl_strdup(link) : dl_format("%.*s%s", (int)folder_bytes(at), at, link);
+        free(at);
+        at = next;
+    }
+    free(at);
+    return NULL;
+}
+
+static bool same_inode(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* --- one output ------------------------------------------------------------------------------- */
+
+static dl_status cannot(const char *what, const char *path, int error, dl_error *err)
+{
+    return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot %s: %s", what, strerror(error));
+}
+
+/* Streams forget why a write failed; this does not. */
+static ssize_t write_bytes(void *cookie, const char *data, size_t bytes)
+{
+    struct dl_output_file *file = cookie;
+    size_t done = 0;
+    while (done < bytes && file->error == 0) {
+        const ssize_t written = write(file->fd, data + done, bytes - done);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) file->error = written < 0 ? errno : EIO;
+        if (written > 0) done += (size_t)written;
+    }
+    return (ssize_t)done;
+}
+
+/* Some systems tell of a full disk or quota only here. */
+static int close_bytes(void *cookie)
+{
+    struct dl_output_file *file = cookie;
+    if (close(file->fd) != 0 && file->error == 0) file->error = errno;
+    return 0;
+}
+
+/* A descriptor of the standard stream that goes to this file, behind what was printed to it; -1 if
+ * there is none. */
+static int standard_stream(const struct stat *target)
+{
+    FILE *const streams[] = {stdout, stderr};
+    for (int i = 0; i < 2; i++) {
+        struct stat found;
+        const int fd = fileno(streams[i]);
+        if (fd < 0 || fstat(fd, &found) != 0 || !same_inode(&found, target)) continue;
+        fflush(streams[i]);
+        return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    }
+    return -1;
+}
+
+/* Whoever may not give files away owns the new one; a file system without permissions keeps none. */
+static void keep_permissions(int fd, const struct stat *old)
+{
+    const bool kept =
+        fchown(fd, old->st_uid, old->st_gid) == 0 || fchown(fd, (uid_t)-1, old->st_gid) == 0;
+    const mode_t mode = old->st_mode & (S_IRWXU | S_IRWXG | S_IRWXO);
+    fchmod(fd, kept ? mode : mode & ~(mode_t)S_IRWXG); /* not for another group */
+}
+
+/* Creates the temporary file; returns its descriptor, or -1 with errno. */
+static int create_partial(struct dl_output_file *file)
+{
+    const int folder = (int)folder_bytes(file->target);
+    const char *name = file->target + folder;
+    if (name[0] == '\0') {
+        errno = EISDIR;
+        return -1;
+    }
+    for (int i = 0; i < PARTIAL_NAMES_MAX; i++) {
+        char again[16] = "";
+        if (i > 0) snprintf(again, sizeof again, ".%d", i);
+        /* Of long names a part, as the whole must not be longer than a name may be. */
+        char *partial = dl_format("%.*s.%.200s.partial-%ld%s", folder, file->target, name,
+                                  (long)getpid(), again);
+        const int fd = open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        const int error = errno;
+        if (fd >= 0) file->partial = partial;
+        if (fd < 0) free(partial);
+        errno = error;
+        if (fd >= 0 || error != EEXIST) return fd;
+    }
+    return -1;
+}
+
+/* Whether the path leads to a regular file that a rename can replace: /dev/fd may lead to one whose
+ * name is gone. */
+static bool is_replaceable(const struct stat *old, const char *target)
+{
+    struct stat found;
+    return S_ISREG(old->st_mode) && target != NULL && stat(target, &found) == 0 &&
+           same_inode(&found, old);
+}
+
+/* Sets file->fd; returns 0 or what errno was. */
+static int open_file(struct dl_output_file *file)
+{
+    struct stat old;
+    const bool exists = stat(file->path, &old) == 0;
+    if (!exists && errno != ENOENT) return errno;
+    if (exists && (file->fd = standard_stream(&old)) >= 0) return 0;
+    file->target = follow_links(file->path);
+    if (exists && !is_replaceable(&old, file->target)) {
+        file->fd = open(file->path, O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC);
+        return file->fd >= 0 ? 0 : errno;
+    }
+    if (file->target == NULL) return ELOOP;
+    if (exists && euidaccess(file->target, W_OK) != 0) return errno;
+    file->fd = create_partial(file);
+    if (file->fd < 0) return errno;
+    if (exists) keep_permissions(file->fd, &old);
+    return 0;
+}
+
+static void free_file(struct dl_output_file *file)
+{
+    free(file->path);
+    free(file->target);
+    free(file->partial);
+    free(file);
+}
+
+dl_status dl_output_open(dl_output *output, const char *path, dl_error *err)
+{
+    if (path[0] == '\0') {
+        return dl_error_set(err, DL_ERR_USAGE, "the name of the file to write is empty");
+    }
+    struct dl_output_file *file = dl_calloc(1, sizeof *file, "output");
+    file->path = dl_strdup(path);
+    const int error = open_file(file);
+    if (error != 0) {
+        free_file(file);
+        return cannot("create", path, error, err);
+    }
+    FILE *out =
+        fopencookie(file, "w", (cookie_io_functions_t){.write = write_bytes, .close = close_bytes});
+    DL_ASSERT(out != NULL, "%s", strerror(errno));
+    *output = (dl_output){out, file};
+    return DL_OK;
+}
+
+/* Writes what is still in the stream's buffer, and closes. */
+static void finish_stream(dl_output *output)
+{
+    const bool failed = ferror(output->out) != 0;
+    if ((fclose(output->out) != 0 || failed) && output->file->error == 0) output->file->error = EIO;
+}
+
+dl_status dl_output_close(dl_output *output, dl_error *err)
+{
+    struct dl_output_file *file = output->file;
+    finish_stream(output);
+    dl_status status = DL_OK;
+    if (file->error != 0) {
+        status = cannot("write", file->path, file->error, err);
+    } else if (file->partial != NULL && rename(file->partial, file->target) != 0) {
+        status = cannot("replace it", file->path, errno, err);
+    }
+    if (status != DL_OK && file->partial != NULL) unlink(file->partial);
+    free_file(file);
+    *output = (dl_output){0};
+    return status;
+}
+
+void dl_output_abandon(dl_output *output)
+{
+    if (output->file == NULL) return;
+    finish_stream(output);
+    if (output->file->partial != NULL) unlink(output->file->partial);
+    free_file(output->file);
+    *output = (dl_output){0};
+}
+
+dl_status dl_output_end(dl_output *output, dl_status status, dl_error *err)
+{
+    if (status == DL_OK) return dl_output_close(output, err);
+    dl_output_abandon(output);
+    return status;
+}
+
+/* --- files of a command ----------------------------------------------------------------------- */
+
+/* What a path stands for: the file, or the place where it would be created. */
+typedef struct place {
+    bool known;  /* or whoever opens it tells why not */
+    bool exists; /* then `found` is the file, else its folder */
+    struct stat found;
+    char *target; /* behind symbolic links; NULL = unknown */
+} place;
+
+static place find_place(const char *path)
+{
+    place at = {.target = follow_links(path)};
+    at.exists = stat(path, &at.found) == 0;
+    if (at.exists) {
+        at.known = S_ISREG(at.found.st_mode);
+    } else if (at.target != NULL) {
+        char *folder = folder_of(at.target);
+        at.known = stat(folder, &at.found) == 0;
+        free(folder);
+    }
+    return at;
+}
+
+static bool same_file(const char *first, const char *second)
+{
+    place a = find_place(first), b = find_place(second);
+    bool same = a.known && b.known && a.exists == b.exists && same_inode(&a.found, &b.found);
+    if (same && !a.exists) {
+        same = strcmp(a.target + folder_bytes(a.target), b.target + folder_bytes(b.target)) == 0;
+    }
+    free(a.target);
+    free(b.target);
+    return same;
+}
+
+/* Whether the file can be replaced or created; told before hours of work, and not only behind them.
+ */
+static dl_status check_access(const char *path, dl_error *err)
+{
+    const place at = find_place(path);
+    int error = 0;
+    if (at.exists && euidaccess(path, W_OK) != 0) error = errno;
+    if (!at.exists && at.target == NULL) error = ELOOP;
+    if (!at.exists && at.target != NULL) {
+        char *folder = folder_of(at.target);
+        if (euidaccess(folder, W_OK | X_OK) != 0) error = errno;
+        free(folder);
+    }
+    free(at.target);
+    return error == 0 ? DL_OK : cannot("create", path, error, err);
+}
+
+static dl_status check_against(const dl_file_role *output, const dl_file_role *others, size_t count,
+                               const char *relation, dl_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (others[i].path == NULL || !same_file(output->path, others[i].path)) continue;
+        return dl_error_set(err, DL_ERR_USAGE, "%s %s %s: %s", output->role, relation,
+                            others[i].role, output->path);
+    }
+    return DL_OK;
+}
+
+dl_status dl_outputs_check(const dl_file_role *outputs, size_t output_count,
+                           const dl_file_role *inputs, size_t input_count, dl_error *err)
+{
+    dl_status status = DL_OK;
+    for (size_t i = 0; i < output_count && status == DL_OK; i++) {
+        const dl_file_role *output = &outputs[i];
+        if (output->path == NULL) continue;
+        if (output->path[0] == '\0') {
+            return dl_error_set(err, DL_ERR_USAGE, "%s: the name of the file is empty",
+                                output->role);
+        }
+        status = check_against(output, inputs, input_count, "would overwrite", err);
+        if (status == DL_OK) {
+            status = check_against(output, outputs, i, "is the same file as", err);
+        }
+        if (status == DL_OK) status = check_access(output->path, err);
+    }
+    return status;
+}

@@ -1,0 +1,52 @@
+/* The one way in which programs write a result file: what is written goes to a temporary file in the
+ * target's folder, which takes the target's place once all of it is there. A run that fails leaves
+ * the old file as it was, and none where there was none; a run that is killed may also leave the
+ * temporary file, ".NAME.partial-PID".
+ *
+ * A file that is replaced keeps its permission bits and, where the system lets it, its owner; a
+ * symbolic link stays one, and the file behind it is replaced. Other hard links to that keep the old
+ * content. What is no regular file (/dev/stdout, /dev/null, a FIFO), and the file to which standard
+ * output or standard error goes, is written directly. */
+#ifndef DL_COMMON_OUTPUT_H
+#define DL_COMMON_OUTPUT_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "common/status.h"
+
+/* An open output; {0} is none. Write to `out`; how that went is told by dl_output_close. */
+typedef struct dl_output {
+    FILE *out;
+    struct dl_output_file *file;
+} dl_output;
+
+/* DL_ERR_USAGE if `path` is empty; DL_ERR_IO with the system's reason if the target or its folder
+ * cannot be written. */
+dl_status dl_output_open(dl_output *output, const char *path, dl_error *err) DL_MUST_CHECK;
+
+/* Puts the file in its place. DL_ERR_IO with the system's reason if not all of it could be written,
+ * and then the target is as before. Leaves {0} in any case. */
+dl_status dl_output_close(dl_output *output, dl_error *err) DL_MUST_CHECK;
+
+/* Gives up an output, or none: the target stays as it was. Leaves {0}. */
+void dl_output_abandon(dl_output *output);
+
+/* The end of a function that wrote: closes where `status` is DL_OK, and gives up where something
+ * failed, which *err then tells already. Returns what failed first. */
+dl_status dl_output_end(dl_output *output, dl_status status, dl_error *err) DL_MUST_CHECK;
+
+/* A file of a command, and what it is to it, as the user knows it: "--output", "the cost file". */
+typedef struct dl_file_role {
+    const char *role;
+    const char *path; /* NULL: it is not given */
+} dl_file_role;
+
+/* To be called before the work begins. DL_ERR_USAGE if an output's name is empty, or if it is the
+ * same file as an input or another output, whatever the names are; DL_ERR_IO if it cannot be created
+ * or replaced. Devices and pipes may be given twice. */
+dl_status dl_outputs_check(const dl_file_role *outputs, size_t output_count,
+                           const dl_file_role *inputs, size_t input_count,
+                           dl_error *err) DL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,389 @@
+#include "tests/check.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/file.h"
+#include "common/output.h"
+
+/* Each test begins in an empty folder. */
+static char folder[] = "test_output_XXXXXX";
+
+static int make_folder(void **state)
+{
+    (void)state;
+    strcpy(folder + strlen(folder) - 6, "XXXXXX");
+    return mkdtemp(folder) == NULL || chdir(folder) != 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char *command = dl_format("rm -rf %s", folder);
+    const int failed = chdir("..") != 0 || system(command) != 0;
+    free(command);
+    return failed;
+}
+
+static void put(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void check_holds(const char *path, const char *expected)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    dl_error err = {0};
+    assert_int_equal(dl_file_read(path, &text, &bytes, &err), DL_OK);
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+/* All entries, hidden ones included, but "." and "..". */
+static int count_entries(void)
+{
+    int count = 0;
+    DIR *dir = opendir(".");
+    assert_non_null(dir);
+    while (readdir(dir) != NULL)
+        count++;
+    closedir(dir);
+    return count - 2;
+}
+
+static void write_text(const char *path, const char *text)
+{
+    dl_output output = {0};
+    dl_error err = {0};
+    if (dl_output_open(&output, path, &err) != DL_OK) fail_msg("%s", err.text);
+    fputs(text, output.out);
+    if (dl_output_close(&output, &err) != DL_OK) fail_msg("%s", err.text);
+    assert_null(output.out);
+}
+
+static void check_refused(const char *path, const char *says)
+{
+    dl_output output = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_output_open(&output, path, &err), DL_ERR_IO);
+    assert_string_equal(err.file, path);
+    assert_contains(err.text, says);
+    assert_null(output.file);
+}
+
+static void the_file_appears_when_it_is_whole(void **state)
+{
+    (void)state;
+    dl_output output = {0};
+    dl_error err = {0};
+    char *partial = dl_format(".x.partial-%ld", (long)getpid());
+    assert_int_equal(dl_output_open(&output, "x", &err), DL_OK);
+    assert_int_equal(access("x", F_OK), -1);
+    assert_int_equal(access(partial, F_OK), 0);
+    fputs("new", output.out);
+    assert_int_equal(dl_output_close(&output, &err), DL_OK);
+    check_holds("x", "new");
+    assert_int_equal(count_entries(), 1);
+    free(partial);
+}
+
+static void an_abandoned_one_leaves_the_old_file(void **state)
+{
+    (void)state;
+    put("x", "old");
+    const char *const paths[] = {"x", "fresh"};
+    for (int i = 0; i < 2; i++) {
+        dl_output output = {0};
+        dl_error err = {0};
+        assert_int_equal(dl_output_open(&output, paths[i], &err), DL_OK);
+        fputs("new", output.out);
+        assert_int_equal(dl_output_end(&output, DL_ERR_DATA, &err), DL_ERR_DATA);
+        dl_output_abandon(&output); /* none any more */
+    }
+    check_holds("x", "old");
+    assert_int_equal(count_entries(), 1);
+}
+
+static mode_t mode_of(const char *path)
+{
+    struct stat found;
+    assert_int_equal(stat(path, &found), 0);
+    return found.st_mode & 07777;
+}
+
+static void permission_bits_stay_and_new_ones_follow_the_umask(void **state)
+{
+    (void)state;
+    const mode_t old = umask(027);
+    put("x", "old");
+    assert_int_equal(chmod("x", 0604), 0);
+    write_text("x", "new");
+    write_text("fresh", "new");
+    umask(old);
+    assert_int_equal(mode_of("x"), 0604);
+    assert_int_equal(mode_of("fresh"), 0640);
+}
+
+static bool is_link(const char *path)
+{
+    struct stat found;
+    return lstat(path, &found) == 0 && S_ISLNK(found.st_mode);
+}
+
+/* A chain of links in two folders, to a file and to none. */
+static void links_stay_links(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir("data", 0777), 0);
+    put("data/x", "old");
+    assert_int_equal(symlink("x", "data/second"), 0);
+    assert_int_equal(symlink("data/second", "first"), 0);
+    write_text("first", "new");
+    assert_true(is_link("first") && is_link("data/second"));
+    check_holds("data/x", "new");
+    assert_int_equal(symlink("data/fresh", "dangling"), 0);
+    write_text("dangling", "new");
+    assert_true(is_link("dangling"));
+    check_holds("data/fresh", "new");
+    assert_int_equal(symlink("loop", "loop"), 0);
+    check_refused("loop", "symbolic links");
+}
+
+static void two_open_ones_of_a_name_have_files_of_their_own(void **state)
+{
+    (void)state;
+    dl_output first = {0}, second = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_output_open(&first, "x", &err), DL_OK);
+    assert_int_equal(dl_output_open(&second, "x", &err), DL_OK);
+    fputs("first", first.out);
+    fputs("second", second.out);
+    assert_int_equal(dl_output_close(&second, &err), DL_OK);
+    assert_int_equal(dl_output_close(&first, &err), DL_OK);
+    check_holds("x", "first");
+    assert_int_equal(count_entries(), 1);
+}
+
+static void names_may_be_as_long_as_the_system_lets_them(void **state)
+{
+    (void)state;
+    char name[257];
+    memset(name, 'n', sizeof name);
+    name[255] = '\0';
+    write_text(name, "new");
+    check_holds(name, "new");
+    name[255] = 'n';
+    name[256] = '\0';
+    dl_output output = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_output_open(&output, name, &err), DL_ERR_IO);
+    assert_contains(err.text, "too long");
+}
+
+static void names_that_cannot_be_written_are_refused(void **state)
+{
+    (void)state;
+    dl_output output = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_output_open(&output, "", &err), DL_ERR_USAGE);
+    assert_contains(err.text, "is empty");
+    put("x", "old");
+    check_refused("no/such/folder", "cannot create: No such file");
+    check_refused(".", "directory");
+    check_refused("fresh/", "directory");
+    check_refused("x/y", "Not a directory");
+    assert_int_equal(chmod("x", 0444), 0);
+    if (access("x", W_OK) != 0) check_refused("x", "Permission denied"); /* not for root */
+    check_holds("x", "old");
+    assert_int_equal(count_entries(), 1);
+}
+
+/* A limit of the file's size stands for a full disk. */
+static void a_full_disk_is_told_and_leaves_the_old_file(void **state)
+{
+    (void)state;
+    put("x", "old");
+    struct rlimit old;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    const struct rlimit small = {.rlim_cur = 10000, .rlim_max = old.rlim_max};
+    void (*const handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    const int sizes[] = {10001, 100000}; /* seen at the close, and long before it */
+    for (int i = 0; i < 2; i++) {
+        dl_output output = {0};
+        dl_error err = {0};
+        assert_int_equal(dl_output_open(&output, "x", &err), DL_OK);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+        for (int b = 0; b < sizes[i]; b++)
+            fputc('n', output.out);
+        const dl_status status = dl_output_close(&output, &err);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+        assert_int_equal(status, DL_ERR_IO);
+        assert_string_equal(err.file, "x");
+        assert_string_equal(err.text, "cannot write: File too large");
+        check_holds("x", "old");
+        assert_int_equal(count_entries(), 1);
+    }
+    signal(SIGXFSZ, handler);
+}
+
+static void a_target_that_became_a_folder_is_told(void **state)
+{
+    (void)state;
+    dl_output output = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_output_open(&output, "x", &err), DL_OK);
+    assert_int_equal(mkdir("x", 0777), 0);
+    assert_int_equal(dl_output_close(&output, &err), DL_ERR_IO);
+    assert_contains(err.text, "cannot replace it: Is a directory");
+    assert_int_equal(count_entries(), 1);
+}
+
+static void devices_are_written_directly(void **state)
+{
+    (void)state;
+    write_text("/dev/null", "new");
+    struct stat found;
+    assert_int_equal(stat("/dev/null", &found), 0);
+    assert_true(S_ISCHR(found.st_mode));
+    if (access("/dev/full", W_OK) != 0) return;
+    dl_output output = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_output_open(&output, "/dev/full", &err), DL_OK);
+    fputs("new", output.out);
+    assert_int_equal(dl_output_close(&output, &err), DL_ERR_IO);
+    assert_string_equal(err.text, "cannot write: No space left on device");
+}
+
+static void a_fifo_is_written_directly(void **state)
+{
+    (void)state;
+    assert_int_equal(mkfifo("pipe", 0666), 0);
+    const int reader = open("pipe", O_RDONLY | O_NONBLOCK);
+    assert_true(reader >= 0);
+    write_text("pipe", "new");
+    char text[8] = "";
+    assert_int_equal(read(reader, text, sizeof text), 3);
+    assert_string_equal(text, "new");
+    close(reader);
+    assert_int_equal(count_entries(), 1);
+}
+
+/* In a child, whose standard output is a file: what it prints and what it writes stand in order. */
+static void the_file_of_standard_output_is_written_in_turn(void **state)
+{
+    (void)state;
+    const char *const names[] = {"/dev/stdout", "printed"};
+    for (int i = 0; i < 2; i++) {
+        fflush(NULL);
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            if (freopen("printed", "w", stdout) == NULL) _exit(1);
+            printf("before ");
+            dl_output output = {0};
+            if (dl_output_open(&output, names[i], NULL) != DL_OK) _exit(2);
+            fputs("output ", output.out);
+            if (dl_output_close(&output, NULL) != DL_OK) _exit(3);
+            printf("after");
+            fflush(stdout);
+            _exit(0);
+        }
+        int status = 0;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        check_holds("printed", "before output after");
+    }
+}
+
+static dl_status check_roles(const char *output, const char *timeline, const char *input,
+                             dl_error *err)
+{
+    const dl_file_role outputs[] = {{"--output", output}, {"--timeline", timeline}};
+    const dl_file_role inputs[] = {{"the cost file", NULL}, {"the scenario", input}};
+    return dl_outputs_check(outputs, 2, inputs, 2, err);
+}
+
+static void outputs_must_be_files_of_their_own(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir("data", 0777), 0);
+    put("x", "old");
+    assert_int_equal(symlink("x", "to_x"), 0);
+    assert_int_equal(symlink("fresh", "to_fresh"), 0);
+    const struct {
+        const char *output, *timeline, *input, *says;
+    } cases[] = {
+        {"x", NULL, "y", NULL},
+        {"fresh", "other", "x", NULL},
+        {"data/x", "x", "y", NULL},
+        {"data/fresh", "fresh", "x", NULL},
+        {"/dev/null", "/dev/null", "/dev/null", NULL},
+        {"/dev/stdout", NULL, "x", NULL},
+        {"x", NULL, "x", "--output would overwrite the scenario: x"},
+        {"x", NULL, "data/../x", "--output would overwrite the scenario"},
+        {"to_x", NULL, "x", "--output would overwrite the scenario"},
+        {NULL, "x", "to_x", "--timeline would overwrite the scenario"},
+        {"x", "./x", "y", "--timeline is the same file as --output: ./x"},
+        {"fresh", "data/../fresh", "y", "--timeline is the same file as --output"},
+        {"fresh", "to_fresh", "y", "--timeline is the same file as --output"},
+        {"", NULL, "y", "--output: the name of the file is empty"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_error err = {0};
+        const dl_status status =
+            check_roles(cases[i].output, cases[i].timeline, cases[i].input, &err);
+        assert_int_equal(status, cases[i].says != NULL ? DL_ERR_USAGE : DL_OK);
+        if (cases[i].says != NULL) assert_contains(err.text, cases[i].says);
+    }
+}
+
+static void outputs_that_cannot_be_written_are_told_before_the_work(void **state)
+{
+    (void)state;
+    dl_error err = {0};
+    assert_int_equal(check_roles("no/such/x", NULL, NULL, &err), DL_ERR_IO);
+    assert_string_equal(err.file, "no/such/x");
+    assert_string_equal(err.text, "cannot create: No such file or directory");
+    assert_int_equal(symlink("loop", "loop"), 0);
+    assert_int_equal(check_roles("loop", NULL, NULL, &err), DL_ERR_IO);
+    put("x", "old");
+    assert_int_equal(chmod("x", 0444), 0);
+    if (access("x", W_OK) == 0) return; /* root may */
+    assert_int_equal(check_roles("x", NULL, NULL, &err), DL_ERR_IO);
+    assert_string_equal(err.text, "cannot create: Permission denied");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_file_appears_when_it_is_whole),
+        TEST(an_abandoned_one_leaves_the_old_file),
+        TEST(permission_bits_stay_and_new_ones_follow_the_umask),
+        TEST(links_stay_links),
+        TEST(two_open_ones_of_a_name_have_files_of_their_own),
+        TEST(names_may_be_as_long_as_the_system_lets_them),
+        TEST(names_that_cannot_be_written_are_refused),
+        TEST(a_full_disk_is_told_and_leaves_the_old_file),
+        TEST(a_target_that_became_a_folder_is_told),
+        TEST(devices_are_written_directly),
+        TEST(a_fifo_is_written_directly),
+        TEST(the_file_of_standard_output_is_written_in_turn),
+        TEST(outputs_must_be_files_of_their_own),
+        TEST(outputs_that_cannot_be_written_are_told_before_the_work),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
