@@ -13,7 +13,7 @@
 #include "common/units.h"
 
 /* argp's keys: option i is FIRST_KEY + i, behind all letters. */
-enum { HELP_KEY = 0x100, VERSION_KEY, FIRST_KEY };
+enum { HELP_KEY = 'h', VERSION_KEY = 0x100, FIRST_KEY };
 
 /* The state of one command line. */
 typedef struct option_parse {
@@ -194,6 +194,7 @@ static struct argp_option *make_argp_options(const dl_command *command)
             .name = option->name, .key = FIRST_KEY + (int)i, .arg = option->argument};
         if (option->type == DL_OPTION_FLAG) rows[count - 1].arg = NULL;
         if (option->letter == 0) continue;
+        DL_ASSERT(option->letter != HELP_KEY, "option --%s takes -h", option->name);
         rows[count++] = (struct argp_option){.key = option->letter, .flags = OPTION_ALIAS};
     }
     rows[count++] = (struct argp_option){.name = "help", .key = HELP_KEY};

@@ -1,8 +1,8 @@
 /* Command lines: one table of options is the only source of parsing, of --help and of the dump of
  * the effective settings (glibc argp underneath).
  *
- * A program with sub-commands ("dlprof train") has one dl_command for each. --help and --version
- * are always there. Long options may be shortened as long as they stay unique (argp). */
+ * A program with sub-commands ("dlprof train") has one dl_command for each. --help (-h) and
+ * --version are always there. Long options may be shortened as long as they stay unique (argp). */
 #ifndef DL_COMMON_OPTIONS_H
 #define DL_COMMON_OPTIONS_H
 

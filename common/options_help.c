@@ -204,7 +204,7 @@ char *dl_options_help(const dl_command *command)
         free(right);
         free(left);
     }
-    write_row(out, "      --help", "Show this help and exit.", indent);
+    write_row(out, "  -h, --help", "Show this help and exit.", indent);
     write_row(out, "      --version", "Show the version and exit.", indent);
     fclose(out);
     return text;
@@ -250,7 +250,7 @@ int dl_subcommands_main(const char *program, const char *summary, const dl_subco
         write_subcommands(stderr, program, summary, commands, count);
         return dl_status_exit_code(DL_ERR_USAGE);
     }
-    if (strcmp(argv[1], "--help") == 0) {
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         write_subcommands(stdout, program, summary, commands, count);
         return 0;
     }

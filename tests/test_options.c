@@ -169,14 +169,14 @@ static char *end_capture(void)
     return text;
 }
 
-/* The defaults are those before parsing, though -n comes before --help; what follows --help does
- * not matter. */
+/* The defaults are those before parsing, though -n comes before -h; what follows -h does not
+ * matter. */
 static void help_shows_ranges_units_and_defaults(void **state)
 {
     (void)state;
     dl_options_action action = DL_OPTIONS_RUN;
     begin_capture();
-    dl_status status = PARSE(&action, NULL, "-n", "5", "--help", "--nonsense");
+    dl_status status = PARSE(&action, NULL, "-n", "5", "-h", "--nonsense");
     char *text = end_capture();
     assert_int_equal(status, DL_OK);
     assert_int_equal(action, DL_OPTIONS_DONE);
@@ -196,7 +196,7 @@ static void help_shows_ranges_units_and_defaults(void **state)
               "                     allreduce)\n"
               "  -w, --with-a-very-long-name-indeed=NAME\n"
               "                     A further thing (may be given several times)\n"
-              "      --help         Show this help and exit.\n"
+              "  -h, --help         Show this help and exit.\n"
               "      --version      Show the version and exit.\n");
     free(text);
 }
@@ -318,14 +318,19 @@ static void subcommands_are_dispatched(void **state)
 static void subcommands_explain_themselves(void **state)
 {
     (void)state;
-    char *argv[] = {(char *)"dlprof", (char *)"--help", NULL};
-    begin_capture();
-    int exit_status = dl_subcommands_main("dlprof", "Profiles.", commands, 2, 2, argv);
-    char *text = end_capture();
-    assert_int_equal(exit_status, 0);
-    assert_contains(text, "Usage: dlprof COMMAND [OPTION...]\nProfiles.\n\nCommands:\n"
-                          "  train  Trains.\n  bench  Measures.\n");
-    free(text);
+    static const char *const ways[] = {"-h", "--help"};
+    char *argv[] = {(char *)"dlprof", NULL, NULL}, *text;
+    int exit_status;
+    for (size_t i = 0; i < 2; i++) {
+        argv[1] = (char *)ways[i];
+        begin_capture();
+        exit_status = dl_subcommands_main("dlprof", "Profiles.", commands, 2, 2, argv);
+        text = end_capture();
+        assert_int_equal(exit_status, 0);
+        assert_contains(text, "Usage: dlprof COMMAND [OPTION...]\nProfiles.\n\nCommands:\n"
+                              "  train  Trains.\n  bench  Measures.\n");
+        free(text);
+    }
     argv[1] = (char *)"--version";
     begin_capture();
     exit_status = dl_subcommands_main("dlprof", "Profiles.", commands, 2, 2, argv);
