@@ -91,48 +91,71 @@ void dl_ranks_meta(const dl_rank_group *group, const dl_train_config *config,
     dl_trace_writer_meta(writer, "rank_exchange", dl_train_is_collective(config) ? "nccl" : "tcp");
 }
 
-/* A rank's part of what is gathered: the count of steps of each of its workers, then the steps. */
-static size_t part_bytes(const dl_recorder *recorder, int workers)
+/* A rank's part of what is gathered: of each of its workers the count of steps, then `most` steps,
+ * of which those count. */
+static size_t part_bytes(int workers, int64_t most)
 {
-    const size_t steps = (size_t)recorder->workers[0].capacity;
-    return (size_t)workers * (sizeof(int64_t) + steps * sizeof(dl_recorder_step));
+    return (size_t)workers * (sizeof(int64_t) + (size_t)most * sizeof(dl_recorder_step));
 }
 
-static void pack(const dl_recorder *recorder, int first, int workers, char *part)
+static void pack(const dl_recorder *recorder, int first, int workers, int64_t most, char *part)
 {
-    const size_t bytes = (size_t)recorder->workers[0].capacity * sizeof(dl_recorder_step);
     for (int w = 0; w < workers; w++) {
         const int64_t count = dl_recorder_steps_done(recorder, first + w);
         memcpy(part, &count, sizeof count);
-        memcpy(part + sizeof count, recorder->workers[first + w].steps, bytes);
-        part += sizeof count + bytes;
+        memcpy(part + sizeof count, recorder->workers[first + w].steps,
+               (size_t)count * sizeof(dl_recorder_step));
+        part += part_bytes(1, most);
     }
 }
 
-static void unpack(dl_recorder *recorder, int first, int workers, const char *part)
+static void unpack(dl_recorder *recorder, int first, int workers, int64_t most, const char *part)
 {
-    const size_t bytes = (size_t)recorder->workers[0].capacity * sizeof(dl_recorder_step);
     for (int w = 0; w < workers; w++) {
+        dl_recorder_worker *worker = &recorder->workers[first + w];
         int64_t count;
         memcpy(&count, part, sizeof count);
-        memcpy(recorder->workers[first + w].steps, part + sizeof count, bytes);
-        atomic_store(&recorder->workers[first + w].count, count);
-        part += sizeof count + bytes;
+        dl_recorder_reserve(worker, count);
+        memcpy(worker->steps, part + sizeof count, (size_t)count * sizeof *worker->steps);
+        atomic_store(&worker->count, count);
+        part += part_bytes(1, most);
     }
+}
+
+/* The most steps that a worker of any rank has done. */
+static dl_status most_steps(dl_rank_group *group, const dl_recorder *recorder, int64_t *most,
+                            dl_error *err)
+{
+    const int rank = dl_rank_group_rank(group), size = dl_rank_group_size(group);
+    const int workers = recorder->worker_count / size;
+    int64_t all[DL_RANKS_MAX], own = 0;
+    for (int w = rank * workers; w < (rank + 1) * workers; w++) {
+        const int64_t done = dl_recorder_steps_done(recorder, w);
+        if (done > own) own = done;
+    }
+    dl_status status = dl_rank_group_gather(group, &own, rank == 0 ? all : NULL, sizeof own, err);
+    for (int r = 0; status == DL_OK && rank == 0 && r < size; r++)
+        if (all[r] > own) own = all[r];
+    if (status == DL_OK) status = dl_rank_group_broadcast(group, &own, sizeof own, err);
+    *most = own;
+    return status;
 }
 
 dl_status dl_ranks_gather_steps(dl_rank_group *group, dl_recorder *recorder, dl_error *err)
 {
+    int64_t most = 0;
     if (group == NULL) return DL_OK;
+    dl_status status = most_steps(group, recorder, &most, err);
+    if (status != DL_OK) return status;
     const int rank = dl_rank_group_rank(group), size = dl_rank_group_size(group);
     const int workers = recorder->worker_count / size;
-    const size_t bytes = part_bytes(recorder, workers);
+    const size_t bytes = part_bytes(workers, most);
     char *own = dl_calloc(1, bytes, "steps of this rank");
     char *all = rank == 0 ? dl_calloc((size_t)size, bytes, "steps of all ranks") : NULL;
-    pack(recorder, rank * workers, workers, own);
-    const dl_status status = dl_rank_group_gather(group, own, all, bytes, err);
+    pack(recorder, rank * workers, workers, most, own);
+    status = dl_rank_group_gather(group, own, all, bytes, err);
     for (int r = 1; status == DL_OK && rank == 0 && r < size; r++)
-        unpack(recorder, r * workers, workers, all + (size_t)r * bytes);
+        unpack(recorder, r * workers, workers, most, all + (size_t)r * bytes);
     free(all);
     free(own);
     return status;

@@ -1,7 +1,8 @@
 /* Records a training run: the observer of dl_train_run that writes the trace and keeps each step.
  *
  * Every worker has its own stream and its own list of steps, so that recording takes no lock; all
- * names are interned and all memory is touched before the start. What is kept of a step is enough
+ * names are interned before the start, and the memory of the first steps is touched; for more it grows,
+ * by doubling. What is kept of a step is enough
  * for the statistics of a run without reading its trace again, and serves runs without a trace. */
 #ifndef DL_PROFILER_RECORDER_H
 #define DL_PROFILER_RECORDER_H
@@ -24,7 +25,7 @@ typedef struct dl_recorder_step {
 typedef struct dl_recorder_worker {
     _Alignas(64) dl_trace_stream *stream; /* NULL: no trace */
     const uint32_t *ids;                  /* names in the trace by names of the run */
-    dl_recorder_step *steps;              /* [capacity] */
+    dl_recorder_step *steps;              /* [capacity]; those done so far count */
     int64_t capacity;
     atomic_llong count; /* steps done; may be read while the run goes on */
 } dl_recorder_worker;
@@ -34,6 +35,7 @@ typedef struct dl_recorder {
     uint32_t *ids;
     dl_recorder_worker *workers;
     int worker_count;
+    int64_t steps;    /* that a worker is to do */
     int worker_batch; /* samples of one worker's step */
 } dl_recorder;
 
@@ -44,6 +46,9 @@ dl_status dl_recorder_open(dl_recorder *recorder, const dl_train_config *config,
 
 /* The observer to hand to dl_train_run; valid while the recorder is. */
 dl_train_observer dl_recorder_observer(dl_recorder *recorder);
+
+/* Makes room for `count` steps of a worker, whose thread does not run or is the caller's. */
+void dl_recorder_reserve(dl_recorder_worker *worker, int64_t count);
 
 /* Completes and closes the trace, if there is one; the steps stay. DL_ERR_IO if records were lost.
  */

@@ -170,6 +170,32 @@ static void statistics_without_a_trace(void **state)
     dl_recorder_free(&recorder);
 }
 
+/* However many steps were asked for, memory is that of those done, and holds all of them behind
+ * several doublings. */
+static void memory_grows_with_the_steps(void **state)
+{
+    (void)state;
+    enum { DONE = 300000 };
+    dl_train_config config = config_of(DL_SYNC_ASYNC, 2);
+    config.steps = UINT32_MAX;
+    dl_recorder recorder;
+    dl_error err = {0};
+    assert_int_equal(dl_recorder_open(&recorder, &config, NULL, &err), DL_OK);
+    assert_true(recorder.workers[0].capacity < DONE / 4);
+    const dl_train_observer observer = dl_recorder_observer(&recorder);
+    for (int s = 0; s < DONE; s++)
+        make_step(&observer, 1, s + 1, 1, s % 3);
+    assert_int_equal(dl_recorder_steps_done(&recorder, 0), 0);
+    assert_int_equal(dl_recorder_steps_done(&recorder, 1), DONE);
+    assert_true(recorder.workers[1].capacity < 2 * DONE);
+    for (int s = 0; s < DONE; s++) {
+        const dl_recorder_step *step = &recorder.workers[1].steps[s];
+        assert_true(step->end_ns == (s + 1) * INT64_C(1000000) && step->staleness == s % 3);
+    }
+    assert_true(dl_recorder_staleness(&recorder, 1).mean == 1);
+    dl_recorder_free(&recorder);
+}
+
 static void synchronous_modes_have_no_staleness(void **state)
 {
     (void)state;
@@ -206,6 +232,7 @@ int main(void)
         cmocka_unit_test(records_cover_the_step_without_overlap),
         cmocka_unit_test(copies_are_what_the_mode_must_move),
         cmocka_unit_test(statistics_without_a_trace),
+        cmocka_unit_test(memory_grows_with_the_steps),
         cmocka_unit_test(synchronous_modes_have_no_staleness),
         cmocka_unit_test(open_reports_errors),
     };

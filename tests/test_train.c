@@ -202,7 +202,7 @@ static void stop_ends_at_an_exchange(void **state)
         const dl_train_observer observer = {&stop, stop_in_step_4};
         dl_train_config config = small_config();
         config.workers = 3;
-        config.steps = 100000;
+        config.steps = UINT32_MAX; /* for which there would be no memory */
         config.sync = (dl_sync)sync;
         config.interval = 7;
         config.stop = &stop;
@@ -224,6 +224,27 @@ static void stop_ends_at_an_exchange(void **state)
         }
         dl_train_result_free(&stopped);
     }
+}
+
+/* More steps than there is memory for at the start: their durations fill the run but for the gaps
+ * between. */
+static void durations_of_many_steps_are_kept(void **state)
+{
+    (void)state;
+    dl_train_config config = small_config();
+    config.precision = DL_FLOAT;
+    config.batch = 1;
+    config.steps = 9000;
+    dl_train_result result = run(&config, NULL);
+    assert_int_equal(result.worker_count, 1);
+    assert_int_equal(result.steps_done[0], config.steps);
+    double sum_s = 0;
+    for (int64_t s = 0; s < config.steps; s++) {
+        assert_true(result.step_ns[0][s] > 0);
+        sum_s += 1e-9 * (double)result.step_ns[0][s];
+    }
+    assert_true(sum_s <= result.seconds + 1e-9 && sum_s > 0.5 * result.seconds);
+    dl_train_result_free(&result);
 }
 
 /* A stop changes nothing where the run would end before the exchange anyway; one from the start
@@ -432,6 +453,7 @@ int main(void)
         cmocka_unit_test(an_epoch_has_every_sample_once),
         cmocka_unit_test(waiting_and_watching_change_nothing),
         cmocka_unit_test(stop_ends_at_an_exchange),
+        cmocka_unit_test(durations_of_many_steps_are_kept),
         cmocka_unit_test(stop_does_not_prolong),
         cmocka_unit_test(workers_go_to_their_cores),
         cmocka_unit_test(event_names_are_operations_then_ours),

@@ -152,7 +152,7 @@ static void check_time_line(const dl_train_config *config, const recorder *all,
         }
         assert_true(r->start_ns == step_start_ns);
         assert_true(r->start_ns + r->duration_ns >= border_ns);
-        assert_true(r->duration_ns == result->step_ns[worker * config->steps + steps]);
+        assert_true(r->duration_ns == result->step_ns[worker][steps]);
         step_start_ns = border_ns = r->start_ns + r->duration_ns;
         steps++;
     }
@@ -176,7 +176,7 @@ static void records_cover_the_steps(void **state)
             steps_done += result.steps_done[w];
             if (result.steps_done[w] > most) most = result.steps_done[w];
             for (int64_t s = 0; s < result.steps_done[w]; s++) {
-                sum_s += 1e-9 * (double)result.step_ns[w * config.steps + s];
+                sum_s += 1e-9 * (double)result.step_ns[w][s];
             }
             longest_s = fmax(longest_s, sum_s);
         }

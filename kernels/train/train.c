@@ -216,16 +216,23 @@ static dl_status run_workers(dl_train_shared *shared, int started, dl_status sta
     return status == DL_OK ? worker_status(shared, err) : status;
 }
 
-/* Starts the threads; worker w writes its steps' durations to step_ns[w * steps ...]. */
-static dl_status run_threads(dl_train_shared *shared, int64_t *step_ns, dl_error *err)
+/* Steps that there is memory for from the start, 32 KiB a worker; for more it grows. */
+#define STEPS_AT_FIRST ((int64_t)1 << 12)
+
+/* Starts the threads. */
+static dl_status run_threads(dl_train_shared *shared, dl_error *err)
 {
     const dl_train_config *config = shared->config;
     const bool single = config->dispatch == DL_DISPATCH_SINGLE;
     const int threads = single ? 1 : config->workers;
     dl_status status = DL_OK;
     int started = 0;
-    for (int w = 0; w < config->workers; w++)
-        shared->workers[w].step_ns = step_ns + w * config->steps;
+    for (int w = 0; w < config->workers; w++) {
+        dl_train_worker *worker = &shared->workers[w];
+        worker->step_capacity = config->steps < STEPS_AT_FIRST ? config->steps : STEPS_AT_FIRST;
+        worker->step_ns = dl_alloc_aligned((size_t)worker->step_capacity * sizeof *worker->step_ns,
+                                           "durations of steps");
+    }
     while (status == DL_OK && started < threads) {
         dl_train_worker *worker = &shared->workers[started];
         const int reason = single
@@ -321,14 +328,25 @@ static void free_vectors(const dl_train_shared *shared, double **vectors)
     free(vectors);
 }
 
-/* What the run came to; takes step_ns over if that succeeds. */
-static dl_status make_result(dl_train_shared *shared, int64_t *step_ns, dl_train_result *result,
-                             dl_error *err)
+/* The workers' lists become the result's. */
+static void take_durations(dl_train_shared *shared, dl_train_result *result)
+{
+    result->worker_count = shared->config->workers;
+    result->step_ns =
+        dl_calloc((size_t)result->worker_count, sizeof *result->step_ns, "durations of steps");
+    for (int w = 0; w < result->worker_count; w++) {
+        result->step_ns[w] = shared->workers[w].step_ns;
+        shared->workers[w].step_ns = NULL;
+    }
+}
+
+/* What the run came to. */
+static dl_status make_result(dl_train_shared *shared, dl_train_result *result, dl_error *err)
 {
     const dl_train_config *config = shared->config;
     const double share = 1.0 / shared->whole->workers;
     double **vectors = make_vectors(shared);
-    dl_train_result made = {.step_ns = step_ns, .parameter_count = shared->count};
+    dl_train_result made = {.parameter_count = shared->count};
     made.parameters = dl_calloc(shared->count, sizeof *made.parameters, "final parameters");
     made.steps_done = dl_calloc((size_t)config->workers, sizeof *made.steps_done, "steps done");
     int64_t start_ns = INT64_MAX, end_ns = INT64_MIN, steps_done = 0;
@@ -360,6 +378,7 @@ static dl_status make_result(dl_train_shared *shared, int64_t *step_ns, dl_train
     free_vectors(shared, vectors);
     if (status == DL_OK) {
         dl_train_points_take(&shared->points, &made);
+        take_durations(shared, &made);
         *result = made;
     } else {
         free(made.parameters);
@@ -374,15 +393,9 @@ dl_status dl_train_run(const dl_train_config *config, const dl_data_set *data,
     dl_status status = dl_train_check_config(config, err);
     if (status != DL_OK) return status;
     dl_train_shared shared;
-    int64_t *step_ns = NULL;
     status = init_shared(&shared, config, data, observer, err);
-    if (status == DL_OK) {
-        step_ns = dl_calloc((size_t)shared.config->workers * (size_t)config->steps, sizeof *step_ns,
-                            "durations of steps");
-        status = run_threads(&shared, step_ns, err);
-    }
-    if (status == DL_OK) status = make_result(&shared, step_ns, result, err);
-    if (status != DL_OK) free(step_ns);
+    if (status == DL_OK) status = run_threads(&shared, err);
+    if (status == DL_OK) status = make_result(&shared, result, err);
     free_shared(&shared);
     return status;
 }
@@ -390,6 +403,8 @@ dl_status dl_train_run(const dl_train_config *config, const dl_data_set *data,
 void dl_train_result_free(dl_train_result *result)
 {
     free(result->parameters);
+    for (int w = 0; w < result->worker_count; w++)
+        free(result->step_ns[w]);
     free(result->step_ns);
     free(result->steps_done);
     for (int i = 0; i < result->point_count; i++)

@@ -159,8 +159,9 @@ typedef struct dl_train_point {
 
 /* Over ranks: workers are those of this process, `seconds` too; the rest is of all. */
 typedef struct dl_train_result {
-    int64_t *step_ns;     /* [workers x steps] duration of each step, worker by worker */
-    int64_t *steps_done;  /* [workers] how many of them the worker did: all but in none, async,
+    int worker_count;
+    int64_t **step_ns;    /* [worker_count][steps_done] duration of each step */
+    int64_t *steps_done;  /* [worker_count] how many of them the worker did: all but in none, async,
                              softsync, and a stopped run */
     double seconds;       /* wall time from the common start to the last worker's end */
     double samples_per_s; /* samples of all steps done / seconds */

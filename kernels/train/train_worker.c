@@ -202,12 +202,23 @@ void dl_train_step_compute(dl_train_worker *worker)
     }
 }
 
+/* Space for one more step is there but when the number of steps has doubled. */
+static void keep_duration(dl_train_worker *worker, int64_t duration_ns)
+{
+    if (worker->step == worker->step_capacity) {
+        worker->step_capacity *= 2;
+        worker->step_ns = dl_realloc(worker->step_ns, (size_t)worker->step_capacity,
+                                     sizeof *worker->step_ns, "durations of steps");
+    }
+    worker->step_ns[worker->step] = duration_ns;
+}
+
 int64_t dl_train_step_end(dl_train_worker *worker, int64_t start_ns)
 {
     const dl_train_shared *shared = worker->shared;
     dl_train_settle(worker);
     const int64_t end_ns = dl_clock_ns();
-    worker->step_ns[worker->step] = end_ns - start_ns;
+    keep_duration(worker, end_ns - start_ns);
     if (shared->observer != NULL && worker->status == DL_OK) {
         const dl_record step = {.kind = DL_RECORD_STEP,
                                 .name = dl_train_name_id(shared, DL_TRAIN_NAME_STEP),
@@ -347,6 +358,7 @@ void dl_train_worker_free(dl_train_worker *worker)
     free(worker->samples);
     free(worker->order);
     free(worker->pending);
+    free(worker->step_ns);
     dl_train_use(worker);
     dl_train_free_message(worker);
     dl_optimizer_destroy(worker->optimizer);

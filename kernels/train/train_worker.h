@@ -154,11 +154,12 @@ struct dl_train_worker {
     uint32_t *samples;       /* [batch_per_worker] of this step */
 
     int64_t step;
-    int64_t border_ns;        /* end of the last record, start of the next */
-    int64_t read_version;     /* version of the parameters in use (async, softsync) */
-    bool computes;            /* it has pulled, and not contributed since; under the lock */
-    int64_t staleness;        /* of the gradient applied last, or DL_NO_STALENESS */
-    int64_t *step_ns;         /* [steps] */
+    int64_t border_ns;    /* end of the last record, start of the next */
+    int64_t read_version; /* version of the parameters in use (async, softsync) */
+    bool computes;        /* it has pulled, and not contributed since; under the lock */
+    int64_t staleness;    /* of the gradient applied last, or DL_NO_STALENESS */
+    int64_t *step_ns;     /* [step_capacity], of which [step] are done */
+    int64_t step_capacity;
     int64_t start_ns, end_ns; /* of all steps */
     double first_loss, last_loss;
 };

@@ -8,7 +8,7 @@
 
 static double done_frac(const dl_recorder *recorder)
 {
-    return (double)dl_recorder_steps_done(recorder, 0) / (double)recorder->workers[0].capacity;
+    return (double)dl_recorder_steps_done(recorder, 0) / (double)recorder->steps;
 }
 
 static void *show(void *user)
