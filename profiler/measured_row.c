@@ -108,6 +108,17 @@ static char *staleness_counts(const dl_recorder *recorder)
     return text;
 }
 
+/* Steps of the worker that has done the most: all that were asked for, unless the run was stopped. */
+static int64_t most_steps(const dl_recorder *recorder)
+{
+    int64_t most = 0;
+    for (int w = 0; w < recorder->worker_count; w++) {
+        const int64_t done = dl_recorder_steps_done(recorder, w);
+        if (done > most) most = done;
+    }
+    return most;
+}
+
 static void write_row(dl_csv_writer *writer, const dl_train_config *config,
                       const dl_recorder *recorder)
 {
@@ -130,7 +141,7 @@ static void write_row(dl_csv_writer *writer, const dl_train_config *config,
         dl_csv_double(writer, staleness.count > 0 ? numbers[i] : (double)NAN);
     dl_csv_text(writer, by_worker);
     dl_csv_text(writer, counts);
-    dl_csv_int(writer, config->steps);
+    dl_csv_int(writer, most_steps(recorder));
     dl_csv_int(writer, (int64_t)config->seed);
     dl_csv_text(writer, "dlprof train");
     dl_csv_end_row(writer);

@@ -12,7 +12,8 @@
  *   step_s, throughput_per_s                 without the warm-up, as recorder.h says
  *   staleness_mean, _sd, _p50, _p90          empty in synchronous modes
  *   staleness_mean_by_worker                 numbers separated by semicolons
- *   steps, seed, source
+ *   steps, seed, source                      steps of the worker that did the most: fewer than
+ *                                            asked for if the run was stopped
  *
  * DL_ERR_FORMAT if the file has other columns; DL_ERR_IO. */
 dl_status dl_measured_row_append(const char *path, const dl_train_config *config,

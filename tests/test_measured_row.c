@@ -108,6 +108,21 @@ static void rows_read_back(void **state)
     dl_csv_free(&csv);
 }
 
+/* The recorder's 10 steps of a run of 1000: what was done counts, not what was asked for. */
+static void steps_of_a_stopped_run(void **state)
+{
+    (void)state;
+    unlink(PATH);
+    dl_train_config config = two_workers(DL_SYNC_PS);
+    config.steps = 1000;
+    append(&config, 10, 10);
+    dl_csv csv = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_csv_read(&csv, PATH, &err), DL_OK);
+    assert_number(&csv, 0, "steps", 10);
+    dl_csv_free(&csv);
+}
+
 static void write_text(const char *text)
 {
     FILE *file = fopen(PATH, "w");
@@ -161,7 +176,8 @@ static void full_disk_is_reported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_read_back), cmocka_unit_test(other_columns_are_refused),
-        cmocka_unit_test(folder_that_is_not_there), cmocka_unit_test(full_disk_is_reported)};
+        cmocka_unit_test(rows_read_back), cmocka_unit_test(steps_of_a_stopped_run),
+        cmocka_unit_test(other_columns_are_refused), cmocka_unit_test(folder_that_is_not_there),
+        cmocka_unit_test(full_disk_is_reported)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
