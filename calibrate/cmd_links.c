@@ -1,12 +1,10 @@
 #include "calibrate/cmd_links.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "calibrate/links/links_costs.h"
 #include "calibrate/links/links_read.h"
 #include "calibrate/links/links_report.h"
 #include "common/options.h"
+#include "common/output.h"
 
 typedef struct settings {
     const char *json, *output, *base;
@@ -16,16 +14,11 @@ typedef struct settings {
 
 static dl_status write_json(const dl_link_results *links, const char *path, dl_error *err)
 {
-    FILE *out = fopen(path, "w");
-    if (out == NULL) {
-        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot create: %s", strerror(errno));
-    }
-    dl_link_results_write_json(links, out);
-    const bool failed = ferror(out) != 0;
-    if (fclose(out) != 0 || failed) {
-        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write: %s", strerror(errno));
-    }
-    return DL_OK;
+    dl_output output = {0};
+    const dl_status status = dl_output_open(&output, path, err);
+    if (status != DL_OK) return status;
+    dl_link_results_write_json(links, output.out);
+    return dl_output_close(&output, err);
 }
 
 static dl_status report(const dl_link_results *links, const settings *set, dl_error *err)

@@ -5,7 +5,7 @@
 
 #include "calibrate/calibration.h"
 
-/* Creates (overwrites) `path`. DL_ERR_IO with the system's reason. */
+/* Writes `path`. Errors of dl_output_open and dl_output_close. */
 dl_status dl_fit_report_json_write(const dl_calibration *calibration, const char *path,
                                    dl_error *err) DL_MUST_CHECK;
 

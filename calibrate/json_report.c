@@ -1,20 +1,17 @@
 #include "calibrate/json_report.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "common/options.h"
+#include "common/output.h"
 
 #define SCHEMA 1
 
 dl_status dl_json_report_write(const char *path, dl_json_members_fn members, const void *report,
                                const dl_notes *notes, dl_error *err)
 {
-    FILE *out = fopen(path, "w");
-    if (out == NULL) {
-        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot create: %s", strerror(errno));
-    }
-    dl_json to = {out, false};
+    dl_output output = {0};
+    const dl_status status = dl_output_open(&output, path, err);
+    if (status != DL_OK) return status;
+    dl_json to = {output.out, false};
     dl_json_begin(&to, NULL, '{');
     dl_json_number_item(&to, "schema", SCHEMA);
     dl_json_text_item(&to, "program", "dlcal");
@@ -25,10 +22,6 @@ dl_status dl_json_report_write(const char *path, dl_json_members_fn members, con
         dl_json_text_item(&to, NULL, notes->lines[i]);
     dl_json_end(&to, ']');
     dl_json_end(&to, '}');
-    fputc('\n', out);
-    const bool failed = ferror(out) != 0;
-    if (fclose(out) != 0 || failed) {
-        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write: %s", strerror(errno));
-    }
-    return DL_OK;
+    fputc('\n', output.out);
+    return dl_output_close(&output, err);
 }

@@ -9,7 +9,7 @@
 /* Writes the members that `report` has of its own. */
 typedef void (*dl_json_members_fn)(dl_json *to, const void *report);
 
-/* Creates (overwrites) `path`. DL_ERR_IO with the system's reason. */
+/* Writes `path`. Errors of dl_output_open and dl_output_close. */
 dl_status dl_json_report_write(const char *path, dl_json_members_fn members, const void *report,
                                const dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 

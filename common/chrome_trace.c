@@ -1,11 +1,7 @@
 #include "common/chrome_trace.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "common/alloc.h"
 #include "common/json.h"
 
 /* Microseconds with three decimals, from the integer, so that no digit is lost after 2^53 ns. */
@@ -19,7 +15,7 @@ static void write_time(FILE *out, const char *key, int64_t ns)
 /* Starts an event up to its name; the caller goes on with ,"key":value and end_event. */
 static FILE *begin_event(dl_chrome_trace *trace, const char *phase, const char *name)
 {
-    FILE *out = trace->out;
+    FILE *out = trace->file.out;
     fprintf(out, "%s\n{\"ph\":\"%s\",\"name\":", trace->events > 0 ? "," : "", phase);
     dl_json_string(out, name);
     trace->events++;
@@ -33,12 +29,11 @@ static void end_event(FILE *out)
 
 dl_status dl_chrome_trace_open(dl_chrome_trace *trace, const char *path, dl_error *err)
 {
-    FILE *out = fopen(path, "w");
-    if (out == NULL) {
-        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot create: %s", strerror(errno));
-    }
-    *trace = (dl_chrome_trace){.out = out, .path = dl_strdup(path)};
-    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", out);
+    dl_output file = {0};
+    const dl_status status = dl_output_open(&file, path, err);
+    if (status != DL_OK) return status;
+    *trace = (dl_chrome_trace){.file = file};
+    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", file.out);
     return DL_OK;
 }
 
@@ -143,15 +138,12 @@ void dl_chrome_trace_counter(dl_chrome_trace *trace, int pid, const char *name, 
 
 dl_status dl_chrome_trace_close(dl_chrome_trace *trace, dl_error *err)
 {
-    fputs("\n]}\n", trace->out);
-    int failed = ferror(trace->out);
-    failed |= fclose(trace->out) != 0;
-    dl_status status = DL_OK;
-    if (failed) {
-        status = dl_error_set_at(err, DL_ERR_IO, trace->path, 0,
-                                 "cannot write all of the trace (is the disk full?)");
-    }
-    free(trace->path);
-    *trace = (dl_chrome_trace){0};
-    return status;
+    return dl_chrome_trace_end(trace, DL_OK, err);
+}
+
+dl_status dl_chrome_trace_end(dl_chrome_trace *trace, dl_status status, dl_error *err)
+{
+    if (status == DL_OK) fputs("\n]}\n", trace->file.out);
+    trace->events = 0;
+    return dl_output_end(&trace->file, status, err);
 }

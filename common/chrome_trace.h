@@ -6,13 +6,11 @@
 #define DL_COMMON_CHROME_TRACE_H
 
 #include <stdint.h>
-#include <stdio.h>
 
-#include "common/status.h"
+#include "common/output.h"
 
 typedef struct dl_chrome_trace {
-    FILE *out;
-    char *path;
+    dl_output file;
     int events; /* written so far */
 } dl_chrome_trace;
 
@@ -26,7 +24,7 @@ typedef struct dl_chrome_arg {
     int number_count;
 } dl_chrome_arg;
 
-/* Creates (overwrites) `path` and writes the head. DL_ERR_IO with the system's reason. */
+/* Opens `path` and writes the head. Errors of dl_output_open. */
 dl_status dl_chrome_trace_open(dl_chrome_trace *trace, const char *path,
                                dl_error *err) DL_MUST_CHECK;
 
@@ -52,8 +50,12 @@ void dl_chrome_trace_flow(dl_chrome_trace *trace, int pid, int tid, uint64_t id,
 void dl_chrome_trace_counter(dl_chrome_trace *trace, int pid, const char *name, int64_t time_ns,
                              double value);
 
-/* Writes the tail and closes; reports any write error of the whole file (disk full). Always leaves
- * the object closed. */
+/* Writes the tail and closes: the file is in its place. Errors of dl_output_close, of any write.
+ * Always leaves the object closed. */
 dl_status dl_chrome_trace_close(dl_chrome_trace *trace, dl_error *err) DL_MUST_CHECK;
+
+/* The same where `status` is DL_OK; else gives the file up. As dl_output_end. */
+dl_status dl_chrome_trace_end(dl_chrome_trace *trace, dl_status status,
+                              dl_error *err) DL_MUST_CHECK;
 
 #endif

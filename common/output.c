@@ -92,19 +92,16 @@ static int close_bytes(void *cookie)
     return 0;
 }
 
-/* A descriptor of the standard stream that goes to this file, behind what was printed to it; -1 if
- * there is none. */
-static int standard_stream(const struct stat *target)
+/* The standard stream that goes to this file; NULL if there is none. */
+static FILE *standard_stream(const struct stat *target)
 {
     FILE *const streams[] = {stdout, stderr};
     for (int i = 0; i < 2; i++) {
         struct stat found;
         const int fd = fileno(streams[i]);
-        if (fd < 0 || fstat(fd, &found) != 0 || !same_inode(&found, target)) continue;
-        fflush(streams[i]);
-        return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        if (fd >= 0 && fstat(fd, &found) == 0 && same_inode(&found, target)) return streams[i];
     }
-    return -1;
+    return NULL;
 }
 
 /* Whoever may not give files away owns the new one; a file system without permissions keeps none. */
@@ -156,7 +153,12 @@ static int open_file(struct dl_output_file *file)
     struct stat old;
     const bool exists = stat(file->path, &old) == 0;
     if (!exists && errno != ENOENT) return errno;
-    if (exists && (file->fd = standard_stream(&old)) >= 0) return 0;
+    FILE *const stream = exists ? standard_stream(&old) : NULL;
+    if (stream != NULL) { /* behind what was printed to it */
+        fflush(stream);
+        file->fd = fcntl(fileno(stream), F_DUPFD_CLOEXEC, 0);
+        return file->fd >= 0 ? 0 : errno;
+    }
     file->target = follow_links(file->path);
     if (exists && !is_replaceable(&old, file->target)) {
         file->fd = open(file->path, O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC);
@@ -278,7 +280,9 @@ static dl_status check_access(const char *path, dl_error *err)
 {
     const place at = find_place(path);
     int error = 0;
-    if (at.exists && euidaccess(path, W_OK) != 0) error = errno;
+    if (at.exists && standard_stream(&at.found) == NULL && euidaccess(path, W_OK) != 0) {
+        error = errno;
+    }
     if (!at.exists && at.target == NULL) error = ELOOP;
     if (!at.exists && at.target != NULL) {
         char *folder = folder_of(at.target);

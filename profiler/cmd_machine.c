@@ -1,9 +1,8 @@
 /* dlprof machine: writes a machine file of the machine that it runs on. */
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "common/options.h"
+#include "common/output.h"
 #include "profiler/commands.h"
 #include "profiler/machine/machine_gpu.h"
 #include "profiler/machine/machine_json.h"
@@ -57,24 +56,27 @@ static dl_status measure(dl_box *box, dl_error *err)
     return DL_OK;
 }
 
-static dl_status write_file(const dl_box *box, const settings *set, dl_machine_gaps *gaps,
-                            dl_error *err)
+static void write_to(FILE *out, const dl_box *box, const settings *set, dl_machine_gaps *gaps)
 {
-    const char *path = set->output;
-    FILE *out = path != NULL ? fopen(path, "we") : stdout;
-    if (out == NULL) {
-        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write it: %s", strerror(errno));
-    }
     if (set->json) {
         dl_box_write_json(box, out);
     } else {
         dl_machine_write(box, out, gaps);
     }
-    bool failed = fflush(out) != 0 || ferror(out) != 0;
-    if (path != NULL && fclose(out) != 0) failed = true;
-    return failed ? dl_error_set_at(err, DL_ERR_IO, path != NULL ? path : "standard output", 0,
-                                    "cannot write all of it")
-                  : DL_OK;
+}
+
+static dl_status write_file(const dl_box *box, const settings *set, dl_machine_gaps *gaps,
+                            dl_error *err)
+{
+    if (set->output == NULL) {
+        write_to(stdout, box, set, gaps);
+        return dl_stdout_check(err);
+    }
+    dl_output output = {0};
+    const dl_status status = dl_output_open(&output, set->output, err);
+    if (status != DL_OK) return status;
+    write_to(output.out, box, set, gaps);
+    return dl_output_close(&output, err);
 }
 
 /* What the file holds and what it lacks, to standard error where the file goes to standard output.

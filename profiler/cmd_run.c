@@ -1,5 +1,4 @@
 /* dlprof run: profiles an unchanged program through the library that CUDA and NVTX load into it. */
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include "common/alloc.h"
 #include "common/json.h"
 #include "common/options.h"
+#include "common/output.h"
 #include "common/units.h"
 #include "profiler/bench/overhead_file.h"
 #include "profiler/commands.h"
@@ -31,9 +31,9 @@ typedef struct profiled_run {
     const run_options *options;
     dl_capture_settings capture;
     dl_environment environment;
-    char *library;        /* path of the injected library; NULL = this build has none */
-    bool made_folder;     /* and not the user */
-    FILE *summary, *json; /* NULL = not wanted */
+    char *library;           /* path of the injected library; NULL = this build has none */
+    bool made_folder;        /* and not the user */
+    dl_output summary, json; /* {0} = not wanted */
     dl_target_end end;
     dl_run_traces traces;
 } profiled_run;
@@ -131,22 +131,14 @@ static const dl_option own_options[] = {
 
 enum { OPTION_COUNT = sizeof own_options / sizeof *own_options };
 
-static dl_status open_report(const char *path, FILE **file, dl_error *err)
+static dl_status open_report(const char *path, dl_output *output, dl_error *err)
 {
-    if (path == NULL) return DL_OK;
-    *file = fopen(path, "w");
-    if (*file != NULL) return DL_OK;
-    return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot create it: %s", strerror(errno));
+    return path != NULL ? dl_output_open(output, path, err) : DL_OK;
 }
 
-static dl_status close_report(const char *path, FILE **file, dl_error *err)
+static dl_status close_report(dl_output *output, dl_error *err)
 {
-    if (*file == NULL) return DL_OK;
-    const bool bad = ferror(*file) != 0;
-    const bool failed = fclose(*file) != 0 || bad;
-    *file = NULL;
-    if (!failed) return DL_OK;
-    return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write it");
+    return output->out != NULL ? dl_output_close(output, err) : DL_OK;
 }
 
 /* The folder, and the environment by which the target's processes record into it. */
@@ -289,23 +281,23 @@ static dl_status report(profiled_run *run, dl_error *err)
     } else if (!options->quiet && run->traces.device_process_count == 0) {
         say_no_device(run);
     }
-    if (run->summary != NULL) {
-        print_summary(run, run->summary);
+    if (run->summary.out != NULL) {
+        print_summary(run, run->summary.out);
     } else if (!options->quiet && run->traces.trace_count > 0) {
         print_summary(run, stderr);
     } else if (run->traces.trace_count > 0) {
         dl_run_traces_print_troubles(&run->traces, stderr);
     }
-    if (run->json != NULL) write_json(run, run->json);
-    status = close_report(options->summary, &run->summary, err);
-    if (status == DL_OK) status = close_report(options->json, &run->json, err);
+    if (run->json.out != NULL) write_json(run, run->json.out);
+    status = close_report(&run->summary, err);
+    if (status == DL_OK) status = close_report(&run->json, err);
     return status;
 }
 
 static void free_run(profiled_run *run)
 {
-    if (run->summary != NULL) fclose(run->summary);
-    if (run->json != NULL) fclose(run->json);
+    dl_output_abandon(&run->summary);
+    dl_output_abandon(&run->json);
     dl_run_traces_free(&run->traces);
     dl_environment_free(&run->environment);
     free(run->library);

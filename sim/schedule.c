@@ -1,13 +1,12 @@
 #include "sim/schedule.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/alloc.h"
 #include "common/csv.h"
 #include "common/options.h"
+#include "common/output.h"
 #include "common/units.h"
 
 #define SCHEMA 1
@@ -160,23 +159,18 @@ dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const
                             "gradients and averages only",
                             point->mode->name);
     }
-    FILE *out = fopen(path, "w");
-    if (out == NULL) {
-        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot create: %s", strerror(errno));
-    }
-    schedule s = {.csv = {.out = out}, .point = point};
+    dl_output output = {0};
+    dl_status status = dl_output_open(&output, path, err);
+    if (status != DL_OK) return status;
+    schedule s = {.csv = {.out = output.out}, .point = point};
     write_head(&s, scenario);
     const dl_team_observer observer = make_observer(&s);
     dl_run_result result = {0};
-    dl_status status = dl_run(
+    status = dl_run(
         &(dl_run_config){
             .scenario = scenario, .costs = costs, .point = point, .observer = &observer},
         &result, err);
     dl_run_result_free(&result);
     free(s.pending);
-    const bool failed = ferror(out) != 0;
-    if ((fclose(out) != 0 || failed) && status == DL_OK) {
-        status = dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write: %s", strerror(errno));
-    }
-    return status;
+    return dl_output_end(&output, status, err);
 }

@@ -101,7 +101,7 @@ static char *close_trace(void)
     char *text = NULL;
     size_t bytes = 0;
     assert_int_equal(dl_chrome_trace_close(&trace, NULL), DL_OK);
-    assert_null(trace.out);
+    assert_null(trace.file.out);
     assert_int_equal(dl_file_read(path, &text, &bytes, NULL), DL_OK);
     unlink(path);
     const char *end = skip_space(scan_value(text));
@@ -234,7 +234,7 @@ static void write_errors_are_reported(void **state)
         dl_chrome_trace_counter(&none, 1, "c", i, 1.0);
     assert_int_equal(dl_chrome_trace_close(&none, &err), DL_ERR_IO);
     assert_string_equal(err.file, "/dev/full");
-    assert_null(none.out);
+    assert_null(none.file.out);
     /* so little that nothing fails before the stream is closed */
     assert_int_equal(dl_chrome_trace_open(&none, "/dev/full", NULL), DL_OK);
     assert_int_equal(dl_chrome_trace_close(&none, &err), DL_ERR_IO);

@@ -38,5 +38,8 @@ for part in "[op dispatch]" "[copy]" "[average]" "[memory]" "barrier_ns" "copies
         failures=$((failures + 1))
     fi
 done
+cp all.ini old.ini
+tested=bash expect 1 "all.ini: cannot write: File too large" -c 'trap "" XFSZ; ulimit -f 0; exec "$0" fit a.dlt -o all.ini' "$dlcal"
+cmp -s all.ini old.ini || { echo "FAIL: a failed fit touched the old cost file"; failures=$((failures + 1)); }
 grep -q '"program":"dlcal"' all.json || failures=$((failures + 1))
 exit $((failures > 0))

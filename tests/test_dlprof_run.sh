@@ -55,7 +55,10 @@ expect 0 "NCCL_PROFILER_PLUGIN=/opt/other.so" run -- env
 expect 0 "NCCL_PROFILER_PLUGIN=$library" run --nccl-plugin --force -- env
 unset NCCL_PROFILER_PLUGIN
 expect 1 "cannot make the folder" run -o no/folder -- true
-expect 1 "cannot create" run --json no/folder.json -- true
+echo old >summary.txt
+expect 1 "cannot create" run --summary summary.txt --json no/folder.json -- true
+[ "$(cat summary.txt)" = old ] && [ -z "$(find . -name '.*.partial*')" ] || fail "a run that did not start left reports"
+rm summary.txt
 touch file
 expect 1 "file: cannot write into it: Not a directory" run -o file -- true
 rm file
@@ -127,7 +130,7 @@ grep -qx 7 status.txt || fail "unread: exit $(cat status.txt), not 7"
 [ -s unread.json ] || fail "unread: no JSON"
 
 # The report cannot be written: said, and the target's exit code stays.
-[ -c /dev/full ] && expect 0 "/dev/full: cannot write it" run -o nowhere --json /dev/full -- sh target.sh 0
+[ -c /dev/full ] && expect 0 "/dev/full: cannot write: No space left on device" run -o nowhere --json /dev/full -- sh target.sh 0
 
 # Without a trace, what the injected library logged says why.
 expect 0 "no work of a GPU was recorded; the summary says more" run -o early -- \

@@ -52,4 +52,15 @@ done
 [ ! -e /dev/full ] || tested=bash expect 1 "standard output: cannot write" -c '"$0" good.ini >/dev/full' "$dlsim"
 expect 1 "no/such/folder" good.ini -o no/such/folder/r.csv
 
+# A full disk (here a limit of a file's size; the signal would end the program) leaves the old files.
+cp r.csv old.csv
+cp t.json old.json
+full_disk='trap "" XFSZ; ulimit -f 0; exec "$0" good.ini "$@"'
+tested=bash expect 1 "r.csv: cannot write: File too large" -c "$full_disk" "$dlsim" -o r.csv
+tested=bash expect 1 "t.json: cannot write: File too large" -c "$full_disk" "$dlsim" -o /dev/null --timeline t.json
+tested=bash expect 1 "s.csv: cannot write: File too large" -c "$full_disk" "$dlsim" -o /dev/null --schedule s.csv
+tested=bash expect 1 "h.csv: cannot write: File too large" -c "$full_disk" "$dlsim" -o /dev/null --histogram h.csv
+cmp -s r.csv old.csv && cmp -s t.json old.json || { echo "FAIL: a failed run touched the old files"; failures=$((failures + 1)); }
+[ ! -e s.csv ] && [ -z "$(find . -name '.*.partial*')" ] || { echo "FAIL: a failed run left parts"; failures=$((failures + 1)); }
+
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }

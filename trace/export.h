@@ -21,7 +21,7 @@
 
 #include "trace/dlt.h"
 
-/* Creates (overwrites) `path`. DL_ERR_IO as dl_chrome_trace_open and _close report it. */
+/* Writes `path`. Errors as dl_chrome_trace_open and _close report it. */
 dl_status dl_trace_export(const dl_trace *trace, const char *path, dl_error *err) DL_MUST_CHECK;
 
 #endif

@@ -1,7 +1,7 @@
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/output.h"
 #include "sim/costs/costs_fields.h"
 
 #define NOISE_PER_LINE 12
@@ -167,13 +167,9 @@ dl_status dl_costs_write(const dl_costs *costs, const char *path, const char *co
         status = check_text(path, costs->ops[i].name, err);
     }
     if (status != DL_OK) return status;
-    FILE *out = fopen(path, "w");
-    if (out == NULL)
-        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot create: %s", strerror(errno));
-    write_all(out, costs, comment);
-    bool failed = ferror(out) != 0;
-    if (fclose(out) != 0 || failed) {
-        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write: %s", strerror(errno));
-    }
-    return DL_OK;
+    dl_output output = {0};
+    status = dl_output_open(&output, path, err);
+    if (status != DL_OK) return status;
+    write_all(output.out, costs, comment);
+    return dl_output_close(&output, err);
 }

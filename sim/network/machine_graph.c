@@ -1,7 +1,6 @@
 #include "sim/network/machine_graph.h"
 
-#include <errno.h>
-#include <string.h>
+#include "common/output.h"
 
 /* Text inside of double quotes. */
 static void write_quoted(FILE *out, const char *text)
@@ -123,10 +122,9 @@ void dl_machine_graph_write(const dl_machine *machine, FILE *out)
 
 dl_status dl_machine_graph_save(const dl_machine *machine, const char *path, dl_error *err)
 {
-    FILE *out = fopen(path, "w");
-    if (out == NULL) return dl_error_set_at(err, DL_ERR_IO, path, 0, "%s", strerror(errno));
-    dl_machine_graph_write(machine, out);
-    bool failed = ferror(out) != 0;
-    if (fclose(out) == 0 && !failed) return DL_OK;
-    return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write: %s", strerror(errno));
+    dl_output output = {0};
+    const dl_status status = dl_output_open(&output, path, err);
+    if (status != DL_OK) return status;
+    dl_machine_graph_write(machine, output.out);
+    return dl_output_close(&output, err);
 }

@@ -19,7 +19,7 @@
 /* Writes the machine to `out`; ferror(out) tells whether that went well. */
 void dl_machine_graph_write(const dl_machine *machine, FILE *out);
 
-/* The same to a file. DL_ERR_IO with the system's reason. */
+/* The same to a file. Errors of dl_output_open and dl_output_close. */
 dl_status dl_machine_graph_save(const dl_machine *machine, const char *path,
                                 dl_error *err) DL_MUST_CHECK;
 

@@ -1,12 +1,11 @@
 #include "sim/report/report.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/csv.h"
 #include "common/options.h"
+#include "common/output.h"
 #include "common/units.h"
 #include "sim/report/report_gpu.h"
 #include "sim/report/report_pipeline.h"
@@ -193,30 +192,16 @@ static void write_row(dl_csv_writer *writer, const dl_study *study, const dl_row
     write_joined(writer, row->worker_staleness, mean->workers);
 }
 
-static dl_status open_file(const char *path, FILE **out, dl_error *err)
-{
-    *out = fopen(path, "w");
-    if (*out != NULL) return DL_OK;
-    return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot create: %s", strerror(errno));
-}
-
-static dl_status close_file(const char *path, FILE *out, dl_error *err)
-{
-    int failed = ferror(out);
-    if (fclose(out) == 0 && !failed) return DL_OK;
-    return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write: %s", strerror(errno));
-}
-
 dl_status dl_report_results(const char *path, const dl_study *study, const dl_sweep *sweep,
                             const dl_measured *measured, dl_error *err)
 {
     const dl_gpu_options *gpu =
         study->variants[0].scenario.gpu; /* all variants have GPUs, or none */
     const bool splits = study->variants[0].scenario.pipeline != NULL; /* likewise */
-    FILE *out = NULL;
-    dl_status status = open_file(path, &out, err);
+    dl_output output = {0};
+    const dl_status status = dl_output_open(&output, path, err);
     if (status != DL_OK) return status;
-    dl_csv_writer writer = {.out = out};
+    dl_csv_writer writer = {.out = output.out};
     write_head(&writer, "results", study);
     if (gpu != NULL) dl_report_gpu_head(&writer, gpu);
     write_names(&writer, study, result_columns, sizeof result_columns / sizeof *result_columns);
@@ -231,7 +216,7 @@ dl_status dl_report_results(const char *path, const dl_study *study, const dl_sw
         if (splits) dl_report_pipeline_row(&writer, &variant->scenario, &variant->costs, row);
         dl_csv_end_row(&writer);
     }
-    return close_file(path, out, err);
+    return dl_output_close(&output, err);
 }
 
 static void write_counts(dl_csv_writer *writer, const dl_study *study, const dl_row *row,
@@ -255,10 +240,10 @@ static void write_counts(dl_csv_writer *writer, const dl_study *study, const dl_
 dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_sweep *sweep,
                               dl_error *err)
 {
-    FILE *out = NULL;
-    dl_status status = open_file(path, &out, err);
+    dl_output output = {0};
+    const dl_status status = dl_output_open(&output, path, err);
     if (status != DL_OK) return status;
-    dl_csv_writer writer = {.out = out};
+    dl_csv_writer writer = {.out = output.out};
     write_head(&writer, "staleness histogram", study);
     write_names(&writer, study, histogram_columns,
                 sizeof histogram_columns / sizeof *histogram_columns);
@@ -269,5 +254,5 @@ dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_
         for (int w = 0; w < row->mean.workers; w++)
             write_counts(&writer, study, row, w);
     }
-    return close_file(path, out, err);
+    return dl_output_close(&output, err);
 }

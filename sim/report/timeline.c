@@ -60,11 +60,5 @@ dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const
             .scenario = scenario, .costs = costs, .point = point, .observer = &observer},
         &result, err);
     dl_run_result_free(&result);
-    dl_error late = {0};
-    dl_status closed = dl_chrome_trace_close(&trace, &late);
-    if (status == DL_OK && closed != DL_OK) {
-        if (err != NULL) *err = late;
-        return closed;
-    }
-    return status;
+    return dl_chrome_trace_end(&trace, status, err);
 }
