@@ -11,6 +11,7 @@
 #include "calibrate/trace_command.h"
 #include "calibrate/trace_inputs.h"
 #include "common/alloc.h"
+#include "common/output.h"
 #include "common/units.h"
 
 #define PROGRAM "dlcal costs"
@@ -149,6 +150,15 @@ static dl_status write(dl_costs *costs, const dl_text_list *paths, const setting
     return status;
 }
 
+static dl_status check_output(const dl_text_list *paths, const settings *set, dl_error *err)
+{
+    const dl_file_role output = {"--output", set->output};
+    const dl_file_role overlap = {"--overlap-trace", set->overlap_trace};
+    const dl_status status =
+        dl_outputs_check_paths(&output, 1, "a trace", paths->items, paths->count, err);
+    return status == DL_OK ? dl_outputs_check(&output, 1, &overlap, 1, err) : status;
+}
+
 static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
 {
     const settings *set = user;
@@ -163,6 +173,7 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
     dl_overlap_slowdown slowdown = {.factor = 1};
     const dl_overlap_slowdown *given = set->overlap_trace != NULL ? &slowdown : NULL;
     dl_status status = parse_batches(set->batches, batches, paths->count, err);
+    if (status == DL_OK) status = check_output(paths, set, err);
     if (status == DL_OK && given != NULL) status = find_slowdown(&slowdown, set, &notes, err);
     while (taken < paths->count && status == DL_OK) {
         status =

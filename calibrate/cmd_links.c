@@ -31,6 +31,16 @@ static dl_status report(const dl_link_results *links, const settings *set, dl_er
     return set->json != NULL ? write_json(links, set->json, err) : DL_OK;
 }
 
+/* --output may be the file of --costs: it keeps that one's values. */
+static dl_status check_outputs(const dl_text_list *paths, const settings *set, dl_error *err)
+{
+    const dl_file_role outputs[] = {{"--output", set->output}, {"--json", set->json}};
+    const dl_file_role base = {"the file of --costs", set->base};
+    const dl_status status =
+        dl_outputs_check_paths(outputs, 2, "a log", paths->items, paths->count, err);
+    return status == DL_OK ? dl_outputs_check(&outputs[1], 1, &base, 1, err) : status;
+}
+
 static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
 {
     const settings *set = user;
@@ -39,7 +49,7 @@ static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
     }
     dl_link_data data = {0};
     dl_link_results links = {0};
-    dl_status status = DL_OK;
+    dl_status status = check_outputs(paths, set, err);
     for (size_t i = 0; i < paths->count && status == DL_OK; i++)
         status = dl_link_data_read(&data, paths->items[i], err);
     if (status == DL_OK) {

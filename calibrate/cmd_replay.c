@@ -10,6 +10,7 @@
 #include "calibrate/trace_command.h"
 #include "calibrate/trace_inputs.h"
 #include "common/alloc.h"
+#include "common/output.h"
 
 #define PROGRAM "dlcal replay"
 #define WHAT_IF_OPTION_COUNT 2
@@ -182,7 +183,8 @@ static dl_status check(const dl_text_list *paths, const settings *set, dl_error 
         return dl_error_set(err, DL_ERR_USAGE, "--timeline writes one replay, not %zu",
                             paths->count);
     if (set->brief && set->json) return dl_error_set(err, DL_ERR_USAGE, "--brief has no JSON");
-    return DL_OK;
+    const dl_file_role timeline = {"--timeline", set->timeline};
+    return dl_outputs_check_paths(&timeline, 1, "a trace", paths->items, paths->count, err);
 }
 
 static dl_status replay_files(const dl_text_list *paths, void *user, dl_error *err)

@@ -5,12 +5,33 @@
 #include "calibrate/table/table_report.h"
 #include "common/cpu.h"
 #include "common/options.h"
+#include "common/output.h"
 
 typedef struct settings {
     const char *scenario, *output, *json, *costs, *predict;
     bool near;
     int64_t threads;
 } settings;
+
+/* The search may take long, so that what the scenario names is found out before. */
+static dl_status check_outputs(const settings *set, const char *table, dl_error *err)
+{
+    const dl_file_role outputs[] = {{"--output", set->output}, {"--json", set->json}};
+    dl_scenario scenario = {0};
+    dl_status status = dl_table_scenario_read(&scenario, set->scenario, err);
+    if (status != DL_OK) return status;
+    const dl_file_role inputs[] = {
+        {"the table", table},
+        {"the table of --predict", set->predict},
+        {"the scenario", set->scenario},
+        {"the scenario's cost file", scenario.costs_path},
+        {"the scenario's machine file", scenario.gpu != NULL ? scenario.gpu->machine.path : NULL},
+        {"the machine file of scale_compute", scenario.scale_path},
+    };
+    status = dl_outputs_check(outputs, 2, inputs, sizeof inputs / sizeof *inputs, err);
+    dl_scenario_free(&scenario);
+    return status;
+}
 
 static dl_status fit_table(const dl_text_list *paths, void *user, dl_error *err)
 {
@@ -24,7 +45,8 @@ static dl_status fit_table(const dl_text_list *paths, void *user, dl_error *err)
                                         .names = set->costs,
                                         .near = set->near,
                                         .threads = (int)set->threads};
-    dl_status status = dl_table_fit_run(&fit, &config, err);
+    dl_status status = check_outputs(set, paths->items[0], err);
+    if (status == DL_OK) status = dl_table_fit_run(&fit, &config, err);
     if (status == DL_OK) dl_table_report_print(&fit, stdout);
     if (status == DL_OK) status = dl_table_fit_write(&fit, set->output, err);
     if (status == DL_OK && set->json != NULL) {

@@ -10,6 +10,7 @@
 #include "calibrate/fit_report.h"
 #include "calibrate/fit_report_json.h"
 #include "common/options.h"
+#include "common/output.h"
 
 typedef struct fit_settings {
     const char *output, *json;
@@ -19,7 +20,12 @@ static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
 {
     const fit_settings *set = user;
     dl_calibration calibration = {0};
-    dl_status status = dl_calibration_fit(&calibration, paths->items, paths->count, err);
+    const dl_file_role outputs[] = {{"--output", set->output}, {"--json", set->json}};
+    dl_status status =
+        dl_outputs_check_paths(outputs, 2, "a trace", paths->items, paths->count, err);
+    if (status == DL_OK) {
+        status = dl_calibration_fit(&calibration, paths->items, paths->count, err);
+    }
     if (status == DL_OK) dl_fit_report_print(&calibration, stdout);
     if (status == DL_OK) status = dl_calibration_write(&calibration, set->output, err);
     if (status == DL_OK && set->json != NULL) {

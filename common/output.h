@@ -49,4 +49,9 @@ dl_status dl_outputs_check(const dl_file_role *outputs, size_t output_count,
                            const dl_file_role *inputs, size_t input_count,
                            dl_error *err) DL_MUST_CHECK;
 
+/* The same with inputs paths[path_count] that all have the role `role`. */
+dl_status dl_outputs_check_paths(const dl_file_role *outputs, size_t output_count, const char *role,
+                                 const char *const *paths, size_t path_count,
+                                 dl_error *err) DL_MUST_CHECK;
+
 #endif

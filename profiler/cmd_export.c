@@ -5,6 +5,7 @@
 
 #include "common/alloc.h"
 #include "common/options.h"
+#include "common/output.h"
 #include "profiler/commands.h"
 #include "trace/activity/activity_export.h"
 #include "trace/activity/activity_steps.h"
@@ -134,10 +135,11 @@ static dl_status read_and_export(const dl_text_list *paths, void *user, dl_error
         return dl_error_set(err, DL_ERR_USAGE, "several traces become one file: name it, --output");
     }
     dl_trace *traces = dl_calloc(paths->count, sizeof *traces, "traces");
-    dl_status status = DL_OK;
+    char *chosen = output != NULL ? dl_strdup(output) : default_output(paths->items[0]);
+    const dl_file_role json = {"--output", chosen};
+    dl_status status = dl_outputs_check_paths(&json, 1, "a trace", paths->items, paths->count, err);
     for (size_t i = 0; status == DL_OK && i < paths->count; i++)
         status = dl_trace_read(&traces[i], paths->items[i], err);
-    char *chosen = output != NULL ? dl_strdup(output) : default_output(paths->items[0]);
     if (status == DL_OK) status = export_traces(traces, paths->count, chosen, err);
     free(chosen);
     for (size_t i = 0; i < paths->count; i++)

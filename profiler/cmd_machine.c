@@ -107,7 +107,9 @@ static dl_status run(const dl_text_list *none, void *user, dl_error *err)
     const settings *set = user;
     dl_box box = {0};
     dl_machine_gaps gaps = {0};
-    dl_status status = probe(&box, err);
+    const dl_file_role file = {"--output", set->output};
+    dl_status status = dl_outputs_check(&file, 1, NULL, 0, err);
+    if (status == DL_OK) status = probe(&box, err);
     if (status == DL_OK) ask_driver(&box);
     if (status == DL_OK && set->measure) status = measure(&box, err);
     if (status == DL_OK) status = write_file(&box, set, &gaps, err);

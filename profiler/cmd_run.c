@@ -141,6 +141,14 @@ static dl_status close_report(dl_output *output, dl_error *err)
     return output->out != NULL ? dl_output_close(output, err) : DL_OK;
 }
 
+/* They may stand in the folder of the traces, so that has to be made before. */
+static dl_status check_reports(const run_options *options, dl_error *err)
+{
+    const dl_file_role reports[] = {{"--summary", options->summary}, {"--json", options->json}};
+    const dl_file_role overhead = {"--overhead", options->overhead};
+    return dl_outputs_check(reports, 2, &overhead, 1, err);
+}
+
 /* The folder, and the environment by which the target's processes record into it. */
 static dl_status set_up_recording(profiled_run *run, dl_error *err)
 {
@@ -179,6 +187,7 @@ static dl_status prepare(profiled_run *run, dl_error *err)
     if (status != DL_OK) return status;
     run->library = dl_run_library();
     if (run->library != NULL) status = set_up_recording(run, err);
+    if (status == DL_OK) status = check_reports(options, err);
     if (status == DL_OK) status = open_report(options->summary, &run->summary, err);
     if (status == DL_OK) status = open_report(options->json, &run->json, err);
     return status;

@@ -7,6 +7,7 @@
 
 #include "common/cpu.h"
 #include "common/options.h"
+#include "common/output.h"
 #include "common/units.h"
 #include "sim/network/machine_graph.h"
 #include "sim/report/report.h"
@@ -68,6 +69,32 @@ static dl_status read_inputs(inputs *in, const char *path, const settings *set, 
         dl_variant *variant = &in->study.variants[v];
         dl_without_apply(without, &variant->scenario, &variant->costs);
         if (set->seed >= 0) variant->scenario.seed = set->seed;
+    }
+    return status;
+}
+
+/* Before the simulation, and before anything is written. */
+static dl_status check_outputs(const inputs *in, const settings *set, dl_error *err)
+{
+    const dl_file_role outputs[] = {
+        {"--draw-machine", set->draw},
+        {"--output", set->check ? NULL : set->output},
+        {"--histogram", set->check ? NULL : set->histogram},
+        {"--timeline", set->check ? NULL : set->timeline},
+        {"--schedule", set->check ? NULL : set->schedule},
+    };
+    dl_status status = DL_OK;
+    for (size_t v = 0; v < in->study.variant_count && status == DL_OK; v++) {
+        const dl_scenario *scenario = &in->study.variants[v].scenario;
+        const dl_file_role read[] = {
+            {"the scenario", scenario->path},
+            {"the cost file", scenario->costs_path},
+            {"the machine file", scenario->gpu != NULL ? scenario->gpu->machine.path : NULL},
+            {"the machine file of scale_compute", scenario->scale_path},
+            {"the measured file", scenario->measured_path},
+        };
+        status = dl_outputs_check(outputs, sizeof outputs / sizeof *outputs, read,
+                                  sizeof read / sizeof *read, err);
     }
     return status;
 }
@@ -210,6 +237,7 @@ static dl_status run(int argc, char **argv, dl_error *err)
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
         inputs in = {0};
         status = read_inputs(&in, positional.items[0], &set, err);
+        if (status == DL_OK) status = check_outputs(&in, &set, err);
         if (status == DL_OK && set.draw != NULL) status = draw_machine(&in, &set, err);
         if (status == DL_OK) status = check(&in, err);
         if (status == DL_OK && !set.check) status = simulate(&in, &set, err);

@@ -38,6 +38,12 @@ for part in "[op dispatch]" "[copy]" "[average]" "[memory]" "barrier_ns" "copies
         failures=$((failures + 1))
     fi
 done
+sum=$(md5sum a.dlt)
+expect 2 "--output would overwrite a trace: a.dlt" fit b.dlt a.dlt -o a.dlt
+expect 2 "--json would overwrite a trace: ./a.dlt" fit b.dlt a.dlt -o x.ini --json ./a.dlt
+expect 2 "--json is the same file as --output" fit a.dlt -o x.ini --json x.ini
+tested=$dlprof expect 2 "--output would overwrite a trace: a.dlt" export a.dlt -o a.dlt
+[ "$(md5sum a.dlt)" = "$sum" ] && [ ! -e x.ini ] || { echo "FAIL: a trace was written over"; failures=$((failures + 1)); }
 cp all.ini old.ini
 tested=bash expect 1 "all.ini: cannot write: File too large" -c 'trap "" XFSZ; ulimit -f 0; exec "$0" fit a.dlt -o all.ini' "$dlcal"
 cmp -s all.ini old.ini || { echo "FAIL: a failed fit touched the old cost file"; failures=$((failures + 1)); }

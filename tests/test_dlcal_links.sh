@@ -37,6 +37,8 @@ expect 1 "no collective" links sendrecv.log -o no.ini
 expect 1 "there is no table" links empty.log
 expect 1 "nowhere.log" links nowhere.log
 expect 2 "--costs needs --output" links --costs x.ini allreduce.log
+expect 2 "--output would overwrite a log" links allreduce.log -o allreduce.log
+expect 2 "--json would overwrite the file of --costs" links allreduce.log --costs links.ini -o x.ini --json links.ini
 expect 0 "" links --json links.json allreduce.log
 grep -q '"name": *"allreduce"' links.json || fail "links.json lacks the series"
 grep -q '^\[collective allreduce 4\]$' links.ini || fail "links.ini lacks the collective"

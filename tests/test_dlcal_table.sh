@@ -59,8 +59,10 @@ expect 2 "" table
 expect 2 "--scenario FILE is needed" table table.csv
 expect 1 "nowhere.csv" table nowhere.csv -s scenario.ini -o x.ini
 expect 1 "lacks no cost" table table.csv -s scenario.ini -o x.ini
-expect 2 "did you mean 'dispatch.serial_ns'?" table table.csv -s scenario.ini --fit dispatch.serial_n
+expect 2 "did you mean 'dispatch.serial_ns'?" table table.csv -s scenario.ini --fit dispatch.serial_n -o x.ini
 echo "$known" >costs.ini
+expect 2 "--output would overwrite the scenario's cost file: costs.ini" table table.csv -s scenario.ini
+expect 2 "--output would overwrite the table" table table.csv -s scenario.ini -o ./table.csv
 expect 1 "cannot create" table table.csv -s scenario.ini -o no/such/folder.ini
 if [ -e x.ini ]; then
     echo "FAIL: a failed fit left a cost file"

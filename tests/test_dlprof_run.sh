@@ -58,6 +58,7 @@ expect 1 "cannot make the folder" run -o no/folder -- true
 echo old >summary.txt
 expect 1 "cannot create" run --summary summary.txt --json no/folder.json -- true
 [ "$(cat summary.txt)" = old ] && [ -z "$(find . -name '.*.partial*')" ] || fail "a run that did not start left reports"
+expect 2 "--json is the same file as --summary" run --summary summary.txt --json ./summary.txt -- true
 rm summary.txt
 touch file
 expect 1 "file: cannot write into it: Not a directory" run -o file -- true

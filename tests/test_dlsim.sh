@@ -52,6 +52,29 @@ done
 [ ! -e /dev/full ] || tested=bash expect 1 "standard output: cannot write" -c '"$0" good.ini >/dev/full' "$dlsim"
 expect 1 "no/such/folder" good.ini -o no/such/folder/r.csv
 
+# What is read is not written over, nor one output over the other; before anything is simulated.
+cp good.ini kept.ini
+cp costs.ini kept_costs.ini
+ln -s good.ini link.ini
+expect 2 "--output would overwrite the scenario: good.ini" good.ini -o good.ini
+expect 2 "--output would overwrite the scenario: link.ini" good.ini -o link.ini
+expect 2 "--timeline would overwrite the cost file: ./costs.ini" good.ini -o x.csv --timeline ./costs.ini
+expect 2 "--timeline is the same file as --output: x.csv" good.ini -o x.csv --timeline x.csv
+expect 2 "--output: the name of the file is empty" good.ini -o ""
+cp "$gpu" gpu.ini
+machine=$(sed -n 's/^file *= *//p' gpu.ini)
+mkdir -p "$(dirname "$machine")"
+cp "$(dirname "$gpu")/$machine" "$machine"
+cp "$(dirname "$gpu")/$(sed -n 's/^costs *= *//p' gpu.ini)" "$(sed -n 's/^costs *= *//p' gpu.ini)"
+expect 2 "--draw-machine would overwrite the machine file" gpu.ini --draw-machine "$machine" --check
+expect 0 "" gpu.ini --output "$machine" --check
+printf '[measured]\nfile = rows.csv\n' | cat good.ini - >measured.ini
+echo 'workers,batch,throughput_per_s
+2,32,1000' >rows.csv
+expect 2 "--histogram would overwrite the measured file: rows.csv" measured.ini -o x.csv --histogram rows.csv
+cmp -s good.ini kept.ini && cmp -s costs.ini kept_costs.ini && [ ! -e x.csv ] ||
+    { echo "FAIL: an input was written over"; failures=$((failures + 1)); }
+
 # A full disk (here a limit of a file's size; the signal would end the program) leaves the old files.
 cp r.csv old.csv
 cp t.json old.json

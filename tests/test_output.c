@@ -349,6 +349,18 @@ static void outputs_must_be_files_of_their_own(void **state)
     }
 }
 
+static void each_of_many_inputs_is_kept(void **state)
+{
+    (void)state;
+    put("b", "old");
+    const dl_file_role output = {"--output", "./b"};
+    const char *const paths[] = {"a", "b", "c"};
+    dl_error err = {0};
+    assert_int_equal(dl_outputs_check_paths(&output, 1, "a trace", paths, 1, &err), DL_OK);
+    assert_int_equal(dl_outputs_check_paths(&output, 1, "a trace", paths, 3, &err), DL_ERR_USAGE);
+    assert_string_equal(err.text, "--output would overwrite a trace: ./b");
+}
+
 static void outputs_that_cannot_be_written_are_told_before_the_work(void **state)
 {
     (void)state;
@@ -383,6 +395,7 @@ int main(void)
         TEST(a_fifo_is_written_directly),
         TEST(the_file_of_standard_output_is_written_in_turn),
         TEST(outputs_must_be_files_of_their_own),
+        TEST(each_of_many_inputs_is_kept),
         TEST(outputs_that_cannot_be_written_are_told_before_the_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
