@@ -103,7 +103,8 @@ static void fill_table(bench_options *options, dl_option table[OPTION_COUNT])
     dl_workload_options_table(&options->workload, table + OWN_OPTION_COUNT);
 }
 
-static dl_status set_up(const bench_options *options, bench_setup *setup, dl_error *err)
+/* All that can be known before anything is made. */
+static dl_status set_up(const bench_options *options, bool gpus, bench_setup *setup, dl_error *err)
 {
     setup->train = dl_train_default_config();
     dl_workload_options_apply(&options->workload, &setup->train);
@@ -113,7 +114,11 @@ static dl_status set_up(const bench_options *options, bench_setup *setup, dl_err
     if (status == DL_OK) status = dl_run_sizes_find(&setup->train, &setup->sizes, err);
     if (status != DL_OK) return status;
     const dl_data_source source = dl_workload_options_data(&options->workload);
-    return dl_data_source_open(&source, &setup->data, &setup->data_note, err);
+    status = dl_data_source_open(&source, &setup->data, &setup->data_note, err);
+    if (status != DL_OK) return status;
+    dl_train_config checked = setup->train;
+    if (gpus) checked.device_settings.math = DL_DEVICE_MATH_FP32; /* whose steps are not run */
+    return dl_workload_usage(dl_train_check(&checked, &setup->data, err), err);
 }
 
 /* The trace that was written is read back for the table: what is printed is what is in the file. */
@@ -374,7 +379,7 @@ int dl_cmd_bench(int argc, char **argv)
             status = dl_error_set(&err, DL_ERR_USAGE,
                                   "what recording costs is measured on the processor");
         }
-        if (status == DL_OK) status = set_up(&options, &setup, &err);
+        if (status == DL_OK) status = set_up(&options, choice.cuda, &setup, &err);
         setup.train.stop = dl_interrupt_catch();
         char *text = dl_options_dump(&command);
         char *command_text = dl_format("%s %s", argv[0], text);

@@ -137,10 +137,9 @@ static void fill_table(dl_train_options *options, dl_option table[OPTION_COUNT])
     dl_rank_options_table(&options->ranks, &table[RANK_OPTIONS]);
 }
 
-dl_status dl_train_command_configure(dl_train_command *run, dl_error *err)
+/* What needs neither files nor devices. */
+static void apply_options(const dl_train_options *options, dl_train_config *config)
 {
-    const dl_train_options *options = run->options;
-    dl_train_config *config = &run->config;
     *config = dl_train_default_config();
     dl_workload_options_apply(&options->workload, config);
     config->sync = (dl_sync)options->sync;
@@ -151,6 +150,13 @@ dl_status dl_train_command_configure(dl_train_command *run, dl_error *err)
     config->batch = (int)options->batch;
     config->steps = options->steps;
     config->wait = (dl_wait)options->wait;
+}
+
+dl_status dl_train_command_configure(dl_train_command *run, dl_error *err)
+{
+    const dl_train_options *options = run->options;
+    dl_train_config *config = &run->config;
+    apply_options(options, config);
     dl_ranks_apply(run->ranks, config);
     dl_status status = dl_slow_list_parse(&options->slow, config->workers, &run->slow, err);
     if (status == DL_OK) status = dl_device_options_apply(&options->device, config, err);
@@ -170,8 +176,9 @@ dl_status dl_train_command_configure(dl_train_command *run, dl_error *err)
                         options->epochs, run->data.count);
 }
 
-static dl_status open_test_set(dl_train_command *run, dl_error *err)
+dl_status dl_train_command_open_test(dl_train_command *run, dl_error *err)
 {
+    if (!run->options->evaluate && run->options->accuracy.curve == NULL) return DL_OK;
     dl_data_source source = dl_workload_options_data(&run->options->workload);
     /* The test images of what was trained on, whatever --data was. */
     source.choice = dl_data_choice_of(run->data.name);
@@ -184,15 +191,14 @@ dl_status dl_train_command_evaluate(dl_train_command *run, dl_error *err)
     const dl_train_options *options = run->options;
     const char *curve = options->accuracy.curve;
     const dl_schedule *schedule = options->accuracy.schedule != NULL ? &run->schedule : NULL;
-    if (!options->evaluate && curve == NULL) return DL_OK;
-    dl_status status = open_test_set(run, err);
-    if (status == DL_OK && options->evaluate) {
+    dl_status status = DL_OK;
+    if (options->evaluate) {
         status = dl_train_accuracy(run->config.model, run->result.parameters, &run->test,
                                    &run->accuracy, err);
     }
     if (status == DL_OK && curve != NULL) {
         status = dl_curve_write(curve, &run->config, schedule, &run->result, run->data.count,
-                                &run->test, err);
+                                &run->test, &run->curve_points, err);
     }
     return status;
 }
@@ -206,16 +212,32 @@ static void leave_ranks(dl_train_command *run)
     run->config.ranks = NULL;
 }
 
+/* Refuses what all ranks refuse alike before they meet. */
+static dl_status meet(dl_train_command *run, const char *command_text, dl_error *err)
+{
+    const dl_train_options *options = run->options;
+    apply_options(options, &run->config);
+    dl_status status = dl_train_command_check_mode(options, err);
+    if (status == DL_OK) {
+        status = dl_workload_usage(dl_ranks_check(&options->ranks, &run->config, err), err);
+    }
+    if (status == DL_OK) status = dl_ranks_join(&options->ranks, command_text, &run->ranks, err);
+    if (status != DL_OK) return status;
+    run->rank_count = run->ranks != NULL ? dl_rank_group_size(run->ranks) : 1;
+    run->first = run->ranks == NULL || dl_rank_group_rank(run->ranks) == 0;
+    run->output = dl_ranks_path(run->ranks, options->output);
+    return DL_OK;
+}
+
 static dl_status train(dl_train_command *run, const char *command_text, dl_error *err)
 {
     const dl_train_options *options = run->options;
-    dl_status status = dl_ranks_join(&options->ranks, command_text, &run->ranks, err);
+    dl_status status = meet(run, command_text, err);
     if (status == DL_OK) status = dl_train_command_configure(run, err);
+    if (status == DL_OK) status = dl_train_command_check(run, err);
     if (status == DL_OK) status = dl_run_sizes_find(&run->config, &run->sizes, err);
+    if (status == DL_OK && run->first) status = dl_train_command_open_test(run, err);
     if (status != DL_OK) return status;
-    run->rank_count = dl_train_rank_count(&run->config);
-    run->first = run->ranks == NULL || dl_rank_group_rank(run->ranks) == 0;
-    run->output = dl_ranks_path(run->ranks, options->output);
     status =
         dl_recorder_open(&run->recorder, &run->config, options->no_trace ? NULL : run->output, err);
     if (status != DL_OK) return status;

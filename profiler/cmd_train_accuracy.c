@@ -1,11 +1,11 @@
 #include "profiler/cmd_train_accuracy.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/csv.h"
+#include "common/output.h"
 
 dl_accuracy_options dl_accuracy_options_default(void)
 {
@@ -143,14 +143,12 @@ static dl_train_point end_point(const dl_schedule *schedule, const dl_train_resu
 
 dl_status dl_curve_write(const char *path, const dl_train_config *config,
                          const dl_schedule *schedule, const dl_train_result *result,
-                         size_t training_set, const dl_data_set *test, dl_error *err)
+                         size_t training_set, const dl_data_set *test, int *points, dl_error *err)
 {
-    FILE *out = fopen(path, "w");
-    if (out == NULL) {
-        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot create: %s", strerror(errno));
-    }
-    dl_csv_writer writer = {.out = out};
-    dl_status status = DL_OK;
+    dl_output output;
+    dl_status status = dl_output_open(&output, path, err);
+    if (status != DL_OK) return status;
+    dl_csv_writer writer = {.out = output.out};
     write_head(&writer, config, schedule);
     const int count = result->point_count;
     for (int i = 0; status == DL_OK && i < count; i++) {
@@ -161,9 +159,6 @@ dl_status dl_curve_write(const char *path, const dl_train_config *config,
         const dl_train_point end = end_point(schedule, result);
         status = write_point(&writer, config->model, &end, training_set, test, err);
     }
-    const bool failed = ferror(out) != 0;
-    if ((fclose(out) != 0 || failed) && status == DL_OK) {
-        status = dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write: %s", strerror(errno));
-    }
-    return status;
+    *points = ended ? count : count + 1;
+    return dl_output_end(&output, status, err);
 }

@@ -15,6 +15,7 @@ static dl_status check_options(const dl_train_options *options, dl_error *err)
         bool given;
     } decided[] = {{"workers", options->workers != config.workers},
                    {"sync", options->sync != (int)config.sync},
+                   {"server-threads", options->server_threads != config.server_threads},
                    {"interval", options->interval != config.interval},
                    {"n", options->accuracy.n != config.softsync_n},
                    {"bound", options->accuracy.bound != config.bound},
@@ -52,7 +53,9 @@ dl_status dl_train_command_replay(dl_train_command *run, dl_error *err)
     run->options = &set;
     status = dl_train_command_configure(run, err);
     run->options = options;
+    if (status == DL_OK) status = dl_train_command_check(run, err);
     if (status == DL_OK) status = dl_run_sizes_find(&run->config, &run->sizes, err);
+    if (status == DL_OK) status = dl_train_command_open_test(run, err);
     if (status != DL_OK) return status;
     run->config.stop = dl_interrupt_catch();
     status = dl_train_replay(&run->config, &run->schedule, &run->data, &run->result, err);

@@ -120,8 +120,8 @@ static void print_accuracy(const dl_train_command *run)
                run->test_note);
     }
     if (run->options->accuracy.curve != NULL) {
-        printf("curve       %s (%d points)\n", run->options->accuracy.curve,
-               run->result.point_count);
+        printf("curve       %s (%d point%s)\n", run->options->accuracy.curve, run->curve_points,
+               run->curve_points == 1 ? "" : "s");
     }
 }
 

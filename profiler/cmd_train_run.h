@@ -40,13 +40,22 @@ typedef struct dl_train_command {
     dl_schedule schedule; /* with --schedule */
     dl_data_set test;     /* with --evaluate or --curve */
     double accuracy;      /* with --evaluate */
+    int curve_points;     /* with --curve */
     char *test_note;
 } dl_train_command;
+
+/* cmd_train_check.c, before anything is made. DL_ERR_USAGE for options that the mode does not take; for
+ * settings that cannot be, or not with the training set; and for files that are given twice or, also
+ * DL_ERR_IO and DL_ERR_FORMAT, cannot be written. */
+dl_status dl_train_command_check_mode(const dl_train_options *options, dl_error *err) DL_MUST_CHECK;
+dl_status dl_train_command_check(const dl_train_command *run, dl_error *err) DL_MUST_CHECK;
 
 /* What the options say without the training set, and the set itself. */
 dl_status dl_train_command_configure(dl_train_command *run, dl_error *err) DL_MUST_CHECK;
 
-/* Evaluates and writes what the options ask for, behind the run. */
+/* Reads the test images where the options need them, before the run; evaluates and writes what they
+ * ask for, behind it. */
+dl_status dl_train_command_open_test(dl_train_command *run, dl_error *err) DL_MUST_CHECK;
 dl_status dl_train_command_evaluate(dl_train_command *run, dl_error *err) DL_MUST_CHECK;
 
 /* cmd_train_replay.c: with --schedule, all of the run. DL_ERR_USAGE for options that the schedule

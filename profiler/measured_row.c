@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/alloc.h"
 #include "common/csv.h"
@@ -147,6 +148,13 @@ static void write_row(dl_csv_writer *writer, const dl_train_config *config,
     dl_csv_end_row(writer);
     free(by_worker);
     free(counts);
+}
+
+dl_status dl_measured_row_check(const char *path, dl_error *err)
+{
+    struct stat found;
+    if (stat(path, &found) != 0 || !S_ISREG(found.st_mode) || found.st_size == 0) return DL_OK;
+    return check_columns(path, err);
 }
 
 dl_status dl_measured_row_append(const char *path, const dl_train_config *config,

@@ -6,6 +6,10 @@
 #include "kernels/train/train.h"
 #include "profiler/recorder.h"
 
+/* Before a run: whether a row can be appended to `path`, or the file be made. Changes nothing.
+ * DL_ERR_FORMAT if it has other columns. */
+dl_status dl_measured_row_check(const char *path, dl_error *err) DL_MUST_CHECK;
+
 /* Appends a row to `path`, with the column names before it if the file is new or empty:
  *
  *   cores, workers, batch, sync, interval    interval is empty but for average

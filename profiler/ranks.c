@@ -8,6 +8,15 @@
 #include "common/cpu.h"
 #include "profiler/run/run_meta.h"
 
+dl_status dl_ranks_check(const dl_rank_options *options, const dl_train_config *config,
+                         dl_error *err)
+{
+    dl_launch launch;
+    const dl_status status = dl_launch_find(options, &launch, err);
+    if (status != DL_OK || launch.size == 1) return status;
+    return dl_train_check_ranks(config, launch.size, err);
+}
+
 dl_status dl_ranks_join(const dl_rank_options *options, const char *settings, dl_rank_group **group,
                         dl_error *err)
 {

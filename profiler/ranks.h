@@ -8,6 +8,11 @@
 #include "profiler/rank_launch.h"
 #include "profiler/recorder.h"
 
+/* What can be known before the ranks meet: errors of dl_launch_find, and those of
+ * dl_train_check_ranks where there are several. */
+dl_status dl_ranks_check(const dl_rank_options *options, const dl_train_config *config,
+                         dl_error *err) DL_MUST_CHECK;
+
 /* Joins the other ranks. *group stays NULL where there is only one. `settings` is what all must
  * agree in. Errors as dl_launch_find and dl_rank_group_join. */
 dl_status dl_ranks_join(const dl_rank_options *options, const char *settings, dl_rank_group **group,

@@ -128,6 +128,13 @@ void dl_workload_options_apply(const dl_workload_options *options, dl_train_conf
     config->seed = (uint64_t)options->seed;
 }
 
+dl_status dl_workload_usage(dl_status status, dl_error *err)
+{
+    if (status != DL_ERR_RANGE && status != DL_ERR_UNSUPPORTED) return status;
+    err->code = DL_ERR_USAGE;
+    return DL_ERR_USAGE;
+}
+
 dl_data_source dl_workload_options_data(const dl_workload_options *options)
 {
     return (dl_data_source){.choice = (dl_data_choice)options->data,

@@ -26,6 +26,10 @@ void dl_workload_options_table(dl_workload_options *options, dl_option *table);
 /* Sets the fields of *config that the options stand for. */
 void dl_workload_options_apply(const dl_workload_options *options, dl_train_config *config);
 
+/* What a check of settings said, as a command says it: one that cannot be (DL_ERR_RANGE,
+ * DL_ERR_UNSUPPORTED) is bad usage, DL_ERR_USAGE. Returns the status, which is also err->code. */
+dl_status dl_workload_usage(dl_status status, dl_error *err);
+
 /* Where the options say the data is. */
 dl_data_source dl_workload_options_data(const dl_workload_options *options);
 

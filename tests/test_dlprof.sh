@@ -30,21 +30,48 @@ expect 2 "--batch" bench --batch 32,x
 expect 2 "did you mean 'overhead'?" bench overhed
 expect 2 "" info
 expect 2 "--output" export a.dlt b.dlt
+expect 2 "multiple" train "${small[@]}" --workers 3 --steps 1
+expect 2 "needs a device" train "${small[@]}" --steps 1 --dispatch single
+expect 2 "nothing else can be chosen without --device cuda" train "${small[@]}" --where gpu:0
+expect 2 "needs a GPU" train "${small[@]}" --precision tf32
+expect 2 "1000000 cores; this process may use 1 to" train "${small[@]}" --cores 1000000
+expect 2 "1000000 cores; this process may use 1 to" bench --quick "${small[@]}" --cores 1000000
+expect 2 "3 server threads; must be 1 to 2" train "${small[@]}" --workers 2 --sync ps --server-threads 3
+expect 2 "only gradients that are sent" train "${small[@]}" --sync average --compress fp16
+expect 2 "--interval needs --sync average: none does not take it" train "${small[@]}" --interval 5
+expect 2 "--average-state needs --sync average" train "${small[@]}" --sync ps --average-state
+expect 2 "--server-threads needs --sync ps or average: allreduce does" train "${small[@]}" \
+    --workers 2 --sync allreduce --server-threads 2
+expect 2 "--n needs --sync softsync: async does" train "${small[@]}" --workers 2 --sync async --n 2
+expect 2 "--bound needs --sync softsync: async does" train "${small[@]}" --sync async --bound 2
+expect 2 "--staleness-rate needs --sync async or softsync: ps does" train "${small[@]}" --sync ps --staleness-rate
+expect 2 "--curve is the same file as --output" train "${small[@]}" --curve x --output x
 [ -z "$(ls)" ] || { echo "FAIL: bad usage left files: $(ls)"; failures=$((failures + 1)); }
 
 # A run that fails is exit 1
-expect 1 "multiple" train "${small[@]}" --workers 3 --steps 1
 expect 1 "no_folder" train "${small[@]}" --steps 1 -o no_folder/x.dlt
 expect 1 "no_folder" train "${small[@]}" --steps 1 --data mnist --data-folder no_folder
 # Without a GPU it says what is missing, and offers the processor; CUDA_VISIBLE_DEVICES hides what is
 # there, so that this holds everywhere.
 CUDA_VISIBLE_DEVICES='' expect 1 "; --device cpu uses the processor" train "${small[@]}" --device cuda
 CUDA_VISIBLE_DEVICES='' expect 1 "; --device cpu uses the processor" bench --device cuda
-expect 1 "needs a device" train "${small[@]}" --steps 1 --dispatch single
 expect 1 "nothing.dlt" info nothing.dlt
 expect 1 "nothing.dlt" export nothing.dlt
 echo "no trace" >text.dlt
 expect 1 "text.dlt" info text.dlt
+
+# A run that cannot start leaves the files of an earlier one as they are
+mkdir kept
+echo trace >kept/x.dlt
+echo curve >kept/x.csv
+echo "a,b" >kept/rows.csv
+cp -r kept before
+expect 2 "multiple" train "${small[@]}" --workers 3 -o kept/x.dlt --curve kept/x.csv
+expect 2 "cores" bench --quick "${small[@]}" --cores 1000000 -o kept/x.dlt
+expect 1 "rows.csv: has other columns" train "${small[@]}" -o kept/x.dlt --csv kept/rows.csv
+expect 1 "no_folder" train "${small[@]}" -o kept/x.dlt --csv no_folder/rows.csv
+expect 1 "no_folder" train "${small[@]}" -o kept/x.dlt --curve no_folder/x.csv
+diff -r kept before || { echo "FAIL: a run that cannot start changed files"; failures=$((failures + 1)); }
 
 # Training, with a trace and a row of results
 expect 0 "staleness" train "${small[@]}" --workers 2 --sync async --steps 30 -o run.dlt --csv rows.csv

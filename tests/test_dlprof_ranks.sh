@@ -69,11 +69,13 @@ RANK=1 WORLD_SIZE=2 expect 0 "workers     1 on" "${small[@]}" --no-trace --ranks
 
 # What cannot be is told by all, soon.
 start 2 wrong "${small[@]}" --workers 3 --batch 12 --sync allreduce --no-trace
-finish 1 wrong
+finish 2 wrong
 grep -q "3 workers cannot be shared equally by 2 ranks" wrong.1 || complain "$(cat wrong.1)"
 start 2 wrong "${small[@]}" --workers 2 --batch 12 --sync async --no-trace
-finish 1 wrong
+finish 2 wrong
 grep -q "async needs a server" wrong.0 || complain "$(cat wrong.0)"
+# ... by a rank whose others never come.
+RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 expect 2 "async needs a server" "${small[@]}" --workers 2 --sync async
 RANK=1 WORLD_SIZE=2 expect 1 "give --rendezvous HOST:PORT" "${small[@]}" --workers 2
 RANK=1 WORLD_SIZE=2 expect 2 "must be HOST:PORT" "${small[@]}" --workers 2 --rendezvous here
 expect 2 "no launcher" "${small[@]}" --rendezvous here:1

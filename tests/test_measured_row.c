@@ -108,6 +108,22 @@ static void rows_read_back(void **state)
     dl_csv_free(&csv);
 }
 
+/* A check makes no file, and takes one that is empty or has rows. */
+static void check_changes_nothing(void **state)
+{
+    (void)state;
+    const dl_train_config config = two_workers(DL_SYNC_PS);
+    dl_error err = {0};
+    unlink(PATH);
+    assert_int_equal(dl_measured_row_check(PATH, &err), DL_OK);
+    assert_int_equal(access(PATH, F_OK), -1);
+    append(&config, 10, 10);
+    assert_int_equal(dl_measured_row_check(PATH, &err), DL_OK);
+    assert_int_equal(dl_measured_row_check("/dev/null", &err), DL_OK);
+    assert_int_equal(truncate(PATH, 0), 0);
+    assert_int_equal(dl_measured_row_check(PATH, &err), DL_OK);
+}
+
 /* The recorder's 10 steps of a run of 1000: what was done counts, not what was asked for. */
 static void steps_of_a_stopped_run(void **state)
 {
@@ -140,6 +156,8 @@ static void other_columns_are_refused(void **state)
         write_text(texts[i]);
         dl_recorder recorder = make_recorder(&config, 10, 10);
         dl_error err = {0};
+        const dl_status checked = dl_measured_row_check(PATH, &err);
+        assert_true(checked == DL_ERR_FORMAT || checked == DL_ERR_PARSE);
         const dl_status status = dl_measured_row_append(PATH, &config, &recorder, &err);
         dl_recorder_free(&recorder);
         assert_true(status == DL_ERR_FORMAT || status == DL_ERR_PARSE);
@@ -176,8 +194,8 @@ static void full_disk_is_reported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_read_back), cmocka_unit_test(steps_of_a_stopped_run),
-        cmocka_unit_test(other_columns_are_refused), cmocka_unit_test(folder_that_is_not_there),
-        cmocka_unit_test(full_disk_is_reported)};
+        cmocka_unit_test(rows_read_back),           cmocka_unit_test(steps_of_a_stopped_run),
+        cmocka_unit_test(check_changes_nothing),    cmocka_unit_test(other_columns_are_refused),
+        cmocka_unit_test(folder_that_is_not_there), cmocka_unit_test(full_disk_is_reported)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

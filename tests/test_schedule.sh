@@ -44,6 +44,13 @@ cmp -s one_core.csv stale_curve.csv || fail "another curve on one core"
 [ "$(tail -n 1 stale_curve.csv | cut -d, -f3)" = "$(tail -n 1 stale.csv | cut -d, -f1 | sed 's/0*$//')" ] ||
     fail "the last point's simulated time: $(tail -n 1 stale_curve.csv), $(tail -n 1 stale.csv)"
 
+# The curve's last point is the end, also of a run without others.
+expect 0 "curve       end.csv (1 point)" train --model mlp --data synthetic --learning-rate 0.05 --batch 12 \
+    --steps 30 --no-trace --curve end.csv
+[ "$(columns end.csv | tail -n +2 | cut -d, -f1-3)" = "$(columns plain.csv | tail -n 1 | cut -d, -f1-3)" ] ||
+    fail "only the end: $(cat end.csv)"
+expect 0 "(4 points)" train "${common[@]}" --batch 12 --steps 31 --no-trace --curve more.csv
+
 # What does not go together, and what is no schedule
 expect 2 "--workers and --schedule" train --schedule three.csv --workers 2
 expect 2 "--epochs and --schedule" train --schedule three.csv --epochs 1
@@ -67,6 +74,7 @@ expect 0 "softsync of 2 gradients, at most 1 stale" train --model mlp --data syn
     --sync softsync --n 2 --bound 1 --steps 20 --no-trace
 expect 0 "divided by the staleness" train --model mlp --data synthetic --batch 12 --workers 4 --sync async \
     --staleness-rate --steps 20 --no-trace
-expect 1 "needs async or softsync" train --model mlp --data synthetic --staleness-rate --steps 2 --no-trace
+expect 2 "--server-threads and --schedule" train --schedule three.csv --server-threads 2
+expect 2 "1000000 cores" train --model mlp --data synthetic --schedule three.csv --cores 1000000
 
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }

@@ -385,6 +385,25 @@ static void data_must_fit_the_model(void **state)
     check_refused(&config, &other, DL_ERR_DATA, "has 0 samples");
 }
 
+/* Before a run, settings and set are refused as the run would refuse them. */
+static void check_says_what_the_run_would(void **state)
+{
+    (void)state;
+    dl_train_config config = small_config();
+    dl_data_set other = data;
+    dl_error err = {0};
+    assert_int_equal(dl_train_check(&config, &data, &err), DL_OK);
+    other.classes = 9;
+    assert_int_equal(dl_train_check(&config, &other, &err), DL_ERR_DATA);
+    assert_contains(err.text, "784 values in 9 classes");
+    config.model = "lenot";
+    assert_int_equal(dl_train_check(&config, &data, &err), DL_ERR_NAME);
+    config.batch = 13;
+    config.workers = 2;
+    assert_int_equal(dl_train_check(&config, &data, &err), DL_ERR_RANGE);
+    assert_contains(err.text, "batch 13 cannot be shared equally by 2 workers");
+}
+
 /* A worker that cannot be set up must not leave the others waiting for it. */
 static void a_failing_worker_ends_the_run(void **state)
 {
@@ -459,6 +478,7 @@ int main(void)
         cmocka_unit_test(event_names_are_operations_then_ours),
         cmocka_unit_test(bad_settings_are_errors),
         cmocka_unit_test(data_must_fit_the_model),
+        cmocka_unit_test(check_says_what_the_run_would),
         cmocka_unit_test(a_failing_worker_ends_the_run),
         cmocka_unit_test(accuracy_counts_what_is_right),
         cmocka_unit_test(accuracy_needs_model_and_data),

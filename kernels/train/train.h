@@ -195,6 +195,17 @@ bool dl_train_stopped(const dl_train_config *config);
 dl_status dl_train_event_names(const dl_train_config *config, const char ***names, int *count,
                                dl_error *err) DL_MUST_CHECK;
 
+/* Whether several processes can share the workers of a run with these settings: known before they
+ * meet, and the same for all. DL_ERR_RANGE, DL_ERR_UNSUPPORTED. */
+dl_status dl_train_check_ranks(const dl_train_config *config, int ranks,
+                               dl_error *err) DL_MUST_CHECK;
+
+/* Whether dl_train_run can have these settings and this set: what it finds out first, without
+ * starting anything. DL_ERR_RANGE, DL_ERR_UNSUPPORTED and DL_ERR_NAME for a bad setting, DL_ERR_DATA
+ * if the set does not fit the model. */
+dl_status dl_train_check(const dl_train_config *config, const dl_data_set *data,
+                         dl_error *err) DL_MUST_CHECK;
+
 /* Trains. `observer` may be NULL: then the clock is read once a step. All workers are set up before
  * any starts. On failure *result stays untouched: DL_ERR_RANGE or DL_ERR_NAME for a bad setting,
  * DL_ERR_DATA if the set does not fit the model, DL_ERR_SYSTEM if a thread cannot be started or

@@ -246,7 +246,9 @@ static dl_status check_server(const dl_train_config *config, dl_error *err)
 dl_status dl_train_check_config(const dl_train_config *config, dl_error *err)
 {
     dl_status status = check_workers(config, err);
-    if (status == DL_OK) status = dl_train_check_ranks(config, err);
+    if (status == DL_OK && config->ranks != NULL) {
+        status = dl_train_check_ranks(config, dl_train_rank_count(config), err);
+    }
     if (status == DL_OK) status = check_device(config, err);
     if (status == DL_OK) status = check_dispatch(config, err);
     if (status != DL_OK) return status;
@@ -276,6 +278,19 @@ dl_status dl_train_check_config(const dl_train_config *config, dl_error *err)
     }
     status = check_where(config, err);
     return status == DL_OK ? check_server(config, err) : status;
+}
+
+dl_status dl_train_check(const dl_train_config *config, const dl_data_set *data, dl_error *err)
+{
+    dl_model *model = NULL;
+    dl_status status = dl_train_check_config(config, err);
+    if (status == DL_OK) {
+        status = dl_model_create(&model, config->model, config->precision, 1, config->seed, err);
+    }
+    if (status != DL_OK) return status;
+    status = dl_train_check_data(data, model, config->model, err);
+    dl_model_destroy(model);
+    return status;
 }
 
 dl_status dl_train_check_data(const dl_data_set *data, const dl_model *model, const char *name,

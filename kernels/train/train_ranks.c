@@ -15,11 +15,9 @@ int dl_train_rank_count(const dl_train_config *config)
     return config->ranks != NULL ? dl_rank_group_size(config->ranks) : 1;
 }
 
-dl_status dl_train_check_ranks(const dl_train_config *config, dl_error *err)
+dl_status dl_train_check_ranks(const dl_train_config *config, int ranks, dl_error *err)
 {
-    const int ranks = dl_train_rank_count(config);
     const char *mode = dl_sync_names[config->sync];
-    if (config->ranks == NULL) return DL_OK;
     if (config->workers % ranks != 0) {
         return dl_error_set(err, DL_ERR_RANGE,
                             "%d workers cannot be shared equally by %d ranks; their number (of all "

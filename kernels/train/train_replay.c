@@ -213,7 +213,7 @@ static void free_replay(replay *r, replay_thread *threads, int count)
 }
 
 /* The settings that training checks, as if the workers of the schedule were there. */
-static dl_status check(const dl_train_config *config, dl_error *err)
+dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err)
 {
     if (config->device != NULL) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED, "a schedule is replayed on the processor");
@@ -229,7 +229,7 @@ static dl_status check(const dl_train_config *config, dl_error *err)
 dl_status dl_train_replay(const dl_train_config *config, const dl_schedule *schedule,
                           const dl_data_set *data, dl_train_result *result, dl_error *err)
 {
-    dl_status status = check(config, err);
+    dl_status status = dl_train_check_replay(config, err);
     if (status != DL_OK) return status;
     const int count = config->cores > 0 ? config->cores : dl_cpu_count();
     replay r = {.config = config,

@@ -13,6 +13,9 @@
 #include "kernels/train/schedule.h"
 #include "kernels/train/train.h"
 
+/* As dl_train_check, of what counts in a replay. */
+dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err) DL_MUST_CHECK;
+
 /* Replays. Of the configuration count: model, precision, optimizer, seed, average_state,
  * staleness_rate, cores and first_core (a thread each), drop_epochs, evaluate_every (in steps of all
  * workers: of schedule->batch samples) and stop; the processor computes. Of the result, step_ns and

@@ -164,8 +164,8 @@ struct dl_train_worker {
     double first_loss, last_loss;
 };
 
-/* Whether a run can have these settings (train_config.c), and whether the set is of the shape of
- * the model, which is called `name`. */
+/* Whether a run can have these settings (train_config.c); over ranks, also dl_train_check_ranks.
+ * Whether the set is of the shape of the model, which is called `name`. */
 dl_status dl_train_check_config(const dl_train_config *config, dl_error *err) DL_MUST_CHECK;
 dl_status dl_train_check_data(const dl_data_set *data, const dl_model *model, const char *name,
                               dl_error *err) DL_MUST_CHECK;
@@ -267,9 +267,7 @@ void dl_train_average(const dl_train_shared *shared, void *result, void *const *
 void dl_train_mark_average(dl_train_worker *worker, dl_phase phase, dl_train_name name, int vectors,
                            int threads, size_t bytes);
 
-/* train_ranks.c. Whether a run over ranks can have these settings. */
-dl_status dl_train_check_ranks(const dl_train_config *config, dl_error *err) DL_MUST_CHECK;
-/* Sets what of `whole` is this process's: config, own, ranks, first_worker. */
+/* train_ranks.c. Sets what of `whole` is this process's: config, own, ranks, first_worker. */
 dl_status dl_train_take_part(dl_train_shared *shared, dl_error *err) DL_MUST_CHECK;
 /* In the thread of worker 0: all ranks meet, and agree whether to stop. A lost rank ends the run,
  * with worker->status saying so. */
