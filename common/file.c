@@ -1,43 +1,94 @@
 #include "common/file.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 
-/* Reads to the end whatever the size is: a pipe or a file in /proc does not tell it. */
-static char *read_all(FILE *in, size_t *bytes)
+#define FIRST_ROOM ((size_t)1 << 16)
+
+/* What was read so far, with room for a NUL behind it. */
+typedef struct content {
+    char *text;
+    size_t room, used;
+} content;
+
+/* Reads to the end or to `max_bytes`, whatever the size is: a pipe or a file in /proc does not tell
+ * it. */
+static void read_on(FILE *in, size_t max_bytes, content *to)
 {
-    size_t room = 1 << 16, used = 0;
-    char *text = dl_realloc(NULL, room, 1, "file");
-    for (;;) {
-        used += fread(text + used, 1, room - 1 - used, in);
-        if (used < room - 1) break;
-        room *= 2;
-        text = dl_realloc(text, room, 1, "file");
+    while (to->used < max_bytes) {
+        if (to->used + 1 >= to->room) {
+            const size_t wanted = to->room > 0 ? 2 * to->room : FIRST_ROOM;
+            to->room = wanted - 1 < max_bytes ? wanted : max_bytes + 1;
+            to->text = dl_realloc(to->text, to->room, 1, "file");
+        }
+        const size_t space = to->room - 1 - to->used;
+        const size_t read = fread(to->text + to->used, 1, space, in);
+        to->used += read;
+        if (read < space) break;
     }
-    text[used] = '\0';
-    *bytes = used;
-    return text;
+}
+
+/* Closes, and gives out what was read if there was no error. */
+static dl_status finish(FILE *in, const char *path, content *read, char **text, size_t *bytes,
+                        dl_error *err)
+{
+    const int failed = ferror(in) ? errno : 0;
+    fclose(in);
+    if (failed != 0) {
+        free(read->text);
+        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot read: %s", strerror(failed));
+    }
+    read->text[read->used] = '\0';
+    *text = read->text;
+    *bytes = read->used;
+    return DL_OK;
+}
+
+static dl_status open_file(const char *path, FILE **in, dl_error *err)
+{
+    *in = fopen(path, "rb");
+    if (*in != NULL) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot open: %s", strerror(errno));
+}
+
+dl_status dl_file_read_up_to(const char *path, size_t max_bytes, char **text, size_t *bytes,
+                             dl_error *err)
+{
+    FILE *in;
+    const dl_status status = open_file(path, &in, err);
+    if (status != DL_OK) return status;
+    content read = {0};
+    read_on(in, max_bytes + 1, &read); /* one more tells that there are more */
+    if (read.used > max_bytes) {
+        fclose(in);
+        free(read.text);
+        return dl_error_set_at(err, DL_ERR_RANGE, path, 0,
+                               "is longer than %zu bytes, more than such a file may have",
+                               max_bytes);
+    }
+    return finish(in, path, &read, text, bytes, err);
 }
 
 dl_status dl_file_read(const char *path, char **text, size_t *bytes, dl_error *err)
 {
-    FILE *in = fopen(path, "rb");
-    if (in == NULL) {
-        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot open: %s", strerror(errno));
+    return dl_file_read_up_to(path, DL_FILE_BYTES_MAX, text, bytes, err);
+}
+
+dl_status dl_file_read_format(const char *path, const char *magic, size_t magic_bytes, char **text,
+                              size_t *bytes, dl_error *err)
+{
+    FILE *in;
+    const dl_status status = open_file(path, &in, err);
+    if (status != DL_OK) return status;
+    content read = {0};
+    read_on(in, magic_bytes, &read);
+    if (read.used == magic_bytes && memcmp(read.text, magic, magic_bytes) == 0) {
+        read_on(in, SIZE_MAX / 2, &read);
     }
-    size_t used;
-    errno = 0;
-    char *all = read_all(in, &used);
-    int failed = ferror(in) ? errno : 0;
-    fclose(in);
-    if (failed != 0) {
-        free(all);
-        return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot read: %s", strerror(failed));
-    }
-    *text = all;
-    *bytes = used;
-    return DL_OK;
+    return finish(in, path, &read, text, bytes, err);
 }

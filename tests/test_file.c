@@ -42,11 +42,93 @@ static void missing_files_and_folders_are_errors(void **state)
     assert_null(text);
 }
 
+static void endless_input_has_a_limit(void **state)
+{
+    (void)state;
+    dl_error err = {0};
+    char *text = NULL;
+    size_t bytes = 0;
+    if (access("/dev/zero", R_OK) != 0) skip();
+    const size_t limits[] = {0, 1, 70000, 1 << 20};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        assert_int_equal(dl_file_read_up_to("/dev/zero", limits[i], &text, &bytes, &err),
+                         DL_ERR_RANGE);
+        assert_string_equal(err.file, "/dev/zero");
+        assert_null(text);
+    }
+    assert_contains(err.text, "is longer than 1048576 bytes");
+    assert_int_equal(dl_file_read("/dev/zero", &text, &bytes, &err), DL_ERR_RANGE);
+    assert_null(text);
+}
+
+/* Around the limit, and around the size at which the buffer grows. */
+static void a_file_of_the_limit_is_read(void **state)
+{
+    (void)state;
+    const size_t sizes[] = {0, 1, 65534, 65535, 65536, 65537};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char path[] = "file_XXXXXX";
+        const int file = mkstemp(path);
+        assert_int_equal(ftruncate(file, (off_t)sizes[i]), 0);
+        close(file);
+        char *text = NULL;
+        size_t bytes = 0;
+        const dl_status exact = dl_file_read_up_to(path, sizes[i], &text, &bytes, NULL);
+        assert_int_equal(exact, DL_OK);
+        assert_int_equal(bytes, sizes[i]);
+        assert_int_equal(text[bytes], '\0');
+        free(text);
+        text = NULL;
+        if (sizes[i] > 0) {
+            const dl_status less = dl_file_read_up_to(path, sizes[i] - 1, &text, &bytes, NULL);
+            assert_int_equal(less, DL_ERR_RANGE);
+        }
+        unlink(path);
+    }
+}
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void another_format_is_not_read_on(void **state)
+{
+    (void)state;
+    char path[] = "file_XXXXXX";
+    close(mkstemp(path));
+    const struct {
+        const char *content, *read;
+    } cases[] = {
+        {"MAGIC and more", "MAGIC and more"},
+        {"MAGICAL", "MAGICAL"},
+        {"MAGI", "MAGI"},
+        {"magic and more", "magic"},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_text(path, cases[i].content);
+        char *text = NULL;
+        size_t bytes = 0;
+        assert_int_equal(dl_file_read_format(path, "MAGIC", 5, &text, &bytes, NULL), DL_OK);
+        assert_string_equal(text, cases[i].read);
+        assert_int_equal(bytes, strlen(cases[i].read));
+        free(text);
+    }
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_file_is_read),
         cmocka_unit_test(missing_files_and_folders_are_errors),
+        cmocka_unit_test(endless_input_has_a_limit),
+        cmocka_unit_test(a_file_of_the_limit_is_read),
+        cmocka_unit_test(another_format_is_not_read_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,7 +190,8 @@ dl_status dl_trace_read(dl_trace *trace, const char *path, dl_error *err)
 {
     char *data = NULL;
     size_t bytes = 0;
-    dl_status status = dl_file_read(path, &data, &bytes, err);
+    dl_status status =
+        dl_file_read_format(path, DL_DLT_MAGIC, DL_DLT_MAGIC_BYTES, &data, &bytes, err);
     if (status != DL_OK) return status;
     status = dl_trace_read_bytes(trace, path, data, bytes, err);
     free(data);

@@ -216,7 +216,7 @@ dl_status dl_raw_replay(const char *path, const dl_cupti_api *api, dl_cupti_deco
 {
     char *data = NULL;
     size_t bytes = 0;
-    dl_status status = dl_file_read(path, &data, &bytes, err);
+    dl_status status = dl_file_read_format(path, MAGIC, MAGIC_BYTES, &data, &bytes, err);
     if (status != DL_OK) return status;
     status = replay_bytes(path, (const uint8_t *)data, bytes, api, decoder, err);
     free(data);
