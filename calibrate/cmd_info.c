@@ -119,7 +119,8 @@ static dl_status show_clocks(const info *all, dl_error *err)
     return status;
 }
 
-/* JSON is an array, as a file may hold several processes. */
+/* JSON is an array, as a file may hold several processes; after a failure it ends with those before.
+ */
 static dl_status summarise(const dl_text_list *paths, void *user, dl_error *err)
 {
     const settings *set = user;
@@ -131,7 +132,7 @@ static dl_status summarise(const dl_text_list *paths, void *user, dl_error *err)
     if (set->info.json) printf("[\n");
     for (size_t i = 0; status == DL_OK && i < paths->count; i++)
         status = show_file(&all, paths->items[i], set, err);
-    if (set->info.json && status == DL_OK) printf("]\n");
+    if (set->info.json) printf("]\n");
     if (!set->info.json && status == DL_OK)
         dl_info_compare(all.summaries, all.summary_count, stdout);
     if (set->clocks && status == DL_OK) status = show_clocks(&all, err);

@@ -198,7 +198,7 @@ static dl_status replay_files(const dl_text_list *paths, void *user, dl_error *e
     if (set->together) status = replay_together(paths, set, &follows, err);
     for (size_t i = 0; i < paths->count && status == DL_OK && !set->together; i++)
         status = replay_one_by_one(paths->items[i], set, &follows, err);
-    if (set->json && status == DL_OK) printf("\n]\n");
+    if (set->json) printf("\n]\n"); /* after a failure, of the replays before it */
     if (!follows && status == DL_OK)
         status = dl_error_set(err, DL_ERR_DATA, "no trace holds work of a device");
     if (status == DL_OK && (fflush(stdout) != 0 || ferror(stdout) != 0))

@@ -15,10 +15,12 @@ typedef struct info {
     dl_activity_summary *summaries;
     size_t count;
     size_t written; /* objects of JSON, or blocks of text */
+    bool array;     /* the objects of JSON stand in one */
 } info;
 
 static void separate(info *all, bool json)
 {
+    if (all->written == 0 && all->array) printf("[\n");
     if (all->written++ > 0) printf(json ? ",\n" : "\n");
 }
 
@@ -66,23 +68,23 @@ static dl_status show(info *all, const char *path, const dl_info_settings *set, 
     if (status != DL_OK) return status;
     all->count++;
     bool activities = trace->activity_count > 0 || is_recorded_program(trace);
+    if (activities && trace->record_count > 0) all->array = set->json;
     if (activities) status = show_activities(all, set, err);
     if (status == DL_OK && (!activities || trace->record_count > 0)) show_records(all, set);
     return status;
 }
 
-/* Several summaries in JSON are one array. */
+/* Several summaries in JSON are one array, which after a failure ends with those before. */
 static dl_status summarise(const dl_text_list *paths, void *user, dl_error *err)
 {
     const dl_info_settings *set = user;
     dl_status status = DL_OK;
-    const bool array = set->json && paths->count > 1;
-    info all = {.traces = dl_calloc(paths->count, sizeof *all.traces, "traces"),
+    info all = {.array = set->json && paths->count > 1,
+                .traces = dl_calloc(paths->count, sizeof *all.traces, "traces"),
                 .summaries = dl_calloc(paths->count, sizeof *all.summaries, "summaries")};
-    if (array) printf("[\n");
     for (size_t i = 0; status == DL_OK && i < paths->count; i++)
         status = show(&all, paths->items[i], set, err);
-    if (array && status == DL_OK) printf("]\n");
+    if (all.array) printf(all.written > 0 ? "]\n" : "[\n]\n");
     if (!set->json && status == DL_OK) dl_info_compare(all.summaries, all.count, stdout);
     for (size_t i = 0; i < all.count; i++) {
         dl_activity_summary_free(&all.summaries[i]);

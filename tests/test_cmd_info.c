@@ -136,6 +136,49 @@ static void test_json(void **state)
     free(text);
 }
 
+/* What was read before a file that cannot be read is in the array, which is whole. */
+static void test_json_of_a_failure(void **state)
+{
+    (void)state;
+    char *text, missing[] = "test_cmd_info_missing.dlt";
+    char *argv[] = {name, json, first, missing, NULL};
+    assert_int_equal(run_command(dl_cmd_info, argv, COMMAND_OUT, &text), 1);
+    assert_memory_equal(text, "[\n{\"path\":\"test_cmd_info_0.dlt\"", 30);
+    assert_string_equal(text + strlen(text) - 4, "}\n]\n");
+    free(text);
+    argv[2] = missing;
+    argv[3] = first;
+    assert_int_equal(run_command(dl_cmd_info, argv, COMMAND_OUT, &text), 1);
+    assert_string_equal(text, "[\n]\n");
+    free(text);
+}
+
+/* Records of training beside activities: two objects of one trace. */
+static void test_json_of_both_kinds(void **state)
+{
+    (void)state;
+    char path[] = "test_cmd_info_both.dlt", *text;
+    dl_trace_writer *writer;
+    dl_error err = {0};
+    assert_int_equal(dl_trace_writer_open(&writer, path, &err), DL_OK);
+    dl_trace_stream *stream = dl_trace_writer_stream(writer);
+    const dl_activity kernel = {.kind = DL_ACTIVITY_KERNEL,
+                                .name = dl_trace_writer_intern(writer, "sgemm"),
+                                .duration_ns = 1000};
+    const dl_record step = {
+        .kind = DL_RECORD_STEP, .staleness = DL_NO_STALENESS, .duration_ns = 2000};
+    dl_trace_stream_append_activity(stream, &kernel);
+    dl_trace_stream_append(stream, &step);
+    assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
+    char *argv[] = {name, json, path, NULL};
+    assert_int_equal(run(argv, &text), 0);
+    assert_memory_equal(text, "[\n{", 3);
+    assert_contains(text, "}\n,\n{");
+    assert_string_equal(text + strlen(text) - 4, "}\n]\n");
+    free(text);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +186,8 @@ int main(void)
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_nothing_recorded),
         cmocka_unit_test(test_json),
+        cmocka_unit_test(test_json_of_a_failure),
+        cmocka_unit_test(test_json_of_both_kinds),
     };
     return cmocka_run_group_tests(tests, make_traces, NULL);
 }

@@ -5,6 +5,11 @@ tested=$1
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/expect.sh"
 
+fail() {
+    echo "FAIL: $*"
+    failures=$((failures + 1))
+}
+
 # Three steps of one kernel and one all-reduce of 1,000 floats by 2 ranks: 4,000 bytes in 20 us.
 write_trace() {
     local rank=$1 step at
@@ -76,6 +81,15 @@ expect 0 '"algorithm":"ring"' info --json --comm-patterns patterns.ini rank0.jso
 expect 1 "wrong.ini:3: [pattern products] collective = AllGathr" info --comm-patterns wrong.ini rank0.json
 expect 1 "nowhere.ini" info --comm-patterns nowhere.ini rank0.json
 expect 1 "nowhere.json: cannot open it" info nowhere.json
+
+# JSON is whole in any case: a file that cannot be read ends it behind those before.
+for files in "rank0.json bad.json rank1.json.gz" "bad.json rank0.json" "nowhere.json"; do
+    # shellcheck disable=SC2086 # several names
+    "$tested" info --json $files >failed.json 2>failed.err && fail "$files: exit 0"
+    [ "$(head -n 1 failed.json)" = "[" ] && [ "$(tail -n 1 failed.json)" = "]" ] || fail "$files: no whole array: $(cat failed.json)"
+    [ -s failed.err ] || fail "$files: no message"
+    [ "$(grep -c '"file":' failed.json)" = "$([ "${files%%.*}" = rank0 ] && echo 1 || echo 0)" ] || fail "$files: not what was read before"
+done
 expect 2 "did you mean 'AllReduce'?" info --collective x=AllReduc rank0.json
 expect 2 "--step-marks" info --step-marks '(' rank0.json
 expect 2 "" info

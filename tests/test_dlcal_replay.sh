@@ -121,5 +121,10 @@ for command in replay predict "costs --batch 4"; do
     expect 1 "own.dlt: it holds records of our own training: see dlcal fit" $command own.dlt
 done
 expect 0 "own training" replay own.dlt trace.json
+"$tested" replay --json trace.json no_such_file >failed.json 2>/dev/null
+[ "$(head -n 1 failed.json)" = "[" ] && [ "$(tail -n 1 failed.json)" = "]" ] || {
+    echo "FAIL: the JSON of a failed replay is not whole"
+    failures=$((failures + 1))
+}
 expect 1 "no_such_folder" replay --timeline no_such_folder/x.json trace.json
 exit $((failures > 0))
