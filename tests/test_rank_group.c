@@ -308,6 +308,32 @@ static void ranks_must_agree_in_settings(void **state)
         assert_int_equal(members[r].status, DL_ERR_DATA);
         assert_contains(members[r].err.text, "was started with other options");
     }
+    static const struct {
+        const char *own, *other, *difference;
+    } cases[] = {{"train steps=20 seed=1", "train steps=30 seed=1", ": steps=30, not steps=20"},
+                 {"train steps=20", "train steps=20 evaluate", ": evaluate, not nothing"},
+                 {"train evaluate", "train", ": nothing, not evaluate"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        set_up(members, 2, do_nothing);
+        members[0].settings.settings = cases[i].own;
+        members[1].settings.settings = cases[i].other;
+        run_members(members, 2);
+        for (int r = 0; r < 2; r++)
+            assert_contains(members[r].err.text, cases[i].difference);
+    }
+    /* Behind what is told of the settings there is a difference, but which is not known. */
+    static char long_own[8000], long_other[8000];
+    memset(long_own, 'a', sizeof long_own - 1);
+    memset(long_other, 'a', sizeof long_other - 1);
+    long_other[sizeof long_other - 2] = 'b';
+    set_up(members, 2, do_nothing);
+    members[0].settings.settings = long_own;
+    members[1].settings.settings = long_other;
+    run_members(members, 2);
+    for (int r = 0; r < 2; r++) {
+        assert_contains(members[r].err.text, "was started with other options than rank 0");
+        assert_null(strstr(members[r].err.text, ", not "));
+    }
     set_up(members, 2, do_nothing);
     members[1].settings.size = 3;
     run_members(members, 2);

@@ -9,7 +9,10 @@
 #include "kernels/ranks/rank_socket.h"
 
 #define MAGIC "DLRANKS"
-#define VERSION 1
+#define VERSION 2
+
+/* What of the settings a rank tells, so that a difference can be named. */
+#define SETTINGS_BYTES 4096
 
 /* Longest wait for what a connection says of itself; who says nothing is no rank. */
 #define INTRODUCTION_S 5.0
@@ -26,7 +29,8 @@ typedef struct introduction {
     int32_t rank, size;
     uint32_t port; /* where it listens */
     uint32_t unused;
-    uint64_t run, settings;
+    uint64_t run, settings;             /* hashes */
+    char settings_text[SETTINGS_BYTES]; /* perhaps cut */
     char host[DL_RANK_HOST_BYTES];
 } introduction;
 
@@ -78,6 +82,7 @@ static void make_introduction(gathering *g)
                             .size = settings->size,
                             .run = hash(settings->run),
                             .settings = hash(settings->settings)};
+    snprintf(g->own.settings_text, sizeof g->own.settings_text, "%s", settings->settings);
     (void)gethostname(g->own.host, sizeof g->own.host - 1);
 }
 
@@ -88,6 +93,7 @@ static bool read_introduction(int made, introduction *found, int64_t deadline_ns
     const int64_t until_ns = soon_ns < deadline_ns ? soon_ns : deadline_ns;
     if (dl_rank_receive(made, found, sizeof *found, until_ns) != DL_RANK_IO_DONE) return false;
     found->host[sizeof found->host - 1] = '\0';
+    found->settings_text[sizeof found->settings_text - 1] = '\0';
     return memcmp(found->magic, MAGIC, sizeof found->magic) == 0 && found->version == VERSION;
 }
 
@@ -96,6 +102,46 @@ static void refuse(int made, const char *text)
     answer no = {.magic = MAGIC};
     snprintf(no.refusal, sizeof no.refusal, "%s", text);
     (void)dl_rank_send(made, &no, sizeof no, after(INTRODUCTION_S));
+}
+
+/* The word of `text` that begins there, up to the next blank or the end. */
+static int word_bytes(const char *text)
+{
+    return (int)strcspn(text, " ");
+}
+
+#define WORD_BYTES 100
+
+/* The word, perhaps cut, as an error shows it. */
+static void copy_word(char word[WORD_BYTES], const char *text)
+{
+    const char *shown = *text != '\0' ? text : "nothing";
+    snprintf(word, WORD_BYTES, "%.*s", word_bytes(shown), shown);
+}
+
+/* Other settings: names the first word of them in which the two differ. */
+static dl_status differ(const introduction *own, const introduction *other, dl_error *err)
+{
+    const char *a = own->settings_text, *b = other->settings_text;
+    while (*a != '\0' && word_bytes(a) == word_bytes(b) &&
+           strncmp(a, b, (size_t)word_bytes(a)) == 0) {
+        a += word_bytes(a);
+        b += word_bytes(b);
+        a += *a == ' ';
+        b += *b == ' ';
+    }
+    if (*a == '\0' && *b == '\0') {
+        return dl_error_set(err, DL_ERR_DATA,
+                            "rank %d on %s was started with other options than rank 0", other->rank,
+                            other->host);
+    }
+    char of_own[WORD_BYTES], of_other[WORD_BYTES];
+    copy_word(of_own, a);
+    copy_word(of_other, b);
+    return dl_error_set(err, DL_ERR_DATA,
+                        "rank %d on %s was started with other options than rank 0, or is of "
+                        "another version: %s, not %s",
+                        other->rank, other->host, of_other, of_own);
 }
 
 /* What is wrong with a rank of this run; DL_OK: nothing. */
@@ -107,12 +153,7 @@ static dl_status check_rank(const gathering *g, const introduction *other, dl_er
                             "a rank was started as one of %d, rank 0 as one of %d", other->size,
                             size);
     }
-    if (other->settings != g->own.settings) {
-        return dl_error_set(err, DL_ERR_DATA,
-                            "rank %d on %s was started with other options than rank 0, or is of "
-                            "another version",
-                            other->rank, other->host);
-    }
+    if (other->settings != g->own.settings) return differ(&g->own, other, err);
     if (other->rank < 1 || other->rank >= size || g->controls[other->rank] >= 0) {
         return dl_error_set(err, DL_ERR_DATA, "there is a second rank %d, on %s", other->rank,
                             other->host);
