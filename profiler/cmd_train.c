@@ -258,6 +258,9 @@ static dl_status train(dl_train_command *run, const char *command_text, dl_error
     }
     if (status == DL_OK && run->recorder.writer != NULL) {
         dl_device_memory_meta(run->recorder.writer, &run->result);
+        if (dl_train_diverged(&run->result)) {
+            dl_trace_writer_meta(run->recorder.writer, "diverged", "1");
+        }
     }
     if (status == DL_OK) status = dl_recorder_finish(&run->recorder, err);
     if (status == DL_OK) status = dl_ranks_gather_steps(run->ranks, &run->recorder, err);

@@ -46,13 +46,16 @@ static const dl_option own_options[DL_ACCURACY_OPTION_COUNT] = {
      .type = DL_OPTION_TEXT,
      .target = DL_OPTION_FIELD(dl_accuracy_options, evaluate_every),
      .argument = "STEPS",
-     .help = "steps, or with the word epochs behind the number epochs, between two points of "
-             "the curve"},
+     .help =
+         "steps, or with the word epochs behind the number epochs, between two points of "
+         "the curve; with --schedule as many gradients as there are workers are a step, however "
+         "many updates they make"},
     {.name = "curve",
      .type = DL_OPTION_TEXT,
      .target = DL_OPTION_FIELD(dl_accuracy_options, curve),
      .argument = "FILE",
-     .help = "accuracy on the test images during the run (CSV)"},
+     .help = "accuracy on the test images at the end, and with --evaluate-every during the run "
+             "(CSV)"},
     {.name = "schedule",
      .type = DL_OPTION_TEXT,
      .target = DL_OPTION_FIELD(dl_accuracy_options, schedule),
@@ -92,7 +95,7 @@ dl_status dl_accuracy_options_apply(const dl_accuracy_options *options, size_t s
 }
 
 static void write_head(dl_csv_writer *writer, const dl_train_config *config,
-                       const dl_schedule *schedule)
+                       const dl_schedule *schedule, const dl_train_result *result)
 {
     static const char *const columns[] = {"update", "epoch", "simulated_s", "accuracy", "loss"};
     dl_csv_comment(writer, "accuracy during training; dlprof %s", dl_version());
@@ -106,6 +109,9 @@ static void write_head(dl_csv_writer *writer, const dl_train_config *config,
                        schedule->workers);
     } else {
         dl_csv_comment(writer, "%s, %d workers", dl_sync_names[config->sync], config->workers);
+    }
+    if (dl_train_diverged(result)) {
+        dl_csv_comment(writer, "diverged: the last loss is no finite number");
     }
     for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
         dl_csv_text(writer, columns[c]);
@@ -149,7 +155,7 @@ dl_status dl_curve_write(const char *path, const dl_train_config *config,
     dl_status status = dl_output_open(&output, path, err);
     if (status != DL_OK) return status;
     dl_csv_writer writer = {.out = output.out};
-    write_head(&writer, config, schedule);
+    write_head(&writer, config, schedule, result);
     const int count = result->point_count;
     for (int i = 0; status == DL_OK && i < count; i++) {
         status = write_point(&writer, config->model, &result->points[i], training_set, test, err);

@@ -31,7 +31,7 @@ dl_status dl_accuracy_options_apply(const dl_accuracy_options *options, size_t s
                                     dl_train_config *config, dl_error *err) DL_MUST_CHECK;
 
 /* Writes a curve: a row a point of the result, in which the parameters are evaluated on `test`, and
- * one for the end if the last point is not there. `schedule` is NULL unless one was replayed. Columns
+ * one for the end if the last point is not there; a comment says so if the training diverged. `schedule` is NULL unless one was replayed. Columns
  *   update, epoch, simulated_s (empty without a schedule), accuracy, loss
  * `training_set` is the number of samples of an epoch; *points becomes the number of rows. */
 dl_status dl_curve_write(const char *path, const dl_train_config *config,

@@ -1,5 +1,6 @@
 /* What `dlprof train` prints. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -113,6 +114,16 @@ static void print_steps(const dl_train_command *run)
     print_end();
 }
 
+static void print_loss(const dl_train_result *result)
+{
+    printf("loss        first %.4f, last ", result->first_loss);
+    if (dl_train_diverged(result)) {
+        printf("%s: the training diverged\n", isinf(result->last_loss) ? "inf" : "nan");
+    } else {
+        printf("%.4f\n", result->last_loss);
+    }
+}
+
 static void print_accuracy(const dl_train_command *run)
 {
     if (run->options->evaluate) {
@@ -135,7 +146,7 @@ static void print_results(const dl_train_command *run)
            dl_format_ns(median, sizeof median, steps.p50),
            dl_format_ns(high, sizeof high, steps.p90));
     printf("throughput  %.1f samples/s\n", dl_recorder_throughput_per_s(&run->recorder));
-    printf("loss        first %.4f, last %.4f\n", run->result.first_loss, run->result.last_loss);
+    print_loss(&run->result);
     print_accuracy(run);
     print_staleness(run);
     struct stat file;
@@ -168,6 +179,6 @@ void dl_train_command_report_replay(const dl_train_command *run)
            result->seconds, dl_run_cores(&run->config), dl_cpu_name(processor, sizeof processor));
     print_end();
     printf("simulated   %.3f s for all of them\n", schedule->events[schedule->count - 1].time_s);
-    printf("loss        first %.4f, last %.4f\n", result->first_loss, result->last_loss);
+    print_loss(result);
     print_accuracy(run);
 }

@@ -78,6 +78,11 @@ expect 0 "staleness" train "${small[@]}" --workers 2 --sync async --steps 30 -o 
 expect 0 "every 10 steps" train "${small[@]}" --workers 2 --sync average --interval 10 --steps 20 \
     --no-trace --csv rows.csv -o none.dlt
 expect 0 "accuracy" train "${small[@]}" --steps 5 --no-trace --evaluate
+expect 0 ": the training diverged" train "${small[@]}" --steps 5 --learning-rate 1e6 -o none.dlt \
+    --curve diverged.csv
+expect 0 "diverged" info none.dlt
+grep -q "# diverged" diverged.csv || { echo "FAIL: $(cat diverged.csv)"; failures=$((failures + 1)); }
+rm none.dlt
 expect 0 "a worker in" train "${small[@]}" --batch 30000 --epochs 1 --no-trace
 [ "$(grep -vc '^#' rows.csv)" -eq 3 ] || { echo "FAIL: rows.csv: $(cat rows.csv)"; failures=$((failures + 1)); }
 [ ! -e none.dlt ] || { echo "FAIL: --no-trace wrote a trace"; failures=$((failures + 1)); }

@@ -216,6 +216,9 @@ dl_status dl_train_run(const dl_train_config *config, const dl_data_set *data,
                        dl_error *err) DL_MUST_CHECK;
 void dl_train_result_free(dl_train_result *result);
 
+/* Whether the training diverged: its last loss is no finite number. */
+bool dl_train_diverged(const dl_train_result *result);
+
 /* Fraction of `data` that a model with these parameters classifies right, in single precision on
  * the calling thread. DL_ERR_NAME, or DL_ERR_DATA if the set does not fit the model. */
 dl_status dl_train_accuracy(const char *model, const double *parameters, const dl_data_set *data,

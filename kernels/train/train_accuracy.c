@@ -1,4 +1,6 @@
 /* What a trained model is worth. */
+#include <math.h>
+
 #include "kernels/train/train_worker.h"
 
 /* Samples a forward pass of dl_train_accuracy: at most so many, and no more than fit into the bytes
@@ -58,4 +60,9 @@ dl_status dl_train_accuracy(const char *model_name, const double *parameters,
     dl_model_destroy(model);
     *accuracy = (double)right / (double)data->count;
     return DL_OK;
+}
+
+bool dl_train_diverged(const dl_train_result *result)
+{
+    return !isfinite(result->last_loss);
 }
