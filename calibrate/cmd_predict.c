@@ -242,9 +242,6 @@ static dl_status predict(const dl_text_list *paths, void *user, dl_error *err)
         status = set->together ? predict_together(&in, set, err) : predict_each(&in, set, err);
     }
     dl_trace_inputs_free(&in);
-    if (status == DL_OK && (fflush(stdout) != 0 || ferror(stdout) != 0)) {
-        status = dl_error_set(err, DL_ERR_IO, "cannot write the table");
-    }
     return status;
 }
 

@@ -201,8 +201,6 @@ static dl_status replay_files(const dl_text_list *paths, void *user, dl_error *e
     if (set->json) printf("\n]\n"); /* after a failure, of the replays before it */
     if (!follows && status == DL_OK)
         status = dl_error_set(err, DL_ERR_DATA, "no trace holds work of a device");
-    if (status == DL_OK && (fflush(stdout) != 0 || ferror(stdout) != 0))
-        status = dl_error_set(err, DL_ERR_IO, "cannot write the report");
     return status;
 }
 

@@ -96,7 +96,7 @@ typedef struct dl_subcommand {
 } dl_subcommand;
 
 /* main() of a program with sub-commands: dispatches on argv[1]; prints --help, --version, and for
- * an unknown name the nearest one (exit 2). */
+ * an unknown name the nearest one (exit 2). What ends with 0 has a dl_stdout_check behind it. */
 int dl_subcommands_main(const char *program, const char *summary, const dl_subcommand *commands,
                         size_t count, int argc, char **argv);
 

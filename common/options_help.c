@@ -243,8 +243,8 @@ static int run_subcommand(const char *program, const dl_subcommand *command, int
     return exit_status;
 }
 
-int dl_subcommands_main(const char *program, const char *summary, const dl_subcommand *commands,
-                        size_t count, int argc, char **argv)
+static int dispatch(const char *program, const char *summary, const dl_subcommand *commands,
+                    size_t count, int argc, char **argv)
 {
     if (argc < 2) {
         write_subcommands(stderr, program, summary, commands, count);
@@ -268,4 +268,15 @@ int dl_subcommands_main(const char *program, const char *summary, const dl_subco
     if (index >= 0) return run_subcommand(program, &commands[index], argc, argv);
     fprintf(stderr, "%s: unknown command '%s'%s\n", program, argv[1], hint);
     return dl_status_exit_code(DL_ERR_USAGE);
+}
+
+int dl_subcommands_main(const char *program, const char *summary, const dl_subcommand *commands,
+                        size_t count, int argc, char **argv)
+{
+    const int exit_status = dispatch(program, summary, commands, count, argc, argv);
+    if (exit_status != 0) return exit_status;
+    dl_error err = {0};
+    const dl_status status = dl_stdout_check(&err);
+    if (status != DL_OK) dl_error_print(&err, program, stderr);
+    return dl_status_exit_code(status);
 }

@@ -92,9 +92,6 @@ static dl_status summarise(const dl_text_list *paths, void *user, dl_error *err)
     }
     free(all.summaries);
     free(all.traces);
-    if (status == DL_OK && (fflush(stdout) != 0 || ferror(stdout) != 0)) {
-        status = dl_error_set(err, DL_ERR_IO, "cannot write the summary");
-    }
     return status;
 }
 

@@ -18,6 +18,8 @@ expect 0 "fit" --help
 expect 0 "dlcal " --version
 expect 0 "Usage: dlcal fit" fit --help
 [ ! -e /dev/full ] || tested=bash expect 1 "standard output: cannot write" -c '"$0" fit a.dlt >/dev/full' "$dlcal"
+[ ! -e /dev/full ] || tested=bash expect 1 "standard output: cannot write" \
+    -c '"$0" train --model mlp --data synthetic --steps 2 --batch 4 -o full.dlt >/dev/full' "$dlprof"
 expect 2 "did you mean 'fit'?" fitt
 expect 2 "" fit
 expect 2 "--output" fit --outptu x.ini a.dlt

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/options.h"
@@ -343,6 +344,36 @@ static void subcommands_explain_themselves(void **state)
     assert_int_equal(dl_subcommands_main("dlprof", "Profiles.", commands, 2, 1, argv), 2);
 }
 
+static int print_train(int argc, char **argv)
+{
+    (void)argc;
+    printf("%s\n", argv[0]);
+    return 0;
+}
+
+/* In a child, as a stream does not forget that it failed. */
+static void a_program_that_could_not_print_all_fails(void **state)
+{
+    (void)state;
+    if (access("/dev/full", W_OK) != 0) skip();
+    static const dl_subcommand printing[] = {{"train", "Trains.", print_train}};
+    static const char *const first[] = {"train", "--help", "--version"};
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
+        char *argv[] = {(char *)"dlprof", (char *)first[i], NULL};
+        fflush(NULL);
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            if (freopen("/dev/full", "w", stdout) == NULL) _exit(3);
+            _exit(dl_subcommands_main("dlprof", "Profiles.", printing, 1, 2, argv));
+        }
+        int ended = 0;
+        assert_int_equal(waitpid(child, &ended, 0), child);
+        assert_true(WIFEXITED(ended));
+        assert_int_equal(WEXITSTATUS(ended), 1);
+    }
+}
+
 /* What a command does: counts its arguments, and fails on three steps. */
 static dl_status count_arguments(const dl_text_list *positional, void *user, dl_error *err)
 {
@@ -415,6 +446,7 @@ int main(void)
         TEST(command_without_options_takes_nothing),
         TEST(subcommands_are_dispatched),
         TEST(subcommands_explain_themselves),
+        TEST(a_program_that_could_not_print_all_fails),
         TEST(commands_run_and_tell_how_they_ended),
         TEST(regexes_must_compile),
     };
