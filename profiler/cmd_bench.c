@@ -66,11 +66,13 @@ static const dl_option own_options[] = {
      .low = 0.1,
      .high = 86400,
      .argument = "SECONDS",
-     .help = "time for all measurements; less means fewer repetitions"},
+     .help = "time for all measurements; less means fewer repetitions, but each case is measured "
+             "at least once, which for large models and on busy cores takes longer"},
     {.name = "quick",
      .type = DL_OPTION_FLAG,
      .target = DL_OPTION_FIELD(bench_options, quick),
-     .help = "few repetitions of fewer cases, in about a second, to see that all works"},
+     .help = "few repetitions of fewer cases, in a second or as long as they take, to see that all "
+             "works"},
     {.name = "device",
      .letter = 'd',
      .type = DL_OPTION_TEXT,
@@ -140,6 +142,18 @@ static dl_status print_bench(const char *path, const bench_setup *setup, dl_erro
     return DL_OK;
 }
 
+/* A bench that took so many times as long as asked says so. */
+#define LONGER_THAN_ASKED 1.5
+
+/* What went otherwise than asked. */
+static void print_course(const dl_bench *bench, const bench_setup *setup, int64_t start_ns)
+{
+    const double took_s = dl_ns_to_s((double)(dl_clock_ns() - start_ns));
+    dl_bench_print_gaps(bench, stdout);
+    if (took_s <= LONGER_THAN_ASKED * setup->seconds || dl_interrupt_caught()) return;
+    printf("took %.1f s, not %g s: each case is measured at least once\n", took_s, setup->seconds);
+}
+
 static dl_status run_bench(const bench_options *options, const bench_setup *setup,
                            const char *command_text, dl_error *err)
 {
@@ -161,7 +175,9 @@ static dl_status run_bench(const bench_options *options, const bench_setup *setu
                                     .quick = options->quick};
     dl_bench bench;
     dl_bench_init(&bench, writer);
+    const int64_t start_ns = dl_clock_ns();
     status = dl_bench_run(&bench, &config, err);
+    print_course(&bench, setup, start_ns);
     if (dl_interrupt_caught()) dl_trace_writer_meta(writer, "stopped", dl_interrupt_name());
     const dl_status closed = dl_trace_writer_close(&writer, status == DL_OK ? err : NULL);
     if (status == DL_OK) status = closed;
@@ -182,7 +198,9 @@ static dl_status run_host(const bench_options *options, const bench_setup *setup
                                     .quick = options->quick};
     dl_bench bench;
     dl_bench_init(&bench, writer);
-    return dl_bench_run_host(&bench, &config, err);
+    const dl_status status = dl_bench_run_host(&bench, &config, err);
+    dl_bench_print_gaps(&bench, stdout);
+    return status;
 }
 
 /* Of all GPUs from the chosen one on. Nothing is trained. */

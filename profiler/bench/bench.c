@@ -58,6 +58,21 @@ void dl_bench_add(dl_bench *bench, dl_bench_name name, dl_record record)
     dl_trace_stream_append(bench->stream, &record);
 }
 
+void dl_bench_print_gaps(const dl_bench *bench, FILE *out)
+{
+    for (int g = 0; g < bench->gap_count; g++) {
+        const dl_bench_gap *gap = &bench->gaps[g];
+        fprintf(out, "%s of %d threads: no sample in bursts as short as asked for, ",
+                dl_bench_names[gap->name], gap->threads);
+        if (gap->found) {
+            fprintf(out, "measured in one of %.2g s\n", gap->longest_s);
+        } else {
+            fprintf(out, "nor in one of %.2g s: not measured; are the cores busy?\n",
+                    gap->longest_s);
+        }
+    }
+}
+
 typedef struct part {
     const char *what;
     double share;

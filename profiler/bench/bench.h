@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "common/status.h"
 #include "kernels/train/train.h"
@@ -52,11 +53,22 @@ typedef struct dl_bench_config {
 
 #define DL_BENCH_QUICK_VECTORS 4
 
+/* A case that had no sample in its bursts, and was measured in longer ones. */
+typedef struct dl_bench_gap {
+    dl_bench_name name;
+    int threads;
+    double longest_s; /* the longest burst */
+    bool found;       /* which had a sample */
+} dl_bench_gap;
+#define DL_BENCH_GAPS_MAX 64
+
 /* Takes the samples of all parts to the trace. */
 typedef struct dl_bench {
     dl_trace_stream *stream;
     uint32_t ids[DL_BENCH_NAME_COUNT];
     dl_progress progress;
+    dl_bench_gap gaps[DL_BENCH_GAPS_MAX];
+    int gap_count;
 } dl_bench;
 
 /* The samples go to a stream of `writer`, which the caller closes afterwards. */
@@ -64,6 +76,9 @@ void dl_bench_init(dl_bench *bench, dl_trace_writer *writer);
 
 /* Adds one sample: kind, name and staleness of `record` are filled in. One thread at a time. */
 void dl_bench_add(dl_bench *bench, dl_bench_name name, dl_record record);
+
+/* A line for each gap. */
+void dl_bench_print_gaps(const dl_bench *bench, FILE *out);
 
 /* Runs all parts in turn, or as far as it gets until config->train.stop. */
 dl_status dl_bench_run(dl_bench *bench, const dl_bench_config *config, dl_error *err) DL_MUST_CHECK;

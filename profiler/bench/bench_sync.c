@@ -18,6 +18,11 @@
 #define BURST_NS_MIN 20000000LL
 #define SLICE_NS_MIN 80000000LL
 #define REPETITIONS_MAX 20
+
+/* A case without a sample, whose threads missed one another on busy cores, is measured again in
+ * bursts of so long and twice, four times ... as long, up to the last. */
+#define LONGER_BURST_NS 250000000LL
+#define LONGEST_BURST_NS 4000000000LL
 #define SAMPLES_MAX 20000 /* of one thread in one burst */
 #define ROUNDS_MIN 4      /* of a burst, however short its time is */
 
@@ -41,6 +46,7 @@ typedef struct sync_case {
     int threads;
     bool one_core;            /* all threads on the first core instead of one each */
     uint32_t vectors, in_use; /* fields `vectors` and `threads` of the records */
+    size_t samples;           /* that it has had */
 } sync_case;
 
 /* What the threads of a burst share. */
@@ -200,13 +206,13 @@ static int list_cases(int cores, sync_case *cases)
     int n = 0;
     for (int i = count > 1 ? 1 : 0; i < count; i++) {
         const uint32_t threads = (uint32_t)counts[i];
-        cases[n++] = (sync_case){DL_BENCH_BARRIER, run_barrier, counts[i], false, 0, threads};
-        cases[n++] = (sync_case){DL_BENCH_LOCK, run_lock, counts[i], false, 0, threads};
+        cases[n++] = (sync_case){DL_BENCH_BARRIER, run_barrier, counts[i], false, 0, threads, 0};
+        cases[n++] = (sync_case){DL_BENCH_LOCK, run_lock, counts[i], false, 0, threads, 0};
     }
-    if (cores > 1) cases[n++] = (sync_case){DL_BENCH_WAKEUP, run_wakeup, 2, false, 0, 2};
-    cases[n++] = (sync_case){DL_BENCH_WAKEUP, run_wakeup, 2, true, 0, 1};
-    cases[n++] = (sync_case){DL_BENCH_SLICE, run_slice, 2, true, 2, 1};
-    cases[n++] = (sync_case){DL_BENCH_SLICE, run_slice, 3, true, 3, 1};
+    if (cores > 1) cases[n++] = (sync_case){DL_BENCH_WAKEUP, run_wakeup, 2, false, 0, 2, 0};
+    cases[n++] = (sync_case){DL_BENCH_WAKEUP, run_wakeup, 2, true, 0, 1, 0};
+    cases[n++] = (sync_case){DL_BENCH_SLICE, run_slice, 2, true, 2, 1, 0};
+    cases[n++] = (sync_case){DL_BENCH_SLICE, run_slice, 3, true, 3, 1, 0};
     return n;
 }
 
@@ -243,12 +249,14 @@ static void open_burst(sync_burst *burst, const sync_case *at, uint64_t seed, ui
     }
 }
 
-/* Hands the samples over and releases everything. */
-static void close_burst(sync_burst *burst, dl_bench *bench)
+/* Hands the samples over and releases everything. Returns how many there were. */
+static size_t close_burst(sync_burst *burst, dl_bench *bench)
 {
+    size_t samples = 0;
     if (burst->at->name == DL_BENCH_BARRIER) settle_barrier(burst);
     for (int i = 0; i < burst->at->threads; i++) {
         sync_lane *lane = &burst->lanes[i];
+        samples += (size_t)lane->count;
         for (int s = 0; s < lane->count; s++) {
             dl_bench_add(bench, burst->at->name, lane->samples[s]);
         }
@@ -259,9 +267,10 @@ static void close_burst(sync_burst *burst, dl_bench *bench)
     dl_lock_free(&burst->lock);
     dl_barrier_free(&burst->barrier);
     dl_barrier_free(&burst->start);
+    return samples;
 }
 
-static dl_status run_burst(dl_bench *bench, const dl_bench_config *config, const sync_case *at,
+static dl_status run_burst(dl_bench *bench, const dl_bench_config *config, sync_case *at,
                            uint32_t repetition, int64_t duration_ns, dl_error *err)
 {
     sync_burst *burst = dl_alloc_aligned(sizeof *burst, "burst");
@@ -273,9 +282,30 @@ static dl_status run_burst(dl_bench *bench, const dl_bench_config *config, const
     burst_start start = {.burst = burst,
                          .duration_ns = duration_ns > least_ns ? duration_ns : least_ns};
     const dl_status status = dl_crew_run(at->threads, cores, thread_main, &start, err);
-    close_burst(burst, bench);
+    at->samples += close_burst(burst, bench);
     free(cores);
     free(burst);
+    return status;
+}
+
+/* A case without a sample so far. */
+static dl_status run_longer(dl_bench *bench, const dl_bench_config *config, sync_case *at,
+                            uint32_t repetition, dl_error *err)
+{
+    dl_status status = DL_OK;
+    int64_t longest_ns = 0;
+    for (int64_t ns = LONGER_BURST_NS; ns <= LONGEST_BURST_NS; ns *= 2) {
+        if (status != DL_OK || at->samples > 0 || dl_train_stopped(&config->train)) break;
+        longest_ns = ns;
+        status = run_burst(bench, config, at, repetition++, ns, err);
+    }
+    if (longest_ns > 0 && bench->gap_count < DL_BENCH_GAPS_MAX) {
+        bench->gaps[bench->gap_count++] =
+            (dl_bench_gap){.name = at->name,
+                           .threads = at->threads,
+                           .longest_s = dl_ns_to_s((double)longest_ns),
+                           .found = at->samples > 0};
+    }
     return status;
 }
 
@@ -300,6 +330,8 @@ dl_status dl_bench_sync(dl_bench *bench, const dl_bench_config *config, int64_t 
         if (dl_train_stopped(&config->train)) break;
         dl_progress_update(&bench->progress, (double)(r + 1) / repetitions);
     }
+    for (int i = 0; status == DL_OK && i < count; i++)
+        status = run_longer(bench, config, &cases[i], (uint32_t)repetitions, err);
     dl_bench_order_free(&order);
     return status;
 }
