@@ -8,8 +8,8 @@
 #include "common/units.h"
 
 /* Steps whose memory is there and touched from the start, 1.5 MiB a worker. Behind them a page fault
- * comes every 170 steps (4 KiB), and a block twice as large, which Linux moves without copying, at
- * each doubling. */
+ * comes every 170 steps (4 KiB), and at each doubling a larger block, to which the pages are moved
+ * where the C library has mapped them, else copied. */
 #define STEPS_AT_FIRST ((int64_t)1 << 16)
 
 void dl_recorder_reserve(dl_recorder_worker *worker, int64_t count)
