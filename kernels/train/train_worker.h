@@ -182,6 +182,11 @@ void *dl_train_worker_run(void *worker);
 /* Thread function for all workers of a run (a dl_train_shared *). */
 void *dl_train_single_run(void *shared);
 
+/* train_result.c: what the run came to, once all workers have ended, whose lists of durations become
+ * the result's. A failing one leaves *result as it was. */
+dl_status dl_train_make_result(dl_train_shared *shared, dl_train_result *result,
+                               dl_error *err) DL_MUST_CHECK;
+
 /* Pins the calling thread to the worker's core. */
 dl_status dl_train_worker_pin(dl_train_worker *worker);
 /* Makes the worker's model and all else that it needs; on a device, runs it once so that nothing is
