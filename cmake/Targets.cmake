@@ -15,6 +15,13 @@ if(DL_SANITIZE)
     target_compile_options(dl_options INTERFACE
         -fsanitize=${DL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_link_options(dl_options INTERFACE -fsanitize=${DL_SANITIZE})
+else()
+    # Not beside the sanitizers, which check more and intercept the unchecked functions only.
+    target_compile_options(dl_options INTERFACE
+        $<$<COMPILE_LANGUAGE:C,CXX>:-fstack-protector-strong>
+        $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<NOT:$<CONFIG:Debug>>>:-U_FORTIFY_SOURCE>
+        $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<NOT:$<CONFIG:Debug>>>:-D_FORTIFY_SOURCE=3>)
+    target_link_options(dl_options INTERFACE LINKER:-z,relro,-z,now)
 endif()
 
 function(dl_add_library name)

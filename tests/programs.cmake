@@ -1,0 +1,10 @@
+# The programs as wholes.
+
+# What release builds are compiled and linked with; the sanitizers stand in its place elsewhere.
+if(NOT DL_SANITIZE AND CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo)$")
+    add_test(NAME test_hardened COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_hardened.sh
+             $<TARGET_FILE:dlprof> $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim>
+             $<$<TARGET_EXISTS:dlprof_inject>:$<TARGET_FILE:dlprof_inject>>
+             $<$<TARGET_EXISTS:dlprof_cuda>:$<TARGET_FILE:dlprof_cuda>> COMMAND_EXPAND_LISTS)
+    set_tests_properties(test_hardened PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 60)
+endif()
