@@ -1,12 +1,15 @@
 # The columns of a table of dlsim, found by name; stops when a needed one is missing.
 #
 # Loaded after the caller has set
-#   table     CSV file
+#   table     CSV file; block (optional): name of the datablock to keep it in
 #   needed    the columns that it must have, separated by spaces
 #   figure    for messages
 #
-# It gives back, for use in "using",
+# It gives back
+#   table                   the datablock with the file's lines
+# and, for use in "using",
 #   number(c), text(c)      cell of the present row in column c; NaN, "" where there is none
+#   header_names            the columns in their order, separated by spaces
 #   known(x)                x is a number
 # and functions for lists of words, and sets what gnuplot must know to read the table.
 
@@ -22,6 +25,7 @@ sorted_from(list, low) = next_from(list, low, 1, NaN) > low ? \
     sorted_from(list, next_from(list, low, 1, NaN))) : ""
 sorted(list) = sorted_from(list, -1e300)
 
+table_name = table
 set datafile separator comma
 set datafile commentschars "#"
 unset datafile columnheaders
@@ -30,16 +34,27 @@ if (!exists("STATS_records")) {
     printerr sprintf("%s: cannot read '%s'", figure, table)
     exit status 1
 }
+# gnuplot ends a quoted text at its first comma: ';' in its place.
+if (!exists("block")) { block = "table_rows" }
+shell_quoted(t) = strstrt(t, "'") == 0 ? t : \
+    t[1:strstrt(t, "'") - 1]."'\\''".shell_quoted(t[strstrt(t, "'") + 1:])
+eval "set print $".block
+print system("sed -E ':a; s/^(([^\"]*\"[^\"]*\")*[^\"]*\"[^\",]*),/\\1;/; ta' <'".shell_quoted(table)."'")
+unset print
+table = "$".block
+stats table using (1) nooutput
 header_cells = STATS_columns
 header = ","
-read_header(i) = i > header_cells ? 0 : (header = header.stringcolumn(i).",", read_header(i + 1))
+header_names = ""
+read_header(i) = i > header_cells ? 0 : (header = header.stringcolumn(i).",", \
+    header_names = join(header_names, stringcolumn(i)), read_header(i + 1))
 stats table every ::0::0 using (read_header(1)) nooutput
 has(c) = strstrt(header, ",".c.",") > 0
 
 absent = ""
 do for [c in needed] { if (!has(c)) { absent = join(absent, c) } }
 if (absent ne "") {
-    printerr sprintf("%s: '%s' lacks the column%s %s", figure, table, \
+    printerr sprintf("%s: '%s' lacks the column%s %s", figure, table_name, \
         words(absent) > 1 ? "s" : "", absent)
     exit status 1
 }

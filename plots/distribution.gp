@@ -9,7 +9,7 @@ stats results using (in_team(0) ? note_workers(text("workers")) : 0) nooutput
 worker_counts = sorted(worker_counts)
 columns = words(worker_counts)
 if (columns == 0) {
-    printerr sprintf("%s: '%s' has no row to draw: all have one worker", figure, results)
+    printerr sprintf("%s: '%s' has no row to draw: all have one worker", figure, results_name)
     exit status 1
 }
 narrow = exists("compact") && panel_count == 1

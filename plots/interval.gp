@@ -1,5 +1,5 @@
 # Throughput against the averaging interval, a line per number of workers: predicted as lines with
-# their 95 % interval, measured as full points.
+# their 95 % interval, measured as points.
 #
 #   gnuplot -e "results='results.csv'; output='interval.png'" plots/interval.gp
 figure = "interval"

@@ -1,5 +1,6 @@
-# Draws a panel of lines for each machine: predicted as lines with their spread, measured as full
-# points with error bars.
+# Draws a panel of lines for each machine: predicted as lines with their spread, measured as points with
+# error bars. Points are full; if the results have a column `use` (fitted, unseen, contradiction), those that
+# costs were fitted to are hollow, and those that contradict others are crosses.
 #
 # Loaded after results.gp, and after the figure has set, each a function of an unused argument that
 # reads the present row,
@@ -19,23 +20,34 @@ canvas_width = left_px + right_px + (panel_count == 1 ? 645 : 465 * panel_count 
 canvas_height = 640
 key_lines = series_count + (reference_label ne "")
 note_spread(x) = known(x) ? (key_spread = 1) : 0
-note_measured(x) = known(x) ? (key_measured = 1) : 0
+use_of(unused) = is_in("fitted contradiction", text("use")) ? text("use") : "unseen"
+note_measured(x) = known(x) ? (key_uses = add(key_uses, use_of(0))) : 0
 key_spread = 0
-key_measured = 0
+key_uses = ""
 stats results using (wanted(0) ? note_spread(low(0)) : 0) nooutput
 stats results using (wanted(0) ? note_measured(measured(0)) : 0) nooutput
-key_lines = key_lines + key_spread + key_measured
+key_lines = key_lines + key_spread + words(key_uses)
 key_chars = label_px / 8.3
+key_chars = has("use") && key_chars < 20 ? 20 : key_chars
 compact_left_px = 90.0
 compact_body_px = 300.0
 load folder."common.gp"
+do for [s = 1:series_count] {
+    set style line s pointtype 7 pointsize 0.45 * point_scale
+    set style line 200 + s linecolor rgb word(palette, 1 + (s - 1) % 7) linewidth 1.6 dashtype 11 \
+        pointtype int(word(hollow, 1 + (s - 1) % 5)) pointsize 1.25 * point_scale
+    set style line 300 + s linecolor rgb word(palette, 1 + (s - 1) % 7) linewidth 1.6 dashtype 11 \
+        pointtype 2 pointsize 1.25 * point_scale
+}
+set style line 96 linecolor rgb ink linewidth 1.6 pointtype 6 pointsize 1.25 * point_scale
+set style line 95 linecolor rgb ink linewidth 1.6 pointtype 2 pointsize 1.25 * point_scale
 
 # The rows to draw, by rising x as lines need them: a scenario may list its values in any order.
 bar_low(unused) = known(measured_low(0)) ? measured_low(0) : measured(0)
 bar_high(unused) = known(measured_high(0)) ? measured_high(0) : measured(0)
 cell(x) = known(x) ? sprintf(",%.9g", x) : ",nan"
 row_of(p) = sprintf("%d,%d", p, series_from(1)).cell(at(0)).cell(predicted(0)).cell(low(0)). \
-    cell(high(0)).cell(measured(0)).cell(bar_low(0)).cell(bar_high(0))."\n"
+    cell(high(0)).cell(measured(0)).cell(bar_low(0)).cell(bar_high(0)).",".use_of(0)."\n"
 row_in(p) = p > panel_count ? "" : (in_panel(p) ? row_of(p) : "").row_in(p + 1)
 ticks = ""
 stats results using (wanted(0) ? (ticks = add(ticks, sprintf("%g", at(0))), 0) : 0) nooutput
@@ -43,15 +55,34 @@ ticks = sorted(ticks)
 rows = ""
 do for [x in ticks] { stats results using (at(0) == x ? (rows = rows.row_in(1), 0) : 0) nooutput }
 set print $rows
-print "panel,series,x,predicted,low,high,measured,measured_low,measured_high\n".rows
+print "panel,series,x,predicted,low,high,measured,measured_low,measured_high,use\n".rows
 unset print
+
+# A line passes each x once; else it would run up and down between rows of settings that the file does not hold.
+visited = "\n"
+visit(t) = strstrt(visited, "\n".t."\n") ? (repeated = repeated eq "" ? t : repeated) : (visited = visited.t."\n")
+repeated = ""
+stats $rows using (visit(sprintf("%d %d %.9g", column("panel"), column("series"), column("x"))), 0) nooutput
+if (repeated ne "") {
+    printerr sprintf("%s: '%s' has several rows of '%s' at %s %s that differ in no setting", \
+        figure, results_name, series_label[int(word(repeated, 2))], apart, word(repeated, 3))
+    exit status 1
+}
 
 at_in(p, s) = column("panel") == p && column("series") == s ? column("x") : NaN
 # Series of panel p with a number in the column.
 note_found(p, c) = column("panel") == p && stringcolumn(c) ne "nan" ? \
     (found = add(found, sprintf("%d", column("series"))), 0) : 0
 
-set xlabel x_label
+note_use(p, use) = stringcolumn("use") eq use ? note_found(p, "measured") : 0
+use_at(p, s, use) = stringcolumn("use") eq use ? at_in(p, s) : NaN
+points_of(use, list, style) = list eq "" ? "" : "for [s in '".list."'] \
+    $rows using (use_at(p, int(s), '".use."')):(column('measured')): \
+    (column('measured_low')):(column('measured_high')) \
+    with yerrorbars linestyle ".sprintf("%d", style)." + int(s) notitle, "
+key_of(style, words) = sprintf(", keyentry with points linestyle %d title '%s'", style, words)
+
+set xlabel x_label.(along eq "" ? "" : " (".along.")")
 set ylabel y_label
 if (exists("y_format")) { set format y y_format }
 if (x_doubles) { set logscale x 2 }
@@ -59,7 +90,10 @@ set xtics () nomirror
 if (words(ticks) <= 12) { do for [x in ticks] { set xtics add (x x + 0) } } \
 else { set xtics autofreq }
 any_spread = 0
-any_measured = 0
+measured_key = !has("use") ? (is_in(key_uses, "unseen") ? key_of(97, "measured") : "") : \
+    (is_in(key_uses, "unseen") ? key_of(97, "measured, unseen") : ""). \
+    (is_in(key_uses, "fitted") ? key_of(96, "measured, fitted") : ""). \
+    (is_in(key_uses, "contradiction") ? key_of(95, "contradictory") : "")
 set output output
 set multiplot
 do for [p = 1:panel_count] {
@@ -69,9 +103,10 @@ do for [p = 1:panel_count] {
     set yrange [*:*]
     found = ""; stats $rows using (note_found(p, "predicted")) nooutput; predicted_in = found
     found = ""; stats $rows using (note_found(p, "low")) nooutput; spread_in = found
-    found = ""; stats $rows using (note_found(p, "measured")) nooutput; measured_in = found
+    found = ""; stats $rows using (note_use(p, "unseen")) nooutput; unseen_in = found
+    found = ""; stats $rows using (note_use(p, "fitted")) nooutput; fitted_in = found
+    found = ""; stats $rows using (note_use(p, "contradiction")) nooutput; contradiction_in = found
     any_spread = any_spread || spread_in ne ""
-    any_measured = any_measured || measured_in ne ""
 
     y_min = NaN; y_max = NaN; x_min = NaN; x_max = NaN
     span_x(x) = (x_min = x >= x_min ? x_min : x, x_max = x <= x_max ? x_max : x)
@@ -103,14 +138,11 @@ do for [p = 1:panel_count] {
     predicted_part = predicted_in eq "" ? "" : "for [s in predicted_in] \
         $rows using (at_in(p, int(s))):(column('predicted')) \
         with linespoints linestyle int(s) notitle, "
-    measured_part = measured_in eq "" ? "" : "for [s in measured_in] \
-        $rows using (at_in(p, int(s))):(column('measured')): \
-        (column('measured_low')):(column('measured_high')) \
-        with yerrorbars linestyle 100 + int(s) notitle, "
+    measured_part = points_of("unseen", unseen_in, 100).points_of("fitted", fitted_in, 200). \
+        points_of("contradiction", contradiction_in, 300)
     reference_key = reference_label eq "" ? "" : \
         ", keyentry with lines linestyle 99 title reference_label"
     spread_key = any_spread ? ", keyentry with filledcurves linestyle 98 title spread_label" : ""
-    measured_key = any_measured ? ", keyentry with points linestyle 97 title 'measured'" : ""
     set datafile missing NaN    # a point that a series lacks does not break its line
     eval "plot ".reference_part.spread_part.predicted_part.measured_part.\
         "for [s = 1:series_count] keyentry with linespoints linestyle s title series_label[s]".\

@@ -3,7 +3,7 @@
 # A figure loads this file after it has set
 #   figure    its name; folder   where its script lies; for messages and for loading
 #   needed    the columns that it cannot do without, separated by spaces
-#   apart     the column that tells no two series apart: the one along the axis
+#   apart     the column along the axis: it distinguishes no series
 #   wanted(unused)   true for the rows that it draws; wanted_what   what is amiss when none is
 # and after the caller has set
 #   results   results file (.csv)
@@ -16,6 +16,7 @@
 #                                belong there?
 #   panel_title(p)               "2 cores", "one core per worker"
 #   series_count, in_series(s)   s = 1.. over the combinations of all other settings that vary
+#   along                        "placement 22, 44": settings that change with the axis, "" for none
 #   series_label[s]              "average every 10", "async"
 #   label_px                     about the width of the longest of them in pixels
 #   in_machine(p)                as in_panel, for rows that need not be wanted and for other tables
@@ -30,7 +31,10 @@ if (!exists("results") || !exists("output")) {
 }
 
 table = results
+block = "results_rows"
 load folder."columns.gp"
+results_name = results
+results = table
 
 # In weak scaling the batch grows with the workers: then the batch of one worker is the setting.
 batches = ""
@@ -40,12 +44,20 @@ note_batch(t, each) = (batches = add(batches, t), batches_each = add(batches_eac
 stats results using (note_batch(text("batch"), batch_each(0))) nooutput
 is_weak = words(batches_each) < words(batches)
 
-# Settings that a scenario may sweep: the text that tells values apart, and how the key puts it.
-settings = "sync where interval algorithm n bound k accumulate lag compress batch workers"
+# Settings that a scenario may sweep: all columns before the first result, these first; the text that
+# distinguishes values, and how the key puts it.
+settings = "sync where interval algorithm n bound k accumulate lag compress"
+is_result(c) = is_in("step_mean_s step_p50_s throughput_per_s speedup staleness_mean", c)
+add_settings(i) = i > header_cells || is_result(word(header_names, i)) ? 0 : \
+    (settings = is_in("cores batch workers", word(header_names, i)) ? settings : \
+    add(settings, word(header_names, i)), add_settings(i + 1))
+dummy = add_settings(1)
+settings = settings." batch workers"
 setting(c) = c eq "batch" && is_weak ? batch_each(0) : text(c)
+spaced(t) = strstrt(t, "_") == 0 ? t : spaced(t[1:strstrt(t, "_") - 1]." ".t[strstrt(t, "_") + 1:])
 put(c, t) = t eq "" || c eq "sync" ? t : c eq "interval" ? "every ".t : \
     c eq "workers" ? t.(t eq "1" ? " worker" : " workers") : \
-    c eq "batch" ? "batch ".t.(is_weak ? " each" : "") : c." ".t
+    c eq "batch" ? "batch ".t.(is_weak ? " each" : "") : spaced(c)." ".t
 
 # Workers on GPUs have no cores: their cells are empty.
 has_cores = 0
@@ -72,15 +84,29 @@ in_panel(p) = wanted(0) && in_machine(p)
 panel_title(p) = !has_cores ? "" : p > words(machines) ? "one core per worker" : \
     word(machines, p).(word(machines, p) eq "1" ? " core" : " cores")
 
+# The settings that distinguish series: those with several values. One that the value along the axis
+# determines (a placement for each number of workers) belongs to the axis: `along` lists what it goes through.
 varying = ""
+along = ""
 do for [c in settings] {
     if (has(c) && c ne apart) {
         seen = "\n"
+        pairs = "\n"
+        axis = "\n"
+        list = ""
         distinct = 0
+        ticks_seen = 0
+        pairs_seen = 0
         note_value(t) = strstrt(seen, "\n".t."\n") ? 0 : \
-            (seen = seen.t."\n", distinct = distinct + 1)
-        stats results using (wanted(0) ? note_value(setting(c)) : 0) nooutput
-        if (distinct > 1) { varying = join(varying, c) }
+            (seen = seen.t."\n", list = list.(distinct ? ", " : "").t, distinct = distinct + 1)
+        note_tick(t) = strstrt(axis, "\n".t."\n") ? 0 : (axis = axis.t."\n", ticks_seen = ticks_seen + 1)
+        note_pair(t) = strstrt(pairs, "\n".t."\n") ? 0 : (pairs = pairs.t."\n", pairs_seen = pairs_seen + 1)
+        stats results using (wanted(0) ? (note_value(setting(c)), note_tick(text(apart)), \
+            note_pair(text(apart)."\t".setting(c)), 0) : 0) nooutput
+        if (distinct > 1) {
+            if (pairs_seen > ticks_seen || is_in("sync interval batch workers", c)) { varying = join(varying, c) } \
+            else { along = along.(along eq "" ? "" : "; ").spaced(c)." ".list }
+        }
     }
 }
 between(a, b, c) = a eq "" || b eq "" ? "" : c eq "interval" ? " " : ", "
@@ -98,7 +124,7 @@ stats results using (wanted(0) ? note_series(row_label(0)) : 0) nooutput
 in_series(s) = row_label(0) eq series_label[s]
 series_from(s) = in_series(s) ? s : series_from(s + 1)
 if (series_count == 0) {
-    printerr sprintf("%s: '%s' has no row to draw: %s", figure, results, wanted_what)
+    printerr sprintf("%s: '%s' has no row to draw: %s", figure, results_name, wanted_what)
     exit status 1
 }
 

@@ -29,9 +29,10 @@ refuses() { # what, exit status, text of the message, variables
     [ $status -eq "$2" ] || fail "$1: exit status $status, not $2"
     grep -q -F "$3" "$folder/messages" || fail "$1: message lacks '$3': $(cat "$folder/messages")"
 }
-without_columns() { # pattern of their names
-    awk -F, -v pattern="^($1)\$" -v OFS=, '
+without_columns() { # pattern of their names, [value of cores of the rows to keep]
+    awk -F, -v pattern="^($1)\$" -v only="${2:-}" -v OFS=, '
         /^#/ { print; next }
+        n && only != "" && $1 != only { next }
         !n { for (i = 1; i <= NF; i++) if ($i !~ pattern) keep[++n] = i }
         { line = $keep[1]; for (i = 2; i <= n; i++) line = line OFS $keep[i]; print line }' \
         "$fixtures/results.csv" >"$results"
@@ -87,14 +88,14 @@ if [ "$figure" = staleness ]; then
 fi
 
 # What a figure can do without: the spread, the measurements, the machine.
-without_columns 'measured_.*|throughput_low_per_s|throughput_high_per_s|cores'
+without_columns 'measured_.*|throughput_low_per_s|throughput_high_per_s|cores' 2
 draws "few columns" "results='$results'; output='$folder/c.svg'" "$folder/c.svg"
 grep -q -F ">measured" "$folder/c.svg" && fail "few columns: still says 'measured'"
 
 # Workers on GPUs have no cores.
 awk -F, -v OFS=, '/^#/ { print; next }
     !c { for (i = 1; i <= NF; i++) if ($i == "cores") c = i; print; next }
-    { $c = ""; print }' "$fixtures/results.csv" >"$results"
+    $c == 2 { $c = ""; print }' "$fixtures/results.csv" >"$results"
 draws "no cores" "results='$results'; output='$folder/f.svg'" "$folder/f.svg"
 grep -q -F "cores" "$folder/f.svg" && fail "no cores: still says 'cores'"
 
@@ -106,6 +107,29 @@ if [ "$figure" = speedup ]; then
     for text in ">allreduce<" ">allreduce, accumulate 4, lag 1<"; do
         grep -q -F "$text" "$svg" || fail "SVG lacks '$text'"
     done
+fi
+
+# Any setting of a scenario makes series, also one whose values hold commas, but not one that follows the axis.
+# Rows of equal settings are refused.
+if [ "$figure" = speedup ]; then
+    swept() { # file, three values for the first run over the workers, three for the second
+        awk -F, -v OFS=, -v values="$2" 'BEGIN { split(values, value, "|") }
+            /^#/ { print; next }
+            !head { head = 1; print "cores,workers,sync,gpus,input_cores,step_mean_s,throughput_per_s,speedup"; next }
+            rows++ < 6 { r = rows - 1; print "", 2 ^ (r % 3), "ps", "\"" value[rows] "\"", 4, 1, 1, 1 + r }' \
+            "$fixtures/results.csv" >"$1"
+    }
+    swept "$results" "0, 1|0, 1|0, 1|0, 4|0, 4|0, 4"
+    draws "a list of GPUs" "results='$results'; output='$svg'" "$svg"
+    for text in ">gpus 0; 1<" ">gpus 0; 4<" ">workers<"; do
+        grep -q -F "$text" "$svg" || fail "a list of GPUs: SVG lacks '$text'"
+    done
+    swept "$folder/twice.csv" "0|0, 1|2|0|0, 1|2"
+    { head -n 8 "$folder/twice.csv"; } >"$results" # four comments, the header, one run over the workers
+    draws "GPUs that follow the workers" "results='$results'; output='$svg'" "$svg"
+    grep -q -F ">workers (gpus 0, 0; 1, 2)<" "$svg" || fail "GPUs that follow the workers: SVG lacks them"
+    refuses "rows of equal settings" 1 "several rows of 'predicted' at workers 1" \
+        "results='$folder/twice.csv'; output='$folder/d.png'"
 fi
 
 # What it cannot do without is named.
