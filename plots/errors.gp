@@ -5,8 +5,9 @@
 #   gnuplot -e "results='report/rows.csv'; output='errors.png'" plots/errors.gp
 #
 # Reads what scripts/report/rows.awk writes: scenario, error_frac (predicted over measured throughput,
-# minus 1) and use (fitted, unseen, contradiction). by='group': a line per value of that column instead of
-# scenario's; over='workers': the errors over that column instead.
+# minus 1) and use (fitted, unseen, contradiction); scenarios of several groups are named GROUP/SCENARIO.
+# by='group': a line per value of that column instead of scenario's; over='workers': the errors over that
+# column instead.
 figure = "errors"
 folder = ARG0[1:strlen(ARG0) - strlen("errors.gp")]
 set encoding utf8
@@ -21,15 +22,20 @@ if (!exists("by")) { by = "scenario" }
 table = results
 needed = by." error_frac use".(is_over ? " ".over : "")
 load folder."columns.gp"
+results_name = results
+results = table
 
+group_names = ""
+stats results using (known(number("error_frac")) ? (group_names = add(group_names, text("group")), 0) : 0) nooutput
+name_of(unused) = by eq "scenario" && words(group_names) > 1 ? text("group")."/".text(by) : text(by)
 names = ""
 rows = 0
 largest = 0.0
-note(e) = known(e) ? (rows = rows + 1, names = add(names, text(by)), \
+note(e) = known(e) ? (rows = rows + 1, names = add(names, name_of(0)), \
     largest = abs(e) > largest ? abs(e) : largest, 0) : 0
 stats results using (note(number("error_frac"))) nooutput
 if (rows == 0) {
-    printerr sprintf("%s: '%s' has no row to draw: no row has an error", figure, results)
+    printerr sprintf("%s: '%s' has no row to draw: no row has an error", figure, results_name)
     exit status 1
 }
 longest = 0
@@ -50,7 +56,7 @@ compact_body_px = is_over ? 320.0 : 120 + 34.0 * words(names)
 load folder."common.gp"
 
 place_from(name, i) = word(names, i) eq name ? i : place_from(name, i + 1)
-place(unused) = is_over ? number(over) : place_from(text(by), 1)
+place(unused) = is_over ? number(over) : place_from(name_of(0), 1)
 off(use) = text("use") eq use && known(number("error_frac")) ? 100 * number("error_frac") : NaN
 x(use) = is_over ? place(0) : off(use)
 y(use) = is_over ? off(use) : place(0)

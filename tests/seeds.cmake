@@ -10,3 +10,7 @@ set_tests_properties(test_pollux PROPERTIES LABELS model TIMEOUT 300)
 add_test(NAME report COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_reproduce.sh $<TARGET_FILE:dlsim>
          $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(report PROPERTIES LABELS model SKIP_RETURN_CODE 77 TIMEOUT 600)
+
+add_test(NAME pages COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_pages.sh $<TARGET_FILE:dlsim>
+         $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(pages PROPERTIES LABELS model SKIP_RETURN_CODE 77 TIMEOUT 300)

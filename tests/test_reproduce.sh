@@ -46,9 +46,9 @@ workers,error_frac,use,options,runs
 T
 diff want.txt got.txt || fail "uses of rows"
 grep -q '"less, for more",c$' rows.csv || fail "reason of a contradiction"
-summary() { awk -v group=g -v name=made -v title="a, b" -f "$scripts/csv.awk" -f "$scripts/summary.awk" "$1"; }
+summary() { title="a, b" awk -v group=g -v name=made -f "$scripts/csv.awk" -f "$scripts/summary.awk" "$1"; }
 awk -v fitted=x -f "$scripts/csv.awk" -f "$scripts/join_left_out.awk" rows.csv >joined.csv
-[ "$(summary joined.csv)" = 'g,made,"a, b",reproduced,1,1,10.0,10.0,1,25.0,1,,,' ] || fail "summary: $(summary joined.csv)"
+[ "$(summary joined.csv)" = 'g,made,"a, b",too few rows,1,1,10.0,10.0,1,25.0,1,,,' ] || fail "summary: $(summary joined.csv)"
 sed 's/,fitted,/,unseen,/' joined.csv >both.csv
 [ "$(summary both.csv)" = 'g,made,"a, b",predicted,0,2,5.0,10.0,1,25.0,1,,,within' ] || fail "summary: $(summary both.csv)"
 sed 's/,0\.1,unseen/,0.13,unseen/' both.csv >worse.csv

@@ -18,27 +18,24 @@ while read -r group name; do
     tail -n +2 "$rows"
 done <"$out/studies.txt" >"$out/rows.csv"
 awk -f "$parts/csv.awk" -f "$parts/overview.awk" "$out/overview.csv" |
-    awk -v title="Measured and predicted" -f "$parts/csv.awk" -f "$parts/table_md.awk" >"$out/overview.md"
+    title="Measured and predicted" awk -f "$parts/csv.awk" -f "$parts/table_md.awk" >"$out/overview.md"
 rm -f "$out"/errors*
 if [ "$(wc -l <"$out/rows.csv")" -gt 1 ]; then
-    # gnuplot splits at every comma: texts, which no figure needs, come last and go.
-    awk -f "$parts/csv.awk" -f "$parts/without_text.awk" "$out/rows.csv" >"$out/errors.csv"
-    draw errors "$out/errors" "Error of each measured row" results="$out/errors.csv"
+    draw errors "$out/errors" "Error of each measured row" results="$out/rows.csv"
     [ "$(cut -d' ' -f1 "$out/studies.txt" | uniq | wc -l)" -lt 2 ] ||
-        draw errors "$out/errors_by_group" "Error of each measured row" results="$out/errors.csv" by=group
+        draw errors "$out/errors_by_group" "Error of each measured row" results="$out/rows.csv" by=group
     cut -d' ' -f1 "$out/studies.txt" | uniq | while read -r group; do
-        awk -F, -v group="$group" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "group") g = i; print; next }
-            $g == group' "$out/errors.csv" >"$out/errors.part"
+        awk -v group="$group" -f "$parts/csv.awk" -f "$parts/rows_of_group.awk" "$out/rows.csv" >"$out/errors.part"
         [ "$(wc -l <"$out/errors.part")" -lt 2 ] ||
             draw errors "$out/errors_$group" "$(group_title "$group")" results="$out/errors.part"
     done
-    draw errors "$out/errors_by_workers" "Error over the number of workers" results="$out/errors.csv" over=workers
-    rm -f "$out/errors.csv" "$out/errors.part"
+    draw errors "$out/errors_by_workers" "Error over the number of workers" results="$out/rows.csv" over=workers
+    rm -f "$out/errors.part"
 fi
 eval "$(awk -f "$parts/csv.awk" -f "$parts/totals.awk" "$out/overview.csv" "$out/rows.csv")"
 # shellcheck disable=SC2154 # from totals.awk
 cat >"$out/summary.txt" <<EOF
-$total_studies studies: $total_predicted predicted ($total_within within 5 % mean and 12 % largest error, $total_missed not), $total_reproduced reproduced, $total_no without measurement, $total_failed failed
+$total_studies studies: $total_predicted predicted ($total_within within 5 % mean and 12 % largest error, $total_missed not), $total_reproduced reproduced, $total_too_few_rows with too few rows to judge, $total_no_measurement without measurement, $total_failed failed
 fitted rows          $total_fitted_rows: mean error $mean_fitted %, largest $largest_fitted %
 unseen rows          $total_unseen_rows: mean error $mean_unseen %, largest $largest_unseen %
 contradictory rows   $total_contradiction_rows: mean error $mean_contradiction %, largest $largest_contradiction %

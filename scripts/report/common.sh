@@ -43,12 +43,12 @@ AWK
     ) "scenarios/$1/fits.csv"
 }
 
-# fitted_rows GROUP NAME RESULTS: rows.csv of a result file.
+# measured_rows GROUP NAME RESULTS [1]: rows.csv of a result file; 1: the file itself with each row's use.
 measured_rows() {
     local lists=()
     [ ! -f "scenarios/$1/fitted.csv" ] || lists+=(list=fitted "scenarios/$1/fitted.csv")
     [ ! -f "scenarios/$1/contradictions.csv" ] || lists+=(list=contradiction "scenarios/$1/contradictions.csv")
-    awk -v scenario="$2" -v group="$1" -f "$parts/csv.awk" -f "$parts/rows.awk" "${lists[@]}" list= "$3"
+    awk -v scenario="$2" -v group="$1" -v mark="${4:-}" -f "$parts/csv.awk" -f "$parts/rows.awk" "${lists[@]}" list= "$3"
 }
 
 # program NAME: where it lies; stops if it is not there.
@@ -89,5 +89,5 @@ picture() {
     [ "$(sed -n 's/.*viewBox="0 0 \([0-9]*\).*/\1/p' "$file" | head -n 1)" -le 500 ] ||
         class=' class="wide" tabindex="0" role="region" aria-label="figure"'
     printf '<figure%s><img alt="%s" src="data:image/svg+xml;base64,%s"><figcaption>%s</figcaption></figure>\n' \
-        "$class" "$(escape <<<"$2")" "$(base64 -w0 "$file")" "$3"
+        "$class" "$(escape <<<"$2")" "$(base64 -w0 "$file")" "$(escape <<<"$3")"
 }

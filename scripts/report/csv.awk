@@ -1,7 +1,8 @@
 # Functions for CSV, loaded before other scripts (awk -f csv.awk -f ...).
 
-# Cells of a line into out[1..n], without their quotes; returns n.
-function csv_cells(line, out,    n, cell, at) {
+# Cells of a line into out[1..n], without their quotes; returns n. Cells that look like numbers compare as
+# numbers (split() makes them so, substr() does not).
+function csv_cells(line, out,    n, cell, at, one) {
     n = 0
     line = line ","
     while (line != "") {
@@ -15,19 +16,21 @@ function csv_cells(line, out,    n, cell, at) {
                 cell = cell "\"" # a doubled quote
                 line = substr(line, 2)
             }
-            line = substr(line, 2) # the comma behind the quote
+            line = substr(line, 2) # the comma after the quote
         } else {
             at = index(line, ",")
             cell = substr(line, 1, at - 1)
             line = substr(line, at + 1)
         }
-        out[++n] = cell
+        split(cell, one, SUBSEP)
+        out[++n] = cell == "" ? "" : one[1]
     }
     return n
 }
 
 # A cell as it stands in a file.
 function csv_put(cell) {
+    gsub(/[\r\n]+/, " ", cell)
     if (cell !~ /[",]/) return cell
     gsub(/"/, "\"\"", cell)
     return "\"" cell "\""
@@ -38,4 +41,13 @@ function csv_header(line, at, name,    n, i) {
     n = csv_cells(line, name)
     for (i = 1; i <= n; i++) at[name[i]] = i
     return n
+}
+
+# A text as it stands in HTML, in attributes too.
+function html(text) {
+    gsub(/&/, "\\&amp;", text)
+    gsub(/</, "\\&lt;", text)
+    gsub(/>/, "\\&gt;", text)
+    gsub(/"/, "\\&quot;", text)
+    return text
 }

@@ -92,6 +92,6 @@ END {
     printf "From %d to %d %s (%s) a worker's step goes from %s to %s%s%s.\n", at_workers[best, n],
         at_workers[best, m], what, about[best], time_text(step[best, n]), time_text(step[best, m]),
         found == "" ? "; no part of it changes by 3 % of the step" : ": " found,
-        speedup[best, m] == "" ? "" : sprintf("; the speedup over one worker goes from %.2f to %.2f",
+        speedup[best, m] < 0.01 || speedup[best, n] < 0.01 ? "" : sprintf("; the speedup over one worker goes from %.2f to %.2f",
                                               speedup[best, n], speedup[best, m])
 }

@@ -2,12 +2,12 @@
 # The report's parts beside the studies, into OUT: answers/GROUP.txt (what a group's answers.sh says from its
 # results), accuracy tables and figures, extras/*.txt (tables of other scripts; first line: title, second:
 # a sentence). What needs data that is not there says so.
-# Usage: extras.sh OUT QUICK all|answers GROUP...     answers: only these
+# Usage: extras.sh OUT QUICK GROUP...
 set -euo pipefail
 # shellcheck source=scripts/report/common.sh
 source scripts/report/common.sh
-out=$1 quick=$2 which=$3
-shift 3
+out=$1 quick=$2
+shift 2
 data=${DL_DATA:-./data}
 rm -rf "$out/answers" "$out/extras" "$out"/accuracy.* "$out"/time_to_accuracy_*
 mkdir -p "$out/answers" "$out/extras"
@@ -18,7 +18,6 @@ for group; do
     "scenarios/$group/answers.sh" "$out/studies/$group" >"$out/answers/$group.txt"
 done
 
-[ "$which" = all ] || exit 0
 measured=scenarios/accuracy/measured
 if [ -s "$measured/accuracy.csv" ]; then
     echo "  accuracy"
@@ -60,9 +59,11 @@ kept() {
     cat "$out/kept/$name.txt"
 }
 
-extra guide "When one GPU, when several, when to split the model" \
-    "The fastest way of each kind that fits, as simulated, and the fewest GPUs that reach 90 % of the fastest one." \
-    scenarios/guide/guide.sh
+if [ -x scenarios/guide/guide.sh ]; then
+    extra guide "When one GPU, when several, when to split the model" \
+        "The fastest way of each kind that fits, as simulated, and the fewest GPUs that reach 90 % of the fastest one." \
+        scenarios/guide/guide.sh
+fi
 if compgen -G "$data/links/*.log" >/dev/null; then
     extra links "Links: sizes left out of the fits" \
         "Times of collectives and copies, fitted to every second size of benchmark logs and judged on the others." \

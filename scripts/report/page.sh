@@ -11,7 +11,7 @@ eval "$(awk -f "$parts/csv.awk" -f "$parts/totals.awk" "$out/overview.csv" "$out
 # shellcheck source=scripts/report/page_text.sh
 source "$parts/page_text.sh"
 
-html_table() { awk -v caption="$1" -f "$parts/csv.awk" -f "$parts/table_html.awk"; }
+html_table() { caption=$1 awk -v links="${2:-}" -f "$parts/csv.awk" -f "$parts/table_html.awk"; } # caption, [1: with links]
 has_extras() { compgen -G "$out/extras/*.txt" >/dev/null; }
 extra_title() { sed -n 1p "$1"; } # of a text in extras: its first line
 
@@ -35,7 +35,7 @@ contents() {
 overview() {
     echo '<section id="overview"><h2>Overview</h2>'
     overview_text
-    awk -v links=1 -f "$parts/csv.awk" -f "$parts/overview.awk" "$out/overview.csv" | html_table "All studies"
+    awk -v links=1 -f "$parts/csv.awk" -f "$parts/overview.awk" "$out/overview.csv" | html_table "All studies" 1
     echo '<div class="figures">'
     picture "$out/errors_by_group" "Errors of all measured rows, a line per group of studies: $(error_words)" \
         'Error of each measured row, a line per group of studies; bands of ±5 % and ±10 %.'

@@ -25,9 +25,10 @@ method_text() {
 by the fewest measured rows with the smallest numbers of GPUs that determine them (<i>fitted</i>: $total_fitted_rows rows,
 mean error $mean_fitted %, largest $largest_fitted %); all other rows are <i>unseen</i> and judge the prediction. Costs that
 the rows do not tell come from data sheets or from another table of the same machine; the cost files say which.</p>
-<p>A study counts as <i>predicted</i> with two unseen rows or more, as <i>reproduced</i> with fewer; where nothing was
+<p>A study counts as <i>predicted</i> with two unseen rows or more; one unseen row, or contradictory ones only, are <i>too
+few rows</i> to judge; if its costs were fitted to all of its rows it is <i>reproduced</i>. Where nothing was
 published it is <i>no measurement</i>, and its figures are predictions only. Predicted studies are held to 5 % mean and
-12 % largest error on unseen rows. Rows that contradict others of their table or its source ($total_contradiction_rows)
+12 % largest error on unseen rows. Every row counts in the totals, whatever the verdict of its study. Rows that contradict others of their table or its source ($total_contradiction_rows)
 are shown, named and counted apart; so are rows whose source has an error ($total_error_rows).</p>
 <p>Error: predicted over measured throughput, minus 1. Left out: the same with the row itself left out of a fit to all
 others. How a framework overlaps its work was chosen from its documentation and source where these tell; where a study's
@@ -38,8 +39,8 @@ EOF
 
 overview_text() {
     cat <<EOF
-<p>$total_predicted studies are predicted, of which $total_within meet the bar and $total_missed miss it; $total_reproduced are reproduced, $total_no have no
-measurement. Contradictory rows: mean $mean_contradiction %, largest $largest_contradiction %. $(left_words)</p>
+<p>$total_predicted studies are predicted, of which $total_within meet the bar and $total_missed miss it; $total_reproduced are reproduced, $total_too_few_rows have
+too few rows to judge, $total_no_measurement have no measurement. Contradictory rows: mean $mean_contradiction %, largest $largest_contradiction %. $(left_words)</p>
 EOF
 }
 

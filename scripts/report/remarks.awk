@@ -1,16 +1,10 @@
 # What is to be said of single rows, and where they come from: awk -f csv.awk -f remarks.awk rows.csv
-function escaped(text) {
-    gsub(/&/, "\\&amp;", text)
-    gsub(/</, "\\&lt;", text)
-    gsub(/>/, "\\&gt;", text)
-    return text
-}
 NR == 1 { csv_header($0, at, names); next }
 {
     csv_cells($0, cell)
-    source = escaped(cell[at["source"]])
+    source = html(cell[at["source"]])
     where = cell[at["workers"]] " workers, batch " cell[at["batch"]]
-    if (cell[at["reason"]] != "") remark[++remarks] = where ": contradictory; " escaped(cell[at["reason"]]) "."
+    if (cell[at["reason"]] != "") remark[++remarks] = where ": contradictory; " html(cell[at["reason"]]) "."
     if (cell[at["use"]] == "error") remark[++remarks] = where ": an error in the source."
     if (source != "" && !(source in seen)) { seen[source] = 1; order[++sources] = source }
 }

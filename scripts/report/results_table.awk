@@ -20,7 +20,7 @@ function time_text(s) {
     failed = cell[at["step_mean_s"]] == ""
     print cell[at["workers"]] "," cell[at["batch"]] "," csv_put(mode) "," \
         (failed ? csv_put(cell[at["error"]]) : time_text(cell[at["step_mean_s"]])) "," \
-        (failed ? "" : sprintf("%.4g", cell[at["throughput_per_s"]])) "," \
-        (cell[at["speedup"]] == "" ? "" : sprintf("%.2f", cell[at["speedup"]])) "," \
+        (failed ? "" : sprintf(cell[at["throughput_per_s"]] < 1000 ? "%.4g" : "%.0f", cell[at["throughput_per_s"]])) "," \
+        (cell[at["speedup"]] == "" ? "" : sprintf(cell[at["speedup"]] < 0.1 ? "%.2g" : "%.2f", cell[at["speedup"]])) "," \
         (cell[at["staleness_mean"]] == "" ? "" : sprintf("%.2f", cell[at["staleness_mean"]]))
 }

@@ -1,19 +1,25 @@
-# Measured rows of one result file of dlsim, each with its use, as CSV (its columns: the END block below).
+# Measured rows of one result file of dlsim, each with its use, as CSV (its columns: the BEGIN block below).
 #
-#   awk -v scenario=NAME [-v group=GROUP] -f csv.awk -f rows.awk \
+#   awk -v scenario=NAME [-v group=GROUP] [-v mark=1] -f csv.awk -f rows.awk \
 #       list=fitted fitted.csv list=contradiction contradictions.csv list= RESULTS.csv
 #
+# With mark: the result file itself with a last column `use`, which figures show.
 # The lists: scenario, then columns of the results (an empty cell fits any), and perhaps `reason`. Both
 # may be missing. error_frac: predicted over measured samples per second, minus 1, as dlsim writes it.
 # Use: fitted (in the first list), contradiction (in the second one only), unseen, or error where the
 # source has no value.
 BEGIN {
     OFS = ","
-    print "scenario,workers,batch,step_s,measured_step_s,error_frac,use,sync,options,measured_per_s,runs,group,reason,source"
+    if (!mark) print "scenario,workers,batch,step_s,measured_step_s,error_frac,use,sync,options,measured_per_s,runs,group,reason,source"
 }
 /^#/ || /^$/ { next }
 list != last { columns = 0; last = list }
-!columns { for (name in at) delete at[name]; columns = csv_header($0, at, names); next }
+!columns {
+    for (name in at) delete at[name]
+    columns = csv_header($0, at, names)
+    if (mark && list == "") print $0 ",use"
+    next
+}
 list != "" {
     csv_cells($0, cell)
     if (cell[at["scenario"]] != scenario) next
@@ -53,9 +59,13 @@ function options(    i, text) {
 {
     csv_cells($0, cell)
     is_error = cell[at["measured_per_s"]] == "error"
-    if (!is_error && cell[at["error_frac"]] == "") next
+    if (!is_error && cell[at["error_frac"]] == "") {
+        if (mark) print $0 ","
+        next
+    }
     contradicts = in_list("contradiction")
     use = is_error ? "error" : in_list("fitted") ? "fitted" : contradicts ? "contradiction" : "unseen"
+    if (mark) { print $0 "," use; next }
     print scenario, cell[at["workers"]], cell[at["batch"]], cell[at["step_mean_s"]],
         cell[at["measured_step_s"]], cell[at["error_frac"]], use, cell[at["sync"]], csv_put(options()),
         cell[at["measured_per_s"]], is_error ? 1 : cell[at["measured_runs"]], group,

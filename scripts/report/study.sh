@@ -19,7 +19,8 @@ simulate() { "$dlsim" --quiet --threads 1 "$scenario" "$@"; } # options...
 
 if ! simulate -o "$folder/results.csv" --histogram "$folder/histogram.csv" 2>"$folder/error.txt"; then
     echo "$group/$name: $(tail -n 1 "$folder/error.txt")" >&2
-    printf '%s,%s,"%s",failed,0,0,,,0,,0,,,\n' "$group" "$name" "$title" >"$folder/summary.csv"
+    title=$title awk -v group="$group" -v name="$name" -v failed=1 -f "$parts/csv.awk" -f "$parts/summary.awk" \
+        /dev/null >"$folder/summary.csv"
     "$parts/study_page.sh" "$folder" "$group" "$name" >"$folder/study.html"
     exit 0
 fi
@@ -34,7 +35,7 @@ left_out=()
 awk -v fitted="$(fit_of "$group" "$name")" -f "$parts/csv.awk" -f "$parts/join_left_out.awk" "${left_out[@]}" \
     "$folder/rows.csv" >"$folder/rows.new"
 mv "$folder/rows.new" "$folder/rows.csv"
-awk -v group="$group" -v name="$name" -v title="$title" -f "$parts/csv.awk" -f "$parts/summary.awk" \
+title=$title awk -v group="$group" -v name="$name" -f "$parts/csv.awk" -f "$parts/summary.awk" \
     "$folder/rows.csv" >"$folder/summary.csv"
 
 # Where the time goes, and what each cost is worth at the row with most workers.
@@ -54,9 +55,11 @@ column() { # name: its cells
     awk -v name="$1" -f "$parts/csv.awk" -f "$parts/column.awk" "$folder/results.csv"
 }
 distinct() { column "$1" | sort -u | grep -c . || true; }
-[ "$(distinct workers)" -lt 2 ] || draw speedup "$folder/speedup" "$title" results="$folder/results.csv"
+measured_rows "$group" "$name" "$folder/results.csv" 1 >"$folder/marked.csv"
+[ "$(distinct workers)" -lt 2 ] || draw speedup "$folder/speedup" "$title" results="$folder/marked.csv"
 [ "$most" -eq 0 ] || draw breakdown "$folder/breakdown" "$title" results="$folder/results.csv"
-[ "$(distinct interval)" -lt 2 ] || draw interval "$folder/interval" "$title" results="$folder/results.csv"
+[ "$(distinct interval)" -lt 2 ] || draw interval "$folder/interval" "$title" results="$folder/marked.csv"
+rm "$folder/marked.csv"
 # Modes that wait for all have a staleness of 0, or their lag.
 if paste -d, <(column sync) <(column staleness_mean) |
     grep -vE '^(none|allreduce|ps|average|ksync|kbatchsync|bmuf),' | grep -q ',.*[1-9]'; then
@@ -72,6 +75,6 @@ if [ "$(wc -l <"$folder/rows.csv")" -gt 1 ] && [ "$most" -gt 0 ]; then
     draw timeline "$folder/timeline" "$title" results="$folder/timeline.csv"
 fi
 awk -f "$parts/csv.awk" -f "$parts/rows_table.awk" "$folder/rows.csv" >"$folder/table.csv"
-awk -v title="$title" -f "$parts/csv.awk" -f "$parts/table_md.awk" "$folder/table.csv" >"$folder/rows.md"
+title=$title awk -f "$parts/csv.awk" -f "$parts/table_md.awk" "$folder/table.csv" >"$folder/rows.md"
 "$parts/study_page.sh" "$folder" "$group" "$name" >"$folder/study.html"
 echo "  $group/$name"

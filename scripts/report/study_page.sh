@@ -33,21 +33,21 @@ fi
 escape <"$folder/sentence.txt" | sed 's#.*#<p>&</p>#'
 if [ "$(wc -l <"$folder/rows.csv")" -gt 1 ]; then
     mode=$(sed -n '1s/^# mode: / (/p' "$folder/table.csv")
-    awk -v caption="Measured and predicted: $(setting "$scenario" scenario name)${mode:+$mode)}" -f "$parts/csv.awk" \
+    caption="Measured and predicted: $(setting "$scenario" scenario name)${mode:+$mode)}" awk -f "$parts/csv.awk" \
         -f "$parts/table_html.awk" "$folder/table.csv"
     awk -f "$parts/csv.awk" -f "$parts/remarks.awk" "$folder/rows.csv"
 else
     printf '<details><summary>All %d points</summary>\n' \
         "$(awk '!/^#/ && NF { n++ } END { print n - 1 }' "$folder/results.csv")"
     awk -f "$parts/csv.awk" -f "$parts/results_table.awk" "$folder/results.csv" |
-        awk -v caption="Predicted: $(setting "$scenario" scenario name)" -f "$parts/csv.awk" -f "$parts/table_html.awk"
+        caption="Predicted: $(setting "$scenario" scenario name)" awk -f "$parts/csv.awk" -f "$parts/table_html.awk"
     echo '</details>'
 fi
 plain=$(setting "$scenario" scenario name)
 what=$(head -n 1 "$folder/sentence.txt")
 echo '<div class="figures">'
 figure speedup "$plain: speedup against the number of workers, predicted as lines, measured as points. $what" \
-    'Speedup: predicted lines, measured full points; the thin line is proportional.'
+    'Speedup: predicted lines; measured points, hollow where costs were fitted to them; the thin line is proportional.'
 figure breakdown "$plain: share of each part in a step. $what" \
     "Where a step's time goes, averaged over the workers, and its mean time."
 figure interval "$plain: throughput against the number of mini-batches between two averagings." \

@@ -1,19 +1,12 @@
-# A CSV table as HTML: awk -v caption=TEXT -f csv.awk -f table_html.awk TABLE
-# The first column heads its row. A cell "text|#anchor" becomes a link; numbers stand to the right.
-function escaped(text) {
-    gsub(/&/, "\\&amp;", text)
-    gsub(/</, "\\&lt;", text)
-    gsub(/>/, "\\&gt;", text)
-    return text
-}
+# A CSV table as HTML: caption=TEXT awk [-v links=1] -f csv.awk -f table_html.awk TABLE
+# The first column heads its row. With links, a cell "text|#anchor" becomes a link; numbers are aligned right.
 function put(text,    at) {
-    at = index(text, "|#")
-    if (!at) return escaped(text)
-    return "<a href=\"" substr(text, at + 1) "\">" escaped(substr(text, 1, at - 1)) "</a>"
+    if (!links || !match(text, /\|#[^|]*$/)) return html(text)
+    return "<a href=\"" html(substr(text, RSTART + 1)) "\">" html(substr(text, 1, RSTART - 1)) "</a>"
 }
 BEGIN {
     printf "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"%s\">\n<table>\n<caption>%s</caption>\n", \
-        escaped(caption), escaped(caption)
+        html(ENVIRON["caption"]), html(ENVIRON["caption"])
 }
 /^#/ || /^$/ { next }
 {
@@ -29,7 +22,7 @@ BEGIN {
 END {
     printf "<thead><tr>"
     for (i = 1; i <= columns; i++)
-        printf "<th scope=\"col\"%s>%s</th>", (i in words ? "" : " class=\"number\""), escaped(text[1, i])
+        printf "<th scope=\"col\"%s>%s</th>", (i in words ? "" : " class=\"number\""), html(text[1, i])
     print "</tr></thead>\n<tbody>"
     for (line = 2; line <= lines; line++) {
         last = text[line, columns]

@@ -4,7 +4,7 @@ FNR == 1 { file++; for (name in at) delete at[name]; csv_header($0, at, names); 
 file == 1 {
     count["studies"]++
     verdict = c[at["verdict"]]
-    sub(/ .*/, "", verdict)
+    gsub(/ /, "_", verdict)
     count[verdict]++
     if (c[at["bar"]] != "") count[c[at["bar"]]]++
     next
@@ -26,7 +26,7 @@ file == 1 {
     if (left > left_top) left_top = left
 }
 END {
-    split("studies predicted reproduced no failed within missed rows fitted_rows unseen_rows contradiction_rows error_rows", label, " ")
+    split("studies predicted reproduced too_few_rows no_measurement failed within missed rows fitted_rows unseen_rows contradiction_rows error_rows", label, " ")
     for (i = 1; i in label; i++) printf "total_%s=%d\n", label[i], count[label[i]]
     n = split("fitted unseen contradiction", label, " ")
     for (i = 1; i <= n; i++)

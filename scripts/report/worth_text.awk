@@ -8,7 +8,9 @@ BEGIN {
     what["update"] = "a server that updates in no time"
     what["overlap"] = "compute that copies do not slow down"
 }
-$2 >= 1.01 || $2 <= 0.99 { line[++lines] = sprintf("%.2f times with %s", $2, what[$1]) }
+# A cost that is nearly all of the step is worth so much that only other small costs set the ratio.
+function times(ratio) { return ratio >= 100 ? "over 100" : sprintf(ratio >= 10 ? "%.0f" : "%.2f", ratio) }
+$2 >= 1.01 || $2 <= 0.99 { line[++lines] = times($2) " times with " what[$1] }
 END {
     if (!lines) { print "No single cost of exchange, input or issue changes that throughput by 1 %."; exit }
     printf "If one thing were different, throughput with that many would be "
