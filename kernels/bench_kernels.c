@@ -1,5 +1,7 @@
-/* Speed of the layers on one core, each against the matrix product's peak of the same run:
- *   bench_kernels [SECONDS [MODEL]]      time spent on each model, 5 by default; all models
+/* Speed of the layers on one core, each against the matrix product's peak of the same run, and of
+ * each optimizer's update of the model's parameters:
+ *   bench_kernels [SECONDS [MODEL]]      time spent on each model, 5 by default, and a quarter
+ *                                        of it on its updates; all models
  * Warm: the first step of each is not counted. Medians over repetitions; rounds of peak and step
  * take turns, so that a slow spell of the machine meets both. The core must be free: a long peak
  * product loses more to other programs than a short step, which makes the ratio too good. */
@@ -12,6 +14,7 @@
 #include "common/random.h"
 #include "kernels/backend.h"
 #include "kernels/model.h"
+#include "kernels/optimizer.h"
 
 enum { PEAK_SIZE = 1024, ROUNDS_MAX = 10000 };
 
@@ -199,6 +202,47 @@ static void print_model(const char *name, const dl_model *model, dl_timing *timi
     print_operations(model, timing);
 }
 
+/* Updates, and the vectors that each reads and writes. */
+static const struct {
+    const char *label;
+    dl_optimizer_config config;
+    int vectors;
+} updates[] = {{"sgd", {"sgd", 1e-9, 0}, 3},
+               {"sgd, momentum", {"sgd", 1e-9, 0.9}, 5},
+               {"rmsprop", {"rmsprop", 1e-9, 0}, 5},
+               {"adam", {"adam", 1e-9, 0}, 7}};
+enum { UPDATE_COUNT = sizeof updates / sizeof updates[0] };
+
+/* After the steps, so that the gradients are a step's. */
+static void bench_updates(dl_model *model, double seconds)
+{
+    const size_t count = dl_model_parameter_count(model);
+    printf("  %-18s %12s %12s %12s %12s\n", "update", "median_us", "p10_us", "ps_a_number", "GB/s");
+    for (int u = 0; u < UPDATE_COUNT; u++) {
+        dl_optimizer *optimizer = NULL;
+        dl_error err = {0};
+        if (dl_optimizer_create(&optimizer, &updates[u].config, DL_FLOAT, count, &err) != DL_OK) {
+            dl_error_print(&err, "bench_kernels", stderr);
+            exit(1);
+        }
+        dl_series series = {0};
+        const double end_ns = now_ns() + seconds / UPDATE_COUNT * 1e9;
+        for (int round = 0; round < 4 || now_ns() < end_ns; round++) {
+            const double start_ns = now_ns();
+            dl_optimizer_begin(optimizer);
+            dl_optimizer_apply(optimizer, dl_model_parameters(model), dl_model_gradients(model), 0,
+                               count);
+            if (round > 0) series_add(&series, now_ns() - start_ns);
+        }
+        const double median_ns = series_quantile(&series, 0.5);
+        printf("  %-18s %12.1f %12.1f %12.1f %12.1f\n", updates[u].label, median_ns / 1e3,
+               series_quantile(&series, 0.1) / 1e3, median_ns / (double)count * 1e3,
+               updates[u].vectors * sizeof(float) * (double)count / median_ns);
+        free(series.ns);
+        dl_optimizer_destroy(optimizer);
+    }
+}
+
 static void forget(dl_timing *timing, dl_peak *peak, int operations)
 {
     peak->durations.count = 0;
@@ -244,6 +288,7 @@ static void bench_model(const dl_bench_case *c, double seconds)
     }
     if (peak.durations.count == 0) peak_run(&peak);
     print_model(c->name, model, &timing, &peak);
+    bench_updates(model, seconds / 4);
     timing_free(&timing, operations);
     peak_free(&peak);
     dl_model_destroy(model);
