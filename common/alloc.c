@@ -1,5 +1,7 @@
 #include "common/alloc.h"
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +38,39 @@ void *dl_alloc_aligned(size_t bytes, const char *purpose)
     }
     memset(block, 0, rounded);
     return block;
+}
+
+/* In front of a staggered block: where the memory that it lies in starts. */
+typedef struct stagger_head {
+    _Alignas(64) void *memory;
+} stagger_head;
+
+void *dl_alloc_staggered(size_t bytes, const char *purpose)
+{
+    static atomic_size_t blocks;
+    const size_t cycle = (size_t)DL_STAGGER_BYTES * DL_STAGGER_COUNT;
+    const bool staggers = bytes >= DL_STAGGER_MIN_BYTES;
+    const size_t more = sizeof(stagger_head) + (staggers ? cycle : 0);
+    const size_t rounded = bytes > 0 ? (bytes + 63) / 64 * 64 : 64;
+    void *memory = NULL;
+    if (rounded < bytes || rounded > SIZE_MAX - more ||
+        posix_memalign(&memory, 64, rounded + more) != 0) {
+        out_of_memory(1, bytes, purpose);
+    }
+    char *block = (char *)memory + sizeof(stagger_head);
+    if (staggers) {
+        const size_t number = atomic_fetch_add_explicit(&blocks, 1, memory_order_relaxed);
+        const size_t place = number % DL_STAGGER_COUNT * DL_STAGGER_BYTES;
+        block += (place + cycle - (uintptr_t)block % cycle + sizeof(stagger_head)) % cycle;
+    }
+    memset(block, 0, rounded);
+    ((stagger_head *)(void *)block)[-1].memory = memory;
+    return block;
+}
+
+void dl_free_staggered(void *block)
+{
+    if (block != NULL) free(((stagger_head *)block)[-1].memory);
 }
 
 char *dl_strdup(const char *text)

@@ -1,5 +1,6 @@
 /* Memory that is never NULL: on exhaustion these abort with the size and the purpose, because no
- * caller here could do anything better. Everything is released with free(). */
+ * caller here could do anything better. Everything is released with free(), except staggered
+ * blocks. */
 #ifndef DL_COMMON_ALLOC_H
 #define DL_COMMON_ALLOC_H
 
@@ -14,6 +15,16 @@ void *dl_realloc(void *block, size_t count, size_t size, const char *purpose);
 
 /* `bytes` zeroed bytes on a 64-byte border (a cache line), for arrays that threads share. */
 void *dl_alloc_aligned(size_t bytes, const char *purpose);
+
+/* The same for large vectors that one loop walks through together. Each block of at least
+ * DL_STAGGER_MIN_BYTES starts one DL_STAGGER_BYTES further into a cycle of DL_STAGGER_COUNT of them
+ * than the block before it, so that blocks allocated near one another in time are never a multiple
+ * of the cycle apart: first-level caches that predict the way by bits of the address (AMD Zen's by
+ * bits 12 to 27) take vectors exactly a multiple of 256 MiB apart for the same one. Thread-safe.
+ * Released with dl_free_staggered only; NULL is fine. */
+enum { DL_STAGGER_BYTES = 4096, DL_STAGGER_COUNT = 64, DL_STAGGER_MIN_BYTES = 65536 };
+void *dl_alloc_staggered(size_t bytes, const char *purpose);
+void dl_free_staggered(void *block);
 
 /* A copy of `text`, which must not be NULL. */
 char *dl_strdup(const char *text);

@@ -2,7 +2,6 @@
 
 #include <cblas.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -48,10 +47,10 @@ const dl_backend DL_TYPED(dl_backend_cpu) = {
     .precision = sizeof(dl_real) == sizeof(double) ? DL_DOUBLE : DL_FLOAT,
     .start = cpu_start,
     .host_memory = true,
-    .allocate = dl_alloc_aligned,
-    .release = free,
-    .allocate_host = dl_alloc_aligned,
-    .release_host = free,
+    .allocate = dl_alloc_staggered,
+    .release = dl_free_staggered,
+    .allocate_host = dl_alloc_staggered,
+    .release_host = dl_free_staggered,
     .upload = cpu_copy,
     .download = cpu_copy,
     .wait = cpu_wait,

@@ -1,6 +1,7 @@
 #include "tests/check.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
 
@@ -38,6 +39,42 @@ static void aligned_blocks_start_on_a_cache_line(void **state)
     }
 }
 
+/* Sizes of whole pages but one for the allocator's own words would put them exactly that far apart. */
+static void staggered_blocks_are_never_a_cycle_apart(void **state)
+{
+    (void)state;
+    const uintptr_t cycle = (uintptr_t)DL_STAGGER_BYTES * DL_STAGGER_COUNT;
+    const size_t bytes = 4 * cycle - DL_STAGGER_BYTES;
+    unsigned char *blocks[DL_STAGGER_COUNT];
+    for (int i = 0; i < DL_STAGGER_COUNT; i++) {
+        blocks[i] = dl_alloc_staggered(bytes, "test");
+        assert_int_equal((uintptr_t)blocks[i] % 64, 0);
+        for (int j = 0; j < i; j++) {
+            const uintptr_t apart = ((uintptr_t)blocks[i] - (uintptr_t)blocks[j]) % cycle;
+            assert_true(apart >= DL_STAGGER_BYTES && apart <= cycle - DL_STAGGER_BYTES);
+        }
+        assert_int_equal(blocks[i][0], 0);
+        assert_int_equal(blocks[i][bytes - 1], 0);
+        memset(blocks[i], 1, bytes);
+    }
+    for (int i = 0; i < DL_STAGGER_COUNT; i++)
+        dl_free_staggered(blocks[i]);
+}
+
+static void small_staggered_blocks_are_aligned_and_zeroed(void **state)
+{
+    (void)state;
+    for (size_t bytes = 0; bytes <= DL_STAGGER_MIN_BYTES; bytes = 3 * bytes + 1) {
+        unsigned char *block = dl_alloc_staggered(bytes, "test");
+        assert_int_equal((uintptr_t)block % 64, 0);
+        for (size_t i = 0; i < bytes; i++)
+            assert_int_equal(block[i], 0);
+        memset(block, 1, bytes);
+        dl_free_staggered(block);
+    }
+    dl_free_staggered(NULL);
+}
+
 static void strings_are_copies(void **state)
 {
     (void)state;
@@ -55,6 +92,8 @@ int main(void)
         cmocka_unit_test(nothing_is_still_a_block),
         cmocka_unit_test(blocks_are_zeroed_and_keep_their_bytes),
         cmocka_unit_test(aligned_blocks_start_on_a_cache_line),
+        cmocka_unit_test(staggered_blocks_are_never_a_cycle_apart),
+        cmocka_unit_test(small_staggered_blocks_are_aligned_and_zeroed),
         cmocka_unit_test(strings_are_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

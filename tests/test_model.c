@@ -237,6 +237,26 @@ static void steps_repeat_bit_for_bit(void **state)
     dl_model_destroy(model);
 }
 
+/* As the parameters, gradients and state of one worker are; one page less than a power of two, which
+ * an allocator that maps each would put exactly the power of two apart. */
+static void vectors_of_a_backend_are_staggered(void **state)
+{
+    (void)state;
+    const dl_backend *backend = dl_backend_cpu(DL_FLOAT);
+    const uintptr_t cycle = (uintptr_t)DL_STAGGER_BYTES * DL_STAGGER_COUNT;
+    void *vectors[4];
+    for (int i = 0; i < 4; i++) {
+        const size_t bytes = ((size_t)1 << 22) - 4096;
+        vectors[i] = i % 2 == 0 ? backend->allocate(bytes, "test")
+                                : backend->allocate_host(bytes, "test");
+        for (int j = 0; j < i; j++)
+            assert_int_not_equal((uintptr_t)vectors[i] / 4096 % (cycle / 4096),
+                                 (uintptr_t)vectors[j] / 4096 % (cycle / 4096));
+    }
+    for (int i = 0; i < 4; i++)
+        (i % 2 == 0 ? backend->release : backend->release_host)(vectors[i]);
+}
+
 static void bad_arguments_are_refused(void **state)
 {
     (void)state;
@@ -259,6 +279,7 @@ int main(void)
         cmocka_unit_test(lenet_is_laid_out_as_documented),
         cmocka_unit_test(equal_seeds_give_equal_parameters),
         cmocka_unit_test(steps_repeat_bit_for_bit),
+        cmocka_unit_test(vectors_of_a_backend_are_staggered),
         cmocka_unit_test(bad_arguments_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,10 +157,10 @@ dl_status dl_replay_parameters_init(dl_replay_parameters *p, const dl_train_conf
     p->version_count = is_local(p) ? workers : (size_t)schedule->staleness_max + 1;
     p->versions = dl_calloc(p->version_count, sizeof *p->versions, "versions");
     for (size_t v = 0; v < p->version_count; v++) {
-        p->versions[v] = dl_alloc_aligned(p->bytes, "version of the parameters");
+        p->versions[v] = dl_alloc_staggered(p->bytes, "version of the parameters");
         memcpy(p->versions[v], first, p->bytes);
     }
-    p->sum = dl_alloc_aligned(p->bytes, "sum of gradients");
+    p->sum = dl_alloc_staggered(p->bytes, "sum of gradients");
     p->optimizer_count = is_local(p) ? workers : 1;
     p->optimizers = dl_calloc(p->optimizer_count, sizeof(dl_optimizer *), "optimizers");
     dl_status status = DL_OK;
@@ -189,11 +189,11 @@ void dl_replay_parameters_result(dl_replay_parameters *p, dl_train_result *resul
 void dl_replay_parameters_free(dl_replay_parameters *p)
 {
     for (size_t v = 0; p->versions != NULL && v < p->version_count; v++)
-        free(p->versions[v]);
+        dl_free_staggered(p->versions[v]);
     for (size_t o = 0; p->optimizers != NULL && o < p->optimizer_count; o++)
         dl_optimizer_destroy(p->optimizers[o]);
     free(p->versions);
     free(p->optimizers);
-    free(p->sum);
+    dl_free_staggered(p->sum);
     dl_train_points_free(&p->points);
 }

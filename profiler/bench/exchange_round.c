@@ -38,12 +38,13 @@ static dl_status init_size(dl_round_shared *shared, dl_round_size *size, size_t 
     while (size->vectors_max > 1 && size->bytes * (size_t)size->vectors_max > most) {
         size->vectors_max /= 2;
     }
-    /* One by one, as training allocates them, so that they get pages of the same kind. */
+    /* One by one, as training allocates them, so that they get pages of the same kind
+     * and are staggered like them. */
     for (int v = 0; v < size->vectors_max; v++) {
-        size->slots[v] = dl_alloc_aligned(size->bytes, "server's vectors");
+        size->slots[v] = dl_alloc_staggered(size->bytes, "server's vectors");
     }
-    size->gradient = dl_alloc_aligned(size->bytes, "server's gradient");
-    size->parameters = dl_alloc_aligned(size->bytes, "server's parameters");
+    size->gradient = dl_alloc_staggered(size->bytes, "server's gradient");
+    size->parameters = dl_alloc_staggered(size->bytes, "server's parameters");
     return dl_optimizer_create(&size->optimizer, &train->optimizer, train->precision, size->count,
                                err);
 }
@@ -93,9 +94,9 @@ void dl_round_shared_free(dl_round_shared *shared)
     for (int i = 0; i < DL_ROUND_SIZES; i++) {
         dl_round_size *size = &shared->sizes[i];
         for (int v = 0; v < DL_ROUND_VECTORS_MAX; v++)
-            free(size->slots[v]);
-        free(size->gradient);
-        free(size->parameters);
+            dl_free_staggered(size->slots[v]);
+        dl_free_staggered(size->gradient);
+        dl_free_staggered(size->parameters);
         dl_optimizer_destroy(size->optimizer);
     }
     if (shared->within != NULL) {
@@ -126,7 +127,7 @@ dl_status dl_round_own_init(dl_round_own *own, const dl_round_shared *shared, in
         const dl_round_size *size = &shared->sizes[i];
         /* It has most vectors when it is the last of the threads. */
         for (int m = 0; m * (index + 1) + index < size->vectors_max; m++) {
-            own->vectors[i][m] = dl_alloc_aligned(size->bytes, "worker's vectors");
+            own->vectors[i][m] = dl_alloc_staggered(size->bytes, "worker's vectors");
         }
     }
     own->working_set = dl_alloc_aligned(DL_BENCH_WORKING_SET_BYTES, "working set");
@@ -140,7 +141,7 @@ void dl_round_own_free(dl_round_own *own)
 {
     for (int i = 0; i < DL_ROUND_SIZES; i++) {
         for (int m = 0; m < DL_ROUND_VECTORS_MAX; m++)
-            free(own->vectors[i][m]);
+            dl_free_staggered(own->vectors[i][m]);
     }
     free(own->samples);
     free(own->working_set);
