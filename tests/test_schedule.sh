@@ -63,6 +63,12 @@ sed '20s/gradient,[0-9]*/gradient,99/' three.csv >bad.csv
 expect 1 "bad.csv:20: update is '99'" train --schedule bad.csv --model mlp
 sed '20s/,[0-9]*$//' three.csv >bad.csv
 expect 1 "bad.csv:20:" train --schedule bad.csv --model mlp
+for key in schema workers batch mode; do
+    sed "s/^# $key:.*/# $key:/; s/\$/\r/" three.csv >bad.csv
+    expect 1 "$key is ''" train --schedule bad.csv --model mlp
+done
+printf '# dlscale schedule\r\n# schema:\r\n' >bad.csv
+expect 1 "bad.csv:2: schema is ''" train --schedule bad.csv --model mlp
 tested=$dlsim
 sed -i 's/^mode.*/mode = easgd/' s.ini
 expect 1 "mode easgd has no schedule" -q s.ini -o r.csv --schedule none.csv

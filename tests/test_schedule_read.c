@@ -4,6 +4,7 @@
 
 #include "tests/refused.h"
 
+#include "common/alloc.h"
 #include "kernels/train/schedule.h"
 
 #define HEAD "# dlscale schedule\n# schema: 1\n# mode: softsync\n# workers: 2\n# batch: 12\n"
@@ -58,10 +59,50 @@ static void local_steps_follow_their_worker(void **state)
     dl_schedule_free(&s);
 }
 
+/* What follows the text in memory is not of it. */
+static void only_its_own_bytes_are_read(void **state)
+{
+    (void)state;
+    static const char text[] = HEAD COLUMNS "0,gradient,1,0,0,0\n";
+    dl_error err = {0};
+    for (size_t bytes = 0; bytes < strlen(HEAD); bytes++) {
+        dl_schedule s = {0};
+        char *part = dl_realloc(NULL, bytes, 1, "text");
+        memcpy(part, text, bytes);
+        assert_int_not_equal(dl_schedule_read_text(&s, "s.csv", part, bytes, &err), DL_OK);
+        free(part);
+        /* The same error where the rest follows. */
+        dl_error again = {0};
+        assert_int_not_equal(dl_schedule_read_text(&s, "s.csv", text, bytes, &again), DL_OK);
+        assert_int_equal(again.line, err.line);
+        assert_string_equal(again.text, err.text);
+    }
+}
+
+static void lines_may_end_as_on_windows(void **state)
+{
+    (void)state;
+    static const char rows[] =
+        "# dlscale schedule\r\n# schema: 1\r\n# mode: async\r\n# workers: 2\r\n# batch: 12\r\n"
+        "time_s,event,update,worker,read,batch\r\n0,gradient,1,0,0,0\r\n";
+    dl_schedule s = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_schedule_read_text(&s, "s.csv", rows, strlen(rows), &err), DL_OK);
+    assert_string_equal(s.mode, "async");
+    assert_int_equal(s.batch, 12);
+    assert_int_equal(s.count, 1);
+    dl_schedule_free(&s);
+}
+
 static dl_status read_wrong(const char *text, dl_error *err)
 {
     dl_schedule s = {.workers = 99};
-    const dl_status status = dl_schedule_read_text(&s, "s.csv", text, strlen(text), err);
+    /* A block of just that size, for AddressSanitizer. */
+    const size_t bytes = strlen(text);
+    char *copy = dl_realloc(NULL, bytes, 1, "text");
+    memcpy(copy, text, bytes);
+    const dl_status status = dl_schedule_read_text(&s, "s.csv", copy, bytes, err);
+    free(copy);
     if (status != DL_OK) assert_int_equal(s.workers, 99);
     return status;
 }
@@ -74,6 +115,18 @@ static void what_is_no_schedule_is_refused_with_its_line(void **state)
         {"workers,batch\n1,2\n", DL_ERR_PARSE, 1, "is no schedule"},
         {"# dlscale schedule\n# schema: 2\n", DL_ERR_RANGE, 2, "schema is '2'"},
         {"# dlscale schedule\n", DL_ERR_DATA, 1, "lacks '# schema: ...'"},
+        {"# dlscale schedule", DL_ERR_PARSE, 1, "is no schedule"},
+        {"# dlscale schedule\r", DL_ERR_PARSE, 1, "is no schedule"},
+        {"# dlscale schedule\n#", DL_ERR_DATA, 1, "lacks '# schema: ...'"},
+        {"# dlscale schedule\n# schema", DL_ERR_DATA, 1, "lacks '# schema: ...'"},
+        {"# dlscale schedule\n# schema:", DL_ERR_RANGE, 2, "schema is ''"},
+        {"# dlscale schedule\r\n# schema:\r\n", DL_ERR_RANGE, 2, "schema is ''"},
+        {"# dlscale schedule\r\n# schema: \r\n", DL_ERR_RANGE, 2, "schema is ''"},
+        {"# dlscale schedule\r\n# schema: 1\r\n# workers:\r\n", DL_ERR_RANGE, 3, "workers is ''"},
+        {"# dlscale schedule\r\n# schema: 1\r\n# workers: 2\r\n# batch:\r\n", DL_ERR_RANGE, 4,
+         "batch is ''"},
+        {"# dlscale schedule\r\n# schema: 1\r\n# workers: 2\r\n# batch: 4\r\n# mode:\r\n",
+         DL_ERR_RANGE, 5, "mode is ''"},
         {"# dlscale schedule\n# schema: 1\n# batch: 12\n", DL_ERR_DATA, 1,
          "lacks '# workers: ...'"},
         {"# dlscale schedule\n# schema: 1\n# workers: 0\n", DL_ERR_RANGE, 3, "workers is '0'"},
@@ -158,6 +211,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_grouped_by_update),
         cmocka_unit_test(local_steps_follow_their_worker),
+        cmocka_unit_test(only_its_own_bytes_are_read),
+        cmocka_unit_test(lines_may_end_as_on_windows),
         cmocka_unit_test(what_is_no_schedule_is_refused_with_its_line),
         cmocka_unit_test(a_version_that_is_gone_is_refused),
         cmocka_unit_test(a_file_that_is_not_there_is_an_error),

@@ -1,6 +1,7 @@
 #include "kernels/train/schedule.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,27 +32,38 @@ typedef struct reading {
     double staleness_sum;
 } reading;
 
-/* The text behind "# KEY: " in the comments at the head, or NULL; *line is where. free() it. */
-static char *head_value(const char *text, const char *key, int *line)
+/* The text that a schedule is read from: bytes from `start` up to `end`, with no NUL after them. */
+typedef struct head_text {
+    const char *start, *end;
+} head_text;
+
+/* The value of "# KEY: VALUE" in the comments at the head, "" for an empty one, NULL for none; *line
+ * is where. free() it. */
+static char *head_value(head_text text, const char *key, int *line)
 {
+    const size_t key_bytes = strlen(key);
     *line = 1;
-    for (const char *at = text; *at == '#'; (*line)++) {
-        const char *end = strchr(at, '\n');
-        const size_t bytes = end != NULL ? (size_t)(end - at) : strlen(at);
-        const size_t used = strlen(key) + 4;
-        if (bytes >= used && strncmp(at + 2, key, strlen(key)) == 0 && at[used - 2] == ':') {
-            const size_t cut = at[bytes - 1] == '\r';
-            return dl_strndup(at + used, bytes - used - cut);
+    for (const char *at = text.start; at < text.end && *at == '#'; (*line)++) {
+        const char *newline = memchr(at, '\n', (size_t)(text.end - at));
+        const char *end = newline != NULL ? newline : text.end;
+        const char *value = at + 2 + key_bytes; /* where the colon has to be */
+        if (end - at > 1 && end[-1] == '\r') end--;
+        if ((size_t)(end - at) >= key_bytes + 3 && at[1] == ' ' &&
+            memcmp(at + 2, key, key_bytes) == 0 && *value == ':') {
+            value++;
+            while (value < end && *value == ' ')
+                value++;
+            return dl_strndup(value, (size_t)(end - value));
         }
-        if (end == NULL) break;
-        at = end + 1;
+        if (newline == NULL) break;
+        at = newline + 1;
     }
     return NULL;
 }
 
 /* A whole number of the head in low..high. */
-static dl_status head_number(const dl_schedule *schedule, const char *text, const char *key,
-                             int low, int high, int *value, dl_error *err)
+static dl_status head_number(const dl_schedule *schedule, head_text text, const char *key, int low,
+                             int high, int *value, dl_error *err)
 {
     int line = 0;
     char *found = head_value(text, key, &line);
@@ -72,11 +84,17 @@ static dl_status head_number(const dl_schedule *schedule, const char *text, cons
     return status;
 }
 
-static dl_status read_head(dl_schedule *schedule, const char *text, dl_error *err)
+static bool has_title(head_text text)
+{
+    const size_t bytes = (size_t)(text.end - text.start), title = sizeof TITLE - 1;
+    return (bytes > title && memcmp(text.start, TITLE "\n", title + 1) == 0) ||
+           (bytes > title + 1 && memcmp(text.start, TITLE "\r\n", title + 2) == 0);
+}
+
+static dl_status read_head(dl_schedule *schedule, head_text text, dl_error *err)
 {
     int schema = 0, line = 0;
-    if (strncmp(text, TITLE "\n", sizeof TITLE) != 0 &&
-        strncmp(text, TITLE "\r\n", sizeof TITLE + 1) != 0) {
+    if (!has_title(text)) {
         return dl_error_set_at(err, DL_ERR_PARSE, schedule->path, 1,
                                "is no schedule: the first line is not '%s'", TITLE);
     }
@@ -96,7 +114,9 @@ static dl_status read_head(dl_schedule *schedule, const char *text, dl_error *er
     }
     schedule->mode = head_value(text, "mode", &line);
     if (schedule->mode == NULL) schedule->mode = dl_strdup("unknown");
-    return DL_OK;
+    if (schedule->mode[0] != '\0') return DL_OK;
+    return dl_error_set_at(err, DL_ERR_RANGE, schedule->path, line,
+                           "mode is ''; must be the name of a sync mode");
 }
 
 static dl_status find_columns(reading *r, dl_error *err)
@@ -264,7 +284,7 @@ dl_status dl_schedule_read_text(dl_schedule *schedule, const char *name, const c
 {
     dl_csv csv = {0};
     dl_schedule made = {.path = dl_strdup(name)};
-    dl_status status = read_head(&made, text, err);
+    dl_status status = read_head(&made, (head_text){text, text + bytes}, err);
     if (status == DL_OK) status = dl_csv_read_text(&csv, name, text, bytes, err);
     if (status == DL_OK) status = read_events(&made, &csv, err);
     dl_csv_free(&csv);
