@@ -32,7 +32,7 @@
 #ifndef DL_COMMON_MACHINE_H
 #define DL_COMMON_MACHINE_H
 
-#include "common/quantity.h"
+#include "common/keys.h"
 
 #define DL_MACHINE_SCHEMA 1
 #define DL_MACHINE_MAX_NODES 65536
@@ -120,6 +120,9 @@ typedef struct dl_machine {
     dl_protocol *protocols;
     int model_count, class_count, switch_count, gpu_count, nic_count, nvlink_count, protocol_count;
 } dl_machine;
+
+/* Every key that a machine file may have. */
+extern const dl_keys dl_machine_keys;
 
 /* Reads `path`, checks names, ranges, and that everything is connected. The caller zeroes `machine`
  * before and frees it after success. */

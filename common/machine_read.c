@@ -9,77 +9,106 @@
 #include "common/machine.h"
 #include "common/machine_reader.h"
 
-static const dl_machine_field machine_fields[] = {
-    {"price_usd_per_hour", offsetof(dl_machine, price_usd_per_hour), DL_DIMENSION_PURE,
-     DL_AT_LEAST_ZERO, false},
-};
-static const dl_machine_field host_fields[] = {
-    {"memory_bytes", offsetof(dl_machine, memory_bytes), DL_DIMENSION_BYTES, DL_POSITIVE, false},
-    {"memory_bytes_per_s", offsetof(dl_machine, memory_bytes_per_s), DL_DIMENSION_BYTES_PER_S,
-     DL_POSITIVE, true},
-    {"root_bytes_per_s", offsetof(dl_machine, root_bytes_per_s), DL_DIMENSION_BYTES_PER_S,
-     DL_POSITIVE, false},
-};
-static const dl_machine_field network_fields[] = {
-    {"bytes_per_s", offsetof(dl_machine, network_bytes_per_s), DL_DIMENSION_BYTES_PER_S,
-     DL_POSITIVE, false},
-};
-static const dl_machine_field nvswitch_fields[] = {
-    {"sum_frac", offsetof(dl_machine, nvswitch_sum_frac), DL_DIMENSION_PURE, DL_FRACTION, false},
-};
-static const dl_machine_field model_fields[] = {
-    {"memory_bytes", offsetof(dl_gpu_model, memory_bytes), DL_DIMENSION_BYTES, DL_POSITIVE, true},
-    {"memory_bytes_per_s", offsetof(dl_gpu_model, memory_bytes_per_s), DL_DIMENSION_BYTES_PER_S,
-     DL_POSITIVE, true},
-    {"fp32_flop_per_s", offsetof(dl_gpu_model, fp32_flop_per_s), DL_DIMENSION_FLOP_PER_S,
-     DL_POSITIVE, true},
-    {"tf32_flop_per_s", offsetof(dl_gpu_model, tf32_flop_per_s), DL_DIMENSION_FLOP_PER_S,
-     DL_POSITIVE, false},
-    {"fp16_flop_per_s", offsetof(dl_gpu_model, fp16_flop_per_s), DL_DIMENSION_FLOP_PER_S,
-     DL_POSITIVE, false},
-};
-static const dl_machine_field class_fields[] = {
-    {"bytes_per_s", offsetof(dl_link_class, bytes_per_s), DL_DIMENSION_BYTES_PER_S, DL_POSITIVE,
-     true},
-    {"duplex_bytes_per_s", offsetof(dl_link_class, duplex_bytes_per_s), DL_DIMENSION_BYTES_PER_S,
-     DL_POSITIVE, false},
-    {"latency_ns", offsetof(dl_link_class, latency_ns), DL_DIMENSION_NS, DL_AT_LEAST_ZERO, true},
-};
-static const dl_machine_field protocol_fields[] = {
-    {"launch_ns", offsetof(dl_protocol, launch_ns), DL_DIMENSION_NS, DL_AT_LEAST_ZERO, true},
-    {"hop_ns", offsetof(dl_protocol, hop_ns), DL_DIMENSION_NS, DL_AT_LEAST_ZERO, true},
-    {"network_hop_ns", offsetof(dl_protocol, network_hop_ns), DL_DIMENSION_NS, DL_AT_LEAST_ZERO,
-     true},
-    {"bandwidth_frac", offsetof(dl_protocol, bandwidth_frac), DL_DIMENSION_PURE, DL_FRACTION, true},
-};
-#define COUNT(array) (sizeof(array) / sizeof *(array))
+/* What keeps a key: its offset is in this struct. */
+enum { OF_MACHINE, OF_HOST, OF_MODEL, OF_CLASS, OF_PROTOCOL, OF_NVLINKS, OF_NOBODY };
 
-static dl_status check_names(const dl_ini *ini, dl_error *err)
-{
-    static const char *const machine[] = {"schema", "name",      "nodes", "price_usd_per_hour",
-                                          "peer",   "gpudirect", NULL};
-    static const char *const model[] = {"memory_bytes",    "memory_bytes_per_s", "fp32_flop_per_s",
-                                        "tf32_flop_per_s", "fp16_flop_per_s",    NULL};
-    static const char *const class[] = {"bytes_per_s", "duplex_bytes_per_s", "latency_ns", NULL};
-    static const char *const host[] = {
-        "sockets",     "cores", "memory_bytes", "memory_bytes_per_s", "root_bytes_per_s",
-        "socket_link", NULL};
-    static const char *const tree[] = {"parent", "link", NULL};
-    static const char *const gpus[] = {"model", "parent", "link", NULL};
-    static const char *const nics[] = {"parent", "link", "port", NULL};
-    static const char *const nvlinks[] = {"link", "lanes", "pairs", NULL};
-    static const char *const nvswitch[] = {"link", "sum_frac", NULL};
-    static const char *const network[] = {"bytes_per_s", NULL};
-    static const char *const protocol[] = {"launch_ns", "hop_ns", "network_hop_ns",
-                                           "bandwidth_frac", NULL};
-    static const dl_ini_section_schema schema[] = {
-        {"machine", machine}, {"gpu_model *", model},   {"link *", class},
-        {"host", host},       {"switch *", tree},       {"gpus *", gpus},
-        {"nics *", nics},     {"nvlinks *", nvlinks},   {"nvswitch", nvswitch},
-        {"network", network}, {"protocol *", protocol},
-    };
-    return dl_ini_check(ini, schema, COUNT(schema), err);
-}
+/* Plausible values, far beyond what is built: from a modem to a rack's crossbar, from a
+ * microcontroller's arithmetic to an exascale machine's. */
+#define RATES DL_DIMENSION_BYTES_PER_S, 1e3, 1e15
+#define FLOPS DL_DIMENSION_FLOP_PER_S, 1e6, 1e18
+#define SIZES DL_DIMENSION_BYTES, 1e6, 1e15
+#define TIMES DL_DIMENSION_NS, 0, 1e9
+#define SHARE DL_DIMENSION_PURE, 1e-3, 1
+#define PRICE DL_DIMENSION_PURE, 0, 1e5
+
+static const char *const peers[] = {"none", "switch", "socket", "all", NULL};
+
+#define QUANTITY(section, name, owner, type, member, dimension_and_range, required, help) \
+    QUANTITY_(section, name, owner, type, member, dimension_and_range, required, help)
+#define QUANTITY_(section, name, owner, type, member, dimension, low, high, required, help)      \
+    {                                                                                            \
+        section, name, DL_KEY_QUANTITY, dimension, low, high, NULL, NULL, NULL, required, owner, \
+            offsetof(type, member), 0, help                                                      \
+    }
+#define WHOLE(section, name, owner, member, low, high, fallback, required, help)                 \
+    {                                                                                            \
+        section, name, DL_KEY_INT, DL_DIMENSION_PURE, low, high, NULL, NULL, fallback, required, \
+            owner, offsetof(dl_machine, member), 0, help                                         \
+    }
+/* A key that its section's reader looks up. */
+#define OWN(section, name, form, required, help)                                                   \
+    {                                                                                              \
+        section, name, DL_KEY_OWN, DL_DIMENSION_PURE, 0, 0, NULL, form, NULL, required, OF_NOBODY, \
+            0, 0, help                                                                             \
+    }
+
+static const dl_key rows[] = {
+    OWN("machine", "schema", "1", true, "version of this format"),
+    {"machine", "name", DL_KEY_TEXT, .required = true, .owner = OF_MACHINE,
+     .offset = offsetof(dl_machine, name), .form = "text", .help = "as results call it"},
+    WHOLE("machine", "nodes", OF_MACHINE, nodes, 1, DL_MACHINE_MAX_NODES, "1", false, "all alike"),
+    QUANTITY("machine", "price_usd_per_hour", OF_MACHINE, dl_machine, price_usd_per_hour, PRICE,
+             false, "of a node"),
+    {"machine", "peer", DL_KEY_CHOICE, .choices = peers, .required = true, .owner = OF_MACHINE,
+     .offset = offsetof(dl_machine, peer),
+     .help = "GPUs of a node between which copies need not go through host memory"},
+    {"machine", "gpudirect", DL_KEY_FLAG, .fallback = "no", .owner = OF_MACHINE,
+     .offset = offsetof(dl_machine, gpudirect), .help = "NICs and GPUs copy without host memory"},
+    QUANTITY("gpu_model *", "memory_bytes", OF_MODEL, dl_gpu_model, memory_bytes, SIZES, true,
+             "of the GPU"),
+    QUANTITY("gpu_model *", "memory_bytes_per_s", OF_MODEL, dl_gpu_model, memory_bytes_per_s, RATES,
+             true, "of that memory, reads and writes together"),
+    QUANTITY("gpu_model *", "fp32_flop_per_s", OF_MODEL, dl_gpu_model, fp32_flop_per_s, FLOPS, true,
+             "peak rate"),
+    QUANTITY("gpu_model *", "tf32_flop_per_s", OF_MODEL, dl_gpu_model, tf32_flop_per_s, FLOPS,
+             false, "peak rate"),
+    QUANTITY("gpu_model *", "fp16_flop_per_s", OF_MODEL, dl_gpu_model, fp16_flop_per_s, FLOPS,
+             false, "peak rate"),
+    QUANTITY("link *", "bytes_per_s", OF_CLASS, dl_link_class, bytes_per_s, RATES, true,
+             "each direction: what programs get"),
+    QUANTITY("link *", "duplex_bytes_per_s", OF_CLASS, dl_link_class, duplex_bytes_per_s, RATES,
+             false, "both directions together; without it there is no such limit"),
+    QUANTITY("link *", "latency_ns", OF_CLASS, dl_link_class, latency_ns, TIMES, true,
+             "of a message"),
+    WHOLE("host", "sockets", OF_HOST, sockets, 1, 64, "1", false, "of a node"),
+    WHOLE("host", "cores", OF_HOST, cores, 1, 4096, NULL, false, "of a node"),
+    QUANTITY("host", "memory_bytes", OF_HOST, dl_machine, memory_bytes, SIZES, false, "of a node"),
+    QUANTITY("host", "memory_bytes_per_s", OF_HOST, dl_machine, memory_bytes_per_s, RATES, true,
+             "of a socket, reads and writes together"),
+    QUANTITY("host", "root_bytes_per_s", OF_HOST, dl_machine, root_bytes_per_s, RATES, false,
+             "all devices of a socket, each direction; without it there is no such limit"),
+    OWN("host", "socket_link", "name of a [link]", false,
+        "between sockets; needed where there are several"),
+    OWN("switch *", "parent", "socketN, or name of a [switch]", true,
+        "what is above this PCIe switch"),
+    OWN("switch *", "link", "name of a [link]", true, "the uplink"),
+    OWN("gpus *", "model", "name of a [gpu_model]", true,
+        "of the GPUs that the section numbers ([gpus 0-3])"),
+    OWN("gpus *", "parent", "socketN, or name of a [switch]", true, "what is above them"),
+    OWN("gpus *", "link", "name of a [link]", true, "to the parent"),
+    OWN("nics *", "parent", "socketN, or name of a [switch]", true, "what is above the NICs"),
+    OWN("nics *", "link", "name of a [link]", true, "to the parent"),
+    OWN("nics *", "port", "name of a [link]", true, "to the network"),
+    OWN("nvlinks *", "link", "name of a [link]", true, "one lane"),
+    {"nvlinks *", "lanes", DL_KEY_INT, .low = 1, .high = 64, .fallback = "1", .owner = OF_NVLINKS,
+     .offset = offsetof(dl_nvlink, lanes), .help = "in parallel"},
+    OWN("nvlinks *", "pairs", "a-b, c-d, ...", true, "GPUs that the lanes join"),
+    OWN("nvswitch", "link", "name of a [link]", true, "of each GPU to the crossbar"),
+    QUANTITY(
+        "nvswitch", "sum_frac", OF_MACHINE, dl_machine, nvswitch_sum_frac, SHARE, false,
+        "part of the link's rate at which the crossbar sums (NVLink SHARP); without it, it cannot"),
+    QUANTITY("network", "bytes_per_s", OF_HOST, dl_machine, network_bytes_per_s, RATES, false,
+             "of the core that joins the nodes; without it, it never limits"),
+    QUANTITY("protocol *", "launch_ns", OF_PROTOCOL, dl_protocol, launch_ns, TIMES, true,
+             "of a call of the collectives library"),
+    QUANTITY("protocol *", "hop_ns", OF_PROTOCOL, dl_protocol, hop_ns, TIMES, true,
+             "of each hop inside a node, beyond the links'"),
+    QUANTITY("protocol *", "network_hop_ns", OF_PROTOCOL, dl_protocol, network_hop_ns, TIMES, true,
+             "of each hop between nodes, beyond the links'"),
+    QUANTITY("protocol *", "bandwidth_frac", OF_PROTOCOL, dl_protocol, bandwidth_frac, SHARE, true,
+             "part of the links' rates that it reaches"),
+};
+const dl_keys dl_machine_keys = {rows, sizeof rows / sizeof *rows};
 
 static bool has_section(const dl_ini *ini, const char *name)
 {
@@ -104,8 +133,7 @@ static dl_status read_model(const dl_machine_reader *r, const dl_ini_section *se
     size_t i = (size_t)m->model_count++;
     m->models = dl_realloc(m->models, i + 1, sizeof *m->models, "GPU models");
     m->models[i] = (dl_gpu_model){.name = dl_strdup(name)};
-    return dl_machine_read_fields(r, section->name, model_fields, COUNT(model_fields),
-                                  &m->models[i]);
+    return dl_keys_read(&dl_machine_keys, OF_MODEL, r->ini, section->name, &m->models[i], r->err);
 }
 
 static dl_status read_link(const dl_machine_reader *r, const dl_ini_section *section,
@@ -117,8 +145,7 @@ static dl_status read_link(const dl_machine_reader *r, const dl_ini_section *sec
     size_t i = (size_t)m->class_count++;
     m->classes = dl_realloc(m->classes, i + 1, sizeof *m->classes, "link classes");
     m->classes[i] = (dl_link_class){.name = dl_strdup(name)};
-    return dl_machine_read_fields(r, section->name, class_fields, COUNT(class_fields),
-                                  &m->classes[i]);
+    return dl_keys_read(&dl_machine_keys, OF_CLASS, r->ini, section->name, &m->classes[i], r->err);
 }
 
 static dl_status read_protocol(const dl_machine_reader *r, const dl_ini_section *section,
@@ -130,8 +157,8 @@ static dl_status read_protocol(const dl_machine_reader *r, const dl_ini_section 
     size_t i = (size_t)m->protocol_count++;
     m->protocols = dl_realloc(m->protocols, i + 1, sizeof *m->protocols, "protocols");
     m->protocols[i] = (dl_protocol){.name = dl_strdup(name)};
-    return dl_machine_read_fields(r, section->name, protocol_fields, COUNT(protocol_fields),
-                                  &m->protocols[i]);
+    return dl_keys_read(&dl_machine_keys, OF_PROTOCOL, r->ini, section->name, &m->protocols[i],
+                        r->err);
 }
 
 static dl_status name_switch(const dl_machine_reader *r, const dl_ini_section *section,
@@ -233,17 +260,15 @@ static dl_status read_nvlinks(const dl_machine_reader *r, const dl_ini_section *
                               const char *name)
 {
     (void)name; /* only tells the sections apart */
-    static const int64_t one = 1;
     dl_nvlink nvlink = {0};
-    int64_t lanes = 0;
     const dl_ini_entry *entry = NULL;
     dl_status status;
     if ((status = dl_machine_read_class(r, section->name, "link", &nvlink.link)) ||
-        (status = dl_ini_get_int(r->ini, section->name, "lanes", 1, 64, &one, &lanes, r->err)) ||
-        (status = dl_machine_need(r, section->name, "pairs", &entry))) {
+        (status =
+             dl_keys_read(&dl_machine_keys, OF_NVLINKS, r->ini, section->name, &nvlink, r->err)) ||
+        (status = dl_keys_need(r->ini, section->name, "pairs", &entry, r->err))) {
         return status;
     }
-    nvlink.lanes = (int)lanes;
     char **pairs = NULL;
     size_t count = 0;
     status = dl_ini_split(r->ini, entry, &pairs, &count, r->err);
@@ -256,50 +281,23 @@ static dl_status read_nvlinks(const dl_machine_reader *r, const dl_ini_section *
 
 static dl_status read_head(const dl_machine_reader *r)
 {
-    static const char *const peers[] = {"none", "switch", "socket", "all"};
-    static const char *const answers[] = {"no", "yes"};
-    static const int64_t one = 1;
-    static const int no = 0;
     dl_machine *m = r->machine;
-    int64_t schema = 0, nodes = 0;
-    int peer = 0, gpudirect = 0;
-    const char *name = NULL;
-    dl_status status;
-    if ((status = dl_ini_get_int(r->ini, "machine", "schema", DL_MACHINE_SCHEMA, DL_MACHINE_SCHEMA,
-                                 NULL, &schema, r->err)) ||
-        (status = dl_ini_get_string(r->ini, "machine", "name", NULL, &name, r->err)) ||
-        (status = dl_ini_get_int(r->ini, "machine", "nodes", 1, DL_MACHINE_MAX_NODES, &one, &nodes,
-                                 r->err)) ||
-        (status = dl_ini_get_choice(r->ini, "machine", "peer", peers, COUNT(peers), NULL, &peer,
-                                    r->err)) ||
-        (status = dl_ini_get_choice(r->ini, "machine", "gpudirect", answers, COUNT(answers), &no,
-                                    &gpudirect, r->err)) ||
-        (status = dl_machine_read_fields(r, "machine", machine_fields, COUNT(machine_fields), m))) {
-        return status;
+    int64_t schema = 0;
+    dl_status status = dl_ini_get_int(r->ini, "machine", "schema", DL_MACHINE_SCHEMA,
+                                      DL_MACHINE_SCHEMA, NULL, &schema, r->err);
+    if (status == DL_OK) {
+        status = dl_keys_read(&dl_machine_keys, OF_MACHINE, r->ini, NULL, m, r->err);
     }
-    m->name = dl_strdup(name);
-    m->nodes = (int)nodes;
-    m->peer = (dl_peer)peer;
-    m->gpudirect = gpudirect != 0;
-    return DL_OK;
+    return status;
 }
 
 static dl_status read_host(const dl_machine_reader *r)
 {
-    static const int64_t one = 1, none = 0;
     dl_machine *m = r->machine;
-    int64_t sockets = 0, cores = 0;
-    dl_status status;
-    if ((status = dl_ini_get_int(r->ini, "host", "sockets", 1, 64, &one, &sockets, r->err)) ||
-        (status = dl_ini_get_int(r->ini, "host", "cores", 1, 4096, &none, &cores, r->err)) ||
-        (status = dl_machine_read_fields(r, "host", host_fields, COUNT(host_fields), m))) {
-        return status;
-    }
-    m->sockets = (int)sockets;
-    m->cores = (int)cores;
-    bool given = dl_ini_find(r->ini, "host", "socket_link") != NULL;
-    return sockets > 1 || given ? dl_machine_read_class(r, "host", "socket_link", &m->socket_link)
-                                : DL_OK;
+    const bool given = dl_ini_find(r->ini, "host", "socket_link") != NULL;
+    dl_status status = dl_keys_read(&dl_machine_keys, OF_HOST, r->ini, NULL, m, r->err);
+    if (status != DL_OK || (m->sockets <= 1 && !given)) return status;
+    return dl_machine_read_class(r, "host", "socket_link", &m->socket_link);
 }
 
 static dl_status read_all(const dl_machine_reader *r)
@@ -307,7 +305,7 @@ static dl_status read_all(const dl_machine_reader *r)
     dl_machine *m = r->machine;
     m->socket_link = m->nvswitch_link = -1;
     dl_status status;
-    if ((status = check_names(r->ini, r->err)) || (status = read_head(r)) ||
+    if ((status = dl_keys_check(&dl_machine_keys, r->ini, r->err)) || (status = read_head(r)) ||
         (status = dl_machine_each_section(r, "link", read_link)) ||
         (status = dl_machine_each_section(r, "gpu_model", read_model)) ||
         (status = dl_machine_each_section(r, "protocol", read_protocol)) ||
@@ -315,16 +313,12 @@ static dl_status read_all(const dl_machine_reader *r)
         (status = dl_machine_each_section(r, "switch", read_switch)) ||
         (status = dl_machine_each_section(r, "gpus", read_gpus)) ||
         (status = dl_machine_each_section(r, "nics", read_nics)) ||
-        (status = dl_machine_each_section(r, "nvlinks", read_nvlinks)) ||
-        (status = dl_machine_read_fields(r, "network", network_fields, COUNT(network_fields), m))) {
+        (status = dl_machine_each_section(r, "nvlinks", read_nvlinks))) {
         return status;
     }
     if (has_section(r->ini, "nvswitch")) {
-        if ((status = dl_machine_read_class(r, "nvswitch", "link", &m->nvswitch_link)) ||
-            (status = dl_machine_read_fields(r, "nvswitch", nvswitch_fields, COUNT(nvswitch_fields),
-                                             m))) {
-            return status;
-        }
+        status = dl_machine_read_class(r, "nvswitch", "link", &m->nvswitch_link);
+        if (status != DL_OK) return status;
     }
     return dl_machine_check_whole(r);
 }

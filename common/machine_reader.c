@@ -7,67 +7,11 @@
 #include "common/names.h"
 #include "common/units.h"
 
-dl_status dl_machine_need(const dl_machine_reader *r, const char *section, const char *key,
-                          const dl_ini_entry **entry)
-{
-    *entry = dl_ini_find(r->ini, section, key);
-    if (*entry != NULL) return DL_OK;
-    int line = 0;
-    for (size_t i = 0; i < r->ini->section_count && line == 0; i++) {
-        if (strcmp(r->ini->sections[i].name, section) == 0) line = r->ini->sections[i].line;
-    }
-    return dl_error_set_at(r->err, DL_ERR_DATA, r->ini->path, line, "[%s] has no key '%s'", section,
-                           key);
-}
-
-/* No product or quotient of a few numbers in this range overflows. */
-#define SMALLEST_POSITIVE 1e-9
-#define LARGEST 1e24
-
-static dl_status read_quantity(const dl_machine_reader *r, const dl_ini_entry *entry,
-                               const dl_machine_field *field, dl_quantity *quantity)
-{
-    dl_error why = {0};
-    dl_quantity parsed = {0};
-    dl_status status = dl_quantity_parse(entry->value, field->dimension, &parsed, &why);
-    if (status != DL_OK) return dl_ini_error(r->ini, entry, status, r->err, "%s", why.text);
-    if (field->limit != DL_AT_LEAST_ZERO && parsed.value < SMALLEST_POSITIVE) {
-        return dl_ini_error(r->ini, entry, DL_ERR_RANGE, r->err,
-                            "expected a number > 0, at least 1e-9");
-    }
-    if (parsed.value > LARGEST) {
-        return dl_ini_error(r->ini, entry, DL_ERR_RANGE, r->err, "expected at most 1e24");
-    }
-    if (field->limit == DL_FRACTION && parsed.value > 1) {
-        return dl_ini_error(r->ini, entry, DL_ERR_RANGE, r->err, "expected a number <= 1");
-    }
-    if (field->dimension == DL_DIMENSION_NS && parsed.value > (double)DL_NS_PER_S) {
-        return dl_ini_error(r->ini, entry, DL_ERR_RANGE, r->err, "expected at most 1 s");
-    }
-    *quantity = parsed;
-    return DL_OK;
-}
-
-dl_status dl_machine_read_fields(const dl_machine_reader *r, const char *section,
-                                 const dl_machine_field *fields, size_t count, void *part)
-{
-    for (size_t i = 0; i < count; i++) {
-        const dl_ini_entry *entry = dl_ini_find(r->ini, section, fields[i].key);
-        if (entry == NULL && !fields[i].required) continue;
-        dl_status status = dl_machine_need(r, section, fields[i].key, &entry);
-        if (status != DL_OK) return status;
-        dl_quantity *quantity = (dl_quantity *)(void *)((char *)part + fields[i].offset);
-        status = read_quantity(r, entry, &fields[i], quantity);
-        if (status != DL_OK) return status;
-    }
-    return DL_OK;
-}
-
 dl_status dl_machine_read_name(const dl_machine_reader *r, const char *section, const char *key,
                                const void *parts, int count, size_t size, int *index)
 {
     const dl_ini_entry *entry = NULL;
-    dl_status status = dl_machine_need(r, section, key, &entry);
+    dl_status status = dl_keys_need(r->ini, section, key, &entry, r->err);
     if (status != DL_OK) return status;
     const char **names = dl_calloc((size_t)count, sizeof *names, "names");
     for (int i = 0; i < count; i++)

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "common/ini.h"
+#include "common/keys.h"
 #include "common/machine.h"
 
 /* What the reader carries from function to function. */
@@ -13,26 +13,6 @@ typedef struct dl_machine_reader {
     const dl_ini *ini;
     dl_error *err;
 } dl_machine_reader;
-
-typedef enum dl_machine_limit { DL_AT_LEAST_ZERO, DL_POSITIVE, DL_FRACTION } dl_machine_limit;
-
-/* A key whose value is a quantity. */
-typedef struct dl_machine_field {
-    const char *key;
-    size_t offset; /* in the part's struct */
-    dl_dimension dimension;
-    dl_machine_limit limit;
-    bool required;
-} dl_machine_field;
-
-/* The entry, or DL_ERR_DATA at the line of the section. */
-dl_status dl_machine_need(const dl_machine_reader *r, const char *section, const char *key,
-                          const dl_ini_entry **entry) DL_MUST_CHECK;
-
-/* Reads fields[count] of a section into the struct at `part`. */
-dl_status dl_machine_read_fields(const dl_machine_reader *r, const char *section,
-                                 const dl_machine_field *fields, size_t count,
-                                 void *part) DL_MUST_CHECK;
 
 /* The index of the key's value among the names of `count` structs of `size` bytes that begin with a
  * char *name. */

@@ -1,6 +1,7 @@
 #include "common/quantity.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,23 +89,101 @@ static size_t number_length(const char *text)
     return length;
 }
 
-static dl_status parse_amount(const char *amount, dl_dimension dimension, double *value,
-                              dl_error *err)
+dl_status dl_amount_parse(const char *text, dl_dimension dimension, double *value, dl_error *err)
 {
-    size_t length = number_length(amount);
-    char *number = dl_strndup(amount, length);
-    char *unit = trimmed(amount + length, strlen(amount + length));
+    const size_t length = number_length(text);
+    char *number = dl_strndup(text, length);
+    char *name = trimmed(text + length, strlen(text + length));
     double parsed = 0, factor = 0;
-    dl_status status = length == 0 ? dl_error_set(err, DL_ERR_PARSE, "'%s' is no number", amount)
-                                   : dl_parse_double(number, 0, INFINITY, &parsed, err);
-    if (status == DL_OK) status = parse_unit(unit, dimension, &factor, err);
+    dl_status status = length == 0 ? dl_error_set(err, DL_ERR_PARSE, "'%s' is not a number", text)
+                                   : dl_parse_double(number, -INFINITY, INFINITY, &parsed, err);
+    if (status == DL_OK) status = parse_unit(name, dimension, &factor, err);
     if (status == DL_OK && !isfinite(parsed * factor)) {
-        status = dl_error_set(err, DL_ERR_RANGE, "%s is too large", amount);
+        status = dl_error_set(err, DL_ERR_RANGE, "%s is too large", text);
     }
     if (status == DL_OK) *value = parsed * factor;
-    free(unit);
+    free(name);
     free(number);
     return status;
+}
+
+/* Steps of 1000 from the base unit, for amounts that people read. */
+#define STEPS 7
+static const char *const shown[][STEPS] = {
+    [DL_DIMENSION_PURE] = {""},
+    [DL_DIMENSION_BYTES] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"},
+    [DL_DIMENSION_BYTES_PER_S] = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s", "EB/s"},
+    [DL_DIMENSION_FLOP_PER_S] = {"flop/s", "kflop/s", "Mflop/s", "Gflop/s", "Tflop/s", "Pflop/s",
+                                 "Eflop/s"},
+    [DL_DIMENSION_NS] = {"ns", "us", "ms", "s"},
+};
+
+const char *dl_dimension_units(char *text, size_t bytes, dl_dimension dimension)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int u = 0; u < UNIT_MAX && units[dimension].names[u] != NULL && used < bytes; u++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", u > 0 ? ", " : "",
+                                 units[dimension].names[u]);
+    return text;
+}
+
+const char *dl_amount_text(char *text, size_t bytes, double value, dl_dimension dimension)
+{
+    const char *const *names = shown[dimension];
+    int step = 0;
+    while (step + 1 < STEPS && names[step + 1] != NULL && fabs(value) >= 999.5) {
+        value /= 1000;
+        step++;
+    }
+    snprintf(text, bytes, "%.4g%s%s", value, names[step][0] != '\0' ? " " : "", names[step]);
+    return text;
+}
+
+const char *dl_amount_unit(const char *text)
+{
+    text += number_length(text);
+    return text + strspn(text, " \t");
+}
+
+static bool has_unit(const char *text)
+{
+    const char *unit = dl_amount_unit(text);
+    return unit[0] != '\0' && unit[0] != ',' && unit[0] != '+';
+}
+
+/* The unit that was most likely meant: that which brings the number into the range, of those the
+ * largest that is not beyond GB, GB/s, Tflop/s, ms. NULL if none does. */
+static const char *likely_unit(double number, dl_dimension dimension, double low, double high)
+{
+    static const char *const usual[][3] = {
+        [DL_DIMENSION_PURE] = {NULL},
+        [DL_DIMENSION_BYTES] = {"GB", "MB", "kB"},
+        [DL_DIMENSION_BYTES_PER_S] = {"GB/s", "MB/s", "kB/s"},
+        [DL_DIMENSION_FLOP_PER_S] = {"Tflop/s", "Gflop/s", NULL},
+        [DL_DIMENSION_NS] = {"us", "ms", "s"},
+    };
+    for (int u = 0; u < 3 && usual[dimension][u] != NULL; u++) {
+        double factor = 0;
+        if (parse_unit(usual[dimension][u], dimension, &factor, NULL) != DL_OK) continue;
+        if (number * factor >= low && number * factor <= high) return usual[dimension][u];
+    }
+    return NULL;
+}
+
+dl_status dl_amount_check(double value, dl_dimension dimension, double low, double high,
+                          const char *text, dl_error *err)
+{
+    if (value >= low && value <= high) return DL_OK;
+    char is[40], from[40], to[40], number[40] = "";
+    const char *unit = has_unit(text) ? NULL : likely_unit(value, dimension, low, high);
+    if (unit != NULL) snprintf(number, sizeof number, "%.*s", (int)number_length(text), text);
+    return dl_error_set(err, DL_ERR_RANGE, "%s is not within %s to %s%s%s%s%s",
+                        dl_amount_text(is, sizeof is, value, dimension),
+                        dl_amount_text(from, sizeof from, low, dimension),
+                        dl_amount_text(to, sizeof to, high, dimension),
+                        unit != NULL ? "; did you forget the unit: " : "", number,
+                        unit != NULL ? unit : "", unit != NULL ? "?" : "");
 }
 
 dl_status dl_quantity_parse(const char *text, dl_dimension dimension, dl_quantity *quantity,
@@ -115,7 +194,10 @@ dl_status dl_quantity_parse(const char *text, dl_dimension dimension, dl_quantit
     char *origin =
         text[length] == ',' ? trimmed(text + length + 1, strlen(text + length + 1)) : NULL;
     dl_quantity parsed = {.known = true};
-    dl_status status = parse_amount(amount, dimension, &parsed.value, err);
+    dl_status status = dl_amount_parse(amount, dimension, &parsed.value, err);
+    if (status == DL_OK && parsed.value < 0) {
+        status = dl_error_set(err, DL_ERR_RANGE, "%s is negative", amount);
+    }
     if (status == DL_OK && origin != NULL) status = parse_evidence(origin, &parsed.evidence, err);
     free(origin);
     free(amount);

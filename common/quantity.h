@@ -10,6 +10,7 @@
 #define DL_COMMON_QUANTITY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "common/status.h"
 
@@ -36,6 +37,26 @@ typedef struct dl_quantity {
 
 /* "assumed", "catalogue", "measured"; never NULL. */
 const char *dl_evidence_name(dl_evidence evidence);
+
+/* Parses "NUMBER [UNIT]", the number of any sign. DL_ERR_PARSE (the number), DL_ERR_NAME (the
+ * unit), DL_ERR_RANGE (over the largest double). */
+dl_status dl_amount_parse(const char *text, dl_dimension dimension, double *value,
+                          dl_error *err) DL_MUST_CHECK;
+
+/* The unit behind the number, "" if it has none. Borrowed from `text`. */
+const char *dl_amount_unit(const char *text);
+
+/* Writes "12.4 B/s", "1 PB/s", "50 us" to text[bytes] and returns text. */
+const char *dl_amount_text(char *text, size_t bytes, double value, dl_dimension dimension);
+
+/* DL_ERR_RANGE unless low <= value <= high: "12.4 B/s is not within 1 kB/s to 1 PB/s", and, if
+ * `text`, which it was parsed from, has no unit, the one that would bring it there. */
+dl_status dl_amount_check(double value, dl_dimension dimension, double low, double high,
+                          const char *text, dl_error *err) DL_MUST_CHECK;
+
+/* Writes the units that are read, the base unit first, to text[bytes] and returns text: "ns, us, ms,
+ * s"; "" if the dimension has none. */
+const char *dl_dimension_units(char *text, size_t bytes, dl_dimension dimension);
 
 /* Parses the whole of `text`, which must be >= 0. DL_ERR_PARSE (the number), DL_ERR_NAME (unit or
  * origin), DL_ERR_RANGE (negative, or over the largest double). */

@@ -36,16 +36,29 @@ static char *next_part(const char **text)
     return part;
 }
 
-static dl_status parse_number(const char *part, dl_value *value, dl_error *err)
+static dl_status parse_number(const char *part, dl_dimension dimension, dl_value *value,
+                              dl_error *err)
 {
     const char *sign = strstr(part, "+-");
-    char *number = trimmed(part, sign != NULL ? (size_t)(sign - part) : strlen(part));
-    dl_status status = dl_parse_double(number, -INFINITY, INFINITY, &value->value, err);
-    free(number);
-    if (status != DL_OK || sign == NULL) return status;
+    if (sign == NULL) return dl_amount_parse(part, dimension, &value->value, err);
+    char *number = trimmed(part, (size_t)(sign - part));
     char *error = trimmed(sign + 2, strlen(sign + 2));
-    status = dl_parse_double(error, 0, INFINITY, &value->error, err);
+    const char *unit = dl_amount_unit(error);
+    dl_status status = dl_amount_parse(error, dimension, &value->error, err);
+    if (status == DL_OK && value->error < 0) {
+        status = dl_error_set(err, DL_ERR_RANGE, "the standard error %s is negative", error);
+    } else if (status == DL_OK && *dl_amount_unit(number) == '\0') {
+        char *with_unit = dl_format("%s%s", number, unit);
+        status = dl_amount_parse(with_unit, dimension, &value->value, err);
+        free(with_unit);
+    } else if (status == DL_OK && *unit == '\0') {
+        status = dl_error_set(err, DL_ERR_PARSE, "the standard error needs a unit too: %s%s", error,
+                              dl_amount_unit(number));
+    } else if (status == DL_OK) {
+        status = dl_amount_parse(number, dimension, &value->value, err);
+    }
     free(error);
+    free(number);
     return status;
 }
 
@@ -73,12 +86,12 @@ static dl_status parse_origin(const char *part, dl_origin *origin, dl_error *err
     return dl_error_set(err, DL_ERR_NAME, "unknown origin '%s'%s", part, hint);
 }
 
-dl_status dl_value_parse(const char *text, dl_value *value, dl_error *err)
+dl_status dl_value_parse(const char *text, dl_dimension dimension, dl_value *value, dl_error *err)
 {
     dl_value parsed = {.known = true};
     const char *rest = text;
     char *part = next_part(&rest);
-    dl_status status = parse_number(part, &parsed, err);
+    dl_status status = parse_number(part, dimension, &parsed, err);
     free(part);
     part = status == DL_OK ? next_part(&rest) : NULL;
     if (part != NULL && part[0] == 'n' && (part[1] == '=' || part[1] == ' ')) {

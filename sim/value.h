@@ -1,8 +1,9 @@
 /* A number with where it comes from and how well it is known, as cost files write it:
  *
- *   NUMBER [+- STANDARD_ERROR] [, n = COUNT] [, ORIGIN]
+ *   NUMBER [UNIT] [+- STANDARD_ERROR [UNIT]] [, n = COUNT] [, ORIGIN]
  *
- * with origin measured, fitted, catalogue or assumed (default: assumed).
+ * with the units of common/quantity.h; that of the error counts for the number too if it has none
+ * ("12.4 +- 0.2 GB/s"). Origins are measured, fitted, catalogue, assumed (default: assumed).
  */
 #ifndef DL_SIM_VALUE_H
 #define DL_SIM_VALUE_H
@@ -11,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "common/status.h"
+#include "common/quantity.h"
 
 /* Where a number comes from, the least trustworthy first. */
 typedef enum dl_origin {
@@ -33,9 +34,10 @@ typedef struct dl_value {
     dl_origin origin;
 } dl_value;
 
-/* Parses one value text as above. DL_ERR_PARSE, DL_ERR_RANGE (a number), DL_ERR_NAME (the origin).
- */
-dl_status dl_value_parse(const char *text, dl_value *value, dl_error *err) DL_MUST_CHECK;
+/* Parses one value text as above. DL_ERR_PARSE, DL_ERR_RANGE (a number), DL_ERR_NAME (the origin, a
+ * unit). */
+dl_status dl_value_parse(const char *text, dl_dimension dimension, dl_value *value,
+                         dl_error *err) DL_MUST_CHECK;
 
 /* Writes the text that dl_value_parse reads back to the same value. `value` must be known. */
 void dl_value_write(FILE *out, const dl_value *value);

@@ -36,6 +36,27 @@ static void a_file_is_read(void **state)
     dl_costs_free(&costs);
 }
 
+/* With units as in machine files; the error's counts for a number that has none. */
+static void units_are_read(void **state)
+{
+    (void)state;
+    dl_costs costs =
+        fixture_costs("[costs]\nschema = 1\nparameter_bytes = 2MiB\n"
+                      "[op a.forward]\nfixed_ns = 1.2ms +- 14us, n = 9, fitted\n"
+                      "per_sample_ns = 18.5 +- 0.25 us\n"
+                      "[copy]\nlatency_ns = 5us\nbandwidth_bytes_per_s = 8GB/s, catalogue\n"
+                      "[collective allreduce 8]\nbytes_0 = 35us\nbytes_1000 = 1ms, measured\n");
+    assert_int_equal(costs.parameter_bytes, 2 << 20);
+    assert_true(costs.ops[0].fixed_ns.value == 1.2e6 && costs.ops[0].fixed_ns.error == 14e3);
+    assert_true(costs.ops[0].per_sample_ns.value == 18500);
+    assert_true(costs.ops[0].per_sample_ns.error == 250);
+    assert_true(costs.copy.latency_ns.value == 5000);
+    assert_true(costs.copy.bandwidth_bytes_per_s.value == 8e9);
+    assert_int_equal(costs.copy.bandwidth_bytes_per_s.origin, DL_ORIGIN_CATALOGUE);
+    assert_true(costs.collectives[0].times[1].time_ns.value == 1e6);
+    dl_costs_free(&costs);
+}
+
 /* 10 samples: input 100 + 50; forward 1200 + 182300; backward -50 + 300000. */
 static void step_time_sums_over_operations(void **state)
 {
@@ -88,7 +109,7 @@ static void the_worst_origin_is_of_what_is_needed(void **state)
     dl_costs costs =
         fixture_costs("[costs]\nschema = 1\n"
                       "[op a.forward]\nfixed_ns = 1, fitted\nper_sample_ns = 1, measured\n"
-                      "[copy]\nlatency_ns = 1, catalogue\nbandwidth_bytes_per_s = 1\n"
+                      "[copy]\nlatency_ns = 1, catalogue\nbandwidth_bytes_per_s = 1e9\n"
                       "[sync]\nlock_ns = 1, measured\n");
     assert_int_equal(dl_costs_worst_origin(&costs, DL_NEED_OPS), DL_ORIGIN_FITTED);
     assert_int_equal(dl_costs_worst_origin(&costs, DL_NEED_LOCK), DL_ORIGIN_MEASURED);
@@ -108,9 +129,12 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {"[costs]\nschema = 1\nbatch_min = 9\nbatch_max = 8\n", DL_ERR_RANGE, 3, "batch_max"},
         {"[costs]\nschema = 1\n[coppy]\nlatency_ns = 1\n", DL_ERR_NAME, 3, "copy"},
         {"[costs]\nschema = 1\n[copy]\nbandwidth = 1\n", DL_ERR_NAME, 4, "bandwidth_bytes_per_s"},
-        {"[costs]\nschema = 1\n[copy]\nbandwidth_bytes_per_s = 0\n", DL_ERR_RANGE, 4, "> 0"},
-        {"[costs]\nschema = 1\n[sync]\nlock_ns = -1\n", DL_ERR_RANGE, 4, ">= 0"},
-        {"[costs]\nschema = 1\n[overlap]\nslowdown = 0.9\n", DL_ERR_RANGE, 4, ">= 1"},
+        {"[costs]\nschema = 1\n[copy]\nbandwidth_bytes_per_s = 0\n", DL_ERR_RANGE, 4,
+         "0 B/s is not within 1 kB/s"},
+        {"[costs]\nschema = 1\n[sync]\nlock_ns = -1\n", DL_ERR_RANGE, 4,
+         "-1 ns is not within 0 ns to 10 s"},
+        {"[costs]\nschema = 1\n[overlap]\nslowdown = 0.9\n", DL_ERR_RANGE, 4,
+         "0.9 is not within 1 to 100"},
         {"[costs]\nschema = 1\n[sync]\nlock_ns = 1, gues\n", DL_ERR_NAME, 4, "unknown origin"},
         {"[costs]\nschema = 1\n[op conv1]\nfixed_ns = 1\n", DL_ERR_NAME, 4, ".forward"},
         {"[costs]\nschema = 1\n[op .update]\nfixed_ns = 1\n", DL_ERR_NAME, 4, ".update"},
@@ -118,10 +142,18 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {"[costs]\nschema = 1\n[op a.update]\nfixed_ns = x\n", DL_ERR_PARSE, 4, "fixed_ns"},
         {"[costs]\nschema = 1\n[sharing]\ncopies_0 = 1\n", DL_ERR_NAME, 4, "copies_1 to copies_64"},
         {"[costs]\nschema = 1\n[sharing]\ncopies_65 = 1\n", DL_ERR_NAME, 4, "copies_64"},
-        {"[costs]\nschema = 1\n[sharing]\ncopies_2 = 0\n", DL_ERR_RANGE, 4, "> 0"},
-        {"[costs]\nschema = 1\n[memory]\ntotal_bytes_per_s = 1e-300\n", DL_ERR_RANGE, 4, "1e-9"},
-        {"[costs]\nschema = 1\n[op a.update]\nfixed_ns = 1e300\n", DL_ERR_RANGE, 4, "1e24"},
-        {"[costs]\nschema = 1\n[spread]\ngpu_frac = 2\n", DL_ERR_RANGE, 4, "to 1"},
+        {"[costs]\nschema = 1\n[sharing]\ncopies_2 = 0\n", DL_ERR_RANGE, 4, "0.001"},
+        {"[costs]\nschema = 1\n[memory]\ntotal_bytes_per_s = 12.4\n", DL_ERR_RANGE, 4,
+         "did you forget the unit: 12.4GB/s?"},
+        {"[costs]\nschema = 1\n[op a.update]\nfixed_ns = 1e300\n", DL_ERR_RANGE, 4, "3600 s"},
+        {"[costs]\nschema = 1\n[op a.forward]\nper_sample_ns = -96100\n", DL_ERR_RANGE, 4,
+         "[op a.forward] per_sample_ns = -96100: -96.1 us is not within 0 ns to 3600 s"},
+        {"[costs]\nschema = 1\nbatch_max = 32\n[op a.forward]\nfixed_ns = -5000\n"
+         "per_sample_ns = 100\n",
+         DL_ERR_RANGE, 5, "takes less than no time at batch 32"},
+        {"[costs]\nschema = 1\n[sync]\nlock_ns = 1us +- 2\n", DL_ERR_PARSE, 4, "2us"},
+        {"[costs]\nschema = 1\n[spread]\ngpu_frac = 2\n", DL_ERR_RANGE, 4,
+         "2 is not within 0 to 1"},
     };
     assert_all_refused(cases, "costs.ini", fixture_refused_costs);
 }
@@ -191,6 +223,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_is_read),
+        cmocka_unit_test(units_are_read),
         cmocka_unit_test(step_time_sums_over_operations),
         cmocka_unit_test(what_is_missing_is_listed),
         cmocka_unit_test(the_worst_origin_is_of_what_is_needed),

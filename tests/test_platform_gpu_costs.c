@@ -60,7 +60,7 @@ static void network_of_the_costs_is_that_of_the_links(void **state)
     assert_near(step_ns("[network]\npair_bytes_per_s = 6e9\n", "placement = 22\n", 0), as_machine,
                 1e-9);
     /* Within a node there is no network. */
-    assert_near(step_ns("[network]\nbytes_per_s = 1\npair_bytes_per_s = 1\nlatency_ns = 1e9\n",
+    assert_near(step_ns("[network]\nbytes_per_s = 1e3\npair_bytes_per_s = 1e3\nlatency_ns = 1e9\n",
                         "placement = 4\n", 0),
                 step_ns("", "placement = 4\n", 0), 1e-12);
 }

@@ -45,8 +45,8 @@ static void what_is_wrong_is_refused(void **state)
         dl_status status;
         const char *says;
     } cases[] = {
-        {"", DL_DIMENSION_NS, DL_ERR_PARSE, "no number"},
-        {"GB/s", DL_DIMENSION_BYTES_PER_S, DL_ERR_PARSE, "no number"},
+        {"", DL_DIMENSION_NS, DL_ERR_PARSE, "not a number"},
+        {"GB/s", DL_DIMENSION_BYTES_PER_S, DL_ERR_PARSE, "not a number"},
         {"1.2.3", DL_DIMENSION_NS, DL_ERR_PARSE, "1.2.3"},
         {"-1", DL_DIMENSION_NS, DL_ERR_RANGE, "-1"},
         {"1e308GB", DL_DIMENSION_BYTES, DL_ERR_RANGE, "too large"},

@@ -130,17 +130,16 @@ static void a_run_without_end_is_refused(void **state)
 {
     (void)state;
     static const struct {
-        const char *fixed_ns, *message;
+        double fixed_ns;
+        const char *message;
         dl_status status;
-    } cases[] = {{"-5", "no time", DL_ERR_DATA},
-                 {"1e24", "more than 146 years", DL_ERR_RANGE},
-                 {"1e17", "more than 146 years", DL_ERR_RANGE}};
+    } cases[] = {{-5, "no time", DL_ERR_DATA},
+                 {1e24, "more than 146 years", DL_ERR_RANGE},
+                 {1e17, "more than 146 years", DL_ERR_RANGE}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char text[128];
-        snprintf(text, sizeof text,
-                 "[costs]\nschema = 1\n[op a.forward]\nfixed_ns = %s\nper_sample_ns = 0\n",
-                 cases[i].fixed_ns);
-        dl_costs costs = fixture_costs(text);
+        dl_costs costs = fixture_costs(
+            "[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 0\nper_sample_ns = 0\n");
+        costs.ops[0].fixed_ns.value = cases[i].fixed_ns; /* a file's would be refused */
         dl_scenario s =
             fixture_scenario("[machine]\ncores = 1\nworkers = 1\n[workload]\ncosts = c\n"
                              "batch = 1\n");

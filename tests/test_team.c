@@ -39,7 +39,7 @@ static void run(watch *w, const char *mode, int cores, int workers, int steps, c
     *w = (watch){.count = 0};
     const dl_team_observer observer = {.user = w, .state = on_state, .step = on_step};
     dl_costs costs = fixture_costs(FIXTURE_COSTS);
-    assert_int_equal(dl_value_parse(slice_ns, &costs.slice_ns, NULL), DL_OK);
+    assert_int_equal(dl_value_parse(slice_ns, DL_DIMENSION_NS, &costs.slice_ns, NULL), DL_OK);
     dl_scenario scenario =
         fixture_scenario("[scenario]\nsteps = %d\n[machine]\ncores = %d\nworkers = %d\n"
                          "[workload]\ncosts = c\nbatch_per_worker = 1\n[sync]\nmode = %s\n",

@@ -6,7 +6,7 @@
 #include "tests/sim_fixture.h"
 
 /* Batch 10: input 150 (100 + 5 each); forward 3000, backward -500 + 4000: compute 6500; update -5 +
- * 0 counts as 0. */
+ * 1 counts as 0. */
 static void work_of_a_step(void **state)
 {
     (void)state;
@@ -14,7 +14,7 @@ static void work_of_a_step(void **state)
                                    "[op input]\nfixed_ns = 100\nper_sample_ns = 5\n"
                                    "[op a.forward]\nfixed_ns = 0\nper_sample_ns = 300\n"
                                    "[op a.backward]\nfixed_ns = -500\nper_sample_ns = 400\n"
-                                   "[op a.update]\nfixed_ns = -5\nper_sample_ns = 0\n");
+                                   "[op a.update]\nfixed_ns = -5\nper_sample_ns = 0.1\n");
     dl_workload workload;
     dl_workload_init(&workload, &costs, 10);
     assert_true(workload.input_ns == 150 && workload.dispatch_ns == 0);
@@ -24,12 +24,12 @@ static void work_of_a_step(void **state)
     dl_costs_free(&costs);
 }
 
-/* Forward -1000, backward 4000: the pass backward is no longer than both passes, 3000. */
+/* Forward -1010 + 10, backward 4000: the pass backward is no longer than both passes, 3000. */
 static void backward_is_part_of_compute(void **state)
 {
     (void)state;
     dl_costs costs = fixture_costs("[costs]\nschema = 1\n"
-                                   "[op a.forward]\nfixed_ns = -1000\nper_sample_ns = 0\n"
+                                   "[op a.forward]\nfixed_ns = -1010\nper_sample_ns = 1\n"
                                    "[op a.backward]\nfixed_ns = 0\nper_sample_ns = 400\n");
     dl_workload workload;
     dl_workload_init(&workload, &costs, 10);

@@ -1,5 +1,6 @@
 /* Several traces of one workload in one cost file. */
 #include <gsl/gsl_fit.h>
+#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,11 @@ static void fit_op(dl_op_cost *op, const dl_step_costs *steps, size_t count)
     }
     gsl_fit_linear(x, 1, y, 1, count, &fixed, &slope, &cov00, &cov01, &cov11, &squares);
     const size_t n = all_steps(steps, count);
+    if (slope < 0) { /* more samples never take less time: what looks so does not depend on them */
+        fixed = gsl_stats_mean(y, 1, count);
+        slope = cov11 = 0;
+        cov00 = gsl_stats_variance_m(y, 1, count, fixed) / (double)count;
+    }
     op->fixed_ns = value_of(fixed, count > 2 ? sqrt(cov00) : 0, n, DL_ORIGIN_FITTED);
     op->per_sample_ns = value_of(slope, count > 2 ? sqrt(cov11) : 0, n, DL_ORIGIN_FITTED);
     free(x);

@@ -34,11 +34,11 @@ static candidates list_candidates(dl_costs *costs)
         add_candidate(&all, section, "per_sample_ns", &costs->ops[i].per_sample_ns);
         free(section);
     }
-    for (size_t f = 0; f < dl_cost_field_count; f++) {
-        const dl_cost_field *field = &dl_cost_fields[f];
-        if (field->need == DL_NEED_GPU_MEMORY) continue; /* no time depends on it */
-        dl_value *value = (dl_value *)(void *)((char *)costs + field->offset);
-        add_candidate(&all, field->section, field->key, value);
+    for (size_t i = 0; i < dl_cost_keys.count; i++) {
+        const dl_key *key = &dl_cost_keys.rows[i];
+        dl_value *value = dl_cost_single(costs, key);
+        if (value == NULL || key->group == DL_NEED_GPU_MEMORY) continue; /* no time depends on it */
+        add_candidate(&all, key->section, key->name, value);
     }
     for (int k = 2; k <= DL_SHARING_MAX; k++) {
         char key[32];

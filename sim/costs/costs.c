@@ -9,41 +9,17 @@
 #include "common/units.h"
 #include "sim/costs/costs_fields.h"
 
-static dl_value *field_value(dl_costs *costs, const dl_cost_field *f)
+dl_status dl_costs_read_value(const dl_ini *ini, const dl_ini_entry *entry, dl_value *value,
+                              dl_error *err)
 {
-    return (dl_value *)(void *)((char *)costs + f->offset);
-}
-
-/* No product or quotient of a few numbers in these ranges overflows. */
-#define LARGEST 1e24
-#define SMALLEST_POSITIVE 1e-9
-
-typedef struct value_range {
-    double low, high;
-    const char *text;
-} value_range;
-
-static const value_range ranges[] = {
-    [DL_COST_ANY] = {-LARGEST, LARGEST, "from -1e24 to 1e24"},
-    [DL_COST_NOT_NEGATIVE] = {0, LARGEST, ">= 0, at most 1e24"},
-    [DL_COST_POSITIVE] = {SMALLEST_POSITIVE, LARGEST, "> 0, from 1e-9 to 1e24"},
-    [DL_COST_ONE_OR_MORE] = {1, LARGEST, ">= 1, at most 1e24"},
-    [DL_COST_AT_MOST_ONE] = {0, 1, "from 0 to 1"},
-};
-
-static dl_status read_value(const dl_ini *ini, const dl_ini_entry *entry, dl_cost_range allowed,
-                            dl_value *value, dl_error *err)
-{
+    const dl_key *key = dl_keys_find(&dl_cost_keys, entry->section, entry->key);
     dl_error inner = {0};
     dl_value parsed;
-    dl_status status = dl_value_parse(entry->value, &parsed, &inner);
+    dl_status status = dl_value_parse(entry->value, key->dimension, &parsed, &inner);
     if (status != DL_OK) return dl_ini_error(ini, entry, status, err, "%s", inner.text);
-    const value_range *range = &ranges[allowed];
-    if (parsed.value < range->low || parsed.value > range->high) {
-        return dl_ini_error(ini, entry, DL_ERR_RANGE, err, "expected a number %s", range->text);
-    }
-    *value = parsed;
-    return DL_OK;
+    status = dl_key_check(key, parsed.value, entry->value, ini, entry, err);
+    if (status == DL_OK) *value = parsed;
+    return status;
 }
 
 dl_status dl_costs_numbered_key(const dl_ini *ini, const dl_ini_entry *entry, const char *prefix,
@@ -66,7 +42,7 @@ static dl_status read_sharing(dl_costs *costs, const dl_ini *ini, const dl_ini_e
     dl_status status =
         dl_costs_numbered_key(ini, entry, "copies_", 1, DL_SHARING_MAX, &copies, err);
     if (status != DL_OK) return status;
-    return read_value(ini, entry, DL_COST_POSITIVE, &costs->sharing[copies], err);
+    return dl_costs_read_value(ini, entry, &costs->sharing[copies], err);
 }
 
 /* Batch sizes must come in ascending order: the table is read by interpolation. */
@@ -85,7 +61,7 @@ static dl_status read_linearity(dl_costs *costs, const dl_ini *ini, const dl_ini
                             DL_LINEARITY_MAX);
     }
     table[count].batch = batch;
-    status = read_value(ini, entry, DL_COST_POSITIVE, &table[count].factor, err);
+    status = dl_costs_read_value(ini, entry, &table[count].factor, err);
     if (status == DL_OK) costs->linearity_count++;
     return status;
 }
@@ -101,6 +77,14 @@ static bool is_op_name(const char *name)
 {
     return strcmp(name, "input") == 0 || strcmp(name, "dispatch") == 0 ||
            ends_in(name, "forward") || ends_in(name, "backward") || ends_in(name, "update");
+}
+
+/* Reads the entry into the part of the costs that its row says. */
+static dl_status read_into(void *part, const dl_ini *ini, const dl_ini_entry *entry, dl_error *err)
+{
+    const dl_key *key = dl_keys_find(&dl_cost_keys, entry->section, entry->key);
+    dl_value *value = (dl_value *)(void *)((char *)part + key->offset);
+    return dl_costs_read_value(ini, entry, value, err);
 }
 
 static dl_status read_op(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
@@ -120,80 +104,28 @@ static dl_status read_op(dl_costs *costs, const dl_ini *ini, const dl_ini_entry 
         costs->ops[i] = (dl_op_cost){.name = dl_strdup(name)};
         costs->op_count++;
     }
-    dl_op_cost *op = &costs->ops[i];
-    if (strcmp(entry->key, "flop_per_sample") == 0) {
-        return read_value(ini, entry, DL_COST_NOT_NEGATIVE, &op->flop_per_sample, err);
-    }
-    if (strcmp(entry->key, "bytes_per_sample") == 0) {
-        return read_value(ini, entry, DL_COST_NOT_NEGATIVE, &op->bytes_per_sample, err);
-    }
-    bool is_fixed = strcmp(entry->key, "fixed_ns") == 0;
-    return read_value(ini, entry, DL_COST_ANY, is_fixed ? &op->fixed_ns : &op->per_sample_ns, err);
+    return read_into(&costs->ops[i], ini, entry, err);
+}
+
+static void drop_empty(char **text)
+{
+    if (*text == NULL || **text != '\0') return;
+    free(*text);
+    *text = NULL;
 }
 
 static dl_status read_head(dl_costs *costs, const dl_ini *ini, dl_error *err)
 {
-    static const int64_t unknown = -1, none = 0;
     int64_t schema = 0;
-    const char *workload = NULL, *device = NULL;
-    dl_status status;
-    if ((status = dl_ini_get_int(ini, "costs", "schema", DL_COSTS_SCHEMA, DL_COSTS_SCHEMA, NULL,
-                                 &schema, err)) ||
-        (status = dl_ini_get_string(ini, "costs", "workload", "", &workload, err)) ||
-        (status = dl_ini_get_string(ini, "costs", "device", "", &device, err)) ||
-        (status = dl_ini_get_int(ini, "costs", "parameter_bytes", 0, INT64_MAX / 4, &unknown,
-                                 &costs->parameter_bytes, err)) ||
-        (status = dl_ini_get_int(ini, "costs", "state_bytes", 0, INT64_MAX / 4, &unknown,
-                                 &costs->state_bytes, err)) ||
-        (status = dl_ini_get_int(ini, "costs", "batch_min", 1, INT32_MAX, &none, &costs->batch_min,
-                                 err)) ||
-        (status = dl_ini_get_int(ini, "costs", "batch_max", 1, INT32_MAX, &none, &costs->batch_max,
-                                 err)) ||
-        (status = dl_ini_get_int(ini, "costs", "cores", 1, 1024, &none, &costs->cores, err))) {
-        return status;
+    costs->parameter_bytes = costs->state_bytes = -1;
+    dl_status status = dl_ini_get_int(ini, "costs", "schema", DL_COSTS_SCHEMA, DL_COSTS_SCHEMA,
+                                      NULL, &schema, err);
+    if (status == DL_OK) {
+        status = dl_keys_read(&dl_cost_keys, DL_COST_HEAD, ini, NULL, costs, err);
     }
-    costs->workload = workload[0] != '\0' ? dl_strdup(workload) : NULL;
-    costs->device = device[0] != '\0' ? dl_strdup(device) : NULL;
-    return DL_OK;
-}
-
-static dl_status check_names(const dl_ini *ini, dl_error *err)
-{
-    static const char *const head[] = {"schema",          "workload",    "device",
-                                       "parameter_bytes", "state_bytes", "batch_min",
-                                       "batch_max",       "cores",       NULL};
-    static const char *const op[] = {"fixed_ns", "per_sample_ns", "flop_per_sample",
-                                     "bytes_per_sample", NULL};
-    static const char *const layer[] = {"output_bytes_per_sample", "parameter_bytes",
-                                        "activation_bytes_per_sample", NULL};
-    static const char *const copy[] = {"latency_ns", "bandwidth_bytes_per_s",
-                                       "pageable_bytes_per_s", NULL};
-    static const char *const work[] = {"latency_ns", "read_bytes_per_s", "write_bytes_per_s", NULL};
-    static const char *const memory[] = {"total_bytes_per_s", NULL};
-    static const char *const sync[] = {"barrier_ns", "wakeup_ns", "lock_ns", "slice_ns", NULL};
-    static const char *const dispatch[] = {"serial_ns", "per_worker_ns", NULL};
-    static const char *const overlap[] = {"slowdown", NULL};
-    static const char *const network[] = {"bytes_per_s", "pair_bytes_per_s", "latency_ns", NULL};
-    static const char *const message[] = {"host_ns", NULL};
-    static const char *const spread[] = {"gpu_frac", "board_slowdown", NULL};
-    static const char *const input[] = {"bytes_per_sample", NULL};
-    static const char *const gpu_memory[] = {"activation_bytes_per_sample", "workspace_bytes",
-                                             NULL};
-    static const char *const any[] = {"*", NULL};
-    static const dl_ini_section_schema schema[] = {
-        {"costs", head},        {"op *", op},
-        {"layer *", layer},     {"copy", copy},
-        {"average", work},      {"update", work},
-        {"memory", memory},     {"sync", sync},
-        {"sharing", any},       {"linearity", any},
-        {"noise", any},         {"noise *", any},
-        {"exchange_runs", any}, {"dispatch", dispatch},
-        {"overlap", overlap},   {"network", network},
-        {"message", message},   {"spread", spread},
-        {"input", input},       {"gpu_memory", gpu_memory},
-        {"gradients", any},     {"collective *", any},
-    };
-    return dl_ini_check(ini, schema, sizeof schema / sizeof *schema, err);
+    drop_empty(&costs->workload);
+    drop_empty(&costs->device);
+    return status;
 }
 
 static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
@@ -201,8 +133,7 @@ static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_ent
 {
     if (strncmp(entry->section, "op ", 3) == 0) return read_op(costs, ini, entry, err);
     if (strncmp(entry->section, "layer ", 6) == 0) {
-        return read_value(ini, entry, DL_COST_NOT_NEGATIVE, dl_costs_layer_value(costs, entry),
-                          err);
+        return read_into(dl_costs_layer(costs, entry), ini, entry, err);
     }
     if (strcmp(entry->section, "sharing") == 0) return read_sharing(costs, ini, entry, err);
     if (strcmp(entry->section, "linearity") == 0) return read_linearity(costs, ini, entry, err);
@@ -218,25 +149,41 @@ static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_ent
     if (strncmp(entry->section, "noise", strlen("noise")) == 0) {
         return dl_costs_read_noise(costs, ini, entry, noise, err);
     }
-    for (size_t i = 0; i < dl_cost_field_count; i++) {
-        if (strcmp(dl_cost_fields[i].section, entry->section) == 0 &&
-            strcmp(dl_cost_fields[i].key, entry->key) == 0) {
-            return read_value(ini, entry, dl_cost_fields[i].range,
-                              field_value(costs, &dl_cost_fields[i]), err);
+    const dl_key *key = dl_keys_find(&dl_cost_keys, entry->section, entry->key);
+    return key->owner == DL_COST_SINGLE ? read_into(costs, ini, entry, err) : DL_OK;
+}
+
+/* An operation that takes less than no time where it was measured is a slip of the pen. */
+static dl_status check_ops(const dl_costs *costs, const dl_ini *ini, dl_error *err)
+{
+    for (size_t i = 0; i < costs->op_count; i++) {
+        const dl_op_cost *op = &costs->ops[i];
+        const double batch = costs->batch_max > 0 ? (double)costs->batch_max : 1e6;
+        if (!op->fixed_ns.known || !op->per_sample_ns.known ||
+            op->fixed_ns.value + op->per_sample_ns.value * batch >= 0) {
+            continue;
         }
+        char *section = dl_format("op %s", op->name);
+        const dl_ini_entry *entry = dl_ini_find(ini, section, "fixed_ns");
+        free(section);
+        return dl_ini_error(ini, entry, DL_ERR_RANGE, err,
+                            "with per_sample_ns = %g the operation takes less than no time at "
+                            "batch %.0f",
+                            op->per_sample_ns.value, batch);
     }
-    return DL_OK; /* [costs]: read by read_head */
+    return DL_OK;
 }
 
 static dl_status from_ini(dl_costs *costs, const dl_ini *ini, dl_error *err)
 {
     dl_costs parsed = {.path = dl_strdup(ini->path)};
     dl_noise_reading noise = {0};
-    dl_status status = check_names(ini, err);
+    dl_status status = dl_keys_check(&dl_cost_keys, ini, err);
     if (status == DL_OK) status = read_head(&parsed, ini, err);
     for (size_t i = 0; i < ini->count && status == DL_OK; i++) {
         status = read_entry(&parsed, ini, &ini->entries[i], &noise, err);
     }
+    if (status == DL_OK) status = check_ops(&parsed, ini, err);
     if (status == DL_OK) status = dl_costs_finish_noise(&parsed, ini, err);
     if (status == DL_OK) status = dl_costs_check_collectives(&parsed, ini, err);
     if (status == DL_OK) status = dl_costs_finish_layers(&parsed, err);
@@ -326,8 +273,10 @@ void dl_costs_each(dl_costs *costs, void (*visit)(void *user, dl_value *value), 
         visit(user, &costs->ops[i].fixed_ns);
         visit(user, &costs->ops[i].per_sample_ns);
     }
-    for (size_t i = 0; i < dl_cost_field_count; i++)
-        visit(user, field_value(costs, &dl_cost_fields[i]));
+    for (size_t i = 0; i < dl_cost_keys.count; i++) {
+        dl_value *value = dl_cost_single(costs, &dl_cost_keys.rows[i]);
+        if (value != NULL) visit(user, value);
+    }
     for (int k = 1; k <= DL_SHARING_MAX; k++)
         visit(user, &costs->sharing[k]);
     for (size_t i = 0; i < costs->linearity_count; i++)

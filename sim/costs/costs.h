@@ -97,9 +97,9 @@
  * 199 ; bytes). [noise 64] alone: of 1 copy; [noise] alone: of 1 copy and any batch size [noise 64
  * copies 2] factors_1_1_1 = 1.012, 0.997, ... factors_1_1_2 = ... factors_1_2_1 = ...
  *
- * For the text of a value see sim/value.h. Rates and slice_ns are > 0 (from 1e-9; no number is above
- * 1e24), slowdown >= 1, gpu_frac at most 1, the others of [sync] and [memory] >= 0. An operation's numbers and a latency may be negative (the intercept of a line
- * fitted over a range); a time that comes out below zero counts as zero. An operation is called
+ * For the text of a value see sim/value.h, for the ranges dl_cost_keys. An operation's fixed_ns and a
+ * latency may be negative (the intercept of a line fitted over a range), but not an operation's
+ * whole time at batch_max; a time that comes out below zero counts as zero. An operation is called
  * "input", "dispatch", or ends in ".forward", ".backward" or ".update".
  */
 #ifndef DL_SIM_COSTS_H
@@ -109,7 +109,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/status.h"
+#include "common/keys.h"
 #include "sim/collective/collective_cost.h"
 #include "sim/value.h"
 
@@ -230,6 +230,10 @@ typedef struct dl_costs {
     dl_noise_set *noise; /* [noise_count], each of other batch and copies */
     size_t noise_count;
 } dl_costs;
+
+/* Every key that a cost file may have, its single numbers in the order in which they are written and
+ * drawn; the rows' group is the dl_cost_need. */
+extern const dl_keys dl_cost_keys;
 
 /* Reads and checks a cost file; zero `costs` before. Unknown sections, keys, origins are errors
  * with file:line. What the file lacks stays unknown: whoever needs it lists it (dl_costs_missing).

@@ -56,15 +56,11 @@ static dl_status add_time(dl_collective_cost *cost, const dl_ini *ini, const dl_
 {
     dl_error inner = {0};
     dl_collective_time time = {0};
-    dl_status status;
-    if ((status =
-             dl_parse_double(entry->key + strlen("bytes_"), 0, BYTES_MAX, &time.bytes, &inner)) ||
-        (status = dl_value_parse(entry->value, &time.time_ns, &inner))) {
-        return dl_ini_error(ini, entry, status, err, "%s", inner.text);
-    }
-    if (time.time_ns.value < 0) {
-        return dl_ini_error(ini, entry, DL_ERR_RANGE, err, "expected a number >= 0");
-    }
+    dl_status status =
+        dl_parse_double(entry->key + strlen("bytes_"), 0, BYTES_MAX, &time.bytes, &inner);
+    if (status != DL_OK) return dl_ini_error(ini, entry, status, err, "%s", inner.text);
+    status = dl_costs_read_value(ini, entry, &time.time_ns, err);
+    if (status != DL_OK) return status;
     if (cost->count > 0 && time.bytes <= cost->times[cost->count - 1].bytes) {
         return dl_ini_error(ini, entry, DL_ERR_DATA, err, "sizes must ascend");
     }
@@ -84,9 +80,6 @@ dl_status dl_costs_read_collective(dl_costs *costs, const dl_ini *ini, const dl_
     dl_collective_cost *cost = find_or_add(costs, &key);
     if (strncmp(entry->key, "bytes_", strlen("bytes_")) == 0) {
         return add_time(cost, ini, entry, err);
-    }
-    if (strcmp(entry->key, "nodes") != 0) {
-        return dl_ini_error(ini, entry, DL_ERR_NAME, err, "expected nodes or bytes_SIZE");
     }
     status = dl_parse_int(entry->value, 1, cost->ranks, &nodes, &inner);
     if (status != DL_OK) return dl_ini_error(ini, entry, status, err, "%s", inner.text);

@@ -1,32 +1,30 @@
-/* The table of the single numbers of a cost file, shared by its reader and its writer. */
+/* What the sources of the cost file's reader and writer share. */
 #ifndef DL_SIM_COSTS_FIELDS_H
 #define DL_SIM_COSTS_FIELDS_H
 
 #include <stdio.h>
 
-#include "common/ini.h"
+#include "common/keys.h"
 #include "sim/costs/costs.h"
 
 #define DL_COSTS_SCHEMA 1
 
-typedef enum dl_cost_range {
-    DL_COST_ANY,
-    DL_COST_NOT_NEGATIVE,
-    DL_COST_POSITIVE,
-    DL_COST_ONE_OR_MORE,
-    DL_COST_AT_MOST_ONE /* and not negative */
-} dl_cost_range;
+/* Which part of the costs keeps a key's number. */
+typedef enum dl_cost_owner {
+    DL_COST_HEAD,   /* [costs]: dl_costs, as common/keys.h reads it */
+    DL_COST_SINGLE, /* dl_costs: a dl_value at the row's offset */
+    DL_COST_OP,     /* dl_op_cost, likewise */
+    DL_COST_LAYER,  /* dl_layer_cost, likewise */
+    DL_COST_SERIES  /* read by code of its own */
+} dl_cost_owner;
 
-/* One number: the only place where its name, place, range and need stand together. */
-typedef struct dl_cost_field {
-    const char *section, *key;
-    size_t offset; /* of its dl_value in dl_costs */
-    dl_cost_range range;
-    unsigned need; /* dl_cost_need */
-} dl_cost_field;
+/* The value of a row of dl_cost_keys; NULL if it is none of the single numbers. */
+dl_value *dl_cost_single(dl_costs *costs, const dl_key *key);
+const dl_value *dl_cost_single_of(const dl_costs *costs, const dl_key *key);
 
-extern const dl_cost_field dl_cost_fields[];
-extern const size_t dl_cost_field_count;
+/* Reads the entry's value with the unit and range of its row. */
+dl_status dl_costs_read_value(const dl_ini *ini, const dl_ini_entry *entry, dl_value *value,
+                              dl_error *err) DL_MUST_CHECK;
 
 /* Reads the number k of a key "PREFIX_k". */
 dl_status dl_costs_numbered_key(const dl_ini *ini, const dl_ini_entry *entry, const char *prefix,
@@ -44,8 +42,8 @@ typedef struct dl_noise_reading {
 dl_status dl_costs_read_noise(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
                               dl_noise_reading *at, dl_error *err) DL_MUST_CHECK;
 
-/* The value that an entry of [layer NAME] sets. */
-dl_value *dl_costs_layer_value(dl_costs *costs, const dl_ini_entry *entry);
+/* The layer of an entry of [layer NAME]; a new one at its first entry. */
+dl_layer_cost *dl_costs_layer(dl_costs *costs, const dl_ini_entry *entry);
 
 /* DL_ERR_NAME if a layer has no operation, DL_ERR_DATA if the layers' parameters, where all are
  * told, are not those of [costs]. */
@@ -74,7 +72,5 @@ void dl_costs_write_gradients(FILE *out, const dl_costs *costs);
 dl_status dl_costs_finish_noise(dl_costs *costs, const dl_ini *ini, dl_error *err) DL_MUST_CHECK;
 
 void dl_noise_set_free(dl_noise_set *set);
-
-const dl_value *dl_cost_field_value(const dl_costs *costs, const dl_cost_field *field);
 
 #endif

@@ -23,7 +23,7 @@ static bool is_of_layer(const dl_op_cost *op, const char *layer)
     return false;
 }
 
-dl_value *dl_costs_layer_value(dl_costs *costs, const dl_ini_entry *entry)
+dl_layer_cost *dl_costs_layer(dl_costs *costs, const dl_ini_entry *entry)
 {
     const char *name = entry->section + strlen("layer ");
     size_t i = 0;
@@ -34,10 +34,7 @@ dl_value *dl_costs_layer_value(dl_costs *costs, const dl_ini_entry *entry)
         costs->layers[i] = (dl_layer_cost){.name = dl_strdup(name)};
         costs->layer_count++;
     }
-    dl_layer_cost *layer = &costs->layers[i];
-    if (strcmp(entry->key, "output_bytes_per_sample") == 0) return &layer->output_bytes_per_sample;
-    if (strcmp(entry->key, "parameter_bytes") == 0) return &layer->parameter_bytes;
-    return &layer->activation_bytes_per_sample;
+    return &costs->layers[i];
 }
 
 static dl_status check_operations(const dl_costs *costs, const dl_layer_cost *layer, dl_error *err)

@@ -4,47 +4,155 @@
 #include "common/alloc.h"
 #include "sim/costs/costs_fields.h"
 
-#define AT(member) offsetof(dl_costs, member)
-const dl_cost_field dl_cost_fields[] = {
-    {"copy", "latency_ns", AT(copy.latency_ns), DL_COST_ANY, DL_NEED_COPY},
-    {"copy", "bandwidth_bytes_per_s", AT(copy.bandwidth_bytes_per_s), DL_COST_POSITIVE,
-     DL_NEED_COPY},
-    {"copy", "pageable_bytes_per_s", AT(copy.pageable_bytes_per_s), DL_COST_POSITIVE,
-     DL_NEED_PAGEABLE},
-    {"average", "latency_ns", AT(average.latency_ns), DL_COST_ANY, DL_NEED_AVERAGE},
-    {"average", "read_bytes_per_s", AT(average.read_bytes_per_s), DL_COST_POSITIVE,
-     DL_NEED_AVERAGE},
-    {"average", "write_bytes_per_s", AT(average.write_bytes_per_s), DL_COST_POSITIVE,
-     DL_NEED_AVERAGE},
-    {"update", "latency_ns", AT(update.latency_ns), DL_COST_ANY, DL_NEED_UPDATE},
-    {"update", "read_bytes_per_s", AT(update.read_bytes_per_s), DL_COST_POSITIVE, DL_NEED_UPDATE},
-    {"update", "write_bytes_per_s", AT(update.write_bytes_per_s), DL_COST_POSITIVE, DL_NEED_UPDATE},
-    {"memory", "total_bytes_per_s", AT(memory_total_bytes_per_s), DL_COST_POSITIVE, DL_NEED_MEMORY},
-    {"sync", "barrier_ns", AT(barrier_ns), DL_COST_NOT_NEGATIVE, DL_NEED_BARRIER},
-    {"sync", "wakeup_ns", AT(wakeup_ns), DL_COST_NOT_NEGATIVE, DL_NEED_WAKEUP},
-    {"sync", "lock_ns", AT(lock_ns), DL_COST_NOT_NEGATIVE, DL_NEED_LOCK},
-    {"sync", "slice_ns", AT(slice_ns), DL_COST_POSITIVE, DL_NEED_SLICE},
-    {"dispatch", "serial_ns", AT(dispatch.serial_ns), DL_COST_NOT_NEGATIVE, DL_NEED_DISPATCH},
-    {"dispatch", "per_worker_ns", AT(dispatch.per_worker_ns), DL_COST_NOT_NEGATIVE,
-     DL_NEED_DISPATCH},
-    {"overlap", "slowdown", AT(overlap_slowdown), DL_COST_ONE_OR_MORE, DL_NEED_OVERLAP},
-    {"network", "bytes_per_s", AT(network.bytes_per_s), DL_COST_POSITIVE, 0},
-    {"network", "pair_bytes_per_s", AT(network.pair_bytes_per_s), DL_COST_POSITIVE, 0},
-    {"network", "latency_ns", AT(network.latency_ns), DL_COST_NOT_NEGATIVE, 0},
-    {"message", "host_ns", AT(message_host_ns), DL_COST_NOT_NEGATIVE, 0},
-    {"spread", "gpu_frac", AT(gpu_spread_frac), DL_COST_AT_MOST_ONE, 0},
-    {"spread", "board_slowdown", AT(gpu_board_slowdown), DL_COST_ONE_OR_MORE, 0},
-    {"input", "bytes_per_sample", AT(input_bytes_per_sample), DL_COST_NOT_NEGATIVE, DL_NEED_INPUT},
-    {"gpu_memory", "activation_bytes_per_sample", AT(gpu_memory.activation_bytes_per_sample),
-     DL_COST_NOT_NEGATIVE, DL_NEED_GPU_MEMORY},
-    {"gpu_memory", "workspace_bytes", AT(gpu_memory.workspace_bytes), DL_COST_NOT_NEGATIVE,
-     DL_NEED_GPU_MEMORY},
-};
-const size_t dl_cost_field_count = sizeof dl_cost_fields / sizeof *dl_cost_fields;
+/* Plausible values, far beyond what is built or trained. */
+#define RATES DL_DIMENSION_BYTES_PER_S, 1e3, 1e15
+#define SIZES DL_DIMENSION_BYTES, 0, 1e15
+#define TIMES DL_DIMENSION_NS, 0, 3.6e12
+#define ISSUE DL_DIMENSION_NS, 0, 1e11
+#define SLICE DL_DIMENSION_NS, 1, 1e10
+#define FLOPS DL_DIMENSION_PURE, 0, 1e18
+#define SHARE DL_DIMENSION_PURE, 0, 1
+#define WAITS DL_DIMENSION_NS, 0, 1e10
+#define INTERCEPT DL_DIMENSION_NS, -1e9, 3.6e12
+#define FACTOR DL_DIMENSION_PURE, 1, 100
+#define COUNTS(high) DL_DIMENSION_PURE, 1, high
 
-const dl_value *dl_cost_field_value(const dl_costs *costs, const dl_cost_field *f)
+#define ROW(section, name, dimension_and_range, need, owner, offset, help) \
+    ROW_(section, name, dimension_and_range, need, owner, offset, help)
+#define ROW_(section, name, dimension, low, high, need, owner, offset, help)                     \
+    {                                                                                            \
+        section, name, DL_KEY_OWN, dimension, low, high, NULL, NULL, NULL, false, owner, offset, \
+            need, help                                                                           \
+    }
+
+static const dl_key rows[] = {
+    {"costs", "schema", DL_KEY_OWN, COUNTS(1), NULL, "1", NULL, true, DL_COST_SERIES, 0, 0,
+     "version of this format"},
+    {"costs", "workload", DL_KEY_TEXT, DL_DIMENSION_PURE, 0, 0, NULL, "text", NULL, false,
+     DL_COST_HEAD, offsetof(dl_costs, workload), 0, "the model"},
+    {"costs", "device", DL_KEY_TEXT, DL_DIMENSION_PURE, 0, 0, NULL, "text", NULL, false,
+     DL_COST_HEAD, offsetof(dl_costs, device), 0,
+     "what was measured; on GPUs its model's name is in it"},
+    {"costs", "parameter_bytes", DL_KEY_INT64, SIZES, NULL, NULL, NULL, false, DL_COST_HEAD,
+     offsetof(dl_costs, parameter_bytes), 0, "of the model"},
+    {"costs", "state_bytes", DL_KEY_INT64, SIZES, NULL, NULL, NULL, false, DL_COST_HEAD,
+     offsetof(dl_costs, state_bytes), 0, "of the optimizer's state"},
+    {"costs", "batch_min", DL_KEY_INT64, COUNTS(INT32_MAX), NULL, NULL, NULL, false, DL_COST_HEAD,
+     offsetof(dl_costs, batch_min), 0, "smallest batch of a worker that was measured"},
+    {"costs", "batch_max", DL_KEY_INT64, COUNTS(INT32_MAX), NULL, NULL, NULL, false, DL_COST_HEAD,
+     offsetof(dl_costs, batch_max), 0, "largest one"},
+    {"costs", "cores", DL_KEY_INT64, COUNTS(1024), NULL, NULL, NULL, false, DL_COST_HEAD,
+     offsetof(dl_costs, cores), 0, "of the machine that was measured"},
+    ROW("op *", "fixed_ns", INTERCEPT, DL_NEED_OPS, DL_COST_OP, offsetof(dl_op_cost, fixed_ns),
+        "of the operation, whatever the batch"),
+    ROW("op *", "per_sample_ns", TIMES, DL_NEED_OPS, DL_COST_OP,
+        offsetof(dl_op_cost, per_sample_ns), "and for each sample"),
+    ROW("op *", "flop_per_sample", FLOPS, 0, DL_COST_OP, offsetof(dl_op_cost, flop_per_sample),
+        "floating-point operations, to scale to another GPU"),
+    ROW("op *", "bytes_per_sample", SIZES, 0, DL_COST_OP, offsetof(dl_op_cost, bytes_per_sample),
+        "of memory that it reads and writes, likewise"),
+    ROW("layer *", "output_bytes_per_sample", SIZES, 0, DL_COST_LAYER,
+        offsetof(dl_layer_cost, output_bytes_per_sample),
+        "handed to the next layer, and its gradient back"),
+    ROW("layer *", "parameter_bytes", SIZES, 0, DL_COST_LAYER,
+        offsetof(dl_layer_cost, parameter_bytes), "of the layer"),
+    ROW("layer *", "activation_bytes_per_sample", SIZES, 0, DL_COST_LAYER,
+        offsetof(dl_layer_cost, activation_bytes_per_sample),
+        "kept for the backward pass, in place of its share of [gpu_memory]'s"),
+    ROW("copy", "latency_ns", INTERCEPT, DL_NEED_COPY, DL_COST_SINGLE,
+        offsetof(dl_costs, copy.latency_ns), "of a copy on the worker's own core"),
+    ROW("copy", "bandwidth_bytes_per_s", RATES, DL_NEED_COPY, DL_COST_SINGLE,
+        offsetof(dl_costs, copy.bandwidth_bytes_per_s), "of it"),
+    ROW("copy", "pageable_bytes_per_s", RATES, DL_NEED_PAGEABLE, DL_COST_SINGLE,
+        offsetof(dl_costs, copy.pageable_bytes_per_s),
+        "between a GPU and host memory that is not pinned, each direction"),
+    ROW("average", "latency_ns", INTERCEPT, DL_NEED_AVERAGE, DL_COST_SINGLE,
+        offsetof(dl_costs, average.latency_ns),
+        "averaging with one thread: latency + bytes (vectors / read + 1 / write)"),
+    ROW("average", "read_bytes_per_s", RATES, DL_NEED_AVERAGE, DL_COST_SINGLE,
+        offsetof(dl_costs, average.read_bytes_per_s), "of it"),
+    ROW("average", "write_bytes_per_s", RATES, DL_NEED_AVERAGE, DL_COST_SINGLE,
+        offsetof(dl_costs, average.write_bytes_per_s), "of it"),
+    ROW("update", "latency_ns", INTERCEPT, DL_NEED_UPDATE, DL_COST_SINGLE,
+        offsetof(dl_costs, update.latency_ns),
+        "the server's update, likewise: gradients summed and applied"),
+    ROW("update", "read_bytes_per_s", RATES, DL_NEED_UPDATE, DL_COST_SINGLE,
+        offsetof(dl_costs, update.read_bytes_per_s), "of it"),
+    ROW("update", "write_bytes_per_s", RATES, DL_NEED_UPDATE, DL_COST_SINGLE,
+        offsetof(dl_costs, update.write_bytes_per_s), "of it"),
+    ROW("memory", "total_bytes_per_s", RATES, DL_NEED_MEMORY, DL_COST_SINGLE,
+        offsetof(dl_costs, memory_total_bytes_per_s),
+        "traffic, read and written, of all cores at once"),
+    ROW("sync", "barrier_ns", WAITS, DL_NEED_BARRIER, DL_COST_SINGLE,
+        offsetof(dl_costs, barrier_ns), "spinning barrier: last arrival to release"),
+    ROW("sync", "wakeup_ns", WAITS, DL_NEED_WAKEUP, DL_COST_SINGLE, offsetof(dl_costs, wakeup_ns),
+        "post to running of a blocked thread"),
+    ROW("sync", "lock_ns", WAITS, DL_NEED_LOCK, DL_COST_SINGLE, offsetof(dl_costs, lock_ns),
+        "hand-over of a spinning lock"),
+    ROW("sync", "slice_ns", SLICE, DL_NEED_SLICE, DL_COST_SINGLE, offsetof(dl_costs, slice_ns),
+        "how long a thread keeps a core that others want too"),
+    ROW("dispatch", "serial_ns", ISSUE, DL_NEED_DISPATCH, DL_COST_SINGLE,
+        offsetof(dl_costs, dispatch.serial_ns),
+        "host time of a step before the first GPU is given anything"),
+    ROW("dispatch", "per_worker_ns", ISSUE, DL_NEED_DISPATCH, DL_COST_SINGLE,
+        offsetof(dl_costs, dispatch.per_worker_ns), "to issue one GPU's step"),
+    ROW("overlap", "slowdown", FACTOR, DL_NEED_OVERLAP, DL_COST_SINGLE,
+        offsetof(dl_costs, overlap_slowdown),
+        "factor on a GPU's compute while collectives run beside it"),
+    ROW("network", "bytes_per_s", RATES, 0, DL_COST_SINGLE, offsetof(dl_costs, network.bytes_per_s),
+        "of a node's port, each direction, in place of the machine file's"),
+    ROW("network", "pair_bytes_per_s", RATES, 0, DL_COST_SINGLE,
+        offsetof(dl_costs, network.pair_bytes_per_s),
+        "between two nodes, both directions together"),
+    ROW("network", "latency_ns", WAITS, 0, DL_COST_SINGLE, offsetof(dl_costs, network.latency_ns),
+        "of a message between two nodes, beside their own links'"),
+    ROW("message", "host_ns", WAITS, 0, DL_COST_SINGLE, offsetof(dl_costs, message_host_ns),
+        "of a message of exchange anywhere, beside the links': staging, MPI"),
+    ROW("spread", "gpu_frac", SHARE, 0, DL_COST_SINGLE, offsetof(dl_costs, gpu_spread_frac),
+        "standard deviation of the logarithm of the compute times of GPUs of one model"),
+    ROW("spread", "board_slowdown", FACTOR, 0, DL_COST_SINGLE,
+        offsetof(dl_costs, gpu_board_slowdown),
+        "factor on the compute of a GPU when another one below its PCIe switch is used too"),
+    ROW("input", "bytes_per_sample", SIZES, DL_NEED_INPUT, DL_COST_SINGLE,
+        offsetof(dl_costs, input_bytes_per_sample),
+        "copied to the GPU; needed if there is an [op input]"),
+    ROW("gpu_memory", "activation_bytes_per_sample", SIZES, DL_NEED_GPU_MEMORY, DL_COST_SINGLE,
+        offsetof(dl_costs, gpu_memory.activation_bytes_per_sample), "kept for the backward pass"),
+    ROW("gpu_memory", "workspace_bytes", SIZES, DL_NEED_GPU_MEMORY, DL_COST_SINGLE,
+        offsetof(dl_costs, gpu_memory.workspace_bytes), "of libraries and the driver"),
+    {"sharing", "copies_*", DL_KEY_OWN, DL_DIMENSION_PURE, 1e-3, 1e3, NULL, NULL, NULL, false,
+     DL_COST_SERIES, 0, 0,
+     "copies_K: a step's time with K copies at once over its time alone, per core turn"},
+    {"linearity", "batch_*", DL_KEY_OWN, DL_DIMENSION_PURE, 1e-3, 1e3, NULL, NULL, NULL, false,
+     DL_COST_SERIES, 0, 0, "batch_B: time of all operations at batch B over that of their lines"},
+    {"gradients", "ready_*", DL_KEY_OWN, DL_DIMENSION_PURE, 0, 0, NULL, "SHARE, BYTES", NULL, false,
+     DL_COST_SERIES, 0, 0,
+     "ready_1, ready_2, ...: share of the backward pass, and the bytes of gradients ready by then"},
+    {"collective *", "bytes_*", DL_KEY_OWN, DL_DIMENSION_NS, 0, 3.6e12, NULL, NULL, NULL, false,
+     DL_COST_SERIES, 0, 0, "bytes_SIZE of [collective KIND RANKS]: its time"},
+    {"collective *", "nodes", DL_KEY_OWN, DL_DIMENSION_PURE, 0, 0, NULL, "whole number", NULL,
+     false, DL_COST_SERIES, 0, 0, "that the ranks are on"},
+    {"exchange_runs", "run_*", DL_KEY_OWN, DL_DIMENSION_PURE, 0, 0, NULL, "COPY, AVERAGE, UPDATE",
+     NULL, false, DL_COST_SERIES, 0, 0,
+     "run_1, ...: times of exchange in one run over those of the lines"},
+    {"noise", "factors_*", DL_KEY_OWN, DL_DIMENSION_PURE, 0, 0, NULL, "list of factors", NULL,
+     false, DL_COST_SERIES, 0, 0,
+     "factors_RUN_COPY_LINE: step times over the expected ones, in order"},
+    {"noise *", "factors_*", DL_KEY_OWN, DL_DIMENSION_PURE, 0, 0, NULL, "list of factors", NULL,
+     false, DL_COST_SERIES, 0, 0, "the same for [noise BATCH] or [noise BATCH copies K]"},
+};
+const dl_keys dl_cost_keys = {rows, sizeof rows / sizeof *rows};
+
+const dl_value *dl_cost_single_of(const dl_costs *costs, const dl_key *key)
 {
-    return (const dl_value *)(const void *)((const char *)costs + f->offset);
+    if (key->owner != DL_COST_SINGLE) return NULL;
+    return (const dl_value *)(const void *)((const char *)costs + key->offset);
+}
+
+dl_value *dl_cost_single(dl_costs *costs, const dl_key *key)
+{
+    if (key->owner != DL_COST_SINGLE) return NULL;
+    return (dl_value *)(void *)((char *)costs + key->offset);
 }
 
 static void list(char **names, const char *format, const char *section, const char *key)
@@ -80,10 +188,11 @@ char *dl_costs_missing(const dl_costs *costs, unsigned needs)
         if (!op->fixed_ns.known) list(&names, "[op %s] %s", op->name, "fixed_ns");
         if (!op->per_sample_ns.known) list(&names, "[op %s] %s", op->name, "per_sample_ns");
     }
-    for (size_t i = 0; i < dl_cost_field_count; i++) {
-        if ((needs & dl_cost_fields[i].need) &&
-            !dl_cost_field_value(costs, &dl_cost_fields[i])->known) {
-            list(&names, "[%s] %s", dl_cost_fields[i].section, dl_cost_fields[i].key);
+    for (size_t i = 0; i < dl_cost_keys.count; i++) {
+        const dl_key *key = &rows[i];
+        const dl_value *value = dl_cost_single_of(costs, key);
+        if (value != NULL && (needs & key->group) && !value->known) {
+            list(&names, "[%s] %s", key->section, key->name);
         }
     }
     bool shared = false;
@@ -114,9 +223,9 @@ dl_origin dl_costs_worst_origin(const dl_costs *costs, unsigned needs)
     for (size_t i = 0; i < costs->linearity_count && (needs & DL_NEED_OPS); i++) {
         worst(&origin, &found, &costs->linearity[i].factor);
     }
-    for (size_t i = 0; i < dl_cost_field_count; i++) {
-        if (needs & dl_cost_fields[i].need)
-            worst(&origin, &found, dl_cost_field_value(costs, &dl_cost_fields[i]));
+    for (size_t i = 0; i < dl_cost_keys.count; i++) {
+        const dl_value *value = dl_cost_single_of(costs, &rows[i]);
+        if (value != NULL && needs & rows[i].group) worst(&origin, &found, value);
     }
     for (int k = 2; k <= DL_SHARING_MAX && (needs & DL_NEED_SHARING); k++) {
         worst(&origin, &found, &costs->sharing[k]);

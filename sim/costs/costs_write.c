@@ -118,13 +118,13 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         write_line(out, "activation_bytes_per_sample", &layer->activation_bytes_per_sample);
     }
     const char *section = "";
-    for (size_t i = 0; i < dl_cost_field_count; i++) {
-        const dl_value *value = dl_cost_field_value(costs, &dl_cost_fields[i]);
-        if (!value->known) continue;
-        if (strcmp(section, dl_cost_fields[i].section) != 0)
-            fprintf(out, "\n[%s]\n", dl_cost_fields[i].section);
-        section = dl_cost_fields[i].section;
-        write_line(out, dl_cost_fields[i].key, value);
+    for (size_t i = 0; i < dl_cost_keys.count; i++) {
+        const dl_key *key = &dl_cost_keys.rows[i];
+        const dl_value *value = dl_cost_single_of(costs, key);
+        if (value == NULL || !value->known) continue;
+        if (strcmp(section, key->section) != 0) fprintf(out, "\n[%s]\n", key->section);
+        section = key->section;
+        write_line(out, key->name, value);
     }
     bool shared = false;
     for (int k = 1; k <= DL_SHARING_MAX; k++) {

@@ -17,8 +17,8 @@ static const char whole[] =
     "[protocol ll]\nlaunch_ns = 1us\nhop_ns = 2us\nnetwork_hop_ns = 3us\nbandwidth_frac = 0.5\n";
 static const char small[] =
     "[machine]\nschema = 1\nname = a\npeer = all\n[gpu_model g]\nmemory_bytes = 1\n"
-    "memory_bytes_per_s = 1\nfp32_flop_per_s = 1\n[link l]\nbytes_per_s = 1\nlatency_ns = 0\n"
-    "[host]\nmemory_bytes_per_s = 1\n[gpus 0]\nmodel = g\nparent = socket0\nlink = l\n";
+    "memory_bytes_per_s = 1e9\nfp32_flop_per_s = 1e12\n[link l]\nbytes_per_s = 1e9\nlatency_ns = 0\n"
+    "[host]\nmemory_bytes_per_s = 1e9\n[gpus 0]\nmodel = g\nparent = socket0\nlink = l\n";
 
 size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
 {

@@ -1,0 +1,209 @@
+#include "common/keys.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/names.h"
+#include "common/units.h"
+
+static const char *const no_yes[] = {"no", "yes", NULL};
+
+/* Whether `name` is the pattern, or what a pattern that ends in '*' admits. */
+static bool admits(const char *pattern, const char *name)
+{
+    const size_t length = strlen(pattern);
+    if (length == 0 || pattern[length - 1] != '*') return strcmp(pattern, name) == 0;
+    return strncmp(pattern, name, length - 1) == 0 && name[length - 1] != '\0';
+}
+
+const dl_key *dl_keys_find(const dl_keys *keys, const char *section, const char *name)
+{
+    const dl_key *found = NULL;
+    for (size_t i = 0; i < keys->count; i++) {
+        const dl_key *key = &keys->rows[i];
+        if (!admits(key->section, section) || !admits(key->name, name)) continue;
+        if (strcmp(key->name, name) == 0) return key;
+        if (found == NULL) found = key;
+    }
+    return found;
+}
+
+/* The table's sections or, with a section, its keys: each once, in names[keys->count]. */
+static size_t list_names(const dl_keys *keys, const char *section, const char **names)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < keys->count; i++) {
+        const dl_key *key = &keys->rows[i];
+        if (section != NULL && !admits(key->section, section)) continue;
+        const char *name = section != NULL ? key->name : key->section;
+        if (dl_names_find(name, names, count) < 0) names[count++] = name;
+    }
+    return count;
+}
+
+static bool has_section(const dl_keys *keys, const char *section)
+{
+    for (size_t i = 0; i < keys->count; i++) {
+        if (admits(keys->rows[i].section, section)) return true;
+    }
+    return false;
+}
+
+dl_status dl_keys_check(const dl_keys *keys, const dl_ini *ini, dl_error *err)
+{
+    const char **names = dl_calloc(keys->count, sizeof *names, "names of keys");
+    char hint[400];
+    dl_status status = DL_OK;
+    for (size_t i = 0; i < ini->section_count && status == DL_OK; i++) {
+        const dl_ini_section *section = &ini->sections[i];
+        if (has_section(keys, section->name)) continue;
+        dl_names_hint(hint, sizeof hint, section->name, names, list_names(keys, NULL, names));
+        status = dl_error_set_at(err, DL_ERR_NAME, ini->path, section->line,
+                                 "unknown section [%s]%s", section->name, hint);
+    }
+    for (size_t i = 0; i < ini->count && status == DL_OK; i++) {
+        const dl_ini_entry *entry = &ini->entries[i];
+        if (entry->section[0] == '\0') {
+            status = dl_error_set_at(err, DL_ERR_NAME, ini->path, entry->line,
+                                     "key '%s' is before the first [section]", entry->key);
+        } else if (dl_keys_find(keys, entry->section, entry->key) == NULL) {
+            dl_names_hint(hint, sizeof hint, entry->key, names,
+                          list_names(keys, entry->section, names));
+            status =
+                dl_error_set_at(err, DL_ERR_NAME, ini->path, entry->line,
+                                "unknown key '%s' in [%s]%s", entry->key, entry->section, hint);
+        }
+    }
+    free(names);
+    return status;
+}
+
+dl_status dl_keys_need(const dl_ini *ini, const char *section, const char *name,
+                       const dl_ini_entry **entry, dl_error *err)
+{
+    *entry = dl_ini_find(ini, section, name);
+    if (*entry != NULL) return DL_OK;
+    int line = 0;
+    for (size_t i = 0; i < ini->section_count && line == 0; i++) {
+        if (strcmp(ini->sections[i].name, section) == 0) line = ini->sections[i].line;
+    }
+    return dl_error_set_at(err, DL_ERR_DATA, ini->path, line, "[%s] has no key '%s'", section,
+                           name);
+}
+
+dl_status dl_key_check(const dl_key *key, double value, const char *text, const dl_ini *ini,
+                       const dl_ini_entry *entry, dl_error *err)
+{
+    dl_error why = {0};
+    dl_status status = dl_amount_check(value, key->dimension, key->low, key->high, text, &why);
+    return status == DL_OK ? DL_OK : dl_ini_error(ini, entry, status, err, "%s", why.text);
+}
+
+static dl_status read_choice(const dl_key *key, const char *text, int *choice, dl_error *err)
+{
+    const char *const *choices = key->type == DL_KEY_FLAG ? no_yes : key->choices;
+    size_t count = 0;
+    while (choices[count] != NULL)
+        count++;
+    *choice = dl_names_find(text, choices, count);
+    if (*choice >= 0) return DL_OK;
+    char hint[256];
+    dl_names_hint(hint, sizeof hint, text, choices, count);
+    return dl_error_set(err, DL_ERR_NAME, "unknown name%s", hint);
+}
+
+static dl_status read_number(const dl_key *key, const char *text, double *value, dl_error *err)
+{
+    dl_status status = dl_amount_parse(text, key->dimension, value, err);
+    if (status != DL_OK) return status;
+    return dl_amount_check(*value, key->dimension, key->low, key->high, text, err);
+}
+
+static dl_status read_whole(const dl_key *key, const char *text, int64_t *value, dl_error *err)
+{
+    if (key->dimension == DL_DIMENSION_PURE) {
+        return dl_parse_int(text, (int64_t)key->low, (int64_t)key->high, value, err);
+    }
+    double number = 0;
+    dl_status status = read_number(key, text, &number, err);
+    if (status != DL_OK) return status;
+    *value = (int64_t)number;
+    if ((double)*value == number) return DL_OK;
+    return dl_error_set(err, DL_ERR_PARSE, "'%s' is not a whole number", text);
+}
+
+static dl_status read_quantity(const dl_key *key, const char *text, dl_quantity *quantity,
+                               dl_error *err)
+{
+    dl_quantity parsed = {0};
+    dl_status status = dl_quantity_parse(text, key->dimension, &parsed, err);
+    if (status != DL_OK) return status;
+    status = dl_amount_check(parsed.value, key->dimension, key->low, key->high, text, err);
+    if (status == DL_OK) *quantity = parsed;
+    return status;
+}
+
+/* Reads a value's text into its field. */
+static dl_status read_text(const dl_key *key, const char *text, void *field, dl_error *err)
+{
+    int choice = 0;
+    int64_t whole = 0;
+    double real = 0;
+    dl_status status = DL_OK;
+    switch (key->type) {
+    case DL_KEY_TEXT:
+        free(*(char **)field);
+        *(char **)field = dl_strdup(text);
+        break;
+    case DL_KEY_CHOICE:
+    case DL_KEY_FLAG:
+        status = read_choice(key, text, &choice, err);
+        if (status != DL_OK) break;
+        if (key->type == DL_KEY_FLAG) {
+            *(bool *)field = choice == 1;
+        } else {
+            memcpy(field, &choice, sizeof choice); /* enums have its size, and may be unsigned */
+        }
+        break;
+    case DL_KEY_INT:
+    case DL_KEY_INT64:
+        status = read_whole(key, text, &whole, err);
+        if (status != DL_OK) break;
+        if (key->type == DL_KEY_INT64) {
+            *(int64_t *)field = whole;
+        } else {
+            *(int *)field = (int)whole;
+        }
+        break;
+    case DL_KEY_REAL:
+        status = read_number(key, text, &real, err);
+        if (status == DL_OK) *(double *)field = real;
+        break;
+    case DL_KEY_QUANTITY: status = read_quantity(key, text, field, err); break;
+    case DL_KEY_OWN: break;
+    }
+    return status;
+}
+
+dl_status dl_keys_read(const dl_keys *keys, int owner, const dl_ini *ini, const char *section,
+                       void *part, dl_error *err)
+{
+    for (size_t i = 0; i < keys->count; i++) {
+        const dl_key *key = &keys->rows[i];
+        if (key->owner != owner || key->type == DL_KEY_OWN) continue;
+        if (section != NULL && !admits(key->section, section)) continue;
+        const char *of = section != NULL ? section : key->section;
+        const dl_ini_entry *entry = dl_ini_find(ini, of, key->name);
+        if (entry == NULL && key->fallback == NULL && !key->required) continue;
+        dl_status status = DL_OK;
+        if (entry == NULL && key->required) status = dl_keys_need(ini, of, key->name, &entry, err);
+        if (status != DL_OK) return status;
+        dl_error why = {0};
+        status = read_text(key, entry != NULL ? entry->value : key->fallback,
+                           (char *)part + key->offset, &why);
+        DL_ASSERT(status == DL_OK || entry != NULL, "default of %s: %s", key->name, why.text);
+        if (status != DL_OK) return dl_ini_error(ini, entry, status, err, "%s", why.text);
+    }
+    return DL_OK;
+}

@@ -1,0 +1,68 @@
+/* The keys of one kind of INI file as one constant table: what a file may say, in which unit and
+ * range, what holds without it, and where it is kept. Readers, checks and the reference
+ * (docs/keys.md, dlsim --keys) are made from the rows. */
+#ifndef DL_COMMON_KEYS_H
+#define DL_COMMON_KEYS_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/ini.h"
+#include "common/quantity.h"
+
+/* How a key's value is read, and the type of the field that keeps it. */
+typedef enum dl_key_type {
+    DL_KEY_TEXT,     /* char *: any text */
+    DL_KEY_CHOICE,   /* int or an enum: index in choices */
+    DL_KEY_FLAG,     /* bool: no, yes */
+    DL_KEY_INT,      /* int */
+    DL_KEY_INT64,    /* int64_t */
+    DL_KEY_REAL,     /* double */
+    DL_KEY_QUANTITY, /* dl_quantity: with unit and origin */
+    DL_KEY_OWN       /* read by code of its own; `form` describes it */
+} dl_key_type;
+
+/* One key. Numbers outside of low..high, which are generous, are slips of the pen: refused. */
+typedef struct dl_key {
+    const char *section; /* "op *": of any name */
+    const char *name;    /* "copies_*": with a number or a name behind it */
+    dl_key_type type;
+    dl_dimension dimension;     /* of a number; times are in ns, without a unit too */
+    double low, high;           /* of a number */
+    const char *const *choices; /* NULL-terminated */
+    const char *form;           /* what the value looks like, where type and choices do not say */
+    const char *fallback;       /* as a file would give it; NULL: none */
+    bool required;
+    int owner;      /* which struct keeps it: the table's own numbers */
+    size_t offset;  /* in that struct; of DL_KEY_OWN only where the reader says so */
+    unsigned group; /* the table's own: what needs it, or takes it */
+    const char *help;
+} dl_key;
+
+typedef struct dl_keys {
+    const dl_key *rows;
+    size_t count;
+} dl_keys;
+
+/* DL_ERR_NAME for the first section or key of the file that no row admits, with the nearest name. */
+dl_status dl_keys_check(const dl_keys *keys, const dl_ini *ini, dl_error *err) DL_MUST_CHECK;
+
+/* The row of a key; `section` may be one that a pattern admits ("op conv1.forward"). NULL: none. */
+const dl_key *dl_keys_find(const dl_keys *keys, const char *section, const char *name);
+
+/* Reads every key of `owner` that is not DL_KEY_OWN into *part: the one of the file, or the
+ * fallback; without both the field stays as it is, or, where the key is required, DL_ERR_DATA at
+ * the line of the section. `section` stands for the rows' pattern, and only its rows are read;
+ * NULL: rows whose section is no pattern. Texts are copied. */
+dl_status dl_keys_read(const dl_keys *keys, int owner, const dl_ini *ini, const char *section,
+                       void *part, dl_error *err) DL_MUST_CHECK;
+
+/* DL_ERR_RANGE unless the number is in the key's range. `text`: what it was parsed from. */
+dl_status dl_key_check(const dl_key *key, double value, const char *text, const dl_ini *ini,
+                       const dl_ini_entry *entry, dl_error *err) DL_MUST_CHECK;
+
+/* The entry, or DL_ERR_DATA at the line of the section. */
+dl_status dl_keys_need(const dl_ini *ini, const char *section, const char *name,
+                       const dl_ini_entry **entry, dl_error *err) DL_MUST_CHECK;
+
+#endif
