@@ -104,34 +104,44 @@ int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point)
     return (scenario->steps + interval - 1) / interval * interval;
 }
 
-static void measure_steps(const dl_team *team, double batch, dl_run_result *result)
+/* Throughput is that of the whole span: workers that share cores take turns in long slices, so the
+ * rates that each has while it is at work add up to more than the cores can do. */
+static void measure_throughput(const dl_team *team, const dl_point *point, dl_run_result *result)
+{
+    int64_t done = 0, lost = 0, left_over = 0, span_ns = 0, first_ns = INT64_MAX;
+    for (int w = 0; w < result->workers; w++) {
+        const dl_worker *worker = &team->workers[w];
+        done += worker->steps_done;
+        lost += worker->dropped;
+        left_over += worker->left_over;
+        if (worker->last_end_ns > span_ns) span_ns = worker->last_end_ns;
+        if (worker->steps_done == team->config.steps && worker->last_end_ns < first_ns) {
+            first_ns = worker->last_end_ns;
+        }
+    }
+    result->samples = (double)(done - lost) * (double)point->batch / point->workers;
+    result->span_s = dl_ns_to_s((double)span_ns);
+    result->throughput_per_s = result->samples / result->span_s;
+    result->tail_frac = (double)(span_ns - first_ns) / (double)span_ns;
+    result->applied_frac = 1 - (double)(lost + left_over) / (double)done;
+}
+
+static void measure_steps(const dl_team *team, dl_run_result *result)
 {
     size_t count = 0;
-    int64_t dropped = 0;
     for (int w = 0; w < result->workers; w++)
         count += (size_t)team->workers[w].steps_done;
     double *all = dl_calloc(count, sizeof *all, "step times");
     size_t used = 0;
-    double sum_s = 0, squares = 0, mean_s = 0;
     for (int w = 0; w < result->workers; w++) {
         const dl_worker *worker = &team->workers[w];
-        for (int64_t s = 0; s < worker->steps_done; s++) {
-            all[used] = dl_ns_to_s((double)worker->step_ns[s]);
-            sum_s += all[used++];
-        }
+        for (int64_t s = 0; s < worker->steps_done; s++)
+            all[used++] = dl_ns_to_s((double)worker->step_ns[s]);
         result->worker_step_s[w] =
             dl_ns_to_s((double)worker->last_end_ns) / (double)worker->steps_done;
         result->step_mean_s += result->worker_step_s[w] / result->workers;
-        double applied = 1 - (double)worker->dropped / (double)worker->steps_done;
-        result->throughput_per_s += applied * batch / result->workers / result->worker_step_s[w];
-        dropped += worker->dropped;
     }
-    result->applied_frac = 1 - (double)dropped / (double)count;
-    mean_s = sum_s / (double)count;
-    for (size_t i = 0; i < count; i++) {
-        squares += (all[i] - mean_s) * (all[i] - mean_s);
-    }
-    result->step_sd_s = count > 1 ? sqrt(squares / (double)(count - 1)) : 0;
+    result->step_sd_s = count > 1 ? gsl_stats_sd(all, 1, count) : 0;
     gsl_sort(all, 1, count);
     result->step_p50_s = gsl_stats_quantile_from_sorted_data(all, 1, count, 0.5);
     result->step_p99_s = gsl_stats_quantile_from_sorted_data(all, 1, count, 0.99);
@@ -215,7 +225,8 @@ static void measure(const dl_team *team, const dl_point *point, dl_run_result *r
     result->workers = point->workers;
     result->worker_step_s =
         dl_calloc((size_t)point->workers, sizeof *result->worker_step_s, "mean steps");
-    measure_steps(team, (double)point->batch, result);
+    measure_throughput(team, point, result);
+    measure_steps(team, result);
     measure_parts(team, result);
     if (point->mode->staleness == DL_MODE_STALENESS_SOME) measure_staleness(team, result);
     measure_resources(team, result);

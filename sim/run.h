@@ -42,7 +42,11 @@ typedef struct dl_split_result {
 
 typedef struct dl_run_result {
     int workers;
-    double throughput_per_s; /* sum over workers of batch share applied_frac / mean step */
+    double samples; /* of all steps done, but those whose gradient the mode dropped */
+    double span_s;  /* from the common start to the end of the last worker's last step */
+    double throughput_per_s; /* samples / span_s, as `dlprof train` counts it */
+    double tail_frac;        /* of the span, that after the first worker has done all its steps: the
+                                others only end the step that they are in */
     double applied_frac;     /* of all gradients, those that an update has in it */
     int64_t updates;         /* of the shared parameters; 0: there are none */
     double updates_per_s;

@@ -126,21 +126,32 @@ char *dl_run_split_text(const dl_scenario *scenario, const dl_costs *costs, cons
 
 /* --- results --------------------------------------------------------------------------------- */
 
-/* Steps of a replica end when its last stage has updated. */
+/* Steps of a replica end when its last stage has updated. Counted are those that were begun before
+ * the first replica had done all its steps, as of workers that are not split (sim/team.h). */
 static void measure_steps(const dl_pipeline *p, const dl_point *point, dl_run_result *result)
 {
     const int64_t steps = p->config.steps;
-    const size_t count = (size_t)(p->config.replicas * steps);
-    double *all = dl_calloc(count, sizeof *all, "step times");
-    for (int r = 0; r < p->config.replicas; r++) {
-        const int64_t *end_ns = &p->step_end_ns[r * steps];
-        for (int64_t k = 0; k < steps; k++)
-            all[r * steps + k] = dl_ns_to_s((double)(end_ns[k] - (k > 0 ? end_ns[k - 1] : 0)));
-        result->worker_step_s[r] = dl_ns_to_s((double)end_ns[steps - 1]) / (double)steps;
-        result->step_mean_s += result->worker_step_s[r] / p->config.replicas;
-        result->throughput_per_s +=
-            (double)point->batch / p->config.replicas / result->worker_step_s[r];
+    const int replicas = p->config.replicas;
+    double *all = dl_calloc((size_t)(replicas * steps), sizeof *all, "step times");
+    int64_t first_ns = INT64_MAX, span_ns = 0;
+    size_t count = 0;
+    for (int r = 0; r < replicas; r++) {
+        const int64_t last_ns = p->step_end_ns[r * steps + steps - 1];
+        if (last_ns < first_ns) first_ns = last_ns;
     }
+    for (int r = 0; r < replicas; r++) {
+        const int64_t *end_ns = &p->step_end_ns[r * steps];
+        int64_t k = 0, before_ns = 0;
+        for (; k < steps && before_ns < first_ns; before_ns = end_ns[k++])
+            all[count++] = dl_ns_to_s((double)(end_ns[k] - before_ns));
+        if (before_ns > span_ns) span_ns = before_ns;
+        result->worker_step_s[r] = dl_ns_to_s((double)before_ns) / (double)k;
+        result->step_mean_s += result->worker_step_s[r] / replicas;
+    }
+    result->samples = (double)count * (double)point->batch / replicas;
+    result->span_s = dl_ns_to_s((double)span_ns);
+    result->throughput_per_s = result->samples / result->span_s;
+    result->tail_frac = (double)(span_ns - first_ns) / (double)span_ns;
     result->step_sd_s = count > 1 ? gsl_stats_sd(all, 1, count) : 0;
     gsl_sort(all, 1, count);
     result->step_p50_s = gsl_stats_quantile_from_sorted_data(all, 1, count, 0.5);

@@ -59,6 +59,9 @@ static void add_split(dl_run_result *mean, const dl_split_result *run, double sh
 /* Adds `share` of a run's figures to the row's means. */
 static void add_run(dl_run_result *mean, const dl_run_result *run, double share)
 {
+    mean->samples += run->samples;
+    mean->span_s += run->span_s;
+    mean->tail_frac += share * run->tail_frac;
     mean->applied_frac += share * run->applied_frac;
     mean->updates_per_s += share * run->updates_per_s;
     mean->updates += run->updates;
@@ -155,6 +158,7 @@ void dl_row_set_unfit(dl_row *row)
                   dl_format_bytes(has, sizeof has, memory->has_bytes),
                   dl_format_bytes(over, sizeof over, memory->needs_bytes - memory->has_bytes));
     row->mean = (dl_run_result){.throughput_per_s = nan,
+                                .tail_frac = nan,
                                 .applied_frac = nan,
                                 .updates_per_s = nan,
                                 .step_mean_s = nan,

@@ -328,5 +328,5 @@ void dl_team_run(dl_team *team)
               "the run ended with %d workers at the barrier, worker %d in the lock",
               team->arrived_count, team->lock_owner);
     for (int w = 0; w < team->config.workers; w++)
-        dl_team_drop_contributions(team, w);
+        dl_team_leave_over(team, w);
 }

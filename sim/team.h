@@ -114,7 +114,8 @@ typedef struct dl_worker {
     int64_t contributions;       /* with that version */
     bool computes;               /* it has read, and not contributed since */
     int64_t steps_done, clock;
-    int64_t dropped;             /* steps whose gradient no update has in it */
+    int64_t dropped;             /* steps whose gradient the mode has thrown away */
+    int64_t left_over;           /* contributions that wait for an update when the run ends */
     dl_team_condition condition; /* that it waits for; NULL = does not wait */
     int64_t step_start_ns, state_start_ns;
     dl_worker_state state;
@@ -216,10 +217,10 @@ void dl_team_update(dl_team *team);
 void dl_team_read(dl_team *team, int worker);
 void dl_team_wake(dl_team *team);
 
-/* For sim/team.c: the worker's clock is now this, not less than before; the run is over, and no
- * update came for what the worker has contributed since the last one. */
+/* For sim/team.c: the worker's clock is now this, not less than before; the run is over, and what
+ * the worker has contributed since the last update is left over. */
 void dl_team_advance_clock(dl_team *team, int worker, int64_t clock);
-void dl_team_drop_contributions(dl_team *team, int worker);
+void dl_team_leave_over(dl_team *team, int worker);
 
 /* Conditions: there are newer parameters than those that the worker has read; its last contribution
  * is in an update. */

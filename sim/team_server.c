@@ -41,15 +41,16 @@ void dl_team_drop(dl_team *team, int worker)
 }
 
 /* The contributions are the worker's last steps with a staleness. */
-void dl_team_drop_contributions(dl_team *team, int worker)
+void dl_team_leave_over(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
     if (dl_team_is_applied(team, worker)) return;
-    w->dropped += w->contributions;
-    for (int64_t s = w->steps_done - 1; w->contributions > 0; s--) {
+    w->left_over = w->contributions;
+    int64_t left = w->contributions;
+    for (int64_t s = w->steps_done - 1; left > 0; s--) {
         if (w->staleness_log[s] == DL_NO_STALENESS_YET) continue;
         w->staleness_log[s] = DL_NO_STALENESS_YET;
-        w->contributions--;
+        left--;
     }
 }
 

@@ -83,6 +83,20 @@ static void a_slow_host_sets_the_pace(void **state)
     assert_near(single, 8e-3, 0.05);
 }
 
+/* Replicas without exchange, one three times as slow: when the other has done its 20 steps, it has
+ * begun its seventh. 27 steps of 8 samples in the time of 21. */
+static void throughput_is_of_the_whole_span(void **state)
+{
+    (void)state;
+    dl_run_result r = pipeline_run(FIXTURE_PIPELINE_COSTS, "workers = 2\n", "stages = 2\n",
+                                   "[noise]\nslow = 1:3\n");
+    assert_near(r.samples, 27 * 8, 1e-12);
+    assert_near(r.span_s, 7 * r.worker_step_s[1], 1e-12);
+    assert_near(r.throughput_per_s, 27 * 8 / r.span_s, 1e-12);
+    assert_near(r.tail_frac, 1.0 / 21, 0.02);
+    dl_run_result_free(&r);
+}
+
 /* Input of 16 samples takes longer than the stages, and comes a batch a step. */
 static void a_slow_input_sets_the_pace(void **state)
 {
@@ -204,6 +218,7 @@ int main(void)
         cmocka_unit_test(one_stage_accumulates),
         cmocka_unit_test(the_step_is_split_into_parts),
         cmocka_unit_test(a_slow_host_sets_the_pace),
+        cmocka_unit_test(throughput_is_of_the_whole_span),
         cmocka_unit_test(a_slow_input_sets_the_pace),
         cmocka_unit_test(it_is_monotone),
         cmocka_unit_test(what_is_switched_off_takes_no_time),

@@ -150,6 +150,46 @@ static void the_table_tells_the_errors(void **state)
     free_sample(&s);
 }
 
+static char *table_text(const dl_study *study, const dl_sweep *sweep, const dl_measured *measured)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    dl_report_table(out, study, sweep, measured);
+    fclose(out);
+    return text;
+}
+
+/* Steps of 1.1 ms in slices of 1 s: the first of a core's 2 workers has done all its steps before
+ * the other begins, and that one does one more step: 1 of 21 steps. With 10 steps it is 1 of 11. */
+static void runs_that_are_too_short_are_noted(void **state)
+{
+    (void)state;
+    static const int steps[] = {20, 10};
+    for (int i = 0; i < 2; i++) {
+        dl_costs costs = fixture_costs(FIXTURE_COSTS);
+        dl_scenario scenario = fixture_scenario(
+            "[scenario]\nsteps = %d\n[machine]\ncores = 1\nworkers = 1, 2\n[workload]\n"
+            "costs = c\nbatch = 2\n",
+            steps[i]);
+        dl_variant variant;
+        const dl_study study = fixture_study(&variant, &scenario, &costs);
+        dl_measured *measured = NULL;
+        dl_sweep sweep = {0};
+        const dl_sweep_config config = {.threads = 1};
+        assert_int_equal(dl_measured_read(&measured, &study, NULL), DL_OK);
+        assert_int_equal(dl_sweep_run(&sweep, &study, &config, NULL), DL_OK);
+        char *text = table_text(&study, &sweep, measured);
+        assert_int_equal(strstr(text, "1 of 2 points ran too few steps") != NULL, i == 1);
+        if (i == 1) assert_contains(text, "9 % of the run (cores 1, workers 2");
+        free(text);
+        dl_measured_free(measured, sweep.row_count);
+        dl_sweep_free(&sweep);
+        dl_scenario_free(&scenario);
+        dl_costs_free(&costs);
+    }
+}
+
 /* A source without a result is shown, and not compared. */
 static void errors_of_the_source_are_shown(void **state)
 {
@@ -195,6 +235,7 @@ int main(void)
         cmocka_unit_test(results_read_back),
         cmocka_unit_test(the_histogram_holds_every_gradient),
         cmocka_unit_test(the_table_tells_the_errors),
+        cmocka_unit_test(runs_that_are_too_short_are_noted),
         cmocka_unit_test(errors_of_the_source_are_shown),
         cmocka_unit_test(files_that_cannot_be_written_are_told),
     };

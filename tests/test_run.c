@@ -154,6 +154,80 @@ static void a_run_without_end_is_refused(void **state)
     }
 }
 
+/* Costs about as those of the MLP of scenarios/accuracy, in whole ns, no factor of which helps small
+ * batches: 79 000 + 4700 ns a sample. */
+#define MLP_LIKE                                                                 \
+    "[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 9000\nper_sample_ns = 1600\n" \
+    "[op a.backward]\nfixed_ns = 15000\nper_sample_ns = 3100\n"                   \
+    "[op a.update]\nfixed_ns = 55000\nper_sample_ns = 0\n"                        \
+    "[sync]\nslice_ns = 4e6\n[sharing]\ncopies_2 = 1\n"
+
+static double mlp_per_s(const dl_costs *costs, int cores, int workers, int samples, int steps)
+{
+    dl_scenario s = fixture_scenario("[scenario]\nsteps = %d\n[machine]\ncores = %d\n"
+                                     "workers = %d\n[workload]\ncosts = c\nbatch = %d\n",
+                                     steps, cores, workers, workers * samples);
+    dl_run_result r = fixture_run(costs, &s);
+    const double per_s = r.throughput_per_s;
+    dl_run_result_free(&r);
+    dl_scenario_free(&s);
+    return per_s;
+}
+
+/* Without exchange, k cores do at most k times what one worker with the same batch does, however
+ * short the run is and however many share a core: a worker that has the core for the first slice may
+ * end all its steps before others have begun. */
+static void k_cores_without_exchange_are_at_most_k(void **state)
+{
+    (void)state;
+    static const int all_cores[] = {1, 2, 4}, all_steps[] = {1, 2, 5, 12, 30, 200, 3000};
+    static const int all_samples[] = {2, 8, 32, 128}, all_workers[] = {1, 2, 3, 5, 16, 64};
+    dl_costs costs = fixture_costs(MLP_LIKE);
+    for (int c = 0; c < 3; c++) {
+        for (int w = 0; w < 6; w++) {
+            for (int b = 0; b < 4; b++) {
+                const int cores = all_cores[c], workers = all_workers[w], samples = all_samples[b];
+                const double one_per_s = mlp_per_s(&costs, 1, 1, workers * samples, 1);
+                for (int s = 0; s < 7; s++) {
+                    const double per_s = mlp_per_s(&costs, cores, workers, samples, all_steps[s]);
+                    if (per_s / one_per_s <= cores * (1 + 1e-9)) continue;
+                    fail_msg("%d cores, %d workers with %d samples, %d steps: speedup %.12g", cores,
+                             workers, samples, all_steps[s], per_s / one_per_s);
+                }
+            }
+        }
+    }
+    dl_costs_free(&costs);
+}
+
+/* Steps of 1 and 3 ms: worker 0 has done its 4 at 4 ms, worker 1 ends its second one at 6 ms. So 6
+ * samples in 6 ms, of which one third is the tail. */
+static void throughput_is_of_the_whole_span(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        fixture_run_mode(FIXTURE_COMPUTE_ONLY, "none", 2, 2, 4, "", "[noise]\nslow = 1:3\n");
+    assert_near(r.span_s, 6e-3, 1e-12);
+    assert_near(r.samples, 6, 1e-12);
+    assert_near(r.throughput_per_s, 1000, 1e-12);
+    assert_near(r.tail_frac, 1.0 / 3, 1e-12);
+    dl_run_result_free(&r);
+}
+
+/* Three gradients an update, 5 steps of 2 workers: a tenth gradient waits for an update when the run
+ * ends. It is in none, but its time was spent on what a longer run would apply. */
+static void what_waits_at_the_end_counts_as_done(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        fixture_run_mode(FIXTURE_COMPUTE_ONLY, "kbatchasync", 2, 2, 5, "k = 3\n", "");
+    assert_int_equal(r.updates, 3);
+    assert_near(r.applied_frac, 0.9, 1e-12);
+    assert_near(r.samples, 10, 1e-12);
+    assert_near(r.throughput_per_s, 2000, 1e-12);
+    dl_run_result_free(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +236,9 @@ int main(void)
         cmocka_unit_test(steps_are_whole_intervals),
         cmocka_unit_test(the_step_is_split),
         cmocka_unit_test(parts_sum_to_one),
+        cmocka_unit_test(k_cores_without_exchange_are_at_most_k),
+        cmocka_unit_test(throughput_is_of_the_whole_span),
+        cmocka_unit_test(what_waits_at_the_end_counts_as_done),
         cmocka_unit_test(replicates_draw_antithetic_costs),
         cmocka_unit_test(a_run_without_end_is_refused),
     };

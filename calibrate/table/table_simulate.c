@@ -42,16 +42,12 @@ static dl_status run(const dl_table_simulation *simulation, size_t point, int64_
 static dl_status simulate_point(const dl_table_simulation *simulation, size_t point, double *per_s,
                                 dl_error *err)
 {
-    const dl_point *which = &simulation->scenario->points[point];
-    const int64_t steps = steps_of(simulation, which);
+    const int64_t steps = steps_of(simulation, &simulation->scenario->points[point]);
     dl_run_result half = {0}, whole = {0};
     dl_status status = run(simulation, point, steps, &half, err);
     if (status == DL_OK) status = run(simulation, point, 2 * steps, &whole, err);
     if (status == DL_OK) {
-        double steps_per_s = 0;
-        for (int w = 0; w < whole.workers; w++)
-            steps_per_s += 1 / (2 * whole.worker_step_s[w] - half.worker_step_s[w]);
-        *per_s = steps_per_s * whole.applied_frac * (double)which->batch / whole.workers;
+        *per_s = (whole.samples - half.samples) / (whole.span_s - half.span_s);
     }
     dl_run_result_free(&half);
     dl_run_result_free(&whole);

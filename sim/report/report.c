@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/alloc.h"
 #include "common/csv.h"
 #include "common/options.h"
 #include "common/output.h"
@@ -77,8 +78,28 @@ static void write_names(dl_csv_writer *writer, const dl_study *study, const char
         dl_csv_text(writer, names[i]);
 }
 
+char *dl_report_short_note(const dl_sweep *sweep)
+{
+    const dl_row *worst = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        const dl_row *row = &sweep->rows[i];
+        if (row->error != NULL || !(row->mean.tail_frac > DL_REPORT_TAIL_FRAC)) continue;
+        if (worst == NULL || row->mean.tail_frac > worst->mean.tail_frac) worst = row;
+        count++;
+    }
+    if (worst == NULL) return NULL;
+    char text[DL_POINT_TEXT_BYTES];
+    return dl_format("%zu of %zu points ran too few steps for a throughput within %.0f %%: when the first "
+                     "worker has done all its steps, others are still in one, at worst for "
+                     "%.0f %% of the run (%s); raise [scenario] steps",
+                     count, sweep->row_count, 100 * DL_REPORT_TAIL_FRAC,
+                     100 * worst->mean.tail_frac, dl_point_text(text, sizeof text, &worst->point));
+}
+
 /* Settings are those of the first variant; a line names those that are swept. */
-static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *study)
+static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *study,
+                       const dl_sweep *sweep)
 {
     const dl_scenario *scenario = &study->variants[0].scenario;
     dl_csv_comment(writer, "dlsim %s, schema %d", kind, DL_RESULTS_SCHEMA);
@@ -102,6 +123,9 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *
     for (size_t i = 0; i < count; i++)
         dl_csv_comment(writer, "note: %s", notes[i]);
     dl_study_notes_free(notes, count);
+    char *is_short = dl_report_short_note(sweep);
+    if (is_short != NULL) dl_csv_comment(writer, "note: %s", is_short);
+    free(is_short);
 }
 
 static void write_keys(dl_csv_writer *writer, const dl_study *study, const dl_row *row)
@@ -202,7 +226,7 @@ dl_status dl_report_results(const char *path, const dl_study *study, const dl_sw
     const dl_status status = dl_output_open(&output, path, err);
     if (status != DL_OK) return status;
     dl_csv_writer writer = {.out = output.out};
-    write_head(&writer, "results", study);
+    write_head(&writer, "results", study, sweep);
     if (gpu != NULL) dl_report_gpu_head(&writer, gpu);
     write_names(&writer, study, result_columns, sizeof result_columns / sizeof *result_columns);
     if (gpu != NULL) dl_report_gpu_names(&writer);
@@ -244,7 +268,7 @@ dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_
     const dl_status status = dl_output_open(&output, path, err);
     if (status != DL_OK) return status;
     dl_csv_writer writer = {.out = output.out};
-    write_head(&writer, "staleness histogram", study);
+    write_head(&writer, "staleness histogram", study, sweep);
     write_names(&writer, study, histogram_columns,
                 sizeof histogram_columns / sizeof *histogram_columns);
     dl_csv_end_row(&writer);

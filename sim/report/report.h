@@ -28,6 +28,13 @@ dl_status dl_report_results(const char *path, const dl_study *study, const dl_sw
 dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_sweep *sweep,
                               dl_error *err) DL_MUST_CHECK;
 
+/* The largest dl_run_result.tail_frac that needs no note. */
+#define DL_REPORT_TAIL_FRAC 0.05
+
+/* Which points ran too few steps for their throughput to be a steady one; NULL if none did. Release
+ * with free(). */
+char *dl_report_short_note(const dl_sweep *sweep);
+
 /* Predicted over measured throughput, minus 1; NaN without a measurement. */
 double dl_report_error_frac(const dl_row *row, const dl_measured *measured);
 

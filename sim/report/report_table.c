@@ -1,5 +1,6 @@
 /* The table for people. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/units.h"
@@ -137,13 +138,16 @@ static void print_errors(FILE *out, const dl_sweep *sweep, const dl_measured *me
             100 * sum / count, 100 * most);
 }
 
-static void print_notes(FILE *out, const dl_study *study)
+static void print_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     size_t count = 0;
     char **notes = dl_study_notes(study, &count);
     for (size_t i = 0; i < count; i++)
         fprintf(out, "note: %s\n", notes[i]);
     dl_study_notes_free(notes, count);
+    char *is_short = dl_report_short_note(sweep);
+    if (is_short != NULL) fprintf(out, "note: %s\n", is_short);
+    free(is_short);
 }
 
 void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
@@ -167,7 +171,7 @@ void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
     }
     if (extrapolated) fprintf(out, "* outside of what the costs were measured at\n");
     dl_report_pipeline_table(out, study, sweep);
-    print_notes(out, study);
+    print_notes(out, study, sweep);
     if (compare) {
         print_errors(out, sweep, measured);
         print_staleness(out, sweep, measured);
