@@ -23,7 +23,7 @@ rank_from(w, i) = word(worker_counts, i) eq w ? i : rank_from(w, i + 1)
 row(unused) = (series_from(1) - 1) * block_rows + names_above + rank_from(text("workers"), 1)
 row_px = 19
 
-left_px = label_px > 110 ? label_px + 65 : 175.0
+left_px = label_px > 110 ? 1.06 * label_px + 75 : 190.0
 right_px = 200.0
 gap_px = 40.0
 canvas_width = left_px + right_px + (panel_count == 1 ? 605 : 450 * panel_count - gap_px)

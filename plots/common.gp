@@ -27,6 +27,9 @@ if (is_compact) {
     canvas_width = 460
     canvas_height = compact_body_px + 104 + key_px * key_rows + (exists("title") ? 35 : 0)
 }
+heading = exists("title") ? title : ""
+# Room for a heading that is wider than the panels.
+if (!is_compact && strlen(heading) * 10.5 > canvas_width) { canvas_width = strlen(heading) * 10.5 }
 is_svg = strlen(output) > 4 && output[strlen(output) - 3:] eq ".svg"
 # Both terminals take sizes in units of their own: PNG's fonts in points, SVG's in pixels.
 font_size = is_svg ? 15.0 : 12.0
@@ -65,8 +68,6 @@ set border 3 linecolor rgb ink linewidth 1
 set tics nomirror out scale 0.6 textcolor rgb ink
 set grid ytics linetype 1 linecolor rgb "#D8D8D8" linewidth 1
 set style fill transparent solid 0.08 noborder
-heading = exists("title") ? title : ""
-
 panel_px = (1.0 * canvas_width - left_px - right_px - gap_px * (panel_count - 1)) / panel_count
 panel_left(p) = (left_px + (p - 1) * (panel_px + gap_px)) / canvas_width
 panel_right(p) = (left_px + (p - 1) * (panel_px + gap_px) + panel_px) / canvas_width

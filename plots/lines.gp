@@ -11,10 +11,10 @@
 #   reference(x), reference_label           the thin line; label "" for none
 #   spread_label                            what the spread is
 #   x_label, y_label; y_format if numbers are not to be written as they are
-#   x_doubles, y_doubles                    1: logarithmic axis (y: where values span a factor of 4)
+#   x_doubles, y_doubles                    1: logarithmic axis (y: where values span a factor of 1.5)
 
 left_px = 110.0
-right_px = label_px > 155 ? label_px + 90 : 245.0
+right_px = label_px > 155 ? 1.06 * label_px + 95 : 260.0
 gap_px = 85.0
 canvas_width = left_px + right_px + (panel_count == 1 ? 645 : 465 * panel_count - gap_px)
 canvas_height = 640
@@ -118,8 +118,12 @@ do for [p = 1:panel_count] {
     x_room = x_max > x_min ? 0.03 * (x_max - x_min) : 0.5
     if (x_doubles) { set xrange [x_min / 1.15 : x_max * 1.15] } \
     else { set xrange [x_min - x_room : x_max + x_room] }
-    if (y_doubles && y_min > 0 && y_max > 4 * y_min) {
+    set ytics autofreq
+    if (y_doubles && y_min > 0 && y_max > 1.5 * y_min) {
         set logscale y 2
+        # Powers of two alone would be too few.
+        if (y_max < 8 * y_min) { set ytics (0.1875, 0.25, 0.375, 0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, \
+            48, 64, 96, 128, 192, 256, 384, 512) }
         set yrange [y_min / 1.15 : y_max * 1.15]
     } else {
         unset logscale y

@@ -112,7 +112,9 @@ do for [c in settings] {
 between(a, b, c) = a eq "" || b eq "" ? "" : c eq "interval" ? " " : ", "
 row_label_to(i) = i < 1 ? "" : append(row_label_to(i - 1), word(varying, i))
 append(label, c) = label.between(label, put(c, setting(c)), c).put(c, setting(c))
-row_label(unused) = words(varying) == 0 ? "predicted" : row_label_to(words(varying))
+# Where some rows have none of what others have ("lag 1"), "without lag".
+without(label) = label ne "" ? label : "without ".spaced(word(varying, 1))
+row_label(unused) = words(varying) == 0 ? "predicted" : without(row_label_to(words(varying)))
 
 array series_label[256]
 series_count = 0

@@ -109,6 +109,8 @@ part mxnet-copies >copies.html
 grep -qE '[0-9]{3}\.[0-9]+ times|from 0\.00 to 0\.00' copies.html && fail "copies only: $(grep -E 'times|0\.00' copies.html)"
 has "copies only" 'over 100 times with copies in no time' <copies.html
 
+[ ! -e r/studies/mxnet/copies/speedup.svg ] || fail "a figure of the speedup of copies only"
+
 # lines PICTURE: how many lines of three points or more are drawn in the colours of series, and how many of them
 # turn back or go straight up.
 lines() {

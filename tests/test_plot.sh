@@ -107,6 +107,12 @@ if [ "$figure" = speedup ]; then
     for text in ">allreduce<" ">allreduce, accumulate 4, lag 1<"; do
         grep -q -F "$text" "$svg" || fail "SVG lacks '$text'"
     done
+    awk -F, '/^#/ { print; next } !head { head = 1; print "lag," $0; next }
+        $4 == "allreduce" { print "," $0; print 1 "," $0 }' "$fixtures/results.csv" >"$results"
+    draws "with and without lag" "results='$results'; output='$svg'" "$svg"
+    for text in ">without lag<" ">lag 1<"; do
+        grep -q -F "$text" "$svg" || fail "with and without lag: SVG lacks '$text'"
+    done
 fi
 
 # Any setting of a scenario makes series, also one whose values hold commas, but not one that follows the axis.

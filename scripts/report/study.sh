@@ -56,7 +56,9 @@ column() { # name: its cells
 }
 distinct() { column "$1" | sort -u | grep -c . || true; }
 measured_rows "$group" "$name" "$folder/results.csv" 1 >"$folder/marked.csv"
-[ "$(distinct workers)" -lt 2 ] || draw speedup "$folder/speedup" "$title" results="$folder/marked.csv"
+# A scenario that is nearly all exchange has no speedup worth a figure.
+speeds_up() { column speedup | awk '$1 >= 0.01 { found = 1 } END { exit !found }'; }
+[ "$(distinct workers)" -lt 2 ] || ! speeds_up || draw speedup "$folder/speedup" "$title" results="$folder/marked.csv"
 [ "$most" -eq 0 ] || draw breakdown "$folder/breakdown" "$title" results="$folder/results.csv"
 [ "$(distinct interval)" -lt 2 ] || draw interval "$folder/interval" "$title" results="$folder/marked.csv"
 rm "$folder/marked.csv"
