@@ -147,6 +147,7 @@ for text in seeds/errors seeds/few mxnet/few; do
 done
 
 # Hostile names are shown as they are, and are nothing but text.
+# shellcheck disable=SC2016 # not to be expanded
 shown='a\\n&lt;script&gt;alert(1)&lt;/script&gt;&quot; onclick=&quot;b|#c &amp; '"'d'"', `id` $(id)'
 has "the page" "<h3>$shown</h3>" <text.html
 has "the page" "aria-label=\"Measured and predicted: $shown (none)\"" <text.html
@@ -159,6 +160,10 @@ awk 'NR > 1 && !/^(seeds|mxnet),[a-z]+,/' r/overview.csv | grep . && fail "a bro
 if command -v xmllint >/dev/null; then
     find r -name '*.svg' -exec xmllint --noout {} + || fail "a figure is not well-formed"
 fi
+
+# Of rows that are not there no error is printed.
+expect 0 "unseen rows          none" --quick --output fitted mxnet
+grep -E 'Contradictory rows: |Unseen rows: |rows that no cost was fitted to' fitted/index.html && fail "errors of no rows"
 
 # Groups choose among the studies; the other parts are there in any case, also those on $DL_DATA.
 expect 0 "index.html" --quick --output one seeds

@@ -33,11 +33,13 @@ if [ "$(wc -l <"$out/rows.csv")" -gt 1 ]; then
     rm -f "$out/errors.part"
 fi
 eval "$(awk -f "$parts/csv.awk" -f "$parts/totals.awk" "$out/overview.csv" "$out/rows.csv")"
+# errors ROWS MEAN LARGEST: of no rows there is no error.
+errors() { if [ "$1" -gt 0 ]; then echo "$1: mean error $2 %, largest $3 %"; else echo none; fi; }
 # shellcheck disable=SC2154 # from totals.awk
 cat >"$out/summary.txt" <<EOF
 $total_studies studies: $total_predicted predicted ($total_within within 5 % mean and 12 % largest error, $total_missed not), $total_reproduced reproduced, $total_too_few_rows with too few rows to judge, $total_no_measurement without measurement, $total_failed failed
-fitted rows          $total_fitted_rows: mean error $mean_fitted %, largest $largest_fitted %
-unseen rows          $total_unseen_rows: mean error $mean_unseen %, largest $largest_unseen %
-contradictory rows   $total_contradiction_rows: mean error $mean_contradiction %, largest $largest_contradiction %
-leave-one-out        $left_rows rows: mean error $left_mean %, largest $left_largest %
+fitted rows          $(errors "$total_fitted_rows" "$mean_fitted" "$largest_fitted")
+unseen rows          $(errors "$total_unseen_rows" "$mean_unseen" "$largest_unseen")
+contradictory rows   $(errors "$total_contradiction_rows" "$mean_contradiction" "$largest_contradiction")
+leave-one-out rows   $(errors "$left_rows" "$left_mean" "$left_largest")
 EOF

@@ -37,9 +37,9 @@ overview() {
     overview_text
     awk -v links=1 -f "$parts/csv.awk" -f "$parts/overview.awk" "$out/overview.csv" | html_table "All studies" 1
     echo '<div class="figures">'
-    picture "$out/errors_by_group" "Errors of all measured rows, a line per group of studies: $(error_words)" \
+    picture "$out/errors_by_group" "Errors of all measured rows, a line per group of studies. $(error_words)" \
         'Error of each measured row, a line per group of studies; bands of ±5 % and ±10 %.'
-    picture "$out/errors_by_workers" "Errors of all measured rows over the number of workers: $(error_words)" \
+    picture "$out/errors_by_workers" "Errors of all measured rows over the number of workers. $(error_words)" \
         'The same errors over the number of workers: does it get worse where nothing was fitted?'
     echo '</div></section>'
 }

@@ -2,8 +2,16 @@
 # folder of the report in $out.
 # shellcheck shell=bash disable=SC2154
 
+# Of no rows there is no error: nothing is said.
 error_words() {
-    echo "rows that costs were fitted to: mean $mean_fitted %, largest $largest_fitted %; unseen rows: mean $mean_unseen %, largest $largest_unseen %."
+    [ "$total_fitted_rows" -eq 0 ] || echo "Rows that costs were fitted to: mean $mean_fitted %, largest $largest_fitted %."
+    [ "$total_unseen_rows" -eq 0 ] || echo "Unseen rows: mean $mean_unseen %, largest $largest_unseen %."
+}
+contradiction_words() {
+    [ "$total_contradiction_rows" -eq 0 ] || echo "Contradictory rows: mean $mean_contradiction %, largest $largest_contradiction %."
+}
+unseen_words() {
+    [ "$total_unseen_rows" -eq 0 ] || echo "Over the $total_unseen_rows rows that no cost was fitted to the error is $mean_unseen % on average and $largest_unseen % at most."
 }
 version() { "$(program dlsim)" --version | escape; }
 left_words() {
@@ -13,8 +21,7 @@ left_words() {
 header_text() {
     cat <<EOF
 <p>What published studies of distributed training measured, simulated by $(version), and why speedup is what it is:
-$total_studies studies, $total_rows measured rows. Over the $total_unseen_rows rows that no cost was fitted to the
-error is $mean_unseen % on average and $largest_unseen % at most.</p>
+$total_studies studies, $total_rows measured rows. $(unseen_words)</p>
 EOF
 }
 
@@ -40,7 +47,7 @@ EOF
 overview_text() {
     cat <<EOF
 <p>$total_predicted studies are predicted, of which $total_within meet the bar and $total_missed miss it; $total_reproduced are reproduced, $total_too_few_rows have
-too few rows to judge, $total_no_measurement have no measurement. Contradictory rows: mean $mean_contradiction %, largest $largest_contradiction %. $(left_words)</p>
+too few rows to judge, $total_no_measurement have no measurement. $(contradiction_words) $(left_words)</p>
 EOF
 }
 
