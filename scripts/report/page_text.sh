@@ -4,8 +4,10 @@
 
 # Of no rows there is no error: nothing is said.
 error_words() {
-    [ "$total_fitted_rows" -eq 0 ] || echo "Rows that costs were fitted to: mean $mean_fitted %, largest $largest_fitted %."
-    [ "$total_unseen_rows" -eq 0 ] || echo "Unseen rows: mean $mean_unseen %, largest $largest_unseen %."
+    local fitted="" unseen=""
+    [ "$total_fitted_rows" -eq 0 ] || fitted="Rows that costs were fitted to: mean $mean_fitted %, largest $largest_fitted %. "
+    [ "$total_unseen_rows" -eq 0 ] || unseen="Unseen rows: mean $mean_unseen %, largest $largest_unseen %."
+    echo "$fitted$unseen" # one line: it becomes an attribute
 }
 contradiction_words() {
     [ "$total_contradiction_rows" -eq 0 ] || echo "Contradictory rows: mean $mean_contradiction %, largest $largest_contradiction %."
