@@ -6,11 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void out_of_memory(size_t count, size_t size, const char *purpose)
 {
-    fprintf(stderr, "out of memory: %zu x %zu bytes for %s\n", count, size, purpose);
-    abort();
+    if (size > 1 && count > 1) {
+        fprintf(stderr, "out of memory: %zu x %zu bytes for %s\n", count, size, purpose);
+    } else {
+        fprintf(stderr, "out of memory: %zu bytes for %s\n", count > 1 ? count : size, purpose);
+    }
+    _exit(EXIT_FAILURE);
 }
 
 void *dl_calloc(size_t count, size_t size, const char *purpose)

@@ -109,6 +109,10 @@ typedef struct dl_backend {
 
     /* Makes the device ready; every model calls it, so it must bear repetition. */
     void (*start)(void);
+    /* Takes what the library under the backend needs for so many threads that calculate at once, and
+     * keeps it: bears repetition. DL_ERR_SYSTEM, with the bytes, where the system has not that much
+     * (ulimit -v, strict overcommit): the threads would wait for it forever. NULL: nothing to take. */
+    dl_status (*start_threads)(int threads, dl_error *err);
     /* Zeroed memory on a 64-byte border; released with `release` (NULL is fine). NULL for 0 bytes,
      * or where the device has not that much: then `wait` fails. */
     void *(*allocate)(size_t bytes, const char *purpose);

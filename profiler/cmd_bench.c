@@ -157,6 +157,7 @@ static dl_status run_bench(const dl_bench_options *options, const dl_bench_setup
     const int64_t start_ns = dl_clock_ns();
     status = dl_bench_run(&bench, &config, err);
     print_course(&bench, setup, start_ns);
+    dl_interrupt_met();
     if (dl_interrupt_caught()) dl_trace_writer_meta(writer, "stopped", dl_interrupt_name());
     const dl_status closed = dl_trace_writer_close(&writer, status == DL_OK ? err : NULL);
     if (status == DL_OK) status = closed;
@@ -212,6 +213,7 @@ static dl_status run_gpus(const dl_bench_options *options, const dl_bench_setup 
         status = dl_bench_gpu_memory(writer, &memory, err);
     }
     if (status == DL_OK) status = run_host(options, setup, writer, err);
+    dl_interrupt_met();
     if (dl_interrupt_caught()) dl_trace_writer_meta(writer, "stopped", dl_interrupt_name());
     const dl_status closed = dl_trace_writer_close(&writer, status == DL_OK ? err : NULL);
     if (status == DL_OK) status = closed;
@@ -262,7 +264,7 @@ int dl_cmd_bench(int argc, char **argv)
                                   "what recording costs is measured on the processor");
         }
         if (status == DL_OK) status = set_up(&options, choice.cuda, &setup, &err);
-        setup.train.stop = dl_interrupt_catch();
+        setup.train.stop = dl_interrupt_catch(DL_INTERRUPT_BENCH_LIMIT_S);
         char *text = dl_options_dump(&command);
         char *command_text = dl_format("%s %s", argv[0], text);
         if (status == DL_OK && overhead) {

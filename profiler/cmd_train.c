@@ -250,8 +250,9 @@ static dl_status train(dl_train_command *run, const char *command_text, dl_error
     const dl_train_observer observer = dl_recorder_observer(&run->recorder);
     dl_run_progress progress;
     if (run->first) dl_run_progress_start(&progress, &run->recorder);
-    run->config.stop = dl_interrupt_catch();
+    run->config.stop = dl_interrupt_catch(DL_INTERRUPT_LIMIT_S);
     status = dl_train_run(&run->config, &run->data, &observer, &run->result, err);
+    dl_interrupt_met();
     if (run->first) dl_run_progress_stop(&progress);
     if (dl_interrupt_caught() && run->recorder.writer != NULL) {
         dl_trace_writer_meta(run->recorder.writer, "stopped", dl_interrupt_name());

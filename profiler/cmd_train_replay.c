@@ -57,7 +57,8 @@ dl_status dl_train_command_replay(dl_train_command *run, dl_error *err)
     if (status == DL_OK) status = dl_run_sizes_find(&run->config, &run->sizes, err);
     if (status == DL_OK) status = dl_train_command_open_test(run, err);
     if (status != DL_OK) return status;
-    run->config.stop = dl_interrupt_catch();
+    run->config.stop = dl_interrupt_catch(DL_INTERRUPT_LIMIT_S);
     status = dl_train_replay(&run->config, &run->schedule, &run->data, &run->result, err);
+    dl_interrupt_met();
     return status == DL_OK ? dl_train_command_evaluate(run, err) : status;
 }

@@ -19,6 +19,17 @@ static atomic_int caught_number;
 static struct sigaction before[SIGNAL_COUNT];
 static volatile sig_atomic_t taken[SIGNAL_COUNT];
 
+static atomic_uint limit_s;
+
+/* Only functions that a handler may call. */
+static void force(int number)
+{
+    (void)number;
+    static const char words[] = "still not stopped: ended by force\n";
+    if (write(STDERR_FILENO, words, strlen(words)) < 0) errno = 0; /* nobody to tell */
+    _exit(EXIT_CODE_BASE + atomic_load(&caught_number));
+}
+
 static void handle(int number)
 {
     static const char words[] = "\nstopping; once more ends at once\n";
@@ -27,12 +38,19 @@ static void handle(int number)
     atomic_store(&caught, true);
     for (int i = 0; i < SIGNAL_COUNT; i++)
         if (taken[i]) sigaction(numbers[i], &before[i], NULL);
+    alarm(atomic_load(&limit_s));
     if (write(STDERR_FILENO, words, strlen(words)) < 0) errno = 0; /* nobody to tell */
     errno = kept;
 }
 
-const atomic_bool *dl_interrupt_catch(void)
+const atomic_bool *dl_interrupt_catch(unsigned limit)
 {
+    DL_ASSERT(limit >= 1, "limit %u s", limit);
+    dl_interrupt_met();
+    atomic_store(&limit_s, limit);
+    struct sigaction forced = {.sa_handler = force};
+    sigemptyset(&forced.sa_mask);
+    sigaction(SIGALRM, &forced, NULL);
     struct sigaction ours = {.sa_handler = handle, .sa_flags = SA_RESTART};
     sigemptyset(&ours.sa_mask);
     for (int i = 0; i < SIGNAL_COUNT; i++)
@@ -47,6 +65,12 @@ const atomic_bool *dl_interrupt_catch(void)
         sigaction(numbers[i], &ours, NULL);
     }
     return &caught;
+}
+
+void dl_interrupt_met(void)
+{
+    atomic_store(&limit_s, 0); /* of a signal that comes now */
+    alarm(0);
 }
 
 bool dl_interrupt_caught(void)

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/alloc.h"
 
@@ -75,6 +77,29 @@ static void small_staggered_blocks_are_aligned_and_zeroed(void **state)
     dl_free_staggered(NULL);
 }
 
+static void exhaustion_is_a_failed_run(void **state)
+{
+    (void)state;
+    int said[2];
+    assert_int_equal(pipe(said), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)dup2(said[1], STDERR_FILENO);
+        free(dl_realloc(NULL, SIZE_MAX / 2, 4, "a test"));
+        _exit(0);
+    }
+    close(said[1]);
+    char text[200] = "";
+    assert_true(read(said[0], text, sizeof text - 1) > 0);
+    close(said[0]);
+    assert_non_null(strstr(text, "out of memory: 9223372036854775807 x 4 bytes for a test\n"));
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 1);
+}
+
 static void strings_are_copies(void **state)
 {
     (void)state;
@@ -94,6 +119,7 @@ int main(void)
         cmocka_unit_test(aligned_blocks_start_on_a_cache_line),
         cmocka_unit_test(staggered_blocks_are_never_a_cycle_apart),
         cmocka_unit_test(small_staggered_blocks_are_aligned_and_zeroed),
+        cmocka_unit_test(exhaustion_is_a_failed_run),
         cmocka_unit_test(strings_are_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,6 +112,23 @@ wait $victim 2>/dev/null
 expect 0 "incomplete" info killed.dlt
 expect 0 "killed.json" export killed.dlt
 
+# Under a limit of memory: too little for the buffers of the BLAS library, which asks for them again and
+# again, then too little for the data. Sanitizers need more address space than that to start.
+limited() { # KiB, text, arguments...
+    local kib=$1 text=$2
+    shift 2
+    output=$(ulimit -v "$kib" && timeout -s KILL 60 "$dlprof" "$@" 2>&1)
+    status=$?
+    [ $status -eq 1 ] && [[ $output == *"$text"* ]] ||
+        { echo "FAIL: ulimit -v $kib, $*: exit $status: $output"; failures=$((failures + 1)); }
+}
+if (ulimit -v 200000 && "$dlprof" --version) >/dev/null 2>&1; then
+    limited 400000 "out of memory: matrix products on 4 threads need buffers of 541065216 bytes" \
+        train "${small[@]}" --workers 4 --steps 20 --no-trace
+    limited 400000 "the limit of 409600000 bytes (ulimit -v)" train "${small[@]}" --workers 4 --steps 20 --no-trace
+    limited 200000 "out of memory: " train --model vgg19_bn --batch 512 --data synthetic --steps 1 --no-trace
+fi
+
 # Ctrl-C ends at the next exchange, with summary and a complete trace, and so does the SIGTERM of batch
 # systems. (Job control, since a shell has its background commands ignore SIGINT otherwise.)
 interrupt() { # signal, exit status, the file that shows that it runs, arguments...

@@ -11,13 +11,13 @@
 static void first_signal_asks_to_stop(void **state)
 {
     (void)state;
-    const atomic_bool *stop = dl_interrupt_catch();
+    const atomic_bool *stop = dl_interrupt_catch(60);
     assert_false(*stop);
     assert_false(dl_interrupt_caught());
     raise(SIGINT);
     assert_true(*stop);
     assert_true(dl_interrupt_caught());
-    assert_ptr_equal(dl_interrupt_catch(), stop); /* another run */
+    assert_ptr_equal(dl_interrupt_catch(60), stop); /* another run */
     assert_false(*stop);
     raise(SIGINT);
     assert_true(*stop);
@@ -32,7 +32,7 @@ static void both_signals_are_caught(void **state)
         const char *name;
     } cases[] = {{SIGINT, 130, "SIGINT"}, {SIGTERM, 143, "SIGTERM"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const atomic_bool *stop = dl_interrupt_catch();
+        const atomic_bool *stop = dl_interrupt_catch(60);
         assert_false(*stop);
         raise(cases[i].number);
         assert_true(*stop);
@@ -51,7 +51,7 @@ static void second_signal_kills(void **state)
         const pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
-            (void)dl_interrupt_catch();
+            (void)dl_interrupt_catch(60);
             raise(pairs[i][0]);
             if (!dl_interrupt_caught()) _exit(1);
             raise(pairs[i][1]);
@@ -64,13 +64,44 @@ static void second_signal_kills(void **state)
     }
 }
 
+/* As where a library waits for memory in a loop of its own. */
+static void a_stop_that_does_not_come_is_forced(void **state)
+{
+    (void)state;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)dl_interrupt_catch(1);
+        raise(SIGTERM);
+        for (;;)
+            pause();
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 143);
+}
+
+static void a_stop_that_came_is_not(void **state)
+{
+    (void)state;
+    (void)dl_interrupt_catch(60);
+    raise(SIGINT);
+    dl_interrupt_met();
+    assert_int_equal(alarm(0), 0); /* none was set */
+    (void)dl_interrupt_catch(60);
+    dl_interrupt_met();
+    raise(SIGINT); /* after the end of the training */
+    assert_int_equal(alarm(0), 0);
+}
+
 static void ignored_stays_ignored(void **state)
 {
     (void)state;
     struct sigaction before;
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGINT, &ignore, &before);
-    const atomic_bool *stop = dl_interrupt_catch();
+    const atomic_bool *stop = dl_interrupt_catch(60);
     raise(SIGINT);
     assert_false(*stop);
     raise(SIGTERM); /* the other one is caught all the same */
@@ -80,8 +111,11 @@ static void ignored_stays_ignored(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(first_signal_asks_to_stop), cmocka_unit_test(both_signals_are_caught),
-        cmocka_unit_test(second_signal_kills), cmocka_unit_test(ignored_stays_ignored)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(first_signal_asks_to_stop),
+                                       cmocka_unit_test(both_signals_are_caught),
+                                       cmocka_unit_test(second_signal_kills),
+                                       cmocka_unit_test(a_stop_that_does_not_come_is_forced),
+                                       cmocka_unit_test(a_stop_that_came_is_not),
+                                       cmocka_unit_test(ignored_stays_ignored)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

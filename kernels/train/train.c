@@ -224,7 +224,9 @@ static dl_status run_threads(dl_train_shared *shared, dl_error *err)
     const dl_train_config *config = shared->config;
     const bool single = config->dispatch == DL_DISPATCH_SINGLE;
     const int threads = single ? 1 : config->workers;
+    const dl_backend *backend = shared->backend;
     dl_status status = DL_OK;
+    if (backend->start_threads != NULL) status = backend->start_threads(threads, err);
     int started = 0;
     for (int w = 0; w < config->workers; w++) {
         dl_train_worker *worker = &shared->workers[w];

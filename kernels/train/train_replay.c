@@ -173,7 +173,7 @@ static dl_status make_threads(replay *r, replay_thread *threads, int count, dl_e
 
 static dl_status run_all(replay *r, replay_thread *threads, int count, dl_error *err)
 {
-    dl_status status = DL_OK;
+    dl_status status = dl_backend_cpu(r->config->precision)->start_threads(count, err);
     int started = 0;
     while (status == DL_OK && started < count) {
         const int reason =
