@@ -384,6 +384,49 @@ static void strangers_are_turned_away(void **state)
     all_went_well(members, 2);
 }
 
+enum { IDLE_COUNT = 5 };
+
+/* Each would be waited for 5 s: together longer than the limit. */
+static void silent_strangers_delay_nobody(void **state)
+{
+    (void)state;
+    member members[2];
+    pthread_t zero;
+    int idle[IDLE_COUNT];
+    dl_error err = {0};
+    set_up(members, 2, do_everything);
+    assert_int_equal(pthread_create(&zero, NULL, run_member, &members[0]), 0);
+    for (int i = 0; i < IDLE_COUNT; i++)
+        assert_int_equal(dl_rank_connect("127.0.0.1", members[0].settings.port,
+                                         dl_clock_ns() + 10 * DL_NS_PER_S, &idle[i], &err),
+                         DL_OK);
+    (void)run_member(&members[1]);
+    pthread_join(zero, NULL);
+    all_went_well(members, 2);
+    for (int i = 0; i < IDLE_COUNT; i++)
+        close(idle[i]);
+}
+
+static void strangers_are_named_where_ranks_lack(void **state)
+{
+    (void)state;
+    member members[2];
+    pthread_t zero;
+    int idle = -1;
+    dl_error err = {0};
+    set_up(members, 2, do_nothing);
+    members[0].settings.limit_s = SHORT_LIMIT_S;
+    assert_int_equal(pthread_create(&zero, NULL, run_member, &members[0]), 0);
+    assert_int_equal(dl_rank_connect("127.0.0.1", members[0].settings.port,
+                                     dl_clock_ns() + 10 * DL_NS_PER_S, &idle, &err),
+                     DL_OK);
+    pthread_join(zero, NULL);
+    close(idle);
+    assert_int_equal(members[0].status, DL_ERR_SYSTEM);
+    assert_contains(members[0].err.text, "rank 1 of 2 did not come to 127.0.0.1:");
+    assert_contains(members[0].err.text, "; 1 other connection introduced no rank of dlprof");
+}
+
 /* A service that is there already, and is no rank. */
 static void *be_another_service(void *argument)
 {
@@ -455,6 +498,8 @@ int main(void)
         cmocka_unit_test(who_does_not_come_is_named),
         cmocka_unit_test(ranks_must_agree_in_settings),
         cmocka_unit_test(strangers_are_turned_away),
+        cmocka_unit_test(silent_strangers_delay_nobody),
+        cmocka_unit_test(strangers_are_named_where_ranks_lack),
         cmocka_unit_test(addresses_are_checked),
         cmocka_unit_test(numbers_are_checked),
     };

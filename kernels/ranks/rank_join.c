@@ -1,4 +1,6 @@
 /* How the ranks of a run find one another, and make their ring. */
+#include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -86,15 +88,105 @@ static void make_introduction(gathering *g)
     (void)gethostname(g->own.host, sizeof g->own.host - 1);
 }
 
-/* The introduction of a rank, or false for anything else. */
-static bool read_introduction(int made, introduction *found, int64_t deadline_ns)
+/* A connection that has not said all of its introduction. */
+typedef struct pending {
+    int made;
+    size_t got; /* bytes of `said` */
+    int64_t until_ns;
+    introduction said;
+} pending;
+
+/* Connections that are read side by side, so that those who say nothing delay no rank. With more
+ * than PENDING_MAX at once the rest wait in the listener's queue. */
+#define PENDING_MAX (2 * DL_RANKS_MAX)
+typedef struct reception {
+    int listener;
+    int count;
+    int strangers; /* turned away: silent for INTRODUCTION_S, gone, or no ranks */
+    pending at[PENDING_MAX];
+} reception;
+
+static reception *open_reception(int listener)
 {
-    const int64_t soon_ns = after(INTRODUCTION_S);
-    const int64_t until_ns = soon_ns < deadline_ns ? soon_ns : deadline_ns;
-    if (dl_rank_receive(made, found, sizeof *found, until_ns) != DL_RANK_IO_DONE) return false;
-    found->host[sizeof found->host - 1] = '\0';
-    found->settings_text[sizeof found->settings_text - 1] = '\0';
-    return memcmp(found->magic, MAGIC, sizeof found->magic) == 0 && found->version == VERSION;
+    reception *r = dl_calloc(1, sizeof *r, "connections of ranks");
+    r->listener = listener;
+    return r;
+}
+
+static void close_reception(reception *r)
+{
+    for (int i = 0; i < r->count; i++)
+        close(r->at[i].made);
+    free(r);
+}
+
+static void take_connections(reception *r)
+{
+    int made;
+    while (r->count < PENDING_MAX && dl_rank_accept(r->listener, 0, &made)) {
+        pending *p = &r->at[r->count++];
+        p->made = made;
+        p->got = 0;
+        p->until_ns = after(INTRODUCTION_S);
+    }
+}
+
+typedef enum reading { READING_ON, READING_DONE, READING_STRANGER } reading;
+
+/* What has come of an introduction until now. */
+static reading read_more(pending *p)
+{
+    char *said = (char *)&p->said;
+    while (p->got < sizeof p->said) {
+        const ssize_t moved = recv(p->made, said + p->got, sizeof p->said - p->got, 0);
+        const bool later = moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+        if (later) return dl_clock_ns() < p->until_ns ? READING_ON : READING_STRANGER;
+        if (moved <= 0) return READING_STRANGER;
+        p->got += (size_t)moved;
+        const size_t known = p->got < sizeof p->said.magic ? p->got : sizeof p->said.magic;
+        if (memcmp(said, MAGIC, known) != 0) return READING_STRANGER;
+    }
+    if (p->said.version != VERSION) return READING_STRANGER;
+    p->said.host[sizeof p->said.host - 1] = '\0';
+    p->said.settings_text[sizeof p->said.settings_text - 1] = '\0';
+    return READING_DONE;
+}
+
+/* Until somebody connects or says something, or time is up for one or for all. */
+static void wait_for_news(const reception *r, int64_t deadline_ns)
+{
+    struct pollfd news[PENDING_MAX + 1];
+    for (int i = 0; i < r->count; i++) {
+        news[i] = (struct pollfd){.fd = r->at[i].made, .events = POLLIN};
+        if (r->at[i].until_ns < deadline_ns) deadline_ns = r->at[i].until_ns;
+    }
+    const bool room = r->count < PENDING_MAX;
+    news[r->count] = (struct pollfd){.fd = room ? r->listener : -1, .events = POLLIN};
+    (void)poll(news, (nfds_t)r->count + 1, dl_rank_left_ms(deadline_ns));
+}
+
+/* The next rank that has introduced itself, and its connection, which the caller closes; strangers
+ * are turned away meanwhile. False at the deadline. */
+static bool receive_rank(reception *r, int64_t deadline_ns, int *made, introduction *found)
+{
+    for (;;) {
+        take_connections(r);
+        for (int i = 0; i < r->count;) {
+            const reading now = read_more(&r->at[i]);
+            if (now == READING_ON) {
+                i++;
+                continue;
+            }
+            *made = r->at[i].made;
+            if (now == READING_DONE) *found = r->at[i].said;
+            r->at[i] = r->at[--r->count];
+            if (now == READING_DONE) return true;
+            close(*made);
+            r->strangers++;
+        }
+        if (dl_clock_ns() >= deadline_ns) return false;
+        wait_for_news(r, deadline_ns);
+    }
 }
 
 static void refuse(int made, const char *text)
@@ -162,20 +254,19 @@ static dl_status check_rank(const gathering *g, const introduction *other, dl_er
 }
 
 /* Lets one connection in, or turns it away; DL_ERR_DATA if that ends the run. */
-static dl_status admit(gathering *g, int made, dl_error *err)
+static dl_status admit(gathering *g, int made, const introduction *other, dl_error *err)
 {
-    introduction other;
-    if (!read_introduction(made, &other, g->deadline_ns) || other.purpose != TO_GATHER) {
+    if (other->purpose != TO_GATHER) {
         close(made);
         return DL_OK;
     }
-    if (other.run != g->own.run) {
+    if (other->run != g->own.run) {
         refuse(made, "rank 0 of another run listens at this address");
         close(made);
         return DL_OK;
     }
     dl_error why = {0};
-    const dl_status status = check_rank(g, &other, &why);
+    const dl_status status = check_rank(g, other, &why);
     if (status != DL_OK) {
         refuse(made, why.text);
         close(made);
@@ -184,12 +275,12 @@ static dl_status admit(gathering *g, int made, dl_error *err)
         if (err != NULL) *err = why;
         return status;
     }
-    g->controls[other.rank] = made;
+    g->controls[other->rank] = made;
     g->came++;
-    entry *of = &g->entries[other.rank];
+    entry *of = &g->entries[other->rank];
     of->address = dl_rank_peer(made);
-    of->port = other.port;
-    memcpy(of->host, other.host, sizeof of->host);
+    of->port = other->port;
+    memcpy(of->host, other->host, sizeof of->host);
     return DL_OK;
 }
 
@@ -208,15 +299,20 @@ static char *missing_ranks(const gathering *g, int *count)
     return text;
 }
 
-static dl_status some_did_not_come(const gathering *g, dl_error *err)
+static dl_status some_did_not_come(const gathering *g, int strangers, dl_error *err)
 {
     int count;
     dl_error why = {0};
     char *missing = missing_ranks(g, &count);
+    char others[100] = "";
+    if (strangers > 0) {
+        snprintf(others, sizeof others, "; %d other connection%s introduced no rank of dlprof",
+                 strangers, strangers > 1 ? "s" : "");
+    }
     const dl_status status = dl_error_set(
-        &why, DL_ERR_SYSTEM, "rank%s %.200s of %d did not come to %.100s:%d within %g s",
+        &why, DL_ERR_SYSTEM, "rank%s %.200s of %d did not come to %.100s:%d within %g s%s",
         count > 1 ? "s" : "", missing, g->settings->size, g->settings->host, g->settings->port,
-        g->settings->limit_s);
+        g->settings->limit_s, others);
     for (int r = 1; r < g->settings->size; r++)
         if (g->controls[r] >= 0) refuse(g->controls[r], why.text);
     free(missing);
@@ -230,11 +326,17 @@ static dl_status gather(gathering *g, dl_error *err)
     const int size = g->settings->size;
     dl_status status = dl_rank_listen(g->settings->host, g->settings->port, &g->listener, err);
     memcpy(g->entries[0].host, g->own.host, sizeof g->own.host);
+    reception *at = open_reception(g->listener);
     while (status == DL_OK && g->came < size - 1) {
         int made;
-        if (!dl_rank_accept(g->listener, g->deadline_ns, &made)) return some_did_not_come(g, err);
-        status = admit(g, made, err);
+        introduction other;
+        if (receive_rank(at, g->deadline_ns, &made, &other)) {
+            status = admit(g, made, &other, err);
+        } else {
+            status = some_did_not_come(g, at->strangers + at->count, err);
+        }
     }
+    close_reception(at);
     const answer yes = {.magic = MAGIC, .welcome = 1};
     for (int r = 1; status == DL_OK && r < size; r++) {
         if (dl_rank_send(g->controls[r], &yes, sizeof yes, g->deadline_ns) == DL_RANK_IO_DONE &&
@@ -304,21 +406,20 @@ static dl_status make_ring(gathering *g, dl_error *err)
     if (status != DL_OK) return status;
     g->own.purpose = TO_MAKE_RING;
     (void)dl_rank_send(group->next, &g->own, sizeof g->own, g->deadline_ns);
-    while (group->prev < 0) {
-        introduction other;
-        int made;
-        if (!dl_rank_accept(g->listener, g->deadline_ns, &made)) {
-            return dl_error_set(err, DL_ERR_SYSTEM, "rank %d on %s did not connect", before,
-                                g->entries[before].host);
-        }
-        if (read_introduction(made, &other, g->deadline_ns) && other.purpose == TO_MAKE_RING &&
-            other.run == g->own.run && other.rank == before) {
+    reception *at = open_reception(g->listener);
+    introduction other;
+    int made;
+    while (group->prev < 0 && receive_rank(at, g->deadline_ns, &made, &other)) {
+        if (other.purpose == TO_MAKE_RING && other.run == g->own.run && other.rank == before) {
             group->prev = made;
         } else {
             close(made);
         }
     }
-    return DL_OK;
+    close_reception(at);
+    if (group->prev >= 0) return DL_OK;
+    return dl_error_set(err, DL_ERR_SYSTEM, "rank %d on %s did not connect", before,
+                        g->entries[before].host);
 }
 
 static void take_hosts(gathering *g)
