@@ -31,3 +31,7 @@ set_tests_properties(test_gpu_run PROPERTIES LABELS unit TIMEOUT 300)
 dl_add_test(test_device_options unit LINK dl_profiler EXTRA doubles/fake_device.c)
 dl_add_test(test_run_meta unit LINK dl_profiler EXTRA doubles/fake_device.c)
 dl_add_test(test_bench_gpu unit LINK dl_profiler EXTRA doubles/fake_device.c)
+
+# The data that ./quickstart trains on.
+add_test(NAME test_find_mnist COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_find_mnist.sh ${PROJECT_SOURCE_DIR}/scripts/find_mnist.sh)
+set_tests_properties(test_find_mnist PROPERTIES LABELS unit TIMEOUT 60)
