@@ -7,6 +7,7 @@
 
 #include "calibrate/table/table_notes.h"
 #include "calibrate/table/table_report.h"
+#include "calibrate/table/table_robust.h"
 #include "common/file.h"
 #include "common/random.h"
 #include "sim/sweep.h"
@@ -346,10 +347,40 @@ static void test_bad_names(void **state)
     fails(table, NULL, DL_ERR_DATA, "lacks costs.parameter_bytes, which no table");
 }
 
+/* Residuals 0.1, 0.2 .. 0.5. A fit of p costs can make p - 1 of them small, so that the median is of the
+ * other ones: at most down to one, and of all where there are fewer rows than costs. */
+static void sigma_leaves_out_what_the_costs_make_small(void **state)
+{
+    (void)state;
+    enum { ROWS = 5 };
+    dl_table_row made[ROWS] = {0};
+    bool use[ROWS];
+    double per_s[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        made[i] = (dl_table_row){.at = (size_t)i,
+                                 .point = {.batch = 8},
+                                 .batch = 8,
+                                 .throughput_per_s =
+                                     100 * exp(i % 2 == 0 ? 0.1 * (i + 1) : -0.1 * (i + 1))};
+        use[i] = true;
+        per_s[i] = 100;
+    }
+    const dl_table_rows rows = {.rows = made, .count = ROWS};
+    const double medians[] = {0.3, 0.3, 0.35, 0.4, 0.45, 0.5, 0.3};
+    for (size_t costs = 0; costs < sizeof medians / sizeof *medians; costs++) {
+        const dl_table_costs unknown = {.count = costs};
+        dl_table_model model = {.rows = &rows, .unknown = &unknown, .use = use, .per_s = per_s};
+        for (size_t j = 0; j < costs; j++)
+            model.active[j] = true;
+        assert_true(fabs(dl_table_sigma(&model) - 1.4826 * medians[costs]) < 1e-12);
+    }
+}
+
 int main(void)
 {
     gsl_set_error_handler_off();
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sigma_leaves_out_what_the_costs_make_small),
         cmocka_unit_test(test_costs_are_recovered),
         cmocka_unit_test(test_noise_gives_errors),
         cmocka_unit_test(test_undetermined_is_left_out),
