@@ -1,12 +1,13 @@
 #include "kernels/device.h"
 
 #include <dlfcn.h>
-#include <limits.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/file.h"
 
 #define OFFER "; --device cpu uses the processor"
 
@@ -71,14 +72,14 @@ dl_status dl_device_load(const char *path, const dl_device_type **type, dl_error
 
 dl_status dl_device_load_cuda(const dl_device_type **type, dl_error *err)
 {
-    char self[PATH_MAX];
-    const ssize_t bytes = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (bytes < 0) {
-        return dl_error_set(err, DL_ERR_SYSTEM, "cannot find where this program lies");
+    char *self = dl_file_program();
+    if (self == NULL) {
+        return dl_error_set(err, DL_ERR_SYSTEM, "cannot find the program's own file: %s",
+                            strerror(errno));
     }
-    self[bytes] = '\0';
     const char *slash = strrchr(self, '/');
     char *path = dl_format("%.*s/" DL_DEVICE_CUDA_LIBRARY, (int)(slash - self), self);
+    free(self);
     dl_status status;
     if (access(path, R_OK) == 0) {
         status = dl_device_load(path, type, err);

@@ -2,6 +2,7 @@ foreach(module status alloc names units cpu random file ini csv options output j
         quantity machine)
     dl_add_test(test_${module} unit LINK dl_common)
 endforeach()
+target_link_options(test_file PRIVATE -Wl,--wrap=readlink)
 dl_add_fuzzer(fuzz_ini)
 dl_add_fuzzer(fuzz_csv)
 dl_add_fuzzer(fuzz_machine)

@@ -1,5 +1,7 @@
 #include "tests/check.h"
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -57,8 +59,35 @@ static void endless_input_has_a_limit(void **state)
         assert_null(text);
     }
     assert_contains(err.text, "is longer than 1048576 bytes");
+    /* Of text files in general: far below what would disturb a small machine. */
+    assert_true(DL_FILE_BYTES_MAX <= (size_t)64 << 20);
     assert_int_equal(dl_file_read("/dev/zero", &text, &bytes, &err), DL_ERR_RANGE);
     assert_null(text);
+}
+
+static bool no_proc;
+ssize_t __real_readlink(const char *path, char *to, size_t bytes);
+ssize_t __wrap_readlink(const char *path, char *to, size_t bytes);
+ssize_t __wrap_readlink(const char *path, char *to, size_t bytes)
+{
+    if (!no_proc) return __real_readlink(path, to, bytes);
+    errno = ENOENT;
+    return -1;
+}
+
+static void the_program_finds_its_own_file(void **state)
+{
+    (void)state;
+    char *with = dl_file_program();
+    assert_non_null(with);
+    assert_contains(with, "/test_file");
+    no_proc = true;
+    char *without = dl_file_program();
+    no_proc = false;
+    assert_non_null(without);
+    assert_string_equal(without, with);
+    free(with);
+    free(without);
 }
 
 /* Around the limit, and around the size at which the buffer grows. */
@@ -127,6 +156,7 @@ int main(void)
         cmocka_unit_test(whole_file_is_read),
         cmocka_unit_test(missing_files_and_folders_are_errors),
         cmocka_unit_test(endless_input_has_a_limit),
+        cmocka_unit_test(the_program_finds_its_own_file),
         cmocka_unit_test(a_file_of_the_limit_is_read),
         cmocka_unit_test(another_format_is_not_read_on),
     };

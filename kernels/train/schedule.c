@@ -13,6 +13,7 @@
 #define TITLE "# dlscale schedule"
 #define SCHEMA 1
 #define BATCH_MAX (1 << 20)
+#define SCHEDULE_BYTES_MAX ((size_t)1 << 30) /* 40 a gradient: 25 million of them */
 
 static const char *const kind_names[] = {"gradient", "local", "average"}; /* by dl_schedule_kind */
 #define KIND_COUNT (sizeof kind_names / sizeof kind_names[0])
@@ -300,7 +301,7 @@ dl_status dl_schedule_read(dl_schedule *schedule, const char *path, dl_error *er
 {
     char *text = NULL;
     size_t bytes = 0;
-    dl_status status = dl_file_read(path, &text, &bytes, err);
+    dl_status status = dl_file_read_up_to(path, SCHEDULE_BYTES_MAX, &text, &bytes, err);
     if (status != DL_OK) return status;
     status = dl_schedule_read_text(schedule, path, text, bytes, err);
     free(text);
