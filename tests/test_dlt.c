@@ -1,5 +1,6 @@
 #include "tests/check.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -555,6 +556,54 @@ static void test_full_disk(void **state)
     dl_trace_free(&trace);
 }
 
+/* Fewer records than fill a chunk, of which the file has room for a part: these are kept, and the
+ * reason behind them. As in a program that knows nothing of the limit's signal. */
+static void test_full_disk_and_few_records(void **state)
+{
+    (void)state;
+    enum { APPENDED = 200, ROOM = 700 };
+    struct rlimit old, limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    limit = old;
+    limit.rlim_cur = ROOM;
+    void (*old_handler)(int) = signal(SIGXFSZ, SIG_DFL);
+    for (int activities = 0; activities < 2; activities++) {
+        dl_trace_writer *writer = open_writer(PATH);
+        const uint32_t name = dl_trace_writer_intern(writer, "conv1");
+        dl_trace_stream *stream = dl_trace_writer_stream(writer);
+        for (uint32_t i = 0; i < APPENDED; i++) {
+            const dl_record record = {
+                .kind = DL_RECORD_STEP, .step = i, .start_ns = 10 * i, .duration_ns = 1};
+            const dl_activity activity = {
+                .kind = DL_ACTIVITY_KERNEL, .name = name, .start_ns = 10 * i, .duration_ns = 1};
+            if (activities) dl_trace_stream_append_activity(stream, &activity);
+            if (!activities) dl_trace_stream_append(stream, &record);
+        }
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+        dl_trace_stream_flush(stream);
+        const uint64_t lost = dl_trace_writer_lost(writer);
+        assert_int_equal(dl_trace_writer_error(writer), EFBIG);
+        dl_trace_writer_meta(writer, "stopped", "cannot write: File too large");
+        dl_error err = {0};
+        const dl_status status = dl_trace_writer_close(&writer, &err);
+        setrlimit(RLIMIT_FSIZE, &old);
+        assert_int_equal(status, DL_ERR_IO);
+        dl_trace trace = read_trace(PATH);
+        const size_t kept = activities ? trace.activity_count : trace.record_count;
+        assert_in_range(kept, 20, APPENDED - 1);
+        assert_int_equal(kept + lost, APPENDED);
+        assert_int_equal(trace.bytes_ignored, 0);
+        assert_false(trace.complete);
+        assert_string_equal(dl_trace_meta(&trace, "stopped"), "cannot write: File too large");
+        for (size_t i = 0; i < kept; i++) {
+            assert_int_equal(activities ? trace.activities[i].start_ns : trace.records[i].start_ns,
+                             10 * i);
+        }
+        dl_trace_free(&trace);
+    }
+    signal(SIGXFSZ, old_handler);
+}
+
 typedef struct interruption {
     pthread_t thread;
     atomic_bool done;
@@ -790,6 +839,7 @@ int main(void)
         cmocka_unit_test(test_flush_by_time),
         cmocka_unit_test(test_killed_writer),
         cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_full_disk_and_few_records),
         cmocka_unit_test(test_partial_writes),
         cmocka_unit_test(test_flush_of_activities),
         cmocka_unit_test(test_limit),

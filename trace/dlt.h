@@ -47,6 +47,11 @@ void dl_trace_writer_limit(dl_trace_writer *writer, uint64_t bytes);
  * error. What the streams still hold is not yet counted: flush them before. Any thread. */
 uint64_t dl_trace_writer_lost(dl_trace_writer *writer);
 
+/* errno of the first write that failed so far; 0 = none. After that nothing is written any more, but,
+ * where the file is full (ENOSPC, EDQUOT, EFBIG), those records of the chunk for which there was room,
+ * and META. Any thread. */
+int dl_trace_writer_error(dl_trace_writer *writer);
+
 /* How often the program has closed the file's descriptor, or opened another file under its number,
  * and the file was opened again (held_file.h). Nothing is lost by that. Any thread. */
 uint32_t dl_trace_writer_reopened(dl_trace_writer *writer);

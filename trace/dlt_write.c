@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,7 @@ struct dl_trace_writer {
     dl_held_file file;
     pthread_mutex_t lock;
     int error;            /* errno of the first failed write; 0 = none */
+    bool full;            /* for lack of room: what is smaller may still fit, and META is written */
     bool limited;         /* the limit is reached: only META and END are still written */
     uint64_t bytes_limit; /* of the file */
     uint64_t bytes;       /* in the file */
@@ -47,13 +49,81 @@ struct dl_trace_writer {
     uint32_t slot_count;
 };
 
-/* Chunks are written one after the other: the rest of a partial write must follow its begin. */
-static void write_chunk_locked(dl_trace_writer *writer, const uint8_t *chunk, size_t bytes)
+/* Whether the file has no room for more (a full disk, a quota, a limit on the size of files). */
+static bool is_full(int error)
 {
-    if (writer->error == 0) {
-        writer->error = dl_held_file_write(&writer->file, writer->path, chunk, bytes);
+    return error == ENOSPC || error == EDQUOT || error == EFBIG;
+}
+
+/* Chunks are written one after the other: the rest of a partial write must follow its start, or the
+ * start goes. Returns whether the chunk is in the file. */
+static bool put_chunk_locked(dl_trace_writer *writer, const uint8_t *chunk, size_t bytes)
+{
+    const int error = dl_held_file_write(&writer->file, writer->path, chunk, bytes);
+    if (error == 0) {
+        writer->bytes += bytes;
+        return true;
     }
-    if (writer->error == 0) writer->bytes += bytes;
+    if (writer->error == 0) writer->error = error;
+    writer->full = is_full(error);
+    dl_held_file_cut(&writer->file, writer->bytes);
+    return false;
+}
+
+static bool write_chunk_locked(dl_trace_writer *writer, const uint8_t *chunk, size_t bytes)
+{
+    return writer->error == 0 && put_chunk_locked(writer, chunk, bytes);
+}
+
+/* Room that is left to the META that says why there is no more. */
+#define FULL_META_BYTES 256
+
+/* The bytes of the chunk's whole records that fit into `room`; *count is set to their number. */
+static size_t fitting_bytes(const open_chunk *chunk, dl_dlt_chunk type, size_t room,
+                            uint32_t *count)
+{
+    const uint8_t *at = chunk->bytes + RECORDS_HEAD_BYTES;
+    dl_dlt_previous previous = {0};
+    dl_activity_previous previous_activity = {0};
+    *count = 0;
+    while (*count < chunk->count) {
+        dl_record record;
+        dl_activity activity;
+        const uint8_t *next =
+            type == DL_DLT_RECORDS
+                ? dl_dlt_decode(at, chunk->at, &record, &previous)
+                : dl_activity_decode(at, chunk->at, &activity, &previous_activity);
+        if (next == NULL || (size_t)(next - chunk->bytes) > room) break;
+        at = next;
+        ++*count;
+    }
+    return (size_t)(at - chunk->bytes);
+}
+
+/* Writes a chunk of records. Where the file is full after a part of it, the records of that part are
+ * kept. Returns how many are in the file. */
+static uint32_t write_records_locked(dl_trace_writer *writer, open_chunk *chunk, dl_dlt_chunk type)
+{
+    const size_t bytes = (size_t)(chunk->at - chunk->bytes);
+    if (writer->error != 0) return 0;
+    const int error = dl_held_file_write(&writer->file, writer->path, chunk->bytes, bytes);
+    if (error == 0) {
+        writer->bytes += bytes;
+        return chunk->count;
+    }
+    writer->error = error;
+    const uint64_t reached = dl_held_file_bytes(&writer->file);
+    dl_held_file_cut(&writer->file, writer->bytes);
+    if (!is_full(error)) return 0;
+    writer->full = true;
+    if (reached < writer->bytes + FULL_META_BYTES) return 0;
+    uint32_t count = 0;
+    const size_t fitting =
+        fitting_bytes(chunk, type, (size_t)(reached - writer->bytes) - FULL_META_BYTES, &count);
+    if (count == 0) return 0;
+    dl_dlt_put_u32(chunk->bytes + DL_DLT_CHUNK_HEADER_BYTES, count);
+    dl_dlt_chunk_seal(chunk->bytes, type, (uint32_t)(fitting - DL_DLT_CHUNK_HEADER_BYTES));
+    return put_chunk_locked(writer, chunk->bytes, fitting) ? count : 0;
 }
 
 /* Whether the limit leaves room for `bytes` more; if not, for nothing any more: a later, smaller
@@ -80,7 +150,9 @@ static void write_texts_locked(dl_trace_writer *writer, dl_dlt_chunk type, const
     memcpy(payload + head_bytes, text, text_bytes);
     if (second != NULL) memcpy(payload + head_bytes + text_bytes, second, second_bytes);
     dl_dlt_chunk_seal(chunk, type, (uint32_t)payload_bytes);
-    write_chunk_locked(writer, chunk, DL_DLT_CHUNK_HEADER_BYTES + payload_bytes);
+    if (writer->error == 0 || (writer->full && type == DL_DLT_META)) {
+        put_chunk_locked(writer, chunk, DL_DLT_CHUNK_HEADER_BYTES + payload_bytes);
+    }
     free(chunk);
 }
 
@@ -126,6 +198,14 @@ uint64_t dl_trace_writer_lost(dl_trace_writer *writer)
     uint64_t lost = writer->lost;
     pthread_mutex_unlock(&writer->lock);
     return lost;
+}
+
+int dl_trace_writer_error(dl_trace_writer *writer)
+{
+    pthread_mutex_lock(&writer->lock);
+    const int error = writer->error;
+    pthread_mutex_unlock(&writer->lock);
+    return error;
 }
 
 uint32_t dl_trace_writer_reopened(dl_trace_writer *writer)
@@ -234,8 +314,8 @@ static void flush_chunk(dl_trace_writer *writer, open_chunk *chunk, dl_dlt_chunk
     DL_ASSERT(chunk->name_max < writer->name_count, "name %u of %u", chunk->name_max,
               writer->name_count);
     bool written = within_limit_locked(writer, bytes);
-    if (written) write_chunk_locked(writer, chunk->bytes, bytes);
-    if (!written || writer->error != 0) writer->lost += chunk->count;
+    const uint32_t kept = written ? write_records_locked(writer, chunk, type) : 0;
+    writer->lost += chunk->count - kept;
     pthread_mutex_unlock(&writer->lock);
     chunk->at = chunk->bytes + RECORDS_HEAD_BYTES;
     chunk->count = 0;

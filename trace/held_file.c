@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FLAGS (O_WRONLY | O_APPEND | O_CLOEXEC)
@@ -42,21 +44,48 @@ static int reopen(dl_held_file *file, const char *path)
     return 0;
 }
 
-int dl_held_file_write(dl_held_file *file, const char *path, const void *data, size_t bytes)
+static int write_all(int fd, const char *at, size_t bytes)
 {
-    const char *at = data;
-    if (!is_file(file, file->fd)) {
-        const int error = reopen(file, path);
-        if (error != 0) return error;
-    }
     while (bytes > 0) {
-        const ssize_t written = write(file->fd, at, bytes);
+        const ssize_t written = write(fd, at, bytes);
         if (written < 0 && errno == EINTR) continue;
         if (written <= 0) return written < 0 ? errno : EIO;
         at += written;
         bytes -= (size_t)written;
     }
     return 0;
+}
+
+int dl_held_file_write(dl_held_file *file, const char *path, const void *data, size_t bytes)
+{
+    if (!is_file(file, file->fd)) {
+        const int error = reopen(file, path);
+        if (error != 0) return error;
+    }
+    /* The signal comes to the thread that writes: it waits while blocked, and is taken away. */
+    sigset_t too_large, before;
+    sigemptyset(&too_large);
+    sigaddset(&too_large, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &too_large, &before);
+    const int error = write_all(file->fd, data, bytes);
+    if (error == EFBIG && !sigismember(&before, SIGXFSZ)) {
+        while (sigtimedwait(&too_large, NULL, &(struct timespec){0}) < 0 && errno == EINTR) {}
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+uint64_t dl_held_file_bytes(const dl_held_file *file)
+{
+    struct stat found;
+    if (!is_file(file, file->fd) || fstat(file->fd, &found) != 0) return 0;
+    return S_ISREG(found.st_mode) ? (uint64_t)found.st_size : 0;
+}
+
+void dl_held_file_cut(const dl_held_file *file, uint64_t bytes)
+{
+    if (dl_held_file_bytes(file) <= bytes) return;
+    while (ftruncate(file->fd, (off_t)bytes) != 0 && errno == EINTR) {}
 }
 
 int dl_held_file_close(dl_held_file *file)

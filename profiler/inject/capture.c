@@ -190,10 +190,14 @@ static void run_at_end(void)
         capture.at_end[i]();
 }
 
-/* Why the file takes no more. */
+/* Why the file takes no more. In the flush thread, or at exit. */
 static const char *full_reason(void)
 {
-    return capture.settings.limit_bytes > 0 ? "limit on size" : "cannot write";
+    static char text[128];
+    const int error = dl_trace_writer_error(capture.writer);
+    if (error == 0) return "limit on size";
+    snprintf(text, sizeof text, "cannot write: %s", strerrordesc_np(error));
+    return text;
 }
 
 /* The program goes about with all descriptors: it should not be believed that nothing happened. */
