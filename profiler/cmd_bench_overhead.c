@@ -27,9 +27,9 @@ static dl_status measure_cuda(const dl_bench_options *options, const dl_bench_se
 {
     *reason = "this build has no " DL_INJECTED_LIBRARY " with a CUPTI part";
     if (library == NULL || !dl_run_library_records_cuda(library)) return DL_OK;
-    char *device_library = dl_run_beside(DL_DEVICE_CUDA_LIBRARY);
+    char *device_library = NULL;
     *reason = "this build has no " DL_DEVICE_CUDA_LIBRARY;
-    if (device_library == NULL) return DL_OK;
+    if (dl_run_beside(DL_DEVICE_CUDA_LIBRARY, &device_library, why) != DL_OK) return DL_OK;
     dl_progress progress;
     dl_progress_init(&progress, "launches");
     const dl_launch_config config = {.device_library = device_library,
@@ -96,7 +96,9 @@ dl_status dl_bench_command_overhead(const dl_bench_options *options, dl_bench_se
 {
     const char *wanted = getenv("TMPDIR");
     const char *folder = wanted != NULL ? wanted : "/tmp";
-    char *library = dl_run_library();
+    char *library = NULL;
+    dl_error no_library = {0};
+    if (dl_run_beside(DL_INJECTED_LIBRARY, &library, &no_library) != DL_OK) library = NULL;
     dl_overhead training;
     dl_capture_cost nvtx[DL_CAPTURE_COST_COUNT];
     dl_launch_cost cuda;

@@ -31,8 +31,10 @@ typedef struct profiled_run {
     const run_options *options;
     dl_capture_settings capture;
     dl_environment environment;
-    char *library;           /* path of the injected library; NULL = this build has none */
+    char *library;           /* path of the injected library; NULL = there is none */
+    dl_error no_library;     /* and why not */
     bool made_folder;        /* and not the user */
+    bool has_folder;         /* to be released */
     dl_output summary, json; /* {0} = not wanted */
     dl_target_end end;
     dl_run_traces traces;
@@ -155,6 +157,7 @@ static dl_status set_up_recording(profiled_run *run, dl_error *err)
     const run_options *options = run->options;
     const dl_status status = dl_run_folder(options->output, options->command[0],
                                            run->capture.output, &run->made_folder, err);
+    run->has_folder = status == DL_OK;
     if (status != DL_OK) return status;
     return dl_run_environment(&run->environment, run->library, &run->capture, options->nccl_plugin,
                               options->force, err);
@@ -185,8 +188,9 @@ static dl_status prepare(profiled_run *run, dl_error *err)
     if (status != DL_OK) return err->code = DL_ERR_USAGE;
     status = take_cost(run, err);
     if (status != DL_OK) return status;
-    run->library = dl_run_library();
-    if (run->library != NULL) status = set_up_recording(run, err);
+    if (dl_run_beside(DL_INJECTED_LIBRARY, &run->library, &run->no_library) == DL_OK) {
+        status = set_up_recording(run, err);
+    }
     if (status == DL_OK) status = check_reports(options, err);
     if (status == DL_OK) status = open_report(options->summary, &run->summary, err);
     if (status == DL_OK) status = open_report(options->json, &run->json, err);
@@ -227,13 +231,22 @@ static void say_no_device(const profiled_run *run)
     }
 }
 
+/* Ends the line. */
+static void say_no_library(const dl_error *why)
+{
+    if (why->code == DL_ERR_UNSUPPORTED) {
+        fprintf(stderr, "this build has no %s beside the program (CUDA's CUPTI was missing): ",
+                DL_INJECTED_LIBRARY);
+    }
+    fprintf(stderr, "%s%s%s\n", why->file, why->file[0] != '\0' ? ": " : "", why->text);
+}
+
 /* Why there is nothing, as far as it can be seen from outside. */
 static void say_no_trace(const profiled_run *run)
 {
     fprintf(stderr, "dlprof run: no trace arose: ");
     if (run->library == NULL) {
-        fprintf(stderr, "this build has no %s beside the program (CUDA's CUPTI was missing)\n",
-                DL_INJECTED_LIBRARY);
+        say_no_library(&run->no_library);
         return;
     }
     if (run->traces.count > 0) {
@@ -277,6 +290,15 @@ static void write_json(const profiled_run *run, FILE *out)
     fputs("}\n", out);
 }
 
+/* Where something is missing, and the process that recorded it had no room to leave the reason. */
+static void say_full(const profiled_run *run)
+{
+    dl_error full = {0};
+    if (run->library == NULL || dl_run_writable(run->capture.output, &full) == DL_OK) return;
+    if (run->traces.trace_count > 0 && !any_trouble(&run->traces)) return;
+    dl_error_print(&full, "dlprof run", stderr);
+}
+
 static dl_status report(profiled_run *run, dl_error *err)
 {
     const run_options *options = run->options;
@@ -297,6 +319,7 @@ static dl_status report(profiled_run *run, dl_error *err)
     } else if (run->traces.trace_count > 0) {
         dl_run_traces_print_troubles(&run->traces, stderr);
     }
+    say_full(run);
     if (run->json.out != NULL) write_json(run, run->json.out);
     status = close_report(&run->summary, err);
     if (status == DL_OK) status = close_report(&run->json, err);
@@ -325,6 +348,7 @@ static int profile(const run_options *options, const char *program)
         signal(SIGPIPE, SIG_IGN); /* the exit code matters more than who reads the summary */
         if (status == DL_OK) status = report(&run, &err);
     }
+    if (run.has_folder) dl_run_release(run.capture.output);
     if (run.made_folder && run.traces.count == 0) rmdir(run.capture.output);
     if (status != DL_OK) dl_error_print(&err, program, stderr);
     free_run(&run);

@@ -130,6 +130,21 @@ fi
 grep -qx 7 status.txt || fail "unread: exit $(cat status.txt), not 7"
 [ -s unread.json ] || fail "unread: no JSON"
 
+# Names and logs from files reach no terminal as they are.
+expect 0 '\u001b[31mred' run -o red -- sh -c 'printf "\033[31mred\n" >"$DLPROF_OUTPUT/node.1.1.log"'
+
+# A full disk: what was written is kept, and the reason is said. Files may be a little smaller than such
+# a trace.
+if [ $# -gt 1 ]; then
+    "$built" run -q -o whole -- "$2" 200
+    bytes=$(stat -c %s whole/*.dlt)
+    output=$(prlimit --fsize=$((bytes - 60)) "$built" run -o small -- "$2" 200 2>&1)
+    status=$?
+    [ $status -eq 0 ] || fail "full: exit $status: $output"
+    grep -q "cannot write: File too large" <<<"$output" || fail "full: no reason: $output"
+    grep -qE "[1-9][0-9]+ range" <<<"$output" || fail "full: nothing kept: $output"
+fi
+
 # The report cannot be written: said, and the target's exit code stays.
 [ -c /dev/full ] && expect 0 "/dev/full: cannot write: No space left on device" run -o nowhere --json /dev/full -- sh target.sh 0
 
@@ -142,6 +157,23 @@ if [ "$(id -u)" -ne 0 ]; then
     mkdir locked && chmod 500 locked
     expect 1 "cannot write into it" run -o locked -- true
 fi
+
+# Of many that want a folder at once one gets it, whether it is there before or not.
+for kind in new there; do
+    [ $kind = new ] || mkdir together.$kind
+    for i in $(seq 40); do
+        "$full" run -q -o together.$kind -- sh -c 'sleep 0.5; cp ../good.dlt "$DLPROF_OUTPUT/node.$$.1000.dlt"' \
+            2>"refused.$i" &
+    done
+    wait
+    [ "$(ls together.$kind/*.dlt | wc -l)" -eq 1 ] || fail "together.$kind: $(ls -A together.$kind)"
+    [ "$(ls -A together.$kind | wc -l)" -eq 1 ] || fail "together.$kind: left $(ls -A together.$kind)"
+    refused=$(cat refused.* | grep -cE "another dlprof run records into it|holds traces or logs of another run")
+    [ "$refused" -eq 39 ] || fail "together.$kind: $refused refused: $(cat refused.*)"
+    rm refused.*
+done
+mkdir -p killed.run/.dlprof-run
+expect 1 "if that was killed: remove .dlprof-run" run -o killed.run -- true
 
 # A signal to dlprof alone is sent on, and the summary still comes.
 "$full" run -o told -- sh -c 'sh target.sh 0; trap "exit 9" TERM; touch ready; while :; do sleep 0.05; done' \

@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/file.h"
 #include "profiler/run/run_traces.h"
 
 /* Runs of one command that start in the same second; more would be a mistake. */
@@ -22,23 +22,24 @@ static const char *const injection_variables[] = {"CUDA_INJECTION64_PATH", "NVTX
 #define INJECTIONS 2
 #define INJECTIONS_WITH_NCCL 3
 
-char *dl_run_beside(const char *name)
+dl_status dl_run_beside(const char *name, char **path, dl_error *err)
 {
-    char self[PATH_MAX];
-    const ssize_t bytes = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (bytes < 0) return NULL;
-    self[bytes] = '\0';
-    char *slash = strrchr(self, '/');
-    if (slash == NULL) return NULL;
-    char *path = dl_format("%.*s/%s", (int)(slash - self), self, name);
-    if (access(path, R_OK) == 0) return path;
-    free(path);
-    return NULL;
-}
-
-char *dl_run_library(void)
-{
-    return dl_run_beside(DL_INJECTED_LIBRARY);
+    char *self = dl_file_program();
+    if (self == NULL) {
+        return dl_error_set(err, DL_ERR_SYSTEM,
+                            "cannot find the program's own file, beside which %s lies: %s", name,
+                            strerror(errno));
+    }
+    const int folder = (int)(strrchr(self, '/') - self);
+    char *found = dl_format("%.*s/%s", folder, self, name);
+    free(self);
+    if (access(found, R_OK) == 0) {
+        *path = found;
+        return DL_OK;
+    }
+    dl_error_set_at(err, DL_ERR_UNSUPPORTED, found, 0, "%s", strerror(errno));
+    free(found);
+    return DL_ERR_UNSUPPORTED;
 }
 
 bool dl_run_library_records_cuda(const char *library)
@@ -77,22 +78,64 @@ static dl_status make_default(const char *command, char **folder, dl_error *err)
     return DL_OK;
 }
 
-/* Tried, since rights do not tell all: a full disk, /proc. */
-static bool can_write(const char *folder)
+dl_status dl_run_writable(const char *folder, dl_error *err)
 {
     static const char text[] = "dlprof run";
     char *path = dl_format("%s/.dlprof.XXXXXX", folder);
     const int file = mkstemp(path);
     bool good = file >= 0;
     if (good) {
+        errno = ENOSPC; /* of a short write */
         good = write(file, text, sizeof text) == (ssize_t)sizeof text;
         const int error = errno;
         close(file);
         unlink(path);
         errno = error;
     }
+    if (!good) {
+        dl_error_set_at(err, DL_ERR_IO, folder, 0, "cannot write into it: %s", strerror(errno));
+    }
     free(path);
-    return good;
+    return good ? DL_OK : DL_ERR_IO;
+}
+
+static char *claim_of(const char *folder)
+{
+    return dl_format("%s/" DL_RUN_CLAIM, folder);
+}
+
+/* Of all that want the folder at once one makes the claim. */
+static dl_status claim(const char *folder, dl_error *err)
+{
+    char *path = claim_of(folder);
+    const int error = mkdir(path, 0777) == 0 ? 0 : errno;
+    free(path);
+    if (error == 0) return DL_OK;
+    if (error != EEXIST) {
+        return dl_error_set_at(err, DL_ERR_IO, folder, 0, "cannot write into it: %s",
+                               strerror(error));
+    }
+    return dl_error_set_at(
+        err, DL_ERR_IO, folder, 0,
+        "another dlprof run records into it (if that was killed: remove " DL_RUN_CLAIM " in it)");
+}
+
+void dl_run_release(const char *folder)
+{
+    char *path = claim_of(folder);
+    rmdir(path);
+    free(path);
+}
+
+static dl_status use_claimed(const char *folder, dl_error *err)
+{
+    const dl_status status = dl_run_writable(folder, err);
+    if (status != DL_OK) return status;
+    if (dl_run_traces_any(folder)) {
+        return dl_error_set_at(err, DL_ERR_IO, folder, 0,
+                               "holds traces or logs of another run already");
+    }
+    return DL_OK;
 }
 
 static dl_status use_wanted(const char *folder, bool *made, dl_error *err)
@@ -100,15 +143,11 @@ static dl_status use_wanted(const char *folder, bool *made, dl_error *err)
     if (folder[0] == '\0') return dl_error_set(err, DL_ERR_USAGE, "--output names no folder");
     *made = mkdir(folder, 0777) == 0;
     if (!*made && errno != EEXIST) return cannot_make(folder, err);
-    if (!can_write(folder)) {
-        return dl_error_set_at(err, DL_ERR_IO, folder, 0, "cannot write into it: %s",
-                               strerror(errno));
-    }
-    if (dl_run_traces_any(folder)) {
-        return dl_error_set_at(err, DL_ERR_IO, folder, 0,
-                               "holds traces or logs of another run already");
-    }
-    return DL_OK;
+    dl_status status = claim(folder, err);
+    if (status != DL_OK) return status;
+    status = use_claimed(folder, err);
+    if (status != DL_OK) dl_run_release(folder);
+    return status;
 }
 
 dl_status dl_run_folder(const char *wanted, const char *command, char path[DL_CAPTURE_PATH_BYTES],
@@ -120,12 +159,18 @@ dl_status dl_run_folder(const char *wanted, const char *command, char path[DL_CA
         wanted != NULL ? use_wanted(wanted, made, err) : make_default(command, &new_folder, err);
     if (status != DL_OK) return status;
     const char *folder = wanted != NULL ? wanted : new_folder;
+    if (wanted == NULL) status = claim(folder, err);
+    if (status != DL_OK) {
+        free(new_folder);
+        return status;
+    }
     char *absolute = realpath(folder, NULL);
     if (absolute == NULL) {
         status = dl_error_set_at(err, DL_ERR_IO, folder, 0, "%s", strerror(errno));
     } else {
         status = dl_capture_set_path(path, absolute, err);
     }
+    if (status != DL_OK) dl_run_release(folder);
     free(absolute);
     free(new_folder);
     return status;
