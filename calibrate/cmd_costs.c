@@ -185,6 +185,7 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
         status = dl_step_costs_combine(&costs, steps, paths->count, &notes, err);
     }
     if (status == DL_OK) status = write(&costs, paths, set, &notes, err);
+    status = dl_outputs_end(status, err);
     if (status == DL_OK) {
         if (notes.count > 0) printf("notes:\n");
         dl_notes_print(&notes, stdout);

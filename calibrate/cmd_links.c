@@ -62,6 +62,7 @@ static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
                                 set->base, set->output, err);
     }
     if (status == DL_OK) status = report(&links, set, err);
+    status = dl_outputs_end(status, err);
     if (status == DL_OK && set->output != NULL) printf("\ncosts written to %s\n", set->output);
     dl_link_results_free(&links);
     dl_link_data_free(&data);

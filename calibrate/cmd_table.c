@@ -58,6 +58,7 @@ static dl_status fit_table(const dl_text_list *paths, void *user, dl_error *err)
         if (status == DL_OK) dl_table_judgement_print(&judgement, stdout);
     }
     dl_table_judgement_free(&judgement);
+    status = dl_outputs_end(status, err);
     if (status == DL_OK) printf("\ncosts written to %s\n", set->output);
     dl_table_fit_free(&fit);
     return status;

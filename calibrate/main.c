@@ -31,6 +31,7 @@ static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
     if (status == DL_OK && set->json != NULL) {
         status = dl_fit_report_json_write(&calibration, set->json, err);
     }
+    status = dl_outputs_end(status, err);
     if (status == DL_OK) printf("\ncosts written to %s\n", set->output);
     dl_calibration_free(&calibration);
     return status;
@@ -67,6 +68,7 @@ static int cmd_fit(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    dl_output_start();
     gsl_set_error_handler_off();
     const dl_subcommand commands[] = {
         {"fit", "Fit costs from traces, and write a cost file.", cmd_fit},

@@ -10,6 +10,7 @@
 #include "common/alloc.h"
 #include "common/names.h"
 #include "common/options_help.h"
+#include "common/output.h"
 #include "common/units.h"
 
 /* argp's keys: option i is FIRST_KEY + i, behind all letters. */
@@ -328,7 +329,11 @@ int dl_command_main(const dl_command *command, int argc, char **argv, dl_command
     dl_options_action action = DL_OPTIONS_RUN;
     dl_error err = {0};
     dl_status status = dl_options_parse(command, argc, argv, &positional, &action, &err);
-    if (status == DL_OK && action == DL_OPTIONS_RUN) status = run(&positional, user, &err);
+    if (status == DL_OK && action == DL_OPTIONS_RUN) {
+        dl_outputs_hold();
+        status = run(&positional, user, &err);
+        status = dl_outputs_end(status, &err);
+    }
     if (status == DL_OK) status = dl_stdout_check(&err);
     if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
     dl_text_list_free(&positional);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +18,18 @@
 
 struct dl_output_file {
     char *path;    /* as the user named it */
-    char *target;  /* behind symbolic links */
+    char *target;  /* what symbolic links lead to */
     char *partial; /* takes the target's place; NULL = the target is written directly */
     int fd;
-    int error; /* errno of the first write that failed */
+    int error;                   /* errno of the first write that failed */
+    struct dl_output_file *next; /* held later */
+    bool was_there;              /* a file has been replaced */
+    bool exchanged;              /* and now has the name `partial` */
 };
+
+/* Complete files that wait for dl_outputs_end, in the order in which they were closed. */
+static bool holding;
+static struct dl_output_file *held;
 
 /* --- paths ------------------------------------------------------------------------------------ */
 
@@ -92,14 +100,23 @@ static int close_bytes(void *cookie)
     return 0;
 }
 
+/* Of a standard stream, filtered or not; -1 if it has none. */
+static int stream_fd(FILE *stream)
+{
+    const int fd = fileno(stream);
+    if (fd >= 0) return fd;
+    return stream == stdout ? STDOUT_FILENO : STDERR_FILENO;
+}
+
 /* The standard stream that goes to this file; NULL if there is none. */
 static FILE *standard_stream(const struct stat *target)
 {
     FILE *const streams[] = {stdout, stderr};
     for (int i = 0; i < 2; i++) {
         struct stat found;
-        const int fd = fileno(streams[i]);
-        if (fd >= 0 && fstat(fd, &found) == 0 && same_inode(&found, target)) return streams[i];
+        if (fstat(stream_fd(streams[i]), &found) == 0 && same_inode(&found, target)) {
+            return streams[i];
+        }
     }
     return NULL;
 }
@@ -156,7 +173,7 @@ static int open_file(struct dl_output_file *file)
     FILE *const stream = exists ? standard_stream(&old) : NULL;
     if (stream != NULL) { /* behind what was printed to it */
         fflush(stream);
-        file->fd = fcntl(fileno(stream), F_DUPFD_CLOEXEC, 0);
+        file->fd = fcntl(stream_fd(stream), F_DUPFD_CLOEXEC, 0);
         return file->fd >= 0 ? 0 : errno;
     }
     file->target = follow_links(file->path);
@@ -206,19 +223,31 @@ static void finish_stream(dl_output *output)
     if ((fclose(output->out) != 0 || failed) && output->file->error == 0) output->file->error = EIO;
 }
 
+/* Adds a complete file to those that wait. */
+static void hold(struct dl_output_file *file)
+{
+    struct dl_output_file **last = &held;
+    while (*last != NULL)
+        last = &(*last)->next;
+    *last = file;
+}
+
 dl_status dl_output_close(dl_output *output, dl_error *err)
 {
     struct dl_output_file *file = output->file;
     finish_stream(output);
+    *output = (dl_output){0};
     dl_status status = DL_OK;
     if (file->error != 0) {
         status = cannot("write", file->path, file->error, err);
+    } else if (holding && file->partial != NULL) {
+        hold(file);
+        return DL_OK;
     } else if (file->partial != NULL && rename(file->partial, file->target) != 0) {
         status = cannot("replace it", file->path, errno, err);
     }
     if (status != DL_OK && file->partial != NULL) unlink(file->partial);
     free_file(file);
-    *output = (dl_output){0};
     return status;
 }
 
@@ -235,6 +264,70 @@ dl_status dl_output_end(dl_output *output, dl_status status, dl_error *err)
 {
     if (status == DL_OK) return dl_output_close(output, err);
     dl_output_abandon(output);
+    return status;
+}
+
+/* --- outputs that appear together ------------------------------------------------------------- */
+
+void dl_outputs_hold(void)
+{
+    holding = true;
+}
+
+/* Puts a file in its place, if possible so that the old one can come back; returns 0 or errno. */
+static int put_in_place(struct dl_output_file *file)
+{
+    struct stat old;
+    file->was_there = stat(file->target, &old) == 0;
+    /* A folder would be exchanged for the file, too. */
+    if (file->was_there && S_ISREG(old.st_mode) &&
+        renameat2(AT_FDCWD, file->partial, AT_FDCWD, file->target, RENAME_EXCHANGE) == 0) {
+        file->exchanged = true;
+        return 0;
+    }
+    return rename(file->partial, file->target) == 0 ? 0 : errno;
+}
+
+/* Returns whether the target is as it was before put_in_place. */
+static bool take_back(const struct dl_output_file *file)
+{
+    if (file->exchanged) return rename(file->partial, file->target) == 0;
+    return !file->was_there && unlink(file->target) == 0;
+}
+
+/* Takes back the files before `end`; returns how many cannot be taken back. */
+static int take_back_until(const struct dl_output_file *end)
+{
+    int stuck = 0;
+    for (const struct dl_output_file *file = held; file != end; file = file->next)
+        stuck += !take_back(file);
+    return stuck;
+}
+
+static dl_status put_all_in_place(dl_error *err)
+{
+    for (struct dl_output_file *file = held; file != NULL; file = file->next) {
+        const int error = put_in_place(file);
+        if (error == 0) continue;
+        const int stuck = take_back_until(file);
+        if (stuck == 0) return cannot("replace it", file->path, error, err);
+        return dl_error_set_at(err, DL_ERR_IO, file->path, 0,
+                               "cannot replace it: %s; %d other %s of this run replaced already",
+                               strerror(error), stuck, stuck == 1 ? "file is" : "files are");
+    }
+    return DL_OK;
+}
+
+dl_status dl_outputs_end(dl_status status, dl_error *err)
+{
+    if (status == DL_OK) status = put_all_in_place(err);
+    while (held != NULL) {
+        struct dl_output_file *file = held;
+        held = file->next;
+        unlink(file->partial); /* what was not put in place, and what was replaced */
+        free_file(file);
+    }
+    holding = false;
     return status;
 }
 
@@ -333,4 +426,114 @@ dl_status dl_outputs_check_paths(const dl_file_role *outputs, size_t output_coun
     const dl_status status = dl_outputs_check(outputs, output_count, inputs, path_count, err);
     free(inputs);
     return status;
+}
+
+/* --- what people read ------------------------------------------------------------------------- */
+
+/* Where a stream of text is on its way to a descriptor. */
+typedef struct text_filter {
+    int fd;
+    int following; /* bytes of a UTF-8 sequence still to come */
+    bool pending;  /* a 0xc2 is held back: with the next byte it may be a control character */
+    char out[4096];
+    size_t used;
+} text_filter;
+
+static text_filter filters[2]; /* of standard output and standard error */
+
+static bool send(text_filter *filter)
+{
+    size_t done = 0;
+    while (done < filter->used) {
+        const ssize_t written = write(filter->fd, filter->out + done, filter->used - done);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) break;
+        done += (size_t)written;
+    }
+    const bool all = done == filter->used;
+    filter->used = 0;
+    return all;
+}
+
+/* The filter has room for an escape sequence when this is called. */
+static void put_escaped(text_filter *filter, unsigned code)
+{
+    filter->used += (size_t)snprintf(filter->out + filter->used, sizeof filter->out - filter->used,
+                                     "\\u%04x", code);
+}
+
+/* Bytes of the UTF-8 sequence that `byte` starts, itself not counted; -1 if it starts none. */
+static int sequence_rest(unsigned char byte)
+{
+    if (byte < 0x80) return 0;
+    if (byte >= 0xc2 && byte < 0xe0) return 1;
+    if (byte >= 0xe0 && byte < 0xf0) return 2;
+    return byte >= 0xf0 && byte < 0xf5 ? 3 : -1;
+}
+
+static void put_byte(text_filter *filter, unsigned char byte)
+{
+    const bool continues = (byte & 0xc0) == 0x80;
+    if (filter->pending) {
+        filter->pending = false;
+        if (continues && byte < 0xa0) {
+            put_escaped(filter, byte); /* U+0080 to U+009F */
+            filter->following = 0;
+            return;
+        }
+        filter->out[filter->used++] = (char)0xc2;
+    }
+    if (continues && filter->following > 0) {
+        filter->following--;
+        filter->out[filter->used++] = (char)byte;
+        return;
+    }
+    const int rest = sequence_rest(byte);
+    filter->following = rest > 0 ? rest : 0;
+    filter->pending = byte == 0xc2;
+    if (rest < 0 || byte == 0x7f || (byte < 0x20 && byte != '\n' && byte != '\t')) {
+        put_escaped(filter, byte);
+    } else if (!filter->pending) {
+        filter->out[filter->used++] = (char)byte;
+    }
+}
+
+enum { ESCAPED_BYTES = 8 }; /* the most that one byte becomes, with one held back */
+
+static ssize_t filter_bytes(void *cookie, const char *data, size_t bytes)
+{
+    text_filter *filter = cookie;
+    bool good = true;
+    for (size_t i = 0; i < bytes && good; i++) {
+        if (filter->used + ESCAPED_BYTES > sizeof filter->out) good = send(filter);
+        put_byte(filter, (unsigned char)data[i]);
+    }
+    return good && send(filter) ? (ssize_t)bytes : 0;
+}
+
+static FILE *filter_stream(text_filter *filter, int fd, int buffering)
+{
+    filter->fd = fd;
+    FILE *stream = fopencookie(filter, "w", (cookie_io_functions_t){.write = filter_bytes});
+    DL_ASSERT(stream != NULL, "%s", strerror(errno));
+    setvbuf(stream, NULL, buffering, BUFSIZ);
+    return stream;
+}
+
+static void ignore_signal(int number)
+{
+    (void)number;
+}
+
+void dl_output_start(void)
+{
+    /* Caught, not ignored: what the program runs shall not ignore it as well. */
+    struct sigaction limit;
+    if (sigaction(SIGXFSZ, NULL, &limit) == 0 && limit.sa_handler == SIG_DFL) {
+        limit.sa_handler = ignore_signal;
+        sigaction(SIGXFSZ, &limit, NULL);
+    }
+    fflush(stdout);
+    stdout = filter_stream(&filters[0], STDOUT_FILENO, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
+    stderr = filter_stream(&filters[1], STDERR_FILENO, _IONBF);
 }

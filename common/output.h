@@ -36,6 +36,22 @@ void dl_output_abandon(dl_output *output);
  * failed, which *err then tells already. Returns what failed first. */
 dl_status dl_output_end(dl_output *output, dl_status status, dl_error *err) DL_MUST_CHECK;
 
+/* From here to dl_outputs_end, dl_output_close only completes files: they take their places together
+ * there. Files that are written directly are not held. Not nested; of one thread. */
+void dl_outputs_hold(void);
+
+/* Where `status` is DL_OK, puts all held files in their places: if one cannot be, DL_ERR_IO with its
+ * name and the system's reason, and the targets of all are as before (on file systems that cannot
+ * exchange two files, the message says how many are not). Where something failed, gives all up.
+ * Returns what failed first. Nothing is held afterwards; without dl_outputs_hold it does nothing. */
+dl_status dl_outputs_end(dl_status status, dl_error *err) DL_MUST_CHECK;
+
+/* Called first by a program's main. From here on, control characters in what is printed to standard
+ * output and standard error, where names come from files, are printed as "\u001b" instead of reaching
+ * the terminal: all of C0 but newline and tab, DEL, C1 as UTF-8, and bytes that are not UTF-8. A write
+ * beyond the limit on the size of files (RLIMIT_FSIZE) fails with EFBIG instead of ending the program. */
+void dl_output_start(void);
+
 /* A file of a command, and what it is to it, as the user knows it: "--output", "the cost file". */
 typedef struct dl_file_role {
     const char *role;

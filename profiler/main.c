@@ -1,5 +1,6 @@
 /* dlprof: profiles real training and this machine's costs of exchange. */
 #include "common/options.h"
+#include "common/output.h"
 #include "profiler/commands.h"
 
 int main(int argc, char **argv)
@@ -12,6 +13,7 @@ int main(int argc, char **argv)
         {"machine", "write a machine file for dlsim from this machine's hardware", dl_cmd_machine},
         {"export", "write a trace as Chrome-trace JSON for Perfetto", dl_cmd_export},
     };
+    dl_output_start();
     return dl_subcommands_main("dlprof", "Profile data-parallel training and the machine below it.",
                                commands, sizeof commands / sizeof commands[0], argc, argv);
 }

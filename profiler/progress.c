@@ -19,13 +19,13 @@ void dl_progress_update(dl_progress *progress, double done_frac)
     if (!progress->terminal) return;
     const int64_t now_ns = dl_clock_ns();
     if (now_ns < progress->next_ns) return;
-    fprintf(stderr, "\r%s: %3.0f %% ", progress->what, 100 * done_frac);
+    dprintf(STDERR_FILENO, "\r%s: %3.0f %% ", progress->what, 100 * done_frac);
     progress->shown = true;
     progress->next_ns = now_ns + EVERY_NS;
 }
 
 void dl_progress_end(dl_progress *progress)
 {
-    if (progress->shown) fprintf(stderr, "\r\033[K");
+    if (progress->shown) dprintf(STDERR_FILENO, "\r\033[K");
     progress->shown = false;
 }

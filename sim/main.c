@@ -41,8 +41,7 @@ static void show_progress(void *user, int64_t done, int64_t runs)
     progress *p = user;
     int64_t now_ns = dl_clock_ns();
     if (now_ns - p->start_ns < PROGRESS_AFTER_NS || now_ns - p->last_ns < PROGRESS_EVERY_NS) return;
-    fprintf(stderr, "\r%lld of %lld runs", (long long)done, (long long)runs);
-    fflush(stderr);
+    dprintf(STDERR_FILENO, "\r%lld of %lld runs", (long long)done, (long long)runs);
     p->last_ns = now_ns;
     p->shown = true;
 }
@@ -163,6 +162,7 @@ static dl_status write_all(const inputs *in, const dl_sweep *sweep, const settin
     }
     if (status == DL_OK && set->timeline != NULL) status = write_timeline(in, set, err);
     if (status == DL_OK && set->schedule != NULL) status = write_schedule(in, set, err);
+    status = dl_outputs_end(status, err);
     if (status != DL_OK || set->quiet) return status;
     dl_report_table(stdout, study, sweep, in->measured);
     printf("%zu points in %s\n", sweep->row_count, set->output);
@@ -187,7 +187,7 @@ static dl_status simulate(const inputs *in, const settings *set, dl_error *err)
     dl_sweep sweep = {0};
     const dl_sweep_config config = {(int)set->threads, watched ? show_progress : NULL, &p};
     dl_status status = dl_sweep_run(&sweep, &in->study, &config, err);
-    if (p.shown) fprintf(stderr, "\r%40s\r", "");
+    if (p.shown) dprintf(STDERR_FILENO, "\r%40s\r", "");
     if (status == DL_OK) status = write_all(in, &sweep, set, err);
     dl_sweep_free(&sweep);
     return status;
@@ -236,11 +236,13 @@ static dl_status run(int argc, char **argv, dl_error *err)
     dl_status status = dl_options_parse(&command, argc, argv, &positional, &action, err);
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
         inputs in = {0};
+        dl_outputs_hold();
         status = read_inputs(&in, positional.items[0], &set, err);
         if (status == DL_OK) status = check_outputs(&in, &set, err);
         if (status == DL_OK && set.draw != NULL) status = draw_machine(&in, &set, err);
         if (status == DL_OK) status = check(&in, err);
         if (status == DL_OK && !set.check) status = simulate(&in, &set, err);
+        status = dl_outputs_end(status, err);
         if (status == DL_OK && set.check && !set.quiet) print_checked(&in);
         free_inputs(&in);
     }
@@ -251,6 +253,7 @@ static dl_status run(int argc, char **argv, dl_error *err)
 
 int main(int argc, char **argv)
 {
+    dl_output_start();
     gsl_set_error_handler_off();
     dl_error error = {0};
     dl_status status = run(argc, argv, &error);

@@ -307,6 +307,138 @@ static void the_file_of_standard_output_is_written_in_turn(void **state)
     }
 }
 
+static dl_status close_text(const char *path, const char *text, dl_error *err)
+{
+    dl_output output = {0};
+    if (dl_output_open(&output, path, err) != DL_OK) fail_msg("%s", err->text);
+    fputs(text, output.out);
+    return dl_output_close(&output, err);
+}
+
+/* Three files, the second of which is new: none is there before the end, all after it. */
+static void held_outputs_appear_together(void **state)
+{
+    (void)state;
+    dl_error err = {0};
+    put("a", "old a");
+    put("c", "old c");
+    dl_outputs_hold();
+    assert_int_equal(close_text("a", "new a", &err), DL_OK);
+    assert_int_equal(close_text("b", "new b", &err), DL_OK);
+    assert_int_equal(close_text("c", "new c", &err), DL_OK);
+    check_holds("a", "old a");
+    assert_int_not_equal(access("b", F_OK), 0);
+    assert_int_equal(dl_outputs_end(DL_OK, &err), DL_OK);
+    check_holds("a", "new a");
+    check_holds("b", "new b");
+    check_holds("c", "new c");
+    assert_int_equal(count_entries(), 3);
+    assert_int_equal(close_text("a", "newest", &err), DL_OK); /* held no more */
+    check_holds("a", "newest");
+}
+
+static void held_outputs_stay_away_together(void **state)
+{
+    (void)state;
+    dl_error err = {0};
+    put("a", "old a");
+    /* The command fails after its first file. */
+    dl_outputs_hold();
+    assert_int_equal(close_text("a", "new a", &err), DL_OK);
+    assert_int_equal(dl_outputs_end(DL_ERR_DATA, &err), DL_ERR_DATA);
+    check_holds("a", "old a");
+    assert_int_equal(count_entries(), 1);
+    /* The last target has become a folder: what was put in place before it is taken back. */
+    dl_outputs_hold();
+    assert_int_equal(close_text("a", "new a", &err), DL_OK);
+    assert_int_equal(close_text("b", "new b", &err), DL_OK);
+    assert_int_equal(close_text("c", "new c", &err), DL_OK);
+    assert_int_equal(mkdir("c", 0777), 0);
+    put("c/x", "x");
+    assert_int_equal(dl_outputs_end(DL_OK, &err), DL_ERR_IO);
+    assert_string_equal(err.file, "c");
+    assert_contains(err.text, "cannot replace it");
+    check_holds("a", "old a");
+    assert_int_not_equal(access("b", F_OK), 0);
+    assert_int_equal(count_entries(), 2);
+}
+
+/* What a child prints after dl_output_start, with standard output and standard error in "printed". */
+static void print_started(const char *text, bool to_stderr)
+{
+    fflush(NULL);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const int fd = open("printed", O_WRONLY | O_CREAT | O_TRUNC, 0666);
+        if (dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0) _exit(1);
+        dl_output_start();
+        fputs(text, to_stderr ? stderr : stdout);
+        if (fflush(stdout) != 0) _exit(2);
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void control_characters_are_escaped(void **state)
+{
+    (void)state;
+    const char *const cases[][2] = {
+        {"plain\ttext\n", "plain\ttext\n"},
+        {"\033[31mred\033]0;title\a", "\\u001b[31mred\\u001b]0;title\\u0007"},
+        {"over\rwritten\b\177", "over\\u000dwritten\\u0008\\u007f"},
+        {"caf\u00e9 \u4e2d \U0001f600", "caf\u00e9 \u4e2d \U0001f600"},
+        {"\u00a0\xc2\x9b"
+         "31m",
+         "\u00a0\\u009b31m"}, /* CSI in one character */
+        {"\x9b"
+         "31m \xff \xe4\x1b",
+         "\\u009b31m \\u00ff \xe4\\u001b"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        print_started(cases[i][0], i % 2 == 1);
+        check_holds("printed", cases[i][1]);
+    }
+    char *many = dl_format("%05000d\033", 0); /* more than the filter holds */
+    char *expected = dl_format("%05000d\\u001b", 0);
+    print_started(many, false);
+    check_holds("printed", expected);
+    free(many);
+    free(expected);
+}
+
+/* Of 8 bytes that a file may have: the write fails, and the program goes on. */
+static void a_limit_on_files_fails_the_write(void **state)
+{
+    (void)state;
+    put("x", "old");
+    fflush(NULL);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const struct rlimit limit = {8, 8};
+        dl_output output = {0};
+        dl_error err = {0};
+        signal(SIGXFSZ, SIG_DFL);
+        dl_output_start();
+        if (setrlimit(RLIMIT_FSIZE, &limit) != 0 || dl_output_open(&output, "x", &err) != DL_OK) {
+            _exit(1);
+        }
+        fputs("more than eight", output.out);
+        _exit(dl_output_close(&output, &err) == DL_ERR_IO &&
+                      strstr(err.text, "File too large") != NULL
+                  ? 0
+                  : 2);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    check_holds("x", "old");
+    assert_int_equal(count_entries(), 1);
+}
+
 static dl_status check_roles(const char *output, const char *timeline, const char *input,
                              dl_error *err)
 {
@@ -394,6 +526,10 @@ int main(void)
         TEST(devices_are_written_directly),
         TEST(a_fifo_is_written_directly),
         TEST(the_file_of_standard_output_is_written_in_turn),
+        TEST(held_outputs_appear_together),
+        TEST(held_outputs_stay_away_together),
+        TEST(control_characters_are_escaped),
+        TEST(a_limit_on_files_fails_the_write),
         TEST(outputs_must_be_files_of_their_own),
         TEST(each_of_many_inputs_is_kept),
         TEST(outputs_that_cannot_be_written_are_told_before_the_work),
