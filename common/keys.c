@@ -100,9 +100,9 @@ dl_status dl_key_check(const dl_key *key, double value, const char *text, const 
     return status == DL_OK ? DL_OK : dl_ini_error(ini, entry, status, err, "%s", why.text);
 }
 
-static dl_status read_choice(const dl_key *key, const char *text, int *choice, dl_error *err)
+dl_status dl_key_choice(const dl_key *key, const char *text, int *choice, dl_error *err)
 {
-    const char *const *choices = key->type == DL_KEY_FLAG ? no_yes : key->choices;
+    const char *const *choices = key->choices != NULL ? key->choices : no_yes;
     size_t count = 0;
     while (choices[count] != NULL)
         count++;
@@ -158,7 +158,7 @@ static dl_status read_text(const dl_key *key, const char *text, void *field, dl_
         break;
     case DL_KEY_CHOICE:
     case DL_KEY_FLAG:
-        status = read_choice(key, text, &choice, err);
+        status = dl_key_choice(key, text, &choice, err);
         if (status != DL_OK) break;
         if (key->type == DL_KEY_FLAG) {
             *(bool *)field = choice == 1;
@@ -206,4 +206,111 @@ dl_status dl_keys_read(const dl_keys *keys, int owner, const dl_ini *ini, const 
         if (status != DL_OK) return dl_ini_error(ini, entry, status, err, "%s", why.text);
     }
     return DL_OK;
+}
+
+/* --- what a key depends on --------------------------------------------------------------------- */
+
+bool dl_key_depends(const dl_key *key, char *name, size_t bytes)
+{
+    if (key->only == NULL) return false;
+    snprintf(name, bytes, "%.*s", (int)strcspn(key->only, " "), key->only);
+    return true;
+}
+
+bool dl_key_holds(const dl_key *key, const char *value)
+{
+    if (key->only == NULL) return true;
+    if (value == NULL) return false;
+    const char *rest = strchr(key->only, ' ');
+    if (rest == NULL) return true;
+    if (rest[1] == '>') return strcmp(value, rest + strlen(" > ")) != 0; /* "1": the least value */
+    const size_t length = strlen(value);
+    for (rest += strlen(" = "); rest != NULL; rest = strchr(rest, ',')) {
+        rest += strspn(rest, ", ");
+        if (strncmp(rest, value, length) == 0 && (rest[length] == ',' || rest[length] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- the reference ----------------------------------------------------------------------------- */
+
+/* "one of a, b", "number in ns, us, ms, s, from 0 ns to 1 s", ... */
+static void describe_value(const dl_key *key, char *text, size_t bytes)
+{
+    const char *const *choices =
+        key->type == DL_KEY_FLAG && key->choices == NULL ? no_yes : key->choices;
+    char low[40], high[40], units[80];
+    if (choices != NULL) {
+        size_t used = 0;
+        for (size_t c = 0; choices[c] != NULL && used < bytes; c++)
+            used +=
+                (size_t)snprintf(text + used, bytes - used, "%s%s", c > 0 ? ", " : "", choices[c]);
+    } else if (key->form != NULL) {
+        snprintf(text, bytes, "%s", key->form);
+    } else {
+        const bool whole = key->type == DL_KEY_INT || key->type == DL_KEY_INT64;
+        dl_dimension_units(units, sizeof units, key->dimension);
+        if (key->dimension == DL_DIMENSION_PURE) {
+            snprintf(low, sizeof low, "%.10g", key->low);
+            snprintf(high, sizeof high, "%.10g", key->high);
+        } else {
+            dl_amount_text(low, sizeof low, key->low, key->dimension);
+            dl_amount_text(high, sizeof high, key->high, key->dimension);
+        }
+        snprintf(text, bytes, "%s%s%s, %s to %s", whole ? "whole number" : "number",
+                 units[0] != '\0' ? " of " : "", units, low, high);
+    }
+}
+
+static const char *describe_sweep(const dl_key *key)
+{
+    return key->sweep == '\0' ? "" : key->sweep == '|' ? "lists, between bars" : "lists";
+}
+
+static void print_key(FILE *out, const dl_key *key, bool markdown, const char *takes)
+{
+    char value[200], fallback[80];
+    describe_value(key, value, sizeof value);
+    snprintf(fallback, sizeof fallback, "%s",
+             key->required           ? "required"
+             : key->fallback != NULL ? key->fallback
+                                     : "-");
+    if (markdown) {
+        fprintf(out, "| `%s` | %s | %s |", key->name, value, fallback);
+        fprintf(out, " %s | %s%s%s%s%s |\n", describe_sweep(key), key->help,
+                key->only != NULL ? "; with " : "", key->only != NULL ? key->only : "",
+                takes[0] != '\0' ? "; " : "", takes);
+        return;
+    }
+    fprintf(out, "  %s\n      %s; default: %s%s%s\n      %s", key->name, value, fallback,
+            key->sweep != '\0' ? "; " : "", describe_sweep(key), key->help);
+    if (key->only != NULL) fprintf(out, "; with %s", key->only);
+    if (takes[0] != '\0') fprintf(out, "; %s", takes);
+    fprintf(out, "\n");
+}
+
+bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, bool markdown,
+                   dl_key_takes_fn takes)
+{
+    const char *last = NULL;
+    for (size_t i = 0; i < keys->count; i++) {
+        const dl_key *key = &keys->rows[i];
+        if (section != NULL && !admits(key->section, section) &&
+            strcmp(key->section, section) != 0) {
+            continue;
+        }
+        if (last == NULL || strcmp(last, key->section) != 0) {
+            fprintf(out, "%s%s[%s]\n", markdown || last != NULL ? "\n" : "", markdown ? "### " : "",
+                    key->section);
+            if (markdown)
+                fprintf(out, "\n| key | value | default | swept | |\n|---|---|---|---|---|\n");
+        }
+        last = key->section;
+        char who[200] = "";
+        if (takes != NULL) takes(key, who, sizeof who);
+        print_key(out, key, markdown, who);
+    }
+    return last != NULL;
 }

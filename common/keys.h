@@ -14,7 +14,7 @@
 typedef enum dl_key_type {
     DL_KEY_TEXT,     /* char *: any text */
     DL_KEY_CHOICE,   /* int or an enum: index in choices */
-    DL_KEY_FLAG,     /* bool: no, yes */
+    DL_KEY_FLAG,     /* bool: no, yes, or the two choices */
     DL_KEY_INT,      /* int */
     DL_KEY_INT64,    /* int64_t */
     DL_KEY_REAL,     /* double */
@@ -37,6 +37,13 @@ typedef struct dl_key {
     size_t offset;  /* in that struct; of DL_KEY_OWN only where the reader says so */
     unsigned group; /* the table's own: what needs it, or takes it */
     const char *help;
+    const char
+        *only;  /* "compress = topk", "kind = lognormal, gamma", "stages > 1", "scale_compute":
+                         * the key of the same section without which it means nothing */
+    char sweep; /* between the values of a list that makes variants: ',' or '|'; '.': a list
+                         * makes points; 0: no lists */
+    const char *column; /* of the results where it is swept; NULL: its name */
+    int limits;         /* the table's own: what its default may limit */
 } dl_key;
 
 typedef struct dl_keys {
@@ -60,6 +67,22 @@ dl_status dl_keys_read(const dl_keys *keys, int owner, const dl_ini *ini, const 
 /* DL_ERR_RANGE unless the number is in the key's range. `text`: what it was parsed from. */
 dl_status dl_key_check(const dl_key *key, double value, const char *text, const dl_ini *ini,
                        const dl_ini_entry *entry, dl_error *err) DL_MUST_CHECK;
+
+/* The index of `text` among the key's choices; DL_ERR_NAME with the nearest one. */
+dl_status dl_key_choice(const dl_key *key, const char *text, int *choice,
+                        dl_error *err) DL_MUST_CHECK;
+
+/* Writes the name of the key that `only` is about to name[bytes]; false: it is about none. */
+bool dl_key_depends(const dl_key *key, char *name, size_t bytes);
+
+/* Whether `only` holds where that key has this value, NULL: none. */
+bool dl_key_holds(const dl_key *key, const char *value);
+
+/* Prints the table: of one section, or all (NULL); as Markdown tables, or for a terminal. False if
+ * there is no such section. `takes`: who takes a key, into text[bytes], "" for all; may be NULL. */
+typedef void (*dl_key_takes_fn)(const dl_key *key, char *text, size_t bytes);
+bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, bool markdown,
+                   dl_key_takes_fn takes);
 
 /* The entry, or DL_ERR_DATA at the line of the section. */
 dl_status dl_keys_need(const dl_ini *ini, const char *section, const char *name,

@@ -23,23 +23,23 @@ enum { OF_MACHINE, OF_HOST, OF_MODEL, OF_CLASS, OF_PROTOCOL, OF_NVLINKS, OF_NOBO
 
 static const char *const peers[] = {"none", "switch", "socket", "all", NULL};
 
-#define QUANTITY(section, name, owner, type, member, dimension_and_range, required, help) \
-    QUANTITY_(section, name, owner, type, member, dimension_and_range, required, help)
-#define QUANTITY_(section, name, owner, type, member, dimension, low, high, required, help)      \
+#define QUANTITY(section, name, owner, type, member, dimension_and_range, required, words) \
+    QUANTITY_(section, name, owner, type, member, dimension_and_range, required, words)
+#define QUANTITY_(section, name, owner, type, member, dimension, low, high, required, words)     \
     {                                                                                            \
         section, name, DL_KEY_QUANTITY, dimension, low, high, NULL, NULL, NULL, required, owner, \
-            offsetof(type, member), 0, help                                                      \
+            offsetof(type, member), 0, .help = words                                             \
     }
-#define WHOLE(section, name, owner, member, low, high, fallback, required, help)                 \
+#define WHOLE(section, name, owner, member, low, high, fallback, required, words)                \
     {                                                                                            \
         section, name, DL_KEY_INT, DL_DIMENSION_PURE, low, high, NULL, NULL, fallback, required, \
-            owner, offsetof(dl_machine, member), 0, help                                         \
+            owner, offsetof(dl_machine, member), 0, .help = words                                \
     }
 /* A key that its section's reader looks up. */
-#define OWN(section, name, form, required, help)                                                   \
+#define OWN(section, name, form, required, words)                                                  \
     {                                                                                              \
         section, name, DL_KEY_OWN, DL_DIMENSION_PURE, 0, 0, NULL, form, NULL, required, OF_NOBODY, \
-            0, 0, help                                                                             \
+            0, 0, .help = words                                                                    \
     }
 
 static const dl_key rows[] = {

@@ -6,8 +6,8 @@
 
 #include "sim/gsl_random.h"
 
-const char *const dl_noise_names[DL_NOISE_KINDS] = {"none", "trace", "lognormal", "gamma",
-                                                    "exponential"};
+const char *const dl_noise_names[DL_NOISE_KINDS + 1] = {"none", "trace", "lognormal", "gamma",
+                                                        "exponential"};
 
 /* Multiples of the golden ratio, modulo 1, cover the runs evenly whatever the number of replicates
  * (Knuth, The Art of Computer Programming 3, 6.4). */

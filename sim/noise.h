@@ -34,7 +34,7 @@ typedef enum dl_noise_kind {
 } dl_noise_kind;
 
 #define DL_NOISE_KINDS 5
-extern const char *const dl_noise_names[DL_NOISE_KINDS]; /* index = dl_noise_kind */
+extern const char *const dl_noise_names[DL_NOISE_KINDS + 1]; /* index = dl_noise_kind */
 
 typedef struct dl_noise_config {
     dl_noise_kind kind;

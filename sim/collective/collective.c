@@ -8,7 +8,7 @@
 
 const char *const dl_collective_kind_names[DL_COLLECTIVE_KINDS] = {
     "allreduce", "reduce", "broadcast", "allgather", "reducescatter", "alltoall"};
-const char *const dl_fidelity_names[2] = {"phase", "chunk"};
+const char *const dl_fidelity_names[3] = {"phase", "chunk"};
 
 static const dl_collective_algorithm *const algorithms[] = {
     &dl_collective_ring, &dl_collective_tree, &dl_collective_hierarchical, &dl_collective_pairwise,

@@ -52,7 +52,7 @@ extern const char *const dl_collective_kind_names[DL_COLLECTIVE_KINDS];
 typedef enum dl_fidelity { DL_FIDELITY_PHASE, DL_FIDELITY_CHUNK } dl_fidelity;
 
 /* "phase", "chunk". */
-extern const char *const dl_fidelity_names[2];
+extern const char *const dl_fidelity_names[3];
 
 typedef struct dl_collective_config {
     dl_collective_kind kind;

@@ -17,32 +17,32 @@
 #define FACTOR DL_DIMENSION_PURE, 1, 100
 #define COUNTS(high) DL_DIMENSION_PURE, 1, high
 
-#define ROW(section, name, dimension_and_range, need, owner, offset, help) \
-    ROW_(section, name, dimension_and_range, need, owner, offset, help)
-#define ROW_(section, name, dimension, low, high, need, owner, offset, help)                     \
+#define ROW(section, name, dimension_and_range, need, owner, offset, words) \
+    ROW_(section, name, dimension_and_range, need, owner, offset, words)
+#define ROW_(section, name, dimension, low, high, need, owner, offset, words)                    \
     {                                                                                            \
         section, name, DL_KEY_OWN, dimension, low, high, NULL, NULL, NULL, false, owner, offset, \
-            need, help                                                                           \
+            need, .help = words                                                                  \
     }
 
 static const dl_key rows[] = {
     {"costs", "schema", DL_KEY_OWN, COUNTS(1), NULL, "1", NULL, true, DL_COST_SERIES, 0, 0,
-     "version of this format"},
+     .help = "version of this format"},
     {"costs", "workload", DL_KEY_TEXT, DL_DIMENSION_PURE, 0, 0, NULL, "text", NULL, false,
-     DL_COST_HEAD, offsetof(dl_costs, workload), 0, "the model"},
+     DL_COST_HEAD, offsetof(dl_costs, workload), 0, .help = "the model"},
     {"costs", "device", DL_KEY_TEXT, DL_DIMENSION_PURE, 0, 0, NULL, "text", NULL, false,
      DL_COST_HEAD, offsetof(dl_costs, device), 0,
-     "what was measured; on GPUs its model's name is in it"},
+     .help = "what was measured; on GPUs its model's name is in it"},
     {"costs", "parameter_bytes", DL_KEY_INT64, SIZES, NULL, NULL, NULL, false, DL_COST_HEAD,
-     offsetof(dl_costs, parameter_bytes), 0, "of the model"},
+     offsetof(dl_costs, parameter_bytes), 0, .help = "of the model"},
     {"costs", "state_bytes", DL_KEY_INT64, SIZES, NULL, NULL, NULL, false, DL_COST_HEAD,
-     offsetof(dl_costs, state_bytes), 0, "of the optimizer's state"},
+     offsetof(dl_costs, state_bytes), 0, .help = "of the optimizer's state"},
     {"costs", "batch_min", DL_KEY_INT64, COUNTS(INT32_MAX), NULL, NULL, NULL, false, DL_COST_HEAD,
-     offsetof(dl_costs, batch_min), 0, "smallest batch of a worker that was measured"},
+     offsetof(dl_costs, batch_min), 0, .help = "smallest batch of a worker that was measured"},
     {"costs", "batch_max", DL_KEY_INT64, COUNTS(INT32_MAX), NULL, NULL, NULL, false, DL_COST_HEAD,
-     offsetof(dl_costs, batch_max), 0, "largest one"},
+     offsetof(dl_costs, batch_max), 0, .help = "largest one"},
     {"costs", "cores", DL_KEY_INT64, COUNTS(1024), NULL, NULL, NULL, false, DL_COST_HEAD,
-     offsetof(dl_costs, cores), 0, "of the machine that was measured"},
+     offsetof(dl_costs, cores), 0, .help = "of the machine that was measured"},
     ROW("op *", "fixed_ns", INTERCEPT, DL_NEED_OPS, DL_COST_OP, offsetof(dl_op_cost, fixed_ns),
         "of the operation, whatever the batch"),
     ROW("op *", "per_sample_ns", TIMES, DL_NEED_OPS, DL_COST_OP,
@@ -122,24 +122,26 @@ static const dl_key rows[] = {
         offsetof(dl_costs, gpu_memory.workspace_bytes), "of libraries and the driver"),
     {"sharing", "copies_*", DL_KEY_OWN, DL_DIMENSION_PURE, 1e-3, 1e3, NULL, NULL, NULL, false,
      DL_COST_SERIES, 0, 0,
-     "copies_K: a step's time with K copies at once over its time alone, per core turn"},
+     .help = "copies_K: a step's time with K copies at once over its time alone, per core turn"},
     {"linearity", "batch_*", DL_KEY_OWN, DL_DIMENSION_PURE, 1e-3, 1e3, NULL, NULL, NULL, false,
-     DL_COST_SERIES, 0, 0, "batch_B: time of all operations at batch B over that of their lines"},
+     DL_COST_SERIES, 0, 0,
+     .help = "batch_B: time of all operations at batch B over that of their lines"},
     {"gradients", "ready_*", DL_KEY_OWN, DL_DIMENSION_PURE, 0, 0, NULL, "SHARE, BYTES", NULL, false,
      DL_COST_SERIES, 0, 0,
-     "ready_1, ready_2, ...: share of the backward pass, and the bytes of gradients ready by then"},
+     .help = "ready_1, ready_2, ...: share of the backward pass, and the bytes of gradients ready "
+             "by then"},
     {"collective *", "bytes_*", DL_KEY_OWN, DL_DIMENSION_NS, 0, 3.6e12, NULL, NULL, NULL, false,
-     DL_COST_SERIES, 0, 0, "bytes_SIZE of [collective KIND RANKS]: its time"},
+     DL_COST_SERIES, 0, 0, .help = "bytes_SIZE of [collective KIND RANKS]: its time"},
     {"collective *", "nodes", DL_KEY_OWN, DL_DIMENSION_PURE, 0, 0, NULL, "whole number", NULL,
-     false, DL_COST_SERIES, 0, 0, "that the ranks are on"},
+     false, DL_COST_SERIES, 0, 0, .help = "that the ranks are on"},
     {"exchange_runs", "run_*", DL_KEY_OWN, DL_DIMENSION_PURE, 0, 0, NULL, "COPY, AVERAGE, UPDATE",
      NULL, false, DL_COST_SERIES, 0, 0,
-     "run_1, ...: times of exchange in one run over those of the lines"},
+     .help = "run_1, ...: times of exchange in one run over those of the lines"},
     {"noise", "factors_*", DL_KEY_OWN, DL_DIMENSION_PURE, 0, 0, NULL, "list of factors", NULL,
      false, DL_COST_SERIES, 0, 0,
-     "factors_RUN_COPY_LINE: step times over the expected ones, in order"},
+     .help = "factors_RUN_COPY_LINE: step times over the expected ones, in order"},
     {"noise *", "factors_*", DL_KEY_OWN, DL_DIMENSION_PURE, 0, 0, NULL, "list of factors", NULL,
-     false, DL_COST_SERIES, 0, 0, "the same for [noise BATCH] or [noise BATCH copies K]"},
+     false, DL_COST_SERIES, 0, 0, .help = "the same for [noise BATCH] or [noise BATCH copies K]"},
 };
 const dl_keys dl_cost_keys = {rows, sizeof rows / sizeof *rows};
 

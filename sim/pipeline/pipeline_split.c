@@ -8,7 +8,7 @@
 #include "common/alloc.h"
 #include "common/names.h"
 
-const char *const dl_schedule_names[DL_SCHEDULES] = {"gpipe", "1f1b"};
+const char *const dl_schedule_names[DL_SCHEDULES + 1] = {"gpipe", "1f1b"};
 
 void dl_pipeline_options_free(dl_pipeline_options *options)
 {

@@ -35,7 +35,7 @@ typedef enum dl_schedule {
 } dl_schedule;
 
 /* "gpipe", "1f1b". */
-extern const char *const dl_schedule_names[DL_SCHEDULES];
+extern const char *const dl_schedule_names[DL_SCHEDULES + 1];
 
 /* What a scenario says about the split; the rest stands in its points. */
 typedef struct dl_pipeline_options {

@@ -5,7 +5,7 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-const char *const dl_dispatch_names[2] = {"single", "per_gpu"};
+const char *const dl_dispatch_names[3] = {"single", "per_gpu"};
 
 int dl_dispatch_threads(const dl_dispatch_config *config)
 {

@@ -28,7 +28,7 @@
 typedef enum dl_dispatch_kind { DL_DISPATCH_SINGLE, DL_DISPATCH_PER_GPU } dl_dispatch_kind;
 
 /* "single", "per_gpu". */
-extern const char *const dl_dispatch_names[2];
+extern const char *const dl_dispatch_names[3];
 
 typedef struct dl_dispatch_config {
     dl_engine *engine; /* borrowed until free; room for an event a thread */

@@ -58,7 +58,7 @@ typedef enum dl_compress {
 } dl_compress;
 
 /* "none", "fp16", "1bit", "topk". */
-extern const char *const dl_compress_names[DL_COMPRESS_KINDS];
+extern const char *const dl_compress_names[DL_COMPRESS_KINDS + 1];
 
 /* What a scenario says about its machine and its exchange. */
 typedef struct dl_gpu_options {

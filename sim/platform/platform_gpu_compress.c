@@ -7,7 +7,7 @@
 #define INDEX_BYTES 4.0
 #define BITS_PER_BYTE 8.0
 
-const char *const dl_compress_names[DL_COMPRESS_KINDS] = {"none", "fp16", "1bit", "topk"};
+const char *const dl_compress_names[DL_COMPRESS_KINDS + 1] = {"none", "fp16", "1bit", "topk"};
 
 double dl_compress_bytes(const dl_gpu_options *options, double bytes)
 {

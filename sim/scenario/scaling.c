@@ -11,27 +11,6 @@
 
 #define WORDS_MAX 16
 
-dl_status dl_scaling_read(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
-{
-    static const char *const rates[] = {"fp32", "tf32", "fp16"};
-    static const int fp32 = 0;
-    const dl_ini_entry *file = dl_ini_find(ini, "workload", "scale_compute");
-    const dl_ini_entry *arithmetic = dl_ini_find(ini, "workload", "scale_arithmetic");
-    int rate = 0;
-    dl_status status =
-        dl_ini_get_choice(ini, "workload", "scale_arithmetic", rates, 3, &fp32, &rate, err);
-    if (status != DL_OK) return status;
-    if (file == NULL && arithmetic != NULL) {
-        return dl_ini_error(ini, arithmetic, DL_ERR_DATA, err, "this needs scale_compute");
-    }
-    if (file != NULL && dl_ini_find(ini, "machine", "file") == NULL) {
-        return dl_ini_error(ini, file, DL_ERR_DATA, err, "this needs [machine] file");
-    }
-    scenario->scale_arithmetic = rate;
-    if (file != NULL) scenario->scale_path = dl_scenario_beside(ini->path, file->value);
-    return DL_OK;
-}
-
 /* --- names ----------------------------------------------------------------------------------- */
 
 /* The letters and digits of text[bytes], small; the caller's to free. */

@@ -21,7 +21,6 @@
 #ifndef DL_SIM_SCALING_H
 #define DL_SIM_SCALING_H
 
-#include "common/ini.h"
 #include "sim/scenario/scenario.h"
 
 #define DL_SCALING_ARITHMETIC_SHARE 0.75
@@ -35,9 +34,6 @@ typedef struct dl_scaling {
     double update_factor;
     char from[64], to[64]; /* models */
 } dl_scaling;
-
-/* Reads the keys above. */
-dl_status dl_scaling_read(dl_scenario *scenario, const dl_ini *ini, dl_error *err) DL_MUST_CHECK;
 
 /* Whether a cost file's device ("Tesla V100-SXM2-16GB") is a machine file's model ("v100"): its
  * words up to the first comma, some of them in a row, make the model's name; a "Ti" or "Super"

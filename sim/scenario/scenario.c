@@ -5,26 +5,23 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
-#include "sim/scenario/scaling.h"
 #include "sim/scenario/scenario_parts.h"
 
-#define REPLICATES_MAX 10000
-#define BATCH_MAX 100000000
 #define POINTS_MAX 10000
 #define LOG_MAX 20000000 /* steps x workers: what one replicate keeps in memory */
 
 static dl_status read_batch(dl_scenario *scenario, const dl_ini *ini, dl_sweep_list *list,
                             dl_error *err)
 {
-    static const int64_t high = BATCH_MAX;
     const dl_ini_entry *total = dl_ini_find(ini, "workload", "batch");
     const dl_ini_entry *each = dl_ini_find(ini, "workload", "batch_per_worker");
     if (total != NULL && each != NULL) {
         return dl_ini_error(ini, each, DL_ERR_DATA, err, "batch is given too: only one of both");
     }
     scenario->batch_per_worker = each != NULL;
-    return dl_sweep_list_read(list, ini, "workload", each != NULL ? "batch_per_worker" : "batch",
-                              dl_sweep_number, &high, NULL, err);
+    const dl_key *key =
+        dl_keys_find(&dl_scenario_keys, "workload", each != NULL ? "batch_per_worker" : "batch");
+    return dl_sweep_list_read(list, ini, key, dl_sweep_number, NULL, err);
 }
 
 static dl_status read_lists(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *all,
@@ -151,23 +148,6 @@ static dl_status read_slow(dl_scenario *scenario, const dl_ini *ini, const dl_sw
     return status;
 }
 
-static dl_status read_noise(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
-{
-    static const int none = DL_NOISE_NONE;
-    int kind = DL_NOISE_NONE;
-    dl_status status =
-        dl_ini_get_choice(ini, "noise", "kind", dl_noise_names, DL_NOISE_KINDS, &none, &kind, err);
-    if (status != DL_OK) return status;
-    scenario->noise = (dl_noise_kind)kind;
-    if (kind == DL_NOISE_LOGNORMAL || kind == DL_NOISE_GAMMA) {
-        return dl_ini_get_double(ini, "noise", "sigma", 1e-6, 100, NULL, &scenario->sigma, err);
-    }
-    const dl_ini_entry *sigma = dl_ini_find(ini, "noise", "sigma");
-    if (sigma == NULL) return DL_OK;
-    return dl_ini_error(ini, sigma, DL_ERR_DATA, err, "noise of kind %s takes no sigma",
-                        dl_noise_names[kind]);
-}
-
 char *dl_scenario_beside(const char *file, const char *path)
 {
     const char *slash = strrchr(file, '/');
@@ -177,10 +157,11 @@ char *dl_scenario_beside(const char *file, const char *path)
 
 static dl_status read_texts(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
-    const char *name = NULL, *costs = NULL, *measured = NULL;
+    const char *name = NULL, *costs = NULL, *measured = NULL, *scale = NULL;
     dl_status status;
     if ((status = dl_ini_get_string(ini, "scenario", "name", ini->path, &name, err)) ||
         (status = dl_ini_get_string(ini, "workload", "costs", NULL, &costs, err)) ||
+        (status = dl_ini_get_string(ini, "workload", "scale_compute", "", &scale, err)) ||
         (status = dl_ini_get_string(ini, "measured", "file", "", &measured, err))) {
         return status;
     }
@@ -188,53 +169,59 @@ static dl_status read_texts(dl_scenario *scenario, const dl_ini *ini, dl_error *
     scenario->name = dl_strdup(name);
     scenario->costs_path = dl_scenario_beside(ini->path, costs);
     if (measured[0] != '\0') scenario->measured_path = dl_scenario_beside(ini->path, measured);
+    if (scale[0] != '\0') scenario->scale_path = dl_scenario_beside(ini->path, scale);
     return DL_OK;
 }
 
-static dl_status read_settings(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
+/* The text of the key that `key` depends on: the file's, else its default; NULL: neither. */
+static const char *depends_on(const dl_ini *ini, const dl_key *key, const char *name)
 {
-    static const int64_t default_steps = 200, one = 1, none = 0;
-    dl_status status;
-    if ((status = dl_ini_get_int(ini, "workload", "samples_per_epoch", 1, INT64_MAX / 4, &none,
-                                 &scenario->samples_per_epoch, err)) ||
-        (status = dl_ini_get_int(ini, "scenario", "steps", 1, DL_STEPS_MAX, &default_steps,
-                                 &scenario->steps, err)) ||
-        (status = dl_ini_get_int(ini, "scenario", "replicates", 1, REPLICATES_MAX, &one,
-                                 &scenario->replicates, err))) {
-        return status;
-    }
-    return dl_ini_get_int(ini, "scenario", "seed", 0, INT64_MAX, &one, &scenario->seed, err);
+    const dl_ini_entry *entry = dl_ini_find(ini, key->section, name);
+    return entry != NULL ? entry->value
+                         : dl_keys_find(&dl_scenario_keys, key->section, name)->fallback;
 }
 
-static dl_status check_names(const dl_ini *ini, dl_error *err)
+/* Whether what is given means something here, and what means something without a default is given. */
+static dl_status check_dependences(const dl_ini *ini, dl_error *err)
 {
-    static const char *const scenario[] = {"name", "steps", "seed", "replicates", NULL};
-    static const char *const machine[] = {"cores",    "workers", "file",     "gpus", "placement",
-                                          "dispatch", "ahead",   "pageable", NULL};
-    static const char *const exchange[] = {"shards",       "algorithm", "fidelity",
-                                           "bucket_bytes", "overlap",   "slows",
-                                           "compress",     "topk_frac", NULL};
-    static const char *const input[] = {"cores", "prefetch", "noise", NULL};
-    static const char *const pipeline[] = {
-        "stages", "micro_batches", "schedule", "split", "cut_bytes_per_sample", "gpus", NULL};
-    static const char *const workload[] = {"costs",
-                                           "batch",
-                                           "batch_per_worker",
-                                           "samples_per_epoch",
-                                           "scale_compute",
-                                           "scale_arithmetic",
-                                           NULL};
-    const char *sync[DL_SYNC_OPTIONS + 2] = {"mode"};
-    for (int o = 0; o < DL_SYNC_OPTIONS; o++)
-        sync[o + 1] = dl_sync_options[o].name;
-    static const char *const noise[] = {"kind", "sigma", "slow", NULL};
-    static const char *const measured[] = {"file", NULL};
-    const dl_ini_section_schema schema[] = {
-        {"scenario", scenario}, {"machine", machine}, {"workload", workload},
-        {"sync", sync},         {"noise", noise},     {"measured", measured},
-        {"exchange", exchange}, {"input", input},     {"pipeline", pipeline},
-    };
-    return dl_ini_check(ini, schema, sizeof schema / sizeof *schema, err);
+    static const char *const needed[][2] = {{"exchange", "topk_frac"}, {"noise", "sigma"}};
+    char on[64];
+    for (size_t i = 0; i < ini->count; i++) {
+        const dl_ini_entry *entry = &ini->entries[i];
+        const dl_key *key = dl_keys_find(&dl_scenario_keys, entry->section, entry->key);
+        if (!dl_key_depends(key, on, sizeof on) || dl_key_holds(key, depends_on(ini, key, on))) {
+            continue;
+        }
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "this needs %s", key->only);
+    }
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        const dl_key *key = dl_keys_find(&dl_scenario_keys, needed[i][0], needed[i][1]);
+        const dl_ini_entry *entry = NULL;
+        dl_key_depends(key, on, sizeof on);
+        if (!dl_key_holds(key, depends_on(ini, key, on))) continue;
+        dl_status status = dl_keys_need(ini, key->section, key->name, &entry, err);
+        if (status != DL_OK) return status;
+    }
+    return DL_OK;
+}
+
+/* Names, and who takes what. */
+static dl_status check_keys(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
+{
+    const bool on_gpus = dl_ini_find(ini, "machine", "file") != NULL;
+    dl_status status = dl_keys_check(&dl_scenario_keys, ini, err);
+    for (size_t i = 0; i < ini->count && status == DL_OK; i++) {
+        const dl_ini_entry *entry = &ini->entries[i];
+        const dl_key *key = dl_keys_find(&dl_scenario_keys, entry->section, entry->key);
+        scenario->given[key - dl_scenario_keys.rows] = true;
+        if (key->group & DL_TAKE_GPUS && !on_gpus) {
+            status = dl_ini_error(ini, entry, DL_ERR_DATA, err, "this needs [machine] file");
+        } else if (key->group & DL_TAKE_CORES && on_gpus) {
+            status =
+                dl_ini_error(ini, entry, DL_ERR_DATA, err, "file is given too: workers are GPUs");
+        }
+    }
+    return status == DL_OK ? check_dependences(ini, err) : status;
 }
 
 dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
@@ -242,9 +229,8 @@ dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_erro
     dl_scenario parsed = {0};
     dl_sweep_lists all = {0};
     dl_status status;
-    if ((status = check_names(ini, err)) || (status = read_texts(&parsed, ini, err)) ||
-        (status = read_settings(&parsed, ini, err)) ||
-        (status = dl_scaling_read(&parsed, ini, err)) || (status = read_noise(&parsed, ini, err)) ||
+    if ((status = check_keys(&parsed, ini, err)) || (status = read_texts(&parsed, ini, err)) ||
+        (status = dl_keys_read(&dl_scenario_keys, DL_OF_SCENARIO, ini, NULL, &parsed, err)) ||
         (status = read_lists(&parsed, ini, &all, err)) ||
         (status = read_slow(&parsed, ini, &all, err)) ||
         (status = add_points(&parsed, ini, &all, err))) {

@@ -9,19 +9,22 @@
 #include "common/units.h"
 #include "sim/platform/placement.h"
 
-static dl_status read_cores(const char *text, const void *about, double *value, dl_error *err)
+static dl_status read_cores(const char *text, const dl_key *key, double *value, dl_error *err)
 {
-    const int64_t *high = about;
+    int64_t number = 0;
     if (strcmp(text, "workers") == 0) {
         *value = DL_CORES_AS_WORKERS;
     } else if (strcmp(text, "measured") == 0) {
         *value = DL_CORES_MEASURED;
-    } else if (dl_sweep_number(text, about, value, err) != DL_OK) {
+    } else if (dl_parse_int(text, 1, DL_WORKERS_MAX, &number, err) == DL_OK) {
+        *value = (double)number;
+    } else {
         return dl_error_set(err, DL_ERR_PARSE,
-                            "expected 'workers', 'measured' or a whole number from 1 to %lld, "
+                            "expected 'workers', 'measured' or a whole number from 1 to %d, "
                             "not '%s'",
-                            (long long)*high, text);
+                            DL_WORKERS_MAX, text);
     }
+    (void)key;
     return DL_OK;
 }
 
@@ -76,26 +79,6 @@ static dl_status read_placement(dl_gpu_options *gpu, const dl_ini *ini, dl_sweep
     return DL_OK;
 }
 
-static dl_status read_dispatch(dl_gpu_options *gpu, const dl_ini *ini, dl_error *err)
-{
-    static const char *const no_yes[] = {"no", "yes"};
-    static const int per_gpu = DL_DISPATCH_PER_GPU, no = 0;
-    static const int64_t one = 1;
-    int kind = 0, pageable = 0;
-    int64_t ahead = 0;
-    dl_status status;
-    if ((status = dl_ini_get_choice(ini, "machine", "dispatch", dl_dispatch_names, 2, &per_gpu,
-                                    &kind, err)) ||
-        (status = dl_ini_get_int(ini, "machine", "ahead", 0, DL_STEPS_MAX, &one, &ahead, err)) ||
-        (status = dl_ini_get_choice(ini, "machine", "pageable", no_yes, 2, &no, &pageable, err))) {
-        return status;
-    }
-    gpu->dispatch = (dl_dispatch_kind)kind;
-    gpu->ahead = (int)ahead;
-    gpu->pageable = pageable == 1;
-    return DL_OK;
-}
-
 static dl_status read_shards(dl_gpu_options *gpu, const dl_ini *ini, dl_error *err)
 {
     static const int64_t one = 1;
@@ -111,70 +94,16 @@ static dl_status read_shards(dl_gpu_options *gpu, const dl_ini *ini, dl_error *e
     return status;
 }
 
-static dl_status read_exchange(dl_gpu_options *gpu, const dl_ini *ini, dl_error *err)
+static dl_status read_algorithm(dl_gpu_options *gpu, const dl_ini *ini, dl_error *err)
 {
-    static const char *const algorithms[] = {"ring", "tree", "hierarchical", "auto"};
-    static const int automatic = 3, phase = DL_FIDELITY_PHASE;
-    static const int64_t none = 0;
-    static const char *const no_yes[] = {"no", "yes"};
-    static const char *const slowing[] = {"transfers", "exchange"};
-    static const int no = 0, transfers = 0;
-    int algorithm = 0, fidelity = 0, overlap = 0, slows = 0;
-    dl_status status;
-    if ((status = read_shards(gpu, ini, err)) ||
-        (status = dl_ini_get_choice(ini, "exchange", "algorithm", algorithms, 4, &automatic,
-                                    &algorithm, err)) ||
-        (status = dl_ini_get_choice(ini, "exchange", "fidelity", dl_fidelity_names, 2, &phase,
-                                    &fidelity, err)) ||
-        (status = dl_ini_get_choice(ini, "exchange", "overlap", no_yes, 2, &no, &overlap, err)) ||
-        (status =
-             dl_ini_get_choice(ini, "exchange", "slows", slowing, 2, &transfers, &slows, err)) ||
-        (status = dl_ini_get_int(ini, "exchange", "bucket_bytes", 0, INT64_MAX / 4, &none,
-                                 &gpu->bucket_bytes, err))) {
-        return status;
-    }
-    gpu->algorithm = algorithms[algorithm];
-    gpu->overlap = overlap == 1;
-    gpu->slows_throughout = slows == 1;
-    gpu->own_buckets = dl_ini_find(ini, "exchange", "bucket_bytes") == NULL;
-    gpu->fidelity = (dl_fidelity)fidelity;
-    return DL_OK;
-}
-
-static dl_status read_compress(dl_gpu_options *gpu, const dl_ini *ini, dl_error *err)
-{
-    static const int none = DL_COMPRESS_NONE;
-    int kind = 0;
-    dl_status status = dl_ini_get_choice(ini, "exchange", "compress", dl_compress_names,
-                                         DL_COMPRESS_KINDS, &none, &kind, err);
-    if (status != DL_OK) return status;
-    gpu->compress = (dl_compress)kind;
-    const dl_ini_entry *frac = dl_ini_find(ini, "exchange", "topk_frac");
-    if (gpu->compress == DL_COMPRESS_TOPK) {
-        return dl_ini_get_double(ini, "exchange", "topk_frac", 1e-9, 1, NULL, &gpu->topk_frac, err);
-    }
-    if (frac == NULL) return DL_OK;
-    return dl_ini_error(ini, frac, DL_ERR_DATA, err, "this needs compress = topk");
-}
-
-static dl_status read_input(dl_gpu_options *gpu, const dl_ini *ini, dl_error *err)
-{
-    static const int64_t one = 1;
-    static const char *const noises[] = {"none", "exponential"};
-    int64_t cores = 0, prefetch = 0;
-    static const int none = 0;
-    int noise = 0;
-    dl_status status;
-    if ((status = dl_ini_get_int(ini, "input", "cores", 1, DL_WORKERS_MAX, &one, &cores, err)) ||
-        (status =
-             dl_ini_get_int(ini, "input", "prefetch", 0, DL_PREFETCH_MAX, &one, &prefetch, err)) ||
-        (status = dl_ini_get_choice(ini, "input", "noise", noises, 2, &none, &noise, err))) {
-        return status;
-    }
-    gpu->input_cores = (int)cores;
-    gpu->prefetch = (int)prefetch;
-    gpu->input_varies = noise == 1;
-    return DL_OK;
+    const dl_key *key = dl_keys_find(&dl_scenario_keys, "exchange", "algorithm");
+    const dl_ini_entry *entry = dl_ini_find(ini, key->section, key->name);
+    dl_error inner = {0};
+    int algorithm = 0;
+    dl_status status =
+        dl_key_choice(key, entry != NULL ? entry->value : key->fallback, &algorithm, &inner);
+    gpu->algorithm = key->choices[algorithm >= 0 ? algorithm : 0];
+    return status == DL_OK ? DL_OK : dl_ini_error(ini, entry, status, err, "%s", inner.text);
 }
 
 /* More workers than GPUs would share them, which is not simulated. */
@@ -194,10 +123,6 @@ static dl_status check_workers(const dl_gpu_options *gpu, const dl_ini *ini,
 static dl_status read_gpu_machine(dl_scenario *scenario, const dl_ini *ini,
                                   const dl_ini_entry *file, dl_sweep_lists *lists, dl_error *err)
 {
-    const dl_ini_entry *cores = dl_ini_find(ini, "machine", "cores");
-    if (cores != NULL) {
-        return dl_ini_error(ini, cores, DL_ERR_DATA, err, "file is given too: workers are GPUs");
-    }
     char *path = dl_scenario_beside(ini->path, file->value);
     dl_gpu_options *gpu = scenario->gpu = dl_calloc(1, sizeof *gpu, "machine");
     dl_status status = dl_machine_read(&gpu->machine, path, err);
@@ -209,46 +134,31 @@ static dl_status read_gpu_machine(dl_scenario *scenario, const dl_ini *ini,
     dl_links_init(&gpu->links, &gpu->machine);
     if ((status = read_gpus(gpu, ini, err)) ||
         (status = read_placement(gpu, ini, &lists->workers, err)) ||
-        (status = read_dispatch(gpu, ini, err)) || (status = read_exchange(gpu, ini, err)) ||
-        (status = read_compress(gpu, ini, err)) || (status = read_input(gpu, ini, err))) {
+        (status = dl_keys_read(&dl_scenario_keys, DL_OF_GPU, ini, NULL, gpu, err)) ||
+        (status = read_shards(gpu, ini, err)) || (status = read_algorithm(gpu, ini, err))) {
         return status;
     }
+    gpu->own_buckets = dl_ini_find(ini, "exchange", "bucket_bytes") == NULL;
     lists->cores.values = dl_calloc(1, sizeof(double), "swept values");
     lists->cores.values[0] = DL_CORES_GPU;
     lists->cores.count = 1;
     return check_workers(gpu, ini, &lists->workers, err);
 }
 
-/* What only GPUs have. */
-static dl_status check_cpu(const dl_ini *ini, dl_error *err)
-{
-    for (size_t i = 0; i < ini->count; i++) {
-        const dl_ini_entry *entry = &ini->entries[i];
-        bool of_machine = strcmp(entry->section, "machine") == 0 &&
-                          strcmp(entry->key, "cores") != 0 && strcmp(entry->key, "workers") != 0;
-        bool of_gpus =
-            strcmp(entry->section, "exchange") == 0 || strcmp(entry->section, "input") == 0;
-        if (!of_machine && !of_gpus) continue;
-        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "this needs [machine] file");
-    }
-    return DL_OK;
-}
-
 dl_status dl_scenario_read_machine(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                    dl_error *err)
 {
-    static const int64_t high = DL_WORKERS_MAX;
     const dl_ini_entry *file = dl_ini_find(ini, "machine", "file");
     static const double one = 1; /* until the placement is read */
     const bool placed = file != NULL && (dl_ini_find(ini, "machine", "placement") != NULL ||
                                          dl_ini_find(ini, "pipeline", "gpus") != NULL);
-    dl_status status = dl_sweep_list_read(&lists->workers, ini, "machine", "workers",
-                                          dl_sweep_number, &high, placed ? &one : NULL, err);
+    const dl_key *workers = dl_keys_find(&dl_scenario_keys, "machine", "workers");
+    const dl_key *cores = dl_keys_find(&dl_scenario_keys, "machine", "cores");
+    dl_status status = dl_sweep_list_read(&lists->workers, ini, workers, dl_sweep_number,
+                                          placed ? &one : NULL, err);
     if (status != DL_OK) return status;
     if (file != NULL) return read_gpu_machine(scenario, ini, file, lists, err);
-    status = check_cpu(ini, err);
-    if (status != DL_OK) return status;
-    return dl_sweep_list_read(&lists->cores, ini, "machine", "cores", read_cores, &high, NULL, err);
+    return dl_sweep_list_read(&lists->cores, ini, cores, read_cores, NULL, err);
 }
 
 /* Averages can be all-reduced; who waits for a lock, or has the server update, needs a server. */

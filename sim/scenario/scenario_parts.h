@@ -3,8 +3,7 @@
 #ifndef DL_SIM_SCENARIO_PARTS_H
 #define DL_SIM_SCENARIO_PARTS_H
 
-#include "common/ini.h"
-#include "sim/scenario/scenario.h"
+#include "sim/scenario/keys.h"
 
 /* The values of one key that is swept. */
 typedef struct dl_sweep_list {
@@ -19,18 +18,18 @@ typedef struct dl_sweep_lists {
     dl_sweep_list option[DL_SYNC_SWEPT];
 } dl_sweep_lists;
 
-/* Reads one item of a list; `about` is the caller's. */
-typedef dl_status (*dl_sweep_item_fn)(const char *text, const void *about, double *value,
+/* Reads one item of the key's list. */
+typedef dl_status (*dl_sweep_item_fn)(const char *text, const dl_key *key, double *value,
                                       dl_error *err);
 
-/* Reads [section] key as a list without repetitions. Where the file lacks the key, the list is the
- * `fallback`, or DL_ERR_DATA if that is NULL. */
-dl_status dl_sweep_list_read(dl_sweep_list *list, const dl_ini *ini, const char *section,
-                             const char *key, dl_sweep_item_fn item, const void *about,
-                             const double *fallback, dl_error *err) DL_MUST_CHECK;
+/* Reads the key as a list without repetitions. Where the file lacks it, the list is the `fallback`,
+ * or DL_ERR_DATA if that is NULL. */
+dl_status dl_sweep_list_read(dl_sweep_list *list, const dl_ini *ini, const dl_key *key,
+                             dl_sweep_item_fn item, const double *fallback,
+                             dl_error *err) DL_MUST_CHECK;
 
-/* An item that is a whole number from 1 to *(const int64_t *)about. */
-dl_status dl_sweep_number(const char *text, const void *about, double *value,
+/* An item that is a whole number of the key's range. */
+dl_status dl_sweep_number(const char *text, const dl_key *key, double *value,
                           dl_error *err) DL_MUST_CHECK;
 
 void dl_sweep_lists_free(dl_sweep_lists *lists);

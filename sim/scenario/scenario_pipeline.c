@@ -9,14 +9,19 @@
 static dl_status read_numbers(const dl_ini *ini, const dl_ini_entry *entry, double **values,
                               size_t *count, dl_error *err)
 {
+    const dl_key *key = dl_keys_find(&dl_scenario_keys, entry->section, entry->key);
     char **items = NULL;
     dl_status status = dl_ini_split(ini, entry, &items, count, err);
     if (status != DL_OK) return status;
     *values = dl_calloc(*count, sizeof **values, "bytes of cuts");
     for (size_t i = 0; i < *count && status == DL_OK; i++) {
         dl_error inner = {0};
-        status = dl_parse_double(items[i], 0, 1e18, &(*values)[i], &inner);
-        if (status != DL_OK) dl_ini_error(ini, entry, status, err, "%s", inner.text);
+        status = dl_amount_parse(items[i], key->dimension, &(*values)[i], &inner);
+        if (status != DL_OK) {
+            dl_ini_error(ini, entry, status, err, "%s", inner.text);
+        } else {
+            status = dl_key_check(key, (*values)[i], items[i], ini, entry, err);
+        }
     }
     dl_ini_free_list(items, *count);
     return status;
@@ -47,46 +52,10 @@ static dl_status read_cuts(dl_scenario_pipeline *pipeline, const dl_ini *ini, dl
     return status;
 }
 
-/* Without stages there is nothing that the other keys could mean. */
-static dl_status refuse_others(const dl_ini *ini, dl_error *err)
-{
-    for (size_t i = 0; i < ini->count; i++) {
-        const dl_ini_entry *entry = &ini->entries[i];
-        if (strcmp(entry->section, "pipeline") != 0 || strcmp(entry->key, "stages") == 0 ||
-            strcmp(entry->key, "gpus") == 0 || strcmp(entry->key, "micro_batches") == 0) {
-            continue;
-        }
-        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "this needs stages > 1");
-    }
-    return DL_OK;
-}
-
-static dl_status read_keys(dl_scenario_pipeline *pipeline, const dl_ini *ini, dl_error *err)
-{
-    static const int64_t one = 1;
-    static const int gpipe = DL_SCHEDULE_GPIPE;
-    int64_t stages = 0, micro_batches = 0;
-    int schedule = 0;
-    dl_status status;
-    if ((status =
-             dl_ini_get_int(ini, "pipeline", "stages", 1, DL_STAGES_MAX, NULL, &stages, err)) ||
-        (status = dl_ini_get_int(ini, "pipeline", "micro_batches", 1, DL_MICRO_BATCHES_MAX, &one,
-                                 &micro_batches, err)) ||
-        (status = dl_ini_get_choice(ini, "pipeline", "schedule", dl_schedule_names, DL_SCHEDULES,
-                                    &gpipe, &schedule, err))) {
-        return status;
-    }
-    pipeline->stages = (int)stages;
-    pipeline->micro_batches = (int)micro_batches;
-    pipeline->schedule = (dl_schedule)schedule;
-    return stages > 1 ? read_cuts(pipeline, ini, err) : refuse_others(ini, err);
-}
-
 /* [pipeline] gpus in place of [machine] workers: as many workers as that makes, where it does. */
 static dl_status read_gpus(const dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                            dl_error *err)
 {
-    static const int64_t high = DL_WORKERS_MAX;
     const dl_ini_entry *workers = dl_ini_find(ini, "machine", "workers");
     if (dl_ini_find(ini, "pipeline", "gpus") == NULL) return DL_OK;
     if (workers != NULL || dl_ini_find(ini, "machine", "placement") != NULL) {
@@ -95,8 +64,8 @@ static dl_status read_gpus(const dl_scenario *scenario, const dl_ini *ini, dl_sw
                             workers != NULL ? "workers" : "placement");
     }
     dl_sweep_list gpus = {0};
-    dl_status status =
-        dl_sweep_list_read(&gpus, ini, "pipeline", "gpus", dl_sweep_number, &high, NULL, err);
+    const dl_key *key = dl_keys_find(&dl_scenario_keys, "pipeline", "gpus");
+    dl_status status = dl_sweep_list_read(&gpus, ini, key, dl_sweep_number, NULL, err);
     if (status != DL_OK) {
         free(gpus.values);
         return status;
@@ -180,12 +149,11 @@ dl_status dl_scenario_read_pipeline(dl_scenario *scenario, const dl_ini *ini, dl
         if (strcmp(ini->entries[i].section, "pipeline") == 0) entry = &ini->entries[i];
     }
     if (entry == NULL) return DL_OK;
-    if (scenario->gpu == NULL) {
-        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "this needs [machine] file");
-    }
     scenario->pipeline = dl_calloc(1, sizeof *scenario->pipeline, "pipeline");
     dl_status status;
-    if ((status = read_keys(scenario->pipeline, ini, err)) ||
+    dl_scenario_pipeline *p = scenario->pipeline;
+    if ((status = dl_keys_read(&dl_scenario_keys, DL_OF_PIPELINE, ini, NULL, p, err)) ||
+        (p->stages > 1 && (status = read_cuts(p, ini, err))) ||
         (status = read_gpus(scenario, ini, lists, err)) ||
         (status = check_gpus(scenario, ini, lists, err))) {
         return status;

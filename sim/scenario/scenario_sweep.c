@@ -6,11 +6,10 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-dl_status dl_sweep_number(const char *text, const void *about, double *value, dl_error *err)
+dl_status dl_sweep_number(const char *text, const dl_key *key, double *value, dl_error *err)
 {
-    const int64_t *high = about;
     int64_t number = 0;
-    dl_status status = dl_parse_int(text, 1, *high, &number, err);
+    dl_status status = dl_parse_int(text, (int64_t)key->low, (int64_t)key->high, &number, err);
     if (status == DL_OK) *value = (double)number;
     return status;
 }
@@ -23,8 +22,8 @@ static bool contains(const dl_sweep_list *list, double value)
     return false;
 }
 
-static dl_status read_items(dl_sweep_list *list, const dl_ini *ini, dl_sweep_item_fn item,
-                            const void *about, dl_error *err)
+static dl_status read_items(dl_sweep_list *list, const dl_ini *ini, const dl_key *key,
+                            dl_sweep_item_fn item, dl_error *err)
 {
     char **items = NULL;
     size_t count = 0;
@@ -34,7 +33,7 @@ static dl_status read_items(dl_sweep_list *list, const dl_ini *ini, dl_sweep_ite
     for (size_t i = 0; i < count && status == DL_OK; i++) {
         dl_error inner = {0};
         double value = 0;
-        status = item(items[i], about, &value, &inner);
+        status = item(items[i], key, &value, &inner);
         if (status == DL_OK && contains(list, value)) {
             status = dl_error_set(&inner, DL_ERR_RANGE, "'%s' stands twice", items[i]);
         }
@@ -45,14 +44,14 @@ static dl_status read_items(dl_sweep_list *list, const dl_ini *ini, dl_sweep_ite
     return status;
 }
 
-dl_status dl_sweep_list_read(dl_sweep_list *list, const dl_ini *ini, const char *section,
-                             const char *key, dl_sweep_item_fn item, const void *about,
-                             const double *fallback, dl_error *err)
+dl_status dl_sweep_list_read(dl_sweep_list *list, const dl_ini *ini, const dl_key *key,
+                             dl_sweep_item_fn item, const double *fallback, dl_error *err)
 {
-    list->entry = dl_ini_find(ini, section, key);
-    if (list->entry != NULL) return read_items(list, ini, item, about, err);
+    list->entry = dl_ini_find(ini, key->section, key->name);
+    if (list->entry != NULL) return read_items(list, ini, key, item, err);
     if (fallback == NULL) {
-        return dl_error_set_at(err, DL_ERR_DATA, ini->path, 0, "[%s] %s is missing", section, key);
+        return dl_error_set_at(err, DL_ERR_DATA, ini->path, 0, "[%s] %s is missing", key->section,
+                               key->name);
     }
     list->values = dl_calloc(1, sizeof *list->values, "swept values");
     list->values[0] = *fallback;

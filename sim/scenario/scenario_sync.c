@@ -8,9 +8,9 @@
 #include "common/names.h"
 #include "common/units.h"
 
-static dl_status read_mode(const char *text, const void *about, double *value, dl_error *err)
+static dl_status read_mode(const char *text, const dl_key *key, double *value, dl_error *err)
 {
-    (void)about;
+    (void)key;
     *value = dl_names_find(text, dl_mode_names, DL_MODES);
     if (*value >= 0) return DL_OK;
     char hint[160];
@@ -18,9 +18,9 @@ static dl_status read_mode(const char *text, const void *about, double *value, d
     return dl_error_set(err, DL_ERR_NAME, "unknown mode '%s'%s", text, hint);
 }
 
-static dl_status read_option(const char *text, const void *about, double *value, dl_error *err)
+static dl_status read_option(const char *text, const dl_key *key, double *value, dl_error *err)
 {
-    const dl_sync_option_spec *spec = about;
+    const dl_sync_option_spec *spec = &dl_sync_options[dl_key_option(key)];
     if (!spec->whole) return dl_parse_double(text, spec->low, spec->high, value, err);
     int64_t number = 0;
     dl_status status = dl_parse_int(text, (int64_t)spec->low, (int64_t)spec->high, &number, err);
@@ -36,7 +36,7 @@ static void list_options(char *text, size_t bytes, unsigned options)
     for (int o = 0; o < DL_SYNC_OPTIONS; o++) {
         if (!(options & 1u << o) || used >= bytes) continue;
         used += (size_t)snprintf(text + used, bytes - used, "%s%s", used > 0 ? ", " : "",
-                                 dl_sync_options[o].name);
+                                 dl_option_key(o)->name);
     }
 }
 
@@ -47,7 +47,7 @@ static dl_status check_options(const dl_ini *ini, const dl_sweep_list *modes, dl
     for (size_t m = 0; m < modes->count; m++)
         taken |= dl_modes[(int)modes->values[m]]->options;
     for (int o = 0; o < DL_SYNC_OPTIONS; o++) {
-        const dl_ini_entry *entry = dl_ini_find(ini, "sync", dl_sync_options[o].name);
+        const dl_ini_entry *entry = dl_ini_find(ini, "sync", dl_option_key(o)->name);
         if (entry == NULL || taken & 1u << o) continue;
         char list[200];
         list_options(list, sizeof list, taken);
@@ -71,37 +71,16 @@ static dl_status check_required(const dl_ini *ini, const dl_sweep_lists *lists, 
     return DL_OK;
 }
 
-static dl_status read_settings(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
-{
-    static const char *const no_yes[] = {"no", "yes"};
-    static const int64_t one = 1;
-    static const int first = 0;
-    int average_state = 0;
-    int64_t server_threads = 0;
-    dl_status status;
-    if ((status = dl_ini_get_choice(ini, "sync", "average_state", no_yes, 2, &first, &average_state,
-                                    err)) ||
-        (status = dl_ini_get_int(ini, "sync", "server_threads", 1, DL_WORKERS_MAX, &one,
-                                 &server_threads, err))) {
-        return status;
-    }
-    scenario->average_state = average_state == 1;
-    scenario->server_threads = (int)server_threads;
-    return DL_OK;
-}
-
 dl_status dl_scenario_read_sync(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                 dl_error *err)
 {
     static const double none = 0;
-    dl_status status = read_settings(scenario, ini, err);
-    if (status != DL_OK) return status;
-    status = dl_sweep_list_read(&lists->mode, ini, "sync", "mode", read_mode, NULL, &none, err);
+    const dl_key *mode = dl_keys_find(&dl_scenario_keys, "sync", "mode");
+    dl_status status = dl_sweep_list_read(&lists->mode, ini, mode, read_mode, &none, err);
     if (status != DL_OK) return status;
     for (int o = 0; o < DL_SYNC_SWEPT && status == DL_OK; o++) {
-        const dl_sync_option_spec *spec = &dl_sync_options[o];
-        status = dl_sweep_list_read(&lists->option[o], ini, "sync", spec->name, read_option, spec,
-                                    &spec->fallback, err);
+        status = dl_sweep_list_read(&lists->option[o], ini, dl_option_key(o), read_option,
+                                    &dl_sync_options[o].fallback, err);
     }
     if (status == DL_OK) status = check_options(ini, &lists->mode, err);
     if (status == DL_OK) status = dl_scenario_read_where(scenario, ini, &lists->mode, err);

@@ -13,52 +13,17 @@
 
 /* --- which values are swept ------------------------------------------------------------------ */
 
-typedef struct key_name {
-    const char *section, *key;
-} key_name;
-
-static bool is_among(const dl_ini_entry *entry, const key_name *names, size_t count)
+static const dl_key *key_of(const dl_ini_entry *entry)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(entry->section, names[i].section) == 0 &&
-            strcmp(entry->key, names[i].key) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return dl_keys_find(&dl_scenario_keys, entry->section, entry->key);
 }
 
-static int sync_option(const dl_ini_entry *entry)
-{
-    for (int o = 0; o < DL_SYNC_OPTIONS && strcmp(entry->section, "sync") == 0; o++) {
-        if (strcmp(entry->key, dl_sync_options[o].name) == 0) return o;
-    }
-    return -1;
-}
-
-/* Between the values of a list of this key; '\0': it makes points, or is a text. */
+/* Between the values of a list that makes variants; '\0': it makes points, or is a text. Unknown
+ * keys are refused when the variant is read. */
 static char separator_of(const dl_ini_entry *entry)
 {
-    static const key_name others[] = {{"scenario", "name"},  {"measured", "file"},
-                                      {"machine", "cores"},  {"machine", "workers"},
-                                      {"workload", "batch"}, {"workload", "batch_per_worker"},
-                                      {"sync", "mode"},      {"pipeline", "gpus"}};
-    static const key_name lists[] = {{"machine", "gpus"},
-                                     {"noise", "slow"},
-                                     {"pipeline", "split"},
-                                     {"pipeline", "cut_bytes_per_sample"}};
-    const int option = sync_option(entry);
-    if (is_among(entry, others, sizeof others / sizeof *others)) return '\0';
-    if (option >= 0 && option < DL_SYNC_SWEPT) return '\0';
-    return is_among(entry, lists, sizeof lists / sizeof *lists) ? '|' : ',';
-}
-
-static char *column_of(const dl_ini_entry *entry)
-{
-    if (strcmp(entry->key, "file") == 0) return dl_strdup(entry->section);
-    if (strcmp(entry->key, "kind") == 0) return dl_strdup(entry->section);
-    if (strcmp(entry->key, "cores") == 0) return dl_format("%s_cores", entry->section);
-    return dl_strdup(entry->key);
+    const dl_key *key = key_of(entry);
+    return key != NULL && key->sweep != '.' ? key->sweep : '\0';
 }
 
 /* "p2.8xlarge" of "../machines/p2.8xlarge.ini"; other texts as they are. */
@@ -103,12 +68,13 @@ static dl_status add_value(dl_swept_key *key, const dl_ini *ini, const dl_ini_en
 static dl_status add_key(dl_study *study, const dl_ini *ini, const dl_ini_entry *entry,
                          char separator, dl_error *err)
 {
+    const dl_key *of = key_of(entry);
     study->keys = dl_realloc(study->keys, study->key_count + 1, sizeof *study->keys, "swept keys");
     dl_swept_key *key = &study->keys[study->key_count++];
     *key = (dl_swept_key){.section = dl_strdup(entry->section),
                           .key = dl_strdup(entry->key),
-                          .column = column_of(entry),
-                          .option = sync_option(entry)};
+                          .column = dl_strdup(of->column != NULL ? of->column : of->name),
+                          .option = dl_key_option(of)};
     dl_status status = DL_OK;
     for (const char *rest = entry->value; rest != NULL && status == DL_OK;) {
         const char *end = strchr(rest, separator);
@@ -132,22 +98,13 @@ static dl_status find_keys(dl_study *study, const dl_ini *ini, dl_error *err)
 
 /* --- the variants ---------------------------------------------------------------------------- */
 
-/* A key means something only where another one has one of two values. */
-typedef struct dependence {
-    key_name key, on;
-    const char *values[2];
-} dependence;
-
-static const dependence dependences[] = {
-    {{"exchange", "topk_frac"}, {"exchange", "compress"}, {"topk", "topk"}},
-    {{"noise", "sigma"}, {"noise", "kind"}, {"lognormal", "gamma"}},
-};
-
-static const char *value_of(const dl_study *study, const dl_variant *variant, key_name name)
+/* The variant's value of a swept key; NULL: it is not swept. */
+static const char *value_of(const dl_study *study, const dl_variant *variant, const char *section,
+                            const char *name)
 {
     for (size_t k = 0; k < study->key_count; k++) {
         const dl_swept_key *key = &study->keys[k];
-        if (strcmp(key->section, name.section) != 0 || strcmp(key->key, name.key) != 0) continue;
+        if (strcmp(key->section, section) != 0 || strcmp(key->key, name) != 0) continue;
         return key->values[variant->at[k]];
     }
     return NULL;
@@ -157,20 +114,11 @@ static const char *value_of(const dl_study *study, const dl_variant *variant, ke
 static bool has_meaning(const dl_study *study, const dl_variant *variant, const char *section,
                         const char *key)
 {
-    static const key_name stages = {"pipeline", "stages"};
-    if (strcmp(section, stages.section) == 0 && strcmp(key, stages.key) != 0 &&
-        strcmp(key, "gpus") != 0 && strcmp(key, "micro_batches") != 0) {
-        const char *value = value_of(study, variant, stages);
-        return value == NULL || strcmp(value, "1") != 0; /* what is not split has no stages */
-    }
-    for (size_t i = 0; i < sizeof dependences / sizeof *dependences; i++) {
-        const dependence *d = &dependences[i];
-        if (strcmp(d->key.section, section) != 0 || strcmp(d->key.key, key) != 0) continue;
-        const char *value = value_of(study, variant, d->on);
-        return value == NULL || strcmp(value, d->values[0]) == 0 ||
-               strcmp(value, d->values[1]) == 0;
-    }
-    return true;
+    const dl_key *row = dl_keys_find(&dl_scenario_keys, section, key);
+    char on[64];
+    if (row == NULL || !dl_key_depends(row, on, sizeof on)) return true;
+    const char *value = value_of(study, variant, section, on);
+    return value == NULL || dl_key_holds(row, value);
 }
 
 /* The file as it would be without lists. Entries are borrowed, but for the array. */

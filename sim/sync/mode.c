@@ -8,23 +8,13 @@ const dl_mode *const dl_modes[DL_MODES] = {
     &dl_mode_kbatchasync, &dl_mode_easgd,     &dl_mode_bmuf,
 };
 
-const char *const dl_mode_names[DL_MODES] = {
+const char *const dl_mode_names[DL_MODES + 1] = {
     "none",  "allreduce", "ps",         "average",     "async", "softsync", "ssp",
     "ksync", "kasync",    "kbatchsync", "kbatchasync", "easgd", "bmuf"};
 
-const dl_sync_option_spec dl_sync_options[DL_SYNC_OPTIONS] = {
-    [DL_SYNC_INTERVAL] = {"interval", 1, DL_STEPS_MAX, 1, true},
-    [DL_SYNC_N] = {"n", 1, 1024, 1, true},
-    [DL_SYNC_BOUND] = {"bound", 0, DL_STEPS_MAX, (double)INFINITY, true},
-    [DL_SYNC_K] = {"k", 1, 1000000, 1, true},
-    [DL_SYNC_MOVING_RATE] = {"moving_rate", 0, 1, (double)NAN, false},
-    [DL_SYNC_BLOCK_MOMENTUM] = {"block_momentum", 0, 1, (double)NAN, false},
-    [DL_SYNC_ACCUMULATE] = {"accumulate", 1, 1000000, 1, true},
-    [DL_SYNC_LAG] = {"lag", 0, 1, 0, true},
-    [DL_SYNC_AVERAGE_STATE] = {.name = "average_state"},
-    [DL_SYNC_SERVER_THREADS] = {.name = "server_threads"},
-    [DL_SYNC_WHERE] = {.name = "where"},
-};
+#define SPEC(option, name, low, high, text, fallback, whole, help) \
+    [option] = {name, low, high, fallback, whole},
+const dl_sync_option_spec dl_sync_options[DL_SYNC_SWEPT] = {DL_SYNC_SWEPT_ROWS(SPEC)};
 
 unsigned dl_mode_needs(const dl_mode *mode, int workers, int cores, bool average_state)
 {

@@ -44,16 +44,33 @@ typedef enum dl_sync_option {
 /* Options that every mode takes. */
 #define DL_SYNC_ANY (1u << DL_SYNC_ACCUMULATE)
 
+#define DL_STEPS_MAX 10000000
+
+/* The swept options, one row each: option, key, least and largest value, default as a file gives it
+ * (NULL: none) and as a number (INFINITY: no limit; NaN: not given), whether whole, help. */
+#define DL_SYNC_SWEPT_ROWS(ROW)                                                                   \
+    ROW(DL_SYNC_INTERVAL, "interval", 1, DL_STEPS_MAX, "1", 1, true,                              \
+        "local steps between two exchanges")                                                      \
+    ROW(DL_SYNC_N, "n", 1, 1024, "1", 1, true, "updates after workers / n gradients")             \
+    ROW(DL_SYNC_BOUND, "bound", 0, DL_STEPS_MAX, NULL, (double)INFINITY, true,                    \
+        "ssp, which needs it: clocks ahead of the slowest worker; softsync: largest staleness")   \
+    ROW(DL_SYNC_K, "k", 1, 1000000, NULL, 1, true, "gradients of an update; these modes need it") \
+    ROW(DL_SYNC_MOVING_RATE, "moving_rate", 0, 1, NULL, (double)NAN, false,                       \
+        "does not matter for time")                                                               \
+    ROW(DL_SYNC_BLOCK_MOMENTUM, "block_momentum", 0, 1, NULL, (double)NAN, false,                 \
+        "does not matter for time")                                                               \
+    ROW(DL_SYNC_ACCUMULATE, "accumulate", 1, 1000000, "1", 1, true,                               \
+        "micro-batches of a worker's share of the batch, after which there is one exchange")      \
+    ROW(DL_SYNC_LAG, "lag", 0, 1, "0", 0, true,                                                   \
+        "1 exchanges during the next step, whose parameters then are one step old")
+
 typedef struct dl_sync_option_spec {
     const char *name;
-    /* Of swept options. */
-    double low, high, fallback; /* fallback INFINITY: no limit; NaN: not given */
-    bool whole;                 /* whole numbers only */
+    double low, high, fallback;
+    bool whole; /* whole numbers only */
 } dl_sync_option_spec;
 
-extern const dl_sync_option_spec dl_sync_options[DL_SYNC_OPTIONS];
-
-#define DL_STEPS_MAX 10000000
+extern const dl_sync_option_spec dl_sync_options[DL_SYNC_SWEPT];
 
 typedef struct dl_mode {
     const char *name;
@@ -72,7 +89,7 @@ extern const dl_mode dl_mode_none, dl_mode_allreduce, dl_mode_ps, dl_mode_averag
 /* All modes, and their names in the same order. */
 #define DL_MODES 13
 extern const dl_mode *const dl_modes[DL_MODES];
-extern const char *const dl_mode_names[DL_MODES];
+extern const char *const dl_mode_names[DL_MODES + 1];
 
 /* All cost needs of `workers` of this mode on `cores` cores. */
 unsigned dl_mode_needs(const dl_mode *mode, int workers, int cores, bool average_state);

@@ -1,0 +1,181 @@
+#include "sim/scenario/keys.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#define BATCH_MAX 100000000
+#define REPLICATES_MAX 10000
+
+#define SCENARIO(member) .owner = DL_OF_SCENARIO, .offset = offsetof(dl_scenario, member)
+#define GPU(member) \
+    .owner = DL_OF_GPU, .offset = offsetof(dl_gpu_options, member), .group = DL_TAKE_GPUS
+#define PIPELINE(member) \
+    .owner = DL_OF_PIPELINE, .offset = offsetof(dl_scenario_pipeline, member), .group = DL_TAKE_GPUS
+#define OWN .type = DL_KEY_OWN, .owner = DL_OF_NOBODY
+#define WHOLE(l, h) .type = DL_KEY_INT, .low = l, .high = h
+#define WHOLE64(l, h) .type = DL_KEY_INT64, .low = l, .high = h
+#define CHOICE(names) .type = DL_KEY_CHOICE, .choices = names
+#define FLAG .type = DL_KEY_FLAG
+#define EITHER(names) .type = DL_KEY_FLAG, .choices = names
+
+static const char *const slows[] = {"transfers", "exchange", NULL};
+static const char *const input_noises[] = {"none", "exponential", NULL};
+static const char *const algorithms[] = {"ring", "tree", "hierarchical", "auto", NULL};
+static const char *const arithmetic[] = {"fp32", "tf32", "fp16", NULL};
+
+#define OPTION(number, key, l, h, text, value, whole, words) \
+    {.section = "sync",                                      \
+     .name = key,                                            \
+     .type = DL_KEY_OWN,                                     \
+     .owner = DL_OF_NOBODY,                                  \
+     .low = l,                                               \
+     .high = h,                                              \
+     .fallback = text,                                       \
+     .group = DL_TAKE_OPTION(number),                        \
+     .sweep = '.',                                           \
+     .help = words},
+
+/* clang-format off */
+static const dl_key rows[] = {
+    {"scenario", "name", OWN, .form = "text", .help = "as results call it; default: the file"},
+    {"scenario", "steps", WHOLE64(1, DL_STEPS_MAX), .fallback = "200", SCENARIO(steps), .sweep = ',',
+     .help = "of a worker; rounded up to whole intervals"},
+    {"scenario", "seed", WHOLE64(0, 9e18), .fallback = "1", SCENARIO(seed), .sweep = ',',
+     .help = "of all random numbers"},
+    {"scenario", "replicates", WHOLE64(1, REPLICATES_MAX), .fallback = "1", SCENARIO(replicates),
+     .sweep = ',', .help = "runs of each point, with costs drawn from their standard errors"},
+
+    {"machine", "cores", OWN, .form = "whole number from 1 to 1024, workers, measured",
+     .group = DL_TAKE_CORES, .sweep = '.',
+     .help = "that the workers share; required without file. workers: one each; measured: as many as "
+             "the cost file says"},
+    {"machine", "workers", OWN, .low = 1, .high = DL_WORKERS_MAX, .form = "whole number from 1 to 1024",
+     .sweep = '.', .help = "required without placement and [pipeline] gpus"},
+    {"machine", "file", OWN, .form = "file", .sweep = ',', .column = "machine",
+     .help = "machine file: workers are its GPUs"},
+    {"machine", "gpus", OWN, .form = "list of numbers", .group = DL_TAKE_GPUS, .sweep = '|',
+     .help = "GPUs of workers 0, 1, ..., ascending, counted over all nodes; default: worker w has GPU w"},
+    {"machine", "placement", OWN, .form = "digits", .group = DL_TAKE_GPUS, .sweep = ',',
+     .help = "in place of gpus and workers: workers of each node (431: 4, 3, 1)"},
+    {"machine", "dispatch", CHOICE(dl_dispatch_names), .fallback = "per_gpu", GPU(dispatch),
+     .sweep = ',', .help = "host threads that issue the steps: one for all GPUs, or one each"},
+    {"machine", "ahead", WHOLE(0, DL_STEPS_MAX), .fallback = "1", GPU(ahead), .sweep = ',',
+     .limits = DL_LIMITS_AHEAD, .help = "steps that the host may be ahead of the GPUs"},
+    {"machine", "pageable", FLAG, .fallback = "no", GPU(pageable), .sweep = ',',
+     .help = "host memory of copies is not pinned"},
+
+    {"exchange", "shards", OWN, .form = "whole number from 1 to 64, or workers", .low = 1,
+     .high = DL_SHARDS_MAX, .fallback = "1", .group = DL_TAKE_GPUS, .sweep = ',',
+     .help = "of the server; workers: as many as these, at most 64"},
+    {"exchange", "algorithm", OWN, .choices = algorithms, .fallback = "auto", .group = DL_TAKE_GPUS,
+     .sweep = ',', .help = "of collectives"},
+    {"exchange", "fidelity", CHOICE(dl_fidelity_names), .fallback = "phase", GPU(fidelity),
+     .sweep = ',', .help = "of collectives: flows of a phase, or of each chunk"},
+    {"exchange", "bucket_bytes", WHOLE64(0, 1e15), .dimension = DL_DIMENSION_BYTES, .fallback = "0",
+     GPU(bucket_bytes), .sweep = ',', .limits = DL_LIMITS_BUCKETS,
+     .help = "of collectives, and of ps with overlap; 0: all in one, at most 65536 buckets. Default: "
+             "those of [gradients] in the cost file, else 0"},
+    {"exchange", "overlap", FLAG, .fallback = "no", GPU(overlap), .sweep = ',',
+     .limits = DL_LIMITS_OVERLAP, .help = "allreduce, ps: buckets start during the backward pass"},
+    {"exchange", "slows", EITHER(slows), .fallback = "transfers", GPU(slows_throughout), .sweep = ',',
+     .help = "when [overlap] slowdown of the costs holds: while a bucket is on its way, or from the "
+             "start of the first one to the end of the last"},
+    {"exchange", "compress", CHOICE(dl_compress_names), .fallback = "none", GPU(compress),
+     .sweep = ',', .help = "of what is pushed or reduced"},
+    {"exchange", "topk_frac", .type = DL_KEY_REAL, .low = 1e-9, .high = 1, GPU(topk_frac),
+     .sweep = ',', .only = "compress = topk", .help = "of the parameters; required there"},
+
+    {"input", "cores", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", GPU(input_cores), .sweep = ',',
+     .column = "input_cores", .limits = DL_LIMITS_INPUT_CORES,
+     .help = "of each node that make batches, if the cost file has [op input]"},
+    {"input", "prefetch", WHOLE(0, DL_PREFETCH_MAX), .fallback = "1", GPU(prefetch), .sweep = ',',
+     .limits = DL_LIMITS_PREFETCH, .help = "batches of a worker made ahead"},
+    {"input", "noise", EITHER(input_noises), .fallback = "none", GPU(input_varies), .sweep = ',',
+     .help = "of the time to make a batch"},
+
+    {"pipeline", "stages", WHOLE(1, DL_STAGES_MAX), .required = true, PIPELINE(stages), .sweep = ',',
+     .help = "GPUs that the model's layers are split over; 1: not split"},
+    {"pipeline", "micro_batches", WHOLE(1, DL_MICRO_BATCHES_MAX), .fallback = "1",
+     PIPELINE(micro_batches), .sweep = ',',
+     .help = "of a worker's batch; 1: one stage works at a time. With stages = 1 as [sync] accumulate"},
+    {"pipeline", "schedule", CHOICE(dl_schedule_names), .fallback = "gpipe", PIPELINE(schedule),
+     .sweep = ',', .only = "stages > 1", .help = "order of a stage's micro-batches"},
+    {"pipeline", "split", OWN, .form = "balanced, or names of layers", .fallback = "balanced",
+     .group = DL_TAKE_GPUS, .sweep = '|', .only = "stages > 1",
+     .help = "first layers of stages 1, 2, ...; balanced: by compute time"},
+    {"pipeline", "cut_bytes_per_sample", OWN, .form = "one number, or one for each cut",
+     .dimension = DL_DIMENSION_BYTES, .low = 0, .high = 1e15, .group = DL_TAKE_GPUS, .sweep = '|',
+     .only = "stages > 1", .help = "that cross each cut; default: of the cost file"},
+    {"pipeline", "gpus", OWN, .form = "whole number from 1 to 1024", .group = DL_TAKE_GPUS,
+     .sweep = '.',
+     .help = "of all workers, in place of [machine] workers; those that stages do not divide are left "
+             "out"},
+
+    {"workload", "costs", OWN, .form = "file", .required = true, .sweep = ',',
+     .help = "cost file"},
+    {"workload", "batch", OWN, .low = 1, .high = BATCH_MAX, .sweep = '.',
+     .help = "all workers together; this or batch_per_worker is required"},
+    {"workload", "batch_per_worker", OWN, .low = 1, .high = BATCH_MAX, .sweep = '.',
+     .help = "for weak scaling"},
+    {"workload", "samples_per_epoch", WHOLE64(1, 1e18), SCENARIO(samples_per_epoch), .sweep = ',',
+     .help = "for the time and, on GPUs, the price of an epoch"},
+    {"workload", "scale_compute", OWN, .form = "file", .group = DL_TAKE_GPUS, .sweep = ',',
+     .help = "the costs are of a GPU of this machine file: scale them to the machine's"},
+    {"workload", "scale_arithmetic", CHOICE(arithmetic), .fallback = "fp32",
+     SCENARIO(scale_arithmetic), .sweep = ',', .only = "scale_compute", .help = "by these rates"},
+
+    {"sync", "mode", OWN, .choices = dl_mode_names, .fallback = "none", .sweep = '.',
+     .limits = DL_LIMITS_MODE, .help = "how the workers exchange"},
+    DL_SYNC_SWEPT_ROWS(OPTION)
+    {"sync", "average_state", FLAG, .fallback = "no", SCENARIO(average_state),
+     .group = DL_TAKE_OPTION(DL_SYNC_AVERAGE_STATE), .sweep = ',', .help = "the optimizer's state too"},
+    {"sync", "server_threads", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", SCENARIO(server_threads),
+     .group = DL_TAKE_OPTION(DL_SYNC_SERVER_THREADS), .sweep = ',', .limits = DL_LIMITS_SERVER,
+     .help = "of each shard; on cores at most all workers of a point"},
+    {"sync", "where", OWN, .form = "cpu, gpu:K, allreduce", .fallback = "cpu",
+     .group = DL_TAKE_OPTION(DL_SYNC_WHERE), .sweep = ',',
+     .help = "of the server; on GPUs also gpu:K (K over all nodes) and, for averages, allreduce"},
+
+    {"noise", "kind", CHOICE(dl_noise_names), .fallback = "none", SCENARIO(noise), .sweep = ',',
+     .column = "noise", .limits = DL_LIMITS_NOISE, .help = "how steps vary; trace: as profiled"},
+    {"noise", "sigma", .type = DL_KEY_REAL, .low = 1e-6, .high = 100, SCENARIO(sigma), .sweep = ',',
+     .only = "kind = lognormal, gamma", .help = "coefficient of variation; required there"},
+    {"noise", "slow", OWN, .form = "worker:factor, ...", .low = 1e-6, .high = 1e6, .sweep = '|',
+     .help = "factors on forward and backward"},
+
+    {"measured", "file", OWN, .form = "file", .help = "measured rows to compare with"},
+};
+/* clang-format on */
+const dl_keys dl_scenario_keys = {rows, sizeof rows / sizeof *rows};
+_Static_assert(sizeof rows / sizeof *rows <= DL_SCENARIO_KEYS_MAX,
+               "more keys than given[] has room for");
+
+int dl_key_option(const dl_key *key)
+{
+    return (int)(key->group >> 8) - 1;
+}
+
+const dl_key *dl_option_key(int option)
+{
+    size_t i = 0;
+    while (dl_key_option(&rows[i]) != option)
+        i++;
+    return &rows[i];
+}
+
+void dl_scenario_key_takes(const dl_key *key, char *text, size_t bytes)
+{
+    const int option = dl_key_option(key);
+    const unsigned platforms = key->group & (DL_TAKE_CORES | DL_TAKE_GPUS);
+    size_t used = (size_t)snprintf(text, bytes, "%s",
+                                   platforms == DL_TAKE_CORES  ? "workers on cores"
+                                   : platforms == DL_TAKE_GPUS ? "workers on GPUs"
+                                                               : "");
+    if (option < 0 || DL_SYNC_ANY & 1u << option) return;
+    used += (size_t)snprintf(text + used, bytes - used, "modes");
+    for (int m = 0; m < DL_MODES && used < bytes; m++) {
+        if (!(dl_modes[m]->options & 1u << option)) continue;
+        used += (size_t)snprintf(text + used, bytes - used, " %s", dl_mode_names[m]);
+    }
+}

@@ -1,0 +1,44 @@
+/* Every key of a scenario as one table (common/keys.h): what sim/scenario reads, sweeps and checks,
+ * and what dlsim --keys prints. A new key is a row here, a field, and what uses it. */
+#ifndef DL_SIM_SCENARIO_KEYS_H
+#define DL_SIM_SCENARIO_KEYS_H
+
+#include "common/keys.h"
+#include "sim/scenario/scenario.h"
+
+/* What keeps a key's value. */
+enum {
+    DL_OF_SCENARIO, /* dl_scenario */
+    DL_OF_GPU,      /* dl_gpu_options */
+    DL_OF_PIPELINE, /* dl_scenario_pipeline */
+    DL_OF_NOBODY    /* read by code of its own */
+};
+
+/* Who takes a key, in its group; and the option of [sync] that it is. */
+#define DL_TAKE_CORES 1u /* workers on cores only */
+#define DL_TAKE_GPUS 2u  /* workers on GPUs only */
+#define DL_TAKE_OPTION(option) (((unsigned)(option) + 1) << 8)
+
+/* What a default may limit in the results: a note names those that did (sim/report). */
+enum {
+    DL_LIMITS_NOTHING,
+    DL_LIMITS_MODE,        /* nobody exchanges: an ideal speedup */
+    DL_LIMITS_NOISE,       /* no step is longer than another: who waits for all waits for nobody */
+    DL_LIMITS_INPUT_CORES, /* GPUs wait for batches */
+    DL_LIMITS_PREFETCH,    /* the same, while the cores that make them have time left */
+    DL_LIMITS_OVERLAP,     /* exchange that could run during the backward pass */
+    DL_LIMITS_BUCKETS,     /* overlap without buckets */
+    DL_LIMITS_SERVER,      /* its threads average and update */
+    DL_LIMITS_AHEAD        /* GPUs wait for the host */
+};
+
+extern const dl_keys dl_scenario_keys;
+
+/* The row of an option of [sync] (dl_sync_option), and the option of a row, -1: none. */
+const dl_key *dl_option_key(int option);
+int dl_key_option(const dl_key *key);
+
+/* Who takes it, in words, into text[bytes]: dl_key_takes_fn. */
+void dl_scenario_key_takes(const dl_key *key, char *text, size_t bytes);
+
+#endif
