@@ -6,13 +6,15 @@
 #include <unistd.h>
 
 #include "common/cpu.h"
+#include "common/names.h"
 #include "common/options.h"
 #include "common/output.h"
 #include "common/units.h"
 #include "sim/network/machine_graph.h"
+#include "sim/report/notes.h"
 #include "sim/report/report.h"
 #include "sim/report/timeline.h"
-#include "sim/scenario/study_notes.h"
+#include "sim/scenario/keys.h"
 #include "sim/scenario/without.h"
 #include "sim/schedule.h"
 
@@ -22,7 +24,7 @@
 typedef struct settings {
     const char *output, *timeline, *schedule, *histogram, *without, *draw;
     int64_t threads, seed, point; /* seed -1: the scenario's; point 0: the last */
-    bool check, quiet;
+    bool check, quiet, keys, markdown;
 } settings;
 
 /* All that is read before the simulation. */
@@ -193,6 +195,48 @@ static dl_status simulate(const inputs *in, const settings *set, dl_error *err)
     return status;
 }
 
+/* The reference of all keys, or of one section's. */
+static dl_status print_keys(const char *section, bool markdown, dl_error *err)
+{
+    const struct {
+        const char *title;
+        const dl_keys *keys;
+        dl_key_takes_fn takes;
+    } files[] = {
+        {"Scenario", &dl_scenario_keys, dl_scenario_key_takes},
+        {"Machine file", &dl_machine_keys, NULL},
+        {"Cost file", &dl_cost_keys, NULL},
+    };
+    bool found = false;
+    if (markdown) {
+        printf(
+            "# Keys of all files\n\nMade by `dlsim --keys --markdown`. Numbers take the units that "
+            "are named; without one they are in the first. Values outside of the range are "
+            "refused.\n");
+    }
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        char *text = NULL;
+        size_t bytes = 0;
+        FILE *out = open_memstream(&text, &bytes);
+        DL_ASSERT(out != NULL, "no memory for %s", files[f].title);
+        const bool has = dl_keys_print(out, files[f].keys, section, markdown, files[f].takes);
+        fclose(out);
+        if (has) printf(markdown ? "\n## %s\n%s" : "--- %s\n%s\n", files[f].title, text);
+        free(text);
+        found |= has;
+    }
+    if (found) return DL_OK;
+    char hint[300];
+    const char *names[DL_SCENARIO_KEYS_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < dl_scenario_keys.count; i++) {
+        const char *name = dl_scenario_keys.rows[i].section;
+        if (dl_names_find(name, names, count) < 0) names[count++] = name;
+    }
+    dl_names_hint(hint, sizeof hint, section, names, count);
+    return dl_error_set(err, DL_ERR_USAGE, "no file has a section [%s]%s", section, hint);
+}
+
 static dl_status run(int argc, char **argv, dl_error *err)
 {
     settings set = {.output = "results.csv", .threads = dl_cpu_count(), .seed = -1};
@@ -220,6 +264,12 @@ static dl_status run(int argc, char **argv, dl_error *err)
          "Seed in place of the scenario's; -1 keeps it."},
         {"check", 0, DL_OPTION_FLAG, &set.check, 0, 0, NULL, NULL,
          "Only validate and list the costs that are missing."},
+        {"keys", 0, DL_OPTION_FLAG, &set.keys, 0, 0, NULL, NULL,
+         "Only list the keys of scenarios, machine files and cost files, with range and default; "
+         "of "
+         "one section where its name is given in place of SCENARIO."},
+        {"markdown", 0, DL_OPTION_FLAG, &set.markdown, 0, 0, NULL, NULL,
+         "With --keys: as docs/keys.md."},
         {"quiet", 'q', DL_OPTION_FLAG, &set.quiet, 0, 0, NULL, NULL, "Print no table."},
     };
     const dl_command command = {
@@ -228,13 +278,16 @@ static dl_status run(int argc, char **argv, dl_error *err)
         .summary = "Simulates data-parallel training as SCENARIO (an INI file) describes it.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
-        .positional_min = 1,
         .positional_max = 1,
     };
     dl_text_list positional = {0};
     dl_options_action action = DL_OPTIONS_RUN;
     dl_status status = dl_options_parse(&command, argc, argv, &positional, &action, err);
-    if (status == DL_OK && action == DL_OPTIONS_RUN) {
+    if (status == DL_OK && action == DL_OPTIONS_RUN && set.keys) {
+        status = print_keys(positional.count > 0 ? positional.items[0] : NULL, set.markdown, err);
+    } else if (status == DL_OK && action == DL_OPTIONS_RUN && positional.count == 0) {
+        status = dl_error_set(err, DL_ERR_USAGE, "missing argument SCENARIO (0 given, 1 needed)");
+    } else if (status == DL_OK && action == DL_OPTIONS_RUN) {
         inputs in = {0};
         dl_outputs_hold();
         status = read_inputs(&in, positional.items[0], &set, err);

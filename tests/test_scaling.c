@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "sim/scenario/study_notes.h"
+#include "sim/report/notes.h"
 #include "sim/sweep.h"
 
 #define NODE "scaling_node.ini"   /* GPU g: 1 Tflop/s, 100 GB/s */

@@ -97,7 +97,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {HEAD "workers = 1\n" WORK "[sync]\nmode = easgd\nwhere = allreduce\n", DL_ERR_DATA, 9,
          "mode easgd needs a server"},
         {HEAD "workers = 1\n" WORK "[exchange]\nalgorithm = rings\n", DL_ERR_NAME, 8, "ring"},
-        {HEAD "workers = 1\n" WORK "[exchange]\ncompress = topk\n", DL_ERR_DATA, 0, "topk_frac"},
+        {HEAD "workers = 1\n" WORK "[exchange]\ncompress = topk\n", DL_ERR_DATA, 7, "topk_frac"},
         {HEAD "workers = 1\n" WORK "[exchange]\ntopk_frac = 0.1\n", DL_ERR_DATA, 8, "topk"},
         {"[machine]\nfile = nowhere.ini\nworkers = 1\n" WORK, DL_ERR_IO, 0, "cannot open"},
         {"[machine]\ncores = 1\nworkers = 1\nahead = 1\n" WORK, DL_ERR_DATA, 4, "[machine] file"},

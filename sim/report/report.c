@@ -8,9 +8,9 @@
 #include "common/options.h"
 #include "common/output.h"
 #include "common/units.h"
+#include "sim/report/notes.h"
 #include "sim/report/report_gpu.h"
 #include "sim/report/report_pipeline.h"
-#include "sim/scenario/study_notes.h"
 #include "sim/scenario/without.h"
 
 /* Behind the columns of the point. */
@@ -126,6 +126,15 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *
     char *is_short = dl_report_short_note(sweep);
     if (is_short != NULL) dl_csv_comment(writer, "note: %s", is_short);
     free(is_short);
+    dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &count);
+    for (size_t i = 0; i < count; i++) {
+        const dl_deciding_default *d = &deciding[i];
+        char part[64] = "";
+        if (d->column != NULL) snprintf(part, sizeof part, " %s=%.4g", d->column, d->most);
+        dl_csv_comment(writer, "default: [%s] %s=%s rows=%zu%s", d->key->section, d->key->name,
+                       d->key->fallback, d->rows, part);
+    }
+    free(deciding);
 }
 
 static void write_keys(dl_csv_writer *writer, const dl_study *study, const dl_row *row)

@@ -1,7 +1,9 @@
 /* What a sweep found, written: the results table (CSV), the staleness histogram (CSV), and a table
  * for people.
  *
- * Results: '#' lines (schema, program, scenario, seed, settings), then one row a point. Columns are
+ * Results: '#' lines (schema, program, scenario, seed, settings; "default: [section] key=value
+ * rows=N COLUMN=X": a default that decided N rows, where X is the largest part of their time that
+ * shows it), then one row a point. Columns are
  * in SI units; a cell that does not apply is empty. origin is the least trustworthy one of the
  * costs used; extrapolated is 1 where the point (or its baseline) lies outside what the costs were
  * measured at. applied_frac is the part of all gradients that an update has in it.

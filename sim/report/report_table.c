@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "common/units.h"
+#include "sim/report/notes.h"
 #include "sim/report/report.h"
 #include "sim/report/report_pipeline.h"
-#include "sim/scenario/study_notes.h"
 
 #define OPTIONS_WIDTH 16 /* at least */
 #define OPTIONS_TEXT_BYTES 1024
@@ -59,8 +59,16 @@ static int options_width(const dl_study *study, const dl_sweep *sweep)
 typedef struct table_style {
     const dl_study *study;
     int options_width;
-    bool compare;
+    bool compare, input;
 } table_style;
+
+/* On a GPU, input is waiting for it; a core does it itself. */
+static double waiting(const dl_row *row)
+{
+    const double *part = row->mean.part_frac;
+    const bool on_gpu = row->point.cores == DL_CORES_GPU;
+    return part[DL_PART_WAITING] + (on_gpu ? part[DL_PART_INPUT] : 0);
+}
 
 static void print_row(FILE *out, const table_style *style, const dl_row *row,
                       const dl_measured *measured)
@@ -79,7 +87,8 @@ static void print_row(FILE *out, const table_style *style, const dl_row *row,
     fprintf(out, " %10s", dl_format_ns(step, sizeof step, dl_s_to_ns(mean->step_mean_s)));
     print_number(out, 12, 1, mean->throughput_per_s);
     print_number(out, 7, 3, row->speedup);
-    print_number(out, 6, 1, 100 * mean->part_frac[DL_PART_WAITING]);
+    print_number(out, 6, 1, 100 * waiting(row));
+    if (style->input) print_number(out, 7, 1, 100 * mean->part_frac[DL_PART_INPUT]);
     print_number(out, 9, 2, row->staleness_mean);
     if (style->compare && measured->runs == 0 && measured->failed_runs > 0) {
         fprintf(out, " %12s %7s %9s", "error", "-", "-");
@@ -141,6 +150,7 @@ static void print_errors(FILE *out, const dl_sweep *sweep, const dl_measured *me
 static void print_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     size_t count = 0;
+    char text[300];
     char **notes = dl_study_notes(study, &count);
     for (size_t i = 0; i < count; i++)
         fprintf(out, "note: %s\n", notes[i]);
@@ -148,26 +158,34 @@ static void print_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
     char *is_short = dl_report_short_note(sweep);
     if (is_short != NULL) fprintf(out, "note: %s\n", is_short);
     free(is_short);
+    dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &count);
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "note: %s\n", dl_deciding_text(text, sizeof text, &deciding[i]));
+    free(deciding);
 }
 
 void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
                      const dl_measured *measured)
 {
-    bool compare = false, failed = false, extrapolated = false;
+    bool compare = false, failed = false, extrapolated = false, input = false;
     for (size_t i = 0; i < sweep->row_count; i++) {
         compare |= measured[i].runs > 0;
         failed |= measured[i].failed_runs > 0;
         extrapolated |= sweep->rows[i].extrapolated;
+        input |= sweep->rows[i].mean.part_frac[DL_PART_INPUT] >= DL_DECIDING_FRAC;
     }
-    const table_style style = {study, options_width(study, sweep), compare || failed};
+    const table_style style = {study, options_width(study, sweep), compare || failed, input};
     fprintf(out, "%s\n", study->variants[0].scenario.name);
-    fprintf(out, "%5s %7s %6s %-11s %-*s %10s %12s %7s %6s %9s", "cores", "workers", "batch",
+    fprintf(out, "%5s %7s %6s %-11s %-*s %10s %12s %7s %6s%s %9s", "cores", "workers", "batch",
             "sync", style.options_width, "options", "step", "samples/s", "speedup", "wait %",
-            "staleness");
+            input ? " input %" : "", "staleness");
     if (style.compare) fprintf(out, " %12s %7s %9s", "measured/s", "error %", "staleness");
     fprintf(out, "\n");
     for (size_t i = 0; i < sweep->row_count; i++) {
         print_row(out, &style, &sweep->rows[i], &measured[i]);
+    }
+    if (input && study->variants[0].scenario.gpu != NULL) {
+        fprintf(out, "wait %% includes GPUs waiting for input, which input %% shows\n");
     }
     if (extrapolated) fprintf(out, "* outside of what the costs were measured at\n");
     dl_report_pipeline_table(out, study, sweep);

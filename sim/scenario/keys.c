@@ -25,9 +25,9 @@ static const char *const algorithms[] = {"ring", "tree", "hierarchical", "auto",
 static const char *const arithmetic[] = {"fp32", "tf32", "fp16", NULL};
 
 #define OPTION(number, key, l, h, text, value, whole, words) \
-    {.section = "sync",                                      \
-     .name = key,                                            \
-     .type = DL_KEY_OWN,                                     \
+    {"sync",                                                 \
+     key,                                                    \
+     .type = (whole) ? DL_KEY_INT : DL_KEY_REAL,             \
      .owner = DL_OF_NOBODY,                                  \
      .low = l,                                               \
      .high = h,                                              \
@@ -50,8 +50,7 @@ static const dl_key rows[] = {
      .group = DL_TAKE_CORES, .sweep = '.',
      .help = "that the workers share; required without file. workers: one each; measured: as many as "
              "the cost file says"},
-    {"machine", "workers", OWN, .low = 1, .high = DL_WORKERS_MAX, .form = "whole number from 1 to 1024",
-     .sweep = '.', .help = "required without placement and [pipeline] gpus"},
+    {"machine", "workers", WHOLE(1, DL_WORKERS_MAX), .owner = DL_OF_NOBODY, .sweep = '.', .help = "required without placement and [pipeline] gpus"},
     {"machine", "file", OWN, .form = "file", .sweep = ',', .column = "machine",
      .help = "machine file: workers are its GPUs"},
     {"machine", "gpus", OWN, .form = "list of numbers", .group = DL_TAKE_GPUS, .sweep = '|',
@@ -61,7 +60,7 @@ static const dl_key rows[] = {
     {"machine", "dispatch", CHOICE(dl_dispatch_names), .fallback = "per_gpu", GPU(dispatch),
      .sweep = ',', .help = "host threads that issue the steps: one for all GPUs, or one each"},
     {"machine", "ahead", WHOLE(0, DL_STEPS_MAX), .fallback = "1", GPU(ahead), .sweep = ',',
-     .limits = DL_LIMITS_AHEAD, .help = "steps that the host may be ahead of the GPUs"},
+     .help = "steps that the host may be ahead of the GPUs"},
     {"machine", "pageable", FLAG, .fallback = "no", GPU(pageable), .sweep = ',',
      .help = "host memory of copies is not pinned"},
 
@@ -107,16 +106,16 @@ static const dl_key rows[] = {
     {"pipeline", "cut_bytes_per_sample", OWN, .form = "one number, or one for each cut",
      .dimension = DL_DIMENSION_BYTES, .low = 0, .high = 1e15, .group = DL_TAKE_GPUS, .sweep = '|',
      .only = "stages > 1", .help = "that cross each cut; default: of the cost file"},
-    {"pipeline", "gpus", OWN, .form = "whole number from 1 to 1024", .group = DL_TAKE_GPUS,
+    {"pipeline", "gpus", WHOLE(1, DL_WORKERS_MAX), .owner = DL_OF_NOBODY, .group = DL_TAKE_GPUS,
      .sweep = '.',
      .help = "of all workers, in place of [machine] workers; those that stages do not divide are left "
              "out"},
 
     {"workload", "costs", OWN, .form = "file", .required = true, .sweep = ',',
      .help = "cost file"},
-    {"workload", "batch", OWN, .low = 1, .high = BATCH_MAX, .sweep = '.',
+    {"workload", "batch", WHOLE(1, BATCH_MAX), .owner = DL_OF_NOBODY, .sweep = '.',
      .help = "all workers together; this or batch_per_worker is required"},
-    {"workload", "batch_per_worker", OWN, .low = 1, .high = BATCH_MAX, .sweep = '.',
+    {"workload", "batch_per_worker", WHOLE(1, BATCH_MAX), .owner = DL_OF_NOBODY, .sweep = '.',
      .help = "for weak scaling"},
     {"workload", "samples_per_epoch", WHOLE64(1, 1e18), SCENARIO(samples_per_epoch), .sweep = ',',
      .help = "for the time and, on GPUs, the price of an epoch"},

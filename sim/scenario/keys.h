@@ -28,8 +28,7 @@ enum {
     DL_LIMITS_PREFETCH,    /* the same, while the cores that make them have time left */
     DL_LIMITS_OVERLAP,     /* exchange that could run during the backward pass */
     DL_LIMITS_BUCKETS,     /* overlap without buckets */
-    DL_LIMITS_SERVER,      /* its threads average and update */
-    DL_LIMITS_AHEAD        /* GPUs wait for the host */
+    DL_LIMITS_SERVER       /* its threads average and update */
 };
 
 extern const dl_keys dl_scenario_keys;

@@ -1,0 +1,198 @@
+#include "sim/report/notes.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+#include "sim/scenario/keys.h"
+
+typedef struct note_list {
+    char **notes;
+    size_t count;
+} note_list;
+
+/* Takes `note` over. */
+static void add(note_list *list, char *note)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->notes[i], note) != 0) continue;
+        free(note);
+        return;
+    }
+    list->notes = dl_realloc(list->notes, list->count + 1, sizeof *list->notes, "notes");
+    list->notes[list->count++] = note;
+}
+
+/* Without its folder: what is written is the same from wherever the file is read. */
+static const char *file_of(const dl_costs *costs)
+{
+    const char *slash = strrchr(costs->path, '/');
+    return slash != NULL ? slash + 1 : costs->path;
+}
+
+/* On GPUs, what no run needs is simulated without. */
+static void add_unknown(note_list *list, const dl_costs *costs)
+{
+    char *missing =
+        dl_costs_missing(costs, DL_NEED_GPU_MEMORY | DL_NEED_PARAMETERS | DL_NEED_STATE);
+    if (missing != NULL) {
+        add(list, dl_format("unknown in %s: %s: whether a point fits into its GPUs is not checked",
+                            file_of(costs), missing));
+    }
+    free(missing);
+    if (dl_costs_have_input(costs)) return;
+    add(list,
+        dl_format("unknown in %s: [op input], [input] bytes_per_sample: batches are taken to be "
+                  "on the GPUs",
+                  file_of(costs)));
+}
+
+static void add_scaling(note_list *list, const dl_variant *variant)
+{
+    const dl_scaling *s = &variant->scaling;
+    const dl_costs *costs = &variant->costs;
+    if (s->differs) {
+        add(list, dl_format("%s is of %s, not of %s: its times are taken as they are ([workload] "
+                            "scale_compute scales them)",
+                            file_of(costs), costs->device, s->to));
+    }
+    if (!s->scaled) return;
+    add(list, dl_format("compute of %s scaled from %s to %s: forward and backward x %.3g, update "
+                        "x %.3g; the intervals have it %.2g times as fast and as slow",
+                        file_of(costs), s->from, s->to, s->compute_factor, s->update_factor,
+                        exp(DL_SCALING_SPREAD)));
+}
+
+char **dl_study_notes(const dl_study *study, size_t *count)
+{
+    note_list list = {0};
+    for (size_t v = 0; v < study->variant_count; v++) {
+        const dl_variant *variant = &study->variants[v];
+        if (variant->scenario.gpu == NULL) continue;
+        add_unknown(&list, &variant->costs);
+        add_scaling(&list, variant);
+    }
+    *count = list.count;
+    return list.notes;
+}
+
+void dl_study_notes_free(char **notes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(notes[i]);
+    free(notes);
+}
+
+/* --- defaults that decided --------------------------------------------------------------------- */
+
+/* Most workers on one node. */
+static int most_on_a_node(const dl_gpu_options *gpu, int workers)
+{
+    int most = 0;
+    for (int w = 0; w < workers; w++) {
+        int same = 0;
+        for (int other = 0; other < workers; other++)
+            same += dl_gpu_options_place(gpu, other).node == dl_gpu_options_place(gpu, w).node;
+        if (same > most) most = same;
+    }
+    return most;
+}
+
+/* Whether the cores that make batches have no time left. */
+static bool cores_are_busy(const dl_variant *variant, const dl_row *row)
+{
+    const dl_gpu_options *gpu = variant->scenario.gpu;
+    const int workers = row->point.workers;
+    const double make_ns =
+        dl_costs_step_ns(&variant->costs, (double)row->point.batch / workers, "input");
+    const double has_ns = dl_s_to_ns(row->mean.step_mean_s) * gpu->input_cores;
+    return make_ns * most_on_a_node(gpu, workers) >= 0.95 * has_ns;
+}
+
+/* The part of the row's time by which what `limits` says shows; 0: it does not hold here, NaN: it
+ * holds and takes no time. */
+static double part_of(int limits, const dl_variant *variant, const dl_row *row, const char **column)
+{
+    const dl_gpu_options *gpu = variant->scenario.gpu;
+    const dl_mode *mode = row->point.mode;
+    const double *part = row->mean.part_frac;
+    const bool buckets = gpu != NULL && row->point.stages <= 1 &&
+                         (mode == &dl_mode_allreduce || mode == &dl_mode_ps) &&
+                         row->point.option[DL_SYNC_LAG] == 0;
+    const bool server =
+        mode->options & 1u << DL_SYNC_SERVER_THREADS && (gpu == NULL || gpu->where == DL_WHERE_CPU);
+    *column = NULL;
+    if (row->error != NULL) return 0;
+    switch (limits) {
+    case DL_LIMITS_MODE: return row->point.workers > 1 ? (double)NAN : 0;
+    case DL_LIMITS_NOISE:
+        return row->point.workers > 1 && mode->wait != DL_MODE_WAIT_NONE ? (double)NAN : 0;
+    case DL_LIMITS_INPUT_CORES:
+    case DL_LIMITS_PREFETCH:
+        *column = "input_frac";
+        if (gpu == NULL || !(part[DL_PART_INPUT] >= DL_DECIDING_FRAC)) return 0;
+        return cores_are_busy(variant, row) == (limits == DL_LIMITS_INPUT_CORES)
+                   ? part[DL_PART_INPUT]
+                   : 0;
+    case DL_LIMITS_OVERLAP:
+        *column = "communication_frac";
+        return buckets ? part[DL_PART_COMMUNICATION] : 0;
+    case DL_LIMITS_BUCKETS:
+        *column = "communication_frac";
+        return buckets && gpu->overlap && variant->costs.gradient_count == 0
+                   ? part[DL_PART_COMMUNICATION]
+                   : 0;
+    case DL_LIMITS_SERVER:
+        *column = "averaging_frac";
+        return server && row->point.workers > 1 ? part[DL_PART_AVERAGING] : 0;
+    default: return 0;
+    }
+}
+
+dl_deciding_default *dl_deciding_defaults(const dl_study *study, const dl_sweep *sweep,
+                                          size_t *count)
+{
+    dl_deciding_default *found =
+        dl_calloc(dl_scenario_keys.count, sizeof *found, "defaults that decided");
+    *count = 0;
+    for (size_t k = 0; k < dl_scenario_keys.count; k++) {
+        dl_deciding_default one = {.key = &dl_scenario_keys.rows[k]};
+        if (one.key->limits == DL_LIMITS_NOTHING) continue;
+        for (size_t r = 0; r < sweep->row_count; r++) {
+            const dl_row *row = &sweep->rows[r];
+            const dl_variant *variant = &study->variants[row->variant];
+            const char *column = NULL;
+            if (variant->scenario.given[k]) continue;
+            const double part = part_of(one.key->limits, variant, row, &column);
+            if (!isnan(part) && part < DL_DECIDING_FRAC) continue;
+            one.column = column;
+            one.rows++;
+            if (part > one.most) one.most = part;
+        }
+        if (one.rows > 0) found[(*count)++] = one;
+    }
+    return found;
+}
+
+const char *dl_deciding_text(char *text, size_t bytes, const dl_deciding_default *d)
+{
+    static const char *const effects[] = {
+        [DL_LIMITS_NOTHING] = "",
+        [DL_LIMITS_MODE] = "workers do not exchange anything: the speedup is the ideal one",
+        [DL_LIMITS_NOISE] = "steps do not vary: nobody waits for a slower worker",
+        [DL_LIMITS_INPUT_CORES] = "GPUs wait for input",
+        [DL_LIMITS_PREFETCH] = "GPUs wait for input",
+        [DL_LIMITS_OVERLAP] = "exchange does not run during the backward pass: it takes",
+        [DL_LIMITS_BUCKETS] = "exchange starts when all gradients are ready: it takes",
+        [DL_LIMITS_SERVER] = "averaging and the server's updates take",
+    };
+    const int used = snprintf(text, bytes, "default [%s] %s = %s: %s", d->key->section,
+                              d->key->name, d->key->fallback, effects[d->key->limits]);
+    if (d->column != NULL && (size_t)used < bytes) {
+        snprintf(text + used, bytes - (size_t)used, " up to %.1f %% of the time", 100 * d->most);
+    }
+    return text;
+}
