@@ -77,3 +77,9 @@ set_tests_properties(test_dlsim PROPERTIES LABELS unit TIMEOUT 300)
 foreach(test test_platform_gpu_k80 test_platform_gpu_monotone fuzz_scenario test_links test_machine_graph test_collective test_collective_nccl machine_figures)
     target_compile_definitions(${test} PRIVATE DL_MACHINES="${PROJECT_SOURCE_DIR}/scenarios/machines")
 endforeach()
+
+# The reference of all keys is what the program prints.
+add_test(NAME keys_reference
+         COMMAND sh -c "\"$0\" --keys --markdown | diff \"$1\" -" $<TARGET_FILE:dlsim>
+                 ${PROJECT_SOURCE_DIR}/docs/keys.md)
+set_tests_properties(keys_reference PROPERTIES LABELS unit TIMEOUT 60)
