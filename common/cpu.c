@@ -1,11 +1,15 @@
 #include "common/cpu.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "common/alloc.h"
 
@@ -86,4 +90,50 @@ const char *dl_cpu_name(char *text, size_t bytes)
     }
     fclose(in);
     return text;
+}
+
+void dl_cpu_flush_subnormals(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | 0x8040); /* flush to zero, denormals are zero */
+#elif defined(__aarch64__)
+    uint64_t control;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(control));
+    __asm__ volatile("msr fpcr, %0" : : "r"(control | UINT64_C(1) << 24));
+#endif
+}
+
+static double seconds_of(const struct timeval *time)
+{
+    return (double)time->tv_sec + 1e-6 * (double)time->tv_usec;
+}
+
+dl_cpu_usage dl_cpu_usage_now(void)
+{
+    dl_cpu_usage usage = {0};
+    struct rusage own;
+    if (getrusage(RUSAGE_SELF, &own) == 0)
+        usage.own_s = seconds_of(&own.ru_utime) + seconds_of(&own.ru_stime);
+    FILE *in = fopen("/proc/stat", "r");
+    if (in == NULL) return usage;
+    /* user nice system idle iowait irq softirq steal */
+    double ticks[8] = {0};
+    const int read = fscanf(in, "cpu %lf %lf %lf %lf %lf %lf %lf %lf", &ticks[0], &ticks[1],
+                            &ticks[2], &ticks[3], &ticks[4], &ticks[5], &ticks[6], &ticks[7]);
+    fclose(in);
+    if (read < 4) return (dl_cpu_usage){0};
+    const double tick_s = 1.0 / (double)sysconf(_SC_CLK_TCK);
+    usage.busy_s = tick_s * (ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6]);
+    usage.steal_s = tick_s * ticks[7];
+    usage.total_s = usage.busy_s + usage.steal_s + tick_s * (ticks[3] + ticks[4]);
+    return usage;
+}
+
+dl_cpu_disturbance dl_cpu_disturbed(const dl_cpu_usage *from, const dl_cpu_usage *to)
+{
+    const double total_s = to->total_s - from->total_s;
+    if (!(total_s > 0)) return (dl_cpu_disturbance){(double)NAN, (double)NAN};
+    const double others_s = to->busy_s - from->busy_s - (to->own_s - from->own_s);
+    return (dl_cpu_disturbance){.others_frac = fmin(1, fmax(0, others_s / total_s)),
+                                .steal_frac = (to->steal_s - from->steal_s) / total_s};
 }

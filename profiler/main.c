@@ -1,4 +1,5 @@
 /* dlprof: profiles real training and this machine's costs of exchange. */
+#include "common/cpu.h"
 #include "common/options.h"
 #include "common/output.h"
 #include "profiler/commands.h"
@@ -14,6 +15,7 @@ int main(int argc, char **argv)
         {"export", "write a trace as Chrome-trace JSON for Perfetto", dl_cmd_export},
     };
     dl_output_start();
+    dl_cpu_flush_subnormals();
     return dl_subcommands_main("dlprof", "Profile data-parallel training and the machine below it.",
                                commands, sizeof commands / sizeof commands[0], argc, argv);
 }
