@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
+#include "common/cpu.h"
 #include "profiler/cmd_train_run.h"
 #include "profiler/commands.h"
 #include "profiler/interrupt.h"
@@ -251,7 +252,9 @@ static dl_status train(dl_train_command *run, const char *command_text, dl_error
     dl_run_progress progress;
     if (run->first) dl_run_progress_start(&progress, &run->recorder);
     run->config.stop = dl_interrupt_catch(DL_INTERRUPT_LIMIT_S);
+    const dl_cpu_usage before = dl_cpu_usage_now();
     status = dl_train_run(&run->config, &run->data, &observer, &run->result, err);
+    const dl_cpu_usage after = dl_cpu_usage_now();
     dl_interrupt_met();
     if (run->first) dl_run_progress_stop(&progress);
     if (dl_interrupt_caught() && run->recorder.writer != NULL) {
@@ -269,7 +272,9 @@ static dl_status train(dl_train_command *run, const char *command_text, dl_error
     if (!run->first) return status;
     if (status == DL_OK) status = dl_train_command_evaluate(run, err);
     if (status == DL_OK && options->csv != NULL) {
-        status = dl_measured_row_append(options->csv, &run->config, &run->recorder, err);
+        const dl_cpu_disturbance disturbed = dl_cpu_disturbed(&before, &after);
+        status =
+            dl_measured_row_append(options->csv, &run->config, &run->recorder, &disturbed, err);
     }
     return status;
 }

@@ -27,6 +27,8 @@ static const char *const columns[] = {"cores",
                                       "staleness_counts",
                                       "steps",
                                       "seed",
+                                      "others_frac",
+                                      "steal_frac",
                                       "source"};
 #define COLUMN_COUNT (sizeof columns / sizeof columns[0])
 
@@ -121,7 +123,7 @@ static int64_t most_steps(const dl_recorder *recorder)
 }
 
 static void write_row(dl_csv_writer *writer, const dl_train_config *config,
-                      const dl_recorder *recorder)
+                      const dl_recorder *recorder, const dl_cpu_disturbance *disturbed)
 {
     const dl_distribution staleness = dl_recorder_staleness(recorder, -1);
     char *by_worker = staleness_by_worker(recorder);
@@ -144,6 +146,8 @@ static void write_row(dl_csv_writer *writer, const dl_train_config *config,
     dl_csv_text(writer, counts);
     dl_csv_int(writer, most_steps(recorder));
     dl_csv_int(writer, (int64_t)config->seed);
+    dl_csv_double(writer, disturbed->others_frac);
+    dl_csv_double(writer, disturbed->steal_frac);
     dl_csv_text(writer, "dlprof train");
     dl_csv_end_row(writer);
     free(by_worker);
@@ -158,7 +162,8 @@ dl_status dl_measured_row_check(const char *path, dl_error *err)
 }
 
 dl_status dl_measured_row_append(const char *path, const dl_train_config *config,
-                                 const dl_recorder *recorder, dl_error *err)
+                                 const dl_recorder *recorder,
+                                 const dl_cpu_disturbance *disturbed, dl_error *err)
 {
     FILE *out = fopen(path, "a");
     if (out == NULL) {
@@ -169,7 +174,7 @@ dl_status dl_measured_row_append(const char *path, const dl_train_config *config
     dl_status status = empty ? DL_OK : check_columns(path, err);
     dl_csv_writer writer = {.out = out};
     if (status == DL_OK && empty) write_head(&writer);
-    if (status == DL_OK) write_row(&writer, config, recorder);
+    if (status == DL_OK) write_row(&writer, config, recorder, disturbed);
     const bool failed = ferror(out) != 0;
     if ((fclose(out) != 0 || failed) && status == DL_OK) {
         status = dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write: %s", strerror(errno));
