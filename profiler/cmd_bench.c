@@ -19,6 +19,7 @@
 #include "trace/summary.h"
 
 #define QUICK_SECONDS 1.0
+#define SNAPSHOT_SECONDS 0.5
 
 /* Part of a GPUs' bench for averages and messages, half of it on the GPUs, half on the host. */
 #define GPU_HOST_SHARE 0.4
@@ -51,6 +52,12 @@ static const dl_option own_options[] = {
      .target = DL_OPTION_FIELD(dl_bench_options, quick),
      .help = "few repetitions of fewer cases, in a second or as long as they take, to see that all "
              "works"},
+    {.name = "snapshot",
+     .type = DL_OPTION_FLAG,
+     .target = DL_OPTION_FIELD(dl_bench_options, snapshot),
+     .help = "only what differs from minute to minute: steps side by side and exchange of the "
+             "model's size, once, in about half a second; take many of them between runs, and at "
+             "least one whole bench beside them"},
     {.name = "device",
      .letter = 'd',
      .type = DL_OPTION_TEXT,
@@ -89,7 +96,9 @@ static dl_status set_up(const dl_bench_options *options, bool gpus, dl_bench_set
 {
     setup->train = dl_train_default_config();
     dl_workload_options_apply(&options->workload, &setup->train);
-    setup->seconds = options->quick ? QUICK_SECONDS : options->seconds;
+    setup->seconds = options->snapshot ? SNAPSHOT_SECONDS
+                     : options->quick  ? QUICK_SECONDS
+                                       : options->seconds;
     dl_status status =
         dl_batch_list_parse(options->batch, setup->batches, &setup->batch_count, err);
     if (status == DL_OK) status = dl_run_sizes_find(&setup->train, &setup->sizes, err);
@@ -155,7 +164,8 @@ static dl_status run_bench(const dl_bench_options *options, const dl_bench_setup
     dl_bench bench;
     dl_bench_init(&bench, writer);
     const int64_t start_ns = dl_clock_ns();
-    status = dl_bench_run(&bench, &config, err);
+    status = options->snapshot ? dl_bench_run_snapshot(&bench, &config, err)
+                               : dl_bench_run(&bench, &config, err);
     print_course(&bench, setup, start_ns);
     dl_interrupt_met();
     if (dl_interrupt_caught()) dl_trace_writer_meta(writer, "stopped", dl_interrupt_name());

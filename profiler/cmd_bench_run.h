@@ -16,7 +16,7 @@ typedef struct dl_bench_options {
     const char *batch, *output, *device, *cupti;
     int64_t workers_max;
     double seconds;
-    bool quick;
+    bool quick, snapshot;
 } dl_bench_options;
 
 /* What both forms of the command need. */

@@ -108,6 +108,54 @@ static void stop_ends_every_part(void **state)
     dl_trace_free(&stopped);
 }
 
+/* A snapshot holds exchange of the model's size, and the steps of as many copies as there are cores
+ * (up to workers_max, in powers of two; one on a single core) once for each batch size. */
+static void snapshot_holds_what_changes_with_the_state(void **state)
+{
+    (void)state;
+    dl_train_config train = small_config();
+    train.precision = DL_FLOAT;
+    const int batches[] = {16, 8};
+    const dl_bench_config config = {.train = train,
+                                    .parameter_bytes = sizes.parameter_bytes,
+                                    .data = &data,
+                                    .batches = batches,
+                                    .batch_count = 2,
+                                    .workers_max = COPIES,
+                                    .seconds = 0.1};
+    dl_trace_writer *writer = NULL;
+    dl_error err = {0};
+    assert_int_equal(dl_trace_writer_open(&writer, "test_bench_snapshot.dlt", &err), DL_OK);
+    dl_bench bench;
+    dl_bench_init(&bench, writer);
+    assert_int_equal(dl_bench_run_snapshot(&bench, &config, &err), DL_OK);
+    assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
+    dl_trace snapshot = {0};
+    assert_int_equal(dl_trace_read(&snapshot, "test_bench_snapshot.dlt", &err), DL_OK);
+    const unsigned copies = cores < 2 ? 1 : 2;
+    size_t count[DL_BENCH_NAME_COUNT] = {0}, steps_of[17] = {0};
+    for (size_t i = 0; i < snapshot.record_count; i++) {
+        const dl_record *record = &snapshot.records[i];
+        int name = 0;
+        while (strcmp(dl_trace_name(&snapshot, record), dl_bench_names[name]) != 0)
+            name++;
+        count[name]++;
+        if (name == DL_BENCH_STEP) {
+            assert_int_equal(record->vectors, copies);
+            steps_of[record->samples]++;
+        } else {
+            assert_int_equal(record->bytes, sizes.parameter_bytes);
+        }
+    }
+    for (int name = 0; name < DL_BENCH_NAME_COUNT; name++) {
+        const bool wanted = name == DL_BENCH_COPY || name == DL_BENCH_AVERAGE ||
+                            name == DL_BENCH_UPDATE || name == DL_BENCH_STEP;
+        if (wanted != (count[name] > 0)) fail_msg("%zu of %s", count[name], dl_bench_names[name]);
+    }
+    assert_true(steps_of[8] > 0 && steps_of[16] > 0);
+    dl_trace_free(&snapshot);
+}
+
 static int free_bench(void **state)
 {
     dl_trace_free(&trace);
@@ -235,6 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gaps_are_told),
         cmocka_unit_test(stop_ends_every_part),
+        cmocka_unit_test(snapshot_holds_what_changes_with_the_state),
         cmocka_unit_test(every_kind_has_positive_durations),
         cmocka_unit_test(exchange_has_all_sizes),
         cmocka_unit_test(updates_of_one_gradient_are_there),

@@ -16,6 +16,9 @@
 #define STEP_SHARE 0.46
 #define MEMORY_SHARE 0.04
 
+#define SNAPSHOT_STEP_SHARE 0.6
+#define SNAPSHOT_EXCHANGE_SHARE 0.4
+
 #define HOST_EXCHANGE_SHARE 0.5
 #define HOST_SYNC_SHARE 0.25
 #define HOST_MEMORY_SHARE 0.25
@@ -99,6 +102,16 @@ dl_status dl_bench_run(dl_bench *bench, const dl_bench_config *config, dl_error 
                                  {"bench: steps side by side", STEP_SHARE, dl_bench_step},
                                  {"bench: memory", MEMORY_SHARE, dl_bench_memory}};
     return run_parts(bench, config, parts, sizeof parts / sizeof *parts, err);
+}
+
+dl_status dl_bench_run_snapshot(dl_bench *bench, const dl_bench_config *config, dl_error *err)
+{
+    static const part parts[] = {
+        {"snapshot: steps side by side", SNAPSHOT_STEP_SHARE, dl_bench_step},
+        {"snapshot: exchange", SNAPSHOT_EXCHANGE_SHARE, dl_bench_exchange}};
+    dl_bench_config snapshot = *config;
+    snapshot.snapshot = true;
+    return run_parts(bench, &snapshot, parts, sizeof parts / sizeof *parts, err);
 }
 
 dl_status dl_bench_run_host(dl_bench *bench, const dl_bench_config *config, dl_error *err)

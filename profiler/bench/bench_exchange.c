@@ -52,8 +52,20 @@ static void add_kinds(exchange *all, int size, int n, int t)
     }
 }
 
+/* Of a snapshot: the rounds that dlcal compares from run to run (calibrate/exchange_runs.h). */
+static void make_snapshot_cases(exchange *all)
+{
+    const int t = all->thread_count < 2 ? 1 : 2;
+    add_case(all, (dl_round_case){DL_ROUND_AVERAGE, DL_ROUND_REAL, t, t, 1});
+    add_case(all, (dl_round_case){DL_ROUND_ASYNC, DL_ROUND_REAL, t, t, 1});
+}
+
 static void make_cases(exchange *all)
 {
+    if (all->config->snapshot) {
+        make_snapshot_cases(all);
+        return;
+    }
     int counts[DL_BENCH_COUNTS_MAX];
     const int count = dl_bench_thread_counts(all->thread_count, counts);
     const size_t real_bytes = all->shared.sizes[DL_ROUND_REAL].bytes;

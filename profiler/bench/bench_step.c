@@ -86,19 +86,39 @@ static dl_status probe(const dl_bench_config *config, int batch, double *step_ns
     return DL_OK;
 }
 
-/* Core turns that one round of all cases takes for one batch size: copies over the number of cores
+/* The numbers of copies that are run. */
+typedef struct copy_counts {
+    int count;
+    int copies[DL_TRAIN_WORKERS_MAX];
+} copy_counts;
+
+static void list_copies(const dl_bench_config *config, copy_counts *list)
+{
+    const int cores = dl_run_cores(&config->train);
+    *list = (copy_counts){0};
+    if (!config->snapshot) {
+        for (int k = 1; k <= config->workers_max; k++)
+            list->copies[list->count++] = k;
+        return;
+    }
+    for (int k = 2; k <= cores && k <= config->workers_max; k *= 2)
+        list->copies[list->count++] = k;
+    if (list->count == 0) list->copies[list->count++] = 1;
+}
+
+/* Time slices that one round of all cases takes for one batch size: copies over the number of cores
  * wait for one another. */
-static double turns(const dl_bench_config *config)
+static double turns(const dl_bench_config *config, const copy_counts *list)
 {
     const int cores = dl_run_cores(&config->train);
     double sum = 0;
-    for (int k = 1; k <= config->workers_max; k++)
-        sum += (k + cores - 1) / cores;
+    for (int i = 0; i < list->count; i++)
+        sum += (list->copies[i] + cores - 1) / cores;
     return sum;
 }
 
-static dl_status make_cases(const dl_bench_config *config, double run_ns, step_case *cases,
-                            dl_error *err)
+static dl_status make_cases(const dl_bench_config *config, const copy_counts *list, double run_ns,
+                            step_case *cases, dl_error *err)
 {
     for (int b = 0; b < config->batch_count; b++) {
         double step_ns;
@@ -107,9 +127,9 @@ static dl_status make_cases(const dl_bench_config *config, double run_ns, step_c
         double steps = run_ns / step_ns - WARM_UP_STEPS;
         if (steps < STEPS_MIN) steps = STEPS_MIN;
         if (steps > STEPS_MAX) steps = STEPS_MAX;
-        for (int k = 1; k <= config->workers_max; k++) {
-            *cases++ =
-                (step_case){.copies = k, .batch = config->batches[b], .steps = (int64_t)steps};
+        for (int i = 0; i < list->count; i++) {
+            *cases++ = (step_case){
+                .copies = list->copies[i], .batch = config->batches[b], .steps = (int64_t)steps};
         }
     }
     return DL_OK;
@@ -151,18 +171,21 @@ static dl_status run_round(dl_bench *bench, const dl_bench_config *config, const
 dl_status dl_bench_step(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
                         dl_error *err)
 {
-    const uint32_t count = (uint32_t)(config->batch_count * config->workers_max);
-    const double round_turns = turns(config) * config->batch_count;
+    copy_counts list;
+    list_copies(config, &list);
+    const uint32_t count = (uint32_t)(config->batch_count * list.count);
+    const double round_turns = turns(config, &list) * config->batch_count;
     int rounds = (int)((double)budget_ns / (round_turns * RUN_NS));
-    if (rounds < 1) rounds = 1;
+    if (rounds < 1 || config->snapshot) rounds = 1;
     if (rounds > ROUNDS_MAX) rounds = ROUNDS_MAX;
     step_case *cases = dl_calloc(count, sizeof *cases, "step cases");
     dl_bench_order order;
     dl_bench_order_init(&order, count, config->train.seed, DL_BENCH_STEP);
     double run_ns = (double)budget_ns / (rounds * round_turns);
     if (run_ns < RUN_NS_MIN) run_ns = RUN_NS_MIN;
-    dl_status status = make_cases(config, run_ns, cases, err);
-    if (status == DL_OK) status = spread(config, budget_ns, cases, err);
+    dl_status status = make_cases(config, &list, run_ns, cases, err);
+    /* A snapshot meets the cores as a run of training does that starts now. */
+    if (status == DL_OK && !config->snapshot) status = spread(config, budget_ns, cases, err);
     /* A machine that others use too gets fewer rounds instead of much more time. */
     const int64_t latest_ns = dl_clock_ns() + budget_ns + budget_ns / 4;
     for (int round = 0; status == DL_OK && round < rounds; round++) {
