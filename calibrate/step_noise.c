@@ -54,9 +54,12 @@ static bool is_whole(const dl_copies_run *run)
     return seen == (size_t)run->copies;
 }
 
+/* One run for a bench trace, whatever the number of its rounds, so that runs of the noise and of
+ * dl_exchange_runs_fit that were measured together have the same number. */
 static void add_bench(gathered *all, const dl_bench_trace *bench, double expected_ns)
 {
     size_t count;
+    dl_noise_series *series = NULL;
     dl_copies_run *runs = dl_sharing_runs(bench, &count);
     for (size_t r = 0; r < count; r++) {
         const dl_copies_run *run = &runs[r];
@@ -64,7 +67,7 @@ static void add_bench(gathered *all, const dl_bench_trace *bench, double expecte
             !is_whole(run)) {
             continue;
         }
-        dl_noise_series *series = add_run(all);
+        if (series == NULL) series = add_run(all);
         for (size_t i = 0; i < run->count; i++) {
             add_factor(&series[run->samples[i].worker],
                        (double)run->samples[i].duration_ns / expected_ns);

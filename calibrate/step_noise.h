@@ -5,8 +5,8 @@
  *              factor is off the train runs' by more than DL_STEP_NOISE_AGREE_FRAC: then they
  *              measure something else
  *   k copies   step time over fitted step time times sharing: the bench's steps of k copies at
- * once, 2 <= k <= cores, for each batch size: there cores differ, for whole runs, from one another,
- * and disturb each other
+ *              once, 2 <= k <= cores, for each batch size: there cores differ, for whole runs, from
+ *              one another, and disturb each other. A bench trace is one run
  *
  * Whoever resamples them needs runs to be runs and neighbours to be neighbours, so what is kept is
  * of each copy of each run the same number of consecutive steps, from its middle, where there are

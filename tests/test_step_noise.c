@@ -163,6 +163,35 @@ static void test_copies_at_once_are_a_set_of_their_own(void **state)
     release(&c);
 }
 
+/* Two rounds of two copies in one bench trace, 2 steps of each copy in each, are one run of 4 steps,
+ * so that its number is that of the trace's exchange run; a second trace is a second run. */
+static void test_rounds_of_a_bench_are_one_run(void **state)
+{
+    (void)state;
+    noise_case c = make();
+    c.costs.cores = 2;
+    c.costs.sharing[2] = (dl_value){.known = true, .value = 1};
+    add_even_run(&c.dataset, 2, 100);
+    add_bench(&c.dataset, 4, 2, 8, 100);
+    add_bench(&c.dataset, 4, 2, 4, 150);
+    for (size_t b = 0; b < 2; b++) {
+        dl_bench_trace *bench = &c.dataset.benches[b];
+        for (size_t i = 0; i < bench->count; i++) { /* copy 0: steps 0 1, copy 1: steps 0 1, again */
+            bench->samples[i].worker = i / 2 % 2;
+            bench->samples[i].step = i % 2;
+        }
+    }
+    fit_factors(&c);
+    const dl_noise_set *set = &c.costs.noise[1];
+    assert_int_equal(set->run_count, 2);
+    assert_int_equal(set->series[0].count, 4);
+    assert_int_equal(set->series[1].count, 4);
+    assert_int_equal(set->series[2].count, 2);
+    assert_true(fabsf(set->series[0].middle - 1) < 1e-6F);
+    assert_true(fabsf(set->series[2].middle - 1.5F) < 1e-6F);
+    release(&c);
+}
+
 /* 5 % slower is something else: left out, with a note. */
 static void test_bench_steps_that_differ_do_not(void **state)
 {
@@ -185,6 +214,7 @@ int main(void)
         cmocka_unit_test(test_pieces_are_even_and_contiguous),
         cmocka_unit_test(test_bench_steps_join),
         cmocka_unit_test(test_copies_at_once_are_a_set_of_their_own),
+        cmocka_unit_test(test_rounds_of_a_bench_are_one_run),
         cmocka_unit_test(test_bench_steps_that_differ_do_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
