@@ -1,5 +1,5 @@
 foreach(module value costs costs_layers costs_gradients costs_noise event_queue engine maxmin processor workload host noise gsl_random
-        scenario without run scaling study sweep measured report timeline schedule)
+        scenario without run scaling study sweep measured accuracy report timeline schedule)
     dl_add_test(test_${module} unit LINK dl_sim)
 endforeach()
 foreach(module pipeline pipeline_split team team_exchange sync async server_modes lag)

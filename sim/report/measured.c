@@ -51,6 +51,8 @@ static const char *const columns[] = {
     "staleness_sd",
     "staleness_p50",
     "staleness_p90",
+    "others_frac",
+    "steal_frac",
 };
 #define COLUMNS (sizeof columns / sizeof *columns)
 _Static_assert(COLUMNS == VALUES + DL_MEASURE_COUNT, "a column without a name");
@@ -320,6 +322,7 @@ dl_status dl_measured_read(dl_measured **measured, const dl_study *study, dl_err
 void dl_measured_free(dl_measured *measured, size_t count)
 {
     for (size_t p = 0; measured != NULL && p < count; p++) {
+        free(measured[p].runs_per_s);
         free(measured[p].worker_staleness);
         free(measured[p].source);
     }

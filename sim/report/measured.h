@@ -11,8 +11,9 @@
  * throughput_per_s or step_s (of a worker; throughput = batch / step; the word `error` where the
  * source has no result: such a row is shown and not compared), each with its standard error in throughput_per_s_err or step_s_err; staleness_mean, _sd, _p50, _p90; staleness_mean_by_worker
  * (a number for each worker, separated by semicolons); staleness_counts (applied gradients of
- * staleness 0, 1, 2, ..., semicolons); source. Columns steps and seed tell how a
- * run was made and are not used. Several rows for one point are several runs: the median of each
+ * staleness 0, 1, 2, ..., semicolons); source. Columns steps and seed say how a
+ * run was made and are not used; others_frac and steal_frac what other programs and the host of a
+ * virtual machine took of the processors meanwhile. Several rows for one point are several runs: the median of each
  * column counts, and where no error is given the standard deviation over the runs. Staleness counts
  * are added up over the runs instead, as dlsim adds up its replicates, and the statistics taken of
  * the sum.
@@ -31,6 +32,8 @@ typedef enum dl_measure {
     DL_MEASURE_STALENESS_SD,
     DL_MEASURE_STALENESS_P50,
     DL_MEASURE_STALENESS_P90,
+    DL_MEASURE_OTHERS_FRAC,
+    DL_MEASURE_STEAL_FRAC,
     DL_MEASURE_COUNT
 } dl_measure;
 
@@ -39,6 +42,7 @@ typedef struct dl_measured {
     int runs;                       /* rows of this point with values; 0: none, all values NaN */
     int failed_runs;                /* rows that say `error` */
     double value[DL_MEASURE_COUNT]; /* NaN: not given */
+    double *runs_per_s;             /* [runs] throughput of each, ascending; NULL if there are none */
     double *worker_staleness;       /* [workers of the point] means, or NULL */
     char *source;                   /* of the first row, or NULL */
 } dl_measured;

@@ -105,6 +105,10 @@ void dl_measured_summarise(dl_measured *measured, const dl_measured_row *const *
         measured->value[DL_MEASURE_PER_S_ERR] = spread[DL_MEASURE_PER_S];
         measured->value[DL_MEASURE_STEP_S_ERR] = spread[DL_MEASURE_STEP_S];
     }
+    measured->runs_per_s = dl_calloc(runs, sizeof(double), "measured runs");
+    for (size_t r = 0; r < runs; r++)
+        measured->runs_per_s[r] = rows[r]->value[DL_MEASURE_PER_S];
+    gsl_sort(measured->runs_per_s, 1, runs);
     bool by_worker = false;
     for (size_t r = 0; r < runs; r++)
         by_worker |= rows[r]->worker_staleness != NULL;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/units.h"
+#include "sim/report/accuracy.h"
 #include "sim/report/notes.h"
 #include "sim/report/report.h"
 #include "sim/report/report_pipeline.h"
@@ -132,21 +133,6 @@ static void print_staleness(FILE *out, const dl_sweep *sweep, const dl_measured 
     }
 }
 
-static void print_errors(FILE *out, const dl_sweep *sweep, const dl_measured *measured)
-{
-    double sum = 0, most = 0;
-    int count = 0;
-    for (size_t i = 0; i < sweep->row_count; i++) {
-        if (measured[i].runs == 0) continue;
-        double error = fabs(dl_report_error_frac(&sweep->rows[i], &measured[i]));
-        sum += error;
-        most = fmax(most, error);
-        count++;
-    }
-    fprintf(out, "error over %d measured points: mean %.1f %%, largest %.1f %%\n", count,
-            100 * sum / count, 100 * most);
-}
-
 static void print_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     size_t count = 0;
@@ -191,7 +177,8 @@ void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
     dl_report_pipeline_table(out, study, sweep);
     print_notes(out, study, sweep);
     if (compare) {
-        print_errors(out, sweep, measured);
+        const dl_accuracy accuracy = dl_accuracy_of(sweep, measured);
+        dl_accuracy_print(out, &accuracy, sweep);
         print_staleness(out, sweep, measured);
     }
 }

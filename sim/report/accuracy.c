@@ -1,0 +1,102 @@
+#include "sim/report/accuracy.h"
+
+#include <gsl/gsl_statistics_double.h>
+#include <math.h>
+
+#include "common/units.h"
+
+/* Standard error of the median of many normal numbers over that of their mean: sqrt(pi / 2). */
+#define MEDIAN_ERROR 1.2533141373155
+#define NORMAL_95 1.959963984540054
+
+static bool is_inside(const dl_row *row, double per_s)
+{
+    return per_s >= row->low_per_s && per_s <= row->high_per_s;
+}
+
+/* Sums over points for now; divided at the end. */
+static void add_repeated(dl_accuracy *sum, const dl_row *row, size_t number,
+                         const dl_measured *measured)
+{
+    const double *per_s = measured->runs_per_s;
+    const size_t runs = (size_t)measured->runs;
+    const double median = measured->value[DL_MEASURE_PER_S];
+    const double sd_frac = gsl_stats_sd(per_s, 1, runs) / median;
+    const double spread = gsl_stats_quantile_from_sorted_data(per_s, 1, runs, 0.9) /
+                              gsl_stats_quantile_from_sorted_data(per_s, 1, runs, 0.1) -
+                          1;
+    sum->repeated++;
+    sum->others_frac += measured->value[DL_MEASURE_OTHERS_FRAC];
+    sum->steal_frac += measured->value[DL_MEASURE_STEAL_FRAC];
+    sum->noise_frac += MEDIAN_ERROR * sd_frac / sqrt((double)runs);
+    if (spread > sum->spread_frac) {
+        sum->spread_frac = spread;
+        sum->spread_row = number;
+    }
+    if (isnan(row->low_per_s) || isnan(row->high_per_s)) return;
+    sum->intervals++;
+    sum->medians_inside += is_inside(row, median);
+    for (size_t r = 0; r < runs; r++)
+        sum->runs_inside += is_inside(row, per_s[r]);
+    sum->runs += (int)runs;
+    sum->half_width_frac +=
+        (row->high_per_s - row->low_per_s) / 2 / row->mean.throughput_per_s;
+    sum->repeats_half_width_frac += NORMAL_95 * sd_frac;
+}
+
+dl_accuracy dl_accuracy_of(const dl_sweep *sweep, const dl_measured *measured)
+{
+    dl_accuracy all = {0};
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        const dl_row *row = &sweep->rows[i];
+        if (measured[i].runs == 0 || row->error != NULL) continue;
+        const double error =
+            fabs(row->mean.throughput_per_s / measured[i].value[DL_MEASURE_PER_S] - 1);
+        all.points++;
+        all.mean_frac += error;
+        all.max_frac = fmax(all.max_frac, error);
+        if (measured[i].runs >= DL_ACCURACY_RUNS_MIN) add_repeated(&all, row, i, &measured[i]);
+    }
+    if (all.points > 0) all.mean_frac /= all.points;
+    if (all.repeated > 0) {
+        all.noise_frac /= all.repeated;
+        all.others_frac /= all.repeated;
+        all.steal_frac /= all.repeated;
+    }
+    if (all.intervals > 0) {
+        all.half_width_frac /= all.intervals;
+        all.repeats_half_width_frac /= all.intervals;
+    }
+    return all;
+}
+
+void dl_accuracy_print(FILE *out, const dl_accuracy *accuracy, const dl_sweep *sweep)
+{
+    fprintf(out, "error over %d measured points: mean %.1f %%, largest %.1f %%\n", accuracy->points,
+            100 * accuracy->mean_frac, 100 * accuracy->max_frac);
+    if (accuracy->repeated == 0) return;
+    fprintf(out,
+            "noise floor: %.1f %%, the standard error of a measured median (mean over %d points)\n",
+            100 * accuracy->noise_frac, accuracy->repeated);
+    if (accuracy->intervals > 0) {
+        fprintf(out,
+                "predicted 95 %% interval of one run: +-%.1f %%, holds %d of %d measured runs and %d "
+                "of %d medians; repeated runs scatter by +-%.1f %% (1.96 sd)\n",
+                100 * accuracy->half_width_frac, accuracy->runs_inside, accuracy->runs,
+                accuracy->medians_inside, accuracy->intervals,
+                100 * accuracy->repeats_half_width_frac);
+    }
+    if (fmax(accuracy->others_frac, accuracy->steal_frac) > DL_ACCURACY_DISTURBED_FRAC) {
+        fprintf(out,
+                "disturbed: meanwhile other programs used %.0f %% of the processors' time, and the "
+                "host took %.0f %%; measure again when the machine is idle\n",
+                100 * accuracy->others_frac, 100 * accuracy->steal_frac);
+    }
+    if (accuracy->spread_frac <= DL_ACCURACY_SPREAD_FRAC) return;
+    const dl_point *point = &sweep->rows[accuracy->spread_row].point;
+    char text[DL_POINT_TEXT_BYTES];
+    fprintf(out,
+            "this machine varies too much to judge the predictions: repeated runs of one setting "
+            "differ by up to %.0f %% (p90 over p10; %s)\n",
+            100 * accuracy->spread_frac, dl_point_text(text, sizeof text, point));
+}

@@ -1,0 +1,164 @@
+#include "sim/report/accuracy.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "tests/sim_fixture.h"
+
+/* Rows of 2 workers, predicted at per_s with an interval of +- 10 %. */
+static dl_row row_of(double per_s)
+{
+    return (dl_row){.point = {.workers = 2, .batch = 128, .cores = 2, .mode = &dl_mode_async},
+                    .mean = {.throughput_per_s = per_s},
+                    .low_per_s = 0.9 * per_s,
+                    .high_per_s = 1.1 * per_s};
+}
+
+/* `runs` must be ascending. */
+static dl_measured measured_of(const double *per_s, int runs, double median)
+{
+    dl_measured measured = {.runs = runs};
+    measured.runs_per_s = dl_calloc((size_t)runs, sizeof(double), "runs");
+    for (int r = 0; r < runs; r++)
+        measured.runs_per_s[r] = per_s[r];
+    measured.value[DL_MEASURE_PER_S] = median;
+    measured.value[DL_MEASURE_OTHERS_FRAC] = 0.04;
+    measured.value[DL_MEASURE_STEAL_FRAC] = 0;
+    return measured;
+}
+
+static char *print(const dl_accuracy *accuracy, const dl_sweep *sweep)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    dl_accuracy_print(out, accuracy, sweep);
+    fclose(out);
+    return text;
+}
+
+/* Five runs 90 95 100 105 110: sd = sqrt(250 / 4) = 7.906; standard error of the median
+ * 1.2533 x 7.906 / sqrt(5) = 4.431; p10 = 92, p90 = 108 (linear between order statistics): spread
+ * 108 / 92 - 1 = 17.4 %. Predicted 98 +- 9.8: 88.2 .. 107.8 holds four of them, and the median. */
+static void scatter_and_coverage(void **state)
+{
+    (void)state;
+    const double runs[] = {90, 95, 100, 105, 110};
+    dl_row rows[] = {row_of(98)};
+    dl_measured measured[] = {measured_of(runs, 5, 100)};
+    const dl_sweep sweep = {.rows = rows, .row_count = 1};
+    const dl_accuracy accuracy = dl_accuracy_of(&sweep, measured);
+    assert_int_equal(accuracy.points, 1);
+    assert_near(accuracy.mean_frac, 0.02, 1e-12);
+    assert_near(accuracy.noise_frac, 0.04431, 1e-3);
+    assert_near(accuracy.spread_frac, 16.0 / 92, 1e-12);
+    assert_int_equal(accuracy.runs, 5);
+    assert_int_equal(accuracy.runs_inside, 4);
+    assert_int_equal(accuracy.medians_inside, 1);
+    assert_near(accuracy.half_width_frac, 0.1, 1e-12);
+    assert_near(accuracy.repeats_half_width_frac, 1.96 * 0.07906, 1e-3);
+    char *text = print(&accuracy, &sweep);
+    assert_contains(text, "error over 1 measured points: mean 2.0 %, largest 2.0 %");
+    assert_contains(text, "noise floor: 4.4 %");
+    assert_contains(text, "+-10.0 %, holds 4 of 5 measured runs and 1 of 1 medians");
+    assert_null(strstr(text, "varies too much"));
+    free(text);
+    free(measured[0].runs_per_s);
+}
+
+/* The second of two settings spreads by more than 30 %: 60 .. 140, p10 = 68, p90 = 132. It is the
+ * one that the verdict names. */
+static void verdict_names_the_setting(void **state)
+{
+    (void)state;
+    const double calm[] = {99, 99.5, 100, 100.5, 101}, wild[] = {60, 80, 100, 120, 140};
+    dl_row rows[] = {row_of(100), row_of(100)};
+    rows[1].point.workers = 4;
+    dl_measured measured[] = {measured_of(calm, 5, 100), measured_of(wild, 5, 100)};
+    const dl_sweep sweep = {.rows = rows, .row_count = 2};
+    const dl_accuracy accuracy = dl_accuracy_of(&sweep, measured);
+    assert_near(accuracy.spread_frac, 64.0 / 68, 1e-12);
+    assert_int_equal(accuracy.spread_row, 1);
+    char *text = print(&accuracy, &sweep);
+    assert_null(strstr(text, "disturbed"));
+    assert_contains(text, "this machine varies too much to judge the predictions: repeated runs of one "
+                          "setting differ by up to 94 % (p90 over p10; ");
+    assert_contains(text, "workers 4");
+    free(text);
+    free(measured[0].runs_per_s);
+    free(measured[1].runs_per_s);
+}
+
+/* Others used 4 % while one setting ran and 10 % while the other did: 7 % on average, which is said;
+ * a table that does not say so is not called disturbed. */
+static void disturbance_is_reported(void **state)
+{
+    (void)state;
+    const double runs[] = {98, 99, 100, 101, 102};
+    dl_row rows[] = {row_of(100), row_of(100)};
+    dl_measured measured[] = {measured_of(runs, 5, 100), measured_of(runs, 5, 100)};
+    measured[1].value[DL_MEASURE_OTHERS_FRAC] = 0.10;
+    const dl_sweep sweep = {.rows = rows, .row_count = 2};
+    dl_accuracy accuracy = dl_accuracy_of(&sweep, measured);
+    char *text = print(&accuracy, &sweep);
+    assert_contains(text, "other programs used 7 % of the processors' time, and the host took 0 %");
+    free(text);
+    for (int i = 0; i < 2; i++) {
+        measured[i].value[DL_MEASURE_OTHERS_FRAC] = (double)NAN;
+        measured[i].value[DL_MEASURE_STEAL_FRAC] = (double)NAN;
+    }
+    accuracy = dl_accuracy_of(&sweep, measured);
+    text = print(&accuracy, &sweep);
+    assert_null(strstr(text, "disturbed"));
+    free(text);
+    free(measured[0].runs_per_s);
+    free(measured[1].runs_per_s);
+}
+
+/* Published points have one run: errors, and nothing about scatter. */
+static void single_runs_have_errors_only(void **state)
+{
+    (void)state;
+    const double runs[] = {80};
+    dl_row rows[] = {row_of(100), row_of(50)};
+    dl_measured measured[] = {measured_of(runs, 1, 80), {.runs = 0}};
+    const dl_sweep sweep = {.rows = rows, .row_count = 2};
+    const dl_accuracy accuracy = dl_accuracy_of(&sweep, measured);
+    assert_int_equal(accuracy.points, 1);
+    assert_int_equal(accuracy.repeated, 0);
+    char *text = print(&accuracy, &sweep);
+    assert_string_equal(text, "error over 1 measured points: mean 25.0 %, largest 25.0 %\n");
+    free(text);
+    free(measured[0].runs_per_s);
+}
+
+/* Without an interval (one replicate) nothing is said about it. */
+static void no_interval_no_coverage(void **state)
+{
+    (void)state;
+    const double runs[] = {90, 95, 100, 105, 110};
+    dl_row rows[] = {row_of(100)};
+    rows[0].low_per_s = rows[0].high_per_s = (double)NAN;
+    dl_measured measured[] = {measured_of(runs, 5, 100)};
+    const dl_sweep sweep = {.rows = rows, .row_count = 1};
+    const dl_accuracy accuracy = dl_accuracy_of(&sweep, measured);
+    assert_int_equal(accuracy.intervals, 0);
+    char *text = print(&accuracy, &sweep);
+    assert_contains(text, "noise floor");
+    assert_null(strstr(text, "interval"));
+    free(text);
+    free(measured[0].runs_per_s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scatter_and_coverage),
+        cmocka_unit_test(verdict_names_the_setting),
+        cmocka_unit_test(disturbance_is_reported),
+        cmocka_unit_test(single_runs_have_errors_only),
+        cmocka_unit_test(no_interval_no_coverage),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
