@@ -48,6 +48,7 @@ dl_status dl_calibration_fit(dl_calibration *calibration, const char *const *pat
     if (dataset->path == NULL) {
         return dl_error_set(err, DL_ERR_DATA, "no train or bench trace among the %zu given", count);
     }
+    dl_dataset_leave_out_disturbed(dataset, &calibration->notes);
     dl_recording_cost_subtract(dataset, &calibration->notes);
     dl_costs *costs = &calibration->costs;
     costs->workload = dl_strdup(dataset->workload);

@@ -95,6 +95,12 @@ static dl_status check_head(dl_dataset *dataset, const dl_trace *trace, dl_error
     return DL_OK;
 }
 
+int64_t dl_dataset_disturbed(const dl_trace *trace)
+{
+    return dl_trace_meta_int(trace, "others_permille", 0, 1000, 0) +
+           dl_trace_meta_int(trace, "steal_permille", 0, 1000, 0);
+}
+
 static dl_status add_sample(dl_bench_trace *bench, const dl_trace *trace, const dl_record *record,
                             dl_error *err)
 {
@@ -124,6 +130,8 @@ static dl_status add_bench(dl_dataset *dataset, const dl_trace *trace, dl_error 
     dl_bench_trace *bench = &dataset->benches[dataset->bench_count++];
     *bench = (dl_bench_trace){
         .path = dl_strdup(trace->path),
+        .snapshot = dl_trace_meta(trace, "snapshot") != NULL,
+        .disturbed = dl_dataset_disturbed(trace),
         .samples = dl_calloc(trace->record_count, sizeof *bench->samples, "bench samples")};
     for (size_t i = 0; i < trace->record_count; i++) {
         if (trace->records[i].kind != DL_RECORD_BENCH) continue;
@@ -191,25 +199,33 @@ dl_status dl_dataset_add(dl_dataset *dataset, const char *path, dl_notes *notes,
     return status;
 }
 
+static void free_run(dl_step_run *run)
+{
+    free(run->path);
+    free(run->step_ns);
+    free(run->op_ns);
+    free(run->records);
+    free(run->process);
+    free(run->captured);
+}
+
+static void free_bench(dl_bench_trace *bench)
+{
+    free(bench->path);
+    free(bench->samples);
+}
+
 void dl_dataset_free(dl_dataset *dataset)
 {
-    for (size_t r = 0; r < dataset->run_count; r++) {
-        free(dataset->runs[r].path);
-        free(dataset->runs[r].step_ns);
-        free(dataset->runs[r].op_ns);
-        free(dataset->runs[r].records);
-        free(dataset->runs[r].process);
-        free(dataset->runs[r].captured);
-    }
+    for (size_t r = 0; r < dataset->run_count; r++)
+        free_run(&dataset->runs[r]);
     for (size_t c = 0; c < dataset->capture_count; c++) {
         free(dataset->captures[c].process);
         free(dataset->captures[c].unknown);
     }
     free(dataset->captures);
-    for (size_t b = 0; b < dataset->bench_count; b++) {
-        free(dataset->benches[b].path);
-        free(dataset->benches[b].samples);
-    }
+    for (size_t b = 0; b < dataset->bench_count; b++)
+        free_bench(&dataset->benches[b]);
     for (size_t op = 0; op < dataset->op_count; op++)
         free(dataset->ops[op]);
     free(dataset->runs);
@@ -219,6 +235,70 @@ void dl_dataset_free(dl_dataset *dataset)
     free(dataset->device);
     free(dataset->path);
     *dataset = (dl_dataset){0};
+}
+
+/* How many of a kind are disturbed, and whether to leave these out; says so. */
+static bool leaves_out(size_t disturbed, size_t count, const char *kind, dl_notes *notes)
+{
+    if (disturbed == 0) return false;
+    const bool out = 4 * (count - disturbed) >= count;
+    dl_notes_add(notes, "%zu of %zu %s ran while others took over %d %% of the processors: %s",
+                 disturbed, count, kind, DL_DATASET_DISTURBED / 10,
+                 out ? "left out" : "kept, as most did");
+    return out;
+}
+
+static void leave_out_runs(dl_dataset *dataset, int64_t batch, dl_notes *notes)
+{
+    size_t disturbed = 0, count = 0, kept = 0;
+    for (size_t r = 0; r < dataset->run_count; r++) {
+        if (dataset->runs[r].batch != batch) continue;
+        count++;
+        disturbed += dataset->runs[r].disturbed > DL_DATASET_DISTURBED;
+    }
+    char kind[64];
+    snprintf(kind, sizeof kind, "runs of batch %lld", (long long)batch);
+    if (!leaves_out(disturbed, count, kind, notes)) return;
+    for (size_t r = 0; r < dataset->run_count; r++) {
+        dl_step_run *run = &dataset->runs[r];
+        if (run->batch == batch && run->disturbed > DL_DATASET_DISTURBED) {
+            free_run(run);
+        } else {
+            dataset->runs[kept++] = *run;
+        }
+    }
+    dataset->run_count = kept;
+}
+
+static void leave_out_benches(dl_dataset *dataset, bool snapshots, dl_notes *notes)
+{
+    size_t disturbed = 0, count = 0, kept = 0;
+    for (size_t b = 0; b < dataset->bench_count; b++) {
+        if (dataset->benches[b].snapshot != snapshots) continue;
+        count++;
+        disturbed += dataset->benches[b].disturbed > DL_DATASET_DISTURBED;
+    }
+    if (!leaves_out(disturbed, count, snapshots ? "snapshots" : "benches", notes)) return;
+    for (size_t b = 0; b < dataset->bench_count; b++) {
+        dl_bench_trace *bench = &dataset->benches[b];
+        if (bench->snapshot == snapshots && bench->disturbed > DL_DATASET_DISTURBED) {
+            free_bench(bench);
+        } else {
+            dataset->benches[kept++] = *bench;
+        }
+    }
+    dataset->bench_count = kept;
+}
+
+void dl_dataset_leave_out_disturbed(dl_dataset *dataset, dl_notes *notes)
+{
+    size_t count;
+    int64_t *batches = dl_dataset_batches(dataset, &count);
+    for (size_t i = 0; i < count; i++)
+        leave_out_runs(dataset, batches[i], notes);
+    free(batches);
+    leave_out_benches(dataset, false, notes);
+    leave_out_benches(dataset, true, notes);
 }
 
 static int by_value(const void *a, const void *b)

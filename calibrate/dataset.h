@@ -27,6 +27,8 @@ typedef struct dl_step_run {
     double *records; /* [steps] records that the step was written with */
     char *process;   /* "host:pid"; NULL: the trace does not say */
     char *captured;  /* preset of dlprof run, which recorded its CUDA calls; NULL: nobody did */
+    int64_t disturbed; /* thousandths of the machine's processors that other programs and the host
+                        * of a virtual machine took meanwhile; 0 where the trace does not say */
 } dl_step_run;
 
 /* What recording its CUDA calls added to a step of a process, by the trace of dlprof run. */
@@ -58,6 +60,8 @@ typedef struct dl_bench_trace {
     char *path;
     dl_record *samples; /* [count]; `name` is a dl_sample_kind */
     size_t count;
+    bool snapshot;     /* of the state of the machine alone (dlprof bench --snapshot) */
+    int64_t disturbed; /* as dl_step_run's */
 } dl_bench_trace;
 
 /* Owns everything; zero before the first dl_dataset_add, release with dl_dataset_free. */
@@ -88,6 +92,15 @@ dl_status dl_dataset_add(dl_dataset *dataset, const char *path, dl_notes *notes,
                          dl_error *err) DL_MUST_CHECK;
 
 void dl_dataset_free(dl_dataset *dataset);
+
+/* Leaves out the traces during which others took more than DL_DATASET_DISTURBED of the processors,
+ * of each kind (train runs of a batch size, whole benches, snapshots) unless fewer than a quarter of
+ * them would be left: then others belong to the machine as it is. A note says either. */
+#define DL_DATASET_DISTURBED 100 /* thousandths */
+void dl_dataset_leave_out_disturbed(dl_dataset *dataset, dl_notes *notes);
+
+/* What a trace says of others' share of the processors (dl_step_run's `disturbed`). */
+int64_t dl_dataset_disturbed(const dl_trace *trace);
 
 /* Part of a path behind its last '/', as notes and reports name files. Borrowed. */
 const char *dl_base_name(const char *path);

@@ -174,7 +174,8 @@ static dl_status add_steps(dl_dataset *dataset, const dl_trace *trace, const dl_
         .step_ns = dl_calloc(steps->count, sizeof(double), "step times"),
         .op_ns = dl_calloc(steps->count * dataset->op_count, sizeof(double), "operation times"),
         .records = dl_calloc(steps->count, sizeof(double), "records of steps"),
-        .process = dl_recording_process(trace)};
+        .process = dl_recording_process(trace),
+        .disturbed = dl_dataset_disturbed(trace)};
     const char *captured = dl_trace_meta(trace, "captured");
     if (captured != NULL) run->captured = dl_strdup(captured);
     size_t dropped = 0;

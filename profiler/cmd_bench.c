@@ -164,8 +164,13 @@ static dl_status run_bench(const dl_bench_options *options, const dl_bench_setup
     dl_bench bench;
     dl_bench_init(&bench, writer);
     const int64_t start_ns = dl_clock_ns();
+    const dl_cpu_usage before = dl_cpu_usage_now();
+    if (options->snapshot) dl_trace_writer_meta(writer, "snapshot", "1");
     status = options->snapshot ? dl_bench_run_snapshot(&bench, &config, err)
                                : dl_bench_run(&bench, &config, err);
+    const dl_cpu_usage after = dl_cpu_usage_now();
+    const dl_cpu_disturbance disturbed = dl_cpu_disturbed(&before, &after);
+    dl_run_meta_disturbed(writer, &disturbed);
     print_course(&bench, setup, start_ns);
     dl_interrupt_met();
     if (dl_interrupt_caught()) dl_trace_writer_meta(writer, "stopped", dl_interrupt_name());

@@ -256,6 +256,8 @@ static dl_status train(dl_train_command *run, const char *command_text, dl_error
     status = dl_train_run(&run->config, &run->data, &observer, &run->result, err);
     const dl_cpu_usage after = dl_cpu_usage_now();
     dl_interrupt_met();
+    const dl_cpu_disturbance disturbed = dl_cpu_disturbed(&before, &after);
+    if (run->recorder.writer != NULL) dl_run_meta_disturbed(run->recorder.writer, &disturbed);
     if (run->first) dl_run_progress_stop(&progress);
     if (dl_interrupt_caught() && run->recorder.writer != NULL) {
         dl_trace_writer_meta(run->recorder.writer, "stopped", dl_interrupt_name());
@@ -272,7 +274,6 @@ static dl_status train(dl_train_command *run, const char *command_text, dl_error
     if (!run->first) return status;
     if (status == DL_OK) status = dl_train_command_evaluate(run, err);
     if (status == DL_OK && options->csv != NULL) {
-        const dl_cpu_disturbance disturbed = dl_cpu_disturbed(&before, &after);
         status =
             dl_measured_row_append(options->csv, &run->config, &run->recorder, &disturbed, err);
     }

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/alloc.h"
 #include "tests/calibrate_traces.h"
 #include "tests/check.h"
 
@@ -139,6 +140,9 @@ static void test_bench_samples(void **state)
     (void)state;
     made_trace trace;
     made_open(&trace, "dataset_bench.dlt", "bench", "tiny");
+    dl_trace_writer_meta(trace.writer, "snapshot", "1");
+    dl_trace_writer_meta(trace.writer, "others_permille", "120");
+    dl_trace_writer_meta(trace.writer, "steal_permille", "30");
     made_sample(&trace, "lock", (dl_record){.threads = 2, .duration_ns = 70});
     made_sample(&trace, "step",
                 (dl_record){.vectors = 1, .threads = 1, .samples = 8, .duration_ns = 900});
@@ -148,6 +152,8 @@ static void test_bench_samples(void **state)
     assert_int_equal(read_one("dataset_bench.dlt", &dataset, &notes, NULL), DL_OK);
     assert_int_equal(dataset.bench_count, 1);
     assert_int_equal(dataset.benches[0].count, 2);
+    assert_true(dataset.benches[0].snapshot);
+    assert_int_equal(dataset.benches[0].disturbed, 150);
     assert_int_equal(dataset.benches[0].samples[0].name, DL_SAMPLE_LOCK);
     assert_int_equal(dataset.benches[0].samples[1].name, DL_SAMPLE_STEP);
     assert_int_equal(dataset.run_count, 0);
@@ -185,6 +191,39 @@ static void test_bench_cores(void **state)
     release(&dataset, &notes);
 }
 
+/* Of three runs of batch 4 one was disturbed, of two of batch 8 both: the one goes, the two stay, and
+ * notes say so. Of whole benches none was; of two snapshots one. */
+static void test_disturbed_traces_are_left_out(void **state)
+{
+    (void)state;
+    const int64_t batch[] = {4, 4, 4, 8, 8}, disturbed[] = {0, 101, 100, 500, 600};
+    dl_dataset dataset = {0};
+    dl_notes notes = {0};
+    dataset.runs = dl_calloc(5, sizeof *dataset.runs, "runs");
+    dataset.benches = dl_calloc(4, sizeof *dataset.benches, "benches");
+    for (int r = 0; r < 5; r++) {
+        dataset.runs[dataset.run_count++] = (dl_step_run){
+            .path = dl_strdup("run"), .batch = batch[r], .disturbed = disturbed[r]};
+    }
+    for (int b = 0; b < 4; b++) {
+        dataset.benches[dataset.bench_count++] = (dl_bench_trace){
+            .path = dl_strdup("bench"), .snapshot = b >= 2, .disturbed = b == 2 ? 300 : 0};
+    }
+    dl_dataset_leave_out_disturbed(&dataset, &notes);
+    assert_int_equal(dataset.run_count, 4);
+    assert_int_equal(dataset.runs[1].disturbed, 100);
+    assert_int_equal(dataset.runs[3].disturbed, 600);
+    assert_int_equal(dataset.bench_count, 3);
+    assert_true(dataset.benches[2].snapshot && dataset.benches[2].disturbed == 0);
+    assert_int_equal(notes.count, 3);
+    assert_contains(notes.lines[0], "1 of 3 runs of batch 4 ran while others took over 10 % of the "
+                                    "processors: left out");
+    assert_contains(notes.lines[1], "2 of 2 runs of batch 8");
+    assert_contains(notes.lines[1], "kept, as most did");
+    assert_contains(notes.lines[2], "1 of 2 snapshots");
+    release(&dataset, &notes);
+}
+
 /* Batches 30, 10, 30: two sizes, ascending. */
 static void test_batches(void **state)
 {
@@ -215,6 +254,7 @@ int main(void)
         cmocka_unit_test(test_what_lacks_data),
         cmocka_unit_test(test_bench_samples),
         cmocka_unit_test(test_bench_cores),
+        cmocka_unit_test(test_disturbed_traces_are_left_out),
         cmocka_unit_test(test_batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

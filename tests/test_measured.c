@@ -89,6 +89,32 @@ static void staleness_of_each_worker(void **state)
     dl_measured_free(m, 6);
 }
 
+/* Others took 30 % of the processors, or 6 % and the host 6 %: those two of four runs are left out,
+ * and the median of 100 and 200 samples a second is 150. Of two runs where both were disturbed, all
+ * count. */
+static void disturbed_runs_are_left_out(void **state)
+{
+    (void)state;
+    dl_measured *m = NULL;
+    assert_int_equal(
+        read_table("workers,sync,interval,throughput_per_s,others_frac,steal_frac\n"
+                   "2,none,,100,0.01,0\n2,none,,40,0.3,0\n2,none,,200,,\n2,none,,41,0.06,0.06\n",
+                   &m, NULL),
+        DL_OK);
+    assert_int_equal(m[3].runs, 2);
+    assert_int_equal(m[3].disturbed_runs, 2);
+    assert_near(m[3].value[DL_MEASURE_PER_S], 150, 1e-12);
+    assert_near(m[3].runs_per_s[0], 100, 1e-12);
+    dl_measured_free(m, 6);
+    assert_int_equal(read_table("workers,sync,interval,throughput_per_s,others_frac\n"
+                                "2,none,,40,0.3\n2,none,,41,0.2\n",
+                                &m, NULL),
+                     DL_OK);
+    assert_int_equal(m[3].runs, 2);
+    assert_int_equal(m[3].disturbed_runs, 0);
+    dl_measured_free(m, 6);
+}
+
 /* Runs of 0 x 1 and 1 x 3, and of 1 x 1 and 2 x 5: together 1, 4, 5 of 10. Mean (4 + 10) / 10
  * = 1.4, variance 24 / 10 - 1.96 = 0.44; five do not exceed 1, nine need 2. */
 static void staleness_counts_are_added_up(void **state)
@@ -190,6 +216,7 @@ int main(void)
         cmocka_unit_test(repeated_rows_are_runs),
         cmocka_unit_test(rows_that_say_error_are_taken_without_values),
         cmocka_unit_test(staleness_of_each_worker),
+        cmocka_unit_test(disturbed_runs_are_left_out),
         cmocka_unit_test(staleness_counts_are_added_up),
         cmocka_unit_test(without_a_table_nothing_is_measured),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_line),

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <time.h>
@@ -148,4 +149,18 @@ void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config
     put(writer, "slow", "%s", slow);
     put(writer, "wait", "%s", dl_wait_names[dl_run_wait(config)]);
     free(slow);
+}
+
+static void meta_permille(dl_trace_writer *writer, const char *key, double frac)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.0f", 1000 * frac);
+    dl_trace_writer_meta(writer, key, text);
+}
+
+void dl_run_meta_disturbed(dl_trace_writer *writer, const dl_cpu_disturbance *disturbed)
+{
+    if (isnan(disturbed->others_frac)) return;
+    meta_permille(writer, "others_permille", disturbed->others_frac);
+    meta_permille(writer, "steal_permille", disturbed->steal_frac);
 }

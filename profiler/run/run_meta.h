@@ -2,6 +2,7 @@
 #ifndef DL_PROFILER_RUN_META_H
 #define DL_PROFILER_RUN_META_H
 
+#include "common/cpu.h"
 #include "common/status.h"
 #include "kernels/train/train.h"
 #include "trace/dlt.h"
@@ -36,5 +37,9 @@ void dl_run_meta_common(dl_trace_writer *writer, const char *kind, const char *c
 
 /* The further keys of a training run: sync ... steps, slow, wait. */
 void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config);
+
+/* others_permille, steal_permille: what others took of the processors while it ran; nothing where
+ * that is not known. */
+void dl_run_meta_disturbed(dl_trace_writer *writer, const dl_cpu_disturbance *disturbed);
 
 #endif

@@ -22,9 +22,8 @@ static void add_repeated(dl_accuracy *sum, const dl_row *row, size_t number,
     const size_t runs = (size_t)measured->runs;
     const double median = measured->value[DL_MEASURE_PER_S];
     const double sd_frac = gsl_stats_sd(per_s, 1, runs) / median;
-    const double spread = gsl_stats_quantile_from_sorted_data(per_s, 1, runs, 0.9) /
-                              gsl_stats_quantile_from_sorted_data(per_s, 1, runs, 0.1) -
-                          1;
+    const double spread =
+        dl_measured_quantile(measured, 0.9) / dl_measured_quantile(measured, 0.1) - 1;
     sum->repeated++;
     sum->others_frac += measured->value[DL_MEASURE_OTHERS_FRAC];
     sum->steal_frac += measured->value[DL_MEASURE_STEAL_FRAC];
@@ -49,13 +48,14 @@ dl_accuracy dl_accuracy_of(const dl_sweep *sweep, const dl_measured *measured)
     dl_accuracy all = {0};
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];
+        all.left_out += measured[i].disturbed_runs;
         if (measured[i].runs == 0 || row->error != NULL) continue;
         const double error =
             fabs(row->mean.throughput_per_s / measured[i].value[DL_MEASURE_PER_S] - 1);
         all.points++;
         all.mean_frac += error;
         all.max_frac = fmax(all.max_frac, error);
-        if (measured[i].runs >= DL_ACCURACY_RUNS_MIN) add_repeated(&all, row, i, &measured[i]);
+        if (measured[i].runs >= DL_MEASURED_REPEATED_MIN) add_repeated(&all, row, i, &measured[i]);
     }
     if (all.points > 0) all.mean_frac /= all.points;
     if (all.repeated > 0) {
@@ -74,6 +74,11 @@ void dl_accuracy_print(FILE *out, const dl_accuracy *accuracy, const dl_sweep *s
 {
     fprintf(out, "error over %d measured points: mean %.1f %%, largest %.1f %%\n", accuracy->points,
             100 * accuracy->mean_frac, 100 * accuracy->max_frac);
+    if (accuracy->left_out > 0) {
+        fprintf(out,
+                "left out: %d measured runs during which others took over %.0f %% of the processors\n",
+                accuracy->left_out, 100 * DL_MEASURED_DISTURBED_FRAC);
+    }
     if (accuracy->repeated == 0) return;
     fprintf(out,
             "noise floor: %.1f %%, the standard error of a measured median (mean over %d points)\n",

@@ -8,9 +8,6 @@
 #include "sim/report/measured.h"
 #include "sim/sweep.h"
 
-/* Runs from which on a point's scatter is looked at. */
-#define DL_ACCURACY_RUNS_MIN 5
-
 /* Where the 90th percentile of a setting's repeated runs is further above the 10th than this, the
  * machine is said to vary too much for a verdict on the predictions. */
 #define DL_ACCURACY_SPREAD_FRAC 0.3
@@ -22,7 +19,7 @@ typedef struct dl_accuracy {
     int points;                 /* measured */
     double mean_frac, max_frac; /* |predicted / measured - 1| of throughput; measured: the median */
 
-    int repeated;      /* points of at least DL_ACCURACY_RUNS_MIN runs; what follows is of these */
+    int repeated;      /* points of at least DL_MEASURED_REPEATED_MIN runs; what follows is of these */
     double noise_frac; /* standard error of a point's median, over it; mean over points. An error as
                         * large as that is no evidence against a prediction */
     double spread_frac; /* p90 / p10 - 1 of a point's runs, the largest of all points */
@@ -30,6 +27,8 @@ typedef struct dl_accuracy {
 
     double others_frac, steal_frac; /* of the machine's processors while these ran, mean over points;
                                      * NaN if a table does not say */
+
+    int left_out; /* runs of any point that others disturbed (measured.h) */
 
     int intervals;                      /* points of these whose prediction has a 95 % interval */
     int runs, runs_inside;              /* of those points, and how many lie in the interval */

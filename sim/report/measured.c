@@ -273,6 +273,9 @@ static void gather(dl_measured *measured, const dl_study *study, const table *t,
             }
         }
         const dl_variant *variant = dl_study_variant(study, p, &at);
+        const size_t undisturbed = dl_measured_undisturbed(own, runs);
+        measured[p].disturbed_runs = (int)(runs - undisturbed);
+        runs = undisturbed;
         if (runs > 0)
             dl_measured_summarise(&measured[p], own, runs, variant->scenario.points[at].workers);
     }

@@ -37,10 +37,18 @@ typedef enum dl_measure {
     DL_MEASURE_COUNT
 } dl_measure;
 
+/* Runs during which other programs and the host took more of the processors than this are left out,
+ * unless fewer than a quarter of a point's runs would be left (as dlcal does with traces). */
+#define DL_MEASURED_DISTURBED_FRAC 0.1
+
+/* Runs of a point from which on their scatter is looked at. */
+#define DL_MEASURED_REPEATED_MIN 5
+
 /* What was measured at one point. */
 typedef struct dl_measured {
     int runs;                       /* rows of this point with values; 0: none, all values NaN */
     int failed_runs;                /* rows that say `error` */
+    int disturbed_runs;             /* rows left out: others took over DL_MEASURED_DISTURBED_FRAC */
     double value[DL_MEASURE_COUNT]; /* NaN: not given */
     double *runs_per_s;             /* [runs] throughput of each, ascending; NULL if there are none */
     double *worker_staleness;       /* [workers of the point] means, or NULL */
@@ -52,6 +60,10 @@ typedef struct dl_measured {
  * DL_ERR_DATA (no value, several points), DL_ERR_PARSE, DL_ERR_RANGE. */
 dl_status dl_measured_read(dl_measured **measured, const dl_study *study,
                            dl_error *err) DL_MUST_CHECK;
+
+/* Quantile of the throughput of a point's runs, linear between them; NaN with fewer than
+ * DL_MEASURED_REPEATED_MIN. */
+double dl_measured_quantile(const dl_measured *measured, double fraction);
 
 void dl_measured_free(dl_measured *measured, size_t count);
 

@@ -89,6 +89,25 @@ static void pool_counts(dl_measured *measured, const dl_measured_row *const *row
     free(counts);
 }
 
+static bool is_disturbed(const dl_measured_row *row)
+{
+    const double others = row->value[DL_MEASURE_OTHERS_FRAC];
+    const double steal = row->value[DL_MEASURE_STEAL_FRAC];
+    return (isnan(others) ? 0 : others) + (isnan(steal) ? 0 : steal) > DL_MEASURED_DISTURBED_FRAC;
+}
+
+size_t dl_measured_undisturbed(const dl_measured_row **rows, size_t runs)
+{
+    size_t disturbed = 0, kept = 0;
+    for (size_t r = 0; r < runs; r++)
+        disturbed += is_disturbed(rows[r]);
+    if (4 * (runs - disturbed) < runs) return runs;
+    for (size_t r = 0; r < runs; r++) {
+        if (!is_disturbed(rows[r])) rows[kept++] = rows[r];
+    }
+    return kept;
+}
+
 void dl_measured_summarise(dl_measured *measured, const dl_measured_row *const *rows, size_t runs,
                            int workers)
 {
@@ -122,4 +141,11 @@ void dl_measured_summarise(dl_measured *measured, const dl_measured_row *const *
     pool_counts(measured, rows, runs);
     measured->runs = (int)runs;
     free(column);
+}
+
+double dl_measured_quantile(const dl_measured *measured, double fraction)
+{
+    if (measured->runs < DL_MEASURED_REPEATED_MIN) return (double)NAN;
+    return gsl_stats_quantile_from_sorted_data(measured->runs_per_s, 1, (size_t)measured->runs,
+                                               fraction);
 }

@@ -17,6 +17,10 @@ typedef struct dl_measured_row {
  * value. */
 void dl_measured_derive(double *value, double batch);
 
+/* Moves the rows that were not disturbed to the front of rows[runs] and returns how many those are;
+ * changes nothing and returns `runs` where fewer than a quarter would be left. */
+size_t dl_measured_undisturbed(const dl_measured_row **rows, size_t runs);
+
 /* Puts the figures of a point with `workers` together from rows[runs], none of which has failed. */
 void dl_measured_summarise(dl_measured *measured, const dl_measured_row *const *rows, size_t runs,
                            int workers);

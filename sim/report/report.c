@@ -8,6 +8,7 @@
 #include "common/options.h"
 #include "common/output.h"
 #include "common/units.h"
+#include "sim/report/accuracy.h"
 #include "sim/report/notes.h"
 #include "sim/report/report_gpu.h"
 #include "sim/report/report_pipeline.h"
@@ -50,6 +51,8 @@ static const char *const result_columns[] = {
     "measured_per_s",
     "measured_low_per_s",
     "measured_high_per_s",
+    "measured_p10_per_s",
+    "measured_p90_per_s",
     "error_frac",
     "measured_staleness_mean",
     "measured_staleness_sd",
@@ -137,6 +140,22 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *
     free(deciding);
 }
 
+/* As accuracy.h names them; nothing where no point was measured. */
+static void write_accuracy(dl_csv_writer *writer, const dl_accuracy *accuracy)
+{
+    if (accuracy->points == 0) return;
+    dl_csv_comment(writer,
+                   "accuracy: points=%d mean_frac=%.4f max_frac=%.4f repeated=%d noise_frac=%.4f "
+                   "spread_frac=%.4f others_frac=%.4f steal_frac=%.4f left_out=%d runs=%d "
+                   "runs_inside=%d medians_inside=%d half_width_frac=%.4f "
+                   "repeats_half_width_frac=%.4f",
+                   accuracy->points, accuracy->mean_frac, accuracy->max_frac, accuracy->repeated,
+                   accuracy->noise_frac, accuracy->spread_frac, accuracy->others_frac,
+                   accuracy->steal_frac, accuracy->left_out, accuracy->runs,
+                   accuracy->runs_inside, accuracy->medians_inside, accuracy->half_width_frac,
+                   accuracy->repeats_half_width_frac);
+}
+
 static void write_keys(dl_csv_writer *writer, const dl_study *study, const dl_row *row)
 {
     const dl_point *point = &row->point;
@@ -181,6 +200,8 @@ static void write_measured(dl_csv_writer *writer, const dl_row *row, const dl_me
     const double numbers[] = {
         per_s - error,
         per_s + error,
+        dl_measured_quantile(measured, 0.1),
+        dl_measured_quantile(measured, 0.9),
         dl_report_error_frac(row, measured),
         value[DL_MEASURE_STALENESS_MEAN],
         value[DL_MEASURE_STALENESS_SD],
@@ -235,7 +256,9 @@ dl_status dl_report_results(const char *path, const dl_study *study, const dl_sw
     const dl_status status = dl_output_open(&output, path, err);
     if (status != DL_OK) return status;
     dl_csv_writer writer = {.out = output.out};
+    const dl_accuracy accuracy = dl_accuracy_of(sweep, measured);
     write_head(&writer, "results", study, sweep);
+    write_accuracy(&writer, &accuracy);
     if (gpu != NULL) dl_report_gpu_head(&writer, gpu);
     write_names(&writer, study, result_columns, sizeof result_columns / sizeof *result_columns);
     if (gpu != NULL) dl_report_gpu_names(&writer);
