@@ -19,7 +19,7 @@
 #include "trace/summary.h"
 
 #define QUICK_SECONDS 1.0
-#define SNAPSHOT_SECONDS 0.5
+#define SNAPSHOT_SECONDS 0.7
 
 /* Part of a GPUs' bench for averages and messages, half of it on the GPUs, half on the host. */
 #define GPU_HOST_SHARE 0.4
@@ -56,7 +56,7 @@ static const dl_option own_options[] = {
      .type = DL_OPTION_FLAG,
      .target = DL_OPTION_FIELD(dl_bench_options, snapshot),
      .help = "only what differs from minute to minute: steps side by side and exchange of the "
-             "model's size, once, in about half a second; take many of them between runs, and at "
+             "model's size, once, in about a second; take many of them between runs, and at "
              "least one whole bench beside them"},
     {.name = "device",
      .letter = 'd',
