@@ -19,8 +19,10 @@ foreach(library GSL SIMDJSON SQLITE)
     endif()
 endforeach()
 find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)           # librandom123-dev
-find_path(CMOCKA_INCLUDE_DIR cmocka.h REQUIRED)                        # libcmocka-dev
-find_library(CMOCKA_LIBRARY cmocka REQUIRED)
+
+# Optional: the tests.
+find_path(CMOCKA_INCLUDE_DIR cmocka.h)                                 # libcmocka-dev
+find_library(CMOCKA_LIBRARY cmocka)
 
 # Optional: traces in .tar archives.
 pkg_check_modules(LIBARCHIVE IMPORTED_TARGET libarchive)               # libarchive-dev

@@ -1,42 +1,62 @@
 #!/usr/bin/env bash
 # Installs the Debian or Ubuntu packages that are missing, and says which. Does nothing, and needs no
-# rights, when all are there. Usage: install_packages.sh
+# rights, when all are there. Where it cannot install (neither root nor sudo, no apt-get), it lists what
+# is missing and succeeds: libraries elsewhere are found through CMAKE_PREFIX_PATH, and CMake names
+# the one that it does not find.
+# Usage: install_packages.sh
 set -euo pipefail
 case "${1:-}" in
     "") ;;
-    -h | --help) sed -n '2,3s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "install_packages.sh: takes no argument; see $0 --help" >&2; exit 2 ;;
 esac
 
+# package, what needs it
 packages=(
-    build-essential cmake ninja-build pkg-config  # build
-    libopenblas-dev                               # layers on the CPU
-    libgsl-dev                                    # fits, statistics, distributions
-    libinih-dev                                   # INI files
-    librandom123-dev                              # random streams
-    libsimdjson-dev                               # traces of PyTorch
-    libarchive-dev                                # traces in .tar archives
-    libsqlite3-dev                                # traces of Nsight Systems
-    zlib1g-dev                                    # .gz data, checksums of traces
-    libhwloc-dev                                  # dlprof machine
-    libcmocka-dev                                 # tests
-    gnuplot-nox                                   # plots
+    "build-essential   build"
+    "cmake             build"
+    "ninja-build       build; without it make is used"
+    "pkg-config        build: finds the libraries"
+    "libopenblas-dev   layers on the CPU"
+    "libgsl-dev        fits, statistics, distributions"
+    "libinih-dev       INI files"
+    "librandom123-dev  random streams"
+    "libsimdjson-dev   traces of PyTorch"
+    "libarchive-dev    traces in .tar archives (optional)"
+    "libsqlite3-dev    traces of Nsight Systems"
+    "zlib1g-dev        .gz data, checksums of traces"
+    "libhwloc-dev      dlprof machine (optional)"
+    "libcmocka-dev     tests (optional)"
+    "gnuplot-nox       figures (optional)"
 )
 
-missing=()
-for package in "${packages[@]}"; do
+missing=() lines=()
+for line in "${packages[@]}"; do
+    package=${line%% *}
     status=$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null || true)
-    [ "$status" = "install ok installed" ] || missing+=("$package")
+    [ "$status" != "install ok installed" ] || continue
+    missing+=("$package")
+    lines+=("$line")
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
 
+go_on() { # why nothing was installed
+    {
+        echo "$1; packages that are missing:"
+        printf '    %s\n' "${lines[@]}"
+        if [ -n "${CMAKE_PREFIX_PATH:-}" ]; then
+            echo "going on with what is there and in CMAKE_PREFIX_PATH ($CMAKE_PREFIX_PATH)"
+        else
+            echo "going on with what is there; set CMAKE_PREFIX_PATH to where these libraries are installed otherwise"
+        fi
+    } >&2
+    exit 0
+}
+
 as_root=()
+command -v apt-get >/dev/null || go_on "no apt-get on this system"
 if [ "$(id -u)" -ne 0 ]; then
-    if ! command -v sudo >/dev/null; then
-        echo "missing packages: ${missing[*]}" >&2
-        echo "neither root nor sudo: install them with 'apt-get install ${missing[*]}' and run again" >&2
-        exit 1
-    fi
+    command -v sudo >/dev/null || go_on "neither root nor sudo: cannot install"
     as_root=(sudo)
 fi
 echo "installing with apt-get: ${missing[*]}"
@@ -46,6 +66,5 @@ if ! { "${as_root[@]}" apt-get update -qq &&
        DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq \
            --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
     tail -n 20 "$log" >&2
-    echo "apt-get could not install the packages above" >&2
-    exit 1
+    go_on "apt-get could not install"
 fi
