@@ -241,11 +241,15 @@ static void measure(const dl_team *team, const dl_point *point, dl_run_result *r
 
 static void draw_costs(const dl_run_config *config, dl_costs *drawn)
 {
-    uint32_t pair = (config->replicate + 1) / 2;
-    double sign = config->replicate == 0 ? 0 : config->replicate % 2 == 1 ? 1 : -1;
     dl_random stream;
-    dl_random_init(&stream, (uint64_t)config->scenario->seed, pair, 0, COST_STREAM);
-    dl_costs_draw(config->costs, &stream, sign, drawn);
+    dl_random_init(&stream, (uint64_t)config->scenario->seed, config->draw, 0, COST_STREAM);
+    dl_costs_draw(config->costs, config->draw > 0 ? &stream : NULL, drawn);
+}
+
+bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs)
+{
+    if (scenario->noise != DL_NOISE_NONE) return true;
+    return scenario->gpu != NULL && scenario->gpu->input_varies && dl_costs_have_input(costs);
 }
 
 /* The GPUs of a point, for the team whose engine it is; nothing for workers on cores. */
@@ -278,7 +282,7 @@ static dl_status init_gpus(dl_gpus *gpus, const dl_gpu_options *options,
     return dl_gpus_init(gpus, &gpus_config, err);
 }
 
-/* The work of a step with this replicate's costs. */
+/* The work of a step with the costs of this draw. */
 static void init_workload(dl_workload *workload, const dl_run_config *config, const dl_costs *costs)
 {
     const dl_scenario *scenario = config->scenario;

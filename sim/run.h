@@ -1,9 +1,9 @@
-/* One run: one point of a sweep, one replicate, and what comes out.
+/* One run: one point of a sweep, one replicate of its noise, one draw of its costs, and what comes
+ * out.
  *
- * Replicate 0 takes the costs as they are; replicates 2k-1 and 2k take costs drawn from their
- * standard errors, as an antithetic pair (+z and -z), so that a mean over all replicates is that of
- * the costs as they are wherever the outcome is linear in them. All points of a replicate have the
- * same drawn costs and the same noise streams (common random numbers).
+ * Draw 0 takes the costs as they are, each other one draws them from their standard errors. All
+ * points of a replicate have the same noise streams, and all points of a draw the same costs (common
+ * random numbers), so that what two points share cancels in their ratio.
  */
 #ifndef DL_SIM_RUN_H
 #define DL_SIM_RUN_H
@@ -26,7 +26,8 @@ typedef struct dl_run_config {
     const dl_scenario *scenario;
     const dl_costs *costs; /* undisturbed; must have what the point needs */
     const dl_point *point;
-    uint32_t replicate;
+    uint32_t replicate; /* of the noise */
+    uint32_t draw;      /* of the costs */
     double compute_log; /* of a factor on forward, backward and update; 0: as the costs say */
     bool without_slow;  /* the baseline: its worker is none of the slow ones */
     const dl_team_observer *observer; /* NULL = none */
@@ -62,6 +63,9 @@ typedef struct dl_run_result {
     int64_t events;
     dl_split_result *split; /* NULL: the model is not split */
 } dl_run_result;
+
+/* Whether replicates of the scenario differ at the same costs. */
+bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs);
 
 /* Runs. DL_ERR_DATA if a step takes no time at all, DL_ERR_RANGE if the run takes more than DL_NS_MAX.
  * Release *result with dl_run_result_free. */

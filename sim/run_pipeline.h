@@ -36,7 +36,7 @@ char *dl_run_split_text(const dl_scenario *scenario, const dl_costs *costs, cons
 dl_status dl_run_check_time(const dl_engine *engine, const dl_run_config *config,
                             dl_error *err) DL_MUST_CHECK;
 
-/* As dl_run, with this replicate's costs. */
+/* As dl_run, with the costs of its draw. */
 dl_status dl_run_split(const dl_run_config *config, const dl_costs *costs, dl_run_result *result,
                        dl_error *err) DL_MUST_CHECK;
 

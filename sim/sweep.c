@@ -9,9 +9,9 @@
 #include "sim/run_pipeline.h"
 #include "sim/sweep_rows.h"
 
-/* One variant's work: runs[(point x replicates) + replicate], the baselines' points behind the
- * scenario's. Where compute was scaled, two runs more of each of the scenario's points: it as slow,
- * and as fast, as it may be. */
+/* One variant's work: for each point, the baselines' after the scenario's, the runs with the costs as
+ * they are, those with drawn costs and, where compute was scaled, two more: it as slow, and as fast,
+ * as it may be. */
 typedef struct part {
     const dl_scenario *scenario;
     const dl_costs *costs;
@@ -20,6 +20,7 @@ typedef struct part {
     size_t point_count, visible;
     size_t *baseline; /* [visible] index in points */
     bool *fits;       /* [point_count] into its GPUs */
+    int64_t central, drawn, extra; /* runs of a point */
     int64_t first, runs;
     dl_run_result *results; /* [runs] */
 } part;
@@ -77,8 +78,11 @@ static void init_part(part *p, const dl_variant *variant, int64_t first)
                 .scaling = &variant->scaling,
                 .first = first};
     list_points(p);
-    p->runs = (int64_t)p->point_count * p->scenario->replicates;
-    if (p->scaling->scaled) p->runs += 2 * (int64_t)p->visible;
+    const int64_t replicates = p->scenario->replicates;
+    p->central = dl_run_varies(p->scenario, p->costs) ? replicates : 1;
+    p->drawn = replicates > 1 && dl_costs_have_errors(p->costs) ? replicates : 0;
+    p->extra = p->scaling->scaled ? 2 : 0;
+    p->runs = (int64_t)p->point_count * (p->central + p->drawn + p->extra);
     p->results = dl_calloc((size_t)p->runs, sizeof *p->results, "results");
 }
 
@@ -137,18 +141,18 @@ static void note_done(jobs *all, int64_t run, dl_status status, const dl_error *
 
 static dl_status run_one(part *p, int64_t run, dl_error *err)
 {
-    const int64_t replicates = p->scenario->replicates;
-    const int64_t extra = run - (int64_t)p->point_count * replicates;
-    const size_t point = (size_t)(extra < 0 ? run / replicates : extra / 2);
+    const int64_t each = p->central + p->drawn + p->extra;
+    const size_t point = (size_t)(run / each);
+    const int64_t draw = run % each - p->central, extra = draw - p->drawn;
+    const bool is_drawn = draw >= 0 && extra < 0;
     const dl_run_config config = {
         .scenario = p->scenario,
         .costs = p->costs,
         .point = &p->points[point],
-        .replicate = (uint32_t)(extra < 0 ? run % replicates : 0),
+        .replicate = (uint32_t)(is_drawn ? draw : draw < 0 ? run % each : 0),
+        .draw = is_drawn ? (uint32_t)draw + 1 : 0,
         .without_slow = point >= p->visible,
-        .compute_log = extra < 0        ? 0
-                       : extra % 2 == 0 ? DL_SCALING_SPREAD
-                                        : -DL_SCALING_SPREAD,
+        .compute_log = extra < 0 ? 0 : extra == 0 ? DL_SCALING_SPREAD : -DL_SCALING_SPREAD,
     };
     return p->fits[point] ? dl_run(&config, &p->results[run], err) : DL_OK;
 }
@@ -188,9 +192,21 @@ static dl_status run_all(jobs *all, dl_error *err)
     return all->status;
 }
 
+static dl_row_runs runs_of(const part *p, size_t point)
+{
+    const dl_run_result *runs =
+        &p->results[(int64_t)point * (p->central + p->drawn + p->extra)];
+    return (dl_row_runs){
+        .central = runs,
+        .central_count = p->central,
+        .drawn = runs + p->central,
+        .drawn_count = p->drawn,
+        .scaled = p->extra > 0 ? runs + p->central + p->drawn : NULL,
+    };
+}
+
 static void set_row(dl_row *row, const part *p, size_t index, size_t variant)
 {
-    const int64_t replicates = p->scenario->replicates;
     const size_t base = p->baseline[index];
     *row = (dl_row){.variant = variant,
                     .point = p->points[index],
@@ -203,12 +219,8 @@ static void set_row(dl_row *row, const part *p, size_t index, size_t variant)
         dl_row_set_unfit(row);
         return;
     }
-    dl_row_set(row, &p->results[(int64_t)index * replicates],
-               p->fits[base] ? &p->results[(int64_t)base * replicates] : NULL, replicates);
-    if (!p->scaling->scaled) return;
-    const dl_run_result *extra =
-        &p->results[(int64_t)p->point_count * replicates + 2 * (int64_t)index];
-    dl_row_widen(row, extra[0].throughput_per_s, extra[1].throughput_per_s);
+    const dl_row_runs runs = runs_of(p, index), base_runs = runs_of(p, base);
+    dl_row_set(row, &runs, p->fits[base] ? &base_runs : NULL, p->scenario->replicates > 1);
 }
 
 static void collect(dl_sweep *sweep, const jobs *all)

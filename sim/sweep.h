@@ -1,16 +1,20 @@
 /* All points of a study, all replicates, on several threads; and one row for each point.
  *
- * A row's throughput, mean step and speedup are medians over the replicates (sim/run.h says what
- * differs between them), as a measured point is the median of its runs: a mean would follow the few
- * runs in which the machine was slow. Its other figures are means, p50 and p99 of the step too;
- * staleness figures are of the replicates' pooled counts; maxima are maxima.
- * The 95 % interval is for the throughput of one such system: with DL_INTERVAL_REPLICATES or more
- * the 2.5 and 97.5 % quantiles of the replicates, with fewer mean +- t sd of Student's
- * distribution, with one none. Replicate 0 has undisturbed costs and counts too: with few, it
- * narrows the interval a little.
+ * A replicate is one course of the noise. Each is run with the costs as they are: a row's throughput,
+ * mean step and speedup are medians over these, as a measured point is the median of its runs (a mean
+ * would follow the few runs in which the machine was slow). Its other figures are means of these, p50
+ * and p99 of the step too; staleness figures are of their pooled counts; maxima are maxima. Where
+ * nothing varies, one run is enough.
+ * The 95 % interval is for the throughput of one such system. With more than one replicate, each is
+ * run once more with costs drawn from their standard errors, if they have any, and the interval is
+ * of these runs: with DL_INTERVAL_REPLICATES or more their 2.5 and 97.5 % quantiles, with fewer the
+ * centre times exp(+- t s), s the root mean square of log(run / centre) and t of Student's
+ * distribution. So draws never move a row, only widen its interval, which always holds it. That of
+ * the speedup is, in the same way, of each run's ratio to its baseline's with the same costs and the
+ * same noise: what both share cancels.
  *
  * Where compute was scaled from another GPU (sim/scenario/scaling.h), each point is run twice more, with compute as
- * slow and as fast as it may be, and the interval is widened by that.
+ * slow and as fast as it may be, and the intervals are widened by that.
  *
  * The speedup's baseline is one worker of mode none with the point's total batch, or its batch per
  * worker if the scenario gives that; it is simulated along (no slow worker, same noise).
@@ -35,6 +39,7 @@ typedef struct dl_row {
     dl_run_result mean; /* or median, see above; staleness: pooled counts; usage: of replicate 0 */
     double low_per_s, high_per_s;        /* NaN with one replicate, unless compute was scaled */
     double speedup, efficiency;          /* efficiency = speedup / workers */
+    double speedup_low, speedup_high;    /* as low_per_s */
     double staleness_mean, staleness_sd; /* NaN where the mode has none */
     double staleness_p50, staleness_p90, staleness_p99, staleness_max;
     double *worker_staleness; /* [workers] means, NULL where the mode has no distribution */

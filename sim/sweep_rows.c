@@ -83,26 +83,49 @@ static void add_run(dl_run_result *mean, const dl_run_result *run, double share)
     if (run->split != NULL) add_split(mean, run->split, share);
 }
 
-static void set_interval(dl_row *row, const dl_run_result *runs, int64_t replicates)
+/* The throughput of a run, or its ratio to that of the baseline's run with the same costs and noise. */
+static double rate_of(const dl_run_result *run, const dl_run_result *base)
 {
-    size_t count = (size_t)replicates;
-    row->low_per_s = row->high_per_s = (double)NAN;
-    if (count < 2) return;
-    double *values = dl_calloc(count, sizeof *values, "throughputs");
-    for (size_t r = 0; r < count; r++)
-        values[r] = runs[r].throughput_per_s;
+    return base != NULL ? run->throughput_per_s / base->throughput_per_s : run->throughput_per_s;
+}
+
+/* The interval of the rates around `centre`, as sim/sweep.h says. */
+static void set_interval(const dl_row_runs *runs, const dl_row_runs *base, double centre,
+                         double *low, double *high)
+{
+    const bool drawn = runs->drawn_count > 0;
+    const dl_run_result *run = drawn ? runs->drawn : runs->central;
+    const dl_run_result *of = base == NULL ? NULL : drawn ? base->drawn : base->central;
+    const size_t count = (size_t)(drawn ? runs->drawn_count : runs->central_count);
+    /* The central runs' own median is the centre. */
+    const double freedom = (double)count - (drawn ? 0 : 1);
+    double *values = dl_calloc(count, sizeof *values, "rates"), squares = 0;
+    for (size_t r = 0; r < count; r++) {
+        values[r] = rate_of(&run[r], of != NULL ? &of[r] : NULL);
+        squares += pow(log(values[r] / centre), 2);
+    }
+    *low = *high = centre;
     if (count >= DL_INTERVAL_REPLICATES) {
         gsl_sort(values, 1, count);
-        row->low_per_s = gsl_stats_quantile_from_sorted_data(values, 1, count, 0.025);
-        row->high_per_s = gsl_stats_quantile_from_sorted_data(values, 1, count, 0.975);
-    } else {
-        double mean = gsl_stats_mean(values, 1, count);
-        double sd = gsl_stats_sd_m(values, 1, count, mean);
-        double t = gsl_cdf_tdist_Pinv(0.975, (double)(count - 1));
-        row->low_per_s = fmax(0, mean - t * sd);
-        row->high_per_s = mean + t * sd;
+        *low = fmin(centre, gsl_stats_quantile_from_sorted_data(values, 1, count, 0.025));
+        *high = fmax(centre, gsl_stats_quantile_from_sorted_data(values, 1, count, 0.975));
+    } else if (freedom > 0) {
+        const double spread = gsl_cdf_tdist_Pinv(0.975, freedom) * sqrt(squares / freedom);
+        *low = centre * exp(-spread);
+        *high = centre * exp(spread);
     }
     free(values);
+}
+
+/* Widens an interval around `centre` by the rates with the slowest and the fastest compute. */
+static void widen(const dl_row_runs *runs, const dl_row_runs *base, double centre, double *low,
+                  double *high)
+{
+    const double slow = rate_of(&runs->scaled[0], base != NULL ? &base->scaled[0] : NULL);
+    const double fast = rate_of(&runs->scaled[1], base != NULL ? &base->scaled[1] : NULL);
+    const double below = isnan(*low) ? 1 : *low / centre, above = isnan(*high) ? 1 : *high / centre;
+    *low = below * fmin(centre, fmin(slow, fast));
+    *high = above * fmax(centre, fmax(slow, fast));
 }
 
 /* Smallest staleness that at least a fraction `p` of all gradients do not exceed. */
@@ -172,25 +195,38 @@ void dl_row_set_unfit(dl_row *row)
     for (int p = 0; p < DL_PART_COUNT; p++)
         row->mean.part_frac[p] = nan;
     row->low_per_s = row->high_per_s = row->speedup = row->efficiency = nan;
+    row->speedup_low = row->speedup_high = nan;
     row->staleness_mean = row->staleness_sd = row->staleness_p50 = row->staleness_p90 =
         row->staleness_p99 = row->staleness_max = nan;
 }
 
-void dl_row_set(dl_row *row, const dl_run_result *runs, const dl_run_result *base,
-                int64_t replicates)
+static void set_rates(dl_row *row, const dl_row_runs *runs, const dl_row_runs *base, bool interval)
 {
     const size_t throughput = offsetof(dl_run_result, throughput_per_s);
+    const double per_s = median_of(runs->central, runs->central_count, throughput);
+    row->mean.throughput_per_s = per_s;
+    row->low_per_s = row->high_per_s = (double)NAN;
+    row->speedup = row->speedup_low = row->speedup_high = (double)NAN;
+    if (interval) set_interval(runs, NULL, per_s, &row->low_per_s, &row->high_per_s);
+    if (runs->scaled != NULL) widen(runs, NULL, per_s, &row->low_per_s, &row->high_per_s);
+    if (base == NULL) return;
+    row->speedup = per_s / median_of(base->central, base->central_count, throughput);
+    if (interval) set_interval(runs, base, row->speedup, &row->speedup_low, &row->speedup_high);
+    if (runs->scaled != NULL) {
+        widen(runs, base, row->speedup, &row->speedup_low, &row->speedup_high);
+    }
+}
+
+void dl_row_set(dl_row *row, const dl_row_runs *runs, const dl_row_runs *base, bool interval)
+{
+    const int64_t count = runs->central_count;
     row->mean.workers = row->point.workers;
     row->mean.worker_step_s = dl_calloc((size_t)row->point.workers, sizeof(double), "mean steps");
-    for (int64_t r = 0; r < replicates; r++)
-        add_run(&row->mean, &runs[r], 1 / (double)replicates);
-    row->mean.throughput_per_s = median_of(runs, replicates, throughput);
-    row->mean.step_mean_s = median_of(runs, replicates, offsetof(dl_run_result, step_mean_s));
-    row->mean.usage = runs[0].usage;
-    set_interval(row, runs, replicates);
-    row->speedup = base != NULL
-                       ? row->mean.throughput_per_s / median_of(base, replicates, throughput)
-                       : (double)NAN;
+    for (int64_t r = 0; r < count; r++)
+        add_run(&row->mean, &runs->central[r], 1 / (double)count);
+    row->mean.step_mean_s = median_of(runs->central, count, offsetof(dl_run_result, step_mean_s));
+    row->mean.usage = runs->central[0].usage;
+    set_rates(row, runs, base, interval);
     row->efficiency = row->speedup / dl_point_gpus(&row->point);
     dl_mode_staleness kind = row->point.mode->staleness;
     row->staleness_mean =
@@ -198,13 +234,4 @@ void dl_row_set(dl_row *row, const dl_run_result *runs, const dl_run_result *bas
     row->staleness_sd = row->staleness_p50 = row->staleness_p90 = row->staleness_p99 =
         row->staleness_max = row->staleness_mean;
     if (kind == DL_MODE_STALENESS_SOME) set_staleness(row);
-}
-
-void dl_row_widen(dl_row *row, double slow_per_s, double fast_per_s)
-{
-    const double per_s = row->mean.throughput_per_s;
-    const double low = isnan(row->low_per_s) ? 1 : row->low_per_s / per_s;
-    const double high = isnan(row->high_per_s) ? 1 : row->high_per_s / per_s;
-    row->low_per_s = low * slow_per_s;
-    row->high_per_s = high * fast_per_s;
 }

@@ -4,16 +4,20 @@
 
 #include "sim/sweep.h"
 
-/* Sets the figures of row->point from runs[replicates]; base[replicates] are those of its baseline,
- * NULL if there are none (no speedup). */
-void dl_row_set(dl_row *row, const dl_run_result *runs, const dl_run_result *base,
-                int64_t replicates);
+/* The runs of one point. */
+typedef struct dl_row_runs {
+    const dl_run_result *central; /* [central_count >= 1] replicates, with the costs as they are */
+    int64_t central_count;
+    const dl_run_result *drawn; /* [drawn_count] replicates, with drawn costs; may be none */
+    int64_t drawn_count;
+    const dl_run_result *scaled; /* [2] with the slowest and the fastest compute; NULL = none */
+} dl_row_runs;
+
+/* Sets the figures of row->point from its runs; base are those of its baseline, as many, NULL if
+ * there are none (no speedup). Without `interval` there is none but of scaled compute. */
+void dl_row_set(dl_row *row, const dl_row_runs *runs, const dl_row_runs *base, bool interval);
 
 /* A row without figures, since the point does not fit into row->memory. */
 void dl_row_set_unfit(dl_row *row);
-
-/* Widens the row's interval by what compute may be off: throughputs with the slowest and the
- * fastest compute. */
-void dl_row_widen(dl_row *row, double slow_per_s, double fast_per_s);
 
 #endif

@@ -139,26 +139,53 @@ double dl_sharing(const dl_costs *costs, int k)
     return at_low + (at_high - at_low) * (k - low) / (high - low);
 }
 
-typedef struct draw {
-    dl_random *stream;
-    double sign;
-} draw;
-
-static void draw_value(void *user, dl_value *value)
+/* The standard deviation of the logarithm of a lognormal variable whose median is 1 and whose
+ * standard deviation is `ratio`: with x = exp(s^2), x (x - 1) = ratio^2. */
+static double log_sd(double ratio)
 {
-    draw *d = user;
-    if (!value->known) return;
-    double drawn = value->value + d->sign * dl_random_normal(d->stream) * value->error;
-    if (value->value > 0 && drawn <= 0) return;
-    value->value = drawn;
+    const double square = ratio * ratio;
+    return sqrt(log1p(2 * square / (1 + sqrt(1 + 4 * square))));
 }
 
-void dl_costs_draw(const dl_costs *costs, dl_random *stream, double sign, dl_costs *drawn)
+static void draw_value(void *user, dl_value *value, double low, double high)
+{
+    if (!value->known) return;
+    const double z = dl_random_normal(user);
+    if (value->error == 0) return;
+    if (value->value > 0) low = fmax(low, 0);
+    const double above = value->value - low, below = high - value->value;
+    double drawn = value->value + z * value->error;
+    if (low >= 0 && above > 0 && high > 1) {
+        drawn = low + above * exp(z * log_sd(value->error / above));
+    } else if (low >= 0 && above > 0 && below > 0) {
+        const double s = value->error * (above + below) / (above * below);
+        drawn = low + (above + below) / (1 + below / above * exp(-z * s));
+    }
+    value->value = fmin(fmax(drawn, low), high);
+}
+
+void dl_costs_draw(const dl_costs *costs, dl_random *stream, dl_costs *drawn)
 {
     *drawn = *costs;
     drawn->ops = dl_calloc(costs->op_count, sizeof *drawn->ops, "drawn operations");
     if (costs->op_count > 0) memcpy(drawn->ops, costs->ops, costs->op_count * sizeof *drawn->ops);
-    dl_costs_each(drawn, draw_value, &(draw){stream, sign});
+    if (stream != NULL) dl_costs_each(drawn, draw_value, stream);
+}
+
+static void note_error(void *user, dl_value *value, double low, double high)
+{
+    (void)low;
+    (void)high;
+    bool *any = user;
+    *any |= value->known && value->error > 0;
+}
+
+bool dl_costs_have_errors(const dl_costs *costs)
+{
+    bool any = false;
+    dl_costs looked_at = *costs;
+    dl_costs_each(&looked_at, note_error, &any);
+    return any;
 }
 
 void dl_costs_draw_free(dl_costs *drawn)

@@ -75,11 +75,20 @@ double dl_sharing(const dl_costs *costs, int k);
 /* Largest k with a known copies_k; 1 if there is none. */
 int dl_sharing_known(const dl_costs *costs);
 
-/* Writes to *drawn the costs with each value moved by sign z error, z standard normal from
- * `stream`: sign 1 and -1 with equal streams give an antithetic pair. A value > 0 that would leave
- * that range stays as it is. Errors of different values are taken as independent. *drawn borrows
- * everything from `costs` but its operations: release with dl_costs_draw_free. */
-void dl_costs_draw(const dl_costs *costs, dl_random *stream, double sign, dl_costs *drawn);
+/* Writes to *drawn the costs with each value drawn anew from `stream`, around the one it has, which
+ * stays the median, with its standard error:
+ *
+ *   above its lower bound, or positive   its distance from that bound, or from 0, is lognormal
+ *   between 0 and 1, a share             logit-normal, with the error's slope at the median
+ *   at its bound, or negative            normal
+ *
+ * cut where its key's range ends. Errors of different values are taken as independent. NULL: the
+ * costs as they are. *drawn borrows everything from `costs` but its operations: release with
+ * dl_costs_draw_free. */
+void dl_costs_draw(const dl_costs *costs, dl_random *stream, dl_costs *drawn);
 void dl_costs_draw_free(dl_costs *drawn);
+
+/* Whether some value has a standard error, so that draws differ from the costs. */
+bool dl_costs_have_errors(const dl_costs *costs);
 
 #endif

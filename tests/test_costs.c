@@ -171,8 +171,9 @@ typedef struct values {
     size_t count;
 } values;
 
-static void collect(void *user, dl_value *value)
+static void collect(void *user, dl_value *value, double low, double high)
 {
+    assert_true(!value->known || (value->value >= low && value->value <= high));
     values *v = user;
     v->all[v->count++] = *value;
 }

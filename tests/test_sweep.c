@@ -104,7 +104,8 @@ static void replicates_are_pooled(void **state)
     dl_scenario s =
         fixture_scenario("[scenario]\nsteps = 20\nreplicates = 3\n[machine]\ncores = 2\n"
                          "workers = 2\n[workload]\ncosts = c\nbatch = 4\n"
-                         "[sync]\nmode = async\n");
+                         "[sync]\nmode = async\n[noise]\nkind = gamma\n"
+                         "sigma = 0.0001\n");
     dl_sweep sweep = run_sweep(&s, &costs, 2);
     const dl_row *row = &sweep.rows[0];
     assert_int_equal(row->mean.staleness[0] + row->mean.staleness[2], 3);
@@ -168,6 +169,72 @@ static void the_interval_comes_from_the_costs_errors(void **state)
     dl_costs_free(&costs);
 }
 
+/* Host work of 0.4 ms +- 2 ms beside 1 ms of computing: half the draws are slower than what was
+ * fitted and few are faster, since the host rarely sets the pace. The row stays where the costs put
+ * it whatever the number of replicates, and its interval holds it. */
+static void draws_do_not_move_the_row(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(FIXTURE_COSTS "[op dispatch]\nfixed_ns = 400000 +- 2000000\n"
+                                                 "per_sample_ns = 0\n");
+    const char text[] = "[scenario]\nsteps = 20\nreplicates = %d\n[machine]\ncores = 2\n"
+                        "workers = 2\n[workload]\ncosts = c\nbatch = 4\n[sync]\n"
+                        "mode = allreduce\n";
+    static const int replicates[] = {1, 2, 9, 200};
+    for (int n = 0; n < 4; n++) {
+        dl_scenario s = fixture_scenario(text, replicates[n]);
+        dl_scenario once = fixture_scenario(text, 1);
+        dl_sweep sweep = run_sweep(&s, &costs, 2), one = run_sweep(&once, &costs, 1);
+        const dl_row *row = &sweep.rows[0];
+        assert_true(row->mean.throughput_per_s == one.rows[0].mean.throughput_per_s);
+        assert_true(row->mean.part_frac[0] == one.rows[0].mean.part_frac[0]);
+        assert_true(row->speedup == one.rows[0].speedup);
+        assert_int_equal(isnan(row->low_per_s), n == 0);
+        if (n > 0) {
+            assert_true(row->low_per_s < 0.95 * row->mean.throughput_per_s);
+            assert_true(row->high_per_s > row->mean.throughput_per_s);
+        }
+        dl_sweep_free(&sweep);
+        dl_sweep_free(&one);
+        dl_scenario_free(&s);
+        dl_scenario_free(&once);
+    }
+    dl_costs_free(&costs);
+}
+
+/* What numerator and baseline share cancels: one worker without exchange is 1 times itself, however
+ * uncertain its costs; of two with a step +- 10 %, nothing is left of that in the speedup, and of an
+ * uncertain exchange all is. */
+static void the_speedup_has_an_interval_of_its_own(void **state)
+{
+    (void)state;
+    static const int replicates[] = {5, 60};
+    for (int n = 0; n < 2; n++) {
+        dl_costs costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
+        costs.ops[0].fixed_ns.error = 1e5;
+        dl_scenario s =
+            fixture_scenario("[scenario]\nsteps = 20\nreplicates = %d\n[machine]\ncores = workers\n"
+                             "workers = 1, 2\n[workload]\ncosts = c\nbatch_per_worker = "
+                             "4\n[sync]\nmode = allreduce\n"
+                             "[noise]\nkind = gamma\nsigma = 0.01\n",
+                             replicates[n]);
+        dl_sweep sweep = run_sweep(&s, &costs, 2);
+        assert_true(sweep.rows[0].speedup_low == 1 && sweep.rows[0].speedup_high == 1);
+        assert_true(sweep.rows[0].high_per_s > 1.1 * sweep.rows[0].low_per_s);
+        assert_true(sweep.rows[1].speedup_high - sweep.rows[1].speedup_low < 0.05);
+        dl_sweep_free(&sweep);
+        costs.barrier_ns.value = 3e5;
+        costs.barrier_ns.error = 1e5;
+        sweep = run_sweep(&s, &costs, 2);
+        const dl_row *row = &sweep.rows[1];
+        assert_true(row->speedup_high - row->speedup_low > 0.15);
+        assert_true(row->speedup_low < row->speedup && row->speedup < row->speedup_high);
+        dl_sweep_free(&sweep);
+        dl_scenario_free(&s);
+        dl_costs_free(&costs);
+    }
+}
+
 static void origin_and_extrapolation_are_told(void **state)
 {
     (void)state;
@@ -223,6 +290,7 @@ static void missing_costs_and_failed_runs_are_refused(void **state)
     assert_null(sweep.rows);
     costs.ops[0].fixed_ns.value = 10;
     s.replicates = 4;
+    s.noise = DL_NOISE_EXPONENTIAL;
     int64_t last = 0;
     const dl_sweep_config watched = {2, count_progress, &last};
     study = fixture_study(&variant, &s, &costs);
@@ -242,6 +310,8 @@ int main(void)
         cmocka_unit_test(replicates_are_pooled),
         cmocka_unit_test(throughput_is_the_median_of_the_replicates),
         cmocka_unit_test(the_interval_comes_from_the_costs_errors),
+        cmocka_unit_test(draws_do_not_move_the_row),
+        cmocka_unit_test(the_speedup_has_an_interval_of_its_own),
         cmocka_unit_test(origin_and_extrapolation_are_told),
         cmocka_unit_test(missing_costs_and_failed_runs_are_refused),
     };

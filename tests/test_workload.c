@@ -5,6 +5,8 @@
 #include "sim/workload.h"
 #include "tests/sim_fixture.h"
 
+#include <stdlib.h>
+
 /* Batch 10: input 150 (100 + 5 each); forward 3000, backward -500 + 4000: compute 6500; update -5 +
  * 1 counts as 0. */
 static void work_of_a_step(void **state)
@@ -81,33 +83,109 @@ static void sharing_is_linear_between_known_values(void **state)
     dl_costs_free(&costs);
 }
 
-/* 2000 draws of 100 +- 3: mean within 4 standard errors (0.27), deviation within 10 %; pairs are
- * symmetric; a value without error stays; 1 +- 5 never becomes negative. */
-static void draws_have_the_standard_error(void **state)
+static int compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* 4001 draws of a value, in ascending order. */
+static void sorted_draws(const char *line, double *(*value_of)(dl_costs *), double *draws)
+{
+    char text[200];
+    snprintf(text, sizeof text, "[costs]\nschema = 1\n%s\n", line);
+    dl_costs costs = fixture_costs(text);
+    for (uint32_t d = 0; d < 4001; d++) {
+        dl_random stream;
+        dl_random_init(&stream, 1, d, 0, 0);
+        dl_costs drawn;
+        dl_costs_draw(&costs, &stream, &drawn);
+        draws[d] = *value_of(&drawn);
+        dl_costs_draw_free(&drawn);
+    }
+    dl_costs_free(&costs);
+    qsort(draws, 4001, sizeof *draws, compare_doubles);
+}
+
+static double *fixed_of(dl_costs *costs)
+{
+    return &costs->ops[0].fixed_ns.value;
+}
+
+static double *serial_of(dl_costs *costs)
+{
+    return &costs->dispatch.serial_ns.value;
+}
+
+static double *slowdown_of(dl_costs *costs)
+{
+    return &costs->overlap_slowdown.value;
+}
+
+static double *spread_of(dl_costs *costs)
+{
+    return &costs->gpu_spread_frac.value;
+}
+
+static double *bandwidth_of(dl_costs *costs)
+{
+    return &costs->copy.bandwidth_bytes_per_s.value;
+}
+
+/* The median stays, a small error is the standard deviation, and no draw leaves the range. The
+ * standard error of a median of 4001 is 1.25 sd / 63 = 2 % of the sd; of a lognormal with sd 2.29
+ * times the median, s = 1.02, it is 2 % of the median. */
+static void draws_keep_the_median_and_the_range(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs("[costs]\nschema = 1\n"
-                                   "[op a.forward]\nfixed_ns = 100 +- 3\nper_sample_ns = 1 +- 5\n"
-                                   "[sync]\nlock_ns = 7\n");
-    double sum = 0, squares = 0;
-    for (uint32_t r = 0; r < 2000; r++) {
-        dl_random stream, again;
-        dl_random_init(&stream, 1, r, 0, 0);
-        again = stream;
-        dl_costs up, down;
-        dl_costs_draw(&costs, &stream, 1, &up);
-        dl_costs_draw(&costs, &again, -1, &down);
-        double off = up.ops[0].fixed_ns.value - 100;
-        assert_near(down.ops[0].fixed_ns.value, 100 - off, 1e-12);
-        assert_true(up.ops[0].per_sample_ns.value > 0 && up.lock_ns.value == 7);
-        sum += off;
-        squares += off * off;
-        dl_costs_draw_free(&up);
-        dl_costs_draw_free(&down);
+    static const struct {
+        const char *line;
+        double *(*value_of)(dl_costs *);
+        double median, tolerance, sd, low, high;
+    } cases[] = {
+        {"[op a.forward]\nfixed_ns = 100 +- 3", fixed_of, 100, 0.002, 3, 0, 1e13},
+        {"[op a.forward]\nfixed_ns = 1 +- 5", fixed_of, 1, 0.1, (double)NAN, 1e-99, 1e13},
+        {"[op a.forward]\nfixed_ns = -100 +- 30", fixed_of, -100, 0.02, 30, -1e9, 1e13},
+        {"[dispatch]\nserial_ns = 143000 +- 327000", serial_of, 143000, 0.08, (double)NAN, 1, 1e15},
+        {"[dispatch]\nserial_ns = 0 +- 300", serial_of, 0, 0, (double)NAN, 0, 1e13},
+        {"[overlap]\nslowdown = 1.04 +- 0.1", slowdown_of, 1.04, 0.005, (double)NAN, 1, 1e15},
+        {"[overlap]\nslowdown = 1 +- 0.1", slowdown_of, 1, 0, (double)NAN, 1, 1e15},
+        {"[spread]\ngpu_frac = 0.9 +- 0.3", spread_of, 0.9, 0.03, (double)NAN, 0, 1},
+        {"[spread]\ngpu_frac = 0.3 +- 0.01", spread_of, 0.3, 0.002, 0.01, 0, 1},
+        {"[copy]\nbandwidth_bytes_per_s = 1e9 +- 9e9", bandwidth_of, 1e9, 0.15, (double)NAN, 1,
+         1e15},
+    };
+    static double draws[4001];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sorted_draws(cases[i].line, cases[i].value_of, draws);
+        assert_near(draws[2000], cases[i].median, cases[i].tolerance);
+        assert_true(draws[0] >= cases[i].low && draws[4000] <= cases[i].high);
+        /* the quantiles of one standard deviation */
+        const double sd = (draws[3366] - draws[634]) / 2;
+        if (!isnan(cases[i].sd)) assert_near(sd, cases[i].sd, 0.08);
+        assert_true(draws[4000] > draws[0]);
     }
-    assert_true(fabs(sum / 2000) < 0.27);
-    assert_near(sqrt(squares / 2000), 3, 0.1);
+}
+
+/* Without a stream, and where there is no error, the costs stay bit for bit. */
+static void costs_without_errors_are_not_drawn(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 100 +- 3\n"
+                                   "[overlap]\nslowdown = 1.04\n");
+    dl_random stream;
+    dl_random_init(&stream, 1, 1, 0, 0);
+    dl_costs drawn;
+    dl_costs_draw(&costs, NULL, &drawn);
+    assert_true(drawn.ops[0].fixed_ns.value == 100);
+    dl_costs_draw_free(&drawn);
+    dl_costs_draw(&costs, &stream, &drawn);
+    assert_true(drawn.ops[0].fixed_ns.value != 100 && drawn.overlap_slowdown.value == 1.04);
     assert_true(costs.ops[0].fixed_ns.value == 100);
+    dl_costs_draw_free(&drawn);
+    assert_true(dl_costs_have_errors(&costs));
+    costs.ops[0].fixed_ns.error = 0;
+    assert_false(dl_costs_have_errors(&costs));
     dl_costs_free(&costs);
 }
 
@@ -131,7 +209,8 @@ int main(void)
         cmocka_unit_test(backward_is_part_of_compute),
         cmocka_unit_test(work_of_bytes),
         cmocka_unit_test(sharing_is_linear_between_known_values),
-        cmocka_unit_test(draws_have_the_standard_error),
+        cmocka_unit_test(draws_keep_the_median_and_the_range),
+        cmocka_unit_test(costs_without_errors_are_not_drawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

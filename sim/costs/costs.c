@@ -267,18 +267,26 @@ double dl_costs_step_ns(const dl_costs *costs, double batch, const char *phase)
     return sum_ns * dl_costs_linearity(costs, batch);
 }
 
-void dl_costs_each(dl_costs *costs, void (*visit)(void *user, dl_value *value), void *user)
+static void see(dl_value *value, const char *section, const char *name, dl_cost_visit_fn visit,
+                void *user)
+{
+    const dl_key *key = dl_keys_find(&dl_cost_keys, section, name);
+    visit(user, value, key->low, key->high);
+}
+
+void dl_costs_each(dl_costs *costs, dl_cost_visit_fn visit, void *user)
 {
     for (size_t i = 0; i < costs->op_count; i++) {
-        visit(user, &costs->ops[i].fixed_ns);
-        visit(user, &costs->ops[i].per_sample_ns);
+        see(&costs->ops[i].fixed_ns, "op a.forward", "fixed_ns", visit, user);
+        see(&costs->ops[i].per_sample_ns, "op a.forward", "per_sample_ns", visit, user);
     }
     for (size_t i = 0; i < dl_cost_keys.count; i++) {
-        dl_value *value = dl_cost_single(costs, &dl_cost_keys.rows[i]);
-        if (value != NULL) visit(user, value);
+        const dl_key *key = &dl_cost_keys.rows[i];
+        dl_value *value = dl_cost_single(costs, key);
+        if (value != NULL) visit(user, value, key->low, key->high);
     }
     for (int k = 1; k <= DL_SHARING_MAX; k++)
-        visit(user, &costs->sharing[k]);
+        see(&costs->sharing[k], "sharing", "copies_1", visit, user);
     for (size_t i = 0; i < costs->linearity_count; i++)
-        visit(user, &costs->linearity[i].factor);
+        see(&costs->linearity[i].factor, "linearity", "batch_1", visit, user);
 }

@@ -255,8 +255,10 @@ bool dl_costs_have_input(const dl_costs *costs);
  */
 dl_origin dl_costs_worst_origin(const dl_costs *costs, unsigned needs);
 
-/* Calls visit(user, value) for every value of the file, in a fixed order. */
-void dl_costs_each(dl_costs *costs, void (*visit)(void *user, dl_value *value), void *user);
+/* Calls visit(user, value, low, high) for every value of the file, in a fixed order; its key
+ * may be from low to high. */
+typedef void (*dl_cost_visit_fn)(void *user, dl_value *value, double low, double high);
+void dl_costs_each(dl_costs *costs, dl_cost_visit_fn visit, void *user);
 
 /* Writes the file so that dl_costs_read gives the same values back. `comment` lines (may be NULL)
  * come first, each behind "; ". What is unknown is left out. DL_ERR_DATA if a text cannot stand in

@@ -24,6 +24,8 @@ static const char *const result_columns[] = {
     "throughput_low_per_s",
     "throughput_high_per_s",
     "speedup",
+    "speedup_low",
+    "speedup_high",
     "efficiency",
     "compute_frac",
     "dispatch_frac",
@@ -227,7 +229,8 @@ static void write_row(dl_csv_writer *writer, const dl_study *study, const dl_row
     const double numbers[] = {
         mean->step_mean_s,       mean->step_p50_s,       mean->step_p99_s,
         mean->step_sd_s,         mean->throughput_per_s, row->low_per_s,
-        row->high_per_s,         row->speedup,           row->efficiency,
+        row->high_per_s,         row->speedup,           row->speedup_low,
+        row->speedup_high,       row->efficiency,
         part[DL_PART_COMPUTE],   part[DL_PART_DISPATCH], part[DL_PART_COMMUNICATION],
         part[DL_PART_AVERAGING], part[DL_PART_WAITING],  part[DL_PART_INPUT],
         mean->applied_frac,      mean->updates_per_s,    row->staleness_mean,

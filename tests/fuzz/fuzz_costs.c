@@ -28,8 +28,10 @@ typedef struct sum {
     int known;
 } sum;
 
-static void add(void *user, dl_value *value)
+static void add(void *user, dl_value *value, double low, double high)
 {
+    (void)low;
+    (void)high;
     sum *s = user;
     s->known += value->known;
     s->values += value->value;
