@@ -38,9 +38,8 @@ if (!exists("STATS_records")) {
 if (!exists("block")) { block = "table_rows" }
 shell_quoted(t) = strstrt(t, "'") == 0 ? t : \
     t[1:strstrt(t, "'") - 1]."'\\''".shell_quoted(t[strstrt(t, "'") + 1:])
-eval "set print $".block
-print system("sed -E ':a; s/^(([^\"]*\"[^\"]*\")*[^\"]*\"[^\",]*),/\\1;/; ta' <'".shell_quoted(table)."'")
-unset print
+load sprintf("< echo '$%s << END_OF_TABLE'; sed -E '%s' <'%s'; echo END_OF_TABLE", block, \
+    ":a; s/^(([^\"]*\"[^\"]*\")*[^\"]*\"[^\",]*),/\\1;/; ta", shell_quoted(table))
 table = "$".block
 stats table using (1) nooutput
 header_cells = STATS_columns

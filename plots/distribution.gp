@@ -64,13 +64,15 @@ do for [p = 1:panel_count] { do for [s = 1:series_count] { do for [w = 1:columns
         top = 0.0
         set print $bars
         print "staleness,percent"
-        do for [b = low_bin:high_bin] {
-            sum = 0.0
-            at_bin(staleness) = in_cell(p, s, w) && staleness == b
-            stats histogram using (at_bin(column("staleness")) ? \
-                (sum = sum + column("count"), 0) : 0) nooutput
-            print sprintf("%d,%.9g", b, 100 * sum / total)
-            top = 100 * sum / total > top ? 100 * sum / total : top
+        array shares[high_bin - low_bin + 1]
+        do for [b = 1:|shares|] { shares[b] = 0.0 }
+        add_share(bin, count) = bin >= 1 && bin <= |shares| ? \
+            (shares[bin] = shares[bin] + 100 * count / total, 0) : 0
+        stats histogram using (in_cell(p, s, w) ? \
+            add_share(int(column("staleness")) - low_bin + 1, column("count")) : 0) nooutput
+        do for [b = 1:|shares|] {
+            print sprintf("%d,%.9g", low_bin + b - 1, shares[b])
+            top = shares[b] > top ? shares[b] : top
         }
         unset print
 

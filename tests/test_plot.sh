@@ -44,6 +44,12 @@ draws "PNG" "results='$results'; output='$png'" "$png"
 draws "SVG" "results='$results'; output='$svg'; title='heading_1'" "$svg"
 grep -q '<svg' "$svg" && grep -q '</svg>' "$svg" || fail "not a whole SVG"
 
+# Whatever its size, a table is read whole (gnuplot cuts the output of system() at 1 MiB).
+large="$folder/large.csv"
+{ seq -f '# line %g, of no interest, in a table of over 1 MiB' 30000; cat "$results"; } >"$large"
+draws "a large table" "results='$large'; output='$folder/large.svg'; title='heading_1'" "$folder/large.svg"
+cmp -s "$svg" "$folder/large.svg" || fail "a large table is drawn otherwise"
+
 # The words that this figure owes its reader: heading, axes, key, panels.
 case $figure in
     speedup) words="average every 1|average every 20|allreduce|async|ideal|measured|workers|speedup" ;;
