@@ -3,7 +3,8 @@
 #   dl_add_library(NAME SOURCES... [LINK libs...])      static library, includes as "folder/header.h"
 #   dl_add_program(NAME SOURCES... [LINK libs...])      program in build/<preset>/bin
 #   dl_add_test(NAME LABEL [LINK libs...] [EXTRA sources...])   tests/NAME.c with cmocka, one ctest
-#   dl_add_fuzzer(NAME [LINK libs...])                 tests/fuzz/NAME.c with the driver, one ctest
+#   dl_add_fuzzer(NAME [LINK libs...] [EXTRA sources...] [INPUTS count])   tests/fuzz/NAME.c with the
+#                                                      driver, one ctest of so many inputs (20000)
 add_library(dl_options INTERFACE)
 target_include_directories(dl_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_definitions(dl_options INTERFACE _GNU_SOURCE DL_VERSION="${PROJECT_VERSION}")
@@ -47,17 +48,27 @@ function(dl_add_test name label)
 endfunction()
 
 option(DL_LIBFUZZER "Build the fuzzers for libFuzzer (clang) instead of the built-in driver" OFF)
+if(DL_LIBFUZZER)
+    # Its feedback is the coverage of all code, not only that of the fuzzer's own source.
+    target_compile_options(dl_options INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=fuzzer-no-link>)
+    add_custom_target(fuzzers)
+endif()
 function(dl_add_fuzzer name)
-    cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
-    add_executable(${name} ${PROJECT_SOURCE_DIR}/tests/fuzz/${name}.c)
+    cmake_parse_arguments(ARG "" "INPUTS" "LINK;EXTRA" ${ARGN})
+    add_executable(${name} ${PROJECT_SOURCE_DIR}/tests/fuzz/${name}.c ${ARG_EXTRA})
     target_link_libraries(${name} PRIVATE dl_options ${ARG_LINK} dl_common m)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     if(DL_LIBFUZZER)
         target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
         target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+        add_dependencies(fuzzers ${name})
         return()
     endif()
     target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/fuzz_driver.c)
-    add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    set(range "")
+    if(ARG_INPUTS)
+        set(range 0 ${ARG_INPUTS})
+    endif()
+    add_test(NAME ${name} COMMAND ${name} ${range} WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 300)
 endfunction()

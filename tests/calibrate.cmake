@@ -17,7 +17,12 @@ add_test(NAME test_dlcal_info COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_info.
          $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlcal_info PROPERTIES LABELS unit TIMEOUT 300)
 
+dl_add_fuzzer(fuzz_fit INPUTS 3000 LINK dl_calibrate EXTRA ${CMAKE_CURRENT_LIST_DIR}/calibrate_traces.c)
+target_include_directories(fuzz_fit SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
+target_link_libraries(fuzz_fit PRIVATE ${CMOCKA_LIBRARY})
+
 # Measured tables.
+dl_add_fuzzer(fuzz_table INPUTS 3000 LINK dl_calibrate)
 dl_add_test(test_collinearity model LINK dl_calibrate)
 dl_add_test(test_table_fit model LINK dl_calibrate)
 dl_add_test(test_table_judge model LINK dl_calibrate)
@@ -32,7 +37,7 @@ foreach(module retime build report spans meetings transfer strip joint phases ov
 endforeach()
 
 dl_add_test(test_made_ranks model LINK dl_replay EXTRA ${CMAKE_CURRENT_LIST_DIR}/made_ranks.c)
-dl_add_fuzzer(fuzz_replay LINK dl_replay)
+dl_add_fuzzer(fuzz_replay INPUTS 4000 LINK dl_replay)
 target_sources(fuzz_replay PRIVATE ${CMAKE_CURRENT_LIST_DIR}/made_ranks.c)
 dl_add_test(test_replay_data model LINK dl_replay dl_readers)
 add_test(NAME test_dlcal_replay COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_replay.sh

@@ -29,6 +29,7 @@ if(HWLOC_FOUND)
     target_compile_definitions(test_machine_file PRIVATE
         DL_MACHINES="${PROJECT_SOURCE_DIR}/scenarios/machines"
         DL_FIXTURES="${CMAKE_CURRENT_LIST_DIR}/fixtures/machines")
+    dl_add_fuzzer(fuzz_hwloc INPUTS 2000 LINK dl_hardware)
     target_compile_definitions(test_machine_probe PRIVATE
         DL_FIXTURES="${CMAKE_CURRENT_LIST_DIR}/fixtures/machines")
 endif()

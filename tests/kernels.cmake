@@ -1,6 +1,7 @@
 # Data, exchange, training.
 dl_add_test(test_data_set unit LINK dl_kernels ZLIB::ZLIB)
 dl_add_test(test_data_cifar unit LINK dl_kernels)
+dl_add_fuzzer(fuzz_images INPUTS 1000 LINK dl_kernels ZLIB::ZLIB)
 dl_add_test(test_exchange unit LINK dl_kernels)
 dl_add_test(test_quantise unit LINK dl_kernels)
 dl_add_test(test_train unit LINK dl_kernels)

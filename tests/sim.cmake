@@ -53,6 +53,7 @@ dl_add_test(test_collective_nccl model LINK dl_sim)
 dl_add_test(machine_figures model LINK dl_sim)
 dl_add_fuzzer(fuzz_costs LINK dl_sim)
 dl_add_fuzzer(fuzz_scenario LINK dl_sim)
+dl_add_fuzzer(fuzz_dlsim INPUTS 3000 LINK dl_sim)
 
 file(GLOB golden_scenarios CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/golden/*.ini)
 list(REMOVE_ITEM golden_scenarios ${CMAKE_CURRENT_SOURCE_DIR}/golden/costs.ini)

@@ -15,10 +15,13 @@ static const char whole[] =
     "[noise]\nfactors_1_1_1 = 1\nfactors_1_1_2 = 1.1\n"
     "[collective allreduce 8]\nnodes = 1\nbytes_0 = 35 +- 1, n = 3, fitted\nbytes_1024 = 36\n";
 static const char small[] = "[costs]\nschema = 1\n[sync]\nslice_ns = 3\n[op input]\nfixed_ns = 1\n";
+static const char crlf[] = "[costs]\r\nschema = 1\r\nworkload =\r\nbatch_min = 1\r\n[op a.forward]"
+                           "\r\nfixed_ns = 12 +- , n = 3\r\nper_sample_ns = \r\n[noise]\r\n";
 
 size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
 {
-    static const dl_fuzz_seed all[] = {{whole, sizeof whole - 1}, {small, sizeof small - 1}};
+    static const dl_fuzz_seed all[] = {
+        {whole, sizeof whole - 1}, {small, sizeof small - 1}, {crlf, sizeof crlf - 1}};
     *seeds = all;
     return sizeof all / sizeof all[0];
 }

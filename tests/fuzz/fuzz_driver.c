@@ -1,6 +1,7 @@
 #include "tests/fuzz/fuzz_driver.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,12 +106,31 @@ static void say_iteration(int signal_number)
     raise(signal_number);
 }
 
+/* The start of libFuzzer's corpus; returns the exit code. */
+static int write_seeds(const char *folder, const dl_fuzz_seed *seeds, size_t seed_count)
+{
+    for (size_t i = 0; i < seed_count; i++) {
+        char *path = dl_format("%s/seed%zu", folder, i);
+        FILE *out = fopen(path, "wb");
+        const bool good =
+            out != NULL && fwrite(seeds[i].data, 1, seeds[i].bytes, out) == seeds[i].bytes;
+        if (out == NULL || fclose(out) != 0 || !good) {
+            perror(path);
+            return 1;
+        }
+        free(path);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    const bool seeds_only = argc == 3 && strcmp(argv[1], "--write-seeds") == 0;
     dl_error err = {0};
     int64_t first = 0, count = DEFAULT_ITERATIONS;
-    if ((argc > 1 && dl_parse_int(argv[1], 0, INT32_MAX, &first, &err) != DL_OK) ||
-        (argc > 2 && dl_parse_int(argv[2], 1, INT32_MAX - first, &count, &err) != DL_OK)) {
+    if (!seeds_only &&
+        ((argc > 1 && dl_parse_int(argv[1], 0, INT32_MAX, &first, &err) != DL_OK) ||
+         (argc > 2 && dl_parse_int(argv[2], 1, INT32_MAX - first, &count, &err) != DL_OK))) {
         dl_error_print(&err, argv[0], stderr);
         return 2;
     }
@@ -120,6 +140,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s: no seeds\n", argv[0]);
         return 1;
     }
+    if (seeds_only) return write_seeds(argv[2], seeds, seed_count);
     signal(SIGABRT, say_iteration);
     signal(SIGSEGV, say_iteration);
     for (int64_t i = first; i < first + count; i++) {

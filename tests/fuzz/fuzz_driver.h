@@ -1,6 +1,9 @@
 /* Deterministic mutation fuzzing of a parser, without any special compiler; fuzz_driver.c holds
  * main(). A fuzzer is one source that defines the two functions below. The same source links with
- * libFuzzer instead of fuzz_driver.c (clang -fsanitize=fuzzer, cmake -DDL_LIBFUZZER=ON).
+ * libFuzzer instead of fuzz_driver.c:
+ *
+ *   mkdir corpus && build/release/tests/fuzz_x --write-seeds corpus
+ *   cmake --preset fuzz && cmake --build --preset fuzz && build/fuzz/tests/fuzz_x corpus
  *
  * `fuzz_x` runs the default number of iterations; `fuzz_x FIRST COUNT` runs some of them again:
  * iteration i depends on nothing but i and the seeds, so a crash can be looked at alone. What is

@@ -25,13 +25,18 @@ static const char cuda[] =
 static const char rates[] =
     "Running device_to_device_memcpy_read_ce.\nmemcpy CE GPU(row) -> GPU(column) (GB/s)\n"
     "  0  1\n 0 N/A 276.07\n 1 275.90 N/A\n\nSUM x 5\ncpu_to_gpu0_by_dma 26.2387\n";
+static const char crlf[] =
+    "# nThread 1 nGpus 2\r\n#  size  count type redop root time algbw busbw #wrong time algbw "
+    "busbw "
+    "#wrong\r\n 1024 256 float sum -1 20.5 0.05 0.05 0\r\n 2048\r\n\r\n Device 0:\r\n";
 
 size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
 {
     static const dl_fuzz_seed all[] = {{nccl, sizeof nccl - 1},
                                        {old_nccl, sizeof old_nccl - 1},
                                        {cuda, sizeof cuda - 1},
-                                       {rates, sizeof rates - 1}};
+                                       {rates, sizeof rates - 1},
+                                       {crlf, sizeof crlf - 1}};
     gsl_set_error_handler_off();
     *seeds = all;
     return sizeof all / sizeof all[0];

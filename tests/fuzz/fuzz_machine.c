@@ -17,12 +17,18 @@ static const char whole[] =
     "[protocol ll]\nlaunch_ns = 1us\nhop_ns = 2us\nnetwork_hop_ns = 3us\nbandwidth_frac = 0.5\n";
 static const char small[] =
     "[machine]\nschema = 1\nname = a\npeer = all\n[gpu_model g]\nmemory_bytes = 1\n"
-    "memory_bytes_per_s = 1e9\nfp32_flop_per_s = 1e12\n[link l]\nbytes_per_s = 1e9\nlatency_ns = 0\n"
+    "memory_bytes_per_s = 1e9\nfp32_flop_per_s = 1e12\n[link l]\nbytes_per_s = 1e9\nlatency_ns = "
+    "0\n"
     "[host]\nmemory_bytes_per_s = 1e9\n[gpus 0]\nmodel = g\nparent = socket0\nlink = l\n";
+static const char crlf[] =
+    "[machine]\r\nschema = 1\r\nname = \r\npeer = all\r\n[gpu_model g]\r\nmemory_bytes = \r\n[link "
+    "l]\r\nbytes_per_s = , measured\r\nlatency_ns = 0\r\n[gpus 0]\r\nmodel =\r\nparent = "
+    "socket0\r\n";
 
 size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
 {
-    static const dl_fuzz_seed all[] = {{whole, sizeof whole - 1}, {small, sizeof small - 1}};
+    static const dl_fuzz_seed all[] = {
+        {whole, sizeof whole - 1}, {small, sizeof small - 1}, {crlf, sizeof crlf - 1}};
     *seeds = all;
     return sizeof all / sizeof all[0];
 }

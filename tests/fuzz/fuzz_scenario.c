@@ -20,11 +20,16 @@ static const char gpus[] =
     "overlap = yes\ncompress = topk\ntopk_frac = 0.1\n[input]\ncores = 2\nprefetch = 3\n"
     "[workload]\ncosts = c\nbatch_per_worker = 4\nsamples_per_epoch = 100\n"
     "[sync]\nmode = average, bmuf\nwhere = allreduce\ninterval = 2\n";
+static const char crlf[] =
+    "[machine]\r\ncores = 1\r\nworkers = 1, \r\n[workload]\r\ncosts = c\r\nbatch =\r\n[sync]\r\n"
+    "mode = , ps\r\n[noise]\r\nslow = 1:\r\n[measured]\r\nfile = \r\n";
 
 size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
 {
-    static const dl_fuzz_seed all[] = {
-        {whole, sizeof whole - 1}, {small, sizeof small - 1}, {gpus, sizeof gpus - 1}};
+    static const dl_fuzz_seed all[] = {{whole, sizeof whole - 1},
+                                       {small, sizeof small - 1},
+                                       {gpus, sizeof gpus - 1},
+                                       {crlf, sizeof crlf - 1}};
     *seeds = all;
     return sizeof all / sizeof all[0];
 }

@@ -168,7 +168,7 @@ static double variation_of_starts(const mark *marks, size_t count)
         squares += distance_ns * distance_ns;
     }
     double mean = sum / number;
-    return mean > 0 ? squares / number / (mean * mean) - 1 : INT64_MAX;
+    return mean > 0 ? squares / number / (mean * mean) - 1 : (double)INT64_MAX;
 }
 
 static mark_form form_of(const dl_marked_trace *trace, const mark *marks, size_t count)
