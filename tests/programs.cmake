@@ -8,3 +8,9 @@ if(NOT DL_SANITIZE AND CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo)$")
              $<$<TARGET_EXISTS:dlprof_cuda>:$<TARGET_FILE:dlprof_cuda>> COMMAND_EXPAND_LISTS)
     set_tests_properties(test_hardened PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 60)
 endif()
+
+# Faults: what is left when a program is killed or cannot write.
+add_test(NAME test_faults COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_faults.sh $<TARGET_FILE:dlsim>
+         $<TARGET_FILE:dlprof> $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_faults PROPERTIES LABELS "unit;faults" TIMEOUT 300)
+set_property(TEST test_dlprof_ranks test_dlprof_run APPEND PROPERTY LABELS faults)

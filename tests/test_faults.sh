@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Faults from outside: kills, full disks, limits, closed pipes (ranks that die: test_dlprof_ranks.sh,
+# recorded programs: test_dlprof_run.sh and test_inject.c). Whatever happens, the
+# exit code says so, the message gives the reason, and old result files stay whole.
+# Usage: test_faults.sh DLSIM DLPROF DLCAL
+set -u
+dlsim=$1 dlprof=$2 dlcal=$3
+golden=$(cd "$(dirname "$0")/golden" && pwd)
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/expect.sh"
+
+fail() {
+    echo "FAIL: $*"
+    failures=$((failures + 1))
+}
+
+# unchanged FILE...: each still holds "old"
+unchanged() {
+    local file
+    for file; do [ "$(cat "$file")" = old ] || fail "$file was replaced"; done
+}
+
+# leftovers WHAT: no temporary files
+leftovers() {
+    [ -z "$(find . -name '.*.partial*')" ] || fail "$1 left $(find . -name '.*.partial*')"
+}
+
+for batch in 4 8; do
+    "$dlprof" train --model mlp --batch $batch --data synthetic --steps 10 -o $batch.dlt >/dev/null || exit 1
+done
+
+# One of several outputs cannot be written: none is replaced.
+echo old >results.csv
+echo old >timeline.json
+tested=$dlsim
+expect 1 "/dev/full: cannot write: No space left on device" "$golden/modes.ini" -q -o results.csv \
+    --timeline timeline.json --histogram /dev/full
+unchanged results.csv timeline.json
+
+# A limit on the size of files.
+tested=prlimit
+expect 1 "results.csv: cannot write: File too large" --fsize=1000 "$dlsim" "$golden/modes.ini" -q -o results.csv
+expect 1 "cut.dlt: cannot write: File too large" --fsize=1000 "$dlprof" train --model mlp --batch 4 \
+    --data synthetic --steps 400 -o cut.dlt
+expect 1 "trace.json: cannot write: File too large" --fsize=500 "$dlprof" export 4.dlt -o trace.json
+unchanged results.csv
+leftovers "a limit on files"
+
+# Killed while it simulates.
+sed -e 's/^steps.*/steps = 2000000/' -e "s|^costs.*|costs = $golden/costs.ini|" \
+    -e '/^\[measured\]/,/^$/d' "$golden/modes.ini" >long.ini
+for signal in TERM KILL; do
+    "$dlsim" long.ini -q -o results.csv 2>/dev/null &
+    simulator=$!
+    sleep 0.3
+    kill -$signal $simulator || fail "dlsim ended before SIG$signal"
+    wait $simulator 2>/dev/null
+    [ $? -eq $((128 + $(kill -l $signal))) ] || fail "SIG$signal: exit $?"
+    unchanged results.csv
+done
+
+# Nobody reads what is printed: it ends, by the signal or with an error, and not with 0 nor a core.
+for command in "$dlprof info 4.dlt" "$dlcal fit 4.dlt 8.dlt -o fitted.ini" "$dlsim --help"; do
+    { $command 2>/dev/null; echo $? >status.txt; } | true
+    sleep 0.1
+    case $(cat status.txt) in
+        0 | 1 | 141) ;;
+        *) fail "$command: exit $(cat status.txt) with a closed pipe" ;;
+    esac
+done
+tested=sh
+expect 1 "standard output: cannot write" -c "'$dlprof' info 4.dlt >/dev/full"
+
+[ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
