@@ -43,7 +43,7 @@ static void add_step(dl_trace *trace, uint32_t worker, int start_ms, uint32_t co
 }
 
 /* Worker 0: 10 steps of 1 ms, staleness 0..9. Worker 2: 30 steps, staleness 1. Worker 1: nothing.
- * Each of the two has 50 samples / 1 ms = 50,000 a second. */
+ * Each of the two has 50 samples / 1 ms = 50,000 a second, both 2,000 samples in 30 ms. */
 static dl_trace train_trace(void)
 {
     dl_trace trace = hand_trace();
@@ -71,7 +71,7 @@ static void test_steps_and_parts(void **state)
     assert_int_equal(summary.total.warmup_count, 0);
     assert_float_equal(summary.total.step_ns.mean, 1e6, 1e-6);
     assert_float_equal(summary.workers[0].samples_per_s, 50000, 1e-6);
-    assert_float_equal(summary.total.samples_per_s, 100000, 1e-6);
+    assert_float_equal(summary.total.samples_per_s, 2000 / 0.03, 1e-6);
     assert_float_equal(summary.total.part_frac[DL_PART_COMPUTE], 0.6, 1e-12);
     assert_float_equal(summary.total.part_frac[DL_PART_COMMUNICATION], 0.1, 1e-12);
     assert_float_equal(summary.total.part_frac[DL_PART_WAITING], 0.2, 1e-12);
@@ -165,6 +165,55 @@ static void test_warmup_left_out(void **state)
     assert_float_equal(summary.total.part_frac[DL_PART_COMPUTE], 0.6, 1e-12);
     assert_float_equal(summary.operations[0].share_frac, 0.6, 1e-12);
     dl_summary_free(&summary);
+    dl_trace_free(&trace);
+}
+
+static double total_per_s(const dl_trace *trace)
+{
+    dl_summary summary = {0};
+    dl_summary_init(&summary, trace);
+    const double per_s = summary.total.samples_per_s;
+    dl_summary_free(&summary);
+    return per_s;
+}
+
+/* Two workers that share a core: one has all its steps of 1 ms before the other has its own. The
+ * core does 50 samples a ms, whoever has it. */
+static void test_workers_that_take_turns_do_not_add_up(void **state)
+{
+    (void)state;
+    dl_trace trace = hand_trace();
+    uint32_t conv1 = hand_name(&trace, "conv1");
+    for (int i = 0; i < 20; i++)
+        add_step(&trace, (uint32_t)(i / 10), i, conv1, 1);
+    assert_float_equal(total_per_s(&trace), 50000, 1e-6);
+
+    /* 5 ms in which nobody is at a step do not count, until somebody has steps there. */
+    for (int i = 25; i < 45; i++)
+        add_step(&trace, 0, i, conv1, 1);
+    assert_float_equal(total_per_s(&trace), 50000, 1e-6);
+    for (int i = 0; i < 5; i++)
+        add_step(&trace, 1, 20 + i, conv1, 1);
+    assert_float_equal(total_per_s(&trace), 50000, 1e-6);
+    dl_trace_free(&trace);
+}
+
+/* Worker 0 starts with a step of 4.5 ms; of worker 1's steps beside it none counts, but the half of
+ * the one that is under way when it ends. Then 5.5 ms with 11 half and 5 whole steps of 50. */
+static void test_throughput_starts_when_all_are_warm(void **state)
+{
+    (void)state;
+    dl_trace trace = hand_trace();
+    uint32_t conv1 = hand_name(&trace, "conv1");
+    dl_record *slow = hand_record(&trace, DL_RECORD_STEP, 0, 0, 4500000);
+    slow->samples = 50;
+    for (int i = 0; i < 11; i++) {
+        dl_record *step = hand_record(&trace, DL_RECORD_STEP, 0, 4500000 + i * 500000, 500000);
+        step->samples = 50;
+    }
+    for (int i = 0; i < 10; i++)
+        add_step(&trace, 1, i, conv1, 1);
+    assert_float_equal(total_per_s(&trace), (11 + 5.5) * 50 / 5.5e-3, 1e-6);
     dl_trace_free(&trace);
 }
 
@@ -346,10 +395,16 @@ static void test_json(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps_and_parts), cmocka_unit_test(test_operations_and_copies),
-        cmocka_unit_test(test_staleness),       cmocka_unit_test(test_warmup_left_out),
-        cmocka_unit_test(test_benches),         cmocka_unit_test(test_warnings),
-        cmocka_unit_test(test_print),           cmocka_unit_test(test_json),
+        cmocka_unit_test(test_steps_and_parts),
+        cmocka_unit_test(test_operations_and_copies),
+        cmocka_unit_test(test_staleness),
+        cmocka_unit_test(test_warmup_left_out),
+        cmocka_unit_test(test_workers_that_take_turns_do_not_add_up),
+        cmocka_unit_test(test_throughput_starts_when_all_are_warm),
+        cmocka_unit_test(test_benches),
+        cmocka_unit_test(test_warnings),
+        cmocka_unit_test(test_print),
+        cmocka_unit_test(test_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 #include "trace/summary.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,8 @@
 
 /* Time between a worker's steps that is worth a warning, as a fraction of its run. */
 #define BETWEEN_STEPS_FRAC 0.01
+
+#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 
 /* Least value that at least `percent` % of sorted[count] do not exceed. */
 static int64_t least_value(const double *sorted, size_t count, size_t percent)
@@ -63,18 +66,68 @@ static void sum_steps(dl_worker_summary *worker, const dl_step *steps, size_t co
     sum_staleness(&worker->staleness, steps, count);
 }
 
+/* Part of a step that throughput counts. */
+typedef struct counted_span {
+    double start_ns, end_ns;
+} counted_span;
+
+static int by_start(const void *left, const void *right)
+{
+    const counted_span *a = left, *b = right;
+    return COMPARE(a->start_ns, b->start_ns);
+}
+
+/* Time covered by at least one of spans[count], which are sorted. */
+static double covered_ns(counted_span *spans, size_t count)
+{
+    double sum_ns = 0, end_ns = -INFINITY;
+    qsort(spans, count, sizeof *spans, by_start);
+    for (size_t i = 0; i < count; i++) {
+        const double start_ns = fmax(spans[i].start_ns, end_ns);
+        if (spans[i].end_ns <= start_ns) continue;
+        sum_ns += spans[i].end_ns - start_ns;
+        end_ns = spans[i].end_ns;
+    }
+    return sum_ns;
+}
+
+/* Samples of all workers over the time in which any of them is at a step, since the end of the last
+ * warm-up: the rates of workers that take turns on a core add up to more than the core can do. Of a
+ * step that was under way then, the part since then. */
+static double total_samples_per_s(const dl_steps *steps)
+{
+    double since_ns = -INFINITY, samples = 0;
+    counted_span *spans = dl_calloc(steps->count, sizeof *spans, "steps");
+    size_t count = 0;
+    for (size_t i = 0; i < steps->count; i++) {
+        const dl_step *step = &steps->steps[i];
+        const double end_ns = (double)step->start_ns + (double)step->duration_ns;
+        if (step->warmup) since_ns = fmax(since_ns, end_ns);
+    }
+    for (size_t i = 0; i < steps->count; i++) {
+        const dl_step *step = &steps->steps[i];
+        const double start_ns = fmax((double)step->start_ns, since_ns);
+        const double end_ns = (double)step->start_ns + (double)step->duration_ns;
+        if (step->warmup || end_ns <= start_ns) continue;
+        samples += step->samples * (end_ns - start_ns) / (double)step->duration_ns;
+        spans[count++] = (counted_span){start_ns, end_ns};
+    }
+    const double time_ns = covered_ns(spans, count);
+    free(spans);
+    return time_ns > 0 ? samples / dl_ns_to_s(time_ns) : 0;
+}
+
 static void sum_workers(dl_summary *summary, const dl_steps *steps)
 {
     summary->workers = dl_calloc(steps->worker_count, sizeof *summary->workers, "workers");
     sum_steps(&summary->total, steps->steps, steps->count);
-    summary->total.samples_per_s = 0;
+    summary->total.samples_per_s = total_samples_per_s(steps);
     for (uint32_t w = 0; w < steps->worker_count; w++) {
         size_t first = steps->worker_first[w], count = steps->worker_first[w + 1] - first;
         if (count == 0) continue;
         dl_worker_summary *worker = &summary->workers[summary->worker_count++];
         worker->worker = w;
         sum_steps(worker, steps->steps + first, count);
-        summary->total.samples_per_s += worker->samples_per_s;
     }
 }
 
@@ -154,8 +207,6 @@ typedef struct bench_sample {
     const char *name;
     const dl_record *record;
 } bench_sample;
-
-#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 
 static int by_parameters(const void *left, const void *right)
 {

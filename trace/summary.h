@@ -2,10 +2,13 @@
  * trace of micro-benchmarks a table of its samples.
  *
  * All of it is over the steps that are not warm-up (steps.h). A worker's samples a second are its
- * samples over the sum of its step times; the total is the sum over workers, so time between steps
- * (an evaluation) does not count. Fractions are of the sum of step times. Quantiles: see
- * distribution.h; staleness is a whole number, and its quantile p is the least value that at least
- * the fraction p of the steps does not exceed.
+ * samples over the sum of its step times. Those of all workers are their samples, from the end of
+ * the last warm-up step of any of them, over the time in which at least one is at a step: as the
+ * simulator counts, and not the sum of the workers' rates, to which those that take turns on a core
+ * would add up to more than the core can do. Time between steps (an evaluation) does not count.
+ * Fractions are of the sum of step times. Quantiles: see distribution.h; staleness is a whole
+ * number, and its quantile p is the least value that at least the fraction p of the steps does not
+ * exceed.
  */
 #ifndef DL_TRACE_SUMMARY_H
 #define DL_TRACE_SUMMARY_H
