@@ -41,7 +41,6 @@ set style line 2 linecolor rgb "#12456B" linewidth 1.6 dashtype 11 pointtype 6 \
 set style line 3 linecolor rgb "#000000" linewidth 1.6 dashtype 11 pointtype 7 \
     pointsize 1.1 * point_scale
 set style fill solid 1 border rgb "white"
-set boxwidth 0.9
 if (!is_compact) {
     set key at screen 1 - (right_px + 25) / canvas_width, screen 1 - head_room_px / canvas_height
 }
@@ -61,17 +60,21 @@ do for [p = 1:panel_count] { do for [s = 1:series_count] { do for [w = 1:columns
     seen_bin(count) = in_cell(p, s, w) && count >= 5e-4 * total
     stats histogram using (seen_bin(column("count")) ? (in_bin(column("staleness")), 0) : 0) nooutput
     if (total > 0) {
-        top = 0.0
-        set print $bars
-        print "staleness,percent"
-        array shares[high_bin - low_bin + 1]
+        own(c) = in_panel(p) && in_series(s) && text("workers") eq word(worker_counts, w) ? c : NaN
+        # All values of a long tail may be rare; the mean is in the frame all the same.
+        stats results using (known(own(predicted(0))) ? (in_bin(ceil(predicted(0))), 0) : 0) nooutput
+        bin_width = ceil((high_bin - low_bin + 1) / 25.0)
+        array shares[int((high_bin - low_bin) / bin_width) + 1]
         do for [b = 1:|shares|] { shares[b] = 0.0 }
         add_share(bin, count) = bin >= 1 && bin <= |shares| ? \
             (shares[bin] = shares[bin] + 100 * count / total, 0) : 0
-        stats histogram using (in_cell(p, s, w) ? \
-            add_share(int(column("staleness")) - low_bin + 1, column("count")) : 0) nooutput
+        stats histogram using (in_cell(p, s, w) ? add_share( \
+            int((column("staleness") - low_bin) / bin_width) + 1, column("count")) : 0) nooutput
+        top = 0.0
+        set print $bars
+        print "staleness,percent"
         do for [b = 1:|shares|] {
-            print sprintf("%d,%.9g", low_bin + b - 1, shares[b])
+            print sprintf("%.9g,%.9g", low_bin + (b - 0.5) * bin_width - 0.5, shares[b])
             top = shares[b] > top ? shares[b] : top
         }
         unset print
@@ -81,9 +84,11 @@ do for [p = 1:panel_count] { do for [s = 1:series_count] { do for [w = 1:columns
         set rmargin at screen frame_right(w)
         set tmargin at screen frame_top(row)
         set bmargin at screen frame_bottom(row)
-        set xrange [low_bin - 1.4 : high_bin + 1.4]
+        set boxwidth 0.9 * bin_width
+        set xrange [low_bin - 0.5 - 0.9 * bin_width : low_bin - 0.5 + (|shares| + 0.9) * bin_width]
         set yrange [0 : top * 1.35]
-        set xtics low_bin, ceil((high_bin - low_bin) / tic_count + 1e-9), high_bin
+        set xtics low_bin, \
+            ceil((high_bin - low_bin) / (high_bin < 100 ? tic_count : 0.6 * tic_count) + 1e-9), high_bin
         set ytics 0, (narrow ? 2 : 1) * (top > 50 ? 25 : top > 20 ? 10 : top > 10 ? 5 : 2), 100
         set title word(worker_counts, w)." workers" textcolor rgb ink offset 0, -0.5
         set ylabel w == 1 ? "gradients (%)" : "" offset character 0.5, 0
@@ -95,7 +100,6 @@ do for [p = 1:panel_count] { do for [s = 1:series_count] { do for [w = 1:columns
         last_row = row == panel_count * series_count
         set xlabel last_row && (!narrow || w == int(columns / 2) + 1) ? "staleness (updates)" : ""
         if (p + s == 2 && w == columns) { set key on } else { set key off }
-        own(c) = in_panel(p) && in_series(s) && text("workers") eq word(worker_counts, w) ? c : NaN
         has_measured = 0
         stats results using (known(own(measured(0))) ? (has_measured = 1) : 0) nooutput
         measured_part = has_measured ? "results using (own(measured(0))):(1.12 * top): \
