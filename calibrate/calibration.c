@@ -1,8 +1,7 @@
 #include "calibrate/calibration.h"
 
-#include "calibrate/cost_file.h"
-#include "calibrate/exchange_runs.h"
-#include "calibrate/recording_cost.h"
+#include "calibrate/dataset.h"
+#include "calibrate/notes.h"
 #include "common/alloc.h"
 #include "common/options.h"
 
@@ -12,12 +11,11 @@ static dl_status fit_bench(dl_calibration *all, dl_error *err)
         dl_notes_add(&all->notes, "no bench trace: no costs of exchange and sharing");
         return DL_OK;
     }
-    dl_status status =
-        dl_charges_fit_all(&all->dataset, &all->charges, &all->costs, &all->notes, err);
+    dl_status status = dl_comm_costs_fit(&all->dataset, &all->comm, &all->costs, &all->notes, err);
     if (status != DL_OK) return status;
-    dl_exchange_runs_fit(&all->dataset, &all->charges, &all->costs);
-    dl_memory_fit_total(&all->charges, &all->memory, &all->costs, &all->notes);
-    return dl_sharing_fit_factors(&all->dataset, &all->sharing, &all->costs, &all->notes, err);
+    dl_exchange_runs_fit(&all->dataset, &all->comm, &all->costs);
+    dl_memory_fit_total(&all->comm, &all->memory, &all->costs, &all->notes);
+    return dl_contention_fit_factors(&all->dataset, &all->sharing, &all->costs, &all->notes, err);
 }
 
 static dl_status fit_all(dl_calibration *all, dl_error *err)
@@ -82,9 +80,9 @@ void dl_calibration_free(dl_calibration *calibration)
     dl_costs_free(&calibration->costs);
     dl_operations_free(&calibration->operations);
     dl_step_noise_free(&calibration->noise);
-    dl_charges_free(&calibration->charges);
+    dl_comm_fit_free(&calibration->comm);
     dl_memory_fit_free(&calibration->memory);
-    dl_sharing_fit_free(&calibration->sharing);
+    dl_contention_fit_free(&calibration->sharing);
     dl_notes_free(&calibration->notes);
     *calibration = (dl_calibration){0};
 }

@@ -2,14 +2,235 @@
 #ifndef DL_CALIBRATE_CALIBRATION_H
 #define DL_CALIBRATE_CALIBRATION_H
 
-#include "calibrate/charges.h"
+#include <stdio.h>
+
 #include "calibrate/dataset.h"
-#include "calibrate/memory.h"
+#include "calibrate/fit.h"
 #include "calibrate/notes.h"
-#include "calibrate/operations.h"
-#include "calibrate/sharing.h"
-#include "calibrate/step_noise.h"
 #include "sim/costs/costs.h"
+
+/* What an operation costs: fixed + per_sample batch, from runs at two or more batch sizes.
+ *
+ * Each run gives one point, the robust centre of the operation's time over its steps. The line goes
+ * through the points by their relative deviation, so small batches count as much as large ones.
+ * With one batch size only, how cost divides is assumed: input, forward and backward in proportion
+ * to the batch, everything else independent of it.
+ *
+ * Cost that is not linear in the batch (caches, a GEMM's efficiency) is kept for all operations
+ * together, as their time over that of their lines at each batch size ([linearity], with three
+ * batch sizes or more). What that leaves out: that it is not the same for all operations. */
+
+/* Observed and fitted time of an operation, or of all together, at one batch size. */
+typedef struct dl_op_point {
+    int64_t batch;
+    double observed_ns; /* mean over the runs at this batch size, of their centres */
+    double error_ns;
+    double fitted_ns;
+} dl_op_point;
+
+typedef struct dl_op_fit {
+    const char *name;    /* borrowed from the data set */
+    dl_op_point *points; /* [batch_count] ascending */
+} dl_op_fit;
+
+/* The whole step at one batch size. A preemption hits one operation of a step, so the centres of
+ * the operations know less of them than the centre of the steps does: on a busy machine `step_ns`
+ * exceeds the sum. That part is not lost, the noise factors hold it. */
+typedef struct dl_step_point {
+    dl_op_point sum; /* of the operations' centres */
+    double step_ns, step_error_ns;
+    int64_t count; /* steps of all runs */
+} dl_step_point;
+
+typedef struct dl_operations {
+    dl_op_fit *ops; /* [op_count] in the order of the data set */
+    size_t op_count;
+    dl_step_point *steps; /* [batch_count] */
+    size_t batch_count;
+} dl_operations;
+
+/* Residual of a point: observed over fitted - 1. */
+double dl_op_residual_frac(const dl_op_point *point);
+
+/* Fits all operations of the data set (at least one run) into costs->ops, batch_min and batch_max;
+ * notes what was assumed, held at zero, or deviates. Zero `operations` before; release with
+ * dl_operations_free. */
+dl_status dl_operations_fit(const dl_dataset *dataset, dl_operations *operations, dl_costs *costs,
+                            dl_notes *notes, dl_error *err) DL_MUST_CHECK;
+void dl_operations_free(dl_operations *operations);
+
+/* What this machine charges for moving, averaging and waiting, from bench traces.
+ *
+ *   copy             latency + bytes / bandwidth                  one thread at once
+ *   average, update  latency + bytes (vectors / read + 1 / write)     one thread
+ *   barrier, lock    median of the samples with 2 .. cores threads
+ *   wakeup           median of wake-ups on another core (2 threads)
+ *   slice            median
+ *
+ * Samples of one case (bytes, vectors, direction) give one point, their robust centre. The lines
+ * are there for what the model exchanges, so what a point may deviate from its line beyond its own
+ * standard error (dl_fit_problem.scale) grows with
+ *
+ *   distance = ratio^2 (1 + |log2(vectors / usual)|)
+ *
+ * ratio >= 1 being that of its bytes to the model's parameters, and usual vectors 2 for averages, 1
+ * for updates (asynchronous modes apply one gradient at a time). So another cache regime far away
+ * does not bend the line where it is used. Where a size or a number of vectors does not vary,
+ * latency is taken as 0 or read = write, and a note says so. */
+
+#define DL_COMM_VECTORS_AVERAGE 2
+#define DL_COMM_VECTORS_UPDATE 1
+
+/* Centre of the samples of one case. */
+typedef struct dl_comm_point {
+    uint64_t bytes;
+    uint32_t vectors, threads;
+    dl_phase phase; /* of copies */
+    dl_estimate time_ns;
+    double fitted_ns; /* NaN where the line is not for it: threads > 1 */
+} dl_comm_point;
+
+/* Points of one kind of sample. */
+typedef struct dl_comm_line {
+    const char *name; /* "copy", "average", "update" */
+    dl_comm_point *points;
+    size_t count;
+} dl_comm_line;
+
+/* Places of the lines in a dl_comm_fit. */
+enum { DL_COMM_COPY, DL_COMM_AVERAGE, DL_COMM_UPDATE, DL_COMM_LINES };
+
+typedef struct dl_comm_fit {
+    dl_comm_line lines[DL_COMM_LINES];
+} dl_comm_fit;
+
+/* Fills costs->copy, average, update and the four numbers of [sync] from what the bench traces
+ * hold; the rest stays unknown. costs->parameter_bytes and cores are used. Zero `fit` before;
+ * release with dl_comm_fit_free. */
+dl_status dl_comm_costs_fit(const dl_dataset *dataset, dl_comm_fit *fit, dl_costs *costs,
+                            dl_notes *notes, dl_error *err) DL_MUST_CHECK;
+void dl_comm_fit_free(dl_comm_fit *fit);
+
+/* How exchange varies from run to run: each bench trace's copies, averages and updates over the
+ * lines that were fitted to all of them.
+ *
+ * What one core has written and another reads costs several times more while the two are far apart,
+ * and where threads run a host may change every few seconds. A robust line through all runs shows
+ * the usual state; these factors keep the others. Taken are the samples of the model's size that
+ * one thread works on: copies, averages of DL_COMM_VECTORS_AVERAGE vectors, updates by
+ * DL_COMM_VECTORS_UPDATE; of each case the mean without the least and greatest tenth of them
+ * (preemptions), then the mean over cases. */
+
+/* Fills costs->exchange_runs from the bench traces and the fitted `charges`. Where a trace has no
+ * such samples of a kind, its factor is 1; with fewer than two bench traces nothing is filled in.
+ */
+void dl_exchange_runs_fit(const dl_dataset *dataset, const dl_comm_fit *comm, dl_costs *costs);
+
+/* The traffic that this machine's memory carries at most: bytes read and written a second by all
+ * cores together. It is the highest that k >= 2 threads reached together in the bench, at the size
+ * nearest to the model's parameters (2 bytes a byte copied, vectors + 1 averaged).
+ *
+ * Where k threads moved about k times what one did, the limit was not reached: the value is then a
+ * lower bound, its origin is "assumed" and a note says so. */
+
+/* What k threads moved together in one case. */
+typedef struct dl_memory_point {
+    const char *name; /* "copy", "average" */
+    dl_phase phase;   /* of copies */
+    uint64_t bytes;
+    uint32_t vectors, threads;
+    dl_estimate bytes_per_s;
+    double speedup; /* over one thread in the same case; NaN if that was not measured */
+} dl_memory_point;
+
+typedef struct dl_memory_fit {
+    dl_memory_point *points;
+    size_t count;
+} dl_memory_fit;
+
+/* Fills costs->memory_total_bytes_per_s from the points of `charges`; it stays unknown where no two
+ * threads were measured. Zero `fit` before; release with dl_memory_fit_free. */
+void dl_memory_fit_total(const dl_comm_fit *comm, dl_memory_fit *fit, dl_costs *costs,
+                         dl_notes *notes);
+void dl_memory_fit_free(dl_memory_fit *fit);
+
+/* What sharing the machine costs: a step's time with k copies at once, over its time alone per turn
+ * on a core, time(k) / (time(1) max(1, k / cores)).
+ *
+ * The bench runs all k in every round, so times are compared within a round, where the machine's
+ * speed is the same. As long as every copy has its core, a run's time is its robust centre; beyond
+ * that copies take turns, most steps of a short-stepped model see no turn at all, and only the mean
+ * says what a step takes (of both k and 1, then). */
+
+/* One k and batch size. */
+typedef struct dl_contention_point {
+    int copies;
+    int64_t batch;
+    dl_estimate factor; /* count = rounds */
+} dl_contention_point;
+
+typedef struct dl_contention_fit {
+    dl_contention_point *points; /* by copies, then batch */
+    size_t count;
+} dl_contention_fit;
+
+/* One run of k copies: consecutive samples of a bench trace. */
+typedef struct dl_copies_run {
+    int copies;
+    int64_t batch, cores;
+    const dl_record *samples; /* [count] borrowed from the data set */
+    size_t count;
+} dl_copies_run;
+
+/* The runs of a bench trace in order; a new one starts where k or the batch changes, or where a
+ * copy's step count starts anew. free() it; the samples are borrowed from `bench`. */
+dl_copies_run *dl_contention_runs(const dl_bench_trace *bench, size_t *count);
+
+/* Fills costs->sharing from the bench traces: batch sizes are combined, by their errors and what
+ * they differ by beyond. Without "step" samples nothing is filled in. Zero `fit` before; release
+ * with dl_contention_fit_free. DL_ERR_DATA: k copies were measured, but never one alone. */
+dl_status dl_contention_fit_factors(const dl_dataset *dataset, dl_contention_fit *fit,
+                                    dl_costs *costs, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
+void dl_contention_fit_free(dl_contention_fit *fit);
+
+/* How the step time varies around its expectation: factors in the order of each run.
+ *
+ *   1 copy     step time over fitted step time: the train runs of each batch size, and the bench's
+ *              steps of one copy at the same batch size; the latter are left out where their mean
+ *              factor is off the train runs' by more than DL_STEP_NOISE_AGREE_FRAC: then they
+ *              measure something else
+ *   k copies   step time over fitted step time times sharing: the bench's steps of k copies at
+ *              once, 2 <= k <= cores, for each batch size: there cores differ, for whole runs, from
+ *              one another, and disturb each other. A bench trace is one run
+ *
+ * Whoever resamples them needs runs to be runs and neighbours to be neighbours, so what is kept is
+ * of each copy of each run the same number of consecutive steps, from its middle, where there are
+ * too many. */
+
+#define DL_STEP_NOISE_AGREE_FRAC 0.02
+
+typedef struct dl_step_noise_set {
+    int64_t batch;
+    size_t copies;
+    dl_fit_shape shape; /* of the kept factors; lag1 within series */
+    double run_sd;      /* standard deviation of the series' mean factors; 0 for one */
+    size_t steps;       /* that there were */
+    size_t kept;
+    size_t runs;
+} dl_step_noise_set;
+
+/* By copies, then batch: as the sets of the costs. */
+typedef struct dl_step_noise {
+    dl_step_noise_set *sets;
+    size_t count;
+} dl_step_noise;
+
+/* Fills costs->noise from the data set; costs->ops, linearity and sharing must be fitted, as far as
+ * there are data for them. The data set has at least one run. Zero `fit` before; release with
+ * dl_step_noise_free. */
+void dl_step_noise_fit_factors(const dl_dataset *dataset, dl_costs *costs, dl_step_noise *fit,
+                               dl_notes *notes);
+void dl_step_noise_free(dl_step_noise *fit);
 
 /* Owns everything; zero before use, release with dl_calibration_free. */
 typedef struct dl_calibration {
@@ -17,9 +238,9 @@ typedef struct dl_calibration {
     dl_costs costs;
     dl_operations operations; /* op_count 0 without train traces */
     dl_step_noise noise;      /* no sets without train traces */
-    dl_charges charges;
+    dl_comm_fit comm;
     dl_memory_fit memory;
-    dl_sharing_fit sharing;
+    dl_contention_fit sharing;
     dl_notes notes;
 } dl_calibration;
 
@@ -32,7 +253,18 @@ dl_status dl_calibration_fit(dl_calibration *calibration, const char *const *pat
  * folders) and all notes as its first lines. */
 dl_status dl_calibration_write(const dl_calibration *calibration, const char *path,
                                dl_error *err) DL_MUST_CHECK;
-
 void dl_calibration_free(dl_calibration *calibration);
+
+/* Prints the quality of a calibration for people, at most 80 columns wide: what was read, every fit
+ * with its errors and residuals, fitted against observed step times, and the notes. */
+
+void dl_fit_report_print(const dl_calibration *calibration, FILE *out);
+
+/* Writes the quality of a calibration as JSON: the same content as the printed report, in ns, bytes
+ * and bytes a second, every value with error, n and origin; an unknown number is null. */
+
+/* Writes `path`. Errors of dl_output_open and dl_output_close. */
+dl_status dl_fit_report_json_write(const dl_calibration *calibration, const char *path,
+                                   dl_error *err) DL_MUST_CHECK;
 
 #endif

@@ -1,14 +1,13 @@
-#include "calibrate/cmd_costs.h"
+#include "calibrate/commands.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "calibrate/cost_file.h"
 #include "calibrate/dataset.h"
+#include "calibrate/notes.h"
 #include "calibrate/replay/step_costs.h"
-#include "calibrate/trace_command.h"
 #include "calibrate/trace_inputs.h"
 #include "common/alloc.h"
 #include "common/output.h"

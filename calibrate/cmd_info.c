@@ -1,10 +1,10 @@
-#include "calibrate/cmd_info.h"
+#include "calibrate/commands.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "calibrate/trace_command.h"
+#include "calibrate/trace_inputs.h"
 #include "common/alloc.h"
 #include "common/json.h"
 #include "common/options.h"

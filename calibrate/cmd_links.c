@@ -1,8 +1,6 @@
-#include "calibrate/cmd_links.h"
+#include "calibrate/commands.h"
 
-#include "calibrate/links/links_costs.h"
-#include "calibrate/links/links_read.h"
-#include "calibrate/links/links_report.h"
+#include "calibrate/links/links.h"
 #include "common/options.h"
 #include "common/output.h"
 
@@ -24,7 +22,7 @@ static dl_status write_json(const dl_link_results *links, const char *path, dl_e
 static dl_status report(const dl_link_results *links, const settings *set, dl_error *err)
 {
     if (set->judge) {
-        dl_link_results_print_judgements(links, stdout);
+        dl_link_results_print_evaluations(links, stdout);
     } else {
         dl_link_results_print(links, stdout);
     }

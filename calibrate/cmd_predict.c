@@ -1,13 +1,11 @@
-#include "calibrate/cmd_predict.h"
+#include "calibrate/commands.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "calibrate/dataset.h"
-#include "calibrate/replay/joint.h"
-#include "calibrate/replay/strip.h"
-#include "calibrate/trace_command.h"
+#include "calibrate/replay/collectives.h"
 #include "calibrate/trace_inputs.h"
 #include "common/alloc.h"
 #include "common/json.h"
@@ -29,7 +27,8 @@ static double percent(double ns, double of_ns)
     return 100 * (ns / of_ns - 1);
 }
 
-static void print_strip(const dl_trace *trace, const dl_step_line *line, const dl_strip *s)
+static void print_prediction(const dl_trace *trace, const dl_step_line *line,
+                             const dl_prediction *s)
 {
     char step[24];
     printf("%-38.38s %3u %5zu %5zu %10s %+7.2f %+8.2f %+8.2f %+8.2f\n", dl_base_name(trace->path),
@@ -42,21 +41,15 @@ static void print_strip(const dl_trace *trace, const dl_step_line *line, const d
     }
 }
 
-static void write_strip(dl_json *to, const dl_trace *trace, const dl_step_line *line,
-                        const dl_strip *s)
+static void write_prediction(dl_json *to, const dl_trace *trace, const dl_step_line *line,
+                             const dl_prediction *s)
 {
-    dl_json_begin(to, NULL, '{');
-    dl_json_text_item(to, "file", trace->path);
-    dl_json_number_item(to, "device", line->device);
-    dl_json_number_item(to, "steps", (double)s->steps);
-    dl_json_number_item(to, "collectives", (double)s->collectives);
-    dl_json_number_item(to, "unknown_sizes", (double)s->unknown);
-    dl_json_number_item(to, "recorded_ns", s->recorded_ns);
-    dl_json_number_item(to, "replayed_ns", s->replayed_ns);
-    dl_json_number_item(to, "empty_ns", s->empty_ns);
-    dl_json_number_item(to, "added_ns", s->added_ns);
-    dl_json_number_item(to, "predicted_ns", s->predicted_ns);
-    dl_json_end(to, '}');
+    dl_json_object(to, NULL,
+                   "file=%s device=%u steps=%g collectives=%g unknown_sizes=%g recorded_ns=%g "
+                   "replayed_ns=%g empty_ns=%g added_ns=%g predicted_ns=%g",
+                   trace->path, line->device, (double)s->steps, (double)s->collectives,
+                   (double)s->unknown, s->recorded_ns, s->replayed_ns, s->empty_ns, s->added_ns,
+                   s->predicted_ns);
 }
 
 /* Sum and largest of the errors of all lines, for the last row. */
@@ -69,7 +62,7 @@ static dl_status predict_trace(const dl_trace *trace, const settings *set, dl_js
                                tally *errors, dl_error *err)
 {
     dl_replay_run run = {0};
-    dl_meetings meetings = {0};
+    dl_instances instances = {0};
     dl_transfer transfer = {0};
     dl_activity_steps steps = {0};
     dl_status status =
@@ -77,12 +70,12 @@ static dl_status predict_trace(const dl_trace *trace, const settings *set, dl_js
                                trace->string_count, &set->hints, err);
     if (status == DL_OK) status = dl_replay_build(&run, &trace, 1, err);
     if (status == DL_OK) {
-        dl_meetings_find(&meetings, &run);
-        dl_transfer_fit(&transfer, &meetings, &run);
+        dl_instances_find(&instances, &run);
+        dl_transfer_fit(&transfer, &instances, &run);
     }
     for (size_t i = 0; i < steps.count && status == DL_OK; i++) {
-        dl_strip strip;
-        status = dl_strip_predict(&strip, &run, &meetings, &transfer, &steps.lines[i], err);
+        dl_prediction prediction;
+        status = dl_predict_steps(&prediction, &run, &instances, &transfer, &steps.lines[i], err);
         if (status == DL_ERR_DATA) {
             /* One that cannot be predicted keeps nothing from the others. */
             dl_error_print(err, PROGRAM, stderr);
@@ -91,17 +84,17 @@ static dl_status predict_trace(const dl_trace *trace, const settings *set, dl_js
         }
         if (status != DL_OK) break;
         if (set->json) {
-            write_strip(json, trace, &steps.lines[i], &strip);
+            write_prediction(json, trace, &steps.lines[i], &prediction);
         } else {
-            print_strip(trace, &steps.lines[i], &strip);
+            print_prediction(trace, &steps.lines[i], &prediction);
         }
-        const double error = fabs(percent(strip.predicted_ns, strip.recorded_ns));
+        const double error = fabs(percent(prediction.predicted_ns, prediction.recorded_ns));
         errors->sum += error;
         errors->largest = fmax(errors->largest, error);
         errors->lines++;
     }
     dl_transfer_free(&transfer);
-    dl_meetings_free(&meetings);
+    dl_instances_free(&instances);
     dl_replay_run_free(&run);
     dl_activity_steps_free(&steps);
     return status;
@@ -135,43 +128,39 @@ static dl_status predict_each(dl_trace_inputs *in, const settings *set, dl_error
 
 /* --- ranks together --------------------------------------------------------------------------- */
 
-static void print_joint(const dl_joint *joint, size_t ranks)
+static void print_ranks(const dl_multi_rank *multi, size_t ranks)
 {
     printf(
         "%zu ranks, %zu collectives: from the last rank's start to the end, and how far the ends\n"
         "come out from the recorded ones on the rank where that is worst\n\n"
         "%-14s %12s %12s %12s %12s\n",
-        ranks, joint->count, "collective", "bytes", "modelled", "recorded", "worst end");
-    for (size_t i = 0; i < joint->count; i++) {
-        const dl_joint_meeting *j = &joint->meetings[i];
+        ranks, multi->count, "collective", "bytes", "modelled", "recorded", "worst end");
+    for (size_t i = 0; i < multi->count; i++) {
+        const dl_multi_rank_instance *j = &multi->instances[i];
         char bytes[24], modelled[24], recorded[24], end[24];
-        printf("%-14s %12s %12s %12s %12s\n", j->meeting->name,
-               dl_format_bytes(bytes, sizeof bytes, j->meeting->bytes),
+        printf("%-14s %12s %12s %12s %12s\n", j->instance->name,
+               dl_format_bytes(bytes, sizeof bytes, j->instance->bytes),
                isnan(j->transfer_ns) ? "unknown"
                                      : dl_format_ns(modelled, sizeof modelled, j->transfer_ns),
                dl_format_ns(recorded, sizeof recorded, (double)j->recorded_ns),
                dl_format_signed_ns(end, sizeof end, (double)j->worst_end_ns));
     }
     char worst[24];
-    printf("\nfarthest end: %s\n", dl_format_ns(worst, sizeof worst, (double)joint->worst_end_ns));
+    printf("\nfarthest end: %s\n", dl_format_ns(worst, sizeof worst, (double)multi->worst_end_ns));
 }
 
-static void write_joint(const dl_joint *joint, size_t ranks)
+static void write_ranks(const dl_multi_rank *multi, size_t ranks)
 {
     dl_json json = {.out = stdout};
     dl_json_begin(&json, NULL, '{');
-    dl_json_number_item(&json, "ranks", (double)ranks);
-    dl_json_number_item(&json, "worst_end_ns", (double)joint->worst_end_ns);
+    dl_json_members(&json, "ranks=%g worst_end_ns=%g", (double)ranks, (double)multi->worst_end_ns);
     dl_json_begin(&json, "collectives", '[');
-    for (size_t i = 0; i < joint->count; i++) {
-        const dl_joint_meeting *j = &joint->meetings[i];
-        dl_json_begin(&json, NULL, '{');
-        dl_json_text_item(&json, "name", j->meeting->name);
-        dl_json_number_item(&json, "bytes", j->meeting->bytes);
-        dl_json_number_item(&json, "modelled_ns", j->transfer_ns);
-        dl_json_number_item(&json, "recorded_ns", (double)j->recorded_ns);
-        dl_json_number_item(&json, "worst_end_ns", (double)j->worst_end_ns);
-        dl_json_end(&json, '}');
+    for (size_t i = 0; i < multi->count; i++) {
+        const dl_multi_rank_instance *j = &multi->instances[i];
+        dl_json_object(&json, NULL,
+                       "name=%s bytes=%g modelled_ns=%g recorded_ns=%g worst_end_ns=%g",
+                       j->instance->name, j->instance->bytes, j->transfer_ns,
+                       (double)j->recorded_ns, (double)j->worst_end_ns);
     }
     dl_json_end(&json, ']');
     dl_json_end(&json, '}');
@@ -202,26 +191,26 @@ static dl_status predict_together(dl_trace_inputs *in, const settings *set, dl_e
         return dl_error_set(err, DL_ERR_USAGE, "--together wants the traces of two or more ranks");
     }
     dl_replay_run run = {0};
-    dl_meetings meetings = {0};
-    dl_joint joint = {0};
+    dl_instances instances = {0};
+    dl_multi_rank multi = {0};
     dl_status status = set->align ? dl_trace_inputs_align(in, err) : DL_OK;
     if (!set->align) warn_of_clocks(in);
     if (status == DL_OK) {
         status = dl_replay_build(&run, (const dl_trace *const *)in->traces, in->count, err);
     }
     if (status == DL_OK) {
-        dl_meetings_find(&meetings, &run);
-        status = dl_joint_replay(&joint, &run, &meetings, err);
+        dl_instances_find(&instances, &run);
+        status = dl_multi_rank_replay(&multi, &run, &instances, err);
     }
-    if (status == DL_OK && set->json) write_joint(&joint, in->count);
-    if (status == DL_OK && !set->json) print_joint(&joint, in->count);
-    if (status == DL_OK && !set->json && meetings.left_alone > 0) {
+    if (status == DL_OK && set->json) write_ranks(&multi, in->count);
+    if (status == DL_OK && !set->json) print_ranks(&multi, in->count);
+    if (status == DL_OK && !set->json && instances.left_alone > 0) {
         printf("%zu kernels of collectives that the ranks have different numbers of keep their "
                "recorded times\n",
-               meetings.left_alone);
+               instances.left_alone);
     }
-    dl_joint_free(&joint);
-    dl_meetings_free(&meetings);
+    dl_multi_rank_free(&multi);
+    dl_instances_free(&instances);
     dl_replay_run_free(&run);
     return status;
 }

@@ -1,13 +1,10 @@
-#include "calibrate/cmd_replay.h"
+#include "calibrate/commands.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "calibrate/replay/meetings.h"
+#include "calibrate/replay/collectives.h"
 #include "calibrate/replay/report.h"
-#include "calibrate/replay/timeline.h"
-#include "calibrate/replay/what_if.h"
-#include "calibrate/trace_command.h"
 #include "calibrate/trace_inputs.h"
 #include "common/alloc.h"
 #include "common/output.h"
@@ -76,12 +73,12 @@ static dl_status scale_all(dl_replay_run *run, const settings *set, dl_error *er
 static dl_status run_replay(replay *r, const settings *set, dl_error *err)
 {
     r->times = dl_calloc(r->run.graph.node_count, sizeof *r->times, "replay");
-    dl_status status = dl_replay_retime(&r->run.graph, r->times, err);
+    dl_status status = dl_replay_simulate(&r->run.graph, r->times, err);
     if (status != DL_OK) return status;
     dl_replay_report_init(&r->report, &r->run, r->steps, r->times);
     if (set->without.count + set->scale.count == 0) return DL_OK;
     status = scale_all(&r->run, set, err);
-    if (status == DL_OK) status = dl_replay_retime(&r->run.graph, r->times, err);
+    if (status == DL_OK) status = dl_replay_simulate(&r->run.graph, r->times, err);
     if (status == DL_OK) dl_replay_report_change(&r->report, r->steps, r->times);
     return status;
 }
@@ -102,14 +99,14 @@ static dl_status find_steps(replay *r, const settings *set, dl_error *err)
  * from its last rank's begin to its end. */
 static void join_collectives(dl_replay_run *run)
 {
-    dl_meetings meetings = {0};
-    dl_meetings_find(&meetings, run);
-    for (size_t i = 0; i < meetings.count; i++) {
-        const dl_meeting *m = &meetings.meetings[i];
+    dl_instances instances = {0};
+    dl_instances_find(&instances, run);
+    for (size_t i = 0; i < instances.count; i++) {
+        const dl_instance *m = &instances.instances[i];
         int64_t ns = m->end_ns > m->last_ns ? m->end_ns - m->last_ns : 0;
         dl_replay_graph_add_group(&run->graph, m->nodes, run->rank_count, ns);
     }
-    dl_meetings_free(&meetings);
+    dl_instances_free(&instances);
 }
 
 static void show(const replay *r, const settings *set, bool *follows)

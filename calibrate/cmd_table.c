@@ -1,8 +1,7 @@
-#include "calibrate/cmd_table.h"
+#include "calibrate/commands.h"
 
-#include "calibrate/table/table_fit.h"
-#include "calibrate/table/table_judge.h"
-#include "calibrate/table/table_report.h"
+#include "calibrate/evaluate/evaluate.h"
+#include "calibrate/table/table.h"
 #include "common/cpu.h"
 #include "common/options.h"
 #include "common/output.h"
@@ -52,12 +51,12 @@ static dl_status fit_table(const dl_text_list *paths, void *user, dl_error *err)
     if (status == DL_OK && set->json != NULL) {
         status = dl_table_report_json_write(&fit, set->json, err);
     }
-    dl_table_judgement judgement = {0};
+    dl_table_evaluation evaluation = {0};
     if (status == DL_OK && set->predict != NULL) {
-        status = dl_table_judge(&judgement, &fit, &config, set->predict, err);
-        if (status == DL_OK) dl_table_judgement_print(&judgement, stdout);
+        status = dl_table_evaluate(&evaluation, &fit, &config, set->predict, err);
+        if (status == DL_OK) dl_table_evaluation_print(&evaluation, stdout);
     }
-    dl_table_judgement_free(&judgement);
+    dl_table_evaluation_free(&evaluation);
     status = dl_outputs_end(status, err);
     if (status == DL_OK) printf("\ncosts written to %s\n", set->output);
     dl_table_fit_free(&fit);

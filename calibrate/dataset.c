@@ -1,14 +1,535 @@
 #include "calibrate/dataset.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "calibrate/recording_cost.h"
-#include "calibrate/step_runs.h"
 #include "common/alloc.h"
 #include "common/names.h"
+#include "common/units.h"
+#include "trace/capture_figures.h"
 #include "trace/dlt.h"
 #include "trace/meta.h"
+#include "trace/steps/steps.h"
+
+/* Leaves out the traces during which others took more than DL_DATASET_DISTURBED of the processors,
+ * of each kind (train runs of a batch size, whole benches, snapshots) unless fewer than a quarter of
+ * them would be left: then others belong to the machine as it is. A note says either. */
+#define DL_DATASET_DISTURBED 100 /* thousandths */
+
+static int64_t dataset_disturbed(const dl_trace *trace);
+
+/* Whether the trace is of a run on a GPU. */
+static bool gpu_facts_is_of_gpu(const dl_trace *trace)
+{
+    return dl_trace_meta(trace, "device_count") != NULL;
+}
+
+/* A number of the meta keys; *known = false where it is missing. */
+static dl_status meta_bytes(const dl_trace *trace, const char *key, bool *known, double *bytes,
+                            dl_error *err)
+{
+    int64_t number = -1;
+    const dl_status status = dl_trace_meta_read_int(trace, key, -1, &number, err);
+    *known = number >= 0;
+    if (*known) *bytes = (double)number;
+    return status;
+}
+
+/* Bytes of a sample that the second INPUT record of a step copied; 0: there is none. */
+static double copied_bytes_per_sample(const dl_trace *trace)
+{
+    int64_t step = -1;
+    for (size_t i = 0; i < trace->record_count; i++) {
+        const dl_record *record = &trace->records[i];
+        if (record->kind != DL_RECORD_INPUT) continue;
+        if (step == (int64_t)record->step && record->samples > 0) {
+            return (double)record->bytes / record->samples;
+        }
+        step = (int64_t)record->step;
+    }
+    return 0;
+}
+
+/* Samples of a step; 0: the trace does not say. */
+static double batch_of(const dl_trace *trace)
+{
+    for (size_t i = 0; i < trace->record_count; i++) {
+        if (trace->records[i].kind == DL_RECORD_STEP) return trace->records[i].samples;
+    }
+    return 0;
+}
+
+static dl_status take_memory(dl_gpu_facts *facts, const dl_trace *trace, dl_notes *notes,
+                             dl_error *err)
+{
+    static const char *const own_keys[] = {"parameter_bytes", "gradient_bytes", "state_bytes"};
+    double used = 0, activations = 0, own = 0;
+    bool knows_used, knows_activations, knows_all = true;
+    dl_status status = meta_bytes(trace, "device_memory_bytes", &knows_used, &used, err);
+    if (status != DL_OK) return status;
+    status = meta_bytes(trace, "activation_bytes", &knows_activations, &activations, err);
+    for (size_t i = 0; status == DL_OK && i < 3; i++) {
+        bool known;
+        double bytes = 0;
+        status = meta_bytes(trace, own_keys[i], &known, &bytes, err);
+        own += bytes;
+        knows_all &= known;
+    }
+    if (status != DL_OK || !knows_activations) return status;
+    facts->knows_activations = true;
+    facts->activation_bytes_per_sample = activations;
+    if (!knows_used || !knows_all) return DL_OK;
+    const double rest = used - own - activations * batch_of(trace);
+    if (rest < 0) {
+        dl_notes_add(notes,
+                     "%s: the GPU's memory in use is less than the model takes: no workspace_bytes",
+                     trace->path);
+        return DL_OK;
+    }
+    if (!facts->knows_workspace || rest > facts->workspace_bytes) facts->workspace_bytes = rest;
+    facts->knows_workspace = true;
+    facts->runs++;
+    return DL_OK;
+}
+
+/* Adds what a train trace of one worker says; of a processor's nothing. DL_ERR_PARSE for a meta key
+ * that is no number. */
+static dl_status gpu_facts_take(dl_gpu_facts *facts, const dl_trace *trace, dl_notes *notes,
+                                dl_error *err)
+{
+    if (!gpu_facts_is_of_gpu(trace)) return DL_OK;
+    facts->gpu = true;
+    const double copied = copied_bytes_per_sample(trace);
+    if (copied > 0) {
+        facts->knows_input = true;
+        facts->input_bytes_per_sample = copied;
+    }
+    return take_memory(facts, trace, notes, err);
+}
+
+void dl_gpu_facts_fill(const dl_gpu_facts *facts, dl_costs *costs)
+{
+    if (facts->knows_activations) {
+        costs->gpu_memory.activation_bytes_per_sample =
+            (dl_value){true, facts->activation_bytes_per_sample, 0, 1, DL_ORIGIN_MEASURED};
+    }
+    if (facts->knows_workspace) {
+        costs->gpu_memory.workspace_bytes =
+            (dl_value){true, facts->workspace_bytes, 0, facts->runs, DL_ORIGIN_MEASURED};
+    }
+    if (facts->knows_input) {
+        costs->input_bytes_per_sample =
+            (dl_value){true, facts->input_bytes_per_sample, 0, 1, DL_ORIGIN_MEASURED};
+    }
+}
+
+/* The figures are medians with a distribution-free interval of 95 %; as for a normal one, its half
+ * is 1.96 standard errors. */
+#define STANDARD_ERRORS_OF_INTERVAL 1.96
+
+static dl_status meta_figure(const dl_trace *trace, const char *key, double *figure, dl_error *err)
+{
+    const char *text = dl_trace_meta(trace, key);
+    if (text == NULL) {
+        return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0, "does not say %s", key);
+    }
+    dl_error inner = {0};
+    const dl_status status = dl_parse_double(text, -1e9, 1e9, figure, &inner);
+    if (status == DL_OK) return DL_OK;
+    return dl_error_set_at(err, status, trace->path, 0, "%s: %s", key, inner.text);
+}
+
+dl_status dl_recording_cost_take(dl_dataset *dataset, const dl_trace *trace, dl_error *err)
+{
+    double low_ns, high_ns, pairs;
+    dl_status status;
+    if ((status = meta_figure(trace, "record_ns", &dataset->record_ns, err)) ||
+        (status = meta_figure(trace, "record_low_ns", &low_ns, err)) ||
+        (status = meta_figure(trace, "record_high_ns", &high_ns, err)) ||
+        (status = meta_figure(trace, "pairs", &pairs, err))) {
+        return status;
+    }
+    const char *device = dl_trace_meta(trace, "device");
+    if (dataset->device != NULL && device != NULL && strcmp(device, dataset->device) != 0) {
+        return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
+                               "is of '%s', the traces before of '%s'", device, dataset->device);
+    }
+    if (dataset->record_pairs > 0) {
+        return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
+                               "a trace before it says already what recording costs");
+    }
+    dataset->record_error_ns = (high_ns - low_ns) / 2 / STANDARD_ERRORS_OF_INTERVAL;
+    dataset->record_pairs = (int64_t)pairs;
+    return DL_OK;
+}
+
+/* Off one step: op_ns[op_count], the last one dispatch. */
+static void subtract(double *op_ns, size_t op_count, double *step_ns, double cost_ns)
+{
+    double *dispatch_ns = &op_ns[op_count - 1];
+    const double operations_ns = *step_ns - *dispatch_ns;
+    if (cost_ns >= *step_ns) return; /* no step takes less than nothing */
+    *step_ns -= cost_ns;
+    const double off_dispatch_ns = cost_ns < *dispatch_ns ? cost_ns : *dispatch_ns;
+    *dispatch_ns -= off_dispatch_ns;
+    const double left_ns = cost_ns - off_dispatch_ns;
+    for (size_t op = 0; op + 1 < op_count && left_ns > 0; op++)
+        op_ns[op] *= 1 - left_ns / operations_ns;
+}
+
+/* Of what dlprof train itself wrote. */
+static void subtract_records(dl_dataset *dataset, dl_notes *notes)
+{
+    if (dataset->record_pairs == 0 || dataset->run_count == 0) return;
+    const double error_ns = STANDARD_ERRORS_OF_INTERVAL * dataset->record_error_ns;
+    if (dataset->record_ns - error_ns <= 0) {
+        dl_notes_add(notes, "recording: %.0f +- %.0f ns a record, not told from 0; not taken off",
+                     dataset->record_ns, error_ns);
+        return;
+    }
+    double taken_ns = 0, all_ns = 0;
+    for (size_t r = 0; r < dataset->run_count; r++) {
+        dl_step_run *run = &dataset->runs[r];
+        for (size_t s = 0; s < run->steps; s++) {
+            const double before_ns = run->step_ns[s];
+            subtract(run->op_ns + s * dataset->op_count, dataset->op_count, &run->step_ns[s],
+                     run->records[s] * dataset->record_ns);
+            all_ns += before_ns;
+            taken_ns += before_ns - run->step_ns[s];
+        }
+    }
+    dl_notes_add(notes,
+                 "recording: %.0f +- %.0f ns a record (%lld pairs of runs) taken off the steps, "
+                 "%.2f %% of their time",
+                 dataset->record_ns, error_ns, (long long)dataset->record_pairs,
+                 100 * taken_ns / all_ns);
+}
+
+char *dl_recording_process(const dl_trace *trace)
+{
+    const char *host = dl_trace_meta(trace, "host"), *pid = dl_trace_meta(trace, "pid");
+    return host != NULL && pid != NULL ? dl_format("%s:%s", host, pid) : NULL;
+}
+
+/* Sums the devices up: one thread may feed them all. */
+static dl_status estimate(dl_captured_process *made, const dl_capture_figures *figures,
+                          const dl_trace *trace, dl_error *err)
+{
+    const dl_step_hints none = {0};
+    dl_activity_steps steps = {0};
+    const dl_status status =
+        dl_activity_steps_init(&steps, trace->activities, trace->activity_count, trace->strings,
+                               trace->string_count, &none, err);
+    if (status != DL_OK) return status;
+    for (size_t i = 0; i < steps.count; i++) {
+        const dl_capture_estimate e = dl_capture_estimate_of(figures, trace, &steps.lines[i]);
+        made->step_ns += e.step_ns;
+        made->low_ns += e.step_low_ns;
+        made->high_ns += e.step_high_ns;
+        for (int item = 0; item < DL_CAPTURE_PER_RECORD; item++)
+            made->launches += e.per_step[item];
+    }
+    dl_activity_steps_free(&steps);
+    if (made->launches == 0) made->unknown = dl_strdup("no steps were found in its recording");
+    return DL_OK;
+}
+
+dl_status dl_recording_cost_take_run(dl_dataset *dataset, const dl_trace *trace, dl_error *err)
+{
+    dl_captured_process made = {.process = dl_recording_process(trace)};
+    if (made.process == NULL) {
+        return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
+                               "does not say of which process it is");
+    }
+    const char *text = dl_trace_meta(trace, DL_CAPTURE_COST_KEY);
+    dl_capture_figures figures;
+    dl_error why = {0};
+    dl_status status = DL_OK;
+    if (dl_capture_figures_parse(text != NULL ? text : DL_CAPTURE_COST_UNKNOWN, &figures, &why) !=
+        DL_OK) {
+        made.unknown = dl_strdup(why.text);
+    } else {
+        status = estimate(&made, &figures, trace, err);
+    }
+    if (status != DL_OK) {
+        free(made.process);
+        return status;
+    }
+    dataset->captures = dl_realloc(dataset->captures, dataset->capture_count + 1,
+                                   sizeof *dataset->captures, "recorded processes");
+    dataset->captures[dataset->capture_count++] = made;
+    return DL_OK;
+}
+
+static const dl_captured_process *find_capture(const dl_dataset *dataset, const dl_step_run *run)
+{
+    for (size_t c = 0; c < dataset->capture_count && run->process != NULL; c++) {
+        if (strcmp(dataset->captures[c].process, run->process) == 0) return &dataset->captures[c];
+    }
+    return NULL;
+}
+
+/* Off the dispatch of each step. */
+static void subtract_capture(const dl_dataset *dataset, dl_step_run *run,
+                             const dl_captured_process *capture, dl_notes *notes)
+{
+    double taken_ns = 0, all_ns = 0;
+    for (size_t s = 0; s < run->steps; s++) {
+        double *dispatch_ns = &run->op_ns[(s + 1) * dataset->op_count - 1];
+        const double off_ns = capture->step_ns < *dispatch_ns ? capture->step_ns : *dispatch_ns;
+        all_ns += run->step_ns[s];
+        taken_ns += off_ns;
+        *dispatch_ns -= off_ns;
+        run->step_ns[s] -= off_ns;
+    }
+    dl_notes_add(notes,
+                 "%s: recorded by dlprof run (%s): %.0f ns a step (95 %% interval %.0f to %.0f) "
+                 "for %.0f launches; taken off dispatch %.2f %% of the steps' time",
+                 dl_base_name(run->path), run->captured, capture->step_ns, capture->low_ns,
+                 capture->high_ns, capture->launches, all_ns > 0 ? 100 * taken_ns / all_ns : 0);
+}
+
+static void subtract_run(const dl_dataset *dataset, dl_step_run *run, dl_notes *notes)
+{
+    const dl_captured_process *capture = find_capture(dataset, run);
+    const char *name = dl_base_name(run->path);
+    if (capture == NULL) {
+        dl_notes_add(notes,
+                     "%s: was recorded by dlprof run (%s), which made its dispatch longer by an "
+                     "unknown time: give the trace of dlprof run too",
+                     name, run->captured);
+    } else if (capture->unknown != NULL) {
+        dl_notes_add(notes,
+                     "%s: was recorded by dlprof run (%s), which made its dispatch longer by an "
+                     "unknown time: %s",
+                     name, run->captured, capture->unknown);
+    } else if (capture->low_ns <= 0) {
+        dl_notes_add(notes,
+                     "%s: recorded by dlprof run (%s): %.0f ns a step (95 %% interval %.0f to "
+                     "%.0f), not told from 0; not taken off",
+                     name, run->captured, capture->step_ns, capture->low_ns, capture->high_ns);
+    } else {
+        subtract_capture(dataset, run, capture, notes);
+    }
+}
+
+void dl_recording_cost_subtract(dl_dataset *dataset, dl_notes *notes)
+{
+    for (size_t r = 0; r < dataset->run_count; r++) {
+        if (dataset->runs[r].captured != NULL) subtract_run(dataset, &dataset->runs[r], notes);
+    }
+    subtract_records(dataset, notes);
+}
+
+/* Name of the operation that a record is time of, NULL if of none; the text is the caller's. */
+static char *op_name(const dl_trace *trace, const dl_record *record)
+{
+    if (record->kind == DL_RECORD_INPUT) return dl_strdup("input");
+    if (record->kind != DL_RECORD_COMPUTE) return NULL;
+    const char *name = dl_trace_name(trace, record);
+    if (record->phase == DL_PHASE_NONE) return dl_strdup(name);
+    return dl_format("%s.%s", name, dl_phase_name(record->phase));
+}
+
+static size_t find_op(const dl_dataset *dataset, const char *name)
+{
+    const int found =
+        dl_names_find(name, (const char *const *)dataset->ops, (int)dataset->op_count);
+    return found >= 0 ? (size_t)found : dataset->op_count;
+}
+
+static void add_op(dl_dataset *dataset, char *name)
+{
+    dataset->ops =
+        dl_realloc(dataset->ops, dataset->op_count + 1, sizeof *dataset->ops, "operations");
+    dataset->ops[dataset->op_count++] = name;
+}
+
+/* The operations of the first step of the first train trace, in their order. */
+static void list_ops(dl_dataset *dataset, const dl_trace *trace, const dl_steps *steps,
+                     const dl_step *step)
+{
+    for (size_t i = 0; i < step->record_count; i++) {
+        char *name = op_name(trace, dl_steps_record(steps, trace, step, i));
+        if (name != NULL && find_op(dataset, name) == dataset->op_count) {
+            add_op(dataset, name);
+        } else {
+            free(name);
+        }
+    }
+    add_op(dataset, dl_strdup("dispatch"));
+}
+
+/* Looks operations up by a record's (name, phase) only once: indices by name, phase of a trace. */
+typedef struct op_table {
+    size_t *index; /* [string_count x PHASES]; op_count = other, op_count + 1 = not looked up */
+    size_t op_count;
+} op_table;
+
+#define PHASES (DL_PHASE_PULL + 1)
+
+static void op_table_init(op_table *table, const dl_dataset *dataset, const dl_trace *trace)
+{
+    table->op_count = dataset->op_count;
+    table->index = dl_calloc(trace->string_count * PHASES, sizeof *table->index, "operations");
+    for (size_t i = 0; i < trace->string_count * PHASES; i++)
+        table->index[i] = table->op_count + 1;
+}
+
+static size_t op_of(op_table *table, const dl_dataset *dataset, const dl_trace *trace,
+                    const dl_record *record)
+{
+    const bool input = record->kind == DL_RECORD_INPUT;
+    if (input || record->name >= trace->string_count || (unsigned)record->phase >= PHASES) {
+        return find_op(dataset, input ? "input" : "");
+    }
+    size_t *index = &table->index[record->name * PHASES + (unsigned)record->phase];
+    if (*index == table->op_count + 1) {
+        char *name = op_name(trace, record);
+        *index = find_op(dataset, name);
+        free(name);
+    }
+    return *index;
+}
+
+/* Time of each operation of a step into op_ns[op_count]; *step_ns without exchange. False if an
+ * operation is missing; *unknown is a record of one that the list does not have. */
+static bool sum_ops(const dl_dataset *dataset, op_table *table, const dl_trace *trace,
+                    const dl_steps *steps, const dl_step *step, double *op_ns, double *step_ns,
+                    const dl_record **unknown)
+{
+    const size_t dispatch = dataset->op_count - 1;
+    size_t seen = 0, inputs = 0;
+    for (size_t op = 0; op <= dispatch; op++)
+        op_ns[op] = -1;
+    *step_ns = (double)(step->part_ns[DL_PART_COMPUTE] + step->part_ns[DL_PART_INPUT] +
+                        step->part_ns[DL_PART_DISPATCH]);
+    for (size_t i = 0; i < step->record_count; i++) {
+        const dl_record *record = dl_steps_record(steps, trace, step, i);
+        if (record->kind != DL_RECORD_COMPUTE && record->kind != DL_RECORD_INPUT) continue;
+        if (record->kind == DL_RECORD_INPUT && inputs++ > 0 && dataset->gpu.gpu) {
+            *step_ns -= (double)record->duration_ns; /* the copy to the GPU, see gpu_facts.h */
+            continue;
+        }
+        const size_t op = op_of(table, dataset, trace, record);
+        if (op >= dispatch) {
+            *unknown = record;
+            return false;
+        }
+        seen += op_ns[op] < 0;
+        op_ns[op] = (op_ns[op] < 0 ? 0 : op_ns[op]) + (double)record->duration_ns;
+    }
+    op_ns[dispatch] = (double)step->part_ns[DL_PART_DISPATCH];
+    return seen == dispatch;
+}
+
+static dl_status refuse_op(const dl_dataset *dataset, const dl_trace *trace,
+                           const dl_record *record, dl_error *err)
+{
+    char *name = op_name(trace, record);
+    const dl_status status = dl_error_set_at(
+        err, DL_ERR_DATA, trace->path, 0,
+        "has the operation '%s', which the first step of %s does not have: not the same model",
+        name, dataset->run_count > 0 ? dataset->runs[0].path : trace->path);
+    free(name);
+    return status;
+}
+
+/* Steps that count: behind the warm-up, of the run's batch size, with every operation. */
+static dl_status take_steps(const dl_dataset *dataset, const dl_trace *trace, const dl_steps *steps,
+                            dl_step_run *run, size_t *dropped, dl_error *err)
+{
+    op_table table;
+    op_table_init(&table, dataset, trace);
+    dl_status status = DL_OK;
+    for (size_t i = 0; i < steps->count && status == DL_OK; i++) {
+        const dl_step *step = &steps->steps[i];
+        if (step->warmup) continue;
+        const dl_record *unknown = NULL;
+        double *op_ns = run->op_ns + run->steps * dataset->op_count;
+        if (step->samples == run->batch && sum_ops(dataset, &table, trace, steps, step, op_ns,
+                                                   &run->step_ns[run->steps], &unknown)) {
+            run->records[run->steps++] = (double)step->record_count;
+        } else if (unknown != NULL) {
+            status = refuse_op(dataset, trace, unknown, err);
+        } else {
+            (*dropped)++;
+        }
+    }
+    free(table.index);
+    return status;
+}
+
+static const dl_step *first_step(const dl_steps *steps)
+{
+    for (size_t i = 0; i < steps->count; i++) {
+        if (!steps->steps[i].warmup) return &steps->steps[i];
+    }
+    return NULL;
+}
+
+static dl_status add_steps(dl_dataset *dataset, const dl_trace *trace, const dl_steps *steps,
+                           dl_notes *notes, dl_error *err)
+{
+    const dl_step *first = first_step(steps);
+    if (first == NULL || first->samples == 0) {
+        return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
+                               first == NULL ? "has no step behind the warm-up"
+                                             : "does not say how many samples a step has");
+    }
+    if (dataset->op_count == 0) list_ops(dataset, trace, steps, first);
+    dataset->runs =
+        dl_realloc(dataset->runs, dataset->run_count + 1, sizeof *dataset->runs, "runs");
+    dl_step_run *run = &dataset->runs[dataset->run_count];
+    *run = (dl_step_run){
+        .path = dl_strdup(trace->path),
+        .batch = first->samples,
+        .step_ns = dl_calloc(steps->count, sizeof(double), "step times"),
+        .op_ns = dl_calloc(steps->count * dataset->op_count, sizeof(double), "operation times"),
+        .records = dl_calloc(steps->count, sizeof(double), "records of steps"),
+        .process = dl_recording_process(trace),
+        .disturbed = dataset_disturbed(trace)};
+    const char *captured = dl_trace_meta(trace, "captured");
+    if (captured != NULL) run->captured = dl_strdup(captured);
+    size_t dropped = 0;
+    const dl_status status = take_steps(dataset, trace, steps, run, &dropped, err);
+    dataset->run_count++;
+    if (status != DL_OK) return status;
+    if (run->steps <= dropped) {
+        return dl_error_set_at(
+            err, DL_ERR_DATA, trace->path, 0,
+            "%zu of %zu steps lack an operation of %s or have another batch size", dropped,
+            dropped + run->steps, dataset->runs[0].path);
+    }
+    if (dropped > 0) {
+        dl_notes_add(notes, "%s: %zu steps left out: an operation missing or another batch size",
+                     dl_base_name(trace->path), dropped);
+    }
+    return DL_OK;
+}
+
+dl_status dl_step_run_add(dl_dataset *dataset, const dl_trace *trace, dl_notes *notes,
+                          dl_error *err)
+{
+    int64_t workers;
+    dl_status status = dl_trace_meta_read_int(trace, "workers", 1, &workers, err);
+    if (status != DL_OK) return status;
+    if (workers < (int64_t)trace->worker_count) workers = trace->worker_count;
+    status = gpu_facts_take(&dataset->gpu, trace, notes, err);
+    if (status != DL_OK) return status;
+    if (workers > 1) {
+        return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
+                               "is of %lld workers, whose times hold what they do to one another: "
+                               "give traces of one worker (dlprof train --workers 1)",
+                               (long long)workers);
+    }
+    dl_steps steps = {0};
+    dl_steps_init(&steps, trace);
+    status = add_steps(dataset, trace, &steps, notes, err);
+    dl_steps_free(&steps);
+    return status;
+}
 
 const char *const dl_sample_kind_names[DL_SAMPLE_KINDS] = {"copy",   "average", "update", "barrier",
                                                            "wakeup", "lock",    "slice",  "step"};
@@ -95,7 +616,8 @@ static dl_status check_head(dl_dataset *dataset, const dl_trace *trace, dl_error
     return DL_OK;
 }
 
-int64_t dl_dataset_disturbed(const dl_trace *trace)
+/* What a trace says of others' share of the processors (dl_step_run's `disturbed`). */
+static int64_t dataset_disturbed(const dl_trace *trace)
 {
     return dl_trace_meta_int(trace, "others_permille", 0, 1000, 0) +
            dl_trace_meta_int(trace, "steal_permille", 0, 1000, 0);
@@ -131,7 +653,7 @@ static dl_status add_bench(dl_dataset *dataset, const dl_trace *trace, dl_error 
     *bench = (dl_bench_trace){
         .path = dl_strdup(trace->path),
         .snapshot = dl_trace_meta(trace, "snapshot") != NULL,
-        .disturbed = dl_dataset_disturbed(trace),
+        .disturbed = dataset_disturbed(trace),
         .samples = dl_calloc(trace->record_count, sizeof *bench->samples, "bench samples")};
     for (size_t i = 0; i < trace->record_count; i++) {
         if (trace->records[i].kind != DL_RECORD_BENCH) continue;

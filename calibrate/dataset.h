@@ -12,21 +12,45 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "calibrate/gpu_facts.h"
 #include "calibrate/notes.h"
 #include "common/status.h"
+#include "sim/costs/costs.h"
+#include "trace/dlt.h"
 #include "trace/record.h"
+
+/* What traces of training on a GPU say beside the times of operations: what it takes of the GPU's
+ * memory, and what is copied to it of each sample.
+ *
+ *   activation_bytes_per_sample  of the model, as the trace's meta key activation_bytes has it
+ *   workspace_bytes              what the GPU's driver counts as used (device_memory_bytes) beyond
+ *                                parameters, gradients, optimizer state and activations: libraries'
+ *                                scratch memory, contexts, and what other programs hold. The
+ *                                largest of all traces, as it grows with the batch
+ *   input_bytes_per_sample       of the copy behind the host's part of a step's input
+ *
+ * On a GPU a step has two INPUT records, the host's part and the copy. The copy goes over a link,
+ * which dlsim charges by the machine, so it is no part of the operation "input" (dataset.c). */
+
+typedef struct dl_gpu_facts {
+    bool gpu; /* some trace is of a GPU; without one nothing below is known */
+    bool knows_activations, knows_workspace, knows_input;
+    double activation_bytes_per_sample, workspace_bytes, input_bytes_per_sample;
+    int64_t runs; /* that the workspace is of */
+} dl_gpu_facts;
+
+/* Fills costs->gpu_memory and input_bytes_per_sample with what is known. */
+void dl_gpu_facts_fill(const dl_gpu_facts *facts, dl_costs *costs);
 
 /* The steps of one train trace behind its warm-up, in order. */
 typedef struct dl_step_run {
     char *path;
     int64_t batch;
-    size_t steps;    /* >= 1 */
-    double *step_ns; /* [steps] */
-    double *op_ns;   /* [steps x op_count] */
-    double *records; /* [steps] records that the step was written with */
-    char *process;   /* "host:pid"; NULL: the trace does not say */
-    char *captured;  /* preset of dlprof run, which recorded its CUDA calls; NULL: nobody did */
+    size_t steps;      /* >= 1 */
+    double *step_ns;   /* [steps] */
+    double *op_ns;     /* [steps x op_count] */
+    double *records;   /* [steps] records that the step was written with */
+    char *process;     /* "host:pid"; NULL: the trace does not say */
+    char *captured;    /* preset of dlprof run, which recorded its CUDA calls; NULL: nobody did */
     int64_t disturbed; /* thousandths of the machine's processors that other programs and the host
                         * of a virtual machine took meanwhile; 0 where the trace does not say */
 } dl_step_run;
@@ -90,22 +114,56 @@ typedef struct dl_dataset {
  * dl_trace_read. On failure the data set is only good for dl_dataset_free. */
 dl_status dl_dataset_add(dl_dataset *dataset, const char *path, dl_notes *notes,
                          dl_error *err) DL_MUST_CHECK;
-
 void dl_dataset_free(dl_dataset *dataset);
-
-/* Leaves out the traces during which others took more than DL_DATASET_DISTURBED of the processors,
- * of each kind (train runs of a batch size, whole benches, snapshots) unless fewer than a quarter of
- * them would be left: then others belong to the machine as it is. A note says either. */
-#define DL_DATASET_DISTURBED 100 /* thousandths */
 void dl_dataset_leave_out_disturbed(dl_dataset *dataset, dl_notes *notes);
-
-/* What a trace says of others' share of the processors (dl_step_run's `disturbed`). */
-int64_t dl_dataset_disturbed(const dl_trace *trace);
 
 /* Part of a path behind its last '/', as notes and reports name files. Borrowed. */
 const char *dl_base_name(const char *path);
 
 /* The different batch sizes of the runs, ascending; free() it. */
 int64_t *dl_dataset_batches(const dl_dataset *dataset, size_t *count);
+
+/* The train traces of a data set as runs: the times of their steps' operations. */
+
+/* Adds the steps of a train trace behind its warm-up as a run; the first one says which operations
+ * the data set has. Takes the facts of its GPU too. Steps of another batch size than the first, or
+ * that lack an operation, are left out with a note.
+ *
+ * DL_ERR_DATA: more than one worker, no step, no count of samples, an operation that the data set
+ * has not, or more steps left out than taken; DL_ERR_PARSE: meta keys that are no numbers. On
+ * failure the data set is only good for dl_dataset_free. */
+dl_status dl_step_run_add(dl_dataset *dataset, const dl_trace *trace, dl_notes *notes,
+                          dl_error *err) DL_MUST_CHECK;
+
+/* What recording itself adds to the steps of train traces, and taking it off them.
+ *
+ * dlprof bench overhead measures it in pairs of runs with and without a trace: ns a record. A step
+ * that was written with k records is k times that too long. It is taken off the step's dispatch,
+ * which is where records are written; what dispatch has not is taken off the operations in
+ * proportion to their time.
+ *
+ * A training process that dlprof run recorded meanwhile was delayed at each launch. */
+
+/* Takes the figures of a trace of kind overhead. DL_ERR_PARSE: not numbers; DL_ERR_DATA: they are
+ * missing, of another device than the data set's, or it has some already. */
+dl_status dl_recording_cost_take(dl_dataset *dataset, const dl_trace *trace,
+                                 dl_error *err) DL_MUST_CHECK;
+
+/* "host:pid" of the process that made the trace, or NULL where it does not say. free() it. */
+char *dl_recording_process(const dl_trace *trace);
+
+/* Takes what a trace of kind run says about its process: the cost of recording a step, from the
+ * figures that it carries (trace/capture_figures.h) and the launches of its steps. Without figures
+ * or steps, why there is no cost. DL_ERR_DATA if it does not say of which process it is. */
+dl_status dl_recording_cost_take_run(dl_dataset *dataset, const dl_trace *trace,
+                                     dl_error *err) DL_MUST_CHECK;
+
+/* Takes the costs off all steps of all runs, once all traces are in; does nothing where one is not
+ * known or its interval has 0 in it. Notes say what was done, and which runs were recorded by
+ * dlprof run at an unknown cost.
+ *
+ * Recording CUDA's calls delays the thread that launches: it comes off dispatch alone, and no more
+ * than that is, since the device is at work meanwhile. */
+void dl_recording_cost_subtract(dl_dataset *dataset, dl_notes *notes);
 
 #endif

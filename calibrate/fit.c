@@ -10,6 +10,8 @@
 
 #include "common/alloc.h"
 
+#define DL_FIT_BLOCK_MIN 8 /* shortest block; shorter samples have blocks of one value */
+
 #define BISQUARE_MIN 5 /* blocks that a robust scale needs */
 #define TAU_MIN 1e-9   /* keeps points without an error of their own at a finite weight */
 #define TAU_STEPS 60   /* bisections of log tau */

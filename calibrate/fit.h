@@ -23,8 +23,7 @@
 
 #include "common/status.h"
 
-#define DL_FIT_BLOCKS 32   /* most blocks of a sample */
-#define DL_FIT_BLOCK_MIN 8 /* shortest block; shorter samples have blocks of one value */
+#define DL_FIT_BLOCKS 32 /* most blocks of a sample */
 #define DL_FIT_TERMS_MAX 3
 
 /* Standard error that any time read from a clock of whole ns has: 1 / sqrt(12). */

@@ -1,8 +1,9 @@
-#include "calibrate/fit_report.h"
+#include "calibrate/calibration.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "calibrate/notes.h"
 #include "common/options.h"
 #include "common/units.h"
 
@@ -100,12 +101,12 @@ static void print_value(FILE *out, const char *name, const dl_value *value, doub
             value->error * scale, unit, (long long)value->count, dl_origin_name(value->origin));
 }
 
-static void print_points(const dl_charge_line *line, FILE *out)
+static void print_points(const dl_comm_line *line, FILE *out)
 {
     fprintf(out, "  %12s %7s %5s %11s    %8s %11s %7s %7s\n", "bytes", "vectors", "", "time [us]",
             "error", "fitted [us]", "off [%]", "n");
     for (size_t i = 0; i < line->count; i++) {
-        const dl_charge_point *point = &line->points[i];
+        const dl_comm_point *point = &line->points[i];
         if (isnan(point->fitted_ns)) continue;
         char vectors[16] = "";
         if (point->vectors > 0) snprintf(vectors, sizeof vectors, "%u", point->vectors);
@@ -118,7 +119,7 @@ static void print_points(const dl_charge_line *line, FILE *out)
     }
 }
 
-static void print_line(const dl_charge_line *line, const char *formula, const dl_value *latency,
+static void print_line(const dl_comm_line *line, const char *formula, const dl_value *latency,
                        const dl_value *read, const dl_value *write, FILE *out)
 {
     if (!latency->known) return;
@@ -164,7 +165,7 @@ static void print_sharing(const dl_calibration *all, FILE *out)
     if (all->sharing.count == 0) return;
     fprintf(out, "\nsharing: time of k copies over that of one, per turn on a core\n");
     for (size_t i = 0; i < all->sharing.count; i++) {
-        const dl_sharing_point *point = &all->sharing.points[i];
+        const dl_contention_point *point = &all->sharing.points[i];
         fprintf(out, "  %2d copies  batch %5lld  %8.4f +- %7.4f  %4lld rounds\n", point->copies,
                 (long long)point->batch, point->factor.value, point->factor.error,
                 (long long)point->factor.count);
@@ -199,24 +200,24 @@ static void print_wrapped(const char *text, FILE *out)
 void dl_fit_report_print(const dl_calibration *calibration, FILE *out)
 {
     const dl_costs *costs = &calibration->costs;
-    const dl_charge_line *lines = calibration->charges.lines;
+    const dl_comm_line *lines = calibration->comm.lines;
     const char *server = "time = latency + bytes * (vectors / read + 1 / write)";
     print_traces(&calibration->dataset, out);
     print_operations(calibration, out);
     print_noise(&calibration->noise, out);
     print_exchange_runs(&calibration->costs, out);
-    print_line(&lines[DL_CHARGE_COPY], "time = latency + bytes / bandwidth",
-               &costs->copy.latency_ns, &costs->copy.bandwidth_bytes_per_s, NULL, out);
-    print_line(&lines[DL_CHARGE_AVERAGE], server, &costs->average.latency_ns,
+    print_line(&lines[DL_COMM_COPY], "time = latency + bytes / bandwidth", &costs->copy.latency_ns,
+               &costs->copy.bandwidth_bytes_per_s, NULL, out);
+    print_line(&lines[DL_COMM_AVERAGE], server, &costs->average.latency_ns,
                &costs->average.read_bytes_per_s, &costs->average.write_bytes_per_s, out);
-    print_line(&lines[DL_CHARGE_UPDATE], server, &costs->update.latency_ns,
+    print_line(&lines[DL_COMM_UPDATE], server, &costs->update.latency_ns,
                &costs->update.read_bytes_per_s, &costs->update.write_bytes_per_s, out);
     if (calibration->dataset.parameter_bytes > 0 && costs->copy.latency_ns.known) {
         fprintf(out,
                 "\nweight of what a point is off its line: 1 / distance^2, distance = (bytes over\n"
                 "  the model's %lld, or the inverse)^2 * (1 + |log2(vectors / %d; update: %d)|)\n",
-                (long long)calibration->dataset.parameter_bytes, DL_CHARGE_VECTORS_AVERAGE,
-                DL_CHARGE_VECTORS_UPDATE);
+                (long long)calibration->dataset.parameter_bytes, DL_COMM_VECTORS_AVERAGE,
+                DL_COMM_VECTORS_UPDATE);
     }
     print_memory(calibration, out);
     print_sync(costs, out);
@@ -225,4 +226,195 @@ void dl_fit_report_print(const dl_calibration *calibration, FILE *out)
     for (size_t i = 0; i < calibration->notes.count; i++) {
         print_wrapped(calibration->notes.lines[i], out);
     }
+}
+
+static void value_item(dl_json *to, const char *name, const dl_value *value)
+{
+    if (!value->known) {
+        dl_json_null_item(to, name);
+        return;
+    }
+    dl_json_object(to, name, "value=%g error=%g n=%g origin=%s", value->value, value->error,
+                   (double)value->count, dl_origin_name(value->origin));
+}
+
+static void estimate_items(dl_json *to, const char *name, const dl_estimate *estimate)
+{
+    dl_json_number_item(to, name, estimate->value);
+    dl_json_members(to, "error=%g n=%g", estimate->error, (double)estimate->count);
+}
+
+static void op_points(dl_json *to, const dl_op_point *points, size_t count)
+{
+    dl_json_begin(to, "points", '[');
+    for (size_t b = 0; b < count; b++) {
+        dl_json_object(to, NULL,
+                       "batch=%g observed_ns=%g error_ns=%g fitted_ns=%g residual_frac=%g",
+                       (double)points[b].batch, points[b].observed_ns, points[b].error_ns,
+                       points[b].fitted_ns, dl_op_residual_frac(&points[b]));
+    }
+    dl_json_end(to, ']');
+}
+
+static void operations(dl_json *to, const dl_calibration *all)
+{
+    const dl_operations *fits = &all->operations;
+    dl_json_begin(to, "operations", '[');
+    for (size_t op = 0; op < fits->op_count; op++) {
+        dl_json_begin(to, NULL, '{');
+        dl_json_text_item(to, "name", fits->ops[op].name);
+        value_item(to, "fixed_ns", &all->costs.ops[op].fixed_ns);
+        value_item(to, "per_sample_ns", &all->costs.ops[op].per_sample_ns);
+        op_points(to, fits->ops[op].points, fits->batch_count);
+        dl_json_end(to, '}');
+    }
+    dl_json_end(to, ']');
+    dl_json_begin(to, "steps", '[');
+    for (size_t b = 0; b < fits->batch_count; b++) {
+        const dl_step_point *step = &fits->steps[b];
+        dl_json_object(
+            to, NULL,
+            "batch=%g operations_ns=%g fitted_ns=%g residual_frac=%g step_ns=%g step_error_ns=%g",
+            (double)step->sum.batch, step->sum.observed_ns, step->sum.fitted_ns,
+            dl_op_residual_frac(&step->sum), step->step_ns, step->step_error_ns);
+    }
+    dl_json_end(to, ']');
+}
+
+static void noise(dl_json *to, const dl_step_noise *fit)
+{
+    dl_json_begin(to, "noise", '[');
+    for (size_t i = 0; i < fit->count; i++) {
+        const dl_step_noise_set *set = &fit->sets[i];
+        dl_json_object(to, NULL,
+                       "batch=%g copies=%g runs=%g steps=%g kept=%g mean=%g sd=%g p99=%g run_sd=%g "
+                       "lag1_autocorrelation=%g",
+                       (double)set->batch, (double)set->copies, (double)set->runs,
+                       (double)set->steps, (double)set->kept, set->shape.mean, set->shape.sd,
+                       set->shape.p99, set->run_sd, set->shape.lag1);
+    }
+    dl_json_end(to, ']');
+}
+
+static void exchange_runs(dl_json *to, const dl_costs *costs)
+{
+    dl_json_begin(to, "exchange_runs", '[');
+    for (size_t i = 0; i < costs->exchange_run_count; i++) {
+        const dl_exchange_run *run = &costs->exchange_runs[i];
+        dl_json_object(to, NULL, "copy=%g average=%g update=%g", (double)run->copy,
+                       (double)run->average, (double)run->update);
+    }
+    dl_json_end(to, ']');
+}
+
+static void comm_points(dl_json *to, const dl_comm_line *line)
+{
+    dl_json_begin(to, "points", '[');
+    for (size_t i = 0; i < line->count; i++) {
+        const dl_comm_point *point = &line->points[i];
+        dl_json_begin(to, NULL, '{');
+        dl_json_members(to, "bytes=%g vectors=%u threads=%u phase=%s", (double)point->bytes,
+                        point->vectors, point->threads, dl_phase_name(point->phase));
+        estimate_items(to, "time_ns", &point->time_ns);
+        dl_json_number_item(to, "fitted_ns", point->fitted_ns);
+        dl_json_end(to, '}');
+    }
+    dl_json_end(to, ']');
+}
+
+static void comm(dl_json *to, const dl_calibration *all)
+{
+    const dl_costs *costs = &all->costs;
+    dl_json_begin(to, "copy", '{');
+    value_item(to, "latency_ns", &costs->copy.latency_ns);
+    value_item(to, "bandwidth_bytes_per_s", &costs->copy.bandwidth_bytes_per_s);
+    comm_points(to, &all->comm.lines[DL_COMM_COPY]);
+    dl_json_end(to, '}');
+    dl_json_begin(to, "average", '{');
+    value_item(to, "latency_ns", &costs->average.latency_ns);
+    value_item(to, "read_bytes_per_s", &costs->average.read_bytes_per_s);
+    value_item(to, "write_bytes_per_s", &costs->average.write_bytes_per_s);
+    comm_points(to, &all->comm.lines[DL_COMM_AVERAGE]);
+    dl_json_end(to, '}');
+    dl_json_begin(to, "update", '{');
+    value_item(to, "latency_ns", &costs->update.latency_ns);
+    value_item(to, "read_bytes_per_s", &costs->update.read_bytes_per_s);
+    value_item(to, "write_bytes_per_s", &costs->update.write_bytes_per_s);
+    comm_points(to, &all->comm.lines[DL_COMM_UPDATE]);
+    dl_json_end(to, '}');
+    dl_json_begin(to, "sync", '{');
+    value_item(to, "barrier_ns", &costs->barrier_ns);
+    value_item(to, "wakeup_ns", &costs->wakeup_ns);
+    value_item(to, "lock_ns", &costs->lock_ns);
+    value_item(to, "slice_ns", &costs->slice_ns);
+    dl_json_end(to, '}');
+}
+
+static void memory(dl_json *to, const dl_calibration *all)
+{
+    dl_json_begin(to, "memory", '{');
+    value_item(to, "total_bytes_per_s", &all->costs.memory_total_bytes_per_s);
+    dl_json_begin(to, "points", '[');
+    for (size_t i = 0; i < all->memory.count; i++) {
+        const dl_memory_point *point = &all->memory.points[i];
+        dl_json_begin(to, NULL, '{');
+        dl_json_members(to, "name=%s phase=%s bytes=%g vectors=%u threads=%u", point->name,
+                        dl_phase_name(point->phase), (double)point->bytes, point->vectors,
+                        point->threads);
+        estimate_items(to, "bytes_per_s", &point->bytes_per_s);
+        dl_json_number_item(to, "speedup", point->speedup);
+        dl_json_end(to, '}');
+    }
+    dl_json_end(to, ']');
+    dl_json_end(to, '}');
+}
+
+static void sharing(dl_json *to, const dl_contention_fit *fit)
+{
+    dl_json_begin(to, "sharing", '[');
+    for (size_t i = 0; i < fit->count; i++) {
+        dl_json_begin(to, NULL, '{');
+        dl_json_members(to, "copies=%d batch=%g", fit->points[i].copies,
+                        (double)fit->points[i].batch);
+        estimate_items(to, "factor", &fit->points[i].factor);
+        dl_json_end(to, '}');
+    }
+    dl_json_end(to, ']');
+}
+
+static void traces(dl_json *to, const dl_dataset *dataset)
+{
+    dl_json_begin(to, "traces", '[');
+    for (size_t r = 0; r < dataset->run_count; r++) {
+        dl_json_object(to, NULL, "file=%s kind=%s batch=%g steps=%g",
+                       dl_base_name(dataset->runs[r].path), "train", (double)dataset->runs[r].batch,
+                       (double)dataset->runs[r].steps);
+    }
+    for (size_t b = 0; b < dataset->bench_count; b++) {
+        dl_json_object(to, NULL, "file=%s kind=%s samples=%g",
+                       dl_base_name(dataset->benches[b].path), "bench",
+                       (double)dataset->benches[b].count);
+    }
+    dl_json_end(to, ']');
+}
+
+static void write_members(dl_json *to, const void *report)
+{
+    const dl_calibration *all = report;
+    dl_json_members(to, "workload=%s device=%s cores=%g parameter_bytes=%g", all->dataset.workload,
+                    all->dataset.device, (double)all->dataset.cores,
+                    (double)all->dataset.parameter_bytes);
+    traces(to, &all->dataset);
+    operations(to, all);
+    noise(to, &all->noise);
+    comm(to, all);
+    exchange_runs(to, &all->costs);
+    memory(to, all);
+    sharing(to, &all->sharing);
+}
+
+dl_status dl_fit_report_json_write(const dl_calibration *calibration, const char *path,
+                                   dl_error *err)
+{
+    return dl_json_report_write(path, write_members, calibration, &calibration->notes, err);
 }

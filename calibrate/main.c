@@ -1,14 +1,7 @@
 #include <gsl/gsl_errno.h>
 
 #include "calibrate/calibration.h"
-#include "calibrate/cmd_costs.h"
-#include "calibrate/cmd_info.h"
-#include "calibrate/cmd_links.h"
-#include "calibrate/cmd_predict.h"
-#include "calibrate/cmd_replay.h"
-#include "calibrate/cmd_table.h"
-#include "calibrate/fit_report.h"
-#include "calibrate/fit_report_json.h"
+#include "calibrate/commands.h"
 #include "common/options.h"
 #include "common/output.h"
 

@@ -1,9 +1,14 @@
 #include "calibrate/notes.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 #include "common/alloc.h"
+#include "common/options.h"
+#include "common/output.h"
 #include "trace/print.h"
 
 void dl_notes_add(dl_notes *notes, const char *format, ...)
@@ -28,4 +33,55 @@ void dl_notes_free(dl_notes *notes)
         free(notes->lines[i]);
     free(notes->lines);
     *notes = (dl_notes){0};
+}
+
+const char *dl_date_text(char text[DL_DATE_BYTES])
+{
+    const time_t now = time(NULL);
+    struct tm utc;
+    gmtime_r(&now, &utc);
+    strftime(text, DL_DATE_BYTES, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    return text;
+}
+
+static void put_lines(FILE *out, const dl_notes *notes)
+{
+    for (size_t i = 0; i < notes->count; i++)
+        fprintf(out, "%s\n", notes->lines[i]);
+}
+
+dl_status dl_cost_file_write(const dl_costs *costs, const char *path, const dl_notes *from,
+                             const dl_notes *notes, dl_error *err)
+{
+    char *comment = NULL;
+    size_t bytes = 0;
+    FILE *lines = open_memstream(&comment, &bytes);
+    DL_ASSERT(lines != NULL, "%s", strerror(errno));
+    put_lines(lines, from);
+    put_lines(lines, notes);
+    fclose(lines);
+    const dl_status status = dl_costs_write(costs, path, comment, err);
+    free(comment);
+    return status;
+}
+
+#define SCHEMA 1
+
+dl_status dl_json_report_write(const char *path, dl_json_members_fn members, const void *report,
+                               const dl_notes *notes, dl_error *err)
+{
+    dl_output output = {0};
+    const dl_status status = dl_output_open(&output, path, err);
+    if (status != DL_OK) return status;
+    dl_json to = {output.out, false};
+    dl_json_begin(&to, NULL, '{');
+    dl_json_members(&to, "schema=%d program=%s version=%s", SCHEMA, "dlcal", dl_version());
+    members(&to, report);
+    dl_json_begin(&to, "notes", '[');
+    for (size_t i = 0; i < notes->count; i++)
+        dl_json_text_item(&to, NULL, notes->lines[i]);
+    dl_json_end(&to, ']');
+    dl_json_end(&to, '}');
+    fputc('\n', output.out);
+    return dl_output_close(&output, err);
 }

@@ -1,10 +1,13 @@
-#include "calibrate/operations.h"
+#include "calibrate/calibration.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
+
+/* Residuals beyond this are warned of. */
+#define DL_LINEARITY_LIMIT_FRAC 0.02
 
 /* One operation's centres, a run each. */
 typedef struct centers {

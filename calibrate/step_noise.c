@@ -1,12 +1,13 @@
-#include "calibrate/step_noise.h"
+#include "calibrate/calibration.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "calibrate/sharing.h"
 #include "common/alloc.h"
 #include "sim/workload.h"
+
+#define DL_STEP_NOISE_FACTORS_MAX 4096 /* of one batch size and number of copies */
 
 /* A set in the making: whole series, run by run. */
 typedef struct gathered {
@@ -60,7 +61,7 @@ static void add_bench(gathered *all, const dl_bench_trace *bench, double expecte
 {
     size_t count;
     dl_noise_series *series = NULL;
-    dl_copies_run *runs = dl_sharing_runs(bench, &count);
+    dl_copies_run *runs = dl_contention_runs(bench, &count);
     for (size_t r = 0; r < count; r++) {
         const dl_copies_run *run = &runs[r];
         if ((size_t)run->copies != all->set.copies || run->batch != all->set.batch ||

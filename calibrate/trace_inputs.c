@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
+#include "trace/kernel_class.h"
 #include "trace/rank_clock.h"
 
 static bool has_work(const dl_trace *trace)
@@ -60,4 +61,73 @@ dl_status dl_trace_inputs_align(dl_trace_inputs *in, dl_error *err)
         status = dl_rank_clock_apply(in->traces[i], clocks[i].offset_ns - least_ns, err);
     free(clocks);
     return status;
+}
+
+#define PATTERN_OPTION_COUNT 2
+
+/* What is given on the command line. */
+typedef struct patterns {
+    const dl_trace_command *command;
+    dl_text_list collectives; /* "TEXT=COLLECTIVE" */
+    const char *path;         /* file of comm_patterns.h, or NULL */
+} patterns;
+
+static void pattern_options(patterns *given, dl_option *table)
+{
+    table[0] = (dl_option){.name = "collective",
+                           .type = DL_OPTION_LIST,
+                           .target = &given->collectives,
+                           .argument = "TEXT=COLLECTIVE",
+                           .help = "ranges that hold TEXT call a collective (AllReduce, AlltoAll, "
+                                   "...)"};
+    table[1] = (dl_option){.name = "comm-patterns",
+                           .type = DL_OPTION_TEXT,
+                           .target = &given->path,
+                           .argument = "FILE",
+                           .help = "kernels and ranges that are collectives, of libraries that "
+                                   "are not built in (INI: trace/readers/comm_patterns.h)"};
+}
+
+static dl_status use_patterns(dl_read_options *read, const patterns *given, dl_error *err)
+{
+    if (given->path != NULL) {
+        const dl_status status = dl_comm_patterns_read(&read->patterns, given->path, err);
+        if (status != DL_OK) return status;
+    }
+    dl_kernel_use_rules(read->patterns.rules, read->patterns.rule_count);
+    for (size_t i = 0; i < given->collectives.count; i++) {
+        dl_error cause = {0};
+        if (dl_comm_patterns_add(&read->patterns, given->collectives.items[i], &cause) != DL_OK)
+            return dl_error_set(err, DL_ERR_USAGE, "--collective: %s", cause.text);
+    }
+    return DL_OK;
+}
+
+/* `user`: the patterns. */
+static dl_status run_with_patterns(const dl_text_list *paths, void *user, dl_error *err)
+{
+    const patterns *given = user;
+    dl_read_options *read = given->command->read;
+    dl_status status = use_patterns(read, given, err);
+    if (status == DL_OK) status = given->command->run(paths, given->command->user, err);
+    dl_kernel_use_rules(NULL, 0);
+    dl_comm_patterns_free(&read->patterns);
+    return status;
+}
+
+int dl_trace_command_main(const dl_trace_command *command, int argc, char **argv)
+{
+    dl_command whole = command->command;
+    const size_t own = whole.option_count;
+    dl_option *options = dl_calloc(own + PATTERN_OPTION_COUNT, sizeof *options, "options");
+    patterns given = {.command = command};
+    for (size_t i = 0; i < own; i++)
+        options[i] = whole.options[i];
+    pattern_options(&given, options + own);
+    whole.options = options;
+    whole.option_count = own + PATTERN_OPTION_COUNT;
+    const int exit_status = dl_command_main(&whole, argc, argv, run_with_patterns, &given);
+    dl_text_list_free(&given.collectives);
+    free(options);
+    return exit_status;
 }

@@ -3,6 +3,7 @@
 #ifndef DL_CALIBRATE_TRACE_INPUTS_H
 #define DL_CALIBRATE_TRACE_INPUTS_H
 
+#include "common/options.h"
 #include "trace/readers/reader.h"
 
 /* Owns its files and arrays; release with dl_trace_inputs_free. A zeroed one is empty. */
@@ -22,5 +23,19 @@ void dl_trace_inputs_free(dl_trace_inputs *in);
 /* Puts all traces, two or more, on one clock (rank_clock.h): that of the one that is behind most,
  * so that no time gets negative. */
 dl_status dl_trace_inputs_align(dl_trace_inputs *in, dl_error *err) DL_MUST_CHECK;
+
+/* A sub-command that reads traces of all readers. To its own options come --collective and
+ * --comm-patterns, by which the user says which kernels and ranges are collectives. */
+
+typedef struct dl_trace_command {
+    dl_command command; /* with its own options only */
+    dl_command_fn run;  /* finds the user's patterns in `read`; kernels are told by them too */
+    void *user;         /* of run */
+    dl_read_options *read;
+} dl_trace_command;
+
+/* dl_command_main for such a sub-command. Patterns that cannot be read are errors of
+ * dl_comm_patterns_read, or DL_ERR_USAGE; they end with `run`. */
+int dl_trace_command_main(const dl_trace_command *command, int argc, char **argv);
 
 #endif

@@ -2,7 +2,7 @@
 #
 #   dl_add_library(NAME SOURCES... [LINK libs...])      static library, includes as "folder/header.h"
 #   dl_add_program(NAME SOURCES... [LINK libs...])      program in build/<preset>/bin
-#   dl_add_test(NAME LABEL [LINK libs...] [EXTRA sources...])   tests/NAME.c with cmocka, one ctest
+#   dl_add_test(NAME LABEL [LINK libs...] [EXTRA sources...])   NAME.c in tests/ or a folder of it, one ctest
 #   dl_add_fuzzer(NAME [LINK libs...] [EXTRA sources...] [INPUTS count])   tests/fuzz/NAME.c with the
 #                                                      driver, one ctest of so many inputs (20000)
 add_library(dl_options INTERFACE)
@@ -39,7 +39,8 @@ endfunction()
 
 function(dl_add_test name label)
     cmake_parse_arguments(ARG "" "" "LINK;EXTRA" ${ARGN})
-    add_executable(${name} ${PROJECT_SOURCE_DIR}/tests/${name}.c ${ARG_EXTRA})
+    file(GLOB source ${PROJECT_SOURCE_DIR}/tests/${name}.c ${PROJECT_SOURCE_DIR}/tests/*/${name}.c)
+    add_executable(${name} ${source} ${ARG_EXTRA})
     target_include_directories(${name} SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
     target_link_libraries(${name} PRIVATE dl_options ${ARG_LINK} ${CMOCKA_LIBRARY} m)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

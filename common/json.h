@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "common/status.h"
+
 /* The text in quotes, escaped; a byte that is no valid UTF-8 becomes U+FFFD. */
 void dl_json_string(FILE *out, const char *text);
 
@@ -30,5 +32,13 @@ void dl_json_text_item(dl_json *to, const char *name, const char *text);
 void dl_json_number_item(dl_json *to, const char *name, double number);
 void dl_json_bool_item(dl_json *to, const char *name, bool value);
 void dl_json_null_item(dl_json *to, const char *name);
+
+/* Members of the open object as a list of "name=conversion", blanks between them: %s text, %g a
+ * double, %hhd a bool, and %d %u %zu %lld %llu integers, as printf's. For instance
+ * ("batch=%lld fixed_ns=%g", (long long)batch, fixed_ns). */
+void dl_json_members(dl_json *to, const char *format, ...) DL_PRINTF(2, 3);
+
+/* A whole object of such members. */
+void dl_json_object(dl_json *to, const char *name, const char *format, ...) DL_PRINTF(3, 4);
 
 #endif

@@ -41,15 +41,7 @@ dl_distribution dl_distribution_of(double *values, size_t count)
 
 void dl_distribution_write_json(dl_json *to, const char *name, const dl_distribution *d)
 {
-    dl_json_begin(to, name, '{');
-    dl_json_number_item(to, "count", (double)d->count);
-    dl_json_number_item(to, "mean", d->mean);
-    dl_json_number_item(to, "sd", d->sd);
-    dl_json_number_item(to, "low", d->low);
-    dl_json_number_item(to, "p10", d->p10);
-    dl_json_number_item(to, "p50", d->p50);
-    dl_json_number_item(to, "p90", d->p90);
-    dl_json_number_item(to, "p99", d->p99);
-    dl_json_number_item(to, "high", d->high);
-    dl_json_end(to, '}');
+    dl_json_object(to, name, "count=%g mean=%g sd=%g low=%g p10=%g p50=%g p90=%g p99=%g high=%g",
+                   (double)d->count, d->mean, d->sd, d->low, d->p10, d->p50, d->p90, d->p99,
+                   d->high);
 }

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "calibrate/replay/build_state.h"
+#include "calibrate/replay/build_internal.h"
 #include "common/alloc.h"
 #include "trace/kernel_class.h"
 
@@ -24,7 +24,7 @@ static void free_builder(replay_builder *b)
     free(b->classes);
     free(b->roles);
     free(b->calls);
-    free(b->quiets);
+    free(b->untraced);
     free(b->launcher);
     free(b->streams);
     free(b->stream_nodes);

@@ -1,5 +1,5 @@
 /* The dependency graph of a traced run: what has to happen before what, and how long each part
- * takes by itself. Recorded starts are kept for comparison only; retime.h finds new ones.
+ * takes by itself. Recorded starts are kept for comparison only; a replay finds new ones.
  *
  * A node occupies its lane, a thread of the host or a stream of a device, for duration_ns. The
  * nodes of a lane run one after another, in order of their numbers within it. A node starts when
@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/status.h"
 #include "trace/kernel_class.h"
 
 #define DL_REPLAY_NONE UINT32_MAX
@@ -115,7 +116,6 @@ void dl_replay_graph_add_edge(dl_replay_graph *graph, const dl_replay_edge *edge
  * group yet. Returns its number. */
 uint32_t dl_replay_graph_add_group(dl_replay_graph *graph, const uint32_t *nodes, size_t count,
                                    int64_t duration_ns);
-
 void dl_replay_graph_free(dl_replay_graph *graph);
 
 /* Whether a node is work of a device. */
@@ -124,5 +124,39 @@ bool dl_replay_node_is_work(const dl_replay_node *node);
 /* "host", "call", "kernel", ...; "launch", "event", ...; never NULL. */
 const char *dl_replay_kind_name(dl_replay_kind kind);
 const char *dl_replay_edge_kind_name(dl_replay_edge_kind kind);
+
+/* Re-times a replay graph through the simulator's engine: one resource a lane, events in order of
+ * time. Only durations, spacings, edges and groups count; recorded starts are not looked at but
+ * for the beginnings of lanes. */
+
+/* Why a node started when it did. */
+typedef enum dl_replay_cause {
+    DL_REPLAY_BY_BEGIN, /* its lane began */
+    DL_REPLAY_BY_LANE,  /* its predecessor on the lane, and the node's spacing */
+    DL_REPLAY_BY_EDGE,  /* edge number `edge` */
+} dl_replay_cause;
+
+typedef struct dl_replay_time {
+    int64_t start_ns, end_ns; /* since graph.origin_ns */
+    uint8_t cause;            /* dl_replay_cause */
+    uint32_t edge;            /* of BY_EDGE */
+    uint32_t last_arrival;    /* node of the group that started last, itself without group */
+} dl_replay_time;
+
+/* Times of all nodes: times[node_count], given by the caller. DL_ERR_DATA if nodes wait for one
+ * another in a circle, DL_ERR_RANGE if all times together exceed 2^62 ns. O((nodes + edges) log lanes). */
+dl_status dl_replay_simulate(const dl_replay_graph *graph, dl_replay_time *times,
+                             dl_error *err) DL_MUST_CHECK;
+
+/* What the edges of a graph leave unexplained: time that a work of a device is recorded to begin
+ * after everything that the graph knows to hold it back. Replay leaves these times out; they are
+ * found from the recorded times alone, so that a gap stays where it arose. */
+
+/* Gaps up to this are the spread of launch latency and spacing, which are typical values. */
+#define DL_REPLAY_SPREAD_NS 10000
+
+/* For each node the time at which by recorded times all that it waits for is over: earliest[
+ * node_count], given by the caller. */
+void dl_replay_earliest_starts(const dl_replay_graph *graph, int64_t *earliest_ns);
 
 #endif

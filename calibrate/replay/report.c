@@ -1,16 +1,250 @@
 #include "calibrate/replay/report.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "calibrate/replay/explain.h"
+#include "calibrate/dataset.h"
+#include "calibrate/replay/graph.h"
 #include "common/alloc.h"
+#include "common/chrome_trace.h"
+#include "common/json.h"
+#include "common/units.h"
+#include "trace/activity/activity.h"
+
+/* A stretch of the path. */
+typedef struct path_part {
+    uint32_t node;            /* whose time it is, or for whose begin it was spent */
+    uint32_t what;            /* DL_PATH_... */
+    int64_t start_ns, end_ns; /* since the graph's origin */
+} path_part;
+
+/* Owns its array; release with critical_path_free. */
+typedef struct critical_path {
+    int64_t ns[DL_PATH_END]; /* by what; the sum is the step's time */
+    path_part *parts;        /* [count] from the step's end to its begin */
+    size_t count, room;
+} critical_path;
+
+/* A border between steps: the earliest start of works, or the latest end. */
+typedef struct border {
+    int64_t recorded_ns, replayed_ns;
+    uint32_t node; /* that of the replayed one */
+} border;
+
+static void replay_steps_free(dl_replay_steps *steps);
+
+static border step_begin(const dl_replay_run *run, const dl_replay_rank *rank,
+                         const dl_step_line *line, const dl_activity_step *step,
+                         const dl_replay_time *times)
+{
+    border b = {INT64_MAX, INT64_MAX, DL_REPLAY_NONE};
+    for (size_t i = 0; i < step->count; i++) {
+        if (!dl_step_line_begins(line, step->first + i)) continue;
+        uint32_t node = rank->node_of[line->work[step->first + i]];
+        int64_t recorded_ns = run->graph.nodes[node].recorded_ns - run->graph.origin_ns;
+        if (recorded_ns < b.recorded_ns) b.recorded_ns = recorded_ns;
+        if (times[node].start_ns >= b.replayed_ns) continue;
+        b.replayed_ns = times[node].start_ns;
+        b.node = node;
+    }
+    return b;
+}
+
+static border work_end(const dl_replay_run *run, const dl_replay_rank *rank,
+                       const dl_step_line *line, size_t first, const dl_replay_time *times)
+{
+    border b = {0, -1, DL_REPLAY_NONE};
+    for (size_t i = first; i < line->work_count; i++) {
+        const dl_activity *work = &rank->trace->activities[line->work[i]];
+        uint32_t node = rank->node_of[line->work[i]];
+        int64_t recorded_ns = work->start_ns + work->duration_ns - run->graph.origin_ns;
+        if (recorded_ns > b.recorded_ns) b.recorded_ns = recorded_ns;
+        if (times[node].end_ns <= b.replayed_ns) continue;
+        b.replayed_ns = times[node].end_ns;
+        b.node = node;
+    }
+    return b;
+}
+
+static dl_replay_step *append(dl_replay_steps *steps)
+{
+    steps->items =
+        dl_realloc(steps->items, steps->count + 1, sizeof *steps->items, "replayed steps");
+    return &steps->items[steps->count++];
+}
+
+/* The same of one line with works: as many items as it has steps, or one. */
+static void replay_line_add(dl_replay_steps *steps, const dl_replay_run *run, size_t number,
+                            const dl_step_line *line, const dl_replay_time *times)
+{
+    const dl_replay_rank *rank = &run->ranks[number];
+    const dl_activity_step all = {.count = line->work_count};
+    size_t count = line->count > 0 ? line->count : 1;
+    const dl_activity_step *items = line->count > 0 ? line->steps : &all;
+    border begin = step_begin(run, rank, line, &items[0], times);
+    for (size_t i = 0; i < count; i++) {
+        bool last = i + 1 == count;
+        border end = last ? work_end(run, rank, line, items[i].first, times)
+                          : step_begin(run, rank, line, &items[i + 1], times);
+        if (end.recorded_ns < begin.recorded_ns) end.recorded_ns = begin.recorded_ns;
+        if (end.replayed_ns < begin.replayed_ns) end.replayed_ns = begin.replayed_ns;
+        *append(steps) = (dl_replay_step){
+            .rank = (uint16_t)number,
+            .device = line->device,
+            .number = i,
+            .label = line->count > 0 ? items[i].label : DL_STEP_OTHER,
+            .whole = line->count == 0,
+            .recorded_ns = end.recorded_ns - begin.recorded_ns,
+            .replayed_ns = end.replayed_ns - begin.replayed_ns,
+            .start_ns = begin.replayed_ns,
+            .end_ns = end.replayed_ns,
+            .ends_with = end.node,
+            .at_end = last,
+        };
+        begin = end;
+    }
+}
+
+/* Times the steps of one rank; lines are of the rank's own activities. Appends to `steps`, zeroed
+ * before the first rank. `times` are those of dl_replay_simulate. */
+static void replay_steps_add(dl_replay_steps *steps, const dl_replay_run *run, size_t rank,
+                             const dl_activity_steps *found, const dl_replay_time *times)
+{
+    for (size_t i = 0; i < found->count; i++) {
+        if (found->lines[i].work_count > 0)
+            replay_line_add(steps, run, rank, &found->lines[i], times);
+    }
+}
+
+double dl_replay_mean_step_ns(const dl_replay_run *run, const dl_step_line *line,
+                              const dl_replay_time *times)
+{
+    dl_replay_steps steps = {0};
+    double sum_ns = 0;
+    replay_line_add(&steps, run, 0, line, times);
+    for (size_t i = 0; i < line->count; i++) {
+        if (line->steps[i].label == DL_STEP_REGULAR) sum_ns += (double)steps.items[i].replayed_ns;
+    }
+    replay_steps_free(&steps);
+    return line->regular_count > 0 ? sum_ns / (double)line->regular_count : 0;
+}
+
+static void replay_steps_free(dl_replay_steps *steps)
+{
+    free(steps->items);
+    *steps = (dl_replay_steps){0};
+}
+
+/* replayed / recorded - 1; 0 for a step of no time. */
+static double replay_step_error(const dl_replay_step *step)
+{
+    if (step->recorded_ns == 0) return 0;
+    return (double)step->replayed_ns / (double)step->recorded_ns - 1;
+}
+
+uint32_t dl_path_what(const dl_replay_node *node)
+{
+    switch ((dl_replay_kind)node->kind) {
+    case DL_REPLAY_HOST: return DL_PATH_HOST;
+    case DL_REPLAY_CALL: return DL_PATH_CALL;
+    case DL_REPLAY_COPY: return DL_PATH_COPY;
+    case DL_REPLAY_MEMSET: return DL_PATH_MEMSET;
+    case DL_REPLAY_GRAPH: return DL_PATH_GRAPH;
+    default: return DL_PATH_KERNEL + node->class;
+    }
+}
+
+const char *dl_path_name(uint32_t what)
+{
+    static const char *const names[DL_PATH_KERNEL] = {
+        [DL_PATH_HOST] = "host",       [DL_PATH_CALL] = "call",   [DL_PATH_LAUNCH] = "launch",
+        [DL_PATH_SPACING] = "spacing", [DL_PATH_COPY] = "copy",   [DL_PATH_MEMSET] = "memset",
+        [DL_PATH_GRAPH] = "graph",     [DL_PATH_BEGIN] = "begin",
+    };
+    return what < DL_PATH_KERNEL ? names[what]
+                                 : dl_kernel_class_name((dl_kernel_class)(what - DL_PATH_KERNEL));
+}
+
+/* What the path is being followed for. */
+typedef struct walk {
+    critical_path *path;
+    const dl_replay_graph *graph;
+    const dl_replay_time *times;
+    int64_t begin_ns, end_ns; /* of the step */
+} walk;
+
+/* Adds [start_ns, end_ns), as far as it lies within the step. */
+static void add_part(walk *w, uint32_t node, uint32_t what, int64_t start_ns, int64_t end_ns)
+{
+    if (start_ns < w->begin_ns) start_ns = w->begin_ns;
+    if (end_ns > w->end_ns) end_ns = w->end_ns;
+    if (end_ns <= start_ns) return;
+    critical_path *path = w->path;
+    if (path->count == path->room) {
+        path->room = 2 * path->room + 64;
+        path->parts = dl_realloc(path->parts, path->room, sizeof *path->parts, "critical path");
+    }
+    path->parts[path->count++] = (path_part){node, what, start_ns, end_ns};
+    path->ns[what] += end_ns - start_ns;
+}
+
+/* Passes the whole of a node, from its end; returns the node from whose start to go on. */
+static uint32_t pass_node(walk *w, uint32_t node)
+{
+    uint32_t last = w->times[node].last_arrival;
+    add_part(w, node, dl_path_what(&w->graph->nodes[node]), w->times[last].start_ns,
+             w->times[node].end_ns);
+    return last;
+}
+
+/* Follows what made the node start; returns the node from whose start to go on, or NONE. */
+static uint32_t follow(walk *w, uint32_t node)
+{
+    const dl_replay_time *time = &w->times[node];
+    if (time->cause == DL_REPLAY_BY_BEGIN) {
+        add_part(w, node, DL_PATH_BEGIN, w->begin_ns, time->start_ns);
+        return DL_REPLAY_NONE;
+    }
+    if (time->cause == DL_REPLAY_BY_LANE) {
+        uint32_t before = w->graph->before[node];
+        add_part(w, node, DL_PATH_SPACING, w->times[before].end_ns, time->start_ns);
+        return pass_node(w, before);
+    }
+    const dl_replay_edge *edge = &w->graph->edges[time->edge];
+    if (edge->from_start) {
+        uint32_t what = edge->kind == DL_REPLAY_LAUNCH ? DL_PATH_LAUNCH
+                                                       : dl_path_what(&w->graph->nodes[edge->from]);
+        add_part(w, node, what, w->times[edge->from].start_ns, time->start_ns);
+        return edge->from;
+    }
+    add_part(w, node, DL_PATH_SPACING, w->times[edge->from].end_ns, time->start_ns);
+    return pass_node(w, edge->from);
+}
+
+/* Finds the path of `step`; zero `path` before. O(its length). */
+static void critical_path_find(critical_path *path, const dl_replay_graph *graph,
+                               const dl_replay_time *times, const dl_replay_step *step)
+{
+    walk w = {path, graph, times, step->start_ns, step->end_ns};
+    uint32_t node = step->ends_with;
+    if (step->at_end) node = pass_node(&w, node);
+    while (node != DL_REPLAY_NONE && times[node].start_ns > step->start_ns)
+        node = follow(&w, node);
+}
+
+static void critical_path_free(critical_path *path)
+{
+    free(path->parts);
+    *path = (critical_path){0};
+}
 
 static void find_gaps(dl_replay_gaps *gaps, const dl_replay_graph *graph)
 {
     int64_t *earliest_ns = dl_calloc(graph->node_count, sizeof *earliest_ns, "replay gaps");
     double span_ns = 0;
-    dl_replay_explain(graph, earliest_ns);
+    dl_replay_earliest_starts(graph, earliest_ns);
     for (size_t i = 0; i < graph->node_count; i++) {
         const dl_replay_node *node = &graph->nodes[i];
         int64_t gap_ns = node->recorded_ns - earliest_ns[i];
@@ -40,17 +274,17 @@ static void sum_up(dl_replay_report *report, const dl_replay_time *times)
     for (size_t i = 0; i < report->steps.count; i++) {
         const dl_replay_step *step = &report->steps.items[i];
         if (!dl_replay_step_counts(step)) continue;
-        double error = fabs(dl_replay_step_error(step));
+        double error = fabs(replay_step_error(step));
         report->regular++;
         report->mean_error += error;
         if (error > report->worst_error) report->worst_error = error;
         recorded_ns += (double)step->recorded_ns;
         replayed_ns += (double)step->replayed_ns;
-        dl_critical_path path = {0};
-        dl_critical_path_find(&path, &report->run->graph, times, step);
+        critical_path path = {0};
+        critical_path_find(&path, &report->run->graph, times, step);
         for (uint32_t what = 0; what < DL_PATH_END; what++)
             report->path_ns[what] += (double)path.ns[what];
-        dl_critical_path_free(&path);
+        critical_path_free(&path);
     }
     if (report->regular == 0) return;
     report->mean_error /= (double)report->regular;
@@ -64,7 +298,7 @@ void dl_replay_report_init(dl_replay_report *report, const dl_replay_run *run,
 {
     report->run = run;
     for (size_t r = 0; r < run->rank_count; r++)
-        dl_replay_steps_add(&report->steps, run, r, &steps[r], times);
+        replay_steps_add(&report->steps, run, r, &steps[r], times);
     for (size_t i = 0; i < run->graph.edge_count; i++)
         report->edges[run->graph.edges[i].kind][run->graph.edges[i].origin]++;
     find_gaps(&report->gaps, &run->graph);
@@ -75,12 +309,271 @@ void dl_replay_report_change(dl_replay_report *report, const dl_activity_steps *
                              const dl_replay_time *times)
 {
     for (size_t r = 0; r < report->run->rank_count; r++)
-        dl_replay_steps_add(&report->changed, report->run, r, &steps[r], times);
+        replay_steps_add(&report->changed, report->run, r, &steps[r], times);
 }
 
 void dl_replay_report_free(dl_replay_report *report)
 {
-    dl_replay_steps_free(&report->steps);
-    dl_replay_steps_free(&report->changed);
+    replay_steps_free(&report->steps);
+    replay_steps_free(&report->changed);
     *report = (dl_replay_report){0};
+}
+
+/* The report of a replay for people. */
+
+/* A duration of at most 12 characters. */
+#define NS_TEXT(ns) dl_format_ns((char[24]){0}, 24, (double)(ns))
+
+static void print_graph(const dl_replay_report *report, FILE *out)
+{
+    const dl_replay_graph *graph = &report->run->graph;
+    fprintf(out, "graph: %zu nodes on %zu lanes\n\n%-10s %10s %10s %10s\n", graph->node_count,
+            graph->lane_count, "edges", "recorded", "inferred", "by times");
+    for (int kind = 0; kind < DL_REPLAY_EDGE_KIND_END; kind++) {
+        const size_t *edges = report->edges[kind];
+        if (edges[0] + edges[1] + edges[2] == 0) continue;
+        fprintf(out, "%-10s %10zu %10zu %10zu\n",
+                dl_replay_edge_kind_name((dl_replay_edge_kind)kind), edges[DL_REPLAY_RECORDED],
+                edges[DL_REPLAY_INFERRED], edges[DL_REPLAY_TIMED]);
+    }
+}
+
+static void print_steps(const dl_replay_report *report, size_t rows, FILE *out)
+{
+    bool changed = report->changed.count > 0;
+    fprintf(out, "\n%-4s %-6s %5s %-8s %12s %12s %9s", "rank", "device", "step", "", "recorded",
+            "replayed", "error");
+    fprintf(out, changed ? " %12s %9s\n" : "\n", "changed", "by");
+    for (size_t i = 0; i < report->steps.count; i++) {
+        const dl_replay_step *step = &report->steps.items[i];
+        if (i == rows) {
+            fprintf(out, "and %zu more\n", report->steps.count - rows);
+            break;
+        }
+        fprintf(out, "%-4u %-6u %5zu %-8s %12s %12s %+8.2f%%", step->rank, step->device,
+                step->number, step->whole ? "all" : dl_step_label_name(step->label),
+                NS_TEXT(step->recorded_ns), NS_TEXT(step->replayed_ns),
+                100 * replay_step_error(step));
+        if (changed) {
+            const dl_replay_step *to = &report->changed.items[i];
+            double by =
+                step->replayed_ns > 0 ? (double)to->replayed_ns / (double)step->replayed_ns - 1 : 0;
+            fprintf(out, " %12s %+8.2f%%", NS_TEXT(to->replayed_ns), 100 * by);
+        }
+        fputc('\n', out);
+    }
+    if (report->regular == 0) return;
+    fprintf(out, "%zu %s: error mean %.2f %%, maximum %.2f %%; of their sum %+.2f %%\n",
+            report->regular, report->steps.items[0].whole ? "device(s) without steps" : "step(s)",
+            100 * report->mean_error, 100 * report->worst_error, 100 * report->total_error);
+}
+
+static double path_sum(const dl_replay_report *report)
+{
+    double sum_ns = 0;
+    for (uint32_t what = 0; what < DL_PATH_END; what++)
+        sum_ns += report->path_ns[what];
+    return sum_ns;
+}
+
+/* The one that `place` others go before: the longest first, equal ones by number. */
+static uint32_t path_at(const dl_replay_report *report, uint32_t place)
+{
+    for (uint32_t what = 0; what < DL_PATH_END; what++) {
+        uint32_t longer = 0;
+        for (uint32_t other = 0; other < DL_PATH_END; other++)
+            longer += report->path_ns[other] > report->path_ns[what] ||
+                      (report->path_ns[other] == report->path_ns[what] && other < what);
+        if (longer == place) return what;
+    }
+    return DL_PATH_END - 1;
+}
+
+static void print_path(const dl_replay_report *report, FILE *out)
+{
+    double sum_ns = path_sum(report);
+    if (sum_ns == 0) return;
+    fprintf(out, "\n%-20s %12s %8s\n", "critical path", "of a step", "share");
+    for (uint32_t place = 0; place < DL_PATH_END; place++) {
+        uint32_t what = path_at(report, place);
+        if (report->path_ns[what] == 0) break;
+        fprintf(out, "%-20s %12s %7.1f%%\n", dl_path_name(what), NS_TEXT(report->path_ns[what]),
+                100 * report->path_ns[what] / sum_ns);
+    }
+}
+
+static void print_warnings(const dl_replay_report *report, FILE *out)
+{
+    const dl_replay_gaps *gaps = &report->gaps;
+    fputc('\n', out);
+    for (size_t r = 0; r < report->run->rank_count; r++) {
+        const dl_replay_rank *rank = &report->run->ranks[r];
+        if (rank->unlaunched > 0)
+            fprintf(out,
+                    "warning: %zu of %zu works have no recorded launch: only their stream's "
+                    "order holds them back\n",
+                    rank->unlaunched, rank->work_count);
+        if (rank->launches_without > 0)
+            fprintf(out, "warning: %zu of %zu launches have no work in the trace\n",
+                    rank->launches_without, rank->launch_calls);
+        if (rank->queue_depth > 0)
+            fprintf(out, "note: launches wait when %zu works of a stream are not over\n",
+                    rank->queue_depth);
+    }
+    if (gaps->count == 0) {
+        fprintf(out, "unexplained: no work begins more than %s after all that holds it back\n",
+                NS_TEXT(DL_REPLAY_SPREAD_NS));
+        return;
+    }
+    fprintf(out,
+            "unexplained: %zu works begin %s too late in all (longest %s, %.2f %% of their\n"
+            "streams' time); nothing of that is kept, replay begins them earlier\n",
+            gaps->count, NS_TEXT(gaps->total_ns), NS_TEXT(gaps->longest_ns), 100 * gaps->share);
+}
+
+void dl_replay_report_print(const dl_replay_report *report, size_t rows, FILE *out)
+{
+    print_graph(report, out);
+    print_steps(report, rows, out);
+    print_path(report, out);
+    print_warnings(report, out);
+}
+
+void dl_replay_report_print_heading(FILE *out)
+{
+    fprintf(out, "%-44s %5s %8s %8s %8s %8s  %s\n", "trace", "steps", "mean", "maximum", "sum",
+            "unexpl.", "critical path");
+}
+
+void dl_replay_report_print_line(const dl_replay_report *report, FILE *out)
+{
+    const char *path = report->run->ranks[0].trace->path;
+    double sum_ns = path_sum(report);
+    fprintf(out, "%-44s %5zu %7.2f%% %7.2f%% %+7.2f%% %7.2f%% ", dl_base_name(path),
+            report->regular, 100 * report->mean_error, 100 * report->worst_error,
+            100 * report->total_error, 100 * report->gaps.share);
+    for (uint32_t place = 0; place < 3 && sum_ns > 0; place++) {
+        uint32_t what = path_at(report, place);
+        if (report->path_ns[what] == 0) break;
+        fprintf(out, " %s %.0f%%", dl_path_name(what), 100 * report->path_ns[what] / sum_ns);
+    }
+    fputc('\n', out);
+}
+
+/* The report of a replay as JSON. */
+
+static void write_steps(dl_json *to, const dl_replay_report *report)
+{
+    dl_json_begin(to, "steps", '[');
+    for (size_t i = 0; i < report->steps.count; i++) {
+        const dl_replay_step *step = &report->steps.items[i];
+        dl_json_begin(to, NULL, '{');
+        dl_json_members(
+            to, "rank=%d device=%u step=%g label=%s recorded_ns=%g replayed_ns=%g error_frac=%g",
+            step->rank, step->device, (double)step->number,
+            step->whole ? "all" : dl_step_label_name(step->label), (double)step->recorded_ns,
+            (double)step->replayed_ns, replay_step_error(step));
+        if (report->changed.count > 0)
+            dl_json_number_item(to, "changed_ns", (double)report->changed.items[i].replayed_ns);
+        dl_json_end(to, '}');
+    }
+    dl_json_end(to, ']');
+}
+
+static void write_edges(dl_json *to, const dl_replay_report *report)
+{
+    dl_json_begin(to, "edges", '{');
+    for (int kind = 0; kind < DL_REPLAY_EDGE_KIND_END; kind++) {
+        const size_t *edges = report->edges[kind];
+        dl_json_object(to, dl_replay_edge_kind_name((dl_replay_edge_kind)kind),
+                       "recorded=%g inferred=%g timed=%g", (double)edges[DL_REPLAY_RECORDED],
+                       (double)edges[DL_REPLAY_INFERRED], (double)edges[DL_REPLAY_TIMED]);
+    }
+    dl_json_end(to, '}');
+}
+
+static void write_ranks(dl_json *to, const dl_replay_run *run)
+{
+    dl_json_begin(to, "ranks", '[');
+    for (size_t r = 0; r < run->rank_count; r++) {
+        const dl_replay_rank *rank = &run->ranks[r];
+        dl_json_object(to, NULL,
+                       "file=%s works=%g works_without_launch=%g launches=%g "
+                       "launches_without_work=%g queue_depth=%g",
+                       rank->trace->path, (double)rank->work_count, (double)rank->unlaunched,
+                       (double)rank->launch_calls, (double)rank->launches_without,
+                       (double)rank->queue_depth);
+    }
+    dl_json_end(to, ']');
+}
+
+void dl_replay_report_write_json(const dl_replay_report *report, FILE *out)
+{
+    dl_json to = {.out = out};
+    dl_json_begin(&to, NULL, '{');
+    write_ranks(&to, report->run);
+    dl_json_number_item(&to, "nodes", (double)report->run->graph.node_count);
+    write_edges(&to, report);
+    write_steps(&to, report);
+    dl_json_members(
+        &to, "counted_steps=%g error_mean_frac=%g error_max_frac=%g error_of_sum_frac=%g",
+        (double)report->regular, report->mean_error, report->worst_error, report->total_error);
+    dl_json_begin(&to, "critical_path_ns", '{');
+    for (uint32_t what = 0; what < DL_PATH_END; what++)
+        dl_json_number_item(&to, dl_path_name(what), report->path_ns[what]);
+    dl_json_end(&to, '}');
+    dl_json_object(&to, "unexplained", "works=%g total_ns=%g longest_ns=%g share_frac=%g",
+                   (double)report->gaps.count, (double)report->gaps.total_ns,
+                   (double)report->gaps.longest_ns, report->gaps.share);
+    dl_json_end(&to, '}');
+}
+
+static void name_tracks(dl_chrome_trace *to, const dl_replay_run *run)
+{
+    char name[64];
+    for (size_t r = 0; r < run->rank_count; r++) {
+        snprintf(name, sizeof name, "replayed rank %zu", r);
+        dl_chrome_trace_process(to, (int)r, name);
+    }
+    for (size_t i = 0; i < run->graph.lane_count; i++) {
+        const dl_replay_lane *lane = &run->graph.lanes[i];
+        if (lane->is_stream) {
+            snprintf(name, sizeof name, "device %u stream %u", lane->device, lane->stream);
+        } else {
+            snprintf(name, sizeof name, "thread %u", lane->thread);
+        }
+        dl_chrome_trace_thread(to, lane->rank, (int)i, name);
+    }
+}
+
+static const char *node_name(const dl_replay_run *run, const dl_replay_node *node)
+{
+    if (node->activity == DL_REPLAY_NONE) return "host";
+    const dl_trace *trace = run->ranks[node->rank].trace;
+    const dl_activity *activity = &trace->activities[node->activity];
+    if (activity->kind == DL_ACTIVITY_MEMCPY)
+        return dl_copy_direction_name((dl_copy_direction)activity->copy);
+    const char *name = trace->strings[activity->name];
+    return *name != '\0' ? name : dl_replay_kind_name((dl_replay_kind)node->kind);
+}
+
+dl_status dl_replay_timeline_write(const char *path, const dl_replay_run *run,
+                                   const dl_replay_time *times, dl_error *err)
+{
+    dl_chrome_trace to;
+    dl_status status = dl_chrome_trace_open(&to, path, err);
+    if (status != DL_OK) return status;
+    name_tracks(&to, run);
+    for (size_t i = 0; i < run->graph.node_count; i++) {
+        const dl_replay_node *node = &run->graph.nodes[i];
+        if (times[i].end_ns <= times[i].start_ns) continue;
+        const dl_chrome_arg args[] = {
+            {.key = "recorded start us",
+             .number = (double)(node->recorded_ns - run->graph.origin_ns) / 1e3},
+        };
+        dl_chrome_trace_slice(&to, node->rank, (int)node->lane,
+                              dl_replay_kind_name((dl_replay_kind)node->kind), node_name(run, node),
+                              times[i].start_ns, times[i].end_ns - times[i].start_ns, args, 1);
+    }
+    return dl_chrome_trace_close(&to, err);
 }

@@ -4,8 +4,60 @@
 
 #include <stdio.h>
 
-#include "calibrate/replay/critical.h"
-#include "calibrate/replay/step_times.h"
+#include "calibrate/replay/build.h"
+#include "calibrate/replay/graph.h"
+#include "trace/activity/activity_steps.h"
+
+/* How long the steps of a run take, as recorded and as re-timed. Steps are delimited on the device:
+ * a step begins with the earliest start of its works, but not before the step before it, and lasts
+ * until the next one begins, the last one until the last of its works has ended. A device on which
+ * no steps were found counts as one step. */
+
+typedef struct dl_replay_step {
+    uint16_t rank;
+    uint32_t device;
+    size_t number;       /* on its device */
+    dl_step_label label; /* OTHER if none were found, `whole` then */
+    bool whole;          /* all of the device's work */
+    int64_t recorded_ns; /* durations */
+    int64_t replayed_ns;
+    int64_t start_ns, end_ns; /* replayed, since the graph's origin */
+    uint32_t ends_with;       /* node whose start, or of the last step whose end, is end_ns */
+    bool at_end;              /* it is the end of ends_with */
+} dl_replay_step;
+
+/* Owns its array; release with dl_replay_steps_free. */
+typedef struct dl_replay_steps {
+    dl_replay_step *items; /* [count] by rank, device and number */
+    size_t count;
+} dl_replay_steps;
+
+/* Mean replayed duration of the regular steps of a line of the first rank; 0 without any. */
+double dl_replay_mean_step_ns(const dl_replay_run *run, const dl_step_line *line,
+                              const dl_replay_time *times);
+
+/* The critical path: from the end of a step back through what each node waited for last, to the
+ * step's begin. Shortening anything on it shortens the step; what is not on it has slack. */
+
+/* What time on the path is spent on. */
+enum {
+    DL_PATH_HOST,   /* threads, between calls; waking up after another thread too */
+    DL_PATH_CALL,   /* threads in calls, without waits */
+    DL_PATH_LAUNCH, /* from a call to the begin of its work */
+    DL_PATH_SPACING,
+    DL_PATH_COPY,
+    DL_PATH_MEMSET,
+    DL_PATH_GRAPH,  /* whole graphs, whose kernels are not recorded */
+    DL_PATH_BEGIN,  /* before the first node of a lane: what the trace does not hold */
+    DL_PATH_KERNEL, /* + dl_kernel_class */
+    DL_PATH_END = DL_PATH_KERNEL + DL_KERNEL_CLASS_END
+};
+
+/* What the time of a node is. */
+uint32_t dl_path_what(const dl_replay_node *node);
+
+/* "host", "call", ..., "gemm", "collective"; never NULL. */
+const char *dl_path_name(uint32_t what);
 
 /* Works that begin later than the graph explains by more than DL_REPLAY_SPREAD_NS. Replay begins
  * them earlier: nothing of these gaps is kept. */
@@ -51,5 +103,34 @@ void dl_replay_report_print_heading(FILE *out);
 
 /* Writes all of it as one JSON object; units are in the names of the members. */
 void dl_replay_report_write_json(const dl_replay_report *report, FILE *out);
+
+/* A replay as Chrome-trace JSON: a process for each rank, a track for each thread and stream. */
+
+/* Writes all nodes that take time to `path` (overwritten), at their replayed times, with their
+ * recorded starts beside them. DL_ERR_IO. */
+dl_status dl_replay_timeline_write(const char *path, const dl_replay_run *run,
+                                   const dl_replay_time *times, dl_error *err) DL_MUST_CHECK;
+
+/* Changes of a replay graph: what if a sort of work took another time, or none. */
+
+/* Multiplies the time of all that `what` names by factor >= 0:
+ *
+ *   host, call, kernel, collective, copy, memset, graph     all nodes of that kind; kernel without
+ *                                                           collectives
+ *   convolution, gemm, ...                                  kernels of that class
+ *   launch, spacing                                         launch latency; time between works
+ *   any other text                                          kernels and calls whose name holds it
+ *
+ * With factor 0 the works' spacing goes too; their launches stay. Of a collective of several ranks
+ * its transfer is scaled, not the waiting. *changed (may be NULL) becomes the number of nodes and
+ * edges changed, which may be none of a kind or class; DL_ERR_USAGE if no name holds any other text, with the
+ * nearest of the names above. */
+dl_status dl_replay_scale(dl_replay_run *run, const char *what, double factor, size_t *changed,
+                          dl_error *err) DL_MUST_CHECK;
+
+/* Parses "CLASS=FACTOR" of an option; the text's part before '=' is copied to *what, to be freed.
+ * DL_ERR_USAGE if it is not so. */
+dl_status dl_replay_parse_scale(const char *text, char **what, double *factor,
+                                dl_error *err) DL_MUST_CHECK;
 
 #endif

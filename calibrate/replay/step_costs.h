@@ -2,15 +2,15 @@
  *
  *   device     the step when the host takes no time and collectives take none: the works of a step
  *              one after another as their edges and spacings have it, split as their durations are
- *              over operations: what works of one class do in one phase (phases.h), as
+ *              over operations: what works of one class do in one phase (step_phases.h), as
  *              "convolution.forward". What is charged by itself is taken out before: the slowdown
  *              beside collectives, and copies of input
  *   host       the step when devices take no time: what issuing a step costs the host's threads,
  *              each wait for the device but for its latency taken out
- *   gradients  what is all-reduced when (gradients.h)
+ *   gradients  what is all-reduced when (step_phases.h)
  *   input      bytes copied to the device in a step; copies from and to pageable memory, bytes over
  *              time of those of 64 KiB and more
- *   slowdown   of compute beside collectives (overlap.h)
+ *   slowdown   of compute beside collectives (step_phases.h)
  *
  * Only regular steps count, and for times of whole steps only those that another regular one
  * follows: the last one of a trace ends with its work, and one before a validation without the host's
@@ -19,8 +19,7 @@
 #define DL_CALIBRATE_REPLAY_STEP_COSTS_H
 
 #include "calibrate/notes.h"
-#include "calibrate/replay/gradients.h"
-#include "calibrate/replay/overlap.h"
+#include "calibrate/replay/step_phases.h"
 #include "sim/costs/costs.h"
 
 /* A mean over steps with its standard error. */

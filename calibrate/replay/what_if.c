@@ -1,12 +1,14 @@
-#include "calibrate/replay/what_if.h"
+#include "calibrate/replay/report.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "calibrate/replay/critical.h"
 #include "common/alloc.h"
 #include "common/names.h"
+
+/* Highest factor of dl_replay_parse_scale. */
+#define DL_REPLAY_MOST 1000.0
 
 /* What a text names: the nodes with `what` of critical.h, kernels of any class, or a name. */
 typedef struct target {

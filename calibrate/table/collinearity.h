@@ -4,8 +4,8 @@
  * Letters: n rows, p parameters, n >= p; J [n x p] is dr/dx. With its columns scaled to length 1,
  * J = U S V'. A parameter's variance, over that of the rows, is the sum over singular values k of
  * (V_jk / s_k)^2, over the square of the column's length. */
-#ifndef DL_CALIBRATE_COLLINEARITY_H
-#define DL_CALIBRATE_COLLINEARITY_H
+#ifndef DL_CALIBRATE_TABLE_COLLINEARITY_H
+#define DL_CALIBRATE_TABLE_COLLINEARITY_H
 
 #include <gsl/gsl_matrix.h>
 #include <stddef.h>

@@ -7,7 +7,7 @@
 #include "calibrate/calibration.h"
 #include "common/alloc.h"
 #include "common/file.h"
-#include "tests/calibrate_traces.h"
+#include "tests/calibrate/calibrate_traces.h"
 #include "tests/fuzz/fuzz_driver.h"
 #include "tests/fuzz/fuzz_file.h"
 #include "trace/dlt_codec.h"

@@ -2,8 +2,7 @@
 #include <gsl/gsl_errno.h>
 #include <math.h>
 
-#include "calibrate/links/links_fit.h"
-#include "calibrate/links/links_read.h"
+#include "calibrate/links/links.h"
 #include "common/status.h"
 #include "tests/fuzz/fuzz_driver.h"
 

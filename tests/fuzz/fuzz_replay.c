@@ -4,15 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calibrate/replay/joint.h"
+#include "calibrate/replay/collectives.h"
 #include "calibrate/replay/report.h"
 #include "calibrate/replay/step_costs.h"
-#include "calibrate/replay/strip.h"
-#include "calibrate/replay/timeline.h"
-#include "calibrate/replay/what_if.h"
 #include "common/alloc.h"
 #include "tests/fuzz/fuzz_driver.h"
-#include "tests/made_ranks.h"
+#include "tests/calibrate/made_ranks.h"
 
 /* An activity as fuzzed: whatever the bytes are, it is a valid one. */
 typedef struct coded {
@@ -156,27 +153,27 @@ static void report(const dl_replay_run *run, const dl_activity_steps *steps,
 static void replay(const dl_trace *trace, const dl_activity_steps *steps, FILE *sink)
 {
     dl_replay_run run = {0};
-    dl_meetings meetings = {0};
+    dl_instances instances = {0};
     dl_transfer transfer = {0};
     dl_error err = {0};
     if (dl_replay_build(&run, &trace, 1, &err) == DL_OK) {
         dl_replay_time *times = dl_calloc(run.graph.node_count, sizeof *times, "test");
-        if (dl_replay_retime(&run.graph, times, &err) == DL_OK) {
+        if (dl_replay_simulate(&run.graph, times, &err) == DL_OK) {
             check_times(&run.graph, times);
             report(&run, steps, times, sink);
         }
-        dl_meetings_find(&meetings, &run);
-        dl_transfer_fit(&transfer, &meetings, &run);
+        dl_instances_find(&instances, &run);
+        dl_transfer_fit(&transfer, &instances, &run);
         for (size_t i = 0; i < steps->count; i++) {
-            dl_strip strip;
-            (void)!dl_strip_predict(&strip, &run, &meetings, &transfer, &steps->lines[i], &err);
+            dl_prediction prediction;
+            (void)!dl_predict_steps(&prediction, &run, &instances, &transfer, &steps->lines[i], &err);
         }
         (void)!dl_replay_scale(&run, "kernel", 2, NULL, &err);
-        if (dl_replay_retime(&run.graph, times, &err) == DL_OK) check_times(&run.graph, times);
+        if (dl_replay_simulate(&run.graph, times, &err) == DL_OK) check_times(&run.graph, times);
         free(times);
     }
     dl_transfer_free(&transfer);
-    dl_meetings_free(&meetings);
+    dl_instances_free(&instances);
     dl_replay_run_free(&run);
 }
 
@@ -185,15 +182,15 @@ static void replay_twice(const dl_trace *trace)
 {
     const dl_trace *traces[] = {trace, trace};
     dl_replay_run run = {0};
-    dl_meetings meetings = {0};
-    dl_joint joint = {0};
+    dl_instances instances = {0};
+    dl_multi_rank multi = {0};
     dl_error err = {0};
     if (dl_replay_build(&run, traces, 2, &err) == DL_OK) {
-        dl_meetings_find(&meetings, &run);
-        (void)!dl_joint_replay(&joint, &run, &meetings, &err);
+        dl_instances_find(&instances, &run);
+        (void)!dl_multi_rank_replay(&multi, &run, &instances, &err);
     }
-    dl_joint_free(&joint);
-    dl_meetings_free(&meetings);
+    dl_multi_rank_free(&multi);
+    dl_instances_free(&instances);
     dl_replay_run_free(&run);
 }
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "calibrate/table/table_rows.h"
+#include "calibrate/table/table.h"
 #include "tests/fuzz/fuzz_driver.h"
 #include "tests/fuzz/fuzz_file.h"
 

@@ -1,0 +1,474 @@
+#include "calibrate/calibration.h"
+
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+
+/* From this speed-up over one thread on, as a fraction of k, no limit is seen. */
+#define DL_MEMORY_FREE_FRAC 0.9
+
+static const struct {
+    const char *name;
+    dl_sample_kind kind;
+} line_kinds[DL_COMM_LINES] = {
+    [DL_COMM_COPY] = {"copy", DL_SAMPLE_COPY},
+    [DL_COMM_AVERAGE] = {"average", DL_SAMPLE_AVERAGE},
+    [DL_COMM_UPDATE] = {"update", DL_SAMPLE_UPDATE},
+};
+
+/* A sample with the case that it belongs to. */
+typedef struct case_sample {
+    uint64_t bytes;
+    uint32_t vectors, threads;
+    dl_phase phase;
+    size_t order; /* as they were taken, which the centre needs */
+    double duration_ns;
+} case_sample;
+
+static int compare_cases(const case_sample *a, const case_sample *b)
+{
+    if (a->threads != b->threads) return a->threads < b->threads ? -1 : 1;
+    if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
+    if (a->vectors != b->vectors) return a->vectors < b->vectors ? -1 : 1;
+    return a->phase < b->phase ? -1 : a->phase > b->phase;
+}
+
+static int by_case_and_order(const void *a, const void *b)
+{
+    const case_sample *left = a, *right = b;
+    const int order = compare_cases(left, right);
+    if (order != 0) return order;
+    return left->order < right->order ? -1 : left->order > right->order;
+}
+
+/* Samples of one kind from all bench traces, sorted by case. */
+static case_sample *list_samples(const dl_dataset *dataset, dl_sample_kind kind, size_t *count)
+{
+    size_t most = 0;
+    for (size_t b = 0; b < dataset->bench_count; b++)
+        most += dataset->benches[b].count;
+    case_sample *samples = dl_calloc(most, sizeof *samples, "bench samples");
+    *count = 0;
+    for (size_t b = 0; b < dataset->bench_count; b++) {
+        const dl_bench_trace *bench = &dataset->benches[b];
+        for (size_t i = 0; i < bench->count; i++) {
+            const dl_record *record = &bench->samples[i];
+            if (record->name != (uint32_t)kind) continue;
+            samples[*count] = (case_sample){
+                record->bytes, record->vectors, record->threads > 0 ? record->threads : 1,
+                record->phase, *count,          (double)record->duration_ns};
+            (*count)++;
+        }
+    }
+    if (*count > 1) qsort(samples, *count, sizeof *samples, by_case_and_order);
+    return samples;
+}
+
+static dl_status add_point(dl_comm_line *line, const case_sample *samples, size_t n, dl_error *err)
+{
+    double *values = dl_calloc(n, sizeof *values, "bench samples");
+    for (size_t i = 0; i < n; i++)
+        values[i] = samples[i].duration_ns;
+    dl_estimate time;
+    const dl_status status = dl_fit_location(values, n, &time, err);
+    free(values);
+    if (status != DL_OK) return status;
+    line->points = dl_realloc(line->points, line->count + 1, sizeof *line->points, "bench points");
+    line->points[line->count++] = (dl_comm_point){.bytes = samples->bytes,
+                                                  .vectors = samples->vectors,
+                                                  .threads = samples->threads,
+                                                  .phase = samples->phase,
+                                                  .time_ns = time,
+                                                  .fitted_ns = NAN};
+    return DL_OK;
+}
+
+static dl_status find_points(const dl_dataset *dataset, dl_sample_kind kind, dl_comm_line *line,
+                             dl_error *err)
+{
+    size_t count;
+    case_sample *samples = list_samples(dataset, kind, &count);
+    dl_status status = DL_OK;
+    for (size_t first = 0, end; first < count && status == DL_OK; first = end) {
+        for (end = first; end < count && compare_cases(&samples[first], &samples[end]) == 0;)
+            end++;
+        status = add_point(line, samples + first, end - first, err);
+    }
+    free(samples);
+    return status;
+}
+
+/* What the one-thread points of a line can tell apart. They come first in the line. */
+typedef struct line_data {
+    size_t n;
+    bool sizes_vary, vectors_vary;
+    int64_t samples;
+} line_data;
+
+static line_data look_at(const dl_comm_line *line)
+{
+    line_data data = {0};
+    while (data.n < line->count && line->points[data.n].threads == 1) {
+        const dl_comm_point *point = &line->points[data.n++];
+        data.sizes_vary |= point->bytes != line->points[0].bytes;
+        data.vectors_vary |= point->vectors != line->points[0].vectors;
+        data.samples += point->time_ns.count;
+    }
+    return data;
+}
+
+static double distance(const dl_comm_point *point, int which, int64_t parameter_bytes)
+{
+    double ratio = 1, steps = 0;
+    if (parameter_bytes > 0 && point->bytes > 0) {
+        ratio = (double)point->bytes / (double)parameter_bytes;
+        if (ratio < 1) ratio = 1 / ratio;
+    }
+    if (which != DL_COMM_COPY && point->vectors > 0) {
+        const int usual =
+            which == DL_COMM_AVERAGE ? DL_COMM_VECTORS_AVERAGE : DL_COMM_VECTORS_UPDATE;
+        steps = fabs(log2((double)point->vectors / usual));
+    }
+    return ratio * ratio * (1 + steps);
+}
+
+/* Terms of the lines, in this order, so that any of them may be left out. */
+enum { LATENCY, READ, WRITE, TERMS };
+
+/* ns, ns per byte, with standard errors. merged: read and write are one coefficient. */
+typedef struct line_fit {
+    double coefficient[TERMS], error[TERMS];
+    bool latency_assumed, merged;
+} line_fit;
+
+/* One attempt. A copy is read and write in one (`merged` from the start): bytes once. */
+static dl_status solve(const dl_comm_line *line, const line_data *data, int64_t parameter_bytes,
+                       int which, bool merged, line_fit *fit, dl_fit_line *found, dl_error *err)
+{
+    const size_t n = data->n, p = (size_t)data->sizes_vary + (merged ? 1 : 2);
+    double *block = dl_calloc(n * (p + 3), sizeof *block, "line fit");
+    double *terms = block, *y = block + n * p, *error = y + n, *scale = error + n;
+    for (size_t i = 0; i < n; i++) {
+        const dl_comm_point *point = &line->points[i];
+        const double bytes = (double)point->bytes, vectors = point->vectors;
+        double *row = terms + i * p;
+        if (data->sizes_vary) *row++ = 1;
+        if (merged) {
+            *row = which == DL_COMM_COPY ? bytes : bytes * (vectors + 1);
+        } else {
+            *row++ = bytes * vectors;
+            *row = bytes;
+        }
+        y[i] = point->time_ns.value;
+        error[i] = hypot(point->time_ns.error, DL_FIT_CLOCK_ERROR_NS);
+        scale[i] = fmax(y[i], 1) * distance(point, which, parameter_bytes);
+    }
+    const dl_fit_problem problem = {n, p, terms, y, error, scale};
+    const dl_status status = dl_fit_solve(&problem, found, err);
+    free(block);
+    if (status != DL_OK) return status;
+    *fit = (line_fit){.latency_assumed = !data->sizes_vary, .merged = merged};
+    size_t term = 0;
+    for (int j = data->sizes_vary ? LATENCY : READ; term < p; j++, term++) {
+        fit->coefficient[j] = found->coefficient[term];
+        fit->error[j] = found->error[term];
+    }
+    if (merged) {
+        fit->coefficient[WRITE] = fit->coefficient[READ];
+        fit->error[WRITE] = fit->error[READ];
+    }
+    return DL_OK;
+}
+
+static dl_status fit_line(dl_comm_line *line, int which, int64_t parameter_bytes, line_fit *fit,
+                          int64_t *samples, dl_notes *notes, dl_error *err)
+{
+    const line_data data = look_at(line);
+    *samples = data.samples;
+    dl_fit_line found;
+    const bool copy = which == DL_COMM_COPY;
+    bool merged = copy || !data.vectors_vary;
+    dl_status status = solve(line, &data, parameter_bytes, which, merged, fit, &found, err);
+    /* Reading or writing for nothing is no cost: the points cannot tell them apart. */
+    if (status == DL_OK && !merged &&
+        (fit->coefficient[READ] <= 0 || fit->coefficient[WRITE] <= 0)) {
+        merged = true;
+        status = solve(line, &data, parameter_bytes, which, true, fit, &found, err);
+    }
+    if (status != DL_OK) return status;
+    if (!(fit->coefficient[READ] > 0)) {
+        return dl_error_set(err, DL_ERR_DATA, "%s: time does not grow with the bytes", line->name);
+    }
+    if (fit->latency_assumed) {
+        dl_notes_add(notes, "%s: one size only; its latency is assumed to be 0", line->name);
+    } else if (!(fit->coefficient[LATENCY] > 0)) {
+        dl_notes_add(notes, "%s: the fitted latency is below 0; held at 0", line->name);
+    }
+    if (merged && !copy) {
+        dl_notes_add(notes, "%s: read and write cannot be told apart; taken as equal", line->name);
+    }
+    for (size_t i = 0; i < data.n; i++) {
+        dl_comm_point *point = &line->points[i];
+        const double reads = copy ? 1 : point->vectors, writes = copy ? 0 : 1;
+        point->fitted_ns = fit->coefficient[LATENCY] +
+                           (double)point->bytes *
+                               (reads * fit->coefficient[READ] + writes * fit->coefficient[WRITE]);
+    }
+    return DL_OK;
+}
+
+/* A coefficient in ns per byte as a rate: the relative error stays. */
+static dl_value rate_value(const line_fit *fit, int term, int64_t samples)
+{
+    const double ns_per_byte = fit->coefficient[term];
+    const double rate = 1e9 / ns_per_byte;
+    return (dl_value){true, rate, rate * fit->error[term] / ns_per_byte, samples, DL_ORIGIN_FITTED};
+}
+
+static dl_value latency_value(const line_fit *fit, int64_t samples)
+{
+    return (dl_value){true, fit->coefficient[LATENCY], fit->error[LATENCY], samples,
+                      fit->latency_assumed ? DL_ORIGIN_ASSUMED : DL_ORIGIN_FITTED};
+}
+
+static dl_status fit_lines(const dl_dataset *dataset, dl_comm_fit *all, dl_costs *costs,
+                           dl_notes *notes, dl_error *err)
+{
+    for (int which = 0; which < DL_COMM_LINES; which++) {
+        dl_comm_line *line = &all->lines[which];
+        line->name = line_kinds[which].name;
+        dl_status status = find_points(dataset, line_kinds[which].kind, line, err);
+        if (status != DL_OK) return status;
+        if (line->count == 0 || line->points[0].threads != 1) continue;
+        line_fit fit;
+        int64_t n;
+        status = fit_line(line, which, costs->parameter_bytes, &fit, &n, notes, err);
+        if (status != DL_OK) return status;
+        const dl_value latency = latency_value(&fit, n), read = rate_value(&fit, READ, n);
+        if (which == DL_COMM_COPY) {
+            costs->copy.latency_ns = latency;
+            costs->copy.bandwidth_bytes_per_s = read;
+            continue;
+        }
+        const dl_value write = rate_value(&fit, WRITE, n);
+        if (which == DL_COMM_AVERAGE) {
+            costs->average.latency_ns = latency;
+            costs->average.read_bytes_per_s = read;
+            costs->average.write_bytes_per_s = write;
+        } else {
+            costs->update.latency_ns = latency;
+            costs->update.read_bytes_per_s = read;
+            costs->update.write_bytes_per_s = write;
+        }
+    }
+    return DL_OK;
+}
+
+/* Median of the samples with low .. high threads, of all where there are none of these. */
+static dl_value median_value(const dl_dataset *dataset, dl_sample_kind kind, uint32_t low,
+                             uint32_t high)
+{
+    size_t count, chosen = 0;
+    case_sample *samples = list_samples(dataset, kind, &count);
+    double *values = dl_calloc(count, sizeof *values, "bench samples");
+    for (size_t i = 0; i < count; i++) {
+        if (samples[i].threads >= low && samples[i].threads <= high)
+            values[chosen++] = samples[i].duration_ns;
+    }
+    if (chosen == 0) {
+        for (size_t i = 0; i < count; i++)
+            values[chosen++] = samples[i].duration_ns;
+    }
+    dl_value value = {0};
+    if (chosen > 0) {
+        const dl_estimate median = dl_fit_median(values, chosen);
+        value = (dl_value){true, median.value, median.error, median.count, DL_ORIGIN_MEASURED};
+    }
+    free(values);
+    free(samples);
+    return value;
+}
+
+dl_status dl_comm_costs_fit(const dl_dataset *dataset, dl_comm_fit *fit, dl_costs *costs,
+                            dl_notes *notes, dl_error *err)
+{
+    const dl_status status = fit_lines(dataset, fit, costs, notes, err);
+    if (status != DL_OK) return status;
+    const uint32_t cores = costs->cores >= 2 ? (uint32_t)costs->cores : UINT32_MAX;
+    costs->barrier_ns = median_value(dataset, DL_SAMPLE_BARRIER, 2, cores);
+    costs->lock_ns = median_value(dataset, DL_SAMPLE_LOCK, 2, cores);
+    costs->wakeup_ns = median_value(dataset, DL_SAMPLE_WAKEUP, 2, 2);
+    costs->slice_ns = median_value(dataset, DL_SAMPLE_SLICE, 0, UINT32_MAX);
+    if (costs->slice_ns.known && !(costs->slice_ns.value > 0)) costs->slice_ns.known = false;
+    return DL_OK;
+}
+
+void dl_comm_fit_free(dl_comm_fit *fit)
+{
+    for (int which = 0; which < DL_COMM_LINES; which++)
+        free(fit->lines[which].points);
+    *fit = (dl_comm_fit){0};
+}
+
+#define TRIM_FRAC 0.1 /* of the samples of a case, at each end */
+
+/* Whether a sample belongs to the case of the point. */
+static bool is_of(const dl_record *sample, dl_sample_kind kind, const dl_comm_point *point)
+{
+    return sample->name == (uint32_t)kind && sample->bytes == point->bytes &&
+           sample->vectors == point->vectors && sample->phase == point->phase &&
+           (sample->threads > 0 ? sample->threads : 1) == point->threads;
+}
+
+/* The trimmed mean of a case's samples in one trace; 0 if there are none. */
+static double case_time_ns(const dl_bench_trace *bench, dl_sample_kind kind,
+                           const dl_comm_point *point)
+{
+    double *times = dl_calloc(bench->count, sizeof *times, "bench samples");
+    size_t count = 0;
+    for (size_t i = 0; i < bench->count; i++) {
+        if (is_of(&bench->samples[i], kind, point))
+            times[count++] = (double)bench->samples[i].duration_ns;
+    }
+    gsl_sort(times, 1, count);
+    double mean = count > 0 ? gsl_stats_trmean_from_sorted_data(TRIM_FRAC, times, 1, count) : 0;
+    free(times);
+    return mean;
+}
+
+static float run_factor(const dl_bench_trace *bench, dl_sample_kind kind, const dl_comm_line *line,
+                        uint32_t vectors, int64_t parameter_bytes)
+{
+    double sum = 0;
+    int cases = 0;
+    for (size_t i = 0; i < line->count; i++) {
+        const dl_comm_point *point = &line->points[i];
+        if (point->bytes != (uint64_t)parameter_bytes || point->vectors != vectors ||
+            point->threads != 1) {
+            continue;
+        }
+        const double time_ns = case_time_ns(bench, kind, point);
+        if (!(time_ns > 0)) continue;
+        sum += time_ns / point->time_ns.value;
+        cases++;
+    }
+    return cases > 0 ? (float)(sum / cases) : 1;
+}
+
+void dl_exchange_runs_fit(const dl_dataset *dataset, const dl_comm_fit *comm, dl_costs *costs)
+{
+    if (dataset->bench_count < 2) return;
+    costs->exchange_runs =
+        dl_calloc(dataset->bench_count, sizeof *costs->exchange_runs, "exchange runs");
+    costs->exchange_run_count = dataset->bench_count;
+    for (size_t b = 0; b < dataset->bench_count; b++) {
+        const dl_bench_trace *bench = &dataset->benches[b];
+        costs->exchange_runs[b] = (dl_exchange_run){
+            .copy = run_factor(bench, DL_SAMPLE_COPY, &comm->lines[DL_COMM_COPY], 0,
+                               dataset->parameter_bytes),
+            .average = run_factor(bench, DL_SAMPLE_AVERAGE, &comm->lines[DL_COMM_AVERAGE],
+                                  DL_COMM_VECTORS_AVERAGE, dataset->parameter_bytes),
+            .update = run_factor(bench, DL_SAMPLE_UPDATE, &comm->lines[DL_COMM_UPDATE],
+                                 DL_COMM_VECTORS_UPDATE, dataset->parameter_bytes),
+        };
+    }
+}
+
+static double size_distance(uint64_t bytes, int64_t parameter_bytes)
+{
+    return fabs(log2((double)bytes / (double)parameter_bytes));
+}
+
+/* Size with samples of several threads that is nearest to the parameters; 0: there is none. */
+static uint64_t nearest_size(const dl_comm_line *line, int64_t parameter_bytes)
+{
+    uint64_t nearest = 0;
+    for (size_t i = 0; i < line->count; i++) {
+        const dl_comm_point *point = &line->points[i];
+        if (point->threads < 2 || point->bytes == 0) continue;
+        if (nearest == 0 || size_distance(point->bytes, parameter_bytes) <
+                                size_distance(nearest, parameter_bytes)) {
+            nearest = point->bytes;
+        }
+    }
+    return nearest;
+}
+
+static const dl_comm_point *find_alone(const dl_comm_line *line, const dl_comm_point *many)
+{
+    for (size_t i = 0; i < line->count; i++) {
+        const dl_comm_point *point = &line->points[i];
+        if (point->threads == 1 && point->bytes == many->bytes && point->vectors == many->vectors &&
+            point->phase == many->phase) {
+            return point;
+        }
+    }
+    return NULL;
+}
+
+/* Copies: each of the threads moves `bytes`. Averages: they share one of n vectors. */
+static void add_memory_point(dl_memory_fit *fit, const dl_comm_line *line,
+                             const dl_comm_point *many, bool copies)
+{
+    const dl_comm_point *alone = find_alone(line, many);
+    const double share = copies ? many->threads : 1;
+    const double traffic_bytes =
+        (double)many->bytes * (copies ? 2.0 * many->threads : many->vectors + 1.0);
+    const double time_ns = many->time_ns.value;
+    const double rate = traffic_bytes / dl_ns_to_s(time_ns);
+    fit->points = dl_realloc(fit->points, fit->count + 1, sizeof *fit->points, "memory points");
+    fit->points[fit->count++] = (dl_memory_point){
+        .name = line->name,
+        .phase = many->phase,
+        .bytes = many->bytes,
+        .vectors = many->vectors,
+        .threads = many->threads,
+        .bytes_per_s = {rate, rate * many->time_ns.error / time_ns, many->time_ns.count},
+        .speedup = alone != NULL ? share * alone->time_ns.value / time_ns : NAN};
+}
+
+static void add_line(dl_memory_fit *fit, const dl_comm_line *line, int64_t parameter_bytes,
+                     bool copies)
+{
+    const uint64_t bytes = nearest_size(line, parameter_bytes);
+    for (size_t i = 0; i < line->count; i++) {
+        const dl_comm_point *point = &line->points[i];
+        if (point->threads < 2 || point->bytes != bytes || !(point->time_ns.value > 0)) continue;
+        add_memory_point(fit, line, point, copies);
+    }
+}
+
+void dl_memory_fit_total(const dl_comm_fit *comm, dl_memory_fit *fit, dl_costs *costs,
+                         dl_notes *notes)
+{
+    const int64_t bytes = costs->parameter_bytes > 0 ? costs->parameter_bytes : 1;
+    add_line(fit, &comm->lines[DL_COMM_COPY], bytes, true);
+    add_line(fit, &comm->lines[DL_COMM_AVERAGE], bytes, false);
+    const dl_memory_point *highest = NULL;
+    for (size_t i = 0; i < fit->count; i++) {
+        const dl_memory_point *point = &fit->points[i];
+        if (highest == NULL || point->bytes_per_s.value > highest->bytes_per_s.value) {
+            highest = point;
+        }
+    }
+    if (highest == NULL) return;
+    const bool limited = highest->speedup < DL_MEMORY_FREE_FRAC * highest->threads;
+    const dl_estimate rate = highest->bytes_per_s;
+    costs->memory_total_bytes_per_s = (dl_value){true, rate.value, rate.error, rate.count,
+                                                 limited ? DL_ORIGIN_FITTED : DL_ORIGIN_ASSUMED};
+    if (limited) return;
+    dl_notes_add(notes,
+                 "memory: %u threads moved %.2f times what one did, so its limit was not reached: "
+                 "total_bytes_per_s is a lower bound",
+                 highest->threads, highest->speedup);
+}
+
+void dl_memory_fit_free(dl_memory_fit *fit)
+{
+    free(fit->points);
+    *fit = (dl_memory_fit){0};
+}

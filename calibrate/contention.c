@@ -1,0 +1,216 @@
+#include "calibrate/calibration.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+
+/* A factor's difference between batch sizes that is worth a note, if it is over 3 standard errors.
+ */
+#define CONTENTION_AGREE 0.05
+
+/* Whether `next` cannot belong to the run that `previous` belongs to. Within a run the samples come
+ * copy by copy, each in the order of its steps. */
+static bool starts_run(const dl_record *previous, const dl_record *next)
+{
+    return next->vectors != previous->vectors || next->samples != previous->samples ||
+           next->worker < previous->worker ||
+           (next->worker == previous->worker && next->step <= previous->step);
+}
+
+dl_copies_run *dl_contention_runs(const dl_bench_trace *bench, size_t *count)
+{
+    dl_copies_run *runs = NULL;
+    const dl_record *previous = NULL;
+    *count = 0;
+    for (size_t i = 0; i < bench->count; i++) {
+        const dl_record *sample = &bench->samples[i];
+        if (sample->name != DL_SAMPLE_STEP) {
+            previous = NULL;
+            continue;
+        }
+        if (previous == NULL || starts_run(previous, sample)) {
+            runs = dl_realloc(runs, *count + 1, sizeof *runs, "runs of copies");
+            runs[(*count)++] = (dl_copies_run){.copies = (int)sample->vectors,
+                                               .batch = sample->samples,
+                                               .cores = sample->threads,
+                                               .samples = sample};
+        }
+        runs[*count - 1].count++;
+        previous = sample;
+    }
+    return runs;
+}
+
+/* A run's step time: the robust centre, or the mean. */
+static dl_status run_time(const dl_copies_run *run, bool mean, double *time_ns, dl_error *err)
+{
+    double *values = dl_calloc(run->count, sizeof *values, "step times");
+    for (size_t i = 0; i < run->count; i++)
+        values[i] = (double)run->samples[i].duration_ns;
+    dl_estimate time;
+    dl_status status = DL_OK;
+    if (mean) {
+        time = dl_fit_mean(values, run->count);
+    } else {
+        status = dl_fit_location(values, run->count, &time, err);
+    }
+    free(values);
+    if (status == DL_OK) *time_ns = time.value;
+    return status;
+}
+
+/* Where run number `round` of k copies lies among the runs of one trace; NULL if there is none. */
+static const dl_copies_run *find_round(const dl_copies_run *runs, size_t count, int copies,
+                                       int64_t batch, size_t round)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (runs[i].copies != copies || runs[i].batch != batch) continue;
+        if (round-- == 0) return &runs[i];
+    }
+    return NULL;
+}
+
+/* Ratios of all rounds of one k and batch, over the bench traces. */
+typedef struct ratios {
+    double *values;
+    size_t count;
+} ratios;
+
+static dl_status add_rounds(const dl_copies_run *runs, size_t count,
+                            const dl_contention_point *point, ratios *all, dl_error *err)
+{
+    for (size_t round = 0;; round++) {
+        const dl_copies_run *many = find_round(runs, count, point->copies, point->batch, round);
+        const dl_copies_run *alone = find_round(runs, count, 1, point->batch, round);
+        if (many == NULL || alone == NULL) return DL_OK;
+        const double turns = (double)many->copies / (double)many->cores;
+        double many_ns, alone_ns;
+        dl_status status = run_time(many, turns > 1, &many_ns, err);
+        if (status == DL_OK) status = run_time(alone, turns > 1, &alone_ns, err);
+        if (status != DL_OK) return status;
+        all->values = dl_realloc(all->values, all->count + 1, sizeof *all->values, "rounds");
+        all->values[all->count++] = many_ns / (alone_ns * (turns > 1 ? turns : 1));
+    }
+}
+
+static dl_status fit_point(const dl_dataset *dataset, dl_contention_point *point, dl_error *err)
+{
+    ratios all = {0};
+    dl_status status = DL_OK;
+    for (size_t b = 0; b < dataset->bench_count && status == DL_OK; b++) {
+        size_t count;
+        dl_copies_run *runs = dl_contention_runs(&dataset->benches[b], &count);
+        status = add_rounds(runs, count, point, &all, err);
+        free(runs);
+    }
+    if (status == DL_OK && all.count == 0) {
+        status = dl_error_set(err, DL_ERR_DATA,
+                              "%d copies of the step were measured at batch %lld, but never one "
+                              "alone to compare with",
+                              point->copies, (long long)point->batch);
+    }
+    if (status == DL_OK) status = dl_fit_location(all.values, all.count, &point->factor, err);
+    free(all.values);
+    return status;
+}
+
+static int by_copies_and_batch(const void *a, const void *b)
+{
+    const dl_contention_point *left = a, *right = b;
+    if (left->copies != right->copies) return left->copies < right->copies ? -1 : 1;
+    return left->batch < right->batch ? -1 : left->batch > right->batch;
+}
+
+/* One point for every k >= 2 and batch that was measured. */
+static void list_points(const dl_dataset *dataset, dl_contention_fit *fit)
+{
+    for (size_t b = 0; b < dataset->bench_count; b++) {
+        size_t count;
+        dl_copies_run *runs = dl_contention_runs(&dataset->benches[b], &count);
+        for (size_t r = 0; r < count; r++) {
+            const dl_contention_point point = {.copies = runs[r].copies, .batch = runs[r].batch};
+            bool known = point.copies < 2 || point.copies > DL_SHARING_MAX;
+            for (size_t i = 0; i < fit->count && !known; i++) {
+                known = by_copies_and_batch(&fit->points[i], &point) == 0;
+            }
+            if (known) continue;
+            fit->points =
+                dl_realloc(fit->points, fit->count + 1, sizeof *fit->points, "sharing points");
+            fit->points[fit->count++] = point;
+        }
+        free(runs);
+    }
+    if (fit->count > 0) {
+        qsort(fit->points, fit->count, sizeof *fit->points, by_copies_and_batch);
+    }
+}
+
+/* Batch sizes of one k, points[n], into one number: a fit of a constant. */
+static dl_status combine(const dl_contention_point *points, size_t n, dl_value *value,
+                         dl_error *err)
+{
+    if (n == 1) {
+        const dl_estimate only = points[0].factor;
+        *value = (dl_value){true, only.value, only.error, only.count, DL_ORIGIN_FITTED};
+        return DL_OK;
+    }
+    double *block = dl_calloc(4 * n, sizeof *block, "sharing fit");
+    double *ones = block, *factor = block + n, *error = block + 2 * n, *scale = block + 3 * n;
+    int64_t rounds = 0;
+    for (size_t i = 0; i < n; i++) {
+        ones[i] = 1;
+        factor[i] = points[i].factor.value;
+        error[i] = points[i].factor.error;
+        scale[i] = points[i].factor.value;
+        rounds += points[i].factor.count;
+    }
+    const dl_fit_problem problem = {n, 1, ones, factor, error, scale};
+    dl_fit_line line;
+    const dl_status status = dl_fit_solve(&problem, &line, err);
+    free(block);
+    if (status != DL_OK) return status;
+    *value = (dl_value){true, line.coefficient[0], line.error[0], rounds, DL_ORIGIN_FITTED};
+    return DL_OK;
+}
+
+/* Smallest against largest batch size of one k: differences that are clear and that matter. */
+static void note_disagreement(const dl_contention_point *small, const dl_contention_point *large,
+                              dl_notes *notes)
+{
+    const double difference = fabs(large->factor.value - small->factor.value);
+    const double error = hypot(large->factor.error, small->factor.error);
+    if (difference <= 3 * error || difference <= CONTENTION_AGREE) return;
+    dl_notes_add(notes,
+                 "sharing: %d copies cost %.3f at batch %lld but %.3f at batch %lld; a mean is "
+                 "taken",
+                 small->copies, small->factor.value, (long long)small->batch, large->factor.value,
+                 (long long)large->batch);
+}
+
+dl_status dl_contention_fit_factors(const dl_dataset *dataset, dl_contention_fit *fit,
+                                    dl_costs *costs, dl_notes *notes, dl_error *err)
+{
+    list_points(dataset, fit);
+    dl_status status = DL_OK;
+    for (size_t i = 0; i < fit->count && status == DL_OK; i++) {
+        status = fit_point(dataset, &fit->points[i], err);
+    }
+    for (size_t first = 0, end; first < fit->count && status == DL_OK; first = end) {
+        const int k = fit->points[first].copies;
+        for (end = first; end < fit->count && fit->points[end].copies == k;)
+            end++;
+        status = combine(fit->points + first, end - first, &costs->sharing[k], err);
+        if (status == DL_OK) note_disagreement(&fit->points[first], &fit->points[end - 1], notes);
+    }
+    if (status == DL_OK && fit->count > 0) {
+        costs->sharing[1] = (dl_value){true, 1, 0, 0, DL_ORIGIN_MEASURED};
+    }
+    return status;
+}
+
+void dl_contention_fit_free(dl_contention_fit *fit)
+{
+    free(fit->points);
+    *fit = (dl_contention_fit){0};
+}

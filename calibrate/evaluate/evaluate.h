@@ -1,0 +1,124 @@
+/* What simpler models than the simulator make of a measured table, to set its errors beside theirs.
+ * All give the time of a step of a row with n workers on k nodes, b samples each.
+ *
+ *   linear       the time that one worker takes for b samples, of the rows of one worker (a line between
+ *                neighbours in b, and on through the outer two): speedup n
+ *   bytes        that, and 2 (n - 1) / n x parameter bytes over the rate of the slowest way
+ *                between neighbours, as the machine file has it
+ *   pollux       the form that Pollux fits online (Qiao et al. 2021, OSDI, section 3.2; its
+ *                code names the same terms): (G^c + S^c)^(1/c), 1 <= c <= 10, with
+ *                  G = a1 + b1 b                   gradients
+ *                  S = 0                           n = 1
+ *                      a2 + b2 (n - 2)             k = 1
+ *                      a3 + b3 (n - 2)             k > 1
+ *                all seven fitted to the same rows, by least squares of ln(step), all rows alike, as
+ *                there: GSL's trust region from DL_TABLE_POLLUX_STARTS points of a Sobol sequence */
+#ifndef DL_CALIBRATE_EVALUATE_EVALUATE_H
+#define DL_CALIBRATE_EVALUATE_EVALUATE_H
+
+#include <stdio.h>
+
+#include "calibrate/links/links.h"
+#include "calibrate/table/table.h"
+
+#define DL_TABLE_POLLUX_COSTS 7
+#define DL_TABLE_POLLUX_STARTS 64
+
+/* A row as these models see it. */
+typedef struct dl_table_shape {
+    double workers, nodes, batch; /* batch: of a worker */
+    double step_s;
+} dl_table_shape;
+
+dl_table_shape dl_table_shape_of(const dl_table_row *row, const dl_scenario *scenario);
+
+/* NAN if fewer than two batches of one worker are among rows[count]. */
+double dl_table_linear_step_s(const dl_table_shape *rows, size_t count, double batch);
+
+/* Seconds of exchange of a row; 0 for one worker. `row` is one of the scenario's machine. */
+double dl_table_bytes_s(const dl_table_row *row, const dl_scenario *scenario,
+                        double parameter_bytes);
+
+/* a1, b1, a2, b2, a3, b3 in seconds, c. */
+typedef struct dl_table_pollux {
+    double value[DL_TABLE_POLLUX_COSTS];
+    double rms; /* of ln(fitted / measured); NAN if it was not fitted */
+} dl_table_pollux;
+
+/* With fewer rows than costs there is no fit, and rms is NAN. */
+void dl_table_pollux_fit(dl_table_pollux *form, const dl_table_shape *rows, size_t count);
+double dl_table_pollux_step_s(const dl_table_pollux *form, const dl_table_shape *row);
+
+/* Rows of another table, predicted with the costs of a fit and by the simpler models above, which are fitted to the same rows. */
+
+typedef enum dl_table_method {
+    DL_TABLE_SIMULATOR,
+    DL_TABLE_POLLUX_FORM,
+    DL_TABLE_BYTES,
+    DL_TABLE_LINEAR,
+    DL_TABLE_METHODS
+} dl_table_method;
+
+/* Of |predicted step / measured step - 1| over the rows that a method can predict. */
+typedef struct dl_table_errors {
+    size_t rows;
+    double median_frac, mean_frac, max_frac; /* NAN if there are no rows */
+    int max_line;                            /* of the table */
+} dl_table_errors;
+
+/* Zero before use, release with dl_table_evaluation_free. */
+typedef struct dl_table_evaluation {
+    dl_scenario scenario;
+    dl_table_rows rows;
+    double *off[DL_TABLE_METHODS]; /* [rows.count] predicted / measured - 1; NAN: none */
+    dl_table_errors errors[DL_TABLE_METHODS];
+    dl_table_pollux form;
+    size_t fitted_rows;
+} dl_table_evaluation;
+
+/* Predicts the rows of the table at `path`, which the fit of `config` has not seen. Errors as
+ * dl_table_fit_run. */
+dl_status dl_table_evaluate(dl_table_evaluation *evaluation, const dl_table_fit *fit,
+                            const dl_table_fit_config *config, const char *path,
+                            dl_error *err) DL_MUST_CHECK;
+void dl_table_evaluation_free(dl_table_evaluation *evaluation);
+void dl_table_evaluation_print(const dl_table_evaluation *evaluation, FILE *out);
+
+/* How well a fit predicts sizes that it has not seen: fitted to every second size, judged on the
+ * others; and the same of the usual formula latency + bytes / bandwidth, by least squares. */
+
+/* Relative errors without sign. */
+typedef struct dl_link_errors {
+    double mean_frac, max_frac;
+    double max_bytes; /* size of the largest */
+    size_t count;
+} dl_link_errors;
+
+typedef struct dl_link_evaluation {
+    dl_link_errors fit;   /* all sizes that were left out */
+    dl_link_errors usual; /* of the usual formula, the same sizes */
+    dl_link_errors rest;  /* of the fit, without sizes that cannot judge it: outliers of the fit to
+                           * all sizes, times printed to fewer digits than DL_LINK_COARSE_FRAC */
+    dl_link_errors even;  /* of the fit, at the even sizes: those where the line through the sizes
+                          * beside them, in logarithms, is off by at most DL_LINK_EVEN_FRAC. What
+                          * lies further off, no method that sees every second size can know. */
+    size_t regimes;
+    double *error_frac;  /* [n] fitted over measured - 1; NaN: the fit has seen the size */
+    double *beside_frac; /* [n] that line over measured - 1; NaN also at both ends */
+} dl_link_evaluation;
+
+#define DL_LINK_EVEN_FRAC 0.1
+
+/* Times with a larger relative error of their digits judge nothing. */
+#define DL_LINK_COARSE_FRAC 0.02
+
+/* Fits to points begin, begin + 2, ... (begin 0 or 1) and judges on the others. `all` is the fit to
+ * all points[n]. DL_ERR_DATA with fewer than DL_LINK_EVALUATE_MIN points. Release with
+ * dl_link_evaluation_free. */
+#define DL_LINK_EVALUATE_MIN 6
+
+dl_status dl_link_evaluate(dl_link_evaluation *evaluation, const dl_link_point *points, size_t n,
+                           size_t begin, const dl_link_fit *all, dl_error *err) DL_MUST_CHECK;
+void dl_link_evaluation_free(dl_link_evaluation *evaluation); /* a zeroed one is fine */
+
+#endif

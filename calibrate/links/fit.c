@@ -1,0 +1,290 @@
+#include "calibrate/links/links.h"
+
+#include <gsl/gsl_fit.h>
+#include <gsl/gsl_statistics_double.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+
+/* A parameter below so many standard errors is not determined. */
+#define DL_LINK_DETERMINED 2.0
+
+#define TUNING 4.685
+#define ROUNDS 20       /* of weights, at most */
+#define SETTLED 1e-3    /* change of a weight that ends them */
+#define ROBUST_MIN 4    /* points that a line with weights needs: two more than parameters */
+#define REGIME_POINTS 2 /* least */
+
+/* A line through some of the points, on the scale of the largest of them. */
+typedef struct line {
+    double c0, c1; /* ns, ns a byte */
+    double cov00, cov01, cov11;
+    double loss; /* sum of rho */
+} line;
+
+typedef struct problem {
+    const dl_link_point *points;
+    size_t n;
+    double *bytes, *time, *sd; /* [n] */
+    double *weight;            /* [n] of the line that is being fitted: robust factor / variance */
+    line *lines;               /* [n x n] through points i..j at [i * n + j], j > i */
+} problem;
+
+/* Twice Tukey's rho: r^2 near 0, TUNING^2 / 3 from TUNING on. */
+static double loss_of(double r)
+{
+    const double u = r / TUNING;
+    return TUNING * TUNING / 3 * (fabs(u) < 1 ? 1 - pow(1 - u * u, 3) : 1);
+}
+
+static double factor_of(double r)
+{
+    const double u = r / TUNING;
+    return fabs(u) < 1 ? pow(1 - u * u, 2) : 0;
+}
+
+static double residual(const problem *p, const line *l, size_t i)
+{
+    return (p->time[i] - l->c0 - l->c1 * p->bytes[i]) / p->sd[i];
+}
+
+/* Least squares with the weights; neither a slope below 0 nor a first latency below 0 means
+ * anything, so they are held there. */
+static void solve(const problem *p, size_t first, size_t count, line *l)
+{
+    const double *x = p->bytes + first, *w = p->weight + first, *y = p->time + first;
+    double chi2;
+    *l = (line){0};
+    gsl_fit_wlinear(x, 1, w, 1, y, 1, count, &l->c0, &l->c1, &l->cov00, &l->cov01, &l->cov11,
+                    &chi2);
+    if (l->c1 < 0 || !isfinite(l->c1)) {
+        double sum = 0;
+        for (size_t i = 0; i < count; i++)
+            sum += w[i];
+        *l = (line){.c0 = gsl_stats_wmean(w, 1, y, 1, count), .cov00 = 1 / sum};
+    } else if (l->c0 < 0 && first == 0) {
+        *l = (line){0};
+        gsl_fit_wmul(x, 1, w, 1, y, 1, count, &l->c1, &l->cov11, &chi2);
+    }
+}
+
+/* Sets the weights by the residuals; false where that is of no use: the line would have less than
+ * three points left, or nothing changes. */
+static bool reweigh(problem *p, size_t first, size_t count, const line *l)
+{
+    double change = 0;
+    size_t left = 0;
+    for (size_t i = first; i < first + count; i++)
+        left += factor_of(residual(p, l, i)) > 0;
+    if (left <= REGIME_POINTS) return false;
+    for (size_t i = first; i < first + count; i++) {
+        const double full = 1 / (p->sd[i] * p->sd[i]);
+        const double weight = full * factor_of(residual(p, l, i));
+        change = fmax(change, fabs(weight - p->weight[i]) / full);
+        p->weight[i] = weight;
+    }
+    return change > SETTLED;
+}
+
+static void fit_line(problem *p, size_t first, size_t count, line *l)
+{
+    for (size_t i = first; i < first + count; i++)
+        p->weight[i] = 1 / (p->sd[i] * p->sd[i]);
+    solve(p, first, count, l);
+    for (int round = 0; count >= ROBUST_MIN && round < ROUNDS; round++) {
+        if (!reweigh(p, first, count, l)) break;
+        solve(p, first, count, l);
+    }
+    for (size_t i = first; i < first + count; i++)
+        l->loss += loss_of(residual(p, l, i));
+}
+
+/* Cuts the points into regimes; before[j] is where the last one of the best cut of 0..j-1 begins. */
+static void cut(const problem *p, size_t *before)
+{
+    const double border = 3 * log((double)p->n);
+    double *best = dl_calloc(p->n + 1, sizeof *best, "best cuts");
+    for (size_t end = 1; end <= p->n; end++) {
+        best[end] = INFINITY;
+        for (size_t i = 0; i + REGIME_POINTS <= end; i++) {
+            const double cost = best[i] + p->lines[i * p->n + end - 1].loss + border;
+            if (cost >= best[end]) continue;
+            best[end] = cost;
+            before[end] = i;
+        }
+    }
+    free(best);
+}
+
+static void take_regime(dl_link_regime *r, const problem *p, size_t first, size_t last)
+{
+    const line *l = &p->lines[first * p->n + last];
+    const int64_t count = (int64_t)(last - first + 1);
+    double chi2 = 0, left = 0;
+    for (size_t i = first; i <= last; i++) {
+        const double factor = factor_of(residual(p, l, i));
+        chi2 += factor * pow(residual(p, l, i), 2);
+        left += factor > 0;
+    }
+    const double excess = left > 2 ? fmax(1, sqrt(chi2 / (left - 2))) : 1;
+    *r = (dl_link_regime){
+        .first = first,
+        .last = last,
+        .latency_ns = {l->c0, excess * sqrt(l->cov00), count},
+        .ns_per_byte = {l->c1, excess * sqrt(l->cov11), count},
+    };
+    r->latency_determined = l->c0 > DL_LINK_DETERMINED * r->latency_ns.error;
+    r->bandwidth_determined = l->c1 > DL_LINK_DETERMINED * r->ns_per_byte.error;
+}
+
+static double line_at(const dl_link_regime *r, double bytes)
+{
+    return r->latency_ns.value + r->ns_per_byte.value * bytes;
+}
+
+/* Standard error of a regime's line at a size. */
+static double error_at(const problem *p, const dl_link_regime *r, double bytes)
+{
+    const line *l = &p->lines[r->first * p->n + r->last];
+    const double excess = l->cov00 > 0   ? r->latency_ns.error / sqrt(l->cov00)
+                          : l->cov11 > 0 ? r->ns_per_byte.error / sqrt(l->cov11)
+                                         : 1;
+    return excess * sqrt(fmax(0, l->cov00 + bytes * (2 * l->cov01 + bytes * l->cov11)));
+}
+
+static void add_vertex(dl_link_fit *fit, const problem *p, const dl_link_regime *r, double bytes)
+{
+    dl_link_vertex *v = &fit->vertices[fit->vertex_count++];
+    *v = (dl_link_vertex){bytes, fmax(0, line_at(r, bytes)), error_at(p, r, bytes)};
+}
+
+/* Where the lines of two neighbours meet between their sizes, or both ends of what joins them. */
+static void join(dl_link_fit *fit, const problem *p, dl_link_regime *low, dl_link_regime *high)
+{
+    const double from = p->bytes[low->last], to = p->bytes[high->first];
+    const double slope = high->ns_per_byte.value - low->ns_per_byte.value;
+    const double meet = (low->latency_ns.value - high->latency_ns.value) / slope;
+    low->high_bytes = from;
+    high->low_bytes = to;
+    if (meet > from && meet < to) {
+        low->high_bytes = high->low_bytes = meet;
+        add_vertex(fit, p, low, meet);
+        return;
+    }
+    add_vertex(fit, p, low, from);
+    add_vertex(fit, p, high, to);
+}
+
+static void add_curve(dl_link_fit *fit, const problem *p)
+{
+    dl_link_regime *last = &fit->regimes[fit->regime_count - 1];
+    fit->vertices =
+        dl_calloc(2 * fit->regime_count + 2, sizeof *fit->vertices, "corners of the curve");
+    add_vertex(fit, p, &fit->regimes[0], 0);
+    for (size_t k = 1; k < fit->regime_count; k++)
+        join(fit, p, &fit->regimes[k - 1], &fit->regimes[k]);
+    last->high_bytes = INFINITY;
+    if (p->bytes[p->n - 1] > fit->vertices[fit->vertex_count - 1].bytes)
+        add_vertex(fit, p, last, p->bytes[p->n - 1]);
+}
+
+/* Slower than the next size by more than both could be by noise. */
+static bool falls(const problem *p, size_t i)
+{
+    if (i + 1 == p->n) return false;
+    const double by = p->time[i] - p->time[i + 1];
+    return by > TUNING * hypot(p->sd[i], p->sd[i + 1]);
+}
+
+static void find_outliers(dl_link_fit *fit, const problem *p)
+{
+    double squares = 0;
+    size_t left = 0;
+    fit->outlier = dl_calloc(p->n, sizeof *fit->outlier, "outliers");
+    fit->residual = dl_calloc(p->n, sizeof *fit->residual, "residuals");
+    for (size_t k = 0; k < fit->regime_count; k++) {
+        const dl_link_regime *r = &fit->regimes[k];
+        for (size_t i = r->first; i <= r->last; i++) {
+            const double fitted = line_at(r, p->bytes[i]);
+            fit->residual[i] = fitted / p->time[i] - 1;
+            const double r_i = residual(p, &p->lines[r->first * p->n + r->last], i);
+            fit->outlier[i] = factor_of(r_i) <= 0 || falls(p, i);
+            if (fit->outlier[i]) continue;
+            squares += fit->residual[i] * fit->residual[i];
+            left++;
+        }
+    }
+    fit->rms_frac = left > 0 ? sqrt(squares / (double)left) : 0;
+}
+
+static void problem_init(problem *p, const dl_link_point *points, size_t n)
+{
+    *p = (problem){.points = points, .n = n};
+    p->bytes = dl_calloc(n, sizeof(double), "sizes");
+    p->time = dl_calloc(n, sizeof(double), "times");
+    p->sd = dl_calloc(n, sizeof(double), "standard deviations");
+    p->weight = dl_calloc(n, sizeof(double), "weights");
+    p->lines = dl_calloc(n * n, sizeof *p->lines, "lines");
+    for (size_t i = 0; i < n; i++) {
+        p->bytes[i] = points[i].bytes;
+        p->time[i] = points[i].time_ns;
+        p->sd[i] = points[i].time_ns * hypot(DL_LINK_REPEAT_FRAC, points[i].error_frac);
+    }
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = i + REGIME_POINTS - 1; j < n; j++)
+            fit_line(p, i, j - i + 1, &p->lines[i * n + j]);
+    }
+}
+
+static void problem_free(problem *p)
+{
+    free(p->bytes);
+    free(p->time);
+    free(p->sd);
+    free(p->weight);
+    free(p->lines);
+}
+
+dl_status dl_link_fit_run(dl_link_fit *fit, const dl_link_point *points, size_t n, dl_error *err)
+{
+    if (n < REGIME_POINTS || n > DL_LINK_SIZES_MAX) {
+        return dl_error_set(err, DL_ERR_DATA, "%zu sizes: want %d to %d", n, REGIME_POINTS,
+                            DL_LINK_SIZES_MAX);
+    }
+    problem p;
+    problem_init(&p, points, n);
+    size_t *before = dl_calloc(n + 1, sizeof *before, "borders");
+    cut(&p, before);
+    *fit = (dl_link_fit){.count = n};
+    for (size_t end = n; end > 0; end = before[end])
+        fit->regime_count++;
+    fit->regimes = dl_calloc(fit->regime_count, sizeof *fit->regimes, "regimes");
+    size_t k = fit->regime_count;
+    for (size_t end = n; end > 0; end = before[end])
+        take_regime(&fit->regimes[--k], &p, before[end], end - 1);
+    free(before);
+    add_curve(fit, &p);
+    find_outliers(fit, &p);
+    problem_free(&p);
+    return DL_OK;
+}
+
+void dl_link_fit_free(dl_link_fit *fit)
+{
+    free(fit->regimes);
+    free(fit->vertices);
+    free(fit->outlier);
+    free(fit->residual);
+    *fit = (dl_link_fit){0};
+}
+
+double dl_link_fit_time_ns(const dl_link_fit *fit, double bytes)
+{
+    size_t high = 1;
+    while (high + 1 < fit->vertex_count && fit->vertices[high].bytes < bytes)
+        high++;
+    const dl_link_vertex *a = &fit->vertices[high - 1], *b = &fit->vertices[high];
+    return a->time_ns + (b->time_ns - a->time_ns) * (bytes - a->bytes) / (b->bytes - a->bytes);
+}

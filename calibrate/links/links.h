@@ -1,0 +1,198 @@
+/* What logs say about links: times of copies and collectives by size, and single rates.
+ *
+ * A series is one operation on one group of devices at several sizes: "allreduce" of 8 ranks in
+ * place, "h2d" pinned. Sizes are bytes as nccl-tests counts them (sim/collective/collective.h):
+ * of a rank's buffer, for all-gather and reduce-scatter of all ranks' parts together. */
+#ifndef DL_CALIBRATE_LINKS_LINKS_H
+#define DL_CALIBRATE_LINKS_LINKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "calibrate/fit.h"
+#include "calibrate/notes.h"
+#include "common/status.h"
+
+/* One measured size. */
+typedef struct dl_link_point {
+    double bytes;   /* >= 0 */
+    double time_ns; /* > 0 */
+    /* Relative standard error that is known beforehand: digits printed, spread of samples; 0 = none. */
+    double error_frac;
+    int64_t count; /* samples that it is the median of */
+    int line;      /* of the log; 0 = none (a trace) */
+} dl_link_point;
+
+typedef enum dl_link_place {
+    DL_LINK_ANYWHERE,
+    DL_LINK_OUT_OF_PLACE,
+    DL_LINK_IN_PLACE
+} dl_link_place;
+
+/* "", "out of place", "in place". */
+extern const char *const dl_link_place_names[3];
+
+typedef struct dl_link_series {
+    char *path;            /* file that it comes from */
+    char *name;            /* "allreduce", ... (dl_collective_kind_names, "gather", "scatter",
+                          * "sendrecv", "hypercube"), "h2d", "d2h", "h2d pageable", ... */
+    char *device;          /* model name; NULL = not said */
+    bool collective;       /* of `ranks` ranks on `nodes` nodes; else a copy */
+    int ranks, nodes;      /* 0 = not said; a copy: how many at once */
+    dl_link_place place;   /* of a collective */
+    dl_link_point *points; /* [count] ascending bytes after dl_link_data_finish, all different */
+    size_t count;
+} dl_link_series;
+
+/* A rate or a latency that was measured at one size only (nvbandwidth, gpu_copy_bw). */
+typedef struct dl_link_rate {
+    char *path, *name; /* "host_to_device_memcpy_ce", "cpu_to_gpuN_by_dma_under_numaN" */
+    char *pair;        /* "0 1": row and column of a matrix; "cpu_to_gpu0_..." */
+    double value;      /* > 0 */
+    bool is_latency;   /* value in ns; else in bytes a second */
+    int line;
+} dl_link_rate;
+
+/* Owns everything; zero before use, release with dl_link_data_free. */
+typedef struct dl_link_data {
+    dl_link_series *series; /* [series_count] */
+    size_t series_count;
+    dl_link_rate *rates; /* [rate_count] */
+    size_t rate_count;
+} dl_link_data;
+
+/* Sorts the points of all series by size. Several of one size become one: their median, with
+ * standard error from their spread where there are three or more. */
+void dl_link_data_finish(dl_link_data *data);
+void dl_link_data_free(dl_link_data *data);
+
+/* Reads what says something about links:
+ *
+ *   nccl-tests     all programs, old and new heads, several tables in a file
+ *   bandwidthTest  of the CUDA samples, both forms of output                
+ *   nvbandwidth    matrices and lines, text output                          
+ *   gpu_copy_bw    of SuperBench, "NAME GB/s" lines                         
+ *   dlprof bench   .dlt                                                     
+ *
+ * The content decides which one it is. Lines of other programs in between (NCCL INFO, MPI) are
+ * skipped. */
+
+/* Adds what `path` holds to *data (call dl_link_data_finish after the last file). DL_ERR_IO;
+ * DL_ERR_PARSE with the line of a table that is malformed; DL_ERR_DATA if there is no table. On
+ * failure what was read before the error is in *data. */
+dl_status dl_link_data_read(dl_link_data *data, const char *path, dl_error *err) DL_MUST_CHECK;
+
+/* The same from memory, logs only; `name` stands for the path. `text` may hold any bytes. */
+dl_status dl_link_data_read_text(dl_link_data *data, const char *name, const char *text,
+                                 size_t bytes, dl_error *err) DL_MUST_CHECK;
+
+/* Time of a copy or a collective by its size: a few regimes, each a straight line.
+ *
+ *   T(S) = latency_k + S / bandwidth_k     for S in regime k
+ *
+ *   time |            .'  3      Libraries change protocol and algorithm with the size (NCCL: LL,
+ *        |      2  _.'           LL128, Simple; ring, tree), memory changes cache; in between
+ *        |     _.-'              latency and bandwidth are constant. Lines of neighbours join where
+ *        |____/                  they cross; if they do not cross between the last size of one and
+ *        |  1                    the first of the next, a straight line joins these two.
+ *        +---------------- size
+ *
+ * Residuals are relative. A point's variance is that of DL_LINK_REPEAT_FRAC and its own error. Lines
+ * are fitted with bisquare weights (Beaton & Tukey 1974, tuning constant 4.685: 95 % efficient where
+ * errors are normal). How many regimes there are, and where, is what minimises
+ *
+ *   sum rho(r / sigma) + (3 K - 1) ln n
+ *
+ * over all ways to cut the sizes into K runs of at least two: the Bayesian information criterion
+ * (Schwarz 1978) with two parameters a line and one per boundary, rho bounded as the weights are. The
+ * minimum is exact (dynamic programming over the boundaries; Bellman 1961). So a regime has to earn
+ * itself, and one wrong point never does. Standard errors are those of weighted least squares (GSL),
+ * times the square root of the reduced chi^2 where that is above 1.
+ */
+
+/* Relative standard deviation of a printed mean of 20 calls when it is measured again: assumed. Ten
+ * logs' columns of nccl-tests (8 A100) have one size, 0 bytes, two or five times; it is 0.2 to 1.8 %
+ * in the four with five, 0.4 to 5.4 % in the six with two. */
+#define DL_LINK_REPEAT_FRAC 0.01
+
+/* Most sizes of a series: the search takes their square of line fits. */
+#define DL_LINK_SIZES_MAX 512
+
+typedef struct dl_link_regime {
+    size_t first, last;           /* points, inclusive */
+    dl_estimate latency_ns;       /* of the line at size 0; count = points */
+    dl_estimate ns_per_byte;      /* >= 0; 0 with error 0: held there */
+    double low_bytes, high_bytes; /* where its line holds: joins with the neighbours; of the first
+                                   * from 0, of the last to INFINITY */
+    bool latency_determined, bandwidth_determined;
+} dl_link_regime;
+
+/* A corner of the curve. */
+typedef struct dl_link_vertex {
+    double bytes, time_ns, error_ns;
+} dl_link_vertex;
+
+typedef struct dl_link_fit {
+    dl_link_regime *regimes; /* [regime_count] */
+    size_t regime_count;
+    /* [vertex_count] 2 or more, ascending, first at 0 bytes: T is straight between them, and beyond
+     * the last as between the last two. */
+    dl_link_vertex *vertices;
+    size_t vertex_count;
+    bool *outlier; /* [points] weight 0, or slower than a larger size beyond what noise explains */
+    double *residual; /* [points] fitted / measured - 1 */
+    size_t count;     /* points */
+    double rms_frac;  /* of the residuals that are no outliers */
+} dl_link_fit;
+
+/* Fits points[n], ascending sizes, all different. Zero *fit before. DL_ERR_DATA: fewer than two
+ * sizes, or more than DL_LINK_SIZES_MAX. */
+dl_status dl_link_fit_run(dl_link_fit *fit, const dl_link_point *points, size_t n,
+                          dl_error *err) DL_MUST_CHECK;
+void dl_link_fit_free(dl_link_fit *fit);
+
+/* T(bytes) in ns, bytes >= 0. */
+double dl_link_fit_time_ns(const dl_link_fit *fit, double bytes);
+
+/* A series with its fit. */
+typedef struct dl_link_result {
+    const dl_link_series *series; /* borrowed */
+    dl_link_fit fit;
+    struct dl_link_evaluation *evaluation; /* [2] fitted to the first, third, ... size; second,
+                                            * fourth, ...; NULL: too few sizes */
+} dl_link_result;
+
+/* All of the data; owns all but *data. Zero before use. */
+typedef struct dl_link_results {
+    const dl_link_data *data; /* finished; borrowed */
+    dl_link_result *results;  /* [count] in the order of the series, those with two sizes or more */
+    size_t count;
+    dl_notes notes; /* what the data do not determine */
+} dl_link_results;
+
+/* Fits all series. DL_ERR_DATA if none has two sizes and there are no rates. */
+dl_status dl_link_results_fit(dl_link_results *links, const dl_link_data *data,
+                              dl_error *err) DL_MUST_CHECK;
+void dl_link_results_free(dl_link_results *links);
+
+/* Tables of regimes, rates, notes. */
+void dl_link_results_print(const dl_link_results *links, FILE *out);
+
+/* One line a series: errors at sizes that were left out, beside those of the usual formula. */
+void dl_link_results_print_evaluations(const dl_link_results *links, FILE *out);
+void dl_link_results_write_json(const dl_link_results *links, FILE *out);
+
+/* The part of a cost file that benchmarks of links give: [collective ...] sections
+ * (sim/collective/collective_cost.h) and [copy] pageable_bytes_per_s. */
+
+/* Writes the curves of all collectives that the simulator knows; in place or out of place, whichever
+ * `place` says, the other where the log has only that. Series of other collectives are left out with
+ * a note. Keeps what the cost file `base` holds (NULL: none) but for the sections that are new.
+ * DL_ERR_DATA: two logs measured the same, or there is nothing to write; errors of dl_costs_read and
+ * dl_costs_write. */
+dl_status dl_link_costs_write(dl_link_results *links, dl_link_place place, const char *base,
+                              const char *path, dl_error *err) DL_MUST_CHECK;
+
+#endif

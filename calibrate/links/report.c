@@ -1,0 +1,578 @@
+#include "calibrate/links/links.h"
+
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate/dataset.h"
+#include "calibrate/evaluate/evaluate.h"
+#include "common/alloc.h"
+#include "common/json.h"
+#include "common/names.h"
+#include "common/options.h"
+#include "common/units.h"
+#include "sim/collective/collective.h"
+#include "sim/costs/costs.h"
+
+#define MISS_FRAC 0.1 /* errors of left-out sizes that are named */
+
+/* A series as "allreduce 8 ranks in place" into text[bytes]; returns text. */
+static const char *link_series_text(char *text, size_t bytes, const dl_link_series *series)
+{
+    char group[64] = "";
+    if (series->collective && series->ranks > 0) {
+        snprintf(group, sizeof group, " %d ranks", series->ranks);
+    } else if (!series->collective && series->ranks > 1) {
+        snprintf(group, sizeof group, " %d at once", series->ranks);
+    }
+    snprintf(text, bytes, "%s%s%s%s", series->name, group,
+             series->place != DL_LINK_ANYWHERE ? " " : "", dl_link_place_names[series->place]);
+    return text;
+}
+
+/* What a series' sizes leave open. */
+static void note_series(dl_link_results *links, const dl_link_result *result)
+{
+    char name[128], size[32];
+    const dl_link_series *s = result->series;
+    const dl_link_fit *fit = &result->fit;
+    const dl_link_regime *first = &fit->regimes[0], *last = &fit->regimes[fit->regime_count - 1];
+    link_series_text(name, sizeof name, s);
+    dl_format_bytes(size, sizeof size, s->points[0].bytes);
+    const double smallest_ns = dl_link_fit_time_ns(fit, s->points[0].bytes);
+    if (!first->latency_determined) {
+        dl_notes_add(&links->notes,
+                     "%s: the latency is not determined: the smallest size, %s, takes long beside "
+                     "it; measure smaller ones",
+                     name, size);
+    } else if (first->latency_ns.value < smallest_ns / 2) {
+        dl_notes_add(&links->notes,
+                     "%s: the latency is extrapolated from %s on, where it is %.0f %% of the time; "
+                     "smaller sizes may use another protocol",
+                     name, size, 100 * first->latency_ns.value / smallest_ns);
+    }
+    if (!last->bandwidth_determined) {
+        dl_notes_add(&links->notes,
+                     "%s: the bandwidth is not determined: time hardly grows up to the largest "
+                     "size; measure larger ones",
+                     name);
+    }
+    for (size_t k = 0; k < fit->regime_count; k++) {
+        const dl_link_regime *r = &fit->regimes[k];
+        if (r->latency_ns.count > 2 || fit->regime_count == 1) continue;
+        dl_notes_add(&links->notes,
+                     "%s: regime %zu has two sizes, which any line fits: its errors are those of "
+                     "%.0f %% noise",
+                     name, k + 1, 100 * DL_LINK_REPEAT_FRAC);
+    }
+}
+
+static dl_status fit_series(dl_link_results *links, const dl_link_series *series, dl_error *err)
+{
+    dl_link_result *result = &links->results[links->count];
+    result->series = series;
+    dl_error inner = {0};
+    dl_status status = dl_link_fit_run(&result->fit, series->points, series->count, &inner);
+    if (status != DL_OK) {
+        return dl_error_set_at(err, status, series->path, series->points[0].line, "%s: %s",
+                               series->name, inner.text);
+    }
+    links->count++;
+    if (series->count >= DL_LINK_EVALUATE_MIN) {
+        result->evaluation = dl_calloc(2, sizeof *result->evaluation, "evaluations");
+    }
+    for (size_t start = 0; start < 2 && result->evaluation != NULL && status == DL_OK; start++) {
+        status = dl_link_evaluate(&result->evaluation[start], series->points, series->count, start,
+                                  &result->fit, err);
+    }
+    if (status == DL_OK) note_series(links, result);
+    return status;
+}
+
+dl_status dl_link_results_fit(dl_link_results *links, const dl_link_data *data, dl_error *err)
+{
+    dl_status status = DL_OK;
+    *links = (dl_link_results){.data = data};
+    links->results = dl_calloc(data->series_count, sizeof *links->results, "fits");
+    for (size_t i = 0; i < data->series_count && status == DL_OK; i++) {
+        char name[128];
+        if (data->series[i].count >= 2) {
+            status = fit_series(links, &data->series[i], err);
+            continue;
+        }
+        dl_notes_add(&links->notes, "%s: one size cannot separate latency from bandwidth; left out",
+                     link_series_text(name, sizeof name, &data->series[i]));
+    }
+    if (status == DL_OK && links->count == 0 && data->rate_count == 0) {
+        status = dl_error_set(err, DL_ERR_DATA, "no series has two sizes");
+    }
+    if (status != DL_OK) dl_link_results_free(links);
+    return status;
+}
+
+void dl_link_results_free(dl_link_results *links)
+{
+    for (size_t i = 0; i < links->count; i++) {
+        dl_link_fit_free(&links->results[i].fit);
+        for (size_t start = 0; start < 2 && links->results[i].evaluation != NULL; start++)
+            dl_link_evaluation_free(&links->results[i].evaluation[start]);
+        free(links->results[i].evaluation);
+    }
+    free(links->results);
+    dl_notes_free(&links->notes);
+    *links = (dl_link_results){0};
+}
+
+/* "34.6 us +- 0.3 %" */
+static void print_value(FILE *out, int width, const char *value, double error_frac)
+{
+    fprintf(out, " %*s", width, value);
+    if (isfinite(error_frac)) {
+        fprintf(out, " +- %5.1f %%", 100 * error_frac);
+    } else {
+        fprintf(out, "           ");
+    }
+}
+
+static void print_regime(const dl_link_regime *r, const dl_link_series *s, FILE *out)
+{
+    char from[32], to[32], latency[32] = "not determined", rate[40] = "not determined";
+    double latency_error = (double)INFINITY, rate_error = (double)INFINITY;
+    dl_format_bytes(from, sizeof from, s->points[r->first].bytes);
+    dl_format_bytes(to, sizeof to, s->points[r->last].bytes);
+    if (r->latency_determined) {
+        dl_format_ns(latency, sizeof latency, r->latency_ns.value);
+        latency_error = r->latency_ns.error / r->latency_ns.value;
+    }
+    if (r->bandwidth_determined) {
+        char amount[32];
+        dl_format_bytes(amount, sizeof amount, DL_NS_PER_S / r->ns_per_byte.value);
+        snprintf(rate, sizeof rate, "%s/s", amount);
+        rate_error = r->ns_per_byte.error / r->ns_per_byte.value;
+    }
+    fprintf(out, "  %9s %9s", from, to);
+    print_value(out, 14, latency, latency_error);
+    print_value(out, 14, rate, rate_error);
+    fprintf(out, " %4lld\n", (long long)r->latency_ns.count);
+}
+
+static void print_outliers(const dl_link_result *result, FILE *out)
+{
+    for (size_t i = 0; i < result->fit.count; i++) {
+        char size[32];
+        const dl_link_point *point = &result->series->points[i];
+        if (!result->fit.outlier[i]) continue;
+        fprintf(out, "  outlier: %s, fitted %+.1f %% of measured",
+                dl_format_bytes(size, sizeof size, point->bytes), 100 * result->fit.residual[i]);
+        if (point->line > 0) fprintf(out, " (line %d)", point->line);
+        fputc('\n', out);
+    }
+}
+
+static void print_errors(const char *what, const dl_link_errors *errors, FILE *out)
+{
+    char size[32];
+    fprintf(out, "%s mean %.1f %%, largest %.1f %% (%s)", what, 100 * errors->mean_frac,
+            100 * errors->max_frac, dl_format_bytes(size, sizeof size, errors->max_bytes));
+}
+
+static void print_series(const dl_link_result *result, FILE *out)
+{
+    const dl_link_series *s = result->series;
+    char name[128];
+    fprintf(out, "\n%.60s", link_series_text(name, sizeof name, s));
+    if (s->device != NULL) fprintf(out, ", %.40s", s->device);
+    if (s->nodes > 1) fprintf(out, ", %d nodes", s->nodes);
+    fprintf(out, "\n  %.60s, %zu sizes\n", dl_base_name(s->path), s->count);
+    fprintf(out, "  %9s %9s %14s %10s %14s %10s %4s\n", "from", "to", "latency", "", "bandwidth",
+            "", "n");
+    for (size_t k = 0; k < result->fit.regime_count; k++)
+        print_regime(&result->fit.regimes[k], s, out);
+    fprintf(out, "  residuals: root mean square %.2f %%\n", 100 * result->fit.rms_frac);
+    print_outliers(result, out);
+    if (result->evaluation == NULL) return;
+    print_errors("  every second size left out:", &result->evaluation[0].fit, out);
+    print_errors("\n    latency + bytes/bandwidth:", &result->evaluation[0].usual, out);
+    fputc('\n', out);
+}
+
+static bool same_test(const dl_link_rate *a, const dl_link_rate *b)
+{
+    return strcmp(a->name, b->name) == 0 && strcmp(a->path, b->path) == 0;
+}
+
+static void print_rate(double value, bool is_latency, FILE *out)
+{
+    char text[40], amount[32];
+    if (is_latency) {
+        dl_format_ns(text, sizeof text, value);
+    } else {
+        snprintf(text, sizeof text, "%s/s", dl_format_bytes(amount, sizeof amount, value));
+    }
+    fprintf(out, " %11s", text);
+}
+
+/* Rates of the first one's test: lowest, median, highest. Nothing if an earlier one is of it. */
+static void print_rates(const dl_link_data *data, size_t first, FILE *out)
+{
+    const dl_link_rate *rates = data->rates;
+    size_t n = 0;
+    for (size_t i = 0; i < first; i++) {
+        if (same_test(&rates[i], &rates[first])) return;
+    }
+    double *values = dl_calloc(data->rate_count, sizeof *values, "rates");
+    for (size_t i = first; i < data->rate_count; i++) {
+        if (same_test(&rates[i], &rates[first])) values[n++] = rates[i].value;
+    }
+    gsl_sort(values, 1, n);
+    fprintf(out, "  %-37.37s", rates[first].name);
+    print_rate(values[0], rates[first].is_latency, out);
+    print_rate(gsl_stats_median_from_sorted_data(values, 1, n), rates[first].is_latency, out);
+    print_rate(values[n - 1], rates[first].is_latency, out);
+    fprintf(out, " %3zu\n", n);
+    free(values);
+}
+
+void dl_link_results_print(const dl_link_results *links, FILE *out)
+{
+    const dl_link_data *data = links->data;
+    fprintf(out, "dlcal %s: %zu series, %zu single rates\n", dl_version(), links->count,
+            data->rate_count);
+    for (size_t i = 0; i < links->count; i++)
+        print_series(&links->results[i], out);
+    if (data->rate_count > 0) {
+        fprintf(out, "\nrates of one size\n  %-37s %11s %11s %11s %3s\n", "", "lowest", "median",
+                "highest", "n");
+    }
+    for (size_t i = 0; i < data->rate_count; i++)
+        print_rates(data, i, out);
+    if (links->notes.count > 0) fprintf(out, "\nnotes\n");
+    dl_notes_print(&links->notes, out);
+}
+
+static void print_evaluation(const dl_link_result *result, size_t begin, FILE *out)
+{
+    char name[128], size[32];
+    const dl_link_evaluation *j = &result->evaluation[begin];
+    fprintf(out, "%-34.34s %4zu %3zu %6.1f %6.1f %8s %6.1f %6.1f\n",
+            link_series_text(name, sizeof name, result->series), j->fit.count, j->regimes,
+            100 * j->fit.mean_frac, 100 * j->fit.max_frac,
+            dl_format_bytes(size, sizeof size, j->fit.max_bytes), 100 * j->usual.mean_frac,
+            100 * j->usual.max_frac);
+}
+
+/* Sizes that are off by more than MISS_FRAC though they are no outliers. */
+static void print_misses(const dl_link_result *result, size_t begin, FILE *out)
+{
+    for (size_t i = 0; i < result->fit.count; i++) {
+        char size[32];
+        const dl_link_point *point = &result->series->points[i];
+        const double error = result->evaluation[begin].error_frac[i];
+        const double beside = result->evaluation[begin].beside_frac[i];
+        if (!(fabs(error) > MISS_FRAC) || result->fit.outlier[i]) continue;
+        fprintf(out, "  missed: %s, %+.1f %%", dl_format_bytes(size, sizeof size, point->bytes),
+                100 * error);
+        if (!isnan(beside)) fprintf(out, "; by the sizes beside it %+.1f %%", 100 * beside);
+        if (point->error_frac > DL_LINK_COARSE_FRAC) {
+            fprintf(out, "; printed to %.0f %%", 100 * point->error_frac);
+        }
+        fputc('\n', out);
+    }
+}
+
+/* Mean over all sizes that were left out, and the largest. */
+static void add_errors(dl_link_errors *sum, const dl_link_errors *errors)
+{
+    if (errors->count == 0) return;
+    sum->mean_frac += (errors->mean_frac - sum->mean_frac) * (double)errors->count /
+                      (double)(sum->count + errors->count);
+    sum->count += errors->count;
+    sum->max_frac = fmax(sum->max_frac, errors->max_frac);
+}
+
+static void print_sum(const char *what, const dl_link_errors *e, FILE *out)
+{
+    fprintf(out, "  %-54s %4zu sizes: mean %.1f %%, largest %.1f %%\n", what, e->count,
+            100 * e->mean_frac, 100 * e->max_frac);
+}
+
+void dl_link_results_print_evaluations(const dl_link_results *links, FILE *out)
+{
+    dl_link_errors fit = {0}, rest = {0}, even = {0}, usual = {0};
+    const char *path = "";
+    fprintf(out, "sizes that were left out: error of the regimes and of latency + bytes/bandwidth\n"
+                 "(two rows a series: fitted to sizes 1, 3, 5, ...; to 2, 4, 6, ...)\n");
+    for (size_t i = 0; i < links->count; i++) {
+        const dl_link_result *r = &links->results[i];
+        if (r->evaluation == NULL) continue;
+        if (strcmp(path, r->series->path) != 0) {
+            path = r->series->path;
+            fprintf(out, "\n%.79s\n%-34s %4s %3s %6s %6s %8s %6s %6s\n", dl_base_name(path), "",
+                    "n", "reg", "mean %", "max %", "at", "usual", "max %");
+        }
+        for (size_t begin = 0; begin < 2; begin++) {
+            print_evaluation(r, begin, out);
+            print_misses(r, begin, out);
+            add_errors(&fit, &r->evaluation[begin].fit);
+            add_errors(&rest, &r->evaluation[begin].rest);
+            add_errors(&even, &r->evaluation[begin].even);
+            add_errors(&usual, &r->evaluation[begin].usual);
+        }
+        print_outliers(r, out);
+    }
+    fprintf(out, "\nall\n");
+    print_sum("regimes", &fit, out);
+    print_sum("regimes, without outliers and times of two digits", &rest, out);
+    print_sum("regimes, where the sizes beside it give it within 10 %", &even, out);
+    print_sum("latency + bytes/bandwidth", &usual, out);
+}
+
+static void write_estimate(dl_json *to, const char *name, const dl_estimate *e, bool determined)
+{
+    dl_json_object(to, name, "value=%g error=%g determined=%hhd", e->value, e->error, determined);
+}
+
+static void write_regimes(dl_json *to, const dl_link_result *result)
+{
+    dl_json_begin(to, "regimes", '[');
+    for (size_t k = 0; k < result->fit.regime_count; k++) {
+        const dl_link_regime *r = &result->fit.regimes[k];
+        dl_json_begin(to, NULL, '{');
+        dl_json_number_item(to, "from_bytes", r->low_bytes);
+        dl_json_number_item(to, "to_bytes", r->high_bytes); /* the last's: null */
+        dl_json_number_item(to, "sizes", (double)r->latency_ns.count);
+        write_estimate(to, "latency_ns", &r->latency_ns, r->latency_determined);
+        write_estimate(to, "ns_per_byte", &r->ns_per_byte, r->bandwidth_determined);
+        dl_json_end(to, '}');
+    }
+    dl_json_end(to, ']');
+    dl_json_begin(to, "curve", '[');
+    for (size_t i = 0; i < result->fit.vertex_count; i++) {
+        const dl_link_vertex *v = &result->fit.vertices[i];
+        dl_json_object(to, NULL, "bytes=%g time_ns=%g error_ns=%g", v->bytes, v->time_ns,
+                       v->error_ns);
+    }
+    dl_json_end(to, ']');
+}
+
+static void write_points(dl_json *to, const dl_link_result *result)
+{
+    dl_json_begin(to, "sizes", '[');
+    for (size_t i = 0; i < result->fit.count; i++) {
+        const dl_link_point *p = &result->series->points[i];
+        dl_json_object(
+            to, NULL, "bytes=%g time_ns=%g line=%d samples=%g error_frac=%g outlier=%hhd", p->bytes,
+            p->time_ns, p->line, (double)p->count, result->fit.residual[i], result->fit.outlier[i]);
+    }
+    dl_json_end(to, ']');
+}
+
+static void write_errors(dl_json *to, const char *name, const dl_link_errors *errors)
+{
+    dl_json_object(to, name, "sizes=%g mean_frac=%g max_frac=%g max_bytes=%g",
+                   (double)errors->count, errors->mean_frac, errors->max_frac, errors->max_bytes);
+}
+
+static void write_evaluations(dl_json *to, const dl_link_result *result)
+{
+    dl_json_begin(to, "left_out", '[');
+    for (size_t begin = 0; begin < 2 && result->evaluation != NULL; begin++) {
+        const dl_link_evaluation *j = &result->evaluation[begin];
+        dl_json_begin(to, NULL, '{');
+        write_errors(to, "regimes", &j->fit);
+        write_errors(to, "regimes_without_outliers", &j->rest);
+        write_errors(to, "regimes_at_even_sizes", &j->even);
+        write_errors(to, "latency_and_bandwidth", &j->usual);
+        dl_json_end(to, '}');
+    }
+    dl_json_end(to, ']');
+}
+
+static void write_series(dl_json *to, const dl_link_result *result)
+{
+    const dl_link_series *s = result->series;
+    dl_json_begin(to, NULL, '{');
+    dl_json_members(to, "file=%s name=%s", dl_base_name(s->path), s->name);
+    if (s->device != NULL) dl_json_text_item(to, "device", s->device);
+    dl_json_members(to, "collective=%hhd ranks=%d nodes=%d place=%s", s->collective, s->ranks,
+                    s->nodes, dl_link_place_names[s->place]);
+    write_regimes(to, result);
+    dl_json_number_item(to, "rms_frac", result->fit.rms_frac);
+    write_points(to, result);
+    write_evaluations(to, result);
+    dl_json_end(to, '}');
+}
+
+static void write_rates(dl_json *to, const dl_link_data *data)
+{
+    dl_json_begin(to, "rates", '[');
+    for (size_t i = 0; i < data->rate_count; i++) {
+        const dl_link_rate *r = &data->rates[i];
+        dl_json_begin(to, NULL, '{');
+        dl_json_members(to, "file=%s name=%s pair=%s", dl_base_name(r->path), r->name, r->pair);
+        dl_json_number_item(to, r->is_latency ? "latency_ns" : "bytes_per_s", r->value);
+        dl_json_number_item(to, "line", r->line);
+        dl_json_end(to, '}');
+    }
+    dl_json_end(to, ']');
+}
+
+void dl_link_results_write_json(const dl_link_results *links, FILE *out)
+{
+    dl_json to = {out, false};
+    dl_json_begin(&to, NULL, '{');
+    dl_json_members(&to, "schema=%d program=%s version=%s", 1, "dlcal", dl_version());
+    dl_json_begin(&to, "series", '[');
+    for (size_t i = 0; i < links->count; i++)
+        write_series(&to, &links->results[i]);
+    dl_json_end(&to, ']');
+    write_rates(&to, links->data);
+    dl_json_begin(&to, "notes", '[');
+    for (size_t i = 0; i < links->notes.count; i++)
+        dl_json_text_item(&to, NULL, links->notes.lines[i]);
+    dl_json_end(&to, ']');
+    dl_json_end(&to, '}');
+    fputc('\n', out);
+}
+
+static int kind_of(const dl_link_series *s)
+{
+    return s->collective ? dl_names_find(s->name, dl_collective_kind_names, DL_COLLECTIVE_KINDS)
+                         : -1;
+}
+
+static bool same_group(const dl_link_series *a, const dl_link_series *b)
+{
+    return a->collective && b->collective && strcmp(a->name, b->name) == 0 && a->ranks == b->ranks;
+}
+
+/* Whether the series is the one of its group that is written. */
+static bool is_chosen(const dl_link_results *links, const dl_link_series *series,
+                      dl_link_place place)
+{
+    if (series->place == place) return true;
+    for (size_t i = 0; i < links->count; i++) {
+        const dl_link_series *other = links->results[i].series;
+        if (same_group(series, other) && other->place == place) return false;
+    }
+    return true;
+}
+
+static dl_collective_cost *find(dl_costs *costs, int kind, int ranks)
+{
+    for (size_t i = 0; i < costs->collective_count; i++) {
+        if (costs->collectives[i].kind == kind && costs->collectives[i].ranks == ranks)
+            return &costs->collectives[i];
+    }
+    return NULL;
+}
+
+static dl_collective_cost *add(dl_costs *costs)
+{
+    costs->collectives = dl_realloc(costs->collectives, costs->collective_count + 1,
+                                    sizeof *costs->collectives, "collectives");
+    dl_collective_cost *cost = &costs->collectives[costs->collective_count++];
+    *cost = (dl_collective_cost){0};
+    return cost;
+}
+
+/* The curve, of which each corner rests on the sizes of its regime. */
+static void take_curve(dl_collective_cost *cost, const dl_link_result *result)
+{
+    const dl_link_fit *fit = &result->fit;
+    size_t k = 0;
+    free(cost->times);
+    cost->count = fit->vertex_count;
+    cost->times = dl_calloc(cost->count, sizeof *cost->times, "times by size");
+    for (size_t i = 0; i < cost->count; i++) {
+        const dl_link_vertex *v = &fit->vertices[i];
+        while (k + 1 < fit->regime_count && v->bytes > fit->regimes[k].high_bytes)
+            k++;
+        cost->times[i] =
+            (dl_collective_time){.bytes = v->bytes,
+                                 .time_ns = {true, v->time_ns, v->error_ns,
+                                             fit->regimes[k].latency_ns.count, DL_ORIGIN_FITTED}};
+    }
+}
+
+static dl_status take_collective(dl_costs *costs, dl_link_results *links, size_t index,
+                                 dl_link_place place, const dl_link_series **taken, dl_error *err)
+{
+    const dl_link_result *result = &links->results[index];
+    const dl_link_series *s = result->series;
+    const int kind = kind_of(s);
+    char name[128];
+    if (!s->collective || !is_chosen(links, s, place)) return DL_OK;
+    link_series_text(name, sizeof name, s);
+    if (kind < 0 || s->ranks < 2) {
+        dl_notes_add(&links->notes, "%s: not written, %s", name,
+                     kind < 0 ? "the simulator has no such collective"
+                              : "the log does not say how many ranks");
+        return DL_OK;
+    }
+    for (size_t i = 0; i < index; i++) {
+        if (taken[i] == NULL || !same_group(taken[i], s)) continue;
+        return dl_error_set_at(err, DL_ERR_DATA, s->path, 0,
+                               "%s: %.100s has measured it too; a cost file is of one machine",
+                               name, dl_base_name(taken[i]->path));
+    }
+    dl_collective_cost *cost = find(costs, kind, s->ranks);
+    if (cost == NULL) cost = add(costs);
+    cost->kind = kind;
+    cost->ranks = s->ranks;
+    cost->nodes = s->nodes;
+    take_curve(cost, result);
+    taken[index] = s;
+    return DL_OK;
+}
+
+/* Pageable copies: the slower direction's rate at large sizes. */
+static bool take_pageable(dl_costs *costs, const dl_link_result *result)
+{
+    const dl_link_regime *last = &result->fit.regimes[result->fit.regime_count - 1];
+    const dl_link_series *s = result->series;
+    if (s->collective || s->ranks > 1 || strstr(s->name, "pageable") == NULL ||
+        !last->bandwidth_determined) {
+        return false;
+    }
+    const double rate = DL_NS_PER_S / last->ns_per_byte.value;
+    dl_value *value = &costs->copy.pageable_bytes_per_s;
+    if (value->known && value->origin == DL_ORIGIN_FITTED && value->value <= rate) return true;
+    *value = (dl_value){true, rate, rate * last->ns_per_byte.error / last->ns_per_byte.value,
+                        last->ns_per_byte.count, DL_ORIGIN_FITTED};
+    return true;
+}
+
+static dl_status take_all(dl_costs *costs, dl_link_results *links, dl_link_place place,
+                          dl_error *err)
+{
+    size_t count = 0;
+    dl_status status = DL_OK;
+    const dl_link_series **taken = dl_calloc(links->count, sizeof *taken, "series");
+    costs->copy.pageable_bytes_per_s.origin = DL_ORIGIN_ASSUMED;
+    for (size_t i = 0; i < links->count && status == DL_OK; i++) {
+        count += take_pageable(costs, &links->results[i]);
+        status = take_collective(costs, links, i, place, taken, err);
+        count += taken[i] != NULL;
+    }
+    free(taken);
+    if (status != DL_OK || count > 0) return status;
+    return dl_error_set(err, DL_ERR_DATA,
+                        "the logs hold no collective and no pageable copy for a cost file");
+}
+
+dl_status dl_link_costs_write(dl_link_results *links, dl_link_place place, const char *base,
+                              const char *path, dl_error *err)
+{
+    dl_costs costs = {.parameter_bytes = -1, .state_bytes = -1};
+    dl_status status = base != NULL ? dl_costs_read(&costs, base, err) : DL_OK;
+    if (status == DL_OK) status = take_all(&costs, links, place, err);
+    if (status == DL_OK) {
+        status =
+            dl_costs_write(&costs, path, "Collectives as a whole, by size: dlcal links. ns", err);
+    }
+    dl_costs_free(&costs);
+    return status;
+}

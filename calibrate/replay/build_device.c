@@ -1,0 +1,558 @@
+/* The lanes of streams and the nodes of works. */
+#include "calibrate/replay/build_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "sim/event_queue.h"
+#include "trace/distribution.h"
+
+typedef struct device_work {
+    uint64_t stream; /* device << 32 | stream */
+    int64_t start_ns, end_ns;
+    uint32_t activity, slot; /* slot: number of the stream's lane, 0 the main one */
+} device_work;
+
+static int by_stream_and_time(const void *a, const void *b)
+{
+    const device_work *x = a, *y = b;
+    if (x->stream != y->stream) return x->stream < y->stream ? -1 : 1;
+    if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
+    if (x->end_ns != y->end_ns) return x->end_ns < y->end_ns ? -1 : 1;
+    return x->activity < y->activity ? -1 : 1;
+}
+
+static int by_slot_and_time(const void *a, const void *b)
+{
+    const device_work *x = a, *y = b;
+    if (x->slot != y->slot) return x->slot < y->slot ? -1 : 1;
+    return by_stream_and_time(a, b);
+}
+
+static device_work *list_works(const dl_trace *trace, size_t *count)
+{
+    device_work *works = dl_calloc(trace->activity_count, sizeof *works, "replay works");
+    *count = 0;
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
+        if (!dl_activity_is_device_work(a)) continue;
+        works[(*count)++] = (device_work){.stream = (uint64_t)a->device << 32 | a->stream,
+                                          .start_ns = a->start_ns,
+                                          .end_ns = a->start_ns + a->duration_ns,
+                                          .activity = (uint32_t)i};
+    }
+    qsort(works, *count, sizeof *works, by_stream_and_time);
+    return works;
+}
+
+static void push_lane(dl_event_queue *queue, int64_t key, int lane)
+{
+    dl_event_queue_push(queue, key, NULL, NULL, lane);
+}
+
+/* Gives each of works[count], of one stream, the first lane that is free when it begins. Returns
+ * the number of lanes. */
+static uint32_t share_out(device_work *works, size_t count)
+{
+    dl_event_queue used, spare; /* lanes by the end of their last work, and by number */
+    int lanes = 0;
+    dl_event_queue_init(&used, (int)count);
+    dl_event_queue_init(&spare, (int)count);
+    for (size_t i = 0; i < count; i++) {
+        dl_event lane;
+        while (dl_event_queue_pop(&used, &lane)) {
+            if (lane.time_ns > works[i].start_ns + DL_REPLAY_OVERLAP_NS) {
+                push_lane(&used, lane.time_ns, lane.index);
+                break;
+            }
+            push_lane(&spare, lane.index, lane.index);
+        }
+        if (!dl_event_queue_pop(&spare, &lane)) lane.index = lanes++;
+        works[i].slot = (uint32_t)lane.index;
+        push_lane(&used, works[i].end_ns, lane.index);
+    }
+    dl_event_queue_free(&used);
+    dl_event_queue_free(&spare);
+    return (uint32_t)lanes;
+}
+
+static dl_replay_kind kind_of(const dl_activity *a, dl_kernel_class class)
+{
+    switch (a->kind) {
+    case DL_ACTIVITY_MEMCPY: return DL_REPLAY_COPY;
+    case DL_ACTIVITY_MEMSET: return DL_REPLAY_MEMSET;
+    case DL_ACTIVITY_GRAPH: return DL_REPLAY_GRAPH;
+    default: return class == DL_KERNEL_COLLECTIVE ? DL_REPLAY_COLLECTIVE : DL_REPLAY_KERNEL;
+    }
+}
+
+static void add_lane(replay_builder *b, const device_work *works, size_t count, size_t placed)
+{
+    stream_works *to = &b->streams[b->stream_count++];
+    *to = (stream_works){.device = (uint32_t)(works[0].stream >> 32),
+                         .stream = (uint32_t)works[0].stream,
+                         .nodes = b->stream_nodes + placed,
+                         .launch_ns = b->stream_launch_ns + placed,
+                         .count = count};
+    to->lane = dl_replay_graph_add_lane(b->graph, &(dl_replay_lane){.is_stream = true,
+                                                                    .rank = b->rank_number,
+                                                                    .device = to->device,
+                                                                    .stream = to->stream});
+    int64_t launched_ns = INT64_MIN;
+    for (size_t i = 0; i < count; i++) {
+        const dl_activity *a = &b->trace->activities[works[i].activity];
+        dl_kernel_class class = a->kind == DL_ACTIVITY_KERNEL ? b->classes[a->name] : 0;
+        uint32_t id = dl_replay_graph_add(b->graph, to->lane,
+                                          &(dl_replay_node){.kind = (uint8_t)kind_of(a, class),
+                                                            .class = (uint8_t) class,
+                                                            .rank = b->rank_number,
+                                                            .activity = works[i].activity,
+                                                            .recorded_ns = a->start_ns,
+                                                            .duration_ns = a->duration_ns});
+        b->rank->node_of[works[i].activity] = id;
+        const dl_activity *call = dl_launches_find(&b->launches, a->correlation);
+        if (call != NULL && call->start_ns > launched_ns) launched_ns = call->start_ns;
+        if (call == NULL) b->rank->unlaunched++;
+        b->launcher[id - b->first_node] =
+            call == NULL ? DL_REPLAY_NONE : (uint32_t)(call - b->trace->activities);
+        b->stream_of[id - b->first_node] = b->stream_count - 1;
+        to->nodes[i] = id;
+        to->launch_ns[i] = launched_ns;
+    }
+}
+
+static int64_t first_start(const replay_builder *b, const stream_works *works)
+{
+    return b->graph->nodes[works->nodes[0]].recorded_ns;
+}
+
+/* What a device did before the trace is unknown, so its first work begins as recorded, and so do
+ * streams whose first launch is not recorded. The first work of any other stream is held back by
+ * its launch and by edges alone. Streams lie device by device. */
+static void free_begins(replay_builder *b)
+{
+    for (size_t first = 0, end; first < b->stream_count; first = end) {
+        int64_t begin_ns = INT64_MAX;
+        for (end = first;
+             end < b->stream_count && b->streams[end].device == b->streams[first].device; end++) {
+            if (first_start(b, &b->streams[end]) < begin_ns)
+                begin_ns = first_start(b, &b->streams[end]);
+        }
+        for (size_t s = first; s < end; s++) {
+            const stream_works *works = &b->streams[s];
+            if (first_start(b, works) > begin_ns &&
+                b->launcher[works->nodes[0] - b->first_node] != DL_REPLAY_NONE)
+                b->graph->lanes[works->lane].begin_ns = b->begin_ns;
+        }
+    }
+}
+
+void replay_build_streams(replay_builder *b)
+{
+    size_t count, lane_room = 0, placed = 0;
+    device_work *works = list_works(b->trace, &count);
+    b->rank->work_count = count;
+    b->first_node = (uint32_t)b->graph->node_count;
+    b->launcher = dl_calloc(count, sizeof *b->launcher, "replay launches");
+    b->stream_of = dl_calloc(count, sizeof *b->stream_of, "replay streams");
+    b->stream_nodes = dl_calloc(count, sizeof *b->stream_nodes, "replay streams");
+    b->stream_launch_ns = dl_calloc(count, sizeof *b->stream_launch_ns, "replay streams");
+    for (size_t first = 0, end; first < count; first = end) {
+        end = first;
+        while (end < count && works[end].stream == works[first].stream)
+            end++;
+        uint32_t slots = share_out(&works[first], end - first);
+        if (slots > 1) qsort(&works[first], end - first, sizeof *works, by_slot_and_time);
+        lane_room += slots;
+        b->streams = dl_realloc(b->streams, lane_room, sizeof *b->streams, "replay streams");
+        while (placed < end) {
+            size_t next = placed;
+            while (next < end && works[next].slot == works[placed].slot)
+                next++;
+            add_lane(b, &works[placed], next - placed, placed);
+            placed = next;
+        }
+    }
+    free_begins(b);
+    free(works);
+}
+
+size_t replay_launched_before(const stream_works *works, int64_t time_ns)
+{
+    size_t low = 0, high = works->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (works->launch_ns[middle] < time_ns) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* Launch edges, launch latencies and the spacing of works. */
+
+/* Works begin this long after the one before at most if they only waited for it; longer gaps have
+ * another reason. Of traces of PyTorch on V100, A100 and MI300X the median is 0.5 to 2 us. */
+#define LONGEST_SPACING_NS 20000
+
+/* A launch on an idle stream begins its work this long after at most; later ones waited for
+ * something else. */
+#define LONGEST_LATENCY_NS 100000
+
+/* Spacing varies with the device's clock and load, so it is typical for a part of the trace, if
+ * that has enough works of the sort. */
+#define WINDOW_NS 50000000
+#define FEWEST_IN_WINDOW 16
+
+/* What works are alike; all ids are below 2^32, kinds below 16. */
+typedef struct sort_key {
+    uint32_t call;   /* name of the call that launched it */
+    uint32_t what;   /* of a kernel its name, of others their size in powers of two */
+    uint32_t kinds;  /* its own, its direction and memory, the one's before */
+    uint32_t window; /* 1.. = part of the trace; 0 = all of it */
+} sort_key;
+
+/* One value of a sort of works. */
+typedef struct sample {
+    sort_key sort;
+    int64_t value_ns;
+} sample;
+
+typedef struct samples {
+    sample *items; /* [count], sorted by sort and value once all are there */
+    size_t count;
+} samples;
+
+static int compare_sorts(const sort_key *x, const sort_key *y)
+{
+    if (x->call != y->call) return x->call < y->call ? -1 : 1;
+    if (x->kinds != y->kinds) return x->kinds < y->kinds ? -1 : 1;
+    if (x->what != y->what) return x->what < y->what ? -1 : 1;
+    return x->window < y->window ? -1 : x->window > y->window;
+}
+
+static int by_sort_and_value(const void *a, const void *b)
+{
+    const sample *x = a, *y = b;
+    int order = compare_sorts(&x->sort, &y->sort);
+    if (order != 0) return order;
+    return x->value_ns < y->value_ns ? -1 : x->value_ns > y->value_ns;
+}
+
+static void add_sample(samples *to, sort_key sort, int64_t value_ns)
+{
+    to->items[to->count++] = (sample){sort, value_ns > 0 ? value_ns : 0};
+}
+
+/* The mean of the sorted items[count] up to three medians. */
+static int64_t trimmed_mean(const sample *items, size_t count)
+{
+    int64_t limit_ns = 3 * items[count / 2].value_ns + 1000, sum_ns = 0;
+    size_t summed = 0;
+    for (; summed < count && items[summed].value_ns <= limit_ns; summed++)
+        sum_ns += items[summed].value_ns;
+    return sum_ns / (int64_t)summed;
+}
+
+/* Replaces the samples by one of each sort, its typical value. */
+static void condense(samples *s)
+{
+    qsort(s->items, s->count, sizeof *s->items, by_sort_and_value);
+    size_t kept = 0;
+    for (size_t first = 0, end; first < s->count; first = end) {
+        sort_key sort = s->items[first].sort;
+        for (end = first; end < s->count && compare_sorts(&s->items[end].sort, &sort) == 0;)
+            end++;
+        if (sort.window != 0 && end - first < FEWEST_IN_WINDOW) continue;
+        int64_t value_ns = trimmed_mean(&s->items[first], end - first);
+        s->items[kept++] = (sample){sort, value_ns};
+    }
+    s->count = kept;
+}
+
+/* First sample of `sort` or later. */
+static size_t find_sort(const samples *in, const sort_key *sort)
+{
+    size_t low = 0, high = in->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare_sorts(&in->items[middle].sort, sort) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* Value of `sort` in its window, or in all of the trace, or of the sort nearest to it in order;
+ * 0 without any. */
+static int64_t typical(const samples *s, sort_key sort)
+{
+    size_t i = find_sort(s, &sort);
+    if (i < s->count && compare_sorts(&s->items[i].sort, &sort) == 0) return s->items[i].value_ns;
+    if (sort.window != 0) {
+        sort.window = 0;
+        return typical(s, sort);
+    }
+    return i > 0 ? s->items[i - 1].value_ns : s->count > 0 ? s->items[0].value_ns : 0;
+}
+
+static uint32_t kinds_of_work(const dl_activity *work)
+{
+    return (uint32_t)work->kind << 8 | (uint32_t)work->copy << 4 | work->memory;
+}
+
+static sort_key latency_sort(const dl_activity *work, const dl_activity *call)
+{
+    return (sort_key){.call = call->name, .kinds = kinds_of_work(work)};
+}
+
+/* Works of a launched graph follow one another faster than works launched one by one; kernels
+ * differ by their parameters, copies by their sizes. */
+static sort_key spacing_sort(const replay_builder *b, const dl_activity *before,
+                             const dl_activity *work, const dl_activity *call)
+{
+    sort_key sort = {.call = call == NULL ? 0 : call->name,
+                     .kinds = (uint32_t)before->kind << 16 | kinds_of_work(work)};
+    sort.window = 1 + (uint32_t)((work->start_ns - b->begin_ns) / WINDOW_NS);
+    if (work->kind == DL_ACTIVITY_KERNEL) {
+        sort.what = work->name;
+    } else {
+        for (uint64_t bytes = work->bytes; bytes > 0; bytes /= 2)
+            sort.what++;
+    }
+    return sort;
+}
+
+static const dl_activity *launch_of(const replay_builder *b, uint32_t node)
+{
+    uint32_t call = b->launcher[node - b->first_node];
+    return call == DL_REPLAY_NONE ? NULL : &b->trace->activities[call];
+}
+
+static const dl_activity *work_of(const replay_builder *b, uint32_t node)
+{
+    return &b->trace->activities[b->graph->nodes[node].activity];
+}
+
+int64_t replay_work_end(const replay_builder *b, uint32_t node)
+{
+    const dl_activity *work = work_of(b, node);
+    return work->start_ns + work->duration_ns;
+}
+
+/* Takes latency or spacing from one work, whichever held it back. */
+static void sample_work(const replay_builder *b, uint32_t before, uint32_t node, samples *latency,
+                        samples *spacing)
+{
+    const dl_activity *work = work_of(b, node), *call = launch_of(b, node);
+    int64_t free_ns = before == DL_REPLAY_NONE ? INT64_MIN : replay_work_end(b, before);
+    if (call != NULL && free_ns <= call->start_ns) {
+        int64_t value_ns = work->start_ns - call->start_ns;
+        if (value_ns < LONGEST_LATENCY_NS) add_sample(latency, latency_sort(work, call), value_ns);
+        return;
+    }
+    if (before == DL_REPLAY_NONE) return;
+    int64_t value_ns = work->start_ns - free_ns;
+    bool early = call == NULL || call->start_ns < free_ns - LONGEST_SPACING_NS;
+    if (!early || value_ns >= LONGEST_SPACING_NS) return;
+    sort_key sort = spacing_sort(b, work_of(b, before), work, call);
+    add_sample(spacing, sort, value_ns);
+    sort.window = 0;
+    add_sample(spacing, sort, value_ns);
+}
+
+/* Whether the host held the work back: it copied pageable memory to memory of its own before, or
+ * its call took long (the first launch of a kernel loads its code), and the stream was idle. The
+ * time until the device begins is the host's then, and kept as it is. */
+static bool host_held(const replay_builder *b, uint32_t node, const dl_activity *call)
+{
+    const dl_activity *work = work_of(b, node);
+    uint32_t before = b->graph->before[node];
+    bool staged = work->kind == DL_ACTIVITY_MEMCPY && work->copy == DL_COPY_H2D &&
+                  work->memory == DL_MEMORY_PAGEABLE;
+    int64_t latency_ns = work->start_ns - call->start_ns;
+    return (staged || call->duration_ns > LONGEST_LATENCY_NS) && latency_ns >= 0 &&
+           latency_ns < call->duration_ns + LONGEST_LATENCY_NS &&
+           (before == DL_REPLAY_NONE ||
+            replay_work_end(b, before) + LONGEST_SPACING_NS < work->start_ns);
+}
+
+static void add_launch(replay_builder *b, uint32_t node, const samples *latency)
+{
+    const dl_activity *call = launch_of(b, node), *work = work_of(b, node);
+    if (call == NULL) return;
+    dl_replay_edge edge = {.from = b->rank->node_of[call - b->trace->activities],
+                           .to = node,
+                           .lag_ns = typical(latency, latency_sort(work, call)),
+                           .kind = DL_REPLAY_LAUNCH,
+                           .from_start = 1};
+    if (host_held(b, node, call)) {
+        edge.lag_ns = work->start_ns - call->start_ns;
+        /* A longer call would hold it back longer. Calls of copies may wait for their own end. */
+        if (edge.lag_ns >= call->duration_ns && b->roles[call->name] == CALL_LAUNCH) {
+            edge.lag_ns -= call->duration_ns;
+            edge.from_start = 0;
+        }
+    }
+    dl_replay_graph_add_edge(b->graph, &edge);
+}
+
+static void index_launches(replay_builder *b)
+{
+    size_t nodes = b->graph->node_count;
+    b->first_work = dl_calloc(nodes, sizeof *b->first_work, "replay launches");
+    memset(b->first_work, 0xff, nodes * sizeof *b->first_work);
+    for (size_t i = b->rank->work_count; i-- > 0;) {
+        uint32_t call = b->launcher[i];
+        if (call == DL_REPLAY_NONE) continue;
+        b->first_work[b->rank->node_of[call]] = b->first_node + (uint32_t)i;
+    }
+    for (size_t i = 0; i < b->call_count; i++) {
+        if (b->calls[i].role != CALL_LAUNCH && b->calls[i].role != CALL_COPY) continue;
+        b->rank->launch_calls++;
+        b->rank->launches_without += b->first_work[b->calls[i].node] == DL_REPLAY_NONE;
+    }
+}
+
+void replay_build_launches(replay_builder *b)
+{
+    size_t works = b->rank->work_count;
+    samples latency = {.items = dl_calloc(works, sizeof(sample), "replay latencies")};
+    samples spacing = {.items = dl_calloc(2 * works, sizeof(sample), "replay spacings")};
+    for (size_t i = 0; i < works; i++) {
+        uint32_t node = b->first_node + (uint32_t)i;
+        sample_work(b, b->graph->before[node], node, &latency, &spacing);
+    }
+    condense(&latency);
+    condense(&spacing);
+    for (size_t i = 0; i < works; i++) {
+        uint32_t node = b->first_node + (uint32_t)i, before = b->graph->before[node];
+        add_launch(b, node, &latency);
+        if (before != DL_REPLAY_NONE) {
+            sort_key sort =
+                spacing_sort(b, work_of(b, before), work_of(b, node), launch_of(b, node));
+            b->graph->nodes[node].spacing_ns = typical(&spacing, sort);
+        }
+    }
+    free(latency.items);
+    free(spacing.items);
+    index_launches(b);
+}
+
+/* Launches that find the queue of a stream full.
+ *
+ * A stream takes a limited number of works ahead (1022 on V100 and driver 525); a launch beyond it
+ * blocks until one has ended. The limit shows in the trace: launches that take much longer than
+ * usual all return with the same number of works launched and not ended. Where at least
+ * FEWEST_BLOCKED launches of a stream, and half of the slow ones, agree within AGREEMENT, that
+ * number is the limit, and each launch waits for the end of the work so many places before its
+ * own; of its time only what is left after that is its own. */
+
+/* Launches take 3 to 10 us; one of 60 us waited for something. */
+#define SLOW_LAUNCH_NS 60000
+/* and returns this long after the end that it waited for at most: 5 to 7 us on V100. */
+#define LONGEST_RETURN_NS 15000
+#define FEWEST_BLOCKED 10
+#define SHALLOWEST_QUEUE 64
+#define AGREEMENT 4
+
+static int by_value(const void *a, const void *b)
+{
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Works of the stream before place `place` + 1 that had not ended at `time_ns`. */
+static size_t outstanding(const replay_builder *b, const stream_works *works, size_t place,
+                          int64_t time_ns)
+{
+    size_t low = 0, high = place + 1;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (replay_work_end(b, works->nodes[middle]) <= time_ns) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return place + 1 - low;
+}
+
+/* Whether the call can have returned because the work at end_place, the last that had ended then
+ * (SIZE_MAX: none), did. */
+static bool just_ended(const replay_builder *b, const stream_works *works, size_t end_place,
+                       const dl_activity *call)
+{
+    if (end_place == SIZE_MAX) return false;
+    int64_t end_ns = replay_work_end(b, works->nodes[end_place]);
+    return call->start_ns + call->duration_ns - end_ns < LONGEST_RETURN_NS;
+}
+
+/* The limit of the stream's queue, or 0. */
+static size_t find_depth(const replay_builder *b, const stream_works *works)
+{
+    size_t *depths = dl_calloc(works->count, sizeof *depths, "replay queue");
+    size_t slow = 0, best = 0, depth = 0;
+    for (size_t i = 0; i < works->count; i++) {
+        const dl_activity *call = launch_of(b, works->nodes[i]);
+        if (call == NULL || call->duration_ns < SLOW_LAUNCH_NS) continue;
+        size_t ahead = outstanding(b, works, i, call->start_ns + call->duration_ns);
+        if (ahead >= SHALLOWEST_QUEUE && just_ended(b, works, i - ahead, call))
+            depths[slow++] = ahead;
+    }
+    qsort(depths, slow, sizeof *depths, by_value);
+    for (size_t first = 0, end = 0; first < slow; first++) {
+        while (end < slow && depths[end] <= depths[first] + AGREEMENT)
+            end++;
+        if (end - first <= best) continue;
+        best = end - first;
+        depth = depths[first + best / 2];
+    }
+    free(depths);
+    return best >= FEWEST_BLOCKED && 2 * best >= slow ? depth : 0;
+}
+
+/* Has the launch wait for the last of works[.. place] that had ended when it returned. */
+static void wait_in_queue(replay_builder *b, const stream_works *works, size_t place,
+                          const dl_activity *call)
+{
+    int64_t return_ns = call->start_ns + call->duration_ns;
+    for (size_t back = 0; back <= AGREEMENT && back <= place; back++) {
+        uint32_t work = works->nodes[place - back];
+        int64_t end_ns = replay_work_end(b, work);
+        if (end_ns > return_ns) continue;
+        uint32_t node = b->rank->node_of[call - b->trace->activities];
+        dl_replay_graph_add_edge(b->graph, &(dl_replay_edge){.from = work,
+                                                             .to = node,
+                                                             .kind = DL_REPLAY_QUEUE,
+                                                             .origin = DL_REPLAY_INFERRED});
+        /* The call's own time lies in its last node; the first of a copy's two takes none. */
+        uint32_t own = b->graph->nodes[node].duration_ns > 0 ? node : b->graph->next[node];
+        if (end_ns <= call->start_ns || own == DL_REPLAY_NONE) return;
+        if (b->graph->nodes[own].duration_ns > return_ns - end_ns)
+            b->graph->nodes[own].duration_ns = return_ns - end_ns;
+        b->graph->nodes[node].recorded_ns = end_ns;
+        if (own != node && b->graph->nodes[own].recorded_ns < end_ns)
+            b->graph->nodes[own].recorded_ns = end_ns;
+        return;
+    }
+}
+
+void replay_build_queues(replay_builder *b)
+{
+    for (size_t s = 0; s < b->stream_count; s++) {
+        const stream_works *works = &b->streams[s];
+        size_t depth = find_depth(b, works);
+        if (depth == 0) continue;
+        if (depth > b->rank->queue_depth) b->rank->queue_depth = depth;
+        for (size_t i = depth; i < works->count; i++) {
+            const dl_activity *call = launch_of(b, works->nodes[i]);
+            if (call != NULL) wait_in_queue(b, works, i - depth, call);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+/* What the parts of the builder share: for calibrate/replay only. */
+#ifndef DL_CALIBRATE_REPLAY_BUILD_INTERNAL_H
+#define DL_CALIBRATE_REPLAY_BUILD_INTERNAL_H
+
+#include "calibrate/replay/build.h"
+#include "trace/activity/activity_launches.h"
+
+/* What a call does, by its name. */
+typedef enum call_role {
+    CALL_OTHER,
+    CALL_LAUNCH,       /* kernel, graph, memset */
+    CALL_COPY,         /* a copy: launches, and may wait for it */
+    CALL_SYNC_DEVICE,  /* waits for all work of the device */
+    CALL_SYNC_STREAM,  /* for one stream */
+    CALL_SYNC_EVENT,   /* for one event */
+    CALL_EVENT_RECORD, /* marks the end of what was launched to a stream */
+    CALL_STREAM_WAIT,  /* has a stream wait for an event */
+    CALL_MEMORY        /* allocates or frees, which may wait for the device */
+} call_role;
+
+/* An outermost call of a thread. Calls that may wait for works are two nodes: the first takes no
+ * time and launches, the second holds the call's own time. Others are one. */
+typedef struct replay_call {
+    int64_t start_ns, end_ns;
+    uint32_t activity;
+    uint32_t thread;        /* number of the thread, from 0 in this trace */
+    uint32_t node, returns; /* first and last node of it */
+    uint8_t role;           /* call_role */
+} replay_call;
+
+typedef struct replay_untraced {
+    uint32_t lane;
+    uint32_t before; /* node that ends where the quiet begins; the next one of the lane begins with
+                        the quiet */
+    int64_t from_ns, to_ns;
+} replay_untraced;
+
+/* The works of one stream's lane in order. */
+typedef struct stream_works {
+    uint32_t lane, device, stream;
+    uint32_t *nodes;    /* [count], in the builder's stream_nodes */
+    int64_t *launch_ns; /* [count] begin of the launching call, never falling; where it is unknown
+                           that of the work before */
+    size_t count;
+} stream_works;
+
+/* The records of events whose identity the trace tells; owns its array. */
+typedef struct replay_events {
+    const dl_activity **items; /* [count] EVENTs by object, then by begin */
+    size_t count;
+} replay_events;
+
+void replay_events_init(replay_events *events, const dl_trace *trace);
+void replay_events_free(replay_events *events);
+
+typedef struct replay_builder {
+    dl_replay_graph *graph;
+    dl_replay_rank *rank;
+    uint16_t rank_number;
+    const dl_trace *trace;
+    dl_launches launches;
+    uint8_t *classes;   /* dl_kernel_class by name id */
+    uint8_t *roles;     /* call_role by name id */
+    int64_t begin_ns;   /* earliest time in the trace */
+    replay_call *calls; /* [call_count] of all threads by begin */
+    size_t call_count;
+    size_t thread_count;       /* that call */
+    replay_untraced *untraced; /* [quiet_count] lane by lane, in order */
+    size_t untraced_count, untraced_room;
+    uint32_t first_node;   /* of this trace: its works, stream by stream */
+    uint32_t *launcher;    /* [work_count] activity of the call that launched the work with node
+                            first_node + i, or DL_REPLAY_NONE */
+    stream_works *streams; /* [stream_count] */
+    size_t stream_count;
+    uint32_t *stream_nodes;
+    int64_t *stream_launch_ns;
+    size_t *stream_of;    /* [work_count] in streams; by node - first_node */
+    uint32_t *first_work; /* [call nodes] first work that a call launched, by the call's node, or
+                             DL_REPLAY_NONE; complete after replay_build_launches */
+} replay_builder;
+
+/* Parts of dl_replay_build, in this order. */
+void replay_build_streams(replay_builder *b);  /* lanes and nodes of works */
+void replay_build_host(replay_builder *b);     /* lanes and nodes of threads */
+void replay_build_launches(replay_builder *b); /* edges, latencies, spacings */
+void replay_build_threads(replay_builder *b);  /* threads that wait for one another */
+
+/* Calls that wait for works, and streams that wait for one another. */
+void replay_build_waits(replay_builder *b, const replay_events *events);
+void replay_build_events(replay_builder *b, const replay_events *events);
+void replay_build_queues(replay_builder *b); /* launches that wait for room */
+void replay_build_timed(replay_builder *b);  /* what only the times tell */
+
+/* Recorded end of a work's node. */
+int64_t replay_work_end(const replay_builder *b, uint32_t node);
+
+/* Place in `works` of the last one that was launched before `time_ns`, plus 1; 0 = none. */
+size_t replay_launched_before(const stream_works *works, int64_t time_ns);
+
+#endif

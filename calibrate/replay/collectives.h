@@ -1,0 +1,139 @@
+/* The collectives of a replayed run: which node of which rank takes part in which.
+ *
+ * Of one rank, each collective's kernel is a meeting of its own. Of several, the k-th kernel of a
+ * name on one rank meets the k-th of that name on all others, provided that all ranks have equally
+ * many of it; names of which they have not are left alone and counted. That needs ranks that all
+ * belong to one group of the collective: subgroups whose members differ are not told apart. */
+#ifndef DL_CALIBRATE_REPLAY_COLLECTIVES_H
+#define DL_CALIBRATE_REPLAY_COLLECTIVES_H
+
+#include "calibrate/replay/build.h"
+#include "calibrate/replay/report.h"
+
+typedef struct dl_instance {
+    char *name;      /* "AllReduce", "alltoall", ...: as the host's call says, else as the kernel's
+                         name; "" = unknown */
+    double bytes;    /* of one rank, the mean over the ranks; 0 = unknown */
+    uint32_t ranks;  /* of the communicator; 0 = unknown */
+    uint32_t *nodes; /* [rank_count of the run] */
+    int64_t last_ns; /* recorded: when the last rank's kernel began, on the common clock, */
+    int64_t end_ns;  /* and the mean of when they ended */
+} dl_instance;
+
+/* Owns its arrays; release with dl_instances_free. */
+typedef struct dl_instances {
+    dl_instance *instances; /* [count] by last_ns */
+    size_t count;
+    size_t left_alone; /* kernels of names that the ranks have different numbers of */
+} dl_instances;
+
+/* Finds the meetings of all ranks of `run`; zero `meetings` before. O(n log n). */
+void dl_instances_find(dl_instances *instances, const dl_replay_run *run);
+void dl_instances_free(dl_instances *instances);
+
+/* How long a collective takes once its last rank has come: a line for each kind of collective,
+ * time = latency + bytes of one rank x ns_per_byte.
+ *
+ * Two ways to find the lines, by what is known:
+ *
+ *   of several ranks   the time from the last rank's start to the end of each meeting is known, and
+ *                      the line is the least-squares one, both numbers >= 0; with one size only,
+ *                      the mean time whatever the size
+ *   of one rank        its kernels also hold the waiting for later ranks, so the line is the highest
+ *                      through the origin that no recorded time lies below: what is above it is
+ *                      lateness of the peers */
+
+/* Moments of sizes (x, bytes) and times (y, ns), about their means. */
+typedef struct dl_transfer_sums {
+    double mean_x, mean_y, xx, xy, yy;
+} dl_transfer_sums;
+
+typedef struct dl_transfer_line {
+    const char *name; /* of the collective; borrowed from the meetings */
+    double latency_ns, ns_per_byte;
+    size_t instances;      /* of known size that it is made from */
+    double error_ns;       /* root mean square of what it misses; 0 of one rank's */
+    dl_transfer_sums sums; /* of several ranks */
+    double second;         /* of one rank: the second lowest ns per byte, for the line without the
+                              lowest one; infinite if there is none */
+} dl_transfer_line;
+
+/* Owns its array; release with dl_transfer_free. */
+typedef struct dl_transfer {
+    dl_transfer_line *lines; /* [count] in order of name */
+    size_t count;
+} dl_transfer;
+
+/* Finds the lines of all names of meetings that have at least one of known size; zero `transfer`
+ * before. `run` has the durations. O(n log n). */
+void dl_transfer_fit(dl_transfer *transfer, const dl_instances *instances,
+                     const dl_replay_run *run);
+
+/* Time of a meeting by its line, in ns; NaN if there is none. */
+double dl_transfer_ns(const dl_transfer *transfer, const dl_instance *instance);
+
+/* The same by the line of the others, without this one of the meetings that the lines were fitted
+ * to; NaN if it is alone. O(log n). */
+double dl_transfer_ns_without(const dl_transfer *transfer, const dl_instance *instance,
+                              const dl_replay_run *run);
+void dl_transfer_free(dl_transfer *transfer);
+
+/* Strip and predict: the collectives of one rank's trace are taken out, modelled ones are put in,
+ * and the run is timed again, to see whether the model of a step holds with other communication.
+ *
+ * A modelled collective takes its transfer's time (dl_transfer) and waits for later peers. When the
+ * peers come, one rank cannot show; kept is how late they were in other steps: a step's
+ * collectives, in order, take the latenesses that those of another regular step had, for each of
+ * the other steps in turn, and the results are averaged. So no step is predicted from itself.
+ *
+ *   lateness = recorded duration - transfer, at least 0; all of it where the size is unknown
+ *
+ * Steps are delimited on the device: from a step's first work to that of the next one, of the last
+ * one to the end of its work. Only regular ones count, and only theirs are changed. */
+
+/* Mean times of a regular step in ns. */
+typedef struct dl_prediction {
+    size_t steps;       /* regular */
+    size_t collectives; /* of a step, the mean */
+    size_t unknown;     /* of all those in regular steps: of unknown size */
+    double recorded_ns;
+    double replayed_ns;  /* nothing changed */
+    double empty_ns;     /* collectives take no time: nothing put back, linear speedup */
+    double added_ns;     /* empty_ns and the sum of the transfers: nothing overlaps */
+    double predicted_ns; /* transfers and latenesses put back */
+} dl_prediction;
+
+/* Predicts the steps of `line`, found in the run's one rank. The graph is changed and restored.
+ * DL_ERR_DATA with fewer than two regular steps, or if the graph holds a circle. */
+dl_status dl_predict_steps(dl_prediction *prediction, dl_replay_run *run,
+                           const dl_instances *instances, const dl_transfer *transfer,
+                           const dl_step_line *line, dl_error *err) DL_MUST_CHECK;
+
+/* All ranks of a run together: what one rank's trace holds as waiting comes out of the others'
+ * starts. The collectives' recorded starts and durations are thrown away; each ends on all ranks
+ * together, its transfer's time (dl_transfer) after the last rank's kernel has begun. A collective's
+ * own recorded time is never used for it: its line is fitted to the others. */
+
+/* One meeting, replayed. */
+typedef struct dl_multi_rank_instance {
+    const dl_instance *instance; /* borrowed */
+    double transfer_ns;          /* modelled; NaN = size or line unknown, recorded time kept */
+    int64_t recorded_ns;         /* from the last start to the mean end */
+    int64_t worst_end_ns; /* replayed end - recorded end, of the rank where that is farthest */
+} dl_multi_rank_instance;
+
+/* Owns its array; release with dl_multi_rank_free. */
+typedef struct dl_multi_rank {
+    dl_multi_rank_instance *instances; /* [count] as those given */
+    size_t count;
+    int64_t worst_end_ns; /* of all, without sign */
+} dl_multi_rank;
+
+/* Makes the meetings groups of the run's graph, times it, and compares; zero `joint` before. The
+ * graph keeps the groups. At least two ranks on a common clock. DL_ERR_DATA if ranks have no
+ * collective in common, or if the graph holds a circle. */
+dl_status dl_multi_rank_replay(dl_multi_rank *multi, dl_replay_run *run,
+                               const dl_instances *instances, dl_error *err) DL_MUST_CHECK;
+void dl_multi_rank_free(dl_multi_rank *multi);
+
+#endif

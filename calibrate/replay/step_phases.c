@@ -1,0 +1,703 @@
+#include "calibrate/replay/step_phases.h"
+
+#include <gsl/gsl_statistics_double.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/alloc.h"
+#include "common/random.h"
+#include "trace/activity/activity_launches.h"
+#include "trace/kernel_class.h"
+
+void dl_spans_add(dl_spans *spans, uint32_t on, int64_t start_ns, int64_t end_ns)
+{
+    if (spans->count == spans->room) {
+        spans->room = 2 * spans->room + 64;
+        spans->items = dl_realloc(spans->items, spans->room, sizeof *spans->items, "spans");
+    }
+    spans->items[spans->count++] = (dl_span){on, start_ns, end_ns};
+}
+
+static int by_place_and_start(const void *left, const void *right)
+{
+    const dl_span *a = left, *b = right;
+    if (a->on != b->on) return a->on < b->on ? -1 : 1;
+    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
+    return (a->end_ns > b->end_ns) - (a->end_ns < b->end_ns);
+}
+
+void dl_spans_join(dl_spans *spans)
+{
+    const size_t all = spans->count;
+    if (all > 0) qsort(spans->items, all, sizeof *spans->items, by_place_and_start);
+    spans->count = 0;
+    for (size_t i = 0; i < all; i++) {
+        const dl_span *next = &spans->items[i];
+        dl_span *last = spans->count > 0 ? &spans->items[spans->count - 1] : NULL;
+        if (last == NULL || last->on != next->on || next->start_ns > last->end_ns) {
+            spans->items[spans->count++] = *next;
+        } else if (next->end_ns > last->end_ns) {
+            last->end_ns = next->end_ns;
+        }
+    }
+}
+
+/* The first span that ends after the time, or lies on another place behind. */
+static size_t first_after(const dl_spans *spans, uint32_t on, int64_t time_ns)
+{
+    size_t low = 0, high = spans->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const dl_span *m = &spans->items[middle];
+        if (m->on < on || (m->on == on && m->end_ns <= time_ns)) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+bool dl_spans_hold(const dl_spans *spans, uint32_t on, int64_t time_ns)
+{
+    const size_t i = first_after(spans, on, time_ns);
+    return i < spans->count && spans->items[i].on == on && spans->items[i].start_ns <= time_ns;
+}
+
+int64_t dl_spans_covered(const dl_spans *spans, uint32_t on, int64_t start_ns, int64_t end_ns)
+{
+    int64_t sum_ns = 0;
+    for (size_t i = first_after(spans, on, start_ns); i < spans->count; i++) {
+        const dl_span *s = &spans->items[i];
+        if (s->on != on || s->start_ns >= end_ns) break;
+        const int64_t from_ns = s->start_ns > start_ns ? s->start_ns : start_ns;
+        const int64_t to_ns = s->end_ns < end_ns ? s->end_ns : end_ns;
+        sum_ns += to_ns - from_ns;
+    }
+    return sum_ns;
+}
+
+void dl_spans_free(dl_spans *spans)
+{
+    free(spans->items);
+    *spans = (dl_spans){0};
+}
+
+/* What repeats a forward pass: so much of its length, so many works of its kernels. Fewer than
+ * FORWARD_FEWEST can be anything. */
+#define FORWARD_FEWEST 4
+#define FORWARD_LENGTH 0.5
+#define FORWARD_ALIKE 0.8
+
+static bool holds(const char *text, const char *const *parts)
+{
+    for (; *parts != NULL; parts++) {
+        if (strcasestr(text, *parts) != NULL) return true;
+    }
+    return false;
+}
+
+static dl_phase phase_of_range(const char *name)
+{
+    static const char *const update[] = {"optimizer.step", "optimizer ##", "optimizer_step",
+                                         "OptimizerStep", NULL};
+    static const char *const backward[] = {"backward", "autograd::engine", "AccumulateGrad", NULL};
+    if (holds(name, update) || strcasecmp(name, "optimizer") == 0) return DL_PHASE_UPDATE;
+    return holds(name, backward) ? DL_PHASE_BACKWARD : DL_PHASE_NONE;
+}
+
+/* Times of threads inside ranges of the phase. */
+static dl_spans take_spans(const dl_trace *trace, const uint8_t *phase_by_name, dl_phase phase)
+{
+    dl_spans spans = {0};
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
+        if (a->kind != DL_ACTIVITY_RANGE || phase_by_name[a->name] != phase) continue;
+        dl_spans_add(&spans, a->thread, a->start_ns, a->start_ns + a->duration_ns);
+    }
+    dl_spans_join(&spans);
+    return spans;
+}
+
+/* What tells the phase of a work. */
+typedef struct hints {
+    const dl_trace *trace;
+    dl_launches launches;
+    dl_spans backward, update;
+    uint8_t *kernel_phase; /* by name id: what kernels' names tell */
+} hints;
+
+static dl_phase hint_of(const hints *h, const dl_activity *work)
+{
+    const dl_activity *call = dl_launches_find(&h->launches, work->correlation);
+    if (call != NULL && dl_spans_hold(&h->update, call->thread, call->start_ns))
+        return DL_PHASE_UPDATE;
+    if (call != NULL && dl_spans_hold(&h->backward, call->thread, call->start_ns))
+        return DL_PHASE_BACKWARD;
+    /* Ranges know better: forward passes use kernels of other layers' backward passes, and backward
+     * passes may hold fused updates. */
+    const bool by_name = work->kind == DL_ACTIVITY_KERNEL && h->backward.count == 0;
+    return by_name ? (dl_phase)h->kernel_phase[work->name] : DL_PHASE_NONE;
+}
+
+/* A pass through one step. */
+typedef struct pass {
+    const hints *hints;
+    const dl_step_line *line;
+    uint8_t *phases;   /* of the line's works: hints first */
+    uint32_t *in_step; /* [string_count] number of the step, 1.., whose first forward pass has the
+                          kernel */
+    uint32_t step;
+    size_t forward; /* works of its first forward pass */
+} pass;
+
+static uint32_t name_of(const pass *p, size_t w)
+{
+    return p->hints->trace->activities[p->line->work[w]].name;
+}
+
+static bool is_long(const pass *p, size_t first, size_t end)
+{
+    return end - first >= FORWARD_FEWEST &&
+           (double)(end - first) >= FORWARD_LENGTH * (double)p->forward;
+}
+
+/* Whether works [first, end) are a forward pass again: as long, and of the same kernels. */
+static bool is_forward(const pass *p, size_t first, size_t end)
+{
+    size_t known = 0;
+    for (size_t w = first; w < end; w++)
+        known += p->in_step[name_of(p, w)] == p->step;
+    return is_long(p, first, end) && (double)known >= FORWARD_ALIKE * (double)(end - first);
+}
+
+/* The phase of works [first, end) without a hint, between two with one; NONE = the step's end. */
+static dl_phase between(const pass *p, size_t first, size_t end, dl_phase before, dl_phase behind)
+{
+    if (behind != DL_PHASE_BACKWARD) return DL_PHASE_UPDATE;
+    const bool forward =
+        before == DL_PHASE_UPDATE ? is_long(p, first, end) : is_forward(p, first, end);
+    return forward ? DL_PHASE_FORWARD : DL_PHASE_BACKWARD;
+}
+
+static void fill(uint8_t *phases, size_t first, size_t end, dl_phase phase)
+{
+    for (size_t w = first; w < end; w++)
+        phases[w] = (uint8_t)phase;
+}
+
+/* Takes the hints; returns the first work of the backward pass, or the step's end. */
+static size_t take_hints(pass *p, const dl_activity_step *step)
+{
+    const size_t end = step->first + step->count;
+    size_t first = end;
+    for (size_t w = step->first; w < end; w++) {
+        const dl_phase hint = hint_of(p->hints, &p->hints->trace->activities[p->line->work[w]]);
+        const bool tells = hint == DL_PHASE_BACKWARD || hint == DL_PHASE_UPDATE;
+        p->phases[w] = (uint8_t)(tells ? hint : DL_PHASE_NONE);
+        if (hint == DL_PHASE_BACKWARD && first == end) first = w;
+    }
+    return first;
+}
+
+static bool tell_step(pass *p, const dl_activity_step *step)
+{
+    const size_t end = step->first + step->count, backward = take_hints(p, step);
+    if (backward == end) {
+        fill(p->phases, step->first, end, DL_PHASE_NONE);
+        return false;
+    }
+    /* An optimizer's kernels before the backward pass set gradients to zero. */
+    fill(p->phases, step->first, backward, DL_PHASE_FORWARD);
+    p->forward = backward - step->first;
+    p->step++;
+    for (size_t w = step->first; w < backward; w++)
+        p->in_step[name_of(p, w)] = p->step;
+    for (size_t w = backward, next; w < end; w = next) {
+        for (next = w; next < end && p->phases[next] == DL_PHASE_NONE;)
+            next++;
+        if (next == w) {
+            next = w + 1;
+            continue;
+        }
+        const dl_phase behind = next < end ? (dl_phase)p->phases[next] : DL_PHASE_NONE;
+        fill(p->phases, w, next, between(p, w, next, (dl_phase)p->phases[w - 1], behind));
+    }
+    return true;
+}
+
+void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl_step_line *line)
+{
+    hints h = {.trace = trace, .kernel_phase = dl_calloc(trace->string_count, 1, "phases")};
+    uint8_t *by_name = dl_calloc(trace->string_count, 1, "phases");
+    uint8_t *seen = dl_calloc(trace->string_count, 1, "phases");
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
+        if (seen[a->name]) continue;
+        const char *name = trace->strings[a->name];
+        dl_phase phase = DL_PHASE_NONE;
+        if (a->kind == DL_ACTIVITY_RANGE) {
+            by_name[a->name] = (uint8_t)phase_of_range(name);
+        } else if (a->kind == DL_ACTIVITY_KERNEL) {
+            dl_kernel_classify(name, &phase);
+            h.kernel_phase[a->name] = (uint8_t)phase;
+        } else {
+            continue;
+        }
+        seen[a->name] = 1;
+    }
+    dl_launches_init(&h.launches, trace->activities, trace->activity_count);
+    h.backward = take_spans(trace, by_name, DL_PHASE_BACKWARD);
+    h.update = take_spans(trace, by_name, DL_PHASE_UPDATE);
+    phases->phases = dl_calloc(line->work_count, 1, "phases");
+    pass p = {.hints = &h,
+              .line = line,
+              .phases = phases->phases,
+              .in_step = dl_calloc(trace->string_count, sizeof *p.in_step, "phases")};
+    for (size_t s = 0; s < line->count; s++) {
+        if (line->steps[s].label == DL_STEP_REGULAR) phases->told += tell_step(&p, &line->steps[s]);
+    }
+    free(p.in_step);
+    dl_spans_free(&h.backward);
+    dl_spans_free(&h.update);
+    dl_launches_free(&h.launches);
+    free(h.kernel_phase);
+    free(by_name);
+    free(seen);
+}
+
+void dl_step_phases_free(dl_step_phases *phases)
+{
+    free(phases->phases);
+    *phases = (dl_step_phases){0};
+}
+
+/* An all-reduce of a step. */
+typedef struct reduce {
+    double share, bytes; /* its own bytes */
+} reduce;
+
+/* Those of one regular step: reduces[first] to before reduces[first + count]. */
+typedef struct step_reduces {
+    size_t first, count;
+    double bytes;
+} step_reduces;
+
+typedef struct search {
+    const dl_gradient_source *source;
+    const dl_activity **calls; /* [call_count] all-reduces by begin */
+    size_t call_count, next;   /* next: the first that may belong to the step at hand */
+    uint8_t *classes;
+    reduce *reduces;     /* [call_count] */
+    step_reduces *steps; /* [step_count] */
+    size_t reduce_count, step_count;
+} search;
+
+static int by_begin(const void *left, const void *right)
+{
+    const dl_activity *a = *(const dl_activity *const *)left;
+    const dl_activity *b = *(const dl_activity *const *)right;
+    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+static void list_calls(search *s)
+{
+    const dl_trace *trace = s->source->trace;
+    s->calls = dl_calloc(trace->activity_count, sizeof *s->calls, "gradients");
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
+        if (a->kind != DL_ACTIVITY_COLLECTIVE || a->bytes == 0 ||
+            strcasecmp(trace->strings[a->name], "AllReduce") != 0)
+            continue;
+        s->calls[s->call_count++] = a;
+    }
+    if (s->call_count > 0) qsort(s->calls, s->call_count, sizeof(dl_activity *), by_begin);
+}
+
+static const dl_activity *work_of(const search *s, size_t w)
+{
+    return &s->source->trace->activities[s->source->line->work[w]];
+}
+
+static bool is_update(const search *s, size_t w)
+{
+    const dl_activity *a = work_of(s, w);
+    return s->source->phases->phases[w] == DL_PHASE_UPDATE && a->kind == DL_ACTIVITY_KERNEL &&
+           s->classes[a->name] == DL_KERNEL_OPTIMIZER;
+}
+
+static double backward_ns(const search *s, size_t w)
+{
+    return s->source->phases->phases[w] == DL_PHASE_BACKWARD ? s->source->work_ns[w] : 0;
+}
+
+/* Files the all-reduces called while the step's works are launched, from its backward pass on. */
+static void take_step(search *s, const dl_activity_step *step)
+{
+    const size_t end = step->first + step->count;
+    double all_ns = 0, done_ns = 0;
+    bool updated = false;
+    for (size_t w = step->first; w < end; w++)
+        all_ns += backward_ns(s, w);
+    if (all_ns <= 0) return;
+    step_reduces *taken = &s->steps[s->step_count++];
+    *taken = (step_reduces){.first = s->reduce_count};
+    for (size_t w = step->first; w < end; w++) {
+        const dl_activity *call = dl_launches_find(s->source->launches, work_of(s, w)->correlation);
+        while (call != NULL && s->next < s->call_count &&
+               s->calls[s->next]->start_ns <= call->start_ns) {
+            const double bytes = (double)s->calls[s->next++]->bytes;
+            if (done_ns <= 0 || updated) continue;
+            s->reduces[s->reduce_count++] = (reduce){done_ns / all_ns, bytes};
+            taken->count++;
+            taken->bytes += bytes;
+        }
+        done_ns += backward_ns(s, w);
+        updated = (updated || is_update(s, w)) && backward_ns(s, w) <= 0;
+    }
+}
+
+static int by_number_and_bytes(const void *left, const void *right)
+{
+    const step_reduces *a = left, *b = right;
+    if (a->count != b->count) return a->count < b->count ? -1 : 1;
+    if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
+    return (a->first > b->first) - (a->first < b->first);
+}
+
+/* Sorts the steps; the most usual ones are steps[*first] to before the returned place. */
+static size_t most_usual(search *s, size_t *first)
+{
+    size_t best = 0;
+    *first = 0;
+    if (s->step_count > 0) qsort(s->steps, s->step_count, sizeof *s->steps, by_number_and_bytes);
+    for (size_t i = 0, end; i < s->step_count; i = end) {
+        for (end = i; end < s->step_count && s->steps[end].count == s->steps[i].count &&
+                      s->steps[end].bytes == s->steps[i].bytes;)
+            end++;
+        if (s->steps[i].count == 0 || end - i < best) continue;
+        best = end - i;
+        *first = i;
+    }
+    return *first + best;
+}
+
+static dl_gradients_ready *take_means(search *s, size_t *count)
+{
+    size_t first;
+    const size_t end = most_usual(s, &first);
+    if (end == first) return NULL;
+    *count = s->steps[first].count;
+    dl_gradients_ready *ready = dl_calloc(*count, sizeof *ready, "gradients");
+    for (size_t i = first; i < end; i++) {
+        double bytes = 0;
+        for (size_t k = 0; k < *count; k++) {
+            const reduce *r = &s->reduces[s->steps[i].first + k];
+            bytes += r->bytes;
+            ready[k].share += r->share / (double)(end - first);
+            ready[k].bytes = bytes;
+        }
+    }
+    return ready;
+}
+
+dl_gradients_ready *dl_gradients_find(const dl_gradient_source *source, size_t *count)
+{
+    const dl_trace *trace = source->trace;
+    const dl_step_line *line = source->line;
+    search s = {.source = source};
+    *count = 0;
+    list_calls(&s);
+    s.classes = dl_kernel_classes(trace->activities, trace->activity_count, trace->strings,
+                                  trace->string_count);
+    s.reduces = dl_calloc(s.call_count, sizeof *s.reduces, "gradients");
+    s.steps = dl_calloc(line->count, sizeof *s.steps, "gradients");
+    for (size_t i = 0; i < line->count; i++) {
+        if (line->steps[i].label == DL_STEP_REGULAR) take_step(&s, &line->steps[i]);
+    }
+    dl_gradients_ready *ready = take_means(&s, count);
+    free(s.calls);
+    free(s.classes);
+    free(s.reduces);
+    free(s.steps);
+    return ready;
+}
+
+#define RESAMPLINGS 400
+/* A work ran beside collectives if they cover so much of it; alone if nothing does. */
+#define BESIDE 0.95
+
+static uint8_t *classify(const dl_trace *trace)
+{
+    return dl_kernel_classes(trace->activities, trace->activity_count, trace->strings,
+                             trace->string_count);
+}
+
+dl_spans dl_collective_spans(const dl_trace *trace)
+{
+    dl_spans spans = {0};
+    uint8_t *classes = classify(trace);
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
+        if (a->kind != DL_ACTIVITY_KERNEL || classes[a->name] != DL_KERNEL_COLLECTIVE) continue;
+        dl_spans_add(&spans, a->device, a->start_ns, a->start_ns + a->duration_ns);
+    }
+    free(classes);
+    dl_spans_join(&spans);
+    return spans;
+}
+
+typedef enum situation { ALONE, WITH_COLLECTIVES, PARTLY } situation;
+
+/* A work of a regular step. */
+typedef struct work {
+    uint32_t name, detail;
+    uint32_t occurrence; /* of these in its step */
+    uint32_t step;       /* number among the regular ones */
+    situation situation;
+    double ns; /* later over the step's pace */
+} work;
+
+static int by_kernel(const work *a, const work *b)
+{
+    if (a->name != b->name) return a->name < b->name ? -1 : 1;
+    return (a->detail > b->detail) - (a->detail < b->detail);
+}
+
+static int by_kernel_and_order(const void *left, const void *right)
+{
+    const work *a = left, *b = right;
+    const int order = by_kernel(a, b);
+    return order != 0 ? order : (a->occurrence > b->occurrence) - (a->occurrence < b->occurrence);
+}
+
+/* Numbers the occurrences of equal kernels of one step, whose works come in launch order. */
+static void number_step(work *works, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        works[i].occurrence = (uint32_t)i;
+    qsort(works, count, sizeof *works, by_kernel_and_order);
+    for (size_t i = 0; i < count; i++) {
+        const bool same = i > 0 && by_kernel(&works[i - 1], &works[i]) == 0;
+        works[i].occurrence = same ? works[i - 1].occurrence + 1 : 0;
+    }
+}
+
+static work make_work(const dl_activity *a, uint32_t step, const dl_spans *collectives)
+{
+    const int64_t covered_ns =
+        dl_spans_covered(collectives, a->device, a->start_ns, a->start_ns + a->duration_ns);
+    const bool beside = (double)covered_ns >= BESIDE * (double)a->duration_ns;
+    return (work){.name = a->name,
+                  .detail = a->detail,
+                  .step = step,
+                  .situation = covered_ns == 0 ? ALONE
+                               : beside        ? WITH_COLLECTIVES
+                                               : PARTLY,
+                  .ns = (double)a->duration_ns};
+}
+
+/* The kernels of all regular steps, equal ones of different steps side by side. */
+static work *take_works(const dl_trace *trace, const dl_step_line *line,
+                        const dl_spans *collectives, size_t *count)
+{
+    work *works = dl_calloc(line->work_count, sizeof *works, "works");
+    uint8_t *classes = classify(trace);
+    uint32_t number = 0;
+    *count = 0;
+    for (size_t s = 0; s < line->count; s++) {
+        const dl_activity_step *step = &line->steps[s];
+        const size_t before = *count;
+        if (step->label != DL_STEP_REGULAR) continue;
+        for (size_t w = step->first; w < step->first + step->count; w++) {
+            const dl_activity *a = &trace->activities[line->work[w]];
+            if (a->kind != DL_ACTIVITY_KERNEL || classes[a->name] == DL_KERNEL_COLLECTIVE) continue;
+            works[(*count)++] = make_work(a, number, collectives);
+        }
+        if (*count > before) number_step(&works[before], *count - before);
+        number++;
+    }
+    free(classes);
+    if (*count > 0) qsort(works, *count, sizeof *works, by_kernel_and_order);
+    return works;
+}
+
+static size_t end_of_equal(const work *works, size_t first, size_t count)
+{
+    size_t end = first + 1;
+    while (end < count && by_kernel_and_order(&works[first], &works[end]) == 0)
+        end++;
+    return end;
+}
+
+static double mean_ns(const work *works, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += works[i].ns;
+    return sum / (double)count;
+}
+
+/* What one work tells: times as long, with a weight. */
+typedef struct ratio {
+    double value, weight;
+    uint32_t step; /* of a pace */
+    double open; /* of a slowdown: 1 / number alone + 1 / number beside, to which its variance is in
+                      proportion */
+} ratio;
+
+static int by_value(const void *left, const void *right)
+{
+    const ratio *a = left, *b = right;
+    return (a->value > b->value) - (a->value < b->value);
+}
+
+static double weighted_median(ratio *ratios, size_t count)
+{
+    qsort(ratios, count, sizeof *ratios, by_value);
+    double all = 0, so_far = 0;
+    for (size_t i = 0; i < count; i++)
+        all += ratios[i].weight;
+    for (size_t i = 0; i < count; i++) {
+        so_far += ratios[i].weight;
+        if (so_far >= all / 2) return ratios[i].value;
+    }
+    return 1;
+}
+
+/* Ratios of the works that always ran alone to their means, by step; returns how many. */
+static size_t list_paces(const work *works, size_t count, ratio *ratios)
+{
+    size_t found = 0;
+    for (size_t first = 0, end; first < count; first = end) {
+        bool alone = true;
+        end = end_of_equal(works, first, count);
+        for (size_t i = first; i < end; i++)
+            alone = alone && works[i].situation == ALONE;
+        const double mean = mean_ns(&works[first], end - first);
+        for (size_t i = first; i < end && alone && mean > 0; i++)
+            ratios[found++] = (ratio){works[i].ns / mean, mean, works[i].step, 0};
+    }
+    return found;
+}
+
+static int by_step(const void *left, const void *right)
+{
+    const ratio *a = left, *b = right;
+    return (a->step > b->step) - (a->step < b->step);
+}
+
+/* Takes all times over the pace of their step: the weighted median of the ratios of what always ran
+ * alone to its means. */
+static void take_pace_out(work *works, size_t count, size_t steps)
+{
+    ratio *ratios = dl_calloc(count, sizeof *ratios, "paces");
+    double *paces = dl_calloc(steps, sizeof *paces, "paces");
+    const size_t found = list_paces(works, count, ratios);
+    if (found > 0) qsort(ratios, found, sizeof *ratios, by_step);
+    for (size_t first = 0, end; first < found; first = end) {
+        const uint32_t step = ratios[first].step;
+        for (end = first; end < found && ratios[end].step == step;)
+            end++;
+        paces[step] = weighted_median(&ratios[first], end - first);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (paces[works[i].step] > 0) works[i].ns /= paces[works[i].step];
+    }
+    free(ratios);
+    free(paces);
+}
+
+/* How equal works of one situation deviate from their mean, without sign and relative. */
+typedef struct scatter {
+    double *deviations; /* [count] */
+    size_t count, means;
+} scatter;
+
+/* The ratio of equal works[count], if they were seen both ways; their time alone. */
+static bool compare(const work *works, size_t count, ratio *found, double *alone_ns,
+                    scatter *within)
+{
+    double sums[2] = {0}, counts[2] = {0};
+    for (size_t i = 0; i < count; i++) {
+        if (works[i].ns < DL_OVERLAP_SHORTEST_NS) return false;
+        if (works[i].situation == PARTLY) continue;
+        sums[works[i].situation] += works[i].ns;
+        counts[works[i].situation]++;
+    }
+    if (counts[0] == 0 || counts[1] == 0) return false;
+    for (size_t i = 0; i < count; i++) {
+        if (works[i].situation == PARTLY) continue;
+        const double mean = sums[works[i].situation] / counts[works[i].situation];
+        within->deviations[within->count++] = fabs(works[i].ns / mean - 1);
+    }
+    within->means += 2;
+    *alone_ns = sums[0] / counts[0];
+    const double open = 1 / counts[0] + 1 / counts[1];
+    *found = (ratio){sums[1] / counts[1] / *alone_ns, *alone_ns / open, 0, open};
+    return true;
+}
+
+static double resampled_error(const ratio *ratios, size_t count)
+{
+    double medians[RESAMPLINGS];
+    ratio *drawn = dl_calloc(count, sizeof *drawn, "ratios");
+    dl_random stream;
+    dl_random_init(&stream, 1, 0, 0, 0);
+    for (size_t r = 0; r < RESAMPLINGS; r++) {
+        for (size_t i = 0; i < count; i++)
+            drawn[i] = ratios[dl_random_below(&stream, count)];
+        medians[r] = weighted_median(drawn, count);
+    }
+    free(drawn);
+    return gsl_stats_sd(medians, 1, RESAMPLINGS);
+}
+
+/* Error of the weighted mean by the scatter of equal works: their median deviation, which for a
+ * normal distribution is 0.6745 of the standard one, corrected for the means that were taken.
+ * Infinite if no work was seen twice. */
+static double scatter_error(const ratio *ratios, size_t count, const scatter *within)
+{
+    if (within->count <= within->means) return INFINITY;
+    double weights = 0, sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        weights += ratios[i].weight;
+        sum += pow(ratios[i].weight, 2) * ratios[i].open;
+    }
+    const double freedom = (double)(within->count - within->means) / (double)within->count;
+    const double sd =
+        gsl_stats_median(within->deviations, 1, within->count) / 0.6745 / sqrt(freedom);
+    return sd * sqrt(sum) / weights;
+}
+
+dl_overlap_slowdown dl_overlap_slowdown_find(const dl_trace *trace, const dl_step_line *line,
+                                             const dl_spans *collectives)
+{
+    dl_overlap_slowdown slowdown = {.factor = 1};
+    size_t count;
+    work *works = take_works(trace, line, collectives, &count);
+    ratio *ratios = dl_calloc(count, sizeof *ratios, "ratios");
+    scatter within = {.deviations = dl_calloc(count, sizeof *within.deviations, "works")};
+    take_pace_out(works, count, line->count);
+    for (size_t first = 0, end; first < count; first = end) {
+        double alone_ns;
+        end = end_of_equal(works, first, count);
+        if (!compare(&works[first], end - first, &ratios[slowdown.works], &alone_ns, &within))
+            continue;
+        slowdown.alone_ns += alone_ns;
+        slowdown.works++;
+    }
+    if (slowdown.works > 0) {
+        slowdown.error = hypot(resampled_error(ratios, slowdown.works),
+                               scatter_error(ratios, slowdown.works, &within));
+        slowdown.factor = weighted_median(ratios, slowdown.works);
+        slowdown.known = slowdown.error <= DL_OVERLAP_ERROR_MAX;
+    }
+    free(within.deviations);
+    free(works);
+    free(ratios);
+    return slowdown;
+}

@@ -1,0 +1,497 @@
+#include "calibrate/table/table_internal.h"
+
+#include <gsl/gsl_blas.h>
+#include <gsl/gsl_errno.h>
+#include <gsl/gsl_linalg.h>
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate/table/collinearity.h"
+#include "calibrate/table/table.h"
+#include "common/alloc.h"
+
+#define DL_TABLE_NO_EFFECT 1e-3 /* of a cost that is left with the other rows */
+
+/* Normal distribution: sd over median absolute deviation. */
+#define MAD_TO_SD 1.4826
+/* Bisquare: 95 % efficient where errors are normal. */
+#define TUNING 4.685
+/* Most rounds of each kind of weight, and the change of a weight that ends them. */
+#define ROUNDS 20
+#define SETTLED 0.01
+
+double dl_table_sigma(const dl_table_model *model)
+{
+    const size_t n = dl_table_model_rows(model), p = dl_table_model_costs(model);
+    double *size = dl_calloc(n, sizeof *size, "absolute residuals");
+    size_t count = 0;
+    for (size_t i = 0; i < model->rows->count; i++) {
+        if (model->use[i]) size[count++] = fabs(dl_table_model_residual(model, i));
+    }
+    gsl_sort(size, 1, n);
+    /* A fit of p costs can make p - 1 residuals small beside the one that it always can. */
+    const size_t skipped = p > 1 && p <= n ? p - 1 : 0;
+    const double median = gsl_stats_median_from_sorted_data(size + skipped, 1, n - skipped);
+    free(size);
+    return fmax(MAD_TO_SD * median, DL_TABLE_SIGMA_MIN);
+}
+
+/* Least absolute values as weighted squares; the smallest residuals weigh 1. */
+static double weight_absolute(double r, double sigma)
+{
+    (void)sigma;
+    return DL_TABLE_SIGMA_MIN / fmax(fabs(r), DL_TABLE_SIGMA_MIN);
+}
+
+static double weight_bisquare(double r, double sigma)
+{
+    const double u = r / (TUNING * sigma);
+    return fabs(u) < 1 ? pow(1 - u * u, 2) : 0;
+}
+
+/* Weighs the rows by their residuals at x; returns the largest change of a weight. */
+static double weigh(dl_table_model *model, double (*weight)(double r, double sigma))
+{
+    const double sigma = dl_table_sigma(model);
+    double change = 0;
+    for (size_t i = 0; i < model->rows->count; i++) {
+        if (!model->use[i]) continue;
+        const double w = weight(dl_table_model_residual(model, i), sigma);
+        change = fmax(change, fabs(w - model->weight[i]));
+        model->weight[i] = w;
+    }
+    return change;
+}
+
+static dl_status iterate(dl_table_model *model, double *x, double (*weight)(double r, double sigma))
+{
+    dl_status status = dl_table_model_set(model, x);
+    for (int round = 0; round < ROUNDS && status == DL_OK; round++) {
+        if (weigh(model, weight) < SETTLED) break;
+        dl_table_model_descend(model, x);
+        status = model->status;
+        if (status == DL_OK) status = dl_table_model_set(model, x);
+    }
+    return status;
+}
+
+/* Sets model->weight and moves x to the costs that belong to them; x must be a least sum of squares
+ * already. With fewer rows than DL_TABLE_ROWS_A_COST a cost nothing changes. */
+static dl_status table_reweigh(dl_table_model *model, double *x)
+{
+    if (dl_table_model_rows(model) < DL_TABLE_ROWS_A_COST * dl_table_model_costs(model)) {
+        return DL_OK;
+    }
+    const dl_status status = iterate(model, x, weight_absolute);
+    return status == DL_OK ? iterate(model, x, weight_bisquare) : status;
+}
+
+/* The rows that count, linearised at the end of the search: of row k of `at`, J and r, both times
+ * the root of its weight. */
+typedef struct linear {
+    size_t n, p;
+    size_t *row; /* [n] in the table */
+    gsl_matrix *jacobian;
+    gsl_vector *r;
+    gsl_matrix *normal;   /* [p x p] J'WJ */
+    gsl_vector *gradient; /* [p] J'Wr */
+} linear;
+
+static dl_status linearise(linear *l, dl_table_model *model, const double *x)
+{
+    *l = (linear){.n = dl_table_model_rows(model), .p = dl_table_model_costs(model)};
+    l->row = dl_calloc(l->n, sizeof *l->row, "rows that count");
+    l->jacobian = gsl_matrix_alloc(l->n, l->p);
+    l->r = gsl_vector_alloc(l->n);
+    l->normal = gsl_matrix_alloc(l->p, l->p);
+    l->gradient = gsl_vector_alloc(l->p);
+    dl_status status = dl_table_model_jacobian(model, x, l->jacobian);
+    if (status == DL_OK) status = dl_table_model_set(model, x);
+    if (status != DL_OK) return status;
+    for (size_t i = 0, at = 0; i < model->rows->count; i++) {
+        if (!model->use[i]) continue;
+        l->row[at] = i;
+        gsl_vector_set(l->r, at++, sqrt(model->weight[i]) * dl_table_model_residual(model, i));
+    }
+    gsl_blas_dgemm(CblasTrans, CblasNoTrans, 1, l->jacobian, l->jacobian, 0, l->normal);
+    gsl_blas_dgemv(CblasTrans, 1, l->jacobian, l->r, 0, l->gradient);
+    return DL_OK;
+}
+
+static void linear_free(linear *l)
+{
+    free(l->row);
+    gsl_matrix_free(l->jacobian);
+    gsl_vector_free(l->r);
+    gsl_matrix_free(l->normal);
+    gsl_vector_free(l->gradient);
+}
+
+/* The step that the rows but the point's take; false if they do not determine the costs. */
+static bool step_without(const linear *l, const dl_table_model *model, size_t point,
+                         gsl_matrix *normal, gsl_vector *step)
+{
+    gsl_matrix_memcpy(normal, l->normal);
+    gsl_vector_memcpy(step, l->gradient);
+    for (size_t k = 0; k < l->n; k++) {
+        if (model->rows->rows[l->row[k]].at != point) continue;
+        gsl_vector_view row = gsl_matrix_row(l->jacobian, k);
+        gsl_blas_dsyr(CblasLower, -1, &row.vector, normal);
+        gsl_blas_daxpy(-gsl_vector_get(l->r, k), &row.vector, step);
+    }
+    gsl_error_handler_t *before = gsl_set_error_handler_off();
+    const bool solved = gsl_linalg_cholesky_decomp1(normal) == GSL_SUCCESS &&
+                        gsl_linalg_cholesky_svx(normal, step) == GSL_SUCCESS;
+    gsl_set_error_handler(before);
+    return solved;
+}
+
+/* dr/dx of a row without its weight, times a step; of a row of no weight it is not known. */
+static double moved(const linear *l, const dl_table_model *model, size_t k, const gsl_vector *step)
+{
+    const double weight = model->weight[l->row[k]];
+    double change = 0;
+    gsl_vector_view row = gsl_matrix_row(l->jacobian, k);
+    gsl_blas_ddot(&row.vector, step, &change);
+    return weight > 0 ? change / sqrt(weight) : 0; /* without weight it moved nothing */
+}
+
+/* Puts left_out_frac into fit->residuals, from one step of Gauss and Newton from x, the end of the
+ * search, without each point's rows; NaN where the other rows do not determine the costs. Fails as
+ * dl_table_model_set. */
+static dl_status table_leave_out_linear(dl_table_fit *fit, dl_table_model *model, const double *x)
+{
+    linear l;
+    const dl_status status = linearise(&l, model, x);
+    gsl_matrix *normal = gsl_matrix_alloc(l.p, l.p);
+    gsl_vector *step = gsl_vector_alloc(l.p);
+    for (size_t k = 0; k < l.n && status == DL_OK; k++) {
+        dl_table_residual *residual = &fit->residuals[l.row[k]];
+        if (!step_without(&l, model, model->rows->rows[l.row[k]].at, normal, step)) continue;
+        const double r = dl_table_model_residual(model, l.row[k]) - moved(&l, model, k, step);
+        residual->left_out_frac = expm1(-r);
+    }
+    gsl_matrix_free(normal);
+    gsl_vector_free(step);
+    linear_free(&l);
+    return status;
+}
+
+/* A cost is needless if the sum of squares grows by less than this part of s^2 without it. */
+#define NEEDLESS 0.1
+/* Analyses J at x for the active costs and the rows that count. */
+static dl_status analyse(dl_table_model *model, const double *x, dl_collinearity *analysis)
+{
+    *analysis = (dl_collinearity){0};
+    const size_t costs = dl_table_model_costs(model);
+    if (costs == 0) return DL_OK;
+    gsl_matrix *jacobian = gsl_matrix_alloc(dl_table_model_rows(model), costs);
+    const dl_status status = dl_table_model_jacobian(model, x, jacobian);
+    if (status == DL_OK) dl_collinearity_init(analysis, jacobian);
+    gsl_matrix_free(jacobian);
+    return status;
+}
+
+static bool has_effect(double length, size_t rows)
+{
+    return length / sqrt((double)rows) >= DL_TABLE_NO_EFFECT;
+}
+
+/* The index in the list of each active cost. */
+static void list_active(const dl_table_model *model, size_t *index)
+{
+    size_t at = 0;
+    for (size_t j = 0; j < model->unknown->count; j++) {
+        if (model->active[j]) index[at++] = j;
+    }
+}
+
+/* Sum of squares with cost j at its least, the others as they are. */
+static double squares_without(dl_table_model *model, const double *x, size_t j)
+{
+    double at[DL_TABLE_COSTS_MAX];
+    memcpy(at, x, model->unknown->count * sizeof *at);
+    at[j] = dl_table_model_least(model, j);
+    return dl_table_model_squares(model, at);
+}
+
+/* Takes out the costs that the rows do not ask for, one after another: what does nothing beside a
+ * large one may do something alone. */
+static dl_status drop_needless(dl_table_model *model, double *x)
+{
+    const double rows = (double)dl_table_model_rows(model);
+    while (model->status == DL_OK) {
+        const double squares = dl_table_model_squares(model, x);
+        const double free_rows = fmax(rows - (double)dl_table_model_costs(model), 1);
+        const double tolerance =
+            NEEDLESS * squares / free_rows + rows * DL_TABLE_EXACT * DL_TABLE_EXACT;
+        size_t least = model->unknown->count;
+        double growth = tolerance;
+        for (size_t j = 0; j < model->unknown->count; j++) {
+            if (!model->active[j]) continue;
+            const double grown = squares_without(model, x, j) - squares;
+            if (!(grown <= growth)) continue;
+            least = j;
+            growth = grown;
+        }
+        if (least == model->unknown->count) break;
+        model->active[least] = false;
+        x[least] = dl_table_model_least(model, least);
+        dl_table_model_descend(model, x);
+    }
+    return model->status;
+}
+
+/* Where the sum of squares has grown by `growth` over that at x, when cost j goes from x[j] to the
+ * other end of its range; NaN if it does not grow so far. */
+static double find_bound(dl_table_model *model, const double *x, size_t j, double growth)
+{
+    double at[DL_TABLE_COSTS_MAX];
+    memcpy(at, x, model->unknown->count * sizeof *at);
+    const double limit = dl_table_model_squares(model, at) + growth;
+    double inside = x[j];
+    double outside = dl_table_is_rate(&model->unknown->items[j]) ? dl_table_model_low(model, j)
+                                                                 : dl_table_model_high(model, j);
+    at[j] = outside;
+    if (dl_table_model_squares(model, at) < limit) return (double)NAN;
+    while (fabs(outside - inside) > 0.01) {
+        at[j] = (inside + outside) / 2;
+        if (dl_table_model_squares(model, at) < limit) {
+            inside = at[j];
+        } else {
+            outside = at[j];
+        }
+    }
+    return exp(inside);
+}
+
+/* Costs of which only a combination is determined have no errors of their own. */
+static void forget_errors(dl_table_fit *fit)
+{
+    for (size_t j = 0; j < fit->unknown.count && fit->rank < fit->determined; j++) {
+        if (fit->estimates[j].confused > 0) fit->estimates[j].error = (double)NAN;
+    }
+}
+
+static double sum_of_weights(const dl_table_model *model)
+{
+    double sum = 0;
+    for (size_t i = 0; i < model->rows->count; i++)
+        sum += model->use[i] ? model->weight[i] : 0;
+    return sum;
+}
+
+/* Values, errors and bounds at x, the end of the search. */
+static dl_status estimate(dl_table_fit *fit, dl_table_model *model, const double *x)
+{
+    dl_collinearity a;
+    size_t index[DL_TABLE_COSTS_MAX];
+    list_active(model, index);
+    const dl_status status = analyse(model, x, &a);
+    if (status == DL_OK) {
+        const double squares = dl_table_model_squares(model, x);
+        const double free_rows = sum_of_weights(model) - (double)a.p;
+        const double variance = free_rows > 1e-9 ? squares / free_rows : (double)NAN;
+        fit->determined = a.p;
+        fit->condition = dl_collinearity_condition(&a);
+        fit->rank = dl_collinearity_rank(&a);
+        for (size_t j = 0; j < a.p; j++) {
+            dl_table_estimate *e = &fit->estimates[index[j]];
+            fit->singular_values[j] = gsl_vector_get(a.s, j);
+            e->determined = true;
+            e->effect = a.length[j] / sqrt((double)a.n);
+            e->value = exp(x[index[j]]);
+            e->error = e->value * sqrt(variance) * dl_collinearity_error(&a, j);
+        }
+        int group[DL_TABLE_COSTS_MAX];
+        dl_collinearity_groups(&a, group);
+        for (size_t j = 0; j < a.p; j++)
+            fit->estimates[index[j]].confused = group[j];
+        forget_errors(fit);
+        const double floor = DL_TABLE_SIGMA_MIN * DL_TABLE_SIGMA_MIN;
+        for (size_t j = 0; j < fit->unknown.count; j++) {
+            dl_table_estimate *e = &fit->estimates[j];
+            e->at_most = !dl_table_is_rate(&fit->unknown.items[j]);
+            e->bound = (double)NAN;
+            if (e->determined) continue;
+            e->value = e->error = (double)NAN;
+            e->bound = find_bound(model, x, j, 4 * (variance > floor ? variance : floor));
+        }
+    }
+    dl_collinearity_free(&a);
+    return status != DL_OK ? status : model->status;
+}
+
+/* Fitted throughputs and the rows that stick out; the costs must be set to x. */
+static void evaluate_rows(dl_table_fit *fit, const dl_table_model *model)
+{
+    const double nan = (double)NAN;
+    double squares = 0;
+    fit->sigma_frac = dl_table_sigma(model);
+    for (size_t i = 0; i < fit->rows.count; i++) {
+        dl_table_residual *residual = &fit->residuals[i];
+        *residual = (dl_table_residual){nan, nan, nan, nan, false};
+        if (fit->rows.rows[i].failed) continue;
+        const double r = dl_table_model_residual(model, i);
+        residual->fitted_per_s = fit->rows.rows[i].throughput_per_s * exp(-r);
+        residual->error_frac = expm1(-r);
+        residual->weight = model->weight[i];
+        residual->unexplained = fabs(r) > DL_TABLE_OUTLIER * fit->sigma_frac;
+        squares += r * r;
+    }
+    fit->rms_frac = sqrt(squares / (double)fit->rows.used);
+}
+
+/* Whether the rows that count determine as many combinations of the active costs as all rows do. */
+static bool all_determined(const dl_table_fit *fit, dl_table_model *model, const double *x)
+{
+    dl_collinearity a;
+    const bool analysed = analyse(model, x, &a) == DL_OK;
+    bool determined = analysed && dl_collinearity_rank(&a) >= fit->rank;
+    for (size_t j = 0; j < a.p; j++)
+        determined &= has_effect(a.length[j], a.n);
+    dl_collinearity_free(&a);
+    return determined;
+}
+
+/* Fits without the rows of a point, and says how far off they are. */
+static void leave_out(dl_table_fit *fit, dl_table_model *model, const double *x, size_t point)
+{
+    double moved[DL_TABLE_COSTS_MAX];
+    memcpy(moved, x, fit->unknown.count * sizeof *moved);
+    for (size_t i = 0; i < fit->rows.count; i++)
+        model->use[i] = !fit->rows.rows[i].failed && fit->rows.rows[i].at != point;
+    const size_t n = dl_table_model_rows(model);
+    bool fitted = n > 0 && n >= dl_table_model_costs(model);
+    if (fitted) fitted = isfinite(dl_table_model_descend(model, moved));
+    if (fitted) fitted = all_determined(fit, model, moved);
+    for (size_t i = 0; i < fit->rows.count; i++)
+        model->use[i] = !fit->rows.rows[i].failed;
+    if (!fitted || dl_table_model_set(model, moved) != DL_OK) return;
+    for (size_t i = 0; i < fit->rows.count; i++) {
+        if (fit->rows.rows[i].failed || fit->rows.rows[i].at != point) continue;
+        fit->residuals[i].left_out_frac = expm1(-dl_table_model_residual(model, i));
+    }
+}
+
+static dl_status leave_each_out(dl_table_fit *fit, dl_table_model *model, const double *x)
+{
+    const size_t costs = dl_table_model_costs(model);
+    if (costs > 0 && dl_table_model_rows(model) >= DL_TABLE_ROWS_LINEAR * costs &&
+        fit->rank == costs) {
+        const dl_status status = table_leave_out_linear(fit, model, x);
+        if (status != DL_OK) return status;
+    } else {
+        for (size_t p = 0; p < fit->scenario.point_count; p++)
+            leave_out(fit, model, x, p);
+    }
+    double sum = 0, most = 0;
+    for (size_t i = 0; i < fit->rows.count; i++) {
+        const double off = fabs(fit->residuals[i].left_out_frac);
+        if (isnan(off)) continue;
+        sum += off;
+        most = fmax(most, off);
+        fit->left_out_count++;
+    }
+    const bool any = fit->left_out_count > 0;
+    fit->left_out_mean_frac = any ? sum / (double)fit->left_out_count : (double)NAN;
+    fit->left_out_max_frac = any ? most : (double)NAN;
+    return model->status;
+}
+
+/* Whether the rows say what of a combination of costs is this one's. */
+static bool is_split_known(const dl_table_fit *fit, const dl_table_estimate *e)
+{
+    return e->confused == 0 || fit->rank == fit->determined;
+}
+
+/* The fitted values into the costs; what is not determined becomes unknown. */
+static void set_values(dl_table_fit *fit)
+{
+    for (size_t j = 0; j < fit->unknown.count; j++) {
+        const dl_table_estimate *e = &fit->estimates[j];
+        const dl_value unknown = {0};
+        const dl_value value = {
+            .known = true,
+            .value = e->value,
+            .error = isnan(e->error) ? 0 : e->error,
+            .count = (int64_t)fit->rows.used,
+            .origin = is_split_known(fit, e) ? DL_ORIGIN_FITTED : DL_ORIGIN_ASSUMED,
+        };
+        dl_table_cost_set(&fit->unknown.items[j], e->determined ? &value : &unknown);
+    }
+}
+
+/* Range of the workers' batches, unless the cost file says what was measured. */
+static void set_batches(dl_table_fit *fit)
+{
+    dl_costs *costs = &fit->costs;
+    if (costs->batch_min > 0 || costs->batch_max > 0) return;
+    for (size_t p = 0; p < fit->scenario.point_count; p++) {
+        const dl_point *point = &fit->scenario.points[p];
+        const int64_t batch =
+            point->batch / point->workers / (int64_t)point->option[DL_SYNC_ACCUMULATE];
+        if (costs->batch_min == 0 || batch < costs->batch_min) costs->batch_min = batch;
+        if (batch > costs->batch_max) costs->batch_max = batch;
+    }
+}
+
+static dl_status fit_costs(dl_table_fit *fit, const dl_table_fit_config *config, dl_error *err)
+{
+    if (fit->rows.used < fit->unknown.count) {
+        return dl_error_set_at(err, DL_ERR_DATA, fit->rows.path, 0,
+                               "%zu rows cannot tell %zu costs; --fit names those that they can",
+                               fit->rows.used, fit->unknown.count);
+    }
+    fit->residuals = dl_calloc(fit->rows.count, sizeof *fit->residuals, "residuals");
+    double x[DL_TABLE_COSTS_MAX];
+    dl_table_model model = {0};
+    dl_table_model_init(&model, &fit->scenario, &fit->costs, &fit->rows, &fit->unknown,
+                        config->threads);
+    dl_table_model_search(&model, config->near, x);
+    dl_status status = model.status;
+    if (status == DL_OK) status = table_reweigh(&model, x);
+    if (status == DL_OK) status = drop_needless(&model, x);
+    if (status == DL_OK) status = estimate(fit, &model, x);
+    if (status == DL_OK) status = dl_table_model_set(&model, x);
+    if (status == DL_OK) evaluate_rows(fit, &model);
+    if (status == DL_OK) status = leave_each_out(fit, &model, x);
+    fit->runs = model.runs;
+    if (status != DL_OK && err != NULL) *err = model.error;
+    dl_table_model_free(&model);
+    if (status != DL_OK) return status;
+    set_values(fit);
+    set_batches(fit);
+    dl_table_notes_add(fit);
+    return DL_OK;
+}
+
+dl_status dl_table_fit_run(dl_table_fit *fit, const dl_table_fit_config *config, dl_error *err)
+{
+    dl_scenario *scenario = &fit->scenario;
+    const char *names = config->names;
+    dl_status status;
+    if ((status = dl_table_scenario_read(scenario, config->scenario_path, err)) ||
+        (status = dl_costs_read(&fit->costs, scenario->costs_path, err)) ||
+        (status = dl_scenario_set_measured_cores(scenario, fit->costs.cores, err)) ||
+        (status = dl_table_rows_read(&fit->rows, config->table_path, scenario, err))) {
+        return status;
+    }
+    status = names != NULL ? dl_table_costs_named(&fit->unknown, names, scenario, &fit->costs, err)
+                           : dl_table_costs_missing(&fit->unknown, scenario, &fit->costs, err);
+    return status == DL_OK ? fit_costs(fit, config, err) : status;
+}
+
+void dl_table_fit_free(dl_table_fit *fit)
+{
+    dl_table_costs_free(&fit->unknown);
+    dl_table_rows_free(&fit->rows);
+    dl_costs_free(&fit->costs);
+    dl_scenario_free(&fit->scenario);
+    dl_notes_free(&fit->notes);
+    free(fit->residuals);
+    *fit = (dl_table_fit){0};
+}

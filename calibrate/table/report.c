@@ -1,0 +1,308 @@
+#include "calibrate/table/table.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate/dataset.h"
+#include "calibrate/notes.h"
+#include "calibrate/table/collinearity.h"
+#include "common/alloc.h"
+#include "common/options.h"
+#include "common/units.h"
+
+#define DL_TABLE_VALUE_BYTES 48
+
+/* A standard error above this part of the value: the cost is known by its size only. */
+#define VAGUE_FRAC 0.5
+
+/* A cost with its unit for people, by its name: "1.82 ms", "9.1 GB/s", "1.04"; returns text. */
+static const char *table_value_text(char text[DL_TABLE_VALUE_BYTES], const char *name, double value)
+{
+    const char *key = strrchr(name, ' ');
+    key = key != NULL ? key + 1 : name;
+    if (strstr(key, "_per_s") != NULL && strstr(key, "per_sample") == NULL) {
+        dl_format_bytes(text, DL_TABLE_VALUE_BYTES - 2, value);
+        return strcat(text, "/s");
+    }
+    if (strstr(key, "_ns") != NULL) return dl_format_ns(text, DL_TABLE_VALUE_BYTES, value);
+    if (strstr(key, "bytes") != NULL) return dl_format_bytes(text, DL_TABLE_VALUE_BYTES, value);
+    snprintf(text, DL_TABLE_VALUE_BYTES, "%.3g", value);
+    return text;
+}
+
+static void note_cost(dl_table_fit *fit, size_t j)
+{
+    const dl_table_estimate *e = &fit->estimates[j];
+    const char *name = fit->unknown.items[j].name;
+    char bound[DL_TABLE_VALUE_BYTES];
+    if (!e->determined && isnan(e->bound)) {
+        dl_notes_add(&fit->notes, "%s: no row depends on it; left out of the cost file", name);
+    } else if (!e->determined) {
+        dl_notes_add(&fit->notes,
+                     "%s: not determined, the rows only say %s %s; left out of the cost file", name,
+                     e->at_most ? "at most" : "at least", table_value_text(bound, name, e->bound));
+    } else if (e->confused == 0 && e->error > VAGUE_FRAC * e->value) {
+        dl_notes_add(&fit->notes, "%s: hardly determined, its standard error is %.0f %%", name,
+                     100 * e->error / e->value);
+    }
+}
+
+/* Of costs that are the sum of two passes. */
+static void note_passes(dl_table_fit *fit)
+{
+    bool joined = false;
+    for (size_t j = 0; j < fit->unknown.count; j++)
+        joined |= fit->unknown.items[j].rest != NULL;
+    if (!joined) return;
+    dl_notes_add(&fit->notes,
+                 "[op network.*] is the sum of [op network.forward] and [op network.backward], of "
+                 "which a third is taken for the forward pass: assumed");
+}
+
+/* "A, B and C cannot be told apart": one note a group. */
+static void note_groups(dl_table_fit *fit)
+{
+    for (int group = 1;; group++) {
+        char *members = NULL;
+        for (size_t j = 0; j < fit->unknown.count; j++) {
+            if (fit->estimates[j].confused != group) continue;
+            char *longer = dl_format("%s%s%s", members != NULL ? members : "",
+                                     members != NULL ? ", " : "", fit->unknown.items[j].name);
+            free(members);
+            members = longer;
+        }
+        bool further = false;
+        for (size_t j = 0; j < fit->unknown.count; j++)
+            further |= fit->estimates[j].confused > group;
+        if (members != NULL) {
+            dl_notes_add(&fit->notes,
+                         "%s: the rows do not tell them apart (condition number %.0f); only "
+                         "together do they mean something",
+                         members, fit->condition);
+        }
+        free(members);
+        if (!further) return;
+    }
+}
+
+static void note_row(dl_table_fit *fit, size_t i)
+{
+    const dl_table_row *row = &fit->rows.rows[i];
+    char point[DL_POINT_TEXT_BYTES];
+    dl_point_text(point, sizeof point, &row->point);
+    if (row->failed) {
+        dl_notes_add(&fit->notes, "line %d (%s): an error in the source, not used", row->line,
+                     point);
+    } else if (fit->residuals[i].unexplained) {
+        dl_notes_add(&fit->notes,
+                     "line %d (%s): %+.1f %% off, more than %.0f robust sigmas (%.1f %% each); its "
+                     "weight is %.2f",
+                     row->line, point, 100 * fit->residuals[i].error_frac, DL_TABLE_OUTLIER,
+                     100 * fit->sigma_frac, fit->residuals[i].weight);
+    }
+}
+
+/* Rows of which the workers cannot share the batch. */
+static void note_shares(dl_table_fit *fit)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < fit->rows.count; i++)
+        count +=
+            !fit->rows.rows[i].failed && fit->rows.rows[i].batch != fit->rows.rows[i].point.batch;
+    if (count == 0) return;
+    dl_notes_add(&fit->notes,
+                 "%zu row%s with a batch that the workers cannot share evenly: simulated with the "
+                 "largest share for all",
+                 count, count > 1 ? "s" : "");
+}
+
+void dl_table_notes_add(dl_table_fit *fit)
+{
+    for (size_t j = 0; j < fit->unknown.count; j++)
+        note_cost(fit, j);
+    note_groups(fit);
+    note_passes(fit);
+    if (fit->rows.used == fit->determined) {
+        dl_notes_add(&fit->notes, "as many rows as costs: nothing tells how well they are known");
+    }
+    for (size_t i = 0; i < fit->rows.count; i++)
+        note_row(fit, i);
+    note_shares(fit);
+    if (fit->left_out_count < fit->rows.used) {
+        dl_notes_add(&fit->notes,
+                     "%zu of %zu rows cannot be left out: without them the others do not determine "
+                     "all costs",
+                     fit->rows.used - fit->left_out_count, fit->rows.used);
+    }
+}
+
+/* Each source once, in the order of the rows. */
+static void add_sources(dl_notes *from, const dl_table_rows *rows)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        size_t before = 0;
+        while (before < i && strcmp(rows->rows[before].source, rows->rows[i].source) != 0)
+            before++;
+        if (before < i || rows->rows[i].source[0] == '\0') continue;
+        dl_notes_add(from, "  source: %s", rows->rows[i].source);
+    }
+}
+
+dl_status dl_table_fit_write(const dl_table_fit *fit, const char *path, dl_error *err)
+{
+    char date[DL_DATE_BYTES];
+    dl_notes from = {0};
+    const dl_table_rows *rows = &fit->rows;
+    dl_notes_add(&from, "dlcal %s, %s: fitted through the simulator to", dl_version(),
+                 dl_date_text(date));
+    dl_notes_add(&from, "  %zu rows of %s, lines %d to %d, scenario %s", rows->used,
+                 dl_base_name(rows->path), rows->rows[0].line, rows->rows[rows->count - 1].line,
+                 dl_base_name(fit->scenario.path));
+    add_sources(&from, rows);
+    dl_notes_add(&from,
+                 "Residuals: root mean square %.1f %%; left out: mean %.1f %%, largest %.1f %%",
+                 100 * fit->rms_frac, 100 * fit->left_out_mean_frac, 100 * fit->left_out_max_frac);
+    const dl_status status = dl_cost_file_write(&fit->costs, path, &from, &fit->notes, err);
+    dl_notes_free(&from);
+    return status;
+}
+
+static void print_costs(const dl_table_fit *fit, FILE *out)
+{
+    fprintf(out, "\ncosts; error: standard error; effect: change of the step's time over that of\n"
+                 "the cost, root mean square over the rows\n");
+    fprintf(out, "  %-38s %13s %10s %8s\n", "", "value", "error [%]", "effect");
+    for (size_t j = 0; j < fit->unknown.count; j++) {
+        const dl_table_estimate *e = &fit->estimates[j];
+        const char *name = fit->unknown.items[j].name;
+        char value[DL_TABLE_VALUE_BYTES];
+        if (e->determined) {
+            fprintf(out, "  %-38.38s %13s", name, table_value_text(value, name, e->value));
+            if (isnan(e->error)) {
+                fprintf(out, " %10s", "-");
+            } else {
+                fprintf(out, " %10.1f", 100 * e->error / e->value);
+            }
+            fprintf(out, " %8.3f\n", e->effect);
+        } else {
+            fprintf(out, "  %-38.38s %13s\n", name, "not determined");
+        }
+    }
+    if (fit->determined == 0) return;
+    fprintf(out, "condition number %.3g (from %.0f on, costs are hard to tell apart)\n",
+            fit->condition, DL_COLLINEARITY_CONDITION);
+}
+
+static void print_percent(double frac, FILE *out)
+{
+    if (isnan(frac)) {
+        fprintf(out, " %7s", "-");
+    } else {
+        fprintf(out, " %+7.1f", 100 * frac);
+    }
+}
+
+static void print_row(const dl_table_row *row, const dl_table_residual *residual, FILE *out)
+{
+    char options[DL_POINT_TEXT_BYTES], sync[DL_POINT_TEXT_BYTES + 32];
+    dl_point_options(options, sizeof options, &row->point);
+    snprintf(sync, sizeof sync, "%s%s%s", row->point.mode->name, options[0] != '\0' ? " " : "",
+             options);
+    fprintf(out, "%c%5d %7d %6lld %-12.12s", residual->unexplained ? '*' : ' ', row->line,
+            row->point.workers, (long long)row->batch, sync);
+    if (row->failed) {
+        fprintf(out, " %10s\n", "error");
+        return;
+    }
+    fprintf(out, " %10.1f %10.1f", row->throughput_per_s, residual->fitted_per_s);
+    print_percent(residual->error_frac, out);
+    print_percent(residual->left_out_frac, out);
+    fprintf(out, " %6.2f\n", residual->weight);
+}
+
+static void print_rows(const dl_table_fit *fit, FILE *out)
+{
+    fprintf(out, "\nrows; off: fitted over measured - 1; out: the same without the row's point\n");
+    fprintf(out, "%6s %7s %6s %-12s %10s %10s %7s %7s %6s\n", "line", "workers", "batch", "sync",
+            "measured/s", "fitted/s", "off [%]", "out [%]", "weight");
+    for (size_t i = 0; i < fit->rows.count; i++)
+        print_row(&fit->rows.rows[i], &fit->residuals[i], out);
+    fprintf(out, "root mean square %.2f %%, robust sigma %.2f %%; * beyond %.0f of these\n",
+            100 * fit->rms_frac, 100 * fit->sigma_frac, DL_TABLE_OUTLIER);
+    if (fit->left_out_count > 0) {
+        fprintf(out, "leave-one-out error over %zu rows: mean %.2f %%, largest %.2f %%\n",
+                fit->left_out_count, 100 * fit->left_out_mean_frac, 100 * fit->left_out_max_frac);
+    } else {
+        fprintf(out, "leave-one-out error: none, every row is needed\n");
+    }
+}
+
+void dl_table_report_print(const dl_table_fit *fit, FILE *out)
+{
+    fprintf(out, "dlcal %s: %zu costs from %zu rows of %.32s\n", dl_version(), fit->unknown.count,
+            fit->rows.used, dl_base_name(fit->rows.path));
+    print_costs(fit, out);
+    print_rows(fit, out);
+    if (fit->notes.count > 0) fprintf(out, "\nnotes\n");
+    dl_notes_print(&fit->notes, out);
+}
+
+static void json_costs(dl_json *to, const dl_table_fit *fit)
+{
+    dl_json_begin(to, "costs", '[');
+    for (size_t j = 0; j < fit->unknown.count; j++) {
+        const dl_table_estimate *e = &fit->estimates[j];
+        dl_json_begin(to, NULL, '{');
+        dl_json_members(to, "name=%s determined=%hhd value=%g error=%g", fit->unknown.items[j].name,
+                        e->determined, e->value, e->error);
+        dl_json_number_item(to, e->at_most ? "at_most" : "at_least", e->bound);
+        dl_json_members(to, "effect=%g confused_group=%d", e->effect, e->confused);
+        dl_json_end(to, '}');
+    }
+    dl_json_end(to, ']');
+    dl_json_number_item(to, "condition", fit->determined > 0 ? fit->condition : (double)NAN);
+    dl_json_begin(to, "singular_values", '[');
+    for (size_t k = 0; k < fit->determined; k++)
+        dl_json_number_item(to, NULL, fit->singular_values[k]);
+    dl_json_end(to, ']');
+}
+
+static void json_rows(dl_json *to, const dl_table_fit *fit)
+{
+    dl_json_begin(to, "rows", '[');
+    for (size_t i = 0; i < fit->rows.count; i++) {
+        const dl_table_row *row = &fit->rows.rows[i];
+        const dl_table_residual *residual = &fit->residuals[i];
+        char options[DL_POINT_TEXT_BYTES];
+        dl_json_object(to, NULL,
+                       "line=%d workers=%d batch=%g sync=%s options=%s failed=%hhd "
+                       "measured_per_s=%g fitted_per_s=%g error_frac=%g left_out_error_frac=%g "
+                       "weight=%g unexplained=%hhd source=%s",
+                       row->line, row->point.workers, (double)row->batch, row->point.mode->name,
+                       dl_point_options(options, sizeof options, &row->point), row->failed,
+                       row->throughput_per_s, residual->fitted_per_s, residual->error_frac,
+                       residual->left_out_frac, residual->weight, residual->unexplained,
+                       row->source);
+    }
+    dl_json_end(to, ']');
+}
+
+static void write_members(dl_json *to, const void *report)
+{
+    const dl_table_fit *fit = report;
+    dl_json_members(to, "table=%s scenario=%s", dl_base_name(fit->rows.path),
+                    dl_base_name(fit->scenario.path));
+    json_costs(to, fit);
+    json_rows(to, fit);
+    dl_json_members(to, "rms_frac=%g sigma_frac=%g", fit->rms_frac, fit->sigma_frac);
+    dl_json_object(to, "leave_one_out", "rows=%g mean_frac=%g max_frac=%g",
+                   (double)fit->left_out_count, fit->left_out_mean_frac, fit->left_out_max_frac);
+    dl_json_number_item(to, "runs", (double)fit->runs);
+}
+
+dl_status dl_table_report_json_write(const dl_table_fit *fit, const char *path, dl_error *err)
+{
+    return dl_json_report_write(path, write_members, fit, &fit->notes, err);
+}

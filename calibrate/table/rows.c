@@ -1,0 +1,337 @@
+#include "calibrate/table/table.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/csv.h"
+#include "common/names.h"
+#include "sim/platform/placement.h"
+#include "sim/scenario/study.h"
+
+static const char *const fixed_columns[] = {
+    "cores",
+    "workers",
+    "batch",
+    "sync",
+    "placement",
+    "throughput_per_s",
+    "step_s",
+    "source",
+    "throughput_per_s_err",
+    "step_s_err",
+    "steps",
+    "seed",
+    "staleness_mean",
+    "staleness_sd",
+    "staleness_p50",
+    "staleness_p90",
+    "staleness_mean_by_worker",
+    "staleness_counts",
+};
+#define FIXED_COLUMNS (sizeof fixed_columns / sizeof *fixed_columns)
+
+/* The number in a cell, NaN if the column is absent or the cell empty. */
+static dl_status number_in(const dl_csv *csv, size_t row, const char *column, double *number,
+                           dl_error *err)
+{
+    const int at = dl_csv_column(csv, column);
+    *number = (double)NAN;
+    return at < 0 ? DL_OK : dl_csv_number(csv, row, (size_t)at, number, err);
+}
+
+static const char *text_in(const dl_csv *csv, size_t row, const char *column)
+{
+    const int at = dl_csv_column(csv, column);
+    return at < 0 ? "" : dl_csv_cell(csv, row, (size_t)at);
+}
+
+static dl_status row_error(const dl_csv *csv, size_t row, dl_status code, dl_error *err,
+                           const char *text)
+{
+    return dl_error_set_at(err, code, csv->path, csv->lines[row], "%s", text);
+}
+
+static dl_status check_columns(const dl_csv *csv, dl_error *err)
+{
+    const char *names[FIXED_COLUMNS + DL_SYNC_SWEPT];
+    memcpy(names, fixed_columns, sizeof fixed_columns);
+    for (size_t o = 0; o < DL_SYNC_SWEPT; o++)
+        names[FIXED_COLUMNS + o] = dl_sync_options[o].name;
+    const size_t count = sizeof names / sizeof *names;
+    for (size_t c = 0; c < csv->columns; c++) {
+        if (dl_names_find(csv->names[c], names, count) >= 0) continue;
+        char hint[512];
+        dl_names_hint(hint, sizeof hint, csv->names[c], names, count);
+        return dl_error_set_at(err, DL_ERR_NAME, csv->path, 0, "unknown column '%s'%s",
+                               csv->names[c], hint);
+    }
+    const bool tells_workers =
+        dl_csv_column(csv, "workers") >= 0 || dl_csv_column(csv, "placement") >= 0;
+    if (tells_workers && dl_csv_column(csv, "batch") >= 0) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0,
+                           "the columns batch, and workers or placement, are needed");
+}
+
+/* The GPUs of a row with a placement. */
+static dl_status read_placement(const dl_csv *csv, size_t row, const dl_scenario *scenario,
+                                dl_table_row *to, dl_error *err)
+{
+    const char *text = text_in(csv, row, "placement");
+    if (text[0] == '\0') return DL_OK;
+    if (scenario->gpu == NULL) {
+        return row_error(csv, row, DL_ERR_DATA, err, "a placement needs [machine] file");
+    }
+    dl_error inner = {0};
+    const dl_status status =
+        dl_placement_gpus(text, &scenario->gpu->machine, &to->gpus, &to->gpu_count, &inner);
+    return status == DL_OK ? DL_OK : row_error(csv, row, status, err, inner.text);
+}
+
+/* What a row says of its point. */
+typedef struct row_keys {
+    double cores, workers, batch; /* NaN: not said */
+    double option[DL_SYNC_SWEPT];
+    const char *sync; /* "": not said */
+} row_keys;
+
+static dl_status read_keys(const dl_csv *csv, size_t row, const dl_table_row *to, row_keys *keys,
+                           dl_error *err)
+{
+    keys->sync = text_in(csv, row, "sync");
+    dl_status status;
+    if ((status = number_in(csv, row, "cores", &keys->cores, err)) ||
+        (status = number_in(csv, row, "workers", &keys->workers, err)) ||
+        (status = number_in(csv, row, "batch", &keys->batch, err))) {
+        return status;
+    }
+    for (int o = 0; o < DL_SYNC_SWEPT && status == DL_OK; o++)
+        status = number_in(csv, row, dl_sync_options[o].name, &keys->option[o], err);
+    if (status != DL_OK) return status;
+    if (to->gpus != NULL && isnan(keys->workers)) keys->workers = to->gpu_count;
+    if (to->gpus != NULL && keys->workers != to->gpu_count) {
+        return row_error(csv, row, DL_ERR_DATA, err, "workers and placement differ");
+    }
+    const bool whole = keys->workers == floor(keys->workers) && keys->batch == floor(keys->batch);
+    if (!whole || !(keys->workers >= 1) || !(keys->batch <= INT32_MAX)) {
+        return row_error(csv, row, DL_ERR_RANGE, err, "workers and batch must be whole numbers");
+    }
+    if (keys->batch < keys->workers) {
+        return row_error(csv, row, DL_ERR_RANGE, err, "fewer samples than workers");
+    }
+    return DL_OK;
+}
+
+/* Whether the point has what the row says of it, workers and batch aside. */
+static bool is_like(const dl_point *point, const row_keys *keys)
+{
+    if (keys->sync[0] != '\0' && strcmp(keys->sync, point->mode->name) != 0) return false;
+    if (!isnan(keys->cores) && keys->cores != point->cores) return false;
+    for (int o = 0; o < DL_SYNC_SWEPT; o++) {
+        if (isnan(keys->option[o])) continue;
+        if (!(point->mode->options & 1u << o) || keys->option[o] != point->option[o]) return false;
+    }
+    return true;
+}
+
+/* Whether two points differ in nothing but workers and batch. */
+static bool same_kind(const dl_point *a, const dl_point *b)
+{
+    if (a->cores != b->cores || a->mode != b->mode) return false;
+    for (int o = 0; o < DL_SYNC_SWEPT; o++) {
+        if (a->mode->options & 1u << o && a->option[o] != b->option[o]) return false;
+    }
+    return true;
+}
+
+/* The scenario's point that the row is like; those with its number of workers come first, because
+ * cores may follow the workers. */
+static dl_status find_kind(const dl_csv *csv, size_t row, const dl_scenario *scenario,
+                           const row_keys *keys, dl_point *kind, dl_error *err)
+{
+    bool found = false, same_workers = false;
+    for (int pass = 0; pass < 2 && !found; pass++) {
+        same_workers = pass == 0;
+        for (size_t p = 0; p < scenario->point_count; p++) {
+            const dl_point *point = &scenario->points[p];
+            if (same_workers && point->workers != (int)keys->workers) continue;
+            if (!is_like(point, keys)) continue;
+            if (found && !same_kind(kind, point)) {
+                return row_error(csv, row, DL_ERR_DATA, err,
+                                 "several points of the scenario have these keys");
+            }
+            *kind = *point;
+            found = true;
+        }
+    }
+    if (found) return DL_OK;
+    return row_error(csv, row, DL_ERR_NAME, err, "no point of the scenario has these keys");
+}
+
+static dl_status check_workers(const dl_csv *csv, size_t row, const dl_scenario *scenario,
+                               const dl_point *point, dl_error *err)
+{
+    const int most = point->gpus != NULL     ? point->workers
+                     : scenario->gpu != NULL ? dl_gpu_options_count(scenario->gpu)
+                                             : (int)DL_WORKERS_MAX;
+    if (point->workers > most) {
+        return dl_error_set_at(err, DL_ERR_RANGE, csv->path, csv->lines[row],
+                               "%d workers, but at most %d can be simulated here", point->workers,
+                               most);
+    }
+    const bool one_each = point->mode == &dl_mode_ksync || point->mode == &dl_mode_kasync;
+    if ((one_each && point->option[DL_SYNC_K] > point->workers) ||
+        (point->mode == &dl_mode_softsync && point->option[DL_SYNC_N] > point->workers)) {
+        return row_error(csv, row, DL_ERR_RANGE, err, "k or n is more than the workers");
+    }
+    return DL_OK;
+}
+
+static dl_status find_point(const dl_csv *csv, size_t row, const dl_scenario *scenario,
+                            dl_table_row *to, dl_error *err)
+{
+    row_keys keys = {0};
+    dl_status status;
+    if ((status = read_placement(csv, row, scenario, to, err)) ||
+        (status = read_keys(csv, row, to, &keys, err)) ||
+        (status = find_kind(csv, row, scenario, &keys, &to->point, err))) {
+        return status;
+    }
+    to->point.gpus = to->gpus;
+    to->batch = (int64_t)keys.batch;
+    to->point.workers = (int)fmin(keys.workers, INT32_MAX);
+    const int64_t parts = to->point.workers * (int64_t)to->point.option[DL_SYNC_ACCUMULATE];
+    to->point.batch = (to->batch + parts - 1) / parts * parts;
+    return check_workers(csv, row, scenario, &to->point, err);
+}
+
+static bool says_error(const char *cell)
+{
+    return strcmp(cell, "error") == 0;
+}
+
+static dl_status read_value(const dl_csv *csv, size_t row, dl_table_row *to, dl_error *err)
+{
+    to->throughput_per_s = (double)NAN;
+    to->failed = says_error(text_in(csv, row, "throughput_per_s")) ||
+                 says_error(text_in(csv, row, "step_s"));
+    if (to->failed) return DL_OK;
+    double per_s = 0, step_s = 0;
+    dl_status status = number_in(csv, row, "throughput_per_s", &per_s, err);
+    if (status == DL_OK) status = number_in(csv, row, "step_s", &step_s, err);
+    if (status != DL_OK) return status;
+    if (isnan(per_s)) per_s = (double)to->batch / step_s;
+    if (isnan(per_s)) {
+        return row_error(csv, row, DL_ERR_DATA, err,
+                         "neither throughput_per_s nor step_s is given");
+    }
+    if (!(per_s > 0) || isinf(per_s)) {
+        return row_error(csv, row, DL_ERR_RANGE, err,
+                         "throughput_per_s and step_s must be greater than 0");
+    }
+    to->throughput_per_s = per_s;
+    return DL_OK;
+}
+
+static dl_status read_row(const dl_csv *csv, size_t row, const dl_scenario *scenario,
+                          dl_table_row *to, dl_error *err)
+{
+    to->line = csv->lines[row];
+    to->source = dl_strdup(text_in(csv, row, "source"));
+    dl_status status = find_point(csv, row, scenario, to, err);
+    return status == DL_OK ? read_value(csv, row, to, err) : status;
+}
+
+static bool same_gpus(const dl_point *a, const dl_point *b)
+{
+    if (a->gpus == NULL || b->gpus == NULL) return a->gpus == b->gpus;
+    return memcmp(a->gpus, b->gpus, (size_t)a->workers * sizeof *a->gpus) == 0;
+}
+
+static bool same_point(const dl_point *a, const dl_point *b)
+{
+    return a->workers == b->workers && a->batch == b->batch && same_kind(a, b) && same_gpus(a, b);
+}
+
+/* Makes the rows' points those of the scenario. */
+static void set_points(dl_table_rows *rows, dl_scenario *scenario)
+{
+    dl_point *points = dl_calloc(rows->used, sizeof *points, "points of rows");
+    size_t count = 0;
+    for (size_t i = 0; i < rows->count; i++) {
+        dl_table_row *row = &rows->rows[i];
+        if (row->failed) continue;
+        row->at = 0;
+        while (row->at < count && !same_point(&points[row->at], &row->point))
+            row->at++;
+        if (row->at == count) points[count++] = row->point;
+    }
+    free(scenario->points);
+    scenario->points = points;
+    scenario->point_count = count;
+}
+
+static dl_status read_all(dl_table_rows *rows, const dl_csv *csv, const dl_scenario *scenario,
+                          dl_error *err)
+{
+    dl_status status = check_columns(csv, err);
+    for (size_t i = 0; i < csv->rows && status == DL_OK; i++) {
+        status = read_row(csv, i, scenario, &rows->rows[i], err);
+        rows->count++;
+        rows->used += !rows->rows[i].failed;
+    }
+    if (status == DL_OK && rows->used == 0) {
+        status = dl_error_set_at(err, DL_ERR_DATA, csv->path, 0, "no row has a measured value");
+    }
+    return status;
+}
+
+dl_status dl_table_scenario_read(dl_scenario *scenario, const char *path, dl_error *err)
+{
+    dl_study study = {0};
+    dl_status status = dl_study_read(&study, path, err);
+    if (status != DL_OK) return status;
+    if (study.key_count == 1 && strcmp(study.keys[0].key, "placement") == 0) {
+        *scenario = study.variants[0].scenario;
+        study.variants[0].scenario = (dl_scenario){0};
+    } else {
+        status = dl_scenario_read(scenario, path, err);
+    }
+    dl_study_free(&study);
+    if (status != DL_OK) return status;
+    scenario->noise = DL_NOISE_NONE;
+    scenario->sigma = 0;
+    if (scenario->gpu != NULL) scenario->gpu->input_varies = false;
+    return DL_OK;
+}
+
+dl_status dl_table_rows_read(dl_table_rows *rows, const char *path, dl_scenario *scenario,
+                             dl_error *err)
+{
+    dl_csv csv = {0};
+    dl_status status = dl_csv_read(&csv, path, err);
+    if (status != DL_OK) return status;
+    dl_table_rows read = {.path = dl_strdup(path)};
+    read.rows = dl_calloc(csv.rows, sizeof *read.rows, "table rows");
+    status = read_all(&read, &csv, scenario, err);
+    dl_csv_free(&csv);
+    if (status != DL_OK) {
+        dl_table_rows_free(&read);
+        return status;
+    }
+    set_points(&read, scenario);
+    *rows = read;
+    return DL_OK;
+}
+
+void dl_table_rows_free(dl_table_rows *rows)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        free(rows->rows[i].source);
+        free(rows->rows[i].gpus);
+    }
+    free(rows->rows);
+    free(rows->path);
+    *rows = (dl_table_rows){0};
+}

@@ -1,0 +1,96 @@
+/* What the simulator says of a table's rows, as a function of the costs that are sought, and the
+ * search for the costs at which it says what was measured. See calibrate/table/table.h for symbols.
+ */
+#ifndef DL_CALIBRATE_TABLE_TABLE_INTERNAL_H
+#define DL_CALIBRATE_TABLE_TABLE_INTERNAL_H
+
+#include <gsl/gsl_matrix.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "calibrate/table/table.h"
+#include "common/status.h"
+#include "sim/costs/costs.h"
+#include "sim/scenario/scenario.h"
+
+/* Zero before dl_table_model_init, release with dl_table_model_free. */
+typedef struct dl_table_model {
+    const dl_scenario *scenario; /* borrowed, as the next three */
+    dl_costs *costs;             /* the sought ones change with every evaluation */
+    const dl_table_rows *rows;
+    const dl_table_costs *unknown;
+    double guess[DL_TABLE_COSTS_MAX]; /* > 0 */
+    bool active[DL_TABLE_COSTS_MAX];  /* costs that a search changes; all at first */
+    bool *use;                        /* [rows->count] rows that count; all but failed ones */
+    double *weight;                   /* [rows->count] of r^2 in the sum, 0..1; 1 at first */
+    bool *wanted;                     /* [points] of such rows */
+    double *per_s;                    /* [points] simulated last */
+    int threads;
+    int64_t steps; /* of dl_table_simulation */
+    int64_t runs;
+    dl_status status; /* of the first run that failed */
+    dl_error error;
+} dl_table_model;
+
+/* Guesses each cost's size: its known value, else a part of the rows' median step. */
+void dl_table_model_init(dl_table_model *model, const dl_scenario *scenario, dl_costs *costs,
+                         const dl_table_rows *rows, const dl_table_costs *unknown, int threads);
+void dl_table_model_free(dl_table_model *model);
+size_t dl_table_model_rows(const dl_table_model *model);  /* that count */
+size_t dl_table_model_costs(const dl_table_model *model); /* that are active */
+
+/* Limits of x of a cost: DL_TABLE_RANGE around its guess. */
+double dl_table_model_low(const dl_table_model *model, size_t cost);
+double dl_table_model_high(const dl_table_model *model, size_t cost);
+
+/* Of the two, that with the shortest step. */
+double dl_table_model_least(const dl_table_model *model, size_t cost);
+
+/* Whether more of the cost is more speed. */
+bool dl_table_is_rate(const dl_table_cost *cost);
+
+/* Sets the costs from x[unknown->count] = ln(cost), limited as above, and simulates the points of
+ * the rows that count; model->per_s is of these. Fails as dl_run. */
+dl_status dl_table_model_set(dl_table_model *model, const double *x);
+
+/* r of a row at the costs set last, whether it counts or not (its point must have been simulated).
+ */
+double dl_table_model_residual(const dl_table_model *model, size_t row);
+
+/* Weighted sum of squares of r at x; INFINITY where a run fails (model->status). */
+double dl_table_model_squares(dl_table_model *model, const double *x);
+
+/* J[rows that count x active costs] at x, each row times the root of its weight. */
+dl_status dl_table_model_jacobian(dl_table_model *model, const double *x, gsl_matrix *jacobian);
+
+/* Goes down from x[unknown->count] to the nearest least sum of squares, which is returned
+ * (INFINITY: a run failed); at least as many rows as active costs. */
+double dl_table_model_descend(dl_table_model *model, double *x);
+
+/* Searches everywhere, or, if `near`, from the guess on (table.h); x is the result. */
+double dl_table_model_search(dl_table_model *model, bool near, double *x);
+
+/* Steady throughputs of a scenario's points, without the start of a run. */
+
+typedef struct dl_table_simulation {
+    const dl_scenario *scenario;
+    const dl_costs *costs;
+    const bool *wanted; /* [scenario->point_count] points to simulate */
+    int64_t steps;      /* least N, see below */
+    int threads;        /* >= 1; the result does not depend on them */
+} dl_table_simulation;
+
+/* Puts into per_s[scenario->point_count], for each wanted point, the throughput of the second half of
+ * a run of 2 N steps: from that run and one of N, so that steps that the host is ahead of the GPUs,
+ * and batches in stock, are not counted. N is `steps`, and more where there are such, in whole
+ * intervals. Fails as dl_run (of the first point that does), or DL_ERR_SYSTEM without threads. */
+dl_status dl_table_simulate(const dl_table_simulation *simulation, double *per_s,
+                            dl_error *err) DL_MUST_CHECK;
+
+/* Weights of a table's rows, so that a few wrong ones do not move the costs. See
+ * calibrate/table/table.h for method and source. */
+
+/* Robust standard deviation of r of the rows that count, at the costs set last. */
+double dl_table_sigma(const dl_table_model *model);
+
+#endif

@@ -1,0 +1,172 @@
+#include "calibrate/calibration.h"
+
+#include <gsl/gsl_errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "tests/bench_samples.h"
+#include "tests/check.h"
+
+/* One run: `steps` steps of each of k copies, all `time_ns`, on 2 cores. */
+static void add_run(dl_dataset *dataset, uint32_t k, uint32_t batch, uint32_t steps,
+                    int64_t time_ns)
+{
+    for (uint32_t w = 0; w < k; w++) {
+        for (uint32_t s = 0; s < steps; s++) {
+            add_sample(dataset, DL_SAMPLE_STEP,
+                       (dl_record){.worker = w,
+                                   .step = 2 + s,
+                                   .samples = batch,
+                                   .vectors = k,
+                                   .threads = k < 2 ? k : 2,
+                                   .duration_ns = time_ns});
+        }
+    }
+}
+
+static void fit(const dl_dataset *dataset, dl_contention_fit *sharing, dl_costs *costs,
+                dl_notes *notes)
+{
+    *sharing = (dl_contention_fit){0};
+    *costs = (dl_costs){0};
+    *notes = (dl_notes){0};
+    assert_int_equal(dl_contention_fit_factors(dataset, sharing, costs, notes, NULL), DL_OK);
+}
+
+/* k = 1 twice in a row, then 2, then another batch, behind a sample of another kind: five runs. */
+static void test_runs_are_told_apart(void **state)
+{
+    (void)state;
+    dl_dataset dataset = {0};
+    add_run(&dataset, 1, 8, 3, 100);
+    add_run(&dataset, 1, 8, 4, 100);
+    add_run(&dataset, 2, 8, 5, 100);
+    add_run(&dataset, 2, 16, 1, 100);
+    add_sample(&dataset, DL_SAMPLE_LOCK, (dl_record){.duration_ns = 1});
+    add_run(&dataset, 2, 16, 2, 100);
+    size_t count;
+    dl_copies_run *runs = dl_contention_runs(&dataset.benches[0], &count);
+    assert_int_equal(count, 5);
+    const size_t lengths[] = {3, 4, 10, 2, 4};
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(runs[i].count, lengths[i]);
+    assert_true(runs[2].copies == 2 && runs[3].batch == 16 && runs[2].cores == 2);
+    free(runs);
+    dl_dataset_free(&dataset);
+}
+
+/* Rounds at a machine speed that drifts twofold, orders as they come: times 100, 150, 200 alone, 2
+ * copies 10 % more in each round, so 1.1 in all; 4 copies on 2 cores take two turns: 1.2 * 2. */
+static void test_rounds_are_paired(void **state)
+{
+    (void)state;
+    dl_dataset dataset = {0};
+    const int64_t alone_ns[] = {1000, 1500, 2000};
+    for (int round = 0; round < 3; round++) {
+        if (round == 1) add_run(&dataset, 4, 8, 6, alone_ns[round] * 24 / 10);
+        add_run(&dataset, 1, 8, 6, alone_ns[round]);
+        add_run(&dataset, 2, 8, 6, alone_ns[round] * 11 / 10);
+        if (round != 1) add_run(&dataset, 4, 8, 6, alone_ns[round] * 24 / 10);
+    }
+    dl_contention_fit sharing;
+    dl_costs costs;
+    dl_notes notes;
+    fit(&dataset, &sharing, &costs, &notes);
+    assert_int_equal(sharing.count, 2);
+    assert_true(costs.sharing[1].known && costs.sharing[1].value == 1);
+    assert_true(fabs(costs.sharing[2].value - 1.1) < 1e-9 && costs.sharing[2].error < 1e-9);
+    assert_true(fabs(costs.sharing[4].value - 1.2) < 1e-9);
+    assert_int_equal(costs.sharing[2].count, 3);
+    assert_false(costs.sharing[3].known);
+    dl_contention_fit_free(&sharing);
+    dl_costs_free(&costs);
+    dl_notes_free(&notes);
+    dl_dataset_free(&dataset);
+}
+
+/* 4 copies on 2 cores with short steps: nine of ten steps take 100 ns as alone, the tenth waits for
+ * 1100 more. The mean is 210 = 1.05 * 2 * 100; a median would say 0.5. */
+static void test_turns_count_by_the_mean(void **state)
+{
+    (void)state;
+    dl_dataset dataset = {0};
+    add_run(&dataset, 1, 8, 100, 100);
+    for (uint32_t w = 0; w < 4; w++) {
+        for (uint32_t s = 0; s < 100; s++) {
+            add_sample(&dataset, DL_SAMPLE_STEP,
+                       (dl_record){.worker = w,
+                                   .step = s,
+                                   .samples = 8,
+                                   .vectors = 4,
+                                   .threads = 2,
+                                   .duration_ns = s % 10 == 9 ? 1200 : 100});
+        }
+    }
+    dl_contention_fit sharing;
+    dl_costs costs;
+    dl_notes notes;
+    fit(&dataset, &sharing, &costs, &notes);
+    assert_true(fabs(costs.sharing[4].value - 1.05) < 1e-9);
+    dl_contention_fit_free(&sharing);
+    dl_costs_free(&costs);
+    dl_notes_free(&notes);
+    dl_dataset_free(&dataset);
+}
+
+/* Batch sizes that disagree clearly, 1.1 and 1.3, each with rounds that agree: 1.2 between them,
+ * its error from their difference (tau^2 makes chi^2 = 1: about 0.1), and a note. */
+static void test_batches_are_combined(void **state)
+{
+    (void)state;
+    dl_dataset dataset = {0};
+    for (int64_t round = 0; round < 3; round++) {
+        add_run(&dataset, 1, 8, 6, 100000);
+        add_run(&dataset, 2, 8, 6, 110000 + 100 * round);
+        add_run(&dataset, 1, 16, 6, 200000);
+        add_run(&dataset, 2, 16, 6, 260000 + 200 * round);
+    }
+    dl_contention_fit sharing;
+    dl_costs costs;
+    dl_notes notes;
+    fit(&dataset, &sharing, &costs, &notes);
+    assert_true(costs.sharing[2].value > 1.15 && costs.sharing[2].value < 1.22);
+    assert_true(costs.sharing[2].error > 0.08 && costs.sharing[2].error < 0.12);
+    assert_int_equal(costs.sharing[2].count, 6);
+    assert_int_equal(notes.count, 1);
+    assert_contains(notes.lines[0], "2 copies cost 1.101 at batch 8 but 1.301 at batch 16");
+    dl_contention_fit_free(&sharing);
+    dl_costs_free(&costs);
+    dl_notes_free(&notes);
+    dl_dataset_free(&dataset);
+}
+
+static void test_nothing_to_compare_with(void **state)
+{
+    (void)state;
+    dl_dataset dataset = {0};
+    add_run(&dataset, 2, 8, 6, 100);
+    dl_contention_fit sharing = {0};
+    dl_costs costs = {0};
+    dl_notes notes = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_contention_fit_factors(&dataset, &sharing, &costs, &notes, &err), DL_ERR_DATA);
+    assert_contains(err.text, "never one");
+    dl_contention_fit_free(&sharing);
+    dl_dataset_free(&dataset);
+
+    dl_dataset none = {0};
+    fit(&none, &sharing, &costs, &notes);
+    assert_false(costs.sharing[1].known);
+    dl_contention_fit_free(&sharing);
+}
+
+int main(void)
+{
+    gsl_set_error_handler_off();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_runs_are_told_apart),     cmocka_unit_test(test_rounds_are_paired),
+        cmocka_unit_test(test_turns_count_by_the_mean), cmocka_unit_test(test_batches_are_combined),
+        cmocka_unit_test(test_nothing_to_compare_with),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

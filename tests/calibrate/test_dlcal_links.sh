@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# dlcal links from outside, and what dlsim makes of its cost file. Usage: test_dlcal_links.sh DLCAL DLSIM
+set -u
+tested=$1
+dlsim=$2
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/../expect.sh"
+
+# nccl-tests on 4 GPUs: 20 us + S / (100 GB/s) in place, 10 % more out of place.
+fail() {
+    echo "FAIL: $*"
+    failures=$((failures + 1))
+}
+
+write_log() {
+    local bytes
+    echo "# Collective test starting: ${1}_perf"
+    echo "# nThread 1 nGpus 4"
+    echo "#  size  count  type  redop  root  time  algbw  busbw  #wrong  time  algbw  busbw  #wrong"
+    for ((bytes = 1024; bytes <= 1 << 30; bytes *= 4)); do
+        awk -v s=$bytes 'BEGIN { t = 20 + s / 1e5
+            printf "%12d %d float sum -1 %.3f 0 0 0 %.3f 0 0 0\n", s, s / 4, 1.1 * t, t }'
+    done
+}
+write_log all_reduce >allreduce.log
+write_log sendrecv >sendrecv.log
+echo "# Collective test starting: all_reduce_perf" >empty.log
+
+expect 0 "Usage: dlcal links" links --help
+expect 0 "20.0 us +-" links allreduce.log
+expect 0 "100 GB/s +-" links allreduce.log
+expect 0 "latency + bytes/bandwidth" links --judge allreduce.log
+expect 0 "costs written to links.ini" links allreduce.log sendrecv.log -o links.ini
+expect 0 "sendrecv 4 ranks in place: not written" links allreduce.log sendrecv.log -o links.ini
+expect 1 "has measured it too" links allreduce.log "$PWD/allreduce.log" -o links.ini
+expect 1 "no collective" links sendrecv.log -o no.ini
+expect 1 "there is no table" links empty.log
+expect 1 "nowhere.log" links nowhere.log
+expect 2 "--costs needs --output" links --costs x.ini allreduce.log
+expect 2 "--output would overwrite a log" links allreduce.log -o allreduce.log
+expect 2 "--json would overwrite the file of --costs" links allreduce.log --costs links.ini -o x.ini --json links.ini
+expect 0 "" links --json links.json allreduce.log
+grep -q '"name": *"allreduce"' links.json || fail "links.json lacks the series"
+grep -q '^\[collective allreduce 4\]$' links.ini || fail "links.ini lacks the collective"
+
+# The same costs added to those of a workload: 4 GPUs whose links are slow take the measured time.
+cat >work.ini <<'END'
+[costs]
+schema = 1
+parameter_bytes = 100000000
+[op a.forward]
+fixed_ns = 400000
+per_sample_ns = 0
+[op a.backward]
+fixed_ns = 600000
+per_sample_ns = 0
+[dispatch]
+serial_ns = 0
+per_worker_ns = 0
+[sync]
+barrier_ns = 0
+lock_ns = 0
+END
+cat >machine.ini <<'END'
+[machine]
+schema = 1
+name = four on a crossbar
+nodes = 1
+peer = all
+[gpu_model G]
+memory_bytes = 1e10
+memory_bytes_per_s = 1e12
+fp32_flop_per_s = 1e13
+[link slow]
+bytes_per_s = 1e9
+latency_ns = 1000
+[host]
+sockets = 1
+cores = 8
+memory_bytes = 1e11
+memory_bytes_per_s = 1e11
+[gpus 0-3]
+model = G
+parent = socket0
+link = slow
+[nvswitch]
+link = slow
+END
+cat >scenario.ini <<'END'
+[scenario]
+name = four
+steps = 10
+[machine]
+file = machine.ini
+workers = 4
+[workload]
+costs = all.ini
+batch_per_worker = 1
+[sync]
+mode = allreduce
+END
+expect 0 "" links allreduce.log --costs work.ini -o all.ini
+# 1 ms of computing and 20 us + 10^8 bytes at 100 GB/s.
+step=$("$dlsim" scenario.ini --quiet -o four.csv && awk -F, '/^[^#]/ { if (!n) { for (i = 1; i <= NF; i++)
+    if ($i == "step_mean_s") n = i } else print $n }' four.csv)
+awk -v s="$step" 'BEGIN { exit !(s > 0.00201 && s < 0.00203) }' || fail "a step takes $step s, not 2.02 ms"
+
+exit $((failures > 0))

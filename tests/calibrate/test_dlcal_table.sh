@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# dlcal table from outside: a table that dlsim made gives its costs back, and dlsim takes them.
+# Usage: test_dlcal_table.sh DLCAL DLSIM
+set -u
+tested=$1 dlsim=$2
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/../expect.sh"
+
+known="[costs]
+schema = 1
+parameter_bytes = 8000"
+cat >scenario.ini <<END
+[scenario]
+steps = 3000
+[machine]
+file = machine.ini
+workers = 1, 2, 3, 4
+dispatch = single
+[workload]
+costs = costs.ini
+batch = 24, 96
+[sync]
+mode = none
+END
+cat >machine.ini <<END
+[machine]
+schema = 1
+name = test
+peer = all
+[gpu_model g]
+memory_bytes = 1GB
+memory_bytes_per_s = 100GB/s
+fp32_flop_per_s = 1Tflop/s
+[link x16]
+bytes_per_s = 10GB/s
+latency_ns = 100
+[host]
+memory_bytes_per_s = 40GB/s
+[gpus 0-3]
+model = g
+parent = socket0
+link = x16
+END
+true_costs="$known
+[op network.forward]
+fixed_ns = 1000000
+per_sample_ns = 30000
+[dispatch]
+serial_ns = 200000
+per_worker_ns = 500000"
+echo "$true_costs" >costs.ini
+"$dlsim" --quiet scenario.ini -o made.csv || exit 1
+awk -F, '/^#/ { next }
+    !named { for (i = 1; i <= NF; i++) at[$i] = i; named = 1; print "workers,batch,throughput_per_s"; next }
+    { print $at["workers"] "," $at["batch"] "," $at["throughput_per_s"] }' made.csv >table.csv
+
+expect 0 "Usage: dlcal table" table --help
+expect 2 "" table
+expect 2 "--scenario FILE is needed" table table.csv
+expect 1 "nowhere.csv" table nowhere.csv -s scenario.ini -o x.ini
+expect 1 "lacks no cost" table table.csv -s scenario.ini -o x.ini
+expect 2 "did you mean 'dispatch.serial_ns'?" table table.csv -s scenario.ini --fit dispatch.serial_n -o x.ini
+echo "$known" >costs.ini
+expect 2 "--output would overwrite the scenario's cost file: costs.ini" table table.csv -s scenario.ini
+expect 2 "--output would overwrite the table" table table.csv -s scenario.ini -o ./table.csv
+expect 1 "cannot create" table table.csv -s scenario.ini -o no/such/folder.ini
+if [ -e x.ini ]; then
+    echo "FAIL: a failed fit left a cost file"
+    failures=$((failures + 1))
+fi
+expect 0 "costs written to fitted.ini" table table.csv -s scenario.ini -o fitted.ini --json fit.json
+grep -qE "per_worker_ns = (499|500)[0-9]{3}(\.| ).*n = 8, fitted" fitted.ini || failures=$((failures + 1))
+grep -q "8 rows of table.csv, lines 2 to 9, scenario scenario.ini" fitted.ini ||
+    failures=$((failures + 1))
+grep -q '"left_out_error_frac":' fit.json || failures=$((failures + 1))
+
+# The fitted costs predict what they were fitted to.
+cp fitted.ini costs.ini
+"$dlsim" --quiet scenario.ini -o again.csv || failures=$((failures + 1))
+paste -d, <(grep -v '^#' made.csv) <(grep -v '^#' again.csv) | awk -F, '
+    NR == 1 { for (i = 1; i <= NF; i++) if ($i == "throughput_per_s") at[++n] = i; next }
+    { rows++; off = $at[2] / $at[1] - 1; if (off > 1e-3 || off < -1e-3) bad++ }
+    END { exit n != 2 || rows != 8 || bad }' || {
+    echo "FAIL: dlsim does not give the table back"
+    failures=$((failures + 1))
+}
+exit $((failures > 0))

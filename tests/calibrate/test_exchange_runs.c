@@ -1,0 +1,93 @@
+#include "calibrate/calibration.h"
+
+#include <math.h>
+
+#include "common/alloc.h"
+#include "tests/check.h"
+
+enum { MODEL_BYTES = 1000, TIMES = 10 };
+
+static void add_sample(dl_bench_trace *bench, dl_sample_kind kind, uint64_t bytes, uint32_t vectors,
+                       uint32_t threads, int64_t duration_ns)
+{
+    bench->samples =
+        dl_realloc(bench->samples, bench->count + 1, sizeof *bench->samples, "samples");
+    bench->samples[bench->count++] = (dl_record){.name = kind,
+                                                 .bytes = bytes,
+                                                 .vectors = vectors,
+                                                 .threads = threads,
+                                                 .duration_ns = duration_ns};
+}
+
+/* The usual run, `factor` times as slow in its averages; one preemption, which does not count; and
+ * cases that are none of the usual: there the run differs still more. */
+static void add_run(dl_dataset *dataset, int64_t factor)
+{
+    dataset->benches =
+        dl_realloc(dataset->benches, dataset->bench_count + 1, sizeof *dataset->benches, "bench");
+    dl_bench_trace *bench = &dataset->benches[dataset->bench_count++];
+    *bench = (dl_bench_trace){.path = dl_strdup("bench")};
+    for (int i = 0; i < TIMES; i++) {
+        add_sample(bench, DL_SAMPLE_COPY, MODEL_BYTES, 0, 1, 100);
+        add_sample(bench, DL_SAMPLE_AVERAGE, MODEL_BYTES, 2, 1, i == 3 ? 1000000 : 200 * factor);
+        add_sample(bench, DL_SAMPLE_AVERAGE, MODEL_BYTES, 4, 1, 360 * factor * factor);
+        add_sample(bench, DL_SAMPLE_AVERAGE, MODEL_BYTES, 2, 2, 120 * factor * factor);
+        add_sample(bench, DL_SAMPLE_AVERAGE, MODEL_BYTES * 2, 2, 1, 400 * factor * factor);
+        add_sample(bench, DL_SAMPLE_COPY, MODEL_BYTES * 2, 0, 1, 200);
+    }
+}
+
+/* Five runs, one of them five times as slow, beside points as the fit finds them, of the usual
+ * runs. Updates were not measured. */
+static void test_a_slow_run_shows(void **state)
+{
+    (void)state;
+    dl_dataset dataset = {.parameter_bytes = MODEL_BYTES};
+    dl_costs costs = {0};
+    dl_comm_point copies[] = {
+        {.bytes = MODEL_BYTES, .threads = 1, .time_ns.value = 100},
+        {.bytes = 2 * MODEL_BYTES, .threads = 1, .time_ns.value = 200},
+    };
+    dl_comm_point averages[] = {
+        {.bytes = MODEL_BYTES, .vectors = 2, .threads = 1, .time_ns.value = 200},
+        {.bytes = MODEL_BYTES, .vectors = 4, .threads = 1, .time_ns.value = 360},
+        {.bytes = 2 * MODEL_BYTES, .vectors = 2, .threads = 1, .time_ns.value = 400},
+        {.bytes = MODEL_BYTES, .vectors = 2, .threads = 2, .time_ns.value = 120},
+    };
+    const dl_comm_fit comm = {.lines = {[DL_COMM_COPY] = {"copy", copies, 2},
+                                          [DL_COMM_AVERAGE] = {"average", averages, 4},
+                                          [DL_COMM_UPDATE] = {"update", NULL, 0}}};
+    for (int run = 0; run < 5; run++)
+        add_run(&dataset, run == 2 ? 5 : 1);
+    dl_exchange_runs_fit(&dataset, &comm, &costs);
+    assert_int_equal(costs.exchange_run_count, 5);
+    for (size_t run = 0; run < 5; run++) {
+        const dl_exchange_run *one = &costs.exchange_runs[run];
+        assert_true(one->copy == 1 && one->update == 1);
+        assert_true(fabsf(one->average - (run == 2 ? 5.0F : 1.0F)) < 1e-5F);
+    }
+    dl_costs_free(&costs);
+    dl_dataset_free(&dataset);
+}
+
+/* One run cannot say how runs differ. */
+static void test_one_run_says_nothing(void **state)
+{
+    (void)state;
+    dl_dataset dataset = {.parameter_bytes = MODEL_BYTES};
+    dl_costs costs = {0};
+    const dl_comm_fit comm = {0};
+    add_run(&dataset, 1);
+    dl_exchange_runs_fit(&dataset, &comm, &costs);
+    assert_int_equal(costs.exchange_run_count, 0);
+    dl_dataset_free(&dataset);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_slow_run_shows),
+        cmocka_unit_test(test_one_run_says_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

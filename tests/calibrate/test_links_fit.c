@@ -1,0 +1,194 @@
+#include "tests/check.h"
+
+#include <gsl/gsl_errno.h>
+#include <math.h>
+
+#include "calibrate/links/links.h"
+#include "calibrate/evaluate/evaluate.h"
+
+/* The larger of the line's latency and what a faster protocol with more latency takes: 10 us + S at
+ * 1 GB/s up to 1 MB, where 1 ms + S at 50 GB/s takes over (it is equal at 1.0102 MB). */
+static double two_protocols_ns(double bytes)
+{
+    return fmin(10e3 + bytes, 1e6 + bytes / 50);
+}
+
+/* Sizes 1 kB, 2 kB, 4 kB, ... with an error of +-0.5 %, signs in no order. */
+static void sample(dl_link_point *points, size_t n, double (*time_ns)(double bytes))
+{
+    for (size_t i = 0; i < n; i++) {
+        const double bytes = 1000 * pow(2, (double)i);
+        const double noise = (i * 7 + 3) % 5 < 2 ? 0.005 : -0.005;
+        points[i] = (dl_link_point){.bytes = bytes,
+                                    .time_ns = time_ns(bytes) * (1 + noise),
+                                    .count = 1,
+                                    .line = (int)i + 1};
+    }
+}
+
+static void two_protocols_are_two_regimes(void **state)
+{
+    (void)state;
+    dl_link_point points[20];
+    dl_link_fit fit = {0};
+    dl_error err = {0};
+    sample(points, 20, two_protocols_ns);
+    assert_int_equal(dl_link_fit_run(&fit, points, 20, &err), DL_OK);
+    assert_int_equal(fit.regime_count, 2);
+    assert_int_equal(fit.regimes[0].last, 9); /* 512 kB */
+    assert_true(fabs(fit.regimes[0].latency_ns.value - 10e3) < 3 * fit.regimes[0].latency_ns.error);
+    assert_true(fabs(fit.regimes[1].ns_per_byte.value - 0.02) <
+                3 * fit.regimes[1].ns_per_byte.error);
+    /* They cross between 512 kB and 1.024 MB, which is their join. */
+    assert_true(fit.regimes[0].high_bytes > 512e3 && fit.regimes[0].high_bytes < 1.024e6);
+    assert_true(fit.regimes[1].low_bytes == fit.regimes[0].high_bytes);
+    assert_true(isinf(fit.regimes[1].high_bytes));
+    for (double bytes = 0; bytes < 1e9; bytes = 3 * bytes + 1) {
+        const double expected = two_protocols_ns(bytes);
+        assert_true(fabs(dl_link_fit_time_ns(&fit, bytes) - expected) < 0.03 * expected);
+    }
+    dl_link_fit_free(&fit);
+}
+
+static double one_line_ns(double bytes)
+{
+    return 5e3 + bytes / 10;
+}
+
+static void one_line_is_one_regime_and_a_wrong_point_is_named(void **state)
+{
+    (void)state;
+    dl_link_point points[16];
+    dl_link_fit fit = {0};
+    dl_error err = {0};
+    sample(points, 16, one_line_ns);
+    points[6].time_ns *= 1.4;
+    assert_int_equal(dl_link_fit_run(&fit, points, 16, &err), DL_OK);
+    assert_int_equal(fit.regime_count, 1);
+    for (size_t i = 0; i < 16; i++)
+        assert_int_equal(fit.outlier[i], i == 6);
+    assert_true(fabs(fit.residual[6] + 0.286) < 0.01);
+    assert_true(fabs(fit.regimes[0].latency_ns.value - 5e3) < 50);
+    assert_true(fit.regimes[0].latency_determined && fit.regimes[0].bandwidth_determined);
+    dl_link_fit_free(&fit);
+}
+
+static double flat_ns(double bytes)
+{
+    return 30e3 + 0 * bytes;
+}
+
+static double steep_ns(double bytes)
+{
+    return 1 + bytes;
+}
+
+static void what_sizes_do_not_tell_is_said(void **state)
+{
+    (void)state;
+    dl_link_point points[12];
+    dl_link_fit fit = {0};
+    dl_error err = {0};
+    sample(points, 12, flat_ns);
+    assert_int_equal(dl_link_fit_run(&fit, points, 12, &err), DL_OK);
+    assert_false(fit.regimes[0].bandwidth_determined);
+    dl_link_fit_free(&fit);
+    sample(points, 12, steep_ns);
+    assert_int_equal(dl_link_fit_run(&fit, points, 12, &err), DL_OK);
+    assert_false(fit.regimes[0].latency_determined);
+    assert_true(fit.regimes[0].latency_ns.value >= 0);
+    dl_link_fit_free(&fit);
+    assert_int_equal(dl_link_fit_run(&fit, points, 1, &err), DL_ERR_DATA);
+}
+
+/* A time that falls with the size by more than noise: one of the two is wrong. */
+static void a_time_above_that_of_the_next_size_is_named(void **state)
+{
+    (void)state;
+    dl_link_point points[16];
+    dl_link_fit fit = {0};
+    dl_error err = {0};
+    sample(points, 16, one_line_ns);
+    points[9].time_ns = 1.2 * points[10].time_ns;
+    assert_int_equal(dl_link_fit_run(&fit, points, 16, &err), DL_OK);
+    assert_true(fit.outlier[9]);
+    dl_link_fit_free(&fit);
+}
+
+/* Times printed to one digit weigh little: 0.4 for 0.35 to 0.45 does not bend the line. */
+static void coarse_times_do_not_bend_the_line(void **state)
+{
+    (void)state;
+    dl_link_point points[12];
+    dl_link_fit fit = {0};
+    dl_error err = {0};
+    sample(points, 12, one_line_ns);
+    points[0].time_ns *= 1.25;
+    points[0].error_frac = 0.2;
+    assert_int_equal(dl_link_fit_run(&fit, points, 12, &err), DL_OK);
+    assert_int_equal(fit.regime_count, 1);
+    assert_false(fit.outlier[0]);
+    assert_true(fabs(fit.regimes[0].latency_ns.value - 5e3) < 100);
+    dl_link_fit_free(&fit);
+}
+
+static void sizes_left_out_are_judged(void **state)
+{
+    (void)state;
+    dl_link_point points[20];
+    dl_link_fit all = {0};
+    dl_link_evaluation j = {0};
+    dl_error err = {0};
+    sample(points, 20, two_protocols_ns);
+    assert_int_equal(dl_link_fit_run(&all, points, 20, &err), DL_OK);
+    assert_int_equal(dl_link_evaluate(&j, points, 20, 0, &all, &err), DL_OK);
+    assert_int_equal(j.fit.count, 10);
+    assert_true(j.fit.mean_frac < 0.02 && j.fit.max_frac < 0.06);
+    assert_true(j.usual.mean_frac > 1); /* the latency of the large sizes at the small ones */
+    assert_true(isnan(j.error_frac[0]) && !isnan(j.error_frac[1]));
+    assert_true(isnan(j.beside_frac[0]) && isnan(j.beside_frac[2]) && isnan(j.beside_frac[19]));
+    dl_link_evaluation_free(&j);
+    assert_int_equal(dl_link_evaluate(&j, points, 5, 0, &all, &err), DL_ERR_DATA);
+    dl_link_fit_free(&all);
+}
+
+/* A size that is twice as fast as those beside it is none that the fit could know. */
+static void a_size_off_the_line_beside_it_is_told_apart(void **state)
+{
+    (void)state;
+    dl_link_point points[20];
+    dl_link_fit all = {0};
+    dl_link_evaluation j = {0};
+    dl_error err = {0};
+    sample(points, 20, one_line_ns);
+    points[7].time_ns /= 2;
+    assert_int_equal(dl_link_fit_run(&all, points, 20, &err), DL_OK);
+    assert_int_equal(dl_link_evaluate(&j, points, 20, 0, &all, &err), DL_OK);
+    const double by_hand =
+        sqrt(points[6].time_ns * points[8].time_ns) / points[7].time_ns - 1; /* sizes double */
+    assert_true(fabs(points[8].bytes / points[6].bytes - 4) < 1e-12);
+    assert_true(by_hand > 0.8 && fabs(j.beside_frac[7] - by_hand) < 1e-12);
+    assert_true(j.fit.max_frac > 0.8 && j.even.max_frac < DL_LINK_EVEN_FRAC);
+    size_t even = 0;
+    for (size_t i = 1; i < 20; i += 2)
+        even += fabs(j.beside_frac[i]) <= DL_LINK_EVEN_FRAC;
+    assert_int_equal(j.even.count, even);
+    assert_true(even > 4 && even < 10);
+    dl_link_evaluation_free(&j);
+    dl_link_fit_free(&all);
+}
+
+int main(void)
+{
+    gsl_set_error_handler_off();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_protocols_are_two_regimes),
+        cmocka_unit_test(one_line_is_one_regime_and_a_wrong_point_is_named),
+        cmocka_unit_test(what_sizes_do_not_tell_is_said),
+        cmocka_unit_test(a_time_above_that_of_the_next_size_is_named),
+        cmocka_unit_test(coarse_times_do_not_bend_the_line),
+        cmocka_unit_test(sizes_left_out_are_judged),
+        cmocka_unit_test(a_size_off_the_line_beside_it_is_told_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,258 @@
+#include "tests/refused.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "calibrate/links/links.h"
+#include "trace/dlt.h"
+
+static dl_link_data read_text(const char *name, const char *text)
+{
+    dl_link_data data = {0};
+    dl_error err = {0};
+    if (dl_link_data_read_text(&data, name, text, strlen(text), &err) != DL_OK)
+        fail_msg("line %d: %s", err.line, err.text);
+    dl_link_data_finish(&data);
+    return data;
+}
+
+/* The head of a run on 8 GPUs of two nodes. */
+#define RANKS                                                             \
+    "# Using devices\n"                                                   \
+    "#  Rank  0 Group  0 Pid 41 on node-1 device  0 [0000:1b:00] GPU X\n" \
+    "#  Rank  1 Group  0 Pid 42 on node-2 device  0 [0000:1b:00] GPU X\n"
+#define NEW_HEAD                                                                              \
+    "#\n#       size   count   type   redop    root     time   algbw   busbw #wrong     time" \
+    "   algbw   busbw #wrong\n#        (B)    (elements)   (us)  (GB/s)  (GB/s)\n"
+
+static void several_tables_of_new_nccl_tests_are_read(void **state)
+{
+    (void)state;
+    dl_link_data data = read_text(
+        "run.log",
+        "# nccl-tests version 2.17.8\n# Collective test starting: all_reduce_perf\n"
+        "# nThread 1 nGpus 1 minBytes 8\n" RANKS NEW_HEAD
+        "       1024  256  float  sum  -1  20.5  0.05  0.05  0  21.5  0.05  0.05  0\n"
+        "node-1:4:4 [0] NCCL INFO something\n"
+        "       2048  512  float  sum  -1  22.0  0.09  0.09  0  N/A  N/A  N/A  N/A\n"
+        "# Out of bounds values : 0 OK\n"
+        "# Collective test starting: alltoall_perf\n# nThread 1 nGpus 1\n" RANKS NEW_HEAD
+        "[1,0]<stdout>:  4096  512  float  none  -1  30  0.1  0.1  0  31  0.1  0.1  N/A\n");
+    assert_int_equal(data.series_count, 4);
+    const dl_link_series *out = &data.series[0], *in = &data.series[1];
+    assert_string_equal(out->name, "allreduce");
+    assert_string_equal(out->device, "GPU X");
+    assert_int_equal(out->ranks, 2);
+    assert_int_equal(out->nodes, 2);
+    assert_int_equal(out->place, DL_LINK_OUT_OF_PLACE);
+    assert_int_equal(out->count, 2);
+    assert_true(out->points[0].bytes == 1024 && out->points[0].time_ns == 20500);
+    assert_int_equal(in->count, 1); /* N/A is left out */
+    assert_int_equal(in->points[0].line, 10);
+    assert_string_equal(data.series[3].name, "alltoall");
+    dl_link_data_free(&data);
+}
+
+#define OLD_RUN "# nThread 1 nGpus 8 minBytes 1 maxBytes 8\n# Using devices\n"
+
+/* Without an announcement: columns, busbw over algbw, and the file's name. */
+static void old_tables_tell_their_collective(void **state)
+{
+    static const struct {
+        const char *file, *columns, *row, *name;
+    } cases[] = {
+        {"a.log", "type   redop", "float sum 100 4.0 7.0 N/A 100 4.0 7.0 N/A", "allreduce"},
+        {"a.log", "type   redop", "float sum 100 4.0 3.5 N/A 100 4.0 3.5 N/A", "reducescatter"},
+        {"a.log", "type   redop root", "float sum 0 100 4.0 4.0 0 100 4.0 4.0 0", "reduce"},
+        {"x_all_gather.log", "type", "float 100 4.0 3.5 N/A 100 4.0 3.5 N/A", "allgather"},
+        {"x_alltoall.log", "type", "float 100 4.0 3.5 N/A 100 4.0 3.5 N/A", "alltoall"},
+        {"b.log", "type redop root", "float sum -1 100 4.0 7.0 0 100 4.0 7.0 0", "allreduce"},
+        {"b.log", "type root", "float 0 100 4.0 4.0 0 100 4.0 4.0 0", "broadcast"},
+    };
+    char text[1024];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(text, sizeof text,
+                 OLD_RUN "#  size  count  %s  time algbw busbw error time algbw busbw error\n"
+                         "   0 0 %s\n 400000 100000 %s\n",
+                 cases[i].columns, cases[i].row, cases[i].row);
+        dl_link_data data = read_text(cases[i].file, text);
+        assert_string_equal(data.series[0].name, cases[i].name);
+        assert_int_equal(data.series[0].ranks, 8);
+        dl_link_data_free(&data);
+    }
+}
+
+static dl_status read_wrong(const char *text, dl_error *err)
+{
+    dl_link_data data = {0};
+    const dl_status status = dl_link_data_read_text(&data, "x.log", text, strlen(text), err);
+    dl_link_data_free(&data);
+    return status;
+}
+
+static void faults_are_named_with_their_line(void **state)
+{
+    static const refused_text cases[] = {
+        {"# Collective test starting: all_reduse_perf\n", DL_ERR_NAME, 1,
+         "did you mean 'all_reduce'?"},
+        {OLD_RUN "#  size  count type redop time algbw busbw error time algbw busbw error\n"
+                 " 8 2 float sum 100 4.0\n",
+         DL_ERR_PARSE, 4, "6 columns where the head has 12"},
+        {OLD_RUN "#  size  count type time algbw busbw error time algbw busbw error\n"
+                 " 8 2 float 100 4.0 3.5 N/A 100 4.0 3.5 N/A\n",
+         DL_ERR_DATA, 4, "cannot tell which collective"},
+        {"# Collective test starting: broadcast_perf\n"
+         "#  size  count type time algbw busbw error time algbw busbw error\n"
+         " 8 2 float 1x0 4.0 3.5 N/A 100 4.0 3.5 N/A\n",
+         DL_ERR_PARSE, 3, "'1x0' is no number"},
+        {"# Collective test starting: broadcast_perf\n#  size  count type time algbw busbw\n",
+         DL_ERR_PARSE, 2, "two groups"},
+        {"bandwidthTest-H2D-Pinned, Bandwidth = 1 GB/s, Size = 5 bytes\n", DL_ERR_PARSE, 1,
+         "want Bandwidth"},
+        {"Running host_to_device_memcpy_ce.\nmemcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)\n"
+         " 0 1\n 0 5.0\n",
+         DL_ERR_PARSE, 4, "1 cells where the matrix has 2"},
+        {"nothing\n", DL_ERR_DATA, 0, "there is no table"},
+    };
+    (void)state;
+    assert_all_refused(cases, "x.log", read_wrong);
+}
+
+static void both_forms_of_bandwidth_test_are_read(void **state)
+{
+    (void)state;
+    dl_link_data data = read_text(
+        "bw.log", " Device 0: Tesla V100-PCIE-32GB\n"
+                  "bandwidthTest-H2D-Pinned, Bandwidth = 12.0 GB/s, Time = 0.00050 s, Size = "
+                  "6000000 bytes, NumDevsUsed = 1\n"
+                  " Device to Host Bandwidth, 1 Device(s)\n PAGEABLE Memory Transfers\n"
+                  "   Transfer Size (Bytes)\tBandwidth(MB/s)\n   32000000\t\t6400.0\n");
+    assert_int_equal(data.series_count, 2);
+    assert_string_equal(data.series[0].name, "h2d");
+    assert_string_equal(data.series[0].device, "Tesla V100-PCIE-32GB");
+    assert_true(fabs(data.series[0].points[0].time_ns - 500e3) < 1);
+    /* 0.05 of 12.0 is less than 0.000005 of 0.00050. */
+    assert_true(fabs(data.series[0].points[0].error_frac - 0.05 / 12 / sqrt(3)) < 1e-6);
+    assert_string_equal(data.series[1].name, "d2h pageable");
+    assert_true(fabs(data.series[1].points[0].time_ns - 5e6) < 1);
+    dl_link_data_free(&data);
+}
+
+static void matrices_and_single_rates_are_read(void **state)
+{
+    (void)state;
+    dl_link_data data = read_text(
+        "nv.log", "nvbandwidth Version: v0.4\nRunning device_to_device_memcpy_read_ce.\n"
+                  "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)\n"
+                  "           0         1\n 0       N/A    276.07\n 1    275.90       N/A\n\n"
+                  "SUM device_to_device_memcpy_read_ce 551.97\n\n"
+                  "Running device_to_device_latency_sm.\n"
+                  "Device to Device Latency SM GPU(row) <- GPU(column) latency (ns)\n"
+                  "           0         1\n 0       N/A    600.5\n 1    601.5       N/A\n");
+    assert_int_equal(data.rate_count, 4);
+    assert_string_equal(data.rates[0].name, "device_to_device_memcpy_read_ce");
+    assert_string_equal(data.rates[0].pair, "0 1");
+    assert_true(data.rates[1].value == 275.90e9 && !data.rates[1].is_latency);
+    assert_true(data.rates[3].value == 601.5 && data.rates[3].is_latency);
+    dl_link_data_free(&data);
+    data = read_text("copy.log", "cpu_to_gpu0_by_dma_under_numa0 26.2387\n"
+                                 "cpu_to_gpu1_by_dma_under_numa0 26.2392\n");
+    assert_int_equal(data.rate_count, 2);
+    assert_string_equal(data.rates[1].name, "cpu_to_gpuN_by_dma_under_numaN");
+    assert_true(data.rates[1].value == 26.2392e9);
+    dl_link_data_free(&data);
+}
+
+/* Three copies of one size: their median, its error from their spread. */
+static void traces_of_bench_are_read(void **state)
+{
+    (void)state;
+    const char *path = "links_bench.dlt";
+    dl_error err = {0};
+    dl_trace_writer *writer = NULL;
+    assert_int_equal(dl_trace_writer_open(&writer, path, &err), DL_OK);
+    dl_trace_writer_meta(writer, "device", "GPU of a test");
+    dl_trace_stream *stream = dl_trace_writer_stream(writer);
+    for (int i = 0; i < 3; i++) {
+        dl_record r = {.kind = DL_RECORD_BENCH,
+                       .name = dl_trace_writer_intern(writer, "h2d"),
+                       .bytes = 4096,
+                       .threads = 1,
+                       .staleness = DL_NO_STALENESS,
+                       .start_ns = 100 * i,
+                       .duration_ns = 1000 + 100 * i};
+        dl_trace_stream_append(stream, &r);
+        r.name = dl_trace_writer_intern(writer, "launch");
+        dl_trace_stream_append(stream, &r);
+    }
+    assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
+    dl_link_data data = {0};
+    assert_int_equal(dl_link_data_read(&data, path, &err), DL_OK);
+    dl_link_data_finish(&data);
+    assert_int_equal(data.series_count, 1);
+    assert_string_equal(data.series[0].name, "h2d");
+    assert_int_equal(data.series[0].count, 1);
+    assert_int_equal(data.series[0].points[0].count, 3);
+    assert_true(data.series[0].points[0].time_ns == 1100);
+    assert_true(data.series[0].points[0].error_frac > 0);
+    dl_link_data_free(&data);
+    unlink(path);
+}
+
+static void files_in_order(dl_link_data *data, const char *folder, const char *file)
+{
+    char path[512];
+    dl_error err = {0};
+    snprintf(path, sizeof path, "%s/links/%s", folder, file);
+    if (dl_link_data_read(data, path, &err) != DL_OK)
+        fail_msg("%s:%d: %s", file, err.line, err.text);
+    dl_link_data_finish(data);
+}
+
+/* Counted in the files by hand. */
+static void real_logs_are_read(void **state)
+{
+    (void)state;
+    const char *folder = getenv("DL_DATA");
+    char probe[512];
+    if (folder == NULL) folder = "./data";
+    snprintf(probe, sizeof probe, "%s/links", folder);
+    if (access(probe, R_OK) != 0) skip();
+    dl_link_data data = {0};
+    files_in_order(&data, folder, "h100_8gpu_nccl_tests.log");
+    assert_int_equal(data.series_count, 10);
+    for (size_t i = 0; i < data.series_count; i++) {
+        assert_int_equal(data.series[i].count, 10);
+        assert_int_equal(data.series[i].ranks, 8);
+    }
+    assert_string_equal(data.series[0].device, "NVIDIA H100 80GB HBM3");
+    dl_link_data_free(&data);
+    files_in_order(&data, folder, "a100_8gpu_nvswitch_allgather.log");
+    assert_string_equal(data.series[0].name, "allgather");
+    assert_int_equal(data.series[0].count, 30); /* 34 rows, five of them of 0 bytes */
+    assert_int_equal(data.series[0].points[0].count, 5);
+    dl_link_data_free(&data);
+    files_in_order(&data, folder, "cuda_memory_h2d_bw.log");
+    assert_int_equal(data.series[0].count, 81);
+    dl_link_data_free(&data);
+    files_in_order(&data, folder, "a100_gpu_copy_bw.log");
+    assert_int_equal(data.rate_count, 57);
+    dl_link_data_free(&data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(several_tables_of_new_nccl_tests_are_read),
+        cmocka_unit_test(old_tables_tell_their_collective),
+        cmocka_unit_test(faults_are_named_with_their_line),
+        cmocka_unit_test(both_forms_of_bandwidth_test_are_read),
+        cmocka_unit_test(matrices_and_single_rates_are_read),
+        cmocka_unit_test(traces_of_bench_are_read),
+        cmocka_unit_test(real_logs_are_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,111 @@
+#include "calibrate/replay/step_phases.h"
+
+#include "tests/calibrate/rank_trace.h"
+
+#define WORKS 5
+
+static dl_step_phases find(const rank_trace *t, size_t *work, size_t count, dl_step_label label)
+{
+    static dl_activity_step step;
+    static dl_step_line line;
+    step = (dl_activity_step){.label = label, .first = 0, .count = count};
+    line = (dl_step_line){
+        .work = work, .work_count = count, .steps = &step, .count = 1, .regular_count = 1};
+    dl_step_phases phases = {0};
+    dl_step_phases_find(&phases, &t->trace, &line);
+    return phases;
+}
+
+/* Two works before the backward pass; one within it that no range holds; the optimizer's. */
+static void ranges_tell_the_phases(void **state)
+{
+    (void)state;
+    rank_trace t;
+    size_t work[WORKS];
+    rank_trace_init(&t, 0);
+    work[0] = rank_trace_work(&t, RT_COMPUTE, 1000);
+    int64_t begin_ns = t.host_ns;
+    work[1] = rank_trace_work(&t, RT_COMPUTE, 1000);
+    rank_trace_range(&t, RT_BACKWARD, begin_ns);
+    work[2] = rank_trace_work(&t, RT_COMPUTE, 1000);
+    begin_ns = t.host_ns;
+    work[3] = rank_trace_work(&t, RT_COMPUTE, 1000);
+    rank_trace_range(&t, RT_BACKWARD, begin_ns);
+    begin_ns = t.host_ns;
+    work[4] = rank_trace_work(&t, RT_COMPUTE, 1000);
+    rank_trace_range(&t, RT_OPTIMIZER, begin_ns);
+    dl_step_phases phases = find(&t, work, WORKS, DL_STEP_REGULAR);
+    static const dl_phase expected[WORKS] = {DL_PHASE_FORWARD, DL_PHASE_BACKWARD, DL_PHASE_BACKWARD,
+                                             DL_PHASE_BACKWARD, DL_PHASE_UPDATE};
+    assert_int_equal(phases.told, 1);
+    for (size_t i = 0; i < WORKS; i++)
+        assert_int_equal(phases.phases[i], expected[i]);
+    dl_step_phases_free(&phases);
+    phases = find(&t, work, WORKS, DL_STEP_WARMUP);
+    assert_int_equal(phases.told, 0);
+    assert_int_equal(phases.phases[1], DL_PHASE_NONE);
+    dl_step_phases_free(&phases);
+}
+
+/* Two micro-batches: the second forward pass is of the same kernels as the first; what has other
+ * kernels belongs to the backward pass. A second model behind an update begins anew. */
+static void forward_passes_repeat(void **state)
+{
+    (void)state;
+    enum { N = 28 };
+    static const char texts[] = "FFFFBBFFFFBBGGGGBBUUGGGGGBBU";
+    static const char phases_of[] = "FFFFBBFFFFBBBBBBBBUUFFFFFBBU";
+    rank_trace t;
+    size_t work[N];
+    rank_trace_init(&t, 0);
+    for (size_t i = 0; i < N; i++) {
+        const int64_t begin_ns = t.host_ns;
+        work[i] = rank_trace_work(&t, texts[i] == 'G' ? RT_GATHER : RT_COMPUTE, 1000);
+        if (texts[i] == 'B') rank_trace_range(&t, RT_BACKWARD, begin_ns);
+        if (texts[i] == 'U') rank_trace_range(&t, RT_OPTIMIZER, begin_ns);
+    }
+    dl_step_phases phases = find(&t, work, N, DL_STEP_REGULAR);
+    for (size_t i = 0; i < N; i++) {
+        const dl_phase expected = phases_of[i] == 'F'   ? DL_PHASE_FORWARD
+                                  : phases_of[i] == 'B' ? DL_PHASE_BACKWARD
+                                                        : DL_PHASE_UPDATE;
+        if (phases.phases[i] != expected) fail_msg("work %zu: phase %d", i, phases.phases[i]);
+    }
+    dl_step_phases_free(&phases);
+}
+
+/* Without any range the kernels' names stand for it; these tell nothing. */
+static void without_a_backward_pass_nothing_is_told(void **state)
+{
+    (void)state;
+    rank_trace t;
+    size_t work[WORKS];
+    rank_trace_init(&t, 0);
+    for (size_t i = 0; i < WORKS; i++)
+        work[i] = rank_trace_work(&t, RT_COMPUTE, 1000);
+    dl_step_phases phases = find(&t, work, WORKS, DL_STEP_REGULAR);
+    assert_int_equal(phases.told, 0);
+    dl_step_phases_free(&phases);
+    static char names[2][60] = {"cudnn::bn_bw_1C11_kernel_new<float>",
+                                "multi_tensor_apply_kernel<Adam>"};
+    t.strings[RT_GATHER] = names[0];
+    t.strings[RT_REDUCE] = names[1];
+    t.activities[work[2]].name = RT_GATHER;
+    t.activities[work[4]].name = RT_REDUCE;
+    phases = find(&t, work, WORKS, DL_STEP_REGULAR);
+    assert_int_equal(phases.told, 1);
+    assert_int_equal(phases.phases[1], DL_PHASE_FORWARD);
+    assert_int_equal(phases.phases[2], DL_PHASE_BACKWARD);
+    assert_int_equal(phases.phases[4], DL_PHASE_UPDATE);
+    dl_step_phases_free(&phases);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranges_tell_the_phases),
+        cmocka_unit_test(forward_passes_repeat),
+        cmocka_unit_test(without_a_backward_pass_nothing_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

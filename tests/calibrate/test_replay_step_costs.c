@@ -1,0 +1,198 @@
+#include "calibrate/replay/step_costs.h"
+
+#include <math.h>
+
+#include "tests/calibrate/rank_trace.h"
+
+#define FORWARD_NS 50000
+#define FIRST_NS 30000 /* of the backward pass, before the first all-reduce */
+#define SECOND_NS 70000
+#define UPDATE_NS 10000
+
+/* Steps as DistributedDataParallel's: two buckets, all-reduced on the same stream in 5 us each. */
+static void add_steps(rank_trace *t, int steps, double scale)
+{
+    rank_trace_init(t, 0);
+    for (int s = 0; s < steps; s++) {
+        const int64_t step_ns = t->host_ns;
+        rank_trace_work(t, RT_COMPUTE, (int64_t)(scale * FORWARD_NS));
+        const int64_t backward_ns = t->host_ns;
+        rank_trace_work(t, RT_COMPUTE, (int64_t)(scale * FIRST_NS));
+        rank_trace_collective(t, RT_REDUCE, RT_REDUCE_KERNEL, 3000, 5000);
+        rank_trace_work(t, RT_COMPUTE, (int64_t)(scale * SECOND_NS));
+        rank_trace_range(t, RT_BACKWARD, backward_ns);
+        rank_trace_collective(t, RT_REDUCE, RT_REDUCE_KERNEL, 1000, 5000);
+        const int64_t update_ns = t->host_ns;
+        rank_trace_work(t, RT_COMPUTE, UPDATE_NS);
+        rank_trace_range(t, RT_OPTIMIZER, update_ns);
+        rank_trace_range(t, RT_STEP, step_ns);
+    }
+}
+
+static dl_step_costs take(const rank_trace *t, int64_t batch)
+{
+    dl_step_costs costs = {0};
+    dl_notes notes = {0};
+    dl_error err = {0};
+    const dl_step_hints hints = {.marks = "ProfilerStep"};
+    if (dl_step_costs_take(&costs, &t->trace, batch, &hints, NULL, &notes, &err) != DL_OK) {
+        fail_msg("%s", err.text);
+    }
+    dl_notes_free(&notes);
+    return costs;
+}
+
+static void phases_and_gradients_come_out(void **state)
+{
+    (void)state;
+    rank_trace t;
+    add_steps(&t, 4, 1);
+    dl_step_costs c = take(&t, 8);
+    assert_int_equal(c.steps, 3); /* the last one has no end on the host */
+    assert_float_equal(c.step_ns, 170000, 5000);
+    assert_float_equal(c.device_ns, 160000, 5000);
+    assert_float_equal(c.host_ns, 6200, 1500); /* six launches, two calls of collectives */
+    assert_float_equal(c.forward_ns.value, FORWARD_NS, 1500);
+    assert_float_equal(c.backward_ns.value, FIRST_NS + SECOND_NS, 3000);
+    assert_float_equal(c.update_ns.value, UPDATE_NS, 500);
+    assert_int_equal(c.op_count, 3);
+    assert_string_equal(c.ops[0].name, "gemm.forward");
+    assert_string_equal(c.ops[1].name, "gemm.backward");
+    assert_string_equal(c.ops[2].name, "gemm.update");
+    assert_float_equal(c.ops[0].ns.value + c.ops[1].ns.value + c.ops[2].ns.value, c.device_ns, 1);
+    assert_int_equal(c.gradient_count, 2);
+    assert_float_equal(c.gradients[0].share, 0.3, 0.01);
+    assert_float_equal(c.gradients[1].share, 1, 1e-9);
+    assert_true(c.gradients[0].bytes == 3000 && c.gradients[1].bytes == 4000);
+    assert_int_equal(c.slowdown.works, 0);
+    dl_step_costs_free(&c);
+}
+
+static void batch_sizes_make_lines(void **state)
+{
+    (void)state;
+    rank_trace small, large;
+    add_steps(&small, 4, 1);
+    add_steps(&large, 4, 2);
+    dl_step_costs steps[] = {take(&small, 8), take(&large, 24)};
+    dl_costs costs = {0};
+    dl_notes notes = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_step_costs_combine(&costs, steps, 2, &notes, &err), DL_OK);
+    assert_true(costs.batch_min == 8 && costs.batch_max == 24);
+    assert_int_equal(costs.parameter_bytes, 4000);
+    /* Twice the time at three times the samples: fixed = half of the small one's. */
+    assert_float_equal(costs.ops[0].per_sample_ns.value, FORWARD_NS / 16., 150);
+    assert_float_equal(costs.ops[0].fixed_ns.value, FORWARD_NS / 2., 1500);
+    assert_int_equal(costs.ops[0].fixed_ns.origin, DL_ORIGIN_FITTED);
+    assert_float_equal(costs.ops[2].per_sample_ns.value, 0, 100);
+    assert_int_equal(costs.noise_count, 2);
+    assert_false(costs.overlap_slowdown.known);
+    dl_costs_free(&costs);
+    /* Of one batch size all is per sample, but for the update. */
+    assert_int_equal(dl_step_costs_combine(&costs, steps, 1, &notes, &err), DL_OK);
+    assert_float_equal(costs.ops[0].per_sample_ns.value, FORWARD_NS / 8., 200);
+    assert_true(costs.ops[0].fixed_ns.value == 0 && costs.ops[2].per_sample_ns.value == 0);
+    assert_int_equal(costs.ops[0].fixed_ns.origin, DL_ORIGIN_ASSUMED);
+    assert_float_equal(costs.ops[2].fixed_ns.value, UPDATE_NS, 500);
+    dl_costs_free(&costs);
+    dl_notes_free(&notes);
+    dl_step_costs_free(&steps[0]);
+    dl_step_costs_free(&steps[1]);
+}
+
+/* A kernel that takes 1.25 times as long beside a collective as without is taken as without; copies
+ * to the device are input. */
+static void what_is_charged_by_itself_is_taken_out(void **state)
+{
+    (void)state;
+    rank_trace t;
+    rank_trace_init(&t, 0);
+    for (int s = 0; s < 6; s++) {
+        const bool beside = s % 2 == 0;
+        const int64_t step_ns = t.host_ns;
+        dl_activity *copy = &t.activities[rank_trace_work(&t, RT_COMPUTE, 20000)];
+        copy->kind = DL_ACTIVITY_MEMCPY;
+        copy->name = 0;
+        copy->copy = DL_COPY_H2D;
+        copy->bytes = 240000;
+        rank_trace_work(&t, RT_COMPUTE, 30000); /* always alone */
+        const int64_t backward_ns = t.host_ns, start_ns = t.device_ns;
+        rank_trace_work(&t, RT_COMPUTE, beside ? 50000 : 40000);
+        rank_trace_range(&t, RT_BACKWARD, backward_ns);
+        if (beside) {
+            rank_trace_add(&t, (dl_activity){.kind = DL_ACTIVITY_KERNEL,
+                                             .name = RT_GATHER_KERNEL,
+                                             .stream = 9,
+                                             .start_ns = start_ns,
+                                             .duration_ns = t.device_ns - start_ns});
+        }
+        rank_trace_range(&t, RT_STEP, step_ns);
+    }
+    dl_step_costs c = take(&t, 8);
+    assert_true(c.slowdown.known);
+    assert_float_equal(c.slowdown.factor, 1.25, 1e-3);
+    assert_float_equal(c.forward_ns.value, 30000, 100);
+    assert_float_equal(c.backward_ns.value, 40000, 100);
+    assert_float_equal(c.device_ns, 70000, 100);
+    assert_float_equal(c.input_bytes.value, 240000, 1e-6);
+    assert_int_equal(c.op_count, 2);
+    dl_step_costs_free(&c);
+}
+
+/* A trace of the device alone does not tell what the host takes. */
+static void without_launches_dispatch_is_unknown(void **state)
+{
+    (void)state;
+    rank_trace t;
+    add_steps(&t, 4, 1);
+    int compute = 0;
+    for (size_t i = 0; i < t.trace.activity_count; i++) {
+        dl_activity *a = &t.activities[i];
+        a->correlation = 0;
+        /* Each first kernel of four is another one, so that the steps show. */
+        if (a->kind == DL_ACTIVITY_KERNEL && a->name == RT_COMPUTE && compute++ % 4 == 0)
+            a->name = RT_GATHER;
+    }
+    dl_step_costs c = {0};
+    dl_costs costs = {0};
+    dl_notes notes = {0};
+    dl_error err = {0};
+    const dl_step_hints hints = {.period = 4};
+    assert_int_equal(dl_step_costs_take(&c, &t.trace, 8, &hints, NULL, &notes, &err), DL_OK);
+    assert_true(isnan(c.host_ns));
+    assert_int_equal(dl_step_costs_combine(&costs, &c, 1, &notes, &err), DL_OK);
+    assert_false(costs.dispatch.per_worker_ns.known);
+    assert_true(costs.ops[0].per_sample_ns.known);
+    dl_costs_free(&costs);
+    dl_step_costs_free(&c);
+    dl_notes_free(&notes);
+}
+
+static void one_step_is_not_enough(void **state)
+{
+    (void)state;
+    rank_trace t;
+    add_steps(&t, 1, 1);
+    dl_step_costs costs = {0};
+    dl_notes notes = {0};
+    dl_error err = {0};
+    const dl_step_hints hints = {.marks = "ProfilerStep"};
+    assert_int_equal(dl_step_costs_take(&costs, &t.trace, 8, &hints, NULL, &notes, &err),
+                     DL_ERR_DATA);
+    assert_contains(err.text, "regular steps");
+    dl_step_costs_free(&costs);
+    dl_notes_free(&notes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(phases_and_gradients_come_out),
+        cmocka_unit_test(batch_sizes_make_lines),
+        cmocka_unit_test(what_is_charged_by_itself_is_taken_out),
+        cmocka_unit_test(without_launches_dispatch_is_unknown),
+        cmocka_unit_test(one_step_is_not_enough),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,394 @@
+#include "calibrate/table/table.h"
+
+#include <gsl/gsl_errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "calibrate/table/table_internal.h"
+#include "common/file.h"
+#include "common/random.h"
+#include "sim/sweep.h"
+#include "tests/check.h"
+#include "tests/gpu_fixture.h"
+
+/* A made system on the GPUs of tests/gpu_fixture.h: 2 ms + 50 us a sample on the GPU, 0.3 ms + 0.7
+ * ms a GPU on the thread that issues. With 1 worker the GPU limits the step, with 4 the thread
+ * does. */
+#define KNOWN "[costs]\nschema = 1\nparameter_bytes = 80000\n"
+#define TRUE_OP "[op network.forward]\nfixed_ns = 2000000\nper_sample_ns = 50000\n"
+#define TRUE_DISPATCH "[dispatch]\nserial_ns = 300000\nper_worker_ns = 700000\n"
+
+static const double true_values[] = {2e6, 5e4, 3e5, 7e5};
+
+static void write_scenario_of(const char *known, const char *sync)
+{
+    char text[1024];
+    fixture_write("table_gpus.ini", FIXTURE_GPUS);
+    fixture_write("table_costs.ini", known);
+    snprintf(text, sizeof text,
+             "[scenario]\nsteps = 3000\n[machine]\nfile = table_gpus.ini\nworkers = 1, 4, 8\n"
+             "dispatch = single\n[workload]\ncosts = table_costs.ini\nbatch = 16, 64, 128\n"
+             "[sync]\n%s",
+             sync);
+    fixture_write("table_scenario.ini", text);
+}
+
+static void write_scenario(const char *known)
+{
+    write_scenario_of(known, "mode = none\n");
+}
+
+/* Makes a table from the scenario written last: each throughput times exp(noise * a normal number). */
+static void make_table_of(const char *path, double noise, const char *more)
+{
+    dl_study study = {0};
+    dl_sweep sweep = {0};
+    dl_error err = {0};
+    const dl_sweep_config config = {.threads = 1};
+    if (dl_study_read(&study, "table_scenario.ini", &err) != DL_OK ||
+        dl_study_read_costs(&study, &err) != DL_OK ||
+        dl_sweep_run(&sweep, &study, &config, &err) != DL_OK) {
+        fail_msg("%s", err.text);
+    }
+    dl_random random;
+    dl_random_init(&random, 5, 0, 0, 0);
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    fprintf(out, "workers,batch,throughput_per_s,source\n");
+    for (size_t i = 0; i < sweep.row_count; i++) {
+        const double factor = exp(noise * dl_random_normal(&random));
+        fprintf(out, "%d,%lld,%.6f,made\n", sweep.rows[i].point.workers,
+                (long long)sweep.rows[i].point.batch, sweep.rows[i].mean.throughput_per_s * factor);
+    }
+    fputs(more, out);
+    fclose(out);
+    dl_sweep_free(&sweep);
+    dl_study_free(&study);
+}
+
+static void make_table(const char *path, double noise, const char *more)
+{
+    write_scenario(KNOWN TRUE_OP TRUE_DISPATCH);
+    make_table_of(path, noise, more);
+}
+
+static void run_on(dl_table_fit *fit, const char *table, const char *names, int threads)
+{
+    *fit = (dl_table_fit){0};
+    dl_error err = {0};
+    const dl_table_fit_config config = {.scenario_path = "table_scenario.ini",
+                                        .table_path = table,
+                                        .names = names,
+                                        .threads = threads};
+    if (dl_table_fit_run(fit, &config, &err) != DL_OK) {
+        fail_msg("line %d: %s", err.line, err.text);
+    }
+}
+
+static void run(dl_table_fit *fit, const char *table, const char *names)
+{
+    run_on(fit, table, names, 1);
+}
+
+static void fails(const char *table_text, const char *names, dl_status code, const char *part)
+{
+    fixture_write("table_bad.csv", table_text);
+    dl_table_fit fit = {0};
+    dl_error err = {0};
+    const dl_table_fit_config config = {.scenario_path = "table_scenario.ini",
+                                        .table_path = "table_bad.csv",
+                                        .names = names,
+                                        .threads = 1};
+    assert_int_equal(dl_table_fit_run(&fit, &config, &err), code);
+    assert_contains(err.text, part);
+    dl_table_fit_free(&fit);
+}
+
+static bool has_note(const dl_table_fit *fit, const char *part)
+{
+    for (size_t i = 0; i < fit->notes.count; i++) {
+        if (strstr(fit->notes.lines[i], part) != NULL) return true;
+    }
+    return false;
+}
+
+/* Nine rows without noise give the four costs that they were made with. */
+static void test_costs_are_recovered(void **state)
+{
+    (void)state;
+    make_table("table_exact.csv", 0, "");
+    write_scenario(KNOWN);
+    dl_table_fit fit;
+    run(&fit, "table_exact.csv", NULL);
+    assert_int_equal(fit.unknown.count, 4);
+    assert_string_equal(fit.unknown.items[0].name, "[op network.*] fixed_ns");
+    for (size_t j = 0; j < 4; j++) {
+        assert_true(fit.estimates[j].determined);
+        assert_true(fabs(fit.estimates[j].value / true_values[j] - 1) < 5e-3);
+    }
+    assert_true(fit.rms_frac < 1e-4);
+    assert_int_equal(fit.left_out_count, 9);
+    assert_true(fit.left_out_max_frac < 1e-2);
+    assert_int_equal(fit.costs.op_count, 2);
+    assert_true(fabs(fit.costs.ops[1].fixed_ns.value / fit.costs.ops[0].fixed_ns.value - 2) < 1e-9);
+    assert_true(has_note(&fit, "a third is taken for the forward pass: assumed"));
+    assert_int_equal(fit.costs.batch_min, 2);
+    assert_int_equal(fit.costs.batch_max, 128);
+    dl_table_fit_free(&fit);
+}
+
+/* With 2 % of noise the truth lies within four standard errors, and the errors are of the size of
+ * the noise: costs that most rows follow are known to a few per cent. */
+static void test_noise_gives_errors(void **state)
+{
+    (void)state;
+    make_table("table_noisy.csv", 0.02, "");
+    write_scenario(KNOWN);
+    dl_table_fit fit;
+    run(&fit, "table_noisy.csv", NULL);
+    for (size_t j = 0; j < 4; j++) {
+        const dl_table_estimate *e = &fit.estimates[j];
+        assert_true(fabs(e->value - true_values[j]) < 4 * e->error);
+        assert_true(e->error < 0.5 * e->value);
+    }
+    assert_true(fit.estimates[1].error < 0.05 * fit.estimates[1].value);
+    assert_true(fit.rms_frac > 0.003 && fit.rms_frac < 0.04);
+    assert_true(fit.left_out_mean_frac > 0.003 && fit.left_out_mean_frac < 0.1);
+    assert_true(fit.left_out_max_frac >= fit.left_out_mean_frac);
+    dl_table_fit_free(&fit);
+}
+
+/* One worker only: the GPU takes 2.8, 5.2 and 8.4 ms, issuing less. So the two numbers of
+ * [dispatch] limit nothing; of the serial part the rows say that it may not exceed the shortest
+ * step. */
+static void test_undetermined_is_left_out(void **state)
+{
+    (void)state;
+    write_scenario(KNOWN);
+    fixture_write("table_one.csv", "workers,batch,step_s\n1,16,0.0028\n1,64,0.0052\n1,128,0.0084\n"
+                                   "1,32,0.0036\n1,96,0.0068\n");
+    dl_table_fit fit;
+    run(&fit, "table_one.csv", NULL);
+    assert_true(fit.estimates[0].determined && fit.estimates[1].determined);
+    assert_true(fabs(fit.estimates[0].value / 2e6 - 1) < 0.02);
+    for (size_t j = 2; j < 4; j++) {
+        assert_false(fit.estimates[j].determined);
+        assert_true(isnan(fit.estimates[j].value));
+        assert_true(fit.estimates[j].at_most);
+        assert_true(fit.estimates[j].bound > 2.5e6 && fit.estimates[j].bound < 3e6);
+    }
+    assert_int_equal(fit.determined, 2);
+    assert_true(has_note(&fit, "[dispatch] serial_ns: not determined, the rows only say at most"));
+    dl_error err = {0};
+    assert_int_equal(dl_table_fit_write(&fit, "table_out.ini", &err), DL_OK);
+    char *text = NULL;
+    size_t bytes = 0;
+    assert_int_equal(dl_file_read("table_out.ini", &text, &bytes, &err), DL_OK);
+    assert_contains(text, "[op network.forward]");
+    assert_contains(text, "n = 5, fitted");
+    assert_contains(text, "; [dispatch] serial_ns: not determined");
+    assert_null(strstr(text, "\nserial_ns"));
+    free(text);
+    dl_table_fit_free(&fit);
+}
+
+/* One batch size: fixed and per-sample time add up to one number. */
+static void test_confused_costs_are_named(void **state)
+{
+    (void)state;
+    write_scenario(KNOWN TRUE_DISPATCH);
+    fixture_write("table_same.csv",
+                  "workers,batch,step_s\n1,64,0.0052\n1,64,0.0053\n1,64,0.0051\n");
+    dl_table_fit fit;
+    run(&fit, "table_same.csv", NULL);
+    assert_int_equal(fit.estimates[0].confused, 1);
+    assert_int_equal(fit.estimates[1].confused, 1);
+    assert_true(fit.condition > 1e3);
+    assert_true(has_note(&fit, "do not tell them apart"));
+    assert_int_equal(fit.left_out_count, 0);
+    assert_true(has_note(&fit, "3 of 3 rows cannot be left out"));
+    dl_table_fit_free(&fit);
+}
+
+#define AVERAGE_KNOWN                                                                      \
+    KNOWN TRUE_OP "[dispatch]\nserial_ns = 0\nper_worker_ns = 0\n[sync]\nbarrier_ns = 0\n" \
+                  "[average]\nlatency_ns = 0\n"
+
+/* Averaging 80 kB of n workers takes n x 80 us read and 160 us written, on top of 2 ms and more: both
+ * rates come back. Ten thousand times faster, reading does not show beside a noise of 2 %: the rows
+ * only say that it is not slow. */
+static void test_rates_are_fitted(void **state)
+{
+    (void)state;
+    const char *sync = "mode = average\nwhere = cpu\n";
+    const char *names = "average.read_bytes_per_s, average.write_bytes_per_s";
+    write_scenario_of(AVERAGE_KNOWN "read_bytes_per_s = 1e9\nwrite_bytes_per_s = 5e8\n", sync);
+    make_table_of("table_rates.csv", 0, "");
+    write_scenario_of(AVERAGE_KNOWN, sync);
+    dl_table_fit fit;
+    run(&fit, "table_rates.csv", names);
+    assert_true(fabs(fit.estimates[0].value / 1e9 - 1) < 5e-3);
+    assert_true(fabs(fit.estimates[1].value / 5e8 - 1) < 5e-3);
+    dl_table_fit_free(&fit);
+    write_scenario_of(AVERAGE_KNOWN "read_bytes_per_s = 1e13\nwrite_bytes_per_s = 1e13\n", sync);
+    make_table_of("table_rates.csv", 0.02, "");
+    write_scenario_of(AVERAGE_KNOWN "write_bytes_per_s = 1e13\n", sync);
+    run(&fit, "table_rates.csv", NULL);
+    assert_false(fit.estimates[0].determined);
+    assert_false(fit.estimates[0].at_most);
+    assert_true(fit.estimates[0].bound > 1e9 && fit.estimates[0].bound < 1e12);
+    assert_true(has_note(&fit, "read_bytes_per_s: not determined, the rows only say at least"));
+    dl_table_fit_free(&fit);
+}
+
+/* Three threads find what one finds, to the last bit. */
+static void test_threads_do_not_matter(void **state)
+{
+    (void)state;
+    make_table("table_threads.csv", 0.02, "");
+    write_scenario(KNOWN TRUE_OP);
+    dl_table_fit one, three;
+    run_on(&one, "table_threads.csv", NULL, 1);
+    run_on(&three, "table_threads.csv", NULL, 3);
+    for (size_t j = 0; j < 2; j++) {
+        assert_memory_equal(&one.estimates[j].value, &three.estimates[j].value, sizeof(double));
+    }
+    assert_int_equal(one.runs, three.runs);
+    dl_table_fit_free(&one);
+    dl_table_fit_free(&three);
+}
+
+/* A row that says 2 times the throughput is named and marked; a failed run is shown; a batch of 64
+ * for 3 workers is simulated with 22 samples each. */
+static void test_rows_are_judged(void **state)
+{
+    (void)state;
+    make_table("table_odd.csv", 0, "1,64,385,wrong\n3,128,error,broke\n3,64,23000,uneven\n");
+    write_scenario(KNOWN TRUE_OP TRUE_DISPATCH);
+    dl_table_fit fit;
+    run(&fit, "table_odd.csv", "op network.forward.fixed_ns, per_worker_ns");
+    assert_int_equal(fit.rows.count, 12);
+    assert_int_equal(fit.rows.used, 11);
+    assert_true(fit.residuals[9].unexplained);
+    assert_true(has_note(&fit, "line 11 (workers 1, batch 64, none): "));
+    assert_true(fit.rows.rows[10].failed);
+    assert_true(isnan(fit.residuals[10].fitted_per_s));
+    assert_true(has_note(&fit, "line 12 (workers 3, batch 129, none): an error in the source"));
+    assert_int_equal(fit.rows.rows[11].point.batch, 66);
+    assert_int_equal(fit.rows.rows[11].batch, 64);
+    assert_true(has_note(&fit, "1 row with a batch that the workers cannot share evenly"));
+    dl_table_fit_free(&fit);
+}
+
+/* The report keeps to 80 columns and JSON holds the same. */
+static void test_reports(void **state)
+{
+    (void)state;
+    make_table("table_report.csv", 0.02, "4,64,error,broke\n");
+    write_scenario(KNOWN);
+    dl_table_fit fit;
+    run(&fit, "table_report.csv", NULL);
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    dl_table_report_print(&fit, out);
+    fclose(out);
+    assert_contains(text, "[op network.*] per_sample_ns");
+    assert_contains(text, "leave-one-out error over 9 rows: mean ");
+    assert_contains(text, "  error\n");
+    for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1)
+        assert_true(strcspn(line, "\n") <= 80);
+    free(text);
+    dl_error err = {0};
+    assert_int_equal(dl_table_report_json_write(&fit, "table_report.json", &err), DL_OK);
+    assert_int_equal(dl_file_read("table_report.json", &text, &bytes, &err), DL_OK);
+    assert_contains(text, "\"name\":\"[dispatch] serial_ns\"");
+    assert_contains(text, "\"leave_one_out\":{\"rows\":9");
+    assert_contains(text, "\"measured_per_s\":null");
+    free(text);
+    assert_int_equal(dl_table_report_json_write(&fit, "no/such/folder.json", &err), DL_ERR_IO);
+    dl_table_fit_free(&fit);
+}
+
+static void test_bad_tables(void **state)
+{
+    (void)state;
+    write_scenario(KNOWN);
+    fails("workers,batch,speed\n1,64,3\n", NULL, DL_ERR_NAME, "unknown column 'speed'");
+    fails("workers,step_s\n1,0.1\n", NULL, DL_ERR_DATA,
+          "batch, and workers or placement, are needed");
+    fails("workers,batch,step_s\n1,64,\n", NULL, DL_ERR_DATA, "neither");
+    fails("workers,batch,step_s\n1,64,-1\n", NULL, DL_ERR_RANGE, "greater than 0");
+    fails("workers,batch,step_s\n1,64,x\n", NULL, DL_ERR_PARSE, "x");
+    fails("workers,batch,step_s\n1.5,64,1\n", NULL, DL_ERR_RANGE, "whole numbers");
+    fails("workers,batch,step_s\n4,3,1\n", NULL, DL_ERR_RANGE, "fewer samples");
+    fails("workers,batch,step_s\n9,64,1\n", NULL, DL_ERR_RANGE, "9 workers, but at most 8");
+    fails("workers,batch,sync,step_s\n1,64,async,1\n", NULL, DL_ERR_NAME, "no point");
+    fails("workers,batch,step_s\n1,64,error\n", NULL, DL_ERR_DATA, "no row has");
+    fails("workers,batch,step_s\n1,64,1\n", NULL, DL_ERR_DATA, "1 rows cannot tell 4 costs");
+}
+
+static void test_bad_names(void **state)
+{
+    (void)state;
+    const char *table = "workers,batch,step_s\n1,64,1\n1,32,0.6\n";
+    write_scenario(KNOWN TRUE_OP TRUE_DISPATCH);
+    fails(table, NULL, DL_ERR_DATA, "lacks no cost");
+    fails(table, "serial", DL_ERR_USAGE, "no cost 'serial'");
+    fails(table, "latency_ns", DL_ERR_USAGE, "several sections have 'latency_ns'");
+    fails(table, "serial_ns, [dispatch] serial_ns", DL_ERR_USAGE, "stands twice");
+    write_scenario(KNOWN TRUE_OP);
+    fails(table, "serial_ns", DL_ERR_DATA,
+          "lacks dispatch.per_worker_ns, which is not to be fitted");
+    write_scenario_of("[costs]\nschema = 1\n" TRUE_OP TRUE_DISPATCH, "mode = ps\nwhere = gpu:0\n");
+    fails(table, NULL, DL_ERR_DATA, "lacks costs.parameter_bytes, which no table");
+}
+
+/* Residuals 0.1, 0.2 .. 0.5. A fit of p costs can make p - 1 of them small, so that the median is of the
+ * other ones: at most down to one, and of all where there are fewer rows than costs. */
+static void sigma_leaves_out_what_the_costs_make_small(void **state)
+{
+    (void)state;
+    enum { ROWS = 5 };
+    dl_table_row made[ROWS] = {0};
+    bool use[ROWS];
+    double per_s[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        made[i] = (dl_table_row){.at = (size_t)i,
+                                 .point = {.batch = 8},
+                                 .batch = 8,
+                                 .throughput_per_s =
+                                     100 * exp(i % 2 == 0 ? 0.1 * (i + 1) : -0.1 * (i + 1))};
+        use[i] = true;
+        per_s[i] = 100;
+    }
+    const dl_table_rows rows = {.rows = made, .count = ROWS};
+    const double medians[] = {0.3, 0.3, 0.35, 0.4, 0.45, 0.5, 0.3};
+    for (size_t costs = 0; costs < sizeof medians / sizeof *medians; costs++) {
+        const dl_table_costs unknown = {.count = costs};
+        dl_table_model model = {.rows = &rows, .unknown = &unknown, .use = use, .per_s = per_s};
+        for (size_t j = 0; j < costs; j++)
+            model.active[j] = true;
+        assert_true(fabs(dl_table_sigma(&model) - 1.4826 * medians[costs]) < 1e-12);
+    }
+}
+
+int main(void)
+{
+    gsl_set_error_handler_off();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sigma_leaves_out_what_the_costs_make_small),
+        cmocka_unit_test(test_costs_are_recovered),
+        cmocka_unit_test(test_noise_gives_errors),
+        cmocka_unit_test(test_undetermined_is_left_out),
+        cmocka_unit_test(test_confused_costs_are_named),
+        cmocka_unit_test(test_rates_are_fitted),
+        cmocka_unit_test(test_threads_do_not_matter),
+        cmocka_unit_test(test_rows_are_judged),
+        cmocka_unit_test(test_reports),
+        cmocka_unit_test(test_bad_tables),
+        cmocka_unit_test(test_bad_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

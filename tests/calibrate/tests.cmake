@@ -1,0 +1,57 @@
+foreach(module notes cost_file json_report dataset step_runs gpu_facts)
+    dl_add_test(test_${module} unit LINK dl_calibrate
+                EXTRA ${CMAKE_CURRENT_LIST_DIR}/calibrate_traces.c)
+endforeach()
+foreach(module fit operations step_noise contention communication_costs exchange_runs recording_cost memory)
+    dl_add_test(test_${module} model LINK dl_calibrate)
+endforeach()
+# With the reports, which print a whole calibration.
+dl_add_test(test_calibration model LINK dl_calibrate
+            EXTRA ${CMAKE_CURRENT_LIST_DIR}/calibrate_traces.c)
+
+add_test(NAME test_dlcal COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal.sh $<TARGET_FILE:dlcal>
+         $<TARGET_FILE:dlprof> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_dlcal PROPERTIES LABELS unit TIMEOUT 300)
+
+add_test(NAME test_dlcal_info COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_info.sh
+         $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_dlcal_info PROPERTIES LABELS unit TIMEOUT 300)
+
+dl_add_fuzzer(fuzz_fit INPUTS 3000 LINK dl_calibrate EXTRA ${CMAKE_CURRENT_LIST_DIR}/calibrate_traces.c)
+target_include_directories(fuzz_fit SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
+target_link_libraries(fuzz_fit PRIVATE ${CMOCKA_LIBRARY})
+
+# Measured tables.
+dl_add_fuzzer(fuzz_table INPUTS 3000 LINK dl_calibrate)
+dl_add_test(test_collinearity model LINK dl_calibrate)
+dl_add_test(test_table_fit model LINK dl_calibrate)
+dl_add_test(test_evaluate_table model LINK dl_calibrate)
+set_property(TEST test_table_fit APPEND PROPERTY LABELS threads)
+add_test(NAME test_dlcal_table COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_table.sh
+         $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_dlcal_table PROPERTIES LABELS unit TIMEOUT 300)
+
+# Replay of traces.
+foreach(module graph build report spans instances transfer predict ranks phases overlap step_costs)
+    dl_add_test(test_replay_${module} model LINK dl_replay)
+endforeach()
+
+dl_add_test(test_made_ranks model LINK dl_replay EXTRA ${CMAKE_CURRENT_LIST_DIR}/made_ranks.c)
+dl_add_fuzzer(fuzz_replay INPUTS 4000 LINK dl_replay)
+target_sources(fuzz_replay PRIVATE ${CMAKE_CURRENT_LIST_DIR}/made_ranks.c)
+dl_add_test(test_replay_data model LINK dl_replay dl_readers)
+add_test(NAME test_dlcal_replay COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_replay.sh
+         $<TARGET_FILE:dlcal> $<TARGET_FILE:dlprof> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_dlcal_replay PROPERTIES LABELS unit TIMEOUT 300)
+add_test(NAME test_traces_report COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_traces_report.sh
+         $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> ${CMAKE_SOURCE_DIR}
+         WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_traces_report PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300)
+
+# Links.
+dl_add_test(test_links_fit model LINK dl_calibrate)
+dl_add_test(test_links_read unit LINK dl_calibrate)
+dl_add_fuzzer(fuzz_links LINK dl_calibrate)
+add_test(NAME test_dlcal_links COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_links.sh
+         $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_dlcal_links PROPERTIES LABELS unit TIMEOUT 300)
