@@ -11,6 +11,7 @@ target_compile_definitions(dl_options INTERFACE _GNU_SOURCE DL_VERSION="${PROJEC
 target_compile_options(dl_options INTERFACE
     -Wall -Wextra -Wpedantic -Wshadow -Wpointer-arith
     $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes> $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
+    $<$<C_COMPILER_ID:Clang>:-Wno-pass-failed> # of pragmas that the sanitizers stand in the way of
     -Wwrite-strings -Wvla -fno-strict-aliasing $<$<BOOL:${DL_WERROR}>:-Werror>)
 if(DL_SANITIZE)
     target_compile_options(dl_options INTERFACE
