@@ -252,6 +252,12 @@ bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs)
     return scenario->gpu != NULL && scenario->gpu->input_varies && dl_costs_have_input(costs);
 }
 
+static double most_exchanges(const dl_scenario *scenario, const dl_point *point)
+{
+    const double interval = point->option[DL_SYNC_INTERVAL]; /* NaN where the mode has none */
+    return (double)dl_run_steps(scenario, point) / fmax(1, interval);
+}
+
 /* The GPUs of a point, for the team whose engine it is; nothing for workers on cores. */
 static dl_status init_gpus(dl_gpus *gpus, const dl_gpu_options *options,
                            const dl_run_config *config, const dl_costs *costs,
@@ -277,6 +283,7 @@ static dl_status init_gpus(dl_gpus *gpus, const dl_gpu_options *options,
                        config->point->workers,
         .seed = (uint64_t)scenario->seed,
         .replicate = config->replicate,
+        .exchanges = most_exchanges(scenario, config->point),
         .content_bytes = workload->parameter_bytes + (with_state ? workload->state_bytes : 0),
     };
     return dl_gpus_init(gpus, &gpus_config, err);

@@ -367,6 +367,42 @@ static void it_starts_at_the_last_arrival(void **state)
     free_group(&g);
 }
 
+/* Chunk by chunk, 2 trees of 3 edges of 4 ranks pass 64 chunks up and down, each by two transfers,
+ * and there are two joins: what it has is known before any of it is made. A bound of one less, or of
+ * a single one, refuses it, with the key to change. */
+static void what_has_too_many_transfers_is_refused(void **state)
+{
+    (void)state;
+    static const char *const algorithms[] = {"tree", "ring"};
+    static const int counts[] = {2 * 3 * 64 * 2 * 2 + 2, 4 * 6 + 1};
+    group g;
+    make_group(&g, fixture_machine(FIXTURE_CROSSBAR), 1, 4);
+    for (int i = 0; i < 2; i++) {
+        dl_collective_config c = config_of(&g, DL_ALLREDUCE, algorithms[i], 1e6);
+        c.fidelity = DL_FIDELITY_CHUNK;
+        c.transfers_max = counts[i];
+        run r;
+        open_run(&r, &g, &c);
+        assert_int_equal(dl_collective_flows(&r.collective), counts[i]);
+        close_run(&r);
+        for (int most = 1; most < counts[i]; most += counts[i] - 2) {
+            dl_collective collective;
+            dl_error err = {0};
+            memset(&r, 0, sizeof r);
+            c.transfers_max = most;
+            dl_network_init(&r.network, &r.engine, 1);
+            dl_network_add_links(&r.network, &g.links);
+            assert_int_equal(dl_collective_init(&collective, &r.network, &g.links, &c, &err),
+                             DL_ERR_RANGE);
+            assert_non_null(strstr(err.text, "fidelity = chunk: allreduce over 4 GPUs by"));
+            assert_non_null(strstr(err.text, "use [exchange] fidelity = phase"));
+            dl_collective_free(&collective);
+            dl_network_free(&r.network);
+        }
+    }
+    free_group(&g);
+}
+
 static void ignore(void *user, int index)
 {
     (void)user;
@@ -502,6 +538,7 @@ int main(void)
         cmocka_unit_test(phases_and_chunks_agree),
         cmocka_unit_test(time_grows_with_bytes_and_ranks),
         cmocka_unit_test(it_starts_at_the_last_arrival),
+        cmocka_unit_test(what_has_too_many_transfers_is_refused),
         cmocka_unit_test(other_traffic_slows_it),
         cmocka_unit_test(bytes_are_what_the_algorithm_moves),
         cmocka_unit_test(rings_use_all_lanes_of_a_cube_mesh),

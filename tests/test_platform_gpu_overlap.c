@@ -157,11 +157,48 @@ static void too_many_buckets_are_an_error(void **state)
     dl_costs_free(&costs);
 }
 
+/* 80 kB in 10 000 buckets, each one chunk: by trees 2 * 7 edges, up and down, two transfers each, and
+ * two joins, 58 transfers; as many in phases, an edge and what follows it. 10 000 steps would be
+ * simulated for hours. */
+static void runs_without_end_are_refused(void **state)
+{
+    (void)state;
+    static const char *const fewer[] = {
+        [DL_FIDELITY_PHASE] = "use a larger [exchange] bucket_bytes",
+        [DL_FIDELITY_CHUNK] = "use [exchange] fidelity = phase, or a larger bucket_bytes"};
+    char path[64];
+    snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
+    for (int i = 0; i < 2; i++) {
+        fixture_write(path, FIXTURE_GPUS);
+        dl_costs costs = fixture_costs(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH);
+        dl_scenario scenario = fixture_scenario(
+            "[scenario]\nsteps = 10000\n[machine]\nfile = %s\nworkers = 8\n[workload]\n"
+            "costs = c.ini\nbatch = 8\n[sync]\nmode = allreduce\n[exchange]\nalgorithm = tree\n"
+            "bucket_bytes = 8\nfidelity = %s\n",
+            path, dl_fidelity_names[i]);
+        unlink(path);
+        dl_error err = {0};
+        dl_run_result result = {0};
+        const dl_run_config config = {
+            .scenario = &scenario, .costs = &costs, .point = &scenario.points[0]};
+        assert_int_equal(dl_run(&config, &result, &err), DL_ERR_RANGE);
+        char text[sizeof err.text];
+        snprintf(text, sizeof text,
+                 "[exchange] fidelity = %s: 580000 transfers an exchange, 10000 exchanges: 5.8e+09 "
+                 "transfers, more than 1e+09 in one run; %s, or fewer [scenario] steps",
+                 dl_fidelity_names[i], fewer[i]);
+        assert_string_equal(err.text, text);
+        dl_scenario_free(&scenario);
+        dl_costs_free(&costs);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_follow_the_recursion),
         cmocka_unit_test(too_many_buckets_are_an_error),
+        cmocka_unit_test(runs_without_end_are_refused),
         cmocka_unit_test(collectives_slow_computing),
         cmocka_unit_test(exchange_slows_computing_throughout),
         cmocka_unit_test(buckets_start_when_the_costs_say),

@@ -123,6 +123,44 @@ static double measured_ns(const dl_collective_config *config)
     return cost != NULL ? dl_collective_cost_ns(cost, config->bytes) : -1;
 }
 
+/* What makes fewer transfers. */
+static const char *fewer_transfers(dl_fidelity fidelity)
+{
+    return fidelity == DL_FIDELITY_CHUNK
+               ? "use [exchange] fidelity = phase, or a larger bucket_bytes"
+               : "use a larger [exchange] bucket_bytes";
+}
+
+static dl_status check_size(dl_plan *plan, const dl_collective_config *config,
+                            const dl_collective_algorithm *algorithm, dl_error *err)
+{
+    dl_plan counted;
+    if (config->transfers_max <= 0 || algorithm == NULL) return DL_OK;
+    dl_plan_init(&counted, plan->network, plan->links, &plan->costs);
+    dl_plan_count_only(&counted);
+    algorithm->plan(&counted, config);
+    const int count = counted.transfer_count;
+    dl_plan_free(&counted);
+    if (count <= config->transfers_max) return DL_OK;
+    return dl_error_set(err, DL_ERR_RANGE,
+                        "[exchange] fidelity = %s: %s over %d GPUs by %s has %d transfers, and "
+                        "there is room for %d more; %s, or fewer workers",
+                        dl_fidelity_names[config->fidelity], dl_collective_kind_names[config->kind],
+                        config->rank_count, algorithm->name, count, config->transfers_max,
+                        fewer_transfers(config->fidelity));
+}
+
+dl_status dl_collective_check_run(dl_fidelity fidelity, double transfers, double exchanges,
+                                  dl_error *err)
+{
+    if (transfers * exchanges <= DL_TRANSFERS_RUN_MAX) return DL_OK;
+    return dl_error_set(err, DL_ERR_RANGE,
+                        "[exchange] fidelity = %s: %.0f transfers an exchange, %.0f exchanges: "
+                        "%.3g transfers, more than %g in one run; %s, or fewer [scenario] steps",
+                        dl_fidelity_names[fidelity], transfers, exchanges, transfers * exchanges,
+                        DL_TRANSFERS_RUN_MAX, fewer_transfers(fidelity));
+}
+
 dl_status dl_collective_init(dl_collective *collective, dl_network *network, const dl_links *links,
                              const dl_collective_config *config, dl_error *err)
 {
@@ -137,6 +175,8 @@ dl_status dl_collective_init(dl_collective *collective, dl_network *network, con
         .algorithm = best.algorithm, .protocol = best.protocol, .rank_count = config->rank_count};
     const dl_hop_costs costs = protocol_costs(best.protocol, config->message_ns);
     dl_plan_init(&collective->plan, network, links, &costs);
+    status = check_size(&collective->plan, config, best.algorithm, err);
+    if (status != DL_OK) return status;
     if (best.protocol != NULL) collective->launch_ns = dl_ns_ceil(best.protocol->launch_ns.value);
     if (best.algorithm != NULL) best.algorithm->plan(&collective->plan, config);
     const double whole_ns = measured_ns(config);

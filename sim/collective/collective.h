@@ -68,7 +68,13 @@ typedef struct dl_collective_config {
      * transfers if the algorithm is "auto" */
     const dl_collective_cost *measured;
     size_t measured_count;
+    int transfers_max; /* that the plan may have; 0 = any number */
 } dl_collective_config;
+
+/* Bounds of what all collectives of a run may have of transfers: at a time, which takes about 2.5 GB
+ * of memory, and one run after another, which takes about half an hour. */
+#define DL_TRANSFERS_HELD_MAX 20000000
+#define DL_TRANSFERS_RUN_MAX 1e9
 
 #define DL_CHUNK_BYTES \
     524288.0 /* NCCL: a buffer of 4 MiB in 8 steps (NCCL_BUFFSIZE, NCCL_STEPS) \
@@ -106,11 +112,17 @@ typedef struct dl_collective {
 } dl_collective;
 
 /* Plans the collective for a network that has the links of `links`; both are borrowed.
- * DL_ERR_NAME (unknown algorithm), DL_ERR_UNSUPPORTED (it cannot do this). The network needs room
+ * DL_ERR_NAME (unknown algorithm), DL_ERR_UNSUPPORTED (it cannot do this), DL_ERR_RANGE (it has
+ * more than transfers_max transfers; found before any of them takes memory). The network needs room
  * for dl_collective_flows() flows more, the engine for 2 events each and 2 more. */
 dl_status dl_collective_init(dl_collective *collective, dl_network *network, const dl_links *links,
                              const dl_collective_config *config, dl_error *err) DL_MUST_CHECK;
 void dl_collective_free(dl_collective *collective); /* a zeroed one is fine */
+
+/* Whether a run with so many transfers an exchange and so many exchanges ends in a time that
+ * somebody waits for; DL_ERR_RANGE if not, with the scenario's keys to change. */
+dl_status dl_collective_check_run(dl_fidelity fidelity, double transfers, double exchanges,
+                                  dl_error *err) DL_MUST_CHECK;
 
 /* Upper bound of the flows that it has at a time. */
 int dl_collective_flows(const dl_collective *collective);

@@ -21,8 +21,14 @@ void dl_plan_free(dl_plan *plan)
     *plan = (dl_plan){0};
 }
 
+void dl_plan_count_only(dl_plan *plan)
+{
+    plan->counts_only = true;
+}
+
 static int add_transfer(dl_plan *plan, dl_transfer transfer)
 {
+    if (plan->counts_only) return plan->transfer_count++;
     if (plan->transfer_count == plan->transfer_room) {
         plan->transfer_room = plan->transfer_room ? 2 * plan->transfer_room : 64;
         plan->transfers = dl_realloc(plan->transfers, (size_t)plan->transfer_room,
@@ -84,7 +90,7 @@ int dl_plan_add_chunk(dl_plan *plan, dl_place from, dl_place to, double bytes, i
 
 void dl_plan_order(dl_plan *plan, int earlier, int later)
 {
-    if (earlier < 0) return;
+    if (earlier < 0 || plan->counts_only) return;
     if (plan->after_count == plan->after_room) {
         plan->after_room = plan->after_room ? 2 * plan->after_room : 64;
         plan->after = dl_realloc(plan->after, (size_t)plan->after_room, sizeof *plan->after,

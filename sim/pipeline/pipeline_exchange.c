@@ -103,7 +103,8 @@ void dl_pipeline_reduce(dl_pipeline *p, int gpu)
     dl_collective_arrive(&reduction->collective);
 }
 
-static dl_status init_reduction(dl_pipeline *p, int stage, dl_place *ranks, dl_error *err)
+/* `held`: transfers of the stages before it. */
+static dl_status init_reduction(dl_pipeline *p, int stage, int held, dl_place *ranks, dl_error *err)
 {
     const dl_gpu_options *options = p->config.options;
     dl_stage_reduction *reduction = &p->reductions[stage];
@@ -120,6 +121,7 @@ static dl_status init_reduction(dl_pipeline *p, int stage, dl_place *ranks, dl_e
         .message_ns = options->message_ns,
         .measured = p->config.workload->collectives,
         .measured_count = p->config.workload->collective_count,
+        .transfers_max = DL_TRANSFERS_HELD_MAX - held,
     };
     dl_status status =
         dl_collective_init(&reduction->collective, &p->network, &options->links, &config, err);
@@ -146,11 +148,20 @@ dl_status dl_pipeline_exchange_init(dl_pipeline *p, dl_error *err)
     if (p->config.reduces && p->config.replicas > 1) {
         dl_place *ranks = dl_calloc((size_t)p->config.replicas, sizeof *ranks, "replicas");
         p->reductions = dl_calloc((size_t)stages, sizeof *p->reductions, "all-reduces");
+        int held = 0;
+        double transfers = 0;
         for (int s = 0; s < stages && status == DL_OK; s++) {
-            status = init_reduction(p, s, ranks, err);
-            flows += dl_collective_flows(&p->reductions[s].collective);
+            status = init_reduction(p, s, held, ranks, err);
+            const dl_collective *collective = &p->reductions[s].collective;
+            held += dl_collective_flows(collective);
+            if (!collective->measured) transfers += collective->plan.transfer_count;
         }
+        flows += held;
         free(ranks);
+        if (status == DL_OK) {
+            status = dl_collective_check_run(p->config.options->fidelity, transfers,
+                                             (double)p->config.steps, err);
+        }
     }
     dl_network_reserve(&p->network, flows);
     return status;

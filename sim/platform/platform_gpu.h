@@ -165,6 +165,7 @@ typedef struct dl_gpus_config {
     bool overlap;         /* exchange starts during the backward pass: collectives, else ps */
     bool slows;           /* GPUs compute while collectives run, and then more slowly */
     double content_bytes; /* what collectives reduce */
+    double exchanges;     /* that each worker has in the run, at most */
     bool with_input;      /* batches are made and copied */
     double input_bytes;   /* of a worker's batch */
     uint64_t seed;        /* of varying input, as the next */

@@ -107,6 +107,15 @@ void dl_reduction_join(dl_gpus *gpus, int worker)
     }
 }
 
+/* Transfers of all different buckets, which are kept at the same time. */
+static int transfers_held(const dl_reduction *r)
+{
+    int sum = 0;
+    for (int i = 0; i < r->collective_count; i++)
+        sum += r->collectives[i].plan.transfer_count;
+    return sum;
+}
+
 static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double bytes, dl_error *err)
 {
     const dl_gpu_options *options = gpus->config.options;
@@ -123,6 +132,7 @@ static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double by
         .message_ns = options->message_ns,
         .measured = gpus->config.workload->collectives,
         .measured_count = gpus->config.workload->collective_count,
+        .transfers_max = DL_TRANSFERS_HELD_MAX - transfers_held(&gpus->reduction),
     };
     dl_status status =
         dl_collective_init(collective, &gpus->network, &options->links, &config, err);
@@ -172,6 +182,19 @@ static double end_of_bucket(const dl_gpus *gpus, int bucket)
     }
     const double each = (double)gpus->config.options->bucket_bytes;
     return bucket == gpus->reduction.buckets - 1 ? all : (bucket + 1) * each;
+}
+
+/* Whether all exchanges of the run are simulated in a time that somebody waits for. */
+static dl_status check_run(const dl_gpus *gpus, dl_error *err)
+{
+    const dl_reduction *r = &gpus->reduction;
+    double transfers = 0;
+    for (int b = 0; b < r->buckets; b++) {
+        const dl_collective *collective = &r->collectives[r->collective[b]];
+        if (!collective->measured) transfers += collective->plan.transfer_count;
+    }
+    return dl_collective_check_run(gpus->config.options->fidelity, transfers,
+                                   gpus->config.exchanges, err);
 }
 
 static dl_status count_buckets(dl_gpus *gpus, dl_error *err)
@@ -236,6 +259,7 @@ dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err)
     }
     r->share[buckets] = fmax(0, 1 - share_before);
     free(sizes);
+    if (status == DL_OK && gpus->config.collective) status = check_run(gpus, err);
     return status;
 }
 
