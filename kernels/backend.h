@@ -194,6 +194,9 @@ typedef struct dl_backend {
 /* The processor's tables: OpenBLAS, one thread a call. */
 extern const dl_backend dl_backend_cpu_float;
 extern const dl_backend dl_backend_cpu_double;
-const dl_backend *dl_backend_cpu(dl_precision precision);
+static inline const dl_backend *dl_backend_cpu(dl_precision precision)
+{
+    return precision == DL_DOUBLE ? &dl_backend_cpu_double : &dl_backend_cpu_float;
+}
 
 #endif

@@ -1,6 +1,7 @@
 #include "kernels/data_set.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -183,6 +184,14 @@ static dl_status read_labels(dl_data_set *set, const char *folder, const char *n
     return status;
 }
 
+void dl_data_set_free(dl_data_set *set)
+{
+    free(set->labels);
+    free(set->pixels);
+    free(set->name);
+    *set = (dl_data_set){0};
+}
+
 dl_status dl_data_set_read_mnist(dl_data_set *set, const char *folder, int test_set, dl_error *err)
 {
     static const char *const images[] = {"train-images-idx3-ubyte", "t10k-images-idx3-ubyte"};
@@ -239,14 +248,6 @@ void dl_data_set_synthetic(dl_data_set *set, dl_shape shape, int classes, size_t
     free(patterns);
 }
 
-void dl_data_set_free(dl_data_set *set)
-{
-    free(set->labels);
-    free(set->pixels);
-    free(set->name);
-    *set = (dl_data_set){0};
-}
-
 void dl_data_set_batch(const dl_data_set *set, const uint32_t *order, int batch,
                        dl_precision precision, void *input, int32_t *labels)
 {
@@ -264,4 +265,93 @@ void dl_data_set_batch(const dl_data_set *set, const uint32_t *order, int batch,
         }
         labels[i] = set->labels[order[i]];
     }
+}
+
+#define CIFAR_SIDE 32
+#define CIFAR_CHANNELS 3
+#define CIFAR_CLASSES 10
+#define CIFAR_PIXELS (CIFAR_SIDE * CIFAR_SIDE)
+#define CIFAR_SAMPLE_BYTES (CIFAR_PIXELS * CIFAR_CHANNELS)
+#define CIFAR_RECORD_BYTES (1 + CIFAR_SAMPLE_BYTES)
+#define CIFAR_FILE_RECORDS 10000
+
+/* A record's pixels lie channel by channel; ours, pixel by pixel. */
+static void interleave(uint8_t *to, const uint8_t *from)
+{
+    for (int p = 0; p < CIFAR_PIXELS; p++) {
+        for (int c = 0; c < CIFAR_CHANNELS; c++)
+            to[p * CIFAR_CHANNELS + c] = from[c * CIFAR_PIXELS + p];
+    }
+}
+
+/* Reads the records of an open file to `first` and the following ones; the file must then end. */
+static dl_status read_cifar_records(FILE *file, const char *path, dl_data_set *set, size_t first,
+                                    dl_error *err)
+{
+    uint8_t record[CIFAR_RECORD_BYTES];
+    for (size_t i = 0; i < CIFAR_FILE_RECORDS; i++) {
+        const size_t got = fread(record, 1, sizeof record, file);
+        if (ferror(file)) {
+            return dl_error_set_at(err, DL_ERR_IO, path, 0, "read failed: %s", strerror(errno));
+        }
+        if (got < sizeof record) {
+            return dl_error_set_at(
+                err, DL_ERR_FORMAT, path, 0, "ends after %zu bytes; a CIFAR-10 file has %d",
+                i * sizeof record + got, CIFAR_FILE_RECORDS * CIFAR_RECORD_BYTES);
+        }
+        if (record[0] >= CIFAR_CLASSES) {
+            return dl_error_set_at(err, DL_ERR_FORMAT, path, 0,
+                                   "label %u of image %zu is not below %d", record[0], i,
+                                   CIFAR_CLASSES);
+        }
+        set->labels[first + i] = record[0];
+        interleave(set->pixels + (first + i) * CIFAR_SAMPLE_BYTES, record + 1);
+    }
+    if (fgetc(file) == EOF) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_FORMAT, path, 0,
+                           "has more than the %d bytes of a CIFAR-10 file",
+                           CIFAR_FILE_RECORDS * CIFAR_RECORD_BYTES);
+}
+
+static dl_status read_cifar_file(const char *folder, const char *name, dl_data_set *set,
+                                 size_t first, dl_error *err)
+{
+    char *path = dl_format("%s/%s", folder, name);
+    dl_status status;
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        status = dl_error_set(err, DL_ERR_IO, "cannot open %s: %s", path, strerror(errno));
+    } else {
+        status = read_cifar_records(file, path, set, first, err);
+        fclose(file);
+    }
+    free(path);
+    return status;
+}
+
+dl_status dl_data_set_read_cifar10(dl_data_set *set, const char *folder, int test_set,
+                                   dl_error *err)
+{
+    static const char *const training[] = {"data_batch_1.bin", "data_batch_2.bin",
+                                           "data_batch_3.bin", "data_batch_4.bin",
+                                           "data_batch_5.bin"};
+    static const char *const test[] = {"test_batch.bin"};
+    const char *const *names = test_set ? test : training;
+    const size_t files = test_set ? 1 : 5;
+    dl_data_set made = {.count = files * CIFAR_FILE_RECORDS,
+                        .sample_bytes = CIFAR_SAMPLE_BYTES,
+                        .classes = CIFAR_CLASSES};
+    made.pixels = dl_calloc(made.count, CIFAR_SAMPLE_BYTES, "CIFAR-10 images");
+    made.labels = dl_calloc(made.count, sizeof *made.labels, "CIFAR-10 labels");
+    dl_status status = DL_OK;
+    for (size_t f = 0; status == DL_OK && f < files; f++) {
+        status = read_cifar_file(folder, names[f], &made, f * CIFAR_FILE_RECORDS, err);
+    }
+    if (status != DL_OK) {
+        dl_data_set_free(&made);
+        return status;
+    }
+    made.name = dl_strdup("cifar10");
+    *set = made;
+    return DL_OK;
 }

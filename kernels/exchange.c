@@ -4,7 +4,7 @@
 
 #include "common/cpu.h"
 #include "common/status.h"
-#include "kernels/exchange_average.h"
+#include "kernels/vector_internal.h"
 
 void dl_exchange_copy(void *to, const void *from, size_t bytes)
 {

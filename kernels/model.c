@@ -1,13 +1,118 @@
-#include "kernels/model.h"
+/* A model over its layers. First its plan: which layer reads what, and which layers' gradients share
+ * memory. A layer's output is kept from forward to backward, as the readers' backward needs it. The
+ * gradient of an output lives only from the backward pass of its last reader to that of its writer, so
+ * few arrays (slots) serve all: two in a chain of layers, one more where a skip connection runs. */
+#include "kernels/model_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
 #include "common/names.h"
+#include "common/status.h"
 #include "kernels/layers/layer.h"
-#include "kernels/model_plan.h"
+#include "kernels/model.h"
 #include "kernels/model_table.h"
+
+void dl_model_plan_links(dl_model_plan *plan, const dl_layer_spec *specs, int layer_count)
+{
+    *plan = (dl_model_plan){.links = dl_calloc((size_t)layer_count, sizeof *plan->links, "links")};
+    for (int i = 0; i < layer_count; i++) {
+        dl_model_link *link = &plan->links[i];
+        link->input = i - (specs[i].back > 0 ? specs[i].back : 1);
+        link->other = specs[i].skip > 0 ? i - specs[i].skip : -1;
+        link->gradient_slot = -1;
+        DL_ASSERT(link->input >= -1 && i - specs[i].skip >= 0, "%s: inputs %d and %d",
+                  specs[i].name, link->input, i - specs[i].skip);
+    }
+}
+
+/* A slot while a backward pass is gone through. */
+typedef struct slot {
+    size_t size;
+    int users; /* layers, in-place ones aside, that have yet to read it; 0 = free */
+} slot;
+
+/* A free slot for `size` numbers: the smallest that is large enough, else the largest, grown, else
+ * a new one. slots[] has room for one a layer. */
+static int take_slot(slot *slots, int *count, size_t size)
+{
+    int best = -1;
+    for (int s = 0; s < *count; s++) {
+        if (slots[s].users > 0) continue;
+        const bool fits = slots[s].size >= size;
+        if (best < 0 || (fits && (slots[best].size < size || slots[s].size < slots[best].size)) ||
+            (!fits && slots[best].size < size && slots[s].size > slots[best].size)) {
+            best = s;
+        }
+    }
+    if (best < 0) best = (*count)++;
+    if (slots[best].size < size) slots[best].size = size;
+    slots[best].users = 1;
+    return best;
+}
+
+/* The gradient of an in-place layer's input is that of its output, changed where it lies; an
+ * addition's, unchanged, is also that of its other input. */
+static void pass_on(dl_model_link *links, slot *slots, const dl_layer *layers, int i)
+{
+    const int own = links[i].gradient_slot;
+    DL_ASSERT(links[i].input >= 0 && links[links[i].input].gradient_slot < 0 &&
+                  slots[own].users == 1,
+              "%s: in place on an array that others read", layers[i].spec->name);
+    links[links[i].input].gradient_slot = own;
+    if (links[i].other < 0) return;
+    DL_ASSERT(links[links[i].other].gradient_slot < 0, "%s: what it adds is read behind it",
+              layers[i].spec->name);
+    links[links[i].other].gradient_slot = own;
+    slots[own].users++;
+}
+
+/* Where a layer that is not in place puts its input's gradient. */
+static void hand_down(dl_model_link *links, slot *slots, int *count, dl_layer *layers, int i)
+{
+    dl_model_link *input = &links[links[i].input];
+    if (input->gradient_slot < 0) {
+        input->gradient_slot = take_slot(slots, count, dl_shape_count(layers[i].in));
+        return;
+    }
+    DL_ASSERT(layers[i].type->can_accumulate && slots[input->gradient_slot].users == 1,
+              "%s: cannot add to its input's gradient", layers[i].spec->name);
+    layers[i].accumulates = true;
+}
+
+/* Chooses the slots of planned layers, in the order of a backward pass, and sets
+ * layers[].accumulates where an output has a second reader. Broken invariants, as the specs come
+ * from this program: an output that nobody reads; an in-place layer on an output with other
+ * readers behind it; a second reader that cannot accumulate. */
+static void plan_gradients(dl_model_plan *plan, dl_layer *layers, int layer_count)
+{
+    dl_model_link *links = plan->links;
+    slot *slots = dl_calloc((size_t)layer_count, sizeof *slots, "slots");
+    int count = 0;
+    for (int i = layer_count - 1; i >= 0; i--) {
+        const int own = links[i].gradient_slot;
+        DL_ASSERT(own >= 0 || i == layer_count - 1, "%s: nobody reads it", layers[i].spec->name);
+        if (layers[i].type->in_place) {
+            pass_on(links, slots, layers, i);
+            continue;
+        }
+        if (links[i].input >= 0) hand_down(links, slots, &count, layers, i);
+        if (own >= 0) slots[own].users--;
+    }
+    plan->slot_count = count;
+    plan->slot_size = dl_calloc((size_t)count, sizeof *plan->slot_size, "slot sizes");
+    for (int s = 0; s < count; s++)
+        plan->slot_size[s] = slots[s].size;
+    free(slots);
+}
+
+void dl_model_plan_free(dl_model_plan *plan)
+{
+    free(plan->slot_size);
+    free(plan->links);
+    *plan = (dl_model_plan){0};
+}
 
 /* Layer i draws its parameters from the stream (seed, worker = STREAM + i), away from the numbers
  * that workers use, so that they depend on nothing but the seed and the layer's place. */
@@ -56,7 +161,7 @@ static void plan_layers(dl_model *model, const dl_model_table *table)
                   "%s: its inputs differ in size", layer->spec->name);
         model->parameter_count += layer->parameter_count;
     }
-    dl_model_plan_gradients(&model->plan, model->layers, model->layer_count);
+    plan_gradients(&model->plan, model->layers, model->layer_count);
 }
 
 /* Bytes of `count` numbers a sample. */
@@ -72,6 +177,11 @@ static size_t scratch_bytes(const dl_model *model)
         if (model->layers[i].scratch_bytes > most) most = model->layers[i].scratch_bytes;
     }
     return most;
+}
+
+size_t dl_model_parameter_bytes(const dl_model *model)
+{
+    return model->parameter_count * dl_precision_bytes(model->backend->precision);
 }
 
 static void allocate_memory(dl_model *model)
@@ -161,6 +271,32 @@ static dl_status bind_layers(dl_model *model, uint64_t seed, dl_error *err)
     return status;
 }
 
+void dl_model_destroy(dl_model *model)
+{
+    if (!model) return;
+    const dl_backend *backend = model->backend;
+    for (int i = 0; i < model->layer_count; i++) {
+        const dl_layer *layer = &model->layers[i];
+        backend->release(layer->state);
+        if (!layer->type->in_place) backend->release(layer->output);
+    }
+    for (int s = 0; s < model->plan.slot_count; s++)
+        backend->release(model->gradient_slots[s]);
+    free(model->gradient_slots);
+    dl_model_plan_free(&model->plan);
+    backend->release(model->scratch);
+    if (!backend->host_memory) {
+        backend->release_host(model->host_labels);
+        backend->release_host(model->host_input);
+    }
+    backend->release(model->labels);
+    backend->release(model->input);
+    backend->release(model->gradients);
+    backend->release(model->parameters);
+    free(model->layers);
+    free(model);
+}
+
 /* A model that could not be completed is released. */
 static dl_status make(dl_model **model, const dl_model_table *table, const dl_backend *backend,
                       int max_batch, uint64_t seed, dl_error *err)
@@ -189,12 +325,6 @@ dl_model *dl_model_create_from(const dl_model_table *table, dl_precision precisi
     return made;
 }
 
-dl_status dl_model_create(dl_model **model, const char *name, dl_precision precision, int max_batch,
-                          uint64_t seed, dl_error *err)
-{
-    return dl_model_create_on(model, name, dl_backend_cpu(precision), max_batch, seed, err);
-}
-
 dl_status dl_model_create_on(dl_model **model, const char *name, const dl_backend *backend,
                              int max_batch, uint64_t seed, dl_error *err)
 {
@@ -214,30 +344,10 @@ dl_status dl_model_create_on(dl_model **model, const char *name, const dl_backen
     return make(model, table, backend, max_batch, seed, err);
 }
 
-void dl_model_destroy(dl_model *model)
+dl_status dl_model_create(dl_model **model, const char *name, dl_precision precision, int max_batch,
+                          uint64_t seed, dl_error *err)
 {
-    if (!model) return;
-    const dl_backend *backend = model->backend;
-    for (int i = 0; i < model->layer_count; i++) {
-        const dl_layer *layer = &model->layers[i];
-        backend->release(layer->state);
-        if (!layer->type->in_place) backend->release(layer->output);
-    }
-    for (int s = 0; s < model->plan.slot_count; s++)
-        backend->release(model->gradient_slots[s]);
-    free(model->gradient_slots);
-    dl_model_plan_free(&model->plan);
-    backend->release(model->scratch);
-    if (!backend->host_memory) {
-        backend->release_host(model->host_labels);
-        backend->release_host(model->host_input);
-    }
-    backend->release(model->labels);
-    backend->release(model->input);
-    backend->release(model->gradients);
-    backend->release(model->parameters);
-    free(model->layers);
-    free(model);
+    return dl_model_create_on(model, name, dl_backend_cpu(precision), max_batch, seed, err);
 }
 
 dl_precision dl_model_precision(const dl_model *model)
@@ -248,11 +358,6 @@ dl_precision dl_model_precision(const dl_model *model)
 size_t dl_model_parameter_count(const dl_model *model)
 {
     return model->parameter_count;
-}
-
-size_t dl_model_parameter_bytes(const dl_model *model)
-{
-    return model->parameter_count * dl_precision_bytes(model->backend->precision);
 }
 
 dl_model_memory dl_model_memory_use(const dl_model *model)

@@ -5,7 +5,7 @@
 
 #include "common/alloc.h"
 #include "common/status.h"
-#include "kernels/quantise_vector.h"
+#include "kernels/vector_internal.h"
 
 const char *const dl_quantise_names[] = {[DL_QUANTISE_NONE] = "none",
                                          [DL_QUANTISE_FP16] = "fp16",

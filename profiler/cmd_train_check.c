@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "common/output.h"
-#include "kernels/train/train_replay.h"
+#include "kernels/train/train.h"
 #include "profiler/cmd_train_run.h"
 #include "profiler/measured_row.h"
 

@@ -2,7 +2,7 @@
  * which time here says nothing about the run that is repeated. */
 #include <string.h>
 
-#include "kernels/train/train_replay.h"
+#include "kernels/train/train.h"
 #include "profiler/cmd_train_run.h"
 #include "profiler/interrupt.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
-#include "kernels/cuda/backend_cuda.h"
+#include "kernels/cuda/cuda_internal.h"
 #include "kernels/exchange.h"
 #include "kernels/model.h"
 #include "kernels/optimizer.h"

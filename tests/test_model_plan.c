@@ -4,7 +4,7 @@
 
 #include "common/alloc.h"
 #include "common/random.h"
-#include "kernels/model_plan.h"
+#include "kernels/model_internal.h"
 #include "kernels/model_table.h"
 #include "tests/check.h"
 #include "tests/near.h"

@@ -9,8 +9,7 @@
 
 #include "common/alloc.h"
 #include "common/cpu.h"
-#include "kernels/train/train_points.h"
-#include "kernels/train/train_replay.h"
+#include "kernels/train/train_internal.h"
 
 /* A schedule as text, row by row. */
 typedef struct text {

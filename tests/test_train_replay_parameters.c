@@ -4,7 +4,7 @@
 
 #include "tests/check.h"
 
-#include "kernels/train/train_replay_parameters.h"
+#include "kernels/train/train_internal.h"
 
 enum { NUMBERS = 2, SET_SIZE = 8 };
 

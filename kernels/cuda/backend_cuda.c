@@ -1,9 +1,10 @@
-#include "kernels/cuda/backend_cuda.h"
-
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
+#include "kernels/cuda/cuda_internal.h"
+#include "kernels/cuda/cuda_kernels.h"
 
 static _Thread_local dl_device *used;
 
@@ -11,11 +12,6 @@ dl_device *dl_cuda_device(void)
 {
     DL_ASSERT(used != NULL, "thread uses %s", "no device");
     return used;
-}
-
-void dl_cuda_use(dl_device *device)
-{
-    used = device;
 }
 
 bool dl_cuda_works(const dl_device *device)
@@ -33,6 +29,40 @@ static bool keep(dl_device *device, const char *what, const char *reason)
     return false;
 }
 
+bool dl_cuda_good_blas(dl_device *device, cublasStatus_t result, const char *what)
+{
+    return result == CUBLAS_STATUS_SUCCESS || keep(device, what, cublasGetStatusString(result));
+}
+
+static const float one = 1, zero = 0;
+
+/* backend_cuda_ops.c: cuBLAS, the rest of cuDNN, own kernels. */
+/* cuBLAS is column-major: it sees each of our matrices transposed. c = op(a) op(b) is to it
+ * c^T = op(b)^T op(a)^T, so the factors change places and keep their transposition. */
+static void cuda_gemm(const dl_gemm *gemm)
+{
+    dl_device *device = dl_cuda_device();
+    if (!dl_cuda_works(device)) return;
+    const cublasOperation_t op_b = gemm->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t op_a = gemm->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const int stride_b = gemm->transpose_b ? gemm->k : gemm->n;
+    const int stride_a = gemm->transpose_a ? gemm->m : gemm->k;
+    const float *beta = gemm->accumulate ? &one : &zero;
+    if (device->settings.math == DL_DEVICE_MATH_FP16) {
+        dl_cuda_good_blas(device,
+                          cublasGemmEx(device->blas, op_b, op_a, gemm->n, gemm->m, gemm->k, &one,
+                                       gemm->b, CUDA_R_32F, stride_b, gemm->a, CUDA_R_32F, stride_a,
+                                       beta, gemm->c, CUDA_R_32F, gemm->n,
+                                       CUBLAS_COMPUTE_32F_FAST_16F, CUBLAS_GEMM_DEFAULT),
+                          "cublasGemmEx");
+    } else {
+        dl_cuda_good_blas(device,
+                          cublasSgemm(device->blas, op_b, op_a, gemm->n, gemm->m, gemm->k, &one,
+                                      gemm->b, stride_b, gemm->a, stride_a, beta, gemm->c, gemm->n),
+                          "cublasSgemm");
+    }
+}
+
 bool dl_cuda_good(dl_device *device, cudaError_t result, const char *what)
 {
     if (result == cudaSuccess) return true;
@@ -40,14 +70,294 @@ bool dl_cuda_good(dl_device *device, cudaError_t result, const char *what)
     return keep(device, what, cudaGetErrorString(result));
 }
 
-bool dl_cuda_good_blas(dl_device *device, cublasStatus_t result, const char *what)
+/* At least `count` ones in the device's memory. */
+static bool have_ones(dl_device *device, int count)
 {
-    return result == CUBLAS_STATUS_SUCCESS || keep(device, what, cublasGetStatusString(result));
+    if (count <= device->ones_count) return true;
+    dl_cuda_good(device, cudaFree(device->ones), "cudaFree");
+    device->ones = NULL;
+    device->ones_count = 0;
+    void *memory = NULL;
+    if (!dl_cuda_good(device, cudaMalloc(&memory, (size_t)count * sizeof(float)), "ones")) {
+        return false;
+    }
+    device->ones = memory;
+    device->ones_count = count;
+    return dl_cuda_good(device, dl_cuda_launch_fill(device->ones, 1, (size_t)count, device->stream),
+                        "fill");
+}
+
+/* Column-major the matrix is [columns x rows]; its product with ones is the sum of our rows. */
+static void cuda_sum_rows(void *sums, const void *matrix, int rows, int columns, bool accumulate)
+{
+    dl_device *device = dl_cuda_device();
+    if (!dl_cuda_works(device) || !have_ones(device, rows)) return;
+    dl_cuda_good_blas(device,
+                      cublasSgemv(device->blas, CUBLAS_OP_N, columns, rows, &one, matrix, columns,
+                                  device->ones, 1, accumulate ? &one : &zero, sums, 1),
+                      "cublasSgemv");
+}
+
+static void cuda_repeat_row(void *matrix, const void *row, int rows, int columns)
+{
+    dl_device *device = dl_cuda_device();
+    if (!dl_cuda_works(device)) return;
+    dl_cuda_good(device, dl_cuda_launch_repeat_row(matrix, row, rows, columns, device->stream),
+                 "repeat_row");
+}
+
+static void cuda_add(void *to, const void *from, size_t count)
+{
+    dl_device *device = dl_cuda_device();
+    DL_ASSERT(count <= INT_MAX, "%zu numbers", count);
+    if (!dl_cuda_works(device)) return;
+    dl_cuda_good_blas(device, cublasSaxpy(device->blas, (int)count, &one, from, 1, to, 1),
+                      "cublasSaxpy");
 }
 
 bool dl_cuda_good_dnn(dl_device *device, cudnnStatus_t result, const char *what)
 {
     return result == CUDNN_STATUS_SUCCESS || keep(device, what, cudnnGetErrorString(result));
+}
+
+/* The device's descriptor as a plain vector. */
+static bool describe_vector(dl_device *device, size_t count)
+{
+    DL_ASSERT(count <= INT_MAX, "%zu numbers", count);
+    return dl_cuda_works(device) &&
+           dl_cuda_good_dnn(device,
+                            cudnnSetTensor4dDescriptor(device->tensor, CUDNN_TENSOR_NCHW,
+                                                       CUDNN_DATA_FLOAT, 1, 1, 1, (int)count),
+                            "cudnnSetTensor4dDescriptor");
+}
+
+static void cuda_relu(void *values, size_t count)
+{
+    dl_device *device = dl_cuda_device();
+    if (!describe_vector(device, count)) return;
+    dl_cuda_good_dnn(device,
+                     cudnnActivationForward(device->dnn, device->rectifier, &one, device->tensor,
+                                            values, &zero, device->tensor, values),
+                     "cudnnActivationForward");
+}
+
+/* Where the rectifier's input was above 0 its output is: the output stands in for both. */
+static void cuda_relu_backward(void *gradients, const void *values, size_t count)
+{
+    dl_device *device = dl_cuda_device();
+    if (!describe_vector(device, count)) return;
+    dl_cuda_good_dnn(device,
+                     cudnnActivationBackward(device->dnn, device->rectifier, &one, device->tensor,
+                                             values, device->tensor, gradients, device->tensor,
+                                             values, &zero, device->tensor, gradients),
+                     "cudnnActivationBackward");
+}
+
+static dl_cuda_pool flat_pool(const dl_pool *pool)
+{
+    return (dl_cuda_pool){.count = pool->count,
+                          .channels = pool->in.channels,
+                          .in_rows = pool->in.rows,
+                          .in_columns = pool->in.columns,
+                          .out_rows = pool->out.rows,
+                          .out_columns = pool->out.columns,
+                          .kernel = pool->kernel,
+                          .stride = pool->stride,
+                          .padding = pool->padding};
+}
+
+static void cuda_max_pool(const dl_pool *pool, const void *x, void *y, int32_t *choice)
+{
+    dl_device *device = dl_cuda_device();
+    const dl_cuda_pool flat = flat_pool(pool);
+    if (!dl_cuda_works(device)) return;
+    dl_cuda_good(device, dl_cuda_launch_max_pool(&flat, x, y, choice, device->stream), "max_pool");
+}
+
+static void cuda_max_pool_backward(const dl_pool *pool, const int32_t *choice, const void *dy,
+                                   void *dx)
+{
+    dl_device *device = dl_cuda_device();
+    const dl_cuda_pool flat = flat_pool(pool);
+    if (!dl_cuda_works(device)) return;
+    dl_cuda_good(device, dl_cuda_launch_max_pool_backward(&flat, choice, dy, dx, device->stream),
+                 "max_pool_backward");
+}
+
+static void cuda_average_pool(const dl_pool *pool, const void *x, void *y)
+{
+    dl_device *device = dl_cuda_device();
+    const dl_cuda_pool flat = flat_pool(pool);
+    if (!dl_cuda_works(device)) return;
+    dl_cuda_good(device, dl_cuda_launch_average_pool(&flat, x, y, device->stream), "average_pool");
+}
+
+static void cuda_average_pool_backward(const dl_pool *pool, const void *dy, void *dx)
+{
+    dl_device *device = dl_cuda_device();
+    const dl_cuda_pool flat = flat_pool(pool);
+    if (!dl_cuda_works(device)) return;
+    dl_cuda_good(device, dl_cuda_launch_average_pool_backward(&flat, dy, dx, device->stream),
+                 "average_pool_backward");
+}
+
+/* Descriptors of the values and of the numbers by channel. */
+static bool describe_norm(dl_device *device, const dl_norm *norm)
+{
+    DL_ASSERT(norm->count >= 1 && norm->rows % norm->count == 0, "%d rows of %d samples",
+              norm->rows, norm->count);
+    return dl_cuda_works(device) &&
+           dl_cuda_good_dnn(device,
+                            cudnnSetTensor4dDescriptor(device->tensor, CUDNN_TENSOR_NHWC,
+                                                       CUDNN_DATA_FLOAT, norm->count,
+                                                       norm->channels, norm->rows / norm->count, 1),
+                            "cudnnSetTensor4dDescriptor") &&
+           dl_cuda_good_dnn(device,
+                            cudnnDeriveBNTensorDescriptor(device->channels, device->tensor,
+                                                          CUDNN_BATCHNORM_SPATIAL),
+                            "cudnnDeriveBNTensorDescriptor");
+}
+
+static void cuda_norm_training_forward(const dl_norm *norm, void *y)
+{
+    dl_device *device = dl_cuda_device();
+    if (!describe_norm(device, norm)) return;
+    dl_cuda_good_dnn(device,
+                     cudnnBatchNormalizationForwardTraining(
+                         device->dnn, CUDNN_BATCHNORM_SPATIAL, &one, &zero, device->tensor, norm->x,
+                         device->tensor, y, device->channels, norm->scale, norm->shift,
+                         norm->momentum, norm->running_mean, norm->running_variance, norm->epsilon,
+                         norm->mean, norm->inverse_deviation),
+                     "cudnnBatchNormalizationForwardTraining");
+}
+
+static void cuda_norm_inference_forward(const dl_norm *norm, void *y)
+{
+    dl_device *device = dl_cuda_device();
+    if (!describe_norm(device, norm)) return;
+    dl_cuda_good_dnn(device,
+                     cudnnBatchNormalizationForwardInference(
+                         device->dnn, CUDNN_BATCHNORM_SPATIAL, &one, &zero, device->tensor, norm->x,
+                         device->tensor, y, device->channels, norm->scale, norm->shift,
+                         norm->running_mean, norm->running_variance, norm->epsilon),
+                     "cudnnBatchNormalizationForwardInference");
+}
+
+void *dl_cuda_scratch(dl_device *device, size_t bytes)
+{
+    if (bytes == 0 || !dl_cuda_works(device)) return NULL;
+    if (bytes <= device->scratch_bytes) return device->scratch;
+    /* cudaFree waits until the GPU has done with it. */
+    dl_cuda_good(device, cudaFree(device->scratch), "cudaFree");
+    device->scratch = NULL;
+    device->scratch_bytes = 0;
+    if (!dl_cuda_good(device, cudaMalloc(&device->scratch, bytes), "scratch memory")) return NULL;
+    device->scratch_bytes = bytes;
+    return device->scratch;
+}
+
+/* cuDNN always works dx out; one that nobody wants goes to the scratch memory. */
+static void cuda_norm_backward(const dl_norm *norm, const void *dy, void *dscale, void *dshift,
+                               void *dx)
+{
+    dl_device *device = dl_cuda_device();
+    if (!describe_norm(device, norm)) return;
+    if (dx == NULL) {
+        dx = dl_cuda_scratch(device, (size_t)norm->rows * (size_t)norm->channels * sizeof(float));
+        if (dx == NULL) return;
+    }
+    dl_cuda_good_dnn(
+        device,
+        cudnnBatchNormalizationBackward(device->dnn, CUDNN_BATCHNORM_SPATIAL, &one, &zero, &one,
+                                        &zero, device->tensor, norm->x, device->tensor, dy,
+                                        device->tensor, dx, device->channels, norm->scale, dscale,
+                                        dshift, norm->epsilon, norm->mean, norm->inverse_deviation),
+        "cudnnBatchNormalizationBackward");
+}
+
+static void cuda_softmax(const dl_softmax *softmax)
+{
+    dl_device *device = dl_cuda_device();
+    if (!dl_cuda_works(device)) return;
+    dl_cuda_good(device,
+                 dl_cuda_launch_softmax(softmax->batch, softmax->classes, softmax->scores,
+                                        softmax->labels, softmax->probabilities, softmax->losses,
+                                        softmax->correct, device->stream),
+                 "softmax");
+}
+
+static void cuda_softmax_backward(const dl_softmax *softmax, void *gradients)
+{
+    dl_device *device = dl_cuda_device();
+    const float scale = device->settings.math == DL_DEVICE_MATH_FP16 ? DL_CUDA_LOSS_SCALE : 1;
+    if (!dl_cuda_works(device)) return;
+    dl_cuda_good(device,
+                 dl_cuda_launch_softmax_backward(softmax->batch, softmax->classes, scale,
+                                                 softmax->probabilities, softmax->labels, gradients,
+                                                 device->stream),
+                 "softmax_backward");
+}
+
+void dl_cuda_unscale(void *gradients, size_t count)
+{
+    dl_device *device = dl_cuda_device();
+    if (!dl_cuda_works(device)) return;
+    if (device->overflow == NULL) {
+        void *memory = NULL;
+        if (!dl_cuda_good(device, cudaMalloc(&memory, sizeof *device->overflow), "a flag")) return;
+        device->overflow = memory;
+    }
+    dl_cuda_good(device,
+                 dl_cuda_launch_unscale(gradients, count, DL_CUDA_LOSS_SCALE, device->overflow,
+                                        device->stream),
+                 "unscale");
+}
+
+/* The numbers that every parameter's update shares, as the processor's code rounds them. */
+static dl_cuda_update flat_update(const dl_update *update)
+{
+    return (dl_cuda_update){.parameters = update->parameters,
+                            .gradients = update->gradients,
+                            .first = update->first,
+                            .second = update->second,
+                            .count = update->count,
+                            .rate = (float)update->rate,
+                            .decay1 = (float)update->decay1,
+                            .rest1 = (float)(1 - update->decay1),
+                            .decay2 = (float)update->decay2,
+                            .rest2 = (float)(1 - update->decay2),
+                            .epsilon = (float)update->epsilon};
+}
+
+static void cuda_sgd(const dl_update *update)
+{
+    dl_device *device = dl_cuda_device();
+    const dl_cuda_update flat = flat_update(update);
+    if (!dl_cuda_works(device)) return;
+    dl_cuda_good(device, dl_cuda_launch_sgd(&flat, device->stream), "sgd");
+}
+
+static void cuda_rmsprop(const dl_update *update)
+{
+    dl_device *device = dl_cuda_device();
+    const dl_cuda_update flat = flat_update(update);
+    if (!dl_cuda_works(device)) return;
+    dl_cuda_good(device, dl_cuda_launch_rmsprop(&flat, device->stream), "rmsprop");
+}
+
+static void cuda_adam(const dl_update *update)
+{
+    dl_device *device = dl_cuda_device();
+    dl_cuda_update flat = flat_update(update);
+    flat.rate = (float)(update->rate / update->correction1);
+    flat.scale2 = (float)(1 / update->correction2);
+    if (!dl_cuda_works(device)) return;
+    dl_cuda_good(device, dl_cuda_launch_adam(&flat, device->stream), "adam");
+}
+
+void dl_cuda_use(dl_device *device)
+{
+    used = device;
 }
 
 bool dl_cuda_good_nccl(dl_device *device, ncclResult_t result, const char *what)
@@ -130,19 +440,6 @@ static dl_status cuda_wait(dl_error *err)
     return device->failure.code;
 }
 
-void *dl_cuda_scratch(dl_device *device, size_t bytes)
-{
-    if (bytes == 0 || !dl_cuda_works(device)) return NULL;
-    if (bytes <= device->scratch_bytes) return device->scratch;
-    /* cudaFree waits until the GPU has done with it. */
-    dl_cuda_good(device, cudaFree(device->scratch), "cudaFree");
-    device->scratch = NULL;
-    device->scratch_bytes = 0;
-    if (!dl_cuda_good(device, cudaMalloc(&device->scratch, bytes), "scratch memory")) return NULL;
-    device->scratch_bytes = bytes;
-    return device->scratch;
-}
-
 const dl_backend dl_backend_cuda = {
     .name = "cuda",
     .precision = DL_FLOAT,
@@ -154,26 +451,26 @@ const dl_backend dl_backend_cuda = {
     .upload = cuda_upload,
     .download = cuda_download,
     .wait = cuda_wait,
-    .gemm = dl_cuda_gemm,
+    .gemm = cuda_gemm,
     .conv_scratch_bytes = dl_cuda_conv_scratch_bytes,
     .conv_forward = dl_cuda_conv_forward,
     .conv_backward_data = dl_cuda_conv_backward_data,
     .conv_backward_filter = dl_cuda_conv_backward_filter,
-    .repeat_row = dl_cuda_repeat_row,
-    .sum_rows = dl_cuda_sum_rows,
-    .max_pool = dl_cuda_max_pool,
-    .max_pool_backward = dl_cuda_max_pool_backward,
-    .average_pool = dl_cuda_average_pool,
-    .average_pool_backward = dl_cuda_average_pool_backward,
-    .add = dl_cuda_add,
-    .relu = dl_cuda_relu,
-    .relu_backward = dl_cuda_relu_backward,
-    .norm_training_forward = dl_cuda_norm_training_forward,
-    .norm_inference_forward = dl_cuda_norm_inference_forward,
-    .norm_backward = dl_cuda_norm_backward,
-    .softmax = dl_cuda_softmax,
-    .softmax_backward = dl_cuda_softmax_backward,
-    .sgd = dl_cuda_sgd,
-    .rmsprop = dl_cuda_rmsprop,
-    .adam = dl_cuda_adam,
+    .repeat_row = cuda_repeat_row,
+    .sum_rows = cuda_sum_rows,
+    .max_pool = cuda_max_pool,
+    .max_pool_backward = cuda_max_pool_backward,
+    .average_pool = cuda_average_pool,
+    .average_pool_backward = cuda_average_pool_backward,
+    .add = cuda_add,
+    .relu = cuda_relu,
+    .relu_backward = cuda_relu_backward,
+    .norm_training_forward = cuda_norm_training_forward,
+    .norm_inference_forward = cuda_norm_inference_forward,
+    .norm_backward = cuda_norm_backward,
+    .softmax = cuda_softmax,
+    .softmax_backward = cuda_softmax_backward,
+    .sgd = cuda_sgd,
+    .rmsprop = cuda_rmsprop,
+    .adam = cuda_adam,
 };

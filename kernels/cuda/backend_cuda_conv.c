@@ -6,7 +6,168 @@
  * cuDNN does not promise an algorithm for channels-last single precision without tensor cores. Where
  * it has none, the arrays are turned to channels-first in the scratch memory and the result is
  * turned back, as frameworks do. */
-#include "kernels/cuda/cuda_conv_descriptors.h"
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "kernels/cuda/cuda_internal.h"
+
+/* What a convolution works out: y, the gradient of x, or that of the weights. */
+typedef enum dl_cuda_direction {
+    DL_CUDA_FORWARD,
+    DL_CUDA_BACKWARD_DATA,
+    DL_CUDA_BACKWARD_FILTER,
+    DL_CUDA_DIRECTIONS
+} dl_cuda_direction;
+
+/* NHWC, as all arrays of a backend are, or NCHW. */
+typedef enum dl_cuda_order {
+    DL_CUDA_CHANNELS_LAST,
+    DL_CUDA_CHANNELS_FIRST,
+    DL_CUDA_ORDERS
+} dl_cuda_order;
+
+/* A way to compute: the algorithm's number in the enumeration of its direction. */
+typedef struct dl_cuda_conv_way {
+    dl_cuda_order order;
+    int algorithm;
+    cudnnMathType_t math;
+    size_t scratch_bytes;
+} dl_cuda_conv_way;
+
+/* The arrays of a convolution in one order; the weights also as images, to be turned. */
+typedef struct dl_cuda_conv_arrays {
+    cudnnTensorDescriptor_t x, y, weights_as_images;
+    cudnnFilterDescriptor_t weights;
+} dl_cuda_conv_arrays;
+
+struct dl_cuda_conv {
+    dl_cuda_conv *next;
+    dl_conv shape;
+    dl_cuda_conv_arrays in_order[DL_CUDA_ORDERS];
+    cudnnTensorDescriptor_t bias;
+    /* One a direction: each has its math type. */
+    cudnnConvolutionDescriptor_t windows[DL_CUDA_DIRECTIONS];
+    bool chosen[DL_CUDA_DIRECTIONS]; /* whether the way is known */
+    dl_cuda_conv_way ways[DL_CUDA_DIRECTIONS];
+};
+
+static const cudnnMathType_t math_types[] = {[DL_DEVICE_MATH_FP32] = CUDNN_FMA_MATH,
+                                             [DL_DEVICE_MATH_TF32] = CUDNN_DEFAULT_MATH,
+                                             [DL_DEVICE_MATH_FP16] =
+                                                 CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION};
+
+static const cudnnTensorFormat_t formats[] = {
+    [DL_CUDA_CHANNELS_LAST] = CUDNN_TENSOR_NHWC, [DL_CUDA_CHANNELS_FIRST] = CUDNN_TENSOR_NCHW};
+
+static void free_images(cudnnTensorDescriptor_t images)
+{
+    if (images != NULL) (void)cudnnDestroyTensorDescriptor(images);
+}
+
+static void free_conv(dl_cuda_conv *conv)
+{
+    for (int d = 0; d < DL_CUDA_DIRECTIONS; d++) {
+        if (conv->windows[d] != NULL) (void)cudnnDestroyConvolutionDescriptor(conv->windows[d]);
+    }
+    for (int o = 0; o < DL_CUDA_ORDERS; o++) {
+        const dl_cuda_conv_arrays *freed = &conv->in_order[o];
+        if (freed->weights != NULL) (void)cudnnDestroyFilterDescriptor(freed->weights);
+        free_images(freed->weights_as_images);
+        free_images(freed->y);
+        free_images(freed->x);
+    }
+    free_images(conv->bias);
+    free(conv);
+}
+
+void dl_cuda_convs_free(dl_device *device)
+{
+    while (device->convs != NULL) {
+        dl_cuda_conv *next = device->convs->next;
+        free_conv(device->convs);
+        device->convs = next;
+    }
+}
+
+static bool describe_images(dl_device *device, cudnnTensorDescriptor_t *images, dl_cuda_order o,
+                            int count, dl_shape shape)
+{
+    return dl_cuda_good_dnn(device, cudnnCreateTensorDescriptor(images),
+                            "cudnnCreateTensorDescriptor") &&
+           dl_cuda_good_dnn(device,
+                            cudnnSetTensor4dDescriptor(*images, formats[o], CUDNN_DATA_FLOAT, count,
+                                                       shape.channels, shape.rows, shape.columns),
+                            "cudnnSetTensor4dDescriptor");
+}
+
+static bool describe_arrays(dl_device *device, dl_cuda_conv_arrays *made, dl_cuda_order o,
+                            const dl_conv *shape)
+{
+    const dl_shape window = {shape->kernel, shape->kernel, shape->in.channels};
+    return describe_images(device, &made->x, o, shape->count, shape->in) &&
+           describe_images(device, &made->y, o, shape->count, shape->out) &&
+           describe_images(device, &made->weights_as_images, o, shape->out.channels, window) &&
+           dl_cuda_good_dnn(device, cudnnCreateFilterDescriptor(&made->weights),
+                            "cudnnCreateFilterDescriptor") &&
+           dl_cuda_good_dnn(device,
+                            cudnnSetFilter4dDescriptor(made->weights, CUDNN_DATA_FLOAT, formats[o],
+                                                       shape->out.channels, shape->in.channels,
+                                                       shape->kernel, shape->kernel),
+                            "cudnnSetFilter4dDescriptor");
+}
+
+static bool describe_windows(dl_device *device, cudnnConvolutionDescriptor_t *windows,
+                             const dl_conv *shape)
+{
+    return dl_cuda_good_dnn(device, cudnnCreateConvolutionDescriptor(windows),
+                            "cudnnCreateConvolutionDescriptor") &&
+           dl_cuda_good_dnn(device,
+                            cudnnSetConvolution2dDescriptor(
+                                *windows, shape->padding, shape->padding, shape->stride,
+                                shape->stride, 1, 1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
+                            "cudnnSetConvolution2dDescriptor") &&
+           dl_cuda_good_dnn(
+               device, cudnnSetConvolutionMathType(*windows, math_types[device->settings.math]),
+               "cudnnSetConvolutionMathType");
+}
+
+static bool describe(dl_device *device, dl_cuda_conv *conv)
+{
+    const dl_conv *shape = &conv->shape;
+    bool good = describe_images(device, &conv->bias, DL_CUDA_CHANNELS_LAST, 1,
+                                (dl_shape){1, 1, shape->out.channels});
+    for (int o = 0; good && o < DL_CUDA_ORDERS; o++)
+        good = describe_arrays(device, &conv->in_order[o], (dl_cuda_order)o, shape);
+    for (int d = 0; good && d < DL_CUDA_DIRECTIONS; d++)
+        good = describe_windows(device, &conv->windows[d], shape);
+    return good;
+}
+
+static bool same_shape(const dl_conv *a, const dl_conv *b)
+{
+    return a->count == b->count && a->in.rows == b->in.rows && a->in.columns == b->in.columns &&
+           a->in.channels == b->in.channels && a->out.channels == b->out.channels &&
+           a->kernel == b->kernel && a->stride == b->stride && a->padding == b->padding;
+}
+
+/* The place's convolution of that shape, with its descriptors, made at the first call. The place owns
+ * it until dl_cuda_convs_free. NULL if something failed, now or before. */
+static dl_cuda_conv *conv_find(dl_device *device, const dl_conv *shape)
+{
+    if (!dl_cuda_works(device)) return NULL;
+    for (dl_cuda_conv *conv = device->convs; conv != NULL; conv = conv->next) {
+        if (same_shape(&conv->shape, shape)) return conv;
+    }
+    dl_cuda_conv *made = dl_calloc(1, sizeof *made, "convolution");
+    made->shape = *shape;
+    if (!describe(device, made)) {
+        free_conv(made);
+        return NULL;
+    }
+    made->next = device->convs;
+    device->convs = made;
+    return made;
+}
 
 /* Most scratch memory that an algorithm may ask for. */
 #define SCRATCH_MAX ((size_t)1 << 30)
@@ -200,7 +361,7 @@ static void run(const dl_conv *shape, const conv_call *call)
     static const char *const names[] = {"cudnnConvolutionForward", "cudnnConvolutionBackwardData",
                                         "cudnnConvolutionBackwardFilter"};
     dl_device *device = dl_cuda_device();
-    dl_cuda_conv *conv = dl_cuda_conv_find(device, shape);
+    dl_cuda_conv *conv = conv_find(device, shape);
     if (conv == NULL) return;
     const dl_cuda_direction d = call->direction;
     if (!conv->chosen[d]) {
@@ -228,7 +389,7 @@ void dl_cuda_conv_forward(const dl_conv *conv, const void *x, const void *weight
                            .beta = &zero});
     if (bias == NULL) return;
     dl_device *device = dl_cuda_device();
-    const dl_cuda_conv *known = dl_cuda_conv_find(device, conv);
+    const dl_cuda_conv *known = conv_find(device, conv);
     if (known == NULL) return;
     dl_cuda_good_dnn(device,
                      cudnnAddTensor(device->dnn, &one, known->bias, bias, &one,

@@ -1,5 +1,5 @@
 /* The one symbol of DL_DEVICE_CUDA_LIBRARY. */
-#include "kernels/cuda/backend_cuda.h"
+#include "kernels/cuda/cuda_internal.h"
 
 __attribute__((visibility("default"))) const dl_device_type *dl_device_entry(void);
 

@@ -15,11 +15,12 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
-#include "kernels/cuda/backend_cuda.h"
+#include "kernels/cuda/cuda_internal.h"
 
 /* Numbers of the reductions that have NCCL connect: a few, and as many as make it take its ways for
  * large ones. */
 static const size_t rehearsals[] = {16, (size_t)1 << 22};
+
 enum { REHEARSALS = sizeof rehearsals / sizeof rehearsals[0] };
 
 /* Between two questions whether a process is lost, which cost calls of the system. */
@@ -249,6 +250,7 @@ static dl_status make_ranks_group(dl_device *const *devices, int count,
     }
     return rehearse_all(devices, count, err);
 }
+
 static dl_status join(dl_device *const *devices, int count, const dl_device_ranks *ranks,
                       dl_error *err)
 {
@@ -285,6 +287,7 @@ dl_status dl_cuda_join(dl_device *const *devices, int count, dl_error *err)
 {
     return join(devices, count, NULL, err);
 }
+
 void dl_cuda_all_reduce(void *values, size_t count)
 {
     dl_device *device = dl_cuda_device();

@@ -3,32 +3,14 @@
 #include <string.h>
 
 #include "common/status.h"
-#include "kernels/layers/layer_add.h"
-#include "kernels/layers/layer_batch_norm.h"
-#include "kernels/layers/layer_conv.h"
-#include "kernels/layers/layer_dense.h"
-#include "kernels/layers/layer_global_pool.h"
-#include "kernels/layers/layer_max_pool.h"
-#include "kernels/layers/layer_relu.h"
-#include "kernels/layers/layer_softmax.h"
-
-static const dl_layer_type *const types[][DL_PRECISION_COUNT] = {
-    {&dl_layer_dense_float, &dl_layer_dense_double},
-    {&dl_layer_conv_float, &dl_layer_conv_double},
-    {&dl_layer_max_pool_float, &dl_layer_max_pool_double},
-    {&dl_layer_global_pool_float, &dl_layer_global_pool_double},
-    {&dl_layer_relu_float, &dl_layer_relu_double},
-    {&dl_layer_batch_norm_float, &dl_layer_batch_norm_double},
-    {&dl_layer_add_float, &dl_layer_add_double},
-    {&dl_layer_softmax_float, &dl_layer_softmax_double},
-};
 
 const dl_layer_type *dl_layer_type_find(const char *kind, dl_precision precision)
 {
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        if (strcmp(types[i][precision]->name, kind) == 0) return types[i][precision];
-    }
-    return NULL;
+    const dl_layer_type *type =
+        precision == DL_DOUBLE ? dl_layer_types_double : dl_layer_types_float;
+    while (type->name != NULL && strcmp(type->name, kind) != 0)
+        type++;
+    return type->name != NULL ? type : NULL;
 }
 
 void dl_layer_plan(dl_layer *layer)

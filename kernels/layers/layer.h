@@ -3,8 +3,8 @@
  *                 input ──forward──▶ output
  *        input_gradient ◀─backward── output_gradient       (of the loss; and parameter gradients)
  *
- * A kind of layer is a const table, one a precision; adding one is adding its file pair and a line
- * in layer.c. Layers work through the backend's operations only. */
+ * A kind of layer is a row of the tables in layer_types.c, one table per precision; adding one is
+ * adding its functions and its row there. Layers use the backend's operations only. */
 #ifndef DL_KERNELS_LAYER_H
 #define DL_KERNELS_LAYER_H
 
@@ -80,7 +80,11 @@ struct dl_layer_type {
     dl_status (*result)(dl_layer *layer, int batch, dl_error *err);
 };
 
-/* The table called `kind`, or NULL. */
+/* All kinds of layers; the last row has no name. */
+extern const dl_layer_type dl_layer_types_float[];
+extern const dl_layer_type dl_layer_types_double[];
+
+/* The type called `kind`, or NULL. */
 const dl_layer_type *dl_layer_type_find(const char *kind, dl_precision precision);
 
 /* Finds the type and works out shapes and sizes. The spec comes from a table of this program: an

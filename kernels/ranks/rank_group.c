@@ -1,12 +1,266 @@
-#include "kernels/ranks/rank_group.h"
-
+/* A group of ranks: pieces along their ring, what one rank tells the others at its end, and the
+ * exchanges that are made of them. */
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/units.h"
 #include "kernels/exchange.h"
-#include "kernels/ranks/rank_inside.h"
+#include "kernels/ranks/rank_group.h"
+#include "kernels/ranks/rank_internal.h"
+#include "kernels/ranks/rank_socket.h"
+
+/* Longest wait for the rest of a message that another rank has begun to say its end with. */
+#define LAST_WORDS_S 1.0
+
+#define FRAME_MAGIC 0x4b52414eu
+
+enum { FRAME_DATA = 1, FRAME_LOST, FRAME_LEFT };
+
+/* Before each piece. DATA: of operation `operation`, `bytes` follow; `flag`: of dl_rank_group_agree.
+ * LOST: the reason follows. LEFT: the rank has ended its part. */
+typedef struct frame {
+    uint32_t magic, kind, flag, unused;
+    uint64_t operation, bytes;
+} frame;
+
+int64_t dl_rank_deadline_ns(const dl_rank_group *group)
+{
+    return dl_clock_ns() + dl_ns_ceil(dl_s_to_ns(group->limit_s));
+}
+
+/* rank_ring.c: the neighbours. */
+static int dl_rank_prev(const dl_rank_group *group)
+{
+    return (group->rank + group->size - 1) % group->size;
+}
+
+static int dl_rank_next(const dl_rank_group *group)
+{
+    return (group->rank + 1) % group->size;
+}
+
+/* Both neighbours may be told at any time: what goes to `next` is broken off only where that rank is
+ * gone or has said so itself. Whether they hear it is not waited for. */
+static void tell_loss(dl_rank_group *group)
+{
+    char message[sizeof(frame) + DL_ERROR_TEXT_BYTES];
+    const size_t bytes = strlen(group->failure.text);
+    const frame head = {.magic = FRAME_MAGIC, .kind = FRAME_LOST, .bytes = bytes};
+    memcpy(message, &head, sizeof head);
+    memcpy(message + sizeof head, group->failure.text, bytes);
+    (void)send(group->next, message, sizeof head + bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)send(group->prev, message, sizeof head + bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static dl_status fail(dl_rank_group *group, const char *format, ...) DL_PRINTF(2, 3);
+
+static dl_status fail(dl_rank_group *group, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = dl_vformat(format, args);
+    va_end(args);
+    const dl_status status = dl_error_set(&group->failure, DL_ERR_SYSTEM, "%s", text);
+    free(text);
+    tell_loss(group);
+    atomic_store(&group->failed, true);
+    return status;
+}
+
+static dl_status gone(dl_rank_group *group, int rank)
+{
+    return fail(group, "rank %d on %s has gone: rank %d finds its connection closed", rank,
+                group->hosts[rank], group->rank);
+}
+
+static dl_status late(dl_rank_group *group, int rank, const char *does)
+{
+    return fail(group, "rank %d on %s %s rank %d for %g s: it hangs, or waits for one that does",
+                rank, group->hosts[rank], does, group->rank, group->limit_s);
+}
+
+/* Another rank's last words, whose header has come from `rank`. */
+static dl_status hear_loss(dl_rank_group *group, int made, int rank, const frame *head)
+{
+    char text[DL_ERROR_TEXT_BYTES] = "";
+    const size_t bytes = head->bytes < sizeof text ? (size_t)head->bytes : sizeof text - 1;
+    const int64_t until_ns = dl_clock_ns() + dl_ns_ceil(dl_s_to_ns(LAST_WORDS_S));
+    if (dl_rank_receive(made, text, bytes, until_ns) != DL_RANK_IO_DONE) return gone(group, rank);
+    return fail(group, "%s", text);
+}
+
+/* The next rank says something, which it only does at its end. */
+static dl_status hear_next(dl_rank_group *group)
+{
+    frame head;
+    const int next = dl_rank_next(group);
+    const int64_t until_ns = dl_clock_ns() + dl_ns_ceil(dl_s_to_ns(LAST_WORDS_S));
+    if (dl_rank_receive(group->next, &head, sizeof head, until_ns) != DL_RANK_IO_DONE) {
+        return gone(group, next);
+    }
+    if (head.kind == FRAME_LOST) return hear_loss(group, group->next, next, &head);
+    group->next_left = true;
+    return DL_OK;
+}
+
+/* Waits until one of the connections is ready for `events`, and listens to the next rank meanwhile.
+ */
+static dl_status wait_for(dl_rank_group *group, int made, short events, int64_t deadline_ns)
+{
+    const bool to_next = made == group->next;
+    for (;;) {
+        struct pollfd wait[2] = {
+            {.fd = made, .events = events},
+            {.fd = group->next_left ? -1 : group->next, .events = POLLIN},
+        };
+        const int ready = poll(wait, 2, dl_rank_left_ms(deadline_ns));
+        if (ready == 0 && to_next) return late(group, dl_rank_next(group), "takes nothing from");
+        if (ready == 0) return late(group, dl_rank_prev(group), "sends nothing to");
+        if (ready > 0 && wait[1].revents != 0) {
+            const dl_status status = hear_next(group);
+            if (status != DL_OK) return status;
+        }
+        if (ready > 0 && wait[0].revents != 0) return DL_OK;
+    }
+}
+
+static bool would_wait(void)
+{
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+/* The deadline moves on with every byte. */
+static dl_status receive(dl_rank_group *group, void *data, size_t bytes)
+{
+    int64_t deadline_ns = dl_rank_deadline_ns(group);
+    for (size_t done = 0; done < bytes;) {
+        const ssize_t moved = recv(group->prev, (char *)data + done, bytes - done, 0);
+        if (moved > 0) {
+            done += (size_t)moved;
+            deadline_ns = dl_rank_deadline_ns(group);
+            continue;
+        }
+        if (moved == 0 || !would_wait()) return gone(group, dl_rank_prev(group));
+        const dl_status status = wait_for(group, group->prev, POLLIN, deadline_ns);
+        if (status != DL_OK) return status;
+    }
+    return DL_OK;
+}
+
+/* A closed connection to the next rank may still hold its last words. */
+static dl_status next_closed(dl_rank_group *group)
+{
+    const dl_status status = group->next_left ? DL_OK : hear_next(group);
+    return status != DL_OK ? status : gone(group, dl_rank_next(group));
+}
+
+static dl_status send_parts(dl_rank_group *group, struct iovec *parts, size_t count)
+{
+    int64_t deadline_ns = dl_rank_deadline_ns(group);
+    while (count > 0) {
+        const struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
+        ssize_t moved = sendmsg(group->next, &message, MSG_NOSIGNAL);
+        if (moved < 0 && !would_wait()) return next_closed(group);
+        if (moved < 0) {
+            const dl_status status = wait_for(group, group->next, POLLOUT, deadline_ns);
+            if (status != DL_OK) return status;
+            continue;
+        }
+        deadline_ns = dl_rank_deadline_ns(group);
+        for (; count > 0 && (size_t)moved >= parts->iov_len; count--, parts++)
+            moved -= (ssize_t)parts->iov_len;
+        if (count == 0) break;
+        parts->iov_base = (char *)parts->iov_base + moved;
+        parts->iov_len -= (size_t)moved;
+    }
+    return DL_OK;
+}
+
+/* A piece of the present operation to the next rank; the same from the rank before, *flag (or NULL)
+ * is set if it comes with one. Whatever goes wrong becomes the group's failure, and both neighbours
+ * are told. */
+static dl_status send_piece(dl_rank_group *group, const void *data, size_t bytes, bool flag)
+{
+    frame head = {.magic = FRAME_MAGIC,
+                  .kind = FRAME_DATA,
+                  .flag = flag,
+                  .operation = group->operation,
+                  .bytes = bytes};
+    struct iovec parts[2] = {{.iov_base = &head, .iov_len = sizeof head},
+                             {.iov_base = (void *)(uintptr_t)data, .iov_len = bytes}};
+    return send_parts(group, parts, bytes > 0 ? 2 : 1);
+}
+
+static dl_status receive_piece(dl_rank_group *group, void *data, size_t bytes, bool *flag)
+{
+    frame head;
+    const int from = dl_rank_prev(group);
+    const dl_status status = receive(group, &head, sizeof head);
+    if (status != DL_OK) return status;
+    if (head.magic == FRAME_MAGIC && head.kind == FRAME_LOST) {
+        return hear_loss(group, group->prev, from, &head);
+    }
+    if (head.magic == FRAME_MAGIC && head.kind == FRAME_LEFT) {
+        return fail(group, "rank %d on %s has ended its part, but rank %d has not", from,
+                    group->hosts[from], group->rank);
+    }
+    if (head.magic != FRAME_MAGIC || head.kind != FRAME_DATA ||
+        head.operation != group->operation || head.bytes != bytes) {
+        return fail(group,
+                    "ranks %d and %d do not do the same: operation %llu of %llu bytes meets "
+                    "operation %llu of %zu bytes",
+                    from, group->rank, (unsigned long long)head.operation,
+                    (unsigned long long)head.bytes, (unsigned long long)group->operation, bytes);
+    }
+    if (flag != NULL && head.flag != 0) *flag = true;
+    return receive(group, data, bytes);
+}
+
+void dl_rank_group_abandon(dl_rank_group *group)
+{
+    if (group->size == 1) return;
+    (void)shutdown(group->next, SHUT_RDWR);
+    (void)shutdown(group->prev, SHUT_RDWR);
+}
+
+bool dl_rank_group_lost(dl_rank_group *group)
+{
+    struct pollfd ends[2] = {{.fd = group->prev, .events = POLLRDHUP},
+                             {.fd = group->next, .events = POLLRDHUP}};
+    if (atomic_load(&group->failed)) return true;
+    if (group->size == 1) return false;
+    if (poll(ends, 2, 0) > 0) return true;
+    for (int i = 0; i < 2; i++) {
+        frame head;
+        const ssize_t seen = recv(ends[i].fd, &head, sizeof head, MSG_PEEK | MSG_DONTWAIT);
+        if (seen == (ssize_t)sizeof head && head.magic == FRAME_MAGIC && head.kind == FRAME_LOST)
+            return true;
+    }
+    return false;
+}
+
+/* Says goodbye to both neighbours and waits, within the limit, until both have. */
+/* A connection that is closed before all was read would take with it what is still under way. */
+static void part(dl_rank_group *group)
+{
+    const frame left = {.magic = FRAME_MAGIC, .kind = FRAME_LEFT};
+    const int ends[2] = {group->prev, group->next};
+    const int64_t deadline_ns = dl_rank_deadline_ns(group);
+    for (int i = 0; i < 2; i++) {
+        (void)dl_rank_send(ends[i], &left, sizeof left, deadline_ns);
+        (void)shutdown(ends[i], SHUT_WR);
+    }
+    for (int i = 0; i < 2; i++) {
+        char byte;
+        while (dl_rank_receive(ends[i], &byte, 1, deadline_ns) == DL_RANK_IO_DONE) {}
+    }
+}
 
 /* Bytes of a piece that goes along the ring: so many that the header and the calls of the system
  * are little beside it, so few that a vector of 1 MB keeps several links busy at once. */
@@ -60,9 +314,9 @@ static dl_status pass_round(dl_rank_group *group, int from, void *data, size_t b
     for (size_t first = 0; status == DL_OK && first < bytes; first += PIECE_BYTES) {
         const size_t size = bytes - first < PIECE_BYTES ? bytes - first : PIECE_BYTES;
         char *piece = (char *)data + first;
-        if (group->rank != from) status = dl_rank_receive_piece(group, piece, size, NULL);
+        if (group->rank != from) status = receive_piece(group, piece, size, NULL);
         if (status == DL_OK && dl_rank_next(group) != from) {
-            status = dl_rank_send_piece(group, piece, size, false);
+            status = send_piece(group, piece, size, false);
         }
     }
     return status;
@@ -79,10 +333,10 @@ static dl_status add_up(dl_rank_group *group, void *result, int n, int of, size_
     for (size_t first = 0; status == DL_OK && first < count; first += at_once) {
         const size_t size = count - first < at_once ? count - first : at_once;
         char *piece = (char *)result + first * bytes;
-        if (!first_rank) status = dl_rank_receive_piece(group, piece, size * bytes, NULL);
+        if (!first_rank) status = receive_piece(group, piece, size * bytes, NULL);
         if (status != DL_OK) break;
         dl_exchange_sum(result, list, n + !first_rank, last_rank ? of : 1, first, size, precision);
-        if (!last_rank) status = dl_rank_send_piece(group, piece, size * bytes, false);
+        if (!last_rank) status = send_piece(group, piece, size * bytes, false);
     }
     return status;
 }
@@ -111,13 +365,12 @@ dl_status dl_rank_group_agree(dl_rank_group *group, bool mine, bool *any, dl_err
     const int last = group->size - 1;
     bool flag = mine;
     dl_status status = begin(group);
-    if (status == DL_OK && group->rank > 0) status = dl_rank_receive_piece(group, NULL, 0, &flag);
-    if (status == DL_OK && group->rank < last) status = dl_rank_send_piece(group, NULL, 0, flag);
+    if (status == DL_OK && group->rank > 0) status = receive_piece(group, NULL, 0, &flag);
+    if (status == DL_OK && group->rank < last) status = send_piece(group, NULL, 0, flag);
     /* The last one knows, and tells. */
-    if (status == DL_OK && group->rank < last)
-        status = dl_rank_receive_piece(group, NULL, 0, &flag);
+    if (status == DL_OK && group->rank < last) status = receive_piece(group, NULL, 0, &flag);
     if (status == DL_OK && last > 0 && dl_rank_next(group) != last) {
-        status = dl_rank_send_piece(group, NULL, 0, flag);
+        status = send_piece(group, NULL, 0, flag);
     }
     if (status == DL_OK) *any = flag;
     return end(group, status, err);
@@ -145,9 +398,9 @@ dl_status dl_rank_group_gather(dl_rank_group *group, const void *data, void *all
         for (size_t first = 0; status == DL_OK && first < bytes; first += PIECE_BYTES) {
             const size_t size = bytes - first < PIECE_BYTES ? bytes - first : PIECE_BYTES;
             if (i == 0) memcpy(at + first, (const char *)data + first, size);
-            if (i > 0) status = dl_rank_receive_piece(group, at + first, size, NULL);
+            if (i > 0) status = receive_piece(group, at + first, size, NULL);
             if (status == DL_OK && group->rank > 0) {
-                status = dl_rank_send_piece(group, at + first, size, false);
+                status = send_piece(group, at + first, size, false);
             }
         }
     }
@@ -158,8 +411,7 @@ dl_status dl_rank_group_gather(dl_rank_group *group, const void *data, void *all
 void dl_rank_group_leave(dl_rank_group *group, bool well)
 {
     if (group == NULL) return;
-    if (well && group->next >= 0 && group->prev >= 0 && !atomic_load(&group->failed))
-        dl_rank_part(group);
+    if (well && group->next >= 0 && group->prev >= 0 && !atomic_load(&group->failed)) part(group);
     if (group->next >= 0) close(group->next);
     if (group->prev >= 0) close(group->prev);
     free(group->list);

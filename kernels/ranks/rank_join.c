@@ -7,7 +7,7 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
-#include "kernels/ranks/rank_inside.h"
+#include "kernels/ranks/rank_internal.h"
 #include "kernels/ranks/rank_socket.h"
 
 #define MAGIC "DLRANKS"

@@ -29,7 +29,8 @@ int dl_rank_left_ms(int64_t deadline_ns)
     return left_ms < INT_MAX ? (int)left_ms : INT_MAX;
 }
 
-bool dl_rank_is_loopback(const char *host)
+/* Whether `host` names this machine's loopback: "localhost", "127...", "::1". */
+static bool is_loopback(const char *host)
 {
     return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
            strcmp(host, "::1") == 0;
@@ -78,7 +79,7 @@ dl_status dl_rank_listen(const char *host, int port, int *listener, dl_error *er
     dl_status status = resolve(host, port, AF_UNSPEC, false, &named, err);
     if (status != DL_OK) return status;
     const struct addrinfo *at = named;
-    if (!dl_rank_is_loopback(host)) {
+    if (!is_loopback(host)) {
         status = resolve(NULL, port, named->ai_family, true, &all, err);
         at = all;
     }

@@ -25,9 +25,6 @@ typedef struct dl_rank_address {
     uint32_t bytes;
 } dl_rank_address;
 
-/* Whether `host` names this machine's loopback: "localhost", "127...", "::1". */
-bool dl_rank_is_loopback(const char *host);
-
 /* Listens for ranks at `port` (0: one that is free): only on the loopback if `host` is that, else on
  * all interfaces, of the family of `host`'s first address: what a machine calls itself by may be
  * another address than what others call it by. DL_ERR_NAME if `host` has no address, DL_ERR_SYSTEM
@@ -47,8 +44,10 @@ bool dl_rank_accept(int listener, int64_t deadline_ns, int *made);
 /* The address at the other end; the port of this one. */
 dl_rank_address dl_rank_peer(int made);
 int dl_rank_port(int made);
+
 /* `address` with the port of a listener there. */
 dl_rank_address dl_rank_at_port(dl_rank_address address, int port);
+
 /* Whether the address is one that only its own machine can reach. */
 bool dl_rank_address_is_loopback(const dl_rank_address *address);
 

@@ -1,73 +1,466 @@
-#include "kernels/train/train.h"
+/* A training run: settings of this process, devices, threads, and the steps of each worker. With one
+ * thread for all (dispatch single), it launches the steps of all workers as frameworks do whose session
+ * or main thread drives every GPU: worker after worker, phase after phase. The devices run at the same
+ * time, but the later ones start when the thread has come round to them. */
+#include "kernels/train/train_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "common/cpu.h"
+#include "common/random.h"
 #include "common/units.h"
-#include "kernels/train/train_worker.h"
+#include "kernels/train/train.h"
 
-/* Places for `places` vectors, the first `count` of them with one in the server's memory. */
-static void **make_slots(const dl_train_shared *shared, int places, int count, size_t bytes)
+uint32_t dl_train_name_id(const dl_train_shared *shared, dl_train_name name)
 {
-    void **slots = dl_calloc((size_t)places, sizeof *slots, "slots");
-    for (int i = 0; i < count; i++)
-        slots[i] = dl_train_server_allocate(shared, bytes, "slot");
-    return slots;
+    return (uint32_t)shared->operations + (uint32_t)name;
 }
 
-/* Slots of the workers; in async and softsync also the vectors of gradients that wait for an
- * update: with those of workers that do not wait for it, one less than it needs. */
-static void make_all_slots(dl_train_shared *shared)
+/* Makes worker->order the permutation of `epoch`: every worker draws the same one, so none waits
+ * for another. */
+static void shuffle(dl_train_worker *worker, int64_t epoch)
 {
-    const int workers = shared->config->workers;
-    shared->slots = make_slots(shared, workers, shared->mode->slots ? workers : 0, shared->bytes);
-    if (!shared->mode->free_running || !shared->mode->server) return;
-    shared->spare_count = dl_train_gradients_an_update(shared->config) - 1;
-    const int all = workers + shared->spare_count;
-    shared->spares = make_slots(shared, all, shared->spare_count, shared->bytes);
-    shared->pending = make_slots(shared, all, 0, shared->bytes);
+    const dl_train_shared *shared = worker->shared;
+    dl_train_shuffle(shared->config->seed, epoch, worker->order, (uint32_t)shared->data->count);
+    worker->epoch = epoch;
 }
 
-/* The server's vectors, as far as the mode has them. `model` has the common first parameters. */
-static dl_status make_server(dl_train_shared *shared, dl_model *model, dl_error *err)
+/* Fills the model's input with this worker's share of the step's batch: positions step*batch +
+ * index*share ... of the endless sequence of shuffled epochs. */
+static void input(dl_train_worker *worker)
 {
+    const dl_train_shared *shared = worker->shared;
+    const int share = shared->batch_per_worker;
+    const int64_t count = (int64_t)shared->data->count;
+    const int64_t first = worker->step * shared->whole->batch +
+                          (int64_t)(shared->first_worker + worker->index) * share;
+    for (int i = 0; i < share; i++) {
+        const int64_t epoch = (first + i) / count;
+        if (epoch != worker->epoch) shuffle(worker, epoch);
+        worker->samples[i] = worker->order[(first + i) % count];
+    }
+    const dl_precision precision = shared->config->precision;
+    dl_data_set_batch(shared->data, worker->samples, share, precision,
+                      dl_model_input(worker->model), dl_model_labels(worker->model));
+    const dl_record fields = {.kind = DL_RECORD_INPUT,
+                              .name = dl_train_name_id(shared, DL_TRAIN_NAME_INPUT),
+                              .bytes = (uint64_t)share * shared->data->sample_bytes *
+                                       dl_precision_bytes(precision)};
+    dl_train_mark(worker, fields);
+    dl_train_issue(worker);
+    if (worker->device == NULL) return;
+    dl_model_upload(worker->model, share);
+    dl_train_issued(worker, fields);
+}
+
+/* On a device with fp16 the loss was scaled; its last backward operation includes this. */
+static void unscale(dl_train_worker *worker)
+{
+    const dl_train_config *config = worker->shared->config;
+    if (worker->device == NULL || config->device_settings.math != DL_DEVICE_MATH_FP16) return;
+    config->device->unscale(dl_model_gradients(worker->model), worker->shared->count);
+}
+
+static void compute(dl_train_worker *worker)
+{
+    const int share = worker->shared->batch_per_worker;
+    const int operations = worker->shared->operations;
+    for (int op = 0; op < operations; op++) {
+        dl_model_forward(worker->model, op, share);
+        dl_train_issued(worker, (dl_record){.kind = DL_RECORD_COMPUTE,
+                                            .phase = DL_PHASE_FORWARD,
+                                            .name = (uint32_t)op});
+    }
+    for (int op = operations - 1; op >= 0; op--) {
+        dl_model_backward(worker->model, op, share);
+        if (op == 0) unscale(worker);
+        dl_train_issued(worker, (dl_record){.kind = DL_RECORD_COMPUTE,
+                                            .phase = DL_PHASE_BACKWARD,
+                                            .name = (uint32_t)op});
+    }
+}
+
+static void repeat_passes(dl_train_worker *worker)
+{
+    const int share = worker->shared->batch_per_worker;
+    const int operations = worker->shared->operations;
+    for (int op = 0; op < operations; op++)
+        dl_model_forward(worker->model, op, share);
+    for (int op = operations - 1; op >= 0; op--)
+        dl_model_backward(worker->model, op, share);
+    unscale(worker);
+}
+
+/* On a device only whole passes are repeated, as many that `factor` is right on average: with 1.5,
+ * every other step has a second pass. Sleeping on the host instead would leave the device idle,
+ * which a slower one is not, and give what it lacks to workers that share it. */
+static void slow_device_down(dl_train_worker *worker, double factor)
+{
+    const double extra = factor - 1, step = (double)worker->step;
+    const int64_t passes = (int64_t)(floor((step + 1) * extra) - floor(step * extra));
+    if (passes == 0) return;
+    for (int64_t again = 0; again < passes; again++)
+        repeat_passes(worker);
+    dl_train_issued(worker,
+                    (dl_record){.kind = DL_RECORD_SLOWDOWN,
+                                .name = dl_train_name_id(worker->shared, DL_TRAIN_NAME_SLOWDOWN)});
+}
+
+/* Prolongs forward and backward, which have used CPU time since start_cpu_ns, by `factor`: a device
+ * that takes f times as long also loads memory and caches f times as long, so the passes are run
+ * again (they overwrite what they computed with the same values), and only a rest of less than one
+ * pass is spun away. CPU time, not wall time: where threads share a core, a slow device would not
+ * run faster while the others wait. */
+static void slow_down(dl_train_worker *worker, double factor, int64_t start_cpu_ns)
+{
+    const int64_t pass_ns = dl_clock_thread_cpu_ns() - start_cpu_ns;
+    const int64_t until_ns = start_cpu_ns + (int64_t)(factor * (double)pass_ns);
+    for (int again = 1; again + 1 <= factor; again++)
+        repeat_passes(worker);
+    if (factor > floor(factor)) {
+        while (dl_clock_thread_cpu_ns() < until_ns)
+            dl_cpu_relax();
+    }
+    dl_train_mark(worker,
+                  (dl_record){.kind = DL_RECORD_SLOWDOWN,
+                              .name = dl_train_name_id(worker->shared, DL_TRAIN_NAME_SLOWDOWN)});
+}
+
+/* All meet, and the devices are idle. */
+static void meet(dl_train_worker *worker)
+{
+    dl_train_shared *shared = worker->shared;
+    dl_train_settle(worker);
+    dl_barrier_wait(&shared->barrier);
+    dl_train_mark(worker, (dl_record){.kind = DL_RECORD_WAIT,
+                                      .name = dl_train_name_id(shared, DL_TRAIN_NAME_BARRIER)});
+}
+
+/* The ranks meet while their devices work, which reduce among themselves. */
+static void meet_beside(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    if (shared->ranks == NULL || !shared->mode->collective || worker->index != 0) return;
+    if (dl_sync_phases(worker) > 1) dl_train_ranks_meet(worker);
+}
+
+static void exchange(dl_train_worker *worker)
+{
+    const dl_sync_mode *mode = worker->shared->mode;
+    const int phases = dl_sync_phases(worker);
+    for (int p = 0; p < phases; p++) {
+        if (p > 0 && !mode->collective) meet(worker);
+        if (mode->phases[p] != NULL) mode->phases[p](worker);
+        if (p == 0 && mode->reduced != NULL) mode->reduced(worker);
+    }
+    meet_beside(worker);
+}
+
+/* The parts of a step in order, without the exchange. begin: at start_ns. end: waits for the
+ * device, tells the observer; returns the start of the next step. */
+static void step_begin(dl_train_worker *worker, int64_t start_ns)
+{
+    worker->border_ns = start_ns;
+    worker->staleness = DL_NO_STALENESS;
+}
+
+static void step_compute(dl_train_worker *worker)
+{
+    const double *slow = worker->shared->config->slow;
+    const double factor = slow != NULL ? slow[worker->index] : 1;
+    const int64_t start_cpu_ns = factor > 1 ? dl_clock_thread_cpu_ns() : 0;
+    input(worker);
+    compute(worker);
+    if (factor > 1 && worker->device != NULL) {
+        slow_device_down(worker, factor);
+    } else if (factor > 1) {
+        slow_down(worker, factor, start_cpu_ns);
+    }
+}
+
+/* Space for one more step is there but when the number of steps has doubled. */
+static void keep_duration(dl_train_worker *worker, int64_t duration_ns)
+{
+    if (worker->step == worker->step_capacity) {
+        worker->step_capacity *= 2;
+        worker->step_ns = dl_realloc(worker->step_ns, (size_t)worker->step_capacity,
+                                     sizeof *worker->step_ns, "durations of steps");
+    }
+    worker->step_ns[worker->step] = duration_ns;
+}
+
+/* The worker's parameters on the host. A failure of the device ends the run at the next step. */
+static double *fetch(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    void *fetched = dl_alloc_aligned(shared->bytes, "parameters of a point");
+    shared->backend->download(fetched, dl_model_parameters(worker->model), shared->bytes);
+    dl_train_settle(worker);
+    double *made = dl_train_as_double(fetched, shared->count, shared->config->precision);
+    free(fetched);
+    return made;
+}
+
+/* Keeps the worker's parameters if a point is due behind its step; whether it has
+ * taken time. */
+static bool note_point(dl_train_worker *worker)
+{
+    dl_train_shared *shared = worker->shared;
     const dl_train_config *config = shared->config;
-    const dl_sync_mode *mode = shared->mode;
-    const dl_backend *backend = shared->backend;
-    dl_optimizer *optimizer = NULL;
-    const bool on_device = config->where == DL_TRAIN_WHERE_GPU;
-    if (on_device) config->device->use(shared->workers[0].server);
-    dl_status status = dl_optimizer_create_on(
-        &optimizer, &config->optimizer, on_device ? backend : dl_backend_cpu(config->precision),
-        shared->count, err);
-    if (status != DL_OK) return status;
-    if (config->sync == DL_SYNC_AVERAGE && config->average_state) {
-        (void)dl_optimizer_state(optimizer, &shared->state_count);
-        shared->state_bytes = shared->state_count * dl_precision_bytes(config->precision);
-        if (mode->slots && shared->state_bytes > 0) {
-            shared->state_slots =
-                make_slots(shared, config->workers, config->workers, shared->state_bytes);
-            shared->state_result =
-                dl_train_server_allocate(shared, shared->state_bytes, "averaged state");
+    const int64_t steps = worker->step + 1;
+    if (config->evaluate_every == 0 || worker->index != 0) return false;
+    dl_train_points_loss(&shared->points, dl_model_loss(worker->model));
+    if (config->sync == DL_SYNC_AVERAGE && steps % config->interval != 0) return true;
+    if (!dl_train_points_due(&shared->points, steps, config->evaluate_every)) return true;
+    dl_train_points_add(&shared->points,
+                        &(dl_train_point){.update = dl_train_updates(worker, steps),
+                                          .samples = dl_train_samples(worker, steps),
+                                          .simulated_s = (double)NAN,
+                                          .parameters = fetch(worker)});
+    return true;
+}
+
+static int64_t step_end(dl_train_worker *worker, int64_t start_ns)
+{
+    const dl_train_shared *shared = worker->shared;
+    dl_train_settle(worker);
+    const int64_t end_ns = dl_clock_ns();
+    keep_duration(worker, end_ns - start_ns);
+    if (shared->observer != NULL && worker->status == DL_OK) {
+        const dl_record step = {.kind = DL_RECORD_STEP,
+                                .name = dl_train_name_id(shared, DL_TRAIN_NAME_STEP),
+                                .staleness = worker->staleness};
+        dl_train_tell(worker);
+        dl_train_tell_one(worker, step, start_ns, end_ns);
+    }
+    if (worker->step == 0) worker->first_loss = dl_model_loss(worker->model);
+    worker->end_ns = end_ns;
+    const bool noted = note_point(worker);
+    return worker->device == NULL && !noted ? end_ns : dl_clock_ns();
+}
+
+/* One step; returns the start of the next one. */
+static int64_t run_step(dl_train_worker *worker, int64_t start_ns)
+{
+    step_begin(worker, start_ns);
+    step_compute(worker);
+    exchange(worker);
+    return step_end(worker, start_ns);
+}
+
+/* Whether the run goes on behind a step. A stop must not let some workers wait in a barrier for
+ * others that have left. The modes whose workers meet therefore stop where all meet, behind the
+ * coming barrier: worker 0 names the end before it enters that barrier, so that the others, which
+ * cannot have passed it, know behind it. */
+static bool run_goes_on(dl_train_worker *worker)
+{
+    dl_train_shared *shared = worker->shared;
+    const dl_train_config *config = shared->config;
+    const bool failed = atomic_load_explicit(&shared->failed, memory_order_relaxed);
+    const bool stop = shared->ranks != NULL ? atomic_load(&shared->agreed_stop)
+                                            : dl_train_stopped(config) || failed;
+    /* There nobody here waits for another worker, and the ranks were told. */
+    if (failed && shared->ranks != NULL && shared->mode->collective) return false;
+    if (stop && shared->mode->free_running) return false;
+    if (stop && worker->index == 0) {
+        const int64_t interval = config->sync == DL_SYNC_AVERAGE ? config->interval : 1;
+        const int64_t end = (worker->step / interval + 1) * interval;
+        if (end < atomic_load_explicit(&shared->last_step, memory_order_relaxed)) {
+            atomic_store_explicit(&shared->last_step, end, memory_order_relaxed);
         }
     }
-    make_all_slots(shared);
-    if (mode->result) shared->result = dl_train_server_allocate(shared, shared->bytes, "averages");
-    if (mode->server) {
-        shared->parameters =
-            dl_train_server_allocate(shared, shared->bytes, "the server's parameters");
-        shared->optimizer = optimizer;
-    } else {
-        dl_optimizer_destroy(optimizer);
+    return worker->step < atomic_load_explicit(&shared->last_step, memory_order_relaxed) &&
+           !atomic_load_explicit(&shared->ended, memory_order_relaxed);
+}
+
+/* Pins the calling thread to the worker's core. */
+static dl_status worker_pin(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    return dl_cpu_pin((shared->config->first_core + worker->index) % shared->cores, &worker->err);
+}
+
+void dl_train_use(const dl_train_worker *worker)
+{
+    if (worker->device != NULL) worker->shared->config->device->use(worker->device);
+}
+
+/* A step without data or update: the device's libraries choose their ways and get their memory. */
+static dl_status rehearse(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    dl_model_upload(worker->model, shared->batch_per_worker);
+    for (int op = 0; op < shared->operations; op++)
+        dl_model_forward(worker->model, op, shared->batch_per_worker);
+    for (int op = shared->operations - 1; op >= 0; op--)
+        dl_model_backward(worker->model, op, shared->batch_per_worker);
+    return shared->backend->wait(&worker->err);
+}
+
+static dl_status make_worker(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    const dl_train_config *config = shared->config;
+    dl_train_use(worker);
+    dl_status status = dl_model_create_on(&worker->model, config->model, shared->backend,
+                                          shared->batch_per_worker, config->seed, &worker->err);
+    if (status != DL_OK) return status;
+    if (!shared->mode->server) {
+        status = dl_optimizer_create_on(&worker->optimizer, &config->optimizer, shared->backend,
+                                        shared->count, &worker->err);
+        if (status != DL_OK) return status;
     }
-    status = backend->wait(err);
-    if (status == DL_OK && mode->server) {
-        status = dl_train_server_put(shared, shared->parameters, dl_model_parameters(model),
-                                     shared->bytes, err);
+    if (!shared->mode->slots) shared->slots[worker->index] = dl_model_gradients(worker->model);
+    worker->order = dl_calloc(shared->data->count, sizeof *worker->order, "order of samples");
+    worker->samples =
+        dl_calloc((size_t)shared->batch_per_worker, sizeof *worker->samples, "samples of a batch");
+    shuffle(worker, 0);
+    dl_train_make_message(worker);
+    return worker->device != NULL ? rehearse(worker) : DL_OK;
+}
+
+/* Makes the worker's model and all else that it needs; on a device, runs it once so that nothing is
+ * chosen or allocated later. The result also goes to worker->status. */
+static void worker_set_up(dl_train_worker *worker)
+{
+    worker->status = make_worker(worker);
+}
+
+/* Tells the main thread that the calling one is ready (or failed); returns whether to start. */
+static bool wait_at_gate(dl_train_shared *shared)
+{
+    pthread_mutex_lock(&shared->mutex);
+    shared->ready++;
+    pthread_cond_broadcast(&shared->changed);
+    while (shared->gate == DL_TRAIN_HOLD)
+        pthread_cond_wait(&shared->changed, &shared->mutex);
+    const bool go = shared->gate == DL_TRAIN_GO;
+    pthread_mutex_unlock(&shared->mutex);
+    return go;
+}
+
+/* Thread function of one worker (a dl_train_worker *). */
+static void *worker_run(void *argument)
+{
+    dl_train_worker *worker = argument;
+    dl_train_shared *shared = worker->shared;
+    worker->status = worker_pin(worker);
+    if (worker->status == DL_OK) worker_set_up(worker);
+    if (!wait_at_gate(shared)) return NULL;
+    /* Threads leave the gate one by one as they are woken; behind the barrier all start at once. */
+    dl_barrier_wait(&shared->barrier);
+    worker->start_ns = dl_clock_ns();
+    int64_t next_ns = worker->start_ns;
+    do {
+        next_ns = run_step(worker, next_ns);
+        worker->step++;
+    } while (run_goes_on(worker));
+    if (shared->mode->free_running) {
+        pthread_mutex_lock(&shared->mutex);
+        atomic_store_explicit(&shared->ended, true, memory_order_relaxed);
+        pthread_cond_broadcast(&shared->changed);
+        pthread_mutex_unlock(&shared->mutex);
     }
-    return status == DL_OK ? dl_train_make_messages(shared, model, err) : status;
+    worker->last_loss = dl_model_loss(worker->model);
+    return NULL;
+}
+
+/* Releases what the worker owns. */
+static void worker_free(dl_train_worker *worker)
+{
+    free(worker->samples);
+    free(worker->order);
+    free(worker->pending);
+    free(worker->step_ns);
+    dl_train_use(worker);
+    dl_train_free_message(worker);
+    dl_optimizer_destroy(worker->optimizer);
+    dl_model_destroy(worker->model);
+    if (worker->server != worker->device) worker->shared->config->device->close(worker->server);
+    if (worker->device != NULL) worker->shared->config->device->close(worker->device);
+}
+
+/* What was issued since the group began is under way only now. */
+static void end_reduction(dl_train_shared *shared)
+{
+    const dl_sync_mode *mode = shared->mode;
+    shared->config->device->group(false);
+    for (int w = 0; mode->reduced != NULL && w < shared->config->workers; w++) {
+        dl_train_use(&shared->workers[w]);
+        mode->reduced(&shared->workers[w]);
+    }
+}
+
+/* Every worker's phase in turn, then all devices are waited for, unless the next phase needs not.
+ */
+static void run_phase(dl_train_shared *shared, int phase)
+{
+    const dl_sync_mode *mode = shared->mode;
+    const bool together = mode->collective && phase == 0;
+    if (mode->phases[phase] == NULL) return;
+    if (together) shared->config->device->group(true);
+    for (int w = 0; w < shared->config->workers; w++) {
+        dl_train_worker *worker = &shared->workers[w];
+        dl_train_use(worker);
+        /* What other workers' phases took is not this one's. */
+        if (!worker->issuing) worker->border_ns = dl_clock_ns();
+        mode->phases[phase](worker);
+    }
+    if (together) end_reduction(shared);
+    for (int w = 0; !mode->collective && w < shared->config->workers; w++) {
+        dl_train_use(&shared->workers[w]);
+        dl_train_settle(&shared->workers[w]);
+    }
+}
+
+static void run_step_of_all(dl_train_shared *shared)
+{
+    dl_train_worker *workers = shared->workers;
+    const int count = shared->config->workers;
+    const int64_t start_ns = dl_clock_ns();
+    for (int w = 0; w < count; w++) {
+        dl_train_use(&workers[w]);
+        step_begin(&workers[w], dl_clock_ns());
+        step_compute(&workers[w]);
+    }
+    const int phases = dl_sync_phases(&workers[0]);
+    for (int p = 0; p < phases; p++)
+        run_phase(shared, p);
+    meet_beside(&workers[0]);
+    for (int w = 0; w < count; w++) {
+        dl_train_use(&workers[w]);
+        (void)step_end(&workers[w], start_ns);
+    }
+}
+
+/* Thread function for all workers of a run (a dl_train_shared *). */
+static void *single_run(void *argument)
+{
+    dl_train_shared *shared = argument;
+    dl_train_worker *workers = shared->workers;
+    const int count = shared->config->workers;
+    workers[0].status = worker_pin(&workers[0]);
+    for (int w = 0; workers[0].status == DL_OK && w < count; w++)
+        worker_set_up(&workers[w]);
+    if (!wait_at_gate(shared)) return NULL;
+    for (int w = 0; w < count; w++)
+        workers[w].start_ns = dl_clock_ns();
+    bool goes_on = true;
+    while (goes_on) {
+        run_step_of_all(shared);
+        for (int w = 0; w < count; w++) {
+            workers[w].step++;
+            goes_on = run_goes_on(&workers[w]);
+        }
+    }
+    for (int w = 0; w < count; w++) {
+        dl_train_use(&workers[w]);
+        workers[w].last_loss = dl_model_loss(workers[w].model);
+    }
+    return NULL;
 }
 
 /* The worker's place on a device, and where the server is on another one, its place there. */
@@ -82,6 +475,43 @@ static dl_status open_places(dl_train_worker *worker, int number, dl_error *err)
         return DL_OK;
     }
     return type->open(&worker->server, config->where_device, &config->device_settings, err);
+}
+
+static bool device_lost(void *group)
+{
+    return dl_rank_group_lost(group);
+}
+
+/* Rank 0's identity of the reduction, with whether it could be made. */
+typedef struct identity {
+    bool made;
+    char id[DL_DEVICE_ID_BYTES];
+} identity;
+
+/* Makes the devices of all ranks' workers one group. */
+static dl_status ranks_join(const dl_train_shared *shared, dl_device *const *devices, dl_error *err)
+{
+    const dl_device_type *type = shared->config->device;
+    identity of = {0};
+    dl_status made = DL_OK;
+    if (dl_rank_group_rank(shared->ranks) == 0) {
+        made = type->make_id(of.id, err);
+        of.made = made == DL_OK;
+    }
+    const dl_status status =
+        dl_rank_group_broadcast(shared->ranks, &of, sizeof of, made == DL_OK ? err : NULL);
+    if (made != DL_OK) return made;
+    if (status != DL_OK) return status;
+    if (!of.made) {
+        return dl_error_set(err, DL_ERR_SYSTEM, "rank 0 could not start a reduction between GPUs");
+    }
+    dl_device_ranks ranks = {.first = shared->first_worker,
+                             .count = shared->whole->workers,
+                             .limit_s = dl_rank_group_limit_s(shared->ranks),
+                             .lost = device_lost,
+                             .user = shared->ranks};
+    memcpy(ranks.id, of.id, sizeof ranks.id);
+    return type->join_ranks(devices, shared->config->workers, &ranks, err);
 }
 
 /* A place on a device for each worker, in turn; the calling thread uses the first one. */
@@ -99,7 +529,7 @@ static dl_status open_devices(dl_train_shared *shared, dl_error *err)
         dl_device **devices = dl_calloc((size_t)config->workers, sizeof *devices, "devices");
         for (int w = 0; w < config->workers; w++)
             devices[w] = shared->workers[w].device;
-        status = shared->ranks != NULL ? dl_train_ranks_join(shared, devices, err)
+        status = shared->ranks != NULL ? ranks_join(shared, devices, err)
                                        : type->join(devices, config->workers, err);
         free(devices);
     }
@@ -113,6 +543,31 @@ static dl_wait choose_wait(const dl_train_config *config, int cores)
     return config->workers <= cores ? DL_WAIT_SPIN : DL_WAIT_BLOCK;
 }
 
+/* train_ranks.c. Sets what of `whole` is this process's: config, own, ranks, first_worker. */
+static dl_status take_part(dl_train_shared *shared, dl_error *err)
+{
+    const dl_train_config *whole = shared->whole;
+    dl_train_config *own = &shared->own;
+    *own = *whole;
+    shared->config = own;
+    if (whole->ranks == NULL) return DL_OK;
+    const int ranks = dl_train_rank_count(whole);
+    shared->ranks = whole->ranks;
+    own->ranks = NULL;
+    own->workers = whole->workers / ranks;
+    own->batch = whole->batch / ranks;
+    shared->first_worker = dl_rank_group_rank(shared->ranks) * own->workers;
+    if (whole->slow != NULL) own->slow = whole->slow + shared->first_worker;
+    const int before = dl_rank_group_local_rank(shared->ranks) * own->workers;
+    own->first_core += before;
+    int devices = 0;
+    if (whole->device == NULL) return DL_OK;
+    const dl_status status = whole->device->count(&devices, err);
+    /* A launcher may show each rank its own devices only: then all of them count from the same. */
+    if (status == DL_OK) own->first_device += before % (devices - own->first_device);
+    return status;
+}
+
 /* Everything but the threads. What it has made when it fails, free_shared releases. */
 static dl_status init_shared(dl_train_shared *shared, const dl_train_config *whole,
                              const dl_data_set *data, const dl_train_observer *observer,
@@ -120,7 +575,7 @@ static dl_status init_shared(dl_train_shared *shared, const dl_train_config *who
 {
     *shared = (dl_train_shared){
         .whole = whole, .data = data, .observer = observer, .last_step = whole->steps};
-    dl_status status = dl_train_take_part(shared, err);
+    dl_status status = take_part(shared, err);
     const dl_train_config *config = shared->config;
     shared->mode = dl_sync_mode_of(config);
     shared->backend =
@@ -148,38 +603,17 @@ static dl_status init_shared(dl_train_shared *shared, const dl_train_config *who
     shared->operations = dl_model_operation_count(model);
     status = dl_train_check_data(data, model, config->model, err);
     if (status == DL_OK) status = open_devices(shared, err);
-    if (status == DL_OK) status = make_server(shared, model, err);
+    if (status == DL_OK) status = dl_train_server_make(shared, model, err);
     dl_model_destroy(model);
     return status;
 }
 
 static void free_shared(dl_train_shared *shared)
 {
-    const int workers = shared->config->workers;
-    /* Without a slot nothing of the server's memory was asked for. */
-    for (int w = 0; shared->slots != NULL && w < workers; w++) {
-        if (w == 0) dl_train_use(&shared->workers[0]);
-        if (shared->mode->slots) dl_train_server_release(shared, shared->slots[w]);
-        if (shared->state_slots != NULL) dl_train_server_release(shared, shared->state_slots[w]);
-    }
-    for (int i = 0; i < shared->spare_count; i++)
-        dl_train_server_release(shared, shared->spares[i]);
-    for (int i = 0; i < shared->pending_count; i++)
-        dl_train_server_release(shared, shared->pending[i]);
-    if (shared->slots != NULL) {
-        dl_train_server_release(shared, shared->result);
-        dl_train_server_release(shared, shared->state_result);
-        dl_train_server_release(shared, shared->parameters);
-    }
-    dl_train_free_messages(shared);
-    free(shared->slots);
-    free(shared->spares);
+    dl_train_server_free(shared);
     dl_train_points_free(&shared->points);
-    free(shared->pending);
-    free(shared->state_slots);
-    dl_optimizer_destroy(shared->optimizer);
-    for (int w = 0; w < workers; w++)
-        dl_train_worker_free(&shared->workers[w]);
+    for (int w = 0; w < shared->config->workers; w++)
+        worker_free(&shared->workers[w]);
     free(shared->workers);
     pthread_cond_destroy(&shared->changed);
     pthread_mutex_destroy(&shared->mutex);
@@ -198,6 +632,22 @@ static dl_status worker_status(const dl_train_shared *shared, dl_error *err)
     return DL_OK;
 }
 
+/* Before the start: `status`, or DL_ERR_SYSTEM if another rank could not be set up. */
+static dl_status ranks_ready(const dl_train_shared *shared, dl_status status, dl_error *err)
+{
+    bool failed = false;
+    if (shared->ranks == NULL) return status;
+    dl_error why = {0};
+    const dl_status met = dl_rank_group_agree(shared->ranks, status != DL_OK, &failed, &why);
+    if (status != DL_OK) return status;
+    if (met != DL_OK) {
+        if (err != NULL) *err = why;
+        return met;
+    }
+    if (!failed) return DL_OK;
+    return dl_error_set(err, DL_ERR_SYSTEM, "another rank could not start; its message says why");
+}
+
 /* Waits until `started` threads are set up, lets them go if all are well, and joins them. A worker
  * that could not be set up cancels the whole run: the others would wait for it for ever. */
 static dl_status run_workers(dl_train_shared *shared, int started, dl_status status, dl_error *err)
@@ -206,7 +656,7 @@ static dl_status run_workers(dl_train_shared *shared, int started, dl_status sta
     while (shared->ready < started)
         pthread_cond_wait(&shared->changed, &shared->mutex);
     if (status == DL_OK) status = worker_status(shared, err);
-    status = dl_train_ranks_ready(shared, status, err);
+    status = ranks_ready(shared, status, err);
     shared->gate = status == DL_OK ? DL_TRAIN_GO : DL_TRAIN_CANCEL;
     pthread_cond_broadcast(&shared->changed);
     pthread_mutex_unlock(&shared->mutex);
@@ -236,9 +686,8 @@ static dl_status run_threads(dl_train_shared *shared, dl_error *err)
     }
     while (status == DL_OK && started < threads) {
         dl_train_worker *worker = &shared->workers[started];
-        const int reason = single
-                               ? pthread_create(&worker->thread, NULL, dl_train_single_run, shared)
-                               : pthread_create(&worker->thread, NULL, dl_train_worker_run, worker);
+        const int reason = single ? pthread_create(&worker->thread, NULL, single_run, shared)
+                                  : pthread_create(&worker->thread, NULL, worker_run, worker);
         if (reason != 0) {
             status = dl_error_set(err, DL_ERR_SYSTEM, "cannot start the thread of worker %d: %s",
                                   started, strerror(reason));

@@ -55,6 +55,7 @@
 #include "kernels/optimizer.h"
 #include "kernels/quantise.h"
 #include "kernels/ranks/rank_group.h"
+#include "kernels/train/schedule.h"
 #include "trace/record.h"
 
 /* "none", "allreduce", "ps", "average", "async", "softsync", NULL */
@@ -223,5 +224,21 @@ bool dl_train_diverged(const dl_train_result *result);
  * the calling thread. DL_ERR_NAME, or DL_ERR_DATA if the set does not fit the model. */
 dl_status dl_train_accuracy(const char *model, const double *parameters, const dl_data_set *data,
                             double *accuracy, dl_error *err) DL_MUST_CHECK;
+
+/* As dl_train_check, of what counts in a replay. */
+dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err) DL_MUST_CHECK;
+
+/* Training as a schedule says: real gradients, applied in the order and against the versions of the
+ * parameters that a simulated run had, on one or more cores. A schedule of one worker gives bit for bit
+ * what training with one worker gives; its points and updates are then counted in steps, as if nobody
+ * averaged.
+ *
+ * Of the configuration count: model, precision, optimizer, seed, average_state,
+ * staleness_rate, cores and first_core (a thread each), drop_epochs, evaluate_every (in steps of all
+ * workers: of schedule->batch samples) and stop; the processor computes. Of the result, step_ns and
+ * steps_done stay NULL; `seconds` is the wall time of the replay. Fails as dl_train_run. */
+dl_status dl_train_replay(const dl_train_config *config, const dl_schedule *schedule,
+                          const dl_data_set *data, dl_train_result *result,
+                          dl_error *err) DL_MUST_CHECK;
 
 #endif

@@ -5,7 +5,8 @@
 
 #include "common/alloc.h"
 #include "common/cpu.h"
-#include "kernels/train/train_worker.h"
+#include "common/random.h"
+#include "kernels/train/train_internal.h"
 
 dl_train_config dl_train_default_config(void)
 {
@@ -309,4 +310,78 @@ dl_status dl_train_check_data(const dl_data_set *data, const dl_model *model, co
                             dl_model_input_count(model), dl_model_class_count(model));
     }
     return DL_OK;
+}
+
+bool dl_train_is_collective(const dl_train_config *config)
+{
+    const bool unsaid = config->where == DL_TRAIN_WHERE_AUTO;
+    if (config->device == NULL) return false;
+    if (config->sync == DL_SYNC_AVERAGE) return config->where == DL_TRAIN_WHERE_ALLREDUCE;
+    return config->sync == DL_SYNC_ALLREDUCE &&
+           (unsaid || config->where == DL_TRAIN_WHERE_ALLREDUCE);
+}
+
+int dl_train_rank_count(const dl_train_config *config)
+{
+    return config->ranks != NULL ? dl_rank_group_size(config->ranks) : 1;
+}
+
+dl_status dl_train_check_ranks(const dl_train_config *config, int ranks, dl_error *err)
+{
+    const char *mode = dl_sync_names[config->sync];
+    if (config->workers % ranks != 0) {
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "%d workers cannot be shared equally by %d ranks; their number (of all "
+                            "ranks together) must be a multiple of it",
+                            config->workers, ranks);
+    }
+    if (config->sync == DL_SYNC_NONE) {
+        return dl_error_set(
+            err, DL_ERR_UNSUPPORTED,
+            "none exchanges nothing: ranks have nothing to do with one another. Use "
+            "allreduce or average, or start the processes by themselves");
+    }
+    if (config->sync != DL_SYNC_ALLREDUCE && config->sync != DL_SYNC_AVERAGE) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "%s needs a server, which is in the memory of one process: over ranks "
+                            "there are only allreduce and average",
+                            mode);
+    }
+    if (config->where == DL_TRAIN_WHERE_GPU) {
+        return dl_error_set(
+            err, DL_ERR_UNSUPPORTED,
+            "%s on one GPU: other ranks cannot reach its memory. Over ranks vectors "
+            "meet on the processors or are reduced between GPUs (allreduce)",
+            mode);
+    }
+    if (config->quantise != DL_QUANTISE_NONE) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "gradients are sent between ranks as they are: they cannot be made "
+                            "smaller there");
+    }
+    if (config->server_threads != 1) {
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "%d server threads; over ranks one of each exchanges",
+                            config->server_threads);
+    }
+    return DL_OK;
+}
+
+int dl_train_gradients_an_update(const dl_train_config *config)
+{
+    return config->sync == DL_SYNC_SOFTSYNC ? config->workers / config->softsync_n : 1;
+}
+
+double dl_train_staleness_rate(int64_t staleness)
+{
+    return staleness > 1 ? 1.0 / (double)staleness : 1;
+}
+
+void dl_train_shuffle(uint64_t seed, int64_t epoch, uint32_t *order, uint32_t count)
+{
+    dl_random stream;
+    dl_random_init(&stream, seed, 0, (uint32_t)epoch, 0);
+    for (uint32_t i = 0; i < count; i++)
+        order[i] = i;
+    dl_random_shuffle(&stream, order, count);
 }

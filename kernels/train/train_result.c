@@ -1,10 +1,103 @@
-/* What a run came to, from its workers. */
+/* What a run came to: points on the way, the final parameters, what a trained model is worth. */
+#include <cblas.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "common/units.h"
-#include "kernels/train/train_worker.h"
+#include "kernels/train/train.h"
+#include "kernels/train/train_internal.h"
+
+bool dl_train_points_due(dl_train_points *points, int64_t steps, double every)
+{
+    if (every == 0) return false;
+    if (points->due == 0) points->due = every;
+    /* A millionth of a step earlier: multiples of a quotient may lie that far beside a whole. */
+    const double reached = (double)steps + 1e-6;
+    if (reached < points->due) return false;
+    points->due = (floor(reached / every) + 1) * every;
+    return true;
+}
+
+void dl_train_points_loss(dl_train_points *points, double loss)
+{
+    points->loss_sum += loss;
+    points->loss_count++;
+}
+
+void dl_train_points_add(dl_train_points *points, const dl_train_point *point)
+{
+    if (points->count == points->capacity) {
+        points->capacity = 2 * points->capacity + 16;
+        points->items = dl_realloc(points->items, (size_t)points->capacity, sizeof *points->items,
+                                   "points of a run");
+    }
+    dl_train_point *added = &points->items[points->count++];
+    *added = *point;
+    added->loss =
+        points->loss_count > 0 ? points->loss_sum / (double)points->loss_count : (double)NAN;
+    points->loss_sum = 0;
+    points->loss_count = 0;
+}
+
+void dl_train_points_take(dl_train_points *points, dl_train_result *result)
+{
+    result->points = points->items;
+    result->point_count = points->count;
+    *points = (dl_train_points){0};
+}
+
+void dl_train_points_free(dl_train_points *points)
+{
+    for (int i = 0; i < points->count; i++)
+        free(points->items[i].parameters);
+    free(points->items);
+    *points = (dl_train_points){0};
+}
+
+void dl_train_scale(void *vector, size_t count, dl_precision precision, double factor)
+{
+    if (factor == 1) return;
+    if (precision == DL_FLOAT) {
+        cblas_sscal((blasint)count, (float)factor, vector, 1);
+    } else {
+        cblas_dscal((blasint)count, factor, vector, 1);
+    }
+}
+
+double *dl_train_as_double(const void *values, size_t count, dl_precision precision)
+{
+    double *made = dl_calloc(count, sizeof *made, "parameters of a point");
+    for (size_t i = 0; i < count; i++) {
+        made[i] = precision == DL_FLOAT ? (double)((const float *)values)[i]
+                                        : ((const double *)values)[i];
+    }
+    return made;
+}
+
+static bool has_versions(const dl_train_shared *shared)
+{
+    return shared->mode->server && shared->mode->free_running;
+}
+
+int64_t dl_train_updates(const dl_train_worker *worker, int64_t steps)
+{
+    return has_versions(worker->shared) ? worker->read_version : steps;
+}
+
+int64_t dl_train_samples(const dl_train_worker *worker, int64_t steps)
+{
+    const dl_train_shared *shared = worker->shared;
+    const dl_train_config *config = shared->config;
+    if (has_versions(shared)) {
+        return worker->read_version * dl_train_gradients_an_update(config) *
+               shared->batch_per_worker;
+    }
+    return steps * (config->sync == DL_SYNC_NONE ? shared->batch_per_worker : shared->whole->batch);
+}
 
 /* sum[i] += share * values[i] */
 static void add_share(double *sum, const void *values, size_t count, dl_precision precision,
@@ -56,6 +149,14 @@ static double **make_vectors(const dl_train_shared *shared)
     return vectors;
 }
 
+/* sum[count] = sum of the vectors of all ranks' workers, worker by worker. */
+static dl_status ranks_sum(const dl_train_shared *shared, double *const *vectors, size_t count,
+                           double *sum, dl_error *err)
+{
+    return dl_rank_group_sum(shared->ranks, sum, (const void *const *)vectors,
+                             shared->config->workers, 1, count, DL_DOUBLE, err);
+}
+
 /* What is in `made` so far is of this process; makes it that of all. */
 static dl_status add_up_over_ranks(const dl_train_shared *shared, double **vectors,
                                    dl_train_result *made, dl_error *err)
@@ -68,7 +169,7 @@ static dl_status add_up_over_ranks(const dl_train_shared *shared, double **vecto
         vectors[w][count + LAST_LOSS] = share * shared->workers[w].last_loss;
     }
     vectors[0][count + SAMPLES_PER_S] = made->samples_per_s;
-    const dl_status status = dl_train_ranks_sum(shared, vectors, count + FIGURES, sum, err);
+    const dl_status status = ranks_sum(shared, vectors, count + FIGURES, sum, err);
     if (status == DL_OK) {
         memcpy(made->parameters, sum, count * sizeof *sum);
         made->first_loss = sum[count + FIRST_LOSS];
@@ -155,4 +256,68 @@ void dl_train_result_free(dl_train_result *result)
         free(result->points[i].parameters);
     free(result->points);
     *result = (dl_train_result){0};
+}
+
+/* Samples a forward pass of dl_train_accuracy: at most so many, and no more than fit into the bytes
+ * (ResNet-50 keeps 91 MB a sample). */
+#define ACCURACY_BATCH 200
+#define ACCURACY_BYTES ((size_t)1 << 30)
+
+/* Copies the parameters into a model of single precision, in which predictions are made. */
+static void set_parameters(dl_model *model, const double *parameters)
+{
+    float *to = dl_model_parameters(model);
+    const size_t count = dl_model_parameter_count(model);
+    for (size_t i = 0; i < count; i++)
+        to[i] = (float)parameters[i];
+}
+
+/* A model for batches of *batch samples. */
+static dl_status create_for_accuracy(dl_model **model, const char *name, int *batch, dl_error *err)
+{
+    const dl_status status = dl_model_create(model, name, DL_FLOAT, 1, 0, err);
+    if (status != DL_OK) return status;
+    const dl_model_memory memory = dl_model_memory_use(*model);
+    const size_t most =
+        ACCURACY_BYTES / (memory.activation_bytes + memory.activation_gradient_bytes + 1);
+    *batch = most < 1 ? 1 : most > ACCURACY_BATCH ? ACCURACY_BATCH : (int)most;
+    dl_model_destroy(*model);
+    return dl_model_create(model, name, DL_FLOAT, *batch, 0, err);
+}
+
+dl_status dl_train_accuracy(const char *model_name, const double *parameters,
+                            const dl_data_set *data, double *accuracy, dl_error *err)
+{
+    dl_model *model = NULL;
+    int most = 0;
+    dl_status status = create_for_accuracy(&model, model_name, &most, err);
+    if (status == DL_OK) status = dl_train_check_data(data, model, model_name, err);
+    if (status != DL_OK) {
+        dl_model_destroy(model);
+        return status;
+    }
+    set_parameters(model, parameters);
+    uint32_t order[ACCURACY_BATCH];
+    size_t right = 0;
+    for (size_t done = 0; done < data->count;) {
+        const size_t rest = data->count - done;
+        const int batch = rest < (size_t)most ? (int)rest : most;
+        for (int i = 0; i < batch; i++)
+            order[i] = (uint32_t)(done + (size_t)i);
+        dl_data_set_batch(data, order, batch, DL_FLOAT, dl_model_input(model),
+                          dl_model_labels(model));
+        for (int op = 0; op < dl_model_operation_count(model); op++) {
+            dl_model_forward(model, op, batch);
+        }
+        right += (size_t)dl_model_correct(model);
+        done += (size_t)batch;
+    }
+    dl_model_destroy(model);
+    *accuracy = (double)right / (double)data->count;
+    return DL_OK;
+}
+
+bool dl_train_diverged(const dl_train_result *result)
+{
+    return !isfinite(result->last_loss);
 }

@@ -1,4 +1,543 @@
-#include "kernels/train/train_worker.h"
+/* The sync modes: what a step does once its gradients are there. First how vectors get to the server
+ * and back and who does its arithmetic, then the server of async and softsync, then the modes.
+ *
+ * On the host, the thread of the worker that has the lock or the slice computes. On a device
+ * (where = gpu) it launches on `worker->server`, a slot on the server's device: the worker's own slot
+ * if it is on that device, so that everything follows in one queue and is timed by its marks; else a
+ * second one, whose kernels are waited for and timed by the host.
+ *
+ * async and softsync differ in how many gradients make an update. Parameters, optimizer, version and
+ * all lists of the server belong to the holder of the lock; the pull is under it too, so that a
+ * worker never reads half an update. A worker's slot is its inbox. A gradient that an update still
+ * waits for stays in its vector, which moves to the list `pending`, and the worker gets a spare one;
+ * so no gradient is copied.
+ *
+ * Over ranks, the first worker of each process exchanges with the other ranks, while its others wait
+ * where they would wait for one another's averages. Whether the run ends early is agreed between all,
+ * since a rank that ended alone would leave the others waiting. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "kernels/ranks/rank_group.h"
+#include "kernels/train/train_internal.h"
+
+static bool on_device(const dl_train_shared *shared)
+{
+    return shared->config->where == DL_TRAIN_WHERE_GPU;
+}
+
+static void use_server(const dl_train_shared *shared)
+{
+    if (on_device(shared)) shared->config->device->use(shared->workers[0].server);
+}
+
+/* Memory of the server: on the host, or on a device (then zeroed). put and get
+ * copy from and to the host's memory, before and after training. */
+static void *server_allocate(const dl_train_shared *shared, size_t bytes, const char *purpose)
+{
+    use_server(shared);
+    return on_device(shared) ? shared->backend->allocate(bytes, purpose)
+                             : shared->backend->allocate_host(bytes, purpose);
+}
+
+static void server_release(const dl_train_shared *shared, void *memory)
+{
+    if (on_device(shared)) {
+        shared->backend->release(memory);
+    } else {
+        shared->backend->release_host(memory);
+    }
+}
+
+static dl_status server_put(const dl_train_shared *shared, void *to, const void *from, size_t bytes,
+                            dl_error *err)
+{
+    use_server(shared);
+    if (!on_device(shared)) {
+        const dl_status status = shared->backend->wait(err);
+        if (status == DL_OK) memcpy(to, from, bytes);
+        return status;
+    }
+    shared->backend->upload(to, from, bytes);
+    return shared->backend->wait(err);
+}
+
+dl_status dl_train_server_get(const dl_train_shared *shared, void *to, const void *from,
+                              size_t bytes, dl_error *err)
+{
+    use_server(shared);
+    if (!on_device(shared)) {
+        memcpy(to, from, bytes);
+        return DL_OK;
+    }
+    shared->backend->download(to, from, bytes);
+    return shared->backend->wait(err);
+}
+
+static dl_record copy_record(const dl_train_worker *worker, size_t bytes, dl_phase phase,
+                             dl_train_name name)
+{
+    return (dl_record){.kind = DL_RECORD_COPY,
+                       .phase = phase,
+                       .name = dl_train_name_id(worker->shared, name),
+                       .bytes = bytes};
+}
+
+/* From the worker's memory to the server's, and back. The worker's gradients to its slot, as a
+ * message if so configured; the server's parameters to the worker. */
+static void push_vector(dl_train_worker *worker, void *to, const void *from, size_t bytes,
+                        dl_train_name name)
+{
+    const dl_train_shared *shared = worker->shared;
+    dl_train_issue(worker);
+    if (on_device(shared)) {
+        shared->config->device->copy_to(worker->server, to, from, bytes);
+    } else {
+        shared->backend->download(to, from, bytes);
+    }
+    dl_train_issued(worker, copy_record(worker, bytes, DL_PHASE_PUSH, name));
+}
+
+static void pull_vector(dl_train_worker *worker, void *to, const void *from, size_t bytes,
+                        dl_train_name name)
+{
+    const dl_train_shared *shared = worker->shared;
+    dl_train_issue(worker);
+    if (on_device(shared)) {
+        shared->config->device->copy_from(worker->server, to, from, bytes);
+    } else {
+        shared->backend->upload(to, from, bytes);
+    }
+    dl_train_issued(worker, copy_record(worker, bytes, DL_PHASE_PULL, name));
+}
+
+/* Before the server's arithmetic in the thread of `worker`: what follows, up to
+ * mark_average, works on the server's memory. */
+static void serve(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    if (!on_device(shared)) return;
+    if (worker->server == worker->device) {
+        dl_train_issue(worker);
+        return;
+    }
+    dl_train_settle(worker);
+    shared->config->device->use(worker->server);
+}
+
+/* Ends what serve began, with its record. */
+static void served(dl_train_worker *worker, dl_record fields)
+{
+    dl_train_shared *shared = worker->shared;
+    if (!on_device(shared)) {
+        dl_train_mark(worker, fields);
+        return;
+    }
+    if (worker->server == worker->device) {
+        dl_train_issued(worker, fields);
+        return;
+    }
+    const dl_status status = shared->backend->wait(worker->status == DL_OK ? &worker->err : NULL);
+    if (worker->status == DL_OK && status != DL_OK) {
+        worker->status = status;
+        atomic_store_explicit(&shared->failed, true, memory_order_relaxed);
+    }
+    dl_train_use(worker);
+    dl_train_mark(worker, fields);
+}
+
+static dl_record average_record(const dl_train_worker *worker, dl_phase phase, dl_train_name name,
+                                int vectors, int threads, size_t bytes)
+{
+    return (dl_record){.kind = DL_RECORD_AVERAGE,
+                       .phase = phase,
+                       .name = dl_train_name_id(worker->shared, name),
+                       .vectors = (uint32_t)vectors,
+                       .threads = (uint32_t)threads,
+                       .bytes = bytes};
+}
+
+/* The record of that arithmetic, by `threads` workers on `vectors` vectors of `bytes` each. */
+static void mark_average(dl_train_worker *worker, dl_phase phase, dl_train_name name, int vectors,
+                         int threads, size_t bytes)
+{
+    served(worker, average_record(worker, phase, name, vectors, threads, bytes));
+}
+
+/* Numbers first ... first + count - 1 of the mean of n of the server's vectors; first is 0 on a
+ * device. */
+static void average_vectors(const dl_train_shared *shared, void *result, void *const *vectors,
+                            int n, size_t first, size_t count)
+{
+    const void *const *list = (const void *const *)vectors;
+    if (on_device(shared)) {
+        DL_ASSERT(first == 0, "slice from %zu on", first);
+        shared->config->device->average(result, list, n, count);
+    } else {
+        dl_exchange_average(result, list, n, first, count, shared->config->precision);
+    }
+}
+
+/* The worker's gradients as a message, in its own memory. */
+static void quantise(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    const void *gradients = dl_model_gradients(worker->model);
+    if (worker->device == NULL) {
+        dl_quantise_encode(&shared->plan, gradients, worker->residual, worker->message,
+                           shared->config->precision);
+    } else {
+        dl_train_issue(worker);
+        shared->config->device->encode(&shared->plan, worker->blocks, gradients, worker->residual,
+                                       worker->message);
+    }
+    dl_train_issued(
+        worker, average_record(worker, DL_PHASE_NONE, DL_TRAIN_NAME_QUANTISE, 1, 1, shared->bytes));
+}
+
+/* The worker's message at the server becomes the vector in its slot. */
+static void dequantise(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    const void *message = shared->messages[worker->index];
+    void *vector = shared->slots[worker->index];
+    if (on_device(shared)) {
+        serve(worker);
+        shared->config->device->decode(&shared->plan, shared->blocks, message, vector);
+    } else {
+        dl_train_settle(worker);
+        dl_quantise_decode(&shared->plan, message, vector, shared->config->precision);
+    }
+    mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_DEQUANTISE, 1, 1, shared->bytes);
+}
+
+static void push_gradients(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    if (shared->messages == NULL) {
+        push_vector(worker, shared->slots[worker->index], dl_model_gradients(worker->model),
+                    shared->bytes, DL_TRAIN_NAME_GRADIENTS);
+        return;
+    }
+    quantise(worker);
+    push_vector(worker, shared->messages[worker->index], worker->message,
+                shared->plan.message_bytes, DL_TRAIN_NAME_GRADIENTS);
+    dequantise(worker);
+}
+
+static void pull_parameters(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    pull_vector(worker, dl_model_parameters(worker->model), shared->parameters, shared->bytes,
+                DL_TRAIN_NAME_PARAMETERS);
+}
+
+/* Memory for messages of gradients, where the configuration wants them: the server's, a worker's. */
+static dl_status make_messages(dl_train_shared *shared, const dl_model *model, dl_error *err)
+{
+    const int workers = shared->config->workers;
+    if (shared->config->quantise == DL_QUANTISE_NONE) return DL_OK;
+    dl_quantise_plan_init(&shared->plan, shared->config->quantise);
+    for (int op = 0; op < shared->operations; op++) {
+        size_t first, count;
+        dl_model_operation_parameters(model, op, &first, &count);
+        dl_quantise_plan_add(&shared->plan, count);
+    }
+    DL_ASSERT(shared->plan.count == shared->count, "%zu of %zu numbers", shared->plan.count,
+              shared->count);
+    shared->messages = dl_calloc((size_t)workers, sizeof *shared->messages, "messages");
+    for (int w = 0; w < workers; w++) {
+        shared->messages[w] = server_allocate(shared, shared->plan.message_bytes, "message");
+    }
+    if (!on_device(shared)) return DL_OK;
+    const size_t bytes = shared->plan.block_count * sizeof *shared->plan.blocks;
+    shared->blocks = server_allocate(shared, bytes, "blocks");
+    return server_put(shared, shared->blocks, shared->plan.blocks, bytes, err);
+}
+
+static void free_messages(dl_train_shared *shared)
+{
+    for (int w = 0; shared->messages != NULL && w < shared->config->workers; w++)
+        server_release(shared, shared->messages[w]);
+    if (shared->blocks != NULL) server_release(shared, shared->blocks);
+    free(shared->messages);
+    dl_quantise_plan_free(&shared->plan);
+}
+
+void dl_train_make_message(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    const dl_backend *backend = shared->backend;
+    if (shared->messages == NULL) return;
+    worker->message = backend->allocate(shared->plan.message_bytes, "message");
+    if (shared->plan.kind == DL_QUANTISE_1BIT) {
+        worker->residual = backend->allocate(shared->bytes, "residual");
+    }
+    if (worker->device == NULL) return;
+    const size_t bytes = shared->plan.block_count * sizeof *shared->plan.blocks;
+    worker->blocks = backend->allocate(bytes, "blocks");
+    backend->upload(worker->blocks, shared->plan.blocks, bytes);
+}
+
+void dl_train_free_message(dl_train_worker *worker)
+{
+    const dl_backend *backend = worker->shared->backend;
+    backend->release(worker->message);
+    backend->release(worker->residual);
+    backend->release(worker->blocks);
+}
+
+/* Places for `places` vectors, the first `count` of them with one in the server's memory. */
+static void **make_slots(const dl_train_shared *shared, int places, int count, size_t bytes)
+{
+    void **slots = dl_calloc((size_t)places, sizeof *slots, "slots");
+    for (int i = 0; i < count; i++)
+        slots[i] = server_allocate(shared, bytes, "slot");
+    return slots;
+}
+
+/* Slots of the workers; in async and softsync also the vectors of gradients that wait for an
+ * update: with those of workers that do not wait for it, one less than it needs. */
+static void make_all_slots(dl_train_shared *shared)
+{
+    const int workers = shared->config->workers;
+    shared->slots = make_slots(shared, workers, shared->mode->slots ? workers : 0, shared->bytes);
+    if (!shared->mode->free_running || !shared->mode->server) return;
+    shared->spare_count = dl_train_gradients_an_update(shared->config) - 1;
+    const int all = workers + shared->spare_count;
+    shared->spares = make_slots(shared, all, shared->spare_count, shared->bytes);
+    shared->pending = make_slots(shared, all, 0, shared->bytes);
+}
+
+/* The server's vectors, as far as the mode has them. `model` has the common first parameters. */
+dl_status dl_train_server_make(dl_train_shared *shared, dl_model *model, dl_error *err)
+{
+    const dl_train_config *config = shared->config;
+    const dl_sync_mode *mode = shared->mode;
+    const dl_backend *backend = shared->backend;
+    dl_optimizer *optimizer = NULL;
+    const bool on_device = config->where == DL_TRAIN_WHERE_GPU;
+    if (on_device) config->device->use(shared->workers[0].server);
+    dl_status status = dl_optimizer_create_on(
+        &optimizer, &config->optimizer, on_device ? backend : dl_backend_cpu(config->precision),
+        shared->count, err);
+    if (status != DL_OK) return status;
+    if (config->sync == DL_SYNC_AVERAGE && config->average_state) {
+        (void)dl_optimizer_state(optimizer, &shared->state_count);
+        shared->state_bytes = shared->state_count * dl_precision_bytes(config->precision);
+        if (mode->slots && shared->state_bytes > 0) {
+            shared->state_slots =
+                make_slots(shared, config->workers, config->workers, shared->state_bytes);
+            shared->state_result = server_allocate(shared, shared->state_bytes, "averaged state");
+        }
+    }
+    make_all_slots(shared);
+    if (mode->result) shared->result = server_allocate(shared, shared->bytes, "averages");
+    if (mode->server) {
+        shared->parameters = server_allocate(shared, shared->bytes, "the server's parameters");
+        shared->optimizer = optimizer;
+    } else {
+        dl_optimizer_destroy(optimizer);
+    }
+    status = backend->wait(err);
+    if (status == DL_OK && mode->server) {
+        status =
+            server_put(shared, shared->parameters, dl_model_parameters(model), shared->bytes, err);
+    }
+    return status == DL_OK ? make_messages(shared, model, err) : status;
+}
+
+void dl_train_server_free(dl_train_shared *shared)
+{
+    const int workers = shared->config->workers;
+    /* Without a slot nothing of the server's memory was asked for. */
+    for (int w = 0; shared->slots != NULL && w < workers; w++) {
+        if (w == 0) dl_train_use(&shared->workers[0]);
+        if (shared->mode->slots) server_release(shared, shared->slots[w]);
+        if (shared->state_slots != NULL) server_release(shared, shared->state_slots[w]);
+    }
+    for (int i = 0; i < shared->spare_count; i++)
+        server_release(shared, shared->spares[i]);
+    for (int i = 0; i < shared->pending_count; i++)
+        server_release(shared, shared->pending[i]);
+    if (shared->slots != NULL) {
+        server_release(shared, shared->result);
+        server_release(shared, shared->state_result);
+        server_release(shared, shared->parameters);
+    }
+    free_messages(shared);
+    free(shared->slots);
+    free(shared->spares);
+    free(shared->pending);
+    free(shared->state_slots);
+    dl_optimizer_destroy(shared->optimizer);
+}
+
+/* The end for this process: another worker's reason stands, and this may be its consequence. */
+static void end_by_loss(dl_train_worker *worker, dl_status status, const dl_error *why)
+{
+    dl_train_shared *shared = worker->shared;
+    if (worker->status == DL_OK && !atomic_load(&shared->failed)) {
+        worker->status = status;
+        worker->err = *why;
+    }
+    atomic_store(&shared->failed, true);
+    atomic_store(&shared->last_step, worker->step + (shared->mode->collective ? 2 : 1));
+}
+
+void dl_train_ranks_meet(dl_train_worker *worker)
+{
+    dl_train_shared *shared = worker->shared;
+    const bool mine = dl_train_stopped(shared->config) || atomic_load(&shared->failed);
+    bool stop = false;
+    dl_error why = {0};
+    const dl_status status = dl_rank_group_agree(shared->ranks, mine, &stop, &why);
+    atomic_store(&shared->agreed_stop, stop);
+    if (status != DL_OK) end_by_loss(worker, status, &why);
+}
+
+/* The same thread, behind that: the mean of `vectors` of all ranks' workers, with its record. */
+static void ranks_average(dl_train_worker *worker, void *result, void *const *vectors, size_t count,
+                          dl_train_name name)
+{
+    const dl_train_shared *shared = worker->shared;
+    const dl_train_config *config = shared->config;
+    dl_error why = {0};
+    const dl_status status =
+        dl_rank_group_sum(shared->ranks, result, (const void *const *)vectors, config->workers,
+                          shared->whole->workers, count, config->precision, &why);
+    if (status != DL_OK) end_by_loss(worker, status, &why);
+    mark_average(worker, DL_PHASE_NONE, name, shared->whole->workers, 1,
+                 count * dl_precision_bytes(config->precision));
+}
+
+/* The learning rate of a gradient that is t updates stale is 1/t of the configured one (Zhang et
+ * al. 2016, "Staleness-aware async-SGD", with 1 for t = 0). As each gradient of an update has its
+ * own staleness, it is the gradient that is divided. */
+static void divide_by_staleness(const dl_train_shared *shared, void *gradient, int64_t staleness)
+{
+    dl_train_scale(gradient, shared->count, shared->config->precision,
+                   dl_train_staleness_rate(staleness));
+}
+
+/* The gradient in the worker's slot will be in the next update, which finds this version. */
+static void contribute(dl_train_worker *worker)
+{
+    dl_train_shared *shared = worker->shared;
+    worker->staleness = shared->version - worker->read_version;
+    worker->computes = false;
+    if (shared->config->staleness_rate) {
+        divide_by_staleness(shared, shared->slots[worker->index], worker->staleness);
+    }
+    shared->pending[shared->pending_count++] = shared->slots[worker->index];
+    shared->slots[worker->index] = NULL;
+}
+
+/* Whether an update now leaves no worker at a gradient that would be staler than the bound. */
+static bool may_update(const dl_train_shared *shared)
+{
+    const int64_t bound = shared->config->bound;
+    if (bound < 0) return true;
+    for (int w = 0; w < shared->config->workers; w++) {
+        const dl_train_worker *other = &shared->workers[w];
+        if (other->computes && shared->version + 1 - other->read_version > bound) return false;
+    }
+    return true;
+}
+
+/* Tells those who wait for an update, if there can be any. */
+static void publish(dl_train_shared *shared)
+{
+    if (shared->config->bound < 0) return;
+    pthread_mutex_lock(&shared->mutex);
+    shared->published = shared->version;
+    pthread_cond_broadcast(&shared->changed);
+    pthread_mutex_unlock(&shared->mutex);
+}
+
+/* Applies the mean of all pending gradients. */
+static void update(dl_train_worker *worker)
+{
+    dl_train_shared *shared = worker->shared;
+    const int count = shared->pending_count;
+    const void *gradient = shared->pending[0];
+    serve(worker);
+    if (count > 1) {
+        average_vectors(shared, shared->result, shared->pending, count, 0, shared->count);
+        gradient = shared->result;
+    }
+    dl_optimizer_scale_rate(shared->optimizer,
+                            dl_train_rate_factor(shared->config, shared->data->count,
+                                                 dl_train_gradients_an_update(shared->config) *
+                                                     shared->version * shared->batch_per_worker));
+    dl_optimizer_begin(shared->optimizer);
+    dl_optimizer_apply(shared->optimizer, shared->parameters, gradient, 0, shared->count);
+    shared->version++;
+    for (int i = 0; i < count; i++)
+        shared->spares[shared->spare_count++] = shared->pending[i];
+    shared->pending_count = 0;
+    mark_average(worker, DL_PHASE_UPDATE, DL_TRAIN_NAME_GRADIENTS, count, 1, shared->bytes);
+    publish(shared);
+}
+
+/* Waits, without the lock, until an update has the worker's gradient in it. Where the run ends
+ * before, none ever will. */
+static void wait_for_update(dl_train_worker *worker, int64_t contributed_version)
+{
+    dl_train_shared *shared = worker->shared;
+    pthread_mutex_lock(&shared->mutex);
+    while (shared->published <= contributed_version &&
+           !atomic_load_explicit(&shared->ended, memory_order_relaxed)) {
+        pthread_cond_wait(&shared->changed, &shared->mutex);
+    }
+    if (shared->published <= contributed_version) worker->staleness = DL_NO_STALENESS;
+    pthread_mutex_unlock(&shared->mutex);
+    dl_train_mark(worker, (dl_record){.kind = DL_RECORD_WAIT,
+                                      .name = dl_train_name_id(shared, DL_TRAIN_NAME_BARRIER)});
+}
+
+static void acquire(dl_train_worker *worker)
+{
+    dl_train_shared *shared = worker->shared;
+    dl_lock_acquire(&shared->lock);
+    dl_train_mark(worker, (dl_record){.kind = DL_RECORD_WAIT,
+                                      .name = dl_train_name_id(shared, DL_TRAIN_NAME_LOCK)});
+}
+
+/* Under the lock. There is a spare vector for everybody, unless workers wait for an update that
+ * will not come: those need none any more. */
+static void pull(dl_train_worker *worker)
+{
+    dl_train_shared *shared = worker->shared;
+    if (shared->spare_count > 0) {
+        shared->slots[worker->index] = shared->spares[--shared->spare_count];
+    }
+    worker->read_version = shared->version;
+    worker->computes = true;
+    pull_parameters(worker);
+    dl_train_settle(worker);
+}
+
+static void exchange_server(dl_train_worker *worker)
+{
+    dl_train_shared *shared = worker->shared;
+    push_gradients(worker);
+    dl_train_settle(worker);
+    acquire(worker);
+    contribute(worker);
+    const int64_t version = shared->version;
+    const bool due = shared->pending_count >= dl_train_gradients_an_update(shared->config);
+    if (due && may_update(shared)) {
+        update(worker);
+    } else if (due) {
+        dl_lock_release(&shared->lock);
+        wait_for_update(worker, version);
+        acquire(worker);
+    }
+    pull(worker);
+    dl_lock_release(&shared->lock);
+}
 
 const char *const dl_sync_names[] = {
     [DL_SYNC_NONE] = "none",      [DL_SYNC_ALLREDUCE] = "allreduce",
@@ -11,7 +550,7 @@ const char *const dl_sync_names[] = {
 #define SLICE_NUMBERS 16
 
 /* Slice `index` of `parts` of a vector of `count` numbers. */
-static void slice(size_t count, int parts, int index, size_t *first, size_t *size)
+static void slice_of(size_t count, int parts, int index, size_t *first, size_t *size)
 {
     const size_t units = (count + SLICE_NUMBERS - 1) / SLICE_NUMBERS;
     const size_t begin = units * (size_t)index / (size_t)parts * SLICE_NUMBERS;
@@ -21,14 +560,14 @@ static void slice(size_t count, int parts, int index, size_t *first, size_t *siz
 }
 
 /* Worker `worker` averages its slice of `parts` of the workers' vectors into `result`. */
-static void average_slice(dl_train_worker *worker, void *result, void *const *vectors, size_t count,
-                          int parts)
+static void average_slice_of(dl_train_worker *worker, void *result, void *const *vectors,
+                             size_t count, int parts)
 {
     const dl_train_config *config = worker->shared->config;
     size_t first, size;
-    slice(count, parts, worker->index, &first, &size);
-    dl_train_serve(worker);
-    dl_train_average(worker->shared, result, vectors, config->workers, first, size);
+    slice_of(count, parts, worker->index, &first, &size);
+    serve(worker);
+    average_vectors(worker->shared, result, vectors, config->workers, first, size);
 }
 
 /* The first worker of each rank, for all of them. */
@@ -39,10 +578,10 @@ static void average_over_ranks(dl_train_worker *worker, dl_train_name name)
     dl_train_ranks_meet(worker);
     dl_train_mark(worker, (dl_record){.kind = DL_RECORD_WAIT,
                                       .name = dl_train_name_id(shared, DL_TRAIN_NAME_BARRIER)});
-    dl_train_ranks_average(worker, shared->result, shared->slots, shared->count, name);
+    ranks_average(worker, shared->result, shared->slots, shared->count, name);
     if (shared->state_count == 0) return;
-    dl_train_ranks_average(worker, shared->state_result, shared->state_slots, shared->state_count,
-                           DL_TRAIN_NAME_STATE);
+    ranks_average(worker, shared->state_result, shared->state_slots, shared->state_count,
+                  DL_TRAIN_NAME_STATE);
 }
 
 /* allreduce through memory. The slots are the workers' own gradients. Two barriers are enough: the
@@ -61,17 +600,38 @@ static void average_gradients(dl_train_worker *worker)
         return;
     }
     if (worker->index >= parts) return;
-    average_slice(worker, shared->result, shared->slots, shared->count, parts);
-    dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_GRADIENTS, config->workers, parts,
-                          shared->bytes);
+    average_slice_of(worker, shared->result, shared->slots, shared->count, parts);
+    mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_GRADIENTS, config->workers, parts,
+                 shared->bytes);
+}
+
+/* Updates the worker's own parameters, operation by operation, each with its record. */
+static void update_replica(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    dl_optimizer_scale_rate(worker->optimizer,
+                            dl_train_rate_factor(shared->config, shared->data->count,
+                                                 worker->step * shared->whole->batch));
+    dl_optimizer_begin(worker->optimizer);
+    dl_train_issue(worker);
+    for (int op = 0; op < worker->shared->operations; op++) {
+        size_t first, count;
+        dl_model_operation_parameters(worker->model, op, &first, &count);
+        if (count == 0) continue;
+        dl_optimizer_apply(worker->optimizer, dl_model_parameters(worker->model),
+                           dl_model_gradients(worker->model), first, count);
+        dl_train_issued(
+            worker,
+            (dl_record){.kind = DL_RECORD_COMPUTE, .phase = DL_PHASE_UPDATE, .name = (uint32_t)op});
+    }
 }
 
 static void take_gradients(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
-    dl_train_pull(worker, dl_model_gradients(worker->model), shared->result, shared->bytes,
-                  DL_TRAIN_NAME_GRADIENTS);
-    dl_train_update(worker);
+    pull_vector(worker, dl_model_gradients(worker->model), shared->result, shared->bytes,
+                DL_TRAIN_NAME_GRADIENTS);
+    update_replica(worker);
 }
 
 /* Between devices: gradients, or behind the update parameters and state. */
@@ -82,10 +642,18 @@ static void reduce_gradients(dl_train_worker *worker)
     shared->config->device->all_reduce(dl_model_gradients(worker->model), shared->count);
 }
 
+int dl_sync_phases(const dl_train_worker *worker)
+{
+    const dl_train_config *config = worker->shared->config;
+    const bool between =
+        config->sync == DL_SYNC_AVERAGE && (worker->step + 1) % config->interval != 0;
+    return between ? 1 : worker->shared->mode->phase_count;
+}
+
 static void update_and_reduce(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
-    dl_train_update(worker);
+    update_replica(worker);
     if (dl_sync_phases(worker) == 1) return;
     size_t state_count;
     void *state = dl_optimizer_state(worker->optimizer, &state_count);
@@ -112,7 +680,7 @@ static void mark_reduced(dl_train_worker *worker)
 /* ps. The server's parameters are read behind the second barrier and written between the two. */
 static void push_to_server(dl_train_worker *worker)
 {
-    dl_train_push_gradients(worker);
+    push_gradients(worker);
     /* One of the workers counts the update, while no one applies: all do that behind the barrier.
      */
     const dl_train_shared *shared = worker->shared;
@@ -129,11 +697,11 @@ static void update_server(dl_train_worker *worker)
     const dl_train_config *config = shared->config;
     if (worker->index >= config->server_threads) return;
     size_t first, size;
-    slice(shared->count, config->server_threads, worker->index, &first, &size);
-    average_slice(worker, shared->result, shared->slots, shared->count, config->server_threads);
+    slice_of(shared->count, config->server_threads, worker->index, &first, &size);
+    average_slice_of(worker, shared->result, shared->slots, shared->count, config->server_threads);
     dl_optimizer_apply(shared->optimizer, shared->parameters, shared->result, first, size);
-    dl_train_mark_average(worker, DL_PHASE_UPDATE, DL_TRAIN_NAME_GRADIENTS, config->workers,
-                          config->server_threads, shared->bytes);
+    mark_average(worker, DL_PHASE_UPDATE, DL_TRAIN_NAME_GRADIENTS, config->workers,
+                 config->server_threads, shared->bytes);
 }
 
 /* average. As in allreduce, the next push comes behind the second barrier, when the slots were
@@ -141,15 +709,15 @@ static void update_server(dl_train_worker *worker)
 static void update_and_push(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
-    dl_train_update(worker);
+    update_replica(worker);
     if (dl_sync_phases(worker) == 1) return;
-    dl_train_push(worker, shared->slots[worker->index], dl_model_parameters(worker->model),
-                  shared->bytes, DL_TRAIN_NAME_PARAMETERS);
+    push_vector(worker, shared->slots[worker->index], dl_model_parameters(worker->model),
+                shared->bytes, DL_TRAIN_NAME_PARAMETERS);
     if (shared->state_count == 0) return;
     size_t state_count;
     const void *state = dl_optimizer_state(worker->optimizer, &state_count);
-    dl_train_push(worker, shared->state_slots[worker->index], state, shared->state_bytes,
-                  DL_TRAIN_NAME_STATE);
+    push_vector(worker, shared->state_slots[worker->index], state, shared->state_bytes,
+                DL_TRAIN_NAME_STATE);
 }
 
 static void average_parameters(dl_train_worker *worker)
@@ -161,29 +729,29 @@ static void average_parameters(dl_train_worker *worker)
         return;
     }
     if (worker->index >= config->server_threads) return;
-    average_slice(worker, shared->result, shared->slots, shared->count, config->server_threads);
-    dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_PARAMETERS, config->workers,
-                          config->server_threads, shared->bytes);
+    average_slice_of(worker, shared->result, shared->slots, shared->count, config->server_threads);
+    mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_PARAMETERS, config->workers,
+                 config->server_threads, shared->bytes);
     if (shared->state_count == 0) return;
-    average_slice(worker, shared->state_result, shared->state_slots, shared->state_count,
-                  config->server_threads);
-    dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_STATE, config->workers,
-                          config->server_threads, shared->state_bytes);
+    average_slice_of(worker, shared->state_result, shared->state_slots, shared->state_count,
+                     config->server_threads);
+    mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_STATE, config->workers,
+                 config->server_threads, shared->state_bytes);
 }
 
 static void pull_averages(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
-    dl_train_pull(worker, dl_model_parameters(worker->model), shared->result, shared->bytes,
-                  DL_TRAIN_NAME_PARAMETERS);
+    pull_vector(worker, dl_model_parameters(worker->model), shared->result, shared->bytes,
+                DL_TRAIN_NAME_PARAMETERS);
     if (shared->state_count == 0) return;
     size_t state_count;
     void *state = dl_optimizer_state(worker->optimizer, &state_count);
-    dl_train_pull(worker, state, shared->state_result, shared->state_bytes, DL_TRAIN_NAME_STATE);
+    pull_vector(worker, state, shared->state_result, shared->state_bytes, DL_TRAIN_NAME_STATE);
 }
 
 static const dl_sync_mode modes[] = {
-    [DL_SYNC_NONE] = {.free_running = true, .phase_count = 1, .phases = {dl_train_update}},
+    [DL_SYNC_NONE] = {.free_running = true, .phase_count = 1, .phases = {update_replica}},
     [DL_SYNC_ALLREDUCE] = {.result = true,
                            .phase_count = 3,
                            .phases = {NULL, average_gradients, take_gradients}},
@@ -191,7 +759,7 @@ static const dl_sync_mode modes[] = {
                     .result = true,
                     .server = true,
                     .phase_count = 3,
-                    .phases = {push_to_server, update_server, dl_train_pull_parameters}},
+                    .phases = {push_to_server, update_server, pull_parameters}},
     [DL_SYNC_AVERAGE] = {.slots = true,
                          .result = true,
                          .phase_count = 3,
@@ -200,19 +768,19 @@ static const dl_sync_mode modes[] = {
                        .server = true,
                        .free_running = true,
                        .phase_count = 1,
-                       .phases = {dl_train_exchange_server}},
+                       .phases = {exchange_server}},
     [DL_SYNC_SOFTSYNC] = {.slots = true,
                           .result = true,
                           .server = true,
                           .free_running = true,
                           .phase_count = 1,
-                          .phases = {dl_train_exchange_server}},
+                          .phases = {exchange_server}},
 };
 
 /* Reductions between devices; on one worker they do nothing. */
 static const dl_sync_mode device_allreduce = {.collective = true,
                                               .phase_count = 2,
-                                              .phases = {reduce_gradients, dl_train_update},
+                                              .phases = {reduce_gradients, update_replica},
                                               .reduced = mark_reduced};
 static const dl_sync_mode device_average = {.collective = true,
                                             .phase_count = 2,
@@ -224,16 +792,7 @@ static const dl_sync_mode pushed_allreduce = {
     .slots = true,
     .result = true,
     .phase_count = 3,
-    .phases = {dl_train_push_gradients, average_gradients, take_gradients}};
-
-bool dl_train_is_collective(const dl_train_config *config)
-{
-    const bool unsaid = config->where == DL_TRAIN_WHERE_AUTO;
-    if (config->device == NULL) return false;
-    if (config->sync == DL_SYNC_AVERAGE) return config->where == DL_TRAIN_WHERE_ALLREDUCE;
-    return config->sync == DL_SYNC_ALLREDUCE &&
-           (unsaid || config->where == DL_TRAIN_WHERE_ALLREDUCE);
-}
+    .phases = {push_gradients, average_gradients, take_gradients}};
 
 const dl_sync_mode *dl_sync_mode_of(const dl_train_config *config)
 {
@@ -242,12 +801,4 @@ const dl_sync_mode *dl_sync_mode_of(const dl_train_config *config)
     }
     const bool pushed = config->device != NULL || config->quantise != DL_QUANTISE_NONE;
     return config->sync == DL_SYNC_ALLREDUCE && pushed ? &pushed_allreduce : &modes[config->sync];
-}
-
-int dl_sync_phases(const dl_train_worker *worker)
-{
-    const dl_train_config *config = worker->shared->config;
-    const bool between =
-        config->sync == DL_SYNC_AVERAGE && (worker->step + 1) % config->interval != 0;
-    return between ? 1 : worker->shared->mode->phase_count;
 }

@@ -1,16 +1,15 @@
-/* Inside of training (train*.c; nobody else includes this): what the workers share, what each has,
- * and the table of sync modes.
+/* Inside of training: what the workers share, what each has, and the table of sync modes.
  *
- *   dl_train_run   builds the shared part, starts one thread a worker, joins, makes the result
- *   worker thread  pins itself, builds its model (so that its memory is near its core), waits for
- *                  the common start, then: step = input, forward, backward, slowdown, exchange
- *   single thread  the same for all workers in turn, phase by phase (train_single.c)
- *   sync mode      `phases`: everything of a step behind the backward pass; all workers meet
- * between one phase and the next marks          train_marks.c: the records of a step, of the host
- * and of a device
+ *   dl_train_run   builds the shared part, starts one thread per worker, joins, makes the result
+ *   worker thread  pins itself, builds its model (so that its memory is near its core), waits for the
+ *                  common start, then: step = input, forward, backward, slowdown, exchange
+ *   single thread  the same for all workers in turn, phase by phase
+ *   sync mode      `phases`: everything of a step after the backward pass; all workers synchronize
+ *                  between one phase and the next (train_sync.c)
+ *   records        of a step, of the host and of a device (train_records.c)
  */
-#ifndef DL_KERNELS_TRAIN_WORKER_H
-#define DL_KERNELS_TRAIN_WORKER_H
+#ifndef DL_KERNELS_TRAIN_INTERNAL_H
+#define DL_KERNELS_TRAIN_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,8 +19,8 @@
 #include "kernels/exchange.h"
 #include "kernels/model.h"
 #include "kernels/optimizer.h"
+#include "kernels/train/schedule.h"
 #include "kernels/train/train.h"
-#include "kernels/train/train_points.h"
 
 /* Names of records behind the model's operations; dl_train_event_names has the same order. */
 typedef enum dl_train_name {
@@ -41,7 +40,16 @@ typedef enum dl_train_name {
 enum { DL_SYNC_PHASES_MAX = 3 };
 
 typedef struct dl_train_shared dl_train_shared;
+
 typedef struct dl_train_worker dl_train_worker;
+
+typedef struct dl_train_points {
+    dl_train_point *items; /* [count] */
+    int count, capacity;
+    double due; /* steps behind which the next one is; 0: not yet known */
+    double loss_sum;
+    int64_t loss_count; /* since the last point */
+} dl_train_points;
 
 /* One sync mode; its name is in dl_sync_names. */
 typedef struct dl_sync_mode {
@@ -59,12 +67,6 @@ typedef struct dl_sync_mode {
     int phase_count;
     void (*phases[DL_SYNC_PHASES_MAX])(dl_train_worker *worker);
 } dl_sync_mode;
-
-/* The mode of a configuration. */
-const dl_sync_mode *dl_sync_mode_of(const dl_train_config *config);
-
-/* How many phases step `worker->step` has: averaging falls out between intervals. */
-int dl_sync_phases(const dl_train_worker *worker);
 
 /* What all workers see. Everything is set before the threads start; afterwards vectors are ordered
  * by the barrier or the lock as train_sync.c says. */
@@ -90,7 +92,7 @@ struct dl_train_shared {
     void **state_slots; /* [workers] the same for optimizer states */
     void *result;       /* averaged parameters or gradients */
     void *state_result;
-    void *parameters;        /* the server's; all these in its memory, see train_exchange.c */
+    void *parameters;        /* the server's; all these in its memory, see train_sync.c */
     dl_quantise_plan plan;   /* of messages of gradients */
     void **messages;         /* [workers] at the server; NULL: gradients are sent as they are */
     void *blocks;            /* of the plan, on the server's device */
@@ -164,56 +166,34 @@ struct dl_train_worker {
     double first_loss, last_loss;
 };
 
+/* The mode of a configuration. */
+const dl_sync_mode *dl_sync_mode_of(const dl_train_config *config);
+
+/* How many phases step `worker->step` has: averaging falls out between intervals. */
+int dl_sync_phases(const dl_train_worker *worker);
+
+/* vector[count] *= factor. */
+void dl_train_scale(void *vector, size_t count, dl_precision precision, double factor);
+
 /* Whether a run can have these settings (train_config.c); over ranks, also dl_train_check_ranks.
  * Whether the set is of the shape of the model, which is called `name`. */
 dl_status dl_train_check_config(const dl_train_config *config, dl_error *err) DL_MUST_CHECK;
 dl_status dl_train_check_data(const dl_data_set *data, const dl_model *model, const char *name,
                               dl_error *err) DL_MUST_CHECK;
 
-/* train_points.c: keeps the worker's parameters if a point is due behind its step; whether it has
- * taken time. Updates and samples that worker 0's parameters have in them behind `steps` steps. */
-bool dl_train_note_point(dl_train_worker *worker);
+/* Updates and samples that worker 0's parameters have in them after `steps` steps. */
 int64_t dl_train_updates(const dl_train_worker *worker, int64_t steps);
 int64_t dl_train_samples(const dl_train_worker *worker, int64_t steps);
 
-/* Thread function of one worker (a dl_train_worker *). */
-void *dl_train_worker_run(void *worker);
-
-/* Thread function for all workers of a run (a dl_train_shared *). */
-void *dl_train_single_run(void *shared);
-
-/* train_result.c: what the run came to, once all workers have ended, whose lists of durations become
+/* What the run came to, once all workers have ended, whose lists of durations become
  * the result's. A failing one leaves *result as it was. */
 dl_status dl_train_make_result(dl_train_shared *shared, dl_train_result *result,
                                dl_error *err) DL_MUST_CHECK;
 
-/* Pins the calling thread to the worker's core. */
-dl_status dl_train_worker_pin(dl_train_worker *worker);
-/* Makes the worker's model and all else that it needs; on a device, runs it once so that nothing is
- * chosen or allocated later. The result also goes to worker->status. */
-void dl_train_worker_set_up(dl_train_worker *worker);
-
-/* Tells the main thread that the calling one is ready (or failed); returns whether to start. */
-bool dl_train_wait_at_gate(dl_train_shared *shared);
-
-/* The parts of a step in order, without the exchange. begin: at start_ns. end: waits for the
- * device, tells the observer; returns the start of the next step. */
-void dl_train_step_begin(dl_train_worker *worker, int64_t start_ns);
-void dl_train_step_compute(dl_train_worker *worker);
-int64_t dl_train_step_end(dl_train_worker *worker, int64_t start_ns);
-/* Behind the exchange, when all is issued. */
-void dl_train_meet_beside(dl_train_worker *worker);
-
-/* Whether the run goes on behind the step that the worker has done. */
-bool dl_train_goes_on(dl_train_worker *worker);
-
 /* All that the calling thread issues goes to the worker's device from now on. */
 void dl_train_use(const dl_train_worker *worker);
 
-/* Releases what the worker owns. */
-void dl_train_worker_free(dl_train_worker *worker);
-
-/* train_marks.c. Ends one interval of the worker's time line, which the host was busy with: records
+/* Ends one interval of the worker's time line, which the host was busy with: records
  * it from the last border to now, which is the next border. `fields`: kind, phase and what else
  * applies; worker, step, samples and times are filled in. Without an observer it does nothing and
  * reads no clock. */
@@ -222,13 +202,17 @@ void dl_train_mark(dl_train_worker *worker, dl_record fields);
 /* Before operations of the backend are issued: what follows is timed by the device, until
  * dl_train_settle. On the processor nothing. */
 void dl_train_issue(dl_train_worker *worker);
+
 /* As dl_train_mark for one operation that was issued: on the processor, where it is done, the same;
  * on a device its end is found when the step is. */
 void dl_train_issued(dl_train_worker *worker, dl_record fields);
+
 /* Waits until the device has done all that was issued; a failure goes to worker->status. */
 void dl_train_settle(dl_train_worker *worker);
+
 /* Tells the observer all records of the step so far. */
 void dl_train_tell(dl_train_worker *worker);
+
 /* Tells the observer of one interval. */
 void dl_train_tell_one(const dl_train_worker *worker, dl_record fields, int64_t start_ns,
                        int64_t end_ns);
@@ -236,68 +220,92 @@ void dl_train_tell_one(const dl_train_worker *worker, dl_record fields, int64_t 
 /* `name` as the number that records carry. */
 uint32_t dl_train_name_id(const dl_train_shared *shared, dl_train_name name);
 
-/* train_exchange.c. Memory of the server: on the host, or on a device (then zeroed). put and get
- * copy from and to the host's memory, before and after training. */
-void *dl_train_server_allocate(const dl_train_shared *shared, size_t bytes, const char *purpose);
-void dl_train_server_release(const dl_train_shared *shared, void *memory);
-dl_status dl_train_server_put(const dl_train_shared *shared, void *to, const void *from,
-                              size_t bytes, dl_error *err) DL_MUST_CHECK;
+/* The server's vectors, as far as the mode has them. `model` has the common first parameters. What
+ * was made is freed in any case. */
+dl_status dl_train_server_make(dl_train_shared *shared, dl_model *model,
+                               dl_error *err) DL_MUST_CHECK;
+void dl_train_server_free(dl_train_shared *shared);
+
+/* Copies from the server's memory to the host's, before and after training. */
 dl_status dl_train_server_get(const dl_train_shared *shared, void *to, const void *from,
                               size_t bytes, dl_error *err) DL_MUST_CHECK;
 
-/* Memory for messages of gradients, where the configuration wants them: the server's, a worker's. */
-dl_status dl_train_make_messages(dl_train_shared *shared, const dl_model *model,
-                                 dl_error *err) DL_MUST_CHECK;
-void dl_train_free_messages(dl_train_shared *shared);
+/* Memory for messages of the worker's gradients, where the configuration wants them. */
 void dl_train_make_message(dl_train_worker *worker);
 void dl_train_free_message(dl_train_worker *worker);
 
-/* From the worker's memory to the server's, and back. The worker's gradients to its slot, as a
- * message if so configured; the server's parameters to the worker. */
-void dl_train_push(dl_train_worker *worker, void *to, const void *from, size_t bytes,
-                   dl_train_name name);
-void dl_train_pull(dl_train_worker *worker, void *to, const void *from, size_t bytes,
-                   dl_train_name name);
-void dl_train_push_gradients(dl_train_worker *worker);
-void dl_train_pull_parameters(dl_train_worker *worker);
-
-/* Before the server's arithmetic in the thread of `worker`: what follows, up to
- * dl_train_mark_average, works on the server's memory. */
-void dl_train_serve(dl_train_worker *worker);
-/* Numbers first ... first + count - 1 of the mean of n of the server's vectors; first is 0 on a
- * device. */
-void dl_train_average(const dl_train_shared *shared, void *result, void *const *vectors, int n,
-                      size_t first, size_t count);
-/* The record of that arithmetic, by `threads` workers on `vectors` vectors of `bytes` each. */
-void dl_train_mark_average(dl_train_worker *worker, dl_phase phase, dl_train_name name, int vectors,
-                           int threads, size_t bytes);
-
-/* train_ranks.c. Sets what of `whole` is this process's: config, own, ranks, first_worker. */
-dl_status dl_train_take_part(dl_train_shared *shared, dl_error *err) DL_MUST_CHECK;
 /* In the thread of worker 0: all ranks meet, and agree whether to stop. A lost rank ends the run,
  * with worker->status saying so. */
 void dl_train_ranks_meet(dl_train_worker *worker);
-/* The same thread, behind that: the mean of `vectors` of all ranks' workers, with its record. */
-void dl_train_ranks_average(dl_train_worker *worker, void *result, void *const *vectors,
-                            size_t count, dl_train_name name);
-/* Before the start: `status`, or DL_ERR_SYSTEM if another rank could not be set up. */
-dl_status dl_train_ranks_ready(const dl_train_shared *shared, dl_status status,
-                               dl_error *err) DL_MUST_CHECK;
-/* A device has failed, for which those of other ranks must not wait. */
-void dl_train_ranks_give_up(const dl_train_shared *shared);
-/* sum[count] = sum of the vectors of all ranks' workers, worker by worker. */
-dl_status dl_train_ranks_sum(const dl_train_shared *shared, double *const *vectors, size_t count,
-                             double *sum, dl_error *err) DL_MUST_CHECK;
-/* Makes the devices of all ranks' workers one group. */
-dl_status dl_train_ranks_join(const dl_train_shared *shared, dl_device *const *devices,
-                              dl_error *err) DL_MUST_CHECK;
 
-/* train_server.c: gradients that an update waits for (async, softsync: workers / n); the exchange
- * of these modes. */
+/* Gradients that an update waits for (async, softsync: workers / n). */
 int dl_train_gradients_an_update(const dl_train_config *config);
-void dl_train_exchange_server(dl_train_worker *worker);
 
-/* Updates the worker's own parameters, operation by operation, each with its record. */
-void dl_train_update(dl_train_worker *worker);
+/* Whether a point is due behind `steps` steps, every `every` (0: never). If so the next one is due
+ * behind the next multiple of `every`. */
+bool dl_train_points_due(dl_train_points *points, int64_t steps, double every);
+
+/* The loss of a batch that was trained on. */
+void dl_train_points_loss(dl_train_points *points, double loss);
+
+/* Adds a point with everything but the loss of `point`, which is the mean since the last one. Takes
+ * point->parameters over. */
+void dl_train_points_add(dl_train_points *points, const dl_train_point *point);
+
+/* Moves the points to a result, or releases them. */
+void dl_train_points_take(dl_train_points *points, dl_train_result *result);
+void dl_train_points_free(dl_train_points *points);
+
+/* `count` numbers of that precision as double; free() them. */
+double *dl_train_as_double(const void *values, size_t count, dl_precision precision);
+
+/* Makes order[count] the permutation of `epoch` that every worker of a run with that seed draws. */
+void dl_train_shuffle(uint64_t seed, int64_t epoch, uint32_t *order, uint32_t count);
+
+/* What the learning rate is multiplied with where gradients of `samples` of a set of `count` have
+ * been applied before (config.drop_epochs); and of a gradient that is so many updates stale. */
+double dl_train_rate_factor(const dl_train_config *config, size_t count, int64_t samples);
+double dl_train_staleness_rate(int64_t staleness);
+
+typedef struct dl_replay_parameters {
+    const dl_train_config *config;
+    const dl_schedule *schedule;
+    size_t set_size;     /* samples of the training set */
+    size_t count, bytes; /* of one version */
+    int share;           /* samples of a mini-batch */
+
+    /* A server's parameters behind update v are versions[v mod version_count], its optimizer
+     * optimizers[0]. Where the workers update, versions[w] and optimizers[w] are worker w's. */
+    void **versions;
+    size_t version_count;
+    dl_optimizer **optimizers;
+    size_t optimizer_count;
+    void *sum; /* of gradients of an update that has several */
+    dl_train_points points;
+    int64_t updates, gradients;
+    double first_loss, last_loss;
+} dl_replay_parameters;
+
+/* All versions begin as first[count], numbers of config->precision. `config` and `schedule` are
+ * borrowed; of the configuration, optimizer, precision, average_state, staleness_rate, drop_epochs
+ * and evaluate_every count. Fails as dl_optimizer_create. To be freed in any case. */
+dl_status dl_replay_parameters_init(dl_replay_parameters *parameters, const dl_train_config *config,
+                                    const dl_schedule *schedule, size_t set_size, const void *first,
+                                    size_t count, dl_error *err) DL_MUST_CHECK;
+void dl_replay_parameters_free(dl_replay_parameters *parameters);
+
+/* What the gradient of an event (no average) is computed with: [count], there once the first
+ * event->after events are applied. */
+const void *dl_replay_parameters_of(const dl_replay_parameters *parameters,
+                                    const dl_schedule_event *event);
+
+/* Applies event `row` of the schedule, whose gradient[count], which is overwritten, and loss do not
+ * count if it is an average. */
+void dl_replay_parameters_apply(dl_replay_parameters *parameters, size_t row, void *gradient,
+                                double loss);
+
+/* Sets all of *result but its times: the parameters are the server's last ones, or the mean of the
+ * workers'. Moves the points; nothing can be applied any more. */
+void dl_replay_parameters_result(dl_replay_parameters *parameters, dl_train_result *result);
 
 #endif

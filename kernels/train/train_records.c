@@ -3,7 +3,7 @@
  * over, so that recording costs no time of the step. */
 #include "common/alloc.h"
 #include "common/units.h"
-#include "kernels/train/train_worker.h"
+#include "kernels/train/train_internal.h"
 
 void dl_train_tell_one(const dl_train_worker *worker, dl_record fields, int64_t start_ns,
                        int64_t end_ns)
@@ -70,6 +70,12 @@ void dl_train_issued(dl_train_worker *worker, dl_record fields)
     worker->shared->config->device->mark(worker->marks++);
 }
 
+/* A device has failed, for which those of other ranks must not wait. */
+static void ranks_give_up(const dl_train_shared *shared)
+{
+    if (shared->ranks != NULL && shared->mode->collective) dl_rank_group_abandon(shared->ranks);
+}
+
 void dl_train_settle(dl_train_worker *worker)
 {
     if (worker->device == NULL) return;
@@ -78,7 +84,7 @@ void dl_train_settle(dl_train_worker *worker)
         worker->status = shared->backend->wait(&worker->err);
         if (worker->status != DL_OK) {
             atomic_store_explicit(&shared->failed, true, memory_order_relaxed);
-            dl_train_ranks_give_up(shared);
+            ranks_give_up(shared);
         }
     }
     if (!worker->issuing) return;

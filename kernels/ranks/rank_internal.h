@@ -28,19 +28,4 @@ int64_t dl_rank_deadline_ns(const dl_rank_group *group);
 dl_status dl_rank_find(dl_rank_group *group, const dl_rank_settings *settings,
                        dl_error *err) DL_MUST_CHECK;
 
-/* rank_ring.c: the neighbours. */
-int dl_rank_prev(const dl_rank_group *group);
-int dl_rank_next(const dl_rank_group *group);
-
-/* A piece of the present operation to the next rank; the same from the rank before, *flag (or NULL)
- * is set if it comes with one. Whatever goes wrong becomes the group's failure, and both neighbours
- * are told. */
-dl_status dl_rank_send_piece(dl_rank_group *group, const void *data, size_t bytes,
-                             bool flag) DL_MUST_CHECK;
-dl_status dl_rank_receive_piece(dl_rank_group *group, void *data, size_t bytes,
-                                bool *flag) DL_MUST_CHECK;
-
-/* Says goodbye to both neighbours and waits, within the limit, until both have. */
-void dl_rank_part(dl_rank_group *group);
-
 #endif

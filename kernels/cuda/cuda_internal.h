@@ -91,15 +91,6 @@ void dl_cuda_group_fail(dl_device *device);
 void dl_cuda_group_wait(dl_device *device);
 void dl_cuda_group_leave(dl_device *device);
 
-/* device_cuda_exchange.c, see dl_device_type. */
-void dl_cuda_copy_from(const dl_device *source, void *to, const void *from, size_t bytes);
-void dl_cuda_copy_to(const dl_device *target, void *to, const void *from, size_t bytes);
-void dl_cuda_average(void *result, const void *const *vectors, int n, size_t count);
-void dl_cuda_encode(const dl_quantise_plan *plan, const void *blocks, const void *values,
-                    void *residual, void *message);
-void dl_cuda_decode(const dl_quantise_plan *plan, const void *blocks, const void *message,
-                    void *values);
-
 /* backend_cuda_conv.c: cuDNN's convolutions. */
 size_t dl_cuda_conv_scratch_bytes(const dl_conv *conv);
 void dl_cuda_conv_forward(const dl_conv *conv, const void *x, const void *weights, const void *bias,
@@ -111,28 +102,6 @@ void dl_cuda_conv_backward_filter(const dl_conv *conv, const void *x, const void
 
 /* cuda_conv_descriptors.c: frees device->convs. */
 void dl_cuda_convs_free(dl_device *device);
-
-/* backend_cuda_ops.c: cuBLAS, the rest of cuDNN, own kernels. */
-void dl_cuda_gemm(const dl_gemm *gemm);
-void dl_cuda_sum_rows(void *sums, const void *matrix, int rows, int columns, bool accumulate);
-void dl_cuda_repeat_row(void *matrix, const void *row, int rows, int columns);
-void dl_cuda_add(void *to, const void *from, size_t count);
-void dl_cuda_relu(void *values, size_t count);
-void dl_cuda_relu_backward(void *gradients, const void *values, size_t count);
-void dl_cuda_max_pool(const dl_pool *pool, const void *x, void *y, int32_t *choice);
-void dl_cuda_max_pool_backward(const dl_pool *pool, const int32_t *choice, const void *dy,
-                               void *dx);
-void dl_cuda_average_pool(const dl_pool *pool, const void *x, void *y);
-void dl_cuda_average_pool_backward(const dl_pool *pool, const void *dy, void *dx);
-void dl_cuda_norm_training_forward(const dl_norm *norm, void *y);
-void dl_cuda_norm_inference_forward(const dl_norm *norm, void *y);
-void dl_cuda_norm_backward(const dl_norm *norm, const void *dy, void *dscale, void *dshift,
-                           void *dx);
-void dl_cuda_softmax(const dl_softmax *softmax);
-void dl_cuda_softmax_backward(const dl_softmax *softmax, void *gradients);
 void dl_cuda_unscale(void *gradients, size_t count);
-void dl_cuda_sgd(const dl_update *update);
-void dl_cuda_rmsprop(const dl_update *update);
-void dl_cuda_adam(const dl_update *update);
 
 #endif

@@ -1,8 +1,107 @@
-#include "kernels/quantise_vector.h"
-
 #include <string.h>
 
-#include "kernels/backend_cpu.h"
+#include "kernels/real.h"
+#include "kernels/vector_internal.h"
+
+/* Vectors that are summed in registers in one sweep. One sweep of n + 1 streams runs at the speed
+ * of a plain copy; adding vector after vector to a running sum in the cache took up to 3.5 times
+ * as long (4 vectors of 1.7 MB, AMD EPYC 9005, 2025). */
+#define GROUP 8
+
+/* Beyond a group the running sum of this many numbers stays in the first-level cache. */
+#define BLOCK 1024
+
+/* Promises that no iteration reads what another writes: `out` is a vector itself or apart. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define INDEPENDENT _Pragma("GCC ivdep")
+#elif defined(__clang__)
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define INDEPENDENT
+#endif
+
+/* out[i] = share * sum of v[0..n-1][i], added in that order. n is a constant in every call, so the
+ * conditions vanish. */
+static inline __attribute__((always_inline)) void sweep(dl_real *out, const dl_real *const *v,
+                                                        int n, size_t count, dl_real share)
+{
+    const dl_real *a = v[0], *b = n > 1 ? v[1] : a, *c = n > 2 ? v[2] : a, *d = n > 3 ? v[3] : a;
+    const dl_real *e = n > 4 ? v[4] : a, *f = n > 5 ? v[5] : a, *g = n > 6 ? v[6] : a;
+    const dl_real *h = n > 7 ? v[7] : a;
+    INDEPENDENT
+    for (size_t i = 0; i < count; i++) {
+        dl_real sum = a[i];
+        if (n > 1) sum += b[i];
+        if (n > 2) sum += c[i];
+        if (n > 3) sum += d[i];
+        if (n > 4) sum += e[i];
+        if (n > 5) sum += f[i];
+        if (n > 6) sum += g[i];
+        if (n > 7) sum += h[i];
+        out[i] = sum * share;
+    }
+}
+
+/* The same for any 1 <= n <= GROUP. */
+static inline __attribute__((always_inline)) void sum_group(dl_real *out, const dl_real *const *v,
+                                                            int n, size_t count, dl_real share)
+{
+    switch (n) {
+    case 1: sweep(out, v, 1, count, share); break;
+    case 2: sweep(out, v, 2, count, share); break;
+    case 3: sweep(out, v, 3, count, share); break;
+    case 4: sweep(out, v, 4, count, share); break;
+    case 5: sweep(out, v, 5, count, share); break;
+    case 6: sweep(out, v, 6, count, share); break;
+    case 7: sweep(out, v, 7, count, share); break;
+    default: sweep(out, v, GROUP, count, share); break;
+    }
+}
+
+/* More than a group: the running sum is the first vector of every further group. `out` is written
+ * only by the last one, after the block's numbers of all vectors were read. */
+DL_HOT static void average_many(dl_real *out, const void *const *vectors, int n, size_t first,
+                                size_t count, dl_real share)
+{
+    _Alignas(64) dl_real running[BLOCK];
+    for (size_t done = 0; done < count; done += BLOCK) {
+        const size_t block = count - done < BLOCK ? count - done : BLOCK;
+        const dl_real *group[GROUP] = {running};
+        for (int next = 0; next < n;) {
+            int members = next > 0; /* the running sum */
+            while (members < GROUP && next < n) {
+                group[members++] = (const dl_real *)vectors[next++] + first + done;
+            }
+            if (next < n) {
+                sum_group(running, group, members, block, 1);
+            } else {
+                sum_group(out + done, group, members, block, share);
+            }
+            group[0] = running;
+        }
+    }
+}
+
+DL_HOT static void average_few(dl_real *out, const void *const *vectors, int n, size_t first,
+                               size_t count, dl_real share)
+{
+    const dl_real *group[GROUP];
+    for (int v = 0; v < n; v++)
+        group[v] = (const dl_real *)vectors[v] + first;
+    sum_group(out, group, n, count, share);
+}
+
+void DL_TYPED(dl_exchange_sum)(void *result, const void *const *vectors, int n, int of,
+                               size_t first, size_t count)
+{
+    dl_real *out = (dl_real *)result + first;
+    const dl_real share = (dl_real)1 / (dl_real)of;
+    if (n <= GROUP) {
+        average_few(out, vectors, n, first, count, share);
+    } else {
+        average_many(out, vectors, n, first, count, share);
+    }
+}
 
 /* Partial sums side by side, as many as the widest vectors hold: their order does not depend on the
  * width, so all processors give equal bits. */
