@@ -67,8 +67,9 @@ static inline int dl_window_count(int size, int kernel, int stride, int padding)
 }
 
 /* Normalisation of the columns (channels) of x[rows x channels] over its rows:
- *   y = scale (x - mean) inverse_deviation + shift,  inverse_deviation = 1 / sqrt(variance +
- * epsilon) All other arrays are [channels]. */
+ *   y = scale (x - mean) inverse_deviation + shift
+ *   inverse_deviation = 1 / sqrt(variance + epsilon)
+ * All other arrays are [channels]. */
 typedef struct dl_norm {
     int rows, channels;
     int count; /* samples that the rows are the pixels of; rows is a multiple of it */
@@ -109,12 +110,13 @@ typedef struct dl_backend {
 
     /* Makes the device ready; every model calls it, so it must bear repetition. */
     void (*start)(void);
-    /* Takes what the library under the backend needs for so many threads that calculate at once, and
-     * keeps it: bears repetition. DL_ERR_SYSTEM, with the bytes, where the system has not that much
-     * (ulimit -v, strict overcommit): the threads would wait for it forever. NULL: nothing to take. */
+    /* Takes what the library under the backend needs for so many threads that calculate at once,
+     * and keeps it: bears repetition. DL_ERR_SYSTEM, with the bytes, where the system has not that
+     * much (ulimit -v, strict overcommit): the threads would wait for it forever. NULL: nothing to
+     * take. */
     dl_status (*start_threads)(int threads, dl_error *err);
-    /* Zeroed memory on a 64-byte border; released with `release` (NULL is fine). NULL for 0 bytes,
-     * or where the device has not that much: then `wait` fails. */
+    /* Zeroed memory on a 64-byte boundary; released with `release` (NULL is fine). NULL for 0
+     * bytes, or where the device has not that much: then `wait` fails. */
     void *(*allocate)(size_t bytes, const char *purpose);
     void (*release)(void *memory);
 
@@ -191,7 +193,7 @@ typedef struct dl_backend {
     void (*adam)(const dl_update *update);
 } dl_backend;
 
-/* The processor's tables: OpenBLAS, one thread a call. */
+/* The processor's tables: OpenBLAS, one thread per call. */
 extern const dl_backend dl_backend_cpu_float;
 extern const dl_backend dl_backend_cpu_double;
 static inline const dl_backend *dl_backend_cpu(dl_precision precision)

@@ -1,4 +1,5 @@
-/* The processor's operations: effects and arguments see dl_backend. Compiled for float and for double. */
+/* The processor's operations: effects and arguments see dl_backend. Compiled for float and for
+ * double. */
 #include <cblas.h>
 #include <math.h>
 #include <pthread.h>
@@ -36,8 +37,8 @@ DL_HOT static void cpu_relu_backward(void *gradients, const void *values, size_t
         g[i] = v[i] > 0 ? g[i] : 0;
 }
 
-/* The loops of the optimizers copy what they need of `update` first: with -fno-strict-aliasing every
- * store may change it, and a loop whose end may move does not vectorise. */
+/* The loops of the optimizers copy what they need of `update` first: with -fno-strict-aliasing
+ * every store may change it, and a loop whose end may move does not vectorise. */
 
 DL_HOT static void sgd_plain(const dl_update *update)
 {
@@ -305,7 +306,7 @@ static void cpu_softmax_backward(const dl_softmax *softmax, void *gradients)
     }
 }
 
-/* 2x2 blocks side by side: what most networks pool with, and worth loops of its own. */
+/* 2x2 blocks side by side: what most networks pool with, and worth separate loops. */
 static bool is_blocks(const dl_pool *pool)
 {
     return pool->kernel == 2 && pool->stride == 2 && pool->padding == 0 && pool->in.rows % 2 == 0 &&
@@ -542,7 +543,7 @@ static size_t tile_size(const dl_conv *conv)
     return (size_t)tile_lines(conv) * (size_t)conv->out.columns * (size_t)window_size(conv);
 }
 
-/* Whether the gradient of the weights is worked out transposed, [window x filters], behind the rows
+/* Whether the gradient of the weights is computed transposed, [window x filters], after the rows
  * in the scratch. With few filters the product is up to a tenth faster that way round, and the
  * weights are few. */
 static bool is_filter_turned(const dl_conv *conv)
@@ -805,9 +806,9 @@ static void cpu_start(void)
     (void)pthread_once(&once, make_blas_single_threaded);
 }
 
-/* OpenBLAS maps a buffer for each thread inside a product, 128 MiB on x86-64 (its BUFFER_SIZE), tried
- * with up to 1 MiB more; where it gets none it tries again without end. What it has mapped it keeps
- * and lends to any thread, up to a number that its build sets, at least BUFFERS_MAX. */
+/* OpenBLAS maps a buffer for each thread inside a product, 128 MiB on x86-64 (its BUFFER_SIZE),
+ * tried with up to 1 MiB more; where it gets none it tries again without end. What it has mapped it
+ * keeps and lends to any thread, up to a number that its build sets, at least BUFFERS_MAX. */
 #define BUFFER_BYTES ((size_t)129 << 20)
 #define BUFFERS_MAX 48
 
@@ -831,7 +832,8 @@ static dl_status too_little(int threads, size_t there, dl_error *err)
                         there * BUFFER_BYTES);
 }
 
-/* Maps as OpenBLAS will, one by one: a single large mapping could be refused where these are not. */
+/* Maps as OpenBLAS will, one by one: a single large mapping could be refused where these are
+ * not. */
 static dl_status try_buffers(size_t more, int threads, dl_error *err)
 {
     void **buffers = dl_calloc(more, sizeof *buffers, "buffers");

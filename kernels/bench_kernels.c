@@ -3,7 +3,7 @@
  *   bench_kernels [SECONDS [MODEL]]      time spent on each model, 5 by default, and a quarter
  *                                        of it on its updates; all models
  * Warm: the first step of each is not counted. Medians over repetitions; rounds of peak and step
- * take turns, so that a slow spell of the machine meets both. The core must be free: a long peak
+ * take turns, so that a slow spell of the machine affects both. The core must be free: a long peak
  * product loses more to other programs than a short step, which makes the ratio too good. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -23,7 +23,7 @@ typedef struct dl_data_set {
 
 /* Reads FOLDER/train-images-idx3-ubyte[.gz] and its labels (or the t10k- pair). Missing or
  * unreadable files: DL_ERR_IO; wrong magic, sizes that disagree, a label over 9, truncation, bytes
- * behind the end, a damaged gzip stream: DL_ERR_FORMAT. The caller frees *set after success. */
+ * after the end, a damaged gzip stream: DL_ERR_FORMAT. The caller frees *set after success. */
 dl_status dl_data_set_read_mnist(dl_data_set *set, const char *folder, int test_set,
                                  dl_error *err) DL_MUST_CHECK;
 

@@ -24,9 +24,9 @@
 typedef struct dl_device dl_device;
 
 /* What the factors of matrix products and convolutions may be rounded to on their way to the tensor
- * cores: nothing, TensorFloat-32 (10 bits of mantissa), half precision (10 bits, and a range of 6e-8
- * to 65504). The libraries do so where they have kernels for it. Sums, and all that is stored, stay
- * fp32. With fp16 the loss is scaled so that small gradients stay within the range. */
+ * cores: nothing, TensorFloat-32 (10 bits of mantissa), half precision (10 bits, and a range of
+ * 6e-8 to 65504). The libraries do so where they have kernels for it. Sums, and all that is stored,
+ * stay fp32. With fp16 the loss is scaled so that small gradients stay within the range. */
 extern const char *const dl_device_math_names[]; /* "fp32", "tf32", "fp16", NULL */
 typedef enum dl_device_math {
     DL_DEVICE_MATH_FP32,
@@ -77,7 +77,7 @@ typedef struct dl_device_type {
     /* Bytes in use of the used place's device, by this program, its libraries, and others. */
     size_t (*used_bytes)(void);
 
-    /* Puts mark `index` (0, 1, ...) behind what was issued; the same one may be put again. */
+    /* Puts mark `index` (0, 1, ...) after what was issued; the same one may be put again. */
     void (*mark)(size_t index);
     /* Time from one mark to a later one in ns, to about half a microsecond; after `wait`. */
     double (*between_ns)(size_t from, size_t to);
@@ -97,9 +97,9 @@ typedef struct dl_device_type {
     void (*all_reduce)(void *values, size_t count);
     void (*group)(bool begin);
 
-    /* For measurements. What is issued behind `hold` begins only at `let_go`, so that the host's
-     * time to issue it does not count; at most some hundred operations, and none that the host waits
-     * for (copies of pageable memory). A hold ends by itself after a second or two. */
+    /* For measurements. What is issued after `hold` starts only at `let_go`, so that the host's
+     * time to issue it does not count; at most some hundred operations, and none that the host
+     * waits for (copies of pageable memory). A hold ends by itself after a second or two. */
     void (*hold)(void);
     void (*let_go)(void);
     /* Issues an operation that does nothing. */
@@ -109,8 +109,9 @@ typedef struct dl_device_type {
     void (*copy_from)(const dl_device *source, void *to, const void *from, size_t bytes);
     void (*copy_to)(const dl_device *target, void *to, const void *from, size_t bytes);
 
-    /* Behind every backward pass of a place with fp16: takes the loss's scale off the gradients. If
-     * one of them is not finite, all become 0: a step that overflowed changes nothing but momentum. */
+    /* After every backward pass of a place with fp16: takes the loss's scale off the gradients. If
+     * one of them is not finite, all become 0: a step that overflowed changes nothing but
+     * momentum. */
     void (*unscale)(void *gradients, size_t count);
 
     /* result[count] = mean of vectors[0..n-1], as dl_exchange_average, n <= DL_DEVICE_VECTORS_MAX;

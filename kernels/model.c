@@ -1,7 +1,8 @@
-/* A model over its layers. First its plan: which layer reads what, and which layers' gradients share
- * memory. A layer's output is kept from forward to backward, as the readers' backward needs it. The
- * gradient of an output lives only from the backward pass of its last reader to that of its writer, so
- * few arrays (slots) serve all: two in a chain of layers, one more where a skip connection runs. */
+/* A model over its layers. First its plan: which layer reads what, and which layers' gradients
+ * share memory. A layer's output is kept from forward to backward, as the readers' backward needs
+ * it. The gradient of an output lives only from the backward pass of its last reader to that of its
+ * writer, so few arrays (slots) serve all: two in a chain of layers, one more where a skip
+ * connection runs. */
 #include "kernels/model_internal.h"
 
 #include <math.h>
@@ -62,7 +63,7 @@ static void pass_on(dl_model_link *links, slot *slots, const dl_layer *layers, i
               "%s: in place on an array that others read", layers[i].spec->name);
     links[links[i].input].gradient_slot = own;
     if (links[i].other < 0) return;
-    DL_ASSERT(links[links[i].other].gradient_slot < 0, "%s: what it adds is read behind it",
+    DL_ASSERT(links[links[i].other].gradient_slot < 0, "%s: what it adds is read after it",
               layers[i].spec->name);
     links[links[i].other].gradient_slot = own;
     slots[own].users++;
@@ -84,7 +85,7 @@ static void hand_down(dl_model_link *links, slot *slots, int *count, dl_layer *l
 /* Chooses the slots of planned layers, in the order of a backward pass, and sets
  * layers[].accumulates where an output has a second reader. Broken invariants, as the specs come
  * from this program: an output that nobody reads; an in-place layer on an output with other
- * readers behind it; a second reader that cannot accumulate. */
+ * readers after it; a second reader that cannot accumulate. */
 static void plan_gradients(dl_model_plan *plan, dl_layer *layers, int layer_count)
 {
     dl_model_link *links = plan->links;
@@ -164,7 +165,7 @@ static void plan_layers(dl_model *model, const dl_model_table *table)
     plan_gradients(&model->plan, model->layers, model->layer_count);
 }
 
-/* Bytes of `count` numbers a sample. */
+/* Bytes of `count` numbers per sample. */
 static size_t sample_bytes(const dl_model *model, size_t count)
 {
     return (size_t)model->max_batch * count * dl_precision_bytes(model->backend->precision);

@@ -14,7 +14,7 @@ typedef struct dl_model_link {
 typedef struct dl_model_plan {
     dl_model_link *links; /* [layer_count] */
     int slot_count;
-    size_t *slot_size; /* [slot_count] numbers a sample, the most that a user needs */
+    size_t *slot_size; /* [slot_count] numbers per sample, the most that a user needs */
 } dl_model_plan;
 
 /* Fills `links` from the specs: inputs and slots still -1. A link that leads out of the model is a

@@ -12,7 +12,7 @@ typedef struct dl_model_table {
     const dl_layer_spec *layers; /* the last one is the loss */
 } dl_model_table;
 
-/* Classes that the model tells apart. */
+/* Classes that the model distinguishes. */
 static inline int dl_model_table_classes(const dl_model_table *table)
 {
     return table->layers[table->layer_count - 2].units;

@@ -38,7 +38,8 @@ void dl_optimizer_destroy(dl_optimizer *optimizer);
  * correction needs the count). */
 void dl_optimizer_begin(dl_optimizer *optimizer);
 
-/* From the next apply on the learning rate is the configured one times `factor` (> 0; 1 at first). */
+/* From the next apply on the learning rate is the configured one times `factor` (> 0; 1 at
+ * first). */
 void dl_optimizer_scale_rate(dl_optimizer *optimizer, double factor);
 
 /* Applies gradients[first .. first+count-1] to the same range of parameters. */

@@ -1,7 +1,7 @@
 /* Smaller messages: gradients as half-precision numbers, or as one bit each with error feedback.
  *
  *   fp16   each number rounded to IEEE half precision, ties to even; what is beyond its range
- *          becomes its largest number. 2 bytes a number, no error feedback.
+ *          becomes its largest number. 2 bytes per number, no error feedback.
  *   1bit   Seide, Fu, Droppo, Li & Yu 2014 ("1-bit stochastic gradient descent"): a block of
  *          numbers v = gradient + residual is sent as one bit each, v >= 0, and the means of either
  *          side, which the receiver puts in their place; what is lost, v - sent, is the residual
@@ -35,7 +35,7 @@ typedef struct dl_quantise_block {
     uint64_t count;
 } dl_quantise_block;
 
-/* What a block of 1bit is sent as. Bit j mod 32 of word j / 32 is number j's; those behind the end
+/* What a block of 1bit is sent as. Bit j mod 32 of word j / 32 is number j's; those after the end
  * are 0. */
 typedef struct dl_quantise_bits {
     float low, high; /* mean of the numbers below 0, of the others; 0 where there are none */
@@ -52,7 +52,7 @@ typedef struct dl_quantise_plan {
     size_t message_bytes;
 } dl_quantise_plan;
 
-/* A plan without numbers; add adds a range of `count` numbers behind those before. */
+/* A plan without numbers; add adds a range of `count` numbers after those before. */
 void dl_quantise_plan_init(dl_quantise_plan *plan, dl_quantise kind);
 void dl_quantise_plan_add(dl_quantise_plan *plan, size_t count);
 void dl_quantise_plan_free(dl_quantise_plan *plan); /* a zeroed one is fine */

@@ -114,7 +114,8 @@ void DL_TYPED(dl_exchange_sum)(void *result, const void *const *vectors, int n, 
 #define HALF_NORMAL_MIN 0x1p-14f
 #define HALF_SPACING_BELOW 0x1p-24f /* of the numbers below that */
 
-/* Bits of a float: its infinity, what its exponent is above that of the half with the same value. */
+/* Bits of a float: its infinity, what its exponent is above that of the half with the same
+ * value. */
 #define INFINITE_BITS 0x7f800000u
 #define EXPONENT_SHIFT (112u << 23)
 #define DROPPED_BITS 13 /* of the significand */

@@ -1,5 +1,5 @@
-/* Arithmetic on vectors of one number type, behind exchange.h and quantise.h: vector.c, compiled for
- * float and for double. */
+/* Arithmetic on vectors of one number type, behind exchange.h and quantise.h: vector.c, compiled
+ * for float and for double. */
 #ifndef DL_KERNELS_VECTOR_INTERNAL_H
 #define DL_KERNELS_VECTOR_INTERNAL_H
 

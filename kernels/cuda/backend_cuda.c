@@ -36,7 +36,6 @@ bool dl_cuda_good_blas(dl_device *device, cublasStatus_t result, const char *wha
 
 static const float one = 1, zero = 0;
 
-/* backend_cuda_ops.c: cuBLAS, the rest of cuDNN, own kernels. */
 /* cuBLAS is column-major: it sees each of our matrices transposed. c = op(a) op(b) is to it
  * c^T = op(b)^T op(a)^T, so the factors change places and keep their transposition. */
 static void cuda_gemm(const dl_gemm *gemm)

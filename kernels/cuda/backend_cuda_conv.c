@@ -3,15 +3,15 @@
  * bits every time, fits into SCRATCH_MAX, and is accepted when it is tried. No measuring: replicas
  * must choose alike.
  *
- * cuDNN does not promise an algorithm for channels-last single precision without tensor cores. Where
- * it has none, the arrays are turned to channels-first in the scratch memory and the result is
- * turned back, as frameworks do. */
+ * cuDNN does not promise an algorithm for channels-last single precision without tensor cores.
+ * Where it has none, the arrays are turned to channels-first in the scratch memory and the result
+ * is turned back, as frameworks do. */
 #include <stdlib.h>
 
 #include "common/alloc.h"
 #include "kernels/cuda/cuda_internal.h"
 
-/* What a convolution works out: y, the gradient of x, or that of the weights. */
+/* What a convolution computes: y, the gradient of x, or that of the weights. */
 typedef enum dl_cuda_direction {
     DL_CUDA_FORWARD,
     DL_CUDA_BACKWARD_DATA,
@@ -150,8 +150,8 @@ static bool same_shape(const dl_conv *a, const dl_conv *b)
            a->kernel == b->kernel && a->stride == b->stride && a->padding == b->padding;
 }
 
-/* The place's convolution of that shape, with its descriptors, made at the first call. The place owns
- * it until dl_cuda_convs_free. NULL if something failed, now or before. */
+/* The place's convolution of that shape, with its descriptors, made at the first call. The place
+ * owns it until dl_cuda_convs_free. NULL if something failed, now or before. */
 static dl_cuda_conv *conv_find(dl_device *device, const dl_conv *shape)
 {
     if (!dl_cuda_works(device)) return NULL;

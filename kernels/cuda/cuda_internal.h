@@ -1,5 +1,6 @@
-/* Inside of the "cuda" backend: a place on a GPU and the operations, in three sources by the
- * library that does the work. The table is in backend_cuda.c, places and marks in device_cuda.c.
+/* Inside of the "cuda" backend: a place on a GPU and the operations. backend_cuda.c has the table
+ * and all operations but convolutions (backend_cuda_conv.c); device_cuda.c places, marks and
+ * exchange; device_cuda_group.c reductions; cuda_kernels.cu own kernels.
  * Effects and arguments of the operations: see dl_backend.
  *
  * Everything of a place is issued to one stream, so that its operations follow one another and may
@@ -7,8 +8,8 @@
  *
  * Every call of CUDA goes through dl_cuda_good and its like: the first failure is kept with its
  * reason, and what follows is left out. */
-#ifndef DL_KERNELS_BACKEND_CUDA_H
-#define DL_KERNELS_BACKEND_CUDA_H
+#ifndef DL_KERNELS_CUDA_INTERNAL_H
+#define DL_KERNELS_CUDA_INTERNAL_H
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
@@ -18,10 +19,10 @@
 #include "kernels/backend.h"
 #include "kernels/device.h"
 
-/* Descriptors and algorithms of one shape of convolution (cuda_conv_descriptors.h). */
+/* Descriptors and algorithms of one shape of convolution. */
 typedef struct dl_cuda_conv dl_cuda_conv;
 
-/* What the members of a reduction share (device_cuda_group.c). */
+/* What the members of a reduction share. */
 typedef struct dl_cuda_group dl_cuda_group;
 
 struct dl_device {
@@ -78,7 +79,7 @@ void *dl_cuda_scratch(dl_device *device, size_t bytes);
 extern const dl_backend dl_backend_cuda;
 extern const dl_device_type dl_device_cuda;
 
-/* device_cuda_group.c: reductions of several GPUs, see dl_device_type. fail: the members shall not
+/* Reductions of several GPUs, see dl_device_type. fail: the members shall not
  * wait for this one. wait: as cudaStreamSynchronize of a member, which also ends when another one
  * has failed; without a group nothing. */
 dl_status dl_cuda_join(dl_device *const *devices, int count, dl_error *err) DL_MUST_CHECK;
@@ -91,7 +92,7 @@ void dl_cuda_group_fail(dl_device *device);
 void dl_cuda_group_wait(dl_device *device);
 void dl_cuda_group_leave(dl_device *device);
 
-/* backend_cuda_conv.c: cuDNN's convolutions. */
+/* cuDNN's convolutions. */
 size_t dl_cuda_conv_scratch_bytes(const dl_conv *conv);
 void dl_cuda_conv_forward(const dl_conv *conv, const void *x, const void *weights, const void *bias,
                           void *y, void *scratch);
@@ -100,7 +101,7 @@ void dl_cuda_conv_backward_data(const dl_conv *conv, const void *dy, const void 
 void dl_cuda_conv_backward_filter(const dl_conv *conv, const void *x, const void *dy,
                                   void *dweights, void *scratch);
 
-/* cuda_conv_descriptors.c: frees device->convs. */
+/* Frees device->convs. */
 void dl_cuda_convs_free(dl_device *device);
 void dl_cuda_unscale(void *gradients, size_t count);
 

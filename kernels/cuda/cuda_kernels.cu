@@ -8,8 +8,8 @@
 /* Elementwise kernels: a thread takes numbers first_index, first_index + grid_size, ... below the
  * count. */
 
-/* How the elementwise kernels of the "cuda" device are launched: a thread takes numbers first_index,
- * first_index + grid_size, ... below the count. */
+/* How the elementwise kernels of the "cuda" device are launched: a thread takes numbers
+ * first_index, first_index + grid_size, ... below the count. */
 #ifndef DL_KERNELS_CUDA_LAUNCH_CUH
 #define DL_KERNELS_CUDA_LAUNCH_CUH
 
@@ -113,8 +113,8 @@ static __device__ float4 sum_of(float4 a, float4 b)
                        __fadd_rn(a.w, b.w));
 }
 
-/* N vectors, or n where N is 0: with a constant all loads of a number are under way at once, and the
- * pointers stay in registers. Four numbers a thread and turn. */
+/* N vectors, or n where N is 0: with a constant all loads of a number are under way at once, and
+ * the pointers stay in registers. Four numbers per thread and turn. */
 template <int N>
 static __global__ void average_kernel(float *result, const vectors v, int n, size_t count,
                                       float share)
@@ -206,7 +206,7 @@ static __device__ double warp_sum(double value, double *shared)
     return sum;
 }
 
-/* One block of threads a block of numbers, which stay in registers: values and residual are read
+/* One block of threads per block of numbers, which stay in registers: values and residual are read
  * once, the residual written once. Thread t has numbers t, t + THREADS, ..., so that a warp
  * has one word of bits a turn. */
 static __global__ void sign_kernel(dl_quantise_bits *message, const dl_quantise_block *blocks,

@@ -1,6 +1,6 @@
 /* Kernels of the "cuda" device. Each function launches on the stream and returns the error of the
- * launch. Effects and arguments of the backend's operations: see dl_backend; all numbers are float in
- * the device's memory. */
+ * launch. Effects and arguments of the backend's operations: see dl_backend; all numbers are float
+ * in the device's memory. */
 #ifndef DL_KERNELS_CUDA_KERNELS_H
 #define DL_KERNELS_CUDA_KERNELS_H
 
@@ -30,7 +30,7 @@ cudaError_t dl_cuda_launch_nothing(cudaStream_t stream);
 
 /* result[i] = mean of vectors[0..n-1][i] for i < count, 1 <= n <= DL_CUDA_VECTORS_MAX, in one pass.
  * Sums are in the order of the vectors, with nothing fused: the bits of dl_exchange_average. All
- * pointers lie on 16-byte borders; `result` may be one of the vectors. */
+ * pointers lie on 16-byte boundaries; `result` may be one of the vectors. */
 cudaError_t dl_cuda_launch_average(float *result, const float *const *vectors, int n, size_t count,
                                    cudaStream_t stream);
 

@@ -17,7 +17,6 @@ static void ask_for_access(dl_device *device, int peer)
     if (cudaDeviceEnablePeerAccess(peer, 0) != cudaSuccess) (void)cudaGetLastError();
 }
 
-/* device_cuda_exchange.c, see dl_device_type. */
 static void cuda_copy_from(const dl_device *source, void *to, const void *from, size_t bytes)
 {
     dl_device *device = dl_cuda_device();

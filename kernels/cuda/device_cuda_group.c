@@ -1,13 +1,13 @@
 /* Groups of GPUs that reduce together, through NCCL.
  *
  * A member whose GPU fails issues nothing more, so that the kernels of the others would wait for it
- * for ever. It therefore marks the group as failed; the others see that while they wait for their
+ * forever. It therefore marks the group as failed; the others see that while they wait for their
  * GPUs, and abort their communicators, each in the thread that uses it. Connections are made when
  * the group is: afterwards no call of NCCL waits on the host for another member's.
  *
  * Members of other processes cannot mark anything here. There NCCL's calls do not block (what they
- * began is asked for until it is done), and whoever waits asks whether another process is lost, and
- * waits no longer than the limit. */
+ * started is asked for until it is done), and whoever waits asks whether another process is lost,
+ * and waits no longer than the limit. */
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -19,9 +19,9 @@
 
 /* Numbers of the reductions that have NCCL connect: a few, and as many as make it take its ways for
  * large ones. */
-static const size_t rehearsals[] = {16, (size_t)1 << 22};
+static const size_t warm_ups[] = {16, (size_t)1 << 22};
 
-enum { REHEARSALS = sizeof rehearsals / sizeof rehearsals[0] };
+enum { WARM_UPS = sizeof warm_ups / sizeof warm_ups[0] };
 
 /* Between two questions whether a process is lost, which cost calls of the system. */
 #define ASK_NS 1000000
@@ -81,7 +81,7 @@ void dl_cuda_group_fail(dl_device *device)
     if (device->group != NULL) atomic_store(&device->group->failed, true);
 }
 
-/* One communicator may wait for another one's end, so all of this process's begin it together. */
+/* One communicator may wait for another one's end, so all of this process's start it together. */
 static void begin_end(dl_cuda_group *group)
 {
     if (group->ending) return;
@@ -142,7 +142,7 @@ static dl_status nccl_error(ncclResult_t result, int count, dl_error *err)
 }
 
 /* One reduction of all members, issued by this thread. */
-static dl_status rehearse(dl_device *const *devices, int count, size_t numbers, dl_error *err)
+static dl_status warm_up(dl_device *const *devices, int count, size_t numbers, dl_error *err)
 {
     ncclResult_t result = ncclGroupStart();
     for (int i = 0; (result == ncclSuccess || result == ncclInProgress) && i < count; i++) {
@@ -166,11 +166,11 @@ static dl_status rehearse(dl_device *const *devices, int count, size_t numbers, 
     return status;
 }
 
-static dl_status rehearse_all(dl_device *const *devices, int count, dl_error *err)
+static dl_status warm_up_all(dl_device *const *devices, int count, dl_error *err)
 {
     dl_status status = DL_OK;
-    for (int r = 0; status == DL_OK && r < REHEARSALS; r++)
-        status = rehearse(devices, count, rehearsals[r], err);
+    for (int r = 0; status == DL_OK && r < WARM_UPS; r++)
+        status = warm_up(devices, count, warm_ups[r], err);
     return status;
 }
 
@@ -197,7 +197,7 @@ static dl_status make_group(dl_device *const *devices, int count, const int *num
     const ncclResult_t result = ncclCommInitAll(communicators, count, numbers);
     if (result != ncclSuccess) return nccl_error(result, count, err);
     share_group(devices, count, NULL, communicators);
-    return rehearse_all(devices, count, err);
+    return warm_up_all(devices, count, err);
 }
 
 dl_status dl_cuda_make_id(char id[DL_DEVICE_ID_BYTES], dl_error *err)
@@ -212,7 +212,7 @@ dl_status dl_cuda_make_id(char id[DL_DEVICE_ID_BYTES], dl_error *err)
     return DL_OK;
 }
 
-/* Begins to make this process's communicators; they are under way when this returns. */
+/* Starts to make this process's communicators; they are under way when this returns. */
 static ncclResult_t begin_communicators(dl_device *const *devices, int count,
                                         const dl_device_ranks *ranks, ncclComm_t *communicators)
 {
@@ -248,7 +248,7 @@ static dl_status make_ranks_group(dl_device *const *devices, int count,
         if (err != NULL) *err = devices[i]->failure;
         return devices[i]->failure.code;
     }
-    return rehearse_all(devices, count, err);
+    return warm_up_all(devices, count, err);
 }
 
 static dl_status join(dl_device *const *devices, int count, const dl_device_ranks *ranks,

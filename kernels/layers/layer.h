@@ -87,7 +87,7 @@ extern const dl_layer_type dl_layer_types_double[];
 /* The type called `kind`, or NULL. */
 const dl_layer_type *dl_layer_type_find(const char *kind, dl_precision precision);
 
-/* Finds the type and works out shapes and sizes. The spec comes from a table of this program: an
+/* Finds the type and computes shapes and sizes. The spec comes from a table of this program: an
  * unknown kind, or a shape that the layer cannot take, is a broken invariant. */
 void dl_layer_plan(dl_layer *layer);
 

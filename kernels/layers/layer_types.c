@@ -229,8 +229,9 @@ static void relu_backward(dl_layer *layer, int batch)
 }
 
 /* Batch normalisation (Ioffe & Szegedy 2015, algorithm 1), each channel over all pixels of the
- * batch: y = scale (x - mean) / sqrt(variance + 1e-5) + shift Parameters: scale[channels]
- * (initially 1), then shift[channels] (initially 0). In training mean and variance are the batch's,
+ * batch:
+ *   y = scale (x - mean) / sqrt(variance + 1e-5) + shift
+ * Parameters: scale[channels] (initially 1), then shift[channels] (initially 0). In training mean and variance are the batch's,
  * and running ones follow them with momentum 0.1 (variance over n - 1); otherwise the running ones
  * are used. State: mean, 1 / deviation, running mean, running variance, [channels] each. Backward
  * needs a forward pass in training. */
@@ -316,7 +317,7 @@ static void add_backward(dl_layer *layer, int batch)
  * -log(probability of the label). Output: the probabilities. Backward starts the chain, so it reads
  * no output gradient. */
 
-/* The state: the losses of a batch's samples, and behind them whether each was right. */
+/* The state: the losses of a batch's samples, and after them whether each was right. */
 #define SAMPLE_BYTES (sizeof(double) + sizeof(int32_t))
 
 static void softmax_plan(dl_layer *layer)

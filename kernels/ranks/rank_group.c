@@ -15,15 +15,15 @@
 #include "kernels/ranks/rank_internal.h"
 #include "kernels/ranks/rank_socket.h"
 
-/* Longest wait for the rest of a message that another rank has begun to say its end with. */
+/* Longest wait for the rest of a message that another rank has started to say its end with. */
 #define LAST_WORDS_S 1.0
 
 #define FRAME_MAGIC 0x4b52414eu
 
 enum { FRAME_DATA = 1, FRAME_LOST, FRAME_LEFT };
 
-/* Before each piece. DATA: of operation `operation`, `bytes` follow; `flag`: of dl_rank_group_agree.
- * LOST: the reason follows. LEFT: the rank has ended its part. */
+/* Before each piece. DATA: of operation `operation`, `bytes` follow; `flag`: of
+ * dl_rank_group_agree. LOST: the reason follows. LEFT: the rank has ended its part. */
 typedef struct frame {
     uint32_t magic, kind, flag, unused;
     uint64_t operation, bytes;
@@ -34,19 +34,19 @@ int64_t dl_rank_deadline_ns(const dl_rank_group *group)
     return dl_clock_ns() + dl_ns_ceil(dl_s_to_ns(group->limit_s));
 }
 
-/* rank_ring.c: the neighbours. */
-static int dl_rank_prev(const dl_rank_group *group)
+/* The neighbours. */
+static int prev_rank(const dl_rank_group *group)
 {
     return (group->rank + group->size - 1) % group->size;
 }
 
-static int dl_rank_next(const dl_rank_group *group)
+static int next_rank(const dl_rank_group *group)
 {
     return (group->rank + 1) % group->size;
 }
 
-/* Both neighbours may be told at any time: what goes to `next` is broken off only where that rank is
- * gone or has said so itself. Whether they hear it is not waited for. */
+/* Both neighbours may be told at any time: what goes to `next` is broken off only where that rank
+ * is gone or has said so itself. Whether they hear it is not waited for. */
 static void tell_loss(dl_rank_group *group)
 {
     char message[sizeof(frame) + DL_ERROR_TEXT_BYTES];
@@ -99,7 +99,7 @@ static dl_status hear_loss(dl_rank_group *group, int made, int rank, const frame
 static dl_status hear_next(dl_rank_group *group)
 {
     frame head;
-    const int next = dl_rank_next(group);
+    const int next = next_rank(group);
     const int64_t until_ns = dl_clock_ns() + dl_ns_ceil(dl_s_to_ns(LAST_WORDS_S));
     if (dl_rank_receive(group->next, &head, sizeof head, until_ns) != DL_RANK_IO_DONE) {
         return gone(group, next);
@@ -120,8 +120,8 @@ static dl_status wait_for(dl_rank_group *group, int made, short events, int64_t 
             {.fd = group->next_left ? -1 : group->next, .events = POLLIN},
         };
         const int ready = poll(wait, 2, dl_rank_left_ms(deadline_ns));
-        if (ready == 0 && to_next) return late(group, dl_rank_next(group), "takes nothing from");
-        if (ready == 0) return late(group, dl_rank_prev(group), "sends nothing to");
+        if (ready == 0 && to_next) return late(group, next_rank(group), "takes nothing from");
+        if (ready == 0) return late(group, prev_rank(group), "sends nothing to");
         if (ready > 0 && wait[1].revents != 0) {
             const dl_status status = hear_next(group);
             if (status != DL_OK) return status;
@@ -146,7 +146,7 @@ static dl_status receive(dl_rank_group *group, void *data, size_t bytes)
             deadline_ns = dl_rank_deadline_ns(group);
             continue;
         }
-        if (moved == 0 || !would_wait()) return gone(group, dl_rank_prev(group));
+        if (moved == 0 || !would_wait()) return gone(group, prev_rank(group));
         const dl_status status = wait_for(group, group->prev, POLLIN, deadline_ns);
         if (status != DL_OK) return status;
     }
@@ -157,7 +157,7 @@ static dl_status receive(dl_rank_group *group, void *data, size_t bytes)
 static dl_status next_closed(dl_rank_group *group)
 {
     const dl_status status = group->next_left ? DL_OK : hear_next(group);
-    return status != DL_OK ? status : gone(group, dl_rank_next(group));
+    return status != DL_OK ? status : gone(group, next_rank(group));
 }
 
 static dl_status send_parts(dl_rank_group *group, struct iovec *parts, size_t count)
@@ -184,7 +184,7 @@ static dl_status send_parts(dl_rank_group *group, struct iovec *parts, size_t co
 
 /* A piece of the present operation to the next rank; the same from the rank before, *flag (or NULL)
  * is set if it comes with one. Whatever goes wrong becomes the group's failure, and both neighbours
- * are told. */
+ * are notified. */
 static dl_status send_piece(dl_rank_group *group, const void *data, size_t bytes, bool flag)
 {
     frame head = {.magic = FRAME_MAGIC,
@@ -200,7 +200,7 @@ static dl_status send_piece(dl_rank_group *group, const void *data, size_t bytes
 static dl_status receive_piece(dl_rank_group *group, void *data, size_t bytes, bool *flag)
 {
     frame head;
-    const int from = dl_rank_prev(group);
+    const int from = prev_rank(group);
     const dl_status status = receive(group, &head, sizeof head);
     if (status != DL_OK) return status;
     if (head.magic == FRAME_MAGIC && head.kind == FRAME_LOST) {
@@ -245,8 +245,7 @@ bool dl_rank_group_lost(dl_rank_group *group)
     return false;
 }
 
-/* Says goodbye to both neighbours and waits, within the limit, until both have. */
-/* A connection that is closed before all was read would take with it what is still under way. */
+/* Says goodbye to both neighbours and waits, within the limit, until both have. A connection that is closed before all was read would take with it what is still under way. */
 static void part(dl_rank_group *group)
 {
     const frame left = {.magic = FRAME_MAGIC, .kind = FRAME_LEFT};
@@ -291,7 +290,7 @@ int dl_rank_group_local_size(const dl_rank_group *group)
     return group->local_size;
 }
 
-/* Begins an operation, unless the group has failed before. */
+/* Starts an operation, unless the group has failed before. */
 static dl_status begin(dl_rank_group *group)
 {
     if (atomic_load(&group->failed)) return group->failure.code;
@@ -315,7 +314,7 @@ static dl_status pass_round(dl_rank_group *group, int from, void *data, size_t b
         const size_t size = bytes - first < PIECE_BYTES ? bytes - first : PIECE_BYTES;
         char *piece = (char *)data + first;
         if (group->rank != from) status = receive_piece(group, piece, size, NULL);
-        if (status == DL_OK && dl_rank_next(group) != from) {
+        if (status == DL_OK && next_rank(group) != from) {
             status = send_piece(group, piece, size, false);
         }
     }
@@ -369,7 +368,7 @@ dl_status dl_rank_group_agree(dl_rank_group *group, bool mine, bool *any, dl_err
     if (status == DL_OK && group->rank < last) status = send_piece(group, NULL, 0, flag);
     /* The last one knows, and tells. */
     if (status == DL_OK && group->rank < last) status = receive_piece(group, NULL, 0, &flag);
-    if (status == DL_OK && last > 0 && dl_rank_next(group) != last) {
+    if (status == DL_OK && last > 0 && next_rank(group) != last) {
         status = send_piece(group, NULL, 0, flag);
     }
     if (status == DL_OK) *any = flag;
@@ -383,7 +382,7 @@ dl_status dl_rank_group_broadcast(dl_rank_group *group, void *data, size_t bytes
     return end(group, status, err);
 }
 
-/* Rank 1's goes to rank 2, which passes it on behind its own, and so on to rank 0: in the order
+/* Rank 1's goes to rank 2, which passes it on after its own, and so on to rank 0: in the order
  * size - 1, ..., 1. */
 dl_status dl_rank_group_gather(dl_rank_group *group, const void *data, void *all, size_t bytes,
                                dl_error *err)

@@ -6,9 +6,9 @@
  *   0 -> 1 -> 2 -> ... -> size-1 -> 0
  *
  * All that is exchanged goes along this ring, in pieces, so that all links work at once. A sum
- * begins at rank 0 and is added to in the order of the ranks, then goes round again as the result:
+ * starts at rank 0 and is added to in the order of the ranks, then goes round again as the result:
  * so it has the same bits as the sum that one process takes of the same vectors in their order. The
- * price: a link carries each vector twice, where a ring that begins everywhere (reduce-scatter)
+ * price: a link carries each vector twice, where a ring that starts everywhere (reduce-scatter)
  * carries 2 (size - 1) / size of it; half of that with 2 ranks, 3/4 with 4.
  *
  * All ranks must make the same calls in the same order, each from one thread at a time. Who finds a
@@ -65,8 +65,8 @@ double dl_rank_group_limit_s(const dl_rank_group *group);
 int dl_rank_group_local_rank(const dl_rank_group *group);
 int dl_rank_group_local_size(const dl_rank_group *group);
 
-/* result[count] = sum over all ranks, in their order, of their vectors[0..n-1], in their order, / of
- * (as dl_exchange_sum); the same bits on all ranks. All give the same n >= 1, `of`, count and
+/* result[count] = sum over all ranks, in their order, of their vectors[0..n-1], in their order, /
+ * of (as dl_exchange_sum); the same bits on all ranks. All give the same n >= 1, `of`, count and
  * precision. `result` is none of the vectors. DL_ERR_SYSTEM: a rank was lost. */
 dl_status dl_rank_group_sum(dl_rank_group *group, void *result, const void *const *vectors, int n,
                             int of, size_t count, dl_precision precision,
@@ -84,8 +84,8 @@ dl_status dl_rank_group_broadcast(dl_rank_group *group, void *data, size_t bytes
 dl_status dl_rank_group_gather(dl_rank_group *group, const void *data, void *all, size_t bytes,
                                dl_error *err) DL_MUST_CHECK;
 
-/* Whether a rank is lost or has left, as far as can be known without waiting. Any thread, also while another
- * one is in a call. */
+/* Whether a rank is lost or has left, as far as can be known without waiting. Any thread, also
+ * while another one is in a call. */
 bool dl_rank_group_lost(dl_rank_group *group);
 
 #endif

@@ -1,6 +1,6 @@
-/* Inside of rank groups (rank_group.c, rank_join.c, rank_ring.c; nobody else includes this). */
-#ifndef DL_KERNELS_RANK_INSIDE_H
-#define DL_KERNELS_RANK_INSIDE_H
+/* Inside of rank groups: the group as rank_group.c uses it and rank_join.c makes it. */
+#ifndef DL_KERNELS_RANK_INTERNAL_H
+#define DL_KERNELS_RANK_INTERNAL_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -24,7 +24,7 @@ struct dl_rank_group {
 /* Time from now to the limit, as a deadline. */
 int64_t dl_rank_deadline_ns(const dl_rank_group *group);
 
-/* rank_join.c: finds the other ranks and connects the ring. */
+/* Finds the other ranks and connects the ring. */
 dl_status dl_rank_find(dl_rank_group *group, const dl_rank_settings *settings,
                        dl_error *err) DL_MUST_CHECK;
 

@@ -36,7 +36,7 @@ typedef struct introduction {
     char host[DL_RANK_HOST_BYTES];
 } introduction;
 
-/* Rank 0's answer when all have come, or one must go. Behind a welcome: entries of all ranks. */
+/* Rank 0's answer when all have come, or one must go. After a welcome: entries of all ranks. */
 typedef struct answer {
     char magic[8];
     uint32_t welcome;
@@ -196,7 +196,7 @@ static void refuse(int made, const char *text)
     (void)dl_rank_send(made, &no, sizeof no, after(INTRODUCTION_S));
 }
 
-/* The word of `text` that begins there, up to the next blank or the end. */
+/* The word of `text` that starts there, up to the next blank or the end. */
 static int word_bytes(const char *text)
 {
     return (int)strcspn(text, " ");

@@ -25,8 +25,8 @@ typedef struct dl_rank_address {
     uint32_t bytes;
 } dl_rank_address;
 
-/* Listens for ranks at `port` (0: one that is free): only on the loopback if `host` is that, else on
- * all interfaces, of the family of `host`'s first address: what a machine calls itself by may be
+/* Listens for ranks at `port` (0: one that is free): only on the loopback if `host` is that, else
+ * on all interfaces, of the family of `host`'s first address: what a machine calls itself by may be
  * another address than what others call it by. DL_ERR_NAME if `host` has no address, DL_ERR_SYSTEM
  * if the port cannot be had. */
 dl_status dl_rank_listen(const char *host, int port, int *listener, dl_error *err) DL_MUST_CHECK;
@@ -55,7 +55,7 @@ bool dl_rank_address_is_loopback(const dl_rank_address *address);
 dl_rank_io dl_rank_send(int made, const void *data, size_t bytes, int64_t deadline_ns);
 dl_rank_io dl_rank_receive(int made, void *data, size_t bytes, int64_t deadline_ns);
 
-/* Time left to a deadline in whole ms for poll(2), rounded up; 0 behind it. */
+/* Time left to a deadline in whole ms for poll(2), rounded up; 0 after it. */
 int dl_rank_left_ms(int64_t deadline_ns);
 
 #endif

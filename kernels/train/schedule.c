@@ -27,9 +27,9 @@ typedef struct reading {
     dl_schedule *schedule;
     const dl_csv *csv;
     size_t columns[COLUMN_COUNT];
-    size_t *behind;         /* [updates + 1] events up to the last one of each update */
-    size_t behind_capacity; /* of behind */
-    size_t *last;           /* [workers] events up to the worker's last one, or the last average */
+    size_t *update_end; /* [updates + 1] events up to the last one of each update */
+    size_t update_end_capacity;
+    size_t *last; /* [workers] events up to the worker's last one, or the last average */
     double staleness_sum;
 } reading;
 
@@ -38,8 +38,8 @@ typedef struct head_text {
     const char *start, *end;
 } head_text;
 
-/* The value of "# KEY: VALUE" in the comments at the head, "" for an empty one, NULL for none; *line
- * is where. free() it. */
+/* The value of "# KEY: VALUE" in the comments at the head, "" for an empty one, NULL for none;
+ * *line is where. free() it. */
 static char *head_value(head_text text, const char *key, int *line)
 {
     const size_t key_bytes = strlen(key);
@@ -176,20 +176,21 @@ static dl_status read_gradient(reading *r, size_t row, dl_schedule_event *event,
     const int64_t staleness = event->update - 1 - event->read;
     if (staleness > DL_SCHEDULE_STALENESS_MAX) {
         return dl_error_set_at(err, DL_ERR_RANGE, r->csv->path, r->csv->lines[row],
-                               "reads version %lld, which is no longer kept behind update %lld: "
+                               "reads version %lld, which is no longer kept after update %lld: "
                                "the last %d are",
                                (long long)event->read, (long long)event->update - 1,
                                DL_SCHEDULE_STALENESS_MAX + 1);
     }
     if (staleness > schedule->staleness_max) schedule->staleness_max = staleness;
     r->staleness_sum += (double)staleness;
-    if ((size_t)event->update >= r->behind_capacity) {
-        r->behind_capacity = 2 * r->behind_capacity + 64;
-        r->behind = dl_realloc(r->behind, r->behind_capacity, sizeof *r->behind, "updates");
+    if ((size_t)event->update >= r->update_end_capacity) {
+        r->update_end_capacity = 2 * r->update_end_capacity + 64;
+        r->update_end =
+            dl_realloc(r->update_end, r->update_end_capacity, sizeof *r->update_end, "updates");
     }
-    r->behind[0] = 0;
-    event->after = r->behind[event->read];
-    r->behind[event->update] = row + 1;
+    r->update_end[0] = 0;
+    event->after = r->update_end[event->read];
+    r->update_end[event->update] = row + 1;
     schedule->updates = event->update;
     schedule->gradients++;
     return DL_OK;
@@ -235,7 +236,7 @@ static dl_status read_kind(const reading *r, size_t row, dl_schedule_event *even
         return DL_OK;
     }
     return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
-                           "'%s' in a schedule that began with '%s': either a server updates, or "
+                           "'%s' in a schedule that started with '%s': either a server updates, or "
                            "the workers do",
                            name, kind_names[first->kind]);
 }
@@ -275,7 +276,7 @@ static dl_status read_events(dl_schedule *schedule, const dl_csv *csv, dl_error 
         status = dl_error_set_at(err, DL_ERR_DATA, csv->path, 0, "has no gradient");
     }
     if (status == DL_OK) schedule->staleness_mean = r.staleness_sum / (double)schedule->gradients;
-    free(r.behind);
+    free(r.update_end);
     free(r.last);
     return status;
 }

@@ -1,5 +1,5 @@
-/* A schedule: the order in which a simulated run applied its gradients, as `dlsim --schedule` writes
- * it (sim/schedule.h has the format), read and checked for a replay. */
+/* A schedule: the order in which a simulated run applied its gradients, as `dlsim --schedule`
+ * writes it (sim/schedule.h has the format), read and checked for a replay. */
 #ifndef DL_KERNELS_SCHEDULE_H
 #define DL_KERNELS_SCHEDULE_H
 
@@ -43,8 +43,9 @@ typedef struct dl_schedule {
 
 /* Reads a schedule; zero it before. DL_ERR_PARSE, DL_ERR_RANGE and DL_ERR_DATA with file:line for
  * what is no schedule, of another schema, or asks for what no run does: updates that are not in
- * order, a version that is not there yet or no longer kept, a worker that does not exist. The caller
- * releases it with dl_schedule_free. Of `text` only `bytes` bytes are read: no NUL needs to follow. */
+ * order, a version that is not there yet or no longer kept, a worker that does not exist. The
+ * caller releases it with dl_schedule_free. Of `text` only `bytes` bytes are read: no NUL needs to
+ * follow. */
 dl_status dl_schedule_read(dl_schedule *schedule, const char *path, dl_error *err) DL_MUST_CHECK;
 dl_status dl_schedule_read_text(dl_schedule *schedule, const char *name, const char *text,
                                 size_t bytes, dl_error *err) DL_MUST_CHECK;

@@ -1,7 +1,7 @@
-/* A training run: settings of this process, devices, threads, and the steps of each worker. With one
- * thread for all (dispatch single), it launches the steps of all workers as frameworks do whose session
- * or main thread drives every GPU: worker after worker, phase after phase. The devices run at the same
- * time, but the later ones start when the thread has come round to them. */
+/* A training run: settings of this process, devices, threads, and the steps of each worker. With
+ * one thread for all (dispatch single), it launches the steps of all workers as frameworks do whose
+ * session or main thread drives every GPU: worker after worker, phase after phase. The devices run
+ * at the same time, but the later ones start when the thread has come round to them. */
 #include "kernels/train/train_internal.h"
 
 #include <math.h>
@@ -50,10 +50,10 @@ static void input(dl_train_worker *worker)
                               .bytes = (uint64_t)share * shared->data->sample_bytes *
                                        dl_precision_bytes(precision)};
     dl_train_mark(worker, fields);
-    dl_train_issue(worker);
+    dl_train_launch(worker);
     if (worker->device == NULL) return;
     dl_model_upload(worker->model, share);
-    dl_train_issued(worker, fields);
+    dl_train_launched(worker, fields);
 }
 
 /* On a device with fp16 the loss was scaled; its last backward operation includes this. */
@@ -70,16 +70,16 @@ static void compute(dl_train_worker *worker)
     const int operations = worker->shared->operations;
     for (int op = 0; op < operations; op++) {
         dl_model_forward(worker->model, op, share);
-        dl_train_issued(worker, (dl_record){.kind = DL_RECORD_COMPUTE,
-                                            .phase = DL_PHASE_FORWARD,
-                                            .name = (uint32_t)op});
+        dl_train_launched(worker, (dl_record){.kind = DL_RECORD_COMPUTE,
+                                              .phase = DL_PHASE_FORWARD,
+                                              .name = (uint32_t)op});
     }
     for (int op = operations - 1; op >= 0; op--) {
         dl_model_backward(worker->model, op, share);
         if (op == 0) unscale(worker);
-        dl_train_issued(worker, (dl_record){.kind = DL_RECORD_COMPUTE,
-                                            .phase = DL_PHASE_BACKWARD,
-                                            .name = (uint32_t)op});
+        dl_train_launched(worker, (dl_record){.kind = DL_RECORD_COMPUTE,
+                                              .phase = DL_PHASE_BACKWARD,
+                                              .name = (uint32_t)op});
     }
 }
 
@@ -104,9 +104,9 @@ static void slow_device_down(dl_train_worker *worker, double factor)
     if (passes == 0) return;
     for (int64_t again = 0; again < passes; again++)
         repeat_passes(worker);
-    dl_train_issued(worker,
-                    (dl_record){.kind = DL_RECORD_SLOWDOWN,
-                                .name = dl_train_name_id(worker->shared, DL_TRAIN_NAME_SLOWDOWN)});
+    dl_train_launched(
+        worker, (dl_record){.kind = DL_RECORD_SLOWDOWN,
+                            .name = dl_train_name_id(worker->shared, DL_TRAIN_NAME_SLOWDOWN)});
 }
 
 /* Prolongs forward and backward, which have used CPU time since start_cpu_ns, by `factor`: a device
@@ -130,21 +130,21 @@ static void slow_down(dl_train_worker *worker, double factor, int64_t start_cpu_
 }
 
 /* All meet, and the devices are idle. */
-static void meet(dl_train_worker *worker)
+static void wait_for_all(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
-    dl_train_settle(worker);
+    dl_train_synchronize(worker);
     dl_barrier_wait(&shared->barrier);
     dl_train_mark(worker, (dl_record){.kind = DL_RECORD_WAIT,
                                       .name = dl_train_name_id(shared, DL_TRAIN_NAME_BARRIER)});
 }
 
 /* The ranks meet while their devices work, which reduce among themselves. */
-static void meet_beside(dl_train_worker *worker)
+static void ranks_barrier_beside(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
     if (shared->ranks == NULL || !shared->mode->collective || worker->index != 0) return;
-    if (dl_sync_phases(worker) > 1) dl_train_ranks_meet(worker);
+    if (dl_sync_phases(worker) > 1) dl_train_ranks_barrier(worker);
 }
 
 static void exchange(dl_train_worker *worker)
@@ -152,18 +152,18 @@ static void exchange(dl_train_worker *worker)
     const dl_sync_mode *mode = worker->shared->mode;
     const int phases = dl_sync_phases(worker);
     for (int p = 0; p < phases; p++) {
-        if (p > 0 && !mode->collective) meet(worker);
+        if (p > 0 && !mode->collective) wait_for_all(worker);
         if (mode->phases[p] != NULL) mode->phases[p](worker);
         if (p == 0 && mode->reduced != NULL) mode->reduced(worker);
     }
-    meet_beside(worker);
+    ranks_barrier_beside(worker);
 }
 
 /* The parts of a step in order, without the exchange. begin: at start_ns. end: waits for the
- * device, tells the observer; returns the start of the next step. */
+ * device, gives the observer its records; returns the start of the next step. */
 static void step_begin(dl_train_worker *worker, int64_t start_ns)
 {
-    worker->border_ns = start_ns;
+    worker->boundary_ns = start_ns;
     worker->staleness = DL_NO_STALENESS;
 }
 
@@ -198,13 +198,13 @@ static double *fetch(dl_train_worker *worker)
     const dl_train_shared *shared = worker->shared;
     void *fetched = dl_alloc_aligned(shared->bytes, "parameters of a point");
     shared->backend->download(fetched, dl_model_parameters(worker->model), shared->bytes);
-    dl_train_settle(worker);
+    dl_train_synchronize(worker);
     double *made = dl_train_as_double(fetched, shared->count, shared->config->precision);
     free(fetched);
     return made;
 }
 
-/* Keeps the worker's parameters if a point is due behind its step; whether it has
+/* Keeps the worker's parameters if a point is due after its step; whether it has
  * taken time. */
 static bool note_point(dl_train_worker *worker)
 {
@@ -226,15 +226,15 @@ static bool note_point(dl_train_worker *worker)
 static int64_t step_end(dl_train_worker *worker, int64_t start_ns)
 {
     const dl_train_shared *shared = worker->shared;
-    dl_train_settle(worker);
+    dl_train_synchronize(worker);
     const int64_t end_ns = dl_clock_ns();
     keep_duration(worker, end_ns - start_ns);
     if (shared->observer != NULL && worker->status == DL_OK) {
         const dl_record step = {.kind = DL_RECORD_STEP,
                                 .name = dl_train_name_id(shared, DL_TRAIN_NAME_STEP),
                                 .staleness = worker->staleness};
-        dl_train_tell(worker);
-        dl_train_tell_one(worker, step, start_ns, end_ns);
+        dl_train_emit(worker);
+        dl_train_emit_one(worker, step, start_ns, end_ns);
     }
     if (worker->step == 0) worker->first_loss = dl_model_loss(worker->model);
     worker->end_ns = end_ns;
@@ -251,10 +251,10 @@ static int64_t run_step(dl_train_worker *worker, int64_t start_ns)
     return step_end(worker, start_ns);
 }
 
-/* Whether the run goes on behind a step. A stop must not let some workers wait in a barrier for
- * others that have left. The modes whose workers meet therefore stop where all meet, behind the
+/* Whether the run goes on after a step. A stop must not let some workers wait in a barrier for
+ * others that have left. The modes whose workers meet therefore stop where all meet, after the
  * coming barrier: worker 0 names the end before it enters that barrier, so that the others, which
- * cannot have passed it, know behind it. */
+ * cannot have passed it, know after it. */
 static bool run_goes_on(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
@@ -289,7 +289,7 @@ void dl_train_use(const dl_train_worker *worker)
 }
 
 /* A step without data or update: the device's libraries choose their ways and get their memory. */
-static dl_status rehearse(dl_train_worker *worker)
+static dl_status warm_up(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
     dl_model_upload(worker->model, shared->batch_per_worker);
@@ -319,7 +319,7 @@ static dl_status make_worker(dl_train_worker *worker)
         dl_calloc((size_t)shared->batch_per_worker, sizeof *worker->samples, "samples of a batch");
     shuffle(worker, 0);
     dl_train_make_message(worker);
-    return worker->device != NULL ? rehearse(worker) : DL_OK;
+    return worker->device != NULL ? warm_up(worker) : DL_OK;
 }
 
 /* Makes the worker's model and all else that it needs; on a device, runs it once so that nothing is
@@ -350,7 +350,7 @@ static void *worker_run(void *argument)
     worker->status = worker_pin(worker);
     if (worker->status == DL_OK) worker_set_up(worker);
     if (!wait_at_gate(shared)) return NULL;
-    /* Threads leave the gate one by one as they are woken; behind the barrier all start at once. */
+    /* Threads leave the gate one by one as they are woken; after the barrier all start at once. */
     dl_barrier_wait(&shared->barrier);
     worker->start_ns = dl_clock_ns();
     int64_t next_ns = worker->start_ns;
@@ -383,7 +383,7 @@ static void worker_free(dl_train_worker *worker)
     if (worker->device != NULL) worker->shared->config->device->close(worker->device);
 }
 
-/* What was issued since the group began is under way only now. */
+/* What was issued since the group started is under way only now. */
 static void end_reduction(dl_train_shared *shared)
 {
     const dl_sync_mode *mode = shared->mode;
@@ -406,13 +406,13 @@ static void run_phase(dl_train_shared *shared, int phase)
         dl_train_worker *worker = &shared->workers[w];
         dl_train_use(worker);
         /* What other workers' phases took is not this one's. */
-        if (!worker->issuing) worker->border_ns = dl_clock_ns();
+        if (!worker->launching) worker->boundary_ns = dl_clock_ns();
         mode->phases[phase](worker);
     }
     if (together) end_reduction(shared);
     for (int w = 0; !mode->collective && w < shared->config->workers; w++) {
         dl_train_use(&shared->workers[w]);
-        dl_train_settle(&shared->workers[w]);
+        dl_train_synchronize(&shared->workers[w]);
     }
 }
 
@@ -429,7 +429,7 @@ static void run_step_of_all(dl_train_shared *shared)
     const int phases = dl_sync_phases(&workers[0]);
     for (int p = 0; p < phases; p++)
         run_phase(shared, p);
-    meet_beside(&workers[0]);
+    ranks_barrier_beside(&workers[0]);
     for (int w = 0; w < count; w++) {
         dl_train_use(&workers[w]);
         (void)step_end(&workers[w], start_ns);
@@ -543,7 +543,7 @@ static dl_wait choose_wait(const dl_train_config *config, int cores)
     return config->workers <= cores ? DL_WAIT_SPIN : DL_WAIT_BLOCK;
 }
 
-/* train_ranks.c. Sets what of `whole` is this process's: config, own, ranks, first_worker. */
+/* Sets what of `whole` is this process's: config, own, ranks, first_worker. */
 static dl_status take_part(dl_train_shared *shared, dl_error *err)
 {
     const dl_train_config *whole = shared->whole;
@@ -649,7 +649,7 @@ static dl_status ranks_ready(const dl_train_shared *shared, dl_status status, dl
 }
 
 /* Waits until `started` threads are set up, lets them go if all are well, and joins them. A worker
- * that could not be set up cancels the whole run: the others would wait for it for ever. */
+ * that could not be set up cancels the whole run: the others would wait for it forever. */
 static dl_status run_workers(dl_train_shared *shared, int started, dl_status status, dl_error *err)
 {
     pthread_mutex_lock(&shared->mutex);

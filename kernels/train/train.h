@@ -7,8 +7,9 @@
  *
  *   none       no exchange (k independent copies: what sharing the machine costs)
  *   allreduce  gradients: barrier, worker w averages slice w of all workers' gradients into a
- * shared result, barrier, every worker copies the result; local update ps         push gradients;
- * barrier; `server_threads` workers sum and update slices of the server's parameters; barrier; pull
+ *              shared result, barrier, every worker copies the result; local update
+ *   ps         push gradients; barrier; `server_threads` workers sum and update slices of the
+ *              server's parameters; barrier; pull
  *   average    every `interval` steps: push parameters (and optimizer state, or keep it); barrier;
  *              `server_threads` workers average slices; barrier; pull
  *   async      push gradient; under the server's lock: apply it, count the version, pull. Staleness
@@ -29,7 +30,7 @@
  * thread that issues its operations, or one thread issues those of all workers in turn.
  *
  * `quantise` makes smaller messages of the gradients that are pushed (kernels/quantise.h): made on
- * the worker's device, turned back where the server is, each with a record of its own. allreduce on
+ * the worker's device, turned back where the server is, each with a separate record. allreduce on
  * the processor then pushes and pulls too.
  *
  * `ranks` divides the workers over several processes, in equal parts (allreduce and average). The
@@ -71,7 +72,7 @@ typedef enum dl_sync {
 
 extern const char *const dl_dispatch_names[]; /* "threads", "single", NULL */
 typedef enum dl_dispatch {
-    DL_DISPATCH_THREADS, /* a thread a worker */
+    DL_DISPATCH_THREADS, /* a thread per worker */
     DL_DISPATCH_SINGLE   /* one thread for all, on a device only; not async, softsync */
 } dl_dispatch;
 
@@ -115,13 +116,13 @@ typedef struct dl_train_config {
     int where_device;
     dl_quantise quantise;  /* how gradients are sent: ps, allreduce (not between devices), async,
                              softsync */
-    double drop_epochs;    /* behind so many epochs the learning rate is a tenth; 0 = never */
+    double drop_epochs;    /* after so many epochs the learning rate is a tenth; 0 = never */
     double evaluate_every; /* steps of worker 0 between two points of the result, also broken
                                 numbers; 0 = none */
     dl_rank_group
         *ranks; /* processes that share the workers; NULL = this one has them all. What the
                              other settings count is of all ranks together; cores and devices are
-                             taken behind those of the ranks before on the same host */
+                             taken after those of the ranks before on the same host */
     const atomic_bool *stop; /* once true, the run ends where no worker waits for another: after the
                                 step, in average after the interval; NULL = never */
 } dl_train_config;
@@ -132,22 +133,22 @@ typedef struct dl_train_config {
  */
 dl_train_config dl_train_default_config(void);
 
-/* What an observer is told: the records of a trace, made on the worker's own thread between two
+/* What an observer receives: the records of a trace, made on the worker's own thread between two
  * operations. `name` is an index in dl_train_event_names(). Must be short: its time falls into the
  * step. STEP comes last of a step. A step's records follow one another without gap, the first one
- * starting with the step, as does the next step: the clock is read once a border.
+ * starting with the step, as does the next step: the clock is read once per boundary.
  *
- * On a device, what it does is timed by its own marks, as if it began when the first operation was
- * issued to it while it was idle: some microseconds too early. The gaps between records are then
- * the host's: until it has issued, until it wakes up. The observer is told behind the step, and the
- * next step starts behind that. */
+ * On a device, what it does is timed by its own marks, as if it started when the first operation
+ * was issued to it while it was idle: some microseconds too early. The gaps between records are
+ * then the host's: until it has issued, until it wakes up. The observer is given its records after
+ * the step, and the next step starts after that. */
 typedef struct dl_train_observer {
     void *user;
     void (*record)(void *user, const dl_record *record);
 } dl_train_observer;
 
-/* The parameters at a moment of a run, for evaluating them behind it, so that the run is not held
- * up: those of worker 0 behind a step, which in all modes but none and between averages are all
+/* The parameters at a moment of a run, for evaluating them after it, so that the run is not held
+ * up: those of worker 0 after a step, which in all modes but none and between averages are all
  * workers' or, in async and softsync, the server's. */
 typedef struct dl_train_point {
     int64_t update;     /* updates that are in it; in none and average steps of a worker */
@@ -172,7 +173,7 @@ typedef struct dl_train_result {
     size_t parameter_count;
     int64_t updates, samples; /* that the final parameters have in them; as of a point */
     dl_train_point *points;   /* [point_count], config.evaluate_every steps apart; in average the
-                                 next averages behind that */
+                                 next averages after that */
     int point_count;
     size_t device_bytes; /* in use of the first worker's device at the end; 0 on the processor */
 } dl_train_result;
@@ -192,7 +193,8 @@ bool dl_train_is_collective(const dl_train_config *config);
 bool dl_train_stopped(const dl_train_config *config);
 
 /* Names that events point to: the model's operations, then "input", "gradients", "parameters",
- * "state", "barrier", "lock", "slowdown", "quantise", "dequantise", "step". *names is released with free(). */
+ * "state", "barrier", "lock", "slowdown", "quantise", "dequantise", "step". *names is released with
+ * free(). */
 dl_status dl_train_event_names(const dl_train_config *config, const char ***names, int *count,
                                dl_error *err) DL_MUST_CHECK;
 
@@ -202,22 +204,22 @@ dl_status dl_train_check_ranks(const dl_train_config *config, int ranks,
                                dl_error *err) DL_MUST_CHECK;
 
 /* Whether dl_train_run can have these settings and this set: what it finds out first, without
- * starting anything. DL_ERR_RANGE, DL_ERR_UNSUPPORTED and DL_ERR_NAME for a bad setting, DL_ERR_DATA
- * if the set does not fit the model. */
+ * starting anything. DL_ERR_RANGE, DL_ERR_UNSUPPORTED and DL_ERR_NAME for a bad setting,
+ * DL_ERR_DATA if the set does not fit the model. */
 dl_status dl_train_check(const dl_train_config *config, const dl_data_set *data,
                          dl_error *err) DL_MUST_CHECK;
 
-/* Trains. `observer` may be NULL: then the clock is read once a step. All workers are set up before
- * any starts. On failure *result stays untouched: DL_ERR_RANGE or DL_ERR_NAME for a bad setting,
- * DL_ERR_DATA if the set does not fit the model, DL_ERR_SYSTEM if a thread cannot be started or
- * pinned or the device fails, DL_ERR_UNSUPPORTED for what a device cannot do. On success the caller
- * releases *result with dl_train_result_free. */
+/* Trains. `observer` may be NULL: then the clock is read once per step. All workers are set up
+ * before any starts. On failure *result stays untouched: DL_ERR_RANGE or DL_ERR_NAME for a bad
+ * setting, DL_ERR_DATA if the set does not fit the model, DL_ERR_SYSTEM if a thread cannot be
+ * started or pinned or the device fails, DL_ERR_UNSUPPORTED for what a device cannot do. On success
+ * the caller releases *result with dl_train_result_free. */
 dl_status dl_train_run(const dl_train_config *config, const dl_data_set *data,
                        const dl_train_observer *observer, dl_train_result *result,
                        dl_error *err) DL_MUST_CHECK;
 void dl_train_result_free(dl_train_result *result);
 
-/* Whether the training diverged: its last loss is no finite number. */
+/* Whether the training diverged: its last loss is not a finite number. */
 bool dl_train_diverged(const dl_train_result *result);
 
 /* Fraction of `data` that a model with these parameters classifies right, in single precision on
@@ -229,14 +231,14 @@ dl_status dl_train_accuracy(const char *model, const double *parameters, const d
 dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err) DL_MUST_CHECK;
 
 /* Training as a schedule says: real gradients, applied in the order and against the versions of the
- * parameters that a simulated run had, on one or more cores. A schedule of one worker gives bit for bit
- * what training with one worker gives; its points and updates are then counted in steps, as if nobody
- * averaged.
+ * parameters that a simulated run had, on one or more cores. A schedule of one worker gives bit for
+ * bit what training with one worker gives; its points and updates are then counted in steps, as if
+ * nobody averaged.
  *
- * Of the configuration count: model, precision, optimizer, seed, average_state,
- * staleness_rate, cores and first_core (a thread each), drop_epochs, evaluate_every (in steps of all
- * workers: of schedule->batch samples) and stop; the processor computes. Of the result, step_ns and
- * steps_done stay NULL; `seconds` is the wall time of the replay. Fails as dl_train_run. */
+ * Of the configuration count: model, precision, optimizer, seed, average_state, staleness_rate,
+ * cores and first_core (a thread each), drop_epochs, evaluate_every (in steps of all workers: of
+ * schedule->batch samples) and stop; the processor computes. Of the result, step_ns and steps_done
+ * stay NULL; `seconds` is the wall time of the replay. Fails as dl_train_run. */
 dl_status dl_train_replay(const dl_train_config *config, const dl_schedule *schedule,
                           const dl_data_set *data, dl_train_result *result,
                           dl_error *err) DL_MUST_CHECK;

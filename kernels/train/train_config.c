@@ -367,7 +367,7 @@ dl_status dl_train_check_ranks(const dl_train_config *config, int ranks, dl_erro
     return DL_OK;
 }
 
-int dl_train_gradients_an_update(const dl_train_config *config)
+int dl_train_gradients_per_update(const dl_train_config *config)
 {
     return config->sync == DL_SYNC_SOFTSYNC ? config->workers / config->softsync_n : 1;
 }

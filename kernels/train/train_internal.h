@@ -6,8 +6,7 @@
  *   single thread  the same for all workers in turn, phase by phase
  *   sync mode      `phases`: everything of a step after the backward pass; all workers synchronize
  *                  between one phase and the next (train_sync.c)
- *   records        of a step, of the host and of a device (train_records.c)
- */
+ *   records        of a step, of the host and of a device (train_records.c) */
 #ifndef DL_KERNELS_TRAIN_INTERNAL_H
 #define DL_KERNELS_TRAIN_INTERNAL_H
 
@@ -22,7 +21,7 @@
 #include "kernels/train/schedule.h"
 #include "kernels/train/train.h"
 
-/* Names of records behind the model's operations; dl_train_event_names has the same order. */
+/* Names of records after the model's operations; dl_train_event_names has the same order. */
 typedef enum dl_train_name {
     DL_TRAIN_NAME_INPUT,
     DL_TRAIN_NAME_GRADIENTS,
@@ -46,7 +45,7 @@ typedef struct dl_train_worker dl_train_worker;
 typedef struct dl_train_points {
     dl_train_point *items; /* [count] */
     int count, capacity;
-    double due; /* steps behind which the next one is; 0: not yet known */
+    double due; /* steps after which the next one is; 0: not yet known */
     double loss_sum;
     int64_t loss_count; /* since the last point */
 } dl_train_points;
@@ -58,8 +57,8 @@ typedef struct dl_sync_mode {
     bool result; /* there is a vector for averages */
     bool server; /* the server has parameters and an optimizer of its own; workers have none */
     bool free_running; /* nobody waits for the others' steps: the first to end ends the run */
-    bool collective; /* the first phase is the devices' reduction, behind which nobody need meet */
-    /* collective: the record of the first phase's reduction, behind those of all workers that the
+    bool collective;   /* the first phase is the devices' reduction, after which nobody need meet */
+    /* collective: the record of the first phase's reduction, after those of all workers that the
      * thread issues for; NULL: none */
     void (*reduced)(dl_train_worker *worker);
     /* Update and exchange of step `worker->step`, the gradients being ready. Afterwards the
@@ -144,10 +143,10 @@ struct dl_train_worker {
     dl_train_pending *pending; /* of the present step, on a device with an observer */
     size_t pending_count, pending_capacity;
     size_t marks;      /* put in this step */
-    bool issuing;      /* marks[...first_mark] was put, and the device was not waited for since */
-    size_t first_mark; /* put when the device was idle, at issue_ns */
+    bool launching;    /* marks[...first_mark] was put, and the device was not waited for since */
+    size_t first_mark; /* put when the device was idle, at launch_ns */
     size_t first_pending;
-    int64_t issue_ns;
+    int64_t launch_ns;
 
     dl_model *model;
     dl_optimizer *optimizer; /* NULL where the server updates */
@@ -156,7 +155,7 @@ struct dl_train_worker {
     uint32_t *samples;       /* [batch_per_worker] of this step */
 
     int64_t step;
-    int64_t border_ns;    /* end of the last record, start of the next */
+    int64_t boundary_ns;  /* end of the last record, start of the next */
     int64_t read_version; /* version of the parameters in use (async, softsync) */
     bool computes;        /* it has pulled, and not contributed since; under the lock */
     int64_t staleness;    /* of the gradient applied last, or DL_NO_STALENESS */
@@ -175,7 +174,7 @@ int dl_sync_phases(const dl_train_worker *worker);
 /* vector[count] *= factor. */
 void dl_train_scale(void *vector, size_t count, dl_precision precision, double factor);
 
-/* Whether a run can have these settings (train_config.c); over ranks, also dl_train_check_ranks.
+/* Whether a run can have these settings; over ranks, also dl_train_check_ranks.
  * Whether the set is of the shape of the model, which is called `name`. */
 dl_status dl_train_check_config(const dl_train_config *config, dl_error *err) DL_MUST_CHECK;
 dl_status dl_train_check_data(const dl_data_set *data, const dl_model *model, const char *name,
@@ -194,27 +193,27 @@ dl_status dl_train_make_result(dl_train_shared *shared, dl_train_result *result,
 void dl_train_use(const dl_train_worker *worker);
 
 /* Ends one interval of the worker's time line, which the host was busy with: records
- * it from the last border to now, which is the next border. `fields`: kind, phase and what else
+ * it from the last boundary to now, which is the next boundary. `fields`: kind, phase and what else
  * applies; worker, step, samples and times are filled in. Without an observer it does nothing and
  * reads no clock. */
 void dl_train_mark(dl_train_worker *worker, dl_record fields);
 
 /* Before operations of the backend are issued: what follows is timed by the device, until
- * dl_train_settle. On the processor nothing. */
-void dl_train_issue(dl_train_worker *worker);
+ * dl_train_synchronize. On the processor nothing. */
+void dl_train_launch(dl_train_worker *worker);
 
 /* As dl_train_mark for one operation that was issued: on the processor, where it is done, the same;
  * on a device its end is found when the step is. */
-void dl_train_issued(dl_train_worker *worker, dl_record fields);
+void dl_train_launched(dl_train_worker *worker, dl_record fields);
 
 /* Waits until the device has done all that was issued; a failure goes to worker->status. */
-void dl_train_settle(dl_train_worker *worker);
+void dl_train_synchronize(dl_train_worker *worker);
 
-/* Tells the observer all records of the step so far. */
-void dl_train_tell(dl_train_worker *worker);
+/* Gives the observer all records of the step so far. */
+void dl_train_emit(dl_train_worker *worker);
 
-/* Tells the observer of one interval. */
-void dl_train_tell_one(const dl_train_worker *worker, dl_record fields, int64_t start_ns,
+/* Gives the observer one record. */
+void dl_train_emit_one(const dl_train_worker *worker, dl_record fields, int64_t start_ns,
                        int64_t end_ns);
 
 /* `name` as the number that records carry. */
@@ -236,13 +235,13 @@ void dl_train_free_message(dl_train_worker *worker);
 
 /* In the thread of worker 0: all ranks meet, and agree whether to stop. A lost rank ends the run,
  * with worker->status saying so. */
-void dl_train_ranks_meet(dl_train_worker *worker);
+void dl_train_ranks_barrier(dl_train_worker *worker);
 
 /* Gradients that an update waits for (async, softsync: workers / n). */
-int dl_train_gradients_an_update(const dl_train_config *config);
+int dl_train_gradients_per_update(const dl_train_config *config);
 
-/* Whether a point is due behind `steps` steps, every `every` (0: never). If so the next one is due
- * behind the next multiple of `every`. */
+/* Whether a point is due after `steps` steps, every `every` (0: never). If so the next one is due
+ * after the next multiple of `every`. */
 bool dl_train_points_due(dl_train_points *points, int64_t steps, double every);
 
 /* The loss of a batch that was trained on. */
@@ -274,7 +273,7 @@ typedef struct dl_replay_parameters {
     size_t count, bytes; /* of one version */
     int share;           /* samples of a mini-batch */
 
-    /* A server's parameters behind update v are versions[v mod version_count], its optimizer
+    /* A server's parameters after update v are versions[v mod version_count], its optimizer
      * optimizers[0]. Where the workers update, versions[w] and optimizers[w] are worker w's. */
     void **versions;
     size_t version_count;
@@ -286,7 +285,7 @@ typedef struct dl_replay_parameters {
     double first_loss, last_loss;
 } dl_replay_parameters;
 
-/* All versions begin as first[count], numbers of config->precision. `config` and `schedule` are
+/* All versions start as first[count], numbers of config->precision. `config` and `schedule` are
  * borrowed; of the configuration, optimizer, precision, average_state, staleness_rate, drop_epochs
  * and evaluate_every count. Fails as dl_optimizer_create. To be freed in any case. */
 dl_status dl_replay_parameters_init(dl_replay_parameters *parameters, const dl_train_config *config,

@@ -1,11 +1,11 @@
-/* Records of a step. On the processor each is told as soon as it ends. On a device operations end
- * behind the host's back: marks are put between them, and times are made of them when the step is
- * over, so that recording costs no time of the step. */
+/* Records of a step. On the processor each is given to the observer as soon as it ends. On a device
+ * operations end without the host's knowledge: marks are put between them, and times are made of
+ * them when the step is over, so that recording costs no time of the step. */
 #include "common/alloc.h"
 #include "common/units.h"
 #include "kernels/train/train_internal.h"
 
-void dl_train_tell_one(const dl_train_worker *worker, dl_record fields, int64_t start_ns,
+void dl_train_emit_one(const dl_train_worker *worker, dl_record fields, int64_t start_ns,
                        int64_t end_ns)
 {
     const dl_train_observer *observer = worker->shared->observer;
@@ -35,33 +35,33 @@ void dl_train_mark(dl_train_worker *worker, dl_record fields)
     fields.staleness = DL_NO_STALENESS;
     const int64_t now_ns = dl_clock_ns();
     if (worker->device == NULL) {
-        dl_train_tell_one(worker, fields, worker->border_ns, now_ns);
+        dl_train_emit_one(worker, fields, worker->boundary_ns, now_ns);
     } else {
         dl_train_pending *pending = add_pending(worker, fields);
-        pending->start_ns = worker->border_ns;
+        pending->start_ns = worker->boundary_ns;
         pending->end_ns = now_ns;
     }
-    worker->border_ns = now_ns;
+    worker->boundary_ns = now_ns;
 }
 
-void dl_train_issue(dl_train_worker *worker)
+void dl_train_launch(dl_train_worker *worker)
 {
-    if (worker->device == NULL || worker->shared->observer == NULL || worker->issuing) return;
-    worker->issuing = true;
+    if (worker->device == NULL || worker->shared->observer == NULL || worker->launching) return;
+    worker->launching = true;
     worker->first_mark = worker->marks;
     worker->first_pending = worker->pending_count;
-    worker->issue_ns = dl_clock_ns();
+    worker->launch_ns = dl_clock_ns();
     worker->shared->config->device->mark(worker->marks++);
 }
 
-void dl_train_issued(dl_train_worker *worker, dl_record fields)
+void dl_train_launched(dl_train_worker *worker, dl_record fields)
 {
     if (worker->device == NULL) {
         dl_train_mark(worker, fields);
         return;
     }
     if (worker->shared->observer == NULL) return;
-    DL_ASSERT(worker->issuing, "worker %d, mark %zu", worker->index, worker->marks);
+    DL_ASSERT(worker->launching, "worker %d, mark %zu", worker->index, worker->marks);
     fields.staleness = DL_NO_STALENESS;
     dl_train_pending *pending = add_pending(worker, fields);
     pending->on_device = true;
@@ -76,7 +76,7 @@ static void ranks_give_up(const dl_train_shared *shared)
     if (shared->ranks != NULL && shared->mode->collective) dl_rank_group_abandon(shared->ranks);
 }
 
-void dl_train_settle(dl_train_worker *worker)
+void dl_train_synchronize(dl_train_worker *worker)
 {
     if (worker->device == NULL) return;
     dl_train_shared *shared = worker->shared;
@@ -87,13 +87,13 @@ void dl_train_settle(dl_train_worker *worker)
             ranks_give_up(shared);
         }
     }
-    if (!worker->issuing) return;
-    worker->issuing = false;
-    worker->border_ns = dl_clock_ns();
+    if (!worker->launching) return;
+    worker->launching = false;
+    worker->boundary_ns = dl_clock_ns();
     for (size_t i = worker->first_pending; i < worker->pending_count; i++) {
         worker->pending[i].first = worker->first_mark;
-        worker->pending[i].start_ns = worker->issue_ns;
-        worker->pending[i].end_ns = worker->border_ns;
+        worker->pending[i].start_ns = worker->launch_ns;
+        worker->pending[i].end_ns = worker->boundary_ns;
     }
 }
 
@@ -106,21 +106,21 @@ static int64_t mark_ns(const dl_train_worker *worker, const dl_train_pending *pe
     return at_ns < pending->end_ns ? at_ns : pending->end_ns;
 }
 
-void dl_train_tell(dl_train_worker *worker)
+void dl_train_emit(dl_train_worker *worker)
 {
     int64_t last_ns = INT64_MIN;
     for (size_t i = 0; worker->status == DL_OK && i < worker->pending_count; i++) {
         const dl_train_pending *pending = &worker->pending[i];
         if (!pending->on_device) {
-            dl_train_tell_one(worker, pending->fields, pending->start_ns, pending->end_ns);
+            dl_train_emit_one(worker, pending->fields, pending->start_ns, pending->end_ns);
             continue;
         }
-        /* One operation ends where the next one begins, so each mark is asked for once. */
+        /* One operation ends where the next one starts, so each mark is asked for once. */
         const bool first = pending->from == pending->first;
         const int64_t from_ns = first ? pending->start_ns : last_ns;
         const int64_t to_ns = mark_ns(worker, pending, pending->to);
         last_ns = to_ns > from_ns ? to_ns : from_ns;
-        dl_train_tell_one(worker, pending->fields, from_ns, last_ns);
+        dl_train_emit_one(worker, pending->fields, from_ns, last_ns);
     }
     worker->pending_count = 0;
     worker->marks = 0;

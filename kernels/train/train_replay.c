@@ -1,10 +1,10 @@
 /* Replay of a schedule. A thread takes the next event, waits until the parameters that its gradient
- * needs are there, computes, waits until all events before it are applied, and applies: so the result
- * does not depend on the number of threads.
+ * needs are there, computes, waits until all events before it are applied, and applies: so the
+ * result does not depend on the number of threads.
  *
- * Of a server's parameters as many versions are kept as the largest staleness needs; where the workers
- * update, each has its own parameters and optimizer. The parameters that an event is computed with do
- * not change before it is applied, so gradients may be computed meanwhile. */
+ * Of a server's parameters as many versions are kept as the largest staleness needs; where the
+ * workers update, each has its own parameters and optimizer. The parameters that an event is
+ * computed with do not change before it is applied, so gradients may be computed meanwhile. */
 #include <cblas.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static void update(dl_replay_parameters *p, dl_optimizer *optimizer, void *param
     dl_optimizer_apply(optimizer, parameters, gradients, 0, p->count);
 }
 
-/* Whether another gradient of the same update comes before the event, or behind it. */
+/* Whether another gradient of the same update comes before the event, or after it. */
 static bool shares_update(const dl_replay_parameters *p, size_t event, size_t other)
 {
     const dl_schedule_event *events = p->schedule->events;

@@ -93,7 +93,7 @@ int64_t dl_train_samples(const dl_train_worker *worker, int64_t steps)
     const dl_train_shared *shared = worker->shared;
     const dl_train_config *config = shared->config;
     if (has_versions(shared)) {
-        return worker->read_version * dl_train_gradients_an_update(config) *
+        return worker->read_version * dl_train_gradients_per_update(config) *
                shared->batch_per_worker;
     }
     return steps * (config->sync == DL_SYNC_NONE ? shared->batch_per_worker : shared->whole->batch);
@@ -135,7 +135,7 @@ static dl_status add_server(const dl_train_shared *shared, double *sum, dl_error
     return status;
 }
 
-/* Behind the parameters in each worker's vector that is summed over ranks. */
+/* After the parameters in each worker's vector that is summed over ranks. */
 enum { FIRST_LOSS, LAST_LOSS, SAMPLES_PER_S, FIGURES };
 
 /* A vector of parameters and figures for each worker; without ranks there are none. */
@@ -258,8 +258,8 @@ void dl_train_result_free(dl_train_result *result)
     *result = (dl_train_result){0};
 }
 
-/* Samples a forward pass of dl_train_accuracy: at most so many, and no more than fit into the bytes
- * (ResNet-50 keeps 91 MB a sample). */
+/* Samples a forward pass of dl_train_accuracy: at most that many, and no more than fit into the
+ * bytes (ResNet-50 keeps 91 MB a sample). */
 #define ACCURACY_BATCH 200
 #define ACCURACY_BYTES ((size_t)1 << 30)
 

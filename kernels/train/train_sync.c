@@ -1,20 +1,21 @@
-/* The sync modes: what a step does once its gradients are there. First how vectors get to the server
- * and back and who does its arithmetic, then the server of async and softsync, then the modes.
+/* The sync modes: what a step does once its gradients are there. First how vectors get to the
+ * server and back and who does its arithmetic, then the server of async and softsync, then the
+ * modes.
  *
- * On the host, the thread of the worker that has the lock or the slice computes. On a device
- * (where = gpu) it launches on `worker->server`, a slot on the server's device: the worker's own slot
- * if it is on that device, so that everything follows in one queue and is timed by its marks; else a
+ * On the host, the thread of the worker that has the lock or the slice computes. On a device (where
+ * = gpu) it launches on `worker->server`, a slot on the server's device: the worker's own slot if
+ * it is on that device, so that everything follows in one queue and is timed by its marks; else a
  * second one, whose kernels are waited for and timed by the host.
  *
- * async and softsync differ in how many gradients make an update. Parameters, optimizer, version and
- * all lists of the server belong to the holder of the lock; the pull is under it too, so that a
+ * async and softsync differ in how many gradients make an update. Parameters, optimizer, version
+ * and all lists of the server belong to the holder of the lock; the pull is under it too, so that a
  * worker never reads half an update. A worker's slot is its inbox. A gradient that an update still
- * waits for stays in its vector, which moves to the list `pending`, and the worker gets a spare one;
- * so no gradient is copied.
+ * waits for stays in its vector, which moves to the list `pending`, and the worker gets a spare
+ * one; so no gradient is copied.
  *
- * Over ranks, the first worker of each process exchanges with the other ranks, while its others wait
- * where they would wait for one another's averages. Whether the run ends early is agreed between all,
- * since a rank that ended alone would leave the others waiting. */
+ * Over ranks, the first worker of each process exchanges with the other ranks, while its others
+ * wait where they would wait for one another's averages. Whether the run ends early is agreed
+ * between all, since a rank that ended alone would leave the others waiting. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,26 +91,26 @@ static void push_vector(dl_train_worker *worker, void *to, const void *from, siz
                         dl_train_name name)
 {
     const dl_train_shared *shared = worker->shared;
-    dl_train_issue(worker);
+    dl_train_launch(worker);
     if (on_device(shared)) {
         shared->config->device->copy_to(worker->server, to, from, bytes);
     } else {
         shared->backend->download(to, from, bytes);
     }
-    dl_train_issued(worker, copy_record(worker, bytes, DL_PHASE_PUSH, name));
+    dl_train_launched(worker, copy_record(worker, bytes, DL_PHASE_PUSH, name));
 }
 
 static void pull_vector(dl_train_worker *worker, void *to, const void *from, size_t bytes,
                         dl_train_name name)
 {
     const dl_train_shared *shared = worker->shared;
-    dl_train_issue(worker);
+    dl_train_launch(worker);
     if (on_device(shared)) {
         shared->config->device->copy_from(worker->server, to, from, bytes);
     } else {
         shared->backend->upload(to, from, bytes);
     }
-    dl_train_issued(worker, copy_record(worker, bytes, DL_PHASE_PULL, name));
+    dl_train_launched(worker, copy_record(worker, bytes, DL_PHASE_PULL, name));
 }
 
 /* Before the server's arithmetic in the thread of `worker`: what follows, up to
@@ -119,14 +120,14 @@ static void serve(dl_train_worker *worker)
     const dl_train_shared *shared = worker->shared;
     if (!on_device(shared)) return;
     if (worker->server == worker->device) {
-        dl_train_issue(worker);
+        dl_train_launch(worker);
         return;
     }
-    dl_train_settle(worker);
+    dl_train_synchronize(worker);
     shared->config->device->use(worker->server);
 }
 
-/* Ends what serve began, with its record. */
+/* Ends what serve started, with its record. */
 static void served(dl_train_worker *worker, dl_record fields)
 {
     dl_train_shared *shared = worker->shared;
@@ -135,7 +136,7 @@ static void served(dl_train_worker *worker, dl_record fields)
         return;
     }
     if (worker->server == worker->device) {
-        dl_train_issued(worker, fields);
+        dl_train_launched(worker, fields);
         return;
     }
     const dl_status status = shared->backend->wait(worker->status == DL_OK ? &worker->err : NULL);
@@ -188,11 +189,11 @@ static void quantise(dl_train_worker *worker)
         dl_quantise_encode(&shared->plan, gradients, worker->residual, worker->message,
                            shared->config->precision);
     } else {
-        dl_train_issue(worker);
+        dl_train_launch(worker);
         shared->config->device->encode(&shared->plan, worker->blocks, gradients, worker->residual,
                                        worker->message);
     }
-    dl_train_issued(
+    dl_train_launched(
         worker, average_record(worker, DL_PHASE_NONE, DL_TRAIN_NAME_QUANTISE, 1, 1, shared->bytes));
 }
 
@@ -206,7 +207,7 @@ static void dequantise(dl_train_worker *worker)
         serve(worker);
         shared->config->device->decode(&shared->plan, shared->blocks, message, vector);
     } else {
-        dl_train_settle(worker);
+        dl_train_synchronize(worker);
         dl_quantise_decode(&shared->plan, message, vector, shared->config->precision);
     }
     mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_DEQUANTISE, 1, 1, shared->bytes);
@@ -233,7 +234,8 @@ static void pull_parameters(dl_train_worker *worker)
                 DL_TRAIN_NAME_PARAMETERS);
 }
 
-/* Memory for messages of gradients, where the configuration wants them: the server's, a worker's. */
+/* Memory for messages of gradients, where the configuration wants them: the server's, a
+ * worker's. */
 static dl_status make_messages(dl_train_shared *shared, const dl_model *model, dl_error *err)
 {
     const int workers = shared->config->workers;
@@ -304,7 +306,7 @@ static void make_all_slots(dl_train_shared *shared)
     const int workers = shared->config->workers;
     shared->slots = make_slots(shared, workers, shared->mode->slots ? workers : 0, shared->bytes);
     if (!shared->mode->free_running || !shared->mode->server) return;
-    shared->spare_count = dl_train_gradients_an_update(shared->config) - 1;
+    shared->spare_count = dl_train_gradients_per_update(shared->config) - 1;
     const int all = workers + shared->spare_count;
     shared->spares = make_slots(shared, all, shared->spare_count, shared->bytes);
     shared->pending = make_slots(shared, all, 0, shared->bytes);
@@ -386,7 +388,7 @@ static void end_by_loss(dl_train_worker *worker, dl_status status, const dl_erro
     atomic_store(&shared->last_step, worker->step + (shared->mode->collective ? 2 : 1));
 }
 
-void dl_train_ranks_meet(dl_train_worker *worker)
+void dl_train_ranks_barrier(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
     const bool mine = dl_train_stopped(shared->config) || atomic_load(&shared->failed);
@@ -397,7 +399,7 @@ void dl_train_ranks_meet(dl_train_worker *worker)
     if (status != DL_OK) end_by_loss(worker, status, &why);
 }
 
-/* The same thread, behind that: the mean of `vectors` of all ranks' workers, with its record. */
+/* The same thread, after that: the mean of `vectors` of all ranks' workers, with its record. */
 static void ranks_average(dl_train_worker *worker, void *result, void *const *vectors, size_t count,
                           dl_train_name name)
 {
@@ -469,7 +471,7 @@ static void update(dl_train_worker *worker)
     }
     dl_optimizer_scale_rate(shared->optimizer,
                             dl_train_rate_factor(shared->config, shared->data->count,
-                                                 dl_train_gradients_an_update(shared->config) *
+                                                 dl_train_gradients_per_update(shared->config) *
                                                      shared->version * shared->batch_per_worker));
     dl_optimizer_begin(shared->optimizer);
     dl_optimizer_apply(shared->optimizer, shared->parameters, gradient, 0, shared->count);
@@ -516,18 +518,18 @@ static void pull(dl_train_worker *worker)
     worker->read_version = shared->version;
     worker->computes = true;
     pull_parameters(worker);
-    dl_train_settle(worker);
+    dl_train_synchronize(worker);
 }
 
 static void exchange_server(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
     push_gradients(worker);
-    dl_train_settle(worker);
+    dl_train_synchronize(worker);
     acquire(worker);
     contribute(worker);
     const int64_t version = shared->version;
-    const bool due = shared->pending_count >= dl_train_gradients_an_update(shared->config);
+    const bool due = shared->pending_count >= dl_train_gradients_per_update(shared->config);
     if (due && may_update(shared)) {
         update(worker);
     } else if (due) {
@@ -545,8 +547,8 @@ const char *const dl_sync_names[] = {
     [DL_SYNC_ASYNC] = "async",    [DL_SYNC_SOFTSYNC] = "softsync",
     [DL_SYNC_SOFTSYNC + 1] = NULL};
 
-/* Slice borders are multiples of this many numbers: 64 bytes of float, so that no two workers write
- * the same cache line. */
+/* Slice boundaries are multiples of this many numbers: 64 bytes of float, so that no two workers
+ * write the same cache line. */
 #define SLICE_NUMBERS 16
 
 /* Slice `index` of `parts` of a vector of `count` numbers. */
@@ -575,7 +577,7 @@ static void average_over_ranks(dl_train_worker *worker, dl_train_name name)
 {
     const dl_train_shared *shared = worker->shared;
     if (worker->index != 0) return;
-    dl_train_ranks_meet(worker);
+    dl_train_ranks_barrier(worker);
     dl_train_mark(worker, (dl_record){.kind = DL_RECORD_WAIT,
                                       .name = dl_train_name_id(shared, DL_TRAIN_NAME_BARRIER)});
     ranks_average(worker, shared->result, shared->slots, shared->count, name);
@@ -585,8 +587,8 @@ static void average_over_ranks(dl_train_worker *worker, dl_train_name name)
 }
 
 /* allreduce through memory. The slots are the workers' own gradients. Two barriers are enough: the
- * result is read behind the second one and written again only behind the next step's first one,
- * which a worker reaches after its read; and a worker overwrites its gradients only behind the
+ * result is read after the second one and written again only after the next step's first one,
+ * which a worker reaches after its read; and a worker overwrites its gradients only after the
  * second one, when all have read them. */
 static void average_gradients(dl_train_worker *worker)
 {
@@ -613,14 +615,14 @@ static void update_replica(dl_train_worker *worker)
                             dl_train_rate_factor(shared->config, shared->data->count,
                                                  worker->step * shared->whole->batch));
     dl_optimizer_begin(worker->optimizer);
-    dl_train_issue(worker);
+    dl_train_launch(worker);
     for (int op = 0; op < worker->shared->operations; op++) {
         size_t first, count;
         dl_model_operation_parameters(worker->model, op, &first, &count);
         if (count == 0) continue;
         dl_optimizer_apply(worker->optimizer, dl_model_parameters(worker->model),
                            dl_model_gradients(worker->model), first, count);
-        dl_train_issued(
+        dl_train_launched(
             worker,
             (dl_record){.kind = DL_RECORD_COMPUTE, .phase = DL_PHASE_UPDATE, .name = (uint32_t)op});
     }
@@ -634,11 +636,11 @@ static void take_gradients(dl_train_worker *worker)
     update_replica(worker);
 }
 
-/* Between devices: gradients, or behind the update parameters and state. */
+/* Between devices: gradients, or after the update parameters and state. */
 static void reduce_gradients(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
-    dl_train_issue(worker);
+    dl_train_launch(worker);
     shared->config->device->all_reduce(dl_model_gradients(worker->model), shared->count);
 }
 
@@ -668,7 +670,7 @@ static void mark_reduced(dl_train_worker *worker)
     const uint32_t workers = (uint32_t)shared->whole->workers;
     const bool gradients = shared->config->sync == DL_SYNC_ALLREDUCE;
     if (dl_sync_phases(worker) == 1) return;
-    dl_train_issued(
+    dl_train_launched(
         worker, (dl_record){.kind = DL_RECORD_AVERAGE,
                             .name = dl_train_name_id(shared, gradients ? DL_TRAIN_NAME_GRADIENTS
                                                                        : DL_TRAIN_NAME_PARAMETERS),
@@ -677,11 +679,11 @@ static void mark_reduced(dl_train_worker *worker)
                             .bytes = shared->bytes + shared->state_bytes});
 }
 
-/* ps. The server's parameters are read behind the second barrier and written between the two. */
+/* ps. The server's parameters are read after the second barrier and written between the two. */
 static void push_to_server(dl_train_worker *worker)
 {
     push_gradients(worker);
-    /* One of the workers counts the update, while no one applies: all do that behind the barrier.
+    /* One of the workers counts the update, while no one applies: all do that after the barrier.
      */
     const dl_train_shared *shared = worker->shared;
     if (worker->index != 0) return;
@@ -704,8 +706,8 @@ static void update_server(dl_train_worker *worker)
                  config->server_threads, shared->bytes);
 }
 
-/* average. As in allreduce, the next push comes behind the second barrier, when the slots were
- * read, and the next averaging behind the next first barrier, when the result was. */
+/* average. As in allreduce, the next push comes after the second barrier, when the slots were
+ * read, and the next averaging after the next first barrier, when the result was. */
 static void update_and_push(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
