@@ -39,7 +39,7 @@ set_property(TEST test_inject APPEND PROPERTY LABELS threads)
 # What recording CUDA costs: a device library whose calls go to the driver's double.
 add_library(device_double MODULE doubles/device_double.c)
 add_double(device_double LINK driver_double)
-add_executable(test_launch_cost test_launch_cost.c)
+add_executable(test_launch_cost ${CMAKE_CURRENT_LIST_DIR}/test_launch_cost.c)
 target_include_directories(test_launch_cost SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
 target_link_libraries(test_launch_cost PRIVATE dl_profiler ${CMOCKA_LIBRARY})
 set_target_properties(test_launch_cost PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

@@ -11,7 +11,7 @@ target=$5
 export DOUBLE_REAL_CUPTI=$6
 [ -r "$6" ] || exit 77
 # shellcheck source=tests/expect.sh
-source "$(dirname "$0")/expect.sh"
+source "$(dirname "$0")/../expect.sh"
 unset CUDA_INJECTION64_PATH NVTX_INJECTION64_PATH NCCL_PROFILER_PLUGIN
 export XDG_DATA_HOME=$folder/data
 

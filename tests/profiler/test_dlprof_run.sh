@@ -7,7 +7,7 @@
 set -u
 built=$1
 # shellcheck source=tests/expect.sh
-source "$(dirname "$0")/expect.sh"
+source "$(dirname "$0")/../expect.sh"
 unset CUDA_INJECTION64_PATH NVTX_INJECTION64_PATH NCCL_PROFILER_PLUGIN
 
 fail() {

@@ -4,7 +4,7 @@ set -u
 dlprof=$1
 tested=$dlprof
 # shellcheck source=tests/expect.sh
-source "$(dirname "$0")/expect.sh"
+source "$(dirname "$0")/../expect.sh"
 
 small=(--model mlp --batch 16 --data synthetic)
 

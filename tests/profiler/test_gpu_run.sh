@@ -2,7 +2,7 @@
 # tests/gpu/run.sh and capture.sh with doubles of nvidia-smi, CMake, CTest and dlprof: what fails or hangs
 # does not stop what follows, the limit is kept, and the results are packed.
 set -u
-root=$(cd "$(dirname "$0")/.." && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
 folder=$(mktemp -d "${TMPDIR:-/tmp}/test_gpu_run.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 failures=0

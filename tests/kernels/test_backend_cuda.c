@@ -10,7 +10,7 @@
 #include "kernels/model.h"
 #include "kernels/optimizer.h"
 #include "tests/check.h"
-#include "tests/layer_cases.h"
+#include "tests/kernels/layer_cases.h"
 #include "tests/near.h"
 
 #define SKIPPED 77

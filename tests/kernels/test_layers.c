@@ -5,7 +5,7 @@
 #include "common/alloc.h"
 #include "kernels/layers/layer.h"
 #include "tests/check.h"
-#include "tests/layer_cases.h"
+#include "tests/kernels/layer_cases.h"
 #include "tests/near.h"
 
 /* A layer with memory of its own. Values are kept and exchanged as double in both precisions. */

@@ -28,8 +28,8 @@ if(HWLOC_FOUND)
         EXTRA doubles/sysfs_tree.c doubles/nvml_double.c)
     target_compile_definitions(test_machine_file PRIVATE
         DL_MACHINES="${PROJECT_SOURCE_DIR}/scenarios/machines"
-        DL_FIXTURES="${CMAKE_CURRENT_LIST_DIR}/fixtures/machines")
+        DL_FIXTURES="${CMAKE_CURRENT_SOURCE_DIR}/fixtures/machines")
     dl_add_fuzzer(fuzz_hwloc INPUTS 2000 LINK dl_hardware)
     target_compile_definitions(test_machine_probe PRIVATE
-        DL_FIXTURES="${CMAKE_CURRENT_LIST_DIR}/fixtures/machines")
+        DL_FIXTURES="${CMAKE_CURRENT_SOURCE_DIR}/fixtures/machines")
 endif()

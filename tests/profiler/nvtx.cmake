@@ -27,7 +27,7 @@ if(TARGET dlprof_inject)
     set_target_properties(nvtx_dump PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     nvtx_test(target LINK Threads::Threads)
 
-    add_executable(test_capture_cost test_capture_cost.c)
+    add_executable(test_capture_cost ${CMAKE_CURRENT_LIST_DIR}/test_capture_cost.c)
     target_include_directories(test_capture_cost SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
     target_link_libraries(test_capture_cost PRIVATE dl_profiler ${CMOCKA_LIBRARY})
     set_target_properties(test_capture_cost PROPERTIES

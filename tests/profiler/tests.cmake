@@ -33,10 +33,10 @@ dl_add_test(test_run_meta unit LINK dl_profiler EXTRA doubles/fake_device.c)
 dl_add_test(test_bench_gpu unit LINK dl_profiler EXTRA doubles/fake_device.c)
 
 # The data that ./quickstart trains on.
-add_test(NAME test_find_mnist COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_find_mnist.sh ${PROJECT_SOURCE_DIR}/scripts/find_mnist.sh)
+add_test(NAME test_find_mnist COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test_find_mnist.sh ${PROJECT_SOURCE_DIR}/scripts/find_mnist.sh)
 set_tests_properties(test_find_mnist PROPERTIES LABELS unit TIMEOUT 60)
 
 # What installs the packages, for all scripts.
 add_test(NAME test_install_packages
-         COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_install_packages.sh ${PROJECT_SOURCE_DIR}/scripts/install_packages.sh)
+         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test_install_packages.sh ${PROJECT_SOURCE_DIR}/scripts/install_packages.sh)
 set_tests_properties(test_install_packages PROPERTIES LABELS unit TIMEOUT 60)

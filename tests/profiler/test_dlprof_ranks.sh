@@ -5,7 +5,7 @@ set -u
 dlprof=$1
 tested=$dlprof
 # shellcheck source=tests/expect.sh
-source "$(dirname "$0")/expect.sh"
+source "$(dirname "$0")/../expect.sh"
 unset "${!OMPI_@}" "${!PMI@}" "${!SLURM_@}" RANK WORLD_SIZE MASTER_ADDR MASTER_PORT
 
 small=(train --model mlp --data synthetic --steps 20 --wait block)
