@@ -76,7 +76,7 @@ void dl_accuracy_print(FILE *out, const dl_accuracy *accuracy, const dl_sweep *s
             100 * accuracy->mean_frac, 100 * accuracy->max_frac);
     if (accuracy->left_out > 0) {
         fprintf(out,
-                "left out: %d measured runs during which others took over %.0f %% of the processors\n",
+                "left out: %d of the measured runs: others took over %.0f %% of the processors\n",
                 accuracy->left_out, 100 * DL_MEASURED_DISTURBED_FRAC);
     }
     if (accuracy->repeated == 0) return;
