@@ -1,21 +1,7 @@
-/* clang-format off */
 /* A machine file: one kind of node (GPUs, PCIe tree, NVLink, NICs, host), how many there are, and
  * the network between them. All nodes of a file are equal.
  *
- *   [machine]        schema, name, nodes, price_usd_per_hour, peer, gpudirect
- *   [gpu_model M]    memory_bytes, memory_bytes_per_s, fp32_flop_per_s, tf32_flop_per_s,
- *                    fp16_flop_per_s
- *   [link L]         bytes_per_s of each direction, duplex_bytes_per_s of both together, latency_ns
- *   [host]           sockets, cores, memory_bytes, memory_bytes_per_s, root_bytes_per_s, socket_link
- *   [switch S]       parent, link              a PCIe switch and its uplink
- *   [gpus 0-3]       model, parent, link
- *   [nics 0-1]       parent, link, port        link to the PCIe tree, port to the network
- *   [nvlinks N]      link, lanes, pairs = 0-1, 2-3    direct links; `lanes` of them in parallel
- *   [nvswitch]       link                      all GPUs of a node on one crossbar
- *                    sum_frac                  it can sum (NVLink SHARP), at this part of the rate
- *   [network]        bytes_per_s               of the core that joins the nodes; optional
- *   [protocol P]     launch_ns, hop_ns, network_hop_ns, bandwidth_frac
- *                                              of the collectives library
+ * The format, with an example: docs/formats.md; its keys: dl_machine_keys, docs/keys.md, dlsim --keys.
  *
  * A parent is socketN or the name of a switch; link, port and socket_link name a [link]. Values are
  * quantities (common/quantity.h); a link's rates are what programs get, not what the wire carries.
@@ -28,7 +14,6 @@
  *
  * What it leaves out: unlike nodes, more than one NVSwitch plane, trees of network switches.
  */
-/* clang-format on */
 #ifndef DL_COMMON_MACHINE_H
 #define DL_COMMON_MACHINE_H
 

@@ -1,107 +1,12 @@
 /* The cost file: what a workload costs on a device and what this machine charges for exchange.
- * Written by dlcal, read by dlsim, or typed by hand. One place for its names: costs.c (and
- * costs_fields.h).
+ * Written by dlcal or by hand, read by dlsim.
  *
- *   [costs]
- *   schema = 1
- *   workload = lenet
- *   device = AMD EPYC, 2 cores
- *   parameter_bytes = 1724320
- *   state_bytes = 1724320
- *   batch_min = 32                  ; range of batch sizes that were measured
- *   batch_max = 128
- *   cores = 2                       ; of the machine that was measured
+ * The format, with examples: docs/formats.md. Its keys, units and ranges: dl_cost_keys (costs.c),
+ * docs/keys.md, dlsim --keys. The text of a value: sim/value.h.
  *
- *   [op conv1.forward]              ; in the order of a step; phase = forward, backward, update
- *   fixed_ns = 1200 +- 14, n = 900, fitted
- *   per_sample_ns = 18230 +- 9, n = 900, fitted
- *   flop_per_sample = 4.6e6         ; may be left out, as the next: floating-point operations, and
- *   bytes_per_sample = 9.4e4        ; bytes of memory that they read and write (sim/scenario/scaling.h)
- *   [layer conv1]                   ; for models split over GPUs (sim/pipeline/pipeline_split.h): what the
- *                                   ; layer of operations conv1.forward, ... hands on, and has
- *   output_bytes_per_sample = 100352, catalogue
- *   parameter_bytes = 3456, catalogue
- *   activation_bytes_per_sample = 200704    ; in place of its share of [gpu_memory]'s
- *   [op input]                      ; the batch made ready
- *   [op dispatch]                   ; the host's own time of a step
- *
- *   [copy]                          ; time = latency + bytes / bandwidth, on the worker's own core
- *   latency_ns = ...
- *   bandwidth_bytes_per_s = ...
- *   pageable_bytes_per_s = ...      ; GPU and host memory that is not pinned, each direction
- *   [average]                       ; one thread: latency + bytes (vectors / read + 1 / write)
- *   latency_ns = ...
- *   read_bytes_per_s = ...
- *   write_bytes_per_s = ...
- *   [update]                        ; server: sum `vectors` gradients and apply; the same three
- *   [memory]
- *   total_bytes_per_s = ...         ; traffic (read + written) of all cores at once
- *   [sync]
- *   barrier_ns = ...                ; spinning barrier: last arrival to release
- *   wakeup_ns = ...                 ; post to running of a blocked thread
- *   lock_ns = ...                   ; hand-over of a spinning lock
- *   slice_ns = ...                  ; how long a thread keeps a core that others want too
- *
- *   ; for workers on GPUs, which in turn do not use [copy] latency and bandwidth (links have them),
- *   ; [memory], [sharing], wakeup_ns and slice_ns: what the host thread needs (sim/platform/dispatch.h);
- *   ; [op dispatch] comes on top for each GPU
- *   [dispatch]
- *   serial_ns = ...                 ; of a step, before the first GPU is given anything
- *   per_worker_ns = ...             ; to issue one GPU's step
- *   [input]                         ; needed if there is an [op input]
- *   bytes_per_sample = ...          ; copied to the GPU
- *   ; with [costs] parameter_bytes and state_bytes, what does not fit into a GPU; may be left out
- *   [gpu_memory]
- *   activation_bytes_per_sample = ...
- *   workspace_bytes = ...           ; of libraries and the driver
- *   [gradients]                     ; when they are ready: share of the backward pass, bytes so far
- *   ready_1 = 0.08, 8196000         ; ascending; here where the first of a run's buckets was sent
- *   ready_2 = 0.97, 102228128
- *   ; collectives that were measured as a whole, on this machine: sim/collective/collective_cost.h
- *   [collective allreduce 8]
- *   bytes_0 = 35000                 ; ns
- *   bytes_8589934592 = 6.4e7
- *   [overlap]
- *   slowdown = 1.04                 ; factor on a GPU's compute while collectives run beside it
- *   ; what was got between nodes, in place of the machine file's ports; each may be left out
- *   [network]
- *   bytes_per_s = 0.7e9             ; of a node's port, each direction
- *   pair_bytes_per_s = 0.9e9        ; between two nodes, both directions together
- *   latency_ns = 120000             ; of a message between two nodes, beside their own links'
- *   [message]
- *   host_ns = 30000                 ; of a message of exchange anywhere, beside the links': staging,
- *                                   ; MPI. A collective's rounds, pushes, pulls. May be left out
- *   [spread]
- *   gpu_frac = 0.05                 ; how far GPUs of one model differ for good: standard deviation
- *                                   ; of the logarithm of their compute times
- *   board_slowdown = 1.05           ; factor on the compute of a GPU when another one below its PCIe
- *                                   ; switch is used too: dies of one board share its power
- *
- *   [sharing]                       ; a step's time with k copies at once over its time alone, per
- *   copies_1 = 1                    ; core turn: time(k) / (time(1) * max(1, k / cores))
- *   copies_2 = 1.07 +- 0.004, n = 20, fitted
- *
- *   ; [linearity]: time of all operations at a batch size over that of their lines (caches); in
- *   ; between linear in log(batch)
- *   [linearity]
- *   batch_64 = 1.015 +- 0.001, n = 750, measured
- *
- *   ; how exchange varies from run to run (how far apart the cores are): times over those of the
- *   ; lines above, of copies, averages, updates
- *   [exchange_runs]
- *   run_1 = 1.01, 0.98, 1.02
- *   run_2 = 1.05, 4.1, 3.9
- *
- *   ; how steps vary around the above, run by run: step time over expected step time, in the order
- *   ; of the trace; here of 2 copies at once with 64 samples each; key: run, copy, line (at most
- * 199 ; bytes). [noise 64] alone: of 1 copy; [noise] alone: of 1 copy and any batch size [noise 64
- * copies 2] factors_1_1_1 = 1.012, 0.997, ... factors_1_1_2 = ... factors_1_2_1 = ...
- *
- * For the text of a value see sim/value.h, for the ranges dl_cost_keys. An operation's fixed_ns and a
- * latency may be negative (the intercept of a line fitted over a range), but not an operation's
- * whole time at batch_max; a time that comes out below zero counts as zero. An operation is called
- * "input", "dispatch", or ends in ".forward", ".backward" or ".update".
- */
+ * An operation is called "input", "dispatch", or ends in ".forward", ".backward" or ".update". Its
+ * fixed_ns and any latency may be negative (the intercept of a line fitted over a range), but not
+ * its whole time at batch_max; a time that comes out below zero counts as zero. */
 #ifndef DL_SIM_COSTS_H
 #define DL_SIM_COSTS_H
 
@@ -132,7 +37,8 @@ typedef struct dl_layer_cost {
 #define DL_SHARING_MAX 64
 #define DL_LINEARITY_MAX 64
 
-/* What the operations take together at one batch size, over the sum of their lines. */
+/* What the operations take together at one batch size, over the sum of their lines (caches). In
+ * between linear in log(batch). */
 typedef struct dl_linearity {
     int64_t batch;
     dl_value factor;
@@ -212,12 +118,16 @@ typedef struct dl_costs {
         dl_value bytes_per_s, pair_bytes_per_s, latency_ns;
     } network;
     dl_value message_host_ns;
+    /* Standard deviation of the logarithm of the compute times of GPUs of one model; factor on the
+     * compute of a GPU when another one below its PCIe switch is used too. */
     dl_value gpu_spread_frac, gpu_board_slowdown;
     struct {
         dl_value activation_bytes_per_sample, workspace_bytes;
     } gpu_memory;
     dl_value input_bytes_per_sample;
-    dl_value sharing[DL_SHARING_MAX + 1];     /* [k], 1 <= k <= DL_SHARING_MAX */
+    /* [k], 1 <= k <= DL_SHARING_MAX: a step's time with k copies at once over its time alone, per
+     * turn on a core: time(k) / (time(1) max(1, k / cores)) */
+    dl_value sharing[DL_SHARING_MAX + 1];
     dl_linearity linearity[DL_LINEARITY_MAX]; /* [linearity_count], ascending batch */
     size_t linearity_count;
     dl_exchange_run *exchange_runs; /* [exchange_run_count]; none: exchange does not vary */

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# docs/formats.md against the programs: they read its examples, and write the columns, lines and keys
+# that it names, no others. Usage: test_formats.sh DLSIM DLPROF FORMATS.md
+set -u
+dlsim=$1 dlprof=$2 page=$3
+tested=$dlsim
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/expect.sh"
+fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
+
+# Every block "```LANGUAGE file=NAME" becomes a file.
+awk '/^```[a-z]+ file=/ { name = substr($2, 6); printf "" >name; next }
+     /^```/ { name = ""; next }
+     name != "" { print >name }' "$page"
+for name in lenet.ini vgg.ini vgg_split.ini two.ini two.schedule.csv lenet.measured.csv example.dlt; do
+    [ -s "$name" ] || { echo "FAIL: $page has no example $name"; exit 1; }
+done
+
+# The text behind a heading, up to the next one.
+section() { awk -v heading="## $1" '/^## / { inside = $0 == heading } inside' "$page"; }
+# Names in backticks of the first cells of its tables.
+names() { section "$1" | grep '^| `' | cut -d'|' -f2 | grep -o '`[^`]*`' | tr -d '`#' | tr -d ' ' | sort; }
+same() { # what, one list, another list, a name a line
+    local difference
+    difference=$(diff <(echo "$2") <(echo "$3")) || fail "$1: on the page (<), written (>): $difference"
+}
+
+expect 0 "3 measured points" lenet.ini -o lenet.results.csv --histogram lenet.histogram.csv
+expect 0 "GPUs" vgg.ini -o vgg.results.csv
+expect 0 "2 stages" vgg_split.ini -o split.results.csv
+expect 0 "" vgg.ini -o without.results.csv --without input,noise
+sed '/^steps/s/=.*/= 1/' lenet.ini >short.ini
+expect 0 "ran too few steps" short.ini -o short.results.csv
+
+# The columns: those of the point and the fixed ones, of all three kinds; the swept ones apart.
+columns() { grep -v '^#' "$1" | head -n 1 | tr , '\n'; }
+written=$(for kind in lenet vgg split; do columns $kind.results.csv; done |
+    grep -vx -e overlap -e stages | sort -u)
+same "columns of the results" "$(names Results | grep -vx -e dlsim -e version -e scenario -e settings \
+    -e without -e swept -e note -e default -e accuracy -e machine -e exchange)" "$written"
+columns vgg.results.csv | grep -qx overlap || fail "no column for a key that varies"
+same "columns of the histogram" "$(names 'Staleness histogram')" \
+    "$(columns lenet.histogram.csv | sed '1,/^lag$/d' | sort)"
+
+# The lines before them.
+same "lines before the columns" \
+    "$(section Results | grep -o '^| `#.*`' | cut -d'|' -f2 | grep -o '# [a-z]*' | tr -d '# ' | sort)" \
+    "$(sed -n 's/^# \([a-z]*\).*/\1/p' ./*.results.csv | sort -u)"
+
+# Measured rows: all columns of the page are read, others not; dlprof train writes no others.
+all=$(names 'Measured rows' | paste -sd,)
+count=$(tr -cd , <<<"$all" | wc -c)
+[ "$count" -ge 20 ] || fail "few columns of measured rows: $all"
+sed 's/^file.*/file = all.csv/' lenet.ini >all.ini
+echo "$all" >all.csv
+expect 0 "LeNet" all.ini -o all.results.csv
+sed -i 's/seed/sead/' all.csv
+expect 1 "seed" all.ini -o all.results.csv
+"$dlprof" train --model mlp --data synthetic --workers 2 --batch 8 --steps 300 --sync softsync --n 1 --csv run.csv \
+    -o run.dlt >train.txt 2>&1 || fail "dlprof train: $(cat train.txt)"
+for column in $(columns run.csv); do
+    [[ ",$all," == *",$column,"* ]] || fail "dlprof train --csv writes $column, which the page does not name"
+done
+
+# The schedule is what the program writes, and is repeated.
+expect 0 "" -q two.ini -o two.results.csv --schedule written.csv
+same "schedule" "$(grep -v '^# program' two.schedule.csv)" "$(grep -v '^# program' written.csv)"
+tested=$dlprof expect 0 "mean 0." train --model mlp --data synthetic --learning-rate 0.01 --no-trace \
+    --schedule two.schedule.csv
+
+# The trace, byte by byte; and its keys.
+for byte in $(sed 's/  .*//' example.dlt); do printf '%b' "\\x$byte"; done >bytes.dlt
+"$dlprof" info bytes.dlt >info.txt 2>&1 || fail "dlprof info: $(cat info.txt)"
+same "dlprof info" "$(sed 's/example.dlt/bytes.dlt/' example.txt)" "$(cat info.txt)"
+same "keys of a trace" "$(names Trace)" \
+    "$("$dlprof" info --json run.dlt | grep -o '"meta":{[^}]*}' | grep -o '"[a-z_]*":"' | tr -d '":' | sort)"
+
+[ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
