@@ -2,15 +2,11 @@
 
 #include <math.h>
 
-const dl_mode *const dl_modes[DL_MODES] = {
-    &dl_mode_none,        &dl_mode_allreduce, &dl_mode_ps,    &dl_mode_average, &dl_mode_async,
-    &dl_mode_softsync,    &dl_mode_ssp,       &dl_mode_ksync, &dl_mode_kasync,  &dl_mode_kbatchsync,
-    &dl_mode_kbatchasync, &dl_mode_easgd,     &dl_mode_bmuf,
-};
+#define TABLE(name) &dl_mode_##name,
+const dl_mode *const dl_modes[DL_MODES] = {DL_MODE_LIST(TABLE)};
 
-const char *const dl_mode_names[DL_MODES + 1] = {
-    "none",  "allreduce", "ps",         "average",     "async", "softsync", "ssp",
-    "ksync", "kasync",    "kbatchsync", "kbatchasync", "easgd", "bmuf"};
+#define NAME(name) #name,
+const char *const dl_mode_names[DL_MODES + 1] = {DL_MODE_LIST(NAME)};
 
 #define SPEC(option, name, low, high, text, fallback, whole, help) \
     [option] = {name, low, high, fallback, whole},

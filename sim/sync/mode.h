@@ -1,5 +1,5 @@
-/* Sync modes: one const table each, chosen by name. Adding one touches its file and the list in
- * mode.c. The modes mirror kernels/train/train.h, where the same ones run for real. */
+/* Sync modes: one const table each, chosen by name. Adding one is its file and its name in
+ * DL_MODE_LIST. The modes mirror kernels/train/train.h, where the same ones run for real. */
 #ifndef DL_SIM_SYNC_MODE_H
 #define DL_SIM_SYNC_MODE_H
 
@@ -82,12 +82,30 @@ typedef struct dl_mode {
     void (*advance)(dl_team *team, int worker);
 } dl_mode;
 
-extern const dl_mode dl_mode_none, dl_mode_allreduce, dl_mode_ps, dl_mode_average, dl_mode_async,
-    dl_mode_softsync, dl_mode_ssp, dl_mode_ksync, dl_mode_kasync, dl_mode_kbatchsync,
-    dl_mode_kbatchasync, dl_mode_easgd, dl_mode_bmuf;
+/* Every mode NAME, whose file defines dl_mode_NAME, in the order in which messages list them. */
+/* clang-format off */
+#define DL_MODE_LIST(MODE) \
+    MODE(none)          \
+    MODE(allreduce)     \
+    MODE(ps)            \
+    MODE(average)       \
+    MODE(async)         \
+    MODE(softsync)      \
+    MODE(ssp)           \
+    MODE(ksync)         \
+    MODE(kasync)        \
+    MODE(kbatchsync)    \
+    MODE(kbatchasync)   \
+    MODE(easgd)         \
+    MODE(bmuf)
+/* clang-format on */
+
+#define DL_MODE_DECLARE(name) extern const dl_mode dl_mode_##name;
+DL_MODE_LIST(DL_MODE_DECLARE)
+#define DL_MODE_COUNT(name) +1
+enum { DL_MODES = DL_MODE_LIST(DL_MODE_COUNT) };
 
 /* All modes, and their names in the same order. */
-#define DL_MODES 13
 extern const dl_mode *const dl_modes[DL_MODES];
 extern const char *const dl_mode_names[DL_MODES + 1];
 
