@@ -6,6 +6,7 @@ foreach(module pipeline pipeline_split team team_exchange sync async server_mode
     dl_add_test(test_${module} model LINK dl_sim)
 endforeach()
 dl_add_test(test_random_scenarios model LINK dl_sim)
+dl_add_test(test_slow_worker model LINK dl_sim)
 dl_add_test(test_links unit LINK dl_sim)
 dl_add_test(test_machine_graph unit LINK dl_sim)
 dl_add_test(test_dispatch model LINK dl_sim)
