@@ -13,7 +13,9 @@ endif()
 add_test(NAME test_faults COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_faults.sh $<TARGET_FILE:dlsim>
          $<TARGET_FILE:dlprof> $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_faults PROPERTIES LABELS "unit;faults" TIMEOUT 300)
-set_property(TEST test_dlprof_ranks test_dlprof_run APPEND PROPERTY LABELS faults)
+# Others of that kind: signals and limits of memory, full disks, ranks that die.
+set_property(TEST test_dlprof test_dlprof_ranks test_dlprof_run test_dlt test_interrupt test_output
+             APPEND PROPERTY LABELS faults)
 
 # The reference of file formats: its examples are read, its columns and keys are those written.
 add_test(NAME test_formats COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_formats.sh $<TARGET_FILE:dlsim>
