@@ -13,6 +13,12 @@ target_compile_options(dl_options INTERFACE
     $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes> $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
     $<$<C_COMPILER_ID:Clang>:-Wno-pass-failed> # of pragmas that the sanitizers stand in the way of
     -Wwrite-strings -Wvla -fno-strict-aliasing $<$<BOOL:${DL_WERROR}>:-Werror>)
+option(DL_COVERAGE "Count executed lines for gcov (gcc)" OFF)
+if(DL_COVERAGE)
+    target_compile_options(dl_options INTERFACE
+        $<$<COMPILE_LANGUAGE:C,CXX>:--coverage;-O1;-fprofile-update=prefer-atomic>)
+    target_link_options(dl_options INTERFACE --coverage)
+endif()
 if(DL_SANITIZE)
     target_compile_options(dl_options INTERFACE
         -fsanitize=${DL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)

@@ -21,3 +21,11 @@ set_property(TEST test_dlprof test_dlprof_ranks test_dlprof_run test_dlt test_in
 add_test(NAME test_formats COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_formats.sh $<TARGET_FILE:dlsim>
          $<TARGET_FILE:dlprof> ${PROJECT_SOURCE_DIR}/docs/formats.md)
 set_tests_properties(test_formats PROPERTIES LABELS unit TIMEOUT 120)
+
+# The table that ./check --coverage prints, on a program of a few lines.
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT DL_COVERAGE)
+    add_test(NAME test_coverage COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_coverage.sh
+             ${CMAKE_C_COMPILER} ${PROJECT_SOURCE_DIR}/scripts/coverage.sh
+             WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    set_tests_properties(test_coverage PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 60)
+endif()
