@@ -138,7 +138,7 @@ expect 0 '\u001b[31mred' run -o red -- sh -c 'printf "\033[31mred\n" >"$DLPROF_O
 if [ $# -gt 1 ]; then
     "$built" run -q -o whole -- "$2" 200
     bytes=$(stat -c %s whole/*.dlt)
-    output=$(prlimit --fsize=$((bytes - 60)) "$built" run -o small -- "$2" 200 2>&1)
+    output=$(GCOV_PREFIX=$PWD/counts prlimit --fsize=$((bytes - 60)) "$built" run -o small -- "$2" 200 2>&1)
     status=$?
     [ $status -eq 0 ] || fail "full: exit $status: $output"
     grep -q "cannot write: File too large" <<<"$output" || fail "full: no reason: $output"
