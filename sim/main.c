@@ -14,6 +14,7 @@
 #include "sim/report/notes.h"
 #include "sim/report/report.h"
 #include "sim/report/timeline.h"
+#include "sim/scenario/command.h"
 #include "sim/scenario/keys.h"
 #include "sim/scenario/without.h"
 #include "sim/schedule.h"
@@ -24,7 +25,9 @@
 typedef struct settings {
     const char *output, *timeline, *schedule, *histogram, *without, *draw;
     int64_t threads, seed, point; /* seed -1: the scenario's; point 0: the last */
-    bool check, quiet, keys, markdown;
+    bool check, quiet, keys, markdown, machines;
+    const char *save;
+    dl_scenario_command command;
 } settings;
 
 /* All that is read before the simulation. */
@@ -54,12 +57,30 @@ static void free_inputs(inputs *in)
     dl_study_free(&in->study);
 }
 
+/* The scenario `path` (NULL: none) with what the command line says. */
+static dl_status read_study(dl_study *study, const char *path, const settings *set, dl_error *err)
+{
+    if (path != NULL && set->save == NULL && !dl_scenario_command_given(&set->command)) {
+        return dl_study_read(study, path, err);
+    }
+    char *text = NULL, *name = NULL;
+    dl_status status = dl_scenario_text(&set->command, path, &text, &name, err);
+    if (status == DL_OK) status = dl_study_read_text(study, name, text, strlen(text), err);
+    if (status == DL_OK && set->save != NULL) {
+        status = dl_scenario_save(set->save, text, name, err);
+    }
+    if (path == NULL && (status == DL_ERR_NAME || status == DL_ERR_RANGE)) status = DL_ERR_USAGE;
+    free(text);
+    free(name);
+    return status;
+}
+
 static dl_status read_inputs(inputs *in, const char *path, const settings *set, dl_error *err)
 {
     unsigned without = 0;
     dl_status status = DL_OK;
     if (set->without != NULL) status = dl_without_parse(set->without, &without, err);
-    if (status == DL_OK) status = dl_study_read(&in->study, path, err);
+    if (status == DL_OK) status = read_study(&in->study, path, set, err);
     if (status == DL_OK) status = dl_study_read_costs(&in->study, err);
     if (status == DL_OK) status = dl_measured_read(&in->measured, &in->study, err);
     if (status == DL_OK && set->point > (int64_t)in->study.point_count) {
@@ -79,6 +100,7 @@ static dl_status check_outputs(const inputs *in, const settings *set, dl_error *
 {
     const dl_file_role outputs[] = {
         {"--draw-machine", set->draw},
+        {"--save", set->save},
         {"--output", set->check ? NULL : set->output},
         {"--histogram", set->check ? NULL : set->histogram},
         {"--timeline", set->check ? NULL : set->timeline},
@@ -240,7 +262,7 @@ static dl_status print_keys(const char *section, bool markdown, dl_error *err)
 static dl_status run(int argc, char **argv, dl_error *err)
 {
     settings set = {.output = "results.csv", .threads = dl_cpu_count(), .seed = -1};
-    const dl_option options[] = {
+    const dl_option own[] = {
         {"output", 'o', DL_OPTION_TEXT, &set.output, 0, 0, NULL, "FILE", "Results (CSV)."},
         {"timeline", 0, DL_OPTION_TEXT, &set.timeline, 0, 0, NULL, "FILE",
          "One simulated run as Chrome-trace JSON."},
@@ -268,14 +290,24 @@ static dl_status run(int argc, char **argv, dl_error *err)
          "Only list the keys of scenarios, machine files and cost files, with range and default; "
          "of "
          "one section where its name is given in place of SCENARIO."},
+        {"save", 0, DL_OPTION_TEXT, &set.save, 0, 0, NULL, "FILE",
+         "Write the scenario, with what the command line says, to a file."},
+        {"machines", 0, DL_OPTION_FLAG, &set.machines, 0, 0, NULL, NULL,
+         "Only list the machines that --machine knows by name."},
         {"markdown", 0, DL_OPTION_FLAG, &set.markdown, 0, 0, NULL, NULL,
          "With --keys: as docs/keys.md."},
         {"quiet", 'q', DL_OPTION_FLAG, &set.quiet, 0, 0, NULL, NULL, "Print no table."},
     };
+    enum { OWN = sizeof own / sizeof *own };
+    dl_option options[OWN + DL_SCENARIO_OPTIONS + 1];
+    memcpy(options, own, sizeof own);
+    dl_scenario_options(options + OWN, &set.command);
     const dl_command command = {
         .program = "dlsim",
         .positional = "SCENARIO",
-        .summary = "Simulates data-parallel training as SCENARIO (an INI file) describes it.",
+        .summary =
+            "Simulates data-parallel training as SCENARIO (an INI file) and the command line "
+            "describe it.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_max = 1,
@@ -285,12 +317,16 @@ static dl_status run(int argc, char **argv, dl_error *err)
     dl_status status = dl_options_parse(&command, argc, argv, &positional, &action, err);
     if (status == DL_OK && action == DL_OPTIONS_RUN && set.keys) {
         status = print_keys(positional.count > 0 ? positional.items[0] : NULL, set.markdown, err);
-    } else if (status == DL_OK && action == DL_OPTIONS_RUN && positional.count == 0) {
-        status = dl_error_set(err, DL_ERR_USAGE, "missing argument SCENARIO (0 given, 1 needed)");
+    } else if (status == DL_OK && action == DL_OPTIONS_RUN && set.machines) {
+        status = dl_machines_print(stdout, err);
+    } else if (status == DL_OK && action == DL_OPTIONS_RUN && positional.count == 0 &&
+               !dl_scenario_command_given(&set.command)) {
+        status = dl_error_set(err, DL_ERR_USAGE,
+                              "missing argument SCENARIO (0 given, 1 needed), or --costs");
     } else if (status == DL_OK && action == DL_OPTIONS_RUN) {
         inputs in = {0};
         dl_outputs_hold();
-        status = read_inputs(&in, positional.items[0], &set, err);
+        status = read_inputs(&in, positional.count > 0 ? positional.items[0] : NULL, &set, err);
         if (status == DL_OK) status = check_outputs(&in, &set, err);
         if (status == DL_OK && set.draw != NULL) status = draw_machine(&in, &set, err);
         if (status == DL_OK) status = check(&in, err);
@@ -301,6 +337,7 @@ static dl_status run(int argc, char **argv, dl_error *err)
     }
     if (status == DL_OK) status = dl_stdout_check(err);
     dl_text_list_free(&positional);
+    dl_text_list_free(&set.command.set);
     return status;
 }
 

@@ -86,3 +86,8 @@ add_test(NAME keys_reference
          COMMAND sh -c "\"$0\" --keys --markdown | diff \"$1\" -" $<TARGET_FILE:dlsim>
                  ${PROJECT_SOURCE_DIR}/docs/keys.md)
 set_tests_properties(keys_reference PROPERTIES LABELS unit TIMEOUT 60)
+
+add_test(NAME test_scenario_command
+         COMMAND ${PROJECT_SOURCE_DIR}/tests/test_scenario_command.sh $<TARGET_FILE:dlsim>
+         WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_scenario_command PROPERTIES LABELS unit TIMEOUT 300)

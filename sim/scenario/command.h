@@ -1,0 +1,47 @@
+/* A scenario from the command line. Options stand for keys of a scenario file and are put into the
+ * text of one, or make a whole one:
+ *
+ *   dlsim scenario.ini --workers 1,2,4 --set exchange.overlap=yes
+ *   dlsim --costs costs.ini --machine dgx1_v100 --workers 1,2,4,8 --batch 256 --save scenario.ini
+ */
+#ifndef DL_SIM_SCENARIO_COMMAND_H
+#define DL_SIM_SCENARIO_COMMAND_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "common/options.h"
+
+#define DL_SCENARIO_OPTIONS 13 /* that stand for one key each */
+
+/* What the command line says. Zero: nothing. */
+typedef struct dl_scenario_command {
+    const char *values[DL_SCENARIO_OPTIONS]; /* of the options, as typed; NULL: not given */
+    dl_text_list set;                        /* "SECTION.KEY=VALUE"; of --set */
+} dl_scenario_command;
+
+/* The options, with targets in *command, to append to a program's table; as many as
+ * DL_SCENARIO_OPTIONS + 1. */
+void dl_scenario_options(dl_option *options, dl_scenario_command *command);
+
+bool dl_scenario_command_given(const dl_scenario_command *command);
+
+/* Text of a scenario into *text, of its own: that of the file `path` with the keys of the command
+ * line in place of its own; or, where `path` is NULL, a new one, which needs --costs and a batch. A
+ * new one has mode allreduce, 1, 2, 4, ... workers up to the machine's GPUs, or 1, 2, 4, 8 on the
+ * cores that were measured, unless the command line says otherwise. *name is what error texts call
+ * it, of its own, and what files in it are relative to: `path`, or "(command line)" in the current
+ * folder. A machine is a file or the name of one of the machines that come with the program.
+ * DL_ERR_USAGE for a --set that is none and for a machine that there is not. */
+dl_status dl_scenario_text(const dl_scenario_command *command, const char *path, char **text,
+                           char **name, dl_error *err) DL_MUST_CHECK;
+
+/* Writes such a text to a file. Names of files in it, which are relative to `name`, become absolute
+ * where the file is in another folder. */
+dl_status dl_scenario_save(const char *file, const char *text, const char *name,
+                           dl_error *err) DL_MUST_CHECK;
+
+/* One line for each machine that comes with the program: its name, GPUs and title. */
+dl_status dl_machines_print(FILE *out, dl_error *err) DL_MUST_CHECK;
+
+#endif
