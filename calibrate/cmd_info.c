@@ -9,9 +9,9 @@
 #include "common/json.h"
 #include "common/options.h"
 #include "common/units.h"
-#include "trace/info.h"
+#include "trace/activity/rank_clock.h"
+#include "trace/activity/summary.h"
 #include "trace/print.h"
-#include "trace/rank_clock.h"
 
 #define OWN_OPTION_COUNT 1
 
@@ -119,8 +119,8 @@ static dl_status show_clocks(const info *all, dl_error *err)
     return status;
 }
 
-/* JSON is an array, as a file may hold several processes; after a failure it ends with those before.
- */
+/* JSON is an array, as a file may hold several processes; after a failure it ends with those
+ * before. */
 static dl_status summarise(const dl_text_list *paths, void *user, dl_error *err)
 {
     const settings *set = user;

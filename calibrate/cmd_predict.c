@@ -10,7 +10,7 @@
 #include "common/alloc.h"
 #include "common/json.h"
 #include "common/units.h"
-#include "trace/rank_clock.h"
+#include "trace/activity/rank_clock.h"
 
 #define PROGRAM "dlcal predict"
 
@@ -167,7 +167,8 @@ static void write_ranks(const dl_multi_rank *multi, size_t ranks)
     putchar('\n');
 }
 
-/* Says so where the ranks' clocks differ: a collective cannot end on one before another has come. */
+/* Says so where the ranks' clocks differ: a collective cannot end on one before another has come.
+ */
 static void warn_of_clocks(const dl_trace_inputs *in)
 {
     dl_rank_clock *clocks = dl_calloc(in->count, sizeof *clocks, "clocks");

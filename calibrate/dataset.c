@@ -7,14 +7,13 @@
 #include "common/alloc.h"
 #include "common/names.h"
 #include "common/units.h"
-#include "trace/capture_figures.h"
-#include "trace/dlt.h"
-#include "trace/meta.h"
-#include "trace/steps/steps.h"
+#include "trace/activity/capture_cost.h"
+#include "trace/dlt/dlt.h"
+#include "trace/training/summary.h"
 
 /* Leaves out the traces during which others took more than DL_DATASET_DISTURBED of the processors,
- * of each kind (train runs of a batch size, whole benches, snapshots) unless fewer than a quarter of
- * them would be left: then others belong to the machine as it is. A note says either. */
+ * of each kind (train runs of a batch size, whole benches, snapshots) unless fewer than a quarter
+ * of them would be left: then others belong to the machine as it is. A note says either. */
 #define DL_DATASET_DISTURBED 100 /* thousandths */
 
 static int64_t dataset_disturbed(const dl_trace *trace);

@@ -15,7 +15,7 @@
 #include "calibrate/notes.h"
 #include "common/status.h"
 #include "sim/costs/costs.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 #include "trace/record.h"
 
 /* What traces of training on a GPU say beside the times of operations: what it takes of the GPU's
@@ -107,9 +107,9 @@ typedef struct dl_dataset {
     size_t capture_count;
 } dl_dataset;
 
-/* Reads the trace `path` and adds it, without the steps of the warm-up (trace/steps/steps.h). Notes say
- * what was left out, and if the trace is incomplete. DL_ERR_DATA: neither kind of trace, no
- * samples, more than one worker, another workload, device, size or list of operations than the
+/* Reads the trace `path` and adds it, without the steps of the warm-up (trace/training/summary.h).
+ * Notes say what was left out, and if the trace is incomplete. DL_ERR_DATA: neither kind of trace,
+ * no samples, more than one worker, another workload, device, size or list of operations than the
  * traces before (both files are named); DL_ERR_NAME: an unknown micro-benchmark; and the errors of
  * dl_trace_read. On failure the data set is only good for dl_dataset_free. */
 dl_status dl_dataset_add(dl_dataset *dataset, const char *path, dl_notes *notes,
@@ -153,8 +153,8 @@ dl_status dl_recording_cost_take(dl_dataset *dataset, const dl_trace *trace,
 char *dl_recording_process(const dl_trace *trace);
 
 /* Takes what a trace of kind run says about its process: the cost of recording a step, from the
- * figures that it carries (trace/capture_figures.h) and the launches of its steps. Without figures
- * or steps, why there is no cost. DL_ERR_DATA if it does not say of which process it is. */
+ * figures that it carries (trace/activity/capture_cost.h) and the launches of its steps. Without
+ * figures or steps, why there is no cost. DL_ERR_DATA if it does not say of which process it is. */
 dl_status dl_recording_cost_take_run(dl_dataset *dataset, const dl_trace *trace,
                                      dl_error *err) DL_MUST_CHECK;
 

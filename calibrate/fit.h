@@ -6,14 +6,14 @@
  * A timing has a long upper tail (preemption) and drifts. So a sample is not described by its mean:
  *
  *   location   the sample, in the order of time, is cut into at most DL_FIT_BLOCKS blocks; each
- * block gives its midmean (mean of the middle half); these are combined by a bisquare M-estimator.
- * Blocks make the standard error right where neighbours are correlated. median     with a standard
- * error from the order statistics around it, for tiny samples of odd shape (latencies). mean where
- * every part of the distribution counts (threads that take turns on a core).
+ *              block gives its midmean (mean of the middle half); these are combined by a bisquare
+ *              M-estimator. Blocks make the standard error right where neighbours are correlated
+ *   median     with a standard error from the order statistics around it, for tiny samples of odd
+ *              shape (latencies)
+ *   mean       where every part of the distribution counts (threads that share a core)
  *
  * What a robust centre leaves out, the tail and so the mean, has to be kept beside it: the noise
- * factors of a cost file do that.
- */
+ * factors of a cost file do that. */
 #ifndef DL_CALIBRATE_FIT_H
 #define DL_CALIBRATE_FIT_H
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
-#include "trace/kernel_class.h"
-#include "trace/rank_clock.h"
+#include "trace/activity/kernel_class.h"
+#include "trace/activity/rank_clock.h"
 
 static bool has_work(const dl_trace *trace)
 {
@@ -85,7 +85,7 @@ static void pattern_options(patterns *given, dl_option *table)
                            .target = &given->path,
                            .argument = "FILE",
                            .help = "kernels and ranges that are collectives, of libraries that "
-                                   "are not built in (INI: trace/readers/comm_patterns.h)"};
+                                   "are not built in (INI: trace/readers/reader.h)"};
 }
 
 static dl_status use_patterns(dl_read_options *read, const patterns *given, dl_error *err)

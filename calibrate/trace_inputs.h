@@ -20,8 +20,8 @@ dl_status dl_trace_inputs_read(dl_trace_inputs *in, const char *path, const dl_r
                                const char *program, dl_error *err) DL_MUST_CHECK;
 void dl_trace_inputs_free(dl_trace_inputs *in);
 
-/* Puts all traces, two or more, on one clock (rank_clock.h): that of the one that is behind most,
- * so that no time gets negative. */
+/* Puts all traces, two or more, on one clock (trace/activity/rank_clock.h): that of the one that
+ * is behind most, so that no time gets negative. */
 dl_status dl_trace_inputs_align(dl_trace_inputs *in, dl_error *err) DL_MUST_CHECK;
 
 /* A sub-command that reads traces of all readers. To its own options come --collective and

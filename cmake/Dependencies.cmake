@@ -9,7 +9,6 @@ find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)                                            # zlib1g-dev
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)          # libopenblas-dev
 pkg_check_modules(GSL ${dl_needed} IMPORTED_TARGET gsl)                    # libgsl-dev
-pkg_check_modules(INIH REQUIRED IMPORTED_TARGET inih)                  # libinih-dev
 pkg_check_modules(SIMDJSON ${dl_needed} IMPORTED_TARGET simdjson)          # libsimdjson-dev
 pkg_check_modules(SQLITE ${dl_needed} IMPORTED_TARGET sqlite3)             # libsqlite3-dev
 foreach(library GSL SIMDJSON SQLITE)

@@ -1,6 +1,6 @@
-/* Memory that is never NULL: on exhaustion these end the process with exit status 1 and a message with
- * the size and the purpose, because no caller here could do anything better. Everything is released with free(), except staggered
- * blocks. */
+/* Memory that is never NULL: on exhaustion these end the process with exit status 1 and a message
+ * with the size and the purpose, because no caller here could do anything better. Everything is
+ * released with free(), except staggered blocks. */
 #ifndef DL_COMMON_ALLOC_H
 #define DL_COMMON_ALLOC_H
 

@@ -10,20 +10,21 @@
 #define DL_FILE_BYTES_MAX ((size_t)1 << 26)
 
 /* Reads all of `path` (a file, a pipe) into *text; *bytes is its length, and one NUL that does not
- * count follows. free(*text). DL_ERR_IO with the system's reason; DL_ERR_RANGE if there are more than
- * DL_FILE_BYTES_MAX bytes, as of a device that never ends. */
+ * count follows. free(*text). DL_ERR_IO with the system's reason; DL_ERR_RANGE if there are more
+ * than DL_FILE_BYTES_MAX bytes, as of a device that never ends. */
 dl_status dl_file_read(const char *path, char **text, size_t *bytes, dl_error *err) DL_MUST_CHECK;
 
 /* The same with a limit of `max_bytes`, less than SIZE_MAX. */
 dl_status dl_file_read_up_to(const char *path, size_t max_bytes, char **text, size_t *bytes,
                              dl_error *err) DL_MUST_CHECK;
 
-/* Absolute path of the running program's file; without /proc by the name that it was started with. NULL
- * with errno if it cannot be found. free() it. */
+/* Absolute path of the running program's file; without /proc by the name that it was started with.
+ * NULL with errno if it cannot be found. free() it. */
 char *dl_file_program(void);
 
-/* The same without a limit, for a format whose files begin with magic[magic_bytes]. Of any other file
- * only so many bytes are read (or all, if there are fewer): the caller sees that by comparing them. */
+/* The same without a limit, for a format whose files begin with magic[magic_bytes]. Of any other
+ * file only so many bytes are read (or all, if there are fewer): the caller sees that by comparing
+ * them. */
 dl_status dl_file_read_format(const char *path, const char *magic, size_t magic_bytes, char **text,
                               size_t *bytes, dl_error *err) DL_MUST_CHECK;
 

@@ -1,7 +1,6 @@
 #include "common/ini.h"
 
 #include <ctype.h>
-#include <ini.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,140 +8,87 @@
 #include "common/alloc.h"
 #include "common/file.h"
 #include "common/names.h"
-
-/* Sizes that inih was built with (ini.c: INI_MAX_LINE 200, MAX_SECTION 50): longer texts would be
- * cut without a word. */
-enum { MOST_LINE_BYTES = 199, MOST_SECTION_BYTES = 49 };
+#include "common/units.h"
 
 static const char byte_order_mark[] = "\xef\xbb\xbf"; /* UTF-8 */
 enum { MARK_BYTES = 3 };
 
-/* The file while inih reads it: inih asks read_line for lines and gives entries to take_entry.
- * After the first error there are no more lines. */
-typedef struct ini_source {
-    dl_ini *ini;
-    const char *next, *end; /* text still to be read */
-    int line;               /* number of the last line given to inih */
-    dl_status status;
-    dl_error *err;
-} ini_source;
-
-static int is_blank(char c)
+static char *skip_blanks(char *text)
 {
-    return c == ' ' || c == '\t';
+    return text + strspn(text, " \t");
 }
 
-static const char *skip_blanks(const char *text)
+/* Cuts text[bytes] off behind its last character that is no blank. */
+static void cut_blanks(char *text, size_t bytes)
 {
-    while (is_blank(*text))
-        text++;
-    return text;
+    while (bytes > 0 && isblank((unsigned char)text[bytes - 1]))
+        bytes--;
+    text[bytes] = '\0';
 }
 
-static void add_section(dl_ini *ini, const char *name, size_t bytes, int line)
+/* Length of the text before a comment: ';' after a blank. */
+static size_t comment_start(const char *text)
 {
+    size_t i = 0;
+    while (text[i] != '\0' && !(text[i] == ';' && i > 0 && isblank((unsigned char)text[i - 1])))
+        i++;
+    return i;
+}
+
+/* Takes "name] ..."; returns what is wrong with it, or NULL. */
+static const char *take_section(dl_ini *ini, char *text, int line)
+{
+    const size_t bytes = strcspn(text, "]");
+    if (comment_start(text) < bytes) return "expected ']' before the comment";
+    if (text[bytes] != ']') return "expected ']' after the section name";
+    if (bytes == 0) return "empty section name";
+    const char *rest = skip_blanks(text + bytes + 1);
+    if (*rest != '\0' && *rest != ';') return "unexpected text after ']'";
     ini->sections =
         dl_realloc(ini->sections, ini->section_count + 1, sizeof *ini->sections, "INI sections");
-    dl_ini_section *section = &ini->sections[ini->section_count++];
-    section->name = dl_strndup(name, bytes);
-    section->line = line;
+    ini->sections[ini->section_count++] =
+        (dl_ini_section){.name = dl_strndup(text, bytes), .line = line};
+    return NULL;
 }
 
-/* What is wrong with the line "[section]..." (`text` starts behind '['), or NULL. */
-static const char *section_fault(const char *text)
+/* The same for "key = value ; comment". */
+static const char *take_entry(dl_ini *ini, char *text, int line)
 {
-    size_t name_bytes = strcspn(text, "]");
-    const char *rest = skip_blanks(text + name_bytes + (text[name_bytes] == ']'));
-    if (text[name_bytes] != ']') return "expected ']' after the section name";
-    if (name_bytes == 0) return "empty section name";
-    if (name_bytes > MOST_SECTION_BYTES) return "section name is longer than 49 bytes";
-    for (size_t i = 1; i < name_bytes; i++) {
-        if (text[i] == ';' && is_blank(text[i - 1])) return "expected ']' before the comment";
-    }
-    return *rest == '\0' || *rest == ';' ? NULL : "unexpected text after ']'";
-}
-
-/* What is wrong with the line "key = value", or NULL. inih would take ':' for '=' too. */
-static const char *entry_fault(const char *text)
-{
-    size_t key_bytes = strcspn(text, "=:");
-    for (size_t i = 1; i < key_bytes; i++) {
-        if (text[i] == ';' && is_blank(text[i - 1])) return "expected key = value";
-    }
-    if (text[key_bytes] != '=') return "expected key = value";
-    return key_bytes == 0 ? "empty key" : NULL;
-}
-
-static dl_status fail_line(ini_source *source, const char *fault)
-{
-    source->status =
-        dl_error_set_at(source->err, DL_ERR_PARSE, source->ini->path, source->line, "%s", fault);
-    return source->status;
-}
-
-/* Checks a line, without its end and its blanks in front, for what inih would accept or drop
- * silently; keeps section lines. */
-static dl_status check_line(ini_source *source, const char *text)
-{
-    const char *fault = NULL;
-    if (strncmp(text, byte_order_mark, MARK_BYTES) == 0) {
-        fault = "a byte-order mark that does not start the file"; /* inih would drop it */
-    } else if (*text == '[') {
-        fault = section_fault(text + 1);
-        if (fault == NULL) {
-            add_section(source->ini, text + 1, strcspn(text + 1, "]"), source->line);
-        }
-    } else if (*text != '\0' && *text != ';' && *text != '#') {
-        fault = entry_fault(text);
-    }
-    return fault == NULL ? DL_OK : fail_line(source, fault);
-}
-
-/* inih's reader, as fgets: copies the next line, without its end, to line[size]. Blanks in front
- * are dropped, so that inih never sees what it would take for the continuation of a value. */
-static char *read_line(char *line, int size, void *user)
-{
-    ini_source *source = user;
-    if (source->status != DL_OK || source->next == source->end) return NULL;
-    source->line++;
-    size_t left = (size_t)(source->end - source->next);
-    const char *newline = memchr(source->next, '\n', left);
-    size_t bytes = newline != NULL ? (size_t)(newline - source->next) : left;
-    const char *text = source->next;
-    source->next += newline != NULL ? bytes + 1 : bytes;
-    if (bytes > 0 && text[bytes - 1] == '\r') bytes--;
-    if (bytes > MOST_LINE_BYTES || bytes >= (size_t)size) {
-        fail_line(source, "line is longer than 199 bytes");
-        return NULL;
-    }
-    for (size_t i = 0; i < bytes; i++) {
-        if (iscntrl((unsigned char)text[i]) && text[i] != '\t') {
-            fail_line(source, "control character in the line");
-            return NULL;
-        }
-    }
-    memcpy(line, text, bytes);
-    line[bytes] = '\0';
-    const char *start = skip_blanks(line);
-    memmove(line, start, strlen(start) + 1);
-    return check_line(source, line) == DL_OK ? line : NULL;
-}
-
-/* inih's handler. */
-static int take_entry(void *user, const char *section, const char *key, const char *value)
-{
-    ini_source *source = user;
-    dl_ini *ini = source->ini;
+    const size_t bytes = strcspn(text, "=:");
+    if (text[bytes] != '=' || comment_start(text) < bytes) return "expected key = value";
+    if (bytes == 0) return "empty key";
+    cut_blanks(text, bytes);
+    char *value = text + bytes + 1;
+    cut_blanks(value, comment_start(value));
     /* Doubling at each power of two keeps the cost of growth linear. */
     if ((ini->count & (ini->count - 1)) == 0) {
-        size_t room = ini->count == 0 ? 1 : 2 * ini->count;
+        const size_t room = ini->count == 0 ? 1 : 2 * ini->count;
         ini->entries = dl_realloc(ini->entries, room, sizeof *ini->entries, "INI entries");
     }
-    ini->entries[ini->count++] = (dl_ini_entry){.section = dl_strdup(section),
-                                                .key = dl_strdup(key),
-                                                .value = dl_strdup(value),
-                                                .line = source->line};
-    return 1;
+    ini->entries[ini->count++] = (dl_ini_entry){
+        .section = ini->section_count > 0 ? ini->sections[ini->section_count - 1].name : "",
+        .key = dl_strdup(text),
+        .value = dl_strdup(skip_blanks(value)),
+        .line = line};
+    return NULL;
+}
+
+/* The same for a whole line, of text[bytes] and a byte behind it that may be written to. */
+static const char *take_line(dl_ini *ini, char *text, size_t bytes, int line)
+{
+    if (bytes > 0 && text[bytes - 1] == '\r') bytes--;
+    for (size_t i = 0; i < bytes; i++) {
+        if (iscntrl((unsigned char)text[i]) && text[i] != '\t') {
+            return "control character in the line";
+        }
+    }
+    text[bytes] = '\0';
+    text = skip_blanks(text);
+    if (*text == '\0' || *text == ';' || *text == '#') return NULL;
+    if (strncmp(text, byte_order_mark, MARK_BYTES) == 0) {
+        return "a byte-order mark that does not start the file";
+    }
+    return *text == '[' ? take_section(ini, text + 1, line) : take_entry(ini, text, line);
 }
 
 /* By section, key, line. */
@@ -173,7 +119,7 @@ static dl_status check_duplicates(const dl_ini *ini, dl_error *err)
     }
     free(sorted);
     if (again == NULL) return DL_OK;
-    return dl_ini_error(ini, again, DL_ERR_PARSE, err, "the key stands already in line %d",
+    return dl_ini_error(ini, again, DL_ERR_PARSE, err, "the key is given already in line %d",
                         before->line);
 }
 
@@ -181,16 +127,19 @@ dl_status dl_ini_read_text(dl_ini *ini, const char *name, const char *text, size
                            dl_error *err)
 {
     dl_ini read = {.path = dl_strdup(name)};
-    ini_source source = {.ini = &read, .next = text, .end = text + bytes, .err = err};
-    if (bytes >= MARK_BYTES && memcmp(text, byte_order_mark, MARK_BYTES) == 0) {
-        source.next += MARK_BYTES;
+    char *copy = dl_calloc(bytes + 1, 1, "INI file"), *end = copy + bytes;
+    if (bytes > 0) memcpy(copy, text, bytes);
+    char *at = copy;
+    if (strncmp(at, byte_order_mark, MARK_BYTES) == 0) at += MARK_BYTES;
+    dl_status status = DL_OK;
+    for (int line = 1; at < end && status == DL_OK; line++) {
+        char *feed = memchr(at, '\n', (size_t)(end - at));
+        char *stop = feed != NULL ? feed : end;
+        const char *fault = take_line(&read, at, (size_t)(stop - at), line);
+        if (fault != NULL) status = dl_error_set_at(err, DL_ERR_PARSE, name, line, "%s", fault);
+        at = feed != NULL ? feed + 1 : end;
     }
-    int bad_line = ini_parse_stream(read_line, &source, take_entry, &source);
-    dl_status status = source.status;
-    if (status == DL_OK && bad_line != 0) { /* inih is stricter than check_line */
-        status = dl_error_set_at(err, DL_ERR_PARSE, name, bad_line > 0 ? bad_line : 0,
-                                 "expected [section] or key = value");
-    }
+    free(copy);
     if (status == DL_OK) status = check_duplicates(&read, err);
     if (status != DL_OK) {
         dl_ini_free(&read);
@@ -214,7 +163,6 @@ dl_status dl_ini_read(dl_ini *ini, const char *path, dl_error *err)
 void dl_ini_free(dl_ini *ini)
 {
     for (size_t i = 0; i < ini->count; i++) {
-        free(ini->entries[i].section);
         free(ini->entries[i].key);
         free(ini->entries[i].value);
     }
@@ -313,4 +261,92 @@ dl_status dl_ini_error(const dl_ini *ini, const dl_ini_entry *entry, dl_status c
     va_end(args);
     return dl_error_set_at(err, code, ini->path, entry->line, "[%s] %s = %s: %s", entry->section,
                            entry->key, entry->value, text);
+}
+
+static dl_status missing_key(const dl_ini *ini, const char *section, const char *key, dl_error *err)
+{
+    return dl_error_set_at(err, DL_ERR_DATA, ini->path, 0, "[%s] has no key '%s'", section, key);
+}
+
+dl_status dl_ini_get_int(const dl_ini *ini, const char *section, const char *key, int64_t low,
+                         int64_t high, const int64_t *fallback, int64_t *out, dl_error *err)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, section, key);
+    if (entry == NULL && fallback == NULL) return missing_key(ini, section, key, err);
+    if (entry == NULL) {
+        *out = *fallback;
+        return DL_OK;
+    }
+    dl_error why = {0};
+    dl_status status = dl_parse_int(entry->value, low, high, out, &why);
+    return status == DL_OK ? DL_OK : dl_ini_error(ini, entry, status, err, "%s", why.text);
+}
+
+dl_status dl_ini_get_string(const dl_ini *ini, const char *section, const char *key,
+                            const char *fallback, const char **out, dl_error *err)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, section, key);
+    if (entry == NULL && fallback == NULL) return missing_key(ini, section, key, err);
+    *out = entry != NULL ? entry->value : fallback;
+    return DL_OK;
+}
+
+dl_status dl_ini_get_choice(const dl_ini *ini, const char *section, const char *key,
+                            const char *const *names, size_t count, const int *fallback, int *out,
+                            dl_error *err)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, section, key);
+    if (entry == NULL && fallback == NULL) return missing_key(ini, section, key, err);
+    if (entry == NULL) {
+        *out = *fallback;
+        return DL_OK;
+    }
+    int index = dl_names_find(entry->value, names, count);
+    if (index < 0) {
+        char hint[256];
+        dl_names_hint(hint, sizeof hint, entry->value, names, count);
+        return dl_ini_error(ini, entry, DL_ERR_NAME, err, "unknown name%s", hint);
+    }
+    *out = index;
+    return DL_OK;
+}
+
+/* A copy of text[bytes] without the blanks around it. */
+static char *copy_trimmed(const char *text, size_t bytes)
+{
+    while (bytes > 0 && isblank((unsigned char)text[bytes - 1]))
+        bytes--;
+    while (bytes > 0 && isblank((unsigned char)*text)) {
+        text++;
+        bytes--;
+    }
+    return dl_strndup(text, bytes);
+}
+
+dl_status dl_ini_split(const dl_ini *ini, const dl_ini_entry *entry, char ***items, size_t *count,
+                       dl_error *err)
+{
+    size_t found = 1;
+    for (const char *c = entry->value; *c != '\0'; c++)
+        found += *c == ',';
+    char **list = dl_calloc(found, sizeof *list, "INI list");
+    const char *start = entry->value;
+    for (size_t i = 0; i < found; i++) {
+        size_t bytes = strcspn(start, ",");
+        list[i] = copy_trimmed(start, bytes);
+        start += bytes + 1; /* past the end after the last one, and not read there */
+        if (list[i][0] != '\0') continue;
+        dl_ini_free_list(list, i + 1);
+        return dl_ini_error(ini, entry, DL_ERR_PARSE, err, "item %zu of the list is empty", i + 1);
+    }
+    *items = list;
+    *count = found;
+    return DL_OK;
+}
+
+void dl_ini_free_list(char **items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(items[i]);
+    free(items);
 }

@@ -1,14 +1,11 @@
-/* INI files (scenarios, costs, machines): read by inih, kept as a list of entries with their lines,
- * checked against a schema, and read by typed getters. Every error names file, line, key, value and
- * what was expected.
+/* INI files (scenarios, costs, machines): kept as a list of entries with their lines, checked
+ * against a schema, and read by typed getters. Every error names file, line, key, value and what
+ * was expected.
  *
- * Grammar (inih, narrowed): [section], key = value, comments from ';' or '#' at the start of a
- * line, or from ' ;' inside one. Blanks around keys and values do not count. Lines are at most 199
- * bytes, section names 49 (Debian builds inih so, and it would cut longer ones silently). Errors
- * are: longer lines and names, a line without '=', text behind ']', an empty section name or key, a
- * key that appears twice in one section, control characters. inih's other forms ("key: value",
- * continued lines) are not taken. A UTF-8 byte-order mark and CRLF line ends are accepted.
- */
+ * Grammar: [section], key = value, comments from ';' or '#' at the start of a line, or from ' ;'
+ * inside one. Blanks around keys and values do not count. Errors are: a line without '=', text
+ * after ']', an empty section name or key, a key that is given twice in one section, control
+ * characters, "key: value". A UTF-8 byte-order mark and CRLF line ends are accepted. */
 #ifndef DL_COMMON_INI_H
 #define DL_COMMON_INI_H
 
@@ -18,7 +15,7 @@
 #include "common/status.h"
 
 typedef struct dl_ini_entry {
-    char *section;
+    const char *section; /* borrowed from the section's line; "" = before the first one */
     char *key;
     char *value; /* trimmed */
     int line;    /* 1-based */
@@ -33,7 +30,7 @@ typedef struct dl_ini_section {
 /* A file that was read. Owns everything in it; release with dl_ini_free. */
 typedef struct dl_ini {
     char *path;
-    dl_ini_entry *entries; /* in the order of the file; section "" = before the first [section] */
+    dl_ini_entry *entries; /* in the order of the file */
     size_t count;
     dl_ini_section *sections; /* in the order of the file; the same name may come again */
     size_t section_count;
@@ -65,14 +62,12 @@ dl_status dl_ini_check(const dl_ini *ini, const dl_ini_section_schema *schema, s
 const dl_ini_entry *dl_ini_find(const dl_ini *ini, const char *section, const char *key);
 
 /* Typed getters. A missing key is DL_ERR_DATA when `fallback` is NULL, else *out = *fallback. */
-dl_status dl_ini_get_double(const dl_ini *ini, const char *section, const char *key, double low,
-                            double high, const double *fallback, double *out,
-                            dl_error *err) DL_MUST_CHECK;
 dl_status dl_ini_get_int(const dl_ini *ini, const char *section, const char *key, int64_t low,
                          int64_t high, const int64_t *fallback, int64_t *out,
                          dl_error *err) DL_MUST_CHECK;
 dl_status dl_ini_get_string(const dl_ini *ini, const char *section, const char *key,
                             const char *fallback, const char **out, dl_error *err) DL_MUST_CHECK;
+
 /* One of names[count]; *out is its index. */
 dl_status dl_ini_get_choice(const dl_ini *ini, const char *section, const char *key,
                             const char *const *names, size_t count, const int *fallback, int *out,

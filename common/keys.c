@@ -208,7 +208,8 @@ dl_status dl_keys_read(const dl_keys *keys, int owner, const dl_ini *ini, const 
     return DL_OK;
 }
 
-/* --- what a key depends on --------------------------------------------------------------------- */
+/* --- what a key depends on ---------------------------------------------------------------------
+ */
 
 bool dl_key_depends(const dl_key *key, char *name, size_t bytes)
 {
@@ -234,7 +235,8 @@ bool dl_key_holds(const dl_key *key, const char *value)
     return false;
 }
 
-/* --- the reference ----------------------------------------------------------------------------- */
+/* --- the reference -----------------------------------------------------------------------------
+ */
 
 /* "one of a, b", "number in ns, us, ms, s, from 0 ns to 1 s", ... */
 static void describe_value(const dl_key *key, char *text, size_t bytes)

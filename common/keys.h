@@ -51,7 +51,8 @@ typedef struct dl_keys {
     size_t count;
 } dl_keys;
 
-/* DL_ERR_NAME for the first section or key of the file that no row admits, with the nearest name. */
+/* DL_ERR_NAME for the first section or key of the file that no row admits, with the nearest name.
+ */
 dl_status dl_keys_check(const dl_keys *keys, const dl_ini *ini, dl_error *err) DL_MUST_CHECK;
 
 /* The row of a key; `section` may be one that a pattern admits ("op conv1.forward"). NULL: none. */

@@ -79,7 +79,8 @@ dl_status dl_stdout_check(dl_error *err) DL_MUST_CHECK;
 
 /* The whole of a command: parses the command line, runs `run` unless that was --help or --version,
  * and prints what failed, dl_stdout_check included, to stderr after argv[0]. The command's outputs
- * are held (common/output.h) until `run` calls dl_outputs_end or returns. Returns the exit status. */
+ * are held (common/output.h) until `run` calls dl_outputs_end or returns. Returns the exit status.
+ */
 int dl_command_main(const dl_command *command, int argc, char **argv, dl_command_fn run,
                     void *user);
 

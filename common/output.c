@@ -47,8 +47,8 @@ static char *folder_of(const char *path)
     return bytes > 0 ? dl_format("%.*s", (int)bytes, path) : dl_strdup(".");
 }
 
-/* The file behind symbolic links, the last of which may lead to none yet; NULL if there are too many.
- * Other errors show when the file is opened. free() it. */
+/* The file behind symbolic links, the last of which may lead to none yet; NULL if there are too
+ * many. Other errors show when the file is opened. free() it. */
 static char *follow_links(const char *path)
 {
     char *at = dl_strdup(path);
@@ -121,7 +121,8 @@ static FILE *standard_stream(const struct stat *target)
     return NULL;
 }
 
-/* Whoever may not give files away owns the new one; a file system without permissions keeps none. */
+/* Whoever may not give files away owns the new one; a file system without permissions keeps none.
+ */
 static void keep_permissions(int fd, const struct stat *old)
 {
     const bool kept =

@@ -54,8 +54,8 @@ const char *dl_amount_text(char *text, size_t bytes, double value, dl_dimension 
 dl_status dl_amount_check(double value, dl_dimension dimension, double low, double high,
                           const char *text, dl_error *err) DL_MUST_CHECK;
 
-/* Writes the units that are read, the base unit first, to text[bytes] and returns text: "ns, us, ms,
- * s"; "" if the dimension has none. */
+/* Writes the units that are read, the base unit first, to text[bytes] and returns text: "ns, us,
+ * ms, s"; "" if the dimension has none. */
 const char *dl_dimension_units(char *text, size_t bytes, dl_dimension dimension);
 
 /* Parses the whole of `text`, which must be >= 0. DL_ERR_PARSE (the number), DL_ERR_NAME (unit or

@@ -16,7 +16,7 @@
 #include "profiler/run/run_meta.h"
 #include "profiler/run/run_setup.h"
 #include "profiler/workload_options.h"
-#include "trace/summary.h"
+#include "trace/training/summary.h"
 
 #define QUICK_SECONDS 1.0
 #define SNAPSHOT_SECONDS 0.7

@@ -7,9 +7,9 @@
 #include "common/options.h"
 #include "common/output.h"
 #include "profiler/commands.h"
-#include "trace/activity/activity_export.h"
-#include "trace/activity/activity_steps.h"
-#include "trace/export.h"
+#include "trace/activity/export.h"
+#include "trace/activity/steps.h"
+#include "trace/training/summary.h"
 
 /* The steps of one trace and how they are shown. */
 typedef struct shown_steps {

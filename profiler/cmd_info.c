@@ -6,8 +6,8 @@
 #include "common/alloc.h"
 #include "common/options.h"
 #include "profiler/commands.h"
-#include "trace/info.h"
-#include "trace/summary.h"
+#include "trace/activity/summary.h"
+#include "trace/training/summary.h"
 
 /* The traces with their summaries of activities; a trace without any has a zeroed one. */
 typedef struct info {

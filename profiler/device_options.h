@@ -7,7 +7,7 @@
 
 #include "common/options.h"
 #include "kernels/train/train.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 /* Targets of the options. */
 typedef struct dl_device_options {

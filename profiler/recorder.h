@@ -13,7 +13,7 @@
 #include "common/status.h"
 #include "kernels/train/train.h"
 #include "trace/distribution.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 typedef struct dl_recorder_step {
     int64_t end_ns; /* CLOCK_MONOTONIC */

@@ -19,7 +19,6 @@ packages=(
     "pkg-config        build: finds the libraries"
     "libopenblas-dev   layers on the CPU"
     "libgsl-dev        fits, statistics, distributions"
-    "libinih-dev       INI files"
     "librandom123-dev  random streams"
     "libsimdjson-dev   traces of PyTorch"
     "libarchive-dev    traces in .tar archives (optional)"

@@ -3,7 +3,7 @@
 #define DL_TESTS_HAND_TRACE_H
 
 #include "common/alloc.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 /* An empty, complete trace. */
 static inline dl_trace hand_trace(void)

@@ -25,7 +25,7 @@ expect 0 "libgsl-dev        fits, statistics, distributions"
 expect 0 "gnuplot-nox       figures (optional)"
 expect 0 "set CMAKE_PREFIX_PATH"
 [ ! -e calls ] || fail "apt-get was called without rights: $(cat calls)"
-[[ $("$tested" 2>&1) != *libinih-dev* ]] || fail "lists a package that is there"
+[[ $("$tested" 2>&1) != *libcmocka-dev* ]] || fail "lists a package that is there"
 CMAKE_PREFIX_PATH=/opt/libraries expect 0 "in CMAKE_PREFIX_PATH (/opt/libraries)"
 
 USER_ID=0 expect 0 "installing with apt-get: libgsl-dev gnuplot-nox"

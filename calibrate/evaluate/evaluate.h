@@ -1,8 +1,8 @@
 /* What simpler models than the simulator make of a measured table, to set its errors beside theirs.
  * All give the time of a step of a row with n workers on k nodes, b samples each.
  *
- *   linear       the time that one worker takes for b samples, of the rows of one worker (a line between
- *                neighbours in b, and on through the outer two): speedup n
+ *   linear       the time that one worker takes for b samples, of the rows of one worker (a line
+ *                between neighbours in b, and on through the outer two): speedup n
  *   bytes        that, and 2 (n - 1) / n x parameter bytes over the rate of the slowest way
  *                between neighbours, as the machine file has it
  *   pollux       the form that Pollux fits online (Qiao et al. 2021, OSDI, section 3.2; its
@@ -11,8 +11,9 @@
  *                  S = 0                           n = 1
  *                      a2 + b2 (n - 2)             k = 1
  *                      a3 + b3 (n - 2)             k > 1
- *                all seven fitted to the same rows, by least squares of ln(step), all rows alike, as
- *                there: GSL's trust region from DL_TABLE_POLLUX_STARTS points of a Sobol sequence */
+ *                all seven fitted to the same rows, by least squares of ln(step), all rows alike,
+ *                as there: GSL's trust region from DL_TABLE_POLLUX_STARTS points of a Sobol
+ *                sequence */
 #ifndef DL_CALIBRATE_EVALUATE_EVALUATE_H
 #define DL_CALIBRATE_EVALUATE_EVALUATE_H
 
@@ -49,7 +50,8 @@ typedef struct dl_table_pollux {
 void dl_table_pollux_fit(dl_table_pollux *form, const dl_table_shape *rows, size_t count);
 double dl_table_pollux_step_s(const dl_table_pollux *form, const dl_table_shape *row);
 
-/* Rows of another table, predicted with the costs of a fit and by the simpler models above, which are fitted to the same rows. */
+/* Rows of another table, predicted with the costs of a fit and by the simpler models above, which
+ * are fitted to the same rows. */
 
 typedef enum dl_table_method {
     DL_TABLE_SIMULATOR,

@@ -101,7 +101,8 @@ static void fit_line(problem *p, size_t first, size_t count, line *l)
         l->loss += loss_of(residual(p, l, i));
 }
 
-/* Cuts the points into regimes; before[j] is where the last one of the best cut of 0..j-1 begins. */
+/* Cuts the points into regimes; before[j] is where the last one of the best cut of 0..j-1 begins.
+ */
 static void cut(const problem *p, size_t *before)
 {
     const double border = 3 * log((double)p->n);

@@ -19,7 +19,8 @@
 typedef struct dl_link_point {
     double bytes;   /* >= 0 */
     double time_ns; /* > 0 */
-    /* Relative standard error that is known beforehand: digits printed, spread of samples; 0 = none. */
+    /* Relative standard error that is known beforehand: digits printed, spread of samples; 0 =
+     * none. */
     double error_frac;
     int64_t count; /* samples that it is the median of */
     int line;      /* of the log; 0 = none (a trace) */
@@ -99,22 +100,21 @@ dl_status dl_link_data_read_text(dl_link_data *data, const char *name, const cha
  *        |  1                    the first of the next, a straight line joins these two.
  *        +---------------- size
  *
- * Residuals are relative. A point's variance is that of DL_LINK_REPEAT_FRAC and its own error. Lines
- * are fitted with bisquare weights (Beaton & Tukey 1974, tuning constant 4.685: 95 % efficient where
- * errors are normal). How many regimes there are, and where, is what minimises
+ * Residuals are relative. A point's variance is that of DL_LINK_REPEAT_FRAC and its own error.
+ * Lines are fitted with bisquare weights (Beaton & Tukey 1974, tuning constant 4.685: 95 %
+ * efficient where errors are normal). How many regimes there are, and where, is what minimises
  *
  *   sum rho(r / sigma) + (3 K - 1) ln n
  *
  * over all ways to cut the sizes into K runs of at least two: the Bayesian information criterion
- * (Schwarz 1978) with two parameters a line and one per boundary, rho bounded as the weights are. The
- * minimum is exact (dynamic programming over the boundaries; Bellman 1961). So a regime has to earn
- * itself, and one wrong point never does. Standard errors are those of weighted least squares (GSL),
- * times the square root of the reduced chi^2 where that is above 1.
- */
+ * (Schwarz 1978) with two parameters a line and one per boundary, rho bounded as the weights are.
+ * The minimum is exact (dynamic programming over the boundaries; Bellman 1961). So a regime has to
+ * earn itself, and one wrong point never does. Standard errors are those of weighted least squares
+ * (GSL), times the square root of the reduced chi^2 where that is above 1. */
 
-/* Relative standard deviation of a printed mean of 20 calls when it is measured again: assumed. Ten
- * logs' columns of nccl-tests (8 A100) have one size, 0 bytes, two or five times; it is 0.2 to 1.8 %
- * in the four with five, 0.4 to 5.4 % in the six with two. */
+/* Relative standard deviation of a printed mean of 20 calls when it is measured again: assumed.
+ * Ten logs' columns of nccl-tests (8 A100) have one size, 0 bytes, two or five times; it is 0.2 to
+ * 1.8 % in the four with five, 0.4 to 5.4 % in the six with two. */
 #define DL_LINK_REPEAT_FRAC 0.01
 
 /* Most sizes of a series: the search takes their square of line fits. */
@@ -187,11 +187,11 @@ void dl_link_results_write_json(const dl_link_results *links, FILE *out);
 /* The part of a cost file that benchmarks of links give: [collective ...] sections
  * (sim/collective/collective_cost.h) and [copy] pageable_bytes_per_s. */
 
-/* Writes the curves of all collectives that the simulator knows; in place or out of place, whichever
- * `place` says, the other where the log has only that. Series of other collectives are left out with
- * a note. Keeps what the cost file `base` holds (NULL: none) but for the sections that are new.
- * DL_ERR_DATA: two logs measured the same, or there is nothing to write; errors of dl_costs_read and
- * dl_costs_write. */
+/* Writes the curves of all collectives that the simulator knows; in place or out of place,
+ * whichever `place` says, the other where the log has only that. Series of other collectives are
+ * left out with a note. Keeps what the cost file `base` holds (NULL: none) but for the sections
+ * that are new. DL_ERR_DATA: two logs measured the same, or there is nothing to write; errors of
+ * dl_costs_read and dl_costs_write. */
 dl_status dl_link_costs_write(dl_link_results *links, dl_link_place place, const char *base,
                               const char *path, dl_error *err) DL_MUST_CHECK;
 

@@ -16,7 +16,7 @@
 #include "common/names.h"
 #include "common/status.h"
 #include "common/units.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 /* Longer lines are no tables and are cut; so are lines with more words. */
 #define LINE_BYTES 1024
@@ -584,8 +584,10 @@ static dl_status parse_rates(dl_link_data *data, link_log *log, size_t *tables, 
  *
  *   # Collective test starting: all_reduce_perf                        from version 2.17 on
  *   #  Rank  0 Group  0 Pid 41 on host device  0 [0000:1b:00] NVIDIA H100
- *   #       size   count   type  redop  root   time  algbw  busbw #wrong   time  algbw  busbw #wrong
- *        1048576  262144  float    sum    -1  74.78  14.02  24.54      0  76.17  13.77  24.09      0
+ *   #       size   count   type  redop  root   time  algbw  busbw #wrong   time  algbw  busbw
+ *           #wrong
+ *        1048576  262144  float    sum    -1  74.78  14.02  24.54      0  76.17  13.77  24.09    
+ *                  0
  *
  * Columns redop and root are missing where older versions have no use for them; the first group of
  * times is out of place. Sizes are bytes, times microseconds of a call. */

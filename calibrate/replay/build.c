@@ -4,7 +4,7 @@
 
 #include "calibrate/replay/build_internal.h"
 #include "common/alloc.h"
-#include "trace/kernel_class.h"
+#include "trace/activity/kernel_class.h"
 
 static int64_t first_time(const dl_trace *trace)
 {

@@ -24,7 +24,7 @@
 
 #include "calibrate/replay/graph.h"
 #include "common/status.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 /* Works of one stream that overlap by no more than this follow one another: times of some traces
  * are whole microseconds. */

@@ -3,7 +3,7 @@
 #define DL_CALIBRATE_REPLAY_BUILD_INTERNAL_H
 
 #include "calibrate/replay/build.h"
-#include "trace/activity/activity_launches.h"
+#include "trace/activity/activity.h"
 
 /* What a call does, by its name. */
 typedef enum call_role {

@@ -6,7 +6,7 @@
 
 #include "calibrate/replay/graph.h"
 #include "common/alloc.h"
-#include "trace/collective_kernels.h"
+#include "trace/activity/collectives.h"
 
 /* Most other steps whose latenesses are tried. */
 #define MOST_TURNS 16

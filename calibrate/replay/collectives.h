@@ -39,9 +39,9 @@ void dl_instances_free(dl_instances *instances);
  *   of several ranks   the time from the last rank's start to the end of each meeting is known, and
  *                      the line is the least-squares one, both numbers >= 0; with one size only,
  *                      the mean time whatever the size
- *   of one rank        its kernels also hold the waiting for later ranks, so the line is the highest
- *                      through the origin that no recorded time lies below: what is above it is
- *                      lateness of the peers */
+ *   of one rank        its kernels also hold the waiting for later ranks, so the line is the
+ *                      highest through the origin that no recorded time lies below: what is above
+ *                      it is lateness of the peers */
 
 /* Moments of sizes (x, bytes) and times (y, ns), about their means. */
 typedef struct dl_transfer_sums {
@@ -111,8 +111,8 @@ dl_status dl_predict_steps(dl_prediction *prediction, dl_replay_run *run,
 
 /* All ranks of a run together: what one rank's trace holds as waiting comes out of the others'
  * starts. The collectives' recorded starts and durations are thrown away; each ends on all ranks
- * together, its transfer's time (dl_transfer) after the last rank's kernel has begun. A collective's
- * own recorded time is never used for it: its line is fitted to the others. */
+ * together, its transfer's time (dl_transfer) after the last rank's kernel has begun. A
+ * collective's own recorded time is never used for it: its line is fitted to the others. */
 
 /* One meeting, replayed. */
 typedef struct dl_multi_rank_instance {

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "common/status.h"
-#include "trace/kernel_class.h"
+#include "trace/activity/kernel_class.h"
 
 #define DL_REPLAY_NONE UINT32_MAX
 
@@ -144,7 +144,8 @@ typedef struct dl_replay_time {
 } dl_replay_time;
 
 /* Times of all nodes: times[node_count], given by the caller. DL_ERR_DATA if nodes wait for one
- * another in a circle, DL_ERR_RANGE if all times together exceed 2^62 ns. O((nodes + edges) log lanes). */
+ * another in a circle, DL_ERR_RANGE if all times together exceed 2^62 ns. O((nodes + edges) log
+ * lanes). */
 dl_status dl_replay_simulate(const dl_replay_graph *graph, dl_replay_time *times,
                              dl_error *err) DL_MUST_CHECK;
 

@@ -6,7 +6,7 @@
 
 #include "calibrate/replay/build.h"
 #include "calibrate/replay/graph.h"
-#include "trace/activity/activity_steps.h"
+#include "trace/activity/steps.h"
 
 /* How long the steps of a run take, as recorded and as re-timed. Steps are delimited on the device:
  * a step begins with the earliest start of its works, but not before the step before it, and lasts
@@ -123,8 +123,8 @@ dl_status dl_replay_timeline_write(const char *path, const dl_replay_run *run,
  *
  * With factor 0 the works' spacing goes too; their launches stay. Of a collective of several ranks
  * its transfer is scaled, not the waiting. *changed (may be NULL) becomes the number of nodes and
- * edges changed, which may be none of a kind or class; DL_ERR_USAGE if no name holds any other text, with the
- * nearest of the names above. */
+ * edges changed, which may be none of a kind or class; DL_ERR_USAGE if no name holds any other
+ * text, with the nearest of the names above. */
 dl_status dl_replay_scale(dl_replay_run *run, const char *what, double factor, size_t *changed,
                           dl_error *err) DL_MUST_CHECK;
 

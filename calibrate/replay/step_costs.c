@@ -12,7 +12,7 @@
 #include "calibrate/replay/graph.h"
 #include "common/alloc.h"
 #include "common/units.h"
-#include "trace/activity/activity_launches.h"
+#include "trace/activity/activity.h"
 
 /* What is at hand while one trace is looked at. */
 typedef struct taking {
@@ -44,9 +44,9 @@ static uint32_t number_of(const taking *t, size_t work)
     return t->run.ranks[0].node_of[t->line->work[work]];
 }
 
-/* Tells the steps whose whole time is known: regular ones with a regular one behind them. Other work
- * begins without what comes between steps, and the last step of a trace ends with its work. Where
- * there are no two in a row, regular steps that anything follows. */
+/* Tells the steps whose whole time is known: regular ones with a regular one behind them. Other
+ * work begins without what comes between steps, and the last step of a trace ends with its work.
+ * Where there are no two in a row, regular steps that anything follows. */
 static void find_timed(taking *t)
 {
     const dl_step_line *line = t->line;
@@ -104,7 +104,8 @@ static int64_t work_end_ns(const taking *t, const dl_activity_step *step,
 }
 
 /* The mean regular step that follows another one on the device, from the end of that one's work to
- * the end of its own: works that nothing holds back, as copies of the next input, begin any time. */
+ * the end of its own: works that nothing holds back, as copies of the next input, begin any time.
+ */
 static double device_step_ns(const taking *t, const dl_replay_time *times)
 {
     double sum_ns = 0, count = 0;
@@ -220,7 +221,8 @@ static void sum_works(const taking *t, const dl_activity_step *step, double sums
     }
 }
 
-/* The operations, whose means are scaled so that they add up to device_ns; the phases; the noise. */
+/* The operations, whose means are scaled so that they add up to device_ns; the phases; the noise.
+ */
 static void take_means(const taking *t, dl_step_costs *costs)
 {
     const size_t steps = t->line->regular_count;

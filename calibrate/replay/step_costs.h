@@ -13,8 +13,8 @@
  *   slowdown   of compute beside collectives (step_phases.h)
  *
  * Only regular steps count, and for times of whole steps only those that another regular one
- * follows: the last one of a trace ends with its work, and one before a validation without the host's
- * part that comes between steps. */
+ * follows: the last one of a trace ends with its work, and one before a validation without the
+ * host's part that comes between steps. */
 #ifndef DL_CALIBRATE_REPLAY_STEP_COSTS_H
 #define DL_CALIBRATE_REPLAY_STEP_COSTS_H
 
@@ -53,16 +53,17 @@ typedef struct dl_step_costs {
 } dl_step_costs;
 
 /* Takes the costs of the line with most work of one rank's trace; zero `costs` before. `slowdown`
- * beside collectives is taken from elsewhere; NULL = from the trace. What the trace does not tell is
- * a note. DL_ERR_DATA without two regular steps. */
+ * beside collectives is taken from elsewhere; NULL = from the trace. What the trace does not tell
+ * is a note. DL_ERR_DATA without two regular steps. */
 dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_t batch,
                              const dl_step_hints *hints, const dl_overlap_slowdown *slowdown,
                              dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_step_costs_free(dl_step_costs *costs);
 
-/* Makes the cost file of steps[count] of one workload, count >= 1: for each operation a line over the
- * batch sizes, or of one batch size all per sample (updates: fixed). Gradients, noise and slowdown are those of the first that has any.
- * Zero `costs` before; dl_costs_free. DL_ERR_DATA if traces do not fit together. */
+/* Makes the cost file of steps[count] of one workload, count >= 1: for each operation a line over
+ * the batch sizes, or of one batch size all per sample (updates: fixed). Gradients, noise and
+ * slowdown are those of the first that has any. Zero `costs` before; dl_costs_free. DL_ERR_DATA if
+ * traces do not fit together. */
 dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
                                 dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 

@@ -8,8 +8,8 @@
 
 #include "common/alloc.h"
 #include "common/random.h"
-#include "trace/activity/activity_launches.h"
-#include "trace/kernel_class.h"
+#include "trace/activity/activity.h"
+#include "trace/activity/kernel_class.h"
 
 void dl_spans_add(dl_spans *spans, uint32_t on, int64_t start_ns, int64_t end_ns)
 {

@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 #include "sim/costs/costs.h"
-#include "trace/activity/activity_launches.h"
-#include "trace/activity/activity_steps.h"
-#include "trace/dlt.h"
+#include "trace/activity/activity.h"
+#include "trace/activity/steps.h"
+#include "trace/dlt/dlt.h"
 #include "trace/record.h"
 
 typedef struct dl_span {
@@ -39,15 +39,15 @@ void dl_spans_free(dl_spans *spans);
  * update, by what the framework calls the ranges in which they were launched.
  *
  *   update     ranges that name an optimizer's step ("Optimizer.step#SGD.step", "optimizer")
- *   backward   ranges that name a backward pass ("CudnnBatchNormBackward0", "autograd::engine::...",
- *              "AccumulateGrad", "backward")
+ *   backward   ranges that name a backward pass ("CudnnBatchNormBackward0",
+ *              "autograd::engine::...", "AccumulateGrad", "backward")
  *
  * Where no range names a backward pass, kernels whose names tell the phase stand for both.
  *
  * A step's works, in the order of their launches, are forward up to the first backward one. Behind
  * it, works that neither names lie between two that one does: before another backward one they are
- * backward; forward if they are four or more, at least half as many as the first forward pass, and of the same
- * kernels (accumulated gradients), or of any behind an update (two models in turn);
+ * backward; forward if they are four or more, at least half as many as the first forward pass, and
+ * of the same kernels (accumulated gradients), or of any behind an update (two models in turn);
  * before an update and at the step's end they belong to the update. In a step without any backward
  * work the phases are not told apart. */
 
@@ -62,13 +62,14 @@ typedef struct dl_step_phases {
 void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl_step_line *line);
 void dl_step_phases_free(dl_step_phases *phases);
 
-/* When gradients are ready for exchange: the all-reduces that the host calls during a backward pass,
- * in their order. Each has its gradients when the works launched before its call are done, as share
- * of the backward pass's device time.
+/* When gradients are ready for exchange: the all-reduces that the host calls during a backward
+ * pass, in their order. Each has its gradients when the works launched before its call are done,
+ * as share of the backward pass's device time.
  *
  * Taken from the regular steps whose all-reduces are the most usual ones by number and bytes
- * (frameworks choose buckets anew after the first step); shares are the means over these. All-reduces
- * behind the backward pass, but before the optimizer's first kernel, have all gradients. */
+ * (frameworks choose buckets anew after the first step); shares are the means over these.
+ * All-reduces behind the backward pass, but before the optimizer's first kernel, have all
+ * gradients. */
 
 /* What the trace holds; all borrowed. */
 typedef struct dl_gradient_source {

@@ -51,7 +51,8 @@ size_t dl_collinearity_rank(const dl_collinearity *c)
     return rank;
 }
 
-/* Part of the variance of scaled parameter j, over that of the rows, that singular value k brings. */
+/* Part of the variance of scaled parameter j, over that of the rows, that singular value k brings.
+ */
 static double variance_part(const dl_collinearity *c, size_t j, size_t k)
 {
     const double ratio = gsl_matrix_get(c->v, j, k) / gsl_vector_get(c->s, k);

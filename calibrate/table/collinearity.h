@@ -29,8 +29,8 @@ void dl_collinearity_free(dl_collinearity *c);
 /* Largest over least singular value; 1 without parameters. */
 double dl_collinearity_condition(const dl_collinearity *c);
 
-/* Combinations of the parameters that the rows determine: a singular value below 1e-4 of the largest
- * counts as 0, as residuals are rounded. */
+/* Combinations of the parameters that the rows determine: a singular value below 1e-4 of the
+ * largest counts as 0, as residuals are rounded. */
 size_t dl_collinearity_rank(const dl_collinearity *c);
 
 /* Standard error of parameter j over that of the rows. */

@@ -7,10 +7,10 @@
  *
  * is made least (r is the relative error of the step's time; it does not matter whether the table
  * gives throughputs or times). GSL's trust region (Levenberg-Marquardt) does it, with central
- * differences of DL_TABLE_DIFFERENCE in x. The simulator runs without noise and with the same seed,
- * so differences are of the costs alone; what it rounds is 1 ns of a step. A measured throughput is
- * that of a long run, so the start of a simulated one is taken off: 2 N steps less the first N, with
- * N of DL_TABLE_STEPS and more.
+ * differences of DL_TABLE_DIFFERENCE in x. The simulator runs without noise and with the same
+ * seed, so differences are of the costs alone; what it rounds is 1 ns of a step. A measured
+ * throughput is that of a long run, so the start of a simulated one is taken off: 2 N steps less
+ * the first N, with N of DL_TABLE_STEPS and more.
  *
  * A step is a maximum of several things, so r has kinks and flat parts. The search therefore begins
  * at DL_TABLE_STARTS points of a Sobol sequence over DL_TABLE_SPAN around a guess; the best
@@ -26,13 +26,13 @@
  *                at least DL_TABLE_SIGMA_MIN. Rows beyond DL_TABLE_OUTLIER sigma are named.
  *   error        of x, from s^2 (J'WJ)^-1 with s^2 = sum of w r^2 / (sum of w - p), J = dr/dx; that
  *                of the cost is this times the cost. Not known with n = p.
- *   determined   no: without the cost, the others as they are, the sum of squares is no larger (by a
- *                tenth of s^2). Either it never limits a step, or the rows want it to be 0. Such a
- *                cost has no value, only a bound: the largest time (least rate) by which the sum of
- *                squares grows by 4 s^2, two standard errors.
+ *   determined   no: without the cost, the others as they are, the sum of squares is no larger
+ *                (by a tenth of s^2). Either it never limits a step, or the rows want it to be 0.
+ *                Such a cost has no value, only a bound: the largest time (least rate) by which
+ *                the sum of squares grows by 4 s^2, two standard errors.
  *   condition    largest over least singular value of J with columns of length 1, and which costs
- *                cannot be told apart: see calibrate/table/collinearity.h. Where a singular value is 0
- *                but for rounding, their split is arbitrary: they have no errors and count as
+ *                cannot be told apart: see calibrate/table/collinearity.h. Where a singular value
+ *                is 0 but for rounding, their split is arbitrary: they have no errors and count as
  *                assumed.
  *   left out     error of a row when all rows of its point are left out of the fit, the others
  *                weighing as before. NaN if they determine fewer costs, or combinations of costs,
@@ -61,15 +61,14 @@
  *
  * `placement` (sim/platform/placement.h) may stand in place of workers: the row's own GPUs.
  *
- * The columns are those of sim/report/measured.h (staleness, its standard errors, steps and seed count for
- * nothing here). A row's value is throughput_per_s or step_s, or the word `error` where the source
- * says that the run failed: such a row is kept and shown, and used for nothing.
+ * The columns are those of sim/report/measured.h (staleness, its standard errors, steps and seed
+ * count for nothing here). A row's value is throughput_per_s or step_s, or the word `error` where
+ * the source says that the run failed: such a row is kept and shown, and used for nothing.
  *
  * A row need not be a point that the scenario sweeps: workers and batch are its own, the rest
  * (mode, options, cores) is that of the scenario's point whose keys the row gives, which must be
  * one. Where the workers cannot share the batch evenly, the largest share counts, as all wait for
- * it: the point then has a batch of workers x that share, the row keeps its own.
- */
+ * it: the point then has a batch of workers x that share, the row keeps its own. */
 
 typedef struct dl_table_row {
     int line; /* in the table */
@@ -91,8 +90,8 @@ typedef struct dl_table_rows {
     size_t used; /* those that have not failed */
 } dl_table_rows;
 
-/* Reads a scenario for a table: as dl_scenario_read, but [machine] placement may be a list, of which
- * the first is taken, since the rows tell theirs; without noise. Zero `scenario` before. */
+/* Reads a scenario for a table: as dl_scenario_read, but [machine] placement may be a list, of
+ * which the first is taken, since the rows tell theirs; without noise. Zero `scenario` before. */
 dl_status dl_table_scenario_read(dl_scenario *scenario, const char *path,
                                  dl_error *err) DL_MUST_CHECK;
 
@@ -122,15 +121,15 @@ typedef struct dl_table_costs {
     size_t count;
 } dl_table_costs;
 
-/* Part of the time that a forward pass takes if no more is known: the backward pass multiplies twice
- * as often, for the gradients of inputs and of weights. */
+/* Part of the time that a forward pass takes if no more is known: the backward pass multiplies
+ * twice as often, for the gradients of inputs and of weights. */
 #define DL_TABLE_FORWARD_FRAC (1.0 / 3)
 
-/* Lists the costs that the scenario's points need and `costs` lack. If they have no operation,
- * [op network.forward] and [op network.backward] are added to `costs`, and listed as one:
- * "[op network.*] fixed_ns" is the sum, split by DL_TABLE_FORWARD_FRAC. `costs` must stay where they are as long as the
- * list is used. DL_ERR_DATA: none is missing, or one that no table tells (parameter_bytes, noise).
- */
+/* Lists the costs that the scenario's points need and `costs` lack. If they have no operation, [op
+ * network.forward] and [op network.backward] are added to `costs`, and listed as one: "[op
+ * network.*] fixed_ns" is the sum, split by DL_TABLE_FORWARD_FRAC. `costs` must stay where they
+ * are as long as the list is used. DL_ERR_DATA: none is missing, or one that no table tells
+ * (parameter_bytes, noise). */
 dl_status dl_table_costs_missing(dl_table_costs *list, const dl_scenario *scenario, dl_costs *costs,
                                  dl_error *err) DL_MUST_CHECK;
 
@@ -193,7 +192,7 @@ typedef struct dl_table_fit {
     double left_out_mean_frac, left_out_max_frac; /* of absolute values; NaN if there are none */
     size_t left_out_count;                        /* rows that they are of */
     int64_t runs;                                 /* simulated */
-    dl_notes notes;                              
+    dl_notes notes;
 } dl_table_fit;
 
 typedef struct dl_table_fit_config {

@@ -15,7 +15,7 @@
 #include "common/status.h"
 #include "kernels/train/train.h"
 #include "profiler/progress.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 typedef enum dl_bench_name {
     DL_BENCH_COPY,

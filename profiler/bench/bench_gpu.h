@@ -14,7 +14,7 @@
 #include "common/status.h"
 #include "kernels/device.h"
 #include "profiler/progress.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 typedef struct dl_bench_gpu_config {
     const dl_device_type *type;

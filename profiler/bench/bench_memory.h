@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "profiler/bench/bench.h"
-#include "trace/summary.h"
+#include "trace/training/summary.h"
 
 /* Repeats all cases in random order until budget_ns is used, at least five times. */
 dl_status dl_bench_memory(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,

@@ -11,7 +11,7 @@
 
 #include "common/status.h"
 #include "profiler/progress.h"
-#include "trace/capture_figures.h"
+#include "trace/activity/capture_cost.h"
 
 typedef enum dl_launch_variant {
     DL_LAUNCH_BARE,

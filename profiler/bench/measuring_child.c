@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 /* Of the child; exit handlers get no argument. */
 static struct {

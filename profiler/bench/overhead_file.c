@@ -7,8 +7,8 @@
 
 #include "common/alloc.h"
 #include "profiler/inject/settings.h"
-#include "trace/capture_figures.h"
-#include "trace/dlt.h"
+#include "trace/activity/capture_cost.h"
+#include "trace/dlt/dlt.h"
 
 #define FILE_PART "dlprof/overhead.dlt"
 

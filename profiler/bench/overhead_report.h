@@ -7,7 +7,7 @@
 #include "profiler/bench/capture_cost.h"
 #include "profiler/bench/launch_cost.h"
 #include "profiler/bench/overhead.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 /* What was measured. Where a pointer is NULL, the reason beside it says why not. */
 typedef struct dl_overhead_report {
@@ -25,7 +25,7 @@ void dl_overhead_report_print(const dl_overhead_report *report, FILE *out);
 
 /* The figures as meta keys: of training, which dlcal reads, "record_ns", "record_low_ns",
  * "record_high_ns", "pairs"; "capture_cost.<preset>" of each preset and of "nvtx" (the library
- * loaded, CUPTI unused), which dlprof run hands on (trace/capture_figures.h). */
+ * loaded, CUPTI unused), which dlprof run hands on (trace/activity/capture_cost.h). */
 void dl_overhead_report_write(const dl_overhead_report *report, dl_trace_writer *writer);
 
 #endif

@@ -14,7 +14,7 @@
 
 #include "common/alloc.h"
 #include "profiler/inject/cupti_decode.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 #define BUFFER_BYTES (4u << 20) /* as cupti_session.c lends them */
 #define ROUNDS 100              /* of decoding one buffer */

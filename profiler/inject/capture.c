@@ -18,7 +18,7 @@
 #include "profiler/inject/settings.h"
 #include "profiler/inject/step_limit.h"
 #include "profiler/inject/stream_pool.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 #define AT_END_MAX 4
 #define FLUSH_NS (DL_CAPTURE_FLUSH_MS * (DL_SECOND_NS / 1000))

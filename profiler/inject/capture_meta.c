@@ -10,7 +10,7 @@
 #include "common/file.h"
 #include "common/units.h"
 #include "profiler/inject/capture.h"
-#include "trace/capture_figures.h"
+#include "trace/activity/capture_cost.h"
 
 /* The variables of each launcher, the most specific first: a program that torchrun starts in a
  * Slurm job has Slurm's numbers too, of the launcher and not of itself. */

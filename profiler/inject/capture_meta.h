@@ -4,7 +4,7 @@
 #define DL_PROFILER_INJECT_CAPTURE_META_H
 
 #include "profiler/inject/settings.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 /* Writes the keys of the calling process. */
 void dl_capture_meta_process(dl_trace_writer *writer, const dl_capture_settings *settings);

@@ -5,8 +5,8 @@
 
 #include "common/alloc.h"
 #include "common/file.h"
-#include "trace/dlt_codec.h"
-#include "trace/held_file.h"
+#include "trace/dlt/codec.h"
+#include "trace/dlt/dlt.h"
 
 #define MAGIC "DLRAWBUF"
 #define MAGIC_BYTES 8

@@ -54,7 +54,7 @@ typedef struct dl_capture_settings {
     bool latency;         /* kernels stamped when queued and submitted (dearer), for dump_raw */
     bool dump_raw;        /* also the buffers as CUPTI delivered them */
     char cupti[DL_CAPTURE_PATH_BYTES]; /* libcupti's file, "" = search for it */
-    char cost[DL_CAPTURE_PATH_BYTES];  /* the trace's meta value (trace/capture_figures.h) */
+    char cost[DL_CAPTURE_PATH_BYTES];  /* the trace's meta value (trace/activity/capture_cost.h) */
 } dl_capture_settings;
 
 dl_capture_settings dl_capture_settings_default(void);

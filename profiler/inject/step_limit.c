@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "trace/steps/step_marks.h"
+#include "trace/activity/step_marks.h"
 
 /* Texts of more kinds than any program marks its steps with are not counted. */
 #define GROUPS_MAX 64

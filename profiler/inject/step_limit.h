@@ -1,5 +1,5 @@
 /* Counts the steps that a program marks, to end a recording after some. A step is a RANGE or MARK
- * whose text names one (dl_text_names_step in trace/steps/step_marks.h). Texts that differ only in
+ * whose text names one (dl_text_names_step in trace/activity/step_marks.h). Texts that differ only in
  * numbers
  * ("step 1", "step 2") are counted together, others apart ("train step", "Optimizer.step"); the
  * limit is reached as soon as one of them reaches it. Any thread. */

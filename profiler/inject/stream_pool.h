@@ -7,7 +7,7 @@
 #ifndef DL_PROFILER_INJECT_STREAM_POOL_H
 #define DL_PROFILER_INJECT_STREAM_POOL_H
 
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 /* Begins with the writer, borrowed until dl_stream_pool_close. Once. */
 void dl_stream_pool_open(dl_trace_writer *writer);

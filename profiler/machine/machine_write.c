@@ -8,7 +8,7 @@
 #include "profiler/machine/machine_links.h"
 #include "profiler/machine/machine_rates.h"
 
-#define NAME_MAX_BYTES 36 /* with "gpu_model " within the 49 bytes that inih keeps of a section */
+#define NAME_MAX_BYTES 36 /* of a name in "[gpu_model NAME]" */
 
 /* What the functions below share. */
 typedef struct writer {

@@ -1,11 +1,11 @@
-/* What a trace says about the run that made it: the meta keys listed in trace/dlt.h. */
+/* What a trace says about the run that made it: the meta keys listed in trace/dlt/dlt.h. */
 #ifndef DL_PROFILER_RUN_META_H
 #define DL_PROFILER_RUN_META_H
 
 #include "common/cpu.h"
 #include "common/status.h"
 #include "kernels/train/train.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 /* Sizes of one worker's vectors under a configuration. */
 typedef struct dl_run_sizes {

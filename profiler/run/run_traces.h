@@ -9,8 +9,8 @@
 #include <stdio.h>
 
 #include "common/status.h"
-#include "trace/activity/activity_summary.h"
-#include "trace/dlt.h"
+#include "trace/activity/summary.h"
+#include "trace/dlt/dlt.h"
 
 #define DL_RUN_TRACE_ENDING ".dlt"
 

@@ -5,7 +5,6 @@
 #include "sim/costs/costs_fields.h"
 
 #define NOISE_PER_LINE 12
-#define COMMENT_BYTES 190 /* a line of an INI file has at most 199 bytes */
 #define TEXT_BYTES 180
 
 static void write_line(FILE *out, const char *key, const dl_value *value)
@@ -16,12 +15,11 @@ static void write_line(FILE *out, const char *key, const dl_value *value)
     fputc('\n', out);
 }
 
-/* Each line of `comment` behind "; ", long ones in pieces. */
+/* Each line of `comment` after "; ". */
 static void write_comment(FILE *out, const char *comment)
 {
     while (comment != NULL && *comment != '\0') {
         size_t length = strcspn(comment, "\n");
-        if (length > COMMENT_BYTES) length = COMMENT_BYTES;
         fprintf(out, "; %.*s\n", (int)length, comment);
         comment += length;
         if (*comment == '\n') comment++;

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "common/random.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 /* A trace being written. Everything here asserts that it works. */
 typedef struct made_trace {

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "common/random.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 enum { MADE_RANKS = 8, MADE_STEPS = 64, MADE_LAYERS = 24, MADE_BUCKETS = 8, MADE_SPANS = 64 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/check.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 enum {
     RT_LAUNCH = 1,

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "calibrate/links/links.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 static dl_link_data read_text(const char *name, const char *text)
 {

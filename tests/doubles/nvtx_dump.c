@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 static void print_activity(const dl_trace *trace, const dl_activity *activity)
 {

@@ -7,11 +7,10 @@
 #include "common/alloc.h"
 #include "common/file.h"
 #include "tests/fuzz/fuzz_driver.h"
-#include "trace/activity/activity_codec.h"
-#include "trace/activity/activity_export.h"
-#include "trace/dlt.h"
-#include "trace/dlt_codec.h"
-#include "trace/summary.h"
+#include "trace/dlt/codec.h"
+#include "trace/activity/export.h"
+#include "trace/dlt/dlt.h"
+#include "trace/training/summary.h"
 
 /* A seed: a trace with every kind of record, phase and field. */
 static bool write_records(const char *path)

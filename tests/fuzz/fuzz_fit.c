@@ -10,7 +10,7 @@
 #include "tests/calibrate/calibrate_traces.h"
 #include "tests/fuzz/fuzz_driver.h"
 #include "tests/fuzz/fuzz_file.h"
-#include "trace/dlt_codec.h"
+#include "trace/dlt/codec.h"
 
 #define OTHER "fuzz_fit_other.dlt"
 

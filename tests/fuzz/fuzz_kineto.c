@@ -5,8 +5,8 @@
 
 #include "common/status.h"
 #include "tests/fuzz/fuzz_driver.h"
-#include "trace/activity/activity_summary.h"
-#include "trace/readers/kineto.h"
+#include "trace/activity/summary.h"
+#include "trace/readers/readers_internal.h"
 
 /* Texts of the schema generations, small, each with most of what the reader looks at. */
 static const char old_array[] =

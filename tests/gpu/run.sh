@@ -16,7 +16,7 @@ set -uo pipefail
 source_dir=$(cd "$(dirname "$0")/../.." && pwd)
 
 packages=(libopenblas-dev libopenblas-pthread-dev libopenblas0-pthread libgfortran5 libquadmath0
-    libgsl-dev libgsl27 libgslcblas0 libinih-dev libinih1 librandom123-dev libcmocka-dev libcmocka0
+    libgsl-dev libgsl27 libgslcblas0 librandom123-dev libcmocka-dev libcmocka0
     zlib1g-dev libsimdjson-dev libsimdjson14 libsqlite3-dev libsqlite3-0 pkgconf pkgconf-bin libpkgconf3)
 
 usage() {

@@ -6,7 +6,7 @@
 #include "common/file.h"
 #include "profiler/commands.h"
 #include "tests/command.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 #define JSON "test_cmd_export.json"
 

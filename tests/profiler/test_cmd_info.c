@@ -5,7 +5,7 @@
 
 #include "profiler/commands.h"
 #include "tests/command.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 /* `kernels` sgemms of 100 us, every 200 us, in marked steps of two. */
 static void write_trace(const char *path, const char *rank, int kernels)

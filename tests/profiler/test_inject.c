@@ -15,7 +15,7 @@
 #include "common/alloc.h"
 #include "common/file.h"
 #include "tests/check.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 #define TRACES_MAX 8
 #define PATH_BYTES 512

@@ -10,8 +10,8 @@
 #include "common/alloc.h"
 #include "profiler/bench/overhead_file.h"
 #include "profiler/inject/settings.h"
-#include "trace/capture_figures.h"
-#include "trace/dlt.h"
+#include "trace/activity/capture_cost.h"
+#include "trace/dlt/dlt.h"
 
 static char home[] = "overhead_file.XXXXXX";
 static char *place; /* the default one */

@@ -8,7 +8,7 @@
 
 #include "common/alloc.h"
 #include "profiler/run/run_traces.h"
-#include "trace/dlt.h"
+#include "trace/dlt/dlt.h"
 
 static char *folder; /* of this test; emptied after each */
 

@@ -1,5 +1,11 @@
 #include "trace/activity/activity.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/status.h"
+
 bool dl_activity_valid(const dl_activity *activity)
 {
     return activity->kind >= DL_ACTIVITY_KERNEL && activity->kind < DL_ACTIVITY_KIND_END &&
@@ -45,4 +51,59 @@ const char *dl_host_memory_name(dl_host_memory memory)
         [DL_MEMORY_MANAGED] = "managed",
     };
     return (unsigned)memory < DL_HOST_MEMORY_END ? names[memory] : "unknown";
+}
+
+/* Fibonacci hashing: correlations count upwards, 2^32 / golden ratio spreads neighbours. */
+static size_t first_slot(uint32_t correlation, size_t slot_count)
+{
+    return (uint32_t)(correlation * UINT32_C(2654435769)) & (slot_count - 1);
+}
+
+/* The slot of `correlation`, or the empty one where it would be. */
+static uint32_t *find_slot(const dl_launches *launches, uint32_t correlation)
+{
+    size_t slot = first_slot(correlation, launches->slot_count);
+    while (launches->slots[slot] != 0) {
+        if (launches->activities[launches->slots[slot] - 1].correlation == correlation) break;
+        slot = (slot + 1) & (launches->slot_count - 1);
+    }
+    return &launches->slots[slot];
+}
+
+static bool is_launch(const dl_activity *activity)
+{
+    return activity->kind == DL_ACTIVITY_CALL && activity->correlation != 0;
+}
+
+void dl_launches_init(dl_launches *launches, const dl_activity *activities, size_t count)
+{
+    DL_ASSERT(count < UINT32_MAX, "%zu activities", count);
+    launches->activities = activities;
+    for (size_t i = 0; i < count; i++)
+        launches->call_count += is_launch(&activities[i]);
+    /* At most half full. */
+    launches->slot_count = 1;
+    while (launches->slot_count < 2 * launches->call_count)
+        launches->slot_count *= 2;
+    launches->slots = dl_calloc(launches->slot_count, sizeof *launches->slots, "launches");
+    for (size_t i = 0; i < count; i++) {
+        if (!is_launch(&activities[i])) continue;
+        uint32_t *slot = find_slot(launches, activities[i].correlation);
+        if (*slot == 0 || activities[i].start_ns < activities[*slot - 1].start_ns) {
+            *slot = (uint32_t)i + 1;
+        }
+    }
+}
+
+void dl_launches_free(dl_launches *launches)
+{
+    free(launches->slots);
+    *launches = (dl_launches){0};
+}
+
+const dl_activity *dl_launches_find(const dl_launches *launches, uint32_t correlation)
+{
+    if (launches->call_count == 0 || correlation == 0) return NULL;
+    uint32_t slot = *find_slot(launches, correlation);
+    return slot != 0 ? &launches->activities[slot - 1] : NULL;
 }

@@ -15,26 +15,29 @@
  *   GRAPH       -               -             device, stream, correlation; object = graph << 32:
  *                                             one launch of a whole CUDA graph
  *   CALL        function        -             thread, correlation: the host inside an API call
- *   SYNC        what is waited  -             correlation; stream and object = event identity,
- * where for                           one is: "event", "stream", "context", "stream wait" EVENT -
- * -             device, stream, correlation; object = event identity: SYNCs of the same object wait
- * for it RANGE       text            domain        thread: an NVTX range or a framework's operator
+ *   SYNC        what is waited  -             correlation; stream and object = event identity where
+ *               for                           one is: "event", "stream", "context", "stream wait"
+ *   EVENT       -               -             device, stream, correlation; object = event identity:
+ *                                             SYNCs of the same object wait for it
+ *   RANGE       text            domain        thread: an NVTX range or a framework's operator
  *   MARK        text            domain        thread; duration 0
  *   COLLECTIVE  "AllReduce"...  -             thread, bytes (of one rank), object = communicator,
  *                                             peer = root or peer rank: the host's call
  *   COMM        -               -             object = communicator, peer = own rank, count =
- * ranks; duration 0 OVERHEAD    what            -             thread: time that the profiler itself
- * took CLOCK       -               -             start_ns = realtime, object = CLOCK_MONOTONIC and
+ *                                             ranks; duration 0
+ *   OVERHEAD    what            -             thread: time that the profiler itself took
+ *   CLOCK       -               -             start_ns = realtime, object = CLOCK_MONOTONIC and
  *                                             bytes = CLOCK_MONOTONIC_RAW of the same moment
  *
  * correlation ties device work to the CALL that launched it; it is unique in a process up to the
  * wrap-around at 2^32; 0 = unknown. A launch shape reads "grid 64x1x1 block 256x1x1 shared 0 regs
  * 32" (shared memory in bytes, registers a thread).
  */
-#ifndef DL_TRACE_ACTIVITY_H
-#define DL_TRACE_ACTIVITY_H
+#ifndef DL_TRACE_ACTIVITY_ACTIVITY_H
+#define DL_TRACE_ACTIVITY_ACTIVITY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef enum dl_activity_kind {
@@ -97,5 +100,24 @@ bool dl_activity_is_device_work(const dl_activity *activity);
 const char *dl_activity_kind_name(dl_activity_kind kind);
 const char *dl_copy_direction_name(dl_copy_direction direction);
 const char *dl_host_memory_name(dl_host_memory memory);
+
+/* Which call of the host launched which work of a device: the CALLs of a trace by correlation. */
+
+/* Owns its table; release with dl_launches_free. Borrows the activities. */
+typedef struct dl_launches {
+    const dl_activity *activities;
+    uint32_t *slots; /* [slot_count] hash table: index of a CALL + 1, or 0 */
+    size_t slot_count;
+    size_t call_count;
+} dl_launches;
+
+/* Takes all CALLs with a correlation of activities[count], count < 2^32; zero `launches` before.
+ * Of several with the same one (a runtime call and the driver call within it) the one that begins
+ * first counts. */
+void dl_launches_init(dl_launches *launches, const dl_activity *activities, size_t count);
+void dl_launches_free(dl_launches *launches);
+
+/* The CALL of `correlation`, or NULL: none was recorded, or 0. O(1). */
+const dl_activity *dl_launches_find(const dl_launches *launches, uint32_t correlation);
 
 #endif

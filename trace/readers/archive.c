@@ -1,4 +1,4 @@
-#include "trace/readers/archive.h"
+#include "trace/readers/readers_internal.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -7,7 +7,6 @@
 
 #include "common/alloc.h"
 #include "trace/readers/json_events.h"
-#include "trace/readers/kineto.h"
 
 /* Where a tar archive says that it is one (POSIX ustar and GNU). */
 #define MAGIC_OFFSET 257

@@ -1,4 +1,4 @@
-#include "trace/readers/comm_patterns.h"
+#include "trace/readers/reader.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "trace/readers/json_value.h"
+#include "trace/readers/json_events.h"
 
 #include <ctype.h>
 #include <string.h>

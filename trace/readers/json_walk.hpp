@@ -11,7 +11,7 @@
 #include <vector>
 
 extern "C" {
-#include "trace/readers/json_value.h"
+#include "trace/readers/json_events.h"
 }
 
 namespace dl_json

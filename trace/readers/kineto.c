@@ -1,12 +1,432 @@
-#include "trace/readers/kineto.h"
+#include "trace/readers/kineto_internal.h"
 
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/readers/kineto_state.h"
-#include "trace/readers/text_source.h"
+#include "common/alloc.h"
+#include "trace/readers/json_events.h"
+#include "trace/readers/reader.h"
+#include "trace/readers/readers_internal.h"
+
+/* kineto_events.c: the list for json_events.h, and its function for events. */
+extern const char *const dl_kineto_keys[KEY_END];
+
+/* A device of the list "deviceProperties". */
+typedef struct device {
+    dl_kineto *kineto;
+    int64_t id;
+    uint32_t name;
+} device;
+
+static bool is_key(dl_json_text key, const char *name)
+{
+    return key.bytes == strlen(name) && memcmp(key.at, name, key.bytes) == 0;
+}
+
+static const char *text_of(dl_kineto *kineto, dl_json_text value)
+{
+    return kineto->builder.trace.strings[dl_kineto_text(kineto, value)];
+}
+
+static void device_member(void *context, dl_json_text key, dl_json_text value)
+{
+    device *d = context;
+    if (is_key(key, "id")) dl_json_int(value, &d->id);
+    if (is_key(key, "name")) d->name = dl_kineto_text(d->kineto, value);
+}
+
+/* Properties that cannot be read are those of a cut file: what was read of them counts. */
+static void visit(dl_json_text value, void (*member)(void *, dl_json_text, dl_json_text),
+                  void *context)
+{
+    bool whole = dl_json_visit(value, member, context);
+    (void)whole;
+}
+
+static void add_device(void *context, dl_json_text key, dl_json_text value)
+{
+    char name[40];
+    device d = {.kineto = context, .id = -1};
+    (void)key;
+    visit(value, device_member, &d);
+    if (d.id < 0 || d.name == 0) return;
+    snprintf(name, sizeof name, "device.%" PRId64 ".name", d.id);
+    dl_trace_builder_meta(&d.kineto->builder, name, "%s", d.kineto->builder.trace.strings[d.name]);
+}
+
+static void distributed_member(void *context, dl_json_text key, dl_json_text value)
+{
+    dl_kineto *kineto = context;
+    if (is_key(key, "rank")) dl_json_int(value, &kineto->rank);
+    if (is_key(key, "world_size")) dl_json_int(value, &kineto->ranks);
+    if (is_key(key, "nccl_version") || is_key(key, "backend")) {
+        dl_trace_builder_meta(&kineto->builder,
+                              is_key(key, "backend") ? "distributed_backend" : "nccl_version", "%s",
+                              text_of(kineto, value));
+    }
+}
+
+/* kineto_meta.c: its function for members of the outer object. */
+static void kineto_member(void *context, dl_json_text key, dl_json_text value)
+{
+    dl_kineto *kineto = context;
+    if (is_key(key, "baseTimeNanoseconds")) {
+        dl_json_int(value, &kineto->base_ns);
+    } else if (is_key(key, "deviceProperties")) {
+        visit(value, add_device, kineto);
+    } else if (is_key(key, "distributedInfo")) {
+        visit(value, distributed_member, kineto);
+    } else if (is_key(key, "host_name")) {
+        dl_trace_builder_meta(&kineto->builder, "host", "%s", text_of(kineto, value));
+    } else if (is_key(key, "traceName")) {
+        dl_trace_builder_meta(&kineto->builder, "trace_name", "%s", text_of(kineto, value));
+    }
+}
+
+const char *const dl_kineto_keys[KEY_END] = {
+    [KEY_PH] = "ph",
+    [KEY_CAT] = "cat",
+    [KEY_NAME] = "name",
+    [KEY_PID] = "pid",
+    [KEY_TID] = "tid",
+    [KEY_TS] = "ts",
+    [KEY_DUR] = "dur",
+    [KEY_EXTERNAL_ID] = "args/External id",
+    [KEY_EXTERNAL_ID_LOWER] = "args/external id",
+    [KEY_CORRELATION] = "args/correlation",
+    [KEY_DEVICE] = "args/device",
+    [KEY_STREAM] = "args/stream",
+    [KEY_BYTES] = "args/bytes",
+    [KEY_SIZE] = "args/size",
+    [KEY_GRID] = "args/grid",
+    [KEY_BLOCK] = "args/block",
+    [KEY_SHARED] = "args/shared memory",
+    [KEY_REGISTERS] = "args/registers per thread",
+    [KEY_GRAPH] = "args/graph id",
+    [KEY_GRAPH_NODE] = "args/graph node id",
+    [KEY_WAIT_STREAM] = "args/wait_on_stream",
+    [KEY_WAIT_RECORD] = "args/wait_on_cuda_event_record_corr_id",
+    [KEY_WAIT_EVENT] = "args/wait_on_cuda_event_id",
+    [KEY_COLLECTIVE] = "args/Collective name",
+    [KEY_TYPE] = "args/dtype",
+    [KEY_IN_ELEMENTS] = "args/In msg nelems",
+    [KEY_OUT_ELEMENTS] = "args/Out msg nelems",
+    [KEY_GROUP] = "args/Process Group Name",
+    [KEY_GROUP_SIZE] = "args/Group size",
+    [KEY_GROUP_RANKS] = "args/Process Group Ranks",
+    [KEY_RANK] = "args/Rank",
+    [KEY_INPUT_DIMS] = "args/Input Dims",
+    [KEY_INPUT_TYPE] = "args/Input type",
+    [KEY_META_NAME] = "args/name",
+};
+
+typedef enum event_category {
+    OTHER,
+    KERNEL,
+    MEMCPY,
+    MEMSET,
+    CALL,
+    SYNC,
+    RANGE,
+    OVERHEAD,
+    PYTHON,
+    IGNORED
+} event_category;
+
+static event_category find_category(dl_json_text cat)
+{
+    static const struct {
+        const char *name;
+        event_category category;
+    } names[] = {
+        {"cpu_op", RANGE},          {"kernel", KERNEL},
+        {"cuda_runtime", CALL},     {"python_function", PYTHON},
+        {"gpu_memcpy", MEMCPY},     {"gpu_memset", MEMSET},
+        {"user_annotation", RANGE}, {"cuda_driver", CALL},
+        {"cuda_sync", SYNC},        {"gpu_user_annotation", IGNORED},
+        {"overhead", OVERHEAD},     {"Trace", IGNORED},
+        {"Operator", RANGE},        {"Kernel", KERNEL},
+        {"Runtime", CALL},          {"Memcpy", MEMCPY},
+        {"Memset", MEMSET},         {"hip_runtime", CALL},
+        {"hip_driver", CALL},       {"gpu_op", KERNEL},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (dl_json_is(cat, names[i].name)) return names[i].category;
+    }
+    return OTHER;
+}
+
+/* Low 32 bits of a whole number, 0 where there is none or it is negative (-1 = none). */
+static uint32_t number(dl_json_text value)
+{
+    int64_t n = 0;
+    return dl_json_int(value, &n) && n > 0 ? (uint32_t)n : 0;
+}
+
+static uint64_t large_number(dl_json_text value)
+{
+    int64_t n = 0;
+    return dl_json_int(value, &n) && n > 0 ? (uint64_t)n : 0;
+}
+
+uint32_t dl_kineto_text(dl_kineto *kineto, dl_json_text value)
+{
+    dl_trace_builder *builder = &kineto->builder;
+    if (value.at == NULL || value.bytes < 2 || value.at[0] != '"') return 0;
+    if (memchr(value.at, '\\', value.bytes) == NULL)
+        return dl_trace_builder_intern(builder, value.at + 1, value.bytes - 2);
+    if (value.bytes > kineto->scratch_room) {
+        kineto->scratch_room = value.bytes;
+        kineto->scratch = dl_realloc(kineto->scratch, value.bytes, 1, "name");
+    }
+    return dl_trace_builder_intern(builder, kineto->scratch,
+                                   dl_json_unescape(value, kineto->scratch));
+}
+
+/* Appends "[512, 1, 1]" as "512x1x1". */
+static char *write_dims(char *at, const char *end, dl_json_text dims)
+{
+    for (size_t i = 0; i < dims.bytes && at < end; i++) {
+        char c = dims.at[i];
+        if (c >= '0' && c <= '9') *at++ = c;
+        if (c == ',') *at++ = 'x';
+    }
+    return at;
+}
+
+static char *write_text(char *at, const char *end, const char *text)
+{
+    while (*text != '\0' && at < end)
+        *at++ = *text++;
+    return at;
+}
+
+/* "grid 64x1x1 block 256x1x1 shared 0 regs 32", as activity.h has it; 0 without a grid. */
+static uint32_t launch_shape(dl_kineto *kineto, const dl_json_text *values)
+{
+    char text[160], *at = text, *end = text + sizeof text;
+    const dl_json_text none = {"0", 1};
+    if (values[KEY_GRID].at == NULL || values[KEY_BLOCK].at == NULL) return 0;
+    at = write_dims(write_text(at, end, "grid "), end, values[KEY_GRID]);
+    at = write_dims(write_text(at, end, " block "), end, values[KEY_BLOCK]);
+    at = write_dims(write_text(at, end, " shared "), end,
+                    values[KEY_SHARED].at != NULL ? values[KEY_SHARED] : none);
+    at = write_dims(write_text(at, end, " regs "), end,
+                    values[KEY_REGISTERS].at != NULL ? values[KEY_REGISTERS] : none);
+    return dl_trace_builder_intern(&kineto->builder, text, (size_t)(at - text));
+}
+
+/* "Memcpy HtoD (Pinned -> Device)". The host's side is the one that is no device. */
+static void tell_copy(const char *name, dl_activity *copy)
+{
+    static const struct {
+        const char *text;
+        dl_copy_direction direction;
+    } directions[] = {{"HtoD", DL_COPY_H2D},
+                      {"DtoH", DL_COPY_D2H},
+                      {"DtoD", DL_COPY_D2D},
+                      {"PtoP", DL_COPY_PEER},
+                      {"HtoH", DL_COPY_H2H}};
+    static const struct {
+        const char *text;
+        dl_host_memory memory;
+    } memories[] = {{"Pageable", DL_MEMORY_PAGEABLE},
+                    {"Pinned", DL_MEMORY_PINNED},
+                    {"Managed", DL_MEMORY_MANAGED}};
+    for (size_t i = 0; i < sizeof directions / sizeof directions[0]; i++) {
+        if (strstr(name, directions[i].text) != NULL) copy->copy = (uint8_t)directions[i].direction;
+    }
+    for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++) {
+        if (strstr(name, memories[i].text) != NULL) copy->memory = (uint8_t)memories[i].memory;
+    }
+}
+
+static void add_device_work(dl_kineto *kineto, const dl_json_text *values, event_category category,
+                            dl_activity *work)
+{
+    work->device = number(values[values[KEY_DEVICE].at != NULL ? KEY_DEVICE : KEY_PID]);
+    work->stream = number(values[values[KEY_STREAM].at != NULL ? KEY_STREAM : KEY_TID]);
+    work->correlation = number(values[KEY_CORRELATION]);
+    work->object =
+        (uint64_t)number(values[KEY_GRAPH]) << 32 | (uint64_t)number(values[KEY_GRAPH_NODE]);
+    if (category == KERNEL) {
+        work->kind = DL_ACTIVITY_KERNEL;
+        work->name = dl_kineto_text(kineto, values[KEY_NAME]);
+        work->detail = launch_shape(kineto, values);
+        if (values[KEY_COLLECTIVE].at != NULL) dl_kineto_keep_parameters(kineto, values, work);
+    } else {
+        work->kind = category == MEMCPY ? DL_ACTIVITY_MEMCPY : DL_ACTIVITY_MEMSET;
+        work->bytes = large_number(values[KEY_BYTES]);
+        if (category == MEMCPY) {
+            uint32_t name = dl_kineto_text(kineto, values[KEY_NAME]);
+            tell_copy(kineto->builder.trace.strings[name], work);
+        }
+    }
+}
+
+static void add_call(dl_kineto *kineto, const dl_json_text *values, dl_activity *call)
+{
+    uint64_t bytes = large_number(values[KEY_SIZE]);
+    call->kind = DL_ACTIVITY_CALL;
+    call->name = dl_kineto_text(kineto, values[KEY_NAME]);
+    call->correlation = number(values[KEY_CORRELATION]);
+    if (call->object == call->correlation) call->object = 0;
+    if (bytes == 0 || call->correlation == 0) return;
+    if (kineto->copy_count == kineto->copy_room) {
+        kineto->copy_room = kineto->copy_room == 0 ? 256 : 2 * kineto->copy_room;
+        kineto->copies =
+            dl_realloc(kineto->copies, kineto->copy_room, sizeof *kineto->copies, "copies");
+    }
+    kineto->copies[kineto->copy_count++] = (dl_kineto_copy){call->correlation, bytes};
+}
+
+static void add_wait(dl_kineto *kineto, const dl_json_text *values, const dl_activity *sync)
+{
+    int64_t stream = -1, record = -1;
+    if (!dl_json_int(values[KEY_WAIT_RECORD], &record) || record <= 0) return;
+    if (!dl_json_int(values[KEY_WAIT_STREAM], &stream) || stream < 0) return;
+    if (kineto->wait_count == kineto->wait_room) {
+        kineto->wait_room = kineto->wait_room == 0 ? 256 : 2 * kineto->wait_room;
+        kineto->waits =
+            dl_realloc(kineto->waits, kineto->wait_room, sizeof *kineto->waits, "waits");
+    }
+    kineto->waits[kineto->wait_count++] = (dl_kineto_wait){
+        .object = sync->object,
+        .record = (uint32_t)record,
+        .stream = (uint32_t)stream,
+        .device = sync->device,
+    };
+}
+
+static void add_sync(dl_kineto *kineto, const dl_json_text *values, dl_activity *sync)
+{
+    static const struct {
+        const char *kineto, *name;
+    } names[] = {{"Event Sync", "event"},
+                 {"Stream Sync", "stream"},
+                 {"Context Sync", "context"},
+                 {"Stream Wait Event", "stream wait"}};
+    const char *name = "unknown";
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (dl_json_is(values[KEY_NAME], names[i].kineto)) name = names[i].name;
+    }
+    sync->kind = DL_ACTIVITY_SYNC;
+    sync->name = dl_trace_builder_name(&kineto->builder, name);
+    sync->device = number(values[values[KEY_DEVICE].at != NULL ? KEY_DEVICE : KEY_PID]);
+    sync->stream = number(values[values[KEY_STREAM].at != NULL ? KEY_STREAM : KEY_TID]);
+    sync->correlation = number(values[KEY_CORRELATION]);
+    sync->object =
+        (uint64_t)number(values[KEY_WAIT_EVENT]) << 32 | (uint64_t)number(values[KEY_WAIT_RECORD]);
+    sync->thread = 0;
+    add_wait(kineto, values, sync);
+}
+
+static void add_range(dl_kineto *kineto, const dl_json_text *values, dl_activity *range)
+{
+    range->kind = DL_ACTIVITY_RANGE;
+    range->name = dl_kineto_text(kineto, values[KEY_NAME]);
+    range->detail = dl_kineto_text(kineto, values[KEY_CAT]);
+    if (values[KEY_COLLECTIVE].at != NULL) {
+        dl_kineto_keep_parameters(kineto, values, range);
+    } else {
+        dl_kineto_keep_range(kineto, values, range);
+    }
+}
+
+/* Whether there is a digit other than 0 behind the point. */
+static bool has_fraction(dl_json_text value)
+{
+    const char *point = memchr(value.at, '.', value.bytes);
+    if (point == NULL) return false;
+    for (const char *at = point + 1; at < value.at + value.bytes; at++) {
+        if (*at >= '1' && *at <= '9') return true;
+    }
+    return false;
+}
+
+static void note_pid(dl_kineto *kineto, dl_json_text value)
+{
+    int64_t pid = -1;
+    if (!dl_json_int(value, &pid) || pid < 0) return;
+    if (kineto->pid < 0) kineto->pid = pid;
+    kineto->several_pids |= kineto->pid != pid;
+}
+
+/* An event with begin and duration. */
+static void add_complete(dl_kineto *kineto, const dl_json_text *values)
+{
+    event_category category = find_category(values[KEY_CAT]);
+    dl_activity activity = {0};
+    if (category == IGNORED) return;
+    if (category == PYTHON) {
+        kineto->python_functions++;
+        return;
+    }
+    if (category == OTHER) {
+        if (kineto->other_events++ == 0) {
+            uint32_t id = dl_kineto_text(kineto, values[KEY_CAT]);
+            kineto->other_category = dl_strdup(kineto->builder.trace.strings[id]);
+        }
+        return;
+    }
+    if (!dl_json_us_to_ns(values[KEY_TS], &activity.start_ns) ||
+        (values[KEY_DUR].at != NULL && !dl_json_us_to_ns(values[KEY_DUR], &activity.duration_ns))) {
+        kineto->builder.invalid++;
+        return;
+    }
+    if (!kineto->has_fraction) kineto->has_fraction = has_fraction(values[KEY_TS]);
+    if (category == KERNEL || category == MEMCPY || category == MEMSET) {
+        add_device_work(kineto, values, category, &activity);
+        dl_trace_builder_append(&kineto->builder, &activity);
+        return;
+    }
+    activity.thread = number(values[KEY_TID]);
+    activity.object = number(
+        values[values[KEY_EXTERNAL_ID].at != NULL ? KEY_EXTERNAL_ID : KEY_EXTERNAL_ID_LOWER]);
+    if (category == SYNC) {
+        add_sync(kineto, values, &activity);
+    } else if (category == OVERHEAD) {
+        activity.kind = DL_ACTIVITY_OVERHEAD;
+        activity.name = dl_kineto_text(kineto, values[KEY_NAME]);
+        activity.object = 0;
+    } else if (category == CALL) {
+        note_pid(kineto, values[KEY_PID]);
+        add_call(kineto, values, &activity);
+    } else {
+        note_pid(kineto, values[KEY_PID]);
+        add_range(kineto, values, &activity);
+    }
+    dl_trace_builder_append(&kineto->builder, &activity);
+}
+
+/* Names of processes and threads. Those of devices are processes as well: "python3", GPU 3's pid 3
+ * has the name too, so the host's is the one with most of the events: told at the end. */
+static void add_meta(dl_kineto *kineto, const dl_json_text *values)
+{
+    char key[40];
+    int64_t id = 0;
+    bool thread = dl_json_is(values[KEY_NAME], "thread_name");
+    if (!thread && !dl_json_is(values[KEY_NAME], "process_name")) return;
+    if (!dl_json_int(values[thread ? KEY_TID : KEY_PID], &id) || id <= 0) return;
+    uint32_t name = dl_kineto_text(kineto, values[KEY_META_NAME]);
+    const char *text = kineto->builder.trace.strings[name];
+    /* "thread 123 (python3)" is no name of its own, "stream 7 " is that of a device. */
+    if (thread && (strncmp(text, "thread ", 7) == 0 || strncmp(text, "stream ", 7) == 0)) return;
+    snprintf(key, sizeof key, thread ? "thread.%" PRId64 : "process.%" PRId64, id);
+    dl_trace_builder_meta(&kineto->builder, key, "%s", text);
+}
+
+static void kineto_event(void *context, const dl_json_text *values)
+{
+    dl_kineto *kineto = context;
+    if (dl_json_is(values[KEY_PH], "X")) {
+        add_complete(kineto, values);
+    } else if (dl_json_is(values[KEY_PH], "M")) {
+        add_meta(kineto, values);
+    }
+}
 
 /* No profiler is older: 10^18 ns are 2001-09-09. */
 #define YEAR_2001_NS INT64_C(1000000000000000000)
@@ -67,8 +487,8 @@ dl_status dl_kineto_read_text(dl_read_trace *item, const char *name, dl_json_sou
     const dl_json_events_spec spec = {
         .keys = dl_kineto_keys,
         .key_count = KEY_END,
-        .event = dl_kineto_event,
-        .member = dl_kineto_member,
+        .event = kineto_event,
+        .member = kineto_member,
         .context = &kineto,
     };
     dl_trace_builder_init(&kineto.builder, name);

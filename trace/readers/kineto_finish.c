@@ -1,3 +1,5 @@
+#include "trace/readers/kineto_internal.h"
+
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -5,9 +7,252 @@
 #include <strings.h>
 
 #include "common/alloc.h"
-#include "trace/activity/activity_launches.h"
-#include "trace/kernel_class.h"
-#include "trace/readers/kineto_state.h"
+#include "trace/activity/activity.h"
+#include "trace/activity/kernel_class.h"
+#include "trace/readers/json_events.h"
+
+/* Inputs of a call that are looked at. */
+#define INPUTS_MAX 64
+
+/* Elements of a call's inputs and bytes of one of them. */
+typedef struct inputs {
+    dl_kineto *kineto;
+    uint64_t elements[INPUTS_MAX];
+    size_t type_bytes[INPUTS_MAX];
+    size_t count, type_count;
+} inputs;
+
+/* A process group with the identity that its COMM has. */
+typedef struct group {
+    uint32_t name, ranks_text, ranks;
+} group;
+
+static dl_kineto_call *keep(dl_kineto *kineto, dl_kineto_told told, const char *collective,
+                            const dl_activity *activity)
+{
+    if (kineto->call_count == kineto->call_room) {
+        kineto->call_room = kineto->call_room == 0 ? 256 : 2 * kineto->call_room;
+        kineto->calls =
+            dl_realloc(kineto->calls, kineto->call_room, sizeof *kineto->calls, "collectives");
+    }
+    kineto->told[told]++;
+    dl_kineto_call *call = &kineto->calls[kineto->call_count++];
+    *call = (dl_kineto_call){.told = told,
+                             .collective = collective,
+                             .thread = activity->thread,
+                             .correlation = activity->correlation,
+                             .start_ns = activity->start_ns,
+                             .duration_ns = activity->duration_ns};
+    return call;
+}
+
+static uint64_t count_of(dl_json_text value)
+{
+    int64_t n = 0;
+    return dl_json_int(value, &n) && n > 0 ? (uint64_t)n : 0;
+}
+
+/* Product that does not wrap around: 0 = unknown then. */
+static uint64_t times(uint64_t a, uint64_t b)
+{
+    uint64_t product = 0;
+    return __builtin_mul_overflow(a, b, &product) ? 0 : product;
+}
+
+void dl_kineto_keep_parameters(dl_kineto *kineto, const dl_json_text *values,
+                               const dl_activity *activity)
+{
+    const dl_trace *trace = &kineto->builder.trace;
+    uint32_t name = dl_kineto_text(kineto, values[KEY_COLLECTIVE]);
+    const char *collective = dl_comm_of_name(trace->strings[name]);
+    int64_t rank = -1;
+    if (dl_json_int(values[KEY_RANK], &rank) && kineto->rank < 0) kineto->rank = rank;
+    if (collective == NULL) return; /* "wait" */
+    bool of_kernel = activity->kind == DL_ACTIVITY_KERNEL;
+    dl_kineto_call *call =
+        keep(kineto, of_kernel ? TOLD_BY_KERNEL : TOLD_BY_PARAMETERS, collective, activity);
+    uint32_t type = dl_kineto_text(kineto, values[KEY_TYPE]);
+    size_t type_bytes = dl_comm_type_bytes(trace->strings[type]);
+    call->in_bytes = times(count_of(values[KEY_IN_ELEMENTS]), type_bytes);
+    call->out_bytes = times(count_of(values[KEY_OUT_ELEMENTS]), type_bytes);
+    call->ranks = (uint32_t)count_of(values[KEY_GROUP_SIZE]);
+    call->group = dl_kineto_text(kineto, values[KEY_GROUP]);
+    call->group_ranks = dl_kineto_text(kineto, values[KEY_GROUP_RANKS]);
+}
+
+static void add_dim(void *context, dl_json_text key, dl_json_text value)
+{
+    inputs *in = context;
+    (void)key;
+    /* A list of tensors holds lists: their types are not told, so neither are their bytes. */
+    in->elements[in->count] = times(in->elements[in->count], count_of(value));
+}
+
+static void add_dims(void *context, dl_json_text key, dl_json_text value)
+{
+    inputs *in = context;
+    (void)key;
+    if (in->count == INPUTS_MAX) return;
+    in->elements[in->count] = 1;
+    if (!dl_json_visit(value, add_dim, in)) in->elements[in->count] = 0;
+    in->count++;
+}
+
+static void add_type(void *context, dl_json_text key, dl_json_text value)
+{
+    inputs *in = context;
+    (void)key;
+    if (in->type_count == INPUTS_MAX) return;
+    uint32_t type = dl_kineto_text(in->kineto, value);
+    in->type_bytes[in->type_count++] = dl_comm_type_bytes(in->kineto->builder.trace.strings[type]);
+}
+
+/* Bytes of all inputs by their "Input Dims" and "Input type"; 0 = unknown. */
+static uint64_t input_bytes(dl_kineto *kineto, const dl_json_text *values)
+{
+    inputs in = {.kineto = kineto};
+    uint64_t sum = 0;
+    if (!dl_json_visit(values[KEY_INPUT_DIMS], add_dims, &in)) return 0;
+    if (!dl_json_visit(values[KEY_INPUT_TYPE], add_type, &in)) return 0;
+    for (size_t i = 0; i < in.count && i < in.type_count; i++)
+        sum += times(in.elements[i], in.type_bytes[i]);
+    return sum;
+}
+
+/* By string id, worked out once. */
+static const char *collective_of(dl_kineto *kineto, uint32_t name)
+{
+    const dl_trace_builder *builder = &kineto->builder;
+    if (name >= kineto->known_texts) {
+        size_t room = builder->string_room;
+        kineto->collective_of =
+            dl_realloc(kineto->collective_of, room, sizeof *kineto->collective_of, "names");
+        kineto->collective_known =
+            dl_realloc(kineto->collective_known, room, sizeof *kineto->collective_known, "names");
+        memset(kineto->collective_known + kineto->known_texts, 0, room - kineto->known_texts);
+        kineto->known_texts = room;
+    }
+    if (!kineto->collective_known[name]) {
+        kineto->collective_known[name] = true;
+        kineto->collective_of[name] =
+            dl_comm_of_range(&kineto->options->patterns, builder->trace.strings[name]);
+    }
+    return kineto->collective_of[name];
+}
+
+void dl_kineto_keep_range(dl_kineto *kineto, const dl_json_text *values,
+                          const dl_activity *activity)
+{
+    const char *collective = collective_of(kineto, activity->name);
+    if (collective == NULL) return;
+    keep(kineto, TOLD_BY_RANGE, collective, activity)->in_bytes = input_bytes(kineto, values);
+}
+
+/* Place of `rank` in "[0, 2, 4]", or -1. */
+static int64_t place_in(const char *ranks, int64_t rank)
+{
+    int64_t place = 0;
+    for (const char *at = ranks; *at != '\0';) {
+        char *end = NULL;
+        long long value = strtoll(at, &end, 10);
+        if (end == at) {
+            at++;
+            continue;
+        }
+        if (value == rank) return place;
+        place++;
+        at = end;
+    }
+    return -1;
+}
+
+/* Identity of the call's group, 1 and more; its COMM is appended with the first call. Without an
+ * own rank in it there is no COMM. */
+static uint64_t find_group(dl_kineto *kineto, group **groups, size_t *count,
+                           const dl_kineto_call *call)
+{
+    for (size_t i = 0; i < *count; i++) {
+        const group *g = &(*groups)[i];
+        if (g->name == call->group && g->ranks_text == call->group_ranks && g->ranks == call->ranks)
+            return i + 1;
+    }
+    *groups = dl_realloc(*groups, *count + 1, sizeof **groups, "process groups");
+    (*groups)[(*count)++] = (group){call->group, call->group_ranks, call->ranks};
+    int64_t place = kineto->rank;
+    if (call->group_ranks != 0 && place >= 0)
+        place = place_in(kineto->builder.trace.strings[call->group_ranks], place);
+    if (place >= 0 && call->ranks > 0) {
+        const dl_activity made = {.kind = DL_ACTIVITY_COMM,
+                                  .object = *count,
+                                  .peer = (uint32_t)place,
+                                  .count = call->ranks,
+                                  .start_ns = call->start_ns};
+        dl_trace_builder_append(&kineto->builder, &made);
+    }
+    return *count;
+}
+
+/* Gives calls told by kernels the time of their launch; false if it is not there. */
+static bool find_launch(dl_kineto_call *call, const dl_launches *launches)
+{
+    const dl_activity *launch = dl_launches_find(launches, call->correlation);
+    if (launch == NULL) return false;
+    call->thread = launch->thread;
+    call->start_ns = launch->start_ns;
+    call->duration_ns = launch->duration_ns;
+    return true;
+}
+
+/* Keeps only the calls of the best source, those of kernels at their launches. */
+static void choose(dl_kineto *kineto)
+{
+    dl_kineto_told best = TOLD_BY_PARAMETERS;
+    dl_launches launches = {0};
+    size_t kept = 0;
+    while (best + 1 < TOLD_END && kineto->told[best] == 0)
+        best++;
+    dl_launches_init(&launches, kineto->builder.trace.activities,
+                     kineto->builder.trace.activity_count);
+    for (size_t i = 0; i < kineto->call_count; i++) {
+        dl_kineto_call *call = &kineto->calls[i];
+        if (call->told != best) continue;
+        if (best == TOLD_BY_KERNEL && !find_launch(call, &launches)) continue;
+        if (call->ranks == 0 && call->group == 0 && kineto->ranks > 0)
+            call->ranks = (uint32_t)kineto->ranks;
+        kineto->calls[kept++] = *call;
+    }
+    kineto->call_count = kept;
+    dl_launches_free(&launches);
+}
+
+/* At the end: appends COLLECTIVEs and COMMs of the best source. */
+static void kineto_add_collectives(dl_kineto *kineto)
+{
+    group *groups = NULL;
+    size_t group_count = 0, unknown = 0;
+    if (kineto->call_count == 0) return;
+    choose(kineto);
+    for (size_t i = 0; i < kineto->call_count; i++) {
+        const dl_kineto_call *call = &kineto->calls[i];
+        const dl_activity collective = {
+            .kind = DL_ACTIVITY_COLLECTIVE,
+            .name = dl_trace_builder_name(&kineto->builder, call->collective),
+            .thread = call->thread,
+            .bytes =
+                dl_comm_rank_bytes(call->collective, call->in_bytes, call->out_bytes, call->ranks),
+            .object = find_group(kineto, &groups, &group_count, call),
+            .start_ns = call->start_ns,
+            .duration_ns = call->duration_ns,
+        };
+        unknown += collective.bytes == 0;
+        dl_trace_builder_append(&kineto->builder, &collective);
+    }
+    if (unknown > 0) {
+        dl_read_note(kineto->item, "%zu of %zu calls of collectives do not tell their bytes",
+                     unknown, kineto->call_count);
+    }
+    free(groups);
+}
 
 #define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 /* Launches without a kernel, of all launches, from which on a trace looks thinned out: at the
@@ -237,7 +482,7 @@ void dl_kineto_finish(dl_kineto *kineto)
     add_events(kineto);
     note_lost_edges(kineto);
     note_missing_kernels(kineto);
-    dl_kineto_add_collectives(kineto);
+    kineto_add_collectives(kineto);
     note_rest(kineto);
     dl_trace_builder_meta(&kineto->builder, "clock", "realtime");
     dl_trace_builder_meta(&kineto->builder, "framework", "PyTorch");

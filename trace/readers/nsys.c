@@ -1,12 +1,551 @@
-#include "trace/readers/nsys.h"
+#include "trace/readers/readers_internal.h"
 
+#include <ctype.h>
 #include <inttypes.h>
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
-#include "trace/readers/nsys_state.h"
+#include "trace/readers/reader.h"
+
+/* Contexts of a process whose device is remembered. */
+#define DL_NSYS_CONTEXTS 64
+
+/* Texts by StringIds.id that are remembered, a power of two. */
+#define DL_NSYS_TEXTS 4096
+
+/* One process that becomes a trace. */
+typedef struct nsys_process {
+    uint32_t pid;
+    uint32_t device; /* the lowest that it works on */
+    dl_trace_builder builder;
+    uint32_t device_of[DL_NSYS_CONTEXTS]; /* by context id */
+    size_t open_ranges;                   /* without an end */
+    size_t unsized_calls;                 /* of collectives */
+    bool has_nccl_calls;                  /* ranges of NCCL itself: those of frameworks repeat */
+    struct {
+        int64_t id; /* of StringIds, -1 = empty */
+        uint32_t name;
+    } texts[DL_NSYS_TEXTS];
+} nsys_process;
+
+typedef struct dl_nsys {
+    sqlite3 *file;
+    const char *path;
+    const dl_read_options *options;
+    sqlite3_stmt *find_text;
+    nsys_process **processes; /* [process_count] by device and pid */
+    size_t process_count;
+    int64_t base_ns;     /* added to all times */
+    bool has_session;    /* the time of day of its start is known */
+    uint64_t other_rows; /* of processes without device work */
+    char *damaged;       /* tables that could not be read to the end; NULL = none */
+    uint64_t missing;    /* bytes that the file is shorter than it says */
+} dl_nsys;
+
+/* What the parts of the Nsight reader share: for nsys*.c only. */
+
+/* Rows of one table. Release with nsys_rows_close. */
+typedef struct nsys_rows {
+    sqlite3_stmt *statement;
+    bool damaged; /* the file ended or failed before the table did */
+} nsys_rows;
+
+/* Reading the tables of a Nsight export, whatever its version has of them: for nsys*.c only. */
+
+static nsys_process *nsys_find_process(dl_nsys *nsys, const nsys_rows *rows, int column);
+static uint32_t nsys_name(dl_nsys *nsys, nsys_process *process, int64_t id);
+static void nsys_end_rows(dl_nsys *nsys, nsys_rows *rows, const char *table);
+
+/* Whether the table is there, and has the column. */
+static bool nsys_has_column(sqlite3 *file, const char *table, const char *column)
+{
+    sqlite3_stmt *statement = NULL;
+    bool found = false;
+    if (sqlite3_prepare_v2(file, "SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2", -1,
+                           &statement, NULL) == SQLITE_OK) {
+        sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC);
+        sqlite3_bind_text(statement, 2, column, -1, SQLITE_STATIC);
+        found = sqlite3_step(statement) == SQLITE_ROW;
+    }
+    sqlite3_finalize(statement);
+    return found;
+}
+
+/* has[i]: the table has columns[i]. */
+static void find_columns(bool *has, sqlite3 *file, const char *table, const char *const *columns,
+                         size_t count)
+{
+    sqlite3_stmt *statement = NULL;
+    if (sqlite3_prepare_v2(file, "SELECT name FROM pragma_table_info(?1)", -1, &statement, NULL) ==
+        SQLITE_OK) {
+        sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC);
+        while (sqlite3_step(statement) == SQLITE_ROW) {
+            const unsigned char *name = sqlite3_column_text(statement, 0);
+            for (size_t i = 0; i < count && name != NULL; i++)
+                has[i] |= strcmp((const char *)name, columns[i]) == 0;
+        }
+    }
+    sqlite3_finalize(statement);
+}
+
+/* Selects columns[count] of `table`; those that it has not are NULL in every row. `rest` is SQL
+ * behind the table's name ("WHERE ...", names only of columns that it has); "" = all rows. False if
+ * there is no such table, or it cannot be read (rows->damaged then). */
+static bool nsys_rows_open(nsys_rows *rows, sqlite3 *file, const char *table,
+                           const char *const *columns, size_t count, const char *rest)
+{
+    char *sql = NULL;
+    size_t bytes = 0, found = 0;
+    *rows = (nsys_rows){0};
+    FILE *out = open_memstream(&sql, &bytes);
+    if (out == NULL) return false;
+    bool *has = dl_calloc(count, sizeof *has, "columns");
+    find_columns(has, file, table, columns, count);
+    for (size_t i = 0; i < count; i++) {
+        fprintf(out, "%s%s%s%s", i == 0 ? "SELECT " : ", ", has[i] ? "\"" : "",
+                has[i] ? columns[i] : "NULL", has[i] ? "\"" : "");
+        found += has[i];
+    }
+    fprintf(out, " FROM \"%s\" %s", table, rest);
+    fclose(out);
+    free(has);
+    if (found > 0) {
+        int code = sqlite3_prepare_v2(file, sql, -1, &rows->statement, NULL);
+        rows->damaged = code != SQLITE_OK;
+    }
+    free(sql);
+    return rows->statement != NULL;
+}
+
+/* Goes to the next row, the first one at first; false if there is none. */
+static bool nsys_rows_next(nsys_rows *rows)
+{
+    int code = sqlite3_step(rows->statement);
+    if (code != SQLITE_ROW && code != SQLITE_DONE) rows->damaged = true;
+    return code == SQLITE_ROW;
+}
+
+static void nsys_rows_close(nsys_rows *rows)
+{
+    sqlite3_finalize(rows->statement);
+    rows->statement = NULL;
+}
+
+/* A column of the row. NULL is 0, -1 in signed ones, "" in texts (borrowed until the next row). */
+static bool nsys_has(const nsys_rows *rows, int column)
+{
+    return sqlite3_column_type(rows->statement, column) != SQLITE_NULL;
+}
+
+static int64_t nsys_signed(const nsys_rows *rows, int column)
+{
+    return nsys_has(rows, column) ? sqlite3_column_int64(rows->statement, column) : -1;
+}
+
+static uint64_t nsys_unsigned(const nsys_rows *rows, int column)
+{
+    return (uint64_t)sqlite3_column_int64(rows->statement, column);
+}
+
+static const char *nsys_text(const nsys_rows *rows, int column)
+{
+    const unsigned char *text = sqlite3_column_text(rows->statement, column);
+    return text != NULL ? (const char *)text : "";
+}
+
+/* What tables of device work have in common comes first. */
+enum { START, END, DEVICE, CONTEXT, STREAM, CORRELATION, PID, GRAPH_NODE, GRAPH, COMMON_END };
+#define COMMON_COLUMNS                                                                 \
+    "start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid", \
+        "graphNodeId", "graphId"
+
+/* CUPTI's mark of a stream or event that there is not. */
+#define INVALID UINT32_MAX
+
+typedef void add_work(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows,
+                      dl_activity *work);
+
+static uint32_t valid_id(const nsys_rows *rows, int column)
+{
+    uint64_t id = nsys_unsigned(rows, column);
+    return id >= INVALID ? 0 : (uint32_t)id;
+}
+
+static void read_table(dl_nsys *nsys, const char *table, const char *const *columns, size_t count,
+                       add_work *add)
+{
+    nsys_rows rows;
+    if (!nsys_rows_open(&rows, nsys->file, table, columns, count, "")) {
+        nsys_end_rows(nsys, &rows, table);
+        return;
+    }
+    while (nsys_rows_next(&rows)) {
+        nsys_process *process = nsys_find_process(nsys, &rows, PID);
+        if (process == NULL) continue;
+        uint64_t context = nsys_unsigned(&rows, CONTEXT);
+        dl_activity work = {
+            .device = (uint32_t)nsys_unsigned(&rows, DEVICE),
+            .stream = valid_id(&rows, STREAM),
+            .correlation = (uint32_t)nsys_unsigned(&rows, CORRELATION),
+            .object =
+                nsys_unsigned(&rows, GRAPH) << 32 | (uint32_t)nsys_unsigned(&rows, GRAPH_NODE),
+            .start_ns = nsys_signed(&rows, START) + nsys->base_ns,
+            .duration_ns = nsys_signed(&rows, END) - nsys_signed(&rows, START),
+        };
+        add(nsys, process, &rows, &work);
+        if (context < DL_NSYS_CONTEXTS && dl_activity_is_device_work(&work))
+            process->device_of[context] = work.device;
+        dl_trace_builder_append(&process->builder, &work);
+    }
+    nsys_end_rows(nsys, &rows, table);
+}
+
+enum {
+    KERNEL_NAME = COMMON_END,
+    KERNEL_SHORT,
+    GRID,
+    BLOCK = GRID + 3,
+    SHARED_STATIC = BLOCK + 3,
+    SHARED_DYNAMIC,
+    REGISTERS
+};
+static const char *const kernel_columns[] = {COMMON_COLUMNS,
+                                             "demangledName",
+                                             "shortName",
+                                             "gridX",
+                                             "gridY",
+                                             "gridZ",
+                                             "blockX",
+                                             "blockY",
+                                             "blockZ",
+                                             "staticSharedMemory",
+                                             "dynamicSharedMemory",
+                                             "registersPerThread"};
+
+static void add_kernel(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows,
+                       dl_activity *work)
+{
+    char shape[160];
+    uint64_t n[REGISTERS + 1];
+    int name = nsys_has(rows, KERNEL_NAME) ? KERNEL_NAME : KERNEL_SHORT;
+    for (int i = GRID; i <= REGISTERS; i++)
+        n[i] = nsys_unsigned(rows, i);
+    work->kind = DL_ACTIVITY_KERNEL;
+    work->name = nsys_name(nsys, process, nsys_signed(rows, name));
+    snprintf(shape, sizeof shape,
+             "grid %" PRIu64 "x%" PRIu64 "x%" PRIu64 " block %" PRIu64 "x%" PRIu64 "x%" PRIu64
+             " shared %" PRIu64 " regs %" PRIu64,
+             n[GRID], n[GRID + 1], n[GRID + 2], n[BLOCK], n[BLOCK + 1], n[BLOCK + 2],
+             n[SHARED_STATIC] + n[SHARED_DYNAMIC], n[REGISTERS]);
+    work->detail = dl_trace_builder_name(&process->builder, shape);
+}
+
+enum { COPY_BYTES = COMMON_END, COPY_KIND, SOURCE_KIND, TARGET_KIND, TARGET_DEVICE };
+static const char *const copy_columns[] = {COMMON_COLUMNS, "bytes",   "copyKind",
+                                           "srcKind",      "dstKind", "dstDeviceId"};
+
+/* Numbers of ENUM_CUDA_MEMCPY_OPER, which are CUPTI's; arrays are memory of the device. */
+static dl_copy_direction direction_of(uint64_t kind)
+{
+    static const uint8_t directions[] = {
+        DL_COPY_UNKNOWN, DL_COPY_H2D, DL_COPY_D2H, DL_COPY_H2D, DL_COPY_D2H,
+        DL_COPY_D2D,     DL_COPY_D2D, DL_COPY_D2D, DL_COPY_D2D, DL_COPY_H2H,
+        DL_COPY_PEER,    DL_COPY_H2D, DL_COPY_D2H, DL_COPY_D2D,
+    };
+    return kind < sizeof directions ? (dl_copy_direction)directions[kind] : DL_COPY_UNKNOWN;
+}
+
+/* Numbers of ENUM_CUDA_MEM_KIND. */
+static dl_host_memory memory_of(int64_t kind)
+{
+    switch (kind) {
+    case 0: return DL_MEMORY_PAGEABLE;
+    case 1: return DL_MEMORY_PINNED;
+    case 4:
+    case 6: return DL_MEMORY_MANAGED;
+    default: return DL_MEMORY_UNKNOWN;
+    }
+}
+
+static void add_copy(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows, dl_activity *work)
+{
+    (void)nsys;
+    (void)process;
+    work->kind = DL_ACTIVITY_MEMCPY;
+    work->bytes = nsys_unsigned(rows, COPY_BYTES);
+    work->copy = (uint8_t)direction_of(nsys_unsigned(rows, COPY_KIND));
+    if (work->copy == DL_COPY_H2D || work->copy == DL_COPY_D2H) {
+        int host = work->copy == DL_COPY_H2D ? SOURCE_KIND : TARGET_KIND;
+        work->memory = (uint8_t)memory_of(nsys_signed(rows, host));
+    }
+    if (work->copy == DL_COPY_PEER) work->peer = valid_id(rows, TARGET_DEVICE);
+}
+
+enum { SET_BYTES = COMMON_END };
+static const char *const set_columns[] = {COMMON_COLUMNS, "bytes"};
+
+static void add_set(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows, dl_activity *work)
+{
+    (void)nsys;
+    (void)process;
+    work->kind = DL_ACTIVITY_MEMSET;
+    work->bytes = nsys_unsigned(rows, SET_BYTES);
+}
+
+static const char *const graph_columns[] = {COMMON_COLUMNS};
+
+static void add_graph(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows,
+                      dl_activity *work)
+{
+    (void)nsys;
+    (void)process;
+    work->kind = DL_ACTIVITY_GRAPH;
+    work->object = nsys_unsigned(rows, GRAPH) << 32;
+}
+
+/* The device of the row's context, as devices of waits are not filled in. */
+static uint32_t device_of(const nsys_process *process, const nsys_rows *rows)
+{
+    uint64_t context = nsys_unsigned(rows, CONTEXT);
+    return context < DL_NSYS_CONTEXTS ? process->device_of[context]
+                                      : (uint32_t)nsys_unsigned(rows, DEVICE);
+}
+
+enum { EVENT = COMMON_END, EVENT_RECORD, SYNC_TYPE };
+static const char *const sync_columns[] = {COMMON_COLUMNS, "eventId", "eventSyncId", "syncType"};
+
+/* Which recording of an event: events are used again and again. */
+static uint64_t event_object(const nsys_rows *rows)
+{
+    uint32_t recording = valid_id(rows, EVENT_RECORD);
+    return recording != 0 ? recording : valid_id(rows, EVENT);
+}
+
+static void add_sync(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows, dl_activity *work)
+{
+    /* Numbers of ENUM_CUPTI_SYNC_TYPE; before schema 3.25 rows have others, so those without an
+     * event are told by their stream. */
+    static const char *const names[] = {"unknown", "event", "stream wait", "stream", "context"};
+    uint64_t type = nsys_unsigned(rows, SYNC_TYPE);
+    (void)nsys;
+    if (event_object(rows) == 0) type = work->stream != 0 ? 3 : 4;
+    work->kind = DL_ACTIVITY_SYNC;
+    work->device = device_of(process, rows);
+    work->name = dl_trace_builder_name(&process->builder,
+                                       names[type < sizeof names / sizeof names[0] ? type : 0]);
+    work->object = event_object(rows);
+}
+
+static const char *const event_columns[] = {
+    "timestamp", "timestamp",   "deviceId", "contextId", "streamId",   "correlationId",
+    "globalPid", "graphNodeId", "graphId",  "eventId",   "eventSyncId"};
+
+static void add_event(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows,
+                      dl_activity *work)
+{
+    (void)nsys;
+    work->kind = DL_ACTIVITY_EVENT;
+    work->device = device_of(process, rows);
+    work->object = event_object(rows);
+}
+
+#define LENGTH(array) (sizeof(array) / sizeof(array)[0])
+
+/* Append the activities of all processes. */
+static void nsys_read_device(dl_nsys *nsys)
+{
+    static const struct {
+        const char *table;
+        const char *const *columns;
+        size_t count;
+        add_work *add;
+    } tables[] = {
+        {"CUPTI_ACTIVITY_KIND_KERNEL", kernel_columns, LENGTH(kernel_columns), add_kernel},
+        {"CUPTI_ACTIVITY_KIND_MEMCPY", copy_columns, LENGTH(copy_columns), add_copy},
+        {"CUPTI_ACTIVITY_KIND_MEMSET", set_columns, LENGTH(set_columns), add_set},
+        {"CUPTI_ACTIVITY_KIND_GRAPH_TRACE", graph_columns, LENGTH(graph_columns), add_graph},
+        {"CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", sync_columns, LENGTH(sync_columns), add_sync},
+        {"CUPTI_ACTIVITY_KIND_CUDA_EVENT", event_columns, LENGTH(event_columns), add_event},
+    };
+    for (size_t i = 0; i < LENGTH(tables); i++)
+        read_table(nsys, tables[i].table, tables[i].columns, tables[i].count, tables[i].add);
+}
+
+enum { HOST_START, HOST_END, THREAD, NAME };
+
+/* Low bits of a globalTid (Nsight's documentation of the SQLite schema). */
+#define THREAD_MASK 0xFFFFFF
+
+static dl_activity host_activity(const dl_nsys *nsys, const nsys_rows *rows, dl_activity_kind kind)
+{
+    int64_t start_ns = nsys_signed(rows, HOST_START);
+    return (dl_activity){
+        .kind = (uint8_t)kind,
+        .thread = (uint32_t)(nsys_unsigned(rows, THREAD) & THREAD_MASK),
+        .start_ns = start_ns + nsys->base_ns,
+        .duration_ns = nsys_has(rows, HOST_END) ? nsys_signed(rows, HOST_END) - start_ns : 0,
+    };
+}
+
+/* "cudaLaunchKernel_v7000" is cudaLaunchKernel since CUDA 7.0. */
+static uint32_t call_name(dl_nsys *nsys, nsys_process *process, int64_t id)
+{
+    uint32_t name = nsys_name(nsys, process, id);
+    const char *text = process->builder.trace.strings[name];
+    const char *version = strrchr(text, '_');
+    if (version == NULL || version[1] != 'v' || !isdigit((unsigned char)version[2])) return name;
+    if (version[2 + strspn(version + 2, "0123456789")] != '\0') return name;
+    char *copy = strdup(text);
+    if (copy == NULL) return name;
+    name = dl_trace_builder_intern(&process->builder, copy, (size_t)(version - text));
+    free(copy);
+    return name;
+}
+
+static void read_calls(dl_nsys *nsys)
+{
+    static const char table[] = "CUPTI_ACTIVITY_KIND_RUNTIME";
+    enum { HOST_CORRELATION = NAME + 1 };
+    const char *const columns[] = {"start", "end", "globalTid", "nameId", "correlationId"};
+    nsys_rows rows;
+    bool open = nsys_rows_open(&rows, nsys->file, table, columns, 5, "");
+    while (open && nsys_rows_next(&rows)) {
+        nsys_process *process = nsys_find_process(nsys, &rows, THREAD);
+        if (process == NULL) continue;
+        dl_activity call = host_activity(nsys, &rows, DL_ACTIVITY_CALL);
+        call.name = call_name(nsys, process, nsys_signed(&rows, NAME));
+        call.correlation = (uint32_t)nsys_unsigned(&rows, HOST_CORRELATION);
+        dl_trace_builder_append(&process->builder, &call);
+    }
+    nsys_end_rows(nsys, &rows, table);
+}
+
+static void read_overheads(dl_nsys *nsys, const char *table)
+{
+    const char *const columns[] = {"start", "end", "globalTid", "nameId"};
+    nsys_rows rows;
+    bool open = nsys_rows_open(&rows, nsys->file, table, columns, 4, "");
+    while (open && nsys_rows_next(&rows)) {
+        nsys_process *process = nsys_find_process(nsys, &rows, THREAD);
+        if (process == NULL) continue;
+        dl_activity overhead = host_activity(nsys, &rows, DL_ACTIVITY_OVERHEAD);
+        overhead.name = nsys_name(nsys, process, nsys_signed(&rows, NAME));
+        dl_trace_builder_append(&process->builder, &overhead);
+    }
+    nsys_end_rows(nsys, &rows, table);
+}
+
+enum { TEXT = NAME + 1, DOMAIN_ID };
+static const char *const nvtx_columns[] = {"start",  "end",  "globalTid",
+                                           "textId", "text", "domainId"};
+#define NVTX_TABLE "NVTX_EVENTS"
+
+static const char *text_of(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows)
+{
+    if (nsys_has(rows, TEXT)) return nsys_text(rows, TEXT);
+    return process->builder.trace.strings[nsys_name(nsys, process, nsys_signed(rows, NAME))];
+}
+
+/* Length of the name in PyTorch's "aten::mul, seq = 1, op_id = 2, sizes = [...]"; *id becomes the
+ * number behind op_id, 0 if there is none. */
+static size_t operator_name(const char *text, uint64_t *id)
+{
+    static const char *const parts[] = {
+        ", seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = "};
+    size_t length = strlen(text);
+    const char *op = strstr(text, parts[1]);
+    *id = op != NULL ? strtoull(op + strlen(parts[1]), NULL, 10) : 0;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        const char *at = strstr(text, parts[i]);
+        if (at != NULL && (size_t)(at - text) < length) length = (size_t)(at - text);
+    }
+    return length;
+}
+
+/* NCCL's own ranges are "ncclAllReduce", frameworks' "nccl:all_reduce". */
+static bool is_nccl_call(const char *text)
+{
+    return strncmp(text, "nccl", 4) == 0 && isupper((unsigned char)text[4]);
+}
+
+static void add_collective(dl_nsys *nsys, nsys_process *process, const dl_activity *range)
+{
+    const char *text = process->builder.trace.strings[range->name];
+    const char *name = dl_comm_of_range(&nsys->options->patterns, text);
+    if (name == NULL && is_nccl_call(text)) name = dl_comm_of_name(text + 4);
+    if (name == NULL) return;
+    if (process->has_nccl_calls && strncmp(text, "nccl:", 5) == 0) return;
+    dl_activity collective = *range;
+    collective.kind = DL_ACTIVITY_COLLECTIVE;
+    collective.name = dl_trace_builder_name(&process->builder, name);
+    collective.detail = 0;
+    collective.object = 0;
+    process->unsized_calls++;
+    dl_trace_builder_append(&process->builder, &collective);
+}
+
+static void add_range(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows,
+                      dl_activity_kind kind)
+{
+    dl_activity range = host_activity(nsys, rows, kind);
+    if (kind == DL_ACTIVITY_RANGE && !nsys_has(rows, HOST_END)) {
+        process->open_ranges++;
+        return;
+    }
+    if (kind == DL_ACTIVITY_MARK) range.duration_ns = 0;
+    const char *text = text_of(nsys, process, rows);
+    size_t length = operator_name(text, &range.object);
+    range.name = dl_trace_builder_intern(&process->builder, text, length);
+    dl_trace_builder_append(&process->builder, &range);
+}
+
+/* Event types are those of ENUM_NSYS_EVENT_TYPE: ranges of threads and of processes; marks. */
+static void read_ranges(dl_nsys *nsys, dl_activity_kind kind, const char *where)
+{
+    nsys_rows rows;
+    bool open = nsys_has_column(nsys->file, NVTX_TABLE, "eventType") &&
+                nsys_rows_open(&rows, nsys->file, NVTX_TABLE, nvtx_columns,
+                               sizeof nvtx_columns / sizeof nvtx_columns[0], where);
+    if (!open) return;
+    while (nsys_rows_next(&rows)) {
+        nsys_process *process = nsys_find_process(nsys, &rows, THREAD);
+        if (process != NULL) add_range(nsys, process, &rows, kind);
+    }
+    nsys_end_rows(nsys, &rows, NVTX_TABLE);
+}
+
+/* COLLECTIVEs from the ranges, when it is known who wrote them. */
+static void add_collectives(dl_nsys *nsys, nsys_process *process)
+{
+    const dl_trace *trace = &process->builder.trace;
+    size_t count = trace->activity_count;
+    for (size_t i = 0; i < count; i++) {
+        const dl_activity *a = &trace->activities[i];
+        process->has_nccl_calls |=
+            a->kind == DL_ACTIVITY_RANGE && is_nccl_call(trace->strings[a->name]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const dl_activity range = trace->activities[i];
+        if (range.kind == DL_ACTIVITY_RANGE) add_collective(nsys, process, &range);
+    }
+}
+
+static void nsys_read_host(dl_nsys *nsys)
+{
+    read_calls(nsys);
+    read_overheads(nsys, "PROFILER_OVERHEAD");
+    read_overheads(nsys, "CUPTI_ACTIVITY_KIND_OVERHEAD");
+    read_ranges(nsys, DL_ACTIVITY_RANGE, "WHERE eventType IN (59, 60, 70)");
+    read_ranges(nsys, DL_ACTIVITY_MARK, "WHERE eventType = 34");
+    for (size_t i = 0; i < nsys->process_count; i++)
+        add_collectives(nsys, nsys->processes[i]);
+}
 
 #define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 /* Where a globalPid and a globalTid hold the process's number (Nsight's documentation). */
@@ -24,9 +563,11 @@ static bool recognises(const char *begin, size_t bytes)
     return bytes >= sizeof magic && memcmp(begin, magic, sizeof magic) == 0;
 }
 
-dl_nsys_process *dl_nsys_find_process(dl_nsys *nsys, const dl_nsys_rows *rows, int column)
+/* The process of a globalPid or globalTid; NULL if it has no device work. Without ids in the table
+ * (column NULL) it is the only one. */
+static nsys_process *nsys_find_process(dl_nsys *nsys, const nsys_rows *rows, int column)
 {
-    uint32_t pid = (uint32_t)(dl_nsys_unsigned(rows, column) >> PID_SHIFT) & PID_MASK;
+    uint32_t pid = (uint32_t)(nsys_unsigned(rows, column) >> PID_SHIFT) & PID_MASK;
     if (nsys->process_count == 1 && (pid == 0 || nsys->processes[0]->pid == 0))
         return nsys->processes[0];
     for (size_t i = 0; i < nsys->process_count; i++) {
@@ -36,7 +577,8 @@ dl_nsys_process *dl_nsys_find_process(dl_nsys *nsys, const dl_nsys_rows *rows, i
     return NULL;
 }
 
-uint32_t dl_nsys_name(dl_nsys *nsys, dl_nsys_process *process, int64_t id)
+/* Id of StringIds' text in the process's trace. */
+static uint32_t nsys_name(dl_nsys *nsys, nsys_process *process, int64_t id)
 {
     size_t slot = (size_t)id & (DL_NSYS_TEXTS - 1);
     if (id < 0 || nsys->find_text == NULL) return 0;
@@ -53,9 +595,10 @@ uint32_t dl_nsys_name(dl_nsys *nsys, dl_nsys_process *process, int64_t id)
     return name;
 }
 
-void dl_nsys_end_rows(dl_nsys *nsys, dl_nsys_rows *rows, const char *table)
+/* Ends a table's rows, and remembers it if it is damaged. */
+static void nsys_end_rows(dl_nsys *nsys, nsys_rows *rows, const char *table)
 {
-    dl_nsys_rows_close(rows);
+    nsys_rows_close(rows);
     if (!rows->damaged) return;
     char *all =
         nsys->damaged != NULL ? dl_format("%s, %s", nsys->damaged, table) : dl_strdup(table);
@@ -66,14 +609,14 @@ void dl_nsys_end_rows(dl_nsys *nsys, dl_nsys_rows *rows, const char *table)
 static void add_process(dl_nsys *nsys, uint32_t pid, uint32_t device)
 {
     for (size_t i = 0; i < nsys->process_count; i++) {
-        dl_nsys_process *known = nsys->processes[i];
+        nsys_process *known = nsys->processes[i];
         if (known->pid != pid) continue;
         if (device < known->device) known->device = device;
         return;
     }
-    nsys->processes = dl_realloc(nsys->processes, nsys->process_count + 1,
-                                 sizeof(dl_nsys_process *), "processes");
-    dl_nsys_process *process = dl_calloc(1, sizeof *process, "process");
+    nsys->processes =
+        dl_realloc(nsys->processes, nsys->process_count + 1, sizeof(nsys_process *), "processes");
+    nsys_process *process = dl_calloc(1, sizeof *process, "process");
     process->pid = pid;
     process->device = device;
     for (size_t i = 0; i < DL_NSYS_TEXTS; i++)
@@ -84,8 +627,8 @@ static void add_process(dl_nsys *nsys, uint32_t pid, uint32_t device)
 
 static int by_device_and_pid(const void *left, const void *right)
 {
-    const dl_nsys_process *a = *(dl_nsys_process *const *)left;
-    const dl_nsys_process *b = *(dl_nsys_process *const *)right;
+    const nsys_process *a = *(nsys_process *const *)left;
+    const nsys_process *b = *(nsys_process *const *)right;
     int order = COMPARE(a->device, b->device);
     return order != 0 ? order : COMPARE(a->pid, b->pid);
 }
@@ -95,26 +638,25 @@ static void find_processes(dl_nsys *nsys)
 {
     const char *const columns[] = {"globalPid", "deviceId"};
     const char *const host_columns[] = {"globalTid"};
-    dl_nsys_rows rows;
+    nsys_rows rows;
     for (size_t i = 0; i < DEVICE_TABLES; i++) {
-        bool with_pid = dl_nsys_has_column(nsys->file, device_tables[i], "globalPid");
-        if (!dl_nsys_rows_open(&rows, nsys->file, device_tables[i], columns, 2,
-                               with_pid ? "GROUP BY globalPid, deviceId" : "GROUP BY deviceId"))
+        bool with_pid = nsys_has_column(nsys->file, device_tables[i], "globalPid");
+        if (!nsys_rows_open(&rows, nsys->file, device_tables[i], columns, 2,
+                            with_pid ? "GROUP BY globalPid, deviceId" : "GROUP BY deviceId"))
             continue;
-        while (dl_nsys_rows_next(&rows))
-            add_process(nsys, (uint32_t)(dl_nsys_unsigned(&rows, 0) >> PID_SHIFT) & PID_MASK,
-                        (uint32_t)dl_nsys_unsigned(&rows, 1));
-        dl_nsys_rows_close(&rows);
+        while (nsys_rows_next(&rows))
+            add_process(nsys, (uint32_t)(nsys_unsigned(&rows, 0) >> PID_SHIFT) & PID_MASK,
+                        (uint32_t)nsys_unsigned(&rows, 1));
+        nsys_rows_close(&rows);
     }
-    if (nsys->process_count == 0 &&
-        dl_nsys_rows_open(&rows, nsys->file, "CUPTI_ACTIVITY_KIND_RUNTIME", host_columns, 1,
-                          "GROUP BY globalTid >> 24")) {
-        while (dl_nsys_rows_next(&rows))
-            add_process(nsys, (uint32_t)(dl_nsys_unsigned(&rows, 0) >> PID_SHIFT) & PID_MASK, 0);
-        dl_nsys_rows_close(&rows);
+    if (nsys->process_count == 0 && nsys_rows_open(&rows, nsys->file, "CUPTI_ACTIVITY_KIND_RUNTIME",
+                                                   host_columns, 1, "GROUP BY globalTid >> 24")) {
+        while (nsys_rows_next(&rows))
+            add_process(nsys, (uint32_t)(nsys_unsigned(&rows, 0) >> PID_SHIFT) & PID_MASK, 0);
+        nsys_rows_close(&rows);
     }
     if (nsys->process_count == 0) add_process(nsys, 0, 0);
-    qsort(nsys->processes, nsys->process_count, sizeof(dl_nsys_process *), by_device_and_pid);
+    qsort(nsys->processes, nsys->process_count, sizeof(nsys_process *), by_device_and_pid);
 }
 
 /* One number, or `otherwise` if there is none. */
@@ -149,7 +691,7 @@ static void find_base(dl_nsys *nsys)
 }
 
 /* Sets `key` to the text that the query gives. */
-static void meta_of(dl_nsys *nsys, dl_nsys_process *process, const char *key, const char *sql)
+static void meta_of(dl_nsys *nsys, nsys_process *process, const char *key, const char *sql)
 {
     sqlite3_stmt *statement = NULL;
     if (sqlite3_prepare_v2(nsys->file, sql, -1, &statement, NULL) == SQLITE_OK) {
@@ -162,23 +704,23 @@ static void meta_of(dl_nsys *nsys, dl_nsys_process *process, const char *key, co
     sqlite3_finalize(statement);
 }
 
-static void tell_devices(dl_nsys *nsys, dl_nsys_process *process)
+static void tell_devices(dl_nsys *nsys, nsys_process *process)
 {
     const char *const columns[] = {"id", "name", "cuDevice"};
-    dl_nsys_rows rows;
+    nsys_rows rows;
     char key[40];
-    if (!dl_nsys_rows_open(&rows, nsys->file, "TARGET_INFO_GPU", columns, 3, "")) return;
-    while (dl_nsys_rows_next(&rows)) {
-        int64_t id = dl_nsys_signed(&rows, dl_nsys_has(&rows, 2) ? 2 : 0);
+    if (!nsys_rows_open(&rows, nsys->file, "TARGET_INFO_GPU", columns, 3, "")) return;
+    while (nsys_rows_next(&rows)) {
+        int64_t id = nsys_signed(&rows, nsys_has(&rows, 2) ? 2 : 0);
         snprintf(key, sizeof key, "device.%" PRId64 ".name", id);
-        dl_trace_builder_meta(&process->builder, key, "%s", dl_nsys_text(&rows, 1));
+        dl_trace_builder_meta(&process->builder, key, "%s", nsys_text(&rows, 1));
     }
-    dl_nsys_rows_close(&rows);
+    nsys_rows_close(&rows);
 }
 
 static void tell_meta(dl_nsys *nsys, size_t rank)
 {
-    dl_nsys_process *process = nsys->processes[rank];
+    nsys_process *process = nsys->processes[rank];
     dl_trace_builder *builder = &process->builder;
     meta_of(nsys, process, "host",
             "SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'Hostname'");
@@ -198,20 +740,20 @@ static void tell_meta(dl_nsys *nsys, size_t rank)
 static void note_diagnostics(dl_nsys *nsys, dl_read_trace *item)
 {
     const char *const columns[] = {"text"};
-    dl_nsys_rows rows;
-    if (!dl_nsys_has_column(nsys->file, "DIAGNOSTIC_EVENT", "severity")) return;
-    if (!dl_nsys_rows_open(&rows, nsys->file, "DIAGNOSTIC_EVENT", columns, 1,
-                           "WHERE severity IN (2, 3) AND (text LIKE '%CUDA%' OR text LIKE '%lost%' "
-                           "OR text LIKE '%dropped%') GROUP BY text LIMIT 10"))
+    nsys_rows rows;
+    if (!nsys_has_column(nsys->file, "DIAGNOSTIC_EVENT", "severity")) return;
+    if (!nsys_rows_open(&rows, nsys->file, "DIAGNOSTIC_EVENT", columns, 1,
+                        "WHERE severity IN (2, 3) AND (text LIKE '%CUDA%' OR text LIKE '%lost%' "
+                        "OR text LIKE '%dropped%') GROUP BY text LIMIT 10"))
         return;
-    while (dl_nsys_rows_next(&rows)) {
-        const char *text = dl_nsys_text(&rows, 0);
+    while (nsys_rows_next(&rows)) {
+        const char *text = nsys_text(&rows, 0);
         dl_read_note(item, "Nsight warned: %.*s", (int)strcspn(text, "\r\n"), text);
     }
-    dl_nsys_rows_close(&rows);
+    nsys_rows_close(&rows);
 }
 
-static void note(dl_nsys *nsys, const dl_nsys_process *process, dl_read_trace *item)
+static void note(dl_nsys *nsys, const nsys_process *process, dl_read_trace *item)
 {
     const char *schema = dl_trace_meta(&process->builder.trace, "schema");
     if (schema == NULL || strncmp(schema, "3.", 2) != 0) {
@@ -267,8 +809,8 @@ static uint64_t count_missing(const char *path)
 
 static bool is_nsight(sqlite3 *file)
 {
-    return dl_nsys_has_column(file, "StringIds", "value") &&
-           dl_nsys_has_column(file, "META_DATA_EXPORT", "name");
+    return nsys_has_column(file, "StringIds", "value") &&
+           nsys_has_column(file, "META_DATA_EXPORT", "name");
 }
 
 /* The path as SQLite's URI for a file that nobody changes: without locks, and without the files
@@ -345,8 +887,8 @@ static dl_status read_file(dl_read_traces *traces, const char *path, const dl_re
         nsys.missing = count_missing(path);
         find_processes(&nsys);
         find_base(&nsys);
-        dl_nsys_read_device(&nsys);
-        dl_nsys_read_host(&nsys);
+        nsys_read_device(&nsys);
+        nsys_read_host(&nsys);
         for (size_t i = 0; i < nsys.process_count; i++) {
             dl_read_trace *item = dl_read_add(traces);
             tell_meta(&nsys, i);

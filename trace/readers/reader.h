@@ -5,7 +5,7 @@
  *   kineto   PyTorch's profiler (Chrome-trace JSON), plain or gzipped     kineto.h
  *   nsys     Nsight Systems' SQLite exports                               nsys.h
  *   archive  .tar and .tar.gz of PyTorch's traces, several ranks in one    archive.h
- *   dlt      our own .dlt                                                 trace/dlt.h
+ *   dlt      our own .dlt                                                 trace/dlt/dlt.h
  *
  * Activities are those of activity.h. Beyond it, where a trace has them: the identity of a
  * framework's operator is RANGE.object, and CALL.object of the calls made within it, so kernel ->
@@ -18,11 +18,81 @@
 #ifndef DL_TRACE_READERS_READER_H
 #define DL_TRACE_READERS_READER_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/status.h"
-#include "trace/dlt.h"
-#include "trace/readers/comm_patterns.h"
+#include "trace/activity/kernel_class.h"
+#include "trace/dlt/dlt.h"
+
+/* Which of a program's ranges are calls of collectives, and which ones: by patterns, for libraries
+ * have many names for one thing and new ones come.
+ *
+ * Built in: ranges "nccl:all_reduce", "rccl:...", "xccl:...", and what PyTorch's c10d calls its
+ * collectives ("_allgather_base", "reduce_scatter_tensor_coalesced", "all_to_allv"). Capitals, '_',
+ * '-' and blanks do not count. Names of kernels are told by kernel_class.h.
+ *
+ * A file of patterns adds to both, for libraries that are not built in:
+ *
+ *   [pattern token exchange]                    ; any name
+ *   text       = my_lib::exchange|^token_*_a2a  ; in names of kernels and ranges; '|' between
+ *                                               ; several, '*' = any text, '^' = the name's begin;
+ *                                               ; capitals count
+ *   collective = AlltoAll
+ *   algorithm  = direct                         ; may be left out; told in summaries
+ *
+ * Names and meaning of c10d's: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp. */
+
+typedef struct dl_comm_pattern {
+    char *text;             /* owned; lower case, without '_' and so on */
+    const char *collective; /* "AllReduce", ...; constant */
+} dl_comm_pattern;
+
+/* The user's own patterns, which go before those built in; {0} = none. Release with
+ * dl_comm_patterns_free. */
+typedef struct dl_comm_patterns {
+    dl_comm_pattern *patterns; /* [count] */
+    size_t count;
+    dl_kernel_rule *rules; /* [rule_count] of files, texts owned; for ranges too. A program hands
+                            * them to dl_kernel_use_rules for kernels */
+    size_t rule_count;
+} dl_comm_patterns;
+
+/* Adds "TEXT=COLLECTIVE": ranges that hold TEXT are calls of COLLECTIVE ("AllReduce", "AllGather",
+ * "ReduceScatter", "AlltoAll", "Broadcast", "Reduce", "Gather", "Scatter", "Send", "Recv").
+ * DL_ERR_PARSE without '=' or TEXT, DL_ERR_NAME for another COLLECTIVE. */
+dl_status dl_comm_patterns_add(dl_comm_patterns *patterns, const char *rule,
+                               dl_error *err) DL_MUST_CHECK;
+
+/* Adds the patterns of a file as above. Errors name file and line: DL_ERR_IO, DL_ERR_PARSE,
+ * DL_ERR_NAME (a section, key, collective or algorithm, with the nearest name), DL_ERR_DATA (no
+ * text or collective). Algorithms: ring, tree, direct, hierarchical, pairwise, nvls, collnet. */
+dl_status dl_comm_patterns_read(dl_comm_patterns *patterns, const char *path,
+                                dl_error *err) DL_MUST_CHECK;
+
+/* The same from memory; `name` stands in error texts. `text` may hold any bytes. */
+dl_status dl_comm_patterns_read_text(dl_comm_patterns *patterns, const char *name, const char *text,
+                                     size_t bytes, dl_error *err) DL_MUST_CHECK;
+void dl_comm_patterns_free(dl_comm_patterns *patterns);
+
+/* The collective that the range `text` calls, or NULL. Constant text. */
+const char *dl_comm_of_range(const dl_comm_patterns *patterns, const char *text);
+
+/* The collective that c10d calls `name` ("allreduce_coalesced"), or NULL ("wait", "init"). A
+ * barrier is an AllReduce, as NCCL has none. */
+const char *dl_comm_of_name(const char *name);
+
+/* Bytes of an element of a type as PyTorch writes it ("Float", "c10::BFloat16", "long int"); 0 =
+ * unknown. */
+size_t dl_comm_type_bytes(const char *type);
+
+/* Bytes of one rank as NCCL counts them (collectives.h), from those that one rank gives
+ * and gets: AllReduce, Broadcast, Reduce, Send, Recv, AllGather, Gather: what it gives; Scatter,
+ * ReduceScatter: what it gets; AlltoAll: a peer's share of what it gives. `out_bytes` 0: not known,
+ * ReduceScatter's is 1 / ranks of what it gives then. 0 = unknown. */
+uint64_t dl_comm_rank_bytes(const char *collective, uint64_t in_bytes, uint64_t out_bytes,
+                            uint32_t ranks);
 
 /* One process of a file, one member of an archive. */
 typedef struct dl_read_trace {
@@ -61,5 +131,21 @@ void dl_read_free(dl_read_traces *traces);
 /* For readers: one more process in `traces`, zeroed; and one more sentence about it. */
 dl_read_trace *dl_read_add(dl_read_traces *traces);
 void dl_read_note(dl_read_trace *item, const char *format, ...) DL_PRINTF(2, 3);
+
+/* A file's bytes from the begin to the end, unpacked if it is gzipped. */
+
+typedef struct dl_text_source dl_text_source;
+
+/* Opens `path` (a gzip file of one or several members, or anything else as it is). DL_ERR_IO. */
+dl_status dl_text_source_open(dl_text_source **source, const char *path,
+                              dl_error *err) DL_MUST_CHECK;
+
+/* Reads at most `room` bytes; fewer only at the end, 0 behind it or after an error. The first
+ * argument is a dl_text_source, so that it is a dl_json_source. */
+size_t dl_text_source_read(void *source, char *into, size_t room);
+
+/* Closes. A failure of reading or unpacking is reported here: DL_ERR_IO, DL_ERR_FORMAT (damaged).
+ * *cut (may be NULL): the packed data end too early, which is no failure. */
+dl_status dl_text_source_close(dl_text_source *source, bool *cut, dl_error *err) DL_MUST_CHECK;
 
 #endif

@@ -1,4 +1,4 @@
-#include "trace/readers/trace_builder.h"
+#include "trace/readers/readers_internal.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,0 +1,301 @@
+#include "tests/check.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "common/random.h"
+#include "trace/activity/steps_internal.h"
+
+enum { SYMBOLS_MAX = 200000, KINDS_MAX = 5000 };
+
+/* A sequence that a test writes symbol by symbol, one symbol a microsecond. */
+typedef struct written {
+    uint32_t *symbols;
+    int64_t *idle_ns, *start_ns;
+    uint8_t *roles;
+    size_t count;
+} written;
+
+static written start_writing(void)
+{
+    return (written){.symbols = calloc(SYMBOLS_MAX, sizeof(uint32_t)),
+                     .idle_ns = calloc(SYMBOLS_MAX, sizeof(int64_t)),
+                     .start_ns = calloc(SYMBOLS_MAX, sizeof(int64_t)),
+                     .roles = calloc(KINDS_MAX, 1)};
+}
+
+static void write_symbol(written *text, uint32_t symbol)
+{
+    assert_true(text->count < SYMBOLS_MAX && symbol < KINDS_MAX);
+    text->start_ns[text->count] = (int64_t)text->count * 1000;
+    text->symbols[text->count++] = symbol;
+}
+
+static void stop_writing(written *text)
+{
+    free(text->symbols);
+    free(text->idle_ns);
+    free(text->start_ns);
+    free(text->roles);
+}
+
+static void find(dl_period *period, const written *text, size_t given)
+{
+    const dl_sequence sequence = {.symbols = text->symbols,
+                                  .idle_ns = text->idle_ns,
+                                  .start_ns = text->start_ns,
+                                  .roles = text->roles,
+                                  .count = text->count,
+                                  .kind_count = KINDS_MAX};
+    dl_period_find(period, &sequence, given);
+}
+
+static void expect_none(const written *text, const char *what)
+{
+    dl_period period = {0};
+    find(&period, text, 0);
+    if (period.cut_count != 0)
+        fail_msg("%s: %zu units of %zu symbols, order %.3f explained %.3f", what, period.cut_count,
+                 period.length, period.order_match, period.explained);
+    assert_non_null(period.reason);
+    dl_period_free(&period);
+}
+
+/* Symbols drawn independently, equally likely or kind k with a probability like 1 / (k + 1); and
+ * runs of one symbol of random lengths. */
+static void test_random_symbols(void **state)
+{
+    (void)state;
+    const uint32_t kinds[] = {2, 3, 5, 10, 50, 300};
+    for (uint32_t seed = 0; seed < 5; seed++) {
+        for (size_t k = 0; k < 6; k++) {
+            for (int form = 0; form < 3; form++) {
+                dl_random random;
+                dl_random_init(&random, 7, seed, kinds[k], (uint32_t)form);
+                written text = start_writing();
+                while (text.count < 3000) {
+                    double u = dl_random_uniform(&random);
+                    double scale = form == 1 ? pow(kinds[k] + 1, u) - 1 : u * kinds[k];
+                    bool repeat = form == 2 && text.count > 0 && dl_random_below(&random, 5) > 0;
+                    write_symbol(&text, repeat ? text.symbols[text.count - 1] : (uint32_t)scale);
+                }
+                expect_none(&text, form == 0 ? "uniform" : form == 1 ? "skewed" : "runs");
+                stop_writing(&text);
+            }
+        }
+    }
+}
+
+/* Each block holds the same 30 kinds in another order. */
+static void test_shuffled_blocks(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 0; seed < 3; seed++) {
+        uint32_t block[30];
+        dl_random random;
+        dl_random_init(&random, 8, seed, 0, 0);
+        written text = start_writing();
+        for (uint32_t i = 0; i < 30; i++)
+            block[i] = i;
+        for (int b = 0; b < 100; b++) {
+            dl_random_shuffle(&random, block, 30);
+            for (uint32_t i = 0; i < 30; i++)
+                write_symbol(&text, block[i]);
+        }
+        expect_none(&text, "shuffled");
+        stop_writing(&text);
+    }
+}
+
+/* One kind over and over; too few symbols. */
+static void test_monotony(void **state)
+{
+    (void)state;
+    written text = start_writing();
+    while (text.count < 1000)
+        write_symbol(&text, 4);
+    expect_none(&text, "one kind");
+    text.count = 6;
+    expect_none(&text, "six symbols");
+    text.count = 0;
+    expect_none(&text, "nothing");
+    stop_writing(&text);
+}
+
+/* The cuts must be `units`, one every `length` symbols, from any of the first `length` places on.
+ */
+static void expect_units(const written *text, size_t given, size_t units, size_t length)
+{
+    dl_period period = {0};
+    find(&period, text, given);
+    if (period.cut_count + 1 < units || period.cut_count > units)
+        fail_msg("%zu units instead of %zu; %s", period.cut_count, units,
+                 period.reason != NULL ? period.reason : "");
+    assert_int_equal(period.length, length);
+    assert_true(period.cuts[0] < length);
+    for (size_t i = 1; i < period.cut_count; i++)
+        assert_int_equal(period.cuts[i] - period.cuts[i - 1], length);
+    assert_true(period.order_match > 0.999);
+    dl_period_free(&period);
+}
+
+/* The shortest steps: a copy and a graph; and three kernels. */
+static void test_short_units(void **state)
+{
+    (void)state;
+    for (uint32_t length = 2; length <= 3; length++) {
+        written text = start_writing();
+        for (uint32_t i = 0; i < 200 * length; i++)
+            write_symbol(&text, i % length);
+        expect_units(&text, 0, 200, length);
+        stop_writing(&text);
+    }
+}
+
+/* No kind occurs once a unit: 1 2 1 3 2 3. */
+static void test_pairs(void **state)
+{
+    (void)state;
+    const uint32_t unit[] = {1, 2, 1, 3, 2, 3};
+    written text = start_writing();
+    for (size_t i = 0; i < 600; i++)
+        write_symbol(&text, unit[i % 6]);
+    expect_units(&text, 0, 100, 6);
+    stop_writing(&text);
+}
+
+/* Units of 30 000 symbols: two and a half of them would fit into what is looked at, so only the
+ * rare kinds show the period. */
+static void test_long_units(void **state)
+{
+    (void)state;
+    enum { LENGTH = 30000, UNITS = 6 };
+    dl_random random;
+    dl_random_init(&random, 9, 0, 0, 0);
+    written text = start_writing();
+    for (size_t i = 0; i < LENGTH; i++) {
+        double u = dl_random_uniform(&random);
+        write_symbol(&text, (uint32_t)(u * u * u * KINDS_MAX));
+    }
+    while (text.count < (size_t)LENGTH * UNITS)
+        write_symbol(&text, text.symbols[text.count - LENGTH]);
+    expect_units(&text, 0, UNITS, LENGTH);
+    stop_writing(&text);
+}
+
+/* The cut is where the device waits longest, even if another kind is rarer. */
+static void test_rotation(void **state)
+{
+    (void)state;
+    written text = start_writing();
+    for (uint32_t i = 0; i < 50 * 40; i++)
+        write_symbol(&text, i % 40);
+    for (size_t i = 0; i < text.count; i++)
+        text.idle_ns[i] = i % 40 == 17 ? 900 : i % 40 == 5 ? 500 : 10;
+    dl_period period = {0};
+    find(&period, &text, 0);
+    assert_true(period.cut_count >= 49);
+    for (size_t i = 0; i < period.cut_count; i++)
+        assert_int_equal(period.cuts[i] % 40, 17);
+    dl_period_free(&period);
+    /* The batch's copy, worth a tenth of the step's 40 us, outweighs a wait of 900 ns. */
+    text.roles[30] = DL_ROLE_INPUT;
+    find(&period, &text, 0);
+    assert_int_equal(period.cuts[1] % 40, 30);
+    dl_period_free(&period);
+    stop_writing(&text);
+}
+
+static void test_given_period(void **state)
+{
+    (void)state;
+    written text = start_writing();
+    for (uint32_t i = 0; i < 100 * 20; i++) /* pairs of units that differ in one symbol */
+        write_symbol(&text, i % 20 == 7 ? 30 : i % 20 == 17 ? 31 : i % 10);
+    expect_units(&text, 20, 100, 20);
+    dl_period period = {0};
+    find(&period, &text, 700);
+    assert_int_equal(period.cut_count, 0);
+    assert_contains(period.reason, "given period");
+    dl_period_free(&period);
+    stop_writing(&text);
+}
+
+/* Writes units of 30 kinds, behind each `cycle`-th of them the update's three. */
+static void write_accumulation(written *text, int units, int cycle)
+{
+    for (int u = 0; u < units; u++) {
+        for (uint32_t i = 0; i < 30; i++)
+            write_symbol(text, i);
+        for (uint32_t i = 0; i < 3 && (u + 1) % cycle == 0; i++)
+            write_symbol(text, 100 + i);
+    }
+}
+
+static void join(dl_period *period, const written *text)
+{
+    const dl_sequence sequence = {.symbols = text->symbols,
+                                  .idle_ns = text->idle_ns,
+                                  .start_ns = text->start_ns,
+                                  .roles = text->roles,
+                                  .count = text->count,
+                                  .kind_count = KINDS_MAX};
+    dl_period_find(period, &sequence, 0);
+    dl_period_join(period, &sequence);
+}
+
+/* Four units and an update are one; the trace ends two units behind the last update. */
+static void test_accumulation(void **state)
+{
+    (void)state;
+    dl_period period = {0};
+    written text = start_writing();
+    write_accumulation(&text, 42, 4);
+    join(&period, &text);
+    assert_int_equal(period.cut_count, 42); /* nobody says that it is an update */
+    dl_period_free(&period);
+    for (uint32_t i = 0; i < 3; i++)
+        text.roles[100 + i] = DL_ROLE_UPDATE;
+    join(&period, &text);
+    assert_int_equal(period.cut_count, 11);
+    assert_int_equal(period.length, 123);
+    for (size_t i = 0; i < 11; i++)
+        assert_int_equal(period.cuts[i], 123 * i);
+    assert_float_equal(period.order_match, 1, 1e-9);
+    dl_period_free(&period);
+    stop_writing(&text);
+}
+
+/* Updates in each unit, or now and then, join nothing. */
+static void test_no_accumulation(void **state)
+{
+    (void)state;
+    dl_period period = {0};
+    written text = start_writing();
+    for (uint32_t i = 0; i < 3; i++)
+        text.roles[100 + i] = DL_ROLE_UPDATE;
+    write_accumulation(&text, 40, 1);
+    join(&period, &text);
+    assert_int_equal(period.cut_count, 40);
+    dl_period_free(&period);
+    text.count = 0;
+    for (int i = 1; i < 9; i++)
+        write_accumulation(&text, i, i);
+    join(&period, &text);
+    assert_int_equal(period.cut_count, 36);
+    dl_period_free(&period);
+    stop_writing(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_accumulation),   cmocka_unit_test(test_no_accumulation),
+        cmocka_unit_test(test_random_symbols), cmocka_unit_test(test_shuffled_blocks),
+        cmocka_unit_test(test_monotony),       cmocka_unit_test(test_short_units),
+        cmocka_unit_test(test_pairs),          cmocka_unit_test(test_long_units),
+        cmocka_unit_test(test_rotation),       cmocka_unit_test(test_given_period),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,425 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "tests/trace/read_trace.h"
+#include "tests/trace/text_parts.h"
+#include "trace/activity/summary.h"
+#include "trace/readers/readers_internal.h"
+
+static const dl_read_options plain = {0};
+
+static dl_status read_named(dl_read_trace *item, const char *name, const char *text, dl_error *err)
+{
+    text_parts parts = parts_of(text, 1 << 16);
+    return dl_kineto_read_text(item, name, read_part, &parts, &plain, err);
+}
+
+static dl_read_trace read_text(const char *text)
+{
+    dl_read_trace item = {0};
+    dl_error err = {0};
+    if (read_named(&item, "trace.json", text, &err) != DL_OK) fail_msg("%s", err.text);
+    return item;
+}
+
+static void free_item(dl_read_trace *item)
+{
+    for (size_t i = 0; i < item->note_count; i++)
+        free(item->notes[i]);
+    free(item->notes);
+    dl_trace_free(&item->trace);
+}
+
+/* PyTorch 1.8: an array; categories with capitals; a kernel's tid is a text and its external id
+ * links to an Operator. */
+static void generation_0_is_read(void **state)
+{
+    (void)state;
+    dl_read_trace item = read_text(
+        "[ {\"ph\": \"X\", \"cat\": \"Operator\", \"name\": \"aten::mul\", \"pid\": 90, \"tid\": "
+        "\"4093\","
+        " \"ts\": 1600000000000100, \"dur\": 40, \"args\": {\"External id\": 3}},\n"
+        " {\"ph\": \"X\", \"cat\": \"Runtime\", \"name\": \"cudaLaunchKernel\", \"pid\": 90, "
+        "\"tid\": \"90\","
+        " \"ts\": 1600000000000110, \"dur\": 9,"
+        " \"args\": {\"cbid\": 211, \"correlation\": 71, \"external id\": 3}},\n"
+        " {\"ph\": \"s\", \"id\": 71, \"pid\": 90, \"tid\": 90, \"ts\": 1600000000000110,"
+        " \"cat\": \"async\", \"name\": \"launch\"},\n"
+        " {\"ph\": \"X\", \"cat\": \"Kernel\", \"name\": \"mul_kernel\", \"pid\": 2, \"tid\": "
+        "\"stream 7\","
+        " \"ts\": 1600000000000130, \"dur\": 5, \"args\": {\"device\": 2, \"stream\": 7,"
+        " \"correlation\": 71, \"external id\": 3, \"registers per thread\": 32,"
+        " \"shared memory\": 48, \"grid\": [64, 2, 1], \"block\": [256, 1, 1]}},\n"
+        " {\"ph\": \"X\", \"cat\": \"Memcpy\", \"name\": \"Memcpy HtoD (Pageable -> Device)\", "
+        "\"pid\": 2,"
+        " \"tid\": \"stream 7\", \"ts\": 1600000000000140, \"dur\": 2, \"args\": {\"device\": 2,"
+        " \"stream\": 7, \"correlation\": 72, \"bytes\": 4096}},\n"
+        " {\"ph\": \"i\", \"s\": \"t\", \"name\": \"[memory]\", \"pid\": 90, \"tid\": 90, \"ts\": "
+        "1} ]");
+    const dl_activity *kernel = find(&item, DL_ACTIVITY_KERNEL, 0);
+    assert_string_equal(name_of(&item, kernel), "mul_kernel");
+    assert_string_equal(item.trace.strings[kernel->detail],
+                        "grid 64x2x1 block 256x1x1 shared 48 regs 32");
+    assert_int_equal(kernel->device, 2);
+    assert_int_equal(kernel->stream, 7);
+    assert_int_equal(kernel->correlation, 71);
+    assert_int_equal(kernel->start_ns, 1600000000000130000);
+    assert_int_equal(kernel->duration_ns, 5000);
+    const dl_activity *call = find(&item, DL_ACTIVITY_CALL, 0);
+    assert_int_equal(call->correlation, 71);
+    assert_int_equal(call->thread, 90);
+    assert_int_equal(call->object, 3);
+    assert_int_equal(find(&item, DL_ACTIVITY_RANGE, 0)->object, 3);
+    const dl_activity *copy = find(&item, DL_ACTIVITY_MEMCPY, 0);
+    assert_int_equal(copy->copy, DL_COPY_H2D);
+    assert_int_equal(copy->memory, DL_MEMORY_PAGEABLE);
+    assert_int_equal(copy->bytes, 4096);
+    assert_int_equal(item.trace.activity_count, 4);
+    assert_true(item.trace.complete);
+    assert_true(has_note(&item, "whole microseconds"));
+    free_item(&item);
+}
+
+/* PyTorch 1.9: generation 0's events in an object; flows end on the device. PyTorch 1.12: other
+ * names, flows "async_cpu_to_gpu", External id = correlation. Both give the same activities. */
+static void generations_0b_and_1_are_read(void **state)
+{
+    static const struct {
+        const char *categories[3], *flow, *thread, *stream, *id_key;
+        int id, object;
+    } cases[] = {
+        {{"Operator", "Runtime", "Kernel"}, "async", "\"90\"", "\"stream 7\"", "external id", 3, 3},
+        {{"cpu_op", "cuda_runtime", "kernel"}, "async_cpu_to_gpu", "90", "7", "External id", 71, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        char text[2000];
+        snprintf(
+            text, sizeof text,
+            "{\"schemaVersion\": 1, \"traceEvents\": ["
+            "{\"ph\": \"X\", \"cat\": \"%s\", \"name\": \"op\", \"pid\": 90, \"tid\": %s,"
+            " \"ts\": 100, \"dur\": 40, \"args\": {\"External id\": 3}},"
+            "{\"ph\": \"X\", \"cat\": \"%s\", \"name\": \"cudaLaunchKernel\", \"pid\": 90,"
+            " \"tid\": %s, \"ts\": 110, \"dur\": 9,"
+            " \"args\": {\"correlation\": 71, \"%s\": %d}},"
+            "{\"ph\": \"s\", \"id\": 71, \"pid\": 90, \"tid\": %s, \"ts\": 110, \"cat\": \"%s\","
+            " \"name\": \"f\"},"
+            "{\"ph\": \"X\", \"cat\": \"%s\", \"name\": \"k\", \"pid\": 2, \"tid\": %s,"
+            " \"ts\": 130, \"dur\": 5, \"args\": {\"correlation\": 71}},"
+            "{\"ph\": \"f\", \"id\": 71, \"pid\": 2, \"tid\": %s, \"ts\": 130, \"cat\": \"%s\","
+            " \"name\": \"f\", \"bp\": \"e\"}]}",
+            cases[i].categories[0], cases[i].thread, cases[i].categories[1], cases[i].thread,
+            cases[i].id_key, cases[i].id, cases[i].thread, cases[i].flow, cases[i].categories[2],
+            cases[i].stream, cases[i].stream, cases[i].flow);
+        dl_read_trace item = read_text(text);
+        assert_int_equal(item.trace.activity_count, 3);
+        assert_int_equal(find(&item, DL_ACTIVITY_RANGE, 0)->thread, 90);
+        assert_int_equal(find(&item, DL_ACTIVITY_RANGE, 0)->object, 3);
+        assert_int_equal(find(&item, DL_ACTIVITY_CALL, 0)->object, cases[i].object);
+        /* Without arguments that tell them, device and stream are pid and tid. */
+        assert_int_equal(find(&item, DL_ACTIVITY_KERNEL, 0)->device, 2);
+        assert_int_equal(find(&item, DL_ACTIVITY_KERNEL, 0)->stream, 7);
+        assert_int_equal(find(&item, DL_ACTIVITY_KERNEL, 0)->correlation, 71);
+        free_item(&item);
+    }
+}
+
+/* PyTorch 1.12 to 2.2: External ids of calls are correlations; the collective is a range, its size
+ * in Input Dims: 8 ranks, [8, 1000] floats = 32,000 bytes, 4,000 a peer; what a group has is told
+ * by distributedInfo only. */
+static void generation_2_is_read(void **state)
+{
+    (void)state;
+    dl_read_trace item = read_text(
+        "{\"schemaVersion\": 1, \"deviceProperties\": [{\"id\": 0, \"name\": \"GPU A\"},"
+        " {\"id\": 3, \"name\": \"GPU B\"}], \"distributedInfo\": {\"backend\": \"nccl\", "
+        "\"rank\": 3,"
+        " \"world_size\": 8}, \"traceEvents\": [\n"
+        " {\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"nccl:all_to_all\", \"pid\": 90,"
+        " \"tid\": 95, \"ts\": 100, \"dur\": 50, \"args\": {\"External id\": 8,"
+        " \"Input Dims\": [[8, 1000]], \"Input type\": [\"float\"]}},\n"
+        " {\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", \"pid\": 90,"
+        " \"tid\": 95, \"ts\": 110, \"dur\": 5, \"args\": {\"External id\": 71, \"correlation\": "
+        "71}},\n"
+        " {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": "
+        "\"ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(x)\","
+        " \"pid\": 3, \"tid\": 21, \"ts\": 130, \"dur\": 80, \"args\": {\"External id\": 71,"
+        " \"device\": 3, \"stream\": 21, \"correlation\": 71}},\n"
+        " {\"name\": \"process_name\", \"ph\": \"M\", \"ts\": 0, \"pid\": 90, \"tid\": 0,"
+        " \"args\": {\"name\": \"python3\"}},\n"
+        " {\"ph\": \"X\", \"cat\": \"Trace\", \"ts\": 1, \"dur\": 2, \"pid\": \"Spans\", \"tid\": "
+        "\"x\","
+        " \"name\": \"PyTorch Profiler (0)\"} ]}");
+    assert_int_equal(find(&item, DL_ACTIVITY_CALL, 0)->object, 0);
+    const dl_activity *collective = find(&item, DL_ACTIVITY_COLLECTIVE, 0);
+    assert_string_equal(name_of(&item, collective), "AlltoAll");
+    assert_int_equal(collective->bytes, 4000);
+    assert_int_equal(collective->thread, 95);
+    const dl_activity *comm = find(&item, DL_ACTIVITY_COMM, 0);
+    assert_int_equal(comm->object, collective->object);
+    assert_int_equal(comm->peer, 3);
+    assert_int_equal(comm->count, 8);
+    assert_string_equal(dl_trace_meta(&item.trace, "rank"), "3");
+    assert_string_equal(dl_trace_meta(&item.trace, "world_size"), "8");
+    assert_string_equal(dl_trace_meta(&item.trace, "device.3.name"), "GPU B");
+    assert_string_equal(dl_trace_meta(&item.trace, "command"), "python3");
+
+    /* The summary finds the kernel's size: 8 * 4,000 bytes in 80 us. */
+    dl_activity_summary summary = {0};
+    dl_activity_summary_init(&summary, &item.trace, NULL);
+    assert_int_equal(summary.collectives.count, 1);
+    assert_int_equal(summary.collectives.collectives[0].bytes, 4000);
+    assert_int_equal(summary.collectives.collectives[0].ranks, 8);
+    dl_activity_summary_free(&summary);
+    free_item(&item);
+}
+
+/* PyTorch 2.3 and later: fractions, a base time behind the events, parameters of collectives; a
+ * group of ranks 1 and 3, of which rank 3 is the second; 600 halves are 1,200 bytes. "wait" is no
+ * collective, and the range within record_param_comms does not count twice. */
+static const char generation_3[] =
+    "{\"schemaVersion\": 1, \"distributedInfo\": {\"rank\": 3, \"world_size\": 4,"
+    " \"nccl_version\": \"2.17.1\", \"pg_config\": [{\"ranks\": [1, 3]}]}, \"traceEvents\": [\n"
+    " {\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"record_param_comms\", \"pid\": 90, \"tid\": "
+    "95,"
+    " \"ts\": 4458676983500.001, \"dur\": 50.5, \"args\": {\"External id\": 8,"
+    " \"Collective name\": \"allreduce\", \"dtype\": \"Half\", \"In msg nelems\": 600,"
+    " \"Out msg nelems\": 600, \"Group size\": 2, \"Process Group Name\": \"5\","
+    " \"Process Group Ranks\": \"[1, 3]\"}},\n"
+    " {\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"nccl:all_reduce\", \"pid\": 90,"
+    " \"tid\": 95, \"ts\": 4458676983501.5, \"dur\": 40, \"args\": {\"External id\": 9}},\n"
+    " {\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"record_param_comms\", \"pid\": 90, \"tid\": "
+    "95,"
+    " \"ts\": 4458676983600, \"dur\": 5, \"args\": {\"External id\": 10,"
+    " \"Collective name\": \"wait\", \"Group size\": 2}},\n"
+    " {\"ph\": \"X\", \"cat\": \"python_function\", \"name\": \"f\", \"ts\": 1, \"dur\": 2},\n"
+    " {\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaEventRecord\", \"pid\": 90,"
+    " \"tid\": 95, \"ts\": 4458676983520.25, \"dur\": 1, \"args\": {\"correlation\": 33}},\n"
+    " {\"ph\": \"X\", \"cat\": \"cuda_sync\", \"name\": \"Stream Wait Event\", \"pid\": 0, "
+    "\"tid\": 24,"
+    " \"ts\": 4458676983522, \"dur\": 1, \"args\": {\"wait_on_stream\": 20,"
+    " \"wait_on_cuda_event_record_corr_id\": 33, \"wait_on_cuda_event_id\": 6, \"stream\": 24,"
+    " \"correlation\": 34, \"device\": 0}},\n"
+    " {\"ph\": \"X\", \"cat\": \"mystery\", \"name\": \"m\", \"ts\": 1, \"dur\": 2}\n"
+    " ], \"displayTimeUnit\": \"ns\", \"baseTimeNanoseconds\": 1711964646000000000}";
+
+static void generation_3_is_read(void **state)
+{
+    (void)state;
+    dl_read_trace item = read_text(generation_3);
+    assert_int_equal(count(&item, DL_ACTIVITY_COLLECTIVE), 1);
+    const dl_activity *collective = find(&item, DL_ACTIVITY_COLLECTIVE, 0);
+    assert_string_equal(name_of(&item, collective), "AllReduce");
+    assert_int_equal(collective->bytes, 1200);
+    /* 1711964646 s + 4458676983500001 ns */
+    assert_int_equal(collective->start_ns, 1711964646000000000 + 4458676983500001);
+    assert_int_equal(collective->duration_ns, 50500);
+    const dl_activity *comm = find(&item, DL_ACTIVITY_COMM, 0);
+    assert_int_equal(comm->peer, 1);
+    assert_int_equal(comm->count, 2);
+
+    const dl_activity *wait = find(&item, DL_ACTIVITY_SYNC, 0);
+    assert_string_equal(name_of(&item, wait), "stream wait");
+    assert_int_equal(wait->stream, 24);
+    assert_int_equal(wait->object, (UINT64_C(6) << 32) + 33);
+    const dl_activity *event = find(&item, DL_ACTIVITY_EVENT, 0);
+    assert_int_equal(event->object, wait->object);
+    assert_int_equal(event->stream, 20);
+    assert_int_equal(event->start_ns, 1711964646000000000 + 4458676983520250);
+
+    assert_string_equal(dl_trace_meta(&item.trace, "nccl_version"), "2.17.1");
+    assert_true(has_note(&item, "1 Python functions"));
+    assert_true(has_note(&item, "first of 'mystery'"));
+    assert_false(has_note(&item, "whole microseconds"));
+    free_item(&item);
+}
+
+/* What stands behind the events is missing then, so times do not count from the base. */
+static void a_cut_trace_says_so(void **state)
+{
+    (void)state;
+    char text[sizeof generation_3];
+    strcpy(text, generation_3);
+    *strstr(text, "\"cudaEventRecord\"") = '\0';
+    dl_read_trace item = read_text(text);
+    assert_false(item.trace.complete);
+    assert_true(item.trace.bytes_ignored > 0);
+    assert_true(has_note(&item, "all 4 whole events"));
+    assert_true(has_note(&item, "the time that events count from"));
+    assert_int_equal(find(&item, DL_ACTIVITY_COLLECTIVE, 0)->start_ns, 4458676983500001);
+    free_item(&item);
+}
+
+/* ROCm's copies do not tell their bytes, hipMemcpy's arguments do. */
+static void rocm_copies_get_their_bytes_from_the_call(void **state)
+{
+    (void)state;
+    dl_read_trace item = read_text(
+        "{\"traceEvents\": [\n"
+        " {\"ph\": \"X\", \"cat\": \"gpu_memcpy\", \"name\": \"Memcpy HtoD (Host -> Device)\", "
+        "\"pid\": 2,"
+        " \"tid\": 0, \"ts\": 10.5, \"dur\": 2, \"args\": {\"device\": 2, \"stream\": 0,"
+        " \"correlation\": 117, \"kind\": \"HtoD\"}},\n"
+        " {\"ph\": \"X\", \"cat\": \"gpu_memcpy\", \"name\": \"Memcpy DtoD (Device -> Device)\", "
+        "\"pid\": 2,"
+        " \"tid\": 0, \"ts\": 20.5, \"dur\": 2, \"args\": {\"device\": 2, \"stream\": 0,"
+        " \"correlation\": 118, \"kind\": \"DtoD\"}},\n"
+        " {\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"hipMemcpyWithStream\", \"pid\": 9,"
+        " \"tid\": 9, \"ts\": 3, \"dur\": 9, \"args\": {\"External id\": 8, \"stream\": \"0x0\","
+        " \"correlation\": 117, \"size\": \"2560\", \"kind\": \"1\"}} ]}");
+    assert_int_equal(find(&item, DL_ACTIVITY_MEMCPY, 0)->bytes, 2560);
+    assert_int_equal(find(&item, DL_ACTIVITY_MEMCPY, 1)->bytes, 0);
+    assert_int_equal(find(&item, DL_ACTIVITY_MEMCPY, 1)->copy, DL_COPY_D2D);
+    assert_true(has_note(&item, "1 of 2 copies do not tell their bytes"));
+    free_item(&item);
+}
+
+/* Where only the kernels tell their collectives, the call is their launch. */
+static void kernels_tell_collectives_where_nothing_else_does(void **state)
+{
+    (void)state;
+    dl_read_trace item = read_text(
+        "{\"distributedInfo\": {\"rank\": 0, \"world_size\": 2}, \"traceEvents\": [\n"
+        " {\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernelExC\", \"pid\": "
+        "90,"
+        " \"tid\": 95, \"ts\": 7, \"dur\": 1, \"args\": {\"correlation\": 33}},\n"
+        " {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"ncclDevKernel_AllGather_RING_LL(x)\","
+        " \"pid\": 0, \"tid\": 24, \"ts\": 9, \"dur\": 5, \"args\": {\"device\": 0, \"stream\": 24,"
+        " \"correlation\": 33, \"Collective name\": \"_allgather_base\", \"In msg nelems\": 10,"
+        " \"Out msg nelems\": 20, \"Group size\": 2, \"dtype\": \"Long\","
+        " \"Process Group Ranks\": \"[0, 1]\"}} ]}");
+    const dl_activity *collective = find(&item, DL_ACTIVITY_COLLECTIVE, 0);
+    assert_string_equal(name_of(&item, collective), "AllGather");
+    assert_int_equal(collective->bytes, 80);
+    assert_int_equal(collective->thread, 95);
+    assert_int_equal(collective->start_ns, 7000);
+    free_item(&item);
+}
+
+static void a_missing_rank_is_taken_from_the_name_or_said(void **state)
+{
+    static const char text[] = "{\"distributedInfo\": {\"world_size\": 8}, \"traceEvents\": []}";
+    (void)state;
+    static const struct {
+        const char *name, *rank, *note;
+    } cases[] = {{"/a/rank9/run_rank5.json.gz", "5", "taken from the file's name"},
+                 {"worker2_step_12.json", "2", "taken from the file's name"},
+                 {"/a/rank9/trace.json", NULL, "does not tell its rank"}};
+    for (size_t i = 0; i < 3; i++) {
+        dl_read_trace item = {0};
+        dl_error err = {0};
+        assert_int_equal(read_named(&item, cases[i].name, text, &err), DL_OK);
+        const char *rank = dl_trace_meta(&item.trace, "rank");
+        if (cases[i].rank == NULL) {
+            assert_null(rank);
+        } else {
+            assert_string_equal(rank, cases[i].rank);
+        }
+        assert_true(has_note(&item, cases[i].note));
+        free_item(&item);
+    }
+}
+
+/* A kernel without a time, one that ends before it begins, one whose time is too large. */
+static void impossible_times_are_counted(void **state)
+{
+    (void)state;
+    dl_read_trace item = read_text(
+        "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"a\",\"pid\":0,\"tid\":7,\"dur\":2},"
+        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"a\",\"pid\":0,\"tid\":7,\"ts\":5,\"dur\":-2},"
+        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"a\",\"pid\":0,\"tid\":7,\"ts\":9e15,\"dur\":"
+        "9e15},"
+        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"a\",\"pid\":0,\"tid\":7,\"ts\":5,\"dur\":2}]");
+    assert_int_equal(item.trace.activity_count, 1);
+    assert_string_equal(dl_trace_meta(&item.trace, "invalid_records"), "3");
+    free_item(&item);
+}
+
+static void write_gz(const char *path, const char *text, size_t cut)
+{
+    gzFile file = gzopen(path, "wb");
+    assert_non_null(file);
+    assert_true(gzwrite(file, text, (unsigned)strlen(text)) > 0);
+    assert_int_equal(gzclose(file), Z_OK);
+    if (cut == 0) return;
+    FILE *in = fopen(path, "rb");
+    assert_non_null(in);
+    fseek(in, 0, SEEK_END);
+    long bytes = ftell(in);
+    fclose(in);
+    assert_int_equal(truncate(path, bytes - (long)cut), 0);
+}
+
+/* The file is recognised by its content, packed or not, cut or not. */
+static void files_are_read_by_content(void **state)
+{
+    char path[] = "reader_kineto_XXXXXX";
+    (void)state;
+    int descriptor = mkstemp(path);
+    assert_true(descriptor >= 0);
+    close(descriptor);
+    for (size_t cut = 0; cut < 2; cut++) {
+        dl_read_traces traces = {0};
+        dl_error err = {0};
+        write_gz(path, generation_3, cut * 60);
+        assert_int_equal(dl_read(&traces, path, &plain, &err), DL_OK);
+        assert_string_equal(traces.reader, "kineto");
+        assert_int_equal(traces.count, 1);
+        assert_int_equal(traces.items[0].trace.complete, cut == 0);
+        assert_int_equal(has_note(&traces.items[0], "the packed file is cut"), cut == 1);
+        dl_read_free(&traces);
+    }
+    dl_read_traces traces = {0};
+    dl_error err = {0};
+    FILE *out = fopen(path, "w");
+    fprintf(out, "a table, not a trace\n");
+    fclose(out);
+    assert_int_equal(dl_read(&traces, path, &plain, &err), DL_ERR_FORMAT);
+    assert_contains(err.text, "no trace that is known");
+    out = fopen(path, "w");
+    fprintf(out, "{\"traceEvents\": [{\"ph\" 1}]}");
+    fclose(out);
+    assert_int_equal(dl_read(&traces, path, &plain, &err), DL_ERR_FORMAT);
+    assert_contains(err.text, "byte 17: malformed event");
+    assert_string_equal(err.file, path);
+    unlink(path);
+    assert_int_equal(dl_read(&traces, path, &plain, &err), DL_ERR_IO);
+}
+
+/* Nobody writes to this pipe: reading it would wait for ever. */
+static void pipes_and_folders_are_refused(void **state)
+{
+    char path[] = "reader_pipe_XXXXXX";
+    dl_read_traces traces = {0};
+    dl_error err = {0};
+    (void)state;
+    assert_non_null(mkdtemp(path));
+    assert_int_equal(dl_read(&traces, path, &plain, &err), DL_ERR_IO);
+    assert_contains(err.text, "it is a folder");
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(dl_read(&traces, path, &plain, &err), DL_ERR_IO);
+    assert_contains(err.text, "cannot be read twice");
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(generation_0_is_read),
+        cmocka_unit_test(generations_0b_and_1_are_read),
+        cmocka_unit_test(generation_2_is_read),
+        cmocka_unit_test(generation_3_is_read),
+        cmocka_unit_test(a_cut_trace_says_so),
+        cmocka_unit_test(rocm_copies_get_their_bytes_from_the_call),
+        cmocka_unit_test(kernels_tell_collectives_where_nothing_else_does),
+        cmocka_unit_test(a_missing_rank_is_taken_from_the_name_or_said),
+        cmocka_unit_test(impossible_times_are_counted),
+        cmocka_unit_test(files_are_read_by_content),
+        cmocka_unit_test(pipes_and_folders_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

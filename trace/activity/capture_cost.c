@@ -1,0 +1,159 @@
+#include "trace/activity/capture_cost.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+
+const char *const dl_capture_item_names[DL_CAPTURE_ITEM_COUNT] = {"kernel", "copy", "event", "sync",
+                                                                  "record"};
+
+/* No cost of a call comes near a second. */
+#define FIGURE_MAX_NS 1e9
+#define REPETITIONS_MAX 1000000
+
+char *dl_capture_figures_text(const dl_capture_figures *figures)
+{
+    char *text = dl_strdup("");
+    for (int i = 0; i < DL_CAPTURE_ITEM_COUNT; i++) {
+        const dl_capture_figure *figure = &figures->items[i];
+        char *longer = dl_format("%s%s %.9g %.9g %.9g; ", text, dl_capture_item_names[i],
+                                 figure->ns, figure->low_ns, figure->high_ns);
+        free(text);
+        text = longer;
+    }
+    char *whole = dl_format("%srepetitions %" PRId64 "; host %s; device %s", text,
+                            figures->repetitions, figures->host, figures->device);
+    free(text);
+    return whole;
+}
+
+/* Takes what stands before the next "; " (all of it if none comes) off *text and returns what
+ * follows its name in it, or NULL if another name stands there. Changes the text. */
+static char *take_part(char **text, const char *name)
+{
+    char *part = *text;
+    const size_t length = strlen(name);
+    if (part == NULL || strncmp(part, name, length) != 0 || part[length] != ' ') return NULL;
+    char *end = strstr(part, "; ");
+    *text = end != NULL ? end + 2 : NULL;
+    if (end != NULL) *end = '\0';
+    return part + length + 1;
+}
+
+static bool parse_figure(char *text, dl_capture_figure *figure)
+{
+    double *const values[] = {&figure->ns, &figure->low_ns, &figure->high_ns};
+    for (size_t i = 0; i < 3; i++) {
+        char *blank = text != NULL ? strchr(text, ' ') : NULL;
+        if (blank != NULL) *blank = '\0';
+        if (text == NULL ||
+            dl_parse_double(text, -FIGURE_MAX_NS, FIGURE_MAX_NS, values[i], NULL) != DL_OK)
+            return false;
+        text = blank != NULL ? blank + 1 : NULL;
+    }
+    return text == NULL && figure->low_ns <= figure->ns && figure->ns <= figure->high_ns;
+}
+
+static bool parse_parts(char *text, dl_capture_figures *made)
+{
+    for (int i = 0; i < DL_CAPTURE_ITEM_COUNT; i++)
+        if (!parse_figure(take_part(&text, dl_capture_item_names[i]), &made->items[i]))
+            return false;
+    const char *repetitions = take_part(&text, "repetitions");
+    const char *host = take_part(&text, "host");
+    const char *device = take_part(&text, "device");
+    if (repetitions == NULL || host == NULL || device == NULL || text != NULL) return false;
+    snprintf(made->host, sizeof made->host, "%s", host);
+    snprintf(made->device, sizeof made->device, "%s", device);
+    return dl_parse_int(repetitions, 1, REPETITIONS_MAX, &made->repetitions, NULL) == DL_OK;
+}
+
+dl_status dl_capture_figures_parse(const char *text, dl_capture_figures *figures, dl_error *err)
+{
+    const size_t unknown = strlen(DL_CAPTURE_COST_UNKNOWN);
+    if (strncmp(text, DL_CAPTURE_COST_UNKNOWN, unknown) == 0) {
+        return dl_error_set(err, DL_ERR_DATA, "%.400s", text);
+    }
+    char *copy = dl_strdup(text);
+    dl_capture_figures made = {0};
+    const bool good = parse_parts(copy, &made);
+    free(copy);
+    if (!good) {
+        return dl_error_set(err, DL_ERR_PARSE, "'%.200s' are no costs of a recording", text);
+    }
+    *figures = made;
+    return DL_OK;
+}
+
+/* What was launched by calls for the works of one regular step. */
+static void count_step(const dl_trace *trace, const dl_step_line *line,
+                       const dl_activity_step *step, double counts[DL_CAPTURE_PER_RECORD])
+{
+    uint32_t graph_launch = 0; /* correlation of the graph before; its nodes follow one another */
+    for (size_t i = step->first; i < step->first + step->count; i++) {
+        const dl_activity *work = &trace->activities[line->work[i]];
+        const bool node = work->kind != DL_ACTIVITY_GRAPH && work->object >> 32 != 0;
+        if (node && work->correlation == graph_launch) continue;
+        graph_launch = node ? work->correlation : 0;
+        const bool copy = work->kind == DL_ACTIVITY_MEMCPY || work->kind == DL_ACTIVITY_MEMSET;
+        counts[copy && !node ? DL_CAPTURE_PER_COPY : DL_CAPTURE_PER_KERNEL]++;
+    }
+}
+
+/* Whether a regular step covers the time. */
+static bool in_regular_step(const dl_step_line *line, int64_t at_ns)
+{
+    size_t low = 0, high = line->count; /* the last step that starts at or before at_ns */
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (line->steps[middle].start_ns <= at_ns) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if (low == 0) return false;
+    const dl_activity_step *step = &line->steps[low - 1];
+    return step->label == DL_STEP_REGULAR && at_ns < step->start_ns + step->duration_ns;
+}
+
+/* Events and waits are no work of a device; they belong to the step in whose time they fall. */
+static void count_calls(const dl_trace *trace, const dl_step_line *line,
+                        double counts[DL_CAPTURE_PER_RECORD])
+{
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
+        if (a->kind != DL_ACTIVITY_EVENT && a->kind != DL_ACTIVITY_SYNC) continue;
+        if (a->device != line->device || !in_regular_step(line, a->start_ns)) continue;
+        counts[a->kind == DL_ACTIVITY_EVENT ? DL_CAPTURE_PER_EVENT : DL_CAPTURE_PER_SYNC]++;
+    }
+}
+
+dl_capture_estimate dl_capture_estimate_of(const dl_capture_figures *figures, const dl_trace *trace,
+                                           const dl_step_line *line)
+{
+    dl_capture_estimate made = {0};
+    double counts[DL_CAPTURE_PER_RECORD] = {0}, steps_ns = 0;
+    if (line->device == DL_NO_DEVICE) return made;
+    for (size_t i = 0; i < line->count; i++) {
+        const dl_activity_step *step = &line->steps[i];
+        if (step->label != DL_STEP_REGULAR) continue;
+        made.steps++;
+        steps_ns += (double)step->duration_ns;
+        count_step(trace, line, step, counts);
+    }
+    if (made.steps == 0) return made;
+    count_calls(trace, line, counts);
+    for (int i = 0; i < DL_CAPTURE_PER_RECORD; i++) {
+        const dl_capture_figure *figure = &figures->items[i];
+        made.per_step[i] = counts[i] / (double)made.steps;
+        made.step_ns += made.per_step[i] * figure->ns;
+        made.step_low_ns += made.per_step[i] * figure->low_ns;
+        made.step_high_ns += made.per_step[i] * figure->high_ns;
+    }
+    if (steps_ns > 0) made.share_frac = made.step_ns * (double)made.steps / steps_ns;
+    return made;
+}

@@ -1,0 +1,72 @@
+/* What recording a program costs it: figures of `dlprof bench overhead`, which traces of recorded
+ * programs carry as the value of their meta key "capture_cost", and what they come to over the
+ * steps of such a trace.
+ *
+ * The value is one line, "kernel 812.5 790.1 850.2; copy ...; event ...; sync ...; record ...;
+ * repetitions 12; host node1; device NVIDIA H200", each figure with the ends of its interval, in
+ * ns; or "unknown", with the reason in parentheses behind it. */
+#ifndef DL_TRACE_ACTIVITY_CAPTURE_COST_H
+#define DL_TRACE_ACTIVITY_CAPTURE_COST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "trace/activity/activity.h"
+#include "trace/activity/steps.h"
+#include "trace/dlt/dlt.h"
+
+/* The meta key of a recorded program's trace; a trace of kind overhead has it once for each preset,
+ * "capture_cost.light" and so on. */
+#define DL_CAPTURE_COST_KEY "capture_cost"
+#define DL_CAPTURE_COST_UNKNOWN "unknown"
+
+typedef enum dl_capture_item {
+    DL_CAPTURE_PER_KERNEL, /* launching one, on the launching thread */
+    DL_CAPTURE_PER_COPY,   /* the same for a copy or memset */
+    DL_CAPTURE_PER_EVENT,  /* recording an event, on the thread that does */
+    DL_CAPTURE_PER_SYNC,   /* a driver call that waits for the device and finds it idle */
+    DL_CAPTURE_PER_RECORD, /* flush, decoding, writing: processor time of the recorder's threads */
+    DL_CAPTURE_ITEM_COUNT
+} dl_capture_item;
+
+extern const char *const dl_capture_item_names[DL_CAPTURE_ITEM_COUNT]; /* "kernel", "copy", ... */
+
+/* Median and its distribution-free interval of 95 %. An interval with 0 in it, and even a median
+ * below 0, is a cost that is not told from none. */
+typedef struct dl_capture_figure {
+    double ns, low_ns, high_ns;
+} dl_capture_figure;
+
+#define DL_CAPTURE_NAME_BYTES 256
+
+typedef struct dl_capture_figures {
+    dl_capture_figure items[DL_CAPTURE_ITEM_COUNT];
+    int64_t repetitions;                                             /* behind each figure */
+    char host[DL_CAPTURE_NAME_BYTES], device[DL_CAPTURE_NAME_BYTES]; /* where they were measured */
+} dl_capture_figures;
+
+/* The value of the meta key; free() it. */
+char *dl_capture_figures_text(const dl_capture_figures *figures);
+
+/* Reads such a text. DL_ERR_DATA for "unknown" (the error's text then has the reason), DL_ERR_PARSE
+ * where it is no such text; *figures is untouched then. */
+dl_status dl_capture_figures_parse(const char *text, dl_capture_figures *figures,
+                                   dl_error *err) DL_MUST_CHECK;
+
+/* What recording added to the threads that feed one device, over its regular steps. It lengthens
+ * the steps by that much where the host bounds them, and by less where it does not. */
+typedef struct dl_capture_estimate {
+    size_t steps;                              /* regular; 0 = no estimate, the rest is 0 then */
+    double per_step[DL_CAPTURE_PER_RECORD];    /* launches and so on of a step: mean */
+    double step_ns, step_low_ns, step_high_ns; /* cost of a step: mean, with the figures' ends */
+    double share_frac;                         /* of the steps' time */
+} dl_capture_estimate;
+
+/* Of the device of `line`, whose steps lie in `trace`. Nodes of a CUDA graph are launched together,
+ * for which the graph counts as one kernel. */
+dl_capture_estimate dl_capture_estimate_of(const dl_capture_figures *figures, const dl_trace *trace,
+                                           const dl_step_line *line);
+
+#endif

@@ -1,0 +1,268 @@
+/* Which call of the host each kernel of a collective carries out: see the header. */
+#include "trace/activity/collectives.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/names.h"
+#include "common/status.h"
+#include "common/units.h"
+#include "trace/activity/kernel_class.h"
+
+#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
+
+/* A call (COLLECTIVE) or a kernel's launch, in the order in which the host did them. */
+typedef struct event {
+    uint32_t thread;
+    int64_t at_ns;
+    uint32_t activity; /* index of the COLLECTIVE or of the kernel */
+    bool launch;
+} event;
+
+/* What matching needs of the trace. */
+typedef struct matching {
+    const dl_activity *activities;
+    char *const *strings;
+    uint32_t *comms; /* [comm_count] indices */
+    size_t comm_count;
+} matching;
+
+static int by_thread_and_time(const void *left, const void *right)
+{
+    const event *a = left, *b = right;
+    int order = COMPARE(a->thread, b->thread);
+    if (order == 0) order = COMPARE(a->at_ns, b->at_ns);
+    if (order == 0) order = a->launch - b->launch;
+    return order != 0 ? order : COMPARE(a->activity, b->activity);
+}
+
+static int by_start(const void *left, const void *right)
+{
+    const dl_collective_kernel *a = left, *b = right;
+    int order = COMPARE(a->start_ns, b->start_ns);
+    return order != 0 ? order : COMPARE(a->activity, b->activity);
+}
+
+/* What the kernel's own name tells. */
+static dl_collective_kernel kernel_alone(const matching *m, uint32_t activity)
+{
+    const dl_activity *kernel = &m->activities[activity];
+    dl_kernel_collective told = {"", "", ""};
+    (void)dl_kernel_tell_collective(m->strings[kernel->name], &told);
+    return (dl_collective_kernel){.activity = activity,
+                                  .name = told.collective,
+                                  .algorithm = told.algorithm,
+                                  .start_ns = kernel->start_ns};
+}
+
+/* Ranks of a communicator by the COMMs of the trace, 0 if there is none. */
+static uint32_t find_ranks(const matching *m, uint64_t communicator)
+{
+    for (size_t i = 0; i < m->comm_count; i++) {
+        const dl_activity *comm = &m->activities[m->comms[i]];
+        if (comm->object == communicator) return comm->count;
+    }
+    return 0;
+}
+
+static void add_call(dl_collective_kernel *k, const matching *m, uint32_t activity)
+{
+    const dl_activity *call = &m->activities[activity];
+    const char *name = m->strings[call->name];
+    const uint32_t ranks = find_ranks(m, call->object);
+    bool same = k->calls == 0 || (strcmp(k->name, name) == 0 && k->ranks == ranks);
+    k->name = same ? name : "group";
+    k->ranks = same ? ranks : 0;
+    k->bytes += call->bytes;
+    k->calls++;
+}
+
+/* Events first .. middle - 1 are calls, middle .. end - 1 the launches that follow them. */
+static void match(dl_collective_kernels *list, const matching *m, const event *events, size_t first,
+                  size_t middle, size_t end)
+{
+    size_t calls = middle - first, kernels = end - middle;
+    for (size_t i = 0; i < kernels; i++) {
+        dl_collective_kernel k = kernel_alone(m, events[middle + i].activity);
+        size_t from = 0, to = 0;
+        if (calls == kernels) {
+            from = i;
+            to = i + 1;
+        } else if (kernels == 1) {
+            to = calls;
+        }
+        for (size_t c = from; c < to; c++)
+            add_call(&k, m, events[first + c].activity);
+        list->kernels[list->count++] = k;
+    }
+}
+
+static void match_all(dl_collective_kernels *list, const matching *m, const event *events,
+                      size_t count)
+{
+    for (size_t first = 0, end; first < count; first = end) {
+        size_t middle = first;
+        while (middle < count && events[middle].thread == events[first].thread &&
+               !events[middle].launch)
+            middle++;
+        end = middle;
+        while (end < count && events[end].thread == events[first].thread && events[end].launch)
+            end++;
+        match(list, m, events, first, middle, end);
+    }
+}
+
+void dl_collective_kernels_find(dl_collective_kernels *list, const dl_activity *activities,
+                                size_t count, char *const *strings, const uint8_t *classes,
+                                const dl_launches *launches)
+{
+    size_t kernels = 0, calls = 0, comms = 0, event_count = 0;
+    DL_ASSERT(count < UINT32_MAX, "%zu activities", count);
+    for (size_t i = 0; i < count; i++) {
+        const dl_activity *a = &activities[i];
+        kernels += a->kind == DL_ACTIVITY_KERNEL && classes[a->name] == DL_KERNEL_COLLECTIVE;
+        calls += a->kind == DL_ACTIVITY_COLLECTIVE;
+        comms += a->kind == DL_ACTIVITY_COMM;
+    }
+    if (kernels == 0) return;
+    event *events = dl_calloc(kernels + calls, sizeof *events, "collectives");
+    matching m = {.activities = activities,
+                  .strings = strings,
+                  .comms = dl_calloc(comms, sizeof *m.comms, "communicators")};
+    list->kernels = dl_calloc(kernels, sizeof *list->kernels, "collectives");
+    for (size_t i = 0; i < count; i++) {
+        const dl_activity *a = &activities[i];
+        if (a->kind == DL_ACTIVITY_COMM) m.comms[m.comm_count++] = (uint32_t)i;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const dl_activity *a = &activities[i];
+        if (a->kind == DL_ACTIVITY_COLLECTIVE) {
+            events[event_count++] = (event){a->thread, a->start_ns, (uint32_t)i, false};
+        }
+        if (a->kind != DL_ACTIVITY_KERNEL || classes[a->name] != DL_KERNEL_COLLECTIVE) continue;
+        const dl_activity *launch = dl_launches_find(launches, a->correlation);
+        if (launch != NULL) {
+            events[event_count++] = (event){launch->thread, launch->start_ns, (uint32_t)i, true};
+        } else {
+            list->kernels[list->count++] = kernel_alone(&m, (uint32_t)i);
+        }
+    }
+    if (event_count > 0) qsort(events, event_count, sizeof *events, by_thread_and_time);
+    match_all(list, &m, events, event_count);
+    qsort(list->kernels, list->count, sizeof *list->kernels, by_start);
+    free(m.comms);
+    free(events);
+}
+
+void dl_collective_kernels_free(dl_collective_kernels *list)
+{
+    free(list->kernels);
+    *list = (dl_collective_kernels){0};
+}
+
+#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
+
+/* A kernel with what is known of it. */
+typedef struct run {
+    uint32_t device, ranks, calls;
+    const char *name, *algorithm;
+    uint64_t bytes;
+    int64_t duration_ns;
+} run;
+
+/* Kernels that carry out the same, the longest first. */
+static int by_content(const void *left, const void *right)
+{
+    const run *a = left, *b = right;
+    int order = COMPARE(a->device, b->device);
+    if (order == 0) order = strcmp(a->name, b->name);
+    if (order == 0) order = strcmp(a->algorithm, b->algorithm);
+    if (order == 0) order = COMPARE(a->bytes, b->bytes);
+    if (order == 0) order = COMPARE(a->ranks, b->ranks);
+    return order != 0 ? order : COMPARE(a->calls, b->calls);
+}
+
+static int by_total(const void *left, const void *right)
+{
+    const dl_collective_summary *a = left, *b = right;
+    double a_ns = a->duration_ns.mean * (double)a->duration_ns.count;
+    double b_ns = b->duration_ns.mean * (double)b->duration_ns.count;
+    int order = COMPARE(a->device, b->device);
+    return order != 0 ? order : COMPARE(b_ns, a_ns);
+}
+
+/* Whether NCCL counts one rank's share of it, so that S = ranks * bytes. */
+static bool counts_shares(const char *name)
+{
+    static const char *const names[] = {"AllGather", "ReduceScatter", "AlltoAll",
+                                        "AllToAll",  "Gather",        "Scatter"};
+    return dl_names_find(name, names, sizeof names / sizeof names[0]) >= 0;
+}
+
+double dl_collective_bus_factor(const char *name, uint32_t ranks)
+{
+    double n = ranks;
+    if (ranks < 2) return 0;
+    if (strcmp(name, "AllReduce") == 0) return 2 * (n - 1) / n;
+    return counts_shares(name) ? n - 1 : 1;
+}
+
+static void sum_runs(dl_collectives *collectives, const run *runs, size_t count,
+                     double *durations_ns)
+{
+    for (size_t i = 0; i < count; i++)
+        durations_ns[i] = (double)runs[i].duration_ns;
+    dl_collective_summary *c = &collectives->collectives[collectives->count++];
+    *c = (dl_collective_summary){.device = runs[0].device,
+                                 .name = runs[0].name,
+                                 .algorithm = runs[0].algorithm,
+                                 .bytes = runs[0].bytes,
+                                 .ranks = runs[0].ranks,
+                                 .calls = runs[0].calls,
+                                 .duration_ns = dl_distribution_of(durations_ns, count)};
+    double bytes = (double)c->bytes, factor = dl_collective_bus_factor(c->name, c->ranks);
+    if (c->duration_ns.low <= 0 || factor <= 0 || strcmp(c->name, "group") == 0) return;
+    double median_s = dl_ns_to_s(c->duration_ns.p50);
+    c->algorithm_bytes_per_s = bytes * (counts_shares(c->name) ? c->ranks : 1) / median_s;
+    c->bus_bytes_per_s = bytes * factor / median_s;
+    c->best_bus_bytes_per_s = bytes * factor / dl_ns_to_s(c->duration_ns.low);
+}
+
+void dl_collectives_init(dl_collectives *collectives, const dl_activity *activities, size_t count,
+                         char *const *strings, const uint8_t *classes, const dl_launches *launches)
+{
+    dl_collective_kernels list = {0};
+    dl_collective_kernels_find(&list, activities, count, strings, classes, launches);
+    if (list.count == 0) return;
+    run *runs = dl_calloc(list.count, sizeof *runs, "collectives");
+    for (size_t i = 0; i < list.count; i++) {
+        const dl_collective_kernel *k = &list.kernels[i];
+        const dl_activity *a = &activities[k->activity];
+        runs[i] =
+            (run){a->device, k->ranks, k->calls, k->name, k->algorithm, k->bytes, a->duration_ns};
+    }
+    qsort(runs, list.count, sizeof *runs, by_content);
+    size_t groups = 0;
+    for (size_t i = 0; i < list.count; i++)
+        groups += i == 0 || by_content(&runs[i - 1], &runs[i]) != 0;
+    collectives->collectives = dl_calloc(groups, sizeof *collectives->collectives, "collectives");
+    double *durations_ns = dl_calloc(list.count, sizeof *durations_ns, "collectives");
+    for (size_t first = 0, end; first < list.count; first = end) {
+        for (end = first + 1; end < list.count; end++) {
+            if (by_content(&runs[first], &runs[end]) != 0) break;
+        }
+        sum_runs(collectives, runs + first, end - first, durations_ns);
+    }
+    free(durations_ns);
+    free(runs);
+    dl_collective_kernels_free(&list);
+    qsort(collectives->collectives, collectives->count, sizeof *collectives->collectives, by_total);
+}
+
+void dl_collectives_free(dl_collectives *collectives)
+{
+    free(collectives->collectives);
+    *collectives = (dl_collectives){0};
+}

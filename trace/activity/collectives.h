@@ -1,0 +1,89 @@
+/* The kernels that carry out collectives, each with the call of the host that it carries out.
+ *
+ * A kernel's name tells at most the collective (kernel_class.h); its size is known by the host's
+ * call, a COLLECTIVE. The two are matched by thread and time: the kernel's launch is a CALL, and on
+ * its thread a run of COLLECTIVEs that began since the last such launch is followed by the run of
+ * launches that carry them out. A call of its own launches within itself, calls in a group when the
+ * group ends. Within one run, in order,
+ *
+ *   as many calls as kernels   one each
+ *   several calls, one kernel  the kernel carries them all: bytes are their sum
+ *   otherwise                  not told apart: the kernels' sizes stay unknown
+ *
+ * Kernels without a recorded launch, or in a replayed graph, stay unknown as well. */
+#ifndef DL_TRACE_ACTIVITY_COLLECTIVES_H
+#define DL_TRACE_ACTIVITY_COLLECTIVES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/activity/activity.h"
+#include "trace/distribution.h"
+
+typedef struct dl_collective_kernel {
+    uint32_t activity; /* index of the KERNEL */
+    uint32_t ranks;    /* 0 = unknown */
+    uint32_t calls;    /* that it carries; 0 = unknown */
+    const char *name;  /* "AllReduce", ...; "group" = several different ones; "" = unknown. Borrowed
+                          from the trace or constant */
+    const char *algorithm; /* that a rule of the user's gives the kernel (kernel_class.h), or "" */
+    uint64_t bytes;        /* of one rank, as NCCL counts them; 0 = unknown */
+    int64_t start_ns;
+} dl_collective_kernel;
+
+/* Owns its array; release with dl_collective_kernels_free. */
+typedef struct dl_collective_kernels {
+    dl_collective_kernel *kernels; /* [count] by start */
+    size_t count;
+} dl_collective_kernels;
+
+/* Finds those among activities[count] (count < 2^32); zero `list` before. `classes` is by name id,
+ * as dl_kernel_classes makes it. O(n log n). */
+void dl_collective_kernels_find(dl_collective_kernels *list, const dl_activity *activities,
+                                size_t count, char *const *strings, const uint8_t *classes,
+                                const dl_launches *launches);
+void dl_collective_kernels_free(dl_collective_kernels *list);
+
+/* Collectives on the devices and the rates that they make; which kernel carries out which call:
+ * collective_kernels.h.
+ *
+ * Rates are those of nccl-tests (doc/PERFORMANCE.md), over the kernel's duration t:
+ *   algorithm rate = S / t; S = ranks * bytes where NCCL counts one rank's share (AllGather,
+ *                    ReduceScatter, AlltoAll, Gather, Scatter), else bytes;
+ *   bus rate       = algorithm rate * 2 (n - 1) / n for AllReduce, (n - 1) / n for those five, 1
+ *                    for the others: what a link carries, comparable whatever the algorithm and
+ *                    the number n of ranks.
+ * A kernel also waits for the slowest rank, so the shortest time of many comes nearest to the
+ * transfer. */
+
+/* All kernels of one device that carry out equal calls. */
+typedef struct dl_collective_summary {
+    uint32_t device;
+    const char *name; /* "AllReduce", ...; "group" = several different ones; "" = unknown. Borrowed
+                         from the trace or constant */
+    const char *algorithm;       /* of a rule of the user's (kernel_class.h), or "" */
+    uint64_t bytes;              /* of one rank, as NCCL counts them; 0 = unknown */
+    uint32_t ranks;              /* 0 = unknown */
+    uint32_t calls;              /* calls that one kernel carries; 0 = unknown */
+    dl_distribution duration_ns; /* of the kernels; mean * count is their sum */
+    double algorithm_bytes_per_s, bus_bytes_per_s; /* of the median duration; 0 = unknown */
+    double best_bus_bytes_per_s;                   /* of the shortest */
+} dl_collective_summary;
+
+/* Owns its array; release with dl_collectives_free. */
+typedef struct dl_collectives {
+    dl_collective_summary *collectives; /* [count] by device, then by total time, longest first */
+    size_t count;
+} dl_collectives;
+
+/* Sums up the kernels of collectives among activities[count] (count < 2^32); zero `collectives`
+ * before. `classes` is by name id, as dl_kernel_classes makes it. O(n log n). */
+void dl_collectives_init(dl_collectives *collectives, const dl_activity *activities, size_t count,
+                         char *const *strings, const uint8_t *classes, const dl_launches *launches);
+void dl_collectives_free(dl_collectives *collectives);
+
+/* Bytes that a link carries per byte of one rank: S / bytes times the factor above. 0 without
+ * ranks, or with one, where nothing is carried. */
+double dl_collective_bus_factor(const char *name, uint32_t ranks);
+
+#endif

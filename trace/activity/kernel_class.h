@@ -1,0 +1,82 @@
+/* What a kernel does, told from its name: the only thing that every trace has of every kernel.
+ *
+ * The rules are data, one table in kernel_class.c: the first rule whose pattern occurs in the name
+ * decides. Patterns are pieces of identifiers without "::", so they hold for mangled and demangled
+ * names alike. A class says what most of the kernel's work is: a convolution with its bias and
+ * activation fused in is a convolution. A kernel of no known library is OTHER.
+ *
+ * Classifying takes some 20 us a name, so a caller with many activities does it once a name:
+ * dl_kernel_classes.
+ */
+#ifndef DL_TRACE_ACTIVITY_KERNEL_CLASS_H
+#define DL_TRACE_ACTIVITY_KERNEL_CLASS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/activity/activity.h"
+#include "trace/record.h"
+
+/* A rule of the user's: kernels whose name matches one of the patterns carry out a collective. */
+typedef struct dl_kernel_rule {
+    const char *patterns; /* as in kernel_class.c: '|' between them, '*' = any text, '^' = begin */
+    const char *collective; /* "AllReduce", ... */
+    const char *algorithm;  /* "ring", ...; "" = not said */
+} dl_kernel_rule;
+
+/* From now on rules[count] (borrowed; 0 = none again) go before those built in, in the whole
+ * process: a program calls it before it reads traces, never while threads classify. */
+void dl_kernel_use_rules(const dl_kernel_rule *rules, size_t count);
+
+/* Whether one of the patterns matches the text. */
+bool dl_kernel_pattern_matches(const char *patterns, const char *text);
+
+typedef enum dl_kernel_class {
+    DL_KERNEL_OTHER = 0,
+    DL_KERNEL_CONVOLUTION,
+    DL_KERNEL_GEMM, /* matrix products, with vectors too */
+    DL_KERNEL_ATTENTION,
+    DL_KERNEL_NORMALISATION,
+    DL_KERNEL_SOFTMAX, /* and losses */
+    DL_KERNEL_POOLING,
+    DL_KERNEL_EMBEDDING, /* tables of embeddings: lookup, gradient, their indices */
+    DL_KERNEL_OPTIMIZER,
+    DL_KERNEL_COLLECTIVE, /* and point-to-point transfers by kernels */
+    DL_KERNEL_ELEMENTWISE,
+    DL_KERNEL_REDUCTION, /* and scans, sorts */
+    DL_KERNEL_LAYOUT,    /* copies, fills, transposes, gathers and scatters, casts */
+    DL_KERNEL_CLASS_END
+} dl_kernel_class;
+
+/* "convolution", "gemm", ...; never NULL. */
+const char *dl_kernel_class_name(dl_kernel_class class);
+
+/* Class of the kernel `name`. *phase (may be NULL) becomes FORWARD, BACKWARD, UPDATE (an optimizer)
+ * or, where the name does not tell, NONE. */
+dl_kernel_class dl_kernel_classify(const char *name, dl_phase *phase);
+bool dl_kernel_is_collective(const char *name);
+
+/* Class by name id: [string_count] dl_kernel_class, right for all ids that a KERNEL of
+ * activities[count] uses (others are OTHER). free() it. */
+uint8_t *dl_kernel_classes(const dl_activity *activities, size_t count, char *const *strings,
+                           size_t string_count);
+
+/* What the name of a collective's kernel tells. Texts are constant, or the user's rule's. */
+typedef struct dl_kernel_collective {
+    const char *collective; /* "AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce",
+                               "SendRecv", ...; "" = it does not tell (generic kernels) */
+    const char *type;       /* "float32", "bfloat16", "int8", ... of a reduction; "" otherwise: the
+                               others move bytes, whatever type their name holds */
+    const char *algorithm;  /* of a rule of the user's; "" otherwise */
+} dl_kernel_collective;
+
+/* Takes collective and type into *told from the name of a kernel that a rule of the user's matches,
+ * of an NCCL or RCCL kernel of any version since 2.7, and of DeepEP's and NVSHMEM's (dispatch and
+ * combine are all-to-all; a reduction of NVSHMEM leaves the result everywhere, its "fcollect" is an
+ * all-gather); false if it is none of these (*told untouched). NCCL's algorithm and protocol are
+ * left out on purpose: one kernel serves several, and its suffix ("RING_LL") names but one of them
+ * (src/device/generate.py of NCCL 2.28, best_kernel()). */
+bool dl_kernel_tell_collective(const char *name, dl_kernel_collective *told);
+
+#endif

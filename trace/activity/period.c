@@ -1,0 +1,821 @@
+#include "trace/activity/steps_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+
+#define DL_ANCHOR_KINDS 3
+
+/* What units must reach. Repeated steps of which 5 % were lost have an order match of 0.9; half the
+ * work being in steps is what makes a trace worth cutting. Few units repeat by chance more easily:
+ * their order gain must reach DL_ORDER_GAIN_MIN * (1 + 2 / units), 0.67 for three. */
+#define DL_ORDER_MIN 0.7
+#define DL_ORDER_GAIN_MIN 0.4
+#define DL_EXPLAINED_MIN 0.5
+
+/* So many kinds in a row; the cut is at the last one. */
+typedef struct dl_anchor {
+    uint32_t kinds[DL_ANCHOR_KINDS];
+    size_t length;
+} dl_anchor;
+
+/* Part of a sequence in which a period is looked for. Owns its arrays. */
+typedef struct dl_window {
+    uint32_t *symbols; /* [count] kinds, numbered anew from 0 without gaps */
+    uint32_t *kinds;   /* [kind_count] their numbers in the sequence */
+    uint32_t *grams;   /* [count] `gram_length` symbols up to each, numbered from 0 without gaps */
+    size_t count, gram_length;
+    uint32_t kind_count, gram_count;
+    size_t *gram_first; /* [gram_count + 1] gram g occurs at gram_places[gram_first[g]] to ... */
+    size_t *gram_places;
+} dl_window;
+
+/* One way to cut the window. */
+typedef struct dl_cutting {
+    uint32_t gram; /* the anchor */
+    size_t units;  /* occurrences of it */
+    double explained;
+    bool has_input; /* a usual unit holds a copy from the host */
+} dl_cutting;
+
+/* So many units tell the quartile of a count well enough. */
+#define CONTENT_UNITS 400
+
+/* Of units_order_match. */
+#define ORDER_PAIRS 100
+#define SKIP_MAX 16
+
+/* How often one unit holds one kind. */
+typedef struct kind_count {
+    uint32_t kind, count;
+} kind_count;
+
+static int compare_sizes(const void *a, const void *b)
+{
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static int compare_kinds(const void *a, const void *b)
+{
+    const kind_count *x = a, *y = b;
+    if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
+    return (x->count > y->count) - (x->count < y->count);
+}
+
+size_t dl_unit_end(const dl_units *units, size_t i)
+{
+    return i + 1 < units->count ? units->cuts[i + 1] : units->end;
+}
+
+static size_t length_of(const dl_units *units, size_t i)
+{
+    return dl_unit_end(units, i) - units->cuts[i];
+}
+
+/* Length of the unit that holds the middle symbol of the first `count` units sorted by length. */
+static size_t usual_length(const dl_units *units, size_t count)
+{
+    size_t *lengths = dl_calloc(count, sizeof *lengths, "lengths of units");
+    size_t sum = 0, passed = 0, usual = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += lengths[i] = length_of(units, i);
+    qsort(lengths, count, sizeof *lengths, compare_sizes);
+    for (size_t i = 0; i < count && 2 * passed < sum; i++)
+        passed += usual = lengths[i];
+    free(lengths);
+    return usual;
+}
+
+size_t dl_units_choose(const dl_units *units, size_t *chosen, size_t most)
+{
+    size_t count = units->count > 1 ? units->count - 1 : units->count;
+    if (count == 0) return 0;
+    size_t usual = usual_length(units, count), fit = 0, found = 0, seen = 0;
+    for (size_t i = 0; i < count; i++)
+        fit += 2 * length_of(units, i) >= usual && length_of(units, i) <= 2 * usual;
+    size_t every = (fit + most - 1) / most;
+    for (size_t i = 0; i < count; i++) {
+        if (2 * length_of(units, i) < usual || length_of(units, i) > 2 * usual) continue;
+        if (seen++ % every == 0) chosen[found++] = i;
+    }
+    return found;
+}
+
+/* Sorted pairs of the chosen units' kinds and counts; *pair_count of them. */
+static kind_count *count_kinds(const dl_units *units, const size_t *chosen, size_t chosen_count,
+                               size_t *pair_count)
+{
+    size_t most = 0, found = 0;
+    for (size_t i = 0; i < chosen_count; i++)
+        most += length_of(units, chosen[i]);
+    kind_count *pairs = dl_calloc(most, sizeof *pairs, "content of units");
+    uint32_t *counts = dl_calloc(units->kind_count, sizeof *counts, "content of units");
+    for (size_t i = 0; i < chosen_count; i++) {
+        size_t first = units->cuts[chosen[i]], end = dl_unit_end(units, chosen[i]);
+        for (size_t place = first; place < end; place++)
+            counts[units->symbols[place]]++;
+        for (size_t place = first; place < end; place++) {
+            uint32_t kind = units->symbols[place];
+            if (counts[kind] > 0) pairs[found++] = (kind_count){kind, counts[kind]};
+            counts[kind] = 0;
+        }
+    }
+    free(counts);
+    qsort(pairs, found, sizeof *pairs, compare_kinds);
+    *pair_count = found;
+    return pairs;
+}
+
+/* The usual content into content[kind_count]; returns its sum. */
+static size_t units_content(const dl_units *units, uint32_t *content)
+{
+    size_t chosen[CONTENT_UNITS], pair_count = 0, sum = 0;
+    memset(content, 0, units->kind_count * sizeof *content);
+    size_t chosen_count = dl_units_choose(units, chosen, CONTENT_UNITS);
+    kind_count *pairs = count_kinds(units, chosen, chosen_count, &pair_count);
+    /* A quarter of the units may hold fewer; units without the kind have no pair. */
+    size_t below = chosen_count / 4;
+    for (size_t first = 0, end; first < pair_count; first = end) {
+        for (end = first + 1; end < pair_count && pairs[end].kind == pairs[first].kind;)
+            end++;
+        size_t without = chosen_count - (end - first);
+        if (without > below) continue;
+        content[pairs[first].kind] = pairs[first + below - without].count;
+        sum += content[pairs[first].kind];
+    }
+    free(pairs);
+    return sum;
+}
+
+size_t dl_units_common(const uint32_t *symbols, size_t first, size_t end, const uint32_t *content,
+                       uint32_t *left)
+{
+    size_t common = 0;
+    for (size_t i = first; i < end; i++) {
+        if (left[symbols[i]] == 0) continue;
+        left[symbols[i]]--;
+        common++;
+    }
+    for (size_t i = first; i < end; i++)
+        left[symbols[i]] = content[symbols[i]];
+    return common;
+}
+
+/* Share of the symbols up to units->end that are content of their unit (those before the first cut
+ * counting as a unit); 0 without symbols. */
+static double units_explained(const dl_units *units, const uint32_t *content)
+{
+    if (units->end == 0) return 0;
+    uint32_t *left = dl_calloc(units->kind_count, sizeof *left, "content of units");
+    memcpy(left, content, units->kind_count * sizeof *left);
+    size_t head_end = units->count > 0 ? units->cuts[0] : units->end;
+    size_t common = dl_units_common(units->symbols, 0, head_end, content, left);
+    for (size_t i = 0; i < units->count; i++)
+        common +=
+            dl_units_common(units->symbols, units->cuts[i], dl_unit_end(units, i), content, left);
+    free(left);
+    return (double)common / (double)units->end;
+}
+
+/* Moves *a and *b to the nearest places, in sum, where two symbols in a row are equal again; false
+ * if none is near enough. */
+static bool resume(const uint32_t *symbols, size_t *a, size_t a_end, size_t *b, size_t b_end)
+{
+    for (size_t skip = 1; skip <= 2 * SKIP_MAX; skip++) {
+        size_t least = skip > SKIP_MAX ? skip - SKIP_MAX : 0;
+        for (size_t i = least; i <= skip - least; i++) {
+            size_t x = *a + i, y = *b + skip - i;
+            if (x + 1 >= a_end || y + 1 >= b_end) continue;
+            if (symbols[x] != symbols[y] || symbols[x + 1] != symbols[y + 1]) continue;
+            *a = x;
+            *b = y;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Share of the shorter part's symbols that a .. a_end and b .. b_end have in the same order. */
+static double order_match(const uint32_t *symbols, size_t a, size_t a_end, size_t b, size_t b_end)
+{
+    size_t shorter = a_end - a < b_end - b ? a_end - a : b_end - b, equal = 0;
+    while (a < a_end && b < b_end) {
+        if (symbols[a] == symbols[b]) {
+            equal++, a++, b++;
+        } else if (!resume(symbols, &a, a_end, &b, b_end)) {
+            a += SKIP_MAX, b += SKIP_MAX;
+        }
+    }
+    return shorter > 0 ? (double)equal / (double)shorter : 0;
+}
+
+/* Median over pairs of neighbours; of `shifted` ones, half a unit of the first is moved to behind
+ * its end. */
+static double median_match(const dl_units *units, bool shifted)
+{
+    if (units->count < 2) return 0;
+    double matches[ORDER_PAIRS];
+    size_t pairs = units->count - 1, every = (pairs + ORDER_PAIRS - 1) / ORDER_PAIRS, count = 0;
+    for (size_t i = 0; i < pairs; i += every) {
+        size_t first = units->cuts[i], next = units->cuts[i + 1], end = dl_unit_end(units, i + 1);
+        size_t a = shifted ? first + (next - first) / 2 : first;
+        size_t a_end = shifted ? next + (end - next) / 2 : next;
+        matches[count++] = order_match(units->symbols, a, a_end, next, end);
+    }
+    qsort(matches, count, sizeof *matches, compare_doubles);
+    return matches[count / 2];
+}
+
+/* How well units repeat the order of the unit before: the median, over at most 100 pairs of
+ * neighbours, of the share of the shorter unit's symbols that follow each other in both, when both
+ * are read side by side and up to 16 symbols may be skipped at a time to find two equal ones again.
+ * 1 for exact repetition, 1 - 2d or so if a share d of the symbols was lost; 0 without pairs. */
+static double units_order_match(const dl_units *units)
+{
+    return median_match(units, false);
+}
+
+/* By how much more than by chance: (match - chance) / (1 - chance), where chance is the order match
+ * of units with ones that are moved by half a unit. 1 for exact repetition, about 0 for symbols
+ * without order, however few kinds there are. */
+static double units_order_gain(const dl_units *units)
+{
+    double chance = median_match(units, true);
+    return chance < 1 ? (median_match(units, false) - chance) / (1 - chance) : 0;
+}
+
+#define REGULAR_MIN 0.75
+
+/* Symbols on each side of a cut that are compared to find a lost anchor; how many of them must be
+ * equal on each side, and in sum. */
+#define SIDE 8
+#define SIDE_EQUAL_MIN 3
+#define SIDES_EQUAL_MIN 8
+
+static int compare_u64(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* `length` symbols up to number `last`. A window has fewer than 2^16 kinds, so a gram fits. */
+static uint64_t gram_code(const uint32_t *symbols, size_t last, size_t length)
+{
+    uint64_t code = 0;
+    for (size_t i = 0; i < length && i <= last; i++)
+        code |= (uint64_t)(symbols[last - i] + 1) << 20 * i;
+    return code;
+}
+
+/* Replaces each of codes[count] by the number of its value in numbers[count]; sorts the distinct
+ * ones to the front of `codes` and returns how many there are. */
+static uint32_t number_codes(uint64_t *codes, size_t count, uint32_t *numbers)
+{
+    uint64_t *sorted = dl_calloc(count, sizeof *sorted, "window of symbols");
+    memcpy(sorted, codes, count * sizeof *codes);
+    qsort(sorted, count, sizeof *sorted, compare_u64);
+    size_t distinct = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (distinct == 0 || sorted[i] != sorted[distinct - 1]) sorted[distinct++] = sorted[i];
+    }
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t *found = bsearch(&codes[i], sorted, distinct, sizeof *sorted, compare_u64);
+        numbers[i] = (uint32_t)(found - sorted);
+    }
+    memcpy(codes, sorted, distinct * sizeof *codes);
+    free(sorted);
+    return (uint32_t)distinct;
+}
+
+static void number_grams(dl_window *window, const uint32_t *symbols)
+{
+    size_t count = window->count;
+    uint64_t *codes = dl_calloc(count, sizeof *codes, "window of symbols");
+    window->symbols = dl_calloc(count, sizeof *window->symbols, "window of symbols");
+    window->grams = dl_calloc(count, sizeof *window->grams, "window of symbols");
+    for (size_t i = 0; i < count; i++)
+        codes[i] = symbols[i];
+    window->kind_count = number_codes(codes, count, window->symbols);
+    window->kinds = dl_calloc(window->kind_count, sizeof *window->kinds, "window of symbols");
+    for (uint32_t kind = 0; kind < window->kind_count; kind++)
+        window->kinds[kind] = (uint32_t)codes[kind];
+    for (size_t i = 0; i < count; i++)
+        codes[i] = gram_code(window->symbols, i, window->gram_length);
+    window->gram_count = number_codes(codes, count, window->grams);
+    free(codes);
+}
+
+/* The grams of `symbols` [count <= DL_PERIOD_SYMBOLS], of 1 .. DL_ANCHOR_KINDS symbols each. */
+static void window_init(dl_window *window, const uint32_t *symbols, size_t count,
+                        size_t gram_length)
+{
+    *window = (dl_window){.count = count, .gram_length = gram_length};
+    number_grams(window, symbols);
+    window->gram_first = dl_calloc((size_t)window->gram_count + 2, sizeof(size_t), "grams");
+    window->gram_places = dl_calloc(count, sizeof(size_t), "grams");
+    size_t *next = window->gram_first + 1; /* becomes the end of each gram's places */
+    for (size_t i = 0; i < count; i++)
+        next[window->grams[i] + 1]++;
+    for (uint32_t g = 0; g < window->gram_count; g++)
+        next[g + 1] += next[g];
+    for (size_t i = 0; i < count; i++)
+        window->gram_places[next[window->grams[i]]++] = i;
+}
+
+/* The anchor of gram g. */
+static dl_anchor window_anchor(const dl_window *window, uint32_t gram)
+{
+    size_t place = window->gram_places[window->gram_first[gram]];
+    dl_anchor anchor = {.length =
+                            place + 1 < window->gram_length ? place + 1 : window->gram_length};
+    for (size_t i = 0; i < anchor.length; i++)
+        anchor.kinds[i] = window->kinds[window->symbols[place + 1 - anchor.length + i]];
+    return anchor;
+}
+
+static void window_free(dl_window *window)
+{
+    free(window->symbols);
+    free(window->kinds);
+    free(window->grams);
+    free(window->gram_first);
+    free(window->gram_places);
+    *window = (dl_window){0};
+}
+
+/* Number of places of gram g. */
+static size_t window_occurrences(const dl_window *window, uint32_t gram)
+{
+    return window->gram_first[gram + 1] - window->gram_first[gram];
+}
+
+/* How regular the distances of an anchor's places are. */
+typedef struct regularity {
+    double near;      /* share of the distances near their median */
+    double covered;   /* sum of these distances */
+    double variation; /* squared coefficient of variation of all distances */
+    size_t median;
+} regularity;
+
+/* Of places[count >= 3]; `distances` is scratch for count - 1. */
+static regularity regularity_of(const size_t *places, size_t count, size_t *distances)
+{
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i + 1 < count; i++) {
+        distances[i] = places[i + 1] - places[i];
+        sum += (double)distances[i];
+        squares += (double)distances[i] * (double)distances[i];
+    }
+    size_t number = count - 1, near = 0;
+    qsort(distances, number, sizeof *distances, compare_sizes);
+    size_t median = distances[number / 2];
+    double covered = 0;
+    for (size_t i = 0; i < number; i++) {
+        if (2 * distances[i] < median || 2 * distances[i] > 3 * median) continue;
+        near++;
+        covered += (double)distances[i];
+    }
+    double mean = sum / (double)number;
+    return (regularity){.near = (double)near / (double)number,
+                        .covered = covered,
+                        .variation = squares / (double)number / (mean * mean) - 1,
+                        .median = median};
+}
+
+/* Whether the units repeat each other's order well enough. */
+static bool units_in_order(const dl_units *units)
+{
+    if (units->count < 2) return false;
+    double gain_min = DL_ORDER_GAIN_MIN * (1 + 2 / (double)units->count);
+    return units_order_match(units) >= DL_ORDER_MIN && units_order_gain(units) >= gain_min;
+}
+
+/* Whether the units that the gram's places cut repeat each other; fills the cutting. `distance` is
+ * the median one of the places. */
+static bool judge(const dl_window *window, const uint8_t *roles, size_t distance,
+                  dl_cutting *cutting)
+{
+    const dl_units units = {.symbols = window->symbols,
+                            .cuts = window->gram_places + window->gram_first[cutting->gram],
+                            .count = cutting->units,
+                            .end = window->count,
+                            .kind_count = window->kind_count};
+    if (!units_in_order(&units)) return false;
+    uint32_t *content = dl_calloc(window->kind_count, sizeof *content, "content of units");
+    uint32_t kinds = 0;
+    size_t length = units_content(&units, content);
+    cutting->explained = units_explained(&units, content);
+    cutting->has_input = false;
+    for (uint32_t kind = 0; kind < window->kind_count; kind++) {
+        kinds += content[kind] > 0;
+        if (content[kind] > 0 && roles[window->kinds[kind]] & DL_ROLE_INPUT)
+            cutting->has_input = true;
+    }
+    free(content);
+    /* One kind over and over is no step: every launch would be one. */
+    if (kinds < 2) return false;
+    /* Many short units beside few long ones that hold most of the symbols are no repetition. */
+    return cutting->explained >= DL_EXPLAINED_MIN && length <= 2 * distance;
+}
+
+/* Looks for the most regular anchor that occurs about `repeats` times (at least 3, within the share
+ * `tolerance`): three quarters of its distances must lie from half to 1.5 times the median one, and
+ * the sum of these be the largest. False if there is none or the units that it cuts are not in
+ * order or explain less than DL_EXPLAINED_MIN. `roles` as in dl_sequence. */
+static bool window_cut(const dl_window *window, double repeats, double tolerance,
+                       const uint8_t *roles, dl_cutting *cutting)
+{
+    size_t *distances = dl_calloc(window->count, sizeof *distances, "distances of anchors");
+    regularity best = {.covered = -1};
+    for (uint32_t gram = 0; gram < window->gram_count; gram++) {
+        size_t count = window_occurrences(window, gram);
+        if (count < 3 || (double)count < repeats * (1 - tolerance) ||
+            (double)count > repeats * (1 + tolerance))
+            continue;
+        regularity found =
+            regularity_of(window->gram_places + window->gram_first[gram], count, distances);
+        /* Short distances within some phase of the run may be more regular than a step's. */
+        if (found.near < REGULAR_MIN || found.covered < best.covered ||
+            (found.covered <= best.covered && found.variation >= best.variation))
+            continue;
+        best = found;
+        cutting->gram = gram;
+        cutting->units = count;
+    }
+    free(distances);
+    return best.covered > 0 && judge(window, roles, best.median, cutting);
+}
+
+static bool anchored(const dl_anchor *anchor, const uint32_t *symbols, size_t place)
+{
+    if (place + 1 < anchor->length) return false;
+    return memcmp(symbols + place + 1 - anchor->length, anchor->kinds,
+                  anchor->length * sizeof *anchor->kinds) == 0;
+}
+
+/* Cuts with the sequence that they cut, growing. */
+typedef struct cut_list {
+    size_t *cuts;
+    size_t count, capacity;
+} cut_list;
+
+static void add_cut(cut_list *list, size_t place)
+{
+    if (list->count == list->capacity) {
+        list->capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
+        list->cuts = dl_realloc(list->cuts, list->capacity, sizeof *list->cuts, "cuts");
+    }
+    list->cuts[list->count++] = place;
+}
+
+/* Equal symbols around `place` and around the cut `model`, leaving out the anchor, which only the
+ * model still has; 0 unless both sides show some. */
+static size_t sides_equal(const dl_sequence *sequence, size_t place, size_t model)
+{
+    size_t before = 0, behind = 0;
+    for (size_t i = 0; i < SIDE; i++) {
+        if (place + i < sequence->count && model + 1 + i < sequence->count)
+            behind += sequence->symbols[place + i] == sequence->symbols[model + 1 + i];
+        if (place > i && model > i)
+            before += sequence->symbols[place - 1 - i] == sequence->symbols[model - 1 - i];
+    }
+    return before >= SIDE_EQUAL_MIN && behind >= SIDE_EQUAL_MIN ? before + behind : 0;
+}
+
+/* Where a unit that begins at `first` and whose anchor is `length` later was lost probably ends; 0
+ * if nothing there looks like the surroundings of `model`. */
+static size_t find_lost(const dl_sequence *sequence, size_t first, size_t length, size_t end,
+                        size_t model)
+{
+    size_t expected = first + length, best = 0, most = SIDES_EQUAL_MIN - 1;
+    for (size_t off = 0; off <= 3 * length / 10; off++) {
+        for (int sign = 1; sign >= -1; sign -= 2) {
+            size_t place = sign > 0 ? expected + off : expected - off;
+            if (place + length / 2 > end) continue;
+            size_t equal = sides_equal(sequence, place, model);
+            if (equal <= most) continue;
+            most = equal;
+            best = place;
+        }
+    }
+    return best;
+}
+
+/* A cut whose unit has about the usual length, with room for its sides. */
+static size_t choose_model(const dl_units *units, size_t *length)
+{
+    size_t chosen[101];
+    size_t count = dl_units_choose(units, chosen, 101);
+    for (size_t i = 0; i < count; i++)
+        chosen[i] = dl_unit_end(units, chosen[i]) - units->cuts[chosen[i]];
+    qsort(chosen, count, sizeof *chosen, compare_sizes);
+    *length = count > 0 ? chosen[count / 2] : 0;
+    for (size_t i = 1; i < units->count; i++) {
+        size_t own = dl_unit_end(units, i) - units->cuts[i];
+        size_t before = units->cuts[i] - units->cuts[i - 1];
+        if (own == *length && before == *length) return units->cuts[i];
+    }
+    return units->count > 1 ? units->cuts[1] : 0;
+}
+
+/* Cuts of the whole sequence at the anchor, those between which one was lost included. Returns the
+ * array, owned by the caller; *cut_count places. */
+static size_t *anchor_cuts(const dl_anchor *anchor, const dl_sequence *sequence, size_t *cut_count)
+{
+    cut_list plain = {0}, list = {0};
+    for (size_t i = 0; i < sequence->count; i++) {
+        if (anchored(anchor, sequence->symbols, i)) add_cut(&plain, i);
+    }
+    const dl_units units = {.symbols = sequence->symbols,
+                            .cuts = plain.cuts,
+                            .count = plain.count,
+                            .end = sequence->count,
+                            .kind_count = sequence->kind_count};
+    size_t length = 0, model = choose_model(&units, &length);
+    for (size_t i = 0; i < plain.count; i++) {
+        size_t first = plain.cuts[i], end = dl_unit_end(&units, i);
+        add_cut(&list, first);
+        while (length > 0 && 2 * (end - first) > 3 * length) {
+            first = find_lost(sequence, first, length, end, model);
+            if (first == 0) break;
+            add_cut(&list, first);
+        }
+    }
+    free(plain.cuts);
+    *cut_count = list.count;
+    return list.cuts;
+}
+
+/* Numbers of units that are tried: each this much larger than the one before, with a tolerance that
+ * leaves no gap between them. */
+#define REPEATS_FACTOR 1.12
+#define REPEATS_TOLERANCE 0.08
+/* Numbers of units that count as equal: a given period is rounded, symbols are lost, other work
+ * lies in between. */
+#define UNITS_TOLERANCE 0.25
+/* The lag match is taken over kinds that occur at most RARE_FACTOR times a unit, of so many symbols
+ * or three units, at lags that differ by LAG_TOLERANCE from the mean unit: lost symbols shorten it.
+ */
+#define RARE_FACTOR 1.25
+#define LAG_SYMBOLS 6000
+#define LAG_TOLERANCE 0.1
+/* A shorter unit explains less when a block (averaging) comes between some units only. */
+#define EXPLAINED_RELATIVE 0.8
+#define CUTTINGS_MAX 128
+/* Cuttings of a window that are tried on the whole sequence. */
+#define TRIES 4
+/* Fewer symbols repeat by chance. */
+#define SYMBOLS_MIN 16
+/* Units of fewer symbols are so short that unrelated symbols often make them up. They must match at
+ * their own length by so much more than by chance: Cohen's kappa, (match - chance) / (1 - chance),
+ * chance = the sum of the squared shares of the kinds. */
+#define SHORT_UNIT 10
+#define SHORT_KAPPA_MIN 0.5
+
+/* The cuttings found so far. */
+typedef struct cutting_list {
+    dl_cutting items[CUTTINGS_MAX];
+    size_t count;
+} cutting_list;
+
+static double lag_match(const uint32_t *symbols, size_t count, size_t lag)
+{
+    size_t equal = 0;
+    for (size_t i = 0; i + lag < count; i++)
+        equal += symbols[i] == symbols[i + lag];
+    return (double)equal / (double)(count - lag);
+}
+
+static void try_repeats(cutting_list *list, const dl_window *window, const dl_sequence *sequence,
+                        double repeats, double tolerance)
+{
+    dl_cutting cutting;
+    if (list->count == CUTTINGS_MAX) return;
+    if (!window_cut(window, repeats, tolerance, sequence->roles, &cutting)) return;
+    list->items[list->count++] = cutting;
+}
+
+/* The shortest units among those that are steps as far as one can tell; NULL without cuttings. */
+static const dl_cutting *choose_cutting(const cutting_list *list)
+{
+    bool input = false;
+    double explained = 0;
+    for (size_t i = 0; i < list->count; i++)
+        input |= list->items[i].has_input;
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->items[i].has_input == input && list->items[i].explained > explained)
+            explained = list->items[i].explained;
+    }
+    const dl_cutting *best = NULL;
+    for (size_t i = 0; i < list->count; i++) {
+        const dl_cutting *cutting = &list->items[i];
+        if (cutting->has_input != input) continue;
+        if (!input && cutting->explained < EXPLAINED_RELATIVE * explained) continue;
+        if (best == NULL || cutting->units > best->units) best = cutting;
+    }
+    return best;
+}
+
+static dl_units units_of(const dl_period *period, const dl_sequence *sequence)
+{
+    return (dl_units){.symbols = sequence->symbols,
+                      .cuts = period->cuts,
+                      .count = period->cut_count,
+                      .end = sequence->count,
+                      .kind_count = sequence->kind_count};
+}
+
+void dl_period_measure(dl_period *period, const dl_sequence *sequence)
+{
+    const dl_units units = units_of(period, sequence);
+    if (period->content == NULL)
+        period->content = dl_calloc(sequence->kind_count, sizeof(uint32_t), "content of units");
+    period->length = units_content(&units, period->content);
+    period->order_match = units_order_match(&units);
+    period->explained = units_explained(&units, period->content);
+}
+
+/* The rare symbols' best match around the mean unit; 0 without rare kinds. */
+static double rare_lag_match(const dl_period *period, const dl_sequence *sequence)
+{
+    size_t *counts = dl_calloc(sequence->kind_count, sizeof *counts, "rare symbols"), count = 0;
+    uint32_t *rare = dl_calloc(sequence->count, sizeof *rare, "rare symbols");
+    for (size_t i = 0; i < sequence->count; i++)
+        counts[sequence->symbols[i]]++;
+    for (size_t i = 0; i < sequence->count; i++) {
+        uint32_t kind = sequence->symbols[i];
+        bool usual = period->content[kind] > 0;
+        if (usual && (double)counts[kind] <= RARE_FACTOR * (double)period->cut_count)
+            rare[count++] = kind;
+    }
+    double lag = (double)count / (double)period->cut_count, best = 0;
+    size_t used = 3 * lag > LAG_SYMBOLS ? (size_t)(3 * lag) : LAG_SYMBOLS;
+    if (used > DL_PERIOD_SYMBOLS) used = DL_PERIOD_SYMBOLS;
+    if (used > count) used = count;
+    const uint32_t *middle = rare + (count - used) / 2;
+    for (size_t k = (size_t)ceil(lag * (1 - LAG_TOLERANCE));
+         k > 0 && (double)k <= ceil(lag * (1 + LAG_TOLERANCE)) && 2 * k <= used; k++) {
+        double match = lag_match(middle, used, k);
+        if (match > best) best = match;
+    }
+    free(counts);
+    free(rare);
+    return best;
+}
+
+/* Whether units as short as these repeat more than by chance. */
+static bool is_no_chance(const dl_period *period, const dl_sequence *sequence)
+{
+    if (period->length >= SHORT_UNIT) return true;
+    if (period->length == 0 || period->length >= sequence->count) return false;
+    size_t *counts = dl_calloc(sequence->kind_count, sizeof *counts, "shares of kinds");
+    for (size_t i = 0; i < sequence->count; i++)
+        counts[sequence->symbols[i]]++;
+    double chance = 0, match = lag_match(sequence->symbols, sequence->count, period->length);
+    for (uint32_t kind = 0; kind < sequence->kind_count; kind++) {
+        double share = (double)counts[kind] / (double)sequence->count;
+        chance += share * share;
+    }
+    free(counts);
+    return match - chance >= SHORT_KAPPA_MIN * (1 - chance);
+}
+
+/* Leaves out the cuttings with about so many units. */
+static void forget_units(cutting_list *list, size_t units)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        double ratio = (double)list->items[i].units / (double)units;
+        if (ratio < 1 - UNITS_TOLERANCE || ratio > 1 + UNITS_TOLERANCE)
+            list->items[kept++] = list->items[i];
+    }
+    list->count = kept;
+}
+
+/* The units that the anchor of `cutting` cuts from the whole sequence; false, and nothing kept, if
+ * they do not repeat well enough there. */
+static bool try_cutting(dl_period *period, const dl_sequence *sequence, const dl_window *window,
+                        const dl_cutting *cutting)
+{
+    const dl_anchor anchor = window_anchor(window, cutting->gram);
+    *period = (dl_period){0};
+    period->cuts = anchor_cuts(&anchor, sequence, &period->cut_count);
+    dl_period_measure(period, sequence);
+    dl_period_rotate(period, sequence);
+    dl_period_measure(period, sequence);
+    const dl_units units = units_of(period, sequence);
+    if (units_in_order(&units) && period->explained >= DL_EXPLAINED_MIN &&
+        is_no_chance(period, sequence)) {
+        period->lag_match = rare_lag_match(period, sequence);
+        return true;
+    }
+    dl_period_free(period);
+    return false;
+}
+
+static void collect_cuttings(cutting_list *list, const dl_window *window,
+                             const dl_sequence *sequence, size_t given)
+{
+    if (given > 0) {
+        try_repeats(list, window, sequence, (double)window->count / (double)given, UNITS_TOLERANCE);
+        return;
+    }
+    for (double repeats = 3; repeats <= (double)window->count / 2; repeats *= REPEATS_FACTOR)
+        try_repeats(list, window, sequence, repeats, REPEATS_TOLERANCE);
+}
+
+/* Finds the period and its units from symbols[count] of the sequence; given = 0: it is not known.
+ */
+static bool find_in(dl_period *period, const uint32_t *symbols, size_t count, size_t gram_length,
+                    const dl_sequence *sequence, size_t given)
+{
+    dl_window window;
+    window_init(&window, symbols, count, gram_length);
+    cutting_list list = {.count = 0};
+    collect_cuttings(&list, &window, sequence, given);
+    bool found = false;
+    for (int tries = 0; tries < TRIES && !found; tries++) {
+        const dl_cutting *best = choose_cutting(&list);
+        if (best == NULL) break;
+        found = try_cutting(period, sequence, &window, best);
+        if (!found) forget_units(&list, best->units);
+    }
+    window_free(&window);
+    return found;
+}
+
+/* Keeps the rarest kinds of a long sequence, DL_PERIOD_SYMBOLS symbols at most; returns how many.
+ */
+static size_t thin_out(const dl_sequence *sequence, uint32_t *thin)
+{
+    size_t *counts = dl_calloc(sequence->kind_count, sizeof *counts, "rare symbols");
+    size_t most = 0, kept = 0;
+    for (size_t i = 0; i < sequence->count; i++)
+        counts[sequence->symbols[i]]++;
+    for (size_t limit = 4; limit < sequence->count; limit *= 2) {
+        size_t sum = 0;
+        for (uint32_t kind = 0; kind < sequence->kind_count; kind++)
+            sum += counts[kind] > 1 && counts[kind] <= limit ? counts[kind] : 0;
+        if (sum > DL_PERIOD_SYMBOLS) break;
+        most = limit;
+    }
+    for (size_t i = 0; i < sequence->count; i++) {
+        size_t count = counts[sequence->symbols[i]];
+        if (count > 1 && count <= most) thin[kept++] = sequence->symbols[i];
+    }
+    free(counts);
+    return kept;
+}
+
+/* In the middle of the sequence, where the warm-up is over; then over all of its rare kinds. */
+static bool find_units(dl_period *period, const dl_sequence *sequence, size_t given)
+{
+    size_t count = sequence->count < DL_PERIOD_SYMBOLS ? sequence->count : DL_PERIOD_SYMBOLS;
+    const uint32_t *middle = sequence->symbols + (sequence->count - count) / 2;
+    for (size_t length = 1; length <= DL_ANCHOR_KINDS; length++) {
+        if (find_in(period, middle, count, length, sequence, given)) return true;
+    }
+    if (count == sequence->count || given > 0) return false;
+    uint32_t *thin = dl_calloc(sequence->count, sizeof *thin, "rare symbols");
+    size_t kept = thin_out(sequence, thin);
+    bool found = kept > 0 && find_in(period, thin, kept, 1, sequence, 0);
+    free(thin);
+    return found;
+}
+
+void dl_period_find(dl_period *period, const dl_sequence *sequence, size_t given)
+{
+    *period = (dl_period){0};
+    if (sequence->count < SYMBOLS_MIN) {
+        period->reason = "too little device work";
+        return;
+    }
+    if (find_units(period, sequence, given)) return;
+    period->reason = given > 0 ? "the device work does not repeat at the given period"
+                               : "the device work does not repeat regularly";
+}
+
+void dl_period_of_cuts(dl_period *period, const dl_sequence *sequence, const size_t *cuts,
+                       size_t cut_count)
+{
+    *period = (dl_period){.cut_count = cut_count};
+    period->cuts = dl_calloc(cut_count, sizeof *cuts, "cuts");
+    memcpy(period->cuts, cuts, cut_count * sizeof *cuts);
+    dl_period_measure(period, sequence);
+}
+
+void dl_period_free(dl_period *period)
+{
+    free(period->cuts);
+    free(period->content);
+    *period = (dl_period){0};
+}

@@ -1,0 +1,48 @@
+/* One clock for the traces of several ranks, by the collectives that they ran together.
+ *
+ * Hosts' clocks differ by up to milliseconds. A collective in which each rank needs all others'
+ * data (AllReduce, AllGather, ReduceScatter, all-to-all) ends on all ranks at nearly the same time,
+ * whenever they began it, and nowhere before the last rank has begun. So of rank r's clock against
+ * that of the first trace, over all collectives k that both ran,
+ *
+ *   offset  = median over k of (end of k on the first - end of k on r), held within
+ *   low     = max over k of (begin of k on the first - end of k on r),
+ *   high    = min over k of (end of k on the first - begin of k on r).
+ *
+ * The bounds hold for sure; they are as far apart as the shortest collective is long. `spread` is
+ * the median distance of the ends after the shift: what clocks that drift and collectives that end
+ * apart leave. Times within a collective cannot be told better than that.
+ *
+ * Which are the same: on each rank, the stream with most of such kernels, in order; sequences of
+ * different length are shifted against each other until most names agree, then until the ends
+ * agree best, then until the clocks differ least. What is left out: drift, and ranks that share no
+ * such collective with the first (pipeline neighbours). Kernels that do not tell their collective
+ * (RCCL's generic one) cannot be used. */
+#ifndef DL_TRACE_ACTIVITY_RANK_CLOCK_H
+#define DL_TRACE_ACTIVITY_RANK_CLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "trace/dlt/dlt.h"
+
+typedef struct dl_rank_clock {
+    int64_t offset_ns;       /* to add to the trace's times */
+    int64_t low_ns, high_ns; /* bounds of the true offset; low > high: the clock jumped, or the
+                                collectives were not the same */
+    int64_t spread_ns;       /* >= 0 */
+    size_t matched;          /* collectives */
+} dl_rank_clock;
+
+/* Finds clocks[count] of traces[count] (2 or more, each one rank); the first one's is 0.
+ * DL_ERR_DATA if a trace has no such collective in common with the first: the error names its file.
+ */
+dl_status dl_rank_clocks_find(dl_rank_clock *clocks, const dl_trace *const *traces, size_t count,
+                              dl_error *err) DL_MUST_CHECK;
+
+/* Adds the offset to all times of the trace. DL_ERR_RANGE, and nothing is changed, if one would
+ * leave its range. */
+dl_status dl_rank_clock_apply(dl_trace *trace, int64_t offset_ns, dl_error *err) DL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,53 @@
+/* Ranges and marks that say where steps are.
+ *
+ * Ranges of one thread with the same text, numbers aside, are a group. It looks like steps if
+ *   - its text holds "step", "iter", "iteration", "batch" or "minibatch" as a word of its own
+ *     (capitals also begin words) and a number that changes from one to the next; or
+ *   - it holds such a word without a number, and repeats 3 times or more; or
+ *   - it is any text that repeats 5 times or more at regular starts (coefficient of variation at
+ *     most 0.5);
+ * and half of the device work launched from the group's first start to its last end is launched
+ * inside its ranges (0.8 of it for the third form). The second and third form must hold half of all
+ * device work, which tells "Optimizer.step" and operators from steps. An earlier form goes first;
+ * within one, more work; then more ranges. Marks of time count as ranges up to the next one.
+ */
+#ifndef DL_TRACE_ACTIVITY_STEP_MARKS_H
+#define DL_TRACE_ACTIVITY_STEP_MARKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "trace/activity/activity.h"
+
+/* Owns its arrays; release with dl_step_marks_free. */
+typedef struct dl_step_marks {
+    int64_t *starts_ns, *ends_ns; /* [count] ascending, not overlapping */
+    size_t count;                 /* 0 = none */
+    char *text;                   /* the group's, with # for numbers; the expression if given */
+} dl_step_marks;
+
+/* A trace and when its device work was launched, borrowed. */
+typedef struct dl_marked_trace {
+    const dl_activity *activities; /* [count] */
+    size_t count;
+    char *const *strings; /* [string_count] */
+    size_t string_count;
+    const int64_t *launches_ns; /* [launch_count] ascending */
+    size_t launch_count;
+} dl_marked_trace;
+
+/* The group that looks most like steps. Without device work, every group has its share of it. */
+void dl_step_marks_find(dl_step_marks *marks, const dl_marked_trace *trace);
+
+/* Ranges and marks whose text the POSIX extended expression matches; of ranges that overlap the
+ * earlier one stays. DL_ERR_PARSE, DL_ERR_DATA as dl_activity_steps_init. */
+dl_status dl_step_marks_match(dl_step_marks *marks, const dl_marked_trace *trace,
+                              const char *expression, dl_error *err) DL_MUST_CHECK;
+void dl_step_marks_free(dl_step_marks *marks);
+
+/* Whether `text` holds one of the words. */
+bool dl_text_names_step(const char *text);
+
+#endif

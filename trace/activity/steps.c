@@ -1,0 +1,736 @@
+#include "trace/activity/steps.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "trace/activity/activity.h"
+#include "trace/activity/step_marks.h"
+#include "trace/activity/steps_internal.h"
+#include "trace/distribution.h"
+
+/* A step to be: symbols first to before the next part's first. */
+typedef struct step_part {
+    size_t first;
+    dl_step_label label;
+    double alike; /* share of the longer of part and usual content that both have */
+} step_part;
+
+/* What follows a step is cut off from so large a share of the step on, and so many symbols unless
+ * they are SHORT_TAIL_SHARE of it, if at least TAIL_STRANGE of it is no content of the step. */
+#define TAIL_MIN 3
+#define TAIL_SHARE 0.02
+#define SHORT_TAIL_SHARE 0.25
+#define TAIL_STRANGE 0.8
+
+#define WARMUP_ALIKE 0.9
+
+/* Fewer equal distances are a coincidence. */
+#define CYCLES_MIN 3
+
+/* A kind outside the content, and the regular step in or behind which it occurs. */
+typedef struct stranger {
+    uint32_t kind;
+    uint32_t step;
+} stranger;
+
+static int compare_strangers(const void *a, const void *b)
+{
+    const stranger *x = a, *y = b;
+    if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
+    return (x->step > y->step) - (x->step < y->step);
+}
+
+static int compare_counts(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The place in first .. end behind which the step's content is over: there the number of content
+ * symbols before it and of others behind it is largest. `end` if what follows is too little, unless
+ * it is the begin of other work. left as in dl_units_common. */
+static size_t find_tail(const dl_period *period, const dl_sequence *sequence, size_t first,
+                        size_t end, bool begins_other, uint32_t *left)
+{
+    size_t tail = first;
+    int64_t score = 0, best = 0;
+    size_t strange = 0, strange_before = 0;
+    for (size_t i = first; i < end; i++) {
+        bool common = left[sequence->symbols[i]] > 0;
+        left[sequence->symbols[i]] -= common;
+        strange += !common;
+        score += common ? 1 : -1;
+        if (score < best) continue;
+        best = score;
+        tail = i + 1;
+        strange_before = strange;
+    }
+    for (size_t i = first; i < end; i++)
+        left[sequence->symbols[i]] = period->content[sequence->symbols[i]];
+    size_t length = end - tail;
+    double share = (double)length / (double)period->length;
+    bool little = share < TAIL_SHARE || (length < TAIL_MIN && share < SHORT_TAIL_SHARE);
+    if (little && !begins_other) return end;
+    return (double)(strange - strange_before) >= TAIL_STRANGE * (double)length ? tail : end;
+}
+
+static double similarity(const dl_sequence *sequence, size_t first, size_t end,
+                         const uint32_t *content, size_t length, uint32_t *left)
+{
+    size_t common = dl_units_common(sequence->symbols, first, end, content, left);
+    size_t longer = end - first > length ? end - first : length;
+    return longer > 0 ? (double)common / (double)longer : 0;
+}
+
+static uint32_t *copy_content(const uint32_t *content, uint32_t kind_count)
+{
+    uint32_t *left = dl_calloc(kind_count, sizeof *left, "content of units");
+    memcpy(left, content, kind_count * sizeof *left);
+    return left;
+}
+
+/* Median of `alike` over the regular parts; 0 without any. */
+static double usual_likeness(const step_part *parts, size_t count)
+{
+    double *alike = dl_calloc(count, sizeof *alike, "likeness of steps");
+    size_t regular = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].label == DL_STEP_REGULAR) alike[regular++] = parts[i].alike;
+    }
+    double usual = regular > 0 ? dl_distribution_of(alike, regular).p50 : 0;
+    free(alike);
+    return usual;
+}
+
+static void label_warmup(step_part *parts, size_t count)
+{
+    double least = WARMUP_ALIKE * usual_likeness(parts, count);
+    size_t first = 0;
+    while (first < count && (parts[first].label != DL_STEP_REGULAR || parts[first].alike < least))
+        first++;
+    for (size_t i = 0; i < first && first < count; i++)
+        parts[i].label = DL_STEP_WARMUP;
+}
+
+/* Of parts labelled by marks, their `alike` set: regular ones that have less than
+ * DL_STEP_SIMILARITY of what the median has in common with the usual content become OTHER
+ * (validation, a step cut off at the end), or WARM-UP before the first that stays. Nothing changes
+ * where the median itself is below DL_STEP_SIMILARITY: steps whose work varies. */
+static void step_parts_set_apart(step_part *parts, size_t count)
+{
+    const double usual = usual_likeness(parts, count);
+    bool regular = false; /* before this part was one */
+    if (usual < DL_STEP_SIMILARITY) return;
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].label != DL_STEP_REGULAR) continue;
+        if (parts[i].alike < DL_STEP_SIMILARITY * usual) {
+            parts[i].label = regular ? DL_STEP_OTHER : DL_STEP_WARMUP;
+        } else {
+            regular = true;
+        }
+    }
+}
+
+/* Sets `alike` of each part; `end` ends the last one. */
+static void step_parts_compare(step_part *parts, size_t count, size_t end,
+                               const dl_sequence *sequence, const uint32_t *content, size_t length)
+{
+    uint32_t *left = copy_content(content, sequence->kind_count);
+    for (size_t i = 0; i < count; i++) {
+        size_t part_end = i + 1 < count ? parts[i + 1].first : end;
+        parts[i].alike = similarity(sequence, parts[i].first, part_end, content, length, left);
+    }
+    free(left);
+}
+
+/* A unit: its step up to `tail`, if it is one, and what follows that. */
+typedef struct unit {
+    size_t first, tail, end;
+    bool regular;
+} unit;
+
+static unit *take_units(const dl_period *period, const dl_sequence *sequence, uint32_t *left)
+{
+    unit *units = dl_calloc(period->cut_count, sizeof *units, "steps");
+    for (size_t u = period->cut_count; u-- > 0;) {
+        unit *next = u + 1 < period->cut_count ? &units[u + 1] : NULL;
+        unit *now = &units[u];
+        now->first = period->cuts[u];
+        now->end = next != NULL ? next->first : sequence->count;
+        now->tail =
+            find_tail(period, sequence, now->first, now->end, next != NULL && !next->regular, left);
+        double alike =
+            similarity(sequence, now->first, now->tail, period->content, period->length, left);
+        now->regular = alike >= DL_STEP_SIMILARITY;
+    }
+    return units;
+}
+
+/* Parts of the sequence cut by `period` (at least one cut), labelled REGULAR or OTHER by content,
+ * and WARM-UP before the first regular one that is at least 0.9 times as alike as the median. Owned
+ * by the caller; *count of them, without gaps. */
+static step_part *step_parts(const dl_period *period, const dl_sequence *sequence, size_t *count)
+{
+    step_part *parts = dl_calloc(2 * period->cut_count + 1, sizeof *parts, "steps");
+    uint32_t *left = copy_content(period->content, sequence->kind_count);
+    unit *units = take_units(period, sequence, left);
+    size_t found = 0;
+    bool short_tail = false; /* the last part is the begin of the unit behind it */
+    if (period->cuts[0] > 0) parts[found++] = (step_part){.label = DL_STEP_OTHER};
+    for (size_t u = 0; u < period->cut_count; u++) {
+        const unit *now = &units[u];
+        if (now->regular || !short_tail) {
+            parts[found++] = (step_part){.first = now->first,
+                                         .label = now->regular ? DL_STEP_REGULAR : DL_STEP_OTHER};
+        }
+        short_tail = now->regular && now->tail < now->end && now->end - now->tail < TAIL_MIN;
+        if (now->regular && now->tail < now->end)
+            parts[found++] = (step_part){.first = now->tail, .label = DL_STEP_OTHER};
+    }
+    free(units);
+    free(left);
+    step_parts_compare(parts, found, sequence->count, sequence, period->content, period->length);
+    label_warmup(parts, found);
+    *count = found;
+    return parts;
+}
+
+/* The distance that most of steps[count] (ascending) have from the one before; 0 if it is no cycle.
+ */
+static size_t usual_distance(const stranger *strangers, size_t count, uint32_t *distances)
+{
+    size_t number = 0, most = 0, usual = 0;
+    for (size_t i = 1; i < count; i++) {
+        if (strangers[i].step != strangers[i - 1].step)
+            distances[number++] = strangers[i].step - strangers[i - 1].step;
+    }
+    if (number < CYCLES_MIN) return 0;
+    qsort(distances, number, sizeof *distances, compare_counts);
+    for (size_t first = 0, end; first < number; first = end) {
+        for (end = first + 1; end < number && distances[end] == distances[first];)
+            end++;
+        if (end - first <= most) continue;
+        most = end - first;
+        usual = distances[first];
+    }
+    return 5 * most >= 4 * number && usual >= 2 ? usual : 0;
+}
+
+/* Number of regular parts in a cycle that a kind outside the usual content marks: the distance, in
+ * regular parts, that four fifths of its occurrences have from the last one, at least 2, with 4
+ * occurrences or more; of several kinds, the one that occurs most. 0 = none. */
+static size_t step_parts_cycle(const step_part *parts, size_t count, size_t end,
+                               const dl_sequence *sequence, const uint32_t *content)
+{
+    size_t strange = 0, most = 0, cycle = 0;
+    uint32_t step = 0;
+    stranger *strangers = dl_calloc(end, sizeof *strangers, "cycle of steps");
+    uint32_t *distances = dl_calloc(end, sizeof *distances, "cycle of steps");
+    for (size_t p = 0; p < count; p++) {
+        size_t part_end = p + 1 < count ? parts[p + 1].first : end;
+        step += parts[p].label == DL_STEP_REGULAR;
+        for (size_t i = parts[p].first; i < part_end && step > 0; i++) {
+            uint32_t kind = sequence->symbols[i];
+            if (content[kind] == 0) strangers[strange++] = (stranger){kind, step};
+        }
+    }
+    qsort(strangers, strange, sizeof *strangers, compare_strangers);
+    for (size_t first = 0, last; first < strange; first = last) {
+        for (last = first + 1; last < strange && strangers[last].kind == strangers[first].kind;)
+            last++;
+        if (last - first <= most) continue;
+        size_t distance = usual_distance(strangers + first, last - first, distances);
+        if (distance == 0) continue;
+        most = last - first;
+        cycle = distance;
+    }
+    free(strangers);
+    free(distances);
+    return cycle;
+}
+
+/* As steps.h says of warm-up. */
+#define WARMUP_FACTOR 1.25
+#define WARMUP_STEPS_MAX 10
+
+/* The sequence of a device's symbols; borrows from them. */
+static dl_sequence symbol_sequence(const dl_symbol_line *symbols)
+{
+    return (dl_sequence){.symbols = symbols->symbols,
+                         .idle_ns = symbols->idle_ns,
+                         .start_ns = symbols->start_ns,
+                         .roles = symbols->kind_roles,
+                         .count = symbols->count,
+                         .kind_count = symbols->kind_count};
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Sorted numbers of the streams that carry more than copies; owned by the caller. */
+static uint32_t *list_busy(const dl_step_line *line, const dl_activity *activities, size_t *count)
+{
+    uint32_t *busy = dl_calloc(line->work_count, sizeof *busy, "streams");
+    *count = 0;
+    for (size_t i = 0; i < line->work_count; i++) {
+        const dl_activity *work = &activities[line->work[i]];
+        if (work->kind == DL_ACTIVITY_MEMCPY || (*count > 0 && busy[*count - 1] == work->stream))
+            continue;
+        busy[(*count)++] = work->stream;
+    }
+    qsort(busy, *count, sizeof *busy, by_number);
+    return busy;
+}
+
+static void find_prefetched(dl_step_line *line, const dl_activity *activities)
+{
+    size_t count;
+    uint32_t *busy = list_busy(line, activities, &count);
+    free(line->prefetched);
+    line->prefetched = dl_calloc(line->work_count, 1, "copies");
+    for (size_t s = 0; s < line->count; s++) {
+        const dl_activity_step *step = &line->steps[s];
+        bool others = false;
+        for (size_t i = step->first; i < step->first + step->count; i++) {
+            const dl_activity *work = &activities[line->work[i]];
+            line->prefetched[i] =
+                bsearch(&work->stream, busy, count, sizeof *busy, by_number) == NULL;
+            others = others || !line->prefetched[i];
+        }
+        if (!others) memset(line->prefetched + step->first, 0, step->count);
+    }
+    free(busy);
+}
+
+bool dl_step_line_begins(const dl_step_line *line, size_t work)
+{
+    return line->prefetched == NULL || !line->prefetched[work];
+}
+
+/* Times of line->steps, whose work is known. */
+static void set_times(dl_step_line *line, const dl_activity *activities)
+{
+    int64_t before_ns = INT64_MIN;
+    for (size_t s = 0; s < line->count; s++) {
+        dl_activity_step *step = &line->steps[s];
+        step->start_ns = INT64_MAX;
+        for (size_t i = step->first; i < step->first + step->count; i++) {
+            const dl_activity *work = &activities[line->work[i]];
+            int64_t end_ns = work->start_ns + work->duration_ns;
+            if (work->start_ns < step->start_ns && dl_step_line_begins(line, i))
+                step->start_ns = work->start_ns;
+            if (end_ns > step->work_end_ns) step->work_end_ns = end_ns;
+        }
+        if (step->start_ns < before_ns) step->start_ns = before_ns;
+        before_ns = step->start_ns;
+        if (s > 0) step[-1].duration_ns = step->start_ns - step[-1].start_ns;
+    }
+    if (line->count == 0) return;
+    dl_activity_step *last = &line->steps[line->count - 1];
+    last->duration_ns = last->work_end_ns > last->start_ns ? last->work_end_ns - last->start_ns : 0;
+}
+
+/* Labels leading regular steps that are slow WARM-UP. */
+static void step_line_flag_warmup(dl_step_line *line)
+{
+    double *durations_ns = dl_calloc(line->count, sizeof *durations_ns, "step times");
+    size_t regular = 0;
+    for (size_t i = 0; i < line->count; i++) {
+        if (line->steps[i].label == DL_STEP_REGULAR)
+            durations_ns[regular++] = (double)line->steps[i].duration_ns;
+    }
+    if (regular > 0) {
+        dl_distribution all = dl_distribution_of(durations_ns, regular);
+        size_t most = (regular + 9) / 10, flagged = 0;
+        if (most > WARMUP_STEPS_MAX) most = WARMUP_STEPS_MAX;
+        for (size_t i = 0; i < line->count && flagged < most; i++) {
+            dl_activity_step *step = &line->steps[i];
+            if (step->label != DL_STEP_REGULAR) continue;
+            double duration_ns = (double)step->duration_ns;
+            if (duration_ns <= WARMUP_FACTOR * all.p50 || duration_ns <= all.p90) break;
+            step->label = DL_STEP_WARMUP;
+            flagged++;
+        }
+    }
+    free(durations_ns);
+}
+
+/* Sets counts, shares and spacing from the steps; similarity from the parts, NULL = none. */
+static void step_line_measure(dl_step_line *line, const step_part *parts)
+{
+    double sum = 0, squares = 0, number = 0;
+    size_t labelled = 0;
+    line->regular_count = 0;
+    for (size_t i = 0; i < line->count; i++) {
+        const dl_activity_step *step = &line->steps[i];
+        if (step->label != DL_STEP_REGULAR) continue;
+        line->regular_count++;
+        labelled += step->count;
+        if (parts != NULL) line->similarity += parts[i].alike;
+        if (i + 1 == line->count || step[1].label != DL_STEP_REGULAR) continue;
+        sum += (double)step->duration_ns;
+        squares += (double)step->duration_ns * (double)step->duration_ns;
+        number++;
+    }
+    if (line->work_count > 0) line->labelled_share = (double)labelled / (double)line->work_count;
+    if (line->regular_count > 0) line->similarity /= (double)line->regular_count;
+    if (number < 2 || sum <= 0) return;
+    double mean = sum / number, variance = squares / number - mean * mean;
+    line->spacing_cv = variance > 0 ? sqrt(variance) / mean : 0;
+}
+
+/* Sets all that follows from the work and labels of line->steps: times, fingerprints, slow warm-up,
+ * and with the usual content of `period` the figures of the line. parts[line->count] are the same
+ * steps in symbols; their `alike` is set. */
+static void step_line_finish(dl_step_line *line, const dl_activity *activities,
+                             const dl_symbol_line *symbols, step_part *parts,
+                             const dl_period *period)
+{
+    dl_sequence sequence = symbol_sequence(symbols);
+    for (size_t i = 0; i < line->count; i++) {
+        size_t end = i + 1 < line->count ? parts[i + 1].first : symbols->count;
+        for (size_t s = parts[i].first; s < end; s++)
+            line->steps[i].fingerprint += symbols->kind_hash[symbols->symbols[s]];
+    }
+    line->lag_match = period->lag_match;
+    line->order_match = period->order_match;
+    line->cycle_steps =
+        step_parts_cycle(parts, line->count, symbols->count, &sequence, period->content);
+    step_parts_compare(parts, line->count, symbols->count, &sequence, period->content,
+                       period->length);
+    find_prefetched(line, activities);
+    set_times(line, activities);
+    step_line_flag_warmup(line);
+    step_line_measure(line, parts);
+}
+
+/* When launches of one graph are steps. */
+#define GRAPH_COUNT_MIN 3
+#define GRAPH_TIME_MIN 0.5
+#define GRAPH_ORDER_MIN 0.9
+#define GRAPH_EXPLAINED_MIN 0.75
+
+/* What all devices of the trace share. */
+typedef struct step_search {
+    const dl_activity *activities;
+    size_t count;
+    char *const *strings;
+    size_t string_count;
+    const dl_step_hints *hints;
+    dl_step_marks marks;
+    const dl_launches *launches;
+} step_search;
+
+const char *dl_step_label_name(dl_step_label label)
+{
+    static const char *const names[DL_STEP_LABEL_END] = {"step", "warm-up", "other"};
+    return (unsigned)label < DL_STEP_LABEL_END ? names[label] : "unknown";
+}
+
+const char *dl_step_method_name(dl_step_method method)
+{
+    static const char *const names[DL_STEPS_METHOD_END] = {
+        "none",           "given marks", "given period",         "marks",
+        "graph launches", "period",      "period without shapes"};
+    return (unsigned)method < DL_STEPS_METHOD_END ? names[method] : "unknown";
+}
+
+/* Steps of the units that were cut; false, and no steps, if none is regular. */
+static bool take_period(dl_step_line *line, const step_search *search,
+                        const dl_symbol_line *symbols, const dl_period *period,
+                        dl_step_method method)
+{
+    dl_sequence sequence = symbol_sequence(symbols);
+    step_part *parts = step_parts(period, &sequence, &line->count);
+    line->steps = dl_calloc(line->count, sizeof *line->steps, "steps");
+    for (size_t i = 0; i < line->count; i++) {
+        size_t first = symbols->first[parts[i].first];
+        size_t end = i + 1 < line->count ? symbols->first[parts[i + 1].first] : line->work_count;
+        line->steps[i] =
+            (dl_activity_step){.label = parts[i].label, .first = first, .count = end - first};
+    }
+    step_line_finish(line, search->activities, symbols, parts, period);
+    free(parts);
+    line->method = method;
+    if (line->regular_count > 0) return true;
+    free(line->steps);
+    line->steps = NULL;
+    line->count = 0;
+    line->method = DL_STEPS_NONE;
+    line->reason = "no repeated work holds together as steps";
+    return false;
+}
+
+/* The graph whose launches fill most of the device's time; kind_count if none fills enough. */
+static uint32_t find_graph(const step_search *search, const dl_symbol_line *symbols)
+{
+    double *busy_ns = dl_calloc(symbols->kind_count, sizeof *busy_ns, "time of graphs"), all_ns = 0;
+    uint32_t best = 0;
+    for (size_t s = 0; s < symbols->count; s++) {
+        for (size_t i = symbols->first[s]; i < symbols->first[s + 1]; i++) {
+            double duration_ns = (double)search->activities[symbols->work[i]].duration_ns;
+            all_ns += duration_ns;
+            if (symbols->kind_roles[symbols->symbols[s]] & DL_ROLE_GRAPH)
+                busy_ns[symbols->symbols[s]] += duration_ns;
+        }
+    }
+    for (uint32_t kind = 1; kind < symbols->kind_count; kind++)
+        best = busy_ns[kind] > busy_ns[best] ? kind : best;
+    bool enough = symbols->kind_count > 0 && (symbols->kind_roles[best] & DL_ROLE_GRAPH) != 0 &&
+                  busy_ns[best] >= GRAPH_TIME_MIN * all_ns;
+    free(busy_ns);
+    return enough ? best : symbols->kind_count;
+}
+
+static bool find_by_graph(dl_step_line *line, const step_search *search,
+                          const dl_symbol_line *symbols)
+{
+    uint32_t graph = find_graph(search, symbols);
+    if (graph == symbols->kind_count) return false;
+    size_t *cuts = dl_calloc(symbols->count, sizeof *cuts, "cuts"), count = 0;
+    for (size_t s = 0; s < symbols->count; s++) {
+        if (symbols->symbols[s] == graph) cuts[count++] = s;
+    }
+    dl_period period = {0};
+    dl_sequence sequence = symbol_sequence(symbols);
+    bool found = false;
+    if (count >= GRAPH_COUNT_MIN) {
+        dl_period_of_cuts(&period, &sequence, cuts, count);
+        if (period.order_match >= GRAPH_ORDER_MIN && period.explained >= GRAPH_EXPLAINED_MIN) {
+            dl_period_rotate(&period, &sequence);
+            dl_period_measure(&period, &sequence);
+            found = take_period(line, search, symbols, &period, DL_STEPS_GRAPH);
+        }
+        dl_period_free(&period);
+    }
+    free(cuts);
+    return found;
+}
+
+static bool find_by_period(dl_step_line *line, const step_search *search,
+                           const dl_symbol_line *symbols, dl_step_method method)
+{
+    dl_period period = {0};
+    dl_sequence sequence = symbol_sequence(symbols);
+    dl_period_find(&period, &sequence, method == DL_STEPS_GIVEN_PERIOD ? search->hints->period : 0);
+    if (method != DL_STEPS_GIVEN_PERIOD) dl_period_join(&period, &sequence);
+    line->reason = period.reason;
+    bool found = period.cut_count > 0 && take_period(line, search, symbols, &period, method);
+    dl_period_free(&period);
+    return found;
+}
+
+/* Starts a part of the line at work number `first` unless one starts there already. */
+static void add_step(dl_step_line *line, size_t first, dl_step_label label)
+{
+    if (line->count > 0 && line->steps[line->count - 1].first == first) line->count--;
+    line->steps[line->count++] = (dl_activity_step){.label = label, .first = first};
+}
+
+/* When the host launched the work. Of work whose call is not known, `guess_ns`; of any, its own
+ * start if the trace has no calls at all. */
+static int64_t launch_of(const step_search *search, const dl_activity *work, int64_t guess_ns)
+{
+    if (search->launches->call_count == 0) return work->start_ns;
+    const dl_activity *call = dl_launches_find(search->launches, work->correlation);
+    if (call != NULL) return call->start_ns;
+    return guess_ns == INT64_MIN ? work->start_ns : guess_ns;
+}
+
+/* Runs of work launched inside one mark, and between marks. */
+static void cut_at_marks(dl_step_line *line, const step_search *search)
+{
+    const dl_step_marks *marks = &search->marks;
+    line->steps = dl_calloc(2 * marks->count + 1, sizeof *line->steps, "steps");
+    int64_t now_ns = INT64_MIN; /* launches of several threads are slightly out of order */
+    size_t mark = 0, part = SIZE_MAX;
+    for (size_t i = 0; i < line->work_count; i++) {
+        const dl_activity *work = &search->activities[line->work[i]];
+        int64_t launch_ns = launch_of(search, work, now_ns);
+        if (launch_ns > now_ns) now_ns = launch_ns;
+        while (mark < marks->count && marks->ends_ns[mark] <= now_ns)
+            mark++;
+        bool inside = mark < marks->count && marks->starts_ns[mark] <= now_ns;
+        size_t here = 2 * mark + inside;
+        if (here == part) continue;
+        part = here;
+        dl_step_label between = mark == 0 ? DL_STEP_WARMUP : DL_STEP_OTHER;
+        add_step(line, i, inside ? DL_STEP_REGULAR : between);
+    }
+    for (size_t i = 0; i < line->count; i++) {
+        size_t end = i + 1 < line->count ? line->steps[i + 1].first : line->work_count;
+        line->steps[i].count = end - line->steps[i].first;
+    }
+}
+
+static bool find_by_marks(dl_step_line *line, const step_search *search,
+                          const dl_symbol_line *symbols)
+{
+    if (search->marks.count == 0) return false;
+    cut_at_marks(line, search);
+    size_t symbol = 0;
+    step_part *parts = dl_calloc(line->count, sizeof *parts, "steps");
+    size_t *cuts = dl_calloc(line->count, sizeof *cuts, "cuts");
+    for (size_t i = 0; i < line->count; i++) {
+        while (symbol < symbols->count && symbols->first[symbol] < line->steps[i].first)
+            symbol++;
+        parts[i] = (step_part){.first = symbol, .label = line->steps[i].label};
+        cuts[i] = symbol;
+    }
+    dl_period period = {0};
+    dl_sequence sequence = symbol_sequence(symbols);
+    dl_period_of_cuts(&period, &sequence, cuts, line->count);
+    if (search->hints->marks == NULL) {
+        step_parts_compare(parts, line->count, symbols->count, &sequence, period.content,
+                           period.length);
+        step_parts_set_apart(parts, line->count);
+        for (size_t i = 0; i < line->count; i++)
+            line->steps[i].label = parts[i].label;
+    }
+    step_line_finish(line, search->activities, symbols, parts, &period);
+    line->method = search->hints->marks != NULL ? DL_STEPS_GIVEN_MARKS : DL_STEPS_MARKS;
+    line->marks = dl_strdup(search->marks.text);
+    dl_period_free(&period);
+    free(parts);
+    free(cuts);
+    return true;
+}
+
+/* The steps of one device; `plain` holds its symbols without shapes, made when first needed. */
+static void find_line(dl_step_line *line, const step_search *search, dl_symbol_line *symbols,
+                      dl_symbols *plain, size_t device_index)
+{
+    *line = (dl_step_line){
+        .device = symbols->device, .work = symbols->work, .work_count = symbols->work_count};
+    if (search->hints->marks == NULL && search->hints->period > 0) {
+        find_by_period(line, search, symbols, DL_STEPS_GIVEN_PERIOD);
+        return;
+    }
+    if (find_by_marks(line, search, symbols) || find_by_graph(line, search, symbols) ||
+        find_by_period(line, search, symbols, DL_STEPS_PERIOD))
+        return;
+    if (plain->lines == NULL)
+        dl_symbols_init(plain, search->activities, search->count, search->strings,
+                        search->string_count, DL_SYMBOL_NAMES);
+    find_by_period(line, search, &plain->lines[device_index], DL_STEPS_PERIOD_NAMES);
+}
+
+/* Marks without device work: a process of the host alone. */
+static void take_host_steps(dl_activity_steps *steps, const step_search *search)
+{
+    steps->lines = dl_calloc(1, sizeof *steps->lines, "steps");
+    steps->count = 1;
+    dl_step_line *line = steps->lines;
+    *line = (dl_step_line){.device = DL_NO_DEVICE,
+                           .count = search->marks.count,
+                           .method =
+                               search->hints->marks != NULL ? DL_STEPS_GIVEN_MARKS : DL_STEPS_MARKS,
+                           .marks = dl_strdup(search->marks.text)};
+    line->steps = dl_calloc(line->count, sizeof *line->steps, "steps");
+    int64_t last_ns = 0; /* ends the last instant */
+    for (size_t i = 0; i < search->count; i++) {
+        int64_t end_ns = search->activities[i].start_ns + search->activities[i].duration_ns;
+        if (end_ns > last_ns) last_ns = end_ns;
+    }
+    for (size_t i = 0; i < line->count; i++) {
+        int64_t start_ns = search->marks.starts_ns[i], end_ns = search->marks.ends_ns[i];
+        if (end_ns > last_ns) end_ns = last_ns;
+        line->steps[i] = (dl_activity_step){
+            .start_ns = start_ns, .duration_ns = end_ns - start_ns, .work_end_ns = end_ns};
+    }
+    step_line_flag_warmup(line);
+    step_line_measure(line, NULL);
+}
+
+static int compare_times(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Launch times of all device work in order; its own start where no call is known. */
+static int64_t *sorted_launches(const step_search *search, size_t *launch_count)
+{
+    int64_t *sorted = dl_calloc(search->count, sizeof *sorted, "launch times");
+    size_t count = 0;
+    for (size_t i = 0; i < search->count; i++) {
+        if (!dl_activity_is_device_work(&search->activities[i])) continue;
+        const dl_activity *work = &search->activities[i];
+        sorted[count++] = launch_of(search, work, work->start_ns);
+    }
+    qsort(sorted, count, sizeof *sorted, compare_times);
+    *launch_count = count;
+    return sorted;
+}
+
+static dl_status find_marks(step_search *search, dl_error *err)
+{
+    dl_status status = DL_OK;
+    size_t launch_count = 0;
+    int64_t *launches_ns = sorted_launches(search, &launch_count);
+    const dl_marked_trace trace = {.activities = search->activities,
+                                   .count = search->count,
+                                   .strings = search->strings,
+                                   .string_count = search->string_count,
+                                   .launches_ns = launches_ns,
+                                   .launch_count = launch_count};
+    if (search->hints->marks != NULL) {
+        status = dl_step_marks_match(&search->marks, &trace, search->hints->marks, err);
+    } else if (search->hints->period == 0) {
+        dl_step_marks_find(&search->marks, &trace);
+    }
+    free(launches_ns);
+    return status;
+}
+
+dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *activities,
+                                 size_t count, char *const *strings, size_t string_count,
+                                 const dl_step_hints *hints, dl_error *err)
+{
+    dl_launches launches = {0};
+    dl_launches_init(&launches, activities, count);
+    step_search search = {.activities = activities,
+                          .count = count,
+                          .strings = strings,
+                          .string_count = string_count,
+                          .hints = hints,
+                          .launches = &launches};
+    dl_status status = find_marks(&search, err);
+    if (status == DL_OK) {
+        dl_symbols symbols, plain = {0};
+        dl_symbols_init(&symbols, activities, count, strings, string_count, DL_SYMBOL_SHAPES);
+        *steps = (dl_activity_steps){.count = symbols.count};
+        steps->lines = dl_calloc(symbols.count, sizeof *steps->lines, "steps");
+        for (size_t i = 0; i < symbols.count; i++) {
+            find_line(&steps->lines[i], &search, &symbols.lines[i], &plain, i);
+            symbols.lines[i].work = NULL; /* the line owns it now */
+        }
+        if (symbols.count == 0 && search.marks.count > 0) {
+            free(steps->lines);
+            take_host_steps(steps, &search);
+        }
+        dl_symbols_free(&symbols);
+        dl_symbols_free(&plain);
+    }
+    dl_step_marks_free(&search.marks);
+    dl_launches_free(&launches);
+    return status;
+}
+
+void dl_activity_steps_free(dl_activity_steps *steps)
+{
+    for (size_t i = 0; i < steps->count; i++) {
+        free(steps->lines[i].work);
+        free(steps->lines[i].prefetched);
+        free(steps->lines[i].steps);
+        free(steps->lines[i].marks);
+    }
+    free(steps->lines);
+    *steps = (dl_activity_steps){0};
+}

@@ -1,0 +1,125 @@
+/* The training steps of a trace of activities, per device.
+ *
+ * A step is a run of a device's work in launch order (steps_internal.h), from where the host began
+ * to launch it; so communication belongs to the step that launched it, even if it runs on into the
+ * next.
+ *
+ * Methods, in this order; the first one that answers is taken, for each device:
+ *   1. what the caller gives: an expression for names of ranges, or a number of symbols a step;
+ *   2. ranges and marks that look like steps (step_marks.h): "ProfilerStep#5", "iteration 3";
+ *   3. launches of one CUDA graph that repeat, hold most of the device's time, and between which
+ *      equal work lies;
+ *   4. period detection (steps_internal.h), first with launch shapes and sizes, then with names
+ *   only.
+ *
+ * Labels. By the caller's marks, what is launched inside one is a step. By marks that were found
+ * too, unless it shares less than DL_STEP_SIMILARITY of what marks usually share with the usual
+ * content of a unit (steps_internal.h). Else that content decides: a unit is a step if it shares
+ * DL_STEP_SIMILARITY with it. Units without an optimizer's kernel, where each k-th one is followed
+ * by some, accumulate gradients: k of them are a step. Work that follows the content (averaging,
+ * validation, a checkpoint) is cut off as OTHER if it is 2 % of the step's symbols and either 3
+ * symbols or a quarter of the step, or if the unit behind it is OTHER. What precedes the first
+ * step is WARM-UP, and so are leading steps with less than 0.9 of the usual similarity (automatic
+ * tuning) and, at most a tenth of the steps, those that are slow as steps.h says. */
+#ifndef DL_TRACE_ACTIVITY_STEPS_H
+#define DL_TRACE_ACTIVITY_STEPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "trace/activity/activity.h"
+
+#define DL_STEP_SIMILARITY 0.7
+
+/* Number of the line that stands for a process whose marks were found but that used no device. */
+#define DL_NO_DEVICE UINT32_MAX
+
+typedef enum dl_step_label {
+    DL_STEP_REGULAR,
+    DL_STEP_WARMUP,
+    DL_STEP_OTHER, /* between steps, or unlike them: validation, checkpoint, averaging, a last
+                      smaller batch, a cut-off step at the end */
+    DL_STEP_LABEL_END
+} dl_step_label;
+
+typedef enum dl_step_method {
+    DL_STEPS_NONE, /* no steps were found */
+    DL_STEPS_GIVEN_MARKS,
+    DL_STEPS_GIVEN_PERIOD,
+    DL_STEPS_MARKS,
+    DL_STEPS_GRAPH,
+    DL_STEPS_PERIOD,
+    DL_STEPS_PERIOD_NAMES, /* without shapes */
+    DL_STEPS_METHOD_END
+} dl_step_method;
+
+typedef struct dl_activity_step {
+    dl_step_label label;
+    size_t first, count; /* its work is dl_step_line.work[first] to before work[first + count] */
+    int64_t start_ns;    /* its earliest work's that is not `prefetched`, but not before the step
+                            before it */
+    int64_t duration_ns; /* to the start of what follows; of the last one, to the end of its work */
+    int64_t work_end_ns; /* end of its last work: after the next start where steps overlap */
+    uint64_t fingerprint; /* of its symbols, whatever their order; equal in all processes for equal
+                             content. One lost or different symbol changes it. */
+} dl_activity_step;
+
+/* What was found on one device. Shares are 0..1. */
+typedef struct dl_step_line {
+    uint32_t device;
+    size_t *work; /* [work_count] indices of the device's activities in launch order */
+    size_t work_count;
+    uint8_t *prefetched;     /* [work_count] 1 = a copy on a stream of copies alone, in a step that
+                                has other work: it may run any time before; NULL = none is */
+    dl_activity_step *steps; /* [count] in order; without gaps unless device is DL_NO_DEVICE */
+    size_t count;
+    size_t regular_count; /* of DL_STEP_REGULAR */
+    dl_step_method method;
+    char *marks;           /* the marks' text with # for numbers; NULL for other methods */
+    double lag_match;      /* periods only: share of the symbols of rare kinds that equal the one a
+                              step later (dl_period); lost records make it small, not wrong */
+    double order_match;    /* share of a step's symbols found in the same order in the step before
+                              (dl_units_order_match); 0 below two units */
+    double similarity;     /* mean over regular steps of common symbols / symbols of the longer of
+                              step and usual content */
+    double spacing_cv;     /* standard deviation / mean of the durations of regular steps that a
+                              regular step follows; 0 below two of them */
+    double labelled_share; /* share of the device's activities that lie in regular steps */
+    size_t cycle_steps;    /* regular steps in a cycle that other work marks (averaging every k
+                              steps), 0 if none was found */
+    const char *reason;    /* why no steps were found, else NULL; static text */
+} dl_step_line;
+
+/* Owns its arrays; release with dl_activity_steps_free. */
+typedef struct dl_activity_steps {
+    dl_step_line *lines; /* [count] in order of device; only devices with work, or DL_NO_DEVICE */
+    size_t count;
+} dl_activity_steps;
+
+/* What the caller knows; {0} = nothing. */
+typedef struct dl_step_hints {
+    const char *marks; /* POSIX extended expression, matched anywhere in texts of ranges and marks;
+                          NULL = none. A range is a step; marks begin one each. */
+    size_t period;     /* symbols of a step (kernels, copies, memsets, graph launches; no
+                          communication); 0 = unknown. `marks` goes first. */
+} dl_step_hints;
+
+/* Finds the steps among activities[count] with the texts strings[string_count]; zero `steps`
+ * before. A device without steps has count 0 and a reason, which is no error. A wrong expression is
+ * DL_ERR_PARSE, one that no range or mark matches DL_ERR_DATA. O(n log n). */
+dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *activities,
+                                 size_t count, char *const *strings, size_t string_count,
+                                 const dl_step_hints *hints, dl_error *err) DL_MUST_CHECK;
+void dl_activity_steps_free(dl_activity_steps *steps);
+
+/* Whether the start of work number `work` of the line counts for the begin of its step. */
+bool dl_step_line_begins(const dl_step_line *line, size_t work);
+
+/* "step", "warm-up", "other"; "given marks", "given period", "marks", "graph launches", "period",
+ * "period without shapes", "none"; never NULL. */
+const char *dl_step_label_name(dl_step_label label);
+const char *dl_step_method_name(dl_step_method method);
+
+#endif

@@ -1,0 +1,164 @@
+/* Period detection: where the repeated units of a sequence of symbols begin.
+ *
+ * The match of a sequence with itself some lag later, which others detect periods by, is only a
+ * figure of merit here: as soon as one symbol in a hundred is lost, or blocks lie between the
+ * units, the units shift against each other and no lag matches well. Rare kinds keep their
+ * distances.
+ *
+ * 1. Anchors. A kind that occurs about once a unit, at regular distances, cuts the sequence; if no
+ *    kind does, a pair or triple of successive kinds. Every number of units is tried, in steps of
+ *    12 %: at each the most regular kind is taken, and what it cuts must hold the same symbols in
+ *    the same order.
+ * 2. Of several such cuttings (layers, mini-batches, cycles of mini-batches and an averaging) the
+ *    shortest units are taken, of those that hold a copy of a batch from the host if any do, for a
+ *    step reads its batch; else of those that explain at least 0.8 of what the best ones explain.
+ * 3. Units around a lost anchor are cut where the symbols look most like those around other cuts.
+ * 4. The cuts move to the place of the unit with the largest median idle time before it. A place
+ *    where copies from the host begin, and one behind an optimizer's kernel, are each credited 10 %
+ *    of the unit's time, because a busy device waits nowhere and a starved one everywhere.
+ *
+ * At most DL_PERIOD_SYMBOLS symbols are looked at to find the period, then all of them once to cut.
+ */
+#ifndef DL_TRACE_ACTIVITY_STEPS_INTERNAL_H
+#define DL_TRACE_ACTIVITY_STEPS_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/activity/activity.h"
+#include "trace/activity/steps.h"
+
+/* One device's work as a sequence of symbols in the order in which the host launched it: the form
+ * in which repetitions are looked for.
+ *
+ * A symbol is a kind of work: a kernel's name and launch shape; a copy's direction and the binary
+ * logarithm of its bytes; a memset's; one launch of a CUDA graph, whatever nodes it has. What only
+ * communicates (NCCL's and RCCL's kernels) is no symbol, because ranks interleave it differently;
+ * it belongs to the symbol before it. Calls of the host are no symbols.
+ *
+ * Launch order is the order of correlations (serial numbers: they may wrap around at 2^32), and of
+ * start times where these are equal (nodes of one graph) or, for more than half of a device's work,
+ * unknown. Work of unknown correlation takes that of the work that started before it.
+ */
+
+/* What a symbol tells apart. */
+typedef enum dl_symbol_detail {
+    DL_SYMBOL_SHAPES, /* as above */
+    DL_SYMBOL_NAMES   /* without launch shapes and sizes: for steps whose shapes vary */
+} dl_symbol_detail;
+
+/* What a kind of work is in a step, beside itself. */
+typedef enum dl_symbol_role {
+    DL_ROLE_INPUT = 1,  /* a copy from the host that brings a batch: of DL_INPUT_BYTES at
+                          least or unknown size, and not half as many of its size go back */
+    DL_ROLE_UPDATE = 2, /* an optimizer's kernel */
+    DL_ROLE_GRAPH = 4   /* a graph's launch */
+} dl_symbol_role;
+
+/* Smaller copies from the host are scalars, as a learning rate is. */
+#define DL_INPUT_BYTES 64
+
+typedef struct dl_symbol_line {
+    uint32_t device;
+    size_t work_count;
+    size_t *work;      /* [work_count] indices of the device's activities in launch order */
+    size_t count;      /* symbols */
+    uint32_t *symbols; /* [count] kinds, numbered from 0 without gaps */
+    size_t *first;     /* [count + 1] symbol i is work[first[i]] to before work[first[i + 1]] */
+    int64_t *idle_ns;  /* [count] the device's idle time before symbol i, given all earlier work */
+    int64_t *start_ns; /* [count] of the symbol's first work */
+    uint32_t kind_count;
+    uint64_t *kind_hash; /* [kind_count] the same for the same kind in every process */
+    uint8_t *kind_roles; /* [kind_count] of dl_symbol_role, or-ed */
+} dl_symbol_line;
+
+/* Owns its arrays; release with dl_symbols_free. */
+typedef struct dl_symbols {
+    dl_symbol_line *lines; /* [count] in order of device; only devices that have work */
+    size_t count;
+} dl_symbols;
+
+/* Finds the symbols of the device work among activities[count]; zero `symbols` before. `strings`
+ * [string_count] are the trace's; names outside count as empty. O(n log n). */
+void dl_symbols_init(dl_symbols *symbols, const dl_activity *activities, size_t count,
+                     char *const *strings, size_t string_count, dl_symbol_detail detail);
+void dl_symbols_free(dl_symbols *symbols);
+
+/* What the units of a cut sequence of symbols have in common.
+ *
+ * The usual content of a unit is, for each kind, the number of symbols that three quarters of the
+ * units reach (the lower quartile): lost symbols and blocks that only some units have do not
+ * change it. Only units of a usual length are asked, so that forward-only validation batches are
+ * not: from half to twice the length of the unit in which the middle symbol lies, when units are
+ * sorted by length.
+ */
+
+/* Symbols with the places at which units begin; all borrowed. Unit i is symbols[cuts[i]] to before
+ * symbols[cuts[i + 1]], the last one ends at `end`. What lies before cuts[0] is in no unit. */
+typedef struct dl_units {
+    const uint32_t *symbols;
+    const size_t *cuts; /* [count] ascending */
+    size_t count, end;
+    uint32_t kind_count;
+} dl_units;
+
+size_t dl_unit_end(const dl_units *units, size_t i);
+
+/* Indices of at most `most` units of usual length, evenly spread over them, into chosen[most];
+ * returns how many. The last unit, which may be cut off, is left out if others are there. */
+size_t dl_units_choose(const dl_units *units, size_t *chosen, size_t most);
+
+/* Number of symbols in first .. end that are content: of each kind at most content[kind]. left
+ * [kind_count] is scratch that must equal `content` before and does so afterwards. */
+size_t dl_units_common(const uint32_t *symbols, size_t first, size_t end, const uint32_t *content,
+                       uint32_t *left);
+
+#define DL_PERIOD_SYMBOLS 50000
+
+/* A sequence, borrowed. */
+typedef struct dl_sequence {
+    const uint32_t *symbols; /* [count], each below kind_count */
+    const int64_t *idle_ns;  /* [count] before each symbol */
+    const int64_t *start_ns; /* [count] */
+    const uint8_t *roles;    /* [kind_count] of dl_symbol_role */
+    size_t count;
+    uint32_t kind_count;
+} dl_sequence;
+
+/* Owns its arrays; release with dl_period_free. */
+typedef struct dl_period {
+    size_t *cuts; /* [cut_count] ascending places at which a unit begins */
+    size_t cut_count;
+    uint32_t *content;  /* [kind_count] how often the usual unit holds each kind */
+    size_t length;      /* sum of content: symbols of the usual unit */
+    double lag_match;   /* 0..1: share of the symbols of rare kinds that equal the one a unit later,
+                           at the best of the lags within 10 % of the mean unit */
+    double order_match; /* 0..1: as dl_units_order_match */
+    double explained;   /* 0..1: as dl_units_explained */
+    const char *reason; /* why cut_count is 0, else NULL; static text */
+} dl_period;
+
+/* Finds the units of `sequence`; zero `period` before. given > 0 is the number of symbols of a
+ * unit, which then is not looked for. Fewer than 3 units, or no period, gives cut_count 0 and the
+ * reason. */
+void dl_period_find(dl_period *period, const dl_sequence *sequence, size_t given);
+
+/* Cuts at every place of `cuts[cut_count]` (ascending) as they are: content and explained only.
+ * Copies `cuts`. */
+void dl_period_of_cuts(dl_period *period, const dl_sequence *sequence, const size_t *cuts,
+                       size_t cut_count);
+
+/* Moves the cuts of `period` as point 4 above says. */
+void dl_period_rotate(dl_period *period, const dl_sequence *sequence);
+
+/* Sets content, length, order_match and explained for the present cuts. */
+void dl_period_measure(dl_period *period, const dl_sequence *sequence);
+
+/* Joins units that only accumulate gradients: where the usual unit holds no optimizer's kernel,
+ * and every k-th one, k >= 2, does, k units are one, ending with that one. What precedes the first
+ * whole one is in no unit then. */
+void dl_period_join(dl_period *period, const dl_sequence *sequence);
+void dl_period_free(dl_period *period);
+
+#endif

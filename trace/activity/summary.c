@@ -1,0 +1,460 @@
+#include "trace/activity/summary.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+#include "trace/activity/demangle.h"
+#include "trace/dlt/dlt.h"
+
+/* A share of the device's work that lacks its launch call, from which on a warning is due. */
+#define UNLAUNCHED_FRAC 0.01
+/* Between what whole traces have (0.85 to 1 in twelve) and the only sub-sampled one at hand (0.53).
+ */
+#define ORDER_MATCH_MIN 0.7
+
+#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
+
+static const struct {
+    const char *name, *text;
+} loss_texts[DL_LOSS_END] = {
+    [DL_LOSS_DROPPED_RECORDS] = {"dropped_records", "records were dropped by CUPTI"},
+    [DL_LOSS_LOST_TIMESTAMPS] = {"lost_timestamps", "activities had no times and are missing"},
+    [DL_LOSS_LOST_ACTIVITIES] = {"lost_activities", "activities were lost by the recorder"},
+    [DL_LOSS_LOST_RECORDS] = {"lost_records", "activities did not get into the file"},
+    [DL_LOSS_INVALID_RECORDS] = {"invalid_records", "activities were invalid and are missing"},
+};
+
+const char *dl_loss_name(dl_loss loss)
+{
+    return (unsigned)loss < DL_LOSS_END ? loss_texts[loss].name : "unknown";
+}
+
+/* Rank and ranks, by the meta keys that the launcher's variables fill, else by the communicator
+ * with the most ranks. A process that has several ranks of it (one per device) is none of them. */
+static void find_rank(dl_activity_summary *summary)
+{
+    const dl_trace *trace = summary->trace;
+    const dl_activity *largest = NULL;
+    bool several = false;
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
+        if (a->kind != DL_ACTIVITY_COMM) continue;
+        if (largest == NULL || a->count > largest->count) {
+            largest = a;
+            several = false;
+        } else if (a->count == largest->count && a->peer != largest->peer) {
+            several = true;
+        }
+    }
+    const char *rank = dl_trace_meta_text(trace, "rank");
+    if (rank[0] == '\0' && largest != NULL && !several) {
+        summary->rank = dl_format("%" PRIu32, largest->peer);
+        summary->world_size = dl_format("%" PRIu32, largest->count);
+    } else {
+        summary->rank = dl_strdup(rank);
+        summary->world_size = dl_strdup(dl_trace_meta_text(trace, "world_size"));
+    }
+}
+
+static int by_kernel_total(const void *left, const void *right)
+{
+    const dl_kernel_summary *a = left, *b = right;
+    int order = COMPARE(b->total_ns, a->total_ns);
+    return order != 0 ? order : strcmp(a->name, b->name);
+}
+
+/* Place in device->kernels of the kernels named strings[name]; added if new. */
+static size_t find_kernel(dl_device_summary *device, const char *name)
+{
+    dl_kernel_summary new = {.name = dl_demangle_short(name)};
+    new.class = dl_kernel_classify(name, &new.phase);
+    for (size_t i = 0; i < device->kernel_count; i++) {
+        const dl_kernel_summary *k = &device->kernels[i];
+        if (k->class != new.class || k->phase != new.phase) continue;
+        if (strcmp(k->name, new.name) != 0) continue;
+        free(new.name);
+        return i;
+    }
+    size_t count = device->kernel_count++;
+    device->kernels = dl_realloc(device->kernels, count + 1, sizeof *device->kernels, "kernels");
+    device->kernels[count] = new;
+    return count;
+}
+
+static void add_kernel(dl_device_summary *device, uint32_t *places, const dl_activity *activity,
+                       char *const *strings)
+{
+    uint32_t *place = &places[activity->name];
+    if (*place == 0) *place = (uint32_t)find_kernel(device, strings[activity->name]) + 1;
+    dl_kernel_summary *kernel = &device->kernels[*place - 1];
+    kernel->count++;
+    kernel->total_ns += (double)activity->duration_ns;
+    device->classes[kernel->class].count++;
+    device->classes[kernel->class].total_ns += (double)activity->duration_ns;
+    device->kernel_total_ns += (double)activity->duration_ns;
+}
+
+static void add_transfer(dl_device_summary *device, const dl_activity *activity)
+{
+    dl_transfer_summary *t = NULL;
+    for (size_t i = 0; i < device->transfer_count && t == NULL; i++) {
+        dl_transfer_summary *other = &device->transfers[i];
+        if (other->kind == activity->kind && other->direction == activity->copy &&
+            other->memory == activity->memory)
+            t = other;
+    }
+    if (t == NULL) {
+        size_t count = device->transfer_count++;
+        device->transfers =
+            dl_realloc(device->transfers, count + 1, sizeof *device->transfers, "copies");
+        t = &device->transfers[count];
+        *t = (dl_transfer_summary){
+            .kind = activity->kind, .direction = activity->copy, .memory = activity->memory};
+    }
+    t->count++;
+    t->bytes += (double)activity->bytes;
+    t->total_ns += (double)activity->duration_ns;
+}
+
+static int by_transfer(const void *left, const void *right)
+{
+    const dl_transfer_summary *a = left, *b = right;
+    int order = COMPARE(a->kind, b->kind);
+    if (order == 0) order = COMPARE(a->direction, b->direction);
+    return order != 0 ? order : COMPARE(a->memory, b->memory);
+}
+
+static void add_work(dl_device_summary *device, uint32_t *places, const dl_activity *activity,
+                     char *const *strings)
+{
+    if (activity->kind == DL_ACTIVITY_KERNEL) {
+        add_kernel(device, places, activity, strings);
+    } else if (activity->kind == DL_ACTIVITY_GRAPH) {
+        device->graphs.count++;
+        device->graphs.total_ns += (double)activity->duration_ns;
+        device->kernel_total_ns += (double)activity->duration_ns;
+    } else {
+        add_transfer(device, activity);
+    }
+}
+
+static void finish_device(dl_device_summary *device)
+{
+    double total_ns = device->kernel_total_ns > 0 ? device->kernel_total_ns : 1;
+    for (size_t i = 0; i < device->kernel_count; i++)
+        device->kernels[i].share_frac = device->kernels[i].total_ns / total_ns;
+    for (int c = 0; c < DL_KERNEL_CLASS_END; c++)
+        device->classes[c].share_frac = device->classes[c].total_ns / total_ns;
+    device->graphs.share_frac = device->graphs.total_ns / total_ns;
+    for (size_t i = 0; i < device->transfer_count; i++) {
+        dl_transfer_summary *t = &device->transfers[i];
+        if (t->total_ns > 0) t->bytes_per_s = t->bytes / dl_ns_to_s(t->total_ns);
+    }
+    if (device->kernel_count > 0)
+        qsort(device->kernels, device->kernel_count, sizeof *device->kernels, by_kernel_total);
+    if (device->transfer_count > 0)
+        qsort(device->transfers, device->transfer_count, sizeof *device->transfers, by_transfer);
+}
+
+static const dl_step_line *find_line(const dl_activity_steps *steps, uint32_t device)
+{
+    for (size_t i = 0; steps != NULL && i < steps->count; i++) {
+        if (steps->lines[i].device == device) return &steps->lines[i];
+    }
+    return NULL;
+}
+
+/* What the line's steps say; *window becomes the time of the regular ones. */
+static void sum_steps(const dl_activity_summary *summary, dl_device_summary *device,
+                      const dl_step_line *line, dl_interval *window)
+{
+    double *durations_ns = dl_calloc(line->count, sizeof *durations_ns, "steps");
+    size_t regular = 0;
+    for (size_t i = 0; i < line->count; i++) {
+        const dl_activity_step *step = &line->steps[i];
+        device->warmup_steps += step->label == DL_STEP_WARMUP;
+        device->other_steps += step->label == DL_STEP_OTHER;
+        if (step->label != DL_STEP_REGULAR) continue;
+        if (regular == 0) window->start_ns = step->start_ns;
+        window->end_ns = step->start_ns + step->duration_ns;
+        durations_ns[regular++] = (double)step->duration_ns;
+    }
+    device->step_method = line->method;
+    device->step_ns = dl_distribution_of(durations_ns, regular);
+    device->step_order_match = line->order_match;
+    device->step_similarity = line->similarity;
+    if (summary->capture.known) {
+        device->capture = dl_capture_estimate_of(&summary->capture.figures, summary->trace, line);
+    }
+    free(durations_ns);
+}
+
+/* The collectives of all devices lie in one array by device. */
+static void give_collectives(dl_activity_summary *summary, dl_device_summary *device)
+{
+    for (size_t i = 0; i < summary->collectives.count; i++) {
+        const dl_collective_summary *c = &summary->collectives.collectives[i];
+        if (c->device != device->time.device) continue;
+        if (device->collective_count++ == 0) device->collectives = c;
+    }
+}
+
+static void sum_device(dl_activity_summary *summary, dl_device_summary *device,
+                       const uint8_t *classes, const dl_launches *launches,
+                       const dl_activity_steps *steps)
+{
+    const dl_trace *trace = summary->trace;
+    uint32_t number = device->time.device;
+    uint32_t *places = dl_calloc(trace->string_count, sizeof *places, "kernels");
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
+        if (a->device != number || !dl_activity_is_device_work(a)) continue;
+        add_work(device, places, a, trace->strings);
+    }
+    free(places);
+    finish_device(device);
+    give_collectives(summary, device);
+    char key[40];
+    snprintf(key, sizeof key, "device.%" PRIu32 ".name", number);
+    device->name = dl_trace_meta_text(trace, key);
+
+    dl_interval window = {0};
+    const dl_step_line *line = find_line(steps, number);
+    if (line != NULL) sum_steps(summary, device, line, &window);
+    if (device->step_ns.count == 0) return;
+    dl_activity_timeline inside = {0};
+    dl_activity_timeline_init(&inside, trace->activities, trace->activity_count, classes, launches,
+                              &window);
+    const dl_device_timeline *time = dl_activity_timeline_device(&inside, number);
+    if (time != NULL) {
+        device->time = *time;
+        device->in_steps = true;
+    }
+    dl_activity_timeline_free(&inside);
+}
+
+static void sum_devices(dl_activity_summary *summary, const uint8_t *classes,
+                        const dl_launches *launches, const dl_activity_steps *steps)
+{
+    const dl_trace *trace = summary->trace;
+    dl_activity_timeline whole = {0};
+    dl_activity_timeline_init(&whole, trace->activities, trace->activity_count, classes, launches,
+                              NULL);
+    dl_collectives_init(&summary->collectives, trace->activities, trace->activity_count,
+                        trace->strings, classes, launches);
+    summary->devices = dl_calloc(whole.device_count, sizeof *summary->devices, "devices");
+    for (size_t d = 0; d < whole.device_count; d++) {
+        dl_device_summary *device = &summary->devices[summary->device_count++];
+        device->time = whole.devices[d];
+        sum_device(summary, device, classes, launches, steps);
+    }
+    dl_activity_timeline_free(&whole);
+}
+
+static void sum_quality(dl_activity_summary *summary, const dl_launches *launches)
+{
+    const dl_trace *trace = summary->trace;
+    dl_trace_quality *q = &summary->quality;
+    for (int loss = 0; loss < DL_LOSS_END; loss++)
+        q->losses[loss] =
+            (uint64_t)dl_trace_meta_int(trace, dl_loss_name((dl_loss)loss), 0, INT64_MAX, 0);
+    q->stopped = dl_trace_meta_text(trace, "stopped");
+    q->takeover = dl_trace_meta_text(trace, "takeover");
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
+        if (!dl_activity_is_device_work(a)) continue;
+        const dl_activity *call = dl_launches_find(launches, a->correlation);
+        q->work_count++;
+        if (call == NULL) continue;
+        q->launched_count++;
+        int64_t early_ns = call->start_ns - a->start_ns;
+        if (early_ns <= 0) continue;
+        q->early_count++;
+        if (early_ns > q->early_worst_ns) q->early_worst_ns = early_ns;
+    }
+}
+
+static void read_capture(dl_activity_summary *summary)
+{
+    dl_capture_knowledge *capture = &summary->capture;
+    dl_error err = {0};
+    capture->preset = dl_trace_meta_text(summary->trace, "preset");
+    capture->text = dl_trace_meta_text(summary->trace, DL_CAPTURE_COST_KEY);
+    capture->known = dl_capture_figures_parse(capture->text, &capture->figures, &err) == DL_OK;
+}
+
+/* Takes over `text`. */
+static void warn(dl_activity_summary *summary, char *text)
+{
+    summary->warnings = dl_realloc(summary->warnings, summary->warning_count + 1,
+                                   sizeof *summary->warnings, "warnings");
+    summary->warnings[summary->warning_count++] = text;
+}
+
+/* Units by marks or a given period need not be alike; then they are hardly training steps. */
+static void warn_about_steps(dl_activity_summary *summary)
+{
+    for (size_t d = 0; d < summary->device_count; d++) {
+        const dl_device_summary *device = &summary->devices[d];
+        if (device->step_ns.count < 2) continue;
+        if (device->step_order_match < ORDER_MATCH_MIN) {
+            warn(summary,
+                 dl_format("device %" PRIu32 ": only %.0f %% of a step's work comes in the "
+                           "order of the step before: the trace may be sub-sampled",
+                           device->time.device, 100 * device->step_order_match));
+        }
+        if (device->step_similarity >= DL_STEP_SIMILARITY) continue;
+        warn(summary, dl_format("device %" PRIu32 ": the %zu steps by %s are hardly alike (%.2f, "
+                                "expected %.1f): they may be no training steps",
+                                device->time.device, device->step_ns.count,
+                                dl_step_method_name(device->step_method), device->step_similarity,
+                                DL_STEP_SIMILARITY));
+    }
+}
+
+static void warn_about_quality(dl_activity_summary *summary)
+{
+    const dl_trace_quality *q = &summary->quality;
+    char worst[32];
+    if (!summary->trace->complete) {
+        warn(summary,
+             dl_format("the trace is incomplete (killed run, full disk or damage); %" PRIu64
+                       " bytes behind its last whole chunk are ignored",
+                       summary->trace->bytes_ignored));
+    }
+    if (q->takeover[0] != '\0') {
+        warn(summary, dl_format("another profiler took the recording over (%s): what follows it is "
+                                "missing",
+                                q->takeover));
+    }
+    if (q->stopped[0] != '\0') {
+        warn(summary, dl_format("the recording ended before the program: %s", q->stopped));
+    }
+    for (int loss = 0; loss < DL_LOSS_END; loss++) {
+        if (q->losses[loss] == 0) continue;
+        warn(summary, dl_format("%" PRIu64 " %s", q->losses[loss], loss_texts[loss].text));
+    }
+    if (q->early_count > 0) {
+        dl_format_ns(worst, sizeof worst, (double)q->early_worst_ns);
+        warn(summary, dl_format("%" PRIu64 " of %" PRIu64 " works begin before their launch call, "
+                                "by %s at most: the clocks of host and device differ",
+                                q->early_count, q->launched_count, worst));
+    }
+    double unlaunched = (double)(q->work_count - q->launched_count);
+    if (unlaunched > UNLAUNCHED_FRAC * (double)q->work_count) {
+        warn(summary, dl_format("%.0f of %" PRIu64 " works have no recorded launch call: "
+                                "launch-bound time and sizes of collectives are incomplete",
+                                unlaunched, q->work_count));
+    }
+    if (q->work_count == 0) warn(summary, dl_strdup("the trace holds no work of a device"));
+}
+
+void dl_activity_summary_init(dl_activity_summary *summary, const dl_trace *trace,
+                              const dl_activity_steps *steps)
+{
+    dl_launches launches = {0};
+    uint8_t *classes = dl_kernel_classes(trace->activities, trace->activity_count, trace->strings,
+                                         trace->string_count);
+    dl_launches_init(&launches, trace->activities, trace->activity_count);
+    summary->trace = trace;
+    summary->host = dl_trace_meta_text(trace, "host");
+    summary->pid = dl_trace_meta_text(trace, "pid");
+    summary->command = dl_trace_meta_text(trace, "command");
+    find_rank(summary);
+    read_capture(summary);
+    sum_devices(summary, classes, &launches, steps);
+    dl_activity_host_init(&summary->host_time, trace->activities, trace->activity_count,
+                          trace->strings, trace->string_count);
+    sum_quality(summary, &launches);
+    warn_about_quality(summary);
+    warn_about_steps(summary);
+    dl_launches_free(&launches);
+    free(classes);
+}
+
+void dl_activity_summary_free(dl_activity_summary *summary)
+{
+    for (size_t d = 0; d < summary->device_count; d++) {
+        for (size_t i = 0; i < summary->devices[d].kernel_count; i++)
+            free(summary->devices[d].kernels[i].name);
+        free(summary->devices[d].kernels);
+        free(summary->devices[d].transfers);
+    }
+    free(summary->devices);
+    free(summary->rank);
+    free(summary->world_size);
+    dl_collectives_free(&summary->collectives);
+    dl_activity_host_free(&summary->host_time);
+    for (size_t i = 0; i < summary->warning_count; i++)
+        free(summary->warnings[i]);
+    free(summary->warnings);
+    *summary = (dl_activity_summary){0};
+}
+
+#define TOP_ROWS 15
+
+dl_info_settings dl_info_settings_default(void)
+{
+    return (dl_info_settings){.top = TOP_ROWS};
+}
+
+void dl_info_options(dl_info_settings *settings, const char *json, dl_option *table)
+{
+    const dl_option own[DL_INFO_OPTION_COUNT] = {
+        {.name = "json", .type = DL_OPTION_FLAG, .target = &settings->json, .help = json},
+        {.name = "top",
+         .type = DL_OPTION_INT,
+         .target = &settings->top,
+         .low = 1,
+         .high = 1000000,
+         .argument = "ROWS",
+         .help = "kernels, collectives and calls to print; JSON holds all"},
+        {.name = "step-marks",
+         .type = DL_OPTION_REGEX,
+         .target = &settings->marks,
+         .argument = "REGEX",
+         .help = "ranges and marks that are training steps, as an extended regular expression"},
+        {.name = "step-period",
+         .type = DL_OPTION_INT,
+         .target = &settings->period,
+         .low = 0,
+         .high = UINT32_MAX,
+         .argument = "COUNT",
+         .help = "kernels, copies and graph launches of a training step; 0 = find out"},
+    };
+    memcpy(table, own, sizeof own);
+}
+
+dl_status dl_info_summarise(dl_activity_summary *summary, const dl_trace *trace,
+                            const dl_info_settings *settings, dl_error *err)
+{
+    const dl_step_hints hints = {.marks = settings->marks, .period = (size_t)settings->period};
+    dl_activity_steps steps = {0};
+    const dl_status status =
+        dl_activity_steps_init(&steps, trace->activities, trace->activity_count, trace->strings,
+                               trace->string_count, &hints, err);
+    if (status != DL_OK) return status;
+    dl_activity_summary_init(summary, trace, &steps);
+    dl_activity_steps_free(&steps);
+    return DL_OK;
+}
+
+void dl_info_let_go(dl_trace *trace)
+{
+    free(trace->activities);
+    trace->activities = NULL;
+    trace->activity_count = 0;
+}
+
+void dl_info_compare(const dl_activity_summary *summaries, size_t count, FILE *out)
+{
+    size_t with_devices = 0;
+    for (size_t i = 0; i < count; i++)
+        with_devices += summaries[i].device_count > 0;
+    if (with_devices < 2) return;
+    fputc('\n', out);
+    dl_activity_summaries_compare(summaries, count, out);
+}

@@ -1,0 +1,316 @@
+#include "trace/activity/steps_internal.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "trace/activity/kernel_class.h"
+
+/* What a device's work is sorted by. */
+typedef struct work_key {
+    int64_t launch; /* unwrapped correlation */
+    int64_t start_ns;
+    size_t index;
+    uint32_t device;
+} work_key;
+
+/* log2_of is below. */
+#define LOG2_END 65
+
+/* Kinds by hash: open addressing, at most half full. */
+typedef struct kind_table {
+    uint64_t *hashes;
+    uint32_t *kinds; /* kind + 1; 0 = free */
+    size_t capacity; /* a power of two */
+} kind_table;
+
+/* The finaliser of splitmix64 (Steele, Lea & Flood 2014): every input bit reaches every output. */
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 30;
+    x *= 0xbf58476d1ce4e5b9u;
+    x ^= x >> 27;
+    x *= 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* FNV-1a, 64 bits. */
+static uint64_t hash_text(const char *text)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *text != '\0'; text++)
+        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    return hash;
+}
+
+static int compare_start(const void *a, const void *b)
+{
+    const work_key *x = a, *y = b;
+    if (x->device != y->device) return x->device < y->device ? -1 : 1;
+    if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+static int compare_launch(const void *a, const void *b)
+{
+    const work_key *x = a, *y = b;
+    if (x->launch != y->launch) return x->launch < y->launch ? -1 : 1;
+    return compare_start(a, b);
+}
+
+static void sort_keys(work_key *keys, size_t count, int (*compare)(const void *, const void *))
+{
+    for (size_t i = 1; i < count; i++) {
+        if (compare(&keys[i - 1], &keys[i]) > 0) {
+            qsort(keys, count, sizeof *keys, compare);
+            return;
+        }
+    }
+}
+
+/* Brings one device's keys, in order of start, into launch order. */
+static void order_by_launch(work_key *keys, size_t count, const dl_activity *activities)
+{
+    size_t unknown = 0;
+    for (size_t i = 0; i < count; i++)
+        unknown += activities[keys[i].index].correlation == 0;
+    if (unknown > count / 2) return;
+    int64_t launch = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t correlation = activities[keys[i].index].correlation;
+        /* The nearest of all values that are equal to the correlation modulo 2^32. */
+        if (correlation != 0) launch += (int32_t)(correlation - (uint32_t)launch);
+        keys[i].launch = launch;
+    }
+    sort_keys(keys, count, compare_launch);
+}
+
+static uint32_t find_kind(kind_table *table, dl_symbol_line *line, uint64_t hash)
+{
+    size_t i = hash & (table->capacity - 1);
+    while (table->kinds[i] != 0 && table->hashes[i] != hash)
+        i = (i + 1) & (table->capacity - 1);
+    if (table->kinds[i] == 0) {
+        table->hashes[i] = hash;
+        table->kinds[i] = ++line->kind_count;
+    }
+    return table->kinds[i] - 1;
+}
+
+static void grow(kind_table *table)
+{
+    kind_table old = *table;
+    table->capacity = old.capacity == 0 ? 1024 : 2 * old.capacity;
+    table->hashes = dl_calloc(table->capacity, sizeof *table->hashes, "kinds of work");
+    table->kinds = dl_calloc(table->capacity, sizeof *table->kinds, "kinds of work");
+    for (size_t i = 0; i < old.capacity; i++) {
+        if (old.kinds[i] == 0) continue;
+        size_t place = old.hashes[i] & (table->capacity - 1);
+        while (table->kinds[place] != 0)
+            place = (place + 1) & (table->capacity - 1);
+        table->hashes[place] = old.hashes[i];
+        table->kinds[place] = old.kinds[i];
+    }
+    free(old.hashes);
+    free(old.kinds);
+}
+
+static unsigned log2_of(uint64_t bytes)
+{
+    return bytes == 0 ? 0 : 64 - (unsigned)__builtin_clzll(bytes);
+}
+
+static bool in_graph(const dl_activity *activity)
+{
+    return activity->object >> 32 != 0;
+}
+
+/* `texts` holds the hashes of the trace's strings. */
+static uint64_t hash_of(const dl_activity *activity, const uint64_t *texts, size_t text_count,
+                        dl_symbol_detail detail)
+{
+    if (in_graph(activity)) return mix(DL_ACTIVITY_GRAPH + (activity->object >> 32 << 8));
+    uint64_t hash = mix(activity->kind + 1);
+    if (activity->name < text_count) hash = mix(hash ^ texts[activity->name]);
+    hash = mix(hash + activity->copy);
+    if (detail == DL_SYMBOL_NAMES) return hash;
+    if (activity->detail < text_count) hash = mix(hash ^ texts[activity->detail]);
+    return mix(hash + log2_of(activity->bytes));
+}
+
+/* Whether `activity` continues the graph launch that `before` belongs to. */
+static bool same_launch(const dl_activity *before, const dl_activity *activity)
+{
+    return in_graph(activity) && before->object >> 32 == activity->object >> 32 &&
+           before->correlation == activity->correlation;
+}
+
+/* What the strings of the trace mean here, by their index. */
+typedef struct text_facts {
+    uint64_t *hashes;
+    uint8_t *classes; /* as dl_kernel_classes */
+    size_t count;
+} text_facts;
+
+static bool is_of_class(const dl_activity *activity, const text_facts *texts, dl_kernel_class class)
+{
+    return activity->kind == DL_ACTIVITY_KERNEL && activity->name < texts->count &&
+           texts->classes[activity->name] == class;
+}
+
+/* Numbers of a device's copies by the binary logarithm of their bytes. */
+typedef struct copy_counts {
+    size_t from_host[LOG2_END], to_host[LOG2_END];
+} copy_counts;
+
+static copy_counts count_copies(const work_key *keys, size_t count, const dl_activity *activities)
+{
+    copy_counts copies = {0};
+    for (size_t i = 0; i < count; i++) {
+        const dl_activity *activity = &activities[keys[i].index];
+        copies.from_host[log2_of(activity->bytes)] += activity->copy == DL_COPY_H2D;
+        copies.to_host[log2_of(activity->bytes)] += activity->copy == DL_COPY_D2H;
+    }
+    return copies;
+}
+
+/* Whether copies from the host bring a batch: where half as many of the same size go there, they
+ * exchange parameters. */
+static bool brings_batch(const dl_activity *activity, const copy_counts *copies)
+{
+    if (activity->kind != DL_ACTIVITY_MEMCPY || activity->copy != DL_COPY_H2D) return false;
+    if (activity->bytes == 0) return true;
+    unsigned size = log2_of(activity->bytes);
+    return activity->bytes >= DL_INPUT_BYTES && 2 * copies->to_host[size] < copies->from_host[size];
+}
+
+static uint8_t roles_of(const dl_activity *activity, const text_facts *texts,
+                        const copy_counts *copies)
+{
+    if (in_graph(activity)) return DL_ROLE_GRAPH;
+    if (is_of_class(activity, texts, DL_KERNEL_OPTIMIZER)) return DL_ROLE_UPDATE;
+    return brings_batch(activity, copies) ? DL_ROLE_INPUT : 0;
+}
+
+static void note_kind(dl_symbol_line *line, uint64_t hash, uint8_t roles)
+{
+    uint32_t kind = line->kind_count - 1;
+    if ((kind & (kind + 1)) == 0) { /* full at 1, 3, 7, ... kinds */
+        size_t capacity = 2 * ((size_t)kind + 1);
+        line->kind_hash =
+            dl_realloc(line->kind_hash, capacity, sizeof *line->kind_hash, "kinds of work");
+        line->kind_roles =
+            dl_realloc(line->kind_roles, capacity, sizeof *line->kind_roles, "kinds of work");
+    }
+    line->kind_hash[kind] = hash;
+    line->kind_roles[kind] = roles;
+}
+
+/* The kind of `hash`, which is new with these roles if no symbol had it before. */
+static void add_symbol(dl_symbol_line *line, kind_table *table, uint64_t hash, uint8_t roles)
+{
+    uint32_t kinds_before = line->kind_count;
+    if (2 * (size_t)kinds_before >= table->capacity) grow(table);
+    line->symbols[line->count] = find_kind(table, line, hash);
+    if (line->kind_count > kinds_before) note_kind(line, hash, roles);
+}
+
+/* Fills the line of one device, whose keys are in launch order. */
+static void fill_line(dl_symbol_line *line, const work_key *keys, size_t count,
+                      const dl_activity *activities, const text_facts *texts,
+                      dl_symbol_detail detail)
+{
+    *line = (dl_symbol_line){.device = keys[0].device, .work_count = count};
+    line->work = dl_calloc(count, sizeof *line->work, "launch order");
+    line->symbols = dl_calloc(count, sizeof *line->symbols, "symbols");
+    line->first = dl_calloc(count + 1, sizeof *line->first, "symbols");
+    line->idle_ns = dl_calloc(count, sizeof *line->idle_ns, "symbols");
+    line->start_ns = dl_calloc(count, sizeof *line->start_ns, "symbols");
+    kind_table table = {0};
+    copy_counts copies = count_copies(keys, count, activities);
+    int64_t busy_until_ns = keys[0].start_ns;
+    const dl_activity *before = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const dl_activity *activity = &activities[keys[i].index];
+        line->work[i] = keys[i].index;
+        if (!is_of_class(activity, texts, DL_KERNEL_COLLECTIVE) &&
+            !(before != NULL && same_launch(before, activity))) {
+            add_symbol(line, &table, hash_of(activity, texts->hashes, texts->count, detail),
+                       roles_of(activity, texts, &copies));
+            line->start_ns[line->count] = activity->start_ns;
+            line->first[line->count] = line->count == 0 ? 0 : i;
+            int64_t idle_ns = activity->start_ns - busy_until_ns;
+            line->idle_ns[line->count++] = idle_ns > 0 ? idle_ns : 0;
+        }
+        int64_t end_ns = activity->start_ns + activity->duration_ns;
+        if (end_ns > busy_until_ns) busy_until_ns = end_ns;
+        before = activity;
+    }
+    line->first[line->count] = count;
+    free(table.hashes);
+    free(table.kinds);
+}
+
+static text_facts text_facts_of(const dl_activity *activities, size_t count, char *const *strings,
+                                size_t string_count)
+{
+    text_facts texts = {.count = string_count};
+    texts.classes = dl_kernel_classes(activities, count, strings, string_count);
+    texts.hashes = dl_calloc(string_count, sizeof *texts.hashes, "hashes of names");
+    for (size_t i = 0; i < string_count; i++)
+        texts.hashes[i] = hash_text(strings[i]);
+    return texts;
+}
+
+static work_key *keys_of(const dl_activity *activities, size_t count, size_t *key_count)
+{
+    size_t keys_found = 0;
+    for (size_t i = 0; i < count; i++)
+        keys_found += dl_activity_is_device_work(&activities[i]);
+    work_key *keys = dl_calloc(keys_found, sizeof *keys, "launch order");
+    *key_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!dl_activity_is_device_work(&activities[i])) continue;
+        keys[(*key_count)++] = (work_key){
+            .start_ns = activities[i].start_ns, .index = i, .device = activities[i].device};
+    }
+    return keys;
+}
+
+void dl_symbols_init(dl_symbols *symbols, const dl_activity *activities, size_t count,
+                     char *const *strings, size_t string_count, dl_symbol_detail detail)
+{
+    *symbols = (dl_symbols){0};
+    size_t key_count = 0;
+    work_key *keys = keys_of(activities, count, &key_count);
+    sort_keys(keys, key_count, compare_start);
+    text_facts texts = text_facts_of(activities, count, strings, string_count);
+    for (size_t first = 0, end; first < key_count; first = end) {
+        for (end = first + 1; end < key_count && keys[end].device == keys[first].device;)
+            end++;
+        order_by_launch(keys + first, end - first, activities);
+        symbols->lines = dl_realloc(symbols->lines, symbols->count + 1, sizeof *symbols->lines,
+                                    "devices of the trace");
+        fill_line(&symbols->lines[symbols->count++], keys + first, end - first, activities, &texts,
+                  detail);
+    }
+    free(texts.hashes);
+    free(texts.classes);
+    free(keys);
+}
+
+void dl_symbols_free(dl_symbols *symbols)
+{
+    for (size_t i = 0; i < symbols->count; i++) {
+        dl_symbol_line *line = &symbols->lines[i];
+        free(line->work);
+        free(line->symbols);
+        free(line->first);
+        free(line->idle_ns);
+        free(line->start_ns);
+        free(line->kind_hash);
+        free(line->kind_roles);
+    }
+    free(symbols->lines);
+    *symbols = (dl_symbols){0};
+}

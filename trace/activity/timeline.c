@@ -1,0 +1,374 @@
+#include "trace/activity/timeline.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/status.h"
+#include "trace/activity/kernel_class.h"
+
+#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
+
+typedef enum part { PART_COMPUTE, PART_COMMUNICATION, PART_COPY } part;
+
+/* One work of a device. */
+typedef struct work {
+    dl_interval interval;
+    uint32_t activity; /* index */
+    uint8_t part;
+    bool kernel;
+} work;
+
+static int by_start(const void *left, const void *right)
+{
+    const dl_interval *a = left, *b = right;
+    return COMPARE(a->start_ns, b->start_ns);
+}
+
+static int by_start_then_place(const void *left, const void *right)
+{
+    const work *a = left, *b = right;
+    int order = COMPARE(a->interval.start_ns, b->interval.start_ns);
+    return order != 0 ? order : COMPARE(a->activity, b->activity);
+}
+
+/* qsort, but for free where the order holds already, as it mostly does. */
+static void sort(void *items, size_t count, size_t bytes, int (*order)(const void *, const void *))
+{
+    const char *item = items;
+    for (size_t i = 1; i < count; i++, item += bytes) {
+        if (order(item, item + bytes) <= 0) continue;
+        qsort(items, count, bytes, order);
+        return;
+    }
+}
+
+size_t dl_intervals_unite(dl_interval *intervals, size_t count)
+{
+    size_t kept = 0;
+    sort(intervals, count, sizeof *intervals, by_start);
+    for (size_t i = 0; i < count; i++) {
+        dl_interval next = intervals[i];
+        if (next.start_ns >= next.end_ns) continue;
+        if (kept > 0 && next.start_ns <= intervals[kept - 1].end_ns) {
+            dl_interval *last = &intervals[kept - 1];
+            if (next.end_ns > last->end_ns) last->end_ns = next.end_ns;
+        } else {
+            intervals[kept++] = next;
+        }
+    }
+    return kept;
+}
+
+int64_t dl_intervals_total(const dl_interval *set, size_t count)
+{
+    int64_t total_ns = 0;
+    for (size_t i = 0; i < count; i++)
+        total_ns += set[i].end_ns - set[i].start_ns;
+    return total_ns;
+}
+
+int64_t dl_intervals_overlap(const dl_interval *a, size_t a_count, const dl_interval *b,
+                             size_t b_count)
+{
+    int64_t total_ns = 0;
+    for (size_t i = 0, j = 0; i < a_count && j < b_count;) {
+        int64_t start = a[i].start_ns > b[j].start_ns ? a[i].start_ns : b[j].start_ns;
+        int64_t end = a[i].end_ns < b[j].end_ns ? a[i].end_ns : b[j].end_ns;
+        if (end > start) total_ns += end - start;
+        if (a[i].end_ns < b[j].end_ns) {
+            i++;
+        } else {
+            j++;
+        }
+    }
+    return total_ns;
+}
+
+static part part_of(const dl_activity *activity, const uint8_t *classes)
+{
+    switch (activity->kind) {
+    case DL_ACTIVITY_KERNEL:
+        return classes[activity->name] == DL_KERNEL_COLLECTIVE ? PART_COMMUNICATION : PART_COMPUTE;
+    case DL_ACTIVITY_GRAPH: return PART_COMPUTE;
+    case DL_ACTIVITY_MEMCPY: return activity->copy == DL_COPY_PEER ? PART_COMMUNICATION : PART_COPY;
+    default: return PART_COPY;
+    }
+}
+
+/* The activity's interval within the window; false if it has no part of it. */
+static bool clip(const dl_activity *activity, const dl_interval *window, dl_interval *interval)
+{
+    interval->start_ns = activity->start_ns;
+    interval->end_ns = activity->start_ns + activity->duration_ns;
+    if (window == NULL) return true;
+    if (interval->end_ns <= window->start_ns || interval->start_ns >= window->end_ns) return false;
+    if (interval->start_ns < window->start_ns) interval->start_ns = window->start_ns;
+    if (interval->end_ns > window->end_ns) interval->end_ns = window->end_ns;
+    return true;
+}
+
+/* Index of `device` in the table, which it is added to if new. The last one asked for is tried
+ * first: neighbours mostly share it. */
+static size_t find_device(dl_activity_timeline *timeline, uint32_t device, size_t last)
+{
+    if (last < timeline->device_count && timeline->devices[last].device == device) return last;
+    for (size_t i = 0; i < timeline->device_count; i++) {
+        if (timeline->devices[i].device == device) return i;
+    }
+    size_t count = timeline->device_count++;
+    timeline->devices =
+        dl_realloc(timeline->devices, count + 1, sizeof *timeline->devices, "devices");
+    timeline->devices[count] = (dl_device_timeline){.device = device};
+    return count;
+}
+
+/* Walks over the works in order of time: span, busy and idle time, gaps. */
+static void sum_gaps(dl_device_timeline *device, const work *works, size_t count,
+                     const dl_activity *activities, const dl_launches *launches)
+{
+    int64_t covered = works[0].interval.start_ns;
+    device->start_ns = covered;
+    for (size_t i = 0; i < count; i++) {
+        int64_t start = works[i].interval.start_ns, end = works[i].interval.end_ns;
+        if (start > covered) {
+            const dl_activity *call =
+                dl_launches_find(launches, activities[works[i].activity].correlation);
+            device->gap_count++;
+            device->idle_ns += start - covered;
+            if (call == NULL) {
+                device->unknown_gap_ns += start - covered;
+            } else {
+                int64_t until = start;
+                if (start - call->start_ns > DL_LAUNCH_LATENCY_NS)
+                    until = call->start_ns + DL_LAUNCH_LATENCY_NS;
+                if (until > covered) device->launch_bound_ns += until - covered;
+            }
+        }
+        if (end > covered) covered = end;
+    }
+    device->end_ns = covered;
+    device->busy_ns = device->end_ns - device->start_ns - device->idle_ns;
+}
+
+/* The set of works of `mask` (bits 1 << part; kernels only if asked for) into set[count]. */
+static size_t select_works(dl_interval *set, const work *works, size_t count, unsigned mask,
+                           bool kernels)
+{
+    size_t selected = 0;
+    for (size_t i = 0; i < count; i++) {
+        if ((mask >> works[i].part & 1) == 0 || (kernels && !works[i].kernel)) continue;
+        set[selected++] = works[i].interval;
+    }
+    return dl_intervals_unite(set, selected);
+}
+
+static void sum_parts(dl_device_timeline *device, const work *works, size_t count)
+{
+    enum { COMPUTE = 1 << PART_COMPUTE, COMMUNICATION = 1 << PART_COMMUNICATION };
+    const unsigned copy = 1 << PART_COPY, all = ~0U;
+    dl_interval *a = dl_calloc(count, sizeof *a, "intervals");
+    dl_interval *b = dl_calloc(count, sizeof *b, "intervals");
+
+    size_t a_count = select_works(a, works, count, all, true);
+    device->kernel_ns = dl_intervals_total(a, a_count);
+
+    a_count = select_works(a, works, count, COMPUTE, false);
+    size_t b_count = select_works(b, works, count, COMMUNICATION, false);
+    device->compute_ns = dl_intervals_total(a, a_count);
+    device->communication_ns = dl_intervals_total(b, b_count);
+    device->exposed_communication_ns =
+        device->communication_ns - dl_intervals_overlap(a, a_count, b, b_count);
+
+    a_count = select_works(a, works, count, COMPUTE | COMMUNICATION, false);
+    b_count = select_works(b, works, count, copy, false);
+    device->copy_ns = dl_intervals_total(b, b_count);
+    device->exposed_copy_ns = device->copy_ns - dl_intervals_overlap(a, a_count, b, b_count);
+    free(a);
+    free(b);
+}
+
+static int by_device(const void *left, const void *right)
+{
+    const dl_device_timeline *a = left, *b = right;
+    return COMPARE(a->device, b->device);
+}
+
+/* Counts the works of each device into *counts, which it allocates. */
+static void count_works(dl_activity_timeline *timeline, const dl_activity *activities, size_t count,
+                        const dl_interval *window, size_t **counts)
+{
+    dl_interval interval;
+    size_t d = 0;
+    *counts = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (!dl_activity_is_device_work(&activities[i])) continue;
+        if (!clip(&activities[i], window, &interval)) continue;
+        size_t known = timeline->device_count;
+        d = find_device(timeline, activities[i].device, d);
+        if (timeline->device_count > known) {
+            *counts = dl_realloc(*counts, known + 1, sizeof **counts, "devices");
+            (*counts)[known] = 0;
+        }
+        (*counts)[d]++;
+    }
+}
+
+/* Sums up the device at place d of the table, which has `count` works. */
+static void sum_device(dl_activity_timeline *timeline, size_t d, size_t work_count,
+                       const dl_activity *activities, size_t count, const uint8_t *classes,
+                       const dl_launches *launches, const dl_interval *window)
+{
+    dl_device_timeline *device = &timeline->devices[d];
+    work *works = dl_calloc(work_count, sizeof *works, "device work");
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        const dl_activity *activity = &activities[i];
+        dl_interval interval;
+        if (activity->device != device->device || !dl_activity_is_device_work(activity)) continue;
+        if (!clip(activity, window, &interval)) continue;
+        bool kernel = activity->kind == DL_ACTIVITY_KERNEL || activity->kind == DL_ACTIVITY_GRAPH;
+        works[used++] = (work){.interval = interval,
+                               .activity = (uint32_t)i,
+                               .part = (uint8_t)part_of(activity, classes),
+                               .kernel = kernel};
+    }
+    sort(works, used, sizeof *works, by_start_then_place);
+    sum_gaps(device, works, used, activities, launches);
+    sum_parts(device, works, used);
+    free(works);
+}
+
+void dl_activity_timeline_init(dl_activity_timeline *timeline, const dl_activity *activities,
+                               size_t count, const uint8_t *classes, const dl_launches *launches,
+                               const dl_interval *window)
+{
+    size_t *work_counts;
+    DL_ASSERT(count < UINT32_MAX, "%zu activities", count);
+    count_works(timeline, activities, count, window, &work_counts);
+    for (size_t d = 0; d < timeline->device_count; d++) {
+        sum_device(timeline, d, work_counts[d], activities, count, classes, launches, window);
+    }
+    free(work_counts);
+    if (timeline->device_count > 0) {
+        qsort(timeline->devices, timeline->device_count, sizeof *timeline->devices, by_device);
+    }
+}
+
+void dl_activity_timeline_free(dl_activity_timeline *timeline)
+{
+    free(timeline->devices);
+    *timeline = (dl_activity_timeline){0};
+}
+
+const dl_device_timeline *dl_activity_timeline_device(const dl_activity_timeline *timeline,
+                                                      uint32_t device)
+{
+    for (size_t i = 0; i < timeline->device_count; i++) {
+        if (timeline->devices[i].device == device) return &timeline->devices[i];
+    }
+    return NULL;
+}
+
+#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
+
+/* A CALL on its thread's time line. */
+typedef struct call {
+    dl_interval interval;
+    uint32_t thread;
+    uint32_t name;
+} call;
+
+static int by_total(const void *left, const void *right)
+{
+    const dl_host_summary *a = left, *b = right;
+    int order = COMPARE(b->total_ns, a->total_ns);
+    return order != 0 ? order : strcmp(a->name, b->name);
+}
+
+static dl_host_list sum_kind(dl_activity_kind kind, const dl_activity *activities, size_t count,
+                             char *const *strings, size_t string_count)
+{
+    dl_host_list list = {0};
+    uint32_t *places = dl_calloc(string_count, sizeof *places, "host activities");
+    for (size_t i = 0; i < count; i++) {
+        const dl_activity *a = &activities[i];
+        if (a->kind != kind) continue;
+        if (places[a->name] == 0) {
+            list.items = dl_realloc(list.items, list.count + 1, sizeof *list.items, "calls");
+            list.items[list.count] = (dl_host_summary){.name = strings[a->name]};
+            places[a->name] = (uint32_t)++list.count;
+        }
+        dl_host_summary *item = &list.items[places[a->name] - 1];
+        double duration_ns = (double)a->duration_ns;
+        item->count++;
+        item->total_ns += duration_ns;
+        if (duration_ns > item->longest_ns) item->longest_ns = duration_ns;
+    }
+    free(places);
+    if (list.count > 0) qsort(list.items, list.count, sizeof *list.items, by_total);
+    return list;
+}
+
+static int by_thread_and_start(const void *left, const void *right)
+{
+    const call *a = left, *b = right;
+    int order = COMPARE(a->thread, b->thread);
+    return order != 0 ? order : COMPARE(a->interval.start_ns, b->interval.start_ns);
+}
+
+/* Time that calls[count], by thread and start, cover on their threads. */
+static double covered_ns(const call *calls, size_t count)
+{
+    int64_t total_ns = 0, until_ns = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0 || calls[i].thread != calls[i - 1].thread) until_ns = 0;
+        int64_t start_ns = calls[i].interval.start_ns, end_ns = calls[i].interval.end_ns;
+        if (end_ns <= until_ns) continue;
+        total_ns += end_ns - (start_ns > until_ns ? start_ns : until_ns);
+        until_ns = end_ns;
+    }
+    return (double)total_ns;
+}
+
+static void sum_calls(dl_activity_host *host, const dl_activity *activities, size_t count,
+                      char *const *strings)
+{
+    size_t call_count = 0, waiting = 0;
+    for (size_t i = 0; i < count; i++)
+        call_count += activities[i].kind == DL_ACTIVITY_CALL;
+    if (call_count == 0) return;
+    call *calls = dl_calloc(call_count, sizeof *calls, "calls");
+    call_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const dl_activity *a = &activities[i];
+        if (a->kind != DL_ACTIVITY_CALL) continue;
+        calls[call_count++] =
+            (call){{a->start_ns, a->start_ns + a->duration_ns}, a->thread, a->name};
+    }
+    qsort(calls, call_count, sizeof *calls, by_thread_and_start);
+    host->call_ns = covered_ns(calls, call_count);
+    for (size_t i = 0; i < call_count; i++) {
+        if (strstr(strings[calls[i].name], "Synchronize") != NULL) calls[waiting++] = calls[i];
+    }
+    host->sync_call_ns = covered_ns(calls, waiting);
+    free(calls);
+}
+
+void dl_activity_host_init(dl_activity_host *host, const dl_activity *activities, size_t count,
+                           char *const *strings, size_t string_count)
+{
+    host->calls = sum_kind(DL_ACTIVITY_CALL, activities, count, strings, string_count);
+    host->syncs = sum_kind(DL_ACTIVITY_SYNC, activities, count, strings, string_count);
+    host->overheads = sum_kind(DL_ACTIVITY_OVERHEAD, activities, count, strings, string_count);
+    sum_calls(host, activities, count, strings);
+}
+
+void dl_activity_host_free(dl_activity_host *host)
+{
+    free(host->calls.items);
+    free(host->syncs.items);
+    free(host->overheads.items);
+    *host = (dl_activity_host){0};
+}

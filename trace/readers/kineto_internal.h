@@ -1,0 +1,119 @@
+/* What the parts of the Kineto reader share: for kineto*.c only. */
+#ifndef DL_TRACE_READERS_KINETO_INTERNAL_H
+#define DL_TRACE_READERS_KINETO_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/readers/json_events.h"
+#include "trace/readers/reader.h"
+#include "trace/readers/readers_internal.h"
+
+/* Members of an event that are read; kineto.c has their names. */
+typedef enum dl_kineto_key {
+    KEY_PH,
+    KEY_CAT,
+    KEY_NAME,
+    KEY_PID,
+    KEY_TID,
+    KEY_TS,
+    KEY_DUR,
+    KEY_EXTERNAL_ID,
+    KEY_EXTERNAL_ID_LOWER,
+    KEY_CORRELATION,
+    KEY_DEVICE,
+    KEY_STREAM,
+    KEY_BYTES,
+    KEY_SIZE,
+    KEY_GRID,
+    KEY_BLOCK,
+    KEY_SHARED,
+    KEY_REGISTERS,
+    KEY_GRAPH,
+    KEY_GRAPH_NODE,
+    KEY_WAIT_STREAM,
+    KEY_WAIT_RECORD,
+    KEY_WAIT_EVENT,
+    KEY_COLLECTIVE,
+    KEY_TYPE,
+    KEY_IN_ELEMENTS,
+    KEY_OUT_ELEMENTS,
+    KEY_GROUP,
+    KEY_GROUP_SIZE,
+    KEY_GROUP_RANKS,
+    KEY_RANK,
+    KEY_INPUT_DIMS,
+    KEY_INPUT_TYPE,
+    KEY_META_NAME,
+    KEY_END
+} dl_kineto_key;
+
+/* Where a call of a collective is told, best first. */
+typedef enum dl_kineto_told {
+    TOLD_BY_PARAMETERS, /* record_param_comms with its arguments */
+    TOLD_BY_RANGE,      /* "nccl:all_reduce" */
+    TOLD_BY_KERNEL,
+    TOLD_END
+} dl_kineto_told;
+
+typedef struct dl_kineto_call {
+    dl_kineto_told told;
+    const char *collective;
+    uint64_t in_bytes, out_bytes; /* 0 = unknown */
+    uint32_t ranks;               /* 0 = unknown */
+    uint32_t group, group_ranks;  /* texts: name, "[0, 1]"; 0 = unknown */
+    uint32_t thread, correlation; /* of a kernel: correlation */
+    int64_t start_ns, duration_ns;
+} dl_kineto_call;
+
+/* A wait for what was recorded by the call of correlation `record`. */
+typedef struct dl_kineto_wait {
+    uint64_t object;
+    uint32_t record, stream, device;
+} dl_kineto_wait;
+
+/* Bytes that a call copies. */
+typedef struct dl_kineto_copy {
+    uint32_t correlation;
+    uint64_t bytes;
+} dl_kineto_copy;
+
+typedef struct dl_kineto {
+    dl_trace_builder builder;
+    dl_read_trace *item;
+    const dl_read_options *options;
+    char *scratch; /* [scratch_room] */
+    size_t scratch_room;
+    const char **collective_of; /* [known_texts] by string id, of ranges */
+    bool *collective_known;
+    size_t known_texts;
+    dl_kineto_call *calls; /* [call_count] */
+    size_t call_count, call_room;
+    size_t told[TOLD_END]; /* calls by source */
+    dl_kineto_wait *waits; /* [wait_count] */
+    size_t wait_count, wait_room;
+    dl_kineto_copy *copies; /* [copy_count] */
+    size_t copy_count, copy_room;
+    int64_t base_ns;
+    int64_t rank, ranks; /* -1 = unknown */
+    bool has_fraction;   /* of microseconds, in a time */
+    int64_t pid;         /* of the host's process, -1 = none yet */
+    bool several_pids;
+    uint64_t python_functions, other_events;
+    char *other_category; /* of the first of them */
+} dl_kineto;
+
+/* Id of the string `value` without escapes. */
+uint32_t dl_kineto_text(dl_kineto *kineto, dl_json_text value);
+
+/* Keeps what an event tells about a call; `activity` is its RANGE or KERNEL. */
+void dl_kineto_keep_parameters(dl_kineto *kineto, const dl_json_text *values,
+                               const dl_activity *activity);
+void dl_kineto_keep_range(dl_kineto *kineto, const dl_json_text *values,
+                          const dl_activity *activity);
+
+/* What can only be done when all was read, and the notes. */
+void dl_kineto_finish(dl_kineto *kineto);
+
+#endif

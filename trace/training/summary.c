@@ -1,0 +1,682 @@
+#include "trace/training/summary.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/json.h"
+#include "common/units.h"
+#include "trace/dlt/dlt.h"
+#include "trace/print.h"
+
+/* Time between a worker's steps that is worth a warning, as a fraction of its run. */
+#define BETWEEN_STEPS_FRAC 0.01
+
+#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
+
+/* Least value that at least `percent` % of sorted[count] do not exceed. */
+static int64_t least_value(const double *sorted, size_t count, size_t percent)
+{
+    return (int64_t)sorted[(count * percent + 99) / 100 - 1];
+}
+
+static void sum_staleness(dl_staleness_summary *s, const dl_step *steps, size_t count)
+{
+    double *values = dl_calloc(count, sizeof *values, "staleness");
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        int64_t staleness = steps[i].staleness;
+        if (steps[i].warmup || staleness < 0) continue;
+        values[used++] = (double)staleness;
+        s->bins[staleness < DL_STALENESS_BINS ? staleness : DL_STALENESS_BINS]++;
+        if (staleness > s->max) s->max = staleness;
+    }
+    if (used > 0) {
+        dl_distribution d = dl_distribution_of(values, used);
+        s->count = used;
+        s->mean = d.mean;
+        s->sd = d.sd;
+        s->p50 = least_value(values, used, 50);
+        s->p90 = least_value(values, used, 90);
+    }
+    free(values);
+}
+
+/* Fills `worker` from steps[count] of one worker or of all. */
+static void sum_steps(dl_worker_summary *worker, const dl_step *steps, size_t count)
+{
+    double *durations_ns = dl_calloc(count, sizeof *durations_ns, "step times");
+    double total_ns = 0;
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        worker->warmup_count += steps[i].warmup;
+        if (steps[i].warmup) continue;
+        worker->samples += steps[i].samples;
+        durations_ns[used++] = (double)steps[i].duration_ns;
+        total_ns += (double)steps[i].duration_ns;
+        for (int p = 0; p < DL_PART_COUNT; p++) {
+            worker->part_frac[p] += (double)steps[i].part_ns[p];
+        }
+    }
+    worker->step_ns = dl_distribution_of(durations_ns, used);
+    for (int p = 0; p < DL_PART_COUNT; p++)
+        worker->part_frac[p] /= total_ns > 0 ? total_ns : 1;
+    if (total_ns > 0) worker->samples_per_s = (double)worker->samples / dl_ns_to_s(total_ns);
+    free(durations_ns);
+    sum_staleness(&worker->staleness, steps, count);
+}
+
+/* Part of a step that throughput counts. */
+typedef struct counted_span {
+    double start_ns, end_ns;
+} counted_span;
+
+static int by_start(const void *left, const void *right)
+{
+    const counted_span *a = left, *b = right;
+    return COMPARE(a->start_ns, b->start_ns);
+}
+
+/* Time covered by at least one of spans[count], which are sorted. */
+static double covered_ns(counted_span *spans, size_t count)
+{
+    double sum_ns = 0, end_ns = -INFINITY;
+    qsort(spans, count, sizeof *spans, by_start);
+    for (size_t i = 0; i < count; i++) {
+        const double start_ns = fmax(spans[i].start_ns, end_ns);
+        if (spans[i].end_ns <= start_ns) continue;
+        sum_ns += spans[i].end_ns - start_ns;
+        end_ns = spans[i].end_ns;
+    }
+    return sum_ns;
+}
+
+/* Samples of all workers over the time in which any of them is at a step, since the end of the last
+ * warm-up: the rates of workers that take turns on a core add up to more than the core can do. Of a
+ * step that was under way then, the part since then. */
+static double total_samples_per_s(const dl_steps *steps)
+{
+    double since_ns = -INFINITY, samples = 0;
+    counted_span *spans = dl_calloc(steps->count, sizeof *spans, "steps");
+    size_t count = 0;
+    for (size_t i = 0; i < steps->count; i++) {
+        const dl_step *step = &steps->steps[i];
+        const double end_ns = (double)step->start_ns + (double)step->duration_ns;
+        if (step->warmup) since_ns = fmax(since_ns, end_ns);
+    }
+    for (size_t i = 0; i < steps->count; i++) {
+        const dl_step *step = &steps->steps[i];
+        const double start_ns = fmax((double)step->start_ns, since_ns);
+        const double end_ns = (double)step->start_ns + (double)step->duration_ns;
+        if (step->warmup || end_ns <= start_ns) continue;
+        samples += step->samples * (end_ns - start_ns) / (double)step->duration_ns;
+        spans[count++] = (counted_span){start_ns, end_ns};
+    }
+    const double time_ns = covered_ns(spans, count);
+    free(spans);
+    return time_ns > 0 ? samples / dl_ns_to_s(time_ns) : 0;
+}
+
+static void sum_workers(dl_summary *summary, const dl_steps *steps)
+{
+    summary->workers = dl_calloc(steps->worker_count, sizeof *summary->workers, "workers");
+    sum_steps(&summary->total, steps->steps, steps->count);
+    summary->total.samples_per_s = total_samples_per_s(steps);
+    for (uint32_t w = 0; w < steps->worker_count; w++) {
+        size_t first = steps->worker_first[w], count = steps->worker_first[w + 1] - first;
+        if (count == 0) continue;
+        dl_worker_summary *worker = &summary->workers[summary->worker_count++];
+        worker->worker = w;
+        sum_steps(worker, steps->steps + first, count);
+    }
+}
+
+/* The table entry of a record's kind, name and phase. `slots` holds 1 + the index of each. */
+static dl_operation_summary *find_operation(dl_summary *summary, uint32_t *slots,
+                                            const dl_record *record)
+{
+    size_t slot = (record->name * (size_t)DL_RECORD_BENCH + record->kind) * (DL_PHASE_PULL + 1) +
+                  record->phase;
+    if (slots[slot] == 0) {
+        size_t count = summary->operation_count++;
+        /* Grown at the powers of two. */
+        if ((count & (count - 1)) == 0) {
+            summary->operations = dl_realloc(summary->operations, 2 * count + 1,
+                                             sizeof *summary->operations, "operations");
+        }
+        summary->operations[count] =
+            (dl_operation_summary){.kind = record->kind,
+                                   .phase = record->phase,
+                                   .name = dl_trace_name(summary->trace, record)};
+        slots[slot] = (uint32_t)count + 1;
+    }
+    return &summary->operations[slots[slot] - 1];
+}
+
+static void sum_operations(dl_summary *summary, const dl_steps *steps)
+{
+    size_t kinds = (size_t)DL_RECORD_BENCH * (DL_PHASE_PULL + 1);
+    uint32_t *slots = dl_calloc(summary->trace->string_count * kinds, sizeof *slots, "operations");
+    double total_ns = 0;
+    for (size_t s = 0; s < steps->count; s++) {
+        const dl_step *step = &steps->steps[s];
+        if (step->warmup) continue;
+        total_ns += (double)step->duration_ns;
+        for (size_t i = 0; i + 1 < step->record_count; i++) {
+            const dl_record *record = dl_steps_record(steps, summary->trace, step, i);
+            dl_operation_summary *operation = find_operation(summary, slots, record);
+            operation->count++;
+            operation->mean_ns += (double)record->duration_ns;
+        }
+    }
+    for (size_t i = 0; i < summary->operation_count; i++) {
+        dl_operation_summary *operation = &summary->operations[i];
+        operation->share_frac = total_ns > 0 ? operation->mean_ns / total_ns : 0;
+        operation->mean_ns /= (double)operation->count;
+    }
+    free(slots);
+}
+
+static void sum_copies(dl_summary *summary, const dl_steps *steps)
+{
+    dl_copy_summary by_phase[DL_PHASE_PULL + 1] = {0};
+    for (size_t s = 0; s < steps->count; s++) {
+        const dl_step *step = &steps->steps[s];
+        if (step->warmup) continue;
+        for (size_t i = 0; i + 1 < step->record_count; i++) {
+            const dl_record *record = dl_steps_record(steps, summary->trace, step, i);
+            if (record->kind != DL_RECORD_COPY) continue;
+            dl_copy_summary *copy = &by_phase[record->phase];
+            copy->count++;
+            copy->bytes += (double)record->bytes;
+            copy->total_ns += (double)record->duration_ns;
+        }
+    }
+    summary->copies = dl_calloc(DL_PHASE_PULL + 1, sizeof *summary->copies, "copies");
+    for (int phase = 0; phase <= DL_PHASE_PULL; phase++) {
+        dl_copy_summary *copy = &by_phase[phase];
+        if (copy->count == 0) continue;
+        copy->phase = (dl_phase)phase;
+        if (copy->total_ns > 0) copy->bytes_per_s = copy->bytes / dl_ns_to_s(copy->total_ns);
+        summary->copies[summary->copy_count++] = *copy;
+    }
+}
+
+/* A BENCH record beside its name, to be sorted by parameters. */
+typedef struct bench_sample {
+    const char *name;
+    const dl_record *record;
+} bench_sample;
+
+static int by_parameters(const void *left, const void *right)
+{
+    const bench_sample *a = left, *b = right;
+    const dl_record *x = a->record, *y = b->record;
+    int order = strcmp(a->name, b->name);
+    if (order == 0) order = COMPARE(x->bytes, y->bytes);
+    if (order == 0) order = COMPARE(x->vectors, y->vectors);
+    if (order == 0) order = COMPARE(x->threads, y->threads);
+    if (order == 0) order = COMPARE(x->samples, y->samples);
+    return order;
+}
+
+static dl_bench_summary sum_bench(const bench_sample *samples, size_t count, double *durations_ns)
+{
+    const dl_record *record = samples[0].record;
+    dl_bench_summary bench = {.name = samples[0].name,
+                              .bytes = record->bytes,
+                              .vectors = record->vectors,
+                              .threads = record->threads,
+                              .samples = record->samples};
+    for (size_t i = 0; i < count; i++)
+        durations_ns[i] = (double)samples[i].record->duration_ns;
+    bench.duration_ns = dl_distribution_of(durations_ns, count);
+    double median_s = dl_ns_to_s(bench.duration_ns.p50);
+    if (median_s <= 0) return bench;
+    if (strcmp(bench.name, "copy") == 0) {
+        bench.bytes_per_s = (double)bench.bytes / median_s;
+    } else if (strcmp(bench.name, "average") == 0 || strcmp(bench.name, "update") == 0) {
+        bench.bytes_per_s = (double)bench.bytes * (bench.vectors + 1.0) / median_s;
+    } else if (strcmp(bench.name, "step") == 0) {
+        bench.samples_per_s = bench.samples / median_s;
+    }
+    return bench;
+}
+
+static void sum_benches(dl_summary *summary)
+{
+    const dl_trace *trace = summary->trace;
+    size_t count = 0;
+    for (size_t i = 0; i < trace->record_count; i++) {
+        count += trace->records[i].kind == DL_RECORD_BENCH;
+    }
+    if (count == 0) return;
+    bench_sample *samples = dl_calloc(count, sizeof *samples, "bench samples");
+    double *durations_ns = dl_calloc(count, sizeof *durations_ns, "bench samples");
+    size_t used = 0, groups = 1;
+    for (size_t i = 0; i < trace->record_count; i++) {
+        const dl_record *record = &trace->records[i];
+        if (record->kind != DL_RECORD_BENCH) continue;
+        samples[used++] = (bench_sample){dl_trace_name(trace, record), record};
+    }
+    qsort(samples, count, sizeof *samples, by_parameters);
+    for (size_t i = 1; i < count; i++)
+        groups += by_parameters(&samples[i - 1], &samples[i]) != 0;
+    summary->benches = dl_calloc(groups, sizeof *summary->benches, "benches");
+    for (size_t first = 0, end; first < count; first = end) {
+        for (end = first + 1; end < count; end++) {
+            if (by_parameters(&samples[first], &samples[end]) != 0) break;
+        }
+        summary->benches[summary->bench_count++] =
+            sum_bench(samples + first, end - first, durations_ns);
+    }
+    free(samples);
+    free(durations_ns);
+}
+
+/* Takes over `text`. */
+static void warn(dl_summary *summary, char *text)
+{
+    summary->warnings = dl_realloc(summary->warnings, summary->warning_count + 1,
+                                   sizeof *summary->warnings, "warnings");
+    summary->warnings[summary->warning_count++] = text;
+}
+
+static void warn_about_file(dl_summary *summary)
+{
+    const dl_trace *trace = summary->trace;
+    if (!trace->complete) {
+        warn(summary,
+             dl_format("the trace is incomplete (killed run, full disk or damage); %" PRIu64
+                       " bytes behind its last whole chunk are ignored",
+                       trace->bytes_ignored));
+    } else if (trace->bytes_ignored > 0) {
+        warn(summary, dl_format("%" PRIu64 " bytes behind the end of the trace are ignored",
+                                trace->bytes_ignored));
+    }
+}
+
+/* Time between the steps of all workers as a fraction of their runs, first begin to last end. */
+static double between_steps_frac(const dl_steps *steps)
+{
+    double inside_ns = 0, whole_ns = 0;
+    for (size_t i = 0; i < steps->count; i++)
+        inside_ns += (double)steps->steps[i].duration_ns;
+    for (uint32_t w = 0; w < steps->worker_count; w++) {
+        if (steps->worker_first[w] == steps->worker_first[w + 1]) continue;
+        const dl_step *first = &steps->steps[steps->worker_first[w]];
+        const dl_step *last = &steps->steps[steps->worker_first[w + 1] - 1];
+        whole_ns += (double)last->start_ns + (double)last->duration_ns - (double)first->start_ns;
+    }
+    return whole_ns > 0 ? 1 - inside_ns / whole_ns : 0;
+}
+
+static void warn_about_steps(dl_summary *summary, const dl_steps *steps)
+{
+    if (steps->count == 0) {
+        if (summary->bench_count == 0) warn(summary, dl_strdup("the trace has no steps"));
+        return;
+    }
+    if (steps->overlap_count > 0) {
+        warn(summary, dl_format("in %zu of %zu steps the records cover more than the step: they "
+                                "overlap, and the split is wrong there",
+                                steps->overlap_count, steps->count));
+    }
+    if (steps->outside_count > 0) {
+        warn(summary,
+             dl_format("%zu records lie in no step and are not counted", steps->outside_count));
+    }
+    double between_frac = between_steps_frac(steps);
+    if (between_frac > BETWEEN_STEPS_FRAC) {
+        warn(summary, dl_format("%.1f %% of the workers' time lies between steps and is not "
+                                "counted",
+                                100 * between_frac));
+    }
+    if (summary->total.samples == 0) {
+        warn(summary, dl_strdup("the steps do not say how many samples they had"));
+    }
+    /* Of a run over ranks this is the trace of one, with its part of the workers. */
+    const int64_t expected = dl_trace_meta_int(summary->trace, "workers", 0, INT64_MAX, -1);
+    const int64_t parts = dl_trace_meta_int(summary->trace, "world_size", 1, INT32_MAX, 1);
+    if (expected >= 0 && expected / parts != (int64_t)summary->worker_count) {
+        warn(summary, dl_format("the run had %" PRId64 " workers, %zu of them have steps here",
+                                expected, summary->worker_count));
+    }
+}
+
+void dl_summary_init(dl_summary *summary, const dl_trace *trace)
+{
+    *summary = (dl_summary){.trace = trace};
+    dl_steps steps = {0};
+    dl_steps_init(&steps, trace);
+    sum_workers(summary, &steps);
+    sum_operations(summary, &steps);
+    sum_copies(summary, &steps);
+    sum_benches(summary);
+    warn_about_file(summary);
+    warn_about_steps(summary, &steps);
+    dl_steps_free(&steps);
+}
+
+void dl_summary_free(dl_summary *summary)
+{
+    for (size_t i = 0; i < summary->warning_count; i++)
+        free(summary->warnings[i]);
+    free(summary->warnings);
+    free(summary->workers);
+    free(summary->operations);
+    free(summary->copies);
+    free(summary->benches);
+    *summary = (dl_summary){0};
+}
+
+enum { CELL_BYTES = 32, BAR_COLUMNS = 40 };
+
+static void print_bytes(FILE *out, int columns, double bytes, const char *per)
+{
+    char cell[CELL_BYTES], all[CELL_BYTES + 8];
+    snprintf(all, sizeof all, "%s%s", dl_format_bytes(cell, sizeof cell, bytes), per);
+    fprintf(out, "%*s", columns, all);
+}
+
+static void print_head(const dl_summary *summary, FILE *out)
+{
+    const dl_trace *trace = summary->trace;
+    dl_print_pair(out, "trace", trace->path);
+    fprintf(out, "%-*s%zu, %s\n", DL_PRINT_KEY_COLUMNS, "records", trace->record_count,
+            trace->complete ? "complete" : "incomplete");
+    for (size_t i = 0; i < trace->meta_count; i++) {
+        dl_print_pair(out, trace->meta[2 * i], trace->meta[2 * i + 1]);
+    }
+}
+
+static void print_worker_label(FILE *out, const dl_summary *summary, size_t row)
+{
+    if (row < summary->worker_count) {
+        fprintf(out, "%-7" PRIu32, summary->workers[row].worker);
+    } else {
+        fprintf(out, "%-7s", "all");
+    }
+}
+
+/* Rows of the tables by worker: each worker, then all of them if there are several. */
+static const dl_worker_summary *worker_row(const dl_summary *summary, size_t row)
+{
+    if (row < summary->worker_count) return &summary->workers[row];
+    return row == summary->worker_count && row > 1 ? &summary->total : NULL;
+}
+
+static int part_columns(dl_part part)
+{
+    int columns = (int)strlen(dl_part_name(part));
+    return columns > 8 ? columns : 8;
+}
+
+static void print_steps(const dl_summary *summary, FILE *out)
+{
+    const dl_worker_summary *w;
+    fprintf(out, "\n%-7s%8s%8s%10s%10s%10s%10s%12s\n", "worker", "steps", "warm-up", "mean", "p50",
+            "p99", "sd", "samples/s");
+    for (size_t row = 0; (w = worker_row(summary, row)) != NULL; row++) {
+        print_worker_label(out, summary, row);
+        fprintf(out, "%8zu%8zu", w->step_ns.count, w->warmup_count);
+        dl_print_ns(out, 10, w->step_ns.mean);
+        dl_print_ns(out, 10, w->step_ns.p50);
+        dl_print_ns(out, 10, w->step_ns.p99);
+        dl_print_ns(out, 10, w->step_ns.sd);
+        fprintf(out, "%12.1f\n", w->samples_per_s);
+    }
+}
+
+static void print_parts(const dl_summary *summary, FILE *out)
+{
+    const dl_worker_summary *w;
+    fprintf(out, "\n%% of the step\n%-7s", "worker");
+    for (int p = 0; p < DL_PART_COUNT; p++) {
+        fprintf(out, " %*s", part_columns((dl_part)p), dl_part_name((dl_part)p));
+    }
+    fputc('\n', out);
+    for (size_t row = 0; (w = worker_row(summary, row)) != NULL; row++) {
+        print_worker_label(out, summary, row);
+        for (int p = 0; p < DL_PART_COUNT; p++) {
+            fprintf(out, " %*.2f", part_columns((dl_part)p), 100 * w->part_frac[p]);
+        }
+        fputc('\n', out);
+    }
+}
+
+static void print_operations(const dl_summary *summary, FILE *out)
+{
+    if (summary->operation_count == 0) return;
+    fprintf(out, "\n%-26s%-10s%-10s%10s%12s%10s\n", "operation", "kind", "phase", "count", "mean",
+            "% of step");
+    for (size_t i = 0; i < summary->operation_count; i++) {
+        const dl_operation_summary *o = &summary->operations[i];
+        fprintf(out, "%-25s %-10s%-10s%10" PRIu64, o->name[0] != '\0' ? o->name : "-",
+                dl_record_kind_name(o->kind),
+                o->phase != DL_PHASE_NONE ? dl_phase_name(o->phase) : "-", o->count);
+        dl_print_ns(out, 12, o->mean_ns);
+        fprintf(out, "%10.2f\n", 100 * o->share_frac);
+    }
+}
+
+static void print_copies(const dl_summary *summary, FILE *out)
+{
+    if (summary->copy_count == 0) return;
+    fprintf(out, "\n%-10s%10s%14s%14s%12s%14s\n", "copies", "count", "bytes", "bytes each", "mean",
+            "rate");
+    for (size_t i = 0; i < summary->copy_count; i++) {
+        const dl_copy_summary *c = &summary->copies[i];
+        double count = (double)c->count;
+        fprintf(out, "%-10s%10" PRIu64, dl_phase_name(c->phase), c->count);
+        print_bytes(out, 14, c->bytes, "");
+        print_bytes(out, 14, c->bytes / count, "");
+        dl_print_ns(out, 12, c->total_ns / count);
+        print_bytes(out, 14, c->bytes_per_s, "/s");
+        fputc('\n', out);
+    }
+}
+
+static void print_staleness(const dl_summary *summary, FILE *out)
+{
+    const dl_worker_summary *w;
+    const dl_staleness_summary *all = &summary->total.staleness;
+    if (all->count == 0) return;
+    fprintf(out, "\nstaleness (updates between a worker's read and its own update)\n");
+    fprintf(out, "%-7s%10s%10s%10s%10s%10s%10s\n", "worker", "updates", "mean", "sd", "p50", "p90",
+            "max");
+    for (size_t row = 0; (w = worker_row(summary, row)) != NULL; row++) {
+        const dl_staleness_summary *s = &w->staleness;
+        print_worker_label(out, summary, row);
+        fprintf(out, "%10" PRIu64 "%10.3f%10.3f%10" PRId64 "%10" PRId64 "%10" PRId64 "\n", s->count,
+                s->mean, s->sd, s->p50, s->p90, s->max);
+    }
+    uint64_t most = 0;
+    for (int bin = 0; bin <= DL_STALENESS_BINS; bin++) {
+        if (all->bins[bin] > most) most = all->bins[bin];
+    }
+    for (int bin = 0; bin <= DL_STALENESS_BINS; bin++) {
+        if (all->bins[bin] == 0) continue;
+        double share = (double)all->bins[bin];
+        fprintf(out, "%5d%s%10" PRIu64 "%9.2f %% ", bin, bin == DL_STALENESS_BINS ? "+" : " ",
+                all->bins[bin], 100 * share / (double)all->count);
+        int columns = (int)(share / (double)most * BAR_COLUMNS + 0.5);
+        for (int i = 0; i < columns; i++)
+            fputc('#', out);
+        fputc('\n', out);
+    }
+}
+
+/* A parameter that does not apply is "-". */
+static void print_parameter(FILE *out, uint32_t value)
+{
+    if (value > 0) {
+        fprintf(out, "%8" PRIu32, value);
+    } else {
+        fprintf(out, "%8s", "-");
+    }
+}
+
+static void print_benches(const dl_summary *summary, FILE *out)
+{
+    if (summary->bench_count == 0) return;
+    fprintf(out, "\n%-8s%8s%8s%8s%8s%5s%8s%8s%8s%s\n", "bench", "bytes", "vectors", "threads",
+            "samples", "n", "median", "p10", "p90", "  rate");
+    for (size_t i = 0; i < summary->bench_count; i++) {
+        const dl_bench_summary *b = &summary->benches[i];
+        fprintf(out, "%-8s", b->name);
+        if (b->bytes > 0) {
+            print_bytes(out, 8, (double)b->bytes, "");
+        } else {
+            fprintf(out, "%8s", "-");
+        }
+        print_parameter(out, b->vectors);
+        print_parameter(out, b->threads);
+        print_parameter(out, b->samples);
+        fprintf(out, "%5zu", b->duration_ns.count);
+        dl_print_ns(out, 8, b->duration_ns.p50);
+        dl_print_ns(out, 8, b->duration_ns.p10);
+        dl_print_ns(out, 8, b->duration_ns.p90);
+        if (b->bytes_per_s > 0) fprintf(out, "%6.1f GB/s", b->bytes_per_s * 1e-9);
+        if (b->samples_per_s > 0) fprintf(out, "%6.0f/s", b->samples_per_s);
+        fputc('\n', out);
+    }
+}
+
+void dl_summary_print(const dl_summary *summary, FILE *out)
+{
+    print_head(summary, out);
+    if (summary->worker_count > 0) {
+        print_steps(summary, out);
+        print_parts(summary, out);
+    }
+    print_operations(summary, out);
+    print_copies(summary, out);
+    print_staleness(summary, out);
+    print_benches(summary, out);
+    if (summary->warning_count > 0) fputc('\n', out);
+    for (size_t i = 0; i < summary->warning_count; i++) {
+        dl_print_pair(out, "warning", summary->warnings[i]);
+    }
+}
+
+/* The histogram ends with its last bin that is not empty. */
+static void write_staleness(dl_json *to, const dl_staleness_summary *s)
+{
+    if (s->count == 0) {
+        dl_json_null_item(to, "staleness");
+        return;
+    }
+    dl_json_begin(to, "staleness", '{');
+    dl_json_members(to, "count=%g mean=%g sd=%g p50=%g p90=%g max=%g", (double)s->count, s->mean,
+                    s->sd, (double)s->p50, (double)s->p90, (double)s->max);
+    dl_json_begin(to, "bins", '[');
+    int bins = s->max < DL_STALENESS_BINS ? (int)s->max + 1 : DL_STALENESS_BINS + 1;
+    for (int bin = 0; bin < bins; bin++)
+        dl_json_number_item(to, NULL, (double)s->bins[bin]);
+    dl_json_end(to, ']');
+    dl_json_end(to, '}');
+}
+
+/* The members of a worker behind an opened object. */
+static void write_worker(dl_json *to, const dl_worker_summary *worker)
+{
+    dl_json_number_item(to, "warmup_steps", (double)worker->warmup_count);
+    dl_distribution_write_json(to, "step_ns", &worker->step_ns);
+    dl_json_members(to, "samples=%g samples_per_s=%g", (double)worker->samples,
+                    worker->samples_per_s);
+    for (int p = 0; p < DL_PART_COUNT; p++) {
+        char key[32];
+        snprintf(key, sizeof key, "%s_frac", dl_part_name((dl_part)p));
+        dl_json_number_item(to, key, worker->part_frac[p]);
+    }
+    write_staleness(to, &worker->staleness);
+    dl_json_end(to, '}');
+}
+
+static void write_head(const dl_summary *summary, dl_json *to)
+{
+    const dl_trace *trace = summary->trace;
+    dl_json_begin(to, NULL, '{');
+    dl_json_members(to, "path=%s complete=%hhd bytes_ignored=%g records=%g", trace->path,
+                    trace->complete, (double)trace->bytes_ignored, (double)trace->record_count);
+    dl_json_begin(to, "meta", '{');
+    for (size_t i = 0; i < trace->meta_count; i++) {
+        dl_json_text_item(to, trace->meta[2 * i], trace->meta[2 * i + 1]);
+    }
+    dl_json_end(to, '}');
+}
+
+static void write_workers(const dl_summary *summary, dl_json *to)
+{
+    dl_json_begin(to, "workers", '[');
+    for (size_t i = 0; i < summary->worker_count; i++) {
+        dl_json_begin(to, NULL, '{');
+        dl_json_number_item(to, "worker", summary->workers[i].worker);
+        write_worker(to, &summary->workers[i]);
+    }
+    dl_json_end(to, ']');
+    dl_json_begin(to, "total", '{');
+    dl_json_number_item(to, "workers", (double)summary->worker_count);
+    write_worker(to, &summary->total);
+}
+
+static void write_operations(const dl_summary *summary, dl_json *to)
+{
+    dl_json_begin(to, "operations", '[');
+    for (size_t i = 0; i < summary->operation_count; i++) {
+        const dl_operation_summary *operation = &summary->operations[i];
+        dl_json_object(to, NULL, "name=%s kind=%s phase=%s count=%g mean_ns=%g share_frac=%g",
+                       operation->name, dl_record_kind_name(operation->kind),
+                       dl_phase_name(operation->phase), (double)operation->count,
+                       operation->mean_ns, operation->share_frac);
+    }
+    dl_json_end(to, ']');
+}
+
+static void write_copies(const dl_summary *summary, dl_json *to)
+{
+    dl_json_begin(to, "copies", '[');
+    for (size_t i = 0; i < summary->copy_count; i++) {
+        const dl_copy_summary *copy = &summary->copies[i];
+        dl_json_object(to, NULL, "phase=%s count=%g bytes=%g total_ns=%g bytes_per_s=%g",
+                       dl_phase_name(copy->phase), (double)copy->count, copy->bytes, copy->total_ns,
+                       copy->bytes_per_s);
+    }
+    dl_json_end(to, ']');
+}
+
+static void write_benches(const dl_summary *summary, dl_json *to)
+{
+    dl_json_begin(to, "benches", '[');
+    for (size_t i = 0; i < summary->bench_count; i++) {
+        const dl_bench_summary *bench = &summary->benches[i];
+        dl_json_begin(to, NULL, '{');
+        dl_json_members(to, "name=%s bytes=%g vectors=%u threads=%u samples=%u", bench->name,
+                        (double)bench->bytes, bench->vectors, bench->threads, bench->samples);
+        dl_distribution_write_json(to, "duration_ns", &bench->duration_ns);
+        dl_json_members(to, "bytes_per_s=%g samples_per_s=%g", bench->bytes_per_s,
+                        bench->samples_per_s);
+        dl_json_end(to, '}');
+    }
+    dl_json_end(to, ']');
+}
+
+void dl_summary_write_json(const dl_summary *summary, FILE *out)
+{
+    dl_json json = {out, false}, *to = &json;
+    write_head(summary, to);
+    write_workers(summary, to);
+    write_operations(summary, to);
+    write_copies(summary, to);
+    write_benches(summary, to);
+    dl_json_begin(to, "warnings", '[');
+    for (size_t i = 0; i < summary->warning_count; i++) {
+        dl_json_text_item(to, NULL, summary->warnings[i]);
+    }
+    dl_json_end(to, ']');
+    dl_json_end(to, '}');
+    fputc('\n', out);
+}

@@ -1,0 +1,181 @@
+/* What a trace says in short: step times, where they go, operations, copies, staleness; for a
+ * trace of micro-benchmarks a table of its samples.
+ *
+ * All of it is over the steps that are not warm-up (steps.h). A worker's samples a second are its
+ * samples over the sum of its step times. Those of all workers are their samples, from the end of
+ * the last warm-up step of any of them, over the time in which at least one is at a step: as the
+ * simulator counts, and not the sum of the workers' rates, to which those that take turns on a core
+ * would add up to more than the core can do. Time between steps (an evaluation) does not count.
+ * Fractions are of the sum of step times. Quantiles: see distribution.h; staleness is a whole
+ * number, and its quantile p is the least value that at least the fraction p of the steps does not
+ * exceed.
+ */
+#ifndef DL_TRACE_TRAINING_SUMMARY_H
+#define DL_TRACE_TRAINING_SUMMARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "trace/distribution.h"
+#include "trace/dlt/dlt.h"
+
+/* The steps of a trace: each worker's STEP records with what lies inside them, summed by part.
+ *
+ * A worker's STEP record closes a step; its earlier records since its last STEP that do not begin
+ * before the step belong to it. What they leave of the step is dispatch, the host's own time. BENCH
+ * records are no part of steps.
+ *
+ * Warm-up. The first steps of a run pay once for page faults, cold caches and sleeping cores. A
+ * worker's leading steps are flagged as long as each one lasts more than WARMUP_FACTOR = 1.25 times
+ * the median of all steps of this worker and more than their 90th percentile; at most a tenth of
+ * its steps (rounded up) and at most 10. The first step that is not slow ends the warm-up: later
+ * slow steps are noise and stay.
+ */
+
+/* Where the time of a step goes. */
+typedef enum dl_part {
+    DL_PART_COMPUTE,
+    DL_PART_DISPATCH,      /* what no record covers */
+    DL_PART_COMMUNICATION, /* COPY */
+    DL_PART_AVERAGING,
+    DL_PART_WAITING,
+    DL_PART_INPUT,
+    DL_PART_SLOWDOWN,
+    DL_PART_COUNT
+} dl_part;
+
+/* "compute", "dispatch", "communication", ...; as the columns of results are named. */
+const char *dl_part_name(dl_part part);
+
+typedef struct dl_step {
+    uint32_t worker, step, samples; /* as in the STEP record */
+    bool warmup;
+    int64_t start_ns, duration_ns;
+    int64_t staleness;              /* DL_NO_STALENESS if the mode has none */
+    int64_t part_ns[DL_PART_COUNT]; /* sum = duration_ns, unless its records overlap */
+    size_t first;                   /* place of the step's first record in dl_steps.order */
+    size_t record_count;            /* its records there, the STEP record (last) included */
+} dl_step;
+
+/* Owns its arrays; release with dl_steps_free. Indices stay valid as long as the trace is. */
+typedef struct dl_steps {
+    dl_step *steps; /* [count] by worker, then in order of time */
+    size_t count;
+    size_t *worker_first;  /* [worker_count + 1]: worker w has steps worker_first[w] to before
+                              worker_first[w + 1] */
+    uint32_t worker_count; /* as in the trace */
+    size_t *order;         /* indices into trace->records, by worker, each in its own order */
+    size_t outside_count;  /* records that lie in no step (cut run, work before the first step) */
+    size_t overlap_count;  /* steps whose records cover more than the step; dispatch 0 there */
+} dl_steps;
+
+/* Finds the steps of `trace`; zero `steps` before. A trace without steps gives count 0. */
+void dl_steps_init(dl_steps *steps, const dl_trace *trace);
+void dl_steps_free(dl_steps *steps);
+
+/* Record number i (0 .. step->record_count - 1) of a step of `steps`. Borrowed from the trace. */
+const dl_record *dl_steps_record(const dl_steps *steps, const dl_trace *trace, const dl_step *step,
+                                 size_t i);
+
+/* Staleness 0 .. DL_STALENESS_BINS - 1 each have a bin; the last one more holds all above. */
+#define DL_STALENESS_BINS 64
+
+typedef struct dl_staleness_summary {
+    uint64_t count; /* steps that have a staleness; 0 = a synchronous mode, the rest is 0 then */
+    double mean, sd;
+    int64_t p50, p90, max;
+    uint64_t bins[DL_STALENESS_BINS + 1];
+} dl_staleness_summary;
+
+/* Of one worker, or of all (worker = 0 then). */
+typedef struct dl_worker_summary {
+    uint32_t worker;
+    size_t warmup_count;     /* steps left out */
+    dl_distribution step_ns; /* count = steps */
+    uint64_t samples;
+    double samples_per_s; /* 0 without steps */
+    double part_frac[DL_PART_COUNT];
+    dl_staleness_summary staleness;
+} dl_worker_summary;
+
+/* All records of one kind (not STEP, BENCH), name and phase. */
+typedef struct dl_operation_summary {
+    dl_record_kind kind;
+    dl_phase phase;
+    const char *name; /* borrowed from the trace; "" = none */
+    uint64_t count;
+    double mean_ns;
+    double share_frac; /* of the sum of all workers' step times */
+} dl_operation_summary;
+
+typedef struct dl_copy_summary {
+    dl_phase phase; /* push, pull */
+    uint64_t count;
+    double bytes; /* sum */
+    double total_ns;
+    double bytes_per_s; /* of one copy at a time: sum of bytes over sum of durations */
+} dl_copy_summary;
+
+/* All BENCH samples of equal name, bytes, vectors, threads, samples. A rate is 0 where the
+ * benchmark has none: bytes_per_s of a copy is bytes over the median; of "average" and "update",
+ * which read each vector and write one, (vectors + 1) bytes over it; samples_per_s is of "step". */
+typedef struct dl_bench_summary {
+    const char *name; /* borrowed from the trace */
+    uint64_t bytes;
+    uint32_t vectors, threads, samples;
+    dl_distribution duration_ns;
+    double bytes_per_s, samples_per_s;
+} dl_bench_summary;
+
+/* Owns its arrays and texts; release with dl_summary_free. Borrows the trace. */
+typedef struct dl_summary {
+    const dl_trace *trace;
+    dl_worker_summary *workers; /* [worker_count]: those that have steps */
+    size_t worker_count;
+    dl_worker_summary total;
+    dl_operation_summary *operations; /* [operation_count] in order of first appearance */
+    size_t operation_count;
+    dl_copy_summary *copies; /* [copy_count] */
+    size_t copy_count;
+    dl_bench_summary *benches; /* [bench_count] by name, then parameters */
+    size_t bench_count;
+    char **warnings; /* [warning_count] sentences */
+    size_t warning_count;
+} dl_summary;
+
+/* Summarises `trace`; zero `summary` before. Never fails: what is missing becomes a warning. */
+void dl_summary_init(dl_summary *summary, const dl_trace *trace);
+void dl_summary_free(dl_summary *summary);
+
+/* Prints it for people, at most 80 columns (long names excepted). Write errors: ferror(out). */
+void dl_summary_print(const dl_summary *summary, FILE *out);
+
+/* Writes it as one JSON object; units are in the names of the members. Write errors: ferror(out).
+ */
+void dl_summary_write_json(const dl_summary *summary, FILE *out);
+
+/* A trace as Chrome-trace JSON, for Perfetto and chrome://tracing.
+ *
+ * One process = the run. Worker w has two tracks: tid 2 w + 1 its steps, tid 2 w + 2 what lies in
+ * them. Times count from the begin of the trace's first record (the least start), to the ns.
+ *
+ *   record     category          name                     args
+ *   STEP       user_annotation   "step 12"                samples, staleness
+ *   COMPUTE    cpu_op            "conv1.forward"          samples
+ *   COPY       memcpy            "push", "pull"           bytes
+ *   AVERAGE    average           "average"                bytes, vectors, threads
+ *   WAIT       wait              "barrier", "lock"
+ *   INPUT      input             "input"                  samples, bytes
+ *   SLOWDOWN   slowdown          "slowdown"
+ *   BENCH      bench             "copy", "average", ...   bytes, vectors, threads, samples
+ *
+ * Args that are 0 are left out. In asynchronous modes each worker has a counter "staleness w" that
+ * takes a step's staleness at the step's end. A record without a name is called after its kind.
+ */
+
+/* Writes `path`. Errors as dl_chrome_trace_open and _close report it. */
+dl_status dl_trace_export(const dl_trace *trace, const char *path, dl_error *err) DL_MUST_CHECK;
+
+#endif
