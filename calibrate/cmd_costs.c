@@ -202,43 +202,19 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
 static void list_options(settings *set, dl_option table[OPTION_COUNT])
 {
     const dl_option own[OPTION_COUNT] = {
-        {.name = "batch",
-         .letter = 'b',
-         .type = DL_OPTION_TEXT,
-         .target = &set->batches,
-         .argument = "SAMPLES",
-         .help = "Samples of a step on the traced GPU, which traces do not tell: one number, or "
-                 "one for each trace, with commas. Must be given."},
-        {.name = "output",
-         .letter = 'o',
-         .type = DL_OPTION_TEXT,
-         .target = &set->output,
-         .argument = "FILE",
-         .help = "Cost file to write."},
-        {.name = "workload",
-         .type = DL_OPTION_TEXT,
-         .target = &set->workload,
-         .argument = "NAME",
-         .help = "What it is, for the cost file."},
-        {.name = "state-bytes",
-         .type = DL_OPTION_INT,
-         .target = &set->state_bytes,
-         .low = -1,
-         .high = INT64_MAX / 4,
-         .argument = "BYTES",
-         .help =
-             "Bytes of one worker's optimizer state, for modes that exchange it; -1 = unknown."},
-        {.name = "overlap-trace",
-         .type = DL_OPTION_TEXT,
-         .target = &set->overlap_trace,
-         .argument = "TRACE",
-         .help = "Trace of the same sort of device, of any workload, whose slowdown beside "
-                 "collectives is taken: for traces without collectives."},
-        {.name = "step-marks",
-         .type = DL_OPTION_REGEX,
-         .target = &set->hints.marks,
-         .argument = "REGEX",
-         .help = "Ranges that are training steps, as an extended regular expression."},
+        DL_OPT_TEXT("batch", 'b', &set->batches, "SAMPLES",
+                    "Samples of a step on the traced GPU, which traces do not tell: one number, or "
+                    "one for each trace, with commas. Must be given."),
+        DL_OPT_TEXT("output", 'o', &set->output, "FILE", "Cost file to write."),
+        DL_OPT_TEXT("workload", 0, &set->workload, "NAME", "What it is, for the cost file."),
+        DL_OPT_INT(
+            "state-bytes", 0, &set->state_bytes, -1, INT64_MAX / 4, "BYTES",
+            "Bytes of one worker's optimizer state, for modes that exchange it; -1 = unknown."),
+        DL_OPT_TEXT("overlap-trace", 0, &set->overlap_trace, "TRACE",
+                    "Trace of the same sort of device, of any workload, whose slowdown beside "
+                    "collectives is taken: for traces without collectives."),
+        DL_OPT_REGEX("step-marks", 0, &set->hints.marks, "REGEX",
+                     "Ranges that are training steps, as an extended regular expression."),
     };
     memcpy(table, own, sizeof own);
 }

@@ -151,10 +151,8 @@ int dl_calibrate_info(int argc, char **argv)
     dl_option options[DL_INFO_OPTION_COUNT + OWN_OPTION_COUNT];
     dl_info_options(&set.info, "an array of JSON objects, one a process", options);
     const dl_option own[OWN_OPTION_COUNT] = {
-        {.name = "clocks",
-         .type = DL_OPTION_FLAG,
-         .target = &set.clocks,
-         .help = "also compare the ranks' clocks by the ends of their collectives (text only)"},
+        DL_OPT_FLAG("clocks", 0, &set.clocks,
+                    "also compare the ranks' clocks by the ends of their collectives (text only)"),
     };
     memcpy(options + DL_INFO_OPTION_COUNT, own, sizeof own);
     const dl_command command = {

@@ -239,22 +239,15 @@ int dl_calibrate_predict(int argc, char **argv)
 {
     settings set = {0};
     const dl_option options[] = {
-        {.name = "together",
-         .type = DL_OPTION_FLAG,
-         .target = &set.together,
-         .help = "The traces are all ranks of one run, on a common clock: predict when their "
-                 "collectives end, from when the ranks come."},
-        {.name = "align",
-         .type = DL_OPTION_FLAG,
-         .target = &set.align,
-         .help = "With --together: put the ranks on a common clock first, by the ends of their "
-                 "collectives."},
-        {.name = "step-marks",
-         .type = DL_OPTION_REGEX,
-         .target = &set.hints.marks,
-         .argument = "REGEX",
-         .help = "Ranges that are training steps, as an extended regular expression."},
-        {.name = "json", .type = DL_OPTION_FLAG, .target = &set.json, .help = "JSON."},
+        DL_OPT_FLAG("together", 0, &set.together,
+                    "The traces are all ranks of one run, on a common clock: predict when their "
+                    "collectives end, from when the ranks come."),
+        DL_OPT_FLAG("align", 0, &set.align,
+                    "With --together: put the ranks on a common clock first, by the ends of their "
+                    "collectives."),
+        DL_OPT_REGEX("step-marks", 0, &set.hints.marks, "REGEX",
+                     "Ranges that are training steps, as an extended regular expression."),
+        DL_OPT_FLAG("json", 0, &set.json, "JSON."),
     };
     const dl_command command = {
         .program = argv[0],

@@ -204,18 +204,12 @@ static dl_status replay_files(const dl_text_list *paths, void *user, dl_error *e
 static void list_what_if_options(settings *set, dl_option *table)
 {
     const dl_option own[WHAT_IF_OPTION_COUNT] = {
-        {.name = "without",
-         .type = DL_OPTION_LIST,
-         .target = &set->without,
-         .argument = "CLASS",
-         .help = "also replay with these taking no time: host, call, launch, spacing, kernel, "
-                 "collective, copy, memset, a class of kernels (gemm, convolution, ...), or all "
-                 "kernels and calls whose name holds the text"},
-        {.name = "scale",
-         .type = DL_OPTION_LIST,
-         .target = &set->scale,
-         .argument = "CLASS=FACTOR",
-         .help = "also replay with these taking FACTOR times as long"},
+        DL_OPT_LIST("without", 0, &set->without, "CLASS",
+                    "also replay with these taking no time: host, call, launch, spacing, kernel, "
+                    "collective, copy, memset, a class of kernels (gemm, convolution, ...), or all "
+                    "kernels and calls whose name holds the text"),
+        DL_OPT_LIST("scale", 0, &set->scale, "CLASS=FACTOR",
+                    "also replay with these taking FACTOR times as long"),
     };
     memcpy(table, own, sizeof own);
 }
@@ -223,43 +217,19 @@ static void list_what_if_options(settings *set, dl_option *table)
 static void list_replay_options(settings *set, dl_option *table)
 {
     const dl_option own[REPLAY_OPTION_COUNT] = {
-        {.name = "timeline",
-         .type = DL_OPTION_TEXT,
-         .target = &set->timeline,
-         .argument = "FILE",
-         .help = "write the replay, changed if that was wanted, as Chrome-trace JSON"},
-        {.name = "json",
-         .type = DL_OPTION_FLAG,
-         .target = &set->json,
-         .help = "an array of JSON objects, one a process"},
-        {.name = "brief",
-         .type = DL_OPTION_FLAG,
-         .target = &set->brief,
-         .help = "one line for each process: error, critical path, what is not explained"},
-        {.name = "together",
-         .type = DL_OPTION_FLAG,
-         .target = &set->together,
-         .help = "the processes are ranks of one run: collectives end for all when the last one "
-                 "has come"},
-        {.name = "steps",
-         .type = DL_OPTION_INT,
-         .target = &set->steps,
-         .low = 1,
-         .high = 1000000,
-         .argument = "ROWS",
-         .help = "steps to print; JSON holds all"},
-        {.name = "step-marks",
-         .type = DL_OPTION_REGEX,
-         .target = &set->hints.marks,
-         .argument = "REGEX",
-         .help = "ranges that are training steps, as an extended regular expression"},
-        {.name = "step-period",
-         .type = DL_OPTION_INT,
-         .target = &set->period,
-         .low = 0,
-         .high = UINT32_MAX,
-         .argument = "COUNT",
-         .help = "kernels, copies and graph launches of a training step; 0 = find out"},
+        DL_OPT_TEXT("timeline", 0, &set->timeline, "FILE",
+                    "write the replay, changed if that was wanted, as Chrome-trace JSON"),
+        DL_OPT_FLAG("json", 0, &set->json, "an array of JSON objects, one a process"),
+        DL_OPT_FLAG("brief", 0, &set->brief,
+                    "one line for each process: error, critical path, what is not explained"),
+        DL_OPT_FLAG("together", 0, &set->together,
+                    "the processes are ranks of one run: collectives end for all when the last one "
+                    "has come"),
+        DL_OPT_INT("steps", 0, &set->steps, 1, 1000000, "ROWS", "steps to print; JSON holds all"),
+        DL_OPT_REGEX("step-marks", 0, &set->hints.marks, "REGEX",
+                     "ranges that are training steps, as an extended regular expression"),
+        DL_OPT_INT("step-period", 0, &set->period, 0, UINT32_MAX, "COUNT",
+                   "kernels, copies and graph launches of a training step; 0 = find out"),
     };
     memcpy(table, own, sizeof own);
 }

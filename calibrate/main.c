@@ -34,17 +34,8 @@ static int cmd_fit(int argc, char **argv)
 {
     fit_settings set = {.output = "costs.ini"};
     const dl_option options[] = {
-        {.name = "output",
-         .letter = 'o',
-         .type = DL_OPTION_TEXT,
-         .target = &set.output,
-         .argument = "FILE",
-         .help = "Cost file to write."},
-        {.name = "json",
-         .type = DL_OPTION_TEXT,
-         .target = &set.json,
-         .argument = "FILE",
-         .help = "Also write the report as JSON."},
+        DL_OPT_TEXT("output", 'o', &set.output, "FILE", "Cost file to write."),
+        DL_OPT_TEXT("json", 0, &set.json, "FILE", "Also write the report as JSON."),
     };
     const dl_command command = {
         .program = argv[0],

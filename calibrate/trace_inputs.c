@@ -74,18 +74,13 @@ typedef struct patterns {
 
 static void pattern_options(patterns *given, dl_option *table)
 {
-    table[0] = (dl_option){.name = "collective",
-                           .type = DL_OPTION_LIST,
-                           .target = &given->collectives,
-                           .argument = "TEXT=COLLECTIVE",
-                           .help = "ranges that hold TEXT call a collective (AllReduce, AlltoAll, "
-                                   "...)"};
-    table[1] = (dl_option){.name = "comm-patterns",
-                           .type = DL_OPTION_TEXT,
-                           .target = &given->path,
-                           .argument = "FILE",
-                           .help = "kernels and ranges that are collectives, of libraries that "
-                                   "are not built in (INI: trace/readers/reader.h)"};
+    table[0] =
+        (dl_option)DL_OPT_LIST("collective", 0, &given->collectives, "TEXT=COLLECTIVE",
+                               "ranges that hold TEXT call a collective (AllReduce, AlltoAll, "
+                               "...)");
+    table[1] = (dl_option)DL_OPT_TEXT("comm-patterns", 0, &given->path, "FILE",
+                                      "kernels and ranges that are collectives, of libraries that "
+                                      "are not built in (INI: trace/readers/reader.h)");
 }
 
 static dl_status use_patterns(dl_read_options *read, const patterns *given, dl_error *err)

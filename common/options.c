@@ -1,7 +1,8 @@
 #include "common/options.h"
 
-#include <argp.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <math.h>
 #include <regex.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -9,25 +10,11 @@
 
 #include "common/alloc.h"
 #include "common/names.h"
-#include "common/options_help.h"
 #include "common/output.h"
 #include "common/units.h"
 
-/* argp's keys: option i is FIRST_KEY + i, behind all letters. */
-enum { HELP_KEY = 'h', VERSION_KEY = 0x100, FIRST_KEY };
-
-/* The state of one command line. */
-typedef struct option_parse {
-    const dl_command *command;
-    dl_text_list *positional;
-    size_t positional_count; /* given on this command line */
-    int next;                /* argp's place after what was accepted last */
-    int fault_next;          /* and when it refused something */
-    dl_options_action action;
-    int stop_key; /* HELP_KEY or VERSION_KEY when asked for */
-    dl_status status;
-    dl_error *err;
-} option_parse;
+/* Longest text of option_range, its NUL included. */
+enum { RANGE_BYTES = 80 };
 
 static void append_text(dl_text_list *list, const char *text)
 {
@@ -47,6 +34,209 @@ void dl_options_bind(dl_option *table, const dl_option *rows, size_t count, void
         table[i] = rows[i];
         table[i].target = (char *)settings + (uintptr_t)rows[i].target;
     }
+}
+
+/* Of the text of --help: the column where descriptions start at the latest, and the line's end. */
+enum { MOST_INDENT = 30, LINE_WIDTH = 79 };
+
+const char *dl_version(void)
+{
+    return DL_VERSION;
+}
+
+static void print_version(const char *program)
+{
+    printf("%.*s %s\n", (int)strcspn(program, " "), program, dl_version());
+}
+
+/* A byte count as dl_parse_bytes reads it, with the largest unit that leaves it whole. */
+static char *exact_bytes(uint64_t bytes)
+{
+    static const struct {
+        const char *name;
+        uint64_t bytes;
+    } units[] = {{"GiB", 1 << 30},   {"MiB", 1 << 20}, {"KiB", 1 << 10},
+                 {"GB", 1000000000}, {"MB", 1000000},  {"kB", 1000}};
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (bytes >= units[i].bytes && bytes % units[i].bytes == 0) {
+            return dl_format("%" PRIu64 "%s", bytes / units[i].bytes, units[i].name);
+        }
+    }
+    return dl_format("%" PRIu64, bytes);
+}
+
+/* One end of a range; as a byte count where it is one. */
+static void format_limit(const dl_option *option, double limit, char *text, size_t bytes)
+{
+    if (option->type == DL_OPTION_BYTES && limit >= 0.0 && limit < 0x1p64) {
+        char *exact = exact_bytes((uint64_t)limit);
+        snprintf(text, bytes, "%s", exact);
+        free(exact);
+    } else if (option->type == DL_OPTION_INT && fabs(limit) < 0x1p63) {
+        snprintf(text, bytes, "%" PRId64, (int64_t)limit);
+    } else {
+        snprintf(text, bytes, "%g", limit);
+    }
+}
+
+/* The range as text: "1..1000", "at least 0"; "any" without limits. Returns text. */
+static const char *option_range(const dl_option *option, char text[RANGE_BYTES])
+{
+    char low[DL_DOUBLE_TEXT_BYTES], high[DL_DOUBLE_TEXT_BYTES];
+    /* Ends that the type cannot pass say nothing. */
+    double most = option->type == DL_OPTION_DOUBLE  ? INFINITY
+                  : option->type == DL_OPTION_BYTES ? 0x1p64
+                                                    : (double)INT64_MAX;
+    int has_low = option->type == DL_OPTION_BYTES ? option->low > 0.0 : option->low > -most;
+    int has_high = option->high < most;
+    format_limit(option, option->low, low, sizeof low);
+    format_limit(option, option->high, high, sizeof high);
+    if (has_high) {
+        int open = !has_low && option->type != DL_OPTION_BYTES;
+        if (open) snprintf(text, RANGE_BYTES, "at most %s", high);
+        if (!open) snprintf(text, RANGE_BYTES, "%s..%s", low, high);
+    } else if (has_low) {
+        snprintf(text, RANGE_BYTES, "at least %s", low);
+    } else {
+        snprintf(text, RANGE_BYTES, "any");
+    }
+    return text;
+}
+
+/* The target as it would be given, NULL of flags, lists and texts that are not set; free() it. */
+static char *option_value(const dl_option *option)
+{
+    char number[DL_DOUBLE_TEXT_BYTES];
+    switch (option->type) {
+    case DL_OPTION_FLAG:
+    case DL_OPTION_LIST: return NULL;
+    case DL_OPTION_INT: return dl_format("%" PRId64, *(const int64_t *)option->target);
+    case DL_OPTION_DOUBLE:
+        return dl_strdup(dl_format_double(number, *(const double *)option->target));
+    case DL_OPTION_BYTES: return exact_bytes(*(const uint64_t *)option->target);
+    case DL_OPTION_TEXT:
+    case DL_OPTION_REGEX: {
+        const char *text = *(const char *const *)option->target;
+        return text == NULL ? NULL : dl_strdup(text);
+    }
+    case DL_OPTION_CHOICE: return dl_strdup(option->choices[*(const int *)option->target]);
+    }
+    DL_ASSERT(0, "option --%s has type %d", option->name, (int)option->type);
+    return NULL;
+}
+
+/* A stream into memory, for texts of unknown length. */
+static FILE *open_text(char **text, size_t *bytes)
+{
+    FILE *out = open_memstream(text, bytes);
+    DL_ASSERT(out != NULL, "%s", strerror(errno));
+    return out;
+}
+
+/* Writes `text` from `column` on, broken between words and at its own newlines, with `indent`
+ * blanks before each further line; ends the line. */
+static void write_wrapped(FILE *out, const char *text, int column, int indent)
+{
+    int is_first = 1; /* word of its line */
+    while (*text != '\0') {
+        int bytes = (int)strcspn(text, " \n");
+        if (!is_first && column + 1 + bytes > LINE_WIDTH) {
+            fprintf(out, "\n%*s", indent, "");
+            column = indent;
+            is_first = 1;
+        }
+        column += fprintf(out, "%s%.*s", is_first ? "" : " ", bytes, text);
+        is_first = 0;
+        text += bytes;
+        if (*text == '\n') {
+            fprintf(out, "\n%*s", indent, "");
+            column = indent;
+            is_first = 1;
+        }
+        if (*text != '\0') text++;
+    }
+    fputc('\n', out);
+}
+
+/* Writes a row: `left`, then `text` in a column of its own. */
+static void write_row(FILE *out, const char *left, const char *text, int indent)
+{
+    int column = fprintf(out, "%s", left);
+    if (column + 2 > indent) {
+        fputc('\n', out);
+        column = 0;
+    }
+    fprintf(out, "%*s", indent - column, "");
+    write_wrapped(out, text, indent, indent);
+}
+
+/* "  -n, --steps=COUNT" */
+static char *option_left(const dl_option *option)
+{
+    char letter[8] = "    ";
+    if (option->letter != 0) snprintf(letter, sizeof letter, "-%c, ", option->letter);
+    if (option->type == DL_OPTION_FLAG) return dl_format("  %s--%s", letter, option->name);
+    return dl_format("  %s--%s=%s", letter, option->name, option->argument);
+}
+
+/* "Steps to run (1..1000; default 100)" */
+static char *option_right(const dl_option *option)
+{
+    char *text = NULL;
+    size_t bytes = 0, help_bytes = strlen(option->help);
+    FILE *notes = open_text(&text, &bytes);
+    char range[RANGE_BYTES] = "any";
+    if (option->type == DL_OPTION_CHOICE) {
+        for (size_t i = 0; option->choices[i] != NULL; i++) {
+            fprintf(notes, "%s%s", i == 0 ? "; one of " : ", ", option->choices[i]);
+        }
+    } else if (option->type == DL_OPTION_LIST) {
+        fputs("; may be given several times", notes);
+    } else if (option->type != DL_OPTION_FLAG && option->type != DL_OPTION_TEXT &&
+               option->type != DL_OPTION_REGEX) {
+        option_range(option, range);
+    }
+    if (strcmp(range, "any") != 0) fprintf(notes, "; %s", range);
+    char *value = option_value(option);
+    if (value != NULL && value[0] != '\0') fprintf(notes, "; default %s", value);
+    free(value);
+    fclose(notes);
+    /* The sentence's dot would stand before the notes. */
+    if (bytes > 0 && help_bytes > 0 && option->help[help_bytes - 1] == '.') help_bytes--;
+    char *right = bytes > 0 ? dl_format("%.*s (%s)", (int)help_bytes, option->help, text + 2)
+                            : dl_strdup(option->help);
+    free(text);
+    return right;
+}
+
+/* The text of --help; free() it. */
+static char *options_help(const dl_command *command)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_text(&text, &bytes);
+    fprintf(out, "Usage: %s [OPTION...]%s%s\n", command->program,
+            command->positional[0] != '\0' ? " " : "", command->positional);
+    write_wrapped(out, command->summary, 0, 0);
+    fputs("\nOptions:\n", out);
+    int indent = (int)strlen("      --version") + 2;
+    for (size_t i = 0; i < command->option_count; i++) {
+        char *left = option_left(&command->options[i]);
+        int width = (int)strlen(left) + 2;
+        if (width > indent && width <= MOST_INDENT) indent = width;
+        free(left);
+    }
+    for (size_t i = 0; i < command->option_count; i++) {
+        char *left = option_left(&command->options[i]);
+        char *right = option_right(&command->options[i]);
+        write_row(out, left, right, indent);
+        free(right);
+        free(left);
+    }
+    write_row(out, "  -h, --help", "Show this help and exit.", indent);
+    write_row(out, "      --version", "Show the version and exit.", indent);
+    fclose(out);
+    return text;
 }
 
 /* The range is given in double: its ends may lie beyond the integers. */
@@ -117,187 +307,184 @@ static dl_status set_target(const dl_option *option, const char *text, dl_error 
     return DL_ERR_USAGE;
 }
 
-static const dl_option *find_by_key(const dl_command *command, int key)
-{
-    for (size_t i = 0; i < command->option_count; i++) {
-        const dl_option *option = &command->options[i];
-        if (key == FIRST_KEY + (int)i || (option->letter != 0 && key == option->letter)) {
-            return option;
-        }
-    }
-    return NULL;
-}
+/* The state of one command line. */
+typedef struct option_parse {
+    const dl_command *command;
+    char **arguments; /* [count] */
+    int count, next;  /* the one to be looked at */
+    dl_text_list *positional;
+    size_t positional_count; /* given on this command line */
+    bool help, version;      /* asked for: what follows does not matter */
+    dl_error *err;
+} option_parse;
 
-static error_t take_option(option_parse *parse, const dl_option *option, const char *text)
-{
-    dl_error why = {0};
-    dl_status status = set_target(option, text, &why);
-    if (status == DL_OK) return 0;
-    if (status == DL_ERR_RANGE) { /* in the words of --help */
-        char range[DL_OPTION_RANGE_BYTES];
-        dl_error_set(&why, status, "'%s' is out of range (%s)", text,
-                     dl_option_range(option, range));
-    }
-    parse->status = dl_error_set(parse->err, DL_ERR_USAGE, "--%s: %s", option->name, why.text);
-    return EINVAL;
-}
-
-static error_t take_positional(option_parse *parse, const char *text)
+static dl_status take_positional(option_parse *parse, const char *text)
 {
     if (parse->positional_count == parse->command->positional_max) {
-        parse->status = dl_error_set(parse->err, DL_ERR_USAGE, "superfluous argument '%s'", text);
-        return EINVAL;
+        return dl_error_set(parse->err, DL_ERR_USAGE, "superfluous argument '%s'", text);
     }
     parse->positional_count++;
     append_text(parse->positional, text);
-    return 0;
+    return DL_OK;
 }
 
-/* argp's parser function. */
-static error_t parse_key(int key, char *text, struct argp_state *state)
+static dl_status take_option(option_parse *parse, const dl_option *option, const char *text)
 {
-    option_parse *parse = state->input;
-    error_t result = 0;
-    if (key == ARGP_KEY_ERROR) {
-        parse->fault_next = state->next;
-        return 0;
+    dl_error why = {0};
+    dl_status status = set_target(option, text, &why);
+    if (status == DL_OK) return DL_OK;
+    if (status == DL_ERR_RANGE) { /* in the words of --help */
+        char range[RANGE_BYTES];
+        dl_error_set(&why, status, "'%s' is out of range (%s)", text, option_range(option, range));
     }
-    if (key == HELP_KEY || key == VERSION_KEY) {
-        parse->action = DL_OPTIONS_DONE;
-        parse->stop_key = key;
-        return ECANCELED; /* what follows does not matter */
-    }
-    const dl_option *option = find_by_key(parse->command, key);
-    if (option != NULL) {
-        result = take_option(parse, option, text);
-    } else if (key == ARGP_KEY_ARG) {
-        result = take_positional(parse, text);
-    } else {
-        return ARGP_ERR_UNKNOWN;
-    }
-    parse->next = state->next;
-    return result;
+    return dl_error_set(parse->err, DL_ERR_USAGE, "--%s: %s", option->name, why.text);
 }
 
-/* argp's table from ours. One row a long name; a letter gets its own row, as an alias. */
-static struct argp_option *make_argp_options(const dl_command *command)
+/* All long names, "help" and "version" last; free() the array. */
+static const char **long_names(const dl_command *command, size_t *count)
 {
-    struct argp_option *rows =
-        dl_calloc(2 * command->option_count + 3, sizeof *rows, "argp options");
-    size_t count = 0;
+    *count = command->option_count + 2;
+    const char **names = dl_calloc(*count, sizeof *names, "option names");
+    for (size_t i = 0; i < command->option_count; i++)
+        names[i] = command->options[i].name;
+    names[*count - 2] = "help";
+    names[*count - 1] = "version";
+    return names;
+}
+
+/* Place of the name that is `given`, or the only one that begins so. */
+static dl_status find_long(const char *const *names, size_t count, const char *given, size_t *found,
+                           dl_error *err)
+{
+    char matches[256] = "";
+    size_t match_count = 0;
+    const int exact = dl_names_find(given, names, count);
+    for (size_t i = 0; i < count && exact < 0; i++) {
+        if (strncmp(names[i], given, strlen(given)) != 0) continue;
+        const size_t used = strlen(matches);
+        snprintf(matches + used, sizeof matches - used, "%s--%s", used > 0 ? ", " : "", names[i]);
+        match_count++;
+        *found = i;
+    }
+    if (exact >= 0) *found = (size_t)exact;
+    if (exact >= 0 || match_count == 1) return DL_OK;
+    if (match_count > 1) {
+        return dl_error_set(err, DL_ERR_USAGE, "option '--%s' is ambiguous: %s", given, matches);
+    }
+    const int nearest = dl_names_nearest(given, names, count);
+    if (nearest < 0) {
+        return dl_error_set(err, DL_ERR_USAGE, "unknown option '--%s'; --help lists all", given);
+    }
+    return dl_error_set(err, DL_ERR_USAGE, "unknown option '--%s'; did you mean '--%s'?", given,
+                        names[nearest]);
+}
+
+/* "name" or "name=value", its dashes taken off. */
+static dl_status take_long(option_parse *parse, const char *text)
+{
+    const dl_command *command = parse->command;
+    const char *value = strchr(text, '=');
+    size_t count, found = 0;
+    const char **names = long_names(command, &count);
+    char *given = dl_strndup(text, strcspn(text, "="));
+    dl_status status = find_long(names, count, given, &found, parse->err);
+    const dl_option *option = found < command->option_count ? &command->options[found] : NULL;
+    const bool flag = option == NULL || option->type == DL_OPTION_FLAG;
+    if (status == DL_OK && flag && value != NULL) {
+        status =
+            dl_error_set(parse->err, DL_ERR_USAGE, "option '--%s' takes no argument", names[found]);
+    }
+    if (status == DL_OK && !flag && value == NULL && parse->next == parse->count) {
+        status = dl_error_set(parse->err, DL_ERR_USAGE, "option '--%s' needs an argument: %s",
+                              names[found], option->argument);
+    }
+    if (status == DL_OK && option == NULL) {
+        parse->help = found + 2 == count;
+        parse->version = found + 1 == count;
+    } else if (status == DL_OK) {
+        if (!flag) value = value != NULL ? value + 1 : parse->arguments[parse->next++];
+        status = take_option(parse, option, value);
+    }
+    free(given);
+    free(names);
+    return status;
+}
+
+/* Letters after '-': flags, the last one with its argument behind it or in the next text. */
+static dl_status take_letters(option_parse *parse, const char *letters)
+{
+    const dl_command *command = parse->command;
+    for (const char *c = letters; *c != '\0'; c++) {
+        if (*c == 'h') {
+            parse->help = true;
+            return DL_OK;
+        }
+        size_t i = 0;
+        while (i < command->option_count && command->options[i].letter != *c)
+            i++;
+        if (i == command->option_count) {
+            return dl_error_set(parse->err, DL_ERR_USAGE, "unknown option '-%c'; --help lists all",
+                                *c);
+        }
+        const char *value = NULL;
+        const bool flag = command->options[i].type == DL_OPTION_FLAG;
+        if (!flag && c[1] == '\0' && parse->next == parse->count) {
+            return dl_error_set(parse->err, DL_ERR_USAGE, "option '-%s' needs an argument",
+                                letters);
+        }
+        if (!flag) value = c[1] != '\0' ? c + 1 : parse->arguments[parse->next++];
+        const dl_status status = take_option(parse, &command->options[i], value);
+        if (status != DL_OK || !flag) return status;
+    }
+    return DL_OK;
+}
+
+static void check_table(const dl_command *command)
+{
     for (size_t i = 0; i < command->option_count; i++) {
         const dl_option *option = &command->options[i];
         DL_ASSERT((option->type != DL_OPTION_INT && option->type != DL_OPTION_DOUBLE &&
                    option->type != DL_OPTION_BYTES) ||
                       option->low < option->high,
                   "option --%s has the range %g..%g", option->name, option->low, option->high);
-        rows[count++] = (struct argp_option){
-            .name = option->name, .key = FIRST_KEY + (int)i, .arg = option->argument};
-        if (option->type == DL_OPTION_FLAG) rows[count - 1].arg = NULL;
-        if (option->letter == 0) continue;
-        DL_ASSERT(option->letter != HELP_KEY, "option --%s takes -h", option->name);
-        rows[count++] = (struct argp_option){.key = option->letter, .flags = OPTION_ALIAS};
+        DL_ASSERT(option->letter != 'h', "option --%s takes -h", option->name);
     }
-    rows[count++] = (struct argp_option){.name = "help", .key = HELP_KEY};
-    rows[count++] = (struct argp_option){.name = "version", .key = VERSION_KEY};
-    return rows;
-}
-
-/* All long names, with "help" and "version" at the end; free() the array. */
-static const char **long_names(const dl_command *command, size_t *count)
-{
-    const char **names = dl_calloc(command->option_count + 2, sizeof *names, "option names");
-    for (size_t i = 0; i < command->option_count; i++)
-        names[i] = command->options[i].name;
-    names[command->option_count] = "help";
-    names[command->option_count + 1] = "version";
-    *count = command->option_count + 2;
-    return names;
-}
-
-/* What is wrong with --name or --name=value, which argp refused. names[count] as long_names. */
-static dl_status diagnose_long(const dl_command *command, const char *const *names, size_t count,
-                               const char *name, dl_error *err)
-{
-    char *given = dl_strndup(name, strcspn(name, "="));
-    char matches[256] = "";
-    size_t match_count = 0, match = 0;
-    int exact = dl_names_find(given, names, count);
-    for (size_t i = 0; i < count; i++) {
-        if (exact >= 0 ? i != (size_t)exact : strncmp(names[i], given, strlen(given)) != 0)
-            continue;
-        size_t used = strlen(matches);
-        snprintf(matches + used, sizeof matches - used, "%s--%s", used > 0 ? ", " : "", names[i]);
-        match_count++;
-        match = i;
-    }
-    int nearest = dl_names_nearest(given, names, count);
-    if (match_count > 1) {
-        dl_error_set(err, DL_ERR_USAGE, "option '--%s' is ambiguous: %s", given, matches);
-    } else if (match_count == 1 && name[strlen(given)] == '=') {
-        dl_error_set(err, DL_ERR_USAGE, "option '--%s' takes no argument", names[match]);
-    } else if (match_count == 1) {
-        dl_error_set(err, DL_ERR_USAGE, "option '--%s' needs an argument: %s", names[match],
-                     command->options[match].argument);
-    } else if (nearest >= 0) {
-        dl_error_set(err, DL_ERR_USAGE, "unknown option '--%s'; did you mean '--%s'?", given,
-                     names[nearest]);
-    } else {
-        dl_error_set(err, DL_ERR_USAGE, "unknown option '--%s'; --help lists all", given);
-    }
-    free(given);
-    return DL_ERR_USAGE;
-}
-
-/* What is wrong with the letters behind '-', which argp refused. */
-static dl_status diagnose_short(const dl_command *command, const char *letters, dl_error *err)
-{
-    for (const char *c = letters; *c != '\0'; c++) {
-        if (find_by_key(command, (unsigned char)*c) == NULL) {
-            return dl_error_set(err, DL_ERR_USAGE, "unknown option '-%c'; --help lists all", *c);
-        }
-    }
-    /* All are known, so the last one is where an argument was missing. */
-    return dl_error_set(err, DL_ERR_USAGE, "option '-%s' needs an argument", letters);
-}
-
-/* The error for an argument that argp refused; it tells no more than its place `next`: still on the
- * argument where the fault lies inside a group of letters, else behind it. */
-static dl_status diagnose(const option_parse *parse, int argc, char **argv, int next)
-{
-    int index = next == parse->next ? next : next - 1;
-    DL_ASSERT(index >= 1 && index < argc, "argument %d of %d", index, argc);
-    const char *text = argv[index];
-    if (strncmp(text, "--", 2) != 0) return diagnose_short(parse->command, text + 1, parse->err);
-    size_t count;
-    const char **names = long_names(parse->command, &count);
-    dl_status status = diagnose_long(parse->command, names, count, text + 2, parse->err);
-    free(names);
-    return status;
 }
 
 dl_status dl_options_parse(const dl_command *command, int argc, char **argv,
                            dl_text_list *positional, dl_options_action *action, dl_error *err)
 {
-    option_parse parse = {.command = command, .positional = positional, .next = 1, .err = err};
-    /* made before any target changes: it shows the defaults */
-    char *help = dl_options_help(command);
-    struct argp_option *rows = make_argp_options(command);
-    struct argp argp = {.options = rows, .parser = parse_key};
-    error_t failed = argp_parse(&argp, argc, argv, ARGP_SILENT | ARGP_IN_ORDER, NULL, &parse);
-    free(rows);
-    dl_status status = parse.status;
-    if (parse.action == DL_OPTIONS_DONE) {
-        if (parse.stop_key == HELP_KEY) fputs(help, stdout);
-        if (parse.stop_key == VERSION_KEY) dl_print_version(command->program);
-    } else if (failed != 0 && status == DL_OK) {
-        status = diagnose(&parse, argc, argv, parse.fault_next);
-    } else if (failed == 0 && parse.positional_count < command->positional_min) {
+    check_table(command);
+    option_parse parse = {.command = command,
+                          .arguments = argv,
+                          .count = argc,
+                          .next = 1,
+                          .positional = positional,
+                          .err = err};
+    char *help = options_help(command); /* before any target changes: it shows the defaults */
+    dl_status status = DL_OK;
+    bool options_end = false;
+    while (status == DL_OK && parse.next < argc && !parse.help && !parse.version) {
+        const char *text = argv[parse.next++];
+        if (options_end || text[0] != '-' || text[1] == '\0') {
+            status = take_positional(&parse, text);
+        } else if (text[1] != '-') {
+            status = take_letters(&parse, text + 1);
+        } else if (text[2] != '\0') {
+            status = take_long(&parse, text + 2);
+        } else {
+            options_end = true;
+        }
+    }
+    const bool done = parse.help || parse.version;
+    if (status == DL_OK && parse.help) fputs(help, stdout);
+    if (status == DL_OK && parse.version) print_version(command->program);
+    if (status == DL_OK && !done && parse.positional_count < command->positional_min) {
         status = dl_error_set(err, DL_ERR_USAGE, "missing argument %s (%zu given, %zu needed)",
                               command->positional, parse.positional_count, command->positional_min);
     }
     free(help);
-    if (status == DL_OK) *action = parse.action;
+    if (status == DL_OK) *action = done ? DL_OPTIONS_DONE : DL_OPTIONS_RUN;
     return status;
 }
 
@@ -355,7 +542,7 @@ char *dl_options_dump(const dl_command *command)
             for (size_t j = 0; j < list->count; j++)
                 dump_value(out, option->name, list->items[j]);
         } else {
-            char *value = dl_option_value(option);
+            char *value = option_value(option);
             if (value != NULL) dump_value(out, option->name, value);
             free(value);
         }
@@ -363,4 +550,75 @@ char *dl_options_dump(const dl_command *command)
     fclose(out);
     if (bytes > 0) memmove(text, text + 1, bytes); /* the first blank */
     return text;
+}
+
+static void write_subcommands(FILE *out, const char *program, const char *summary,
+                              const dl_subcommand *commands, size_t count)
+{
+    fprintf(out, "Usage: %s COMMAND [OPTION...]\n", program);
+    write_wrapped(out, summary, 0, 0);
+    fputs("\nCommands:\n", out);
+    int indent = 0;
+    for (size_t i = 0; i < count; i++) {
+        int width = (int)strlen(commands[i].name) + 4;
+        if (width > indent && width <= MOST_INDENT) indent = width;
+    }
+    for (size_t i = 0; i < count; i++) {
+        char *left = dl_format("  %s", commands[i].name);
+        write_row(out, left, commands[i].summary, indent);
+        free(left);
+    }
+    fprintf(out, "\n'%s COMMAND --help' explains a command; '%s --version' shows the version.\n",
+            program, program);
+}
+
+/* Runs a command with argv[0] "program name", so that its messages name it so. */
+static int run_subcommand(const char *program, const dl_subcommand *command, int argc, char **argv)
+{
+    char **shifted = dl_calloc((size_t)argc, sizeof *shifted, "arguments"); /* NULL at the end */
+    char *name = dl_format("%s %s", program, command->name);
+    memcpy(shifted, argv + 1, (size_t)(argc - 1) * sizeof *shifted);
+    shifted[0] = name;
+    int exit_status = command->run(argc - 1, shifted);
+    free(name);
+    free(shifted);
+    return exit_status;
+}
+
+static int dispatch(const char *program, const char *summary, const dl_subcommand *commands,
+                    size_t count, int argc, char **argv)
+{
+    if (argc < 2) {
+        write_subcommands(stderr, program, summary, commands, count);
+        return dl_status_exit_code(DL_ERR_USAGE);
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        write_subcommands(stdout, program, summary, commands, count);
+        return 0;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        print_version(program);
+        return 0;
+    }
+    const char **names = dl_calloc(count, sizeof *names, "command names");
+    for (size_t i = 0; i < count; i++)
+        names[i] = commands[i].name;
+    int index = dl_names_find(argv[1], names, count);
+    char hint[256];
+    dl_names_hint(hint, sizeof hint, argv[1], names, count);
+    free(names);
+    if (index >= 0) return run_subcommand(program, &commands[index], argc, argv);
+    fprintf(stderr, "%s: unknown command '%s'%s\n", program, argv[1], hint);
+    return dl_status_exit_code(DL_ERR_USAGE);
+}
+
+int dl_subcommands_main(const char *program, const char *summary, const dl_subcommand *commands,
+                        size_t count, int argc, char **argv)
+{
+    const int exit_status = dispatch(program, summary, commands, count, argc, argv);
+    if (exit_status != 0) return exit_status;
+    dl_error err = {0};
+    const dl_status status = dl_stdout_check(&err);
+    if (status != DL_OK) dl_error_print(&err, program, stderr);
+    return dl_status_exit_code(status);
 }

@@ -1,8 +1,9 @@
 /* Command lines: one table of options is the only source of parsing, of --help and of the dump of
- * the effective settings (glibc argp underneath).
+ * the effective settings.
  *
  * A program with sub-commands ("dlprof train") has one dl_command for each. --help (-h) and
- * --version are always there. Long options may be shortened as long as they stay unique (argp). */
+ * --version are always there. Long options may be shortened as long as they stay unique; "--" ends them; what is
+ * neither option nor argument is positional, in any order with them. */
 #ifndef DL_COMMON_OPTIONS_H
 #define DL_COMMON_OPTIONS_H
 
@@ -39,6 +40,27 @@ typedef struct dl_option {
     const char *argument;       /* name of the argument with its unit in help: "COUNT", "SECONDS" */
     const char *help;           /* one sentence; the default is appended from *target */
 } dl_option;
+
+/* Rows of a table of options: long name, letter or 0, target, range or choices, argument, help. */
+#define DL_OPT_FLAG(name_, letter_, target_, help_)                                                \
+    {                                                                                              \
+        .name = name_, .letter = letter_, .type = DL_OPTION_FLAG, .target = target_, .help = help_ \
+    }
+#define DL_OPT_TEXT(name_, letter_, target_, argument_, help_) \
+    DL_OPT_ROW(TEXT, name_, letter_, target_, argument_, help_)
+#define DL_OPT_REGEX(name_, letter_, target_, argument_, help_) \
+    DL_OPT_ROW(REGEX, name_, letter_, target_, argument_, help_)
+#define DL_OPT_LIST(name_, letter_, target_, argument_, help_) \
+    DL_OPT_ROW(LIST, name_, letter_, target_, argument_, help_)
+#define DL_OPT_INT(name_, letter_, target_, low_, high_, argument_, help_) \
+    DL_OPT_ROW(INT, name_, letter_, target_, argument_, help_, .low = low_, .high = high_)
+#define DL_OPT_CHOICE(name_, letter_, target_, choices_, argument_, help_) \
+    DL_OPT_ROW(CHOICE, name_, letter_, target_, argument_, help_, .choices = choices_)
+#define DL_OPT_ROW(type_, name_, letter_, target_, argument_, ...)                      \
+    {                                                                                   \
+        .name = name_, .letter = letter_, .type = DL_OPTION_##type_, .target = target_, \
+        .argument = argument_, .help = __VA_ARGS__                                      \
+    }
 
 /* The target in a constant table: a field of a struct that is known only to dl_options_bind. */
 #define DL_OPTION_FIELD(type, field) ((void *)offsetof(type, field))

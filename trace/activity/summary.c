@@ -404,26 +404,13 @@ dl_info_settings dl_info_settings_default(void)
 void dl_info_options(dl_info_settings *settings, const char *json, dl_option *table)
 {
     const dl_option own[DL_INFO_OPTION_COUNT] = {
-        {.name = "json", .type = DL_OPTION_FLAG, .target = &settings->json, .help = json},
-        {.name = "top",
-         .type = DL_OPTION_INT,
-         .target = &settings->top,
-         .low = 1,
-         .high = 1000000,
-         .argument = "ROWS",
-         .help = "kernels, collectives and calls to print; JSON holds all"},
-        {.name = "step-marks",
-         .type = DL_OPTION_REGEX,
-         .target = &settings->marks,
-         .argument = "REGEX",
-         .help = "ranges and marks that are training steps, as an extended regular expression"},
-        {.name = "step-period",
-         .type = DL_OPTION_INT,
-         .target = &settings->period,
-         .low = 0,
-         .high = UINT32_MAX,
-         .argument = "COUNT",
-         .help = "kernels, copies and graph launches of a training step; 0 = find out"},
+        DL_OPT_FLAG("json", 0, &settings->json, json),
+        DL_OPT_INT("top", 0, &settings->top, 1, 1000000, "ROWS",
+                   "kernels, collectives and calls to print; JSON holds all"),
+        DL_OPT_REGEX("step-marks", 0, &settings->marks, "REGEX",
+                     "ranges and marks that are training steps, as an extended regular expression"),
+        DL_OPT_INT("step-period", 0, &settings->period, 0, UINT32_MAX, "COUNT",
+                   "kernels, copies and graph launches of a training step; 0 = find out"),
     };
     memcpy(table, own, sizeof own);
 }
