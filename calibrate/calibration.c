@@ -3,6 +3,7 @@
 #include "calibrate/dataset.h"
 #include "calibrate/notes.h"
 #include "common/alloc.h"
+#include "common/names.h"
 #include "common/options.h"
 
 static dl_status fit_bench(dl_calibration *all, dl_error *err)

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calibrate/dataset.h"
 #include "calibrate/notes.h"
 #include "calibrate/replay/step_costs.h"
 #include "calibrate/trace_inputs.h"
 #include "common/alloc.h"
+#include "common/names.h"
 #include "common/output.h"
 #include "common/units.h"
 

@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "calibrate/dataset.h"
 #include "calibrate/replay/collectives.h"
 #include "calibrate/trace_inputs.h"
 #include "common/alloc.h"
 #include "common/json.h"
+#include "common/names.h"
 #include "common/units.h"
 #include "trace/activity/rank_clock.h"
 

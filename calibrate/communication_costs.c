@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 #include "common/units.h"
 
 /* From this speed-up over one thread on, as a fraction of k, no limit is seen. */
@@ -34,7 +35,7 @@ static int compare_cases(const case_sample *a, const case_sample *b)
     if (a->threads != b->threads) return a->threads < b->threads ? -1 : 1;
     if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
     if (a->vectors != b->vectors) return a->vectors < b->vectors ? -1 : 1;
-    return a->phase < b->phase ? -1 : a->phase > b->phase;
+    return DL_COMPARE(a->phase, b->phase);
 }
 
 static int by_case_and_order(const void *a, const void *b)
@@ -42,7 +43,7 @@ static int by_case_and_order(const void *a, const void *b)
     const case_sample *left = a, *right = b;
     const int order = compare_cases(left, right);
     if (order != 0) return order;
-    return left->order < right->order ? -1 : left->order > right->order;
+    return DL_COMPARE(left->order, right->order);
 }
 
 /* Samples of one kind from all bench traces, sorted by case. */

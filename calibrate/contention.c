@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 
 /* A factor's difference between batch sizes that is worth a note, if it is over 3 standard errors.
  */
@@ -119,7 +120,7 @@ static int by_copies_and_batch(const void *a, const void *b)
 {
     const dl_contention_point *left = a, *right = b;
     if (left->copies != right->copies) return left->copies < right->copies ? -1 : 1;
-    return left->batch < right->batch ? -1 : left->batch > right->batch;
+    return DL_COMPARE(left->batch, right->batch);
 }
 
 /* One point for every k >= 2 and batch that was measured. */

@@ -6,6 +6,7 @@
 
 #include "common/alloc.h"
 #include "common/names.h"
+#include "common/sort.h"
 #include "common/units.h"
 #include "trace/activity/capture_cost.h"
 #include "trace/dlt/dlt.h"
@@ -561,12 +562,6 @@ static const char *const other_samples[] = {"h2d",
                                             "gpu_1bit_decode"};
 enum { OTHER_SAMPLES = sizeof other_samples / sizeof other_samples[0] };
 
-const char *dl_base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 static dl_status differ(const dl_dataset *dataset, const dl_trace *trace, const char *what,
                         const char *here, const char *there, dl_error *err)
 {
@@ -822,18 +817,13 @@ void dl_dataset_leave_out_disturbed(dl_dataset *dataset, dl_notes *notes)
     leave_out_benches(dataset, true, notes);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return left < right ? -1 : left > right;
-}
-
 int64_t *dl_dataset_batches(const dl_dataset *dataset, size_t *count)
 {
     int64_t *batches = dl_calloc(dataset->run_count, sizeof *batches, "batch sizes");
     for (size_t r = 0; r < dataset->run_count; r++)
         batches[r] = dataset->runs[r].batch;
-    if (dataset->run_count > 1) qsort(batches, dataset->run_count, sizeof *batches, by_value);
+    if (dataset->run_count > 1)
+        qsort(batches, dataset->run_count, sizeof *batches, dl_compare_int64s);
     *count = 0;
     for (size_t r = 0; r < dataset->run_count; r++) {
         if (*count == 0 || batches[*count - 1] != batches[r]) batches[(*count)++] = batches[r];

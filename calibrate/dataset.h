@@ -117,9 +117,6 @@ dl_status dl_dataset_add(dl_dataset *dataset, const char *path, dl_notes *notes,
 void dl_dataset_free(dl_dataset *dataset);
 void dl_dataset_leave_out_disturbed(dl_dataset *dataset, dl_notes *notes);
 
-/* Part of a path behind its last '/', as notes and reports name files. Borrowed. */
-const char *dl_base_name(const char *path);
-
 /* The different batch sizes of the runs, ascending; free() it. */
 int64_t *dl_dataset_batches(const dl_dataset *dataset, size_t *count);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "calibrate/notes.h"
+#include "common/names.h"
 #include "common/options.h"
 #include "common/units.h"
 

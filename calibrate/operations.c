@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/names.h"
 
 /* Residuals beyond this are warned of. */
 #define DL_LINEARITY_LIMIT_FRAC 0.02
@@ -66,15 +67,10 @@ static dl_status find_centers(const dl_dataset *dataset, size_t op, centers *c, 
     return status;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
 static bool grows_with_batch(const char *op)
 {
-    return strcmp(op, "input") == 0 || ends_with(op, ".forward") || ends_with(op, ".backward");
+    return strcmp(op, "input") == 0 || dl_ends_with(op, ".forward") ||
+           dl_ends_with(op, ".backward");
 }
 
 /* One batch size: the mean of the runs, divided by assumption. */

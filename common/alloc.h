@@ -23,6 +23,7 @@ void *dl_alloc_aligned(size_t bytes, const char *purpose);
  * bits 12 to 27) take vectors exactly a multiple of 256 MiB apart for the same one. Thread-safe.
  * Released with dl_free_staggered only; NULL is fine. */
 enum { DL_STAGGER_BYTES = 4096, DL_STAGGER_COUNT = 64, DL_STAGGER_MIN_BYTES = 65536 };
+
 void *dl_alloc_staggered(size_t bytes, const char *purpose);
 void dl_free_staggered(void *block);
 

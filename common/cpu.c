@@ -95,7 +95,8 @@ const char *dl_cpu_name(char *text, size_t bytes)
 void dl_cpu_flush_subnormals(void)
 {
 #if defined(__x86_64__)
-    __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | 0x8040); /* flush to zero, denormals are zero */
+    __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() |
+                           0x8040); /* flush to zero, denormals are zero */
 #elif defined(__aarch64__)
     uint64_t control;
     __asm__ volatile("mrs %0, fpcr" : "=r"(control));

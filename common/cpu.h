@@ -39,6 +39,7 @@ dl_cpu_usage dl_cpu_usage_now(void);
 typedef struct dl_cpu_disturbance {
     double others_frac, steal_frac;
 } dl_cpu_disturbance;
+
 dl_cpu_disturbance dl_cpu_disturbed(const dl_cpu_usage *from, const dl_cpu_usage *to);
 
 /* Tells the core that this is a spin loop. */

@@ -55,7 +55,6 @@ void dl_csv_comment(dl_csv_writer *writer, const char *format, ...) DL_PRINTF(2,
 void dl_csv_text(dl_csv_writer *writer, const char *text);
 void dl_csv_double(dl_csv_writer *writer, double value);
 void dl_csv_int(dl_csv_writer *writer, int64_t value);
-
 void dl_csv_end_row(dl_csv_writer *writer);
 
 #endif

@@ -8,6 +8,7 @@
 #include "common/alloc.h"
 #include "common/file.h"
 #include "common/names.h"
+#include "common/sort.h"
 #include "common/units.h"
 
 static const char byte_order_mark[] = "\xef\xbb\xbf"; /* UTF-8 */
@@ -98,7 +99,7 @@ static int compare_entries(const void *left, const void *right)
     const dl_ini_entry *b = *(const dl_ini_entry *const *)right;
     int order = strcmp(a->section, b->section);
     if (order == 0) order = strcmp(a->key, b->key);
-    return order != 0 ? order : (a->line > b->line) - (a->line < b->line);
+    return order != 0 ? order : DL_COMPARE(a->line, b->line);
 }
 
 /* Fails for the first line that gives a key again. Sorted, so that large files stay cheap. */

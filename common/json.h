@@ -27,7 +27,6 @@ void dl_json_item(dl_json *to, const char *name);
 /* Opens an object ('{') or a list ('['), and closes it ('}' or ']'). */
 void dl_json_begin(dl_json *to, const char *name, char bracket);
 void dl_json_end(dl_json *to, char bracket);
-
 void dl_json_text_item(dl_json *to, const char *name, const char *text);
 void dl_json_number_item(dl_json *to, const char *name, double number);
 void dl_json_bool_item(dl_json *to, const char *name, bool value);

@@ -82,6 +82,7 @@ bool dl_key_holds(const dl_key *key, const char *value);
 /* Prints the table: of one section, or all (NULL); as Markdown tables, or for a terminal. False if
  * there is no such section. `takes`: who takes a key, into text[bytes], "" for all; may be NULL. */
 typedef void (*dl_key_takes_fn)(const dl_key *key, char *text, size_t bytes);
+
 bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, bool markdown,
                    dl_key_takes_fn takes);
 

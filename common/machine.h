@@ -19,8 +19,6 @@
 
 #include "common/keys.h"
 
-#define DL_MACHINE_SCHEMA 1
-#define DL_MACHINE_MAX_NODES 65536
 #define DL_MACHINE_MAX_PARTS 1024 /* of one sort in a node */
 #define DL_MACHINE_MAX_DEPTH 6    /* PCIe switches above one another */
 

@@ -1,8 +1,10 @@
-/* Names that a user may mistype: the nearest known one, for "did you mean" in error texts. */
+/* Names: the nearest known one, for "did you mean" in error texts; ends, hashes. */
 #ifndef DL_COMMON_NAMES_H
 #define DL_COMMON_NAMES_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Index of the entry of names[count] that differs from `name` by the fewest single-character edits
  * (Levenshtein), or -1 if none is near (more than half of its letters would have to change). */
@@ -14,5 +16,13 @@ int dl_names_find(const char *name, const char *const *names, size_t count);
 /* Writes "; did you mean 'X'?" or, where nothing is near, "; known: A, B, C" to `text`. */
 void dl_names_hint(char *text, size_t bytes, const char *name, const char *const *names,
                    size_t count);
+
+bool dl_ends_with(const char *text, const char *end);
+
+/* Part of a path after its last '/', as notes and reports name files. Borrowed. */
+const char *dl_base_name(const char *path);
+
+/* FNV-1a (Fowler, Noll, Vo), 64 bits: the same in every process. */
+uint64_t dl_hash_text(const char *text);
 
 #endif

@@ -109,7 +109,6 @@ int dl_command_main(const dl_command *command, int argc, char **argv, dl_command
 /* Writes the effective settings as "name=value name=value ..." (flags only when set, texts quoted
  * when they hold spaces) into a string of its own; free() it. */
 char *dl_options_dump(const dl_command *command);
-
 void dl_text_list_free(dl_text_list *list);
 
 /* One entry of a program's list of sub-commands. */

@@ -1,9 +1,8 @@
 #include "common/random.h"
 
+#include <Random123/philox.h>
 #include <math.h>
 #include <string.h>
-
-#include <Random123/philox.h>
 
 #include "common/status.h"
 

@@ -19,7 +19,6 @@ typedef struct dl_random {
  * replicate (worker index, purpose); replicate, point and worker are taken modulo 2^21. */
 void dl_random_init(dl_random *stream, uint64_t seed, uint32_t replicate, uint32_t point,
                     uint32_t worker);
-
 uint32_t dl_random_u32(dl_random *stream);
 uint64_t dl_random_u64(dl_random *stream);
 

@@ -63,6 +63,7 @@ int dl_status_exit_code(dl_status code);
     do {                                                                       \
         if (!(expr)) dl_assert_failed(__FILE__, __LINE__, #expr, __VA_ARGS__); \
     } while (0)
+
 void dl_assert_failed(const char *file, int line, const char *expr, const char *format, ...)
     DL_PRINTF(4, 5) __attribute__((noreturn));
 

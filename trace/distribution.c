@@ -3,11 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
+#include "common/sort.h"
 
 double dl_distribution_quantile(const double *sorted, size_t count, double p)
 {
@@ -21,7 +17,7 @@ dl_distribution dl_distribution_of(double *values, size_t count)
 {
     dl_distribution d = {.count = count};
     if (count == 0) return d;
-    qsort(values, count, sizeof *values, by_value);
+    qsort(values, count, sizeof *values, dl_compare_doubles);
     double sum = 0, squares = 0;
     for (size_t i = 0; i < count; i++)
         sum += values[i];

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calibrate/dataset.h"
 #include "calibrate/fit.h"
 #include "common/alloc.h"
 #include "common/file.h"
 #include "common/names.h"
+#include "common/sort.h"
 #include "common/status.h"
 #include "common/units.h"
 #include "trace/dlt/dlt.h"
@@ -99,7 +99,7 @@ static int by_size(const void *left, const void *right)
 {
     const dl_link_point *a = left, *b = right;
     if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
-    return (a->line > b->line) - (a->line < b->line);
+    return DL_COMPARE(a->line, b->line);
 }
 
 /* Points of one size as one. */

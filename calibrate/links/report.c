@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calibrate/dataset.h"
 #include "calibrate/evaluate/evaluate.h"
 #include "common/alloc.h"
 #include "common/json.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 #include "sim/event_queue.h"
 #include "trace/distribution.h"
 
@@ -231,7 +232,7 @@ static int compare_sorts(const sort_key *x, const sort_key *y)
     if (x->call != y->call) return x->call < y->call ? -1 : 1;
     if (x->kinds != y->kinds) return x->kinds < y->kinds ? -1 : 1;
     if (x->what != y->what) return x->what < y->what ? -1 : 1;
-    return x->window < y->window ? -1 : x->window > y->window;
+    return DL_COMPARE(x->window, y->window);
 }
 
 static int by_sort_and_value(const void *a, const void *b)
@@ -239,7 +240,7 @@ static int by_sort_and_value(const void *a, const void *b)
     const sample *x = a, *y = b;
     int order = compare_sorts(&x->sort, &y->sort);
     if (order != 0) return order;
-    return x->value_ns < y->value_ns ? -1 : x->value_ns > y->value_ns;
+    return DL_COMPARE(x->value_ns, y->value_ns);
 }
 
 static void add_sample(samples *to, sort_key sort, int64_t value_ns)
@@ -461,12 +462,6 @@ void replay_build_launches(replay_builder *b)
 #define SHALLOWEST_QUEUE 64
 #define AGREEMENT 4
 
-static int by_value(const void *a, const void *b)
-{
-    size_t x = *(const size_t *)a, y = *(const size_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Works of the stream before place `place` + 1 that had not ended at `time_ns`. */
 static size_t outstanding(const replay_builder *b, const stream_works *works, size_t place,
                           int64_t time_ns)
@@ -505,7 +500,7 @@ static size_t find_depth(const replay_builder *b, const stream_works *works)
         if (ahead >= SHALLOWEST_QUEUE && just_ended(b, works, i - ahead, call))
             depths[slow++] = ahead;
     }
-    qsort(depths, slow, sizeof *depths, by_value);
+    qsort(depths, slow, sizeof *depths, dl_compare_sizes);
     for (size_t first = 0, end = 0; first < slow; first++) {
         while (end < slow && depths[end] <= depths[first] + AGREEMENT)
             end++;

@@ -6,12 +6,13 @@
 
 #include "calibrate/replay/graph.h"
 #include "common/alloc.h"
+#include "common/sort.h"
 
 static int by_object_and_time(const void *a, const void *b)
 {
     const dl_activity *x = *(const dl_activity *const *)a, *y = *(const dl_activity *const *)b;
     if (x->object != y->object) return x->object < y->object ? -1 : 1;
-    return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+    return DL_COMPARE(x->start_ns, y->start_ns);
 }
 
 void replay_events_init(replay_events *events, const dl_trace *trace)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 
 /* A time between two calls of a thread in which nothing is recorded of it: it computes, or waits
  * for another thread. */
@@ -69,7 +70,7 @@ static int by_thread_and_time(const void *a, const void *b)
     if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
     if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
     if (x->end_ns != y->end_ns) return x->end_ns > y->end_ns ? -1 : 1;
-    return x->activity < y->activity ? -1 : x->activity > y->activity;
+    return DL_COMPARE(x->activity, y->activity);
 }
 
 static moment *list_moments(const replay_builder *b, size_t *count)
@@ -205,7 +206,7 @@ static int by_begin(const void *a, const void *b)
 {
     const replay_call *x = a, *y = b;
     if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
-    return x->activity < y->activity ? -1 : x->activity > y->activity;
+    return DL_COMPARE(x->activity, y->activity);
 }
 
 void replay_build_host(replay_builder *b)

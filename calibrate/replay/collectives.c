@@ -6,6 +6,7 @@
 
 #include "calibrate/replay/graph.h"
 #include "common/alloc.h"
+#include "common/sort.h"
 #include "trace/activity/collectives.h"
 
 /* Most other steps whose latenesses are tried. */
@@ -36,14 +37,14 @@ static int compare_names(const void *left, const void *right)
     const dl_collective_kernel *a = *(dl_collective_kernel *const *)left;
     const dl_collective_kernel *b = *(dl_collective_kernel *const *)right;
     const int order = strcmp(a->name, b->name);
-    return order != 0 ? order : (a > b) - (a < b);
+    return order != 0 ? order : DL_COMPARE(a, b);
 }
 
 static int compare_meetings(const void *left, const void *right)
 {
     const dl_instance *a = left, *b = right;
     if (a->last_ns != b->last_ns) return a->last_ns < b->last_ns ? -1 : 1;
-    return (a->nodes[0] > b->nodes[0]) - (a->nodes[0] < b->nodes[0]);
+    return DL_COMPARE(a->nodes[0], b->nodes[0]);
 }
 
 static by_name sort_kernels(const dl_trace *trace)
@@ -163,7 +164,7 @@ static int by_kind_name(const void *left, const void *right)
 {
     const dl_instance *a = *(dl_instance *const *)left, *b = *(dl_instance *const *)right;
     const int order = strcmp(a->name, b->name);
-    return order != 0 ? order : (a > b) - (a < b);
+    return order != 0 ? order : DL_COMPARE(a, b);
 }
 
 /* From the last rank's start to the end; of one rank the whole kernel. */

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calibrate/dataset.h"
 #include "calibrate/replay/graph.h"
 #include "common/alloc.h"
 #include "common/chrome_trace.h"
 #include "common/json.h"
+#include "common/names.h"
 #include "common/units.h"
 #include "trace/activity/activity.h"
 

@@ -8,6 +8,7 @@
 
 #include "common/alloc.h"
 #include "common/random.h"
+#include "common/sort.h"
 #include "trace/activity/activity.h"
 #include "trace/activity/kernel_class.h"
 
@@ -25,7 +26,7 @@ static int by_place_and_start(const void *left, const void *right)
     const dl_span *a = left, *b = right;
     if (a->on != b->on) return a->on < b->on ? -1 : 1;
     if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    return (a->end_ns > b->end_ns) - (a->end_ns < b->end_ns);
+    return DL_COMPARE(a->end_ns, b->end_ns);
 }
 
 void dl_spans_join(dl_spans *spans)
@@ -300,7 +301,7 @@ static int by_begin(const void *left, const void *right)
     const dl_activity *a = *(const dl_activity *const *)left;
     const dl_activity *b = *(const dl_activity *const *)right;
     if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    return (a > b) - (a < b);
+    return DL_COMPARE(a, b);
 }
 
 static void list_calls(search *s)
@@ -365,7 +366,7 @@ static int by_number_and_bytes(const void *left, const void *right)
     const step_reduces *a = left, *b = right;
     if (a->count != b->count) return a->count < b->count ? -1 : 1;
     if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
-    return (a->first > b->first) - (a->first < b->first);
+    return DL_COMPARE(a->first, b->first);
 }
 
 /* Sorts the steps; the most usual ones are steps[*first] to before the returned place. */
@@ -464,14 +465,14 @@ typedef struct work {
 static int by_kernel(const work *a, const work *b)
 {
     if (a->name != b->name) return a->name < b->name ? -1 : 1;
-    return (a->detail > b->detail) - (a->detail < b->detail);
+    return DL_COMPARE(a->detail, b->detail);
 }
 
 static int by_kernel_and_order(const void *left, const void *right)
 {
     const work *a = left, *b = right;
     const int order = by_kernel(a, b);
-    return order != 0 ? order : (a->occurrence > b->occurrence) - (a->occurrence < b->occurrence);
+    return order != 0 ? order : DL_COMPARE(a->occurrence, b->occurrence);
 }
 
 /* Numbers the occurrences of equal kernels of one step, whose works come in launch order. */
@@ -552,7 +553,7 @@ typedef struct ratio {
 static int by_value(const void *left, const void *right)
 {
     const ratio *a = left, *b = right;
-    return (a->value > b->value) - (a->value < b->value);
+    return DL_COMPARE(a->value, b->value);
 }
 
 static double weighted_median(ratio *ratios, size_t count)
@@ -587,7 +588,7 @@ static size_t list_paces(const work *works, size_t count, ratio *ratios)
 static int by_step(const void *left, const void *right)
 {
     const ratio *a = left, *b = right;
-    return (a->step > b->step) - (a->step < b->step);
+    return DL_COMPARE(a->step, b->step);
 }
 
 /* Takes all times over the pace of their step: the weighted median of the ratios of what always ran

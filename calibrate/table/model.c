@@ -15,6 +15,7 @@
 #include "calibrate/table/table.h"
 #include "common/alloc.h"
 #include "common/names.h"
+#include "common/sort.h"
 #include "common/units.h"
 #include "sim/costs/costs_fields.h"
 #include "sim/run.h"
@@ -142,17 +143,12 @@ static dl_status add_named(dl_table_costs *list, const candidates *all, const ch
                         nearest >= 0 ? all->names[nearest] : "", nearest >= 0 ? "'?" : "");
 }
 
-static bool ends_in(const char *text, const char *tail)
-{
-    const size_t length = strlen(text), tail_length = strlen(tail);
-    return length > tail_length && strcmp(text + length - tail_length, tail) == 0;
-}
-
 /* Adds the operation `name` unless it is there, or cannot be one. */
 static void add_operation(dl_costs *costs, const char *name)
 {
-    if (strcmp(name, "input") != 0 && strcmp(name, "dispatch") != 0 && !ends_in(name, ".forward") &&
-        !ends_in(name, ".backward") && !ends_in(name, ".update")) {
+    if (strcmp(name, "input") != 0 && strcmp(name, "dispatch") != 0 &&
+        !dl_ends_with(name, ".forward") && !dl_ends_with(name, ".backward") &&
+        !dl_ends_with(name, ".update")) {
         return;
     }
     for (size_t i = 0; i < costs->op_count; i++) {
@@ -422,7 +418,7 @@ dl_status dl_table_simulate(const dl_table_simulation *simulation, double *per_s
 
 bool dl_table_is_rate(const dl_table_cost *cost)
 {
-    return ends_in(cost->name, "bytes_per_s");
+    return dl_ends_with(cost->name, "bytes_per_s");
 }
 
 /* Median over the rows of the step's time in ns, over its samples or workers if asked for. */
@@ -449,16 +445,16 @@ static double guess(const dl_table_model *model, const dl_table_cost *cost)
 {
     const dl_table_rows *rows = model->rows;
     if (cost->was_known) return cost->value->value;
-    if (ends_in(cost->name, "_frac")) return 0.05;
-    if (ends_in(cost->name, "per_sample_ns")) return median_step_ns(rows, true, false) / 2;
-    if (ends_in(cost->name, "per_worker_ns")) return median_step_ns(rows, false, true) / 2;
+    if (dl_ends_with(cost->name, "_frac")) return 0.05;
+    if (dl_ends_with(cost->name, "per_sample_ns")) return median_step_ns(rows, true, false) / 2;
+    if (dl_ends_with(cost->name, "per_worker_ns")) return median_step_ns(rows, false, true) / 2;
     const double step_ns = median_step_ns(rows, false, false);
-    if (ends_in(cost->name, "_ns")) return step_ns / 4;
+    if (dl_ends_with(cost->name, "_ns")) return step_ns / 4;
     if (dl_table_is_rate(cost) && model->costs->parameter_bytes > 0) {
         return (double)model->costs->parameter_bytes / dl_ns_to_s(step_ns / 10);
     }
-    if (dl_table_is_rate(cost)) return 1e9;                     /* a slow link */
-    return ends_in(cost->name, "bytes_per_sample") ? 1e4 : 1.1; /* a small picture; a factor */
+    if (dl_table_is_rate(cost)) return 1e9;                          /* a slow link */
+    return dl_ends_with(cost->name, "bytes_per_sample") ? 1e4 : 1.1; /* a small picture; a factor */
 }
 
 void dl_table_model_init(dl_table_model *model, const dl_scenario *scenario, dl_costs *costs,
@@ -676,7 +672,7 @@ typedef struct start {
 static int by_squares(const void *a, const void *b)
 {
     const double left = ((const start *)a)->squares, right = ((const start *)b)->squares;
-    return (left > right) - (left < right);
+    return DL_COMPARE(left, right);
 }
 
 /* `count` starts, the best first. */

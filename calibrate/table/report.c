@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calibrate/dataset.h"
 #include "calibrate/notes.h"
 #include "calibrate/table/collinearity.h"
 #include "common/alloc.h"
+#include "common/names.h"
 #include "common/options.h"
 #include "common/units.h"
 

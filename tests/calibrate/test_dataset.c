@@ -1,4 +1,5 @@
 #include "calibrate/dataset.h"
+#include "common/names.h"
 
 #include <stdio.h>
 #include <stdlib.h>

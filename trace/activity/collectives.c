@@ -7,11 +7,10 @@
 
 #include "common/alloc.h"
 #include "common/names.h"
+#include "common/sort.h"
 #include "common/status.h"
 #include "common/units.h"
 #include "trace/activity/kernel_class.h"
-
-#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 
 /* A call (COLLECTIVE) or a kernel's launch, in the order in which the host did them. */
 typedef struct event {
@@ -32,17 +31,17 @@ typedef struct matching {
 static int by_thread_and_time(const void *left, const void *right)
 {
     const event *a = left, *b = right;
-    int order = COMPARE(a->thread, b->thread);
-    if (order == 0) order = COMPARE(a->at_ns, b->at_ns);
+    int order = DL_COMPARE(a->thread, b->thread);
+    if (order == 0) order = DL_COMPARE(a->at_ns, b->at_ns);
     if (order == 0) order = a->launch - b->launch;
-    return order != 0 ? order : COMPARE(a->activity, b->activity);
+    return order != 0 ? order : DL_COMPARE(a->activity, b->activity);
 }
 
 static int by_start(const void *left, const void *right)
 {
     const dl_collective_kernel *a = left, *b = right;
-    int order = COMPARE(a->start_ns, b->start_ns);
-    return order != 0 ? order : COMPARE(a->activity, b->activity);
+    int order = DL_COMPARE(a->start_ns, b->start_ns);
+    return order != 0 ? order : DL_COMPARE(a->activity, b->activity);
 }
 
 /* What the kernel's own name tells. */
@@ -162,8 +161,6 @@ void dl_collective_kernels_free(dl_collective_kernels *list)
     *list = (dl_collective_kernels){0};
 }
 
-#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
-
 /* A kernel with what is known of it. */
 typedef struct run {
     uint32_t device, ranks, calls;
@@ -176,12 +173,12 @@ typedef struct run {
 static int by_content(const void *left, const void *right)
 {
     const run *a = left, *b = right;
-    int order = COMPARE(a->device, b->device);
+    int order = DL_COMPARE(a->device, b->device);
     if (order == 0) order = strcmp(a->name, b->name);
     if (order == 0) order = strcmp(a->algorithm, b->algorithm);
-    if (order == 0) order = COMPARE(a->bytes, b->bytes);
-    if (order == 0) order = COMPARE(a->ranks, b->ranks);
-    return order != 0 ? order : COMPARE(a->calls, b->calls);
+    if (order == 0) order = DL_COMPARE(a->bytes, b->bytes);
+    if (order == 0) order = DL_COMPARE(a->ranks, b->ranks);
+    return order != 0 ? order : DL_COMPARE(a->calls, b->calls);
 }
 
 static int by_total(const void *left, const void *right)
@@ -189,8 +186,8 @@ static int by_total(const void *left, const void *right)
     const dl_collective_summary *a = left, *b = right;
     double a_ns = a->duration_ns.mean * (double)a->duration_ns.count;
     double b_ns = b->duration_ns.mean * (double)b->duration_ns.count;
-    int order = COMPARE(a->device, b->device);
-    return order != 0 ? order : COMPARE(b_ns, a_ns);
+    int order = DL_COMPARE(a->device, b->device);
+    return order != 0 ? order : DL_COMPARE(b_ns, a_ns);
 }
 
 /* Whether NCCL counts one rank's share of it, so that S = ranks * bytes. */

@@ -8,6 +8,7 @@
 
 #include "common/alloc.h"
 #include "common/chrome_trace.h"
+#include "common/sort.h"
 #include "common/status.h"
 #include "trace/activity/demangle.h"
 #include "trace/dlt/dlt.h"
@@ -377,18 +378,12 @@ static int rank_of(const dl_trace *trace)
     return (int)dl_trace_meta_int(trace, "rank", 0, INT32_MAX, -1);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    int x = *(const int *)a, y = *(const int *)b;
-    return (x > y) - (x < y);
-}
-
 static bool ranks_are_unique(const dl_export_process *processes, size_t count)
 {
     int *ranks = dl_calloc(count, sizeof *ranks, "ranks");
     for (size_t p = 0; p < count; p++)
         ranks[p] = rank_of(processes[p].trace);
-    qsort(ranks, count, sizeof *ranks, by_value);
+    qsort(ranks, count, sizeof *ranks, dl_compare_ints);
     bool unique = count > 0 && ranks[0] >= 0;
     for (size_t p = 1; p < count; p++)
         unique &= ranks[p] != ranks[p - 1];

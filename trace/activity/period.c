@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 
 #define DL_ANCHOR_KINDS 3
 
@@ -52,23 +53,11 @@ typedef struct kind_count {
     uint32_t kind, count;
 } kind_count;
 
-static int compare_sizes(const void *a, const void *b)
-{
-    size_t x = *(const size_t *)a, y = *(const size_t *)b;
-    return (x > y) - (x < y);
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static int compare_kinds(const void *a, const void *b)
 {
     const kind_count *x = a, *y = b;
     if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
-    return (x->count > y->count) - (x->count < y->count);
+    return DL_COMPARE(x->count, y->count);
 }
 
 size_t dl_unit_end(const dl_units *units, size_t i)
@@ -88,7 +77,7 @@ static size_t usual_length(const dl_units *units, size_t count)
     size_t sum = 0, passed = 0, usual = 0;
     for (size_t i = 0; i < count; i++)
         sum += lengths[i] = length_of(units, i);
-    qsort(lengths, count, sizeof *lengths, compare_sizes);
+    qsort(lengths, count, sizeof *lengths, dl_compare_sizes);
     for (size_t i = 0; i < count && 2 * passed < sum; i++)
         passed += usual = lengths[i];
     free(lengths);
@@ -231,7 +220,7 @@ static double median_match(const dl_units *units, bool shifted)
         size_t a_end = shifted ? next + (end - next) / 2 : next;
         matches[count++] = order_match(units->symbols, a, a_end, next, end);
     }
-    qsort(matches, count, sizeof *matches, compare_doubles);
+    qsort(matches, count, sizeof *matches, dl_compare_doubles);
     return matches[count / 2];
 }
 
@@ -264,7 +253,7 @@ static double units_order_gain(const dl_units *units)
 static int compare_u64(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
+    return DL_COMPARE(x, y);
 }
 
 /* `length` symbols up to number `last`. A window has fewer than 2^16 kinds, so a gram fits. */
@@ -376,7 +365,7 @@ static regularity regularity_of(const size_t *places, size_t count, size_t *dist
         squares += (double)distances[i] * (double)distances[i];
     }
     size_t number = count - 1, near = 0;
-    qsort(distances, number, sizeof *distances, compare_sizes);
+    qsort(distances, number, sizeof *distances, dl_compare_sizes);
     size_t median = distances[number / 2];
     double covered = 0;
     for (size_t i = 0; i < number; i++) {
@@ -517,7 +506,7 @@ static size_t choose_model(const dl_units *units, size_t *length)
     size_t count = dl_units_choose(units, chosen, 101);
     for (size_t i = 0; i < count; i++)
         chosen[i] = dl_unit_end(units, chosen[i]) - units->cuts[chosen[i]];
-    qsort(chosen, count, sizeof *chosen, compare_sizes);
+    qsort(chosen, count, sizeof *chosen, dl_compare_sizes);
     *length = count > 0 ? chosen[count / 2] : 0;
     for (size_t i = 1; i < units->count; i++) {
         size_t own = dl_unit_end(units, i) - units->cuts[i];

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 
 /* A place of a unit: the symbol of this kind behind one of kind `before` that is followed by
  * `later` such pairs in the unit. The pair is needed where all layers launch the same kernels. */
@@ -36,7 +37,7 @@ static int compare_places(const void *a, const void *b)
     if (x->place.before != y->place.before) return x->place.before < y->place.before ? -1 : 1;
     if (x->place.kind != y->place.kind) return x->place.kind < y->place.kind ? -1 : 1;
     if (x->place.later != y->place.later) return x->place.later < y->place.later ? -1 : 1;
-    return (x->idle_ns > y->idle_ns) - (x->idle_ns < y->idle_ns);
+    return DL_COMPARE(x->idle_ns, y->idle_ns);
 }
 
 static bool same_pair(unit_place a, unit_place b)
@@ -49,13 +50,13 @@ static int compare_backs(const void *a, const void *b)
     const place_idle *x = a, *y = b;
     if (x->place.before != y->place.before) return x->place.before < y->place.before ? -1 : 1;
     if (x->place.kind != y->place.kind) return x->place.kind < y->place.kind ? -1 : 1;
-    return (x->back > y->back) - (x->back < y->back);
+    return DL_COMPARE(x->back, y->back);
 }
 
 static int compare_sizes(const void *a, const void *b)
 {
     size_t x = *(const size_t *)a, y = *(const size_t *)b;
-    return (x > y) - (x < y);
+    return DL_COMPARE(x, y);
 }
 
 /* How many of the two signs of a step's beginning symbol i shows. */
@@ -224,7 +225,7 @@ static bool content_updates(const dl_period *period, const dl_sequence *sequence
 static int by_size(const void *a, const void *b)
 {
     const size_t x = *(const size_t *)a, y = *(const size_t *)b;
-    return x < y ? -1 : x > y;
+    return DL_COMPARE(x, y);
 }
 
 /* The distance of units[count] that most have from the one before; 0 if they have none. */

@@ -6,9 +6,9 @@
 #include <strings.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 #include "trace/activity/kernel_class.h"
 
-#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 /* How far sequences of different length are shifted: more is cut off at no border. */
 #define SHIFT_MAX 2000
 /* Meetings by which shifts are told apart, evenly over the trace. */
@@ -31,16 +31,10 @@ typedef struct sequence {
 static int by_stream_and_start(const void *left, const void *right)
 {
     const meeting *a = left, *b = right;
-    int order = COMPARE(a->device, b->device);
-    if (order == 0) order = COMPARE(a->stream, b->stream);
-    if (order == 0) order = COMPARE(a->start_ns, b->start_ns);
-    return order != 0 ? order : COMPARE(a->end_ns, b->end_ns);
-}
-
-static int by_value(const void *left, const void *right)
-{
-    const int64_t *a = left, *b = right;
-    return COMPARE(*a, *b);
+    int order = DL_COMPARE(a->device, b->device);
+    if (order == 0) order = DL_COMPARE(a->stream, b->stream);
+    if (order == 0) order = DL_COMPARE(a->start_ns, b->start_ns);
+    return order != 0 ? order : DL_COMPARE(a->end_ns, b->end_ns);
 }
 
 /* Whether NCCL's kernels for sends and receives carry out all-to-alls only, which they do where the
@@ -109,7 +103,7 @@ static sequence find_sequence(const dl_trace *trace)
 /* Median of values[count > 0], which are sorted by that. */
 static int64_t median(int64_t *values, size_t count)
 {
-    qsort(values, count, sizeof *values, by_value);
+    qsort(values, count, sizeof *values, dl_compare_int64s);
     int64_t low = values[(count - 1) / 2], high = values[count / 2];
     return low + (high - low) / 2;
 }

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 
 #define WORD_COUNT_MIN 3
 #define TEXT_COUNT_MIN 5
@@ -45,7 +46,7 @@ static int compare_texts(const void *a, const void *b)
 {
     const plain_text *x = a, *y = b;
     int order = strcmp(x->text, y->text);
-    return order != 0 ? order : (x->name > y->name) - (x->name < y->name);
+    return order != 0 ? order : DL_COMPARE(x->name, y->name);
 }
 
 bool dl_text_names_step(const char *text)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 #include "trace/activity/activity.h"
 #include "trace/activity/step_marks.h"
 #include "trace/activity/steps_internal.h"
@@ -40,13 +41,13 @@ static int compare_strangers(const void *a, const void *b)
 {
     const stranger *x = a, *y = b;
     if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
-    return (x->step > y->step) - (x->step < y->step);
+    return DL_COMPARE(x->step, y->step);
 }
 
 static int compare_counts(const void *a, const void *b)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
+    return DL_COMPARE(x, y);
 }
 
 /* The place in first .. end behind which the step's content is over: there the number of content
@@ -270,7 +271,7 @@ static dl_sequence symbol_sequence(const dl_symbol_line *symbols)
 static int by_number(const void *a, const void *b)
 {
     const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
+    return DL_COMPARE(x, y);
 }
 
 /* Sorted numbers of the streams that carry more than copies; owned by the caller. */
@@ -651,7 +652,7 @@ static void take_host_steps(dl_activity_steps *steps, const step_search *search)
 static int compare_times(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
+    return DL_COMPARE(x, y);
 }
 
 /* Launch times of all device work in order; its own start where no call is known. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 #include "common/units.h"
 #include "trace/activity/demangle.h"
 #include "trace/dlt/dlt.h"
@@ -14,8 +15,6 @@
 /* Between what whole traces have (0.85 to 1 in twelve) and the only sub-sampled one at hand (0.53).
  */
 #define ORDER_MATCH_MIN 0.7
-
-#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 
 static const struct {
     const char *name, *text;
@@ -62,7 +61,7 @@ static void find_rank(dl_activity_summary *summary)
 static int by_kernel_total(const void *left, const void *right)
 {
     const dl_kernel_summary *a = left, *b = right;
-    int order = COMPARE(b->total_ns, a->total_ns);
+    int order = DL_COMPARE(b->total_ns, a->total_ns);
     return order != 0 ? order : strcmp(a->name, b->name);
 }
 
@@ -122,9 +121,9 @@ static void add_transfer(dl_device_summary *device, const dl_activity *activity)
 static int by_transfer(const void *left, const void *right)
 {
     const dl_transfer_summary *a = left, *b = right;
-    int order = COMPARE(a->kind, b->kind);
-    if (order == 0) order = COMPARE(a->direction, b->direction);
-    return order != 0 ? order : COMPARE(a->memory, b->memory);
+    int order = DL_COMPARE(a->kind, b->kind);
+    if (order == 0) order = DL_COMPARE(a->direction, b->direction);
+    return order != 0 ? order : DL_COMPARE(a->memory, b->memory);
 }
 
 static void add_work(dl_device_summary *device, uint32_t *places, const dl_activity *activity,

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
+#include "common/names.h"
+#include "common/sort.h"
 #include "trace/activity/kernel_class.h"
 
 /* What a device's work is sorted by. */
@@ -34,21 +36,12 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* FNV-1a, 64 bits. */
-static uint64_t hash_text(const char *text)
-{
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (; *text != '\0'; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-    return hash;
-}
-
 static int compare_start(const void *a, const void *b)
 {
     const work_key *x = a, *y = b;
     if (x->device != y->device) return x->device < y->device ? -1 : 1;
     if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
-    return (x->index > y->index) - (x->index < y->index);
+    return DL_COMPARE(x->index, y->index);
 }
 
 static int compare_launch(const void *a, const void *b)
@@ -258,7 +251,7 @@ static text_facts text_facts_of(const dl_activity *activities, size_t count, cha
     texts.classes = dl_kernel_classes(activities, count, strings, string_count);
     texts.hashes = dl_calloc(string_count, sizeof *texts.hashes, "hashes of names");
     for (size_t i = 0; i < string_count; i++)
-        texts.hashes[i] = hash_text(strings[i]);
+        texts.hashes[i] = dl_hash_text(strings[i]);
     return texts;
 }
 

@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 #include "common/status.h"
 #include "trace/activity/kernel_class.h"
-
-#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 
 typedef enum part { PART_COMPUTE, PART_COMMUNICATION, PART_COPY } part;
 
@@ -23,14 +22,14 @@ typedef struct work {
 static int by_start(const void *left, const void *right)
 {
     const dl_interval *a = left, *b = right;
-    return COMPARE(a->start_ns, b->start_ns);
+    return DL_COMPARE(a->start_ns, b->start_ns);
 }
 
 static int by_start_then_place(const void *left, const void *right)
 {
     const work *a = left, *b = right;
-    int order = COMPARE(a->interval.start_ns, b->interval.start_ns);
-    return order != 0 ? order : COMPARE(a->activity, b->activity);
+    int order = DL_COMPARE(a->interval.start_ns, b->interval.start_ns);
+    return order != 0 ? order : DL_COMPARE(a->activity, b->activity);
 }
 
 /* qsort, but for free where the order holds already, as it mostly does. */
@@ -192,7 +191,7 @@ static void sum_parts(dl_device_timeline *device, const work *works, size_t coun
 static int by_device(const void *left, const void *right)
 {
     const dl_device_timeline *a = left, *b = right;
-    return COMPARE(a->device, b->device);
+    return DL_COMPARE(a->device, b->device);
 }
 
 /* Counts the works of each device into *counts, which it allocates. */
@@ -271,8 +270,6 @@ const dl_device_timeline *dl_activity_timeline_device(const dl_activity_timeline
     return NULL;
 }
 
-#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
-
 /* A CALL on its thread's time line. */
 typedef struct call {
     dl_interval interval;
@@ -283,7 +280,7 @@ typedef struct call {
 static int by_total(const void *left, const void *right)
 {
     const dl_host_summary *a = left, *b = right;
-    int order = COMPARE(b->total_ns, a->total_ns);
+    int order = DL_COMPARE(b->total_ns, a->total_ns);
     return order != 0 ? order : strcmp(a->name, b->name);
 }
 
@@ -314,8 +311,8 @@ static dl_host_list sum_kind(dl_activity_kind kind, const dl_activity *activitie
 static int by_thread_and_start(const void *left, const void *right)
 {
     const call *a = left, *b = right;
-    int order = COMPARE(a->thread, b->thread);
-    return order != 0 ? order : COMPARE(a->interval.start_ns, b->interval.start_ns);
+    int order = DL_COMPARE(a->thread, b->thread);
+    return order != 0 ? order : DL_COMPARE(a->interval.start_ns, b->interval.start_ns);
 }
 
 /* Time that calls[count], by thread and start, cover on their threads. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/names.h"
 #include "trace/dlt/codec.h"
 
 #define FLAGS (O_WRONLY | O_APPEND | O_CLOEXEC)
@@ -317,19 +318,10 @@ void dl_trace_writer_meta(dl_trace_writer *writer, const char *key, const char *
     pthread_mutex_unlock(&writer->lock);
 }
 
-/* FNV-1a (Fowler, Noll, Vo), 32 bits. */
-static uint32_t text_hash(const char *text)
-{
-    uint32_t hash = 2166136261u;
-    for (; *text != '\0'; text++)
-        hash = (hash ^ (uint8_t)*text) * 16777619u;
-    return hash;
-}
-
 /* The slot that holds `text`, or the free one where it belongs. */
 static uint32_t *find_slot(const dl_trace_writer *writer, const char *text)
 {
-    uint32_t at = text_hash(text) & (writer->slot_count - 1);
+    uint32_t at = (uint32_t)dl_hash_text(text) & (writer->slot_count - 1);
     while (writer->slots[at] != 0 && strcmp(writer->names[writer->slots[at]], text) != 0) {
         at = (at + 1) & (writer->slot_count - 1);
     }

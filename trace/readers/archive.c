@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 #include "trace/readers/json_events.h"
 
 /* Where a tar archive says that it is one (POSIX ustar and GNU). */
@@ -148,8 +149,7 @@ static int by_rank(const void *left, const void *right)
 {
     const dl_read_trace *a = left, *b = right;
     const long rank_a = rank_of(a), rank_b = rank_of(b);
-    return rank_a != rank_b ? (rank_a > rank_b) - (rank_a < rank_b)
-                            : strcmp(a->trace.path, b->trace.path);
+    return rank_a != rank_b ? DL_COMPARE(rank_a, rank_b) : strcmp(a->trace.path, b->trace.path);
 }
 
 static dl_status finish(pass *p, dl_error *err)

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 #include "trace/activity/activity.h"
 #include "trace/activity/kernel_class.h"
 #include "trace/readers/json_events.h"
@@ -254,7 +255,6 @@ static void kineto_add_collectives(dl_kineto *kineto)
     free(groups);
 }
 
-#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 /* Launches without a kernel, of all launches, from which on a trace looks thinned out: at the
  * borders of whole traces some hundred are cut off. */
 #define MISSING_FRAC 0.1
@@ -262,19 +262,19 @@ static void kineto_add_collectives(dl_kineto *kineto)
 static int by_correlation(const void *left, const void *right)
 {
     const dl_kineto_copy *a = left, *b = right;
-    return COMPARE(a->correlation, b->correlation);
+    return DL_COMPARE(a->correlation, b->correlation);
 }
 
 static int by_object(const void *left, const void *right)
 {
     const dl_kineto_wait *a = left, *b = right;
-    return COMPARE(a->object, b->object);
+    return DL_COMPARE(a->object, b->object);
 }
 
 static int by_number(const void *left, const void *right)
 {
     const uint32_t *a = left, *b = right;
-    return COMPARE(*a, *b);
+    return DL_COMPARE(*a, *b);
 }
 
 /* Times count from the base. */

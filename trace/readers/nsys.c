@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 #include "trace/readers/reader.h"
 
 /* Contexts of a process whose device is remembered. */
@@ -547,7 +548,6 @@ static void nsys_read_host(dl_nsys *nsys)
         add_collectives(nsys, nsys->processes[i]);
 }
 
-#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 /* Where a globalPid and a globalTid hold the process's number (Nsight's documentation). */
 #define PID_SHIFT 24
 #define PID_MASK 0xFFFFFF
@@ -629,8 +629,8 @@ static int by_device_and_pid(const void *left, const void *right)
 {
     const nsys_process *a = *(nsys_process *const *)left;
     const nsys_process *b = *(nsys_process *const *)right;
-    int order = COMPARE(a->device, b->device);
-    return order != 0 ? order : COMPARE(a->pid, b->pid);
+    int order = DL_COMPARE(a->device, b->device);
+    return order != 0 ? order : DL_COMPARE(a->pid, b->pid);
 }
 
 /* Processes with device work; if there is none, those that call CUDA. */

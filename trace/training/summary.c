@@ -7,14 +7,13 @@
 
 #include "common/alloc.h"
 #include "common/json.h"
+#include "common/sort.h"
 #include "common/units.h"
 #include "trace/dlt/dlt.h"
 #include "trace/print.h"
 
 /* Time between a worker's steps that is worth a warning, as a fraction of its run. */
 #define BETWEEN_STEPS_FRAC 0.01
-
-#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 
 /* Least value that at least `percent` % of sorted[count] do not exceed. */
 static int64_t least_value(const double *sorted, size_t count, size_t percent)
@@ -76,7 +75,7 @@ typedef struct counted_span {
 static int by_start(const void *left, const void *right)
 {
     const counted_span *a = left, *b = right;
-    return COMPARE(a->start_ns, b->start_ns);
+    return DL_COMPARE(a->start_ns, b->start_ns);
 }
 
 /* Time covered by at least one of spans[count], which are sorted. */
@@ -215,10 +214,10 @@ static int by_parameters(const void *left, const void *right)
     const bench_sample *a = left, *b = right;
     const dl_record *x = a->record, *y = b->record;
     int order = strcmp(a->name, b->name);
-    if (order == 0) order = COMPARE(x->bytes, y->bytes);
-    if (order == 0) order = COMPARE(x->vectors, y->vectors);
-    if (order == 0) order = COMPARE(x->threads, y->threads);
-    if (order == 0) order = COMPARE(x->samples, y->samples);
+    if (order == 0) order = DL_COMPARE(x->bytes, y->bytes);
+    if (order == 0) order = DL_COMPARE(x->vectors, y->vectors);
+    if (order == 0) order = DL_COMPARE(x->threads, y->threads);
+    if (order == 0) order = DL_COMPARE(x->samples, y->samples);
     return order;
 }
 
