@@ -59,9 +59,7 @@ static dl_status show_process(info *all, dl_read_traces *file, dl_read_trace *it
                               const settings *set, dl_error *err)
 {
     dl_trace *trace = &item->trace;
-    all->summaries =
-        dl_realloc(all->summaries, all->summary_count + 1, sizeof *all->summaries, "summaries");
-    dl_activity_summary *summary = &all->summaries[all->summary_count++];
+    dl_activity_summary *summary = &DL_APPEND(all->summaries, all->summary_count, "summaries");
     *summary = (dl_activity_summary){0};
     const dl_status status = dl_info_summarise(summary, trace, &set->info, err);
     if (status != DL_OK) return status;

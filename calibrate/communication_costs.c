@@ -78,13 +78,13 @@ static dl_status add_point(dl_comm_line *line, const case_sample *samples, size_
     const dl_status status = dl_fit_location(values, n, &time, err);
     free(values);
     if (status != DL_OK) return status;
-    line->points = dl_realloc(line->points, line->count + 1, sizeof *line->points, "bench points");
-    line->points[line->count++] = (dl_comm_point){.bytes = samples->bytes,
-                                                  .vectors = samples->vectors,
-                                                  .threads = samples->threads,
-                                                  .phase = samples->phase,
-                                                  .time_ns = time,
-                                                  .fitted_ns = NAN};
+    DL_APPEND(line->points, line->count, "bench points") =
+        (dl_comm_point){.bytes = samples->bytes,
+                        .vectors = samples->vectors,
+                        .threads = samples->threads,
+                        .phase = samples->phase,
+                        .time_ns = time,
+                        .fitted_ns = NAN};
     return DL_OK;
 }
 
@@ -421,8 +421,7 @@ static void add_memory_point(dl_memory_fit *fit, const dl_comm_line *line,
         (double)many->bytes * (copies ? 2.0 * many->threads : many->vectors + 1.0);
     const double time_ns = many->time_ns.value;
     const double rate = traffic_bytes / dl_ns_to_s(time_ns);
-    fit->points = dl_realloc(fit->points, fit->count + 1, sizeof *fit->points, "memory points");
-    fit->points[fit->count++] = (dl_memory_point){
+    DL_APPEND(fit->points, fit->count, "memory points") = (dl_memory_point){
         .name = line->name,
         .phase = many->phase,
         .bytes = many->bytes,

@@ -31,11 +31,11 @@ dl_copies_run *dl_contention_runs(const dl_bench_trace *bench, size_t *count)
             continue;
         }
         if (previous == NULL || starts_run(previous, sample)) {
-            runs = dl_realloc(runs, *count + 1, sizeof *runs, "runs of copies");
-            runs[(*count)++] = (dl_copies_run){.copies = (int)sample->vectors,
-                                               .batch = sample->samples,
-                                               .cores = sample->threads,
-                                               .samples = sample};
+            DL_APPEND(runs, *count, "runs of copies") =
+                (dl_copies_run){.copies = (int)sample->vectors,
+                                .batch = sample->samples,
+                                .cores = sample->threads,
+                                .samples = sample};
         }
         runs[*count - 1].count++;
         previous = sample;
@@ -90,8 +90,8 @@ static dl_status add_rounds(const dl_copies_run *runs, size_t count,
         dl_status status = run_time(many, turns > 1, &many_ns, err);
         if (status == DL_OK) status = run_time(alone, turns > 1, &alone_ns, err);
         if (status != DL_OK) return status;
-        all->values = dl_realloc(all->values, all->count + 1, sizeof *all->values, "rounds");
-        all->values[all->count++] = many_ns / (alone_ns * (turns > 1 ? turns : 1));
+        DL_APPEND(all->values, all->count, "rounds") =
+            many_ns / (alone_ns * (turns > 1 ? turns : 1));
     }
 }
 
@@ -136,9 +136,7 @@ static void list_points(const dl_dataset *dataset, dl_contention_fit *fit)
                 known = by_copies_and_batch(&fit->points[i], &point) == 0;
             }
             if (known) continue;
-            fit->points =
-                dl_realloc(fit->points, fit->count + 1, sizeof *fit->points, "sharing points");
-            fit->points[fit->count++] = point;
+            DL_APPEND(fit->points, fit->count, "sharing points") = point;
         }
         free(runs);
     }

@@ -256,9 +256,7 @@ dl_status dl_recording_cost_take_run(dl_dataset *dataset, const dl_trace *trace,
         free(made.process);
         return status;
     }
-    dataset->captures = dl_realloc(dataset->captures, dataset->capture_count + 1,
-                                   sizeof *dataset->captures, "recorded processes");
-    dataset->captures[dataset->capture_count++] = made;
+    DL_APPEND(dataset->captures, dataset->capture_count, "recorded processes") = made;
     return DL_OK;
 }
 
@@ -341,9 +339,7 @@ static size_t find_op(const dl_dataset *dataset, const char *name)
 
 static void add_op(dl_dataset *dataset, char *name)
 {
-    dataset->ops =
-        dl_realloc(dataset->ops, dataset->op_count + 1, sizeof *dataset->ops, "operations");
-    dataset->ops[dataset->op_count++] = name;
+    DL_APPEND(dataset->ops, dataset->op_count, "operations") = name;
 }
 
 /* The operations of the first step of the first train trace, in their order. */
@@ -641,9 +637,7 @@ static dl_status add_sample(dl_bench_trace *bench, const dl_trace *trace, const 
 
 static dl_status add_bench(dl_dataset *dataset, const dl_trace *trace, dl_error *err)
 {
-    dataset->benches = dl_realloc(dataset->benches, dataset->bench_count + 1,
-                                  sizeof *dataset->benches, "bench traces");
-    dl_bench_trace *bench = &dataset->benches[dataset->bench_count++];
+    dl_bench_trace *bench = &DL_APPEND(dataset->benches, dataset->bench_count, "bench traces");
     *bench = (dl_bench_trace){
         .path = dl_strdup(trace->path),
         .snapshot = dl_trace_meta(trace, "snapshot") != NULL,

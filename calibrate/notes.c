@@ -17,8 +17,7 @@ void dl_notes_add(dl_notes *notes, const char *format, ...)
     va_start(args, format);
     char *line = dl_vformat(format, args);
     va_end(args);
-    notes->lines = dl_realloc(notes->lines, notes->count + 1, sizeof *notes->lines, "notes");
-    notes->lines[notes->count++] = line;
+    DL_APPEND(notes->lines, notes->count, "notes") = line;
 }
 
 void dl_notes_print(const dl_notes *notes, FILE *out)

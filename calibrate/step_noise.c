@@ -28,9 +28,7 @@ static dl_noise_series *add_run(gathered *all)
 
 static void add_factor(dl_noise_series *series, double factor)
 {
-    series->factors =
-        dl_realloc(series->factors, series->count + 1, sizeof *series->factors, "noise");
-    series->factors[series->count++] = (float)factor;
+    DL_APPEND(series->factors, series->count, "noise") = (float)factor;
 }
 
 static void add_train(gathered *all, const dl_dataset *dataset, double expected_ns)

@@ -34,6 +34,12 @@ void *dl_realloc(void *block, size_t count, size_t size, const char *purpose)
     return grown;
 }
 
+void *dl_grow(void *block, size_t count, size_t size, const char *purpose)
+{
+    if ((count & (count - 1)) != 0) return block; /* full at powers of two only */
+    return dl_realloc(block, count > 0 ? 2 * count : 1, size, purpose);
+}
+
 void *dl_alloc_aligned(size_t bytes, const char *purpose)
 {
     void *block = NULL;

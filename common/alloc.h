@@ -13,6 +13,13 @@ void *dl_calloc(size_t count, size_t size, const char *purpose);
 /* Resizes `block` (may be NULL) to count * size bytes; new bytes are not zeroed. */
 void *dl_realloc(void *block, size_t count, size_t size, const char *purpose);
 
+/* One more element at the end of array[count], an lvalue of undefined content; count goes up. Room
+ * doubles, so that appending n elements costs O(n); so an array that is appended to must grow in no
+ * other way. The arguments are evaluated more than once. */
+#define DL_APPEND(array, count, purpose) \
+    (*((array) = dl_grow((array), (count), sizeof *(array), purpose), &(array)[(count)++]))
+void *dl_grow(void *block, size_t count, size_t size, const char *purpose);
+
 /* `bytes` zeroed bytes on a 64-byte border (a cache line), for arrays that threads share. */
 void *dl_alloc_aligned(size_t bytes, const char *purpose);
 

@@ -45,9 +45,7 @@ static const char *take_section(dl_ini *ini, char *text, int line)
     if (bytes == 0) return "empty section name";
     const char *rest = skip_blanks(text + bytes + 1);
     if (*rest != '\0' && *rest != ';') return "unexpected text after ']'";
-    ini->sections =
-        dl_realloc(ini->sections, ini->section_count + 1, sizeof *ini->sections, "INI sections");
-    ini->sections[ini->section_count++] =
+    DL_APPEND(ini->sections, ini->section_count, "INI sections") =
         (dl_ini_section){.name = dl_strndup(text, bytes), .line = line};
     return NULL;
 }
@@ -61,12 +59,7 @@ static const char *take_entry(dl_ini *ini, char *text, int line)
     cut_blanks(text, bytes);
     char *value = text + bytes + 1;
     cut_blanks(value, comment_start(value));
-    /* Doubling at each power of two keeps the cost of growth linear. */
-    if ((ini->count & (ini->count - 1)) == 0) {
-        const size_t room = ini->count == 0 ? 1 : 2 * ini->count;
-        ini->entries = dl_realloc(ini->entries, room, sizeof *ini->entries, "INI entries");
-    }
-    ini->entries[ini->count++] = (dl_ini_entry){
+    DL_APPEND(ini->entries, ini->count, "INI entries") = (dl_ini_entry){
         .section = ini->section_count > 0 ? ini->sections[ini->section_count - 1].name : "",
         .key = dl_strdup(text),
         .value = dl_strdup(skip_blanks(value)),

@@ -18,8 +18,7 @@ enum { RANGE_BYTES = 80 };
 
 static void append_text(dl_text_list *list, const char *text)
 {
-    list->items = dl_realloc(list->items, list->count + 1, sizeof *list->items, "text list");
-    list->items[list->count++] = text;
+    DL_APPEND(list->items, list->count, "text list") = text;
 }
 
 void dl_text_list_free(dl_text_list *list)

@@ -63,8 +63,7 @@ static dl_link_series *find_series(dl_link_data *data, const dl_link_series *key
             return s;
         }
     }
-    data->series = dl_realloc(data->series, data->series_count + 1, sizeof *data->series, "series");
-    dl_link_series *s = &data->series[data->series_count++];
+    dl_link_series *s = &DL_APPEND(data->series, data->series_count, "series");
     *s = *key;
     s->path = copy_text(key->path);
     s->name = copy_text(key->name);
@@ -76,19 +75,13 @@ static dl_link_series *find_series(dl_link_data *data, const dl_link_series *key
 
 static void add_point(dl_link_series *series, dl_link_point point)
 {
-    /* Grown by doubling: a power of two is a full array. */
-    if ((series->count & (series->count - 1)) == 0) {
-        const size_t room = series->count > 0 ? 2 * series->count : 1;
-        series->points = dl_realloc(series->points, room, sizeof *series->points, "points");
-    }
-    series->points[series->count++] = point;
+    DL_APPEND(series->points, series->count, "points") = point;
 }
 
 /* Adds a copy. */
 static void append_rate(dl_link_data *data, const dl_link_rate *rate)
 {
-    data->rates = dl_realloc(data->rates, data->rate_count + 1, sizeof *data->rates, "rates");
-    dl_link_rate *r = &data->rates[data->rate_count++];
+    dl_link_rate *r = &DL_APPEND(data->rates, data->rate_count, "rates");
     *r = *rate;
     r->path = dl_strdup(rate->path);
     r->name = dl_strdup(rate->name);

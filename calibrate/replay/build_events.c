@@ -84,7 +84,7 @@ typedef struct thread_state {
     bool recorded;   /* an event since its last wait */
     pending_wait record;
     pending_wait *waits; /* [wait_count] since its last launch */
-    size_t wait_count, wait_room;
+    size_t wait_count;
 } thread_state;
 
 typedef struct event_walk {
@@ -126,12 +126,7 @@ static void launch(event_walk *walk, thread_state *state, uint32_t work)
 
 static void wait_for(thread_state *state, const replay_call *call)
 {
-    if (state->wait_count == state->wait_room) {
-        state->wait_room = 2 * state->wait_room + 8;
-        state->waits =
-            dl_realloc(state->waits, state->wait_room, sizeof *state->waits, "replay events");
-    }
-    state->waits[state->wait_count++] =
+    DL_APPEND(state->waits, state->wait_count, "replay events") =
         state->recorded ? state->record : (pending_wait){NO_STREAM, call->start_ns};
     state->recorded = false;
 }

@@ -109,12 +109,7 @@ static uint32_t add_piece(replay_builder *b, uint32_t lane, int64_t from_ns, int
 
 static void add_quiet(replay_builder *b, const replay_untraced *quiet)
 {
-    if (b->untraced_count == b->untraced_room) {
-        b->untraced_room = 2 * b->untraced_room + 64;
-        b->untraced =
-            dl_realloc(b->untraced, b->untraced_room, sizeof *b->untraced, "replay threads");
-    }
-    b->untraced[b->untraced_count++] = *quiet;
+    DL_APPEND(b->untraced, b->untraced_count, "replay threads") = *quiet;
 }
 
 /* Adds the thread's time from *at_ns to `to_ns`, borders[count] of ranges in between; it is cut in

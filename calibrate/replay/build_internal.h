@@ -66,7 +66,7 @@ typedef struct replay_builder {
     size_t call_count;
     size_t thread_count;       /* that call */
     replay_untraced *untraced; /* [quiet_count] lane by lane, in order */
-    size_t untraced_count, untraced_room;
+    size_t untraced_count;
     uint32_t first_node;   /* of this trace: its works, stream by stream */
     uint32_t *launcher;    /* [work_count] activity of the call that launched the work with node
                             first_node + i, or DL_REPLAY_NONE */

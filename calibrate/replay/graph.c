@@ -9,36 +9,22 @@
 static void start_node(void *user, int index);
 static void end_node(void *user, int index);
 
-/* Room for one more of `count` objects: doubled when full. */
-static void *grow(void *block, size_t count, size_t *room, size_t size)
-{
-    if (count < *room) return block;
-    *room = 2 * *room + 64;
-    return dl_realloc(block, *room, size, "replay graph");
-}
-
 uint32_t dl_replay_graph_add_lane(dl_replay_graph *graph, const dl_replay_lane *lane)
 {
-    graph->lanes = grow(graph->lanes, graph->lane_count, &graph->lane_room, sizeof *graph->lanes);
-    dl_replay_lane *added = &graph->lanes[graph->lane_count];
+    dl_replay_lane *added = &DL_APPEND(graph->lanes, graph->lane_count, "replay graph");
     *added = *lane;
     added->first = added->last = DL_REPLAY_NONE;
-    return (uint32_t)graph->lane_count++;
+    return (uint32_t)graph->lane_count - 1;
 }
 
 uint32_t dl_replay_graph_add(dl_replay_graph *graph, uint32_t lane, const dl_replay_node *node)
 {
     DL_ASSERT(lane < graph->lane_count && node->duration_ns >= 0 && node->spacing_ns >= 0,
               "node of lane %u of %zu", lane, graph->lane_count);
-    size_t room = graph->node_room;
-    graph->nodes = grow(graph->nodes, graph->node_count, &room, sizeof *graph->nodes);
-    if (room != graph->node_room) {
-        graph->next = dl_realloc(graph->next, room, sizeof *graph->next, "replay graph");
-        graph->before = dl_realloc(graph->before, room, sizeof *graph->before, "replay graph");
-        graph->node_room = room;
-    }
-    uint32_t id = (uint32_t)graph->node_count++;
-    graph->nodes[id] = *node;
+    const uint32_t id = (uint32_t)graph->node_count;
+    graph->next = dl_grow(graph->next, id, sizeof *graph->next, "replay graph");
+    graph->before = dl_grow(graph->before, id, sizeof *graph->before, "replay graph");
+    DL_APPEND(graph->nodes, graph->node_count, "replay graph") = *node;
     graph->nodes[id].lane = lane;
     graph->nodes[id].group = DL_REPLAY_NONE;
     graph->next[id] = DL_REPLAY_NONE;
@@ -59,17 +45,15 @@ void dl_replay_graph_add_edge(dl_replay_graph *graph, const dl_replay_edge *edge
 {
     DL_ASSERT(edge->from < graph->node_count && edge->to < graph->node_count && edge->lag_ns >= 0,
               "edge from %u to %u of %zu nodes", edge->from, edge->to, graph->node_count);
-    graph->edges = grow(graph->edges, graph->edge_count, &graph->edge_room, sizeof *graph->edges);
-    graph->edges[graph->edge_count++] = *edge;
+    DL_APPEND(graph->edges, graph->edge_count, "replay graph") = *edge;
 }
 
 uint32_t dl_replay_graph_add_group(dl_replay_graph *graph, const uint32_t *nodes, size_t count,
                                    int64_t duration_ns)
 {
-    graph->groups =
-        grow(graph->groups, graph->group_count, &graph->group_room, sizeof *graph->groups);
-    uint32_t id = (uint32_t)graph->group_count++;
-    graph->groups[id] = (dl_replay_group){.size = (uint32_t)count, .duration_ns = duration_ns};
+    const uint32_t id = (uint32_t)graph->group_count;
+    DL_APPEND(graph->groups, graph->group_count, "replay graph") =
+        (dl_replay_group){.size = (uint32_t)count, .duration_ns = duration_ns};
     for (size_t i = 0; i < count; i++) {
         DL_ASSERT(graph->nodes[nodes[i]].group == DL_REPLAY_NONE, "node %u is in a group",
                   nodes[i]);

@@ -91,15 +91,15 @@ typedef struct dl_replay_group {
 /* Owns its arrays; release with dl_replay_graph_free. A zeroed one is empty. */
 typedef struct dl_replay_graph {
     dl_replay_node *nodes;
-    size_t node_count, node_room;
-    uint32_t *next;   /* [node_room] successor on the lane, or DL_REPLAY_NONE */
-    uint32_t *before; /* [node_room] predecessor on the lane, or DL_REPLAY_NONE */
+    size_t node_count;
+    uint32_t *next;   /* [node_count] successor on the lane, or DL_REPLAY_NONE */
+    uint32_t *before; /* [node_count] predecessor on the lane, or DL_REPLAY_NONE */
     dl_replay_edge *edges;
-    size_t edge_count, edge_room;
+    size_t edge_count;
     dl_replay_lane *lanes;
-    size_t lane_count, lane_room;
+    size_t lane_count;
     dl_replay_group *groups;
-    size_t group_count, group_room;
+    size_t group_count;
     int64_t origin_ns; /* earliest recorded start: time 0 of a replay */
 } dl_replay_graph;
 

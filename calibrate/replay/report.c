@@ -24,7 +24,7 @@ typedef struct path_part {
 typedef struct critical_path {
     int64_t ns[DL_PATH_END]; /* by what; the sum is the step's time */
     path_part *parts;        /* [count] from the step's end to its begin */
-    size_t count, room;
+    size_t count;
 } critical_path;
 
 /* A border between steps: the earliest start of works, or the latest end. */
@@ -70,9 +70,7 @@ static border work_end(const dl_replay_run *run, const dl_replay_rank *rank,
 
 static dl_replay_step *append(dl_replay_steps *steps)
 {
-    steps->items =
-        dl_realloc(steps->items, steps->count + 1, sizeof *steps->items, "replayed steps");
-    return &steps->items[steps->count++];
+    return &DL_APPEND(steps->items, steps->count, "replayed steps");
 }
 
 /* The same of one line with works: as many items as it has steps, or one. */
@@ -182,11 +180,8 @@ static void add_part(walk *w, uint32_t node, uint32_t what, int64_t start_ns, in
     if (end_ns > w->end_ns) end_ns = w->end_ns;
     if (end_ns <= start_ns) return;
     critical_path *path = w->path;
-    if (path->count == path->room) {
-        path->room = 2 * path->room + 64;
-        path->parts = dl_realloc(path->parts, path->room, sizeof *path->parts, "critical path");
-    }
-    path->parts[path->count++] = (path_part){node, what, start_ns, end_ns};
+    DL_APPEND(path->parts, path->count, "critical path") =
+        (path_part){node, what, start_ns, end_ns};
     path->ns[what] += end_ns - start_ns;
 }
 

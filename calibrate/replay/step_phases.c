@@ -14,11 +14,7 @@
 
 void dl_spans_add(dl_spans *spans, uint32_t on, int64_t start_ns, int64_t end_ns)
 {
-    if (spans->count == spans->room) {
-        spans->room = 2 * spans->room + 64;
-        spans->items = dl_realloc(spans->items, spans->room, sizeof *spans->items, "spans");
-    }
-    spans->items[spans->count++] = (dl_span){on, start_ns, end_ns};
+    DL_APPEND(spans->items, spans->count, "spans") = (dl_span){on, start_ns, end_ns};
 }
 
 static int by_place_and_start(const void *left, const void *right)

@@ -20,7 +20,7 @@ typedef struct dl_span {
 /* Owns its array; release with dl_spans_free. A zeroed one is empty. */
 typedef struct dl_spans {
     dl_span *items; /* [count]; once joined, by `on` and time */
-    size_t count, room;
+    size_t count;
 } dl_spans;
 
 void dl_spans_add(dl_spans *spans, uint32_t on, int64_t start_ns, int64_t end_ns);

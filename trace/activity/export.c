@@ -198,7 +198,7 @@ typedef struct layout {
     dl_activity_tracks *tracks;
     slot *slots;
     size_t *stack; /* slots that are open at a moment, each within the one before */
-    size_t placed, track_capacity;
+    size_t placed;
 } layout;
 
 static bool has_track(const dl_activity *activity)
@@ -259,12 +259,7 @@ static size_t open_slot(slot *slots, size_t i, size_t *stack, size_t depth)
 static dl_track *add_track(layout *to, const slot *s, uint32_t lane)
 {
     dl_activity_tracks *tracks = to->tracks;
-    if (tracks->count == to->track_capacity) {
-        to->track_capacity = 2 * to->track_capacity + 16;
-        tracks->tracks =
-            dl_realloc(tracks->tracks, to->track_capacity, sizeof *tracks->tracks, "tracks");
-    }
-    dl_track *track = &tracks->tracks[tracks->count++];
+    dl_track *track = &DL_APPEND(tracks->tracks, tracks->count, "tracks");
     *track = (dl_track){.is_stream = s->is_stream, .lane = lane, .first = to->placed};
     if (s->is_stream) {
         track->device = (uint32_t)(s->line >> 32);

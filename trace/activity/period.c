@@ -454,16 +454,12 @@ static bool anchored(const dl_anchor *anchor, const uint32_t *symbols, size_t pl
 /* Cuts with the sequence that they cut, growing. */
 typedef struct cut_list {
     size_t *cuts;
-    size_t count, capacity;
+    size_t count;
 } cut_list;
 
 static void add_cut(cut_list *list, size_t place)
 {
-    if (list->count == list->capacity) {
-        list->capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
-        list->cuts = dl_realloc(list->cuts, list->capacity, sizeof *list->cuts, "cuts");
-    }
-    list->cuts[list->count++] = place;
+    DL_APPEND(list->cuts, list->count, "cuts") = place;
 }
 
 /* Equal symbols around `place` and around the cut `model`, leaving out the anchor, which only the

@@ -106,23 +106,20 @@ static mark *collect_marks(const dl_marked_trace *trace, const uint32_t *groups,
                            size_t *mark_count)
 {
     mark *marks = NULL;
-    size_t count = 0, capacity = 0;
+    size_t count = 0;
     for (size_t i = 0; i < trace->count; i++) {
         const dl_activity *activity = &trace->activities[i];
         if (!is_mark(activity, trace->string_count)) continue;
         if (wanted != NULL && !wanted[activity->name]) continue;
-        if (count == capacity) {
-            capacity = capacity == 0 ? 256 : 2 * capacity;
-            marks = dl_realloc(marks, capacity, sizeof *marks, "ranges");
-        }
-        marks[count++] = (mark){.group = groups != NULL ? 2 * groups[activity->name] +
-                                                              (activity->kind == DL_ACTIVITY_MARK)
-                                                        : 0,
-                                .thread = groups != NULL ? activity->thread : 0,
-                                .name = activity->name,
-                                .instant = activity->kind == DL_ACTIVITY_MARK,
-                                .start_ns = activity->start_ns,
-                                .end_ns = activity->start_ns + activity->duration_ns};
+        DL_APPEND(marks, count, "ranges") =
+            (mark){.group = groups != NULL
+                                ? 2 * groups[activity->name] + (activity->kind == DL_ACTIVITY_MARK)
+                                : 0,
+                   .thread = groups != NULL ? activity->thread : 0,
+                   .name = activity->name,
+                   .instant = activity->kind == DL_ACTIVITY_MARK,
+                   .start_ns = activity->start_ns,
+                   .end_ns = activity->start_ns + activity->duration_ns};
     }
     *mark_count = count;
     if (count > 0) qsort(marks, count, sizeof *marks, compare_marks);

@@ -288,9 +288,7 @@ static void read_capture(dl_activity_summary *summary)
 /* Takes over `text`. */
 static void warn(dl_activity_summary *summary, char *text)
 {
-    summary->warnings = dl_realloc(summary->warnings, summary->warning_count + 1,
-                                   sizeof *summary->warnings, "warnings");
-    summary->warnings[summary->warning_count++] = text;
+    DL_APPEND(summary->warnings, summary->warning_count, "warnings") = text;
 }
 
 /* Units by marks or a given period need not be alike; then they are hardly training steps. */

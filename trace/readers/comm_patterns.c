@@ -59,9 +59,7 @@ dl_status dl_comm_patterns_add(dl_comm_patterns *patterns, const char *rule, dl_
     if (text[0] == '\0') {
         return dl_error_set(err, DL_ERR_PARSE, "collective '%s': nothing in front of '='", rule);
     }
-    patterns->patterns = dl_realloc(patterns->patterns, patterns->count + 1,
-                                    sizeof *patterns->patterns, "patterns of collectives");
-    patterns->patterns[patterns->count++] =
+    DL_APPEND(patterns->patterns, patterns->count, "patterns of collectives") =
         (dl_comm_pattern){.text = dl_strdup(text), .collective = collectives[found]};
     return DL_OK;
 }
@@ -98,9 +96,7 @@ static dl_status add_section(dl_comm_patterns *patterns, const dl_ini *ini, cons
         return dl_ini_error(ini, dl_ini_find(ini, section, "text"), DL_ERR_PARSE, err,
                             "a pattern that matches every name");
     }
-    patterns->rules = dl_realloc(patterns->rules, patterns->rule_count + 1, sizeof *patterns->rules,
-                                 "patterns of collectives");
-    patterns->rules[patterns->rule_count++] =
+    DL_APPEND(patterns->rules, patterns->rule_count, "patterns of collectives") =
         (dl_kernel_rule){dl_strdup(text), collectives[collective], algorithms[algorithm]};
     return DL_OK;
 }

@@ -274,12 +274,8 @@ static void add_call(dl_kineto *kineto, const dl_json_text *values, dl_activity 
     call->correlation = number(values[KEY_CORRELATION]);
     if (call->object == call->correlation) call->object = 0;
     if (bytes == 0 || call->correlation == 0) return;
-    if (kineto->copy_count == kineto->copy_room) {
-        kineto->copy_room = kineto->copy_room == 0 ? 256 : 2 * kineto->copy_room;
-        kineto->copies =
-            dl_realloc(kineto->copies, kineto->copy_room, sizeof *kineto->copies, "copies");
-    }
-    kineto->copies[kineto->copy_count++] = (dl_kineto_copy){call->correlation, bytes};
+    DL_APPEND(kineto->copies, kineto->copy_count, "copies") =
+        (dl_kineto_copy){call->correlation, bytes};
 }
 
 static void add_wait(dl_kineto *kineto, const dl_json_text *values, const dl_activity *sync)
@@ -287,12 +283,7 @@ static void add_wait(dl_kineto *kineto, const dl_json_text *values, const dl_act
     int64_t stream = -1, record = -1;
     if (!dl_json_int(values[KEY_WAIT_RECORD], &record) || record <= 0) return;
     if (!dl_json_int(values[KEY_WAIT_STREAM], &stream) || stream < 0) return;
-    if (kineto->wait_count == kineto->wait_room) {
-        kineto->wait_room = kineto->wait_room == 0 ? 256 : 2 * kineto->wait_room;
-        kineto->waits =
-            dl_realloc(kineto->waits, kineto->wait_room, sizeof *kineto->waits, "waits");
-    }
-    kineto->waits[kineto->wait_count++] = (dl_kineto_wait){
+    DL_APPEND(kineto->waits, kineto->wait_count, "waits") = (dl_kineto_wait){
         .object = sync->object,
         .record = (uint32_t)record,
         .stream = (uint32_t)stream,

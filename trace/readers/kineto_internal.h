@@ -92,9 +92,9 @@ typedef struct dl_kineto {
     size_t call_count, call_room;
     size_t told[TOLD_END]; /* calls by source */
     dl_kineto_wait *waits; /* [wait_count] */
-    size_t wait_count, wait_room;
+    size_t wait_count;
     dl_kineto_copy *copies; /* [copy_count] */
-    size_t copy_count, copy_room;
+    size_t copy_count;
     int64_t base_ns;
     int64_t rank, ranks; /* -1 = unknown */
     bool has_fraction;   /* of microseconds, in a time */

@@ -159,9 +159,7 @@ void dl_read_free(dl_read_traces *traces)
 
 dl_read_trace *dl_read_add(dl_read_traces *traces)
 {
-    traces->items =
-        dl_realloc(traces->items, traces->count + 1, sizeof *traces->items, "traces of a file");
-    dl_read_trace *item = &traces->items[traces->count++];
+    dl_read_trace *item = &DL_APPEND(traces->items, traces->count, "traces of a file");
     *item = (dl_read_trace){0};
     return item;
 }

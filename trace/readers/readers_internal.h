@@ -12,7 +12,7 @@
 /* Owns the trace until dl_trace_builder_finish; release with dl_trace_builder_free. */
 typedef struct dl_trace_builder {
     dl_trace trace;
-    size_t activity_room, string_room;
+    size_t string_room;
     uint32_t *slots;  /* [slot_count] hash table: string id, or 0 */
     uint64_t *hashes; /* [string_room] of the strings */
     size_t slot_count;

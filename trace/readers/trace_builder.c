@@ -91,12 +91,7 @@ void dl_trace_builder_append(dl_trace_builder *builder, const dl_activity *activ
         builder->invalid++;
         return;
     }
-    if (trace->activity_count == builder->activity_room) {
-        builder->activity_room = builder->activity_room == 0 ? 4096 : 2 * builder->activity_room;
-        trace->activities = dl_realloc(trace->activities, builder->activity_room,
-                                       sizeof *trace->activities, "activities");
-    }
-    trace->activities[trace->activity_count++] = *activity;
+    DL_APPEND(trace->activities, trace->activity_count, "activities") = *activity;
 }
 
 void dl_trace_builder_meta(dl_trace_builder *builder, const char *key, const char *format, ...)

@@ -278,9 +278,7 @@ static void sum_benches(dl_summary *summary)
 /* Takes over `text`. */
 static void warn(dl_summary *summary, char *text)
 {
-    summary->warnings = dl_realloc(summary->warnings, summary->warning_count + 1,
-                                   sizeof *summary->warnings, "warnings");
-    summary->warnings[summary->warning_count++] = text;
+    DL_APPEND(summary->warnings, summary->warning_count, "warnings") = text;
 }
 
 static void warn_about_file(dl_summary *summary)
