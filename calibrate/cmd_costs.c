@@ -100,17 +100,16 @@ static dl_status find_slowdown(dl_overlap_slowdown *slowdown, const settings *se
 
 static void print_mean(const char *name, dl_step_mean mean, double of_ns)
 {
-    char time[24], error[24];
-    printf("  %-10s %10s +- %-9s %5.1f %%\n", name, dl_format_ns(time, sizeof time, mean.value),
+    char error[24];
+    printf("  %-10s %10s +- %-9s %5.1f %%\n", name, DL_NS_TEXT(mean.value),
            dl_format_ns(error, sizeof error, mean.error), 100 * mean.value / of_ns);
 }
 
 static void print(const char *path, const dl_step_costs *c)
 {
-    char step[24], device[24], host[24];
+    char device[24], host[24];
     printf("%s: %lld samples, %zu steps of %s (device alone %s, host alone %s)\n",
-           dl_base_name(path), (long long)c->batch, c->steps,
-           dl_format_ns(step, sizeof step, c->step_ns),
+           dl_base_name(path), (long long)c->batch, c->steps, DL_NS_TEXT(c->step_ns),
            dl_format_ns(device, sizeof device, c->device_ns),
            isnan(c->host_ns) ? "unknown" : dl_format_ns(host, sizeof host, c->host_ns));
     print_mean("forward", c->forward_ns, c->step_ns);

@@ -30,9 +30,8 @@ static double percent(double ns, double of_ns)
 static void print_prediction(const dl_trace *trace, const dl_step_line *line,
                              const dl_prediction *s)
 {
-    char step[24];
     printf("%-38.38s %3u %5zu %5zu %10s %+7.2f %+8.2f %+8.2f %+8.2f\n", dl_base_name(trace->path),
-           line->device, s->steps, s->collectives, dl_format_ns(step, sizeof step, s->recorded_ns),
+           line->device, s->steps, s->collectives, DL_NS_TEXT(s->recorded_ns),
            percent(s->replayed_ns, s->recorded_ns), percent(s->empty_ns, s->recorded_ns),
            percent(s->added_ns, s->recorded_ns), percent(s->predicted_ns, s->recorded_ns));
     if (s->unknown > 0) {
@@ -178,10 +177,8 @@ static void warn_of_clocks(const dl_trace_inputs *in)
     for (size_t i = 1; i < in->count && status == DL_OK; i++) {
         const dl_rank_clock *c = &clocks[i];
         if (c->low_ns > c->high_ns || (c->low_ns <= 0 && c->high_ns >= 0)) continue;
-        char offset[32];
         fprintf(stderr, PROGRAM ": %s: its clock is off by about %s: want --align?\n",
-                in->traces[i]->path,
-                dl_format_signed_ns(offset, sizeof offset, (double)-c->offset_ns));
+                in->traces[i]->path, DL_SIGNED_NS_TEXT(-c->offset_ns));
     }
     free(clocks);
 }

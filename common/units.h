@@ -75,4 +75,9 @@ const char *dl_format_signed_ns(char *text, size_t bytes, double ns);
 /* Writes a size for people ("1.72 MB") into text[bytes] and returns text. */
 const char *dl_format_bytes(char *text, size_t bytes, double size_bytes);
 
+/* The same texts in an array that lives as long as the block around them. */
+#define DL_NS_TEXT(ns) dl_format_ns((char[32]){0}, 32, (double)(ns))
+#define DL_SIGNED_NS_TEXT(ns) dl_format_signed_ns((char[32]){0}, 32, (double)(ns))
+#define DL_BYTES_TEXT(bytes) dl_format_bytes((char[32]){0}, 32, (double)(bytes))
+
 #endif

@@ -44,6 +44,5 @@ void dl_print_pair(FILE *out, const char *key, const char *value)
 
 void dl_print_ns(FILE *out, int columns, double ns)
 {
-    char cell[CELL_BYTES];
-    fprintf(out, "%*s", columns, dl_format_ns(cell, sizeof cell, ns));
+    fprintf(out, "%*s", columns, DL_NS_TEXT(ns));
 }

@@ -160,11 +160,10 @@ static void print_regime(const dl_link_regime *r, const dl_link_series *s, FILE 
 static void print_outliers(const dl_link_result *result, FILE *out)
 {
     for (size_t i = 0; i < result->fit.count; i++) {
-        char size[32];
         const dl_link_point *point = &result->series->points[i];
         if (!result->fit.outlier[i]) continue;
-        fprintf(out, "  outlier: %s, fitted %+.1f %% of measured",
-                dl_format_bytes(size, sizeof size, point->bytes), 100 * result->fit.residual[i]);
+        fprintf(out, "  outlier: %s, fitted %+.1f %% of measured", DL_BYTES_TEXT(point->bytes),
+                100 * result->fit.residual[i]);
         if (point->line > 0) fprintf(out, " (line %d)", point->line);
         fputc('\n', out);
     }
@@ -172,9 +171,8 @@ static void print_outliers(const dl_link_result *result, FILE *out)
 
 static void print_errors(const char *what, const dl_link_errors *errors, FILE *out)
 {
-    char size[32];
     fprintf(out, "%s mean %.1f %%, largest %.1f %% (%s)", what, 100 * errors->mean_frac,
-            100 * errors->max_frac, dl_format_bytes(size, sizeof size, errors->max_bytes));
+            100 * errors->max_frac, DL_BYTES_TEXT(errors->max_bytes));
 }
 
 static void print_series(const dl_link_result *result, FILE *out)
@@ -204,11 +202,11 @@ static bool same_test(const dl_link_rate *a, const dl_link_rate *b)
 
 static void print_rate(double value, bool is_latency, FILE *out)
 {
-    char text[40], amount[32];
+    char text[40];
     if (is_latency) {
         dl_format_ns(text, sizeof text, value);
     } else {
-        snprintf(text, sizeof text, "%s/s", dl_format_bytes(amount, sizeof amount, value));
+        snprintf(text, sizeof text, "%s/s", DL_BYTES_TEXT(value));
     }
     fprintf(out, " %11s", text);
 }
@@ -253,26 +251,23 @@ void dl_link_results_print(const dl_link_results *links, FILE *out)
 
 static void print_evaluation(const dl_link_result *result, size_t begin, FILE *out)
 {
-    char name[128], size[32];
+    char name[128];
     const dl_link_evaluation *j = &result->evaluation[begin];
     fprintf(out, "%-34.34s %4zu %3zu %6.1f %6.1f %8s %6.1f %6.1f\n",
             link_series_text(name, sizeof name, result->series), j->fit.count, j->regimes,
-            100 * j->fit.mean_frac, 100 * j->fit.max_frac,
-            dl_format_bytes(size, sizeof size, j->fit.max_bytes), 100 * j->usual.mean_frac,
-            100 * j->usual.max_frac);
+            100 * j->fit.mean_frac, 100 * j->fit.max_frac, DL_BYTES_TEXT(j->fit.max_bytes),
+            100 * j->usual.mean_frac, 100 * j->usual.max_frac);
 }
 
 /* Sizes that are off by more than MISS_FRAC though they are no outliers. */
 static void print_misses(const dl_link_result *result, size_t begin, FILE *out)
 {
     for (size_t i = 0; i < result->fit.count; i++) {
-        char size[32];
         const dl_link_point *point = &result->series->points[i];
         const double error = result->evaluation[begin].error_frac[i];
         const double beside = result->evaluation[begin].beside_frac[i];
         if (!(fabs(error) > MISS_FRAC) || result->fit.outlier[i]) continue;
-        fprintf(out, "  missed: %s, %+.1f %%", dl_format_bytes(size, sizeof size, point->bytes),
-                100 * error);
+        fprintf(out, "  missed: %s, %+.1f %%", DL_BYTES_TEXT(point->bytes), 100 * error);
         if (!isnan(beside)) fprintf(out, "; by the sizes beside it %+.1f %%", 100 * beside);
         if (point->error_frac > DL_LINK_COARSE_FRAC) {
             fprintf(out, "; printed to %.0f %%", 100 * point->error_frac);

@@ -316,9 +316,6 @@ void dl_replay_report_free(dl_replay_report *report)
 
 /* The report of a replay for people. */
 
-/* A duration of at most 12 characters. */
-#define NS_TEXT(ns) dl_format_ns((char[24]){0}, 24, (double)(ns))
-
 static void print_graph(const dl_replay_report *report, FILE *out)
 {
     const dl_replay_graph *graph = &report->run->graph;
@@ -347,13 +344,13 @@ static void print_steps(const dl_replay_report *report, size_t rows, FILE *out)
         }
         fprintf(out, "%-4u %-6u %5zu %-8s %12s %12s %+8.2f%%", step->rank, step->device,
                 step->number, step->whole ? "all" : dl_step_label_name(step->label),
-                NS_TEXT(step->recorded_ns), NS_TEXT(step->replayed_ns),
+                DL_NS_TEXT(step->recorded_ns), DL_NS_TEXT(step->replayed_ns),
                 100 * replay_step_error(step));
         if (changed) {
             const dl_replay_step *to = &report->changed.items[i];
             double by =
                 step->replayed_ns > 0 ? (double)to->replayed_ns / (double)step->replayed_ns - 1 : 0;
-            fprintf(out, " %12s %+8.2f%%", NS_TEXT(to->replayed_ns), 100 * by);
+            fprintf(out, " %12s %+8.2f%%", DL_NS_TEXT(to->replayed_ns), 100 * by);
         }
         fputc('\n', out);
     }
@@ -392,7 +389,7 @@ static void print_path(const dl_replay_report *report, FILE *out)
     for (uint32_t place = 0; place < DL_PATH_END; place++) {
         uint32_t what = path_at(report, place);
         if (report->path_ns[what] == 0) break;
-        fprintf(out, "%-20s %12s %7.1f%%\n", dl_path_name(what), NS_TEXT(report->path_ns[what]),
+        fprintf(out, "%-20s %12s %7.1f%%\n", dl_path_name(what), DL_NS_TEXT(report->path_ns[what]),
                 100 * report->path_ns[what] / sum_ns);
     }
 }
@@ -417,13 +414,14 @@ static void print_warnings(const dl_replay_report *report, FILE *out)
     }
     if (gaps->count == 0) {
         fprintf(out, "unexplained: no work begins more than %s after all that holds it back\n",
-                NS_TEXT(DL_REPLAY_SPREAD_NS));
+                DL_NS_TEXT(DL_REPLAY_SPREAD_NS));
         return;
     }
     fprintf(out,
             "unexplained: %zu works begin %s too late in all (longest %s, %.2f %% of their\n"
             "streams' time); nothing of that is kept, replay begins them earlier\n",
-            gaps->count, NS_TEXT(gaps->total_ns), NS_TEXT(gaps->longest_ns), 100 * gaps->share);
+            gaps->count, DL_NS_TEXT(gaps->total_ns), DL_NS_TEXT(gaps->longest_ns),
+            100 * gaps->share);
 }
 
 void dl_replay_report_print(const dl_replay_report *report, size_t rows, FILE *out)

@@ -13,9 +13,9 @@ enum { CELL_BYTES = 32, LABEL_BYTES = 128 };
 /* What is 0 is not known: "-". */
 static void print_bytes(FILE *out, int columns, double bytes, const char *per)
 {
-    char cell[CELL_BYTES] = "-", all[CELL_BYTES + 8] = "-";
+    char all[CELL_BYTES + 8] = "-";
     if (bytes > 0) {
-        snprintf(all, sizeof all, "%s%s", dl_format_bytes(cell, sizeof cell, bytes), per);
+        snprintf(all, sizeof all, "%s%s", DL_BYTES_TEXT(bytes), per);
     }
     fprintf(out, "%*s", columns, all);
 }
@@ -232,11 +232,10 @@ static void print_host_list(const dl_host_list *list, const char *title, size_t 
 
 static void print_host(const dl_activity_host *host, size_t top, FILE *out)
 {
-    char all[CELL_BYTES], waiting[CELL_BYTES];
+    char waiting[CELL_BYTES];
     print_host_list(&host->calls, "call", top, out);
     if (host->calls.count > 0) {
-        fprintf(out, "threads in calls %s, of it waiting %s\n",
-                dl_format_ns(all, sizeof all, host->call_ns),
+        fprintf(out, "threads in calls %s, of it waiting %s\n", DL_NS_TEXT(host->call_ns),
                 dl_format_ns(waiting, sizeof waiting, host->sync_call_ns));
     }
     print_host_list(&host->syncs, "waited for", top, out);
@@ -247,16 +246,15 @@ static void print_host(const dl_activity_host *host, size_t top, FILE *out)
 static void print_capture_estimate(const dl_device_summary *device, FILE *out)
 {
     const dl_capture_estimate *e = &device->capture;
-    char cost[CELL_BYTES], low[CELL_BYTES], high[CELL_BYTES], text[4 * LABEL_BYTES];
+    char text[4 * LABEL_BYTES];
     if (e->steps == 0) return;
     snprintf(text, sizeof text,
              "device %" PRIu32 ": %.4g kernels, %.4g copies, %.4g events and %.4g waits a step: %s "
              "(95 %% interval %s to %s), %.2f %% of it if the host bounds it",
              device->time.device, e->per_step[DL_CAPTURE_PER_KERNEL],
              e->per_step[DL_CAPTURE_PER_COPY], e->per_step[DL_CAPTURE_PER_EVENT],
-             e->per_step[DL_CAPTURE_PER_SYNC], dl_format_ns(cost, sizeof cost, e->step_ns),
-             dl_format_ns(low, sizeof low, e->step_low_ns),
-             dl_format_ns(high, sizeof high, e->step_high_ns), 100 * e->share_frac);
+             e->per_step[DL_CAPTURE_PER_SYNC], DL_NS_TEXT(e->step_ns), DL_NS_TEXT(e->step_low_ns),
+             DL_NS_TEXT(e->step_high_ns), 100 * e->share_frac);
     dl_print_pair(out, "", text);
 }
 

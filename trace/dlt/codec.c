@@ -5,6 +5,12 @@
 #include <stdint.h>
 #include <zlib.h>
 
+/* Numbers as the .dlt format codes them, written to and read from bytes: LEB128 varints (7 bits a
+ * byte, the low ones first) and, for differences, zigzag before it. Strict: a number has one
+ * coding, so the reader fails on a last byte of zero and on bits beyond 64.
+ *
+ * Inline because the coding of one record is a handful of these. */
+
 /* Appends at most 10 bytes; returns where the next number goes. */
 static inline uint8_t *put_varint(uint8_t *out, uint64_t value)
 {
@@ -85,12 +91,6 @@ static inline int64_t get_relative(cursor *in, int64_t base, int64_t high)
     }
     return base + difference;
 }
-
-/* Numbers as the .dlt format codes them, written to and read from bytes: LEB128 varints (7 bits a
- * byte, the low ones first) and, for differences, zigzag before it. Strict: a number has one
- * coding, so the reader fails on a last byte of zero and on bits beyond 64.
- *
- * Inline because the coding of one record is a handful of these. */
 
 enum {
     HAS_WORKER = 1,

@@ -373,8 +373,8 @@ enum { CELL_BYTES = 32, BAR_COLUMNS = 40 };
 
 static void print_bytes(FILE *out, int columns, double bytes, const char *per)
 {
-    char cell[CELL_BYTES], all[CELL_BYTES + 8];
-    snprintf(all, sizeof all, "%s%s", dl_format_bytes(cell, sizeof cell, bytes), per);
+    char all[CELL_BYTES + 8];
+    snprintf(all, sizeof all, "%s%s", DL_BYTES_TEXT(bytes), per);
     fprintf(out, "%*s", columns, all);
 }
 
