@@ -8,8 +8,6 @@
 #include "common/options.h"
 #include "common/units.h"
 
-#define COLUMNS 80
-
 static void print_traces(const dl_dataset *dataset, FILE *out)
 {
     fprintf(out, "dlcal %s: %s on %.50s", dl_version(), dataset->workload, dataset->device);
@@ -178,26 +176,6 @@ static void print_sharing(const dl_calibration *all, FILE *out)
     }
 }
 
-/* "- text", broken at blanks. */
-static void print_wrapped(const char *text, FILE *out)
-{
-    const char *indent = "  - ";
-    while (*text != '\0') {
-        size_t length = strlen(text);
-        if (length > COLUMNS - 4) {
-            length = COLUMNS - 4;
-            while (length > 0 && text[length] != ' ')
-                length--;
-            if (length == 0) length = COLUMNS - 4;
-        }
-        fprintf(out, "%s%.*s\n", indent, (int)length, text);
-        text += length;
-        while (*text == ' ')
-            text++;
-        indent = "    ";
-    }
-}
-
 void dl_fit_report_print(const dl_calibration *calibration, FILE *out)
 {
     const dl_costs *costs = &calibration->costs;
@@ -224,9 +202,7 @@ void dl_fit_report_print(const dl_calibration *calibration, FILE *out)
     print_sync(costs, out);
     print_sharing(calibration, out);
     if (calibration->notes.count > 0) fprintf(out, "\nnotes\n");
-    for (size_t i = 0; i < calibration->notes.count; i++) {
-        print_wrapped(calibration->notes.lines[i], out);
-    }
+    dl_notes_print(&calibration->notes, out);
 }
 
 static void value_item(dl_json *to, const char *name, const dl_value *value)
@@ -245,7 +221,7 @@ static void estimate_items(dl_json *to, const char *name, const dl_estimate *est
     dl_json_members(to, "error=%g n=%g", estimate->error, (double)estimate->count);
 }
 
-static void op_points(dl_json *to, const dl_op_point *points, size_t count)
+static void write_op_points(dl_json *to, const dl_op_point *points, size_t count)
 {
     dl_json_begin(to, "points", '[');
     for (size_t b = 0; b < count; b++) {
@@ -257,7 +233,7 @@ static void op_points(dl_json *to, const dl_op_point *points, size_t count)
     dl_json_end(to, ']');
 }
 
-static void operations(dl_json *to, const dl_calibration *all)
+static void write_operations(dl_json *to, const dl_calibration *all)
 {
     const dl_operations *fits = &all->operations;
     dl_json_begin(to, "operations", '[');
@@ -266,7 +242,7 @@ static void operations(dl_json *to, const dl_calibration *all)
         dl_json_text_item(to, "name", fits->ops[op].name);
         value_item(to, "fixed_ns", &all->costs.ops[op].fixed_ns);
         value_item(to, "per_sample_ns", &all->costs.ops[op].per_sample_ns);
-        op_points(to, fits->ops[op].points, fits->batch_count);
+        write_op_points(to, fits->ops[op].points, fits->batch_count);
         dl_json_end(to, '}');
     }
     dl_json_end(to, ']');
@@ -282,7 +258,7 @@ static void operations(dl_json *to, const dl_calibration *all)
     dl_json_end(to, ']');
 }
 
-static void noise(dl_json *to, const dl_step_noise *fit)
+static void write_noise(dl_json *to, const dl_step_noise *fit)
 {
     dl_json_begin(to, "noise", '[');
     for (size_t i = 0; i < fit->count; i++) {
@@ -297,7 +273,7 @@ static void noise(dl_json *to, const dl_step_noise *fit)
     dl_json_end(to, ']');
 }
 
-static void exchange_runs(dl_json *to, const dl_costs *costs)
+static void write_exchange_runs(dl_json *to, const dl_costs *costs)
 {
     dl_json_begin(to, "exchange_runs", '[');
     for (size_t i = 0; i < costs->exchange_run_count; i++) {
@@ -308,7 +284,7 @@ static void exchange_runs(dl_json *to, const dl_costs *costs)
     dl_json_end(to, ']');
 }
 
-static void comm_points(dl_json *to, const dl_comm_line *line)
+static void write_comm_points(dl_json *to, const dl_comm_line *line)
 {
     dl_json_begin(to, "points", '[');
     for (size_t i = 0; i < line->count; i++) {
@@ -323,25 +299,25 @@ static void comm_points(dl_json *to, const dl_comm_line *line)
     dl_json_end(to, ']');
 }
 
-static void comm(dl_json *to, const dl_calibration *all)
+static void write_comm(dl_json *to, const dl_calibration *all)
 {
     const dl_costs *costs = &all->costs;
     dl_json_begin(to, "copy", '{');
     value_item(to, "latency_ns", &costs->copy.latency_ns);
     value_item(to, "bandwidth_bytes_per_s", &costs->copy.bandwidth_bytes_per_s);
-    comm_points(to, &all->comm.lines[DL_COMM_COPY]);
+    write_comm_points(to, &all->comm.lines[DL_COMM_COPY]);
     dl_json_end(to, '}');
     dl_json_begin(to, "average", '{');
     value_item(to, "latency_ns", &costs->average.latency_ns);
     value_item(to, "read_bytes_per_s", &costs->average.read_bytes_per_s);
     value_item(to, "write_bytes_per_s", &costs->average.write_bytes_per_s);
-    comm_points(to, &all->comm.lines[DL_COMM_AVERAGE]);
+    write_comm_points(to, &all->comm.lines[DL_COMM_AVERAGE]);
     dl_json_end(to, '}');
     dl_json_begin(to, "update", '{');
     value_item(to, "latency_ns", &costs->update.latency_ns);
     value_item(to, "read_bytes_per_s", &costs->update.read_bytes_per_s);
     value_item(to, "write_bytes_per_s", &costs->update.write_bytes_per_s);
-    comm_points(to, &all->comm.lines[DL_COMM_UPDATE]);
+    write_comm_points(to, &all->comm.lines[DL_COMM_UPDATE]);
     dl_json_end(to, '}');
     dl_json_begin(to, "sync", '{');
     value_item(to, "barrier_ns", &costs->barrier_ns);
@@ -351,7 +327,7 @@ static void comm(dl_json *to, const dl_calibration *all)
     dl_json_end(to, '}');
 }
 
-static void memory(dl_json *to, const dl_calibration *all)
+static void write_memory(dl_json *to, const dl_calibration *all)
 {
     dl_json_begin(to, "memory", '{');
     value_item(to, "total_bytes_per_s", &all->costs.memory_total_bytes_per_s);
@@ -370,7 +346,7 @@ static void memory(dl_json *to, const dl_calibration *all)
     dl_json_end(to, '}');
 }
 
-static void sharing(dl_json *to, const dl_contention_fit *fit)
+static void write_sharing(dl_json *to, const dl_contention_fit *fit)
 {
     dl_json_begin(to, "sharing", '[');
     for (size_t i = 0; i < fit->count; i++) {
@@ -383,7 +359,7 @@ static void sharing(dl_json *to, const dl_contention_fit *fit)
     dl_json_end(to, ']');
 }
 
-static void traces(dl_json *to, const dl_dataset *dataset)
+static void write_traces(dl_json *to, const dl_dataset *dataset)
 {
     dl_json_begin(to, "traces", '[');
     for (size_t r = 0; r < dataset->run_count; r++) {
@@ -405,13 +381,13 @@ static void write_members(dl_json *to, const void *report)
     dl_json_members(to, "workload=%s device=%s cores=%g parameter_bytes=%g", all->dataset.workload,
                     all->dataset.device, (double)all->dataset.cores,
                     (double)all->dataset.parameter_bytes);
-    traces(to, &all->dataset);
-    operations(to, all);
-    noise(to, &all->noise);
-    comm(to, all);
-    exchange_runs(to, &all->costs);
-    memory(to, all);
-    sharing(to, &all->sharing);
+    write_traces(to, &all->dataset);
+    write_operations(to, all);
+    write_noise(to, &all->noise);
+    write_comm(to, all);
+    write_exchange_runs(to, &all->costs);
+    write_memory(to, all);
+    write_sharing(to, &all->sharing);
 }
 
 dl_status dl_fit_report_json_write(const dl_calibration *calibration, const char *path,

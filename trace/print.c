@@ -4,9 +4,6 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/units.h"
-
-enum { CELL_BYTES = 32 };
 
 /* Length of the part of `text` that goes on a line of `room` bytes: up to the last space, else to
  * behind the last '/', else the first word. */
@@ -40,9 +37,4 @@ void dl_print_pair(FILE *out, const char *key, const char *value)
     char *first = dl_format("%-*s ", DL_PRINT_KEY_COLUMNS - 1, key);
     dl_print_wrapped(out, first, value);
     free(first);
-}
-
-void dl_print_ns(FILE *out, int columns, double ns)
-{
-    fprintf(out, "%*s", columns, DL_NS_TEXT(ns));
 }

@@ -15,7 +15,4 @@ void dl_print_wrapped(FILE *out, const char *first, const char *text);
  * line) a space, and what is continued stands further in. */
 void dl_print_pair(FILE *out, const char *key, const char *value);
 
-/* " value unit", right-aligned in so many columns. */
-void dl_print_ns(FILE *out, int columns, double ns);
-
 #endif

@@ -51,9 +51,9 @@ static void print_kernel_label(FILE *out, int columns, const char *name)
     print_label(out, columns, frame);
 }
 
-static void print_percent(FILE *out, int columns, double part, double whole)
+static double percent(double part, double whole)
 {
-    fprintf(out, "%*.1f", columns, whole > 0 ? 100 * part / whole : 0);
+    return whole > 0 ? 100 * part / whole : 0;
 }
 
 static void print_left_out(FILE *out, size_t count, size_t top)
@@ -82,19 +82,15 @@ static void print_head(const dl_activity_summary *summary, FILE *out)
     }
 }
 
-static void print_time(const dl_device_timeline *time, FILE *out)
+static void print_time(const dl_device_timeline *t, FILE *out)
 {
-    double span_ns = (double)(time->end_ns - time->start_ns);
-    dl_print_ns(out, 10, span_ns);
-    print_percent(out, 7, (double)time->busy_ns, span_ns);
-    print_percent(out, 8, (double)time->compute_ns, span_ns);
-    print_percent(out, 7, (double)time->communication_ns, span_ns);
-    print_percent(out, 8, (double)time->exposed_communication_ns, span_ns);
-    print_percent(out, 7, (double)time->copy_ns, span_ns);
-    print_percent(out, 8, (double)time->exposed_copy_ns, span_ns);
-    print_percent(out, 7, (double)time->idle_ns, span_ns);
-    print_percent(out, 8, (double)time->launch_bound_ns, span_ns);
-    fputc('\n', out);
+    const double span_ns = (double)(t->end_ns - t->start_ns);
+    fprintf(out, "%10s%7.1f%8.1f%7.1f%8.1f%7.1f%8.1f%7.1f%8.1f\n", DL_NS_TEXT(span_ns),
+            percent((double)t->busy_ns, span_ns), percent((double)t->compute_ns, span_ns),
+            percent((double)t->communication_ns, span_ns),
+            percent((double)t->exposed_communication_ns, span_ns),
+            percent((double)t->copy_ns, span_ns), percent((double)t->exposed_copy_ns, span_ns),
+            percent((double)t->idle_ns, span_ns), percent((double)t->launch_bound_ns, span_ns));
 }
 
 static void print_times(const dl_activity_summary *summary, FILE *out)
@@ -125,23 +121,19 @@ static void print_steps(const dl_activity_summary *summary, FILE *out)
                     "other", "p50", "p90", "sd", "order", "alike", "found");
             head = true;
         }
-        fprintf(out, "%-7" PRIu32 "%7zu%8zu%7zu", d->time.device, d->step_ns.count, d->warmup_steps,
-                d->other_steps);
-        dl_print_ns(out, 10, d->step_ns.p50);
-        dl_print_ns(out, 10, d->step_ns.p90);
-        dl_print_ns(out, 10, d->step_ns.sd);
-        fprintf(out, "%7.3f%7.3f %s\n", d->step_order_match, d->step_similarity,
-                dl_step_method_name(d->step_method));
+        fprintf(out, "%-7" PRIu32 "%7zu%8zu%7zu%10s%10s%10s%7.3f%7.3f %s\n", d->time.device,
+                d->step_ns.count, d->warmup_steps, d->other_steps, DL_NS_TEXT(d->step_ns.p50),
+                DL_NS_TEXT(d->step_ns.p90), DL_NS_TEXT(d->step_ns.sd), d->step_order_match,
+                d->step_similarity, dl_step_method_name(d->step_method));
     }
 }
 
 static void print_class(FILE *out, const char *name, const dl_class_summary *class)
 {
     if (class->count == 0) return;
-    fprintf(out, "%-16s%10" PRIu64, name, class->count);
-    dl_print_ns(out, 12, class->total_ns);
-    dl_print_ns(out, 12, class->total_ns / (double)class->count);
-    fprintf(out, "%8.2f\n", 100 * class->share_frac);
+    fprintf(out, "%-16s%10" PRIu64 "%12s%12s%8.2f\n", name, class->count,
+            DL_NS_TEXT(class->total_ns), DL_NS_TEXT(class->total_ns / (double)class->count),
+            100 * class->share_frac);
 }
 
 static void print_classes(const dl_device_summary *device, FILE *out)
@@ -160,10 +152,9 @@ static void print_kernels(const dl_device_summary *device, size_t top, FILE *out
     for (size_t i = 0; i < device->kernel_count && i < top; i++) {
         const dl_kernel_summary *k = &device->kernels[i];
         print_kernel_label(out, 34, k->name);
-        fprintf(out, "%-14s%8" PRIu64, dl_kernel_class_name(k->class), k->count);
-        dl_print_ns(out, 9, k->total_ns);
-        dl_print_ns(out, 9, k->total_ns / (double)k->count);
-        fprintf(out, "%6.1f\n", 100 * k->share_frac);
+        fprintf(out, "%-14s%8" PRIu64 "%9s%9s%6.1f\n", dl_kernel_class_name(k->class), k->count,
+                DL_NS_TEXT(k->total_ns), DL_NS_TEXT(k->total_ns / (double)k->count),
+                100 * k->share_frac);
     }
     print_left_out(out, device->kernel_count, top);
 }
@@ -180,7 +171,7 @@ static void print_transfers(const dl_device_summary *device, FILE *out)
                 t->memory == DL_MEMORY_UNKNOWN ? "-" : dl_host_memory_name(t->memory), t->count);
         print_bytes(out, 11, t->bytes, "");
         print_bytes(out, 12, t->bytes / (double)t->count, "");
-        dl_print_ns(out, 10, t->total_ns / (double)t->count);
+        fprintf(out, "%10s", DL_NS_TEXT(t->total_ns / (double)t->count));
         print_bytes(out, 13, t->bytes_per_s, "/s");
         fputc('\n', out);
     }
@@ -204,9 +195,8 @@ static void print_collectives(const dl_device_summary *device, size_t top, FILE 
         print_label(out, 17, label);
         print_bytes(out, 9, (double)c->bytes, "");
         snprintf(label, sizeof label, "%" PRIu32, c->ranks);
-        fprintf(out, "%6s%8zu", c->ranks > 0 ? label : "-", c->duration_ns.count);
-        dl_print_ns(out, 9, c->duration_ns.p50);
-        dl_print_ns(out, 9, c->duration_ns.low);
+        fprintf(out, "%6s%8zu%9s%9s", c->ranks > 0 ? label : "-", c->duration_ns.count,
+                DL_NS_TEXT(c->duration_ns.p50), DL_NS_TEXT(c->duration_ns.low));
         print_bytes(out, 11, c->bus_bytes_per_s, "/s");
         print_bytes(out, 11, c->best_bus_bytes_per_s, "/s");
         fputc('\n', out);
@@ -221,11 +211,8 @@ static void print_host_list(const dl_host_list *list, const char *title, size_t 
     for (size_t i = 0; i < list->count && i < top; i++) {
         const dl_host_summary *h = &list->items[i];
         print_label(out, 38, h->name[0] != '\0' ? h->name : "-");
-        fprintf(out, "%10" PRIu64, h->count);
-        dl_print_ns(out, 11, h->total_ns);
-        dl_print_ns(out, 10, h->total_ns / (double)h->count);
-        dl_print_ns(out, 10, h->longest_ns);
-        fputc('\n', out);
+        fprintf(out, "%10" PRIu64 "%11s%10s%10s\n", h->count, DL_NS_TEXT(h->total_ns),
+                DL_NS_TEXT(h->total_ns / (double)h->count), DL_NS_TEXT(h->longest_ns));
     }
     print_left_out(out, list->count, top);
 }
@@ -306,22 +293,14 @@ void dl_activity_summary_print(const dl_activity_summary *summary, size_t top, F
 
 static void print_compared(const dl_device_summary *device, FILE *out)
 {
-    const dl_device_timeline *time = &device->time;
-    double span_ns = (double)(time->end_ns - time->start_ns);
-    fprintf(out, "%-4" PRIu32, time->device);
-    if (device->step_ns.count > 0) {
-        dl_print_ns(out, 10, device->step_ns.p50);
-    } else {
-        fprintf(out, "%10s", "-");
-    }
-    dl_print_ns(out, 10, span_ns);
-    print_percent(out, 7, (double)time->busy_ns, span_ns);
-    print_percent(out, 8, (double)time->compute_ns, span_ns);
-    print_percent(out, 8, (double)time->exposed_communication_ns, span_ns);
-    print_percent(out, 8, (double)time->exposed_copy_ns, span_ns);
-    print_percent(out, 7, (double)time->idle_ns, span_ns);
-    print_percent(out, 8, (double)time->launch_bound_ns, span_ns);
-    fputc('\n', out);
+    const dl_device_timeline *t = &device->time;
+    const double span_ns = (double)(t->end_ns - t->start_ns);
+    fprintf(out, "%-4" PRIu32 "%10s%10s%7.1f%8.1f%8.1f%8.1f%7.1f%8.1f\n", t->device,
+            device->step_ns.count > 0 ? DL_NS_TEXT(device->step_ns.p50) : "-", DL_NS_TEXT(span_ns),
+            percent((double)t->busy_ns, span_ns), percent((double)t->compute_ns, span_ns),
+            percent((double)t->exposed_communication_ns, span_ns),
+            percent((double)t->exposed_copy_ns, span_ns), percent((double)t->idle_ns, span_ns),
+            percent((double)t->launch_bound_ns, span_ns));
 }
 
 void dl_activity_summaries_compare(const dl_activity_summary *summaries, size_t count, FILE *out)

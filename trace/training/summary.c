@@ -418,12 +418,9 @@ static void print_steps(const dl_summary *summary, FILE *out)
             "p99", "sd", "samples/s");
     for (size_t row = 0; (w = worker_row(summary, row)) != NULL; row++) {
         print_worker_label(out, summary, row);
-        fprintf(out, "%8zu%8zu", w->step_ns.count, w->warmup_count);
-        dl_print_ns(out, 10, w->step_ns.mean);
-        dl_print_ns(out, 10, w->step_ns.p50);
-        dl_print_ns(out, 10, w->step_ns.p99);
-        dl_print_ns(out, 10, w->step_ns.sd);
-        fprintf(out, "%12.1f\n", w->samples_per_s);
+        fprintf(out, "%8zu%8zu%10s%10s%10s%10s%12.1f\n", w->step_ns.count, w->warmup_count,
+                DL_NS_TEXT(w->step_ns.mean), DL_NS_TEXT(w->step_ns.p50), DL_NS_TEXT(w->step_ns.p99),
+                DL_NS_TEXT(w->step_ns.sd), w->samples_per_s);
     }
 }
 
@@ -451,11 +448,10 @@ static void print_operations(const dl_summary *summary, FILE *out)
             "% of step");
     for (size_t i = 0; i < summary->operation_count; i++) {
         const dl_operation_summary *o = &summary->operations[i];
-        fprintf(out, "%-25s %-10s%-10s%10" PRIu64, o->name[0] != '\0' ? o->name : "-",
-                dl_record_kind_name(o->kind),
-                o->phase != DL_PHASE_NONE ? dl_phase_name(o->phase) : "-", o->count);
-        dl_print_ns(out, 12, o->mean_ns);
-        fprintf(out, "%10.2f\n", 100 * o->share_frac);
+        fprintf(out, "%-25s %-10s%-10s%10" PRIu64 "%12s%10.2f\n",
+                o->name[0] != '\0' ? o->name : "-", dl_record_kind_name(o->kind),
+                o->phase != DL_PHASE_NONE ? dl_phase_name(o->phase) : "-", o->count,
+                DL_NS_TEXT(o->mean_ns), 100 * o->share_frac);
     }
 }
 
@@ -470,7 +466,7 @@ static void print_copies(const dl_summary *summary, FILE *out)
         fprintf(out, "%-10s%10" PRIu64, dl_phase_name(c->phase), c->count);
         print_bytes(out, 14, c->bytes, "");
         print_bytes(out, 14, c->bytes / count, "");
-        dl_print_ns(out, 12, c->total_ns / count);
+        fprintf(out, "%12s", DL_NS_TEXT(c->total_ns / count));
         print_bytes(out, 14, c->bytes_per_s, "/s");
         fputc('\n', out);
     }
@@ -532,10 +528,8 @@ static void print_benches(const dl_summary *summary, FILE *out)
         print_parameter(out, b->vectors);
         print_parameter(out, b->threads);
         print_parameter(out, b->samples);
-        fprintf(out, "%5zu", b->duration_ns.count);
-        dl_print_ns(out, 8, b->duration_ns.p50);
-        dl_print_ns(out, 8, b->duration_ns.p10);
-        dl_print_ns(out, 8, b->duration_ns.p90);
+        fprintf(out, "%5zu%8s%8s%8s", b->duration_ns.count, DL_NS_TEXT(b->duration_ns.p50),
+                DL_NS_TEXT(b->duration_ns.p10), DL_NS_TEXT(b->duration_ns.p90));
         if (b->bytes_per_s > 0) fprintf(out, "%6.1f GB/s", b->bytes_per_s * 1e-9);
         if (b->samples_per_s > 0) fprintf(out, "%6.0f/s", b->samples_per_s);
         fputc('\n', out);
