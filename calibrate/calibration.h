@@ -11,10 +11,10 @@
 
 /* What an operation costs: fixed + per_sample batch, from runs at two or more batch sizes.
  *
- * Each run gives one point, the robust centre of the operation's time over its steps. The line goes
- * through the points by their relative deviation, so small batches count as much as large ones.
- * With one batch size only, how cost divides is assumed: input, forward and backward in proportion
- * to the batch, everything else independent of it.
+ * Each run gives one point, the robust location estimate of the operation's time over its steps.
+ * The line goes through the points by their relative deviation, so small batches count as much as
+ * large ones. With one batch size only, how cost divides is assumed: input, forward and backward
+ * in proportion to the batch, everything else independent of it.
  *
  * Cost that is not linear in the batch (caches, a GEMM's efficiency) is kept for all operations
  * together, as their time over that of their lines at each batch size ([linearity], with three
@@ -23,7 +23,7 @@
 /* Observed and fitted time of an operation, or of all together, at one batch size. */
 typedef struct dl_op_point {
     int64_t batch;
-    double observed_ns; /* mean over the runs at this batch size, of their centres */
+    double observed_ns; /* mean over the runs at this batch size, of their location estimates */
     double error_ns;
     double fitted_ns;
 } dl_op_point;
@@ -33,11 +33,11 @@ typedef struct dl_op_fit {
     dl_op_point *points; /* [batch_count] ascending */
 } dl_op_fit;
 
-/* The whole step at one batch size. A preemption hits one operation of a step, so the centres of
- * the operations know less of them than the centre of the steps does: on a busy machine `step_ns`
- * exceeds the sum. That part is not lost, the noise factors hold it. */
+/* The whole step at one batch size. A preemption hits one operation of a step, so the location
+ * estimates of the operations know less of them than the location estimate of the steps does: on a
+ * busy machine `step_ns` exceeds the sum. That part is not lost, the noise factors hold it. */
 typedef struct dl_step_point {
-    dl_op_point sum; /* of the operations' centres */
+    dl_op_point sum; /* of the operations' location estimates */
     double step_ns, step_error_ns;
     int64_t count; /* steps of all runs */
 } dl_step_point;
@@ -67,9 +67,9 @@ void dl_operations_free(dl_operations *operations);
  *   wakeup           median of wake-ups on another core (2 threads)
  *   slice            median
  *
- * Samples of one case (bytes, vectors, direction) give one point, their robust centre. The lines
- * are there for what the model exchanges, so what a point may deviate from its line beyond its own
- * standard error (dl_fit_problem.scale) grows with
+ * Samples of one case (bytes, vectors, direction) give one point, their robust location estimate.
+ * The lines are there for what the model exchanges, so what a point may deviate from its line
+ * beyond its own standard error (dl_fit_problem.scale) grows with
  *
  *   distance = ratio^2 (1 + |log2(vectors / usual)|)
  *
@@ -128,7 +128,7 @@ void dl_exchange_runs_fit(const dl_dataset *dataset, const dl_comm_fit *comm, dl
 
 /* The traffic that this machine's memory carries at most: bytes read and written a second by all
  * cores together. It is the highest that k >= 2 threads reached together in the bench, at the size
- * nearest to the model's parameters (2 bytes a byte copied, vectors + 1 averaged).
+ * nearest to the model's parameters (2 bytes per byte copied, vectors + 1 averaged).
  *
  * Where k threads moved about k times what one did, the limit was not reached: the value is then a
  * lower bound, its origin is "assumed" and a note says so. */
@@ -158,9 +158,9 @@ void dl_memory_fit_free(dl_memory_fit *fit);
  * on a core, time(k) / (time(1) max(1, k / cores)).
  *
  * The bench runs all k in every round, so times are compared within a round, where the machine's
- * speed is the same. As long as every copy has its core, a run's time is its robust centre; beyond
- * that copies take turns, most steps of a short-stepped model see no turn at all, and only the mean
- * says what a step takes (of both k and 1, then). */
+ * speed is the same. As long as every copy has its core, a run's time is its robust location
+ * estimate; beyond that copies take turns, most steps of a short-stepped model see no turn at all,
+ * and only the mean says what a step takes (of both k and 1, then). */
 
 /* One k and batch size. */
 typedef struct dl_contention_point {
@@ -261,7 +261,7 @@ void dl_calibration_free(dl_calibration *calibration);
 void dl_fit_report_print(const dl_calibration *calibration, FILE *out);
 
 /* Writes the quality of a calibration as JSON: the same content as the printed report, in ns, bytes
- * and bytes a second, every value with error, n and origin; an unknown number is null. */
+ * and bytes per second, every value with error, n and origin; an unknown number is null. */
 
 /* Writes `path`. Errors of dl_output_open and dl_output_close. */
 dl_status dl_fit_report_json_write(const dl_calibration *calibration, const char *path,

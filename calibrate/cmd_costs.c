@@ -116,8 +116,8 @@ static void print(const char *path, const dl_step_costs *c)
     print_mean("backward", c->backward_ns, c->step_ns);
     print_mean("update", c->update_ns, c->step_ns);
     if (c->slowdown.known) {
-        printf("  beside collectives %.3f +- %.3f times as long (%zu works)\n", c->slowdown.factor,
-               c->slowdown.error, c->slowdown.works);
+        printf("  beside collectives %.3f +- %.3f times as long (%zu operations)\n",
+               c->slowdown.factor, c->slowdown.error, c->slowdown.works);
     }
     double before = 0;
     for (size_t i = 0; i < c->gradient_count; i++) {
@@ -202,7 +202,7 @@ static void list_options(settings *set, dl_option table[OPTION_COUNT])
 {
     const dl_option own[OPTION_COUNT] = {
         DL_OPT_TEXT("batch", 'b', &set->batches, "SAMPLES",
-                    "Samples of a step on the traced GPU, which traces do not tell: one number, or "
+                    "Samples of a step on the traced GPU, which traces do not give: one number, or "
                     "one for each trace, with commas. Must be given."),
         DL_OPT_TEXT("output", 'o', &set->output, "FILE", "Cost file to write."),
         DL_OPT_TEXT("workload", 0, &set->workload, "NAME", "What it is, for the cost file."),

@@ -96,7 +96,7 @@ static dl_status find_steps(replay *r, const settings *set, dl_error *err)
 }
 
 /* Has the collectives that all ranks carry out end together: a collective takes as long as it did
- * from its last rank's begin to its end. */
+ * from its last rank's start to its end. */
 static void join_collectives(dl_replay_run *run)
 {
     dl_instances instances = {0};

@@ -26,7 +26,7 @@ typedef struct case_sample {
     uint64_t bytes;
     uint32_t vectors, threads;
     dl_phase phase;
-    size_t order; /* as they were taken, which the centre needs */
+    size_t order; /* as they were taken, which the location estimate needs */
     double duration_ns;
 } case_sample;
 
@@ -103,7 +103,7 @@ static dl_status find_points(const dl_dataset *dataset, dl_sample_kind kind, dl_
     return status;
 }
 
-/* What the one-thread points of a line can tell apart. They come first in the line. */
+/* What the one-thread points of a line can distinguish. They come first in the line. */
 typedef struct line_data {
     size_t n;
     bool sizes_vary, vectors_vary;
@@ -194,7 +194,7 @@ static dl_status fit_line(dl_comm_line *line, int which, int64_t parameter_bytes
     const bool copy = which == DL_COMM_COPY;
     bool merged = copy || !data.vectors_vary;
     dl_status status = solve(line, &data, parameter_bytes, which, merged, fit, &found, err);
-    /* Reading or writing for nothing is no cost: the points cannot tell them apart. */
+    /* Reading or writing for nothing is no cost: the points cannot distinguish them. */
     if (status == DL_OK && !merged &&
         (fit->coefficient[READ] <= 0 || fit->coefficient[WRITE] <= 0)) {
         merged = true;
@@ -210,7 +210,8 @@ static dl_status fit_line(dl_comm_line *line, int which, int64_t parameter_bytes
         dl_notes_add(notes, "%s: the fitted latency is below 0; held at 0", line->name);
     }
     if (merged && !copy) {
-        dl_notes_add(notes, "%s: read and write cannot be told apart; taken as equal", line->name);
+        dl_notes_add(notes, "%s: read and write cannot be distinguished; taken as equal",
+                     line->name);
     }
     for (size_t i = 0; i < data.n; i++) {
         dl_comm_point *point = &line->points[i];

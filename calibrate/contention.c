@@ -43,7 +43,7 @@ dl_copies_run *dl_contention_runs(const dl_bench_trace *bench, size_t *count)
     return runs;
 }
 
-/* A run's step time: the robust centre, or the mean. */
+/* A run's step time: the robust location estimate, or the mean. */
 static dl_status run_time(const dl_copies_run *run, bool mean, double *time_ns, dl_error *err)
 {
     double *values = dl_calloc(run->count, sizeof *values, "step times");

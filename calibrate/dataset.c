@@ -94,7 +94,7 @@ static dl_status take_memory(dl_gpu_facts *facts, const dl_trace *trace, dl_note
 }
 
 /* Adds what a train trace of one worker says; of a processor's nothing. DL_ERR_PARSE for a meta key
- * that is no number. */
+ * that is not a number. */
 static dl_status gpu_facts_take(dl_gpu_facts *facts, const dl_trace *trace, dl_notes *notes,
                                 dl_error *err)
 {
@@ -124,7 +124,7 @@ void dl_gpu_facts_fill(const dl_gpu_facts *facts, dl_costs *costs)
     }
 }
 
-/* The figures are medians with a distribution-free interval of 95 %; as for a normal one, its half
+/* The numbers are medians with a distribution-free interval of 95 %; as for a normal one, its half
  * is 1.96 standard errors. */
 #define STANDARD_ERRORS_OF_INTERVAL 1.96
 
@@ -184,8 +184,10 @@ static void subtract_records(dl_dataset *dataset, dl_notes *notes)
     if (dataset->record_pairs == 0 || dataset->run_count == 0) return;
     const double error_ns = STANDARD_ERRORS_OF_INTERVAL * dataset->record_error_ns;
     if (dataset->record_ns - error_ns <= 0) {
-        dl_notes_add(notes, "recording: %.0f +- %.0f ns a record, not told from 0; not taken off",
-                     dataset->record_ns, error_ns);
+        dl_notes_add(
+            notes,
+            "recording: %.0f +- %.0f ns per record, not distinguishable from 0; not taken off",
+            dataset->record_ns, error_ns);
         return;
     }
     double taken_ns = 0, all_ns = 0;
@@ -200,7 +202,7 @@ static void subtract_records(dl_dataset *dataset, dl_notes *notes)
         }
     }
     dl_notes_add(notes,
-                 "recording: %.0f +- %.0f ns a record (%lld pairs of runs) taken off the steps, "
+                 "recording: %.0f +- %.0f ns per record (%lld pairs of runs) taken off the steps, "
                  "%.2f %% of their time",
                  dataset->record_ns, error_ns, (long long)dataset->record_pairs,
                  100 * taken_ns / all_ns);
@@ -282,7 +284,7 @@ static void subtract_capture(const dl_dataset *dataset, dl_step_run *run,
         run->step_ns[s] -= off_ns;
     }
     dl_notes_add(notes,
-                 "%s: recorded by dlprof run (%s): %.0f ns a step (95 %% interval %.0f to %.0f) "
+                 "%s: recorded by dlprof run (%s): %.0f ns per step (95 %% interval %.0f to %.0f) "
                  "for %.0f launches; taken off dispatch %.2f %% of the steps' time",
                  dl_base_name(run->path), run->captured, capture->step_ns, capture->low_ns,
                  capture->high_ns, capture->launches, all_ns > 0 ? 100 * taken_ns / all_ns : 0);
@@ -304,8 +306,8 @@ static void subtract_run(const dl_dataset *dataset, dl_step_run *run, dl_notes *
                      name, run->captured, capture->unknown);
     } else if (capture->low_ns <= 0) {
         dl_notes_add(notes,
-                     "%s: recorded by dlprof run (%s): %.0f ns a step (95 %% interval %.0f to "
-                     "%.0f), not told from 0; not taken off",
+                     "%s: recorded by dlprof run (%s): %.0f ns per step (95 %% interval %.0f to "
+                     "%.0f), not distinguishable from 0; not taken off",
                      name, run->captured, capture->step_ns, capture->low_ns, capture->high_ns);
     } else {
         subtract_capture(dataset, run, capture, notes);
@@ -432,7 +434,7 @@ static dl_status refuse_op(const dl_dataset *dataset, const dl_trace *trace,
     return status;
 }
 
-/* Steps that count: behind the warm-up, of the run's batch size, with every operation. */
+/* Steps that count: after the warm-up, of the run's batch size, with every operation. */
 static dl_status take_steps(const dl_dataset *dataset, const dl_trace *trace, const dl_steps *steps,
                             dl_step_run *run, size_t *dropped, dl_error *err)
 {
@@ -471,7 +473,7 @@ static dl_status add_steps(dl_dataset *dataset, const dl_trace *trace, const dl_
     const dl_step *first = first_step(steps);
     if (first == NULL || first->samples == 0) {
         return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
-                               first == NULL ? "has no step behind the warm-up"
+                               first == NULL ? "has no step after the warm-up"
                                              : "does not say how many samples a step has");
     }
     if (dataset->op_count == 0) list_ops(dataset, trace, steps, first);

@@ -26,7 +26,7 @@
  *                                parameters, gradients, optimizer state and activations: libraries'
  *                                scratch memory, contexts, and what other programs hold. The
  *                                largest of all traces, as it grows with the batch
- *   input_bytes_per_sample       of the copy behind the host's part of a step's input
+ *   input_bytes_per_sample       of the copy after the host's part of a step's input
  *
  * On a GPU a step has two INPUT records, the host's part and the copy. The copy goes over a link,
  * which dlsim charges by the machine, so it is no part of the operation "input" (dataset.c). */
@@ -41,7 +41,7 @@ typedef struct dl_gpu_facts {
 /* Fills costs->gpu_memory and input_bytes_per_sample with what is known. */
 void dl_gpu_facts_fill(const dl_gpu_facts *facts, dl_costs *costs);
 
-/* The steps of one train trace behind its warm-up, in order. */
+/* The steps of one train trace after its warm-up, in order. */
 typedef struct dl_step_run {
     char *path;
     int64_t batch;
@@ -122,7 +122,7 @@ int64_t *dl_dataset_batches(const dl_dataset *dataset, size_t *count);
 
 /* The train traces of a data set as runs: the times of their steps' operations. */
 
-/* Adds the steps of a train trace behind its warm-up as a run; the first one says which operations
+/* Adds the steps of a train trace after its warm-up as a run; the first one says which operations
  * the data set has. Takes the facts of its GPU too. Steps of another batch size than the first, or
  * that lack an operation, are left out with a note.
  *
@@ -134,14 +134,14 @@ dl_status dl_step_run_add(dl_dataset *dataset, const dl_trace *trace, dl_notes *
 
 /* What recording itself adds to the steps of train traces, and taking it off them.
  *
- * dlprof bench overhead measures it in pairs of runs with and without a trace: ns a record. A step
- * that was written with k records is k times that too long. It is taken off the step's dispatch,
- * which is where records are written; what dispatch has not is taken off the operations in
- * proportion to their time.
+ * dlprof bench overhead measures it in pairs of runs with and without a trace: ns per record. A
+ * step that was written with k records is k times that too long. It is taken off the step's
+ * dispatch, which is where records are written; what dispatch has not is taken off the operations
+ * in proportion to their time.
  *
  * A training process that dlprof run recorded meanwhile was delayed at each launch. */
 
-/* Takes the figures of a trace of kind overhead. DL_ERR_PARSE: not numbers; DL_ERR_DATA: they are
+/* Takes the numbers of a trace of kind overhead. DL_ERR_PARSE: not numbers; DL_ERR_DATA: they are
  * missing, of another device than the data set's, or it has some already. */
 dl_status dl_recording_cost_take(dl_dataset *dataset, const dl_trace *trace,
                                  dl_error *err) DL_MUST_CHECK;
@@ -150,8 +150,8 @@ dl_status dl_recording_cost_take(dl_dataset *dataset, const dl_trace *trace,
 char *dl_recording_process(const dl_trace *trace);
 
 /* Takes what a trace of kind run says about its process: the cost of recording a step, from the
- * figures that it carries (trace/activity/capture_cost.h) and the launches of its steps. Without
- * figures or steps, why there is no cost. DL_ERR_DATA if it does not say of which process it is. */
+ * numbers that it carries (trace/activity/capture_cost.h) and the launches of its steps. Without
+ * numbers or steps, why there is no cost. DL_ERR_DATA if it does not say of which process it is. */
 dl_status dl_recording_cost_take_run(dl_dataset *dataset, const dl_trace *trace,
                                      dl_error *err) DL_MUST_CHECK;
 

@@ -58,7 +58,8 @@ static int bisquare(const double *values, size_t n, dl_estimate *location)
         gsl_matrix_set_all(ones, 1);
         const gsl_vector_const_view y = gsl_vector_const_view_array(values, n);
         code = gsl_multifit_robust(ones, &y.vector, constant, covariance, work);
-        /* Where the iteration goes back and forth between two centres, either will do. */
+        /* Where the iteration goes back and forth between two location estimates, either will do.
+         */
         if (code == GSL_EMAXITER) code = GSL_SUCCESS;
     }
     if (code == GSL_SUCCESS) {
@@ -287,7 +288,8 @@ dl_status dl_fit_solve(const dl_fit_problem *problem, dl_fit_line *line, dl_erro
         solver_free(&s);
     } while (again);
     if (code == GSL_ESING) {
-        return dl_error_set(err, DL_ERR_DATA, "the points do not tell the %zu parameters apart",
+        return dl_error_set(err, DL_ERR_DATA,
+                            "the points do not determine the %zu parameters separately",
                             problem->p);
     }
     if (code != GSL_SUCCESS) {

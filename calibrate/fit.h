@@ -1,5 +1,6 @@
-/* Statistics of timings: centres of samples with standard errors, and straight lines through them.
- * The only user of GSL in this folder (it expects GSL's own error handler to be off).
+/* Statistics of timings: location estimates of samples with standard errors, and straight lines
+ * through them. The only user of GSL in this folder (it expects GSL's own error handler to be
+ * off).
  *
  * Letters: n data points, p parameters.
  *
@@ -12,8 +13,8 @@
  *              shape (latencies)
  *   mean       where every part of the distribution counts (threads that share a core)
  *
- * What a robust centre leaves out, the tail and so the mean, has to be kept beside it: the noise
- * factors of a cost file do that. */
+ * What a robust location estimate leaves out, the tail and so the mean, has to be kept beside it:
+ * the noise factors of a cost file do that. */
 #ifndef DL_CALIBRATE_FIT_H
 #define DL_CALIBRATE_FIT_H
 
@@ -32,11 +33,12 @@
 /* A number with its standard error, in the unit of the number. */
 typedef struct dl_estimate {
     double value;
-    double error;  /* 0 where one value cannot tell */
+    double error;  /* 0 where one value cannot give */
     int64_t count; /* values that it comes from */
 } dl_estimate;
 
-/* Robust centre of values[n] in the order of time, n >= 1. DL_ERR_DATA if the estimator fails. */
+/* Robust location estimate of values[n] in the order of time, n >= 1. DL_ERR_DATA if the estimator
+ * fails. */
 dl_status dl_fit_location(const double *values, size_t n, dl_estimate *location,
                           dl_error *err) DL_MUST_CHECK;
 

@@ -52,8 +52,9 @@ static void print_operations(const dl_calibration *all, FILE *out)
                 (long long)cost->fixed_ns.count,
                 100 * worst_residual_frac(operations->ops[op].points, operations->batch_count));
     }
-    fprintf(out, "\nstep: sum of the operations' centres against their lines, and the centre of the"
-                 "\n  steps themselves (what it has more is in the noise) [us]\n");
+    fprintf(out,
+            "\nstep: sum of the operations against their lines, and the steps themselves [us]\n"
+            "  (robust locations; what the steps have more is in the noise)\n");
     fprintf(out, "  %7s %12s %12s %7s %14s    %9s %7s\n", "batch", "sum", "fitted", "off [%]",
             "steps", "error", "off [%]");
     for (size_t b = 0; b < operations->batch_count; b++) {

@@ -18,7 +18,7 @@ typedef struct dl_notes {
 
 void dl_notes_add(dl_notes *notes, const char *format, ...) DL_PRINTF(2, 3);
 
-/* One after the other behind "  - ", lines of at most 80 columns broken between words. */
+/* One after the other after "  - ", lines of at most 80 columns broken between words. */
 void dl_notes_print(const dl_notes *notes, FILE *out);
 void dl_notes_free(dl_notes *notes);
 

@@ -10,7 +10,7 @@
 /* Residuals beyond this are warned of. */
 #define DL_LINEARITY_LIMIT_FRAC 0.02
 
-/* One operation's centres, a run each. */
+/* One operation's location estimates, a run each. */
 typedef struct centers {
     double *terms; /* [runs x 2]: 1, batch */
     double *value_ns, *error_ns, *scale_ns;

@@ -29,8 +29,8 @@ dl_status dl_trace_inputs_align(dl_trace_inputs *in, dl_error *err) DL_MUST_CHEC
 
 typedef struct dl_trace_command {
     dl_command command; /* with its own options only */
-    dl_command_fn run;  /* finds the user's patterns in `read`; kernels are told by them too */
-    void *user;         /* of run */
+    dl_command_fn run; /* finds the user's patterns in `read`; kernels are classified by them too */
+    void *user;        /* of run */
     dl_read_options *read;
 } dl_trace_command;
 

@@ -20,7 +20,7 @@ void *dl_realloc(void *block, size_t count, size_t size, const char *purpose);
     (*((array) = dl_grow((array), (count), sizeof *(array), purpose), &(array)[(count)++]))
 void *dl_grow(void *block, size_t count, size_t size, const char *purpose);
 
-/* `bytes` zeroed bytes on a 64-byte border (a cache line), for arrays that threads share. */
+/* `bytes` zeroed bytes on a 64-byte boundary (a cache line), for arrays that threads share. */
 void *dl_alloc_aligned(size_t bytes, const char *purpose);
 
 /* The same for large vectors that one loop walks through together. Each block of at least

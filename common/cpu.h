@@ -13,7 +13,7 @@ int dl_cpu_count(void);
  * are those of the process at the first call of dl_cpu_count. */
 dl_status dl_cpu_pin(int index, dl_error *err) DL_MUST_CHECK;
 
-/* Model name ("AMD EPYC 7R13"), written to text[bytes]; "unknown CPU" if the system tells none.
+/* Model name ("AMD EPYC 7R13"), written to text[bytes]; "unknown CPU" if the system gives none.
  * Returns text. */
 const char *dl_cpu_name(char *text, size_t bytes);
 
@@ -42,7 +42,7 @@ typedef struct dl_cpu_disturbance {
 
 dl_cpu_disturbance dl_cpu_disturbed(const dl_cpu_usage *from, const dl_cpu_usage *to);
 
-/* Tells the core that this is a spin loop. */
+/* Finds the core that this is a spin loop. */
 static inline void dl_cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

@@ -56,7 +56,7 @@ static void add_cell(csv_row *row, char *cell)
     row->cells[row->count++] = cell;
 }
 
-/* Steps over what stands behind a cell. */
+/* Steps over what stands after a cell. */
 static cell_end end_cell(csv_source *source)
 {
     if (source->next == source->end) return CELL_LINE;
@@ -78,7 +78,7 @@ static int at_line_end(const csv_source *source)
     return *source->next == '\r' && (behind == source->end || *behind == '\n');
 }
 
-/* The quote that closes a cell, or NULL; `text` is behind the opening one. */
+/* The quote that closes a cell, or NULL; `text` is after the opening one. */
 static const char *find_closing_quote(const char *text, const char *end)
 {
     while (text < end) {
@@ -112,7 +112,7 @@ static cell_end read_quoted(csv_source *source, csv_row *row)
     add_cell(row, cell);
     source->next = close + 1;
     if (at_line_end(source) || *source->next == ',') return end_cell(source);
-    fail_at(source, source->line, "text behind a closing quote");
+    fail_at(source, source->line, "text after a closing quote");
     return CELL_BAD;
 }
 

@@ -2,7 +2,7 @@
  * Numbers are written so that they read back to the same double; NaN is an empty cell.
  *
  * Read are LF and CRLF line ends, a UTF-8 byte-order mark, and cells with commas, quotes and line
- * breaks in quotes. Blanks belong to the cell. Empty lines count for nothing, except behind the
+ * breaks in quotes. Blanks belong to the cell. Empty lines count for nothing, except after the
  * names of a table with one column: there they are an empty cell. */
 #ifndef DL_COMMON_CSV_H
 #define DL_COMMON_CSV_H
@@ -24,7 +24,7 @@ typedef struct dl_csv {
 
 /* Reads `path`; zero `csv` before. DL_ERR_PARSE with the line for: no column names, a name that is
  * empty or comes twice, a row with another number of cells than there are names, a quote that is
- * not closed or stands inside an unquoted cell, text behind a closing quote, a NUL byte. */
+ * not closed or stands inside an unquoted cell, text after a closing quote, a NUL byte. */
 dl_status dl_csv_read(dl_csv *csv, const char *path, dl_error *err) DL_MUST_CHECK;
 dl_status dl_csv_read_text(dl_csv *csv, const char *name, const char *text, size_t bytes,
                            dl_error *err) DL_MUST_CHECK;
@@ -37,7 +37,7 @@ int dl_csv_column(const dl_csv *csv, const char *name);
 const char *dl_csv_cell(const dl_csv *csv, size_t row, size_t column);
 
 /* The cell as a number; empty gives NaN; "inf" and "-inf" are taken, as dl_csv_double writes them.
- * Anything else that is no number is DL_ERR_PARSE, one that no double holds DL_ERR_RANGE. */
+ * Anything else that is not a number is DL_ERR_PARSE, one that no double holds DL_ERR_RANGE. */
 dl_status dl_csv_number(const dl_csv *csv, size_t row, size_t column, double *value,
                         dl_error *err) DL_MUST_CHECK;
 

@@ -13,13 +13,13 @@
 
 #define FIRST_ROOM ((size_t)1 << 16)
 
-/* What was read so far, with room for a NUL behind it. */
+/* What was read so far, with room for a NUL after it. */
 typedef struct content {
     char *text;
     size_t room, used;
 } content;
 
-/* Reads to the end or to `max_bytes`, whatever the size is: a pipe or a file in /proc does not tell
+/* Reads to the end or to `max_bytes`, whatever the size is: a pipe or a file in /proc does not give
  * it. */
 static void read_on(FILE *in, size_t max_bytes, content *to)
 {
@@ -66,7 +66,7 @@ dl_status dl_file_read_up_to(const char *path, size_t max_bytes, char **text, si
     const dl_status status = open_file(path, &in, err);
     if (status != DL_OK) return status;
     content read = {0};
-    read_on(in, max_bytes + 1, &read); /* one more tells that there are more */
+    read_on(in, max_bytes + 1, &read); /* one more shows that there are more */
     if (read.used > max_bytes) {
         fclose(in);
         free(read.text);

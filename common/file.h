@@ -22,9 +22,9 @@ dl_status dl_file_read_up_to(const char *path, size_t max_bytes, char **text, si
  * NULL with errno if it cannot be found. free() it. */
 char *dl_file_program(void);
 
-/* The same without a limit, for a format whose files begin with magic[magic_bytes]. Of any other
- * file only so many bytes are read (or all, if there are fewer): the caller sees that by comparing
- * them. */
+/* The same without a limit, for a format whose files start with magic[magic_bytes]. Of any other
+ * file only that many bytes are read (or all, if there are fewer): the caller sees that by
+ * comparing them. */
 dl_status dl_file_read_format(const char *path, const char *magic, size_t magic_bytes, char **text,
                               size_t *bytes, dl_error *err) DL_MUST_CHECK;
 

@@ -19,7 +19,7 @@ static char *skip_blanks(char *text)
     return text + strspn(text, " \t");
 }
 
-/* Cuts text[bytes] off behind its last character that is no blank. */
+/* Cuts text[bytes] off after its last character that is no blank. */
 static void cut_blanks(char *text, size_t bytes)
 {
     while (bytes > 0 && isblank((unsigned char)text[bytes - 1]))
@@ -67,7 +67,7 @@ static const char *take_entry(dl_ini *ini, char *text, int line)
     return NULL;
 }
 
-/* The same for a whole line, of text[bytes] and a byte behind it that may be written to. */
+/* The same for a whole line, of text[bytes] and a byte after it that may be written to. */
 static const char *take_line(dl_ini *ini, char *text, size_t bytes, int line)
 {
     if (bytes > 0 && text[bytes - 1] == '\r') bytes--;

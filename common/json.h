@@ -20,7 +20,7 @@ typedef struct dl_json {
     bool follows; /* an item of the open list stands before the next one */
 } dl_json;
 
-/* The begin of an item: "name": of an object's member; name NULL in a list and for the whole. The
+/* The start of an item: "name": of an object's member; name NULL in a list and for the whole. The
  * value is then written to to->out by the caller. */
 void dl_json_item(dl_json *to, const char *name);
 

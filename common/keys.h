@@ -25,7 +25,7 @@ typedef enum dl_key_type {
 /* One key. Numbers outside of low..high, which are generous, are slips of the pen: refused. */
 typedef struct dl_key {
     const char *section; /* "op *": of any name */
-    const char *name;    /* "copies_*": with a number or a name behind it */
+    const char *name;    /* "copies_*": with a number or a name after it */
     dl_key_type type;
     dl_dimension dimension;     /* of a number; times are in ns, without a unit too */
     double low, high;           /* of a number */

@@ -22,7 +22,7 @@ typedef struct machine_reader {
 
 /* Keys and names of a machine file's sections: what machine_read.c is made of. Not for others. */
 
-/* The index of the key's value among the names of `count` structs of `size` bytes that begin with a
+/* The index of the key's value among the names of `count` structs of `size` bytes that start with a
  * char *name. */
 static dl_status machine_read_name(const machine_reader *r, const char *section, const char *key,
                                    const void *parts, int count, size_t size, int *index)
@@ -436,7 +436,7 @@ static dl_status add_nvlink(const machine_reader *r, const dl_ini_entry *entry, 
 static dl_status read_nvlinks(const machine_reader *r, const dl_ini_section *section,
                               const char *name)
 {
-    (void)name; /* only tells the sections apart */
+    (void)name; /* only distinguishes the sections */
     dl_nvlink nvlink = {0};
     const dl_ini_entry *entry = NULL;
     dl_status status;

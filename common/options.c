@@ -351,7 +351,7 @@ static const char **long_names(const dl_command *command, size_t *count)
     return names;
 }
 
-/* Place of the name that is `given`, or the only one that begins so. */
+/* Place of the name that is `given`, or the only one that starts so. */
 static dl_status find_long(const char *const *names, size_t count, const char *given, size_t *found,
                            dl_error *err)
 {
@@ -409,7 +409,7 @@ static dl_status take_long(option_parse *parse, const char *text)
     return status;
 }
 
-/* Letters after '-': flags, the last one with its argument behind it or in the next text. */
+/* Letters after '-': flags, the last one with its argument after it or in the next text. */
 static dl_status take_letters(option_parse *parse, const char *letters)
 {
     const dl_command *command = parse->command;

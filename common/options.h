@@ -2,8 +2,8 @@
  * the effective settings.
  *
  * A program with sub-commands ("dlprof train") has one dl_command for each. --help (-h) and
- * --version are always there. Long options may be shortened as long as they stay unique; "--" ends them; what is
- * neither option nor argument is positional, in any order with them. */
+ * --version are always there. Long options may be shortened as long as they stay unique; "--" ends
+ * them; what is neither option nor argument is positional, in any order with them. */
 #ifndef DL_COMMON_OPTIONS_H
 #define DL_COMMON_OPTIONS_H
 
@@ -119,7 +119,7 @@ typedef struct dl_subcommand {
 } dl_subcommand;
 
 /* main() of a program with sub-commands: dispatches on argv[1]; prints --help, --version, and for
- * an unknown name the nearest one (exit 2). What ends with 0 has a dl_stdout_check behind it. */
+ * an unknown name the nearest one (exit 2). What ends with 0 has a dl_stdout_check after it. */
 int dl_subcommands_main(const char *program, const char *summary, const dl_subcommand *commands,
                         size_t count, int argc, char **argv);
 

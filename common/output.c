@@ -92,7 +92,7 @@ static ssize_t write_bytes(void *cookie, const char *data, size_t bytes)
     return (ssize_t)done;
 }
 
-/* Some systems tell of a full disk or quota only here. */
+/* Some systems report a full disk or quota only here. */
 static int close_bytes(void *cookie)
 {
     struct dl_output_file *file = cookie;
@@ -172,7 +172,7 @@ static int open_file(struct dl_output_file *file)
     const bool exists = stat(file->path, &old) == 0;
     if (!exists && errno != ENOENT) return errno;
     FILE *const stream = exists ? standard_stream(&old) : NULL;
-    if (stream != NULL) { /* behind what was printed to it */
+    if (stream != NULL) { /* after what was printed to it */
         fflush(stream);
         file->fd = fcntl(stream_fd(stream), F_DUPFD_CLOEXEC, 0);
         return file->fd >= 0 ? 0 : errno;
@@ -336,7 +336,7 @@ dl_status dl_outputs_end(dl_status status, dl_error *err)
 
 /* What a path stands for: the file, or the place where it would be created. */
 typedef struct place {
-    bool known;  /* or whoever opens it tells why not */
+    bool known;  /* or whoever opens it reports it */
     bool exists; /* then `found` is the file, else its folder */
     struct stat found;
     char *target; /* behind symbolic links; NULL = unknown */
@@ -368,8 +368,8 @@ static bool same_file(const char *first, const char *second)
     return same;
 }
 
-/* Whether the file can be replaced or created; told before hours of work, and not only behind them.
- */
+/* Whether the file can be replaced or created; checked before hours of work, and not only after
+ * them. */
 static dl_status check_access(const char *path, dl_error *err)
 {
     const place at = find_place(path);

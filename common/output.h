@@ -15,7 +15,7 @@
 
 #include "common/status.h"
 
-/* An open output; {0} is none. Write to `out`; how that went is told by dl_output_close. */
+/* An open output; {0} is none. Write to `out`; how that went is reported by dl_output_close. */
 typedef struct dl_output {
     FILE *out;
     struct dl_output_file *file;
@@ -33,7 +33,7 @@ dl_status dl_output_close(dl_output *output, dl_error *err) DL_MUST_CHECK;
 void dl_output_abandon(dl_output *output);
 
 /* The end of a function that wrote: closes where `status` is DL_OK, and gives up where something
- * failed, which *err then tells already. Returns what failed first. */
+ * failed, which *err then holds already. Returns what failed first. */
 dl_status dl_output_end(dl_output *output, dl_status status, dl_error *err) DL_MUST_CHECK;
 
 /* From here to dl_outputs_end, dl_output_close only completes files: they take their places
@@ -60,7 +60,7 @@ typedef struct dl_file_role {
     const char *path; /* NULL: it is not given */
 } dl_file_role;
 
-/* To be called before the work begins. DL_ERR_USAGE if an output's name is empty, or if it is the
+/* To be called before the work starts. DL_ERR_USAGE if an output's name is empty, or if it is the
  * same file as an input or another output, whatever the names are; DL_ERR_IO if it cannot be
  * created or replaced. Devices and pipes may be given twice. */
 dl_status dl_outputs_check(const dl_file_role *outputs, size_t output_count,

@@ -2,7 +2,7 @@
  *
  *   NUMBER [UNIT] [, ORIGIN]        484GB/s, catalogue     1.3us, measured     25e9
  *
- * Without a unit the number is in the base unit of its dimension (bytes, bytes a second, floating
+ * Without a unit the number is in the base unit of its dimension (bytes, bytes per second, floating
  * point operations a second, ns), which the key names. Prefixes are decimal but for Ki, Mi, Gi; a
  * small b is a bit, a capital B a byte. Without an origin the number is assumed.
  */
@@ -43,7 +43,7 @@ const char *dl_evidence_name(dl_evidence evidence);
 dl_status dl_amount_parse(const char *text, dl_dimension dimension, double *value,
                           dl_error *err) DL_MUST_CHECK;
 
-/* The unit behind the number, "" if it has none. Borrowed from `text`. */
+/* The unit after the number, "" if it has none. Borrowed from `text`. */
 const char *dl_amount_unit(const char *text);
 
 /* Writes "12.4 B/s", "1 PB/s", "50 us" to text[bytes] and returns text. */

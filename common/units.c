@@ -54,7 +54,7 @@ static uint64_t unit_bytes(const char *unit, dl_error *err)
 dl_status dl_parse_bytes(const char *text, uint64_t *bytes, dl_error *err)
 {
     if (!isdigit((unsigned char)text[0])) {
-        return dl_error_set(err, DL_ERR_PARSE, "'%s' is no number of bytes (as 4096 or 64MiB)",
+        return dl_error_set(err, DL_ERR_PARSE, "'%s' is not a number of bytes (as 4096 or 64MiB)",
                             text);
     }
     char *unit;
@@ -98,7 +98,7 @@ dl_status dl_parse_double(const char *text, double low, double high, double *val
     char *end = NULL;
     double number = consists_of(text, "+-.0123456789eE") ? strtod(text, &end) : 0.0;
     if (end == NULL || end == text || *end != '\0') {
-        return dl_error_set(err, DL_ERR_PARSE, "'%s' is no number", text);
+        return dl_error_set(err, DL_ERR_PARSE, "'%s' is not a number", text);
     }
     if (!isfinite(number) || number < low || number > high) {
         return dl_error_set(err, DL_ERR_RANGE, "%s is not in %g..%g", text, low, high);

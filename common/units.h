@@ -1,6 +1,6 @@
 /* Conversions between units, by named functions; and the clock.
  *
- * Inside the programs: times are int64_t nanoseconds, sizes are bytes, rates are bytes a second.
+ * Inside the programs: times are int64_t nanoseconds, sizes are bytes, rates are bytes per second.
  * Prefixes are decimal (1 GB = 1e9 bytes); the binary ones are always spelled KiB, MiB, GiB. */
 #ifndef DL_COMMON_UNITS_H
 #define DL_COMMON_UNITS_H
@@ -44,7 +44,7 @@ int64_t dl_clock_thread_cpu_ns(void);
  * DL_NS_MAX. NaN and negative is a broken invariant. */
 int64_t dl_ns_ceil(double ns);
 
-/* Reads a byte count: digits with an optional B, kB, MB, GB, KiB, MiB, GiB right behind. Whole text
+/* Reads a byte count: digits with an optional B, kB, MB, GB, KiB, MiB, GiB right after. Whole text
  * must match. DL_ERR_PARSE (no digits), DL_ERR_NAME (unknown unit), DL_ERR_RANGE (over 2^64-1). */
 dl_status dl_parse_bytes(const char *text, uint64_t *bytes, dl_error *err) DL_MUST_CHECK;
 

@@ -71,7 +71,7 @@ static void faults_are_named(void **state)
         {HEAD "[collective allreduce 1]\nbytes_0 = 1\n", DL_ERR_NAME, 4, "2 ranks or more"},
         {HEAD "[collective allreduce 8]\nbyte_0 = 1\n", DL_ERR_NAME, 4,
          "did you mean 'bytes_*'"},
-        {HEAD "[collective allreduce 8]\nbytes_x = 1\n", DL_ERR_PARSE, 4, "'x' is no number"},
+        {HEAD "[collective allreduce 8]\nbytes_x = 1\n", DL_ERR_PARSE, 4, "'x' is not a number"},
         {HEAD "[collective allreduce 8]\nbytes_0 = -1\n", DL_ERR_RANGE, 4,
          "is not within 0 ns to 3600 s"},
         {HEAD "[collective allreduce 8]\nbytes_5 = 1\nbytes_4 = 2\n", DL_ERR_DATA, 5,

@@ -6,7 +6,7 @@
 #include "common/alloc.h"
 
 /* Length of the part of `text` that goes on a line of `room` bytes: up to the last space, else to
- * behind the last '/', else the first word. */
+ * after the last '/', else the first word. */
 static size_t line_length(const char *text, size_t room)
 {
     size_t length = strlen(text);

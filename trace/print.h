@@ -11,7 +11,7 @@
  * continued under itself. */
 void dl_print_wrapped(FILE *out, const char *first, const char *text);
 
-/* "key   value", wrapped so; behind a key of DL_PRINT_KEY_COLUMNS bytes or more (shorter than a
+/* "key   value", wrapped so; after a key of DL_PRINT_KEY_COLUMNS bytes or more (shorter than a
  * line) a space, and what is continued stands further in. */
 void dl_print_pair(FILE *out, const char *key, const char *value);
 

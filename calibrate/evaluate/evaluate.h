@@ -86,7 +86,7 @@ dl_status dl_table_evaluate(dl_table_evaluation *evaluation, const dl_table_fit 
 void dl_table_evaluation_free(dl_table_evaluation *evaluation);
 void dl_table_evaluation_print(const dl_table_evaluation *evaluation, FILE *out);
 
-/* How well a fit predicts sizes that it has not seen: fitted to every second size, judged on the
+/* How well a fit predicts sizes that it has not seen: fitted to every second size, evaluated on the
  * others; and the same of the usual formula latency + bytes / bandwidth, by least squares. */
 
 /* Relative errors without sign. */
@@ -99,9 +99,9 @@ typedef struct dl_link_errors {
 typedef struct dl_link_evaluation {
     dl_link_errors fit;   /* all sizes that were left out */
     dl_link_errors usual; /* of the usual formula, the same sizes */
-    dl_link_errors rest;  /* of the fit, without sizes that cannot judge it: outliers of the fit to
+    dl_link_errors rest; /* of the fit, without sizes that say nothing of it: outliers of the fit to
                            * all sizes, times printed to fewer digits than DL_LINK_COARSE_FRAC */
-    dl_link_errors even;  /* of the fit, at the even sizes: those where the line through the sizes
+    dl_link_errors even; /* of the fit, at the even sizes: those where the line through the sizes
                           * beside them, in logarithms, is off by at most DL_LINK_EVEN_FRAC. What
                           * lies further off, no method that sees every second size can know. */
     size_t regimes;
@@ -111,11 +111,11 @@ typedef struct dl_link_evaluation {
 
 #define DL_LINK_EVEN_FRAC 0.1
 
-/* Times with a larger relative error of their digits judge nothing. */
+/* Times with a larger relative error of their digits count for nothing. */
 #define DL_LINK_COARSE_FRAC 0.02
 
-/* Fits to points begin, begin + 2, ... (begin 0 or 1) and judges on the others. `all` is the fit to
- * all points[n]. DL_ERR_DATA with fewer than DL_LINK_EVALUATE_MIN points. Release with
+/* Fits to points start, start + 2, ... (start 0 or 1) and evaluates on the others. `all` is the
+ * fit to all points[n]. DL_ERR_DATA with fewer than DL_LINK_EVALUATE_MIN points. Release with
  * dl_link_evaluation_free. */
 #define DL_LINK_EVALUATE_MIN 6
 

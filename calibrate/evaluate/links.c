@@ -27,7 +27,7 @@ static void fit_usual(const dl_link_point *points, size_t n, double *latency, do
     free(bytes);
 }
 
-/* The line in logarithms through the points before and behind point i, over its measured time - 1;
+/* The line in logarithms through the points before and after point i, over its measured time - 1;
  * NaN at both ends. */
 static double beside(const dl_link_point *points, size_t n, size_t i)
 {

@@ -8,7 +8,7 @@
 
 #include "common/alloc.h"
 
-/* A parameter below so many standard errors is not determined. */
+/* A parameter below that many standard errors is not determined. */
 #define DL_LINK_DETERMINED 2.0
 
 #define TUNING 4.685
@@ -19,7 +19,7 @@
 
 /* A line through some of the points, on the scale of the largest of them. */
 typedef struct line {
-    double c0, c1; /* ns, ns a byte */
+    double c0, c1; /* ns, ns per byte */
     double cov00, cov01, cov11;
     double loss; /* sum of rho */
 } line;
@@ -101,7 +101,7 @@ static void fit_line(problem *p, size_t first, size_t count, line *l)
         l->loss += loss_of(residual(p, l, i));
 }
 
-/* Cuts the points into regimes; before[j] is where the last one of the best cut of 0..j-1 begins.
+/* Cuts the points into regimes; before[j] is where the last one of the best cut of 0..j-1 starts.
  */
 static void cut(const problem *p, size_t *before)
 {

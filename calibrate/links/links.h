@@ -52,7 +52,7 @@ typedef struct dl_link_rate {
     char *path, *name; /* "host_to_device_memcpy_ce", "cpu_to_gpuN_by_dma_under_numaN" */
     char *pair;        /* "0 1": row and column of a matrix; "cpu_to_gpu0_..." */
     double value;      /* > 0 */
-    bool is_latency;   /* value in ns; else in bytes a second */
+    bool is_latency;   /* value in ns; else in bytes per second */
     int line;
 } dl_link_rate;
 
@@ -180,7 +180,7 @@ void dl_link_results_free(dl_link_results *links);
 /* Tables of regimes, rates, notes. */
 void dl_link_results_print(const dl_link_results *links, FILE *out);
 
-/* One line a series: errors at sizes that were left out, beside those of the usual formula. */
+/* One line per series: errors at sizes that were left out, beside those of the usual formula. */
 void dl_link_results_print_evaluations(const dl_link_results *links, FILE *out);
 void dl_link_results_write_json(const dl_link_results *links, FILE *out);
 

@@ -156,7 +156,7 @@ static void log_init(link_log *log, const char *path, const char *text, size_t b
     *log = (link_log){.path = path, .at = text, .end = text + bytes};
 }
 
-/* Length of "[1,0]<stdout>:" at the begin of a line, or 0. */
+/* Length of "[1,0]<stdout>:" at the start of a line, or 0. */
 static size_t tag_length(const char *text)
 {
     const char *end = text[0] == '[' ? strchr(text, ']') : NULL;
@@ -307,7 +307,7 @@ typedef struct cuda_state {
     char device[128];
     const char *direction; /* "h2d", ... ; NULL = none yet */
     bool pageable;
-    double unit; /* bytes a second; 0 = outside a table */
+    double unit; /* bytes per second; 0 = outside a table */
 } cuda_state;
 
 static dl_status add_copy(dl_link_data *data, const cuda_state *s, const link_log *log,
@@ -325,7 +325,7 @@ static dl_status add_copy(dl_link_data *data, const cuda_state *s, const link_lo
     return DL_OK;
 }
 
-/* "Size = 6000000": the word behind "=" behind `name`; NULL = not there. */
+/* "Size = 6000000": the word after "=" after `name`; NULL = not there. */
 static const char *value_of(const link_log *log, const char *name)
 {
     for (size_t i = 0; i + 2 < log->word_count; i++) {
@@ -573,7 +573,7 @@ static dl_status parse_rates(dl_link_data *data, link_log *log, size_t *tables, 
     return status;
 }
 
-/* nccl-tests: "# ..." lines about devices, a head, and a row a size.
+/* nccl-tests: "# ..." lines about devices, a head, and a row per size.
  *
  *   # Collective test starting: all_reduce_perf                        from version 2.17 on
  *   #  Rank  0 Group  0 Pid 41 on host device  0 [0000:1b:00] NVIDIA H100
@@ -758,7 +758,7 @@ static dl_status guess(nccl_state *s, const link_log *row, double ratio, dl_erro
     s->collective = fits_by_name == 1 ? found_by_name : fits == 1 ? found : -1;
     if (s->collective >= 0) return DL_OK;
     return log_error(row, DL_ERR_DATA, err,
-                     "cannot tell which collective this table is of: there is no line "
+                     "cannot determine which collective this table is of: there is no line "
                      "'Collective test starting', so put its name into the file's "
                      "(..._allgather.log)");
 }
@@ -822,7 +822,7 @@ static dl_status take_nccl_row(dl_link_data *data, nccl_state *s, const link_log
     return status;
 }
 
-/* "# nThread 1 nGpus 8 ...": the ranks of one process, if no line tells them one by one. */
+/* "# nThread 1 nGpus 8 ...": the ranks of one process, if no line gives them one by one. */
 static void take_settings(nccl_state *s, const link_log *log)
 {
     long count = 1;

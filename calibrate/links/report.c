@@ -297,7 +297,7 @@ void dl_link_results_print_evaluations(const dl_link_results *links, FILE *out)
     dl_link_errors fit = {0}, rest = {0}, even = {0}, usual = {0};
     const char *path = "";
     fprintf(out, "sizes that were left out: error of the regimes and of latency + bytes/bandwidth\n"
-                 "(two rows a series: fitted to sizes 1, 3, 5, ...; to 2, 4, 6, ...)\n");
+                 "(two rows per series: fitted to sizes 1, 3, 5, ...; to 2, 4, 6, ...)\n");
     for (size_t i = 0; i < links->count; i++) {
         const dl_link_result *r = &links->results[i];
         if (r->evaluation == NULL) continue;

@@ -1,21 +1,21 @@
 /* Builds the replay graph of one or several traces (graph.h).
  *
  * Nodes. Each thread of the host that calls the device is a lane: its calls (calls within calls
- * belong to the outer one), and the time between them. Each stream is a lane of its works; where
- * works of one stream overlap by more than DL_REPLAY_OVERLAP_NS (branches of a CUDA graph), the
- * stream has several lanes. The host's time is kept as it is, waits are not;
- * idle time of a device is never kept.
+ * belong to the outer one), and the time between them. Each stream is a lane of its operations;
+ * where operations of one stream overlap by more than DL_REPLAY_OVERLAP_NS (branches of a CUDA
+ * graph), the stream has several lanes. The host's time is kept as it is, waits are not; idle time
+ * of a device is never kept.
  *
- * Typical costs, measured in the trace itself, one for all works of a sort:
+ * Typical costs, measured in the trace itself, one for all operations of a sort:
  *
- *   launch latency  from the begin of the launching call to the begin of the work, of works that
- *                   found their stream idle, for each name of call and kind of work;
- *   spacing         from the end of a work to the begin of the next one of the stream where that
+ *   launch latency  from the start of the launching call to the start of the work, of operations
+ *                   that found their stream idle, for each name of call and kind of work;
+ *   spacing         from the end of a work to the start of the next one of the stream where that
  *                   one had been launched long before; for each kind before it, call, and kernel or
  *                   size of copy, in each 50 ms of the trace that have enough of them.
  *
  * Typical is the mean of those below three medians. The minimum would be early by the spread, which
- * adds up wherever the host waits for the device, or works follow one another.
+ * adds up wherever the host waits for the device, or operations follow one another.
  *
  * Edges, each with its rules: launches (launches.c), waits of the host (waits.c, queue.c), streams
  * that wait for one another (events.c, timed.c), threads that wait for one another (threads.c). */
@@ -26,8 +26,8 @@
 #include "common/status.h"
 #include "trace/dlt/dlt.h"
 
-/* Works of one stream that overlap by no more than this follow one another: times of some traces
- * are whole microseconds. */
+/* Operations of one stream that overlap by no more than this follow one another: times of some
+ * traces are whole microseconds. */
 #define DL_REPLAY_OVERLAP_NS 2000
 
 /* What became of one trace. */
@@ -36,10 +36,11 @@ typedef struct dl_replay_rank {
     uint32_t *node_of;     /* [activity_count] node that is the activity or (call within a call)
                               holds it, or DL_REPLAY_NONE */
     size_t work_count;
-    size_t unlaunched;       /* works whose launch was not recorded */
+    size_t unlaunched;       /* operations whose launch was not recorded */
     size_t launches_without; /* calls that launch but have no work in the trace */
     size_t launch_calls;     /* calls that launch */
-    size_t queue_depth; /* works that may be launched and not begun; 0 = the limit was never met */
+    size_t
+        queue_depth; /* operations that may be launched and not started; 0 = the limit was never met */
 } dl_replay_rank;
 
 /* Owns all but the traces; release with dl_replay_run_free. */

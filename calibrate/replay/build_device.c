@@ -1,4 +1,4 @@
-/* The lanes of streams and the nodes of works. */
+/* The lanes of streams and the nodes of operations. */
 #include "calibrate/replay/build_internal.h"
 
 #include <stdlib.h>
@@ -52,8 +52,8 @@ static void push_lane(dl_event_queue *queue, int64_t key, int lane)
     dl_event_queue_push(queue, key, NULL, NULL, lane);
 }
 
-/* Gives each of works[count], of one stream, the first lane that is free when it begins. Returns
- * the number of lanes. */
+/* Gives each of works[count], of one stream, the first lane that is free when it starts.
+ * Returns the number of lanes. */
 static uint32_t share_out(device_work *works, size_t count)
 {
     dl_event_queue used, spare; /* lanes by the end of their last work, and by number */
@@ -128,7 +128,7 @@ static int64_t first_start(const replay_builder *b, const stream_works *works)
     return b->graph->nodes[works->nodes[0]].recorded_ns;
 }
 
-/* What a device did before the trace is unknown, so its first work begins as recorded, and so do
+/* What a device did before the trace is unknown, so its first work starts as recorded, and so do
  * streams whose first launch is not recorded. The first work of any other stream is held back by
  * its launch and by edges alone. Streams lie device by device. */
 static void free_begins(replay_builder *b)
@@ -193,22 +193,22 @@ size_t replay_launched_before(const stream_works *works, int64_t time_ns)
     return low;
 }
 
-/* Launch edges, launch latencies and the spacing of works. */
+/* Launch edges, launch latencies and the spacing of operations. */
 
-/* Works begin this long after the one before at most if they only waited for it; longer gaps have
- * another reason. Of traces of PyTorch on V100, A100 and MI300X the median is 0.5 to 2 us. */
+/* Operations start this long after the one before at most if they only waited for it; longer gaps
+ * have another reason. Of traces of PyTorch on V100, A100 and MI300X the median is 0.5 to 2 us. */
 #define LONGEST_SPACING_NS 20000
 
-/* A launch on an idle stream begins its work this long after at most; later ones waited for
+/* A launch on an idle stream starts its work this long after at most; later ones waited for
  * something else. */
 #define LONGEST_LATENCY_NS 100000
 
 /* Spacing varies with the device's clock and load, so it is typical for a part of the trace, if
- * that has enough works of the sort. */
+ * that has enough operations of the sort. */
 #define WINDOW_NS 50000000
 #define FEWEST_IN_WINDOW 16
 
-/* What works are alike; all ids are below 2^32, kinds below 16. */
+/* What operations are alike; all ids are below 2^32, kinds below 16. */
 typedef struct sort_key {
     uint32_t call;   /* name of the call that launched it */
     uint32_t what;   /* of a kernel its name, of others their size in powers of two */
@@ -216,7 +216,7 @@ typedef struct sort_key {
     uint32_t window; /* 1.. = part of the trace; 0 = all of it */
 } sort_key;
 
-/* One value of a sort of works. */
+/* One value of a sort of operations. */
 typedef struct sample {
     sort_key sort;
     int64_t value_ns;
@@ -312,8 +312,8 @@ static sort_key latency_sort(const dl_activity *work, const dl_activity *call)
     return (sort_key){.call = call->name, .kinds = kinds_of_work(work)};
 }
 
-/* Works of a launched graph follow one another faster than works launched one by one; kernels
- * differ by their parameters, copies by their sizes. */
+/* Operations of a launched graph follow one another faster than operations launched one by one;
+ * kernels differ by their parameters, copies by their sizes. */
 static sort_key spacing_sort(const replay_builder *b, const dl_activity *before,
                              const dl_activity *work, const dl_activity *call)
 {
@@ -369,7 +369,7 @@ static void sample_work(const replay_builder *b, uint32_t before, uint32_t node,
 
 /* Whether the host held the work back: it copied pageable memory to memory of its own before, or
  * its call took long (the first launch of a kernel loads its code), and the stream was idle. The
- * time until the device begins is the host's then, and kept as it is. */
+ * time until the device starts is the host's then, and kept as it is. */
 static bool host_held(const replay_builder *b, uint32_t node, const dl_activity *call)
 {
     const dl_activity *work = work_of(b, node);
@@ -447,12 +447,12 @@ void replay_build_launches(replay_builder *b)
 
 /* Launches that find the queue of a stream full.
  *
- * A stream takes a limited number of works ahead (1022 on V100 and driver 525); a launch beyond it
- * blocks until one has ended. The limit shows in the trace: launches that take much longer than
- * usual all return with the same number of works launched and not ended. Where at least
- * FEWEST_BLOCKED launches of a stream, and half of the slow ones, agree within AGREEMENT, that
- * number is the limit, and each launch waits for the end of the work so many places before its
- * own; of its time only what is left after that is its own. */
+ * A stream takes a limited number of operations ahead (1022 on V100 and driver 525); a launch
+ * beyond it blocks until one has ended. The limit shows in the trace: launches that take much
+ * longer than usual all return with the same number of operations launched and not ended. Where at
+ * least FEWEST_BLOCKED launches of a stream, and half of the slow ones, agree within AGREEMENT,
+ * that number is the limit, and each launch waits for the end of the work that many places before
+ * its own; of its time only what is left after that is its own. */
 
 /* Launches take 3 to 10 us; one of 60 us waited for something. */
 #define SLOW_LAUNCH_NS 60000
@@ -462,7 +462,7 @@ void replay_build_launches(replay_builder *b)
 #define SHALLOWEST_QUEUE 64
 #define AGREEMENT 4
 
-/* Works of the stream before place `place` + 1 that had not ended at `time_ns`. */
+/* Operations of the stream before place `place` + 1 that had not ended at `time_ns`. */
 static size_t outstanding(const replay_builder *b, const stream_works *works, size_t place,
                           int64_t time_ns)
 {

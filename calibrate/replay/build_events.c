@@ -1,4 +1,4 @@
-/* Events whose identity the trace tells. */
+/* Events whose identity the trace gives. */
 #include "calibrate/replay/build_internal.h"
 
 #include <stdlib.h>
@@ -202,7 +202,7 @@ void replay_build_events(replay_builder *b, const replay_events *events)
     free(walk.known);
 }
 
-/* Calls of the host that wait for works of a device.
+/* Calls of the host that wait for operations of a device.
  *
  *   ...DeviceSynchronize    for the last work launched before it on each stream
  *   ...StreamSynchronize    for that of the stream that the trace names; where it names none, of
@@ -210,11 +210,11 @@ void replay_build_events(replay_builder *b, const replay_events *events)
  *   ...EventSynchronize     for the last work launched before the record of the event that the
  *                           trace names; where it names none, as StreamSynchronize
  *   copies                  for their own copy, if that had ended when the call returned
- *   allocation and release  for all streams as DeviceSynchronize, if the last of these works ended
- *                           while the call lasted
+ *   allocation and release  for all streams as DeviceSynchronize, if the last of these operations
+ *                           ended while the call lasted
  *
  * A work that ended after the call returned refutes the wait, and then the work is left out. The
- * call's own time is that from the end of the last work that it waited for (or from its begin) to
+ * call's own time is that from the end of the last work that it waited for (or from its start) to
  * its return. */
 
 /* Clocks of host and device differ, and times of some traces are whole microseconds. */
@@ -293,7 +293,7 @@ static void wait_for_event(const wait_walk *walk, const replay_call *call, const
                     DL_REPLAY_RECORDED, until_ns);
 }
 
-/* The last end of the works launched before the call, on all streams. */
+/* The last end of the operations launched before the call, on all streams. */
 static int64_t last_end_before(const replay_builder *b, const replay_call *call)
 {
     int64_t last_ns = INT64_MIN;
@@ -365,17 +365,17 @@ void replay_build_waits(replay_builder *b, const replay_events *events)
     free(syncs);
 }
 
-/* Edges between streams that only the recorded times tell.
+/* Edges between streams that only the recorded times give.
  *
- * A work may begin long after its launch and after the work before it although no event is known
+ * A work may start long after its launch and after the work before it although no event is known
  * that it waits for: the profiler did not record the event (ROCm's), or a work of another stream
- * fills the device and has to make room. In both cases it begins when a work of another stream
+ * fills the device and has to make room. In both cases it starts when a work of another stream
  * ends, or a little before: the last blocks of a large kernel leave room while they run. So of a
- * work that begins more than DL_REPLAY_SPREAD_NS after everything that is known to hold it back,
+ * work that starts more than DL_REPLAY_SPREAD_NS after everything that is known to hold it back,
  *
  *   a work of another stream that ended at most LONGEST_HANDOVER_NS before it began is taken to
- *   have held it back: it begins `lag` after that end, the typical spacing of works;
- *   else one that still ran, but ended within LONGEST_TAIL_NS or a tenth of its duration: it begins
+ *   have held it back: it starts `lag` after that end, the typical spacing of operations;
+ *   else one that still ran, but ended within LONGEST_TAIL_NS or a tenth of its duration: it starts
  *   after the same share of that one as recorded.
  *
  * The nearest end counts. What ends at no such moment stays unexplained. */
@@ -409,7 +409,7 @@ static int64_t distance(const replay_builder *b, uint32_t work, int64_t start_ns
     return late_ns < 0 ? -late_ns : late_ns;
 }
 
-/* The work of another stream of the device whose end lies nearest to the begin, or NONE. */
+/* The work of another stream of the device whose end lies nearest to the start, or NONE. */
 static uint32_t find_holder(const replay_builder *b, const stream_works *of, int64_t start_ns)
 {
     uint32_t best = DL_REPLAY_NONE;

@@ -57,7 +57,7 @@ static void find_roles(replay_builder *b)
     }
 }
 
-/* A moment of a thread: a call, or a border of a range. */
+/* A moment of a thread: a call, or a boundary of a range. */
 typedef struct moment {
     uint32_t thread;
     uint32_t activity; /* of a call, or DL_REPLAY_NONE */
@@ -112,8 +112,8 @@ static void add_quiet(replay_builder *b, const replay_untraced *quiet)
     DL_APPEND(b->untraced, b->untraced_count, "replay threads") = *quiet;
 }
 
-/* Adds the thread's time from *at_ns to `to_ns`, borders[count] of ranges in between; it is cut in
- * two wherever nothing is recorded for long. */
+/* Adds the thread's time from *at_ns to `to_ns`, boundaries[count] of ranges in between; it is cut
+ * in two wherever nothing is recorded for long. */
 static void add_time(replay_builder *b, uint32_t lane, int64_t at_ns, int64_t to_ns,
                      const moment *borders, size_t count)
 {
@@ -174,7 +174,7 @@ static void add_thread(replay_builder *b, const moment *moments, size_t count)
     uint32_t lane = dl_replay_graph_add_lane(
         b->graph, &(dl_replay_lane){.rank = b->rank_number, .thread = moments[0].thread});
     uint32_t outer = DL_REPLAY_NONE;
-    size_t behind = 0; /* first moment behind the call before */
+    size_t behind = 0; /* first moment after the call before */
     int64_t at_ns = b->begin_ns, last_ns = at_ns;
     for (size_t i = 0; i < count; i++) {
         const moment *m = &moments[i];
@@ -226,12 +226,12 @@ void replay_build_host(replay_builder *b)
  * (a training loop and its backward pass) one is quiet just while the other is busy. So a quiet
  * time [a, b) of thread A is a wait for thread B if B was quiet at a, became busy after it, and has
  * become quiet again, at d, before b, in the later half of A's quiet: B's burst lies within it.
- * (Where the trace begins with A's quiet, B may be busy at once.) A then goes on when B's burst
+ * (Where the trace starts with A's quiet, B may be busy at once.) A then goes on when B's burst
  * ends, and b - d, its waking up, stays A's own time. Of several B the last one to end counts. Any
  * other quiet is kept as time of the thread: it computes, or waits for what is not in the trace
  * (input from other processes). */
 
-/* Last of quiets[count] of a lane that begins at `time_ns` or before, plus 1; 0 = none. */
+/* Last of quiets[count] of a lane that starts at `time_ns` or before, plus 1; 0 = none. */
 static size_t find_quiet(const replay_untraced *untraced, size_t count, int64_t time_ns)
 {
     size_t low = 0, high = count;

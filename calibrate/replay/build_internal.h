@@ -18,8 +18,8 @@ typedef enum call_role {
     CALL_MEMORY        /* allocates or frees, which may wait for the device */
 } call_role;
 
-/* An outermost call of a thread. Calls that may wait for works are two nodes: the first takes no
- * time and launches, the second holds the call's own time. Others are one. */
+/* An outermost call of a thread. Calls that may wait for operations are two nodes: the first takes
+ * no time and launches, the second holds the call's own time. Others are one. */
 typedef struct replay_call {
     int64_t start_ns, end_ns;
     uint32_t activity;
@@ -30,23 +30,23 @@ typedef struct replay_call {
 
 typedef struct replay_untraced {
     uint32_t lane;
-    uint32_t before; /* node that ends where the quiet begins; the next one of the lane begins with
+    uint32_t before; /* node that ends where the quiet starts; the next one of the lane starts with
                         the quiet */
     int64_t from_ns, to_ns;
 } replay_untraced;
 
-/* The works of one stream's lane in order. */
+/* The operations of one stream's lane in order. */
 typedef struct stream_works {
     uint32_t lane, device, stream;
     uint32_t *nodes;    /* [count], in the builder's stream_nodes */
-    int64_t *launch_ns; /* [count] begin of the launching call, never falling; where it is unknown
+    int64_t *launch_ns; /* [count] start of the launching call, never falling; where it is unknown
                            that of the work before */
     size_t count;
 } stream_works;
 
-/* The records of events whose identity the trace tells; owns its array. */
+/* The records of events whose identity the trace gives; owns its array. */
 typedef struct replay_events {
-    const dl_activity **items; /* [count] EVENTs by object, then by begin */
+    const dl_activity **items; /* [count] EVENTs by object, then by start */
     size_t count;
 } replay_events;
 
@@ -62,12 +62,12 @@ typedef struct replay_builder {
     uint8_t *classes;   /* dl_kernel_class by name id */
     uint8_t *roles;     /* call_role by name id */
     int64_t begin_ns;   /* earliest time in the trace */
-    replay_call *calls; /* [call_count] of all threads by begin */
+    replay_call *calls; /* [call_count] of all threads by start */
     size_t call_count;
     size_t thread_count;       /* that call */
     replay_untraced *untraced; /* [quiet_count] lane by lane, in order */
     size_t untraced_count;
-    uint32_t first_node;   /* of this trace: its works, stream by stream */
+    uint32_t first_node;   /* of this trace: its operations, stream by stream */
     uint32_t *launcher;    /* [work_count] activity of the call that launched the work with node
                             first_node + i, or DL_REPLAY_NONE */
     stream_works *streams; /* [stream_count] */
@@ -80,16 +80,16 @@ typedef struct replay_builder {
 } replay_builder;
 
 /* Parts of dl_replay_build, in this order. */
-void replay_build_streams(replay_builder *b);  /* lanes and nodes of works */
+void replay_build_streams(replay_builder *b);  /* lanes and nodes of operations */
 void replay_build_host(replay_builder *b);     /* lanes and nodes of threads */
 void replay_build_launches(replay_builder *b); /* edges, latencies, spacings */
 void replay_build_threads(replay_builder *b);  /* threads that wait for one another */
 
-/* Calls that wait for works, and streams that wait for one another. */
+/* Calls that wait for operations, and streams that wait for one another. */
 void replay_build_waits(replay_builder *b, const replay_events *events);
 void replay_build_events(replay_builder *b, const replay_events *events);
 void replay_build_queues(replay_builder *b); /* launches that wait for room */
-void replay_build_timed(replay_builder *b);  /* what only the times tell */
+void replay_build_timed(replay_builder *b);  /* what only the times give */
 
 /* Recorded end of a work's node. */
 int64_t replay_work_end(const replay_builder *b, uint32_t node);

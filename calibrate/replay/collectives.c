@@ -59,7 +59,7 @@ static by_name sort_kernels(const dl_trace *trace)
     return names;
 }
 
-/* Where the kernels of `name` begin, and how many they are. */
+/* Where the kernels of `name` start, and how many they are. */
 static size_t find_name(const by_name *names, const char *name, size_t *count)
 {
     size_t low = 0, high = names->list.count;

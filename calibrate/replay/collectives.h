@@ -3,7 +3,7 @@
  * Of one rank, each collective's kernel is a meeting of its own. Of several, the k-th kernel of a
  * name on one rank meets the k-th of that name on all others, provided that all ranks have equally
  * many of it; names of which they have not are left alone and counted. That needs ranks that all
- * belong to one group of the collective: subgroups whose members differ are not told apart. */
+ * belong to one group of the collective: subgroups whose members differ are not distinguished. */
 #ifndef DL_CALIBRATE_REPLAY_COLLECTIVES_H
 #define DL_CALIBRATE_REPLAY_COLLECTIVES_H
 
@@ -111,7 +111,7 @@ dl_status dl_predict_steps(dl_prediction *prediction, dl_replay_run *run,
 
 /* All ranks of a run together: what one rank's trace holds as waiting comes out of the others'
  * starts. The collectives' recorded starts and durations are thrown away; each ends on all ranks
- * together, its transfer's time (dl_transfer) after the last rank's kernel has begun. A
+ * together, its transfer's time (dl_transfer) after the last rank's kernel has started. A
  * collective's own recorded time is never used for it: its line is fitted to the others. */
 
 /* One meeting, replayed. */

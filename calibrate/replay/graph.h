@@ -6,7 +6,7 @@
  *
  *   its predecessor on the lane has ended, and spacing_ns of the node has passed;
  *   every edge to it is satisfied: `lag_ns` after the end of the edge's node, or after its start;
- *   the lane has begun (lane.begin_ns).
+ *   the lane has started (lane.begin_ns).
  *
  * A *group* is a collective that several ranks carry out together: its nodes start by themselves
  * and end together, duration_ns of the group after the last start. */
@@ -47,7 +47,7 @@ typedef enum dl_replay_edge_kind {
 
 /* How an edge is known. */
 typedef enum dl_replay_origin {
-    DL_REPLAY_RECORDED, /* the trace tells both ends */
+    DL_REPLAY_RECORDED, /* the trace gives both ends */
     DL_REPLAY_INFERRED, /* from the order of calls, and not refuted by the recorded times */
     DL_REPLAY_TIMED,    /* from the recorded times alone */
     DL_REPLAY_ORIGIN_END
@@ -71,7 +71,7 @@ typedef struct dl_replay_edge {
     uint8_t kind;       /* dl_replay_edge_kind */
     uint8_t origin;     /* dl_replay_origin */
     uint8_t from_start; /* counts from the start of `from`, not from its end */
-    uint8_t off;        /* 1 = left out by retiming */
+    uint8_t off;        /* 1 = left out by simulation */
 } dl_replay_edge;
 
 typedef struct dl_replay_lane {
@@ -106,10 +106,10 @@ typedef struct dl_replay_graph {
 /* Adds a lane without nodes; returns its number. */
 uint32_t dl_replay_graph_add_lane(dl_replay_graph *graph, const dl_replay_lane *lane);
 
-/* Adds a copy of *node behind the last one of `lane`; returns its number. */
+/* Adds a copy of *node after the last one of `lane`; returns its number. */
 uint32_t dl_replay_graph_add(dl_replay_graph *graph, uint32_t lane, const dl_replay_node *node);
 
-/* Adds a copy of *edge; both nodes exist. A circle is found by retiming. */
+/* Adds a copy of *edge; both nodes exist. A circle is found by simulation. */
 void dl_replay_graph_add_edge(dl_replay_graph *graph, const dl_replay_edge *edge);
 
 /* Makes the `count` nodes one group that takes duration_ns from the last start on. None may be in a
@@ -125,9 +125,9 @@ bool dl_replay_node_is_work(const dl_replay_node *node);
 const char *dl_replay_kind_name(dl_replay_kind kind);
 const char *dl_replay_edge_kind_name(dl_replay_edge_kind kind);
 
-/* Re-times a replay graph through the simulator's engine: one resource a lane, events in order of
+/* Simulates a replay graph through the simulator's engine: one resource a lane, events in order of
  * time. Only durations, spacings, edges and groups count; recorded starts are not looked at but
- * for the beginnings of lanes. */
+ * for the starts of lanes. */
 
 /* Why a node started when it did. */
 typedef enum dl_replay_cause {
@@ -149,7 +149,7 @@ typedef struct dl_replay_time {
 dl_status dl_replay_simulate(const dl_replay_graph *graph, dl_replay_time *times,
                              dl_error *err) DL_MUST_CHECK;
 
-/* What the edges of a graph leave unexplained: time that a work of a device is recorded to begin
+/* What the edges of a graph leave unexplained: time that a work of a device is recorded to start
  * after everything that the graph knows to hold it back. Replay leaves these times out; they are
  * found from the recorded times alone, so that a gap stays where it arose. */
 

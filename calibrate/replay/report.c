@@ -15,7 +15,7 @@
 
 /* A stretch of the path. */
 typedef struct path_part {
-    uint32_t node;            /* whose time it is, or for whose begin it was spent */
+    uint32_t node;            /* whose time it is, or for whose start it was spent */
     uint32_t what;            /* DL_PATH_... */
     int64_t start_ns, end_ns; /* since the graph's origin */
 } path_part;
@@ -23,11 +23,11 @@ typedef struct path_part {
 /* Owns its array; release with critical_path_free. */
 typedef struct critical_path {
     int64_t ns[DL_PATH_END]; /* by what; the sum is the step's time */
-    path_part *parts;        /* [count] from the step's end to its begin */
+    path_part *parts;        /* [count] from the step's end to its start */
     size_t count;
 } critical_path;
 
-/* A border between steps: the earliest start of works, or the latest end. */
+/* A boundary between steps: the earliest start of operations, or the latest end. */
 typedef struct border {
     int64_t recorded_ns, replayed_ns;
     uint32_t node; /* that of the replayed one */
@@ -73,7 +73,7 @@ static dl_replay_step *append(dl_replay_steps *steps)
     return &DL_APPEND(steps->items, steps->count, "replayed steps");
 }
 
-/* The same of one line with works: as many items as it has steps, or one. */
+/* The same of one line with operations: as many items as it has steps, or one. */
 static void replay_line_add(dl_replay_steps *steps, const dl_replay_run *run, size_t number,
                             const dl_step_line *line, const dl_replay_time *times)
 {
@@ -401,25 +401,26 @@ static void print_warnings(const dl_replay_report *report, FILE *out)
     for (size_t r = 0; r < report->run->rank_count; r++) {
         const dl_replay_rank *rank = &report->run->ranks[r];
         if (rank->unlaunched > 0)
-            fprintf(out,
-                    "warning: %zu of %zu works have no recorded launch: only their stream's "
-                    "order holds them back\n",
-                    rank->unlaunched, rank->work_count);
+            fprintf(
+                out,
+                "warning: %zu of %zu GPU operations have no recorded launch: only their stream's "
+                "order holds them back\n",
+                rank->unlaunched, rank->work_count);
         if (rank->launches_without > 0)
             fprintf(out, "warning: %zu of %zu launches have no work in the trace\n",
                     rank->launches_without, rank->launch_calls);
         if (rank->queue_depth > 0)
-            fprintf(out, "note: launches wait when %zu works of a stream are not over\n",
+            fprintf(out, "note: launches wait when %zu operations of a stream are not over\n",
                     rank->queue_depth);
     }
     if (gaps->count == 0) {
-        fprintf(out, "unexplained: no work begins more than %s after all that holds it back\n",
+        fprintf(out, "unexplained: no operation starts more than %s after all that holds it back\n",
                 DL_NS_TEXT(DL_REPLAY_SPREAD_NS));
         return;
     }
     fprintf(out,
-            "unexplained: %zu works begin %s too late in all (longest %s, %.2f %% of their\n"
-            "streams' time); nothing of that is kept, replay begins them earlier\n",
+            "unexplained: %zu operations start %s too late in all (longest %s, %.2f %% of their\n"
+            "streams' time); nothing of that is kept, replay starts them earlier\n",
             gaps->count, DL_NS_TEXT(gaps->total_ns), DL_NS_TEXT(gaps->longest_ns),
             100 * gaps->share);
 }

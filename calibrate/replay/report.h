@@ -8,10 +8,10 @@
 #include "calibrate/replay/graph.h"
 #include "trace/activity/steps.h"
 
-/* How long the steps of a run take, as recorded and as re-timed. Steps are delimited on the device:
- * a step begins with the earliest start of its works, but not before the step before it, and lasts
- * until the next one begins, the last one until the last of its works has ended. A device on which
- * no steps were found counts as one step. */
+/* How long the steps of a run take, as recorded and as simulated. Steps are delimited on the
+ * device: a step starts with the earliest start of its operations, but not before the step before
+ * it, and lasts until the next one starts, the last one until the last of its operations has
+ * ended. A device on which no steps were found counts as one step. */
 
 typedef struct dl_replay_step {
     uint16_t rank;
@@ -37,13 +37,13 @@ double dl_replay_mean_step_ns(const dl_replay_run *run, const dl_step_line *line
                               const dl_replay_time *times);
 
 /* The critical path: from the end of a step back through what each node waited for last, to the
- * step's begin. Shortening anything on it shortens the step; what is not on it has slack. */
+ * step's start. Shortening anything on it shortens the step; what is not on it has slack. */
 
 /* What time on the path is spent on. */
 enum {
     DL_PATH_HOST,   /* threads, between calls; waking up after another thread too */
     DL_PATH_CALL,   /* threads in calls, without waits */
-    DL_PATH_LAUNCH, /* from a call to the begin of its work */
+    DL_PATH_LAUNCH, /* from a call to the start of its work */
     DL_PATH_SPACING,
     DL_PATH_COPY,
     DL_PATH_MEMSET,
@@ -59,8 +59,8 @@ uint32_t dl_path_what(const dl_replay_node *node);
 /* "host", "call", ..., "gemm", "collective"; never NULL. */
 const char *dl_path_name(uint32_t what);
 
-/* Works that begin later than the graph explains by more than DL_REPLAY_SPREAD_NS. Replay begins
- * them earlier: nothing of these gaps is kept. */
+/* Operations that start later than the graph explains by more than DL_REPLAY_SPREAD_NS. Replay
+ * starts them earlier: nothing of these gaps is kept. */
 typedef struct dl_replay_gaps {
     size_t count;
     int64_t total_ns; /* over all streams */
@@ -97,7 +97,7 @@ bool dl_replay_step_counts(const dl_replay_step *step);
 /* Prints it for people, at most `rows` steps. Write errors: ferror(out). */
 void dl_replay_report_print(const dl_replay_report *report, size_t rows, FILE *out);
 
-/* Prints a line of its most important figures, and the heading of such lines. */
+/* Prints a line of its most important numbers, and the heading of such lines. */
 void dl_replay_report_print_line(const dl_replay_report *report, FILE *out);
 void dl_replay_report_print_heading(FILE *out);
 
@@ -118,13 +118,13 @@ dl_status dl_replay_timeline_write(const char *path, const dl_replay_run *run,
  *   host, call, kernel, collective, copy, memset, graph     all nodes of that kind; kernel without
  *                                                           collectives
  *   convolution, gemm, ...                                  kernels of that class
- *   launch, spacing                                         launch latency; time between works
+ *   launch, spacing                                         launch latency; time between operations
  *   any other text                                          kernels and calls whose name holds it
  *
- * With factor 0 the works' spacing goes too; their launches stay. Of a collective of several ranks
- * its transfer is scaled, not the waiting. *changed (may be NULL) becomes the number of nodes and
- * edges changed, which may be none of a kind or class; DL_ERR_USAGE if no name holds any other
- * text, with the nearest of the names above. */
+ * With factor 0 the operations' spacing goes too; their launches stay. Of a collective of several
+ * ranks its transfer is scaled, not the waiting. *changed (may be NULL) becomes the number of
+ * nodes and edges changed, which may be none of a kind or class; DL_ERR_USAGE if no name holds any
+ * other text, with the nearest of the names above. */
 dl_status dl_replay_scale(dl_replay_run *run, const char *what, double factor, size_t *changed,
                           dl_error *err) DL_MUST_CHECK;
 

@@ -44,8 +44,8 @@ static uint32_t number_of(const taking *t, size_t work)
     return t->run.ranks[0].node_of[t->line->work[work]];
 }
 
-/* Tells the steps whose whole time is known: regular ones with a regular one behind them. Other
- * work begins without what comes between steps, and the last step of a trace ends with its work.
+/* Finds the steps whose whole time is known: regular ones with a regular one after them. Other
+ * work starts without what comes between steps, and the last step of a trace ends with its work.
  * Where there are no two in a row, regular steps that anything follows. */
 static void find_timed(taking *t)
 {
@@ -60,7 +60,7 @@ static void find_timed(taking *t)
     }
 }
 
-/* When the host begins to launch the step; INT64_MAX if no launch of it is known. */
+/* When the host starts to launch the step; INT64_MAX if no launch of it is known. */
 static int64_t issue_ns(const taking *t, const dl_activity_step *step, const dl_replay_time *times)
 {
     int64_t start_ns = INT64_MAX;
@@ -104,8 +104,8 @@ static int64_t work_end_ns(const taking *t, const dl_activity_step *step,
 }
 
 /* The mean regular step that follows another one on the device, from the end of that one's work to
- * the end of its own: works that nothing holds back, as copies of the next input, begin any time.
- */
+ * the end of its own: operations that nothing holds back, as copies of the next input, start any
+ * time. */
 static double device_step_ns(const taking *t, const dl_replay_time *times)
 {
     double sum_ns = 0, count = 0;
@@ -147,8 +147,8 @@ static bool is_input(const dl_activity *a)
     return a->kind == DL_ACTIVITY_MEMCPY && a->copy == DL_COPY_H2D && a->bytes > 0;
 }
 
-/* Takes out of the works' times what is charged by itself: the slowdown beside collectives, and
- * copies of input. */
+/* Takes out of the operations' times what is charged by itself: the slowdown beside collectives,
+ * and copies of input. */
 static void take_apart(taking *t, double slowdown)
 {
     dl_replay_graph *g = &t->run.graph;
@@ -186,7 +186,7 @@ static double input_bytes(const taking *t, const dl_activity_step *step)
     return bytes;
 }
 
-/* Sorts of works: the classes of kernels, then copies and memsets. */
+/* Sorts of operations: the classes of kernels, then copies and memsets. */
 enum { SORT_COPY = DL_KERNEL_CLASS_END, SORT_MEMSET, SORTS };
 #define PHASES 3 /* forward, backward, update */
 
@@ -209,7 +209,7 @@ static void name_op(dl_step_op *op, size_t sort, size_t phase)
     }
 }
 
-/* Time of the step's works by phase and sort, added to sums[PHASES][SORTS]. */
+/* Time of the step's operations by phase and sort, added to sums[PHASES][SORTS]. */
 static void sum_works(const taking *t, const dl_activity_step *step, double sums[PHASES][SORTS])
 {
     const bool told = t->phases.told > 0;
@@ -265,7 +265,7 @@ static void take_means(const taking *t, dl_step_costs *costs)
     }
     costs->input_bytes = mean_of(inputs, steps);
     if (t->phases.told == 0) {
-        dl_notes_add(t->notes, "forward and backward pass are not told apart: no range that is "
+        dl_notes_add(t->notes, "forward and backward pass are not distinguished: no range that is "
                                "named as a backward pass, nor kernels");
     }
     free(sums);
@@ -302,8 +302,9 @@ static void take_slowdown(taking *t, dl_step_costs *costs, const dl_overlap_slow
     costs->slowdown =
         given != NULL ? *given : dl_overlap_slowdown_find(t->trace, t->line, &t->collectives);
     if (costs->slowdown.known || t->collectives.count == 0) return;
-    dl_notes_add(t->notes, "works beside collectives may have been slowed down by them, which is "
-                           "left in: how much, the trace does not tell");
+    dl_notes_add(t->notes,
+                 "operations beside collectives may have been slowed down by them, which is "
+                 "left in: how much, the trace does not give");
 }
 
 static double mean_recorded_ns(const taking *t)
@@ -493,7 +494,7 @@ static void add_ops(dl_costs *costs, const dl_step_costs *steps, size_t count)
     }
 }
 
-/* The host's time to issue a step, of the traces that tell it. */
+/* The host's time to issue a step, of the traces that give it. */
 static void add_dispatch(dl_costs *costs, const dl_step_costs *steps, size_t count, dl_notes *notes)
 {
     double sum = 0, known = 0;
@@ -553,7 +554,7 @@ static void add_slowdown(dl_costs *costs, const dl_step_costs *steps, size_t cou
         if (!s->known) continue;
         if (s->factor < 1) {
             dl_notes_add(notes,
-                         "[overlap] slowdown: beside collectives works took %.3f times as "
+                         "[overlap] slowdown: beside collectives operations took %.3f times as "
                          "long; 1 is taken",
                          s->factor);
         }

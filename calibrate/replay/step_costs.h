@@ -1,10 +1,10 @@
 /* What a step costs, from one rank's trace of any program: the line from a trace to a cost file.
  *
- *   device     the step when the host takes no time and collectives take none: the works of a step
- *              one after another as their edges and spacings have it, split as their durations are
- *              over operations: what works of one class do in one phase (step_phases.h), as
- *              "convolution.forward". What is charged by itself is taken out before: the slowdown
- *              beside collectives, and copies of input
+ *   device     the step when the host takes no time and collectives take none: the operations of
+ *              a step one after another as their edges and spacings have it, split as their
+ *              durations are over operations: what operations of one class do in one phase
+ *              (step_phases.h), as "convolution.forward". What is charged by itself is taken out
+ *              before: the slowdown beside collectives, and copies of input
  *   host       the step when devices take no time: what issuing a step costs the host's threads,
  *              each wait for the device but for its latency taken out
  *   gradients  what is all-reduced when (step_phases.h)
@@ -27,7 +27,7 @@ typedef struct dl_step_mean {
     double value, error;
 } dl_step_mean;
 
-/* What the works of one class take in one phase of a step. */
+/* What the operations of one class take in one phase of a step. */
 typedef struct dl_step_op {
     char name[40]; /* "convolution.forward" */
     dl_step_mean ns;
@@ -53,7 +53,7 @@ typedef struct dl_step_costs {
 } dl_step_costs;
 
 /* Takes the costs of the line with most work of one rank's trace; zero `costs` before. `slowdown`
- * beside collectives is taken from elsewhere; NULL = from the trace. What the trace does not tell
+ * beside collectives is taken from elsewhere; NULL = from the trace. What the trace does not give
  * is a note. DL_ERR_DATA without two regular steps. */
 dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_t batch,
                              const dl_step_hints *hints, const dl_overlap_slowdown *slowdown,

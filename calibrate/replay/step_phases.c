@@ -41,7 +41,7 @@ void dl_spans_join(dl_spans *spans)
     }
 }
 
-/* The first span that ends after the time, or lies on another place behind. */
+/* The first span that ends after the time, or lies on another place after. */
 static size_t first_after(const dl_spans *spans, uint32_t on, int64_t time_ns)
 {
     size_t low = 0, high = spans->count;
@@ -82,8 +82,8 @@ void dl_spans_free(dl_spans *spans)
     *spans = (dl_spans){0};
 }
 
-/* What repeats a forward pass: so much of its length, so many works of its kernels. Fewer than
- * FORWARD_FEWEST can be anything. */
+/* What repeats a forward pass: so much of its length, that many operations of its kernels. Fewer
+ * than FORWARD_FEWEST can be anything. */
 #define FORWARD_FEWEST 4
 #define FORWARD_LENGTH 0.5
 #define FORWARD_ALIKE 0.8
@@ -118,12 +118,12 @@ static dl_spans take_spans(const dl_trace *trace, const uint8_t *phase_by_name, 
     return spans;
 }
 
-/* What tells the phase of a work. */
+/* What gives the phase of a work. */
 typedef struct hints {
     const dl_trace *trace;
     dl_launches launches;
     dl_spans backward, update;
-    uint8_t *kernel_phase; /* by name id: what kernels' names tell */
+    uint8_t *kernel_phase; /* by name id: what kernels' names give */
 } hints;
 
 static dl_phase hint_of(const hints *h, const dl_activity *work)
@@ -143,11 +143,11 @@ static dl_phase hint_of(const hints *h, const dl_activity *work)
 typedef struct pass {
     const hints *hints;
     const dl_step_line *line;
-    uint8_t *phases;   /* of the line's works: hints first */
+    uint8_t *phases;   /* of the line's operations: hints first */
     uint32_t *in_step; /* [string_count] number of the step, 1.., whose first forward pass has the
                           kernel */
     uint32_t step;
-    size_t forward; /* works of its first forward pass */
+    size_t forward; /* operations of its first forward pass */
 } pass;
 
 static uint32_t name_of(const pass *p, size_t w)
@@ -161,7 +161,7 @@ static bool is_long(const pass *p, size_t first, size_t end)
            (double)(end - first) >= FORWARD_LENGTH * (double)p->forward;
 }
 
-/* Whether works [first, end) are a forward pass again: as long, and of the same kernels. */
+/* Whether operations [first, end) are a forward pass again: as long, and of the same kernels. */
 static bool is_forward(const pass *p, size_t first, size_t end)
 {
     size_t known = 0;
@@ -170,7 +170,8 @@ static bool is_forward(const pass *p, size_t first, size_t end)
     return is_long(p, first, end) && (double)known >= FORWARD_ALIKE * (double)(end - first);
 }
 
-/* The phase of works [first, end) without a hint, between two with one; NONE = the step's end. */
+/* The phase of operations [first, end) without a hint, between two with one; NONE = the step's end.
+ */
 static dl_phase between(const pass *p, size_t first, size_t end, dl_phase before, dl_phase behind)
 {
     if (behind != DL_PHASE_BACKWARD) return DL_PHASE_UPDATE;
@@ -284,7 +285,7 @@ typedef struct step_reduces {
 
 typedef struct search {
     const dl_gradient_source *source;
-    const dl_activity **calls; /* [call_count] all-reduces by begin */
+    const dl_activity **calls; /* [call_count] all-reduces by start */
     size_t call_count, next;   /* next: the first that may belong to the step at hand */
     uint8_t *classes;
     reduce *reduces;     /* [call_count] */
@@ -331,7 +332,8 @@ static double backward_ns(const search *s, size_t w)
     return s->source->phases->phases[w] == DL_PHASE_BACKWARD ? s->source->work_ns[w] : 0;
 }
 
-/* Files the all-reduces called while the step's works are launched, from its backward pass on. */
+/* Files the all-reduces called while the step's operations are launched, from its backward pass on.
+ */
 static void take_step(search *s, const dl_activity_step *step)
 {
     const size_t end = step->first + step->count;
@@ -471,7 +473,7 @@ static int by_kernel_and_order(const void *left, const void *right)
     return order != 0 ? order : DL_COMPARE(a->occurrence, b->occurrence);
 }
 
-/* Numbers the occurrences of equal kernels of one step, whose works come in launch order. */
+/* Numbers the occurrences of equal kernels of one step, whose operations come in launch order. */
 static void number_step(work *works, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -538,7 +540,7 @@ static double mean_ns(const work *works, size_t count)
     return sum / (double)count;
 }
 
-/* What one work tells: times as long, with a weight. */
+/* What one work gives: times as long, with a weight. */
 typedef struct ratio {
     double value, weight;
     uint32_t step; /* of a pace */
@@ -565,7 +567,7 @@ static double weighted_median(ratio *ratios, size_t count)
     return 1;
 }
 
-/* Ratios of the works that always ran alone to their means, by step; returns how many. */
+/* Ratios of the operations that always ran alone to their means, by step; returns how many. */
 static size_t list_paces(const work *works, size_t count, ratio *ratios)
 {
     size_t found = 0;
@@ -608,7 +610,7 @@ static void take_pace_out(work *works, size_t count, size_t steps)
     free(paces);
 }
 
-/* How equal works of one situation deviate from their mean, without sign and relative. */
+/* How equal operations of one situation deviate from their mean, without sign and relative. */
 typedef struct scatter {
     double *deviations; /* [count] */
     size_t count, means;
@@ -653,8 +655,8 @@ static double resampled_error(const ratio *ratios, size_t count)
     return gsl_stats_sd(medians, 1, RESAMPLINGS);
 }
 
-/* Error of the weighted mean by the scatter of equal works: their median deviation, which for a
- * normal distribution is 0.6745 of the standard one, corrected for the means that were taken.
+/* Error of the weighted mean by the scatter of equal operations: their median deviation, which for
+ * a normal distribution is 0.6745 of the standard one, corrected for the means that were taken.
  * Infinite if no work was seen twice. */
 static double scatter_error(const ratio *ratios, size_t count, const scatter *within)
 {

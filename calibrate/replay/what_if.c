@@ -46,7 +46,7 @@ static bool hits(const dl_replay_run *run, const target *t, const dl_replay_node
     return strstr(trace->strings[trace->activities[node->activity].name], t->text) != NULL;
 }
 
-/* Too long times are cut; retiming refuses what does not add up to 64 bits. */
+/* Too long times are cut; simulation refuses what does not add up to 64 bits. */
 static int64_t scaled(int64_t ns, double factor)
 {
     double result = (double)ns * factor;

@@ -1,4 +1,4 @@
-/* Which parameters of a least squares problem its rows tell apart: the collinearity diagnostics of
+/* Which parameters of a least squares problem its rows distinguish: the collinearity diagnostics of
  * Belsley, Kuh & Welsch (1980, Regression Diagnostics, chapter 3).
  *
  * Letters: n rows, p parameters, n >= p; J [n x p] is dr/dx. With its columns scaled to length 1,
@@ -36,7 +36,7 @@ size_t dl_collinearity_rank(const dl_collinearity *c);
 /* Standard error of parameter j over that of the rows. */
 double dl_collinearity_error(const dl_collinearity *c, size_t j);
 
-/* Into group[p]: parameters with the same number > 0 cannot be told apart, as each has more than
+/* Into group[p]: parameters with the same number > 0 cannot be distinguished, as each has more than
  * half of its variance in one singular value of a condition index of DL_COLLINEARITY_CONDITION and
  * more; 0 = with none. */
 void dl_collinearity_groups(const dl_collinearity *c, int *group);

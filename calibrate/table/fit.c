@@ -149,7 +149,7 @@ static bool step_without(const linear *l, const dl_table_model *model, size_t po
     return solved;
 }
 
-/* dr/dx of a row without its weight, times a step; of a row of no weight it is not known. */
+/* dr/dx of a row without its weight, times per step; of a row of no weight it is not known. */
 static double moved(const linear *l, const dl_table_model *model, size_t k, const gsl_vector *step)
 {
     const double weight = model->weight[l->row[k]];
@@ -442,9 +442,10 @@ static void set_batches(dl_table_fit *fit)
 static dl_status fit_costs(dl_table_fit *fit, const dl_table_fit_config *config, dl_error *err)
 {
     if (fit->rows.used < fit->unknown.count) {
-        return dl_error_set_at(err, DL_ERR_DATA, fit->rows.path, 0,
-                               "%zu rows cannot tell %zu costs; --fit names those that they can",
-                               fit->rows.used, fit->unknown.count);
+        return dl_error_set_at(
+            err, DL_ERR_DATA, fit->rows.path, 0,
+            "%zu rows cannot determine %zu costs; --fit names those that they can", fit->rows.used,
+            fit->unknown.count);
     }
     fit->residuals = dl_calloc(fit->rows.count, sizeof *fit->residuals, "residuals");
     double x[DL_TABLE_COSTS_MAX];

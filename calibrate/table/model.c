@@ -25,7 +25,7 @@
 #define DL_TABLE_NEAR_STEPS 6   /* with `near`, which is for many rows; half of them at first */
 #define DL_TABLE_RANGE 1e5      /* costs are sought within this factor of the guess */
 
-/* What a table may tell: all numbers that times depend on, by name. */
+/* What a table may determine: all numbers that times depend on, by name. */
 typedef struct candidates {
     char **names; /* [count] "dispatch.serial_ns" */
     dl_value **values;
@@ -72,7 +72,7 @@ static void free_candidates(candidates *all)
 }
 
 /* The next item of a list with commas, as "section.key" or "key" of its own; *rest moves on and
- * becomes NULL behind the last. "[section] key" is brought into that form. */
+ * becomes NULL after the last. "[section] key" is brought into that form. */
 static char *next_name(const char **rest)
 {
     const char *at = *rest, *end = strchr(at, ',');
@@ -115,7 +115,7 @@ static dl_status add(dl_table_costs *list, const candidates *all, size_t index, 
 {
     for (size_t i = 0; i < list->count; i++) {
         if (list->items[i].value != all->values[index]) continue;
-        return dl_error_set(err, DL_ERR_USAGE, "--fit: '%s' stands twice", all->names[index]);
+        return dl_error_set(err, DL_ERR_USAGE, "--fit: '%s' is given twice", all->names[index]);
     }
     if (list->count == DL_TABLE_COSTS_MAX) {
         return dl_error_set(err, DL_ERR_USAGE, "more than %d costs to fit", DL_TABLE_COSTS_MAX);
@@ -197,7 +197,7 @@ static dl_status add_missing(dl_table_costs *list, const candidates *all, const 
         int matches = 0;
         const size_t index = find(all, name, &matches);
         if (matches != 1) {
-            status = lacks(costs, name, "no table of throughputs tells", err);
+            status = lacks(costs, name, "no table of throughputs determines", err);
         } else if (!listed(list, name)) {
             status = complete ? lacks(costs, name, "is not to be fitted", err)
                               : add(list, all, index, err);

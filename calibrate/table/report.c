@@ -61,7 +61,7 @@ static void note_passes(dl_table_fit *fit)
                  "which a third is taken for the forward pass: assumed");
 }
 
-/* "A, B and C cannot be told apart": one note a group. */
+/* "A, B and C cannot be distinguished": one note per group. */
 static void note_groups(dl_table_fit *fit)
 {
     for (int group = 1;; group++) {
@@ -78,7 +78,7 @@ static void note_groups(dl_table_fit *fit)
             further |= fit->estimates[j].confused > group;
         if (members != NULL) {
             dl_notes_add(&fit->notes,
-                         "%s: the rows do not tell them apart (condition number %.0f); only "
+                         "%s: the rows do not distinguish them (condition number %.0f); only "
                          "together do they mean something",
                          members, fit->condition);
         }
@@ -125,7 +125,7 @@ void dl_table_notes_add(dl_table_fit *fit)
     note_groups(fit);
     note_passes(fit);
     if (fit->rows.used == fit->determined) {
-        dl_notes_add(&fit->notes, "as many rows as costs: nothing tells how well they are known");
+        dl_notes_add(&fit->notes, "as many rows as costs: nothing shows how well they are known");
     }
     for (size_t i = 0; i < fit->rows.count; i++)
         note_row(fit, i);
@@ -191,7 +191,7 @@ static void print_costs(const dl_table_fit *fit, FILE *out)
         }
     }
     if (fit->determined == 0) return;
-    fprintf(out, "condition number %.3g (from %.0f on, costs are hard to tell apart)\n",
+    fprintf(out, "condition number %.3g (from %.0f on, costs are hard to distinguish)\n",
             fit->condition, DL_COLLINEARITY_CONDITION);
 }
 

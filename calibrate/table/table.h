@@ -12,15 +12,15 @@
  * throughput is that of a long run, so the start of a simulated one is taken off: 2 N steps less
  * the first N, with N of DL_TABLE_STEPS and more.
  *
- * A step is a maximum of several things, so r has kinks and flat parts. The search therefore begins
+ * A step is a maximum of several things, so r has kinks and flat parts. The search therefore starts
  * at DL_TABLE_STARTS points of a Sobol sequence over DL_TABLE_SPAN around a guess; the best
  * DL_TABLE_DESCENTS of them are followed down, and from the best end each cost is once more
  * increased and decreased (a flat part looks like an end).
  *
  * Tables contradict themselves, and squares would spread one wrong row over all costs. With
- * DL_TABLE_ROWS_A_COST rows a cost or more, rows are therefore weighted anew until nothing changes:
- * first by 1 / |r|, then by Tukey's bisquare, (1 - (r / 4.685 sigma)^2)^2 (Holland & Welsch 1977,
- * Communications in Statistics A6, 813). w are the weights; 1 with fewer rows.
+ * DL_TABLE_ROWS_A_COST rows per cost or more, rows are therefore weighted anew until nothing
+ * changes: first by 1 / |r|, then by Tukey's bisquare, (1 - (r / 4.685 sigma)^2)^2 (Holland &
+ * Welsch 1977, Communications in Statistics A6, 813). w are the weights; 1 with fewer rows.
  *
  *   sigma        robust spread of the rows: 1.4826 times the median of |r| without the p - 1 least;
  *                at least DL_TABLE_SIGMA_MIN. Rows beyond DL_TABLE_OUTLIER sigma are named.
@@ -31,14 +31,14 @@
  *                Such a cost has no value, only a bound: the largest time (least rate) by which
  *                the sum of squares grows by 4 s^2, two standard errors.
  *   condition    largest over least singular value of J with columns of length 1, and which costs
- *                cannot be told apart: see calibrate/table/collinearity.h. Where a singular value
- *                is 0 but for rounding, their split is arbitrary: they have no errors and count as
- *                assumed.
+ *                cannot be distinguished: see calibrate/table/collinearity.h. Where a singular
+ *                value is 0 but for rounding, their split is arbitrary: they have no errors and
+ *                count as assumed.
  *   left out     error of a row when all rows of its point are left out of the fit, the others
  *                weighing as before. NaN if they determine fewer costs, or combinations of costs,
- *                than all do together. With DL_TABLE_ROWS_LINEAR rows a cost or more, one row moves
- *                the costs little: then by one step of Gauss and Newton (Cook & Weisberg 1982,
- *                Residuals and Influence in Regression, section 2.2).
+ *                than all do together. With DL_TABLE_ROWS_LINEAR rows per cost or more, one row
+ *                moves the costs little: then by one step of Gauss and Newton (Cook & Weisberg
+ *                1982, Residuals and Influence in Regression, section 2.2).
  *
  * What it leaves out: errors of the rows themselves (all count the same), and of the model. */
 #ifndef DL_CALIBRATE_TABLE_TABLE_H
@@ -91,7 +91,7 @@ typedef struct dl_table_rows {
 } dl_table_rows;
 
 /* Reads a scenario for a table: as dl_scenario_read, but [machine] placement may be a list, of
- * which the first is taken, since the rows tell theirs; without noise. Zero `scenario` before. */
+ * which the first is taken, since the rows give theirs; without noise. Zero `scenario` before. */
 dl_status dl_table_scenario_read(dl_scenario *scenario, const char *path,
                                  dl_error *err) DL_MUST_CHECK;
 
@@ -103,8 +103,8 @@ dl_status dl_table_rows_read(dl_table_rows *rows, const char *path, dl_scenario 
                              dl_error *err) DL_MUST_CHECK;
 void dl_table_rows_free(dl_table_rows *rows);
 
-/* The costs of a cost file that a table is to tell: those that it lacks for a run, or those that a
- * user names. */
+/* The costs of a cost file that a table is to determine: those that it lacks for a run, or those
+ * that a user names. */
 
 #define DL_TABLE_COSTS_MAX 16
 
@@ -112,7 +112,7 @@ typedef struct dl_table_cost {
     char *name;      /* "[dispatch] serial_ns" */
     dl_value *value; /* in the costs */
     dl_value *rest;  /* NULL, or of the backward pass; then `value` is of the forward pass */
-    bool was_known;  /* before; its value is then where the search begins */
+    bool was_known;  /* before; its value is then where the search starts */
 } dl_table_cost;
 
 /* Owns the names; zero before use, release with dl_table_costs_free. */
@@ -128,7 +128,7 @@ typedef struct dl_table_costs {
 /* Lists the costs that the scenario's points need and `costs` lack. If they have no operation, [op
  * network.forward] and [op network.backward] are added to `costs`, and listed as one: "[op
  * network.*] fixed_ns" is the sum, split by DL_TABLE_FORWARD_FRAC. `costs` must stay where they
- * are as long as the list is used. DL_ERR_DATA: none is missing, or one that no table tells
+ * are as long as the list is used. DL_ERR_DATA: none is missing, or one that no table gives
  * (parameter_bytes, noise). */
 dl_status dl_table_costs_missing(dl_table_costs *list, const dl_scenario *scenario, dl_costs *costs,
                                  dl_error *err) DL_MUST_CHECK;
@@ -163,7 +163,7 @@ typedef struct dl_table_estimate {
     double bound;  /* of one that is not determined: see above; NaN if none was found */
     double effect; /* root mean square of dr/dx; 0 if not determined */
     bool at_most;  /* the bound is an upper one */
-    int confused;  /* costs with the same number > 0 cannot be told apart; 0 = with none */
+    int confused;  /* costs with the same number > 0 cannot be distinguished; 0 = with none */
 } dl_table_estimate;
 
 typedef struct dl_table_residual {
@@ -214,7 +214,7 @@ dl_status dl_table_fit_write(const dl_table_fit *fit, const char *path,
                              dl_error *err) DL_MUST_CHECK;
 void dl_table_fit_free(dl_table_fit *fit);
 
-/* What a fit to a table has to say in words: costs that the rows do not determine or cannot tell
+/* What a fit to a table has to say in words: costs that the rows do not determine or cannot give
  * apart, rows that it does not explain, runs that failed; and the cost file that it becomes. */
 
 /* Fills fit->notes from its other members. */

@@ -65,7 +65,7 @@ expect 0 "1    1          0 step          1.00 ms      1.00 ms    +0.00%       6
     replay --together --without sgemm rank0.json rank1.json
 expect 0 "705 us" replay --without sgemm rank0.json
 expect 0 "sync                3          0          0" replay trace.json
-expect 0 "unexplained: no work begins" replay trace.json
+expect 0 "unexplained: no operation starts" replay trace.json
 # The host's 585 us are on the path of two steps of three.
 expect 0 "host                       390 us" replay trace.json
 # Twice the gemm: 400 us more a step; without it 400 less; the host's time without it.

@@ -103,11 +103,11 @@ static void faults_are_named_with_their_line(void **state)
          DL_ERR_PARSE, 4, "6 columns where the head has 12"},
         {OLD_RUN "#  size  count type time algbw busbw error time algbw busbw error\n"
                  " 8 2 float 100 4.0 3.5 N/A 100 4.0 3.5 N/A\n",
-         DL_ERR_DATA, 4, "cannot tell which collective"},
+         DL_ERR_DATA, 4, "cannot determine which collective"},
         {"# Collective test starting: broadcast_perf\n"
          "#  size  count type time algbw busbw error time algbw busbw error\n"
          " 8 2 float 1x0 4.0 3.5 N/A 100 4.0 3.5 N/A\n",
-         DL_ERR_PARSE, 3, "'1x0' is no number"},
+         DL_ERR_PARSE, 3, "'1x0' is not a number"},
         {"# Collective test starting: broadcast_perf\n#  size  count type time algbw busbw\n",
          DL_ERR_PARSE, 2, "two groups"},
         {"bandwidthTest-H2D-Pinned, Bandwidth = 1 GB/s, Size = 5 bytes\n", DL_ERR_PARSE, 1,

@@ -66,9 +66,9 @@ static void subtract(double record_ns, double error_ns, double expected[4], cons
 static void test_cost_comes_off_dispatch_first(void **state)
 {
     (void)state;
-    subtract(8, 1, (double[]){410, 100, 300, 10}, "8 +- 2 ns a record (400 pairs of runs)");
+    subtract(8, 1, (double[]){410, 100, 300, 10}, "8 +- 2 ns per record (400 pairs of runs)");
     subtract(18, 1, (double[]){360, 90, 270, 0}, "20.00 % of their time");
-    subtract(8, 5, (double[]){450, 100, 300, 50}, "not told from 0");
+    subtract(8, 5, (double[]){450, 100, 300, 50}, "not distinguishable from 0");
 }
 
 static void test_nothing_known_is_nothing_done(void **state)
@@ -179,10 +179,10 @@ static void test_capture_comes_off_dispatch_alone(void **state)
 {
     (void)state;
     capture(FIGURES("10 9 11"), 410, 10,
-            "recorded by dlprof run (default): 40 ns a step (95 % interval 36 to 44) for 4 "
+            "recorded by dlprof run (default): 40 ns per step (95 % interval 36 to 44) for 4 "
             "launches; taken off dispatch 8.89 %");
-    capture(FIGURES("20 18 22"), 400, 0, "80 ns a step");
-    capture(FIGURES("10 -1 20"), 450, 50, "not told from 0");
+    capture(FIGURES("20 18 22"), 400, 0, "80 ns per step");
+    capture(FIGURES("10 -1 20"), 450, 50, "not distinguishable from 0");
 }
 
 static void test_unknown_capture_is_told(void **state)

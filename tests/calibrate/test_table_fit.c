@@ -205,7 +205,7 @@ static void test_confused_costs_are_named(void **state)
     assert_int_equal(fit.estimates[0].confused, 1);
     assert_int_equal(fit.estimates[1].confused, 1);
     assert_true(fit.condition > 1e3);
-    assert_true(has_note(&fit, "do not tell them apart"));
+    assert_true(has_note(&fit, "do not distinguish them"));
     assert_int_equal(fit.left_out_count, 0);
     assert_true(has_note(&fit, "3 of 3 rows cannot be left out"));
     dl_table_fit_free(&fit);
@@ -326,7 +326,7 @@ static void test_bad_tables(void **state)
     fails("workers,batch,step_s\n9,64,1\n", NULL, DL_ERR_RANGE, "9 workers, but at most 8");
     fails("workers,batch,sync,step_s\n1,64,async,1\n", NULL, DL_ERR_NAME, "no point");
     fails("workers,batch,step_s\n1,64,error\n", NULL, DL_ERR_DATA, "no row has");
-    fails("workers,batch,step_s\n1,64,1\n", NULL, DL_ERR_DATA, "1 rows cannot tell 4 costs");
+    fails("workers,batch,step_s\n1,64,1\n", NULL, DL_ERR_DATA, "1 rows cannot determine 4 costs");
 }
 
 static void test_bad_names(void **state)
@@ -337,7 +337,7 @@ static void test_bad_names(void **state)
     fails(table, NULL, DL_ERR_DATA, "lacks no cost");
     fails(table, "serial", DL_ERR_USAGE, "no cost 'serial'");
     fails(table, "latency_ns", DL_ERR_USAGE, "several sections have 'latency_ns'");
-    fails(table, "serial_ns, [dispatch] serial_ns", DL_ERR_USAGE, "stands twice");
+    fails(table, "serial_ns, [dispatch] serial_ns", DL_ERR_USAGE, "is given twice");
     write_scenario(KNOWN TRUE_OP);
     fails(table, "serial_ns", DL_ERR_DATA,
           "lacks dispatch.per_worker_ns, which is not to be fitted");

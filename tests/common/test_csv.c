@@ -74,8 +74,8 @@ static void broken_tables_are_refused(void **state)
         {"a,b\n1,\"2\n\"\n1,2,3\n", DL_ERR_PARSE, 4, "3 cells, but 2 columns have names"},
         {"a,b\n\n1,\"2\n\n", DL_ERR_PARSE, 3, "a quote is not closed"},
         {"a,b\n1,2\"3\"\n", DL_ERR_PARSE, 2, "a quote inside an unquoted cell"},
-        {"a,b\n1,\"2\"3\n", DL_ERR_PARSE, 2, "text behind a closing quote"},
-        {"a,b\n1,\"2\"\r3\n", DL_ERR_PARSE, 2, "text behind a closing quote"},
+        {"a,b\n1,\"2\"3\n", DL_ERR_PARSE, 2, "text after a closing quote"},
+        {"a,b\n1,\"2\"\r3\n", DL_ERR_PARSE, 2, "text after a closing quote"},
     };
     assert_all_refused(cases, "t.csv", read_wrong);
     dl_csv csv = {0};
@@ -99,7 +99,7 @@ static void numbers_are_strict(void **state)
     assert_true(isnan(value));
     value = 7.0;
     assert_int_equal(dl_csv_number(&csv, 1, 1, &value, &err), DL_ERR_PARSE);
-    assert_string_equal(err.text, "column b: ' 3' is no number");
+    assert_string_equal(err.text, "column b: ' 3' is not a number");
     assert_string_equal(err.file, "t.csv");
     assert_int_equal(err.line, 3);
     assert_int_equal(dl_csv_number(&csv, 1, 0, &value, &err), DL_ERR_RANGE);

@@ -118,7 +118,7 @@ static void double_is_strict_and_finite(void **state)
         dl_error err = {0};
         assert_int_equal(dl_parse_double(no_numbers[i], -INFINITY, INFINITY, &value, &err),
                          DL_ERR_PARSE);
-        assert_contains(err.text, "is no number");
+        assert_contains(err.text, "is not a number");
     }
     dl_error err = {0};
     assert_int_equal(dl_parse_double("1.01", 0.0, 1.0, &value, &err), DL_ERR_RANGE);

@@ -145,8 +145,8 @@ static void test_quality(void **state)
     assert_int_equal(summary.quality.launched_count, 3);
     assert_int_equal(summary.quality.early_count, 1);
     assert_int_equal(summary.quality.early_worst_ns, 1 * US);
-    assert_true(warns(&summary, "1 of 3 works begin before their launch call, by 1"));
-    assert_true(warns(&summary, "5 of 8 works have no recorded launch call"));
+    assert_true(warns(&summary, "1 of 3 GPU operations start before their launch call, by 1"));
+    assert_true(warns(&summary, "5 of 8 GPU operations have no recorded launch call"));
     assert_false(warns(&summary, "incomplete (killed"));
     assert_false(warns(&summary, "dropped"));
     assert_int_equal(summary.warning_count, 2);
@@ -268,7 +268,7 @@ static void test_print(void **state)
     assert_contains(text, "AllReduce");
     assert_contains(text, "period\n");
     assert_contains(text, "threads in calls 125 us, of it waiting 110 us\n"); /* 3 * 5 + 110 */
-    assert_contains(text, "warning          1 of 3 works");
+    assert_contains(text, "warning          1 of 3 GPU operations");
     assert_contains(text, "\n1        0       175 us    350 us");
     free(text);
     dl_activity_summary_free(&summary);

@@ -273,7 +273,7 @@ static void rocm_copies_get_their_bytes_from_the_call(void **state)
     assert_int_equal(find(&item, DL_ACTIVITY_MEMCPY, 0)->bytes, 2560);
     assert_int_equal(find(&item, DL_ACTIVITY_MEMCPY, 1)->bytes, 0);
     assert_int_equal(find(&item, DL_ACTIVITY_MEMCPY, 1)->copy, DL_COPY_D2D);
-    assert_true(has_note(&item, "1 of 2 copies do not tell their bytes"));
+    assert_true(has_note(&item, "1 of 2 copies do not give their bytes"));
     free_item(&item);
 }
 
@@ -307,7 +307,7 @@ static void a_missing_rank_is_taken_from_the_name_or_said(void **state)
         const char *name, *rank, *note;
     } cases[] = {{"/a/rank9/run_rank5.json.gz", "5", "taken from the file's name"},
                  {"worker2_step_12.json", "2", "taken from the file's name"},
-                 {"/a/rank9/trace.json", NULL, "does not tell its rank"}};
+                 {"/a/rank9/trace.json", NULL, "does not give its rank"}};
     for (size_t i = 0; i < 3; i++) {
         dl_read_trace item = {0};
         dl_error err = {0};

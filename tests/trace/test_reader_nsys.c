@@ -179,7 +179,7 @@ static void missing_columns_are_unknown(void **state)
     assert_int_equal(find(item, DL_ACTIVITY_CALL, 0)->start_ns, 0);
     assert_string_equal(dl_trace_meta(&item->trace, "clock"), "session");
     assert_true(has_note(item, "time of day"));
-    assert_true(has_note(item, "version is not told"));
+    assert_true(has_note(item, "version is not given"));
     dl_read_free(&traces);
 }
 

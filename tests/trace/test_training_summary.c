@@ -296,7 +296,7 @@ static void test_warnings(void **state)
     hand_record(&trace, DL_RECORD_STEP, 0, 300, 200);
     dl_summary_init(&summary, &trace);
     assert_int_equal(summary.warning_count, 6);
-    assert_warns(&summary, "17 bytes behind its last whole chunk");
+    assert_warns(&summary, "17 bytes after its last whole chunk");
     assert_warns(&summary, "in 1 of 2 steps");
     assert_warns(&summary, "1 records lie in no step");
     assert_warns(&summary, "25.0 % of the workers' time");
@@ -306,7 +306,7 @@ static void test_warnings(void **state)
 
     trace.complete = true;
     dl_summary_init(&summary, &trace);
-    assert_warns(&summary, "17 bytes behind the end");
+    assert_warns(&summary, "17 bytes after the end");
     dl_summary_free(&summary);
     dl_trace_free(&trace);
 }

@@ -31,7 +31,7 @@
  *
  * correlation ties device work to the CALL that launched it; it is unique in a process up to the
  * wrap-around at 2^32; 0 = unknown. A launch shape reads "grid 64x1x1 block 256x1x1 shared 0 regs
- * 32" (shared memory in bytes, registers a thread).
+ * 32" (shared memory in bytes, registers per thread).
  */
 #ifndef DL_TRACE_ACTIVITY_ACTIVITY_H
 #define DL_TRACE_ACTIVITY_ACTIVITY_H
@@ -112,7 +112,7 @@ typedef struct dl_launches {
 } dl_launches;
 
 /* Takes all CALLs with a correlation of activities[count], count < 2^32; zero `launches` before.
- * Of several with the same one (a runtime call and the driver call within it) the one that begins
+ * Of several with the same one (a runtime call and the driver call within it) the one that starts
  * first counts. */
 void dl_launches_init(dl_launches *launches, const dl_activity *activities, size_t count);
 void dl_launches_free(dl_launches *launches);

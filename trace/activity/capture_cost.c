@@ -88,7 +88,7 @@ dl_status dl_capture_figures_parse(const char *text, dl_capture_figures *figures
     return DL_OK;
 }
 
-/* What was launched by calls for the works of one regular step. */
+/* What was launched by calls for the operations of one regular step. */
 static void count_step(const dl_trace *trace, const dl_step_line *line,
                        const dl_activity_step *step, double counts[DL_CAPTURE_PER_RECORD])
 {

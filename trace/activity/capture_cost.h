@@ -1,10 +1,10 @@
-/* What recording a program costs it: figures of `dlprof bench overhead`, which traces of recorded
+/* What recording a program costs it: numbers of `dlprof bench overhead`, which traces of recorded
  * programs carry as the value of their meta key "capture_cost", and what they come to over the
  * steps of such a trace.
  *
  * The value is one line, "kernel 812.5 790.1 850.2; copy ...; event ...; sync ...; record ...;
  * repetitions 12; host node1; device NVIDIA H200", each figure with the ends of its interval, in
- * ns; or "unknown", with the reason in parentheses behind it. */
+ * ns; or "unknown", with the reason in parentheses after it. */
 #ifndef DL_TRACE_ACTIVITY_CAPTURE_COST_H
 #define DL_TRACE_ACTIVITY_CAPTURE_COST_H
 
@@ -34,7 +34,7 @@ typedef enum dl_capture_item {
 extern const char *const dl_capture_item_names[DL_CAPTURE_ITEM_COUNT]; /* "kernel", "copy", ... */
 
 /* Median and its distribution-free interval of 95 %. An interval with 0 in it, and even a median
- * below 0, is a cost that is not told from none. */
+ * below 0, is a cost that is not distinguishable from none. */
 typedef struct dl_capture_figure {
     double ns, low_ns, high_ns;
 } dl_capture_figure;
@@ -43,7 +43,7 @@ typedef struct dl_capture_figure {
 
 typedef struct dl_capture_figures {
     dl_capture_figure items[DL_CAPTURE_ITEM_COUNT];
-    int64_t repetitions;                                             /* behind each figure */
+    int64_t repetitions;                                             /* after each figure */
     char host[DL_CAPTURE_NAME_BYTES], device[DL_CAPTURE_NAME_BYTES]; /* where they were measured */
 } dl_capture_figures;
 
@@ -51,7 +51,7 @@ typedef struct dl_capture_figures {
 char *dl_capture_figures_text(const dl_capture_figures *figures);
 
 /* Reads such a text. DL_ERR_DATA for "unknown" (the error's text then has the reason), DL_ERR_PARSE
- * where it is no such text; *figures is untouched then. */
+ * where it is no such text; *numbers is untouched then. */
 dl_status dl_capture_figures_parse(const char *text, dl_capture_figures *figures,
                                    dl_error *err) DL_MUST_CHECK;
 
@@ -60,7 +60,7 @@ dl_status dl_capture_figures_parse(const char *text, dl_capture_figures *figures
 typedef struct dl_capture_estimate {
     size_t steps;                              /* regular; 0 = no estimate, the rest is 0 then */
     double per_step[DL_CAPTURE_PER_RECORD];    /* launches and so on of a step: mean */
-    double step_ns, step_low_ns, step_high_ns; /* cost of a step: mean, with the figures' ends */
+    double step_ns, step_low_ns, step_high_ns; /* cost of a step: mean, with the numbers' ends */
     double share_frac;                         /* of the steps' time */
 } dl_capture_estimate;
 

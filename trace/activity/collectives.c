@@ -44,7 +44,7 @@ static int by_start(const void *left, const void *right)
     return order != 0 ? order : DL_COMPARE(a->activity, b->activity);
 }
 
-/* What the kernel's own name tells. */
+/* What the kernel's own name gives. */
 static dl_collective_kernel kernel_alone(const matching *m, uint32_t activity)
 {
     const dl_activity *kernel = &m->activities[activity];

@@ -1,6 +1,6 @@
 /* The kernels that carry out collectives, each with the call of the host that it carries out.
  *
- * A kernel's name tells at most the collective (kernel_class.h); its size is known by the host's
+ * A kernel's name gives at most the collective (kernel_class.h); its size is known by the host's
  * call, a COLLECTIVE. The two are matched by thread and time: the kernel's launch is a CALL, and on
  * its thread a run of COLLECTIVEs that began since the last such launch is followed by the run of
  * launches that carry them out. A call of its own launches within itself, calls in a group when the
@@ -8,7 +8,7 @@
  *
  *   as many calls as kernels   one each
  *   several calls, one kernel  the kernel carries them all: bytes are their sum
- *   otherwise                  not told apart: the kernels' sizes stay unknown
+ *   otherwise                  not distinguished: the kernels' sizes stay unknown
  *
  * Kernels without a recorded launch, or in a replayed graph, stay unknown as well. */
 #ifndef DL_TRACE_ACTIVITY_COLLECTIVES_H

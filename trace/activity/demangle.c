@@ -32,7 +32,7 @@ static const char *const frames[] = {"vectorized_elementwise_kernel",
                                      "par_ranged2d_kernel",
                                      "par_reduce_kernel"};
 
-/* Template arguments that only wrap the one that tells, and built-in types. */
+/* Template arguments that only wrap the one that gives, and built-in types. */
 static const char *const wrappers[] = {"gpu_kernel_impl",
                                        "gpu_kernel_impl_nocast",
                                        "gpu_index_kernel",
@@ -78,7 +78,7 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '~';
 }
 
-/* Length of the bracket that begins at text, its end included; all that is left if it is open. */
+/* Length of the bracket that starts at text, its end included; all that is left if it is open. */
 static size_t bracket_length(const char *text)
 {
     size_t depth = 0, i = 0;
@@ -99,8 +99,8 @@ static bool is_unnamed_scope(const char *text)
 }
 
 /* Copies the name's own words: leaves out brackets; a space outside of them ends what was the
- * return type. The first '(' behind a word begins the arguments, the end of it all. *inner becomes
- * the place behind the '<' of the last bracket of template arguments, or NULL. */
+ * return type. The first '(' after a word starts the arguments, the end of it all. *inner becomes
+ * the place after the '<' of the last bracket of template arguments, or NULL. */
 static char *strip_brackets(const char *text, const char **inner)
 {
     char *name = dl_calloc(strlen(text) + 1, 1, "name");
@@ -128,7 +128,7 @@ static char *strip_brackets(const char *text, const char **inner)
     return name;
 }
 
-/* Place behind the last "::". */
+/* Place after the last "::". */
 static const char *last_component(const char *name)
 {
     const char *last = name;
@@ -137,7 +137,7 @@ static const char *last_component(const char *name)
     return last;
 }
 
-/* The first word of the template arguments at `text` that tells what the frame runs; *length is 0
+/* The first word of the template arguments at `text` that gives what the frame runs; *length is 0
  * if none does. A word before "::" is a namespace. */
 static const char *find_telling(const char *text, size_t *length)
 {

@@ -15,7 +15,7 @@
 /* The function's name without return type, template arguments and arguments: of a mangled name, of
  * a demangled one, or of a C name, which stays as it is. Frames that say nothing by themselves are
  * followed by what they run, as "at::native::reduce_kernel<sum_functor>": the first template
- * argument that is no number, no built-in type and no frame.
+ * argument that is not a number, no built-in type and no frame.
  * Longer names lose their namespaces, then their middle (".." there). free() it. */
 char *dl_demangle_short(const char *name);
 

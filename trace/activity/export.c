@@ -460,8 +460,8 @@ static const char *kernel_title(process *from, uint32_t name)
     return from->titles[name];
 }
 
-/* From the call's begin to the work's; clocks of host and device differ by microseconds, so a work
- * may seem to begin before its call: the arrow then ends within the work, not before it begins. */
+/* From the call's start to the work's; clocks of host and device differ by microseconds, so a work
+ * may seem to start before its call: the arrow then ends within the work, not before it starts. */
 static void write_arrow(exporter *to, const process *from, const dl_activity *work, int work_tid)
 {
     const dl_activity *call = dl_launches_find(&from->launches, work->correlation);

@@ -5,7 +5,7 @@
  *
  *   track               tid
  *   "GPU 0 stream 7"    (device + 1) << 24 | stream
- *   "thread 1234"       1234; with its name before it if meta key "thread.1234" tells one
+ *   "thread 1234"       1234; with its name before it if meta key "thread.1234" gives one
  *   a step line         from 2^30 on; and so any of the above whose number does not fit, and what
  *                       had to make way: "thread 1234 (2)"
  *
@@ -29,7 +29,7 @@
  *
  * Names of categories and args are Kineto's (PyTorch) where it has them; args that do not apply are
  * left out. An arrow leads from each CALL to each piece of work of its correlation. Times count
- * from the earliest begin in all traces, to the ns. EVENT, COMM and CLOCK are not drawn. */
+ * from the earliest start in all traces, to the ns. EVENT, COMM and CLOCK are not drawn. */
 #ifndef DL_TRACE_ACTIVITY_EXPORT_H
 #define DL_TRACE_ACTIVITY_EXPORT_H
 
@@ -94,7 +94,7 @@ void dl_activity_label_init(dl_activity_label *label, const dl_activity *activit
  * (CALL, SYNC, RANGE, MARK, COLLECTIVE, OVERHEAD; a SYNC lies on the thread of its CALL, on thread
  * 0 if that is not known). EVENT, COMM and CLOCK lie on none. Where two slices of a track overlap
  * and neither holds the other, one moves to another track of the same stream or thread, numbered
- * by `lane`: the host's other slices make way for its CALLs (an NVTX range may begin and end
+ * by `lane`: the host's other slices make way for its CALLs (an NVTX range may start and end
  * anywhere), otherwise the later one goes. A MARK is an instant and stays on lane 0.
  */
 
@@ -111,10 +111,10 @@ typedef struct dl_track {
 /* Owns its arrays; release with dl_activity_tracks_free. */
 typedef struct dl_activity_tracks {
     dl_track *tracks; /* [count]: threads by number, then streams by device and number; lanes of one
-                         behind one another */
+                         after one another */
     size_t count;
-    uint32_t *order;    /* indices of activities, track by track; on a track by begin, of equal
-                           begins the longer first, so that what holds comes before what is held */
+    uint32_t *order;    /* indices of activities, track by track; on a track by start, of equal
+                           starts the longer first, so that what holds comes before what is held */
     uint32_t *track_of; /* track of each activity, or DL_NO_TRACK */
 } dl_activity_tracks;
 

@@ -18,7 +18,7 @@ static const kernel_rule kernel_rules[] = {
      "userbuffers_",
      DL_KERNEL_COLLECTIVE},
 
-    /* Triton: the compiler's prefix tells more than the operators fused in. Templates are gemms,
+    /* Triton: the compiler's prefix gives more than the operators fused in. Templates are gemms,
      * convolutions, attention; "for" is a loop over many tensors, as optimizers have. */
     {"^triton_tem_*attention|^triton_tem_*sdpa", DL_KERNEL_ATTENTION},
     {"^triton_tem_*conv|^triton_conv", DL_KERNEL_CONVOLUTION},
@@ -123,7 +123,7 @@ static const phase_rule phase_rules[] = {
 /* The rules of kernel_class.h, in the order in which they are tried.
  *
  * A rule is a list of patterns, separated by '|'; a pattern matches where it occurs in the name,
- * capitals counting; '*' inside one stands for any text, '^' in front for the name's begin.
+ * capitals counting; '*' inside one stands for any text, '^' in front for the name's start.
  *
  * Sources of the names: symbol tables of NCCL 2.28.9, cuBLAS 13 and cuDNN 9 (all 5302 xmma kernels
  * of cuDNN and none of cuBLAS' 6034 hold fprop, dgrad or wgrad); names in traces of PyTorch 1.8 to
@@ -161,7 +161,7 @@ const char *dl_kernel_class_name(dl_kernel_class class)
     return (unsigned)class < DL_KERNEL_CLASS_END ? names[class] : "unknown";
 }
 
-/* Whether the pattern, the text up to `end`, occurs in `name`: its parts between '*' one behind the
+/* Whether the pattern, the text up to `end`, occurs in `name`: its parts between '*' one after the
  * other. Each part is taken at its first place, which leaves most room for the rest. */
 static bool pattern_matches(const char *pattern, const char *end, const char *name)
 {
@@ -256,7 +256,7 @@ typedef struct written_type {
     const char *written, *type;
 } written_type;
 
-/* As the kernels of NCCL since 2.7 and of RCCL write types; a longer one before its beginning. */
+/* As the kernels of NCCL since 2.7 and of RCCL write types; a longer one before its start. */
 static const written_type written_types[] = {
     {"f8e4m3", "float8e4m3"},
     {"f8e5m2", "float8e5m2"},
@@ -286,7 +286,7 @@ static const written_type written_types[] = {
     {"i64", "int64"},
 };
 
-/* The type stands behind the reduction in all versions: "..._Sum_f32", "..._sum_float". */
+/* The type stands after the reduction in all versions: "..._Sum_f32", "..._sum_float". */
 static const char *find_type(const char *name)
 {
     static const char *const reductions[] = {"_SumPostDiv_", "_PreMulSum_", "_MinMax_", "_Sum_",

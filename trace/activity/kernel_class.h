@@ -1,4 +1,4 @@
-/* What a kernel does, told from its name: the only thing that every trace has of every kernel.
+/* What a kernel does, derived from its name: the only thing that every trace has of every kernel.
  *
  * The rules are data, one table in kernel_class.c: the first rule whose pattern occurs in the name
  * decides. Patterns are pieces of identifiers without "::", so they hold for mangled and demangled
@@ -20,7 +20,7 @@
 
 /* A rule of the user's: kernels whose name matches one of the patterns carry out a collective. */
 typedef struct dl_kernel_rule {
-    const char *patterns; /* as in kernel_class.c: '|' between them, '*' = any text, '^' = begin */
+    const char *patterns; /* as in kernel_class.c: '|' between them, '*' = any text, '^' = start */
     const char *collective; /* "AllReduce", ... */
     const char *algorithm;  /* "ring", ...; "" = not said */
 } dl_kernel_rule;
@@ -53,7 +53,7 @@ typedef enum dl_kernel_class {
 const char *dl_kernel_class_name(dl_kernel_class class);
 
 /* Class of the kernel `name`. *phase (may be NULL) becomes FORWARD, BACKWARD, UPDATE (an optimizer)
- * or, where the name does not tell, NONE. */
+ * or, where the name does not give, NONE. */
 dl_kernel_class dl_kernel_classify(const char *name, dl_phase *phase);
 bool dl_kernel_is_collective(const char *name);
 
@@ -62,21 +62,21 @@ bool dl_kernel_is_collective(const char *name);
 uint8_t *dl_kernel_classes(const dl_activity *activities, size_t count, char *const *strings,
                            size_t string_count);
 
-/* What the name of a collective's kernel tells. Texts are constant, or the user's rule's. */
+/* What the name of a collective's kernel gives. Texts are constant, or the user's rule's. */
 typedef struct dl_kernel_collective {
     const char *collective; /* "AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce",
-                               "SendRecv", ...; "" = it does not tell (generic kernels) */
+                               "SendRecv", ...; "" = it does not give (generic kernels) */
     const char *type;       /* "float32", "bfloat16", "int8", ... of a reduction; "" otherwise: the
                                others move bytes, whatever type their name holds */
     const char *algorithm;  /* of a rule of the user's; "" otherwise */
 } dl_kernel_collective;
 
-/* Takes collective and type into *told from the name of a kernel that a rule of the user's matches,
- * of an NCCL or RCCL kernel of any version since 2.7, and of DeepEP's and NVSHMEM's (dispatch and
- * combine are all-to-all; a reduction of NVSHMEM leaves the result everywhere, its "fcollect" is an
- * all-gather); false if it is none of these (*told untouched). NCCL's algorithm and protocol are
- * left out on purpose: one kernel serves several, and its suffix ("RING_LL") names but one of them
- * (src/device/generate.py of NCCL 2.28, best_kernel()). */
+/* Takes collective and type into *told from the name of a kernel that a rule of the user's
+ * matches, of an NCCL or RCCL kernel of any version since 2.7, and of DeepEP's and NVSHMEM's
+ * (dispatch and combine are all-to-all; a reduction of NVSHMEM leaves the result everywhere, its
+ * "fcollect" is an all-gather); false if it is none of these (*told untouched). NCCL's algorithm
+ * and protocol are left out on purpose: one kernel serves several, and its suffix ("RING_LL")
+ * names but one of them (src/device/generate.py of NCCL 2.28, best_kernel()). */
 bool dl_kernel_tell_collective(const char *name, dl_kernel_collective *told);
 
 #endif

@@ -16,7 +16,7 @@
 #define DL_ORDER_GAIN_MIN 0.4
 #define DL_EXPLAINED_MIN 0.5
 
-/* So many kinds in a row; the cut is at the last one. */
+/* That many kinds in a row; the cut is at the last one. */
 typedef struct dl_anchor {
     uint32_t kinds[DL_ANCHOR_KINDS];
     size_t length;
@@ -41,7 +41,7 @@ typedef struct dl_cutting {
     bool has_input; /* a usual unit holds a copy from the host */
 } dl_cutting;
 
-/* So many units tell the quartile of a count well enough. */
+/* That many units give the quartile of a count well enough. */
 #define CONTENT_UNITS 400
 
 /* Of units_order_match. */
@@ -207,7 +207,7 @@ static double order_match(const uint32_t *symbols, size_t a, size_t a_end, size_
     return shorter > 0 ? (double)equal / (double)shorter : 0;
 }
 
-/* Median over pairs of neighbours; of `shifted` ones, half a unit of the first is moved to behind
+/* Median over pairs of neighbours; of `shifted` ones, half a unit of the first is moved to after
  * its end. */
 static double median_match(const dl_units *units, bool shifted)
 {
@@ -476,7 +476,7 @@ static size_t sides_equal(const dl_sequence *sequence, size_t place, size_t mode
     return before >= SIDE_EQUAL_MIN && behind >= SIDE_EQUAL_MIN ? before + behind : 0;
 }
 
-/* Where a unit that begins at `first` and whose anchor is `length` later was lost probably ends; 0
+/* Where a unit that starts at `first` and whose anchor is `length` later was lost probably ends; 0
  * if nothing there looks like the surroundings of `model`. */
 static size_t find_lost(const dl_sequence *sequence, size_t first, size_t length, size_t end,
                         size_t model)
@@ -547,9 +547,9 @@ static size_t *anchor_cuts(const dl_anchor *anchor, const dl_sequence *sequence,
 /* Numbers of units that count as equal: a given period is rounded, symbols are lost, other work
  * lies in between. */
 #define UNITS_TOLERANCE 0.25
-/* The lag match is taken over kinds that occur at most RARE_FACTOR times a unit, of so many symbols
- * or three units, at lags that differ by LAG_TOLERANCE from the mean unit: lost symbols shorten it.
- */
+/* The lag match is taken over kinds that occur at most RARE_FACTOR times per unit, of that many
+ * symbols or three units, at lags that differ by LAG_TOLERANCE from the mean unit: lost symbols
+ * shorten it. */
 #define RARE_FACTOR 1.25
 #define LAG_SYMBOLS 6000
 #define LAG_TOLERANCE 0.1
@@ -589,7 +589,7 @@ static void try_repeats(cutting_list *list, const dl_window *window, const dl_se
     list->items[list->count++] = cutting;
 }
 
-/* The shortest units among those that are steps as far as one can tell; NULL without cuttings. */
+/* The shortest units among those that are steps as far as one can give; NULL without cuttings. */
 static const dl_cutting *choose_cutting(const cutting_list *list)
 {
     bool input = false;
@@ -674,7 +674,7 @@ static bool is_no_chance(const dl_period *period, const dl_sequence *sequence)
     return match - chance >= SHORT_KAPPA_MIN * (1 - chance);
 }
 
-/* Leaves out the cuttings with about so many units. */
+/* Leaves out the cuttings with about that many units. */
 static void forget_units(cutting_list *list, size_t units)
 {
     size_t kept = 0;

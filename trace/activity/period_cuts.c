@@ -1,4 +1,4 @@
-/* Where in a period the steps begin: dl_period_rotate. */
+/* Where in a period the steps start: dl_period_rotate. */
 #include "trace/activity/steps_internal.h"
 
 #include <stdbool.h>
@@ -7,7 +7,7 @@
 #include "common/alloc.h"
 #include "common/sort.h"
 
-/* A place of a unit: the symbol of this kind behind one of kind `before` that is followed by
+/* A place of a unit: the symbol of this kind after one of kind `before` that is followed by
  * `later` such pairs in the unit. The pair is needed where all layers launch the same kernels. */
 typedef struct unit_place {
     uint32_t before; /* kind + 1 */
@@ -22,7 +22,7 @@ typedef struct place_idle {
     size_t back;
 } place_idle;
 
-/* So many later ones at most: each may be lost. */
+/* That many later ones at most: each may be lost. */
 #define LATER_MAX 4
 #define ROTATE_UNITS 101
 #define ANYTHING 0
@@ -59,7 +59,7 @@ static int compare_sizes(const void *a, const void *b)
     return DL_COMPARE(x, y);
 }
 
-/* How many of the two signs of a step's beginning symbol i shows. */
+/* How many of the two signs of a step's start symbol i shows. */
 static int signs(const dl_sequence *sequence, size_t i)
 {
     uint8_t own = sequence->roles[sequence->symbols[i]];
@@ -68,7 +68,7 @@ static int signs(const dl_sequence *sequence, size_t i)
            ((own & DL_ROLE_UPDATE) == 0 && (before & DL_ROLE_UPDATE) != 0);
 }
 
-/* The kind before symbol i, + 1 to tell it from ANYTHING; no kind's number before the first one. */
+/* The kind before symbol i, + 1 to give it from ANYTHING; no kind's number before the first one. */
 static uint32_t kind_before(const dl_sequence *sequence, size_t i)
 {
     return i > 0 ? sequence->symbols[i - 1] + 1 : sequence->kind_count + 1;
@@ -156,7 +156,7 @@ static void move_cuts(dl_period *period, const dl_sequence *sequence, unit_place
         if (u == 0) {
             found = found && 2 * (end - at) <= 3 * back;
             if (!found && 20 * end >= 19 * back) {
-                /* The sequence begins with a step: its first symbol has none before it. */
+                /* The sequence starts with a step: its first symbol has none before it. */
                 at = end > back ? end - back : 0;
                 found = true;
             }

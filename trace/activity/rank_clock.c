@@ -9,9 +9,9 @@
 #include "common/sort.h"
 #include "trace/activity/kernel_class.h"
 
-/* How far sequences of different length are shifted: more is cut off at no border. */
+/* How far sequences of different length are shifted: more is cut off at no boundary. */
 #define SHIFT_MAX 2000
-/* Meetings by which shifts are told apart, evenly over the trace. */
+/* Meetings by which shifts are distinguished, evenly over the trace. */
 #define SAMPLE_MAX 1000
 
 /* A collective's kernel. */

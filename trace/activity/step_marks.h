@@ -8,9 +8,9 @@
  *     most 0.5);
  * and half of the device work launched from the group's first start to its last end is launched
  * inside its ranges (0.8 of it for the third form). The second and third form must hold half of all
- * device work, which tells "Optimizer.step" and operators from steps. An earlier form goes first;
- * within one, more work; then more ranges. Marks of time count as ranges up to the next one.
- */
+ * device work, which distinguishes "Optimizer.step" and operators from steps. An earlier form
+ * goes first; within one, more work; then more ranges. Marks of time count as ranges up to the
+ * next one. */
 #ifndef DL_TRACE_ACTIVITY_STEP_MARKS_H
 #define DL_TRACE_ACTIVITY_STEP_MARKS_H
 

@@ -19,7 +19,7 @@ typedef struct step_part {
     double alike; /* share of the longer of part and usual content that both have */
 } step_part;
 
-/* What follows a step is cut off from so large a share of the step on, and so many symbols unless
+/* What follows a step is cut off from so large a share of the step on, and that many symbols unless
  * they are SHORT_TAIL_SHARE of it, if at least TAIL_STRANGE of it is no content of the step. */
 #define TAIL_MIN 3
 #define TAIL_SHARE 0.02
@@ -31,7 +31,7 @@ typedef struct step_part {
 /* Fewer equal distances are a coincidence. */
 #define CYCLES_MIN 3
 
-/* A kind outside the content, and the regular step in or behind which it occurs. */
+/* A kind outside the content, and the regular step in or after which it occurs. */
 typedef struct stranger {
     uint32_t kind;
     uint32_t step;
@@ -50,9 +50,9 @@ static int compare_counts(const void *a, const void *b)
     return DL_COMPARE(x, y);
 }
 
-/* The place in first .. end behind which the step's content is over: there the number of content
- * symbols before it and of others behind it is largest. `end` if what follows is too little, unless
- * it is the begin of other work. left as in dl_units_common. */
+/* The place in first .. end after which the step's content is over: there the number of content
+ * symbols before it and of others after it is largest. `end` if what follows is too little, unless
+ * it is the start of other work. left as in dl_units_common. */
 static size_t find_tail(const dl_period *period, const dl_sequence *sequence, size_t first,
                         size_t end, bool begins_other, uint32_t *left)
 {
@@ -179,7 +179,7 @@ static step_part *step_parts(const dl_period *period, const dl_sequence *sequenc
     uint32_t *left = copy_content(period->content, sequence->kind_count);
     unit *units = take_units(period, sequence, left);
     size_t found = 0;
-    bool short_tail = false; /* the last part is the begin of the unit behind it */
+    bool short_tail = false; /* the last part is the start of the unit after it */
     if (period->cuts[0] > 0) parts[found++] = (step_part){.label = DL_STEP_OTHER};
     for (size_t u = 0; u < period->cut_count; u++) {
         const unit *now = &units[u];
@@ -387,7 +387,7 @@ static void step_line_measure(dl_step_line *line, const step_part *parts)
 }
 
 /* Sets all that follows from the work and labels of line->steps: times, fingerprints, slow warm-up,
- * and with the usual content of `period` the figures of the line. parts[line->count] are the same
+ * and with the usual content of `period` the numbers of the line. parts[line->count] are the same
  * steps in symbols; their `alike` is set. */
 static void step_line_finish(dl_step_line *line, const dl_activity *activities,
                              const dl_symbol_line *symbols, step_part *parts,

@@ -18,7 +18,7 @@
  * DL_STEP_SIMILARITY with it. Units without an optimizer's kernel, where each k-th one is followed
  * by some, accumulate gradients: k of them are a step. Work that follows the content (averaging,
  * validation, a checkpoint) is cut off as OTHER if it is 2 % of the step's symbols and either 3
- * symbols or a quarter of the step, or if the unit behind it is OTHER. What precedes the first
+ * symbols or a quarter of the step, or if the unit after it is OTHER. What precedes the first
  * step is WARM-UP, and so are leading steps with less than 0.9 of the usual similarity (automatic
  * tuning) and, at most a tenth of the steps, those that are slow as steps.h says. */
 #ifndef DL_TRACE_ACTIVITY_STEPS_H
@@ -101,7 +101,7 @@ typedef struct dl_activity_steps {
 /* What the caller knows; {0} = nothing. */
 typedef struct dl_step_hints {
     const char *marks; /* POSIX extended expression, matched anywhere in texts of ranges and marks;
-                          NULL = none. A range is a step; marks begin one each. */
+                          NULL = none. A range is a step; marks start one each. */
     size_t period;     /* symbols of a step (kernels, copies, memsets, graph launches; no
                           communication); 0 = unknown. `marks` goes first. */
 } dl_step_hints;
@@ -114,7 +114,7 @@ dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *ac
                                  const dl_step_hints *hints, dl_error *err) DL_MUST_CHECK;
 void dl_activity_steps_free(dl_activity_steps *steps);
 
-/* Whether the start of work number `work` of the line counts for the begin of its step. */
+/* Whether the start of work number `work` of the line counts for the start of its step. */
 bool dl_step_line_begins(const dl_step_line *line, size_t work);
 
 /* "step", "warm-up", "other"; "given marks", "given period", "marks", "graph launches", "period",

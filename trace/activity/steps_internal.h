@@ -1,4 +1,4 @@
-/* Period detection: where the repeated units of a sequence of symbols begin.
+/* Period detection: where the repeated units of a sequence of symbols start.
  *
  * The match of a sequence with itself some lag later, which others detect periods by, is only a
  * figure of merit here: as soon as one symbol in a hundred is lost, or blocks lie between the
@@ -14,7 +14,7 @@
  *    step reads its batch; else of those that explain at least 0.8 of what the best ones explain.
  * 3. Units around a lost anchor are cut where the symbols look most like those around other cuts.
  * 4. The cuts move to the place of the unit with the largest median idle time before it. A place
- *    where copies from the host begin, and one behind an optimizer's kernel, are each credited 10 %
+ *    where copies from the host start, and one after an optimizer's kernel, are each credited 10 %
  *    of the unit's time, because a busy device waits nowhere and a starved one everywhere.
  *
  * At most DL_PERIOD_SYMBOLS symbols are looked at to find the period, then all of them once to cut.
@@ -42,7 +42,7 @@
  * unknown. Work of unknown correlation takes that of the work that started before it.
  */
 
-/* What a symbol tells apart. */
+/* What a symbol distinguish. */
 typedef enum dl_symbol_detail {
     DL_SYMBOL_SHAPES, /* as above */
     DL_SYMBOL_NAMES   /* without launch shapes and sizes: for steps whose shapes vary */
@@ -94,7 +94,7 @@ void dl_symbols_free(dl_symbols *symbols);
  * sorted by length.
  */
 
-/* Symbols with the places at which units begin; all borrowed. Unit i is symbols[cuts[i]] to before
+/* Symbols with the places at which units start; all borrowed. Unit i is symbols[cuts[i]] to before
  * symbols[cuts[i + 1]], the last one ends at `end`. What lies before cuts[0] is in no unit. */
 typedef struct dl_units {
     const uint32_t *symbols;
@@ -128,7 +128,7 @@ typedef struct dl_sequence {
 
 /* Owns its arrays; release with dl_period_free. */
 typedef struct dl_period {
-    size_t *cuts; /* [cut_count] ascending places at which a unit begins */
+    size_t *cuts; /* [cut_count] ascending places at which a unit starts */
     size_t cut_count;
     uint32_t *content;  /* [kind_count] how often the usual unit holds each kind */
     size_t length;      /* sum of content: symbols of the usual unit */

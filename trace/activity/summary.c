@@ -319,7 +319,7 @@ static void warn_about_quality(dl_activity_summary *summary)
     if (!summary->trace->complete) {
         warn(summary,
              dl_format("the trace is incomplete (killed run, full disk or damage); %" PRIu64
-                       " bytes behind its last whole chunk are ignored",
+                       " bytes after its last whole chunk are ignored",
                        summary->trace->bytes_ignored));
     }
     if (q->takeover[0] != '\0') {
@@ -336,13 +336,14 @@ static void warn_about_quality(dl_activity_summary *summary)
     }
     if (q->early_count > 0) {
         dl_format_ns(worst, sizeof worst, (double)q->early_worst_ns);
-        warn(summary, dl_format("%" PRIu64 " of %" PRIu64 " works begin before their launch call, "
-                                "by %s at most: the clocks of host and device differ",
-                                q->early_count, q->launched_count, worst));
+        warn(summary,
+             dl_format("%" PRIu64 " of %" PRIu64 " GPU operations start before their launch call, "
+                       "by %s at most: the clocks of host and device differ",
+                       q->early_count, q->launched_count, worst));
     }
     double unlaunched = (double)(q->work_count - q->launched_count);
     if (unlaunched > UNLAUNCHED_FRAC * (double)q->work_count) {
-        warn(summary, dl_format("%.0f of %" PRIu64 " works have no recorded launch call: "
+        warn(summary, dl_format("%.0f of %" PRIu64 " GPU operations have no recorded launch call: "
                                 "launch-bound time and sizes of collectives are incomplete",
                                 unlaunched, q->work_count));
     }

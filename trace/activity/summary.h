@@ -3,7 +3,7 @@
  *
  * Devices' times are defined in timeline.h, classes in kernel_class.h, collectives in
  * collectives.h, steps in steps.h. Where steps were found, a device's time line
- * is taken from the begin of its first regular step to the end of its last, so that start-up and
+ * is taken from the start of its first regular step to the end of its last, so that start-up and
  * warm-up do not count; everything else is over the whole trace. Sums of durations count each
  * activity, so kernels on several streams may add up to more than the span.
  */
@@ -90,9 +90,9 @@ typedef struct dl_trace_quality {
     const char *stopped;     /* why the recording ended before the program; "" = it did not.
                                 Borrowed */
     const char *takeover;    /* who took the recording over; "" = nobody. Borrowed */
-    uint64_t early_count;    /* works that begin before their launch call does */
+    uint64_t early_count;    /* operations that start before their launch call does */
     int64_t early_worst_ns;  /* by how much at most */
-    uint64_t launched_count; /* works whose launch call is known, of work_count */
+    uint64_t launched_count; /* operations whose launch call is known, of work_count */
     uint64_t work_count;
 } dl_trace_quality;
 
@@ -100,7 +100,7 @@ typedef struct dl_trace_quality {
 typedef struct dl_capture_knowledge {
     const char *preset;         /* "" = unknown, or none of our recordings. Borrowed */
     const char *text;           /* of the meta key; "" = not said. Borrowed */
-    bool known;                 /* the text has figures */
+    bool known;                 /* the text has numbers */
     dl_capture_figures figures; /* zero unless known */
 } dl_capture_knowledge;
 
@@ -165,7 +165,7 @@ dl_status dl_info_summarise(dl_activity_summary *summary, const dl_trace *trace,
 /* Lets go of the activities: those of many ranks need not lie in memory at once. */
 void dl_info_let_go(dl_trace *trace);
 
-/* Prints those with devices beside one another, behind an empty line, if there are several. Zeroed
+/* Prints those with devices beside one another, after an empty line, if there are several. Zeroed
  * summaries count as without. */
 void dl_info_compare(const dl_activity_summary *summaries, size_t count, FILE *out);
 

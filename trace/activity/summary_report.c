@@ -33,7 +33,7 @@ static void print_label(FILE *out, int columns, const char *text)
 }
 
 /* A kernel's name: what is too long loses its namespaces, then the middle of the frame before '<',
- * since what the frame runs tells more. */
+ * since what the frame runs gives more. */
 static void print_kernel_label(FILE *out, int columns, const char *name)
 {
     char label[2 * DL_SHORT_NAME_CHARS];
@@ -235,13 +235,13 @@ static void print_capture_estimate(const dl_device_summary *device, FILE *out)
     const dl_capture_estimate *e = &device->capture;
     char text[4 * LABEL_BYTES];
     if (e->steps == 0) return;
-    snprintf(text, sizeof text,
-             "device %" PRIu32 ": %.4g kernels, %.4g copies, %.4g events and %.4g waits a step: %s "
-             "(95 %% interval %s to %s), %.2f %% of it if the host bounds it",
-             device->time.device, e->per_step[DL_CAPTURE_PER_KERNEL],
-             e->per_step[DL_CAPTURE_PER_COPY], e->per_step[DL_CAPTURE_PER_EVENT],
-             e->per_step[DL_CAPTURE_PER_SYNC], DL_NS_TEXT(e->step_ns), DL_NS_TEXT(e->step_low_ns),
-             DL_NS_TEXT(e->step_high_ns), 100 * e->share_frac);
+    snprintf(
+        text, sizeof text,
+        "device %" PRIu32 ": %.4g kernels, %.4g copies, %.4g events and %.4g waits per step: %s "
+        "(95 %% interval %s to %s), %.2f %% of it if the host bounds it",
+        device->time.device, e->per_step[DL_CAPTURE_PER_KERNEL], e->per_step[DL_CAPTURE_PER_COPY],
+        e->per_step[DL_CAPTURE_PER_EVENT], e->per_step[DL_CAPTURE_PER_SYNC], DL_NS_TEXT(e->step_ns),
+        DL_NS_TEXT(e->step_low_ns), DL_NS_TEXT(e->step_high_ns), 100 * e->share_frac);
     dl_print_pair(out, "", text);
 }
 
@@ -258,7 +258,7 @@ static void print_capture(const dl_activity_summary *summary, FILE *out)
         const dl_capture_figure *items = capture->figures.items;
         snprintf(text, sizeof text,
                  "%s; adds %.0f ns to a kernel's launch, %.0f a copy's, %.0f an event's, %.0f to "
-                 "a wait; elsewhere %.0f ns a record",
+                 "a wait; elsewhere %.0f ns per record",
                  capture->preset, items[DL_CAPTURE_PER_KERNEL].ns, items[DL_CAPTURE_PER_COPY].ns,
                  items[DL_CAPTURE_PER_EVENT].ns, items[DL_CAPTURE_PER_SYNC].ns,
                  items[DL_CAPTURE_PER_RECORD].ns);

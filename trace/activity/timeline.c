@@ -123,7 +123,7 @@ static size_t find_device(dl_activity_timeline *timeline, uint32_t device, size_
     return count;
 }
 
-/* Walks over the works in order of time: span, busy and idle time, gaps. */
+/* Walks over the operations in order of time: span, busy and idle time, gaps. */
 static void sum_gaps(dl_device_timeline *device, const work *works, size_t count,
                      const dl_activity *activities, const dl_launches *launches)
 {
@@ -151,7 +151,7 @@ static void sum_gaps(dl_device_timeline *device, const work *works, size_t count
     device->busy_ns = device->end_ns - device->start_ns - device->idle_ns;
 }
 
-/* The set of works of `mask` (bits 1 << part; kernels only if asked for) into set[count]. */
+/* The set of operations of `mask` (bits 1 << part; kernels only if asked for) into set[count]. */
 static size_t select_works(dl_interval *set, const work *works, size_t count, unsigned mask,
                            bool kernels)
 {
@@ -194,7 +194,7 @@ static int by_device(const void *left, const void *right)
     return DL_COMPARE(a->device, b->device);
 }
 
-/* Counts the works of each device into *counts, which it allocates. */
+/* Counts the operations of each device into *counts, which it allocates. */
 static void count_works(dl_activity_timeline *timeline, const dl_activity *activities, size_t count,
                         const dl_interval *window, size_t **counts)
 {
@@ -214,7 +214,7 @@ static void count_works(dl_activity_timeline *timeline, const dl_activity *activ
     }
 }
 
-/* Sums up the device at place d of the table, which has `count` works. */
+/* Sums up the device at place d of the table, which has `count` operations. */
 static void sum_device(dl_activity_timeline *timeline, size_t d, size_t work_count,
                        const dl_activity *activities, size_t count, const uint8_t *classes,
                        const dl_launches *launches, const dl_interval *window)

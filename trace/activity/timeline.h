@@ -13,16 +13,16 @@
  *
  *   span = busy + idle,   busy = compute + exposed communication + exposed copy.
  *
- * Idle time. A gap [a, b) is a longest interval between the first begin and the last end of the
- * device's work in which none runs. It ends with the work that begins at b (of several the first
- * recorded); let s be the begin of the call that launched it (by correlation). The device can have
- * waited for the host only until the launch arrived, DL_LAUNCH_LATENCY_NS behind s at most, so of
+ * Idle time. A gap [a, b) is a longest interval between the first start and the last end of the
+ * device's work in which none runs. It ends with the work that starts at b (of several the first
+ * recorded); let s be the start of the call that launched it (by correlation). The device can have
+ * waited for the host only until the launch arrived, DL_LAUNCH_LATENCY_NS after s at most, so of
  * the gap
  *
  *   max(0, min(b, s + DL_LAUNCH_LATENCY_NS) - a)  is launch-bound;
  *
  * the rest was spent on something else: an event of another stream or device, a transfer. With s
- * unknown (no CALL of that correlation) the gap counts as unknown. A work that seems to begin
+ * unknown (no CALL of that correlation) the gap counts as unknown. A work that seems to start
  * before its launch (clocks of host and device differ by microseconds) leaves its gap launch-bound.
  *
  * What is left out: work of other processes on the device, and of this one that was not recorded.
@@ -35,7 +35,7 @@
 
 #include "trace/activity/activity.h"
 
-/* From the begin of a launch call to the begin of its work on an idle device, at most, in ns. In
+/* From the start of a launch call to the start of its work on an idle device, at most, in ns. In
  * traces of PyTorch 1.9 to 2.3 on V100 and A100 the median is 7 to 12 us and the 90th percentile 8
  * to 21 us. */
 #define DL_LAUNCH_LATENCY_NS 20000
@@ -57,7 +57,7 @@ int64_t dl_intervals_overlap(const dl_interval *a, size_t a_count, const dl_inte
 
 typedef struct dl_device_timeline {
     uint32_t device;
-    int64_t start_ns, end_ns; /* first begin and last end of its work */
+    int64_t start_ns, end_ns; /* first start and last end of its work */
     int64_t busy_ns, idle_ns;
     int64_t kernel_ns; /* any kernel or graph runs, collectives too */
     int64_t compute_ns;

@@ -44,7 +44,7 @@ typedef enum dl_dlt_chunk {
     DL_DLT_ACTIVITIES
 } dl_dlt_chunk;
 
-/* What the next record is coded against. Zero it at the begin of a chunk. */
+/* What the next record is coded against. Zero it at the start of a chunk. */
 typedef struct dl_dlt_previous {
     uint32_t worker, step, samples;
     int64_t end_ns;
@@ -57,7 +57,7 @@ int dl_dlt_valid(const dl_record *record);
 /* Codes a valid *record to out[DL_DLT_RECORD_BYTES_MAX], makes it *previous, returns the end. */
 uint8_t *dl_dlt_encode(uint8_t *out, const dl_record *record, dl_dlt_previous *previous);
 
-/* Decodes one record from at..end-1, makes it *previous, returns where the next one begins; NULL if
+/* Decodes one record from at..end-1, makes it *previous, returns where the next one starts; NULL if
  * the bytes are no valid record (`record` and `previous` are then undefined). */
 const uint8_t *dl_dlt_decode(const uint8_t *at, const uint8_t *end, dl_record *record,
                              dl_dlt_previous *previous);
@@ -106,7 +106,7 @@ uint32_t dl_dlt_get_u32(const uint8_t *in);
 #define DL_ACTIVITY_BYTES_MIN 3
 #define DL_ACTIVITY_BYTES_MAX 83
 
-/* What the next activity is coded against. Zero it at the begin of a chunk. */
+/* What the next activity is coded against. Zero it at the start of a chunk. */
 typedef struct dl_activity_previous {
     struct {
         int64_t end_ns;
@@ -124,7 +124,7 @@ uint8_t *dl_activity_encode(uint8_t *out, const dl_activity *activity,
                             dl_activity_previous *previous);
 
 /* Decodes one activity from at..end-1, makes it the previous one, returns where the next one
- * begins; NULL if the bytes are no valid activity (`activity` and `previous` are then undefined).
+ * starts; NULL if the bytes are no valid activity (`activity` and `previous` are then undefined).
  */
 const uint8_t *dl_activity_decode(const uint8_t *at, const uint8_t *end, dl_activity *activity,
                                   dl_activity_previous *previous);

@@ -182,7 +182,7 @@ dl_status dl_trace_meta_read_int(const dl_trace *trace, const char *key, int64_t
 
 typedef struct dl_held_file {
     int fd;
-    dev_t device; /* with the inode, what tells it from other files */
+    dev_t device; /* with the inode, what distinguishes it from other files */
     ino_t inode;
     uint32_t reopened; /* times that the descriptor was lost and found again */
 } dl_held_file;

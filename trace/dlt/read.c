@@ -14,7 +14,7 @@ typedef struct reader {
     size_t record_capacity, activity_capacity, string_capacity, meta_capacity;
 } reader;
 
-/* Room for `more` objects behind count in a block of *capacity, at least doubling it. */
+/* Room for `more` objects after count in a block of *capacity, at least doubling it. */
 static void *reserve(void *block, size_t *capacity, size_t count, size_t more, size_t size)
 {
     if (*capacity - count >= more) return block;

@@ -230,7 +230,7 @@ static bool within_limit_locked(dl_trace_writer *writer, size_t bytes)
     return !writer->limited;
 }
 
-/* A chunk of two texts (the second may be NULL) behind `head_bytes` of head. */
+/* A chunk of two texts (the second may be NULL) after `head_bytes` of head. */
 static void write_texts_locked(dl_trace_writer *writer, dl_dlt_chunk type, const uint8_t *head,
                                size_t head_bytes, const char *text, const char *second)
 {

@@ -28,7 +28,7 @@ typedef struct member {
     char *packed;            /* [BUFFER_BYTES] */
     char begin[BEGIN_BYTES]; /* [begin_bytes], of which begin_at have been delivered */
     size_t begin_bytes, begin_at;
-    bool failed; /* reading the archive; its error tells */
+    bool failed; /* reading the archive; its error gives */
 } member;
 
 static la_ssize_t read_packed(struct archive *text, void *context, const void **data)

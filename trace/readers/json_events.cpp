@@ -200,7 +200,7 @@ class events_reader
         }
     }
 
-    /* Delivers the whole events of the window and moves on behind them; false if there are none. */
+    /* Delivers the whole events of the window and moves on after them; false if there are none. */
     bool walk_window(const char **problem)
     {
         ondemand::document document;
@@ -217,7 +217,7 @@ class events_reader
             if (element.get_object().get(object) || walk_event(object, values)) break;
             const char *next = position(document, text);
             if (next < data_end && *next != ',' && *next != ']') {
-                *problem = "malformed event, or no comma behind it";
+                *problem = "malformed event, or no comma after it";
                 break;
             }
             spec.event(spec.context, values);

@@ -23,12 +23,12 @@ typedef struct dl_json_text {
 /* Whether the value is the string `text`, which holds nothing that JSON escapes. */
 bool dl_json_is(dl_json_text value, const char *text);
 
-/* A whole number, also one within a string ("7") and behind other text in it ("stream 7"). False
+/* A whole number, also one within a string ("7") and after other text in it ("stream 7"). False
  * where there is none or it does not fit; *number stays then. */
 bool dl_json_int(dl_json_text value, int64_t *number);
 
 /* A decimal number of microseconds as nanoseconds, rounded to the nearest; exact for up to three
- * digits behind the point, whatever the size: no floating point is used. False as dl_json_int. */
+ * digits after the point, whatever the size: no floating point is used. False as dl_json_int. */
 bool dl_json_us_to_ns(dl_json_text value, int64_t *ns);
 
 /* Writes the string without quotes and escapes, and a NUL, to `into`, which has room for
@@ -43,9 +43,9 @@ size_t dl_json_unescape(dl_json_text value, char *into);
 /* The events of a Chrome trace, one by one, from a stream: whatever the size of the file, only a
  * window of it is in memory.
  *
- * simdjson's on-demand parser walks windows of 1 MiB that are closed by hand behind whatever they
+ * simdjson's on-demand parser walks windows of 1 MiB that are closed by hand after whatever they
  * end with: an event that does not end within the window fails there, and is parsed again at the
- * begin of the next one. So no event border has to be searched for. Each event is delivered when
+ * start of the next one. So no event boundary has to be searched for. Each event is delivered when
  * all of it was read.
  *
  * Why simdjson: a trace of 221 MB (1.5 million events) is read into activities in 0.42 s with 13
@@ -63,7 +63,7 @@ size_t dl_json_unescape(dl_json_text value, char *into);
 extern "C" {
 #endif
 
-/* Longest event, longest text in front of and behind the events: 8 MiB. */
+/* Longest event, longest text in front of and after the events: 8 MiB. */
 #define DL_JSON_EVENT_BYTES_MAX (8U << 20)
 
 /* Where the text comes from: writes at most `room` bytes to `into` and returns how many; 0 = the
@@ -85,7 +85,7 @@ typedef struct dl_json_events_result {
     uint64_t bytes;    /* of the text */
     uint64_t events;   /* delivered */
     uint64_t replaced; /* bytes that JSON forbids, in windows that hold any */
-    uint64_t ignored;  /* bytes behind the last whole event of a cut text, or behind its end */
+    uint64_t ignored;  /* bytes after the last whole event of a cut text, or after its end */
     bool complete;     /* the text did not end early */
 } dl_json_events_result;
 

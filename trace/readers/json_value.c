@@ -38,7 +38,7 @@ bool dl_json_int(dl_json_text value, int64_t *number)
     return true;
 }
 
-/* The exponent behind 'e' at text.at[i]; what is too large for a time is cut to 99. */
+/* The exponent after 'e' at text.at[i]; what is too large for a time is cut to 99. */
 static bool read_exponent(dl_json_text text, size_t i, int *exponent)
 {
     bool negative = i < text.bytes && text.at[i] == '-';
@@ -83,7 +83,7 @@ bool dl_json_us_to_ns(dl_json_text value, int64_t *ns)
             fraction = true;
         } else if (isdigit((unsigned char)c)) {
             digits = true;
-            /* What does not fit any more is far behind the point, or too large. */
+            /* What does not fit any more is far after the point, or too large. */
             bool fits = sum <= (UINT64_MAX - 9) / 10;
             if (!fits && !fraction) return false;
             if (!fits) continue;
@@ -143,7 +143,7 @@ static size_t write_utf8(char *into, long code)
     return 4;
 }
 
-/* Writes the character of the \u escape whose digits begin at `at`; returns how many bytes of the
+/* Writes the character of the \u escape whose digits start at `at`; returns how many bytes of the
  * source it takes, 0 if it is none. */
 static size_t unescape_unicode(const char *at, const char *end, char *into, size_t *length)
 {

@@ -19,7 +19,7 @@ namespace dl_json
 
 namespace ondemand = simdjson::ondemand;
 
-/* Room behind a text for what closes it. */
+/* Room after a text for what closes it. */
 constexpr size_t CLOSING_BYTES = 8;
 constexpr size_t PADDING_BYTES = CLOSING_BYTES + simdjson::SIMDJSON_PADDING;
 
@@ -36,7 +36,7 @@ inline dl_json_text trimmed(const char *at, size_t bytes)
     return {at, bytes};
 }
 
-/* A text with room behind it for closing marks and simdjson's padding. */
+/* A text with room after it for closing marks and simdjson's padding. */
 struct padded_text {
     std::vector<char> bytes;
     size_t used = 0;
@@ -84,7 +84,7 @@ inline dl_json_text raw_key(ondemand::raw_json_string key)
     return {key.raw(), static_cast<size_t>(end - key.raw())};
 }
 
-/* Position just behind what was walked, or the end of the text. */
+/* Position just after what was walked, or the end of the text. */
 inline const char *position(ondemand::document &document, const padded_text &text)
 {
     const char *at = nullptr;
@@ -106,7 +106,7 @@ bool visit_members(ondemand::parser &parser, padded_text &text, uint64_t *replac
                    void *context);
 
 /* The end of the bracket that opens at at[0], or NULL if it does not close before `end`. With
- * `key`, stops at depth 1 behind such a key, whose begin is *key_begin then. */
+ * `key`, stops at depth 1 after such a key, whose start is *key_begin then. */
 const char *scan(const char *at, const char *end, const char *key, const char **key_begin);
 
 } // namespace dl_json

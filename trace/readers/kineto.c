@@ -326,7 +326,7 @@ static void add_range(dl_kineto *kineto, const dl_json_text *values, dl_activity
     }
 }
 
-/* Whether there is a digit other than 0 behind the point. */
+/* Whether there is a digit other than 0 after the point. */
 static bool has_fraction(dl_json_text value)
 {
     const char *point = memchr(value.at, '.', value.bytes);
@@ -345,7 +345,7 @@ static void note_pid(dl_kineto *kineto, dl_json_text value)
     kineto->several_pids |= kineto->pid != pid;
 }
 
-/* An event with begin and duration. */
+/* An event with start and duration. */
 static void add_complete(dl_kineto *kineto, const dl_json_text *values)
 {
     event_category category = find_category(values[KEY_CAT]);
@@ -393,7 +393,7 @@ static void add_complete(dl_kineto *kineto, const dl_json_text *values)
 }
 
 /* Names of processes and threads. Those of devices are processes as well: "python3", GPU 3's pid 3
- * has the name too, so the host's is the one with most of the events: told at the end. */
+ * has the name too, so the host's is the one with most of the events: decided at the end. */
 static void add_meta(dl_kineto *kineto, const dl_json_text *values)
 {
     char key[40];
@@ -422,7 +422,7 @@ static void kineto_event(void *context, const dl_json_text *values)
 /* No profiler is older: 10^18 ns are 2001-09-09. */
 #define YEAR_2001_NS INT64_C(1000000000000000000)
 
-/* JSON: an array or an object, maybe behind blanks. */
+/* JSON: an array or an object, maybe after blanks. */
 static bool recognises(const char *begin, size_t bytes)
 {
     size_t i = 0;
@@ -460,7 +460,7 @@ static void note_text(dl_kineto *kineto, const dl_json_events_result *result)
                      " whole events before it are read",
                      result->bytes, result->events);
         if (kineto->base_ns == 0 && !is_absolute(trace)) {
-            dl_read_note(kineto->item, "the time that events count from stood behind them and is "
+            dl_read_note(kineto->item, "the time that events count from stood after them and is "
                                        "missing");
         }
     }

@@ -85,7 +85,7 @@ static void add_dim(void *context, dl_json_text key, dl_json_text value)
 {
     inputs *in = context;
     (void)key;
-    /* A list of tensors holds lists: their types are not told, so neither are their bytes. */
+    /* A list of tensors holds lists: their types are not given, so neither are their bytes. */
     in->elements[in->count] = times(in->elements[in->count], count_of(value));
 }
 
@@ -193,7 +193,7 @@ static uint64_t find_group(dl_kineto *kineto, group **groups, size_t *count,
     return *count;
 }
 
-/* Gives calls told by kernels the time of their launch; false if it is not there. */
+/* Gives calls known from kernels the time of their launch; false if it is not there. */
 static bool find_launch(dl_kineto_call *call, const dl_launches *launches)
 {
     const dl_activity *launch = dl_launches_find(launches, call->correlation);
@@ -249,14 +249,14 @@ static void kineto_add_collectives(dl_kineto *kineto)
         dl_trace_builder_append(&kineto->builder, &collective);
     }
     if (unknown > 0) {
-        dl_read_note(kineto->item, "%zu of %zu calls of collectives do not tell their bytes",
+        dl_read_note(kineto->item, "%zu of %zu calls of collectives do not give their bytes",
                      unknown, kineto->call_count);
     }
     free(groups);
 }
 
 /* Launches without a kernel, of all launches, from which on a trace looks thinned out: at the
- * borders of whole traces some hundred are cut off. */
+ * boundaries of whole traces some hundred are cut off. */
 #define MISSING_FRAC 0.1
 
 static int by_correlation(const void *left, const void *right)
@@ -299,7 +299,7 @@ static void shift(dl_kineto *kineto)
     }
 }
 
-/* Bytes of copies from their calls, where the copies themselves do not tell. */
+/* Bytes of copies from their calls, where the copies themselves do not give. */
 static void size_copies(dl_kineto *kineto)
 {
     dl_trace *trace = &kineto->builder.trace;
@@ -318,7 +318,7 @@ static void size_copies(dl_kineto *kineto)
         unknown += found == NULL;
     }
     if (unknown > 0) {
-        dl_read_note(kineto->item, "%zu of %zu copies do not tell their bytes", unknown, copies);
+        dl_read_note(kineto->item, "%zu of %zu copies do not give their bytes", unknown, copies);
     }
 }
 
@@ -392,7 +392,7 @@ static void note_missing_kernels(dl_kineto *kineto)
     free(seen);
 }
 
-/* cudaStreamWaitEvent tells neither event nor stream; only cuda_sync does. */
+/* cudaStreamWaitEvent gives neither event nor stream; only cuda_sync does. */
 static void note_lost_edges(dl_kineto *kineto)
 {
     const dl_trace *trace = &kineto->builder.trace;
@@ -411,7 +411,7 @@ static void note_lost_edges(dl_kineto *kineto)
     }
 }
 
-/* A number behind "rank" or "worker" in the file's name, or -1. */
+/* A number after "rank" or "worker" in the file's name, or -1. */
 static int64_t rank_of_name(const char *path)
 {
     static const char *const words[] = {"rank", "worker"};
@@ -434,11 +434,11 @@ static void tell_rank(dl_kineto *kineto)
         if (kineto->rank >= 0) {
             dl_read_note(kineto->item, "the rank is taken from the file's name");
         } else if (kineto->ranks > 1 || kineto->call_count > 0) {
-            dl_read_note(kineto->item, "the trace does not tell its rank");
+            dl_read_note(kineto->item, "the trace does not give its rank");
         }
     }
     if (kineto->ranks <= 0 && kineto->call_count > 0)
-        dl_read_note(kineto->item, "the trace does not tell the number of ranks");
+        dl_read_note(kineto->item, "the trace does not give the number of ranks");
     if (kineto->rank >= 0) dl_trace_builder_meta(builder, "rank", "%" PRId64, kineto->rank);
     if (kineto->ranks > 0) dl_trace_builder_meta(builder, "world_size", "%" PRId64, kineto->ranks);
 }

@@ -49,7 +49,7 @@ typedef enum dl_kineto_key {
     KEY_END
 } dl_kineto_key;
 
-/* Where a call of a collective is told, best first. */
+/* Where a call of a collective is found, best first. */
 typedef enum dl_kineto_told {
     TOLD_BY_PARAMETERS, /* record_param_comms with its arguments */
     TOLD_BY_RANGE,      /* "nccl:all_reduce" */
@@ -107,7 +107,7 @@ typedef struct dl_kineto {
 /* Id of the string `value` without escapes. */
 uint32_t dl_kineto_text(dl_kineto *kineto, dl_json_text value);
 
-/* Keeps what an event tells about a call; `activity` is its RANGE or KERNEL. */
+/* Keeps what an event gives about a call; `activity` is its RANGE or KERNEL. */
 void dl_kineto_keep_parameters(dl_kineto *kineto, const dl_json_text *values,
                                const dl_activity *activity);
 void dl_kineto_keep_range(dl_kineto *kineto, const dl_json_text *values,

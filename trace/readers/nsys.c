@@ -96,7 +96,7 @@ static void find_columns(bool *has, sqlite3 *file, const char *table, const char
 }
 
 /* Selects columns[count] of `table`; those that it has not are NULL in every row. `rest` is SQL
- * behind the table's name ("WHERE ...", names only of columns that it has); "" = all rows. False if
+ * after the table's name ("WHERE ...", names only of columns that it has); "" = all rows. False if
  * there is no such table, or it cannot be read (rows->damaged then). */
 static bool nsys_rows_open(nsys_rows *rows, sqlite3 *file, const char *table,
                            const char *const *columns, size_t count, const char *rest)
@@ -331,7 +331,7 @@ static uint64_t event_object(const nsys_rows *rows)
 static void add_sync(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows, dl_activity *work)
 {
     /* Numbers of ENUM_CUPTI_SYNC_TYPE; before schema 3.25 rows have others, so those without an
-     * event are told by their stream. */
+     * event are identified by their stream. */
     static const char *const names[] = {"unknown", "event", "stream wait", "stream", "context"};
     uint64_t type = nsys_unsigned(rows, SYNC_TYPE);
     (void)nsys;
@@ -454,7 +454,7 @@ static const char *text_of(dl_nsys *nsys, nsys_process *process, const nsys_rows
 }
 
 /* Length of the name in PyTorch's "aten::mul, seq = 1, op_id = 2, sizes = [...]"; *id becomes the
- * number behind op_id, 0 if there is none. */
+ * number after op_id, 0 if there is none. */
 static size_t operator_name(const char *text, uint64_t *id)
 {
     static const char *const parts[] = {
@@ -671,7 +671,7 @@ static int64_t find_number(sqlite3 *file, const char *sql, int64_t otherwise)
     return number;
 }
 
-/* Times are of the session; those before its begin must not become negative. */
+/* Times are of the session; those before its start must not become negative. */
 static void find_base(dl_nsys *nsys)
 {
     static const char *const tables[] = {"CUPTI_ACTIVITY_KIND_KERNEL",
@@ -758,7 +758,7 @@ static void note(dl_nsys *nsys, const nsys_process *process, dl_read_trace *item
     const char *schema = dl_trace_meta(&process->builder.trace, "schema");
     if (schema == NULL || strncmp(schema, "3.", 2) != 0) {
         dl_read_note(item, "the schema's version is %s; this reader was tried with 3.13 to 3.25",
-                     schema != NULL ? schema : "not told");
+                     schema != NULL ? schema : "not given");
     }
     if (nsys->process_count > 1) {
         dl_read_note(item,
@@ -768,7 +768,7 @@ static void note(dl_nsys *nsys, const nsys_process *process, dl_read_trace *item
     }
     if (!nsys->has_session) dl_read_note(item, "the time of day is not recorded");
     if (process->unsized_calls > 0) {
-        dl_read_note(item, "%zu calls of collectives do not tell their bytes and group",
+        dl_read_note(item, "%zu calls of collectives do not give their bytes and group",
                      process->unsized_calls);
     }
     if (process->open_ranges > 0)

@@ -59,7 +59,7 @@ dl_status dl_text_source_close(dl_text_source *source, bool *cut, dl_error *err)
                                  strerror(system_error));
     } else if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR) {
         status = dl_error_set_at(err, DL_ERR_FORMAT, source->path, 0,
-                                 "its packed data are damaged behind unpacked byte %llu: %s",
+                                 "its packed data are damaged after unpacked byte %llu: %s",
                                  (unsigned long long)source->bytes, message);
     }
     gzclose(source->file);
@@ -97,11 +97,12 @@ static const dl_trace_reader *const readers[] = {
     &(const dl_trace_reader){"dlt", "dlprof's own trace", is_dlt, read_dlt},
 };
 
-/* A pipe's begin would be gone for the reader that it tells. */
+/* A pipe's start would be gone for the reader that it gives. */
 static dl_status check_kind(const char *path, dl_error *err)
 {
     struct stat kind;
-    if (stat(path, &kind) != 0 || S_ISREG(kind.st_mode)) return DL_OK; /* or opening it tells */
+    if (stat(path, &kind) != 0 || S_ISREG(kind.st_mode))
+        return DL_OK; /* or opening it reports it */
     if (S_ISDIR(kind.st_mode)) return dl_error_set_at(err, DL_ERR_IO, path, 0, "it is a folder");
     return dl_error_set_at(err, DL_ERR_IO, path, 0,
                            "it is no file but a pipe or a device, which cannot be read twice: save "

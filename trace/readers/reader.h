@@ -1,5 +1,5 @@
 /* Reads the traces of other profilers into dl_trace, so that summaries, step finding and export
- * work on them as on our own. Which reader a file needs is told from its first bytes, never from
+ * work on them as on our own. Which reader a file needs is decided by its first bytes, never from
  * its name.
  *
  *   kineto   PyTorch's profiler (Chrome-trace JSON), plain or gzipped     kineto.h
@@ -10,7 +10,7 @@
  * Activities are those of activity.h. Beyond it, where a trace has them: the identity of a
  * framework's operator is RANGE.object, and CALL.object of the calls made within it, so kernel ->
  * (correlation) -> launch call -> (object) -> operator. Where it lacks them (0), the operator is
- * the innermost RANGE of the call's thread around the call's begin.
+ * the innermost RANGE of the call's thread around the call's start.
  *
  * Meta keys, where known: rank, world_size, host, command, clock = "realtime", device.N.name,
  * thread.N, framework, nccl_version. What a trace lacks or a reader had to guess is one sentence
@@ -31,16 +31,16 @@
  *
  * Built in: ranges "nccl:all_reduce", "rccl:...", "xccl:...", and what PyTorch's c10d calls its
  * collectives ("_allgather_base", "reduce_scatter_tensor_coalesced", "all_to_allv"). Capitals, '_',
- * '-' and blanks do not count. Names of kernels are told by kernel_class.h.
+ * '-' and blanks do not count. Names of kernels are classified by kernel_class.h.
  *
  * A file of patterns adds to both, for libraries that are not built in:
  *
  *   [pattern token exchange]                    ; any name
  *   text       = my_lib::exchange|^token_*_a2a  ; in names of kernels and ranges; '|' between
- *                                               ; several, '*' = any text, '^' = the name's begin;
+ *                                               ; several, '*' = any text, '^' = the name's start;
  *                                               ; capitals count
  *   collective = AlltoAll
- *   algorithm  = direct                         ; may be left out; told in summaries
+ *   algorithm  = direct                         ; may be left out; shown in summaries
  *
  * Names and meaning of c10d's: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp. */
 
@@ -115,7 +115,7 @@ typedef struct dl_read_options {
 
 typedef struct dl_trace_reader {
     const char *name, *description;
-    /* Whether a file that begins with begin[bytes], unpacked, is for this reader. */
+    /* Whether a file that starts with start[bytes], unpacked, is for this reader. */
     bool (*recognises)(const char *begin, size_t bytes);
     dl_status (*read)(dl_read_traces *traces, const char *path, const dl_read_options *options,
                       dl_error *err);
@@ -132,7 +132,7 @@ void dl_read_free(dl_read_traces *traces);
 dl_read_trace *dl_read_add(dl_read_traces *traces);
 void dl_read_note(dl_read_trace *item, const char *format, ...) DL_PRINTF(2, 3);
 
-/* A file's bytes from the begin to the end, unpacked if it is gzipped. */
+/* A file's bytes from the start to the end, unpacked if it is gzipped. */
 
 typedef struct dl_text_source dl_text_source;
 
@@ -140,7 +140,7 @@ typedef struct dl_text_source dl_text_source;
 dl_status dl_text_source_open(dl_text_source **source, const char *path,
                               dl_error *err) DL_MUST_CHECK;
 
-/* Reads at most `room` bytes; fewer only at the end, 0 behind it or after an error. The first
+/* Reads at most `room` bytes; fewer only at the end, 0 after it or after an error. The first
  * argument is a dl_text_source, so that it is a dl_json_source. */
 size_t dl_text_source_read(void *source, char *into, size_t room);
 

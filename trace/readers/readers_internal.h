@@ -62,7 +62,7 @@ void dl_trace_builder_finish(dl_trace_builder *builder, dl_trace *trace);
 extern const dl_trace_reader dl_kineto_reader;
 
 /* Reads the text that `read` gives; item is zeroed, of which `name` becomes the trace's path and,
- * if the text does not tell the rank, maybe gives it ("..._rank3.json"). Errors as dl_read. */
+ * if the text does not give the rank, maybe gives it ("..._rank3.json"). Errors as dl_read. */
 dl_status dl_kineto_read_text(dl_read_trace *item, const char *name, dl_json_source *read,
                               void *source, const dl_read_options *options,
                               dl_error *err) DL_MUST_CHECK;
@@ -73,7 +73,7 @@ dl_status dl_kineto_read_text(dl_read_trace *item, const char *name, dl_json_sou
  *   CUPTI_ACTIVITY_KIND_KERNEL         KERNEL
  *   ..._MEMCPY, ..._MEMSET             MEMCPY, MEMSET
  *   ..._GRAPH_TRACE                    GRAPH
- *   ..._RUNTIME                        CALL, without the version behind its name ("_v7000")
+ *   ..._RUNTIME                        CALL, without the version after its name ("_v7000")
  *   ..._SYNCHRONIZATION                SYNC; object = eventSyncId, before schema 3.24 eventId
  *   ..._CUDA_EVENT                     EVENT
  *   ..._OVERHEAD, PROFILER_OVERHEAD    OVERHEAD

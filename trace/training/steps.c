@@ -70,7 +70,7 @@ static bool sum_parts(const dl_steps *steps, const dl_trace *trace, dl_step *ste
     return overlap;
 }
 
-/* Closes the step at order[last], whose records begin at order[first] or later. */
+/* Closes the step at order[last], whose records start at order[first] or later. */
 static void add_step(dl_steps *steps, const dl_trace *trace, size_t first, size_t last)
 {
     const dl_record *mark = &trace->records[steps->order[last]];

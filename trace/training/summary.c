@@ -287,15 +287,15 @@ static void warn_about_file(dl_summary *summary)
     if (!trace->complete) {
         warn(summary,
              dl_format("the trace is incomplete (killed run, full disk or damage); %" PRIu64
-                       " bytes behind its last whole chunk are ignored",
+                       " bytes after its last whole chunk are ignored",
                        trace->bytes_ignored));
     } else if (trace->bytes_ignored > 0) {
-        warn(summary, dl_format("%" PRIu64 " bytes behind the end of the trace are ignored",
+        warn(summary, dl_format("%" PRIu64 " bytes after the end of the trace are ignored",
                                 trace->bytes_ignored));
     }
 }
 
-/* Time between the steps of all workers as a fraction of their runs, first begin to last end. */
+/* Time between the steps of all workers as a fraction of their runs, first start to last end. */
 static double between_steps_frac(const dl_steps *steps)
 {
     double inside_ns = 0, whole_ns = 0;
@@ -571,7 +571,7 @@ static void write_staleness(dl_json *to, const dl_staleness_summary *s)
     dl_json_end(to, '}');
 }
 
-/* The members of a worker behind an opened object. */
+/* The members of a worker after an opened object. */
 static void write_worker(dl_json *to, const dl_worker_summary *worker)
 {
     dl_json_number_item(to, "warmup_steps", (double)worker->warmup_count);

@@ -23,7 +23,7 @@
 
 /* The steps of a trace: each worker's STEP records with what lies inside them, summed by part.
  *
- * A worker's STEP record closes a step; its earlier records since its last STEP that do not begin
+ * A worker's STEP record closes a step; its earlier records since its last STEP that do not start
  * before the step belong to it. What they leave of the step is dispatch, the host's own time. BENCH
  * records are no part of steps.
  *
@@ -159,7 +159,7 @@ void dl_summary_write_json(const dl_summary *summary, FILE *out);
 /* A trace as Chrome-trace JSON, for Perfetto and chrome://tracing.
  *
  * One process = the run. Worker w has two tracks: tid 2 w + 1 its steps, tid 2 w + 2 what lies in
- * them. Times count from the begin of the trace's first record (the least start), to the ns.
+ * them. Times count from the start of the trace's first record (the least start), to the ns.
  *
  *   record     category          name                     args
  *   STEP       user_annotation   "step 12"                samples, staleness
