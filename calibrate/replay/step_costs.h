@@ -18,9 +18,127 @@
 #ifndef DL_CALIBRATE_REPLAY_STEP_COSTS_H
 #define DL_CALIBRATE_REPLAY_STEP_COSTS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "calibrate/notes.h"
-#include "calibrate/replay/step_phases.h"
 #include "sim/costs/costs.h"
+#include "trace/activity/activity.h"
+#include "trace/activity/steps.h"
+#include "trace/dlt/dlt.h"
+#include "trace/record.h"
+
+/* Times when something was so on a thread or a device: sets of intervals that do not overlap. */
+
+typedef struct dl_span {
+    uint32_t on; /* thread, device */
+    int64_t start_ns, end_ns;
+} dl_span;
+
+/* Owns its array; release with dl_spans_free. A zeroed one is empty. */
+typedef struct dl_spans {
+    dl_span *items; /* [count]; once joined, by `on` and time */
+    size_t count;
+} dl_spans;
+
+void dl_spans_add(dl_spans *spans, uint32_t on, int64_t start_ns, int64_t end_ns);
+
+/* Sorts the spans and joins those that overlap or touch: to be called before any question. */
+void dl_spans_join(dl_spans *spans);
+
+/* Whether a span holds the time; its end does not. O(log n). */
+bool dl_spans_hold(const dl_spans *spans, uint32_t on, int64_t time_ns);
+
+/* Time of start_ns .. end_ns that spans cover. O(log n) and the number of them. */
+int64_t dl_spans_covered(const dl_spans *spans, uint32_t on, int64_t start_ns, int64_t end_ns);
+void dl_spans_free(dl_spans *spans);
+
+/* The phases of a step: which of its operations belong to the forward pass, the backward pass, and
+ * the update, by what the framework calls the ranges in which they were launched.
+ *
+ *   update     ranges that name an optimizer's step ("Optimizer.step#SGD.step", "optimizer")
+ *   backward   ranges that name a backward pass ("CudnnBatchNormBackward0",
+ *              "autograd::engine::...", "AccumulateGrad", "backward")
+ *
+ * Where no range names a backward pass, kernels whose names give the phase stand for both.
+ *
+ * A step's operations, in the order of their launches, are forward up to the first backward one.
+ * Behind it, operations that neither names lie between two that one does: before another backward
+ * one they are backward; forward if they are four or more, at least half as many as the first
+ * forward pass, and of the same kernels (accumulated gradients), or of any after an update (two
+ * models in turn); before an update and at the step's end they belong to the update. In a step
+ * without any backward work the phases are not distinguished. */
+
+/* Owns its array; release with dl_step_phases_free. */
+typedef struct dl_step_phases {
+    uint8_t *phases; /* [line.work_count] dl_phase; NONE outside of regular steps and in those
+                        whose phases are not distinguished */
+    size_t told;     /* regular steps that they are distinguished in */
+} dl_step_phases;
+
+/* Finds the phases of the operations of `line`; zero `phases` before. O(n log n). */
+void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl_step_line *line);
+void dl_step_phases_free(dl_step_phases *phases);
+
+/* When gradients are ready for exchange: the all-reduces that the host calls during a backward
+ * pass, in their order. Each has its gradients when the operations launched before its call are
+ * done, as share of the backward pass's device time.
+ *
+ * Taken from the regular steps whose all-reduces are the most usual ones by number and bytes
+ * (frameworks choose buckets anew after the first step); shares are the means over these.
+ * All-reduces after the backward pass, but before the optimizer's first kernel, have all
+ * gradients. */
+
+/* What the trace holds; all borrowed. */
+typedef struct dl_gradient_source {
+    const dl_trace *trace;
+    const dl_step_line *line;
+    const dl_step_phases *phases;
+    const dl_launches *launches;
+    const double *work_ns; /* [line.work_count] device time of each work */
+} dl_gradient_source;
+
+/* The gradients of a step, cumulative; *count of them, owned by the caller. NULL without any.
+ * O(n log n). */
+dl_gradients_ready *dl_gradients_find(const dl_gradient_source *source, size_t *count);
+
+/* How much slower a device computes beside collectives: the same work of a step in steps where a
+ * collective ran beside all of it, against steps where none did.
+ *
+ * The same work: the k-th launch in a step of the same kernel in the same launch shape. Times are
+ * taken over how fast the step was, by operations that no collective ran beside in any step: on
+ * the rank that is slow in a step collectives are short, so that operations run alone in slow
+ * steps above all.
+ *
+ * Of each work that was seen both ways the ratio of the mean times is taken; the slowdown is their
+ * median, weighted with the durations and with how often both were seen, as single ratios scatter
+ * widely. Its standard error is that of a weighted median by resampling the ratios (bootstrap),
+ * joined by what the scatter of equal operations leaves open.
+ *
+ * Operations that a collective ran beside for a part are left out: the share depends on the work's
+ * own length, which would be taken for a slowdown. */
+
+typedef struct dl_overlap_slowdown {
+    size_t works;  /* that were seen both ways */
+    double factor; /* 1 = not slower, or unknown */
+    double error;
+    double alone_ns; /* time of these operations in a step, alone: what the factor rests on */
+    bool known;      /* operations were seen, and the error is at most DL_OVERLAP_ERROR_MAX */
+} dl_overlap_slowdown;
+
+/* Operations shorter than this are left out: trace times are as coarse as a microsecond. */
+#define DL_OVERLAP_SHORTEST_NS 5000
+
+/* Slowdowns are 1.03 to 1.3: one that is off by more gives nothing. */
+#define DL_OVERLAP_ERROR_MAX 0.05
+
+/* When collectives ran on each device. Release with dl_spans_free. */
+dl_spans dl_collective_spans(const dl_trace *trace);
+
+/* Of the regular steps of `line`. O(n log n). */
+dl_overlap_slowdown dl_overlap_slowdown_find(const dl_trace *trace, const dl_step_line *line,
+                                             const dl_spans *collectives);
 
 /* A mean over steps with its standard error. */
 typedef struct dl_step_mean {

@@ -1,4 +1,4 @@
-#include "calibrate/replay/step_phases.h"
+#include "calibrate/replay/step_costs.h"
 
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>

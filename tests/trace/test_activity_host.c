@@ -1,6 +1,6 @@
 #include "tests/check.h"
 
-#include "trace/activity/timeline.h"
+#include "trace/activity/summary.h"
 
 enum { LAUNCH = 1, SYNC, DRIVER, STREAM, FLUSH, TEXTS };
 static char texts[TEXTS][32] = {

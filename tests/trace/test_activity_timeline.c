@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/random.h"
-#include "trace/activity/timeline.h"
+#include "trace/activity/summary.h"
 #include "trace/activity/kernel_class.h"
 
 /* Names by id: 1 is a kernel that computes, 2 one that communicates. */

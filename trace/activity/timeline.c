@@ -1,4 +1,4 @@
-#include "trace/activity/timeline.h"
+#include "trace/activity/summary.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
