@@ -229,11 +229,6 @@ dl_kernel_class dl_kernel_classify(const char *name, dl_phase *phase)
     return class;
 }
 
-bool dl_kernel_is_collective(const char *name)
-{
-    return dl_kernel_classify(name, NULL) == DL_KERNEL_COLLECTIVE;
-}
-
 uint8_t *dl_kernel_classes(const dl_activity *activities, size_t count, char *const *strings,
                            size_t string_count)
 {

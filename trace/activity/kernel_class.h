@@ -53,9 +53,8 @@ typedef enum dl_kernel_class {
 const char *dl_kernel_class_name(dl_kernel_class class);
 
 /* Class of the kernel `name`. *phase (may be NULL) becomes FORWARD, BACKWARD, UPDATE (an optimizer)
- * or, where the name does not give, NONE. */
+ * or, where the name does not say, NONE. */
 dl_kernel_class dl_kernel_classify(const char *name, dl_phase *phase);
-bool dl_kernel_is_collective(const char *name);
 
 /* Class by name id: [string_count] dl_kernel_class, right for all ids that a KERNEL of
  * activities[count] uses (others are OTHER). free() it. */
