@@ -177,6 +177,23 @@ static void print_sharing(const dl_calibration *all, FILE *out)
     }
 }
 
+/* "- text", broken at blanks, or within a word that no line holds. */
+static void print_note(const char *text, FILE *out)
+{
+    const int room = 76;
+    for (const char *first = "  - "; *text != '\0'; first = "    ") {
+        int length = (int)strnlen(text, (size_t)room + 1);
+        if (length > room) {
+            for (length = room; length > 0 && text[length] != ' ';)
+                length--;
+            if (length == 0) length = room;
+        }
+        fprintf(out, "%s%.*s\n", first, length, text);
+        text += length;
+        text += strspn(text, " ");
+    }
+}
+
 void dl_fit_report_print(const dl_calibration *calibration, FILE *out)
 {
     const dl_costs *costs = &calibration->costs;
@@ -203,7 +220,8 @@ void dl_fit_report_print(const dl_calibration *calibration, FILE *out)
     print_sync(costs, out);
     print_sharing(calibration, out);
     if (calibration->notes.count > 0) fprintf(out, "\nnotes\n");
-    dl_notes_print(&calibration->notes, out);
+    for (size_t i = 0; i < calibration->notes.count; i++)
+        print_note(calibration->notes.lines[i], out);
 }
 
 static void value_item(dl_json *to, const char *name, const dl_value *value)

@@ -106,7 +106,7 @@ static void test_undetermined_is_an_error(void **state)
     dl_fit_line line = {.tau = 7};
     dl_error err = {0};
     assert_int_equal(dl_fit_solve(&problem, &line, &err), DL_ERR_DATA);
-    assert_contains(err.text, "tell");
+    assert_contains(err.text, "do not determine the 2 parameters");
     problem.n = 1;
     assert_int_equal(dl_fit_solve(&problem, &line, &err), DL_ERR_DATA);
     assert_contains(err.text, "1 points");

@@ -61,10 +61,10 @@ static void bytes_refuse_what_they_cannot_hold(void **state)
         const char *text;
         dl_status status;
         const char *message;
-    } cases[] = {{"", DL_ERR_PARSE, "no number of bytes"},
-                 {"-1", DL_ERR_PARSE, "no number of bytes"},
-                 {" 1", DL_ERR_PARSE, "no number of bytes"},
-                 {"MB", DL_ERR_PARSE, "no number of bytes"},
+    } cases[] = {{"", DL_ERR_PARSE, "not a number of bytes"},
+                 {"-1", DL_ERR_PARSE, "not a number of bytes"},
+                 {" 1", DL_ERR_PARSE, "not a number of bytes"},
+                 {"MB", DL_ERR_PARSE, "not a number of bytes"},
                  {"1.5MB", DL_ERR_NAME, "unit of bytes '.5MB'"},
                  {"1Mb", DL_ERR_NAME, "did you mean 'MB'?"},
                  {"1MB ", DL_ERR_NAME, "did you mean 'MB'?"},

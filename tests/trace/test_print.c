@@ -69,7 +69,7 @@ static void test_times_are_texts_of_their_block(void **state)
     (void)state;
     char text[TEXT_BYTES];
     snprintf(text, sizeof text, "%12s%9s", DL_NS_TEXT(1500), DL_NS_TEXT(2));
-    assert_string_equal(text, "     1.50 us     2 ns");
+    assert_string_equal(text, "     1.50 us  2.00 ns");
 }
 
 int main(void)
