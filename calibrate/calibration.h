@@ -257,13 +257,11 @@ void dl_calibration_free(dl_calibration *calibration);
 
 /* Prints the quality of a calibration for people, at most 80 columns wide: what was read, every fit
  * with its errors and residuals, fitted against observed step times, and the notes. */
-
 void dl_fit_report_print(const dl_calibration *calibration, FILE *out);
 
-/* Writes the quality of a calibration as JSON: the same content as the printed report, in ns, bytes
- * and bytes per second, every value with error, n and origin; an unknown number is null. */
-
-/* Writes `path`. Errors of dl_output_open and dl_output_close. */
+/* Writes the quality of a calibration as JSON: the same content as the printed report, in ns,
+ * bytes and bytes per second, every value with error, n and origin; an unknown number is null.
+ * Errors of dl_output_open and dl_output_close. */
 dl_status dl_fit_report_json_write(const dl_calibration *calibration, const char *path,
                                    dl_error *err) DL_MUST_CHECK;
 

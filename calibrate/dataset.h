@@ -120,8 +120,6 @@ void dl_dataset_leave_out_disturbed(dl_dataset *dataset, dl_notes *notes);
 /* The different batch sizes of the runs, ascending; free() it. */
 int64_t *dl_dataset_batches(const dl_dataset *dataset, size_t *count);
 
-/* The train traces of a data set as runs: the times of their steps' operations. */
-
 /* Adds the steps of a train trace after its warm-up as a run; the first one says which operations
  * the data set has. Takes the facts of its GPU too. Steps of another batch size than the first, or
  * that lack an operation, are left out with a note.

@@ -1,7 +1,8 @@
 /* A machine file: one kind of node (GPUs, PCIe tree, NVLink, NICs, host), how many there are, and
  * the network between them. All nodes of a file are equal.
  *
- * The format, with an example: docs/formats.md; its keys: dl_machine_keys, docs/keys.md, dlsim --keys.
+ * The format, with an example: docs/formats.md; its keys: dl_machine_keys, docs/keys.md,
+ * dlsim --keys.
  *
  * A parent is socketN or the name of a switch; link, port and socket_link name a [link]. Values are
  * quantities (common/quantity.h); a link's rates are what programs get, not what the wire carries.

@@ -39,8 +39,7 @@ typedef struct dl_replay_rank {
     size_t unlaunched;       /* operations whose launch was not recorded */
     size_t launches_without; /* calls that launch but have no work in the trace */
     size_t launch_calls;     /* calls that launch */
-    size_t
-        queue_depth; /* operations that may be launched and not started; 0 = the limit was never met */
+    size_t queue_depth; /* operations launched and not started at most; 0 = never at the limit */
 } dl_replay_rank;
 
 /* Owns all but the traces; release with dl_replay_run_free. */

@@ -104,8 +104,6 @@ void dl_replay_report_print_heading(FILE *out);
 /* Writes all of it as one JSON object; units are in the names of the members. */
 void dl_replay_report_write_json(const dl_replay_report *report, FILE *out);
 
-/* A replay as Chrome-trace JSON: a process for each rank, a track for each thread and stream. */
-
 /* Writes all nodes that take time to `path` (overwritten), at their replayed times, with their
  * recorded starts beside them. DL_ERR_IO. */
 dl_status dl_replay_timeline_write(const char *path, const dl_replay_run *run,

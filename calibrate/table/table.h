@@ -214,13 +214,9 @@ dl_status dl_table_fit_write(const dl_table_fit *fit, const char *path,
                              dl_error *err) DL_MUST_CHECK;
 void dl_table_fit_free(dl_table_fit *fit);
 
-/* What a fit to a table has to say in words: costs that the rows do not determine or cannot give
- * apart, rows that it does not explain, runs that failed; and the cost file that it becomes. */
-
-/* Fills fit->notes from its other members. */
+/* Fills fit->notes from its other members: costs that the rows do not determine or cannot
+ * distinguish, rows that it does not explain, runs that failed. */
 void dl_table_notes_add(dl_table_fit *fit);
-
-/* Prints and writes what a fit to a table found. */
 
 /* For people, at most 80 columns wide: costs with errors, every row with its residual and how far
  * off it is when it is left out, the notes. */

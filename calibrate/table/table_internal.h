@@ -88,9 +88,6 @@ typedef struct dl_table_simulation {
 dl_status dl_table_simulate(const dl_table_simulation *simulation, double *per_s,
                             dl_error *err) DL_MUST_CHECK;
 
-/* Weights of a table's rows, so that a few wrong ones do not move the costs. See
- * calibrate/table/table.h for method and source. */
-
 /* Robust standard deviation of r of the rows that count, at the costs set last. */
 double dl_table_sigma(const dl_table_model *model);
 

@@ -163,8 +163,6 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *   thread.1234                   name of thread 1234
  *   more of them                  profiler/inject/capture_meta.h, profiler/inject/capture.h */
 
-/* Numbers and texts among a trace's meta keys (dlt.h), all values of which are text. */
-
 /* Value of a meta key, "" if it is missing. Borrowed. */
 const char *dl_trace_meta_text(const dl_trace *trace, const char *key);
 

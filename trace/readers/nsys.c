@@ -49,8 +49,6 @@ typedef struct dl_nsys {
     uint64_t missing;    /* bytes that the file is shorter than it says */
 } dl_nsys;
 
-/* What the parts of the Nsight reader share: for nsys*.c only. */
-
 /* Rows of one table. Release with nsys_rows_close. */
 typedef struct nsys_rows {
     sqlite3_stmt *statement;
