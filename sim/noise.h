@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/random.h"
 #include "sim/costs/costs.h"
 
 #define DL_NOISE_BLOCK 20
@@ -52,10 +53,14 @@ typedef struct dl_noise {
     int block_left;                /* trace: factors left of this block */
 } dl_noise;
 
+/* One of the project's streams (common/random.h) as a generator for GSL's distributions, from where
+ * `stream` stands (copied). Release with gsl_rng_free. */
+gsl_rng *dl_gsl_random_create(const dl_random *stream);
+
 /* Which of run_count >= 1 measured runs a replicate takes: all of them come up evenly. */
 size_t dl_noise_run(uint32_t replicate, size_t run_count);
 
-/* The noise of one worker in one replicate: a stream of its own. */
+/* The noise of one worker in one replicate: a separate stream. */
 void dl_noise_init(dl_noise *noise, const dl_noise_config *config, uint64_t seed,
                    uint32_t replicate, uint32_t worker);
 void dl_noise_free(dl_noise *noise);

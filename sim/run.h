@@ -17,7 +17,7 @@ typedef enum dl_part {
     DL_PART_DISPATCH,
     DL_PART_COMMUNICATION, /* copies */
     DL_PART_AVERAGING,     /* averaging, and the server's update */
-    DL_PART_WAITING,       /* barrier, lock; turns of others on its core */
+    DL_PART_WAITING,       /* barrier, lock; its core's run queue */
     DL_PART_INPUT,
     DL_PART_COUNT
 } dl_part;
@@ -43,8 +43,8 @@ typedef struct dl_split_result {
 
 typedef struct dl_run_result {
     int workers;
-    double samples; /* of all steps done, but those whose gradient the mode dropped */
-    double span_s;  /* from the common start to the end of the last worker's last step */
+    double samples;          /* of all steps done, but those whose gradient the mode dropped */
+    double span_s;           /* from the common start to the end of the last worker's last step */
     double throughput_per_s; /* samples / span_s, as `dlprof train` counts it */
     double tail_frac;        /* of the span, that after the first worker has done all its steps: the
                                 others only end the step that they are in */
@@ -82,11 +82,20 @@ unsigned dl_run_needs(const dl_scenario *scenario, const dl_point *point);
 /* The least trustworthy origin of what the point's run depends on. */
 dl_origin dl_run_origin(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
-/* Whether the point lies outside of what the costs were measured at: batch of a worker, copies at
- * once, or, for more than one worker, the number of cores. */
+/* Whether the point lies outside of what the costs were measured at: batch of a worker, co-running
+ * instances or, for more than one worker, the number of cores. */
 bool dl_run_extrapolates(const dl_costs *costs, const dl_point *point);
 
 /* Steps of a worker: the scenario's, rounded up to whole intervals. */
 int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point);
+
+/* Of a split model: bytes of layers that the point needs and the costs lack, as dl_costs_missing
+ * writes it; what a GPU of the stage needs, and what the smallest one that has it has (NaN if
+ * unknown); "conv1;fc1", the first layers of the stages. Texts are the caller's to free. */
+char *dl_run_split_missing(const dl_scenario *scenario, const dl_costs *costs,
+                           const dl_point *point);
+dl_gpu_memory dl_run_stage_memory(const dl_scenario *scenario, const dl_costs *costs,
+                                  const dl_point *point, int stage);
+char *dl_run_split_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
 #endif

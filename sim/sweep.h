@@ -8,7 +8,7 @@
  * The 95 % interval is for the throughput of one such system. With more than one replicate, each is
  * run once more with costs drawn from their standard errors, if they have any, and the interval is
  * of these runs: with DL_INTERVAL_REPLICATES or more their 2.5 and 97.5 % quantiles, with fewer the
- * centre times exp(+- t s), s the root mean square of log(run / centre) and t of Student's
+ * center times exp(+- t s), s the root mean square of log(run / centre) and t of Student's
  * distribution. So draws never move a row, only widen its interval, which always holds it. That of
  * the speedup is, in the same way, of each run's ratio to its baseline's with the same costs and the
  * same noise: what both share cancels.
@@ -65,8 +65,10 @@ typedef struct dl_sweep_config {
     void *user;
 } dl_sweep_config;
 
-/* Costs that some point or baseline needs and the file lacks, as text of its own; NULL if none. */
+/* Costs that some point needs and the file lacks, as a text that is the caller's to free; NULL if
+ * none. Of a study, *path is then that of their file (borrowed). */
 char *dl_sweep_missing(const dl_scenario *scenario, const dl_costs *costs);
+char *dl_study_missing(const dl_study *study, const char **path);
 
 /* Runs everything. DL_ERR_DATA if costs are missing or a step takes no time, DL_ERR_SYSTEM if a
  * thread cannot be started. Release with dl_sweep_free. */

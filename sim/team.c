@@ -29,7 +29,7 @@ static void init_worker(dl_team *team, int number)
 
 void dl_team_init(dl_team *team, const dl_team_config *config)
 {
-    const int agents = config->workers * (config->helpers ? 2 : 1);
+    const int agents = config->workers * (config->comm_threads ? 2 : 1);
     const size_t count = (size_t)agents;
     *team = (dl_team){
         .config = *config,
@@ -47,8 +47,8 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
     dl_engine_init(&team->engine, agents + team->config.platform->init(team));
     for (int w = 0; w < config->workers; w++)
         init_worker(team, w);
-    for (int helper = config->workers; helper < agents; helper++)
-        team->workers[helper].noise_factor = 1;
+    for (int comm = config->workers; comm < agents; comm++)
+        team->workers[comm].noise_factor = 1;
 }
 
 void dl_team_free(dl_team *team)
@@ -84,7 +84,7 @@ static void account(dl_team *team, int worker)
         own_ns = team->config.platform->ran_ns(team, worker) - w->ran_ns;
     }
     w->state_ns[w->state] += own_ns;
-    w->turn_ns += end_ns - start_ns - own_ns;
+    w->queue_ns += end_ns - start_ns - own_ns;
     const dl_team_observer *observer = team->config.observer;
     if (observer != NULL && observer->state != NULL && end_ns > start_ns) {
         observer->state(observer->user, worker, w->state, start_ns, end_ns);
@@ -192,35 +192,35 @@ int dl_team_worker(const dl_team *team, int agent)
 
 int dl_team_exchanger(const dl_team *team, int worker)
 {
-    return team->config.helpers ? team->config.workers + worker : worker;
+    return team->config.comm_threads ? team->config.workers + worker : worker;
 }
 
-bool dl_team_helper_is_idle(const dl_team *team, int worker)
+bool dl_team_comm_is_idle(const dl_team *team, int worker)
 {
-    const dl_worker *helper = &team->workers[dl_team_exchanger(team, worker)];
-    return helper->exchanged == helper->handed_over;
+    const dl_worker *comm = &team->workers[dl_team_exchanger(team, worker)];
+    return comm->exchanged == comm->handed_over;
 }
 
-static void start_exchange(dl_team *team, int helper)
+static void start_exchange(dl_team *team, int comm)
 {
-    team->workers[helper].stage = 0;
-    dl_team_begin(team, helper, DL_STATE_WAIT);
-    release(team, helper);
+    team->workers[comm].stage = 0;
+    dl_team_begin(team, comm, DL_STATE_WAIT);
+    release(team, comm);
 }
 
 void dl_team_hand_over(dl_team *team, int worker)
 {
-    const int helper = dl_team_exchanger(team, worker);
-    const bool is_idle = dl_team_helper_is_idle(team, worker);
-    team->workers[helper].handed_over++;
-    if (is_idle) start_exchange(team, helper);
+    const int comm = dl_team_exchanger(team, worker);
+    const bool is_idle = dl_team_comm_is_idle(team, worker);
+    team->workers[comm].handed_over++;
+    if (is_idle) start_exchange(team, comm);
 }
 
-void dl_team_exchanged(dl_team *team, int helper)
+void dl_team_exchanged(dl_team *team, int comm)
 {
-    team->workers[helper].exchanged++;
+    team->workers[comm].exchanged++;
     dl_team_wake(team);
-    if (!dl_team_helper_is_idle(team, dl_team_worker(team, helper))) start_exchange(team, helper);
+    if (!dl_team_comm_is_idle(team, dl_team_worker(team, comm))) start_exchange(team, comm);
 }
 
 /* Takes the lock if it is free, else puts the worker at the end of the queue for it. */
@@ -242,12 +242,12 @@ void dl_team_lock(dl_team *team, int worker)
     if (try_lock(team, worker)) end(team, worker);
 }
 
-/* A worker that slept is awake: it tries for the lock when its core comes to it. */
+/* A worker that slept is awake: it tries for the lock when it has its core. */
 static void on_wakeup(void *user, int worker)
 {
     dl_team *team = user;
     team->workers[worker].tries_lock = true;
-    team->config.platform->take_turn(team, worker);
+    team->config.platform->take_core(team, worker);
 }
 
 static int pop_queue(dl_team *team)
@@ -274,6 +274,91 @@ void dl_team_unlock(dl_team *team, int worker)
     dl_engine_after(&team->engine, dl_ns_ceil(team->config.workload->wakeup_ns), on_wakeup, team,
                     pop_queue(team));
 }
+
+/* --- the server: what it has got, and whose parameters are of when -------------------------- */
+
+/* The worker's clock is now this, not less than before. */
+static void advance_clock(dl_team *team, int worker, int64_t clock)
+{
+    dl_worker *w = &team->workers[worker];
+    const bool was_least = w->clock == team->least_clock && clock > w->clock;
+    w->clock = clock;
+    if (!was_least || --team->least_clock_count > 0) return;
+    team->least_clock = clock;
+    for (int i = 0; i < team->config.workers; i++) {
+        const int64_t other = team->workers[i].clock;
+        if (other < team->least_clock) {
+            team->least_clock = other;
+            team->least_clock_count = 0;
+        }
+        team->least_clock_count += other == team->least_clock;
+    }
+}
+
+void dl_team_contribute(dl_team *team, int worker)
+{
+    dl_worker *w = &team->workers[worker];
+    if (dl_team_is_applied(team, worker)) w->contributions = 0;
+    /* The next update will find this version. */
+    w->staleness = (int)(team->version - w->read_version);
+    w->contributed_version = team->version;
+    w->contributions++;
+    w->computes = false;
+    team->gradients++;
+    advance_clock(team, worker, w->steps_done + 1);
+    const dl_team_observer *observer = team->config.observer;
+    if (observer != NULL && observer->contribute != NULL) {
+        observer->contribute(observer->user, worker, w->steps_done, w->read_version);
+    }
+}
+
+void dl_team_drop(dl_team *team, int worker)
+{
+    team->workers[worker].dropped++;
+}
+
+/* The run is over, and what the worker has contributed since the last update is left over: its last
+ * steps with a staleness. */
+static void leave_over(dl_team *team, int worker)
+{
+    dl_worker *w = &team->workers[worker];
+    if (dl_team_is_applied(team, worker)) return;
+    w->left_over = w->contributions;
+    int64_t left = w->contributions;
+    for (int64_t s = w->steps_done - 1; left > 0; s--) {
+        if (w->staleness_log[s] == DL_NO_STALENESS_YET) continue;
+        w->staleness_log[s] = DL_NO_STALENESS_YET;
+        left--;
+    }
+}
+
+void dl_team_update(dl_team *team)
+{
+    team->version++;
+    team->gradients = 0;
+    const dl_team_observer *observer = team->config.observer;
+    if (observer != NULL && observer->update != NULL) {
+        observer->update(observer->user, team->version, team->engine.now_ns);
+    }
+}
+
+void dl_team_read(dl_team *team, int worker)
+{
+    team->workers[worker].read_version = team->version;
+    team->workers[worker].computes = true;
+}
+
+bool dl_team_is_outdated(const dl_team *team, int worker)
+{
+    return team->version > team->workers[worker].read_version;
+}
+
+bool dl_team_is_applied(const dl_team *team, int worker)
+{
+    return team->version > team->workers[worker].contributed_version;
+}
+
+/* --- steps -------------------------------------------------------------------------------- */
 
 static void begin_step(dl_team *team, int worker)
 {
@@ -302,7 +387,7 @@ void dl_team_end_step(dl_team *team, int worker)
         observer->step(observer->user, worker, w->steps_done, w->step_start_ns, now_ns,
                        w->staleness);
     }
-    dl_team_advance_clock(team, worker, ++w->steps_done);
+    advance_clock(team, worker, ++w->steps_done);
     if (team->config.platform->step_ended != NULL) team->config.platform->step_ended(team, worker);
     if (w->steps_done == team->config.steps && !team->stopping) {
         team->stopping = true;
@@ -328,5 +413,66 @@ void dl_team_run(dl_team *team)
               "the run ended with %d workers at the barrier, worker %d in the lock",
               team->arrived_count, team->lock_owner);
     for (int w = 0; w < team->config.workers; w++)
-        dl_team_leave_over(team, w);
+        leave_over(team, w);
+}
+
+/* --- exchange -------------------------------------------------------------------------------- */
+
+void dl_team_push(dl_team *team, int agent, dl_content content)
+{
+    dl_team_begin(team, agent, DL_STATE_PUSH);
+    team->config.platform->push(team, agent, content);
+}
+
+void dl_team_pull(dl_team *team, int agent, dl_content content)
+{
+    dl_team_begin(team, agent, DL_STATE_PULL);
+    team->config.platform->pull(team, agent, content);
+}
+
+void dl_team_pull_locked(dl_team *team, int worker)
+{
+    if (team->config.platform->serves_while_pulled) dl_team_unlock(team, worker);
+    dl_team_pull(team, worker, DL_CONTENT_PARAMETERS);
+}
+
+void dl_team_leave(dl_team *team, int worker)
+{
+    if (!team->config.platform->serves_while_pulled) dl_team_unlock(team, worker);
+}
+
+void dl_team_average(dl_team *team, int agent, dl_content content, int parts)
+{
+    dl_team_begin(team, agent, DL_STATE_AVERAGE);
+    team->config.platform->average(team, agent, content, parts);
+}
+
+void dl_team_serve_all(dl_team *team, int agent, int parts)
+{
+    dl_team_begin(team, agent, DL_STATE_AVERAGE);
+    team->config.platform->serve_all(team, agent, parts);
+}
+
+void dl_team_serve(dl_team *team, int worker, int64_t gradients)
+{
+    dl_team_begin(team, worker, DL_STATE_AVERAGE);
+    team->config.platform->serve(team, worker, gradients);
+}
+
+void dl_team_blend(dl_team *team, int worker)
+{
+    dl_team_begin(team, worker, DL_STATE_AVERAGE);
+    team->config.platform->blend(team, worker);
+}
+
+void dl_team_blend_own(dl_team *team, int worker)
+{
+    dl_team_begin(team, worker, DL_STATE_AVERAGE);
+    team->config.platform->blend_own(team, worker);
+}
+
+void dl_team_filter(dl_team *team, int worker, int parts)
+{
+    dl_team_begin(team, worker, DL_STATE_AVERAGE);
+    team->config.platform->filter(team, worker, parts);
 }

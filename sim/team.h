@@ -2,7 +2,7 @@
  * other.
  *
  * A worker is a thread or a GPU (sim/platform/platform.h) and a small state machine: its mode's advance() is
- * called when the step begins and whenever what it started last has ended, and starts exactly one
+ * called when the step starts and whenever what it started last has ended, and starts exactly one
  * thing more. The stage counts from 0 in each step and belongs to the mode.
  *
  * Waiting. With a core for each worker, threads spin: all leave a barrier barrier_ns after the last
@@ -12,22 +12,21 @@
  *
  * The lock. Spinning, it is handed over in the order of arrival and belongs to its next owner from
  * the release on. Blocking, it is a mutex: a release makes it free and wakes the one that has slept
- * longest, who tries again when it has its turn on its core, and sleeps again if another one was
- * faster.
+ * longest, which tries again when it has its core, and sleeps again if another one was faster.
  *
- * Who waits for a condition goes on as behind a barrier: at once if it holds already, else
+ * Who waits for a condition goes on as after a barrier: at once if it holds already, else
  * barrier_ns or wakeup_ns after it has come to hold.
  *
  * The server. What it has got of gradients since its last update is contributed; an update applies
  * all of it. A worker's clock is the number of steps of which it has contributed the gradient; in a
  * mode without contributions, of steps done.
  *
- * Helpers. With config.helpers, each worker has a helper, which exchanges for it while the worker
- * computes on: a state machine of its own, number workers + worker, for which advance() is called
- * too; on a CPU box a thread more. Its stage counts from 0 in each exchange. Only helpers then meet
- * at barriers, and threads spin only if there is a core for the helpers too.
+ * Communication threads. With config.comm_threads, each worker has one, which exchanges for it while
+ * the worker computes on: a separate state machine, number workers + worker, for which advance() is
+ * called too; on a CPU box a thread more. Its stage counts from 0 in each exchange. Only these then
+ * arrive at barriers, and threads spin only if there is a core for them too. An agent is either.
  *
- * The run. Every worker does `steps` steps; when the first one has done them, nobody begins a step
+ * The run. Every worker does `steps` steps; when the first one has done them, nobody starts a step
  * any more, and who waits for a condition goes on: so all statistics are of a time in which all
  * workers work, and a slow one has fewer.
  *
@@ -45,8 +44,7 @@
 #include "sim/workload.h"
 
 typedef enum dl_worker_state {
-    DL_STATE_COMPUTE, /* input, dispatch, forward, backward, and an update that follows at once
-                       */
+    DL_STATE_COMPUTE, /* input, dispatch, forward, backward, an update that follows at once */
     DL_STATE_UPDATE,  /* the optimizer on the worker, where an exchange lies before it */
     DL_STATE_PUSH,
     DL_STATE_PULL,
@@ -63,6 +61,13 @@ typedef enum dl_worker_state {
 /* "compute", "update", "push", "pull", "average", "barrier", "lock", "wait",
  * "allreduce", "dispatch", "input". */
 extern const char *const dl_worker_state_names[DL_STATE_COUNT];
+
+/* What is moved or averaged. */
+typedef enum dl_content {
+    DL_CONTENT_GRADIENTS,
+    DL_CONTENT_PARAMETERS,
+    DL_CONTENT_PARAMETERS_AND_STATE /* the optimizer's state too */
+} dl_content;
 
 #define DL_NO_STALENESS_YET (-1)
 
@@ -95,7 +100,7 @@ typedef struct dl_team_config {
     int cores, workers;
     int64_t steps;        /* of a worker */
     const double *option; /* [DL_SYNC_SWEPT] of the point, for the mode; borrowed until free */
-    bool helpers;
+    bool comm_threads;
     int server_threads; /* for the mode; 1..workers */
     bool average_state; /* for the mode */
     void (*advance)(dl_team *team, int worker);
@@ -120,15 +125,15 @@ typedef struct dl_worker {
     int64_t step_start_ns, state_start_ns;
     dl_worker_state state;
     int staleness;                  /* of this step's gradient */
-    int64_t handed_over, exchanged; /* a helper's: exchanges that it has got, and done */
+    int64_t handed_over, exchanged; /* a communication thread's: exchanges got, and done */
     double noise_factor;
     double compute_ns;    /* of a step without noise: input, dispatch, forward, backward */
     bool updates_at_once; /* its compute state has the update in it */
-    bool tries_lock;      /* woken to try for the lock: what it runs now is only its turn */
+    bool tries_lock;      /* woken to try for the lock, which it does when it has its core */
     dl_noise noise;
-    int64_t state_ns[DL_STATE_COUNT]; /* without waiting for its turn on the core */
-    int64_t turn_ns;                  /* that waiting */
-    int64_t ran_ns;                   /* on its core, when the state began */
+    int64_t state_ns[DL_STATE_COUNT]; /* without waiting in its core's run queue */
+    int64_t queue_ns;                 /* that waiting */
+    int64_t ran_ns;                   /* on its core, when the state started */
     int64_t last_end_ns;              /* of its last step */
     int64_t *step_ns;                 /* [steps] */
     int32_t *staleness_log;           /* [steps] */
@@ -138,12 +143,12 @@ struct dl_team {
     dl_team_config config;
     dl_engine engine;
     void *machine;      /* of the platform */
-    dl_worker *workers; /* [agents]: the workers, then their helpers */
+    dl_worker *workers; /* [agents]: the workers, then their communication threads */
     int agents;
     bool spinning, stopping;
     int64_t version;   /* updates that the server has applied */
     int64_t gradients; /* contributed since the last one */
-    int *waiting;      /* [agents] for a condition, in the order of beginning */
+    int *waiting;      /* [agents] for a condition, in the order of starting */
     int waiting_count;
     int *arrived; /* [workers] at the barrier, in the order of arrival */
     int arrived_count;
@@ -163,7 +168,7 @@ void dl_team_free(dl_team *team);
  * more (dl_team_is_stuck): what was measured then means nothing. Allocates nothing. */
 void dl_team_run(dl_team *team);
 
-/* After a run: some worker waits for a condition for ever. So it can come where something beside
+/* After a run: some worker waits for a condition forever. So it can come where something beside
  * the mode holds workers back, as one host thread that issues the steps of all GPUs. */
 bool dl_team_is_stuck(const dl_team *team);
 
@@ -178,27 +183,27 @@ void dl_team_wait(dl_team *team, int worker, dl_team_condition condition);
 /* Cuts what the worker computes, if it does so, short: its mode goes on as if it were done. */
 void dl_team_cut(dl_team *team, int worker);
 
-/* The worker's gradients go to its helper, which begins the exchange as soon as it has woken and
- * has done the one before. Takes no time for the worker. */
+/* The worker's gradients go to its communication thread, which starts the exchange as soon as it has
+ * woken and has done the one before. Takes no time for the worker. */
 void dl_team_hand_over(dl_team *team, int worker);
 
-/* The helper has done an exchange: wakes who waits for it, and it begins the next one it has got.
- */
-void dl_team_exchanged(dl_team *team, int helper);
+/* The communication thread has done an exchange: wakes who waits for it, and it starts the next one
+ * it has got. */
+void dl_team_exchanged(dl_team *team, int comm);
 
-/* A condition: the worker's helper has done all exchanges that it has got. */
-bool dl_team_helper_is_idle(const dl_team *team, int worker);
+/* A condition: the worker's communication thread has done all exchanges that it has got. */
+bool dl_team_comm_is_idle(const dl_team *team, int worker);
 
-/* The worker that is, or is helped by, this one. */
+/* The worker that this agent is, or is the communication thread of. */
 int dl_team_worker(const dl_team *team, int agent);
 
-/* Who exchanges for the worker: its helper, or itself. */
+/* Who exchanges for the worker: its communication thread, or itself. */
 int dl_team_exchanger(const dl_team *team, int worker);
 
-/* Ends the step and, unless the run is over, begins the worker's next one. */
+/* Ends the step and, unless the run is over, starts the worker's next one. */
 void dl_team_end_step(dl_team *team, int worker);
 
-/* For platforms: the worker begins to be in a state; what it was started on has ended. */
+/* For platforms: the worker enters a state; what it was started on has ended. */
 void dl_team_begin(dl_team *team, int worker, dl_worker_state state);
 void dl_team_done(dl_team *team, int worker);
 
@@ -217,14 +222,36 @@ void dl_team_update(dl_team *team);
 void dl_team_read(dl_team *team, int worker);
 void dl_team_wake(dl_team *team);
 
-/* For sim/team.c: the worker's clock is now this, not less than before; the run is over, and what
- * the worker has contributed since the last update is left over. */
-void dl_team_advance_clock(dl_team *team, int worker, int64_t clock);
-void dl_team_leave_over(dl_team *team, int worker);
-
 /* Conditions: there are newer parameters than those that the worker has read; its last contribution
  * is in an update. */
 bool dl_team_is_outdated(const dl_team *team, int worker);
 bool dl_team_is_applied(const dl_team *team, int worker);
+
+/* What workers exchange, whatever machine they are on; each ends with a call of advance.
+ *
+ *   push, pull   the worker's vectors to the server, the server's to the worker
+ *   average      all workers' vectors are averaged, in `parts` slices (1 .. workers) by as many
+ *                workers; all start it between two barriers, and those that have no slice are done
+ *                at once
+ *   serve_all    the server adds up all workers' gradients and applies the sum, in slices as above
+ *   serve        the server adds up `gradients` gradients and applies the sum, for one worker, which
+ *                alone does so
+ *   blend        the elastic update of the server's vector with that of a worker, which has the lock
+ *   blend_own    that of the worker's own vector with one that it has pulled
+ *   filter       after an average, in the same slices: the block-momentum update of the average
+ */
+void dl_team_push(dl_team *team, int agent, dl_content content);
+void dl_team_pull(dl_team *team, int agent, dl_content content);
+void dl_team_average(dl_team *team, int agent, dl_content content, int parts);
+void dl_team_serve_all(dl_team *team, int agent, int parts);
+void dl_team_serve(dl_team *team, int worker, int64_t gradients);
+void dl_team_blend(dl_team *team, int worker);
+void dl_team_blend_own(dl_team *team, int worker);
+void dl_team_filter(dl_team *team, int worker, int parts);
+
+/* A worker that has the lock pulls the parameters as they are now, and leaves when it has them. The
+ * lock is free after that or, where the platform serves while others pull, when the pull starts. */
+void dl_team_pull_locked(dl_team *team, int worker);
+void dl_team_leave(dl_team *team, int worker);
 
 #endif

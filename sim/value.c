@@ -26,7 +26,7 @@ static char *trimmed(const char *text, size_t length)
     return dl_format("%.*s", (int)length, text);
 }
 
-/* Next comma-separated part of *text, moving *text behind it; NULL at the end. */
+/* Next comma-separated part of *text, moving *text after it; NULL at the end. */
 static char *next_part(const char **text)
 {
     if (*text == NULL) return NULL;
@@ -102,7 +102,7 @@ dl_status dl_value_parse(const char *text, dl_dimension dimension, dl_value *val
     if (part != NULL) status = parse_origin(part, &parsed.origin, err);
     free(part);
     if (status == DL_OK && rest != NULL) {
-        status = dl_error_set(err, DL_ERR_PARSE, "unexpected ',%s' behind the origin", rest);
+        status = dl_error_set(err, DL_ERR_PARSE, "unexpected ',%s' after the origin", rest);
     }
     if (status == DL_OK) *value = parsed;
     return status;

@@ -4,7 +4,7 @@
 
 #include "tests/gpu_fixture.h"
 
-#include "sim/run_pipeline.h"
+#include "sim/run.h"
 
 /* Layers a, b, c, d: forward 0.1 ms + 10 us a sample, backward twice that; 20 kB of parameters and
  * 1 kB of output each, 7 kB of activations a sample in all. */

@@ -17,7 +17,7 @@
 #include "common/names.h"
 #include "common/sort.h"
 #include "common/units.h"
-#include "sim/costs/costs_fields.h"
+#include "sim/costs/costs.h"
 #include "sim/run.h"
 #include "sim/sweep.h"
 

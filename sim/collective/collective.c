@@ -111,6 +111,28 @@ static dl_status choose(const dl_links *links, const dl_collective_config *confi
     return DL_OK;
 }
 
+const dl_collective_cost *dl_collective_cost_find(const dl_collective_cost *costs, size_t count,
+                                                  int kind, int ranks, int nodes)
+{
+    for (size_t i = 0; i < count; i++) {
+        const dl_collective_cost *c = &costs[i];
+        if (c->kind == kind && c->ranks == ranks && (c->nodes == 0 || c->nodes == nodes)) return c;
+    }
+    return NULL;
+}
+
+double dl_collective_cost_ns(const dl_collective_cost *cost, double bytes)
+{
+    const dl_collective_time *times = cost->times;
+    size_t high = 1;
+    while (high + 1 < cost->count && times[high].bytes < bytes)
+        high++;
+    const dl_collective_time *a = &times[high - 1], *b = &times[high];
+    if (bytes <= times[0].bytes) return times[0].time_ns.value;
+    const double share = (bytes - a->bytes) / (b->bytes - a->bytes);
+    return fmax(0, a->time_ns.value + share * (b->time_ns.value - a->time_ns.value));
+}
+
 /* The measured time of the collective, or a negative number. */
 static double measured_ns(const dl_collective_config *config)
 {

@@ -119,7 +119,7 @@ dl_status dl_collective_init(dl_collective *collective, dl_network *network, con
                              const dl_collective_config *config, dl_error *err) DL_MUST_CHECK;
 void dl_collective_free(dl_collective *collective); /* a zeroed one is fine */
 
-/* Whether a run with so many transfers an exchange and so many exchanges ends in a time that
+/* Whether a run of `exchanges` exchanges with `transfers` transfers each ends in a time that
  * somebody waits for; DL_ERR_RANGE if not, with the scenario's keys to change. */
 dl_status dl_collective_check_run(dl_fidelity fidelity, double transfers, double exchanges,
                                   dl_error *err) DL_MUST_CHECK;
@@ -127,7 +127,7 @@ dl_status dl_collective_check_run(dl_fidelity fidelity, double transfers, double
 /* Upper bound of the flows that it has at a time. */
 int dl_collective_flows(const dl_collective *collective);
 
-/* Whom the end of each run is told. */
+/* done(user, index) is called at the end of each run. */
 void dl_collective_on_done(dl_collective *collective, dl_event_fn done, void *user, int index);
 
 /* One rank more has arrived; the last one starts it. */

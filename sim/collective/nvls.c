@@ -67,9 +67,9 @@ static void plan_as_phase(dl_plan *plan, const dl_collective_config *config, dou
                           double hop_ns)
 {
     double all = config->bytes * (1 + 1.0 / config->rank_count);
-    int begin = dl_plan_wait(plan, 2 * hop_ns + fill_ns(plan, config, piece));
+    int start = dl_plan_wait(plan, 2 * hop_ns + fill_ns(plan, config, piece));
     int end = dl_plan_join(plan);
-    add_stage(plan, config, all, all, begin, end);
+    add_stage(plan, config, all, all, start, end);
 }
 
 /* The sums of piece k follow those of piece k - 1; it is handed out a hop after that, when piece k

@@ -1,4 +1,4 @@
-/* All-to-all: in round k each rank sends to the one k behind it. */
+/* All-to-all: in round k each rank sends to the one k places after it. */
 #include "sim/collective/collective.h"
 
 static bool supports(const dl_collective_config *config)

@@ -117,7 +117,7 @@ double dl_plan_rate(const dl_plan *plan, dl_place from, dl_place to)
 
 static void transfer_ended(void *user, int transfer);
 
-/* A join has an event of its own, so that a long chain of them needs no deep stack. */
+/* A join has a separate event, so that a long chain of them needs no deep stack. */
 static void start_transfer(dl_plan *plan, int transfer)
 {
     const dl_transfer *t = &plan->transfers[transfer];

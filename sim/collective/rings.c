@@ -1,3 +1,4 @@
+/* Rings: the orders in which ranks form them, and the algorithms over them. */
 #include "sim/collective/rings.h"
 
 #include <math.h>
@@ -5,6 +6,8 @@
 #include <string.h>
 
 #include "common/alloc.h"
+
+/* --- orders --------------------------------------------------------------------------------- */
 
 #define SEARCH_MAX 16        /* ranks among which cycles are searched */
 #define SEARCH_STEPS 2000000 /* then the best so far is taken */
@@ -125,40 +128,40 @@ int dl_ranks_per_node(const dl_place *ranks, int count)
     return count % per_node == 0 ? per_node : 0;
 }
 
-#define TURN_SWEEPS 8 /* over all rings, in which their turns are improved */
+#define SHIFT_SWEEPS 8 /* over all rings, in which their shifts are improved */
 
 /* How many rings leave and enter a node by each NIC. */
 typedef struct nic_load {
     int *out, *in; /* [NICs] */
 } nic_load;
 
-/* Enters the ring that begins its way through the node at order[turn], or takes it out (change = 1,
+/* Enters the ring that starts its path through the node at order[shift], or takes it out (change = 1,
  * -1); returns how many others use its NICs. */
-static int load_nics(const dl_links *links, const dl_place *order, int size, int turn, int change,
+static int load_nics(const dl_links *links, const dl_place *order, int size, int shift, int change,
                      nic_load *load)
 {
-    int *in = &load->in[dl_links_nic(links, order[turn])];
-    int *out = &load->out[dl_links_nic(links, order[(turn + size - 1) % size])];
+    int *in = &load->in[dl_links_nic(links, order[shift])];
+    int *out = &load->out[dl_links_nic(links, order[(shift + size - 1) % size])];
     int others = *in + *out - (change < 0 ? 2 : 0);
     *in += change;
     *out += change;
     return others;
 }
 
-/* Where each ring begins its way through the node, so that it enters and leaves by NICs that few
+/* Where each ring starts its path through the node, so that it enters and leaves by NICs that few
  * others use. They start spread over the node; each in turn moves to where it meets fewest. */
-static void choose_turns(const dl_links *links, const dl_place *const *orders, int size, int rings,
-                         int *turns)
+static void choose_shifts(const dl_links *links, const dl_place *const *orders, int size, int rings,
+                          int *shifts)
 {
     size_t nics = (size_t)links->machine->nic_count;
     nic_load load = {dl_calloc(nics, sizeof(int), "rings on NICs"),
                      dl_calloc(nics, sizeof(int), "rings on NICs")};
     for (int r = 0; r < rings; r++) {
-        turns[r] = r * size / rings;
-        (void)load_nics(links, orders[r], size, turns[r], 1, &load);
+        shifts[r] = r * size / rings;
+        (void)load_nics(links, orders[r], size, shifts[r], 1, &load);
     }
-    for (int i = 0; i < TURN_SWEEPS * rings; i++) {
-        int r = i % rings, best = turns[r];
+    for (int i = 0; i < SHIFT_SWEEPS * rings; i++) {
+        int r = i % rings, best = shifts[r];
         int least = load_nics(links, orders[r], size, best, -1, &load);
         for (int t = 0; t < size; t++) {
             int others = load_nics(links, orders[r], size, t, 1, &load);
@@ -167,7 +170,7 @@ static void choose_turns(const dl_links *links, const dl_place *const *orders, i
             least = others;
             best = t;
         }
-        turns[r] = best;
+        shifts[r] = best;
         (void)load_nics(links, orders[r], size, best, 1, &load);
     }
     free(load.out);
@@ -181,21 +184,21 @@ static void join_nodes(dl_rings *rings, const dl_links *links, const dl_place *r
 {
     int nics = links->machine->nic_count, lines = nics < per_node ? nics : per_node;
     const dl_place **orders = dl_calloc((size_t)lines, sizeof *orders, "rings through a node");
-    int *turns = dl_calloc((size_t)lines, sizeof *turns, "rings through a node");
+    int *shifts = dl_calloc((size_t)lines, sizeof *shifts, "rings through a node");
     allocate(rings, lines, count);
     for (int start = 0; start < count; start += per_node) {
         dl_rings local = {0};
         if (per_node > 1) dl_rings_init(&local, links, ranks + start, per_node);
         for (int r = 0; r < lines; r++)
             orders[r] = per_node > 1 ? local.order + r % local.count * per_node : ranks + start;
-        choose_turns(links, orders, per_node, lines, turns);
+        choose_shifts(links, orders, per_node, lines, shifts);
         for (int r = 0; r < lines; r++) {
             for (int i = 0; i < per_node; i++)
-                rings->order[r * count + start + i] = orders[r][(turns[r] + i) % per_node];
+                rings->order[r * count + start + i] = orders[r][(shifts[r] + i) % per_node];
         }
         dl_rings_free(&local);
     }
-    free(turns);
+    free(shifts);
     free(orders);
 }
 
@@ -247,8 +250,10 @@ static void pass_as_chunks(dl_plan *plan, const dl_place *order, int size, doubl
     }
 }
 
-void dl_ring_pass(dl_plan *plan, dl_fidelity fidelity, const dl_place *order, int size,
-                  double piece, int rounds, int after, int join)
+/* Adds `rounds` rounds in each of which every rank sends `piece` bytes to the next in the ring:
+ * after transfer `after` (-1 = at once) and before `join`. */
+static void ring_pass(dl_plan *plan, dl_fidelity fidelity, const dl_place *order, int size,
+                      double piece, int rounds, int after, int join)
 {
     if (fidelity == DL_FIDELITY_PHASE) {
         pass_as_phase(plan, order, size, piece, rounds, after, join);
@@ -257,12 +262,13 @@ void dl_ring_pass(dl_plan *plan, dl_fidelity fidelity, const dl_place *order, in
     }
 }
 
-void dl_rings_pass(dl_plan *plan, dl_fidelity fidelity, const dl_rings *rings, double piece,
-                   int rounds, int after, int join)
+/* The same over all the rings, each with its part of `piece`. */
+static void rings_pass(dl_plan *plan, dl_fidelity fidelity, const dl_rings *rings, double piece,
+                       int rounds, int after, int join)
 {
     for (int r = 0; r < rings->count; r++) {
-        dl_ring_pass(plan, fidelity, rings->order + r * rings->size, rings->size,
-                     piece / rings->count, rounds, after, join);
+        ring_pass(plan, fidelity, rings->order + r * rings->size, rings->size, piece / rings->count,
+                  rounds, after, join);
     }
 }
 
@@ -273,3 +279,146 @@ int dl_chunk_count(double bytes, double chunk_bytes)
     double chunks = fmax(1, fmax(least, small));
     return chunks > DL_CHUNKS_MAX ? DL_CHUNKS_MAX : (int)chunks;
 }
+
+/* --- ring ----------------------------------------------------------------------------------- */
+
+static bool supports_ring(const dl_collective_config *config)
+{
+    return config->kind != DL_ALLTOALL;
+}
+
+/* The chain from the root along the ring (to the root for a reduce): order[at] is the root. */
+typedef struct chain {
+    const dl_place *order;
+    int size, at;
+    bool towards_root;
+} chain;
+
+/* Edge i of the chain, in the order in which a chunk crosses them. */
+static void chain_edge(const chain *c, int i, dl_place *from, dl_place *to)
+{
+    int first = c->towards_root ? c->at + 1 : c->at;
+    *from = c->order[(first + i) % c->size];
+    *to = c->order[(first + i + 1) % c->size];
+}
+
+/* Each edge carries all bytes. In front stand the latencies of the whole chain, and the time in
+ * which the pipeline fills: n - 2 chunks, at the rate of the slowest edge while other rings share
+ * the faster ones, at each edge's own where there is but one chunk. */
+static void chain_as_phase(dl_plan *plan, const chain *c, double bytes, int chunks)
+{
+    double slowest_ns = 0, all_ns = 0, latency_ns = 0;
+    dl_place from, to;
+    for (int i = 0; i < c->size - 1; i++) {
+        chain_edge(c, i, &from, &to);
+        double chunk_ns = bytes / chunks / dl_plan_rate(plan, from, to) * 1e9;
+        slowest_ns = fmax(slowest_ns, chunk_ns);
+        all_ns += chunk_ns;
+        latency_ns += dl_plan_hop_ns(plan, from, to);
+    }
+    double alone_ns = all_ns - slowest_ns, shared_ns = (c->size - 2) * slowest_ns;
+    double fill_ns = shared_ns + (alone_ns - shared_ns) / chunks;
+    for (int i = 0; i < c->size - 1; i++) {
+        chain_edge(c, i, &from, &to);
+        (void)dl_plan_add(plan, from, to, bytes, 0, latency_ns + fill_ns);
+    }
+}
+
+/* Chunk k goes over edge i when it has come over edge i - 1 and chunk k - 1 is through. */
+static void chain_as_chunks(dl_plan *plan, const chain *c, double bytes, int chunks)
+{
+    int stride = 2 * (c->size - 1); /* transfers of a chunk: two an edge */
+    for (int k = 0; k < chunks; k++) {
+        for (int i = 0; i < c->size - 1; i++) {
+            dl_place from, to;
+            chain_edge(c, i, &from, &to);
+            int before = k > 0 ? plan->transfer_count + 1 - stride : -1;
+            int t = dl_plan_add_chunk(plan, from, to, bytes / chunks, before);
+            if (i > 0) dl_plan_order(plan, t - 2, t - 1);
+        }
+    }
+}
+
+static void plan_chains(dl_plan *plan, const dl_collective_config *config, const dl_rings *rings)
+{
+    dl_place root = config->ranks[config->root];
+    double bytes = config->bytes / rings->count;
+    int chunks = dl_chunk_count(bytes, config->chunk_bytes);
+    for (int r = 0; r < rings->count; r++) {
+        chain c = {rings->order + r * rings->size, rings->size, 0, config->kind == DL_REDUCE};
+        while (c.order[c.at].node != root.node || c.order[c.at].index != root.index)
+            c.at++;
+        if (config->fidelity == DL_FIDELITY_PHASE) {
+            chain_as_phase(plan, &c, bytes, chunks);
+        } else {
+            chain_as_chunks(plan, &c, bytes, chunks);
+        }
+    }
+}
+
+static void plan_ring(dl_plan *plan, const dl_collective_config *config)
+{
+    dl_rings rings;
+    int n = config->rank_count;
+    dl_rings_init(&rings, plan->links, config->ranks, n);
+    if (config->kind == DL_REDUCE || config->kind == DL_BROADCAST) {
+        plan_chains(plan, config, &rings);
+    } else {
+        int rounds = config->kind == DL_ALLREDUCE ? 2 * (n - 1) : n - 1;
+        int join = dl_plan_join(plan);
+        rings_pass(plan, config->fidelity, &rings, config->bytes / n, rounds, -1, join);
+    }
+    dl_rings_free(&rings);
+}
+
+const dl_collective_algorithm dl_collective_ring = {"ring", supports_ring, plan_ring, NULL};
+
+/* --- hierarchical --------------------------------------------------------------------------- */
+
+/* All-reduce over nodes with equally many ranks: reduce-scatter in each node, so that each rank has
+ * the node's sum of its part; all-reduce of that part among the ranks of the same number in all
+ * nodes; all-gather in each node. */
+static bool supports_hierarchical(const dl_collective_config *config)
+{
+    int per_node = dl_ranks_per_node(config->ranks, config->rank_count);
+    return config->kind == DL_ALLREDUCE && per_node > 1 && per_node < config->rank_count;
+}
+
+/* n-1 rounds in every node; reduce-scatter and all-gather look the same. */
+static void plan_nodes(dl_plan *plan, const dl_collective_config *config, int per_node, int after,
+                       int join)
+{
+    for (int start = 0; start < config->rank_count; start += per_node) {
+        dl_rings rings;
+        dl_rings_init(&rings, plan->links, config->ranks + start, per_node);
+        rings_pass(plan, config->fidelity, &rings, config->bytes / per_node, per_node - 1, after,
+                   join);
+        dl_rings_free(&rings);
+    }
+}
+
+static void plan_between(dl_plan *plan, const dl_collective_config *config, int per_node, int after,
+                         int join)
+{
+    int nodes = config->rank_count / per_node;
+    dl_place *order = dl_calloc((size_t)nodes, sizeof *order, "ranks of equal number");
+    for (int i = 0; i < per_node; i++) {
+        for (int node = 0; node < nodes; node++)
+            order[node] = config->ranks[node * per_node + i];
+        ring_pass(plan, config->fidelity, order, nodes, config->bytes / per_node / nodes,
+                  2 * (nodes - 1), after, join);
+    }
+    free(order);
+}
+
+static void plan_hierarchical(dl_plan *plan, const dl_collective_config *config)
+{
+    int per_node = dl_ranks_per_node(config->ranks, config->rank_count);
+    int scattered = dl_plan_join(plan), reduced = dl_plan_join(plan), end = dl_plan_join(plan);
+    plan_nodes(plan, config, per_node, -1, scattered);
+    plan_between(plan, config, per_node, scattered, reduced);
+    plan_nodes(plan, config, per_node, reduced, end);
+}
+
+const dl_collective_algorithm dl_collective_hierarchical = {"hierarchical", supports_hierarchical,
+                                                            plan_hierarchical, NULL};

@@ -1,4 +1,4 @@
-/* The orders in which ranks form rings. */
+/* The orders in which ranks form rings, and what other algorithms share with them. */
 #ifndef DL_SIM_COLLECTIVE_RINGS_H
 #define DL_SIM_COLLECTIVE_RINGS_H
 
@@ -20,15 +20,6 @@ void dl_rings_free(dl_rings *rings);
 
 /* Number of ranks of each node if it is the same for all (ranks stand node by node), else 0. */
 int dl_ranks_per_node(const dl_place *ranks, int count);
-
-/* Adds `rounds` rounds in each of which every rank sends `piece` bytes to the next in the ring:
- * after transfer `after` (-1 = at once) and before `join`. */
-void dl_ring_pass(dl_plan *plan, dl_fidelity fidelity, const dl_place *order, int size,
-                  double piece, int rounds, int after, int join);
-
-/* dl_ring_pass over all the rings, each with its part of `piece`. */
-void dl_rings_pass(dl_plan *plan, dl_fidelity fidelity, const dl_rings *rings, double piece,
-                   int rounds, int after, int join);
 
 /* Number of chunks in which `bytes` go through a pipeline: chunks of at most chunk_bytes, but
  * DL_CHUNKS_WANTED of them where they do not become smaller than DL_CHUNK_MIN_BYTES by that. */

@@ -113,7 +113,7 @@ static void measure_ways(const dl_plan *plan, const tree *t, double *below_ns, d
     free(edge_ns);
 }
 
-/* Flow of all bytes over each edge; after and join as in dl_ring_pass. It starts when the first
+/* Flow of all bytes over each edge; after and join as of rounds of a ring. It starts when the first
  * chunk is there, and when it has ended the last chunk goes on to the end of its way. */
 static void tree_as_phase(dl_plan *plan, const tree *t, bool up, int after, int join)
 {

@@ -1,7 +1,7 @@
 /* The cost file: what a workload costs on a device and what this machine charges for exchange.
  * Written by dlcal or by hand, read by dlsim.
  *
- * The format, with examples: docs/formats.md. Its keys, units and ranges: dl_cost_keys (costs.c),
+ * The format, with examples: docs/formats.md. Its keys, units and ranges: dl_cost_keys (costs_file.c),
  * docs/keys.md, dlsim --keys. The text of a value: sim/value.h.
  *
  * An operation is called "input", "dispatch", or ends in ".forward", ".backward" or ".update". Its
@@ -22,8 +22,8 @@ typedef struct dl_op_cost {
     char *name; /* "conv1.forward", "input", "dispatch" */
     dl_value fixed_ns;
     dl_value per_sample_ns;
-    dl_value flop_per_sample,
-        bytes_per_sample; /* its work, for sim/scenario/scaling.h; need not be known */
+    /* Its work, for sim/scenario/scaling.h; need not be known. */
+    dl_value flop_per_sample, bytes_per_sample;
 } dl_op_cost;
 
 /* Of a layer: the part of an operation's name before its phase. */
@@ -100,7 +100,7 @@ typedef struct dl_costs {
     int64_t batch_min, batch_max, cores;  /* 0: not given */
     dl_op_cost *ops;
     size_t op_count;
-    dl_layer_cost *layers; /* [layer_count] each of some operation; those that the file tells */
+    dl_layer_cost *layers; /* [layer_count] each of some operation; those that the file gives */
     size_t layer_count;
     struct {
         dl_value latency_ns, bandwidth_bytes_per_s, pageable_bytes_per_s;
@@ -125,8 +125,8 @@ typedef struct dl_costs {
         dl_value activation_bytes_per_sample, workspace_bytes;
     } gpu_memory;
     dl_value input_bytes_per_sample;
-    /* [k], 1 <= k <= DL_SHARING_MAX: a step's time with k copies at once over its time alone, per
-     * turn on a core: time(k) / (time(1) max(1, k / cores)) */
+    /* [k], 1 <= k <= DL_SHARING_MAX: a step's time with k co-running instances over its time alone,
+     * per time slice: time(k) / (time(1) max(1, k / cores)) */
     dl_value sharing[DL_SHARING_MAX + 1];
     dl_linearity linearity[DL_LINEARITY_MAX]; /* [linearity_count], ascending batch */
     size_t linearity_count;
@@ -145,6 +145,9 @@ typedef struct dl_costs {
  * drawn; the rows' group is the dl_cost_need. */
 extern const dl_keys dl_cost_keys;
 
+/* The value of a row of dl_cost_keys; NULL if it is none of the single numbers. */
+dl_value *dl_cost_single(dl_costs *costs, const dl_key *key);
+
 /* Reads and checks a cost file; zero `costs` before. Unknown sections, keys, origins are errors
  * with file:line. What the file lacks stays unknown: whoever needs it lists it (dl_costs_missing).
  */
@@ -155,7 +158,7 @@ dl_status dl_costs_read_text(dl_costs *costs, const char *name, const char *text
                              dl_error *err) DL_MUST_CHECK;
 
 /* Which of the needed values (dl_cost_need, or-ed) the file lacks, as "[copy] latency_ns, [sync]
- * lock_ns, ..." in a string of its own, or NULL if it lacks none. */
+ * lock_ns, ..." in a string that is the caller's to free, or NULL if it lacks none. */
 char *dl_costs_missing(const dl_costs *costs, unsigned needs);
 
 /* Whether making batches, or copying them to a GPU, costs something. */
@@ -171,7 +174,7 @@ typedef void (*dl_cost_visit_fn)(void *user, dl_value *value, double low, double
 void dl_costs_each(dl_costs *costs, dl_cost_visit_fn visit, void *user);
 
 /* Writes the file so that dl_costs_read gives the same values back. `comment` lines (may be NULL)
- * come first, each behind "; ". What is unknown is left out. DL_ERR_DATA if a text cannot stand in
+ * come first, each after "; ". What is unknown is left out. DL_ERR_DATA if a text cannot stand in
  * an INI file (a line break, a ';', too long), DL_ERR_IO if writing fails. */
 dl_status dl_costs_write(const dl_costs *costs, const char *path, const char *comment,
                          dl_error *err) DL_MUST_CHECK;
@@ -186,7 +189,7 @@ void dl_noise_series_finish(dl_noise_series *series);
  * first of two; any batch size is farthest). NULL if there are none at all. Borrowed. */
 const dl_noise_set *dl_costs_noise(const dl_costs *costs, double batch, size_t at_once);
 
-/* What all operations take together at `batch` over the sum of their lines; 1 if not told. */
+/* What all operations take together at `batch` over the sum of their lines; 1 if not given. */
 double dl_costs_linearity(const dl_costs *costs, double batch);
 
 /* Step time in ns of one worker without exchange for `batch` samples: the sum over all operations

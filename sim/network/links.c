@@ -1,6 +1,7 @@
 #include "sim/network/links.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,4 +182,298 @@ const char *dl_links_name(const dl_links *links, int link, char text[DL_LINK_NAM
                  links->name[link % links->per_node]);
     }
     return text;
+}
+
+/* --- routes --------------------------------------------------------------------------------- */
+
+/* One use more of a link of a node; -1 = there is none. */
+static void cross(const dl_links *links, dl_route *route, int node, int link)
+{
+    if (link < 0) return;
+    int number = node * links->per_node + link;
+    route->latency_ns += links->latency_ns[link];
+    for (int i = 0; i < route->count; i++) {
+        if (route->links[i] != number) continue;
+        route->uses[i]++;
+        return;
+    }
+    DL_ASSERT(route->count < DL_ROUTE_MAX, "route of %d links", route->count);
+    route->links[route->count] = number;
+    route->uses[route->count++] = 1;
+}
+
+static void go_up(const dl_links *links, dl_route *route, int node, dl_edge edge)
+{
+    cross(links, route, node, edge.up);
+    cross(links, route, node, edge.both);
+}
+
+static void go_down(const dl_links *links, dl_route *route, int node, dl_edge edge)
+{
+    cross(links, route, node, edge.down);
+    cross(links, route, node, edge.both);
+}
+
+/* A device of a node: its own edge, and the place that it hangs on. */
+typedef struct device {
+    dl_edge edge;
+    int parent;
+} device;
+
+static device gpu_device(const dl_links *links, int gpu)
+{
+    return (device){links->gpu[gpu], links->machine->gpus[gpu].parent};
+}
+
+static device nic_device(const dl_links *links, int nic)
+{
+    return (device){links->nic[nic], links->machine->nics[nic].parent};
+}
+
+static bool is_above(const dl_machine *m, int above, int place)
+{
+    while (place >= 0 && place != above)
+        place = dl_machine_parent(m, place);
+    return place == above;
+}
+
+/* The lowest place over both, -1 if they are on different sockets. */
+static int common_place(const dl_machine *m, int a, int b)
+{
+    while (a >= 0 && !is_above(m, a, b))
+        a = dl_machine_parent(m, a);
+    return a;
+}
+
+/* Distance in edges between two places; other sockets are further than any place of the own. */
+static int distance(const dl_machine *m, int a, int b)
+{
+    int top = common_place(m, a, b);
+    if (top < 0) return 2 * DL_MACHINE_MAX_DEPTH + 2;
+    int edges = 0;
+    for (int place = a; place != top; place = dl_machine_parent(m, place))
+        edges++;
+    for (int place = b; place != top; place = dl_machine_parent(m, place))
+        edges++;
+    return edges;
+}
+
+/* Between the device and the place `top` over it. */
+static void climb(const dl_links *links, dl_route *route, int node, device d, int top)
+{
+    const dl_machine *m = links->machine;
+    go_up(links, route, node, d.edge);
+    for (int place = d.parent; place != top; place = dl_machine_parent(m, place))
+        go_up(links, route, node, links->pcie_switch[place - m->sockets]);
+}
+
+static void descend(const dl_links *links, dl_route *route, int node, device d, int top)
+{
+    const dl_machine *m = links->machine;
+    for (int place = d.parent; place != top; place = dl_machine_parent(m, place))
+        go_down(links, route, node, links->pcie_switch[place - m->sockets]);
+    go_down(links, route, node, d.edge);
+}
+
+static void change_socket(const dl_links *links, dl_route *route, int node, int from, int to)
+{
+    int sockets = links->machine->sockets;
+    if (from < to) go_up(links, route, node, links->socket_pair[from * sockets + to]);
+    if (from > to) go_down(links, route, node, links->socket_pair[to * sockets + from]);
+}
+
+static void device_to_memory(const dl_links *links, dl_route *route, int node, device d, int socket)
+{
+    int own = dl_machine_socket(links->machine, d.parent);
+    climb(links, route, node, d, own);
+    go_up(links, route, node, links->root[own]);
+    change_socket(links, route, node, own, socket);
+    cross(links, route, node, links->memory[socket]);
+}
+
+static void memory_to_device(const dl_links *links, dl_route *route, int node, int socket, device d)
+{
+    int own = dl_machine_socket(links->machine, d.parent);
+    cross(links, route, node, links->memory[socket]);
+    change_socket(links, route, node, socket, own);
+    go_down(links, route, node, links->root[own]);
+    descend(links, route, node, d, own);
+}
+
+/* Through the tree without host memory. */
+static void device_to_device(const dl_links *links, dl_route *route, int node, device a, device b)
+{
+    const dl_machine *m = links->machine;
+    int top = common_place(m, a.parent, b.parent);
+    if (top >= m->sockets) {
+        climb(links, route, node, a, top);
+        descend(links, route, node, b, top);
+        return;
+    }
+    int from = dl_machine_socket(m, a.parent), to = dl_machine_socket(m, b.parent);
+    climb(links, route, node, a, from);
+    go_up(links, route, node, links->root[from]);
+    change_socket(links, route, node, from, to);
+    go_down(links, route, node, links->root[to]);
+    descend(links, route, node, b, to);
+}
+
+static bool peers(const dl_machine *m, int a, int b)
+{
+    int top = common_place(m, m->gpus[a].parent, m->gpus[b].parent);
+    switch (m->peer) {
+    case DL_PEER_NONE: return false;
+    case DL_PEER_SWITCH: return top >= m->sockets;
+    case DL_PEER_SOCKET: return top >= 0;
+    case DL_PEER_ALL: return true;
+    }
+    return false;
+}
+
+/* Takes the NVLink between two GPUs, or the NVSwitch; false if there is neither. */
+static bool route_nvlink(const dl_links *links, dl_route *route, int node, int a, int b)
+{
+    const dl_machine *m = links->machine;
+    for (int i = 0; i < m->nvlink_count; i++) {
+        if (m->nvlinks[i].a == a && m->nvlinks[i].b == b) {
+            go_up(links, route, node, links->nvlink[i]);
+            return true;
+        }
+        if (m->nvlinks[i].a == b && m->nvlinks[i].b == a) {
+            go_down(links, route, node, links->nvlink[i]);
+            return true;
+        }
+    }
+    if (links->nvswitch == NULL) return false;
+    go_up(links, route, node, links->nvswitch[a]);
+    go_down(links, route, node, links->nvswitch[b]);
+    return true;
+}
+
+static void route_gpus(const dl_links *links, dl_route *route, int node, int a, int b)
+{
+    const dl_machine *m = links->machine;
+    if (a == b || route_nvlink(links, route, node, a, b)) return;
+    device from = gpu_device(links, a), to = gpu_device(links, b);
+    if (peers(m, a, b)) {
+        device_to_device(links, route, node, from, to);
+        return;
+    }
+    int socket = dl_machine_socket(m, from.parent);
+    route->staged = true;
+    device_to_memory(links, route, node, from, socket);
+    memory_to_device(links, route, node, socket, to);
+}
+
+static void route_hosts(const dl_links *links, dl_route *route, int node, int a, int b)
+{
+    cross(links, route, node, links->memory[a]);
+    change_socket(links, route, node, a, b);
+    cross(links, route, node, links->memory[b]);
+}
+
+int dl_links_nic(const dl_links *links, dl_place place)
+{
+    const dl_machine *m = links->machine;
+    bool is_gpu = place.kind == DL_PLACE_GPU;
+    int at = is_gpu ? m->gpus[place.index].parent : place.index;
+    int rank = 0; /* of the GPU among those at the same place */
+    for (int i = 0; is_gpu && i < place.index; i++)
+        rank += m->gpus[i].parent == at;
+    int nearest = INT32_MAX, equal = 0;
+    for (int i = 0; i < m->nic_count; i++) {
+        int far = distance(m, at, m->nics[i].parent);
+        equal = far < nearest ? 1 : equal + (far == nearest);
+        if (far < nearest) nearest = far;
+    }
+    DL_ASSERT(equal > 0, "%d NICs", m->nic_count);
+    for (int i = 0, left = rank % equal;; i++) {
+        if (distance(m, at, m->nics[i].parent) == nearest && left-- == 0) return i;
+    }
+}
+
+/* Between a place and the network: by its NIC, with host memory between them where needed. */
+static void route_out(const dl_links *links, dl_route *route, dl_place from)
+{
+    const dl_machine *m = links->machine;
+    int nic = dl_links_nic(links, from);
+    device out = nic_device(links, nic);
+    if (from.kind == DL_PLACE_HOST) {
+        memory_to_device(links, route, from.node, from.index, out);
+    } else if (m->gpudirect) {
+        device_to_device(links, route, from.node, gpu_device(links, from.index), out);
+    } else {
+        int socket = dl_machine_socket(m, out.parent);
+        route->staged = true;
+        device_to_memory(links, route, from.node, gpu_device(links, from.index), socket);
+        memory_to_device(links, route, from.node, socket, out);
+    }
+    go_up(links, route, from.node, links->port[nic]);
+}
+
+static void route_in(const dl_links *links, dl_route *route, dl_place to)
+{
+    const dl_machine *m = links->machine;
+    int nic = dl_links_nic(links, to);
+    device in = nic_device(links, nic);
+    go_down(links, route, to.node, links->port[nic]);
+    if (to.kind == DL_PLACE_HOST) {
+        device_to_memory(links, route, to.node, in, to.index);
+    } else if (m->gpudirect) {
+        device_to_device(links, route, to.node, in, gpu_device(links, to.index));
+    } else {
+        int socket = dl_machine_socket(m, in.parent);
+        route->staged = true;
+        device_to_memory(links, route, to.node, in, socket);
+        memory_to_device(links, route, to.node, socket, gpu_device(links, to.index));
+    }
+}
+
+/* The link of a pair of nodes: a * (2 nodes - a - 1) / 2 pairs start with a node before a. */
+static int pair_link(const dl_links *links, int one, int other)
+{
+    const int a = one < other ? one : other, b = one < other ? other : one;
+    return links->pairs + a * (2 * links->machine->nodes - a - 1) / 2 + b - a - 1;
+}
+
+static void cross_network(dl_route *route, int link)
+{
+    route->links[route->count] = link;
+    route->uses[route->count++] = 1;
+}
+
+/* A NIC sends down the tree's edge towards itself: for the tree it is a device like a GPU. */
+static void route_nodes(const dl_links *links, dl_route *route, dl_place from, dl_place to)
+{
+    route->leaves_node = true;
+    route_out(links, route, from);
+    if (links->core >= 0) cross_network(route, links->core);
+    if (links->pairs >= 0) cross_network(route, pair_link(links, from.node, to.node));
+    route_in(links, route, to);
+}
+
+void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route *route)
+{
+    route->count = 0;
+    route->latency_ns = 0;
+    route->staged = route->leaves_node = false;
+    if (from.node != to.node) {
+        route_nodes(links, route, from, to);
+    } else if (from.kind == DL_PLACE_GPU && to.kind == DL_PLACE_GPU) {
+        route_gpus(links, route, from.node, from.index, to.index);
+    } else if (from.kind == DL_PLACE_GPU) {
+        device_to_memory(links, route, from.node, gpu_device(links, from.index), to.index);
+    } else if (to.kind == DL_PLACE_GPU) {
+        memory_to_device(links, route, from.node, from.index, gpu_device(links, to.index));
+    } else {
+        route_hosts(links, route, from.node, from.index, to.index);
+    }
+}
+
+double dl_links_route_rate(const dl_links *links, const dl_route *route)
+{
+    double rate = INFINITY;
+    for (int i = 0; i < route->count; i++)
+        rate = fmin(rate, dl_links_capacity(links, route->links[i]) / route->uses[i]);
+    return rate;
 }

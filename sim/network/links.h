@@ -1,4 +1,4 @@
-/* The links of a machine, and the way of a copy over them.
+/* The links of a machine, and the route of a copy over them.
  *
  * Each edge of the machine (GPU to PCIe switch, switch to root complex, root to root, NVLink, NIC
  * to network, ...) is two directed links, and a third one that both directions cross where the
@@ -17,7 +17,7 @@
  * faster than any link to it.
  *
  * All nodes are equal, so that link l of node k is number k * per_node + l; the network's core, if
- * the file limits it, comes behind them, and then a link for each pair of nodes, if what two nodes
+ * the file limits it, comes after them, and then a link for each pair of nodes, if what two nodes
  * send each other is limited (dl_links_limit_network). Rates are bytes a second, latencies ns.
  */
 #ifndef DL_SIM_LINKS_H

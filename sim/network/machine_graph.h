@@ -16,7 +16,7 @@
 
 #include "common/machine.h"
 
-/* Writes the machine to `out`; ferror(out) tells whether that went well. */
+/* Writes the machine to `out`; ferror(out) shows whether that went well. */
 void dl_machine_graph_write(const dl_machine *machine, FILE *out);
 
 /* The same to a file. Errors of dl_output_open and dl_output_close. */

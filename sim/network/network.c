@@ -6,7 +6,7 @@
 #include "common/alloc.h"
 #include "common/status.h"
 #include "common/units.h"
-#include "sim/network/network_parts.h"
+#include "sim/network/network_internal.h"
 
 void dl_network_init(dl_network *network, dl_engine *engine, int flows)
 {
@@ -108,6 +108,115 @@ double dl_network_rate(const dl_network *network, int class)
     return c->flows > 0 ? network->bundles[c->bundle].rate : 0;
 }
 
+/* --- flows of a class, and the component at hand -------------------------------------------- */
+
+static bool flow_before(const dl_flow *a, const dl_flow *b)
+{
+    if (a->mark < b->mark) return true;
+    return !(b->mark < a->mark) && a->sequence < b->sequence;
+}
+
+/* A pairing heap: `child` is a node's first child, `next` its next sibling. */
+static int meld(dl_network *network, int a, int b)
+{
+    if (a < 0) return b;
+    if (b < 0) return a;
+    if (flow_before(&network->flows[b], &network->flows[a])) {
+        int swap = a;
+        a = b;
+        b = swap;
+    }
+    network->flows[b].next = network->flows[a].child;
+    network->flows[a].child = b;
+    return a;
+}
+
+/* Puts a flow with its mark set into the class's heap, and takes the flow with the least mark out
+ * (the heap must not be empty). The class must not be in its bundle's heap meanwhile. O(1), and
+ * O(log n) amortised. */
+static void heap_push(dl_network *network, dl_flow_class *c, int flow)
+{
+    network->flows[flow].child = network->flows[flow].next = -1;
+    c->head = meld(network, c->head, flow);
+}
+
+static int heap_pop(dl_network *network, dl_flow_class *c)
+{
+    dl_flow *flows = network->flows;
+    int least = c->head, pairs = -1, rest = flows[least].child;
+    while (rest >= 0) { /* melds the children in pairs, from the first to the last */
+        int a = rest, b = flows[a].next;
+        rest = b >= 0 ? flows[b].next : -1;
+        flows[a].next = -1;
+        if (b >= 0) flows[b].next = -1;
+        int pair = meld(network, a, b);
+        flows[pair].next = pairs;
+        pairs = pair;
+    }
+    int root = -1;
+    while (pairs >= 0) { /* and the pairs from the last to the first */
+        int pair = pairs;
+        pairs = flows[pair].next;
+        flows[pair].next = -1;
+        root = meld(network, root, pair);
+    }
+    c->head = root;
+    return least;
+}
+
+static void mark_link(dl_network *network, int link)
+{
+    if (network->is_dirty[link]) return;
+    network->is_dirty[link] = true;
+    network->dirty[network->dirty_count++] = link;
+}
+
+/* Remembers that the flows on the links of an active class have changed. */
+static void mark_dirty(dl_network *network, int class)
+{
+    mark_link(network, network->uses[network->classes[class].first_use].link);
+}
+
+static void see_link(dl_network *network, int link)
+{
+    if (network->link_stamp[link] >= network->stamp) return;
+    network->link_stamp[link] = network->stamp;
+    network->part_links[network->part_link_count++] = link;
+    mark_link(network, link);
+}
+
+static void see_bundle(dl_network *network, int bundle)
+{
+    dl_flow_bundle *b = &network->bundles[bundle];
+    if (b->stamp >= network->stamp) return;
+    b->stamp = network->stamp;
+    network->part_bundles[network->part_bundle_count++] = bundle;
+    const dl_flow_class *c = &network->classes[b->first];
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
+        if (network->uses[u].bundle >= 0) see_link(network, network->uses[u].link);
+    }
+}
+
+/* Sets part_links and part_bundles to what is connected to `link` by active classes, and stamps it.
+ * Links that one class has to itself join nothing and are left out. The links that it finds become
+ * dirty too, so that what parts later is found again. */
+static void find_component(dl_network *network, int link)
+{
+    network->part_link_count = network->part_bundle_count = 0;
+    if (network->users[link] == 1) {
+        see_bundle(network, network->classes[network->user[link]].bundle);
+    } else {
+        see_link(network, link);
+    }
+    for (int i = 0; i < network->part_link_count; i++) {
+        int u = network->first_use[network->part_links[i]];
+        for (; u >= 0; u = network->uses[u].next)
+            see_bundle(network, network->uses[u].bundle);
+    }
+}
+
+/* --- time ----------------------------------------------------------------------------------- */
+
 /* Puts the flow into the list of those that are to be reported. */
 static void end_flow(dl_network *network, int flow)
 {
@@ -155,7 +264,7 @@ static void end_flows_of(dl_network *network, dl_flow_bundle *b)
         int class = b->top;
         dl_flow_class *c = &network->classes[class];
         dl_network_dequeue(network, class);
-        end_flow(network, dl_network_heap_pop(network, c));
+        end_flow(network, heap_pop(network, c));
         c->flows--;
         b->flows--;
         if (c->flows > 0) {
@@ -216,13 +325,13 @@ static void share_and_schedule(dl_network *network)
 /* Ends flows, then shares anew, in each component that a changed link belongs to. Where the end of
  * a flow may have parted a component, its shares are left to a second search, whose stamp the
  * others get. */
-static void settle(dl_network *network)
+static void synchronize(dl_network *network)
 {
     bool parted = false;
     network->stamp += 2;
     for (int i = 0; i < network->dirty_count; i++) {
         if (network->link_stamp[network->dirty[i]] >= network->stamp) continue;
-        dl_network_find_component(network, network->dirty[i]);
+        find_component(network, network->dirty[i]);
         if (end_flows(network)) {
             parted = true;
             continue;
@@ -236,7 +345,7 @@ static void settle(dl_network *network)
     network->stamp++;
     for (int i = 0; parted && i < network->dirty_count; i++) {
         if (network->link_stamp[network->dirty[i]] == network->stamp) continue;
-        dl_network_find_component(network, network->dirty[i]);
+        find_component(network, network->dirty[i]);
         share_and_schedule(network);
     }
     for (int i = 0; i < network->dirty_count; i++)
@@ -266,7 +375,7 @@ static bool end_alone(dl_network *network, int bundle)
     dl_network_advance(network, b);
     if (!has_ended(network, b)) return false;
     b->top = -1;
-    end_flow(network, dl_network_heap_pop(network, c));
+    end_flow(network, heap_pop(network, c));
     c->flows = 0;
     dl_network_deactivate_alone(network, class);
     report_ended(network);
@@ -278,16 +387,16 @@ static void component_event(void *user, int bundle)
     dl_network *network = user;
     network->bundles[bundle].event = -1;
     if (end_alone(network, bundle)) return;
-    dl_network_mark_dirty(network, network->bundles[bundle].first);
-    settle(network);
+    mark_dirty(network, network->bundles[bundle].first);
+    synchronize(network);
 }
 
-static void settle_event(void *user, int unused)
+static void synchronize_event(void *user, int unused)
 {
     (void)unused;
     dl_network *network = user;
     network->settling_is_due = false;
-    settle(network);
+    synchronize(network);
 }
 
 static void on_alone_ended(void *user, int flow)
@@ -297,7 +406,7 @@ static void on_alone_ended(void *user, int flow)
     report_ended(network);
 }
 
-/* The flow has waited for its delay: it begins to move bytes. */
+/* The flow has waited for its delay: it starts to move bytes. */
 static void join(void *user, int flow)
 {
     dl_network *network = user;
@@ -318,15 +427,15 @@ static void join(void *user, int flow)
     dl_network_advance(network, b);
     if (c->head >= 0) dl_network_dequeue(network, f->class);
     f->mark = b->served - c->base + f->bytes;
-    dl_network_heap_push(network, c, flow);
+    heap_push(network, c, flow);
     dl_network_enqueue(network, f->class);
     c->flows++;
     b->flows++;
     if (b->members > 1) b->cap = fmin(b->cap, dl_network_class_cap(network, c));
-    dl_network_mark_dirty(network, f->class);
+    mark_dirty(network, f->class);
     if (network->settling_is_due) return;
     network->settling_is_due = true;
-    dl_engine_after(network->engine, 0, settle_event, network, 0);
+    dl_engine_after(network->engine, 0, synchronize_event, network, 0);
 }
 
 void dl_network_start(dl_network *network, int class, double bytes, int64_t delay_ns,

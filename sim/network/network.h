@@ -1,12 +1,12 @@
 /* Flows of bytes over shared links, in simulated time.
  *
  * A flow waits for its delay (the latency of its way), then moves its bytes at its max-min fair
- * share of the links that it crosses (sim/network/maxmin.h says what that is; equal weights). Shares change
- * only when flows begin and end. What it leaves out: windows, round trips, losses.
+ * share of the links that it crosses (sim/network/maxmin.h says what that is; equal weights). Shares
+ * change only when flows start and end. What it leaves out: windows, round trips, losses.
  *
  * Flows over equal links belong to one class, and all flows of a class have the same rate. So a
  * class counts the bytes that one flow has got since it was last empty ("served"); a flow that
- * begins at served = s with b bytes ends at served = s + b, whatever the rates are meanwhile, and a
+ * starts at served = s with b bytes ends at served = s + b, whatever the rates are meanwhile, and a
  * heap on that mark says which flow is next:
  *
  *     served ----|-----------|-------|------>      the cost of an event does not depend on the
@@ -14,7 +14,7 @@
  *
  * Likewise classes are bundled that now share the same links with others, however different the
  * links are that each has to itself: as long as none of the latter is the narrowest, their flows
- * have the same rate. Of n workers with links of their own into one server, all are one bundle.
+ * have the same rate. Of n workers with separate links into one server, all are one bundle.
  *
  *     worker 0 ---own link---.
  *     worker 1 ---own link----+---server's link---      one bundle with one rate; a worker whose
@@ -83,7 +83,7 @@ typedef struct dl_flow_bundle {
 typedef struct dl_flow {
     int class;
     double bytes, mark;
-    uint64_t sequence; /* equal marks end in the order of beginning */
+    uint64_t sequence; /* equal marks end in the order of starting */
     int child, next;   /* in the heap; next also in the lists of free and of ended flows */
     dl_event_fn done;
     void *user;

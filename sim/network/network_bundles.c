@@ -1,10 +1,14 @@
-/* Which class belongs to which bundle. */
+/* The classes of flows of a network, and which of them are bundled. */
+#include "sim/network/network_internal.h"
+
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "common/status.h"
-#include "sim/network/network_parts.h"
+
+/* --- classes, found by their links ---------------------------------------------------------- */
 
 static int *chain_of(const dl_network *network, uint64_t hash)
 {
@@ -20,7 +24,8 @@ static void put_in_chain(dl_network *network, int bundle)
     *chain = bundle;
 }
 
-void dl_network_grow_bundles(dl_network *network, int room)
+/* All new bundles are free; those in use stay. */
+static void grow_bundles(dl_network *network, int room)
 {
     size_t n = (size_t)room;
     int old = network->class_room;
@@ -39,6 +44,179 @@ void dl_network_grow_bundles(dl_network *network, int room)
         network->free_bundle = b;
     }
 }
+
+static uint64_t hash_use(uint64_t hash, int link, int times)
+{
+    hash = (hash ^ (uint64_t)link) * 0x100000001b3; /* FNV-1a, a link at a time */
+    return (hash ^ (uint64_t)times) * 0x100000001b3;
+}
+
+static uint64_t hash_class(const dl_network *network, const dl_flow_class *c)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++)
+        hash = hash_use(hash, network->uses[u].link, network->uses[u].times);
+    return hash ^ hash >> 29;
+}
+
+static bool is_class(const dl_network *network, const dl_flow_class *c, const int *links,
+                     const unsigned char *times, int count)
+{
+    if (c->use_count != count) return false;
+    for (int i = 0; i < count; i++) {
+        const dl_use *use = &network->uses[c->first_use + i];
+        if (use->link != links[i] || use->times != times[i]) return false;
+    }
+    return true;
+}
+
+/* Twice the room in the hash table, which is never more than half full. */
+static void grow_table(dl_network *network)
+{
+    int size = network->table_size ? 2 * network->table_size : 64;
+    free(network->table);
+    network->table = dl_calloc((size_t)size, sizeof(int), "classes by links");
+    network->table_size = size;
+    memset(network->table, -1, (size_t)size * sizeof(int));
+    for (int c = 0; c < network->class_count; c++) {
+        size_t at = hash_class(network, &network->classes[c]) % (size_t)size;
+        while (network->table[at] >= 0)
+            at = (at + 1) % (size_t)size;
+        network->table[at] = c;
+    }
+}
+
+static int add_class(dl_network *network, const int *links, const unsigned char *times, int count)
+{
+    if (network->class_count == network->class_room) {
+        int room = network->class_room ? 2 * network->class_room : 32;
+        network->classes =
+            dl_realloc(network->classes, (size_t)room, sizeof *network->classes, "flow classes");
+        grow_bundles(network, room);
+    }
+    if (network->use_count + count > network->use_room) {
+        network->use_room = 2 * network->use_room + count;
+        network->uses = dl_realloc(network->uses, (size_t)network->use_room, sizeof *network->uses,
+                                   "links of flow classes");
+    }
+    int class = network->class_count++;
+    network->classes[class] = (dl_flow_class){
+        .first_use = network->use_count, .use_count = count, .head = -1, .bundle = -1};
+    for (int i = 0; i < count; i++) {
+        DL_ASSERT(links[i] >= 0 && links[i] < network->link_count && times[i] >= 1,
+                  "link %d of %d, %d times", links[i], network->link_count, times[i]);
+        network->uses[network->use_count++] = (dl_use){links[i], class, times[i], -1, -1, -1};
+    }
+    return class;
+}
+
+int dl_network_class(dl_network *network, const int *links, const unsigned char *times, int count)
+{
+    if (2 * (network->class_count + 1) > network->table_size) grow_table(network);
+    uint64_t hash = 0xcbf29ce484222325;
+    for (int i = 0; i < count; i++)
+        hash = hash_use(hash, links[i], times[i]);
+    hash ^= hash >> 29;
+    size_t at = hash % (size_t)network->table_size;
+    for (; network->table[at] >= 0; at = (at + 1) % (size_t)network->table_size) {
+        int class = network->table[at];
+        if (is_class(network, &network->classes[class], links, times, count)) return class;
+    }
+    return network->table[at] = add_class(network, links, times, count);
+}
+
+int dl_network_route_class(dl_network *network, const dl_route *route)
+{
+    return dl_network_class(network, route->links, route->uses, route->count);
+}
+
+/* --- the heap of classes of a bundle -------------------------------------------------------- */
+
+static bool class_before(const dl_network *network, int a, int b)
+{
+    const dl_flow_class *x = &network->classes[a], *y = &network->classes[b];
+    if (x->key < y->key) return true;
+    return !(y->key < x->key) &&
+           network->flows[x->head].sequence < network->flows[y->head].sequence;
+}
+
+/* A pairing heap: `child` is a class's first child, `sibling` its next one, `before` the one in
+ * front of it or else its parent. */
+static int meld_classes(dl_network *network, int a, int b)
+{
+    if (a < 0) return b;
+    if (b < 0) return a;
+    if (class_before(network, b, a)) {
+        int swap = a;
+        a = b;
+        b = swap;
+    }
+    dl_flow_class *parent = &network->classes[a];
+    network->classes[b].sibling = parent->child;
+    network->classes[b].before = a;
+    if (parent->child >= 0) network->classes[parent->child].before = b;
+    parent->child = b;
+    return a;
+}
+
+/* A class as the root of its own heap; returns what was its next sibling. */
+static int set_apart(dl_network *network, int class)
+{
+    dl_flow_class *c = &network->classes[class];
+    int sibling = c->sibling;
+    c->sibling = c->before = -1;
+    return sibling;
+}
+
+/* One heap of all children of a class that leaves. */
+static int meld_children(dl_network *network, int class)
+{
+    int pairs = -1, rest = network->classes[class].child;
+    while (rest >= 0) { /* in pairs, from the first to the last */
+        int a = rest, b = set_apart(network, a);
+        rest = b >= 0 ? set_apart(network, b) : -1;
+        int pair = meld_classes(network, a, b);
+        network->classes[pair].sibling = pairs;
+        pairs = pair;
+    }
+    int root = -1;
+    while (pairs >= 0) { /* and the pairs from the last to the first */
+        int pair = pairs;
+        pairs = set_apart(network, pair);
+        root = meld_classes(network, root, pair);
+    }
+    return root;
+}
+
+void dl_network_enqueue(dl_network *network, int class)
+{
+    dl_flow_class *c = &network->classes[class];
+    dl_flow_bundle *b = &network->bundles[c->bundle];
+    c->key = network->flows[c->head].mark + c->base;
+    c->child = c->sibling = c->before = -1;
+    b->top = meld_classes(network, b->top, class);
+}
+
+void dl_network_dequeue(dl_network *network, int class)
+{
+    dl_flow_class *c = &network->classes[class];
+    dl_flow_bundle *b = &network->bundles[c->bundle];
+    int children = meld_children(network, class);
+    if (b->top == class) {
+        b->top = children;
+        return;
+    }
+    dl_flow_class *front = &network->classes[c->before];
+    if (front->child == class) {
+        front->child = c->sibling;
+    } else {
+        front->sibling = c->sibling;
+    }
+    if (c->sibling >= 0) network->classes[c->sibling].before = c->before;
+    b->top = meld_classes(network, b->top, children);
+}
+
+/* --- bundles -------------------------------------------------------------------------------- */
 
 /* The next use at or after u of a link that others use too, -1 = none. */
 static int shared_use(const dl_network *network, const dl_flow_class *c, int u)
@@ -178,7 +356,7 @@ static void add_member(dl_network *network, int bundle, int class)
         b->first = class;
         c->next = c->prev = -1;
         list_uses(network, c);
-    } else { /* behind the first, which stays the one in the lists */
+    } else { /* after the first, which stays the one in the lists */
         c->prev = b->first;
         c->next = network->classes[b->first].next;
         if (c->next >= 0) network->classes[c->next].prev = class;

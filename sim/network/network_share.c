@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "common/status.h"
-#include "sim/network/network_parts.h"
+#include "sim/network/network_internal.h"
 
 /* Links that would be full this close to one another are taken as full together. */
 #define RELATIVE_TOLERANCE 1e-12
@@ -151,7 +151,7 @@ static void fix_full(dl_network *network, const filling *f, double level)
     }
 }
 
-/* Whether a link of its own limits the bundle, which is of one class then. */
+/* Whether a link that it alone uses limits the bundle, which is of one class then. */
 static bool is_capped(const dl_flow_bundle *b)
 {
     return b->members == 1 && b->rate >= b->cap * (1 - RELATIVE_ROOM);
@@ -186,7 +186,7 @@ double dl_network_alone_rate(const dl_network *network, const dl_flow_class *c)
 }
 
 /* The rate of a bundle that is alone in its component: its narrowest link decides. False if classes
- * of it may have narrower ones of their own. */
+ * of it may have narrower ones that they alone use. */
 static bool share_alone(dl_network *network, dl_flow_bundle *b)
 {
     const dl_flow_class *c = &network->classes[b->first];

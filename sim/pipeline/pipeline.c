@@ -1,21 +1,25 @@
 #include "sim/pipeline/pipeline.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
 #include "common/units.h"
 
+static void try_pass(dl_pipeline *p, int gpu);
+static void update(dl_pipeline *p, int gpu);
+
 bool dl_pipeline_is_forward(dl_schedule schedule, const dl_split *split, int stage, int pass)
 {
     const int m = split->micro_batches;
     if (schedule == DL_SCHEDULE_GPIPE) return pass < m;
-    const int behind = split->stages - stage - 1;
-    const int ahead = behind < m ? behind : m; /* forwards before the first backward */
+    const int after = split->stages - stage - 1;
+    const int ahead = after < m ? after : m; /* forwards before the first backward */
     if (pass < ahead) return true;
     return pass < 2 * m - ahead && (pass - ahead) % 2 == 0;
 }
 
-int dl_pipeline_passes(const dl_pipeline *p)
+static int pass_count(const dl_pipeline *p)
 {
     return 2 * p->config.split.micro_batches;
 }
@@ -44,11 +48,256 @@ static void account(dl_pipeline *p, int gpu, int64_t end_ns)
     }
 }
 
-void dl_pipeline_set_state(dl_pipeline *p, int gpu, dl_worker_state state)
+static void set_state(dl_pipeline *p, int gpu, dl_worker_state state)
 {
     if (p->gpus[gpu].state == state) return;
     account(p, gpu, p->engine.now_ns);
     p->gpus[gpu].state = state;
+}
+
+/* --- issuing -------------------------------------------------------------------------------- */
+
+/* Host threads issue the passes. When a step's issue has started, the times of all of its passes
+ * follow: they cost no events. */
+
+static double pass_ns(const dl_pipeline *p, int gpu, int pass)
+{
+    const dl_pipeline_config *config = &p->config;
+    const int number = dl_pipeline_stage(p, gpu);
+    const dl_stage *stage = &config->stages[number];
+    const double all_ns = config->workload->per_worker_ns + config->workload->dispatch_ns;
+    return all_ns * (dl_pipeline_is_forward(config->schedule, &config->split, number, pass)
+                         ? stage->issue_forward
+                         : stage->issue_backward);
+}
+
+static int64_t *issue_of(const dl_pipeline *p, int gpu)
+{
+    return p->issue_ns + (size_t)gpu * (size_t)pass_count(p);
+}
+
+/* A thread of several GPUs takes them in turn, a pass each. */
+static void init_issuer(dl_pipeline *p, dl_pipeline_issuer *t, int first, int count)
+{
+    const int passes = pass_count(p);
+    *t = (dl_pipeline_issuer){.first = first, .count = count};
+    t->start_ns = dl_calloc((size_t)p->config.steps, sizeof *t->start_ns, "issued steps");
+    double at_ns = p->config.workload->serial_ns;
+    for (int pass = 0; pass < passes; pass++) {
+        for (int g = first; g < first + count; g++) {
+            issue_of(p, g)[pass] = dl_ns_ceil(at_ns);
+            at_ns += pass_ns(p, g, pass);
+        }
+    }
+    t->step_ns = dl_ns_ceil(at_ns);
+}
+
+static void init_issuers(dl_pipeline *p)
+{
+    const bool single = p->config.options->dispatch == DL_DISPATCH_SINGLE;
+    const size_t passes = (size_t)pass_count(p);
+    p->issuer_count = single ? 1 : p->gpu_count;
+    p->issuers = dl_calloc((size_t)p->issuer_count, sizeof *p->issuers, "host threads");
+    p->issue_ns = dl_calloc((size_t)p->gpu_count * passes, sizeof *p->issue_ns, "issued passes");
+    for (int t = 0; t < p->issuer_count; t++)
+        init_issuer(p, &p->issuers[t], t, single ? p->gpu_count : 1);
+}
+
+static dl_pipeline_issuer *issuer_of(const dl_pipeline *p, int gpu)
+{
+    return &p->issuers[p->issuer_count > 1 ? gpu : 0];
+}
+
+/* A step is issued when all of the thread's GPUs have ended the one `ahead` + 1 before. */
+static void issue_steps(dl_pipeline *p, int gpu)
+{
+    dl_pipeline_issuer *t = issuer_of(p, gpu);
+    int64_t ended = p->config.steps;
+    for (int g = t->first; g < t->first + t->count; g++) {
+        if (p->gpus[g].step < ended) ended = p->gpus[g].step;
+    }
+    const int64_t before = t->started;
+    while (t->started < p->config.steps && t->started <= ended + p->config.options->ahead) {
+        const int64_t now_ns = p->engine.now_ns;
+        const int64_t start_ns = t->free_ns > now_ns ? t->free_ns : now_ns;
+        t->start_ns[t->started++] = start_ns;
+        t->free_ns = start_ns + t->step_ns;
+    }
+    for (int g = t->first; t->started > before && g < t->first + t->count; g++)
+        try_pass(p, g);
+}
+
+static int64_t issue_start_ns(const dl_pipeline *p, int gpu)
+{
+    const dl_pipeline_issuer *t = issuer_of(p, gpu);
+    const dl_pipeline_gpu *g = &p->gpus[gpu];
+    return g->step < t->started ? t->start_ns[g->step] + issue_of(p, gpu)[g->pass] : -1;
+}
+
+static int64_t issue_end_ns(const dl_pipeline *p, int gpu)
+{
+    return issue_start_ns(p, gpu) + dl_ns_ceil(pass_ns(p, gpu, p->gpus[gpu].pass));
+}
+
+static double bytes_of_cut(const dl_pipeline *p, int stage)
+{
+    return p->config.stages[stage].crossing_bytes * p->config.split.samples;
+}
+
+/* --- crossings between stages --------------------------------------------------------------- */
+
+static void start_crossing(dl_pipeline *p, int gpu, bool forward);
+
+static void arrive(dl_pipeline *p, int gpu, bool forward)
+{
+    dl_pipeline_gpu *g = &p->gpus[gpu];
+    dl_crossing *crossing = forward ? &g->next : &g->back;
+    const int to = forward ? gpu + 1 : gpu - 1;
+    const int cut = dl_pipeline_stage(p, forward ? gpu : to);
+    p->crossed_bytes += bytes_of_cut(p, cut);
+    crossing->queued--;
+    crossing->busy = false;
+    *(forward ? &p->gpus[to].got_forwards : &p->gpus[to].got_backwards) += 1;
+    if (crossing->queued > 0) start_crossing(p, gpu, forward);
+    try_pass(p, to);
+}
+
+static void on_forward_arrived(void *user, int gpu)
+{
+    arrive(user, gpu, true);
+}
+
+static void on_backward_arrived(void *user, int gpu)
+{
+    arrive(user, gpu, false);
+}
+
+static void start_crossing(dl_pipeline *p, int gpu, bool forward)
+{
+    dl_crossing *crossing = forward ? &p->gpus[gpu].next : &p->gpus[gpu].back;
+    const int stage = dl_pipeline_stage(p, gpu);
+    crossing->busy = true;
+    if (p->config.free_crossing) {
+        arrive(p, gpu, forward);
+        return;
+    }
+    dl_network_start(&p->network, crossing->class, bytes_of_cut(p, forward ? stage : stage - 1),
+                     crossing->latency_ns, forward ? on_forward_arrived : on_backward_arrived, p,
+                     gpu);
+}
+
+static void send(dl_pipeline *p, int gpu, bool forward)
+{
+    const int stage = dl_pipeline_stage(p, gpu);
+    if (stage == (forward ? p->config.split.stages - 1 : 0)) return;
+    dl_crossing *crossing = forward ? &p->gpus[gpu].next : &p->gpus[gpu].back;
+    crossing->queued++;
+    if (!crossing->busy) start_crossing(p, gpu, forward);
+    try_pass(p, forward ? gpu + 1 : gpu - 1); /* which now waits for the crossing */
+}
+
+static bool is_sent(const dl_pipeline *p, int gpu, bool forward)
+{
+    return (forward ? p->gpus[gpu - 1].next.queued : p->gpus[gpu + 1].back.queued) > 0;
+}
+
+static void init_crossing(dl_pipeline *p, dl_crossing *crossing, int from, int to)
+{
+    dl_route route;
+    dl_links_route(&p->config.options->links, p->places[from], p->places[to], &route);
+    crossing->class = dl_network_route_class(&p->network, &route);
+    crossing->latency_ns = dl_ns_ceil(route.latency_ns);
+}
+
+/* --- all-reduce ------------------------------------------------------------------------------ */
+
+static void on_reduced(void *user, int stage)
+{
+    dl_pipeline *p = user;
+    p->reduced_bytes += p->reductions[stage].sent_bytes;
+    p->reductions[stage].arrived = 0;
+    for (int g = stage; g < p->gpu_count; g += p->config.split.stages)
+        update(p, g);
+}
+
+static void reduce(dl_pipeline *p, int gpu)
+{
+    if (p->reductions == NULL) {
+        update(p, gpu);
+        return;
+    }
+    const int stage = dl_pipeline_stage(p, gpu);
+    dl_stage_reduction *reduction = &p->reductions[stage];
+    set_state(p, gpu, DL_STATE_BARRIER);
+    if (++reduction->arrived == p->config.replicas) {
+        for (int g = stage; g < p->gpu_count; g += p->config.split.stages)
+            set_state(p, g, DL_STATE_ALLREDUCE);
+    }
+    dl_collective_arrive(&reduction->collective);
+}
+
+/* `held`: transfers of the stages before it. */
+static dl_status init_reduction(dl_pipeline *p, int stage, int held, dl_place *ranks, dl_error *err)
+{
+    const dl_gpu_options *options = p->config.options;
+    dl_stage_reduction *reduction = &p->reductions[stage];
+    for (int r = 0; r < p->config.replicas; r++)
+        ranks[r] = p->places[r * p->config.split.stages + stage];
+    const dl_collective_config config = {
+        .kind = DL_ALLREDUCE,
+        .algorithm = options->algorithm,
+        .fidelity = options->fidelity,
+        .ranks = ranks,
+        .rank_count = p->config.replicas,
+        .bytes = p->config.stages[stage].parameter_bytes,
+        .chunk_bytes = DL_CHUNK_BYTES,
+        .message_ns = options->message_ns,
+        .measured = p->config.workload->collectives,
+        .measured_count = p->config.workload->collective_count,
+        .transfers_max = DL_TRANSFERS_HELD_MAX - held,
+    };
+    dl_status status =
+        dl_collective_init(&reduction->collective, &p->network, &options->links, &config, err);
+    if (status != DL_OK) return status;
+    dl_collective_on_done(&reduction->collective, on_reduced, p, stage);
+    /* What was measured as a whole does not tell what it sends. */
+    if (reduction->collective.measured) reduction->sent_bytes = (double)NAN;
+    const dl_plan *plan = &reduction->collective.plan;
+    for (int t = 0; t < plan->transfer_count && !reduction->collective.measured; t++)
+        reduction->sent_bytes += plan->transfers[t].bytes * plan->costs.bandwidth_frac;
+    return DL_OK;
+}
+
+static dl_status init_exchange(dl_pipeline *p, dl_error *err)
+{
+    const int stages = p->config.split.stages;
+    int flows = dl_input_most(&p->input) + 2 * p->gpu_count;
+    for (int g = 0; g < p->gpu_count; g++) {
+        const int stage = dl_pipeline_stage(p, g);
+        if (stage < stages - 1) init_crossing(p, &p->gpus[g].next, g, g + 1);
+        if (stage > 0) init_crossing(p, &p->gpus[g].back, g, g - 1);
+    }
+    dl_status status = DL_OK;
+    if (p->config.reduces && p->config.replicas > 1) {
+        dl_place *ranks = dl_calloc((size_t)p->config.replicas, sizeof *ranks, "replicas");
+        p->reductions = dl_calloc((size_t)stages, sizeof *p->reductions, "all-reduces");
+        int held = 0;
+        double transfers = 0;
+        for (int s = 0; s < stages && status == DL_OK; s++) {
+            status = init_reduction(p, s, held, ranks, err);
+            const dl_collective *collective = &p->reductions[s].collective;
+            held += dl_collective_flows(collective);
+            if (!collective->measured) transfers += collective->plan.transfer_count;
+        }
+        flows += held;
+        free(ranks);
+        if (status == DL_OK) {
+            status = dl_collective_check_run(p->config.options->fidelity, transfers,
+                                             (double)p->config.steps, err);
+        }
+    }
+    dl_network_reserve(&p->network, flows);
+    return status;
 }
 
 /* --- passes ---------------------------------------------------------------------------------- */
@@ -98,11 +347,11 @@ static void on_pass_done(void *user, int gpu)
     g->works = false;
     *(forward ? &g->forwards : &g->backwards) += 1;
     g->pass++;
-    dl_pipeline_send(p, gpu, forward);
-    if (g->pass == dl_pipeline_passes(p)) {
-        dl_pipeline_reduce(p, gpu);
+    send(p, gpu, forward);
+    if (g->pass == pass_count(p)) {
+        reduce(p, gpu);
     } else {
-        dl_pipeline_try(p, gpu);
+        try_pass(p, gpu);
     }
 }
 
@@ -112,7 +361,7 @@ static void start_pass(dl_pipeline *p, int gpu, bool forward)
     const dl_stage *stage = &p->config.stages[dl_pipeline_stage(p, gpu)];
     const double slow = p->config.slow != NULL ? p->config.slow[gpu] : 1;
     const double work_ns = slow * g->factor * (forward ? stage->forward_ns : stage->backward_ns);
-    const int64_t now_ns = p->engine.now_ns, issued_ns = dl_pipeline_issue_end_ns(p, gpu);
+    const int64_t now_ns = p->engine.now_ns, issued_ns = issue_end_ns(p, gpu);
     account(p, gpu, now_ns);
     g->state = DL_STATE_COMPUTE;
     g->works = true;
@@ -121,30 +370,30 @@ static void start_pass(dl_pipeline *p, int gpu, bool forward)
     dl_engine_after(&p->engine, end_ns - now_ns, on_pass_done, p, gpu);
 }
 
-static void on_issue_begun(void *user, int gpu)
+static void on_issue_started(void *user, int gpu)
 {
     dl_pipeline *p = user;
     p->gpus[gpu].works = false;
     start_pass(p, gpu, is_forward(p, gpu));
 }
 
-void dl_pipeline_try(dl_pipeline *p, int gpu)
+static void try_pass(dl_pipeline *p, int gpu)
 {
     dl_pipeline_gpu *g = &p->gpus[gpu];
-    if (g->works || g->step == p->config.steps || g->pass == dl_pipeline_passes(p)) return;
+    if (g->works || g->step == p->config.steps || g->pass == pass_count(p)) return;
     const bool forward = is_forward(p, gpu);
-    const int64_t begin_ns = dl_pipeline_issue_begin_ns(p, gpu);
+    const int64_t start_pass_ns = issue_start_ns(p, gpu);
     if (!has_arrived(p, gpu, forward)) {
-        const bool sent = dl_pipeline_is_sent(p, gpu, forward);
-        dl_pipeline_set_state(p, gpu, sent ? DL_STATE_PULL : DL_STATE_WAIT);
+        const bool sent = is_sent(p, gpu, forward);
+        set_state(p, gpu, sent ? DL_STATE_PULL : DL_STATE_WAIT);
     } else if (!has_input(p, gpu)) {
-        dl_pipeline_set_state(p, gpu, DL_STATE_INPUT);
-    } else if (begin_ns < 0) {
-        dl_pipeline_set_state(p, gpu, DL_STATE_DISPATCH);
-    } else if (begin_ns > p->engine.now_ns) {
-        dl_pipeline_set_state(p, gpu, DL_STATE_DISPATCH);
+        set_state(p, gpu, DL_STATE_INPUT);
+    } else if (start_pass_ns < 0) {
+        set_state(p, gpu, DL_STATE_DISPATCH);
+    } else if (start_pass_ns > p->engine.now_ns) {
+        set_state(p, gpu, DL_STATE_DISPATCH);
         g->works = true;
-        dl_engine_after(&p->engine, begin_ns - p->engine.now_ns, on_issue_begun, p, gpu);
+        dl_engine_after(&p->engine, start_pass_ns - p->engine.now_ns, on_issue_started, p, gpu);
     } else {
         start_pass(p, gpu, forward);
     }
@@ -173,10 +422,10 @@ static void end_step(dl_pipeline *p, int gpu)
     }
     g->step++;
     /* Until the replica's other stages have ended too, this one has nothing to do. */
-    dl_pipeline_set_state(p, gpu, DL_STATE_WAIT);
+    set_state(p, gpu, DL_STATE_WAIT);
     begin_step(p, gpu);
-    dl_pipeline_issue(p, gpu);
-    dl_pipeline_try(p, gpu);
+    issue_steps(p, gpu);
+    try_pass(p, gpu);
 }
 
 static void on_updated(void *user, int gpu)
@@ -184,10 +433,10 @@ static void on_updated(void *user, int gpu)
     end_step(user, gpu);
 }
 
-void dl_pipeline_update(dl_pipeline *p, int gpu)
+static void update(dl_pipeline *p, int gpu)
 {
     const dl_stage *stage = &p->config.stages[dl_pipeline_stage(p, gpu)];
-    dl_pipeline_set_state(p, gpu, DL_STATE_UPDATE);
+    set_state(p, gpu, DL_STATE_UPDATE);
     dl_engine_after(&p->engine, dl_ns_ceil(stage->update_ns * p->gpus[gpu].factor), on_updated, p,
                     gpu);
 }
@@ -197,7 +446,7 @@ void dl_pipeline_update(dl_pipeline *p, int gpu)
 static void on_input(void *user, int replica)
 {
     dl_pipeline *p = user;
-    dl_pipeline_try(p, replica * p->config.split.stages);
+    try_pass(p, replica * p->config.split.stages);
 }
 
 static void init_input(dl_pipeline *p)
@@ -251,12 +500,12 @@ dl_status dl_pipeline_init(dl_pipeline *p, const dl_pipeline_config *config, dl_
     dl_network_add_links(&p->network, &config->options->links);
     init_gpus(p);
     init_input(p);
-    dl_status status = dl_pipeline_exchange_init(p, err);
+    dl_status status = init_exchange(p, err);
     if (status != DL_OK) {
         dl_pipeline_free(p);
         return status;
     }
-    dl_pipeline_issuers_init(p);
+    init_issuers(p);
     /* Each GPU's own event, batches in the making, two of each flow and one of their shares, two of
      * each collective. */
     dl_engine_init(&p->engine, gpus + dl_input_most(&p->input) + 2 * p->network.flow_room + 1 +
@@ -291,9 +540,9 @@ void dl_pipeline_run(dl_pipeline *p)
         begin_step(p, g);
     if (p->config.with_input) dl_input_start(&p->input, p->config.steps);
     for (int t = 0; t < p->issuer_count; t++)
-        dl_pipeline_issue(p, p->issuers[t].first);
+        issue_steps(p, p->issuers[t].first);
     for (int g = 0; g < p->gpu_count; g++)
-        dl_pipeline_try(p, g);
+        try_pass(p, g);
     dl_engine_run(&p->engine);
     if (p->engine.too_long) return;
     for (int g = 0; g < p->gpu_count; g++) {

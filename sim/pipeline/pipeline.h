@@ -1,13 +1,13 @@
-/* Training with the model split over GPUs (sim/pipeline/pipeline_split.h) and the split model replicated:
- * replica r has its stage s on GPU r x stages + s of those that the scenario lists.
+/* Training with the model split over GPUs (sim/pipeline/pipeline_split.h) and the split model
+ * replicated: replica r has its stage s on GPU r x stages + s of those that the scenario lists.
  *
  *   gpipe, 2 stages, 3 micro-batches            1f1b
  *   stage 0  F0 F1 F2 .  .  B0 B1 B2 U            F0 F1 .  B0 F2 B1 .  B2 U
  *   stage 1     F0 F1 F2 B0 B1 B2 U                  F0 B0 F1 B1 F2 B2 U
  *
  * A step is the micro-batches of a replica, and a flush: all are through before the update. A stage
- * begins with a forward pass when the one before has computed it and its activations have crossed,
- * with a backward pass when the gradients of the one behind have; crossings are flows over the
+ * starts with a forward pass when the one before has computed it and its activations have crossed,
+ * with a backward pass when the gradients of the next one have; crossings are flows over the
  * machine's links, one after another on each way, while the stages compute on. Behind its last
  * backward pass a stage's gradients are all-reduced among the replicas, and it updates; the others
  * may still be at their backward passes. With s equal stages, m micro-batches of (f, b) and nothing
@@ -17,8 +17,8 @@
  * all-reduce; what it needs is on its way from another stage), input, or waiting: for other
  * replicas, or for a stage that has not computed yet (the bubble).
  *
- * Host threads (sim/platform/dispatch.h) issue each forward and backward pass: the serial part once a step,
- * then pass by pass, one thread for all taking the GPUs in turn. A replica's input is one batch a
+ * Host threads (sim/platform/dispatch.h) issue each forward and backward pass: the serial part once
+ * per step, then pass by pass, one thread for all taking the GPUs in turn. A replica's input is one batch a
  * step, for its first stage. Noise is drawn for each GPU and step; a slow worker is slow in all
  * stages.
  *
@@ -29,6 +29,7 @@
 #define DL_SIM_PIPELINE_H
 
 #include "sim/pipeline/pipeline_split.h"
+#include "sim/platform/gpu_input.h"
 #include "sim/team.h"
 
 typedef struct dl_pipeline_config {
@@ -64,7 +65,7 @@ typedef struct dl_pipeline_gpu {
     int pass;                            /* of the step, 0 .. 2 x micro-batches */
     int forwards, backwards;             /* done of the step */
     int64_t got_forwards, got_backwards; /* that have arrived since the start */
-    bool works;                          /* computes, or an event will begin it */
+    bool works;                          /* computes, or an event will start it */
     bool has_batch;                      /* of this step */
     double factor;                       /* of this step's noise */
     int64_t work_end_ns;                 /* of the pass at hand, before its issue's end */
@@ -72,14 +73,14 @@ typedef struct dl_pipeline_gpu {
     int64_t state_start_ns, step_start_ns;
     int64_t state_ns[DL_STATE_COUNT];
     dl_noise noise;
-    dl_crossing next, back; /* to the stages behind and before */
+    dl_crossing next, back; /* to the stages after and before */
 } dl_pipeline_gpu;
 
 /* A host thread. */
 typedef struct dl_pipeline_issuer {
     int first, count;  /* its GPUs */
-    int64_t begun;     /* steps */
-    int64_t *start_ns; /* [begun] */
+    int64_t started;   /* steps */
+    int64_t *start_ns; /* [started] */
     int64_t free_ns;   /* it has issued those */
     int64_t step_ns;   /* to issue a step */
 } dl_pipeline_issuer;
@@ -102,7 +103,7 @@ typedef struct dl_pipeline {
     dl_place *first_places;      /* [replicas] of the first stages */
     dl_pipeline_issuer *issuers; /* [issuer_count] */
     int issuer_count;
-    int64_t *issue_ns;              /* [gpu_count x passes] from the step's begin to the pass's */
+    int64_t *issue_ns;              /* [gpu_count x passes] from the step's start to the pass's */
     dl_stage_reduction *reductions; /* [stages]; NULL: none */
     int64_t *step_end_ns;           /* [replicas x steps] when its last stage has updated */
     double crossed_bytes, reduced_bytes;
@@ -120,28 +121,7 @@ void dl_pipeline_run(dl_pipeline *pipeline);
 /* Whether pass `pass` of a step is a forward one. */
 bool dl_pipeline_is_forward(dl_schedule schedule, const dl_split *split, int stage, int pass);
 
-/* Parts of the pipeline, in files of their own. Setting up; the passes of a step. */
-int dl_pipeline_passes(const dl_pipeline *pipeline);
+/* The stage of a GPU. */
 int dl_pipeline_stage(const dl_pipeline *pipeline, int gpu);
-
-/* The GPU's next pass begins if all is there, else its state says what it waits for. */
-void dl_pipeline_try(dl_pipeline *pipeline, int gpu);
-void dl_pipeline_set_state(dl_pipeline *pipeline, int gpu, dl_worker_state state);
-
-/* Of issuing. dl_pipeline_issue: begins the steps that may be, of the GPU's thread.
- * dl_pipeline_issue_begin_ns, ..._end_ns: of the GPU's next pass; begin -1: its step's issue has
- * not begun. */
-void dl_pipeline_issuers_init(dl_pipeline *pipeline);
-void dl_pipeline_issue(dl_pipeline *pipeline, int gpu);
-int64_t dl_pipeline_issue_begin_ns(const dl_pipeline *pipeline, int gpu);
-int64_t dl_pipeline_issue_end_ns(const dl_pipeline *pipeline, int gpu);
-
-/* Of exchange. dl_pipeline_send: the result of a pass. dl_pipeline_is_sent: what the GPU waits for
- * has been computed. dl_pipeline_reduce: all-reduce and update come next. */
-dl_status dl_pipeline_exchange_init(dl_pipeline *pipeline, dl_error *err) DL_MUST_CHECK;
-void dl_pipeline_send(dl_pipeline *pipeline, int gpu, bool forward);
-bool dl_pipeline_is_sent(const dl_pipeline *pipeline, int gpu, bool forward);
-void dl_pipeline_reduce(dl_pipeline *pipeline, int gpu);
-void dl_pipeline_update(dl_pipeline *pipeline, int gpu);
 
 #endif

@@ -100,7 +100,7 @@ static double span(const double *before, int from, int to)
 }
 
 /* least[s][i]: of the longest of s + 1 stages over the first i layers; from[s][i]: where its last
- * one begins. */
+ * one starts. */
 static void cut_evenly(const double *before, int layers, int stages, int *first)
 {
     const size_t width = (size_t)layers + 1;
@@ -129,8 +129,8 @@ static void cut_evenly(const double *before, int layers, int stages, int *first)
     free(from);
 }
 
-static dl_status cut_as_told(const dl_pipeline_options *options, const dl_model_layers *model,
-                             int stages, int *first, dl_error *err)
+static dl_status cut_as_given(const dl_pipeline_options *options, const dl_model_layers *model,
+                              int stages, int *first, dl_error *err)
 {
     first[0] = 0;
     first[stages] = model->count;
@@ -140,7 +140,7 @@ static dl_status cut_as_told(const dl_pipeline_options *options, const dl_model_
         if (first[s] > first[s - 1]) continue;
         if (first[s] >= 0) {
             return dl_error_set(err, DL_ERR_NAME,
-                                "[pipeline] split: '%s' is not behind the first layer of the "
+                                "[pipeline] split: '%s' is not after the first layer of the "
                                 "stage before",
                                 name);
         }
@@ -166,11 +166,11 @@ static dl_status cut(const dl_pipeline_options *options, const dl_costs *costs,
     if (split->stages > 1 && options->cut_count > 0) {
         if ((int)options->cut_count != split->stages - 1) {
             return dl_error_set(err, DL_ERR_RANGE,
-                                "[pipeline] split names the first layers of %zu stages behind the "
+                                "[pipeline] split names the first layers of %zu stages after the "
                                 "first, but stages = %d",
                                 options->cut_count, split->stages);
         }
-        return cut_as_told(options, model, split->stages, first, err);
+        return cut_as_given(options, model, split->stages, first, err);
     }
     double *before = dl_calloc((size_t)model->count + 1, sizeof *before, "times of layers");
     for (int l = 0; l < model->count; l++) {
@@ -195,8 +195,8 @@ dl_status dl_pipeline_cut(const dl_pipeline_options *options, const dl_costs *co
 
 /* --- stages ---------------------------------------------------------------------------------- */
 
-/* The user's bytes of a cut; NaN: not told. */
-static double told_bytes(const dl_pipeline_options *options, int cut_number)
+/* The user's bytes of a cut; NaN: not given. */
+static double given_bytes(const dl_pipeline_options *options, int cut_number)
 {
     if (options->cut_bytes_count == 0) return (double)NAN;
     return options->cut_bytes[options->cut_bytes_count > 1 ? cut_number : 0];
@@ -283,7 +283,7 @@ void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *cost
     const double batch = split->samples * parts;
     const double all_parameters = SUM_OF(&model, 0, model.count, parameter_bytes);
     const double all_outputs = SUM_OF(&model, 0, model.count, output_bytes);
-    const double told_activations = SUM_OF(&model, 0, model.count, activation_bytes);
+    const double given_activations = SUM_OF(&model, 0, model.count, activation_bytes);
     const double all_ops =
         count_ops(&model, 0, model.count, true) + count_ops(&model, 0, model.count, false);
     const double update_ns = common_update_ns(costs, &model, batch);
@@ -296,7 +296,7 @@ void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *cost
         const double share = share_of(at->parameter_bytes, all_parameters);
         at->state_bytes = share * state_bytes;
         at->activation_bytes =
-            isnan(told_activations)
+            isnan(given_activations)
                 ? known_or_nan(&costs->gpu_memory.activation_bytes_per_sample) *
                       share_of(SUM_OF(&model, first[s], count, output_bytes), all_outputs)
                 : SUM_OF(&model, first[s], count, activation_bytes);
@@ -306,9 +306,9 @@ void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *cost
         at->issue_forward = count_ops(&model, first[s], count, true) / (all_ops * parts);
         at->issue_backward = count_ops(&model, first[s], count, false) / (all_ops * parts);
         if (s == split->stages - 1 || options->without_activations) continue;
-        const double told = told_bytes(options, s);
+        const double given = given_bytes(options, s);
         at->crossing_bytes =
-            isnan(told) ? known_or_nan(&model.layers[first[s + 1] - 1].output_bytes) : told;
+            isnan(given) ? known_or_nan(&model.layers[first[s + 1] - 1].output_bytes) : given;
     }
     if (options->without_imbalance) even_out(stage, split->stages);
     dl_model_layers_free(&model);
@@ -332,7 +332,7 @@ char *dl_pipeline_missing(const dl_pipeline_options *options, const dl_costs *co
     dl_model_layers_init(&model, costs);
     for (int s = 0; s < split->stages - 1 && !options->without_activations; s++) {
         const dl_model_layer *last = &model.layers[first[s + 1] - 1];
-        if (!isnan(told_bytes(options, s)) || last->output_bytes.known) continue;
+        if (!isnan(given_bytes(options, s)) || last->output_bytes.known) continue;
         list(&names, last->name, "output_bytes_per_sample");
     }
     const bool shares = common_update_ns(costs, &model, split->samples) != 0;

@@ -12,7 +12,7 @@
  *   crossing             what the layer before the cut hands on, and as much gradient back
  *   issue                of [dispatch] per_worker_ns, which is for the whole model, the stage's
  *                        share of the forward and backward operations
- *   activations          what its layers tell; where one does not, of [gpu_memory]
+ *   activations          what its layers give; where one does not, of [gpu_memory]
  *                        activation_bytes_per_sample its share of all layers' output bytes (assumed:
  *                        what is kept is about as large as what is handed on)
  *
@@ -25,7 +25,7 @@
 #ifndef DL_SIM_PIPELINE_SPLIT_H
 #define DL_SIM_PIPELINE_SPLIT_H
 
-#include "sim/platform/platform_gpu.h"
+#include "sim/platform/gpu.h"
 
 typedef enum dl_schedule {
     DL_SCHEDULE_GPIPE, /* all forwards, then all backwards (Huang et al. 2019) */
@@ -83,7 +83,7 @@ typedef struct dl_split {
     double samples;    /* of a micro-batch */
 } dl_split;
 
-/* Writes the first layer of each stage, and behind them the number of layers, to
+/* Writes the first layer of each stage, and after them the number of layers, to
  * first[stages + 1]. DL_ERR_RANGE: fewer layers than stages, or an explicit split into another
  * number of stages; DL_ERR_NAME: no such layer, or not in their order. */
 dl_status dl_pipeline_cut(const dl_pipeline_options *options, const dl_costs *costs,
@@ -94,7 +94,7 @@ void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *cost
                         const dl_split *split, const int *first, dl_stage *stage);
 
 /* Which bytes the costs lack for the cuts and, with `exchanges`, for the parameters, as
- * "[layer NAME] KEY, ..." in a string of its own; NULL if none. */
+ * "[layer NAME] KEY, ..." in a string that is the caller's to free; NULL if none. */
 char *dl_pipeline_missing(const dl_pipeline_options *options, const dl_costs *costs,
                           const dl_split *split, const int *first, bool exchanges);
 

@@ -49,7 +49,7 @@ static void after(dl_dispatch *dispatch, int thread, double delay_ns)
 static void try_step(dl_dispatch *dispatch, int thread)
 {
     dl_issue_thread *t = &dispatch->threads[thread];
-    if (t->busy || t->behind > 0 || t->step == dispatch->config.steps) return;
+    if (t->busy || t->awaited > 0 || t->step == dispatch->config.steps) return;
     t->busy = true;
     t->at = -1;
     after(dispatch, thread, dispatch->config.serial_ns);
@@ -61,9 +61,9 @@ static void next_step(dl_dispatch *dispatch, int thread)
     dl_issue_thread *t = &dispatch->threads[thread];
     t->busy = false;
     t->step++;
-    t->behind = 0;
+    t->awaited = 0;
     for (int w = t->first; w < t->first + t->count; w++) {
-        t->behind += dispatch->ended[w] < t->step - dispatch->config.ahead;
+        t->awaited += dispatch->ended[w] < t->step - dispatch->config.ahead;
     }
     try_step(dispatch, thread);
 }
@@ -98,7 +98,7 @@ void dl_dispatch_step_ended(dl_dispatch *dispatch, int worker)
     dl_issue_thread *t = &dispatch->threads[thread];
     dispatch->ended[worker]++;
     if (t->busy || dispatch->ended[worker] != t->step - dispatch->config.ahead) return;
-    t->behind--;
+    t->awaited--;
     try_step(dispatch, thread);
 }
 

@@ -5,7 +5,7 @@
  *   per_gpu   a thread each: serial part, then its GPU (one process a GPU)
  *
  *   thread   [serial][gpu0][gpu1][serial][gpu0][gpu1]          serial_ns, per_worker_ns
- *   gpu0             [step 0       ]     [step 1       ]       begins when its issue begins,
+ *   gpu0             [step 0       ]     [step 1       ]       starts when its issue starts,
  *   gpu1                   [step 0       ]     [step 1  ]      ends no earlier than its issue ends
  *
  * A thread issues a step when all of its GPUs have ended the one `ahead` + 1 steps before. So with
@@ -14,7 +14,7 @@
  *
  *   max(time on the GPU with its exchange, serial_ns + n per_worker_ns)
  *
- * What it leaves out: threads that have no core of their own, locks between them (Python's), noise.
+ * What it leaves out: threads that have no separate core, locks between them (Python's), noise.
  * One thread for all GPUs makes asynchronous workers wait for each other, as it does in life.
  */
 #ifndef DL_SIM_DISPATCH_H
@@ -37,7 +37,7 @@ typedef struct dl_dispatch_config {
     int ahead;                       /* steps, >= 0 */
     int64_t steps;                   /* that it issues to each worker */
     double serial_ns, per_worker_ns; /* >= 0 */
-    dl_event_fn progress; /* progress(user, worker): an issue of the worker has begun or ended */
+    dl_event_fn progress; /* progress(user, worker): an issue of the worker has started or ended */
     void *user;
 } dl_dispatch_config;
 
@@ -46,7 +46,7 @@ typedef struct dl_issue_thread {
     int at;           /* worker that it issues now, counted from first; -1 = serial part */
     bool busy;        /* else it waits for its GPUs */
     int64_t step;     /* that it issues now or next */
-    int behind;       /* workers that must end a step before that one is issued */
+    int awaited;      /* workers that must end a step before that one is issued */
 } dl_issue_thread;
 
 typedef struct dl_dispatch {
@@ -63,13 +63,13 @@ void dl_dispatch_free(dl_dispatch *dispatch);
 /* Threads = events pending at most. */
 int dl_dispatch_threads(const dl_dispatch_config *config);
 
-/* The threads begin to issue step 0 now. */
+/* The threads start to issue step 0 now. */
 void dl_dispatch_start(dl_dispatch *dispatch);
 
 /* The worker has ended its next step. */
 void dl_dispatch_step_ended(dl_dispatch *dispatch, int worker);
 
-/* Steps of the worker whose issue has begun, and ended. */
+/* Steps of the worker whose issue has started, and ended. */
 int64_t dl_dispatch_begun(const dl_dispatch *dispatch, int worker);
 int64_t dl_dispatch_issued(const dl_dispatch *dispatch, int worker);
 

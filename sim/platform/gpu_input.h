@@ -42,14 +42,14 @@ typedef struct dl_input {
     int queued;
 } dl_input;
 
-/* Behind all links of the network. dl_input_free and dl_input_most accept a zeroed object. */
+/* After all links of the network. dl_input_free and dl_input_most accept a zeroed object. */
 void dl_input_init(dl_input *input, const dl_input_config *config);
 void dl_input_free(dl_input *input);
 
 /* Batches in the making at once at most = flows, and events beside those of the flows. */
 int dl_input_most(const dl_input *input);
 
-/* The run begins: each worker will take `steps` batches. */
+/* The run starts: each worker will take `steps` batches. */
 void dl_input_start(dl_input *input, int64_t steps);
 
 /* Takes a batch for the worker's next step; false if there is none: then `came` says when there is.

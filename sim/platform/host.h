@@ -1,7 +1,7 @@
 /* A CPU box: how fast the threads that run on its cores are, by what they do.
  *
  *   compute    speed 1 / sharing[k], k = threads that have work at that moment (running or waiting
- *              for their turn on a core): caches, memory, clock, sibling hyper-threads
+ *              for their time slice): caches, memory, clock, sibling hyper-threads
  *   bytes      copies and averages share the memory's total bandwidth max-min fairly; each alone
  *              moves its traffic in its full-speed time, which is its cap
  *

@@ -1,13 +1,15 @@
 /* What the pieces of a worker's step mean on a kind of machine: one const table each. sim/team.c
  * and the sync modes ask by meaning; the table has it done, and says dl_team_done when it is.
  *
- *   platform_cpu.c   threads pinned to the cores of one box, server in its memory
- *   platform_gpu.c   GPUs of a machine file, copies on its links, issued by host threads
+ *   cpu.c   threads pinned to the cores of one box, server in its memory
+ *   gpu.c   GPUs of a machine file, copies on its links, issued by host threads
  */
 #ifndef DL_SIM_PLATFORM_H
 #define DL_SIM_PLATFORM_H
 
-#include "sim/team_exchange.h"
+#include <stdio.h>
+
+#include "sim/team.h"
 
 #define DL_RESOURCE_NAME_BYTES 96
 
@@ -28,12 +30,12 @@ typedef struct dl_platform {
     /* Sets team->machine up, before the engine; returns how many events it has pending at most. */
     int (*init)(dl_team *team);
     void (*free)(dl_team *team);
-    /* The run begins; NULL: nobody wants to know. */
+    /* The run starts; NULL: nothing to do. */
     void (*start)(dl_team *team);
     /* Forward and backward, with the optimizer's update or without; the update alone. */
     void (*compute)(dl_team *team, int worker, bool with_update);
     void (*update)(dl_team *team, int worker);
-    /* As in sim/team_exchange.h. */
+    /* As in sim/team.h. */
     void (*push)(dl_team *team, int worker, dl_content content);
     void (*pull)(dl_team *team, int worker, dl_content content);
     void (*average)(dl_team *team, int worker, dl_content content, int parts);
@@ -44,11 +46,11 @@ typedef struct dl_platform {
     void (*filter)(dl_team *team, int worker, int parts);
     /* What is left of the worker's forward and backward falls away. */
     void (*cut)(dl_team *team, int worker);
-    /* The worker was asleep and goes on when it has its turn on what it runs on. */
-    void (*take_turn)(dl_team *team, int worker);
-    /* The worker has ended a step; NULL: nobody wants to know. */
+    /* The worker was asleep and goes on when it has its core. */
+    void (*take_core)(dl_team *team, int worker);
+    /* The worker has ended a step; NULL: nothing to do. */
     void (*step_ended)(dl_team *team, int worker);
-    /* Time in ns that the worker did not wait for its turn; exact when something of it ends. */
+    /* Time in ns that the worker did not wait for its core; exact when something of it ends. */
     int64_t (*ran_ns)(const dl_team *team, int worker);
     /* Of the run that has ended; notes what is busier than usage->busiest_frac. */
     void (*measure)(const dl_team *team, dl_usage *usage);
@@ -57,6 +59,11 @@ typedef struct dl_platform {
 extern const dl_platform dl_platform_cpu;
 
 /* Notes a resource in `usage` if it is the busiest so far. */
-void dl_usage_note(dl_usage *usage, const char *name, double frac);
+static inline void dl_usage_note(dl_usage *usage, const char *name, double frac)
+{
+    if (frac <= usage->busiest_frac) return;
+    snprintf(usage->busiest, sizeof usage->busiest, "%s", name);
+    usage->busiest_frac = frac;
+}
 
 #endif

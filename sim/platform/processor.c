@@ -149,7 +149,7 @@ static void reschedule(dl_processor *processor)
     processor->timer = dl_engine_after(config->engine, next_ns - now, on_timer, processor, 0);
 }
 
-/* The head's turn is over: to the end of the queue, in which there are others. */
+/* The head's time slice is over: to the end of the queue, in which there are others. */
 static void rotate(dl_processor *processor, dl_core *core)
 {
     int thread = core->head;

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "sim/run_pipeline.h"
+#include "sim/run.h"
 
 #define SECONDS_PER_HOUR 3600.0
 

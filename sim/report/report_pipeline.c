@@ -6,7 +6,7 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
-#include "sim/run_pipeline.h"
+#include "sim/run.h"
 
 #define POINTS_SHOWN 6
 

@@ -1,7 +1,7 @@
 #include "sim/report/timeline.h"
 
 #include "common/chrome_trace.h"
-#include "sim/run_pipeline.h"
+#include "sim/run.h"
 
 #define WORKERS_PID 1
 

@@ -11,7 +11,7 @@ enum {
     DL_OF_SCENARIO, /* dl_scenario */
     DL_OF_GPU,      /* dl_gpu_options */
     DL_OF_PIPELINE, /* dl_scenario_pipeline */
-    DL_OF_NOBODY    /* read by code of its own */
+    DL_OF_NOBODY    /* read by separate code */
 };
 
 /* Who takes a key, in its group; and the option of [sync] that it is. */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "sim/scenario/scenario_parts.h"
 
 #define WORDS_MAX 16
 
@@ -45,8 +44,8 @@ static bool makes_another(const char *word)
     return strcmp(word, "ti") == 0 || strcmp(word, "super") == 0;
 }
 
-/* Whether words[count] begin with the name. */
-static bool begins_with(char *const *words, int count, const char *name)
+/* Whether words[count] start with the name. */
+static bool starts_with(char *const *words, int count, const char *name)
 {
     int used = 0;
     while (used < count && *name != '\0') {
@@ -64,7 +63,7 @@ bool dl_scaling_is_model(const char *device, const char *model)
     const int count = split_words(device, words);
     bool found = false;
     for (int w = 0; w < count; w++)
-        found |= name[0] != '\0' && begins_with(words + w, count - w, name);
+        found |= name[0] != '\0' && starts_with(words + w, count - w, name);
     for (int w = 0; w < count; w++)
         free(words[w]);
     free(name);

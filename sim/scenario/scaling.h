@@ -37,7 +37,7 @@ typedef struct dl_scaling {
 
 /* Whether a cost file's device ("Tesla V100-SXM2-16GB") is a machine file's model ("v100"): its
  * words up to the first comma, some of them in a row, make the model's name; a "Ti" or "Super"
- * behind it is another GPU. */
+ * after it is another GPU. */
 bool dl_scaling_is_model(const char *device, const char *model);
 
 /* Scales the costs if the scenario asks for it and its machine has another GPU. DL_ERR_DATA if the

@@ -5,10 +5,330 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
-#include "sim/scenario/scenario_parts.h"
+#include "sim/platform/placement.h"
+#include "sim/scenario/scenario_internal.h"
 
-#define POINTS_MAX 10000
-#define LOG_MAX 20000000 /* steps x workers: what one replicate keeps in memory */
+/* `path` as seen from the folder of `file`; the caller's to free. */
+static char *beside(const char *file, const char *path)
+{
+    const char *slash = strrchr(file, '/');
+    if (path[0] == '/' || slash == NULL) return dl_strdup(path);
+    return dl_format("%.*s%s", (int)(slash - file + 1), file, path);
+}
+
+/* --- [machine] and [exchange] --------------------------------------------------------------- */
+
+static dl_status read_cores(const char *text, const dl_key *key, double *value, dl_error *err)
+{
+    int64_t number = 0;
+    if (strcmp(text, "workers") == 0) {
+        *value = DL_CORES_AS_WORKERS;
+    } else if (strcmp(text, "measured") == 0) {
+        *value = DL_CORES_MEASURED;
+    } else if (dl_parse_int(text, 1, DL_WORKERS_MAX, &number, err) == DL_OK) {
+        *value = (double)number;
+    } else {
+        return dl_error_set(err, DL_ERR_PARSE,
+                            "expected 'workers', 'measured' or a whole number from 1 to %d, "
+                            "not '%s'",
+                            DL_WORKERS_MAX, text);
+    }
+    (void)key;
+    return DL_OK;
+}
+
+/* A GPU of [machine] gpus or [sync] where. */
+static dl_status read_gpu(const dl_gpu_options *gpu, const char *text, int64_t *number,
+                          dl_error *err)
+{
+    int count = gpu->machine.nodes * gpu->machine.gpu_count;
+    return dl_parse_int(text, 0, count - 1, number, err);
+}
+
+static dl_status read_gpus(dl_gpu_options *gpu, const dl_ini *ini, dl_error *err)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, "machine", "gpus");
+    if (entry == NULL) return DL_OK;
+    char **items = NULL;
+    size_t count = 0;
+    dl_status status = dl_ini_split(ini, entry, &items, &count, err);
+    if (status != DL_OK) return status;
+    gpu->gpus = dl_calloc(count, sizeof *gpu->gpus, "GPUs of workers");
+    gpu->gpu_count = (int)count;
+    int64_t before = -1;
+    for (size_t i = 0; i < count && status == DL_OK; i++) {
+        dl_error inner = {0};
+        int64_t number = 0;
+        status = read_gpu(gpu, items[i], &number, &inner);
+        if (status == DL_OK && number <= before) {
+            status = dl_error_set(&inner, DL_ERR_RANGE, "the numbers must ascend");
+        }
+        if (status != DL_OK) dl_ini_error(ini, entry, status, err, "%s", inner.text);
+        gpu->gpus[i] = (int)(before = number);
+    }
+    dl_ini_free_list(items, count);
+    return status;
+}
+
+/* Workers on the nodes as the text says; then it gives their number too. */
+static dl_status read_placement(dl_gpu_options *gpu, const dl_ini *ini, dl_sweep_list *workers,
+                                dl_error *err)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, "machine", "placement");
+    if (entry == NULL) return DL_OK;
+    if (gpu->gpus != NULL || workers->entry != NULL) {
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                            "gpus or workers are given too: a placement gives both");
+    }
+    dl_error inner = {0};
+    dl_status status =
+        dl_placement_gpus(entry->value, &gpu->machine, &gpu->gpus, &gpu->gpu_count, &inner);
+    if (status != DL_OK) return dl_ini_error(ini, entry, status, err, "%s", inner.text);
+    workers->values[0] = gpu->gpu_count;
+    return DL_OK;
+}
+
+static dl_status read_shards(dl_gpu_options *gpu, const dl_ini *ini, dl_error *err)
+{
+    static const int64_t one = 1;
+    const dl_ini_entry *entry = dl_ini_find(ini, "exchange", "shards");
+    int64_t shards = 0;
+    if (entry != NULL && strcmp(entry->value, "workers") == 0) {
+        gpu->shards = 0;
+        return DL_OK;
+    }
+    dl_status status =
+        dl_ini_get_int(ini, "exchange", "shards", 1, DL_SHARDS_MAX, &one, &shards, err);
+    gpu->shards = (int)shards;
+    return status;
+}
+
+static dl_status read_algorithm(dl_gpu_options *gpu, const dl_ini *ini, dl_error *err)
+{
+    const dl_key *key = dl_keys_find(&dl_scenario_keys, "exchange", "algorithm");
+    const dl_ini_entry *entry = dl_ini_find(ini, key->section, key->name);
+    dl_error inner = {0};
+    int algorithm = 0;
+    dl_status status =
+        dl_key_choice(key, entry != NULL ? entry->value : key->fallback, &algorithm, &inner);
+    gpu->algorithm = key->choices[algorithm >= 0 ? algorithm : 0];
+    return status == DL_OK ? DL_OK : dl_ini_error(ini, entry, status, err, "%s", inner.text);
+}
+
+/* More workers than GPUs would share them, which is not simulated. */
+static dl_status check_workers(const dl_gpu_options *gpu, const dl_ini *ini,
+                               const dl_sweep_list *workers, dl_error *err)
+{
+    int count = dl_gpu_options_count(gpu);
+    for (size_t i = 0; i < workers->count; i++) {
+        if (workers->values[i] <= count) continue;
+        return dl_ini_error(ini, workers->entry, DL_ERR_RANGE, err,
+                            "%.0f workers, but %d GPUs: several workers on a GPU are not simulated",
+                            workers->values[i], count);
+    }
+    return DL_OK;
+}
+
+static dl_status read_gpu_machine(dl_scenario *scenario, const dl_ini *ini,
+                                  const dl_ini_entry *file, dl_sweep_lists *lists, dl_error *err)
+{
+    char *path = beside(ini->path, file->value);
+    dl_gpu_options *gpu = scenario->gpu = dl_calloc(1, sizeof *gpu, "machine");
+    dl_status status = dl_machine_read(&gpu->machine, path, err);
+    free(path);
+    if (status != DL_OK) return status;
+    if (gpu->machine.gpu_count == 0) {
+        return dl_ini_error(ini, file, DL_ERR_DATA, err, "the machine has no GPUs");
+    }
+    dl_links_init(&gpu->links, &gpu->machine);
+    if ((status = read_gpus(gpu, ini, err)) ||
+        (status = read_placement(gpu, ini, &lists->workers, err)) ||
+        (status = dl_keys_read(&dl_scenario_keys, DL_OF_GPU, ini, NULL, gpu, err)) ||
+        (status = read_shards(gpu, ini, err)) || (status = read_algorithm(gpu, ini, err))) {
+        return status;
+    }
+    gpu->own_buckets = dl_ini_find(ini, "exchange", "bucket_bytes") == NULL;
+    lists->cores.values = dl_calloc(1, sizeof(double), "swept values");
+    lists->cores.values[0] = DL_CORES_GPU;
+    lists->cores.count = 1;
+    return check_workers(gpu, ini, &lists->workers, err);
+}
+
+static dl_status read_machine(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
+                              dl_error *err)
+{
+    const dl_ini_entry *file = dl_ini_find(ini, "machine", "file");
+    static const double one = 1; /* until the placement is read */
+    const bool placed = file != NULL && (dl_ini_find(ini, "machine", "placement") != NULL ||
+                                         dl_ini_find(ini, "pipeline", "gpus") != NULL);
+    const dl_key *workers = dl_keys_find(&dl_scenario_keys, "machine", "workers");
+    const dl_key *cores = dl_keys_find(&dl_scenario_keys, "machine", "cores");
+    dl_status status = dl_sweep_list_read(&lists->workers, ini, workers, dl_sweep_number,
+                                          placed ? &one : NULL, err);
+    if (status != DL_OK) return status;
+    if (file != NULL) return read_gpu_machine(scenario, ini, file, lists, err);
+    return dl_sweep_list_read(&lists->cores, ini, cores, read_cores, NULL, err);
+}
+
+/* --- [pipeline] ----------------------------------------------------------------------------- */
+
+static dl_status read_numbers(const dl_ini *ini, const dl_ini_entry *entry, double **values,
+                              size_t *count, dl_error *err)
+{
+    const dl_key *key = dl_keys_find(&dl_scenario_keys, entry->section, entry->key);
+    char **items = NULL;
+    dl_status status = dl_ini_split(ini, entry, &items, count, err);
+    if (status != DL_OK) return status;
+    *values = dl_calloc(*count, sizeof **values, "bytes of cuts");
+    for (size_t i = 0; i < *count && status == DL_OK; i++) {
+        dl_error inner = {0};
+        status = dl_amount_parse(items[i], key->dimension, &(*values)[i], &inner);
+        if (status != DL_OK) {
+            dl_ini_error(ini, entry, status, err, "%s", inner.text);
+        } else {
+            status = dl_key_check(key, (*values)[i], items[i], ini, entry, err);
+        }
+    }
+    dl_ini_free_list(items, *count);
+    return status;
+}
+
+/* split and cut_bytes_per_sample. */
+static dl_status read_cuts(dl_scenario_pipeline *pipeline, const dl_ini *ini, dl_error *err)
+{
+    dl_pipeline_options *options = &pipeline->options;
+    const dl_ini_entry *split = dl_ini_find(ini, "pipeline", "split");
+    const dl_ini_entry *bytes = dl_ini_find(ini, "pipeline", "cut_bytes_per_sample");
+    const size_t cuts = (size_t)pipeline->stages - 1;
+    dl_status status = DL_OK;
+    if (split != NULL && strcmp(split->value, "balanced") != 0) {
+        status = dl_ini_split(ini, split, &options->cuts, &options->cut_count, err);
+        if (status == DL_OK && options->cut_count != cuts) {
+            status =
+                dl_ini_error(ini, split, DL_ERR_RANGE, err,
+                             "expected 'balanced' or the first layers of stages 1 to %zu", cuts);
+        }
+    }
+    if (status != DL_OK || bytes == NULL) return status;
+    status = read_numbers(ini, bytes, &options->cut_bytes, &options->cut_bytes_count, err);
+    if (status == DL_OK && options->cut_bytes_count > 1 && options->cut_bytes_count != cuts) {
+        status = dl_ini_error(ini, bytes, DL_ERR_RANGE, err,
+                              "expected one number, or one for each of the %zu cuts", cuts);
+    }
+    return status;
+}
+
+/* [pipeline] gpus in place of [machine] workers: as many workers as that makes, where it does. */
+static dl_status read_pipeline_gpus(const dl_scenario *scenario, const dl_ini *ini,
+                                    dl_sweep_lists *lists, dl_error *err)
+{
+    const dl_ini_entry *workers = dl_ini_find(ini, "machine", "workers");
+    if (dl_ini_find(ini, "pipeline", "gpus") == NULL) return DL_OK;
+    if (workers != NULL || dl_ini_find(ini, "machine", "placement") != NULL) {
+        return dl_ini_error(ini, dl_ini_find(ini, "pipeline", "gpus"), DL_ERR_DATA, err,
+                            "[machine] %s is given too: only one of both",
+                            workers != NULL ? "workers" : "placement");
+    }
+    dl_sweep_list gpus = {0};
+    const dl_key *key = dl_keys_find(&dl_scenario_keys, "pipeline", "gpus");
+    dl_status status = dl_sweep_list_read(&gpus, ini, key, dl_sweep_number, NULL, err);
+    if (status != DL_OK) {
+        free(gpus.values);
+        return status;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < gpus.count; i++) {
+        const int count = (int)gpus.values[i];
+        if (count % scenario->pipeline->stages == 0) {
+            gpus.values[kept++] = count / scenario->pipeline->stages;
+        }
+    }
+    free(lists->workers.values);
+    lists->workers = gpus;
+    lists->workers.count = kept;
+    if (kept > 0) return DL_OK;
+    return dl_ini_error(ini, gpus.entry, DL_ERR_RANGE, err, "stages = %d divides none of them",
+                        scenario->pipeline->stages);
+}
+
+static dl_status check_pipeline_gpus(const dl_scenario *scenario, const dl_ini *ini,
+                                     const dl_sweep_lists *lists, dl_error *err)
+{
+    const int gpus = dl_gpu_options_count(scenario->gpu), stages = scenario->pipeline->stages;
+    for (size_t i = 0; i < lists->workers.count; i++) {
+        const int workers = (int)lists->workers.values[i];
+        if (workers * stages <= gpus) continue;
+        return dl_ini_error(ini, lists->workers.entry, DL_ERR_RANGE, err,
+                            "%d workers with %d stages each need %d GPUs, there are %d", workers,
+                            stages, workers * stages, gpus);
+    }
+    return DL_OK;
+}
+
+/* What goes with a split model: replicas that average gradients at the step's end, or not at all. */
+static dl_status check_pipeline_sync(const dl_scenario *scenario, const dl_ini *ini,
+                                     const dl_sweep_lists *lists, dl_error *err)
+{
+    static const struct {
+        const char *section, *key, *plain;
+    } refused[] = {{"exchange", "overlap", "no"},
+                   {"exchange", "compress", "none"},
+                   {"exchange", "bucket_bytes", "0"},
+                   {"sync", "accumulate", "1"},
+                   {"sync", "lag", "0"}};
+    for (size_t m = 0; m < lists->mode.count; m++) {
+        const dl_mode *mode = dl_modes[(int)lists->mode.values[m]];
+        if (mode == &dl_mode_none || mode == &dl_mode_allreduce) continue;
+        return dl_ini_error(ini, lists->mode.entry, DL_ERR_DATA, err,
+                            "mode %s does not go with [pipeline] stages = %d: none or allreduce",
+                            mode->name, scenario->pipeline->stages);
+    }
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        const dl_ini_entry *entry = dl_ini_find(ini, refused[i].section, refused[i].key);
+        if (entry == NULL || strcmp(entry->value, refused[i].plain) == 0) continue;
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                            "this does not go with [pipeline] stages = %d, only %s does",
+                            scenario->pipeline->stages, refused[i].plain);
+    }
+    return DL_OK;
+}
+
+/* A GPU with the whole model does one micro-batch after another. */
+static dl_status accumulate(const dl_scenario_pipeline *pipeline, const dl_ini *ini,
+                            dl_sweep_lists *lists, dl_error *err)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, "pipeline", "micro_batches");
+    dl_sweep_list *list = &lists->option[DL_SYNC_ACCUMULATE];
+    if (entry != NULL && list->entry != NULL) {
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                            "[sync] accumulate is given too: only one of both");
+    }
+    if (entry != NULL) list->values[0] = pipeline->micro_batches;
+    return DL_OK;
+}
+
+static dl_status read_pipeline(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
+                               dl_error *err)
+{
+    const dl_ini_entry *entry = NULL;
+    for (size_t i = 0; i < ini->count && entry == NULL; i++) {
+        if (strcmp(ini->entries[i].section, "pipeline") == 0) entry = &ini->entries[i];
+    }
+    if (entry == NULL) return DL_OK;
+    scenario->pipeline = dl_calloc(1, sizeof *scenario->pipeline, "pipeline");
+    dl_status status;
+    dl_scenario_pipeline *p = scenario->pipeline;
+    if ((status = dl_keys_read(&dl_scenario_keys, DL_OF_PIPELINE, ini, NULL, p, err)) ||
+        (p->stages > 1 && (status = read_cuts(p, ini, err))) ||
+        (status = read_pipeline_gpus(scenario, ini, lists, err)) ||
+        (status = check_pipeline_gpus(scenario, ini, lists, err))) {
+        return status;
+    }
+    if (scenario->pipeline->stages > 1) return check_pipeline_sync(scenario, ini, lists, err);
+    return accumulate(scenario->pipeline, ini, lists, err);
+}
+
+/* --- the file ------------------------------------------------------------------------------- */
 
 static dl_status read_batch(dl_scenario *scenario, const dl_ini *ini, dl_sweep_list *list,
                             dl_error *err)
@@ -27,80 +347,10 @@ static dl_status read_batch(dl_scenario *scenario, const dl_ini *ini, dl_sweep_l
 static dl_status read_lists(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *all,
                             dl_error *err)
 {
-    dl_status status = dl_scenario_read_machine(scenario, ini, all, err);
+    dl_status status = read_machine(scenario, ini, all, err);
     if (status == DL_OK) status = read_batch(scenario, ini, &all->batch, err);
     if (status == DL_OK) status = dl_scenario_read_sync(scenario, ini, all, err);
-    return status == DL_OK ? dl_scenario_read_pipeline(scenario, ini, all, err) : status;
-}
-
-static bool has_point(const dl_scenario *scenario, const dl_point *point)
-{
-    for (size_t i = 0; i < scenario->point_count; i++) {
-        if (dl_point_equal(&scenario->points[i], point)) return true;
-    }
-    return false;
-}
-
-dl_status dl_scenario_add_point(dl_scenario *scenario, const dl_ini *ini,
-                                const dl_sweep_lists *lists, const dl_point *point, dl_error *err)
-{
-    char text[DL_POINT_TEXT_BYTES];
-    if (has_point(scenario, point)) return DL_OK;
-    dl_point_text(text, sizeof text, point);
-    const int64_t micro_batches = point->workers * (int64_t)point->option[DL_SYNC_ACCUMULATE] *
-                                  (point->stages > 1 ? point->micro_batches : 1);
-    if (point->batch % micro_batches != 0) {
-        return dl_ini_error(ini, lists->batch.entry, DL_ERR_RANGE, err,
-                            "%lld %s cannot share the batch evenly (point: %s)",
-                            (long long)micro_batches,
-                            micro_batches > point->workers ? "micro-batches" : "workers", text);
-    }
-    if (point->option[DL_SYNC_LAG] > 0 && scenario->gpu != NULL && scenario->gpu->overlap) {
-        return dl_ini_error(ini, lists->option[DL_SYNC_LAG].entry, DL_ERR_DATA, err,
-                            "not with [exchange] overlap (point: %s)", text);
-    }
-    const double k = point->option[DL_SYNC_K], n = point->option[DL_SYNC_N];
-    const bool one_each = point->mode == &dl_mode_ksync || point->mode == &dl_mode_kasync;
-    if ((one_each && k > point->workers) || n > point->workers) {
-        return dl_ini_error(ini, lists->option[one_each ? DL_SYNC_K : DL_SYNC_N].entry,
-                            DL_ERR_RANGE, err, "there are not so many workers (point: %s)", text);
-    }
-    if (((double)scenario->steps + point->option[DL_SYNC_INTERVAL]) * point->workers *
-            (point->stages > 1 ? point->stages : 1) >
-        LOG_MAX) {
-        return dl_error_set_at(err, DL_ERR_RANGE, ini->path, 0,
-                               "steps times workers exceeds %d (point: %s)", LOG_MAX, text);
-    }
-    if (scenario->point_count == POINTS_MAX) {
-        return dl_error_set_at(err, DL_ERR_RANGE, ini->path, 0, "more than %d points", POINTS_MAX);
-    }
-    scenario->points =
-        dl_realloc(scenario->points, scenario->point_count + 1, sizeof(dl_point), "points");
-    scenario->points[scenario->point_count++] = *point;
-    return DL_OK;
-}
-
-static dl_status add_points(dl_scenario *scenario, const dl_ini *ini, const dl_sweep_lists *all,
-                            dl_error *err)
-{
-    size_t rest = all->mode.count * all->batch.count * all->workers.count;
-    dl_status status = DL_OK;
-    for (size_t i = 0; i < rest * all->cores.count && status == DL_OK; i++) {
-        size_t mode = i % all->mode.count, batch = i / all->mode.count % all->batch.count;
-        size_t worker = i / (all->mode.count * all->batch.count) % all->workers.count;
-        dl_point point = {.workers = (int)all->workers.values[worker],
-                          .cores = (int)all->cores.values[i / rest],
-                          .batch = (int64_t)all->batch.values[batch],
-                          .mode = dl_modes[(int)all->mode.values[mode]]};
-        if (point.cores == DL_CORES_AS_WORKERS) point.cores = point.workers;
-        if (scenario->batch_per_worker) point.batch *= point.workers;
-        if (scenario->pipeline != NULL) {
-            point.stages = scenario->pipeline->stages;
-            point.micro_batches = scenario->pipeline->micro_batches;
-        }
-        status = dl_scenario_add_options(scenario, ini, all, &point, err);
-    }
-    return status;
+    return status == DL_OK ? read_pipeline(scenario, ini, all, err) : status;
 }
 
 static dl_status read_slow_item(const char *item, dl_slow_worker *slow, dl_error *err)
@@ -139,20 +389,13 @@ static dl_status read_slow(dl_scenario *scenario, const dl_ini *ini, const dl_sw
         }
         for (size_t j = 0; j < i && status == DL_OK; j++) {
             if (scenario->slow[j].worker != scenario->slow[i].worker) continue;
-            status = dl_error_set(&inner, DL_ERR_RANGE, "worker %d stands twice",
+            status = dl_error_set(&inner, DL_ERR_RANGE, "worker %d is given twice",
                                   scenario->slow[i].worker);
         }
         if (status != DL_OK) dl_ini_error(ini, entry, status, err, "%s", inner.text);
     }
     dl_ini_free_list(items, scenario->slow_count);
     return status;
-}
-
-char *dl_scenario_beside(const char *file, const char *path)
-{
-    const char *slash = strrchr(file, '/');
-    if (path[0] == '/' || slash == NULL) return dl_strdup(path);
-    return dl_format("%.*s%s", (int)(slash - file + 1), file, path);
 }
 
 static dl_status read_texts(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
@@ -167,9 +410,9 @@ static dl_status read_texts(dl_scenario *scenario, const dl_ini *ini, dl_error *
     }
     scenario->path = dl_strdup(ini->path);
     scenario->name = dl_strdup(name);
-    scenario->costs_path = dl_scenario_beside(ini->path, costs);
-    if (measured[0] != '\0') scenario->measured_path = dl_scenario_beside(ini->path, measured);
-    if (scale[0] != '\0') scenario->scale_path = dl_scenario_beside(ini->path, scale);
+    scenario->costs_path = beside(ini->path, costs);
+    if (measured[0] != '\0') scenario->measured_path = beside(ini->path, measured);
+    if (scale[0] != '\0') scenario->scale_path = beside(ini->path, scale);
     return DL_OK;
 }
 
@@ -233,7 +476,7 @@ dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_erro
         (status = dl_keys_read(&dl_scenario_keys, DL_OF_SCENARIO, ini, NULL, &parsed, err)) ||
         (status = read_lists(&parsed, ini, &all, err)) ||
         (status = read_slow(&parsed, ini, &all, err)) ||
-        (status = add_points(&parsed, ini, &all, err))) {
+        (status = dl_scenario_add_points(&parsed, ini, &all, err))) {
         dl_scenario_free(&parsed);
     } else {
         *scenario = parsed;

@@ -85,6 +85,13 @@ void dl_scenario_free(dl_scenario *scenario);
 /* Factor of each worker, [workers]. */
 void dl_scenario_slow(const dl_scenario *scenario, int workers, double *slow);
 
+/* Whether each worker of the point is several GPUs; GPUs of the point: workers x stages. */
+bool dl_point_is_split(const dl_point *point);
+int dl_point_gpus(const dl_point *point);
+
+/* The point's split. */
+dl_split dl_point_split(const dl_point *point);
+
 /* Whether the mode takes the option, and it is given or its default means something. */
 bool dl_point_shows(const dl_point *point, int option);
 

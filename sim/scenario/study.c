@@ -4,10 +4,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "sim/run.h"
-#include "sim/run_pipeline.h"
-#include "sim/scenario/scenario_parts.h"
-#include "sim/sweep.h"
+#include "sim/scenario/scenario_internal.h"
 
 #define VARIANTS_MAX 10000
 
@@ -55,7 +52,7 @@ static dl_status add_value(dl_swept_key *key, const dl_ini *ini, const dl_ini_en
     for (size_t i = 0; i < key->count; i++) {
         if (strcmp(key->texts[i], as_shown) != 0) continue;
         dl_status status =
-            dl_ini_error(ini, entry, DL_ERR_RANGE, err, "'%s' stands twice", as_shown);
+            dl_ini_error(ini, entry, DL_ERR_RANGE, err, "'%s' is given twice", as_shown);
         free(value);
         free(as_shown);
         return status;
@@ -255,7 +252,10 @@ static dl_status check_split(const dl_variant *variant, dl_error *err)
     for (size_t p = 0; p < variant->scenario.point_count && status == DL_OK; p++) {
         const dl_point *point = &variant->scenario.points[p];
         if (!dl_point_is_split(point)) continue;
-        status = dl_run_split_check(&variant->scenario, &variant->costs, point, err);
+        int first[DL_STAGES_MAX + 1];
+        const dl_split split = dl_point_split(point);
+        status = dl_pipeline_cut(&variant->scenario.pipeline->options, &variant->costs, &split,
+                                 first, err);
     }
     return status;
 }
@@ -318,16 +318,4 @@ const char *dl_study_text(const dl_study *study, const dl_variant *variant, cons
     if (variant->at[key] >= swept->count) return "";
     if (swept->option >= 0 && !(point->mode->options & 1u << swept->option)) return "";
     return swept->texts[variant->at[key]];
-}
-
-char *dl_study_missing(const dl_study *study, const char **path)
-{
-    for (size_t v = 0; v < study->variant_count; v++) {
-        const dl_variant *variant = &study->variants[v];
-        char *missing = dl_sweep_missing(&variant->scenario, &variant->costs);
-        if (missing == NULL) continue;
-        *path = variant->costs.path;
-        return missing;
-    }
-    return NULL;
 }

@@ -1,6 +1,6 @@
 /* A scenario file with all that is swept in it. Lists of [machine] cores and workers, of the batch,
  * of the modes and of their numbers make the points of one dl_scenario (sim/scenario/scenario.h). A list of
- * any other key makes variants: one dl_scenario with costs of its own for each of its values,
+ * any other key makes variants: one dl_scenario with separate costs for each of its values,
  *
  *   [machine]  file  = p2.8xlarge.ini, dgx1_v100.ini    2 machines x 3 places = 6 variants
  *   [sync]     where = cpu, gpu:0, allreduce
@@ -59,9 +59,5 @@ const dl_variant *dl_study_variant(const dl_study *study, size_t row, size_t *po
 /* What the row of `variant` and `point` has of a swept key, "" where it means nothing. */
 const char *dl_study_text(const dl_study *study, const dl_variant *variant, const dl_point *point,
                           size_t key);
-
-/* Costs that some point lacks and needs, as text of its own, NULL if none; *path is then that of
- * their file (borrowed). */
-char *dl_study_missing(const dl_study *study, const char **path);
 
 #endif

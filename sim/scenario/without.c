@@ -46,7 +46,7 @@ static dl_status parse_name(const char *name, unsigned *set, dl_error *err)
         return dl_error_set(err, DL_ERR_USAGE, "--without: unknown cost '%s'%s", name, hint);
     }
     if (*set & 1u << index) {
-        return dl_error_set(err, DL_ERR_USAGE, "--without: '%s' stands twice", name);
+        return dl_error_set(err, DL_ERR_USAGE, "--without: '%s' is given twice", name);
     }
     *set |= 1u << index;
     return DL_OK;

@@ -1,4 +1,4 @@
-/* Sync modes: one const table each, chosen by name. Adding one is its file and its name in
+/* Sync modes: one const table each, chosen by name. Adding one is its source and its name in
  * DL_MODE_LIST. The modes mirror kernels/train/train.h, where the same ones run for real. */
 #ifndef DL_SIM_SYNC_MODE_H
 #define DL_SIM_SYNC_MODE_H
@@ -27,7 +27,7 @@ typedef enum dl_mode_staleness {
  * the scenario. */
 typedef enum dl_sync_option {
     DL_SYNC_INTERVAL,       /* local steps between two exchanges */
-    DL_SYNC_N,              /* softsync: updates while each worker brings one gradient */
+    DL_SYNC_N,              /* softsync: updates while each worker pushes one gradient */
     DL_SYNC_BOUND,          /* ssp: clocks ahead of the slowest; softsync: largest staleness */
     DL_SYNC_K,              /* gradients an update */
     DL_SYNC_MOVING_RATE,    /* easgd: no matter for time */
@@ -82,7 +82,7 @@ typedef struct dl_mode {
     void (*advance)(dl_team *team, int worker);
 } dl_mode;
 
-/* Every mode NAME, whose file defines dl_mode_NAME, in the order in which messages list them. */
+/* Every mode NAME, whose source defines dl_mode_NAME, in the order in which messages list them. */
 /* clang-format off */
 #define DL_MODE_LIST(MODE) \
     MODE(none)          \

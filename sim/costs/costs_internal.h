@@ -1,0 +1,21 @@
+/* What the cost file's reader and writer share with what is asked of costs. */
+#ifndef DL_SIM_COSTS_INTERNAL_H
+#define DL_SIM_COSTS_INTERNAL_H
+
+#include "sim/costs/costs.h"
+
+/* Which part of the costs keeps a key's number. */
+typedef enum dl_cost_owner {
+    DL_COST_HEAD,   /* [costs]: dl_costs, as common/keys.h reads it */
+    DL_COST_SINGLE, /* dl_costs: a dl_value at the row's offset */
+    DL_COST_OP,     /* dl_op_cost, likewise */
+    DL_COST_LAYER,  /* dl_layer_cost, likewise */
+    DL_COST_SERIES  /* read by separate code */
+} dl_cost_owner;
+
+const dl_value *dl_cost_single_of(const dl_costs *costs, const dl_key *key);
+
+/* Whether an operation's name ends in ".phase". */
+bool dl_costs_is_phase(const char *name, const char *phase);
+
+#endif

@@ -1,0 +1,56 @@
+/* What a network has beside time (network.c): bundles of classes (network_bundles.c) and their shares
+ * (network_share.c). */
+#ifndef DL_SIM_NETWORK_INTERNAL_H
+#define DL_SIM_NETWORK_INTERNAL_H
+
+#include "sim/network/network.h"
+
+/* Puts a class with flows into its bundle's heap, by the mark of its first flow, and takes it out
+ * again. O(1), and O(log n) amortised. */
+void dl_network_enqueue(dl_network *network, int class);
+void dl_network_dequeue(dl_network *network, int class);
+
+/* Accounts for the bundle's progress up to now. */
+static inline void dl_network_advance(const dl_network *network, dl_flow_bundle *b)
+{
+    b->served += b->rate * 1e-9 * (double)(network->engine->now_ns - b->since_ns);
+    b->since_ns = network->engine->now_ns;
+}
+
+/* Enters the class, which has no flows, into a bundle, and takes it out again. Others with which it
+ * alone shares a link change their bundles too, or what these share. Deactivating says whether the
+ * component may have parted: no other class goes over the same links, and more than one of these is
+ * still in use. */
+void dl_network_activate(dl_network *network, int class);
+bool dl_network_deactivate(dl_network *network, int class);
+
+/* The same for a class without flows that shares no link with others. */
+void dl_network_deactivate_alone(dl_network *network, int class);
+
+/* Gives one class of a larger bundle a separate bundle, and returns that. */
+int dl_network_expel(dl_network *network, int class);
+
+/* Lets no other class into the bundle. */
+void dl_network_close(dl_network *network, int bundle);
+
+/* Lets others into a bundle of one class again: joins it to the one with the same
+ * links, if there is one. Both must have the same rate. */
+void dl_network_rejoin(dl_network *network, int bundle);
+
+/* Whether classes besides this one use the link now. */
+static inline bool dl_network_is_shared(const dl_network *network, int link)
+{
+    return network->users[link] > 1;
+}
+
+/* Rate that the links which the active class has to itself allow a flow of it; INFINITY = any. */
+double dl_network_class_cap(const dl_network *network, const dl_flow_class *c);
+
+/* Rate of a flow of the class that shares no link with others; the class has links. */
+double dl_network_alone_rate(const dl_network *network, const dl_flow_class *c);
+
+/* Sets the max-min fair rates of the component's bundles, of which there may be more and others
+ * afterwards. */
+void dl_network_share(dl_network *network);
+
+#endif

@@ -1,0 +1,378 @@
+#include "sim/platform/gpu_internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+
+/* --- setting up ------------------------------------------------------------------------------ */
+
+static void on_input(void *user, int worker);
+
+static void init_input(dl_gpus *gpus)
+{
+    const dl_gpu_options *options = gpus->config.options;
+    dl_input_init(&gpus->input, &(dl_input_config){
+                                    .engine = gpus->config.engine,
+                                    .network = &gpus->network,
+                                    .links = &options->links,
+                                    .places = gpus->places,
+                                    .workers = gpus->config.workers,
+                                    .cores = options->input_cores,
+                                    .prefetch = options->prefetch,
+                                    .varies = options->input_varies,
+                                    .seed = gpus->config.seed,
+                                    .replicate = gpus->config.replicate,
+                                    .make_ns = gpus->config.workload->input_ns,
+                                    .bytes = gpus->config.input_bytes,
+                                    .came = on_input,
+                                    .user = gpus,
+                                });
+}
+
+dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error *err)
+{
+    const size_t workers = (size_t)config->workers;
+    dl_gpus *gpus = *made = dl_calloc(1, sizeof *gpus, "GPUs");
+    *gpus = (dl_gpus){
+        .config = *config,
+        .workers = dl_calloc(workers, sizeof *gpus->workers, "GPUs"),
+        .places = dl_calloc(workers, sizeof *gpus->places, "GPUs"),
+        .memory_bytes_per_ns = dl_calloc(workers, sizeof(double), "GPUs"),
+    };
+    gpus->serving_threads =
+        config->workers > config->server_threads ? config->workers : config->server_threads;
+    dl_network_init(&gpus->network, config->engine, 1);
+    gpus->network.is_uncontended = config->options->without_contention;
+    dl_network_add_links(&gpus->network, &config->options->links);
+    for (size_t w = 0; w < workers; w++) {
+        const dl_machine *m = &config->options->machine;
+        gpus->places[w] = dl_gpu_options_place(config->options, (int)w);
+        gpus->memory_bytes_per_ns[w] =
+            m->models[m->gpus[gpus->places[w].index].model].memory_bytes_per_s.value / 1e9;
+    }
+    dl_status status = dl_gpus_exchange_init(gpus, err);
+    if (status != DL_OK) {
+        dl_gpus_free(gpus);
+        *made = NULL;
+        return status;
+    }
+    if (config->with_input) init_input(gpus);
+    dl_network_reserve(&gpus->network,
+                       (2 * config->workers + gpus->serving_threads) * config->options->shards +
+                           dl_gpus_collective_flows(gpus) + dl_input_most(&gpus->input));
+    return DL_OK;
+}
+
+void dl_gpus_free(dl_gpus *gpus)
+{
+    if (gpus == NULL) return;
+    dl_gpus_exchange_free(gpus);
+    dl_input_free(&gpus->input);
+    dl_network_free(&gpus->network);
+    dl_dispatch_free(&gpus->dispatch);
+    free(gpus->workers);
+    free(gpus->places);
+    free(gpus->memory_bytes_per_ns);
+    free(gpus);
+}
+
+/* --- a step on its GPU ----------------------------------------------------------------------- */
+
+static void on_segment_done(void *user, int worker);
+
+static void schedule_end(dl_gpus *gpus, int worker)
+{
+    dl_gpu_worker *w = &gpus->workers[worker];
+    w->since_ns = gpus->config.engine->now_ns;
+    w->event = dl_engine_after(gpus->config.engine, dl_ns_ceil(w->left_ns / w->speed),
+                               on_segment_done, gpus, worker);
+}
+
+static double speed_now(const dl_gpus *gpus)
+{
+    const dl_reduction *r = &gpus->reduction;
+    const bool throughout = gpus->config.options->slows_throughout && r->next > 0;
+    return (r->running || throughout) && gpus->config.slows
+               ? 1 / gpus->config.workload->overlap_slowdown
+               : 1;
+}
+
+/* All of the work; with overlap, up to the next bucket that is ready, and what is left after the
+ * last one: the last layers' gradients are the first. */
+static void start_segment(dl_gpus *gpus, int worker)
+{
+    dl_gpu_worker *w = &gpus->workers[worker];
+    w->left_ns = w->work_ns;
+    if (gpus->config.overlap) {
+        const dl_reduction *r = &gpus->reduction;
+        w->left_ns = r->share[w->segment] * w->backward_ns;
+        if (w->segment < r->buckets) w->left_ns += r->bytes_share[w->segment] * w->compress_ns;
+        if (w->segment == 0) w->left_ns += w->work_ns - w->backward_ns;
+    }
+    w->speed = speed_now(gpus);
+    schedule_end(gpus, worker);
+}
+
+static void start_work(dl_gpus *gpus, int worker)
+{
+    gpus->workers[worker].phase = DL_GPU_COMPUTES;
+    gpus->workers[worker].segment = 0;
+    start_segment(gpus, worker);
+}
+
+void dl_gpus_change_speed(dl_gpus *gpus)
+{
+    if (!gpus->config.slows) return;
+    for (int worker = 0; worker < gpus->config.workers; worker++) {
+        dl_gpu_worker *w = &gpus->workers[worker];
+        if (w->phase != DL_GPU_COMPUTES) continue;
+        double done_ns = (double)(gpus->config.engine->now_ns - w->since_ns) * w->speed;
+        w->left_ns = fmax(0, w->left_ns - done_ns);
+        w->speed = speed_now(gpus);
+        dl_engine_cancel(gpus->config.engine, w->event);
+        schedule_end(gpus, worker);
+    }
+}
+
+static bool issue_has_started(const dl_gpus *gpus, int worker)
+{
+    return dl_dispatch_begun(&gpus->dispatch, worker) > gpus->team->workers[worker].steps_done;
+}
+
+static bool issue_has_ended(const dl_gpus *gpus, int worker)
+{
+    return dl_dispatch_issued(&gpus->dispatch, worker) > gpus->team->workers[worker].steps_done;
+}
+
+static void end_work(dl_gpus *gpus, int worker)
+{
+    gpus->workers[worker].phase = DL_GPU_IDLE;
+    dl_team_done(gpus->team, worker);
+}
+
+static void on_work_done(dl_gpus *gpus, int worker)
+{
+    if (issue_has_ended(gpus, worker)) {
+        end_work(gpus, worker);
+    } else {
+        gpus->workers[worker].phase = DL_GPU_WAITS_FOR_ISSUE_END;
+        dl_team_change(gpus->team, worker, DL_STATE_DISPATCH);
+    }
+}
+
+static void on_segment_done(void *user, int worker)
+{
+    dl_gpus *gpus = user;
+    dl_gpu_worker *w = &gpus->workers[worker];
+    const dl_reduction *r = &gpus->reduction;
+    const int bucket = w->segment++;
+    const bool is_last = !gpus->config.overlap || w->segment > r->buckets ||
+                         (w->segment == r->buckets && r->share[r->buckets] <= 0);
+    w->phase = DL_GPU_IDLE; /* nothing is scheduled while the others' speeds change */
+    if (gpus->config.overlap && bucket < r->buckets) dl_gpus_bucket_ready(gpus, worker, bucket);
+    if (is_last) {
+        on_work_done(gpus, worker);
+    } else {
+        w->phase = DL_GPU_COMPUTES;
+        start_segment(gpus, worker);
+    }
+}
+
+/* An issue of the worker has started or ended. */
+static void on_issue(void *user, int worker)
+{
+    dl_gpus *gpus = user;
+    dl_gpu_phase phase = gpus->workers[worker].phase;
+    if (phase == DL_GPU_WAITS_FOR_ISSUE && issue_has_started(gpus, worker)) {
+        dl_team_change(gpus->team, worker, DL_STATE_COMPUTE);
+        start_work(gpus, worker);
+    } else if (phase == DL_GPU_WAITS_FOR_ISSUE_END && issue_has_ended(gpus, worker)) {
+        end_work(gpus, worker);
+    }
+}
+
+static void wait_for_issue(dl_gpus *gpus, int worker)
+{
+    if (issue_has_started(gpus, worker)) {
+        start_work(gpus, worker);
+    } else {
+        gpus->workers[worker].phase = DL_GPU_WAITS_FOR_ISSUE;
+        dl_team_change(gpus->team, worker, DL_STATE_DISPATCH);
+    }
+}
+
+/* A batch is there for a step that may wait for it. */
+static void on_input(void *user, int worker)
+{
+    dl_gpus *gpus = user;
+    if (gpus->workers[worker].phase != DL_GPU_WAITS_FOR_INPUT) return;
+    bool is_there = dl_input_take(&gpus->input, worker);
+    DL_ASSERT(is_there, "no batch for worker %d", worker);
+    dl_team_change(gpus->team, worker, DL_STATE_COMPUTE);
+    wait_for_issue(gpus, worker);
+}
+
+static void compute(dl_team *team, int worker, bool with_update)
+{
+    dl_gpus *gpus = dl_gpus_of(team);
+    const dl_workload *workload = team->config.workload;
+    const dl_worker *w = &team->workers[worker];
+    double slow = team->config.slow != NULL ? team->config.slow[worker] : 1;
+    double work_ns = slow * workload->compute_ns + (with_update ? workload->update_ns : 0);
+    gpus->workers[worker].work_ns = work_ns * w->noise_factor;
+    gpus->workers[worker].compress_ns =
+        dl_compress_traffic(gpus->config.options, gpus->config.content_bytes) /
+        gpus->memory_bytes_per_ns[worker];
+    gpus->workers[worker].backward_ns = slow * workload->backward_ns * w->noise_factor;
+    if (gpus->config.with_input && !dl_input_take(&gpus->input, worker)) {
+        gpus->workers[worker].phase = DL_GPU_WAITS_FOR_INPUT;
+        dl_team_change(team, worker, DL_STATE_INPUT);
+    } else {
+        wait_for_issue(gpus, worker);
+    }
+}
+
+static void on_done(void *user, int worker)
+{
+    dl_team_done(user, worker);
+}
+
+/* What is issued stays so: the host goes on with it before it comes to the next step. */
+static void cut(dl_team *team, int worker)
+{
+    dl_gpus *gpus = dl_gpus_of(team);
+    dl_gpu_worker *w = &gpus->workers[worker];
+    if (w->phase == DL_GPU_IDLE) return;
+    if (w->phase == DL_GPU_COMPUTES) dl_engine_cancel(&team->engine, w->event);
+    w->phase = DL_GPU_IDLE;
+    dl_engine_after(&team->engine, 0, on_done, team, worker);
+}
+
+/* The update's issue is part of the step's, which has ended. */
+static void update(dl_team *team, int worker)
+{
+    double work_ns = team->config.workload->update_ns * team->workers[worker].noise_factor;
+    dl_engine_after(&team->engine, dl_ns_ceil(work_ns), on_done, team, worker);
+}
+
+/* --- the run --------------------------------------------------------------------------------- */
+
+static int init(dl_team *team)
+{
+    team->machine = team->config.machine;
+    dl_gpus *gpus = dl_gpus_of(team);
+    const dl_gpu_options *options = gpus->config.options;
+    const dl_workload *workload = team->config.workload;
+    gpus->team = team;
+    const dl_dispatch_config dispatch = {
+        .engine = &team->engine,
+        .kind = options->dispatch,
+        .workers = team->config.workers,
+        .ahead = options->ahead,
+        .steps = team->config.steps,
+        .serial_ns = workload->serial_ns,
+        .per_worker_ns = workload->per_worker_ns + workload->dispatch_ns,
+        .progress = on_issue,
+        .user = gpus,
+    };
+    dl_dispatch_init(&gpus->dispatch, &dispatch);
+    /* A piece of work of each GPU, the issues, two for each flow and one for shares, the launch of
+     * a collective. */
+    return team->agents + dl_dispatch_threads(&dispatch) + dl_input_most(&gpus->input) +
+           2 * gpus->network.flow_room + 2;
+}
+
+static void free_nothing(dl_team *team)
+{
+    (void)team; /* whoever made team->config.machine frees it */
+}
+
+static void start(dl_team *team)
+{
+    dl_gpus *gpus = dl_gpus_of(team);
+    if (gpus->config.with_input) dl_input_start(&gpus->input, team->config.steps);
+    dl_dispatch_start(&gpus->dispatch);
+}
+
+static void step_ended(dl_team *team, int worker)
+{
+    dl_dispatch *dispatch = &dl_gpus_of(team)->dispatch;
+    dl_dispatch_step_ended(dispatch, worker);
+}
+
+/* There are no time slices on a GPU. */
+static void take_core(dl_team *team, int worker)
+{
+    dl_team_done(team, worker);
+}
+
+static int64_t ran_ns(const dl_team *team, int worker)
+{
+    (void)worker;
+    return team->engine.now_ns;
+}
+
+static void measure_links(const dl_gpus *gpus, double span_s, dl_usage *usage)
+{
+    const dl_links *links = &gpus->config.options->links;
+    for (int l = 0; l < gpus->network.link_count; l++) {
+        double frac =
+            dl_network_link_bytes(&gpus->network, l) / (gpus->network.capacity[l] * span_s);
+        if (frac <= usage->link_frac) continue;
+        usage->link_frac = frac;
+        if (l < links->count) {
+            dl_links_name(links, l, usage->link);
+        } else {
+            snprintf(usage->link, sizeof usage->link, "%s", gpus->own_names[l - links->count]);
+        }
+    }
+}
+
+static void measure(const dl_team *team, dl_usage *usage)
+{
+    const dl_gpus *gpus = dl_gpus_of(team);
+    const dl_dispatch *dispatch = &gpus->dispatch;
+    const double span_ns = (double)team->engine.now_ns;
+    char name[DL_RESOURCE_NAME_BYTES];
+    for (int w = 0; w < team->config.workers; w++) {
+        const int64_t *state_ns = team->workers[w].state_ns;
+        snprintf(name, sizeof name, "gpu of worker %d", w);
+        dl_usage_note(usage, name,
+                      (double)(state_ns[DL_STATE_COMPUTE] + state_ns[DL_STATE_UPDATE]) / span_ns);
+    }
+    for (int t = 0; t < dispatch->thread_count; t++) {
+        snprintf(name, sizeof name, "host thread %d", t);
+        double step_ns = dispatch->config.serial_ns +
+                         dispatch->threads[t].count * dispatch->config.per_worker_ns;
+        dl_usage_note(usage, name, (double)dispatch->threads[t].step * step_ns / span_ns);
+    }
+    measure_links(gpus, dl_ns_to_s(span_ns), usage);
+    dl_usage_note(usage, usage->link, usage->link_frac);
+    usage->traffic_bytes = gpus->moved_bytes;
+}
+
+const dl_platform dl_platform_gpu = {
+    .name = "gpu",
+    .serves_while_pulled = true,
+    .init = init,
+    .free = free_nothing,
+    .start = start,
+    .compute = compute,
+    .update = update,
+    .push = dl_gpus_push,
+    .pull = dl_gpus_pull,
+    .average = dl_gpus_average,
+    .serve_all = dl_gpus_serve_all,
+    .serve = dl_gpus_serve,
+    .blend = dl_gpus_blend,
+    .blend_own = dl_gpus_blend_own,
+    .filter = dl_gpus_filter,
+    .cut = cut,
+    .take_core = take_core,
+    .step_ended = step_ended,
+    .ran_ns = ran_ns,
+    .measure = measure,
+};

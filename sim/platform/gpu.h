@@ -1,0 +1,173 @@
+/* Workers on the GPUs of a machine file: one GPU each, copies and collectives as flows on the
+ * machine's links, steps issued by host threads.
+ *
+ *   compute     fixed + per-sample time of the cost file times noise and slow factor; starts when
+ *               its issue has started, and ends no earlier than its issue (sim/platform/dispatch.h)
+ *   push, pull  a flow from the worker's GPU to each shard of the server and back, `bytes / shards`
+ *               each; a copy between a GPU and pageable host memory also goes through a staging
+ *               copy with a rate of its own, and crosses the host's memory three times
+ *   average     server in host memory: each of its threads a slice of each shard, at the cost
+ *               file's rates, (n + 1) x bytes of traffic through the socket's memory, which it
+ *               shares with all copies; on a GPU: (n + 1) x bytes over its memory's bandwidth
+ *   serve       the same: all n gradients summed and applied, or one; the server goes on to the
+ *               next gradient while those that it has served pull what it has for them
+ *               With `overlap`, ps does all of this bucket by bucket, one after another on each
+ *               worker's links and on the server: a bucket is pushed when the worker has its gradients
+ *               ready, summed when all have pushed it, and then pulled; a step ends with its last
+ *               pull
+ *   allreduce   a collective of the workers' GPUs in place of push, average, pull: in buckets, one
+ *               after another on one stream; with `overlap` each starts when all workers have its
+ *               gradients ready (as [gradients] of the costs says; else evenly over the backward
+ *               pass)
+ *   compress    what is pushed or reduced; pulled parameters are not. fp16: half of the bytes;
+ *               1bit: a bit a parameter and two values a message (Seide 2014); topk: values and
+ *               indices of the largest, gathered in place of reduced; the last two with error
+ *               feedback. Costs what it moves in the memory of the worker's own GPU; a server
+ *               is charged as if it summed whole vectors
+ *   input       batches are made by cores of the GPU's node ([op input]), `prefetch` of them ahead
+ *               (0: when the step asks for one), and copied to the GPU from pinned memory
+ *
+ * Shards in host memory lie on the nodes in turn, then on their sockets; on GPUs, on consecutive
+ * ones. A barrier costs [sync] barrier_ns and the lock's hand-over lock_ns where the server is in
+ * host memory; between GPUs both are the order of streams, which is free beside the issue.
+ *
+ * What it leaves out: several workers on a GPU, GPUs of different speed (but for slow factors),
+ * copies that slow kernels down but for `overlap`.
+ */
+#ifndef DL_SIM_GPU_H
+#define DL_SIM_GPU_H
+
+#include "sim/collective/collective.h"
+#include "sim/platform/dispatch.h"
+#include "sim/platform/platform.h"
+
+extern const dl_platform dl_platform_gpu;
+
+typedef enum dl_where { DL_WHERE_CPU, DL_WHERE_GPU, DL_WHERE_ALLREDUCE } dl_where;
+
+#define DL_SHARDS_MAX 64
+#define DL_PREFETCH_MAX 64
+
+typedef enum dl_compress {
+    DL_COMPRESS_NONE,
+    DL_COMPRESS_FP16,
+    DL_COMPRESS_1BIT,
+    DL_COMPRESS_TOPK,
+    DL_COMPRESS_KINDS
+} dl_compress;
+
+/* "none", "fp16", "1bit", "topk". */
+extern const char *const dl_compress_names[DL_COMPRESS_KINDS + 1];
+
+/* What a scenario says about its machine and its exchange. */
+typedef struct dl_gpu_options {
+    dl_machine machine; /* owned, as links */
+    dl_links links;
+    int *gpus; /* [gpu_count] ascending numbers over all nodes; NULL = from 0 on */
+    int gpu_count;
+    dl_dispatch_kind dispatch;
+    int ahead; /* steps */
+    bool pageable;
+    dl_where where;
+    int where_gpu; /* over all nodes */
+    int shards;    /* 1 .. DL_SHARDS_MAX; 0 = as many as workers, at most DL_SHARDS_MAX */
+    const char *algorithm;
+    dl_fidelity fidelity;
+    int64_t bucket_bytes; /* 0 = one bucket */
+    bool own_buckets;     /* those of the costs, if they tell; then bucket_bytes is 0 */
+    bool overlap;
+    bool slows_throughout; /* from the first bucket's start to the last one's end, not only while
+                              one is on its way */
+    dl_compress compress;
+    double topk_frac;        /* of all parameters */
+    int input_cores;         /* of each node */
+    int prefetch;            /* batches of a worker */
+    bool input_varies;       /* the making of batches, exponentially */
+    double message_ns;       /* of the point's costs: on top of the links' latency */
+    bool without_contention; /* links and memories serve each flow as if it were alone */
+} dl_gpu_options;
+
+/* A zeroed object is fine. */
+void dl_gpu_options_free(dl_gpu_options *options);
+
+/* Makes all links and GPU memories so fast that copies take no time. */
+void dl_gpu_options_free_copies(dl_gpu_options *options);
+
+/* Makes *at the options of one point: with the network that `costs` give, the shards of `workers`
+ * workers, and these on GPUs gpus[] (NULL: as the options say). It borrows everything else: release
+ * with dl_gpu_options_free_at_point, while `options` and `gpus` still exist. */
+void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *costs, int workers,
+                             const int *gpus, dl_gpu_options *at);
+void dl_gpu_options_free_at_point(dl_gpu_options *at);
+
+/* Multiplies slow[workers] by what [spread] gpu_frac of the costs makes of `workers` GPUs: each one
+ * has the mean of its rank among them, from fast to slow, and their mean is 1. So a mode that waits
+ * for the slowest pays for more GPUs, and one GPU alone is the average one. */
+void dl_gpus_spread(const dl_costs *costs, int workers, double *slow);
+
+/* Multiplies slow[workers] of those that share their PCIe switch by [spread] board_slowdown. */
+void dl_gpus_boards(const dl_gpu_options *options, const dl_costs *costs, int workers,
+                    double *slow);
+
+/* GPUs that a scenario may use; those of all nodes unless it lists them. */
+int dl_gpu_options_count(const dl_gpu_options *options);
+
+/* The GPU of a worker. */
+dl_place dl_gpu_options_place(const dl_gpu_options *options, int worker);
+
+/* Needs (dl_cost_need) of `workers` of a mode that itself needs `mode_needs`; `collective`: the
+ * mode is all-reduce, whatever options->where says; waits: at a barrier, at a lock. */
+unsigned dl_gpu_options_needs(const dl_gpu_options *options, unsigned mode_needs, bool collective,
+                              bool at_barrier, bool at_lock, int workers);
+
+/* Where a shard of the server is. */
+dl_place dl_gpu_options_server(const dl_gpu_options *options, int shard);
+
+/* A point, as far as memory goes. */
+typedef struct dl_gpu_point {
+    const dl_costs *costs;
+    int workers;
+    double batch;               /* of a worker */
+    bool exchanges, collective; /* its mode */
+} dl_gpu_point;
+
+/* Of the fullest GPU: parameters, gradients, optimizer state, activations, workspace, and what a
+ * server keeps there. NaN if the costs do not say. */
+typedef struct dl_gpu_memory {
+    double needs_bytes, has_bytes;
+} dl_gpu_memory;
+
+dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_point *point);
+
+/* Price of the nodes that the workers are on; NaN if the machine file does not say. */
+double dl_gpu_options_usd_per_hour(const dl_gpu_options *options, int workers);
+
+/* The least trustworthy origin among the machine's figures that transfers depend on. */
+dl_origin dl_gpu_options_origin(const dl_gpu_options *options);
+
+typedef struct dl_gpus_config {
+    const dl_gpu_options *options; /* borrowed, as the next two */
+    const dl_workload *workload;
+    dl_engine *engine; /* the team's: used when the team runs */
+    int workers;
+    int server_threads;   /* of each shard in host memory, >= 1 */
+    bool collective;      /* as above */
+    bool overlap;         /* exchange starts during the backward pass: collectives, else ps */
+    bool slows;           /* GPUs compute while collectives run, and then more slowly */
+    double content_bytes; /* what collectives reduce */
+    double exchanges;     /* that each worker has in the run, at most */
+    bool with_input;      /* batches are made and copied */
+    double input_bytes;   /* of a worker's batch */
+    uint64_t seed;        /* of varying input, as the next */
+    uint32_t replicate;
+} dl_gpus_config;
+
+/* The GPUs of a run's workers, with their exchange. */
+typedef struct dl_gpus dl_gpus;
+
+/* Makes the machine of a team of config->workers, whose config.machine it then is, into *gpus.
+ * DL_ERR_* of dl_collective_init; then *gpus is NULL. dl_gpus_free accepts NULL. */
+dl_status dl_gpus_create(dl_gpus **gpus, const dl_gpus_config *config, dl_error *err) DL_MUST_CHECK;
+void dl_gpus_free(dl_gpus *gpus);
+
+#endif

@@ -1,0 +1,263 @@
+#include "sim/platform/gpu_internal.h"
+
+#include <gsl/gsl_cdf.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define FREE_BYTES_PER_S 1e24 /* a petabyte in a nanosecond */
+
+void dl_gpu_options_free(dl_gpu_options *options)
+{
+    dl_links_free(&options->links);
+    dl_machine_free(&options->machine);
+    free(options->gpus);
+    *options = (dl_gpu_options){0};
+}
+
+void dl_gpu_options_free_copies(dl_gpu_options *options)
+{
+    dl_links *links = &options->links;
+    for (int l = 0; l < links->per_node; l++) {
+        links->capacity[l] = FREE_BYTES_PER_S;
+        links->latency_ns[l] = 0;
+    }
+    if (links->core >= 0) options->machine.network_bytes_per_s.value = FREE_BYTES_PER_S;
+    for (int m = 0; m < options->machine.model_count; m++)
+        options->machine.models[m].memory_bytes_per_s.value = FREE_BYTES_PER_S;
+}
+
+int dl_gpu_options_count(const dl_gpu_options *options)
+{
+    if (options->gpus != NULL) return options->gpu_count;
+    return options->machine.nodes * options->machine.gpu_count;
+}
+
+dl_place dl_gpu_options_place(const dl_gpu_options *options, int worker)
+{
+    int gpu = options->gpus != NULL ? options->gpus[worker] : worker;
+    int per_node = options->machine.gpu_count;
+    return (dl_place){DL_PLACE_GPU, gpu / per_node, gpu % per_node};
+}
+
+/* Shards of the server of `workers` workers, >= 1. */
+static int shards_of(const dl_gpu_options *options, int workers)
+{
+    if (options->shards > 0) return options->shards;
+    return workers < DL_SHARDS_MAX ? workers : DL_SHARDS_MAX;
+}
+
+dl_place dl_gpu_options_server(const dl_gpu_options *options, int shard)
+{
+    const dl_machine *m = &options->machine;
+    if (options->where == DL_WHERE_GPU) {
+        int gpu = (options->where_gpu + shard) % (m->nodes * m->gpu_count);
+        return (dl_place){DL_PLACE_GPU, gpu / m->gpu_count, gpu % m->gpu_count};
+    }
+    return (dl_place){DL_PLACE_HOST, shard % m->nodes, shard / m->nodes % m->sockets};
+}
+
+unsigned dl_gpu_options_needs(const dl_gpu_options *options, unsigned mode_needs, bool collective,
+                              bool at_barrier, bool at_lock, int workers)
+{
+    unsigned needs = DL_NEED_OPS | DL_NEED_DISPATCH | DL_NEED_INPUT;
+    needs |= mode_needs & (DL_NEED_PARAMETERS | DL_NEED_STATE);
+    if (collective && options->overlap && workers > 1) needs |= DL_NEED_OVERLAP;
+    bool exchanges = mode_needs & DL_NEED_PARAMETERS;
+    if (collective || !exchanges) return needs;
+    if (options->where != DL_WHERE_CPU) return needs;
+    needs |= mode_needs & (DL_NEED_AVERAGE | DL_NEED_UPDATE);
+    if (options->pageable) needs |= DL_NEED_PAGEABLE;
+    if (workers > 1 && at_barrier) needs |= DL_NEED_BARRIER;
+    if (workers > 1 && at_lock) needs |= DL_NEED_LOCK;
+    return needs;
+}
+
+static void worst(dl_evidence *evidence, const dl_quantity *quantity)
+{
+    if (quantity->known && quantity->evidence < *evidence) *evidence = quantity->evidence;
+}
+
+dl_origin dl_gpu_options_origin(const dl_gpu_options *options)
+{
+    static const dl_origin origins[] = {DL_ORIGIN_ASSUMED, DL_ORIGIN_CATALOGUE, DL_ORIGIN_MEASURED};
+    const dl_machine *m = &options->machine;
+    dl_evidence evidence = DL_EVIDENCE_MEASURED;
+    for (int c = 0; c < m->class_count; c++) {
+        worst(&evidence, &m->classes[c].bytes_per_s);
+        worst(&evidence, &m->classes[c].duplex_bytes_per_s);
+        worst(&evidence, &m->classes[c].latency_ns);
+    }
+    for (int g = 0; g < m->model_count && options->where == DL_WHERE_GPU; g++)
+        worst(&evidence, &m->models[g].memory_bytes_per_s);
+    worst(&evidence, &m->memory_bytes_per_s);
+    worst(&evidence, &m->root_bytes_per_s);
+    worst(&evidence, &m->network_bytes_per_s);
+    for (int p = 0; p < m->protocol_count; p++) {
+        worst(&evidence, &m->protocols[p].launch_ns);
+        worst(&evidence, &m->protocols[p].hop_ns);
+        worst(&evidence, &m->protocols[p].network_hop_ns);
+        worst(&evidence, &m->protocols[p].bandwidth_frac);
+    }
+    return origins[evidence];
+}
+
+/* --- what a cost file says in place of the machine file ------------------------------------- */
+
+static double known_or_nan(const dl_value *value)
+{
+    return value->known ? value->value : (double)NAN;
+}
+
+void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *costs, int workers,
+                             const int *gpus, dl_gpu_options *at)
+{
+    *at = *options;
+    at->shards = shards_of(options, workers);
+    if (costs->message_host_ns.known) at->message_ns = costs->message_host_ns.value;
+    if (gpus != NULL) at->gpus = (int *)gpus;
+    const dl_network_limits limits = {
+        .bytes_per_s = known_or_nan(&costs->network.bytes_per_s),
+        .pair_bytes_per_s = known_or_nan(&costs->network.pair_bytes_per_s),
+        .latency_ns = known_or_nan(&costs->network.latency_ns),
+    };
+    dl_links_limit_network(&options->links, &limits, &at->links);
+}
+
+void dl_gpu_options_free_at_point(dl_gpu_options *at)
+{
+    dl_links_free_limited(&at->links);
+    *at = (dl_gpu_options){0};
+}
+
+/* Blom's approximation of the mean of the i-th smallest of n standard normal numbers (G. Blom 1958,
+ * Statistical Estimates and Transformed Beta-Variables). */
+static double normal_score(int i, int n)
+{
+    return gsl_cdf_ugaussian_Pinv((i + 1 - 0.375) / (n + 0.25));
+}
+
+void dl_gpus_spread(const dl_costs *costs, int workers, double *slow)
+{
+    if (!costs->gpu_spread_frac.known) return;
+    /* Over the slowest one's, so that no spread overflows. */
+    const double sigma = costs->gpu_spread_frac.value, last = normal_score(workers - 1, workers);
+    double mean = 0;
+    for (int w = 0; w < workers; w++)
+        mean += exp(sigma * (normal_score(w, workers) - last)) / workers;
+    for (int w = 0; w < workers; w++)
+        slow[w] *= exp(sigma * (normal_score(w, workers) - last)) / mean;
+}
+
+/* Whether another worker is on a GPU below the same switch. */
+static bool shares_board(const dl_gpu_options *options, int worker, int workers)
+{
+    const dl_machine *m = &options->machine;
+    const dl_place own = dl_gpu_options_place(options, worker);
+    const int parent = m->gpus[own.index].parent;
+    if (parent < m->sockets) return false;
+    for (int w = 0; w < workers; w++) {
+        const dl_place other = dl_gpu_options_place(options, w);
+        if (w != worker && other.node == own.node && m->gpus[other.index].parent == parent) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void dl_gpus_boards(const dl_gpu_options *options, const dl_costs *costs, int workers, double *slow)
+{
+    if (!costs->gpu_board_slowdown.known) return;
+    for (int w = 0; w < workers; w++) {
+        if (shares_board(options, w, workers)) slow[w] *= costs->gpu_board_slowdown.value;
+    }
+}
+
+/* --- memory and price ----------------------------------------------------------------------- */
+
+/* Vectors that a server's shards on the GPU hold: those pushed by all workers, and the result. */
+static double server_bytes(const dl_gpu_options *options, const dl_gpu_point *point, dl_place gpu)
+{
+    if (point->collective || !point->exchanges || options->where != DL_WHERE_GPU) return 0;
+    double bytes = 0;
+    const int shards = shards_of(options, point->workers);
+    for (int s = 0; s < shards; s++) {
+        dl_place place = dl_gpu_options_server(options, s);
+        if (place.node != gpu.node || place.index != gpu.index) continue;
+        bytes += (point->workers + 1) * (double)point->costs->parameter_bytes / shards;
+    }
+    return bytes;
+}
+
+dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_point *point)
+{
+    const dl_costs *costs = point->costs;
+    const dl_machine *m = &options->machine;
+    dl_gpu_memory most = {(double)NAN, (double)NAN};
+    if (costs->parameter_bytes < 0 || costs->state_bytes < 0 ||
+        !costs->gpu_memory.activation_bytes_per_sample.known ||
+        !costs->gpu_memory.workspace_bytes.known) {
+        return most;
+    }
+    /* Gradients are as many as parameters. */
+    const double own = 2 * (double)costs->parameter_bytes + (double)costs->state_bytes +
+                       costs->gpu_memory.activation_bytes_per_sample.value * point->batch +
+                       costs->gpu_memory.workspace_bytes.value;
+    for (int w = 0; w < point->workers; w++) {
+        dl_place gpu = dl_gpu_options_place(options, w);
+        double has = m->models[m->gpus[gpu.index].model].memory_bytes.value;
+        double needs = own + server_bytes(options, point, gpu);
+        if (!(needs / has <= most.needs_bytes / most.has_bytes)) {
+            most = (dl_gpu_memory){needs, has};
+        }
+    }
+    return most;
+}
+
+double dl_gpu_options_usd_per_hour(const dl_gpu_options *options, int workers)
+{
+    if (!options->machine.price_usd_per_hour.known) return (double)NAN;
+    int nodes = 0, last = -1;
+    for (int w = 0; w < workers; w++) { /* GPUs ascend, so nodes do */
+        int node = dl_gpu_options_place(options, w).node;
+        nodes += node != last;
+        last = node;
+    }
+    return nodes * options->machine.price_usd_per_hour.value;
+}
+
+/* --- compressed messages -------------------------------------------------------------------- */
+
+#define PARAMETER_BYTES 4.0 /* fp32 */
+#define INDEX_BYTES 4.0
+#define BITS_PER_BYTE 8.0
+
+const char *const dl_compress_names[DL_COMPRESS_KINDS + 1] = {"none", "fp16", "1bit", "topk"};
+
+double dl_compress_bytes(const dl_gpu_options *options, double bytes)
+{
+    const double parameters = bytes / PARAMETER_BYTES;
+    switch (options->compress) {
+    case DL_COMPRESS_FP16: return bytes / 2;
+    case DL_COMPRESS_1BIT: return parameters / BITS_PER_BYTE + 2 * PARAMETER_BYTES;
+    case DL_COMPRESS_TOPK:
+        return ceil(options->topk_frac * parameters) * (PARAMETER_BYTES + INDEX_BYTES);
+    case DL_COMPRESS_NONE:
+    case DL_COMPRESS_KINDS: break;
+    }
+    return bytes;
+}
+
+double dl_compress_traffic(const dl_gpu_options *options, double bytes)
+{
+    if (options->compress == DL_COMPRESS_NONE) return 0;
+    /* Error feedback: what was left out before is read, what is left out now is written. */
+    double feedback = options->compress == DL_COMPRESS_FP16 ? 0 : 2 * bytes;
+    return bytes + feedback + dl_compress_bytes(options, bytes);
+}
+
+double dl_decompress_traffic(const dl_gpu_options *options, double bytes, int workers)
+{
+    if (options->compress == DL_COMPRESS_NONE) return 0;
+    double message = dl_compress_bytes(options, bytes);
+    return bytes + (options->compress == DL_COMPRESS_TOPK ? workers * message : message);
+}

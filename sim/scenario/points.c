@@ -1,0 +1,393 @@
+/* What is swept into points: lists of values, [sync] with its modes and their options, the points. */
+#include "sim/scenario/scenario_internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/names.h"
+#include "common/units.h"
+
+#define POINTS_MAX 10000
+#define LOG_MAX 20000000 /* steps x workers: what one replicate keeps in memory */
+
+/* --- a point -------------------------------------------------------------------------------- */
+
+bool dl_point_is_split(const dl_point *point)
+{
+    return point->stages > 1;
+}
+
+int dl_point_gpus(const dl_point *point)
+{
+    return point->workers * (dl_point_is_split(point) ? point->stages : 1);
+}
+
+dl_split dl_point_split(const dl_point *point)
+{
+    return (dl_split){
+        .stages = point->stages,
+        .micro_batches = point->micro_batches,
+        .samples = (double)(point->batch / point->workers / point->micro_batches),
+    };
+}
+
+bool dl_point_shows(const dl_point *point, int option)
+{
+    if (!(point->mode->options & 1u << option)) return false;
+    double value = point->option[option];
+    if ((DL_SYNC_ANY | 1u << DL_SYNC_LAG) & 1u << option)
+        return value != dl_sync_options[option].fallback;
+    return isfinite(value);
+}
+
+const char *dl_point_options(char *text, size_t bytes, const dl_point *point)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int o = 0; o < DL_SYNC_SWEPT && used < bytes; o++) {
+        if (!dl_point_shows(point, o)) continue;
+        char number[DL_DOUBLE_TEXT_BYTES];
+        used +=
+            (size_t)snprintf(text + used, bytes - used, "%s%s %s", used > 0 ? ", " : "",
+                             dl_sync_options[o].name, dl_format_double(number, point->option[o]));
+    }
+    return text;
+}
+
+const char *dl_point_text(char *text, size_t bytes, const dl_point *point)
+{
+    char options[DL_POINT_TEXT_BYTES];
+    dl_point_options(options, sizeof options, point);
+    char cores[32] = "";
+    if (point->cores != DL_CORES_GPU) snprintf(cores, sizeof cores, "cores %d, ", point->cores);
+    snprintf(text, bytes, "%sworkers %d, batch %lld, %s%s%s", cores, point->workers,
+             (long long)point->batch, point->mode->name, options[0] != '\0' ? ", " : "", options);
+    return text;
+}
+
+static bool equal(const dl_point *a, const dl_point *b)
+{
+    if (a->cores != b->cores || a->workers != b->workers || a->batch != b->batch ||
+        a->gpus != b->gpus || a->mode != b->mode) {
+        return false;
+    }
+    for (int o = 0; o < DL_SYNC_SWEPT; o++) {
+        if (!(a->option[o] == b->option[o] || (isnan(a->option[o]) && isnan(b->option[o])))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether points[count] hold one like it. */
+static bool is_among(const dl_point *points, size_t count, const dl_point *point)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (equal(&points[i], point)) return true;
+    }
+    return false;
+}
+
+/* --- lists of swept values ------------------------------------------------------------------ */
+
+dl_status dl_sweep_number(const char *text, const dl_key *key, double *value, dl_error *err)
+{
+    int64_t number = 0;
+    dl_status status = dl_parse_int(text, (int64_t)key->low, (int64_t)key->high, &number, err);
+    if (status == DL_OK) *value = (double)number;
+    return status;
+}
+
+static bool contains(const dl_sweep_list *list, double value)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->values[i] == value) return true;
+    }
+    return false;
+}
+
+static dl_status read_items(dl_sweep_list *list, const dl_ini *ini, const dl_key *key,
+                            dl_sweep_item_fn item, dl_error *err)
+{
+    char **items = NULL;
+    size_t count = 0;
+    dl_status status = dl_ini_split(ini, list->entry, &items, &count, err);
+    if (status != DL_OK) return status;
+    list->values = dl_calloc(count, sizeof *list->values, "swept values");
+    for (size_t i = 0; i < count && status == DL_OK; i++) {
+        dl_error inner = {0};
+        double value = 0;
+        status = item(items[i], key, &value, &inner);
+        if (status == DL_OK && contains(list, value)) {
+            status = dl_error_set(&inner, DL_ERR_RANGE, "'%s' is given twice", items[i]);
+        }
+        if (status != DL_OK) dl_ini_error(ini, list->entry, status, err, "%s", inner.text);
+        list->values[list->count++] = value;
+    }
+    dl_ini_free_list(items, count);
+    return status;
+}
+
+dl_status dl_sweep_list_read(dl_sweep_list *list, const dl_ini *ini, const dl_key *key,
+                             dl_sweep_item_fn item, const double *fallback, dl_error *err)
+{
+    list->entry = dl_ini_find(ini, key->section, key->name);
+    if (list->entry != NULL) return read_items(list, ini, key, item, err);
+    if (fallback == NULL) {
+        return dl_error_set_at(err, DL_ERR_DATA, ini->path, 0, "[%s] %s is missing", key->section,
+                               key->name);
+    }
+    list->values = dl_calloc(1, sizeof *list->values, "swept values");
+    list->values[0] = *fallback;
+    list->count = 1;
+    return DL_OK;
+}
+
+void dl_sweep_lists_free(dl_sweep_lists *lists)
+{
+    free(lists->cores.values);
+    free(lists->workers.values);
+    free(lists->batch.values);
+    free(lists->mode.values);
+    for (int o = 0; o < DL_SYNC_SWEPT; o++)
+        free(lists->option[o].values);
+    *lists = (dl_sweep_lists){0};
+}
+
+/* --- [sync] --------------------------------------------------------------------------------- */
+
+static dl_status read_mode(const char *text, const dl_key *key, double *value, dl_error *err)
+{
+    (void)key;
+    *value = dl_names_find(text, dl_mode_names, DL_MODES);
+    if (*value >= 0) return DL_OK;
+    char hint[160];
+    dl_names_hint(hint, sizeof hint, text, dl_mode_names, DL_MODES);
+    return dl_error_set(err, DL_ERR_NAME, "unknown mode '%s'%s", text, hint);
+}
+
+static dl_status read_option(const char *text, const dl_key *key, double *value, dl_error *err)
+{
+    const dl_sync_option_spec *spec = &dl_sync_options[dl_key_option(key)];
+    if (!spec->whole) return dl_parse_double(text, spec->low, spec->high, value, err);
+    int64_t number = 0;
+    dl_status status = dl_parse_int(text, (int64_t)spec->low, (int64_t)spec->high, &number, err);
+    if (status == DL_OK) *value = (double)number;
+    return status;
+}
+
+/* "interval, average_state" in text[bytes]; "no options" for none. */
+static void list_options(char *text, size_t bytes, unsigned options)
+{
+    size_t used = 0;
+    snprintf(text, bytes, "no options");
+    for (int o = 0; o < DL_SYNC_OPTIONS; o++) {
+        if (!(options & 1u << o) || used >= bytes) continue;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", used > 0 ? ", " : "",
+                                 dl_option_key(o)->name);
+    }
+}
+
+/* An option that no mode of the scenario takes is a mistake. */
+static dl_status check_options(const dl_ini *ini, const dl_sweep_list *modes, dl_error *err)
+{
+    unsigned taken = 0;
+    for (size_t m = 0; m < modes->count; m++)
+        taken |= dl_modes[(int)modes->values[m]]->options;
+    for (int o = 0; o < DL_SYNC_OPTIONS; o++) {
+        const dl_ini_entry *entry = dl_ini_find(ini, "sync", dl_option_key(o)->name);
+        if (entry == NULL || taken & 1u << o) continue;
+        char list[200];
+        list_options(list, sizeof list, taken);
+        return dl_ini_error(ini, entry, DL_ERR_NAME, err, "mode %s takes %s",
+                            modes->entry != NULL ? modes->entry->value : "none", list);
+    }
+    return DL_OK;
+}
+
+static dl_status check_required(const dl_ini *ini, const dl_sweep_lists *lists, dl_error *err)
+{
+    for (size_t m = 0; m < lists->mode.count; m++) {
+        const dl_mode *mode = dl_modes[(int)lists->mode.values[m]];
+        for (int o = 0; o < DL_SYNC_SWEPT; o++) {
+            if (!(mode->required & 1u << o) || lists->option[o].entry != NULL) continue;
+            return dl_error_set_at(err, DL_ERR_DATA, ini->path, 0,
+                                   "[sync] %s is missing: mode %s needs it",
+                                   dl_sync_options[o].name, mode->name);
+        }
+    }
+    return DL_OK;
+}
+
+/* Averages can be all-reduced; who waits for a lock, or has the server update, needs a server. */
+static bool can_reduce(const dl_mode *mode)
+{
+    return mode->needs & DL_NEED_AVERAGE && !(mode->wait & DL_MODE_WAIT_LOCK);
+}
+
+static dl_status read_place(dl_gpu_options *gpu, const dl_sweep_list *modes, const char *text,
+                            dl_error *err)
+{
+    static const char *const places[] = {"cpu", "gpu:0", "allreduce"};
+    if (strcmp(text, "cpu") == 0) return DL_OK;
+    if (gpu == NULL) {
+        return dl_error_set(err, DL_ERR_DATA, "without [machine] file, cpu is the only place");
+    }
+    if (strncmp(text, "gpu:", 4) == 0) {
+        int64_t number = 0;
+        const int gpus = gpu->machine.nodes * gpu->machine.gpu_count;
+        dl_status status = dl_parse_int(text + 4, 0, gpus - 1, &number, err);
+        gpu->where = DL_WHERE_GPU;
+        gpu->where_gpu = (int)number;
+        return status;
+    }
+    if (strcmp(text, "allreduce") != 0) {
+        char hint[160];
+        dl_names_hint(hint, sizeof hint, text, places, 3);
+        return dl_error_set(err, DL_ERR_NAME, "unknown place%s", hint);
+    }
+    gpu->where = DL_WHERE_ALLREDUCE;
+    for (size_t m = 0; m < modes->count; m++) {
+        const dl_mode *mode = dl_modes[(int)modes->values[m]];
+        if (!(mode->options & 1u << DL_SYNC_WHERE) || can_reduce(mode)) continue;
+        return dl_error_set(err, DL_ERR_DATA, "mode %s needs a server: cpu or gpu:K", mode->name);
+    }
+    return DL_OK;
+}
+
+static dl_status read_where(dl_scenario *scenario, const dl_ini *ini, const dl_sweep_list *modes,
+                            dl_error *err)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, "sync", "where");
+    if (entry == NULL) return DL_OK;
+    dl_error inner = {0};
+    dl_status status = read_place(scenario->gpu, modes, entry->value, &inner);
+    if (status != DL_OK) dl_ini_error(ini, entry, status, err, "%s", inner.text);
+    return status;
+}
+
+dl_status dl_scenario_read_sync(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
+                                dl_error *err)
+{
+    static const double none = 0;
+    const dl_key *mode = dl_keys_find(&dl_scenario_keys, "sync", "mode");
+    dl_status status = dl_sweep_list_read(&lists->mode, ini, mode, read_mode, &none, err);
+    if (status != DL_OK) return status;
+    for (int o = 0; o < DL_SYNC_SWEPT && status == DL_OK; o++) {
+        status = dl_sweep_list_read(&lists->option[o], ini, dl_option_key(o), read_option,
+                                    &dl_sync_options[o].fallback, err);
+    }
+    if (status == DL_OK) status = check_options(ini, &lists->mode, err);
+    if (status == DL_OK) status = read_where(scenario, ini, &lists->mode, err);
+    return status == DL_OK ? check_required(ini, lists, err) : status;
+}
+
+/* --- all points ----------------------------------------------------------------------------- */
+
+/* Unless an equal one is there ("cores = 2, workers" names one machine twice where there are 2
+ * workers). */
+static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sweep_lists *lists,
+                           const dl_point *point, dl_error *err)
+{
+    char text[DL_POINT_TEXT_BYTES];
+    if (is_among(scenario->points, scenario->point_count, point)) return DL_OK;
+    dl_point_text(text, sizeof text, point);
+    const int64_t micro_batches = point->workers * (int64_t)point->option[DL_SYNC_ACCUMULATE] *
+                                  (point->stages > 1 ? point->micro_batches : 1);
+    if (point->batch % micro_batches != 0) {
+        return dl_ini_error(ini, lists->batch.entry, DL_ERR_RANGE, err,
+                            "%lld %s cannot share the batch evenly (point: %s)",
+                            (long long)micro_batches,
+                            micro_batches > point->workers ? "micro-batches" : "workers", text);
+    }
+    if (point->option[DL_SYNC_LAG] > 0 && scenario->gpu != NULL && scenario->gpu->overlap) {
+        return dl_ini_error(ini, lists->option[DL_SYNC_LAG].entry, DL_ERR_DATA, err,
+                            "not with [exchange] overlap (point: %s)", text);
+    }
+    const double k = point->option[DL_SYNC_K], n = point->option[DL_SYNC_N];
+    const bool one_each = point->mode == &dl_mode_ksync || point->mode == &dl_mode_kasync;
+    if ((one_each && k > point->workers) || n > point->workers) {
+        return dl_ini_error(ini, lists->option[one_each ? DL_SYNC_K : DL_SYNC_N].entry,
+                            DL_ERR_RANGE, err, "there are fewer workers (point: %s)", text);
+    }
+    if (((double)scenario->steps + point->option[DL_SYNC_INTERVAL]) * point->workers *
+            (point->stages > 1 ? point->stages : 1) >
+        LOG_MAX) {
+        return dl_error_set_at(err, DL_ERR_RANGE, ini->path, 0,
+                               "steps times workers exceeds %d (point: %s)", LOG_MAX, text);
+    }
+    if (scenario->point_count == POINTS_MAX) {
+        return dl_error_set_at(err, DL_ERR_RANGE, ini->path, 0, "more than %d points", POINTS_MAX);
+    }
+    scenario->points =
+        dl_realloc(scenario->points, scenario->point_count + 1, sizeof(dl_point), "points");
+    scenario->points[scenario->point_count++] = *point;
+    return DL_OK;
+}
+
+/* Every combination of the options that the mode takes. */
+static dl_status add_options(dl_scenario *scenario, const dl_ini *ini, const dl_sweep_lists *lists,
+                             dl_point *point, dl_error *err)
+{
+    size_t combinations = 1;
+    for (int o = 0; o < DL_SYNC_SWEPT; o++) {
+        if (point->mode->options & 1u << o) combinations *= lists->option[o].count;
+    }
+    dl_status status = DL_OK;
+    for (size_t c = 0; c < combinations && status == DL_OK; c++) {
+        size_t rest = c; /* the last option changes fastest */
+        for (int o = DL_SYNC_SWEPT - 1; o >= 0; o--) {
+            const dl_sweep_list *list = &lists->option[o];
+            bool taken = point->mode->options & 1u << o;
+            point->option[o] =
+                taken ? list->values[rest % list->count] : dl_sync_options[o].fallback;
+            if (taken) rest /= list->count;
+        }
+        status = add_point(scenario, ini, lists, point, err);
+    }
+    return status;
+}
+
+dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
+                                 const dl_sweep_lists *all, dl_error *err)
+{
+    size_t rest = all->mode.count * all->batch.count * all->workers.count;
+    dl_status status = DL_OK;
+    for (size_t i = 0; i < rest * all->cores.count && status == DL_OK; i++) {
+        size_t mode = i % all->mode.count, batch = i / all->mode.count % all->batch.count;
+        size_t worker = i / (all->mode.count * all->batch.count) % all->workers.count;
+        dl_point point = {.workers = (int)all->workers.values[worker],
+                          .cores = (int)all->cores.values[i / rest],
+                          .batch = (int64_t)all->batch.values[batch],
+                          .mode = dl_modes[(int)all->mode.values[mode]]};
+        if (point.cores == DL_CORES_AS_WORKERS) point.cores = point.workers;
+        if (scenario->batch_per_worker) point.batch *= point.workers;
+        if (scenario->pipeline != NULL) {
+            point.stages = scenario->pipeline->stages;
+            point.micro_batches = scenario->pipeline->micro_batches;
+        }
+        status = add_options(scenario, ini, all, &point, err);
+    }
+    return status;
+}
+
+dl_status dl_scenario_set_measured_cores(dl_scenario *scenario, int64_t cores, dl_error *err)
+{
+    size_t kept = 0, count = scenario->point_count;
+    for (size_t i = 0; i < count; i++) {
+        if (scenario->points[i].cores != DL_CORES_MEASURED || cores > 0) continue;
+        return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
+                               "[machine] cores = measured, but %s lacks [costs] cores",
+                               scenario->costs_path);
+    }
+    for (size_t i = 0; i < count; i++) {
+        dl_point point = scenario->points[i];
+        if (point.cores == DL_CORES_MEASURED) point.cores = (int)cores;
+        if (!is_among(scenario->points, kept, &point)) scenario->points[kept++] = point;
+    }
+    scenario->point_count = kept;
+    return DL_OK;
+}

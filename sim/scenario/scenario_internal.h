@@ -1,0 +1,52 @@
+/* What the reader of scenarios (scenario.c) shares with points.c and study.c. */
+#ifndef DL_SIM_SCENARIO_INTERNAL_H
+#define DL_SIM_SCENARIO_INTERNAL_H
+
+#include "sim/scenario/keys.h"
+
+/* The values of one key that is swept. */
+typedef struct dl_sweep_list {
+    const dl_ini_entry *entry; /* NULL: the default */
+    double *values;            /* [count], owned */
+    size_t count;
+} dl_sweep_list;
+
+/* All of a scenario. */
+typedef struct dl_sweep_lists {
+    dl_sweep_list cores, workers, batch, mode;
+    dl_sweep_list option[DL_SYNC_SWEPT];
+} dl_sweep_lists;
+
+/* Reads one item of the key's list. */
+typedef dl_status (*dl_sweep_item_fn)(const char *text, const dl_key *key, double *value,
+                                      dl_error *err);
+
+/* Reads the key as a list without repetitions. Where the file lacks it, the list is the `fallback`,
+ * or DL_ERR_DATA if that is NULL. */
+dl_status dl_sweep_list_read(dl_sweep_list *list, const dl_ini *ini, const dl_key *key,
+                             dl_sweep_item_fn item, const double *fallback,
+                             dl_error *err) DL_MUST_CHECK;
+
+/* An item that is a whole number of the key's range. */
+dl_status dl_sweep_number(const char *text, const dl_key *key, double *value,
+                          dl_error *err) DL_MUST_CHECK;
+
+void dl_sweep_lists_free(dl_sweep_lists *lists);
+
+/* Where a point's cores are as many as its workers. */
+#define DL_CORES_AS_WORKERS (-2)
+
+/* [sync]: the modes and their options; an option that none of the modes takes is an error. After
+ * [machine]. */
+dl_status dl_scenario_read_sync(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
+                                dl_error *err) DL_MUST_CHECK;
+
+/* Adds the points of all combinations of what is swept. */
+dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
+                                 const dl_sweep_lists *lists, dl_error *err) DL_MUST_CHECK;
+
+/* Reads a scenario from a file's entries. */
+dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini,
+                               dl_error *err) DL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,302 @@
+/* Modes whose server updates with gradients that workers push: async, ssp, softsync, and the four of
+ * Dutta et al. 2018, which wait for the first k of them.
+ *
+ * Gradients wait in the server's memory and are added up by the update (an [update] over as many
+ * vectors).
+ *
+ * Asynchronous, under the server's lock: a worker that has pushed contributes its gradient; the
+ * one whose gradient is the last that is needed has the server update; then it pulls what there is.
+ *
+ * Synchronous: only gradients of the newest parameters count. When enough are there, one worker has
+ * the server update, what the others compute is cut short at once, and all pull and start anew.
+ * What is cut, or comes too late, is dropped: it cost time, and no update has it in it. */
+#include <math.h>
+
+#include "sim/sync/mode.h"
+
+/* The update waits for gradients that it would make staler than `bound` (INFINITY: none), and who
+ * comes meanwhile waits for the update. With `waits`, everybody waits for the update with its
+ * gradient in it; else it goes on with the parameters of the moment. */
+typedef struct server_rule {
+    int64_t gradients; /* that an update needs, >= 1 */
+    double bound;      /* of the asynchronous rule only */
+    bool waits;
+} server_rule;
+
+enum { ASYNC_LOCKED = 3, ASYNC_SERVED, ASYNC_WAITED, ASYNC_LOCKED_AGAIN, ASYNC_PULLED };
+
+/* Whether an update now leaves no worker at a gradient that would be staler than the bound. */
+static bool may_update(const dl_team *team, double bound)
+{
+    for (int w = 0; w < team->config.workers; w++) {
+        const dl_worker *other = &team->workers[w];
+        if (other->computes && (double)(team->version + 1 - other->read_version) > bound) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void pull_locked(dl_team *team, int worker)
+{
+    team->workers[worker].stage = ASYNC_PULLED;
+    dl_team_read(team, worker);
+    dl_team_pull_locked(team, worker);
+}
+
+static void contribute(dl_team *team, int worker, const server_rule *rule)
+{
+    dl_team_contribute(team, worker);
+    const bool due = team->gradients >= rule->gradients;
+    if (due && may_update(team, rule->bound)) {
+        dl_team_serve(team, worker, team->gradients);
+    } else if (due || rule->waits) {
+        team->workers[worker].stage = ASYNC_WAITED;
+        dl_team_unlock(team, worker);
+        dl_team_wait(team, worker, dl_team_is_applied);
+    } else {
+        pull_locked(team, worker);
+    }
+}
+
+static void advance_async_rule(dl_team *team, int worker, const server_rule *rule)
+{
+    switch (team->workers[worker].stage++) {
+    case 0: dl_team_compute(team, worker, false); break;
+    case 1: dl_team_push(team, worker, DL_CONTENT_GRADIENTS); break;
+    case 2: dl_team_lock(team, worker); break;
+    case ASYNC_LOCKED: contribute(team, worker, rule); break;
+    case ASYNC_SERVED:
+        dl_team_update(team);
+        dl_team_wake(team);
+        pull_locked(team, worker);
+        break;
+    case ASYNC_WAITED: dl_team_lock(team, worker); break;
+    case ASYNC_LOCKED_AGAIN: pull_locked(team, worker); break;
+    default:
+        dl_team_leave(team, worker);
+        dl_team_end_step(team, worker);
+        break;
+    }
+}
+
+enum { SYNC_COMPUTED = 1, SYNC_PUSHED, SYNC_SERVED, SYNC_WAITED, SYNC_PULLED };
+
+static void pull(dl_team *team, int worker)
+{
+    team->workers[worker].stage = SYNC_PULLED;
+    dl_team_read(team, worker);
+    dl_team_pull(team, worker, DL_CONTENT_PARAMETERS);
+}
+
+/* The gradient came too late, or was cut short. */
+static void drop(dl_team *team, int worker)
+{
+    dl_team_drop(team, worker);
+    team->workers[worker].stage = SYNC_WAITED;
+    dl_team_wait(team, worker, dl_team_is_outdated);
+}
+
+static void contribute_newest(dl_team *team, int worker, const server_rule *rule)
+{
+    if (dl_team_is_outdated(team, worker) || team->gradients >= rule->gradients) {
+        drop(team, worker);
+        return;
+    }
+    dl_team_contribute(team, worker);
+    if (team->gradients == rule->gradients) {
+        dl_team_serve(team, worker, rule->gradients);
+    } else if (rule->waits) {
+        team->workers[worker].stage = SYNC_WAITED;
+        dl_team_wait(team, worker, dl_team_is_outdated);
+    } else {
+        dl_team_end_step(team, worker);
+    }
+}
+
+static void cut_the_others(dl_team *team, int worker)
+{
+    for (int w = 0; w < team->config.workers; w++) {
+        if (w != worker) dl_team_cut(team, w);
+    }
+}
+
+static void advance_sync_rule(dl_team *team, int worker, const server_rule *rule)
+{
+    switch (team->workers[worker].stage++) {
+    case 0: dl_team_compute(team, worker, false); break;
+    case SYNC_COMPUTED:
+        if (dl_team_is_outdated(team, worker)) {
+            drop(team, worker);
+        } else {
+            dl_team_push(team, worker, DL_CONTENT_GRADIENTS);
+        }
+        break;
+    case SYNC_PUSHED: contribute_newest(team, worker, rule); break;
+    case SYNC_SERVED:
+        dl_team_update(team);
+        cut_the_others(team, worker);
+        dl_team_wake(team);
+        pull(team, worker);
+        break;
+    case SYNC_WAITED: pull(team, worker); break;
+    default: dl_team_end_step(team, worker); break;
+    }
+}
+
+/* --- the modes ------------------------------------------------------------------------------- */
+
+/* Asynchronous parameter server: whoever is done pushes, has its gradient applied under the server's
+ * lock, and pulls. */
+static void advance_async(dl_team *team, int worker)
+{
+    switch (team->workers[worker].stage++) {
+    case 0: dl_team_compute(team, worker, false); break;
+    case 1: dl_team_push(team, worker, DL_CONTENT_GRADIENTS); break;
+    case 2: dl_team_lock(team, worker); break;
+    case 3: dl_team_serve(team, worker, 1); break;
+    case 4:
+        dl_team_contribute(team, worker);
+        dl_team_update(team);
+        dl_team_read(team, worker);
+        dl_team_pull_locked(team, worker);
+        break;
+    default:
+        dl_team_leave(team, worker);
+        dl_team_end_step(team, worker);
+        break;
+    }
+}
+
+const dl_mode dl_mode_async = {
+    .name = "async",
+    .options = DL_SYNC_ANY | 1u << DL_SYNC_WHERE,
+    .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,
+    .wait = DL_MODE_WAIT_LOCK,
+    .staleness = DL_MODE_STALENESS_SOME,
+    .advance = advance_async,
+};
+
+static bool is_within_bound(const dl_team *team, int worker)
+{
+    const int64_t lag = team->workers[worker].clock - team->least_clock;
+    return (double)lag <= team->config.option[DL_SYNC_BOUND];
+}
+
+/* Stale synchronous parallel (Ho et al. 2013): as async, but a worker starts a step at most `bound`
+ * clocks ahead of the slowest one.
+ *
+ * When worker i reads before its step c, its clock is c, and each other worker j has contributed at
+ * least c - bound gradients (else i would not go on). While i is at that step its clock stays c, so
+ * j may start no step later than c + bound and contributes at most c + bound + 1 gradients. So j
+ * makes at most 2 bound + 1 updates meanwhile, and the gradient is at most (2 bound + 1) (n - 1)
+ * stale. With a bound that is never reached the mode is async. With bound 0 all wait for all, but
+ * each gradient is still a separate update. */
+static void advance_ssp(dl_team *team, int worker)
+{
+    switch (team->workers[worker].stage++) {
+    case 0: dl_team_compute(team, worker, false); break;
+    case 1: dl_team_push(team, worker, DL_CONTENT_GRADIENTS); break;
+    case 2: dl_team_lock(team, worker); break;
+    case ASYNC_LOCKED: dl_team_serve(team, worker, 1); break;
+    case ASYNC_SERVED:
+        dl_team_contribute(team, worker);
+        dl_team_update(team);
+        dl_team_wake(team);
+        if (is_within_bound(team, worker)) {
+            pull_locked(team, worker);
+        } else {
+            dl_team_unlock(team, worker);
+            dl_team_wait(team, worker, is_within_bound);
+        }
+        break;
+    case ASYNC_WAITED: dl_team_lock(team, worker); break;
+    case ASYNC_LOCKED_AGAIN: pull_locked(team, worker); break;
+    default:
+        dl_team_leave(team, worker);
+        dl_team_end_step(team, worker);
+        break;
+    }
+}
+
+const dl_mode dl_mode_ssp = {
+    .name = "ssp",
+    .options = DL_SYNC_ANY | 1u << DL_SYNC_BOUND | 1u << DL_SYNC_WHERE,
+    .required = 1u << DL_SYNC_BOUND,
+    .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,
+    .wait = DL_MODE_WAIT_LOCK | DL_MODE_WAIT_BARRIER,
+    .staleness = DL_MODE_STALENESS_SOME,
+    .advance = advance_ssp,
+};
+
+/* n-softsync (Gupta, Zhang & Wang 2016): the server updates after workers / n gradients (rounded
+ * down); nobody waits for it but, with a bound, those that are ahead of a gradient that would exceed
+ * it. */
+static void advance_softsync(dl_team *team, int worker)
+{
+    const double *option = team->config.option;
+    advance_async_rule(team, worker,
+                       &(server_rule){.gradients = team->config.workers / (int)option[DL_SYNC_N],
+                                      .bound = option[DL_SYNC_BOUND]});
+}
+
+const dl_mode dl_mode_softsync = {
+    .name = "softsync",
+    .options = DL_SYNC_ANY | 1u << DL_SYNC_N | 1u << DL_SYNC_BOUND | 1u << DL_SYNC_WHERE,
+    .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,
+    .wait = DL_MODE_WAIT_LOCK | DL_MODE_WAIT_BARRIER,
+    .staleness = DL_MODE_STALENESS_SOME,
+    .advance = advance_softsync,
+};
+
+/* The first k gradients, of whatever parameters (async) or of the newest; `waits`: who has pushed one
+ * waits for the update. */
+static void advance_k(dl_team *team, int worker, bool async, bool waits)
+{
+    const server_rule rule = {.gradients = (int64_t)team->config.option[DL_SYNC_K],
+                              .bound = (double)INFINITY,
+                              .waits = waits};
+    (async ? advance_async_rule : advance_sync_rule)(team, worker, &rule);
+}
+
+/* K-sync SGD: the first k gradients of the newest parameters; the other workers are cut short, and
+ * all start anew. */
+static void advance_ksync(dl_team *team, int worker)
+{
+    advance_k(team, worker, false, true);
+}
+
+/* K-batch-sync: as ksync, but who has pushed a gradient computes the next one of the same parameters
+ * at once; so a fast worker may push several. */
+static void advance_kbatchsync(dl_team *team, int worker)
+{
+    advance_k(team, worker, false, false);
+}
+
+/* K-async: the first k gradients, whatever parameters they are of; who has pushed one of them waits
+ * for the update, the others compute on. */
+static void advance_kasync(dl_team *team, int worker)
+{
+    advance_k(team, worker, true, true);
+}
+
+/* K-batch-async: the first k gradients, of whichever workers; nobody waits for the update. */
+static void advance_kbatchasync(dl_team *team, int worker)
+{
+    advance_k(team, worker, true, false);
+}
+
+#define K_MODE(mode, waits_at, stale)                                   \
+    const dl_mode dl_mode_##mode = {                                    \
+        .name = #mode,                                                  \
+        .options = DL_SYNC_ANY | 1u << DL_SYNC_K | 1u << DL_SYNC_WHERE, \
+        .required = 1u << DL_SYNC_K,                                    \
+        .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,    \
+        .wait = waits_at,                                               \
+        .staleness = stale,                                             \
+        .advance = advance_##mode,                                      \
+    }
+K_MODE(ksync, DL_MODE_WAIT_BARRIER, DL_MODE_STALENESS_ZERO);
+K_MODE(kbatchsync, DL_MODE_WAIT_BARRIER, DL_MODE_STALENESS_ZERO);
+K_MODE(kasync, DL_MODE_WAIT_LOCK | DL_MODE_WAIT_BARRIER, DL_MODE_STALENESS_SOME);
+K_MODE(kbatchasync, DL_MODE_WAIT_LOCK, DL_MODE_STALENESS_SOME);

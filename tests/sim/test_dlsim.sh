@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# The program dlsim from outside: exit statuses, messages, files. Usage: test_dlsim.sh DLSIM
+set -u
+dlsim=$1
+costs=$(cd "$(dirname "$0")" && pwd)/../golden/costs.ini
+tested=$dlsim
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/../expect.sh"
+
+cp "$costs" costs.ini
+scenario() { # file, sync mode, costs
+    printf '[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = %s\nbatch = 32\n[sync]\nmode = %s\n' \
+        "$3" "$2" >"$1"
+}
+scenario good.ini async costs.ini
+scenario mode.ini asink costs.ini
+scenario lost.ini async nowhere.ini
+sed '/^\[copy\]/,/^\[average\]/{/^\[average\]/!d}' costs.ini >poor.ini
+scenario poor_scenario.ini async poor.ini
+
+expect 0 "Usage: dlsim" --help
+expect 0 "dlsim " --version
+expect 2 "did you mean '--check'?" --chek good.ini
+expect 2 ""
+expect 1 "mode.ini:8:" mode.ini
+expect 1 "async" mode.ini
+expect 1 "nowhere.ini" lost.ini
+expect 1 "[copy]" poor_scenario.ini
+expect 1 "[copy]" --check poor_scenario.ini
+expect 0 "" --check good.ini
+[ ! -e results.csv ] || { echo "FAIL: results of runs that failed or only checked"; failures=$((failures + 1)); }
+
+expect 0 "samples/s" good.ini -o r.csv --histogram h.csv --timeline t.json
+for file in r.csv h.csv t.json; do
+    [ -s "$file" ] || { echo "FAIL: no $file"; failures=$((failures + 1)); }
+done
+expect 1 "--draw-machine needs a machine file" good.ini --draw-machine m.dot --check
+gpu=$(dirname "$costs")/gpu_reduce.ini
+expect 0 "no costs are missing" "$gpu" --draw-machine m.dot --check
+grep -q -e '-- gpu0 \[label' m.dot || { echo "FAIL: the machine is not drawn"; failures=$((failures + 1)); }
+expect 1 "No such file" "$gpu" --draw-machine no/such/m.dot --check
+
+expect 0 "" good.ini -o again.csv --threads 2 --quiet
+cmp -s r.csv again.csv || { echo "FAIL: equal seeds, other results"; failures=$((failures + 1)); }
+expect 0 "samples/s" good.ini -o without.csv --without copy,sharing
+grep -q '^# without: copy+sharing$' without.csv || { echo "FAIL: what is off is not told"; failures=$((failures + 1)); }
+expect 2 "did you mean 'copy'?" good.ini --without coppy
+for shown in "$(dirname "$0")"/../../scenarios/modes/cpu_[hw]*.ini; do
+    expect 0 "no costs are missing" --check "$shown"
+done
+[ ! -e /dev/full ] || expect 1 "/dev/full" good.ini -o /dev/full
+[ ! -e /dev/full ] || tested=bash expect 1 "standard output: cannot write" -c '"$0" good.ini >/dev/full' "$dlsim"
+expect 1 "no/such/folder" good.ini -o no/such/folder/r.csv
+
+# What is read is not written over, nor one output over the other; before anything is simulated.
+cp good.ini kept.ini
+cp costs.ini kept_costs.ini
+ln -s good.ini link.ini
+expect 2 "--output would overwrite the scenario: good.ini" good.ini -o good.ini
+expect 2 "--output would overwrite the scenario: link.ini" good.ini -o link.ini
+expect 2 "--timeline would overwrite the cost file: ./costs.ini" good.ini -o x.csv --timeline ./costs.ini
+expect 2 "--timeline is the same file as --output: x.csv" good.ini -o x.csv --timeline x.csv
+expect 2 "--output: the name of the file is empty" good.ini -o ""
+cp "$gpu" gpu.ini
+machine=$(sed -n 's/^file *= *//p' gpu.ini)
+mkdir -p "$(dirname "$machine")"
+cp "$(dirname "$gpu")/$machine" "$machine"
+cp "$(dirname "$gpu")/$(sed -n 's/^costs *= *//p' gpu.ini)" "$(sed -n 's/^costs *= *//p' gpu.ini)"
+expect 2 "--draw-machine would overwrite the machine file" gpu.ini --draw-machine "$machine" --check
+expect 0 "" gpu.ini --output "$machine" --check
+printf '[measured]\nfile = rows.csv\n' | cat good.ini - >measured.ini
+echo 'workers,batch,throughput_per_s
+2,32,1000' >rows.csv
+expect 2 "--histogram would overwrite the measured file: rows.csv" measured.ini -o x.csv --histogram rows.csv
+cmp -s good.ini kept.ini && cmp -s costs.ini kept_costs.ini && [ ! -e x.csv ] ||
+    { echo "FAIL: an input was written over"; failures=$((failures + 1)); }
+
+# A full disk (here a limit of a file's size; the signal would end the program) leaves the old files.
+cp r.csv old.csv
+cp t.json old.json
+full_disk='trap "" XFSZ; ulimit -f 0; exec "$0" good.ini "$@"'
+tested=bash expect 1 "r.csv: cannot write: File too large" -c "$full_disk" "$dlsim" -o r.csv
+tested=bash expect 1 "t.json: cannot write: File too large" -c "$full_disk" "$dlsim" -o /dev/null --timeline t.json
+tested=bash expect 1 "s.csv: cannot write: File too large" -c "$full_disk" "$dlsim" -o /dev/null --schedule s.csv
+tested=bash expect 1 "h.csv: cannot write: File too large" -c "$full_disk" "$dlsim" -o /dev/null --histogram h.csv
+cmp -s r.csv old.csv && cmp -s t.json old.json || { echo "FAIL: a failed run touched the old files"; failures=$((failures + 1)); }
+[ ! -e s.csv ] && [ -z "$(find . -name '.*.partial*')" ] || { echo "FAIL: a failed run left parts"; failures=$((failures + 1)); }
+
+# What a default decided is said; what the file gives is not.
+expect 0 "  cores" --keys input
+expect 2 "did you mean 'input'?" --keys inptu
+t4=$(cd "$(dirname "$0")/../.." && pwd)/scenarios/t4
+mkdir -p t4
+sed -e "/^cores/d" -e "s|= *\.\./|= $t4/../|" "$t4/allreduce.ini" >t4/slow_input.ini
+sed -e "s|= *\.\./|= $t4/../|" -e '/^overlap/d' -e '/^cores/s/=.*/= 16/' "$t4/allreduce.ini" >t4/no_overlap.ini
+sed -e "s|= *\.\./|= $t4/../|" -e '/^\[sync\]/,/^\[/{/^mode/d}' -e '/^\[exchange\]/,/^$/d' "$t4/allreduce.ini" >t4/no_sync.ini
+expect 0 "note: default [input] cores = 1: GPUs wait for input up to" t4/slow_input.ini -o d.csv
+expect 0 "wait % input %" t4/slow_input.ini -o d.csv
+grep -q '^# default: \[input\] cores=1 rows=[1-9]* input_frac=0\.[0-9]*$' d.csv ||
+    { echo "FAIL: the results do not name the default"; failures=$((failures + 1)); }
+expect 0 "note: default [exchange] overlap = no: exchange does not run during" t4/no_overlap.ini -o d.csv
+grep -q '^# default: \[input\] cores' d.csv && { echo "FAIL: a given key is no default"; failures=$((failures + 1)); }
+expect 0 "note: default [sync] mode = none: workers do not exchange anything" t4/no_sync.ini -o d.csv
+
+[ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }

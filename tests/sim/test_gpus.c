@@ -1,0 +1,237 @@
+/* Steps on GPUs against closed forms: tests/gpu_fixture.h has the numbers. */
+#include "sim/scenario/without.h"
+#include "tests/gpu_fixture.h"
+
+#define COSTS FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH
+#define PS_CPU "[sync]\nmode = ps\n"
+#define COPY_NS 8200.0 /* 80 kB at 10 GB/s, two edges of 100 ns */
+
+static void assert_step(double actual_ns, double expected_ns)
+{
+    if (fabs(actual_ns - expected_ns) > 3) fail_msg("%.1f is not %.1f ns", actual_ns, expected_ns);
+}
+
+static void a_step_computes_and_updates(void **state)
+{
+    (void)state;
+    assert_step(fixture_step_ns(COSTS, "", 8, ""), 1.1e6);
+    assert_step(fixture_step_ns(COSTS, "gpus = 1, 7\n", 2, ""), 1.1e6);
+    assert_step(fixture_step_ns(COSTS, "", 2, "[noise]\nslow = 0:3, 1:3\n"), 3.1e6);
+}
+
+/* Step s begins when the host has issued it: serial 100 us, 300 us a GPU. */
+static void the_host_limits_many_gpus(void **state)
+{
+    (void)state;
+    const char *costs = FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 1e5\nper_worker_ns = 3e5\n";
+    for (int n = 1; n <= 8; n++) {
+        double host_ns = 1e5 + n * 3e5, gpu_ns = 1.1e6;
+        double step = fixture_step_ns(costs, "dispatch = single\n", n, "");
+        assert_step(step, host_ns > gpu_ns ? host_ns : gpu_ns);
+        assert_step(fixture_step_ns(costs, "dispatch = per_gpu\n", n, ""), 1.1e6);
+    }
+    assert_step(fixture_step_ns(costs, "dispatch = per_gpu\nahead = 0\n", 4, ""), 1.2e6);
+}
+
+/* [op dispatch] comes on top for each GPU. */
+static void the_operation_dispatch_is_the_hosts(void **state)
+{
+    (void)state;
+    const char *costs = FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 1e5\nper_worker_ns = 3e5\n"
+                                          "[op dispatch]\nfixed_ns = 2e5\nper_sample_ns = 1e5\n";
+    assert_step(fixture_step_ns(costs, "dispatch = single\n", 4, ""), 1e5 + 4 * 6e5);
+}
+
+/* Push, sum by one thread at 1 ns a byte and vector, pull: alone, both GPUs of a switch, and all
+ * four, whose switches have a link each. */
+static void a_server_in_host_memory(void **state)
+{
+    (void)state;
+    assert_step(fixture_step_ns(COSTS, "", 1, PS_CPU), 1e6 + 2 * COPY_NS + 2 * 80e3);
+    double shared = 2 * 8000 + 200;
+    assert_step(fixture_step_ns(COSTS, "", 2, PS_CPU), 1e6 + 2 * shared + 3 * 80e3);
+    assert_step(fixture_step_ns(COSTS, "gpus = 0, 2\n", 2, PS_CPU), 1e6 + 2 * COPY_NS + 3 * 80e3);
+    assert_step(fixture_step_ns(COSTS, "", 4, PS_CPU), 1e6 + 2 * shared + 5 * 80e3);
+}
+
+/* Each copies as if it were alone, though the four share two switches. */
+static void without_contention_links_serve_all_at_once(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 4; n++) {
+        dl_costs costs = fixture_costs(COSTS);
+        char path[64];
+        snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
+        fixture_write(path, FIXTURE_GPUS);
+        dl_scenario scenario = fixture_scenario("[scenario]\nsteps = 20\n"
+                                                "[machine]\nfile = %s\nworkers = %d\n"
+                                                "[workload]\ncosts = c.ini\nbatch = 12\n" PS_CPU,
+                                                path, n);
+        unlink(path);
+        unsigned without = 0;
+        assert_int_equal(dl_without_parse("contention", &without, NULL), DL_OK);
+        dl_without_apply(without, &scenario, &costs);
+        dl_run_result r = fixture_run(&costs, &scenario);
+        assert_step(1e9 * r.step_p50_s, 1e6 + 2 * COPY_NS + (n + 1) * 80e3);
+        assert_near(r.usage.traffic_bytes, 20.0 * n * 2 * 80e3, 1e-9);
+        dl_run_result_free(&r);
+        dl_scenario_free(&scenario);
+        dl_costs_free(&costs);
+    }
+}
+
+/* Four threads sum a slice each; more than the memory's 40 GB/s would serve. */
+static void server_threads_share_the_memory(void **state)
+{
+    (void)state;
+    const char *four = "[sync]\nmode = ps\nserver_threads = 4\n";
+    double shared = 2 * 8000 + 200;
+    assert_step(fixture_step_ns(COSTS, "", 4, four), 1e6 + 2 * shared + 5 * 20e3);
+    const char *fast = "[costs]\nschema = 1\nparameter_bytes = 80000\n"
+                       "[op a.forward]\nfixed_ns = 1e6\nper_sample_ns = 0\n"
+                       "[update]\nlatency_ns = 500\nread_bytes_per_s = 20e9\n"
+                       "write_bytes_per_s = 20e9\n[sync]\nbarrier_ns = 0\n" FIXTURE_FREE_DISPATCH;
+    /* 20 GB/s a thread would be 80 together: 5 x 80 kB at 40 GB/s. */
+    assert_step(fixture_step_ns(fast, "", 4, four), 1e6 + 2 * shared + 500 + 10e3);
+}
+
+/* (n + 1) x bytes over the GPU's memory of 100 GB/s. Worker 0 is at the server; 1 copies by the
+ * switch, 2 and 3 over its link, which they share. */
+static void a_server_on_a_gpu(void **state)
+{
+    (void)state;
+    const char *gpu = "[sync]\nmode = ps\nwhere = gpu:0\n";
+    assert_step(fixture_step_ns(COSTS, "", 1, gpu), 1e6 + 1600);
+    assert_step(fixture_step_ns(COSTS, "", 2, gpu), 1e6 + 2 * COPY_NS + 2400);
+    /* All three share the link of gpu0: 24 us a way, in which the longer ways' latencies pass. */
+    assert_near(fixture_step_ns(COSTS, "", 4, gpu), 1e6 + 2 * 24e3 + 4000, 400e-6);
+}
+
+/* Two shards: half of the bytes to each node, 1 GB/s between them. */
+static void shards_are_on_the_nodes_in_turn(void **state)
+{
+    (void)state;
+    const char *shards = PS_CPU "[exchange]\nshards = 2\n";
+    /* Way to the other node: gpu, switch, nic, port, port, nic: 4 x 100 + 2 x 5000 ns. */
+    assert_step(fixture_step_ns(COSTS, "", 1, shards), 1e6 + 2 * (40e3 + 10400) + 2 * 40e3);
+    dl_run_result r = fixture_run_gpus(COSTS, "", 1, 20, shards);
+    assert_near(r.usage.traffic_bytes, 20 * 160e3, 1e-12);
+    dl_run_result_free(&r);
+}
+
+/* 2 GB/s through the staging copy. */
+static void pageable_copies_are_staged(void **state)
+{
+    (void)state;
+    const char *costs = COSTS "[copy]\npageable_bytes_per_s = 2e9\n";
+    assert_step(fixture_step_ns(costs, "pageable = yes\n", 2, PS_CPU),
+                1e6 + 2 * (40e3 + 200) + 3 * 80e3);
+}
+
+/* Ring over two GPUs of a switch: 2 (a + S / (2 B)), each direction on links of its own. */
+static void all_reduce_is_a_collective(void **state)
+{
+    (void)state;
+    const char *ring = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n";
+    assert_step(fixture_step_ns(COSTS, "", 2, ring), 1.1e6 + 2 * (200 + 4000));
+    const char *average = "[sync]\nmode = average\nwhere = allreduce\naverage_state = yes\n"
+                          "[exchange]\nalgorithm = ring\n";
+    assert_step(fixture_step_ns(COSTS, "", 2, average), 1.1e6 + 2 * (200 + 6000));
+    const char *buckets = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n"
+                          "bucket_bytes = 30000\n";
+    assert_step(fixture_step_ns(COSTS, "", 2, buckets), 1.1e6 + 6 * 200 + 8000);
+    dl_run_result r = fixture_run_gpus(COSTS, "", 4, 20, ring);
+    assert_near(r.usage.traffic_bytes, 20 * 6 * 80e3, 1e-9); /* 2 (n - 1) S */
+    dl_run_result_free(&r);
+}
+
+/* Push, apply, pull take much less than a step: nobody waits. */
+static void asynchronous_workers_go_on_alone(void **state)
+{
+    (void)state;
+    const char *async = "[sync]\nmode = async\n[noise]\nkind = none\nslow = 1:2\n";
+    dl_run_result r = fixture_run_gpus(COSTS, "gpus = 0, 2\n", 2, 21, async);
+    assert_near(r.worker_step_s[0] * 1e9, 1e6 + 2 * COPY_NS + 160e3, 0.02);
+    assert_near(r.worker_step_s[1] * 1e9, 2e6 + 2 * COPY_NS + 160e3, 0.03);
+    dl_run_result_free(&r);
+}
+
+/* A server that is busy all the time, 1.6 ms a gradient, serves the next one while others pull. */
+static void a_server_serves_while_others_pull(void **state)
+{
+    (void)state;
+    const char *costs = "[costs]\nschema = 1\nparameter_bytes = 80000\n"
+                        "[op a.forward]\nfixed_ns = 1e6\nper_sample_ns = 0\n"
+                        "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e8\n"
+                        "write_bytes_per_s = 1e8\n[sync]\nbarrier_ns = 0\n"
+                        "lock_ns = 0\n" FIXTURE_FREE_DISPATCH;
+    assert_step(fixture_step_ns(costs, "", 4, "[sync]\nmode = async\n"), 4 * 1.6e6);
+    assert_step(fixture_step_ns(costs, "", 4, "[sync]\nmode = ssp\nbound = 1\n"), 4 * 1.6e6);
+}
+
+/* Of three workers two make an update. The third one waits for a gradient of the others' next step,
+ * which the only host thread does not issue before the third one has ended its own. */
+static void workers_that_wait_for_ever_are_an_error(void **state)
+{
+    (void)state;
+    static const char path[] = "stuck_gpus.ini";
+    fixture_write(path, FIXTURE_GPUS);
+    dl_costs costs = fixture_costs(COSTS);
+    dl_scenario scenario =
+        fixture_scenario("[scenario]\nsteps = 5\n[machine]\nfile = %s\nworkers = 3\n"
+                         "dispatch = single\nahead = 0\n"
+                         "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n"
+                         "[sync]\nmode = kasync\nk = 2\n",
+                         path);
+    unlink(path);
+    const dl_run_config config = {
+        .scenario = &scenario, .costs = &costs, .point = &scenario.points[0]};
+    dl_run_result result = {.workers = 77};
+    dl_error err = {0};
+    assert_int_equal(dl_run(&config, &result, &err), DL_ERR_DATA);
+    assert_contains(err.text, "forever");
+    assert_contains(err.text, "kasync, k 2");
+    assert_int_equal(result.workers, 77);
+    scenario.gpu->dispatch = DL_DISPATCH_PER_GPU;
+    assert_int_equal(dl_run(&config, &result, &err), DL_OK);
+    dl_run_result_free(&result);
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+}
+
+static void parts_of_the_step_add_up(void **state)
+{
+    (void)state;
+    const char *costs = FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 1e5\nper_worker_ns = 3e5\n";
+    dl_run_result r = fixture_run_gpus(costs, "dispatch = single\n", 8, 100, PS_CPU);
+    double sum = 0;
+    for (int p = 0; p < DL_PART_COUNT; p++)
+        sum += r.part_frac[p];
+    assert_near(sum, 1, 1e-12);
+    assert_near(r.part_frac[DL_PART_COMPUTE], 1e6 / 2.5e6, 0.02);
+    assert_string_equal(r.usage.busiest, "host thread 0");
+    assert_near(r.usage.busiest_frac, 1, 0.02);
+    assert_true(r.usage.link[0] != '\0' && r.usage.link_frac > 0);
+    dl_run_result_free(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_step_computes_and_updates),
+        cmocka_unit_test(the_host_limits_many_gpus),
+        cmocka_unit_test(the_operation_dispatch_is_the_hosts),
+        cmocka_unit_test(a_server_in_host_memory),
+        cmocka_unit_test(without_contention_links_serve_all_at_once),
+        cmocka_unit_test(server_threads_share_the_memory),
+        cmocka_unit_test(a_server_on_a_gpu),
+        cmocka_unit_test(shards_are_on_the_nodes_in_turn),
+        cmocka_unit_test(pageable_copies_are_staged),
+        cmocka_unit_test(all_reduce_is_a_collective),
+        cmocka_unit_test(asynchronous_workers_go_on_alone),
+        cmocka_unit_test(a_server_serves_while_others_pull),
+        cmocka_unit_test(workers_that_wait_for_ever_are_an_error),
+        cmocka_unit_test(parts_of_the_step_add_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,129 @@
+/* What an exchange costs on a CPU box, in a team that does nothing else. Costs: FIXTURE_COSTS, 8000
+ * bytes of parameters, 4000 of state; copy 1 ns a byte; average 0.5 ns a byte and vector read, 1 ns
+ * a byte written; update 1 and 1. */
+#include "tests/sim_fixture.h"
+
+#include "sim/team.h"
+
+enum { WORKERS = 4 };
+
+static void (*start)(dl_team *team, int worker);
+
+static void advance(dl_team *team, int worker)
+{
+    if (team->workers[worker].stage++ == 0) {
+        start(team, worker);
+    } else {
+        dl_team_end_step(team, worker);
+    }
+}
+
+/* One step of every worker, each on its own core; step times in ns to took[WORKERS]. */
+static void run(void (*what)(dl_team *, int), int64_t took[WORKERS])
+{
+    dl_costs costs = fixture_costs(FIXTURE_COSTS "copies_4 = 1\n");
+    dl_workload workload;
+    dl_workload_init(&workload, &costs, 1);
+    const dl_noise_config noise = {.kind = DL_NOISE_NONE};
+    dl_team team;
+    start = what;
+    dl_team_init(&team, &(dl_team_config){.costs = &costs,
+                                          .workload = &workload,
+                                          .cores = WORKERS,
+                                          .workers = WORKERS,
+                                          .steps = 1,
+                                          .server_threads = 1,
+                                          .advance = advance,
+                                          .noise = &noise});
+    dl_team_run(&team);
+    for (int w = 0; w < WORKERS; w++)
+        took[w] = team.workers[w].last_end_ns;
+    dl_team_free(&team);
+    dl_costs_free(&costs);
+}
+
+static void push_gradients(dl_team *team, int worker)
+{
+    dl_team_push(team, worker, DL_CONTENT_GRADIENTS);
+}
+
+static void pull_with_state(dl_team *team, int worker)
+{
+    dl_team_pull(team, worker, DL_CONTENT_PARAMETERS_AND_STATE);
+}
+
+static void average_in_two(dl_team *team, int worker)
+{
+    dl_team_average(team, worker, DL_CONTENT_PARAMETERS, 2);
+}
+
+static void average_with_state(dl_team *team, int worker)
+{
+    dl_team_average(team, worker, DL_CONTENT_PARAMETERS_AND_STATE, 4);
+}
+
+static void serve_one(dl_team *team, int worker)
+{
+    dl_team_serve(team, worker, 1);
+}
+
+static void serve_all(dl_team *team, int worker)
+{
+    dl_team_serve_all(team, worker, 1);
+}
+
+static void copies_take_their_bytes(void **state)
+{
+    (void)state;
+    int64_t took[WORKERS];
+    run(push_gradients, took);
+    for (int w = 0; w < WORKERS; w++)
+        assert_int_equal(took[w], 8000);
+    run(pull_with_state, took);
+    for (int w = 0; w < WORKERS; w++)
+        assert_int_equal(took[w], 12000);
+}
+
+/* Slices by the first workers: bytes / parts (4 x 0.5 + 1) ns; the others have nothing to do. */
+static void averages_are_sliced(void **state)
+{
+    (void)state;
+    int64_t took[WORKERS];
+    run(average_in_two, took);
+    for (int w = 0; w < WORKERS; w++)
+        assert_int_equal(took[w], w < 2 ? 12000 : 0);
+    run(average_with_state, took);
+    for (int w = 0; w < WORKERS; w++)
+        assert_int_equal(took[w], 9000);
+}
+
+/* All 4 gradients: 8000 (4 + 1) ns, by the first worker. */
+static void the_server_adds_up_all_gradients(void **state)
+{
+    (void)state;
+    int64_t took[WORKERS];
+    run(serve_all, took);
+    for (int w = 0; w < WORKERS; w++)
+        assert_int_equal(took[w], w < 1 ? 40000 : 0);
+}
+
+/* One gradient: 8000 (1 + 1) ns, by whoever asks. */
+static void the_server_applies_one_gradient(void **state)
+{
+    (void)state;
+    int64_t took[WORKERS];
+    run(serve_one, took);
+    for (int w = 0; w < WORKERS; w++)
+        assert_int_equal(took[w], 16000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies_take_their_bytes),
+        cmocka_unit_test(averages_are_sliced),
+        cmocka_unit_test(the_server_adds_up_all_gradients),
+        cmocka_unit_test(the_server_applies_one_gradient),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

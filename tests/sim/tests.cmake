@@ -1,0 +1,78 @@
+foreach(module value costs costs_layers costs_gradients costs_noise event_queue engine maxmin
+        processor workload host noise gsl_random links machine_graph collective_cost scenario
+        scenario_machine without run scaling study sweep measured accuracy report timeline schedule)
+    dl_add_test(test_${module} unit LINK dl_sim)
+endforeach()
+foreach(module pipeline pipeline_split team team_exchange sync async server_modes lag
+        random_scenarios slow_worker dispatch network collective collective_nccl gpus gpu_overlap
+        gpu_streams gpu_costs gpu_memory gpu_input gpu_compress gpu_k80 gpu_monotone)
+    dl_add_test(test_${module} model LINK dl_sim)
+endforeach()
+
+add_test(NAME test_scaling_data COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_scaling_data.sh ${PROJECT_SOURCE_DIR})
+set_tests_properties(test_scaling_data PROPERTIES LABELS unit TIMEOUT 60)
+
+# The scenarios of GPUs that come with the program run.
+file(GLOB gpu_scenarios CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/scenarios/z10pe/*.ini
+     ${PROJECT_SOURCE_DIR}/scenarios/t4/*.ini ${PROJECT_SOURCE_DIR}/scenarios/scaling/*.ini)
+foreach(scenario ${gpu_scenarios})
+    get_filename_component(folder ${scenario} DIRECTORY)
+    get_filename_component(folder ${folder} NAME)
+    get_filename_component(name ${scenario} NAME_WE)
+    add_test(NAME scenario_${folder}_${name}
+             COMMAND dlsim ${scenario} --quiet -o scenario_${folder}_${name}.csv
+             WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    set_tests_properties(scenario_${folder}_${name} PROPERTIES LABELS model TIMEOUT 300)
+endforeach()
+# The scenarios of published studies are complete: machine, costs and measured rows fit together.
+file(GLOB study_scenarios CONFIGURE_DEPENDS
+     ${PROJECT_SOURCE_DIR}/scenarios/cntk/*.ini ${PROJECT_SOURCE_DIR}/scenarios/keras_mxnet/*.ini
+     ${PROJECT_SOURCE_DIR}/scenarios/mxnet/*.ini ${PROJECT_SOURCE_DIR}/scenarios/papers/*.ini
+     ${PROJECT_SOURCE_DIR}/scenarios/pytorch/*.ini ${PROJECT_SOURCE_DIR}/scenarios/tensorflow/*.ini)
+foreach(scenario ${study_scenarios})
+    get_filename_component(folder ${scenario} DIRECTORY)
+    get_filename_component(folder ${folder} NAME)
+    get_filename_component(name ${scenario} NAME_WE)
+    add_test(NAME check_${folder}_${name} COMMAND dlsim --check ${scenario})
+    set_tests_properties(check_${folder}_${name} PROPERTIES LABELS unit TIMEOUT 60)
+endforeach()
+dl_add_test(machine_figures model LINK dl_sim)
+dl_add_fuzzer(fuzz_costs LINK dl_sim)
+dl_add_fuzzer(fuzz_scenario LINK dl_sim)
+dl_add_fuzzer(fuzz_dlsim INPUTS 3000 LINK dl_sim)
+
+file(GLOB golden_scenarios CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/golden/*.ini)
+list(REMOVE_ITEM golden_scenarios ${CMAKE_CURRENT_SOURCE_DIR}/golden/costs.ini)
+foreach(scenario ${golden_scenarios})
+    get_filename_component(name ${scenario} NAME_WE)
+    add_test(NAME golden_${name}
+             COMMAND ${CMAKE_COMMAND} -DDLSIM=$<TARGET_FILE:dlsim> -DSCENARIO=${scenario}
+                     -P ${CMAKE_CURRENT_SOURCE_DIR}/golden/run.cmake
+             WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    set_tests_properties(golden_${name} PROPERTIES LABELS golden TIMEOUT 300)
+endforeach()
+
+add_executable(bench_sim EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/bench_sim.c)
+target_link_libraries(bench_sim PRIVATE dl_options dl_sim)
+add_executable(bench_network EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/bench_network.c)
+target_link_libraries(bench_network PRIVATE dl_options dl_sim)
+
+add_test(NAME test_dlsim COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim.sh $<TARGET_FILE:dlsim>
+         WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_dlsim PROPERTIES LABELS unit TIMEOUT 300)
+
+foreach(test test_gpu_k80 test_gpu_monotone fuzz_scenario test_links test_machine_graph
+        test_collective test_collective_nccl machine_figures)
+    target_compile_definitions(${test} PRIVATE DL_MACHINES="${PROJECT_SOURCE_DIR}/scenarios/machines")
+endforeach()
+
+# The reference of all keys is what the program prints.
+add_test(NAME keys_reference
+         COMMAND sh -c "\"$0\" --keys --markdown | diff \"$1\" -" $<TARGET_FILE:dlsim>
+                 ${PROJECT_SOURCE_DIR}/docs/keys.md)
+set_tests_properties(keys_reference PROPERTIES LABELS unit TIMEOUT 60)
+
+add_test(NAME test_scenario_command
+         COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_scenario_command.sh $<TARGET_FILE:dlsim>
+         WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_scenario_command PROPERTIES LABELS unit TIMEOUT 300)
