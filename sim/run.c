@@ -416,19 +416,6 @@ static void measure_split_parts(const dl_pipeline *p, dl_run_result *result)
         result->split->busy_frac[s] /= stage_ns[s];
 }
 
-static void measure_split_links(const dl_pipeline *p, double span_s, dl_usage *usage)
-{
-    const dl_links *links = &p->config.options->links;
-    for (int l = 0; l < p->network.link_count; l++) {
-        const double frac =
-            dl_network_link_bytes(&p->network, l) / (p->network.capacity[l] * span_s);
-        if (frac <= usage->link_frac) continue;
-        usage->link_frac = frac;
-        dl_links_name(links, l, usage->link);
-    }
-    dl_usage_note(usage, usage->link, usage->link_frac);
-}
-
 static void measure_split_usage(const dl_pipeline *p, dl_run_result *result)
 {
     dl_usage *usage = &result->usage;
@@ -443,7 +430,8 @@ static void measure_split_usage(const dl_pipeline *p, dl_run_result *result)
         dl_usage_note(usage, name,
                       (double)p->config.steps * (double)p->issuers[t].step_ns / span_ns);
     }
-    measure_split_links(p, dl_ns_to_s(span_ns), usage);
+    (void)dl_usage_note_links(usage, &p->network, &p->config.options->links, dl_ns_to_s(span_ns));
+    dl_usage_note(usage, usage->link, usage->link_frac);
     usage->traffic_bytes = p->crossed_bytes + p->reduced_bytes;
 }
 

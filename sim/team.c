@@ -67,7 +67,7 @@ void dl_team_free(dl_team *team)
     *team = (dl_team){0};
 }
 
-void dl_team_begin(dl_team *team, int worker, dl_worker_state state)
+static void enter(dl_team *team, int worker, dl_worker_state state)
 {
     team->workers[worker].state = state;
     team->workers[worker].state_start_ns = team->engine.now_ns;
@@ -101,7 +101,7 @@ static void end(dl_team *team, int worker)
 void dl_team_change(dl_team *team, int worker, dl_worker_state state)
 {
     account(team, worker);
-    dl_team_begin(team, worker, state);
+    enter(team, worker, state);
 }
 
 void dl_team_done(dl_team *team, int worker)
@@ -121,13 +121,13 @@ static void on_release(void *user, int worker)
 void dl_team_compute(dl_team *team, int worker, bool with_update)
 {
     team->workers[worker].updates_at_once = with_update;
-    dl_team_begin(team, worker, DL_STATE_COMPUTE);
+    enter(team, worker, DL_STATE_COMPUTE);
     team->config.platform->compute(team, worker, with_update);
 }
 
 void dl_team_local_update(dl_team *team, int worker)
 {
-    dl_team_begin(team, worker, DL_STATE_UPDATE);
+    enter(team, worker, DL_STATE_UPDATE);
     team->config.platform->update(team, worker);
 }
 
@@ -140,7 +140,7 @@ static void release(dl_team *team, int worker)
 
 void dl_team_barrier(dl_team *team, int worker)
 {
-    dl_team_begin(team, worker, DL_STATE_BARRIER);
+    enter(team, worker, DL_STATE_BARRIER);
     team->arrived[team->arrived_count++] = worker;
     if (team->arrived_count < team->config.workers) return;
     bool last_goes_on = !team->spinning || team->config.workers == 1;
@@ -154,7 +154,7 @@ void dl_team_barrier(dl_team *team, int worker)
 
 void dl_team_wait(dl_team *team, int worker, dl_team_condition condition)
 {
-    dl_team_begin(team, worker, DL_STATE_WAIT);
+    enter(team, worker, DL_STATE_WAIT);
     if (team->stopping || condition(team, worker)) {
         end(team, worker);
         return;
@@ -204,7 +204,7 @@ bool dl_team_comm_is_idle(const dl_team *team, int worker)
 static void start_exchange(dl_team *team, int comm)
 {
     team->workers[comm].stage = 0;
-    dl_team_begin(team, comm, DL_STATE_WAIT);
+    enter(team, comm, DL_STATE_WAIT);
     release(team, comm);
 }
 
@@ -238,7 +238,7 @@ static bool try_lock(dl_team *team, int worker)
 
 void dl_team_lock(dl_team *team, int worker)
 {
-    dl_team_begin(team, worker, DL_STATE_LOCK);
+    enter(team, worker, DL_STATE_LOCK);
     if (try_lock(team, worker)) end(team, worker);
 }
 
@@ -420,13 +420,13 @@ void dl_team_run(dl_team *team)
 
 void dl_team_push(dl_team *team, int agent, dl_content content)
 {
-    dl_team_begin(team, agent, DL_STATE_PUSH);
+    enter(team, agent, DL_STATE_PUSH);
     team->config.platform->push(team, agent, content);
 }
 
 void dl_team_pull(dl_team *team, int agent, dl_content content)
 {
-    dl_team_begin(team, agent, DL_STATE_PULL);
+    enter(team, agent, DL_STATE_PULL);
     team->config.platform->pull(team, agent, content);
 }
 
@@ -443,36 +443,36 @@ void dl_team_leave(dl_team *team, int worker)
 
 void dl_team_average(dl_team *team, int agent, dl_content content, int parts)
 {
-    dl_team_begin(team, agent, DL_STATE_AVERAGE);
+    enter(team, agent, DL_STATE_AVERAGE);
     team->config.platform->average(team, agent, content, parts);
 }
 
 void dl_team_serve_all(dl_team *team, int agent, int parts)
 {
-    dl_team_begin(team, agent, DL_STATE_AVERAGE);
+    enter(team, agent, DL_STATE_AVERAGE);
     team->config.platform->serve_all(team, agent, parts);
 }
 
 void dl_team_serve(dl_team *team, int worker, int64_t gradients)
 {
-    dl_team_begin(team, worker, DL_STATE_AVERAGE);
+    enter(team, worker, DL_STATE_AVERAGE);
     team->config.platform->serve(team, worker, gradients);
 }
 
 void dl_team_blend(dl_team *team, int worker)
 {
-    dl_team_begin(team, worker, DL_STATE_AVERAGE);
+    enter(team, worker, DL_STATE_AVERAGE);
     team->config.platform->blend(team, worker);
 }
 
 void dl_team_blend_own(dl_team *team, int worker)
 {
-    dl_team_begin(team, worker, DL_STATE_AVERAGE);
+    enter(team, worker, DL_STATE_AVERAGE);
     team->config.platform->blend_own(team, worker);
 }
 
 void dl_team_filter(dl_team *team, int worker, int parts)
 {
-    dl_team_begin(team, worker, DL_STATE_AVERAGE);
+    enter(team, worker, DL_STATE_AVERAGE);
     team->config.platform->filter(team, worker, parts);
 }

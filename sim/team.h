@@ -203,8 +203,7 @@ int dl_team_exchanger(const dl_team *team, int worker);
 /* Ends the step and, unless the run is over, starts the worker's next one. */
 void dl_team_end_step(dl_team *team, int worker);
 
-/* For platforms: the worker enters a state; what it was started on has ended. */
-void dl_team_begin(dl_team *team, int worker, dl_worker_state state);
+/* For platforms: what the worker was started on has ended. */
 void dl_team_done(dl_team *team, int worker);
 
 /* For platforms: from now on, what the worker is at counts as another state. */

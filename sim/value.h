@@ -8,6 +8,7 @@
 #ifndef DL_SIM_VALUE_H
 #define DL_SIM_VALUE_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,6 +34,12 @@ typedef struct dl_value {
     int64_t count; /* samples; 0 = not given */
     dl_origin origin;
 } dl_value;
+
+/* Its number; NaN if it is not known. */
+static inline double dl_value_or_nan(const dl_value *value)
+{
+    return value->known ? value->value : (double)NAN;
+}
 
 /* Parses one value text as above. DL_ERR_PARSE, DL_ERR_RANGE (a number), DL_ERR_NAME (the origin, a
  * unit). */

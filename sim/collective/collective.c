@@ -218,6 +218,15 @@ int dl_collective_flows(const dl_collective *collective)
     return collective->plan.transfer_count;
 }
 
+double dl_collective_sent_bytes(const dl_collective *collective)
+{
+    const dl_plan *plan = &collective->plan;
+    double sum = 0;
+    for (int t = 0; t < plan->transfer_count; t++)
+        sum += plan->transfers[t].bytes * plan->costs.bandwidth_frac;
+    return sum;
+}
+
 void dl_collective_on_done(dl_collective *collective, dl_event_fn done, void *user, int index)
 {
     collective->done = done;

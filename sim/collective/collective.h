@@ -127,6 +127,9 @@ dl_status dl_collective_check_run(dl_fidelity fidelity, double transfers, double
 /* Upper bound of the flows that it has at a time. */
 int dl_collective_flows(const dl_collective *collective);
 
+/* Bytes that all ranks together send in a run. */
+double dl_collective_sent_bytes(const dl_collective *collective);
+
 /* done(user, index) is called at the end of each run. */
 void dl_collective_on_done(dl_collective *collective, dl_event_fn done, void *user, int index);
 

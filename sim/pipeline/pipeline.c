@@ -9,7 +9,8 @@
 static void try_pass(dl_pipeline *p, int gpu);
 static void update(dl_pipeline *p, int gpu);
 
-bool dl_pipeline_is_forward(dl_schedule schedule, const dl_split *split, int stage, int pass)
+/* Whether pass `pass` of a step is a forward one. */
+static bool is_forward_pass(dl_schedule schedule, const dl_split *split, int stage, int pass)
 {
     const int m = split->micro_batches;
     if (schedule == DL_SCHEDULE_GPIPE) return pass < m;
@@ -66,7 +67,7 @@ static double pass_ns(const dl_pipeline *p, int gpu, int pass)
     const int number = dl_pipeline_stage(p, gpu);
     const dl_stage *stage = &config->stages[number];
     const double all_ns = config->workload->per_worker_ns + config->workload->dispatch_ns;
-    return all_ns * (dl_pipeline_is_forward(config->schedule, &config->split, number, pass)
+    return all_ns * (is_forward_pass(config->schedule, &config->split, number, pass)
                          ? stage->issue_forward
                          : stage->issue_backward);
 }
@@ -260,11 +261,9 @@ static dl_status init_reduction(dl_pipeline *p, int stage, int held, dl_place *r
         dl_collective_init(&reduction->collective, &p->network, &options->links, &config, err);
     if (status != DL_OK) return status;
     dl_collective_on_done(&reduction->collective, on_reduced, p, stage);
-    /* What was measured as a whole does not tell what it sends. */
-    if (reduction->collective.measured) reduction->sent_bytes = (double)NAN;
-    const dl_plan *plan = &reduction->collective.plan;
-    for (int t = 0; t < plan->transfer_count && !reduction->collective.measured; t++)
-        reduction->sent_bytes += plan->transfers[t].bytes * plan->costs.bandwidth_frac;
+    /* What was measured as a whole does not say what it sends. */
+    const bool known = !reduction->collective.measured;
+    reduction->sent_bytes = known ? dl_collective_sent_bytes(&reduction->collective) : (double)NAN;
     return DL_OK;
 }
 
@@ -304,8 +303,8 @@ static dl_status init_exchange(dl_pipeline *p, dl_error *err)
 
 static bool is_forward(const dl_pipeline *p, int gpu)
 {
-    return dl_pipeline_is_forward(p->config.schedule, &p->config.split, dl_pipeline_stage(p, gpu),
-                                  p->gpus[gpu].pass);
+    return is_forward_pass(p->config.schedule, &p->config.split, dl_pipeline_stage(p, gpu),
+                           p->gpus[gpu].pass);
 }
 
 static bool has_input(dl_pipeline *p, int gpu)

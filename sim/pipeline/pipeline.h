@@ -118,9 +118,6 @@ void dl_pipeline_free(dl_pipeline *pipeline);
 /* Runs to the end. */
 void dl_pipeline_run(dl_pipeline *pipeline);
 
-/* Whether pass `pass` of a step is a forward one. */
-bool dl_pipeline_is_forward(dl_schedule schedule, const dl_split *split, int stage, int pass);
-
 /* The stage of a GPU. */
 int dl_pipeline_stage(const dl_pipeline *pipeline, int gpu);
 

@@ -202,18 +202,13 @@ static double given_bytes(const dl_pipeline_options *options, int cut_number)
     return options->cut_bytes[options->cut_bytes_count > 1 ? cut_number : 0];
 }
 
-static double known_or_nan(const dl_value *value)
-{
-    return value->known ? value->value : (double)NAN;
-}
-
 /* Sums over layers [first, first + count) of the value at `offset`; NaN if one is unknown. */
 static double sum_of(const dl_model_layers *model, int first, int count, size_t offset)
 {
     double sum = 0;
     for (int l = first; l < first + count; l++) {
         const char *layer = (const char *)&model->layers[l];
-        sum += known_or_nan((const dl_value *)(const void *)(layer + offset));
+        sum += dl_value_or_nan((const dl_value *)(const void *)(layer + offset));
     }
     return sum;
 }
@@ -297,7 +292,7 @@ void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *cost
         at->state_bytes = share * state_bytes;
         at->activation_bytes =
             isnan(given_activations)
-                ? known_or_nan(&costs->gpu_memory.activation_bytes_per_sample) *
+                ? dl_value_or_nan(&costs->gpu_memory.activation_bytes_per_sample) *
                       share_of(SUM_OF(&model, first[s], count, output_bytes), all_outputs)
                 : SUM_OF(&model, first[s], count, activation_bytes);
         add_times(costs, &model, batch, parts, at);
@@ -308,7 +303,7 @@ void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *cost
         if (s == split->stages - 1 || options->without_activations) continue;
         const double given = given_bytes(options, s);
         at->crossing_bytes =
-            isnan(given) ? known_or_nan(&model.layers[first[s + 1] - 1].output_bytes) : given;
+            isnan(given) ? dl_value_or_nan(&model.layers[first[s + 1] - 1].output_bytes) : given;
     }
     if (options->without_imbalance) even_out(stage, split->stages);
     dl_model_layers_free(&model);
@@ -363,7 +358,9 @@ dl_origin dl_pipeline_origin(const dl_pipeline_options *options, const dl_costs 
 
 /* --- memory ---------------------------------------------------------------------------------- */
 
-int dl_pipeline_in_flight(dl_schedule schedule, const dl_split *split, int stage)
+/* Micro-batches whose activations a stage keeps at once: all of them, or (1f1b) at most as many as
+ * there are stages from it on. */
+static int in_flight(dl_schedule schedule, const dl_split *split, int stage)
 {
     const int left = split->stages - stage;
     return schedule == DL_SCHEDULE_1F1B && left < split->micro_batches ? left
@@ -374,8 +371,8 @@ double dl_pipeline_stage_bytes(const dl_costs *costs, const dl_split *split, dl_
                                const dl_stage *stages, int stage)
 {
     const dl_stage *at = &stages[stage];
-    const double samples = dl_pipeline_in_flight(schedule, split, stage) * split->samples;
+    const double samples = in_flight(schedule, split, stage) * split->samples;
     /* Gradients are as many as parameters. */
     return 2 * at->parameter_bytes + at->state_bytes + at->activation_bytes * samples +
-           known_or_nan(&costs->gpu_memory.workspace_bytes);
+           dl_value_or_nan(&costs->gpu_memory.workspace_bytes);
 }

@@ -315,20 +315,19 @@ static int64_t ran_ns(const dl_team *team, int worker)
     return team->engine.now_ns;
 }
 
-static void measure_links(const dl_gpus *gpus, double span_s, dl_usage *usage)
+int dl_usage_note_links(dl_usage *usage, const dl_network *network, const dl_links *links,
+                        double span_s)
 {
-    const dl_links *links = &gpus->config.options->links;
-    for (int l = 0; l < gpus->network.link_count; l++) {
-        double frac =
-            dl_network_link_bytes(&gpus->network, l) / (gpus->network.capacity[l] * span_s);
+    int busiest = -1;
+    for (int l = 0; l < network->link_count; l++) {
+        const double frac = dl_network_link_bytes(network, l) / (network->capacity[l] * span_s);
         if (frac <= usage->link_frac) continue;
         usage->link_frac = frac;
-        if (l < links->count) {
-            dl_links_name(links, l, usage->link);
-        } else {
-            snprintf(usage->link, sizeof usage->link, "%s", gpus->own_names[l - links->count]);
-        }
+        busiest = l;
     }
+    if (busiest >= links->count) return busiest - links->count;
+    if (busiest >= 0) dl_links_name(links, busiest, usage->link);
+    return -1;
 }
 
 static void measure(const dl_team *team, dl_usage *usage)
@@ -349,7 +348,9 @@ static void measure(const dl_team *team, dl_usage *usage)
                          dispatch->threads[t].count * dispatch->config.per_worker_ns;
         dl_usage_note(usage, name, (double)dispatch->threads[t].step * step_ns / span_ns);
     }
-    measure_links(gpus, dl_ns_to_s(span_ns), usage);
+    const int link = dl_usage_note_links(usage, &gpus->network, &gpus->config.options->links,
+                                         dl_ns_to_s(span_ns));
+    if (link >= 0) snprintf(usage->link, sizeof usage->link, "%s", gpus->own_names[link]);
     dl_usage_note(usage, usage->link, usage->link_frac);
     usage->traffic_bytes = gpus->moved_bytes;
 }

@@ -162,6 +162,11 @@ typedef struct dl_gpus_config {
     uint32_t replicate;
 } dl_gpus_config;
 
+/* Notes the busiest link over span_s seconds; if it is none of the machine's, which have names, its
+ * number among those after them is returned, else -1. */
+int dl_usage_note_links(dl_usage *usage, const dl_network *network, const dl_links *links,
+                        double span_s);
+
 /* The GPUs of a run's workers, with their exchange. */
 typedef struct dl_gpus dl_gpus;
 

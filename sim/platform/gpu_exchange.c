@@ -407,15 +407,6 @@ static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double by
     return status;
 }
 
-/* Bytes that all ranks together send. */
-static double sent_bytes(const dl_collective *collective)
-{
-    double sum = 0, frac = collective->plan.costs.bandwidth_frac;
-    for (int t = 0; t < collective->plan.transfer_count; t++)
-        sum += collective->plan.transfers[t].bytes * frac;
-    return sum;
-}
-
 /* The share of the backward pass after which `bytes` of all bytes are ready: on the lines between
  * the points of [gradients], or of one line to its end. */
 static double ready_share(const dl_gpus *gpus, double bytes)
@@ -493,7 +484,7 @@ static dl_status add_bucket(dl_gpus *gpus, int bucket, double bytes, double *siz
         r->collective_count++;
     }
     r->collective[bucket] = i;
-    r->moved_bytes += sent_bytes(&r->collectives[i]);
+    r->moved_bytes += dl_collective_sent_bytes(&r->collectives[i]);
     return DL_OK;
 }
 

@@ -103,11 +103,6 @@ dl_origin dl_gpu_options_origin(const dl_gpu_options *options)
 
 /* --- what a cost file says in place of the machine file ------------------------------------- */
 
-static double known_or_nan(const dl_value *value)
-{
-    return value->known ? value->value : (double)NAN;
-}
-
 void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *costs, int workers,
                              const int *gpus, dl_gpu_options *at)
 {
@@ -116,9 +111,9 @@ void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *cost
     if (costs->message_host_ns.known) at->message_ns = costs->message_host_ns.value;
     if (gpus != NULL) at->gpus = (int *)gpus;
     const dl_network_limits limits = {
-        .bytes_per_s = known_or_nan(&costs->network.bytes_per_s),
-        .pair_bytes_per_s = known_or_nan(&costs->network.pair_bytes_per_s),
-        .latency_ns = known_or_nan(&costs->network.latency_ns),
+        .bytes_per_s = dl_value_or_nan(&costs->network.bytes_per_s),
+        .pair_bytes_per_s = dl_value_or_nan(&costs->network.pair_bytes_per_s),
+        .latency_ns = dl_value_or_nan(&costs->network.latency_ns),
     };
     dl_links_limit_network(&options->links, &limits, &at->links);
 }
