@@ -90,8 +90,8 @@ typedef struct dl_gpu_options {
 /* A zeroed object is fine. */
 void dl_gpu_options_free(dl_gpu_options *options);
 
-/* Makes all links and GPU memories so fast that copies take no time. */
-void dl_gpu_options_free_copies(dl_gpu_options *options);
+/* Makes all links and GPU memories so fast that copies take `factor` of their time, 0 <= factor. */
+void dl_gpu_options_scale_copies(dl_gpu_options *options, double factor);
 
 /* Makes *at the options of one point: with the network that `costs` give, the shards of `workers`
  * workers, and these on GPUs gpus[] (NULL: as the options say). It borrows everything else: release

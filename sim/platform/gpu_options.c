@@ -14,16 +14,21 @@ void dl_gpu_options_free(dl_gpu_options *options)
     *options = (dl_gpu_options){0};
 }
 
-void dl_gpu_options_free_copies(dl_gpu_options *options)
+static void quicken(double *bytes_per_s, double factor)
+{
+    *bytes_per_s = factor > 0 ? *bytes_per_s / factor : FREE_BYTES_PER_S;
+}
+
+void dl_gpu_options_scale_copies(dl_gpu_options *options, double factor)
 {
     dl_links *links = &options->links;
     for (int l = 0; l < links->per_node; l++) {
-        links->capacity[l] = FREE_BYTES_PER_S;
-        links->latency_ns[l] = 0;
+        quicken(&links->capacity[l], factor);
+        links->latency_ns[l] *= factor;
     }
-    if (links->core >= 0) options->machine.network_bytes_per_s.value = FREE_BYTES_PER_S;
+    if (links->core >= 0) quicken(&options->machine.network_bytes_per_s.value, factor);
     for (int m = 0; m < options->machine.model_count; m++)
-        options->machine.models[m].memory_bytes_per_s.value = FREE_BYTES_PER_S;
+        quicken(&options->machine.models[m].memory_bytes_per_s.value, factor);
 }
 
 int dl_gpu_options_count(const dl_gpu_options *options)

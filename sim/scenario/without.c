@@ -79,73 +79,121 @@ static void set(dl_value *value, double number)
     value->error = 0;
 }
 
-static void set_byte_cost(dl_value *latency_ns, dl_value *read, dl_value *write)
+/* A time; factor 0: none, also if it is not known. */
+static void lessen(dl_value *value, double factor)
 {
-    set(latency_ns, 0);
-    set(read, (double)INFINITY);
-    set(write, (double)INFINITY);
+    if (factor == 0) {
+        set(value, 0);
+    } else if (value->known) {
+        value->value *= factor;
+        value->error *= factor;
+    }
 }
 
-static void clear_operation(dl_costs *costs, const char *name)
+/* A rate, of which time is the inverse. */
+static void quicken(dl_value *value, double factor)
+{
+    if (factor == 0) {
+        set(value, (double)INFINITY);
+    } else if (value->known) {
+        value->value /= factor;
+        value->error /= factor;
+    }
+}
+
+/* A factor on the time of something else. */
+static void weaken(dl_value *value, double factor)
+{
+    if (factor == 0) {
+        set(value, 1);
+    } else if (value->known) {
+        value->value = 1 + factor * (value->value - 1);
+        value->error *= factor;
+    }
+}
+
+static void lessen_byte_cost(dl_value *latency_ns, dl_value *read, dl_value *write, double factor)
+{
+    lessen(latency_ns, factor);
+    quicken(read, factor);
+    quicken(write, factor);
+}
+
+static void lessen_operation(dl_costs *costs, const char *name, double factor)
 {
     for (size_t i = 0; i < costs->op_count; i++) {
         if (strcmp(costs->ops[i].name, name) != 0) continue;
-        set(&costs->ops[i].fixed_ns, 0);
-        set(&costs->ops[i].per_sample_ns, 0);
+        lessen(&costs->ops[i].fixed_ns, factor);
+        lessen(&costs->ops[i].per_sample_ns, factor);
     }
+}
+
+static void lessen_copies(dl_scenario *scenario, dl_costs *costs, double factor)
+{
+    lessen_byte_cost(&costs->copy.latency_ns, &costs->copy.bandwidth_bytes_per_s,
+                     &costs->copy.pageable_bytes_per_s, factor);
+    if (factor == 0) {
+        costs->network.bytes_per_s = costs->network.pair_bytes_per_s = costs->network.latency_ns =
+            (dl_value){0};
+        costs->message_host_ns = (dl_value){0};
+    } else {
+        quicken(&costs->network.bytes_per_s, factor);
+        quicken(&costs->network.pair_bytes_per_s, factor);
+        lessen(&costs->network.latency_ns, factor);
+        lessen(&costs->message_host_ns, factor);
+    }
+    if (scenario->gpu != NULL) dl_gpu_options_scale_copies(scenario->gpu, factor);
 }
 
 /* Keeps how many copies were measured. */
-static void clear_sharing(dl_costs *costs)
+static void lessen_sharing(dl_costs *costs, double factor)
 {
-    set(&costs->sharing[2], 1);
+    weaken(&costs->sharing[2], factor);
     for (int k = 1; k <= DL_SHARING_MAX; k++) {
-        if (costs->sharing[k].known) set(&costs->sharing[k], 1);
+        if (k != 2 && costs->sharing[k].known) weaken(&costs->sharing[k], factor);
     }
 }
 
-static void switch_off_split(without what, dl_pipeline_options *options)
+/* Costs that are had in part, too; 0 takes them away. */
+static void lessen_graded(without what, double factor, dl_scenario *scenario, dl_costs *costs)
 {
-    if (what == WITHOUT_ACTIVATIONS) options->without_activations = true;
-    if (what == WITHOUT_MICRO_BATCHES) options->without_micro_batches = true;
-    if (what == WITHOUT_IMBALANCE) options->without_imbalance = true;
-    if (what == WITHOUT_BUBBLE) options->without_bubble = true;
+    switch (what) {
+    case WITHOUT_DISPATCH:
+        lessen_operation(costs, "dispatch", factor);
+        lessen(&costs->dispatch.serial_ns, factor);
+        lessen(&costs->dispatch.per_worker_ns, factor);
+        break;
+    case WITHOUT_INPUT:
+        lessen_operation(costs, "input", factor);
+        lessen(&costs->input_bytes_per_sample, factor);
+        break;
+    case WITHOUT_COPY: lessen_copies(scenario, costs, factor); break;
+    case WITHOUT_AVERAGE:
+        lessen_byte_cost(&costs->average.latency_ns, &costs->average.read_bytes_per_s,
+                         &costs->average.write_bytes_per_s, factor);
+        break;
+    case WITHOUT_UPDATE:
+        lessen_byte_cost(&costs->update.latency_ns, &costs->update.read_bytes_per_s,
+                         &costs->update.write_bytes_per_s, factor);
+        break;
+    case WITHOUT_SHARING: lessen_sharing(costs, factor); break;
+    case WITHOUT_MEMORY: quicken(&costs->memory_total_bytes_per_s, factor); break;
+    case WITHOUT_OVERLAP: weaken(&costs->overlap_slowdown, factor); break;
+    case WITHOUT_LOCK: lessen(&costs->lock_ns, factor); break;
+    case WITHOUT_BARRIER: lessen(&costs->barrier_ns, factor); break;
+    case WITHOUT_WAKEUP: lessen(&costs->wakeup_ns, factor); break;
+    default: break;
+    }
 }
 
 static void switch_off(without what, dl_scenario *scenario, dl_costs *costs)
 {
+    dl_pipeline_options *split =
+        scenario->pipeline != NULL ? &scenario->pipeline->options : &(dl_pipeline_options){0};
     switch (what) {
-    case WITHOUT_DISPATCH:
-        clear_operation(costs, "dispatch");
-        set(&costs->dispatch.serial_ns, 0);
-        set(&costs->dispatch.per_worker_ns, 0);
-        break;
-    case WITHOUT_INPUT:
-        clear_operation(costs, "input");
-        set(&costs->input_bytes_per_sample, 0);
-        break;
-    case WITHOUT_COPY:
-        set_byte_cost(&costs->copy.latency_ns, &costs->copy.bandwidth_bytes_per_s,
-                      &costs->copy.pageable_bytes_per_s);
-        costs->network.bytes_per_s = costs->network.pair_bytes_per_s = costs->network.latency_ns =
-            (dl_value){0};
-        costs->message_host_ns = (dl_value){0};
-        if (scenario->gpu != NULL) dl_gpu_options_free_copies(scenario->gpu);
-        break;
     case WITHOUT_CONTENTION:
         if (scenario->gpu != NULL) scenario->gpu->without_contention = true;
         break;
-    case WITHOUT_AVERAGE:
-        set_byte_cost(&costs->average.latency_ns, &costs->average.read_bytes_per_s,
-                      &costs->average.write_bytes_per_s);
-        break;
-    case WITHOUT_UPDATE:
-        set_byte_cost(&costs->update.latency_ns, &costs->update.read_bytes_per_s,
-                      &costs->update.write_bytes_per_s);
-        break;
-    case WITHOUT_SHARING: clear_sharing(costs); break;
-    case WITHOUT_MEMORY: set(&costs->memory_total_bytes_per_s, (double)INFINITY); break;
-    case WITHOUT_OVERLAP: set(&costs->overlap_slowdown, 1); break;
     case WITHOUT_NOISE:
         scenario->noise = DL_NOISE_NONE;
         scenario->sigma = 0;
@@ -156,16 +204,27 @@ static void switch_off(without what, dl_scenario *scenario, dl_costs *costs)
         set(&costs->gpu_spread_frac, 0);
         set(&costs->gpu_board_slowdown, 1);
         break;
-    case WITHOUT_LOCK: set(&costs->lock_ns, 0); break;
-    case WITHOUT_BARRIER: set(&costs->barrier_ns, 0); break;
-    case WITHOUT_WAKEUP: set(&costs->wakeup_ns, 0); break;
-    case WITHOUT_ACTIVATIONS:
-    case WITHOUT_MICRO_BATCHES:
-    case WITHOUT_IMBALANCE:
-    case WITHOUT_BUBBLE:
-        if (scenario->pipeline != NULL) switch_off_split(what, &scenario->pipeline->options);
-        break;
-    case WITHOUT_COUNT: break;
+    case WITHOUT_ACTIVATIONS: split->without_activations = true; break;
+    case WITHOUT_MICRO_BATCHES: split->without_micro_batches = true; break;
+    case WITHOUT_IMBALANCE: split->without_imbalance = true; break;
+    case WITHOUT_BUBBLE: split->without_bubble = true; break;
+    default: lessen_graded(what, 0, scenario, costs); break;
+    }
+}
+
+unsigned dl_without_graded(unsigned without_set)
+{
+    return without_set & ~(1u << WITHOUT_CONTENTION | 1u << WITHOUT_NOISE | 1u << WITHOUT_SLOW |
+                           1u << WITHOUT_ACTIVATIONS | 1u << WITHOUT_MICRO_BATCHES |
+                           1u << WITHOUT_IMBALANCE | 1u << WITHOUT_BUBBLE);
+}
+
+void dl_without_lessen(unsigned without_set, double factor, dl_scenario *scenario, dl_costs *costs)
+{
+    for (int w = 0; w < WITHOUT_COUNT; w++) {
+        if (dl_without_graded(without_set) & 1u << w) {
+            lessen_graded((without)w, factor, scenario, costs);
+        }
     }
 }
 

@@ -27,6 +27,14 @@ dl_status dl_without_parse(const char *list, unsigned *without, dl_error *err) D
 /* Switches the costs of the set off. */
 void dl_without_apply(unsigned without, dl_scenario *scenario, dl_costs *costs);
 
+/* The costs of the set that can be had in part: not contention, noise, slow, and those of split
+ * models. */
+unsigned dl_without_graded(unsigned without);
+
+/* Makes the graded costs of the set take `factor` of their time, 0 < factor < 1; those that only
+ * slow others down (sharing, overlap), of what they add to it. */
+void dl_without_lessen(unsigned without, double factor, dl_scenario *scenario, dl_costs *costs);
+
 #define DL_WITHOUT_TEXT_BYTES 192
 
 /* "copy+noise" in text[DL_WITHOUT_TEXT_BYTES]; returns text. */

@@ -163,7 +163,7 @@ static void copies_can_be_free(void **state)
     (void)state;
     dl_costs costs = fixture_costs(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH);
     dl_scenario s = must_read(HEAD "workers = 2\n" WORK "[sync]\nmode = ps\n");
-    dl_gpu_options_free_copies(s.gpu);
+    dl_gpu_options_scale_copies(s.gpu, 0);
     dl_run_result r = fixture_run(&costs, &s);
     assert_near(r.step_mean_s, 1e-3 + 3 * 80e-6, 1e-5);
     dl_run_result_free(&r);

@@ -86,6 +86,41 @@ static void nothing_is_missing_of_what_is_off(void **state)
     dl_costs_free(&costs);
 }
 
+/* allreduce of 2: average and pull take 8000 each, barriers 200; half of compute is not a cost of these. */
+static void half_of_a_cost_is_half(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *list;
+        double less_ns;
+    } cases[] = {{"copy", 4000},
+                 {"average", 4000},
+                 {"barrier", 100},
+                 {"copy,average", 8000},
+                 {"noise, slow, contention", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double ns[2];
+        for (int lessened = 0; lessened < 2; lessened++) {
+            unsigned set = 0;
+            dl_costs costs = fixture_costs(FIXTURE_COSTS);
+            dl_scenario scenario = fixture_scenario(
+                "[scenario]\nsteps = 20\n[machine]\ncores = 2\nworkers = 2\n[workload]\n"
+                "costs = c\nbatch_per_worker = 1\n[sync]\nmode = allreduce\n");
+            assert_int_equal(dl_without_parse(cases[i].list, &set, NULL), DL_OK);
+            if (lessened) dl_without_lessen(set, 0.5, &scenario, &costs);
+            dl_run_result r = fixture_run(&costs, &scenario);
+            ns[lessened] = r.step_mean_s * 1e9;
+            dl_run_result_free(&r);
+            dl_scenario_free(&scenario);
+            dl_costs_free(&costs);
+        }
+        assert_near(ns[0] - ns[1], cases[i].less_ns, 1e-6);
+    }
+    unsigned set = 0;
+    assert_int_equal(dl_without_parse("noise, slow, contention, bubble", &set, NULL), DL_OK);
+    assert_int_equal(dl_without_graded(set), 0);
+}
+
 static void unknown_names_are_refused(void **state)
 {
     (void)state;
@@ -111,6 +146,7 @@ int main(void)
         cmocka_unit_test(noise_and_slow_workers_go),
         cmocka_unit_test(wake_ups_go_on_shared_cores),
         cmocka_unit_test(nothing_is_missing_of_what_is_off),
+        cmocka_unit_test(half_of_a_cost_is_half),
         cmocka_unit_test(unknown_names_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
