@@ -1,33 +1,45 @@
 #include "calibrate/commands.h"
 
+#include <stdlib.h>
+
 #include "calibrate/evaluate/evaluate.h"
 #include "calibrate/table/table.h"
+#include "common/alloc.h"
 #include "common/cpu.h"
 #include "common/options.h"
 #include "common/output.h"
 
 typedef struct settings {
-    const char *scenario, *output, *json, *costs, *predict;
+    const char *scenario, *output, *json, *rows, *costs, *predict, *use;
     bool near;
     int64_t threads;
 } settings;
 
-/* The search may take long, so that what the scenario names is found out before. */
-static dl_status check_outputs(const settings *set, const char *table, dl_error *err)
+/* The search may take long, so that what the scenario names is found out before. `table` NULL: the
+ * scenario's own, which is set, as text of its own. */
+static dl_status check_outputs(const settings *set, const char *given, char **table, dl_error *err)
 {
-    const dl_file_role outputs[] = {{"--output", set->output}, {"--json", set->json}};
+    const dl_file_role outputs[] = {
+        {"--output", set->output}, {"--json", set->json}, {"--rows", set->rows}};
     dl_scenario scenario = {0};
     dl_status status = dl_table_scenario_read(&scenario, set->scenario, err);
     if (status != DL_OK) return status;
+    const char *path = given != NULL ? given : scenario.measured_path;
     const dl_file_role inputs[] = {
-        {"the table", table},
+        {"the table", path},
         {"the table of --predict", set->predict},
         {"the scenario", set->scenario},
         {"the scenario's cost file", scenario.costs_path},
         {"the scenario's machine file", scenario.gpu != NULL ? scenario.gpu->machine.path : NULL},
         {"the machine file of scale_compute", scenario.scale_path},
     };
-    status = dl_outputs_check(outputs, 2, inputs, sizeof inputs / sizeof *inputs, err);
+    status = dl_outputs_check(outputs, sizeof outputs / sizeof *outputs, inputs,
+                              sizeof inputs / sizeof *inputs, err);
+    if (status == DL_OK && path == NULL) {
+        status = dl_error_set(err, DL_ERR_USAGE,
+                              "missing argument TABLE: the scenario has no [measured] file either");
+    }
+    if (status == DL_OK) *table = dl_strdup(path);
     dl_scenario_free(&scenario);
     return status;
 }
@@ -39,17 +51,22 @@ static dl_status fit_table(const dl_text_list *paths, void *user, dl_error *err)
         return dl_error_set(err, DL_ERR_USAGE, "--scenario FILE is needed");
     }
     dl_table_fit fit = {0};
+    char *table = NULL;
+    dl_status status = check_outputs(set, paths->count > 0 ? paths->items[0] : NULL, &table, err);
     const dl_table_fit_config config = {.scenario_path = set->scenario,
-                                        .table_path = paths->items[0],
+                                        .table_path = table,
+                                        .use = set->use,
                                         .names = set->costs,
                                         .near = set->near,
                                         .threads = (int)set->threads};
-    dl_status status = check_outputs(set, paths->items[0], err);
     if (status == DL_OK) status = dl_table_fit_run(&fit, &config, err);
     if (status == DL_OK) dl_table_report_print(&fit, stdout);
     if (status == DL_OK) status = dl_table_fit_write(&fit, set->output, err);
     if (status == DL_OK && set->json != NULL) {
         status = dl_table_report_json_write(&fit, set->json, err);
+    }
+    if (status == DL_OK && set->rows != NULL) {
+        status = dl_table_report_rows_write(&fit, set->rows, err);
     }
     dl_table_evaluation evaluation = {0};
     if (status == DL_OK && set->predict != NULL) {
@@ -60,6 +77,7 @@ static dl_status fit_table(const dl_text_list *paths, void *user, dl_error *err)
     status = dl_outputs_end(status, err);
     if (status == DL_OK) printf("\ncosts written to %s\n", set->output);
     dl_table_fit_free(&fit);
+    free(table);
     return status;
 }
 
@@ -71,6 +89,7 @@ int dl_calibrate_table(int argc, char **argv)
                     "Scenario that the rows were measured in; its cost file gives what is known."),
         DL_OPT_TEXT("fit", 0, &set.costs, "KEY,KEY...",
                     "Costs to fit, as section.key or key; else those that the cost file lacks."),
+        DL_OPT_TEXT("use", 0, &set.use, "USE", "Only rows whose column use says this, as fitted."),
         DL_OPT_FLAG("near", 0, &set.near,
                     "Search from the cost file's values on only, not everywhere."),
         DL_OPT_TEXT("predict", 0, &set.predict, "FILE",
@@ -78,19 +97,21 @@ int dl_calibrate_table(int argc, char **argv)
                     "models."),
         DL_OPT_TEXT("output", 'o', &set.output, "FILE", "Cost file to write."),
         DL_OPT_TEXT("json", 0, &set.json, "FILE", "Also write the report as JSON."),
+        DL_OPT_TEXT("rows", 0, &set.rows, "FILE",
+                    "Also write the rows with their errors, in the fit and left out of it (CSV)."),
         DL_OPT_INT("threads", 0, &set.threads, 1, 1024, "COUNT",
                    "Threads that simulate; the result does not depend on them."),
     };
     const dl_command command = {
         .program = argv[0],
-        .positional = "TABLE",
+        .positional = "[TABLE]",
         .summary = "Fits costs of a scenario to a table of measured throughputs or step times "
                    "(CSV, columns as for dlsim's [measured]), through the simulator without noise. "
                    "Prints errors, residuals, what the rows do not determine, and how well each "
-                   "row is predicted from the others.",
+                   "row is predicted from the others. Without TABLE, that of the scenario's "
+                   "[measured] file.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
-        .positional_min = 1,
         .positional_max = 1};
     return dl_command_main(&command, argc, argv, fit_table, &set);
 }

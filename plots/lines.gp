@@ -1,5 +1,5 @@
 # Draws a panel of lines for each machine: predicted as lines with their spread, measured as points with
-# error bars. Points are full; if the results have a column `use` (fitted, unseen, contradiction), those that
+# error bars. Points are full; if the results have a column measured_use, those that
 # costs were fitted to are hollow, and those that contradict others are crosses.
 #
 # Loaded after results.gp, and after the figure has set, each a function of an unused argument that
@@ -20,7 +20,7 @@ canvas_width = left_px + right_px + (panel_count == 1 ? 645 : 465 * panel_count 
 canvas_height = 640
 key_lines = series_count + (reference_label ne "")
 note_spread(x) = known(x) ? (key_spread = 1) : 0
-use_of(unused) = is_in("fitted contradiction", text("use")) ? text("use") : "unseen"
+use_of(unused) = is_in("fitted contradiction", text("measured_use")) ? text("measured_use") : "unseen"
 note_measured(x) = known(x) ? (key_uses = add(key_uses, use_of(0))) : 0
 key_spread = 0
 key_uses = ""
@@ -28,7 +28,7 @@ stats results using (wanted(0) ? note_spread(low(0)) : 0) nooutput
 stats results using (wanted(0) ? note_measured(measured(0)) : 0) nooutput
 key_lines = key_lines + key_spread + words(key_uses)
 key_chars = label_px / 8.3
-key_chars = has("use") && key_chars < 20 ? 20 : key_chars
+key_chars = has("measured_use") && key_chars < 20 ? 20 : key_chars
 compact_left_px = 90.0
 compact_body_px = 300.0
 load folder."common.gp"
@@ -90,7 +90,7 @@ set xtics () nomirror
 if (words(ticks) <= 12) { do for [x in ticks] { set xtics add (x x + 0) } } \
 else { set xtics autofreq }
 any_spread = 0
-measured_key = !has("use") ? (is_in(key_uses, "unseen") ? key_of(97, "measured") : "") : \
+measured_key = !has("measured_use") ? (is_in(key_uses, "unseen") ? key_of(97, "measured") : "") : \
     (is_in(key_uses, "unseen") ? key_of(97, "measured, unseen") : ""). \
     (is_in(key_uses, "fitted") ? key_of(96, "measured, fitted") : ""). \
     (is_in(key_uses, "contradiction") ? key_of(95, "contradictory") : "")

@@ -1,5 +1,5 @@
 # Speedup against the number of workers: predicted as lines with their 95 % interval,
-# measured as points: hollow where costs were fitted to them, if the results have a column `use`.
+# measured as points: hollow where costs were fitted to them, if the results have a column measured_use.
 #
 #   gnuplot -e "results='results.csv'; output='speedup.png'" plots/speedup.gp
 figure = "speedup"

@@ -180,7 +180,7 @@ static dl_status read_all(dl_table_evaluation *j, const dl_table_fit *fit,
     dl_status status;
     if ((status = dl_table_scenario_read(&j->scenario, config->scenario_path, err)) ||
         (status = dl_scenario_set_measured_cores(&j->scenario, fit->costs.cores, err)) ||
-        (status = dl_table_rows_read(&j->rows, path, &j->scenario, err))) {
+        (status = dl_table_rows_read(&j->rows, path, NULL, &j->scenario, err))) {
         return status;
     }
     for (int m = 0; m < DL_TABLE_METHODS; m++) {

@@ -478,7 +478,7 @@ dl_status dl_table_fit_run(dl_table_fit *fit, const dl_table_fit_config *config,
     if ((status = dl_table_scenario_read(scenario, config->scenario_path, err)) ||
         (status = dl_costs_read(&fit->costs, scenario->costs_path, err)) ||
         (status = dl_scenario_set_measured_cores(scenario, fit->costs.cores, err)) ||
-        (status = dl_table_rows_read(&fit->rows, config->table_path, scenario, err))) {
+        (status = dl_table_rows_read(&fit->rows, config->table_path, config->use, scenario, err))) {
         return status;
     }
     status = names != NULL ? dl_table_costs_named(&fit->unknown, names, scenario, &fit->costs, err)

@@ -123,7 +123,8 @@ static dl_status add(dl_table_costs *list, const candidates *all, size_t index, 
     dl_value *value = all->values[index];
     list->items[list->count++] = (dl_table_cost){.name = full_name(all->names[index]),
                                                  .value = value,
-                                                 .was_known = value->known && value->value > 0};
+                                                 .was_known = value->known && value->value > 0,
+                                                 .was = value->value};
     return DL_OK;
 }
 

@@ -8,8 +8,10 @@
 #include "calibrate/notes.h"
 #include "calibrate/table/collinearity.h"
 #include "common/alloc.h"
+#include "common/csv.h"
 #include "common/names.h"
 #include "common/options.h"
+#include "common/output.h"
 #include "common/units.h"
 
 #define DL_TABLE_VALUE_BYTES 48
@@ -190,6 +192,13 @@ static void print_costs(const dl_table_fit *fit, FILE *out)
             fprintf(out, "  %-38.38s %13s\n", name, "not determined");
         }
     }
+    for (size_t j = 0; j < fit->unknown.count; j++) {
+        const dl_table_cost *cost = &fit->unknown.items[j];
+        const dl_table_estimate *e = &fit->estimates[j];
+        if (!e->determined || !cost->was_known) continue;
+        fprintf(out, "  %-38.38s %+.1f %% of the cost file's %.6g\n", cost->name,
+                100 * (e->value / cost->was - 1), cost->was);
+    }
     if (fit->determined == 0) return;
     fprintf(out, "condition number %.3g (from %.0f on, costs are hard to distinguish)\n",
             fit->condition, DL_COLLINEARITY_CONDITION);
@@ -305,4 +314,33 @@ static void write_members(dl_json *to, const void *report)
 dl_status dl_table_report_json_write(const dl_table_fit *fit, const char *path, dl_error *err)
 {
     return dl_json_report_write(path, write_members, fit, &fit->notes, err);
+}
+
+dl_status dl_table_report_rows_write(const dl_table_fit *fit, const char *path, dl_error *err)
+{
+    static const char *const names[] = {
+        "line",           "workers",      "batch",      "sync",
+        "measured_per_s", "fitted_per_s", "error_frac", "left_out_error_frac"};
+    dl_output output = {0};
+    const dl_status status = dl_output_open(&output, path, err);
+    if (status != DL_OK) return status;
+    dl_csv_writer writer = {.out = output.out};
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+        dl_csv_text(&writer, names[n]);
+    dl_csv_end_row(&writer);
+    for (size_t i = 0; i < fit->rows.count; i++) {
+        const dl_table_row *row = &fit->rows.rows[i];
+        const dl_table_residual *residual = &fit->residuals[i];
+        if (row->failed) continue;
+        dl_csv_int(&writer, row->line);
+        dl_csv_int(&writer, row->point.workers);
+        dl_csv_int(&writer, row->batch);
+        dl_csv_text(&writer, row->point.mode->name);
+        dl_csv_double(&writer, row->throughput_per_s);
+        dl_csv_double(&writer, residual->fitted_per_s);
+        dl_csv_double(&writer, residual->error_frac);
+        dl_csv_double(&writer, residual->left_out_frac);
+        dl_csv_end_row(&writer);
+    }
+    return dl_output_close(&output, err);
 }

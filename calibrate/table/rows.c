@@ -19,6 +19,10 @@ static const char *const fixed_columns[] = {
     "throughput_per_s",
     "step_s",
     "source",
+    "use",
+    "note",
+    "others_frac",
+    "steal_frac",
     "throughput_per_s_err",
     "step_s_err",
     "steps",
@@ -272,17 +276,20 @@ static void set_points(dl_table_rows *rows, dl_scenario *scenario)
     scenario->point_count = count;
 }
 
-static dl_status read_all(dl_table_rows *rows, const dl_csv *csv, const dl_scenario *scenario,
-                          dl_error *err)
+static dl_status read_all(dl_table_rows *rows, const dl_csv *csv, const char *use,
+                          const dl_scenario *scenario, dl_error *err)
 {
     dl_status status = check_columns(csv, err);
     for (size_t i = 0; i < csv->rows && status == DL_OK; i++) {
-        status = read_row(csv, i, scenario, &rows->rows[i], err);
-        rows->count++;
-        rows->used += !rows->rows[i].failed;
+        if (use != NULL && strcmp(use, text_in(csv, i, "use")) != 0) continue;
+        dl_table_row *row = &rows->rows[rows->count++];
+        status = read_row(csv, i, scenario, row, err);
+        rows->used += !row->failed;
     }
     if (status == DL_OK && rows->used == 0) {
-        status = dl_error_set_at(err, DL_ERR_DATA, csv->path, 0, "no row has a measured value");
+        status = dl_error_set_at(
+            err, DL_ERR_DATA, csv->path, 0, "no row%s%s%s has a measured value",
+            use != NULL ? " of use '" : "", use != NULL ? use : "", use != NULL ? "'" : "");
     }
     return status;
 }
@@ -306,15 +313,15 @@ dl_status dl_table_scenario_read(dl_scenario *scenario, const char *path, dl_err
     return DL_OK;
 }
 
-dl_status dl_table_rows_read(dl_table_rows *rows, const char *path, dl_scenario *scenario,
-                             dl_error *err)
+dl_status dl_table_rows_read(dl_table_rows *rows, const char *path, const char *use,
+                             dl_scenario *scenario, dl_error *err)
 {
     dl_csv csv = {0};
     dl_status status = dl_csv_read(&csv, path, err);
     if (status != DL_OK) return status;
     dl_table_rows read = {.path = dl_strdup(path)};
     read.rows = dl_calloc(csv.rows, sizeof *read.rows, "table rows");
-    status = read_all(&read, &csv, scenario, err);
+    status = read_all(&read, &csv, use, scenario, err);
     dl_csv_free(&csv);
     if (status != DL_OK) {
         dl_table_rows_free(&read);

@@ -61,8 +61,8 @@
  *
  * `placement` (sim/platform/placement.h) may stand in place of workers: the row's own GPUs.
  *
- * The columns are those of sim/report/measured.h (staleness, its standard errors, steps and seed
- * count for nothing here). A row's value is throughput_per_s or step_s, or the word `error` where
+ * The columns are those of sim/report/measured.h (staleness, its standard errors, steps, seed and
+ * note count for nothing here). A row's value is throughput_per_s or step_s, or the word `error` where
  * the source says that the run failed: such a row is kept and shown, and used for nothing.
  *
  * A row need not be a point that the scenario sweeps: workers and batch are its own, the rest
@@ -95,12 +95,13 @@ typedef struct dl_table_rows {
 dl_status dl_table_scenario_read(dl_scenario *scenario, const char *path,
                                  dl_error *err) DL_MUST_CHECK;
 
-/* Reads the table. scenario->points become those of the rows, each once. Errors name file:line:
- * DL_ERR_NAME (unknown column, no such point), DL_ERR_DATA (several such points, no value, no row
- * that has not failed), DL_ERR_RANGE (a number; more workers than GPUs, fewer samples than
- * workers), DL_ERR_PARSE. Then the scenario is unchanged. */
-dl_status dl_table_rows_read(dl_table_rows *rows, const char *path, dl_scenario *scenario,
-                             dl_error *err) DL_MUST_CHECK;
+/* Reads the table: all rows, or only those whose column `use` says `use` (NULL: all).
+ * scenario->points become those of the rows, each once. Errors name file:line: DL_ERR_NAME
+ * (unknown column, no such point), DL_ERR_DATA (several such points, no value, no row that has
+ * not failed), DL_ERR_RANGE (a number; more workers than GPUs, fewer samples than workers),
+ * DL_ERR_PARSE. Then the scenario is unchanged. */
+dl_status dl_table_rows_read(dl_table_rows *rows, const char *path, const char *use,
+                             dl_scenario *scenario, dl_error *err) DL_MUST_CHECK;
 void dl_table_rows_free(dl_table_rows *rows);
 
 /* The costs of a cost file that a table is to determine: those that it lacks for a run, or those
@@ -112,7 +113,8 @@ typedef struct dl_table_cost {
     char *name;      /* "[dispatch] serial_ns" */
     dl_value *value; /* in the costs */
     dl_value *rest;  /* NULL, or of the backward pass; then `value` is of the forward pass */
-    bool was_known;  /* before; its value is then where the search starts */
+    bool was_known;  /* before; the search then starts there: */
+    double was;
 } dl_table_cost;
 
 /* Owns the names; zero before use, release with dl_table_costs_free. */
@@ -197,6 +199,7 @@ typedef struct dl_table_fit {
 
 typedef struct dl_table_fit_config {
     const char *scenario_path, *table_path;
+    const char *use;   /* of the rows to take (dl_table_rows_read); NULL: all */
     const char *names; /* of the costs (dl_table_costs_named); NULL: all that the cost file lacks */
     bool near;         /* one search, from the cost file's values on, in place of many */
     int threads;       /* >= 1; the result does not depend on them */
@@ -225,6 +228,11 @@ void dl_table_report_print(const dl_table_fit *fit, FILE *out);
 /* The same content as JSON, in the units of the cost file; what is not known is null. Creates
  * (overwrites) `path`. DL_ERR_IO with the system's reason. */
 dl_status dl_table_report_json_write(const dl_table_fit *fit, const char *path,
+                                     dl_error *err) DL_MUST_CHECK;
+
+/* The rows as CSV: line (in the table), workers, batch, sync, measured_per_s, fitted_per_s, error_frac,
+ * left_out_error_frac; for dlsim --left-out. Errors of dl_output_open and dl_output_close. */
+dl_status dl_table_report_rows_write(const dl_table_fit *fit, const char *path,
                                      dl_error *err) DL_MUST_CHECK;
 
 #endif

@@ -38,8 +38,7 @@ static void add_repeated(dl_accuracy *sum, const dl_row *row, size_t number,
     for (size_t r = 0; r < runs; r++)
         sum->runs_inside += is_inside(row, per_s[r]);
     sum->runs += (int)runs;
-    sum->half_width_frac +=
-        (row->high_per_s - row->low_per_s) / 2 / row->mean.throughput_per_s;
+    sum->half_width_frac += (row->high_per_s - row->low_per_s) / 2 / row->mean.throughput_per_s;
     sum->repeats_half_width_frac += NORMAL_95 * sd_frac;
 }
 
@@ -74,6 +73,11 @@ void dl_accuracy_print(FILE *out, const dl_accuracy *accuracy, const dl_sweep *s
 {
     fprintf(out, "error over %d measured points: mean %.1f %%, largest %.1f %%\n", accuracy->points,
             100 * accuracy->mean_frac, 100 * accuracy->max_frac);
+    dl_accuracy_print_scatter(out, accuracy, sweep);
+}
+
+void dl_accuracy_print_scatter(FILE *out, const dl_accuracy *accuracy, const dl_sweep *sweep)
+{
     if (accuracy->left_out > 0) {
         fprintf(out,
                 "left out: %d of the measured runs: others took over %.0f %% of the processors\n",
@@ -84,12 +88,12 @@ void dl_accuracy_print(FILE *out, const dl_accuracy *accuracy, const dl_sweep *s
             "noise floor: %.1f %%, the standard error of a measured median (mean over %d points)\n",
             100 * accuracy->noise_frac, accuracy->repeated);
     if (accuracy->intervals > 0) {
-        fprintf(out,
-                "predicted 95 %% interval of one run: +-%.1f %%, holds %d of %d measured runs and %d "
-                "of %d medians; repeated runs scatter by +-%.1f %% (1.96 sd)\n",
-                100 * accuracy->half_width_frac, accuracy->runs_inside, accuracy->runs,
-                accuracy->medians_inside, accuracy->intervals,
-                100 * accuracy->repeats_half_width_frac);
+        fprintf(
+            out,
+            "predicted 95 %% interval of one run: +-%.1f %%, holds %d of %d measured runs and %d "
+            "of %d medians; repeated runs scatter by +-%.1f %% (1.96 sd)\n",
+            100 * accuracy->half_width_frac, accuracy->runs_inside, accuracy->runs,
+            accuracy->medians_inside, accuracy->intervals, 100 * accuracy->repeats_half_width_frac);
     }
     if (fmax(accuracy->others_frac, accuracy->steal_frac) > DL_ACCURACY_DISTURBED_FRAC) {
         fprintf(out,
@@ -104,4 +108,79 @@ void dl_accuracy_print(FILE *out, const dl_accuracy *accuracy, const dl_sweep *s
             "this machine varies too much to judge the predictions: repeated runs of one setting "
             "differ by up to %.0f %% (p90 over p10; %s)\n",
             100 * accuracy->spread_frac, dl_point_text(text, sizeof text, point));
+}
+
+/* --- errors by what the rows are to the prediction ---------------------------------------------- */
+
+const char *const dl_verdict_names[DL_VERDICT_COUNT] = {"predicted", "too few rows", "reproduced",
+                                                        "no measurement"};
+
+static void add_error(dl_error_sum *sum, double error_frac)
+{
+    sum->points++;
+    sum->sum_frac += fabs(error_frac);
+    sum->max_frac = fmax(sum->max_frac, fabs(error_frac));
+}
+
+void dl_errors_add(dl_errors *errors, dl_measured_use use, int rows, double error_frac,
+                   double left_out_frac)
+{
+    errors->use[use].rows += rows;
+    if (use == DL_USE_ERROR) return;
+    add_error(&errors->use[use], error_frac);
+    if (isnan(left_out_frac)) return;
+    errors->left_out.rows += rows;
+    add_error(&errors->left_out, left_out_frac);
+}
+
+dl_errors dl_errors_of(const dl_sweep *sweep, const dl_measured *measured)
+{
+    bool any_fitted = false;
+    for (size_t i = 0; i < sweep->row_count; i++)
+        any_fitted |= measured[i].use == DL_USE_FITTED;
+    dl_errors errors = {0};
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        const dl_measured *m = &measured[i];
+        if (m->use == DL_USE_ERROR) dl_errors_add(&errors, m->use, m->failed_runs, 0, (double)NAN);
+        if (m->runs == 0 || sweep->rows[i].error != NULL) continue;
+        const double error = sweep->rows[i].mean.throughput_per_s / m->value[DL_MEASURE_PER_S] - 1;
+        dl_errors_add(&errors, m->use, m->runs, error, any_fitted ? m->left_out_frac : error);
+    }
+    return errors;
+}
+
+static void merge(dl_error_sum *sum, const dl_error_sum *more)
+{
+    sum->points += more->points;
+    sum->rows += more->rows;
+    sum->sum_frac += more->sum_frac;
+    sum->max_frac = fmax(sum->max_frac, more->max_frac);
+}
+
+void dl_errors_merge(dl_errors *errors, const dl_errors *more)
+{
+    for (int use = 0; use < DL_USE_COUNT; use++)
+        merge(&errors->use[use], &more->use[use]);
+    merge(&errors->left_out, &more->left_out);
+}
+
+double dl_error_mean(const dl_error_sum *sum)
+{
+    return sum->points > 0 ? sum->sum_frac / sum->points : (double)NAN;
+}
+
+dl_verdict dl_errors_verdict(const dl_errors *errors)
+{
+    const int unseen = errors->use[DL_USE_UNSEEN].points;
+    if (unseen >= 2) return DL_VERDICT_PREDICTED;
+    if (unseen + errors->use[DL_USE_CONTRADICTION].points > 0) return DL_VERDICT_TOO_FEW_ROWS;
+    return errors->use[DL_USE_FITTED].points > 0 ? DL_VERDICT_REPRODUCED
+                                                 : DL_VERDICT_NO_MEASUREMENT;
+}
+
+bool dl_errors_within_bar(const dl_errors *errors)
+{
+    const dl_error_sum *unseen = &errors->use[DL_USE_UNSEEN];
+    return unseen->points == 0 ||
+           (dl_error_mean(unseen) <= DL_BAR_MEAN_FRAC && unseen->max_frac <= DL_BAR_MAX_FRAC);
 }

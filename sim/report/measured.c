@@ -17,6 +17,8 @@ enum {
     KEY_OPTION,
     KEYS = KEY_OPTION + DL_SYNC_SWEPT,
     SOURCE = KEYS,
+    USE,
+    NOTE,
     BY_WORKER,
     COUNTS,
     STEPS,
@@ -39,6 +41,8 @@ static const char *const columns[] = {
     "accumulate",
     "lag",
     "source",
+    "use",
+    "note",
     "staleness_mean_by_worker",
     "staleness_counts",
     "steps",
@@ -56,6 +60,9 @@ static const char *const columns[] = {
 };
 #define COLUMNS (sizeof columns / sizeof *columns)
 _Static_assert(COLUMNS == VALUES + DL_MEASURE_COUNT, "a column without a name");
+
+const char *const dl_measured_use_names[DL_USE_COUNT + 1] = {"unseen", "fitted", "contradiction",
+                                                             "error", NULL};
 
 /* Where each column of `columns` is in the table, -1 = nowhere. */
 typedef struct table {
@@ -235,10 +242,23 @@ static dl_status read_by_worker(const table *t, size_t row, int workers, double 
                            workers);
 }
 
+static dl_status read_use(const table *t, size_t row, dl_measured_use *use, dl_error *err)
+{
+    const char *text = cell(t, row, USE);
+    const int found = dl_names_find(text, dl_measured_use_names, DL_USE_ERROR);
+    *use = found >= 0 ? (dl_measured_use)found : DL_USE_UNSEEN;
+    if (found >= 0 || text[0] == '\0') return DL_OK;
+    char hint[256];
+    dl_names_hint(hint, sizeof hint, text, dl_measured_use_names, DL_USE_ERROR);
+    return dl_error_set_at(err, DL_ERR_NAME, t->csv.path, t->csv.lines[row], "unknown use '%s'%s",
+                           text, hint);
+}
+
 static dl_status read_row(const table *t, size_t i, const dl_study *study, dl_measured_row *row,
                           dl_error *err)
 {
     dl_status status = find_point(t, i, study, &row->point, err);
+    if (status == DL_OK) status = read_use(t, i, &row->use, err);
     if (status != DL_OK) return status;
     row->failed = says_error(t, i);
     if (row->failed) return DL_OK;
@@ -253,23 +273,51 @@ static dl_status read_row(const table *t, size_t i, const dl_study *study, dl_me
     return DL_OK;
 }
 
-/* Gathers the rows of each point. */
-static void gather(dl_measured *measured, const dl_study *study, const table *t,
-                   const dl_measured_row *rows)
+/* A copy of the row's text with blanks for line breaks: results have a row a line. */
+static char *line_of(const table *t, size_t row, int column)
 {
+    char *text = dl_strdup(cell(t, row, column));
+    for (char *c = text; *c != '\0'; c++) {
+        if (*c == '\n' || *c == '\r') *c = ' ';
+    }
+    return text;
+}
+
+/* Adds to what is known of its point where row i is from and what it is for. */
+static dl_status describe(dl_measured *point, const table *t, size_t i, const dl_measured_row *row,
+                          dl_error *err)
+{
+    if (point->line == 0) {
+        point->line = t->csv.lines[i];
+        point->use = row->use;
+    } else if (point->use != row->use) {
+        return dl_error_set_at(err, DL_ERR_DATA, t->csv.path, t->csv.lines[i],
+                               "use is %s here and %s in line %d, of the same point",
+                               dl_measured_use_names[row->use], dl_measured_use_names[point->use],
+                               point->line);
+    }
+    if (point->source == NULL && cell(t, i, SOURCE)[0] != '\0') {
+        point->source = line_of(t, i, SOURCE);
+    }
+    if (point->note == NULL && cell(t, i, NOTE)[0] != '\0') point->note = line_of(t, i, NOTE);
+    return DL_OK;
+}
+
+/* Gathers the rows of each point. */
+static dl_status gather(dl_measured *measured, const dl_study *study, const table *t,
+                        const dl_measured_row *rows, dl_error *err)
+{
+    dl_status status = DL_OK;
     const dl_measured_row **own = dl_calloc(t->csv.rows, sizeof *own, "runs of a point");
-    for (size_t p = 0; p < study->point_count; p++) {
+    for (size_t p = 0; p < study->point_count && status == DL_OK; p++) {
         size_t runs = 0, at = 0;
-        for (size_t i = 0; i < t->csv.rows; i++) {
+        for (size_t i = 0; i < t->csv.rows && status == DL_OK; i++) {
             if (rows[i].point != p) continue;
+            status = describe(&measured[p], t, i, &rows[i], err);
             if (rows[i].failed) {
                 measured[p].failed_runs++;
             } else {
                 own[runs++] = &rows[i];
-            }
-            const char *source = cell(t, i, SOURCE);
-            if (measured[p].source == NULL && source[0] != '\0') {
-                measured[p].source = dl_strdup(source);
             }
         }
         const dl_variant *variant = dl_study_variant(study, p, &at);
@@ -278,8 +326,10 @@ static void gather(dl_measured *measured, const dl_study *study, const table *t,
         runs = undisturbed;
         if (runs > 0)
             dl_measured_summarise(&measured[p], own, runs, variant->scenario.points[at].workers);
+        if (runs == 0 && measured[p].failed_runs > 0) measured[p].use = DL_USE_ERROR;
     }
     free(own);
+    return status;
 }
 
 static dl_status read_table(dl_measured *measured, const dl_study *study, const char *path,
@@ -293,7 +343,7 @@ static dl_status read_table(dl_measured *measured, const dl_study *study, const 
     status = find_columns(&t, study, err);
     for (size_t i = 0; i < t.csv.rows && status == DL_OK; i++)
         status = read_row(&t, i, study, &rows[i], err);
-    if (status == DL_OK) gather(measured, study, &t, rows);
+    if (status == DL_OK) status = gather(measured, study, &t, rows, err);
     for (size_t i = 0; i < t.csv.rows; i++) {
         free(rows[i].worker_staleness);
         free(rows[i].counts);
@@ -310,6 +360,7 @@ dl_status dl_measured_read(dl_measured **measured, const dl_study *study, dl_err
     for (size_t p = 0; p < study->point_count; p++) {
         for (int m = 0; m < DL_MEASURE_COUNT; m++)
             all[p].value[m] = (double)NAN;
+        all[p].left_out_frac = (double)NAN;
     }
     dl_status status = DL_OK;
     const char *path = study->variants[0].scenario.measured_path; /* of all: it cannot be swept */
@@ -322,12 +373,39 @@ dl_status dl_measured_read(dl_measured **measured, const dl_study *study, dl_err
     return status;
 }
 
+dl_status dl_measured_read_left_out(dl_measured *measured, size_t count, const char *path,
+                                    dl_error *err)
+{
+    static const char *const names[] = {"line", "left_out_error_frac"};
+    dl_csv csv = {0};
+    dl_status status = dl_csv_read(&csv, path, err);
+    for (size_t n = 0; n < 2 && status == DL_OK; n++) {
+        if (dl_csv_column(&csv, names[n]) < 0) {
+            status = dl_error_set_at(err, DL_ERR_NAME, path, 0, "no column '%s'", names[n]);
+        }
+    }
+    for (size_t i = 0; i < csv.rows && status == DL_OK; i++) {
+        double line = 0, error = 0;
+        status = dl_csv_number(&csv, i, (size_t)dl_csv_column(&csv, names[0]), &line, err);
+        if (status == DL_OK) {
+            status = dl_csv_number(&csv, i, (size_t)dl_csv_column(&csv, names[1]), &error, err);
+        }
+        for (size_t p = 0; p < count && status == DL_OK; p++) {
+            if (measured[p].line == line && measured[p].runs == 1)
+                measured[p].left_out_frac = error;
+        }
+    }
+    dl_csv_free(&csv);
+    return status;
+}
+
 void dl_measured_free(dl_measured *measured, size_t count)
 {
     for (size_t p = 0; measured != NULL && p < count; p++) {
         free(measured[p].runs_per_s);
         free(measured[p].worker_staleness);
         free(measured[p].source);
+        free(measured[p].note);
     }
     free(measured);
 }

@@ -13,7 +13,9 @@
  * (a number for each worker, separated by semicolons); staleness_counts (applied gradients of
  * staleness 0, 1, 2, ..., semicolons); source. Columns steps and seed say how a
  * run was made and are not used; others_frac and steal_frac what other programs and the host of a
- * virtual machine took of the processors meanwhile. Several rows for one point are several runs: the median of each
+ * virtual machine took of the processors meanwhile. `use` says what a row is to the prediction: `fitted`
+ * where costs were fitted to it, `contradiction` where it contradicts other rows or its source, which
+ * `note` explains, `unseen` or empty else. Several rows for one point are several runs: the median of each
  * column counts, and where no error is given the standard deviation over the runs. Staleness counts
  * are added up over the runs instead, as dlsim adds up its replicates, and the statistics taken of
  * the sum.
@@ -22,6 +24,18 @@
 #define DL_SIM_MEASURED_H
 
 #include "sim/scenario/study.h"
+
+/* What a measured point is to the prediction. */
+typedef enum dl_measured_use {
+    DL_USE_UNSEEN, /* no cost was fitted to it: it judges the prediction */
+    DL_USE_FITTED,
+    DL_USE_CONTRADICTION, /* shown, and counted apart */
+    DL_USE_ERROR,         /* the source has no value */
+    DL_USE_COUNT
+} dl_measured_use;
+
+/* "unseen", "fitted", "contradiction", "error"; NULL behind. */
+extern const char *const dl_measured_use_names[DL_USE_COUNT + 1];
 
 typedef enum dl_measure {
     DL_MEASURE_PER_S,
@@ -50,16 +64,25 @@ typedef struct dl_measured {
     int failed_runs;                /* rows that say `error` */
     int disturbed_runs;             /* rows left out: others took over DL_MEASURED_DISTURBED_FRAC */
     double value[DL_MEASURE_COUNT]; /* NaN: not given */
-    double *runs_per_s;             /* [runs] throughput of each, ascending; NULL if there are none */
-    double *worker_staleness;       /* [workers of the point] means, or NULL */
-    char *source;                   /* of the first row, or NULL */
+    double *runs_per_s;       /* [runs] throughput of each, ascending; NULL if there are none */
+    double *worker_staleness; /* [workers of the point] means, or NULL */
+    char *source, *note;      /* of the first row that has one, or NULL */
+    dl_measured_use use;
+    int line; /* of the first row, in the table */
+    double
+        left_out_frac; /* error of the prediction with costs fitted to the other rows; NaN: not known */
 } dl_measured;
 
 /* Reads the study's table into *measured, an array [study->point_count]. Without a table all
  * points have runs = 0. Errors name file:line: DL_ERR_NAME (unknown column, a row without a point),
- * DL_ERR_DATA (no value, several points), DL_ERR_PARSE, DL_ERR_RANGE. */
+ * DL_ERR_DATA (no value, several points, rows of one point with several uses), DL_ERR_PARSE, DL_ERR_RANGE. */
 dl_status dl_measured_read(dl_measured **measured, const dl_study *study,
                            dl_error *err) DL_MUST_CHECK;
+
+/* Sets left_out_frac of measured[count] from columns line and left_out_error_frac of the table at
+ * `path`, as dlcal table --rows writes it: of points with one row, whose line it names. */
+dl_status dl_measured_read_left_out(dl_measured *measured, size_t count, const char *path,
+                                    dl_error *err) DL_MUST_CHECK;
 
 /* Quantile of the throughput of a point's runs, linear between them; NaN with fewer than
  * DL_MEASURED_REPEATED_MIN. */

@@ -7,6 +7,7 @@
 typedef struct dl_measured_row {
     size_t point; /* of all of the study's */
     bool failed;  /* the source says `error` */
+    dl_measured_use use;
     double value[DL_MEASURE_COUNT];
     double *worker_staleness; /* [workers of the point] or NULL */
     double *counts;           /* [count_bins] or NULL */

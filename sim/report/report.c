@@ -95,11 +95,12 @@ char *dl_report_short_note(const dl_sweep *sweep)
     }
     if (worst == NULL) return NULL;
     char text[DL_POINT_TEXT_BYTES];
-    return dl_format("%zu of %zu points ran too few steps for a throughput within %.0f %%: when the first "
-                     "worker has done all its steps, others are still in one, at worst for "
-                     "%.0f %% of the run (%s); raise [scenario] steps",
-                     count, sweep->row_count, 100 * DL_REPORT_TAIL_FRAC,
-                     100 * worst->mean.tail_frac, dl_point_text(text, sizeof text, &worst->point));
+    return dl_format(
+        "%zu of %zu points ran too few steps for a throughput within %.0f %%: when the first "
+        "worker has done all its steps, others are still in one, at worst for "
+        "%.0f %% of the run (%s); raise [scenario] steps",
+        count, sweep->row_count, 100 * DL_REPORT_TAIL_FRAC, 100 * worst->mean.tail_frac,
+        dl_point_text(text, sizeof text, &worst->point));
 }
 
 /* Settings are those of the first variant; a line names those that are swept. */
@@ -153,8 +154,8 @@ static void write_accuracy(dl_csv_writer *writer, const dl_accuracy *accuracy)
                    "repeats_half_width_frac=%.4f",
                    accuracy->points, accuracy->mean_frac, accuracy->max_frac, accuracy->repeated,
                    accuracy->noise_frac, accuracy->spread_frac, accuracy->others_frac,
-                   accuracy->steal_frac, accuracy->left_out, accuracy->runs,
-                   accuracy->runs_inside, accuracy->medians_inside, accuracy->half_width_frac,
+                   accuracy->steal_frac, accuracy->left_out, accuracy->runs, accuracy->runs_inside,
+                   accuracy->medians_inside, accuracy->half_width_frac,
                    accuracy->repeats_half_width_frac);
 }
 
@@ -194,6 +195,39 @@ static void write_doubles(dl_csv_writer *writer, const double *values, size_t co
         dl_csv_double(writer, values[i]);
 }
 
+/* Columns that only some results have, by what the measured table says. */
+typedef struct optional_columns {
+    bool use, left_out;
+} optional_columns;
+
+static optional_columns optional_of(const dl_sweep *sweep, const dl_measured *measured)
+{
+    optional_columns columns = {0};
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        columns.use |= measured[i].use == DL_USE_FITTED || measured[i].use == DL_USE_CONTRADICTION;
+        columns.left_out |= !isnan(measured[i].left_out_frac);
+    }
+    return columns;
+}
+
+static void write_optional_names(dl_csv_writer *writer, optional_columns columns)
+{
+    if (columns.use) dl_csv_text(writer, "measured_use");
+    if (columns.use) dl_csv_text(writer, "measured_note");
+    if (columns.left_out) dl_csv_text(writer, "left_out_error_frac");
+}
+
+static void write_optional(dl_csv_writer *writer, optional_columns columns,
+                           const dl_measured *measured)
+{
+    if (columns.use) {
+        const bool is_measured = measured->runs > 0 || measured->failed_runs > 0;
+        dl_csv_text(writer, is_measured ? dl_measured_use_names[measured->use] : "");
+        dl_csv_text(writer, measured->note != NULL ? measured->note : "");
+    }
+    if (columns.left_out) dl_csv_double(writer, measured->left_out_frac);
+}
+
 static void write_measured(dl_csv_writer *writer, const dl_row *row, const dl_measured *measured)
 {
     const double *value = measured->value;
@@ -227,15 +261,19 @@ static void write_row(dl_csv_writer *writer, const dl_study *study, const dl_row
     const dl_run_result *mean = &row->mean;
     const double *part = mean->part_frac;
     const double numbers[] = {
-        mean->step_mean_s,       mean->step_p50_s,       mean->step_p99_s,
-        mean->step_sd_s,         mean->throughput_per_s, row->low_per_s,
-        row->high_per_s,         row->speedup,           row->speedup_low,
-        row->speedup_high,       row->efficiency,
-        part[DL_PART_COMPUTE],   part[DL_PART_DISPATCH], part[DL_PART_COMMUNICATION],
-        part[DL_PART_AVERAGING], part[DL_PART_WAITING],  part[DL_PART_INPUT],
-        mean->applied_frac,      mean->updates_per_s,    row->staleness_mean,
-        row->staleness_sd,       row->staleness_p50,     row->staleness_p90,
-        row->staleness_p99,      row->staleness_max,     mean->drift_steps_mean,
+        mean->step_mean_s,       mean->step_p50_s,
+        mean->step_p99_s,        mean->step_sd_s,
+        mean->throughput_per_s,  row->low_per_s,
+        row->high_per_s,         row->speedup,
+        row->speedup_low,        row->speedup_high,
+        row->efficiency,         part[DL_PART_COMPUTE],
+        part[DL_PART_DISPATCH],  part[DL_PART_COMMUNICATION],
+        part[DL_PART_AVERAGING], part[DL_PART_WAITING],
+        part[DL_PART_INPUT],     mean->applied_frac,
+        mean->updates_per_s,     row->staleness_mean,
+        row->staleness_sd,       row->staleness_p50,
+        row->staleness_p90,      row->staleness_p99,
+        row->staleness_max,      mean->drift_steps_mean,
         mean->drift_steps_max,   mean->clock_lag_max,
     };
     write_keys(writer, study, row);
@@ -249,16 +287,14 @@ static void write_row(dl_csv_writer *writer, const dl_study *study, const dl_row
     write_joined(writer, row->worker_staleness, mean->workers);
 }
 
-dl_status dl_report_results(const char *path, const dl_study *study, const dl_sweep *sweep,
-                            const dl_measured *measured, dl_error *err)
+void dl_report_results_write(FILE *out, const dl_study *study, const dl_sweep *sweep,
+                             const dl_measured *measured)
 {
     const dl_gpu_options *gpu =
         study->variants[0].scenario.gpu; /* all variants have GPUs, or none */
     const bool splits = study->variants[0].scenario.pipeline != NULL; /* likewise */
-    dl_output output = {0};
-    const dl_status status = dl_output_open(&output, path, err);
-    if (status != DL_OK) return status;
-    dl_csv_writer writer = {.out = output.out};
+    const optional_columns optional = optional_of(sweep, measured);
+    dl_csv_writer writer = {.out = out};
     const dl_accuracy accuracy = dl_accuracy_of(sweep, measured);
     write_head(&writer, "results", study, sweep);
     write_accuracy(&writer, &accuracy);
@@ -266,6 +302,7 @@ dl_status dl_report_results(const char *path, const dl_study *study, const dl_sw
     write_names(&writer, study, result_columns, sizeof result_columns / sizeof *result_columns);
     if (gpu != NULL) dl_report_gpu_names(&writer);
     if (splits) dl_report_pipeline_names(&writer);
+    write_optional_names(&writer, optional);
     dl_csv_end_row(&writer);
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];
@@ -273,8 +310,18 @@ dl_status dl_report_results(const char *path, const dl_study *study, const dl_sw
         const dl_variant *variant = &study->variants[row->variant];
         if (gpu != NULL) dl_report_gpu_row(&writer, &variant->scenario, row);
         if (splits) dl_report_pipeline_row(&writer, &variant->scenario, &variant->costs, row);
+        write_optional(&writer, optional, &measured[i]);
         dl_csv_end_row(&writer);
     }
+}
+
+dl_status dl_report_results(const char *path, const dl_study *study, const dl_sweep *sweep,
+                            const dl_measured *measured, dl_error *err)
+{
+    dl_output output = {0};
+    const dl_status status = dl_output_open(&output, path, err);
+    if (status != DL_OK) return status;
+    dl_report_results_write(output.out, study, sweep, measured);
     return dl_output_close(&output, err);
 }
 
@@ -296,13 +343,9 @@ static void write_counts(dl_csv_writer *writer, const dl_study *study, const dl_
     }
 }
 
-dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_sweep *sweep,
-                              dl_error *err)
+void dl_report_histogram_write(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
-    dl_output output = {0};
-    const dl_status status = dl_output_open(&output, path, err);
-    if (status != DL_OK) return status;
-    dl_csv_writer writer = {.out = output.out};
+    dl_csv_writer writer = {.out = out};
     write_head(&writer, "staleness histogram", study, sweep);
     write_names(&writer, study, histogram_columns,
                 sizeof histogram_columns / sizeof *histogram_columns);
@@ -313,5 +356,14 @@ dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_
         for (int w = 0; w < row->mean.workers; w++)
             write_counts(&writer, study, row, w);
     }
+}
+
+dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_sweep *sweep,
+                              dl_error *err)
+{
+    dl_output output = {0};
+    const dl_status status = dl_output_open(&output, path, err);
+    if (status != DL_OK) return status;
+    dl_report_histogram_write(output.out, study, sweep);
     return dl_output_close(&output, err);
 }

@@ -8,7 +8,9 @@
  * costs used; extrapolated is 1 where the point (or its baseline) lies outside what the costs were
  * measured at. applied_frac is the part of all gradients that an update has in it.
  * measured_low_per_s and measured_high_per_s are one standard error below and above. error_frac is
- * predicted over measured throughput, minus 1. The columns *_by_worker hold one number a worker,
+ * predicted over measured throughput, minus 1. Where the measured table says which rows costs were
+ * fitted to, measured_use and measured_note (measured.h) follow; where it is known, left_out_error_frac:
+ * the error with costs fitted to the other rows. The columns *_by_worker hold one number a worker,
  * separated by semicolons. Nothing in the file depends on the clock or on the number of threads.
  */
 #ifndef DL_SIM_REPORT_H
@@ -25,10 +27,15 @@
 dl_status dl_report_results(const char *path, const dl_study *study, const dl_sweep *sweep,
                             const dl_measured *measured, dl_error *err) DL_MUST_CHECK;
 
+/* The same to a stream; write errors stay in it. */
+void dl_report_results_write(FILE *out, const dl_study *study, const dl_sweep *sweep,
+                             const dl_measured *measured);
+
 /* Writes columns cores, workers, batch, sync, its options, worker, staleness, count, frac (of the
  * worker's gradients) for all points whose mode has a staleness distribution. */
 dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_sweep *sweep,
                               dl_error *err) DL_MUST_CHECK;
+void dl_report_histogram_write(FILE *out, const dl_study *study, const dl_sweep *sweep);
 
 /* The largest dl_run_result.tail_frac that needs no note. */
 #define DL_REPORT_TAIL_FRAC 0.05
@@ -39,6 +46,19 @@ char *dl_report_short_note(const dl_sweep *sweep);
 
 /* Predicted over measured throughput, minus 1; NaN without a measurement. */
 double dl_report_error_frac(const dl_row *row, const dl_measured *measured);
+
+#define DL_REPORT_OPTIONS_BYTES 1024
+
+/* "where gpu:0, interval 10": what a row has of the swept keys beside cores, workers, batch and mode;
+ * "" if nothing. In text[bytes]. */
+void dl_report_options(char *text, size_t bytes, const dl_study *study, const dl_row *row);
+
+/* The part of a row's time in which its workers wait: on a GPU for input, too; a core makes that itself. */
+double dl_report_waiting_frac(const dl_row *row);
+
+/* What a user should know beside the figures, a line each with `before` in front: notes.h, the short
+ * note, defaults that decided. */
+void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep, const char *before);
 
 /* Writes the readable table and, where there are measurements, the mean and largest error. */
 void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,

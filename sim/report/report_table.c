@@ -10,7 +10,6 @@
 #include "sim/report/report_pipeline.h"
 
 #define OPTIONS_WIDTH 16 /* at least */
-#define OPTIONS_TEXT_BYTES 1024
 
 double dl_report_error_frac(const dl_row *row, const dl_measured *measured)
 {
@@ -27,8 +26,7 @@ static void print_number(FILE *out, int width, int digits, double value)
     }
 }
 
-/* "where gpu:0, interval 10", or "" in text[bytes]: what is swept beside the columns. */
-static void list_options(char *text, size_t bytes, const dl_study *study, const dl_row *row)
+void dl_report_options(char *text, size_t bytes, const dl_study *study, const dl_row *row)
 {
     const dl_variant *variant = &study->variants[row->variant];
     char options[DL_POINT_TEXT_BYTES];
@@ -49,9 +47,9 @@ static void list_options(char *text, size_t bytes, const dl_study *study, const 
 static int options_width(const dl_study *study, const dl_sweep *sweep)
 {
     size_t width = OPTIONS_WIDTH;
-    char text[OPTIONS_TEXT_BYTES];
+    char text[DL_REPORT_OPTIONS_BYTES];
     for (size_t i = 0; i < sweep->row_count && study->key_count > 0; i++) {
-        list_options(text, sizeof text, study, &sweep->rows[i]);
+        dl_report_options(text, sizeof text, study, &sweep->rows[i]);
         if (strlen(text) > width) width = strlen(text);
     }
     return (int)width;
@@ -63,8 +61,7 @@ typedef struct table_style {
     bool compare, input;
 } table_style;
 
-/* On a GPU, input is waiting for it; a core does it itself. */
-static double waiting(const dl_row *row)
+double dl_report_waiting_frac(const dl_row *row)
 {
     const double *part = row->mean.part_frac;
     const bool on_gpu = row->point.cores == DL_CORES_GPU;
@@ -76,9 +73,9 @@ static void print_row(FILE *out, const table_style *style, const dl_row *row,
 {
     const dl_point *point = &row->point;
     const dl_run_result *mean = &row->mean;
-    char step[32], options[OPTIONS_TEXT_BYTES];
+    char step[32], options[DL_REPORT_OPTIONS_BYTES];
     print_number(out, 4, 0, point->cores != DL_CORES_GPU ? point->cores : (double)NAN);
-    list_options(options, sizeof options, style->study, row);
+    dl_report_options(options, sizeof options, style->study, row);
     fprintf(out, " %7d %6lld %-11s %-*s", point->workers, (long long)point->batch,
             point->mode->name, style->options_width, options);
     if (row->error != NULL) {
@@ -88,7 +85,7 @@ static void print_row(FILE *out, const table_style *style, const dl_row *row,
     fprintf(out, " %10s", dl_format_ns(step, sizeof step, dl_s_to_ns(mean->step_mean_s)));
     print_number(out, 12, 1, mean->throughput_per_s);
     print_number(out, 7, 3, row->speedup);
-    print_number(out, 6, 1, 100 * waiting(row));
+    print_number(out, 6, 1, 100 * dl_report_waiting_frac(row));
     if (style->input) print_number(out, 7, 1, 100 * mean->part_frac[DL_PART_INPUT]);
     print_number(out, 9, 2, row->staleness_mean);
     if (style->compare && measured->runs == 0 && measured->failed_runs > 0) {
@@ -133,20 +130,20 @@ static void print_staleness(FILE *out, const dl_sweep *sweep, const dl_measured 
     }
 }
 
-static void print_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
+void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep, const char *before)
 {
     size_t count = 0;
     char text[300];
     char **notes = dl_study_notes(study, &count);
     for (size_t i = 0; i < count; i++)
-        fprintf(out, "note: %s\n", notes[i]);
+        fprintf(out, "%s%s\n", before, notes[i]);
     dl_study_notes_free(notes, count);
     char *is_short = dl_report_short_note(sweep);
-    if (is_short != NULL) fprintf(out, "note: %s\n", is_short);
+    if (is_short != NULL) fprintf(out, "%s%s\n", before, is_short);
     free(is_short);
     dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &count);
     for (size_t i = 0; i < count; i++)
-        fprintf(out, "note: %s\n", dl_deciding_text(text, sizeof text, &deciding[i]));
+        fprintf(out, "%s%s\n", before, dl_deciding_text(text, sizeof text, &deciding[i]));
     free(deciding);
 }
 
@@ -175,7 +172,7 @@ void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
     }
     if (extrapolated) fprintf(out, "* outside of what the costs were measured at\n");
     dl_report_pipeline_table(out, study, sweep);
-    print_notes(out, study, sweep);
+    dl_report_notes(out, study, sweep, "note: ");
     if (compare) {
         const dl_accuracy accuracy = dl_accuracy_of(sweep, measured);
         dl_accuracy_print(out, &accuracy, sweep);

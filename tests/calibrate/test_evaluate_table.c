@@ -47,7 +47,7 @@ static void make_table(const char *path, const char *const *placements, int coun
     fclose(out);
     if (dl_scenario_read(&scenario, "judge.ini", &err) != DL_OK ||
         dl_costs_read(&costs, "judge_costs.ini", &err) != DL_OK ||
-        dl_table_rows_read(&rows, path, &scenario, &err) != DL_OK) {
+        dl_table_rows_read(&rows, path, NULL, &scenario, &err) != DL_OK) {
         fail_msg("%s", err.text);
     }
     out = fopen(path, "w");
@@ -184,10 +184,10 @@ static void bytes_take_the_slowest_way(void **state)
     dl_error err = {0};
     assert_int_equal(dl_scenario_read(&scenario, "judge.ini", &err), DL_OK);
     /* The machine has two nodes. */
-    assert_int_equal(dl_table_rows_read(&rows, "judge_rows.csv", &scenario, &err), DL_ERR_RANGE);
+    assert_int_equal(dl_table_rows_read(&rows, "judge_rows.csv", NULL, &scenario, &err), DL_ERR_RANGE);
     assert_int_equal(err.line, 5);
     fixture_write("judge_rows.csv", "placement,batch,step_s\n1,4,1\n4,16,1\n22,16,1\n");
-    assert_int_equal(dl_table_rows_read(&rows, "judge_rows.csv", &scenario, &err), DL_OK);
+    assert_int_equal(dl_table_rows_read(&rows, "judge_rows.csv", NULL, &scenario, &err), DL_OK);
     assert_near(dl_table_bytes_s(&rows.rows[0], &scenario, 4e6), 0, 1e-12);
     assert_near(dl_table_bytes_s(&rows.rows[1], &scenario, 4e6), 1.5 * 4e6 / 10e9, 1e-9);
     assert_near(dl_table_bytes_s(&rows.rows[2], &scenario, 4e6), 1.5 * 4e6 / 1e9, 1e-9);

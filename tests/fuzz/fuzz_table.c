@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     fuzz_file(path, data, bytes);
     const dl_status status = dl_table_scenario_read(&scenario, scenario_path, &err);
     DL_ASSERT(status == DL_OK, "%s", err.text);
-    if (dl_table_rows_read(&rows, path, &scenario, &err) == DL_OK) {
+    if (dl_table_rows_read(&rows, path, NULL, &scenario, &err) == DL_OK) {
         check(&rows, &scenario);
     } else {
         DL_ASSERT(err.text[0] != '\0' && scenario.point_count > 0, "status %d", (int)err.code);

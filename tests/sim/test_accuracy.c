@@ -82,8 +82,9 @@ static void verdict_names_the_setting(void **state)
     assert_int_equal(accuracy.spread_row, 1);
     char *text = print(&accuracy, &sweep);
     assert_null(strstr(text, "disturbed"));
-    assert_contains(text, "this machine varies too much to judge the predictions: repeated runs of one "
-                          "setting differ by up to 94 % (p90 over p10; ");
+    assert_contains(text,
+                    "this machine varies too much to judge the predictions: repeated runs of one "
+                    "setting differ by up to 94 % (p90 over p10; ");
     assert_contains(text, "workers 4");
     free(text);
     free(measured[0].runs_per_s);
@@ -151,14 +152,41 @@ static void no_interval_no_coverage(void **state)
     free(measured[0].runs_per_s);
 }
 
+/* One unseen row is too few, two are a prediction: errors -30 % and +10 % are 20 % on average. */
+static void verdicts_count_unseen_rows(void **state)
+{
+    (void)state;
+    dl_errors errors = {0}, all = {0};
+    const double none = (double)NAN;
+    assert_int_equal(dl_errors_verdict(&errors), DL_VERDICT_NO_MEASUREMENT);
+    assert_true(isnan(dl_error_mean(&errors.use[DL_USE_UNSEEN])));
+    dl_errors_add(&errors, DL_USE_ERROR, 1, none, none);
+    assert_int_equal(dl_errors_verdict(&errors), DL_VERDICT_NO_MEASUREMENT);
+    dl_errors_add(&errors, DL_USE_FITTED, 3, 0.01, 0.4);
+    assert_int_equal(dl_errors_verdict(&errors), DL_VERDICT_REPRODUCED);
+    dl_errors_add(&errors, DL_USE_UNSEEN, 1, 0.04, none);
+    assert_int_equal(dl_errors_verdict(&errors), DL_VERDICT_TOO_FEW_ROWS);
+    dl_errors_add(&errors, DL_USE_UNSEEN, 1, -0.06, none);
+    assert_int_equal(dl_errors_verdict(&errors), DL_VERDICT_PREDICTED);
+    assert_near(dl_error_mean(&errors.use[DL_USE_UNSEEN]), 0.05, 1e-12);
+    assert_true(dl_errors_within_bar(&errors));
+    dl_errors_merge(&all, &errors);
+    dl_errors_add(&all, DL_USE_UNSEEN, 1, -0.13, none);
+    assert_false(dl_errors_within_bar(&all));
+    assert_near(all.use[DL_USE_UNSEEN].max_frac, 0.13, 1e-12);
+    assert_int_equal(all.use[DL_USE_FITTED].rows, 3);
+    assert_near(dl_error_mean(&all.left_out), 0.4, 1e-12);
+    dl_errors only = {0};
+    dl_errors_add(&only, DL_USE_CONTRADICTION, 1, 0.3, none);
+    assert_int_equal(dl_errors_verdict(&only), DL_VERDICT_TOO_FEW_ROWS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scatter_and_coverage),
-        cmocka_unit_test(verdict_names_the_setting),
-        cmocka_unit_test(disturbance_is_reported),
-        cmocka_unit_test(single_runs_have_errors_only),
-        cmocka_unit_test(no_interval_no_coverage),
+        cmocka_unit_test(scatter_and_coverage),    cmocka_unit_test(verdict_names_the_setting),
+        cmocka_unit_test(disturbance_is_reported), cmocka_unit_test(single_runs_have_errors_only),
+        cmocka_unit_test(no_interval_no_coverage), cmocka_unit_test(verdicts_count_unseen_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

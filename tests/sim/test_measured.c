@@ -178,6 +178,60 @@ static dl_status read_wrong(const char *text, dl_error *err)
     return status;
 }
 
+/* A row is to the prediction what its column use says, unseen without a word; notes and sources have no
+ * line breaks. */
+static void rows_have_a_use(void **state)
+{
+    (void)state;
+    dl_measured *m = NULL;
+    dl_error err = {0};
+    if (read_table("workers,sync,interval,step_s,use,note,source\n1,none,,1,fitted,,\n"
+                   "2,none,,1,contradiction,\"a\nb\",\"c\r\nd\"\n2,average,1,1,,,\n"
+                   "2,average,10,error,fitted,,\n",
+                   &m, &err)) {
+        fail_msg("%d: %s", err.line, err.text);
+    }
+    assert_int_equal(m[0].use, DL_USE_FITTED);
+    assert_int_equal(m[0].line, 2);
+    assert_int_equal(m[3].use, DL_USE_CONTRADICTION);
+    assert_string_equal(m[3].note, "a b");
+    assert_string_equal(m[3].source, "c  d");
+    assert_int_equal(m[4].use, DL_USE_UNSEEN);
+    assert_int_equal(m[5].use, DL_USE_ERROR);
+    dl_measured_free(m, 6);
+    assert_int_equal(read_table("workers,sync,interval,step_s,use\n1,none,,1,fited\n", &m, &err),
+                     DL_ERR_NAME);
+    assert_contains(err.text, "did you mean 'fitted'");
+    assert_int_equal(read_table("workers,sync,interval,step_s,use\n1,none,,1,fitted\n"
+                                "1,none,,1,unseen\n",
+                                &m, &err),
+                     DL_ERR_DATA);
+    assert_int_equal(err.line, 3);
+}
+
+/* The error of a row that was left out of a fit belongs to the point that it is the only row of. */
+static void left_out_errors_go_by_line(void **state)
+{
+    (void)state;
+    dl_measured *m = NULL;
+    dl_error err = {0};
+    assert_int_equal(
+        read_table("workers,sync,interval,step_s\n1,none,,1\n2,none,,1\n2,none,,2\n", &m, &err),
+        DL_OK);
+    FILE *out = fopen(TABLE, "w");
+    fputs("line,batch,left_out_error_frac\n2,8,-0.25\n3,8,0.5\n4,8,\n", out);
+    fclose(out);
+    assert_int_equal(dl_measured_read_left_out(m, 6, TABLE, &err), DL_OK);
+    assert_near(m[0].left_out_frac, -0.25, 1e-12);
+    assert_true(isnan(m[3].left_out_frac)); /* two rows */
+    out = fopen(TABLE, "w");
+    fputs("line,batch\n2,8\n", out);
+    fclose(out);
+    assert_int_equal(dl_measured_read_left_out(m, 6, TABLE, &err), DL_ERR_NAME);
+    remove(TABLE);
+    dl_measured_free(m, 6);
+}
+
 static void what_is_wrong_is_refused_with_its_line(void **state)
 {
     (void)state;
@@ -219,6 +273,8 @@ int main(void)
         cmocka_unit_test(disturbed_runs_are_left_out),
         cmocka_unit_test(staleness_counts_are_added_up),
         cmocka_unit_test(without_a_table_nothing_is_measured),
+        cmocka_unit_test(rows_have_a_use),
+        cmocka_unit_test(left_out_errors_go_by_line),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
