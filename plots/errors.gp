@@ -4,7 +4,7 @@
 #
 #   gnuplot -e "results='report/rows.csv'; output='errors.png'" plots/errors.gp
 #
-# Reads what scripts/report/rows.awk writes: scenario, error_frac (predicted over measured throughput,
+# Reads the table of all rows that dlsim --index writes: scenario, error_frac (predicted over measured throughput,
 # minus 1) and use (fitted, unseen, contradiction); scenarios of several groups are named GROUP/SCENARIO.
 # by='group': a line per value of that column instead of scenario's; over='workers': the errors over that
 # column instead.

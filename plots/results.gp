@@ -4,6 +4,7 @@
 #   figure    its name; folder   where its script lies; for messages and for loading
 #   needed    the columns that it cannot do without, separated by spaces
 #   apart     the column along the axis: it distinguishes no series
+#   prepare   (optional) commands to run once the results are read, before the first wanted(0)
 #   wanted(unused)   true for the rows that it draws; wanted_what   what is amiss when none is
 # and after the caller has set
 #   results   results file (.csv)
@@ -35,6 +36,7 @@ block = "results_rows"
 load folder."columns.gp"
 results_name = results
 results = table
+if (exists("prepare")) { eval prepare }
 
 # In weak scaling the batch grows with the workers: then the batch of one worker is the setting.
 batches = ""

@@ -16,9 +16,11 @@ if (exists("histogram")) {
 }
 needed = "workers sync staleness_mean staleness_sd"
 apart = "workers"
-# Modes that wait for all have staleness 0 by construction: nothing to see.
-without_staleness = "none allreduce ps average ksync kbatchsync bmuf"
-wanted(unused) = known(number("staleness_mean")) && !is_in(without_staleness, text("sync"))
+# Modes that wait for all have staleness 0 (or their lag) in all rows: nothing to see.
+stale_modes = ""
+prepare = "stats results using (number('staleness_mean') > 0 && !(number('lag') > 0) ? \
+    (stale_modes = add(stale_modes, text('sync')), 0) : 0) nooutput"
+wanted(unused) = known(number("staleness_mean")) && is_in(stale_modes, text("sync"))
 wanted_what = "no row of an asynchronous mode has a staleness"
 load folder."results.gp"
 

@@ -2,7 +2,7 @@
 #
 #   gnuplot -e "results='timeline.csv'; output='timeline.png'" plots/timeline.gp
 #
-# Reads what scripts/report/timeline.awk makes of `dlsim --timeline`: worker, part, start_s, end_s.
+# Reads the table that dlsim --html draws it from: worker, part, start_s, end_s.
 figure = "timeline"
 folder = ARG0[1:strlen(ARG0) - strlen("timeline.gp")]
 set encoding utf8

@@ -11,7 +11,9 @@
 #include "common/output.h"
 #include "common/units.h"
 #include "sim/network/machine_graph.h"
+#include "sim/report/index.h"
 #include "sim/report/notes.h"
+#include "sim/report/page.h"
 #include "sim/report/report.h"
 #include "sim/report/timeline.h"
 #include "sim/scenario/command.h"
@@ -22,8 +24,11 @@
 #define PROGRESS_AFTER_NS (2 * DL_NS_PER_S)
 #define PROGRESS_EVERY_NS (DL_NS_PER_S / 5)
 
+static const char default_output[] = "results.csv";
+
 typedef struct settings {
     const char *output, *timeline, *schedule, *histogram, *without, *draw;
+    const char *html, *index, *left_out;
     int64_t threads, seed, point; /* seed -1: the scenario's; point 0: the last */
     bool check, quiet, keys, markdown, machines;
     const char *save;
@@ -83,6 +88,9 @@ static dl_status read_inputs(inputs *in, const char *path, const settings *set, 
     if (status == DL_OK) status = read_study(&in->study, path, set, err);
     if (status == DL_OK) status = dl_study_read_costs(&in->study, err);
     if (status == DL_OK) status = dl_measured_read(&in->measured, &in->study, err);
+    if (status == DL_OK && set->left_out != NULL) {
+        status = dl_measured_read_left_out(in->measured, in->study.point_count, set->left_out, err);
+    }
     if (status == DL_OK && set->point > (int64_t)in->study.point_count) {
         status = dl_error_set(err, DL_ERR_USAGE, "--point %lld: the scenario has %zu points",
                               (long long)set->point, in->study.point_count);
@@ -102,6 +110,7 @@ static dl_status check_outputs(const inputs *in, const settings *set, dl_error *
         {"--draw-machine", set->draw},
         {"--save", set->save},
         {"--output", set->check ? NULL : set->output},
+        {"--html", set->check ? NULL : set->html},
         {"--histogram", set->check ? NULL : set->histogram},
         {"--timeline", set->check ? NULL : set->timeline},
         {"--schedule", set->check ? NULL : set->schedule},
@@ -115,6 +124,7 @@ static dl_status check_outputs(const inputs *in, const settings *set, dl_error *
             {"the machine file", scenario->gpu != NULL ? scenario->gpu->machine.path : NULL},
             {"the machine file of scale_compute", scenario->scale_path},
             {"the measured file", scenario->measured_path},
+            {"the table of --left-out", set->left_out},
         };
         status = dl_outputs_check(outputs, sizeof outputs / sizeof *outputs, read,
                                   sizeof read / sizeof *read, err);
@@ -184,12 +194,16 @@ static dl_status write_all(const inputs *in, const dl_sweep *sweep, const settin
     if (status == DL_OK && set->histogram != NULL) {
         status = dl_report_histogram(set->histogram, study, sweep, err);
     }
+    if (status == DL_OK && set->html != NULL) {
+        status = dl_page_write(set->html, set->output, study, sweep, in->measured, err);
+    }
     if (status == DL_OK && set->timeline != NULL) status = write_timeline(in, set, err);
     if (status == DL_OK && set->schedule != NULL) status = write_schedule(in, set, err);
     status = dl_outputs_end(status, err);
     if (status != DL_OK || set->quiet) return status;
     dl_report_table(stdout, study, sweep, in->measured);
-    printf("%zu points in %s\n", sweep->row_count, set->output);
+    printf("%zu points in %s%s%s\n", sweep->row_count, set->output,
+           set->html != NULL ? ", page in " : "", set->html != NULL ? set->html : "");
     return DL_OK;
 }
 
@@ -259,11 +273,39 @@ static dl_status print_keys(const char *section, bool markdown, dl_error *err)
     return dl_error_set(err, DL_ERR_USAGE, "no file has a section [%s]%s", section, hint);
 }
 
+static dl_status write_index(const settings *set, dl_error *err)
+{
+    if (set->html == NULL) {
+        return dl_error_set(err, DL_ERR_USAGE, "--index needs --html FILE, the page to write");
+    }
+    const char *rows = set->output != default_output ? set->output : NULL;
+    const dl_file_role outputs[] = {{"--html", set->html}, {"--output", rows}};
+    const dl_file_role read[] = {{"the list of --index", set->index}};
+    dl_outputs_hold();
+    dl_status status = dl_outputs_check(outputs, 2, read, 1, err);
+    if (status == DL_OK) {
+        status = dl_index_write(set->html, rows, set->quiet ? NULL : stdout, set->index, err);
+    }
+    return dl_outputs_end(status, err);
+}
+
 static dl_status run(int argc, char **argv, dl_error *err)
 {
-    settings set = {.output = "results.csv", .threads = dl_cpu_count(), .seed = -1};
+    settings set = {.output = default_output, .threads = dl_cpu_count(), .seed = -1};
     const dl_option own[] = {
         {"output", 'o', DL_OPTION_TEXT, &set.output, 0, 0, NULL, "FILE", "Results (CSV)."},
+        {"html", 0, DL_OPTION_TEXT, &set.html, 0, 0, NULL, "FILE",
+         "One page for any browser: tables, figures (drawn by gnuplot, if it is installed), what "
+         "takes "
+         "the time and what would help most, predicted beside measured."},
+        {"index", 0, DL_OPTION_TEXT, &set.index, 0, 0, NULL, "LIST",
+         "Simulate nothing: write an index of many studies' pages to --html, from a list (CSV: "
+         "group, "
+         "title, file) of their results, and a table of all measured rows to --output."},
+        {"left-out", 0, DL_OPTION_TEXT, &set.left_out, 0, 0, NULL, "FILE",
+         "Errors of the measured rows with costs fitted to the others, as dlcal table --rows "
+         "writes "
+         "them, for results and page."},
         {"timeline", 0, DL_OPTION_TEXT, &set.timeline, 0, 0, NULL, "FILE",
          "One simulated run as Chrome-trace JSON."},
         {"schedule", 0, DL_OPTION_TEXT, &set.schedule, 0, 0, NULL, "FILE",
@@ -319,6 +361,12 @@ static dl_status run(int argc, char **argv, dl_error *err)
         status = print_keys(positional.count > 0 ? positional.items[0] : NULL, set.markdown, err);
     } else if (status == DL_OK && action == DL_OPTIONS_RUN && set.machines) {
         status = dl_machines_print(stdout, err);
+    } else if (status == DL_OK && action == DL_OPTIONS_RUN && set.index != NULL) {
+        status =
+            positional.count == 0
+                ? write_index(&set, err)
+                : dl_error_set(err, DL_ERR_USAGE, "--index takes no SCENARIO, but '%s' is given",
+                               positional.items[0]);
     } else if (status == DL_OK && action == DL_OPTIONS_RUN && positional.count == 0 &&
                !dl_scenario_command_given(&set.command)) {
         status = dl_error_set(err, DL_ERR_USAGE,

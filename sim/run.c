@@ -11,6 +11,9 @@
 #include "common/units.h"
 #include "sim/pipeline/pipeline.h"
 
+const char *const dl_part_names[DL_PART_COUNT] = {"compute",   "dispatch", "communication",
+                                                  "averaging", "waiting",  "input"};
+
 /* Name of the stream that draws the costs, above all workers' numbers. */
 #define COST_STREAM (1u << 20)
 

@@ -22,6 +22,9 @@ typedef enum dl_part {
     DL_PART_COUNT
 } dl_part;
 
+/* "compute", "dispatch", "communication", "averaging", "waiting", "input". */
+extern const char *const dl_part_names[DL_PART_COUNT];
+
 typedef struct dl_run_config {
     const dl_scenario *scenario;
     const dl_costs *costs; /* undisturbed; must have what the point needs */

@@ -25,7 +25,8 @@ same() { # what, one list, another list, a name a line
     difference=$(diff <(echo "$2") <(echo "$3")) || fail "$1: on the page (<), written (>): $difference"
 }
 
-expect 0 "3 measured points" lenet.ini -o lenet.results.csv --histogram lenet.histogram.csv
+printf 'line,left_out_error_frac\n4,0.1\n' >left_out.csv
+expect 0 "3 measured points" lenet.ini -o lenet.results.csv --histogram lenet.histogram.csv --left-out left_out.csv
 expect 0 "GPUs" vgg.ini -o vgg.results.csv
 expect 0 "2 stages" vgg_split.ini -o split.results.csv
 expect 0 "" vgg.ini -o without.results.csv --without input,noise

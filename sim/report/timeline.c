@@ -1,6 +1,11 @@
 #include "sim/report/timeline.h"
 
+#include <stdlib.h>
+
+#include "common/alloc.h"
 #include "common/chrome_trace.h"
+#include "common/csv.h"
+#include "common/units.h"
 #include "sim/run.h"
 
 #define WORKERS_PID 1
@@ -61,4 +66,93 @@ dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const
         &result, err);
     dl_run_result_free(&result);
     return dl_chrome_trace_end(&trace, status, err);
+}
+
+/* --- some steps, as a table -------------------------------------------------------------------- */
+
+#define FIRST_STEP 3
+#define STEPS 3
+
+typedef struct slice {
+    int worker;
+    dl_worker_state state;
+    int64_t start_ns, end_ns;
+} slice;
+
+typedef struct excerpt {
+    slice *slices; /* [count] those that began before end_ns */
+    size_t count;
+    int64_t start_ns, end_ns; /* of the steps; INT64_MAX until they have ended */
+    int64_t last_end_ns;      /* of worker 0's last step */
+} excerpt;
+
+static void keep_slice(void *user, int worker, dl_worker_state state, int64_t start_ns,
+                       int64_t end_ns)
+{
+    excerpt *e = user;
+    if (start_ns >= e->end_ns) return;
+    if ((e->count & (e->count - 1)) == 0) {
+        e->slices = dl_realloc(e->slices, e->count == 0 ? 1 : 2 * e->count, sizeof *e->slices,
+                               "slices of a timeline");
+    }
+    e->slices[e->count++] = (slice){worker, state, start_ns, end_ns};
+}
+
+static void note_step(void *user, int worker, int64_t step, int64_t start_ns, int64_t end_ns,
+                      int staleness)
+{
+    (void)staleness;
+    excerpt *e = user;
+    if (worker != 0) return;
+    if (step == FIRST_STEP) e->start_ns = start_ns;
+    if (step == FIRST_STEP + STEPS - 1) e->end_ns = end_ns;
+    e->last_end_ns = end_ns;
+}
+
+static void write_slices(FILE *out, const excerpt *e)
+{
+    static const dl_part parts[DL_STATE_COUNT] = {[DL_STATE_COMPUTE] = DL_PART_COMPUTE,
+                                                  [DL_STATE_UPDATE] = DL_PART_COMPUTE,
+                                                  [DL_STATE_PUSH] = DL_PART_COMMUNICATION,
+                                                  [DL_STATE_PULL] = DL_PART_COMMUNICATION,
+                                                  [DL_STATE_AVERAGE] = DL_PART_AVERAGING,
+                                                  [DL_STATE_BARRIER] = DL_PART_WAITING,
+                                                  [DL_STATE_LOCK] = DL_PART_WAITING,
+                                                  [DL_STATE_WAIT] = DL_PART_WAITING,
+                                                  [DL_STATE_ALLREDUCE] = DL_PART_COMMUNICATION,
+                                                  [DL_STATE_DISPATCH] = DL_PART_DISPATCH,
+                                                  [DL_STATE_INPUT] = DL_PART_INPUT};
+    const int64_t until_ns = e->end_ns != INT64_MAX ? e->end_ns : e->last_end_ns;
+    dl_csv_writer writer = {.out = out};
+    static const char *const names[] = {"worker", "part", "start_s", "end_s"};
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+        dl_csv_text(&writer, names[n]);
+    dl_csv_end_row(&writer);
+    for (size_t i = 0; i < e->count; i++) {
+        const slice *s = &e->slices[i];
+        const int64_t start_ns = s->start_ns > e->start_ns ? s->start_ns : e->start_ns;
+        const int64_t end_ns = s->end_ns < until_ns ? s->end_ns : until_ns;
+        if (end_ns <= start_ns) continue;
+        dl_csv_int(&writer, s->worker);
+        dl_csv_text(&writer, dl_part_names[parts[s->state]]);
+        dl_csv_double(&writer, dl_ns_to_s((double)(start_ns - e->start_ns)));
+        dl_csv_double(&writer, dl_ns_to_s((double)(end_ns - e->start_ns)));
+        dl_csv_end_row(&writer);
+    }
+}
+
+dl_status dl_timeline_steps_write(FILE *out, const dl_scenario *scenario, const dl_costs *costs,
+                                  const dl_point *point, dl_error *err)
+{
+    excerpt e = {.end_ns = INT64_MAX};
+    const dl_team_observer observer = {.user = &e, .state = keep_slice, .step = note_step};
+    dl_run_result result = {0};
+    const dl_status status = dl_run(
+        &(dl_run_config){
+            .scenario = scenario, .costs = costs, .point = point, .observer = &observer},
+        &result, err);
+    if (status == DL_OK) write_slices(out, &e);
+    dl_run_result_free(&result);
+    free(e.slices);
+    return status;
 }

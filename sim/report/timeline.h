@@ -3,11 +3,19 @@
 #ifndef DL_SIM_TIMELINE_H
 #define DL_SIM_TIMELINE_H
 
+#include <stdio.h>
+
 #include "sim/run.h"
 
 /* Runs replicate 0 of `point` (one of the scenario's) once more and writes what happens to `path`.
  */
 dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point, dl_error *err) DL_MUST_CHECK;
+
+/* Three steps of worker 0, the fourth to the sixth (fewer and earlier ones of a shorter run), as CSV
+ * for plots/timeline.gp: worker, part (dl_part_names), start_s, end_s from the first one's start. Runs
+ * replicate 0; not of split models. */
+dl_status dl_timeline_steps_write(FILE *out, const dl_scenario *scenario, const dl_costs *costs,
+                                  const dl_point *point, dl_error *err) DL_MUST_CHECK;
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/file.h"
 #include "sim/scenario/scenario_internal.h"
 
 #define VARIANTS_MAX 10000
@@ -226,11 +227,12 @@ static dl_status from_ini(dl_study *study, const dl_ini *ini, dl_error *err)
 
 dl_status dl_study_read(dl_study *study, const char *path, dl_error *err)
 {
-    dl_ini ini = {0};
-    dl_status status = dl_ini_read(&ini, path, err);
+    char *text = NULL;
+    size_t bytes = 0;
+    dl_status status = dl_file_read(path, &text, &bytes, err);
     if (status != DL_OK) return status;
-    status = from_ini(study, &ini, err);
-    dl_ini_free(&ini);
+    status = dl_study_read_text(study, path, text, bytes, err);
+    free(text);
     return status;
 }
 
@@ -241,6 +243,7 @@ dl_status dl_study_read_text(dl_study *study, const char *name, const char *text
     dl_status status = dl_ini_read_text(&ini, name, text, bytes, err);
     if (status != DL_OK) return status;
     status = from_ini(study, &ini, err);
+    if (status == DL_OK) study->text = dl_strndup(text, bytes);
     dl_ini_free(&ini);
     return status;
 }
@@ -298,6 +301,7 @@ void dl_study_free(dl_study *study)
     free(study->keys);
     free(study->variants);
     free(study->path);
+    free(study->text);
     *study = (dl_study){0};
 }
 

@@ -84,4 +84,23 @@ paste -d, <(grep -v '^#' made.csv) <(grep -v '^#' again.csv) | awk -F, '
     echo "FAIL: dlsim does not give the table back"
     failures=$((failures + 1))
 }
+
+# Only rows of one use, of the scenario's own table; the rows' errors go on to dlsim. Without 3 GPUs and 24
+# samples, nothing tells where the host's time begins to count.
+echo "$known" >costs.ini
+{ sed '1s/$/,use/; 2,$s/$/,fitted/' table.csv | sed '$s/,fitted$/,unseen/'; } >marked.csv
+{ cat scenario.ini; printf '[measured]\nfile = marked.csv\n'; } >marked.ini
+expect 2 "missing argument TABLE" table -s scenario.ini -o x.ini
+expect 1 "no row of use 'fited' has a measured value" table -s marked.ini --use fited -o x.ini
+expect 0 "costs from 7 rows of marked.csv" table -s marked.ini --use fitted -o marked.fit.ini
+expect 0 "costs from 8 rows of marked.csv" table -s marked.ini -o marked.fit.ini --rows rows.csv
+[ "$(grep -c '^[2-9],' rows.csv)" -eq 8 ] || { echo "FAIL: rows.csv: $(cat rows.csv)"; failures=$((failures + 1)); }
+cp marked.fit.ini costs.ini
+"$dlsim" --quiet marked.ini --left-out rows.csv -o left.csv || failures=$((failures + 1))
+awk -F, '/^#/ { next }
+    !named { for (i = 1; i <= NF; i++) at[$i] = i; named = 1; next }
+    { rows++; e = $at["left_out_error_frac"]; if (e == "") none++; else if (e > 0.001 || e < -0.001) bad++
+      if ($at["measured_use"] == "unseen") unseen++ }
+    END { exit rows != 8 || bad || none != 1 || unseen != 1 }' left.csv || { echo "FAIL: left.csv"; failures=$((failures + 1)); }
+expect 0 "of the cost file's" table -s marked.ini --fit dispatch.serial_ns -o x.ini
 exit $((failures > 0))

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/csv.h"
 #include "common/file.h"
 #include "sim/report/timeline.h"
 
@@ -44,8 +45,48 @@ static void every_step_and_activity_is_there(void **state)
     dl_costs_free(&costs);
 }
 
+/* 2 workers without exchange: three steps of 1 100 000 ns each, of compute only, from 0 on. */
+static void three_steps_are_a_table(void **state)
+{
+    (void)state;
+    static const int steps[] = {20, 2}; /* a run of two has no more */
+    for (size_t i = 0; i < 2; i++) {
+        dl_costs costs = fixture_costs(FIXTURE_COSTS);
+        dl_scenario s = fixture_scenario("[scenario]\nsteps = %d\n[machine]\ncores = 2\n"
+                                         "workers = 2\n[workload]\ncosts = c\nbatch = 2\n[sync]\n"
+                                         "mode = none\n",
+                                         steps[i]);
+        char *text = NULL;
+        size_t bytes = 0;
+        FILE *out = open_memstream(&text, &bytes);
+        assert_int_equal(dl_timeline_steps_write(out, &s, &costs, &s.points[0], NULL), DL_OK);
+        fclose(out);
+        dl_csv csv = {0};
+        assert_int_equal(dl_csv_read_text(&csv, "t", text, bytes, NULL), DL_OK);
+        double busy_s[2] = {0}, last_s = 0;
+        for (size_t row = 0; row < csv.rows; row++) {
+            double worker = 0, start_s = 0, end_s = 0;
+            assert_int_equal(dl_csv_number(&csv, row, 0, &worker, NULL), DL_OK);
+            assert_string_equal(dl_csv_cell(&csv, row, 1), "compute");
+            assert_int_equal(dl_csv_number(&csv, row, 2, &start_s, NULL), DL_OK);
+            assert_int_equal(dl_csv_number(&csv, row, 3, &end_s, NULL), DL_OK);
+            busy_s[(int)worker] += end_s - start_s;
+            if (end_s > last_s) last_s = end_s;
+        }
+        const double want_s = (steps[i] < 3 ? steps[i] : 3) * 1.1e-3;
+        assert_near(busy_s[0], want_s, 1e-9);
+        assert_near(busy_s[1], want_s, 1e-9);
+        assert_near(last_s, want_s, 1e-9);
+        dl_csv_free(&csv);
+        free(text);
+        dl_scenario_free(&s);
+        dl_costs_free(&costs);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_and_activity_is_there)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_and_activity_is_there),
+                                       cmocka_unit_test(three_steps_are_a_table)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 foreach(module value costs costs_layers costs_gradients costs_noise event_queue engine maxmin
         processor workload host noise gsl_random links machine_graph collective_cost scenario
-        scenario_machine without run scaling study sweep measured accuracy report timeline schedule)
+        scenario_machine without run scaling study sweep measured accuracy report timeline schedule
+        html)
     dl_add_test(test_${module} unit LINK dl_sim)
 endforeach()
 foreach(module pipeline pipeline_split team team_exchange sync async server_modes lag

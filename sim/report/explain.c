@@ -1,0 +1,427 @@
+#include "sim/report/explain.h"
+
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+#include "sim/report/html.h"
+#include "sim/report/report.h"
+#include "sim/scenario/without.h"
+
+#define DRAWN_WORKERS 8
+#define ENOUGH_FRAC 0.9
+#define SHOWN_FRAC 0.005  /* of a step: a part that is named */
+#define CHANGED_FRAC 0.03 /* of a step: a part that has changed */
+#define SPEEDUP_SHOWN 0.01
+#define GAIN_FRAC 0.01 /* a gain that is named */
+
+#define GAIN_STEPS 100
+#define GAIN_REPLICATES 5
+#define GAIN_EVENTS 2000000     /* of all replicates */
+#define GAIN_EVENTS_MAX 5000000 /* of one */
+
+/* --- series ------------------------------------------------------------------------------------- */
+
+/* A sweep and, of each row, what all rows of its series have, in words; NULL if it did not run. */
+typedef struct labelled {
+    const dl_study *study;
+    const dl_sweep *sweep;
+    char **labels;
+} labelled;
+
+/* "batch 128, ps, where gpu:0". */
+static char *label_of(const dl_study *study, const dl_row *row)
+{
+    const dl_point *point = &row->point;
+    const bool weak = study->variants[row->variant].scenario.batch_per_worker;
+    const bool shared = point->cores != DL_CORES_GPU && point->cores != point->workers;
+    char options[DL_REPORT_OPTIONS_BYTES], cores[32] = "";
+    if (shared)
+        snprintf(cores, sizeof cores, "%d core%s, ", point->cores, point->cores == 1 ? "" : "s");
+    dl_report_options(options, sizeof options, study, row);
+    return dl_format("%sbatch %lld%s, %s%s%s", cores,
+                     (long long)(weak ? point->batch / point->workers : point->batch),
+                     weak ? " each" : "", point->mode->name, options[0] != '\0' ? ", " : "",
+                     options);
+}
+
+static bool is_in(const labelled *l, size_t row, const char *label)
+{
+    return l->labels[row] != NULL && strcmp(l->labels[row], label) == 0;
+}
+
+/* The series to explain, NULL if no row ran. */
+static const char *choose(const labelled *l, const dl_measured *measured)
+{
+    const char *best = NULL;
+    int best_measured = 0, best_most = 0;
+    for (size_t i = 0; i < l->sweep->row_count; i++) {
+        int with_measured = 0, most = 0;
+        for (size_t j = 0; l->labels[i] != NULL && j < l->sweep->row_count; j++) {
+            if (!is_in(l, j, l->labels[i])) continue;
+            with_measured += measured[j].runs > 0;
+            if (l->sweep->rows[j].point.workers > most) most = l->sweep->rows[j].point.workers;
+        }
+        if (most == 0 || (best != NULL && (with_measured < best_measured ||
+                                           (with_measured == best_measured && most <= best_most))))
+            continue;
+        best = l->labels[i];
+        best_measured = with_measured;
+        best_most = most;
+    }
+    return best;
+}
+
+/* The series' row with most workers that are at most `limit`, row_count if there is none. */
+static size_t most_up_to(const labelled *l, const char *label, int limit)
+{
+    size_t best = l->sweep->row_count;
+    for (size_t i = 0; i < l->sweep->row_count; i++) {
+        const int workers = l->sweep->rows[i].point.workers;
+        if (!is_in(l, i, label) || workers > limit) continue;
+        if (best == l->sweep->row_count || workers > l->sweep->rows[best].point.workers) best = i;
+    }
+    return best;
+}
+
+/* --- sentences ---------------------------------------------------------------------------------- */
+
+static const char *workers_text(const dl_row *row)
+{
+    const bool gpus = row->point.cores == DL_CORES_GPU;
+    if (row->point.workers == 1) return gpus ? "GPU" : "worker";
+    return gpus ? "GPUs" : "workers";
+}
+
+/* The parts by falling size. */
+static void sort_parts(const double *size, dl_part *order)
+{
+    for (int p = 0; p < DL_PART_COUNT; p++) {
+        int at = p;
+        for (; at > 0 && size[order[at - 1]] < size[p]; at--)
+            order[at] = order[at - 1];
+        order[at] = (dl_part)p;
+    }
+}
+
+static void put_change(FILE *out, double from_s, double to_s)
+{
+    char from[32], to[32];
+    dl_html(out, "from %s to %s", dl_format_ns(from, sizeof from, dl_s_to_ns(from_s)),
+            dl_format_ns(to, sizeof to, dl_s_to_ns(to_s)));
+}
+
+static void put_dominant(FILE *out, const dl_row *row, const char *label)
+{
+    const double *frac = row->mean.part_frac;
+    char time[32];
+    dl_part order[DL_PART_COUNT];
+    sort_parts(frac, order);
+    dl_html(out, "<p>With %d %s (%s) a step takes %s. %s of it is %s: %.0f %%", row->point.workers,
+            workers_text(row), label,
+            dl_format_ns(time, sizeof time, dl_s_to_ns(row->mean.step_mean_s)),
+            frac[order[0]] > 0.5 ? "Most" : "The largest part", dl_part_names[order[0]],
+            100 * frac[order[0]]);
+    for (int p = 1; p < DL_PART_COUNT && frac[order[p]] >= SHOWN_FRAC; p++) {
+        dl_html(out, "%s %s %.0f %%", p == 1 ? "; then" : ",", dl_part_names[order[p]],
+                100 * frac[order[p]]);
+    }
+    fputs(".</p>\n", out);
+}
+
+static void put_growth(FILE *out, const dl_row *from, const dl_row *to)
+{
+    const double from_s = from->mean.step_mean_s, to_s = to->mean.step_mean_s;
+    double change[DL_PART_COUNT];
+    dl_part order[DL_PART_COUNT];
+    for (int p = 0; p < DL_PART_COUNT; p++)
+        change[p] = fabs(to->mean.part_frac[p] * to_s - from->mean.part_frac[p] * from_s);
+    sort_parts(change, order);
+    dl_html(out, "<p>From %d to %d %s a worker's step goes ", from->point.workers,
+            to->point.workers, workers_text(to));
+    put_change(out, from_s, to_s);
+    if (change[order[0]] < CHANGED_FRAC * fmax(from_s, to_s)) {
+        dl_html(out, "; no part of it changes by %.0f %% of the step", 100 * CHANGED_FRAC);
+    }
+    for (int p = 0; p < DL_PART_COUNT; p++) {
+        const dl_part part = order[p];
+        if (change[part] < CHANGED_FRAC * fmax(from_s, to_s)) break;
+        dl_html(out, "%s %s ", p == 0 ? ":" : ",", dl_part_names[part]);
+        put_change(out, from->mean.part_frac[part] * from_s, to->mean.part_frac[part] * to_s);
+    }
+    if (from->speedup >= SPEEDUP_SHOWN && to->speedup >= SPEEDUP_SHOWN) {
+        dl_html(out, "; the speedup over one worker goes from %.2f to %.2f", from->speedup,
+                to->speedup);
+    }
+    fputs(".</p>\n", out);
+}
+
+/* The fewest workers with most of the best throughput. */
+static void put_enough(FILE *out, const labelled *l, const char *label)
+{
+    const dl_row *best = NULL, *enough = NULL;
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < l->sweep->row_count; i++) {
+            const dl_row *row = &l->sweep->rows[i];
+            const double per_s = row->mean.throughput_per_s;
+            if (!is_in(l, i, label)) continue;
+            if (pass == 0) {
+                if (best == NULL || per_s > best->mean.throughput_per_s) best = row;
+            } else if (per_s >= ENOUGH_FRAC * best->mean.throughput_per_s &&
+                       (enough == NULL || row->point.workers < enough->point.workers)) {
+                enough = row;
+            }
+        }
+    }
+    dl_html(out, "<p>Of the simulated numbers, %d %s give the highest throughput, %.0f samples/s",
+            best->point.workers, workers_text(best), best->mean.throughput_per_s);
+    if (enough != best) {
+        dl_html(out, "; %d reach %.0f %% of it", enough->point.workers,
+                100 * enough->mean.throughput_per_s / best->mean.throughput_per_s);
+    }
+    fputs(".</p>\n", out);
+}
+
+/* The fastest of all points, if it is in another series. */
+static void put_fastest(FILE *out, const labelled *l, const char *label, size_t most)
+{
+    size_t best = most;
+    for (size_t i = 0; i < l->sweep->row_count; i++) {
+        if (l->labels[i] != NULL &&
+            l->sweep->rows[i].mean.throughput_per_s > l->sweep->rows[best].mean.throughput_per_s) {
+            best = i;
+        }
+    }
+    const dl_row *row = &l->sweep->rows[best];
+    if (is_in(l, best, label)) return;
+    dl_html(out,
+            "<p>The fastest of all points: %d %s (%s), %.0f samples/s, %.2f times those of the %d "
+            "%s above.</p>\n",
+            row->point.workers, workers_text(row), l->labels[best], row->mean.throughput_per_s,
+            row->mean.throughput_per_s / l->sweep->rows[most].mean.throughput_per_s,
+            l->sweep->rows[most].point.workers, workers_text(&l->sweep->rows[most]));
+}
+
+/* --- what would help ---------------------------------------------------------------------------- */
+
+/* What may be different: a cost that --without knows, NULL: compute; and whether it is one of any
+ * machine, of GPUs, of cores, of split models. */
+static const struct {
+    const char *cost, *what;
+    enum { OF_ANY, OF_GPUS, OF_CORES, OF_SPLIT } of;
+} changes[] = {
+    {NULL, "compute (forward, backward, update)", OF_ANY},
+    {"dispatch", "issuing of GPU work by the host", OF_ANY},
+    {"input", "making and copying batches", OF_ANY},
+    {"copy", "copies over links and memory", OF_ANY},
+    {"contention", "sharing of links and memory among GPUs", OF_GPUS},
+    {"average", "averaging", OF_ANY},
+    {"update", "the server's updates", OF_ANY},
+    {"overlap", "compute being slower beside collectives", OF_GPUS},
+    {"sharing", "cores slowing one another down", OF_CORES},
+    {"memory", "the limit of memory bandwidth", OF_CORES},
+    {"lock", "taking the lock", OF_ANY},
+    {"barrier", "barriers", OF_ANY},
+    {"wakeup", "waking up blocked workers", OF_CORES},
+    {"noise", "variation of steps", OF_ANY},
+    {"slow", "slow workers", OF_ANY},
+    {"activations", "activations between stages", OF_SPLIT},
+    {"micro_batches", "fixed costs of each micro-batch", OF_SPLIT},
+    {"imbalance", "imbalance of the stages", OF_SPLIT},
+    {"bubble", "the pipeline's bubble", OF_SPLIT},
+};
+#define CHANGES (sizeof changes / sizeof *changes)
+
+/* Throughput over that as it is; NaN: it cannot be had in part, or a step would have nothing left. */
+typedef struct gain {
+    const char *what;
+    double half, none;
+} gain;
+
+/* A row that is run with other costs. */
+typedef struct trial {
+    const dl_study *study;
+    const dl_row *row;
+    size_t number; /* of the row */
+    int64_t replicates;
+    int64_t events; /* of the first run */
+} trial;
+
+/* The variant's point with the costs of `set` at `factor` of their time and compute at `compute` of its
+ * own: median throughput, NaN if it cannot be run. */
+static double run_changed(trial *t, dl_variant *variant, const dl_point *point, unsigned set,
+                          double factor, double compute)
+{
+    const dl_scenario *original = &t->study->variants[t->row->variant].scenario;
+    double values[GAIN_REPLICATES];
+    dl_error ignored = {0};
+    dl_without_apply(original->without | (factor == 0 ? set : 0), &variant->scenario,
+                     &variant->costs);
+    if (factor > 0) dl_without_lessen(set, factor, &variant->scenario, &variant->costs);
+    variant->scenario.seed = original->seed;
+    if (variant->scenario.steps > GAIN_STEPS) variant->scenario.steps = GAIN_STEPS;
+    for (int64_t r = 0; r < t->replicates; r++) {
+        dl_run_result result = {0};
+        const dl_run_config config = {.scenario = &variant->scenario,
+                                      .costs = &variant->costs,
+                                      .point = point,
+                                      .replicate = (uint32_t)r,
+                                      .compute_log = log(compute)};
+        if (dl_run(&config, &result, &ignored) != DL_OK) return (double)NAN;
+        values[r] = result.throughput_per_s;
+        if (t->events == 0) t->events = result.events;
+        dl_run_result_free(&result);
+    }
+    gsl_sort(values, 1, (size_t)t->replicates);
+    return gsl_stats_median_from_sorted_data(values, 1, (size_t)t->replicates);
+}
+
+/* The same with the study as its files have it. */
+static double throughput(trial *t, unsigned set, double factor, double compute)
+{
+    dl_study study = {0};
+    dl_error ignored = {0};
+    double per_s = (double)NAN;
+    size_t point = 0;
+    const char *text = t->study->text;
+    if (dl_study_read_text(&study, t->study->path, text, strlen(text), &ignored) != DL_OK) {
+        return per_s;
+    }
+    if (dl_study_read_costs(&study, &ignored) == DL_OK && t->number < study.point_count) {
+        dl_study_variant(&study, t->number, &point);
+        dl_variant *variant = &study.variants[t->row->variant];
+        per_s = run_changed(t, variant, &variant->scenario.points[point], set, factor, compute);
+    }
+    dl_study_free(&study);
+    return per_s;
+}
+
+static bool matters(double ratio)
+{
+    return fabs(ratio - 1) >= GAIN_FRAC; /* not of NaN */
+}
+
+/* What a gain is ordered by: halving where it can be had. */
+static double worth(const gain *g)
+{
+    return isnan(g->half) ? g->none : g->half;
+}
+
+/* gains[CHANGES], the largest first; returns their number. */
+static size_t simulate_gains(trial *t, double now, gain *gains)
+{
+    const dl_variant *variant = &t->study->variants[t->row->variant];
+    const int machine = variant->scenario.gpu != NULL ? OF_GPUS : OF_CORES;
+    size_t count = 0;
+    for (size_t c = 0; c < CHANGES; c++) {
+        const int of = changes[c].of;
+        const bool applies =
+            of == OF_SPLIT ? dl_point_is_split(&t->row->point) : of == OF_ANY || of == machine;
+        unsigned set = 0;
+        dl_error ignored = {0};
+        gain g = {changes[c].what, (double)NAN, (double)NAN};
+        if (!applies) continue;
+        if (changes[c].cost == NULL) {
+            g.half = throughput(t, 0, 1, 0.5) / now;
+        } else if (dl_without_parse(changes[c].cost, &set, &ignored) == DL_OK) {
+            g.none = throughput(t, set, 0, 1) / now;
+            const bool graded = dl_without_graded(set) != 0;
+            /* Half of what does not matter does not, either. */
+            if (graded && matters(g.none)) g.half = throughput(t, set, 0.5, 1) / now;
+        }
+        if (!matters(g.half) && !matters(g.none)) continue;
+        size_t at = count++;
+        for (; at > 0 && worth(&gains[at - 1]) < worth(&g); at--)
+            gains[at] = gains[at - 1];
+        gains[at] = g;
+    }
+    return count;
+}
+
+static const char *times_text(char *text, size_t bytes, double ratio)
+{
+    snprintf(text, bytes,
+             ratio >= 100  ? "over 100 times"
+             : ratio >= 10 ? "%.0f times"
+                           : "%.2f times",
+             ratio);
+    return isnan(ratio) ? "–" : text;
+}
+
+static void put_gains(FILE *out, const labelled *l, size_t number)
+{
+    static const char *const columns[] = {"<what takes time", "in half the time", "in no time"};
+    const dl_row *row = &l->sweep->rows[number];
+    const dl_variant *variant = &l->study->variants[row->variant];
+    trial t = {l->study, row, number, 1, 0};
+    double now = throughput(&t, 0, 1, 1);
+    if (isnan(now) || t.events > GAIN_EVENTS_MAX) {
+        dl_html(out, "<p>What would help most was not simulated: %s.</p>\n",
+                isnan(now) ? "the scenario cannot be read again"
+                           : "a run of that point takes long");
+        return;
+    }
+    const int64_t wanted = variant->scenario.replicates, affordable = GAIN_EVENTS / (t.events + 1);
+    if (dl_run_varies(&variant->scenario, &variant->costs) && wanted > 1 && affordable > 1) {
+        t.replicates = wanted < affordable ? wanted : affordable;
+        if (t.replicates > GAIN_REPLICATES) t.replicates = GAIN_REPLICATES;
+        now = throughput(&t, 0, 1, 1);
+    }
+    gain gains[CHANGES];
+    char half[32], none[32];
+    const size_t count = simulate_gains(&t, now, gains);
+    if (count == 0) {
+        fputs("<p>No single part, were it faster, changes that throughput by 1 %.</p>\n", out);
+        return;
+    }
+    if (worth(&gains[0]) > 1) {
+        dl_html(
+            out,
+            "<p><strong>What would help most: %s in %s time, for %s the throughput.</strong></p>\n",
+            gains[0].what, isnan(gains[0].half) ? "no" : "half the",
+            times_text(half, sizeof half, worth(&gains[0])));
+    }
+    dl_html_table table;
+    dl_html_table_begin(&table, out,
+                        "Throughput of that point if one thing were different, over its throughput "
+                        "as it is; each simulated",
+                        columns, sizeof columns / sizeof *columns);
+    for (size_t i = 0; i < count; i++) {
+        dl_html_row(&table, NULL, "%s\t%s\t%s", gains[i].what,
+                    times_text(half, sizeof half, gains[i].half),
+                    times_text(none, sizeof none, gains[i].none));
+    }
+    dl_html_table_end(&table);
+}
+
+size_t dl_explain(FILE *out, const dl_study *study, const dl_sweep *sweep,
+                  const dl_measured *measured)
+{
+    const size_t count = sweep->row_count;
+    labelled l = {study, sweep, dl_calloc(count, sizeof *l.labels, "labels of rows")};
+    for (size_t i = 0; i < count; i++)
+        if (sweep->rows[i].error == NULL) l.labels[i] = label_of(study, &sweep->rows[i]);
+    const char *label = choose(&l, measured);
+    size_t drawn = count;
+    if (label == NULL) {
+        fputs("<p>No point of this scenario could run.</p>\n", out);
+    } else {
+        const size_t most = most_up_to(&l, label, DL_WORKERS_MAX);
+        const size_t before = most_up_to(&l, label, sweep->rows[most].point.workers - 1);
+        drawn = most_up_to(&l, label, DRAWN_WORKERS);
+        if (drawn == count) drawn = most;
+        put_dominant(out, &sweep->rows[most], label);
+        if (before != count) put_growth(out, &sweep->rows[before], &sweep->rows[most]);
+        if (before != count) put_enough(out, &l, label);
+        put_fastest(out, &l, label, most);
+        put_gains(out, &l, most);
+    }
+    for (size_t i = 0; i < count; i++)
+        free(l.labels[i]);
+    free(l.labels);
+    return drawn;
+}

@@ -1,0 +1,246 @@
+#include "sim/report/html.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+
+static const char style[] =
+    ":root { color-scheme: light dark; --paper: #fff; --ink: #1d2329; --soft: #5a6470; --line: "
+    "#d5dae0; "
+    "--tint: #f3f5f8; --link: #0b5cad; --good: #1c6e3d; --bad: #a5360b; }\n"
+    "@media (prefers-color-scheme: dark) { :root { --paper: #14181d; --ink: #e4e8ec; --soft: "
+    "#a4aeb9; "
+    "--line: #39424d; --tint: #1e242b; --link: #7db8f5; --good: #7fd3a0; --bad: #f5a07c; } }\n"
+    "* { box-sizing: border-box; }\n"
+    "body { margin: 0 auto; max-width: 66rem; padding: 1rem clamp(0.8rem, 3vw, 2rem) 4rem; "
+    "background: var(--paper); color: var(--ink); font: 1rem/1.55 system-ui, sans-serif; "
+    "overflow-wrap: break-word; }\n"
+    "h1 { font-size: 1.7rem; line-height: 1.2; margin: 0.5rem 0; }\n"
+    "h2 { font-size: 1.3rem; margin: 2.4rem 0 0.6rem; padding-top: 0.6rem; "
+    "border-top: 2px solid var(--line); }\n"
+    "p, ul { margin: 0.5rem 0; max-width: 46rem; }\n"
+    "a, summary { color: var(--link); }\n"
+    "summary { cursor: pointer; padding: 0.2rem 0; }\n"
+    ".badges, .sources, figcaption, .remarks { font-size: 0.92rem; }\n"
+    ".sources, figcaption { color: var(--soft); }\n"
+    ".badge { border: 1px solid currentColor; border-radius: 4px; padding: 0 0.4rem; "
+    "font-weight: 600; color: var(--soft); }\n"
+    ".badge.predicted { color: var(--good); }\n"
+    ".badges strong, tr.missed td:nth-of-type(1), tr.failed td { color: var(--bad); }\n"
+    ".scroll { overflow-x: auto; margin: 0.8rem 0; border: 1px solid var(--line); "
+    "border-radius: 6px; }\n"
+    "table { border-collapse: collapse; font-size: 0.9rem; min-width: 100%; }\n"
+    "caption { text-align: left; padding: 0.4rem 0.6rem; color: var(--soft); font-size: 0.85rem; "
+    "}\n"
+    "th, td { padding: 0.25rem 0.6rem; text-align: left; border-top: 1px solid var(--line); "
+    "vertical-align: top; font-weight: 500; }\n"
+    "thead th { background: var(--tint); font-weight: 600; vertical-align: bottom; }\n"
+    "tbody th:not(.number) { min-width: 15rem; }\n"
+    ".number { text-align: right; font-variant-numeric: tabular-nums; }\n"
+    "tbody .number { white-space: nowrap; }\n"
+    "tr.fitted { color: var(--soft); }\n"
+    "tr.contradiction, tr.error { font-style: italic; }\n"
+    "pre { margin: 0; padding: 0.6rem; font: 0.8rem/1.4 ui-monospace, monospace; }\n"
+    ".figures { columns: 21rem; column-gap: 1rem; margin: 1rem 0; }\n"
+    "figure { margin: 0 0 1rem; break-inside: avoid; border: 1px solid var(--line); border-radius: "
+    "6px; overflow: hidden; }\n"
+    "figure img { display: block; width: 100%; max-width: 30rem; background: #fff; margin: 0 auto; "
+    "}\n"
+    "figure.wide { overflow-x: auto; }\n"
+    "figure.wide img { max-width: 62rem; min-width: 42rem; }\n"
+    "figcaption { padding: 0.4rem 0.7rem; border-top: 1px solid var(--line); }\n"
+    "@media print { body { max-width: none; padding: 0; font-size: 10pt; } table { font-size: 8pt; "
+    "} "
+    "figure, tr { break-inside: avoid; } pre { white-space: pre-wrap; } }\n";
+
+void dl_html_text(FILE *out, const char *text)
+{
+    for (const char *c = text; *c != '\0'; c++) {
+        switch (*c) {
+        case '&': fputs("&amp;", out); break;
+        case '<': fputs("&lt;", out); break;
+        case '>': fputs("&gt;", out); break;
+        case '"': fputs("&quot;", out); break;
+        case '\'': fputs("&#39;", out); break;
+        default: fputc(iscntrl((unsigned char)*c) && *c != '\n' ? ' ' : *c, out);
+        }
+    }
+}
+
+typedef struct arguments {
+    va_list list;
+} arguments;
+
+/* One conversion, behind its '%'; returns the format behind it. A NaN sets *none. */
+static const char *convert(FILE *out, const char *format, arguments *args, bool *none)
+{
+    char spec[16] = "%";
+    const size_t flags = strspn(format, "+-0123456789.*");
+    const char *kind = format + flags;
+    const size_t length = strspn(kind, "lz");
+    snprintf(spec, sizeof spec, "%%%.*s", (int)(flags + length + 1), format);
+    switch (kind[length]) {
+    case 's':
+        if (strcmp(spec, "%.*s") == 0) {
+            const int bytes = va_arg(args->list, int);
+            char *part = dl_strndup(va_arg(args->list, const char *), (size_t)bytes);
+            dl_html_text(out, part);
+            free(part);
+        } else {
+            dl_html_text(out, va_arg(args->list, const char *));
+        }
+        break;
+    case 'd':
+        if (length == 0) fprintf(out, spec, va_arg(args->list, int));
+        if (length == 2) fprintf(out, spec, va_arg(args->list, long long));
+        break;
+    case 'u': fprintf(out, spec, va_arg(args->list, size_t)); break;
+    case 'f':
+    case 'g': {
+        const double number = va_arg(args->list, double);
+        *none |= isnan(number);
+        if (!isnan(number)) fprintf(out, spec, number);
+        break;
+    }
+    default: DL_ASSERT(kind[length] == '%', "'%s' in a format of HTML", spec); fputc('%', out);
+    }
+    return kind + length + 1;
+}
+
+/* Up to the next tab or the end; returns what is left. */
+static const char *put(FILE *out, const char *format, arguments *args, bool *none)
+{
+    while (*format != '\0' && *format != '\t') {
+        if (*format == '%') {
+            format = convert(out, format + 1, args, none);
+        } else {
+            fputc(*format++, out);
+        }
+    }
+    return format;
+}
+
+void dl_html(FILE *out, const char *format, ...)
+{
+    arguments args;
+    bool none = false;
+    va_start(args.list, format);
+    put(out, format, &args, &none);
+    va_end(args.list);
+}
+
+void dl_html_begin(FILE *out, const char *title)
+{
+    dl_html(out,
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+            "<title>%s</title>\n<style>\n",
+            title);
+    fputs(style, out);
+    dl_html(out, "</style>\n</head>\n<body>\n<main>\n<h1>%s</h1>\n", title);
+}
+
+void dl_html_end(FILE *out)
+{
+    fputs("</main>\n</body>\n</html>\n", out);
+}
+
+void dl_html_base64(FILE *out, const char *text, size_t bytes)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *from = (const unsigned char *)text;
+    for (size_t i = 0; i < bytes; i += 3) {
+        const size_t left = bytes - i;
+        const unsigned group = (unsigned)from[i] << 16 |
+                               (left > 1 ? (unsigned)from[i + 1] << 8 : 0) |
+                               (left > 2 ? from[i + 2] : 0u);
+        fputc(digits[group >> 18], out);
+        fputc(digits[group >> 12 & 63], out);
+        fputc(left > 1 ? digits[group >> 6 & 63] : '=', out);
+        fputc(left > 2 ? digits[group & 63] : '=', out);
+    }
+}
+
+/* Wider than this a picture is not made smaller but scrolled. */
+#define WIDE_PX 500
+
+void dl_html_figure(FILE *out, const char *svg, size_t bytes, const char *alt, const char *caption)
+{
+    const char *box = strstr(svg, "viewBox=\"0 0 ");
+    const bool wide = box != NULL && strtol(box + strlen("viewBox=\"0 0 "), NULL, 10) > WIDE_PX;
+    fputs(wide ? "<figure class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"figure\">"
+               : "<figure>",
+          out);
+    dl_html(out, "<img alt=\"%s\" src=\"data:image/svg+xml;base64,", alt);
+    dl_html_base64(out, svg, bytes);
+    dl_html(out, "\"><figcaption>%s</figcaption></figure>\n", caption);
+}
+
+void dl_html_details(FILE *out, const char *title, const char *text)
+{
+    dl_html(out,
+            "<details><summary>%s</summary>\n<div class=\"scroll\" role=\"region\" tabindex=\"0\" "
+            "aria-label=\"%s\"><pre>%s</pre></div>\n</details>\n",
+            title, title, text);
+}
+
+/* An element of column c: th or td. */
+static void begin_cell(const dl_html_table *table, size_t c, bool head)
+{
+    const bool is_text = table->columns[c][0] == '<';
+    fprintf(table->out, "<%s%s>",
+            head     ? "th scope=\"col\""
+            : c == 0 ? "th scope=\"row\""
+                     : "td",
+            is_text ? "" : " class=\"number\"");
+}
+
+void dl_html_table_begin(dl_html_table *table, FILE *out, const char *caption,
+                         const char *const *columns, size_t count)
+{
+    *table = (dl_html_table){out, columns, count};
+    dl_html(out,
+            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"%s\">\n<table>\n"
+            "<caption>%s</caption>\n<thead><tr>",
+            caption, caption);
+    for (size_t c = 0; c < count; c++) {
+        if (columns[c] == NULL) continue;
+        begin_cell(table, c, true);
+        dl_html(out, "%s</th>", columns[c] + (columns[c][0] == '<'));
+    }
+    fputs("</tr></thead>\n<tbody>\n", out);
+}
+
+void dl_html_table_end(dl_html_table *table)
+{
+    fputs("</tbody>\n</table>\n</div>\n", table->out);
+}
+
+void dl_html_row(dl_html_table *table, const char *row_class, const char *format, ...)
+{
+    arguments args;
+    va_start(args.list, format);
+    dl_html(table->out, row_class != NULL ? "<tr class=\"%s\">" : "<tr>", row_class);
+    for (size_t c = 0; c < table->count; c++) {
+        char *text = NULL;
+        size_t bytes = 0;
+        bool none = false;
+        FILE *cell = open_memstream(&text, &bytes);
+        DL_ASSERT(cell != NULL, "no memory for cell %zu of \"%s\"", c, format);
+        format = put(cell, format, &args, &none);
+        fclose(cell);
+        if (table->columns[c] != NULL) {
+            begin_cell(table, c, false);
+            fprintf(table->out, "%s%s", none ? "" : text, c == 0 ? "</th>" : "</td>");
+        }
+        free(text);
+        DL_ASSERT((*format == '\t') == (c + 1 < table->count), "not %zu cells", table->count);
+        format += *format == '\t';
+    }
+    va_end(args.list);
+    fputs("</tr>\n", table->out);
+}

@@ -1,0 +1,490 @@
+#include "sim/report/index.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/csv.h"
+#include "common/file.h"
+#include "common/names.h"
+#include "common/options.h"
+#include "common/output.h"
+#include "sim/report/figures.h"
+#include "sim/report/html.h"
+#include "sim/report/page.h"
+
+typedef enum entry_kind { STUDY, FIGURE, TEXT } entry_kind;
+
+typedef struct entry {
+    entry_kind kind;
+    const char *group, *file; /* of the list: borrowed */
+    char *title, *path;       /* path: to open */
+    char *folder, *name;      /* of a study: that of its file, and the file without ending */
+    dl_csv results;           /* of a study */
+    dl_errors errors;
+    char *why; /* the study failed; else NULL */
+} entry;
+
+typedef struct entries {
+    dl_csv list;
+    entry *items; /* [count] */
+    size_t count;
+} entries;
+
+/* --- reading ------------------------------------------------------------------------------------ */
+
+/* A measured row of results. */
+typedef struct measured_row {
+    dl_measured_use use;
+    double error_frac, left_out_frac, runs;
+} measured_row;
+
+static const char *text_of(const dl_csv *csv, size_t row, const char *column)
+{
+    const int at = dl_csv_column(csv, column);
+    return at < 0 ? "" : dl_csv_cell(csv, row, (size_t)at);
+}
+
+static dl_status number_of(const dl_csv *csv, size_t row, const char *column, double *number,
+                           dl_error *err)
+{
+    const int at = dl_csv_column(csv, column);
+    *number = (double)NAN;
+    return at < 0 ? DL_OK : dl_csv_number(csv, row, (size_t)at, number, err);
+}
+
+/* *is_measured: whether the row is one. */
+static dl_status read_row(const dl_csv *csv, size_t i, measured_row *row, bool *is_measured,
+                          dl_error *err)
+{
+    const bool is_error = strcmp(text_of(csv, i, "measured_per_s"), "error") == 0;
+    const int use =
+        dl_names_find(text_of(csv, i, "measured_use"), dl_measured_use_names, DL_USE_COUNT);
+    dl_status status;
+    if ((status = number_of(csv, i, "error_frac", &row->error_frac, err)) ||
+        (status = number_of(csv, i, "left_out_error_frac", &row->left_out_frac, err)) ||
+        (status = number_of(csv, i, "measured_runs", &row->runs, err))) {
+        return status;
+    }
+    if (is_error || isnan(row->runs)) row->runs = 1;
+    row->use = is_error ? DL_USE_ERROR : use >= 0 ? (dl_measured_use)use : DL_USE_UNSEEN;
+    *is_measured = is_error || !isnan(row->error_frac);
+    return DL_OK;
+}
+
+/* Sums up the study's errors; where costs were fitted to no row, each counts as left out. */
+static dl_status sum_errors(entry *e, dl_error *err)
+{
+    const dl_csv *csv = &e->results;
+    bool any_fitted = false, is_measured = false;
+    dl_status status = DL_OK;
+    for (size_t i = 0; i < csv->rows; i++)
+        any_fitted |= strcmp(text_of(csv, i, "measured_use"), "fitted") == 0;
+    for (size_t i = 0; i < csv->rows && status == DL_OK; i++) {
+        measured_row row = {0};
+        status = read_row(csv, i, &row, &is_measured, err);
+        if (status != DL_OK || !is_measured) continue;
+        dl_errors_add(&e->errors, row.use, (int)row.runs, row.error_frac,
+                      any_fitted ? row.left_out_frac : row.error_frac);
+    }
+    return status;
+}
+
+/* The last line of the text beside a study that failed. */
+static char *last_line(const char *path)
+{
+    char *log = dl_format("%.*s.txt", (int)strlen(path) - 4, path), *text = NULL, *line = NULL;
+    size_t bytes = 0;
+    dl_error ignored = {0};
+    if (dl_file_read(log, &text, &bytes, &ignored) == DL_OK) {
+        while (bytes > 0 && text[bytes - 1] == '\n')
+            text[--bytes] = '\0';
+        const char *start = strrchr(text, '\n');
+        line = dl_strdup(start != NULL ? start + 1 : text);
+    }
+    free(text);
+    free(log);
+    return line != NULL ? line : dl_strdup("it has no results");
+}
+
+static dl_status read_study(entry *e, dl_error *err)
+{
+    static const char before[] = "# scenario: ";
+    const char *slash = strrchr(e->file, '/'), *base = slash != NULL ? slash + 1 : e->file;
+    const char *folder = slash;
+    while (folder != NULL && folder > e->file && folder[-1] != '/')
+        folder--;
+    e->folder = slash != NULL ? dl_strndup(folder, (size_t)(slash - folder)) : dl_strdup("");
+    e->name = dl_strndup(base, strlen(base) - 4);
+    if (access(e->path, F_OK) != 0) {
+        e->why = last_line(e->path);
+        return DL_OK;
+    }
+    char *text = NULL;
+    size_t bytes = 0;
+    dl_status status = dl_file_read(e->path, &text, &bytes, err);
+    if (status == DL_OK) status = dl_csv_read_text(&e->results, e->path, text, bytes, err);
+    if (status == DL_OK) status = sum_errors(e, err);
+    const char *line = status == DL_OK ? strstr(text, before) : NULL;
+    if (line != NULL) {
+        line += strlen(before);
+        free(e->title);
+        e->title = dl_strndup(line, strcspn(line, "\n"));
+    }
+    free(text);
+    return status;
+}
+
+static dl_status read_entries(entries *all, const char *path, dl_error *err)
+{
+    static const char *const needed[] = {"group", "title", "file"};
+    static const char *const endings[] = {".csv", ".svg", ".txt"};
+    const dl_csv *list = &all->list;
+    dl_status status = dl_csv_read(&all->list, path, err);
+    if (status != DL_OK) return status;
+    for (size_t n = 0; n < 3; n++) {
+        if (dl_csv_column(list, needed[n]) >= 0) continue;
+        return dl_error_set_at(err, DL_ERR_NAME, path, 0, "no column '%s'", needed[n]);
+    }
+    const char *slash = strrchr(path, '/');
+    all->items = dl_calloc(list->rows, sizeof *all->items, "entries of the index");
+    for (size_t row = 0; row < list->rows && status == DL_OK; row++) {
+        entry *e = &all->items[all->count++];
+        e->group = text_of(list, row, "group");
+        e->file = text_of(list, row, "file");
+        e->title = dl_strdup(text_of(list, row, "title"));
+        e->path = dl_format("%.*s%s", slash != NULL ? (int)(slash - path) + 1 : 0, path, e->file);
+        const size_t bytes = strlen(e->file);
+        const int kind = bytes > 4 ? dl_names_find(e->file + bytes - 4, endings, 3) : -1;
+        if (kind < 0) {
+            return dl_error_set_at(err, DL_ERR_DATA, path, list->lines[row],
+                                   "'%s' is not a .csv, .svg or .txt", e->file);
+        }
+        e->kind = (entry_kind)kind;
+        if (e->kind == STUDY) status = read_study(e, err);
+    }
+    return status;
+}
+
+static void free_entries(entries *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        entry *e = &all->items[i];
+        dl_csv_free(&e->results);
+        free(e->title);
+        free(e->path);
+        free(e->folder);
+        free(e->name);
+        free(e->why);
+    }
+    free(all->items);
+    dl_csv_free(&all->list);
+}
+
+/* --- the table of all rows ---------------------------------------------------------------------- */
+
+/* A row's settings that have no column of their own here: all before the first result. */
+static char *options_of(const dl_csv *csv, size_t row)
+{
+    static const char *const own[] = {"cores", "workers", "batch", "sync"};
+    char *text = dl_strdup("");
+    for (size_t c = 0; c < csv->columns && strcmp(csv->names[c], "step_mean_s") != 0; c++) {
+        const char *value = dl_csv_cell(csv, row, c);
+        if (value[0] == '\0' || dl_names_find(csv->names[c], own, 4) >= 0) continue;
+        char *more =
+            dl_format("%s%s%s %s", text, text[0] != '\0' ? "; " : "", csv->names[c], value);
+        free(text);
+        text = more;
+    }
+    return text;
+}
+
+static void write_rows(FILE *out, const entries *all)
+{
+    /* The first ones, with the columns of the results that they are. */
+    static const char *const names[][2] = {{"workers", "workers"},
+                                           {"batch", "batch"},
+                                           {"step_s", "step_mean_s"},
+                                           {"measured_step_s", "measured_step_s"},
+                                           {"error_frac", "error_frac"}};
+    static const char *const more[] = {"use",   "sync", "options", "measured_per_s", "runs",
+                                       "group", "note", "source",  "left_out_frac"};
+    dl_csv_writer writer = {.out = out};
+    dl_csv_text(&writer, "scenario");
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+        dl_csv_text(&writer, names[n][0]);
+    for (size_t n = 0; n < sizeof more / sizeof *more; n++)
+        dl_csv_text(&writer, more[n]);
+    dl_csv_end_row(&writer);
+    for (size_t i = 0; i < all->count; i++) {
+        const entry *e = &all->items[i];
+        const dl_csv *csv = &e->results;
+        for (size_t r = 0; r < csv->rows; r++) {
+            measured_row row = {0};
+            bool is_measured = false;
+            dl_error ignored = {0};
+            if (read_row(csv, r, &row, &is_measured, &ignored) != DL_OK || !is_measured) continue;
+            char *options = options_of(csv, r);
+            dl_csv_text(&writer, e->name);
+            for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+                dl_csv_text(&writer, text_of(csv, r, names[n][1]));
+            dl_csv_text(&writer, dl_measured_use_names[row.use]);
+            dl_csv_text(&writer, text_of(csv, r, "sync"));
+            dl_csv_text(&writer, options);
+            dl_csv_text(&writer, text_of(csv, r, "measured_per_s"));
+            dl_csv_double(&writer, row.runs);
+            dl_csv_text(&writer, e->folder);
+            dl_csv_text(&writer, text_of(csv, r, "measured_note"));
+            dl_csv_text(&writer, text_of(csv, r, "measured_source"));
+            dl_csv_double(&writer, row.left_out_frac);
+            dl_csv_end_row(&writer);
+            free(options);
+        }
+    }
+}
+
+/* --- totals ------------------------------------------------------------------------------------- */
+
+typedef struct totals {
+    dl_errors errors;
+    int studies, failed, verdicts[DL_VERDICT_COUNT], missed, rows;
+} totals;
+
+static bool misses(const entry *e)
+{
+    return dl_errors_verdict(&e->errors) == DL_VERDICT_PREDICTED &&
+           !dl_errors_within_bar(&e->errors);
+}
+
+static totals count_all(const entries *all)
+{
+    totals t = {0};
+    for (size_t i = 0; i < all->count; i++) {
+        const entry *e = &all->items[i];
+        if (e->kind != STUDY) continue;
+        t.studies++;
+        if (e->why != NULL) t.failed++;
+        if (e->why == NULL) t.verdicts[dl_errors_verdict(&e->errors)]++;
+        t.missed += misses(e);
+        dl_errors_merge(&t.errors, &e->errors);
+    }
+    for (int use = 0; use < DL_USE_COUNT; use++)
+        t.rows += t.errors.use[use].rows;
+    return t;
+}
+
+/* The studies by verdict, in a sentence. */
+static void put_verdicts(FILE *out, const totals *t)
+{
+    const int predicted = t->verdicts[DL_VERDICT_PREDICTED];
+    fprintf(
+        out,
+        "%d studies: %d predicted (%d within %.0f %% mean and %.0f %% largest error, %d not), %d "
+        "reproduced, %d with too few rows to judge, %d without measurement, %d failed",
+        t->studies, predicted, predicted - t->missed, 100 * DL_BAR_MEAN_FRAC, 100 * DL_BAR_MAX_FRAC,
+        t->missed, t->verdicts[DL_VERDICT_REPRODUCED], t->verdicts[DL_VERDICT_TOO_FEW_ROWS],
+        t->verdicts[DL_VERDICT_NO_MEASUREMENT], t->failed);
+}
+
+static void print_summary(FILE *out, const totals *t)
+{
+    const struct {
+        const char *what;
+        const dl_error_sum *sum;
+    } lines[] = {{"fitted rows", &t->errors.use[DL_USE_FITTED]},
+                 {"unseen rows", &t->errors.use[DL_USE_UNSEEN]},
+                 {"contradictory rows", &t->errors.use[DL_USE_CONTRADICTION]},
+                 {"leave-one-out rows", &t->errors.left_out}};
+    put_verdicts(out, t);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        fprintf(out, "\n%-20s ", lines[i].what);
+        if (lines[i].sum->points == 0) {
+            fputs("none", out);
+        } else {
+            fprintf(out, "%d: mean error %.1f %%, largest %.1f %%", lines[i].sum->points,
+                    100 * dl_error_mean(lines[i].sum), 100 * lines[i].sum->max_frac);
+        }
+    }
+    fputc('\n', out);
+}
+
+/* --- the page ----------------------------------------------------------------------------------- */
+
+static const char words[] =
+    "<details><summary>What the words mean</summary>\n"
+    "<p>Each study is a scenario: a machine, the costs of a workload on it, a way to synchronize. "
+    "Costs "
+    "are determined by the measured rows that are marked as <i>fitted</i>, or come from data "
+    "sheets and "
+    "other tables of the same machine; all other rows are <i>unseen</i> and judge the "
+    "prediction.</p>\n"
+    "<p>A study counts as <i>predicted</i> with two unseen rows or more; one unseen row, or "
+    "contradictory ones only, are <i>too few rows</i> to judge; if its costs were fitted to all of "
+    "its "
+    "rows it is <i>reproduced</i>; where nothing was measured it is <i>no measurement</i>, and its "
+    "figures are predictions only. Every row counts in the totals, whatever the verdict of its "
+    "study. "
+    "Rows that contradict others of their table or its source are shown, named and counted "
+    "apart.</p>\n"
+    "<p>How a framework overlaps its work was chosen from its documentation and source where these "
+    "tell; "
+    "where a study's page says that it was chosen by what fits, the errors judge its costs and not "
+    "that "
+    "choice.</p>\n</details>\n";
+
+static void put_totals(FILE *out, const totals *t)
+{
+    const dl_error_sum *unseen = &t->errors.use[DL_USE_UNSEEN];
+    fputs("<p>", out);
+    put_verdicts(out, t);
+    dl_html(out, ". %d measured rows.", t->rows);
+    if (unseen->points > 0) {
+        dl_html(out,
+                " Over the %d points that no cost was fitted to the error is %.1f %% on "
+                "average and %.1f %% at most.",
+                unseen->points, 100 * dl_error_mean(unseen), 100 * unseen->max_frac);
+    }
+    dl_html(out, "</p>\n<p class=\"sources\">Simulated by dlsim %s.</p>\n", dl_version());
+    dl_page_errors(out, &t->errors);
+    fputs(words, out);
+}
+
+static void put_study(dl_html_table *table, const entry *e)
+{
+    const dl_error_sum *unseen = &e->errors.use[DL_USE_UNSEEN], *left = &e->errors.left_out;
+    const dl_error_sum *apart = &e->errors.use[DL_USE_CONTRADICTION];
+    const dl_verdict verdict = dl_errors_verdict(&e->errors);
+    const double none = (double)NAN;
+    const int bytes = (int)strlen(e->file) - 4, fitted = e->errors.use[DL_USE_FITTED].rows;
+    const int wrong = e->errors.use[DL_USE_ERROR].rows;
+    char rest[80] = "";
+    if (apart->points > 0) {
+        snprintf(rest, sizeof rest, "%d contradictory (%.1f %%)", apart->rows,
+                 100 * apart->max_frac);
+    } else if (wrong > 0) {
+        snprintf(rest, sizeof rest, "%d with an error in the source", wrong);
+    }
+    if (e->why != NULL) {
+        dl_html_row(table, "failed", "<a href=\"./%.*s.txt\">%s</a>\tfailed: %s\t\t\t\t\t\t\t",
+                    bytes, e->file, e->title, e->why);
+        return;
+    }
+    dl_html_row(table, misses(e) ? "missed" : "study",
+                "<a href=\"./%.*s.html\">%s</a>\t%s%s\t%.0f\t%.0f\t%.1f %%\t%.1f %%\t%.1f, %.1f "
+                "%%\t%s\t<a href=\"./%s\">CSV</a>",
+                bytes, e->file, e->title, dl_verdict_names[verdict],
+                verdict != DL_VERDICT_PREDICTED ? ""
+                : misses(e)                     ? ", misses the bar"
+                                                : ", within the bar",
+                fitted > 0 ? fitted : none, unseen->rows > 0 ? unseen->rows : none,
+                100 * dl_error_mean(unseen), unseen->points > 0 ? 100 * unseen->max_frac : none,
+                100 * dl_error_mean(left), 100 * left->max_frac, rest, e->file);
+}
+
+/* A figure or a text of the list. */
+static dl_status put_file(FILE *out, const entry *e, dl_error *err)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    const dl_status status = dl_file_read(e->path, &text, &bytes, err);
+    if (status != DL_OK) return status;
+    if (e->kind == FIGURE) {
+        dl_html_figure(out, text, bytes, e->title, e->title);
+    } else {
+        dl_html_details(out, e->title, text);
+    }
+    free(text);
+    return DL_OK;
+}
+
+/* Entry by entry, those of a group below its heading, and studies in a table. */
+static dl_status put_groups(FILE *out, const entries *all, dl_error *err)
+{
+    static const char *const columns[] = {"<study",
+                                          "<verdict",
+                                          "fitted rows",
+                                          "unseen rows",
+                                          "mean error",
+                                          "largest error",
+                                          "left out (mean, largest)",
+                                          "<rows apart",
+                                          "<results"};
+    dl_html_table table;
+    dl_status status = DL_OK;
+    for (size_t i = 0; i < all->count && status == DL_OK; i++) {
+        const entry *e = &all->items[i], *next = i + 1 < all->count ? e + 1 : NULL;
+        const bool first = i == 0 || strcmp(e[-1].group, e->group) != 0;
+        const bool last = next == NULL || strcmp(next->group, e->group) != 0;
+        if (first) dl_html(out, "<h2>%s</h2>\n", e->group);
+        if (e->kind != STUDY) {
+            status = put_file(out, e, err);
+            continue;
+        }
+        if (first || e[-1].kind != STUDY) {
+            dl_html_table_begin(&table, out, e->group, columns, sizeof columns / sizeof *columns);
+        }
+        put_study(&table, e);
+        if (last || next->kind != STUDY) dl_html_table_end(&table);
+    }
+    return status;
+}
+
+/* The errors of all rows, by group and over the number of workers. */
+static dl_status put_errors(FILE *out, const entries *all, dl_error *err)
+{
+    dl_figure figures[] = {
+        {.name = "errors", .results = "rows.csv", .variables = "by='group'"},
+        {.name = "errors", .results = "rows.csv", .variables = "over='workers'"},
+    };
+    dl_drawing drawing;
+    const dl_status status = dl_drawing_begin(&drawing, err);
+    if (status != DL_OK) return status;
+    char *path = dl_drawing_path(&drawing, "rows.csv");
+    FILE *file = fopen(path, "w");
+    if (file != NULL) {
+        write_rows(file, all);
+        fclose(file);
+    }
+    free(path);
+    dl_figures_draw(&drawing, figures, 2);
+    fputs("<div class=\"figures\">\n", out);
+    dl_figure_put(
+        out, &figures[0], "Errors of all measured rows, a line per group of studies",
+        "Error of each measured row, a line per group of studies; bands of ±5 % and ±10 %.");
+    dl_figure_put(out, &figures[1], "Errors of all measured rows over the number of workers",
+                  "The same errors over the number of workers: does it get worse where nothing was "
+                  "fitted?");
+    fputs("</div>\n", out);
+    for (size_t f = 0; f < 2; f++)
+        dl_figure_free(&figures[f]);
+    dl_drawing_end(&drawing);
+    return DL_OK;
+}
+
+dl_status dl_index_write(const char *path, const char *rows, FILE *summary, const char *list,
+                         dl_error *err)
+{
+    entries all = {0};
+    dl_output output = {0};
+    dl_status status = read_entries(&all, list, err);
+    const totals t = count_all(&all);
+    if (status == DL_OK && rows != NULL) {
+        status = dl_output_open(&output, rows, err);
+        if (status == DL_OK) write_rows(output.out, &all);
+        status = dl_output_end(&output, status, err);
+    }
+    if (status == DL_OK) status = dl_output_open(&output, path, err);
+    if (status == DL_OK) {
+        dl_html_begin(output.out, "Distributed training, measured and predicted");
+        put_totals(output.out, &t);
+        if (t.rows > 0) status = put_errors(output.out, &all, err);
+        if (status == DL_OK) status = put_groups(output.out, &all, err);
+        dl_html_end(output.out);
+    }
+    status = dl_output_end(&output, status, err);
+    if (status == DL_OK && summary != NULL) print_summary(summary, &t);
+    free_entries(&all);
+    return status;
+}

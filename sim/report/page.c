@@ -1,0 +1,520 @@
+#include "sim/report/page.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/options.h"
+#include "common/output.h"
+#include "common/units.h"
+#include "sim/report/explain.h"
+#include "sim/report/figures.h"
+#include "sim/report/html.h"
+#include "sim/report/notes.h"
+#include "sim/report/report.h"
+#include "sim/report/timeline.h"
+#include "sim/scenario/without.h"
+
+#define ROWS_OPEN 24            /* more rows that were not measured are shown by a click */
+#define CSV_BYTES_MAX (1 << 20) /* of a table in the page */
+#define SPEEDUP_SHOWN 0.01      /* a scenario that is nearly all exchange has none */
+
+typedef struct page {
+    FILE *out;
+    const dl_study *study;
+    const dl_sweep *sweep;
+    const dl_measured *measured;
+    const char *title;
+    size_t drawn; /* the row of the timeline */
+} page;
+
+/* Text that a function writes, and what is done with it. */
+typedef struct memory {
+    char *text;
+    size_t bytes;
+    FILE *out;
+} memory;
+
+static FILE *memory_begin(memory *m)
+{
+    *m = (memory){0};
+    m->out = open_memstream(&m->text, &m->bytes);
+    DL_ASSERT(m->out != NULL, "no memory for %s", "a part of a page");
+    return m->out;
+}
+
+/* Ends the text and writes each line of it as an item of a list. */
+static void memory_list(memory *m, FILE *out)
+{
+    fclose(m->out);
+    if (m->bytes > 0) fputs("<ul class=\"remarks\">\n", out);
+    for (char *line = strtok(m->text, "\n"); line != NULL; line = strtok(NULL, "\n"))
+        dl_html(out, "<li>%s</li>\n", line);
+    if (m->bytes > 0) fputs("</ul>\n", out);
+    free(m->text);
+}
+
+static bool is_measured(const dl_measured *m)
+{
+    return m->runs > 0 || m->failed_runs > 0;
+}
+
+/* --- the head ----------------------------------------------------------------------------------- */
+
+static void put_verdict(FILE *out, const dl_errors *errors)
+{
+    const dl_verdict verdict = dl_errors_verdict(errors);
+    const dl_error_sum *unseen = &errors->use[DL_USE_UNSEEN];
+    dl_html(out, "<p class=\"badges\"><span class=\"badge%s\">%s</span>",
+            verdict == DL_VERDICT_PREDICTED ? " predicted" : "", dl_verdict_names[verdict]);
+    if (unseen->points > 0) {
+        dl_html(out, " mean error of %d unseen rows %.1f&nbsp;%%, largest %.1f&nbsp;%%",
+                unseen->rows, 100 * dl_error_mean(unseen), 100 * unseen->max_frac);
+    }
+    if (verdict == DL_VERDICT_PREDICTED) {
+        dl_html(out, " (bar: %.0f and %.0f&nbsp;%%; ", 100 * DL_BAR_MEAN_FRAC,
+                100 * DL_BAR_MAX_FRAC);
+        fputs(dl_errors_within_bar(errors) ? "within it)" : "<strong>missed</strong>)", out);
+    }
+    fputs("</p>\n", out);
+}
+
+/* The comment at the head of the scenario: its first paragraph, and the others by a click. */
+static void put_description(FILE *out, const char *text)
+{
+    int paragraphs = 0;
+    bool open = false;
+    while (*text == ';' || *text == '#') {
+        const size_t bytes = strcspn(text, "\n");
+        char *line = dl_strndup(text + 1, bytes - 1);
+        const bool empty = line[strspn(line, " \t\r")] == '\0';
+        if (open && empty) fputs("</p>\n", out);
+        if (!open && !empty) {
+            fputs(++paragraphs == 2 ? "<details><summary>More about this scenario</summary>\n<p>"
+                                    : "<p>",
+                  out);
+        }
+        open = !empty;
+        dl_html(out, "%s\n", line);
+        free(line);
+        text += bytes + (text[bytes] == '\n');
+    }
+    if (open) fputs("</p>\n", out);
+    if (paragraphs > 1) fputs("</details>\n", out);
+}
+
+/* --- figures ------------------------------------------------------------------------------------ */
+
+enum { SPEEDUP, BREAKDOWN, INTERVAL, STALENESS, TIMELINE, FIGURES };
+
+static const struct {
+    const char *name, *results, *histogram, *alt, *caption;
+} figures[FIGURES] = {
+    {"speedup", "results.csv", NULL,
+     "speedup against the number of workers, predicted as lines, measured as points",
+     "Speedup: predicted lines with their 95 % interval; measured points, hollow where costs were "
+     "fitted to them; the thin line is proportional."},
+    {"breakdown", "results.csv", NULL, "share of each part in a step",
+     "Where a step's time goes, averaged over the workers, and its mean time."},
+    {"interval", "results.csv", NULL,
+     "throughput against the number of mini-batches between two averagings",
+     "What averaging less often is worth."},
+    {"staleness", "results.csv", "histogram.csv",
+     "distribution of the staleness of applied gradients", "How stale the applied gradients are."},
+    {"timeline", "timeline.csv", NULL, "three simulated steps, a row for each worker",
+     "Three simulated steps, a row per worker."},
+};
+
+/* Which figures these results have something for. */
+static void choose_figures(const page *p, bool *fits)
+{
+    const dl_row *first = NULL, *last_averaged = NULL;
+    bool workers = false, speedup = false;
+    for (size_t i = 0; i < p->sweep->row_count; i++) {
+        const dl_row *row = &p->sweep->rows[i];
+        if (row->error != NULL) continue;
+        if (first == NULL) first = row;
+        workers |= row->point.workers != first->point.workers;
+        speedup |= row->speedup >= SPEEDUP_SHOWN;
+        fits[STALENESS] |=
+            row->point.mode->staleness == DL_MODE_STALENESS_SOME && row->staleness_mean > 0;
+        if (!dl_point_shows(&row->point, DL_SYNC_INTERVAL)) continue;
+        fits[INTERVAL] |=
+            last_averaged != NULL &&
+            row->point.option[DL_SYNC_INTERVAL] != last_averaged->point.option[DL_SYNC_INTERVAL];
+        last_averaged = row;
+    }
+    fits[SPEEDUP] = workers && speedup;
+    fits[BREAKDOWN] = first != NULL;
+    fits[TIMELINE] =
+        p->drawn < p->sweep->row_count && !dl_point_is_split(&p->sweep->rows[p->drawn].point);
+}
+
+/* Writes a file that gnuplot reads; of one that cannot be written, gnuplot says so. */
+static void write_data(const page *p, const dl_drawing *drawing, const char *name)
+{
+    char *path = dl_drawing_path(drawing, name);
+    FILE *file = fopen(path, "w");
+    free(path);
+    if (file == NULL) return;
+    if (strcmp(name, "results.csv") == 0) {
+        dl_report_results_write(file, p->study, p->sweep, p->measured);
+    } else if (strcmp(name, "histogram.csv") == 0) {
+        dl_report_histogram_write(file, p->study, p->sweep);
+    } else {
+        size_t point = 0;
+        dl_error why = {0};
+        const dl_variant *variant = dl_study_variant(p->study, p->drawn, &point);
+        if (dl_timeline_steps_write(file, &variant->scenario, &variant->costs,
+                                    &variant->scenario.points[point], &why) != DL_OK) {
+            fprintf(file, "# %s\n", why.text);
+        }
+    }
+    fclose(file);
+}
+
+static dl_status put_figures(const page *p, dl_error *err)
+{
+    bool fits[FIGURES] = {false};
+    dl_figure drawn[FIGURES] = {{0}};
+    size_t count = 0, which[FIGURES];
+    dl_drawing drawing;
+    const dl_status status = dl_drawing_begin(&drawing, err);
+    if (status != DL_OK) return status;
+    choose_figures(p, fits);
+    write_data(p, &drawing, "results.csv");
+    if (fits[STALENESS]) write_data(p, &drawing, "histogram.csv");
+    if (fits[TIMELINE]) write_data(p, &drawing, "timeline.csv");
+    for (size_t f = 0; f < FIGURES; f++) {
+        if (!fits[f]) continue;
+        which[count] = f;
+        drawn[count++] = (dl_figure){.name = figures[f].name,
+                                     .results = figures[f].results,
+                                     .histogram = figures[f].histogram};
+    }
+    dl_figures_draw(&drawing, drawn, count);
+    fputs("<div class=\"figures\">\n", p->out);
+    for (size_t i = 0; i < count; i++) {
+        char *alt = dl_format("%s: %s", p->title, figures[which[i]].alt);
+        dl_figure_put(p->out, &drawn[i], alt, figures[which[i]].caption);
+        dl_figure_free(&drawn[i]);
+        free(alt);
+    }
+    fputs("</div>\n", p->out);
+    dl_drawing_end(&drawing);
+    return DL_OK;
+}
+
+/* --- tables ------------------------------------------------------------------------------------- */
+
+/* Which columns a table of all rows has. */
+typedef struct shown {
+    bool cores, interval, staleness, compare, left_out, extrapolated;
+} shown;
+
+static shown columns_of(const page *p)
+{
+    shown s = {0};
+    for (size_t i = 0; i < p->sweep->row_count; i++) {
+        const dl_row *row = &p->sweep->rows[i];
+        s.cores |= row->point.cores != DL_CORES_GPU;
+        s.interval |= !isnan(row->low_per_s);
+        s.staleness |= row->point.mode->staleness == DL_MODE_STALENESS_SOME;
+        s.compare |= is_measured(&p->measured[i]);
+        s.left_out |= !isnan(p->measured[i].left_out_frac);
+        s.extrapolated |= row->extrapolated;
+    }
+    return s;
+}
+
+static double cores_of(const dl_row *row)
+{
+    return row->point.cores != DL_CORES_GPU ? row->point.cores : (double)NAN;
+}
+
+/* "average; interval 10". */
+static const char *mode_text(char *text, size_t bytes, const page *p, const dl_row *row)
+{
+    char options[DL_REPORT_OPTIONS_BYTES];
+    dl_report_options(options, sizeof options, p->study, row);
+    snprintf(text, bytes, "%s%s%s", row->point.mode->name, options[0] != '\0' ? "; " : "", options);
+    return text;
+}
+
+/* "12.3 ms", "" of NaN. */
+static const char *time_text(char *text, size_t bytes, double s)
+{
+    return isnan(s) ? "" : dl_format_ns(text, bytes, dl_s_to_ns(s));
+}
+
+/* "+3.1 %", "0.0 %", "" of NaN. */
+static const char *error_text(char *text, size_t bytes, double frac)
+{
+    snprintf(text, bytes, fabs(frac) < 0.0005 ? "0.0 %%" : "%+.1f %%", 100 * frac);
+    return isnan(frac) ? "" : text;
+}
+
+/* Samples a second, "" of NaN. */
+static const char *rate_text(char *text, size_t bytes, double per_s)
+{
+    snprintf(text, bytes, per_s < 1000 ? "%.4g" : "%.0f", per_s);
+    return isnan(per_s) ? "" : text;
+}
+
+static void put_row(const page *p, dl_html_table *table, size_t i)
+{
+    const dl_row *row = &p->sweep->rows[i];
+    const dl_measured *m = &p->measured[i];
+    const bool stale = row->point.mode->staleness == DL_MODE_STALENESS_SOME;
+    char mode[DL_REPORT_OPTIONS_BYTES + 64], step[32], rate[32], low[32], high[32];
+    char measured_step[32], measured_rate[32], error[32], left_out[32], runs[32] = "";
+    if (m->runs > 1) snprintf(runs, sizeof runs, " (%d runs)", m->runs);
+    dl_html_row(table, is_measured(m) ? dl_measured_use_names[m->use] : NULL,
+                "%d\t%.0f\t%lld\t%s\t%s\t%s%s\t%s%s%s\t%.3g\t%.2f\t%s\t%s\t%s\t%s\t%s%s",
+                row->point.workers, cores_of(row), (long long)row->point.batch,
+                mode_text(mode, sizeof mode, p, row),
+                row->error != NULL ? row->error
+                                   : time_text(step, sizeof step, row->mean.step_mean_s),
+                rate_text(rate, sizeof rate, row->mean.throughput_per_s),
+                row->extrapolated ? " *" : "", rate_text(low, sizeof low, row->low_per_s),
+                isnan(row->low_per_s) ? "" : " to ", rate_text(high, sizeof high, row->high_per_s),
+                row->speedup, stale ? row->staleness_mean : (double)NAN,
+                m->use == DL_USE_ERROR
+                    ? "error"
+                    : time_text(measured_step, sizeof measured_step, m->value[DL_MEASURE_STEP_S]),
+                rate_text(measured_rate, sizeof measured_rate, m->value[DL_MEASURE_PER_S]),
+                error_text(error, sizeof error, dl_report_error_frac(row, m)),
+                error_text(left_out, sizeof left_out, m->left_out_frac),
+                is_measured(m) ? dl_measured_use_names[m->use] : "", runs);
+}
+
+static void put_results(const page *p)
+{
+    const shown s = columns_of(p);
+    const char *const columns[] = {"workers",
+                                   s.cores ? "cores" : NULL,
+                                   "batch (samples)",
+                                   "<mode",
+                                   "step",
+                                   "samples/s",
+                                   s.interval ? "95 % interval (samples/s)" : NULL,
+                                   "speedup",
+                                   s.staleness ? "mean staleness (updates)" : NULL,
+                                   s.compare ? "measured step" : NULL,
+                                   s.compare ? "measured samples/s" : NULL,
+                                   s.compare ? "error" : NULL,
+                                   s.left_out ? "error, left out" : NULL,
+                                   s.compare ? "<row" : NULL};
+    const bool closed = p->sweep->row_count > ROWS_OPEN && !s.compare;
+    char *caption =
+        dl_format("%s: %s", s.compare ? "Predicted and measured" : "Predicted", p->title);
+    dl_html_table table;
+    fputs("<h2>Results</h2>\n", p->out);
+    if (closed)
+        dl_html(p->out, "<details><summary>All %zu points</summary>\n", p->sweep->row_count);
+    dl_html_table_begin(&table, p->out, caption, columns, sizeof columns / sizeof *columns);
+    for (size_t i = 0; i < p->sweep->row_count; i++)
+        put_row(p, &table, i);
+    dl_html_table_end(&table);
+    free(caption);
+    if (closed) fputs("</details>\n", p->out);
+    if (s.extrapolated) {
+        fputs("<p class=\"remarks\">* outside of what the costs were measured at</p>\n", p->out);
+    }
+}
+
+static void put_parts(const page *p)
+{
+    const shown s = columns_of(p);
+    const char *columns[4 + DL_PART_COUNT] = {"workers", s.cores ? "cores" : NULL,
+                                              "batch (samples)", "<mode"};
+    for (int part = 0; part < DL_PART_COUNT; part++)
+        columns[4 + part] = dl_part_names[part];
+    dl_html_table table;
+    fputs("<details><summary>Where a step's time goes, as a table</summary>\n", p->out);
+    dl_html_table_begin(&table, p->out, "Parts of a step's time, averaged over the workers (%)",
+                        columns, 4 + DL_PART_COUNT);
+    for (size_t i = 0; i < p->sweep->row_count; i++) {
+        const dl_row *row = &p->sweep->rows[i];
+        const double *part = row->mean.part_frac;
+        char mode[DL_REPORT_OPTIONS_BYTES + 64];
+        if (row->error != NULL) continue;
+        _Static_assert(DL_PART_COUNT == 6, "a part without a column");
+        dl_html_row(&table, NULL, "%d\t%.0f\t%lld\t%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f",
+                    row->point.workers, cores_of(row), (long long)row->point.batch,
+                    mode_text(mode, sizeof mode, p, row), 100 * part[0], 100 * part[1],
+                    100 * part[2], 100 * part[3], 100 * part[4], 100 * part[5]);
+    }
+    dl_html_table_end(&table);
+    fputs("</details>\n", p->out);
+}
+
+/* --- predicted beside measured ------------------------------------------------------------------ */
+
+void dl_page_errors(FILE *out, const dl_errors *errors)
+{
+    static const char *const columns[] = {"<measured points", "number", "mean error",
+                                          "largest error"};
+    const struct {
+        const char *what;
+        const dl_error_sum *sum;
+    } rows[] = {
+        {"unseen: no cost was fitted to them", &errors->use[DL_USE_UNSEEN]},
+        {"fitted", &errors->use[DL_USE_FITTED]},
+        {"contradictory: to other rows or their source", &errors->use[DL_USE_CONTRADICTION]},
+        {"with an error in the source", &errors->use[DL_USE_ERROR]},
+        {"each predicted with costs fitted to the others", &errors->left_out},
+    };
+    dl_html_table table;
+    dl_html_table_begin(&table, out, "Error: predicted over measured throughput, minus 1", columns,
+                        sizeof columns / sizeof *columns);
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        const dl_error_sum *sum = rows[r].sum;
+        if (sum->rows == 0) continue;
+        dl_html_row(&table, NULL, "%s\t%d\t%.1f %%\t%.1f %%", rows[r].what,
+                    sum->points > 0 ? sum->points : sum->rows, 100 * dl_error_mean(sum),
+                    sum->points > 0 ? 100 * sum->max_frac : (double)NAN);
+    }
+    dl_html_table_end(&table);
+}
+
+static void put_remarks(const page *p)
+{
+    static const char *const what[DL_USE_COUNT] = {"unseen", "fitted", "contradictory",
+                                                   "an error in the source"};
+    memory m;
+    FILE *out = memory_begin(&m);
+    for (size_t i = 0; i < p->sweep->row_count; i++) {
+        const dl_measured *measured = &p->measured[i];
+        const dl_point *point = &p->sweep->rows[i].point;
+        if (measured->note == NULL && measured->use != DL_USE_ERROR) continue;
+        fprintf(out, "%d workers, batch %lld: %s%s%s\n", point->workers, (long long)point->batch,
+                what[measured->use], measured->note != NULL ? "; " : "",
+                measured->note != NULL ? measured->note : "");
+    }
+    memory_list(&m, p->out);
+    const char *last = NULL;
+    for (size_t i = 0; i < p->sweep->row_count; i++) {
+        const char *source = p->measured[i].source;
+        if (source == NULL || (last != NULL && strcmp(source, last) == 0)) continue;
+        dl_html(p->out, last == NULL ? "<p class=\"sources\">Measured: %s" : "; %s", source);
+        last = source;
+    }
+    if (last != NULL) fputs("</p>\n", p->out);
+}
+
+static void put_comparison(const page *p, const dl_errors *errors)
+{
+    if (!columns_of(p).compare) return;
+    const dl_accuracy accuracy = dl_accuracy_of(p->sweep, p->measured);
+    memory m;
+    fputs("<h2>Predicted beside measured</h2>\n", p->out);
+    dl_page_errors(p->out, errors);
+    if (errors->use[DL_USE_FITTED].rows == 0) {
+        fputs(
+            "<p>The measured table marks no row as fitted (column <code>use</code>), so all judge "
+            "the prediction.</p>\n",
+            p->out);
+    }
+    if (accuracy.repeated == 0) {
+        dl_html(p->out,
+                "<p>No point was measured %d times or more, so the noise of the measurement is not "
+                "known.</p>\n",
+                DL_MEASURED_REPEATED_MIN);
+    }
+    dl_accuracy_print_scatter(memory_begin(&m), &accuracy, p->sweep);
+    memory_list(&m, p->out);
+    put_remarks(p);
+}
+
+/* --- what was assumed --------------------------------------------------------------------------- */
+
+static void put_assumptions(const page *p)
+{
+    size_t origins[DL_ORIGIN_MEASURED + 1] = {0}, extrapolated = 0, kinds = 0;
+    for (size_t i = 0; i < p->sweep->row_count; i++) {
+        origins[p->sweep->rows[i].origin]++;
+        extrapolated += p->sweep->rows[i].extrapolated;
+    }
+    memory m;
+    FILE *out = memory_begin(&m);
+    fputs("Where the costs are from, by the least trustworthy one that a point uses: ", out);
+    for (int o = 0; o <= DL_ORIGIN_MEASURED; o++) {
+        if (origins[o] == 0) continue;
+        fprintf(out, "%s%s (%zu %s)", kinds++ > 0 ? ", " : "", dl_origin_name((dl_origin)o),
+                origins[o], origins[o] == 1 ? "point" : "points");
+    }
+    fputc('\n', out);
+    if (extrapolated > 0) {
+        fprintf(out, "%zu points lie outside of what the costs were measured at\n", extrapolated);
+    }
+    dl_report_notes(out, p->study, p->sweep, "");
+    fputs("<h2>What was assumed</h2>\n", p->out);
+    memory_list(&m, p->out);
+}
+
+static void put_settings(const page *p)
+{
+    const dl_variant *first = &p->study->variants[0];
+    const dl_scenario *scenario = &first->scenario;
+    char without[DL_WITHOUT_TEXT_BYTES];
+    fputs("<h2>Settings</h2>\n<p>", p->out);
+    if (scenario->gpu != NULL) dl_html(p->out, "Machine: %s. ", scenario->gpu->machine.name);
+    dl_html(p->out, "Costs: %s, %s. %lld steps of each worker, %lld replicate%s, seed %lld.",
+            first->costs.workload != NULL ? first->costs.workload : "",
+            first->costs.device != NULL ? first->costs.device : "", (long long)scenario->steps,
+            (long long)scenario->replicates, scenario->replicates == 1 ? "" : "s",
+            (long long)scenario->seed);
+    if (p->study->variant_count > 1) {
+        fputs(" These are of the first of several variants; the column mode shows what differs.",
+              p->out);
+    }
+    if (scenario->without != 0) {
+        dl_html(p->out, " Switched off: %s.", dl_without_text(without, scenario->without));
+    }
+    fputs("</p>\n", p->out);
+    dl_html_details(p->out, "The scenario", p->study->text);
+}
+
+static void put_results_link(const page *p, const char *results)
+{
+    const char *slash = strrchr(results, '/'), *name = slash != NULL ? slash + 1 : results;
+    memory m;
+    dl_report_results_write(memory_begin(&m), p->study, p->sweep, p->measured);
+    fclose(m.out);
+    fputs("<p>All results, with more columns: ", p->out);
+    if (m.bytes <= CSV_BYTES_MAX) {
+        dl_html(p->out, "<a download=\"%s\" href=\"data:text/csv;base64,", name);
+        dl_html_base64(p->out, m.text, m.bytes);
+        fputs("\">", p->out);
+    }
+    dl_html(p->out, "%s%s.</p>\n<p class=\"sources\">By dlsim %s.</p>\n", name,
+            m.bytes <= CSV_BYTES_MAX ? "" : ", which is too long for this page", dl_version());
+    free(m.text);
+}
+
+dl_status dl_page_write(const char *path, const char *results, const dl_study *study,
+                        const dl_sweep *sweep, const dl_measured *measured, dl_error *err)
+{
+    dl_output output = {0};
+    dl_status status = dl_output_open(&output, path, err);
+    if (status != DL_OK) return status;
+    const char *title = study->variants[0].scenario.name;
+    page p = {output.out, study, sweep, measured, title, 0};
+    const dl_errors errors = dl_errors_of(sweep, measured);
+    dl_html_begin(p.out, title);
+    put_verdict(p.out, &errors);
+    put_description(p.out, study->text);
+    fputs("<h2>What takes the time, and what would help</h2>\n", p.out);
+    p.drawn = dl_explain(p.out, study, sweep, measured);
+    status = put_figures(&p, err);
+    put_results(&p);
+    put_parts(&p);
+    put_comparison(&p, &errors);
+    put_assumptions(&p);
+    put_settings(&p);
+    put_results_link(&p, results);
+    dl_html_end(p.out);
+    return dl_output_end(&output, status, err);
+}
