@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The report's pages on a made project whose errors are known by hand: what ./reproduce leaves in its folder
-# shows them as they are. Looks at finished files only: the page, tables, CSV, SVG.
+# The report's pages on a made project whose errors are known by hand: what ./reproduce and dlsim --html leave
+# shows them as they are. Looks at finished files only: the pages, the figures in them, CSV.
 # Usage: test_pages.sh DLSIM DLCAL     exit 77: gnuplot is not installed
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -10,8 +10,9 @@ source "$(dirname "$0")/expect.sh"
 command -v gnuplot >/dev/null || { echo "gnuplot is not installed (package gnuplot-nox)"; exit 77; }
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
-ln -s "$root"/{reproduce,scripts,plots,README.md} .
+ln -s "$root"/{reproduce,scripts,plots} .
 mkdir -p scenarios/{seeds,mxnet,costs,measured}
+printf 'group,title\nseeds,"Seeds"\nmxnet,MXNet\n' | tr -d '"' >scenarios/groups.csv
 # A worker's step takes 0.2 ms a sample and nothing else: 80 samples on n workers 16 ms / n.
 cat >scenarios/costs/made.ini <<'T2'
 [costs]
@@ -54,62 +55,75 @@ plain=('[sync]' 'mode = none')
 hostile='a\n<script>alert(1)</script>" onclick="b|#c & '\''d'\'', `id` $(id)'
 scenario seeds errors "$hostile" 'workers = 1, 2, 4, 8' "${plain[@]}" '[measured]' 'file = ../measured/errors.csv'
 cat >scenarios/measured/errors.csv <<'T2'
-workers,batch,sync,throughput_per_s,source
-1,80,none,5000,"<b>""bold"", & a \n"
-2,80,none,14388,x
-4,80,none,18182,x
-8,80,none,40012,x
+workers,batch,sync,throughput_per_s,source,use,note
+1,80,none,5000,"<b>""bold"", & a \n",fitted,
+2,80,none,14388,x,,
+4,80,none,18182,x,unseen,
+8,80,none,40012,x,contradiction,"<i>why"" not
+in one line"
 T2
 scenario seeds few "one row unseen" 'workers = 1, 2' "${plain[@]}" '[measured]' 'file = ../measured/few.csv'
 scenario mxnet few "all rows fitted" 'workers = 1, 2' "${plain[@]}" '[measured]' 'file = ../measured/fitted.csv'
-printf 'workers,batch,sync,throughput_per_s,source\n1,80,none,5000,x\n2,80,none,5388,x\n' >scenarios/measured/few.csv
-printf 'workers,batch,sync,throughput_per_s,source\n1,80,none,5000,x\n2,80,none,10010,x\n' >scenarios/measured/fitted.csv
-printf 'scenario,workers\nerrors,1\nfew,1\n' >scenarios/seeds/fitted.csv
-printf 'scenario,workers\nfew,\n' >scenarios/mxnet/fitted.csv
-printf 'scenario,workers,reason\nerrors,8,"<i>why"" not"\n' >scenarios/seeds/contradictions.csv
+printf 'workers,batch,sync,throughput_per_s,source,use\n1,80,none,5000,x,fitted\n2,80,none,5388,x,\n' \
+    >scenarios/measured/few.csv
+printf 'workers,batch,sync,throughput_per_s,source,use\n1,80,none,5000,x,fitted\n2,80,none,10010,x,fitted\n' \
+    >scenarios/measured/fitted.csv
 scenario mxnet swept "two stragglers" 'workers = 1, 2, 4' "${plain[@]}" '[noise]' 'slow = 0:2 | 0:3'
 scenario mxnet copies "copies only" 'workers = 1, 2' '[sync]' 'mode = ps'
 sed -i 's/made.ini/copies.ini/' scenarios/mxnet/copies.ini
 
+scenario mxnet mixed "two batches" 'workers = 1, 2' "${plain[@]}"
+sed -i 's/^batch = 80/batch = 80, 160/; s#made.ini#fixed.ini#' scenarios/mxnet/mixed.ini
+sed 's/fixed_ns = 0/fixed_ns = 1000000/' scenarios/costs/made.ini >scenarios/costs/fixed.ini
+
 tested=./reproduce
 expect 0 "index.html" --quick --output r
-page=r/index.html
-sed 's/base64,[^"]*//g' "$page" >text.html
-# part GROUP-NAME: the page's part on a study
-part() { awk -v begin="<article id=\"$1\">" '$0 == begin { on = 1 } on; on && $0 == "</article>" { exit }' text.html; }
+sed 's/base64,[^"]*//g' r/index.html >index.html
+# part GROUP/NAME: the page of a study without its pictures
+part() { sed 's/base64,[^"]*//g' "r/$1.html"; }
 has() { # what, pattern; in standard input
     grep -q -- "$2" || fail "$1: no '$2'"
 }
-row() { # what, GROUP-NAME, workers, text of the row's cells
-    part "$2" | grep "^<tr.*>$3</th>" | sed 's/<[^>]*>/|/g; s/||*/|/g' >row.txt
+row() { # what, GROUP/NAME, workers, text of the row's cells
+    part "$2" | grep "^<tr class.*\">$3</th>" | sed 's/<[^>]*>/|/g; s/||*/|/g' >row.txt
     grep -qF -- "$4" row.txt || fail "$1: no '$4' in: $(cat row.txt)"
 }
+# picture GROUP/NAME ALT: the figure of a page, as SVG
+picture() { sed -n "s/.*<img alt=\"[^\"]*$2[^\"]*\" src=\"data:image\/svg+xml;base64,\([^\"]*\)\".*/\1/p" "r/$1.html" | base64 -d; }
 
 # Errors by hand: 10000 / 14388 - 1, 20000 / 18182 - 1, 40000 / 40012 - 1.
-row "an error below zero" seeds-errors 2 '|-30.5 %|'
-row "an error above zero" seeds-errors 4 '|+10.0 %|'
-row "an error of nearly nothing" seeds-errors 8 '|0.0 %|'
-grep -q '| -30.5 % |' r/studies/seeds/errors/rows.md || fail "rows.md lacks -30.5 %"
+row "an error below zero" seeds/errors 2 '|-30.5 %|'
+row "an error above zero" seeds/errors 4 '|+10.0 %|'
+row "an error of nearly nothing" seeds/errors 8 '|0.0 %|'
+row "a fitted row" seeds/errors 1 '|fitted|'
+[ "$(part seeds/errors | grep -c '^<tr class="unseen">')" -eq 2 ] || fail "unseen rows of seeds/errors"
 
 # Verdicts: one unseen row is too few to judge, and counts in the totals.
-verdict() { # GROUP, NAME, verdict
-    grep -q "^$1,$2,.*,$3," r/overview.csv || fail "the verdict on $1/$2 is not '$3': $(grep "^$1,$2," r/overview.csv)"
-    part "$1-$2" | has "the part on $1/$2" ">$3</span>"
+verdict() { # GROUP/NAME, verdict
+    has "the verdict on $1 in the index" "<td>$2" < <(grep -F "<a href=\"./$1.html\">" index.html)
+    has "the page of $1" ">$2</span>" < <(part "$1")
 }
-verdict seeds errors predicted
-verdict seeds few "too few rows"
-verdict mxnet few reproduced
-verdict mxnet swept "no measurement"
+verdict seeds/errors predicted
+verdict seeds/few "too few rows"
+verdict mxnet/few reproduced
+verdict mxnet/swept "no measurement"
 grep -q '1 predicted .* 1 reproduced, 1 with too few rows' r/summary.txt || fail "summary.txt: $(head -n 1 r/summary.txt)"
 grep -q '^unseen rows *3: mean error 42.0 %, largest 85.6 %' r/summary.txt || fail "totals: $(grep unseen r/summary.txt)"
-has "the method" '<i>too$' <text.html
+has "the index" '3 points that no cost was fitted to the error is 42.0 % on average and 85.6 % at most' <index.html
+has "the words" '<i>too few rows</i>' <index.html
 
-# A scenario that is nearly all copies.
-part mxnet-copies >copies.html
+# A scenario that is nearly all copies: half of them is half of the step.
+part mxnet/copies >copies.html
 grep -qE '[0-9]{3}\.[0-9]+ times|from 0\.00 to 0\.00' copies.html && fail "copies only: $(grep -E 'times|0\.00' copies.html)"
-has "copies only" 'over 100 times with copies in no time' <copies.html
+has "copies only" '>copies over links and memory</th><td class="number">2.00 times</td><td class="number">over 100 times<' <copies.html
+has "copies only" 'What would help most: copies over links and memory in half the time, for 2.00 times' <copies.html
+has "copies only" 'Most of it is communication: 100 %' <copies.html
+[ -z "$(picture mxnet/copies 'speedup against')" ] || fail "a figure of the speedup of copies only"
+# One that is nothing but compute.
+has "compute only" 'compute (forward, backward, update)</th><td class="number">2.00 times</td><td class="number">–<' < <(part seeds/errors)
+has "compute only" 'From 4 to 8 workers (*a worker.s step goes from 4.00 ms to 2.00 ms' < <(part seeds/errors)
 
-[ ! -e r/studies/mxnet/copies/speedup.svg ] || fail "a figure of the speedup of copies only"
+has "a faster series" 'The fastest of all points: ' < <(part mxnet/mixed)
 
 # lines PICTURE: how many lines of three points or more are drawn in the colours of series, and how many of them
 # turn back or go straight up.
@@ -127,51 +141,86 @@ lines() {
         }
         END { print lines + 0, turned + 0 }'
 }
-[ "$(lines r/studies/mxnet/swept/speedup.svg)" = "2 0" ] ||
-    fail "lines of two stragglers, turned ones: $(lines r/studies/mxnet/swept/speedup.svg)"
+picture mxnet/swept 'speedup against' >swept.svg
+[ "$(lines swept.svg)" = "2 0" ] || fail "lines of two stragglers, turned ones: $(lines swept.svg)"
 for text in "slow 0:2" "slow 0:3"; do
-    grep -q ">$text<" r/studies/mxnet/swept/speedup.svg || fail "speedup.svg lacks '$text'"
+    grep -q ">$text<" swept.svg || fail "the figure of the speedup lacks '$text'"
 done
 
 # Which points were fitted: hollow squares, full ones, a cross.
-points=r/studies/seeds/errors/speedup.svg
+picture seeds/errors 'speedup against' >points.svg
 for text in "measured, fitted" "measured, unseen" "contradictory"; do
-    grep -q ">$text<" "$points" || fail "speedup.svg lacks '$text'"
+    grep -q ">$text<" points.svg || fail "the figure of the speedup lacks '$text'"
 done
-drawn() { grep -c "href='#gpPt$1' transform=.*color='rgb(  0, 114, 178)'" "$points"; }
+drawn() { grep -c "href='#gpPt$1' transform=.*color='rgb(  0, 114, 178)'" points.svg; }
 [ "$(drawn 3) $(drawn 4) $(drawn 1)" = "1 2 1" ] || fail "hollow, full points, crosses: $(drawn 3) $(drawn 4) $(drawn 1), not 1 2 1"
 
 # Studies of one name in two groups.
+gnuplot -e "results='r/rows.csv'; output='errors.svg'" "$root/plots/errors.gp" || fail "errors.gp"
 for text in seeds/errors seeds/few mxnet/few; do
-    [ "$(grep -c "<text>$text<" r/errors.svg)" -eq 1 ] || fail "errors.svg does not show $text once"
+    [ "$(grep -c "<text>$text<" errors.svg)" -eq 1 ] || fail "errors.svg does not show $text once"
 done
 
 # Hostile names are shown as they are, and are nothing but text.
 # shellcheck disable=SC2016 # not to be expanded
-shown='a\\n&lt;script&gt;alert(1)&lt;/script&gt;&quot; onclick=&quot;b|#c &amp; '"'d'"', `id` $(id)'
-has "the page" "<h3>$shown</h3>" <text.html
-has "the page" "aria-label=\"Measured and predicted: $shown (none)\"" <text.html
-has "the page" "<a href=\"#seeds-errors\">$shown</a>" <text.html
-has "the page" "&lt;i&gt;why&quot; not" <text.html
-has "the page" "&lt;b&gt;&quot;bold&quot;, &amp; a .n" <text.html
-grep -n -i -e '<script' -e '" onclick' -e '<b>' -e '<i>why' text.html && fail "the page holds a name's HTML"
-grep -n -i -e '<script' -r r --include=*.md --include=*.svg && fail "a name's HTML beside the page"
-awk 'NR > 1 && !/^(seeds|mxnet),[a-z]+,/' r/overview.csv | grep . && fail "a broken line in overview.csv"
-if command -v xmllint >/dev/null; then
-    find r -name '*.svg' -exec xmllint --noout {} + || fail "a figure is not well-formed"
-fi
+shown='a\\n&lt;script&gt;alert(1)&lt;/script&gt;&quot; onclick=&quot;b|#c &amp; &#39;d&#39;, `id` $(id)'
+part seeds/errors >errors.html
+has "the page" "<title>$shown</title>" <errors.html
+has "the page" "<h1>$shown</h1>" <errors.html
+has "the page" "aria-label=\"Predicted and measured: $shown\"" <errors.html
+has "the page" "<img alt=\"$shown: speedup" <errors.html
+has "the page" "^name = $shown" <errors.html
+has "the index" "<a href=\"./seeds/errors.html\">$shown</a>" <index.html
+has "the page" "contradictory; &lt;i&gt;why&quot; not in one line" <errors.html
+has "the page" "&lt;b&gt;&quot;bold&quot;, &amp; a .n" <errors.html
+cat index.html errors.html >both.html
+grep -n -i -e '<script' -e '" onclick' -e '<b>' -e '<i>why' both.html && fail "a page holds a name's HTML"
+for figure in 'speedup against' 'share of each part' 'three simulated steps'; do
+    picture seeds/errors "$figure" >figure.svg
+    grep -n -i -e '<script' figure.svg && fail "a name's HTML in the figure '$figure'"
+    ! command -v xmllint >/dev/null || xmllint --noout figure.svg || fail "the figure '$figure' is not well-formed"
+done
+[ "$(grep -c '^<a download\|<a download="errors.csv"' errors.html)" -eq 1 ] || fail "no results to save in the page"
+sed -n 's/.*href="data:text\/csv;base64,\([^"]*\)".*/\1/p' r/seeds/errors.html | base64 -d | cmp - r/seeds/errors.csv ||
+    fail "the page's results are not those of errors.csv"
+
+# Without gnuplot, or with one that fails, the page has tables and says so.
+dlsim=$(realpath "$DLSIM")
+PATH=/nowhere "$dlsim" -q scenarios/seeds/errors.ini -o bare.csv --html bare.html || fail "without gnuplot: exit $?"
+has "without gnuplot" 'The figure speedup is not here: gnuplot is not installed.' <bare.html
+grep -q '<img' bare.html && fail "without gnuplot: a figure"
+[ "$(grep -c '^<tr' bare.html)" -eq "$(grep -c '^<tr' errors.html)" ] || fail "without gnuplot: other tables"
+mkdir bin
+printf '#!/bin/sh\necho "<script>no</script>" >&2\nexit 1\n' >bin/gnuplot
+chmod +x bin/gnuplot
+PATH=$PWD/bin:$PATH "$dlsim" -q scenarios/seeds/errors.ini -o bare.csv --html bare.html || fail "gnuplot fails: exit $?"
+has "gnuplot fails" 'The figure speedup is not here: &lt;script&gt;no&lt;/script&gt;.' <bare.html
+DL_PLOTS=/nowhere "$dlsim" -q scenarios/seeds/errors.ini -o bare.csv --html bare.html || fail "no scripts: exit $?"
+has "no scripts" 'there is no /nowhere/speedup.gp' <bare.html
+[ -z "$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'dlsim.*' -user "$(id -u)" -newer bin/gnuplot)" ] || fail "a folder of figures is left"
 
 # Of rows that are not there no error is printed.
 expect 0 "unseen rows          none" --quick --output fitted mxnet
-grep -E 'Contradictory rows: |Unseen rows: |rows that no cost was fitted to' fitted/index.html && fail "errors of no rows"
+grep -E 'that no cost was fitted to|nan' fitted/index.html && fail "errors of no rows"
 
-# Groups choose among the studies; the other parts are there in any case, also those on $DL_DATA.
-expect 0 "index.html" --quick --output one seeds
-for text in 'id="more"' 'Links: sizes left out of the fits' 'Pollux' 'What one trace'; do
-    has "a page of one group" "$text" <one/index.html
+# Groups choose among the studies; the other parts are there in any case, also those on $DL_DATA. What fails is said.
+printf '[scenario]\nname = <b>broken\n[workload]\ncosts = none.ini\n' >scenarios/seeds/broken.ini
+expect 1 "1 failed" --quick --output one seeds
+for text in 'Links: sizes left out of the fits' 'Pollux' 'What one trace'; do
+    has "an index of one group" "<summary>$text" <one/index.html
 done
-grep -q 'id="mxnet-few"' one/index.html && fail "a page of one group shows another"
+has "a part without data" 'Skipped: there are no traces in the data folder' <one/index.html
+grep -q 'mxnet/few' one/index.html && fail "an index of one group shows another"
+has "a study that failed" 'failed: dlsim: ' < <(grep -F 'href="./seeds/broken.txt"' one/index.html)
+rm scenarios/seeds/broken.ini
 touch 'scenarios/seeds/a b.ini'
 expect 2 "scenarios/seeds/a b.ini: the name may hold" --quick --output two
+
+tested=$dlsim
+printf 'group,title,file\ng,t,x.png\n' >list.csv
+expect 1 "list.csv:2: 'x.png' is not a .csv, .svg or .txt" --index list.csv --html x.html
+expect 2 "--index needs --html FILE" --index list.csv
+expect 2 "--index takes no SCENARIO" --index list.csv --html x.html scenarios/seeds/few.ini
+expect 2 "--html would overwrite the list of --index" --index list.csv --html list.csv
 
 [ "$failures" -eq 0 ]

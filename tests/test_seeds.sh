@@ -8,22 +8,23 @@ seeds=$root/scenarios/seeds
 tested=$dlsim
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/expect.sh"
-# shellcheck source=scripts/report/common.sh
-source "$root/scripts/report/common.sh"
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
+echo "group,title,file" >list.csv
 for scenario in "$seeds"/*.ini; do
     name=$(basename "$scenario" .ini)
     expect 0 "" --check "$scenario"
     expect 0 "" --quiet "$scenario" -o "$name.csv"
-    (cd "$root" && measured_rows seeds "$name" "$folder/$name.csv") >"$name.rows.csv"
-    cut -d, -f1-7 "$name.rows.csv" | tail -n +2 >>rows.csv
+    echo "seeds,,$name.csv" >>list.csv
 done
+expect 0 "$(ls "$seeds"/*.ini | wc -l) studies" --index list.csv --html index.html -o all.csv
+cut -d, -f1-7 all.csv | tail -n +2 >rows.csv
 
-# Each line of fitted.csv names a measured row.
-listed=$(grep -c -v -e '^#' -e '^scenario,' "$seeds/fitted.csv")
+# Each row that a measured table marks as fitted is there.
+listed=$(sed -n 's/^file *= *\(.*measured.*csv\)/\1/p' "$seeds"/*.ini | sed "s#^#$seeds/#" | xargs grep -hcE ',fitted(,|$)' |
+    paste -sd+ | bc)
 found=$(grep -c ',fitted$' rows.csv)
-[ "$listed" -eq "$found" ] || fail "fitted.csv lists $listed rows, $found of them were measured"
+[ "$listed" -eq "$found" ] || fail "the tables mark $listed rows as fitted, the results have $found of them"
 
 # within WHAT PATTERN ROWS MEAN LARGEST: so many rows match, their errors in percent are below these.
 within() {
@@ -56,7 +57,7 @@ slower() {
     awk -v a="$(step "$1" "$2")" -v b="$(step "$1" "$3")" 'BEGIN { exit !(a != "" && b != "" && a > b) }' ||
         fail "$1: $2 is not slower than $3"
 }
-# What the text of answers.sh says.
+# What the studies found.
 slower beeva_tensorflow_p2 8,128,ps, 4,128,ps,
 slower beeva_mxnet_p2_lenet 8,128,allreduce, 1,128,allreduce,
 slower beeva_mxnet_p2_mlp 4,128,allreduce, 1,128,allreduce,
@@ -67,7 +68,6 @@ slower navid_vgg_modes 8,512,average,1 8,512,average,10
 # The figure of all rows.
 if command -v gnuplot >/dev/null; then
     plot=$seeds/../../plots/errors.gp
-    { echo "scenario,workers,batch,step_s,measured_step_s,error_frac,use" && cat rows.csv; } >all.csv
     messages=$(gnuplot -e "results='all.csv'; output='errors.svg'; title='heading_1'" "$plot" 2>&1) ||
         fail "errors.gp: exit status"
     [ -z "$messages" ] || fail "errors.gp: $messages"
