@@ -1,22 +1,161 @@
-/* dlprof bench: what exchange and sharing cost on this machine. */
+/* dlprof bench: what exchange and sharing cost on this machine, and what recording costs. */
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/alloc.h"
 #include "common/names.h"
 #include "common/units.h"
 #include "profiler/bench/bench.h"
 #include "profiler/bench/bench_gpu.h"
-#include "profiler/bench/bench_gpu_memory.h"
-#include "profiler/bench/bench_memory.h"
-#include "profiler/cmd_bench_run.h"
+#include "profiler/bench/overhead.h"
 #include "profiler/commands.h"
 #include "profiler/interrupt.h"
 #include "profiler/run/run_meta.h"
-#include "profiler/run/run_setup.h"
+#include "profiler/run/target.h"
 #include "profiler/workload_options.h"
 #include "trace/training/summary.h"
+
+/* The command line. */
+typedef struct bench_options {
+    dl_workload_options workload;
+    const char *batch, *output, *device, *cupti;
+    int64_t workers_max;
+    double seconds;
+    bool quick, snapshot;
+} bench_options;
+
+/* What both forms of the command need. */
+typedef struct bench_setup {
+    dl_train_config train;
+    int batches[DL_BATCH_LIST_MAX];
+    int batch_count;
+    double seconds;
+    dl_run_sizes sizes;
+    dl_data_set data;
+    char *data_note;
+} bench_setup;
+
+/* What the injected library costs, where this build has one; *reason says why it is not known. */
+static dl_status measure_nvtx(const char *library, const char *folder, dl_capture_cost *costs,
+                              const char **reason, dl_error *why, dl_error *err)
+{
+    *reason = "this build has no " DL_INJECTED_LIBRARY;
+    if (library == NULL) return DL_OK;
+    const dl_status status = dl_capture_cost_measure(library, folder, costs, why);
+    *reason = status == DL_OK ? NULL : why->text;
+    if (status == DL_OK || status == DL_ERR_UNSUPPORTED) return DL_OK;
+    *err = *why;
+    return status;
+}
+
+static dl_status measure_cuda(const bench_options *options, const bench_setup *setup,
+                              const char *library, const char *folder, dl_launch_cost *cost,
+                              const char **reason, dl_error *why, dl_error *err)
+{
+    *reason = "this build has no " DL_INJECTED_LIBRARY " with a CUPTI part";
+    if (library == NULL || !dl_run_library_records_cuda(library)) return DL_OK;
+    char *device_library = NULL;
+    *reason = "this build has no " DL_DEVICE_CUDA_LIBRARY;
+    if (dl_run_beside(DL_DEVICE_CUDA_LIBRARY, &device_library, why) != DL_OK) return DL_OK;
+    dl_progress progress;
+    dl_progress_init(&progress, "launches");
+    const dl_launch_config config = {.device_library = device_library,
+                                     .library = library,
+                                     .cupti = options->cupti != NULL ? options->cupti : "",
+                                     .folder = folder,
+                                     .seconds = setup->seconds / 2,
+                                     .stop = setup->train.stop,
+                                     .progress = &progress};
+    const dl_status status = dl_launch_cost_measure(&config, cost, why);
+    dl_progress_end(&progress);
+    free(device_library);
+    *reason = status == DL_OK ? NULL : why->text;
+    if (status == DL_OK || status == DL_ERR_UNSUPPORTED) return DL_OK;
+    *err = *why;
+    return status;
+}
+
+/* The traces go to a file that disappears afterwards. `seconds` is the time for it. */
+static dl_status measure_training(bench_setup *setup, const char *folder, double seconds,
+                                  dl_overhead *overhead, dl_error *err)
+{
+    char *temporary = dl_format("%s/dlprof-XXXXXX", folder);
+    const int file = mkstemp(temporary);
+    if (file < 0) {
+        const dl_status status =
+            dl_error_set_at(err, DL_ERR_IO, temporary, 0, "cannot make a temporary file");
+        free(temporary);
+        return status;
+    }
+    dl_progress progress;
+    dl_progress_init(&progress, "overhead");
+    const dl_overhead_config config = {.train = &setup->train,
+                                       .data = &setup->data,
+                                       .path = temporary,
+                                       .seconds = seconds,
+                                       .progress = &progress};
+    const dl_status status = dl_overhead_measure(&config, overhead, err);
+    dl_progress_end(&progress);
+    close(file);
+    unlink(temporary);
+    free(temporary);
+    return status;
+}
+
+/* The figures as a trace without records, whose meta keys dlcal and dlprof run read. */
+static dl_status write_overhead(const char *path, const bench_setup *setup,
+                                const char *command_text, const dl_overhead_report *report,
+                                dl_error *err)
+{
+    dl_trace_writer *writer = NULL;
+    const dl_status status = dl_trace_writer_open(&writer, path, err);
+    if (status != DL_OK) return status;
+    dl_run_meta_common(writer, "overhead", command_text, setup->data.name, &setup->train,
+                       &setup->sizes);
+    dl_overhead_report_write(report, writer);
+    return dl_trace_writer_close(&writer, err);
+}
+
+/* Measures what recording costs, prints it, and writes it where --output says. Takes the first
+ * batch. The launches come first, in children of a process that has had no other thread; half the
+ * time is theirs where there is a GPU. */
+static dl_status run_overhead(const bench_options *options, bench_setup *setup,
+                              const char *command_text, dl_error *err)
+{
+    const char *wanted = getenv("TMPDIR");
+    const char *folder = wanted != NULL ? wanted : "/tmp";
+    char *library = NULL;
+    dl_error no_library = {0};
+    if (dl_run_beside(DL_INJECTED_LIBRARY, &library, &no_library) != DL_OK) library = NULL;
+    dl_overhead training;
+    dl_capture_cost nvtx[DL_CAPTURE_COST_COUNT];
+    dl_launch_cost cuda;
+    dl_error no_nvtx = {0}, no_cuda = {0};
+    setup->train.batch = setup->batches[0];
+    dl_overhead_report report = {
+        .model = setup->train.model, .batch = setup->train.batch, .training = &training};
+    dl_status status =
+        measure_cuda(options, setup, library, folder, &cuda, &report.cuda_reason, &no_cuda, err);
+    if (status == DL_OK) {
+        status = measure_nvtx(library, folder, nvtx, &report.nvtx_reason, &no_nvtx, err);
+    }
+    report.cuda = report.cuda_reason == NULL ? &cuda : NULL;
+    report.nvtx = report.nvtx_reason == NULL ? nvtx : NULL;
+    if (status == DL_OK) {
+        const double seconds = report.cuda != NULL ? setup->seconds / 2 : setup->seconds;
+        status = measure_training(setup, folder, seconds, &training, err);
+    }
+    if (status == DL_OK) dl_overhead_report_print(&report, stdout);
+    if (status == DL_OK && options->output != NULL) {
+        status = write_overhead(options->output, setup, command_text, &report, err);
+    }
+    free(library);
+    return status;
+}
 
 #define QUICK_SECONDS 1.0
 #define SNAPSHOT_SECONDS 0.7
@@ -24,75 +163,50 @@
 /* Part of a GPUs' bench for averages and messages, half of it on the GPUs, half on the host. */
 #define GPU_HOST_SHARE 0.4
 
-static const dl_option own_options[] = {
-    {.name = "batch",
-     .letter = 'b',
-     .type = DL_OPTION_TEXT,
-     .target = DL_OPTION_FIELD(dl_bench_options, batch),
-     .argument = "SAMPLES,...",
-     .help = "samples of one copy's step, several sizes; overhead takes the first"},
-    {.name = "workers-max",
-     .letter = 'w',
-     .type = DL_OPTION_INT,
-     .target = DL_OPTION_FIELD(dl_bench_options, workers_max),
-     .low = 0,
-     .high = DL_TRAIN_WORKERS_MAX,
-     .argument = "COUNT",
-     .help = "most copies of the step side by side; 0 means twice the cores"},
-    {.name = "seconds",
-     .type = DL_OPTION_DOUBLE,
-     .target = DL_OPTION_FIELD(dl_bench_options, seconds),
-     .low = 0.1,
-     .high = 86400,
-     .argument = "SECONDS",
-     .help = "time for all measurements; less means fewer repetitions, but each case is measured "
-             "at least once, which for large models and on busy cores takes longer"},
-    {.name = "quick",
-     .type = DL_OPTION_FLAG,
-     .target = DL_OPTION_FIELD(dl_bench_options, quick),
-     .help = "few repetitions of fewer cases, in a second or as long as they take, to see that all "
-             "works"},
-    {.name = "snapshot",
-     .type = DL_OPTION_FLAG,
-     .target = DL_OPTION_FIELD(dl_bench_options, snapshot),
-     .help = "only what differs from minute to minute: steps side by side and exchange of the "
-             "model's size, once, in about a second; take many of them between runs, and at "
-             "least one whole bench beside them"},
-    {.name = "device",
-     .letter = 'd',
-     .type = DL_OPTION_TEXT,
-     .target = DL_OPTION_FIELD(dl_bench_options, device),
-     .argument = "DEVICE",
-     .help = "cpu; or cuda or cuda:NUMBER, for copies, reductions and launches of the GPUs from "
-             "NUMBER on instead"},
-    {.name = "cupti",
-     .type = DL_OPTION_TEXT,
-     .target = DL_OPTION_FIELD(dl_bench_options, cupti),
-     .argument = "FILE",
-     .help = "libcupti for overhead to use; searched for if not given"},
-    {.name = "output",
-     .letter = 'o',
-     .type = DL_OPTION_TEXT,
-     .target = DL_OPTION_FIELD(dl_bench_options, output),
-     .argument = "FILE",
-     .help = "the trace to write, bench.dlt if not given; of overhead a file with its figures "
-             "alone, for dlcal and dlprof run, none if not given"},
+static const dl_option bench_table[] = {
+    DL_OPTION_ROW_TEXT("batch", 'b', bench_options, batch, "SAMPLES,...",
+                       "samples of one copy's step, several sizes; overhead takes the first"),
+    DL_OPTION_ROW_NUMBER(INT, "workers-max", 'w', bench_options, workers_max, 0,
+                         DL_TRAIN_WORKERS_MAX, "COUNT",
+                         "most copies of the step side by side; 0 means twice the cores"),
+    DL_OPTION_ROW_NUMBER(
+        DOUBLE, "seconds", 0, bench_options, seconds, 0.1, 86400, "SECONDS",
+        "time for all measurements; less means fewer repetitions, but each case is measured "
+        "at least once, which for large models and on busy cores takes longer"),
+    DL_OPTION_ROW_FLAG(
+        "quick", 0, bench_options, quick,
+        "few repetitions of fewer cases, in a second or as long as they take, to see that all "
+        "works"),
+    DL_OPTION_ROW_FLAG(
+        "snapshot", 0, bench_options, snapshot,
+        "only what differs from minute to minute: steps side by side and exchange of the "
+        "model's size, once, in about a second; take many of them between runs, and at "
+        "least one whole bench beside them"),
+    DL_OPTION_ROW_TEXT(
+        "device", 'd', bench_options, device, "DEVICE",
+        "cpu; or cuda or cuda:NUMBER, for copies, reductions and launches of the GPUs from "
+        "NUMBER on instead"),
+    DL_OPTION_ROW_TEXT("cupti", 0, bench_options, cupti, "FILE",
+                       "libcupti for overhead to use; searched for if not given"),
+    DL_OPTION_ROW_TEXT(
+        "output", 'o', bench_options, output, "FILE",
+        "the trace to write, bench.dlt if not given; of overhead a file with its figures "
+        "alone, for dlcal and dlprof run, none if not given"),
 };
 
 enum {
-    OWN_OPTION_COUNT = sizeof own_options / sizeof *own_options,
+    OWN_OPTION_COUNT = sizeof bench_table / sizeof *bench_table,
     OPTION_COUNT = OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT
 };
 
-static void fill_table(dl_bench_options *options, dl_option table[OPTION_COUNT])
+static void fill_table(bench_options *options, dl_option table[OPTION_COUNT])
 {
-    dl_options_bind(table, own_options, OWN_OPTION_COUNT, options);
+    dl_options_bind(table, bench_table, OWN_OPTION_COUNT, options);
     dl_workload_options_table(&options->workload, table + OWN_OPTION_COUNT);
 }
 
 /* All that can be known before anything is made. */
-static dl_status set_up(const dl_bench_options *options, bool gpus, dl_bench_setup *setup,
-                        dl_error *err)
+static dl_status set_up(const bench_options *options, bool gpus, bench_setup *setup, dl_error *err)
 {
     setup->train = dl_train_default_config();
     dl_workload_options_apply(&options->workload, &setup->train);
@@ -112,7 +226,7 @@ static dl_status set_up(const dl_bench_options *options, bool gpus, dl_bench_set
 }
 
 /* The trace that was written is read back for the table: what is printed is what is in the file. */
-static dl_status print_bench(const char *path, const dl_bench_setup *setup, dl_error *err)
+static dl_status print_bench(const char *path, const bench_setup *setup, dl_error *err)
 {
     dl_trace trace = {0};
     const dl_status status = dl_trace_read(&trace, path, err);
@@ -134,7 +248,7 @@ static dl_status print_bench(const char *path, const dl_bench_setup *setup, dl_e
 #define LONGER_THAN_ASKED 1.5
 
 /* What went otherwise than asked. */
-static void print_course(const dl_bench *bench, const dl_bench_setup *setup, int64_t start_ns)
+static void print_course(const dl_bench *bench, const bench_setup *setup, int64_t start_ns)
 {
     const double took_s = dl_ns_to_s((double)(dl_clock_ns() - start_ns));
     dl_bench_print_gaps(bench, stdout);
@@ -142,7 +256,7 @@ static void print_course(const dl_bench *bench, const dl_bench_setup *setup, int
     printf("took %.1f s, not %g s: each case is measured at least once\n", took_s, setup->seconds);
 }
 
-static dl_status run_bench(const dl_bench_options *options, const dl_bench_setup *setup,
+static dl_status run_bench(const bench_options *options, const bench_setup *setup,
                            const char *command_text, dl_error *err)
 {
     const char *path = options->output != NULL ? options->output : "bench.dlt";
@@ -180,7 +294,7 @@ static dl_status run_bench(const dl_bench_options *options, const dl_bench_setup
 }
 
 /* What the host of GPUs averages and waits with, where vectors meet in its memory. */
-static dl_status run_host(const dl_bench_options *options, const dl_bench_setup *setup,
+static dl_status run_host(const bench_options *options, const bench_setup *setup,
                           dl_trace_writer *writer, dl_error *err)
 {
     const dl_bench_config config = {.train = setup->train,
@@ -199,7 +313,7 @@ static dl_status run_host(const dl_bench_options *options, const dl_bench_setup 
 }
 
 /* Of all GPUs from the chosen one on. Nothing is trained. */
-static dl_status run_gpus(const dl_bench_options *options, const dl_bench_setup *setup,
+static dl_status run_gpus(const bench_options *options, const bench_setup *setup,
                           const dl_device_choice *choice, const char *command_text, dl_error *err)
 {
     const char *path = options->output != NULL ? options->output : "bench.dlt";
@@ -248,10 +362,10 @@ static dl_status check_form(const dl_text_list *positional, bool *overhead, dl_e
 
 int dl_cmd_bench(int argc, char **argv)
 {
-    dl_bench_options options = {.workload = dl_workload_options_default(),
-                                .batch = "32,64,128",
-                                .device = "cpu",
-                                .seconds = 40};
+    bench_options options = {.workload = dl_workload_options_default(),
+                             .batch = "32,64,128",
+                             .device = "cpu",
+                             .seconds = 40};
     dl_option table[OPTION_COUNT];
     fill_table(&options, table);
     const dl_command command = {
@@ -269,7 +383,7 @@ int dl_cmd_bench(int argc, char **argv)
     dl_error err = {0};
     bool overhead = false;
     dl_device_choice choice = {0};
-    dl_bench_setup setup = {0};
+    bench_setup setup = {0};
     dl_status status = dl_options_parse(&command, argc, argv, &positional, &action, &err);
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
         status = check_form(&positional, &overhead, &err);
@@ -283,7 +397,7 @@ int dl_cmd_bench(int argc, char **argv)
         char *text = dl_options_dump(&command);
         char *command_text = dl_format("%s %s", argv[0], text);
         if (status == DL_OK && overhead) {
-            status = dl_bench_command_overhead(&options, &setup, command_text, &err);
+            status = run_overhead(&options, &setup, command_text, &err);
         } else if (status == DL_OK && choice.cuda) {
             status = run_gpus(&options, &setup, &choice, command_text, &err);
         } else if (status == DL_OK) {

@@ -17,7 +17,7 @@ typedef struct shown_steps {
     dl_export_line *lines; /* [found.count] */
 } shown_steps;
 
-/* "run.dlt" becomes "run.json"; another name gets ".json" behind it. free() it. */
+/* "run.dlt" becomes "run.json"; another name gets ".json" after it. free() it. */
 static char *default_output(const char *path)
 {
     static const char ending[] = ".dlt";

@@ -4,11 +4,8 @@
 #include "common/options.h"
 #include "common/output.h"
 #include "profiler/commands.h"
+#include "profiler/machine/machine_box.h"
 #include "profiler/machine/machine_gpu.h"
-#include "profiler/machine/machine_json.h"
-#include "profiler/machine/machine_probe.h"
-#include "profiler/machine/machine_stream.h"
-#include "profiler/machine/machine_write.h"
 
 typedef struct settings {
     const char *output; /* NULL = standard output */

@@ -11,10 +11,9 @@
 #include "common/options.h"
 #include "common/output.h"
 #include "common/units.h"
-#include "profiler/bench/overhead_file.h"
+#include "profiler/bench/overhead.h"
 #include "profiler/commands.h"
 #include "profiler/inject/settings.h"
-#include "profiler/run/run_setup.h"
 #include "profiler/run/run_traces.h"
 #include "profiler/run/target.h"
 
@@ -41,94 +40,44 @@ typedef struct profiled_run {
 } profiled_run;
 
 static const dl_option own_options[] = {
-    {.name = "output",
-     .letter = 'o',
-     .type = DL_OPTION_TEXT,
-     .target = DL_OPTION_FIELD(run_options, output),
-     .argument = "FOLDER",
-     .help = "folder for the traces, made if missing; dlprof.<command>.<time> if not given"},
-    {.name = "preset",
-     .letter = 'p',
-     .type = DL_OPTION_CHOICE,
-     .target = DL_OPTION_FIELD(run_options, capture.preset),
-     .choices = dl_capture_preset_names,
-     .argument = "PRESET",
-     .help = "what to record: light is kernels, copies and NVTX; default adds runtime calls "
-             "and synchronisation; full adds driver calls"},
-    {.name = "graphs",
-     .type = DL_OPTION_CHOICE,
-     .target = DL_OPTION_FIELD(run_options, capture.graphs),
-     .choices = dl_capture_graphs_names,
-     .argument = "HOW",
-     .help = "record each node of a CUDA graph, or each launch of a whole graph"},
-    {.name = "steps",
-     .type = DL_OPTION_INT,
-     .target = DL_OPTION_FIELD(run_options, capture.steps),
-     .low = 0,
-     .high = DL_CAPTURE_STEPS_MAX,
-     .argument = "COUNT",
-     .help = "record only so many steps of a process, where NVTX ranges mark steps; 0 is all"},
-    {.name = "duration",
-     .type = DL_OPTION_DOUBLE,
-     .target = DL_OPTION_FIELD(run_options, capture.duration_s),
-     .low = 0,
-     .high = DL_CAPTURE_DURATION_MAX_S,
-     .argument = "SECONDS",
-     .help = "record a process only so long from its first activity; 0 is to its end"},
-    {.name = "limit",
-     .type = DL_OPTION_BYTES,
-     .target = DL_OPTION_FIELD(run_options, capture.limit_bytes),
-     .low = 0,
-     .high = DL_CAPTURE_LIMIT_MAX_BYTES,
-     .argument = "SIZE",
-     .help = "end a process's recording when its trace is so large; 0 is no limit"},
-    {.name = "lib-ranges",
-     .type = DL_OPTION_FLAG,
-     .target = DL_OPTION_FIELD(run_options, capture.lib_ranges),
-     .help = "have cuBLAS and cuDNN mark their calls with NVTX ranges"},
-    {.name = "latency",
-     .type = DL_OPTION_FLAG,
-     .target = DL_OPTION_FIELD(run_options, capture.latency),
-     .help = "have kernels stamped when queued and submitted; only --dump-raw keeps it"},
-    {.name = "nccl-plugin",
-     .type = DL_OPTION_FLAG,
-     .target = DL_OPTION_FIELD(run_options, nccl_plugin),
-     .help = "also record what NCCL tells a profiler plugin"},
-    {.name = "cupti",
-     .type = DL_OPTION_TEXT,
-     .target = DL_OPTION_FIELD(run_options, cupti),
-     .argument = "FILE",
-     .help = "libcupti to use; searched for if not given"},
-    {.name = "overhead",
-     .type = DL_OPTION_TEXT,
-     .target = DL_OPTION_FIELD(run_options, overhead),
-     .argument = "FILE",
-     .help = "figures of dlprof bench overhead, stored in the traces; if not given, "
-             "~/.local/share/dlprof/overhead.dlt, if that is of this machine"},
-    {.name = "dump-raw",
-     .type = DL_OPTION_FLAG,
-     .target = DL_OPTION_FIELD(run_options, capture.dump_raw),
-     .help = "also keep the buffers as CUPTI delivered them"},
-    {.name = "force",
-     .letter = 'f',
-     .type = DL_OPTION_FLAG,
-     .target = DL_OPTION_FIELD(run_options, force),
-     .help = "replace another profiler's settings in the environment"},
-    {.name = "summary",
-     .type = DL_OPTION_TEXT,
-     .target = DL_OPTION_FIELD(run_options, summary),
-     .argument = "FILE",
-     .help = "write the summary here instead of to standard error"},
-    {.name = "json",
-     .type = DL_OPTION_TEXT,
-     .target = DL_OPTION_FIELD(run_options, json),
-     .argument = "FILE",
-     .help = "write the summary as JSON too"},
-    {.name = "quiet",
-     .letter = 'q',
-     .type = DL_OPTION_FLAG,
-     .target = DL_OPTION_FIELD(run_options, quiet),
-     .help = "print nothing but errors, and what traces lack, to standard error"},
+    DL_OPTION_ROW_TEXT(
+        "output", 'o', run_options, output, "FOLDER",
+        "folder for the traces, made if missing; dlprof.<command>.<time> if not given"),
+    DL_OPTION_ROW_CHOICE(
+        "preset", 'p', run_options, capture.preset, dl_capture_preset_names, "PRESET",
+        "what to record: light is kernels, copies and NVTX; default adds runtime calls "
+        "and synchronisation; full adds driver calls"),
+    DL_OPTION_ROW_CHOICE("graphs", 0, run_options, capture.graphs, dl_capture_graphs_names, "HOW",
+                         "record each node of a CUDA graph, or each launch of a whole graph"),
+    DL_OPTION_ROW_NUMBER(
+        INT, "steps", 0, run_options, capture.steps, 0, DL_CAPTURE_STEPS_MAX, "COUNT",
+        "record only so many steps of a process, where NVTX ranges mark steps; 0 is all"),
+    DL_OPTION_ROW_NUMBER(DOUBLE, "duration", 0, run_options, capture.duration_s, 0,
+                         DL_CAPTURE_DURATION_MAX_S, "SECONDS",
+                         "record a process only so long from its first activity; 0 is to its end"),
+    DL_OPTION_ROW_NUMBER(BYTES, "limit", 0, run_options, capture.limit_bytes, 0,
+                         DL_CAPTURE_LIMIT_MAX_BYTES, "SIZE",
+                         "end a process's recording when its trace is so large; 0 is no limit"),
+    DL_OPTION_ROW_FLAG("lib-ranges", 0, run_options, capture.lib_ranges,
+                       "have cuBLAS and cuDNN mark their calls with NVTX ranges"),
+    DL_OPTION_ROW_FLAG("latency", 0, run_options, capture.latency,
+                       "have kernels stamped when queued and submitted; only --dump-raw keeps it"),
+    DL_OPTION_ROW_FLAG("nccl-plugin", 0, run_options, nccl_plugin,
+                       "also record what NCCL tells a profiler plugin"),
+    DL_OPTION_ROW_TEXT("cupti", 0, run_options, cupti, "FILE",
+                       "libcupti to use; searched for if not given"),
+    DL_OPTION_ROW_TEXT("overhead", 0, run_options, overhead, "FILE",
+                       "figures of dlprof bench overhead, stored in the traces; if not given, "
+                       "~/.local/share/dlprof/overhead.dlt, if that is of this machine"),
+    DL_OPTION_ROW_FLAG("dump-raw", 0, run_options, capture.dump_raw,
+                       "also keep the buffers as CUPTI delivered them"),
+    DL_OPTION_ROW_FLAG("force", 'f', run_options, force,
+                       "replace another profiler's settings in the environment"),
+    DL_OPTION_ROW_TEXT("summary", 0, run_options, summary, "FILE",
+                       "write the summary here instead of to standard error"),
+    DL_OPTION_ROW_TEXT("json", 0, run_options, json, "FILE", "write the summary as JSON too"),
+    DL_OPTION_ROW_FLAG("quiet", 'q', run_options, quiet,
+                       "print nothing but errors, and what traces lack, to standard error"),
 };
 
 enum { OPTION_COUNT = sizeof own_options / sizeof *own_options };
@@ -355,7 +304,7 @@ static int profile(const run_options *options, const char *program)
     return exit_code;
 }
 
-/* The arguments before "--" are ours, those behind it the target's; NULL without any. */
+/* The arguments before "--" are ours, those after it the target's; NULL without any. */
 static char **find_command(int *argc, char **argv)
 {
     for (int i = 1; i < *argc; i++) {
@@ -393,7 +342,7 @@ int dl_cmd_run(int argc, char **argv)
     }
     if (status == DL_OK && action == DL_OPTIONS_RUN &&
         (options.command == NULL || positional.count > 0)) {
-        status = dl_error_set(&err, DL_ERR_USAGE, "the command to run must stand behind --");
+        status = dl_error_set(&err, DL_ERR_USAGE, "the command to run must follow --");
     }
     dl_text_list_free(&positional);
     if (status != DL_OK) {

@@ -1,145 +1,509 @@
-/* dlprof train: trains a model for real and records it. */
+/* dlprof train: trains a model for real and records what its workers do. Its options, what is wrong
+ * with them before anything is made, the run, what it prints; and with --schedule the replay of a
+ * simulated run, which leaves no trace: what takes which time here says nothing about that run. */
 #include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "common/alloc.h"
 #include "common/cpu.h"
-#include "profiler/cmd_train_run.h"
+#include "common/csv.h"
+#include "common/options.h"
+#include "common/output.h"
+#include "common/units.h"
+#include "kernels/train/schedule.h"
+#include "kernels/train/train.h"
 #include "profiler/commands.h"
 #include "profiler/interrupt.h"
-#include "profiler/measured_row.h"
-#include "profiler/run/run_progress.h"
-#include "profiler/slow_list.h"
+#include "profiler/ranks.h"
+#include "profiler/recorder.h"
+#include "profiler/run/run_meta.h"
+#include "profiler/workload_options.h"
 
-static dl_train_options default_options(void)
+/* The command line. */
+typedef struct train_options {
+    dl_workload_options workload;
+    dl_device_options device;
+    dl_rank_options ranks;
+    int64_t workers, interval, batch, steps, epochs, server_threads, n, bound;
+    int sync, wait;
+    bool average_state, no_trace, evaluate, staleness_rate;
+    double rate_drop;
+    dl_text_list slow;
+    const char *output, *csv, *evaluate_every, *curve, *schedule;
+} train_options;
+
+/* One run from its data to its report. */
+typedef struct train_command {
+    const train_options *options;
+    dl_rank_group *ranks; /* NULL: this process is all */
+    int rank_count;
+    bool first;   /* rank 0 of a run without a schedule, who prints and evaluates */
+    char *output; /* the trace to write */
+    dl_train_config config;
+    double *slow;
+    dl_data_set data;
+    char *data_note;
+    dl_run_sizes sizes;
+    dl_recorder recorder;
+    dl_train_result result;
+    dl_schedule schedule; /* with --schedule */
+    dl_data_set test;     /* with --evaluate or --curve */
+    double accuracy;      /* with --evaluate */
+    int curve_points;     /* with --curve */
+    char *test_note;
+} train_command;
+
+/* Sets what the options say. `samples`: of the training set; config->batch must be set.
+ * DL_ERR_USAGE for --evaluate-every that is neither STEPS nor a number with "epochs", or without
+ * --curve. */
+static dl_status accuracy_options_apply(const train_options *options, size_t samples,
+                                        dl_train_config *config, dl_error *err)
 {
-    const dl_train_config config = dl_train_default_config();
-    return (dl_train_options){.workload = dl_workload_options_default(),
-                              .device = dl_device_options_default(),
-                              .accuracy = dl_accuracy_options_default(),
-                              .ranks = dl_rank_options_default(),
-                              .workers = config.workers,
-                              .interval = config.interval,
-                              .batch = config.batch,
-                              .steps = config.steps,
-                              .server_threads = config.server_threads,
-                              .sync = (int)config.sync,
-                              .wait = (int)config.wait,
-                              .output = "run.dlt"};
+    config->softsync_n = (int)options->n;
+    config->bound = options->bound;
+    config->staleness_rate = options->staleness_rate;
+    config->drop_epochs = options->rate_drop;
+    if (options->evaluate_every == NULL) return DL_OK;
+    char *rest = NULL;
+    const double number = strtod(options->evaluate_every, &rest);
+    const bool epochs = strcmp(rest, "epochs") == 0 || strcmp(rest, "epoch") == 0;
+    if (rest == options->evaluate_every || (*rest != '\0' && !epochs) || !(number > 0) ||
+        !isfinite(number) || (!epochs && number < 1)) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--evaluate-every %s is neither a number of steps nor one of epochs, "
+                            "as 100 or 0.5epochs",
+                            options->evaluate_every);
+    }
+    if (options->curve == NULL) {
+        return dl_error_set(err, DL_ERR_USAGE, "--evaluate-every needs --curve FILE");
+    }
+    config->evaluate_every = epochs ? number * (double)samples / config->batch : number;
+    return DL_OK;
 }
 
-static const dl_option own_options[] = {
-    {.name = "workers",
-     .letter = 'w',
-     .type = DL_OPTION_INT,
-     .target = DL_OPTION_FIELD(dl_train_options, workers),
-     .low = 1,
-     .high = DL_TRAIN_WORKERS_MAX,
-     .argument = "COUNT",
-     .help = "replicas of the model, each a thread pinned to a core, and on a GPU with --device; "
-             "of all ranks together"},
-    {.name = "sync",
-     .letter = 's',
-     .type = DL_OPTION_CHOICE,
-     .target = DL_OPTION_FIELD(dl_train_options, sync),
-     .choices = dl_sync_names,
-     .argument = "MODE",
-     .help = "what the workers exchange"},
-    {.name = "interval",
-     .type = DL_OPTION_INT,
-     .target = DL_OPTION_FIELD(dl_train_options, interval),
-     .low = 1,
-     .high = INT32_MAX,
-     .argument = "STEPS",
-     .help = "steps between two averages of the parameters (average)"},
-    {.name = "average-state",
-     .type = DL_OPTION_FLAG,
-     .target = DL_OPTION_FIELD(dl_train_options, average_state),
-     .help = "average the optimizer's state too (average)"},
-    {.name = "server-threads",
-     .type = DL_OPTION_INT,
-     .target = DL_OPTION_FIELD(dl_train_options, server_threads),
-     .low = 1,
-     .high = DL_TRAIN_WORKERS_MAX,
-     .argument = "COUNT",
-     .help = "workers that average or update in slices (average, ps)"},
-    {.name = "batch",
-     .letter = 'b',
-     .type = DL_OPTION_INT,
-     .target = DL_OPTION_FIELD(dl_train_options, batch),
-     .low = 1,
-     .high = 1 << 20,
-     .argument = "SAMPLES",
-     .help = "samples of a step of all workers together"},
-    {.name = "steps",
-     .type = DL_OPTION_INT,
-     .target = DL_OPTION_FIELD(dl_train_options, steps),
-     .low = 1,
-     .high = UINT32_MAX,
-     .argument = "COUNT",
-     .help = "steps of each worker"},
-    {.name = "epochs",
-     .type = DL_OPTION_INT,
-     .target = DL_OPTION_FIELD(dl_train_options, epochs),
-     .low = 0,
-     .high = 1 << 20,
-     .argument = "COUNT",
-     .help = "passes over the data instead of --steps; 0 means --steps counts"},
-    {.name = "slow",
-     .type = DL_OPTION_LIST,
-     .target = DL_OPTION_FIELD(dl_train_options, slow),
-     .argument = "WORKER:FACTOR",
-     .help = "prolong a worker's compute by a factor"},
-    {.name = "wait",
-     .type = DL_OPTION_CHOICE,
-     .target = DL_OPTION_FIELD(dl_train_options, wait),
-     .choices = dl_wait_names,
-     .argument = "HOW",
-     .help = "how workers wait; auto spins if each has its own core"},
-    {.name = "output",
-     .letter = 'o',
-     .type = DL_OPTION_TEXT,
-     .target = DL_OPTION_FIELD(dl_train_options, output),
-     .argument = "FILE",
-     .help = "the trace to write; of ranks each its own, as run.rank0.dlt"},
-    {.name = "no-trace",
-     .type = DL_OPTION_FLAG,
-     .target = DL_OPTION_FIELD(dl_train_options, no_trace),
-     .help = "keep only the statistics, write no trace"},
-    {.name = "csv",
-     .type = DL_OPTION_TEXT,
-     .target = DL_OPTION_FIELD(dl_train_options, csv),
-     .argument = "FILE",
-     .help = "append a row of results, as dlsim compares with"},
-    {.name = "evaluate",
-     .letter = 'e',
-     .type = DL_OPTION_FLAG,
-     .target = DL_OPTION_FIELD(dl_train_options, evaluate),
-     .help = "print the accuracy on the test images"},
+static void write_curve_head(dl_csv_writer *writer, const dl_train_config *config,
+                             const dl_schedule *schedule, const dl_train_result *result)
+{
+    static const char *const columns[] = {"update", "epoch", "simulated_s", "accuracy", "loss"};
+    dl_csv_comment(writer, "accuracy during training; dlprof %s", dl_version());
+    dl_csv_comment(writer, "model: %s; %s, rate %g, momentum %g%s; batch %d; seed %llu",
+                   config->model, config->optimizer.name, config->optimizer.learning_rate,
+                   config->optimizer.momentum,
+                   config->staleness_rate ? ", divided by the staleness" : "", config->batch,
+                   (unsigned long long)config->seed);
+    if (schedule != NULL) {
+        dl_csv_comment(writer, "schedule: %s; %s, %d workers", schedule->path, schedule->mode,
+                       schedule->workers);
+    } else {
+        dl_csv_comment(writer, "%s, %d workers", dl_sync_names[config->sync], config->workers);
+    }
+    if (dl_train_diverged(result)) {
+        dl_csv_comment(writer, "diverged: the last loss is not a finite number");
+    }
+    for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
+        dl_csv_text(writer, columns[c]);
+    dl_csv_end_row(writer);
+}
+
+static dl_status write_point(dl_csv_writer *writer, const char *model, const dl_train_point *point,
+                             size_t training_set, const dl_data_set *test, dl_error *err)
+{
+    double accuracy = 0;
+    const dl_status status = dl_train_accuracy(model, point->parameters, test, &accuracy, err);
+    if (status != DL_OK) return status;
+    dl_csv_int(writer, point->update);
+    dl_csv_double(writer, (double)point->samples / (double)training_set);
+    dl_csv_double(writer, point->simulated_s);
+    dl_csv_double(writer, accuracy);
+    dl_csv_double(writer, point->loss);
+    dl_csv_end_row(writer);
+    return DL_OK;
+}
+
+/* The end as a point, without a loss: there may have been no step since the last one. */
+static dl_train_point end_point(const dl_schedule *schedule, const dl_train_result *result)
+{
+    const bool whole =
+        schedule != NULL &&
+        result->samples == (int64_t)schedule->gradients * schedule->batch / schedule->workers;
+    return (dl_train_point){.update = result->updates,
+                            .samples = result->samples,
+                            .simulated_s =
+                                whole ? schedule->events[schedule->count - 1].time_s : (double)NAN,
+                            .loss = (double)NAN,
+                            .parameters = result->parameters};
+}
+
+/* Writes a curve: a row a point of the result, in which the parameters are evaluated on `test`, and
+ * one for the end if the last point is not there; a comment says so if the training diverged.
+ * `schedule` is NULL unless one was replayed. Columns
+ *   update, epoch, simulated_s (empty without a schedule), accuracy, loss
+ * `training_set` is the number of samples of an epoch; *points becomes the number of rows. */
+static dl_status curve_write(const char *path, const dl_train_config *config,
+                             const dl_schedule *schedule, const dl_train_result *result,
+                             size_t training_set, const dl_data_set *test, int *points,
+                             dl_error *err)
+{
+    dl_output output;
+    dl_status status = dl_output_open(&output, path, err);
+    if (status != DL_OK) return status;
+    dl_csv_writer writer = {.out = output.out};
+    write_curve_head(&writer, config, schedule, result);
+    const int count = result->point_count;
+    for (int i = 0; status == DL_OK && i < count; i++) {
+        status = write_point(&writer, config->model, &result->points[i], training_set, test, err);
+    }
+    const bool ended = count > 0 && result->points[count - 1].samples == result->samples;
+    if (status == DL_OK && !ended) {
+        const dl_train_point end = end_point(schedule, result);
+        status = write_point(&writer, config->model, &end, training_set, test, err);
+    }
+    *points = ended ? count : count + 1;
+    return dl_output_end(&output, status, err);
+}
+
+/* "async or softsync": the modes of a set of 1 << dl_sync. */
+static void list_modes(char *text, size_t bytes, unsigned modes)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int m = 0; dl_sync_names[m] != NULL; m++) {
+        if (!(modes & 1u << m) || used >= bytes) continue;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", used > 0 ? " or " : "",
+                                 dl_sync_names[m]);
+    }
+}
+
+/* Before anything is made. DL_ERR_USAGE for options that the mode does not take;
+ * for settings that cannot be, or not with the training set; and for files that are given twice or,
+ * also DL_ERR_IO and DL_ERR_FORMAT, cannot be written. */
+static dl_status check_mode_options(const train_options *options, dl_error *err)
+{
+    const dl_train_config config = dl_train_default_config();
+    const struct {
+        const char *name;
+        bool given; /* and not what it is anyway */
+        unsigned modes;
+    } taken[] = {
+        {"interval", options->interval != config.interval, 1u << DL_SYNC_AVERAGE},
+        {"average-state", options->average_state, 1u << DL_SYNC_AVERAGE},
+        {"server-threads", options->server_threads != config.server_threads,
+         1u << DL_SYNC_AVERAGE | 1u << DL_SYNC_PS},
+        {"n", options->n != config.softsync_n, 1u << DL_SYNC_SOFTSYNC},
+        {"bound", options->bound != config.bound, 1u << DL_SYNC_SOFTSYNC},
+        {"staleness-rate", options->staleness_rate, 1u << DL_SYNC_ASYNC | 1u << DL_SYNC_SOFTSYNC},
+    };
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+        if (!taken[i].given || taken[i].modes & 1u << options->sync) continue;
+        char modes[64];
+        list_modes(modes, sizeof modes, taken[i].modes);
+        return dl_error_set(err, DL_ERR_USAGE, "--%s needs --sync %s: %s does not take it",
+                            taken[i].name, modes, dl_sync_names[options->sync]);
+    }
+    return DL_OK;
+}
+
+static dl_status check_files(const train_command *run, dl_error *err)
+{
+    const train_options *options = run->options;
+    const dl_file_role input = {"--schedule", options->schedule};
+    const bool replays = options->schedule != NULL;
+    const bool tells = run->first || replays;
+    const dl_file_role outputs[] = {{"--output", options->no_trace || replays ? NULL : run->output},
+                                    {"--curve", tells ? options->curve : NULL},
+                                    {"--csv", tells ? options->csv : NULL}};
+    dl_status status = dl_outputs_check(outputs, sizeof outputs / sizeof *outputs, &input, 1, err);
+    if (status == DL_OK && run->first && options->csv != NULL) {
+        status = dl_measured_row_check(options->csv, err);
+    }
+    return status;
+}
+
+static dl_status check_run(const train_command *run, dl_error *err)
+{
+    const dl_train_config *config = &run->config;
+    const bool replays = run->options->schedule != NULL;
+    int devices = 0;
+    /* A machine without a GPU is no bad usage. */
+    dl_status status = config->device != NULL ? config->device->count(&devices, err) : DL_OK;
+    if (status != DL_OK) return status;
+    status = replays ? dl_train_check_replay(config, err) : dl_train_check(config, &run->data, err);
+    status = dl_workload_usage(status, err);
+    return status == DL_OK ? check_files(run, err) : status;
+}
+
+static void print_device(const dl_train_config *config)
+{
+    if (config->device == NULL) return;
+    static const char *const math[] = {"fp32", "factors rounded to tf32",
+                                       "factors rounded to fp16, loss scaled"};
+    char *device = dl_device_text(config);
+    printf("device      %s, issued to by %s, copies through %s memory, %s\n", device,
+           config->dispatch == DL_DISPATCH_SINGLE ? "one thread" : "a thread per worker",
+           dl_host_memory_names[config->device_settings.pageable],
+           math[config->device_settings.math]);
+    free(device);
+}
+
+/* Cores and devices are rank 0's. */
+static void print_ranks(const train_command *run)
+{
+    dl_train_config own = run->config;
+    own.workers /= run->rank_count;
+    print_device(&own);
+    if (run->rank_count == 1) return;
+    printf("ranks       %d, with %d workers each, which exchange through %s\n", run->rank_count,
+           own.workers, dl_train_is_collective(&own) ? "NCCL" : "TCP");
+}
+
+static void print_where(const dl_train_config *config)
+{
+    if (config->quantise != DL_QUANTISE_NONE) {
+        printf(", gradients sent as %s", dl_quantise_names[config->quantise]);
+    }
+    if (config->device == NULL || config->sync == DL_SYNC_NONE) return;
+    char *where = dl_device_where_text(config);
+    printf(", where = %s", where);
+    free(where);
+}
+
+static void print_model(const train_command *run)
+{
+    char size[32];
+    printf("model       %s, %zu parameters (%s), %s\n", run->config.model, run->sizes.parameters,
+           dl_format_bytes(size, sizeof size, (double)run->sizes.parameter_bytes),
+           run->config.optimizer.name);
+    printf("data        %s\n", run->data_note);
+}
+
+static void print_settings(const train_command *run)
+{
+    const dl_train_config *config = &run->config;
+    char processor[128];
+    print_model(run);
+    printf("workers     %d%s on %d cores of %s, waiting by %s\n", config->workers,
+           run->rank_count > 1 ? ", those of rank 0" : "", dl_run_cores(config),
+           dl_cpu_name(processor, sizeof processor),
+           dl_run_wait(config) == DL_WAIT_SPIN ? "spinning" : "blocking");
+    print_ranks(run);
+    printf("exchange    %s", dl_sync_names[config->sync]);
+    if (config->sync == DL_SYNC_AVERAGE) {
+        printf(" every %d steps%s", config->interval,
+               config->average_state ? ", optimizer state too" : "");
+    }
+    if (config->sync == DL_SYNC_SOFTSYNC) {
+        printf(" of %d gradients", config->workers / config->softsync_n);
+        if (config->bound >= 0) printf(", at most %lld stale", (long long)config->bound);
+    }
+    if (config->staleness_rate) printf(", learning rate divided by the staleness");
+    print_where(config);
+    printf("\nbatch       %d (%d a worker)\n", config->batch, config->batch / config->workers);
+}
+
+static void print_staleness(const train_command *run)
+{
+    const dl_distribution all = dl_recorder_staleness(&run->recorder, -1);
+    if (all.count == 0) return;
+    printf("staleness   mean %.3f, sd %.3f, p50 %.0f, p90 %.0f; mean by worker", all.mean, all.sd,
+           all.p50, all.p90);
+    for (int w = 0; w < run->config.workers; w++) {
+        printf(" %.3f", dl_recorder_staleness(&run->recorder, w).mean);
+    }
+    printf("\n");
+}
+
+/* The end of the line that says how far the run got. */
+static void print_end(void)
+{
+    if (dl_interrupt_caught()) printf(", then stopped by %s", dl_interrupt_name());
+    printf("\n");
+}
+
+/* One number, or in modes where the first worker ends the run, one for each. */
+static void print_steps(const train_command *run)
+{
+    const int workers = run->config.workers;
+    bool same = true;
+    for (int w = 1; w < workers; w++) {
+        same &=
+            dl_recorder_steps_done(&run->recorder, w) == dl_recorder_steps_done(&run->recorder, 0);
+    }
+    printf("steps      ");
+    for (int w = 0; w < (same ? 1 : workers); w++) {
+        printf(" %" PRId64, dl_recorder_steps_done(&run->recorder, w));
+    }
+    printf(" %s worker in %.2f s", same ? "a" : "by", run->result.seconds);
+    print_end();
+}
+
+static void print_loss(const dl_train_result *result)
+{
+    printf("loss        first %.4f, last ", result->first_loss);
+    if (dl_train_diverged(result)) {
+        printf("%s: the training diverged\n", isinf(result->last_loss) ? "inf" : "nan");
+    } else {
+        printf("%.4f\n", result->last_loss);
+    }
+}
+
+static void print_accuracy(const train_command *run)
+{
+    if (run->options->evaluate) {
+        printf("accuracy    %.2f %% of the test images (%s)\n", 100 * run->accuracy,
+               run->test_note);
+    }
+    if (run->options->curve != NULL) {
+        printf("curve       %s (%d point%s)\n", run->options->curve, run->curve_points,
+               run->curve_points == 1 ? "" : "s");
+    }
+}
+
+static void print_results(const train_command *run)
+{
+    const dl_distribution steps = dl_recorder_step_times(&run->recorder);
+    char mean[32], median[32], high[32], size[32];
+    print_steps(run);
+    printf("step        mean %s, median %s, p90 %s\n",
+           dl_format_ns(mean, sizeof mean, dl_recorder_mean_step_ns(&run->recorder)),
+           dl_format_ns(median, sizeof median, steps.p50),
+           dl_format_ns(high, sizeof high, steps.p90));
+    printf("throughput  %.1f samples/s\n", dl_recorder_throughput_per_s(&run->recorder));
+    print_loss(&run->result);
+    print_accuracy(run);
+    print_staleness(run);
+    struct stat file;
+    if (!run->options->no_trace && stat(run->output, &file) == 0) {
+        printf("trace       %s (%s)%s\n", run->output,
+               dl_format_bytes(size, sizeof size, (double)file.st_size),
+               run->rank_count > 1 ? ", each rank its own" : "");
+    }
+}
+
+/* Prints settings and results. */
+static void print_run(const train_command *run)
+{
+    print_settings(run);
+    print_results(run);
+}
+
+static void print_replay(const train_command *run)
+{
+    const dl_schedule *schedule = &run->schedule;
+    const dl_train_result *result = &run->result;
+    char processor[128];
+    print_model(run);
+    printf("schedule    %s: %s, %d workers, %zu gradients in %" PRId64 " updates\n", schedule->path,
+           schedule->mode, schedule->workers, schedule->gradients, schedule->updates);
+    printf("staleness   mean %.3f, most %" PRId64 "%s\n", schedule->staleness_mean,
+           schedule->staleness_max,
+           run->config.staleness_rate ? ", learning rate divided by it" : "");
+    printf("batch       %d (%d a worker)\n", schedule->batch, schedule->batch / schedule->workers);
+    printf("replayed    %" PRId64 " updates in %.2f s on %d cores of %s", result->updates,
+           result->seconds, dl_run_cores(&run->config), dl_cpu_name(processor, sizeof processor));
+    print_end();
+    printf("simulated   %.3f s for all of them\n", schedule->events[schedule->count - 1].time_s);
+    print_loss(result);
+    print_accuracy(run);
+}
+
+static train_options default_options(void)
+{
+    const dl_train_config config = dl_train_default_config();
+    return (train_options){.workload = dl_workload_options_default(),
+                           .device = dl_device_options_default(),
+                           .ranks = dl_rank_options_default(),
+                           .workers = config.workers,
+                           .interval = config.interval,
+                           .batch = config.batch,
+                           .n = config.softsync_n,
+                           .bound = config.bound,
+                           .staleness_rate = config.staleness_rate,
+                           .rate_drop = config.drop_epochs,
+                           .steps = config.steps,
+                           .server_threads = config.server_threads,
+                           .sync = (int)config.sync,
+                           .wait = (int)config.wait,
+                           .output = "run.dlt"};
+}
+
+static const dl_option train_table[] = {
+    DL_OPTION_ROW_NUMBER(
+        INT, "workers", 'w', train_options, workers, 1, DL_TRAIN_WORKERS_MAX, "COUNT",
+        "replicas of the model, each a thread pinned to a core, and on a GPU with --device; "
+        "of all ranks together"),
+    DL_OPTION_ROW_CHOICE("sync", 's', train_options, sync, dl_sync_names, "MODE",
+                         "what the workers exchange"),
+    DL_OPTION_ROW_NUMBER(INT, "interval", 0, train_options, interval, 1, INT32_MAX, "STEPS",
+                         "steps between two averages of the parameters (average)"),
+    DL_OPTION_ROW_FLAG("average-state", 0, train_options, average_state,
+                       "average the optimizer's state too (average)"),
+    DL_OPTION_ROW_NUMBER(INT, "server-threads", 0, train_options, server_threads, 1,
+                         DL_TRAIN_WORKERS_MAX, "COUNT",
+                         "workers that average or update in slices (average, ps)"),
+    DL_OPTION_ROW_NUMBER(INT, "batch", 'b', train_options, batch, 1, 1 << 20, "SAMPLES",
+                         "samples of a step of all workers together"),
+    DL_OPTION_ROW_NUMBER(INT, "steps", 0, train_options, steps, 1, UINT32_MAX, "COUNT",
+                         "steps of each worker"),
+    DL_OPTION_ROW_NUMBER(INT, "epochs", 0, train_options, epochs, 0, 1 << 20, "COUNT",
+                         "passes over the data instead of --steps; 0 means --steps counts"),
+    DL_OPTION_ROW_LIST("slow", 0, train_options, slow, "WORKER:FACTOR",
+                       "prolong a worker's compute by a factor"),
+    DL_OPTION_ROW_CHOICE("wait", 0, train_options, wait, dl_wait_names, "HOW",
+                         "how workers wait; auto spins if each has its own core"),
+    DL_OPTION_ROW_TEXT("output", 'o', train_options, output, "FILE",
+                       "the trace to write; of ranks each its own, as run.rank0.dlt"),
+    DL_OPTION_ROW_FLAG("no-trace", 0, train_options, no_trace,
+                       "keep only the statistics, write no trace"),
+    DL_OPTION_ROW_TEXT("csv", 0, train_options, csv, "FILE",
+                       "append a row of results, as dlsim compares with"),
+    DL_OPTION_ROW_FLAG("evaluate", 'e', train_options, evaluate,
+                       "print the accuracy on the test images"),
+    DL_OPTION_ROW_NUMBER(INT, "n", 0, train_options, n, 1, DL_TRAIN_WORKERS_MAX, "COUNT",
+                         "an update needs workers / n gradients (softsync)"),
+    DL_OPTION_ROW_NUMBER(INT, "bound", 0, train_options, bound, -1, INT32_MAX, "UPDATES",
+                         "largest staleness of a gradient (softsync); -1 means any"),
+    DL_OPTION_ROW_FLAG("staleness-rate", 0, train_options, staleness_rate,
+                       "divide the learning rate of a gradient by its staleness (async, softsync)"),
+    DL_OPTION_ROW_NUMBER(DOUBLE, "rate-drop", 0, train_options, rate_drop, 0, 1e9, "EPOCHS",
+                         "epochs after which the learning rate is a tenth; 0 means it stays"),
+    DL_OPTION_ROW_TEXT(
+        "evaluate-every", 0, train_options, evaluate_every, "STEPS",
+        "steps, or with the word epochs after the number epochs, between two points of "
+        "the curve; with --schedule as many gradients as there are workers are a step, however "
+        "many updates they make"),
+    DL_OPTION_ROW_TEXT(
+        "curve", 0, train_options, curve, "FILE",
+        "accuracy on the test images at the end, and with --evaluate-every during the run "
+        "(CSV)"),
+    DL_OPTION_ROW_TEXT("schedule", 0, train_options, schedule, "FILE",
+                       "repeat the order of updates that dlsim --schedule wrote, a thread a core; "
+                       "workers, batch and mode are those of the file"),
 };
 
 /* The table of the command: its own options, then those of each topic. */
 enum {
-    OWN_OPTION_COUNT = sizeof own_options / sizeof *own_options,
+    OWN_OPTION_COUNT = sizeof train_table / sizeof *train_table,
     WORKLOAD_OPTIONS = OWN_OPTION_COUNT,
     DEVICE_OPTIONS = WORKLOAD_OPTIONS + DL_WORKLOAD_OPTION_COUNT,
-    ACCURACY_OPTIONS = DEVICE_OPTIONS + DL_DEVICE_OPTION_COUNT,
-    RANK_OPTIONS = ACCURACY_OPTIONS + DL_ACCURACY_OPTION_COUNT,
+    RANK_OPTIONS = DEVICE_OPTIONS + DL_DEVICE_OPTION_COUNT,
     OPTION_COUNT = RANK_OPTIONS + DL_RANK_OPTION_COUNT
 };
 
-static void fill_table(dl_train_options *options, dl_option table[OPTION_COUNT])
+static void fill_table(train_options *options, dl_option table[OPTION_COUNT])
 {
-    dl_options_bind(table, own_options, OWN_OPTION_COUNT, options);
+    dl_options_bind(table, train_table, OWN_OPTION_COUNT, options);
     dl_workload_options_table(&options->workload, &table[WORKLOAD_OPTIONS]);
     dl_device_options_table(&options->device, &table[DEVICE_OPTIONS]);
-    dl_accuracy_options_table(&options->accuracy, &table[ACCURACY_OPTIONS]);
     dl_rank_options_table(&options->ranks, &table[RANK_OPTIONS]);
 }
 
 /* What needs neither files nor devices. */
-static void apply_options(const dl_train_options *options, dl_train_config *config)
+static void apply_options(const train_options *options, dl_train_config *config)
 {
     *config = dl_train_default_config();
     dl_workload_options_apply(&options->workload, config);
@@ -153,9 +517,10 @@ static void apply_options(const dl_train_options *options, dl_train_config *conf
     config->wait = (dl_wait)options->wait;
 }
 
-dl_status dl_train_command_configure(dl_train_command *run, dl_error *err)
+/* What the options say without the training set, and the set itself. */
+static dl_status configure_run(train_command *run, dl_error *err)
 {
-    const dl_train_options *options = run->options;
+    const train_options *options = run->options;
     dl_train_config *config = &run->config;
     apply_options(options, config);
     dl_ranks_apply(run->ranks, config);
@@ -167,7 +532,7 @@ dl_status dl_train_command_configure(dl_train_command *run, dl_error *err)
     status = dl_data_source_open(&source, &run->data, &run->data_note, err);
     if (status == DL_OK) status = dl_ranks_check_data(run->ranks, &run->data, err);
     if (status == DL_OK) {
-        status = dl_accuracy_options_apply(&options->accuracy, run->data.count, config, err);
+        status = accuracy_options_apply(options, run->data.count, config, err);
     }
     if (status != DL_OK || options->epochs == 0) return status;
     config->steps = options->epochs * (int64_t)run->data.count / config->batch;
@@ -177,9 +542,11 @@ dl_status dl_train_command_configure(dl_train_command *run, dl_error *err)
                         options->epochs, run->data.count);
 }
 
-dl_status dl_train_command_open_test(dl_train_command *run, dl_error *err)
+/* Reads the test images where the options need them, before the run; evaluates and writes what they
+ * ask for, after it. */
+static dl_status open_test_set(train_command *run, dl_error *err)
 {
-    if (!run->options->evaluate && run->options->accuracy.curve == NULL) return DL_OK;
+    if (!run->options->evaluate && run->options->curve == NULL) return DL_OK;
     dl_data_source source = dl_workload_options_data(&run->options->workload);
     /* The test images of what was trained on, whatever --data was. */
     source.choice = dl_data_choice_of(run->data.name);
@@ -187,38 +554,38 @@ dl_status dl_train_command_open_test(dl_train_command *run, dl_error *err)
     return dl_data_source_open(&source, &run->test, &run->test_note, err);
 }
 
-dl_status dl_train_command_evaluate(dl_train_command *run, dl_error *err)
+static dl_status evaluate_run(train_command *run, dl_error *err)
 {
-    const dl_train_options *options = run->options;
-    const char *curve = options->accuracy.curve;
-    const dl_schedule *schedule = options->accuracy.schedule != NULL ? &run->schedule : NULL;
+    const train_options *options = run->options;
+    const char *curve = options->curve;
+    const dl_schedule *schedule = options->schedule != NULL ? &run->schedule : NULL;
     dl_status status = DL_OK;
     if (options->evaluate) {
         status = dl_train_accuracy(run->config.model, run->result.parameters, &run->test,
                                    &run->accuracy, err);
     }
     if (status == DL_OK && curve != NULL) {
-        status = dl_curve_write(curve, &run->config, schedule, &run->result, run->data.count,
-                                &run->test, &run->curve_points, err);
+        status = curve_write(curve, &run->config, schedule, &run->result, run->data.count,
+                             &run->test, &run->curve_points, err);
     }
     return status;
 }
 
-/* All have done their part; what comes behind it others need not wait for. After a failure the ranks
+/* All have done their part; what comes after it others need not wait for. After a failure the ranks
  * stay until it was told. */
-static void leave_ranks(dl_train_command *run)
+static void leave_ranks(train_command *run)
 {
     dl_rank_group_leave(run->ranks, true);
     run->ranks = NULL;
     run->config.ranks = NULL;
 }
 
-/* Refuses what all ranks refuse alike before they meet. */
-static dl_status meet(dl_train_command *run, const char *command_text, dl_error *err)
+/* Refuses what all ranks refuse alike before they join_ranks. */
+static dl_status join_ranks(train_command *run, const char *command_text, dl_error *err)
 {
-    const dl_train_options *options = run->options;
+    const train_options *options = run->options;
     apply_options(options, &run->config);
-    dl_status status = dl_train_command_check_mode(options, err);
+    dl_status status = check_mode_options(options, err);
     if (status == DL_OK) {
         status = dl_workload_usage(dl_ranks_check(&options->ranks, &run->config, err), err);
     }
@@ -230,14 +597,14 @@ static dl_status meet(dl_train_command *run, const char *command_text, dl_error 
     return DL_OK;
 }
 
-static dl_status train(dl_train_command *run, const char *command_text, dl_error *err)
+static dl_status train_run(train_command *run, const char *command_text, dl_error *err)
 {
-    const dl_train_options *options = run->options;
-    dl_status status = meet(run, command_text, err);
-    if (status == DL_OK) status = dl_train_command_configure(run, err);
-    if (status == DL_OK) status = dl_train_command_check(run, err);
+    const train_options *options = run->options;
+    dl_status status = join_ranks(run, command_text, err);
+    if (status == DL_OK) status = configure_run(run, err);
+    if (status == DL_OK) status = check_run(run, err);
     if (status == DL_OK) status = dl_run_sizes_find(&run->config, &run->sizes, err);
-    if (status == DL_OK && run->first) status = dl_train_command_open_test(run, err);
+    if (status == DL_OK && run->first) status = open_test_set(run, err);
     if (status != DL_OK) return status;
     status =
         dl_recorder_open(&run->recorder, &run->config, options->no_trace ? NULL : run->output, err);
@@ -272,7 +639,7 @@ static dl_status train(dl_train_command *run, const char *command_text, dl_error
     if (status == DL_OK) status = dl_ranks_gather_steps(run->ranks, &run->recorder, err);
     if (status == DL_OK) leave_ranks(run);
     if (!run->first) return status;
-    if (status == DL_OK) status = dl_train_command_evaluate(run, err);
+    if (status == DL_OK) status = evaluate_run(run, err);
     if (status == DL_OK && options->csv != NULL) {
         status =
             dl_measured_row_append(options->csv, &run->config, &run->recorder, &disturbed, err);
@@ -280,7 +647,7 @@ static dl_status train(dl_train_command *run, const char *command_text, dl_error
     return status;
 }
 
-static void free_run(dl_train_command *run)
+static void free_run(train_command *run)
 {
     dl_train_result_free(&run->result);
     dl_recorder_free(&run->recorder);
@@ -294,7 +661,7 @@ static void free_run(dl_train_command *run)
     free(run->slow);
 }
 
-static void print_error(const dl_train_command *run, const dl_error *err, const char *program)
+static void print_error(const train_command *run, const dl_error *err, const char *program)
 {
     char *name = run->ranks == NULL
                      ? dl_strdup(program)
@@ -303,9 +670,68 @@ static void print_error(const dl_train_command *run, const dl_error *err, const 
     free(name);
 }
 
+/* What the schedule decides must not be given too, where it would not count. */
+static dl_status check_options(const train_options *options, dl_error *err)
+{
+    const dl_train_config config = dl_train_default_config();
+    const struct {
+        const char *name;
+        bool given;
+    } decided[] = {{"workers", options->workers != config.workers},
+                   {"sync", options->sync != (int)config.sync},
+                   {"server-threads", options->server_threads != config.server_threads},
+                   {"interval", options->interval != config.interval},
+                   {"n", options->n != config.softsync_n},
+                   {"bound", options->bound != config.bound},
+                   {"batch", options->batch != config.batch},
+                   {"steps", options->steps != config.steps},
+                   {"epochs", options->epochs != 0},
+                   {"slow", options->slow.count > 0},
+                   {"csv", options->csv != NULL},
+                   {"rendezvous", options->ranks.rendezvous != NULL}};
+    for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) {
+        if (!decided[i].given) continue;
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--%s and --schedule: what the schedule says is repeated, without a "
+                            "row or other settings",
+                            decided[i].name);
+    }
+    dl_launch launch;
+    const dl_status status = dl_launch_find(&options->ranks, &launch, err);
+    if (status != DL_OK || launch.size == 1) return status;
+    return dl_error_set(err, DL_ERR_USAGE,
+                        "--schedule is for one process, but a launcher has started %d; --ranks off "
+                        "has each repeat it by itself",
+                        launch.size);
+}
+
+/* With --schedule, all of the run. DL_ERR_USAGE for options that the schedule
+ * decides, and for those of a trace. */
+static dl_status replay_run(train_command *run, dl_error *err)
+{
+    train_options set = *run->options;
+    dl_status status = check_options(&set, err);
+    if (status == DL_OK) status = dl_schedule_read(&run->schedule, set.schedule, err);
+    if (status != DL_OK) return status;
+    /* The number of workers and the batch are what --evaluate-every counts its steps by. */
+    set.batch = run->schedule.batch;
+    const train_options *options = run->options;
+    run->options = &set;
+    status = configure_run(run, err);
+    run->options = options;
+    if (status == DL_OK) status = check_run(run, err);
+    if (status == DL_OK) status = dl_run_sizes_find(&run->config, &run->sizes, err);
+    if (status == DL_OK) status = open_test_set(run, err);
+    if (status != DL_OK) return status;
+    run->config.stop = dl_interrupt_catch(DL_INTERRUPT_LIMIT_S);
+    status = dl_train_replay(&run->config, &run->schedule, &run->data, &run->result, err);
+    dl_interrupt_met();
+    return status == DL_OK ? evaluate_run(run, err) : status;
+}
+
 int dl_cmd_train(int argc, char **argv)
 {
-    dl_train_options options = default_options();
+    train_options options = default_options();
     dl_option table[OPTION_COUNT];
     fill_table(&options, table);
     const dl_command command = {
@@ -319,14 +745,14 @@ int dl_cmd_train(int argc, char **argv)
     dl_options_action action = DL_OPTIONS_RUN;
     dl_error err = {0};
     dl_status status = dl_options_parse(&command, argc, argv, &positional, &action, &err);
-    dl_train_command run = {.options = &options};
+    train_command run = {.options = &options};
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
         char *text = dl_options_dump(&command);
         char *command_text = dl_format("%s %s", argv[0], text);
-        const bool replays = options.accuracy.schedule != NULL;
-        status = replays ? dl_train_command_replay(&run, &err) : train(&run, command_text, &err);
-        if (status == DL_OK && replays) dl_train_command_report_replay(&run);
-        if (status == DL_OK && run.first) dl_train_command_report(&run);
+        const bool replays = options.schedule != NULL;
+        status = replays ? replay_run(&run, &err) : train_run(&run, command_text, &err);
+        if (status == DL_OK && replays) print_replay(&run);
+        if (status == DL_OK && run.first) print_run(&run);
         free(command_text);
         free(text);
     }

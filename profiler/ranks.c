@@ -1,12 +1,226 @@
 #include "profiler/ranks.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "common/alloc.h"
 #include "common/cpu.h"
+#include "common/options.h"
+#include "common/units.h"
+#include "kernels/ranks/rank_group.h"
 #include "profiler/run/run_meta.h"
+
+#define LIMIT_S 60.0 /* longer than any step here, shorter than people wait */
+
+/* Ports for jobs: below those that Linux gives to clients (32768 and above). */
+#define FIRST_PORT 20000
+#define PORTS 12000
+
+/* The variables of each launcher, the most specific first: a program that torchrun starts in a
+ * Slurm job has Slurm's numbers too. Where the first of `size` is missing, the next one counts. */
+static const struct launcher {
+    const char *name, *rank, *size[2], *local_size, *job[2];
+} launchers[] = {
+    {"torchrun", "RANK", {"WORLD_SIZE"}, "LOCAL_WORLD_SIZE", {"TORCHELASTIC_RUN_ID"}},
+    {"mpirun",
+     "OMPI_COMM_WORLD_RANK",
+     {"OMPI_COMM_WORLD_SIZE"},
+     "OMPI_COMM_WORLD_LOCAL_SIZE",
+     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
+    {"mpirun", "PMI_RANK", {"PMI_SIZE"}, "MPI_LOCALNRANKS", {"PMI_ID_SPACE"}},
+    {"srun",
+     "SLURM_PROCID",
+     {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
+     NULL,
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
+};
+
+enum { LAUNCHERS = sizeof launchers / sizeof *launchers };
+
+static const char *const choices[] = {"auto", "off", NULL};
+
+dl_rank_options dl_rank_options_default(void)
+{
+    return (dl_rank_options){.limit_s = LIMIT_S};
+}
+
+static const dl_option own_options[DL_RANK_OPTION_COUNT] = {
+    DL_OPTION_ROW_CHOICE(
+        "ranks", 0, dl_rank_options, ranks, choices, "WHICH",
+        "auto: processes of one mpirun, srun or torchrun share the workers of one run; "
+        "off: each is a separate run"),
+    DL_OPTION_ROW_TEXT("rendezvous", 0, dl_rank_options, rendezvous, "HOST:PORT",
+                       "where rank 0 waits for the other ranks, if the launcher does not say"),
+    DL_OPTION_ROW_NUMBER(
+        DOUBLE, "rank-limit", 0, dl_rank_options, limit_s, 1e-3, DL_RANK_LIMIT_MAX_S, "SECONDS",
+        "longest wait for another rank; longer than the slowest rank's steps and what "
+        "each rank does before them"),
+};
+
+void dl_rank_options_table(dl_rank_options *options, dl_option *table)
+{
+    dl_options_bind(table, own_options, DL_RANK_OPTION_COUNT, options);
+}
+
+static const char *variable(const char *name)
+{
+    const char *text = name != NULL ? getenv(name) : NULL;
+    return text != NULL && text[0] != '\0' ? text : NULL;
+}
+
+static bool number(const char *name, int64_t low, int64_t *value)
+{
+    const char *text = variable(name);
+    return text != NULL && dl_parse_int(text, low, INT32_MAX, value, NULL) == DL_OK;
+}
+
+/* Slurm gives its batch script the numbers of a rank, too, but it is none. */
+static bool is_batch_script(const struct launcher *launcher)
+{
+    return strcmp(launcher->name, "srun") == 0 && variable("SLURM_JOB_ID") != NULL &&
+           variable("SLURM_STEP_NUM_TASKS") == NULL;
+}
+
+static const struct launcher *find_launcher(dl_launch *launch, dl_error *err)
+{
+    for (int i = 0; i < LAUNCHERS; i++) {
+        const struct launcher *launcher = &launchers[i];
+        int64_t rank, size;
+        if (!number(launcher->rank, 0, &rank) || is_batch_script(launcher)) continue;
+        if (!number(launcher->size[0], 1, &size) && !number(launcher->size[1], 1, &size)) continue;
+        launch->rank = (int)rank;
+        launch->size = (int)size;
+        if (rank >= size) {
+            (void)dl_error_set(err, DL_ERR_DATA, "%s is %lld, but there are %lld ranks",
+                               launcher->rank, (long long)rank, (long long)size);
+        }
+        return launcher;
+    }
+    return NULL;
+}
+
+static void find_job(const struct launcher *launcher, dl_launch *launch)
+{
+    const char *first = variable(launcher->job[0]), *second = variable(launcher->job[1]);
+    if (first == NULL && second == NULL) return;
+    snprintf(launch->job, sizeof launch->job, "%.120s.%.120s", first != NULL ? first : "",
+             second != NULL ? second : "");
+}
+
+/* The first host of a list as Slurm writes it: "node[003-005,9]-ib,login" is node003-ib. */
+static void first_host(const char *list, char *host, size_t bytes)
+{
+    size_t used = 0;
+    for (const char *at = list; *at != '\0' && *at != ',' && used + 1 < bytes; at++) {
+        if (*at != '[') {
+            host[used++] = *at;
+            continue;
+        }
+        for (at++; *at != '\0' && strchr("-,]", *at) == NULL && used + 1 < bytes; at++)
+            host[used++] = *at;
+        while (*at != '\0' && *at != ']')
+            at++;
+        if (*at == '\0') break;
+    }
+    host[used] = '\0';
+}
+
+/* Where rank 0 is, as far as the launcher says. */
+static void find_host(const struct launcher *launcher, dl_launch *launch)
+{
+    static const char *const lists[] = {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST",
+                                        "SLURM_NODELIST", "SLURM_LAUNCH_NODE_IPADDR"};
+    int64_t value;
+    const char *text = variable("MASTER_ADDR");
+    if (number(launcher->local_size, 1, &value) && value == launch->size) {
+        snprintf(launch->host, sizeof launch->host, "127.0.0.1");
+    }
+    if (strcmp(launcher->name, "torchrun") == 0) {
+        if (text != NULL) snprintf(launch->host, sizeof launch->host, "%s", text);
+        if (number("MASTER_PORT", 1, &value) && value <= UINT16_MAX) launch->port = (int)value;
+    }
+    if (strcmp(launcher->name, "srun") != 0) return;
+    if (number("SLURM_STEP_NUM_NODES", 1, &value) && value == 1) {
+        snprintf(launch->host, sizeof launch->host, "127.0.0.1");
+        return;
+    }
+    for (size_t i = 0; i < sizeof lists / sizeof *lists && launch->host[0] == '\0'; i++) {
+        text = variable(lists[i]);
+        if (text != NULL) first_host(text, launch->host, sizeof launch->host);
+    }
+}
+
+/* The same port for all ranks of a job. Without a number of the job, on one host, the launcher's
+ * own process stands for it. */
+static void find_port(dl_launch *launch)
+{
+    if (launch->job[0] == '\0' && strcmp(launch->host, "127.0.0.1") == 0) {
+        snprintf(launch->job, sizeof launch->job, "parent %ld", (long)getppid());
+    }
+    if (launch->port != 0 || launch->job[0] == '\0') return;
+    uint32_t mixed = 2166136261u; /* FNV-1a */
+    for (const unsigned char *at = (const unsigned char *)launch->job; *at != '\0'; at++)
+        mixed = (mixed ^ *at) * 16777619u;
+    launch->port = FIRST_PORT + (int)(mixed % PORTS);
+}
+
+/* HOST:PORT, where HOST may hold colons or be in brackets. */
+static dl_status parse_rendezvous(const char *text, dl_launch *launch, dl_error *err)
+{
+    const char *colon = strrchr(text, ':');
+    int64_t port = 0;
+    size_t bytes = colon != NULL ? (size_t)(colon - text) : 0;
+    if (bytes == 0 || dl_parse_int(colon + 1, 1, UINT16_MAX, &port, NULL) != DL_OK ||
+        bytes >= sizeof launch->host) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--rendezvous '%.200s'; must be HOST:PORT, as node1:29500", text);
+    }
+    if (text[0] == '[' && text[bytes - 1] == ']') {
+        text++;
+        bytes -= 2;
+    }
+    snprintf(launch->host, sizeof launch->host, "%.*s", (int)bytes, text);
+    launch->port = (int)port;
+    return DL_OK;
+}
+
+dl_status dl_launch_find(const dl_rank_options *options, dl_launch *launch, dl_error *err)
+{
+    dl_launch found = {.rank = 0, .size = 1};
+    dl_error why = {0};
+    const struct launcher *launcher = NULL;
+    if (options->ranks == 0) launcher = find_launcher(&found, &why);
+    if (why.code != DL_OK) {
+        if (err != NULL) *err = why;
+        return why.code;
+    }
+    if (launcher != NULL && found.size > 1) {
+        find_job(launcher, &found);
+        find_host(launcher, &found);
+        find_port(&found);
+    }
+    if (options->rendezvous != NULL) {
+        const dl_status status = parse_rendezvous(options->rendezvous, &found, err);
+        if (status != DL_OK) return status;
+        if (found.size == 1) {
+            return dl_error_set(err, DL_ERR_USAGE,
+                                "--rendezvous, but no launcher has started several ranks: neither "
+                                "mpirun nor srun, nor are RANK and WORLD_SIZE set");
+        }
+    }
+    if (found.size > 1 && (found.host[0] == '\0' || found.port == 0)) {
+        return dl_error_set(err, DL_ERR_DATA,
+                            "%s has started %d ranks, but does not say where they can meet: give "
+                            "--rendezvous HOST:PORT with the host of rank 0 and a free port, or "
+                            "--ranks off to run each by itself",
+                            launcher->name, found.size);
+    }
+    *launch = found;
+    return DL_OK;
+}
 
 dl_status dl_ranks_check(const dl_rank_options *options, const dl_train_config *config,
                          dl_error *err)

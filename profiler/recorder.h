@@ -1,17 +1,21 @@
 /* Records a training run: the observer of dl_train_run that writes the trace and keeps each step.
  *
  * Every worker has its own stream and its own list of steps, so that recording takes no lock; all
- * names are interned before the start, and the memory of the first steps is touched; for more it grows,
- * by doubling. What is kept of a step is enough
- * for the statistics of a run without reading its trace again, and serves runs without a trace. */
+ * names are interned before the start, and the memory of the first steps is touched; for more it
+ * grows, by doubling. What is kept of a step is enough for the statistics of a run without reading
+ * its trace again, and serves runs without a trace. */
 #ifndef DL_PROFILER_RECORDER_H
 #define DL_PROFILER_RECORDER_H
 
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "common/cpu.h"
 #include "common/status.h"
 #include "kernels/train/train.h"
+#include "profiler/progress.h"
 #include "trace/distribution.h"
 #include "trace/dlt/dlt.h"
 
@@ -21,7 +25,7 @@ typedef struct dl_recorder_step {
     int64_t staleness; /* DL_NO_STALENESS in synchronous modes */
 } dl_recorder_step;
 
-/* What one worker's thread writes; on cache lines of its own. */
+/* What one worker's thread writes; on separate cache lines. */
 typedef struct dl_recorder_worker {
     _Alignas(64) dl_trace_stream *stream; /* NULL: no trace */
     const uint32_t *ids;                  /* names in the trace by names of the run */
@@ -63,10 +67,6 @@ int64_t dl_recorder_common_end_ns(const dl_recorder *recorder);
 /* Steps that worker `worker` has done. May be called while the run goes on. */
 int64_t dl_recorder_steps_done(const dl_recorder *recorder, int worker);
 
-/* A worker's first steps, but at most a tenth of all, are warm-up (page faults, cold caches) and do
- * not count in the step times and in the throughput. */
-#define DL_RECORDER_WARM_UP_STEPS 4
-
 /* Statistics of all workers' step times in ns. */
 dl_distribution dl_recorder_step_times(const dl_recorder *recorder);
 
@@ -81,5 +81,43 @@ double dl_recorder_throughput_per_s(const dl_recorder *recorder);
  * The quantiles are values that occurred: the smallest that the fraction does not exceed. count is
  * 0 in synchronous modes. */
 dl_distribution dl_recorder_staleness(const dl_recorder *recorder, int worker);
+
+/* Shows how far a training run is, from a thread that looks at the recorder a few times a second.
+ * Without a terminal there is no such thread: nothing but the training runs. */
+typedef struct dl_run_progress {
+    const dl_recorder *recorder; /* borrowed until stop */
+    dl_progress progress;
+    pthread_t thread;
+    bool running;
+    bool stop; /* under the mutex */
+    pthread_mutex_t mutex;
+    pthread_cond_t stopped;
+} dl_run_progress;
+
+void dl_run_progress_start(dl_run_progress *progress, const dl_recorder *recorder);
+void dl_run_progress_stop(dl_run_progress *progress);
+
+/* What one training run came to, as a row of the table that dlsim compares with. */
+
+/* Before a run: whether a row can be appended to `path`, or the file be made. Changes nothing.
+ * DL_ERR_FORMAT if it has other columns. */
+dl_status dl_measured_row_check(const char *path, dl_error *err) DL_MUST_CHECK;
+
+/* Appends a row to `path`, with the column names before it if the file is new or empty:
+ *
+ *   cores, workers, batch, sync, interval    interval is empty but for average
+ *   step_s, throughput_per_s                 without the warm-up, as recorder.h says
+ *   staleness_mean, _sd, _p50, _p90          empty in synchronous modes
+ *   staleness_mean_by_worker                 numbers separated by semicolons
+ *   steps, seed                              steps of the worker that did the most: fewer than
+ *                                            asked for if the run was stopped
+ *   others_frac, steal_frac                  of the machine's processor time during the run, what
+ *                                            other programs used and what the host took
+ *   source                                   "dlprof train"
+ *
+ * DL_ERR_FORMAT if the file has other columns; DL_ERR_IO. */
+dl_status dl_measured_row_append(const char *path, const dl_train_config *config,
+                                 const dl_recorder *recorder, const dl_cpu_disturbance *disturbed,
+                                 dl_error *err) DL_MUST_CHECK;
 
 #endif

@@ -1,8 +1,336 @@
 #include "profiler/workload_options.h"
 
-#include "common/names.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
-/* What numbers are; for a GPU also what it may round factors of products to, the rest being float. */
+#include "common/alloc.h"
+#include "common/cpu.h"
+#include "common/names.h"
+#include "common/options.h"
+#include "common/status.h"
+#include "common/units.h"
+#include "kernels/data_set.h"
+#include "kernels/device.h"
+#include "kernels/model_table.h"
+#include "kernels/train/train.h"
+#include "trace/dlt/dlt.h"
+
+#define DL_BATCH_MAX (1 << 20)
+
+static dl_status parse_item(const char *text, size_t bytes, int *batch, dl_error *err)
+{
+    dl_error why = {0};
+    int64_t number;
+    char *item = dl_strndup(text, bytes);
+    const dl_status status = dl_parse_int(item, 1, DL_BATCH_MAX, &number, &why);
+    free(item);
+    if (status != DL_OK) return dl_error_set(err, DL_ERR_USAGE, "--batch: %s", why.text);
+    *batch = (int)number;
+    return DL_OK;
+}
+
+dl_status dl_batch_list_parse(const char *text, int *batches, int *count, dl_error *err)
+{
+    int made[DL_BATCH_LIST_MAX];
+    int n = 0;
+    for (const char *item = text;; item++) {
+        const size_t bytes = strcspn(item, ",");
+        if (n == DL_BATCH_LIST_MAX) {
+            return dl_error_set(err, DL_ERR_USAGE, "--batch %s: at most %d sizes", text,
+                                DL_BATCH_LIST_MAX);
+        }
+        const dl_status status = parse_item(item, bytes, &made[n], err);
+        if (status != DL_OK) return status;
+        for (int i = 0; i < n; i++) {
+            if (made[i] != made[n]) continue;
+            return dl_error_set(err, DL_ERR_USAGE, "--batch %s: %d comes twice", text, made[n]);
+        }
+        n++;
+        item += bytes;
+        if (*item == '\0') break;
+    }
+    memcpy(batches, made, (size_t)n * sizeof *made);
+    *count = n;
+    return DL_OK;
+}
+
+#define FACTOR_MAX 1000.0
+
+static dl_status parse_one(const char *text, int workers, double *factors, dl_error *err)
+{
+    const char *colon = strchr(text, ':');
+    if (colon == NULL) {
+        return dl_error_set(err, DL_ERR_USAGE, "--slow %s: expected WORKER:FACTOR, as in 1:2",
+                            text);
+    }
+    dl_error why = {0};
+    int64_t worker = 0;
+    double factor = 0;
+    char *number = dl_strndup(text, (size_t)(colon - text));
+    dl_status status = dl_parse_int(number, 0, workers - 1, &worker, &why);
+    if (status == DL_OK) status = dl_parse_double(colon + 1, 1, FACTOR_MAX, &factor, &why);
+    free(number);
+    if (status != DL_OK) return dl_error_set(err, DL_ERR_USAGE, "--slow %s: %s", text, why.text);
+    if (factors[worker] > 0) {
+        return dl_error_set(err, DL_ERR_USAGE, "--slow %s: that worker was slowed already", text);
+    }
+    factors[worker] = factor;
+    return DL_OK;
+}
+
+dl_status dl_slow_list_parse(const dl_text_list *list, int workers, double **factors, dl_error *err)
+{
+    if (list->count == 0) {
+        *factors = NULL;
+        return DL_OK;
+    }
+    double *made = dl_calloc((size_t)workers, sizeof *made, "slow workers"); /* 0 = not named */
+    for (size_t i = 0; i < list->count; i++) {
+        const dl_status status = parse_one(list->items[i], workers, made, err);
+        if (status == DL_OK) continue;
+        free(made);
+        return status;
+    }
+    for (int w = 0; w < workers; w++) {
+        if (made[w] <= 0) made[w] = 1;
+    }
+    *factors = made;
+    return DL_OK;
+}
+
+static const char *const data_choice_names[] = {"auto", "mnist", "cifar10", "synthetic", NULL};
+
+dl_data_choice dl_data_choice_of(const char *set_name)
+{
+    const int choice = dl_names_find(set_name, data_choice_names, DL_DATA_SYNTHETIC + 1);
+    DL_ASSERT(choice > DL_DATA_AUTO, "no data set is called '%s'", set_name);
+    return (dl_data_choice)choice;
+}
+
+/* A set that can be read. */
+typedef struct real_set {
+    dl_data_choice choice;
+    const char *title;
+    dl_shape shape;
+    int classes;
+    dl_status (*read)(dl_data_set *set, const char *folder, int test_set, dl_error *err);
+    size_t images[2]; /* for training, for the test */
+} real_set;
+
+static const real_set real_sets[] = {
+    {DL_DATA_MNIST, "MNIST", {28, 28, 1}, 10, dl_data_set_read_mnist, {60000, 10000}},
+    {DL_DATA_CIFAR10, "CIFAR-10", {32, 32, 3}, 10, dl_data_set_read_cifar10, {50000, 10000}},
+};
+
+enum { REAL_SETS = sizeof real_sets / sizeof real_sets[0] };
+
+/* Synthetic images of other shapes: 256 of ImageNet's are 39 MB. */
+static const size_t other_images[2] = {256, 64};
+
+static const dl_model_table *model_of(const dl_data_source *source)
+{
+    const dl_model_table *table = dl_model_table_find(source->model);
+    DL_ASSERT(table != NULL, "no model is called '%s'", source->model);
+    return table;
+}
+
+static bool fits(const real_set *real, const dl_model_table *model)
+{
+    return real->shape.rows == model->in.rows && real->shape.columns == model->in.columns &&
+           real->shape.channels == model->in.channels &&
+           real->classes == dl_model_table_classes(model);
+}
+
+/* The set that is meant: the chosen one, or with `auto` and `synthetic` that of the model's shape;
+ * or NULL. */
+static const real_set *find_real(const dl_data_source *source)
+{
+    const bool by_shape = source->choice == DL_DATA_AUTO || source->choice == DL_DATA_SYNTHETIC;
+    for (int i = 0; i < REAL_SETS; i++) {
+        if (by_shape ? fits(&real_sets[i], model_of(source))
+                     : real_sets[i].choice == source->choice) {
+            return &real_sets[i];
+        }
+    }
+    return NULL;
+}
+
+static char *folder_of(const dl_data_source *source, const real_set *real)
+{
+    if (source->folder != NULL) return dl_strdup(source->folder);
+    const char *root = getenv("DL_DATA");
+    return dl_format("%s/%s", root != NULL && root[0] != '\0' ? root : "./data",
+                     data_choice_names[real->choice]);
+}
+
+/* Test images are those of the next seed: the patterns of the classes are the same. `why` ends the
+ * note. */
+static void make_synthetic(const dl_data_source *source, const real_set *real, const char *why,
+                           dl_data_set *set, char **note)
+{
+    const dl_model_table *model = model_of(source);
+    const size_t *images = real != NULL ? real->images : other_images;
+    dl_data_set_synthetic(set, model->in, dl_model_table_classes(model), images[source->test_set],
+                          source->seed + source->test_set);
+    *note = dl_format("synthetic, %zu images of %dx%dx%d%s", set->count, model->in.rows,
+                      model->in.columns, model->in.channels, why);
+}
+
+dl_status dl_data_source_open(const dl_data_source *source, dl_data_set *set, char **note,
+                              dl_error *err)
+{
+    const real_set *real = find_real(source);
+    if (real == NULL || source->choice == DL_DATA_SYNTHETIC) {
+        make_synthetic(source, real, real == NULL ? " (no real set of this shape can be read)" : "",
+                       set, note);
+        return DL_OK;
+    }
+    char *folder = folder_of(source, real);
+    dl_error why = {0};
+    dl_status status = real->read(set, folder, source->test_set, &why);
+    if (status == DL_OK) {
+        *note = dl_format("%s, %zu images from %s", set->name, set->count, folder);
+    } else if (status == DL_ERR_IO && source->choice == DL_DATA_AUTO) {
+        char *reason = dl_format(" (no %s in %s)", real->title, folder);
+        make_synthetic(source, real, reason, set, note);
+        free(reason);
+        status = DL_OK;
+    } else if (err != NULL) {
+        *err = why;
+    }
+    free(folder);
+    return status;
+}
+
+const char *const dl_host_memory_names[] = {"pinned", "pageable", NULL};
+
+dl_device_options dl_device_options_default(void)
+{
+    return (dl_device_options){.device = "cpu", .where = "auto"};
+}
+
+static const dl_option device_table[DL_DEVICE_OPTION_COUNT] = {
+    DL_OPTION_ROW_TEXT("device", 'd', dl_device_options, device, "DEVICE",
+                       "cpu, cuda or cuda:NUMBER; worker w takes GPU NUMBER + w, or shares one"),
+    DL_OPTION_ROW_CHOICE("dispatch", 0, dl_device_options, dispatch, dl_dispatch_names, "HOW",
+                         "who issues work to the GPUs: a thread for each worker, or one for all"),
+    DL_OPTION_ROW_CHOICE("host-memory", 0, dl_device_options, host_memory, dl_host_memory_names,
+                         "KIND", "memory that is copied to and from GPUs"),
+    DL_OPTION_ROW_TEXT("where", 0, dl_device_options, where, "PLACE",
+                       "where vectors meet: cpu, gpu:NUMBER, or allreduce between GPUs; auto is "
+                       "allreduce for --sync allreduce on GPUs, else cpu"),
+    DL_OPTION_ROW_CHOICE(
+        "compress", 0, dl_device_options, quantise, dl_quantise_names, "TYPE",
+        "send gradients as half-precision numbers, or one bit each with error feedback"),
+};
+
+void dl_device_options_table(dl_device_options *options, dl_option *table)
+{
+    dl_options_bind(table, device_table, DL_DEVICE_OPTION_COUNT, options);
+}
+
+static const char *const where_names[] = {[DL_TRAIN_WHERE_AUTO] = "auto",
+                                          [DL_TRAIN_WHERE_CPU] = "cpu",
+                                          [DL_TRAIN_WHERE_GPU] = "gpu",
+                                          [DL_TRAIN_WHERE_ALLREDUCE] = "allreduce"};
+
+enum { WHERE_COUNT = DL_TRAIN_WHERE_ALLREDUCE + 1 };
+
+/* "gpu" alone is the first worker's. */
+static dl_status parse_where(const char *text, dl_train_config *config, dl_error *err)
+{
+    static const char gpu[] = "gpu:";
+    const int found = dl_names_find(text, where_names, WHERE_COUNT);
+    if (found >= 0) {
+        config->where = (dl_train_where)found;
+        config->where_device = config->first_device;
+        return DL_OK;
+    }
+    int64_t number = 0;
+    if (strncmp(text, gpu, sizeof gpu - 1) == 0 &&
+        dl_parse_int(text + sizeof gpu - 1, 0, INT32_MAX, &number, NULL) == DL_OK) {
+        config->where = DL_TRAIN_WHERE_GPU;
+        config->where_device = (int)number;
+        return DL_OK;
+    }
+    return dl_error_set(err, DL_ERR_USAGE,
+                        "--where '%.64s'; must be auto, cpu, gpu, gpu:NUMBER or allreduce", text);
+}
+
+dl_status dl_device_options_apply(const dl_device_options *options, dl_train_config *config,
+                                  dl_error *err)
+{
+    dl_device_choice choice;
+    dl_status status = dl_device_parse(options->device, &choice, err);
+    if (status != DL_OK) return status;
+    const dl_device_type *type = NULL;
+    if (choice.cuda) status = dl_device_load_cuda(&type, err);
+    if (status != DL_OK) return status;
+    config->device = type;
+    config->first_device = choice.first;
+    config->dispatch = (dl_dispatch)options->dispatch;
+    config->device_settings.pageable =
+        strcmp(dl_host_memory_names[options->host_memory], "pageable") == 0;
+    config->quantise = (dl_quantise)options->quantise;
+    return parse_where(options->where, config, err);
+}
+
+char *dl_device_text(const dl_train_config *config)
+{
+    char name[128];
+    dl_device_info info;
+    int count;
+    if (config->device == NULL) return dl_strdup(dl_cpu_name(name, sizeof name));
+    if (dl_train_device_count(config, &count, NULL) != DL_OK ||
+        config->device->describe(config->first_device, &info, NULL) != DL_OK) {
+        return dl_strdup(config->device->name);
+    }
+    return count == 1 ? dl_strdup(info.name) : dl_format("%d x %s", count, info.name);
+}
+
+char *dl_device_where_text(const dl_train_config *config)
+{
+    if (config->where == DL_TRAIN_WHERE_GPU) return dl_format("gpu:%d", config->where_device);
+    return dl_strdup(where_names[dl_train_is_collective(config) ? DL_TRAIN_WHERE_ALLREDUCE
+                                                                : DL_TRAIN_WHERE_CPU]);
+}
+
+static void put_number(dl_trace_writer *writer, const char *key, int value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", value);
+    dl_trace_writer_meta(writer, key, text);
+}
+
+void dl_device_meta(dl_trace_writer *writer, const dl_train_config *config)
+{
+    int count;
+    if (config->device == NULL) return;
+    if (dl_train_device_count(config, &count, NULL) == DL_OK) {
+        put_number(writer, "device_count", count);
+        put_number(writer, "shared_gpu", count < config->workers / dl_train_rank_count(config));
+    }
+    dl_trace_writer_meta(writer, "dispatch", dl_dispatch_names[config->dispatch]);
+    dl_trace_writer_meta(writer, "host_memory",
+                         dl_host_memory_names[config->device_settings.pageable]);
+    dl_trace_writer_meta(writer, "math", dl_device_math_names[config->device_settings.math]);
+    char *where = dl_device_where_text(config);
+    dl_trace_writer_meta(writer, "where", where);
+    free(where);
+}
+
+void dl_device_memory_meta(dl_trace_writer *writer, const dl_train_result *result)
+{
+    char text[32];
+    if (result->device_bytes == 0) return;
+    snprintf(text, sizeof text, "%zu", result->device_bytes);
+    dl_trace_writer_meta(writer, "device_memory_bytes", text);
+}
+
+/* What numbers are; for a GPU also what it may round factors of products to, the rest being
+ * float. */
 static const char *const precision_names[] = {"float", "double", "fp32", "tf32", "fp16", NULL};
 
 static const struct {
@@ -40,79 +368,37 @@ dl_workload_options dl_workload_options_default(void)
     };
 }
 
-static const dl_option own_options[DL_WORKLOAD_OPTION_COUNT] = {
-    {.name = "model",
-     .letter = 'm',
-     .type = DL_OPTION_CHOICE,
-     .target = DL_OPTION_FIELD(dl_workload_options, model),
-     .choices = dl_model_names,
-     .argument = "MODEL",
-     .help = "model to train"},
-    {.name = "optimizer",
-     .type = DL_OPTION_CHOICE,
-     .target = DL_OPTION_FIELD(dl_workload_options, optimizer),
-     .choices = dl_optimizer_names,
-     .argument = "NAME",
-     .help = "optimizer"},
-    {.name = "learning-rate",
-     .type = DL_OPTION_DOUBLE,
-     .target = DL_OPTION_FIELD(dl_workload_options, learning_rate),
-     .low = 1e-12,
-     .high = 1e6,
-     .argument = "RATE",
-     .help = "learning rate"},
-    {.name = "momentum",
-     .type = DL_OPTION_DOUBLE,
-     .target = DL_OPTION_FIELD(dl_workload_options, momentum),
-     .low = 0,
-     .high = 0.999999,
-     .argument = "FRACTION",
-     .help = "momentum of sgd"},
-    {.name = "precision",
-     .type = DL_OPTION_CHOICE,
-     .target = DL_OPTION_FIELD(dl_workload_options, precision),
-     .choices = precision_names,
-     .argument = "TYPE",
-     .help = "number type of the model"},
-    {.name = "cores",
-     .type = DL_OPTION_INT,
-     .target = DL_OPTION_FIELD(dl_workload_options, cores),
-     .low = 0,
-     .high = 1 << 20,
-     .argument = "COUNT",
-     .help = "cores to use; 0 means all that this process may use"},
-    {.name = "first-core",
-     .type = DL_OPTION_INT,
-     .target = DL_OPTION_FIELD(dl_workload_options, first_core),
-     .low = 0,
-     .high = 1 << 20,
-     .argument = "NUMBER",
-     .help = "core of worker 0; the others follow, modulo the number of cores"},
-    {.name = "seed",
-     .type = DL_OPTION_INT,
-     .target = DL_OPTION_FIELD(dl_workload_options, seed),
-     .low = 0,
-     .high = 0x1p53,
-     .argument = "NUMBER",
-     .help = "seed of parameters, order of the samples, and synthetic data"},
-    {.name = "data",
-     .type = DL_OPTION_CHOICE,
-     .target = DL_OPTION_FIELD(dl_workload_options, data),
-     .choices = dl_data_choice_names,
-     .argument = "SET",
-     .help = "training data; auto takes MNIST or CIFAR-10, as fits the model, where its files "
-             "are, else synthetic images"},
-    {.name = "data-folder",
-     .type = DL_OPTION_TEXT,
-     .target = DL_OPTION_FIELD(dl_workload_options, data_folder),
-     .argument = "FOLDER",
-     .help = "where the set's files are, instead of $DL_DATA/mnist or $DL_DATA/cifar10 (without "
-             "DL_DATA: ./data/...)"},
+static const dl_option workload_table[DL_WORKLOAD_OPTION_COUNT] = {
+    DL_OPTION_ROW_CHOICE("model", 'm', dl_workload_options, model, dl_model_names, "MODEL",
+                         "model to train"),
+    DL_OPTION_ROW_CHOICE("optimizer", 0, dl_workload_options, optimizer, dl_optimizer_names, "NAME",
+                         "optimizer"),
+    DL_OPTION_ROW_NUMBER(DOUBLE, "learning-rate", 0, dl_workload_options, learning_rate, 1e-12, 1e6,
+                         "RATE", "learning rate"),
+    DL_OPTION_ROW_NUMBER(DOUBLE, "momentum", 0, dl_workload_options, momentum, 0, 0.999999,
+                         "FRACTION", "momentum of sgd"),
+    DL_OPTION_ROW_CHOICE("precision", 0, dl_workload_options, precision, precision_names, "TYPE",
+                         "number type of the model"),
+    DL_OPTION_ROW_NUMBER(INT, "cores", 0, dl_workload_options, cores, 0, 1 << 20, "COUNT",
+                         "cores to use; 0 means all that this process may use"),
+    DL_OPTION_ROW_NUMBER(INT, "first-core", 0, dl_workload_options, first_core, 0, 1 << 20,
+                         "NUMBER",
+                         "core of worker 0; the others follow, modulo the number of cores"),
+    DL_OPTION_ROW_NUMBER(INT, "seed", 0, dl_workload_options, seed, 0, 0x1p53, "NUMBER",
+                         "seed of parameters, order of the samples, and synthetic data"),
+    DL_OPTION_ROW_CHOICE(
+        "data", 0, dl_workload_options, data, data_choice_names, "SET",
+        "training data; auto takes MNIST or CIFAR-10, as fits the model, where its files "
+        "are, else synthetic images"),
+    DL_OPTION_ROW_TEXT(
+        "data-folder", 0, dl_workload_options, data_folder, "FOLDER",
+        "where the set's files are, instead of $DL_DATA/mnist or $DL_DATA/cifar10 (without "
+        "DL_DATA: ./data/...)"),
 };
 
 void dl_workload_options_table(dl_workload_options *options, dl_option *table)
 {
-    dl_options_bind(table, own_options, DL_WORKLOAD_OPTION_COUNT, options);
+    dl_options_bind(table, workload_table, DL_WORKLOAD_OPTION_COUNT, options);
 }
 
 void dl_workload_options_apply(const dl_workload_options *options, dl_train_config *config)

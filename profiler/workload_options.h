@@ -3,9 +3,14 @@
 #ifndef DL_PROFILER_WORKLOAD_OPTIONS_H
 #define DL_PROFILER_WORKLOAD_OPTIONS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "common/options.h"
+#include "common/status.h"
+#include "kernels/data_set.h"
 #include "kernels/train/train.h"
-#include "profiler/data_source.h"
+#include "trace/dlt/dlt.h"
 
 /* Targets of the options. */
 typedef struct dl_workload_options {
@@ -30,7 +35,93 @@ void dl_workload_options_apply(const dl_workload_options *options, dl_train_conf
  * DL_ERR_UNSUPPORTED) is bad usage, DL_ERR_USAGE. Returns the status, which is also err->code. */
 dl_status dl_workload_usage(dl_status status, dl_error *err);
 
+/* Where training data comes from: MNIST or CIFAR-10, whichever has the model's shape, where its
+ * files are; else synthetic images of that shape. */
+typedef enum dl_data_choice {
+    DL_DATA_AUTO,
+    DL_DATA_MNIST,
+    DL_DATA_CIFAR10,
+    DL_DATA_SYNTHETIC
+} dl_data_choice;
+
+typedef struct dl_data_source {
+    dl_data_choice choice;
+    const char *model;  /* a name of dl_model_names */
+    const char *folder; /* with the set's files; NULL: $DL_DATA/mnist or $DL_DATA/cifar10, where
+                           DL_DATA is ./data if not set */
+    uint64_t seed;      /* of synthetic images */
+    bool test_set;      /* the test images instead of the training images */
+} dl_data_source;
+
 /* Where the options say the data is. */
 dl_data_source dl_workload_options_data(const dl_workload_options *options);
+
+/* Lists of batch sizes on the command line: "32,64,128". */
+#define DL_BATCH_LIST_MAX 16
+
+/* Reads the numbers into batches[DL_BATCH_LIST_MAX]; *count of them. DL_ERR_USAGE for an empty
+ * item, anything that is not a whole number in 1..DL_BATCH_MAX, a number that comes twice, too
+ * many. */
+dl_status dl_batch_list_parse(const char *text, int *batches, int *count,
+                              dl_error *err) DL_MUST_CHECK;
+
+/* The workers that are slowed on purpose: "WORKER:FACTOR" texts of the command line. */
+
+/* Makes *factors [workers] of the list, 1 for workers that it does not name; NULL for an empty
+ * list. Released with free(). DL_ERR_USAGE for a text that is not WORKER:FACTOR, a worker that does
+ * not exist or comes twice, a factor below 1. */
+dl_status dl_slow_list_parse(const dl_text_list *list, int workers, double **factors,
+                             dl_error *err) DL_MUST_CHECK;
+
+/* The choice that gives the set called so again (dl_data_set's name). */
+dl_data_choice dl_data_choice_of(const char *set_name);
+
+/* Reads or makes the set; the caller frees it with dl_data_set_free. `auto` takes the real set of
+ * the model's shape unless its files cannot be read; damaged files are an error. Synthetic images
+ * are as many as the real set of that shape has; where we read none (ImageNet's), 256, and 64 for
+ * the test. *note, in words what was taken and why, is released with free(). */
+dl_status dl_data_source_open(const dl_data_source *source, dl_data_set *set, char **note,
+                              dl_error *err) DL_MUST_CHECK;
+
+/* The options that say what `dlprof train` runs on, the processor or a GPU, and where and how its
+ * vectors meet. */
+
+/* Targets of the options. */
+typedef struct dl_device_options {
+    const char *device; /* "cpu", "cuda", "cuda:NUMBER" */
+    int dispatch;       /* dl_dispatch */
+    int host_memory;    /* index in dl_host_memory_names */
+    int quantise;       /* dl_quantise */
+    const char *where;  /* "auto", "cpu", "gpu", "gpu:NUMBER", "allreduce" */
+} dl_device_options;
+
+#define DL_DEVICE_OPTION_COUNT 5
+
+extern const char *const dl_host_memory_names[]; /* "pinned", "pageable", NULL */
+
+/* The processor, with a thread per worker. */
+dl_device_options dl_device_options_default(void);
+
+/* Fills table[DL_DEVICE_OPTION_COUNT], whose targets lie in *options. */
+void dl_device_options_table(dl_device_options *options, dl_option *table);
+
+/* Sets the fields of *config that the options stand for, and loads what a GPU takes. DL_ERR_USAGE
+ * for a device that cannot be; DL_ERR_UNSUPPORTED, saying what is missing, where there is none. */
+dl_status dl_device_options_apply(const dl_device_options *options, dl_train_config *config,
+                                  dl_error *err) DL_MUST_CHECK;
+
+/* What a run of `config` is on, in words: "2 x NVIDIA H100 80GB HBM3", or the processor's name.
+ * free() it. Falls back on the device's type where its name cannot be had. */
+char *dl_device_text(const dl_train_config *config);
+
+/* Where the vectors of a run on a device meet: "cpu", "gpu:2", "allreduce"; free() it. */
+char *dl_device_where_text(const dl_train_config *config);
+
+/* Meta keys of a trace of a run on a device: device_count, shared_gpu (1 if workers share one),
+ * dispatch, host_memory, math (dl_device_math_names), where. On the processor none. */
+void dl_device_meta(dl_trace_writer *writer, const dl_train_config *config);
+
+/* device_memory_bytes, after a run on a device: what of its memory is in use. */
+void dl_device_memory_meta(dl_trace_writer *writer, const dl_train_result *result);
 
 #endif

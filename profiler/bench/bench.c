@@ -1,14 +1,208 @@
 #include "profiler/bench/bench.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
 #include "common/units.h"
-#include "profiler/bench/bench_exchange.h"
-#include "profiler/bench/bench_memory.h"
-#include "profiler/bench/bench_step.h"
-#include "profiler/bench/bench_sync.h"
+#include "profiler/bench/bench_internal.h"
+#include "profiler/recorder.h"
 #include "profiler/run/run_meta.h"
+
+#define WARM_UP_STEPS 2
+#define STEPS_MIN 8 /* of a run, after the warm-up */
+#define STEPS_MAX 5000
+#define PROBE_STEPS 6 /* of the run that finds out how long a step takes */
+#define ROUNDS_MAX 20
+
+/* Copies on all cores before those that are measured, and the most of the budget for it: after a
+ * while of little work the host of a virtual machine was seen to run its processors one after
+ * another for up to 0.3 s. */
+#define SPREAD_NS 400000000LL
+#define SPREAD_SHARE 0.2
+
+/* One copy's time in a run: what is aimed at, and at least. Copies that share a core need several
+ * turns on it. */
+#define RUN_NS 200000000LL
+#define RUN_NS_MIN 30000000LL
+
+typedef struct step_case {
+    int copies, batch;
+    int64_t steps; /* a copy, without warm-up */
+} step_case;
+
+/* Runs the copies and keeps their steps in *recorder. */
+static dl_status run_copies(const dl_bench_config *config, const step_case *at,
+                            dl_recorder *recorder, dl_error *err)
+{
+    dl_train_config run = config->train;
+    run.sync = DL_SYNC_NONE;
+    run.workers = at->copies;
+    run.batch = at->copies * at->batch;
+    run.steps = at->steps + WARM_UP_STEPS;
+    run.slow = NULL;
+    run.server_threads = 1;
+    dl_status status = dl_recorder_open(recorder, &run, NULL, err);
+    if (status != DL_OK) return status;
+    const dl_train_observer observer = dl_recorder_observer(recorder);
+    dl_train_result result = {0};
+    status = dl_train_run(&run, config->data, &observer, &result, err);
+    dl_train_result_free(&result);
+    if (status != DL_OK) dl_recorder_free(recorder);
+    return status;
+}
+
+static void add_steps(dl_bench *bench, const dl_bench_config *config, const step_case *at,
+                      const dl_recorder *recorder)
+{
+    const int cores = dl_run_cores(&config->train);
+    const int64_t common_end_ns = dl_recorder_common_end_ns(recorder);
+    for (int w = 0; w < at->copies; w++) {
+        const dl_recorder_step *steps = recorder->workers[w].steps;
+        const int64_t done = dl_recorder_steps_done(recorder, w);
+        for (int64_t s = WARM_UP_STEPS; s < done; s++) {
+            if (steps[s].end_ns > common_end_ns) break;
+            dl_bench_add(bench, DL_BENCH_STEP,
+                         (dl_record){.worker = (uint32_t)w,
+                                     .step = (uint32_t)s,
+                                     .samples = (uint32_t)at->batch,
+                                     .vectors = (uint32_t)at->copies,
+                                     .threads = (uint32_t)(at->copies < cores ? at->copies : cores),
+                                     .start_ns = steps[s].end_ns - steps[s].duration_ns,
+                                     .duration_ns = steps[s].duration_ns});
+        }
+    }
+}
+
+/* Median step time of one copy alone. */
+static dl_status probe(const dl_bench_config *config, int batch, double *step_ns, dl_error *err)
+{
+    const step_case alone = {.copies = 1, .batch = batch, .steps = PROBE_STEPS};
+    dl_recorder recorder = {0};
+    const dl_status status = run_copies(config, &alone, &recorder, err);
+    if (status != DL_OK) return status;
+    *step_ns = dl_recorder_step_times(&recorder).p50;
+    dl_recorder_free(&recorder);
+    return DL_OK;
+}
+
+/* The numbers of copies that are run. */
+typedef struct copy_counts {
+    int count;
+    int copies[DL_TRAIN_WORKERS_MAX];
+} copy_counts;
+
+static void list_copies(const dl_bench_config *config, copy_counts *list)
+{
+    const int cores = dl_run_cores(&config->train);
+    *list = (copy_counts){0};
+    if (!config->snapshot) {
+        for (int k = 1; k <= config->workers_max; k++)
+            list->copies[list->count++] = k;
+        return;
+    }
+    for (int k = 2; k <= cores && k <= config->workers_max; k *= 2)
+        list->copies[list->count++] = k;
+    if (list->count == 0) list->copies[list->count++] = 1;
+}
+
+/* Time slices that one round of all cases takes for one batch size: copies over the number of cores
+ * wait for one another. */
+static double turns(const dl_bench_config *config, const copy_counts *list)
+{
+    const int cores = dl_run_cores(&config->train);
+    double sum = 0;
+    for (int i = 0; i < list->count; i++)
+        sum += (list->copies[i] + cores - 1) / cores;
+    return sum;
+}
+
+static dl_status make_cases(const dl_bench_config *config, const copy_counts *list, double run_ns,
+                            step_case *cases, dl_error *err)
+{
+    for (int b = 0; b < config->batch_count; b++) {
+        double step_ns;
+        dl_status status = probe(config, config->batches[b], &step_ns, err);
+        if (status != DL_OK) return status;
+        double steps = run_ns / step_ns - WARM_UP_STEPS;
+        if (steps < STEPS_MIN) steps = STEPS_MIN;
+        if (steps > STEPS_MAX) steps = STEPS_MAX;
+        for (int i = 0; i < list->count; i++) {
+            *cases++ = (step_case){
+                .copies = list->copies[i], .batch = config->batches[b], .steps = (int64_t)steps};
+        }
+    }
+    return DL_OK;
+}
+
+/* Until the cores are all there. */
+static dl_status spread(const dl_bench_config *config, int64_t budget_ns, const step_case *first,
+                        dl_error *err)
+{
+    const int cores = dl_run_cores(&config->train);
+    const int64_t until_ns =
+        dl_clock_ns() + (int64_t)fmin(SPREAD_NS, SPREAD_SHARE * (double)budget_ns);
+    step_case all = *first;
+    all.copies = config->workers_max < cores ? config->workers_max : cores;
+    dl_status status = DL_OK;
+    while (status == DL_OK && dl_clock_ns() < until_ns && !dl_train_stopped(&config->train)) {
+        dl_recorder recorder = {0};
+        status = run_copies(config, &all, &recorder, err);
+        if (status == DL_OK) dl_recorder_free(&recorder);
+    }
+    return status;
+}
+
+static dl_status run_round(dl_bench *bench, const dl_bench_config *config, const step_case *cases,
+                           const uint32_t *order, uint32_t count, dl_error *err)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (dl_train_stopped(&config->train)) break;
+        const step_case *next = &cases[order[i]];
+        dl_recorder recorder = {0};
+        const dl_status status = run_copies(config, next, &recorder, err);
+        if (status != DL_OK) return status;
+        add_steps(bench, config, next, &recorder);
+        dl_recorder_free(&recorder);
+    }
+    return DL_OK;
+}
+
+/* What sharing the machine costs: k copies of the model's step side by side without exchange.
+ *
+ * Copies are pinned as training's workers are. A copy's first steps are left out, and so are steps
+ * that ended after the first copy was done, when fewer than k were running. */
+
+/* Runs for every k = 1 .. workers_max and batch, in several rounds, within about budget_ns. */
+static dl_status bench_step(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
+                            dl_error *err)
+{
+    copy_counts list;
+    list_copies(config, &list);
+    const uint32_t count = (uint32_t)(config->batch_count * list.count);
+    const double round_turns = turns(config, &list) * config->batch_count;
+    int rounds = (int)((double)budget_ns / (round_turns * RUN_NS));
+    if (rounds < 1 || config->snapshot) rounds = 1;
+    if (rounds > ROUNDS_MAX) rounds = ROUNDS_MAX;
+    step_case *cases = dl_calloc(count, sizeof *cases, "step cases");
+    dl_bench_order order;
+    dl_bench_order_init(&order, count, config->train.seed, DL_BENCH_STEP);
+    double run_ns = (double)budget_ns / (rounds * round_turns);
+    if (run_ns < RUN_NS_MIN) run_ns = RUN_NS_MIN;
+    dl_status status = make_cases(config, &list, run_ns, cases, err);
+    /* A snapshot meets the cores as a run of training does that starts now. */
+    if (status == DL_OK && !config->snapshot) status = spread(config, budget_ns, cases, err);
+    /* A machine that others use too gets fewer rounds instead of much more time. */
+    const int64_t latest_ns = dl_clock_ns() + budget_ns + budget_ns / 4;
+    for (int round = 0; status == DL_OK && round < rounds; round++) {
+        if (round > 0 && dl_clock_ns() > latest_ns) break;
+        status = run_round(bench, config, cases, dl_bench_order_next(&order), count, err);
+        dl_progress_update(&bench->progress, (double)(round + 1) / rounds);
+    }
+    dl_bench_order_free(&order);
+    free(cases);
+    return status;
+}
 
 /* Shares of the time that the parts get. */
 #define EXCHANGE_SHARE 0.38
@@ -22,44 +216,6 @@
 #define HOST_EXCHANGE_SHARE 0.5
 #define HOST_SYNC_SHARE 0.25
 #define HOST_MEMORY_SHARE 0.25
-
-#define CACHE_LINE_BYTES 64
-
-const char *const dl_bench_names[DL_BENCH_NAME_COUNT] = {
-    [DL_BENCH_COPY] = "copy",
-    [DL_BENCH_AVERAGE] = "average",
-    [DL_BENCH_UPDATE] = "update",
-    [DL_BENCH_BARRIER] = "barrier",
-    [DL_BENCH_WAKEUP] = "wakeup",
-    [DL_BENCH_LOCK] = "lock",
-    [DL_BENCH_SLICE] = "slice",
-    [DL_BENCH_STEP] = "step",
-    [DL_BENCH_TRIAD] = "triad",
-    [DL_BENCH_AVERAGE_RAM] = "average_ram",
-    [DL_BENCH_AVERAGE_PASSES] = "average_passes",
-    [DL_BENCH_AVERAGE_FAR] = "average_far",
-    [DL_BENCH_FP16_ENCODE] = "fp16_encode",
-    [DL_BENCH_FP16_DECODE] = "fp16_decode",
-    [DL_BENCH_1BIT_ENCODE] = "1bit_encode",
-    [DL_BENCH_1BIT_DECODE] = "1bit_decode",
-};
-
-void dl_bench_init(dl_bench *bench, dl_trace_writer *writer)
-{
-    *bench = (dl_bench){.stream = dl_trace_writer_stream(writer)};
-    dl_progress_init(&bench->progress, "bench");
-    for (int i = 0; i < DL_BENCH_NAME_COUNT; i++) {
-        bench->ids[i] = dl_trace_writer_intern(writer, dl_bench_names[i]);
-    }
-}
-
-void dl_bench_add(dl_bench *bench, dl_bench_name name, dl_record record)
-{
-    record.kind = DL_RECORD_BENCH;
-    record.name = bench->ids[name];
-    record.staleness = DL_NO_STALENESS;
-    dl_trace_stream_append(bench->stream, &record);
-}
 
 void dl_bench_print_gaps(const dl_bench *bench, FILE *out)
 {
@@ -82,8 +238,8 @@ typedef struct part {
     dl_status (*run)(dl_bench *, const dl_bench_config *, int64_t, dl_error *);
 } part;
 
-static dl_status run_parts(dl_bench *bench, const dl_bench_config *config, const part *parts,
-                           size_t count, dl_error *err)
+static dl_status run_all(dl_bench *bench, const dl_bench_config *config, const part *parts,
+                         size_t count, dl_error *err)
 {
     dl_status status = DL_OK;
     for (size_t i = 0; status == DL_OK && i < count; i++) {
@@ -99,19 +255,19 @@ dl_status dl_bench_run(dl_bench *bench, const dl_bench_config *config, dl_error 
 {
     static const part parts[] = {{"bench: exchange", EXCHANGE_SHARE, dl_bench_exchange},
                                  {"bench: waiting", SYNC_SHARE, dl_bench_sync},
-                                 {"bench: steps side by side", STEP_SHARE, dl_bench_step},
+                                 {"bench: steps side by side", STEP_SHARE, bench_step},
                                  {"bench: memory", MEMORY_SHARE, dl_bench_memory}};
-    return run_parts(bench, config, parts, sizeof parts / sizeof *parts, err);
+    return run_all(bench, config, parts, sizeof parts / sizeof *parts, err);
 }
 
 dl_status dl_bench_run_snapshot(dl_bench *bench, const dl_bench_config *config, dl_error *err)
 {
     static const part parts[] = {
-        {"snapshot: steps side by side", SNAPSHOT_STEP_SHARE, dl_bench_step},
+        {"snapshot: steps side by side", SNAPSHOT_STEP_SHARE, bench_step},
         {"snapshot: exchange", SNAPSHOT_EXCHANGE_SHARE, dl_bench_exchange}};
     dl_bench_config snapshot = *config;
     snapshot.snapshot = true;
-    return run_parts(bench, &snapshot, parts, sizeof parts / sizeof *parts, err);
+    return run_all(bench, &snapshot, parts, sizeof parts / sizeof *parts, err);
 }
 
 dl_status dl_bench_run_host(dl_bench *bench, const dl_bench_config *config, dl_error *err)
@@ -120,30 +276,5 @@ dl_status dl_bench_run_host(dl_bench *bench, const dl_bench_config *config, dl_e
         {"bench: exchange on the host", HOST_EXCHANGE_SHARE, dl_bench_exchange},
         {"bench: waiting on the host", HOST_SYNC_SHARE, dl_bench_sync},
         {"bench: the host's memory", HOST_MEMORY_SHARE, dl_bench_memory}};
-    return run_parts(bench, config, parts, sizeof parts / sizeof *parts, err);
-}
-
-void dl_bench_evict(void *working_set)
-{
-    /* Read and written, as activations are; one access a line brings in the whole line. */
-    volatile unsigned char *line = working_set;
-    for (size_t at = 0; at < DL_BENCH_WORKING_SET_BYTES; at += CACHE_LINE_BYTES)
-        line[at]++;
-}
-
-int dl_bench_thread_counts(int most, int counts[DL_BENCH_COUNTS_MAX])
-{
-    int count = 0;
-    for (int t = 1; t < most && count < DL_BENCH_COUNTS_MAX - 1; t *= 2)
-        counts[count++] = t;
-    counts[count++] = most;
-    return count;
-}
-
-int *dl_bench_cores(const dl_train_config *config, int count)
-{
-    int *cores = dl_calloc((size_t)count, sizeof *cores, "core numbers");
-    for (int i = 0; i < count; i++)
-        cores[i] = (config->first_core + i) % dl_run_cores(config);
-    return cores;
+    return run_all(bench, config, parts, sizeof parts / sizeof *parts, err);
 }

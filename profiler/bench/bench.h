@@ -16,6 +16,7 @@
 #include "kernels/train/train.h"
 #include "profiler/progress.h"
 #include "trace/dlt/dlt.h"
+#include "trace/training/summary.h"
 
 typedef enum dl_bench_name {
     DL_BENCH_COPY,
@@ -61,6 +62,7 @@ typedef struct dl_bench_gap {
     double longest_s; /* the longest burst */
     bool found;       /* which had a sample */
 } dl_bench_gap;
+
 #define DL_BENCH_GAPS_MAX 64
 
 /* Takes the samples of all parts to the trace. */
@@ -74,9 +76,6 @@ typedef struct dl_bench {
 
 /* The samples go to a stream of `writer`, which the caller closes afterwards. */
 void dl_bench_init(dl_bench *bench, dl_trace_writer *writer);
-
-/* Adds one sample: kind, name and staleness of `record` are filled in. One thread at a time. */
-void dl_bench_add(dl_bench *bench, dl_bench_name name, dl_record record);
 
 /* A line for each gap. */
 void dl_bench_print_gaps(const dl_bench *bench, FILE *out);
@@ -96,17 +95,8 @@ dl_status dl_bench_run_snapshot(dl_bench *bench, const dl_bench_config *config,
 dl_status dl_bench_run_host(dl_bench *bench, const dl_bench_config *config,
                             dl_error *err) DL_MUST_CHECK;
 
-/* One pass over a thread's private working set, larger than the private caches of a core: what a
- * step's activations do to them between two exchanges. */
-#define DL_BENCH_WORKING_SET_BYTES ((size_t)4 << 20)
-void dl_bench_evict(void *working_set);
-
-/* Thread counts to measure up to `most`: 1, 2, 4, ... and `most` itself; at most
- * DL_BENCH_COUNTS_MAX, ascending. Returns how many. */
-#define DL_BENCH_COUNTS_MAX 16
-int dl_bench_thread_counts(int most, int counts[DL_BENCH_COUNTS_MAX]);
-
-/* Core numbers of `count` threads, as training pins its workers; free() it. */
-int *dl_bench_cores(const dl_train_config *config, int count);
+/* Prints rates of a summary's averages and messages beside that of its triad (GPU: "gpu_copy") with
+ * as many threads (on the same GPU); nothing where it has none. */
+void dl_bench_memory_print(const dl_summary *summary, FILE *out);
 
 #endif

@@ -1,12 +1,100 @@
 #include "profiler/bench/bench_gpu.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
 #include "common/units.h"
-#include "profiler/bench/bench_gpu_cases.h"
-#include "profiler/bench/bench_order.h"
+#include "kernels/quantise.h"
+#include "profiler/bench/bench_internal.h"
 #include "trace/record.h"
+
+#define DL_BENCH_GPU_BYTES_MAX ((size_t)512 << 20)
+#define DL_BENCH_GPU_QUICK_BYTES ((size_t)1 << 20)
+
+/* Largest vector; less where a GPU has not DL_BENCH_GPU_VECTORS + 3 times 16 of them. */
+#define DL_BENCH_GPU_VECTOR_BYTES ((size_t)256 << 20)
+#define DL_BENCH_GPU_VECTORS 8
+
+/* Names of the records; `worker` is the GPU, duration_ns of one operation.
+ *
+ *   name            bytes     threads          vectors  what
+ *   h2d, d2h        one copy  GPUs at once     -        from and to pinned memory
+ *   h2d_pageable, d2h_pageable                          the same of pageable memory
+ *   h2d_with_d2h    one copy  1                -        to a GPU, twice as much the other way
+ *   p2p             one copy  1                source   from GPU `source` to GPU `worker`
+ *   all_reduce      one GPU's members          -        mean of all GPUs' vectors
+ *   launch          -         -                -        host: launch of an empty operation
+ *   launch_gap      -         -                -        GPU: from one such to the next
+ *   launch_wait     -         -                -        host: to issue one and wait for it */
+static const char *const names[] = {
+    [DL_BENCH_GPU_H2D] = "h2d",
+    [DL_BENCH_GPU_D2H] = "d2h",
+    [DL_BENCH_GPU_H2D_PAGEABLE] = "h2d_pageable",
+    [DL_BENCH_GPU_D2H_PAGEABLE] = "d2h_pageable",
+    [DL_BENCH_GPU_H2D_WITH_D2H] = "h2d_with_d2h",
+    [DL_BENCH_GPU_P2P] = "p2p",
+    [DL_BENCH_GPU_ALL_REDUCE] = "all_reduce",
+    [DL_BENCH_GPU_LAUNCH] = "launch",
+    [DL_BENCH_GPU_LAUNCH_GAP] = "launch_gap",
+    [DL_BENCH_GPU_LAUNCH_WAIT] = "launch_wait",
+    [DL_BENCH_GPU_NAME_COUNT] = NULL,
+};
+
+static void add(dl_bench_gpu_cases *cases, dl_bench_gpu_case added)
+{
+    if (cases->count == cases->capacity) {
+        cases->capacity = 2 * cases->capacity + 64;
+        cases->items = dl_realloc(cases->items, cases->capacity, sizeof *cases->items, "cases");
+    }
+    cases->items[cases->count++] = added;
+}
+
+/* 1, 2, 4, ... GPUs at once, and all. */
+static void add_at_once(dl_bench_gpu_cases *cases, dl_bench_gpu_name copy, size_t bytes, int gpus)
+{
+    for (int n = 1; n <= gpus; n = n < gpus && 2 * n > gpus ? gpus : 2 * n)
+        add(cases, (dl_bench_gpu_case){.name = copy, .bytes = bytes, .at_once = n});
+}
+
+static void add_pairs(dl_bench_gpu_cases *cases, size_t bytes, int gpus)
+{
+    for (int to = 0; to < gpus; to++) {
+        for (int from = 0; from < gpus; from++) {
+            if (from == to) continue;
+            add(cases, (dl_bench_gpu_case){.name = DL_BENCH_GPU_P2P,
+                                           .bytes = bytes,
+                                           .gpu = to,
+                                           .at_once = 1,
+                                           .source = from});
+        }
+    }
+}
+
+void dl_bench_gpu_cases_init(dl_bench_gpu_cases *cases, int gpus, size_t bytes_max)
+{
+    *cases = (dl_bench_gpu_cases){0};
+    for (size_t bytes = DL_BENCH_GPU_BYTES_MIN; bytes <= bytes_max; bytes *= 2) {
+        for (dl_bench_gpu_name copy = DL_BENCH_GPU_H2D; copy <= DL_BENCH_GPU_D2H_PAGEABLE; copy++)
+            add_at_once(cases, copy, bytes, gpus);
+        add(cases,
+            (dl_bench_gpu_case){.name = DL_BENCH_GPU_H2D_WITH_D2H, .bytes = bytes, .at_once = 1});
+        add_pairs(cases, bytes, gpus);
+        if (gpus > 1) {
+            add(cases, (dl_bench_gpu_case){
+                           .name = DL_BENCH_GPU_ALL_REDUCE, .bytes = bytes, .at_once = gpus});
+        }
+    }
+    for (int g = 0; g < gpus; g++) {
+        add(cases, (dl_bench_gpu_case){.name = DL_BENCH_GPU_LAUNCH, .gpu = g, .at_once = 1});
+        add(cases, (dl_bench_gpu_case){.name = DL_BENCH_GPU_LAUNCH_WAIT, .gpu = g, .at_once = 1});
+    }
+}
+
+void dl_bench_gpu_cases_free(dl_bench_gpu_cases *cases)
+{
+    free(cases->items);
+}
 
 /* Operations between two marks: enough that a mark's half microsecond is little, and few enough to
  * be issued while the GPU is held up. */
@@ -104,7 +192,7 @@ static int batch_of(size_t bytes)
     return fit < 1 ? 1 : fit < COPIES ? (int)fit : COPIES;
 }
 
-static void issue_one(bench *b, const dl_bench_gpu_case *c, const place *at)
+static void launch_one(bench *b, const dl_bench_gpu_case *c, const place *at)
 {
     const dl_backend *backend = b->type->backend;
     switch (c->name) {
@@ -130,7 +218,7 @@ static dl_status time_copies(bench *b, const dl_bench_gpu_case *c, dl_error *err
         b->type->hold();
         b->type->mark(0);
         for (int i = 0; i < batch; i++)
-            issue_one(b, c, &b->places[g]);
+            launch_one(b, c, &b->places[g]);
         b->type->mark(1);
     }
     if (both) {
@@ -226,12 +314,12 @@ static dl_status time_launches(bench *b, const dl_bench_gpu_case *c, dl_error *e
     const int64_t start_ns = dl_clock_ns();
     for (int i = 0; i < LAUNCHES; i++)
         b->type->launch();
-    const double issued_ns = (double)(dl_clock_ns() - start_ns);
+    const double launched_ns = (double)(dl_clock_ns() - start_ns);
     b->type->mark(1);
     b->type->let_go();
     const dl_status status = b->type->backend->wait(err);
     if (status != DL_OK) return status;
-    add_sample(b, c, DL_BENCH_GPU_LAUNCH, c->gpu, start_ns, issued_ns / LAUNCHES);
+    add_sample(b, c, DL_BENCH_GPU_LAUNCH, c->gpu, start_ns, launched_ns / LAUNCHES);
     add_sample(b, c, DL_BENCH_GPU_LAUNCH_GAP, c->gpu, start_ns,
                b->type->between_ns(0, 1) / LAUNCHES);
     return DL_OK;
@@ -260,7 +348,8 @@ static dl_status time_case(bench *b, const dl_bench_gpu_case *c, dl_error *err)
     }
 }
 
-bool dl_bench_gpu_stopped(const dl_bench_gpu_config *config)
+/* Whether config->stop says so. */
+static bool stopped(const dl_bench_gpu_config *config)
 {
     return config->stop != NULL && atomic_load_explicit(config->stop, memory_order_relaxed);
 }
@@ -274,14 +363,13 @@ static dl_status run_rounds(bench *b, dl_error *err)
     dl_progress progress;
     dl_bench_order_init(&order, (uint32_t)b->cases.count, 1, 0);
     dl_progress_init(&progress, "bench of GPUs");
-    for (int round = 0; status == DL_OK && !dl_bench_gpu_stopped(b->config) && round <= ROUNDS_MAX;
-         round++) {
+    for (int round = 0; status == DL_OK && !stopped(b->config) && round <= ROUNDS_MAX; round++) {
         const double done = (double)(dl_clock_ns() - start_ns) / (double)budget_ns;
         if (round > ROUNDS_MIN && done >= 1) break;
         b->warm = round > 0;
         const uint32_t *next = dl_bench_order_next(&order);
         for (size_t i = 0; status == DL_OK && i < b->cases.count; i++) {
-            if (dl_bench_gpu_stopped(b->config)) break;
+            if (stopped(b->config)) break;
             dl_progress_update(&progress, done < 1 ? done : 1);
             status = time_case(b, &b->cases.items[next[i]], err);
         }
@@ -309,7 +397,7 @@ dl_status dl_bench_gpu(dl_trace_writer *writer, const dl_bench_gpu_config *confi
 {
     bench b = {.config = config, .type = config->type, .stream = dl_trace_writer_stream(writer)};
     for (int i = 0; i < DL_BENCH_GPU_NAME_COUNT; i++)
-        b.ids[i] = dl_trace_writer_intern(writer, dl_bench_gpu_names[i]);
+        b.ids[i] = dl_trace_writer_intern(writer, names[i]);
     dl_status status = find_bytes_max(&b, err);
     if (status == DL_OK) status = open_places(&b, err);
     if (status == DL_OK) {
@@ -318,5 +406,213 @@ dl_status dl_bench_gpu(dl_trace_writer *writer, const dl_bench_gpu_config *confi
     }
     close_places(&b);
     dl_bench_gpu_cases_free(&b.cases);
+    return status;
+}
+
+#define MEMORY_OPERATIONS 8 /* between two marks */
+#define MEMORY_WARM_ROUNDS 1
+#define MEMORY_ROUNDS_MIN 2
+#define MEMORY_ROUNDS_MAX 100
+#define MEMORY_SIZES 3 /* the largest vector, and two by SIZE_STEP smaller each */
+#define SIZE_STEP 8
+#define MEMORY_PART 16
+#define MEMORY_CASES_MAX (MEMORY_SIZES * (MEMORY_NAME_COUNT + 2))
+
+typedef enum memory_name {
+    COPY,
+    AVERAGE,
+    FP16_ENCODE,
+    FP16_DECODE,
+    BIT_ENCODE,
+    BIT_DECODE,
+    MEMORY_NAME_COUNT
+} memory_name;
+
+static const char *const memory_names[MEMORY_NAME_COUNT] = {
+    [COPY] = "gpu_copy",
+    [AVERAGE] = "gpu_average",
+    [FP16_ENCODE] = "gpu_fp16_encode",
+    [FP16_DECODE] = "gpu_fp16_decode",
+    [BIT_ENCODE] = "gpu_1bit_encode",
+    [BIT_DECODE] = "gpu_1bit_decode",
+};
+
+typedef struct memory_case {
+    memory_name name;
+    int size, vectors;
+} memory_case;
+
+typedef struct memory_bench {
+    const dl_bench_gpu_config *config;
+    const dl_device_type *type;
+    dl_trace_stream *stream;
+    uint32_t ids[MEMORY_NAME_COUNT];
+    int gpu;
+    size_t bytes[MEMORY_SIZES]; /* of a vector */
+    dl_device *device;
+    void *vectors[DL_BENCH_GPU_VECTORS], *result, *message;
+    dl_quantise_plan plans[MEMORY_SIZES][DL_QUANTISE_COUNT];
+    void *blocks[MEMORY_SIZES];
+    memory_case cases[MEMORY_CASES_MAX];
+    uint32_t case_count;
+} memory_bench;
+
+static void make_cases(memory_bench *b)
+{
+    b->case_count = 0;
+    for (int size = 0; size < MEMORY_SIZES; size++) {
+        for (memory_name of = COPY; of < MEMORY_NAME_COUNT; of++) {
+            const int most = of == AVERAGE ? DL_BENCH_GPU_VECTORS : 2;
+            for (int n = 2; n <= most; n *= 2) {
+                b->cases[b->case_count++] = (memory_case){of, size, of == AVERAGE ? n : 0};
+            }
+        }
+    }
+}
+
+static dl_status find_sizes(memory_bench *b, dl_error *err)
+{
+    dl_device_info info;
+    const dl_status status = b->type->describe(b->config->first + b->gpu, &info, err);
+    if (status != DL_OK) return status;
+    const size_t most = info.memory_bytes / (MEMORY_PART * (DL_BENCH_GPU_VECTORS + 3));
+    size_t bytes = b->config->quick ? DL_BENCH_GPU_QUICK_BYTES : DL_BENCH_GPU_VECTOR_BYTES;
+    while (bytes > most)
+        bytes /= 2;
+    for (int size = 0; size < MEMORY_SIZES; size++, bytes /= SIZE_STEP)
+        b->bytes[size] = bytes;
+    return DL_OK;
+}
+
+/* A message for each size, and its blocks on the GPU. */
+static void make_plans(memory_bench *b)
+{
+    const dl_backend *backend = b->type->backend;
+    for (int size = 0; size < MEMORY_SIZES; size++) {
+        const size_t count = b->bytes[size] / dl_precision_bytes(backend->precision);
+        for (dl_quantise kind = DL_QUANTISE_FP16; kind < DL_QUANTISE_COUNT; kind++) {
+            dl_quantise_plan_init(&b->plans[size][kind], kind);
+            dl_quantise_plan_add(&b->plans[size][kind], count);
+        }
+        const dl_quantise_plan *bits = &b->plans[size][DL_QUANTISE_1BIT];
+        const size_t bytes = bits->block_count * sizeof *bits->blocks;
+        b->blocks[size] = backend->allocate(bytes, "blocks");
+        backend->upload(b->blocks[size], bits->blocks, bytes);
+    }
+}
+
+static dl_status open_gpu(memory_bench *b, dl_error *err)
+{
+    const dl_backend *backend = b->type->backend;
+    const dl_device_settings settings = {.pageable = false};
+    dl_status status = find_sizes(b, err);
+    if (status == DL_OK) {
+        status = b->type->open(&b->device, b->config->first + b->gpu, &settings, err);
+    }
+    if (status != DL_OK) return status;
+    b->type->use(b->device);
+    for (int v = 0; v < DL_BENCH_GPU_VECTORS; v++)
+        b->vectors[v] = backend->allocate(b->bytes[0], "vectors");
+    b->result = backend->allocate(b->bytes[0], "result");
+    b->message = backend->allocate(b->bytes[0], "message");
+    make_plans(b);
+    return backend->wait(err);
+}
+
+static void close_gpu(memory_bench *b)
+{
+    const dl_backend *backend = b->type->backend;
+    if (b->device == NULL) return;
+    b->type->use(b->device);
+    for (int v = 0; v < DL_BENCH_GPU_VECTORS; v++)
+        backend->release(b->vectors[v]);
+    backend->release(b->result);
+    backend->release(b->message);
+    for (int size = 0; size < MEMORY_SIZES; size++) {
+        backend->release(b->blocks[size]);
+        for (dl_quantise kind = DL_QUANTISE_FP16; kind < DL_QUANTISE_COUNT; kind++)
+            dl_quantise_plan_free(&b->plans[size][kind]);
+    }
+    b->type->close(b->device);
+    b->device = NULL;
+}
+
+static void launch_memory_case(memory_bench *b, const memory_case *c)
+{
+    const dl_device_type *type = b->type;
+    const dl_quantise_plan *halves = &b->plans[c->size][DL_QUANTISE_FP16];
+    const dl_quantise_plan *bits = &b->plans[c->size][DL_QUANTISE_1BIT];
+    const void *blocks = b->blocks[c->size];
+    void *residual = b->vectors[1];
+    switch (c->name) {
+    case COPY: type->copy_from(b->device, b->result, b->vectors[0], b->bytes[c->size]); break;
+    case FP16_ENCODE: type->encode(halves, blocks, b->vectors[0], NULL, b->message); break;
+    case FP16_DECODE: type->decode(halves, blocks, b->message, b->result); break;
+    case BIT_ENCODE: type->encode(bits, blocks, b->vectors[0], residual, b->message); break;
+    case BIT_DECODE: type->decode(bits, blocks, b->message, b->result); break;
+    default:
+        type->average(b->result, (const void *const *)b->vectors, c->vectors, halves->count);
+        break;
+    }
+}
+
+static dl_status time_memory_case(memory_bench *b, const memory_case *c, bool warm, dl_error *err)
+{
+    const dl_device_type *type = b->type;
+    type->hold();
+    type->mark(0);
+    for (int i = 0; i < MEMORY_OPERATIONS; i++)
+        launch_memory_case(b, c);
+    type->mark(1);
+    const int64_t start_ns = dl_clock_ns();
+    type->let_go();
+    const dl_status status = type->backend->wait(err);
+    if (status != DL_OK || !warm) return status;
+    const double each_ns = type->between_ns(0, 1) / MEMORY_OPERATIONS;
+    dl_trace_stream_append(b->stream, &(dl_record){.kind = DL_RECORD_BENCH,
+                                                   .name = b->ids[c->name],
+                                                   .worker = (uint32_t)(b->config->first + b->gpu),
+                                                   .vectors = (uint32_t)c->vectors,
+                                                   .threads = 1,
+                                                   .bytes = b->bytes[c->size],
+                                                   .staleness = DL_NO_STALENESS,
+                                                   .start_ns = start_ns,
+                                                   .duration_ns = (int64_t)(each_ns + 0.5)});
+    return DL_OK;
+}
+
+static dl_status run_memory_rounds(memory_bench *b, dl_error *err)
+{
+    const int64_t start_ns = dl_clock_ns();
+    const int64_t budget_ns = (int64_t)(dl_s_to_ns(b->config->seconds) / b->config->count);
+    dl_bench_order order;
+    dl_bench_order_init(&order, b->case_count, 1, (uint32_t)b->gpu);
+    dl_status status = DL_OK;
+    for (int round = 0; status == DL_OK && round < MEMORY_ROUNDS_MAX + MEMORY_WARM_ROUNDS;
+         round++) {
+        const bool late = dl_clock_ns() - start_ns > budget_ns;
+        if (stopped(b->config) || (late && round >= MEMORY_ROUNDS_MIN + MEMORY_WARM_ROUNDS)) break;
+        const uint32_t *next = dl_bench_order_next(&order);
+        for (uint32_t i = 0; status == DL_OK && i < b->case_count; i++)
+            status = time_memory_case(b, &b->cases[next[i]], round >= MEMORY_WARM_ROUNDS, err);
+    }
+    dl_bench_order_free(&order);
+    return status;
+}
+
+dl_status dl_bench_gpu_memory(dl_trace_writer *writer, const dl_bench_gpu_config *config,
+                              dl_error *err)
+{
+    memory_bench b = {
+        .config = config, .type = config->type, .stream = dl_trace_writer_stream(writer)};
+    dl_status status = DL_OK;
+    for (int i = 0; i < MEMORY_NAME_COUNT; i++)
+        b.ids[i] = dl_trace_writer_intern(writer, memory_names[i]);
+    make_cases(&b);
+    for (b.gpu = 0; status == DL_OK && !stopped(config) && b.gpu < config->count; b.gpu++) {
+        status = open_gpu(&b, err);
+        if (status == DL_OK) status = run_memory_rounds(&b, err);
+        close_gpu(&b);
+    }
     return status;
 }

@@ -1,5 +1,5 @@
 /* Micro-benchmarks of GPUs: copies, reductions, launches, as BENCH records (their names and fields:
- * bench_gpu_cases.h). All through the functions that training uses (kernels/device.h).
+ * below). All through the functions that training uses (kernels/device.h).
  *
  * Copies of pinned memory are timed by the GPU's marks around several of them, all issued while the
  * GPU is held up, so that the host's time to issue does not count. Pageable memory keeps the host
@@ -24,14 +24,59 @@ typedef struct dl_bench_gpu_config {
     const atomic_bool *stop; /* once true, the rest is left out; NULL = never */
 } dl_bench_gpu_config;
 
-#define DL_BENCH_GPU_BYTES_MAX ((size_t)512 << 20)
-#define DL_BENCH_GPU_QUICK_BYTES ((size_t)1 << 20)
-
-/* Whether config->stop says so. */
-bool dl_bench_gpu_stopped(const dl_bench_gpu_config *config);
-
 /* Measures all; the samples go to a stream of `writer`. DL_ERR_SYSTEM if a GPU fails. */
 dl_status dl_bench_gpu(dl_trace_writer *writer, const dl_bench_gpu_config *config,
                        dl_error *err) DL_MUST_CHECK;
+
+typedef enum dl_bench_gpu_name {
+    DL_BENCH_GPU_H2D,
+    DL_BENCH_GPU_D2H,
+    DL_BENCH_GPU_H2D_PAGEABLE,
+    DL_BENCH_GPU_D2H_PAGEABLE,
+    DL_BENCH_GPU_H2D_WITH_D2H,
+    DL_BENCH_GPU_P2P,
+    DL_BENCH_GPU_ALL_REDUCE,
+    DL_BENCH_GPU_LAUNCH,
+    DL_BENCH_GPU_LAUNCH_GAP,
+    DL_BENCH_GPU_LAUNCH_WAIT,
+    DL_BENCH_GPU_NAME_COUNT
+} dl_bench_gpu_name;
+
+/* What is measured at once. launch_gap is measured with launch. */
+typedef struct dl_bench_gpu_case {
+    dl_bench_gpu_name name;
+    size_t bytes;
+    int gpu, at_once; /* the first GPU and how many */
+    int source;       /* p2p */
+} dl_bench_gpu_case;
+
+/* Smallest copy; the others are twice as large each. */
+#define DL_BENCH_GPU_BYTES_MIN ((size_t)1 << 10)
+
+typedef struct dl_bench_gpu_cases {
+    dl_bench_gpu_case *items; /* [count] */
+    size_t count, capacity;
+} dl_bench_gpu_cases;
+
+/* All cases of GPUs 0 .. gpus - 1 (at least one), with copies of up to bytes_max. */
+void dl_bench_gpu_cases_init(dl_bench_gpu_cases *cases, int gpus, size_t bytes_max);
+void dl_bench_gpu_cases_free(dl_bench_gpu_cases *cases);
+
+/* What averaging and quantising reach of a GPU's memory bandwidth, beside copies within the GPU of
+ * the same run: BENCH records, timed by the GPU's marks around several operations that are issued
+ * while it is held up.
+ *
+ *   name                              bytes       vectors     what
+ *   gpu_copy                          one vector  -           from one place in its memory to another
+ *   gpu_average                       one vector  n averaged  in one pass
+ *   gpu_fp16_encode, gpu_fp16_decode, gpu_1bit_encode, gpu_1bit_decode
+ *                                     one vector  -           to and from a message
+ *
+ * `worker` is the GPU, threads 1. dl_bench_memory_print sets the rates beside one another. */
+
+/* Measures the GPUs one after another for config->seconds together, each case twice at least; the
+ * samples go to a stream of `writer`. DL_ERR_SYSTEM if a GPU fails. */
+dl_status dl_bench_gpu_memory(dl_trace_writer *writer, const dl_bench_gpu_config *config,
+                              dl_error *err) DL_MUST_CHECK;
 
 #endif

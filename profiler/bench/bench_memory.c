@@ -1,5 +1,4 @@
-#include "profiler/bench/bench_memory.h"
-
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,9 +6,11 @@
 #include "common/alloc.h"
 #include "common/units.h"
 #include "kernels/quantise.h"
-#include "profiler/bench/bench_order.h"
-#include "profiler/bench/crew.h"
+#include "profiler/bench/bench.h"
+#include "profiler/bench/bench_internal.h"
+#include "profiler/pinned_threads.h"
 #include "profiler/run/run_meta.h"
+#include "trace/training/summary.h"
 
 /* Bytes of a vector: the triad's three take four times the last cache, as STREAM's rules ask, where
  * that is not more than a part of the memory, as there are VECTORS_MAX + 2 of them. */
@@ -261,7 +262,7 @@ dl_status dl_bench_memory(dl_bench *bench, const dl_bench_config *config, int64_
     make_cases(m);
     dl_barrier_init(&m->between, m->thread_count, DL_WAIT_SPIN);
     int *cores = dl_bench_cores(&config->train, m->thread_count);
-    const dl_status status = dl_crew_run(m->thread_count, cores, thread_main, m, err);
+    const dl_status status = dl_pinned_threads_run(m->thread_count, cores, thread_main, m, err);
     dl_barrier_free(&m->between);
     free(cores);
     free(m->pieces);
@@ -269,8 +270,8 @@ dl_status dl_bench_memory(dl_bench *bench, const dl_bench_config *config, int64_
     return status;
 }
 
-/* Bytes that an operation reads and writes a byte of its vector; 0: none of these. Single precision;
- * a message of 1bit is a 32nd of it and 8 bytes a block. */
+/* Bytes that an operation reads and writes a byte of its vector; 0: none of these. Single
+ * precision; a message of 1bit is a 32nd of it and 8 bytes per block. */
 static double traffic(const dl_bench_summary *b)
 {
     static const double bits =

@@ -1,5 +1,3 @@
-#include "profiler/bench/bench_sync.h"
-
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -7,8 +5,9 @@
 #include "common/cpu.h"
 #include "common/random.h"
 #include "common/units.h"
-#include "profiler/bench/bench_order.h"
-#include "profiler/bench/crew.h"
+#include "profiler/bench/bench.h"
+#include "profiler/bench/bench_internal.h"
+#include "profiler/pinned_threads.h"
 #include "profiler/run/run_meta.h"
 
 /* Length of a burst: what is aimed at, and at least. In the least time all threads of a burst must
@@ -53,7 +52,7 @@ typedef struct sync_case {
 struct sync_burst {
     const sync_case *at;
     sync_lane *lanes; /* [at->threads] */
-    dl_barrier start; /* all begin together */
+    dl_barrier start; /* all start together */
     dl_barrier barrier;
     dl_lock lock;
     int64_t end_ns;                       /* when to stop; set by thread 0 before `start` */
@@ -180,8 +179,8 @@ static void run_wakeup(sync_burst *burst, int index)
 
 /* Slice: each thread marks the core as its own and watches for another's mark: then it had been
  * descheduled. The length of its run is the CPU time between two such moments, which other
- * processes do not lengthen. A thread's first run began before the others wanted the core, and its
- * last one ends with the burst: both are left out. */
+ * processes do not lengthen. A thread's first run started before the others wanted the core, and
+ * its last one ends with the burst: both are left out. */
 static void run_slice(sync_burst *burst, int index)
 {
     int64_t now_ns, run_start_ns = 0, run_start_cpu_ns = 0;
@@ -281,7 +280,7 @@ static dl_status run_burst(dl_bench *bench, const dl_bench_config *config, sync_
     const int64_t least_ns = at->name == DL_BENCH_SLICE ? at->threads * SLICE_NS_MIN : BURST_NS_MIN;
     burst_start start = {.burst = burst,
                          .duration_ns = duration_ns > least_ns ? duration_ns : least_ns};
-    const dl_status status = dl_crew_run(at->threads, cores, thread_main, &start, err);
+    const dl_status status = dl_pinned_threads_run(at->threads, cores, thread_main, &start, err);
     at->samples += close_burst(burst, bench);
     free(cores);
     free(burst);

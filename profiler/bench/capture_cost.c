@@ -1,32 +1,544 @@
 #include "profiler/bench/capture_cost.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
+
+#ifdef DL_NVTX
+#include <nvtx3/nvToolsExt.h>
+#endif
 
 #include "common/alloc.h"
-#include "profiler/bench/measuring_child.h"
-#include "profiler/bench/overhead.h"
+#include "common/file.h"
+#include "common/status.h"
+#include "common/units.h"
+#include "kernels/device.h"
 #include "profiler/inject/settings.h"
+#include "profiler/progress.h"
+#include "trace/activity/activity.h"
+#include "trace/activity/capture_cost.h"
 #include "trace/distribution.h"
+#include "trace/dlt/dlt.h"
+
+/* Each case is timed in so many rounds of so many calls. */
+#define DL_CAPTURE_COST_ROUNDS 61
+#define DL_CAPTURE_COST_CALLS 1000
+
+/* Measuring in a child process, whether it is recorded or not, and a folder for what it writes
+ * meanwhile. */
+
+/* What a child does. Both functions get `user` and the result's memory, zeroed before. */
+typedef struct dl_child_work {
+    void (*work)(void *user, void *result);
+    void (*finish)(void *user, void *result); /* after all exit handlers that `work` led to; NULL =
+                                                 nothing */
+    void *user;
+} dl_child_work;
+
+/* The activities of the trace that a recorded child left. */
+typedef struct dl_child_recording {
+    bool found; /* there is a trace */
+    size_t count, of_kind[DL_ACTIVITY_KIND_END];
+} dl_child_recording;
+
+/* A child makes so many rounds of so many calls of each kind, and a round before that does not
+ * count; its figure is the median round. A device's queue holds about a thousand launches before it
+ * makes the host wait. */
+#define DL_LAUNCH_ROUNDS 41
+#define DL_LAUNCH_CALLS 250
+#define DL_LAUNCH_REPETITIONS_MAX 60
+
+/* Of the child; exit handlers get no argument. */
+static struct {
+    const dl_child_work *work;
+    int to_parent;
+    char *result;
+    size_t bytes;
+} child;
+
+static void hand_over(void)
+{
+    if (child.work->finish != NULL) child.work->finish(child.work->user, child.result);
+    for (size_t done = 0; done < child.bytes;) {
+        const ssize_t bytes = write(child.to_parent, child.result + done, child.bytes - done);
+        if (bytes < 0 && errno == EINTR) continue;
+        if (bytes < 0) _exit(1);
+        done += (size_t)bytes;
+    }
+    _exit(0); /* the handlers that are left are the parent's */
+}
+
+/* Exit handlers run in the reverse order: this one runs after those of libraries that the work
+ * loads. */
+static void run_child(const dl_child_work *work, int to_parent, void *result, size_t bytes)
+{
+    child.work = work;
+    child.to_parent = to_parent;
+    child.result = result;
+    child.bytes = bytes;
+    memset(result, 0, bytes);
+    if (atexit(hand_over) != 0) _exit(1);
+    work->work(work->user, result);
+    exit(0);
+}
+
+static bool read_all(int from_child, char *result, size_t bytes)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        const ssize_t got = read(from_child, result + done, bytes - done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        done += (size_t)got;
+    }
+    return true;
+}
+
+/* Forks; the child works, runs the exit handlers that its work led to, as a program does at its
+ * end, and hands over result[bytes]. The calling process must have a single thread. DL_ERR_SYSTEM
+ * if the child cannot be made, ends otherwise or hands nothing over; the result is undefined
+ * then. */
+static dl_status child_measure(const dl_child_work *work, void *result, size_t bytes, dl_error *err)
+{
+    int ends[2];
+    fflush(NULL); /* the child would write it again */
+    if (pipe(ends) != 0) return dl_error_set(err, DL_ERR_SYSTEM, "cannot make a pipe");
+    const pid_t made = fork();
+    if (made == 0) run_child(work, ends[1], result, bytes);
+    close(ends[1]);
+    const bool whole = made > 0 && read_all(ends[0], result, bytes);
+    close(ends[0]);
+    int status = 1;
+    while (made > 0 && waitpid(made, &status, 0) < 0 && errno == EINTR) {}
+    if (whole && status == 0) return DL_OK;
+    return dl_error_set(err, DL_ERR_SYSTEM, "the process that was to be recorded failed");
+}
+
+static void set_variable(void *unused, const char *name, const char *value)
+{
+    (void)unused;
+    setenv(name, value, 1);
+}
+
+/* In the child, before its first call: has NVTX, and with `cuda` the driver, load the library as
+ * dlprof run does, which then records by the settings. Library NULL: nothing is loaded, whatever
+ * the environment said. */
+static void child_inject(const dl_capture_settings *settings, const char *library, bool cuda)
+{
+    unsetenv("CUDA_INJECTION64_PATH");
+    unsetenv("NVTX_INJECTION64_PATH");
+    if (library == NULL) return;
+    dl_capture_settings_to_environment(settings, set_variable, NULL);
+    setenv("NVTX_INJECTION64_PATH", library, 1);
+    if (cuda) setenv("CUDA_INJECTION64_PATH", library, 1);
+}
+
+/* A new folder below `below`; free() its path. DL_ERR_IO if it cannot be made. */
+static dl_status child_folder_make(const char *below, char **folder, dl_error *err)
+{
+    char *made = dl_format("%s/dlprof-XXXXXX", below);
+    if (mkdtemp(made) != NULL) {
+        *folder = made;
+        return DL_OK;
+    }
+    const dl_status status =
+        dl_error_set_at(err, DL_ERR_IO, made, 0, "cannot make a temporary folder");
+    free(made);
+    return status;
+}
+
+static bool ends_with(const char *name, const char *ending)
+{
+    const size_t length = strlen(name), tail = strlen(ending);
+    return length > tail && strcmp(name + length - tail, ending) == 0;
+}
+
+/* Path of one file in the folder with this ending (".dlt"), or NULL if there is none. free() it. */
+static char *child_folder_find(const char *folder, const char *ending)
+{
+    char *found = NULL;
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    while (dir != NULL && found == NULL && (entry = readdir(dir)) != NULL) {
+        if (ends_with(entry->d_name, ending)) found = dl_format("%s/%s", folder, entry->d_name);
+    }
+    if (dir != NULL) closedir(dir);
+    return found;
+}
+
+/* Counts them. Fails as dl_trace_read; no trace at all is no error. */
+static dl_status child_recording_count(const char *folder, dl_child_recording *recording,
+                                       dl_error *err)
+{
+    *recording = (dl_child_recording){0};
+    char *path = child_folder_find(folder, ".dlt");
+    if (path == NULL) return DL_OK;
+    dl_trace trace = {0};
+    const dl_status status = dl_trace_read(&trace, path, err);
+    free(path);
+    if (status != DL_OK) return status;
+    recording->found = true;
+    recording->count = trace.activity_count;
+    for (size_t i = 0; i < trace.activity_count; i++)
+        recording->of_kind[trace.activities[i].kind]++;
+    dl_trace_free(&trace);
+    return DL_OK;
+}
+
+/* Removes the files in the folder; it may hold no folders. */
+static void child_folder_empty(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        char *path = dl_format("%s/%s", folder, entry->d_name);
+        unlink(path); /* fails for . and .. */
+        free(path);
+    }
+    if (dir != NULL) closedir(dir);
+}
+
+/* Removes folder and files, and frees the path. */
+static void child_folder_remove(char *folder)
+{
+    child_folder_empty(folder);
+    rmdir(folder);
+    free(folder);
+}
+
+#define CALL_KINDS DL_CAPTURE_PER_RECORD
+#define COPY_BYTES 4096 /* a batch's labels: the cost of a copy, not of its bytes */
+
+const char *const dl_launch_variant_names[DL_LAUNCH_VARIANT_COUNT] = {"bare", "nvtx", "light",
+                                                                      "default", "full"};
+
+/* What a child hands over. */
+typedef struct child_result {
+    char why[DL_ERROR_TEXT_BYTES]; /* nothing was measured; "" = all went well */
+    char device[DL_DEVICE_NAME_BYTES];
+    double call_ns[CALL_KINDS];
+    double background_ns; /* processor time of all threads but the launching one, to the end */
+    double process_ns, thread_ns; /* clocks at the start of that time */
+} child_result;
+
+/* What a child is to do. */
+typedef struct child_order {
+    const dl_launch_config *config;
+    dl_launch_variant variant;
+    const char *folder;
+} child_order;
+
+/* The device and what the calls need. */
+typedef struct launcher {
+    const dl_device_type *type;
+    dl_device *device;
+    void *host, *memory;
+    int (*synchronize)(void); /* the driver's cuCtxSynchronize */
+} launcher;
+
+static double clock_of(clockid_t which)
+{
+    struct timespec now;
+    clock_gettime(which, &now);
+    return dl_s_to_ns((double)now.tv_sec) + (double)now.tv_nsec;
+}
+
+static dl_status set_environment(const child_order *order, dl_error *err)
+{
+    dl_capture_settings settings = dl_capture_settings_default();
+    if (order->variant == DL_LAUNCH_BARE) {
+        child_inject(&settings, NULL, false);
+        return DL_OK;
+    }
+    if (order->variant > DL_LAUNCH_NVTX) settings.preset = order->variant - DL_LAUNCH_LIGHT;
+    dl_status status = dl_capture_set_path(settings.output, order->folder, err);
+    if (status == DL_OK) status = dl_capture_set_path(settings.cupti, order->config->cupti, err);
+    if (status != DL_OK) return status;
+    child_inject(&settings, order->config->library, order->variant > DL_LAUNCH_NVTX);
+    return DL_OK;
+}
+
+static dl_status open_launcher(launcher *to, const char *path, char *name, dl_error *err)
+{
+    static const dl_device_settings settings = {0};
+    dl_device_info info = {0};
+    dl_status status = dl_device_load(path, &to->type, err);
+    if (status == DL_OK) status = to->type->describe(0, &info, err);
+    if (status == DL_OK) status = to->type->open(&to->device, 0, &settings, err);
+    if (status != DL_OK) return status;
+    snprintf(name, DL_DEVICE_NAME_BYTES, "%s", info.name);
+    to->type->use(to->device);
+    to->type->backend->start();
+    to->host = to->type->backend->allocate_host(COPY_BYTES, "measured copies");
+    to->memory = to->type->backend->allocate(COPY_BYTES, "measured copies");
+    /* The device's library has loaded the driver's. */
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    if (driver != NULL) *(void **)&to->synchronize = dlsym(driver, "cuCtxSynchronize");
+    if (to->synchronize == NULL) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "the driver has no cuCtxSynchronize");
+    }
+    return to->type->backend->wait(err);
+}
+
+static void close_launcher(launcher *to)
+{
+    if (to->device == NULL) return;
+    to->type->backend->release(to->memory);
+    to->type->backend->release_host(to->host);
+    to->type->close(to->device);
+}
+
+static void call_once(const launcher *by, int kind)
+{
+    switch (kind) {
+    case DL_CAPTURE_PER_KERNEL: by->type->launch(); break;
+    case DL_CAPTURE_PER_COPY: by->type->backend->upload(by->memory, by->host, COPY_BYTES); break;
+    case DL_CAPTURE_PER_EVENT: by->type->mark(0); break;
+    case DL_CAPTURE_PER_SYNC: (void)by->synchronize(); break;
+    default: break;
+    }
+}
+
+/* All kinds of calls, round by round, so that a drift of the machine touches all alike. The device
+ * is idle when a round starts, and waiting for it is not timed. */
+static dl_status time_calls(const launcher *by, double call_ns[CALL_KINDS], dl_error *err)
+{
+    static double rounds[CALL_KINDS][DL_LAUNCH_ROUNDS];
+    for (int round = -1; round < DL_LAUNCH_ROUNDS; round++) {
+        for (int kind = 0; kind < CALL_KINDS; kind++) {
+            const double start_ns = clock_of(CLOCK_MONOTONIC);
+            for (int i = 0; i < DL_LAUNCH_CALLS; i++)
+                call_once(by, kind);
+            const double taken_ns = clock_of(CLOCK_MONOTONIC) - start_ns;
+            const dl_status status = by->type->backend->wait(err);
+            if (status != DL_OK) return status;
+            if (round >= 0) rounds[kind][round] = taken_ns / DL_LAUNCH_CALLS;
+        }
+    }
+    for (int kind = 0; kind < CALL_KINDS; kind++)
+        call_ns[kind] = dl_distribution_of(rounds[kind], DL_LAUNCH_ROUNDS).p50;
+    return DL_OK;
+}
+
+static void work_in_child(void *user, void *memory)
+{
+    const child_order *order = user;
+    child_result *result = memory;
+    dl_error err = {0};
+    launcher by = {0};
+    dl_status status = set_environment(order, &err);
+    if (status == DL_OK) {
+        status = open_launcher(&by, order->config->device_library, result->device, &err);
+    }
+    result->process_ns = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    result->thread_ns = clock_of(CLOCK_THREAD_CPUTIME_ID);
+    if (status == DL_OK) status = time_calls(&by, result->call_ns, &err);
+    close_launcher(&by);
+    if (status != DL_OK) snprintf(result->why, sizeof result->why, "%s", err.text);
+}
+
+/* Here the recorder has written all it had. */
+static void finish_in_child(void *user, void *memory)
+{
+    (void)user;
+    child_result *result = memory;
+    result->background_ns = (clock_of(CLOCK_PROCESS_CPUTIME_ID) - result->process_ns) -
+                            (clock_of(CLOCK_THREAD_CPUTIME_ID) - result->thread_ns);
+}
+
+/* What the recorder says about its failure, or that it says nothing. */
+static dl_status no_recording(const child_order *order, const char *what, dl_error *err)
+{
+    char *path = child_folder_find(order->folder, ".log");
+    char *text = NULL;
+    size_t bytes = 0;
+    if (path == NULL || dl_file_read(path, &text, &bytes, NULL) != DL_OK) text = dl_strdup("");
+    text[strcspn(text, "\n")] = '\0';
+    const dl_status status = dl_error_set(
+        err, text[0] != '\0' ? DL_ERR_UNSUPPORTED : DL_ERR_DATA, "preset %s: %s%s%s",
+        dl_launch_variant_names[order->variant], what, text[0] != '\0' ? ": " : "", text);
+    free(text);
+    free(path);
+    return status;
+}
+
+/* How many activities the trace holds, all of the loop's kernels and copies among them. */
+static dl_status count_records(const child_order *order, double *records, dl_error *err)
+{
+    dl_child_recording recording;
+    const dl_status status = child_recording_count(order->folder, &recording, err);
+    if (status != DL_OK) return status;
+    if (!recording.found) return no_recording(order, "left no trace", err);
+    const size_t calls = (size_t)DL_LAUNCH_CALLS * (DL_LAUNCH_ROUNDS + 1);
+    const size_t kernels = recording.of_kind[DL_ACTIVITY_KERNEL];
+    const size_t copies = recording.of_kind[DL_ACTIVITY_MEMCPY];
+    *records = (double)recording.count;
+    if (kernels >= calls && copies >= calls) return DL_OK;
+    char what[128];
+    snprintf(what, sizeof what, "recorded %zu kernels and %zu copies of %zu each", kernels, copies,
+             calls);
+    return no_recording(order, what, err);
+}
+
+/* The device's library offers the processor instead, which is no help here. */
+static dl_status no_device(char *why, dl_error *err)
+{
+    char *offer = strstr(why, "; --device");
+    if (offer != NULL) *offer = '\0';
+    return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s", why);
+}
+
+/* One child; *records is 0 where nothing of CUDA is recorded. */
+static dl_status run_one(const child_order *order, child_result *result, double *records,
+                         dl_error *err)
+{
+    child_order own = *order;
+    const dl_child_work work = {work_in_child, finish_in_child, &own};
+    dl_status status = child_measure(&work, result, sizeof *result, err);
+    *records = 0;
+    if (status == DL_OK && result->why[0] != '\0') {
+        status = no_device(result->why, err);
+    }
+    if (status == DL_OK && order->variant > DL_LAUNCH_NVTX) {
+        status = count_records(order, records, err);
+    }
+    child_folder_empty(order->folder);
+    return status;
+}
+
+/* [repetition] of all variants: what is added to the bare time of the same repetition. */
+typedef struct cost_samples {
+    double bare[CALL_KINDS][DL_LAUNCH_REPETITIONS_MAX];
+    double added[DL_LAUNCH_VARIANT_COUNT][DL_CAPTURE_ITEM_COUNT][DL_LAUNCH_REPETITIONS_MAX];
+    double records[DL_LAUNCH_VARIANT_COUNT];
+    char device[DL_DEVICE_NAME_BYTES];
+} cost_samples;
+
+/* All variants once, forwards or backwards. */
+static dl_status repeat(const dl_launch_config *config, const char *folder, int repetition,
+                        cost_samples *samples, dl_error *err)
+{
+    child_result results[DL_LAUNCH_VARIANT_COUNT];
+    for (int i = 0; i < DL_LAUNCH_VARIANT_COUNT; i++) {
+        const int variant = repetition % 2 == 0 ? i : DL_LAUNCH_VARIANT_COUNT - 1 - i;
+        const child_order order = {config, (dl_launch_variant)variant, folder};
+        if (config->stop != NULL && atomic_load(config->stop)) {
+            return dl_error_set(err, DL_ERR_SYSTEM, "stopped in repetition %d", repetition + 1);
+        }
+        const dl_status status =
+            run_one(&order, &results[variant], &samples->records[variant], err);
+        if (status != DL_OK) return status;
+    }
+    const child_result *bare = &results[DL_LAUNCH_BARE];
+    memcpy(samples->device, bare->device, sizeof samples->device);
+    for (int kind = 0; kind < CALL_KINDS; kind++)
+        samples->bare[kind][repetition] = bare->call_ns[kind];
+    for (int v = 0; v < DL_LAUNCH_VARIANT_COUNT; v++) {
+        for (int kind = 0; kind < CALL_KINDS; kind++)
+            samples->added[v][kind][repetition] = results[v].call_ns[kind] - bare->call_ns[kind];
+        if (samples->records[v] == 0) continue;
+        samples->added[v][DL_CAPTURE_PER_RECORD][repetition] =
+            (results[v].background_ns - bare->background_ns) / samples->records[v];
+    }
+    return DL_OK;
+}
+
+/* The median lies below the value of rank `low` (from 0) if at most `low` of n fair coins show
+ * heads; the interval misses it on either side with that probability. */
+size_t dl_overhead_median_interval(size_t count, double confidence)
+{
+    const double n = (double)count;
+    double tail = 0;
+    size_t low = 0;
+    for (size_t k = 0; 2 * k < count; k++) {
+        const double heads = (double)k;
+        tail += exp(lgamma(n + 1) - lgamma(heads + 1) - lgamma(n - heads + 1) - n * log(2));
+        if (2 * tail > 1 - confidence) break;
+        low = k;
+    }
+    return low;
+}
+
+static dl_capture_figure figure_of(double *values, size_t count)
+{
+    const double median_ns = dl_distribution_of(values, count).p50; /* and sorts them */
+    const size_t low = dl_overhead_median_interval(count, DL_OVERHEAD_CONFIDENCE);
+    return (dl_capture_figure){median_ns, values[low], values[count - 1 - low]};
+}
+
+static void sum_up(cost_samples *samples, int repetitions, dl_launch_cost *cost)
+{
+    const size_t count = (size_t)repetitions;
+    const double calls = (double)CALL_KINDS * DL_LAUNCH_CALLS * (DL_LAUNCH_ROUNDS + 1);
+    *cost = (dl_launch_cost){0};
+    for (int kind = 0; kind < CALL_KINDS; kind++)
+        cost->bare_ns[kind] = dl_distribution_of(samples->bare[kind], count).p50;
+    for (int v = DL_LAUNCH_NVTX; v < DL_LAUNCH_VARIANT_COUNT; v++) {
+        dl_capture_figures *figures = &cost->figures[v];
+        figures->repetitions = repetitions;
+        gethostname(figures->host, sizeof figures->host - 1);
+        snprintf(figures->device, sizeof figures->device, "%s", samples->device);
+        for (int item = 0; item < DL_CAPTURE_ITEM_COUNT; item++)
+            figures->items[item] = figure_of(samples->added[v][item], count);
+        cost->records_per_launch[v] = samples->records[v] / calls;
+    }
+}
+
+/* As many repetitions as fit, by the time of the first. */
+static dl_status measure_into(const dl_launch_config *config, const char *folder,
+                              cost_samples *samples, int *repetitions, dl_error *err)
+{
+    const double begin_ns = clock_of(CLOCK_MONOTONIC);
+    int wanted = DL_LAUNCH_REPETITIONS_MIN;
+    for (int i = 0; i < wanted; i++) {
+        const dl_status status = repeat(config, folder, i, samples, err);
+        if (status != DL_OK) return status;
+        if (i == 0) {
+            const double each_s = dl_ns_to_s(clock_of(CLOCK_MONOTONIC) - begin_ns);
+            const double fit = config->seconds / each_s;
+            wanted = fit > DL_LAUNCH_REPETITIONS_MAX   ? DL_LAUNCH_REPETITIONS_MAX
+                     : fit > DL_LAUNCH_REPETITIONS_MIN ? (int)fit
+                                                       : DL_LAUNCH_REPETITIONS_MIN;
+        }
+        dl_progress_update(config->progress, (double)(i + 1) / wanted);
+    }
+    *repetitions = wanted;
+    return DL_OK;
+}
+
+dl_status dl_launch_cost_measure(const dl_launch_config *config, dl_launch_cost *cost,
+                                 dl_error *err)
+{
+    char *folder = NULL;
+    dl_status status = child_folder_make(config->folder, &folder, err);
+    if (status != DL_OK) return status;
+    cost_samples *samples = dl_calloc(1, sizeof *samples, "cost of the capture");
+    int repetitions = 0;
+    status = measure_into(config, folder, samples, &repetitions, err);
+    if (status == DL_OK) sum_up(samples, repetitions, cost);
+    free(samples);
+    child_folder_remove(folder);
+    return status;
+}
 
 const char *const dl_capture_case_names[DL_CAPTURE_COST_COUNT] = {
     "range, pushed and popped", "range with a registered text", "range, started and ended", "mark"};
 
 #ifdef DL_NVTX
-#include <nvtx3/nvToolsExt.h>
-
 /* ns a call, by case and round. */
-typedef struct cost_samples {
+typedef struct range_samples {
     double ns[DL_CAPTURE_COST_COUNT][DL_CAPTURE_COST_ROUNDS];
-} cost_samples;
-
-static double now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
+} range_samples;
 
 static void call_often(dl_capture_case which, nvtxDomainHandle_t domain,
                        const nvtxEventAttributes_t *registered)
@@ -50,7 +562,7 @@ static void call_often(dl_capture_case which, nvtxDomainHandle_t domain,
 
 /* All cases, round by round, so that a drift of the machine touches all alike. One round more in
  * front, which is not counted, makes buffers and caches ready. */
-static void time_calls(cost_samples *samples)
+static void time_ranges(range_samples *samples)
 {
     nvtxDomainHandle_t domain = nvtxDomainCreateA("dlprof bench");
     nvtxEventAttributes_t registered = {.version = NVTX_VERSION,
@@ -59,10 +571,11 @@ static void time_calls(cost_samples *samples)
     registered.message.registered = nvtxDomainRegisterStringA(domain, "forward of layer 12");
     for (int round = -1; round < DL_CAPTURE_COST_ROUNDS; round++) {
         for (int which = 0; which < DL_CAPTURE_COST_COUNT; which++) {
-            const double start_ns = now_ns();
+            const double start_ns = clock_of(CLOCK_MONOTONIC);
             call_often((dl_capture_case)which, domain, &registered);
             if (round < 0) continue;
-            samples->ns[which][round] = (now_ns() - start_ns) / DL_CAPTURE_COST_CALLS;
+            samples->ns[which][round] =
+                (clock_of(CLOCK_MONOTONIC) - start_ns) / DL_CAPTURE_COST_CALLS;
         }
     }
     nvtxDomainDestroy(domain);
@@ -74,20 +587,20 @@ typedef struct cost_case {
     const dl_capture_settings *settings;
 } cost_case;
 
-static void work_in_child(void *user, void *result)
+static void call_in_child(void *user, void *result)
 {
     const cost_case *chosen = user;
-    dl_child_inject(chosen->settings, chosen->library, false);
-    time_calls(result);
+    child_inject(chosen->settings, chosen->library, false);
+    time_ranges(result);
 }
 
 /* Times the calls in a child; library NULL = without one. */
 static dl_status time_in_child(const char *library, const dl_capture_settings *settings,
-                               cost_samples *samples, dl_error *err)
+                               range_samples *samples, dl_error *err)
 {
     cost_case chosen = {library, settings};
-    const dl_child_work work = {.work = work_in_child, .user = &chosen};
-    return dl_child_measure(&work, samples, sizeof *samples, err);
+    const dl_child_work work = {.work = call_in_child, .user = &chosen};
+    return child_measure(&work, samples, sizeof *samples, err);
 }
 
 /* Whether the trace holds as many ranges and marks as were called: nothing was cheap because it was
@@ -95,7 +608,7 @@ static dl_status time_in_child(const char *library, const dl_capture_settings *s
 static dl_status check_trace(const char *folder, dl_error *err)
 {
     dl_child_recording recording;
-    const dl_status status = dl_child_recording_count(folder, &recording, err);
+    const dl_status status = child_recording_count(folder, &recording, err);
     if (status != DL_OK) return status;
     if (!recording.found) return dl_error_set(err, DL_ERR_DATA, "nothing was recorded");
     const size_t calls = (size_t)DL_CAPTURE_COST_CALLS * (DL_CAPTURE_COST_ROUNDS + 1);
@@ -109,16 +622,13 @@ static dl_status check_trace(const char *folder, dl_error *err)
 
 static dl_capture_cost cost_of(double *with_ns, double *without_ns)
 {
-    const size_t count = DL_CAPTURE_COST_ROUNDS;
-    const double base_ns = dl_distribution_of(without_ns, count).p50;
-    const double median_ns = dl_distribution_of(with_ns, count).p50; /* and sorts them */
-    const size_t low = dl_overhead_median_interval(count, DL_OVERHEAD_CONFIDENCE);
-    return (dl_capture_cost){median_ns - base_ns, with_ns[low] - base_ns,
-                             with_ns[count - 1 - low] - base_ns};
+    const double base_ns = dl_distribution_of(without_ns, DL_CAPTURE_COST_ROUNDS).p50;
+    const dl_capture_figure with = figure_of(with_ns, DL_CAPTURE_COST_ROUNDS);
+    return (dl_capture_cost){with.ns - base_ns, with.low_ns - base_ns, with.high_ns - base_ns};
 }
 
-static dl_status measure_into(const char *library, const char *folder, cost_samples *with,
-                              cost_samples *without, dl_error *err)
+static dl_status measure_ranges(const char *library, const char *folder, range_samples *with,
+                                range_samples *without, dl_error *err)
 {
     dl_capture_settings settings = dl_capture_settings_default();
     dl_status status = dl_capture_set_path(settings.output, folder, err);
@@ -131,14 +641,14 @@ dl_status dl_capture_cost_measure(const char *library, const char *folder,
                                   dl_capture_cost costs[DL_CAPTURE_COST_COUNT], dl_error *err)
 {
     char *own = NULL;
-    dl_status status = dl_child_folder_make(folder, &own, err);
+    dl_status status = child_folder_make(folder, &own, err);
     if (status != DL_OK) return status;
-    cost_samples *with = dl_calloc(2, sizeof *with, "cost of the capture"), *without = with + 1;
-    status = measure_into(library, own, with, without, err);
+    range_samples *with = dl_calloc(2, sizeof *with, "cost of the capture"), *without = with + 1;
+    status = measure_ranges(library, own, with, without, err);
     for (int which = 0; status == DL_OK && which < DL_CAPTURE_COST_COUNT; which++)
         costs[which] = cost_of(with->ns[which], without->ns[which]);
     free(with);
-    dl_child_folder_remove(own);
+    child_folder_remove(own);
     return status;
 }
 

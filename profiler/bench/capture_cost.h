@@ -4,7 +4,18 @@
 #ifndef DL_PROFILER_CAPTURE_COST_H
 #define DL_PROFILER_CAPTURE_COST_H
 
+#include <stdatomic.h>
+
 #include "common/status.h"
+#include "profiler/progress.h"
+#include "trace/activity/capture_cost.h"
+
+#define DL_OVERHEAD_CONFIDENCE 0.95
+
+/* Which order statistics of a sample, ranks low and count - 1 - low counted from 0, enclose the
+ * median with a probability of at least `confidence`, whatever the distribution (binomial). Returns
+ * low; 0 if there are too few values for it. */
+size_t dl_overhead_median_interval(size_t count, double confidence);
 
 typedef enum dl_capture_case {
     DL_CAPTURE_COST_PUSH,       /* nvtxRangePushA and Pop: the text is looked up */
@@ -15,10 +26,6 @@ typedef enum dl_capture_case {
 } dl_capture_case;
 
 extern const char *const dl_capture_case_names[DL_CAPTURE_COST_COUNT];
-
-/* Each case is timed in so many rounds of so many calls. */
-#define DL_CAPTURE_COST_ROUNDS 61
-#define DL_CAPTURE_COST_CALLS 1000
 
 /* ns a range or mark: median over the rounds and its distribution-free interval with a confidence
  * of DL_OVERHEAD_CONFIDENCE, both less the median without the library. */
@@ -32,5 +39,48 @@ typedef struct dl_capture_cost {
 dl_status dl_capture_cost_measure(const char *library, const char *folder,
                                   dl_capture_cost costs[DL_CAPTURE_COST_COUNT],
                                   dl_error *err) DL_MUST_CHECK;
+
+/* What recording CUDA costs a program: a loop of launches, copies, event recordings and waits in
+ * child processes, bare and with the injected library under each preset, in an alternating order.
+ * The bare time of the same repetition is taken off.
+ *
+ * A kernel that does nothing is the dearest case: of a longer one, the same cost hides behind the
+ * work before it if the host is ahead of the device. */
+typedef enum dl_launch_variant {
+    DL_LAUNCH_BARE,
+    DL_LAUNCH_NVTX, /* the library is loaded, but CUPTI is not used */
+    DL_LAUNCH_LIGHT,
+    DL_LAUNCH_DEFAULT,
+    DL_LAUNCH_FULL,
+    DL_LAUNCH_VARIANT_COUNT
+} dl_launch_variant;
+
+extern const char *const dl_launch_variant_names[DL_LAUNCH_VARIANT_COUNT]; /* "bare", "nvtx", ... */
+
+/* The fewest of which an interval of 95 % exists (dl_overhead_median_interval). */
+#define DL_LAUNCH_REPETITIONS_MIN 6
+
+typedef struct dl_launch_config {
+    const char *device_library; /* DL_DEVICE_CUDA_LIBRARY's path */
+    const char *library;        /* of the recorder */
+    const char *cupti;          /* "" = search for it */
+    const char *folder;         /* temporary traces go below it */
+    double seconds;             /* for everything; never fewer repetitions than the fewest */
+    const atomic_bool *stop;    /* set: give up; may be NULL */
+    dl_progress *progress;
+} dl_launch_config;
+
+typedef struct dl_launch_cost {
+    double bare_ns[DL_CAPTURE_PER_RECORD];               /* of a call without recording: median */
+    dl_capture_figures figures[DL_LAUNCH_VARIANT_COUNT]; /* of BARE zero; NVTX has no records */
+    double records_per_launch[DL_LAUNCH_VARIANT_COUNT];  /* activities by calls of any kind */
+} dl_launch_cost;
+
+/* Measures on device 0. The process must have a single thread and must not have used CUDA.
+ * DL_ERR_UNSUPPORTED with the reason where there is no device or no CUPTI for it; DL_ERR_DATA if a
+ * recording lacks launches, so that nothing is cheap because it was lost; DL_ERR_SYSTEM if stopped
+ * or if a child fails. */
+dl_status dl_launch_cost_measure(const dl_launch_config *config, dl_launch_cost *cost,
+                                 dl_error *err) DL_MUST_CHECK;
 
 #endif

@@ -1,13 +1,99 @@
 #include "profiler/bench/overhead.h"
 
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "common/alloc.h"
 #include "common/random.h"
+#include "common/status.h"
 #include "common/units.h"
+#include "profiler/bench/capture_cost.h"
+#include "profiler/inject/settings.h"
 #include "profiler/recorder.h"
+#include "trace/activity/capture_cost.h"
 #include "trace/distribution.h"
+#include "trace/dlt/dlt.h"
+
+#define FILE_PART "dlprof/overhead.dlt"
+
+char *dl_overhead_file_default(void)
+{
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    if (data != NULL && data[0] != '\0') return dl_format("%s/" FILE_PART, data);
+    if (home != NULL && home[0] != '\0') return dl_format("%s/.local/share/" FILE_PART, home);
+    return NULL;
+}
+
+/* The file's text, whatever it is. */
+static dl_status read_text(const char *path, int preset, char **text, dl_error *err)
+{
+    dl_trace trace = {0};
+    dl_status status = dl_trace_read(&trace, path, err);
+    if (status != DL_OK) return status;
+    const char *kind = dl_trace_meta(&trace, "kind");
+    char *key = dl_format(DL_CAPTURE_COST_KEY ".%s", dl_capture_preset_names[preset]);
+    const char *found = dl_trace_meta(&trace, key);
+    if (kind == NULL || strcmp(kind, "overhead") != 0 || found == NULL) {
+        status = dl_error_set_at(err, DL_ERR_DATA, path, 0,
+                                 "is not of dlprof bench overhead: it does not say %s", key);
+    } else {
+        *text = dl_strdup(found);
+    }
+    free(key);
+    dl_trace_free(&trace);
+    return status;
+}
+
+static char *unknown(const char *path, const char *why)
+{
+    return dl_format(DL_CAPTURE_COST_UNKNOWN " (%s: %s)", path, why);
+}
+
+/* A text that is not good for this host becomes the reason. */
+static char *check_host(const char *path, char *text)
+{
+    char host[HOST_NAME_MAX + 1] = "";
+    gethostname(host, sizeof host - 1);
+    dl_capture_figures figures;
+    dl_error err = {0};
+    const dl_status status = dl_capture_figures_parse(text, &figures, &err);
+    if (status == DL_OK && strcmp(figures.host, host) == 0) return text;
+    if (status == DL_ERR_DATA) return text; /* unknown there too, with the reason */
+    char *why = status == DL_OK ? dl_format("is of host %s", figures.host) : dl_strdup(err.text);
+    char *made = unknown(path, why);
+    free(why);
+    free(text);
+    return made;
+}
+
+dl_status dl_overhead_file_cost(const char *given, int preset, char **text, dl_error *err)
+{
+    if (given != NULL) {
+        dl_capture_figures figures;
+        const dl_status status = read_text(given, preset, text, err);
+        if (status != DL_OK) return status;
+        dl_error why = {0};
+        if (dl_capture_figures_parse(*text, &figures, &why) != DL_ERR_PARSE) return DL_OK;
+        free(*text);
+        *text = NULL;
+        return dl_error_set_at(err, DL_ERR_DATA, given, 0, "%s", why.text);
+    }
+    char *path = dl_overhead_file_default();
+    dl_error why = {0};
+    if (path == NULL || access(path, F_OK) != 0) {
+        *text = dl_strdup(DL_CAPTURE_COST_UNKNOWN " (no figures of dlprof bench overhead)");
+    } else if (read_text(path, preset, text, &why) != DL_OK) {
+        *text = unknown(path, why.text);
+    } else {
+        *text = check_host(path, *text);
+    }
+    free(path);
+    return DL_OK;
+}
 
 /* Length of one run, aimed at: the shorter, the less the machine drifts within a pair. */
 #define RUN_S 0.05
@@ -74,22 +160,6 @@ static dl_status run_pairs(const dl_overhead_config *config, const dl_overhead *
     return DL_OK;
 }
 
-/* The median lies below the value of rank `low` (from 0) if at most `low` of n fair coins show
- * heads; the interval misses it on either side with that probability. */
-size_t dl_overhead_median_interval(size_t count, double confidence)
-{
-    const double n = (double)count;
-    double tail = 0;
-    size_t low = 0;
-    for (size_t k = 0; 2 * k < count; k++) {
-        const double heads = (double)k;
-        tail += exp(lgamma(n + 1) - lgamma(heads + 1) - lgamma(n - heads + 1) - n * log(2));
-        if (2 * tail > 1 - confidence) break;
-        low = k;
-    }
-    return low;
-}
-
 dl_status dl_overhead_measure(const dl_overhead_config *config, dl_overhead *overhead,
                               dl_error *err)
 {
@@ -116,4 +186,116 @@ dl_status dl_overhead_measure(const dl_overhead_config *config, dl_overhead *ove
     free(extra_ns);
     free(without_ns);
     return status;
+}
+
+#define CELL_BYTES 32
+
+static void print_training(const dl_overhead_report *report, FILE *out)
+{
+    const dl_overhead *overhead = report->training;
+    char step[CELL_BYTES], extra[CELL_BYTES], low[CELL_BYTES], high[CELL_BYTES];
+    fprintf(out, "%s, batch %d, 1 worker: %d pairs of runs of %lld steps, %.0f records per step\n",
+            report->model, report->batch, overhead->pairs, (long long)overhead->steps,
+            overhead->records_per_step);
+    fprintf(out, "step without a trace  %s\n", dl_format_ns(step, sizeof step, overhead->step_ns));
+    fprintf(out, "recording adds        %s a step, %.0f %% interval %s to %s\n",
+            dl_format_ns(extra, sizeof extra, overhead->extra_ns), 100 * DL_OVERHEAD_CONFIDENCE,
+            dl_format_ns(low, sizeof low, overhead->low_ns),
+            dl_format_ns(high, sizeof high, overhead->high_ns));
+    fprintf(out, "                      %.2f %% of the step, interval %.2f to %.2f %%\n",
+            100 * overhead->extra_ns / overhead->step_ns,
+            100 * overhead->low_ns / overhead->step_ns,
+            100 * overhead->high_ns / overhead->step_ns);
+    fprintf(out, "                      %.0f ns a record\n",
+            overhead->extra_ns / overhead->records_per_step);
+}
+
+static void print_nvtx(const dl_overhead_report *report, FILE *out)
+{
+    if (report->nvtx == NULL) {
+        fprintf(out, "NVTX of other programs is not measured: %s\n", report->nvtx_reason);
+        return;
+    }
+    fprintf(out, "recording another program's NVTX, one thread:\n");
+    for (int i = 0; i < DL_CAPTURE_COST_COUNT; i++) {
+        char added[CELL_BYTES], low[CELL_BYTES], high[CELL_BYTES];
+        fprintf(out, "%-29s adds %s, %.0f %% interval %s to %s\n", dl_capture_case_names[i],
+                dl_format_ns(added, sizeof added, report->nvtx[i].added_ns),
+                100 * DL_OVERHEAD_CONFIDENCE, dl_format_ns(low, sizeof low, report->nvtx[i].low_ns),
+                dl_format_ns(high, sizeof high, report->nvtx[i].high_ns));
+    }
+}
+
+static void print_figures(const dl_launch_cost *cost, int variant, FILE *out)
+{
+    fprintf(out, "%-8s", dl_launch_variant_names[variant]);
+    for (int i = 0; i < DL_CAPTURE_ITEM_COUNT; i++) {
+        if (i == DL_CAPTURE_PER_RECORD && cost->records_per_launch[variant] == 0) continue;
+        fprintf(out, " %13.0f", cost->figures[variant].items[i].ns);
+    }
+    fprintf(out, "\n%-8s", "");
+    for (int i = 0; i < DL_CAPTURE_ITEM_COUNT; i++) {
+        char interval[CELL_BYTES];
+        if (i == DL_CAPTURE_PER_RECORD && cost->records_per_launch[variant] == 0) continue;
+        const dl_capture_figure *figure = &cost->figures[variant].items[i];
+        snprintf(interval, sizeof interval, "%.0f..%.0f", figure->low_ns, figure->high_ns);
+        fprintf(out, " %13s", interval);
+    }
+    fputc('\n', out);
+}
+
+static void print_cuda(const dl_overhead_report *report, FILE *out)
+{
+    const dl_launch_cost *cost = report->cuda;
+    if (cost == NULL) {
+        fprintf(out, "CUDA's launches are not measured: %s\n", report->cuda_reason);
+        return;
+    }
+    const dl_capture_figures *figures = &cost->figures[DL_LAUNCH_LIGHT];
+    fprintf(out, "recording another program's CUDA on %s, %lld repetitions:\n", figures->device,
+            (long long)figures->repetitions);
+    fprintf(out,
+            "ns that are added to a call, and their %.0f %% intervals; after it the ns of\n"
+            "other threads for a record\n%-8s",
+            100 * DL_OVERHEAD_CONFIDENCE, "");
+    for (int i = 0; i < DL_CAPTURE_ITEM_COUNT; i++)
+        fprintf(out, " %13s", dl_capture_item_names[i]);
+    fprintf(out, "\n%-8s", "bare");
+    for (int i = 0; i < DL_CAPTURE_PER_RECORD; i++)
+        fprintf(out, " %13.0f", cost->bare_ns[i]);
+    fputc('\n', out);
+    for (int v = DL_LAUNCH_NVTX; v < DL_LAUNCH_VARIANT_COUNT; v++)
+        print_figures(cost, v, out);
+}
+
+void dl_overhead_report_print(const dl_overhead_report *report, FILE *out)
+{
+    print_training(report, out);
+    print_nvtx(report, out);
+    print_cuda(report, out);
+}
+
+static void write_number(dl_trace_writer *writer, const char *key, double value)
+{
+    char text[CELL_BYTES];
+    snprintf(text, sizeof text, "%.9g", value);
+    dl_trace_writer_meta(writer, key, text);
+}
+
+void dl_overhead_report_write(const dl_overhead_report *report, dl_trace_writer *writer)
+{
+    const dl_overhead *training = report->training;
+    write_number(writer, "record_ns", training->extra_ns / training->records_per_step);
+    write_number(writer, "record_low_ns", training->low_ns / training->records_per_step);
+    write_number(writer, "record_high_ns", training->high_ns / training->records_per_step);
+    write_number(writer, "pairs", training->pairs);
+    for (int v = DL_LAUNCH_NVTX; v < DL_LAUNCH_VARIANT_COUNT; v++) {
+        char key[64];
+        snprintf(key, sizeof key, DL_CAPTURE_COST_KEY ".%s", dl_launch_variant_names[v]);
+        char *text = report->cuda != NULL
+                         ? dl_capture_figures_text(&report->cuda->figures[v])
+                         : dl_format(DL_CAPTURE_COST_UNKNOWN " (%s)", report->cuda_reason);
+        dl_trace_writer_meta(writer, key, text);
+        free(text);
+    }
 }

@@ -117,7 +117,7 @@ static dl_status run(const dl_cupti_api *api, bool calls, dl_error *err)
     struct stat file = {0};
     if (status == DL_OK && stat(PATH, &file) == 0) {
         const double timed = (double)records * ROUNDS / (ROUNDS + 1);
-        printf("%-18s %6.2f M records/s  %5.0f ns  %5.1f bytes a record\n",
+        printf("%-18s %6.2f M records/s  %5.0f ns  %5.1f bytes per record\n",
                calls ? "kernels and calls" : "kernels", timed / seconds * 1e-6,
                seconds / timed * 1e9, (double)file.st_size / (double)records);
     }

@@ -8,7 +8,7 @@
  * nothing. None of them ever ends the program, prints on its standard output or changes errno.
  *
  * A forked child records nothing and leaves the parent's file alone; a child that calls exec is a
- * new process with a file of its own. A killed process keeps what was appended up to the last
+ * new process with a separate file. A killed process keeps what was appended up to the last
  * flush, DL_CAPTURE_FLUSH_MS before at most.
  *
  * Do not call these while holding a lock that a fork handler or an exit handler takes.
@@ -16,15 +16,15 @@
 #ifndef DL_PROFILER_INJECT_CAPTURE_H
 #define DL_PROFILER_INJECT_CAPTURE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "trace/activity/activity.h"
 
-#define DL_CAPTURE_FLUSH_MS 500   /* what waits in a thread's buffer is written this often */
-#define DL_CAPTURE_CLOCK_S 10     /* a CLOCK activity is recorded this often */
-#define DL_CAPTURE_END_LIMIT_S 5  /* longest time that the end of the program may be held up */
-#define DL_CAPTURE_TEXT_MAX 65536 /* bytes; longer texts are cut */
+#define DL_CAPTURE_FLUSH_MS 500  /* what waits in a thread's buffer is written this often */
+#define DL_CAPTURE_END_LIMIT_S 5 /* longest time that the end of the program may be held up */
 
 /* Whether activities are recorded now. Costs one load; lets a front end skip work. */
 bool dl_capture_active(void);
@@ -54,7 +54,7 @@ int64_t dl_capture_now(void);
 /* The calling thread's gettid(), from a variable of the thread. */
 uint32_t dl_capture_thread(void);
 
-/* What the process is recorded with. Valid when the capture has begun (dl_capture_active). */
+/* What the process is recorded with. Valid when the capture has started (dl_capture_active). */
 const struct dl_capture_settings *dl_capture_settings_used(void);
 
 /* Path of a file beside the trace: its path with `ending` (".raw") in place of ".dlt". free(). NULL
@@ -65,13 +65,34 @@ char *dl_capture_path(const char *ending);
  * recording, and may still append. 4 functions at most, each of them once. */
 void dl_capture_at_end(void (*function)(void));
 
-/* Ends the recording of this process before its end (limit on steps, time or size reached). The
- * file is completed and closed by the capture's own thread soon after; `reason` goes into the meta
- * key "stopped". */
-void dl_capture_stop(const char *reason);
-
 /* Says that something failed: one line into `<folder>/<host>.<pid>.<start-ns>.log` beside the
  * trace, or, where no file can be written, the process's first such line to its standard error. */
 void dl_capture_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Waits that end: deadlines on the monotonic clock, which nobody sets while the program waits. */
+#define DL_SECOND_NS 1000000000LL
+
+int64_t dl_monotonic_ns(void);
+
+/* The moment `wait_ns` (at least 0) from now. */
+struct timespec dl_deadline(int64_t wait_ns);
+
+/* Initialises a condition whose pthread_cond_timedwait takes such deadlines. */
+void dl_deadline_cond_init(pthread_cond_t *condition);
+
+/* Counts the steps that a program marks, to end a recording after some. A step is a RANGE or MARK
+ * whose text names one (dl_text_names_step in trace/activity/step_marks.h). Texts that differ only in
+ * numbers
+ * ("step 1", "step 2") are counted together, others apart ("train step", "Optimizer.step"); the
+ * limit is reached as soon as one of them reaches it. Any thread. */
+
+/* Sets the limit; 0 = none. Once, before the others. */
+void dl_step_limit_begin(int64_t steps);
+
+/* Says which text an id stands for. */
+void dl_step_limit_name(uint32_t id, const char *text);
+
+/* Counts `activity`; whether it is the step at which the limit is reached or one after it. */
+bool dl_step_limit_reached(const dl_activity *activity);
 
 #endif

@@ -1,12 +1,315 @@
 #include "profiler/inject/cupti_decode.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "common/alloc.h"
-#include "profiler/inject/cupti_device.h"
-#include "profiler/inject/cupti_names.h"
+#include "profiler/inject/cupti_api.h"
+#include "profiler/inject/settings.h"
+
+typedef struct dl_cupti_names dl_cupti_names;
+
+/* Grid and block in threads, shared memory in bytes of a block, registers of a thread. */
+typedef struct dl_launch_shape {
+    int32_t grid[3], block[3];
+    uint32_t shared_bytes, registers;
+} dl_launch_shape;
+
+typedef struct recorded_kind {
+    CUpti_ActivityKind kind;
+    const char *name;
+    dl_capture_preset preset; /* the smallest that holds it */
+} recorded_kind;
+
+/* Without CONCURRENT_KERNEL the rest is worth nothing. Not KIND_KERNEL: it makes kernels run one
+ * after the other. */
+static const recorded_kind kinds[] = {
+    {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernel", DL_CAPTURE_LIGHT},
+    {CUPTI_ACTIVITY_KIND_DEVICE, "device", DL_CAPTURE_LIGHT},
+    {CUPTI_ACTIVITY_KIND_CONTEXT, "context", DL_CAPTURE_LIGHT},
+    {CUPTI_ACTIVITY_KIND_MEMCPY, "memcpy", DL_CAPTURE_LIGHT},
+    {CUPTI_ACTIVITY_KIND_MEMCPY2, "memcpy2", DL_CAPTURE_LIGHT},
+    {CUPTI_ACTIVITY_KIND_MEMSET, "memset", DL_CAPTURE_LIGHT},
+    {CUPTI_ACTIVITY_KIND_RUNTIME, "runtime", DL_CAPTURE_DEFAULT},
+    {CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, "synchronization", DL_CAPTURE_DEFAULT},
+    {CUPTI_ACTIVITY_KIND_CUDA_EVENT, "event", DL_CAPTURE_DEFAULT},
+    {CUPTI_ACTIVITY_KIND_OVERHEAD, "overhead", DL_CAPTURE_DEFAULT},
+};
+static const recorded_kind graph_trace = {CUPTI_ACTIVITY_KIND_GRAPH_TRACE, "graph",
+                                          DL_CAPTURE_LIGHT};
+static const recorded_kind driver = {CUPTI_ACTIVITY_KIND_DRIVER, "driver", DL_CAPTURE_FULL};
+
+#define KIND_COUNT (sizeof kinds / sizeof kinds[0])
+
+/* Frameworks ask these again and again; they say nothing about the time of a step. */
+static const CUpti_CallbackId idle_calls[] = {
+    CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020,
+    CUPTI_RUNTIME_TRACE_CBID_cudaGetLastError_v3020,
+    CUPTI_RUNTIME_TRACE_CBID_cudaPeekAtLastError_v3020,
+    CUPTI_RUNTIME_TRACE_CBID_cudaStreamIsCapturing_v10000,
+    CUPTI_RUNTIME_TRACE_CBID_cudaStreamIsCapturing_ptsz_v10000,
+    CUPTI_RUNTIME_TRACE_CBID_cudaEventQuery_v3020,
+    CUPTI_RUNTIME_TRACE_CBID_cudaStreamQuery_v3020, /* asked without a pause while NCCL reduces */
+    CUPTI_RUNTIME_TRACE_CBID_cudaStreamQuery_ptsz_v7000,
+};
+
+/* What starts device work or waits for it: programs that have no runtime (Triton, XLA) call these
+ * directly. */
+static const CUpti_CallbackId driver_calls[] = {
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync,
+    CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2,
+    CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2,
+    CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync_v2,
+    CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync_v2_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuMemcpyPeerAsync,
+    CUPTI_DRIVER_TRACE_CBID_cuMemcpyPeerAsync_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuMemcpyBatchAsync,
+    CUPTI_DRIVER_TRACE_CBID_cuMemcpyBatchAsync_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize,
+    CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuEventSynchronize,
+    CUPTI_DRIVER_TRACE_CBID_cuEventRecord,
+    CUPTI_DRIVER_TRACE_CBID_cuEventRecord_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuStreamWaitEvent,
+    CUPTI_DRIVER_TRACE_CBID_cuStreamWaitEvent_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize,
+    CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize_v2,
+};
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+static bool wants(const dl_capture_settings *settings, const recorded_kind *one)
+{
+    return settings->preset >= (int)one->preset;
+}
+
+static bool enable(const dl_cupti_api *api, const recorded_kind *one, char *refused)
+{
+    const CUptiResult result = api->ActivityEnable(one->kind);
+    if (result == CUPTI_SUCCESS) return true;
+    const size_t length = strlen(refused);
+    snprintf(refused + length, DL_REFUSED_BYTES - length, "%s%s (%s)", length > 0 ? ", " : "",
+             one->name, dl_cupti_result_name(api, result));
+    return false;
+}
+
+/* The listed calls only, or, where CUPTI cannot choose, all of the driver's. */
+static void enable_driver(const dl_cupti_api *api, char *refused)
+{
+    if (api->ActivityEnableDriverApi == NULL) {
+        enable(api, &driver, refused);
+        return;
+    }
+    for (size_t i = 0; i < COUNT(driver_calls); i++) /* an older CUPTI does not know the last */
+        (void)api->ActivityEnableDriverApi(driver_calls[i], 1);
+}
+
+bool dl_cupti_kinds_enable(const dl_cupti_api *api, const dl_capture_settings *settings,
+                           char refused[DL_REFUSED_BYTES])
+{
+    refused[0] = '\0';
+    if (!enable(api, &kinds[0], refused)) return false;
+    for (size_t i = 1; i < KIND_COUNT; i++)
+        if (wants(settings, &kinds[i])) enable(api, &kinds[i], refused);
+    if (settings->graphs == DL_CAPTURE_GRAPH_WHOLE) enable(api, &graph_trace, refused);
+    if (wants(settings, &driver)) enable_driver(api, refused);
+    /* After the kind, which switches all of them on. */
+    if (settings->preset >= DL_CAPTURE_DEFAULT && api->ActivityEnableRuntimeApi != NULL) {
+        for (size_t i = 0; i < COUNT(idle_calls); i++)
+            (void)api->ActivityEnableRuntimeApi(idle_calls[i], 0);
+    }
+    return true;
+}
+
+void dl_cupti_kinds_disable(const dl_cupti_api *api, const dl_capture_settings *settings)
+{
+    if (settings->graphs == DL_CAPTURE_GRAPH_WHOLE) (void)api->ActivityDisable(graph_trace.kind);
+    if (wants(settings, &driver)) (void)api->ActivityDisable(driver.kind);
+    for (size_t i = KIND_COUNT; i-- > 0;)
+        if (wants(settings, &kinds[i])) (void)api->ActivityDisable(kinds[i].kind);
+}
+
+#define PCI_TEXT_BYTES 32
+
+static void device_meta(dl_activity_sink sink, uint32_t device, const char *what, const char *value)
+{
+    char key[64];
+    snprintf(key, sizeof key, "device.%u.%s", device, what);
+    sink.meta(sink.user, key, value);
+}
+
+static void device_number(dl_activity_sink sink, uint32_t device, const char *what, uint64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    device_meta(sink, device, what, text);
+}
+
+/* As nvidia-smi writes it: GPU-8-4-4-4-12 hexadecimal digits. */
+static void device_uuid(dl_activity_sink sink, uint32_t device, const CUuuid *uuid)
+{
+    char text[64] = "GPU-";
+    size_t length = 4;
+    for (int i = 0; i < 16; i++) {
+        const bool dash = i == 4 || i == 6 || i == 8 || i == 10;
+        length += (size_t)snprintf(text + length, sizeof text - length, "%s%02x", dash ? "-" : "",
+                                   (unsigned char)uuid->bytes[i]);
+    }
+    device_meta(sink, device, "uuid", text);
+}
+
+/* What CUPTI says about a device, as meta keys of the trace. */
+
+/* Writes device.N.name, uuid, pci (`cuda` may be NULL: not then), compute_capability, sm_count,
+ * memory_bytes, and frees the record's name, which is ours. */
+static void cupti_device_meta(const CUpti_ActivityDevice5 *record, const dl_cuda_api *cuda,
+                              dl_activity_sink sink)
+{
+    const uint32_t device = record->id;
+    if (record->name != NULL) device_meta(sink, device, "name", record->name);
+    device_uuid(sink, device, &record->uuid);
+    char pci[PCI_TEXT_BYTES];
+    if (cuda != NULL && cuda->DeviceGetPCIBusId != NULL &&
+        cuda->DeviceGetPCIBusId(pci, sizeof pci, (CUdevice)device) == CUDA_SUCCESS) {
+        device_meta(sink, device, "pci", pci);
+    }
+    char capability[32];
+    snprintf(capability, sizeof capability, "%u.%u", record->computeCapabilityMajor,
+             record->computeCapabilityMinor);
+    device_meta(sink, device, "compute_capability", capability);
+    device_number(sink, device, "sm_count", record->numMultiprocessors);
+    device_number(sink, device, "memory_bytes", record->globalMemorySize);
+    free((void *)record->name);
+}
+
+/* Slots of each cache; a power of two, larger than the number of kernels of most programs. */
+#define SLOTS 4096
+#define SLOT_BITS 12
+#define CALLS_MAX 2048 /* callback ids of one domain; CUDA 13.0 has about 800 */
+#define CALL_NAME_BYTES 128
+
+/* Of a text at an address that CUPTI gave. */
+typedef struct name_slot {
+    char *text; /* own copy; NULL = free */
+    uint32_t id;
+} name_slot;
+
+typedef struct shape_slot {
+    dl_launch_shape shape;
+    uint32_t id; /* 0 = free */
+} shape_slot;
+
+struct dl_cupti_names {
+    const dl_cupti_api *api;
+    dl_activity_sink sink;
+    name_slot names[SLOTS];
+    shape_slot shapes[SLOTS];
+    uint32_t runtime_calls[CALLS_MAX], driver_calls[CALLS_MAX]; /* by callback id; 0 = unknown */
+};
+
+/* Borrows `api`. */
+static dl_cupti_names *cupti_names_new(const dl_cupti_api *api, dl_activity_sink sink)
+{
+    dl_cupti_names *names = dl_calloc(1, sizeof *names, "names of records");
+    names->api = api;
+    names->sink = sink;
+    return names;
+}
+
+static void cupti_names_free(dl_cupti_names *names)
+{
+    for (size_t i = 0; i < SLOTS; i++)
+        free(names->names[i].text);
+    free(names);
+}
+
+/* Multiplicative hash (Knuth): the highest bits of the product with 2^64 over the golden ratio. */
+static size_t slot_of(uint64_t key)
+{
+    return (key * 0x9e3779b97f4a7c15u) >> (64 - SLOT_BITS);
+}
+
+/* Id of a kernel's name, NULL or text of CUPTI's. The text counts, not the pointer: another module
+ * may come to lie where one was unloaded. */
+static uint32_t cupti_name_kernel(dl_cupti_names *names, const char *name)
+{
+    if (name == NULL) return 0;
+    name_slot *slot = &names->names[slot_of((uintptr_t)name)];
+    if (slot->text != NULL && strcmp(slot->text, name) == 0) return slot->id;
+    free(slot->text);
+    slot->text = dl_strdup(name);
+    slot->id = names->sink.intern(names->sink.user, name);
+    return slot->id;
+}
+
+/* Id of "grid 64x1x1 block 256x1x1 shared 0 regs 32". */
+static uint32_t cupti_name_shape(dl_cupti_names *names, const dl_launch_shape *shape)
+{
+    uint64_t key = 0;
+    for (int i = 0; i < 3; i++)
+        key = key * 1000003 + (uint32_t)shape->grid[i] * 31u + (uint32_t)shape->block[i];
+    key = (key * 1000003 + shape->shared_bytes) * 1000003 + shape->registers;
+    shape_slot *slot = &names->shapes[slot_of(key)];
+    if (slot->id != 0 && memcmp(&slot->shape, shape, sizeof *shape) == 0) return slot->id;
+    char text[192];
+    snprintf(text, sizeof text, "grid %dx%dx%d block %dx%dx%d shared %u regs %u", shape->grid[0],
+             shape->grid[1], shape->grid[2], shape->block[0], shape->block[1], shape->block[2],
+             shape->shared_bytes, shape->registers);
+    slot->shape = *shape;
+    slot->id = names->sink.intern(names->sink.user, text);
+    return slot->id;
+}
+
+/* Cuts "_v" and 4 or 5 digits off the end: CUDA's version in which CUPTI first knew the call. */
+static void cut_version(char *name)
+{
+    char *at = strrchr(name, '_');
+    if (at == NULL || at[1] != 'v') return;
+    const size_t digits = strspn(at + 2, "0123456789");
+    if (digits >= 4 && at[2 + digits] == '\0') *at = '\0';
+}
+
+void dl_cupti_cut_call_name(char *name)
+{
+    cut_version(name);
+    char *at = strrchr(name, '_');
+    if (at != NULL && (strcmp(at, "_ptsz") == 0 || strcmp(at, "_ptds") == 0)) *at = '\0';
+}
+
+/* Id of the function that a callback id stands for: "cudaLaunchKernel". */
+static uint32_t cupti_name_call(dl_cupti_names *names, CUpti_CallbackDomain domain,
+                                CUpti_CallbackId call)
+{
+    uint32_t *ids =
+        domain == CUPTI_CB_DOMAIN_RUNTIME_API ? names->runtime_calls : names->driver_calls;
+    if (call >= CALLS_MAX) return 0;
+    if (ids[call] != 0) return ids[call];
+    const char *found = NULL;
+    char name[CALL_NAME_BYTES];
+    if (names->api->GetCallbackName(domain, call, &found) == CUPTI_SUCCESS && found != NULL) {
+        snprintf(name, sizeof name, "%s", found);
+        dl_cupti_cut_call_name(name);
+    } else {
+        snprintf(name, sizeof name, "%s call %u",
+                 domain == CUPTI_CB_DOMAIN_RUNTIME_API ? "runtime" : "driver", call);
+    }
+    return ids[call] = names->sink.intern(names->sink.user, name);
+}
 
 #define WAITING_MAX 256   /* events of a buffer whose call has not come yet */
 #define CONTEXTS_MAX 1024 /* ids of contexts whose device is remembered */
@@ -30,13 +333,13 @@ dl_cupti_decoder *dl_cupti_decoder_new(const dl_cupti_api *api, const dl_cuda_ap
     decoder->api = api;
     decoder->cuda = cuda;
     decoder->sink = sink;
-    decoder->names = dl_cupti_names_new(api, sink);
+    decoder->names = cupti_names_new(api, sink);
     return decoder;
 }
 
 void dl_cupti_decoder_free(dl_cupti_decoder *decoder)
 {
-    dl_cupti_names_free(decoder->names);
+    cupti_names_free(decoder->names);
     free(decoder);
 }
 
@@ -90,8 +393,8 @@ static void decode_kernel(dl_cupti_decoder *decoder, const CUpti_ActivityKernel1
         .registers = record->registersPerThread,
     };
     dl_activity activity = WORK(DL_ACTIVITY_KERNEL, record);
-    activity.name = dl_cupti_name_kernel(decoder->names, record->name);
-    activity.detail = dl_cupti_name_shape(decoder->names, &shape);
+    activity.name = cupti_name_kernel(decoder->names, record->name);
+    activity.detail = cupti_name_shape(decoder->names, &shape);
     append_timed(decoder, &activity, record->start, record->end);
 }
 
@@ -207,7 +510,7 @@ static void decode_call(dl_cupti_decoder *decoder, const CUpti_ActivityAPI *reco
                                             : CUPTI_CB_DOMAIN_DRIVER_API;
     dl_activity activity = {
         .kind = DL_ACTIVITY_CALL,
-        .name = dl_cupti_name_call(decoder->names, domain, record->cbid),
+        .name = cupti_name_call(decoder->names, domain, record->cbid),
         .thread = record->threadId,
         .correlation = record->correlationId,
     };
@@ -245,7 +548,7 @@ static void decode_sync(dl_cupti_decoder *decoder, const CUpti_ActivitySynchroni
     const char *name = type < sizeof waits / sizeof waits[0] ? waits[type] : NULL;
     dl_activity activity = {
         .kind = DL_ACTIVITY_SYNC,
-        .name = dl_cupti_name_kernel(decoder->names, name),
+        .name = cupti_name_kernel(decoder->names, name),
         .device = device_of_context(decoder, record->contextId),
         .stream = record->streamId != CUPTI_SYNCHRONIZATION_INVALID_VALUE ? record->streamId : 0,
         .correlation = record->correlationId,
@@ -293,7 +596,7 @@ static void decode_overhead(dl_cupti_decoder *decoder, const CUpti_ActivityOverh
     const bool of_thread = record->objectKind == CUPTI_ACTIVITY_OBJECT_THREAD;
     dl_activity activity = {
         .kind = DL_ACTIVITY_OVERHEAD,
-        .name = dl_cupti_name_kernel(decoder->names, overhead_name(record->overheadKind)),
+        .name = cupti_name_kernel(decoder->names, overhead_name(record->overheadKind)),
         .thread = of_thread ? record->objectId.pt.threadId : 0,
     };
     append_timed(decoder, &activity, record->start, record->end);
@@ -339,7 +642,7 @@ static void decode_record(dl_cupti_decoder *decoder, const CUpti_Activity *recor
         decode_overhead(decoder, AS(CUpti_ActivityOverhead3, record));
         break;
     case CUPTI_ACTIVITY_KIND_DEVICE:
-        dl_cupti_device_meta(AS(CUpti_ActivityDevice5, record), decoder->cuda, decoder->sink);
+        cupti_device_meta(AS(CUpti_ActivityDevice5, record), decoder->cuda, decoder->sink);
         break;
     case CUPTI_ACTIVITY_KIND_CONTEXT:
         decode_context(decoder, AS(CUpti_ActivityContext3, record));

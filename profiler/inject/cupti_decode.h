@@ -10,7 +10,7 @@
  *   GRAPH_TRACE                       GRAPH
  *   RUNTIME, DRIVER                   CALL; names without CUPTI's suffix ("_v7000", "_ptsz")
  *   SYNCHRONIZATION                   SYNC
- *   CUDA_EVENT                        EVENT at the begin of the CALL of its correlation, if that is
+ *   CUDA_EVENT                        EVENT at the start of the CALL of its correlation, if that is
  *                                     in the same buffer, else at the end of the record before it:
  *                                     CUPTI gives it no time
  *   OVERHEAD                          OVERHEAD
@@ -23,7 +23,10 @@
 #ifndef DL_PROFILER_INJECT_CUPTI_DECODE_H
 #define DL_PROFILER_INJECT_CUPTI_DECODE_H
 
+#include <stdbool.h>
+
 #include "profiler/inject/cupti_api.h"
+#include "profiler/inject/settings.h"
 #include "trace/activity/activity.h"
 
 /* Where decoded records go; ids of texts come from `intern`. */
@@ -55,5 +58,24 @@ void dl_cupti_decoder_free(dl_cupti_decoder *decoder);
 void dl_cupti_decode(dl_cupti_decoder *decoder, uint8_t *buffer, size_t bytes);
 
 dl_decode_counts dl_cupti_decoder_counts(const dl_cupti_decoder *decoder);
+
+/* Which activities and calls CUPTI is asked to record, by the capture's settings. */
+#define DL_REFUSED_BYTES 256
+
+/* Switches on what `settings` want. CUPTI may refuse single kinds, which depend on the device and
+ * on rights: they are listed in `refused` ("memset (CUPTI_ERROR_UNKNOWN), ..."; "" = none). False
+ * if there are no kernels among those that it took. */
+bool dl_cupti_kinds_enable(const dl_cupti_api *api, const dl_capture_settings *settings,
+                           char refused[DL_REFUSED_BYTES]);
+
+/* Switches everything off again. */
+void dl_cupti_kinds_disable(const dl_cupti_api *api, const dl_capture_settings *settings);
+
+/* Ids of the texts that decoded records name, with a cache before the sink's intern: nearly every
+ * record names what one shortly before it named. One thread. */
+
+/* Cuts CUPTI's suffixes off a function's name: "cudaMemcpyAsync_ptsz_v7000" is cudaMemcpyAsync with
+ * a default stream of each thread; cuMemcpyHtoDAsync_v2 is a function's own name. */
+void dl_cupti_cut_call_name(char *name);
 
 #endif

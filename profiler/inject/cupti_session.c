@@ -6,19 +6,265 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
-#include "profiler/inject/buffer_pool.h"
+#include "common/alloc.h"
+#include "common/status.h"
 #include "profiler/inject/capture.h"
+#include "profiler/inject/cupti_api.h"
 #include "profiler/inject/cupti_decode.h"
-#include "profiler/inject/cupti_kinds.h"
 #include "profiler/inject/cupti_raw.h"
-#include "profiler/inject/cupti_setup.h"
-#include "profiler/inject/deadline.h"
-#include "profiler/inject/takeover.h"
+#include "profiler/inject/settings.h"
+
+/* The order of calls by which CUPTI is set up: subscription, attributes, buffers, kinds, callbacks.
+ */
+
+/* What CUPTI calls. */
+typedef struct dl_cupti_callbacks {
+    CUpti_CallbackFunc event;
+    CUpti_BuffersCallbackRequestFunc request;
+    CUpti_BuffersCallbackCompleteFunc complete;
+} dl_cupti_callbacks;
+
+/* Room for dl_buffer before the data. */
+#define HEAD_BYTES 64
+
+_Static_assert(sizeof(dl_buffer) <= HEAD_BYTES, "a buffer's head fits before its data");
+
+struct dl_buffer_pool {
+    size_t bytes, limit;
+    pthread_mutex_t lock;
+    dl_buffer *spare;
+    size_t count; /* that exist, taken or spare: they are kept until the end */
+};
+
+dl_buffer_pool *dl_buffer_pool_new(size_t bytes, size_t limit)
+{
+    dl_buffer_pool *pool = dl_calloc(1, sizeof *pool, "buffer pool");
+    pool->bytes = bytes;
+    pool->limit = limit;
+    pthread_mutex_init(&pool->lock, NULL);
+    return pool;
+}
+
+static dl_buffer *map(const dl_buffer_pool *pool)
+{
+    void *memory = mmap(NULL, HEAD_BYTES + pool->bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory != MAP_FAILED ? memory : NULL;
+}
+
+dl_buffer *dl_buffer_pool_take(dl_buffer_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    dl_buffer *taken = pool->spare;
+    if (taken != NULL) {
+        pool->spare = taken->next;
+        taken->next = NULL;
+    } else if (pool->limit == 0 || pool->count < pool->limit) {
+        taken = map(pool);
+        if (taken != NULL) pool->count++;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return taken;
+}
+
+uint8_t *dl_buffer_data(dl_buffer *buffer)
+{
+    return (uint8_t *)buffer + HEAD_BYTES;
+}
+
+void dl_buffer_pool_give(dl_buffer_pool *pool, dl_buffer *buffer)
+{
+    DL_ASSERT(buffer->used <= pool->bytes, "%zu used bytes of %zu", buffer->used, pool->bytes);
+    memset(dl_buffer_data(buffer), 0, buffer->used);
+    buffer->used = 0;
+    pthread_mutex_lock(&pool->lock);
+    buffer->next = pool->spare;
+    pool->spare = buffer;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+dl_buffer *dl_buffer_of(uint8_t *data)
+{
+    return (dl_buffer *)(void *)(data - HEAD_BYTES);
+}
+
+size_t dl_buffer_pool_peak_bytes(dl_buffer_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    const size_t bytes = pool->count * (HEAD_BYTES + pool->bytes);
+    pthread_mutex_unlock(&pool->lock);
+    return bytes;
+}
+
+void dl_buffer_pool_free(dl_buffer_pool *pool)
+{
+    size_t freed = 0;
+    for (dl_buffer *buffer = pool->spare; buffer != NULL; freed++) {
+        dl_buffer *next = buffer->next;
+        munmap(buffer, HEAD_BYTES + pool->bytes);
+        buffer = next;
+    }
+    DL_ASSERT(freed == pool->count, "%zu of %zu buffers given back", freed, pool->count);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
+}
+
+/* Between CUPTI's clock and CLOCK_REALTIME, of which it is one reading: also a step of the system's
+ * clock between the two is well below. */
+#define CLOCK_TOLERANCE_NS 1000000000LL
+
+/* Of silence, 5 s at 2 checks a second. A thread's buffer comes only when all kernels in it have
+ * ended. */
+#define SILENT_MAX 10
+
+static void check_clock(dl_preemption *takeover, const dl_cupti_api *api)
+{
+    uint64_t theirs_ns = 0;
+    if (takeover->clock || api->GetTimestamp(&theirs_ns) != CUPTI_SUCCESS) return;
+    const int64_t ours_ns = dl_capture_now();
+    if (theirs_ns <= INT64_MAX && llabs((int64_t)theirs_ns - ours_ns) < CLOCK_TOLERANCE_NS) return;
+    takeover->clock = true;
+    dl_capture_meta("takeover", "clock");
+    dl_capture_log("another profiler has set CUPTI's clock: what came later is left out");
+}
+
+void dl_preemption_check(dl_preemption *takeover, const dl_cupti_api *api, unsigned calls,
+                         uint64_t records)
+{
+    check_clock(takeover, api);
+    if (records > 0)
+        takeover->silent = 0;
+    else if (calls != takeover->calls)
+        takeover->silent++;
+    takeover->calls = calls;
+    const bool buffers = takeover->silent >= SILENT_MAX;
+    if (buffers == takeover->buffers || takeover->clock) return;
+    takeover->buffers = buffers;
+    dl_capture_meta("takeover", buffers ? "buffers" : "");
+    if (buffers) dl_capture_log("CUPTI's buffers seem to go to another profiler");
+}
+
+static void log_taken(const char *other)
+{
+    dl_capture_log("another tool has CUPTI already%s%s%s: CUDA is not recorded",
+                   other[0] != '\0' ? " (" : "", other, other[0] != '\0' ? ")" : "");
+}
+
+static bool subscribe(const dl_cupti_api *api, CUpti_CallbackFunc event,
+                      CUpti_SubscriberHandle *subscriber)
+{
+    char other[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = "";
+    CUpti_SubscriberParams parameters = {.structSize = CUpti_SubscriberParams_STRUCT_SIZE,
+                                         .subscriberName = "dlprof",
+                                         .oldSubscriberName = other,
+                                         .oldSubscriberSize = sizeof other};
+    const CUptiResult result = api->Subscribe_v2 != NULL
+                                   ? api->Subscribe_v2(subscriber, event, NULL, &parameters)
+                                   : api->Subscribe(subscriber, event, NULL);
+    if (result == CUPTI_SUCCESS) return true;
+    other[sizeof other - 1] = '\0';
+    if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
+        log_taken(other);
+    } else {
+        dl_capture_log("cannot subscribe to CUPTI %u: %s: CUDA is not recorded",
+                       (unsigned)api->version, dl_cupti_result_name(api, result));
+    }
+    return false;
+}
+
+/* These only make it cheaper or more exact: an older CUPTI that does not know one does without. */
+static void set_attributes(const dl_cupti_api *api, const dl_capture_settings *settings)
+{
+    if (api->SetThreadIdType != NULL) {
+        (void)api->SetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+    }
+    uint8_t zeroed = 1; /* our buffers are: CUPTI need not clear them in the program's threads */
+    size_t bytes = sizeof zeroed;
+    if (api->ActivitySetAttribute != NULL) {
+        (void)api->ActivitySetAttribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &bytes,
+                                        &zeroed);
+    }
+    if (settings->latency && api->ActivityEnableLatencyTimestamps != NULL) {
+        (void)api->ActivityEnableLatencyTimestamps(1);
+    }
+    /* Not each query of an event that was not ready yet: allocators and watchdogs poll. */
+    if (api->ActivityEnableAllSyncRecords != NULL) (void)api->ActivityEnableAllSyncRecords(0);
+}
+
+static void enable_callbacks(const dl_cupti_api *api, const dl_capture_settings *settings,
+                             CUpti_SubscriberHandle subscriber)
+{
+    static const struct {
+        CUpti_CallbackDomain domain;
+        CUpti_CallbackId id;
+        dl_capture_preset preset;
+    } wanted[] = {
+        {CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_FATAL_ERROR, DL_CAPTURE_LIGHT},
+        {CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_ERROR, DL_CAPTURE_LIGHT},
+        {CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_WARNING, DL_CAPTURE_LIGHT},
+        {CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_CREATED, DL_CAPTURE_LIGHT},
+        {CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, DL_CAPTURE_LIGHT},
+        {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceReset_v3020,
+         DL_CAPTURE_LIGHT},
+        /* Calls that come once or a few times a step, and are themselves recorded: whether records
+         * arrive is shown by them. */
+        {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020,
+         DL_CAPTURE_DEFAULT},
+        {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_ptsz_v7000,
+         DL_CAPTURE_DEFAULT},
+        {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaEventSynchronize_v3020,
+         DL_CAPTURE_DEFAULT},
+        {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020,
+         DL_CAPTURE_DEFAULT},
+    };
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+        if (settings->preset >= (int)wanted[i].preset)
+            (void)api->EnableCallback(1, subscriber, wanted[i].domain, wanted[i].id);
+}
+
+/* Buffers and kinds. */
+static bool start_recording(const dl_cupti_api *api, const dl_capture_settings *settings,
+                            const dl_cupti_callbacks *callbacks)
+{
+    const CUptiResult result =
+        api->ActivityRegisterCallbacks(callbacks->request, callbacks->complete);
+    if (result != CUPTI_SUCCESS) {
+        dl_capture_log("CUPTI takes no buffers: %s: CUDA is not recorded",
+                       dl_cupti_result_name(api, result));
+        return false;
+    }
+    char refused[DL_REFUSED_BYTES];
+    const bool kernels = dl_cupti_kinds_enable(api, settings, refused);
+    if (refused[0] != '\0') {
+        dl_capture_meta("refused_kinds", refused);
+        dl_capture_log("CUPTI does not record: %s", refused);
+    }
+    return kernels;
+}
+
+/* Sets CUPTI up and starts recording. On failure CUPTI is as before, and the capture's log says
+ * why, with the name of the other tool if one has CUPTI already. */
+static bool cupti_set_up(const dl_cupti_api *api, const dl_capture_settings *settings,
+                         const dl_cupti_callbacks *callbacks, CUpti_SubscriberHandle *subscriber)
+{
+    if (!subscribe(api, callbacks->event, subscriber)) return false;
+    set_attributes(api, settings);
+    if (!start_recording(api, settings, callbacks)) {
+        (void)api->Unsubscribe(*subscriber);
+        return false;
+    }
+    enable_callbacks(api, settings, *subscriber);
+    return true;
+}
 
 #define FLUSH_NS (DL_CAPTURE_FLUSH_MS * (DL_SECOND_NS / 1000))
 
@@ -37,7 +283,7 @@ static struct {
     dl_buffer_pool *pool;
     dl_cupti_decoder *decoder;
     dl_raw_dump *raw; /* NULL = none */
-    dl_takeover takeover;
+    dl_preemption takeover;
     uint64_t dropped;
 
     /* Written by CUPTI's callbacks. */
@@ -63,7 +309,7 @@ static void CUPTIAPI on_request(uint8_t **data, size_t *bytes, size_t *records_m
 {
     const int error = errno;
     dl_buffer *buffer = NULL;
-    /* In a forked child the pool's lock may be held for ever. */
+    /* In a forked child the pool's lock may be held forever. */
     if (!atomic_load(&session.forked)) buffer = dl_buffer_pool_take(session.pool);
     *data = buffer != NULL ? dl_buffer_data(buffer) : NULL;
     *bytes = buffer != NULL ? BUFFER_BYTES : 0;
@@ -180,7 +426,7 @@ static void tick(void)
     drain();
     flush(0);
     const uint64_t records = dl_cupti_decoder_counts(session.decoder).records - before;
-    dl_takeover_check(&session.takeover, &session.api, atomic_load(&session.waits), records);
+    dl_preemption_check(&session.takeover, &session.api, atomic_load(&session.waits), records);
     dl_capture_flush();
     write_counts();
 }
@@ -243,7 +489,7 @@ static void *work(void *unused)
     return NULL;
 }
 
-/* Orders the end and waits for it, but not for ever: whether it has come. */
+/* Orders the end and waits for it, but not forever: whether it has come. */
 static bool end(bool at_exit)
 {
     if (atomic_load(&session.forked)) return false;
@@ -354,7 +600,7 @@ static bool start(void)
     }
     prepare();
     const dl_cupti_callbacks callbacks = {on_event, on_request, on_complete};
-    if (!dl_cupti_set_up(&session.api, settings, &callbacks, &session.subscriber)) return false;
+    if (!cupti_set_up(&session.api, settings, &callbacks, &session.subscriber)) return false;
     if (settings->dump_raw) open_raw();
     if (!start_thread()) {
         dl_cupti_kinds_disable(&session.api, settings);

@@ -1,5 +1,5 @@
 /* The CUPTI front end: subscribes, hands buffers to CUPTI and takes them back, and decodes them
- * into the capture in a thread of its own, every DL_CAPTURE_FLUSH_MS and when one is full.
+ * into the capture in a separate thread, every DL_CAPTURE_FLUSH_MS and when one is full.
  *
  * Meta keys that it writes: cupti_version and driver_version (numbers as CUPTI and the driver give
  * them), refused_kinds (what CUPTI would not record), dropped_records (by CUPTI, for want of
@@ -11,9 +11,60 @@
 #define DL_PROFILER_INJECT_CUPTI_SESSION_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-/* Begins recording through CUPTI, once a process: from InitializeInjection, before any context is
+#include "profiler/inject/cupti_api.h"
+
+/* Starts recording through CUPTI, once a process: from InitializeInjection, before any context is
  * made. False if that cannot be, which the capture's log says; CUPTI is left alone then. */
 bool dl_cupti_session_start(void);
+
+/* Buffers that CUPTI fills: zeroed memory of one size, reused. Outside malloc, so that the
+ * program's heap stays as it was. Any thread; the lock is held for a few instructions only, and
+ * never while CUPTI is called. */
+
+/* What a buffer is known by besides its data. */
+typedef struct dl_buffer {
+    struct dl_buffer *next; /* for lists of its holder */
+    size_t used;            /* bytes that may not be zero */
+} dl_buffer;
+
+typedef struct dl_buffer_pool dl_buffer_pool;
+
+/* Buffers of `bytes` usable bytes (a multiple of 4096 is best); at most `limit` of them exist at
+ * once, 0 = no limit. Free with dl_buffer_pool_free. */
+dl_buffer_pool *dl_buffer_pool_new(size_t bytes, size_t limit);
+
+/* A buffer of zeros, or NULL: the limit is reached or there is no memory. */
+dl_buffer *dl_buffer_pool_take(dl_buffer_pool *pool);
+
+/* Takes a buffer back and clears the first buffer->used bytes. */
+void dl_buffer_pool_give(dl_buffer_pool *pool, dl_buffer *buffer);
+
+/* The data of a buffer, aligned to 64 bytes, and the buffer of such data. */
+uint8_t *dl_buffer_data(dl_buffer *buffer);
+dl_buffer *dl_buffer_of(uint8_t *data);
+size_t dl_buffer_pool_peak_bytes(dl_buffer_pool *pool);
+
+/* All buffers must have been given back. */
+void dl_buffer_pool_free(dl_buffer_pool *pool);
+
+/* Notices when another profiler in the process takes CUPTI away: up to CUDA 13.2 whoever sets its
+ * clock or its buffers last has them, subscribed or not (PyTorch's profiler does both). */
+
+/* Zero it before the first check. */
+typedef struct dl_preemption {
+    bool clock;      /* for good: times are of another clock from here on */
+    bool buffers;    /* none come, though records must have arisen */
+    unsigned silent; /* checks in a row with calls, but without records */
+    unsigned calls;  /* at the check before */
+} dl_preemption;
+
+/* To be called at every flush, after it. `calls`: recorded calls so far, of which each must have
+ * left a record (0 always = not known); `records`: that arrived since the check before. Writes the
+ * meta key "takeover" when something changes. */
+void dl_preemption_check(dl_preemption *takeover, const dl_cupti_api *api, unsigned calls,
+                         uint64_t records);
 
 #endif

@@ -4,16 +4,13 @@ set_target_properties(dl_common dl_trace PROPERTIES POSITION_INDEPENDENT_CODE ON
 foreach(library dl_common dl_trace) # inlining as without -fPIC
     target_compile_options(${library} PRIVATE -fno-semantic-interposition)
 endforeach()
-dl_add_library(dl_inject inject/capture.c inject/capture_log.c inject/capture_meta.c
-    inject/settings.c inject/deadline.c inject/step_limit.c inject/stream_pool.c inject/buffer_pool.c
-    LINK dl_trace dl_common Threads::Threads)
+dl_add_library(dl_inject inject/capture.c inject/settings.c LINK dl_trace dl_common Threads::Threads)
 set_target_properties(dl_inject PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
 
 # With the headers of CUPTI; the library is found when it runs.
 if(CUPTI_INCLUDE_DIR)
-    dl_add_library(dl_cupti inject/cupti_api.c inject/cupti_decode.c inject/cupti_device.c
-        inject/cupti_kinds.c inject/cupti_names.c inject/cupti_raw.c inject/cupti_session.c
-        inject/cupti_setup.c inject/takeover.c LINK dl_inject)
+    dl_add_library(dl_cupti inject/cupti_api.c inject/cupti_decode.c inject/cupti_raw.c
+        inject/cupti_session.c LINK dl_inject)
     target_include_directories(dl_cupti SYSTEM PUBLIC ${CUPTI_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
     target_compile_definitions(dl_cupti PRIVATE DL_CUPTI_FOLDER="${CUPTI_FOLDER}")
     set_target_properties(dl_cupti PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)

@@ -3,15 +3,13 @@
 find_path(NVTX_INCLUDE_DIR nvtx3/nvToolsExtPayload.h
     HINTS ${CUDAToolkit_INCLUDE_DIRS} ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES include)
 if(NVTX_INCLUDE_DIR)
-    add_library(dl_nvtx OBJECT inject/nvtx.c inject/nvtx_event.c inject/nvtx_open.c
-        inject/nvtx_domain.c inject/nvtx_payload.c inject/nccl_ranges.c inject/nccl_plugin.c)
+    add_library(dl_nvtx OBJECT inject/nvtx.c inject/nvtx_open.c inject/nvtx_payload.c inject/nccl.c)
     target_link_libraries(dl_nvtx PUBLIC dl_options)
     target_include_directories(dl_nvtx SYSTEM PUBLIC ${NVTX_INCLUDE_DIR})
     set_target_properties(dl_nvtx PROPERTIES C_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
 endif()
 
 # What the library costs is measured by dlprof in a child process of its own.
-target_sources(dl_profiler PRIVATE bench/capture_cost.c)
 target_link_libraries(dl_profiler PUBLIC ${CMAKE_DL_LIBS})
 if(NVTX_INCLUDE_DIR)
     target_include_directories(dl_profiler SYSTEM PRIVATE ${NVTX_INCLUDE_DIR})

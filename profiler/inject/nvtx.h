@@ -2,11 +2,11 @@
  * NVTX, as activities.
  *
  *   push/pop, start/end    RANGE with text, domain and (starting) thread; NCCL's calls become
- *                          COLLECTIVE and COMM (nccl_ranges.h)
+ *                          COLLECTIVE and COMM (nccl.h)
  *   mark                   MARK
  *   nvtxNameOsThread       meta "thread.<tid>" = name
  *
- * NVTX is a library of headers, so that each program and library has a copy of its own; each copy
+ * NVTX is a library of headers, so that each program and library has a separate copy; each copy
  * loads the file that NVTX_INJECTION64_PATH names and calls the two entries below once. Both do
  * nothing and return 0 where nothing is recorded, and NVTX then costs the program what it costs
  * without a tool.
@@ -16,8 +16,12 @@
 #ifndef DL_PROFILER_INJECT_NVTX_H
 #define DL_PROFILER_INJECT_NVTX_H
 
-#define NVTX_NO_IMPL
 #include <nvtx3/nvToolsExtPayload.h>
+
+#include "profiler/inject/nccl.h"
+#include "profiler/inject/nvtx_payload.h"
+
+#define NVTX_NO_IMPL
 
 /* Puts our functions into the table of one copy of NVTX; 1 = done. */
 int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_export_table);
@@ -25,5 +29,11 @@ int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_export_table);
 /* The same for one of its extensions; 0 for all but the payload extension. Without it a range that
  * a library ends by nvtxRangePopPayload would never end. */
 int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t *module);
+
+/* NVTX domains, the strings registered in them and the payload schemas. All functions may be called
+ * by any thread. Nothing is ever freed before the process ends, since a program may use a handle
+ * after it has destroyed the domain; a domain created again under its name takes the destroyed
+ * one's place. */
+typedef struct dl_nvtx_domain dl_nvtx_domain;
 
 #endif

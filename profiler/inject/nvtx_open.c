@@ -8,7 +8,7 @@
 
 #include "profiler/inject/capture.h"
 
-#define DEPTH_FIRST 32      /* entries that a stack begins with */
+#define DEPTH_FIRST 32      /* entries that a stack starts with */
 #define STARTED_FIRST 64    /* the same of the table */
 #define COLLECT_TRIES 10000 /* turns left to others while a thread is in a push or pop */
 #define TEXT_SLOTS 256      /* of the cache of texts, a power of 2 */

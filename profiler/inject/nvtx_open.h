@@ -10,13 +10,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "profiler/inject/nvtx_domain.h"
+#include "profiler/inject/nvtx.h"
 #include "trace/activity/activity.h"
 
 #define DL_NVTX_DEPTH_MAX 4096    /* open ranges of a thread: a program that never pops */
 #define DL_NVTX_STARTED_MAX 65536 /* open ranges of start and end */
 
-/* A range that has begun; activity.duration_ns is not known yet. */
+/* A range that has started; activity.duration_ns is not known yet. */
 typedef struct dl_nvtx_open {
     dl_activity activity;
     const dl_nvtx_domain *domain;

@@ -130,7 +130,7 @@ typedef struct place {
     bool known;
 } place;
 
-/* Gives entry number i its place behind `at`. An offset of 0 is no offset, but for the first one.
+/* Gives entry number i its place after `at`. An offset of 0 is no offset, but for the first one.
  */
 static void put_entry(dl_payload_entry *made, const nvtxPayloadSchemaEntry_t *entry, size_t i,
                       dl_payload_type type, size_t pack, place *at)

@@ -2,7 +2,7 @@
  * (nvtxPayloadSchemaRegister), and reading of one field by the name of its entry.
  *
  * Where an entry lies follows the rules of nvToolsExtPayload.h: at its own offset if one is given,
- * else behind the entry before it with natural alignment, at most packAlign. From an entry of
+ * else after the entry before it with natural alignment, at most packAlign. From an entry of
  * unknown size on (an array of variable length, an unknown type) only entries with an offset of
  * their own have a place.
  *
@@ -17,7 +17,7 @@
 #define NVTX_NO_IMPL
 #include <nvtx3/nvToolsExtPayload.h>
 
-#define DL_PAYLOAD_ENTRIES_MAX 64 /* entries behind these are not looked at */
+#define DL_PAYLOAD_ENTRIES_MAX 64 /* entries after these are not looked at */
 
 /* How the bytes of an entry are read. */
 typedef enum dl_payload_form {

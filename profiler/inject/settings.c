@@ -16,7 +16,7 @@ const char *const dl_capture_graphs_names[] = {"node", "graph", NULL};
 
 /* The one list of settings: for reading, for writing, for checking. */
 typedef struct setting {
-    const char *name; /* behind the prefix */
+    const char *name; /* after the prefix */
     enum { TEXT, CHOICE, COUNT, SECONDS, BYTES, FLAG } type;
     size_t offset;              /* in dl_capture_settings */
     const char *const *choices; /* CHOICE */

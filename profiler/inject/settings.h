@@ -48,7 +48,7 @@ typedef struct dl_capture_settings {
     int preset;                         /* dl_capture_preset */
     int graphs;                         /* dl_capture_graphs */
     int64_t steps;        /* recording ends with this many marked steps of a process; 0 = never */
-    double duration_s;    /* recording ends so long after it began in a process; 0 = never */
+    double duration_s;    /* recording ends so long after it started in a process; 0 = never */
     uint64_t limit_bytes; /* recording ends when a process's trace is so large; 0 = never */
     bool lib_ranges;      /* cuBLAS and cuDNN mark their calls with NVTX ranges */
     bool latency;         /* kernels stamped when queued and submitted (dearer), for dump_raw */
@@ -74,7 +74,7 @@ dl_status dl_capture_settings_check(const dl_capture_settings *settings, dl_sett
                                     dl_error *err) DL_MUST_CHECK;
 
 /* Calls set(user, name, value) for each variable of the table above, and with lib_ranges for the
- * variables by which cuBLAS, cuBLASLt and cuDNN are told to mark their calls. The settings must be
+ * variables by which cuBLAS, cuBLASLt and cuDNN are made to mark their calls. The settings must be
  * valid. The texts live only during the call. */
 void dl_capture_settings_to_environment(const dl_capture_settings *settings,
                                         void (*set)(void *user, const char *name,

@@ -1,6 +1,5 @@
 # What dlprof machine finds out; without hwloc, the command says that this build has none.
-dl_add_library(dl_hardware machine/machine_box.c machine/machine_sysfs.c machine/machine_gpu.c
-    machine/machine_rates.c machine/machine_links.c machine/machine_write.c machine/machine_json.c LINK dl_common ${CMAKE_DL_LIBS})
+dl_add_library(dl_hardware machine/machine_box.c machine/machine_gpu.c machine/machine_write.c LINK dl_common ${CMAKE_DL_LIBS})
 if(HWLOC_FOUND)
     target_sources(dl_hardware PRIVATE machine/machine_probe.c)
     target_link_libraries(dl_hardware PUBLIC PkgConfig::HWLOC)

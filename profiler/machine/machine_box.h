@@ -1,17 +1,19 @@
 /* What was found out about the machine that dlprof runs on: the parts of a machine file
  * (common/machine.h) together with what only its comments say (addresses, rates on the wire).
- * Filled by machine_probe.h (processors, PCIe tree), machine_gpu.h (what NVIDIA's driver says) and
- * machine_stream.h (memory rate), written by machine_write.h.
+ * Filled by dl_probe_machine (processors, PCIe tree), dl_gpu_probe (machine_gpu.h: what NVIDIA's
+ * driver says) and dl_stream_measure (memory rate), written by dl_machine_write.
  *
- * Everywhere 0 and "" mean that the system did not tell. Places are those of a machine file:
+ * Everywhere 0 and "" mean that the system did not report. Places are those of a machine file:
  * 0 .. sockets-1 are the sockets, then come the switches. */
 #ifndef DL_PROFILER_MACHINE_BOX_H
 #define DL_PROFILER_MACHINE_BOX_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "common/machine.h"
+#include "common/status.h"
 
 #define DL_BUS_ID_BYTES 16 /* "0000:3b:00.0" */
 #define DL_BOX_NAME_BYTES 96
@@ -71,7 +73,7 @@ typedef struct dl_box {
     dl_box_nic *nics;
     int switch_count, gpu_count, nic_count;
 
-    char driver_note[160]; /* why the driver told nothing; "" = it did */
+    char driver_note[160]; /* why the driver reported nothing; "" = it did */
     dl_box_nvlink *nvlinks;
     int nvlink_count;
     double nvlink_bytes_per_s; /* of a lane, on the wire, each direction */
@@ -79,7 +81,7 @@ typedef struct dl_box {
     bool peer_known;
     dl_peer peer;
 
-    /* Measured, by machine_stream.h. */
+    /* Measured, by dl_stream_measure. */
     double socket_memory_bytes_per_s; /* a socket's cores on its own memory */
     double socket_link_bytes_per_s;   /* a socket's cores read the next one's memory */
 } dl_box;
@@ -98,5 +100,154 @@ void dl_pci_link_set_wire(dl_pci_link *link);
 
 /* 1 .. 6, 0 if the rate of the lanes is unknown or none of PCIe's. */
 int dl_pci_link_generation(const dl_pci_link *link);
+
+/* What Linux says about links and ports in /sys. `root` is "/sys", or a folder like it in tests.
+ * What is not there, or says "Unknown", is 0. */
+
+/* The link of the device `bus_id` to the port above it (NULL or "": none that is seen): the lanes
+ * in use and the highest rate that both ends can do. Not the rate in use, which GPUs lower at rest.
+ */
+dl_pci_link dl_sysfs_pci_link(const char *root, const char *bus_id, const char *port);
+
+/* Rate of the network device `name` in bytes per second; 0 without a carrier and for most virtual
+ * devices. */
+double dl_sysfs_net_rate(const char *root, const char *name);
+
+/* The same of port 1 of an InfiniBand (or RoCE) device. */
+double dl_sysfs_infiniband_rate(const char *root, const char *name);
+
+/* Whether the port's link layer is InfiniBand rather than Ethernet. */
+bool dl_sysfs_is_infiniband(const char *root, const char *name);
+
+/* Whether the device is one of a NIC's virtual functions, which share its port. */
+bool dl_sysfs_is_virtual_function(const char *root, const char *bus_id);
+
+/* Whether the kernel module `name` is loaded. */
+bool dl_sysfs_has_module(const char *root, const char *name);
+
+/* The [link ..] sections of a machine file: which kinds of links a machine has, and what programs
+ * get of their rates. */
+#define DL_LINK_NAME_BYTES 40
+
+typedef struct dl_link_section {
+    char name[DL_LINK_NAME_BYTES];
+    double bytes_per_s; /* 0 = unknown */
+    dl_evidence evidence;
+    double latency_ns; /* assumed */
+    char comment[256]; /* from what the rate was taken, or where to find it */
+} dl_link_section;
+
+typedef struct dl_link_list {
+    dl_link_section *items;
+    size_t count;
+} dl_link_list;
+
+/* All kinds that the box uses, each once. Release with dl_link_list_free. */
+dl_link_list dl_link_list_make(const dl_box *box);
+void dl_link_list_free(dl_link_list *list);
+
+/* "pcie4x16"; "pcie15.75" (GB/s on the wire) where generation or lanes are unknown; "pcie". */
+void dl_pci_link_name(char name[DL_LINK_NAME_BYTES], const dl_pci_link *link);
+
+/* "infiniband200", "ethernet25" (Gb/s). */
+void dl_port_name(char name[DL_LINK_NAME_BYTES], const dl_box_nic *nic);
+
+/* Rates of a GPU that follow from what its driver reports; 0 where that is not enough.
+ *
+ *   fp32_flop_per_s    = 2 cores clock                    a multiply-add a core and cycle
+ *   memory_bytes_per_s = 2 memory_clock bus_bits / 8      two transfers a clock, as NVML counts it
+ *   fp16, tf32         = fp32 x a ratio of the compute capability, see machine_write.c
+ *
+ * They are peaks at the highest clock: the data sheets' for A100, V100, T4 (within 1 %), while data
+ * sheets of H100 take a lower clock for tensor cores. */
+typedef struct dl_gpu_rates {
+    double fp32_flop_per_s;
+    double tf32_flop_per_s, fp16_flop_per_s; /* dense, sums in fp32 */
+    double memory_bytes_per_s;
+} dl_gpu_rates;
+
+dl_gpu_rates dl_gpu_rates_find(const dl_box_gpu *gpu);
+
+/* Writes a machine file (common/machine.h) from what was found out about this machine.
+ *
+ * Sizes that system or driver report are marked measured, rates of hardware that follow from clocks
+ * and widths catalogue, and everything else assumed; a comment says from what each was taken. A key
+ * that cannot be known stands in a comment that says what to fill in and where to find it; if the
+ * format requires it, it is also a gap: dlsim reads the file when all gaps are filled.
+ *
+ *   fp32_flop_per_s    = 2 flop x cores x highest clock
+ *   fp16, tf32         = fp32 x the ratio of the compute capability (tensor cores, dense)
+ *   memory_bytes_per_s = 2 x highest memory clock x bus width / 8 (two transfers a clock)
+ *   link bytes_per_s   = rate on the wire x the part that copies were seen to reach
+ *
+ * What it leaves out: [protocol], and root_bytes_per_s, which only measurements give. */
+
+/* "[host] memory_bytes_per_s": what is missing in a file. Release with dl_machine_gaps_free. */
+typedef struct dl_machine_gaps {
+    char **keys;
+    size_t count;
+} dl_machine_gaps;
+
+/* Writes the file to `out` (whose errors the caller sees to) and appends its gaps. */
+void dl_machine_write(const dl_box *box, FILE *out, dl_machine_gaps *gaps);
+
+void dl_machine_gaps_free(dl_machine_gaps *gaps);
+
+/* What was found out about this machine as one JSON object: the facts themselves, before the
+ * machine file turns them into rates of links. Keys are those of dl_box; what is not known is null.
+ */
+
+/* Write errors: ferror(out). */
+void dl_box_write_json(const dl_box *box, FILE *out);
+
+/* Processors, memory, PCIe tree, GPUs and NICs of a machine, out of an hwloc topology.
+ *
+ * In the tree, ports of PCIe switches alternate on the way down from a host bridge: root port,
+ * upstream port, downstream port, upstream port of the next switch, ... A switch is known by its
+ * upstream port; only those with a GPU or a NIC below are kept. GPUs are NVIDIA's display and 3D
+ * controllers; NICs are network controllers that the system has a driver for, without virtual
+ * functions.
+ *
+ * What it leaves out: that the functions of one card share its link; devices of other makers. */
+struct hwloc_topology; /* hwloc_topology_t points to it */
+
+/* Fills `box`, which the caller zeroed and frees, from a loaded topology with I/O objects. `sysfs`
+ * is
+ * "/sys", or NULL where the topology is not that of this machine: rates of links are then those
+ * that the topology holds, rates of ports unknown. */
+void dl_probe_topology(dl_box *box, struct hwloc_topology *topology, const char *sysfs);
+
+/* The same of this machine. DL_ERR_SYSTEM if hwloc cannot look at it. */
+dl_status dl_probe_machine(dl_box *box, dl_error *err) DL_MUST_CHECK;
+
+/* Rates of host memory, measured with threads that are bound to cores.
+ *
+ * The triad a[i] = b[i] + s c[i] of McCalpin's STREAM: best of several passes over arrays that are
+ * far larger than the caches, three times 8 bytes an element. Where the processor reads a line of a
+ * before it writes it, memory moves a third more than is counted.
+ *
+ * Between sockets: the threads of each socket read arrays in the memory of the next one, all at
+ * once. What it leaves out: processors that place memory otherwise than where it is written first.
+ */
+typedef struct dl_stream_config {
+    int threads; /* one on each of the allowed cores 0 .. threads-1; at most dl_cpu_count() */
+    double array_bytes;            /* each of the three arrays, all threads together */
+    int passes;                    /* >= 1 */
+    int (*socket_of_cpu)(int cpu); /* any number for each socket */
+} dl_stream_config;
+
+typedef struct dl_stream_rates {
+    double triad_bytes_per_s; /* of the whole machine */
+    double link_bytes_per_s;  /* from each socket to the next; 0 with one socket */
+} dl_stream_rates;
+
+/* Threads on all allowed cores, arrays of four times the caches but at least 64 MiB and at most a
+ * sixteenth of the memory, ten passes (STREAM's rules), sockets as
+ * Linux has them. Bytes of the whole machine; 0 = unknown. */
+dl_stream_config dl_stream_default_config(double cache_bytes, double memory_bytes);
+
+/* Measures all threads together. DL_ERR_SYSTEM if threads cannot be made or bound. */
+dl_status dl_stream_measure(const dl_stream_config *config, dl_stream_rates *rates,
+                            dl_error *err) DL_MUST_CHECK;
 
 #endif

@@ -134,7 +134,7 @@ static void fill_gpu(dl_box_gpu *gpu, const dl_nvml *nvml, void *device)
     if (link.wire_bytes_per_s > 0) gpu->link = link;
 }
 
-/* Bytes a second of a lane; 0 if the driver does not tell. */
+/* Bytes a second of a lane; 0 if the driver does not report. */
 static double lane_rate(const dl_nvml *nvml, void *device, unsigned lane)
 {
     static const unsigned ids[] = {DL_NVML_FIELD_NVLINK_SPEED, DL_NVML_FIELD_NVLINK_SPEED_COMMON};

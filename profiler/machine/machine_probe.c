@@ -1,12 +1,10 @@
-#include "profiler/machine/machine_probe.h"
-
 #include <hwloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
-#include "profiler/machine/machine_sysfs.h"
+#include "profiler/machine/machine_box.h"
 
 #define VENDOR_NVIDIA 0x10de
 #define CLASS_NETWORK 0x02 /* the upper byte of the class; PCI Code and ID Assignment */

@@ -1,5 +1,3 @@
-#include "profiler/machine/machine_stream.h"
-
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
@@ -8,8 +6,10 @@
 
 #include "common/alloc.h"
 #include "common/cpu.h"
+#include "common/status.h"
 #include "common/units.h"
-#include "profiler/bench/crew.h"
+#include "profiler/machine/machine_box.h"
+#include "profiler/pinned_threads.h"
 
 #define LEAST_BYTES (64 * 0x1p20)
 #define MEMORY_PART 16
@@ -178,7 +178,7 @@ dl_status dl_stream_measure(const dl_stream_config *config, dl_stream_rates *rat
     for (int i = 0; i < config->threads; i++)
         cores[i] = i;
     pthread_barrier_init(&s.barrier, NULL, (unsigned)threads);
-    const dl_status status = dl_crew_run(config->threads, cores, run_thread, &s, err);
+    const dl_status status = dl_pinned_threads_run(config->threads, cores, run_thread, &s, err);
     pthread_barrier_destroy(&s.barrier);
     if (status == DL_OK) {
         const double block = (double)s.elements * config->threads * sizeof(double);

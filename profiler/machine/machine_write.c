@@ -1,12 +1,190 @@
-#include "profiler/machine/machine_write.h"
-
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
-#include "profiler/machine/machine_links.h"
-#include "profiler/machine/machine_rates.h"
+#include "common/json.h"
+#include "profiler/machine/machine_box.h"
+
+#define DL_LINK_OF_SOCKETS "sockets"
+#define DL_LINK_OF_NVLINK "nvlink" /* one lane */
+#define DL_LINK_OF_NVSWITCH "nvswitch"
+
+/* What copies get of the rate on the wire, and how long a link takes. Fractions: PCIe: 12.4
+ * of 15.75 GB/s (PCIe 3.0 x16) and 26.2 of 31.5 (4.0), both superbenchmark tests/data.
+ * NVLink: 18.31 of 20 GB/s (P100), 23.95 of 25 (V100, both Dell EMC, p2pBandwidthLatencyTest), 279
+ * of 300 (A100, superbenchmark). Ethernet: 1448 bytes of a TCP segment in 1538 on the wire with
+ * frames of 1500. InfiniBand and the latencies: typical figures, not measured here. */
+typedef struct link_kind {
+    double fraction, latency_ns;
+    const char *fraction_text;
+} link_kind;
+
+static const link_kind pcie_kind = {0.8, 1000, "copies reach about 0.8"};
+static const link_kind nvlink = {0.93, 700, "copies reach about 0.93"};
+static const link_kind nvswitch = {0.93, 350, "copies reach about 0.93"};
+static const link_kind ethernet = {0.94, 25000, "TCP gets 0.94"};
+static const link_kind infiniband = {0.96, 1300, "messages get about 0.96"};
+
+#define SOCKET_LATENCY_NS \
+    500 /* of the size of remote less local memory latency of two-socket hosts */
+
+void dl_pci_link_name(char name[DL_LINK_NAME_BYTES], const dl_pci_link *link)
+{
+    const int generation = dl_pci_link_generation(link);
+    if (generation > 0 && link->lanes > 0) {
+        snprintf(name, DL_LINK_NAME_BYTES, "pcie%dx%d", generation, link->lanes);
+    } else if (link->wire_bytes_per_s > 0) {
+        snprintf(name, DL_LINK_NAME_BYTES, "pcie%.4g", link->wire_bytes_per_s / 1e9);
+    } else {
+        snprintf(name, DL_LINK_NAME_BYTES, "pcie");
+    }
+}
+
+void dl_port_name(char name[DL_LINK_NAME_BYTES], const dl_box_nic *nic)
+{
+    snprintf(name, DL_LINK_NAME_BYTES, "%s%.4g", nic->infiniband ? "infiniband" : "ethernet",
+             nic->port_bytes_per_s * 8 / 1e9);
+}
+
+static void add(dl_link_list *list, const dl_link_section *section)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i].name, section->name) == 0) return;
+    }
+    list->items = dl_realloc(list->items, list->count + 1, sizeof *list->items, "links");
+    list->items[list->count++] = *section;
+}
+
+/* A link with this rate on the wire; `what` says whose it is. */
+static void set_rate(dl_link_section *section, const link_kind *kind, double wire, const char *what)
+{
+    section->bytes_per_s = wire * kind->fraction;
+    section->evidence = DL_EVIDENCE_ASSUMED;
+    section->latency_ns = kind->latency_ns;
+    snprintf(section->comment, sizeof section->comment, "%s: %.4g GB/s on the wire, of which %s",
+             what, wire / 1e9, kind->fraction_text);
+}
+
+static void add_pcie(dl_link_list *list, const dl_pci_link *link)
+{
+    dl_link_section section = {.latency_ns = pcie_kind.latency_ns};
+    dl_pci_link_name(section.name, link);
+    if (link->wire_bytes_per_s > 0) {
+        set_rate(&section, &pcie_kind, link->wire_bytes_per_s, "PCIe");
+    } else {
+        snprintf(
+            section.comment, sizeof section.comment,
+            "PCIe, whose rate the system does not report: lspci -vv as root (LnkSta), or measure "
+            "copies (nvbandwidth)");
+    }
+    add(list, &section);
+}
+
+static void add_port(dl_link_list *list, const dl_box_nic *nic)
+{
+    dl_link_section section = {0};
+    dl_port_name(section.name, nic);
+    set_rate(&section, nic->infiniband ? &infiniband : &ethernet, nic->port_bytes_per_s,
+             nic->infiniband ? "InfiniBand port" : "Ethernet port");
+    add(list, &section);
+}
+
+static void add_nvlink(dl_link_list *list, const char *name, const link_kind *kind, int lanes,
+                       double lane_bytes_per_s)
+{
+    dl_link_section section = {.latency_ns = kind->latency_ns};
+    snprintf(section.name, sizeof section.name, "%s", name);
+    char what[64];
+    snprintf(what, sizeof what, "%d lane%s of NVLink", lanes, lanes == 1 ? "" : "s");
+    if (lane_bytes_per_s > 0) {
+        set_rate(&section, kind, lanes * lane_bytes_per_s, what);
+    } else {
+        snprintf(section.comment, sizeof section.comment,
+                 "%s, whose rate the driver does not report: nvidia-smi nvlink --status", what);
+    }
+    add(list, &section);
+}
+
+static void add_sockets(dl_link_list *list, double measured)
+{
+    dl_link_section section = {.name = DL_LINK_OF_SOCKETS,
+                               .bytes_per_s = measured,
+                               .evidence = DL_EVIDENCE_MEASURED,
+                               .latency_ns = SOCKET_LATENCY_NS};
+    snprintf(section.comment, sizeof section.comment, "%s",
+             measured > 0 ? "cores of a socket read the memory of the next"
+                          : "UPI, QPI or xGMI: links x rate in the processor's data sheet, or "
+                            "dlprof machine --measure");
+    add(list, &section);
+}
+
+dl_link_list dl_link_list_make(const dl_box *box)
+{
+    dl_link_list list = {0};
+    for (int i = 0; i < box->gpu_count; i++)
+        add_pcie(&list, &box->gpus[i].link);
+    for (int i = 0; i < box->switch_count; i++)
+        add_pcie(&list, &box->switches[i].link);
+    for (int i = 0; i < box->nic_count; i++) {
+        if (box->nics[i].port_bytes_per_s <= 0) continue;
+        add_pcie(&list, &box->nics[i].link);
+        add_port(&list, &box->nics[i]);
+    }
+    if (box->nvlink_count > 0) {
+        add_nvlink(&list, DL_LINK_OF_NVLINK, &nvlink, 1, box->nvlink_bytes_per_s);
+    }
+    if (box->nvswitch_lanes > 0) {
+        add_nvlink(&list, DL_LINK_OF_NVSWITCH, &nvswitch, box->nvswitch_lanes,
+                   box->nvlink_bytes_per_s);
+    }
+    if (box->sockets > 1) add_sockets(&list, box->socket_link_bytes_per_s);
+    return list;
+}
+
+void dl_link_list_free(dl_link_list *list)
+{
+    free(list->items);
+    *list = (dl_link_list){0};
+}
+
+/* Dense products with sums in fp32, over fp32's rate: NVIDIA's white papers and data sheets of
+ * P100, V100, T4, A100, A10, L4, H100, B200. GeForce cards since Turing do half of that with such
+ * sums (appendices of the white papers on TU102, GA102, AD102). Single products are slower still,
+ * such as A10G, L40, H20, which is why files call these rates assumed. 0 = no such cores. */
+static const struct {
+    int major, minor;
+    double fp16, tf32;
+    double geforce; /* part of it */
+} ratios[] = {
+    {6, 0, 2, 0, 1},   {7, 0, 8, 0, 1},   {7, 5, 8, 0, 0.5}, {8, 0, 16, 8, 1},
+    {8, 6, 4, 2, 0.5}, {8, 9, 4, 2, 0.5}, {9, 0, 16, 8, 1},  {10, 0, 32, 16, 1},
+};
+
+/* Of compute capability 7.5, but not of 7.0 and later ones, there are cards without tensor cores.
+ */
+static bool has_tensor_cores(const dl_box_gpu *gpu)
+{
+    return gpu->major != 7 || gpu->minor != 5 || strstr(gpu->name, "RTX") != NULL ||
+           strstr(gpu->name, "T4") != NULL;
+}
+
+dl_gpu_rates dl_gpu_rates_find(const dl_box_gpu *gpu)
+{
+    dl_gpu_rates rates = {
+        .fp32_flop_per_s = 2 * gpu->cores * gpu->clock_hz,
+        .memory_bytes_per_s = 2 * gpu->memory_clock_hz * gpu->memory_bus_bits / 8,
+    };
+    for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++) {
+        if (ratios[i].major != gpu->major || ratios[i].minor != gpu->minor) continue;
+        if (!has_tensor_cores(gpu)) continue;
+        const double part = strstr(gpu->name, "GeForce") != NULL ? ratios[i].geforce : 1;
+        rates.fp16_flop_per_s = rates.fp32_flop_per_s * ratios[i].fp16 * part;
+        rates.tf32_flop_per_s = rates.fp32_flop_per_s * ratios[i].tf32 * part;
+    }
+    return rates;
+}
 
 #define NAME_MAX_BYTES 36 /* of a name in "[gpu_model NAME]" */
 
@@ -22,6 +200,7 @@ typedef struct unit {
     const char *name;
     double factor;
 } unit;
+
 static const unit bytes = {"", 1}, gb_per_s = {"GB/s", 1e9}, tflop_per_s = {"Tflop/s", 1e12},
                   us = {"us", 1e3};
 
@@ -42,13 +221,52 @@ static void put_gap(const writer *w, const char *section, const char *key, const
     w->gaps->keys[w->gaps->count++] = dl_format("[%s] %s", section, key);
 }
 
-/* Writes text as part of a line: nothing in it begins a comment or ends the line. */
+static void text(dl_json *to, const char *name, const char *value)
+{
+    if (value[0] != '\0') {
+        dl_json_text_item(to, name, value);
+    } else {
+        dl_json_null_item(to, name);
+    }
+}
+
+/* Writes text as part of a line: nothing in it starts a comment or ends the line. */
 static void put_text(const writer *w, const char *text)
 {
     for (; *text != '\0'; text++) {
         const unsigned char c = (unsigned char)*text;
         fputc(c < ' ' || c == 0x7f ? ' ' : c == ';' ? ',' : c, w->out);
     }
+}
+
+#define JSON_SCHEMA 1
+
+/* 0 and "" are what the system did not report. */
+static void number(dl_json *to, const char *name, double value)
+{
+    if (value > 0) {
+        dl_json_number_item(to, name, value);
+    } else {
+        dl_json_null_item(to, name);
+    }
+}
+
+/* Where a device or a switch is, and its link upwards. */
+static void place(dl_json *to, const dl_box *box, const char *bus_id, int parent,
+                  const dl_pci_link *link)
+{
+    dl_json_text_item(to, "bus_id", bus_id);
+    dl_json_number_item(to, "socket", dl_box_socket(box, parent));
+    if (parent < box->sockets) {
+        dl_json_null_item(to, "switch");
+    } else {
+        dl_json_number_item(to, "switch", parent - box->sockets);
+    }
+    dl_json_begin(to, "link", '{');
+    number(to, "generation", dl_pci_link_generation(link));
+    number(to, "lanes", link->lanes);
+    number(to, "wire_bytes_per_s", link->wire_bytes_per_s);
+    dl_json_end(to, '}');
 }
 
 static void put_place(const writer *w, int place)
@@ -230,9 +448,10 @@ static void write_switches(const writer *w)
 {
     const dl_box *box = w->box;
     if (!box->places_known) {
-        fprintf(w->out, "\n; The system does not tell to which socket all devices belong: they are "
-                        "written at socket0.\n; The mainboard's manual or nvidia-smi topo -m may "
-                        "tell.\n");
+        fprintf(w->out,
+                "\n; The system does not report to which socket all devices belong: they are "
+                "written at socket0.\n; The mainboard's manual or nvidia-smi topo -m may "
+                "tell.\n");
     }
     for (int i = 0; i < box->switch_count; i++) {
         fprintf(w->out, "\n[switch switch%d]   ; %s\n", i, box->switches[i].bus_id);
@@ -245,7 +464,7 @@ static void write_gpus(const writer *w)
 {
     const dl_box *box = w->box;
     if (box->driver_note[0] != '\0' && box->gpu_count > 0) {
-        fprintf(w->out, "\n; The driver told nothing about the GPUs: ");
+        fprintf(w->out, "\n; The driver reported nothing about the GPUs: ");
         put_text(w, box->driver_note);
         fputc('\n', w->out);
     }
@@ -276,8 +495,8 @@ static void write_nics(const writer *w)
     for (int i = 0; i < w->box->nic_count; i++) {
         const dl_box_nic *nic = &w->box->nics[i];
         if (nic->port_bytes_per_s <= 0) {
-            fprintf(w->out, "\n; %s at %s left out: no link, or its rate is not told\n", nic->name,
-                    nic->bus_id);
+            fprintf(w->out, "\n; %s at %s left out: no link, or its rate is not reported\n",
+                    nic->name, nic->bus_id);
             continue;
         }
         char port[DL_LINK_NAME_BYTES];
@@ -287,6 +506,24 @@ static void write_nics(const writer *w)
         put_link(w, &nic->link);
         fprintf(w->out, "port   = %s\n", port);
     }
+}
+
+static void nvlinks(dl_json *to, const dl_box *box)
+{
+    static const char *const peers[] = {"none", "switch", "socket", "all"};
+    text(to, "driver_note", box->driver_note);
+    number(to, "nvlink_bytes_per_s", box->nvlink_bytes_per_s);
+    number(to, "nvswitch_lanes", box->nvswitch_lanes);
+    dl_json_begin(to, "nvlinks", '[');
+    for (int i = 0; i < box->nvlink_count; i++) {
+        dl_json_begin(to, NULL, '{');
+        dl_json_number_item(to, "a", box->nvlinks[i].a);
+        dl_json_number_item(to, "b", box->nvlinks[i].b);
+        dl_json_number_item(to, "lanes", box->nvlinks[i].lanes);
+        dl_json_end(to, '}');
+    }
+    dl_json_end(to, ']');
+    text(to, "peer", box->peer_known ? peers[box->peer] : "");
 }
 
 /* One section for each number of lanes. */
@@ -334,4 +571,78 @@ void dl_machine_gaps_free(dl_machine_gaps *gaps)
         free(gaps->keys[i]);
     free(gaps->keys);
     *gaps = (dl_machine_gaps){0};
+}
+
+static void gpu_item(dl_json *to, const dl_box *box, const dl_box_gpu *gpu)
+{
+    const dl_gpu_rates rates = dl_gpu_rates_find(gpu);
+    dl_json_begin(to, NULL, '{');
+    place(to, box, gpu->bus_id, gpu->parent, &gpu->link);
+    dl_json_number_item(to, "device_id", gpu->device_id);
+    text(to, "name", gpu->name);
+    number(to, "major", gpu->major);
+    if (gpu->major > 0) {
+        dl_json_number_item(to, "minor", gpu->minor);
+    } else {
+        dl_json_null_item(to, "minor");
+    }
+    number(to, "cores", gpu->cores);
+    number(to, "clock_hz", gpu->clock_hz);
+    number(to, "memory_clock_hz", gpu->memory_clock_hz);
+    number(to, "memory_bus_bits", gpu->memory_bus_bits);
+    number(to, "memory_bytes", gpu->memory_bytes);
+    number(to, "memory_bytes_per_s", rates.memory_bytes_per_s);
+    number(to, "fp32_flop_per_s", rates.fp32_flop_per_s);
+    number(to, "tf32_flop_per_s", rates.tf32_flop_per_s);
+    number(to, "fp16_flop_per_s", rates.fp16_flop_per_s);
+    dl_json_end(to, '}');
+}
+
+static void tree(dl_json *to, const dl_box *box)
+{
+    dl_json_begin(to, "switches", '[');
+    for (int i = 0; i < box->switch_count; i++) {
+        const dl_box_switch *pcie = &box->switches[i];
+        dl_json_begin(to, NULL, '{');
+        place(to, box, pcie->bus_id, pcie->parent, &pcie->link);
+        dl_json_end(to, '}');
+    }
+    dl_json_end(to, ']');
+    dl_json_begin(to, "gpus", '[');
+    for (int i = 0; i < box->gpu_count; i++)
+        gpu_item(to, box, &box->gpus[i]);
+    dl_json_end(to, ']');
+    dl_json_begin(to, "nics", '[');
+    for (int i = 0; i < box->nic_count; i++) {
+        const dl_box_nic *nic = &box->nics[i];
+        dl_json_begin(to, NULL, '{');
+        place(to, box, nic->bus_id, nic->parent, &nic->link);
+        dl_json_text_item(to, "name", nic->name);
+        dl_json_bool_item(to, "infiniband", nic->infiniband);
+        number(to, "port_bytes_per_s", nic->port_bytes_per_s);
+        dl_json_end(to, '}');
+    }
+    dl_json_end(to, ']');
+}
+
+void dl_box_write_json(const dl_box *box, FILE *out)
+{
+    dl_json to = {out, false};
+    dl_json_begin(&to, NULL, '{');
+    dl_json_number_item(&to, "schema", JSON_SCHEMA);
+    text(&to, "name", box->name);
+    text(&to, "processor", box->processor);
+    dl_json_number_item(&to, "sockets", box->sockets);
+    dl_json_number_item(&to, "cores", box->cores);
+    dl_json_number_item(&to, "numa_nodes", box->numa_count);
+    number(&to, "memory_bytes", box->memory_bytes);
+    number(&to, "cache_bytes", box->cache_bytes);
+    number(&to, "socket_memory_bytes_per_s", box->socket_memory_bytes_per_s);
+    number(&to, "socket_link_bytes_per_s", box->socket_link_bytes_per_s);
+    dl_json_bool_item(&to, "places_known", box->places_known);
+    dl_json_bool_item(&to, "peer_memory", box->peer_memory);
+    tree(&to, box);
+    nvlinks(&to, box);
+    dl_json_end(&to, '}');
+    fputc('\n', out);
 }

@@ -12,8 +12,8 @@
 #include "common/cpu.h"
 #include "common/options.h"
 #include "common/units.h"
-#include "profiler/device_options.h"
 #include "profiler/inject/settings.h"
+#include "profiler/workload_options.h"
 
 const char *const dl_wait_names[] = {"auto", "spin", "block", NULL};
 

@@ -9,8 +9,11 @@
 
 #include "common/alloc.h"
 #include "common/file.h"
+#include "common/json.h"
 #include "common/units.h"
 #include "trace/print.h"
+
+#define DL_RUN_TRACE_ENDING ".dlt"
 
 #define LOG_ENDING ".log"
 #define TOP_ROWS 10   /* of a printed table */
@@ -227,7 +230,7 @@ static int print_who(const dl_run_process *process, FILE *out)
     return columns + fprintf(out, "%s pid %" PRId64 ": ", process->host, process->pid);
 }
 
-/* Ends a line that has come to `column`; broken behind commas where it would be too long. */
+/* Ends a line that has come to `column`; broken after commas where it would be too long. */
 static void print_list(const char *text, int column, FILE *out)
 {
     while (*text != '\0') {
@@ -265,7 +268,7 @@ static void write_contents(const dl_run_process *process, FILE *out)
     if (process->stopped != NULL) fprintf(out, ", stopped early: %s", process->stopped);
 }
 
-/* Behind `column` columns. */
+/* After `column` columns. */
 static void print_trace(const dl_run_process *process, int column, FILE *out)
 {
     if (!process->readable) {
@@ -353,4 +356,60 @@ void dl_run_traces_print(const dl_run_traces *traces, FILE *out)
         fprintf(out, "\nthe other processes: dlprof info %s/*" DL_RUN_TRACE_ENDING "\n",
                 traces->folder);
     }
+}
+
+static void text_or_null(dl_json *to, const char *name, const char *text)
+{
+    if (text != NULL) {
+        dl_json_text_item(to, name, text);
+    } else {
+        dl_json_null_item(to, name);
+    }
+}
+
+static void write_trace(const dl_run_process *process, dl_json *to)
+{
+    char *path = dl_format("%s" DL_RUN_TRACE_ENDING, process->stem);
+    dl_json_text_item(to, "trace", path);
+    free(path);
+    dl_json_number_item(to, "bytes", (double)process->trace_bytes);
+    text_or_null(to, "error", process->readable ? NULL : process->error.text);
+    if (!process->readable) return;
+    dl_json_bool_item(to, "complete", process->complete);
+    text_or_null(to, "stopped", process->stopped);
+    dl_json_number_item(to, "lost", (double)process->lost);
+    dl_json_begin(to, "activities", '{');
+    for (int kind = 1; kind < DL_ACTIVITY_KIND_END; kind++) {
+        dl_json_number_item(to, dl_activity_kind_name((dl_activity_kind)kind),
+                            (double)process->counts[kind]);
+    }
+    dl_json_end(to, '}');
+    if (process->json == NULL) return;
+    dl_json_item(to, "summary");
+    fputs(process->json, to->out);
+}
+
+void dl_run_traces_write_json(const dl_run_traces *traces, FILE *out)
+{
+    dl_json json = {out, false}, *to = &json;
+    dl_json_begin(to, NULL, '[');
+    for (size_t i = 0; i < traces->count; i++) {
+        const dl_run_process *process = &traces->processes[i];
+        dl_json_begin(to, NULL, '{');
+        dl_json_text_item(to, "host", process->host);
+        dl_json_number_item(to, "pid", (double)process->pid);
+        if (process->rank >= 0) {
+            dl_json_number_item(to, "rank", (double)process->rank);
+        } else {
+            dl_json_null_item(to, "rank");
+        }
+        if (process->has_trace) {
+            write_trace(process, to);
+        } else {
+            dl_json_null_item(to, "trace");
+        }
+        text_or_null(to, "log", process->log);
+        dl_json_end(to, '}');
+    }
+    dl_json_end(to, ']');
 }

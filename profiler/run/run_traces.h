@@ -12,8 +12,6 @@
 #include "trace/activity/summary.h"
 #include "trace/dlt/dlt.h"
 
-#define DL_RUN_TRACE_ENDING ".dlt"
-
 /* One process. Texts are owned. */
 typedef struct dl_run_process {
     char *stem; /* path without .dlt and .log */
@@ -55,9 +53,9 @@ void dl_run_traces_free(dl_run_traces *traces);
 /* Whether `folder` holds a file named .dlt or .log; false where it cannot be read. */
 bool dl_run_traces_any(const char *folder);
 
-/* One line a process, with what is incomplete, missing or logged; several processes' devices beside
- * one another; and all about the first process that used a device (else the first with activities):
- * the others' would be as long again. */
+/* One line per process, with what is incomplete, missing or logged; several processes' devices
+ * beside one another; and all about the first process that used a device (else the first with
+ * activities): the others' would be as long again. */
 void dl_run_traces_print(const dl_run_traces *traces, FILE *out);
 
 /* Only the lines of the processes whose trace is incomplete, cannot be read, has lost something, or

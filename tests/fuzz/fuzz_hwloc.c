@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "profiler/machine/machine_probe.h"
+#include "profiler/machine/machine_box.h"
 #include "tests/fuzz/fuzz_driver.h"
 
 enum { DEVICE_BYTES = 8, DEVICES_MAX = 64, LEVELS_MAX = 24, PACKAGES_MAX = 3 };

@@ -1,14 +1,15 @@
-foreach(module buffer_pool deadline step_limit)
+foreach(module deadline step_limit)
     dl_add_test(test_${module} unit LINK dl_inject)
 endforeach()
-set_property(TEST test_buffer_pool APPEND PROPERTY LABELS threads)
 if(NOT TARGET dl_cupti)
     return()
 endif()
 
-foreach(module cupti_decode cupti_kinds takeover)
+foreach(module cupti_decode cupti_kinds buffer_pool preemption)
     dl_add_test(test_${module} unit LINK dl_cupti)
 endforeach()
+set_property(TEST test_buffer_pool APPEND PROPERTY LABELS threads)
+target_link_options(test_preemption PRIVATE -Wl,--wrap=dl_capture_meta -Wl,--wrap=dl_capture_log -Wl,--wrap=dl_capture_now)
 
 # Doubles of the driver and of CUPTI, and a program that uses them.
 function(add_double name)

@@ -1,7 +1,7 @@
 /* Lists of batch sizes: what is taken and what is refused. */
 #include "tests/check.h"
 
-#include "profiler/bench/batch_list.h"
+#include "profiler/workload_options.h"
 
 static void takes_lists(void **state)
 {

@@ -5,7 +5,7 @@
 #include "tests/train_case.h"
 
 #include "common/cpu.h"
-#include "profiler/bench/bench.h"
+#include "profiler/bench/bench_internal.h"
 #include "profiler/run/run_meta.h"
 
 #define PATH "test_bench.dlt"

@@ -3,7 +3,7 @@
 
 #include "tests/check.h"
 
-#include "profiler/bench/bench_gpu_cases.h"
+#include "profiler/bench/bench_gpu.h"
 
 /* Cases of that name and size with so many GPUs at once. */
 static int count_cases(const dl_bench_gpu_cases *cases, dl_bench_gpu_name name, size_t bytes,

@@ -4,7 +4,7 @@
 
 #include "tests/check.h"
 
-#include "profiler/bench/bench_order.h"
+#include "profiler/bench/bench_internal.h"
 
 enum { CASES = 40, ROUNDS = 10 };
 

@@ -1,4 +1,4 @@
-#include "profiler/inject/buffer_pool.h"
+#include "profiler/inject/cupti_session.h"
 
 #include <pthread.h>
 

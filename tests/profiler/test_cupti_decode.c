@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "profiler/inject/cupti_names.h"
 #include "profiler/inject/cupti_raw.h"
 #include "tests/check.h"
 

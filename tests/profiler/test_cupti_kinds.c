@@ -1,5 +1,5 @@
 /* Which of CUPTI's kinds and calls are asked for, in which order. */
-#include "profiler/inject/cupti_kinds.h"
+#include "profiler/inject/cupti_decode.h"
 #include "tests/check.h"
 
 #define CALLS_MAX 1024

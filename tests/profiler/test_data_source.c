@@ -7,7 +7,7 @@
 #include "tests/check.h"
 
 #include "common/alloc.h"
-#include "profiler/data_source.h"
+#include "profiler/workload_options.h"
 
 #define EMPTY_FOLDER "data_source_empty"
 #define BROKEN_FOLDER "data_source_broken"

@@ -1,4 +1,4 @@
-#include "profiler/inject/deadline.h"
+#include "profiler/inject/capture.h"
 
 #include <errno.h>
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "profiler/device_options.h"
+#include "profiler/workload_options.h"
 #include "tests/check.h"
 #include "tests/doubles/fake_device.h"
 

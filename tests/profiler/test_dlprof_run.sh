@@ -35,10 +35,10 @@ expect 0 "unset" run -- sh -c 'echo ${CUDA_INJECTION64_PATH-unset}'
 
 tested=$full
 # Bad usage is exit 2
-expect 2 "behind --" run
-expect 2 "behind --" run --
-expect 2 "behind --" run true
-expect 2 "behind --" run true -- true
+expect 2 "follow --" run
+expect 2 "follow --" run --
+expect 2 "follow --" run true
+expect 2 "follow --" run true -- true
 expect 2 "did you mean '--preset'?" run --presett full -- true
 expect 2 "did you mean 'light'?" run --preset ligth -- true
 expect 2 "--limit: 1000 is" run --limit 1kB -- true

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "profiler/bench/launch_cost.h"
+#include "profiler/bench/capture_cost.h"
 #include "tests/folder.h"
 
 static dl_progress progress;

@@ -4,8 +4,7 @@
 
 #include "common/machine.h"
 #include "profiler/machine/machine_gpu.h"
-#include "profiler/machine/machine_probe.h"
-#include "profiler/machine/machine_write.h"
+#include "profiler/machine/machine_box.h"
 #include "tests/check.h"
 #include "tests/doubles/nvml_double.h"
 #include "tests/doubles/sysfs_tree.h"

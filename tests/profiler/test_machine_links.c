@@ -1,4 +1,4 @@
-#include "profiler/machine/machine_links.h"
+#include "profiler/machine/machine_box.h"
 
 #include "tests/check.h"
 

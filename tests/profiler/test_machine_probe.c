@@ -1,4 +1,4 @@
-#include "profiler/machine/machine_probe.h"
+#include "profiler/machine/machine_box.h"
 
 #include <hwloc.h>
 #include <stdlib.h>

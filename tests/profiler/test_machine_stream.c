@@ -1,4 +1,4 @@
-#include "profiler/machine/machine_stream.h"
+#include "profiler/machine/machine_box.h"
 
 #include <math.h>
 #include <stdatomic.h>

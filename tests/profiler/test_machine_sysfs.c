@@ -1,4 +1,4 @@
-#include "profiler/machine/machine_sysfs.h"
+#include "profiler/machine/machine_box.h"
 
 #include <stdlib.h>
 

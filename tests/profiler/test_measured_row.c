@@ -6,7 +6,7 @@
 #include "tests/train_case.h"
 
 #include "common/csv.h"
-#include "profiler/measured_row.h"
+#include "profiler/recorder.h"
 #include "profiler/run/run_meta.h"
 
 #define PATH "test_measured_row.csv"

@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "profiler/inject/nccl_plugin.h"
+#include "profiler/inject/nccl.h"
 #include "tests/doubles/nvtx_capture.h"
 
 static int clear(void **state)

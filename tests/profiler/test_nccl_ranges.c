@@ -1,6 +1,6 @@
 #include "tests/check.h"
 
-#include "profiler/inject/nccl_ranges.h"
+#include "profiler/inject/nccl.h"
 #include "tests/doubles/nvtx_capture.h"
 
 static bool find_none(void *user, uint64_t id, dl_payload_type *type)

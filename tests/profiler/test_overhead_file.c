@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "profiler/bench/overhead_file.h"
+#include "profiler/bench/overhead.h"
 #include "profiler/inject/settings.h"
 #include "trace/activity/capture_cost.h"
 #include "trace/dlt/dlt.h"

@@ -4,7 +4,7 @@
 
 #include "tests/check.h"
 
-#include "profiler/rank_launch.h"
+#include "profiler/ranks.h"
 
 /* All that is read; the launcher of these tests may have set some. */
 static const char *const known[] = {"RANK",

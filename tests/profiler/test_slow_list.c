@@ -3,7 +3,7 @@
 
 #include "tests/check.h"
 
-#include "profiler/slow_list.h"
+#include "profiler/workload_options.h"
 
 static void unnamed_workers_have_factor_one(void **state)
 {

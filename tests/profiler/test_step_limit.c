@@ -1,4 +1,4 @@
-#include "profiler/inject/step_limit.h"
+#include "profiler/inject/capture.h"
 
 #include <stdio.h>
 

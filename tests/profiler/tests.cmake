@@ -1,11 +1,11 @@
-foreach(module batch_list slow_list data_source crew recorder measured_row overhead bench bench_order bench_gpu_cases
+foreach(module batch_list slow_list data_source pinned_threads recorder measured_row overhead bench bench_order bench_gpu_cases
         settings target run_traces interrupt overhead_file rank_launch)
     dl_add_test(test_${module} unit LINK dl_profiler)
 endforeach()
 dl_add_test(test_cmd_info unit LINK dl_profiler EXTRA ${PROJECT_SOURCE_DIR}/profiler/cmd_info.c)
 dl_add_test(test_cmd_export unit LINK dl_profiler EXTRA ${PROJECT_SOURCE_DIR}/profiler/cmd_export.c)
-target_link_options(test_crew PRIVATE -Wl,--wrap=dl_cpu_pin)
-set_property(TEST test_crew test_recorder test_overhead test_bench APPEND PROPERTY LABELS threads)
+target_link_options(test_pinned_threads PRIVATE -Wl,--wrap=dl_cpu_pin)
+set_property(TEST test_pinned_threads test_recorder test_overhead test_bench APPEND PROPERTY LABELS threads)
 
 add_test(NAME test_dlprof COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof.sh $<TARGET_FILE:dlprof>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

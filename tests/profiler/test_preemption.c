@@ -1,4 +1,4 @@
-#include "profiler/inject/takeover.h"
+#include "profiler/inject/cupti_session.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -7,22 +7,26 @@
 #include "tests/check.h"
 
 /* In place of the capture's. */
+void __wrap_dl_capture_meta(const char *key, const char *value);
+void __wrap_dl_capture_log(const char *format, ...) DL_PRINTF(1, 2);
+int64_t __wrap_dl_capture_now(void);
+
 static char takeover_meta[32];
 static int logged;
 
-void dl_capture_meta(const char *key, const char *value)
+void __wrap_dl_capture_meta(const char *key, const char *value)
 {
     assert_string_equal(key, "takeover");
     snprintf(takeover_meta, sizeof takeover_meta, "%s", value);
 }
 
-void dl_capture_log(const char *format, ...)
+void __wrap_dl_capture_log(const char *format, ...)
 {
     (void)format;
     logged++;
 }
 
-int64_t dl_capture_now(void)
+int64_t __wrap_dl_capture_now(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -34,18 +38,18 @@ static CUptiResult timestamp_result;
 
 static CUptiResult get_timestamp(uint64_t *timestamp)
 {
-    *timestamp = (uint64_t)(dl_capture_now() + ahead_ns);
+    *timestamp = (uint64_t)(__wrap_dl_capture_now() + ahead_ns);
     return timestamp_result;
 }
 
 static const dl_cupti_api api = {.GetTimestamp = get_timestamp};
-static dl_takeover takeover;
+static dl_preemption takeover;
 static unsigned calls;
 
 static int begin(void **state)
 {
     (void)state;
-    takeover = (dl_takeover){0};
+    takeover = (dl_preemption){0};
     ahead_ns = 0;
     timestamp_result = CUPTI_SUCCESS;
     strcpy(takeover_meta, "-");
@@ -57,7 +61,7 @@ static int begin(void **state)
 static void check_often(int times, unsigned calls_each, uint64_t records)
 {
     for (int i = 0; i < times; i++)
-        dl_takeover_check(&takeover, &api, calls += calls_each, records);
+        dl_preemption_check(&takeover, &api, calls += calls_each, records);
 }
 
 static void nothing_is_taken(void **state)

@@ -1,0 +1,81 @@
+/* Inside of the micro-benchmarks: samples, the order of cases, teams of threads, and the parts. */
+#ifndef DL_PROFILER_BENCH_INTERNAL_H
+#define DL_PROFILER_BENCH_INTERNAL_H
+
+#include <stdio.h>
+
+#include "common/random.h"
+#include "common/status.h"
+#include "kernels/exchange.h"
+#include "profiler/bench/bench.h"
+#include "trace/training/summary.h"
+
+/* Adds one sample: kind, name and staleness of `record` are filled in. One thread at a time. */
+void dl_bench_add(dl_bench *bench, dl_bench_name name, dl_record record);
+
+/* One pass over a thread's private working set, larger than the private caches of a core: what a
+ * step's activations do to them between two exchanges. */
+#define DL_BENCH_WORKING_SET_BYTES ((size_t)4 << 20)
+
+void dl_bench_evict(void *working_set);
+
+/* Thread counts to measure up to `most`: 1, 2, 4, ... and `most` itself; at most
+ * DL_BENCH_COUNTS_MAX, ascending. Returns how many. */
+#define DL_BENCH_COUNTS_MAX 16
+
+int dl_bench_thread_counts(int most, int counts[DL_BENCH_COUNTS_MAX]);
+
+/* Core numbers of `count` threads, as training pins its workers; free() it. */
+int *dl_bench_cores(const dl_train_config *config, int count);
+
+typedef struct dl_bench_order {
+    dl_random random;
+    uint32_t *cases; /* [count] */
+    uint32_t count;
+} dl_bench_order;
+
+/* Orders of the cases 0 .. count - 1; the same ones for the same seed and stream. */
+void dl_bench_order_init(dl_bench_order *order, uint32_t count, uint64_t seed, uint32_t stream);
+void dl_bench_order_free(dl_bench_order *order);
+
+/* The order of the next round, [count], until the one after it is asked for. */
+const uint32_t *dl_bench_order_next(dl_bench_order *order);
+
+/* What exchanging n vectors costs: copies, averages and server updates of many rounds
+ * (exchange_round.h).
+ *
+ * The real size with n = t vectors on t = 1, 2, 4, ... and all cores; six other sizes with n = 1,
+ * 2, 4, 8, 16 vectors on t = min(n, cores) threads. Each with averages by one and by all t threads,
+ * parameter-server updates of n gradients, and, for n = t, asynchronous updates of one gradient by
+ * the threads in turn. Pushes and pulls are recorded where n = t, so that each thread copies one
+ * vector, with `threads` = how many copy at once. A case's rounds come several in a row, the first
+ * of them unrecorded, so that the server's memory is as the round before left it, as in training.
+ */
+
+/* Repeats all cases until budget_ns is used, at least twice. */
+dl_status dl_bench_exchange(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
+                            dl_error *err) DL_MUST_CHECK;
+
+/* What waiting costs: release from a spinning barrier, wake-up of a blocked thread, hand-over of a
+ * contended lock, and how long the scheduler lets a thread run while others want its core. */
+
+/* Bursts of all cases in turn for budget_ns, at least one of each. A case that has no sample then
+ * is measured in longer bursts, some seconds, until it has one; bench->gaps tells. */
+dl_status dl_bench_sync(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
+                        dl_error *err) DL_MUST_CHECK;
+
+/* What averaging and quantising reach of the memory's bandwidth: on vectors far larger than the
+ * caches, beside the triad of McCalpin's STREAM in the same run, on 1, 2, 4, ... and all cores.
+ *
+ * The threads share a vector of `bytes`; each works on a piece that it wrote first, so that it lies
+ * in its own NUMA node's memory; of "average_far" it lies with another thread, on a machine with
+ * several nodes with the farthest one. Names and fields: trace/record.h.
+ *
+ * Bytes counted are those that the arithmetic reads and writes: 3 a number's bytes of the triad,
+ * n + 1 of an average. Lines that are read before they are written come on top, in both. */
+
+/* Repeats all cases in random order until budget_ns is used, at least five times. */
+dl_status dl_bench_memory(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
+                          dl_error *err) DL_MUST_CHECK;
+
+#endif
