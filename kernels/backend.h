@@ -110,7 +110,7 @@ typedef struct dl_backend {
 
     /* Makes the device ready; every model calls it, so it must bear repetition. */
     void (*start)(void);
-    /* Takes what the library under the backend needs for so many threads that calculate at once,
+    /* Takes what the library under the backend needs for that many threads that calculate at once,
      * and keeps it: bears repetition. DL_ERR_SYSTEM, with the bytes, where the system has not that
      * much (ulimit -v, strict overcommit): the threads would wait for it forever. NULL: nothing to
      * take. */

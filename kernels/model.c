@@ -473,6 +473,14 @@ void dl_model_backward(dl_model *model, int operation, int batch)
     layer->type->backward(layer, batch);
 }
 
+void dl_model_pass(dl_model *model, int batch)
+{
+    for (int op = 0; op < model->layer_count; op++)
+        dl_model_forward(model, op, batch);
+    for (int op = model->layer_count - 1; op >= 0; op--)
+        dl_model_backward(model, op, batch);
+}
+
 /* Whether the loss layer's results could be fetched. */
 static bool fetch_result(const dl_model *model)
 {

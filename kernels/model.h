@@ -86,6 +86,8 @@ double dl_model_operation_flops(const dl_model *model, int operation);
 /* Runs one operation for 1 <= batch <= max_batch samples. */
 void dl_model_forward(dl_model *model, int operation, int batch);
 void dl_model_backward(dl_model *model, int operation, int batch);
+/* All operations forward, then all backward. */
+void dl_model_pass(dl_model *model, int batch);
 
 /* Mean loss of the last forward pass; and how many samples had their class predicted right. Both
  * wait for the backend; NaN and 0 if it failed. */

@@ -13,80 +13,28 @@
 #define ADAM_DECAY2 0.999
 #define EPSILON 1e-8
 
-typedef struct method method;
+/* By dl_optimizer_names. */
+typedef enum update_method { SGD, RMSPROP, ADAM, METHODS } update_method;
 
 struct dl_optimizer {
-    const method *method;
+    update_method method;
     const dl_backend *backend;
     double learning_rate, momentum, rate_factor;
     size_t count;       /* numbers of a vector */
     size_t state_count; /* numbers of the state: 0, 1 or 2 vectors */
     void *state;        /* NULL if state_count = 0 */
-    int64_t updates;    /* begun so far */
+    int64_t updates;    /* started so far */
 };
-
-/* How one optimizer fills in the backend's update. */
-struct method {
-    size_t (*state_vectors)(const dl_optimizer_config *config);
-    void (*apply)(const dl_optimizer *optimizer, dl_update *update);
-};
-
-static size_t sgd_vectors(const dl_optimizer_config *config)
-{
-    return config->momentum > 0;
-}
-
-static size_t one_vector(const dl_optimizer_config *config)
-{
-    (void)config;
-    return 1;
-}
-
-static size_t two_vectors(const dl_optimizer_config *config)
-{
-    (void)config;
-    return 2;
-}
-
-static void sgd_apply(const dl_optimizer *optimizer, dl_update *update)
-{
-    update->decay1 = optimizer->momentum;
-    optimizer->backend->sgd(update);
-}
-
-static void rmsprop_apply(const dl_optimizer *optimizer, dl_update *update)
-{
-    update->decay1 = RMSPROP_DECAY;
-    update->epsilon = EPSILON;
-    optimizer->backend->rmsprop(update);
-}
-
-static void adam_apply(const dl_optimizer *optimizer, dl_update *update)
-{
-    update->decay1 = ADAM_DECAY1;
-    update->decay2 = ADAM_DECAY2;
-    update->correction1 = 1 - pow(ADAM_DECAY1, (double)optimizer->updates);
-    update->correction2 = 1 - pow(ADAM_DECAY2, (double)optimizer->updates);
-    update->epsilon = EPSILON;
-    optimizer->backend->adam(update);
-}
 
 const char *const dl_optimizer_names[] = {"sgd", "rmsprop", "adam", NULL};
 
-/* In the order of dl_optimizer_names. */
-static const method methods[] = {
-    {sgd_vectors, sgd_apply},
-    {one_vector, rmsprop_apply},
-    {two_vectors, adam_apply},
-};
-
-static dl_status check_config(const dl_optimizer_config *config, int *index, dl_error *err)
+static dl_status check_config(const dl_optimizer_config *config, update_method *method,
+                              dl_error *err)
 {
-    const size_t count = sizeof methods / sizeof methods[0];
-    const int found = dl_names_find(config->name, dl_optimizer_names, count);
+    const int found = dl_names_find(config->name, dl_optimizer_names, METHODS);
     if (found < 0) {
         char hint[DL_ERROR_TEXT_BYTES / 2];
-        dl_names_hint(hint, sizeof hint, config->name, dl_optimizer_names, count);
+        dl_names_hint(hint, sizeof hint, config->name, dl_optimizer_names, METHODS);
         return dl_error_set(err, DL_ERR_NAME, "unknown optimizer '%s'%s", config->name, hint);
     }
     if (!(config->learning_rate > 0) || !isfinite(config->learning_rate)) {
@@ -96,7 +44,7 @@ static dl_status check_config(const dl_optimizer_config *config, int *index, dl_
     if (!(config->momentum >= 0 && config->momentum < 1)) {
         return dl_error_set(err, DL_ERR_RANGE, "momentum %g; must be in [0, 1)", config->momentum);
     }
-    *index = found;
+    *method = (update_method)found;
     return DL_OK;
 }
 
@@ -109,17 +57,18 @@ dl_status dl_optimizer_create(dl_optimizer **optimizer, const dl_optimizer_confi
 dl_status dl_optimizer_create_on(dl_optimizer **optimizer, const dl_optimizer_config *config,
                                  const dl_backend *backend, size_t count, dl_error *err)
 {
-    int index;
-    dl_status status = check_config(config, &index, err);
+    update_method chosen = SGD;
+    dl_status status = check_config(config, &chosen, err);
     if (status != DL_OK) return status;
+    const size_t state_vectors[METHODS] = {[SGD] = config->momentum > 0, [RMSPROP] = 1, [ADAM] = 2};
     dl_optimizer *made = dl_calloc(1, sizeof *made, "optimizer");
-    made->method = &methods[index];
+    made->method = chosen;
     made->backend = backend;
     made->learning_rate = config->learning_rate;
     made->momentum = config->momentum;
     made->rate_factor = 1;
     made->count = count;
-    made->state_count = made->method->state_vectors(config) * count;
+    made->state_count = state_vectors[chosen] * count;
     if (made->state_count > 0) {
         made->state = backend->allocate(made->state_count * dl_precision_bytes(backend->precision),
                                         "optimizer state");
@@ -167,7 +116,25 @@ void dl_optimizer_apply(dl_optimizer *optimizer, void *parameters, const void *g
     if (optimizer->state_count > optimizer->count) {
         update.second = (char *)optimizer->state + (optimizer->count + first) * bytes;
     }
-    optimizer->method->apply(optimizer, &update);
+    switch (optimizer->method) {
+    case SGD:
+        update.decay1 = optimizer->momentum;
+        optimizer->backend->sgd(&update);
+        break;
+    case RMSPROP:
+        update.decay1 = RMSPROP_DECAY;
+        update.epsilon = EPSILON;
+        optimizer->backend->rmsprop(&update);
+        break;
+    default:
+        update.decay1 = ADAM_DECAY1;
+        update.decay2 = ADAM_DECAY2;
+        update.correction1 = 1 - pow(ADAM_DECAY1, (double)optimizer->updates);
+        update.correction2 = 1 - pow(ADAM_DECAY2, (double)optimizer->updates);
+        update.epsilon = EPSILON;
+        optimizer->backend->adam(&update);
+        break;
+    }
 }
 
 void *dl_optimizer_state(dl_optimizer *optimizer, size_t *count)

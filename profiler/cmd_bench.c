@@ -199,12 +199,6 @@ enum {
     OPTION_COUNT = OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT
 };
 
-static void fill_table(bench_options *options, dl_option table[OPTION_COUNT])
-{
-    dl_options_bind(table, bench_table, OWN_OPTION_COUNT, options);
-    dl_workload_options_table(&options->workload, table + OWN_OPTION_COUNT);
-}
-
 /* All that can be known before anything is made. */
 static dl_status set_up(const bench_options *options, bool gpus, bench_setup *setup, dl_error *err)
 {
@@ -244,7 +238,7 @@ static dl_status print_bench(const char *path, const bench_setup *setup, dl_erro
     return DL_OK;
 }
 
-/* A bench that took so many times as long as asked says so. */
+/* A bench that took this many times as long as asked says so. */
 #define LONGER_THAN_ASKED 1.5
 
 /* What went otherwise than asked. */
@@ -367,7 +361,8 @@ int dl_cmd_bench(int argc, char **argv)
                              .device = "cpu",
                              .seconds = 40};
     dl_option table[OPTION_COUNT];
-    fill_table(&options, table);
+    dl_options_bind(table, bench_table, OWN_OPTION_COUNT, &options);
+    dl_workload_options_table(&options.workload, table + OWN_OPTION_COUNT);
     const dl_command command = {
         .program = argv[0],
         .positional = "[overhead]",

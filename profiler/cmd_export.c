@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/names.h"
 #include "common/options.h"
 #include "common/output.h"
 #include "profiler/commands.h"
@@ -21,11 +22,7 @@ typedef struct shown_steps {
 static char *default_output(const char *path)
 {
     static const char ending[] = ".dlt";
-    const size_t length = strlen(path), ending_length = strlen(ending);
-    size_t stem = length;
-    if (length > ending_length && strcmp(path + length - ending_length, ending) == 0) {
-        stem -= ending_length;
-    }
+    const size_t stem = strlen(path) - (dl_ends_with(path, ending) ? strlen(ending) : 0);
     return dl_format("%.*s.json", (int)stem, path);
 }
 

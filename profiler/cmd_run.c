@@ -51,7 +51,7 @@ static const dl_option own_options[] = {
                          "record each node of a CUDA graph, or each launch of a whole graph"),
     DL_OPTION_ROW_NUMBER(
         INT, "steps", 0, run_options, capture.steps, 0, DL_CAPTURE_STEPS_MAX, "COUNT",
-        "record only so many steps of a process, where NVTX ranges mark steps; 0 is all"),
+        "record only this many steps of a process, where NVTX ranges mark steps; 0 is all"),
     DL_OPTION_ROW_NUMBER(DOUBLE, "duration", 0, run_options, capture.duration_s, 0,
                          DL_CAPTURE_DURATION_MAX_S, "SECONDS",
                          "record a process only so long from its first activity; 0 is to its end"),
@@ -63,7 +63,7 @@ static const dl_option own_options[] = {
     DL_OPTION_ROW_FLAG("latency", 0, run_options, capture.latency,
                        "have kernels stamped when queued and submitted; only --dump-raw keeps it"),
     DL_OPTION_ROW_FLAG("nccl-plugin", 0, run_options, nccl_plugin,
-                       "also record what NCCL tells a profiler plugin"),
+                       "also record what NCCL reports to a profiler plugin"),
     DL_OPTION_ROW_TEXT("cupti", 0, run_options, cupti, "FILE",
                        "libcupti to use; searched for if not given"),
     DL_OPTION_ROW_TEXT("overhead", 0, run_options, overhead, "FILE",
@@ -158,7 +158,7 @@ static void say_driver(const profiled_run *run)
     }
 }
 
-/* Whether a process tells of trouble: a log, a lost activity, a trace that ends early. */
+/* Whether a process reports trouble: a log, a lost activity, a trace that ends early. */
 static bool any_trouble(const dl_run_traces *traces)
 {
     for (size_t i = 0; i < traces->count; i++) {

@@ -213,10 +213,10 @@ static dl_status check_files(const train_command *run, dl_error *err)
     const train_options *options = run->options;
     const dl_file_role input = {"--schedule", options->schedule};
     const bool replays = options->schedule != NULL;
-    const bool tells = run->first || replays;
+    const bool reports = run->first || replays;
     const dl_file_role outputs[] = {{"--output", options->no_trace || replays ? NULL : run->output},
-                                    {"--curve", tells ? options->curve : NULL},
-                                    {"--csv", tells ? options->csv : NULL}};
+                                    {"--curve", reports ? options->curve : NULL},
+                                    {"--csv", reports ? options->csv : NULL}};
     dl_status status = dl_outputs_check(outputs, sizeof outputs / sizeof *outputs, &input, 1, err);
     if (status == DL_OK && run->first && options->csv != NULL) {
         status = dl_measured_row_check(options->csv, err);
@@ -494,14 +494,6 @@ enum {
     OPTION_COUNT = RANK_OPTIONS + DL_RANK_OPTION_COUNT
 };
 
-static void fill_table(train_options *options, dl_option table[OPTION_COUNT])
-{
-    dl_options_bind(table, train_table, OWN_OPTION_COUNT, options);
-    dl_workload_options_table(&options->workload, &table[WORKLOAD_OPTIONS]);
-    dl_device_options_table(&options->device, &table[DEVICE_OPTIONS]);
-    dl_rank_options_table(&options->ranks, &table[RANK_OPTIONS]);
-}
-
 /* What needs neither files nor devices. */
 static void apply_options(const train_options *options, dl_train_config *config)
 {
@@ -572,7 +564,7 @@ static dl_status evaluate_run(train_command *run, dl_error *err)
 }
 
 /* All have done their part; what comes after it others need not wait for. After a failure the ranks
- * stay until it was told. */
+ * stay until it was reported. */
 static void leave_ranks(train_command *run)
 {
     dl_rank_group_leave(run->ranks, true);
@@ -733,7 +725,10 @@ int dl_cmd_train(int argc, char **argv)
 {
     train_options options = default_options();
     dl_option table[OPTION_COUNT];
-    fill_table(&options, table);
+    dl_options_bind(table, train_table, OWN_OPTION_COUNT, &options);
+    dl_workload_options_table(&options.workload, &table[WORKLOAD_OPTIONS]);
+    dl_device_options_table(&options.device, &table[DEVICE_OPTIONS]);
+    dl_rank_options_table(&options.ranks, &table[RANK_OPTIONS]);
     const dl_command command = {
         .program = argv[0],
         .positional = "",

@@ -260,7 +260,7 @@ void dl_ranks_apply(dl_rank_group *group, dl_train_config *config)
     config->wait = workers <= dl_run_cores(config) ? DL_WAIT_SPIN : DL_WAIT_BLOCK;
 }
 
-/* What tells one data set from another. */
+/* What distinguishes one data set from another. */
 typedef struct fingerprint {
     char name[32];
     uint64_t count, labels_crc;

@@ -239,11 +239,6 @@ dl_distribution dl_recorder_staleness(const dl_recorder *recorder, int worker)
 
 #define LOOK_NS (DL_NS_PER_S / 2)
 
-static double done_frac(const dl_recorder *recorder)
-{
-    return (double)dl_recorder_steps_done(recorder, 0) / (double)recorder->steps;
-}
-
 static void *show(void *user)
 {
     dl_run_progress *progress = user;
@@ -256,7 +251,9 @@ static void *show(void *user)
         until.tv_nsec = (long)(ns % DL_NS_PER_S);
         pthread_cond_timedwait(&progress->stopped, &progress->mutex, &until);
         if (!progress->stop) {
-            dl_progress_update(&progress->progress, done_frac(progress->recorder));
+            dl_progress_update(&progress->progress,
+                               (double)dl_recorder_steps_done(progress->recorder, 0) /
+                                   (double)progress->recorder->steps);
         }
     }
     pthread_mutex_unlock(&progress->mutex);

@@ -297,38 +297,6 @@ char *dl_device_where_text(const dl_train_config *config)
                                                                 : DL_TRAIN_WHERE_CPU]);
 }
 
-static void put_number(dl_trace_writer *writer, const char *key, int value)
-{
-    char text[16];
-    snprintf(text, sizeof text, "%d", value);
-    dl_trace_writer_meta(writer, key, text);
-}
-
-void dl_device_meta(dl_trace_writer *writer, const dl_train_config *config)
-{
-    int count;
-    if (config->device == NULL) return;
-    if (dl_train_device_count(config, &count, NULL) == DL_OK) {
-        put_number(writer, "device_count", count);
-        put_number(writer, "shared_gpu", count < config->workers / dl_train_rank_count(config));
-    }
-    dl_trace_writer_meta(writer, "dispatch", dl_dispatch_names[config->dispatch]);
-    dl_trace_writer_meta(writer, "host_memory",
-                         dl_host_memory_names[config->device_settings.pageable]);
-    dl_trace_writer_meta(writer, "math", dl_device_math_names[config->device_settings.math]);
-    char *where = dl_device_where_text(config);
-    dl_trace_writer_meta(writer, "where", where);
-    free(where);
-}
-
-void dl_device_memory_meta(dl_trace_writer *writer, const dl_train_result *result)
-{
-    char text[32];
-    if (result->device_bytes == 0) return;
-    snprintf(text, sizeof text, "%zu", result->device_bytes);
-    dl_trace_writer_meta(writer, "device_memory_bytes", text);
-}
-
 /* What numbers are; for a GPU also what it may round factors of products to, the rest being
  * float. */
 static const char *const precision_names[] = {"float", "double", "fp32", "tf32", "fp16", NULL};

@@ -117,11 +117,4 @@ char *dl_device_text(const dl_train_config *config);
 /* Where the vectors of a run on a device meet: "cpu", "gpu:2", "allreduce"; free() it. */
 char *dl_device_where_text(const dl_train_config *config);
 
-/* Meta keys of a trace of a run on a device: device_count, shared_gpu (1 if workers share one),
- * dispatch, host_memory, math (dl_device_math_names), where. On the processor none. */
-void dl_device_meta(dl_trace_writer *writer, const dl_train_config *config);
-
-/* device_memory_bytes, after a run on a device: what of its memory is in use. */
-void dl_device_memory_meta(dl_trace_writer *writer, const dl_train_result *result);
-
 #endif

@@ -68,7 +68,7 @@ typedef struct dl_record {
  *   "slice"    -            runnable     1            -        how long one thread keeps a core
  *   "step"     -            k copies     cores used   batch    one step of copy `worker`, without
  *                                                              exchange
- *   of memory, beyond the caches: all threads together, see profiler/bench/bench_memory.h
+ *   of memory, beyond the caches: all threads together, see profiler/bench/bench_internal.h
  *   "triad"    one array    -            working      -        a = b + s c of STREAM
  *   "average_ram", "average_passes", "average_far"
  *              one vector   n averaged   working      -        in one pass; in n + 1; in memory of

@@ -27,8 +27,8 @@ typedef struct dl_layer_spec {
     int padding;      /* pixels that windows hang over each edge */
     bool no_bias;     /* conv: leave the bias out */
     double deviation; /* of a conv's or dense layer's initial weights; 0 means He's */
-    int back;         /* the input is the output of the layer so many places before; 0 means 1 */
-    int skip;         /* add: so many places before is the layer whose output is added */
+    int back;         /* the input is the output of the layer this many rows before; 0 means 1 */
+    int skip;         /* add: this many rows before is the layer whose output is added */
 } dl_layer_spec;
 
 typedef struct dl_layer {

@@ -1,4 +1,4 @@
-/* A group of ranks: pieces along their ring, what one rank tells the others at its end, and the
+/* A group of ranks: pieces along their ring, what one rank sends the others at its end, and the
  * exchanges that are made of them. */
 #include <errno.h>
 #include <poll.h>
@@ -45,8 +45,8 @@ static int next_rank(const dl_rank_group *group)
     return (group->rank + 1) % group->size;
 }
 
-/* Both neighbours may be told at any time: what goes to `next` is broken off only where that rank
- * is gone or has said so itself. Whether they hear it is not waited for. */
+/* Both neighbours may be notified at any time: what goes to `next` is broken off only where that
+ * rank is gone or has said so itself. Whether they hear it is not waited for. */
 static void tell_loss(dl_rank_group *group)
 {
     char message[sizeof(frame) + DL_ERROR_TEXT_BYTES];
@@ -130,11 +130,6 @@ static dl_status wait_for(dl_rank_group *group, int made, short events, int64_t 
     }
 }
 
-static bool would_wait(void)
-{
-    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-}
-
 /* The deadline moves on with every byte. */
 static dl_status receive(dl_rank_group *group, void *data, size_t bytes)
 {
@@ -146,7 +141,7 @@ static dl_status receive(dl_rank_group *group, void *data, size_t bytes)
             deadline_ns = dl_rank_deadline_ns(group);
             continue;
         }
-        if (moved == 0 || !would_wait()) return gone(group, prev_rank(group));
+        if (moved == 0 || !dl_rank_would_wait()) return gone(group, prev_rank(group));
         const dl_status status = wait_for(group, group->prev, POLLIN, deadline_ns);
         if (status != DL_OK) return status;
     }
@@ -166,7 +161,7 @@ static dl_status send_parts(dl_rank_group *group, struct iovec *parts, size_t co
     while (count > 0) {
         const struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
         ssize_t moved = sendmsg(group->next, &message, MSG_NOSIGNAL);
-        if (moved < 0 && !would_wait()) return next_closed(group);
+        if (moved < 0 && !dl_rank_would_wait()) return next_closed(group);
         if (moved < 0) {
             const dl_status status = wait_for(group, group->next, POLLOUT, deadline_ns);
             if (status != DL_OK) return status;
@@ -245,7 +240,8 @@ bool dl_rank_group_lost(dl_rank_group *group)
     return false;
 }
 
-/* Says goodbye to both neighbours and waits, within the limit, until both have. A connection that is closed before all was read would take with it what is still under way. */
+/* Says goodbye to both neighbours and waits, within the limit, until both have. A connection that
+ * is closed before all was read would take with it what is still under way. */
 static void part(dl_rank_group *group)
 {
     const frame left = {.magic = FRAME_MAGIC, .kind = FRAME_LEFT};
@@ -261,7 +257,7 @@ static void part(dl_rank_group *group)
     }
 }
 
-/* Bytes of a piece that goes along the ring: so many that the header and the calls of the system
+/* Bytes of a piece that goes along the ring: enough that the header and the calls of the system
  * are little beside it, so few that a vector of 1 MB keeps several links busy at once. */
 #define PIECE_BYTES ((size_t)128 << 10)
 
@@ -298,7 +294,7 @@ static dl_status begin(dl_rank_group *group)
     return DL_OK;
 }
 
-/* Ends it: tells the caller why it failed. */
+/* Ends it: gives the caller the reason if it failed. */
 static dl_status end(const dl_rank_group *group, dl_status status, dl_error *err)
 {
     if (status != DL_OK && err != NULL) *err = group->failure;
@@ -366,7 +362,7 @@ dl_status dl_rank_group_agree(dl_rank_group *group, bool mine, bool *any, dl_err
     dl_status status = begin(group);
     if (status == DL_OK && group->rank > 0) status = receive_piece(group, NULL, 0, &flag);
     if (status == DL_OK && group->rank < last) status = send_piece(group, NULL, 0, flag);
-    /* The last one knows, and tells. */
+    /* The last one knows, and passes it on. */
     if (status == DL_OK && group->rank < last) status = receive_piece(group, NULL, 0, &flag);
     if (status == DL_OK && last > 0 && next_rank(group) != last) {
         status = send_piece(group, NULL, 0, flag);

@@ -1,7 +1,8 @@
 /* The ranks of a run: processes, on one machine or several, that exchange through TCP.
  *
  * They find one another at an address that all know: rank 0 listens there, the others connect and
- * tell who they are; rank 0 tells all where the others listen, and each connects to the next one:
+ * introduce themselves; rank 0 sends all where the others listen, and each connects to the next
+ * one:
  *
  *   0 -> 1 -> 2 -> ... -> size-1 -> 0
  *
@@ -12,8 +13,8 @@
  * carries 2 (size - 1) / size of it; half of that with 2 ranks, 3/4 with 4.
  *
  * All ranks must make the same calls in the same order, each from one thread at a time. Who finds a
- * neighbour gone tells its other neighbour; from then on every call fails in every rank, and says
- * which rank was lost. Nobody waits longer than the time limit for anything to arrive.
+ * neighbour gone notifies its other neighbour; from then on every call fails in every rank, and
+ * says which rank was lost. Nobody waits longer than the time limit for anything to arrive.
  *
  * Messages are not encrypted, and say who they come from, but do not prove it: for the networks of
  * clusters. Machines must have the same order of bytes and the same floating-point format. */

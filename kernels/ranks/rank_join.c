@@ -13,7 +13,7 @@
 #define MAGIC "DLRANKS"
 #define VERSION 2
 
-/* What of the settings a rank tells, so that a difference can be named. */
+/* What a rank sends of the settings, so that a difference can be named. */
 #define SETTINGS_BYTES 4096
 
 /* Longest wait for what a connection says of itself; who says nothing is no rank. */
@@ -57,7 +57,7 @@ typedef struct gathering {
     introduction own;
     int listener;
     int controls[DL_RANKS_MAX]; /* rank 0: to each other rank; else only [0]; -1: none */
-    int came;                   /* rank 0: so many others */
+    int came;                   /* rank 0: how many others have */
     entry *entries;             /* [size] */
 } gathering;
 
@@ -139,7 +139,7 @@ static reading read_more(pending *p)
     char *said = (char *)&p->said;
     while (p->got < sizeof p->said) {
         const ssize_t moved = recv(p->made, said + p->got, sizeof p->said - p->got, 0);
-        const bool later = moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+        const bool later = moved < 0 && dl_rank_would_wait();
         if (later) return dl_clock_ns() < p->until_ns ? READING_ON : READING_STRANGER;
         if (moved <= 0) return READING_STRANGER;
         p->got += (size_t)moved;
@@ -320,7 +320,7 @@ static dl_status some_did_not_come(const gathering *g, int strangers, dl_error *
     return status;
 }
 
-/* Rank 0: waits for all, then tells all where all are. */
+/* Rank 0: waits for all, then sends all addresses to all. */
 static dl_status gather(gathering *g, dl_error *err)
 {
     const int size = g->settings->size;
@@ -349,7 +349,7 @@ static dl_status gather(gathering *g, dl_error *err)
     return status;
 }
 
-/* Another rank: tells rank 0 of itself, and hears where all are. */
+/* Another rank: introduces itself to rank 0, and receives all addresses. */
 static dl_status register_with(gathering *g, dl_error *err)
 {
     const dl_rank_settings *settings = g->settings;

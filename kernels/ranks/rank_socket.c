@@ -67,12 +67,6 @@ static void prepare(int made)
     (void)setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-static dl_status cannot_listen(const char *host, int port, dl_error *err)
-{
-    return dl_error_set(err, DL_ERR_SYSTEM, "cannot listen at %.200s:%d for the other ranks: %s",
-                        host, port, strerror(errno));
-}
-
 dl_status dl_rank_listen(const char *host, int port, int *listener, dl_error *err)
 {
     struct addrinfo *named = NULL, *all = NULL;
@@ -90,7 +84,9 @@ dl_status dl_rank_listen(const char *host, int port, int *listener, dl_error *er
         if (made >= 0) (void)setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
         if (made < 0 || bind(made, at->ai_addr, at->ai_addrlen) != 0 ||
             listen(made, BACKLOG) != 0) {
-            status = cannot_listen(host, port, err);
+            status = dl_error_set(err, DL_ERR_SYSTEM,
+                                  "cannot listen at %.200s:%d for the other ranks: %s", host, port,
+                                  strerror(errno));
             if (made >= 0) close(made);
         } else {
             *listener = made;
@@ -215,18 +211,13 @@ static bool wait_for(int made, short events, int64_t deadline_ns)
     return ready > 0;
 }
 
-static bool would_wait(void)
-{
-    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-}
-
 dl_rank_io dl_rank_send(int made, const void *data, size_t bytes, int64_t deadline_ns)
 {
     for (size_t done = 0; done < bytes;) {
         const ssize_t moved = send(made, (const char *)data + done, bytes - done, MSG_NOSIGNAL);
         if (moved > 0) {
             done += (size_t)moved;
-        } else if (moved == 0 || !would_wait()) {
+        } else if (moved == 0 || !dl_rank_would_wait()) {
             return DL_RANK_IO_CLOSED;
         } else if (!wait_for(made, POLLOUT, deadline_ns)) {
             return DL_RANK_IO_LATE;
@@ -241,7 +232,7 @@ dl_rank_io dl_rank_receive(int made, void *data, size_t bytes, int64_t deadline_
         const ssize_t moved = recv(made, (char *)data + done, bytes - done, 0);
         if (moved > 0) {
             done += (size_t)moved;
-        } else if (moved == 0 || !would_wait()) {
+        } else if (moved == 0 || !dl_rank_would_wait()) {
             return DL_RANK_IO_CLOSED;
         } else if (!wait_for(made, POLLIN, deadline_ns)) {
             return DL_RANK_IO_LATE;

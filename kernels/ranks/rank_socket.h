@@ -5,6 +5,7 @@
 #ifndef DL_KERNELS_RANK_SOCKET_H
 #define DL_KERNELS_RANK_SOCKET_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -57,5 +58,11 @@ dl_rank_io dl_rank_receive(int made, void *data, size_t bytes, int64_t deadline_
 
 /* Time left to a deadline in whole ms for poll(2), rounded up; 0 after it. */
 int dl_rank_left_ms(int64_t deadline_ns);
+
+/* Whether errno says that the socket was only not ready. */
+static inline bool dl_rank_would_wait(void)
+{
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
 
 #endif

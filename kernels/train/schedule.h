@@ -35,7 +35,8 @@ typedef struct dl_schedule {
     double staleness_mean;
 } dl_schedule;
 
-/* A gradient may be so many updates stale: a replay keeps that many versions of the parameters. */
+/* A gradient is at most this many updates stale: a replay keeps that many versions of the
+ * parameters. */
 #define DL_SCHEDULE_STALENESS_MAX 1023
 #define DL_SCHEDULE_WORKERS_MAX 1024
 /* Mini-batches are numbered below this: 1000 epochs of ten million samples, one by one. */

@@ -85,12 +85,7 @@ static void compute(dl_train_worker *worker)
 
 static void repeat_passes(dl_train_worker *worker)
 {
-    const int share = worker->shared->batch_per_worker;
-    const int operations = worker->shared->operations;
-    for (int op = 0; op < operations; op++)
-        dl_model_forward(worker->model, op, share);
-    for (int op = operations - 1; op >= 0; op--)
-        dl_model_backward(worker->model, op, share);
+    dl_model_pass(worker->model, worker->shared->batch_per_worker);
     unscale(worker);
 }
 
@@ -262,7 +257,7 @@ static bool run_goes_on(dl_train_worker *worker)
     const bool failed = atomic_load_explicit(&shared->failed, memory_order_relaxed);
     const bool stop = shared->ranks != NULL ? atomic_load(&shared->agreed_stop)
                                             : dl_train_stopped(config) || failed;
-    /* There nobody here waits for another worker, and the ranks were told. */
+    /* There nobody here waits for another worker, and the ranks were notified. */
     if (failed && shared->ranks != NULL && shared->mode->collective) return false;
     if (stop && shared->mode->free_running) return false;
     if (stop && worker->index == 0) {
@@ -293,10 +288,7 @@ static dl_status warm_up(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
     dl_model_upload(worker->model, shared->batch_per_worker);
-    for (int op = 0; op < shared->operations; op++)
-        dl_model_forward(worker->model, op, shared->batch_per_worker);
-    for (int op = shared->operations - 1; op >= 0; op--)
-        dl_model_backward(worker->model, op, shared->batch_per_worker);
+    dl_model_pass(worker->model, shared->batch_per_worker);
     return shared->backend->wait(&worker->err);
 }
 

@@ -116,7 +116,7 @@ typedef struct dl_train_config {
     int where_device;
     dl_quantise quantise;  /* how gradients are sent: ps, allreduce (not between devices), async,
                              softsync */
-    double drop_epochs;    /* after so many epochs the learning rate is a tenth; 0 = never */
+    double drop_epochs;    /* after this many epochs the learning rate is a tenth; 0 = never */
     double evaluate_every; /* steps of worker 0 between two points of the result, also broken
                                 numbers; 0 = none */
     dl_rank_group

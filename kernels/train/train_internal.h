@@ -262,7 +262,7 @@ double *dl_train_as_double(const void *values, size_t count, dl_precision precis
 void dl_train_shuffle(uint64_t seed, int64_t epoch, uint32_t *order, uint32_t count);
 
 /* What the learning rate is multiplied with where gradients of `samples` of a set of `count` have
- * been applied before (config.drop_epochs); and of a gradient that is so many updates stale. */
+ * been applied before (config.drop_epochs); and of a gradient that is that many updates stale. */
 double dl_train_rate_factor(const dl_train_config *config, size_t count, int64_t samples);
 double dl_train_staleness_rate(int64_t staleness);
 

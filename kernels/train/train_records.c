@@ -70,12 +70,6 @@ void dl_train_launched(dl_train_worker *worker, dl_record fields)
     worker->shared->config->device->mark(worker->marks++);
 }
 
-/* A device has failed, for which those of other ranks must not wait. */
-static void ranks_give_up(const dl_train_shared *shared)
-{
-    if (shared->ranks != NULL && shared->mode->collective) dl_rank_group_abandon(shared->ranks);
-}
-
 void dl_train_synchronize(dl_train_worker *worker)
 {
     if (worker->device == NULL) return;
@@ -84,7 +78,9 @@ void dl_train_synchronize(dl_train_worker *worker)
         worker->status = shared->backend->wait(&worker->err);
         if (worker->status != DL_OK) {
             atomic_store_explicit(&shared->failed, true, memory_order_relaxed);
-            ranks_give_up(shared);
+            /* A device has failed, for which those of other ranks must not wait. */
+            if (shared->ranks != NULL && shared->mode->collective)
+                dl_rank_group_abandon(shared->ranks);
         }
     }
     if (!worker->launching) return;

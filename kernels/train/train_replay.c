@@ -266,14 +266,10 @@ static void input(replay_thread *thread, int64_t batch)
 static void compute(replay_thread *thread, const dl_schedule_event *event)
 {
     const replay *r = thread->all;
-    const int operations = dl_model_operation_count(thread->model);
     memcpy(dl_model_parameters(thread->model), dl_replay_parameters_of(&r->parameters, event),
            r->parameters.bytes);
     input(thread, event->batch);
-    for (int op = 0; op < operations; op++)
-        dl_model_forward(thread->model, op, r->share);
-    for (int op = operations - 1; op >= 0; op--)
-        dl_model_backward(thread->model, op, r->share);
+    dl_model_pass(thread->model, r->share);
 }
 
 static void apply(replay_thread *thread, size_t row)

@@ -149,14 +149,6 @@ static double **make_vectors(const dl_train_shared *shared)
     return vectors;
 }
 
-/* sum[count] = sum of the vectors of all ranks' workers, worker by worker. */
-static dl_status ranks_sum(const dl_train_shared *shared, double *const *vectors, size_t count,
-                           double *sum, dl_error *err)
-{
-    return dl_rank_group_sum(shared->ranks, sum, (const void *const *)vectors,
-                             shared->config->workers, 1, count, DL_DOUBLE, err);
-}
-
 /* What is in `made` so far is of this process; makes it that of all. */
 static dl_status add_up_over_ranks(const dl_train_shared *shared, double **vectors,
                                    dl_train_result *made, dl_error *err)
@@ -169,7 +161,9 @@ static dl_status add_up_over_ranks(const dl_train_shared *shared, double **vecto
         vectors[w][count + LAST_LOSS] = share * shared->workers[w].last_loss;
     }
     vectors[0][count + SAMPLES_PER_S] = made->samples_per_s;
-    const dl_status status = ranks_sum(shared, vectors, count + FIGURES, sum, err);
+    const dl_status status =
+        dl_rank_group_sum(shared->ranks, sum, (const void *const *)vectors, shared->config->workers,
+                          1, count + FIGURES, DL_DOUBLE, err);
     if (status == DL_OK) {
         memcpy(made->parameters, sum, count * sizeof *sum);
         made->first_loss = sum[count + FIRST_LOSS];

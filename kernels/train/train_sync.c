@@ -414,23 +414,18 @@ static void ranks_average(dl_train_worker *worker, void *result, void *const *ve
                  count * dl_precision_bytes(config->precision));
 }
 
-/* The learning rate of a gradient that is t updates stale is 1/t of the configured one (Zhang et
- * al. 2016, "Staleness-aware async-SGD", with 1 for t = 0). As each gradient of an update has its
- * own staleness, it is the gradient that is divided. */
-static void divide_by_staleness(const dl_train_shared *shared, void *gradient, int64_t staleness)
-{
-    dl_train_scale(gradient, shared->count, shared->config->precision,
-                   dl_train_staleness_rate(staleness));
-}
-
 /* The gradient in the worker's slot will be in the next update, which finds this version. */
 static void contribute(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
     worker->staleness = shared->version - worker->read_version;
     worker->computes = false;
+    /* The learning rate of a gradient that is t updates stale is 1/t of the configured one (Zhang
+     * et al. 2016, "Staleness-aware async-SGD", with 1 for t = 0). As each gradient of an update
+     * has its own staleness, it is the gradient that is divided. */
     if (shared->config->staleness_rate) {
-        divide_by_staleness(shared, shared->slots[worker->index], worker->staleness);
+        dl_train_scale(shared->slots[worker->index], shared->count, shared->config->precision,
+                       dl_train_staleness_rate(worker->staleness));
     }
     shared->pending[shared->pending_count++] = shared->slots[worker->index];
     shared->slots[worker->index] = NULL;

@@ -91,7 +91,7 @@ dl_status dl_bench_run(dl_bench *bench, const dl_bench_config *config, dl_error 
 dl_status dl_bench_run_snapshot(dl_bench *bench, const dl_bench_config *config,
                                 dl_error *err) DL_MUST_CHECK;
 
-/* dl_bench_run without steps: what a host charges whose workers are on GPUs. */
+/* dl_bench_run without steps: the communication costs of a host whose workers are on GPUs. */
 dl_status dl_bench_run_host(dl_bench *bench, const dl_bench_config *config,
                             dl_error *err) DL_MUST_CHECK;
 

@@ -235,14 +235,10 @@ static void advance_samples(const dl_round_shared *shared, dl_round_own *own)
 static void step_replica(const dl_round_shared *shared, dl_round_own *own, bool update)
 {
     dl_model *model = own->model;
-    const int operations = dl_model_operation_count(model);
     advance_samples(shared, own);
     dl_data_set_batch(shared->config->data, own->samples, shared->batch, dl_model_precision(model),
                       dl_model_input(model), dl_model_labels(model));
-    for (int op = 0; op < operations; op++)
-        dl_model_forward(model, op, shared->batch);
-    for (int op = operations - 1; op >= 0; op--)
-        dl_model_backward(model, op, shared->batch);
+    dl_model_pass(model, shared->batch);
     if (!update) return;
     dl_optimizer_begin(own->optimizer);
     dl_optimizer_apply(own->optimizer, dl_model_parameters(model), dl_model_gradients(model), 0,

@@ -42,7 +42,7 @@ void dl_bench_order_free(dl_bench_order *order);
 const uint32_t *dl_bench_order_next(dl_bench_order *order);
 
 /* What exchanging n vectors costs: copies, averages and server updates of many rounds
- * (exchange_round.h).
+ * (bench_exchange.c).
  *
  * The real size with n = t vectors on t = 1, 2, 4, ... and all cores; six other sizes with n = 1,
  * 2, 4, 8, 16 vectors on t = min(n, cores) threads. Each with averages by one and by all t threads,
@@ -60,7 +60,7 @@ dl_status dl_bench_exchange(dl_bench *bench, const dl_bench_config *config, int6
  * contended lock, and how long the scheduler lets a thread run while others want its core. */
 
 /* Bursts of all cases in turn for budget_ns, at least one of each. A case that has no sample then
- * is measured in longer bursts, some seconds, until it has one; bench->gaps tells. */
+ * is measured in longer bursts, some seconds, until it has one; bench->gaps lists it. */
 dl_status dl_bench_sync(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
                         dl_error *err) DL_MUST_CHECK;
 

@@ -81,11 +81,6 @@ static void make_cases(memory *m)
     }
 }
 
-static size_t piece_count(const memory *m, int threads)
-{
-    return m->count / (size_t)threads;
-}
-
 /* a = b + s c in the model's number type. */
 static void triad(void *a, const void *b, const void *c, size_t count, dl_precision precision)
 {
@@ -164,7 +159,7 @@ static void work(memory *m, int index, const memory_case *at, size_t count)
 static void run_case(memory *m, int index)
 {
     const memory_case *at = m->at;
-    const size_t count = piece_count(m, at->threads);
+    const size_t count = m->count / (size_t)at->threads;
     if (index < at->threads) {
         (void)plan_of(&m->pieces[index], DL_QUANTISE_FP16, count);
         (void)plan_of(&m->pieces[index], DL_QUANTISE_1BIT, count);

@@ -20,6 +20,7 @@
 
 #include "common/alloc.h"
 #include "common/file.h"
+#include "common/names.h"
 #include "common/status.h"
 #include "common/units.h"
 #include "kernels/device.h"
@@ -30,7 +31,7 @@
 #include "trace/distribution.h"
 #include "trace/dlt/dlt.h"
 
-/* Each case is timed in so many rounds of so many calls. */
+/* Rounds of each case, and calls of a round. */
 #define DL_CAPTURE_COST_ROUNDS 61
 #define DL_CAPTURE_COST_CALLS 1000
 
@@ -51,7 +52,7 @@ typedef struct dl_child_recording {
     size_t count, of_kind[DL_ACTIVITY_KIND_END];
 } dl_child_recording;
 
-/* A child makes so many rounds of so many calls of each kind, and a round before that does not
+/* A child makes this many rounds of this many calls of each kind, and a round before that does not
  * count; its figure is the median round. A device's queue holds about a thousand launches before it
  * makes the host wait. */
 #define DL_LAUNCH_ROUNDS 41
@@ -157,12 +158,6 @@ static dl_status child_folder_make(const char *below, char **folder, dl_error *e
     return status;
 }
 
-static bool ends_with(const char *name, const char *ending)
-{
-    const size_t length = strlen(name), tail = strlen(ending);
-    return length > tail && strcmp(name + length - tail, ending) == 0;
-}
-
 /* Path of one file in the folder with this ending (".dlt"), or NULL if there is none. free() it. */
 static char *child_folder_find(const char *folder, const char *ending)
 {
@@ -170,7 +165,7 @@ static char *child_folder_find(const char *folder, const char *ending)
     DIR *dir = opendir(folder);
     const struct dirent *entry;
     while (dir != NULL && found == NULL && (entry = readdir(dir)) != NULL) {
-        if (ends_with(entry->d_name, ending)) found = dl_format("%s/%s", folder, entry->d_name);
+        if (dl_ends_with(entry->d_name, ending)) found = dl_format("%s/%s", folder, entry->d_name);
     }
     if (dir != NULL) closedir(dir);
     return found;

@@ -1,6 +1,6 @@
 /* What the injected library costs a program: the time that NVTX ranges and marks take in a process
  * that loads it, less the time they take without it. One thread, and the library's own thread
- * writes the trace meanwhile. What CUPTI costs is not in here: only a GPU can tell. */
+ * writes the trace meanwhile. What CUPTI costs is not in here: that takes a GPU. */
 #ifndef DL_PROFILER_CAPTURE_COST_H
 #define DL_PROFILER_CAPTURE_COST_H
 

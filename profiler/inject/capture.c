@@ -156,7 +156,7 @@ static void write_command(dl_trace_writer *writer)
 }
 
 /* What a trace says about its process: meta keys program, version, kind, clock, host, pid, command,
- * preset, graphs, and where the launcher told them rank, world_size, local_rank. */
+ * preset, graphs, and where the launcher set them rank, world_size, local_rank. */
 
 /* Writes the keys of the calling process. */
 static void capture_meta_process(dl_trace_writer *writer, const dl_capture_settings *settings)

@@ -483,7 +483,7 @@ static void append_waiting(dl_cupti_decoder *decoder, size_t i, int64_t start_ns
     memmove(event, event + 1, (decoder->waiting_count - i) * sizeof *event);
 }
 
-/* The call that recorded an event tells its time. */
+/* The call that recorded an event has its time. */
 static void find_waiting(dl_cupti_decoder *decoder, const dl_activity *call)
 {
     for (size_t i = decoder->waiting_count; i-- > 0;)

@@ -16,7 +16,7 @@
  *   OVERHEAD                          OVERHEAD
  *   DEVICE                            meta keys device.N.name, uuid, pci, sm_count, memory_bytes,
  *                                     compute_capability
- *   CONTEXT                           nothing; tells the device of a SYNC
+ *   CONTEXT                           nothing; gives the device of a SYNC
  *
  * Records whose times CUPTI lost (0, or ending before they begin) are counted and left out.
  */

@@ -153,12 +153,6 @@ void dl_preemption_check(dl_preemption *takeover, const dl_cupti_api *api, unsig
     if (buffers) dl_capture_log("CUPTI's buffers seem to go to another profiler");
 }
 
-static void log_taken(const char *other)
-{
-    dl_capture_log("another tool has CUPTI already%s%s%s: CUDA is not recorded",
-                   other[0] != '\0' ? " (" : "", other, other[0] != '\0' ? ")" : "");
-}
-
 static bool subscribe(const dl_cupti_api *api, CUpti_CallbackFunc event,
                       CUpti_SubscriberHandle *subscriber)
 {
@@ -173,7 +167,8 @@ static bool subscribe(const dl_cupti_api *api, CUpti_CallbackFunc event,
     if (result == CUPTI_SUCCESS) return true;
     other[sizeof other - 1] = '\0';
     if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
-        log_taken(other);
+        dl_capture_log("another tool has CUPTI already%s%s%s: CUDA is not recorded",
+                       other[0] != '\0' ? " (" : "", other, other[0] != '\0' ? ")" : "");
     } else {
         dl_capture_log("cannot subscribe to CUPTI %u: %s: CUDA is not recorded",
                        (unsigned)api->version, dl_cupti_result_name(api, result));

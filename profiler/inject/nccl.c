@@ -159,27 +159,27 @@ void dl_nccl_begin(dl_activity *range, uint32_t function, const dl_nccl_values *
     range->peer = (uint32_t)values->value[DL_NCCL_PEER];
 }
 
-/* Communicators that have been told, one after the other. */
-typedef struct told {
+/* Communicators that have been reported, one after the other. */
+typedef struct reported_comm {
     uint64_t object;
     uint32_t rank;
-    struct told *next;
-} told;
+    struct reported_comm *next;
+} reported_comm;
 
 static pthread_mutex_t told_lock = PTHREAD_MUTEX_INITIALIZER;
-static told *told_first;
+static reported_comm *reported_first;
 
 /* Whether it is the first time that this communicator is reported. */
-static bool tell(uint64_t object, uint32_t rank)
+static bool is_new_comm(uint64_t object, uint32_t rank)
 {
-    told *made = malloc(sizeof *made);
+    reported_comm *made = malloc(sizeof *made);
     pthread_mutex_lock(&told_lock);
-    const told *one = told_first;
+    const reported_comm *one = reported_first;
     while (one != NULL && (one->object != object || one->rank != rank))
         one = one->next;
     if (one == NULL && made != NULL) {
-        *made = (told){object, rank, told_first};
-        told_first = made;
+        *made = (reported_comm){object, rank, reported_first};
+        reported_first = made;
     }
     pthread_mutex_unlock(&told_lock);
     if (one != NULL) free(made);
@@ -187,10 +187,10 @@ static bool tell(uint64_t object, uint32_t rank)
 }
 
 /* Records the COMM, unless one of its communicator and rank is there already: NVTX and the plugin
- * tell of the same one. */
+ * report the same one. */
 static void nccl_comm_made(const dl_activity *comm)
 {
-    if (comm->object == 0 || tell(comm->object, comm->peer)) dl_capture_append(comm);
+    if (comm->object == 0 || is_new_comm(comm->object, comm->peer)) dl_capture_append(comm);
 }
 
 void dl_nccl_end(const dl_activity *range, uint32_t function, const dl_nccl_values *values,
@@ -198,7 +198,7 @@ void dl_nccl_end(const dl_activity *range, uint32_t function, const dl_nccl_valu
 {
     if (!has_role(function, MAKES_COMM)) return;
     if (!values->has[DL_NCCL_RANK] || !values->has[DL_NCCL_RANKS]) return;
-    /* The call failed: there is no communicator. Old NCCL tells no hash at all. */
+    /* The call failed: there is no communicator. Old NCCL reports no hash at all. */
     if (values->has[DL_NCCL_COMM] && values->value[DL_NCCL_COMM] == 0) return;
     const dl_activity comm = {
         .kind = DL_ACTIVITY_COMM,
@@ -219,7 +219,7 @@ void dl_nccl_end(const dl_activity *range, uint32_t function, const dl_nccl_valu
 
 /* Of one communicator. */
 typedef struct comm_context {
-    uint64_t comm; /* 0 where each event tells it */
+    uint64_t comm; /* 0 where each event has it */
 } comm_context;
 
 /* Work that NCCL has planned, of whatever version. */
@@ -316,8 +316,8 @@ static int init_v3(void **to, int *mask)
     return make_context(to, mask, 0);
 }
 
-/* NCCL stops an event only if it has a handle, and old versions tell the events of a group only if
- * the group has one. */
+/* NCCL stops an event only if it has a handle, and old versions report the events of a group only
+ * if the group has one. */
 static void *handle_for(uint64_t type)
 {
     static char group;
@@ -387,7 +387,7 @@ static void start_collective_v2(const void *event)
     record_collective(call->comm, &call->work, &call->choice);
 }
 
-/* Versions whose events tell their communicator themselves. */
+/* Versions whose events name their communicator themselves. */
 static int start_v3_type(const void *context, void **handle, void *event,
                          void (*start_collective)(const void *event))
 {

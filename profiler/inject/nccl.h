@@ -3,7 +3,7 @@
  * NCCL wraps each public function in a range of its domain "NCCL", named as the function. Those of
  * collectives and of Send and Recv carry the communicator's hash, the bytes of one rank and the
  * root or peer: they become COLLECTIVE activities instead of RANGEs. Functions that make a
- * communicator tell its hash, rank and size when the range ends: a COMM activity is recorded beside
+ * communicator give its hash, rank and size when the range ends: a COMM activity is recorded beside
  * the RANGE then. The fields are found by the names of the schema's entries (as in NCCL 2.28.9;
  * earlier versions have fewer of them, and what is missing stays 0); where a schema was not
  * registered, by the ids and structures that NCCL fixes in src/include/nvtx.h.
@@ -63,17 +63,17 @@ void dl_nccl_end(const dl_activity *range, uint32_t function, const dl_nccl_valu
 
 /* The NCCL profiler plugin: tables that NCCL looks up by name in the file that NCCL_PROFILER_PLUGIN
  * names, the newest one that both know. It is the only source of the algorithm and the protocol
- * that NCCL chose: the names of its kernels do not tell them.
+ * that NCCL chose: the names of its kernels do not show them.
  *
- *   communicator made      COMM, unless NVTX has told it already
+ *   communicator made      COMM, unless NVTX has reported it already
  *   work handed to a kernel   MARK with the text "AllReduce RING LL128 8 channels", detail
  *                          DL_NCCL_PLAN_DETAIL, object = communicator, bytes of one rank, peer =
  * root or peer, count = number of the call in its communicator (low 32 bits), which is the same on
  * all ranks
  *
  * The declarations are our own, after the structure that NCCL documents (plugins/profiler in its
- * repository): versions 5 (NCCL 2.28) to 2 (2.24). Version 1 (2.23 only) tells function, algorithm
- * and protocol by numbers internal to that release and is left out. */
+ * repository): versions 5 (NCCL 2.28) to 2 (2.24). Version 1 (2.23 only) reports function,
+ * algorithm and protocol by numbers internal to that release and is left out. */
 #define DL_NCCL_PLAN_DETAIL "NCCL plan"
 
 /* Kinds of events, bits of the activation mask. Ours: */

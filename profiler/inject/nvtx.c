@@ -109,18 +109,12 @@ static void nvtx_domain_destroy(dl_nvtx_domain *domain)
     pthread_mutex_unlock(&domains_lock);
 }
 
-/* Id of its name; 0 for the default domain. Whether it is NCCL's. */
-static uint32_t nvtx_domain_name(const dl_nvtx_domain *domain)
-{
-    return domain == NULL ? 0 : domain->name_id;
-}
-
 static bool nvtx_domain_is_nccl(const dl_nvtx_domain *domain)
 {
     return domain != NULL && domain->is_nccl;
 }
 
-/* Bit 62 tells a handle from NULL; the function lies above the id. */
+/* Bit 62 distinguishes a handle from NULL; the function lies above the id. */
 #define HANDLE_MARK ((uintptr_t)1 << 62)
 
 _Static_assert(sizeof(uintptr_t) == 8, "a handle holds an id and a function");
@@ -280,7 +274,7 @@ static dl_activity activity_of(dl_activity_kind kind, const dl_nvtx_domain *doma
 {
     return (dl_activity){.kind = (uint8_t)kind,
                          .name = message.id,
-                         .detail = nvtx_domain_name(domain),
+                         .detail = domain == NULL ? 0 : domain->name_id,
                          .thread = dl_capture_thread(),
                          .start_ns = dl_capture_now()};
 }

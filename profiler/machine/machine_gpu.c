@@ -248,7 +248,7 @@ static void probe_peers(dl_box *box, const dl_nvml *nvml, void *const *devices)
     for (int near = DL_PEER_SWITCH; near <= DL_PEER_ALL; near++) {
         if (pairs[near] == 0) continue;
         const bool all = good[near] == pairs[near];
-        /* A refusal tells nothing of nearer pairs, which may all have NVLink. */
+        /* A refusal says nothing of nearer pairs, which may all have NVLink. */
         box->peer_known = box->peer_known || all || near == DL_PEER_SWITCH;
         if (!all) return;
         box->peer = (dl_peer)near;

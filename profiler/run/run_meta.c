@@ -64,6 +64,29 @@ static void put(dl_trace_writer *writer, const char *key, const char *format, ..
     free(value);
 }
 
+void dl_device_meta(dl_trace_writer *writer, const dl_train_config *config)
+{
+    int count;
+    if (config->device == NULL) return;
+    if (dl_train_device_count(config, &count, NULL) == DL_OK) {
+        put(writer, "device_count", "%d", count);
+        put(writer, "shared_gpu", "%d", count < config->workers / dl_train_rank_count(config));
+    }
+    put(writer, "dispatch", "%s", dl_dispatch_names[config->dispatch]);
+    put(writer, "host_memory", "%s", dl_host_memory_names[config->device_settings.pageable]);
+    put(writer, "math", "%s", dl_device_math_names[config->device_settings.math]);
+    char *where = dl_device_where_text(config);
+    put(writer, "where", "%s", where);
+    free(where);
+}
+
+void dl_device_memory_meta(dl_trace_writer *writer, const dl_train_result *result)
+{
+    if (result->device_bytes > 0) {
+        put(writer, "device_memory_bytes", "%zu", result->device_bytes);
+    }
+}
+
 static void put_start(dl_trace_writer *writer)
 {
     const time_t now = time(NULL);
@@ -151,16 +174,9 @@ void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config
     free(slow);
 }
 
-static void meta_permille(dl_trace_writer *writer, const char *key, double frac)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%.0f", 1000 * frac);
-    dl_trace_writer_meta(writer, key, text);
-}
-
 void dl_run_meta_disturbed(dl_trace_writer *writer, const dl_cpu_disturbance *disturbed)
 {
     if (isnan(disturbed->others_frac)) return;
-    meta_permille(writer, "others_permille", disturbed->others_frac);
-    meta_permille(writer, "steal_permille", disturbed->steal_frac);
+    put(writer, "others_permille", "%.0f", 1000 * disturbed->others_frac);
+    put(writer, "steal_permille", "%.0f", 1000 * disturbed->steal_frac);
 }

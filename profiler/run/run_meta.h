@@ -42,4 +42,11 @@ void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config
  * that is not known. */
 void dl_run_meta_disturbed(dl_trace_writer *writer, const dl_cpu_disturbance *disturbed);
 
+/* Meta keys of a trace of a run on a device: device_count, shared_gpu (1 if workers share one),
+ * dispatch, host_memory, math (dl_device_math_names), where. On the processor none. */
+void dl_device_meta(dl_trace_writer *writer, const dl_train_config *config);
+
+/* device_memory_bytes, after a run on a device: what of its memory is in use. */
+void dl_device_memory_meta(dl_trace_writer *writer, const dl_train_result *result);
+
 #endif

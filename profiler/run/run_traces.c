@@ -9,6 +9,7 @@
 
 #include "common/alloc.h"
 #include "common/file.h"
+#include "common/names.h"
 #include "common/json.h"
 #include "common/units.h"
 #include "trace/print.h"
@@ -19,15 +20,9 @@
 #define TOP_ROWS 10   /* of a printed table */
 #define LIST_INDENT 4 /* of a line's continuation */
 
-static bool ends_with(const char *name, const char *ending)
-{
-    const size_t length = strlen(name), tail = strlen(ending);
-    return length > tail && strcmp(name + length - tail, ending) == 0;
-}
-
 static int is_ours(const struct dirent *entry)
 {
-    return ends_with(entry->d_name, DL_RUN_TRACE_ENDING) || ends_with(entry->d_name, LOG_ENDING);
+    return dl_ends_with(entry->d_name, DL_RUN_TRACE_ENDING) || dl_ends_with(entry->d_name, LOG_ENDING);
 }
 
 bool dl_run_traces_any(const char *folder)
@@ -187,7 +182,7 @@ dl_status dl_run_traces_collect(dl_run_traces *traces, const char *folder, dl_er
         const char *name = entries[i]->d_name;
         dl_run_process *process = find_process(traces, name);
         char *path = dl_format("%s/%s", folder, name);
-        if (ends_with(name, LOG_ENDING)) {
+        if (dl_ends_with(name, LOG_ENDING)) {
             read_log(process, path);
         } else {
             read_trace(process, path);

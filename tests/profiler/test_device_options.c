@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "profiler/run/run_meta.h"
 #include "profiler/workload_options.h"
 #include "tests/check.h"
 #include "tests/doubles/fake_device.h"

@@ -161,7 +161,7 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *   preset, capture_cost          what is recorded; what that costs the program, or "unknown"
  *   host, pid, rank, world_size, local_rank      what is known of them; numbers from 0
  *   thread.1234                   name of thread 1234
- *   more of them                  profiler/inject/capture_meta.h, profiler/inject/capture.h */
+ *   more of them                  profiler/inject/capture.c, profiler/inject/capture.h */
 
 /* Value of a meta key, "" if it is missing. Borrowed. */
 const char *dl_trace_meta_text(const dl_trace *trace, const char *key);
