@@ -29,7 +29,7 @@ typedef struct frame {
     uint64_t operation, bytes;
 } frame;
 
-int64_t dl_rank_deadline_ns(const dl_rank_group *group)
+static int64_t deadline_ns_of(const dl_rank_group *group)
 {
     return dl_clock_ns() + dl_ns_ceil(dl_s_to_ns(group->limit_s));
 }
@@ -133,12 +133,12 @@ static dl_status wait_for(dl_rank_group *group, int made, short events, int64_t 
 /* The deadline moves on with every byte. */
 static dl_status receive(dl_rank_group *group, void *data, size_t bytes)
 {
-    int64_t deadline_ns = dl_rank_deadline_ns(group);
+    int64_t deadline_ns = deadline_ns_of(group);
     for (size_t done = 0; done < bytes;) {
         const ssize_t moved = recv(group->prev, (char *)data + done, bytes - done, 0);
         if (moved > 0) {
             done += (size_t)moved;
-            deadline_ns = dl_rank_deadline_ns(group);
+            deadline_ns = deadline_ns_of(group);
             continue;
         }
         if (moved == 0 || !dl_rank_would_wait()) return gone(group, prev_rank(group));
@@ -157,7 +157,7 @@ static dl_status next_closed(dl_rank_group *group)
 
 static dl_status send_parts(dl_rank_group *group, struct iovec *parts, size_t count)
 {
-    int64_t deadline_ns = dl_rank_deadline_ns(group);
+    int64_t deadline_ns = deadline_ns_of(group);
     while (count > 0) {
         const struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
         ssize_t moved = sendmsg(group->next, &message, MSG_NOSIGNAL);
@@ -167,7 +167,7 @@ static dl_status send_parts(dl_rank_group *group, struct iovec *parts, size_t co
             if (status != DL_OK) return status;
             continue;
         }
-        deadline_ns = dl_rank_deadline_ns(group);
+        deadline_ns = deadline_ns_of(group);
         for (; count > 0 && (size_t)moved >= parts->iov_len; count--, parts++)
             moved -= (ssize_t)parts->iov_len;
         if (count == 0) break;
@@ -246,7 +246,7 @@ static void part(dl_rank_group *group)
 {
     const frame left = {.magic = FRAME_MAGIC, .kind = FRAME_LEFT};
     const int ends[2] = {group->prev, group->next};
-    const int64_t deadline_ns = dl_rank_deadline_ns(group);
+    const int64_t deadline_ns = deadline_ns_of(group);
     for (int i = 0; i < 2; i++) {
         (void)dl_rank_send(ends[i], &left, sizeof left, deadline_ns);
         (void)shutdown(ends[i], SHUT_WR);

@@ -21,9 +21,6 @@ struct dl_rank_group {
     dl_error failure; /* why; set before `failed` */
 };
 
-/* Time from now to the limit, as a deadline. */
-int64_t dl_rank_deadline_ns(const dl_rank_group *group);
-
 /* Finds the other ranks and connects the ring. */
 dl_status dl_rank_find(dl_rank_group *group, const dl_rank_settings *settings,
                        dl_error *err) DL_MUST_CHECK;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/names.h"
 #include "common/units.h"
 #include "kernels/ranks/rank_internal.h"
 #include "kernels/ranks/rank_socket.h"
@@ -61,15 +62,6 @@ typedef struct gathering {
     entry *entries;             /* [size] */
 } gathering;
 
-/* FNV-1a, 64 bits. */
-static uint64_t hash(const char *text)
-{
-    uint64_t value = 0xcbf29ce484222325u;
-    for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++)
-        value = (value ^ *at) * 0x100000001b3u;
-    return value;
-}
-
 static int64_t after(double seconds)
 {
     return dl_clock_ns() + dl_ns_ceil(dl_s_to_ns(seconds));
@@ -82,8 +74,8 @@ static void make_introduction(gathering *g)
                             .version = VERSION,
                             .rank = settings->rank,
                             .size = settings->size,
-                            .run = hash(settings->run),
-                            .settings = hash(settings->settings)};
+                            .run = dl_hash_text(settings->run),
+                            .settings = dl_hash_text(settings->settings)};
     snprintf(g->own.settings_text, sizeof g->own.settings_text, "%s", settings->settings);
     (void)gethostname(g->own.host, sizeof g->own.host - 1);
 }
@@ -437,10 +429,8 @@ static void take_hosts(gathering *g)
 dl_status dl_rank_find(dl_rank_group *group, const dl_rank_settings *settings, dl_error *err)
 {
     gathering *g = dl_calloc(1, sizeof *g, "ranks to find");
-    *g = (gathering){.group = group,
-                     .settings = settings,
-                     .deadline_ns = dl_rank_deadline_ns(group),
-                     .listener = -1};
+    *g = (gathering){
+        .group = group, .settings = settings, .deadline_ns = after(group->limit_s), .listener = -1};
     for (int r = 0; r < DL_RANKS_MAX; r++)
         g->controls[r] = -1;
     g->entries = dl_calloc((size_t)settings->size, sizeof *g->entries, "addresses of ranks");

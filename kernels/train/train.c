@@ -14,11 +14,6 @@
 #include "common/units.h"
 #include "kernels/train/train.h"
 
-uint32_t dl_train_name_id(const dl_train_shared *shared, dl_train_name name)
-{
-    return (uint32_t)shared->operations + (uint32_t)name;
-}
-
 /* Makes worker->order the permutation of `epoch`: every worker draws the same one, so none waits
  * for another. */
 static void shuffle(dl_train_worker *worker, int64_t epoch)
@@ -276,11 +271,6 @@ static dl_status worker_pin(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
     return dl_cpu_pin((shared->config->first_core + worker->index) % shared->cores, &worker->err);
-}
-
-void dl_train_use(const dl_train_worker *worker)
-{
-    if (worker->device != NULL) worker->shared->config->device->use(worker->device);
 }
 
 /* A step without data or update: the device's libraries choose their ways and get their memory. */

@@ -5,6 +5,16 @@
 #include "common/units.h"
 #include "kernels/train/train_internal.h"
 
+uint32_t dl_train_name_id(const dl_train_shared *shared, dl_train_name name)
+{
+    return (uint32_t)shared->operations + (uint32_t)name;
+}
+
+void dl_train_use(const dl_train_worker *worker)
+{
+    if (worker->device != NULL) worker->shared->config->device->use(worker->device);
+}
+
 void dl_train_emit_one(const dl_train_worker *worker, dl_record fields, int64_t start_ns,
                        int64_t end_ns)
 {

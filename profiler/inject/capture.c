@@ -23,8 +23,8 @@
 #include "profiler/inject/settings.h"
 #include "trace/activity/activity.h"
 #include "trace/activity/capture_cost.h"
-#include "trace/dlt/dlt.h"
 #include "trace/activity/step_marks.h"
+#include "trace/dlt/dlt.h"
 
 #define DL_CAPTURE_CLOCK_S 10     /* a CLOCK activity is recorded this often */
 #define DL_CAPTURE_TEXT_MAX 65536 /* bytes; longer texts are cut */

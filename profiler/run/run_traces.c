@@ -9,8 +9,8 @@
 
 #include "common/alloc.h"
 #include "common/file.h"
-#include "common/names.h"
 #include "common/json.h"
+#include "common/names.h"
 #include "common/units.h"
 #include "trace/print.h"
 
@@ -22,7 +22,8 @@
 
 static int is_ours(const struct dirent *entry)
 {
-    return dl_ends_with(entry->d_name, DL_RUN_TRACE_ENDING) || dl_ends_with(entry->d_name, LOG_ENDING);
+    return dl_ends_with(entry->d_name, DL_RUN_TRACE_ENDING) ||
+           dl_ends_with(entry->d_name, LOG_ENDING);
 }
 
 bool dl_run_traces_any(const char *folder)
