@@ -332,7 +332,7 @@ static void write_head(const writer *w)
     fprintf(w->out, "peer      = %-6s                  ; %s\n",
             peers[box->peer_known ? box->peer : DL_PEER_SWITCH],
             box->peer_known ? "as the driver reports for pairs without NVLink"
-                            : "assumed: see nvidia-smi topo -p2p r");
+                            : "assumed: nvidia-smi topo -p2p r shows it");
     fprintf(w->out,
             "gpudirect = %-6s                  ; nvidia_peermem is %s; dma-buf needs none\n",
             box->peer_memory ? "yes" : "no", box->peer_memory ? "loaded" : "not loaded");

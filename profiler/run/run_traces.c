@@ -22,8 +22,9 @@
 
 static int is_ours(const struct dirent *entry)
 {
-    return dl_ends_with(entry->d_name, DL_RUN_TRACE_ENDING) ||
-           dl_ends_with(entry->d_name, LOG_ENDING);
+    const char *name = entry->d_name;
+    return strlen(name) > strlen(LOG_ENDING) &&
+           (dl_ends_with(name, DL_RUN_TRACE_ENDING) || dl_ends_with(name, LOG_ENDING));
 }
 
 bool dl_run_traces_any(const char *folder)
