@@ -224,8 +224,8 @@ static dl_part part_of(dl_worker_state state)
     return DL_PART_WAITING;
 }
 
-/* Throughput is that of the whole span: workers that share cores take turns in long time slices, so the
- * rates that each has while it is at work add up to more than the cores can do. */
+/* Throughput is that of the whole span: workers that share cores take turns in long time slices, so
+ * the rates that each has while it is at work add up to more than the cores can do. */
 static void measure_throughput(const dl_team *team, const dl_point *point, dl_run_result *result)
 {
     int64_t done = 0, lost = 0, left_over = 0, span_ns = 0, first_ns = INT64_MAX;
@@ -366,8 +366,9 @@ static dl_status check_time(const dl_engine *engine, const dl_run_config *config
 
 /* --- results of split models ---------------------------------------------------------------- */
 
-/* Steps of a replica end when its last stage has updated. Counted are those that were started before
- * the first replica had done all its steps, as of workers that are not split (sim/team.h). */
+/* Steps of a replica end when its last stage has updated. Counted are those that were started
+ * before the first replica had done all its steps, as of workers that are not split
+ * (sim/team.h). */
 static void measure_split_steps(const dl_pipeline *p, const dl_point *point, dl_run_result *result)
 {
     const int64_t steps = p->config.steps;

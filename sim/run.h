@@ -2,8 +2,8 @@
  * out.
  *
  * Draw 0 takes the costs as they are, each other one draws them from their standard errors. All
- * points of a replicate have the same noise streams, and all points of a draw the same costs (common
- * random numbers), so that what two points share cancels in their ratio.
+ * points of a replicate have the same noise streams, and all points of a draw the same costs
+ * (common random numbers), so that what two points share cancels in their ratio.
  */
 #ifndef DL_SIM_RUN_H
 #define DL_SIM_RUN_H
@@ -70,8 +70,8 @@ typedef struct dl_run_result {
 /* Whether replicates of the scenario differ at the same costs. */
 bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs);
 
-/* Runs. DL_ERR_DATA if a step takes no time at all, DL_ERR_RANGE if the run takes more than DL_NS_MAX.
- * Release *result with dl_run_result_free. */
+/* Runs. DL_ERR_DATA if a step takes no time at all, DL_ERR_RANGE if the run takes more than
+ * DL_NS_MAX. Release *result with dl_run_result_free. */
 dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *err) DL_MUST_CHECK;
 void dl_run_result_free(dl_run_result *result);
 

@@ -1,8 +1,8 @@
 /* The order of updates of one simulated run, for `dlprof train --schedule`, which repeats it with
  * real gradients. The format, with an example: docs/formats.md.
  *
- * Modes whose server updates give gradients, none and average local steps. easgd and bmuf also blend
- * parameters, which the format does not have. */
+ * Modes whose server updates give gradients, none and average local steps. easgd and bmuf also
+ * blend parameters, which the format does not have. */
 #ifndef DL_SIM_SCHEDULE_H
 #define DL_SIM_SCHEDULE_H
 

@@ -94,7 +94,8 @@ static void add_run(dl_run_result *mean, const dl_run_result *run, double share)
     if (run->split != NULL) add_split(mean, run->split, share);
 }
 
-/* The throughput of a run, or its ratio to that of the baseline's run with the same costs and noise. */
+/* The throughput of a run, or its ratio to that of the baseline's run with the same costs and
+ * noise. */
 static double rate_of(const dl_run_result *run, const dl_run_result *base)
 {
     return base != NULL ? run->throughput_per_s / base->throughput_per_s : run->throughput_per_s;
@@ -252,9 +253,9 @@ static void set_figures(dl_row *row, const row_runs *runs, const row_runs *base,
 
 /* --- running -------------------------------------------------------------------------------- */
 
-/* One variant's work: for each point, the baselines' after the scenario's, the runs with the costs as
- * they are, those with drawn costs and, where compute was scaled, two more: it as slow, and as fast,
- * as it may be. */
+/* One variant's work: for each point, the baselines' after the scenario's, the runs with the costs
+ * as they are, those with drawn costs and, where compute was scaled, two more: it as slow, and as
+ * fast, as it may be. */
 typedef struct part {
     const dl_scenario *scenario;
     const dl_costs *costs;

@@ -1,20 +1,19 @@
 /* All points of a study, all replicates, on several threads; and one row for each point.
  *
- * A replicate is one course of the noise. Each is run with the costs as they are: a row's throughput,
- * mean step and speedup are medians over these, as a measured point is the median of its runs (a mean
- * would follow the few runs in which the machine was slow). Its other figures are means of these, p50
- * and p99 of the step too; staleness figures are of their pooled counts; maxima are maxima. Where
- * nothing varies, one run is enough.
- * The 95 % interval is for the throughput of one such system. With more than one replicate, each is
- * run once more with costs drawn from their standard errors, if they have any, and the interval is
- * of these runs: with DL_INTERVAL_REPLICATES or more their 2.5 and 97.5 % quantiles, with fewer the
- * center times exp(+- t s), s the root mean square of log(run / centre) and t of Student's
- * distribution. So draws never move a row, only widen its interval, which always holds it. That of
- * the speedup is, in the same way, of each run's ratio to its baseline's with the same costs and the
- * same noise: what both share cancels.
+ * A replicate is one course of the noise. Each is run with the costs as they are: a row's
+ * throughput, mean step and speedup are medians over these, as a measured point is the median of
+ * its runs (a mean would follow the few runs in which the machine was slow). Its other figures are
+ * means of these, p50 and p99 of the step too; staleness figures are of their pooled counts; maxima
+ * are maxima. Where nothing varies, one run is enough. The 95 % interval is for the throughput of
+ * one such system. With more than one replicate, each is run once more with costs drawn from their
+ * standard errors, if they have any, and the interval is of these runs: with DL_INTERVAL_REPLICATES
+ * or more their 2.5 and 97.5 % quantiles, with fewer the center times exp(+- t s), s the root mean
+ * square of log(run / center) and t of Student's distribution. So draws never move a row, only
+ * widen its interval, which always holds it. That of the speedup is, in the same way, of each run's
+ * ratio to its baseline's with the same costs and the same noise: what both share cancels.
  *
- * Where compute was scaled from another GPU (sim/scenario/scaling.h), each point is run twice more, with compute as
- * slow and as fast as it may be, and the intervals are widened by that.
+ * Where compute was scaled from another GPU (sim/scenario/scaling.h), each point is run twice more,
+ * with compute as slow and as fast as it may be, and the intervals are widened by that.
  *
  * The speedup's baseline is one worker of mode none with the point's total batch, or its batch per
  * worker if the scenario gives that; it is simulated along (no slow worker, same noise).

@@ -1,9 +1,9 @@
 /* The workers of one run and what a sync mode lets them do: compute, move bytes, wait for each
  * other.
  *
- * A worker is a thread or a GPU (sim/platform/platform.h) and a small state machine: its mode's advance() is
- * called when the step starts and whenever what it started last has ended, and starts exactly one
- * thing more. The stage counts from 0 in each step and belongs to the mode.
+ * A worker is a thread or a GPU (sim/platform/platform.h) and a small state machine: its mode's
+ * advance() is called when the step starts and whenever what it started last has ended, and starts
+ * exactly one thing more. The stage counts from 0 in each step and belongs to the mode.
  *
  * Waiting. With a core for each worker, threads spin: all leave a barrier barrier_ns after the last
  * arrival, the next one in the queue has the lock lock_ns after its release. With fewer cores they
@@ -21,10 +21,11 @@
  * all of it. A worker's clock is the number of steps of which it has contributed the gradient; in a
  * mode without contributions, of steps done.
  *
- * Communication threads. With config.comm_threads, each worker has one, which exchanges for it while
- * the worker computes on: a separate state machine, number workers + worker, for which advance() is
- * called too; on a CPU box a thread more. Its stage counts from 0 in each exchange. Only these then
- * arrive at barriers, and threads spin only if there is a core for them too. An agent is either.
+ * Communication threads. With config.comm_threads, each worker has one, which exchanges for it
+ * while the worker computes on: a separate state machine, number workers + worker, for which
+ * advance() is called too; on a CPU box a thread more. Its stage counts from 0 in each exchange.
+ * Only these then arrive at barriers, and threads spin only if there is a core for them too. An
+ * agent is either.
  *
  * The run. Every worker does `steps` steps; when the first one has done them, nobody starts a step
  * any more, and who waits for a condition goes on: so all statistics are of a time in which all
@@ -183,8 +184,8 @@ void dl_team_wait(dl_team *team, int worker, dl_team_condition condition);
 /* Cuts what the worker computes, if it does so, short: its mode goes on as if it were done. */
 void dl_team_cut(dl_team *team, int worker);
 
-/* The worker's gradients go to its communication thread, which starts the exchange as soon as it has
- * woken and has done the one before. Takes no time for the worker. */
+/* The worker's gradients go to its communication thread, which starts the exchange as soon as it
+ * has woken and has done the one before. Takes no time for the worker. */
 void dl_team_hand_over(dl_team *team, int worker);
 
 /* The communication thread has done an exchange: wakes who waits for it, and it starts the next one
@@ -233,9 +234,10 @@ bool dl_team_is_applied(const dl_team *team, int worker);
  *                workers; all start it between two barriers, and those that have no slice are done
  *                at once
  *   serve_all    the server adds up all workers' gradients and applies the sum, in slices as above
- *   serve        the server adds up `gradients` gradients and applies the sum, for one worker, which
- *                alone does so
- *   blend        the elastic update of the server's vector with that of a worker, which has the lock
+ *   serve        the server adds up `gradients` gradients and applies the sum, for one worker
+ *                which alone does so
+ *   blend        the elastic update of the server's vector with that of a worker that has the
+ *                lock
  *   blend_own    that of the worker's own vector with one that it has pulled
  *   filter       after an average, in the same slices: the block-momentum update of the average
  */

@@ -25,7 +25,8 @@
  *                                        equal parts, all-gather in each node
  *   pairwise      all-to-all             (n-1) (a + S / (n B))
  *   nvls          all-reduce             2 a + S/B (1 + 1/n) + p/B (1 - 1/n)   sums made by the
- * NVSwitch of one node, if the machine file says that it can (sum_frac)
+ *                                        NVSwitch of one node, if the machine file says that it can
+ *                                        (sum_frac)
  *
  * What it leaves out: the time of summing (it is hidden behind the links), sums made by the
  * switches between nodes.
@@ -71,14 +72,13 @@ typedef struct dl_collective_config {
     int transfers_max; /* that the plan may have; 0 = any number */
 } dl_collective_config;
 
-/* Bounds of what all collectives of a run may have of transfers: at a time, which takes about 2.5 GB
- * of memory, and one run after another, which takes about half an hour. */
+/* Bounds of what all collectives of a run may have of transfers: at a time, which takes about 2.5
+ * GB of memory, and one run after another, which takes about half an hour. */
 #define DL_TRANSFERS_HELD_MAX 20000000
 #define DL_TRANSFERS_RUN_MAX 1e9
 
-#define DL_CHUNK_BYTES \
-    524288.0 /* NCCL: a buffer of 4 MiB in 8 steps (NCCL_BUFFSIZE, NCCL_STEPS) \
-              */
+/* NCCL: a buffer of 4 MiB in 8 steps (NCCL_BUFFSIZE, NCCL_STEPS). */
+#define DL_CHUNK_BYTES 524288.0
 /* Messages that would fill few chunks have smaller ones. Both numbers are assumed. */
 #define DL_CHUNKS_WANTED 64
 #define DL_CHUNK_MIN_BYTES 1024.0

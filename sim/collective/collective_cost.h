@@ -2,7 +2,7 @@
  *
  *   [collective allreduce 8]        ; kind (dl_collective_kind_names) and ranks
  *   nodes = 1                       ; that these ranks are on; may be left out: any
- *   bytes_0 = 35000 +- 100, n = 19, fitted         ; ns, sizes as in sim/collective/collective.h; ascending
+ *   bytes_0 = 35000 +- 100, n = 19, fitted         ; ns; sizes as in collective.h, ascending
  *   bytes_524288 = 60300 +- 900, n = 19, fitted    ; in between linear in the size, beyond the last
  *   bytes_8589934592 = 6.4e7, n = 7, fitted        ; two as between them, below the first as there
  *

@@ -85,8 +85,8 @@ double dl_plan_hop_ns(const dl_plan *plan, dl_place from, dl_place to);
 double dl_plan_rate(const dl_plan *plan, dl_place from, dl_place to);
 
 /* Runs the plan, which must have a transfer and not be running, from now on; done(user, index) at
- * its end (NULL: nothing is called). The network needs room for as many flows as transfers can run at
- * once. */
+ * its end (NULL: nothing is called). The network needs room for as many flows as transfers can run
+ * at once. */
 void dl_plan_run(dl_plan *plan, dl_event_fn done, void *user, int index);
 
 #endif

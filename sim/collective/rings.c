@@ -135,8 +135,8 @@ typedef struct nic_load {
     int *out, *in; /* [NICs] */
 } nic_load;
 
-/* Enters the ring that starts its path through the node at order[shift], or takes it out (change = 1,
- * -1); returns how many others use its NICs. */
+/* Enters the ring that starts its path through the node at order[shift], or takes it out (change =
+ * 1, -1); returns how many others use its NICs. */
 static int load_nics(const dl_links *links, const dl_place *order, int size, int shift, int change,
                      nic_load *load)
 {

@@ -1,8 +1,8 @@
 /* The cost file: what a workload costs on a device and what this machine charges for exchange.
  * Written by dlcal or by hand, read by dlsim.
  *
- * The format, with examples: docs/formats.md. Its keys, units and ranges: dl_cost_keys (costs_file.c),
- * docs/keys.md, dlsim --keys. The text of a value: sim/value.h.
+ * The format, with examples: docs/formats.md. Its keys, units and ranges: dl_cost_keys
+ * (costs_file.c), docs/keys.md, dlsim --keys. The text of a value: sim/value.h.
  *
  * An operation is called "input", "dispatch", or ends in ".forward", ".backward" or ".update". Its
  * fixed_ns and any latency may be negative (the intercept of a line fitted over a range), but not
@@ -141,8 +141,8 @@ typedef struct dl_costs {
     size_t noise_count;
 } dl_costs;
 
-/* Every key that a cost file may have, its single numbers in the order in which they are written and
- * drawn; the rows' group is the dl_cost_need. */
+/* Every key that a cost file may have, its single numbers in the order in which they are written
+ * and drawn; the rows' group is the dl_cost_need. */
 extern const dl_keys dl_cost_keys;
 
 /* The value of a row of dl_cost_keys; NULL if it is none of the single numbers. */

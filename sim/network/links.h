@@ -81,8 +81,8 @@ typedef struct dl_network_limits {
     double latency_ns;       /* of both ports together */
 } dl_network_limits;
 
-/* Makes *limited the same links with other limits between nodes. It borrows all but its capacities and
- * latencies, which dl_links_free_limited releases; `links` must outlive it. */
+/* Makes *limited the same links with other limits between nodes. It borrows all but its capacities
+ * and latencies, which dl_links_free_limited releases; `links` must outlive it. */
 void dl_links_limit_network(const dl_links *links, const dl_network_limits *limits,
                             dl_links *limited);
 void dl_links_free_limited(dl_links *limited);

@@ -1,8 +1,8 @@
 /* Flows of bytes over shared links, in simulated time.
  *
  * A flow waits for its delay (the latency of its way), then moves its bytes at its max-min fair
- * share of the links that it crosses (sim/network/maxmin.h says what that is; equal weights). Shares
- * change only when flows start and end. What it leaves out: windows, round trips, losses.
+ * share of the links that it crosses (sim/network/maxmin.h says what that is; equal weights).
+ * Shares change only when flows start and end. What it leaves out: windows, round trips, losses.
  *
  * Flows over equal links belong to one class, and all flows of a class have the same rate. So a
  * class counts the bytes that one flow has got since it was last empty ("served"); a flow that

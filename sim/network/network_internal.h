@@ -1,5 +1,5 @@
-/* What a network has beside time (network.c): bundles of classes (network_bundles.c) and their shares
- * (network_share.c). */
+/* What a network has beside time (network.c): bundles of classes (network_bundles.c) and their
+ * shares (network_share.c). */
 #ifndef DL_SIM_NETWORK_INTERNAL_H
 #define DL_SIM_NETWORK_INTERNAL_H
 

@@ -18,9 +18,9 @@
  * replicas, or for a stage that has not computed yet (the bubble).
  *
  * Host threads (sim/platform/dispatch.h) issue each forward and backward pass: the serial part once
- * per step, then pass by pass, one thread for all taking the GPUs in turn. A replica's input is one batch a
- * step, for its first stage. Noise is drawn for each GPU and step; a slow worker is slow in all
- * stages.
+ * per step, then pass by pass, one thread for all taking the GPUs in turn. A replica's input is one
+ * batch a step, for its first stage. Noise is drawn for each GPU and step; a slow worker is slow in
+ * all stages.
  *
  * What it leaves out: labels sent to the last stage; launches of crossing copies; computing slowed
  * by crossings.

@@ -13,8 +13,8 @@
  *   issue                of [dispatch] per_worker_ns, which is for the whole model, the stage's
  *                        share of the forward and backward operations
  *   activations          what its layers give; where one does not, of [gpu_memory]
- *                        activation_bytes_per_sample its share of all layers' output bytes (assumed:
- *                        what is kept is about as large as what is handed on)
+ *                        activation_bytes_per_sample its share of all layers' output bytes
+ *                        (assumed: what is kept is about as large as what is handed on)
  *
  * `balanced` cuts so that the longest stage's forward and backward are as short as can be (exact,
  * dynamic programming); `split = NAME, ...` names the first layer of each stage but the first.

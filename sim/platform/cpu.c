@@ -1,6 +1,6 @@
 /* A CPU box: workers are threads pinned to cores, the server is memory, and copies and averages are
- * done by the workers' own threads, or their communication threads (sim/workload.h says what they cost,
- * sim/platform/host.h how they slow each other). */
+ * done by the workers' own threads, or their communication threads (sim/workload.h says what they
+ * cost, sim/platform/host.h how they slow each other). */
 #include "sim/platform/platform.h"
 
 #include <math.h>

@@ -12,9 +12,9 @@
  *   serve       the same: all n gradients summed and applied, or one; the server goes on to the
  *               next gradient while those that it has served pull what it has for them
  *               With `overlap`, ps does all of this bucket by bucket, one after another on each
- *               worker's links and on the server: a bucket is pushed when the worker has its gradients
- *               ready, summed when all have pushed it, and then pulled; a step ends with its last
- *               pull
+ *               worker's links and on the server: a bucket is pushed when the worker has its
+ *               gradients ready, summed when all have pushed it, and then pulled; a step ends
+ *               with its last pull
  *   allreduce   a collective of the workers' GPUs in place of push, average, pull: in buckets, one
  *               after another on one stream; with `overlap` each starts when all workers have its
  *               gradients ready (as [gradients] of the costs says; else evenly over the backward

@@ -1,8 +1,9 @@
-/* Batches for GPUs: made by cores of the GPU's node, first come first served, then copied to it from
- * the memory of its socket.
+/* Batches for GPUs: made by cores of the GPU's node, first come first served, then copied to it
+ * from the memory of its socket.
  *
- * A worker may have `prefetch` batches waiting or in the making; with 0, one is made when it asks. The
- * time to make one may vary exponentially, as that of reading it from a file system that others use. */
+ * A worker may have `prefetch` batches waiting or in the making; with 0, one is made when it asks.
+ * The time to make one may vary exponentially, as that of reading it from a file system that others
+ * use. */
 #ifndef DL_SIM_GPU_INPUT_H
 #define DL_SIM_GPU_INPUT_H
 

@@ -6,8 +6,8 @@
  * A thread with work is runnable. A core runs the first of its queue. If others wait, the first
  * goes to the end of the queue at the timer's next tick, and ticks come every `slice_ns` on all
  * cores at once. A thread that wakes up (is given work while it has none) takes its core at once:
- * it has slept, so it has had less than the one that ran, which goes on after it (one that has
- * not started to run is not disturbed: threads that wake up together run in that order). That is what
+ * it has slept, so it has had less than the one that ran, which goes on after it (one that has not
+ * started to run is not disturbed: threads that wake up together run in that order). That is what
  * Linux was seen to do with two threads a core and a 4 ms tick. Work is in ns at full speed. A
  * running thread progresses at a speed > 0 that a callback sets, and which is asked anew whenever
  * who runs or who is runnable changes; in between, progress is linear. A thread whose work is done

@@ -39,7 +39,8 @@ static const char *const arithmetic[] = {"fp32", "tf32", "fp16", NULL};
 /* clang-format off */
 static const dl_key rows[] = {
     {"scenario", "name", OWN, .form = "text", .help = "as results call it; default: the file"},
-    {"scenario", "steps", WHOLE64(1, DL_STEPS_MAX), .fallback = "200", SCENARIO(steps), .sweep = ',',
+    {"scenario", "steps", WHOLE64(1, DL_STEPS_MAX), .fallback = "200", SCENARIO(steps),
+     .sweep = ',',
      .help = "of a worker; rounded up to whole intervals"},
     {"scenario", "seed", WHOLE64(0, 9e18), .fallback = "1", SCENARIO(seed), .sweep = ',',
      .help = "of all random numbers"},
@@ -48,13 +49,15 @@ static const dl_key rows[] = {
 
     {"machine", "cores", OWN, .form = "whole number from 1 to 1024, workers, measured",
      .group = DL_TAKE_CORES, .sweep = '.',
-     .help = "that the workers share; required without file. workers: one each; measured: as many as "
-             "the cost file says"},
-    {"machine", "workers", WHOLE(1, DL_WORKERS_MAX), .owner = DL_OF_NOBODY, .sweep = '.', .help = "required without placement and [pipeline] gpus"},
+     .help = "that the workers share; required without file. workers: one each; measured: as many "
+             "as the cost file says"},
+    {"machine", "workers", WHOLE(1, DL_WORKERS_MAX), .owner = DL_OF_NOBODY, .sweep = '.',
+     .help = "required without placement and [pipeline] gpus"},
     {"machine", "file", OWN, .form = "file", .sweep = ',', .column = "machine",
      .help = "machine file: workers are its GPUs"},
     {"machine", "gpus", OWN, .form = "list of numbers", .group = DL_TAKE_GPUS, .sweep = '|',
-     .help = "GPUs of workers 0, 1, ..., ascending, counted over all nodes; default: worker w has GPU w"},
+     .help = "GPUs of workers 0, 1, ..., ascending, counted over all nodes; default: worker w has "
+             "GPU w"},
     {"machine", "placement", OWN, .form = "digits", .group = DL_TAKE_GPUS, .sweep = ',',
      .help = "in place of gpus and workers: workers of each node (431: 4, 3, 1)"},
     {"machine", "dispatch", CHOICE(dl_dispatch_names), .fallback = "per_gpu", GPU(dispatch),
@@ -73,13 +76,14 @@ static const dl_key rows[] = {
      .sweep = ',', .help = "of collectives: flows of a phase, or of each chunk"},
     {"exchange", "bucket_bytes", WHOLE64(0, 1e15), .dimension = DL_DIMENSION_BYTES, .fallback = "0",
      GPU(bucket_bytes), .sweep = ',', .limits = DL_LIMITS_BUCKETS,
-     .help = "of collectives, and of ps with overlap; 0: all in one, at most 65536 buckets. Default: "
-             "those of [gradients] in the cost file, else 0"},
+     .help = "of collectives, and of ps with overlap; 0: all in one, at most 65536 buckets. "
+             "Default: those of [gradients] in the cost file, else 0"},
     {"exchange", "overlap", FLAG, .fallback = "no", GPU(overlap), .sweep = ',',
      .limits = DL_LIMITS_OVERLAP, .help = "allreduce, ps: buckets start during the backward pass"},
-    {"exchange", "slows", EITHER(slows), .fallback = "transfers", GPU(slows_throughout), .sweep = ',',
-     .help = "when [overlap] slowdown of the costs holds: while a bucket is on its way, or from the "
-             "start of the first one to the end of the last"},
+    {"exchange", "slows", EITHER(slows), .fallback = "transfers", GPU(slows_throughout),
+     .sweep = ',',
+     .help = "when [overlap] slowdown of the costs holds: while a bucket is on its way, or from "
+             "the start of the first one to the end of the last"},
     {"exchange", "compress", CHOICE(dl_compress_names), .fallback = "none", GPU(compress),
      .sweep = ',', .help = "of what is pushed or reduced"},
     {"exchange", "topk_frac", .type = DL_KEY_REAL, .low = 1e-9, .high = 1, GPU(topk_frac),
@@ -93,11 +97,13 @@ static const dl_key rows[] = {
     {"input", "noise", EITHER(input_noises), .fallback = "none", GPU(input_varies), .sweep = ',',
      .help = "of the time to make a batch"},
 
-    {"pipeline", "stages", WHOLE(1, DL_STAGES_MAX), .required = true, PIPELINE(stages), .sweep = ',',
+    {"pipeline", "stages", WHOLE(1, DL_STAGES_MAX), .required = true, PIPELINE(stages),
+     .sweep = ',',
      .help = "GPUs that the model's layers are split over; 1: not split"},
     {"pipeline", "micro_batches", WHOLE(1, DL_MICRO_BATCHES_MAX), .fallback = "1",
      PIPELINE(micro_batches), .sweep = ',',
-     .help = "of a worker's batch; 1: one stage works at a time. With stages = 1 as [sync] accumulate"},
+     .help = "of a worker's batch; 1: one stage works at a time. With stages = 1 as [sync] "
+             "accumulate"},
     {"pipeline", "schedule", CHOICE(dl_schedule_names), .fallback = "gpipe", PIPELINE(schedule),
      .sweep = ',', .only = "stages > 1", .help = "order of a stage's micro-batches"},
     {"pipeline", "split", OWN, .form = "balanced, or names of layers", .fallback = "balanced",
@@ -108,8 +114,8 @@ static const dl_key rows[] = {
      .only = "stages > 1", .help = "that cross each cut; default: of the cost file"},
     {"pipeline", "gpus", WHOLE(1, DL_WORKERS_MAX), .owner = DL_OF_NOBODY, .group = DL_TAKE_GPUS,
      .sweep = '.',
-     .help = "of all workers, in place of [machine] workers; those that stages do not divide are left "
-             "out"},
+     .help = "of all workers, in place of [machine] workers; those that stages do not divide are "
+             "left out"},
 
     {"workload", "costs", OWN, .form = "file", .required = true, .sweep = ',',
      .help = "cost file"},
@@ -128,7 +134,8 @@ static const dl_key rows[] = {
      .limits = DL_LIMITS_MODE, .help = "how the workers exchange"},
     DL_SYNC_SWEPT_ROWS(OPTION)
     {"sync", "average_state", FLAG, .fallback = "no", SCENARIO(average_state),
-     .group = DL_TAKE_OPTION(DL_SYNC_AVERAGE_STATE), .sweep = ',', .help = "the optimizer's state too"},
+     .group = DL_TAKE_OPTION(DL_SYNC_AVERAGE_STATE), .sweep = ',',
+     .help = "the optimizer's state too"},
     {"sync", "server_threads", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", SCENARIO(server_threads),
      .group = DL_TAKE_OPTION(DL_SYNC_SERVER_THREADS), .sweep = ',', .limits = DL_LIMITS_SERVER,
      .help = "of each shard; on cores at most all workers of a point"},

@@ -1,4 +1,5 @@
-/* What is swept into points: lists of values, [sync] with its modes and their options, the points. */
+/* What is swept into points: lists of values, [sync] with its modes and their options, the
+ * points. */
 #include "sim/scenario/scenario_internal.h"
 
 #include <math.h>

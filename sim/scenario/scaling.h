@@ -1,8 +1,8 @@
 /* Compute costs of one GPU brought to another, when a scenario asks for it:
  *
  *   [workload]
- *   scale_compute = ../machines/p2.8xlarge.ini   ; a machine file with the GPU that the costs are of
- *   scale_arithmetic = fp32                      ; whose rates count: fp32, tf32, fp16. Default fp32
+ *   scale_compute = ../machines/p2.8xlarge.ini   ; a machine file with the GPU that costs are of
+ *   scale_arithmetic = fp32                      ; whose rates count: fp32 (default), tf32, fp16
  *
  * The GPU is the one whose model's name is in [costs] device ("K80, one GK210 die" is of the model
  * k80). With A and B the arithmetic and memory rates of the machine's GPU over that one's, the time

@@ -265,7 +265,8 @@ static dl_status check_pipeline_gpus(const dl_scenario *scenario, const dl_ini *
     return DL_OK;
 }
 
-/* What goes with a split model: replicas that average gradients at the step's end, or not at all. */
+/* What goes with a split model: replicas that average gradients at the step's end, or not at
+ * all. */
 static dl_status check_pipeline_sync(const dl_scenario *scenario, const dl_ini *ini,
                                      const dl_sweep_lists *lists, dl_error *err)
 {
@@ -424,7 +425,8 @@ static const char *depends_on(const dl_ini *ini, const dl_key *key, const char *
                          : dl_keys_find(&dl_scenario_keys, key->section, name)->fallback;
 }
 
-/* Whether what is given means something here, and what means something without a default is given. */
+/* Whether what is given means something here, and what means something without a default is
+ * given. */
 static dl_status check_dependences(const dl_ini *ini, dl_error *err)
 {
     static const char *const needed[][2] = {{"exchange", "topk_frac"}, {"noise", "sigma"}};

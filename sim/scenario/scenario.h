@@ -1,7 +1,7 @@
 /* A scenario: what to simulate, read from an INI file. Every listed value is swept: lists of cores,
- * workers, batch, modes and their numbers make points; a list of any other key makes variants of the
- * scenario (sim/scenario/study.h).
- * Its keys: sim/scenario/keys.c, docs/keys.md, dlsim --keys. */
+ * workers, batch, modes and their numbers make points; a list of any other key makes variants of
+ * the scenario (sim/scenario/study.h). Its keys: sim/scenario/keys.c, docs/keys.md, dlsim
+ * --keys. */
 #ifndef DL_SIM_SCENARIO_H
 #define DL_SIM_SCENARIO_H
 

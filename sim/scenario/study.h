@@ -1,6 +1,6 @@
 /* A scenario file with all that is swept in it. Lists of [machine] cores and workers, of the batch,
- * of the modes and of their numbers make the points of one dl_scenario (sim/scenario/scenario.h). A list of
- * any other key makes variants: one dl_scenario with separate costs for each of its values,
+ * of the modes and of their numbers make the points of one dl_scenario (sim/scenario/scenario.h). A
+ * list of any other key makes variants: one dl_scenario with separate costs for each of its values,
  *
  *   [machine]  file  = p2.8xlarge.ini, dgx1_v100.ini    2 machines x 3 places = 6 variants
  *   [sync]     where = cpu, gpu:0, allreduce

@@ -74,10 +74,10 @@ const dl_mode dl_mode_bmuf = {
     .advance = advance_bmuf,
 };
 
-/* Asynchronous elastic averaging (Zhang, Choromanska & LeCun 2015): a worker and the server's center
- * move towards each other. Under the lock the worker pushes its parameters and pulls the center, and
- * the server's elastic update makes the new center; outside it the worker updates its own. Each
- * update costs an [average] of two vectors. */
+/* Asynchronous elastic averaging (Zhang, Choromanska & LeCun 2015): a worker and the server's
+ * center move towards each other. Under the lock the worker pushes its parameters and pulls the
+ * center, and the server's elastic update makes the new center; outside it the worker updates its
+ * own. Each update costs an [average] of two vectors. */
 static void advance_easgd(dl_team *team, int worker)
 {
     switch (team->workers[worker].stage++) {

@@ -1,7 +1,7 @@
 /* No exchange at all, and gradients exchanged in every step: none, allreduce, ps.
  *
- * Exchange may lag: with `lag` = 1 a worker's communication thread exchanges the gradients of a step
- * while the worker computes the next one, with parameters that lack that step's update (staged
+ * Exchange may lag: with `lag` = 1 a worker's communication thread exchanges the gradients of a
+ * step while the worker computes the next one, with parameters that lack that step's update (staged
  * variables, relaxed consistency). A worker hands its gradients over as soon as the exchange before
  * is done. Where workers update their own parameters, they do so themselves, with what came of that
  * exchange, as part of their next step. So a step takes as long as the slower of computing, with

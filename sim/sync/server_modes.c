@@ -1,11 +1,11 @@
-/* Modes whose server updates with gradients that workers push: async, ssp, softsync, and the four of
- * Dutta et al. 2018, which wait for the first k of them.
+/* Modes whose server updates with gradients that workers push: async, ssp, softsync, and the four
+ * of Dutta et al. 2018, which wait for the first k of them.
  *
  * Gradients wait in the server's memory and are added up by the update (an [update] over as many
  * vectors).
  *
- * Asynchronous, under the server's lock: a worker that has pushed contributes its gradient; the
- * one whose gradient is the last that is needed has the server update; then it pulls what there is.
+ * Asynchronous, under the server's lock: a worker that has pushed contributes its gradient; the one
+ * whose gradient is the last that is needed has the server update; then it pulls what there is.
  *
  * Synchronous: only gradients of the newest parameters count. When enough are there, one worker has
  * the server update, what the others compute is cut short at once, and all pull and start anew.
@@ -146,8 +146,8 @@ static void advance_sync_rule(dl_team *team, int worker, const server_rule *rule
 
 /* --- the modes ------------------------------------------------------------------------------- */
 
-/* Asynchronous parameter server: whoever is done pushes, has its gradient applied under the server's
- * lock, and pulls. */
+/* Asynchronous parameter server: whoever is done pushes, has its gradient applied under the
+ * server's lock, and pulls. */
 static void advance_async(dl_team *team, int worker)
 {
     switch (team->workers[worker].stage++) {
@@ -230,8 +230,8 @@ const dl_mode dl_mode_ssp = {
 };
 
 /* n-softsync (Gupta, Zhang & Wang 2016): the server updates after workers / n gradients (rounded
- * down); nobody waits for it but, with a bound, those that are ahead of a gradient that would exceed
- * it. */
+ * down); nobody waits for it but, with a bound, those that are ahead of a gradient that would
+ * exceed it. */
 static void advance_softsync(dl_team *team, int worker)
 {
     const double *option = team->config.option;
@@ -249,8 +249,8 @@ const dl_mode dl_mode_softsync = {
     .advance = advance_softsync,
 };
 
-/* The first k gradients, of whatever parameters (async) or of the newest; `waits`: who has pushed one
- * waits for the update. */
+/* The first k gradients, of whatever parameters (async) or of the newest; `waits`: who has pushed
+ * one waits for the update. */
 static void advance_k(dl_team *team, int worker, bool async, bool waits)
 {
     const server_rule rule = {.gradients = (int64_t)team->config.option[DL_SYNC_K],
@@ -266,8 +266,8 @@ static void advance_ksync(dl_team *team, int worker)
     advance_k(team, worker, false, true);
 }
 
-/* K-batch-sync: as ksync, but who has pushed a gradient computes the next one of the same parameters
- * at once; so a fast worker may push several. */
+/* K-batch-sync: as ksync, but who has pushed a gradient computes the next one of the same
+ * parameters at once; so a fast worker may push several. */
 static void advance_kbatchsync(dl_team *team, int worker)
 {
     advance_k(team, worker, false, false);
