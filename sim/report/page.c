@@ -489,8 +489,9 @@ static void put_results_link(const page *p, const char *results)
         dl_html_base64(p->out, m.text, m.bytes);
         fputs("\">", p->out);
     }
-    dl_html(p->out, "%s%s.</p>\n<p class=\"sources\">By dlsim %s.</p>\n", name,
-            m.bytes <= CSV_BYTES_MAX ? "" : ", which is too long for this page", dl_version());
+    dl_html(p->out, "%s", name);
+    fputs(m.bytes <= CSV_BYTES_MAX ? "</a>" : ", which is too long for this page", p->out);
+    dl_html(p->out, ".</p>\n<p class=\"sources\">By dlsim %s.</p>\n", dl_version());
     free(m.text);
 }
 
