@@ -463,10 +463,10 @@ static void softmax_survives_large_scores(void **state)
 static void input_gradient_is_left_out_on_request(void **state)
 {
     (void)state;
-    /* dense, conv, two pools, global pool, batch_norm */
-    const int with_one[] = {0, 2, 13, 16, 17, 20};
-    for (int i = 0; i < 6; i++) {
-        const layer_case *c = &cases[with_one[i]];
+    for (size_t i = 0; i < CASE_COUNT; i++) {
+        const layer_case *c = &cases[i];
+        const dl_layer_type *type = dl_layer_type_find(c->spec.kind, DL_DOUBLE);
+        if (type->in_place || type->result != NULL) continue; /* the gradient is there already */
         layer_rig rig;
         rig_init(&rig, &c->spec, c->in, c->batch, DL_DOUBLE);
         (void)rig_forward(&rig);
