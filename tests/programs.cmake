@@ -29,3 +29,7 @@ if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT DL_COVERAGE)
              WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     set_tests_properties(test_coverage PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 60)
 endif()
+
+# Links, and the names of files and structures in the guides to the source.
+add_test(NAME test_docs COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_docs.sh ${PROJECT_SOURCE_DIR})
+set_tests_properties(test_docs PROPERTIES LABELS unit TIMEOUT 60)

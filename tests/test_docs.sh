@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# The documentation against the repository: links and their headings, and what the guides to the source
+# name, are there. Usage: test_docs.sh ROOT
+set -u
+cd "$1" || exit 1
+failures=0
+fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
+
+text() { awk '/^```/ { code = !code; next } !code' "$1"; }
+headings() { # as the links name them
+    text "$1" | sed -n 's/^##* //p' | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g'
+}
+
+links=0
+for page in *.md docs/*.md; do
+    for link in $(text "$page" | grep -o '](\([^)]*\))' | sed 's/^](//; s/)$//' | grep -v '^https\?:'); do
+        links=$((links + 1))
+        file=${link%%#*} heading=
+        [ "$link" = "$file" ] || heading=${link#*#}
+        target=$(dirname "$page")/$file
+        [ -n "$file" ] || target=$page
+        [ -e "$target" ] || { fail "$page links to $link, which is not there"; continue; }
+        [ -z "$heading" ] || headings "$target" | grep -qx -- "$heading" ||
+            fail "$page links to $link: no such heading"
+    done
+done
+[ $links -ge 30 ] || fail "only $links links found"
+
+names=0
+for page in docs/source.md docs/method.md CONTRIBUTING.md; do
+    for path in $(text "$page" | grep -o '`[a-z_]*/[A-Za-z_./]*`' | tr -d '`' | grep -v NAME); do
+        names=$((names + 1))
+        [ -e "$path" ] || fail "$page names $path, which is not there"
+    done
+    for name in $(text "$page" | grep -oE '`(dl|DL)_[A-Za-z0-9_]*' | tr -d '`' | grep -v NAME | sort -u); do
+        names=$((names + 1))
+        grep -rqw --include='*.h' -- "$name" common trace kernels profiler sim calibrate ||
+            fail "$page names $name, which no header has"
+    done
+done
+[ $names -ge 30 ] || fail "only $names names found"
+
+[ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
