@@ -34,8 +34,8 @@ for page in docs/source.md docs/method.md CONTRIBUTING.md; do
     done
     for name in $(text "$page" | grep -oE '`(dl|DL)_[A-Za-z0-9_]*' | tr -d '`' | grep -v NAME | sort -u); do
         names=$((names + 1))
-        grep -rqw --include='*.h' -- "$name" common trace kernels profiler sim calibrate ||
-            fail "$page names $name, which no header has"
+        grep -rqw --include='*.[ch]' -- "$name" common trace kernels profiler sim calibrate ||
+            fail "$page names $name, which no source has"
     done
 done
 [ $names -ge 30 ] || fail "only $names names found"
