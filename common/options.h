@@ -66,20 +66,31 @@ typedef struct dl_option {
 #define DL_OPTION_FIELD(type, field) ((void *)offsetof(type, field))
 
 /* Rows of such a table: the long name, the letter or 0, the field, what its type needs, the help. */
-#define DL_OPTION_ROW(of, long_name, short_name, settings, field, shown, text)                     \
-    .name = (long_name), .letter = (short_name), .type = DL_OPTION_##of,                           \
+#define DL_OPTION_ROW(of, long_name, short_name, settings, field, shown, text) \
+    .name = (long_name), .letter = (short_name), .type = DL_OPTION_##of,       \
     .target = DL_OPTION_FIELD(settings, field), .argument = (shown), .help = (text)
-#define DL_OPTION_ROW_FLAG(name, letter, settings, field, text)                                    \
-    {DL_OPTION_ROW(FLAG, name, letter, settings, field, NULL, text)}
-#define DL_OPTION_ROW_TEXT(name, letter, settings, field, shown, text)                             \
-    {DL_OPTION_ROW(TEXT, name, letter, settings, field, shown, text)}
-#define DL_OPTION_ROW_LIST(name, letter, settings, field, shown, text)                             \
-    {DL_OPTION_ROW(LIST, name, letter, settings, field, shown, text)}
-#define DL_OPTION_ROW_CHOICE(name, letter, settings, field, names, shown, text)                    \
-    {DL_OPTION_ROW(CHOICE, name, letter, settings, field, shown, text), .choices = (names)}
+#define DL_OPTION_ROW_FLAG(name, letter, settings, field, text)        \
+    {                                                                  \
+        DL_OPTION_ROW(FLAG, name, letter, settings, field, NULL, text) \
+    }
+#define DL_OPTION_ROW_TEXT(name, letter, settings, field, shown, text)  \
+    {                                                                   \
+        DL_OPTION_ROW(TEXT, name, letter, settings, field, shown, text) \
+    }
+#define DL_OPTION_ROW_LIST(name, letter, settings, field, shown, text)  \
+    {                                                                   \
+        DL_OPTION_ROW(LIST, name, letter, settings, field, shown, text) \
+    }
+#define DL_OPTION_ROW_CHOICE(name, letter, settings, field, names, shown, text)               \
+    {                                                                                         \
+        DL_OPTION_ROW(CHOICE, name, letter, settings, field, shown, text), .choices = (names) \
+    }
 /* `of` is INT, DOUBLE or BYTES; least and most are allowed themselves. */
-#define DL_OPTION_ROW_NUMBER(of, name, letter, settings, field, least, most, shown, text)          \
-    {DL_OPTION_ROW(of, name, letter, settings, field, shown, text), .low = (least), .high = (most)}
+#define DL_OPTION_ROW_NUMBER(of, name, letter, settings, field, least, most, shown, text) \
+    {                                                                                     \
+        DL_OPTION_ROW(of, name, letter, settings, field, shown, text), .low = (least),    \
+                                                                       .high = (most)     \
+    }
 
 /* Copies rows[count], whose targets are all DL_OPTION_FIELDs of the type of *settings, to
  * table[count], whose targets lie in *settings. */

@@ -36,7 +36,7 @@ typedef struct dl_variant {
 
 typedef struct dl_study {
     char *path;
-    char *text; /* of the file, with what the command line says */
+    char *text;         /* of the file, with what the command line says */
     dl_swept_key *keys; /* [key_count] */
     size_t key_count;
     dl_variant *variants; /* [variant_count], each with a point at least */

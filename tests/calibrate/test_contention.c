@@ -149,7 +149,8 @@ static void test_nothing_to_compare_with(void **state)
     dl_costs costs = {0};
     dl_notes notes = {0};
     dl_error err = {0};
-    assert_int_equal(dl_contention_fit_factors(&dataset, &sharing, &costs, &notes, &err), DL_ERR_DATA);
+    assert_int_equal(dl_contention_fit_factors(&dataset, &sharing, &costs, &notes, &err),
+                     DL_ERR_DATA);
     assert_contains(err.text, "never one");
     dl_contention_fit_free(&sharing);
     dl_dataset_free(&dataset);

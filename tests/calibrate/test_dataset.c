@@ -203,8 +203,8 @@ static void test_disturbed_traces_are_left_out(void **state)
     dataset.runs = dl_calloc(5, sizeof *dataset.runs, "runs");
     dataset.benches = dl_calloc(4, sizeof *dataset.benches, "benches");
     for (int r = 0; r < 5; r++) {
-        dataset.runs[dataset.run_count++] = (dl_step_run){
-            .path = dl_strdup("run"), .batch = batch[r], .disturbed = disturbed[r]};
+        dataset.runs[dataset.run_count++] =
+            (dl_step_run){.path = dl_strdup("run"), .batch = batch[r], .disturbed = disturbed[r]};
     }
     for (int b = 0; b < 4; b++) {
         dataset.benches[dataset.bench_count++] = (dl_bench_trace){

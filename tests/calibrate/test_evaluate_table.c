@@ -184,7 +184,8 @@ static void bytes_take_the_slowest_way(void **state)
     dl_error err = {0};
     assert_int_equal(dl_scenario_read(&scenario, "judge.ini", &err), DL_OK);
     /* The machine has two nodes. */
-    assert_int_equal(dl_table_rows_read(&rows, "judge_rows.csv", NULL, &scenario, &err), DL_ERR_RANGE);
+    assert_int_equal(dl_table_rows_read(&rows, "judge_rows.csv", NULL, &scenario, &err),
+                     DL_ERR_RANGE);
     assert_int_equal(err.line, 5);
     fixture_write("judge_rows.csv", "placement,batch,step_s\n1,4,1\n4,16,1\n22,16,1\n");
     assert_int_equal(dl_table_rows_read(&rows, "judge_rows.csv", NULL, &scenario, &err), DL_OK);

@@ -55,8 +55,8 @@ static void test_a_slow_run_shows(void **state)
         {.bytes = MODEL_BYTES, .vectors = 2, .threads = 2, .time_ns.value = 120},
     };
     const dl_comm_fit comm = {.lines = {[DL_COMM_COPY] = {"copy", copies, 2},
-                                          [DL_COMM_AVERAGE] = {"average", averages, 4},
-                                          [DL_COMM_UPDATE] = {"update", NULL, 0}}};
+                                        [DL_COMM_AVERAGE] = {"average", averages, 4},
+                                        [DL_COMM_UPDATE] = {"update", NULL, 0}}};
     for (int run = 0; run < 5; run++)
         add_run(&dataset, run == 2 ? 5 : 1);
     dl_exchange_runs_fit(&dataset, &comm, &costs);

@@ -3,8 +3,8 @@
 #include <gsl/gsl_errno.h>
 #include <math.h>
 
-#include "calibrate/links/links.h"
 #include "calibrate/evaluate/evaluate.h"
+#include "calibrate/links/links.h"
 
 /* The larger of the line's latency and what a faster protocol with more latency takes: 10 us + S at
  * 1 GB/s up to 1 MB, where 1 ms + S at 50 GB/s takes over (it is equal at 1.0102 MB). */

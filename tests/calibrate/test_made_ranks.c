@@ -7,8 +7,8 @@
 #include "calibrate/replay/report.h"
 #include "calibrate/replay/step_costs.h"
 #include "common/alloc.h"
-#include "tests/check.h"
 #include "tests/calibrate/made_ranks.h"
+#include "tests/check.h"
 
 /* 9 ms a step on the device and 2 on the host; a tenth of a step is exchanged, mostly overlapped. */
 static made_model usual(void)
@@ -307,7 +307,8 @@ static void collectives_are_put_back(void **state)
         assert_int_equal(dl_replay_build(&run, traces, 1, &err), DL_OK);
         dl_instances_find(&instances, &run);
         dl_transfer_fit(&transfer, &instances, &run);
-        assert_int_equal(dl_predict_steps(&prediction, &run, &instances, &transfer, f.line, &err), DL_OK);
+        assert_int_equal(dl_predict_steps(&prediction, &run, &instances, &transfer, f.line, &err),
+                         DL_OK);
         expect_near(&f, "predicted step", prediction.predicted_ns, prediction.recorded_ns, 0.02);
         farthest = fmax(farthest, 1 - prediction.empty_ns / prediction.recorded_ns);
         dl_transfer_free(&transfer);

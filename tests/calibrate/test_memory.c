@@ -7,17 +7,16 @@
 static dl_comm_point point(uint64_t bytes, uint32_t vectors, uint32_t threads, double time_ns)
 {
     return (dl_comm_point){.bytes = bytes,
-                             .vectors = vectors,
-                             .threads = threads,
-                             .time_ns = {time_ns, time_ns / 100, 50}};
+                           .vectors = vectors,
+                           .threads = threads,
+                           .time_ns = {time_ns, time_ns / 100, 50}};
 }
 
 static void fit(dl_comm_point *copies, size_t copy_count, dl_comm_point *averages,
                 size_t average_count, dl_memory_fit *memory, dl_costs *costs, dl_notes *notes)
 {
-    const dl_comm_fit comm = {
-        .lines = {[DL_COMM_COPY] = {"copy", copies, copy_count},
-                  [DL_COMM_AVERAGE] = {"average", averages, average_count}}};
+    const dl_comm_fit comm = {.lines = {[DL_COMM_COPY] = {"copy", copies, copy_count},
+                                        [DL_COMM_AVERAGE] = {"average", averages, average_count}}};
     *memory = (dl_memory_fit){0};
     *costs = (dl_costs){.parameter_bytes = 1000000};
     *notes = (dl_notes){0};
@@ -30,7 +29,7 @@ static void test_limit(void **state)
 {
     (void)state;
     dl_comm_point copies[] = {point(1000000, 0, 1, 100000), point(65536, 0, 2, 1000),
-                                point(1000000, 0, 2, 160000)};
+                              point(1000000, 0, 2, 160000)};
     dl_memory_fit memory;
     dl_costs costs;
     dl_notes notes;

@@ -58,8 +58,8 @@ static void what_is_taken_out_is_put_back(void **state)
     run_init(&r, (const int64_t[STEPS]){0, 30000, 60000});
     dl_prediction prediction;
     dl_error err = {0};
-    assert_int_equal(dl_predict_steps(&prediction, &r.run, &r.instances, &r.transfer, &r.line, &err),
-                     DL_OK);
+    assert_int_equal(
+        dl_predict_steps(&prediction, &r.run, &r.instances, &r.transfer, &r.line, &err), DL_OK);
     assert_int_equal(prediction.steps, STEPS);
     assert_int_equal(prediction.collectives, 1);
     assert_int_equal(prediction.unknown, 0);
@@ -78,8 +78,8 @@ static void the_graph_is_restored(void **state)
     run_init(&r, (const int64_t[STEPS]){0, 30000, 60000});
     dl_prediction prediction;
     dl_error err = {0};
-    assert_int_equal(dl_predict_steps(&prediction, &r.run, &r.instances, &r.transfer, &r.line, &err),
-                     DL_OK);
+    assert_int_equal(
+        dl_predict_steps(&prediction, &r.run, &r.instances, &r.transfer, &r.line, &err), DL_OK);
     for (size_t i = 0; i < r.instances.count; i++) {
         const dl_replay_node *node = &r.run.graph.nodes[r.instances.instances[i].nodes[0]];
         assert_int_equal(node->duration_ns, r.trace.activities[node->activity].duration_ns);
@@ -98,13 +98,14 @@ static void other_steps_are_the_ones_that_tell(void **state)
     r.line.regular_count = STEPS - 1;
     dl_prediction prediction;
     dl_error err = {0};
-    assert_int_equal(dl_predict_steps(&prediction, &r.run, &r.instances, &r.transfer, &r.line, &err),
-                     DL_OK);
+    assert_int_equal(
+        dl_predict_steps(&prediction, &r.run, &r.instances, &r.transfer, &r.line, &err), DL_OK);
     assert_float_equal(prediction.predicted_ns, 165000, 100);
     r.steps[2].label = DL_STEP_OTHER;
     r.line.regular_count = 1;
-    assert_int_equal(dl_predict_steps(&prediction, &r.run, &r.instances, &r.transfer, &r.line, &err),
-                     DL_ERR_DATA);
+    assert_int_equal(
+        dl_predict_steps(&prediction, &r.run, &r.instances, &r.transfer, &r.line, &err),
+        DL_ERR_DATA);
     assert_contains(err.text, "1 regular steps");
     run_free(&r);
 }

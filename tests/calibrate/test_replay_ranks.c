@@ -4,8 +4,8 @@
 
 /* Two ranks that come to three all-reduces at different times; 100 ns and 1 ns a byte each. `more`
  * is the second one's recorded time beyond that. */
-static dl_multi_rank replay_two(int64_t more, dl_replay_run *run, dl_instances *instances, rank_trace *a,
-                           rank_trace *b)
+static dl_multi_rank replay_two(int64_t more, dl_replay_run *run, dl_instances *instances,
+                                rank_trace *a, rank_trace *b)
 {
     static const uint64_t bytes[] = {1000, 4000, 2000};
     static const int64_t late_ns[] = {500, -2000, 800}; /* of the second rank */

@@ -176,7 +176,8 @@ static void test_rounds_of_a_bench_are_one_run(void **state)
     add_bench(&c.dataset, 4, 2, 4, 150);
     for (size_t b = 0; b < 2; b++) {
         dl_bench_trace *bench = &c.dataset.benches[b];
-        for (size_t i = 0; i < bench->count; i++) { /* copy 0: steps 0 1, copy 1: steps 0 1, again */
+        for (size_t i = 0; i < bench->count;
+             i++) { /* copy 0: steps 0 1, copy 1: steps 0 1, again */
             bench->samples[i].worker = i / 2 % 2;
             bench->samples[i].step = i % 2;
         }

@@ -7,8 +7,8 @@
 #include "common/alloc.h"
 #include "common/file.h"
 #include "tests/fuzz/fuzz_driver.h"
-#include "trace/dlt/codec.h"
 #include "trace/activity/export.h"
+#include "trace/dlt/codec.h"
 #include "trace/dlt/dlt.h"
 #include "trace/training/summary.h"
 

@@ -8,8 +8,8 @@
 #include "calibrate/replay/report.h"
 #include "calibrate/replay/step_costs.h"
 #include "common/alloc.h"
-#include "tests/fuzz/fuzz_driver.h"
 #include "tests/calibrate/made_ranks.h"
+#include "tests/fuzz/fuzz_driver.h"
 
 /* An activity as fuzzed: whatever the bytes are, it is a valid one. */
 typedef struct coded {
@@ -166,7 +166,8 @@ static void replay(const dl_trace *trace, const dl_activity_steps *steps, FILE *
         dl_transfer_fit(&transfer, &instances, &run);
         for (size_t i = 0; i < steps->count; i++) {
             dl_prediction prediction;
-            (void)!dl_predict_steps(&prediction, &run, &instances, &transfer, &steps->lines[i], &err);
+            (void)!dl_predict_steps(&prediction, &run, &instances, &transfer, &steps->lines[i],
+                                    &err);
         }
         (void)!dl_replay_scale(&run, "kernel", 2, NULL, &err);
         if (dl_replay_simulate(&run.graph, times, &err) == DL_OK) check_times(&run.graph, times);

@@ -247,8 +247,8 @@ static void vectors_of_a_backend_are_staggered(void **state)
     void *vectors[4];
     for (int i = 0; i < 4; i++) {
         const size_t bytes = ((size_t)1 << 22) - 4096;
-        vectors[i] = i % 2 == 0 ? backend->allocate(bytes, "test")
-                                : backend->allocate_host(bytes, "test");
+        vectors[i] =
+            i % 2 == 0 ? backend->allocate(bytes, "test") : backend->allocate_host(bytes, "test");
         for (int j = 0; j < i; j++)
             assert_int_not_equal((uintptr_t)vectors[i] / 4096 % (cycle / 4096),
                                  (uintptr_t)vectors[j] / 4096 % (cycle / 4096));

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "profiler/bench/bench_gpu.h"
 #include "profiler/bench/bench.h"
+#include "profiler/bench/bench_gpu.h"
 #include "tests/check.h"
 #include "tests/doubles/fake_device.h"
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "common/machine.h"
-#include "profiler/machine/machine_gpu.h"
 #include "profiler/machine/machine_box.h"
+#include "profiler/machine/machine_gpu.h"
 #include "tests/check.h"
 #include "tests/doubles/nvml_double.h"
 #include "tests/doubles/sysfs_tree.h"

@@ -48,7 +48,8 @@ static void append(const dl_train_config *config, int64_t first_ms, int64_t seco
 {
     dl_recorder recorder = make_recorder(config, first_ms, second_ms);
     dl_error err = {0};
-    if (dl_measured_row_append(PATH, config, &recorder, &undisturbed, &err) != DL_OK) fail_msg("%s", err.text);
+    if (dl_measured_row_append(PATH, config, &recorder, &undisturbed, &err) != DL_OK)
+        fail_msg("%s", err.text);
     dl_recorder_free(&recorder);
 }
 
@@ -160,7 +161,8 @@ static void other_columns_are_refused(void **state)
         dl_error err = {0};
         const dl_status checked = dl_measured_row_check(PATH, &err);
         assert_true(checked == DL_ERR_FORMAT || checked == DL_ERR_PARSE);
-        const dl_status status = dl_measured_row_append(PATH, &config, &recorder, &undisturbed, &err);
+        const dl_status status =
+            dl_measured_row_append(PATH, &config, &recorder, &undisturbed, &err);
         dl_recorder_free(&recorder);
         assert_true(status == DL_ERR_FORMAT || status == DL_ERR_PARSE);
         char left[64] = "";
@@ -177,8 +179,9 @@ static void folder_that_is_not_there(void **state)
     const dl_train_config config = two_workers(DL_SYNC_PS);
     dl_recorder recorder = make_recorder(&config, 10, 10);
     dl_error err = {0};
-    assert_int_equal(dl_measured_row_append("no_such_folder/x.csv", &config, &recorder, &undisturbed, &err),
-                     DL_ERR_IO);
+    assert_int_equal(
+        dl_measured_row_append("no_such_folder/x.csv", &config, &recorder, &undisturbed, &err),
+        DL_ERR_IO);
     dl_recorder_free(&recorder);
 }
 
@@ -189,7 +192,8 @@ static void full_disk_is_reported(void **state)
     const dl_train_config config = two_workers(DL_SYNC_PS);
     dl_recorder recorder = make_recorder(&config, 10, 10);
     dl_error err = {0};
-    assert_int_equal(dl_measured_row_append("/dev/full", &config, &recorder, &undisturbed, &err), DL_ERR_IO);
+    assert_int_equal(dl_measured_row_append("/dev/full", &config, &recorder, &undisturbed, &err),
+                     DL_ERR_IO);
     dl_recorder_free(&recorder);
 }
 

@@ -42,7 +42,8 @@ static void layers_must_be_those_of_the_model(void **state)
     static const refused_text cases[] = {
         {HEAD OPERATIONS "[layer pol]\nparameter_bytes = 0\n", DL_ERR_NAME, 0, "pool"},
         {HEAD OPERATIONS "[layer a]\nweights = 0\n", DL_ERR_NAME, 20, "weights"},
-        {HEAD OPERATIONS "[layer a]\nparameter_bytes = -1\n", DL_ERR_RANGE, 20, "-1 B is not within 0 B"},
+        {HEAD OPERATIONS "[layer a]\nparameter_bytes = -1\n", DL_ERR_RANGE, 20,
+         "-1 B is not within 0 B"},
         {HEAD OPERATIONS "[layer a]\nparameter_bytes = 900\n[layer pool]\nparameter_bytes = 0\n",
          DL_ERR_DATA, 0, "900 bytes of parameters"},
     };

@@ -9,7 +9,8 @@ static void all_parts_are_read(void **state)
 {
     (void)state;
     dl_value value = {0};
-    assert_int_equal(dl_value_parse("1200 +- 14, n = 900, fitted", DL_DIMENSION_PURE, &value, NULL), DL_OK);
+    assert_int_equal(dl_value_parse("1200 +- 14, n = 900, fitted", DL_DIMENSION_PURE, &value, NULL),
+                     DL_OK);
     assert_true(value.known);
     assert_true(value.value == 1200 && value.error == 14);
     assert_int_equal(value.count, 900);

@@ -1,8 +1,8 @@
 #include "tests/check.h"
 
 #include "tests/trace/training_trace.h"
-#include "trace/activity/steps.h"
 #include "trace/activity/step_marks.h"
+#include "trace/activity/steps.h"
 
 static const training lenet = {.layers = 5, .kinds = 5, .input = true, .idle = true, .steps = 60};
 static const training resnet = {

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "common/random.h"
-#include "trace/activity/summary.h"
 #include "trace/activity/kernel_class.h"
+#include "trace/activity/summary.h"
 
 /* Names by id: 1 is a kernel that computes, 2 one that communicates. */
 static const uint8_t classes[] = {DL_KERNEL_OTHER, DL_KERNEL_GEMM, DL_KERNEL_COLLECTIVE};
