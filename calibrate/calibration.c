@@ -29,6 +29,7 @@ static dl_status fit_all(dl_calibration *all, dl_error *err)
         dl_notes_add(&all->notes, "no train trace: no operations and no noise");
     }
     status = fit_bench(all, err);
+    if (status == DL_OK) dl_dispatch_costs_fit(&all->dataset, &all->costs, &all->notes);
     if (status == DL_OK && all->dataset.run_count > 0) {
         dl_step_noise_fit_factors(&all->dataset, &all->costs, &all->noise, &all->notes);
     }
@@ -55,7 +56,9 @@ dl_status dl_calibration_fit(dl_calibration *calibration, const char *const *pat
     costs->parameter_bytes = dataset->parameter_bytes;
     costs->state_bytes = dataset->state_bytes;
     costs->cores = dataset->cores;
-    dl_gpu_facts_fill(&dataset->gpu, costs);
+    costs->gpu_memory.activation_bytes_per_sample = dataset->gpu.activation_bytes_per_sample;
+    costs->gpu_memory.workspace_bytes = dataset->gpu.workspace_bytes;
+    costs->input_bytes_per_sample = dataset->gpu.input_bytes_per_sample;
     return fit_all(calibration, err);
 }
 

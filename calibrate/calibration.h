@@ -109,6 +109,11 @@ typedef struct dl_comm_fit {
  * release with dl_comm_fit_free. */
 dl_status dl_comm_costs_fit(const dl_dataset *dataset, dl_comm_fit *fit, dl_costs *costs,
                             dl_notes *notes, dl_error *err) DL_MUST_CHECK;
+/* [dispatch] of traces of training on a GPU: per_worker_ns is a launch as dlprof bench measured it
+ * for each operation of a step. serial_ns is 0, since the host's time that does not overlap with the
+ * GPU's, the operation "dispatch", is charged beside it. Of a processor's traces nothing. */
+void dl_dispatch_costs_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes);
+
 void dl_comm_fit_free(dl_comm_fit *fit);
 
 /* How exchange varies from run to run: each bench trace's copies, averages and updates over the
@@ -255,7 +260,7 @@ dl_status dl_calibration_write(const dl_calibration *calibration, const char *pa
                                dl_error *err) DL_MUST_CHECK;
 void dl_calibration_free(dl_calibration *calibration);
 
-/* Prints the quality of a calibration for people, at most 80 columns wide: what was read, every fit
+/* Prints the quality of a calibration for people, at most 80 columns wide but for longer words: what was read, every fit
  * with its errors and residuals, fitted against observed step times, and the notes. */
 void dl_fit_report_print(const dl_calibration *calibration, FILE *out);
 

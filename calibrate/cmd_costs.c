@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calibrate/calibration.h"
 #include "calibrate/notes.h"
 #include "calibrate/replay/step_costs.h"
 #include "calibrate/trace_inputs.h"
@@ -12,14 +13,21 @@
 #include "common/names.h"
 #include "common/output.h"
 #include "common/units.h"
+#include "sim/costs/assume.h"
 
 #define PROGRAM "dlcal costs"
-#define OPTION_COUNT 6
+
+enum { GRADIENTS_DDP, GRADIENTS_NONE };
+static const char *const gradient_kinds[] = {"ddp", "none", NULL};
 
 typedef struct settings {
     const char *output, *batches, *workload;
-    const char *overlap_trace; /* NULL: the traces' own slowdown */
-    int64_t state_bytes;       /* -1 = unknown */
+    const char *overlap_trace;            /* NULL: the traces' own slowdown */
+    dl_text_list copies;                  /* traces of dlprof bench --of */
+    const char *device;                   /* NULL: as the traces say */
+    int64_t state_bytes, parameter_bytes; /* -1 = unknown, as the traces say */
+    int64_t cores;                        /* 0: as the traces say */
+    int gradients;                        /* index in gradient_kinds */
     dl_step_hints hints;
     dl_read_options read;
 } settings;
@@ -61,13 +69,14 @@ static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch
                            const settings *set, const dl_overlap_slowdown *slowdown,
                            dl_notes *notes, dl_error *err)
 {
-    dl_trace_inputs in = {0};
+    dl_trace_inputs in = {.cores = true};
     dl_status status = dl_trace_inputs_read(&in, path, &set->read, PROGRAM, err);
     if (status == DL_OK && in.count != 1) {
-        status = dl_error_set_at(err, DL_ERR_DATA, path, 0,
-                                 "%zu processes with work of a device: costs are taken from the "
-                                 "trace of one rank",
-                                 in.count);
+        status =
+            dl_error_set_at(err, DL_ERR_DATA, path, 0,
+                            "%zu processes that trained: costs are taken from the trace of one "
+                            "rank",
+                            in.count);
     }
     if (status == DL_OK) {
         status = dl_step_costs_take(costs, in.traces[0], batch, &set->hints, slowdown, notes, err);
@@ -100,18 +109,20 @@ static dl_status find_slowdown(dl_overlap_slowdown *slowdown, const settings *se
 
 static void print_mean(const char *name, dl_step_mean mean, double of_ns)
 {
-    char error[24];
-    printf("  %-10s %10s +- %-9s %5.1f %%\n", name, DL_NS_TEXT(mean.value),
-           dl_format_ns(error, sizeof error, mean.error), 100 * mean.value / of_ns);
+    printf("  %-10s %10s +- %-9s %5.1f %%\n", name, DL_NS_TEXT(mean.value), DL_NS_TEXT(mean.error),
+           100 * mean.value / of_ns);
 }
 
 static void print(const char *path, const dl_step_costs *c)
 {
-    char device[24], host[24];
-    printf("%s: %lld samples, %zu steps of %s (device alone %s, host alone %s)\n",
-           dl_base_name(path), (long long)c->batch, c->steps, DL_NS_TEXT(c->step_ns),
-           dl_format_ns(device, sizeof device, c->device_ns),
-           isnan(c->host_ns) ? "unknown" : dl_format_ns(host, sizeof host, c->host_ns));
+    printf("%s: %lld samples, %zu steps of %s ", dl_base_name(path), (long long)c->batch, c->steps,
+           DL_NS_TEXT(c->step_ns));
+    if (c->on_cores) {
+        printf("(median without collectives %s)\n", DL_NS_TEXT(c->device_ns));
+    } else {
+        printf("(device alone %s, host alone %s)\n", DL_NS_TEXT(c->device_ns),
+               isnan(c->host_ns) ? "unknown" : DL_NS_TEXT(c->host_ns));
+    }
     print_mean("forward", c->forward_ns, c->step_ns);
     print_mean("backward", c->backward_ns, c->step_ns);
     print_mean("update", c->update_ns, c->step_ns);
@@ -121,11 +132,36 @@ static void print(const char *path, const dl_step_costs *c)
     }
     double before = 0;
     for (size_t i = 0; i < c->gradient_count; i++) {
-        char bytes[24];
         printf("  gradients: %10s ready after %5.1f %% of the backward pass\n",
-               dl_format_bytes(bytes, sizeof bytes, c->gradients[i].bytes - before),
-               100 * c->gradients[i].share);
+               DL_BYTES_TEXT(c->gradients[i].bytes - before), 100 * c->gradients[i].share);
         before = c->gradients[i].bytes;
+    }
+}
+
+/* What exchange a GPU's costs have beside their all-reduces' own. */
+static void add_exchange(dl_costs *costs, const settings *set, dl_notes *notes)
+{
+    const int64_t bytes = set->parameter_bytes >= 0 ? set->parameter_bytes : costs->parameter_bytes;
+    if (costs->device == NULL && set->device == NULL) {
+        dl_notes_add(notes, "the trace does not name its GPU, which --device gives: dlsim takes "
+                            "the times as those of any machine's GPU");
+    }
+    if (costs->gradient_count > 0) {
+        costs->overlap = costs->gradients[0].share < 1;
+        if (costs->overlap) {
+            dl_notes_add(notes, "overlap = yes: the trace's all-reduces start during the backward "
+                                "pass");
+        }
+    } else if (bytes < 0) {
+        dl_notes_add(notes, "parameter_bytes is left to dlsim to assume; --parameter-bytes gives "
+                            "it");
+    } else if (bytes > 0 && set->gradients == GRADIENTS_DDP) {
+        costs->parameter_bytes = bytes;
+        dl_costs_assume_buckets(costs);
+        dl_notes_add(notes,
+                     "[gradients] and overlap = yes are assumed: PyTorch's DistributedDataParallel "
+                     "sends a bucket of 1 MiB, then of 25 MiB, ready evenly over the backward pass "
+                     "(--gradients none leaves them out)");
     }
 }
 
@@ -134,15 +170,18 @@ static dl_status write(dl_costs *costs, const dl_text_list *paths, const setting
 {
     dl_notes from = {0};
     char *line = dl_format("dlcal costs %s of", dl_version());
-    for (size_t i = 0; i < paths->count; i++) {
-        char *longer = dl_format("%s %s", line, dl_base_name(paths->items[i]));
-        free(line);
-        line = longer;
-    }
+    for (size_t i = 0; i < paths->count; i++)
+        dl_join(&line, " ", dl_base_name(paths->items[i]));
     dl_notes_add(&from, "%s", line);
     free(line);
     if (set->workload != NULL) costs->workload = dl_strdup(set->workload);
     costs->state_bytes = set->state_bytes;
+    if (set->parameter_bytes >= 0) costs->parameter_bytes = set->parameter_bytes;
+    if (set->cores > 0) costs->cores = set->cores;
+    if (set->device != NULL) {
+        free(costs->device);
+        costs->device = dl_strdup(set->device);
+    }
     const dl_status status = dl_cost_file_write(costs, set->output, &from, notes, err);
     dl_notes_free(&from);
     return status;
@@ -155,6 +194,67 @@ static dl_status check_output(const dl_text_list *paths, const settings *set, dl
     const dl_status status =
         dl_outputs_check_paths(&output, 1, "a trace", paths->items, paths->count, err);
     return status == DL_OK ? dl_outputs_check(&output, 1, &overlap, 1, err) : status;
+}
+
+static void scale_value(dl_value *value, double factor)
+{
+    value->value *= factor;
+    value->error *= factor;
+}
+
+/* Makes the operations' step at the batch of the benchmark what it takes there alone. */
+static dl_status scale_to_alone(dl_costs *costs, const dl_dataset *data, dl_notes *notes,
+                                dl_error *err)
+{
+    double *values = NULL;
+    size_t count = 0;
+    int64_t batch = 0;
+    for (size_t b = 0; b < data->bench_count; b++) {
+        for (size_t i = 0; i < data->benches[b].count; i++) {
+            const dl_record *sample = &data->benches[b].samples[i];
+            if (sample->name != DL_SAMPLE_STEP || sample->vectors != 1) continue;
+            if (batch == 0) batch = sample->samples;
+            if (sample->samples != batch) continue;
+            DL_APPEND(values, count, "steps") = (double)sample->duration_ns;
+        }
+    }
+    dl_estimate alone = {0};
+    const double traced_ns = dl_costs_step_ns(costs, (double)batch, NULL);
+    dl_status status = count > 0 ? dl_fit_location(values, count, &alone, err) : DL_OK;
+    free(values);
+    if (status != DL_OK || count == 0 || traced_ns <= 0) return status;
+    const double factor = alone.value / traced_ns;
+    for (size_t i = 0; i < costs->op_count; i++) {
+        scale_value(&costs->ops[i].fixed_ns, factor);
+        scale_value(&costs->ops[i].per_sample_ns, factor);
+    }
+    dl_notes_add(notes,
+                 "without a profiler a step of %lld samples takes %s, %.3f times what was traced: "
+                 "the operations are scaled to that",
+                 (long long)batch, DL_NS_TEXT(alone.value), factor);
+    return DL_OK;
+}
+
+/* [sharing] of copies of the program itself, and its step without a profiler. */
+static dl_status take_copies(dl_costs *costs, const dl_text_list *paths, dl_notes *notes,
+                             dl_error *err)
+{
+    dl_dataset data = {0};
+    dl_contention_fit fit = {0};
+    dl_status status = DL_OK;
+    for (size_t i = 0; i < paths->count && status == DL_OK; i++)
+        status = dl_dataset_add(&data, paths->items[i], notes, err);
+    if (status == DL_OK) dl_dataset_leave_out_disturbed(&data, notes);
+    if (status == DL_OK) status = dl_contention_fit_factors(&data, &fit, costs, notes, err);
+    if (status == DL_OK) status = scale_to_alone(costs, &data, notes, err);
+    for (int k = 2; k <= DL_SHARING_MAX && status == DL_OK; k++) {
+        if (!costs->sharing[k].known) continue;
+        printf("  %d copies side by side: a step takes %.3f +- %.3f times as long\n", k,
+               costs->sharing[k].value, costs->sharing[k].error);
+    }
+    dl_contention_fit_free(&fit);
+    dl_dataset_free(&data);
+    return status;
 }
 
 static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
@@ -182,11 +282,13 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
     if (status == DL_OK) {
         status = dl_step_costs_combine(&costs, steps, paths->count, &notes, err);
     }
+    if (status == DL_OK && !steps[0].on_cores) add_exchange(&costs, set, &notes);
+    if (status == DL_OK && set->copies.count > 0)
+        status = take_copies(&costs, &set->copies, &notes, err);
     if (status == DL_OK) status = write(&costs, paths, set, &notes, err);
     status = dl_outputs_end(status, err);
     if (status == DL_OK) {
-        if (notes.count > 0) printf("notes:\n");
-        dl_notes_print(&notes, stdout);
+        dl_notes_print(&notes, "notes:\n", "  - ", stdout);
         printf("costs written to %s\n", set->output);
     }
     for (size_t i = 0; i < taken; i++)
@@ -198,45 +300,55 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
     return status;
 }
 
-static void list_options(settings *set, dl_option table[OPTION_COUNT])
-{
-    const dl_option own[OPTION_COUNT] = {
-        DL_OPT_TEXT("batch", 'b', &set->batches, "SAMPLES",
-                    "Samples of a step on the traced GPU, which traces do not give: one number, or "
-                    "one for each trace, with commas. Must be given."),
-        DL_OPT_TEXT("output", 'o', &set->output, "FILE", "Cost file to write."),
-        DL_OPT_TEXT("workload", 0, &set->workload, "NAME", "What it is, for the cost file."),
-        DL_OPT_INT(
-            "state-bytes", 0, &set->state_bytes, -1, INT64_MAX / 4, "BYTES",
-            "Bytes of one worker's optimizer state, for modes that exchange it; -1 = unknown."),
-        DL_OPT_TEXT("overlap-trace", 0, &set->overlap_trace, "TRACE",
-                    "Trace of the same sort of device, of any workload, whose slowdown beside "
-                    "collectives is taken: for traces without collectives."),
-        DL_OPT_REGEX("step-marks", 0, &set->hints.marks, "REGEX",
-                     "Ranges that are training steps, as an extended regular expression."),
-    };
-    memcpy(table, own, sizeof own);
-}
-
 int dl_calibrate_costs(int argc, char **argv)
 {
-    settings set = {.output = "costs.ini", .state_bytes = -1};
-    dl_option options[OPTION_COUNT];
-    list_options(&set, options);
+    settings set = {.output = "costs.ini", .state_bytes = -1, .parameter_bytes = -1};
+    const dl_option options[] = {
+        DL_OPT_TEXT(
+            "batch", 'b', &set.batches, "SAMPLES",
+            "Samples of a step of the traced worker, which traces do not give: one number, or "
+            "one for each trace, with commas. Must be given."),
+        DL_OPT_TEXT("output", 'o', &set.output, "FILE", "Cost file to write."),
+        DL_OPT_TEXT("workload", 0, &set.workload, "NAME", "What it is, for the cost file."),
+        DL_OPT_INT(
+            "state-bytes", 0, &set.state_bytes, -1, INT64_MAX / 4, "BYTES",
+            "Bytes of one worker's optimizer state, for modes that exchange it; -1 = unknown."),
+        DL_OPT_INT("parameter-bytes", 0, &set.parameter_bytes, -1, INT64_MAX / 4, "BYTES",
+                   "Bytes of the parameters; -1 = those of the collectives, or of the gradients "
+                   "where the trace has shapes."),
+        DL_OPT_TEXT("device", 0, &set.device, "NAME",
+                    "What was traced, in place of what the trace says."),
+        DL_OPT_INT("cores", 0, &set.cores, 0, 1024, "COUNT",
+                   "Cores of the traced machine; 0 = this machine's, if it was the traced one."),
+        DL_OPT_CHOICE("gradients", 0, &set.gradients, gradient_kinds, "KIND",
+                      "When they are ready, for traces without an all-reduce: ddp, in the default "
+                      "buckets of PyTorch's DistributedDataParallel, beside the backward pass; "
+                      "none, not known."),
+        DL_OPT_LIST("copies", 0, &set.copies, "TRACE",
+                    "Trace of dlprof bench --of the same program, one or several: how much copies "
+                    "of it slow each "
+                    "other, and its step without a profiler, to which the operations are scaled."),
+        DL_OPT_TEXT("overlap-trace", 0, &set.overlap_trace, "TRACE",
+                    "Trace of the same sort of device, of any workload, whose slowdown beside "
+                    "collectives is taken: for traces without collectives."),
+        DL_OPT_REGEX("step-marks", 0, &set.hints.marks, "REGEX",
+                     "Ranges that are training steps, as an extended regular expression."),
+    };
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
         .summary = "Takes what a step costs from one rank's trace of any training program "
                    "(PyTorch, Nsight Systems, dlprof run), or from traces at several batch sizes: "
                    "forward, backward and update on the device, the host's time to issue a step, "
-                   "when gradients are ready, input, slowdown beside collectives. dlsim predicts "
-                   "from the cost file what more GPUs give.",
+                   "when gradients are ready, input, slowdown beside collectives. Of PyTorch on "
+                   "cores without a GPU: the parts of a step without what it waits for. dlsim "
+                   "predicts from the cost file what more GPUs, or processes, give.",
         .options = options,
-        .option_count = OPTION_COUNT,
+        .option_count = sizeof options / sizeof *options,
         .positional_min = 1,
         .positional_max = 1000,
     };
-    const dl_trace_command of_traces = {
-        .command = command, .run = take_all, .user = &set, .read = &set.read};
-    return dl_trace_command_main(&of_traces, argc, argv);
+    const int exit_status = dl_trace_command_main(&command, argc, argv, take_all, &set, &set.read);
+    dl_text_list_free(&set.copies);
+    return exit_status;
 }

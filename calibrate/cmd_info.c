@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "calibrate/trace_inputs.h"
 #include "common/alloc.h"
@@ -12,8 +11,6 @@
 #include "trace/activity/rank_clock.h"
 #include "trace/activity/summary.h"
 #include "trace/print.h"
-
-#define OWN_OPTION_COUNT 1
 
 typedef struct settings {
     dl_info_settings info;
@@ -37,9 +34,9 @@ static void write_json(const dl_read_traces *file, const dl_read_trace *item,
     printf(", \"reader\": ");
     dl_json_string(stdout, file->reader);
     printf(", \"notes\": [");
-    for (size_t i = 0; i < item->note_count; i++) {
+    for (size_t i = 0; i < item->notes.count; i++) {
         printf(i > 0 ? ", " : "");
-        dl_json_string(stdout, item->notes[i]);
+        dl_json_string(stdout, item->notes.lines[i]);
     }
     printf("], \"summary\": ");
     dl_activity_summary_write_json(summary, stdout);
@@ -51,8 +48,7 @@ static void print(const dl_read_traces *file, const dl_read_trace *item,
 {
     dl_activity_summary_print(summary, top, stdout);
     printf("\nread as %s\n", file->reader);
-    for (size_t i = 0; i < item->note_count; i++)
-        dl_print_wrapped(stdout, "note: ", item->notes[i]);
+    dl_notes_print(&item->notes, "", "note: ", stdout);
 }
 
 static dl_status show_process(info *all, dl_read_traces *file, dl_read_trace *item,
@@ -104,13 +100,10 @@ static dl_status show_clocks(const info *all, dl_error *err)
                "rank", "offset", "low", "high", "spread");
     }
     for (size_t i = 0; i < all->summary_count && status == DL_OK; i++) {
-        char offset[32], low[32], high[32], spread[32];
         const dl_rank_clock *c = &clocks[i];
         printf("%-5s %12s %12s %12s %10s  %zu\n", all->summaries[i].rank,
-               dl_format_signed_ns(offset, sizeof offset, (double)c->offset_ns),
-               dl_format_signed_ns(low, sizeof low, (double)c->low_ns),
-               dl_format_signed_ns(high, sizeof high, (double)c->high_ns),
-               dl_format_ns(spread, sizeof spread, (double)c->spread_ns), c->matched);
+               DL_SIGNED_NS_TEXT(c->offset_ns), DL_SIGNED_NS_TEXT(c->low_ns),
+               DL_SIGNED_NS_TEXT(c->high_ns), DL_NS_TEXT(c->spread_ns), c->matched);
     }
     free(traces);
     free(clocks);
@@ -132,7 +125,7 @@ static dl_status summarise(const dl_text_list *paths, void *user, dl_error *err)
         status = show_file(&all, paths->items[i], set, err);
     if (set->info.json) printf("]\n");
     if (!set->info.json && status == DL_OK)
-        dl_info_compare(all.summaries, all.summary_count, stdout);
+        dl_activity_summaries_compare(all.summaries, all.summary_count, stdout);
     if (set->clocks && status == DL_OK) status = show_clocks(&all, err);
     for (size_t i = 0; i < all.summary_count; i++)
         dl_activity_summary_free(&all.summaries[i]);
@@ -146,13 +139,11 @@ static dl_status summarise(const dl_text_list *paths, void *user, dl_error *err)
 int dl_calibrate_info(int argc, char **argv)
 {
     settings set = {.info = dl_info_settings_default()};
-    dl_option options[DL_INFO_OPTION_COUNT + OWN_OPTION_COUNT];
+    dl_option options[DL_INFO_OPTION_COUNT + 1];
     dl_info_options(&set.info, "an array of JSON objects, one a process", options);
-    const dl_option own[OWN_OPTION_COUNT] = {
-        DL_OPT_FLAG("clocks", 0, &set.clocks,
-                    "also compare the ranks' clocks by the ends of their collectives (text only)"),
-    };
-    memcpy(options + DL_INFO_OPTION_COUNT, own, sizeof own);
+    options[DL_INFO_OPTION_COUNT] = (dl_option)DL_OPT_FLAG(
+        "clocks", 0, &set.clocks,
+        "also compare the ranks' clocks by the ends of their collectives (text only)");
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
@@ -167,7 +158,5 @@ int dl_calibrate_info(int argc, char **argv)
         .positional_min = 1,
         .positional_max = SIZE_MAX,
     };
-    const dl_trace_command of_traces = {
-        .command = command, .run = summarise, .user = &set, .read = &set.read};
-    return dl_trace_command_main(&of_traces, argc, argv);
+    return dl_trace_command_main(&command, argc, argv, summarise, &set, &set.read);
 }

@@ -10,25 +10,6 @@ typedef struct settings {
     bool judge;
 } settings;
 
-static dl_status write_json(const dl_link_results *links, const char *path, dl_error *err)
-{
-    dl_output output = {0};
-    const dl_status status = dl_output_open(&output, path, err);
-    if (status != DL_OK) return status;
-    dl_link_results_write_json(links, output.out);
-    return dl_output_close(&output, err);
-}
-
-static dl_status report(const dl_link_results *links, const settings *set, dl_error *err)
-{
-    if (set->judge) {
-        dl_link_results_print_evaluations(links, stdout);
-    } else {
-        dl_link_results_print(links, stdout);
-    }
-    return set->json != NULL ? write_json(links, set->json, err) : DL_OK;
-}
-
 /* --output may be the file of --costs: it keeps that one's values. */
 static dl_status check_outputs(const dl_text_list *paths, const settings *set, dl_error *err)
 {
@@ -59,7 +40,11 @@ static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
             dl_link_costs_write(&links, set->place == 0 ? DL_LINK_IN_PLACE : DL_LINK_OUT_OF_PLACE,
                                 set->base, set->output, err);
     }
-    if (status == DL_OK) status = report(&links, set, err);
+    if (status == DL_OK && set->judge) dl_link_results_print_evaluations(&links, stdout);
+    if (status == DL_OK && !set->judge) dl_link_results_print(&links, stdout);
+    if (status == DL_OK && set->json != NULL) {
+        status = dl_link_results_json_write(&links, set->json, err);
+    }
     status = dl_outputs_end(status, err);
     if (status == DL_OK && set->output != NULL) printf("\ncosts written to %s\n", set->output);
     dl_link_results_free(&links);

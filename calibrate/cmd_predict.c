@@ -136,16 +136,11 @@ static void print_ranks(const dl_multi_rank *multi, size_t ranks)
         ranks, multi->count, "collective", "bytes", "modelled", "recorded", "worst end");
     for (size_t i = 0; i < multi->count; i++) {
         const dl_multi_rank_instance *j = &multi->instances[i];
-        char bytes[24], modelled[24], recorded[24], end[24];
-        printf("%-14s %12s %12s %12s %12s\n", j->instance->name,
-               dl_format_bytes(bytes, sizeof bytes, j->instance->bytes),
-               isnan(j->transfer_ns) ? "unknown"
-                                     : dl_format_ns(modelled, sizeof modelled, j->transfer_ns),
-               dl_format_ns(recorded, sizeof recorded, (double)j->recorded_ns),
-               dl_format_signed_ns(end, sizeof end, (double)j->worst_end_ns));
+        printf("%-14s %12s %12s %12s %12s\n", j->instance->name, DL_BYTES_TEXT(j->instance->bytes),
+               isnan(j->transfer_ns) ? "unknown" : DL_NS_TEXT(j->transfer_ns),
+               DL_NS_TEXT(j->recorded_ns), DL_SIGNED_NS_TEXT(j->worst_end_ns));
     }
-    char worst[24];
-    printf("\nfarthest end: %s\n", dl_format_ns(worst, sizeof worst, (double)multi->worst_end_ns));
+    printf("\nfarthest end: %s\n", DL_NS_TEXT(multi->worst_end_ns));
 }
 
 static void write_ranks(const dl_multi_rank *multi, size_t ranks)
@@ -153,15 +148,13 @@ static void write_ranks(const dl_multi_rank *multi, size_t ranks)
     dl_json json = {.out = stdout};
     dl_json_begin(&json, NULL, '{');
     dl_json_members(&json, "ranks=%g worst_end_ns=%g", (double)ranks, (double)multi->worst_end_ns);
-    dl_json_begin(&json, "collectives", '[');
-    for (size_t i = 0; i < multi->count; i++) {
+    DL_JSON_LIST (&json, "collectives", i, multi->count) {
         const dl_multi_rank_instance *j = &multi->instances[i];
         dl_json_object(&json, NULL,
                        "name=%s bytes=%g modelled_ns=%g recorded_ns=%g worst_end_ns=%g",
                        j->instance->name, j->instance->bytes, j->transfer_ns,
                        (double)j->recorded_ns, (double)j->worst_end_ns);
     }
-    dl_json_end(&json, ']');
     dl_json_end(&json, '}');
     putchar('\n');
 }
@@ -259,7 +252,5 @@ int dl_calibrate_predict(int argc, char **argv)
         .positional_min = 1,
         .positional_max = 100000,
     };
-    const dl_trace_command of_traces = {
-        .command = command, .run = predict, .user = &set, .read = &set.read};
-    return dl_trace_command_main(&of_traces, argc, argv);
+    return dl_trace_command_main(&command, argc, argv, predict, &set, &set.read);
 }

@@ -1,7 +1,6 @@
 #include "calibrate/commands.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "calibrate/replay/collectives.h"
 #include "calibrate/replay/report.h"
@@ -10,8 +9,6 @@
 #include "common/output.h"
 
 #define PROGRAM "dlcal replay"
-#define WHAT_IF_OPTION_COUNT 2
-#define REPLAY_OPTION_COUNT 7
 
 typedef struct settings {
     bool json, brief, together;
@@ -201,45 +198,30 @@ static dl_status replay_files(const dl_text_list *paths, void *user, dl_error *e
     return status;
 }
 
-static void list_what_if_options(settings *set, dl_option *table)
-{
-    const dl_option own[WHAT_IF_OPTION_COUNT] = {
-        DL_OPT_LIST("without", 0, &set->without, "CLASS",
-                    "also replay with these taking no time: host, call, launch, spacing, kernel, "
-                    "collective, copy, memset, a class of kernels (gemm, convolution, ...), or all "
-                    "kernels and calls whose name holds the text"),
-        DL_OPT_LIST("scale", 0, &set->scale, "CLASS=FACTOR",
-                    "also replay with these taking FACTOR times as long"),
-    };
-    memcpy(table, own, sizeof own);
-}
-
-static void list_replay_options(settings *set, dl_option *table)
-{
-    const dl_option own[REPLAY_OPTION_COUNT] = {
-        DL_OPT_TEXT("timeline", 0, &set->timeline, "FILE",
-                    "write the replay, changed if that was wanted, as Chrome-trace JSON"),
-        DL_OPT_FLAG("json", 0, &set->json, "an array of JSON objects, one a process"),
-        DL_OPT_FLAG("brief", 0, &set->brief,
-                    "one line for each process: error, critical path, what is not explained"),
-        DL_OPT_FLAG("together", 0, &set->together,
-                    "the processes are ranks of one run: collectives end for all when the last one "
-                    "has come"),
-        DL_OPT_INT("steps", 0, &set->steps, 1, 1000000, "ROWS", "steps to print; JSON holds all"),
-        DL_OPT_REGEX("step-marks", 0, &set->hints.marks, "REGEX",
-                     "ranges that are training steps, as an extended regular expression"),
-        DL_OPT_INT("step-period", 0, &set->period, 0, UINT32_MAX, "COUNT",
-                   "kernels, copies and graph launches of a training step; 0 = find out"),
-    };
-    memcpy(table, own, sizeof own);
-}
-
 int dl_calibrate_replay(int argc, char **argv)
 {
     settings set = {.steps = 40};
-    dl_option options[WHAT_IF_OPTION_COUNT + REPLAY_OPTION_COUNT];
-    list_what_if_options(&set, options);
-    list_replay_options(&set, options + WHAT_IF_OPTION_COUNT);
+    const dl_option options[] = {
+        DL_OPT_LIST("without", 0, &set.without, "CLASS",
+                    "also replay with these taking no time: host, call, launch, spacing, kernel, "
+                    "collective, copy, memset, a class of kernels (gemm, convolution, ...), or all "
+                    "kernels and calls whose name holds the text"),
+        DL_OPT_LIST("scale", 0, &set.scale, "CLASS=FACTOR",
+                    "also replay with these taking FACTOR times as long"),
+        DL_OPT_TEXT("timeline", 0, &set.timeline, "FILE",
+                    "write the replay, changed if that was wanted, as Chrome-trace JSON"),
+        DL_OPT_FLAG("json", 0, &set.json, "an array of JSON objects, one a process"),
+        DL_OPT_FLAG("brief", 0, &set.brief,
+                    "one line for each process: error, critical path, what is not explained"),
+        DL_OPT_FLAG("together", 0, &set.together,
+                    "the processes are ranks of one run: collectives end for all when the last one "
+                    "has come"),
+        DL_OPT_INT("steps", 0, &set.steps, 1, 1000000, "ROWS", "steps to print; JSON holds all"),
+        DL_OPT_REGEX("step-marks", 0, &set.hints.marks, "REGEX",
+                     "ranges that are training steps, as an extended regular expression"),
+        DL_OPT_INT("step-period", 0, &set.period, 0, UINT32_MAX, "COUNT",
+                   "kernels, copies and graph launches of a training step; 0 = find out"),
+    };
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
@@ -252,9 +234,8 @@ int dl_calibrate_replay(int argc, char **argv)
         .positional_min = 1,
         .positional_max = SIZE_MAX,
     };
-    const dl_trace_command of_traces = {
-        .command = command, .run = replay_files, .user = &set, .read = &set.read};
-    const int exit_status = dl_trace_command_main(&of_traces, argc, argv);
+    const int exit_status =
+        dl_trace_command_main(&command, argc, argv, replay_files, &set, &set.read);
     dl_text_list_free(&set.without);
     dl_text_list_free(&set.scale);
     return exit_status;

@@ -58,7 +58,8 @@ static dl_status fit_table(const dl_text_list *paths, void *user, dl_error *err)
                                         .use = set->use,
                                         .names = set->costs,
                                         .near = set->near,
-                                        .threads = (int)set->threads};
+                                        .threads =
+                                            set->threads > 0 ? (int)set->threads : dl_cpu_count()};
     if (status == DL_OK) status = dl_table_fit_run(&fit, &config, err);
     if (status == DL_OK) dl_table_report_print(&fit, stdout);
     if (status == DL_OK) status = dl_table_fit_write(&fit, set->output, err);
@@ -83,7 +84,7 @@ static dl_status fit_table(const dl_text_list *paths, void *user, dl_error *err)
 
 int dl_calibrate_table(int argc, char **argv)
 {
-    settings set = {.output = "costs.ini", .threads = dl_cpu_count()};
+    settings set = {.output = "costs.ini"};
     const dl_option options[] = {
         DL_OPT_TEXT("scenario", 's', &set.scenario, "FILE",
                     "Scenario that the rows were measured in; its cost file gives what is known."),
@@ -99,8 +100,8 @@ int dl_calibrate_table(int argc, char **argv)
         DL_OPT_TEXT("json", 0, &set.json, "FILE", "Also write the report as JSON."),
         DL_OPT_TEXT("rows", 0, &set.rows, "FILE",
                     "Also write the rows with their errors, in the fit and left out of it (CSV)."),
-        DL_OPT_INT("threads", 0, &set.threads, 1, 1024, "COUNT",
-                   "Threads that simulate; the result does not depend on them."),
+        DL_OPT_INT("threads", 0, &set.threads, 0, 1024, "COUNT",
+                   "Threads that simulate, 0: one per core; the result does not depend on them."),
     };
     const dl_command command = {
         .program = argv[0],

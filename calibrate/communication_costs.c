@@ -30,42 +30,31 @@ typedef struct case_sample {
     double duration_ns;
 } case_sample;
 
-static int compare_cases(const case_sample *a, const case_sample *b)
-{
-    if (a->threads != b->threads) return a->threads < b->threads ? -1 : 1;
-    if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
-    if (a->vectors != b->vectors) return a->vectors < b->vectors ? -1 : 1;
-    return DL_COMPARE(a->phase, b->phase);
-}
+DL_ORDER(by_case, case_sample, DL_BY(threads), DL_BY(bytes), DL_BY(vectors), DL_BY(phase));
 
-static int by_case_and_order(const void *a, const void *b)
-{
-    const case_sample *left = a, *right = b;
-    const int order = compare_cases(left, right);
-    if (order != 0) return order;
-    return DL_COMPARE(left->order, right->order);
-}
+DL_ORDER(by_case_and_order, case_sample, by_case(a, b), DL_BY(order));
 
 /* Samples of one kind from all bench traces, sorted by case. */
 static case_sample *list_samples(const dl_dataset *dataset, dl_sample_kind kind, size_t *count)
 {
-    size_t most = 0;
-    for (size_t b = 0; b < dataset->bench_count; b++)
-        most += dataset->benches[b].count;
-    case_sample *samples = dl_calloc(most, sizeof *samples, "bench samples");
+    case_sample *samples = NULL;
     *count = 0;
     for (size_t b = 0; b < dataset->bench_count; b++) {
         const dl_bench_trace *bench = &dataset->benches[b];
         for (size_t i = 0; i < bench->count; i++) {
             const dl_record *record = &bench->samples[i];
             if (record->name != (uint32_t)kind) continue;
-            samples[*count] = (case_sample){
-                record->bytes, record->vectors, record->threads > 0 ? record->threads : 1,
-                record->phase, *count,          (double)record->duration_ns};
-            (*count)++;
+            const size_t order = *count;
+            DL_APPEND(samples, *count, "bench samples") =
+                (case_sample){.bytes = record->bytes,
+                              .vectors = record->vectors,
+                              .threads = record->threads > 0 ? record->threads : 1,
+                              .phase = record->phase,
+                              .order = order,
+                              .duration_ns = (double)record->duration_ns};
         }
     }
-    if (*count > 1) qsort(samples, *count, sizeof *samples, by_case_and_order);
+    dl_sort(samples, *count, sizeof *samples, by_case_and_order);
     return samples;
 }
 
@@ -94,11 +83,8 @@ static dl_status find_points(const dl_dataset *dataset, dl_sample_kind kind, dl_
     size_t count;
     case_sample *samples = list_samples(dataset, kind, &count);
     dl_status status = DL_OK;
-    for (size_t first = 0, end; first < count && status == DL_OK; first = end) {
-        for (end = first; end < count && compare_cases(&samples[first], &samples[end]) == 0;)
-            end++;
-        status = add_point(line, samples + first, end - first, err);
-    }
+    DL_GROUPS (first, end, count, by_case(&samples[first], &samples[end]) == 0)
+        if (status == DL_OK) status = add_point(line, samples + first, end - first, err);
     free(samples);
     return status;
 }
@@ -256,16 +242,8 @@ static dl_status fit_lines(const dl_dataset *dataset, dl_comm_fit *all, dl_costs
             costs->copy.bandwidth_bytes_per_s = read;
             continue;
         }
-        const dl_value write = rate_value(&fit, WRITE, n);
-        if (which == DL_COMM_AVERAGE) {
-            costs->average.latency_ns = latency;
-            costs->average.read_bytes_per_s = read;
-            costs->average.write_bytes_per_s = write;
-        } else {
-            costs->update.latency_ns = latency;
-            costs->update.read_bytes_per_s = read;
-            costs->update.write_bytes_per_s = write;
-        }
+        *(which == DL_COMM_AVERAGE ? &costs->average : &costs->update) =
+            (struct dl_average_cost){latency, read, rate_value(&fit, WRITE, n)};
     }
     return DL_OK;
 }
@@ -307,6 +285,27 @@ dl_status dl_comm_costs_fit(const dl_dataset *dataset, dl_comm_fit *fit, dl_cost
     costs->slice_ns = median_value(dataset, DL_SAMPLE_SLICE, 0, UINT32_MAX);
     if (costs->slice_ns.known && !(costs->slice_ns.value > 0)) costs->slice_ns.known = false;
     return DL_OK;
+}
+
+void dl_dispatch_costs_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes)
+{
+    if (!dataset->gpu.gpu || dataset->op_count == 0) return;
+    /* What operations leave uncovered of a step is on top of them: [op dispatch]. */
+    costs->dispatch.serial_ns = (dl_value){true, 0, 0, 0, DL_ORIGIN_ASSUMED};
+    const dl_value launch = median_value(dataset, DL_SAMPLE_LAUNCH, 0, UINT32_MAX);
+    if (!launch.known) {
+        dl_notes_add(notes, "no benchmark of launches: what the host takes to launch a step, "
+                            "[dispatch] per_worker_ns, stays unknown");
+        return;
+    }
+    const double launches = (double)(dataset->op_count - 1);
+    costs->dispatch.per_worker_ns = (dl_value){
+        true, launches * launch.value, launches * launch.error, launch.count, DL_ORIGIN_ASSUMED};
+    dl_notes_add(
+        notes,
+        "the host launches a step in %.1f us: %.0f operations, of which each is assumed to "
+        "be one launch of %.2f us",
+        launches * launch.value / 1e3, launches, launch.value / 1e3);
 }
 
 void dl_comm_fit_free(dl_comm_fit *fit)

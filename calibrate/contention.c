@@ -116,12 +116,7 @@ static dl_status fit_point(const dl_dataset *dataset, dl_contention_point *point
     return status;
 }
 
-static int by_copies_and_batch(const void *a, const void *b)
-{
-    const dl_contention_point *left = a, *right = b;
-    if (left->copies != right->copies) return left->copies < right->copies ? -1 : 1;
-    return DL_COMPARE(left->batch, right->batch);
-}
+DL_ORDER(by_copies_and_batch, dl_contention_point, DL_BY(copies), DL_BY(batch));
 
 /* One point for every k >= 2 and batch that was measured. */
 static void list_points(const dl_dataset *dataset, dl_contention_fit *fit)
@@ -140,9 +135,7 @@ static void list_points(const dl_dataset *dataset, dl_contention_fit *fit)
         }
         free(runs);
     }
-    if (fit->count > 0) {
-        qsort(fit->points, fit->count, sizeof *fit->points, by_copies_and_batch);
-    }
+    dl_sort(fit->points, fit->count, sizeof *fit->points, by_copies_and_batch);
 }
 
 /* Batch sizes of one k, points[n], into one number: a fit of a constant. */
@@ -154,23 +147,19 @@ static dl_status combine(const dl_contention_point *points, size_t n, dl_value *
         *value = (dl_value){true, only.value, only.error, only.count, DL_ORIGIN_FITTED};
         return DL_OK;
     }
-    double *block = dl_calloc(4 * n, sizeof *block, "sharing fit");
-    double *ones = block, *factor = block + n, *error = block + 2 * n, *scale = block + 3 * n;
+    double *factor = dl_calloc(2 * n, sizeof *factor, "sharing fit"), *error = factor + n;
     int64_t rounds = 0;
     for (size_t i = 0; i < n; i++) {
-        ones[i] = 1;
         factor[i] = points[i].factor.value;
         error[i] = points[i].factor.error;
-        scale[i] = points[i].factor.value;
         rounds += points[i].factor.count;
     }
-    const dl_fit_problem problem = {n, 1, ones, factor, error, scale};
-    dl_fit_line line;
-    const dl_status status = dl_fit_solve(&problem, &line, err);
-    free(block);
-    if (status != DL_OK) return status;
-    *value = (dl_value){true, line.coefficient[0], line.error[0], rounds, DL_ORIGIN_FITTED};
-    return DL_OK;
+    dl_estimate mean;
+    const dl_status status = dl_fit_constant(factor, error, factor, n, &mean, err);
+    free(factor);
+    if (status == DL_OK)
+        *value = (dl_value){true, mean.value, mean.error, rounds, DL_ORIGIN_FITTED};
+    return status;
 }
 
 /* Smallest against largest batch size of one k: differences that are clear and that matter. */
@@ -195,11 +184,10 @@ dl_status dl_contention_fit_factors(const dl_dataset *dataset, dl_contention_fit
     for (size_t i = 0; i < fit->count && status == DL_OK; i++) {
         status = fit_point(dataset, &fit->points[i], err);
     }
-    for (size_t first = 0, end; first < fit->count && status == DL_OK; first = end) {
-        const int k = fit->points[first].copies;
-        for (end = first; end < fit->count && fit->points[end].copies == k;)
-            end++;
-        status = combine(fit->points + first, end - first, &costs->sharing[k], err);
+    DL_GROUPS (first, end, fit->count, fit->points[end].copies == fit->points[first].copies) {
+        if (status != DL_OK) break;
+        dl_value *factor = &costs->sharing[fit->points[first].copies];
+        status = combine(fit->points + first, end - first, factor, err);
         if (status == DL_OK) note_disagreement(&fit->points[first], &fit->points[end - 1], notes);
     }
     if (status == DL_OK && fit->count > 0) {

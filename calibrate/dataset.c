@@ -19,23 +19,6 @@
 
 static int64_t dataset_disturbed(const dl_trace *trace);
 
-/* Whether the trace is of a run on a GPU. */
-static bool gpu_facts_is_of_gpu(const dl_trace *trace)
-{
-    return dl_trace_meta(trace, "device_count") != NULL;
-}
-
-/* A number of the meta keys; *known = false where it is missing. */
-static dl_status meta_bytes(const dl_trace *trace, const char *key, bool *known, double *bytes,
-                            dl_error *err)
-{
-    int64_t number = -1;
-    const dl_status status = dl_trace_meta_read_int(trace, key, -1, &number, err);
-    *known = number >= 0;
-    if (*known) *bytes = (double)number;
-    return status;
-}
-
 /* Bytes of a sample that the second INPUT record of a step copied; 0: there is none. */
 static double copied_bytes_per_sample(const dl_trace *trace)
 {
@@ -64,32 +47,32 @@ static dl_status take_memory(dl_gpu_facts *facts, const dl_trace *trace, dl_note
                              dl_error *err)
 {
     static const char *const own_keys[] = {"parameter_bytes", "gradient_bytes", "state_bytes"};
-    double used = 0, activations = 0, own = 0;
-    bool knows_used, knows_activations, knows_all = true;
-    dl_status status = meta_bytes(trace, "device_memory_bytes", &knows_used, &used, err);
-    if (status != DL_OK) return status;
-    status = meta_bytes(trace, "activation_bytes", &knows_activations, &activations, err);
-    for (size_t i = 0; status == DL_OK && i < 3; i++) {
-        bool known;
-        double bytes = 0;
-        status = meta_bytes(trace, own_keys[i], &known, &bytes, err);
-        own += bytes;
-        knows_all &= known;
+    int64_t used = -1, activations = -1, own = 0;
+    dl_status status = dl_trace_meta_read_int(trace, "device_memory_bytes", -1, &used, err);
+    if (status == DL_OK) {
+        status = dl_trace_meta_read_int(trace, "activation_bytes", -1, &activations, err);
     }
-    if (status != DL_OK || !knows_activations) return status;
-    facts->knows_activations = true;
-    facts->activation_bytes_per_sample = activations;
-    if (!knows_used || !knows_all) return DL_OK;
-    const double rest = used - own - activations * batch_of(trace);
+    bool known = used >= 0;
+    for (size_t i = 0; status == DL_OK && i < 3; i++) {
+        int64_t bytes = -1;
+        status = dl_trace_meta_read_int(trace, own_keys[i], -1, &bytes, err);
+        known &= bytes >= 0;
+        own += bytes;
+    }
+    if (status != DL_OK || activations < 0) return status;
+    facts->activation_bytes_per_sample =
+        (dl_value){true, (double)activations, 0, 1, DL_ORIGIN_MEASURED};
+    if (!known) return DL_OK;
+    const double rest = (double)(used - own) - (double)activations * batch_of(trace);
     if (rest < 0) {
         dl_notes_add(notes,
                      "%s: the GPU's memory in use is less than the model takes: no workspace_bytes",
                      trace->path);
         return DL_OK;
     }
-    if (!facts->knows_workspace || rest > facts->workspace_bytes) facts->workspace_bytes = rest;
-    facts->knows_workspace = true;
-    facts->runs++;
+    dl_value *workspace = &facts->workspace_bytes;
+    *workspace =
+        (dl_value){true, fmax(rest, workspace->value), 0, workspace->count + 1, DL_ORIGIN_MEASURED};
     return DL_OK;
 }
 
@@ -98,30 +81,13 @@ static dl_status take_memory(dl_gpu_facts *facts, const dl_trace *trace, dl_note
 static dl_status gpu_facts_take(dl_gpu_facts *facts, const dl_trace *trace, dl_notes *notes,
                                 dl_error *err)
 {
-    if (!gpu_facts_is_of_gpu(trace)) return DL_OK;
+    if (dl_trace_meta(trace, "device_count") == NULL) return DL_OK;
     facts->gpu = true;
     const double copied = copied_bytes_per_sample(trace);
     if (copied > 0) {
-        facts->knows_input = true;
-        facts->input_bytes_per_sample = copied;
+        facts->input_bytes_per_sample = (dl_value){true, copied, 0, 1, DL_ORIGIN_MEASURED};
     }
     return take_memory(facts, trace, notes, err);
-}
-
-void dl_gpu_facts_fill(const dl_gpu_facts *facts, dl_costs *costs)
-{
-    if (facts->knows_activations) {
-        costs->gpu_memory.activation_bytes_per_sample =
-            (dl_value){true, facts->activation_bytes_per_sample, 0, 1, DL_ORIGIN_MEASURED};
-    }
-    if (facts->knows_workspace) {
-        costs->gpu_memory.workspace_bytes =
-            (dl_value){true, facts->workspace_bytes, 0, facts->runs, DL_ORIGIN_MEASURED};
-    }
-    if (facts->knows_input) {
-        costs->input_bytes_per_sample =
-            (dl_value){true, facts->input_bytes_per_sample, 0, 1, DL_ORIGIN_MEASURED};
-    }
 }
 
 /* The numbers are medians with a distribution-free interval of 95 %; as for a normal one, its half
@@ -339,11 +305,6 @@ static size_t find_op(const dl_dataset *dataset, const char *name)
     return found >= 0 ? (size_t)found : dataset->op_count;
 }
 
-static void add_op(dl_dataset *dataset, char *name)
-{
-    DL_APPEND(dataset->ops, dataset->op_count, "operations") = name;
-}
-
 /* The operations of the first step of the first train trace, in their order. */
 static void list_ops(dl_dataset *dataset, const dl_trace *trace, const dl_steps *steps,
                      const dl_step *step)
@@ -351,39 +312,27 @@ static void list_ops(dl_dataset *dataset, const dl_trace *trace, const dl_steps 
     for (size_t i = 0; i < step->record_count; i++) {
         char *name = op_name(trace, dl_steps_record(steps, trace, step, i));
         if (name != NULL && find_op(dataset, name) == dataset->op_count) {
-            add_op(dataset, name);
+            DL_APPEND(dataset->ops, dataset->op_count, "operations") = name;
         } else {
             free(name);
         }
     }
-    add_op(dataset, dl_strdup("dispatch"));
+    DL_APPEND(dataset->ops, dataset->op_count, "operations") = dl_strdup("dispatch");
 }
-
-/* Looks operations up by a record's (name, phase) only once: indices by name, phase of a trace. */
-typedef struct op_table {
-    size_t *index; /* [string_count x PHASES]; op_count = other, op_count + 1 = not looked up */
-    size_t op_count;
-} op_table;
 
 #define PHASES (DL_PHASE_PULL + 1)
 
-static void op_table_init(op_table *table, const dl_dataset *dataset, const dl_trace *trace)
-{
-    table->op_count = dataset->op_count;
-    table->index = dl_calloc(trace->string_count * PHASES, sizeof *table->index, "operations");
-    for (size_t i = 0; i < trace->string_count * PHASES; i++)
-        table->index[i] = table->op_count + 1;
-}
-
-static size_t op_of(op_table *table, const dl_dataset *dataset, const dl_trace *trace,
+/* Looks operations up by a record's (name, phase) only once: table[string_count x PHASES] has their
+ * indices; op_count = other, op_count + 1 = not looked up. */
+static size_t op_of(size_t *table, const dl_dataset *dataset, const dl_trace *trace,
                     const dl_record *record)
 {
     const bool input = record->kind == DL_RECORD_INPUT;
     if (input || record->name >= trace->string_count || (unsigned)record->phase >= PHASES) {
         return find_op(dataset, input ? "input" : "");
     }
-    size_t *index = &table->index[record->name * PHASES + (unsigned)record->phase];
-    if (*index == table->op_count + 1) {
+    size_t *index = &table[record->name * PHASES + (unsigned)record->phase];
+    if (*index == dataset->op_count + 1) {
         char *name = op_name(trace, record);
         *index = find_op(dataset, name);
         free(name);
@@ -393,7 +342,7 @@ static size_t op_of(op_table *table, const dl_dataset *dataset, const dl_trace *
 
 /* Time of each operation of a step into op_ns[op_count]; *step_ns without exchange. False if an
  * operation is missing; *unknown is a record of one that the list does not have. */
-static bool sum_ops(const dl_dataset *dataset, op_table *table, const dl_trace *trace,
+static bool sum_ops(const dl_dataset *dataset, size_t *table, const dl_trace *trace,
                     const dl_steps *steps, const dl_step *step, double *op_ns, double *step_ns,
                     const dl_record **unknown)
 {
@@ -407,7 +356,7 @@ static bool sum_ops(const dl_dataset *dataset, op_table *table, const dl_trace *
         const dl_record *record = dl_steps_record(steps, trace, step, i);
         if (record->kind != DL_RECORD_COMPUTE && record->kind != DL_RECORD_INPUT) continue;
         if (record->kind == DL_RECORD_INPUT && inputs++ > 0 && dataset->gpu.gpu) {
-            *step_ns -= (double)record->duration_ns; /* the copy to the GPU, see gpu_facts.h */
+            *step_ns -= (double)record->duration_ns; /* the copy to the GPU, see dl_gpu_facts */
             continue;
         }
         const size_t op = op_of(table, dataset, trace, record);
@@ -438,15 +387,16 @@ static dl_status refuse_op(const dl_dataset *dataset, const dl_trace *trace,
 static dl_status take_steps(const dl_dataset *dataset, const dl_trace *trace, const dl_steps *steps,
                             dl_step_run *run, size_t *dropped, dl_error *err)
 {
-    op_table table;
-    op_table_init(&table, dataset, trace);
+    size_t *table = dl_calloc(trace->string_count * PHASES, sizeof *table, "operations");
+    for (size_t i = 0; i < trace->string_count * PHASES; i++)
+        table[i] = dataset->op_count + 1;
     dl_status status = DL_OK;
     for (size_t i = 0; i < steps->count && status == DL_OK; i++) {
         const dl_step *step = &steps->steps[i];
         if (step->warmup) continue;
         const dl_record *unknown = NULL;
         double *op_ns = run->op_ns + run->steps * dataset->op_count;
-        if (step->samples == run->batch && sum_ops(dataset, &table, trace, steps, step, op_ns,
+        if (step->samples == run->batch && sum_ops(dataset, table, trace, steps, step, op_ns,
                                                    &run->step_ns[run->steps], &unknown)) {
             run->records[run->steps++] = (double)step->record_count;
         } else if (unknown != NULL) {
@@ -455,7 +405,7 @@ static dl_status take_steps(const dl_dataset *dataset, const dl_trace *trace, co
             (*dropped)++;
         }
     }
-    free(table.index);
+    free(table);
     return status;
 }
 
@@ -477,9 +427,7 @@ static dl_status add_steps(dl_dataset *dataset, const dl_trace *trace, const dl_
                                              : "does not say how many samples a step has");
     }
     if (dataset->op_count == 0) list_ops(dataset, trace, steps, first);
-    dataset->runs =
-        dl_realloc(dataset->runs, dataset->run_count + 1, sizeof *dataset->runs, "runs");
-    dl_step_run *run = &dataset->runs[dataset->run_count];
+    dl_step_run *run = &DL_APPEND(dataset->runs, dataset->run_count, "runs");
     *run = (dl_step_run){
         .path = dl_strdup(trace->path),
         .batch = first->samples,
@@ -492,7 +440,6 @@ static dl_status add_steps(dl_dataset *dataset, const dl_trace *trace, const dl_
     if (captured != NULL) run->captured = dl_strdup(captured);
     size_t dropped = 0;
     const dl_status status = take_steps(dataset, trace, steps, run, &dropped, err);
-    dataset->run_count++;
     if (status != DL_OK) return status;
     if (run->steps <= dropped) {
         return dl_error_set_at(
@@ -529,11 +476,11 @@ dl_status dl_step_run_add(dl_dataset *dataset, const dl_trace *trace, dl_notes *
     return status;
 }
 
-const char *const dl_sample_kind_names[DL_SAMPLE_KINDS] = {"copy",   "average", "update", "barrier",
-                                                           "wakeup", "lock",    "slice",  "step"};
+const char *const dl_sample_kind_names[DL_SAMPLE_KINDS] = {
+    "copy", "average", "update", "barrier", "wakeup", "lock", "slice", "step", "launch"};
 
 /* Samples of dlprof bench that no cost of exchange on the host is fitted to: of links (dlcal links
- * reads them), of launches, and of what averages and messages reach of the memory's bandwidth. */
+ * reads them), of gaps between launches, and of what averages and messages reach of the memory's bandwidth. */
 static const char *const other_samples[] = {"h2d",
                                             "d2h",
                                             "h2d_pageable",
@@ -541,7 +488,6 @@ static const char *const other_samples[] = {"h2d",
                                             "h2d_with_d2h",
                                             "p2p",
                                             "all_reduce",
-                                            "launch",
                                             "launch_gap",
                                             "launch_wait",
                                             "triad",
@@ -818,8 +764,7 @@ int64_t *dl_dataset_batches(const dl_dataset *dataset, size_t *count)
     int64_t *batches = dl_calloc(dataset->run_count, sizeof *batches, "batch sizes");
     for (size_t r = 0; r < dataset->run_count; r++)
         batches[r] = dataset->runs[r].batch;
-    if (dataset->run_count > 1)
-        qsort(batches, dataset->run_count, sizeof *batches, dl_compare_int64s);
+    dl_sort(batches, dataset->run_count, sizeof *batches, dl_compare_int64s);
     *count = 0;
     for (size_t r = 0; r < dataset->run_count; r++) {
         if (*count == 0 || batches[*count - 1] != batches[r]) batches[(*count)++] = batches[r];

@@ -33,13 +33,8 @@
 
 typedef struct dl_gpu_facts {
     bool gpu; /* some trace is of a GPU; without one nothing below is known */
-    bool knows_activations, knows_workspace, knows_input;
-    double activation_bytes_per_sample, workspace_bytes, input_bytes_per_sample;
-    int64_t runs; /* that the workspace is of */
+    dl_value activation_bytes_per_sample, workspace_bytes, input_bytes_per_sample;
 } dl_gpu_facts;
-
-/* Fills costs->gpu_memory and input_bytes_per_sample with what is known. */
-void dl_gpu_facts_fill(const dl_gpu_facts *facts, dl_costs *costs);
 
 /* The steps of one train trace after its warm-up, in order. */
 typedef struct dl_step_run {
@@ -73,6 +68,7 @@ typedef enum dl_sample_kind {
     DL_SAMPLE_LOCK,
     DL_SAMPLE_SLICE,
     DL_SAMPLE_STEP,
+    DL_SAMPLE_LAUNCH,
     DL_SAMPLE_KINDS
 } dl_sample_kind;
 

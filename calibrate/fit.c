@@ -145,7 +145,7 @@ typedef struct solver {
     bool active[DL_FIT_TERMS_MAX];
     size_t active_count;
     gsl_matrix *terms; /* [n x active_count] */
-    gsl_vector *y, *weights, *coefficients;
+    gsl_vector *weights, *coefficients;
     gsl_matrix *covariance;
     gsl_multifit_linear_workspace *work;
     double chi2;
@@ -154,7 +154,6 @@ typedef struct solver {
 static void solver_free(solver *s)
 {
     if (s->terms != NULL) gsl_matrix_free(s->terms);
-    if (s->y != NULL) gsl_vector_free(s->y);
     if (s->weights != NULL) gsl_vector_free(s->weights);
     if (s->coefficients != NULL) gsl_vector_free(s->coefficients);
     if (s->covariance != NULL) gsl_matrix_free(s->covariance);
@@ -170,12 +169,11 @@ static int solver_init(solver *s, const dl_fit_problem *problem, const bool *act
         s->active_count += active[j];
     }
     s->terms = gsl_matrix_alloc(problem->n, s->active_count);
-    s->y = gsl_vector_alloc(problem->n);
     s->weights = gsl_vector_alloc(problem->n);
     s->coefficients = gsl_vector_alloc(s->active_count);
     s->covariance = gsl_matrix_alloc(s->active_count, s->active_count);
     s->work = gsl_multifit_linear_alloc(problem->n, s->active_count);
-    if (s->terms == NULL || s->y == NULL || s->weights == NULL || s->coefficients == NULL ||
+    if (s->terms == NULL || s->weights == NULL || s->coefficients == NULL ||
         s->covariance == NULL || s->work == NULL) {
         return GSL_ENOMEM;
     }
@@ -185,7 +183,6 @@ static int solver_init(solver *s, const dl_fit_problem *problem, const bool *act
             if (!active[j]) continue;
             gsl_matrix_set(s->terms, i, column++, problem->terms[i * problem->p + j]);
         }
-        gsl_vector_set(s->y, i, problem->y[i]);
     }
     return GSL_SUCCESS;
 }
@@ -198,9 +195,11 @@ static int solve_at(solver *s, double tau)
         const double own = problem->error[i], common = tau * problem->scale[i];
         gsl_vector_set(s->weights, i, 1 / (own * own + common * common));
     }
+    const gsl_vector_const_view y = gsl_vector_const_view_array(problem->y, problem->n);
     size_t rank;
-    const int code = gsl_multifit_wlinear_tsvd(s->terms, s->weights, s->y, 1e-12, s->coefficients,
-                                               s->covariance, &s->chi2, &rank, s->work);
+    const int code =
+        gsl_multifit_wlinear_tsvd(s->terms, s->weights, &y.vector, 1e-12, s->coefficients,
+                                  s->covariance, &s->chi2, &rank, s->work);
     return code == GSL_SUCCESS && rank < s->active_count ? GSL_ESING : code;
 }
 
@@ -297,4 +296,18 @@ dl_status dl_fit_solve(const dl_fit_problem *problem, dl_fit_line *line, dl_erro
     }
     *line = found;
     return DL_OK;
+}
+
+dl_status dl_fit_constant(const double *y, const double *error, const double *scale, size_t n,
+                          dl_estimate *constant, dl_error *err)
+{
+    double *ones = dl_calloc(n, sizeof *ones, "fit points");
+    for (size_t i = 0; i < n; i++)
+        ones[i] = 1;
+    dl_fit_line line;
+    const dl_status status =
+        dl_fit_solve(&(dl_fit_problem){n, 1, ones, y, error, scale}, &line, err);
+    free(ones);
+    if (status == DL_OK) *constant = (dl_estimate){line.coefficient[0], line.error[0], (int64_t)n};
+    return status;
 }

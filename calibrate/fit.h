@@ -80,6 +80,11 @@ typedef struct dl_fit_line {
     double tau;
 } dl_fit_line;
 
+/* Fits a constant to y[n], n >= 1, with these standard errors and scales: the same as with one term
+ * that is 1 everywhere. */
+dl_status dl_fit_constant(const double *y, const double *error, const double *scale, size_t n,
+                          dl_estimate *constant, dl_error *err) DL_MUST_CHECK;
+
 /* Solves the problem. DL_ERR_DATA if there are fewer points than parameters or the terms do not
  * determine them. O(n p^2) times some dozens. */
 dl_status dl_fit_solve(const dl_fit_problem *problem, dl_fit_line *line,

@@ -1,7 +1,6 @@
 #include "calibrate/calibration.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "calibrate/notes.h"
 #include "common/names.h"
@@ -177,23 +176,6 @@ static void print_sharing(const dl_calibration *all, FILE *out)
     }
 }
 
-/* "- text", broken at blanks, or within a word that no line holds. */
-static void print_note(const char *text, FILE *out)
-{
-    const int room = 76;
-    for (const char *first = "  - "; *text != '\0'; first = "    ") {
-        int length = (int)strnlen(text, (size_t)room + 1);
-        if (length > room) {
-            for (length = room; length > 0 && text[length] != ' ';)
-                length--;
-            if (length == 0) length = room;
-        }
-        fprintf(out, "%s%.*s\n", first, length, text);
-        text += length;
-        text += strspn(text, " ");
-    }
-}
-
 void dl_fit_report_print(const dl_calibration *calibration, FILE *out)
 {
     const dl_costs *costs = &calibration->costs;
@@ -219,9 +201,7 @@ void dl_fit_report_print(const dl_calibration *calibration, FILE *out)
     print_memory(calibration, out);
     print_sync(costs, out);
     print_sharing(calibration, out);
-    if (calibration->notes.count > 0) fprintf(out, "\nnotes\n");
-    for (size_t i = 0; i < calibration->notes.count; i++)
-        print_note(calibration->notes.lines[i], out);
+    dl_notes_print(&calibration->notes, "\nnotes\n", "  - ", out);
 }
 
 static void value_item(dl_json *to, const char *name, const dl_value *value)
@@ -242,21 +222,18 @@ static void estimate_items(dl_json *to, const char *name, const dl_estimate *est
 
 static void write_op_points(dl_json *to, const dl_op_point *points, size_t count)
 {
-    dl_json_begin(to, "points", '[');
-    for (size_t b = 0; b < count; b++) {
+    DL_JSON_LIST (to, "points", b, count) {
         dl_json_object(to, NULL,
                        "batch=%g observed_ns=%g error_ns=%g fitted_ns=%g residual_frac=%g",
                        (double)points[b].batch, points[b].observed_ns, points[b].error_ns,
                        points[b].fitted_ns, dl_op_residual_frac(&points[b]));
     }
-    dl_json_end(to, ']');
 }
 
 static void write_operations(dl_json *to, const dl_calibration *all)
 {
     const dl_operations *fits = &all->operations;
-    dl_json_begin(to, "operations", '[');
-    for (size_t op = 0; op < fits->op_count; op++) {
+    DL_JSON_LIST (to, "operations", op, fits->op_count) {
         dl_json_begin(to, NULL, '{');
         dl_json_text_item(to, "name", fits->ops[op].name);
         value_item(to, "fixed_ns", &all->costs.ops[op].fixed_ns);
@@ -264,9 +241,7 @@ static void write_operations(dl_json *to, const dl_calibration *all)
         write_op_points(to, fits->ops[op].points, fits->batch_count);
         dl_json_end(to, '}');
     }
-    dl_json_end(to, ']');
-    dl_json_begin(to, "steps", '[');
-    for (size_t b = 0; b < fits->batch_count; b++) {
+    DL_JSON_LIST (to, "steps", b, fits->batch_count) {
         const dl_step_point *step = &fits->steps[b];
         dl_json_object(
             to, NULL,
@@ -274,13 +249,11 @@ static void write_operations(dl_json *to, const dl_calibration *all)
             (double)step->sum.batch, step->sum.observed_ns, step->sum.fitted_ns,
             dl_op_residual_frac(&step->sum), step->step_ns, step->step_error_ns);
     }
-    dl_json_end(to, ']');
 }
 
 static void write_noise(dl_json *to, const dl_step_noise *fit)
 {
-    dl_json_begin(to, "noise", '[');
-    for (size_t i = 0; i < fit->count; i++) {
+    DL_JSON_LIST (to, "noise", i, fit->count) {
         const dl_step_noise_set *set = &fit->sets[i];
         dl_json_object(to, NULL,
                        "batch=%g copies=%g runs=%g steps=%g kept=%g mean=%g sd=%g p99=%g run_sd=%g "
@@ -289,24 +262,20 @@ static void write_noise(dl_json *to, const dl_step_noise *fit)
                        (double)set->steps, (double)set->kept, set->shape.mean, set->shape.sd,
                        set->shape.p99, set->run_sd, set->shape.lag1);
     }
-    dl_json_end(to, ']');
 }
 
 static void write_exchange_runs(dl_json *to, const dl_costs *costs)
 {
-    dl_json_begin(to, "exchange_runs", '[');
-    for (size_t i = 0; i < costs->exchange_run_count; i++) {
+    DL_JSON_LIST (to, "exchange_runs", i, costs->exchange_run_count) {
         const dl_exchange_run *run = &costs->exchange_runs[i];
         dl_json_object(to, NULL, "copy=%g average=%g update=%g", (double)run->copy,
                        (double)run->average, (double)run->update);
     }
-    dl_json_end(to, ']');
 }
 
 static void write_comm_points(dl_json *to, const dl_comm_line *line)
 {
-    dl_json_begin(to, "points", '[');
-    for (size_t i = 0; i < line->count; i++) {
+    DL_JSON_LIST (to, "points", i, line->count) {
         const dl_comm_point *point = &line->points[i];
         dl_json_begin(to, NULL, '{');
         dl_json_members(to, "bytes=%g vectors=%u threads=%u phase=%s", (double)point->bytes,
@@ -315,7 +284,6 @@ static void write_comm_points(dl_json *to, const dl_comm_line *line)
         dl_json_number_item(to, "fitted_ns", point->fitted_ns);
         dl_json_end(to, '}');
     }
-    dl_json_end(to, ']');
 }
 
 static void write_comm(dl_json *to, const dl_calibration *all)
@@ -326,18 +294,16 @@ static void write_comm(dl_json *to, const dl_calibration *all)
     value_item(to, "bandwidth_bytes_per_s", &costs->copy.bandwidth_bytes_per_s);
     write_comm_points(to, &all->comm.lines[DL_COMM_COPY]);
     dl_json_end(to, '}');
-    dl_json_begin(to, "average", '{');
-    value_item(to, "latency_ns", &costs->average.latency_ns);
-    value_item(to, "read_bytes_per_s", &costs->average.read_bytes_per_s);
-    value_item(to, "write_bytes_per_s", &costs->average.write_bytes_per_s);
-    write_comm_points(to, &all->comm.lines[DL_COMM_AVERAGE]);
-    dl_json_end(to, '}');
-    dl_json_begin(to, "update", '{');
-    value_item(to, "latency_ns", &costs->update.latency_ns);
-    value_item(to, "read_bytes_per_s", &costs->update.read_bytes_per_s);
-    value_item(to, "write_bytes_per_s", &costs->update.write_bytes_per_s);
-    write_comm_points(to, &all->comm.lines[DL_COMM_UPDATE]);
-    dl_json_end(to, '}');
+    for (int which = DL_COMM_AVERAGE; which <= DL_COMM_UPDATE; which++) {
+        const struct dl_average_cost *cost =
+            which == DL_COMM_AVERAGE ? &costs->average : &costs->update;
+        dl_json_begin(to, which == DL_COMM_AVERAGE ? "average" : "update", '{');
+        value_item(to, "latency_ns", &cost->latency_ns);
+        value_item(to, "read_bytes_per_s", &cost->read_bytes_per_s);
+        value_item(to, "write_bytes_per_s", &cost->write_bytes_per_s);
+        write_comm_points(to, &all->comm.lines[which]);
+        dl_json_end(to, '}');
+    }
     dl_json_begin(to, "sync", '{');
     value_item(to, "barrier_ns", &costs->barrier_ns);
     value_item(to, "wakeup_ns", &costs->wakeup_ns);
@@ -350,8 +316,7 @@ static void write_memory(dl_json *to, const dl_calibration *all)
 {
     dl_json_begin(to, "memory", '{');
     value_item(to, "total_bytes_per_s", &all->costs.memory_total_bytes_per_s);
-    dl_json_begin(to, "points", '[');
-    for (size_t i = 0; i < all->memory.count; i++) {
+    DL_JSON_LIST (to, "points", i, all->memory.count) {
         const dl_memory_point *point = &all->memory.points[i];
         dl_json_begin(to, NULL, '{');
         dl_json_members(to, "name=%s phase=%s bytes=%g vectors=%u threads=%u", point->name,
@@ -361,21 +326,18 @@ static void write_memory(dl_json *to, const dl_calibration *all)
         dl_json_number_item(to, "speedup", point->speedup);
         dl_json_end(to, '}');
     }
-    dl_json_end(to, ']');
     dl_json_end(to, '}');
 }
 
 static void write_sharing(dl_json *to, const dl_contention_fit *fit)
 {
-    dl_json_begin(to, "sharing", '[');
-    for (size_t i = 0; i < fit->count; i++) {
+    DL_JSON_LIST (to, "sharing", i, fit->count) {
         dl_json_begin(to, NULL, '{');
         dl_json_members(to, "copies=%d batch=%g", fit->points[i].copies,
                         (double)fit->points[i].batch);
         estimate_items(to, "factor", &fit->points[i].factor);
         dl_json_end(to, '}');
     }
-    dl_json_end(to, ']');
 }
 
 static void write_traces(dl_json *to, const dl_dataset *dataset)

@@ -50,6 +50,18 @@ static int cmd_fit(int argc, char **argv)
     return dl_command_main(&command, argc, argv, fit, &set);
 }
 
+static const dl_manual manual = {
+    .title = "fit a cost file from traces, benchmarks and measured tables",
+    .description =
+        "Writes the cost files from which dlsim(1) simulates: every value with its unit, standard "
+        "error, number of samples and provenance. Reads traces of dlprof(1), of PyTorch (Chrome "
+        "JSON) and of Nsight Systems (SQLite), logs of communication benchmarks, and tables of "
+        "measured throughputs.",
+    .files = (const dl_manual_item[]){{"costs.ini", "What --output writes if it is not given."},
+                                      {NULL, NULL}},
+    .see_also = "dlprof(1), dlsim(1), dlscale-costs(5)",
+};
+
 int main(int argc, char **argv)
 {
     dl_output_start();
@@ -69,5 +81,5 @@ int main(int argc, char **argv)
         {"table", "Fit costs to a table of measured throughputs.", dl_calibrate_table},
     };
     return dl_subcommands_main("dlcal", "Fits costs from traces for dlsim.", commands,
-                               sizeof commands / sizeof commands[0], argc, argv);
+                               sizeof commands / sizeof commands[0], &manual, argc, argv);
 }

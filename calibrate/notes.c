@@ -1,38 +1,12 @@
 #include "calibrate/notes.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "common/alloc.h"
 #include "common/options.h"
 #include "common/output.h"
-#include "trace/print.h"
-
-void dl_notes_add(dl_notes *notes, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    char *line = dl_vformat(format, args);
-    va_end(args);
-    DL_APPEND(notes->lines, notes->count, "notes") = line;
-}
-
-void dl_notes_print(const dl_notes *notes, FILE *out)
-{
-    for (size_t i = 0; i < notes->count; i++)
-        dl_print_wrapped(out, "  - ", notes->lines[i]);
-}
-
-void dl_notes_free(dl_notes *notes)
-{
-    for (size_t i = 0; i < notes->count; i++)
-        free(notes->lines[i]);
-    free(notes->lines);
-    *notes = (dl_notes){0};
-}
 
 const char *dl_date_text(char text[DL_DATE_BYTES])
 {
@@ -43,12 +17,6 @@ const char *dl_date_text(char text[DL_DATE_BYTES])
     return text;
 }
 
-static void put_lines(FILE *out, const dl_notes *notes)
-{
-    for (size_t i = 0; i < notes->count; i++)
-        fprintf(out, "%s\n", notes->lines[i]);
-}
-
 dl_status dl_cost_file_write(const dl_costs *costs, const char *path, const dl_notes *from,
                              const dl_notes *notes, dl_error *err)
 {
@@ -56,8 +24,10 @@ dl_status dl_cost_file_write(const dl_costs *costs, const char *path, const dl_n
     size_t bytes = 0;
     FILE *lines = open_memstream(&comment, &bytes);
     DL_ASSERT(lines != NULL, "%s", strerror(errno));
-    put_lines(lines, from);
-    put_lines(lines, notes);
+    for (size_t i = 0; i < from->count; i++)
+        fprintf(lines, "%s\n", from->lines[i]);
+    for (size_t i = 0; i < notes->count; i++)
+        fprintf(lines, "%s\n", notes->lines[i]);
     fclose(lines);
     const dl_status status = dl_costs_write(costs, path, comment, err);
     free(comment);
@@ -76,10 +46,7 @@ dl_status dl_json_report_write(const char *path, dl_json_members_fn members, con
     dl_json_begin(&to, NULL, '{');
     dl_json_members(&to, "schema=%d program=%s version=%s", SCHEMA, "dlcal", dl_version());
     members(&to, report);
-    dl_json_begin(&to, "notes", '[');
-    for (size_t i = 0; i < notes->count; i++)
-        dl_json_text_item(&to, NULL, notes->lines[i]);
-    dl_json_end(&to, ']');
+    dl_notes_write_json(&to, "notes", notes);
     dl_json_end(&to, '}');
     fputc('\n', output.out);
     return dl_output_close(&output, err);

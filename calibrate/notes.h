@@ -1,26 +1,11 @@
-/* Remarks that go with a result: what was assumed, left out or looks doubtful. They are collected
- * by the modules and printed by the program. */
+/* The notes of a calibration (trace/print.h) in the files that dlcal writes. */
 #ifndef DL_CALIBRATE_NOTES_H
 #define DL_CALIBRATE_NOTES_H
-
-#include <stddef.h>
-#include <stdio.h>
 
 #include "common/json.h"
 #include "common/status.h"
 #include "sim/costs/costs.h"
-
-/* Owns its lines; zero before use, release with dl_notes_free. */
-typedef struct dl_notes {
-    char **lines; /* [count] one sentence each, without newline */
-    size_t count;
-} dl_notes;
-
-void dl_notes_add(dl_notes *notes, const char *format, ...) DL_PRINTF(2, 3);
-
-/* One after the other after "  - ", lines of at most 80 columns broken between words. */
-void dl_notes_print(const dl_notes *notes, FILE *out);
-void dl_notes_free(dl_notes *notes);
+#include "trace/print.h"
 
 /* Cost files as dlcal writes them: their first lines say where the values come from, and all that
  * was noted. */

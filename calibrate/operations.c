@@ -19,19 +19,11 @@ typedef struct centers {
 
 static void centers_init(centers *c, size_t runs)
 {
-    c->terms = dl_calloc(runs * 2, sizeof(double), "fit points");
-    c->value_ns = dl_calloc(runs, sizeof(double), "fit points");
-    c->error_ns = dl_calloc(runs, sizeof(double), "fit points");
-    c->scale_ns = dl_calloc(runs, sizeof(double), "fit points");
+    c->terms = dl_calloc(5 * runs, sizeof(double), "fit points"); /* one block for all */
+    c->value_ns = c->terms + 2 * runs;
+    c->error_ns = c->value_ns + runs;
+    c->scale_ns = c->error_ns + runs;
     c->count = 0;
-}
-
-static void centers_free(centers *c)
-{
-    free(c->terms);
-    free(c->value_ns);
-    free(c->error_ns);
-    free(c->scale_ns);
 }
 
 /* Centre of run `r`'s times[i * stride]. */
@@ -77,18 +69,14 @@ static bool grows_with_batch(const char *op)
 static dl_status fit_one_batch(const centers *c, size_t runs, double batch, dl_op_cost *cost,
                                dl_error *err)
 {
-    double *ones = dl_calloc(runs, sizeof *ones, "fit points");
-    for (size_t r = 0; r < runs; r++)
-        ones[r] = 1;
-    const dl_fit_problem problem = {runs, 1, ones, c->value_ns, c->error_ns, c->scale_ns};
-    dl_fit_line line;
-    const dl_status status = dl_fit_solve(&problem, &line, err);
-    free(ones);
+    dl_estimate mean;
+    const dl_status status =
+        dl_fit_constant(c->value_ns, c->error_ns, c->scale_ns, runs, &mean, err);
     if (status != DL_OK) return status;
     const dl_value zero = {true, 0, 0, c->count, DL_ORIGIN_ASSUMED};
     const bool grows = grows_with_batch(cost->name);
     const double divisor = grows ? batch : 1;
-    const dl_value all = {true, line.coefficient[0] / divisor, line.error[0] / divisor, c->count,
+    const dl_value all = {true, mean.value / divisor, mean.error / divisor, c->count,
                           DL_ORIGIN_ASSUMED};
     cost->fixed_ns = grows ? zero : all;
     cost->per_sample_ns = grows ? all : zero;
@@ -115,10 +103,7 @@ static void note_held(const dl_costs *costs, bool fixed, dl_notes *notes)
     for (size_t op = 0; op < costs->op_count; op++) {
         const dl_op_cost *cost = &costs->ops[op];
         if ((fixed ? cost->fixed_ns : cost->per_sample_ns).value > 0) continue;
-        char *longer =
-            dl_format("%s%s%s", names != NULL ? names : "", names != NULL ? ", " : "", cost->name);
-        free(names);
-        names = longer;
+        dl_join(&names, ", ", cost->name);
     }
     if (names == NULL) return;
     dl_notes_add(notes, "%s came out below 0 and is held at 0: %s",
@@ -161,7 +146,7 @@ static dl_status fit_op(const dl_dataset *dataset, size_t op, const int64_t *bat
         status = fit_batches(&c, dataset->run_count, cost, err);
     }
     fit->points = make_points(dataset, &c, batches, all->batch_count);
-    centers_free(&c);
+    free(c.terms);
     for (size_t b = 0; b < all->batch_count; b++) {
         fit->points[b].fitted_ns =
             cost->fixed_ns.value + cost->per_sample_ns.value * (double)batches[b];
@@ -182,7 +167,7 @@ static dl_status add_steps(const dl_dataset *dataset, const int64_t *batches, dl
     centers_init(&c, dataset->run_count);
     const dl_status status = find_centers(dataset, dataset->op_count, &c, err);
     dl_op_point *whole = make_points(dataset, &c, batches, all->batch_count);
-    centers_free(&c);
+    free(c.terms);
     all->steps = dl_calloc(all->batch_count, sizeof *all->steps, "steps");
     for (size_t b = 0; b < all->batch_count; b++) {
         dl_step_point *step = &all->steps[b];

@@ -2,8 +2,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
+#include "trace/activity/cpu_steps.h"
 #include "trace/activity/kernel_class.h"
 #include "trace/activity/rank_clock.h"
 
@@ -13,6 +15,17 @@ static bool has_work(const dl_trace *trace)
         if (dl_activity_is_device_work(&trace->activities[i])) return true;
     }
     return false;
+}
+
+/* Whether a framework's operators ran, on cores alone. */
+static bool has_operators(const dl_trace *trace)
+{
+    dl_cpu_operators operators = {0};
+    dl_cpu_operators_find(&operators, trace->activities, trace->activity_count, trace->strings,
+                          trace->string_count);
+    const bool has = operators.count > 0;
+    dl_cpu_operators_free(&operators);
+    return has;
 }
 
 dl_status dl_trace_inputs_read(dl_trace_inputs *in, const char *path, const dl_read_options *read,
@@ -27,8 +40,12 @@ dl_status dl_trace_inputs_read(dl_trace_inputs *in, const char *path, const dl_r
     in->traces = dl_realloc(in->traces, in->count + file->count, sizeof(dl_trace *), "traces");
     for (size_t i = 0; i < file->count; i++) {
         dl_trace *trace = &file->items[i].trace;
-        if (has_work(trace)) {
+        const bool cores = !has_work(trace) && has_operators(trace);
+        if (has_work(trace) || (cores && in->cores)) {
             in->traces[in->count++] = trace;
+        } else if (cores) {
+            fprintf(stderr, "%s: %s: it trained on cores, without a device: see dlcal costs\n",
+                    program, trace->path);
         } else if (trace->activity_count == 0 && trace->record_count > 0) {
             fprintf(stderr, "%s: %s: it holds records of our own training: see dlcal fit\n",
                     program, trace->path);
@@ -63,64 +80,59 @@ dl_status dl_trace_inputs_align(dl_trace_inputs *in, dl_error *err)
     return status;
 }
 
-#define PATTERN_OPTION_COUNT 2
-
-/* What is given on the command line. */
-typedef struct patterns {
-    const dl_trace_command *command;
+/* A command with what is given of patterns. */
+typedef struct trace_command {
+    dl_command_fn run;
+    void *user; /* of run */
+    dl_read_options *read;
     dl_text_list collectives; /* "TEXT=COLLECTIVE" */
-    const char *path;         /* file of comm_patterns.h, or NULL */
-} patterns;
+    const char *path;         /* file of patterns (trace/readers/reader.h), or NULL */
+} trace_command;
 
-static void pattern_options(patterns *given, dl_option *table)
+static dl_status use_patterns(const trace_command *given, dl_error *err)
 {
-    table[0] =
-        (dl_option)DL_OPT_LIST("collective", 0, &given->collectives, "TEXT=COLLECTIVE",
-                               "ranges that hold TEXT call a collective (AllReduce, AlltoAll, "
-                               "...)");
-    table[1] = (dl_option)DL_OPT_TEXT("comm-patterns", 0, &given->path, "FILE",
-                                      "kernels and ranges that are collectives, of libraries that "
-                                      "are not built in (INI: trace/readers/reader.h)");
-}
-
-static dl_status use_patterns(dl_read_options *read, const patterns *given, dl_error *err)
-{
+    dl_comm_patterns *patterns = &given->read->patterns;
     if (given->path != NULL) {
-        const dl_status status = dl_comm_patterns_read(&read->patterns, given->path, err);
+        const dl_status status = dl_comm_patterns_read(patterns, given->path, err);
         if (status != DL_OK) return status;
     }
-    dl_kernel_use_rules(read->patterns.rules, read->patterns.rule_count);
+    dl_kernel_use_rules(patterns->rules, patterns->rule_count);
     for (size_t i = 0; i < given->collectives.count; i++) {
         dl_error cause = {0};
-        if (dl_comm_patterns_add(&read->patterns, given->collectives.items[i], &cause) != DL_OK)
+        if (dl_comm_patterns_add(patterns, given->collectives.items[i], &cause) != DL_OK)
             return dl_error_set(err, DL_ERR_USAGE, "--collective: %s", cause.text);
     }
     return DL_OK;
 }
 
-/* `user`: the patterns. */
 static dl_status run_with_patterns(const dl_text_list *paths, void *user, dl_error *err)
 {
-    const patterns *given = user;
-    dl_read_options *read = given->command->read;
-    dl_status status = use_patterns(read, given, err);
-    if (status == DL_OK) status = given->command->run(paths, given->command->user, err);
+    const trace_command *given = user;
+    dl_status status = use_patterns(given, err);
+    if (status == DL_OK) status = given->run(paths, given->user, err);
     dl_kernel_use_rules(NULL, 0);
-    dl_comm_patterns_free(&read->patterns);
+    dl_comm_patterns_free(&given->read->patterns);
     return status;
 }
 
-int dl_trace_command_main(const dl_trace_command *command, int argc, char **argv)
+int dl_trace_command_main(const dl_command *command, int argc, char **argv, dl_command_fn run,
+                          void *user, dl_read_options *read)
 {
-    dl_command whole = command->command;
-    const size_t own = whole.option_count;
-    dl_option *options = dl_calloc(own + PATTERN_OPTION_COUNT, sizeof *options, "options");
-    patterns given = {.command = command};
-    for (size_t i = 0; i < own; i++)
-        options[i] = whole.options[i];
-    pattern_options(&given, options + own);
+    trace_command given = {.run = run, .user = user, .read = read};
+    const dl_option patterns[] = {
+        DL_OPT_LIST("collective", 0, &given.collectives, "TEXT=COLLECTIVE",
+                    "ranges that hold TEXT call a collective (AllReduce, AlltoAll, ...)"),
+        DL_OPT_TEXT("comm-patterns", 0, &given.path, "FILE",
+                    "kernels and ranges that are collectives, of libraries that are not built in "
+                    "(INI: trace/readers/reader.h)"),
+    };
+    const size_t own = command->option_count, more = sizeof patterns / sizeof *patterns;
+    dl_option *options = dl_calloc(own + more, sizeof *options, "options");
+    memcpy(options, command->options, own * sizeof *options);
+    memcpy(options + own, patterns, sizeof patterns);
+    dl_command whole = *command;
     whole.options = options;
-    whole.option_count = own + PATTERN_OPTION_COUNT;
+    whole.option_count = own + more;
     const int exit_status = dl_command_main(&whole, argc, argv, run_with_patterns, &given);
     dl_text_list_free(&given.collectives);
     free(options);

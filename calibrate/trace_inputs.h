@@ -3,6 +3,8 @@
 #ifndef DL_CALIBRATE_TRACE_INPUTS_H
 #define DL_CALIBRATE_TRACE_INPUTS_H
 
+#include <stdbool.h>
+
 #include "common/options.h"
 #include "trace/readers/reader.h"
 
@@ -12,6 +14,7 @@ typedef struct dl_trace_inputs {
     size_t file_count;
     dl_trace **traces; /* [count] those with work of a device, borrowed from the files */
     size_t count;
+    bool cores; /* set before: processes that trained on cores alone are taken too */
 } dl_trace_inputs;
 
 /* Adds the processes of a file. One without work of a device is passed over with a message of
@@ -24,18 +27,11 @@ void dl_trace_inputs_free(dl_trace_inputs *in);
  * is behind most, so that no time gets negative. */
 dl_status dl_trace_inputs_align(dl_trace_inputs *in, dl_error *err) DL_MUST_CHECK;
 
-/* A sub-command that reads traces of all readers. To its own options come --collective and
- * --comm-patterns, by which the user says which kernels and ranges are collectives. */
-
-typedef struct dl_trace_command {
-    dl_command command; /* with its own options only */
-    dl_command_fn run; /* finds the user's patterns in `read`; kernels are classified by them too */
-    void *user;        /* of run */
-    dl_read_options *read;
-} dl_trace_command;
-
-/* dl_command_main for such a sub-command. Patterns that cannot be read are errors of
- * dl_comm_patterns_read, or DL_ERR_USAGE; they end with `run`. */
-int dl_trace_command_main(const dl_trace_command *command, int argc, char **argv);
+/* dl_command_main for a sub-command that reads traces of all readers: to its own options come
+ * --collective and --comm-patterns, by which the user says which kernels and ranges are
+ * collectives. `run` finds these patterns in *read, and kernels are classified by them. Patterns
+ * that cannot be read are errors of dl_comm_patterns_read, or DL_ERR_USAGE; they end with `run`. */
+int dl_trace_command_main(const dl_command *command, int argc, char **argv, dl_command_fn run,
+                          void *user, dl_read_options *read);
 
 #endif

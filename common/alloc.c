@@ -97,6 +97,22 @@ char *dl_strndup(const char *text, size_t bytes)
     return copy;
 }
 
+char *dl_strndup_trimmed(const char *text, size_t bytes)
+{
+    for (; bytes > 0 && (*text == ' ' || *text == '\t'); bytes--)
+        text++;
+    while (bytes > 0 && (text[bytes - 1] == ' ' || text[bytes - 1] == '\t'))
+        bytes--;
+    return dl_strndup(text, bytes);
+}
+
+void dl_join(char **text, const char *between, const char *more)
+{
+    char *joined = *text != NULL ? dl_format("%s%s%s", *text, between, more) : dl_strdup(more);
+    free(*text);
+    *text = joined;
+}
+
 char *dl_format(const char *format, ...)
 {
     va_list args;

@@ -7,6 +7,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 
+/* Elements of an array. */
+#define DL_LENGTH(array) (sizeof(array) / sizeof *(array))
+
 /* `count` zeroed objects of `size` bytes each (0 is allowed). `purpose` appears in the message. */
 void *dl_calloc(size_t count, size_t size, const char *purpose);
 
@@ -39,6 +42,12 @@ char *dl_strdup(const char *text);
 
 /* A copy of the `bytes` bytes at text, ended by a NUL. */
 char *dl_strndup(const char *text, size_t bytes);
+
+/* The same without the blanks and tabs around them. */
+char *dl_strndup_trimmed(const char *text, size_t bytes);
+
+/* Appends `more` to *text, after `between`; *text NULL: it becomes a copy of `more`. */
+void dl_join(char **text, const char *between, const char *more);
 
 /* printf into a string of its own. */
 char *dl_format(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -37,22 +37,25 @@ dl_status dl_chrome_trace_open(dl_chrome_trace *trace, const char *path, dl_erro
     return DL_OK;
 }
 
+/* tid < 0: of the process. */
+static void write_name(dl_chrome_trace *trace, int pid, int tid, const char *name)
+{
+    FILE *out = begin_event(trace, "M", tid < 0 ? "process_name" : "thread_name");
+    fprintf(out, ",\"pid\":%d", pid);
+    if (tid >= 0) fprintf(out, ",\"tid\":%d", tid);
+    fputs(",\"args\":{\"name\":", out);
+    dl_json_string(out, name);
+    fputs("}}", out);
+}
+
 void dl_chrome_trace_process(dl_chrome_trace *trace, int pid, const char *name)
 {
-    FILE *out = begin_event(trace, "M", "process_name");
-    fprintf(out, ",\"pid\":%d,\"args\":{\"name\":", pid);
-    dl_json_string(out, name);
-    fputc('}', out);
-    end_event(out);
+    write_name(trace, pid, -1, name);
 }
 
 void dl_chrome_trace_thread(dl_chrome_trace *trace, int pid, int tid, const char *name)
 {
-    FILE *out = begin_event(trace, "M", "thread_name");
-    fprintf(out, ",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":", pid, tid);
-    dl_json_string(out, name);
-    fputc('}', out);
-    end_event(out);
+    write_name(trace, pid, tid, name);
 }
 
 static void write_value(FILE *out, const dl_chrome_arg *arg)

@@ -26,7 +26,7 @@ typedef struct csv_source {
 /* The cells of one row. Owns them until a table takes them. */
 typedef struct csv_row {
     char **cells;
-    size_t count, room;
+    size_t count;
 } csv_row;
 
 static dl_status fail_at(csv_source *source, int line, const char *what)
@@ -45,15 +45,6 @@ static void free_row(csv_row *row)
 {
     clear_row(row);
     free(row->cells);
-}
-
-static void add_cell(csv_row *row, char *cell)
-{
-    if (row->count == row->room) {
-        row->room = row->room == 0 ? 16 : 2 * row->room;
-        row->cells = dl_realloc(row->cells, row->room, sizeof *row->cells, "CSV cells");
-    }
-    row->cells[row->count++] = cell;
 }
 
 /* Steps over what stands after a cell. */
@@ -109,7 +100,7 @@ static cell_end read_quoted(csv_source *source, csv_row *row)
         cell[bytes++] = *c;
         if (*c == '"') c++;
     }
-    add_cell(row, cell);
+    DL_APPEND(row->cells, row->count, "CSV cells") = cell;
     source->next = close + 1;
     if (at_line_end(source) || *source->next == ',') return end_cell(source);
     fail_at(source, source->line, "text after a closing quote");
@@ -127,7 +118,8 @@ static cell_end read_cell(csv_source *source, csv_row *row)
         }
         source->next++;
     }
-    add_cell(row, dl_strndup(start, (size_t)(source->next - start)));
+    DL_APPEND(row->cells, row->count, "CSV cells") =
+        dl_strndup(start, (size_t)(source->next - start));
     return end_cell(source);
 }
 
@@ -301,6 +293,11 @@ void dl_csv_comment(dl_csv_writer *writer, const char *format, ...)
     va_start(args, format);
     char *text = dl_vformat(format, args);
     va_end(args);
+    if (writer->table != NULL) {
+        dl_cell_table_add_comment(writer->table, text);
+        free(text);
+        return;
+    }
     fputs("# ", writer->out);
     for (const char *c = text; *c != '\0'; c++) {
         fputc(*c, writer->out);
@@ -310,15 +307,25 @@ void dl_csv_comment(dl_csv_writer *writer, const char *format, ...)
     free(text);
 }
 
-/* The comma between cells. */
-static void begin_cell(dl_csv_writer *writer)
+/* Whether a table takes the cell; else the comma between cells is written. */
+static bool table_takes(dl_csv_writer *writer, dl_cell_kind kind, const char *text, double number)
 {
-    if (writer->cells++ > 0) fputc(',', writer->out);
+    const bool first = writer->cells++ == 0;
+    if (writer->table == NULL) {
+        if (!first) fputc(',', writer->out);
+        return false;
+    }
+    if (!writer->named) {
+        dl_cell_table_add_name(writer->table, text);
+    } else {
+        dl_cell_table_add_cell(writer->table, text[0] != '\0' ? kind : DL_CELL_EMPTY, text, number);
+    }
+    return true;
 }
 
 void dl_csv_text(dl_csv_writer *writer, const char *text)
 {
-    begin_cell(writer);
+    if (table_takes(writer, DL_CELL_TEXT, text, (double)NAN)) return;
     /* As the first column's name, '#' in front would read back as a comment and the first byte of a
      * byte-order mark as one. */
     int is_safe = text[0] != '#' && text[0] != '\xef';
@@ -336,19 +343,39 @@ void dl_csv_text(dl_csv_writer *writer, const char *text)
 
 void dl_csv_double(dl_csv_writer *writer, double value)
 {
-    begin_cell(writer);
-    char text[DL_DOUBLE_TEXT_BYTES];
-    if (!isnan(value)) fputs(dl_format_double(text, value), writer->out);
+    char text[DL_DOUBLE_TEXT_BYTES] = "";
+    if (!isnan(value)) dl_format_double(text, value);
+    if (!table_takes(writer, DL_CELL_NUMBER, text, value)) fputs(text, writer->out);
 }
 
 void dl_csv_int(dl_csv_writer *writer, int64_t value)
 {
-    begin_cell(writer);
-    fprintf(writer->out, "%" PRId64, value);
+    char text[24];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    if (!table_takes(writer, DL_CELL_NUMBER, text, (double)value)) fputs(text, writer->out);
+}
+
+void dl_csv_doubles(dl_csv_writer *writer, const double *values, int count)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *joined = open_memstream(&text, &bytes);
+    DL_ASSERT(joined != NULL, "no memory for %d numbers", count);
+    for (int i = 0; values != NULL && i < count; i++) {
+        char number[DL_DOUBLE_TEXT_BYTES];
+        fprintf(joined, "%s%s", i > 0 ? ";" : "", dl_format_double(number, values[i]));
+    }
+    fclose(joined);
+    if (!table_takes(writer, DL_CELL_LIST, text, (double)NAN)) fputs(text, writer->out);
+    free(text);
 }
 
 void dl_csv_end_row(dl_csv_writer *writer)
 {
-    fputc('\n', writer->out);
+    const dl_cell_table *table = writer->table;
+    DL_ASSERT(table == NULL || !writer->named || writer->cells == (int)table->columns,
+              "row of %d cells, %zu columns", writer->cells, table->columns);
+    if (table == NULL) fputc('\n', writer->out);
     writer->cells = 0;
+    writer->named = true;
 }

@@ -7,10 +7,12 @@
 #ifndef DL_COMMON_CSV_H
 #define DL_COMMON_CSV_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
+#include "common/cell_table.h"
 #include "common/status.h"
 
 /* A table in memory. Owns everything; release with dl_csv_free. */
@@ -44,8 +46,10 @@ dl_status dl_csv_number(const dl_csv *csv, size_t row, size_t column, double *va
 /* Writing: to an open stream, cell by cell. The writer keeps no memory of its own; write errors
  * stay in the stream (ferror) for whoever closes it. */
 typedef struct dl_csv_writer {
-    FILE *out; /* borrowed */
-    int cells; /* written in the present row */
+    FILE *out;            /* borrowed; NULL if there is a table */
+    dl_cell_table *table; /* borrowed: what takes comments, names and cells in place of `out` */
+    int cells;            /* written in the present row */
+    bool named;           /* the row of the names is over */
 } dl_csv_writer;
 
 /* A line "# text" before the column names; a newline in the text starts another such line. */
@@ -55,6 +59,9 @@ void dl_csv_comment(dl_csv_writer *writer, const char *format, ...) DL_PRINTF(2,
 void dl_csv_text(dl_csv_writer *writer, const char *text);
 void dl_csv_double(dl_csv_writer *writer, double value);
 void dl_csv_int(dl_csv_writer *writer, int64_t value);
+
+/* values[count] as "1;2.5"; an empty cell for NULL. */
+void dl_csv_doubles(dl_csv_writer *writer, const double *values, int count);
 void dl_csv_end_row(dl_csv_writer *writer);
 
 #endif

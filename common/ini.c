@@ -19,14 +19,6 @@ static char *skip_blanks(char *text)
     return text + strspn(text, " \t");
 }
 
-/* Cuts text[bytes] off after its last character that is no blank. */
-static void cut_blanks(char *text, size_t bytes)
-{
-    while (bytes > 0 && isblank((unsigned char)text[bytes - 1]))
-        bytes--;
-    text[bytes] = '\0';
-}
-
 /* Length of the text before a comment: ';' after a blank. */
 static size_t comment_start(const char *text)
 {
@@ -56,13 +48,11 @@ static const char *take_entry(dl_ini *ini, char *text, int line)
     const size_t bytes = strcspn(text, "=:");
     if (text[bytes] != '=' || comment_start(text) < bytes) return "expected key = value";
     if (bytes == 0) return "empty key";
-    cut_blanks(text, bytes);
-    char *value = text + bytes + 1;
-    cut_blanks(value, comment_start(value));
+    const char *value = text + bytes + 1;
     DL_APPEND(ini->entries, ini->count, "INI entries") = (dl_ini_entry){
         .section = ini->section_count > 0 ? ini->sections[ini->section_count - 1].name : "",
-        .key = dl_strdup(text),
-        .value = dl_strdup(skip_blanks(value)),
+        .key = dl_strndup_trimmed(text, bytes),
+        .value = dl_strndup_trimmed(value, comment_start(value)),
         .line = line};
     return NULL;
 }
@@ -86,14 +76,8 @@ static const char *take_line(dl_ini *ini, char *text, size_t bytes, int line)
 }
 
 /* By section, key, line. */
-static int compare_entries(const void *left, const void *right)
-{
-    const dl_ini_entry *a = *(const dl_ini_entry *const *)left;
-    const dl_ini_entry *b = *(const dl_ini_entry *const *)right;
-    int order = strcmp(a->section, b->section);
-    if (order == 0) order = strcmp(a->key, b->key);
-    return order != 0 ? order : DL_COMPARE(a->line, b->line);
-}
+DL_ORDER_OF_POINTERS(compare_entries, dl_ini_entry, DL_BY_TEXT(section), DL_BY_TEXT(key),
+                     DL_BY(line));
 
 /* Fails for the first line that gives a key again. Sorted, so that large files stay cheap. */
 static dl_status check_duplicates(const dl_ini *ini, dl_error *err)
@@ -168,72 +152,12 @@ void dl_ini_free(dl_ini *ini)
     *ini = (dl_ini){0};
 }
 
-/* The schema of a section: its own name before a pattern ("op *"). NULL if none admits it. */
-static const dl_ini_section_schema *find_schema(const char *name,
-                                                const dl_ini_section_schema *schema, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(schema[i].section, name) == 0) return &schema[i];
-    }
-    for (size_t i = 0; i < count; i++) {
-        const char *star = strrchr(schema[i].section, '*');
-        if (star == NULL || star[1] != '\0' || star - schema[i].section < 2) continue;
-        size_t fixed = (size_t)(star - schema[i].section); /* with the blank */
-        if (star[-1] == ' ' && strncmp(schema[i].section, name, fixed) == 0 &&
-            name[fixed] != '\0') {
-            return &schema[i];
-        }
-    }
-    return NULL;
-}
-
-static dl_status fail_section(const dl_ini *ini, const dl_ini_section *section,
-                              const dl_ini_section_schema *schema, size_t count, dl_error *err)
-{
-    const char **names = dl_calloc(count, sizeof *names, "INI section names");
-    for (size_t i = 0; i < count; i++)
-        names[i] = schema[i].section;
-    char hint[256];
-    dl_names_hint(hint, sizeof hint, section->name, names, count);
-    free(names);
-    return dl_error_set_at(err, DL_ERR_NAME, ini->path, section->line, "unknown section [%s]%s",
-                           section->name, hint);
-}
-
-static dl_status check_key(const dl_ini *ini, const dl_ini_entry *entry,
-                           const dl_ini_section_schema *schema, dl_error *err)
-{
-    size_t count = 0;
-    while (schema->keys[count] != NULL)
-        count++;
-    if (dl_names_find("*", schema->keys, count) >= 0) return DL_OK;
-    if (dl_names_find(entry->key, schema->keys, count) >= 0) return DL_OK;
-    char hint[256];
-    dl_names_hint(hint, sizeof hint, entry->key, schema->keys, count);
-    return dl_error_set_at(err, DL_ERR_NAME, ini->path, entry->line, "unknown key '%s' in [%s]%s",
-                           entry->key, entry->section, hint);
-}
-
-dl_status dl_ini_check(const dl_ini *ini, const dl_ini_section_schema *schema, size_t count,
-                       dl_error *err)
+int dl_ini_section_line(const dl_ini *ini, const char *name)
 {
     for (size_t i = 0; i < ini->section_count; i++) {
-        const dl_ini_section *section = &ini->sections[i];
-        if (find_schema(section->name, schema, count) == NULL) {
-            return fail_section(ini, section, schema, count, err);
-        }
+        if (strcmp(ini->sections[i].name, name) == 0) return ini->sections[i].line;
     }
-    for (size_t i = 0; i < ini->count; i++) {
-        const dl_ini_entry *entry = &ini->entries[i];
-        const dl_ini_section_schema *found = find_schema(entry->section, schema, count);
-        if (found == NULL) { /* only "" has no [section] line */
-            return dl_error_set_at(err, DL_ERR_NAME, ini->path, entry->line,
-                                   "key '%s' stands before the first [section]", entry->key);
-        }
-        dl_status status = check_key(ini, entry, found, err);
-        if (status != DL_OK) return status;
-    }
-    return DL_OK;
+    return 0;
 }
 
 const dl_ini_entry *dl_ini_find(const dl_ini *ini, const char *section, const char *key)
@@ -285,38 +209,6 @@ dl_status dl_ini_get_string(const dl_ini *ini, const char *section, const char *
     return DL_OK;
 }
 
-dl_status dl_ini_get_choice(const dl_ini *ini, const char *section, const char *key,
-                            const char *const *names, size_t count, const int *fallback, int *out,
-                            dl_error *err)
-{
-    const dl_ini_entry *entry = dl_ini_find(ini, section, key);
-    if (entry == NULL && fallback == NULL) return missing_key(ini, section, key, err);
-    if (entry == NULL) {
-        *out = *fallback;
-        return DL_OK;
-    }
-    int index = dl_names_find(entry->value, names, count);
-    if (index < 0) {
-        char hint[256];
-        dl_names_hint(hint, sizeof hint, entry->value, names, count);
-        return dl_ini_error(ini, entry, DL_ERR_NAME, err, "unknown name%s", hint);
-    }
-    *out = index;
-    return DL_OK;
-}
-
-/* A copy of text[bytes] without the blanks around it. */
-static char *copy_trimmed(const char *text, size_t bytes)
-{
-    while (bytes > 0 && isblank((unsigned char)text[bytes - 1]))
-        bytes--;
-    while (bytes > 0 && isblank((unsigned char)*text)) {
-        text++;
-        bytes--;
-    }
-    return dl_strndup(text, bytes);
-}
-
 dl_status dl_ini_split(const dl_ini *ini, const dl_ini_entry *entry, char ***items, size_t *count,
                        dl_error *err)
 {
@@ -327,7 +219,7 @@ dl_status dl_ini_split(const dl_ini *ini, const dl_ini_entry *entry, char ***ite
     const char *start = entry->value;
     for (size_t i = 0; i < found; i++) {
         size_t bytes = strcspn(start, ",");
-        list[i] = copy_trimmed(start, bytes);
+        list[i] = dl_strndup_trimmed(start, bytes);
         start += bytes + 1; /* past the end after the last one, and not read there */
         if (list[i][0] != '\0') continue;
         dl_ini_free_list(list, i + 1);

@@ -1,6 +1,6 @@
-/* INI files (scenarios, costs, machines): kept as a list of entries with their lines, checked
- * against a schema, and read by typed getters. Every error names file, line, key, value and what
- * was expected.
+/* INI files (scenarios, costs, machines): kept as a list of entries with their lines, and read by
+ * typed getters or a table of keys (common/keys.h). Every error names file, line, key, value and
+ * what was expected.
  *
  * Grammar: [section], key = value, comments from ';' or '#' at the start of a line, or from ' ;'
  * inside one. Blanks around keys and values do not count. Errors are: a line without '=', text
@@ -36,13 +36,6 @@ typedef struct dl_ini {
     size_t section_count;
 } dl_ini;
 
-/* Which sections and keys a file may have. A section name that ends in ' *' admits any text after
- * the space ("op *" admits [op conv1.forward]); a key "*" admits any key. */
-typedef struct dl_ini_section_schema {
-    const char *section;
-    const char *const *keys; /* NULL-terminated */
-} dl_ini_section_schema;
-
 /* Reads `path`. The caller zeroes `ini` before and frees it after success. */
 dl_status dl_ini_read(dl_ini *ini, const char *path, dl_error *err) DL_MUST_CHECK;
 
@@ -53,10 +46,8 @@ dl_status dl_ini_read_text(dl_ini *ini, const char *name, const char *text, size
 /* Releases everything; a zeroed object is fine. */
 void dl_ini_free(dl_ini *ini);
 
-/* DL_ERR_NAME for the first section or key that schema[count] does not admit, with the nearest
- * known name. */
-dl_status dl_ini_check(const dl_ini *ini, const dl_ini_section_schema *schema, size_t count,
-                       dl_error *err) DL_MUST_CHECK;
+/* Line of the first [name], or 0 if there is none. */
+int dl_ini_section_line(const dl_ini *ini, const char *name);
 
 /* The entry, or NULL if the file has none. Borrowed from `ini`. */
 const dl_ini_entry *dl_ini_find(const dl_ini *ini, const char *section, const char *key);
@@ -67,11 +58,6 @@ dl_status dl_ini_get_int(const dl_ini *ini, const char *section, const char *key
                          dl_error *err) DL_MUST_CHECK;
 dl_status dl_ini_get_string(const dl_ini *ini, const char *section, const char *key,
                             const char *fallback, const char **out, dl_error *err) DL_MUST_CHECK;
-
-/* One of names[count]; *out is its index. */
-dl_status dl_ini_get_choice(const dl_ini *ini, const char *section, const char *key,
-                            const char *const *names, size_t count, const int *fallback, int *out,
-                            dl_error *err) DL_MUST_CHECK;
 
 /* Splits "a, b, c" into trimmed copies; empty items are DL_ERR_PARSE. *items is one block of
  * *count pointers and must be released with dl_ini_free_list. */

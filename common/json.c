@@ -75,7 +75,11 @@ void dl_json_end(dl_json *to, char bracket)
 void dl_json_text_item(dl_json *to, const char *name, const char *text)
 {
     dl_json_item(to, name);
-    dl_json_string(to->out, text);
+    if (text != NULL) {
+        dl_json_string(to->out, text);
+    } else {
+        fputs("null", to->out);
+    }
 }
 
 void dl_json_number_item(dl_json *to, const char *name, double number)

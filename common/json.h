@@ -27,7 +27,14 @@ void dl_json_item(dl_json *to, const char *name);
 /* Opens an object ('{') or a list ('['), and closes it ('}' or ']'). */
 void dl_json_begin(dl_json *to, const char *name, char bracket);
 void dl_json_end(dl_json *to, char bracket);
-void dl_json_text_item(dl_json *to, const char *name, const char *text);
+
+/* A loop of `index` over 0 .. count, within the list `name`, which it opens and closes: it must not
+ * be left by break or return. */
+#define DL_JSON_LIST(to, name, index, count)                           \
+    for (size_t index = (dl_json_begin((to), (name), '['), (size_t)0); \
+         index < (count) || (dl_json_end((to), ']'), false); index++)
+
+void dl_json_text_item(dl_json *to, const char *name, const char *text); /* null for NULL */
 void dl_json_number_item(dl_json *to, const char *name, double number);
 void dl_json_bool_item(dl_json *to, const char *name, bool value);
 void dl_json_null_item(dl_json *to, const char *name);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/manual.h"
 #include "common/names.h"
 #include "common/units.h"
 
@@ -84,12 +85,8 @@ dl_status dl_keys_need(const dl_ini *ini, const char *section, const char *name,
 {
     *entry = dl_ini_find(ini, section, name);
     if (*entry != NULL) return DL_OK;
-    int line = 0;
-    for (size_t i = 0; i < ini->section_count && line == 0; i++) {
-        if (strcmp(ini->sections[i].name, section) == 0) line = ini->sections[i].line;
-    }
-    return dl_error_set_at(err, DL_ERR_DATA, ini->path, line, "[%s] has no key '%s'", section,
-                           name);
+    return dl_error_set_at(err, DL_ERR_DATA, ini->path, dl_ini_section_line(ini, section),
+                           "[%s] has no key '%s'", section, name);
 }
 
 dl_status dl_key_check(const dl_key *key, double value, const char *text, const dl_ini *ini,
@@ -271,21 +268,18 @@ static const char *describe_sweep(const dl_key *key)
     return key->sweep == '\0' ? "" : key->sweep == '|' ? "lists, between bars" : "lists";
 }
 
-static void print_key(FILE *out, const dl_key *key, bool markdown, const char *takes)
+static void print_markdown(FILE *out, const dl_key *key, const char *value, const char *fallback,
+                           const char *takes)
 {
-    char value[200], fallback[80];
-    describe_value(key, value, sizeof value);
-    snprintf(fallback, sizeof fallback, "%s",
-             key->required           ? "required"
-             : key->fallback != NULL ? key->fallback
-                                     : "-");
-    if (markdown) {
-        fprintf(out, "| `%s` | %s | %s |", key->name, value, fallback);
-        fprintf(out, " %s | %s%s%s%s%s |\n", describe_sweep(key), key->help,
-                key->only != NULL ? "; with " : "", key->only != NULL ? key->only : "",
-                takes[0] != '\0' ? "; " : "", takes);
-        return;
-    }
+    fprintf(out, "| `%s` | %s | %s |", key->name, value, fallback);
+    fprintf(out, " %s | %s%s%s%s%s |\n", describe_sweep(key), key->help,
+            key->only != NULL ? "; with " : "", key->only != NULL ? key->only : "",
+            takes[0] != '\0' ? "; " : "", takes);
+}
+
+static void print_terminal(FILE *out, const dl_key *key, const char *value, const char *fallback,
+                           const char *takes)
+{
     fprintf(out, "  %s\n      %s; default: %s%s%s\n      %s", key->name, value, fallback,
             key->sweep != '\0' ? "; " : "", describe_sweep(key), key->help);
     if (key->only != NULL) fprintf(out, "; with %s", key->only);
@@ -293,7 +287,57 @@ static void print_key(FILE *out, const dl_key *key, bool markdown, const char *t
     fprintf(out, "\n");
 }
 
-bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, bool markdown,
+static void print_man(FILE *out, const dl_key *key, const char *value, const char *fallback,
+                      const char *takes)
+{
+    const char *sweep = describe_sweep(key), *only = key->only;
+    const bool has_default = !key->required && key->fallback != NULL;
+    fputs(".TP\n\\fB", out);
+    dl_man_words(out, key->name);
+    fputs("\\fR = \\fI", out);
+    dl_man_words(out, value);
+    fputs("\\fR\n", out);
+    char *text = dl_format("%s%s%s%s%s.%s%s%s%s%s", key->help, only != NULL ? "; with " : "",
+                           only != NULL ? only : "", takes[0] != '\0' ? "; " : "", takes,
+                           key->required ? " Required." : "", has_default ? " Default: " : "",
+                           has_default ? fallback : "", has_default ? "." : "",
+                           sweep[0] == '\0'    ? ""
+                           : key->sweep == '|' ? " Takes lists, between bars."
+                                               : " Takes lists.");
+    dl_man_text(out, text);
+    free(text);
+}
+
+static void print_key(FILE *out, const dl_key *key, dl_keys_form form, const char *takes)
+{
+    static void (*const print[])(FILE *, const dl_key *, const char *, const char *,
+                                 const char *) = {
+        [DL_KEYS_TERMINAL] = print_terminal,
+        [DL_KEYS_MARKDOWN] = print_markdown,
+        [DL_KEYS_MAN] = print_man,
+    };
+    char value[200], fallback[80];
+    describe_value(key, value, sizeof value);
+    snprintf(fallback, sizeof fallback, "%s",
+             key->required           ? "required"
+             : key->fallback != NULL ? key->fallback
+                                     : "-");
+    print[form](out, key, value, fallback, takes);
+}
+
+static void print_section_head(FILE *out, const char *section, dl_keys_form form, bool first)
+{
+    switch (form) {
+    case DL_KEYS_TERMINAL: fprintf(out, "%s[%s]\n", first ? "" : "\n", section); break;
+    case DL_KEYS_MARKDOWN:
+        fprintf(out, "\n### [%s]\n\n| key | value | default | swept | |\n|---|---|---|---|---|\n",
+                section);
+        break;
+    case DL_KEYS_MAN: fprintf(out, ".SS [%s]\n", section); break;
+    }
+}
+
+bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, dl_keys_form form,
                    dl_key_takes_fn takes)
 {
     const char *last = NULL;
@@ -304,15 +348,12 @@ bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, bool mar
             continue;
         }
         if (last == NULL || strcmp(last, key->section) != 0) {
-            fprintf(out, "%s%s[%s]\n", markdown || last != NULL ? "\n" : "", markdown ? "### " : "",
-                    key->section);
-            if (markdown)
-                fprintf(out, "\n| key | value | default | swept | |\n|---|---|---|---|---|\n");
+            print_section_head(out, key->section, form, last == NULL);
         }
         last = key->section;
         char who[200] = "";
         if (takes != NULL) takes(key, who, sizeof who);
-        print_key(out, key, markdown, who);
+        print_key(out, key, form, who);
     }
     return last != NULL;
 }

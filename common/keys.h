@@ -79,11 +79,14 @@ bool dl_key_depends(const dl_key *key, char *name, size_t bytes);
 /* Whether `only` holds where that key has this value, NULL: none. */
 bool dl_key_holds(const dl_key *key, const char *value);
 
-/* Prints the table: of one section, or all (NULL); as Markdown tables, or for a terminal. False if
- * there is no such section. `takes`: who takes a key, into text[bytes], "" for all; may be NULL. */
+/* How the table is printed: for a terminal, as Markdown tables, as part of a manual page. */
+typedef enum dl_keys_form { DL_KEYS_TERMINAL, DL_KEYS_MARKDOWN, DL_KEYS_MAN } dl_keys_form;
+
+/* Prints the table: of one section, or all (NULL). False if there is no such section. `takes`: who
+ * takes a key, into text[bytes], "" for all; may be NULL. */
 typedef void (*dl_key_takes_fn)(const dl_key *key, char *text, size_t bytes);
 
-bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, bool markdown,
+bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, dl_keys_form form,
                    dl_key_takes_fn takes);
 
 /* The entry, or DL_ERR_DATA at the line of the section. */

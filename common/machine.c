@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/file.h"
 #include "common/ini.h"
 #include "common/keys.h"
 #include "common/names.h"
@@ -19,8 +20,6 @@ typedef struct machine_reader {
     const dl_ini *ini;
     dl_error *err;
 } machine_reader;
-
-/* Keys and names of a machine file's sections: what machine_read.c is made of. Not for others. */
 
 /* The index of the key's value among the names of `count` structs of `size` bytes that start with a
  * char *name. */
@@ -84,12 +83,20 @@ static bool machine_parse_range(const char *text, int *first, int *last)
     return good;
 }
 
+/* DL_ERR_RANGE about a section. */
+static dl_status machine_fail(const machine_reader *r, const dl_ini_section *section,
+                              const char *text)
+{
+    return dl_error_set_at(r->err, DL_ERR_RANGE, r->ini->path, section->line, "[%s]: %s",
+                           section->name, text);
+}
+
 /* Calls read(r, section, name) for each section "KIND NAME", once where it comes again. */
 static dl_status machine_each_section(const machine_reader *r, const char *kind,
                                       dl_status (*read)(const machine_reader *,
                                                         const dl_ini_section *, const char *))
 {
-    size_t length = strlen(kind);
+    size_t length = strlen(kind), count = 0;
     for (size_t i = 0; i < r->ini->section_count; i++) {
         const dl_ini_section *section = &r->ini->sections[i];
         if (strncmp(section->name, kind, length) != 0 || section->name[length] != ' ') continue;
@@ -97,18 +104,13 @@ static dl_status machine_each_section(const machine_reader *r, const char *kind,
         for (size_t j = 0; j < i && !again; j++)
             again = strcmp(r->ini->sections[j].name, section->name) == 0;
         if (again) continue;
+        if (count++ == DL_MACHINE_MAX_PARTS) {
+            return machine_fail(r, section, "too many sections of this sort");
+        }
         dl_status status = read(r, section, section->name + length + 1);
         if (status != DL_OK) return status;
     }
     return DL_OK;
-}
-
-/* DL_ERR_RANGE about a section. */
-static dl_status machine_fail(const machine_reader *r, const dl_ini_section *section,
-                              const char *text)
-{
-    return dl_error_set_at(r->err, DL_ERR_RANGE, r->ini->path, section->line, "[%s]: %s",
-                           section->name, text);
 }
 
 /* Whether the parts of a machine file make a machine. */
@@ -143,6 +145,11 @@ static dl_status machine_check_whole(const machine_reader *r)
     if (m->gpu_count == 0) {
         return dl_error_set_at(r->err, DL_ERR_DATA, r->ini->path, 0,
                                "the machine has no [gpus ..]");
+    }
+    if (m->price_usd_per_hour.known && m->gpu_price_usd_per_hour.known) {
+        const dl_ini_entry *entry = dl_ini_find(r->ini, "machine", "gpu_price_usd_per_hour");
+        return dl_ini_error(r->ini, entry, DL_ERR_DATA, r->err,
+                            "price_usd_per_hour is given too: only one of both");
     }
     if (m->nodes > 1 && m->nic_count == 0) {
         const dl_ini_entry *entry = dl_ini_find(r->ini, "machine", "nodes");
@@ -229,6 +236,8 @@ static const dl_key rows[] = {
     WHOLE("machine", "nodes", OF_MACHINE, nodes, 1, DL_MACHINE_MAX_NODES, "1", false, "all alike"),
     QUANTITY("machine", "price_usd_per_hour", OF_MACHINE, dl_machine, price_usd_per_hour, PRICE,
              false, "of a node"),
+    QUANTITY("machine", "gpu_price_usd_per_hour", OF_MACHINE, dl_machine, gpu_price_usd_per_hour,
+             PRICE, false, "of each GPU that is used, in place of the node's"),
     {"machine", "peer", DL_KEY_CHOICE, .choices = peers, .required = true, .owner = OF_MACHINE,
      .offset = offsetof(dl_machine, peer),
      .help = "GPUs of a node between which copies need not go through host memory"},
@@ -290,54 +299,30 @@ static const dl_key rows[] = {
 };
 const dl_keys dl_machine_keys = {rows, sizeof rows / sizeof *rows};
 
-static bool has_section(const dl_ini *ini, const char *name)
-{
-    for (size_t i = 0; i < ini->section_count; i++) {
-        if (strcmp(ini->sections[i].name, name) == 0) return true;
-    }
-    return false;
-}
-
-static dl_status check_part(const machine_reader *r, const dl_ini_section *section, int count)
-{
-    if (count < DL_MACHINE_MAX_PARTS) return DL_OK;
-    return machine_fail(r, section, "too many sections of this sort");
-}
-
 static dl_status read_model(const machine_reader *r, const dl_ini_section *section,
                             const char *name)
 {
     dl_machine *m = r->machine;
-    dl_status status = check_part(r, section, m->model_count);
-    if (status != DL_OK) return status;
-    size_t i = (size_t)m->model_count++;
-    m->models = dl_realloc(m->models, i + 1, sizeof *m->models, "GPU models");
-    m->models[i] = (dl_gpu_model){.name = dl_strdup(name)};
-    return dl_keys_read(&dl_machine_keys, OF_MODEL, r->ini, section->name, &m->models[i], r->err);
+    dl_gpu_model *part = &DL_APPEND(m->models, m->model_count, "GPU models");
+    *part = (dl_gpu_model){.name = dl_strdup(name)};
+    return dl_keys_read(&dl_machine_keys, OF_MODEL, r->ini, section->name, part, r->err);
 }
 
 static dl_status read_link(const machine_reader *r, const dl_ini_section *section, const char *name)
 {
     dl_machine *m = r->machine;
-    dl_status status = check_part(r, section, m->class_count);
-    if (status != DL_OK) return status;
-    size_t i = (size_t)m->class_count++;
-    m->classes = dl_realloc(m->classes, i + 1, sizeof *m->classes, "link classes");
-    m->classes[i] = (dl_link_class){.name = dl_strdup(name)};
-    return dl_keys_read(&dl_machine_keys, OF_CLASS, r->ini, section->name, &m->classes[i], r->err);
+    dl_link_class *part = &DL_APPEND(m->classes, m->class_count, "link classes");
+    *part = (dl_link_class){.name = dl_strdup(name)};
+    return dl_keys_read(&dl_machine_keys, OF_CLASS, r->ini, section->name, part, r->err);
 }
 
 static dl_status read_protocol(const machine_reader *r, const dl_ini_section *section,
                                const char *name)
 {
     dl_machine *m = r->machine;
-    dl_status status = check_part(r, section, m->protocol_count);
-    if (status != DL_OK) return status;
-    size_t i = (size_t)m->protocol_count++;
-    m->protocols = dl_realloc(m->protocols, i + 1, sizeof *m->protocols, "protocols");
-    m->protocols[i] = (dl_protocol){.name = dl_strdup(name)};
-    return dl_keys_read(&dl_machine_keys, OF_PROTOCOL, r->ini, section->name, &m->protocols[i],
-                        r->err);
+    dl_protocol *part = &DL_APPEND(m->protocols, m->protocol_count, "protocols");
+    *part = (dl_protocol){.name = dl_strdup(name)};
+    return dl_keys_read(&dl_machine_keys, OF_PROTOCOL, r->ini, section->name, part, r->err);
 }
 
 static dl_status name_switch(const machine_reader *r, const dl_ini_section *section,
@@ -347,11 +332,8 @@ static dl_status name_switch(const machine_reader *r, const dl_ini_section *sect
     if (strncmp(name, "socket", strlen("socket")) == 0) {
         return machine_fail(r, section, "names that begin with 'socket' are of sockets");
     }
-    dl_status status = check_part(r, section, m->switch_count);
-    if (status != DL_OK) return status;
-    size_t i = (size_t)m->switch_count++;
-    m->switches = dl_realloc(m->switches, i + 1, sizeof *m->switches, "PCIe switches");
-    m->switches[i] = (dl_pcie_switch){.name = dl_strdup(name)};
+    DL_APPEND(m->switches, m->switch_count, "PCIe switches") =
+        (dl_pcie_switch){.name = dl_strdup(name)};
     return DL_OK;
 }
 
@@ -367,50 +349,54 @@ static dl_status read_switch(const machine_reader *r, const dl_ini_section *sect
                            : machine_read_class(r, section->name, "link", &m->switches[i].link);
 }
 
+/* Reads the numbers of a section [gpus 0-3] or [nics 0-3], which follow those of the sections
+ * before. */
+static dl_status read_numbers(const machine_reader *r, const dl_ini_section *section,
+                              const char *name, const char *part, int count, int *last)
+{
+    int first = 0;
+    char text[80];
+    if (!machine_parse_range(name, &first, last)) {
+        snprintf(text, sizeof text, "expected the number of a %s or a range such as 0-3", part);
+        return machine_fail(r, section, text);
+    }
+    if (first == count) return DL_OK;
+    snprintf(text, sizeof text, "%ss must be numbered from 0 on without gaps", part);
+    return machine_fail(r, section, text);
+}
+
 static dl_status read_gpus(const machine_reader *r, const dl_ini_section *section, const char *name)
 {
     dl_machine *m = r->machine;
-    int first = 0, last = 0;
+    int last = 0;
     dl_gpu gpu = {0};
-    if (!machine_parse_range(name, &first, &last)) {
-        return machine_fail(r, section, "expected the number of a GPU or a range such as 0-3");
-    }
     dl_status status;
-    if ((status = machine_read_name(r, section->name, "model", m->models, m->model_count,
+    if ((status = read_numbers(r, section, name, "GPU", m->gpu_count, &last)) ||
+        (status = machine_read_name(r, section->name, "model", m->models, m->model_count,
                                     sizeof *m->models, &gpu.model)) ||
         (status = machine_read_parent(r, section->name, &gpu.parent)) ||
         (status = machine_read_class(r, section->name, "link", &gpu.link))) {
         return status;
     }
-    if (first != m->gpu_count) {
-        return machine_fail(r, section, "GPUs must be numbered from 0 on without gaps");
-    }
-    m->gpus = dl_realloc(m->gpus, (size_t)last + 1, sizeof *m->gpus, "GPUs");
     while (m->gpu_count <= last)
-        m->gpus[m->gpu_count++] = gpu;
+        DL_APPEND(m->gpus, m->gpu_count, "GPUs") = gpu;
     return DL_OK;
 }
 
 static dl_status read_nics(const machine_reader *r, const dl_ini_section *section, const char *name)
 {
     dl_machine *m = r->machine;
-    int first = 0, last = 0;
+    int last = 0;
     dl_nic nic = {0};
-    if (!machine_parse_range(name, &first, &last)) {
-        return machine_fail(r, section, "expected the number of a NIC or a range such as 0-3");
-    }
     dl_status status;
-    if ((status = machine_read_parent(r, section->name, &nic.parent)) ||
+    if ((status = read_numbers(r, section, name, "NIC", m->nic_count, &last)) ||
+        (status = machine_read_parent(r, section->name, &nic.parent)) ||
         (status = machine_read_class(r, section->name, "link", &nic.link)) ||
         (status = machine_read_class(r, section->name, "port", &nic.port))) {
         return status;
     }
-    if (first != m->nic_count) {
-        return machine_fail(r, section, "NICs must be numbered from 0 on without gaps");
-    }
-    m->nics = dl_realloc(m->nics, (size_t)last + 1, sizeof *m->nics, "NICs");
     while (m->nic_count <= last)
-        m->nics[m->nic_count++] = nic;
+        DL_APPEND(m->nics, m->nic_count, "NICs") = nic;
     return DL_OK;
 }
 
@@ -427,9 +413,7 @@ static dl_status add_nvlink(const machine_reader *r, const dl_ini_entry *entry, 
         if (m->nvlinks[i].a != nvlink.a || m->nvlinks[i].b != nvlink.b) continue;
         return dl_ini_error(r->ini, entry, DL_ERR_RANGE, r->err, "the pair %s comes twice", pair);
     }
-    size_t i = (size_t)m->nvlink_count++;
-    m->nvlinks = dl_realloc(m->nvlinks, i + 1, sizeof *m->nvlinks, "NVLinks");
-    m->nvlinks[i] = nvlink;
+    DL_APPEND(m->nvlinks, m->nvlink_count, "NVLinks") = nvlink;
     return DL_OK;
 }
 
@@ -456,18 +440,6 @@ static dl_status read_nvlinks(const machine_reader *r, const dl_ini_section *sec
     return status;
 }
 
-static dl_status read_head(const machine_reader *r)
-{
-    dl_machine *m = r->machine;
-    int64_t schema = 0;
-    dl_status status = dl_ini_get_int(r->ini, "machine", "schema", DL_MACHINE_SCHEMA,
-                                      DL_MACHINE_SCHEMA, NULL, &schema, r->err);
-    if (status == DL_OK) {
-        status = dl_keys_read(&dl_machine_keys, OF_MACHINE, r->ini, NULL, m, r->err);
-    }
-    return status;
-}
-
 static dl_status read_host(const machine_reader *r)
 {
     dl_machine *m = r->machine;
@@ -482,7 +454,11 @@ static dl_status read_all(const machine_reader *r)
     dl_machine *m = r->machine;
     m->socket_link = m->nvswitch_link = -1;
     dl_status status;
-    if ((status = dl_keys_check(&dl_machine_keys, r->ini, r->err)) || (status = read_head(r)) ||
+    int64_t schema = 0;
+    if ((status = dl_keys_check(&dl_machine_keys, r->ini, r->err)) ||
+        (status = dl_ini_get_int(r->ini, "machine", "schema", DL_MACHINE_SCHEMA, DL_MACHINE_SCHEMA,
+                                 NULL, &schema, r->err)) ||
+        (status = dl_keys_read(&dl_machine_keys, OF_MACHINE, r->ini, NULL, m, r->err)) ||
         (status = machine_each_section(r, "link", read_link)) ||
         (status = machine_each_section(r, "gpu_model", read_model)) ||
         (status = machine_each_section(r, "protocol", read_protocol)) || (status = read_host(r)) ||
@@ -493,24 +469,11 @@ static dl_status read_all(const machine_reader *r)
         (status = machine_each_section(r, "nvlinks", read_nvlinks))) {
         return status;
     }
-    if (has_section(r->ini, "nvswitch")) {
+    if (dl_ini_section_line(r->ini, "nvswitch") > 0) {
         status = machine_read_class(r, "nvswitch", "link", &m->nvswitch_link);
         if (status != DL_OK) return status;
     }
     return machine_check_whole(r);
-}
-
-static dl_status read_ini(dl_machine *machine, const dl_ini *ini, dl_error *err)
-{
-    dl_machine read = {.path = dl_strdup(ini->path)};
-    const machine_reader r = {&read, ini, err};
-    dl_status status = read_all(&r);
-    if (status != DL_OK) {
-        dl_machine_free(&read);
-        return status;
-    }
-    *machine = read;
-    return DL_OK;
 }
 
 dl_status dl_machine_read_text(dl_machine *machine, const char *name, const char *text,
@@ -519,17 +482,24 @@ dl_status dl_machine_read_text(dl_machine *machine, const char *name, const char
     dl_ini ini = {0};
     dl_status status = dl_ini_read_text(&ini, name, text, bytes, err);
     if (status != DL_OK) return status;
-    status = read_ini(machine, &ini, err);
+    dl_machine read = {.path = dl_strdup(name)};
+    status = read_all(&(machine_reader){&read, &ini, err});
+    if (status == DL_OK) {
+        *machine = read;
+    } else {
+        dl_machine_free(&read);
+    }
     dl_ini_free(&ini);
     return status;
 }
 
 dl_status dl_machine_read(dl_machine *machine, const char *path, dl_error *err)
 {
-    dl_ini ini = {0};
-    dl_status status = dl_ini_read(&ini, path, err);
+    char *text;
+    size_t bytes;
+    dl_status status = dl_file_read(path, &text, &bytes, err);
     if (status != DL_OK) return status;
-    status = read_ini(machine, &ini, err);
-    dl_ini_free(&ini);
+    status = dl_machine_read_text(machine, path, text, bytes, err);
+    free(text);
     return status;
 }

@@ -80,7 +80,8 @@ typedef struct dl_protocol {
 typedef struct dl_machine {
     char *path, *name;
     int nodes;
-    dl_quantity price_usd_per_hour; /* of a node */
+    dl_quantity price_usd_per_hour;     /* of a node; or */
+    dl_quantity gpu_price_usd_per_hour; /* of each GPU that is used */
     dl_peer peer;
     bool gpudirect; /* NICs and GPUs copy without host memory */
 

@@ -7,12 +7,6 @@
 #include "common/alloc.h"
 #include "common/status.h"
 
-static size_t smallest(size_t a, size_t b, size_t c)
-{
-    size_t low = a < b ? a : b;
-    return low < c ? low : c;
-}
-
 /* Levenshtein distance, row by row: row[j] is the distance between the first i letters of `a` and
  * the first j letters of `b`; `diagonal` is row[j - 1] of the row before. */
 static size_t edit_distance(const char *a, const char *b)
@@ -27,7 +21,9 @@ static size_t edit_distance(const char *a, const char *b)
         for (size_t j = 1; j <= columns; j++) {
             size_t above = row[j];
             size_t change = a[i - 1] == b[j - 1] ? 0 : 1;
-            row[j] = smallest(above + 1, row[j - 1] + 1, diagonal + change);
+            row[j] = diagonal + change;
+            if (above + 1 < row[j]) row[j] = above + 1;
+            if (row[j - 1] + 1 < row[j]) row[j] = row[j - 1] + 1;
             diagonal = above;
         }
     }

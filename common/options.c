@@ -1,4 +1,4 @@
-#include "common/options.h"
+#include "common/options_internal.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -43,6 +43,11 @@ const char *dl_version(void)
     return DL_VERSION;
 }
 
+const char *dl_release_date(void)
+{
+    return DL_RELEASE_DATE;
+}
+
 static void print_version(const char *program)
 {
     printf("%.*s %s\n", (int)strcspn(program, " "), program, dl_version());
@@ -54,8 +59,8 @@ static char *exact_bytes(uint64_t bytes)
     static const struct {
         const char *name;
         uint64_t bytes;
-    } units[] = {{"GiB", 1 << 30},   {"MiB", 1 << 20}, {"KiB", 1 << 10},
-                 {"GB", 1000000000}, {"MB", 1000000},  {"kB", 1000}};
+    } units[] = {{"GiB", 1 << 30}, {"GB", 1000000000}, {"MiB", 1 << 20},
+                 {"MB", 1000000},  {"KiB", 1 << 10},   {"kB", 1000}};
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         if (bytes >= units[i].bytes && bytes % units[i].bytes == 0) {
             return dl_format("%" PRIu64 "%s", bytes / units[i].bytes, units[i].name);
@@ -102,8 +107,7 @@ static const char *option_range(const dl_option *option, char text[RANGE_BYTES])
     return text;
 }
 
-/* The target as it would be given, NULL of flags, lists and texts that are not set; free() it. */
-static char *option_value(const dl_option *option)
+char *dl_option_value(const dl_option *option)
 {
     char number[DL_DOUBLE_TEXT_BYTES];
     switch (option->type) {
@@ -178,8 +182,7 @@ static char *option_left(const dl_option *option)
     return dl_format("  %s--%s=%s", letter, option->name, option->argument);
 }
 
-/* "Steps to run (1..1000; default 100)" */
-static char *option_right(const dl_option *option)
+char *dl_option_description(const dl_option *option)
 {
     char *text = NULL;
     size_t bytes = 0, help_bytes = strlen(option->help);
@@ -196,7 +199,7 @@ static char *option_right(const dl_option *option)
         option_range(option, range);
     }
     if (strcmp(range, "any") != 0) fprintf(notes, "; %s", range);
-    char *value = option_value(option);
+    char *value = dl_option_value(option);
     if (value != NULL && value[0] != '\0') fprintf(notes, "; default %s", value);
     free(value);
     fclose(notes);
@@ -227,7 +230,7 @@ static char *options_help(const dl_command *command)
     }
     for (size_t i = 0; i < command->option_count; i++) {
         char *left = option_left(&command->options[i]);
-        char *right = option_right(&command->options[i]);
+        char *right = dl_option_description(&command->options[i]);
         write_row(out, left, right, indent);
         free(right);
         free(left);
@@ -327,15 +330,19 @@ static dl_status take_positional(option_parse *parse, const char *text)
     return DL_OK;
 }
 
+dl_status dl_option_read(const dl_option *option, const char *text, dl_error *err)
+{
+    const dl_status status = set_target(option, text, err);
+    if (status != DL_ERR_RANGE) return status;
+    char range[RANGE_BYTES]; /* in the words of --help */
+    return dl_error_set(err, status, "'%s' is out of range (%s)", text,
+                        option_range(option, range));
+}
+
 static dl_status take_option(option_parse *parse, const dl_option *option, const char *text)
 {
     dl_error why = {0};
-    dl_status status = set_target(option, text, &why);
-    if (status == DL_OK) return DL_OK;
-    if (status == DL_ERR_RANGE) { /* in the words of --help */
-        char range[RANGE_BYTES];
-        dl_error_set(&why, status, "'%s' is out of range (%s)", text, option_range(option, range));
-    }
+    if (dl_option_read(option, text, &why) == DL_OK) return DL_OK;
     return dl_error_set(parse->err, DL_ERR_USAGE, "--%s: %s", option->name, why.text);
 }
 
@@ -454,6 +461,10 @@ dl_status dl_options_parse(const dl_command *command, int argc, char **argv,
                            dl_text_list *positional, dl_options_action *action, dl_error *err)
 {
     check_table(command);
+    if (dl_manual_print_command(command, argc, argv)) {
+        *action = DL_OPTIONS_DONE;
+        return DL_OK;
+    }
     option_parse parse = {.command = command,
                           .arguments = argv,
                           .count = argc,
@@ -467,6 +478,7 @@ dl_status dl_options_parse(const dl_command *command, int argc, char **argv,
         const char *text = argv[parse.next++];
         if (options_end || text[0] != '-' || text[1] == '\0') {
             status = take_positional(&parse, text);
+            options_end |= command->runs_program;
         } else if (text[1] != '-') {
             status = take_letters(&parse, text + 1);
         } else if (text[2] != '\0') {
@@ -530,8 +542,7 @@ char *dl_options_dump(const dl_command *command)
 {
     char *text = NULL;
     size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    DL_ASSERT(out != NULL, "%s", strerror(errno));
+    FILE *out = open_text(&text, &bytes);
     for (size_t i = 0; i < command->option_count; i++) {
         const dl_option *option = &command->options[i];
         if (option->type == DL_OPTION_FLAG) {
@@ -541,7 +552,7 @@ char *dl_options_dump(const dl_command *command)
             for (size_t j = 0; j < list->count; j++)
                 dump_value(out, option->name, list->items[j]);
         } else {
-            char *value = option_value(option);
+            char *value = dl_option_value(option);
             if (value != NULL) dump_value(out, option->name, value);
             free(value);
         }
@@ -571,8 +582,7 @@ static void write_subcommands(FILE *out, const char *program, const char *summar
             program, program);
 }
 
-/* Runs a command with argv[0] "program name", so that its messages name it so. */
-static int run_subcommand(const char *program, const dl_subcommand *command, int argc, char **argv)
+int dl_subcommand_run(const char *program, const dl_subcommand *command, int argc, char **argv)
 {
     char **shifted = dl_calloc((size_t)argc, sizeof *shifted, "arguments"); /* NULL at the end */
     char *name = dl_format("%s %s", program, command->name);
@@ -585,8 +595,9 @@ static int run_subcommand(const char *program, const dl_subcommand *command, int
 }
 
 static int dispatch(const char *program, const char *summary, const dl_subcommand *commands,
-                    size_t count, int argc, char **argv)
+                    size_t count, const dl_manual *manual, int argc, char **argv)
 {
+    if (dl_manual_print_program(program, summary, commands, count, manual, argc, argv)) return 0;
     if (argc < 2) {
         write_subcommands(stderr, program, summary, commands, count);
         return dl_status_exit_code(DL_ERR_USAGE);
@@ -606,15 +617,15 @@ static int dispatch(const char *program, const char *summary, const dl_subcomman
     char hint[256];
     dl_names_hint(hint, sizeof hint, argv[1], names, count);
     free(names);
-    if (index >= 0) return run_subcommand(program, &commands[index], argc, argv);
+    if (index >= 0) return dl_subcommand_run(program, &commands[index], argc, argv);
     fprintf(stderr, "%s: unknown command '%s'%s\n", program, argv[1], hint);
     return dl_status_exit_code(DL_ERR_USAGE);
 }
 
 int dl_subcommands_main(const char *program, const char *summary, const dl_subcommand *commands,
-                        size_t count, int argc, char **argv)
+                        size_t count, const dl_manual *manual, int argc, char **argv)
 {
-    const int exit_status = dispatch(program, summary, commands, count, argc, argv);
+    const int exit_status = dispatch(program, summary, commands, count, manual, argc, argv);
     if (exit_status != 0) return exit_status;
     dl_error err = {0};
     const dl_status status = dl_stdout_check(&err);

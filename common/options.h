@@ -7,10 +7,12 @@
 #ifndef DL_COMMON_OPTIONS_H
 #define DL_COMMON_OPTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
+#include "common/manual.h"
 #include "common/status.h"
 
 typedef enum dl_option_type {
@@ -96,6 +98,13 @@ typedef struct dl_option {
  * table[count], whose targets lie in *settings. */
 void dl_options_bind(dl_option *table, const dl_option *rows, size_t count, void *settings);
 
+/* Reads an argument into the option's target; a flag becomes true, whatever the text. The errors of
+ * dl_options_parse, without the option's name. */
+dl_status dl_option_read(const dl_option *option, const char *text, dl_error *err) DL_MUST_CHECK;
+
+/* The target as it would be given, NULL of flags, lists and texts that are not set; free() it. */
+char *dl_option_value(const dl_option *option);
+
 typedef struct dl_command {
     const char *program;    /* "dlprof train": how it was called */
     const char *positional; /* "TRACE..." in the usage line; "" if none */
@@ -103,6 +112,8 @@ typedef struct dl_command {
     const dl_option *options;
     size_t option_count;
     size_t positional_min, positional_max;
+    bool runs_program; /* the first positional ends the options: what follows is its command line */
+    const dl_manual *manual; /* of a program without sub-commands; else NULL */
 } dl_command;
 
 typedef enum dl_options_action {
@@ -146,11 +157,14 @@ typedef struct dl_subcommand {
 } dl_subcommand;
 
 /* main() of a program with sub-commands: dispatches on argv[1]; prints --help, --version, and for
- * an unknown name the nearest one (exit 2). What ends with 0 has a dl_stdout_check after it. */
+ * an unknown name the nearest one (exit 2). What ends with 0 has a dl_stdout_check after it.
+ * `manual`: for its manual page; NULL: it has none. */
 int dl_subcommands_main(const char *program, const char *summary, const dl_subcommand *commands,
-                        size_t count, int argc, char **argv);
+                        size_t count, const dl_manual *manual, int argc, char **argv);
 
-/* Version of the programs: "0.1.0". */
+/* Version of the programs, "0.1.0", and its date, "2026-11-22": those of the project in
+ * CMakeLists.txt. */
 const char *dl_version(void);
+const char *dl_release_date(void);
 
 #endif

@@ -78,18 +78,25 @@ static dl_status cannot(const char *what, const char *path, int error, dl_error 
     return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot %s: %s", what, strerror(error));
 }
 
+/* Returns 0 or what errno was. */
+static int write_all(int fd, const char *data, size_t bytes)
+{
+    while (bytes > 0) {
+        const ssize_t written = write(fd, data, bytes);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return written < 0 ? errno : EIO;
+        data += written;
+        bytes -= (size_t)written;
+    }
+    return 0;
+}
+
 /* Streams forget why a write failed; this does not. */
 static ssize_t write_bytes(void *cookie, const char *data, size_t bytes)
 {
     struct dl_output_file *file = cookie;
-    size_t done = 0;
-    while (done < bytes && file->error == 0) {
-        const ssize_t written = write(file->fd, data + done, bytes - done);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) file->error = written < 0 ? errno : EIO;
-        if (written > 0) done += (size_t)written;
-    }
-    return (ssize_t)done;
+    if (file->error == 0) file->error = write_all(file->fd, data, bytes);
+    return file->error == 0 ? (ssize_t)bytes : 0;
 }
 
 /* Some systems report a full disk or quota only here. */
@@ -444,16 +451,9 @@ static text_filter filters[2]; /* of standard output and standard error */
 
 static bool send(text_filter *filter)
 {
-    size_t done = 0;
-    while (done < filter->used) {
-        const ssize_t written = write(filter->fd, filter->out + done, filter->used - done);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) break;
-        done += (size_t)written;
-    }
-    const bool all = done == filter->used;
+    const int error = write_all(filter->fd, filter->out, filter->used);
     filter->used = 0;
-    return all;
+    return error == 0;
 }
 
 /* The filter has room for an escape sequence when this is called. */

@@ -67,16 +67,6 @@ static dl_status parse_evidence(const char *text, dl_evidence *evidence, dl_erro
     return dl_error_set(err, DL_ERR_NAME, "unknown origin '%s'%s", text, hint);
 }
 
-/* A copy of text[bytes] without the blanks around it. */
-static char *trimmed(const char *text, size_t bytes)
-{
-    while (bytes > 0 && (*text == ' ' || *text == '\t'))
-        text++, bytes--;
-    while (bytes > 0 && (text[bytes - 1] == ' ' || text[bytes - 1] == '\t'))
-        bytes--;
-    return dl_strndup(text, bytes);
-}
-
 /* An 'e' belongs to the number only where digits follow it, so that no unit is cut. */
 static size_t number_length(const char *text)
 {
@@ -93,7 +83,7 @@ dl_status dl_amount_parse(const char *text, dl_dimension dimension, double *valu
 {
     const size_t length = number_length(text);
     char *number = dl_strndup(text, length);
-    char *name = trimmed(text + length, strlen(text + length));
+    char *name = dl_strndup_trimmed(text + length, strlen(text + length));
     double parsed = 0, factor = 0;
     dl_status status = length == 0 ? dl_error_set(err, DL_ERR_PARSE, "'%s' is not a number", text)
                                    : dl_parse_double(number, -INFINITY, INFINITY, &parsed, err);
@@ -190,9 +180,10 @@ dl_status dl_quantity_parse(const char *text, dl_dimension dimension, dl_quantit
                             dl_error *err)
 {
     size_t length = strcspn(text, ",");
-    char *amount = trimmed(text, length);
-    char *origin =
-        text[length] == ',' ? trimmed(text + length + 1, strlen(text + length + 1)) : NULL;
+    char *amount = dl_strndup_trimmed(text, length);
+    char *origin = text[length] == ','
+                       ? dl_strndup_trimmed(text + length + 1, strlen(text + length + 1))
+                       : NULL;
     dl_quantity parsed = {.known = true};
     dl_status status = dl_amount_parse(amount, dimension, &parsed.value, err);
     if (status == DL_OK && parsed.value < 0) {

@@ -44,23 +44,6 @@ void dl_error_print(const dl_error *err, const char *program, FILE *out)
     fprintf(out, "%s\n", err->text);
 }
 
-const char *dl_status_name(dl_status code)
-{
-    switch (code) {
-    case DL_OK: return "ok";
-    case DL_ERR_USAGE: return "usage";
-    case DL_ERR_IO: return "io";
-    case DL_ERR_PARSE: return "parse";
-    case DL_ERR_NAME: return "name";
-    case DL_ERR_RANGE: return "range";
-    case DL_ERR_FORMAT: return "format";
-    case DL_ERR_DATA: return "data";
-    case DL_ERR_UNSUPPORTED: return "unsupported";
-    case DL_ERR_SYSTEM: return "system";
-    }
-    return "unknown";
-}
-
 int dl_status_exit_code(dl_status code)
 {
     if (code == DL_OK) return 0;

@@ -52,9 +52,6 @@ dl_status dl_error_set_at(dl_error *err, dl_status code, const char *file, int l
 /* Prints "program: file:line: text" (the parts that are known) and a newline to `out`. */
 void dl_error_print(const dl_error *err, const char *program, FILE *out);
 
-/* Short name of a status ("ok", "usage", "io", ...), never NULL. */
-const char *dl_status_name(dl_status code);
-
 /* Exit status of a program whose work ended with `code`: 0, 1 (the run failed), 2 (bad usage). */
 int dl_status_exit_code(dl_status code);
 

@@ -77,11 +77,23 @@ static int consists_of(const char *text, const char *characters)
     return text[0] != '\0' && text[strspn(text, characters)] == '\0';
 }
 
+/* 2^53: below, all whole numbers are doubles. */
+#define WHOLE_MAX 9007199254740992.0
+
 dl_status dl_parse_int(const char *text, int64_t low, int64_t high, int64_t *value, dl_error *err)
 {
     char *end = NULL;
     errno = 0;
-    int64_t number = consists_of(text, "+-0123456789") ? strtoll(text, &end, 10) : 0;
+    int64_t number = 0;
+    if (consists_of(text, "+-0123456789")) {
+        number = strtoll(text, &end, 10);
+    } else if (consists_of(text, "+-.0123456789eE") && strpbrk(text, "eE") != NULL) {
+        const double real = strtod(text, &end);
+        if (!(fabs(real) <= WHOLE_MAX) || real != trunc(real))
+            end = NULL;
+        else
+            number = (int64_t)real;
+    }
     if (end == NULL || end == text || *end != '\0') {
         return dl_error_set(err, DL_ERR_PARSE, "'%s' is no whole number", text);
     }

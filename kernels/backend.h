@@ -44,21 +44,16 @@ typedef struct dl_gemm {
     void *c;
 } dl_gemm;
 
-/* A convolution of `count` samples: where its kernel x kernel windows lie on the image. Window
- * (y, x) starts at row y * stride - padding and column x * stride - padding; what lies outside of
- * the image is 0. Weights are [out.channels][ky][kx][in.channels], cuDNN's NHWC order. */
-typedef struct dl_conv {
+/* The kernel x kernel windows of a convolution or a pooling of `count` samples on the image. Window
+ * (y, x) starts at row y * stride - padding and column x * stride - padding. Of a convolution what
+ * lies outside of the image is 0, and the weights are [out.channels][ky][kx][in.channels], cuDNN's
+ * NHWC order; a pooling goes channel by channel, and its windows may hang over the edge, but not by
+ * all. */
+typedef struct dl_windows {
     int count;
     dl_shape in, out; /* of one sample; see dl_window_count */
     int kernel, stride, padding;
-} dl_conv;
-
-/* The same of a pooling, channel by channel. Windows may hang over the edge, but not by all. */
-typedef struct dl_pool {
-    int count;
-    dl_shape in, out;
-    int kernel, stride, padding;
-} dl_pool;
+} dl_windows;
 
 /* Windows along a side of `size` pixels; those that do not fit whole are left out. */
 static inline int dl_window_count(int size, int kernel, int stride, int padding)
@@ -133,32 +128,33 @@ typedef struct dl_backend {
 
     /* Bytes of scratch memory that each of the three below needs; any count up to conv's then fits.
      */
-    size_t (*conv_scratch_bytes)(const dl_conv *conv);
+    size_t (*conv_scratch_bytes)(const dl_windows *conv);
     /* y[count x out] = x * weights + bias; bias[out.channels] may be NULL */
-    void (*conv_forward)(const dl_conv *conv, const void *x, const void *weights, const void *bias,
-                         void *y, void *scratch);
+    void (*conv_forward)(const dl_windows *conv, const void *x, const void *weights,
+                         const void *bias, void *y, void *scratch);
     /* dx = gradient with respect to x, or dx += */
-    void (*conv_backward_data)(const dl_conv *conv, const void *dy, const void *weights, void *dx,
-                               bool accumulate, void *scratch);
+    void (*conv_backward_data)(const dl_windows *conv, const void *dy, const void *weights,
+                               void *dx, bool accumulate, void *scratch);
     /* dweights = gradient with respect to the weights. The bias's gradient: sum_rows of dy. */
-    void (*conv_backward_filter)(const dl_conv *conv, const void *x, const void *dy, void *dweights,
-                                 void *scratch);
+    void (*conv_backward_filter)(const dl_windows *conv, const void *x, const void *dy,
+                                 void *dweights, void *scratch);
 
     /* matrix[i][j] = row[j] */
     void (*repeat_row)(void *matrix, const void *row, int rows, int columns);
-    /* sums[j] = sum over i of matrix[i][j], or sums[j] += */
-    void (*sum_rows)(void *sums, const void *matrix, int rows, int columns, bool accumulate);
+    /* sums[j] = sum over i of matrix[i][j] */
+    void (*sum_rows)(void *sums, const void *matrix, int rows, int columns);
 
     /* y = maximum of each window, choice = its place ky * kernel + kx in the window, the first of
      * equal ones; y and choice are [count x out]. */
-    void (*max_pool)(const dl_pool *pool, const void *x, void *y, int32_t *choice);
+    void (*max_pool)(const dl_windows *pool, const void *x, void *y, int32_t *choice);
     /* dx = sum of dy of the windows that chose the pixel. */
-    void (*max_pool_backward)(const dl_pool *pool, const int32_t *choice, const void *dy, void *dx);
+    void (*max_pool_backward)(const dl_windows *pool, const int32_t *choice, const void *dy,
+                              void *dx);
 
-    /* y = mean of each window; padding must be 0. */
-    void (*average_pool)(const dl_pool *pool, const void *x, void *y);
-    /* dx = sum of dy / kernel^2 of the windows that hold the pixel. */
-    void (*average_pool_backward)(const dl_pool *pool, const void *dy, void *dx);
+    /* y[count x channels] = mean over the pixels of x[count x pixels x channels]. */
+    void (*mean_pixels)(int count, int pixels, int channels, const void *x, void *y);
+    /* dx = dy / pixels */
+    void (*mean_pixels_backward)(int count, int pixels, int channels, const void *dy, void *dx);
 
     /* to += from */
     void (*add)(void *to, const void *from, size_t count);

@@ -121,8 +121,7 @@ DL_HOT static void cpu_repeat_row(void *matrix, const void *row, int rows, int c
     }
 }
 
-DL_HOT static void cpu_sum_rows(void *sums, const void *matrix, int rows, int columns,
-                                bool accumulate)
+DL_HOT static void cpu_sum_rows(void *sums, const void *matrix, int rows, int columns)
 {
     dl_real *result = sums;
     for (int first = 0; first < columns; first += BLOCK) {
@@ -133,9 +132,8 @@ DL_HOT static void cpu_sum_rows(void *sums, const void *matrix, int rows, int co
             for (int j = 0; j < width; j++)
                 sum[j] += (double)from[j];
         }
-        for (int j = 0; j < width; j++) {
-            result[first + j] = (dl_real)(accumulate ? (double)result[first + j] + sum[j] : sum[j]);
-        }
+        for (int j = 0; j < width; j++)
+            result[first + j] = (dl_real)sum[j];
     }
 }
 
@@ -162,7 +160,7 @@ DL_HOT static void batch_statistics(const dl_norm *norm)
     dl_real *running_mean = norm->running_mean, *running_variance = norm->running_variance;
     const double share = norm->momentum;
     const double unbiased = norm->rows > 1 ? (double)norm->rows / (norm->rows - 1) : 1;
-    cpu_sum_rows(mean, norm->x, norm->rows, norm->channels, false);
+    cpu_sum_rows(mean, norm->x, norm->rows, norm->channels);
     for (int c = 0; c < norm->channels; c++)
         mean[c] /= (dl_real)norm->rows;
     for (int first = 0; first < norm->channels; first += BLOCK) {
@@ -257,7 +255,7 @@ DL_HOT static void norm_input_gradient(const dl_norm *norm, const dl_real *restr
 static void cpu_norm_backward(const dl_norm *norm, const void *dy, void *dscale, void *dshift,
                               void *dx)
 {
-    cpu_sum_rows(dshift, dy, norm->rows, norm->channels, false);
+    cpu_sum_rows(dshift, dy, norm->rows, norm->channels);
     norm_scale_gradient(norm, dy, dscale);
     if (dx) norm_input_gradient(norm, dy, dscale, dshift, dx);
 }
@@ -307,7 +305,7 @@ static void cpu_softmax_backward(const dl_softmax *softmax, void *gradients)
 }
 
 /* 2x2 blocks side by side: what most networks pool with, and worth separate loops. */
-static bool is_blocks(const dl_pool *pool)
+static bool is_blocks(const dl_windows *pool)
 {
     return pool->kernel == 2 && pool->stride == 2 && pool->padding == 0 && pool->in.rows % 2 == 0 &&
            pool->in.columns % 2 == 0;
@@ -329,7 +327,7 @@ pool_block(dl_real *restrict y, int32_t *restrict choice, const dl_real *restric
     }
 }
 
-DL_HOT static void pool_blocks(const dl_pool *pool, const dl_real *from, dl_real *to,
+DL_HOT static void pool_blocks(const dl_windows *pool, const dl_real *from, dl_real *to,
                                int32_t *choice)
 {
     const int channels = pool->in.channels;
@@ -358,7 +356,7 @@ unpool_block(dl_real *restrict above, dl_real *restrict below, const int32_t *re
     }
 }
 
-DL_HOT static void unpool_blocks(const dl_pool *pool, const int32_t *choice, const dl_real *from,
+DL_HOT static void unpool_blocks(const dl_windows *pool, const int32_t *choice, const dl_real *from,
                                  dl_real *to)
 {
     const int channels = pool->in.channels;
@@ -375,7 +373,7 @@ DL_HOT static void unpool_blocks(const dl_pool *pool, const int32_t *choice, con
 
 /* Pixel (ky, kx) of the window of output pixel `at` (counted over all samples): where its channels
  * start in the image; or SIZE_MAX if it lies outside. */
-static size_t window_pixel(const dl_pool *pool, int at, int ky, int kx)
+static size_t window_pixel(const dl_windows *pool, int at, int ky, int kx)
 {
     const int line = at / pool->out.columns;
     const int row = line % pool->out.rows * pool->stride - pool->padding + ky;
@@ -400,7 +398,7 @@ static inline __attribute__((always_inline)) void keep_larger(dl_real *restrict 
     }
 }
 
-DL_HOT static void pool_windows(const dl_pool *pool, const dl_real *from, dl_real *to,
+DL_HOT static void pool_windows(const dl_windows *pool, const dl_real *from, dl_real *to,
                                 int32_t *choice)
 {
     const int channels = pool->in.channels;
@@ -431,8 +429,8 @@ static inline __attribute__((always_inline)) void add_chosen(dl_real *restrict d
         dx[c] += choice[c] == place ? dy[c] : 0;
 }
 
-DL_HOT static void unpool_windows(const dl_pool *pool, const int32_t *choice, const dl_real *from,
-                                  dl_real *to)
+DL_HOT static void unpool_windows(const dl_windows *pool, const int32_t *choice,
+                                  const dl_real *from, dl_real *to)
 {
     const int channels = pool->in.channels;
     const int pixels = pool->count * pool->out.rows * pool->out.columns;
@@ -445,7 +443,7 @@ DL_HOT static void unpool_windows(const dl_pool *pool, const int32_t *choice, co
     }
 }
 
-static void cpu_max_pool(const dl_pool *pool, const void *x, void *y, int32_t *choice)
+static void cpu_max_pool(const dl_windows *pool, const void *x, void *y, int32_t *choice)
 {
     if (is_blocks(pool)) {
         pool_blocks(pool, x, y, choice);
@@ -454,7 +452,7 @@ static void cpu_max_pool(const dl_pool *pool, const void *x, void *y, int32_t *c
     }
 }
 
-static void cpu_max_pool_backward(const dl_pool *pool, const int32_t *choice, const void *dy,
+static void cpu_max_pool_backward(const dl_windows *pool, const int32_t *choice, const void *dy,
                                   void *dx)
 {
     if (is_blocks(pool)) {
@@ -471,33 +469,28 @@ add_share(dl_real *restrict to, const dl_real *restrict from, dl_real share, int
         to[c] += share * from[c];
 }
 
-DL_HOT static void cpu_average_pool(const dl_pool *pool, const void *x, void *y)
+DL_HOT static void cpu_mean_pixels(int count, int pixels, int channels, const void *x, void *y)
 {
-    const int channels = pool->in.channels, places = pool->kernel * pool->kernel;
-    const int pixels = pool->count * pool->out.rows * pool->out.columns;
-    const dl_real share = (dl_real)(1.0 / places);
+    const dl_real share = (dl_real)(1.0 / pixels);
+    const dl_real *from = x;
     dl_real *to = y;
-    memset(y, 0, (size_t)pool->count * dl_shape_count(pool->out) * sizeof(dl_real));
-    for (int at = 0; at < pixels; at++, to += channels) {
-        for (int place = 0; place < places; place++) {
-            const size_t pixel = window_pixel(pool, at, place / pool->kernel, place % pool->kernel);
-            add_share(to, (const dl_real *)x + pixel, share, channels);
-        }
+    memset(y, 0, (size_t)count * (size_t)channels * sizeof(dl_real));
+    for (int i = 0; i < count; i++, to += channels) {
+        for (int p = 0; p < pixels; p++, from += channels)
+            add_share(to, from, share, channels);
     }
 }
 
-DL_HOT static void cpu_average_pool_backward(const dl_pool *pool, const void *dy, void *dx)
+DL_HOT static void cpu_mean_pixels_backward(int count, int pixels, int channels, const void *dy,
+                                            void *dx)
 {
-    const int channels = pool->in.channels, places = pool->kernel * pool->kernel;
-    const int pixels = pool->count * pool->out.rows * pool->out.columns;
-    const dl_real share = (dl_real)(1.0 / places);
+    const dl_real share = (dl_real)(1.0 / pixels);
     const dl_real *from = dy;
-    memset(dx, 0, (size_t)pool->count * dl_shape_count(pool->in) * sizeof(dl_real));
-    for (int at = 0; at < pixels; at++, from += channels) {
-        for (int place = 0; place < places; place++) {
-            const size_t pixel = window_pixel(pool, at, place / pool->kernel, place % pool->kernel);
-            add_share((dl_real *)dx + pixel, from, share, channels);
-        }
+    dl_real *to = dx;
+    memset(dx, 0, (size_t)count * (size_t)pixels * (size_t)channels * sizeof(dl_real));
+    for (int i = 0; i < count; i++, from += channels) {
+        for (int p = 0; p < pixels; p++, to += channels)
+            add_share(to, from, share, channels);
     }
 }
 
@@ -514,19 +507,19 @@ DL_HOT static void cpu_average_pool_backward(const dl_pool *pool, const void *dy
 #define FILTERS_TURNED 64
 
 /* Numbers of one window. */
-static int window_size(const dl_conv *conv)
+static int window_size(const dl_windows *conv)
 {
     return conv->kernel * conv->kernel * conv->in.channels;
 }
 
 /* Whether the rows are the image itself, so that nothing needs copying. */
-static bool is_pointwise(const dl_conv *conv)
+static bool is_pointwise(const dl_windows *conv)
 {
     return conv->kernel == 1 && conv->stride == 1 && conv->padding == 0;
 }
 
 /* Output lines of a tile; a tile may begin and end within an image. */
-static int tile_lines(const dl_conv *conv)
+static int tile_lines(const dl_windows *conv)
 {
     const int all = conv->count * conv->out.rows;
     const size_t columns = (size_t)conv->out.columns;
@@ -537,7 +530,7 @@ static int tile_lines(const dl_conv *conv)
 }
 
 /* Numbers of the rows of a full tile. */
-static size_t tile_size(const dl_conv *conv)
+static size_t tile_size(const dl_windows *conv)
 {
     if (is_pointwise(conv)) return 0;
     return (size_t)tile_lines(conv) * (size_t)conv->out.columns * (size_t)window_size(conv);
@@ -546,7 +539,7 @@ static size_t tile_size(const dl_conv *conv)
 /* Whether the gradient of the weights is computed transposed, [window x filters], after the rows
  * in the scratch. With few filters the product is up to a tenth faster that way round, and the
  * weights are few. */
-static bool is_filter_turned(const dl_conv *conv)
+static bool is_filter_turned(const dl_windows *conv)
 {
     return conv->out.channels <= FILTERS_TURNED;
 }
@@ -555,20 +548,20 @@ static bool is_filter_turned(const dl_conv *conv)
  * rows[pixels x window] into the scratch, a tile small enough for the level-2 cache; then
  * y = rows W^T,  dW = dy^T rows,  drows = dy W, which is added up to dx. Rows are made again in the
  * backward pass, which costs less than to keep and fetch them. */
-static size_t cpu_conv_scratch_bytes(const dl_conv *conv)
+static size_t cpu_conv_scratch_bytes(const dl_windows *conv)
 {
     const size_t weights = (size_t)window_size(conv) * (size_t)conv->out.channels;
     return (tile_size(conv) + (is_filter_turned(conv) ? weights : 0)) * sizeof(dl_real);
 }
 
 /* First image line of the window of output line `line`, which may lie outside. */
-static int first_row(const dl_conv *conv, int line)
+static int first_row(const dl_windows *conv, int line)
 {
     return line % conv->out.rows * conv->stride - conv->padding;
 }
 
 /* Where image line `row` of the image of output line `line` starts. */
-static size_t line_offset(const dl_conv *conv, int line, int row)
+static size_t line_offset(const dl_windows *conv, int line, int row)
 {
     const size_t image = (size_t)(line / conv->out.rows) * dl_shape_count(conv->in);
     return image + (size_t)row * (size_t)conv->in.columns * (size_t)conv->in.channels;
@@ -587,7 +580,7 @@ static inline void clip(int first, int size, int kernel, int *begin, int *end)
  * contiguous piece of `piece` = kernel * channels numbers. Inlined, so that a caller's constant
  * `piece` turns the copy into a few moves. */
 static inline __attribute__((always_inline)) void
-copy_inner_windows(dl_real *row, const dl_real *from, const dl_conv *conv, int piece)
+copy_inner_windows(dl_real *row, const dl_real *from, const dl_windows *conv, int piece)
 {
     const size_t line = (size_t)conv->in.columns * (size_t)conv->in.channels;
     const size_t step = (size_t)conv->stride * (size_t)conv->in.channels;
@@ -602,7 +595,7 @@ copy_inner_windows(dl_real *row, const dl_real *from, const dl_conv *conv, int p
 }
 
 /* Rows of one output line, some windows of which hang over the edge: zeros there. */
-static inline void copy_edge_windows(dl_real *row, const dl_real *images, const dl_conv *conv,
+static inline void copy_edge_windows(dl_real *row, const dl_real *images, const dl_windows *conv,
                                      int line)
 {
     const int channels = conv->in.channels, kernel = conv->kernel, top = first_row(conv, line);
@@ -626,7 +619,7 @@ static inline void copy_edge_windows(dl_real *row, const dl_real *images, const 
 }
 
 /* rows[(line, x)][(ky, kx, channel)] of the output lines first .. first + lines - 1. */
-DL_HOT static void copy_windows(dl_real *rows, const dl_real *images, const dl_conv *conv,
+DL_HOT static void copy_windows(dl_real *rows, const dl_real *images, const dl_windows *conv,
                                 int first, int lines)
 {
     const int piece = conv->kernel * conv->in.channels;
@@ -646,8 +639,8 @@ DL_HOT static void copy_windows(dl_real *rows, const dl_real *images, const dl_c
 }
 
 /* The transpose of copy_windows: adds each entry of `rows` to the pixel that it is a copy of. */
-DL_HOT static void add_windows(dl_real *images, const dl_real *rows, const dl_conv *conv, int first,
-                               int lines)
+DL_HOT static void add_windows(dl_real *images, const dl_real *rows, const dl_windows *conv,
+                               int first, int lines)
 {
     const int channels = conv->in.channels, kernel = conv->kernel, piece = kernel * channels;
     const int line_size = conv->in.columns * channels;
@@ -674,7 +667,7 @@ DL_HOT static void add_windows(dl_real *images, const dl_real *rows, const dl_co
 
 /* Zeroes the images whose first output line is one of first .. first + lines - 1: just before
  * something is added to them, so that they are in the cache. */
-static void zero_images(dl_real *images, const dl_conv *conv, int first, int lines)
+static void zero_images(dl_real *images, const dl_windows *conv, int first, int lines)
 {
     const int begin = (first + conv->out.rows - 1) / conv->out.rows;
     const int end = (first + lines + conv->out.rows - 1) / conv->out.rows;
@@ -690,7 +683,8 @@ typedef struct tile {
 } tile;
 
 /* The tile with its windows copied, or where the image is the rows, pointed at. */
-static tile make_tile(const dl_conv *conv, const dl_real *x, int first, int lines, dl_real *scratch)
+static tile make_tile(const dl_windows *conv, const dl_real *x, int first, int lines,
+                      dl_real *scratch)
 {
     const size_t pixel = (size_t)first * (size_t)conv->out.columns;
     const tile made = {.rows = lines * conv->out.columns,
@@ -701,7 +695,7 @@ static tile make_tile(const dl_conv *conv, const dl_real *x, int first, int line
     return made;
 }
 
-static int lines_left(const dl_conv *conv, int first)
+static int lines_left(const dl_windows *conv, int first)
 {
     const int left = conv->count * conv->out.rows - first, most = tile_lines(conv);
     return left < most ? left : most;
@@ -719,7 +713,7 @@ static void cpu_gemm(const dl_gemm *gemm)
      gemm->accumulate ? 1 : 0, gemm->c, gemm->n);
 }
 
-static void cpu_conv_forward(const dl_conv *conv, const void *x, const void *weights,
+static void cpu_conv_forward(const dl_windows *conv, const void *x, const void *weights,
                              const void *bias, void *y, void *scratch)
 {
     const int units = conv->out.channels, lines = conv->count * conv->out.rows;
@@ -749,7 +743,7 @@ static void transpose(dl_real *to, const dl_real *from, int rows, int columns)
     }
 }
 
-static void cpu_conv_backward_filter(const dl_conv *conv, const void *x, const void *dy,
+static void cpu_conv_backward_filter(const dl_windows *conv, const void *x, const void *dy,
                                      void *dweights, void *scratch)
 {
     const int lines = conv->count * conv->out.rows;
@@ -772,7 +766,7 @@ static void cpu_conv_backward_filter(const dl_conv *conv, const void *x, const v
     if (turned) transpose(dweights, product, window, units);
 }
 
-static void cpu_conv_backward_data(const dl_conv *conv, const void *dy, const void *weights,
+static void cpu_conv_backward_data(const dl_windows *conv, const void *dy, const void *weights,
                                    void *dx, bool accumulate, void *scratch)
 {
     const int lines = conv->count * conv->out.rows, units = conv->out.channels;
@@ -912,8 +906,8 @@ const dl_backend DL_TYPED(dl_backend_cpu) = {
     .sum_rows = cpu_sum_rows,
     .max_pool = cpu_max_pool,
     .max_pool_backward = cpu_max_pool_backward,
-    .average_pool = cpu_average_pool,
-    .average_pool_backward = cpu_average_pool_backward,
+    .mean_pixels = cpu_mean_pixels,
+    .mean_pixels_backward = cpu_mean_pixels_backward,
     .add = cpu_add,
     .relu = cpu_relu,
     .relu_backward = cpu_relu_backward,

@@ -1,12 +1,13 @@
 #include "kernels/data_set.h"
 
+#include <endian.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "common/alloc.h"
+#include "common/file.h"
 #include "common/random.h"
 
 #define MNIST_CLASSES 10
@@ -19,168 +20,151 @@
 /* Images of more bytes than this are refused: no real set has them, a damaged header may. */
 #define SAMPLE_BYTES_MAX (1u << 24)
 
-/* Read in pieces, so that a damaged header that promises 4 GB does not allocate them. */
-#define PIECE_BYTES (1u << 22)
+/* An IDX file is unpacked in pieces of these bytes, up to the last. */
+#define PIECE_BYTES ((size_t)1 << 22)
+#define FILE_BYTES_MAX ((size_t)1 << 36)
 
+/* All of an IDX file, unpacked. */
 typedef struct idx_file {
-    gzFile stream;
     char *path;
+    uint8_t *bytes;
+    size_t count;
 } idx_file;
 
-/* Opens FOLDER/NAME or else FOLDER/NAME.gz; gzopen reads both kinds. */
-static dl_status open_idx(idx_file *file, const char *folder, const char *name, dl_error *err)
+static void free_idx(idx_file *file)
+{
+    free(file->bytes);
+    free(file->path);
+}
+
+/* A damaged gzip stream is DL_ERR_FORMAT, a read that the system refuses DL_ERR_IO. */
+static dl_status unpack(idx_file *file, gzFile stream, dl_error *err)
+{
+    int got, code = Z_OK;
+    do {
+        file->bytes = dl_realloc(file->bytes, file->count + PIECE_BYTES, 1, "IDX data");
+        got = gzread(stream, file->bytes + file->count, PIECE_BYTES);
+        if (got > 0) file->count += (size_t)got;
+    } while (got == PIECE_BYTES && file->count < FILE_BYTES_MAX);
+    const char *text = gzerror(stream, &code);
+    if (code == Z_ERRNO) {
+        return dl_error_set_at(err, DL_ERR_IO, file->path, 0, "read failed: %s", strerror(errno));
+    }
+    if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) {
+        return dl_error_set_at(err, DL_ERR_FORMAT, file->path, 0, "damaged or cut gzip stream: %s",
+                               text);
+    }
+    return DL_OK;
+}
+
+/* Reads FOLDER/NAME or else FOLDER/NAME.gz; gzopen reads both kinds. To be freed in any case. */
+static dl_status read_idx(idx_file *file, const char *folder, const char *name, dl_error *err)
 {
     static const char *const suffixes[] = {"", ".gz"};
     for (size_t i = 0; i < 2; i++) {
         char *path = dl_format("%s/%s%s", folder, name, suffixes[i]);
         gzFile stream = gzopen(path, "rb");
-        if (stream != NULL) {
-            gzbuffer(stream, 1u << 17);
-            *file = (idx_file){stream, path};
-            return DL_OK;
-        }
         const int reason = errno;
-        free(path);
-        if (reason != ENOENT) {
-            return dl_error_set(err, DL_ERR_IO, "cannot open %s/%s%s: %s", folder, name,
-                                suffixes[i], strerror(reason));
+        *file = (idx_file){.path = path};
+        if (stream != NULL) {
+            const dl_status status = unpack(file, stream, err);
+            gzclose_r(stream);
+            return status;
         }
+        if (reason != ENOENT) {
+            return dl_error_set(err, DL_ERR_IO, "cannot open %s: %s", path, strerror(reason));
+        }
+        free_idx(file);
     }
+    *file = (idx_file){0};
     return dl_error_set(err, DL_ERR_IO, "neither %s nor %s.gz is in %s", name, name, folder);
 }
 
-static void close_idx(idx_file *file)
-{
-    if (file->stream != NULL) gzclose_r(file->stream);
-    free(file->path);
-    *file = (idx_file){0};
-}
-
-/* Up to `bytes` bytes into data; *got says how many before the end. A damaged gzip stream is
- * DL_ERR_FORMAT, a read that the system refuses DL_ERR_IO. */
-static dl_status read_some(idx_file *file, uint8_t *data, unsigned bytes, unsigned *got,
-                           dl_error *err)
-{
-    const int result = gzread(file->stream, data, bytes);
-    int code = Z_OK;
-    const char *text = gzerror(file->stream, &code);
-    if (code == Z_ERRNO) {
-        return dl_error_set_at(err, DL_ERR_IO, file->path, 0, "read failed: %s", strerror(errno));
-    }
-    if (result < 0 || (code != Z_OK && code != Z_STREAM_END)) {
-        return dl_error_set_at(err, DL_ERR_FORMAT, file->path, 0, "damaged or cut gzip stream: %s",
-                               text);
-    }
-    *got = (unsigned)result;
-    return DL_OK;
-}
-
-/* Reads the header: the magic number and `dimensions` sizes. */
-static dl_status read_header(idx_file *file, uint32_t magic, uint32_t *sizes, unsigned dimensions,
+/* Checks the header, the magic number and `dimensions` sizes, and takes it off the bytes. */
+static dl_status take_header(idx_file *file, uint32_t magic, uint32_t *sizes, size_t dimensions,
                              dl_error *err)
 {
-    uint8_t bytes[16];
-    unsigned got = 0;
-    dl_status status = read_some(file, bytes, 4 * (1 + dimensions), &got, err);
-    if (status != DL_OK) return status;
+    const size_t header = 4 * (1 + dimensions);
     uint32_t words[4] = {0};
-    for (unsigned i = 0; i < got / 4; i++) {
-        const uint8_t *b = bytes + 4 * i;
-        words[i] = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+    for (size_t i = 0; i < header / 4 && 4 * (i + 1) <= file->count; i++) {
+        memcpy(&words[i], file->bytes + 4 * i, 4);
+        words[i] = be32toh(words[i]);
     }
-    if (got >= 4 && words[0] != magic) {
+    if (file->count >= 4 && words[0] != magic) {
         return dl_error_set_at(err, DL_ERR_FORMAT, file->path, 0,
                                "no IDX file of the expected kind: magic 0x%08x, expected 0x%08x",
                                words[0], magic);
     }
-    if (got < 4 * (1 + dimensions)) {
+    if (file->count < header) {
         return dl_error_set_at(err, DL_ERR_FORMAT, file->path, 0,
-                               "the IDX header ends after %u bytes of %u", got,
-                               4 * (1 + dimensions));
+                               "the IDX header ends after %zu bytes of %zu", file->count, header);
     }
     memcpy(sizes, words + 1, dimensions * sizeof *sizes);
+    file->count -= header;
+    memmove(file->bytes, file->bytes + header, file->count);
     return DL_OK;
 }
 
-/* Reads exactly `bytes` bytes, after which the file must end; *data is the caller's to free. */
-static dl_status read_body(idx_file *file, uint64_t bytes, uint8_t **data, dl_error *err)
+/* Whether what follows the header is of that length. */
+static dl_status check_body(const idx_file *file, uint64_t bytes, dl_error *err)
 {
-    uint8_t *body = NULL;
-    uint64_t have = 0;
-    dl_status status = DL_OK;
-    while (status == DL_OK && have <= bytes) {
-        /* One byte more than promised is asked for, to see that nothing follows. */
-        const uint64_t rest = bytes + 1 - have;
-        const unsigned piece = rest < PIECE_BYTES ? (unsigned)rest : PIECE_BYTES;
-        unsigned got = 0;
-        body = dl_realloc(body, have + piece, 1, "IDX data");
-        status = read_some(file, body + have, piece, &got, err);
-        have += got;
-        if (got < piece) break;
+    if (file->count < bytes) {
+        return dl_error_set_at(err, DL_ERR_FORMAT, file->path, 0,
+                               "ends after %zu of %llu data bytes", file->count,
+                               (unsigned long long)bytes);
     }
-    if (status == DL_OK && have < bytes) {
-        status =
-            dl_error_set_at(err, DL_ERR_FORMAT, file->path, 0, "ends after %llu of %llu data bytes",
-                            (unsigned long long)have, (unsigned long long)bytes);
-    } else if (status == DL_OK && have > bytes) {
-        status = dl_error_set_at(err, DL_ERR_FORMAT, file->path, 0,
-                                 "has more than the %llu data bytes that its header promises",
-                                 (unsigned long long)bytes);
-    }
-    if (status != DL_OK) {
-        free(body);
-        return status;
-    }
-    *data = body;
-    return DL_OK;
+    if (file->count == bytes) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_FORMAT, file->path, 0,
+                           "has more than the %llu data bytes that its header promises",
+                           (unsigned long long)bytes);
 }
 
 static dl_status read_images(dl_data_set *set, const char *folder, const char *name, dl_error *err)
 {
-    idx_file file = {0};
-    uint32_t sizes[3];
-    dl_status status = open_idx(&file, folder, name, err);
-    if (status != DL_OK) return status;
-    status = read_header(&file, IDX_MAGIC_IMAGES, sizes, 3, err);
+    idx_file file;
+    uint32_t sizes[3] = {0};
+    dl_status status = read_idx(&file, folder, name, err);
+    if (status == DL_OK) status = take_header(&file, IDX_MAGIC_IMAGES, sizes, 3, err);
     if (status == DL_OK) {
         const uint64_t sample_bytes = (uint64_t)sizes[1] * sizes[2];
+        set->count = sizes[0];
+        set->sample_bytes = (size_t)sample_bytes;
         if (sizes[0] == 0 || sample_bytes == 0 || sample_bytes > SAMPLE_BYTES_MAX) {
             status = dl_error_set_at(err, DL_ERR_FORMAT, file.path, 0,
                                      "impossible sizes: %u images of %u x %u", sizes[0], sizes[1],
                                      sizes[2]);
         } else {
-            set->count = sizes[0];
-            set->sample_bytes = (size_t)sample_bytes;
-            status = read_body(&file, sizes[0] * sample_bytes, &set->pixels, err);
+            status = check_body(&file, sizes[0] * sample_bytes, err);
         }
     }
-    close_idx(&file);
+    if (status == DL_OK) {
+        set->pixels = file.bytes;
+        file.bytes = NULL;
+    }
+    free_idx(&file);
     return status;
 }
 
 static dl_status read_labels(dl_data_set *set, const char *folder, const char *name, dl_error *err)
 {
-    idx_file file = {0};
+    idx_file file;
     uint32_t count = 0;
-    dl_status status = open_idx(&file, folder, name, err);
-    if (status != DL_OK) return status;
-    status = read_header(&file, IDX_MAGIC_LABELS, &count, 1, err);
+    dl_status status = read_idx(&file, folder, name, err);
+    if (status == DL_OK) status = take_header(&file, IDX_MAGIC_LABELS, &count, 1, err);
     if (status == DL_OK && count != set->count) {
         status = dl_error_set_at(err, DL_ERR_FORMAT, file.path, 0, "%u labels for %zu images",
                                  count, set->count);
     }
-    uint8_t *bytes = NULL;
-    if (status == DL_OK) status = read_body(&file, count, &bytes, err);
+    if (status == DL_OK) status = check_body(&file, count, err);
     if (status == DL_OK) set->labels = dl_calloc(count, sizeof *set->labels, "labels");
     for (size_t i = 0; status == DL_OK && i < set->count; i++) {
-        set->labels[i] = bytes[i];
-        if (bytes[i] < MNIST_CLASSES) continue;
-        status =
-            dl_error_set_at(err, DL_ERR_FORMAT, file.path, 0,
-                            "label %u of image %zu is not below %d", bytes[i], i, MNIST_CLASSES);
+        set->labels[i] = file.bytes[i];
+        if (file.bytes[i] < MNIST_CLASSES) continue;
+        status = dl_error_set_at(err, DL_ERR_FORMAT, file.path, 0,
+                                 "label %u of image %zu is not below %d", file.bytes[i], i,
+                                 MNIST_CLASSES);
     }
-    free(bytes);
-    close_idx(&file);
+    free_idx(&file);
     return status;
 }
 
@@ -274,6 +258,7 @@ void dl_data_set_batch(const dl_data_set *set, const uint32_t *order, int batch,
 #define CIFAR_SAMPLE_BYTES (CIFAR_PIXELS * CIFAR_CHANNELS)
 #define CIFAR_RECORD_BYTES (1 + CIFAR_SAMPLE_BYTES)
 #define CIFAR_FILE_RECORDS 10000
+#define CIFAR_FILE_BYTES (CIFAR_FILE_RECORDS * CIFAR_RECORD_BYTES)
 
 /* A record's pixels lie channel by channel; ours, pixel by pixel. */
 static void interleave(uint8_t *to, const uint8_t *from)
@@ -284,47 +269,27 @@ static void interleave(uint8_t *to, const uint8_t *from)
     }
 }
 
-/* Reads the records of an open file to `first` and the following ones; the file must then end. */
-static dl_status read_cifar_records(FILE *file, const char *path, dl_data_set *set, size_t first,
-                                    dl_error *err)
-{
-    uint8_t record[CIFAR_RECORD_BYTES];
-    for (size_t i = 0; i < CIFAR_FILE_RECORDS; i++) {
-        const size_t got = fread(record, 1, sizeof record, file);
-        if (ferror(file)) {
-            return dl_error_set_at(err, DL_ERR_IO, path, 0, "read failed: %s", strerror(errno));
-        }
-        if (got < sizeof record) {
-            return dl_error_set_at(
-                err, DL_ERR_FORMAT, path, 0, "ends after %zu bytes; a CIFAR-10 file has %d",
-                i * sizeof record + got, CIFAR_FILE_RECORDS * CIFAR_RECORD_BYTES);
-        }
-        if (record[0] >= CIFAR_CLASSES) {
-            return dl_error_set_at(err, DL_ERR_FORMAT, path, 0,
-                                   "label %u of image %zu is not below %d", record[0], i,
-                                   CIFAR_CLASSES);
-        }
-        set->labels[first + i] = record[0];
-        interleave(set->pixels + (first + i) * CIFAR_SAMPLE_BYTES, record + 1);
-    }
-    if (fgetc(file) == EOF) return DL_OK;
-    return dl_error_set_at(err, DL_ERR_FORMAT, path, 0,
-                           "has more than the %d bytes of a CIFAR-10 file",
-                           CIFAR_FILE_RECORDS * CIFAR_RECORD_BYTES);
-}
-
+/* The records of a file go to `first` and the following ones. */
 static dl_status read_cifar_file(const char *folder, const char *name, dl_data_set *set,
                                  size_t first, dl_error *err)
 {
-    char *path = dl_format("%s/%s", folder, name);
-    dl_status status;
-    FILE *file = fopen(path, "rb");
-    if (file == NULL) {
-        status = dl_error_set(err, DL_ERR_IO, "cannot open %s: %s", path, strerror(errno));
-    } else {
-        status = read_cifar_records(file, path, set, first, err);
-        fclose(file);
+    char *path = dl_format("%s/%s", folder, name), *text = NULL;
+    size_t bytes = 0;
+    dl_status status = dl_file_read(path, &text, &bytes, err);
+    if (status == DL_OK && bytes != CIFAR_FILE_BYTES) {
+        status = dl_error_set_at(err, DL_ERR_FORMAT, path, 0,
+                                 "has %zu bytes; a CIFAR-10 file has %d", bytes, CIFAR_FILE_BYTES);
     }
+    for (size_t i = 0; status == DL_OK && i < CIFAR_FILE_RECORDS; i++) {
+        const uint8_t *record = (const uint8_t *)text + i * CIFAR_RECORD_BYTES;
+        set->labels[first + i] = record[0];
+        interleave(set->pixels + (first + i) * CIFAR_SAMPLE_BYTES, record + 1);
+        if (record[0] < CIFAR_CLASSES) continue;
+        status =
+            dl_error_set_at(err, DL_ERR_FORMAT, path, 0, "label %u of image %zu is not below %d",
+                            record[0], i, CIFAR_CLASSES);
+    }
+    free(text);
     free(path);
     return status;
 }

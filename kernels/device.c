@@ -1,13 +1,11 @@
 #include "kernels/device.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "common/alloc.h"
-#include "common/file.h"
+#include "common/install.h"
+#include "common/units.h"
 
 #define OFFER "; --device cpu uses the processor"
 
@@ -21,25 +19,16 @@ const char *const dl_device_math_names[] = {[DL_DEVICE_MATH_FP32] = "fp32",
 
 dl_status dl_device_parse(const char *text, dl_device_choice *choice, dl_error *err)
 {
-    static const char cuda[] = "cuda";
-    const size_t name = sizeof cuda - 1;
+    int64_t first = 0;
     if (strcmp(text, "cpu") == 0) {
         *choice = (dl_device_choice){.cuda = false};
         return DL_OK;
     }
-    if (strncmp(text, cuda, name) == 0) {
-        if (text[name] == '\0') {
-            *choice = (dl_device_choice){.cuda = true};
-            return DL_OK;
-        }
-        char *end = NULL;
-        const char *digits = text + name + 1;
-        const bool number = text[name] == ':' && *digits >= '0' && *digits <= '9';
-        const long first = number ? strtol(digits, &end, 10) : -1;
-        if (number && *end == '\0' && first < DEVICES_MAX) {
-            *choice = (dl_device_choice){.cuda = true, .first = (int)first};
-            return DL_OK;
-        }
+    if (strcmp(text, "cuda") == 0 ||
+        (strncmp(text, "cuda:", 5) == 0 &&
+         dl_parse_int(text + 5, 0, DEVICES_MAX - 1, &first, NULL) == DL_OK)) {
+        *choice = (dl_device_choice){.cuda = true, .first = (int)first};
+        return DL_OK;
     }
     return dl_error_set(err, DL_ERR_USAGE,
                         "unknown device '%.64s'; must be cpu, cuda, or cuda:NUMBER", text);
@@ -72,21 +61,15 @@ dl_status dl_device_load(const char *path, const dl_device_type **type, dl_error
 
 dl_status dl_device_load_cuda(const dl_device_type **type, dl_error *err)
 {
-    char *self = dl_file_program();
-    if (self == NULL) {
-        return dl_error_set(err, DL_ERR_SYSTEM, "cannot find the program's own file: %s",
-                            strerror(errno));
+    char *path = NULL;
+    dl_error why = {0};
+    dl_status status = dl_library_path(DL_DEVICE_CUDA_LIBRARY, &path, &why);
+    if (status == DL_ERR_UNSUPPORTED) {
+        return dl_error_set(err, status, "this build has no CUDA: there is no %.300s" OFFER,
+                            why.file);
     }
-    const char *slash = strrchr(self, '/');
-    char *path = dl_format("%.*s/" DL_DEVICE_CUDA_LIBRARY, (int)(slash - self), self);
-    free(self);
-    dl_status status;
-    if (access(path, R_OK) == 0) {
-        status = dl_device_load(path, type, err);
-    } else {
-        status = dl_error_set(err, DL_ERR_UNSUPPORTED,
-                              "this build has no CUDA: there is no %.300s" OFFER, path);
-    }
+    if (status != DL_OK) return dl_error_set(err, status, "%s", why.text);
+    status = dl_device_load(path, type, err);
     free(path);
     return status;
 }

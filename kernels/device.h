@@ -19,7 +19,7 @@
 #define DL_DEVICE_NAME_BYTES 256  /* as many as CUDA has */
 #define DL_DEVICE_VECTORS_MAX 256 /* of an average */
 
-/* One worker's place on a device: its queue of operations (a stream), handles of the libraries,
+/* One worker's slot on a device: its queue of operations (a stream), handles of the libraries,
  * scratch memory, marks. Several of them may lie on one device. */
 typedef struct dl_device dl_device;
 
@@ -52,7 +52,7 @@ typedef struct dl_device_info {
 /* A group whose members are in several processes. */
 typedef struct dl_device_ranks {
     char id[DL_DEVICE_ID_BYTES]; /* one process's make_id, the same in all */
-    int first, count;            /* this process's places are members first ... of `count` */
+    int first, count;            /* this process's slots are members first ... of `count` */
     double limit_s;              /* longest wait for the other members */
     bool (*lost)(void *user);    /* whether another process is known to be gone; any thread */
     void *user;
@@ -60,64 +60,63 @@ typedef struct dl_device_ranks {
 
 typedef struct dl_device_type {
     const char *name; /* "cuda" */
-    /* Operations of the place that the calling thread uses. */
+    /* Operations of the slot that the calling thread uses. */
     const dl_backend *backend;
 
     /* Devices of this machine, at least 1; DL_ERR_UNSUPPORTED with the reason if there is none. */
     dl_status (*count)(int *count, dl_error *err);
     dl_status (*describe)(int number, dl_device_info *info, dl_error *err);
 
-    /* A place on device `number`, idle and used by nobody. Any thread may use it, one at a time. */
+    /* A slot on device `number`, idle and used by nobody. Any thread may use it, one at a time. */
     dl_status (*open)(dl_device **device, int number, const dl_device_settings *settings,
                       dl_error *err);
     void (*close)(dl_device *device); /* NULL is fine; what was allocated must be released before */
     /* The backend's operations and all below act on `device` from now on, in this thread. */
     void (*use)(dl_device *device);
 
-    /* Bytes in use of the used place's device, by this program, its libraries, and others. */
+    /* Bytes in use of the used slot's device, by this program, its libraries, and others. */
     size_t (*used_bytes)(void);
 
-    /* Puts mark `index` (0, 1, ...) after what was issued; the same one may be put again. */
+    /* Puts mark `index` (0, 1, ...) after what was launched; the same one may be put again. */
     void (*mark)(size_t index);
     /* Time from one mark to a later one in ns, to about half a microsecond; after `wait`. */
     double (*between_ns)(size_t from, size_t to);
 
-    /* Makes the places one group whose members reduce together, [count] on different devices;
-     * DL_ERR_UNSUPPORTED where they cannot. Before any of them is used. */
-    dl_status (*join)(dl_device *const *devices, int count, dl_error *err);
-    /* The same with members in several processes, which all call it: devices[0..count-1] are this
-     * one's. Where a member fails, its process shall be `lost` to the others, so that their `wait`
-     * fails. make_id: a name for one such group. */
+    /* Makes the slots one group whose members reduce together, [count] on different devices;
+     * DL_ERR_UNSUPPORTED where they cannot. Before any of them is used. With `ranks` (or NULL) the
+     * members are in several processes, which all call it: devices[0..count-1] are this one's. Where
+     * a member fails, its process shall be `lost` to the others, so that their `wait` fails.
+     * make_id: a name for one such group. */
+    dl_status (*join)(dl_device *const *devices, int count, const dl_device_ranks *ranks,
+                      dl_error *err);
     dl_status (*make_id)(char id[DL_DEVICE_ID_BYTES], dl_error *err);
-    dl_status (*join_ranks)(dl_device *const *devices, int count, const dl_device_ranks *ranks,
-                            dl_error *err);
     /* values[count] = mean of all members' values. Every member must call it; where one thread
      * calls it for several members, between group(true) and group(false). Once a member has failed,
      * `wait` fails for the others too, instead of waiting for it. */
     void (*all_reduce)(void *values, size_t count);
     void (*group)(bool begin);
 
-    /* For measurements. What is issued after `hold` starts only at `let_go`, so that the host's
-     * time to issue it does not count; at most some hundred operations, and none that the host
+    /* For measurements. What is launched after `hold` starts only at `let_go`, so that the host's
+     * time to launch it does not count; at most some hundred operations, and none that the host
      * waits for (copies of pageable memory). A hold ends by itself after a second or two. */
     void (*hold)(void);
     void (*let_go)(void);
-    /* Issues an operation that does nothing. */
+    /* Launches an operation that does nothing. */
     void (*launch)(void);
-    /* Copies between two places' memory, on one device or two, issued by the used one, which takes
-     * it in or gives it away. */
-    void (*copy_from)(const dl_device *source, void *to, const void *from, size_t bytes);
-    void (*copy_to)(const dl_device *target, void *to, const void *from, size_t bytes);
+    /* Copies between two slots' memory, on one device or two, launched by the used one, which is one
+     * of them. */
+    void (*copy)(const dl_device *target, void *to, const dl_device *source, const void *from,
+                 size_t bytes);
 
-    /* After every backward pass of a place with fp16: takes the loss's scale off the gradients. If
+    /* After every backward pass of a slot with fp16: takes the loss's scale off the gradients. If
      * one of them is not finite, all become 0: a step that overflowed changes nothing but
      * momentum. */
     void (*unscale)(void *gradients, size_t count);
 
     /* result[count] = mean of vectors[0..n-1], as dl_exchange_average, n <= DL_DEVICE_VECTORS_MAX;
-     * all in the used place's memory. The list itself is the host's, and free when this returns. */
+     * all in the used slot's memory. The list itself is the host's, and free when this returns. */
     void (*average)(void *result, const void *const *vectors, int n, size_t count);
-    /* As dl_quantise_encode and decode; all in the used place's memory, `blocks` a copy of the
+    /* As dl_quantise_encode and decode; all in the used slot's memory, `blocks` a copy of the
      * plan's. */
     void (*encode)(const dl_quantise_plan *plan, const void *blocks, const void *values,
                    void *residual, void *message);

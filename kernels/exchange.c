@@ -1,15 +1,8 @@
 #include "kernels/exchange.h"
 
-#include <string.h>
-
 #include "common/cpu.h"
 #include "common/status.h"
 #include "kernels/vector_internal.h"
-
-void dl_exchange_copy(void *to, const void *from, size_t bytes)
-{
-    memcpy(to, from, bytes);
-}
 
 void dl_exchange_sum(void *result, const void *const *vectors, int n, int of, size_t first,
                      size_t count, dl_precision precision)
@@ -35,14 +28,12 @@ void dl_barrier_init(dl_barrier *barrier, int parties, dl_wait wait)
     barrier->parties = parties;
     atomic_init(&barrier->arrived, 0);
     atomic_init(&barrier->round, 0);
-    pthread_mutex_init(&barrier->mutex, NULL);
-    pthread_cond_init(&barrier->released, NULL);
+    if (wait == DL_WAIT_BLOCK) pthread_barrier_init(&barrier->blocking, NULL, (unsigned)parties);
 }
 
 void dl_barrier_free(dl_barrier *barrier)
 {
-    pthread_cond_destroy(&barrier->released);
-    pthread_mutex_destroy(&barrier->mutex);
+    if (barrier->wait == DL_WAIT_BLOCK) pthread_barrier_destroy(&barrier->blocking);
 }
 
 /* The round is read before arriving: afterwards the last party may already have advanced it. The
@@ -60,30 +51,12 @@ static void barrier_spin(dl_barrier *barrier)
         dl_cpu_relax();
 }
 
-static void barrier_block(dl_barrier *barrier)
-{
-    pthread_mutex_lock(&barrier->mutex);
-    const unsigned round = atomic_load_explicit(&barrier->round, memory_order_relaxed);
-    const int arrived = atomic_load_explicit(&barrier->arrived, memory_order_relaxed) + 1;
-    if (arrived == barrier->parties) {
-        atomic_store_explicit(&barrier->arrived, 0, memory_order_relaxed);
-        atomic_store_explicit(&barrier->round, round + 1, memory_order_relaxed);
-        pthread_cond_broadcast(&barrier->released);
-    } else {
-        atomic_store_explicit(&barrier->arrived, arrived, memory_order_relaxed);
-        while (atomic_load_explicit(&barrier->round, memory_order_relaxed) == round) {
-            pthread_cond_wait(&barrier->released, &barrier->mutex);
-        }
-    }
-    pthread_mutex_unlock(&barrier->mutex);
-}
-
 void dl_barrier_wait(dl_barrier *barrier)
 {
     if (barrier->wait == DL_WAIT_SPIN) {
         barrier_spin(barrier);
     } else {
-        barrier_block(barrier);
+        (void)pthread_barrier_wait(&barrier->blocking);
     }
 }
 

@@ -1,4 +1,4 @@
-/* What training threads exchange through: copies, averages, the barrier, the server's lock. The
+/* What training threads exchange through: averages, the barrier, the server's lock. The
  * same functions serve the training modes and the micro-benchmarks, so that what `dlprof bench`
  * measures is what training does. */
 #ifndef DL_KERNELS_EXCHANGE_H
@@ -10,9 +10,6 @@
 #include <stdint.h>
 
 #include "kernels/model.h"
-
-/* Copies bytes from `from` to `to` (they do not overlap): a transfer of the CPU backend. */
-void dl_exchange_copy(void *to, const void *from, size_t bytes);
 
 /* result[i] = mean of vectors[0..n-1][i] for i in first .. first+count-1, n >= 1, in one fused pass
  * that reads n vectors and writes one. `result` may be one of the vectors. The sum is taken in the
@@ -35,8 +32,7 @@ typedef struct dl_barrier {
     int parties;
     _Alignas(64) atomic_int arrived;
     _Alignas(64) atomic_uint round;
-    pthread_mutex_t mutex; /* BLOCK only */
-    pthread_cond_t released;
+    pthread_barrier_t blocking; /* BLOCK only */
 } dl_barrier;
 
 /* `wait` is SPIN or BLOCK, here and for the lock: AUTO is the caller's to decide. */

@@ -3,23 +3,36 @@
  * it. The gradient of an output lives only from the backward pass of its last reader to that of its
  * writer, so few arrays (slots) serve all: two in a chain of layers, one more where a skip
  * connection runs. */
-#include "kernels/model_internal.h"
+#include "kernels/model.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
-#include "common/names.h"
 #include "common/status.h"
 #include "kernels/layers/layer.h"
-#include "kernels/model.h"
 #include "kernels/model_table.h"
 
-void dl_model_plan_links(dl_model_plan *plan, const dl_layer_spec *specs, int layer_count)
+/* A layer's place among the others; layers are numbered from 0. */
+typedef struct model_link {
+    int input;         /* the layer whose output it reads, -1 = the model's input */
+    int other;         /* its second input, -1 = none */
+    int gradient_slot; /* of its output, -1 = none: the loss */
+} model_link;
+
+typedef struct model_plan {
+    model_link *links; /* [layer_count] */
+    int slot_count;
+    size_t *slot_size; /* [slot_count] numbers per sample, the most that a user needs */
+} model_plan;
+
+/* Fills `links` from the specs: slots still -1. A link that leads out of the model is a broken
+ * invariant. */
+static void plan_links(model_plan *plan, const dl_layer_spec *specs, int layer_count)
 {
-    *plan = (dl_model_plan){.links = dl_calloc((size_t)layer_count, sizeof *plan->links, "links")};
+    *plan = (model_plan){.links = dl_calloc((size_t)layer_count, sizeof *plan->links, "links")};
     for (int i = 0; i < layer_count; i++) {
-        dl_model_link *link = &plan->links[i];
+        model_link *link = &plan->links[i];
         link->input = i - (specs[i].back > 0 ? specs[i].back : 1);
         link->other = specs[i].skip > 0 ? i - specs[i].skip : -1;
         link->gradient_slot = -1;
@@ -55,7 +68,7 @@ static int take_slot(slot *slots, int *count, size_t size)
 
 /* The gradient of an in-place layer's input is that of its output, changed where it lies; an
  * addition's, unchanged, is also that of its other input. */
-static void pass_on(dl_model_link *links, slot *slots, const dl_layer *layers, int i)
+static void pass_on(model_link *links, slot *slots, const dl_layer *layers, int i)
 {
     const int own = links[i].gradient_slot;
     DL_ASSERT(links[i].input >= 0 && links[links[i].input].gradient_slot < 0 &&
@@ -70,9 +83,9 @@ static void pass_on(dl_model_link *links, slot *slots, const dl_layer *layers, i
 }
 
 /* Where a layer that is not in place puts its input's gradient. */
-static void hand_down(dl_model_link *links, slot *slots, int *count, dl_layer *layers, int i)
+static void hand_down(model_link *links, slot *slots, int *count, dl_layer *layers, int i)
 {
-    dl_model_link *input = &links[links[i].input];
+    model_link *input = &links[links[i].input];
     if (input->gradient_slot < 0) {
         input->gradient_slot = take_slot(slots, count, dl_shape_count(layers[i].in));
         return;
@@ -86,9 +99,9 @@ static void hand_down(dl_model_link *links, slot *slots, int *count, dl_layer *l
  * layers[].accumulates where an output has a second reader. Broken invariants, as the specs come
  * from this program: an output that nobody reads; an in-place layer on an output with other
  * readers after it; a second reader that cannot accumulate. */
-static void plan_gradients(dl_model_plan *plan, dl_layer *layers, int layer_count)
+static void plan_gradients(model_plan *plan, dl_layer *layers, int layer_count)
 {
-    dl_model_link *links = plan->links;
+    model_link *links = plan->links;
     slot *slots = dl_calloc((size_t)layer_count, sizeof *slots, "slots");
     int count = 0;
     for (int i = layer_count - 1; i >= 0; i--) {
@@ -108,13 +121,6 @@ static void plan_gradients(dl_model_plan *plan, dl_layer *layers, int layer_coun
     free(slots);
 }
 
-void dl_model_plan_free(dl_model_plan *plan)
-{
-    free(plan->slot_size);
-    free(plan->links);
-    *plan = (dl_model_plan){0};
-}
-
 /* Layer i draws its parameters from the stream (seed, worker = STREAM + i), away from the numbers
  * that workers use, so that they depend on nothing but the seed and the layer's place. */
 #define STREAM 0x100000u
@@ -124,7 +130,7 @@ struct dl_model {
     int max_batch;
     int layer_count;
     dl_layer *layers; /* the last one is the loss */
-    dl_model_plan plan;
+    model_plan plan;
     void **gradient_slots; /* [plan.slot_count] */
     size_t parameter_count;
     char *parameters, *gradients;
@@ -146,9 +152,9 @@ static void plan_layers(dl_model *model, const dl_model_table *table)
 {
     model->layer_count = table->layer_count;
     model->layers = dl_calloc((size_t)table->layer_count, sizeof *model->layers, "layers");
-    dl_model_plan_links(&model->plan, table->layers, table->layer_count);
+    plan_links(&model->plan, table->layers, table->layer_count);
     for (int i = 0; i < model->layer_count; i++) {
-        const dl_model_link *link = &model->plan.links[i];
+        const model_link *link = &model->plan.links[i];
         dl_layer *layer = &model->layers[i];
         layer->spec = &table->layers[i];
         layer->backend = model->backend;
@@ -188,7 +194,7 @@ size_t dl_model_parameter_bytes(const dl_model *model)
 static void allocate_memory(dl_model *model)
 {
     const dl_backend *backend = model->backend;
-    const dl_model_plan *plan = &model->plan;
+    const model_plan *plan = &model->plan;
     const size_t bytes = dl_model_parameter_bytes(model);
     model->parameters = backend->allocate(bytes, "parameters");
     model->gradients = backend->allocate(bytes, "gradients");
@@ -215,7 +221,7 @@ static void allocate_memory(dl_model *model)
 /* Inputs, output, gradients and state of layer i; those that it reads are bound. */
 static void bind_layer(dl_model *model, int i)
 {
-    const dl_model_link *link = &model->plan.links[i];
+    const model_link *link = &model->plan.links[i];
     dl_layer *layer = &model->layers[i];
     layer->input = link->input < 0 ? model->input : model->layers[link->input].output;
     layer->input_gradient = link->input < 0 ? NULL : model->layers[link->input].output_gradient;
@@ -284,7 +290,8 @@ void dl_model_destroy(dl_model *model)
     for (int s = 0; s < model->plan.slot_count; s++)
         backend->release(model->gradient_slots[s]);
     free(model->gradient_slots);
-    dl_model_plan_free(&model->plan);
+    free(model->plan.slot_size);
+    free(model->plan.links);
     backend->release(model->scratch);
     if (!backend->host_memory) {
         backend->release_host(model->host_labels);
@@ -329,15 +336,9 @@ dl_model *dl_model_create_from(const dl_model_table *table, dl_precision precisi
 dl_status dl_model_create_on(dl_model **model, const char *name, const dl_backend *backend,
                              int max_batch, uint64_t seed, dl_error *err)
 {
-    const dl_model_table *table = dl_model_table_find(name);
-    if (!table) {
-        char hint[DL_ERROR_TEXT_BYTES / 2];
-        size_t count = 0;
-        while (dl_model_names[count])
-            count++;
-        dl_names_hint(hint, sizeof hint, name, dl_model_names, count);
-        return dl_error_set(err, DL_ERR_NAME, "unknown model '%s'%s", name, hint);
-    }
+    const dl_model_table *table = NULL;
+    const dl_status status = dl_model_table_find(&table, name, err);
+    if (status != DL_OK) return status;
     if (max_batch < 1) {
         return dl_error_set(err, DL_ERR_RANGE, "a batch of %d samples; at least 1 is needed",
                             max_batch);

@@ -1,7 +1,6 @@
 #include "kernels/model_table.h"
 
-#include <string.h>
-
+#include "common/names.h"
 #include "kernels/model.h"
 
 static const dl_layer_spec mlp_layers[] = {
@@ -139,12 +138,18 @@ static const dl_model_table tables[] = {
     {.name = "resnet50", .in = {224, 224, 3}, LAYERS(resnet50_layers)},
 };
 
+/* As the tables. */
 const char *const dl_model_names[] = {"mlp", "lenet", "vgg19_bn", "resnet50", NULL};
 
-const dl_model_table *dl_model_table_find(const char *name)
+dl_status dl_model_table_find(const dl_model_table **table, const char *name, dl_error *err)
 {
-    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
-        if (strcmp(tables[i].name, name) == 0) return &tables[i];
+    enum { COUNT = sizeof tables / sizeof tables[0] };
+    const int found = dl_names_find(name, dl_model_names, COUNT);
+    if (found < 0) {
+        char hint[DL_ERROR_TEXT_BYTES / 2];
+        dl_names_hint(hint, sizeof hint, name, dl_model_names, COUNT);
+        return dl_error_set(err, DL_ERR_NAME, "unknown model '%s'%s", name, hint);
     }
-    return NULL;
+    *table = &tables[found];
+    return DL_OK;
 }

@@ -18,8 +18,9 @@ static inline int dl_model_table_classes(const dl_model_table *table)
     return table->layers[table->layer_count - 2].units;
 }
 
-/* The table called `name`; otherwise NULL. */
-const dl_model_table *dl_model_table_find(const char *name);
+/* The table called `name`. DL_ERR_NAME, with the nearest one, if there is none. */
+dl_status dl_model_table_find(const dl_model_table **table, const char *name,
+                              dl_error *err) DL_MUST_CHECK;
 
 /* The model of a table, which must outlive it; the rest is as in dl_model_create. A copy of a table
  * with another `in` makes the same network for larger or smaller images, as far as its windows

@@ -4,13 +4,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/cpu.h"
+#include "common/install.h"
 #include "common/names.h"
 #include "common/units.h"
 #include "profiler/bench/bench.h"
 #include "profiler/bench/bench_gpu.h"
+#include "profiler/bench/bench_program.h"
 #include "profiler/bench/overhead.h"
 #include "profiler/commands.h"
 #include "profiler/interrupt.h"
@@ -40,7 +44,7 @@ typedef struct bench_setup {
 } bench_setup;
 
 /* What the injected library costs, where this build has one; *reason says why it is not known. */
-static dl_status measure_nvtx(const char *library, const char *folder, dl_capture_cost *costs,
+static dl_status measure_nvtx(const char *library, const char *folder, dl_capture_figure *costs,
                               const char **reason, dl_error *why, dl_error *err)
 {
     *reason = "this build has no " DL_INJECTED_LIBRARY;
@@ -60,7 +64,7 @@ static dl_status measure_cuda(const bench_options *options, const bench_setup *s
     if (library == NULL || !dl_run_library_records_cuda(library)) return DL_OK;
     char *device_library = NULL;
     *reason = "this build has no " DL_DEVICE_CUDA_LIBRARY;
-    if (dl_run_beside(DL_DEVICE_CUDA_LIBRARY, &device_library, why) != DL_OK) return DL_OK;
+    if (dl_library_path(DL_DEVICE_CUDA_LIBRARY, &device_library, why) != DL_OK) return DL_OK;
     dl_progress progress;
     dl_progress_init(&progress, "launches");
     const dl_launch_config config = {.device_library = device_library,
@@ -130,9 +134,9 @@ static dl_status run_overhead(const bench_options *options, bench_setup *setup,
     const char *folder = wanted != NULL ? wanted : "/tmp";
     char *library = NULL;
     dl_error no_library = {0};
-    if (dl_run_beside(DL_INJECTED_LIBRARY, &library, &no_library) != DL_OK) library = NULL;
+    if (dl_library_path(DL_INJECTED_LIBRARY, &library, &no_library) != DL_OK) library = NULL;
     dl_overhead training;
-    dl_capture_cost nvtx[DL_CAPTURE_COST_COUNT];
+    dl_capture_figure nvtx[DL_CAPTURE_COST_COUNT];
     dl_launch_cost cuda;
     dl_error no_nvtx = {0}, no_cuda = {0};
     setup->train.batch = setup->batches[0];
@@ -238,6 +242,32 @@ static dl_status print_bench(const char *path, const bench_setup *setup, dl_erro
     return DL_OK;
 }
 
+/* Closes the trace and prints what is in it, where the bench went well. */
+static dl_status end_bench(dl_trace_writer *writer, const char *path, const bench_setup *setup,
+                           dl_status status, dl_error *err)
+{
+    dl_interrupt_met();
+    if (dl_interrupt_caught()) dl_trace_writer_meta(writer, "stopped", dl_interrupt_name());
+    const dl_status closed = dl_trace_writer_close(&writer, status == DL_OK ? err : NULL);
+    if (status == DL_OK) status = closed;
+    return status == DL_OK ? print_bench(path, setup, err) : status;
+}
+
+static dl_bench_config config_of(const bench_options *options, const bench_setup *setup)
+{
+    return (dl_bench_config){.train = setup->train,
+                             .parameter_bytes = setup->sizes.parameter_bytes,
+                             .data = &setup->data,
+                             .batches = setup->batches,
+                             .batch_count = setup->batch_count,
+                             .workers_max = options->workers_max > 0
+                                                ? (int)options->workers_max
+                                                : 2 * dl_train_cores(&setup->train),
+                             .seconds = setup->seconds,
+                             .quick = options->quick,
+                             .kind = options->snapshot ? DL_BENCH_SNAPSHOT : DL_BENCH_WHOLE};
+}
+
 /* A bench that took this many times as long as asked says so. */
 #define LONGER_THAN_ASKED 1.5
 
@@ -259,49 +289,31 @@ static dl_status run_bench(const bench_options *options, const bench_setup *setu
     if (status != DL_OK) return status;
     dl_run_meta_common(writer, "bench", command_text, setup->data.name, &setup->train,
                        &setup->sizes);
-    const dl_bench_config config = {.train = setup->train,
-                                    .parameter_bytes = setup->sizes.parameter_bytes,
-                                    .data = &setup->data,
-                                    .batches = setup->batches,
-                                    .batch_count = setup->batch_count,
-                                    .workers_max = options->workers_max > 0
-                                                       ? (int)options->workers_max
-                                                       : 2 * dl_run_cores(&setup->train),
-                                    .seconds = setup->seconds,
-                                    .quick = options->quick};
+    const dl_bench_config config = config_of(options, setup);
     dl_bench bench;
     dl_bench_init(&bench, writer);
     const int64_t start_ns = dl_clock_ns();
     const dl_cpu_usage before = dl_cpu_usage_now();
     if (options->snapshot) dl_trace_writer_meta(writer, "snapshot", "1");
-    status = options->snapshot ? dl_bench_run_snapshot(&bench, &config, err)
-                               : dl_bench_run(&bench, &config, err);
+    status = dl_bench_run(&bench, &config, err);
     const dl_cpu_usage after = dl_cpu_usage_now();
     const dl_cpu_disturbance disturbed = dl_cpu_disturbed(&before, &after);
     dl_run_meta_disturbed(writer, &disturbed);
     print_course(&bench, setup, start_ns);
-    dl_interrupt_met();
-    if (dl_interrupt_caught()) dl_trace_writer_meta(writer, "stopped", dl_interrupt_name());
-    const dl_status closed = dl_trace_writer_close(&writer, status == DL_OK ? err : NULL);
-    if (status == DL_OK) status = closed;
-    return status == DL_OK ? print_bench(path, setup, err) : status;
+    return end_bench(writer, path, setup, status, err);
 }
 
 /* What the host of GPUs averages and waits with, where vectors meet in its memory. */
 static dl_status run_host(const bench_options *options, const bench_setup *setup,
                           dl_trace_writer *writer, dl_error *err)
 {
-    const dl_bench_config config = {.train = setup->train,
-                                    .parameter_bytes = setup->sizes.parameter_bytes,
-                                    .data = &setup->data,
-                                    .batches = setup->batches,
-                                    .batch_count = setup->batch_count,
-                                    .workers_max = 1,
-                                    .seconds = setup->seconds * GPU_HOST_SHARE / 2,
-                                    .quick = options->quick};
+    dl_bench_config config = config_of(options, setup);
+    config.kind = DL_BENCH_HOST;
+    config.workers_max = 1;
+    config.seconds *= GPU_HOST_SHARE / 2;
     dl_bench bench;
     dl_bench_init(&bench, writer);
-    const dl_status status = dl_bench_run_host(&bench, &config, err);
+    const dl_status status = dl_bench_run(&bench, &config, err);
     dl_bench_print_gaps(&bench, stdout);
     return status;
 }
@@ -336,11 +348,7 @@ static dl_status run_gpus(const bench_options *options, const bench_setup *setup
         status = dl_bench_gpu_memory(writer, &memory, err);
     }
     if (status == DL_OK) status = run_host(options, setup, writer, err);
-    dl_interrupt_met();
-    if (dl_interrupt_caught()) dl_trace_writer_meta(writer, "stopped", dl_interrupt_name());
-    const dl_status closed = dl_trace_writer_close(&writer, status == DL_OK ? err : NULL);
-    if (status == DL_OK) status = closed;
-    return status == DL_OK ? print_bench(path, setup, err) : status;
+    return end_bench(writer, path, setup, status, err);
 }
 
 /* The command's only argument is the name of the other form. */
@@ -354,8 +362,182 @@ static dl_status check_form(const dl_text_list *positional, bool *overhead, dl_e
     return dl_error_set(err, DL_ERR_USAGE, "unknown benchmark '%s'%s", positional->items[0], hint);
 }
 
+/* dlprof bench [OPTION...] --of PROGRAM [ARGUMENT...]: copies of any program side by side. */
+typedef struct program_options {
+    const char *step_line, *output;
+    int64_t batch, copies, lines, warmup, rounds;
+    double limit_s;
+} program_options;
+
+static const dl_option program_table[] = {
+    DL_OPTION_ROW_TEXT("step-line", 0, program_options, step_line, "REGEX",
+                       "lines that the program prints when steps have ended; the first group is "
+                       "the number of the last one"),
+    DL_OPTION_ROW_NUMBER(INT, "batch", 'b', program_options, batch, 1, INT32_MAX, "SAMPLES",
+                         "samples of a step of one copy"),
+    DL_OPTION_ROW_NUMBER(INT, "workers-max", 'w', program_options, copies, 0, DL_TRAIN_WORKERS_MAX,
+                         "COUNT", "most copies side by side; 0 means twice the cores"),
+    DL_OPTION_ROW_NUMBER(INT, "lines", 0, program_options, lines, 1, 1000000, "COUNT",
+                         "lines of each copy that count, in each run"),
+    DL_OPTION_ROW_NUMBER(INT, "warmup", 0, program_options, warmup, 0, 1000000, "COUNT",
+                         "lines before them, beside the first"),
+    DL_OPTION_ROW_NUMBER(INT, "rounds", 0, program_options, rounds, 1, 1000, "COUNT",
+                         "runs of every number of copies"),
+    DL_OPTION_ROW_NUMBER(DOUBLE, "limit", 0, program_options, limit_s, 1, 86400, "SECONDS",
+                         "longest time without such a line"),
+    DL_OPTION_ROW_TEXT("output", 'o', program_options, output, "FILE", "the trace to write"),
+};
+enum { PROGRAM_OPTION_COUNT = sizeof program_table / sizeof *program_table };
+
+static void program_meta(dl_trace_writer *writer, char **program, const program_options *options,
+                         int cores)
+{
+    char device[256], host[256] = "", number[32];
+    char *command = dl_format("dlprof bench --batch %lld --step-line '%s' --of",
+                              (long long)options->batch, options->step_line);
+    for (char **word = program; *word != NULL; word++) {
+        char *longer = dl_format("%s %s", command, *word);
+        free(command);
+        command = longer;
+    }
+    gethostname(host, sizeof host - 1);
+    snprintf(number, sizeof number, "%d", cores);
+    dl_trace_writer_meta(writer, "program", "dlprof");
+    dl_trace_writer_meta(writer, "version", dl_version());
+    dl_trace_writer_meta(writer, "kind", "bench");
+    dl_trace_writer_meta(writer, "command", command);
+    dl_trace_writer_meta(writer, "model", dl_base_name(program[0]));
+    dl_trace_writer_meta(writer, "device", dl_cpu_name(device, sizeof device));
+    dl_trace_writer_meta(writer, "cores", number);
+    dl_trace_writer_meta(writer, "host", host);
+    free(command);
+}
+
+/* Processor time of children that have ended, and of theirs. */
+static double children_s(void)
+{
+    struct rusage usage = {0};
+    (void)getrusage(RUSAGE_CHILDREN, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+static dl_status measure_program(const program_options *options, const regex_t *lines,
+                                 char **program, dl_error *err)
+{
+    dl_trace_writer *writer = NULL;
+    dl_status status = dl_trace_writer_open(&writer, options->output, err);
+    if (status != DL_OK) return status;
+    const int cores = dl_cpu_count();
+    const dl_program_config config = {.argv = program,
+                                      .lines = lines,
+                                      .batch = (int)options->batch,
+                                      .copies_max =
+                                          options->copies > 0 ? (int)options->copies : 2 * cores,
+                                      .cores = cores,
+                                      .warmup = (int)options->warmup,
+                                      .count = (int)options->lines,
+                                      .rounds = (int)options->rounds,
+                                      .limit_s = options->limit_s,
+                                      .stop = dl_interrupt_catch(DL_INTERRUPT_BENCH_LIMIT_S),
+                                      .seed = 1};
+    dl_bench bench;
+    int runs = 0;
+    program_meta(writer, program, options, cores);
+    dl_bench_init(&bench, writer);
+    const dl_cpu_usage before = dl_cpu_usage_now();
+    status = dl_bench_program(&bench, &config, &runs, err);
+    dl_cpu_usage after = dl_cpu_usage_now();
+    after.own_s += children_s(); /* the copies are no other programs */
+    const dl_cpu_disturbance disturbed = dl_cpu_disturbed(&before, &after);
+    dl_run_meta_disturbed(writer, &disturbed);
+    dl_interrupt_met();
+    if (dl_interrupt_caught()) dl_trace_writer_meta(writer, "stopped", dl_interrupt_name());
+    const dl_status closed = dl_trace_writer_close(&writer, status == DL_OK ? err : NULL);
+    if (status == DL_OK) status = closed;
+    if (status == DL_OK && runs == 0)
+        status = dl_error_set(err, DL_ERR_DATA, "stopped before anything was measured");
+    return status;
+}
+
+/* What the copies' steps took, by their number. */
+static dl_status print_program(const char *path, dl_error *err)
+{
+    dl_trace trace = {0};
+    const dl_status status = dl_trace_read(&trace, path, err);
+    if (status != DL_OK) return status;
+    double *values = dl_calloc(trace.record_count, sizeof *values, "steps");
+    double alone_ns = 0;
+    printf("%6s %8s %10s %10s %10s\n", "copies", "samples", "p50", "mean", "to alone");
+    for (uint32_t k = 1; k <= DL_TRAIN_WORKERS_MAX; k++) {
+        size_t count = 0;
+        for (size_t i = 0; i < trace.record_count; i++) {
+            if (trace.records[i].vectors == k)
+                values[count++] = (double)trace.records[i].duration_ns;
+        }
+        if (count == 0) continue;
+        const dl_distribution steps = dl_distribution_of(values, count);
+        if (k == 1) alone_ns = steps.mean;
+        printf("%6u %8zu %10s %10s %10.3f\n", k, count, DL_NS_TEXT(steps.p50),
+               DL_NS_TEXT(steps.mean), alone_ns > 0 ? steps.mean / alone_ns : 0);
+    }
+    printf("written to %s\n", path);
+    free(values);
+    dl_trace_free(&trace);
+    return DL_OK;
+}
+
+static int bench_of(int argc, char **argv, char **program)
+{
+    program_options options = {.step_line = "step[^0-9]*([0-9]+)",
+                               .output = "copies.dlt",
+                               .batch = 0,
+                               .lines = 10,
+                               .warmup = 1,
+                               .rounds = 3,
+                               .limit_s = 120};
+    dl_option table[PROGRAM_OPTION_COUNT];
+    dl_options_bind(table, program_table, PROGRAM_OPTION_COUNT, &options);
+    const dl_command command = {
+        .program = argv[0],
+        .positional = "--of PROGRAM [ARGUMENT...]",
+        .summary = "Runs copies of any program side by side and times its steps by the lines that "
+                   "it prints: how much processes slow each other. For dlcal costs --copies.",
+        .options = table,
+        .option_count = PROGRAM_OPTION_COUNT,
+    };
+    dl_text_list none = {0};
+    dl_options_action action = DL_OPTIONS_RUN;
+    dl_error err = {0};
+    regex_t lines;
+    dl_status status = dl_options_parse(&command, argc, argv, &none, &action, &err);
+    if (status == DL_OK && action == DL_OPTIONS_RUN) {
+        if (program[0] == NULL) {
+            status = dl_error_set(&err, DL_ERR_USAGE, "--of: want a program");
+        } else if (options.batch == 0) {
+            status = dl_error_set(&err, DL_ERR_USAGE, "--batch is missing: samples of a step");
+        } else if (regcomp(&lines, options.step_line, REG_EXTENDED) != 0) {
+            status = dl_error_set(&err, DL_ERR_USAGE, "--step-line: no regular expression: '%s'",
+                                  options.step_line);
+        } else {
+            status = measure_program(&options, &lines, program, &err);
+            if (status == DL_OK) status = print_program(options.output, &err);
+            regfree(&lines);
+        }
+    }
+    if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
+    dl_text_list_free(&none);
+    if (dl_interrupt_caught()) return dl_interrupt_exit_code();
+    return dl_status_exit_code(status);
+}
+
 int dl_cmd_bench(int argc, char **argv)
 {
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--of") != 0) continue;
+        argv[i] = NULL;
+        return bench_of(i, argv, argv + i + 1);
+    }
     bench_options options = {.workload = dl_workload_options_default(),
                              .batch = "32,64,128",
                              .device = "cpu",
@@ -368,7 +550,9 @@ int dl_cmd_bench(int argc, char **argv)
         .positional = "[overhead]",
         .summary =
             "Measure on this machine what copies, averages, updates, waiting, and copies of a "
-            "step side by side cost. With 'overhead': what recording a run costs.",
+            "step side by side cost. With 'overhead': what recording a run costs. With '--of "
+            "PROGRAM ...' (after its own options, see --help --of): steps of copies of any "
+            "program side by side.",
         .options = table,
         .option_count = OPTION_COUNT,
         .positional_max = 1,

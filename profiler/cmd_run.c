@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/install.h"
 #include "common/json.h"
 #include "common/options.h"
 #include "common/output.h"
@@ -20,7 +21,7 @@
 /* The command line. */
 typedef struct run_options {
     dl_capture_settings capture;
-    const char *output, *cupti, *overhead, *summary, *json;
+    const char *output, *overhead, *summary, *json;
     bool nccl_plugin, force, quiet;
     char **command; /* NULL-ended; borrowed from argv */
 } run_options;
@@ -29,7 +30,7 @@ typedef struct run_options {
 typedef struct profiled_run {
     const run_options *options;
     dl_capture_settings capture;
-    dl_environment environment;
+    char *folder, *cost;     /* texts of it */
     char *library;           /* path of the injected library; NULL = there is none */
     dl_error no_library;     /* and why not */
     bool made_folder;        /* and not the user */
@@ -43,34 +44,11 @@ static const dl_option own_options[] = {
     DL_OPTION_ROW_TEXT(
         "output", 'o', run_options, output, "FOLDER",
         "folder for the traces, made if missing; dlprof.<command>.<time> if not given"),
-    DL_OPTION_ROW_CHOICE(
-        "preset", 'p', run_options, capture.preset, dl_capture_preset_names, "PRESET",
-        "what to record: light is kernels, copies and NVTX; default adds runtime calls "
-        "and synchronisation; full adds driver calls"),
-    DL_OPTION_ROW_CHOICE("graphs", 0, run_options, capture.graphs, dl_capture_graphs_names, "HOW",
-                         "record each node of a CUDA graph, or each launch of a whole graph"),
-    DL_OPTION_ROW_NUMBER(
-        INT, "steps", 0, run_options, capture.steps, 0, DL_CAPTURE_STEPS_MAX, "COUNT",
-        "record only this many steps of a process, where NVTX ranges mark steps; 0 is all"),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "duration", 0, run_options, capture.duration_s, 0,
-                         DL_CAPTURE_DURATION_MAX_S, "SECONDS",
-                         "record a process only so long from its first activity; 0 is to its end"),
-    DL_OPTION_ROW_NUMBER(BYTES, "limit", 0, run_options, capture.limit_bytes, 0,
-                         DL_CAPTURE_LIMIT_MAX_BYTES, "SIZE",
-                         "end a process's recording when its trace is so large; 0 is no limit"),
-    DL_OPTION_ROW_FLAG("lib-ranges", 0, run_options, capture.lib_ranges,
-                       "have cuBLAS and cuDNN mark their calls with NVTX ranges"),
-    DL_OPTION_ROW_FLAG("latency", 0, run_options, capture.latency,
-                       "have kernels stamped when queued and submitted; only --dump-raw keeps it"),
     DL_OPTION_ROW_FLAG("nccl-plugin", 0, run_options, nccl_plugin,
                        "also record what NCCL reports to a profiler plugin"),
-    DL_OPTION_ROW_TEXT("cupti", 0, run_options, cupti, "FILE",
-                       "libcupti to use; searched for if not given"),
     DL_OPTION_ROW_TEXT("overhead", 0, run_options, overhead, "FILE",
                        "figures of dlprof bench overhead, stored in the traces; if not given, "
                        "~/.local/share/dlprof/overhead.dlt, if that is of this machine"),
-    DL_OPTION_ROW_FLAG("dump-raw", 0, run_options, capture.dump_raw,
-                       "also keep the buffers as CUPTI delivered them"),
     DL_OPTION_ROW_FLAG("force", 'f', run_options, force,
                        "replace another profiler's settings in the environment"),
     DL_OPTION_ROW_TEXT("summary", 0, run_options, summary, "FILE",
@@ -80,7 +58,10 @@ static const dl_option own_options[] = {
                        "print nothing but errors, and what traces lack, to standard error"),
 };
 
-enum { OPTION_COUNT = sizeof own_options / sizeof *own_options };
+enum {
+    OWN_OPTION_COUNT = sizeof own_options / sizeof *own_options,
+    OPTION_COUNT = OWN_OPTION_COUNT + DL_CAPTURE_OPTION_COUNT
+};
 
 static dl_status open_report(const char *path, dl_output *output, dl_error *err)
 {
@@ -100,44 +81,30 @@ static dl_status check_reports(const run_options *options, dl_error *err)
     return dl_outputs_check(reports, 2, &overhead, 1, err);
 }
 
-/* The folder, and the environment by which the target's processes record into it. */
+/* The folder, and the variables by which the target's processes record into it. */
 static dl_status set_up_recording(profiled_run *run, dl_error *err)
 {
     const run_options *options = run->options;
-    const dl_status status = dl_run_folder(options->output, options->command[0],
-                                           run->capture.output, &run->made_folder, err);
+    const dl_status status =
+        dl_run_folder(options->output, options->command[0], &run->folder, &run->made_folder, err);
     run->has_folder = status == DL_OK;
     if (status != DL_OK) return status;
-    return dl_run_environment(&run->environment, run->library, &run->capture, options->nccl_plugin,
-                              options->force, err);
-}
-
-/* What the recording is known to cost. */
-static dl_status take_cost(profiled_run *run, dl_error *err)
-{
-    char *cost = NULL;
-    dl_status status =
-        dl_overhead_file_cost(run->options->overhead, run->capture.preset, &cost, err);
-    if (status == DL_OK) status = dl_capture_set_path(run->capture.cost, cost, err);
-    free(cost);
-    return status;
+    run->capture.output = run->folder;
+    return dl_run_environment(run->library, &run->capture, options->nccl_plugin, options->force,
+                              err);
 }
 
 /* Everything before the target starts; what can fail fails here. */
 static dl_status prepare(profiled_run *run, dl_error *err)
 {
     const run_options *options = run->options;
-    run->environment = dl_environment_copy(environ);
     run->capture = options->capture;
-    dl_status status = DL_OK;
-    if (options->cupti != NULL) {
-        status = dl_capture_set_path(run->capture.cupti, options->cupti, err);
-    }
-    if (status == DL_OK) status = dl_capture_settings_check(&run->capture, DL_SETTING_OPTION, err);
+    dl_status status = dl_capture_settings_check(&run->capture, DL_SETTING_OPTION, err);
     if (status != DL_OK) return err->code = DL_ERR_USAGE;
-    status = take_cost(run, err);
+    status = dl_overhead_file_cost(options->overhead, run->capture.preset, &run->cost, err);
     if (status != DL_OK) return status;
-    if (dl_run_beside(DL_INJECTED_LIBRARY, &run->library, &run->no_library) == DL_OK) {
+    run->capture.cost = run->cost;
+    if (dl_library_path(DL_INJECTED_LIBRARY, &run->library, &run->no_library) == DL_OK) {
         status = set_up_recording(run, err);
     }
     if (status == DL_OK) status = check_reports(options, err);
@@ -280,8 +247,9 @@ static void free_run(profiled_run *run)
     dl_output_abandon(&run->summary);
     dl_output_abandon(&run->json);
     dl_run_traces_free(&run->traces);
-    dl_environment_free(&run->environment);
     free(run->library);
+    free(run->folder);
+    free(run->cost);
 }
 
 /* The target's exit code, whatever becomes of our report; ours if it did not run. */
@@ -292,7 +260,7 @@ static int profile(const run_options *options, const char *program)
     dl_status status = prepare(&run, &err);
     int exit_code = dl_status_exit_code(status);
     if (status == DL_OK) {
-        status = dl_target_run(options->command, &run.environment, &run.end, &err);
+        status = dl_target_run(options->command, &run.end, &err);
         exit_code = run.end.exit_code;
         signal(SIGPIPE, SIG_IGN); /* the exit code matters more than who reads the summary */
         if (status == DL_OK) status = report(&run, &err);
@@ -304,35 +272,25 @@ static int profile(const run_options *options, const char *program)
     return exit_code;
 }
 
-/* The arguments before "--" are ours, those after it the target's; NULL without any. */
-static char **find_command(int *argc, char **argv)
-{
-    for (int i = 1; i < *argc; i++) {
-        if (strcmp(argv[i], "--") != 0) continue;
-        *argc = i;
-        return argv[i + 1] != NULL ? &argv[i + 1] : NULL;
-    }
-    return NULL;
-}
-
 int dl_cmd_run(int argc, char **argv)
 {
     run_options options = {.capture = dl_capture_settings_default()};
     dl_option table[OPTION_COUNT];
-    dl_options_bind(table, own_options, OPTION_COUNT, &options);
+    dl_options_bind(table, own_options, OWN_OPTION_COUNT, &options);
+    dl_capture_options(&options.capture, table + OWN_OPTION_COUNT);
     const dl_command command = {
         .program = argv[0],
-        .positional = "-- COMMAND...",
+        .positional = "[--] COMMAND...",
         .summary = "Run a command, unchanged, and record what it and its children do with CUDA "
                    "and mark with NVTX. The exit code is the command's.",
         .options = table,
         .option_count = OPTION_COUNT,
         .positional_max = SIZE_MAX,
+        .runs_program = true,
     };
     dl_text_list positional = {0};
     dl_options_action action = DL_OPTIONS_RUN;
     dl_error err = {0};
-    options.command = find_command(&argc, argv);
     /* Settings from the environment are the defaults. */
     dl_status status = dl_capture_settings_from_environment(&options.capture, environ, &err);
     if (status != DL_OK) {
@@ -340,10 +298,10 @@ int dl_cmd_run(int argc, char **argv)
     } else {
         status = dl_options_parse(&command, argc, argv, &positional, &action, &err);
     }
-    if (status == DL_OK && action == DL_OPTIONS_RUN &&
-        (options.command == NULL || positional.count > 0)) {
-        status = dl_error_set(&err, DL_ERR_USAGE, "the command to run must follow --");
+    if (status == DL_OK && action == DL_OPTIONS_RUN && positional.count == 0) {
+        status = dl_error_set(&err, DL_ERR_USAGE, "the command to run must follow the options");
     }
+    options.command = argv + (argc - (int)positional.count); /* they are the last ones */
     dl_text_list_free(&positional);
     if (status != DL_OK) {
         dl_error_print(&err, argv[0], stderr);

@@ -243,7 +243,7 @@ static void print_device(const dl_train_config *config)
     static const char *const math[] = {"fp32", "factors rounded to tf32",
                                        "factors rounded to fp16, loss scaled"};
     char *device = dl_device_text(config);
-    printf("device      %s, issued to by %s, copies through %s memory, %s\n", device,
+    printf("device      %s, launches by %s, copies through %s memory, %s\n", device,
            config->dispatch == DL_DISPATCH_SINGLE ? "one thread" : "a thread per worker",
            dl_host_memory_names[config->device_settings.pageable],
            math[config->device_settings.math]);
@@ -274,10 +274,8 @@ static void print_where(const dl_train_config *config)
 
 static void print_model(const train_command *run)
 {
-    char size[32];
     printf("model       %s, %zu parameters (%s), %s\n", run->config.model, run->sizes.parameters,
-           dl_format_bytes(size, sizeof size, (double)run->sizes.parameter_bytes),
-           run->config.optimizer.name);
+           DL_BYTES_TEXT(run->sizes.parameter_bytes), run->config.optimizer.name);
     printf("data        %s\n", run->data_note);
 }
 
@@ -287,9 +285,9 @@ static void print_settings(const train_command *run)
     char processor[128];
     print_model(run);
     printf("workers     %d%s on %d cores of %s, waiting by %s\n", config->workers,
-           run->rank_count > 1 ? ", those of rank 0" : "", dl_run_cores(config),
+           run->rank_count > 1 ? ", those of rank 0" : "", dl_train_cores(config),
            dl_cpu_name(processor, sizeof processor),
-           dl_run_wait(config) == DL_WAIT_SPIN ? "spinning" : "blocking");
+           dl_train_wait(config) == DL_WAIT_SPIN ? "spinning" : "blocking");
     print_ranks(run);
     printf("exchange    %s", dl_sync_names[config->sync]);
     if (config->sync == DL_SYNC_AVERAGE) {
@@ -366,20 +364,17 @@ static void print_accuracy(const train_command *run)
 static void print_results(const train_command *run)
 {
     const dl_distribution steps = dl_recorder_step_times(&run->recorder);
-    char mean[32], median[32], high[32], size[32];
     print_steps(run);
     printf("step        mean %s, median %s, p90 %s\n",
-           dl_format_ns(mean, sizeof mean, dl_recorder_mean_step_ns(&run->recorder)),
-           dl_format_ns(median, sizeof median, steps.p50),
-           dl_format_ns(high, sizeof high, steps.p90));
+           DL_NS_TEXT(dl_recorder_mean_step_ns(&run->recorder)), DL_NS_TEXT(steps.p50),
+           DL_NS_TEXT(steps.p90));
     printf("throughput  %.1f samples/s\n", dl_recorder_throughput_per_s(&run->recorder));
     print_loss(&run->result);
     print_accuracy(run);
     print_staleness(run);
     struct stat file;
     if (!run->options->no_trace && stat(run->output, &file) == 0) {
-        printf("trace       %s (%s)%s\n", run->output,
-               dl_format_bytes(size, sizeof size, (double)file.st_size),
+        printf("trace       %s (%s)%s\n", run->output, DL_BYTES_TEXT(file.st_size),
                run->rank_count > 1 ? ", each rank its own" : "");
     }
 }
@@ -404,7 +399,7 @@ static void print_replay(const train_command *run)
            run->config.staleness_rate ? ", learning rate divided by it" : "");
     printf("batch       %d (%d a worker)\n", schedule->batch, schedule->batch / schedule->workers);
     printf("replayed    %" PRId64 " updates in %.2f s on %d cores of %s", result->updates,
-           result->seconds, dl_run_cores(&run->config), dl_cpu_name(processor, sizeof processor));
+           result->seconds, dl_train_cores(&run->config), dl_cpu_name(processor, sizeof processor));
     print_end();
     printf("simulated   %.3f s for all of them\n", schedule->events[schedule->count - 1].time_s);
     print_loss(result);

@@ -4,6 +4,39 @@
 #include "common/output.h"
 #include "profiler/commands.h"
 
+static const dl_manual manual = {
+    .title = "profile the training of neural networks and the machine below it",
+    .description =
+        "Trains a network for real and records every operation, copy, average and wait; measures "
+        "what copies, averaging, barriers and shared cores cost on this machine; or records what "
+        "another program does with CUDA and marks with NVTX. Its traces are read by dlcal(1).",
+    .exit_codes =
+        (const dl_manual_item[]){
+            {"130, 143",
+             "train or bench was stopped by Ctrl-C or SIGTERM; what it had is written."},
+            {"any other", "Of run: that of the program that was recorded; 128 plus the signal that "
+                          "killed it, 126 or 127 if it could not be started."},
+            {NULL, NULL}},
+    .environment =
+        (const dl_manual_item[]){
+            {"DL_DATA", "Folder of the data sets, with mnist, ... in it; ./data if it is not set."},
+            {"DLPROF_PRESET, DLPROF_STEPS, ...",
+             "Defaults of the options of run, by their names in capitals. run hands its options on "
+             "in them, so that all processes that the program starts are recorded alike."},
+            {"TMPDIR", "Where bench overhead records; /tmp if it is not set."},
+            {"XDG_DATA_HOME", "Folder in place of ~/.local/share."},
+            {NULL, NULL}},
+    .files =
+        (const dl_manual_item[]){
+            {"~/.local/share/dlprof/overhead.dlt",
+             "What recording costs on this machine (bench overhead), stored in the traces of run."},
+            {"lib/dlscale/libdlprof_inject.so",
+             "In the folder of the installation: the library that run has CUDA and NVTX load into "
+             "the program."},
+            {NULL, NULL}},
+    .see_also = "dlcal(1), dlsim(1), dlscale-machine(5)",
+};
+
 int main(int argc, char **argv)
 {
     static const dl_subcommand commands[] = {
@@ -17,5 +50,5 @@ int main(int argc, char **argv)
     dl_output_start();
     dl_cpu_flush_subnormals();
     return dl_subcommands_main("dlprof", "Profile data-parallel training and the machine below it.",
-                               commands, sizeof commands / sizeof commands[0], argc, argv);
+                               commands, sizeof commands / sizeof commands[0], &manual, argc, argv);
 }

@@ -7,7 +7,7 @@
 #include <zlib.h>
 
 #include "common/alloc.h"
-#include "common/cpu.h"
+#include "common/names.h"
 #include "common/options.h"
 #include "common/units.h"
 #include "kernels/ranks/rank_group.h"
@@ -161,10 +161,7 @@ static void find_port(dl_launch *launch)
         snprintf(launch->job, sizeof launch->job, "parent %ld", (long)getppid());
     }
     if (launch->port != 0 || launch->job[0] == '\0') return;
-    uint32_t mixed = 2166136261u; /* FNV-1a */
-    for (const unsigned char *at = (const unsigned char *)launch->job; *at != '\0'; at++)
-        mixed = (mixed ^ *at) * 16777619u;
-    launch->port = FIRST_PORT + (int)(mixed % PORTS);
+    launch->port = FIRST_PORT + (int)(dl_hash_text(launch->job) % PORTS);
 }
 
 /* HOST:PORT, where HOST may hold colons or be in brackets. */
@@ -254,10 +251,9 @@ void dl_ranks_apply(dl_rank_group *group, dl_train_config *config)
 {
     if (group == NULL) return;
     config->ranks = group;
-    if (config->wait != DL_WAIT_AUTO) return;
-    const int workers =
-        config->workers / dl_rank_group_size(group) * dl_rank_group_local_size(group);
-    config->wait = workers <= dl_run_cores(config) ? DL_WAIT_SPIN : DL_WAIT_BLOCK;
+    dl_train_config host = *config;
+    host.workers = config->workers / dl_rank_group_size(group) * dl_rank_group_local_size(group);
+    config->wait = dl_train_wait(&host);
 }
 
 /* What distinguishes one data set from another. */
@@ -297,20 +293,13 @@ char *dl_ranks_path(const dl_rank_group *group, const char *path)
     return dl_format("%.*s.rank%d%s", (int)stem, path, dl_rank_group_rank(group), path + stem);
 }
 
-static void put_number(dl_trace_writer *writer, const char *key, int value)
-{
-    char text[16];
-    snprintf(text, sizeof text, "%d", value);
-    dl_trace_writer_meta(writer, key, text);
-}
-
 void dl_ranks_meta(const dl_rank_group *group, const dl_train_config *config,
                    dl_trace_writer *writer)
 {
     if (group == NULL) return;
-    put_number(writer, "rank", dl_rank_group_rank(group));
-    put_number(writer, "world_size", dl_rank_group_size(group));
-    put_number(writer, "local_rank", dl_rank_group_local_rank(group));
+    dl_trace_writer_metaf(writer, "rank", "%d", dl_rank_group_rank(group));
+    dl_trace_writer_metaf(writer, "world_size", "%d", dl_rank_group_size(group));
+    dl_trace_writer_metaf(writer, "local_rank", "%d", dl_rank_group_local_rank(group));
     dl_trace_writer_meta(writer, "rank_exchange", dl_train_is_collective(config) ? "nccl" : "tcp");
 }
 

@@ -404,7 +404,7 @@ static void write_row(dl_csv_writer *writer, const dl_train_config *config,
     const dl_distribution staleness = dl_recorder_staleness(recorder, -1);
     char *by_worker = staleness_by_worker(recorder);
     char *counts = staleness_counts(recorder);
-    dl_csv_int(writer, dl_run_cores(config));
+    dl_csv_int(writer, dl_train_cores(config));
     dl_csv_int(writer, config->workers);
     dl_csv_int(writer, config->batch);
     dl_csv_text(writer, dl_sync_names[config->sync]);

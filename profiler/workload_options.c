@@ -131,8 +131,9 @@ static const size_t other_images[2] = {256, 64};
 
 static const dl_model_table *model_of(const dl_data_source *source)
 {
-    const dl_model_table *table = dl_model_table_find(source->model);
-    DL_ASSERT(table != NULL, "no model is called '%s'", source->model);
+    const dl_model_table *table = NULL;
+    const dl_status status = dl_model_table_find(&table, source->model, NULL);
+    DL_ASSERT(status == DL_OK, "no model is called '%s'", source->model);
     return table;
 }
 
@@ -215,7 +216,7 @@ static const dl_option device_table[DL_DEVICE_OPTION_COUNT] = {
     DL_OPTION_ROW_TEXT("device", 'd', dl_device_options, device, "DEVICE",
                        "cpu, cuda or cuda:NUMBER; worker w takes GPU NUMBER + w, or shares one"),
     DL_OPTION_ROW_CHOICE("dispatch", 0, dl_device_options, dispatch, dl_dispatch_names, "HOW",
-                         "who issues work to the GPUs: a thread for each worker, or one for all"),
+                         "who launches on the GPUs: a thread for each worker, or one for all"),
     DL_OPTION_ROW_CHOICE("host-memory", 0, dl_device_options, host_memory, dl_host_memory_names,
                          "KIND", "memory that is copied to and from GPUs"),
     DL_OPTION_ROW_TEXT("where", 0, dl_device_options, where, "PLACE",
@@ -281,13 +282,10 @@ char *dl_device_text(const dl_train_config *config)
 {
     char name[128];
     dl_device_info info;
-    int count;
     if (config->device == NULL) return dl_strdup(dl_cpu_name(name, sizeof name));
-    if (dl_train_device_count(config, &count, NULL) != DL_OK ||
-        config->device->describe(config->first_device, &info, NULL) != DL_OK) {
+    if (config->device->describe(config->first_device, &info, NULL) != DL_OK)
         return dl_strdup(config->device->name);
-    }
-    return count == 1 ? dl_strdup(info.name) : dl_format("%d x %s", count, info.name);
+    return dl_strdup(info.name);
 }
 
 char *dl_device_where_text(const dl_train_config *config)

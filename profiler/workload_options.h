@@ -110,8 +110,8 @@ void dl_device_options_table(dl_device_options *options, dl_option *table);
 dl_status dl_device_options_apply(const dl_device_options *options, dl_train_config *config,
                                   dl_error *err) DL_MUST_CHECK;
 
-/* What a run of `config` is on, in words: "2 x NVIDIA H100 80GB HBM3", or the processor's name.
- * free() it. Falls back on the device's type where its name cannot be had. */
+/* What a run of `config` is on: the name of its GPUs ("NVIDIA H100 80GB HBM3", however many), or the
+ * processor's. free() it. Falls back on the device's type where its name cannot be had. */
 char *dl_device_text(const dl_train_config *config);
 
 /* Where the vectors of a run on a device meet: "cpu", "gpu:2", "allreduce"; free() it. */

@@ -1,37 +1,50 @@
 /* dlsim: simulates the points of a scenario and writes what they predict. */
 #include <gsl/gsl_errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/alloc.h"
 #include "common/cpu.h"
 #include "common/names.h"
 #include "common/options.h"
 #include "common/output.h"
 #include "common/units.h"
 #include "sim/network/machine_graph.h"
+#include "sim/report/advise.h"
 #include "sim/report/index.h"
 #include "sim/report/notes.h"
 #include "sim/report/page.h"
 #include "sim/report/report.h"
+#include "sim/report/report_assumed.h"
 #include "sim/report/timeline.h"
 #include "sim/scenario/command.h"
 #include "sim/scenario/keys.h"
+#include "sim/scenario/machine_catalogue.h"
 #include "sim/scenario/without.h"
 #include "sim/schedule.h"
+#include "sim/workloads/architecture.h"
 
 #define PROGRESS_AFTER_NS (2 * DL_NS_PER_S)
 #define PROGRESS_EVERY_NS (DL_NS_PER_S / 5)
 
-static const char default_output[] = "results.csv";
+static const char default_output[] = "results.csv", default_advice[] = "advice.csv";
 
 typedef struct settings {
+    bool workloads;
+    const char *save_costs;
     const char *output, *timeline, *schedule, *histogram, *without, *draw;
-    const char *html, *index, *left_out;
+    const char *html, *index, *left_out, *json;
     int64_t threads, seed, point; /* seed -1: the scenario's; point 0: the last */
-    bool check, quiet, keys, markdown, machines;
+    bool check, quiet, keys, markdown, machines, explain;
     const char *save;
+    bool advise;
+    int goal;
+    /* For the advice; not given: max_staleness -1, the others 0. */
+    double max_staleness, min_efficiency, deadline_h, budget_usd, epochs;
+    int64_t max_batch, max_interval, samples, max_points;
     dl_scenario_command command;
 } settings;
 
@@ -43,6 +56,7 @@ typedef struct inputs {
 
 typedef struct progress {
     int64_t start_ns, last_ns;
+    const char *format; /* of done and all */
     bool shown;
 } progress;
 
@@ -51,7 +65,7 @@ static void show_progress(void *user, int64_t done, int64_t runs)
     progress *p = user;
     int64_t now_ns = dl_clock_ns();
     if (now_ns - p->start_ns < PROGRESS_AFTER_NS || now_ns - p->last_ns < PROGRESS_EVERY_NS) return;
-    dprintf(STDERR_FILENO, "\r%lld of %lld runs", (long long)done, (long long)runs);
+    dprintf(STDERR_FILENO, p->format, (long long)done, (long long)runs);
     p->last_ns = now_ns;
     p->shown = true;
 }
@@ -65,13 +79,14 @@ static void free_inputs(inputs *in)
 /* The scenario `path` (NULL: none) with what the command line says. */
 static dl_status read_study(dl_study *study, const char *path, const settings *set, dl_error *err)
 {
-    if (path != NULL && set->save == NULL && !dl_scenario_command_given(&set->command)) {
+    const bool save = set->save != NULL && !set->advise;
+    if (path != NULL && !save && !dl_scenario_command_given(&set->command)) {
         return dl_study_read(study, path, err);
     }
     char *text = NULL, *name = NULL;
     dl_status status = dl_scenario_text(&set->command, path, &text, &name, err);
     if (status == DL_OK) status = dl_study_read_text(study, name, text, strlen(text), err);
-    if (status == DL_OK && set->save != NULL) {
+    if (status == DL_OK && save) {
         status = dl_scenario_save(set->save, text, name, err);
     }
     if (path == NULL && (status == DL_ERR_NAME || status == DL_ERR_RANGE)) status = DL_ERR_USAGE;
@@ -103,14 +118,26 @@ static dl_status read_inputs(inputs *in, const char *path, const settings *set, 
     return status;
 }
 
+static const char *output_of(const settings *set)
+{
+    return set->advise && set->output == default_output ? default_advice : set->output;
+}
+
+static bool json_to_stdout(const settings *set)
+{
+    return set->json != NULL && strcmp(set->json, "-") == 0;
+}
+
 /* Before the simulation, and before anything is written. */
 static dl_status check_outputs(const inputs *in, const settings *set, dl_error *err)
 {
     const dl_file_role outputs[] = {
+        {"--save-costs", set->save_costs},
         {"--draw-machine", set->draw},
         {"--save", set->save},
-        {"--output", set->check ? NULL : set->output},
+        {"--output", set->check ? NULL : output_of(set)},
         {"--html", set->check ? NULL : set->html},
+        {"--json", set->check || json_to_stdout(set) ? NULL : set->json},
         {"--histogram", set->check ? NULL : set->histogram},
         {"--timeline", set->check ? NULL : set->timeline},
         {"--schedule", set->check ? NULL : set->schedule},
@@ -150,7 +177,10 @@ static dl_status check(const inputs *in, dl_error *err)
     for (char *rest = missing; rest != NULL; count++) {
         char *end = strstr(rest, ", ");
         if (end != NULL) *end = '\0';
-        fprintf(stderr, "  %s\n", rest);
+        fprintf(stderr, "  %s%s\n", rest,
+                strcmp(rest, "[costs] parameter_bytes") == 0
+                    ? " (--parameter-bytes BYTES or --parameters COUNT gives them)"
+                    : "");
         rest = end != NULL ? end + 2 : NULL;
     }
     free(missing);
@@ -161,13 +191,17 @@ static dl_status check(const inputs *in, dl_error *err)
 static void print_checked(const inputs *in)
 {
     const dl_scenario *first = &in->study.variants[0].scenario;
-    printf("%s: %zu points, %lld replicates of %lld steps; no costs are missing\n", in->study.path,
-           in->study.point_count, (long long)first->replicates, (long long)first->steps);
-    size_t count = 0;
+    size_t count = 0, assumed = 0;
+    for (size_t v = 0; v < in->study.variant_count; v++)
+        assumed += in->study.variants[v].assumed.count;
+    printf("%s: %zu points, %lld replicates of %lld steps; %s\n", in->study.path,
+           in->study.point_count, (long long)first->replicates, (long long)first->steps,
+           assumed == 0 ? "no costs are missing" : "costs that are missing are assumed");
     char **notes = dl_study_notes(&in->study, &count);
     for (size_t i = 0; i < count; i++)
         printf("note: %s\n", notes[i]);
     dl_study_notes_free(notes, count);
+    dl_report_assumed(stdout, &in->study, NULL, "note: ");
 }
 
 static dl_status write_timeline(const inputs *in, const settings *set, dl_error *err)
@@ -186,25 +220,73 @@ static dl_status write_schedule(const inputs *in, const settings *set, dl_error 
                              &variant->scenario.points[point], err);
 }
 
-static dl_status write_all(const inputs *in, const dl_sweep *sweep, const settings *set,
-                           dl_error *err)
+static dl_status write_explained(const inputs *in, const settings *set,
+                                 const dl_explanation *explanation, dl_error *err)
 {
     const dl_study *study = &in->study;
-    dl_status status = dl_report_results(set->output, study, sweep, in->measured, err);
+    const dl_sweep *sweep = explanation->sweep;
+    const dl_explanation *shown = set->explain ? explanation : NULL;
+    dl_status status = DL_OK;
+    if (set->output != NULL) {
+        status = dl_report_results(set->output, study, sweep, in->measured, shown, err);
+    }
+    if (status == DL_OK && set->json != NULL && !json_to_stdout(set)) {
+        status = dl_report_json(set->json, study, sweep, in->measured, shown, err);
+    }
     if (status == DL_OK && set->histogram != NULL) {
         status = dl_report_histogram(set->histogram, study, sweep, err);
     }
     if (status == DL_OK && set->html != NULL) {
-        status = dl_page_write(set->html, set->output, study, sweep, in->measured, err);
+        status =
+            dl_page_write(set->html, set->output, explanation, set->explain, in->measured, err);
     }
     if (status == DL_OK && set->timeline != NULL) status = write_timeline(in, set, err);
     if (status == DL_OK && set->schedule != NULL) status = write_schedule(in, set, err);
     status = dl_outputs_end(status, err);
+    if (status == DL_OK && json_to_stdout(set)) {
+        dl_report_json_write(stdout, study, sweep, in->measured, shown);
+        return DL_OK;
+    }
     if (status != DL_OK || set->quiet) return status;
     dl_report_table(stdout, study, sweep, in->measured);
-    printf("%zu points in %s%s%s\n", sweep->row_count, set->output,
-           set->html != NULL ? ", page in " : "", set->html != NULL ? set->html : "");
+    if (set->explain) dl_explanation_print(stdout, explanation);
+    printf("%zu points in %s%s%s\n", sweep->row_count,
+           set->output != NULL ? set->output : set->json, set->html != NULL ? ", page in " : "",
+           set->html != NULL ? set->html : "");
     return DL_OK;
+}
+
+static dl_status write_all(const inputs *in, const dl_sweep *sweep, const settings *set,
+                           dl_error *err)
+{
+    dl_explanation explanation = {.study = &in->study, .sweep = sweep};
+    if (set->explain || set->html != NULL) {
+        const size_t row =
+            set->explain && set->point > 0 ? (size_t)set->point - 1 : sweep->row_count;
+        dl_explanation_find(&explanation, &in->study, sweep, in->measured, row);
+    }
+    const dl_status status = write_explained(in, set, &explanation, err);
+    dl_explanation_free(&explanation);
+    return status;
+}
+
+static dl_status save_costs(const inputs *in, const settings *set, dl_error *err)
+{
+    const dl_variant *variant = &in->study.variants[0];
+    if (in->study.variant_count > 1) {
+        return dl_error_set(err, DL_ERR_USAGE, "--save-costs: the scenario has %zu cost files",
+                            in->study.variant_count);
+    }
+    char *comment = NULL;
+    if (variant->scenario.model != NULL) {
+        comment =
+            dl_format("Estimated by dlsim %s from the network's operations and the data sheet "
+                      "of %s.\nSpread: of predicted over published training rates.",
+                      DL_VERSION, variant->costs.device);
+    }
+    dl_status status = dl_costs_write(&variant->costs, set->save_costs, comment, err);
+    free(comment);
+    return status;
 }
 
 static dl_status draw_machine(const inputs *in, const settings *set, dl_error *err)
@@ -220,15 +302,109 @@ static dl_status draw_machine(const inputs *in, const settings *set, dl_error *e
 
 static dl_status simulate(const inputs *in, const settings *set, dl_error *err)
 {
-    progress p = {.start_ns = dl_clock_ns()};
+    progress p = {.start_ns = dl_clock_ns(), .format = "\r%lld of %lld runs"};
     bool watched = !set->quiet && isatty(STDERR_FILENO);
     dl_sweep sweep = {0};
-    const dl_sweep_config config = {(int)set->threads, watched ? show_progress : NULL, &p};
+    const dl_sweep_config config = {set->threads > 0 ? (int)set->threads : dl_cpu_count(),
+                                    watched ? show_progress : NULL, &p};
     dl_status status = dl_sweep_run(&sweep, &in->study, &config, err);
     if (p.shown) dprintf(STDERR_FILENO, "\r%40s\r", "");
     if (status == DL_OK) status = write_all(in, &sweep, set, err);
     dl_sweep_free(&sweep);
     return status;
+}
+
+static dl_status write_advice(const settings *set, const dl_advice *advice, dl_error *err)
+{
+    const char *output = output_of(set);
+    dl_status status = dl_advice_write(output, advice, err);
+    if (status == DL_OK && set->save != NULL && advice->best_count > 0) {
+        status =
+            dl_scenario_save(set->save, advice->points[advice->best[0]].text, advice->path, err);
+    }
+    status = dl_outputs_end(status, err);
+    if (status != DL_OK || set->quiet) return status;
+    dl_advice_print(stdout, advice);
+    printf("%zu points in %s%s%s\n", advice->point_count, output,
+           set->save != NULL && advice->best_count > 0 ? ", the advised scenario in " : "",
+           set->save != NULL && advice->best_count > 0 ? set->save : "");
+    return DL_OK;
+}
+
+/* Samples of the whole training, NaN if that is not given. */
+static dl_status training_samples(const inputs *in, const settings *set, double *samples,
+                                  dl_error *err)
+{
+    const int64_t per_epoch = in->study.variants[0].scenario.samples_per_epoch;
+    *samples = set->samples > 0 ? (double)set->samples : (double)NAN;
+    if (set->epochs == 0) return DL_OK;
+    if (set->samples > 0) {
+        return dl_error_set(err, DL_ERR_USAGE, "--epochs and --samples are both given");
+    }
+    if (per_epoch == 0) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--epochs needs --samples-per-epoch ([workload] samples_per_epoch)");
+    }
+    *samples = set->epochs * (double)per_epoch;
+    return DL_OK;
+}
+
+static dl_status advise(const inputs *in, const settings *set, dl_error *err)
+{
+    const bool watched = !set->quiet && isatty(STDERR_FILENO);
+    progress p = {.start_ns = dl_clock_ns(), .format = "\r%lld of at most %lld points"};
+    dl_advice advice = {0};
+    dl_advice_config config = {
+        .goal = (dl_goal)set->goal,
+        .max_staleness = set->max_staleness >= 0 ? set->max_staleness : (double)NAN,
+        .max_batch = set->max_batch,
+        .max_interval = set->max_interval,
+        .min_efficiency = set->min_efficiency,
+        .deadline_h = set->deadline_h > 0 ? set->deadline_h : (double)NAN,
+        .budget_usd = set->budget_usd > 0 ? set->budget_usd : (double)NAN,
+        .max_points = set->max_points,
+        .threads = set->threads > 0 ? (int)set->threads : dl_cpu_count(),
+        .progress = watched ? show_progress : NULL,
+        .user = &p,
+    };
+    dl_status status = training_samples(in, set, &config.samples, err);
+    if (status == DL_OK) status = dl_advise(&advice, &in->study, &config, err);
+    if (p.shown) dprintf(STDERR_FILENO, "\r%40s\r", "");
+    if (status == DL_OK) status = write_advice(set, &advice, err);
+    dl_advice_free(&advice);
+    return status;
+}
+
+/* Options that only mean something with --advise, or nothing with it. */
+static dl_status check_advise(const settings *set, dl_error *err)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } only[] = {{"for", set->goal != DL_GOAL_THROUGHPUT},
+                {"max-staleness", set->max_staleness >= 0},
+                {"max-batch", set->max_batch > 0},
+                {"max-interval", set->max_interval > 0},
+                {"min-efficiency", set->min_efficiency > 0},
+                {"deadline", set->deadline_h > 0},
+                {"budget", set->budget_usd > 0},
+                {"epochs", set->epochs > 0},
+                {"samples", set->samples > 0}},
+      never[] = {{"html", set->html != NULL},         {"timeline", set->timeline != NULL},
+                 {"schedule", set->schedule != NULL}, {"histogram", set->histogram != NULL},
+                 {"left-out", set->left_out != NULL}, {"explain", set->explain},
+                 {"draw-machine", set->draw != NULL}, {"json", set->json != NULL}};
+    for (size_t i = 0; i < sizeof only / sizeof *only && !set->advise; i++) {
+        if (!only[i].given) continue;
+        return dl_error_set(err, DL_ERR_USAGE, "--%s needs --advise", only[i].name);
+    }
+    for (size_t i = 0; i < sizeof never / sizeof *never && set->advise; i++) {
+        if (!never[i].given) continue;
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--advise has no --%s: save the advised scenario (--save) and run it",
+                            never[i].name);
+    }
+    return DL_OK;
 }
 
 /* The reference of all keys, or of one section's. */
@@ -255,7 +431,9 @@ static dl_status print_keys(const char *section, bool markdown, dl_error *err)
         size_t bytes = 0;
         FILE *out = open_memstream(&text, &bytes);
         DL_ASSERT(out != NULL, "no memory for %s", files[f].title);
-        const bool has = dl_keys_print(out, files[f].keys, section, markdown, files[f].takes);
+        const bool has =
+            dl_keys_print(out, files[f].keys, section,
+                          markdown ? DL_KEYS_MARKDOWN : DL_KEYS_TERMINAL, files[f].takes);
         fclose(out);
         if (has) printf(markdown ? "\n## %s\n%s" : "--- %s\n%s\n", files[f].title, text);
         free(text);
@@ -289,15 +467,75 @@ static dl_status write_index(const settings *set, dl_error *err)
     return dl_outputs_end(status, err);
 }
 
+static const dl_manual manual = {
+    .title = "simulate data-parallel training and predict its speedup and staleness",
+    .description =
+        "A discrete-event simulation of synchronous and asynchronous training, on the cores of a "
+        "processor or on the GPUs of a machine, from the times in a cost file (dlcal(1) writes "
+        "one). Each list in the scenario makes a row for each of its values. Results are a table "
+        "on standard output, and a CSV file; a scenario is read from SCENARIO, made from --costs, "
+        "--machine, --workers and so on alone, or changed by them.",
+    .environment =
+        (const dl_manual_item[]){
+            {"DLSCALE_SHARE",
+             "Folder in place of the installation's share/dlscale: its scenarios/machines holds "
+             "the machines of --machine, its plots the scripts of the figures."},
+            {"TMPDIR", "Where figures are drawn; /tmp if it is not set."},
+            {NULL, NULL}},
+    .files =
+        (const dl_manual_item[]){
+            {"results.csv", "What --output writes if it is not given."},
+            {"advice.csv", "The same with --advise."},
+            {"share/dlscale/scenarios",
+             "In the folder of the installation: example scenarios, cost files, machine files, and "
+             "what was measured."},
+            {NULL, NULL}},
+    .see_also = "dlcal(1), dlprof(1), dlscale-costs(5), dlscale-machine(5), dlscale-scenario(5), "
+                "gnuplot(1)",
+};
+
 static dl_status run(int argc, char **argv, dl_error *err)
 {
-    settings set = {.output = default_output, .threads = dl_cpu_count(), .seed = -1};
+    settings set = {.output = default_output, .seed = -1, .max_staleness = -1, .max_points = 400};
     const dl_option own[] = {
         {"output", 'o', DL_OPTION_TEXT, &set.output, 0, 0, NULL, "FILE", "Results (CSV)."},
         {"html", 0, DL_OPTION_TEXT, &set.html, 0, 0, NULL, "FILE",
          "One page for any browser: tables, figures (drawn by gnuplot, if it is installed), what "
          "takes "
          "the time and what would help most, predicted beside measured."},
+        {"explain", 0, DL_OPTION_FLAG, &set.explain, 0, 0, NULL, NULL,
+         "Also say what takes the time of one row, and what halving each of the largest costs "
+         "would gain, which is simulated; the results get the same."},
+        {"advise", 0, DL_OPTION_FLAG, &set.advise, 0, 0, NULL, NULL,
+         "Search workers (up to the scenario's largest number), mode, batch, averaging interval, "
+         "overlap, buckets and compression for the best within limits, and say why; all points go "
+         "to "
+         "--output, the advised scenario to --save."},
+        {"for", 0, DL_OPTION_CHOICE, &set.goal, 0, 0, dl_goal_names, "GOAL",
+         "What --advise looks for: throughput, samples per dollar, or the cheapest that meets "
+         "--deadline."},
+        {"max-batch", 0, DL_OPTION_INT, &set.max_batch, 0, 1e8, NULL, "SAMPLES",
+         "Limit of the batch of all workers together; 0: the scenario's largest."},
+        {"max-staleness", 0, DL_OPTION_DOUBLE, &set.max_staleness, -1, 1e9, NULL, "UPDATES",
+         "Limit of the mean staleness of applied gradients; -1: 0, or what the scenario's modes "
+         "have."},
+        {"max-interval", 0, DL_OPTION_INT, &set.max_interval, 0, DL_STEPS_MAX, NULL, "STEPS",
+         "Limit of the local steps between two averages; 0: the scenario's largest."},
+        {"min-efficiency", 0, DL_OPTION_DOUBLE, &set.min_efficiency, 0, 1, NULL, "FRAC",
+         "Least speedup over workers; 0: any."},
+        {"deadline", 0, DL_OPTION_DOUBLE, &set.deadline_h, 0, 1e9, NULL, "HOURS",
+         "Limit of the whole training's time, which needs --epochs or --samples; 0: none."},
+        {"budget", 0, DL_OPTION_DOUBLE, &set.budget_usd, 0, 1e12, NULL, "USD",
+         "Limit of the whole training's price; 0: none."},
+        {"epochs", 0, DL_OPTION_DOUBLE, &set.epochs, 0, 1e9, NULL, "COUNT",
+         "Length of the whole training, in epochs of the scenario's samples_per_epoch."},
+        {"samples", 0, DL_OPTION_INT, &set.samples, 0, 1e18, NULL, "COUNT",
+         "Length of the whole training."},
+        {"max-points", 0, DL_OPTION_INT, &set.max_points, 1, 100000, NULL, "COUNT",
+         "Points that --advise simulates in its search, at most."},
+        {"json", 0, DL_OPTION_TEXT, &set.json, 0, 0, NULL, "FILE",
+         "Results and notes as one JSON document, without --output and --html in place of the CSV "
+         "file; - is standard output, where no table is printed then."},
         {"index", 0, DL_OPTION_TEXT, &set.index, 0, 0, NULL, "LIST",
          "Simulate nothing: write an index of many studies' pages to --html, from a list (CSV: "
          "group, "
@@ -311,8 +549,8 @@ static dl_status run(int argc, char **argv, dl_error *err)
         {"schedule", 0, DL_OPTION_TEXT, &set.schedule, 0, 0, NULL, "FILE",
          "Order of the updates of one simulated run (CSV), for dlprof train --schedule."},
         {"point", 0, DL_OPTION_INT, &set.point, 0, 1e9, NULL, "ROW",
-         "Row of the results that --timeline, --schedule and --draw-machine show; 0 is the last "
-         "one."},
+         "Row of the results that --timeline, --schedule, --draw-machine and --explain show; 0 is "
+         "the last one, for --explain that with most workers."},
         {"histogram", 0, DL_OPTION_TEXT, &set.histogram, 0, 0, NULL, "FILE",
          "Staleness distribution of each worker (CSV)."},
         {"draw-machine", 0, DL_OPTION_TEXT, &set.draw, 0, 0, NULL, "FILE",
@@ -322,8 +560,8 @@ static dl_status run(int argc, char **argv, dl_error *err)
          "average, "
          "update, sharing, memory, overlap, noise, slow, lock, barrier, wakeup; of split models "
          "activations, micro_batches, imbalance, bubble."},
-        {"threads", 0, DL_OPTION_INT, &set.threads, 1, 1024, NULL, "COUNT",
-         "Threads that simulate; the results do not depend on it."},
+        {"threads", 0, DL_OPTION_INT, &set.threads, 0, 1024, NULL, "COUNT",
+         "Threads that simulate, 0: one per core; the results do not depend on it."},
         {"seed", 0, DL_OPTION_INT, &set.seed, -1, 9e18, NULL, "SEED",
          "Seed in place of the scenario's; -1 keeps it."},
         {"check", 0, DL_OPTION_FLAG, &set.check, 0, 0, NULL, NULL,
@@ -333,15 +571,20 @@ static dl_status run(int argc, char **argv, dl_error *err)
          "of "
          "one section where its name is given in place of SCENARIO."},
         {"save", 0, DL_OPTION_TEXT, &set.save, 0, 0, NULL, "FILE",
-         "Write the scenario, with what the command line says, to a file."},
+         "Write the scenario, with what the command line says, to a file; with --advise, the "
+         "advised one."},
         {"machines", 0, DL_OPTION_FLAG, &set.machines, 0, 0, NULL, NULL,
          "Only list the machines that --machine knows by name."},
         {"markdown", 0, DL_OPTION_FLAG, &set.markdown, 0, 0, NULL, NULL,
          "With --keys: as docs/keys.md."},
+        {"save-costs", 0, DL_OPTION_TEXT, &set.save_costs, 0, 0, NULL, "FILE",
+         "Write the costs of the scenario to a cost file: those of --workload, to be edited."},
+        {"workloads", 0, DL_OPTION_FLAG, &set.workloads, 0, 0, NULL, NULL,
+         "Only list the networks that --workload knows by name, and their keys."},
         {"quiet", 'q', DL_OPTION_FLAG, &set.quiet, 0, 0, NULL, NULL, "Print no table."},
     };
     enum { OWN = sizeof own / sizeof *own };
-    dl_option options[OWN + DL_SCENARIO_OPTIONS + 1];
+    dl_option options[OWN + DL_SCENARIO_OPTIONS_ALL];
     memcpy(options, own, sizeof own);
     dl_scenario_options(options + OWN, &set.command);
     const dl_command command = {
@@ -353,6 +596,7 @@ static dl_status run(int argc, char **argv, dl_error *err)
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_max = 1,
+        .manual = &manual,
     };
     dl_text_list positional = {0};
     dl_options_action action = DL_OPTIONS_RUN;
@@ -361,6 +605,8 @@ static dl_status run(int argc, char **argv, dl_error *err)
         status = print_keys(positional.count > 0 ? positional.items[0] : NULL, set.markdown, err);
     } else if (status == DL_OK && action == DL_OPTIONS_RUN && set.machines) {
         status = dl_machines_print(stdout, err);
+    } else if (status == DL_OK && action == DL_OPTIONS_RUN && set.workloads) {
+        dl_architectures_print(stdout);
     } else if (status == DL_OK && action == DL_OPTIONS_RUN && set.index != NULL) {
         status =
             positional.count == 0
@@ -373,12 +619,20 @@ static dl_status run(int argc, char **argv, dl_error *err)
                               "missing argument SCENARIO (0 given, 1 needed), or --costs");
     } else if (status == DL_OK && action == DL_OPTIONS_RUN) {
         inputs in = {0};
+        if (set.json != NULL && set.html == NULL && set.output == default_output) set.output = NULL;
         dl_outputs_hold();
         status = read_inputs(&in, positional.count > 0 ? positional.items[0] : NULL, &set, err);
+        if (status == DL_OK) status = check_advise(&set, err);
         if (status == DL_OK) status = check_outputs(&in, &set, err);
+        if (status == DL_OK && set.save_costs != NULL) status = save_costs(&in, &set, err);
         if (status == DL_OK && set.draw != NULL) status = draw_machine(&in, &set, err);
-        if (status == DL_OK) status = check(&in, err);
-        if (status == DL_OK && !set.check) status = simulate(&in, &set, err);
+        const bool advised = set.advise && !set.check;
+        if (status == DL_OK && !advised) status = check(&in, err);
+        if (status == DL_OK && advised) {
+            status = advise(&in, &set, err);
+        } else if (status == DL_OK && !set.check) {
+            status = simulate(&in, &set, err);
+        }
         status = dl_outputs_end(status, err);
         if (status == DL_OK && set.check && !set.quiet) print_checked(&in);
         free_inputs(&in);

@@ -32,13 +32,6 @@ char *dl_run_split_missing(const dl_scenario *scenario, const dl_costs *costs,
                                split_exchanges(point));
 }
 
-static dl_origin split_origin(const dl_scenario *scenario, const dl_costs *costs, dl_origin others)
-{
-    dl_origin machine = dl_gpu_options_origin(scenario->gpu);
-    dl_origin bytes = dl_pipeline_origin(&scenario->pipeline->options, costs, others);
-    return machine < bytes ? machine : bytes;
-}
-
 /* The stages with the times of `costs`, cut as `undisturbed` costs say. */
 static dl_status find_stages(const dl_scenario *scenario, const dl_costs *undisturbed,
                              const dl_costs *costs, const dl_point *point, dl_stage *stages,
@@ -55,31 +48,28 @@ static dl_status find_stages(const dl_scenario *scenario, const dl_costs *undist
 dl_gpu_memory dl_run_stage_memory(const dl_scenario *scenario, const dl_costs *costs,
                                   const dl_point *point, int stage)
 {
-    const dl_machine *m = &scenario->gpu->machine;
     dl_stage stages[DL_STAGES_MAX];
     const dl_split split = dl_point_split(point);
-    dl_gpu_memory memory = {(double)NAN, (double)NAN};
-    if (find_stages(scenario, costs, costs, point, stages, NULL) != DL_OK) return memory;
-    memory.needs_bytes =
-        dl_pipeline_stage_bytes(costs, &split, scenario->pipeline->schedule, stages, stage);
-    for (int r = 0; r < point->workers; r++) {
-        const dl_place gpu = dl_gpu_options_place(scenario->gpu, r * point->stages + stage);
-        const double has = m->models[m->gpus[gpu.index].model].memory_bytes.value;
-        if (!(has >= memory.has_bytes)) memory.has_bytes = has;
+    if (find_stages(scenario, costs, costs, point, stages, NULL) != DL_OK) {
+        return (dl_gpu_memory){(double)NAN, (double)NAN};
     }
-    return memory;
+    return dl_gpu_options_memory(
+        scenario->gpu,
+        &(dl_gpu_point){.first = stage,
+                        .stride = point->stages,
+                        .workers = point->workers,
+                        .own_bytes = dl_pipeline_stage_bytes(
+                            costs, &split, scenario->pipeline->schedule, stages, stage)});
 }
 
 static dl_gpu_memory split_memory(const dl_scenario *scenario, const dl_costs *costs,
-                                  const dl_point *point, int *stage)
+                                  const dl_point *point)
 {
     dl_gpu_memory most = {(double)NAN, (double)NAN};
-    *stage = 0;
     for (int s = 0; s < point->stages; s++) {
         dl_gpu_memory memory = dl_run_stage_memory(scenario, costs, point, s);
         if (memory.needs_bytes / memory.has_bytes <= most.needs_bytes / most.has_bytes) continue;
         most = memory;
-        *stage = s;
     }
     return most;
 }
@@ -123,13 +113,21 @@ static bool is_collective(const dl_scenario *scenario, const dl_mode *mode)
 static unsigned gpu_needs(const dl_scenario *scenario, const dl_point *point)
 {
     const dl_mode *mode = point->mode;
-    bool with_state = mode->options & 1u << DL_SYNC_AVERAGE_STATE && scenario->average_state;
-    unsigned mode_needs = mode->needs | (with_state ? (unsigned)DL_NEED_STATE : 0);
-    unsigned needs = dl_gpu_options_needs(scenario->gpu, mode_needs, is_collective(scenario, mode),
-                                          mode->wait & DL_MODE_WAIT_BARRIER,
-                                          mode->wait & DL_MODE_WAIT_LOCK, point->workers);
-    bool slows = mode == &dl_mode_allreduce && lags(point) && point->workers > 1;
-    return needs | (slows ? (unsigned)DL_NEED_OVERLAP : 0);
+    const dl_gpu_options *options = scenario->gpu;
+    const bool collective = is_collective(scenario, mode), several = point->workers > 1;
+    const bool with_state = mode->options & 1u << DL_SYNC_AVERAGE_STATE && scenario->average_state;
+    const bool slows = mode == &dl_mode_allreduce && lags(point);
+    unsigned needs = DL_NEED_OPS | DL_NEED_DISPATCH | DL_NEED_INPUT;
+    needs |= mode->needs & (DL_NEED_PARAMETERS | DL_NEED_STATE);
+    if (with_state) needs |= DL_NEED_STATE;
+    if (several && (slows || (collective && options->overlap))) needs |= DL_NEED_OVERLAP;
+    if (collective || !(mode->needs & DL_NEED_PARAMETERS)) return needs;
+    if (options->where != DL_WHERE_CPU) return needs;
+    needs |= mode->needs & (DL_NEED_AVERAGE | DL_NEED_UPDATE);
+    if (options->pageable) needs |= DL_NEED_PAGEABLE;
+    if (several && mode->wait & DL_MODE_WAIT_BARRIER) needs |= DL_NEED_BARRIER;
+    if (several && mode->wait & DL_MODE_WAIT_LOCK) needs |= DL_NEED_LOCK;
+    return needs;
 }
 
 /* Samples of a worker's micro-batch. */
@@ -139,11 +137,59 @@ static int64_t micro_batch(const dl_point *point)
     return point->batch / point->workers / (int64_t)point->option[DL_SYNC_ACCUMULATE];
 }
 
+/* Whether the workers are processes that exchange by all-reduces, measured as a whole. */
+static bool reduces(const dl_scenario *scenario, const dl_point *point)
+{
+    const dl_mode *mode = point->mode;
+    return scenario->gpu == NULL && scenario->processes == DL_PROCESSES_YES &&
+           (mode == &dl_mode_allreduce || mode == &dl_mode_average);
+}
+
+static const dl_collective_cost *find_reduce(const dl_costs *costs, const dl_point *point)
+{
+    return dl_collective_cost_find(costs->collectives, costs->collective_count, DL_ALLREDUCE,
+                                   point->workers, 1);
+}
+
+char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *costs,
+                                const dl_point *point)
+{
+    if (!reduces(scenario, point) || point->workers == 1 || find_reduce(costs, point) != NULL)
+        return NULL;
+    return dl_format("[collective allreduce %d]", point->workers);
+}
+
+/* What an exchange of processes takes: gradients bucket by bucket, as their framework reduces them.
+ */
+static double reduce_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
+{
+    const dl_collective_cost *cost = find_reduce(costs, point);
+    if (!reduces(scenario, point) || cost == NULL) return 0; /* one worker */
+    double ns = 0, before = 0;
+    const bool buckets = point->mode == &dl_mode_allreduce && costs->gradient_count > 0;
+    for (size_t i = 0; i < costs->gradient_count && buckets; i++) {
+        ns += dl_collective_cost_ns(cost, costs->gradients[i].bytes - before);
+        before = costs->gradients[i].bytes;
+    }
+    if (!buckets) ns = dl_collective_cost_ns(cost, (double)costs->parameter_bytes);
+    const bool with_state = point->mode == &dl_mode_average && scenario->average_state;
+    return ns + (with_state ? dl_collective_cost_ns(cost, (double)costs->state_bytes) : 0);
+}
+
+/* Waits of processes are in what their exchange takes as a whole. */
+static unsigned without_waits(const dl_scenario *scenario, const dl_point *point, unsigned needs)
+{
+    if (scenario->gpu != NULL || scenario->processes != DL_PROCESSES_YES) return needs;
+    needs &= ~(unsigned)(DL_NEED_MEMORY | DL_NEED_BARRIER | DL_NEED_WAKEUP | DL_NEED_LOCK);
+    return reduces(scenario, point) ? needs & ~(unsigned)(DL_NEED_COPY | DL_NEED_AVERAGE) : needs;
+}
+
 unsigned dl_run_needs(const dl_scenario *scenario, const dl_point *point)
 {
     unsigned needs = scenario->gpu != NULL ? gpu_needs(scenario, point)
                                            : dl_mode_needs(point->mode, agents(point), point->cores,
                                                            scenario->average_state);
+    needs = without_waits(scenario, point, needs);
     if (scenario->gpu == NULL && point->option[DL_SYNC_ACCUMULATE] > 1) {
         needs |= DL_NEED_AVERAGE | DL_NEED_PARAMETERS;
     }
@@ -153,10 +199,11 @@ unsigned dl_run_needs(const dl_scenario *scenario, const dl_point *point)
 dl_origin dl_run_origin(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
     dl_origin origin = dl_costs_worst_origin(costs, dl_run_needs(scenario, point));
-    if (dl_point_is_split(point)) return split_origin(scenario, costs, origin);
-    bool exchanges = point->mode->needs & DL_NEED_PARAMETERS;
+    const bool split = dl_point_is_split(point);
+    if (split) origin = dl_pipeline_origin(&scenario->pipeline->options, costs, origin);
+    const bool exchanges = split || point->mode->needs & DL_NEED_PARAMETERS;
     if (scenario->gpu == NULL || !exchanges) return origin;
-    dl_origin machine = dl_gpu_options_origin(scenario->gpu);
+    const dl_origin machine = dl_gpu_options_origin(scenario->gpu);
     return machine < origin ? machine : origin;
 }
 
@@ -164,16 +211,14 @@ dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point)
 {
     if (scenario->gpu == NULL) return (dl_gpu_memory){(double)NAN, (double)NAN};
-    if (dl_point_is_split(point)) {
-        int stage;
-        return split_memory(scenario, costs, point, &stage);
-    }
-    const dl_gpu_point gpu_point = {
-        .costs = costs,
+    if (dl_point_is_split(point)) return split_memory(scenario, costs, point);
+    const bool exchanges = point->mode->needs & DL_NEED_PARAMETERS;
+    const bool served = exchanges && !is_collective(scenario, point->mode);
+    dl_gpu_point gpu_point = {
+        .stride = 1,
         .workers = point->workers,
-        .batch = (double)micro_batch(point),
-        .exchanges = point->mode->needs & DL_NEED_PARAMETERS,
-        .collective = is_collective(scenario, point->mode),
+        .own_bytes = dl_gpu_own_bytes(costs, (double)micro_batch(point)),
+        .served_bytes = served ? (double)costs->parameter_bytes : 0,
     };
     return dl_gpu_options_memory(scenario->gpu, &gpu_point);
 }
@@ -205,7 +250,7 @@ static void spread_of_steps(double *steps_s, size_t count, dl_run_result *result
     result->step_p99_s = gsl_stats_quantile_from_sorted_data(steps_s, 1, count, 0.99);
 }
 
-static dl_part part_of(dl_worker_state state)
+dl_part dl_part_of(dl_worker_state state)
 {
     switch (state) {
     case DL_STATE_COMPUTE:
@@ -293,7 +338,7 @@ static void measure_parts(const dl_team *team, dl_run_result *result)
         split_compute(team, w, part_ns);
         for (int s = 0; s < DL_STATE_COUNT; s++) {
             if (s == DL_STATE_COMPUTE) continue;
-            part_ns[part_of((dl_worker_state)s)] += (double)state_ns[s];
+            part_ns[dl_part_of((dl_worker_state)s)] += (double)state_ns[s];
         }
         part_ns[DL_PART_WAITING] += (double)team->workers[w].queue_ns;
     }
@@ -326,13 +371,6 @@ static void measure_staleness(const dl_team *team, dl_run_result *result)
     }
 }
 
-static void measure_resources(const dl_team *team, dl_run_result *result)
-{
-    team->config.platform->measure(team, &result->usage);
-    dl_usage_note(&result->usage, "lock", (double)team->lock_busy_ns / (double)team->engine.now_ns);
-    result->events = team->engine.handled;
-}
-
 static void measure(const dl_team *team, const dl_point *point, dl_run_result *result)
 {
     result->workers = point->workers;
@@ -342,10 +380,12 @@ static void measure(const dl_team *team, const dl_point *point, dl_run_result *r
     measure_steps(team, result);
     measure_parts(team, result);
     if (point->mode->staleness == DL_MODE_STALENESS_SOME) measure_staleness(team, result);
-    measure_resources(team, result);
+    team->config.platform->measure(team, &result->usage);
+    dl_usage_note(&result->usage, "lock", (double)team->lock_busy_ns / (double)team->engine.now_ns);
+    result->events = team->engine.handled;
     bool drifts = point->mode->options & 1u << DL_SYNC_INTERVAL;
     result->drift_steps_mean =
-        drifts ? (double)team->drift_sum / (double)team->steps_begun : (double)NAN;
+        drifts ? (double)team->drift_sum / (double)team->steps_started : (double)NAN;
     result->drift_steps_max = drifts ? (double)team->drift_max : (double)NAN;
     result->updates = team->version;
     result->updates_per_s = (double)team->version / dl_ns_to_s((double)team->engine.now_ns);
@@ -405,7 +445,7 @@ static void measure_split_parts(const dl_pipeline *p, dl_run_result *result)
         const int stage = dl_pipeline_stage(p, g);
         for (int s = 0; s < DL_STATE_COUNT; s++) {
             const double ns = (double)p->gpus[g].state_ns[s];
-            const dl_part part = part_of((dl_worker_state)s);
+            const dl_part part = dl_part_of((dl_worker_state)s);
             result->part_frac[part] += ns;
             if (s == DL_STATE_WAIT) result->split->bubble_frac += ns;
             if (part == DL_PART_COMPUTE) result->split->busy_frac[stage] += ns;
@@ -429,10 +469,9 @@ static void measure_split_usage(const dl_pipeline *p, dl_run_result *result)
         snprintf(name, sizeof name, "stage %d", s);
         dl_usage_note(usage, name, result->split->busy_frac[s]);
     }
-    for (int t = 0; t < p->issuer_count; t++) {
+    for (int t = 0; t < p->host_count; t++) {
         snprintf(name, sizeof name, "host thread %d", t);
-        dl_usage_note(usage, name,
-                      (double)p->config.steps * (double)p->issuers[t].step_ns / span_ns);
+        dl_usage_note(usage, name, (double)p->config.steps * (double)p->hosts[t].step_ns / span_ns);
     }
     (void)dl_usage_note_links(usage, &p->network, &p->config.options->links, dl_ns_to_s(span_ns));
     dl_usage_note(usage, usage->link, usage->link_frac);
@@ -478,16 +517,19 @@ static dl_status run_pipeline(const dl_pipeline_config *config, const dl_run_con
 }
 
 /* A slow worker is slow in all stages; GPUs of one model differ each for itself. */
-static double *slow_gpus(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
+static double *slow_devices(const dl_scenario *scenario, const dl_gpu_options *gpus,
+                            const dl_costs *costs, const dl_point *point)
 {
-    const int gpus = dl_point_gpus(point);
-    double *slow = dl_calloc((size_t)gpus, sizeof *slow, "slow GPUs");
+    const int count = dl_point_gpus(point), stages = count / point->workers;
+    double *slow = dl_calloc((size_t)count, sizeof *slow, "slow GPUs");
     double *workers = dl_calloc((size_t)point->workers, sizeof *workers, "slow workers");
     dl_scenario_slow(scenario, point->workers, workers);
-    for (int g = 0; g < gpus; g++)
-        slow[g] = workers[g / point->stages];
-    dl_gpus_spread(costs, gpus, slow);
-    dl_gpus_boards(scenario->gpu, costs, gpus, slow);
+    for (int d = 0; d < count; d++)
+        slow[d] = workers[d / stages];
+    if (gpus != NULL) {
+        dl_gpus_spread(costs, count, slow);
+        dl_gpus_boards(gpus, costs, count, slow);
+    }
     free(workers);
     return slow;
 }
@@ -512,7 +554,7 @@ static dl_status run_split(const dl_run_config *run, const dl_costs *costs, dl_r
     dl_workload_init(&workload, costs, split.samples);
     workload.input_ns =
         fmax(0, dl_costs_step_ns(costs, split.samples * split.micro_batches, "input"));
-    double *slow = slow_gpus(scenario, costs, point);
+    double *slow = slow_devices(scenario, scenario->gpu, costs, point);
     dl_gpu_options gpus;
     dl_gpu_options_at_point(scenario->gpu, costs, point->workers, NULL, &gpus);
     const dl_noise_config noise = {
@@ -545,23 +587,10 @@ static dl_status run_split(const dl_run_config *run, const dl_costs *costs, dl_r
 
 /* --- running -------------------------------------------------------------------------------- */
 
-static void draw_costs(const dl_run_config *config, dl_costs *drawn)
-{
-    dl_random stream;
-    dl_random_init(&stream, (uint64_t)config->scenario->seed, config->draw, 0, COST_STREAM);
-    dl_costs_draw(config->costs, config->draw > 0 ? &stream : NULL, drawn);
-}
-
 bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs)
 {
     if (scenario->noise != DL_NOISE_NONE) return true;
     return scenario->gpu != NULL && scenario->gpu->input_varies && dl_costs_have_input(costs);
-}
-
-static double most_exchanges(const dl_scenario *scenario, const dl_point *point)
-{
-    const double interval = point->option[DL_SYNC_INTERVAL]; /* NaN where the mode has none */
-    return (double)dl_run_steps(scenario, point) / fmax(1, interval);
 }
 
 /* The GPUs of a point, for the team whose engine it is; NULL for workers on cores. */
@@ -589,7 +618,8 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
                        config->point->workers,
         .seed = (uint64_t)scenario->seed,
         .replicate = config->replicate,
-        .exchanges = most_exchanges(scenario, config->point),
+        .exchanges = (double)dl_run_steps(scenario, config->point) /
+                     fmax(1, config->point->option[DL_SYNC_INTERVAL]),
         .content_bytes = workload->parameter_bytes + (with_state ? workload->state_bytes : 0),
     };
     return dl_gpus_create(gpus, &gpus_config, err);
@@ -601,12 +631,19 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
     const dl_scenario *scenario = config->scenario;
     const dl_point *point = config->point;
     dl_workload_init(workload, costs, (double)micro_batch(point));
-    dl_workload_scale_compute(workload, exp(config->compute_log));
+    const double factor = exp(config->compute_log);
+    workload->compute_ns *= factor;
+    workload->backward_ns *= factor;
+    workload->update_ns *= factor;
     dl_workload_accumulate(workload, (int)point->option[DL_SYNC_ACCUMULATE], scenario->gpu == NULL);
     if (scenario->noise == DL_NOISE_TRACE && point->workers > 1 && costs->exchange_run_count > 0) {
         dl_workload_exchange_run(
             workload,
             &costs->exchange_runs[dl_noise_run(config->replicate, costs->exchange_run_count)]);
+    }
+    if (scenario->gpu == NULL && scenario->processes == DL_PROCESSES_YES) {
+        workload->barrier_ns = workload->lock_ns = workload->wakeup_ns = 0;
+        workload->memory_bytes_per_ns = INFINITY;
     }
     if (scenario->gpu == NULL) return;
     unsigned needs = dl_run_needs(scenario, point);
@@ -624,7 +661,7 @@ static dl_status run_team(dl_team *team, const dl_run_config *config, dl_run_res
         return dl_error_set_at(
             err, DL_ERR_DATA, config->scenario->path, 0,
             "workers wait for one another forever: one waits for gradients of "
-            "others, whose next steps are not issued before it has ended its own; "
+            "others, whose next steps are not launched before it has ended its own; "
             "[machine] dispatch = per_gpu avoids that (point: %s)",
             dl_point_text(text, sizeof text, config->point));
     }
@@ -643,7 +680,9 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
     const int cores = scenario->gpu != NULL ? agents(point) : point->cores;
     const int at_once = workers < cores ? workers : cores;
     dl_costs costs;
-    draw_costs(config, &costs);
+    dl_random stream;
+    dl_random_init(&stream, (uint64_t)scenario->seed, config->draw, 0, COST_STREAM);
+    dl_costs_draw(config->costs, config->draw > 0 ? &stream : NULL, &costs);
     if (dl_point_is_split(point)) {
         const dl_status split = run_split(config, &costs, result, err);
         dl_costs_draw_free(&costs);
@@ -651,14 +690,9 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
     }
     dl_workload workload;
     init_workload(&workload, config, &costs);
-    double *slow = dl_calloc((size_t)workers, sizeof *slow, "slow workers");
-    dl_scenario_slow(scenario, workers, slow);
-    dl_gpu_options options = {0};
-    if (scenario->gpu != NULL) {
-        dl_gpus_spread(&costs, workers, slow);
-        dl_gpu_options_at_point(scenario->gpu, &costs, workers, point->gpus, &options);
-        dl_gpus_boards(&options, &costs, workers, slow);
-    }
+    dl_gpu_options options = {0}, *gpu = scenario->gpu != NULL ? &options : NULL;
+    if (gpu != NULL) dl_gpu_options_at_point(scenario->gpu, &costs, workers, point->gpus, gpu);
+    double *slow = slow_devices(scenario, gpu, &costs, point);
     const dl_noise_config noise = {
         scenario->noise, scenario->sigma,
         dl_costs_noise(&costs, (double)point->batch / workers, (size_t)at_once)};
@@ -671,6 +705,8 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
                                 .machine = gpus,
                                 .costs = &costs,
                                 .workload = &workload,
+                                .reduces = reduces(scenario, point),
+                                .reduce_ns = reduce_ns(scenario, &costs, point),
                                 .cores = cores,
                                 .workers = workers,
                                 .steps = dl_run_steps(scenario, point),
@@ -692,6 +728,17 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
     if (scenario->gpu != NULL) dl_gpu_options_free_at_point(&options);
     free(slow);
     dl_costs_draw_free(&costs);
+    return status;
+}
+
+dl_status dl_run_observe(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                         const dl_team_observer *observer, dl_error *err)
+{
+    dl_run_result result = {0};
+    const dl_run_config config = {
+        .scenario = scenario, .costs = costs, .point = point, .observer = observer};
+    dl_status status = dl_run(&config, &result, err);
+    dl_run_result_free(&result);
     return status;
 }
 

@@ -25,6 +25,9 @@ typedef enum dl_part {
 /* "compute", "dispatch", "communication", "averaging", "waiting", "input". */
 extern const char *const dl_part_names[DL_PART_COUNT];
 
+/* Which part a worker's time in a state is of. */
+dl_part dl_part_of(dl_worker_state state);
+
 typedef struct dl_run_config {
     const dl_scenario *scenario;
     const dl_costs *costs; /* undisturbed; must have what the point needs */
@@ -75,6 +78,10 @@ bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs);
 dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *err) DL_MUST_CHECK;
 void dl_run_result_free(dl_run_result *result);
 
+/* Runs replicate 0 with the costs as they are, for its observer alone. */
+dl_status dl_run_observe(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                         const dl_team_observer *observer, dl_error *err) DL_MUST_CHECK;
+
 /* What the point needs of its GPUs' memory; NaN if the costs do not say, or without GPUs. */
 dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point);
@@ -91,6 +98,10 @@ bool dl_run_extrapolates(const dl_costs *costs, const dl_point *point);
 
 /* Steps of a worker: the scenario's, rounded up to whole intervals. */
 int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point);
+
+/* The [collective ...] that a point of processes on cores lacks; NULL if none. The caller's. */
+char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *costs,
+                                const dl_point *point);
 
 /* Of a split model: bytes of layers that the point needs and the costs lack, as dl_costs_missing
  * writes it; what a GPU of the stage needs, and what the smallest one that has it has (NaN if

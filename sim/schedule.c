@@ -30,35 +30,35 @@ static int64_t batch_of(const schedule *s, int worker, int64_t step)
     return step * s->point->workers + worker;
 }
 
-/* Seconds with all nine digits. */
-static void write_time(schedule *s, int64_t now_ns)
+/* A number that is -1 leaves its cell empty. */
+static void write_row(schedule *s, int64_t now_ns, const char *event, int64_t update,
+                      int64_t worker, int64_t read, int64_t batch)
 {
+    const int64_t numbers[] = {update, worker, read, batch};
     char text[32];
     snprintf(text, sizeof text, "%lld.%09lld", (long long)(now_ns / DL_NS_PER_S),
-             (long long)(now_ns % DL_NS_PER_S));
+             (long long)(now_ns % DL_NS_PER_S)); /* seconds with all nine digits */
     dl_csv_text(&s->csv, text);
+    dl_csv_text(&s->csv, event);
+    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
+        if (numbers[n] >= 0) {
+            dl_csv_int(&s->csv, numbers[n]);
+        } else {
+            dl_csv_text(&s->csv, "");
+        }
+    }
+    dl_csv_end_row(&s->csv);
 }
 
 static void write_gradient(schedule *s, int64_t now_ns, int64_t update, const contribution *from)
 {
-    write_time(s, now_ns);
-    dl_csv_text(&s->csv, "gradient");
-    dl_csv_int(&s->csv, update);
-    dl_csv_int(&s->csv, from->worker);
-    dl_csv_int(&s->csv, from->read);
-    dl_csv_int(&s->csv, batch_of(s, from->worker, from->step));
-    dl_csv_end_row(&s->csv);
+    write_row(s, now_ns, "gradient", update, from->worker, from->read,
+              batch_of(s, from->worker, from->step));
 }
 
 static void write_local(schedule *s, int64_t now_ns, int worker, int64_t step)
 {
-    write_time(s, now_ns);
-    dl_csv_text(&s->csv, "local");
-    dl_csv_text(&s->csv, "");
-    dl_csv_int(&s->csv, worker);
-    dl_csv_text(&s->csv, "");
-    dl_csv_int(&s->csv, batch_of(s, worker, step));
-    dl_csv_end_row(&s->csv);
+    write_row(s, now_ns, "local", -1, worker, -1, batch_of(s, worker, step));
 }
 
 static void on_contribute(void *user, int worker, int64_t step, int64_t read)
@@ -99,12 +99,7 @@ static void on_average(void *user, int64_t version, int64_t now_ns)
     const int64_t interval = (int64_t)s->point->option[DL_SYNC_INTERVAL];
     for (int w = 0; w < s->point->workers; w++)
         write_local(s, now_ns, w, version * interval - 1);
-    write_time(s, now_ns);
-    dl_csv_text(&s->csv, "average");
-    dl_csv_int(&s->csv, version);
-    for (int c = 0; c < 3; c++)
-        dl_csv_text(&s->csv, "");
-    dl_csv_end_row(&s->csv);
+    write_row(s, now_ns, "average", version, -1, -1, -1);
 }
 
 /* A step without exchange. */
@@ -165,12 +160,7 @@ dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const
     schedule s = {.csv = {.out = output.out}, .point = point};
     write_head(&s, scenario);
     const dl_team_observer observer = make_observer(&s);
-    dl_run_result result = {0};
-    status = dl_run(
-        &(dl_run_config){
-            .scenario = scenario, .costs = costs, .point = point, .observer = &observer},
-        &result, err);
-    dl_run_result_free(&result);
+    status = dl_run_observe(scenario, costs, point, &observer, err);
     free(s.pending);
     return dl_output_end(&output, status, err);
 }

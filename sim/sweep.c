@@ -14,6 +14,37 @@
 
 /* --- a row's figures ------------------------------------------------------------------------ */
 
+const dl_row_column dl_row_columns[DL_ROW_COLUMNS] = {
+    {"step_mean_s", offsetof(dl_row, mean.step_mean_s)},
+    {"step_p50_s", offsetof(dl_row, mean.step_p50_s)},
+    {"step_p99_s", offsetof(dl_row, mean.step_p99_s)},
+    {"step_sd_s", offsetof(dl_row, mean.step_sd_s)},
+    {"throughput_per_s", offsetof(dl_row, mean.throughput_per_s)},
+    {"throughput_low_per_s", offsetof(dl_row, low_per_s)},
+    {"throughput_high_per_s", offsetof(dl_row, high_per_s)},
+    {"speedup", offsetof(dl_row, speedup)},
+    {"speedup_low", offsetof(dl_row, speedup_low)},
+    {"speedup_high", offsetof(dl_row, speedup_high)},
+    {"efficiency", offsetof(dl_row, efficiency)},
+    {"compute_frac", offsetof(dl_row, mean.part_frac[DL_PART_COMPUTE])},
+    {"dispatch_frac", offsetof(dl_row, mean.part_frac[DL_PART_DISPATCH])},
+    {"communication_frac", offsetof(dl_row, mean.part_frac[DL_PART_COMMUNICATION])},
+    {"averaging_frac", offsetof(dl_row, mean.part_frac[DL_PART_AVERAGING])},
+    {"waiting_frac", offsetof(dl_row, mean.part_frac[DL_PART_WAITING])},
+    {"input_frac", offsetof(dl_row, mean.part_frac[DL_PART_INPUT])},
+    {"applied_frac", offsetof(dl_row, mean.applied_frac)},
+    {"updates_per_s", offsetof(dl_row, mean.updates_per_s)},
+    {"staleness_mean", offsetof(dl_row, staleness_mean)},
+    {"staleness_sd", offsetof(dl_row, staleness_sd)},
+    {"staleness_p50", offsetof(dl_row, staleness_p50)},
+    {"staleness_p90", offsetof(dl_row, staleness_p90)},
+    {"staleness_p99", offsetof(dl_row, staleness_p99)},
+    {"staleness_max", offsetof(dl_row, staleness_max)},
+    {"drift_steps_mean", offsetof(dl_row, mean.drift_steps_mean)},
+    {"drift_steps_max", offsetof(dl_row, mean.drift_steps_max)},
+    {"clock_lag_max", offsetof(dl_row, mean.clock_lag_max)},
+};
+
 /* The runs of one point. */
 typedef struct row_runs {
     const dl_run_result *central; /* [central_count >= 1] replicates, with the costs as they are */
@@ -185,7 +216,6 @@ static void set_staleness(dl_row *row)
 /* A row without figures, since the point does not fit into row->memory. */
 static void set_unfit_figures(dl_row *row)
 {
-    const double nan = (double)NAN;
     char needs[32], has[32], over[32];
     const dl_gpu_memory *memory = &row->memory;
     row->error =
@@ -193,24 +223,21 @@ static void set_unfit_figures(dl_row *row)
                   dl_format_bytes(needs, sizeof needs, memory->needs_bytes),
                   dl_format_bytes(has, sizeof has, memory->has_bytes),
                   dl_format_bytes(over, sizeof over, memory->needs_bytes - memory->has_bytes));
-    row->mean = (dl_run_result){.throughput_per_s = nan,
-                                .tail_frac = nan,
-                                .applied_frac = nan,
-                                .updates_per_s = nan,
-                                .step_mean_s = nan,
-                                .step_sd_s = nan,
-                                .step_p50_s = nan,
-                                .step_p99_s = nan,
-                                .drift_steps_mean = nan,
-                                .drift_steps_max = nan,
-                                .clock_lag_max = nan,
-                                .usage = {.busiest_frac = nan, .link_frac = nan}};
-    for (int p = 0; p < DL_PART_COUNT; p++)
-        row->mean.part_frac[p] = nan;
-    row->low_per_s = row->high_per_s = row->speedup = row->efficiency = nan;
-    row->speedup_low = row->speedup_high = nan;
-    row->staleness_mean = row->staleness_sd = row->staleness_p50 = row->staleness_p90 =
-        row->staleness_p99 = row->staleness_max = nan;
+    for (int f = 0; f < DL_ROW_COLUMNS; f++)
+        *(double *)(void *)((char *)row + dl_row_columns[f].offset) = (double)NAN;
+    row->mean.tail_frac = row->mean.usage.busiest_frac = row->mean.usage.link_frac = (double)NAN;
+}
+
+static void keep_rates(dl_row *row, const row_runs *runs)
+{
+    const bool drawn = runs->drawn_count > 0;
+    const dl_run_result *run = drawn ? runs->drawn : runs->central;
+    const size_t count = (size_t)(drawn ? runs->drawn_count : runs->central_count);
+    row->rate_count = count + (runs->scaled != NULL ? 2 : 0);
+    row->rates = dl_calloc(row->rate_count, sizeof *row->rates, "rates");
+    for (size_t r = 0; r < row->rate_count; r++)
+        row->rates[r] =
+            r < count ? run[r].throughput_per_s : runs->scaled[r - count].throughput_per_s;
 }
 
 static void set_rates(dl_row *row, const row_runs *runs, const row_runs *base, bool interval)
@@ -222,6 +249,7 @@ static void set_rates(dl_row *row, const row_runs *runs, const row_runs *base, b
     row->speedup = row->speedup_low = row->speedup_high = (double)NAN;
     if (interval) set_interval(runs, NULL, per_s, &row->low_per_s, &row->high_per_s);
     if (runs->scaled != NULL) widen(runs, NULL, per_s, &row->low_per_s, &row->high_per_s);
+    keep_rates(row, runs);
     if (base == NULL) return;
     row->speedup = per_s / median_of(base->central, base->central_count, throughput);
     if (interval) set_interval(runs, base, row->speedup, &row->speedup_low, &row->speedup_high);
@@ -254,8 +282,8 @@ static void set_figures(dl_row *row, const row_runs *runs, const row_runs *base,
 /* --- running -------------------------------------------------------------------------------- */
 
 /* One variant's work: for each point, the baselines' after the scenario's, the runs with the costs
- * as they are, those with drawn costs and, where compute was scaled, two more: it as slow, and as
- * fast, as it may be. */
+ * as they are, those with drawn costs and, where compute was scaled or estimated, two more: it as
+ * slow, and as fast, as it may be. */
 typedef struct part {
     const dl_scenario *scenario;
     const dl_costs *costs;
@@ -265,6 +293,7 @@ typedef struct part {
     size_t *baseline;              /* [visible] index in points */
     bool *fits;                    /* [point_count] into its GPUs */
     int64_t central, drawn, extra; /* runs of a point */
+    double compute_log;            /* how much slower and faster compute is in the extra ones */
     int64_t first, runs;
     dl_run_result *results; /* [runs] */
 } part;
@@ -325,7 +354,8 @@ static void init_part(part *p, const dl_variant *variant, int64_t first)
     const int64_t replicates = p->scenario->replicates;
     p->central = dl_run_varies(p->scenario, p->costs) ? replicates : 1;
     p->drawn = replicates > 1 && dl_costs_have_errors(p->costs) ? replicates : 0;
-    p->extra = p->scaling->scaled ? 2 : 0;
+    p->compute_log = dl_variant_compute_log(variant);
+    p->extra = p->compute_log > 0 ? 2 : 0;
     p->runs = (int64_t)p->point_count * (p->central + p->drawn + p->extra);
     p->results = dl_calloc((size_t)p->runs, sizeof *p->results, "results");
 }
@@ -347,9 +377,9 @@ char *dl_sweep_missing(const dl_scenario *scenario, const dl_costs *costs)
     for (size_t i = 0; i < scenario->point_count; i++) {
         const dl_point *point = &scenario->points[i];
         needs |= dl_run_needs(scenario, point);
-        if (dl_point_is_split(point) && layers == NULL) {
-            layers = dl_run_split_missing(scenario, costs, point);
-        }
+        if (layers != NULL) continue;
+        layers = dl_point_is_split(point) ? dl_run_split_missing(scenario, costs, point)
+                                          : dl_run_collective_missing(scenario, costs, point);
     }
     char *missing = dl_costs_missing(costs, needs);
     if (missing == NULL || layers == NULL) return missing != NULL ? missing : layers;
@@ -411,8 +441,8 @@ static dl_status run_one(part *p, int64_t run, dl_error *err)
         .draw = is_drawn ? (uint32_t)draw + 1 : 0,
         .without_slow = point >= p->visible,
         .compute_log = extra < 0    ? 0
-                       : extra == 0 ? DL_SCALING_SPREAD
-                                    : -DL_SCALING_SPREAD,
+                       : extra == 0 ? p->compute_log
+                                    : -p->compute_log,
     };
     return p->fits[point] ? dl_run(&config, &p->results[run], err) : DL_OK;
 }
@@ -498,21 +528,16 @@ static void collect(dl_sweep *sweep, const jobs *all)
     }
 }
 
-static dl_status check_missing(const dl_study *study, dl_error *err)
-{
-    const char *path = NULL;
-    char *missing = dl_study_missing(study, &path);
-    if (missing == NULL) return DL_OK;
-    dl_error_set_at(err, DL_ERR_DATA, path, 0, "costs are missing: %s", missing);
-    free(missing);
-    return DL_ERR_DATA;
-}
-
 dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_config *config,
                        dl_error *err)
 {
-    dl_status status = check_missing(study, err);
-    if (status != DL_OK) return status;
+    const char *path = NULL;
+    char *missing = dl_study_missing(study, &path);
+    if (missing != NULL) {
+        dl_error_set_at(err, DL_ERR_DATA, path, 0, "costs are missing: %s", missing);
+        free(missing);
+        return DL_ERR_DATA;
+    }
     int64_t start_ns = dl_clock_ns();
     jobs all = {.config = config, .part_count = study->variant_count};
     all.parts = dl_calloc(all.part_count, sizeof *all.parts, "variants");
@@ -521,9 +546,10 @@ dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_co
         all.runs += all.parts[v].runs;
     }
     pthread_mutex_init(&all.mutex, NULL);
-    status = run_all(&all, err);
+    const dl_status status = run_all(&all, err);
     if (status == DL_OK) {
         collect(sweep, &all);
+        dl_sweep_find_influences(sweep, study);
         sweep->seconds = dl_ns_to_s((double)(dl_clock_ns() - start_ns));
     }
     pthread_mutex_destroy(&all.mutex);
@@ -539,7 +565,9 @@ void dl_sweep_free(dl_sweep *sweep)
         dl_run_result_free(&sweep->rows[i].mean);
         free(sweep->rows[i].worker_staleness);
         free(sweep->rows[i].error);
+        free(sweep->rows[i].rates);
     }
     free(sweep->rows);
+    free(sweep->influences);
     *sweep = (dl_sweep){0};
 }

@@ -12,8 +12,9 @@
  * widen its interval, which always holds it. That of the speedup is, in the same way, of each run's
  * ratio to its baseline's with the same costs and the same noise: what both share cancels.
  *
- * Where compute was scaled from another GPU (sim/scenario/scaling.h), each point is run twice more,
- * with compute as slow and as fast as it may be, and the intervals are widened by that.
+ * Where compute was scaled from another GPU (sim/scenario/scaling.h) or estimated ([spread]
+ * compute_frac of the costs, twice of which counts), each point is run twice more, with compute as
+ * slow and as fast as it may be, and the intervals are widened by that.
  *
  * The speedup's baseline is one worker of mode none with the point's total batch, or its batch per
  * worker if the scenario gives that; it is simulated along (no slow worker, same noise).
@@ -36,9 +37,13 @@ typedef struct dl_row {
     size_t variant; /* of the study */
     dl_point point;
     dl_run_result mean; /* or median, see above; staleness: pooled counts; usage: of replicate 0 */
-    double low_per_s, high_per_s;        /* NaN with one replicate, unless compute was scaled */
-    double speedup, efficiency;          /* efficiency = speedup / workers */
-    double speedup_low, speedup_high;    /* as low_per_s */
+    double low_per_s, high_per_s;     /* NaN with one replicate, unless compute was scaled */
+    double speedup, efficiency;       /* efficiency = speedup / workers */
+    double speedup_low, speedup_high; /* as low_per_s */
+    double *rates; /* [rate_count] throughputs of the runs that the interval is of, in the order of
+                      draws: equal numbers of two rows have the same draw; those of scaled compute
+                      come last */
+    size_t rate_count;
     double staleness_mean, staleness_sd; /* NaN where the mode has none */
     double staleness_p50, staleness_p90, staleness_p99, staleness_max;
     double *worker_staleness; /* [workers] means, NULL where the mode has no distribution */
@@ -48,11 +53,37 @@ typedef struct dl_row {
     char *error;              /* why the point was not run, else NULL; then all figures are NaN */
 } dl_row;
 
+/* Figures of a row that results show, by the name of their column. */
+typedef struct dl_row_column {
+    const char *name;
+    size_t offset; /* of the double in a dl_row */
+} dl_row_column;
+
+#define DL_ROW_COLUMNS 28
+extern const dl_row_column dl_row_columns[DL_ROW_COLUMNS];
+
+static inline double dl_row_number(const dl_row *row, int figure)
+{
+    return *(const double *)(const void *)((const char *)row + dl_row_columns[figure].offset);
+}
+
+/* What an assumption does to a row's throughput: with the value at the low and at the high end of
+ * its interval, over that with the assumed value, minus 1. */
+typedef struct dl_influence {
+    size_t row;                      /* of those that were tried, the one that it moves most */
+    const dl_assumption *assumption; /* of the row's variant, borrowed from the study; NULL: that
+                                        compute was scaled or estimated (low: faster) */
+    double at_low, at_high;
+} dl_influence;
+
 typedef struct dl_sweep {
     dl_row *rows; /* [row_count], in the order of variants, then points */
     size_t row_count;
     int64_t runs, events;
-    double seconds; /* wall time */
+    double seconds;           /* wall time */
+    dl_influence *influences; /* [influence_count] one for each assumption, the largest first */
+    size_t influence_count;
+    size_t influence_rows_skipped; /* rows that would have taken too long to try */
 } dl_sweep;
 
 /* Called now and then, by one thread at a time. */
@@ -73,6 +104,12 @@ char *dl_study_missing(const dl_study *study, const char **path);
  * thread cannot be started. Release with dl_sweep_free. */
 dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_config *config,
                        dl_error *err) DL_MUST_CHECK;
+
+/* Finds what the assumptions of the study's costs do to the results, one at a time, by simulating
+ * of each variant and mode the row with most workers again, up to 40 of its steps: about as many
+ * events as the sweep itself had, or 300 000. dl_sweep_run does it at its end. */
+void dl_sweep_find_influences(dl_sweep *sweep, const dl_study *study);
+
 void dl_sweep_free(dl_sweep *sweep);
 
 #endif

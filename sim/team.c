@@ -62,7 +62,8 @@ void dl_team_free(dl_team *team)
     free(team->arrived);
     free(team->queue);
     free(team->waiting);
-    if (team->config.platform != NULL) team->config.platform->free(team);
+    const struct dl_platform *platform = team->config.platform;
+    if (platform != NULL && platform->free != NULL) platform->free(team);
     dl_engine_free(&team->engine);
     *team = (dl_team){0};
 }
@@ -74,7 +75,7 @@ static void enter(dl_team *team, int worker, dl_worker_state state)
     team->workers[worker].ran_ns = team->config.platform->ran_ns(team, worker);
 }
 
-/* Notes the time since the state's beginning. */
+/* Notes the time since the state's start. */
 static void account(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
@@ -360,14 +361,14 @@ bool dl_team_is_applied(const dl_team *team, int worker)
 
 /* --- steps -------------------------------------------------------------------------------- */
 
-static void begin_step(dl_team *team, int worker)
+static void start_step(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
     int64_t lag = w->clock - team->least_clock;
     if (lag > team->clock_lag_max) team->clock_lag_max = lag;
     if (w->local_updates > team->drift_max) team->drift_max = w->local_updates;
     team->drift_sum += w->local_updates;
-    team->steps_begun++;
+    team->steps_started++;
     w->stage = 0;
     w->staleness = DL_NO_STALENESS_YET;
     w->step_start_ns = team->engine.now_ns;
@@ -393,7 +394,7 @@ void dl_team_end_step(dl_team *team, int worker)
         team->stopping = true;
         dl_team_wake(team);
     }
-    if (!team->stopping) begin_step(team, worker);
+    if (!team->stopping) start_step(team, worker);
 }
 
 bool dl_team_is_stuck(const dl_team *team)
@@ -405,7 +406,7 @@ void dl_team_run(dl_team *team)
 {
     if (team->config.platform->start != NULL) team->config.platform->start(team);
     for (int w = 0; w < team->config.workers; w++)
-        begin_step(team, w);
+        start_step(team, w);
     dl_engine_run(&team->engine);
     if (team->engine.too_long) return;
     if (dl_team_is_stuck(team)) return;
@@ -418,61 +419,22 @@ void dl_team_run(dl_team *team)
 
 /* --- exchange -------------------------------------------------------------------------------- */
 
-void dl_team_push(dl_team *team, int agent, dl_content content)
+void dl_team_exchange(dl_team *team, int agent, dl_exchange exchange)
 {
-    enter(team, agent, DL_STATE_PUSH);
-    team->config.platform->push(team, agent, content);
-}
-
-void dl_team_pull(dl_team *team, int agent, dl_content content)
-{
-    enter(team, agent, DL_STATE_PULL);
-    team->config.platform->pull(team, agent, content);
+    enter(team, agent,
+          exchange.kind == DL_PUSH   ? DL_STATE_PUSH
+          : exchange.kind == DL_PULL ? DL_STATE_PULL
+                                     : DL_STATE_AVERAGE);
+    team->config.platform->exchange(team, agent, exchange);
 }
 
 void dl_team_pull_locked(dl_team *team, int worker)
 {
     if (team->config.platform->serves_while_pulled) dl_team_unlock(team, worker);
-    dl_team_pull(team, worker, DL_CONTENT_PARAMETERS);
+    dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PULL});
 }
 
 void dl_team_leave(dl_team *team, int worker)
 {
     if (!team->config.platform->serves_while_pulled) dl_team_unlock(team, worker);
-}
-
-void dl_team_average(dl_team *team, int agent, dl_content content, int parts)
-{
-    enter(team, agent, DL_STATE_AVERAGE);
-    team->config.platform->average(team, agent, content, parts);
-}
-
-void dl_team_serve_all(dl_team *team, int agent, int parts)
-{
-    enter(team, agent, DL_STATE_AVERAGE);
-    team->config.platform->serve_all(team, agent, parts);
-}
-
-void dl_team_serve(dl_team *team, int worker, int64_t gradients)
-{
-    enter(team, worker, DL_STATE_AVERAGE);
-    team->config.platform->serve(team, worker, gradients);
-}
-
-void dl_team_blend(dl_team *team, int worker)
-{
-    enter(team, worker, DL_STATE_AVERAGE);
-    team->config.platform->blend(team, worker);
-}
-
-void dl_team_blend_own(dl_team *team, int worker)
-{
-    enter(team, worker, DL_STATE_AVERAGE);
-    team->config.platform->blend_own(team, worker);
-}
-
-void dl_team_filter(dl_team *team, int worker, int parts)
-{
-    enter(team, worker, DL_STATE_AVERAGE);
-    team->config.platform->filter(team, worker, parts);
 }

@@ -63,12 +63,27 @@ typedef enum dl_worker_state {
  * "allreduce", "dispatch", "input". */
 extern const char *const dl_worker_state_names[DL_STATE_COUNT];
 
-/* What is moved or averaged. */
-typedef enum dl_content {
-    DL_CONTENT_GRADIENTS,
-    DL_CONTENT_PARAMETERS,
-    DL_CONTENT_PARAMETERS_AND_STATE /* the optimizer's state too */
-} dl_content;
+/* What workers exchange, whatever machine they are on. Where there are slices, all workers start it
+ * between two barriers, and those that have no slice are done at once. */
+typedef enum dl_exchange_kind {
+    DL_AVERAGE,   /* all workers' vectors are averaged, in slices by as many workers */
+    DL_SUM,       /* the server adds up all workers' gradients and applies the sum, in slices */
+    DL_FILTER,    /* after an average, in its slices: the block-momentum update of the average */
+    DL_APPLY,     /* the server adds up `gradients` and applies the sum, for the one worker that
+                     asks */
+    DL_BLEND,     /* the elastic update of the server's vector with that of a worker that has the
+                     lock */
+    DL_BLEND_OWN, /* that of the worker's own vector with one that it has pulled */
+    DL_PUSH,      /* the worker's vectors to the server */
+    DL_PULL       /* the server's to the worker */
+} dl_exchange_kind;
+
+typedef struct dl_exchange {
+    dl_exchange_kind kind;
+    bool with_state;   /* push, pull, average: with the optimizer's state */
+    int slices;        /* average, sum, filter: 1 .. workers */
+    int64_t gradients; /* apply */
+} dl_exchange;
 
 #define DL_NO_STALENESS_YET (-1)
 
@@ -98,6 +113,10 @@ typedef struct dl_team_config {
     void *machine;               /* what the platform needs, borrowed until free; CPU: NULL */
     const dl_costs *costs;       /* the run's own; read by init only */
     const dl_workload *workload; /* borrowed until free */
+    /* Processes on cores: an average takes reduce_ns from the last worker's arrival on, is
+     * everywhere then, and nothing is pushed or pulled. Else: threads with one memory. */
+    bool reduces;
+    double reduce_ns;
     int cores, workers;
     int64_t steps;        /* of a worker */
     const double *option; /* [DL_SYNC_SWEPT] of the point, for the mode; borrowed until free */
@@ -156,7 +175,7 @@ struct dl_team {
     int *queue; /* [agents] ring of who waits for the lock */
     int queue_first, queue_count, lock_owner;
     int64_t lock_since_ns, lock_busy_ns;
-    int64_t drift_sum, drift_max, steps_begun, clock_lag_max;
+    int64_t drift_sum, drift_max, steps_started, clock_lag_max;
     int64_t least_clock; /* of all workers */
     int least_clock_count;
 };
@@ -227,28 +246,8 @@ void dl_team_wake(dl_team *team);
 bool dl_team_is_outdated(const dl_team *team, int worker);
 bool dl_team_is_applied(const dl_team *team, int worker);
 
-/* What workers exchange, whatever machine they are on; each ends with a call of advance.
- *
- *   push, pull   the worker's vectors to the server, the server's to the worker
- *   average      all workers' vectors are averaged, in `parts` slices (1 .. workers) by as many
- *                workers; all start it between two barriers, and those that have no slice are done
- *                at once
- *   serve_all    the server adds up all workers' gradients and applies the sum, in slices as above
- *   serve        the server adds up `gradients` gradients and applies the sum, for one worker
- *                which alone does so
- *   blend        the elastic update of the server's vector with that of a worker that has the
- *                lock
- *   blend_own    that of the worker's own vector with one that it has pulled
- *   filter       after an average, in the same slices: the block-momentum update of the average
- */
-void dl_team_push(dl_team *team, int agent, dl_content content);
-void dl_team_pull(dl_team *team, int agent, dl_content content);
-void dl_team_average(dl_team *team, int agent, dl_content content, int parts);
-void dl_team_serve_all(dl_team *team, int agent, int parts);
-void dl_team_serve(dl_team *team, int worker, int64_t gradients);
-void dl_team_blend(dl_team *team, int worker);
-void dl_team_blend_own(dl_team *team, int worker);
-void dl_team_filter(dl_team *team, int worker, int parts);
+/* Starts an exchange, as dl_exchange_kind says; it ends with a call of advance. */
+void dl_team_exchange(dl_team *team, int agent, dl_exchange exchange);
 
 /* A worker that has the lock pulls the parameters as they are now, and leaves when it has them. The
  * lock is free after that or, where the platform serves while others pull, when the pull starts. */

@@ -16,22 +16,12 @@ const char *dl_origin_name(dl_origin origin)
     return origin_names[origin];
 }
 
-/* Copies text[0..length-1] without the white space around it. */
-static char *trimmed(const char *text, size_t length)
-{
-    while (length > 0 && (*text == ' ' || *text == '\t'))
-        text++, length--;
-    while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t'))
-        length--;
-    return dl_format("%.*s", (int)length, text);
-}
-
 /* Next comma-separated part of *text, moving *text after it; NULL at the end. */
 static char *next_part(const char **text)
 {
     if (*text == NULL) return NULL;
     size_t length = strcspn(*text, ",");
-    char *part = trimmed(*text, length);
+    char *part = dl_strndup_trimmed(*text, length);
     *text = (*text)[length] == ',' ? *text + length + 1 : NULL;
     return part;
 }
@@ -41,8 +31,8 @@ static dl_status parse_number(const char *part, dl_dimension dimension, dl_value
 {
     const char *sign = strstr(part, "+-");
     if (sign == NULL) return dl_amount_parse(part, dimension, &value->value, err);
-    char *number = trimmed(part, (size_t)(sign - part));
-    char *error = trimmed(sign + 2, strlen(sign + 2));
+    char *number = dl_strndup_trimmed(part, (size_t)(sign - part));
+    char *error = dl_strndup_trimmed(sign + 2, strlen(sign + 2));
     const char *unit = dl_amount_unit(error);
     dl_status status = dl_amount_parse(error, dimension, &value->error, err);
     if (status == DL_OK && value->error < 0) {

@@ -56,13 +56,6 @@ void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch
     };
 }
 
-void dl_workload_scale_compute(dl_workload *workload, double factor)
-{
-    workload->compute_ns *= factor;
-    workload->backward_ns *= factor;
-    workload->update_ns *= factor;
-}
-
 void dl_workload_accumulate(dl_workload *workload, int micro_batches, bool adds)
 {
     workload->input_ns *= micro_batches;
@@ -70,7 +63,7 @@ void dl_workload_accumulate(dl_workload *workload, int micro_batches, bool adds)
     workload->per_worker_ns *= micro_batches;
     workload->compute_ns *= micro_batches;
     if (!adds) return;
-    dl_work add = dl_workload_average(workload, workload->parameter_bytes, 2);
+    dl_work add = dl_byte_work(&workload->average, workload->parameter_bytes, 2);
     workload->compute_ns += (micro_batches - 1) * add.full_speed_ns;
 }
 
@@ -88,26 +81,11 @@ void dl_workload_exchange_run(dl_workload *workload, const dl_exchange_run *run)
     scale(&workload->update, (double)run->update);
 }
 
-static dl_work byte_work(const dl_byte_cost *cost, double bytes, int vectors)
+dl_work dl_byte_work(const dl_byte_cost *cost, double bytes, int vectors)
 {
     double ns =
         cost->latency_ns + bytes * (vectors * cost->read_ns_per_byte + cost->write_ns_per_byte);
     return (dl_work){.full_speed_ns = not_negative(ns), .traffic_bytes = bytes * (vectors + 1)};
-}
-
-dl_work dl_workload_copy(const dl_workload *workload, double bytes)
-{
-    return byte_work(&workload->copy, bytes, 1);
-}
-
-dl_work dl_workload_average(const dl_workload *workload, double bytes, int vectors)
-{
-    return byte_work(&workload->average, bytes, vectors);
-}
-
-dl_work dl_workload_update(const dl_workload *workload, double bytes, int vectors)
-{
-    return byte_work(&workload->update, bytes, vectors);
 }
 
 dl_work dl_work_add(dl_work first, dl_work second)
@@ -164,12 +142,22 @@ static void draw_value(void *user, dl_value *value, double low, double high)
     value->value = fmin(fmax(drawn, low), high);
 }
 
+static void draw_bytes(dl_random *stream, int64_t *bytes, double error_bytes)
+{
+    if (error_bytes <= 0 || *bytes <= 0) return;
+    const double z = dl_random_normal(stream);
+    *bytes = llround((double)*bytes * exp(z * log_sd(error_bytes / (double)*bytes)));
+}
+
 void dl_costs_draw(const dl_costs *costs, dl_random *stream, dl_costs *drawn)
 {
     *drawn = *costs;
     drawn->ops = dl_calloc(costs->op_count, sizeof *drawn->ops, "drawn operations");
     if (costs->op_count > 0) memcpy(drawn->ops, costs->ops, costs->op_count * sizeof *drawn->ops);
-    if (stream != NULL) dl_costs_each(drawn, draw_value, stream);
+    if (stream == NULL) return;
+    dl_costs_each(drawn, draw_value, stream);
+    draw_bytes(stream, &drawn->parameter_bytes, costs->parameter_error_bytes);
+    draw_bytes(stream, &drawn->state_bytes, costs->state_error_bytes);
 }
 
 static void note_error(void *user, dl_value *value, double low, double high)
@@ -182,7 +170,7 @@ static void note_error(void *user, dl_value *value, double low, double high)
 
 bool dl_costs_have_errors(const dl_costs *costs)
 {
-    bool any = false;
+    bool any = costs->parameter_error_bytes > 0 || costs->state_error_bytes > 0;
     dl_costs looked_at = *costs;
     dl_costs_each(&looked_at, note_error, &any);
     return any;

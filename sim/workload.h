@@ -49,9 +49,6 @@ typedef struct dl_workload {
  * limit): ask dl_costs_missing for what the run needs first. */
 void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch);
 
-/* Makes forward, backward and the worker's update take `factor` > 0 times as long. */
-void dl_workload_scale_compute(dl_workload *workload, double factor);
-
 /* Makes a step one of `micro_batches` >= 1 batches of the size of before, with one exchange and one
  * update. Input, dispatch, forward and backward come so often; with `adds`, each micro-batch but
  * the first adds its gradients up, which costs an average of two vectors (else it is part of
@@ -61,9 +58,9 @@ void dl_workload_accumulate(dl_workload *workload, int micro_batches, bool adds)
 /* Makes exchange as slow as it was in a measured run. */
 void dl_workload_exchange_run(dl_workload *workload, const dl_exchange_run *run);
 
-dl_work dl_workload_copy(const dl_workload *workload, double bytes);
-dl_work dl_workload_average(const dl_workload *workload, double bytes, int vectors);
-dl_work dl_workload_update(const dl_workload *workload, double bytes, int vectors);
+/* What a copy (of one vector), an average or an update of `vectors` of `bytes` each costs; below 0
+ * counts as 0. */
+dl_work dl_byte_work(const dl_byte_cost *cost, double bytes, int vectors);
 
 /* One piece after the other. */
 dl_work dl_work_add(dl_work first, dl_work second);

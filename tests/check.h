@@ -10,6 +10,16 @@
 
 #include <cmocka.h> /* needs those above */
 
+#include "common/status.h"
+
+/* The name of a status in messages. */
+static inline const char *status_name(dl_status code)
+{
+    static const char *const names[] = {"ok",    "usage",  "io",   "parse",       "name",
+                                        "range", "format", "data", "unsupported", "system"};
+    return (unsigned)code < sizeof names / sizeof *names ? names[code] : "unknown";
+}
+
 /* The text must hold the part; shows both if not. */
 #define assert_contains(text, part)                                                              \
     do {                                                                                         \

@@ -3,7 +3,7 @@
 # What release builds are compiled and linked with; the sanitizers stand in its place elsewhere.
 if(NOT DL_SANITIZE AND CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo)$")
     add_test(NAME test_hardened COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_hardened.sh
-             $<TARGET_FILE:dlprof> $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim>
+             $<TARGET_FILE:dlprof> $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> $<TARGET_FILE:dlscale>
              $<$<TARGET_EXISTS:dlprof_inject>:$<TARGET_FILE:dlprof_inject>>
              $<$<TARGET_EXISTS:dlprof_cuda>:$<TARGET_FILE:dlprof_cuda>> COMMAND_EXPAND_LISTS)
     set_tests_properties(test_hardened PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 60)
@@ -28,6 +28,13 @@ if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT DL_COVERAGE)
              ${CMAKE_C_COMPILER} ${PROJECT_SOURCE_DIR}/scripts/coverage.sh
              WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     set_tests_properties(test_coverage PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 60)
+endif()
+
+# The questions: their commands run and print what the page shows.
+if(NOT DL_SANITIZE)
+    add_test(NAME test_questions COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_questions.sh
+             $<TARGET_FILE:dlsim> $<TARGET_FILE:dlcal> ${PROJECT_SOURCE_DIR})
+    set_tests_properties(test_questions PROPERTIES LABELS unit TIMEOUT 300)
 endif()
 
 # Links, and the names of files and structures in the guides to the source.

@@ -4,8 +4,6 @@
 
 #include "tests/check.h"
 
-#include "common/status.h"
-
 typedef struct refused_text {
     const char *text;
     dl_status status;
@@ -28,9 +26,8 @@ static inline void check_all_refused(const refused_text *cases, size_t count, co
         if (status != c->status || err.line != c->line || strstr(err.text, c->says) == NULL ||
             (file != NULL && strcmp(err.file, file) != 0)) {
             fail_msg("case %zu: %s, %s:%d: %s\n  expected %s, %s:%d: ...%s... of the text\n%s", i,
-                     dl_status_name(status), err.file, err.line, err.text,
-                     dl_status_name(c->status), file != NULL ? file : "any file", c->line, c->says,
-                     c->text);
+                     status_name(status), err.file, err.line, err.text, status_name(c->status),
+                     file != NULL ? file : "any file", c->line, c->says, c->text);
         }
     }
 }

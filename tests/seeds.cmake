@@ -5,7 +5,7 @@ set_tests_properties(seeds PROPERTIES LABELS model TIMEOUT 300)
 
 add_test(NAME test_pollux COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_pollux.sh $<TARGET_FILE:dlcal>
          $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_pollux PROPERTIES LABELS model TIMEOUT 300)
+set_tests_properties(test_pollux PROPERTIES LABELS "model;slow" TIMEOUT 300)
 
 add_test(NAME report COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_reproduce.sh $<TARGET_FILE:dlsim>
          $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

@@ -32,16 +32,24 @@ expect 0 "2 stages" vgg_split.ini -o split.results.csv
 expect 0 "" vgg.ini -o without.results.csv --without input,noise
 sed '/^steps/s/=.*/= 1/' lenet.ini >short.ini
 expect 0 "ran too few steps" short.ini -o short.results.csv
+expect 0 "Halving" vgg.ini -o explained.results.csv --explain
+sed '/^\[copy\]/,/^\[average\]/{/^\[average\]/!d}' lenet.costs.ini >poor.costs.ini
+sed 's/lenet.costs.ini/poor.costs.ini/' lenet.ini >poor.ini
+expect 0 "[copy] latency_ns = 500 ns" poor.ini -o poor.results.csv
 
 # The columns: those of the point and the fixed ones, of all three kinds; the swept ones apart.
 columns() { grep -v '^#' "$1" | head -n 1 | tr , '\n'; }
-written=$(for kind in lenet vgg split; do columns $kind.results.csv; done |
+written=$(for kind in lenet vgg split explained; do columns $kind.results.csv; done |
     grep -vx -e overlap -e stages | sort -u)
 same "columns of the results" "$(names Results | grep -vx -e dlsim -e version -e scenario -e settings \
-    -e without -e swept -e note -e default -e accuracy -e machine -e exchange)" "$written"
+    -e without -e swept -e note -e assumed -e default -e accuracy -e gain -e machine -e exchange)" "$written"
 columns vgg.results.csv | grep -qx overlap || fail "no column for a key that varies"
 same "columns of the histogram" "$(names 'Staleness histogram')" \
     "$(columns lenet.histogram.csv | sed '1,/^lag$/d' | sort)"
+
+# The advice: its columns.
+expect 0 "Advised:" vgg.ini --advise --steps 5 --max-points 20 -o advice.csv
+same "columns of the advice" "$(names Advice)" "$(columns advice.csv | sed s/batch_per_worker/batch/ | sort)"
 
 # The lines before them.
 same "lines before the columns" \

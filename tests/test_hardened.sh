@@ -21,6 +21,6 @@ for file; do
     want ' __stack_chk_fail(@| |$)' "stack protector (__stack_chk_fail)"
     want ' __[a-z]+_chk(@| |$)' "checked function of the C library (FORTIFY)"
     want '^ *Type: +DYN ' "position-independent code"
-    [[ $file == *.so ]] || want '\(FLAGS_1\).*\bPIE\b' "position-independent executable (PIE)"
+    [[ $file == *.so* ]] || want '\(FLAGS_1\).*\bPIE\b' "position-independent executable (PIE)"
 done
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }

@@ -121,7 +121,7 @@ has "copies only" 'Most of it is communication: 100 %' <copies.html
 [ -z "$(picture mxnet/copies 'speedup against')" ] || fail "a figure of the speedup of copies only"
 # One that is nothing but compute.
 has "compute only" 'compute (forward, backward, update)</th><td class="number">2.00 times</td><td class="number">–<' < <(part seeds/errors)
-has "compute only" 'From 4 to 8 workers (*a worker.s step goes from 4.00 ms to 2.00 ms' < <(part seeds/errors)
+has "compute only" 'From 4 to 8 workers (*a worker&#39;s step goes from 4.00 ms to 2.00 ms' < <(part seeds/errors)
 
 has "a faster series" 'The fastest of all points: ' < <(part mxnet/mixed)
 
@@ -190,14 +190,15 @@ PATH=/nowhere "$dlsim" -q scenarios/seeds/errors.ini -o bare.csv --html bare.htm
 has "without gnuplot" 'The figure speedup is not here: gnuplot is not installed.' <bare.html
 grep -q '<img' bare.html && fail "without gnuplot: a figure"
 [ "$(grep -c '^<tr' bare.html)" -eq "$(grep -c '^<tr' errors.html)" ] || fail "without gnuplot: other tables"
-mkdir bin
+mkdir -p temporary bin
+export TMPDIR=$PWD/temporary
 printf '#!/bin/sh\necho "<script>no</script>" >&2\nexit 1\n' >bin/gnuplot
 chmod +x bin/gnuplot
 PATH=$PWD/bin:$PATH "$dlsim" -q scenarios/seeds/errors.ini -o bare.csv --html bare.html || fail "gnuplot fails: exit $?"
 has "gnuplot fails" 'The figure speedup is not here: &lt;script&gt;no&lt;/script&gt;.' <bare.html
-DL_PLOTS=/nowhere "$dlsim" -q scenarios/seeds/errors.ini -o bare.csv --html bare.html || fail "no scripts: exit $?"
-has "no scripts" 'there is no /nowhere/speedup.gp' <bare.html
-[ -z "$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'dlsim.*' -user "$(id -u)" -newer bin/gnuplot)" ] || fail "a folder of figures is left"
+DLSCALE_SHARE=/nowhere "$dlsim" -q scenarios/seeds/errors.ini -o bare.csv --html bare.html || fail "no scripts: exit $?"
+has "no scripts" 'there is no /nowhere/plots/speedup.gp' <bare.html
+[ -z "$(ls temporary)" ] || fail "a folder of figures is left: $(ls temporary)"
 
 # Of rows that are not there no error is printed.
 expect 0 "unseen rows          none" --quick --output fitted mxnet

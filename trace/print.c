@@ -1,9 +1,11 @@
 #include "trace/print.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/units.h"
 
 /* Length of the part of `text` that goes on a line of `room` bytes: up to the last space, else to
  * after the last '/', else the first word. */
@@ -37,4 +39,40 @@ void dl_print_pair(FILE *out, const char *key, const char *value)
     char *first = dl_format("%-*s ", DL_PRINT_KEY_COLUMNS - 1, key);
     dl_print_wrapped(out, first, value);
     free(first);
+}
+
+void dl_print_bytes(FILE *out, int columns, double bytes, const char *per)
+{
+    char *text = bytes > 0 ? dl_format("%s%s", DL_BYTES_TEXT(bytes), per) : dl_strdup("-");
+    fprintf(out, "%*s", columns, text);
+    free(text);
+}
+
+void dl_notes_add(dl_notes *notes, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    DL_APPEND(notes->lines, notes->count, "notes") = dl_vformat(format, args);
+    va_end(args);
+}
+
+void dl_notes_print(const dl_notes *notes, const char *title, const char *first, FILE *out)
+{
+    if (notes->count > 0) fputs(title, out);
+    for (size_t i = 0; i < notes->count; i++)
+        dl_print_wrapped(out, first, notes->lines[i]);
+}
+
+void dl_notes_write_json(dl_json *to, const char *name, const dl_notes *notes)
+{
+    DL_JSON_LIST (to, name, i, notes->count)
+        dl_json_text_item(to, NULL, notes->lines[i]);
+}
+
+void dl_notes_free(dl_notes *notes)
+{
+    for (size_t i = 0; i < notes->count; i++)
+        free(notes->lines[i]);
+    free(notes->lines);
+    *notes = (dl_notes){0};
 }

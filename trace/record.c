@@ -2,28 +2,17 @@
 
 const char *dl_record_kind_name(dl_record_kind kind)
 {
-    switch (kind) {
-    case DL_RECORD_STEP: return "step";
-    case DL_RECORD_COMPUTE: return "compute";
-    case DL_RECORD_COPY: return "copy";
-    case DL_RECORD_AVERAGE: return "average";
-    case DL_RECORD_WAIT: return "wait";
-    case DL_RECORD_INPUT: return "input";
-    case DL_RECORD_SLOWDOWN: return "slowdown";
-    case DL_RECORD_BENCH: return "bench";
-    }
-    return "unknown";
+    static const char *const names[] = {
+        [DL_RECORD_STEP] = "step",         [DL_RECORD_COMPUTE] = "compute",
+        [DL_RECORD_COPY] = "copy",         [DL_RECORD_AVERAGE] = "average",
+        [DL_RECORD_WAIT] = "wait",         [DL_RECORD_INPUT] = "input",
+        [DL_RECORD_SLOWDOWN] = "slowdown", [DL_RECORD_BENCH] = "bench",
+    };
+    return kind >= DL_RECORD_STEP && kind <= DL_RECORD_BENCH ? names[kind] : "unknown";
 }
 
 const char *dl_phase_name(dl_phase phase)
 {
-    switch (phase) {
-    case DL_PHASE_NONE: return "none";
-    case DL_PHASE_FORWARD: return "forward";
-    case DL_PHASE_BACKWARD: return "backward";
-    case DL_PHASE_UPDATE: return "update";
-    case DL_PHASE_PUSH: return "push";
-    case DL_PHASE_PULL: return "pull";
-    }
-    return "unknown";
+    static const char *const names[] = {"none", "forward", "backward", "update", "push", "pull"};
+    return (unsigned)phase <= DL_PHASE_PULL ? names[phase] : "unknown";
 }

@@ -10,7 +10,7 @@
 #include "calibrate/table/table_internal.h"
 #include "common/alloc.h"
 
-/* Of GSL's driver, as in calibrate/table/table_model.c. */
+/* Of GSL's driver, as in calibrate/table/model.c. */
 #define ITERATIONS 100
 #define STEP_TOLERANCE 1e-8
 #define GRADIENT_TOLERANCE 1e-12

@@ -223,10 +223,10 @@ static void find_outliers(dl_link_fit *fit, const problem *p)
 static void problem_init(problem *p, const dl_link_point *points, size_t n)
 {
     *p = (problem){.points = points, .n = n};
-    p->bytes = dl_calloc(n, sizeof(double), "sizes");
-    p->time = dl_calloc(n, sizeof(double), "times");
-    p->sd = dl_calloc(n, sizeof(double), "standard deviations");
-    p->weight = dl_calloc(n, sizeof(double), "weights");
+    p->bytes = dl_calloc(4 * n, sizeof(double), "sizes and times"); /* one block for all four */
+    p->time = p->bytes + n;
+    p->sd = p->time + n;
+    p->weight = p->sd + n;
     p->lines = dl_calloc(n * n, sizeof *p->lines, "lines");
     for (size_t i = 0; i < n; i++) {
         p->bytes[i] = points[i].bytes;
@@ -237,15 +237,6 @@ static void problem_init(problem *p, const dl_link_point *points, size_t n)
         for (size_t j = i + REGIME_POINTS - 1; j < n; j++)
             fit_line(p, i, j - i + 1, &p->lines[i * n + j]);
     }
-}
-
-static void problem_free(problem *p)
-{
-    free(p->bytes);
-    free(p->time);
-    free(p->sd);
-    free(p->weight);
-    free(p->lines);
 }
 
 dl_status dl_link_fit_run(dl_link_fit *fit, const dl_link_point *points, size_t n, dl_error *err)
@@ -268,7 +259,8 @@ dl_status dl_link_fit_run(dl_link_fit *fit, const dl_link_point *points, size_t 
     free(before);
     add_curve(fit, &p);
     find_outliers(fit, &p);
-    problem_free(&p);
+    free(p.bytes);
+    free(p.lines);
     return DL_OK;
 }
 

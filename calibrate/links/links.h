@@ -76,9 +76,20 @@ void dl_link_data_free(dl_link_data *data);
  *   nvbandwidth    matrices and lines, text output                          
  *   gpu_copy_bw    of SuperBench, "NAME GB/s" lines                         
  *   dlprof bench   .dlt                                                     
+ *   a table        CSV, `collective,ranks,bytes,time_us`: a row per call of a collective of the
+ *                  simulator's; as `roundtrip` one that sends so many bytes to another process and
+ *                  gets as many back; as `update` a server's own work on them
  *
  * The content decides which one it is. Lines of other programs in between (NCCL INFO, MPI) are
  * skipped. */
+
+/* Adds a point to the series of data that equals *key in all but points. */
+void dl_link_data_add(dl_link_data *data, const dl_link_series *key, dl_link_point point);
+
+/* Whether text[bytes] starts as such a table; and adds it. Errors as dl_link_data_read. */
+bool dl_link_table_recognized(const char *text, size_t bytes);
+dl_status dl_link_table_read(dl_link_data *data, const char *name, const char *text, size_t bytes,
+                             dl_error *err) DL_MUST_CHECK;
 
 /* Adds what `path` holds to *data (call dl_link_data_finish after the last file). DL_ERR_IO;
  * DL_ERR_PARSE with the line of a table that is malformed; DL_ERR_DATA if there is no table. On
@@ -182,10 +193,14 @@ void dl_link_results_print(const dl_link_results *links, FILE *out);
 
 /* One line per series: errors at sizes that were left out, beside those of the usual formula. */
 void dl_link_results_print_evaluations(const dl_link_results *links, FILE *out);
-void dl_link_results_write_json(const dl_link_results *links, FILE *out);
+
+/* The same content as JSON to the file `path`. Errors of dl_output_open and dl_output_close. */
+dl_status dl_link_results_json_write(const dl_link_results *links, const char *path,
+                                     dl_error *err) DL_MUST_CHECK;
 
 /* The part of a cost file that benchmarks of links give: [collective ...] sections
- * (sim/collective/collective_cost.h) and [copy] pageable_bytes_per_s. */
+ * (sim/collective/collective_cost.h), [copy] pageable_bytes_per_s; of processes that exchange with a
+ * server [copy] (half of a round trip) and [update]. */
 
 /* Writes the curves of all collectives that the simulator knows; in place or out of place,
  * whichever `place` says, the other where the log has only that. Series of other collectives are

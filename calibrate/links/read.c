@@ -2,7 +2,6 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -73,27 +72,19 @@ static dl_link_series *find_series(dl_link_data *data, const dl_link_series *key
     return s;
 }
 
-static void add_point(dl_link_series *series, dl_link_point point)
+/* One more point of the series that equals *key. */
+static dl_link_point *add_point(dl_link_data *data, const dl_link_series *key)
 {
-    DL_APPEND(series->points, series->count, "points") = point;
+    dl_link_series *series = find_series(data, key);
+    return &DL_APPEND(series->points, series->count, "points");
 }
 
-/* Adds a copy. */
-static void append_rate(dl_link_data *data, const dl_link_rate *rate)
+void dl_link_data_add(dl_link_data *data, const dl_link_series *key, dl_link_point point)
 {
-    dl_link_rate *r = &DL_APPEND(data->rates, data->rate_count, "rates");
-    *r = *rate;
-    r->path = dl_strdup(rate->path);
-    r->name = dl_strdup(rate->name);
-    r->pair = dl_strdup(rate->pair);
+    *add_point(data, key) = point;
 }
 
-static int by_size(const void *left, const void *right)
-{
-    const dl_link_point *a = left, *b = right;
-    if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
-    return DL_COMPARE(a->line, b->line);
-}
+DL_ORDER(by_size, dl_link_point, DL_BY(bytes), DL_BY(line));
 
 /* Points of one size as one. */
 static dl_link_point merged(const dl_link_point *points, size_t n)
@@ -116,7 +107,7 @@ static dl_link_point merged(const dl_link_point *points, size_t n)
 static void finish_series(dl_link_series *series)
 {
     size_t kept = 0;
-    if (series->count > 0) qsort(series->points, series->count, sizeof *series->points, by_size);
+    dl_sort(series->points, series->count, sizeof *series->points, by_size);
     for (size_t i = 0, end; i < series->count; i = end) {
         for (end = i + 1; end < series->count; end++) {
             if (series->points[end].bytes > series->points[i].bytes) break;
@@ -148,12 +139,6 @@ void dl_link_data_free(dl_link_data *data)
     free(data->series);
     free(data->rates);
     *data = (dl_link_data){0};
-}
-
-/* Log of text[bytes]; borrows both. */
-static void log_init(link_log *log, const char *path, const char *text, size_t bytes)
-{
-    *log = (link_log){.path = path, .at = text, .end = text + bytes};
 }
 
 /* Length of "[1,0]<stdout>:" at the start of a line, or 0. */
@@ -197,17 +182,9 @@ static bool log_next(link_log *log)
     return true;
 }
 
-/* Error about the present line. Returns `code`. */
-static dl_status log_error(const link_log *log, dl_status code, dl_error *err, const char *format,
-                           ...)
-{
-    char text[DL_ERROR_TEXT_BYTES];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    return dl_error_set_at(err, code, log->path, log->line, "%s", text);
-}
+/* Error about the present line. */
+#define log_error(log, code, err, ...) \
+    dl_error_set_at((err), (code), (log)->path, (log)->line, __VA_ARGS__)
 
 /* The word as a number low < number < high. */
 static dl_status log_number(const link_log *log, const char *word, double low, double high,
@@ -267,9 +244,8 @@ static bool take(dl_link_data *data, const dl_trace *trace, const dl_record *rec
         .nodes = 1,
         .place = bench_samples[i].collective ? DL_LINK_IN_PLACE : DL_LINK_ANYWHERE,
     };
-    add_point(find_series(data, &key), (dl_link_point){.bytes = (double)record->bytes,
-                                                       .time_ns = (double)record->duration_ns,
-                                                       .count = 1});
+    *add_point(data, &key) = (dl_link_point){
+        .bytes = (double)record->bytes, .time_ns = (double)record->duration_ns, .count = 1};
     return true;
 }
 
@@ -301,8 +277,6 @@ static dl_status read_bench(dl_link_data *data, const char *path, dl_error *err)
  *
  * Of rate and time the one that is printed to more digits gives the time of a copy. */
 
-#define NS_PER_S 1e9
-
 typedef struct cuda_state {
     char device[128];
     const char *direction; /* "h2d", ... ; NULL = none yet */
@@ -321,7 +295,7 @@ static dl_status add_copy(dl_link_data *data, const cuda_state *s, const link_lo
         .device = s->device[0] != '\0' ? (char *)s->device : NULL,
         .ranks = 1,
     };
-    add_point(find_series(data, &key), *point);
+    *add_point(data, &key) = *point;
     return DL_OK;
 }
 
@@ -357,13 +331,13 @@ static dl_status take_line_form(dl_link_data *data, cuda_state *s, const link_lo
     }
     dl_status status;
     if ((status = log_number(log, rate_word, 1e-9, 1e9, &rate, err)) ||
-        (status = log_number(log, time_word, 0, TIME_MAX_NS / NS_PER_S, &time_s, err)) ||
+        (status = log_number(log, time_word, 0, TIME_MAX_NS / DL_NS_PER_S, &time_s, err)) ||
         (status = log_number(log, size_word, 1, BYTES_MAX, &point.bytes, err))) {
         return status;
     }
     const double rate_error = digits_error(rate_word, rate);
     const double time_error = time_s > 0 ? digits_error(time_word, time_s) : (double)INFINITY;
-    point.time_ns = (rate_error <= time_error ? point.bytes / (rate * unit) : time_s) * NS_PER_S;
+    point.time_ns = (rate_error <= time_error ? point.bytes / (rate * unit) : time_s) * DL_NS_PER_S;
     point.error_frac = fmin(rate_error, time_error);
     return add_copy(data, s, log, &point);
 }
@@ -378,7 +352,7 @@ static dl_status take_cuda_row(dl_link_data *data, const cuda_state *s, const li
         (status = log_number(log, log->words[1], 1e-9, 1e9, &rate, err))) {
         return status;
     }
-    point.time_ns = point.bytes / (rate * s->unit) * NS_PER_S;
+    point.time_ns = point.bytes / (rate * s->unit) * DL_NS_PER_S;
     point.error_frac = digits_error(log->words[1], rate);
     return add_copy(data, s, log, &point);
 }
@@ -463,12 +437,12 @@ static dl_status add_rate(dl_link_data *data, const link_log *log, const rates_s
     const dl_status status = log_number(log, word, 0, RATE_MAX, &value, err);
     if (status != DL_OK) return status;
     if (value <= 0) return DL_OK; /* nvbandwidth: not possible between these two */
-    append_rate(data, &(dl_link_rate){.path = (char *)log->path,
-                                      .name = (char *)name,
-                                      .pair = (char *)pair,
-                                      .value = value * unit,
-                                      .is_latency = s->is_latency,
-                                      .line = log->line});
+    DL_APPEND(data->rates, data->rate_count, "rates") = (dl_link_rate){.path = dl_strdup(log->path),
+                                                                       .name = dl_strdup(name),
+                                                                       .pair = dl_strdup(pair),
+                                                                       .value = value * unit,
+                                                                       .is_latency = s->is_latency,
+                                                                       .line = log->line};
     return DL_OK;
 }
 
@@ -589,26 +563,23 @@ static dl_status parse_rates(dl_link_data *data, link_log *log, size_t *tables, 
 #define HOSTS_MAX 1024
 #define PLACES 2
 #define FACTOR_MARGIN 0.05 /* relative; of two rates printed to three digits */
-#define LENGTH(array) (sizeof(array) / sizeof(array)[0])
-
-/* busbw over algbw; nccl-tests, doc/PERFORMANCE.md. */
-typedef enum factor { TWICE_OTHERS, OTHERS, ONE, UNKNOWN } factor;
 
 static const struct {
     const char *program, *name; /* program without "_perf" */
     bool redop, root;           /* columns that say something */
-    factor factor;
+    double others, constant;    /* busbw / algbw = others x (n - 1) / n + constant, of n ranks
+                                 * (nccl-tests, doc/PERFORMANCE.md); NaN = unknown */
 } collectives[] = {
-    {"all_reduce", "allreduce", true, false, TWICE_OTHERS},
-    {"reduce_scatter", "reducescatter", true, false, OTHERS},
-    {"all_gather", "allgather", false, false, OTHERS},
-    {"alltoall", "alltoall", false, false, OTHERS},
-    {"broadcast", "broadcast", false, true, ONE},
-    {"reduce", "reduce", true, true, ONE},
-    {"sendrecv", "sendrecv", true, false, ONE},
-    {"gather", "gather", false, true, OTHERS},
-    {"scatter", "scatter", false, true, OTHERS},
-    {"hypercube", "hypercube", false, false, UNKNOWN},
+    {"all_reduce", "allreduce", true, false, 2, 0},
+    {"reduce_scatter", "reducescatter", true, false, 1, 0},
+    {"all_gather", "allgather", false, false, 1, 0},
+    {"alltoall", "alltoall", false, false, 1, 0},
+    {"broadcast", "broadcast", false, true, 0, 1},
+    {"reduce", "reduce", true, true, 0, 1},
+    {"sendrecv", "sendrecv", true, false, 0, 1},
+    {"gather", "gather", false, true, 1, 0},
+    {"scatter", "scatter", false, true, 1, 0},
+    {"hypercube", "hypercube", false, false, NAN, NAN},
 };
 
 typedef struct nccl_state {
@@ -660,17 +631,17 @@ static void take_rank(nccl_state *s, const link_log *log)
 
 static dl_status take_program(nccl_state *s, const link_log *log, dl_error *err)
 {
-    const char *names[LENGTH(collectives)];
+    const char *names[DL_LENGTH(collectives)];
     char program[64], hint[256];
     snprintf(program, sizeof program, "%s", log->words[log->word_count - 1]);
     char *end = strstr(program, "_perf");
     if (end != NULL) *end = '\0';
-    for (size_t i = 0; i < LENGTH(collectives); i++)
+    for (size_t i = 0; i < DL_LENGTH(collectives); i++)
         names[i] = collectives[i].program;
     s->columns = 0;
-    s->collective = dl_names_find(program, names, LENGTH(names));
+    s->collective = dl_names_find(program, names, DL_LENGTH(names));
     if (s->collective >= 0) return DL_OK;
-    dl_names_hint(hint, sizeof hint, program, names, LENGTH(names));
+    dl_names_hint(hint, sizeof hint, program, names, DL_LENGTH(names));
     return log_error(log, DL_ERR_NAME, err, "unknown test '%s'%s", program, hint);
 }
 
@@ -712,18 +683,6 @@ static bool says_something(const link_log *row, size_t column)
            strcmp(row->words[column], "-1") != 0;
 }
 
-static double factor_of(factor kind, int ranks)
-{
-    const double others = ranks > 0 ? (ranks - 1.0) / ranks : (double)NAN;
-    switch (kind) {
-    case TWICE_OTHERS: return 2 * others;
-    case OTHERS: return others;
-    case ONE: return 1;
-    case UNKNOWN: break;
-    }
-    return (double)NAN;
-}
-
 /* Whether the file's name holds that of the collective, with or without '_'. */
 static bool named_in(const char *path, size_t collective)
 {
@@ -742,8 +701,11 @@ static bool named_in(const char *path, size_t collective)
 static dl_status guess(nccl_state *s, const link_log *row, double ratio, dl_error *err)
 {
     int fits = 0, fits_by_name = 0, found = -1, found_by_name = -1;
-    for (size_t i = 0; i < LENGTH(collectives); i++) {
-        const double expected = factor_of(collectives[i].factor, s->ranks);
+    for (size_t i = 0; i < DL_LENGTH(collectives); i++) {
+        const double others = collectives[i].others;
+        const double expected =
+            others != 0 ? others * (s->ranks > 0 ? (s->ranks - 1.0) / s->ranks : (double)NAN)
+                        : collectives[i].constant;
         if (collectives[i].redop != says_something(row, s->redop) ||
             collectives[i].root != says_something(row, s->root) ||
             !(fabs(ratio / expected - 1) < FACTOR_MARGIN)) {
@@ -800,11 +762,11 @@ static dl_status take_time(dl_link_data *data, const nccl_state *s, const link_l
         .nodes = s->nodes,
         .place = place == 0 ? DL_LINK_OUT_OF_PLACE : DL_LINK_IN_PLACE,
     };
-    add_point(find_series(data, &key), (dl_link_point){.bytes = bytes,
-                                                       .time_ns = us * NS_PER_US,
-                                                       .error_frac = digits_error(word, us),
-                                                       .count = 1,
-                                                       .line = row->line});
+    *add_point(data, &key) = (dl_link_point){.bytes = bytes,
+                                             .time_ns = us * NS_PER_US,
+                                             .error_frac = digits_error(word, us),
+                                             .count = 1,
+                                             .line = row->line};
     return DL_OK;
 }
 
@@ -872,15 +834,16 @@ dl_status dl_link_data_read_text(dl_link_data *data, const char *name, const cha
                                         dl_error *) = {parse_nccl, parse_cuda, parse_rates};
     size_t tables = 0;
     dl_status status = DL_OK;
+    if (dl_link_table_recognized(text, bytes))
+        return dl_link_table_read(data, name, text, bytes, err);
     for (size_t i = 0; i < sizeof parsers / sizeof *parsers && status == DL_OK; i++) {
-        link_log log;
-        log_init(&log, name, text, bytes);
+        link_log log = {.path = name, .at = text, .end = text + bytes};
         if (tables == 0) status = parsers[i](data, &log, &tables, err);
     }
     if (status != DL_OK || tables > 0) return status;
     return dl_error_set_at(err, DL_ERR_DATA, name, 0,
                            "there is no table of nccl-tests, bandwidthTest, nvbandwidth or "
-                           "gpu_copy_bw in it");
+                           "gpu_copy_bw in it, nor columns collective,ranks,bytes,time_us");
 }
 
 dl_status dl_link_data_read(dl_link_data *data, const char *path, dl_error *err)

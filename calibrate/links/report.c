@@ -245,8 +245,7 @@ void dl_link_results_print(const dl_link_results *links, FILE *out)
     }
     for (size_t i = 0; i < data->rate_count; i++)
         print_rates(data, i, out);
-    if (links->notes.count > 0) fprintf(out, "\nnotes\n");
-    dl_notes_print(&links->notes, out);
+    dl_notes_print(&links->notes, "\nnotes\n", "  - ", out);
 }
 
 static void print_evaluation(const dl_link_result *result, size_t begin, FILE *out)
@@ -330,8 +329,7 @@ static void write_estimate(dl_json *to, const char *name, const dl_estimate *e, 
 
 static void write_regimes(dl_json *to, const dl_link_result *result)
 {
-    dl_json_begin(to, "regimes", '[');
-    for (size_t k = 0; k < result->fit.regime_count; k++) {
+    DL_JSON_LIST (to, "regimes", k, result->fit.regime_count) {
         const dl_link_regime *r = &result->fit.regimes[k];
         dl_json_begin(to, NULL, '{');
         dl_json_number_item(to, "from_bytes", r->low_bytes);
@@ -341,26 +339,21 @@ static void write_regimes(dl_json *to, const dl_link_result *result)
         write_estimate(to, "ns_per_byte", &r->ns_per_byte, r->bandwidth_determined);
         dl_json_end(to, '}');
     }
-    dl_json_end(to, ']');
-    dl_json_begin(to, "curve", '[');
-    for (size_t i = 0; i < result->fit.vertex_count; i++) {
+    DL_JSON_LIST (to, "curve", i, result->fit.vertex_count) {
         const dl_link_vertex *v = &result->fit.vertices[i];
         dl_json_object(to, NULL, "bytes=%g time_ns=%g error_ns=%g", v->bytes, v->time_ns,
                        v->error_ns);
     }
-    dl_json_end(to, ']');
 }
 
 static void write_points(dl_json *to, const dl_link_result *result)
 {
-    dl_json_begin(to, "sizes", '[');
-    for (size_t i = 0; i < result->fit.count; i++) {
+    DL_JSON_LIST (to, "sizes", i, result->fit.count) {
         const dl_link_point *p = &result->series->points[i];
         dl_json_object(
             to, NULL, "bytes=%g time_ns=%g line=%d samples=%g error_frac=%g outlier=%hhd", p->bytes,
             p->time_ns, p->line, (double)p->count, result->fit.residual[i], result->fit.outlier[i]);
     }
-    dl_json_end(to, ']');
 }
 
 static void write_errors(dl_json *to, const char *name, const dl_link_errors *errors)
@@ -371,8 +364,8 @@ static void write_errors(dl_json *to, const char *name, const dl_link_errors *er
 
 static void write_evaluations(dl_json *to, const dl_link_result *result)
 {
-    dl_json_begin(to, "left_out", '[');
-    for (size_t begin = 0; begin < 2 && result->evaluation != NULL; begin++) {
+    const size_t count = result->evaluation != NULL ? 2 : 0;
+    DL_JSON_LIST (to, "left_out", begin, count) {
         const dl_link_evaluation *j = &result->evaluation[begin];
         dl_json_begin(to, NULL, '{');
         write_errors(to, "regimes", &j->fit);
@@ -381,7 +374,6 @@ static void write_evaluations(dl_json *to, const dl_link_result *result)
         write_errors(to, "latency_and_bandwidth", &j->usual);
         dl_json_end(to, '}');
     }
-    dl_json_end(to, ']');
 }
 
 static void write_series(dl_json *to, const dl_link_result *result)
@@ -401,8 +393,7 @@ static void write_series(dl_json *to, const dl_link_result *result)
 
 static void write_rates(dl_json *to, const dl_link_data *data)
 {
-    dl_json_begin(to, "rates", '[');
-    for (size_t i = 0; i < data->rate_count; i++) {
+    DL_JSON_LIST (to, "rates", i, data->rate_count) {
         const dl_link_rate *r = &data->rates[i];
         dl_json_begin(to, NULL, '{');
         dl_json_members(to, "file=%s name=%s pair=%s", dl_base_name(r->path), r->name, r->pair);
@@ -410,31 +401,19 @@ static void write_rates(dl_json *to, const dl_link_data *data)
         dl_json_number_item(to, "line", r->line);
         dl_json_end(to, '}');
     }
-    dl_json_end(to, ']');
 }
 
-void dl_link_results_write_json(const dl_link_results *links, FILE *out)
+static void write_members(dl_json *to, const void *report)
 {
-    dl_json to = {out, false};
-    dl_json_begin(&to, NULL, '{');
-    dl_json_members(&to, "schema=%d program=%s version=%s", 1, "dlcal", dl_version());
-    dl_json_begin(&to, "series", '[');
-    for (size_t i = 0; i < links->count; i++)
-        write_series(&to, &links->results[i]);
-    dl_json_end(&to, ']');
-    write_rates(&to, links->data);
-    dl_json_begin(&to, "notes", '[');
-    for (size_t i = 0; i < links->notes.count; i++)
-        dl_json_text_item(&to, NULL, links->notes.lines[i]);
-    dl_json_end(&to, ']');
-    dl_json_end(&to, '}');
-    fputc('\n', out);
+    const dl_link_results *links = report;
+    DL_JSON_LIST (to, "series", i, links->count)
+        write_series(to, &links->results[i]);
+    write_rates(to, links->data);
 }
 
-static int kind_of(const dl_link_series *s)
+dl_status dl_link_results_json_write(const dl_link_results *links, const char *path, dl_error *err)
 {
-    return s->collective ? dl_names_find(s->name, dl_collective_kind_names, DL_COLLECTIVE_KINDS)
-                         : -1;
+    return dl_json_report_write(path, write_members, links, &links->notes, err);
 }
 
 static bool same_group(const dl_link_series *a, const dl_link_series *b)
@@ -496,9 +475,9 @@ static dl_status take_collective(dl_costs *costs, dl_link_results *links, size_t
 {
     const dl_link_result *result = &links->results[index];
     const dl_link_series *s = result->series;
-    const int kind = kind_of(s);
     char name[128];
     if (!s->collective || !is_chosen(links, s, place)) return DL_OK;
+    const int kind = dl_names_find(s->name, dl_collective_kind_names, DL_COLLECTIVE_KINDS);
     link_series_text(name, sizeof name, s);
     if (kind < 0 || s->ranks < 2) {
         dl_notes_add(&links->notes, "%s: not written, %s", name,
@@ -539,6 +518,51 @@ static bool take_pageable(dl_costs *costs, const dl_link_result *result)
     return true;
 }
 
+/* The line that holds for the parameters' size, or for the largest sizes if that is not known. */
+static const dl_link_regime *line_for(const dl_link_fit *fit, int64_t parameter_bytes)
+{
+    size_t k = 0;
+    while (k + 1 < fit->regime_count &&
+           (parameter_bytes < 0 || (double)parameter_bytes > fit->regimes[k].high_bytes))
+        k++;
+    return &fit->regimes[k];
+}
+
+/* Processes and a server: half of a round trip is a copy; an update reads a gradient and writes
+ * the parameters, which it is charged for as twice the bytes at one rate. A line with a latency
+ * below 0 becomes one through 0 and the time at the parameters' size. */
+static bool take_server(dl_costs *costs, const dl_link_result *result)
+{
+    const dl_link_regime *line = line_for(&result->fit, costs->parameter_bytes);
+    const dl_link_series *s = result->series;
+    const bool update = strcmp(s->name, "update") == 0;
+    const int64_t count = line->latency_ns.count;
+    if (s->collective || (!update && strcmp(s->name, "roundtrip") != 0) ||
+        line->ns_per_byte.value <= 0) {
+        return false;
+    }
+    double latency_ns = line->latency_ns.value, ns_per_byte = line->ns_per_byte.value;
+    const double error_frac = line->ns_per_byte.error / ns_per_byte;
+    if (latency_ns < 0) {
+        const double bytes = costs->parameter_bytes > 0 ? (double)costs->parameter_bytes
+                                                        : s->points[s->count - 1].bytes;
+        latency_ns = 0;
+        ns_per_byte = dl_link_fit_time_ns(&result->fit, bytes) / bytes;
+    }
+    const double share = update ? 1 : 0.5, rate = 2 * DL_NS_PER_S / ns_per_byte;
+    const double latency_error_ns = latency_ns > 0 ? share * line->latency_ns.error : 0;
+    const dl_value latency = {true, share * latency_ns, latency_error_ns, count, DL_ORIGIN_FITTED};
+    const dl_value bandwidth = {true, rate, rate * error_frac, count, DL_ORIGIN_FITTED};
+    if (update) {
+        costs->update.latency_ns = latency;
+        costs->update.read_bytes_per_s = costs->update.write_bytes_per_s = bandwidth;
+    } else {
+        costs->copy.latency_ns = latency;
+        costs->copy.bandwidth_bytes_per_s = bandwidth;
+    }
+    return true;
+}
+
 static dl_status take_all(dl_costs *costs, dl_link_results *links, dl_link_place place,
                           dl_error *err)
 {
@@ -548,6 +572,7 @@ static dl_status take_all(dl_costs *costs, dl_link_results *links, dl_link_place
     costs->copy.pageable_bytes_per_s.origin = DL_ORIGIN_ASSUMED;
     for (size_t i = 0; i < links->count && status == DL_OK; i++) {
         count += take_pageable(costs, &links->results[i]);
+        count += take_server(costs, &links->results[i]);
         status = take_collective(costs, links, i, place, taken, err);
         count += taken[i] != NULL;
     }

@@ -7,7 +7,6 @@
 #include "common/alloc.h"
 #include "common/sort.h"
 #include "sim/event_queue.h"
-#include "trace/distribution.h"
 
 typedef struct device_work {
     uint64_t stream; /* device << 32 | stream */
@@ -15,21 +14,10 @@ typedef struct device_work {
     uint32_t activity, slot; /* slot: number of the stream's lane, 0 the main one */
 } device_work;
 
-static int by_stream_and_time(const void *a, const void *b)
-{
-    const device_work *x = a, *y = b;
-    if (x->stream != y->stream) return x->stream < y->stream ? -1 : 1;
-    if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
-    if (x->end_ns != y->end_ns) return x->end_ns < y->end_ns ? -1 : 1;
-    return x->activity < y->activity ? -1 : 1;
-}
+DL_ORDER(by_stream_and_time, device_work, DL_BY(stream), DL_BY(start_ns), DL_BY(end_ns),
+         DL_BY(activity));
 
-static int by_slot_and_time(const void *a, const void *b)
-{
-    const device_work *x = a, *y = b;
-    if (x->slot != y->slot) return x->slot < y->slot ? -1 : 1;
-    return by_stream_and_time(a, b);
-}
+DL_ORDER(by_slot_and_time, device_work, DL_BY(slot), by_stream_and_time(a, b));
 
 static device_work *list_works(const dl_trace *trace, size_t *count)
 {
@@ -52,9 +40,8 @@ static void push_lane(dl_event_queue *queue, int64_t key, int lane)
     dl_event_queue_push(queue, key, NULL, NULL, lane);
 }
 
-/* Gives each of works[count], of one stream, the first lane that is free when it starts.
- * Returns the number of lanes. */
-static uint32_t share_out(device_work *works, size_t count)
+/* Gives each of works[count], of one stream, the first lane that is free when it starts. */
+static void share_out(device_work *works, size_t count)
 {
     dl_event_queue used, spare; /* lanes by the end of their last work, and by number */
     int lanes = 0;
@@ -75,7 +62,6 @@ static uint32_t share_out(device_work *works, size_t count)
     }
     dl_event_queue_free(&used);
     dl_event_queue_free(&spare);
-    return (uint32_t)lanes;
 }
 
 static dl_replay_kind kind_of(const dl_activity *a, dl_kernel_class class)
@@ -90,7 +76,7 @@ static dl_replay_kind kind_of(const dl_activity *a, dl_kernel_class class)
 
 static void add_lane(replay_builder *b, const device_work *works, size_t count, size_t placed)
 {
-    stream_works *to = &b->streams[b->stream_count++];
+    stream_works *to = &DL_APPEND(b->streams, b->stream_count, "replay streams");
     *to = (stream_works){.device = (uint32_t)(works[0].stream >> 32),
                          .stream = (uint32_t)works[0].stream,
                          .nodes = b->stream_nodes + placed,
@@ -133,12 +119,11 @@ static int64_t first_start(const replay_builder *b, const stream_works *works)
  * its launch and by edges alone. Streams lie device by device. */
 static void free_begins(replay_builder *b)
 {
-    for (size_t first = 0, end; first < b->stream_count; first = end) {
+    DL_GROUPS (first, end, b->stream_count, b->streams[end].device == b->streams[first].device) {
         int64_t begin_ns = INT64_MAX;
-        for (end = first;
-             end < b->stream_count && b->streams[end].device == b->streams[first].device; end++) {
-            if (first_start(b, &b->streams[end]) < begin_ns)
-                begin_ns = first_start(b, &b->streams[end]);
+        for (size_t s = first; s < end; s++) {
+            if (first_start(b, &b->streams[s]) < begin_ns)
+                begin_ns = first_start(b, &b->streams[s]);
         }
         for (size_t s = first; s < end; s++) {
             const stream_works *works = &b->streams[s];
@@ -151,7 +136,7 @@ static void free_begins(replay_builder *b)
 
 void replay_build_streams(replay_builder *b)
 {
-    size_t count, lane_room = 0, placed = 0;
+    size_t count;
     device_work *works = list_works(b->trace, &count);
     b->rank->work_count = count;
     b->first_node = (uint32_t)b->graph->node_count;
@@ -159,38 +144,22 @@ void replay_build_streams(replay_builder *b)
     b->stream_of = dl_calloc(count, sizeof *b->stream_of, "replay streams");
     b->stream_nodes = dl_calloc(count, sizeof *b->stream_nodes, "replay streams");
     b->stream_launch_ns = dl_calloc(count, sizeof *b->stream_launch_ns, "replay streams");
-    for (size_t first = 0, end; first < count; first = end) {
-        end = first;
-        while (end < count && works[end].stream == works[first].stream)
-            end++;
-        uint32_t slots = share_out(&works[first], end - first);
-        if (slots > 1) qsort(&works[first], end - first, sizeof *works, by_slot_and_time);
-        lane_room += slots;
-        b->streams = dl_realloc(b->streams, lane_room, sizeof *b->streams, "replay streams");
-        while (placed < end) {
-            size_t next = placed;
-            while (next < end && works[next].slot == works[placed].slot)
-                next++;
-            add_lane(b, &works[placed], next - placed, placed);
-            placed = next;
-        }
+    DL_GROUPS (first, end, count, works[end].stream == works[first].stream) {
+        share_out(&works[first], end - first);
+        dl_sort(&works[first], end - first, sizeof *works, by_slot_and_time);
     }
+    DL_GROUPS (first, end, count,
+               works[end].stream == works[first].stream && works[end].slot == works[first].slot)
+        add_lane(b, &works[first], end - first, first);
     free_begins(b);
     free(works);
 }
 
 size_t replay_launched_before(const stream_works *works, int64_t time_ns)
 {
-    size_t low = 0, high = works->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (works->launch_ns[middle] < time_ns) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    size_t place;
+    DL_BISECT(place, works->count, works->launch_ns[place] < time_ns);
+    return place;
 }
 
 /* Launch edges, launch latencies and the spacing of operations. */
@@ -227,21 +196,9 @@ typedef struct samples {
     size_t count;
 } samples;
 
-static int compare_sorts(const sort_key *x, const sort_key *y)
-{
-    if (x->call != y->call) return x->call < y->call ? -1 : 1;
-    if (x->kinds != y->kinds) return x->kinds < y->kinds ? -1 : 1;
-    if (x->what != y->what) return x->what < y->what ? -1 : 1;
-    return DL_COMPARE(x->window, y->window);
-}
+DL_ORDER(compare_sorts, sort_key, DL_BY(call), DL_BY(kinds), DL_BY(what), DL_BY(window));
 
-static int by_sort_and_value(const void *a, const void *b)
-{
-    const sample *x = a, *y = b;
-    int order = compare_sorts(&x->sort, &y->sort);
-    if (order != 0) return order;
-    return DL_COMPARE(x->value_ns, y->value_ns);
-}
+DL_ORDER(by_sort_and_value, sample, compare_sorts(&a->sort, &b->sort), DL_BY(value_ns));
 
 static void add_sample(samples *to, sort_key sort, int64_t value_ns)
 {
@@ -263,10 +220,9 @@ static void condense(samples *s)
 {
     qsort(s->items, s->count, sizeof *s->items, by_sort_and_value);
     size_t kept = 0;
-    for (size_t first = 0, end; first < s->count; first = end) {
+    DL_GROUPS (first, end, s->count,
+               compare_sorts(&s->items[end].sort, &s->items[first].sort) == 0) {
         sort_key sort = s->items[first].sort;
-        for (end = first; end < s->count && compare_sorts(&s->items[end].sort, &sort) == 0;)
-            end++;
         if (sort.window != 0 && end - first < FEWEST_IN_WINDOW) continue;
         int64_t value_ns = trimmed_mean(&s->items[first], end - first);
         s->items[kept++] = (sample){sort, value_ns};
@@ -274,26 +230,12 @@ static void condense(samples *s)
     s->count = kept;
 }
 
-/* First sample of `sort` or later. */
-static size_t find_sort(const samples *in, const sort_key *sort)
-{
-    size_t low = 0, high = in->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (compare_sorts(&in->items[middle].sort, sort) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
 /* Value of `sort` in its window, or in all of the trace, or of the sort nearest to it in order;
  * 0 without any. */
 static int64_t typical(const samples *s, sort_key sort)
 {
-    size_t i = find_sort(s, &sort);
+    size_t i; /* the first sample of `sort` or later */
+    DL_BISECT(i, s->count, compare_sorts(&s->items[i].sort, &sort) < 0);
     if (i < s->count && compare_sorts(&s->items[i].sort, &sort) == 0) return s->items[i].value_ns;
     if (sort.window != 0) {
         sort.window = 0;
@@ -466,16 +408,9 @@ void replay_build_launches(replay_builder *b)
 static size_t outstanding(const replay_builder *b, const stream_works *works, size_t place,
                           int64_t time_ns)
 {
-    size_t low = 0, high = place + 1;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (replay_work_end(b, works->nodes[middle]) <= time_ns) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return place + 1 - low;
+    size_t ended;
+    DL_BISECT(ended, place + 1, replay_work_end(b, works->nodes[ended]) <= time_ns);
+    return place + 1 - ended;
 }
 
 /* Whether the call can have returned because the work at end_place, the last that had ended then

@@ -8,25 +8,16 @@
 #include "common/alloc.h"
 #include "common/sort.h"
 
-static int by_object_and_time(const void *a, const void *b)
-{
-    const dl_activity *x = *(const dl_activity *const *)a, *y = *(const dl_activity *const *)b;
-    if (x->object != y->object) return x->object < y->object ? -1 : 1;
-    return DL_COMPARE(x->start_ns, y->start_ns);
-}
+DL_ORDER_OF_POINTERS(by_object_and_time, dl_activity, DL_BY(object), DL_BY(start_ns));
 
 void replay_events_init(replay_events *events, const dl_trace *trace)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < trace->activity_count; i++)
-        count += trace->activities[i].kind == DL_ACTIVITY_EVENT;
-    events->items = dl_calloc(count, sizeof *events->items, "replay events");
-    events->count = 0;
+    *events = (replay_events){0};
     for (size_t i = 0; i < trace->activity_count; i++) {
         if (trace->activities[i].kind != DL_ACTIVITY_EVENT) continue;
-        events->items[events->count++] = &trace->activities[i];
+        DL_APPEND(events->items, events->count, "replay events") = &trace->activities[i];
     }
-    qsort(events->items, count, sizeof *events->items, by_object_and_time);
+    dl_sort(events->items, events->count, sizeof *events->items, by_object_and_time);
 }
 
 void replay_events_free(replay_events *events)
@@ -39,18 +30,12 @@ void replay_events_free(replay_events *events)
 static const dl_activity *replay_events_find(const replay_events *events, uint64_t object,
                                              int64_t time_ns)
 {
-    size_t low = 0, high = events->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const dl_activity *event = events->items[middle];
-        if (event->object < object || (event->object == object && event->start_ns <= time_ns)) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    if (low == 0 || events->items[low - 1]->object != object) return NULL;
-    return events->items[low - 1];
+    size_t next;
+    DL_BISECT(next, events->count,
+              events->items[next]->object < object || (events->items[next]->object == object &&
+                                                       events->items[next]->start_ns <= time_ns));
+    if (next == 0 || events->items[next - 1]->object != object) return NULL;
+    return events->items[next - 1];
 }
 
 /* Streams that wait for one another's events.
@@ -306,12 +291,6 @@ static int64_t last_end_before(const replay_builder *b, const replay_call *call)
     return last_ns;
 }
 
-static void wait_for_copy(replay_builder *b, const replay_call *call, uint32_t copy,
-                          int64_t *until_ns)
-{
-    if (copy != DL_REPLAY_NONE) wait_for_work(b, call, copy, DL_REPLAY_INFERRED, until_ns);
-}
-
 static void add_waits(const wait_walk *walk, const replay_call *call, const dl_activity *sync)
 {
     replay_builder *b = walk->b;
@@ -320,7 +299,10 @@ static void add_waits(const wait_walk *walk, const replay_call *call, const dl_a
     case CALL_SYNC_DEVICE: wait_for_all(b, call, DL_REPLAY_RECORDED, &until_ns); break;
     case CALL_SYNC_STREAM: wait_for_some_stream(walk, call, sync, &until_ns); break;
     case CALL_SYNC_EVENT: wait_for_event(walk, call, sync, &until_ns); break;
-    case CALL_COPY: wait_for_copy(b, call, b->first_work[call->node], &until_ns); break;
+    case CALL_COPY:
+        if (b->first_work[call->node] != DL_REPLAY_NONE)
+            wait_for_work(b, call, b->first_work[call->node], DL_REPLAY_INFERRED, &until_ns);
+        break;
     case CALL_MEMORY:
         last_ns = last_end_before(b, call);
         if (last_ns > call->start_ns && last_ns <= call->end_ns)
@@ -384,21 +366,6 @@ void replay_build_waits(replay_builder *b, const replay_events *events)
 #define LONGEST_HANDOVER_NS 25000
 #define LONGEST_TAIL_NS 25000
 
-/* Place in `works` of the first that began at `time_ns` or after. */
-static size_t begun_before(const replay_builder *b, const stream_works *works, int64_t time_ns)
-{
-    size_t low = 0, high = works->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (b->graph->nodes[works->nodes[middle]].recorded_ns < time_ns) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
 /* How far the end of `work` lies from `start_ns`, or INT64_MAX if it cannot have held it back. */
 static int64_t distance(const replay_builder *b, uint32_t work, int64_t start_ns)
 {
@@ -417,7 +384,8 @@ static uint32_t find_holder(const replay_builder *b, const stream_works *of, int
     for (size_t s = 0; s < b->stream_count; s++) {
         const stream_works *works = &b->streams[s];
         if (works == of || works->device != of->device) continue;
-        size_t place = begun_before(b, works, start_ns);
+        size_t place; /* of the first that started then or after */
+        DL_BISECT(place, works->count, b->graph->nodes[works->nodes[place]].recorded_ns < start_ns);
         for (size_t back = 1; back <= 2 && back <= place; back++) {
             int64_t ns = distance(b, works->nodes[place - back], start_ns);
             if (ns >= best_ns) continue;

@@ -64,36 +64,28 @@ typedef struct moment {
     int64_t start_ns, end_ns;
 } moment;
 
-static int by_thread_and_time(const void *a, const void *b)
-{
-    const moment *x = a, *y = b;
-    if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
-    if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
-    if (x->end_ns != y->end_ns) return x->end_ns > y->end_ns ? -1 : 1;
-    return DL_COMPARE(x->activity, y->activity);
-}
+DL_ORDER(by_thread_and_time, moment, DL_BY(thread), DL_BY(start_ns), DL_BY_DESCENDING(end_ns),
+         DL_BY(activity));
 
 static moment *list_moments(const replay_builder *b, size_t *count)
 {
     const dl_trace *trace = b->trace;
-    size_t room = 0;
-    for (size_t i = 0; i < trace->activity_count; i++)
-        room += trace->activities[i].kind == DL_ACTIVITY_RANGE  ? 2
-                : trace->activities[i].kind == DL_ACTIVITY_CALL ? 1
-                                                                : 0;
-    moment *moments = dl_calloc(room, sizeof *moments, "replay calls");
+    moment *moments = NULL;
     *count = 0;
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *a = &trace->activities[i];
         int64_t end_ns = a->start_ns + a->duration_ns;
         if (a->kind == DL_ACTIVITY_CALL) {
-            moments[(*count)++] = (moment){a->thread, (uint32_t)i, a->start_ns, end_ns};
+            DL_APPEND(moments, *count, "replay calls") =
+                (moment){a->thread, (uint32_t)i, a->start_ns, end_ns};
         } else if (a->kind == DL_ACTIVITY_RANGE) {
-            moments[(*count)++] = (moment){a->thread, DL_REPLAY_NONE, a->start_ns, a->start_ns};
-            moments[(*count)++] = (moment){a->thread, DL_REPLAY_NONE, end_ns, end_ns};
+            DL_APPEND(moments, *count, "replay calls") =
+                (moment){a->thread, DL_REPLAY_NONE, a->start_ns, a->start_ns};
+            DL_APPEND(moments, *count, "replay calls") =
+                (moment){a->thread, DL_REPLAY_NONE, end_ns, end_ns};
         }
     }
-    qsort(moments, *count, sizeof *moments, by_thread_and_time);
+    dl_sort(moments, *count, sizeof *moments, by_thread_and_time);
     return moments;
 }
 
@@ -107,11 +99,6 @@ static uint32_t add_piece(replay_builder *b, uint32_t lane, int64_t from_ns, int
                                                  .duration_ns = to_ns - from_ns});
 }
 
-static void add_quiet(replay_builder *b, const replay_untraced *quiet)
-{
-    DL_APPEND(b->untraced, b->untraced_count, "replay threads") = *quiet;
-}
-
 /* Adds the thread's time from *at_ns to `to_ns`, boundaries[count] of ranges in between; it is cut
  * in two wherever nothing is recorded for long. */
 static void add_time(replay_builder *b, uint32_t lane, int64_t at_ns, int64_t to_ns,
@@ -123,22 +110,13 @@ static void add_time(replay_builder *b, uint32_t lane, int64_t at_ns, int64_t to
         if (border_ns > to_ns) border_ns = to_ns;
         if (border_ns - at_ns >= UNTRACED_NS) {
             uint32_t before = add_piece(b, lane, piece_ns, at_ns);
-            add_quiet(b, &(replay_untraced){
-                             .lane = lane, .before = before, .from_ns = at_ns, .to_ns = border_ns});
+            DL_APPEND(b->untraced, b->untraced_count, "replay threads") = (replay_untraced){
+                .lane = lane, .before = before, .from_ns = at_ns, .to_ns = border_ns};
             piece_ns = at_ns;
         }
         if (border_ns > at_ns) at_ns = border_ns;
     }
     if (to_ns > piece_ns) add_piece(b, lane, piece_ns, to_ns);
-}
-
-static dl_replay_node call_node(const replay_builder *b, const moment *m, int64_t start_ns)
-{
-    return (dl_replay_node){.kind = DL_REPLAY_CALL,
-                            .rank = b->rank_number,
-                            .activity = m->activity,
-                            .recorded_ns = start_ns,
-                            .duration_ns = m->end_ns - start_ns};
 }
 
 static bool may_wait(call_role role)
@@ -156,11 +134,15 @@ static uint32_t add_call(replay_builder *b, uint32_t lane, const moment *m)
                           .activity = m->activity,
                           .thread = (uint32_t)b->thread_count,
                           .role = b->roles[a->name]};
-    dl_replay_node node = call_node(b, m, m->start_ns);
+    dl_replay_node node = {.kind = DL_REPLAY_CALL,
+                           .rank = b->rank_number,
+                           .activity = m->activity,
+                           .recorded_ns = m->start_ns,
+                           .duration_ns = m->end_ns - m->start_ns};
     if (may_wait(call->role)) {
-        dl_replay_node issue = node;
-        issue.duration_ns = 0;
-        call->node = dl_replay_graph_add(b->graph, lane, &issue);
+        dl_replay_node launch = node;
+        launch.duration_ns = 0;
+        call->node = dl_replay_graph_add(b->graph, lane, &launch);
         call->returns = dl_replay_graph_add(b->graph, lane, &node);
     } else {
         call->node = call->returns = dl_replay_graph_add(b->graph, lane, &node);
@@ -174,7 +156,7 @@ static void add_thread(replay_builder *b, const moment *moments, size_t count)
     uint32_t lane = dl_replay_graph_add_lane(
         b->graph, &(dl_replay_lane){.rank = b->rank_number, .thread = moments[0].thread});
     uint32_t outer = DL_REPLAY_NONE;
-    size_t behind = 0; /* first moment after the call before */
+    size_t next = 0; /* first moment after the call before */
     int64_t at_ns = b->begin_ns, last_ns = at_ns;
     for (size_t i = 0; i < count; i++) {
         const moment *m = &moments[i];
@@ -184,25 +166,18 @@ static void add_thread(replay_builder *b, const moment *moments, size_t count)
             b->rank->node_of[m->activity] = outer;
             continue;
         }
-        add_time(b, lane, at_ns, m->start_ns, &moments[behind], i - behind);
+        add_time(b, lane, at_ns, m->start_ns, &moments[next], i - next);
         outer = b->rank->node_of[m->activity] = add_call(b, lane, m);
         at_ns = m->end_ns;
-        behind = i + 1;
+        next = i + 1;
     }
-    if (last_ns > at_ns) add_time(b, lane, at_ns, last_ns, &moments[behind], count - behind);
-    add_quiet(b, &(replay_untraced){.lane = lane,
-                                    .before = b->graph->lanes[lane].last,
-                                    .from_ns = last_ns,
-                                    .to_ns = INT64_MAX});
+    if (last_ns > at_ns) add_time(b, lane, at_ns, last_ns, &moments[next], count - next);
+    DL_APPEND(b->untraced, b->untraced_count, "replay threads") = (replay_untraced){
+        .lane = lane, .before = b->graph->lanes[lane].last, .from_ns = last_ns, .to_ns = INT64_MAX};
     b->thread_count++;
 }
 
-static int by_begin(const void *a, const void *b)
-{
-    const replay_call *x = a, *y = b;
-    if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
-    return DL_COMPARE(x->activity, y->activity);
-}
+DL_ORDER(by_start, replay_call, DL_BY(start_ns), DL_BY(activity));
 
 void replay_build_host(replay_builder *b)
 {
@@ -217,67 +192,59 @@ void replay_build_host(replay_builder *b)
         if (calls) add_thread(b, &moments[first], end - first);
     }
     free(moments);
-    qsort(b->calls, b->call_count, sizeof *b->calls, by_begin);
+    qsort(b->calls, b->call_count, sizeof *b->calls, by_start);
 }
 
 /* Threads that wait for one another.
  *
  * Nothing is recorded of such waits (futures, condition variables), but of threads that take turns
- * (a training loop and its backward pass) one is quiet just while the other is busy. So a quiet
- * time [a, b) of thread A is a wait for thread B if B was quiet at a, became busy after it, and has
- * become quiet again, at d, before b, in the later half of A's quiet: B's burst lies within it.
- * (Where the trace starts with A's quiet, B may be busy at once.) A then goes on when B's burst
- * ends, and b - d, its waking up, stays A's own time. Of several B the last one to end counts. Any
- * other quiet is kept as time of the thread: it computes, or waits for what is not in the trace
- * (input from other processes). */
+ * (a training loop and its backward pass) one is untraced just while the other is busy. So an
+ * untraced span [a, b) of thread A is a wait for thread B if B was untraced at a, became busy after
+ * it, and has become untraced again, at d, before b, in the later half of A's span: B's burst lies
+ * within it. (Where the trace starts with A's span, B may be busy at once.) A then goes on when B's
+ * burst ends, and b - d, its waking up, stays A's own time. Of several B the last one to end
+ * counts. Any other untraced span is kept as time of the thread: it computes, or waits for what is
+ * not in the trace (input from other processes). */
 
-/* Last of quiets[count] of a lane that starts at `time_ns` or before, plus 1; 0 = none. */
-static size_t find_quiet(const replay_untraced *untraced, size_t count, int64_t time_ns)
+/* Last of untraced[count] of a lane that starts at `time_ns` or before, plus 1; 0 = none. */
+static size_t find_untraced(const replay_untraced *untraced, size_t count, int64_t time_ns)
 {
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (untraced[middle].from_ns <= time_ns) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    size_t next;
+    DL_BISECT(next, count, untraced[next].from_ns <= time_ns);
+    return next;
 }
 
-/* The quiet of the other thread with which its burst within `quiet` ends, or NULL. */
+/* The span of the other thread with which its burst within `span` ends, or NULL. */
 static const replay_untraced *burst_end(const replay_untraced *others, size_t count,
-                                        const replay_untraced *quiet, int64_t begin_ns)
+                                        const replay_untraced *span, int64_t begin_ns)
 {
-    size_t at_begin = find_quiet(others, count, quiet->from_ns);
-    size_t at_end = find_quiet(others, count, quiet->to_ns);
+    size_t at_begin = find_untraced(others, count, span->from_ns);
+    size_t at_end = find_untraced(others, count, span->to_ns);
     if (at_end <= at_begin) return NULL;
-    if (quiet->from_ns > begin_ns &&
-        (at_begin == 0 || others[at_begin - 1].to_ns <= quiet->from_ns))
+    if (span->from_ns > begin_ns && (at_begin == 0 || others[at_begin - 1].to_ns <= span->from_ns))
         return NULL;
     const replay_untraced *end = &others[at_end - 1];
-    if (end->to_ns < quiet->to_ns) return NULL;
-    return quiet->to_ns - end->from_ns <= end->from_ns - quiet->from_ns ? end : NULL;
+    if (end->to_ns < span->to_ns) return NULL;
+    return span->to_ns - end->from_ns <= end->from_ns - span->from_ns ? end : NULL;
 }
 
-/* The quiets of one thread. */
-typedef struct thread_quiets {
+/* Those of one thread. */
+typedef struct thread_untraced {
     const replay_untraced *untraced;
     size_t count;
-} thread_quiets;
+} thread_untraced;
 
-static void resolve(replay_builder *b, const thread_quiets *threads, size_t count,
-                    const replay_untraced *quiet)
+static void resolve(replay_builder *b, const thread_untraced *threads, size_t count,
+                    const replay_untraced *span)
 {
     const replay_untraced *best = NULL;
     for (size_t i = 0; i < count; i++) {
-        if (threads[i].untraced->lane == quiet->lane) continue;
+        if (threads[i].untraced->lane == span->lane) continue;
         const replay_untraced *other =
-            burst_end(threads[i].untraced, threads[i].count, quiet, b->begin_ns);
+            burst_end(threads[i].untraced, threads[i].count, span, b->begin_ns);
         if (other != NULL && (best == NULL || other->from_ns > best->from_ns)) best = other;
     }
-    uint32_t after = b->graph->next[quiet->before];
+    uint32_t after = b->graph->next[span->before];
     if (best == NULL || after == DL_REPLAY_NONE) return;
     dl_replay_node *node = &b->graph->nodes[after];
     node->duration_ns -= best->from_ns - node->recorded_ns;
@@ -290,14 +257,10 @@ static void resolve(replay_builder *b, const thread_quiets *threads, size_t coun
 
 void replay_build_threads(replay_builder *b)
 {
-    thread_quiets *threads = dl_calloc(b->graph->lane_count, sizeof *threads, "replay threads");
+    thread_untraced *threads = dl_calloc(b->graph->lane_count, sizeof *threads, "replay threads");
     size_t count = 0;
-    for (size_t first = 0, end; first < b->untraced_count; first = end) {
-        for (end = first;
-             end < b->untraced_count && b->untraced[end].lane == b->untraced[first].lane;)
-            end++;
-        threads[count++] = (thread_quiets){&b->untraced[first], end - first};
-    }
+    DL_GROUPS (first, end, b->untraced_count, b->untraced[end].lane == b->untraced[first].lane)
+        threads[count++] = (thread_untraced){&b->untraced[first], end - first};
     for (size_t i = 0; i < b->untraced_count; i++)
         resolve(b, threads, count, &b->untraced[i]);
     free(threads);

@@ -30,8 +30,8 @@ typedef struct replay_call {
 
 typedef struct replay_untraced {
     uint32_t lane;
-    uint32_t before; /* node that ends where the quiet starts; the next one of the lane starts with
-                        the quiet */
+    uint32_t before; /* node that ends where the span starts; the next one of the lane starts with
+                        the span */
     int64_t from_ns, to_ns;
 } replay_untraced;
 
@@ -65,7 +65,7 @@ typedef struct replay_builder {
     replay_call *calls; /* [call_count] of all threads by start */
     size_t call_count;
     size_t thread_count;       /* that call */
-    replay_untraced *untraced; /* [quiet_count] lane by lane, in order */
+    replay_untraced *untraced; /* [untraced_count] lane by lane, in order */
     size_t untraced_count;
     uint32_t first_node;   /* of this trace: its operations, stream by stream */
     uint32_t *launcher;    /* [work_count] activity of the call that launched the work with node

@@ -27,57 +27,23 @@ static dl_collective_kernels kernels_of(const dl_trace *trace)
 }
 
 /* The kernels of one rank by name, those of a name by start. */
-typedef struct by_name {
-    dl_collective_kernels list;
-    const dl_collective_kernel **order; /* [list.count] */
-} by_name;
+DL_ORDER(by_name_and_start, dl_collective_kernel, DL_BY_TEXT(name), DL_BY(start_ns),
+         DL_BY(activity));
 
-static int compare_names(const void *left, const void *right)
-{
-    const dl_collective_kernel *a = *(dl_collective_kernel *const *)left;
-    const dl_collective_kernel *b = *(dl_collective_kernel *const *)right;
-    const int order = strcmp(a->name, b->name);
-    return order != 0 ? order : DL_COMPARE(a, b);
-}
-
-static int compare_meetings(const void *left, const void *right)
-{
-    const dl_instance *a = left, *b = right;
-    if (a->last_ns != b->last_ns) return a->last_ns < b->last_ns ? -1 : 1;
-    return DL_COMPARE(a->nodes[0], b->nodes[0]);
-}
-
-static by_name sort_kernels(const dl_trace *trace)
-{
-    by_name names = {.list = kernels_of(trace)};
-    names.order = dl_calloc(names.list.count, sizeof *names.order, "collectives");
-    for (size_t i = 0; i < names.list.count; i++)
-        names.order[i] = &names.list.kernels[i];
-    if (names.list.count > 0) {
-        qsort(names.order, names.list.count, sizeof *names.order, compare_names);
-    }
-    return names;
-}
+DL_ORDER(by_last_start, dl_instance, DL_BY(last_ns), DL_BY(nodes[0]));
 
 /* Where the kernels of `name` start, and how many they are. */
-static size_t find_name(const by_name *names, const char *name, size_t *count)
+static size_t find_name(const dl_collective_kernels *list, const char *name, size_t *count)
 {
-    size_t low = 0, high = names->list.count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (strcmp(names->order[middle]->name, name) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
+    size_t first;
+    DL_BISECT(first, list->count, strcmp(list->kernels[first].name, name) < 0);
     *count = 0;
-    while (low + *count < names->list.count && strcmp(names->order[low + *count]->name, name) == 0)
+    while (first + *count < list->count && strcmp(list->kernels[first + *count].name, name) == 0)
         ++*count;
-    return low;
+    return first;
 }
 
-/* kernels[rank] meet. */
+/* kernels[rank] belong together. */
 static void add(dl_instances *instances, const dl_replay_run *run,
                 const dl_collective_kernel *const *kernels)
 {
@@ -99,50 +65,46 @@ static void add(dl_instances *instances, const dl_replay_run *run,
 }
 
 /* The kernels of one name, count of them from `first` on of the first rank. */
-static void add_name(dl_instances *instances, const dl_replay_run *run, const by_name *ranks,
-                     size_t first, size_t count)
+static void add_name(dl_instances *instances, const dl_replay_run *run,
+                     const dl_collective_kernels *ranks, size_t first, size_t count)
 {
-    const char *name = ranks[0].order[first]->name;
-    size_t *begins = dl_calloc(run->rank_count, sizeof *begins, "collectives");
+    const char *name = ranks[0].kernels[first].name;
+    size_t *starts = dl_calloc(run->rank_count, sizeof *starts, "collectives");
     const dl_collective_kernel **kernels =
         dl_calloc(run->rank_count, sizeof *kernels, "collectives");
     bool all_have_it = true;
     for (size_t r = 0; r < run->rank_count; r++) {
         size_t others;
-        begins[r] = find_name(&ranks[r], name, &others);
+        starts[r] = find_name(&ranks[r], name, &others);
         all_have_it = all_have_it && others == count;
     }
     for (size_t k = 0; k < count && all_have_it; k++) {
         for (size_t r = 0; r < run->rank_count; r++)
-            kernels[r] = ranks[r].order[begins[r] + k];
+            kernels[r] = &ranks[r].kernels[starts[r] + k];
         add(instances, run, kernels);
     }
-    free(begins);
+    free(starts);
     free(kernels);
 }
 
 void dl_instances_find(dl_instances *instances, const dl_replay_run *run)
 {
-    by_name *ranks = dl_calloc(run->rank_count, sizeof *ranks, "collectives");
+    dl_collective_kernels *ranks = dl_calloc(run->rank_count, sizeof *ranks, "collectives");
     size_t kernels = 0, count;
     for (size_t r = 0; r < run->rank_count; r++) {
-        ranks[r] = sort_kernels(run->ranks[r].trace);
-        kernels += ranks[r].list.count;
+        ranks[r] = kernels_of(run->ranks[r].trace);
+        dl_sort(ranks[r].kernels, ranks[r].count, sizeof *ranks[r].kernels, by_name_and_start);
+        kernels += ranks[r].count;
     }
-    instances->instances =
-        dl_calloc(ranks[0].list.count, sizeof *instances->instances, "collectives");
-    for (size_t first = 0; first < ranks[0].list.count; first += count) {
-        find_name(&ranks[0], ranks[0].order[first]->name, &count);
+    instances->instances = dl_calloc(ranks[0].count, sizeof *instances->instances, "collectives");
+    for (size_t first = 0; first < ranks[0].count; first += count) {
+        find_name(&ranks[0], ranks[0].kernels[first].name, &count);
         add_name(instances, run, ranks, first, count);
     }
     instances->left_alone = kernels - instances->count * run->rank_count;
-    if (instances->count > 0) {
-        qsort(instances->instances, instances->count, sizeof *instances->instances,
-              compare_meetings);
-    }
+    dl_sort(instances->instances, instances->count, sizeof *instances->instances, by_last_start);
     for (size_t r = 0; r < run->rank_count; r++) {
-        dl_collective_kernels_free(&ranks[r].list);
-        free(ranks[r].order);
+        dl_collective_kernels_free(&ranks[r]);
     }
     free(ranks);
 }
@@ -160,12 +122,7 @@ void dl_instances_free(dl_instances *instances)
 /* Sizes that differ by less than rounding are one. */
 #define SAME_SIZE 1e-12
 
-static int by_kind_name(const void *left, const void *right)
-{
-    const dl_instance *a = *(dl_instance *const *)left, *b = *(dl_instance *const *)right;
-    const int order = strcmp(a->name, b->name);
-    return order != 0 ? order : DL_COMPARE(a, b);
-}
+DL_ORDER_OF_POINTERS(by_kind_name, dl_instance, DL_BY_TEXT(name), DL_COMPARE(a, b));
 
 /* From the last rank's start to the end; of one rank the whole kernel. */
 static double time_of(const dl_instance *instance, const dl_replay_run *run)
@@ -217,7 +174,7 @@ static void fit_line(dl_transfer_line *line, const dl_transfer_sums *s, size_t c
     line->error_ns = sqrt(fmax(0, squares) / n);
 }
 
-/* The line of meetings[count] of one name; false if none has a known size. */
+/* The line of instances[count] of one name; false if none has a known size. */
 static bool make_line(dl_transfer_line *line, dl_instance *const *instances, size_t count,
                       const dl_replay_run *run)
 {
@@ -244,11 +201,8 @@ void dl_transfer_fit(dl_transfer *transfer, const dl_instances *instances, const
     dl_instance **order = dl_calloc(instances->count, sizeof *order, "collectives");
     for (size_t i = 0; i < instances->count; i++)
         order[i] = &instances->instances[i];
-    if (instances->count > 0) qsort(order, instances->count, sizeof(dl_instance *), by_kind_name);
-    for (size_t first = 0, end; first < instances->count; first = end) {
-        for (end = first + 1;
-             end < instances->count && strcmp(order[end]->name, order[first]->name) == 0;)
-            end++;
+    dl_sort(order, instances->count, sizeof(dl_instance *), by_kind_name);
+    DL_GROUPS (first, end, instances->count, strcmp(order[end]->name, order[first]->name) == 0) {
         transfer->lines = dl_realloc(transfer->lines, transfer->count + 1, sizeof *transfer->lines,
                                      "collectives");
         dl_transfer_line *line = &transfer->lines[transfer->count];
@@ -259,17 +213,10 @@ void dl_transfer_fit(dl_transfer *transfer, const dl_instances *instances, const
 
 static const dl_transfer_line *find_line(const dl_transfer *transfer, const char *name)
 {
-    size_t low = 0, high = transfer->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (strcmp(transfer->lines[middle].name, name) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    const bool found = low < transfer->count && strcmp(transfer->lines[low].name, name) == 0;
-    return found ? &transfer->lines[low] : NULL;
+    size_t i;
+    DL_BISECT(i, transfer->count, strcmp(transfer->lines[i].name, name) < 0);
+    const bool found = i < transfer->count && strcmp(transfer->lines[i].name, name) == 0;
+    return found ? &transfer->lines[i] : NULL;
 }
 
 static double by_line(const dl_transfer_line *line, const dl_instance *instance)
@@ -354,7 +301,7 @@ static parts take_parts(const dl_replay_run *run, const dl_instances *instances,
                .parts = dl_calloc(instances->count, sizeof *p.parts, "collectives")};
     uint32_t *step_of = number_steps(run->ranks[0].trace, line);
     const dl_replay_node *nodes = run->graph.nodes;
-    /* first[s + 1] counts up to where step s ends, while its meetings are filed in order. */
+    /* first[s + 1] counts up to where step s ends, while its instances are filed in order. */
     for (size_t i = 0; i < instances->count; i++) {
         const uint32_t step = step_of[nodes[instances->instances[i].nodes[0]].activity];
         if (step > 0) p.first[step + 1]++;
@@ -400,12 +347,6 @@ static void put_in(dl_replay_graph *graph, const parts *p, size_t turn)
     }
 }
 
-static void restore(dl_replay_graph *graph, const parts *p)
-{
-    for (size_t i = 0; i < p->first[p->steps]; i++)
-        graph->nodes[p->parts[i].node].duration_ns = p->parts[i].recorded_ns;
-}
-
 static dl_status time_steps(const dl_replay_run *run, const dl_step_line *line,
                             dl_replay_time *times, double *step_ns, dl_error *err)
 {
@@ -430,11 +371,14 @@ static dl_status take_turns(dl_prediction *prediction, dl_replay_run *run, const
     return status;
 }
 
-static void sum_up(dl_prediction *prediction, const parts *p)
+/* The nodes get their durations back. */
+static void sum_up(dl_prediction *prediction, const parts *p, dl_replay_node *nodes)
 {
     double transfers_ns = 0;
-    for (size_t i = 0; i < p->first[p->steps]; i++)
+    for (size_t i = 0; i < p->first[p->steps]; i++) {
+        nodes[p->parts[i].node].duration_ns = p->parts[i].recorded_ns;
         transfers_ns += (double)p->parts[i].transfer_ns;
+    }
     prediction->added_ns = prediction->empty_ns + transfers_ns / (double)p->steps;
     prediction->collectives = (p->first[p->steps] + p->steps / 2) / p->steps;
 }
@@ -459,15 +403,14 @@ dl_status dl_predict_steps(dl_prediction *prediction, dl_replay_run *run,
         status = time_steps(run, line, times, &prediction->empty_ns, err);
     }
     if (status == DL_OK) status = take_turns(prediction, run, &p, line, times, err);
-    restore(&run->graph, &p);
-    sum_up(prediction, &p);
+    sum_up(prediction, &p, run->graph.nodes);
     free(times);
     free(p.parts);
     free(p.first);
     return status;
 }
 
-/* Makes all meetings groups that take modelled times, where there is a model. */
+/* Makes all instances groups that take modelled times, where there is a model. */
 static void add_groups(dl_multi_rank *multi, dl_replay_run *run, const dl_instances *instances)
 {
     dl_transfer transfer = {0};

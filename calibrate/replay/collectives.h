@@ -1,9 +1,10 @@
 /* The collectives of a replayed run: which node of which rank takes part in which.
  *
- * Of one rank, each collective's kernel is a meeting of its own. Of several, the k-th kernel of a
- * name on one rank meets the k-th of that name on all others, provided that all ranks have equally
- * many of it; names of which they have not are left alone and counted. That needs ranks that all
- * belong to one group of the collective: subgroups whose members differ are not distinguished. */
+ * Of one rank, each collective's kernel is an instance of its own. Of several, the k-th kernel of a
+ * name on one rank belongs with the k-th of that name on all others, provided that all ranks have
+ * equally many of it; names of which they have not are left alone and counted. That needs ranks
+ * that all belong to one group of the collective: subgroups whose members differ are not
+ * distinguished. */
 #ifndef DL_CALIBRATE_REPLAY_COLLECTIVES_H
 #define DL_CALIBRATE_REPLAY_COLLECTIVES_H
 
@@ -27,7 +28,7 @@ typedef struct dl_instances {
     size_t left_alone; /* kernels of names that the ranks have different numbers of */
 } dl_instances;
 
-/* Finds the meetings of all ranks of `run`; zero `meetings` before. O(n log n). */
+/* Finds the instances of all ranks of `run`; zero `instances` before. O(n log n). */
 void dl_instances_find(dl_instances *instances, const dl_replay_run *run);
 void dl_instances_free(dl_instances *instances);
 
@@ -36,9 +37,9 @@ void dl_instances_free(dl_instances *instances);
  *
  * Two ways to find the lines, by what is known:
  *
- *   of several ranks   the time from the last rank's start to the end of each meeting is known, and
- *                      the line is the least-squares one, both numbers >= 0; with one size only,
- *                      the mean time whatever the size
+ *   of several ranks   the time from the last rank's start to the end of each instance is known,
+ *                      and the line is the least-squares one, both numbers >= 0; with one size
+ *                      only, the mean time whatever the size
  *   of one rank        its kernels also hold the waiting for later ranks, so the line is the
  *                      highest through the origin that no recorded time lies below: what is above
  *                      it is lateness of the peers */
@@ -49,7 +50,7 @@ typedef struct dl_transfer_sums {
 } dl_transfer_sums;
 
 typedef struct dl_transfer_line {
-    const char *name; /* of the collective; borrowed from the meetings */
+    const char *name; /* of the collective; borrowed from the instances */
     double latency_ns, ns_per_byte;
     size_t instances;      /* of known size that it is made from */
     double error_ns;       /* root mean square of what it misses; 0 of one rank's */
@@ -64,15 +65,15 @@ typedef struct dl_transfer {
     size_t count;
 } dl_transfer;
 
-/* Finds the lines of all names of meetings that have at least one of known size; zero `transfer`
+/* Finds the lines of all names of instances that have at least one of known size; zero `transfer`
  * before. `run` has the durations. O(n log n). */
 void dl_transfer_fit(dl_transfer *transfer, const dl_instances *instances,
                      const dl_replay_run *run);
 
-/* Time of a meeting by its line, in ns; NaN if there is none. */
+/* Time of an instance by its line, in ns; NaN if there is none. */
 double dl_transfer_ns(const dl_transfer *transfer, const dl_instance *instance);
 
-/* The same by the line of the others, without this one of the meetings that the lines were fitted
+/* The same by the line of the others, without this one of the instances that the lines were fitted
  * to; NaN if it is alone. O(log n). */
 double dl_transfer_ns_without(const dl_transfer *transfer, const dl_instance *instance,
                               const dl_replay_run *run);
@@ -104,7 +105,7 @@ typedef struct dl_prediction {
 } dl_prediction;
 
 /* Predicts the steps of `line`, found in the run's one rank. The graph is changed and restored.
- * DL_ERR_DATA with fewer than two regular steps, or if the graph holds a circle. */
+ * DL_ERR_DATA with fewer than two regular steps, or if the graph holds a cycle. */
 dl_status dl_predict_steps(dl_prediction *prediction, dl_replay_run *run,
                            const dl_instances *instances, const dl_transfer *transfer,
                            const dl_step_line *line, dl_error *err) DL_MUST_CHECK;
@@ -114,7 +115,7 @@ dl_status dl_predict_steps(dl_prediction *prediction, dl_replay_run *run,
  * together, its transfer's time (dl_transfer) after the last rank's kernel has started. A
  * collective's own recorded time is never used for it: its line is fitted to the others. */
 
-/* One meeting, replayed. */
+/* One instance, replayed. */
 typedef struct dl_multi_rank_instance {
     const dl_instance *instance; /* borrowed */
     double transfer_ns;          /* modelled; NaN = size or line unknown, recorded time kept */
@@ -129,9 +130,9 @@ typedef struct dl_multi_rank {
     int64_t worst_end_ns; /* of all, without sign */
 } dl_multi_rank;
 
-/* Makes the meetings groups of the run's graph, times it, and compares; zero `joint` before. The
+/* Makes the instances groups of the run's graph, times it, and compares; zero `multi` before. The
  * graph keeps the groups. At least two ranks on a common clock. DL_ERR_DATA if ranks have no
- * collective in common, or if the graph holds a circle. */
+ * collective in common, or if the graph holds a cycle. */
 dl_status dl_multi_rank_replay(dl_multi_rank *multi, dl_replay_run *run,
                                const dl_instances *instances, dl_error *err) DL_MUST_CHECK;
 void dl_multi_rank_free(dl_multi_rank *multi);

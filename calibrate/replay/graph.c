@@ -6,9 +6,6 @@
 #include "common/status.h"
 #include "sim/engine.h"
 
-static void start_node(void *user, int index);
-static void end_node(void *user, int index);
-
 uint32_t dl_replay_graph_add_lane(dl_replay_graph *graph, const dl_replay_lane *lane)
 {
     dl_replay_lane *added = &DL_APPEND(graph->lanes, graph->lane_count, "replay graph");
@@ -118,7 +115,7 @@ void dl_replay_earliest_starts(const dl_replay_graph *graph, int64_t *earliest_n
         const dl_replay_node *from = &graph->nodes[edge->from];
         int64_t ready_ns =
             (edge->from_start ? from->recorded_ns : recorded_end(from)) + edge->lag_ns;
-        if (!edge->off && ready_ns > earliest_ns[edge->to]) earliest_ns[edge->to] = ready_ns;
+        if (ready_ns > earliest_ns[edge->to]) earliest_ns[edge->to] = ready_ns;
     }
 }
 
@@ -147,7 +144,7 @@ static void index_edges(replay *r)
         r->first_edge[n + 2] += r->first_edge[n + 1];
     for (size_t e = 0; e < g->edge_count; e++) {
         r->edge_order[r->first_edge[g->edges[e].from + 1]++] = (uint32_t)e;
-        if (!g->edges[e].off) r->missing[g->edges[e].to]++;
+        r->missing[g->edges[e].to]++;
     }
     for (size_t n = 0; n < g->node_count; n++)
         r->missing[n] += g->before[n] != DL_REPLAY_NONE;
@@ -175,7 +172,7 @@ static void follow_edges(replay *r, uint32_t node, bool from_start)
     const dl_replay_graph *g = r->graph;
     for (uint32_t i = r->first_edge[node]; i < r->first_edge[node + 1]; i++) {
         const dl_replay_edge *edge = &g->edges[r->edge_order[i]];
-        if (edge->off || (edge->from_start != 0) != from_start) continue;
+        if ((edge->from_start != 0) != from_start) continue;
         satisfy(r, edge->to, r->engine.now_ns + edge->lag_ns, DL_REPLAY_BY_EDGE, r->edge_order[i]);
     }
 }

@@ -71,7 +71,6 @@ typedef struct dl_replay_edge {
     uint8_t kind;       /* dl_replay_edge_kind */
     uint8_t origin;     /* dl_replay_origin */
     uint8_t from_start; /* counts from the start of `from`, not from its end */
-    uint8_t off;        /* 1 = left out by simulation */
 } dl_replay_edge;
 
 typedef struct dl_replay_lane {

@@ -13,27 +13,11 @@
 #include "common/units.h"
 #include "trace/activity/activity.h"
 
-/* A stretch of the path. */
-typedef struct path_part {
-    uint32_t node;            /* whose time it is, or for whose start it was spent */
-    uint32_t what;            /* DL_PATH_... */
-    int64_t start_ns, end_ns; /* since the graph's origin */
-} path_part;
-
-/* Owns its array; release with critical_path_free. */
-typedef struct critical_path {
-    int64_t ns[DL_PATH_END]; /* by what; the sum is the step's time */
-    path_part *parts;        /* [count] from the step's end to its start */
-    size_t count;
-} critical_path;
-
 /* A boundary between steps: the earliest start of operations, or the latest end. */
 typedef struct border {
     int64_t recorded_ns, replayed_ns;
     uint32_t node; /* that of the replayed one */
 } border;
-
-static void replay_steps_free(dl_replay_steps *steps);
 
 static border step_begin(const dl_replay_run *run, const dl_replay_rank *rank,
                          const dl_step_line *line, const dl_activity_step *step,
@@ -68,12 +52,13 @@ static border work_end(const dl_replay_run *run, const dl_replay_rank *rank,
     return b;
 }
 
-static dl_replay_step *append(dl_replay_steps *steps)
+static void replay_steps_free(dl_replay_steps *steps)
 {
-    return &DL_APPEND(steps->items, steps->count, "replayed steps");
+    free(steps->items);
+    *steps = (dl_replay_steps){0};
 }
 
-/* The same of one line with operations: as many items as it has steps, or one. */
+/* Adds one line with operations: as many items as it has steps, or one. */
 static void replay_line_add(dl_replay_steps *steps, const dl_replay_run *run, size_t number,
                             const dl_step_line *line, const dl_replay_time *times)
 {
@@ -88,7 +73,7 @@ static void replay_line_add(dl_replay_steps *steps, const dl_replay_run *run, si
                           : step_begin(run, rank, line, &items[i + 1], times);
         if (end.recorded_ns < begin.recorded_ns) end.recorded_ns = begin.recorded_ns;
         if (end.replayed_ns < begin.replayed_ns) end.replayed_ns = begin.replayed_ns;
-        *append(steps) = (dl_replay_step){
+        DL_APPEND(steps->items, steps->count, "replayed steps") = (dl_replay_step){
             .rank = (uint16_t)number,
             .device = line->device,
             .number = i,
@@ -105,14 +90,15 @@ static void replay_line_add(dl_replay_steps *steps, const dl_replay_run *run, si
     }
 }
 
-/* Times the steps of one rank; lines are of the rank's own activities. Appends to `steps`, zeroed
- * before the first rank. `times` are those of dl_replay_simulate. */
-static void replay_steps_add(dl_replay_steps *steps, const dl_replay_run *run, size_t rank,
-                             const dl_activity_steps *found, const dl_replay_time *times)
+/* Times the steps of all ranks, found[rank] being of the rank's own activities. */
+static void time_steps(dl_replay_steps *steps, const dl_replay_run *run,
+                       const dl_activity_steps *found, const dl_replay_time *times)
 {
-    for (size_t i = 0; i < found->count; i++) {
-        if (found->lines[i].work_count > 0)
-            replay_line_add(steps, run, rank, &found->lines[i], times);
+    for (size_t r = 0; r < run->rank_count; r++) {
+        for (size_t i = 0; i < found[r].count; i++) {
+            if (found[r].lines[i].work_count > 0)
+                replay_line_add(steps, run, r, &found[r].lines[i], times);
+        }
     }
 }
 
@@ -127,12 +113,6 @@ double dl_replay_mean_step_ns(const dl_replay_run *run, const dl_step_line *line
     }
     replay_steps_free(&steps);
     return line->regular_count > 0 ? sum_ns / (double)line->regular_count : 0;
-}
-
-static void replay_steps_free(dl_replay_steps *steps)
-{
-    free(steps->items);
-    *steps = (dl_replay_steps){0};
 }
 
 /* replayed / recorded - 1; 0 for a step of no time. */
@@ -167,29 +147,25 @@ const char *dl_path_name(uint32_t what)
 
 /* What the path is being followed for. */
 typedef struct walk {
-    critical_path *path;
+    double *path_ns; /* [DL_PATH_END] by what, added to */
     const dl_replay_graph *graph;
     const dl_replay_time *times;
     int64_t begin_ns, end_ns; /* of the step */
 } walk;
 
 /* Adds [start_ns, end_ns), as far as it lies within the step. */
-static void add_part(walk *w, uint32_t node, uint32_t what, int64_t start_ns, int64_t end_ns)
+static void add_part(walk *w, uint32_t what, int64_t start_ns, int64_t end_ns)
 {
     if (start_ns < w->begin_ns) start_ns = w->begin_ns;
     if (end_ns > w->end_ns) end_ns = w->end_ns;
-    if (end_ns <= start_ns) return;
-    critical_path *path = w->path;
-    DL_APPEND(path->parts, path->count, "critical path") =
-        (path_part){node, what, start_ns, end_ns};
-    path->ns[what] += end_ns - start_ns;
+    if (end_ns > start_ns) w->path_ns[what] += (double)(end_ns - start_ns);
 }
 
 /* Passes the whole of a node, from its end; returns the node from whose start to go on. */
 static uint32_t pass_node(walk *w, uint32_t node)
 {
     uint32_t last = w->times[node].last_arrival;
-    add_part(w, node, dl_path_what(&w->graph->nodes[node]), w->times[last].start_ns,
+    add_part(w, dl_path_what(&w->graph->nodes[node]), w->times[last].start_ns,
              w->times[node].end_ns);
     return last;
 }
@@ -199,40 +175,35 @@ static uint32_t follow(walk *w, uint32_t node)
 {
     const dl_replay_time *time = &w->times[node];
     if (time->cause == DL_REPLAY_BY_BEGIN) {
-        add_part(w, node, DL_PATH_BEGIN, w->begin_ns, time->start_ns);
+        add_part(w, DL_PATH_BEGIN, w->begin_ns, time->start_ns);
         return DL_REPLAY_NONE;
     }
     if (time->cause == DL_REPLAY_BY_LANE) {
         uint32_t before = w->graph->before[node];
-        add_part(w, node, DL_PATH_SPACING, w->times[before].end_ns, time->start_ns);
+        add_part(w, DL_PATH_SPACING, w->times[before].end_ns, time->start_ns);
         return pass_node(w, before);
     }
     const dl_replay_edge *edge = &w->graph->edges[time->edge];
     if (edge->from_start) {
         uint32_t what = edge->kind == DL_REPLAY_LAUNCH ? DL_PATH_LAUNCH
                                                        : dl_path_what(&w->graph->nodes[edge->from]);
-        add_part(w, node, what, w->times[edge->from].start_ns, time->start_ns);
+        add_part(w, what, w->times[edge->from].start_ns, time->start_ns);
         return edge->from;
     }
-    add_part(w, node, DL_PATH_SPACING, w->times[edge->from].end_ns, time->start_ns);
+    add_part(w, DL_PATH_SPACING, w->times[edge->from].end_ns, time->start_ns);
     return pass_node(w, edge->from);
 }
 
-/* Finds the path of `step`; zero `path` before. O(its length). */
-static void critical_path_find(critical_path *path, const dl_replay_graph *graph,
-                               const dl_replay_time *times, const dl_replay_step *step)
+/* Adds the critical path of `step` to path_ns[DL_PATH_END]: together the step's time. O(its
+ * length). */
+static void add_critical_path(double *path_ns, const dl_replay_graph *graph,
+                              const dl_replay_time *times, const dl_replay_step *step)
 {
-    walk w = {path, graph, times, step->start_ns, step->end_ns};
+    walk w = {path_ns, graph, times, step->start_ns, step->end_ns};
     uint32_t node = step->ends_with;
     if (step->at_end) node = pass_node(&w, node);
     while (node != DL_REPLAY_NONE && times[node].start_ns > step->start_ns)
         node = follow(&w, node);
-}
-
-static void critical_path_free(critical_path *path)
-{
-    free(path->parts);
-    *path = (critical_path){0};
 }
 
 static void find_gaps(dl_replay_gaps *gaps, const dl_replay_graph *graph)
@@ -275,11 +246,7 @@ static void sum_up(dl_replay_report *report, const dl_replay_time *times)
         if (error > report->worst_error) report->worst_error = error;
         recorded_ns += (double)step->recorded_ns;
         replayed_ns += (double)step->replayed_ns;
-        critical_path path = {0};
-        critical_path_find(&path, &report->run->graph, times, step);
-        for (uint32_t what = 0; what < DL_PATH_END; what++)
-            report->path_ns[what] += (double)path.ns[what];
-        critical_path_free(&path);
+        add_critical_path(report->path_ns, &report->run->graph, times, step);
     }
     if (report->regular == 0) return;
     report->mean_error /= (double)report->regular;
@@ -292,8 +259,7 @@ void dl_replay_report_init(dl_replay_report *report, const dl_replay_run *run,
                            const dl_activity_steps *steps, const dl_replay_time *times)
 {
     report->run = run;
-    for (size_t r = 0; r < run->rank_count; r++)
-        replay_steps_add(&report->steps, run, r, &steps[r], times);
+    time_steps(&report->steps, run, steps, times);
     for (size_t i = 0; i < run->graph.edge_count; i++)
         report->edges[run->graph.edges[i].kind][run->graph.edges[i].origin]++;
     find_gaps(&report->gaps, &run->graph);
@@ -303,8 +269,7 @@ void dl_replay_report_init(dl_replay_report *report, const dl_replay_run *run,
 void dl_replay_report_change(dl_replay_report *report, const dl_activity_steps *steps,
                              const dl_replay_time *times)
 {
-    for (size_t r = 0; r < report->run->rank_count; r++)
-        replay_steps_add(&report->changed, report->run, r, &steps[r], times);
+    time_steps(&report->changed, report->run, steps, times);
 }
 
 void dl_replay_report_free(dl_replay_report *report)
@@ -458,8 +423,7 @@ void dl_replay_report_print_line(const dl_replay_report *report, FILE *out)
 
 static void write_steps(dl_json *to, const dl_replay_report *report)
 {
-    dl_json_begin(to, "steps", '[');
-    for (size_t i = 0; i < report->steps.count; i++) {
+    DL_JSON_LIST (to, "steps", i, report->steps.count) {
         const dl_replay_step *step = &report->steps.items[i];
         dl_json_begin(to, NULL, '{');
         dl_json_members(
@@ -471,7 +435,6 @@ static void write_steps(dl_json *to, const dl_replay_report *report)
             dl_json_number_item(to, "changed_ns", (double)report->changed.items[i].replayed_ns);
         dl_json_end(to, '}');
     }
-    dl_json_end(to, ']');
 }
 
 static void write_edges(dl_json *to, const dl_replay_report *report)
@@ -488,8 +451,7 @@ static void write_edges(dl_json *to, const dl_replay_report *report)
 
 static void write_ranks(dl_json *to, const dl_replay_run *run)
 {
-    dl_json_begin(to, "ranks", '[');
-    for (size_t r = 0; r < run->rank_count; r++) {
+    DL_JSON_LIST (to, "ranks", r, run->rank_count) {
         const dl_replay_rank *rank = &run->ranks[r];
         dl_json_object(to, NULL,
                        "file=%s works=%g works_without_launch=%g launches=%g "
@@ -498,7 +460,6 @@ static void write_ranks(dl_json *to, const dl_replay_run *run)
                        (double)rank->launch_calls, (double)rank->launches_without,
                        (double)rank->queue_depth);
     }
-    dl_json_end(to, ']');
 }
 
 void dl_replay_report_write_json(const dl_replay_report *report, FILE *out)

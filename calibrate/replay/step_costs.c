@@ -11,6 +11,7 @@
 #include "calibrate/replay/build.h"
 #include "calibrate/replay/graph.h"
 #include "common/alloc.h"
+#include "common/names.h"
 #include "common/units.h"
 #include "trace/activity/activity.h"
 
@@ -360,6 +361,11 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
     dl_status status = dl_activity_steps_init(&steps, trace->activities, trace->activity_count,
                                               trace->strings, trace->string_count, hints, err);
     taking t = {.trace = trace, .line = busiest(&steps), .notes = notes};
+    if (status == DL_OK && t.line == NULL && steps.count > 0) {
+        status = dl_step_costs_take_cores(costs, trace, &steps.lines[0], notes, err);
+        dl_activity_steps_free(&steps);
+        return status;
+    }
     if (status == DL_OK && (t.line == NULL || t.line->regular_count < 2)) {
         status = dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
                                  "%zu regular steps%s%s: costs take two",
@@ -415,12 +421,6 @@ static size_t all_steps(const dl_step_costs *steps, size_t count)
     return sum;
 }
 
-static bool is_update(const char *name)
-{
-    const size_t length = strlen(name), tail = strlen(".update");
-    return length > tail && strcmp(name + length - tail, ".update") == 0;
-}
-
 /* What the operation takes in one trace's step; nothing if it does not occur. */
 static dl_step_mean time_of(const dl_step_costs *step, const char *name)
 {
@@ -439,7 +439,7 @@ static void set_of_one_batch(dl_op_cost *op, const dl_step_costs *steps, size_t 
         sum += ns.value / (double)count;
         squares += pow(ns.error / (double)count, 2);
     }
-    const bool fixed = is_update(op->name);
+    const bool fixed = dl_ends_with(op->name, ".update");
     const double batch = fixed ? 1 : (double)steps[0].batch;
     const dl_value measured =
         value_of(sum / batch, sqrt(squares) / batch, all_steps(steps, count), DL_ORIGIN_MEASURED);
@@ -533,6 +533,11 @@ static void add_copies(dl_costs *costs, const dl_step_costs *steps, size_t count
 static void add_gradients(dl_costs *costs, const dl_step_costs *steps, size_t count,
                           dl_notes *notes)
 {
+    bool known = false; /* without gradients */
+    for (size_t i = 0; i < count && !known; i++) {
+        known = steps[i].parameter_bytes > 0;
+        if (known) costs->parameter_bytes = (int64_t)steps[i].parameter_bytes;
+    }
     for (size_t i = 0; i < count; i++) {
         if (steps[i].gradient_count == 0) continue;
         costs->gradient_count = steps[i].gradient_count;
@@ -543,8 +548,8 @@ static void add_gradients(dl_costs *costs, const dl_step_costs *steps, size_t co
         dl_notes_add(notes, "parameter_bytes are those of the gradients all-reduced in a step");
         return;
     }
-    dl_notes_add(notes, "no all-reduce of gradients in the trace: parameter_bytes and [gradients] "
-                        "stay unknown");
+    dl_notes_add(notes, "no all-reduce of gradients in the trace: %s[gradients] %s unknown",
+                 known ? "" : "parameter_bytes and ", known ? "stays" : "stay");
 }
 
 static void add_slowdown(dl_costs *costs, const dl_step_costs *steps, size_t count, dl_notes *notes)
@@ -598,18 +603,28 @@ dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, siz
                                 steps[0].device, steps[i].device);
         }
     }
+    for (size_t i = 1; i < count; i++) {
+        if (steps[i].on_cores == steps[0].on_cores) continue;
+        return dl_error_set(err, DL_ERR_DATA, "traces of GPUs and of cores in one");
+    }
     costs->device = steps[0].device != NULL ? dl_strdup(steps[0].device) : NULL;
+    costs->cores = steps[0].cores;
     add_ops(costs, steps, count);
     if (have_one_batch(steps, count)) {
         dl_notes_add(notes,
                      "one batch size: forward and backward pass are taken per sample, which "
-                     "holds at %lld samples a GPU only",
-                     (long long)steps[0].batch);
+                     "holds at %lld samples a %s only",
+                     (long long)steps[0].batch, steps[0].on_cores ? "worker" : "GPU");
     }
-    add_dispatch(costs, steps, count, notes);
-    add_copies(costs, steps, count, notes);
     add_gradients(costs, steps, count, notes);
-    add_slowdown(costs, steps, count, notes);
+    if (steps[0].on_cores) {
+        costs->slice_ns = value_of(4e6, 0, 0, DL_ORIGIN_ASSUMED);
+        dl_notes_add(notes, "[sync] slice_ns, of processes that share a core, is assumed");
+    } else {
+        add_dispatch(costs, steps, count, notes);
+        add_copies(costs, steps, count, notes);
+        add_slowdown(costs, steps, count, notes);
+    }
     add_noise(costs, steps, count);
     return DL_OK;
 }

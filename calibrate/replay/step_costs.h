@@ -123,8 +123,7 @@ typedef struct dl_overlap_slowdown {
     size_t works;  /* that were seen both ways */
     double factor; /* 1 = not slower, or unknown */
     double error;
-    double alone_ns; /* time of these operations in a step, alone: what the factor rests on */
-    bool known;      /* operations were seen, and the error is at most DL_OVERLAP_ERROR_MAX */
+    bool known; /* operations were seen, and the error is at most DL_OVERLAP_ERROR_MAX */
 } dl_overlap_slowdown;
 
 /* Operations shorter than this are left out: trace times are as coarse as a microsecond. */
@@ -168,15 +167,25 @@ typedef struct dl_step_costs {
     dl_overlap_slowdown slowdown;
     float *factors;           /* [steps] step times over their mean */
     char *device, *framework; /* names; NULL = unknown */
+    bool on_cores;            /* of operators on a processor: nothing is launched, host_ns is NaN */
+    int64_t cores;            /* of that machine; 0 = unknown */
+    double parameter_bytes;   /* where gradients do not give them; 0 = unknown */
 } dl_step_costs;
 
-/* Takes the costs of the line with most work of one rank's trace; zero `costs` before. `slowdown`
+/* Takes the costs of the line with most work of one rank's trace, or, of a process that used no
+ * device, of its training on cores: then a step is the median one without what it waits for
+ * collectives, in "input", "step.forward", "step.backward", "step.update". Zero `costs` before. `slowdown`
  * beside collectives is taken from elsewhere; NULL = from the trace. What the trace does not give
  * is a note. DL_ERR_DATA without two regular steps. */
 dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_t batch,
                              const dl_step_hints *hints, const dl_overlap_slowdown *slowdown,
                              dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_step_costs_free(dl_step_costs *costs);
+
+/* The latter, of the line DL_NO_DEVICE; part of dl_step_costs_take. */
+dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
+                                   const dl_step_line *line, dl_notes *notes,
+                                   dl_error *err) DL_MUST_CHECK;
 
 /* Makes the cost file of steps[count] of one workload, count >= 1: for each operation a line over
  * the batch sizes, or of one batch size all per sample (updates: fixed). Gradients, noise and

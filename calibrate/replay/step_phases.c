@@ -17,18 +17,12 @@ void dl_spans_add(dl_spans *spans, uint32_t on, int64_t start_ns, int64_t end_ns
     DL_APPEND(spans->items, spans->count, "spans") = (dl_span){on, start_ns, end_ns};
 }
 
-static int by_place_and_start(const void *left, const void *right)
-{
-    const dl_span *a = left, *b = right;
-    if (a->on != b->on) return a->on < b->on ? -1 : 1;
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    return DL_COMPARE(a->end_ns, b->end_ns);
-}
+DL_ORDER(by_line_and_start, dl_span, DL_BY(on), DL_BY(start_ns), DL_BY(end_ns));
 
 void dl_spans_join(dl_spans *spans)
 {
     const size_t all = spans->count;
-    if (all > 0) qsort(spans->items, all, sizeof *spans->items, by_place_and_start);
+    if (all > 0) qsort(spans->items, all, sizeof *spans->items, by_line_and_start);
     spans->count = 0;
     for (size_t i = 0; i < all; i++) {
         const dl_span *next = &spans->items[i];
@@ -41,20 +35,14 @@ void dl_spans_join(dl_spans *spans)
     }
 }
 
-/* The first span that ends after the time, or lies on another place after. */
+/* The first span that ends after the time, or lies on a later line. */
 static size_t first_after(const dl_spans *spans, uint32_t on, int64_t time_ns)
 {
-    size_t low = 0, high = spans->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const dl_span *m = &spans->items[middle];
-        if (m->on < on || (m->on == on && m->end_ns <= time_ns)) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    size_t i;
+    DL_BISECT(i, spans->count,
+              spans->items[i].on < on ||
+                  (spans->items[i].on == on && spans->items[i].end_ns <= time_ns));
+    return i;
 }
 
 bool dl_spans_hold(const dl_spans *spans, uint32_t on, int64_t time_ns)
@@ -172,18 +160,12 @@ static bool is_forward(const pass *p, size_t first, size_t end)
 
 /* The phase of operations [first, end) without a hint, between two with one; NONE = the step's end.
  */
-static dl_phase between(const pass *p, size_t first, size_t end, dl_phase before, dl_phase behind)
+static dl_phase between(const pass *p, size_t first, size_t end, dl_phase before, dl_phase after)
 {
-    if (behind != DL_PHASE_BACKWARD) return DL_PHASE_UPDATE;
+    if (after != DL_PHASE_BACKWARD) return DL_PHASE_UPDATE;
     const bool forward =
         before == DL_PHASE_UPDATE ? is_long(p, first, end) : is_forward(p, first, end);
     return forward ? DL_PHASE_FORWARD : DL_PHASE_BACKWARD;
-}
-
-static void fill(uint8_t *phases, size_t first, size_t end, dl_phase phase)
-{
-    for (size_t w = first; w < end; w++)
-        phases[w] = (uint8_t)phase;
 }
 
 /* Takes the hints; returns the first work of the backward pass, or the step's end. */
@@ -204,12 +186,12 @@ static bool tell_step(pass *p, const dl_activity_step *step)
 {
     const size_t end = step->first + step->count, backward = take_hints(p, step);
     if (backward == end) {
-        fill(p->phases, step->first, end, DL_PHASE_NONE);
+        memset(p->phases + step->first, DL_PHASE_NONE, step->count);
         return false;
     }
     /* An optimizer's kernels before the backward pass set gradients to zero. */
-    fill(p->phases, step->first, backward, DL_PHASE_FORWARD);
     p->forward = backward - step->first;
+    memset(p->phases + step->first, DL_PHASE_FORWARD, p->forward);
     p->step++;
     for (size_t w = step->first; w < backward; w++)
         p->in_step[name_of(p, w)] = p->step;
@@ -220,8 +202,9 @@ static bool tell_step(pass *p, const dl_activity_step *step)
             next = w + 1;
             continue;
         }
-        const dl_phase behind = next < end ? (dl_phase)p->phases[next] : DL_PHASE_NONE;
-        fill(p->phases, w, next, between(p, w, next, (dl_phase)p->phases[w - 1], behind));
+        const dl_phase after = next < end ? (dl_phase)p->phases[next] : DL_PHASE_NONE;
+        const dl_phase phase = between(p, w, next, (dl_phase)p->phases[w - 1], after);
+        memset(p->phases + w, (int)phase, next - w);
     }
     return true;
 }
@@ -293,13 +276,7 @@ typedef struct search {
     size_t reduce_count, step_count;
 } search;
 
-static int by_begin(const void *left, const void *right)
-{
-    const dl_activity *a = *(const dl_activity *const *)left;
-    const dl_activity *b = *(const dl_activity *const *)right;
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    return DL_COMPARE(a, b);
-}
+DL_ORDER_OF_POINTERS(by_start, dl_activity, DL_BY(start_ns), DL_COMPARE(a, b));
 
 static void list_calls(search *s)
 {
@@ -312,7 +289,7 @@ static void list_calls(search *s)
             continue;
         s->calls[s->call_count++] = a;
     }
-    if (s->call_count > 0) qsort(s->calls, s->call_count, sizeof(dl_activity *), by_begin);
+    dl_sort(s->calls, s->call_count, sizeof(dl_activity *), by_start);
 }
 
 static const dl_activity *work_of(const search *s, size_t w)
@@ -359,24 +336,17 @@ static void take_step(search *s, const dl_activity_step *step)
     }
 }
 
-static int by_number_and_bytes(const void *left, const void *right)
-{
-    const step_reduces *a = left, *b = right;
-    if (a->count != b->count) return a->count < b->count ? -1 : 1;
-    if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
-    return DL_COMPARE(a->first, b->first);
-}
+DL_ORDER(by_number_and_bytes, step_reduces, DL_BY(count), DL_BY(bytes), DL_BY(first));
 
 /* Sorts the steps; the most usual ones are steps[*first] to before the returned place. */
 static size_t most_usual(search *s, size_t *first)
 {
     size_t best = 0;
     *first = 0;
-    if (s->step_count > 0) qsort(s->steps, s->step_count, sizeof *s->steps, by_number_and_bytes);
-    for (size_t i = 0, end; i < s->step_count; i = end) {
-        for (end = i; end < s->step_count && s->steps[end].count == s->steps[i].count &&
-                      s->steps[end].bytes == s->steps[i].bytes;)
-            end++;
+    dl_sort(s->steps, s->step_count, sizeof *s->steps, by_number_and_bytes);
+    DL_GROUPS (i, end, s->step_count,
+               s->steps[end].count == s->steps[i].count &&
+                   s->steps[end].bytes == s->steps[i].bytes) {
         if (s->steps[i].count == 0 || end - i < best) continue;
         best = end - i;
         *first = i;
@@ -403,6 +373,12 @@ static dl_gradients_ready *take_means(search *s, size_t *count)
     return ready;
 }
 
+static uint8_t *classify(const dl_trace *trace)
+{
+    return dl_kernel_classes(trace->activities, trace->activity_count, trace->strings,
+                             trace->string_count);
+}
+
 dl_gradients_ready *dl_gradients_find(const dl_gradient_source *source, size_t *count)
 {
     const dl_trace *trace = source->trace;
@@ -410,8 +386,7 @@ dl_gradients_ready *dl_gradients_find(const dl_gradient_source *source, size_t *
     search s = {.source = source};
     *count = 0;
     list_calls(&s);
-    s.classes = dl_kernel_classes(trace->activities, trace->activity_count, trace->strings,
-                                  trace->string_count);
+    s.classes = classify(trace);
     s.reduces = dl_calloc(s.call_count, sizeof *s.reduces, "gradients");
     s.steps = dl_calloc(line->count, sizeof *s.steps, "gradients");
     for (size_t i = 0; i < line->count; i++) {
@@ -428,12 +403,6 @@ dl_gradients_ready *dl_gradients_find(const dl_gradient_source *source, size_t *
 #define RESAMPLINGS 400
 /* A work ran beside collectives if they cover so much of it; alone if nothing does. */
 #define BESIDE 0.95
-
-static uint8_t *classify(const dl_trace *trace)
-{
-    return dl_kernel_classes(trace->activities, trace->activity_count, trace->strings,
-                             trace->string_count);
-}
 
 dl_spans dl_collective_spans(const dl_trace *trace)
 {
@@ -460,25 +429,16 @@ typedef struct work {
     double ns; /* later over the step's pace */
 } work;
 
-static int by_kernel(const work *a, const work *b)
-{
-    if (a->name != b->name) return a->name < b->name ? -1 : 1;
-    return DL_COMPARE(a->detail, b->detail);
-}
+DL_ORDER(by_kernel, work, DL_BY(name), DL_BY(detail));
 
-static int by_kernel_and_order(const void *left, const void *right)
-{
-    const work *a = left, *b = right;
-    const int order = by_kernel(a, b);
-    return order != 0 ? order : DL_COMPARE(a->occurrence, b->occurrence);
-}
+DL_ORDER(by_kernel_and_order, work, by_kernel(a, b), DL_BY(occurrence));
 
 /* Numbers the occurrences of equal kernels of one step, whose operations come in launch order. */
 static void number_step(work *works, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         works[i].occurrence = (uint32_t)i;
-    qsort(works, count, sizeof *works, by_kernel_and_order);
+    dl_sort(works, count, sizeof *works, by_kernel_and_order);
     for (size_t i = 0; i < count; i++) {
         const bool same = i > 0 && by_kernel(&works[i - 1], &works[i]) == 0;
         works[i].occurrence = same ? works[i - 1].occurrence + 1 : 0;
@@ -516,20 +476,12 @@ static work *take_works(const dl_trace *trace, const dl_step_line *line,
             if (a->kind != DL_ACTIVITY_KERNEL || classes[a->name] == DL_KERNEL_COLLECTIVE) continue;
             works[(*count)++] = make_work(a, number, collectives);
         }
-        if (*count > before) number_step(&works[before], *count - before);
+        number_step(&works[before], *count - before);
         number++;
     }
     free(classes);
-    if (*count > 0) qsort(works, *count, sizeof *works, by_kernel_and_order);
+    dl_sort(works, *count, sizeof *works, by_kernel_and_order);
     return works;
-}
-
-static size_t end_of_equal(const work *works, size_t first, size_t count)
-{
-    size_t end = first + 1;
-    while (end < count && by_kernel_and_order(&works[first], &works[end]) == 0)
-        end++;
-    return end;
 }
 
 static double mean_ns(const work *works, size_t count)
@@ -548,11 +500,7 @@ typedef struct ratio {
                       proportion */
 } ratio;
 
-static int by_value(const void *left, const void *right)
-{
-    const ratio *a = left, *b = right;
-    return DL_COMPARE(a->value, b->value);
-}
+DL_ORDER(by_value, ratio, DL_BY(value));
 
 static double weighted_median(ratio *ratios, size_t count)
 {
@@ -571,9 +519,8 @@ static double weighted_median(ratio *ratios, size_t count)
 static size_t list_paces(const work *works, size_t count, ratio *ratios)
 {
     size_t found = 0;
-    for (size_t first = 0, end; first < count; first = end) {
+    DL_GROUPS (first, end, count, by_kernel_and_order(&works[first], &works[end]) == 0) {
         bool alone = true;
-        end = end_of_equal(works, first, count);
         for (size_t i = first; i < end; i++)
             alone = alone && works[i].situation == ALONE;
         const double mean = mean_ns(&works[first], end - first);
@@ -583,11 +530,7 @@ static size_t list_paces(const work *works, size_t count, ratio *ratios)
     return found;
 }
 
-static int by_step(const void *left, const void *right)
-{
-    const ratio *a = left, *b = right;
-    return DL_COMPARE(a->step, b->step);
-}
+DL_ORDER(by_step, ratio, DL_BY(step));
 
 /* Takes all times over the pace of their step: the weighted median of the ratios of what always ran
  * alone to its means. */
@@ -596,13 +539,9 @@ static void take_pace_out(work *works, size_t count, size_t steps)
     ratio *ratios = dl_calloc(count, sizeof *ratios, "paces");
     double *paces = dl_calloc(steps, sizeof *paces, "paces");
     const size_t found = list_paces(works, count, ratios);
-    if (found > 0) qsort(ratios, found, sizeof *ratios, by_step);
-    for (size_t first = 0, end; first < found; first = end) {
-        const uint32_t step = ratios[first].step;
-        for (end = first; end < found && ratios[end].step == step;)
-            end++;
-        paces[step] = weighted_median(&ratios[first], end - first);
-    }
+    dl_sort(ratios, found, sizeof *ratios, by_step);
+    DL_GROUPS (first, end, found, ratios[end].step == ratios[first].step)
+        paces[ratios[first].step] = weighted_median(&ratios[first], end - first);
     for (size_t i = 0; i < count; i++) {
         if (paces[works[i].step] > 0) works[i].ns /= paces[works[i].step];
     }
@@ -616,9 +555,8 @@ typedef struct scatter {
     size_t count, means;
 } scatter;
 
-/* The ratio of equal works[count], if they were seen both ways; their time alone. */
-static bool compare(const work *works, size_t count, ratio *found, double *alone_ns,
-                    scatter *within)
+/* The ratio of equal works[count], if they were seen both ways. */
+static bool compare(const work *works, size_t count, ratio *found, scatter *within)
 {
     double sums[2] = {0}, counts[2] = {0};
     for (size_t i = 0; i < count; i++) {
@@ -634,9 +572,8 @@ static bool compare(const work *works, size_t count, ratio *found, double *alone
         within->deviations[within->count++] = fabs(works[i].ns / mean - 1);
     }
     within->means += 2;
-    *alone_ns = sums[0] / counts[0];
-    const double open = 1 / counts[0] + 1 / counts[1];
-    *found = (ratio){sums[1] / counts[1] / *alone_ns, *alone_ns / open, 0, open};
+    const double alone_ns = sums[0] / counts[0], open = 1 / counts[0] + 1 / counts[1];
+    *found = (ratio){sums[1] / counts[1] / alone_ns, alone_ns / open, 0, open};
     return true;
 }
 
@@ -681,13 +618,8 @@ dl_overlap_slowdown dl_overlap_slowdown_find(const dl_trace *trace, const dl_ste
     ratio *ratios = dl_calloc(count, sizeof *ratios, "ratios");
     scatter within = {.deviations = dl_calloc(count, sizeof *within.deviations, "works")};
     take_pace_out(works, count, line->count);
-    for (size_t first = 0, end; first < count; first = end) {
-        double alone_ns;
-        end = end_of_equal(works, first, count);
-        if (!compare(&works[first], end - first, &ratios[slowdown.works], &alone_ns, &within))
-            continue;
-        slowdown.alone_ns += alone_ns;
-        slowdown.works++;
+    DL_GROUPS (first, end, count, by_kernel_and_order(&works[first], &works[end]) == 0) {
+        slowdown.works += compare(&works[first], end - first, &ratios[slowdown.works], &within);
     }
     if (slowdown.works > 0) {
         slowdown.error = hypot(resampled_error(ratios, slowdown.works),

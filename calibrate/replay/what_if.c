@@ -10,14 +10,8 @@
 /* Highest factor of dl_replay_parse_scale. */
 #define DL_REPLAY_MOST 1000.0
 
-/* What a text names: the nodes with `what` of critical.h, kernels of any class, or a name. */
-typedef struct target {
-    bool by_name, all_kernels;
-    uint32_t what;
-    const char *text;
-} target;
-
-enum { NAME_COUNT = DL_PATH_END + 1 };
+/* Of what can be scaled, beside DL_PATH_...: kernels of any class, and what holds a text. */
+enum { ALL_KERNELS = DL_PATH_END, BY_NAME, NAME_COUNT = BY_NAME };
 
 /* Names of all that can be scaled, by what; the last is "kernel". */
 static void list_names(const char **names)
@@ -27,23 +21,22 @@ static void list_names(const char **names)
     names[DL_PATH_END] = "kernel";
 }
 
-static target find_target(const char *text)
+static uint32_t find_target(const char *text)
 {
     const char *names[NAME_COUNT];
     list_names(names);
     int found = dl_names_find(text, names, NAME_COUNT);
-    if (found < 0 || found == DL_PATH_BEGIN) return (target){.by_name = true, .text = text};
-    if (found == DL_PATH_END) return (target){.all_kernels = true};
-    return (target){.what = (uint32_t)found};
+    return found < 0 || found == DL_PATH_BEGIN ? BY_NAME : (uint32_t)found;
 }
 
-static bool hits(const dl_replay_run *run, const target *t, const dl_replay_node *node)
+static bool hits(const dl_replay_run *run, uint32_t what, const char *text,
+                 const dl_replay_node *node)
 {
-    if (t->all_kernels) return node->kind == DL_REPLAY_KERNEL;
-    if (!t->by_name) return dl_path_what(node) == t->what;
+    if (what == ALL_KERNELS) return node->kind == DL_REPLAY_KERNEL;
+    if (what != BY_NAME) return dl_path_what(node) == what;
     if (node->activity == DL_REPLAY_NONE) return false;
     const dl_trace *trace = run->ranks[node->rank].trace;
-    return strstr(trace->strings[trace->activities[node->activity].name], t->text) != NULL;
+    return strstr(trace->strings[trace->activities[node->activity].name], text) != NULL;
 }
 
 /* Too long times are cut; simulation refuses what does not add up to 64 bits. */
@@ -68,18 +61,19 @@ static size_t scale_edges(dl_replay_graph *graph, uint32_t what, double factor,
     return changed;
 }
 
-static size_t scale_nodes(dl_replay_run *run, const target *t, double factor, uint8_t *hit)
+static size_t scale_nodes(dl_replay_run *run, uint32_t what, const char *text, double factor,
+                          uint8_t *hit)
 {
     dl_replay_graph *graph = &run->graph;
     size_t changed = 0;
     for (size_t i = 0; i < graph->node_count; i++) {
         dl_replay_node *node = &graph->nodes[i];
-        if (t->what == DL_PATH_SPACING && !t->by_name && !t->all_kernels) {
+        if (what == DL_PATH_SPACING) {
             changed += node->spacing_ns > 0;
             node->spacing_ns = scaled(node->spacing_ns, factor);
             continue;
         }
-        if (!hits(run, t, node)) continue;
+        if (!hits(run, what, text, node)) continue;
         node->duration_ns = scaled(node->duration_ns, factor);
         if (factor == 0) node->spacing_ns = 0;
         hit[i] = 1;
@@ -101,23 +95,22 @@ static void scale_groups(dl_replay_graph *graph, double factor, const uint8_t *h
     free(group_hit);
 }
 
-dl_status dl_replay_scale(dl_replay_run *run, const char *what, double factor, size_t *changed,
+dl_status dl_replay_scale(dl_replay_run *run, const char *text, double factor, size_t *changed,
                           dl_error *err)
 {
-    target t = find_target(what);
+    const uint32_t what = find_target(text);
     uint8_t *hit = dl_calloc(run->graph.node_count, 1, "replay what-if");
-    size_t count = scale_nodes(run, &t, factor, hit);
-    count +=
-        scale_edges(&run->graph, t.by_name || t.all_kernels ? DL_PATH_END : t.what, factor, hit);
+    size_t count = scale_nodes(run, what, text, factor, hit);
+    count += scale_edges(&run->graph, what, factor, hit);
     scale_groups(&run->graph, factor, hit);
     free(hit);
     if (changed != NULL) *changed = count;
-    if (count > 0 || !t.by_name) return DL_OK;
+    if (count > 0 || what != BY_NAME) return DL_OK;
     const char *names[NAME_COUNT];
     char hint[400];
     list_names(names);
-    dl_names_hint(hint, sizeof hint, what, names, NAME_COUNT);
-    return dl_error_set(err, DL_ERR_USAGE, "the traces hold nothing called '%s'%s", what, hint);
+    dl_names_hint(hint, sizeof hint, text, names, NAME_COUNT);
+    return dl_error_set(err, DL_ERR_USAGE, "the traces hold nothing called '%s'%s", text, hint);
 }
 
 dl_status dl_replay_parse_scale(const char *text, char **what, double *factor, dl_error *err)

@@ -195,11 +195,6 @@ static dl_status analyse(dl_table_model *model, const double *x, dl_collinearity
     return status;
 }
 
-static bool has_effect(double length, size_t rows)
-{
-    return length / sqrt((double)rows) >= DL_TABLE_NO_EFFECT;
-}
-
 /* The index in the list of each active cost. */
 static void list_active(const dl_table_model *model, size_t *index)
 {
@@ -352,7 +347,7 @@ static bool all_determined(const dl_table_fit *fit, dl_table_model *model, const
     const bool analysed = analyse(model, x, &a) == DL_OK;
     bool determined = analysed && dl_collinearity_rank(&a) >= fit->rank;
     for (size_t j = 0; j < a.p; j++)
-        determined &= has_effect(a.length[j], a.n);
+        determined &= a.length[j] / sqrt((double)a.n) >= DL_TABLE_NO_EFFECT;
     dl_collinearity_free(&a);
     return determined;
 }
@@ -402,24 +397,20 @@ static dl_status leave_each_out(dl_table_fit *fit, dl_table_model *model, const 
     return model->status;
 }
 
-/* Whether the rows say what of a combination of costs is this one's. */
-static bool is_split_known(const dl_table_fit *fit, const dl_table_estimate *e)
-{
-    return e->confused == 0 || fit->rank == fit->determined;
-}
-
 /* The fitted values into the costs; what is not determined becomes unknown. */
 static void set_values(dl_table_fit *fit)
 {
     for (size_t j = 0; j < fit->unknown.count; j++) {
         const dl_table_estimate *e = &fit->estimates[j];
         const dl_value unknown = {0};
+        /* Whether the rows say what of a combination of costs is this one's. */
+        const bool split_known = e->confused == 0 || fit->rank == fit->determined;
         const dl_value value = {
             .known = true,
             .value = e->value,
             .error = isnan(e->error) ? 0 : e->error,
             .count = (int64_t)fit->rows.used,
-            .origin = is_split_known(fit, e) ? DL_ORIGIN_FITTED : DL_ORIGIN_ASSUMED,
+            .origin = split_known ? DL_ORIGIN_FITTED : DL_ORIGIN_ASSUMED,
         };
         dl_table_cost_set(&fit->unknown.items[j], e->determined ? &value : &unknown);
     }
@@ -476,6 +467,10 @@ dl_status dl_table_fit_run(dl_table_fit *fit, const dl_table_fit_config *config,
     const char *names = config->names;
     dl_status status;
     if ((status = dl_table_scenario_read(scenario, config->scenario_path, err)) ||
+        (scenario->costs_path == NULL &&
+         (status = dl_error_set_at(err, DL_ERR_DATA, config->scenario_path, 0,
+                                   "[workload] costs is missing: costs are fitted in a cost "
+                                   "file (dlsim --save-costs writes one)"))) ||
         (status = dl_costs_read(&fit->costs, scenario->costs_path, err)) ||
         (status = dl_scenario_set_measured_cores(scenario, fit->costs.cores, err)) ||
         (status = dl_table_rows_read(&fit->rows, config->table_path, config->use, scenario, err))) {

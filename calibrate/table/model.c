@@ -1,6 +1,5 @@
 #include "calibrate/table/table_internal.h"
 
-#include <ctype.h>
 #include <gsl/gsl_errno.h>
 #include <gsl/gsl_multifit_nlinear.h>
 #include <gsl/gsl_qrng.h>
@@ -75,19 +74,15 @@ static void free_candidates(candidates *all)
  * becomes NULL after the last. "[section] key" is brought into that form. */
 static char *next_name(const char **rest)
 {
-    const char *at = *rest, *end = strchr(at, ',');
-    *rest = end != NULL ? end + 1 : NULL;
-    if (end == NULL) end = at + strlen(at);
-    while (at < end && isspace((unsigned char)*at))
-        at++;
-    while (end > at && isspace((unsigned char)end[-1]))
-        end--;
-    const char *close = at < end && *at == '[' ? memchr(at, ']', (size_t)(end - at)) : NULL;
-    if (close == NULL) return dl_strndup(at, (size_t)(end - at));
-    const char *key = close + 1;
-    while (key < end && isspace((unsigned char)*key))
-        key++;
-    return dl_format("%.*s.%.*s", (int)(close - at - 1), at + 1, (int)(end - key), key);
+    const char *end = strchrnul(*rest, ',');
+    char *name = dl_strndup_trimmed(*rest, (size_t)(end - *rest));
+    *rest = *end != '\0' ? end + 1 : NULL;
+    const char *close = name[0] == '[' ? strchr(name, ']') : NULL;
+    if (close == NULL) return name;
+    const char *key = close + 1 + strspn(close + 1, " \t");
+    char *joined = dl_format("%.*s.%s", (int)(close - name - 1), name + 1, key);
+    free(name);
+    return joined;
 }
 
 /* Index of the candidate; *matches: how many have this key, where it is given without a section. */
@@ -262,16 +257,10 @@ dl_status dl_table_costs_missing(dl_table_costs *list, const dl_scenario *scenar
                                "lacks no cost; --fit names those that are to be fitted");
     }
     candidates all = list_candidates(costs);
-    dl_table_costs found = {0};
-    const dl_status status = add_missing(&found, &all, missing, false, costs, err);
-    if (without_operations) join_passes(&found);
+    const dl_status status = add_missing(list, &all, missing, false, costs, err);
+    if (without_operations) join_passes(list);
     free_candidates(&all);
     free(missing);
-    if (status == DL_OK) {
-        *list = found;
-    } else {
-        dl_table_costs_free(&found);
-    }
     return status;
 }
 
@@ -280,22 +269,16 @@ dl_status dl_table_costs_named(dl_table_costs *list, const char *names, const dl
 {
     add_named_operations(costs, names);
     candidates all = list_candidates(costs);
-    dl_table_costs found = {0};
     dl_status status = DL_OK;
     for (const char *rest = names; rest != NULL && status == DL_OK;) {
         char *name = next_name(&rest);
-        status = add_named(&found, &all, name, err);
+        status = add_named(list, &all, name, err);
         free(name);
     }
     char *missing = dl_sweep_missing(scenario, costs);
-    if (status == DL_OK) status = add_missing(&found, &all, missing, true, costs, err);
+    if (status == DL_OK) status = add_missing(list, &all, missing, true, costs, err);
     free(missing);
     free_candidates(&all);
-    if (status == DL_OK) {
-        *list = found;
-    } else {
-        dl_table_costs_free(&found);
-    }
     return status;
 }
 
@@ -670,11 +653,7 @@ typedef struct start {
     double squares, x[DL_TABLE_COSTS_MAX];
 } start;
 
-static int by_squares(const void *a, const void *b)
-{
-    const double left = ((const start *)a)->squares, right = ((const start *)b)->squares;
-    return DL_COMPARE(left, right);
-}
+DL_ORDER(by_squares, start, DL_BY(squares));
 
 /* `count` starts, the best first. */
 static void list_starts(dl_table_model *model, start *starts, size_t count)

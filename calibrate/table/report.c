@@ -68,16 +68,12 @@ static void note_groups(dl_table_fit *fit)
 {
     for (int group = 1;; group++) {
         char *members = NULL;
-        for (size_t j = 0; j < fit->unknown.count; j++) {
-            if (fit->estimates[j].confused != group) continue;
-            char *longer = dl_format("%s%s%s", members != NULL ? members : "",
-                                     members != NULL ? ", " : "", fit->unknown.items[j].name);
-            free(members);
-            members = longer;
-        }
         bool further = false;
-        for (size_t j = 0; j < fit->unknown.count; j++)
-            further |= fit->estimates[j].confused > group;
+        for (size_t j = 0; j < fit->unknown.count; j++) {
+            const int own = fit->estimates[j].confused;
+            if (own == group) dl_join(&members, ", ", fit->unknown.items[j].name);
+            further |= own > group;
+        }
         if (members != NULL) {
             dl_notes_add(&fit->notes,
                          "%s: the rows do not distinguish them (condition number %.0f); only "
@@ -254,14 +250,12 @@ void dl_table_report_print(const dl_table_fit *fit, FILE *out)
             fit->rows.used, dl_base_name(fit->rows.path));
     print_costs(fit, out);
     print_rows(fit, out);
-    if (fit->notes.count > 0) fprintf(out, "\nnotes\n");
-    dl_notes_print(&fit->notes, out);
+    dl_notes_print(&fit->notes, "\nnotes\n", "  - ", out);
 }
 
 static void json_costs(dl_json *to, const dl_table_fit *fit)
 {
-    dl_json_begin(to, "costs", '[');
-    for (size_t j = 0; j < fit->unknown.count; j++) {
+    DL_JSON_LIST (to, "costs", j, fit->unknown.count) {
         const dl_table_estimate *e = &fit->estimates[j];
         dl_json_begin(to, NULL, '{');
         dl_json_members(to, "name=%s determined=%hhd value=%g error=%g", fit->unknown.items[j].name,
@@ -270,18 +264,14 @@ static void json_costs(dl_json *to, const dl_table_fit *fit)
         dl_json_members(to, "effect=%g confused_group=%d", e->effect, e->confused);
         dl_json_end(to, '}');
     }
-    dl_json_end(to, ']');
     dl_json_number_item(to, "condition", fit->determined > 0 ? fit->condition : (double)NAN);
-    dl_json_begin(to, "singular_values", '[');
-    for (size_t k = 0; k < fit->determined; k++)
+    DL_JSON_LIST (to, "singular_values", k, fit->determined)
         dl_json_number_item(to, NULL, fit->singular_values[k]);
-    dl_json_end(to, ']');
 }
 
 static void json_rows(dl_json *to, const dl_table_fit *fit)
 {
-    dl_json_begin(to, "rows", '[');
-    for (size_t i = 0; i < fit->rows.count; i++) {
+    DL_JSON_LIST (to, "rows", i, fit->rows.count) {
         const dl_table_row *row = &fit->rows.rows[i];
         const dl_table_residual *residual = &fit->residuals[i];
         char options[DL_POINT_TEXT_BYTES];
@@ -295,7 +285,6 @@ static void json_rows(dl_json *to, const dl_table_fit *fit)
                        residual->left_out_frac, residual->weight, residual->unexplained,
                        row->source);
     }
-    dl_json_end(to, ']');
 }
 
 static void write_members(dl_json *to, const void *report)

@@ -210,16 +210,11 @@ static dl_status find_point(const dl_csv *csv, size_t row, const dl_scenario *sc
     return check_workers(csv, row, scenario, &to->point, err);
 }
 
-static bool says_error(const char *cell)
-{
-    return strcmp(cell, "error") == 0;
-}
-
 static dl_status read_value(const dl_csv *csv, size_t row, dl_table_row *to, dl_error *err)
 {
     to->throughput_per_s = (double)NAN;
-    to->failed = says_error(text_in(csv, row, "throughput_per_s")) ||
-                 says_error(text_in(csv, row, "step_s"));
+    to->failed = strcmp(text_in(csv, row, "throughput_per_s"), "error") == 0 ||
+                 strcmp(text_in(csv, row, "step_s"), "error") == 0;
     if (to->failed) return DL_OK;
     double per_s = 0, step_s = 0;
     dl_status status = number_in(csv, row, "throughput_per_s", &per_s, err);

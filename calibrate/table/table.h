@@ -117,7 +117,7 @@ typedef struct dl_table_cost {
     double was;
 } dl_table_cost;
 
-/* Owns the names; zero before use, release with dl_table_costs_free. */
+/* Owns the names; zero before use, release with dl_table_costs_free, also after a failure. */
 typedef struct dl_table_costs {
     dl_table_cost items[DL_TABLE_COSTS_MAX];
     size_t count;

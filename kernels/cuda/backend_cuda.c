@@ -4,7 +4,6 @@
 
 #include "common/alloc.h"
 #include "kernels/cuda/cuda_internal.h"
-#include "kernels/cuda/cuda_kernels.h"
 
 static _Thread_local dl_device *used;
 
@@ -65,7 +64,7 @@ static void cuda_gemm(const dl_gemm *gemm)
 bool dl_cuda_good(dl_device *device, cudaError_t result, const char *what)
 {
     if (result == cudaSuccess) return true;
-    (void)cudaGetLastError(); /* kept here; another place's next launch must not find it */
+    (void)cudaGetLastError(); /* kept here; another slot's next launch must not find it */
     return keep(device, what, cudaGetErrorString(result));
 }
 
@@ -76,33 +75,24 @@ static bool have_ones(dl_device *device, int count)
     dl_cuda_good(device, cudaFree(device->ones), "cudaFree");
     device->ones = NULL;
     device->ones_count = 0;
-    void *memory = NULL;
-    if (!dl_cuda_good(device, cudaMalloc(&memory, (size_t)count * sizeof(float)), "ones")) {
+    if (!dl_cuda_good(device, cudaMalloc((void **)&device->ones, (size_t)count * sizeof(float)),
+                      "ones")) {
         return false;
     }
-    device->ones = memory;
     device->ones_count = count;
-    return dl_cuda_good(device, dl_cuda_launch_fill(device->ones, 1, (size_t)count, device->stream),
-                        "fill");
+    dl_cuda_set_ones(device->ones, (size_t)count);
+    return dl_cuda_works(device);
 }
 
 /* Column-major the matrix is [columns x rows]; its product with ones is the sum of our rows. */
-static void cuda_sum_rows(void *sums, const void *matrix, int rows, int columns, bool accumulate)
+static void cuda_sum_rows(void *sums, const void *matrix, int rows, int columns)
 {
     dl_device *device = dl_cuda_device();
     if (!dl_cuda_works(device) || !have_ones(device, rows)) return;
     dl_cuda_good_blas(device,
                       cublasSgemv(device->blas, CUBLAS_OP_N, columns, rows, &one, matrix, columns,
-                                  device->ones, 1, accumulate ? &one : &zero, sums, 1),
+                                  device->ones, 1, &zero, sums, 1),
                       "cublasSgemv");
-}
-
-static void cuda_repeat_row(void *matrix, const void *row, int rows, int columns)
-{
-    dl_device *device = dl_cuda_device();
-    if (!dl_cuda_works(device)) return;
-    dl_cuda_good(device, dl_cuda_launch_repeat_row(matrix, row, rows, columns, device->stream),
-                 "repeat_row");
 }
 
 static void cuda_add(void *to, const void *from, size_t count)
@@ -150,54 +140,6 @@ static void cuda_relu_backward(void *gradients, const void *values, size_t count
                                              values, device->tensor, gradients, device->tensor,
                                              values, &zero, device->tensor, gradients),
                      "cudnnActivationBackward");
-}
-
-static dl_cuda_pool flat_pool(const dl_pool *pool)
-{
-    return (dl_cuda_pool){.count = pool->count,
-                          .channels = pool->in.channels,
-                          .in_rows = pool->in.rows,
-                          .in_columns = pool->in.columns,
-                          .out_rows = pool->out.rows,
-                          .out_columns = pool->out.columns,
-                          .kernel = pool->kernel,
-                          .stride = pool->stride,
-                          .padding = pool->padding};
-}
-
-static void cuda_max_pool(const dl_pool *pool, const void *x, void *y, int32_t *choice)
-{
-    dl_device *device = dl_cuda_device();
-    const dl_cuda_pool flat = flat_pool(pool);
-    if (!dl_cuda_works(device)) return;
-    dl_cuda_good(device, dl_cuda_launch_max_pool(&flat, x, y, choice, device->stream), "max_pool");
-}
-
-static void cuda_max_pool_backward(const dl_pool *pool, const int32_t *choice, const void *dy,
-                                   void *dx)
-{
-    dl_device *device = dl_cuda_device();
-    const dl_cuda_pool flat = flat_pool(pool);
-    if (!dl_cuda_works(device)) return;
-    dl_cuda_good(device, dl_cuda_launch_max_pool_backward(&flat, choice, dy, dx, device->stream),
-                 "max_pool_backward");
-}
-
-static void cuda_average_pool(const dl_pool *pool, const void *x, void *y)
-{
-    dl_device *device = dl_cuda_device();
-    const dl_cuda_pool flat = flat_pool(pool);
-    if (!dl_cuda_works(device)) return;
-    dl_cuda_good(device, dl_cuda_launch_average_pool(&flat, x, y, device->stream), "average_pool");
-}
-
-static void cuda_average_pool_backward(const dl_pool *pool, const void *dy, void *dx)
-{
-    dl_device *device = dl_cuda_device();
-    const dl_cuda_pool flat = flat_pool(pool);
-    if (!dl_cuda_works(device)) return;
-    dl_cuda_good(device, dl_cuda_launch_average_pool_backward(&flat, dy, dx, device->stream),
-                 "average_pool_backward");
 }
 
 /* Descriptors of the values and of the numbers by channel. */
@@ -272,86 +214,6 @@ static void cuda_norm_backward(const dl_norm *norm, const void *dy, void *dscale
                                         device->tensor, dx, device->channels, norm->scale, dscale,
                                         dshift, norm->epsilon, norm->mean, norm->inverse_deviation),
         "cudnnBatchNormalizationBackward");
-}
-
-static void cuda_softmax(const dl_softmax *softmax)
-{
-    dl_device *device = dl_cuda_device();
-    if (!dl_cuda_works(device)) return;
-    dl_cuda_good(device,
-                 dl_cuda_launch_softmax(softmax->batch, softmax->classes, softmax->scores,
-                                        softmax->labels, softmax->probabilities, softmax->losses,
-                                        softmax->correct, device->stream),
-                 "softmax");
-}
-
-static void cuda_softmax_backward(const dl_softmax *softmax, void *gradients)
-{
-    dl_device *device = dl_cuda_device();
-    const float scale = device->settings.math == DL_DEVICE_MATH_FP16 ? DL_CUDA_LOSS_SCALE : 1;
-    if (!dl_cuda_works(device)) return;
-    dl_cuda_good(device,
-                 dl_cuda_launch_softmax_backward(softmax->batch, softmax->classes, scale,
-                                                 softmax->probabilities, softmax->labels, gradients,
-                                                 device->stream),
-                 "softmax_backward");
-}
-
-void dl_cuda_unscale(void *gradients, size_t count)
-{
-    dl_device *device = dl_cuda_device();
-    if (!dl_cuda_works(device)) return;
-    if (device->overflow == NULL) {
-        void *memory = NULL;
-        if (!dl_cuda_good(device, cudaMalloc(&memory, sizeof *device->overflow), "a flag")) return;
-        device->overflow = memory;
-    }
-    dl_cuda_good(device,
-                 dl_cuda_launch_unscale(gradients, count, DL_CUDA_LOSS_SCALE, device->overflow,
-                                        device->stream),
-                 "unscale");
-}
-
-/* The numbers that every parameter's update shares, as the processor's code rounds them. */
-static dl_cuda_update flat_update(const dl_update *update)
-{
-    return (dl_cuda_update){.parameters = update->parameters,
-                            .gradients = update->gradients,
-                            .first = update->first,
-                            .second = update->second,
-                            .count = update->count,
-                            .rate = (float)update->rate,
-                            .decay1 = (float)update->decay1,
-                            .rest1 = (float)(1 - update->decay1),
-                            .decay2 = (float)update->decay2,
-                            .rest2 = (float)(1 - update->decay2),
-                            .epsilon = (float)update->epsilon};
-}
-
-static void cuda_sgd(const dl_update *update)
-{
-    dl_device *device = dl_cuda_device();
-    const dl_cuda_update flat = flat_update(update);
-    if (!dl_cuda_works(device)) return;
-    dl_cuda_good(device, dl_cuda_launch_sgd(&flat, device->stream), "sgd");
-}
-
-static void cuda_rmsprop(const dl_update *update)
-{
-    dl_device *device = dl_cuda_device();
-    const dl_cuda_update flat = flat_update(update);
-    if (!dl_cuda_works(device)) return;
-    dl_cuda_good(device, dl_cuda_launch_rmsprop(&flat, device->stream), "rmsprop");
-}
-
-static void cuda_adam(const dl_update *update)
-{
-    dl_device *device = dl_cuda_device();
-    dl_cuda_update flat = flat_update(update);
-    flat.rate = (float)(update->rate / update->correction1);
-    flat.scale2 = (float)(1 / update->correction2);
-    if (!dl_cuda_works(device)) return;
-    dl_cuda_good(device, dl_cuda_launch_adam(&flat, device->stream), "adam");
 }
 
 void dl_cuda_use(dl_device *device)
@@ -455,21 +317,21 @@ const dl_backend dl_backend_cuda = {
     .conv_forward = dl_cuda_conv_forward,
     .conv_backward_data = dl_cuda_conv_backward_data,
     .conv_backward_filter = dl_cuda_conv_backward_filter,
-    .repeat_row = cuda_repeat_row,
+    .repeat_row = dl_cuda_repeat_row,
     .sum_rows = cuda_sum_rows,
-    .max_pool = cuda_max_pool,
-    .max_pool_backward = cuda_max_pool_backward,
-    .average_pool = cuda_average_pool,
-    .average_pool_backward = cuda_average_pool_backward,
+    .max_pool = dl_cuda_max_pool,
+    .max_pool_backward = dl_cuda_max_pool_backward,
+    .mean_pixels = dl_cuda_mean_pixels,
+    .mean_pixels_backward = dl_cuda_mean_pixels_backward,
     .add = cuda_add,
     .relu = cuda_relu,
     .relu_backward = cuda_relu_backward,
     .norm_training_forward = cuda_norm_training_forward,
     .norm_inference_forward = cuda_norm_inference_forward,
     .norm_backward = cuda_norm_backward,
-    .softmax = cuda_softmax,
-    .softmax_backward = cuda_softmax_backward,
-    .sgd = cuda_sgd,
-    .rmsprop = cuda_rmsprop,
-    .adam = cuda_adam,
+    .softmax = dl_cuda_softmax,
+    .softmax_backward = dl_cuda_softmax_backward,
+    .sgd = dl_cuda_sgd,
+    .rmsprop = dl_cuda_rmsprop,
+    .adam = dl_cuda_adam,
 };

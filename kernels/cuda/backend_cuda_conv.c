@@ -4,8 +4,8 @@
  * must choose alike.
  *
  * cuDNN does not promise an algorithm for channels-last single precision without tensor cores.
- * Where it has none, the arrays are turned to channels-first in the scratch memory and the result
- * is turned back, as frameworks do. */
+ * Where it has none, the arrays are transposed to channels-first in the scratch memory and the result
+ * is transposed back, as frameworks do. */
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -26,15 +26,15 @@ typedef enum dl_cuda_order {
     DL_CUDA_ORDERS
 } dl_cuda_order;
 
-/* A way to compute: the algorithm's number in the enumeration of its direction. */
-typedef struct dl_cuda_conv_way {
+/* How to compute: the algorithm's number in the enumeration of its direction. */
+typedef struct dl_cuda_conv_plan {
     dl_cuda_order order;
     int algorithm;
     cudnnMathType_t math;
     size_t scratch_bytes;
-} dl_cuda_conv_way;
+} dl_cuda_conv_plan;
 
-/* The arrays of a convolution in one order; the weights also as images, to be turned. */
+/* The arrays of a convolution in one order; the weights also as images, to be transposed. */
 typedef struct dl_cuda_conv_arrays {
     cudnnTensorDescriptor_t x, y, weights_as_images;
     cudnnFilterDescriptor_t weights;
@@ -42,13 +42,13 @@ typedef struct dl_cuda_conv_arrays {
 
 struct dl_cuda_conv {
     dl_cuda_conv *next;
-    dl_conv shape;
+    dl_windows shape;
     dl_cuda_conv_arrays in_order[DL_CUDA_ORDERS];
     cudnnTensorDescriptor_t bias;
     /* One a direction: each has its math type. */
     cudnnConvolutionDescriptor_t windows[DL_CUDA_DIRECTIONS];
-    bool chosen[DL_CUDA_DIRECTIONS]; /* whether the way is known */
-    dl_cuda_conv_way ways[DL_CUDA_DIRECTIONS];
+    bool chosen[DL_CUDA_DIRECTIONS]; /* whether the plan is known */
+    dl_cuda_conv_plan plans[DL_CUDA_DIRECTIONS];
 };
 
 static const cudnnMathType_t math_types[] = {[DL_DEVICE_MATH_FP32] = CUDNN_FMA_MATH,
@@ -101,7 +101,7 @@ static bool describe_images(dl_device *device, cudnnTensorDescriptor_t *images, 
 }
 
 static bool describe_arrays(dl_device *device, dl_cuda_conv_arrays *made, dl_cuda_order o,
-                            const dl_conv *shape)
+                            const dl_windows *shape)
 {
     const dl_shape window = {shape->kernel, shape->kernel, shape->in.channels};
     return describe_images(device, &made->x, o, shape->count, shape->in) &&
@@ -117,7 +117,7 @@ static bool describe_arrays(dl_device *device, dl_cuda_conv_arrays *made, dl_cud
 }
 
 static bool describe_windows(dl_device *device, cudnnConvolutionDescriptor_t *windows,
-                             const dl_conv *shape)
+                             const dl_windows *shape)
 {
     return dl_cuda_good_dnn(device, cudnnCreateConvolutionDescriptor(windows),
                             "cudnnCreateConvolutionDescriptor") &&
@@ -133,7 +133,7 @@ static bool describe_windows(dl_device *device, cudnnConvolutionDescriptor_t *wi
 
 static bool describe(dl_device *device, dl_cuda_conv *conv)
 {
-    const dl_conv *shape = &conv->shape;
+    const dl_windows *shape = &conv->shape;
     bool good = describe_images(device, &conv->bias, DL_CUDA_CHANNELS_LAST, 1,
                                 (dl_shape){1, 1, shape->out.channels});
     for (int o = 0; good && o < DL_CUDA_ORDERS; o++)
@@ -143,16 +143,16 @@ static bool describe(dl_device *device, dl_cuda_conv *conv)
     return good;
 }
 
-static bool same_shape(const dl_conv *a, const dl_conv *b)
+static bool same_shape(const dl_windows *a, const dl_windows *b)
 {
     return a->count == b->count && a->in.rows == b->in.rows && a->in.columns == b->in.columns &&
            a->in.channels == b->in.channels && a->out.channels == b->out.channels &&
            a->kernel == b->kernel && a->stride == b->stride && a->padding == b->padding;
 }
 
-/* The place's convolution of that shape, with its descriptors, made at the first call. The place
+/* The slot's convolution of that shape, with its descriptors, made at the first call. The slot
  * owns it until dl_cuda_convs_free. NULL if something failed, now or before. */
-static dl_cuda_conv *conv_find(dl_device *device, const dl_conv *shape)
+static dl_cuda_conv *conv_find(dl_device *device, const dl_windows *shape)
 {
     if (!dl_cuda_works(device)) return NULL;
     for (dl_cuda_conv *conv = device->convs; conv != NULL; conv = conv->next) {
@@ -185,20 +185,20 @@ typedef struct conv_call {
 
 static const float one = 1, zero = 0;
 
-/* Copies the usable ones of cuDNN's proposals, whose type differs by direction, to ways[]. */
-#define KEEP_USABLE(ways, kept, o, proposals, count)                                           \
-    for (int i = 0; i < (count); i++) {                                                        \
-        if ((proposals)[i].status != CUDNN_STATUS_SUCCESS) continue;                           \
-        if ((proposals)[i].memory > SCRATCH_MAX) continue;                                     \
-        if ((proposals)[i].determinism != CUDNN_DETERMINISTIC) continue;                       \
-        (ways)[(kept)++] = (dl_cuda_conv_way){(o), (int)(proposals)[i].algo,                   \
-                                              (proposals)[i].mathType, (proposals)[i].memory}; \
+/* Copies the usable ones of cuDNN's proposals, whose type differs by direction, to plans[]. */
+#define KEEP_USABLE(plans, kept, o, proposals, count)                                            \
+    for (int i = 0; i < (count); i++) {                                                          \
+        if ((proposals)[i].status != CUDNN_STATUS_SUCCESS) continue;                             \
+        if ((proposals)[i].memory > SCRATCH_MAX) continue;                                       \
+        if ((proposals)[i].determinism != CUDNN_DETERMINISTIC) continue;                         \
+        (plans)[(kept)++] = (dl_cuda_conv_plan){(o), (int)(proposals)[i].algo,                   \
+                                                (proposals)[i].mathType, (proposals)[i].memory}; \
     }
 
-/* Fills ways[PROPOSALS_MAX], best first; returns how many. Where cuDNN has none at all it may also
+/* Fills plans[PROPOSALS_MAX], best first; returns how many. Where cuDNN has none at all it may also
  * answer with an error, which is the same to us. */
 static int propose(dl_device *device, const dl_cuda_conv *conv, dl_cuda_direction d,
-                   dl_cuda_order o, dl_cuda_conv_way *ways)
+                   dl_cuda_order o, dl_cuda_conv_plan *plans)
 {
     const dl_cuda_conv_arrays *in = &conv->in_order[o];
     cudnnConvolutionFwdAlgoPerf_t forward[PROPOSALS_MAX];
@@ -212,29 +212,29 @@ static int propose(dl_device *device, const dl_cuda_conv *conv, dl_cuda_directio
                                                         conv->windows[d], in->y, PROPOSALS_MAX,
                                                         &count, forward);
         if (status != CUDNN_STATUS_SUCCESS) break;
-        KEEP_USABLE(ways, kept, o, forward, count)
+        KEEP_USABLE(plans, kept, o, forward, count)
         break;
     case DL_CUDA_BACKWARD_DATA:
         status = cudnnGetConvolutionBackwardDataAlgorithm_v7(
             device->dnn, in->weights, in->y, conv->windows[d], in->x, PROPOSALS_MAX, &count, data);
         if (status != CUDNN_STATUS_SUCCESS) break;
-        KEEP_USABLE(ways, kept, o, data, count)
+        KEEP_USABLE(plans, kept, o, data, count)
         break;
     default:
         status = cudnnGetConvolutionBackwardFilterAlgorithm_v7(device->dnn, in->x, in->y,
                                                                conv->windows[d], in->weights,
                                                                PROPOSALS_MAX, &count, filter);
         if (status != CUDNN_STATUS_SUCCESS) break;
-        KEEP_USABLE(ways, kept, o, filter, count)
+        KEEP_USABLE(plans, kept, o, filter, count)
         break;
     }
     return kept;
 }
 
-/* Issues the call in that way, all arrays being in its order; cuDNN's answer. */
-static cudnnStatus_t issue_in_order(dl_device *device, const dl_cuda_conv *conv,
-                                    const conv_call *call, const dl_cuda_conv_way *by,
-                                    void *scratch)
+/* Launches the call that way, all arrays being in its order; cuDNN's answer. */
+static cudnnStatus_t launch_in_order(dl_device *device, const dl_cuda_conv *conv,
+                                     const conv_call *call, const dl_cuda_conv_plan *by,
+                                     void *scratch)
 {
     const dl_cuda_direction d = call->direction;
     const dl_cuda_conv_arrays *in = &conv->in_order[by->order];
@@ -257,23 +257,23 @@ static cudnnStatus_t issue_in_order(dl_device *device, const dl_cuda_conv *conv,
     }
 }
 
-/* One array of a call: where it is, and its turned copy. */
-typedef struct turned {
+/* One array of a call: where it is, and its transposed copy. */
+typedef struct transposed {
     cudnnTensorDescriptor_t last, first; /* descriptors of the two orders */
     void *from, *to;
     bool is_result;
-} turned;
+} transposed;
 
 static size_t round_up(size_t bytes)
 {
     return (bytes + 255) / 256 * 256; /* as cudaMalloc aligns */
 }
 
-/* Turns what is read, issues, and turns the result back, where it is added if the call says so. */
-static cudnnStatus_t issue_turned(dl_device *device, const dl_cuda_conv *conv,
-                                  const conv_call *call, const dl_cuda_conv_way *by)
+/* Transposes what is read, launches, and transposes the result back, where it is added if the call says so. */
+static cudnnStatus_t launch_transposed(dl_device *device, const dl_cuda_conv *conv,
+                                       const conv_call *call, const dl_cuda_conv_plan *by)
 {
-    const dl_conv *shape = &conv->shape;
+    const dl_windows *shape = &conv->shape;
     const dl_cuda_conv_arrays *last = &conv->in_order[DL_CUDA_CHANNELS_LAST],
                               *first = &conv->in_order[DL_CUDA_CHANNELS_FIRST];
     const size_t count = (size_t)shape->count;
@@ -284,7 +284,7 @@ static cudnnStatus_t issue_turned(dl_device *device, const dl_cuda_conv *conv,
     const size_t weight_bytes = round_up(weight_count * sizeof(float));
     char *scratch = dl_cuda_scratch(device, x_bytes + y_bytes + weight_bytes + by->scratch_bytes);
     if (scratch == NULL) return CUDNN_STATUS_ALLOC_FAILED;
-    const turned all[] = {
+    const transposed all[] = {
         {last->x, first->x, call->x, scratch, call->direction == DL_CUDA_BACKWARD_DATA},
         {last->y, first->y, call->y, scratch + x_bytes, call->direction == DL_CUDA_FORWARD},
         {last->weights_as_images, first->weights_as_images, call->weights,
@@ -301,7 +301,7 @@ static cudnnStatus_t issue_turned(dl_device *device, const dl_cuda_conv *conv,
                              .y = all[1].to,
                              .weights = all[2].to,
                              .beta = &zero};
-    status = issue_in_order(device, conv, &apart, by, scratch + x_bytes + y_bytes + weight_bytes);
+    status = launch_in_order(device, conv, &apart, by, scratch + x_bytes + y_bytes + weight_bytes);
     for (int i = 0; status == CUDNN_STATUS_SUCCESS && i < 3; i++) {
         if (!all[i].is_result) continue;
         status = cudnnTransformTensor(device->dnn, &one, all[i].first, all[i].to, call->beta,
@@ -310,13 +310,13 @@ static cudnnStatus_t issue_turned(dl_device *device, const dl_cuda_conv *conv,
     return status;
 }
 
-static cudnnStatus_t issue(dl_device *device, const dl_cuda_conv *conv, const conv_call *call,
-                           const dl_cuda_conv_way *by)
+static cudnnStatus_t launch(dl_device *device, const dl_cuda_conv *conv, const conv_call *call,
+                            const dl_cuda_conv_plan *by)
 {
-    if (by->order == DL_CUDA_CHANNELS_FIRST) return issue_turned(device, conv, call, by);
+    if (by->order == DL_CUDA_CHANNELS_FIRST) return launch_transposed(device, conv, call, by);
     void *scratch = dl_cuda_scratch(device, by->scratch_bytes);
     if (by->scratch_bytes > 0 && scratch == NULL) return CUDNN_STATUS_ALLOC_FAILED;
-    return issue_in_order(device, conv, call, by, scratch);
+    return launch_in_order(device, conv, call, by, scratch);
 }
 
 /* Tries the proposals for one order. One that cuDNN refuses has not touched the result. */
@@ -324,19 +324,19 @@ static cudnnStatus_t try_order(dl_device *device, dl_cuda_conv *conv, const conv
                                dl_cuda_order o)
 {
     const dl_cuda_direction d = call->direction;
-    dl_cuda_conv_way ways[PROPOSALS_MAX];
-    const int count = propose(device, conv, d, o, ways);
+    dl_cuda_conv_plan plans[PROPOSALS_MAX];
+    const int count = propose(device, conv, d, o, plans);
     cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED;
     for (int i = 0; dl_cuda_works(device) && !conv->chosen[d] && i < count; i++) {
         /* Tensor cores are proposed through the math type, which must be set to have them. */
         if (device->settings.math != DL_DEVICE_MATH_FP32 &&
-            !dl_cuda_good_dnn(device, cudnnSetConvolutionMathType(conv->windows[d], ways[i].math),
+            !dl_cuda_good_dnn(device, cudnnSetConvolutionMathType(conv->windows[d], plans[i].math),
                               "cudnnSetConvolutionMathType")) {
             return status;
         }
-        status = issue(device, conv, call, &ways[i]);
+        status = launch(device, conv, call, &plans[i]);
         if (status == CUDNN_STATUS_SUCCESS) {
-            conv->ways[d] = ways[i];
+            conv->plans[d] = plans[i];
             conv->chosen[d] = true;
         } else {
             (void)cudaGetLastError(); /* what it left behind is not the next kernel's */
@@ -356,7 +356,7 @@ static void choose(dl_device *device, dl_cuda_conv *conv, const conv_call *call)
     }
 }
 
-static void run(const dl_conv *shape, const conv_call *call)
+static void run(const dl_windows *shape, const conv_call *call)
 {
     static const char *const names[] = {"cudnnConvolutionForward", "cudnnConvolutionBackwardData",
                                         "cudnnConvolutionBackwardFilter"};
@@ -367,19 +367,19 @@ static void run(const dl_conv *shape, const conv_call *call)
     if (!conv->chosen[d]) {
         choose(device, conv, call);
     } else {
-        dl_cuda_good_dnn(device, issue(device, conv, call, &conv->ways[d]), names[d]);
+        dl_cuda_good_dnn(device, launch(device, conv, call, &conv->plans[d]), names[d]);
     }
 }
 
 /* The scratch memory is the device's, shared by all that work on it. */
-size_t dl_cuda_conv_scratch_bytes(const dl_conv *conv)
+size_t dl_cuda_conv_scratch_bytes(const dl_windows *conv)
 {
     (void)conv;
     return 0;
 }
 
-void dl_cuda_conv_forward(const dl_conv *conv, const void *x, const void *weights, const void *bias,
-                          void *y, void *scratch)
+void dl_cuda_conv_forward(const dl_windows *conv, const void *x, const void *weights,
+                          const void *bias, void *y, void *scratch)
 {
     (void)scratch;
     run(conv, &(conv_call){.direction = DL_CUDA_FORWARD,
@@ -397,8 +397,8 @@ void dl_cuda_conv_forward(const dl_conv *conv, const void *x, const void *weight
                      "cudnnAddTensor");
 }
 
-void dl_cuda_conv_backward_data(const dl_conv *conv, const void *dy, const void *weights, void *dx,
-                                bool accumulate, void *scratch)
+void dl_cuda_conv_backward_data(const dl_windows *conv, const void *dy, const void *weights,
+                                void *dx, bool accumulate, void *scratch)
 {
     (void)scratch;
     run(conv, &(conv_call){.direction = DL_CUDA_BACKWARD_DATA,
@@ -408,7 +408,7 @@ void dl_cuda_conv_backward_data(const dl_conv *conv, const void *dy, const void 
                            .beta = accumulate ? &one : &zero});
 }
 
-void dl_cuda_conv_backward_filter(const dl_conv *conv, const void *x, const void *dy,
+void dl_cuda_conv_backward_filter(const dl_windows *conv, const void *x, const void *dy,
                                   void *dweights, void *scratch)
 {
     (void)scratch;

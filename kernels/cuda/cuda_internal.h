@@ -1,9 +1,9 @@
-/* Inside of the "cuda" backend: a place on a GPU and the operations. backend_cuda.c has the table
- * and all operations but convolutions (backend_cuda_conv.c); device_cuda.c places, marks and
- * exchange; device_cuda_group.c reductions; cuda_kernels.cu own kernels.
+/* Inside of the "cuda" backend: a slot on a GPU and the operations. backend_cuda.c has the table
+ * and all operations but convolutions (backend_cuda_conv.c); device_cuda.c slots, marks and
+ * exchange; device_cuda_group.c reductions; cuda_kernels.cu own kernels and the operations made of them.
  * Effects and arguments of the operations: see dl_backend.
  *
- * Everything of a place is issued to one stream, so that its operations follow one another and may
+ * Everything of a slot is launched to one stream, so that its operations follow one another and may
  * share scratch memory. Nothing waits but `wait`, memory and the first use of a shape.
  *
  * Every call of CUDA goes through dl_cuda_good and its like: the first failure is kept with its
@@ -50,16 +50,19 @@ struct dl_device {
     cudaEvent_t *marks;
     size_t mark_count;
 
-    volatile int *let_go;     /* of the last hold: in the host's memory, page-locked; NULL: none */
-    const int *device_let_go; /* the device's address of it */
-    uint64_t peers;           /* bit n: direct access to GPU n was asked for */
+    volatile int *let_go; /* of the last hold: in the host's memory, page-locked; NULL: none */
+    uint64_t peers;       /* bit n: direct access to GPU n was asked for */
 };
 
 /* With fp16 the loss is this many times its value. A power of two, so that nothing is rounded; 8 to
  * 32768 were enough for the networks of Micikevicius et al. 2018 ("Mixed precision training"). */
 #define DL_CUDA_LOSS_SCALE 1024.0f
 
-/* The calling thread's place; using none is a broken invariant. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The calling thread's slot; using none is a broken invariant. */
 dl_device *dl_cuda_device(void);
 void dl_cuda_use(dl_device *device);
 
@@ -82,10 +85,9 @@ extern const dl_device_type dl_device_cuda;
 /* Reductions of several GPUs, see dl_device_type. fail: the members shall not
  * wait for this one. wait: as cudaStreamSynchronize of a member, which also ends when another one
  * has failed; without a group nothing. */
-dl_status dl_cuda_join(dl_device *const *devices, int count, dl_error *err) DL_MUST_CHECK;
+dl_status dl_cuda_join(dl_device *const *devices, int count, const dl_device_ranks *ranks,
+                       dl_error *err) DL_MUST_CHECK;
 dl_status dl_cuda_make_id(char id[DL_DEVICE_ID_BYTES], dl_error *err) DL_MUST_CHECK;
-dl_status dl_cuda_join_ranks(dl_device *const *devices, int count, const dl_device_ranks *ranks,
-                             dl_error *err) DL_MUST_CHECK;
 void dl_cuda_all_reduce(void *values, size_t count);
 void dl_cuda_group_calls(bool begin);
 void dl_cuda_group_fail(dl_device *device);
@@ -93,16 +95,41 @@ void dl_cuda_group_wait(dl_device *device);
 void dl_cuda_group_leave(dl_device *device);
 
 /* cuDNN's convolutions. */
-size_t dl_cuda_conv_scratch_bytes(const dl_conv *conv);
-void dl_cuda_conv_forward(const dl_conv *conv, const void *x, const void *weights, const void *bias,
-                          void *y, void *scratch);
-void dl_cuda_conv_backward_data(const dl_conv *conv, const void *dy, const void *weights, void *dx,
-                                bool accumulate, void *scratch);
-void dl_cuda_conv_backward_filter(const dl_conv *conv, const void *x, const void *dy,
+size_t dl_cuda_conv_scratch_bytes(const dl_windows *conv);
+void dl_cuda_conv_forward(const dl_windows *conv, const void *x, const void *weights,
+                          const void *bias, void *y, void *scratch);
+void dl_cuda_conv_backward_data(const dl_windows *conv, const void *dy, const void *weights,
+                                void *dx, bool accumulate, void *scratch);
+void dl_cuda_conv_backward_filter(const dl_windows *conv, const void *x, const void *dy,
                                   void *dweights, void *scratch);
 
 /* Frees device->convs. */
 void dl_cuda_convs_free(dl_device *device);
+
+/* Made of own kernels (cuda_kernels.cu). */
+void dl_cuda_repeat_row(void *matrix, const void *row, int rows, int columns);
+void dl_cuda_max_pool(const dl_windows *pool, const void *x, void *y, int32_t *choice);
+void dl_cuda_max_pool_backward(const dl_windows *pool, const int32_t *choice, const void *dy,
+                               void *dx);
+void dl_cuda_mean_pixels(int count, int pixels, int channels, const void *x, void *y);
+void dl_cuda_mean_pixels_backward(int count, int pixels, int channels, const void *dy, void *dx);
+void dl_cuda_softmax(const dl_softmax *of);
+void dl_cuda_softmax_backward(const dl_softmax *of, void *gradients);
+void dl_cuda_sgd(const dl_update *update);
+void dl_cuda_rmsprop(const dl_update *update);
+void dl_cuda_adam(const dl_update *update);
 void dl_cuda_unscale(void *gradients, size_t count);
+void dl_cuda_average(void *result, const void *const *vectors, int n, size_t count);
+void dl_cuda_encode(const dl_quantise_plan *plan, const void *blocks, const void *values,
+                    void *residual, void *message);
+void dl_cuda_decode(const dl_quantise_plan *plan, const void *blocks, const void *message,
+                    void *values);
+void dl_cuda_hold(const volatile int *let_go);
+void dl_cuda_launch(void);
+void dl_cuda_set_ones(float *values, size_t count);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

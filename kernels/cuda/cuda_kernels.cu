@@ -1,26 +1,22 @@
-#include "kernels/cuda/cuda_kernels.h"
-
+/* Own kernels of the "cuda" device, and the operations of dl_backend and dl_device_type that are made
+ * of them. All numbers are float in the device's memory. */
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 
-/* Elementwise kernels: a thread takes numbers first_index, first_index + grid_size, ... below the
- * count. */
-
-/* How the elementwise kernels of the "cuda" device are launched: a thread takes numbers
- * first_index, first_index + grid_size, ... below the count. */
-#ifndef DL_KERNELS_CUDA_LAUNCH_CUH
-#define DL_KERNELS_CUDA_LAUNCH_CUH
-
-#include <cuda_runtime.h>
-#include <stddef.h>
+extern "C" {
+#include "common/status.h"
+}
+#include "kernels/cuda/cuda_internal.h"
 
 /* Threads of a block, and most blocks of an elementwise kernel: more than any GPU holds at once. */
 #define THREADS 256
 #define BLOCKS_MAX 8192
 
-/* Blocks of an elementwise kernel for `count` numbers. */
+/* Blocks of an elementwise kernel, whose threads take numbers first_index, first_index + grid_size,
+ * ... below `count`. */
 static inline unsigned blocks_for(size_t count)
 {
     const size_t blocks = (count + THREADS - 1) / THREADS;
@@ -37,7 +33,26 @@ static inline __device__ size_t grid_size()
     return (size_t)gridDim.x * blockDim.x;
 }
 
-#endif
+/* Launches on the stream of the thread's slot, unless something failed before; `what` names it for
+ * the message. */
+#define LAUNCH_OF(what, blocks, threads, kernel, ...)                  \
+    do {                                                               \
+        dl_device *slot = dl_cuda_device();                            \
+        if (!dl_cuda_works(slot)) break;                               \
+        kernel<<<(blocks), (threads), 0, slot->stream>>>(__VA_ARGS__); \
+        dl_cuda_good(slot, cudaGetLastError(), what);                  \
+    } while (0)
+#define LAUNCH(what, blocks, kernel, ...) LAUNCH_OF(what, blocks, THREADS, kernel, __VA_ARGS__)
+
+static inline float *floats(void *memory)
+{
+    return static_cast<float *>(memory);
+}
+
+static inline const float *floats(const void *memory)
+{
+    return static_cast<const float *>(memory);
+}
 
 static __global__ void repeat_row_kernel(float *matrix, const float *row, size_t count,
                                          size_t columns)
@@ -46,28 +61,25 @@ static __global__ void repeat_row_kernel(float *matrix, const float *row, size_t
         matrix[i] = row[i % columns];
 }
 
-cudaError_t dl_cuda_launch_repeat_row(float *matrix, const float *row, int rows, int columns,
-                                      cudaStream_t stream)
+void dl_cuda_repeat_row(void *matrix, const void *row, int rows, int columns)
 {
     const size_t count = (size_t)rows * (size_t)columns;
-    repeat_row_kernel<<<blocks_for(count), THREADS, 0, stream>>>(matrix, row, count,
-                                                                 (size_t)columns);
-    return cudaGetLastError();
+    LAUNCH("repeat_row", blocks_for(count), repeat_row_kernel, floats(matrix), floats(row), count,
+           (size_t)columns);
 }
 
-static __global__ void fill_kernel(float *values, float value, size_t count)
+static __global__ void ones_kernel(float *values, size_t count)
 {
     for (size_t i = first_index(); i < count; i += grid_size())
-        values[i] = value;
+        values[i] = 1;
 }
 
-cudaError_t dl_cuda_launch_fill(float *values, float value, size_t count, cudaStream_t stream)
+void dl_cuda_set_ones(float *values, size_t count)
 {
-    fill_kernel<<<blocks_for(count), THREADS, 0, stream>>>(values, value, count);
-    return cudaGetLastError();
+    LAUNCH("ones", blocks_for(count), ones_kernel, values, count);
 }
 
-/* Longest hold by the GPU's clock: far beyond the time to issue what is measured. */
+/* Longest hold by the GPU's clock: far beyond the time to launch what is measured. */
 #define HOLD_NS 2000000000ull
 
 static __device__ unsigned long long device_clock_ns()
@@ -85,16 +97,15 @@ static __global__ void hold_kernel(const volatile int *let_go)
 
 static __global__ void nothing_kernel() {}
 
-cudaError_t dl_cuda_launch_hold(const volatile int *let_go, cudaStream_t stream)
+/* Holds up the stream until *let_go is not 0, or for HOLD_NS if that never comes. */
+void dl_cuda_hold(const volatile int *let_go)
 {
-    hold_kernel<<<1, 1, 0, stream>>>(let_go);
-    return cudaGetLastError();
+    LAUNCH_OF("hold", 1, 1, hold_kernel, let_go);
 }
 
-cudaError_t dl_cuda_launch_nothing(cudaStream_t stream)
+void dl_cuda_launch(void)
 {
-    nothing_kernel<<<1, 1, 0, stream>>>();
-    return cudaGetLastError();
+    LAUNCH_OF("launch", 1, 1, nothing_kernel, );
 }
 
 #define WARP 32
@@ -103,8 +114,9 @@ cudaError_t dl_cuda_launch_nothing(cudaStream_t stream)
 
 #define EACH (DL_QUANTISE_BLOCK / THREADS) /* numbers of a thread in a block of 1bit */
 
+/* As many pointers fit into a kernel's arguments (4 KiB). */
 struct vectors {
-    const float *of[DL_CUDA_VECTORS_MAX];
+    const float *of[DL_DEVICE_VECTORS_MAX];
 };
 
 static __device__ float4 sum_of(float4 a, float4 b)
@@ -113,7 +125,10 @@ static __device__ float4 sum_of(float4 a, float4 b)
                        __fadd_rn(a.w, b.w));
 }
 
-/* N vectors, or n where N is 0: with a constant all loads of a number are under way at once, and
+/* In the order of the vectors, with nothing fused: the bits of dl_exchange_average. All pointers lie
+ * on 16-byte boundaries; `result` may be one of the vectors.
+ *
+ * N vectors, or n where N is 0: with a constant all loads of a number are under way at once, and
  * the pointers stay in registers. Four numbers per thread and turn. */
 template <int N>
 static __global__ void average_kernel(float *result, const vectors v, int n, size_t count,
@@ -137,23 +152,24 @@ static __global__ void average_kernel(float *result, const vectors v, int n, siz
     result[last] = sum * share;
 }
 
-cudaError_t dl_cuda_launch_average(float *result, const float *const *list, int n, size_t count,
-                                   cudaStream_t stream)
+void dl_cuda_average(void *to, const void *const *list, int n, size_t count)
 {
+    DL_ASSERT(n >= 1 && n <= DL_DEVICE_VECTORS_MAX, "%d vectors", n);
+    if (count == 0) return;
     vectors v;
-    for (int k = 0; k < DL_CUDA_VECTORS_MAX; k++)
-        v.of[k] = k < n ? list[k] : NULL;
+    for (int k = 0; k < DL_DEVICE_VECTORS_MAX; k++)
+        v.of[k] = k < n ? floats(list[k]) : NULL;
     const float share = 1.0f / (float)n;
     const unsigned blocks = blocks_for((count + 3) / 4);
+    float *result = floats(to);
     switch (n) {
-    case 1: average_kernel<1><<<blocks, THREADS, 0, stream>>>(result, v, n, count, share); break;
-    case 2: average_kernel<2><<<blocks, THREADS, 0, stream>>>(result, v, n, count, share); break;
-    case 3: average_kernel<3><<<blocks, THREADS, 0, stream>>>(result, v, n, count, share); break;
-    case 4: average_kernel<4><<<blocks, THREADS, 0, stream>>>(result, v, n, count, share); break;
-    case 8: average_kernel<8><<<blocks, THREADS, 0, stream>>>(result, v, n, count, share); break;
-    default: average_kernel<0><<<blocks, THREADS, 0, stream>>>(result, v, n, count, share); break;
+    case 1: LAUNCH("average", blocks, average_kernel<1>, result, v, n, count, share); break;
+    case 2: LAUNCH("average", blocks, average_kernel<2>, result, v, n, count, share); break;
+    case 3: LAUNCH("average", blocks, average_kernel<3>, result, v, n, count, share); break;
+    case 4: LAUNCH("average", blocks, average_kernel<4>, result, v, n, count, share); break;
+    case 8: LAUNCH("average", blocks, average_kernel<8>, result, v, n, count, share); break;
+    default: LAUNCH("average", blocks, average_kernel<0>, result, v, n, count, share); break;
     }
-    return cudaGetLastError();
 }
 
 /* Largest number of half precision. */
@@ -176,23 +192,8 @@ static __global__ void widen_kernel(float *values, const __half *message, size_t
         values[i] = __half2float(message[i]);
 }
 
-cudaError_t dl_cuda_launch_halve(uint16_t *message, const float *values, size_t count,
-                                 cudaStream_t stream)
-{
-    halve_kernel<<<blocks_for(count), THREADS, 0, stream>>>(reinterpret_cast<__half *>(message),
-                                                            values, count);
-    return cudaGetLastError();
-}
-
-cudaError_t dl_cuda_launch_widen(float *values, const uint16_t *message, size_t count,
-                                 cudaStream_t stream)
-{
-    widen_kernel<<<blocks_for(count), THREADS, 0, stream>>>(
-        values, reinterpret_cast<const __half *>(message), count);
-    return cudaGetLastError();
-}
-
-/* Sum over the block, in the same order every time; every thread gets it. */
+/* Sum over the block, in the same order every time; every thread gets it. Sums of 1bit are taken in
+ * double: its means may differ from the processor's in the last bit. */
 static __device__ double warp_sum(double value, double *shared)
 {
     for (int width = WARP / 2; width > 0; width /= 2)
@@ -259,20 +260,32 @@ static __global__ void unsign_kernel(float *values, const dl_quantise_block *blo
         values[block.first + i] = (bits->words[i / WARP] >> i % WARP & 1u) != 0 ? high : low;
 }
 
-cudaError_t dl_cuda_launch_sign(dl_quantise_bits *message, const dl_quantise_block *blocks,
-                                size_t block_count, const float *values, float *residual,
-                                cudaStream_t stream)
+void dl_cuda_encode(const dl_quantise_plan *plan, const void *blocks, const void *values,
+                    void *residual, void *message)
 {
-    sign_kernel<<<(unsigned)block_count, THREADS, 0, stream>>>(message, blocks, values, residual);
-    return cudaGetLastError();
+    if (plan->count == 0) return;
+    if (plan->kind == DL_QUANTISE_FP16) {
+        LAUNCH("rounding to half precision", blocks_for(plan->count), halve_kernel,
+               static_cast<__half *>(message), floats(values), plan->count);
+    } else {
+        LAUNCH("quantising to bits", (unsigned)plan->block_count, sign_kernel,
+               static_cast<dl_quantise_bits *>(message),
+               static_cast<const dl_quantise_block *>(blocks), floats(values), floats(residual));
+    }
 }
 
-cudaError_t dl_cuda_launch_unsign(float *values, const dl_quantise_block *blocks,
-                                  size_t block_count, const dl_quantise_bits *message,
-                                  cudaStream_t stream)
+void dl_cuda_decode(const dl_quantise_plan *plan, const void *blocks, const void *message,
+                    void *values)
 {
-    unsign_kernel<<<(unsigned)block_count, THREADS, 0, stream>>>(values, blocks, message);
-    return cudaGetLastError();
+    if (plan->count == 0) return;
+    if (plan->kind == DL_QUANTISE_FP16) {
+        LAUNCH("widening of half precision", blocks_for(plan->count), widen_kernel, floats(values),
+               static_cast<const __half *>(message), plan->count);
+    } else {
+        LAUNCH("values of bits", (unsigned)plan->block_count, unsign_kernel, floats(values),
+               static_cast<const dl_quantise_block *>(blocks),
+               static_cast<const dl_quantise_bits *>(message));
+    }
 }
 
 static __global__ void find_overflow_kernel(const float *gradients, size_t count, int *overflow)
@@ -291,18 +304,51 @@ static __global__ void unscale_kernel(float *gradients, size_t count, float shar
         gradients[i] = lost ? 0.0f : gradients[i] * share;
 }
 
-cudaError_t dl_cuda_launch_unscale(float *gradients, size_t count, float scale, int *overflow,
-                                   cudaStream_t stream)
+/* gradients /= scale, or 0 if one of them is not finite, which *overflow then says. */
+void dl_cuda_unscale(void *gradients, size_t count)
 {
-    const cudaError_t cleared = cudaMemsetAsync(overflow, 0, sizeof *overflow, stream);
-    if (cleared != cudaSuccess) return cleared;
-    find_overflow_kernel<<<blocks_for(count), THREADS, 0, stream>>>(gradients, count, overflow);
-    unscale_kernel<<<blocks_for(count), THREADS, 0, stream>>>(gradients, count, 1.0f / scale,
-                                                              overflow);
-    return cudaGetLastError();
+    dl_device *device = dl_cuda_device();
+    if (!dl_cuda_works(device)) return;
+    if (device->overflow == NULL &&
+        !dl_cuda_good(device, cudaMalloc(&device->overflow, sizeof *device->overflow), "a flag")) {
+        return;
+    }
+    int *overflow = device->overflow;
+    if (!dl_cuda_good(device, cudaMemsetAsync(overflow, 0, sizeof *overflow, device->stream),
+                      "unscale")) {
+        return;
+    }
+    LAUNCH("unscale", blocks_for(count), find_overflow_kernel, floats(gradients), count, overflow);
+    LAUNCH("unscale", blocks_for(count), unscale_kernel, floats(gradients), count,
+           1.0f / DL_CUDA_LOSS_SCALE, overflow);
 }
 
-static __global__ void sgd_kernel(dl_cuda_update u)
+/* dl_update with what all numbers share rounded to float, as the processor's code rounds it. */
+struct flat_update {
+    float *parameters;
+    const float *gradients;
+    float *first, *second;
+    size_t count;
+    float rate, decay1, rest1, decay2, rest2, scale2, epsilon;
+};
+
+static flat_update flat(const dl_update *update)
+{
+    return {floats(update->parameters),
+            floats(update->gradients),
+            floats(update->first),
+            floats(update->second),
+            update->count,
+            (float)update->rate,
+            (float)update->decay1,
+            (float)(1 - update->decay1),
+            (float)update->decay2,
+            (float)(1 - update->decay2),
+            1,
+            (float)update->epsilon};
+}
+
+static __global__ void sgd_kernel(flat_update u)
 {
     for (size_t i = first_index(); i < u.count; i += grid_size()) {
         float step = u.gradients[i];
@@ -314,7 +360,7 @@ static __global__ void sgd_kernel(dl_cuda_update u)
     }
 }
 
-static __global__ void rmsprop_kernel(dl_cuda_update u)
+static __global__ void rmsprop_kernel(flat_update u)
 {
     for (size_t i = first_index(); i < u.count; i += grid_size()) {
         const float g = u.gradients[i];
@@ -324,7 +370,7 @@ static __global__ void rmsprop_kernel(dl_cuda_update u)
     }
 }
 
-static __global__ void adam_kernel(dl_cuda_update u)
+static __global__ void adam_kernel(flat_update u)
 {
     for (size_t i = first_index(); i < u.count; i += grid_size()) {
         const float g = u.gradients[i];
@@ -336,22 +382,22 @@ static __global__ void adam_kernel(dl_cuda_update u)
     }
 }
 
-cudaError_t dl_cuda_launch_sgd(const dl_cuda_update *update, cudaStream_t stream)
+void dl_cuda_sgd(const dl_update *update)
 {
-    sgd_kernel<<<blocks_for(update->count), THREADS, 0, stream>>>(*update);
-    return cudaGetLastError();
+    LAUNCH("sgd", blocks_for(update->count), sgd_kernel, flat(update));
 }
 
-cudaError_t dl_cuda_launch_rmsprop(const dl_cuda_update *update, cudaStream_t stream)
+void dl_cuda_rmsprop(const dl_update *update)
 {
-    rmsprop_kernel<<<blocks_for(update->count), THREADS, 0, stream>>>(*update);
-    return cudaGetLastError();
+    LAUNCH("rmsprop", blocks_for(update->count), rmsprop_kernel, flat(update));
 }
 
-cudaError_t dl_cuda_launch_adam(const dl_cuda_update *update, cudaStream_t stream)
+void dl_cuda_adam(const dl_update *update)
 {
-    adam_kernel<<<blocks_for(update->count), THREADS, 0, stream>>>(*update);
-    return cudaGetLastError();
+    flat_update with = flat(update);
+    with.rate = (float)(update->rate / update->correction1);
+    with.scale2 = (float)(1 / update->correction2);
+    LAUNCH("adam", blocks_for(update->count), adam_kernel, with);
 }
 
 /* Where number `i` of [count][rows][columns][channels] is. */
@@ -371,25 +417,27 @@ static __device__ place place_of(size_t i, int rows, int columns, int channels)
     return at;
 }
 
-/* One thread an output: its window in order, the first of equal maxima wins. */
-static __global__ void max_pool_kernel(dl_cuda_pool pool, size_t outputs, const float *x, float *y,
+/* One thread an output: its window in order, the first of equal maxima wins. cuDNN keeps no place of
+ * a maximum, and takes the maxima themselves for the backward pass, which a rectifier in place has
+ * overwritten by then. */
+static __global__ void max_pool_kernel(dl_windows pool, size_t outputs, const float *x, float *y,
                                        int32_t *choice)
 {
     for (size_t i = first_index(); i < outputs; i += grid_size()) {
-        const place at = place_of(i, pool.out_rows, pool.out_columns, pool.channels);
+        const place at = place_of(i, pool.out.rows, pool.out.columns, pool.in.channels);
         const int top = at.row * pool.stride - pool.padding;
         const int left = at.column * pool.stride - pool.padding;
         float best = 0;
         int chosen = -1;
         for (int ky = 0; ky < pool.kernel; ky++) {
             const int row = top + ky;
-            if (row < 0 || row >= pool.in_rows) continue;
+            if (row < 0 || row >= pool.in.rows) continue;
             for (int kx = 0; kx < pool.kernel; kx++) {
                 const int column = left + kx;
-                if (column < 0 || column >= pool.in_columns) continue;
+                if (column < 0 || column >= pool.in.columns) continue;
                 const size_t pixel =
-                    ((size_t)at.sample * pool.in_rows + row) * pool.in_columns + column;
-                const float value = x[pixel * pool.channels + at.channel];
+                    ((size_t)at.sample * pool.in.rows + row) * pool.in.columns + column;
+                const float value = x[pixel * pool.in.channels + at.channel];
                 if (chosen < 0 || value > best) {
                     best = value;
                     chosen = ky * pool.kernel + kx;
@@ -403,7 +451,7 @@ static __global__ void max_pool_kernel(dl_cuda_pool pool, size_t outputs, const 
 
 /* Outputs along one side whose windows hold position `at`: *first .. *last, none if *first > *last.
  */
-static __device__ void windows_of(int at, int outputs, const dl_cuda_pool &pool, int *first,
+static __device__ void windows_of(int at, int outputs, const dl_windows &pool, int *first,
                                   int *last)
 {
     const int padded = at + pool.padding;
@@ -412,92 +460,89 @@ static __device__ void windows_of(int at, int outputs, const dl_cuda_pool &pool,
     *last = padded / pool.stride < outputs - 1 ? padded / pool.stride : outputs - 1;
 }
 
-/* One thread an input: the sum over the windows that hold it, in the order of the outputs. `choice`
- * NULL: means, every window gives its share. */
-static __global__ void unpool_kernel(dl_cuda_pool pool, size_t inputs, const int32_t *choice,
+/* One thread an input: the sum over the windows that chose it, in the order of the outputs. */
+static __global__ void unpool_kernel(dl_windows pool, size_t inputs, const int32_t *choice,
                                      const float *dy, float *dx)
 {
-    const float share = choice ? 1.0f : 1.0f / (float)(pool.kernel * pool.kernel);
     for (size_t i = first_index(); i < inputs; i += grid_size()) {
-        const place at = place_of(i, pool.in_rows, pool.in_columns, pool.channels);
+        const place at = place_of(i, pool.in.rows, pool.in.columns, pool.in.channels);
         int row, last_row, first_column, last_column;
-        windows_of(at.row, pool.out_rows, pool, &row, &last_row);
-        windows_of(at.column, pool.out_columns, pool, &first_column, &last_column);
+        windows_of(at.row, pool.out.rows, pool, &row, &last_row);
+        windows_of(at.column, pool.out.columns, pool, &first_column, &last_column);
         float sum = 0;
         for (; row <= last_row; row++) {
             const int ky = at.row + pool.padding - row * pool.stride;
             for (int column = first_column; column <= last_column; column++) {
                 const int kx = at.column + pool.padding - column * pool.stride;
                 const size_t window =
-                    ((size_t)at.sample * pool.out_rows + row) * pool.out_columns + column;
-                const size_t output = window * pool.channels + at.channel;
-                if (!choice || choice[output] == ky * pool.kernel + kx) sum += share * dy[output];
+                    ((size_t)at.sample * pool.out.rows + row) * pool.out.columns + column;
+                const size_t output = window * pool.in.channels + at.channel;
+                if (choice[output] == ky * pool.kernel + kx) sum += dy[output];
             }
         }
         dx[i] = sum;
     }
 }
 
-static __global__ void average_pool_kernel(dl_cuda_pool pool, size_t outputs, const float *x,
-                                           float *y)
+/* One thread a mean. */
+static __global__ void mean_pixels_kernel(size_t outputs, int pixels, int channels, const float *x,
+                                          float *y)
 {
-    const float share = 1.0f / (float)(pool.kernel * pool.kernel);
+    const float share = 1.0f / (float)pixels;
     for (size_t i = first_index(); i < outputs; i += grid_size()) {
-        const place at = place_of(i, pool.out_rows, pool.out_columns, pool.channels);
+        const float *from = x + i / channels * pixels * channels + i % channels;
         float sum = 0;
-        for (int ky = 0; ky < pool.kernel; ky++) {
-            for (int kx = 0; kx < pool.kernel; kx++) {
-                const size_t pixel =
-                    ((size_t)at.sample * pool.in_rows + at.row * pool.stride + ky) *
-                        pool.in_columns +
-                    at.column * pool.stride + kx;
-                sum += share * x[pixel * pool.channels + at.channel];
-            }
-        }
+        for (int p = 0; p < pixels; p++)
+            sum += share * from[(size_t)p * channels];
         y[i] = sum;
     }
 }
 
-static size_t output_count(const dl_cuda_pool *pool)
+static __global__ void spread_kernel(size_t inputs, int pixels, int channels, const float *dy,
+                                     float *dx)
 {
-    return (size_t)pool->count * pool->out_rows * pool->out_columns * pool->channels;
+    const float share = 1.0f / (float)pixels;
+    for (size_t i = first_index(); i < inputs; i += grid_size())
+        dx[i] = share * dy[i / channels / pixels * channels + i % channels];
 }
 
-static size_t input_count(const dl_cuda_pool *pool)
+static size_t output_count(const dl_windows *pool)
 {
-    return (size_t)pool->count * pool->in_rows * pool->in_columns * pool->channels;
+    return (size_t)pool->count * dl_shape_count(pool->out);
 }
 
-cudaError_t dl_cuda_launch_max_pool(const dl_cuda_pool *pool, const float *x, float *y,
-                                    int32_t *choice, cudaStream_t stream)
+static size_t input_count(const dl_windows *pool)
+{
+    return (size_t)pool->count * dl_shape_count(pool->in);
+}
+
+void dl_cuda_max_pool(const dl_windows *pool, const void *x, void *y, int32_t *choice)
 {
     const size_t count = output_count(pool);
-    max_pool_kernel<<<blocks_for(count), THREADS, 0, stream>>>(*pool, count, x, y, choice);
-    return cudaGetLastError();
+    LAUNCH("max_pool", blocks_for(count), max_pool_kernel, *pool, count, floats(x), floats(y),
+           choice);
 }
 
-cudaError_t dl_cuda_launch_max_pool_backward(const dl_cuda_pool *pool, const int32_t *choice,
-                                             const float *dy, float *dx, cudaStream_t stream)
+void dl_cuda_max_pool_backward(const dl_windows *pool, const int32_t *choice, const void *dy,
+                               void *dx)
 {
     const size_t count = input_count(pool);
-    unpool_kernel<<<blocks_for(count), THREADS, 0, stream>>>(*pool, count, choice, dy, dx);
-    return cudaGetLastError();
+    LAUNCH("max_pool_backward", blocks_for(count), unpool_kernel, *pool, count, choice, floats(dy),
+           floats(dx));
 }
 
-cudaError_t dl_cuda_launch_average_pool(const dl_cuda_pool *pool, const float *x, float *y,
-                                        cudaStream_t stream)
+void dl_cuda_mean_pixels(int count, int pixels, int channels, const void *x, void *y)
 {
-    const size_t count = output_count(pool);
-    average_pool_kernel<<<blocks_for(count), THREADS, 0, stream>>>(*pool, count, x, y);
-    return cudaGetLastError();
+    const size_t outputs = (size_t)count * (size_t)channels;
+    LAUNCH("mean_pixels", blocks_for(outputs), mean_pixels_kernel, outputs, pixels, channels,
+           floats(x), floats(y));
 }
 
-cudaError_t dl_cuda_launch_average_pool_backward(const dl_cuda_pool *pool, const float *dy,
-                                                 float *dx, cudaStream_t stream)
+void dl_cuda_mean_pixels_backward(int count, int pixels, int channels, const void *dy, void *dx)
 {
-    const size_t count = input_count(pool);
-    unpool_kernel<<<blocks_for(count), THREADS, 0, stream>>>(*pool, count, NULL, dy, dx);
-    return cudaGetLastError();
+    const size_t inputs = (size_t)count * (size_t)pixels * (size_t)channels;
+    LAUNCH("mean_pixels_backward", blocks_for(inputs), spread_kernel, inputs, pixels, channels,
+           floats(dy), floats(dx));
 }
 
 /* Sum over the block of each thread's value, the same for every thread and every time. */
@@ -566,13 +611,10 @@ static __global__ void softmax_kernel(int classes, const float *scores, const in
     }
 }
 
-cudaError_t dl_cuda_launch_softmax(int batch, int classes, const float *scores,
-                                   const int32_t *labels, float *probabilities, double *losses,
-                                   int32_t *correct, cudaStream_t stream)
+void dl_cuda_softmax(const dl_softmax *of)
 {
-    softmax_kernel<<<(unsigned)batch, THREADS, 0, stream>>>(classes, scores, labels, probabilities,
-                                                            losses, correct);
-    return cudaGetLastError();
+    LAUNCH("softmax", (unsigned)of->batch, softmax_kernel, of->classes, floats(of->scores),
+           of->labels, floats(of->probabilities), of->losses, of->correct);
 }
 
 static __global__ void softmax_backward_kernel(size_t count, int classes, float share,
@@ -586,12 +628,12 @@ static __global__ void softmax_backward_kernel(size_t count, int classes, float 
     }
 }
 
-cudaError_t dl_cuda_launch_softmax_backward(int batch, int classes, float scale,
-                                            const float *probabilities, const int32_t *labels,
-                                            float *gradients, cudaStream_t stream)
+/* With fp16, of the loss times DL_CUDA_LOSS_SCALE. */
+void dl_cuda_softmax_backward(const dl_softmax *of, void *gradients)
 {
-    const size_t count = (size_t)batch * (size_t)classes;
-    softmax_backward_kernel<<<blocks_for(count), THREADS, 0, stream>>>(
-        count, classes, scale / (float)batch, probabilities, labels, gradients);
-    return cudaGetLastError();
+    const size_t count = (size_t)of->batch * (size_t)of->classes;
+    const float scale =
+        dl_cuda_device()->settings.math == DL_DEVICE_MATH_FP16 ? DL_CUDA_LOSS_SCALE : 1;
+    LAUNCH("softmax_backward", blocks_for(count), softmax_backward_kernel, count, of->classes,
+           scale / (float)of->batch, floats(of->probabilities), of->labels, floats(gradients));
 }

@@ -2,7 +2,6 @@
 
 #include "common/alloc.h"
 #include "kernels/cuda/cuda_internal.h"
-#include "kernels/cuda/cuda_kernels.h"
 
 /* Without direct access, copies between GPUs go through the host, which works too. */
 static void ask_for_access(dl_device *device, int peer)
@@ -13,73 +12,21 @@ static void ask_for_access(dl_device *device, int peer)
     device->peers |= bit;
     if (cudaDeviceCanAccessPeer(&possible, device->number, peer) != cudaSuccess || !possible)
         return;
-    /* Another place on this GPU may have asked already; that error is forgotten here. */
+    /* Another slot on this GPU may have asked already; that error is forgotten here. */
     if (cudaDeviceEnablePeerAccess(peer, 0) != cudaSuccess) (void)cudaGetLastError();
 }
 
-static void cuda_copy_from(const dl_device *source, void *to, const void *from, size_t bytes)
+static void cuda_copy(const dl_device *target, void *to, const dl_device *source, const void *from,
+                      size_t bytes)
 {
     dl_device *device = dl_cuda_device();
     if (bytes == 0 || !dl_cuda_works(device)) return;
     ask_for_access(device, source->number);
-    dl_cuda_good(
-        device,
-        cudaMemcpyPeerAsync(to, device->number, from, source->number, bytes, device->stream),
-        "cudaMemcpyPeerAsync");
-}
-
-static void cuda_copy_to(const dl_device *target, void *to, const void *from, size_t bytes)
-{
-    dl_device *device = dl_cuda_device();
-    if (bytes == 0 || !dl_cuda_works(device)) return;
     ask_for_access(device, target->number);
     dl_cuda_good(
         device,
-        cudaMemcpyPeerAsync(to, target->number, from, device->number, bytes, device->stream),
+        cudaMemcpyPeerAsync(to, target->number, from, source->number, bytes, device->stream),
         "cudaMemcpyPeerAsync");
-}
-
-static void cuda_average(void *result, const void *const *vectors, int n, size_t count)
-{
-    dl_device *device = dl_cuda_device();
-    DL_ASSERT(n >= 1 && n <= DL_CUDA_VECTORS_MAX, "%d vectors", n);
-    if (count == 0 || !dl_cuda_works(device)) return;
-    dl_cuda_good(
-        device,
-        dl_cuda_launch_average(result, (const float *const *)vectors, n, count, device->stream),
-        "average");
-}
-
-static void cuda_encode(const dl_quantise_plan *plan, const void *blocks, const void *values,
-                        void *residual, void *message)
-{
-    dl_device *device = dl_cuda_device();
-    if (plan->count == 0 || !dl_cuda_works(device)) return;
-    if (plan->kind == DL_QUANTISE_FP16) {
-        dl_cuda_good(device, dl_cuda_launch_halve(message, values, plan->count, device->stream),
-                     "rounding to half precision");
-    } else {
-        dl_cuda_good(device,
-                     dl_cuda_launch_sign(message, blocks, plan->block_count, values, residual,
-                                         device->stream),
-                     "quantising to bits");
-    }
-}
-
-static void cuda_decode(const dl_quantise_plan *plan, const void *blocks, const void *message,
-                        void *values)
-{
-    dl_device *device = dl_cuda_device();
-    if (plan->count == 0 || !dl_cuda_works(device)) return;
-    if (plan->kind == DL_QUANTISE_FP16) {
-        dl_cuda_good(device, dl_cuda_launch_widen(values, message, plan->count, device->stream),
-                     "widening of half precision");
-    } else {
-        dl_cuda_good(
-            device,
-            dl_cuda_launch_unsign(values, blocks, plan->block_count, message, device->stream),
-            "values of bits");
-    }
 }
 
 /* A version of CUDA in its own way of writing: 13000 is 13.0. */
@@ -259,44 +206,27 @@ static double cuda_between_ns(size_t from, size_t to)
     return (double)ms * 1e6;
 }
 
-static bool have_hold(dl_device *device)
-{
-    if (device->let_go != NULL) return true;
-    void *flag = NULL, *address = NULL;
-    const unsigned flags = cudaHostAllocPortable | cudaHostAllocMapped;
-    if (!dl_cuda_good(device, cudaHostAlloc(&flag, sizeof *device->let_go, flags),
-                      "page-locked memory of the host")) {
-        return false;
-    }
-    device->let_go = flag;
-    if (!dl_cuda_good(device, cudaHostGetDevicePointer(&address, flag, 0),
-                      "cudaHostGetDevicePointer")) {
-        return false;
-    }
-    device->device_let_go = address;
-    return true;
-}
-
-/* The flag is free: what was held with it before was waited for. */
+/* The flag, which the GPU reads at the host's address, is free: what was held with it before was
+ * waited for. */
 static void cuda_hold(void)
 {
     dl_device *device = dl_cuda_device();
-    if (!dl_cuda_works(device) || !have_hold(device)) return;
+    const unsigned flags = cudaHostAllocPortable | cudaHostAllocMapped;
+    if (!dl_cuda_works(device)) return;
+    if (device->let_go == NULL &&
+        !dl_cuda_good(device,
+                      cudaHostAlloc((void **)&device->let_go, sizeof *device->let_go, flags),
+                      "page-locked memory of the host")) {
+        return;
+    }
     *device->let_go = 0;
-    dl_cuda_good(device, dl_cuda_launch_hold(device->device_let_go, device->stream), "hold");
+    dl_cuda_hold(device->let_go);
 }
 
 static void cuda_let_go(void)
 {
     const dl_device *device = dl_cuda_device();
     if (device->let_go != NULL) *device->let_go = 1;
-}
-
-static void cuda_launch(void)
-{
-    dl_device *device = dl_cuda_device();
-    if (!dl_cuda_works(device)) return;
-    dl_cuda_good(device, dl_cuda_launch_nothing(device->stream), "launch");
 }
 
 const dl_device_type dl_device_cuda = {
@@ -312,16 +242,14 @@ const dl_device_type dl_device_cuda = {
     .between_ns = cuda_between_ns,
     .join = dl_cuda_join,
     .make_id = dl_cuda_make_id,
-    .join_ranks = dl_cuda_join_ranks,
     .all_reduce = dl_cuda_all_reduce,
     .group = dl_cuda_group_calls,
     .hold = cuda_hold,
     .let_go = cuda_let_go,
-    .launch = cuda_launch,
-    .copy_from = cuda_copy_from,
-    .copy_to = cuda_copy_to,
+    .launch = dl_cuda_launch,
+    .copy = cuda_copy,
     .unscale = dl_cuda_unscale,
-    .average = cuda_average,
-    .encode = cuda_encode,
-    .decode = cuda_decode,
+    .average = dl_cuda_average,
+    .encode = dl_cuda_encode,
+    .decode = dl_cuda_decode,
 };

@@ -1,6 +1,6 @@
 /* Groups of GPUs that reduce together, through NCCL.
  *
- * A member whose GPU fails issues nothing more, so that the kernels of the others would wait for it
+ * A member whose GPU fails launches nothing more, so that the kernels of the others would wait for it
  * forever. It therefore marks the group as failed; the others see that while they wait for their
  * GPUs, and abort their communicators, each in the thread that uses it. Connections are made when
  * the group is: afterwards no call of NCCL waits on the host for another member's.
@@ -34,8 +34,8 @@ struct dl_cuda_group {
     dl_device_ranks ranks; /* count 0: all members are this process's */
     dl_device **members;   /* [member_count] of this process */
     int member_count;
-    bool ending;          /* its communicators are being finalized */
-    bool issued_together; /* between the calls of dl_cuda_group_calls, of one thread */
+    bool ending;            /* its communicators are being finalized */
+    bool launched_together; /* between the calls of dl_cuda_group_calls, of one thread */
 };
 
 /* A wait for members of other processes. */
@@ -141,7 +141,7 @@ static dl_status nccl_error(ncclResult_t result, int count, dl_error *err)
                         ncclGetErrorString(result));
 }
 
-/* One reduction of all members, issued by this thread. */
+/* One reduction of all members, launched by this thread. */
 static dl_status warm_up(dl_device *const *devices, int count, size_t numbers, dl_error *err)
 {
     ncclResult_t result = ncclGroupStart();
@@ -174,7 +174,7 @@ static dl_status warm_up_all(dl_device *const *devices, int count, dl_error *err
     return status;
 }
 
-/* Gives the places what they share; `ranks` is NULL if they are all members. */
+/* Gives the slots what they share; `ranks` is NULL if they are all members. */
 static void share_group(dl_device *const *devices, int count, const dl_device_ranks *ranks,
                         const ncclComm_t *communicators)
 {
@@ -251,8 +251,8 @@ static dl_status make_ranks_group(dl_device *const *devices, int count,
     return warm_up_all(devices, count, err);
 }
 
-static dl_status join(dl_device *const *devices, int count, const dl_device_ranks *ranks,
-                      dl_error *err)
+dl_status dl_cuda_join(dl_device *const *devices, int count, const dl_device_ranks *ranks,
+                       dl_error *err)
 {
     int *numbers = dl_calloc((size_t)count, sizeof *numbers, "numbers of devices");
     ncclComm_t *communicators = dl_calloc((size_t)count, sizeof *communicators, "communicators");
@@ -277,17 +277,6 @@ static dl_status join(dl_device *const *devices, int count, const dl_device_rank
     return status;
 }
 
-dl_status dl_cuda_join_ranks(dl_device *const *devices, int count, const dl_device_ranks *ranks,
-                             dl_error *err)
-{
-    return join(devices, count, ranks, err);
-}
-
-dl_status dl_cuda_join(dl_device *const *devices, int count, dl_error *err)
-{
-    return join(devices, count, NULL, err);
-}
-
 void dl_cuda_all_reduce(void *values, size_t count)
 {
     dl_device *device = dl_cuda_device();
@@ -296,7 +285,7 @@ void dl_cuda_all_reduce(void *values, size_t count)
     const ncclResult_t result = ncclAllReduce(values, values, count, ncclFloat, ncclAvg,
                                               device->communicator, device->stream);
     /* Inside of a group of calls it is the end of that which is asked for. */
-    if (result == ncclInProgress && device->group->issued_together) return;
+    if (result == ncclInProgress && device->group->launched_together) return;
     (void)came_good(device, result, "ncclAllReduce");
 }
 
@@ -304,7 +293,7 @@ void dl_cuda_group_calls(bool begin)
 {
     dl_device *device = dl_cuda_device();
     dl_cuda_group *group = device->group;
-    if (group != NULL) group->issued_together = begin;
+    if (group != NULL) group->launched_together = begin;
     if (begin) {
         dl_cuda_good_nccl(device, ncclGroupStart(), "ncclGroupStart");
         return;

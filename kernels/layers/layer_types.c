@@ -21,6 +21,18 @@ static void fill_normal(dl_real *weights, size_t count, double deviation, dl_ran
     }
 }
 
+/* The windows of a convolution or pooling. */
+static dl_windows windows_of(const dl_layer *layer, int batch)
+{
+    const dl_layer_spec *spec = layer->spec;
+    return (dl_windows){.count = batch,
+                        .in = layer->in,
+                        .out = layer->out,
+                        .kernel = spec->kernel,
+                        .stride = dl_layer_stride(layer),
+                        .padding = spec->padding};
+}
+
 /* Dense layer: y[units] = x W + b for each sample. Parameters: W[inputs x units], then b[units].
  * Initially W is normal with the spec's deviation or else sqrt(2 / inputs) (He et al. 2015,
  * equation 10), b is 0. */
@@ -65,7 +77,7 @@ static void dense_backward(dl_layer *layer, int batch)
     const int inputs = dense_input_count(layer), units = layer->spec->units;
     dl_real *weight_gradient = layer->gradients;
     dl_real *bias_gradient = weight_gradient + (size_t)inputs * (size_t)units;
-    layer->backend->sum_rows(bias_gradient, layer->output_gradient, batch, units, false);
+    layer->backend->sum_rows(bias_gradient, layer->output_gradient, batch, units);
     layer->backend->gemm(&(dl_gemm){.transpose_a = true,
                                     .m = inputs,
                                     .n = units,
@@ -100,22 +112,12 @@ static size_t conv_weight_count(const dl_layer *layer)
     return conv_window_size(layer) * (size_t)layer->spec->units;
 }
 
-static dl_conv conv_of(const dl_layer *layer, int batch)
-{
-    return (dl_conv){.count = batch,
-                     .in = layer->in,
-                     .out = layer->out,
-                     .kernel = layer->spec->kernel,
-                     .stride = dl_layer_stride(layer),
-                     .padding = layer->spec->padding};
-}
-
 static void conv_plan(dl_layer *layer)
 {
     const dl_layer_spec *spec = layer->spec;
     layer->out = dl_layer_windows(layer, spec->units);
     layer->parameter_count = conv_weight_count(layer) + (spec->no_bias ? 0 : (size_t)spec->units);
-    const dl_conv conv = conv_of(layer, layer->max_batch);
+    const dl_windows conv = windows_of(layer, layer->max_batch);
     layer->scratch_bytes = layer->backend->conv_scratch_bytes(&conv);
     layer->flops = 2.0 * (double)conv_weight_count(layer) * layer->out.rows * layer->out.columns *
                    (layer->wants_input_gradient ? 3 : 2);
@@ -130,7 +132,7 @@ static void conv_init(const dl_layer *layer, void *parameters, void *state, dl_r
 
 static void conv_forward(dl_layer *layer, int batch)
 {
-    const dl_conv conv = conv_of(layer, batch);
+    const dl_windows conv = windows_of(layer, batch);
     const dl_real *weights = layer->parameters;
     const dl_real *bias = layer->spec->no_bias ? NULL : weights + conv_weight_count(layer);
     layer->backend->conv_forward(&conv, layer->input, weights, bias, layer->output, layer->scratch);
@@ -139,11 +141,11 @@ static void conv_forward(dl_layer *layer, int batch)
 static void conv_backward(dl_layer *layer, int batch)
 {
     const dl_backend *backend = layer->backend;
-    const dl_conv conv = conv_of(layer, batch);
+    const dl_windows conv = windows_of(layer, batch);
     if (!layer->spec->no_bias) {
         backend->sum_rows((dl_real *)layer->gradients + conv_weight_count(layer),
                           layer->output_gradient, batch * conv.out.rows * conv.out.columns,
-                          conv.out.channels, false);
+                          conv.out.channels);
     }
     backend->conv_backward_filter(&conv, layer->input, layer->output_gradient, layer->gradients,
                                   layer->scratch);
@@ -157,16 +159,6 @@ static void conv_backward(dl_layer *layer, int batch)
  * pixel it was (of equal ones the first) in as many bits as a float has, so that both vectorise
  * alike. */
 
-static dl_pool max_pool_window(const dl_layer *layer, int batch)
-{
-    return (dl_pool){.count = batch,
-                     .in = layer->in,
-                     .out = layer->out,
-                     .kernel = layer->spec->kernel,
-                     .stride = dl_layer_stride(layer),
-                     .padding = layer->spec->padding};
-}
-
 static void max_pool_plan(dl_layer *layer)
 {
     layer->out = dl_layer_windows(layer, layer->in.channels);
@@ -175,44 +167,37 @@ static void max_pool_plan(dl_layer *layer)
 
 static void max_pool_forward(dl_layer *layer, int batch)
 {
-    const dl_pool pool = max_pool_window(layer, batch);
+    const dl_windows pool = windows_of(layer, batch);
     layer->backend->max_pool(&pool, layer->input, layer->output, layer->state);
 }
 
 static void max_pool_backward(dl_layer *layer, int batch)
 {
     if (!layer->wants_input_gradient) return;
-    const dl_pool pool = max_pool_window(layer, batch);
+    const dl_windows pool = windows_of(layer, batch);
     layer->backend->max_pool_backward(&pool, layer->state, layer->output_gradient,
                                       layer->input_gradient);
 }
 
-/* Mean over all pixels of a square image, a channel at a time (global average pooling). */
-
-static dl_pool global_pool_window(const dl_layer *layer, int batch)
-{
-    return (dl_pool){
-        .count = batch, .in = layer->in, .out = layer->out, .kernel = layer->in.rows, .stride = 1};
-}
+/* Mean over all pixels of an image, a channel at a time (global average pooling). */
 
 static void global_pool_plan(dl_layer *layer)
 {
-    DL_ASSERT(layer->in.rows == layer->in.columns, "%s: %d x %d is no square", layer->spec->name,
-              layer->in.rows, layer->in.columns);
     layer->out = (dl_shape){1, 1, layer->in.channels};
 }
 
 static void global_pool_forward(dl_layer *layer, int batch)
 {
-    const dl_pool pool = global_pool_window(layer, batch);
-    layer->backend->average_pool(&pool, layer->input, layer->output);
+    layer->backend->mean_pixels(batch, layer->in.rows * layer->in.columns, layer->in.channels,
+                                layer->input, layer->output);
 }
 
 static void global_pool_backward(dl_layer *layer, int batch)
 {
     if (!layer->wants_input_gradient) return;
-    const dl_pool pool = global_pool_window(layer, batch);
-    layer->backend->average_pool_backward(&pool, layer->output_gradient, layer->input_gradient);
+    layer->backend->mean_pixels_backward(batch, layer->in.rows * layer->in.columns,
+                                         layer->in.channels, layer->output_gradient,
+                                         layer->input_gradient);
 }
 
 /* Rectifier, in place: y = max(x, 0). The gradient at 0 is 0. */

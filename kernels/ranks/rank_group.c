@@ -47,7 +47,7 @@ static int next_rank(const dl_rank_group *group)
 
 /* Both neighbours may be notified at any time: what goes to `next` is broken off only where that
  * rank is gone or has said so itself. Whether they hear it is not waited for. */
-static void tell_loss(dl_rank_group *group)
+static void notify_loss(dl_rank_group *group)
 {
     char message[sizeof(frame) + DL_ERROR_TEXT_BYTES];
     const size_t bytes = strlen(group->failure.text);
@@ -68,7 +68,7 @@ static dl_status fail(dl_rank_group *group, const char *format, ...)
     va_end(args);
     const dl_status status = dl_error_set(&group->failure, DL_ERR_SYSTEM, "%s", text);
     free(text);
-    tell_loss(group);
+    notify_loss(group);
     atomic_store(&group->failed, true);
     return status;
 }

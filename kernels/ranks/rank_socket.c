@@ -211,32 +211,30 @@ static bool wait_for(int made, short events, int64_t deadline_ns)
     return ready > 0;
 }
 
-dl_rank_io dl_rank_send(int made, const void *data, size_t bytes, int64_t deadline_ns)
+/* Sends data[bytes], or receives it. */
+static dl_rank_io transfer(int made, void *data, size_t bytes, bool out, int64_t deadline_ns)
 {
     for (size_t done = 0; done < bytes;) {
-        const ssize_t moved = send(made, (const char *)data + done, bytes - done, MSG_NOSIGNAL);
+        char *at = (char *)data + done;
+        const ssize_t moved =
+            out ? send(made, at, bytes - done, MSG_NOSIGNAL) : recv(made, at, bytes - done, 0);
         if (moved > 0) {
             done += (size_t)moved;
         } else if (moved == 0 || !dl_rank_would_wait()) {
             return DL_RANK_IO_CLOSED;
-        } else if (!wait_for(made, POLLOUT, deadline_ns)) {
+        } else if (!wait_for(made, out ? POLLOUT : POLLIN, deadline_ns)) {
             return DL_RANK_IO_LATE;
         }
     }
     return DL_RANK_IO_DONE;
 }
 
+dl_rank_io dl_rank_send(int made, const void *data, size_t bytes, int64_t deadline_ns)
+{
+    return transfer(made, (void *)(uintptr_t)data, bytes, true, deadline_ns);
+}
+
 dl_rank_io dl_rank_receive(int made, void *data, size_t bytes, int64_t deadline_ns)
 {
-    for (size_t done = 0; done < bytes;) {
-        const ssize_t moved = recv(made, (char *)data + done, bytes - done, 0);
-        if (moved > 0) {
-            done += (size_t)moved;
-        } else if (moved == 0 || !dl_rank_would_wait()) {
-            return DL_RANK_IO_CLOSED;
-        } else if (!wait_for(made, POLLIN, deadline_ns)) {
-            return DL_RANK_IO_LATE;
-        }
-    }
-    return DL_RANK_IO_DONE;
+    return transfer(made, data, bytes, false, deadline_ns);
 }

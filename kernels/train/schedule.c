@@ -27,9 +27,8 @@ typedef struct reading {
     dl_schedule *schedule;
     const dl_csv *csv;
     size_t columns[COLUMN_COUNT];
-    size_t *update_end; /* [updates + 1] events up to the last one of each update */
-    size_t update_end_capacity;
-    size_t *last; /* [workers] events up to the worker's last one, or the last average */
+    size_t *update_end; /* [rows + 1] events up to the last one of each update */
+    size_t *last;       /* [workers] events up to the worker's last one, or the last average */
     double staleness_sum;
 } reading;
 
@@ -183,12 +182,6 @@ static dl_status read_gradient(reading *r, size_t row, dl_schedule_event *event,
     }
     if (staleness > schedule->staleness_max) schedule->staleness_max = staleness;
     r->staleness_sum += (double)staleness;
-    if ((size_t)event->update >= r->update_end_capacity) {
-        r->update_end_capacity = 2 * r->update_end_capacity + 64;
-        r->update_end =
-            dl_realloc(r->update_end, r->update_end_capacity, sizeof *r->update_end, "updates");
-    }
-    r->update_end[0] = 0;
     event->after = r->update_end[event->read];
     r->update_end[event->update] = row + 1;
     schedule->updates = event->update;
@@ -267,6 +260,7 @@ static dl_status read_events(dl_schedule *schedule, const dl_csv *csv, dl_error 
     reading r = {.schedule = schedule, .csv = csv};
     dl_status status = find_columns(&r, err);
     if (status != DL_OK) return status;
+    r.update_end = dl_calloc(csv->rows + 1, sizeof *r.update_end, "updates");
     r.last = dl_calloc((size_t)schedule->workers, sizeof *r.last, "workers");
     schedule->events = dl_calloc(csv->rows, sizeof *schedule->events, "schedule");
     schedule->count = csv->rows;

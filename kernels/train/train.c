@@ -12,16 +12,8 @@
 #include "common/cpu.h"
 #include "common/random.h"
 #include "common/units.h"
+#include "kernels/pinned_threads.h"
 #include "kernels/train/train.h"
-
-/* Makes worker->order the permutation of `epoch`: every worker draws the same one, so none waits
- * for another. */
-static void shuffle(dl_train_worker *worker, int64_t epoch)
-{
-    const dl_train_shared *shared = worker->shared;
-    dl_train_shuffle(shared->config->seed, epoch, worker->order, (uint32_t)shared->data->count);
-    worker->epoch = epoch;
-}
 
 /* Fills the model's input with this worker's share of the step's batch: positions step*batch +
  * index*share ... of the endless sequence of shuffled epochs. */
@@ -29,21 +21,13 @@ static void input(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
     const int share = shared->batch_per_worker;
-    const int64_t count = (int64_t)shared->data->count;
     const int64_t first = worker->step * shared->whole->batch +
                           (int64_t)(shared->first_worker + worker->index) * share;
-    for (int i = 0; i < share; i++) {
-        const int64_t epoch = (first + i) / count;
-        if (epoch != worker->epoch) shuffle(worker, epoch);
-        worker->samples[i] = worker->order[(first + i) % count];
-    }
-    const dl_precision precision = shared->config->precision;
-    dl_data_set_batch(shared->data, worker->samples, share, precision,
-                      dl_model_input(worker->model), dl_model_labels(worker->model));
+    dl_train_reader_fill(&worker->reader, worker->model, first);
     const dl_record fields = {.kind = DL_RECORD_INPUT,
                               .name = dl_train_name_id(shared, DL_TRAIN_NAME_INPUT),
                               .bytes = (uint64_t)share * shared->data->sample_bytes *
-                                       dl_precision_bytes(precision)};
+                                       dl_precision_bytes(shared->config->precision)};
     dl_train_mark(worker, fields);
     dl_train_launch(worker);
     if (worker->device == NULL) return;
@@ -266,13 +250,6 @@ static bool run_goes_on(dl_train_worker *worker)
            !atomic_load_explicit(&shared->ended, memory_order_relaxed);
 }
 
-/* Pins the calling thread to the worker's core. */
-static dl_status worker_pin(dl_train_worker *worker)
-{
-    const dl_train_shared *shared = worker->shared;
-    return dl_cpu_pin((shared->config->first_core + worker->index) % shared->cores, &worker->err);
-}
-
 /* A step without data or update: the device's libraries choose their ways and get their memory. */
 static dl_status warm_up(dl_train_worker *worker)
 {
@@ -296,10 +273,7 @@ static dl_status make_worker(dl_train_worker *worker)
         if (status != DL_OK) return status;
     }
     if (!shared->mode->slots) shared->slots[worker->index] = dl_model_gradients(worker->model);
-    worker->order = dl_calloc(shared->data->count, sizeof *worker->order, "order of samples");
-    worker->samples =
-        dl_calloc((size_t)shared->batch_per_worker, sizeof *worker->samples, "samples of a batch");
-    shuffle(worker, 0);
+    dl_train_reader_init(&worker->reader, shared->data, config->seed, shared->batch_per_worker);
     dl_train_make_message(worker);
     return worker->device != NULL ? warm_up(worker) : DL_OK;
 }
@@ -311,28 +285,55 @@ static void worker_set_up(dl_train_worker *worker)
     worker->status = make_worker(worker);
 }
 
-/* Tells the main thread that the calling one is ready (or failed); returns whether to start. */
-static bool wait_at_gate(dl_train_shared *shared)
+/* The first failure of a worker, if there is one. */
+static dl_status worker_status(const dl_train_shared *shared, dl_error *err)
 {
-    pthread_mutex_lock(&shared->mutex);
-    shared->ready++;
-    pthread_cond_broadcast(&shared->changed);
-    while (shared->gate == DL_TRAIN_HOLD)
-        pthread_cond_wait(&shared->changed, &shared->mutex);
-    const bool go = shared->gate == DL_TRAIN_GO;
-    pthread_mutex_unlock(&shared->mutex);
-    return go;
+    for (int w = 0; w < shared->config->workers; w++) {
+        const dl_train_worker *worker = &shared->workers[w];
+        if (worker->status == DL_OK) continue;
+        return dl_error_set(err, worker->status, "worker %d: %s", w, worker->err.text);
+    }
+    return DL_OK;
 }
 
-/* Thread function of one worker (a dl_train_worker *). */
-static void *worker_run(void *argument)
+/* Before the start: `status`, or DL_ERR_SYSTEM if another rank could not be set up. */
+static dl_status ranks_ready(const dl_train_shared *shared, dl_status status, dl_error *err)
 {
-    dl_train_worker *worker = argument;
+    bool failed = false;
+    if (shared->ranks == NULL) return status;
+    dl_error why = {0};
+    const dl_status met = dl_rank_group_agree(shared->ranks, status != DL_OK, &failed, &why);
+    if (status != DL_OK) return status;
+    if (met != DL_OK) {
+        if (err != NULL) *err = why;
+        return met;
+    }
+    if (!failed) return DL_OK;
+    return dl_error_set(err, DL_ERR_SYSTEM, "another rank could not start; its message says why");
+}
+
+/* In each thread once its workers are set up: whether all are, also those of other ranks, as the
+ * first one finds out. Else the whole run is cancelled: the others would wait for that one forever. */
+static bool all_set_up(dl_train_worker *worker)
+{
     dl_train_shared *shared = worker->shared;
-    worker->status = worker_pin(worker);
-    if (worker->status == DL_OK) worker_set_up(worker);
-    if (!wait_at_gate(shared)) return NULL;
-    /* Threads leave the gate one by one as they are woken; after the barrier all start at once. */
+    (void)pthread_barrier_wait(&shared->set_up);
+    if (worker->index == 0) {
+        const dl_status status = worker_status(shared, &shared->err);
+        shared->status = ranks_ready(shared, status, &shared->err);
+    }
+    (void)pthread_barrier_wait(&shared->set_up);
+    return shared->status == DL_OK;
+}
+
+/* Thread function of worker `index`. */
+static void worker_run(void *user, int index)
+{
+    dl_train_shared *shared = user;
+    dl_train_worker *worker = &shared->workers[index];
+    worker_set_up(worker);
+    if (!all_set_up(worker)) return;
+    /* Threads leave that one by one as they are woken; after the barrier all start at once. */
     dl_barrier_wait(&shared->barrier);
     worker->start_ns = dl_clock_ns();
     int64_t next_ns = worker->start_ns;
@@ -347,14 +348,12 @@ static void *worker_run(void *argument)
         pthread_mutex_unlock(&shared->mutex);
     }
     worker->last_loss = dl_model_loss(worker->model);
-    return NULL;
 }
 
 /* Releases what the worker owns. */
 static void worker_free(dl_train_worker *worker)
 {
-    free(worker->samples);
-    free(worker->order);
+    dl_train_reader_free(&worker->reader);
     free(worker->pending);
     free(worker->step_ns);
     dl_train_use(worker);
@@ -365,7 +364,7 @@ static void worker_free(dl_train_worker *worker)
     if (worker->device != NULL) worker->shared->config->device->close(worker->device);
 }
 
-/* What was issued since the group started is under way only now. */
+/* What was launched since the group started is under way only now. */
 static void end_reduction(dl_train_shared *shared)
 {
     const dl_sync_mode *mode = shared->mode;
@@ -418,16 +417,16 @@ static void run_step_of_all(dl_train_shared *shared)
     }
 }
 
-/* Thread function for all workers of a run (a dl_train_shared *). */
-static void *single_run(void *argument)
+/* Thread function for all workers of a run. */
+static void single_run(void *user, int index)
 {
-    dl_train_shared *shared = argument;
+    (void)index;
+    dl_train_shared *shared = user;
     dl_train_worker *workers = shared->workers;
     const int count = shared->config->workers;
-    workers[0].status = worker_pin(&workers[0]);
-    for (int w = 0; workers[0].status == DL_OK && w < count; w++)
+    for (int w = 0; w < count; w++)
         worker_set_up(&workers[w]);
-    if (!wait_at_gate(shared)) return NULL;
+    if (!all_set_up(&workers[0])) return;
     for (int w = 0; w < count; w++)
         workers[w].start_ns = dl_clock_ns();
     bool goes_on = true;
@@ -442,7 +441,6 @@ static void *single_run(void *argument)
         dl_train_use(&workers[w]);
         workers[w].last_loss = dl_model_loss(workers[w].model);
     }
-    return NULL;
 }
 
 /* The worker's place on a device, and where the server is on another one, its place there. */
@@ -493,7 +491,7 @@ static dl_status ranks_join(const dl_train_shared *shared, dl_device *const *dev
                              .lost = device_lost,
                              .user = shared->ranks};
     memcpy(ranks.id, of.id, sizeof ranks.id);
-    return type->join_ranks(devices, shared->config->workers, &ranks, err);
+    return type->join(devices, shared->config->workers, &ranks, err);
 }
 
 /* A place on a device for each worker, in turn; the calling thread uses the first one. */
@@ -512,17 +510,11 @@ static dl_status open_devices(dl_train_shared *shared, dl_error *err)
         for (int w = 0; w < config->workers; w++)
             devices[w] = shared->workers[w].device;
         status = shared->ranks != NULL ? ranks_join(shared, devices, err)
-                                       : type->join(devices, config->workers, err);
+                                       : type->join(devices, config->workers, NULL, err);
         free(devices);
     }
     if (status == DL_OK) dl_train_use(&shared->workers[0]);
     return status;
-}
-
-static dl_wait choose_wait(const dl_train_config *config, int cores)
-{
-    if (config->wait != DL_WAIT_AUTO) return config->wait;
-    return config->workers <= cores ? DL_WAIT_SPIN : DL_WAIT_BLOCK;
 }
 
 /* Sets what of `whole` is this process's: config, own, ranks, first_worker. */
@@ -563,16 +555,14 @@ static dl_status init_shared(dl_train_shared *shared, const dl_train_config *who
     shared->backend =
         config->device != NULL ? config->device->backend : dl_backend_cpu(config->precision);
     shared->batch_per_worker = config->batch / config->workers;
-    shared->cores = config->cores > 0 ? config->cores : dl_cpu_count();
-    shared->wait = choose_wait(config, shared->cores);
+    shared->wait = dl_train_wait(config);
     dl_barrier_init(&shared->barrier, config->workers, shared->wait);
     dl_lock_init(&shared->lock, shared->wait);
     pthread_mutex_init(&shared->mutex, NULL);
     pthread_cond_init(&shared->changed, NULL);
     shared->workers = dl_calloc((size_t)config->workers, sizeof *shared->workers, "workers");
     for (int w = 0; w < config->workers; w++) {
-        shared->workers[w] =
-            (dl_train_worker){.shared = shared, .index = w, .epoch = -1, .computes = true};
+        shared->workers[w] = (dl_train_worker){.shared = shared, .index = w, .computes = true};
     }
 
     dl_model *model = NULL;
@@ -583,7 +573,7 @@ static dl_status init_shared(dl_train_shared *shared, const dl_train_config *who
     shared->count = dl_model_parameter_count(model);
     shared->bytes = dl_model_parameter_bytes(model);
     shared->operations = dl_model_operation_count(model);
-    status = dl_train_check_data(data, model, config->model, err);
+    status = dl_train_check_data(data, config->model, err);
     if (status == DL_OK) status = open_devices(shared, err);
     if (status == DL_OK) status = dl_train_server_make(shared, model, err);
     dl_model_destroy(model);
@@ -603,54 +593,10 @@ static void free_shared(dl_train_shared *shared)
     dl_barrier_free(&shared->barrier);
 }
 
-/* The first failure of a worker, if there is one. */
-static dl_status worker_status(const dl_train_shared *shared, dl_error *err)
-{
-    for (int w = 0; w < shared->config->workers; w++) {
-        const dl_train_worker *worker = &shared->workers[w];
-        if (worker->status == DL_OK) continue;
-        return dl_error_set(err, worker->status, "worker %d: %s", w, worker->err.text);
-    }
-    return DL_OK;
-}
-
-/* Before the start: `status`, or DL_ERR_SYSTEM if another rank could not be set up. */
-static dl_status ranks_ready(const dl_train_shared *shared, dl_status status, dl_error *err)
-{
-    bool failed = false;
-    if (shared->ranks == NULL) return status;
-    dl_error why = {0};
-    const dl_status met = dl_rank_group_agree(shared->ranks, status != DL_OK, &failed, &why);
-    if (status != DL_OK) return status;
-    if (met != DL_OK) {
-        if (err != NULL) *err = why;
-        return met;
-    }
-    if (!failed) return DL_OK;
-    return dl_error_set(err, DL_ERR_SYSTEM, "another rank could not start; its message says why");
-}
-
-/* Waits until `started` threads are set up, lets them go if all are well, and joins them. A worker
- * that could not be set up cancels the whole run: the others would wait for it forever. */
-static dl_status run_workers(dl_train_shared *shared, int started, dl_status status, dl_error *err)
-{
-    pthread_mutex_lock(&shared->mutex);
-    while (shared->ready < started)
-        pthread_cond_wait(&shared->changed, &shared->mutex);
-    if (status == DL_OK) status = worker_status(shared, err);
-    status = ranks_ready(shared, status, err);
-    shared->gate = status == DL_OK ? DL_TRAIN_GO : DL_TRAIN_CANCEL;
-    pthread_cond_broadcast(&shared->changed);
-    pthread_mutex_unlock(&shared->mutex);
-    for (int t = 0; t < started; t++)
-        pthread_join(shared->workers[t].thread, NULL);
-    return status == DL_OK ? worker_status(shared, err) : status;
-}
-
 /* Steps that there is memory for from the start, 32 KiB a worker; for more it grows. */
 #define STEPS_AT_FIRST ((int64_t)1 << 12)
 
-/* Starts the threads. */
+/* One thread a worker, or one for all. */
 static dl_status run_threads(dl_train_shared *shared, dl_error *err)
 {
     const dl_train_config *config = shared->config;
@@ -659,25 +605,24 @@ static dl_status run_threads(dl_train_shared *shared, dl_error *err)
     const dl_backend *backend = shared->backend;
     dl_status status = DL_OK;
     if (backend->start_threads != NULL) status = backend->start_threads(threads, err);
-    int started = 0;
+    int cores[DL_TRAIN_WORKERS_MAX];
     for (int w = 0; w < config->workers; w++) {
         dl_train_worker *worker = &shared->workers[w];
         worker->step_capacity = config->steps < STEPS_AT_FIRST ? config->steps : STEPS_AT_FIRST;
         worker->step_ns = dl_alloc_aligned((size_t)worker->step_capacity * sizeof *worker->step_ns,
                                            "durations of steps");
+        cores[w] = (config->first_core + w) % dl_train_cores(config);
     }
-    while (status == DL_OK && started < threads) {
-        dl_train_worker *worker = &shared->workers[started];
-        const int reason = single ? pthread_create(&worker->thread, NULL, single_run, shared)
-                                  : pthread_create(&worker->thread, NULL, worker_run, worker);
-        if (reason != 0) {
-            status = dl_error_set(err, DL_ERR_SYSTEM, "cannot start the thread of worker %d: %s",
-                                  started, strerror(reason));
-        } else {
-            started++;
-        }
+    pthread_barrier_init(&shared->set_up, NULL, (unsigned)threads);
+    if (status == DL_OK) {
+        status =
+            dl_pinned_threads_run(threads, cores, single ? single_run : worker_run, shared, err);
     }
-    return run_workers(shared, started, status, err);
+    pthread_barrier_destroy(&shared->set_up);
+    if (status != DL_OK) return ranks_ready(shared, status, err);
+    if (shared->status == DL_OK) shared->status = worker_status(shared, &shared->err);
+    if (shared->status != DL_OK && err != NULL) *err = shared->err;
+    return shared->status;
 }
 
 dl_status dl_train_run(const dl_train_config *config, const dl_data_set *data,

@@ -27,7 +27,7 @@
  * host's memory (where = cpu) or on a device that may be the workers' own (gpu); or the devices
  * reduce among themselves (allreduce), gradients or parameters. Every worker waits for its
  * device at the end of a step, and before it meets the others. By `dispatch`, each worker has a
- * thread that issues its operations, or one thread issues those of all workers in turn.
+ * thread that launches its operations, or one thread launches those of all workers in turn.
  *
  * `quantise` makes smaller messages of the gradients that are pushed (kernels/quantise.h): made on
  * the worker's device, turned back where the server is, each with a separate record. allreduce on
@@ -139,8 +139,8 @@ dl_train_config dl_train_default_config(void);
  * starting with the step, as does the next step: the clock is read once per boundary.
  *
  * On a device, what it does is timed by its own marks, as if it started when the first operation
- * was issued to it while it was idle: some microseconds too early. The gaps between records are
- * then the host's: until it has issued, until it wakes up. The observer is given its records after
+ * was launched on it while it was idle: some microseconds too early. The gaps between records are
+ * then the host's: until it has launched, until it wakes up. The observer is given its records after
  * the step, and the next step starts after that. */
 typedef struct dl_train_observer {
     void *user;
@@ -188,6 +188,13 @@ dl_status dl_train_device_count(const dl_train_config *config, int *count,
 
 /* Whether the devices reduce among themselves. */
 bool dl_train_is_collective(const dl_train_config *config);
+
+/* Cores that the configuration uses: `cores`, at most the allowed ones. */
+int dl_train_cores(const dl_train_config *config);
+
+/* How the configuration's threads wait: `wait`, where auto means spinning if every worker has its
+ * own core. */
+dl_wait dl_train_wait(const dl_train_config *config);
 
 /* Whether the run was asked to stop. */
 bool dl_train_stopped(const dl_train_config *config);

@@ -6,6 +6,7 @@
 #include "common/alloc.h"
 #include "common/cpu.h"
 #include "common/random.h"
+#include "kernels/model_table.h"
 #include "kernels/train/train_internal.h"
 
 dl_train_config dl_train_default_config(void)
@@ -31,6 +32,18 @@ const char *const dl_dispatch_names[] = {[DL_DISPATCH_THREADS] = "threads",
                                          [DL_DISPATCH_SINGLE] = "single",
                                          [DL_DISPATCH_SINGLE + 1] = NULL};
 
+int dl_train_cores(const dl_train_config *config)
+{
+    const int allowed = dl_cpu_count();
+    return config->cores > 0 && config->cores < allowed ? config->cores : allowed;
+}
+
+dl_wait dl_train_wait(const dl_train_config *config)
+{
+    if (config->wait != DL_WAIT_AUTO) return config->wait;
+    return config->workers <= dl_train_cores(config) ? DL_WAIT_SPIN : DL_WAIT_BLOCK;
+}
+
 bool dl_train_stopped(const dl_train_config *config)
 {
     return config->stop != NULL && atomic_load_explicit(config->stop, memory_order_relaxed);
@@ -46,29 +59,15 @@ dl_status dl_train_event_names(const dl_train_config *config, const char ***name
         [DL_TRAIN_NAME_SLOWDOWN] = "slowdown",     [DL_TRAIN_NAME_QUANTISE] = "quantise",
         [DL_TRAIN_NAME_DEQUANTISE] = "dequantise", [DL_TRAIN_NAME_STEP] = "step",
     };
-    dl_model *model = NULL;
-    dl_status status = dl_model_create(&model, config->model, config->precision, 1, 0, err);
+    const dl_model_table *table = NULL;
+    const dl_status status = dl_model_table_find(&table, config->model, err);
     if (status != DL_OK) return status;
-    const int operations = dl_model_operation_count(model);
-    const size_t all = (size_t)operations + DL_TRAIN_NAME_COUNT;
-
-    /* One block: the pointers, then the operations' names, which the model would take with it. */
-    size_t text_bytes = 0;
-    for (int op = 0; op < operations; op++) {
-        text_bytes += strlen(dl_model_operation_name(model, op)) + 1;
-    }
-    const char **list = dl_calloc(1, all * sizeof *list + text_bytes, "names of events");
-    char *text = (char *)(list + all);
-    for (int op = 0; op < operations; op++) {
-        const size_t bytes = strlen(dl_model_operation_name(model, op)) + 1;
-        list[op] = memcpy(text, dl_model_operation_name(model, op), bytes);
-        text += bytes;
-    }
-    for (int i = 0; i < DL_TRAIN_NAME_COUNT; i++)
-        list[operations + i] = own[i];
-    dl_model_destroy(model);
+    *count = table->layer_count + DL_TRAIN_NAME_COUNT;
+    const char **list = dl_calloc((size_t)*count, sizeof *list, "names of events");
+    for (int op = 0; op < table->layer_count; op++)
+        list[op] = table->layers[op].name;
+    memcpy(list + table->layer_count, own, sizeof own);
     *names = list;
-    *count = (int)all;
     return DL_OK;
 }
 
@@ -283,31 +282,26 @@ dl_status dl_train_check_config(const dl_train_config *config, dl_error *err)
 
 dl_status dl_train_check(const dl_train_config *config, const dl_data_set *data, dl_error *err)
 {
-    dl_model *model = NULL;
-    dl_status status = dl_train_check_config(config, err);
-    if (status == DL_OK) {
-        status = dl_model_create(&model, config->model, config->precision, 1, config->seed, err);
-    }
-    if (status != DL_OK) return status;
-    status = dl_train_check_data(data, model, config->model, err);
-    dl_model_destroy(model);
-    return status;
+    const dl_status status = dl_train_check_config(config, err);
+    return status == DL_OK ? dl_train_check_data(data, config->model, err) : status;
 }
 
-dl_status dl_train_check_data(const dl_data_set *data, const dl_model *model, const char *name,
-                              dl_error *err)
+dl_status dl_train_check_data(const dl_data_set *data, const char *model, dl_error *err)
 {
+    const dl_model_table *table = NULL;
+    const dl_status status = dl_model_table_find(&table, model, err);
+    if (status != DL_OK) return status;
     if (data->count < 1 || data->count > UINT32_MAX) {
         return dl_error_set(err, DL_ERR_DATA, "data set '%s' has %zu samples; must be 1 to %u",
                             data->name, data->count, UINT32_MAX);
     }
-    if (data->sample_bytes != dl_model_input_count(model) ||
-        data->classes != dl_model_class_count(model)) {
+    if (data->sample_bytes != dl_shape_count(table->in) ||
+        data->classes != dl_model_table_classes(table)) {
         return dl_error_set(err, DL_ERR_DATA,
                             "data set '%s' has samples of %zu values in %d classes, but model '%s' "
                             "takes %zu in %d",
-                            data->name, data->sample_bytes, data->classes, name,
-                            dl_model_input_count(model), dl_model_class_count(model));
+                            data->name, data->sample_bytes, data->classes, model,
+                            dl_shape_count(table->in), dl_model_table_classes(table));
     }
     return DL_OK;
 }
@@ -384,4 +378,38 @@ void dl_train_shuffle(uint64_t seed, int64_t epoch, uint32_t *order, uint32_t co
     for (uint32_t i = 0; i < count; i++)
         order[i] = i;
     dl_random_shuffle(&stream, order, count);
+}
+
+void dl_train_reader_init(dl_train_reader *reader, const dl_data_set *data, uint64_t seed,
+                          int share)
+{
+    *reader = (dl_train_reader){
+        .data = data,
+        .seed = seed,
+        .share = share,
+        .order = dl_calloc(data->count, sizeof *reader->order, "order of samples"),
+        .samples = dl_calloc((size_t)share, sizeof *reader->samples, "samples of a batch")};
+    dl_train_shuffle(seed, 0, reader->order, (uint32_t)data->count);
+}
+
+void dl_train_reader_free(dl_train_reader *reader)
+{
+    free(reader->order);
+    free(reader->samples);
+}
+
+void dl_train_reader_fill(dl_train_reader *reader, dl_model *model, int64_t first)
+{
+    const dl_data_set *data = reader->data;
+    const int64_t count = (int64_t)data->count;
+    for (int i = 0; i < reader->share; i++) {
+        const int64_t epoch = (first + i) / count;
+        if (epoch != reader->epoch) {
+            dl_train_shuffle(reader->seed, epoch, reader->order, (uint32_t)count);
+            reader->epoch = epoch;
+        }
+        reader->samples[i] = reader->order[(first + i) % count];
+    }
+    dl_data_set_batch(data, reader->samples, reader->share, dl_model_precision(model),
+                      dl_model_input(model), dl_model_labels(model));
 }

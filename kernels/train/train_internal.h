@@ -44,7 +44,7 @@ typedef struct dl_train_worker dl_train_worker;
 
 typedef struct dl_train_points {
     dl_train_point *items; /* [count] */
-    int count, capacity;
+    int count;
     double due; /* steps after which the next one is; 0: not yet known */
     double loss_sum;
     int64_t loss_count; /* since the last point */
@@ -59,13 +59,31 @@ typedef struct dl_sync_mode {
     bool free_running; /* nobody waits for the others' steps: the first to end ends the run */
     bool collective;   /* the first phase is the devices' reduction, after which nobody need meet */
     /* collective: the record of the first phase's reduction, after those of all workers that the
-     * thread issues for; NULL: none */
+     * thread launches for; NULL: none */
     void (*reduced)(dl_train_worker *worker);
     /* Update and exchange of step `worker->step`, the gradients being ready. Afterwards the
      * worker's parameters are those of its next step. NULL: this worker does nothing. */
     int phase_count;
     void (*phases[DL_SYNC_PHASES_MAX])(dl_train_worker *worker);
 } dl_sync_mode;
+
+/* Fills the inputs of a model from the endless sequence of a set's samples: permutation after
+ * permutation, which every reader of a run draws alike, so that none waits for another. */
+typedef struct dl_train_reader {
+    const dl_data_set *data;
+    uint64_t seed;
+    int share;         /* samples of a batch */
+    int64_t epoch;     /* that `order` is of */
+    uint32_t *order;   /* [data->count] its permutation */
+    uint32_t *samples; /* [share] of the present batch */
+} dl_train_reader;
+
+void dl_train_reader_init(dl_train_reader *reader, const dl_data_set *data, uint64_t seed,
+                          int share);
+void dl_train_reader_free(dl_train_reader *reader);
+
+/* Positions first ... first + share - 1 of the sequence. */
+void dl_train_reader_fill(dl_train_reader *reader, dl_model *model, int64_t first);
 
 /* What all workers see. Everything is set before the threads start; afterwards vectors are ordered
  * by the barrier or the lock as train_sync.c says. */
@@ -80,7 +98,6 @@ struct dl_train_shared {
     const dl_sync_mode *mode;
     const dl_backend *backend; /* of the workers' models; of the server where it is on a device */
     int batch_per_worker;
-    int cores;    /* that the workers are spread over */
     dl_wait wait; /* SPIN or BLOCK */
 
     size_t count, bytes;             /* of one vector of parameters or gradients */
@@ -108,12 +125,14 @@ struct dl_train_shared {
     dl_barrier barrier;
     dl_lock lock;
 
-    /* The start: workers report that they are ready, dl_train_run says go or not. */
+    pthread_barrier_t set_up; /* of the threads, before the start */
+    dl_status status;         /* whether all workers could be set up */
+    dl_error err;
+
+    /* For those who wait for an update (softsync with a bound). */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    int ready;         /* threads that have finished setting up */
-    int64_t published; /* `version`, for those who wait for an update (softsync with a bound) */
-    enum { DL_TRAIN_HOLD, DL_TRAIN_GO, DL_TRAIN_CANCEL } gate;
+    int64_t published; /* `version` */
 
     dl_train_worker *workers; /* [config->workers] */
     dl_train_points points;   /* of worker 0's thread */
@@ -125,14 +144,13 @@ typedef struct dl_train_pending {
     dl_record fields;
     bool on_device;
     size_t from, to;
-    int64_t start_ns, end_ns; /* of the host: of the record, or of all that was issued with it */
+    int64_t start_ns, end_ns; /* of the host: of the record, or of all that was launched with it */
     size_t first;             /* mark at start_ns */
 } dl_train_pending;
 
 struct dl_train_worker {
     dl_train_shared *shared;
     int index;
-    pthread_t thread;
     dl_status status; /* of setting up; later that of the device */
     dl_error err;
 
@@ -150,9 +168,7 @@ struct dl_train_worker {
 
     dl_model *model;
     dl_optimizer *optimizer; /* NULL where the server updates */
-    uint32_t *order;         /* [data->count] permutation of the present epoch */
-    int64_t epoch;           /* that `order` is of; -1 = none yet */
-    uint32_t *samples;       /* [batch_per_worker] of this step */
+    dl_train_reader reader;
 
     int64_t step;
     int64_t boundary_ns;  /* end of the last record, start of the next */
@@ -175,9 +191,9 @@ int dl_sync_phases(const dl_train_worker *worker);
 void dl_train_scale(void *vector, size_t count, dl_precision precision, double factor);
 
 /* Whether a run can have these settings; over ranks, also dl_train_check_ranks.
- * Whether the set is of the shape of the model, which is called `name`. */
+ * Whether the set is of the shape of the model. */
 dl_status dl_train_check_config(const dl_train_config *config, dl_error *err) DL_MUST_CHECK;
-dl_status dl_train_check_data(const dl_data_set *data, const dl_model *model, const char *name,
+dl_status dl_train_check_data(const dl_data_set *data, const char *model,
                               dl_error *err) DL_MUST_CHECK;
 
 /* Updates and samples that worker 0's parameters have in them after `steps` steps. */
@@ -189,7 +205,7 @@ int64_t dl_train_samples(const dl_train_worker *worker, int64_t steps);
 dl_status dl_train_make_result(dl_train_shared *shared, dl_train_result *result,
                                dl_error *err) DL_MUST_CHECK;
 
-/* All that the calling thread issues goes to the worker's device from now on. */
+/* All that the calling thread launches goes to the worker's device from now on. */
 void dl_train_use(const dl_train_worker *worker);
 
 /* Ends one interval of the worker's time line, which the host was busy with: records
@@ -198,15 +214,15 @@ void dl_train_use(const dl_train_worker *worker);
  * reads no clock. */
 void dl_train_mark(dl_train_worker *worker, dl_record fields);
 
-/* Before operations of the backend are issued: what follows is timed by the device, until
+/* Before operations of the backend are launched: what follows is timed by the device, until
  * dl_train_synchronize. On the processor nothing. */
 void dl_train_launch(dl_train_worker *worker);
 
-/* As dl_train_mark for one operation that was issued: on the processor, where it is done, the same;
+/* As dl_train_mark for one operation that was launched: on the processor, where it is done, the same;
  * on a device its end is found when the step is. */
 void dl_train_launched(dl_train_worker *worker, dl_record fields);
 
-/* Waits until the device has done all that was issued; a failure goes to worker->status. */
+/* Waits until the device has done all that was launched; a failure goes to worker->status. */
 void dl_train_synchronize(dl_train_worker *worker);
 
 /* Gives the observer all records of the step so far. */
@@ -265,46 +281,5 @@ void dl_train_shuffle(uint64_t seed, int64_t epoch, uint32_t *order, uint32_t co
  * been applied before (config.drop_epochs); and of a gradient that is that many updates stale. */
 double dl_train_rate_factor(const dl_train_config *config, size_t count, int64_t samples);
 double dl_train_staleness_rate(int64_t staleness);
-
-typedef struct dl_replay_parameters {
-    const dl_train_config *config;
-    const dl_schedule *schedule;
-    size_t set_size;     /* samples of the training set */
-    size_t count, bytes; /* of one version */
-    int share;           /* samples of a mini-batch */
-
-    /* A server's parameters after update v are versions[v mod version_count], its optimizer
-     * optimizers[0]. Where the workers update, versions[w] and optimizers[w] are worker w's. */
-    void **versions;
-    size_t version_count;
-    dl_optimizer **optimizers;
-    size_t optimizer_count;
-    void *sum; /* of gradients of an update that has several */
-    dl_train_points points;
-    int64_t updates, gradients;
-    double first_loss, last_loss;
-} dl_replay_parameters;
-
-/* All versions start as first[count], numbers of config->precision. `config` and `schedule` are
- * borrowed; of the configuration, optimizer, precision, average_state, staleness_rate, drop_epochs
- * and evaluate_every count. Fails as dl_optimizer_create. To be freed in any case. */
-dl_status dl_replay_parameters_init(dl_replay_parameters *parameters, const dl_train_config *config,
-                                    const dl_schedule *schedule, size_t set_size, const void *first,
-                                    size_t count, dl_error *err) DL_MUST_CHECK;
-void dl_replay_parameters_free(dl_replay_parameters *parameters);
-
-/* What the gradient of an event (no average) is computed with: [count], there once the first
- * event->after events are applied. */
-const void *dl_replay_parameters_of(const dl_replay_parameters *parameters,
-                                    const dl_schedule_event *event);
-
-/* Applies event `row` of the schedule, whose gradient[count], which is overwritten, and loss do not
- * count if it is an average. */
-void dl_replay_parameters_apply(dl_replay_parameters *parameters, size_t row, void *gradient,
-                                double loss);
-
-/* Sets all of *result but its times: the parameters are the server's last ones, or the mean of the
- * workers'. Moves the points; nothing can be applied any more. */
-void dl_replay_parameters_result(dl_replay_parameters *parameters, dl_train_result *result);
 
 #endif

@@ -30,12 +30,7 @@ void dl_train_points_loss(dl_train_points *points, double loss)
 
 void dl_train_points_add(dl_train_points *points, const dl_train_point *point)
 {
-    if (points->count == points->capacity) {
-        points->capacity = 2 * points->capacity + 16;
-        points->items = dl_realloc(points->items, (size_t)points->capacity, sizeof *points->items,
-                                   "points of a run");
-    }
-    dl_train_point *added = &points->items[points->count++];
+    dl_train_point *added = &DL_APPEND(points->items, points->count, "points of a run");
     *added = *point;
     added->loss =
         points->loss_count > 0 ? points->loss_sum / (double)points->loss_count : (double)NAN;
@@ -109,28 +104,20 @@ static void add_share(double *sum, const void *values, size_t count, dl_precisio
     }
 }
 
-/* Adds a worker's parameters, fetched from its device. */
-static dl_status add_parameters(const dl_train_worker *worker, double *sum, double share,
-                                dl_error *err)
+/* Adds the server's parameters, or those of a worker from its device. */
+static dl_status add_parameters(const dl_train_shared *shared, const dl_train_worker *worker,
+                                double *sum, double share, dl_error *err)
 {
-    const dl_train_shared *shared = worker->shared;
-    const dl_precision precision = shared->config->precision;
+    dl_status status;
     void *fetched = dl_alloc_aligned(shared->bytes, "final parameters");
-    dl_train_use(worker);
-    shared->backend->download(fetched, dl_model_parameters(worker->model), shared->bytes);
-    const dl_status status = shared->backend->wait(err);
-    add_share(sum, fetched, shared->count, precision, share);
-    free(fetched);
-    return status;
-}
-
-/* Adds the server's parameters. */
-static dl_status add_server(const dl_train_shared *shared, double *sum, dl_error *err)
-{
-    void *fetched = dl_alloc_aligned(shared->bytes, "final parameters");
-    const dl_status status =
-        dl_train_server_get(shared, fetched, shared->parameters, shared->bytes, err);
-    add_share(sum, fetched, shared->count, shared->config->precision, 1);
+    if (worker == NULL) {
+        status = dl_train_server_get(shared, fetched, shared->parameters, shared->bytes, err);
+    } else {
+        dl_train_use(worker);
+        shared->backend->download(fetched, dl_model_parameters(worker->model), shared->bytes);
+        status = shared->backend->wait(err);
+    }
+    add_share(sum, fetched, shared->count, shared->config->precision, share);
     free(fetched);
     return status;
 }
@@ -212,14 +199,14 @@ dl_status dl_train_make_result(dl_train_shared *shared, dl_train_result *result,
         made.first_loss += share * worker->first_loss;
         made.last_loss += share * worker->last_loss;
         if (shared->mode->server) continue;
-        status = add_parameters(worker, shared->ranks != NULL ? vectors[w] : made.parameters, share,
-                                err);
+        status = add_parameters(shared, worker,
+                                shared->ranks != NULL ? vectors[w] : made.parameters, share, err);
     }
     if (status == DL_OK && config->device != NULL) {
         dl_train_use(&shared->workers[0]);
         made.device_bytes = config->device->used_bytes();
     }
-    if (shared->mode->server) status = add_server(shared, made.parameters, err);
+    if (shared->mode->server) status = add_parameters(shared, NULL, made.parameters, 1, err);
     made.updates = dl_train_updates(&shared->workers[0], shared->workers[0].step);
     made.samples = dl_train_samples(&shared->workers[0], shared->workers[0].step);
     made.seconds = dl_ns_to_s((double)(end_ns - start_ns));
@@ -246,9 +233,7 @@ void dl_train_result_free(dl_train_result *result)
         free(result->step_ns[w]);
     free(result->step_ns);
     free(result->steps_done);
-    for (int i = 0; i < result->point_count; i++)
-        free(result->points[i].parameters);
-    free(result->points);
+    dl_train_points_free(&(dl_train_points){.items = result->points, .count = result->point_count});
     *result = (dl_train_result){0};
 }
 
@@ -285,7 +270,7 @@ dl_status dl_train_accuracy(const char *model_name, const double *parameters,
     dl_model *model = NULL;
     int most = 0;
     dl_status status = create_for_accuracy(&model, model_name, &most, err);
-    if (status == DL_OK) status = dl_train_check_data(data, model, model_name, err);
+    if (status == DL_OK) status = dl_train_check_data(data, model_name, err);
     if (status != DL_OK) {
         dl_model_destroy(model);
         return status;

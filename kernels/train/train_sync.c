@@ -93,7 +93,7 @@ static void push_vector(dl_train_worker *worker, void *to, const void *from, siz
     const dl_train_shared *shared = worker->shared;
     dl_train_launch(worker);
     if (on_device(shared)) {
-        shared->config->device->copy_to(worker->server, to, from, bytes);
+        shared->config->device->copy(worker->server, to, worker->device, from, bytes);
     } else {
         shared->backend->download(to, from, bytes);
     }
@@ -106,7 +106,7 @@ static void pull_vector(dl_train_worker *worker, void *to, const void *from, siz
     const dl_train_shared *shared = worker->shared;
     dl_train_launch(worker);
     if (on_device(shared)) {
-        shared->config->device->copy_from(worker->server, to, from, bytes);
+        shared->config->device->copy(worker->device, to, worker->server, from, bytes);
     } else {
         shared->backend->upload(to, from, bytes);
     }
@@ -319,11 +319,10 @@ dl_status dl_train_server_make(dl_train_shared *shared, dl_model *model, dl_erro
     const dl_sync_mode *mode = shared->mode;
     const dl_backend *backend = shared->backend;
     dl_optimizer *optimizer = NULL;
-    const bool on_device = config->where == DL_TRAIN_WHERE_GPU;
-    if (on_device) config->device->use(shared->workers[0].server);
+    use_server(shared);
     dl_status status = dl_optimizer_create_on(
-        &optimizer, &config->optimizer, on_device ? backend : dl_backend_cpu(config->precision),
-        shared->count, err);
+        &optimizer, &config->optimizer,
+        on_device(shared) ? backend : dl_backend_cpu(config->precision), shared->count, err);
     if (status != DL_OK) return status;
     if (config->sync == DL_SYNC_AVERAGE && config->average_state) {
         (void)dl_optimizer_state(optimizer, &shared->state_count);

@@ -55,7 +55,7 @@ static dl_status run_copies(const dl_bench_config *config, const step_case *at,
 static void add_steps(dl_bench *bench, const dl_bench_config *config, const step_case *at,
                       const dl_recorder *recorder)
 {
-    const int cores = dl_run_cores(&config->train);
+    const int cores = dl_train_cores(&config->train);
     const int64_t common_end_ns = dl_recorder_common_end_ns(recorder);
     for (int w = 0; w < at->copies; w++) {
         const dl_recorder_step *steps = recorder->workers[w].steps;
@@ -94,9 +94,9 @@ typedef struct copy_counts {
 
 static void list_copies(const dl_bench_config *config, copy_counts *list)
 {
-    const int cores = dl_run_cores(&config->train);
+    const int cores = dl_train_cores(&config->train);
     *list = (copy_counts){0};
-    if (!config->snapshot) {
+    if (config->kind != DL_BENCH_SNAPSHOT) {
         for (int k = 1; k <= config->workers_max; k++)
             list->copies[list->count++] = k;
         return;
@@ -108,9 +108,9 @@ static void list_copies(const dl_bench_config *config, copy_counts *list)
 
 /* Time slices that one round of all cases takes for one batch size: copies over the number of cores
  * wait for one another. */
-static double turns(const dl_bench_config *config, const copy_counts *list)
+static double time_slices(const dl_bench_config *config, const copy_counts *list)
 {
-    const int cores = dl_run_cores(&config->train);
+    const int cores = dl_train_cores(&config->train);
     double sum = 0;
     for (int i = 0; i < list->count; i++)
         sum += (list->copies[i] + cores - 1) / cores;
@@ -139,7 +139,7 @@ static dl_status make_cases(const dl_bench_config *config, const copy_counts *li
 static dl_status spread(const dl_bench_config *config, int64_t budget_ns, const step_case *first,
                         dl_error *err)
 {
-    const int cores = dl_run_cores(&config->train);
+    const int cores = dl_train_cores(&config->train);
     const int64_t until_ns =
         dl_clock_ns() + (int64_t)fmin(SPREAD_NS, SPREAD_SHARE * (double)budget_ns);
     step_case all = *first;
@@ -180,18 +180,19 @@ static dl_status bench_step(dl_bench *bench, const dl_bench_config *config, int6
     copy_counts list;
     list_copies(config, &list);
     const uint32_t count = (uint32_t)(config->batch_count * list.count);
-    const double round_turns = turns(config, &list) * config->batch_count;
-    int rounds = (int)((double)budget_ns / (round_turns * RUN_NS));
-    if (rounds < 1 || config->snapshot) rounds = 1;
+    const double round_slices = time_slices(config, &list) * config->batch_count;
+    int rounds = (int)((double)budget_ns / (round_slices * RUN_NS));
+    if (rounds < 1 || config->kind == DL_BENCH_SNAPSHOT) rounds = 1;
     if (rounds > ROUNDS_MAX) rounds = ROUNDS_MAX;
     step_case *cases = dl_calloc(count, sizeof *cases, "step cases");
     dl_bench_order order;
     dl_bench_order_init(&order, count, config->train.seed, DL_BENCH_STEP);
-    double run_ns = (double)budget_ns / (rounds * round_turns);
+    double run_ns = (double)budget_ns / (rounds * round_slices);
     if (run_ns < RUN_NS_MIN) run_ns = RUN_NS_MIN;
     dl_status status = make_cases(config, &list, run_ns, cases, err);
     /* A snapshot meets the cores as a run of training does that starts now. */
-    if (status == DL_OK && !config->snapshot) status = spread(config, budget_ns, cases, err);
+    if (status == DL_OK && config->kind != DL_BENCH_SNAPSHOT)
+        status = spread(config, budget_ns, cases, err);
     /* A machine that others use too gets fewer rounds instead of much more time. */
     const int64_t latest_ns = dl_clock_ns() + budget_ns + budget_ns / 4;
     for (int round = 0; status == DL_OK && round < rounds; round++) {
@@ -203,19 +204,6 @@ static dl_status bench_step(dl_bench *bench, const dl_bench_config *config, int6
     free(cases);
     return status;
 }
-
-/* Shares of the time that the parts get. */
-#define EXCHANGE_SHARE 0.38
-#define SYNC_SHARE 0.12
-#define STEP_SHARE 0.46
-#define MEMORY_SHARE 0.04
-
-#define SNAPSHOT_STEP_SHARE 0.6
-#define SNAPSHOT_EXCHANGE_SHARE 0.4
-
-#define HOST_EXCHANGE_SHARE 0.5
-#define HOST_SYNC_SHARE 0.25
-#define HOST_MEMORY_SHARE 0.25
 
 void dl_bench_print_gaps(const dl_bench *bench, FILE *out)
 {
@@ -232,49 +220,31 @@ void dl_bench_print_gaps(const dl_bench *bench, FILE *out)
     }
 }
 
-typedef struct part {
+/* The parts, and their shares of the time. */
+static const struct {
     const char *what;
     double share;
     dl_status (*run)(dl_bench *, const dl_bench_config *, int64_t, dl_error *);
-} part;
-
-static dl_status run_all(dl_bench *bench, const dl_bench_config *config, const part *parts,
-                         size_t count, dl_error *err)
-{
-    dl_status status = DL_OK;
-    for (size_t i = 0; status == DL_OK && i < count; i++) {
-        bench->progress.what = parts[i].what;
-        status = parts[i].run(bench, config,
-                              (int64_t)(dl_s_to_ns(config->seconds) * parts[i].share), err);
-    }
-    dl_progress_end(&bench->progress);
-    return status;
-}
+} parts[][4] = {
+    [DL_BENCH_WHOLE] = {{"bench: exchange", 0.38, dl_bench_exchange},
+                        {"bench: waiting", 0.12, dl_bench_sync},
+                        {"bench: steps side by side", 0.46, bench_step},
+                        {"bench: memory", 0.04, dl_bench_memory}},
+    [DL_BENCH_SNAPSHOT] = {{"snapshot: steps side by side", 0.6, bench_step},
+                           {"snapshot: exchange", 0.4, dl_bench_exchange}},
+    [DL_BENCH_HOST] = {{"bench: exchange on the host", 0.5, dl_bench_exchange},
+                       {"bench: waiting on the host", 0.25, dl_bench_sync},
+                       {"bench: the host's memory", 0.25, dl_bench_memory}},
+};
 
 dl_status dl_bench_run(dl_bench *bench, const dl_bench_config *config, dl_error *err)
 {
-    static const part parts[] = {{"bench: exchange", EXCHANGE_SHARE, dl_bench_exchange},
-                                 {"bench: waiting", SYNC_SHARE, dl_bench_sync},
-                                 {"bench: steps side by side", STEP_SHARE, bench_step},
-                                 {"bench: memory", MEMORY_SHARE, dl_bench_memory}};
-    return run_all(bench, config, parts, sizeof parts / sizeof *parts, err);
-}
-
-dl_status dl_bench_run_snapshot(dl_bench *bench, const dl_bench_config *config, dl_error *err)
-{
-    static const part parts[] = {
-        {"snapshot: steps side by side", SNAPSHOT_STEP_SHARE, bench_step},
-        {"snapshot: exchange", SNAPSHOT_EXCHANGE_SHARE, dl_bench_exchange}};
-    dl_bench_config snapshot = *config;
-    snapshot.snapshot = true;
-    return run_all(bench, &snapshot, parts, sizeof parts / sizeof *parts, err);
-}
-
-dl_status dl_bench_run_host(dl_bench *bench, const dl_bench_config *config, dl_error *err)
-{
-    static const part parts[] = {
-        {"bench: exchange on the host", HOST_EXCHANGE_SHARE, dl_bench_exchange},
-        {"bench: waiting on the host", HOST_SYNC_SHARE, dl_bench_sync},
-        {"bench: the host's memory", HOST_MEMORY_SHARE, dl_bench_memory}};
-    return run_all(bench, config, parts, sizeof parts / sizeof *parts, err);
+    dl_status status = DL_OK;
+    for (int i = 0; status == DL_OK && i < 4 && parts[config->kind][i].run != NULL; i++) {
+        const double seconds = config->seconds * parts[config->kind][i].share;
+        bench->progress.what = parts[config->kind][i].what;
+        status = parts[config->kind][i].run(bench, config, (int64_t)dl_s_to_ns(seconds), err);
+    }
+    dl_progress_end(&bench->progress);
+    return status;
 }

@@ -40,6 +40,17 @@ typedef enum dl_bench_name {
 
 extern const char *const dl_bench_names[DL_BENCH_NAME_COUNT]; /* "copy", "average", ... */
 
+typedef enum dl_bench_kind {
+    DL_BENCH_WHOLE,
+    /* Only what a change of the machine's state changes (neighbours on the same processor, the
+     * distance of its cores): k steps side by side for k = 2, 4, ... up to workers_max and the
+     * cores (1 on a machine with one core), one run for each batch size, and pushes, pulls, averages
+     * and updates of the model's own size among all cores. Many of these, taken between runs of
+     * training, are samples of the states that those runs met; costs by size take a whole one. */
+    DL_BENCH_SNAPSHOT,
+    DL_BENCH_HOST /* no steps: the communication costs of a host whose workers are on GPUs */
+} dl_bench_kind;
+
 /* What to measure. */
 typedef struct dl_bench_config {
     dl_train_config train; /* model, precision, optimizer, seed, first_core, cores, stop are used */
@@ -50,7 +61,7 @@ typedef struct dl_bench_config {
     int workers_max; /* most copies of the step side by side */
     double seconds;  /* for everything; each part takes its share, and at least one repetition */
     bool quick;      /* exchange of at most DL_BENCH_QUICK_VECTORS vectors */
-    bool snapshot;   /* only what dl_bench_run_snapshot measures */
+    dl_bench_kind kind;
 } dl_bench_config;
 
 #define DL_BENCH_QUICK_VECTORS 4
@@ -80,20 +91,8 @@ void dl_bench_init(dl_bench *bench, dl_trace_writer *writer);
 /* A line for each gap. */
 void dl_bench_print_gaps(const dl_bench *bench, FILE *out);
 
-/* Runs all parts in turn, or as far as it gets until config->train.stop. */
+/* Runs the parts of config->kind in turn, or as far as it gets until config->train.stop. */
 dl_status dl_bench_run(dl_bench *bench, const dl_bench_config *config, dl_error *err) DL_MUST_CHECK;
-
-/* Only what a change of the machine's state changes (neighbours on the same processor, the distance
- * of its cores): k steps side by side for k = 2, 4, ... up to workers_max and the cores (1 on a
- * machine with one core), one run for each batch size, and pushes, pulls, averages and updates of
- * the model's own size among all cores. Many of these, taken between runs of training, are samples
- * of the states that those runs met; costs by size take dl_bench_run. */
-dl_status dl_bench_run_snapshot(dl_bench *bench, const dl_bench_config *config,
-                                dl_error *err) DL_MUST_CHECK;
-
-/* dl_bench_run without steps: the communication costs of a host whose workers are on GPUs. */
-dl_status dl_bench_run_host(dl_bench *bench, const dl_bench_config *config,
-                            dl_error *err) DL_MUST_CHECK;
 
 /* Prints rates of a summary's averages and messages beside that of its triad (GPU: "gpu_copy") with
  * as many threads (on the same GPU); nothing where it has none. */

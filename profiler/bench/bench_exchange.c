@@ -5,9 +5,9 @@
 #include "common/status.h"
 #include "common/units.h"
 #include "kernels/exchange.h"
+#include "kernels/pinned_threads.h"
 #include "profiler/bench/bench.h"
 #include "profiler/bench/bench_internal.h"
-#include "profiler/pinned_threads.h"
 #include "profiler/run/run_meta.h"
 
 /* One round of exchange between n vectors on t threads, in the state of memory in which training
@@ -264,7 +264,7 @@ static const void *make_vector(const dl_round_shared *shared, const dl_round_cas
 static dl_span copy_timed(void *to, const void *from, size_t bytes)
 {
     dl_span time = {.start_ns = dl_clock_ns()};
-    dl_exchange_copy(to, from, bytes);
+    memcpy(to, from, bytes);
     time.end_ns = dl_clock_ns();
     return time;
 }
@@ -319,7 +319,7 @@ static void round_run(dl_round_shared *shared, const dl_round_case *at, int inde
     int count = 1;
     for (int v = index + at->threads; v < at->vectors; v += at->threads, count++) {
         from = make_vector(shared, at, own, count, &to[count]);
-        dl_exchange_copy(size->slots[v], from, size->bytes);
+        memcpy(size->slots[v], from, size->bytes);
     }
     dl_barrier_wait(within);
     if (at->kind == DL_ROUND_ASYNC) {
@@ -330,7 +330,7 @@ static void round_run(dl_round_shared *shared, const dl_round_case *at, int inde
     dl_barrier_wait(within);
     times->pull = copy_timed(to[0], size->parameters, size->bytes);
     for (int m = 1; m < count; m++)
-        dl_exchange_copy(to[m], size->parameters, size->bytes);
+        memcpy(to[m], size->parameters, size->bytes);
 }
 
 #define REPETITIONS_MIN 2
@@ -386,7 +386,7 @@ static void make_snapshot_cases(exchange *all)
 
 static void make_cases(exchange *all)
 {
-    if (all->config->snapshot) {
+    if (all->config->kind == DL_BENCH_SNAPSHOT) {
         make_snapshot_cases(all);
         return;
     }
@@ -554,7 +554,7 @@ dl_status dl_bench_exchange(dl_bench *bench, const dl_bench_config *config, int6
     all->config = config;
     all->bench = bench;
     all->budget_ns = budget_ns;
-    all->thread_count = dl_run_cores(&config->train);
+    all->thread_count = dl_train_cores(&config->train);
     if (all->thread_count > DL_ROUND_VECTORS_MAX) all->thread_count = DL_ROUND_VECTORS_MAX;
     dl_status status = round_shared_init(&all->shared, config, all->thread_count, err);
     if (status == DL_OK) {

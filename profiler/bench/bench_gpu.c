@@ -26,7 +26,7 @@
  *   all_reduce      one GPU's members          -        mean of all GPUs' vectors
  *   launch          -         -                -        host: launch of an empty operation
  *   launch_gap      -         -                -        GPU: from one such to the next
- *   launch_wait     -         -                -        host: to issue one and wait for it */
+ *   launch_wait     -         -                -        host: to launch one and wait for it */
 static const char *const names[] = {
     [DL_BENCH_GPU_H2D] = "h2d",
     [DL_BENCH_GPU_D2H] = "d2h",
@@ -43,11 +43,7 @@ static const char *const names[] = {
 
 static void add(dl_bench_gpu_cases *cases, dl_bench_gpu_case added)
 {
-    if (cases->count == cases->capacity) {
-        cases->capacity = 2 * cases->capacity + 64;
-        cases->items = dl_realloc(cases->items, cases->capacity, sizeof *cases->items, "cases");
-    }
-    cases->items[cases->count++] = added;
+    DL_APPEND(cases->items, cases->count, "cases") = added;
 }
 
 /* 1, 2, 4, ... GPUs at once, and all. */
@@ -97,7 +93,7 @@ void dl_bench_gpu_cases_free(dl_bench_gpu_cases *cases)
 }
 
 /* Operations between two marks: enough that a mark's half microsecond is little, and few enough to
- * be issued while the GPU is held up. */
+ * be launched while the GPU is held up. */
 #define COPIES 16
 #define LAUNCHES 200
 
@@ -108,15 +104,15 @@ void dl_bench_gpu_cases_free(dl_bench_gpu_cases *cases)
 #define ROUNDS_MAX 200
 
 /* A queue of one GPU with its memory, on the GPU, page-locked and pageable. */
-typedef struct place {
+typedef struct slot {
     dl_device *device;
     void *memory, *pinned, *pageable;
-} place;
+} slot;
 
 typedef struct bench {
     const dl_bench_gpu_config *config;
     const dl_device_type *type;
-    place *places; /* [2 x count]: the GPUs, and again for the other direction */
+    slot *slots; /* [2 x count]: the GPUs, and again for the other direction */
     size_t bytes_max;
     dl_bench_gpu_cases cases;
     dl_trace_stream *stream;
@@ -124,7 +120,7 @@ typedef struct bench {
     bool warm; /* the samples count */
 } bench;
 
-static dl_status open_place(bench *b, int gpu, place *made, dl_error *err)
+static dl_status open_slot(bench *b, int gpu, slot *made, dl_error *err)
 {
     const dl_backend *backend = b->type->backend;
     const dl_device_settings settings = {.pageable = false};
@@ -137,27 +133,27 @@ static dl_status open_place(bench *b, int gpu, place *made, dl_error *err)
     return backend->wait(err);
 }
 
-static dl_status open_places(bench *b, dl_error *err)
+static dl_status open_slots(bench *b, dl_error *err)
 {
     const int count = b->config->count;
     dl_status status = DL_OK;
-    b->places = dl_calloc(2 * (size_t)count, sizeof *b->places, "places");
+    b->slots = dl_calloc(2 * (size_t)count, sizeof *b->slots, "slots");
     for (int p = 0; status == DL_OK && p < 2 * count; p++)
-        status = open_place(b, p % count, &b->places[p], err);
+        status = open_slot(b, p % count, &b->slots[p], err);
     if (status != DL_OK || count == 1) return status;
     dl_device **members = dl_calloc((size_t)count, sizeof *members, "members");
     for (int g = 0; g < count; g++)
-        members[g] = b->places[g].device;
-    status = b->type->join(members, count, err);
+        members[g] = b->slots[g].device;
+    status = b->type->join(members, count, NULL, err);
     free(members);
     return status;
 }
 
-static void close_places(bench *b)
+static void close_slots(bench *b)
 {
     const dl_backend *backend = b->type->backend;
-    for (int p = 0; b->places != NULL && p < 2 * b->config->count; p++) {
-        place *closed = &b->places[p];
+    for (int p = 0; b->slots != NULL && p < 2 * b->config->count; p++) {
+        slot *closed = &b->slots[p];
         if (closed->device == NULL) continue;
         b->type->use(closed->device);
         backend->release(closed->memory);
@@ -165,24 +161,31 @@ static void close_places(bench *b)
         free(closed->pageable);
         b->type->close(closed->device);
     }
-    free(b->places);
+    free(b->slots);
+}
+
+/* A sample of that duration. */
+static void append(dl_trace_stream *stream, dl_record record, double each_ns)
+{
+    record.kind = DL_RECORD_BENCH;
+    record.staleness = DL_NO_STALENESS;
+    record.duration_ns = each_ns > 0 ? (int64_t)(each_ns + 0.5) : 0;
+    dl_trace_stream_append(stream, &record);
 }
 
 static void add_sample(bench *b, const dl_bench_gpu_case *c, dl_bench_gpu_name of, int gpu,
                        int64_t start_ns, double each_ns)
 {
     if (!b->warm) return;
-    const dl_record record = {
-        .kind = DL_RECORD_BENCH,
-        .name = b->ids[of],
-        .worker = (uint32_t)(b->config->first + gpu),
-        .threads = (uint32_t)c->at_once,
-        .vectors = of == DL_BENCH_GPU_P2P ? (uint32_t)(b->config->first + c->source) : 0,
-        .bytes = c->bytes,
-        .staleness = DL_NO_STALENESS,
-        .start_ns = start_ns,
-        .duration_ns = each_ns > 0 ? (int64_t)(each_ns + 0.5) : 0};
-    dl_trace_stream_append(b->stream, &record);
+    append(b->stream,
+           (dl_record){.name = b->ids[of],
+                       .worker = (uint32_t)(b->config->first + gpu),
+                       .threads = (uint32_t)c->at_once,
+                       .vectors =
+                           of == DL_BENCH_GPU_P2P ? (uint32_t)(b->config->first + c->source) : 0,
+                       .bytes = c->bytes,
+                       .start_ns = start_ns},
+           each_ns);
 }
 
 /* Operations of that size between two marks. */
@@ -192,33 +195,33 @@ static int batch_of(size_t bytes)
     return fit < 1 ? 1 : fit < COPIES ? (int)fit : COPIES;
 }
 
-static void launch_one(bench *b, const dl_bench_gpu_case *c, const place *at)
+static void launch_one(bench *b, const dl_bench_gpu_case *c, const slot *at)
 {
     const dl_backend *backend = b->type->backend;
     switch (c->name) {
     case DL_BENCH_GPU_D2H: backend->download(at->pinned, at->memory, c->bytes); break;
     case DL_BENCH_GPU_P2P:
-        b->type->copy_from(b->places[c->source].device, at->memory, b->places[c->source].memory,
-                           c->bytes);
+        b->type->copy(at->device, at->memory, b->slots[c->source].device,
+                      b->slots[c->source].memory, c->bytes);
         break;
     default: backend->upload(at->memory, at->pinned, c->bytes); break;
     }
 }
 
-/* Copies of all GPUs of the case, held up until all are issued. */
+/* Copies of all GPUs of the case, held up until all are launched. */
 static dl_status time_copies(bench *b, const dl_bench_gpu_case *c, dl_error *err)
 {
     const dl_backend *backend = b->type->backend;
     const int batch = batch_of(c->bytes);
-    const place *other = &b->places[b->config->count + c->gpu];
+    const slot *other = &b->slots[b->config->count + c->gpu];
     const bool both = c->name == DL_BENCH_GPU_H2D_WITH_D2H;
     dl_status status = DL_OK;
     for (int g = c->gpu; g < c->gpu + c->at_once; g++) {
-        b->type->use(b->places[g].device);
+        b->type->use(b->slots[g].device);
         b->type->hold();
         b->type->mark(0);
         for (int i = 0; i < batch; i++)
-            launch_one(b, c, &b->places[g]);
+            launch_one(b, c, &b->slots[g]);
         b->type->mark(1);
     }
     if (both) {
@@ -230,11 +233,11 @@ static dl_status time_copies(bench *b, const dl_bench_gpu_case *c, dl_error *err
     }
     const int64_t start_ns = dl_clock_ns();
     for (int g = c->gpu; g < c->gpu + c->at_once; g++) {
-        b->type->use(b->places[g].device);
+        b->type->use(b->slots[g].device);
         b->type->let_go();
     }
     for (int g = c->gpu; g < c->gpu + c->at_once; g++) {
-        b->type->use(b->places[g].device);
+        b->type->use(b->slots[g].device);
         const dl_status waited = backend->wait(status == DL_OK ? err : NULL);
         if (status == DL_OK) status = waited;
         if (status == DL_OK) {
@@ -256,7 +259,7 @@ static dl_status time_pageable(bench *b, const dl_bench_gpu_case *c, dl_error *e
     const int64_t start_ns = dl_clock_ns();
     for (int i = 0; i < batch; i++) {
         for (int g = 0; g < c->at_once; g++) {
-            const place *at = &b->places[g];
+            const slot *at = &b->slots[g];
             b->type->use(at->device);
             if (c->name == DL_BENCH_GPU_H2D_PAGEABLE) {
                 backend->upload(at->memory, at->pageable, c->bytes);
@@ -266,7 +269,7 @@ static dl_status time_pageable(bench *b, const dl_bench_gpu_case *c, dl_error *e
         }
     }
     for (int g = 0; status == DL_OK && g < c->at_once; g++) {
-        b->type->use(b->places[g].device);
+        b->type->use(b->slots[g].device);
         status = backend->wait(err);
     }
     const double each_ns = (double)(dl_clock_ns() - start_ns) / batch;
@@ -282,21 +285,21 @@ static dl_status time_all_reduce(bench *b, const dl_bench_gpu_case *c, dl_error 
     dl_status status = DL_OK;
     const int64_t start_ns = dl_clock_ns();
     for (int i = 0; i <= batch; i++) {
-        b->type->use(b->places[0].device);
+        b->type->use(b->slots[0].device);
         b->type->group(true);
         for (int g = 0; g < c->at_once; g++) {
-            b->type->use(b->places[g].device);
-            b->type->all_reduce(b->places[g].memory, c->bytes / number_bytes);
+            b->type->use(b->slots[g].device);
+            b->type->all_reduce(b->slots[g].memory, c->bytes / number_bytes);
         }
         b->type->group(false);
         for (int g = 0; g < c->at_once; g++) {
-            b->type->use(b->places[g].device);
+            b->type->use(b->slots[g].device);
             if (i == 0) b->type->mark(0);
             if (i == batch) b->type->mark(1);
         }
     }
     for (int g = 0; status == DL_OK && g < c->at_once; g++) {
-        b->type->use(b->places[g].device);
+        b->type->use(b->slots[g].device);
         status = b->type->backend->wait(err);
         if (status == DL_OK) {
             add_sample(b, c, DL_BENCH_GPU_ALL_REDUCE, g, start_ns,
@@ -308,7 +311,7 @@ static dl_status time_all_reduce(bench *b, const dl_bench_gpu_case *c, dl_error 
 
 static dl_status time_launches(bench *b, const dl_bench_gpu_case *c, dl_error *err)
 {
-    b->type->use(b->places[c->gpu].device);
+    b->type->use(b->slots[c->gpu].device);
     b->type->hold();
     b->type->mark(0);
     const int64_t start_ns = dl_clock_ns();
@@ -327,7 +330,7 @@ static dl_status time_launches(bench *b, const dl_bench_gpu_case *c, dl_error *e
 
 static dl_status time_launch_wait(bench *b, const dl_bench_gpu_case *c, dl_error *err)
 {
-    b->type->use(b->places[c->gpu].device);
+    b->type->use(b->slots[c->gpu].device);
     const int64_t start_ns = dl_clock_ns();
     b->type->launch();
     const dl_status status = b->type->backend->wait(err);
@@ -336,8 +339,11 @@ static dl_status time_launch_wait(bench *b, const dl_bench_gpu_case *c, dl_error
     return status;
 }
 
-static dl_status time_case(bench *b, const dl_bench_gpu_case *c, dl_error *err)
+static dl_status time_case(void *user, uint32_t which, bool warm, dl_error *err)
 {
+    bench *b = user;
+    const dl_bench_gpu_case *c = &b->cases.items[which];
+    b->warm = warm;
     switch (c->name) {
     case DL_BENCH_GPU_H2D_PAGEABLE:
     case DL_BENCH_GPU_D2H_PAGEABLE: return time_pageable(b, c, err);
@@ -354,24 +360,33 @@ static bool stopped(const dl_bench_gpu_config *config)
     return config->stop != NULL && atomic_load_explicit(config->stop, memory_order_relaxed);
 }
 
+/* Rounds of all cases, each in a new order, for that time. */
+typedef struct rounds {
+    const dl_bench_gpu_config *config;
+    double seconds;
+    uint32_t count, stream; /* of cases; of random numbers */
+    int most;
+    dl_status (*time)(void *bench, uint32_t which, bool warm, dl_error *err); /* of one case */
+    void *bench;
+} rounds;
+
 /* The first round only warms up. */
-static dl_status run_rounds(bench *b, dl_error *err)
+static dl_status run_rounds(const rounds *r, dl_error *err)
 {
-    const int64_t start_ns = dl_clock_ns(), budget_ns = (int64_t)dl_s_to_ns(b->config->seconds);
+    const int64_t start_ns = dl_clock_ns(), budget_ns = (int64_t)dl_s_to_ns(r->seconds);
     dl_status status = DL_OK;
     dl_bench_order order;
     dl_progress progress;
-    dl_bench_order_init(&order, (uint32_t)b->cases.count, 1, 0);
+    dl_bench_order_init(&order, r->count, 1, r->stream);
     dl_progress_init(&progress, "bench of GPUs");
-    for (int round = 0; status == DL_OK && !stopped(b->config) && round <= ROUNDS_MAX; round++) {
+    for (int round = 0; status == DL_OK && !stopped(r->config) && round <= r->most; round++) {
         const double done = (double)(dl_clock_ns() - start_ns) / (double)budget_ns;
         if (round > ROUNDS_MIN && done >= 1) break;
-        b->warm = round > 0;
         const uint32_t *next = dl_bench_order_next(&order);
-        for (size_t i = 0; status == DL_OK && i < b->cases.count; i++) {
-            if (stopped(b->config)) break;
+        for (uint32_t i = 0; status == DL_OK && i < r->count; i++) {
+            if (stopped(r->config)) break;
             dl_progress_update(&progress, done < 1 ? done : 1);
-            status = time_case(b, &b->cases.items[next[i]], err);
+            status = r->time(r->bench, next[i], round > 0, err);
         }
     }
     dl_progress_end(&progress);
@@ -379,7 +394,7 @@ static dl_status run_rounds(bench *b, dl_error *err)
     return status;
 }
 
-/* Largest copy: an eighth of the smallest GPU's memory at most, as each has two places. */
+/* Largest copy: an eighth of the smallest GPU's memory at most, as each has two slots. */
 static dl_status find_bytes_max(bench *b, dl_error *err)
 {
     b->bytes_max = b->config->quick ? DL_BENCH_GPU_QUICK_BYTES : DL_BENCH_GPU_BYTES_MAX;
@@ -399,19 +414,23 @@ dl_status dl_bench_gpu(dl_trace_writer *writer, const dl_bench_gpu_config *confi
     for (int i = 0; i < DL_BENCH_GPU_NAME_COUNT; i++)
         b.ids[i] = dl_trace_writer_intern(writer, names[i]);
     dl_status status = find_bytes_max(&b, err);
-    if (status == DL_OK) status = open_places(&b, err);
+    if (status == DL_OK) status = open_slots(&b, err);
     if (status == DL_OK) {
         dl_bench_gpu_cases_init(&b.cases, config->count, b.bytes_max);
-        status = run_rounds(&b, err);
+        status = run_rounds(&(rounds){.config = config,
+                                      .seconds = config->seconds,
+                                      .count = (uint32_t)b.cases.count,
+                                      .most = ROUNDS_MAX,
+                                      .time = time_case,
+                                      .bench = &b},
+                            err);
     }
-    close_places(&b);
+    close_slots(&b);
     dl_bench_gpu_cases_free(&b.cases);
     return status;
 }
 
 #define MEMORY_OPERATIONS 8 /* between two marks */
-#define MEMORY_WARM_ROUNDS 1
-#define MEMORY_ROUNDS_MIN 2
 #define MEMORY_ROUNDS_MAX 100
 #define MEMORY_SIZES 3 /* the largest vector, and two by SIZE_STEP smaller each */
 #define SIZE_STEP 8
@@ -545,7 +564,7 @@ static void launch_memory_case(memory_bench *b, const memory_case *c)
     const void *blocks = b->blocks[c->size];
     void *residual = b->vectors[1];
     switch (c->name) {
-    case COPY: type->copy_from(b->device, b->result, b->vectors[0], b->bytes[c->size]); break;
+    case COPY: type->copy(b->device, b->result, b->device, b->vectors[0], b->bytes[c->size]); break;
     case FP16_ENCODE: type->encode(halves, blocks, b->vectors[0], NULL, b->message); break;
     case FP16_DECODE: type->decode(halves, blocks, b->message, b->result); break;
     case BIT_ENCODE: type->encode(bits, blocks, b->vectors[0], residual, b->message); break;
@@ -556,8 +575,10 @@ static void launch_memory_case(memory_bench *b, const memory_case *c)
     }
 }
 
-static dl_status time_memory_case(memory_bench *b, const memory_case *c, bool warm, dl_error *err)
+static dl_status time_memory_case(void *user, uint32_t which, bool warm, dl_error *err)
 {
+    memory_bench *b = user;
+    const memory_case *c = &b->cases[which];
     const dl_device_type *type = b->type;
     type->hold();
     type->mark(0);
@@ -569,35 +590,15 @@ static dl_status time_memory_case(memory_bench *b, const memory_case *c, bool wa
     const dl_status status = type->backend->wait(err);
     if (status != DL_OK || !warm) return status;
     const double each_ns = type->between_ns(0, 1) / MEMORY_OPERATIONS;
-    dl_trace_stream_append(b->stream, &(dl_record){.kind = DL_RECORD_BENCH,
-                                                   .name = b->ids[c->name],
-                                                   .worker = (uint32_t)(b->config->first + b->gpu),
-                                                   .vectors = (uint32_t)c->vectors,
-                                                   .threads = 1,
-                                                   .bytes = b->bytes[c->size],
-                                                   .staleness = DL_NO_STALENESS,
-                                                   .start_ns = start_ns,
-                                                   .duration_ns = (int64_t)(each_ns + 0.5)});
+    append(b->stream,
+           (dl_record){.name = b->ids[c->name],
+                       .worker = (uint32_t)(b->config->first + b->gpu),
+                       .vectors = (uint32_t)c->vectors,
+                       .threads = 1,
+                       .bytes = b->bytes[c->size],
+                       .start_ns = start_ns},
+           each_ns);
     return DL_OK;
-}
-
-static dl_status run_memory_rounds(memory_bench *b, dl_error *err)
-{
-    const int64_t start_ns = dl_clock_ns();
-    const int64_t budget_ns = (int64_t)(dl_s_to_ns(b->config->seconds) / b->config->count);
-    dl_bench_order order;
-    dl_bench_order_init(&order, b->case_count, 1, (uint32_t)b->gpu);
-    dl_status status = DL_OK;
-    for (int round = 0; status == DL_OK && round < MEMORY_ROUNDS_MAX + MEMORY_WARM_ROUNDS;
-         round++) {
-        const bool late = dl_clock_ns() - start_ns > budget_ns;
-        if (stopped(b->config) || (late && round >= MEMORY_ROUNDS_MIN + MEMORY_WARM_ROUNDS)) break;
-        const uint32_t *next = dl_bench_order_next(&order);
-        for (uint32_t i = 0; status == DL_OK && i < b->case_count; i++)
-            status = time_memory_case(b, &b->cases[next[i]], round >= MEMORY_WARM_ROUNDS, err);
-    }
-    dl_bench_order_free(&order);
-    return status;
 }
 
 dl_status dl_bench_gpu_memory(dl_trace_writer *writer, const dl_bench_gpu_config *config,
@@ -611,7 +612,16 @@ dl_status dl_bench_gpu_memory(dl_trace_writer *writer, const dl_bench_gpu_config
     make_cases(&b);
     for (b.gpu = 0; status == DL_OK && !stopped(config) && b.gpu < config->count; b.gpu++) {
         status = open_gpu(&b, err);
-        if (status == DL_OK) status = run_memory_rounds(&b, err);
+        if (status == DL_OK) {
+            status = run_rounds(&(rounds){.config = config,
+                                          .seconds = config->seconds / config->count,
+                                          .count = b.case_count,
+                                          .stream = (uint32_t)b.gpu,
+                                          .most = MEMORY_ROUNDS_MAX,
+                                          .time = time_memory_case,
+                                          .bench = &b},
+                                err);
+        }
         close_gpu(&b);
     }
     return status;

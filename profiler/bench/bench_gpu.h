@@ -1,8 +1,8 @@
 /* Micro-benchmarks of GPUs: copies, reductions, launches, as BENCH records (their names and fields:
  * below). All through the functions that training uses (kernels/device.h).
  *
- * Copies of pinned memory are timed by the GPU's marks around several of them, all issued while the
- * GPU is held up, so that the host's time to issue does not count. Pageable memory keeps the host
+ * Copies of pinned memory are timed by the GPU's marks around several of them, all launched while the
+ * GPU is held up, so that the host's time to launch does not count. Pageable memory keeps the host
  * busy, and is timed by the host's clock. */
 #ifndef DL_PROFILER_BENCH_GPU_H
 #define DL_PROFILER_BENCH_GPU_H
@@ -55,7 +55,7 @@ typedef struct dl_bench_gpu_case {
 
 typedef struct dl_bench_gpu_cases {
     dl_bench_gpu_case *items; /* [count] */
-    size_t count, capacity;
+    size_t count;
 } dl_bench_gpu_cases;
 
 /* All cases of GPUs 0 .. gpus - 1 (at least one), with copies of up to bytes_max. */
@@ -63,7 +63,7 @@ void dl_bench_gpu_cases_init(dl_bench_gpu_cases *cases, int gpus, size_t bytes_m
 void dl_bench_gpu_cases_free(dl_bench_gpu_cases *cases);
 
 /* What averaging and quantising reach of a GPU's memory bandwidth, beside copies within the GPU of
- * the same run: BENCH records, timed by the GPU's marks around several operations that are issued
+ * the same run: BENCH records, timed by the GPU's marks around several operations that are launched
  * while it is held up.
  *
  *   name                              bytes       vectors     what

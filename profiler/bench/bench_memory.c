@@ -5,10 +5,10 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "kernels/pinned_threads.h"
 #include "kernels/quantise.h"
 #include "profiler/bench/bench.h"
 #include "profiler/bench/bench_internal.h"
-#include "profiler/pinned_threads.h"
 #include "profiler/run/run_meta.h"
 #include "trace/training/summary.h"
 
@@ -102,7 +102,7 @@ static void average_in_passes(const memory *m, const piece *own, int n, size_t c
 {
     const dl_precision precision = m->config->train.precision;
     const dl_backend *backend = dl_backend_cpu(precision);
-    dl_exchange_copy(own->result, own->vectors[0], count * dl_precision_bytes(precision));
+    memcpy(own->result, own->vectors[0], count * dl_precision_bytes(precision));
     for (int v = 1; v < n; v++)
         backend->add(own->result, own->vectors[v], count);
     /* Division by n: the mean of one vector, in place, is a pass of the same traffic. */
@@ -123,7 +123,7 @@ static dl_quantise_plan *plan_of(piece *own, dl_quantise kind, size_t count)
 }
 
 /* This thread's part of the present case. */
-static void work(memory *m, int index, const memory_case *at, size_t count)
+static void run_part(memory *m, int index, const memory_case *at, size_t count)
 {
     const dl_precision precision = m->config->train.precision;
     piece *own = &m->pieces[index];
@@ -166,7 +166,7 @@ static void run_case(memory *m, int index)
     }
     dl_barrier_wait(&m->between);
     const int64_t start_ns = dl_clock_ns();
-    if (index < at->threads) work(m, index, at, count);
+    if (index < at->threads) run_part(m, index, at, count);
     dl_barrier_wait(&m->between);
     if (index > 0) return;
     dl_bench_add(m->bench, at->name,
@@ -250,7 +250,7 @@ dl_status dl_bench_memory(dl_bench *bench, const dl_bench_config *config, int64_
     m->config = config;
     m->bench = bench;
     m->budget_ns = budget_ns;
-    m->thread_count = dl_run_cores(&config->train);
+    m->thread_count = dl_train_cores(&config->train);
     m->bytes = vector_bytes(config);
     m->count = m->bytes / dl_precision_bytes(config->train.precision);
     m->pieces = dl_calloc((size_t)m->thread_count, sizeof *m->pieces, "pieces");
@@ -331,9 +331,8 @@ void dl_bench_memory_print(const dl_summary *summary, FILE *out)
                     is_gpus(b) ? "copy GB/s" : "triad GB/s", "ratio");
             head = true;
         }
-        char size[32];
         fprintf(out, "%-16s%8u%8u%10s%12.2f%12.2f%8.2f\n", b->name, b->vectors, b->threads,
-                dl_format_bytes(size, sizeof size, (double)b->bytes), rate_of(b) * 1e-9,
-                rate_of(reference) * 1e-9, rate_of(b) / rate_of(reference));
+                DL_BYTES_TEXT(b->bytes), rate_of(b) * 1e-9, rate_of(reference) * 1e-9,
+                rate_of(b) / rate_of(reference));
     }
 }

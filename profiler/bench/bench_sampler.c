@@ -86,6 +86,6 @@ int *dl_bench_cores(const dl_train_config *config, int count)
 {
     int *cores = dl_calloc((size_t)count, sizeof *cores, "core numbers");
     for (int i = 0; i < count; i++)
-        cores[i] = (config->first_core + i) % dl_run_cores(config);
+        cores[i] = (config->first_core + i) % dl_train_cores(config);
     return cores;
 }

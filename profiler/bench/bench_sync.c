@@ -5,9 +5,9 @@
 #include "common/cpu.h"
 #include "common/random.h"
 #include "common/units.h"
+#include "kernels/pinned_threads.h"
 #include "profiler/bench/bench.h"
 #include "profiler/bench/bench_internal.h"
-#include "profiler/pinned_threads.h"
 #include "profiler/run/run_meta.h"
 
 /* Length of a burst: what is aimed at, and at least. In the least time all threads of a burst must
@@ -75,7 +75,7 @@ static void add_sample(sync_burst *burst, int index, int64_t start_ns, int64_t e
 }
 
 /* Barrier: each passes over its working set, and meets the others. Kept is when each thread arrived
- * and left; settle_barrier makes samples of that. The second barrier of a round lets all agree on
+ * and left; make_barrier_samples makes samples of that. The second barrier of a round lets all agree on
  * when to stop. */
 static void run_barrier(sync_burst *burst, int index)
 {
@@ -95,7 +95,7 @@ static void run_barrier(sync_burst *burst, int index)
 
 /* A sample counts from the last arrival. The thread that came last did not wait: it has no sample,
  * unless it is alone. */
-static void settle_barrier(sync_burst *burst)
+static void make_barrier_samples(sync_burst *burst)
 {
     const int threads = burst->at->threads;
     const int rounds = burst->lanes[0].count;
@@ -252,7 +252,7 @@ static void open_burst(sync_burst *burst, const sync_case *at, uint64_t seed, ui
 static size_t close_burst(sync_burst *burst, dl_bench *bench)
 {
     size_t samples = 0;
-    if (burst->at->name == DL_BENCH_BARRIER) settle_barrier(burst);
+    if (burst->at->name == DL_BENCH_BARRIER) make_barrier_samples(burst);
     for (int i = 0; i < burst->at->threads; i++) {
         sync_lane *lane = &burst->lanes[i];
         samples += (size_t)lane->count;
@@ -312,7 +312,7 @@ dl_status dl_bench_sync(dl_bench *bench, const dl_bench_config *config, int64_t 
                         dl_error *err)
 {
     sync_case cases[SYNC_CASES_MAX];
-    const int count = list_cases(dl_run_cores(&config->train), cases);
+    const int count = list_cases(dl_train_cores(&config->train), cases);
     int repetitions = (int)(budget_ns / (count * BURST_NS));
     if (repetitions < 1) repetitions = 1;
     if (repetitions > REPETITIONS_MAX) repetitions = REPETITIONS_MAX;

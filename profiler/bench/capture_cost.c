@@ -39,12 +39,12 @@
  * meanwhile. */
 
 /* What a child does. Both functions get `user` and the result's memory, zeroed before. */
-typedef struct dl_child_work {
-    void (*work)(void *user, void *result);
-    void (*finish)(void *user, void *result); /* after all exit handlers that `work` led to; NULL =
+typedef struct dl_child_task {
+    void (*run)(void *user, void *result);
+    void (*finish)(void *user, void *result); /* after all exit handlers that `run` led to; NULL =
                                                  nothing */
     void *user;
-} dl_child_work;
+} dl_child_task;
 
 /* The activities of the trace that a recorded child left. */
 typedef struct dl_child_recording {
@@ -61,7 +61,7 @@ typedef struct dl_child_recording {
 
 /* Of the child; exit handlers get no argument. */
 static struct {
-    const dl_child_work *work;
+    const dl_child_task *task;
     int to_parent;
     char *result;
     size_t bytes;
@@ -69,7 +69,7 @@ static struct {
 
 static void hand_over(void)
 {
-    if (child.work->finish != NULL) child.work->finish(child.work->user, child.result);
+    if (child.task->finish != NULL) child.task->finish(child.task->user, child.result);
     for (size_t done = 0; done < child.bytes;) {
         const ssize_t bytes = write(child.to_parent, child.result + done, child.bytes - done);
         if (bytes < 0 && errno == EINTR) continue;
@@ -81,15 +81,15 @@ static void hand_over(void)
 
 /* Exit handlers run in the reverse order: this one runs after those of libraries that the work
  * loads. */
-static void run_child(const dl_child_work *work, int to_parent, void *result, size_t bytes)
+static void run_child(const dl_child_task *task, int to_parent, void *result, size_t bytes)
 {
-    child.work = work;
+    child.task = task;
     child.to_parent = to_parent;
     child.result = result;
     child.bytes = bytes;
     memset(result, 0, bytes);
     if (atexit(hand_over) != 0) _exit(1);
-    work->work(work->user, result);
+    task->run(task->user, result);
     exit(0);
 }
 
@@ -109,13 +109,13 @@ static bool read_all(int from_child, char *result, size_t bytes)
  * end, and hands over result[bytes]. The calling process must have a single thread. DL_ERR_SYSTEM
  * if the child cannot be made, ends otherwise or hands nothing over; the result is undefined
  * then. */
-static dl_status child_measure(const dl_child_work *work, void *result, size_t bytes, dl_error *err)
+static dl_status child_measure(const dl_child_task *task, void *result, size_t bytes, dl_error *err)
 {
     int ends[2];
     fflush(NULL); /* the child would write it again */
     if (pipe(ends) != 0) return dl_error_set(err, DL_ERR_SYSTEM, "cannot make a pipe");
     const pid_t made = fork();
-    if (made == 0) run_child(work, ends[1], result, bytes);
+    if (made == 0) run_child(task, ends[1], result, bytes);
     close(ends[1]);
     const bool whole = made > 0 && read_all(ends[0], result, bytes);
     close(ends[0]);
@@ -123,12 +123,6 @@ static dl_status child_measure(const dl_child_work *work, void *result, size_t b
     while (made > 0 && waitpid(made, &status, 0) < 0 && errno == EINTR) {}
     if (whole && status == 0) return DL_OK;
     return dl_error_set(err, DL_ERR_SYSTEM, "the process that was to be recorded failed");
-}
-
-static void set_variable(void *unused, const char *name, const char *value)
-{
-    (void)unused;
-    setenv(name, value, 1);
 }
 
 /* In the child, before its first call: has NVTX, and with `cuda` the driver, load the library as
@@ -139,7 +133,7 @@ static void child_inject(const dl_capture_settings *settings, const char *librar
     unsetenv("CUDA_INJECTION64_PATH");
     unsetenv("NVTX_INJECTION64_PATH");
     if (library == NULL) return;
-    dl_capture_settings_to_environment(settings, set_variable, NULL);
+    dl_capture_settings_to_environment(settings);
     setenv("NVTX_INJECTION64_PATH", library, 1);
     if (cuda) setenv("CUDA_INJECTION64_PATH", library, 1);
 }
@@ -248,19 +242,14 @@ static double clock_of(clockid_t which)
     return dl_s_to_ns((double)now.tv_sec) + (double)now.tv_nsec;
 }
 
-static dl_status set_environment(const child_order *order, dl_error *err)
+static void set_environment(const child_order *order)
 {
     dl_capture_settings settings = dl_capture_settings_default();
-    if (order->variant == DL_LAUNCH_BARE) {
-        child_inject(&settings, NULL, false);
-        return DL_OK;
-    }
     if (order->variant > DL_LAUNCH_NVTX) settings.preset = order->variant - DL_LAUNCH_LIGHT;
-    dl_status status = dl_capture_set_path(settings.output, order->folder, err);
-    if (status == DL_OK) status = dl_capture_set_path(settings.cupti, order->config->cupti, err);
-    if (status != DL_OK) return status;
-    child_inject(&settings, order->config->library, order->variant > DL_LAUNCH_NVTX);
-    return DL_OK;
+    settings.output = order->folder;
+    settings.cupti = order->config->cupti;
+    child_inject(&settings, order->variant == DL_LAUNCH_BARE ? NULL : order->config->library,
+                 order->variant > DL_LAUNCH_NVTX);
 }
 
 static dl_status open_launcher(launcher *to, const char *path, char *name, dl_error *err)
@@ -325,16 +314,14 @@ static dl_status time_calls(const launcher *by, double call_ns[CALL_KINDS], dl_e
     return DL_OK;
 }
 
-static void work_in_child(void *user, void *memory)
+static void measure_in_child(void *user, void *memory)
 {
     const child_order *order = user;
     child_result *result = memory;
     dl_error err = {0};
     launcher by = {0};
-    dl_status status = set_environment(order, &err);
-    if (status == DL_OK) {
-        status = open_launcher(&by, order->config->device_library, result->device, &err);
-    }
+    set_environment(order);
+    dl_status status = open_launcher(&by, order->config->device_library, result->device, &err);
     result->process_ns = clock_of(CLOCK_PROCESS_CPUTIME_ID);
     result->thread_ns = clock_of(CLOCK_THREAD_CPUTIME_ID);
     if (status == DL_OK) status = time_calls(&by, result->call_ns, &err);
@@ -398,8 +385,8 @@ static dl_status run_one(const child_order *order, child_result *result, double 
                          dl_error *err)
 {
     child_order own = *order;
-    const dl_child_work work = {work_in_child, finish_in_child, &own};
-    dl_status status = child_measure(&work, result, sizeof *result, err);
+    const dl_child_task task = {measure_in_child, finish_in_child, &own};
+    dl_status status = child_measure(&task, result, sizeof *result, err);
     *records = 0;
     if (status == DL_OK && result->why[0] != '\0') {
         status = no_device(result->why, err);
@@ -464,7 +451,7 @@ size_t dl_overhead_median_interval(size_t count, double confidence)
     return low;
 }
 
-static dl_capture_figure figure_of(double *values, size_t count)
+dl_capture_figure dl_overhead_figure(double *values, size_t count)
 {
     const double median_ns = dl_distribution_of(values, count).p50; /* and sorts them */
     const size_t low = dl_overhead_median_interval(count, DL_OVERHEAD_CONFIDENCE);
@@ -484,7 +471,7 @@ static void sum_up(cost_samples *samples, int repetitions, dl_launch_cost *cost)
         gethostname(figures->host, sizeof figures->host - 1);
         snprintf(figures->device, sizeof figures->device, "%s", samples->device);
         for (int item = 0; item < DL_CAPTURE_ITEM_COUNT; item++)
-            figures->items[item] = figure_of(samples->added[v][item], count);
+            figures->items[item] = dl_overhead_figure(samples->added[v][item], count);
         cost->records_per_launch[v] = samples->records[v] / calls;
     }
 }
@@ -594,8 +581,8 @@ static dl_status time_in_child(const char *library, const dl_capture_settings *s
                                range_samples *samples, dl_error *err)
 {
     cost_case chosen = {library, settings};
-    const dl_child_work work = {.work = call_in_child, .user = &chosen};
-    return child_measure(&work, samples, sizeof *samples, err);
+    const dl_child_task task = {.run = call_in_child, .user = &chosen};
+    return child_measure(&task, samples, sizeof *samples, err);
 }
 
 /* Whether the trace holds as many ranges and marks as were called: nothing was cheap because it was
@@ -615,25 +602,25 @@ static dl_status check_trace(const char *folder, dl_error *err)
                         3 * calls, calls);
 }
 
-static dl_capture_cost cost_of(double *with_ns, double *without_ns)
+static dl_capture_figure cost_of(double *with_ns, double *without_ns)
 {
     const double base_ns = dl_distribution_of(without_ns, DL_CAPTURE_COST_ROUNDS).p50;
-    const dl_capture_figure with = figure_of(with_ns, DL_CAPTURE_COST_ROUNDS);
-    return (dl_capture_cost){with.ns - base_ns, with.low_ns - base_ns, with.high_ns - base_ns};
+    const dl_capture_figure with = dl_overhead_figure(with_ns, DL_CAPTURE_COST_ROUNDS);
+    return (dl_capture_figure){with.ns - base_ns, with.low_ns - base_ns, with.high_ns - base_ns};
 }
 
 static dl_status measure_ranges(const char *library, const char *folder, range_samples *with,
                                 range_samples *without, dl_error *err)
 {
     dl_capture_settings settings = dl_capture_settings_default();
-    dl_status status = dl_capture_set_path(settings.output, folder, err);
-    if (status == DL_OK) status = time_in_child(NULL, &settings, without, err);
+    settings.output = folder;
+    dl_status status = time_in_child(NULL, &settings, without, err);
     if (status == DL_OK) status = time_in_child(library, &settings, with, err);
     return status == DL_OK ? check_trace(folder, err) : status;
 }
 
 dl_status dl_capture_cost_measure(const char *library, const char *folder,
-                                  dl_capture_cost costs[DL_CAPTURE_COST_COUNT], dl_error *err)
+                                  dl_capture_figure costs[DL_CAPTURE_COST_COUNT], dl_error *err)
 {
     char *own = NULL;
     dl_status status = child_folder_make(folder, &own, err);
@@ -650,7 +637,7 @@ dl_status dl_capture_cost_measure(const char *library, const char *folder,
 #else
 
 dl_status dl_capture_cost_measure(const char *library, const char *folder,
-                                  dl_capture_cost costs[DL_CAPTURE_COST_COUNT], dl_error *err)
+                                  dl_capture_figure costs[DL_CAPTURE_COST_COUNT], dl_error *err)
 {
     (void)library;
     (void)folder;

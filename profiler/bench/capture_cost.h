@@ -27,17 +27,16 @@ typedef enum dl_capture_case {
 
 extern const char *const dl_capture_case_names[DL_CAPTURE_COST_COUNT];
 
-/* ns a range or mark: median over the rounds and its distribution-free interval with a confidence
- * of DL_OVERHEAD_CONFIDENCE, both less the median without the library. */
-typedef struct dl_capture_cost {
-    double added_ns, low_ns, high_ns;
-} dl_capture_cost;
+/* Median of values[count] and its distribution-free interval with a confidence of
+ * DL_OVERHEAD_CONFIDENCE; sorts them. */
+dl_capture_figure dl_overhead_figure(double *values, size_t count);
 
-/* Measures in two child processes. The trace is written below `folder` and removed. The process
+/* ns a range or mark over the rounds, less the median without the library. Measures in two child
+ * processes. The trace is written below `folder` and removed. The process
  * must have a single thread. DL_ERR_UNSUPPORTED in a build without NVTX's headers; DL_ERR_DATA if
  * the library recorded something else than what was called. */
 dl_status dl_capture_cost_measure(const char *library, const char *folder,
-                                  dl_capture_cost costs[DL_CAPTURE_COST_COUNT],
+                                  dl_capture_figure costs[DL_CAPTURE_COST_COUNT],
                                   dl_error *err) DL_MUST_CHECK;
 
 /* What recording CUDA costs a program: a loop of launches, copies, event recordings and waits in

@@ -175,12 +175,8 @@ dl_status dl_overhead_measure(const dl_overhead_config *config, dl_overhead *ove
     status = run_pairs(config, &made, without_ns, extra_ns, err);
     if (status == DL_OK) status = count_records(config, &made, err);
     if (status == DL_OK) {
-        const size_t pairs = (size_t)made.pairs;
-        const size_t low = dl_overhead_median_interval(pairs, DL_OVERHEAD_CONFIDENCE);
-        made.step_ns = dl_distribution_of(without_ns, pairs).p50;
-        made.extra_ns = dl_distribution_of(extra_ns, pairs).p50;
-        made.low_ns = extra_ns[low];
-        made.high_ns = extra_ns[pairs - 1 - low];
+        made.step_ns = dl_distribution_of(without_ns, (size_t)made.pairs).p50;
+        made.extra = dl_overhead_figure(extra_ns, (size_t)made.pairs);
         *overhead = made;
     }
     free(extra_ns);
@@ -193,21 +189,19 @@ dl_status dl_overhead_measure(const dl_overhead_config *config, dl_overhead *ove
 static void print_training(const dl_overhead_report *report, FILE *out)
 {
     const dl_overhead *overhead = report->training;
-    char step[CELL_BYTES], extra[CELL_BYTES], low[CELL_BYTES], high[CELL_BYTES];
     fprintf(out, "%s, batch %d, 1 worker: %d pairs of runs of %lld steps, %.0f records per step\n",
             report->model, report->batch, overhead->pairs, (long long)overhead->steps,
             overhead->records_per_step);
-    fprintf(out, "step without a trace  %s\n", dl_format_ns(step, sizeof step, overhead->step_ns));
+    fprintf(out, "step without a trace  %s\n", DL_NS_TEXT(overhead->step_ns));
     fprintf(out, "recording adds        %s a step, %.0f %% interval %s to %s\n",
-            dl_format_ns(extra, sizeof extra, overhead->extra_ns), 100 * DL_OVERHEAD_CONFIDENCE,
-            dl_format_ns(low, sizeof low, overhead->low_ns),
-            dl_format_ns(high, sizeof high, overhead->high_ns));
+            DL_NS_TEXT(overhead->extra.ns), 100 * DL_OVERHEAD_CONFIDENCE,
+            DL_NS_TEXT(overhead->extra.low_ns), DL_NS_TEXT(overhead->extra.high_ns));
     fprintf(out, "                      %.2f %% of the step, interval %.2f to %.2f %%\n",
-            100 * overhead->extra_ns / overhead->step_ns,
-            100 * overhead->low_ns / overhead->step_ns,
-            100 * overhead->high_ns / overhead->step_ns);
+            100 * overhead->extra.ns / overhead->step_ns,
+            100 * overhead->extra.low_ns / overhead->step_ns,
+            100 * overhead->extra.high_ns / overhead->step_ns);
     fprintf(out, "                      %.0f ns a record\n",
-            overhead->extra_ns / overhead->records_per_step);
+            overhead->extra.ns / overhead->records_per_step);
 }
 
 static void print_nvtx(const dl_overhead_report *report, FILE *out)
@@ -218,11 +212,9 @@ static void print_nvtx(const dl_overhead_report *report, FILE *out)
     }
     fprintf(out, "recording another program's NVTX, one thread:\n");
     for (int i = 0; i < DL_CAPTURE_COST_COUNT; i++) {
-        char added[CELL_BYTES], low[CELL_BYTES], high[CELL_BYTES];
         fprintf(out, "%-29s adds %s, %.0f %% interval %s to %s\n", dl_capture_case_names[i],
-                dl_format_ns(added, sizeof added, report->nvtx[i].added_ns),
-                100 * DL_OVERHEAD_CONFIDENCE, dl_format_ns(low, sizeof low, report->nvtx[i].low_ns),
-                dl_format_ns(high, sizeof high, report->nvtx[i].high_ns));
+                DL_NS_TEXT(report->nvtx[i].ns), 100 * DL_OVERHEAD_CONFIDENCE,
+                DL_NS_TEXT(report->nvtx[i].low_ns), DL_NS_TEXT(report->nvtx[i].high_ns));
     }
 }
 
@@ -275,20 +267,16 @@ void dl_overhead_report_print(const dl_overhead_report *report, FILE *out)
     print_cuda(report, out);
 }
 
-static void write_number(dl_trace_writer *writer, const char *key, double value)
-{
-    char text[CELL_BYTES];
-    snprintf(text, sizeof text, "%.9g", value);
-    dl_trace_writer_meta(writer, key, text);
-}
-
 void dl_overhead_report_write(const dl_overhead_report *report, dl_trace_writer *writer)
 {
     const dl_overhead *training = report->training;
-    write_number(writer, "record_ns", training->extra_ns / training->records_per_step);
-    write_number(writer, "record_low_ns", training->low_ns / training->records_per_step);
-    write_number(writer, "record_high_ns", training->high_ns / training->records_per_step);
-    write_number(writer, "pairs", training->pairs);
+    dl_trace_writer_metaf(writer, "record_ns", "%.9g",
+                          (double)(training->extra.ns / training->records_per_step));
+    dl_trace_writer_metaf(writer, "record_low_ns", "%.9g",
+                          (double)(training->extra.low_ns / training->records_per_step));
+    dl_trace_writer_metaf(writer, "record_high_ns", "%.9g",
+                          (double)(training->extra.high_ns / training->records_per_step));
+    dl_trace_writer_metaf(writer, "pairs", "%.9g", (double)(training->pairs));
     for (int v = DL_LAUNCH_NVTX; v < DL_LAUNCH_VARIANT_COUNT; v++) {
         char key[64];
         snprintf(key, sizeof key, DL_CAPTURE_COST_KEY ".%s", dl_launch_variant_names[v]);

@@ -27,9 +27,8 @@ typedef struct dl_overhead {
     int pairs;
     int64_t steps; /* of each run */
     double records_per_step;
-    double step_ns;         /* median over the runs without a trace */
-    double extra_ns;        /* median over the pairs: with less without, per step */
-    double low_ns, high_ns; /* interval of that median, distribution-free */
+    double step_ns;          /* median over the runs without a trace */
+    dl_capture_figure extra; /* over the pairs: with less without, per step */
 } dl_overhead;
 
 dl_status dl_overhead_measure(const dl_overhead_config *config, dl_overhead *overhead,
@@ -57,7 +56,7 @@ typedef struct dl_overhead_report {
     const char *model;
     int batch;
     const dl_overhead *training;
-    const dl_capture_cost *nvtx; /* [DL_CAPTURE_COST_COUNT] */
+    const dl_capture_figure *nvtx; /* [DL_CAPTURE_COST_COUNT] */
     const char *nvtx_reason;
     const dl_launch_cost *cuda;
     const char *cuda_reason;

@@ -29,17 +29,10 @@
 #define DL_CAPTURE_CLOCK_S 10     /* a CLOCK activity is recorded this often */
 #define DL_CAPTURE_TEXT_MAX 65536 /* bytes; longer texts are cut */
 
-int64_t dl_monotonic_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * DL_SECOND_NS + now.tv_nsec;
-}
-
 struct timespec dl_deadline(int64_t wait_ns)
 {
-    const int64_t until_ns = dl_monotonic_ns() + wait_ns;
-    return (struct timespec){.tv_sec = until_ns / DL_SECOND_NS, .tv_nsec = until_ns % DL_SECOND_NS};
+    const int64_t until_ns = dl_clock_ns() + wait_ns;
+    return (struct timespec){.tv_sec = until_ns / DL_NS_PER_S, .tv_nsec = until_ns % DL_NS_PER_S};
 }
 
 void dl_deadline_cond_init(pthread_cond_t *condition)
@@ -54,23 +47,10 @@ void dl_deadline_cond_init(pthread_cond_t *condition)
 /* A line that says more is cut. */
 #define LINE_BYTES 1024
 
-static _Atomic(char *) log_path; /* NULL = none yet */
+static _Atomic(char *) log_path; /* NULL = none yet: lines go to standard error */
 
-static atomic_bool silent, complained;
-
-/* Where dl_capture_log (capture.h) writes. */
-
-/* From now on lines go to `<stem>.log`, made when there is one; before, to standard error. */
-static void capture_log_open(const char *stem)
-{
-    atomic_store(&log_path, dl_format("%s.log", stem));
-}
-
-/* From now on nothing is said. Takes no lock: for forked children. */
-static void capture_log_silence(void)
-{
-    atomic_store(&silent, true);
-}
+static atomic_bool silent; /* nothing is said any more: in a forked child */
+static atomic_bool complained;
 
 static bool write_to_file(const char *line, size_t bytes)
 {
@@ -111,13 +91,6 @@ static const struct launcher {
     {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
 };
 
-static void write_number(dl_trace_writer *writer, const char *key, int64_t value)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%" PRId64, value);
-    dl_trace_writer_meta(writer, key, text);
-}
-
 static bool read_variable(const char *name, int64_t *value)
 {
     const char *text = getenv(name);
@@ -129,12 +102,12 @@ static void write_rank(dl_trace_writer *writer)
     for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
         int64_t value;
         if (!read_variable(launchers[i].rank, &value)) continue;
-        write_number(writer, "rank", value);
+        dl_trace_writer_metaf(writer, "rank", "%" PRId64, value);
         if (read_variable(launchers[i].world_size, &value)) {
-            write_number(writer, "world_size", value);
+            dl_trace_writer_metaf(writer, "world_size", "%" PRId64, value);
         }
         if (read_variable(launchers[i].local_rank, &value)) {
-            write_number(writer, "local_rank", value);
+            dl_trace_writer_metaf(writer, "local_rank", "%" PRId64, value);
         }
         return;
     }
@@ -168,7 +141,7 @@ static void capture_meta_process(dl_trace_writer *writer, const dl_capture_setti
     dl_trace_writer_meta(writer, "kind", "run");
     dl_trace_writer_meta(writer, "clock", "realtime");
     dl_trace_writer_meta(writer, "host", host);
-    write_number(writer, "pid", getpid());
+    dl_trace_writer_metaf(writer, "pid", "%d", (int)getpid());
     write_command(writer);
     dl_trace_writer_meta(writer, "preset", dl_capture_preset_names[settings->preset]);
     dl_trace_writer_meta(writer, "graphs", dl_capture_graphs_names[settings->graphs]);
@@ -267,7 +240,7 @@ static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER; /* never taken aft
 static dl_trace_writer *pool_writer;                          /* NULL = closed */
 static slot *slots;                                           /* grows at its head */
 static pthread_key_t thread_end;
-static atomic_bool forgotten;
+static atomic_bool forgotten; /* nothing is given back when a thread ends: in a forked child */
 static __thread slot *own;
 
 static void give_back(void *taken)
@@ -286,7 +259,7 @@ static void give_back(void *taken)
  * One pool a process. In a forked child nothing of it may be used, since its locks are as the other
  * threads left them. */
 
-/* Starts with the writer, borrowed until stream_pool_close. Once. */
+/* Starts with the writer, borrowed until stream_pool_flush(true). Once. */
 static void stream_pool_open(dl_trace_writer *writer)
 {
     pthread_key_create(&thread_end, give_back);
@@ -341,7 +314,9 @@ static void stream_pool_flush_own(void)
     pthread_mutex_unlock(&own->lock);
 }
 
-static void flush_all(bool close)
+/* Writes what all streams hold; with `close` for the last time: appends do nothing from here on, and
+ * the writer may be closed. Any thread. */
+static void stream_pool_flush(bool close)
 {
     pthread_mutex_lock(&pool_lock);
     if (close) pool_writer = NULL;
@@ -355,26 +330,8 @@ static void flush_all(bool close)
     }
 }
 
-/* Writes what all streams hold. Any thread. */
-static void stream_pool_flush(void)
-{
-    flush_all(false);
-}
-
-/* Writes it for the last time: appends do nothing from here on, and the writer may be closed. */
-static void stream_pool_close(void)
-{
-    flush_all(true);
-}
-
-/* Nothing is given back from here on when a thread ends. Takes no lock: for forked children. */
-static void stream_pool_forget(void)
-{
-    atomic_store(&forgotten, true);
-}
-
 #define AT_END_MAX 4
-#define FLUSH_NS (DL_CAPTURE_FLUSH_MS * (DL_SECOND_NS / 1000))
+#define FLUSH_NS (DL_CAPTURE_FLUSH_MS * (DL_NS_PER_S / 1000))
 
 /* Of the whole recording. ENDING still takes what the front ends have held back. */
 enum { UNBORN, RECORDING, ENDING, OFF };
@@ -409,7 +366,7 @@ static __thread uint32_t own_thread;
 
 static int64_t in_ns(struct timespec time)
 {
-    return time.tv_sec * DL_SECOND_NS + time.tv_nsec;
+    return time.tv_sec * DL_NS_PER_S + time.tv_nsec;
 }
 
 int64_t dl_capture_now(void)
@@ -458,13 +415,18 @@ static void append(const dl_activity *activity)
 
 static dl_status open_file(dl_error *err)
 {
-    dl_status status = dl_capture_settings_from_environment(&capture.settings, environ, err);
+    dl_capture_settings *settings = &capture.settings;
+    dl_status status = dl_capture_settings_from_environment(settings, environ, err);
     if (status != DL_OK) return status;
+    /* The program may change its environment. */
+    settings->output = dl_strdup(settings->output);
+    settings->cupti = dl_strdup(settings->cupti);
+    settings->cost = dl_strdup(settings->cost);
     char host[HOST_NAME_MAX + 1] = "";
     gethostname(host, sizeof host - 1);
     capture.stem = dl_format("%s/%s.%d.%lld", capture.settings.output, host, (int)capture.owner,
                              (long long)dl_capture_now());
-    capture_log_open(capture.stem);
+    atomic_store(&log_path, dl_format("%s.log", capture.stem));
     char *path = dl_format("%s.dlt", capture.stem);
     status = dl_trace_writer_open(&capture.writer, path, err);
     free(path);
@@ -476,8 +438,8 @@ static void in_forked_child(void)
 {
     const bool open = accepts();
     atomic_store(&capture.state, OFF);
-    capture_log_silence();
-    stream_pool_forget();
+    atomic_store(&silent, true);
+    atomic_store(&forgotten, true);
     if (open) dl_trace_writer_abandon(&capture.writer);
 }
 
@@ -498,7 +460,7 @@ static void append_clock(void)
 static const char *full_reason(void)
 {
     static char text[128];
-    const int error = dl_trace_writer_error(capture.writer);
+    const int error = dl_trace_writer_look(capture.writer).error;
     if (error == 0) return "limit on size";
     snprintf(text, sizeof text, "cannot write: %s", strerrordesc_np(error));
     return text;
@@ -551,7 +513,7 @@ void dl_capture_meta_number(const char *key, uint64_t value)
 /* The program goes about with all descriptors: it should not be believed that nothing happened. */
 static void say_reopened(void)
 {
-    const uint32_t reopened = dl_trace_writer_reopened(capture.writer);
+    const uint32_t reopened = dl_trace_writer_look(capture.writer).reopened;
     if (reopened == 0) return;
     dl_capture_log("the program closed the trace's descriptor %u times: opened again, nothing lost",
                    (unsigned)reopened);
@@ -565,9 +527,9 @@ static void close_file(void)
     const unsigned long long invalid = atomic_load(&capture.invalid);
     if (invalid > 0) dl_capture_meta_number("invalid_records", invalid);
 
-    stream_pool_close();
+    stream_pool_flush(true);
     say_reopened();
-    const uint64_t lost = dl_trace_writer_lost(capture.writer);
+    const uint64_t lost = dl_trace_writer_look(capture.writer).lost;
     if (lost > 0) dl_capture_meta_number("lost_records", lost);
     if (lost > 0 && capture.stop_reason == NULL) capture.stop_reason = full_reason();
     if (capture.stop_reason != NULL) write_meta("stopped", capture.stop_reason);
@@ -584,17 +546,17 @@ static void close_file(void)
 static void *flush_loop(void *unused)
 {
     (void)unused;
-    const int64_t begin_ns = dl_monotonic_ns();
+    const int64_t begin_ns = dl_clock_ns();
     const double duration_ns = capture.settings.duration_s * 1e9;
-    int64_t clock_due_ns = begin_ns + DL_CAPTURE_CLOCK_S * DL_SECOND_NS;
+    int64_t clock_due_ns = begin_ns + DL_CAPTURE_CLOCK_S * DL_NS_PER_S;
     int64_t wait_ns = FLUSH_NS;
     do {
-        stream_pool_flush();
-        if (dl_trace_writer_lost(capture.writer) > 0) capture_stop(full_reason());
-        const int64_t now_ns = dl_monotonic_ns();
+        stream_pool_flush(false);
+        if (dl_trace_writer_look(capture.writer).lost > 0) capture_stop(full_reason());
+        const int64_t now_ns = dl_clock_ns();
         if (now_ns >= clock_due_ns) {
             append_clock();
-            clock_due_ns = now_ns + DL_CAPTURE_CLOCK_S * DL_SECOND_NS;
+            clock_due_ns = now_ns + DL_CAPTURE_CLOCK_S * DL_NS_PER_S;
         }
         wait_ns = FLUSH_NS;
         if (duration_ns == 0) continue;
@@ -629,7 +591,7 @@ static bool start_thread(void)
 /* Waits for the flush thread's end, but not forever. */
 static void join_thread(void)
 {
-    const struct timespec until = dl_deadline(DL_CAPTURE_END_LIMIT_S * DL_SECOND_NS);
+    const struct timespec until = dl_deadline(DL_CAPTURE_END_LIMIT_S * DL_NS_PER_S);
     pthread_mutex_lock(&capture.end_lock);
     int error = 0;
     while (!capture.ended && error == 0)

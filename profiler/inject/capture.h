@@ -70,9 +70,6 @@ void dl_capture_at_end(void (*function)(void));
 void dl_capture_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Waits that end: deadlines on the monotonic clock, which nobody sets while the program waits. */
-#define DL_SECOND_NS 1000000000LL
-
-int64_t dl_monotonic_ns(void);
 
 /* The moment `wait_ns` (at least 0) from now. */
 struct timespec dl_deadline(int64_t wait_ns);
@@ -81,8 +78,7 @@ struct timespec dl_deadline(int64_t wait_ns);
 void dl_deadline_cond_init(pthread_cond_t *condition);
 
 /* Counts the steps that a program marks, to end a recording after some. A step is a RANGE or MARK
- * whose text names one (dl_text_names_step in trace/activity/step_marks.h). Texts that differ only in
- * numbers
+ * whose text names one (dl_text_names_step in trace/activity/step_marks.h). Texts that differ only in numbers
  * ("step 1", "step 2") are counted together, others apart ("train step", "Optimizer.step"); the
  * limit is reached as soon as one of them reaches it. Any thread. */
 

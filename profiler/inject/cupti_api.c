@@ -107,6 +107,11 @@ dl_status dl_cupti_api_load(dl_cupti_api *api, const char *path, int driver_vers
     return DL_OK;
 }
 
+bool dl_cupti_gives_names(const dl_cupti_api *api)
+{
+    return api->version >= DL_CUPTI_13_0;
+}
+
 const char *dl_cupti_result_name(const dl_cupti_api *api, CUptiResult result)
 {
     const char *name = NULL;

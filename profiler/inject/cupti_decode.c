@@ -11,8 +11,6 @@
 #include "profiler/inject/cupti_api.h"
 #include "profiler/inject/settings.h"
 
-typedef struct dl_cupti_names dl_cupti_names;
-
 /* Grid and block in threads, shared memory in bytes of a block, registers of a thread. */
 typedef struct dl_launch_shape {
     int32_t grid[3], block[3];
@@ -41,7 +39,7 @@ static const recorded_kind kinds[] = {
 };
 static const recorded_kind graph_trace = {CUPTI_ACTIVITY_KIND_GRAPH_TRACE, "graph",
                                           DL_CAPTURE_LIGHT};
-static const recorded_kind driver = {CUPTI_ACTIVITY_KIND_DRIVER, "driver", DL_CAPTURE_FULL};
+static const recorded_kind driver = {CUPTI_ACTIVITY_KIND_DRIVER, "driver", DL_CAPTURE_DEFAULT};
 
 #define KIND_COUNT (sizeof kinds / sizeof kinds[0])
 
@@ -57,39 +55,38 @@ static const CUpti_CallbackId idle_calls[] = {
     CUPTI_RUNTIME_TRACE_CBID_cudaStreamQuery_ptsz_v7000,
 };
 
-/* What starts device work or waits for it: programs that have no runtime (Triton, XLA) call these
- * directly. */
-static const CUpti_CallbackId driver_calls[] = {
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync,
-    CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2,
-    CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2,
-    CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync_v2,
-    CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync_v2_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuMemcpyPeerAsync,
-    CUPTI_DRIVER_TRACE_CBID_cuMemcpyPeerAsync_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuMemcpyBatchAsync,
-    CUPTI_DRIVER_TRACE_CBID_cuMemcpyBatchAsync_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize,
-    CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuEventSynchronize,
-    CUPTI_DRIVER_TRACE_CBID_cuEventRecord,
-    CUPTI_DRIVER_TRACE_CBID_cuEventRecord_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuStreamWaitEvent,
-    CUPTI_DRIVER_TRACE_CBID_cuStreamWaitEvent_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize,
-    CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize_v2,
+/* What starts device work or waits for it: libraries and programs that call the driver directly
+ * (NCCL, Triton, XLA). */
+typedef struct driver_call {
+    CUpti_CallbackId id;
+    dl_capture_preset preset; /* the smallest that holds it */
+} driver_call;
+
+#define BOTH(name, preset)                                         \
+    {CUPTI_DRIVER_TRACE_CBID_##name, DL_CAPTURE_##preset},         \
+    {                                                              \
+        CUPTI_DRIVER_TRACE_CBID_##name##_ptsz, DL_CAPTURE_##preset \
+    }
+static const driver_call driver_calls[] = {
+    BOTH(cuLaunchKernel, DEFAULT),
+    BOTH(cuLaunchKernelEx, DEFAULT),
+    BOTH(cuLaunchCooperativeKernel, DEFAULT),
+    {CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernelMultiDevice, DL_CAPTURE_DEFAULT},
+    BOTH(cuGraphLaunch, DEFAULT),
+    BOTH(cuMemcpyAsync, FULL),
+    BOTH(cuMemcpyHtoDAsync_v2, FULL),
+    BOTH(cuMemcpyDtoHAsync_v2, FULL),
+    BOTH(cuMemcpyDtoDAsync_v2, FULL),
+    BOTH(cuMemcpyPeerAsync, FULL),
+    BOTH(cuMemcpyBatchAsync, FULL),
+    BOTH(cuStreamSynchronize, FULL),
+    {CUPTI_DRIVER_TRACE_CBID_cuEventSynchronize, DL_CAPTURE_FULL},
+    BOTH(cuEventRecord, FULL),
+    BOTH(cuStreamWaitEvent, FULL),
+    {CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize, DL_CAPTURE_FULL},
+    {CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize_v2, DL_CAPTURE_FULL},
 };
+#undef BOTH
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -108,15 +105,25 @@ static bool enable(const dl_cupti_api *api, const recorded_kind *one, char *refu
     return false;
 }
 
-/* The listed calls only, or, where CUPTI cannot choose, all of the driver's. */
-static void enable_driver(const dl_cupti_api *api, char *refused)
+/* The preset's calls only, or, where CUPTI (before 12.6) cannot choose, all of the driver's, of which
+ * the decoder leaves out those that are not listed. */
+static void enable_driver(const dl_cupti_api *api, const dl_capture_settings *settings,
+                          char *refused)
 {
     if (api->ActivityEnableDriverApi == NULL) {
         enable(api, &driver, refused);
         return;
     }
     for (size_t i = 0; i < COUNT(driver_calls); i++) /* an older CUPTI does not know the last */
-        (void)api->ActivityEnableDriverApi(driver_calls[i], 1);
+        if (settings->preset >= (int)driver_calls[i].preset)
+            (void)api->ActivityEnableDriverApi(driver_calls[i].id, 1);
+}
+
+static bool is_driver_call(CUpti_CallbackId id)
+{
+    for (size_t i = 0; i < COUNT(driver_calls); i++)
+        if (driver_calls[i].id == id) return true;
+    return false;
 }
 
 bool dl_cupti_kinds_enable(const dl_cupti_api *api, const dl_capture_settings *settings,
@@ -127,7 +134,7 @@ bool dl_cupti_kinds_enable(const dl_cupti_api *api, const dl_capture_settings *s
     for (size_t i = 1; i < KIND_COUNT; i++)
         if (wants(settings, &kinds[i])) enable(api, &kinds[i], refused);
     if (settings->graphs == DL_CAPTURE_GRAPH_WHOLE) enable(api, &graph_trace, refused);
-    if (wants(settings, &driver)) enable_driver(api, refused);
+    if (wants(settings, &driver)) enable_driver(api, settings, refused);
     /* After the kind, which switches all of them on. */
     if (settings->preset >= DL_CAPTURE_DEFAULT && api->ActivityEnableRuntimeApi != NULL) {
         for (size_t i = 0; i < COUNT(idle_calls); i++)
@@ -150,7 +157,7 @@ static void device_meta(dl_activity_sink sink, uint32_t device, const char *what
 {
     char key[64];
     snprintf(key, sizeof key, "device.%u.%s", device, what);
-    sink.meta(sink.user, key, value);
+    sink.meta(key, value);
 }
 
 static void device_number(dl_activity_sink sink, uint32_t device, const char *what, uint64_t value)
@@ -176,7 +183,7 @@ static void device_uuid(dl_activity_sink sink, uint32_t device, const CUuuid *uu
 /* What CUPTI says about a device, as meta keys of the trace. */
 
 /* Writes device.N.name, uuid, pci (`cuda` may be NULL: not then), compute_capability, sm_count,
- * memory_bytes, and frees the record's name, which is ours. */
+ * memory_bytes. */
 static void cupti_device_meta(const CUpti_ActivityDevice5 *record, const dl_cuda_api *cuda,
                               dl_activity_sink sink)
 {
@@ -194,7 +201,6 @@ static void cupti_device_meta(const CUpti_ActivityDevice5 *record, const dl_cuda
     device_meta(sink, device, "compute_capability", capability);
     device_number(sink, device, "sm_count", record->numMultiprocessors);
     device_number(sink, device, "memory_bytes", record->globalMemorySize);
-    free((void *)record->name);
 }
 
 /* Slots of each cache; a power of two, larger than the number of kernels of most programs. */
@@ -214,29 +220,25 @@ typedef struct shape_slot {
     uint32_t id; /* 0 = free */
 } shape_slot;
 
-struct dl_cupti_names {
+#define WAITING_MAX 256   /* events of a buffer whose call has not come yet */
+#define CONTEXTS_MAX 1024 /* ids of contexts whose device is remembered */
+
+struct dl_cupti_decoder {
     const dl_cupti_api *api;
+    const dl_cuda_api *cuda;
     dl_activity_sink sink;
+    dl_decode_counts counts;
+    int64_t last_end_ns;              /* of the record before */
+    uint32_t device_of[CONTEXTS_MAX]; /* by context id; 0 = device 0 or unknown */
+    dl_activity waiting[WAITING_MAX]; /* events without a time, oldest first */
+    size_t waiting_count;
+
+    /* Ids of the texts that records name, before the sink's intern: nearly every record names what
+     * one shortly before it named. */
     name_slot names[SLOTS];
     shape_slot shapes[SLOTS];
     uint32_t runtime_calls[CALLS_MAX], driver_calls[CALLS_MAX]; /* by callback id; 0 = unknown */
 };
-
-/* Borrows `api`. */
-static dl_cupti_names *cupti_names_new(const dl_cupti_api *api, dl_activity_sink sink)
-{
-    dl_cupti_names *names = dl_calloc(1, sizeof *names, "names of records");
-    names->api = api;
-    names->sink = sink;
-    return names;
-}
-
-static void cupti_names_free(dl_cupti_names *names)
-{
-    for (size_t i = 0; i < SLOTS; i++)
-        free(names->names[i].text);
-    free(names);
-}
 
 /* Multiplicative hash (Knuth): the highest bits of the product with 2^64 over the golden ratio. */
 static size_t slot_of(uint64_t key)
@@ -246,32 +248,32 @@ static size_t slot_of(uint64_t key)
 
 /* Id of a kernel's name, NULL or text of CUPTI's. The text counts, not the pointer: another module
  * may come to lie where one was unloaded. */
-static uint32_t cupti_name_kernel(dl_cupti_names *names, const char *name)
+static uint32_t cupti_name_kernel(dl_cupti_decoder *decoder, const char *name)
 {
     if (name == NULL) return 0;
-    name_slot *slot = &names->names[slot_of((uintptr_t)name)];
+    name_slot *slot = &decoder->names[slot_of((uintptr_t)name)];
     if (slot->text != NULL && strcmp(slot->text, name) == 0) return slot->id;
     free(slot->text);
     slot->text = dl_strdup(name);
-    slot->id = names->sink.intern(names->sink.user, name);
+    slot->id = decoder->sink.intern(name);
     return slot->id;
 }
 
 /* Id of "grid 64x1x1 block 256x1x1 shared 0 regs 32". */
-static uint32_t cupti_name_shape(dl_cupti_names *names, const dl_launch_shape *shape)
+static uint32_t cupti_name_shape(dl_cupti_decoder *decoder, const dl_launch_shape *shape)
 {
     uint64_t key = 0;
     for (int i = 0; i < 3; i++)
         key = key * 1000003 + (uint32_t)shape->grid[i] * 31u + (uint32_t)shape->block[i];
     key = (key * 1000003 + shape->shared_bytes) * 1000003 + shape->registers;
-    shape_slot *slot = &names->shapes[slot_of(key)];
+    shape_slot *slot = &decoder->shapes[slot_of(key)];
     if (slot->id != 0 && memcmp(&slot->shape, shape, sizeof *shape) == 0) return slot->id;
     char text[192];
     snprintf(text, sizeof text, "grid %dx%dx%d block %dx%dx%d shared %u regs %u", shape->grid[0],
              shape->grid[1], shape->grid[2], shape->block[0], shape->block[1], shape->block[2],
              shape->shared_bytes, shape->registers);
     slot->shape = *shape;
-    slot->id = names->sink.intern(names->sink.user, text);
+    slot->id = decoder->sink.intern(text);
     return slot->id;
 }
 
@@ -292,39 +294,24 @@ void dl_cupti_cut_call_name(char *name)
 }
 
 /* Id of the function that a callback id stands for: "cudaLaunchKernel". */
-static uint32_t cupti_name_call(dl_cupti_names *names, CUpti_CallbackDomain domain,
+static uint32_t cupti_name_call(dl_cupti_decoder *decoder, CUpti_CallbackDomain domain,
                                 CUpti_CallbackId call)
 {
     uint32_t *ids =
-        domain == CUPTI_CB_DOMAIN_RUNTIME_API ? names->runtime_calls : names->driver_calls;
+        domain == CUPTI_CB_DOMAIN_RUNTIME_API ? decoder->runtime_calls : decoder->driver_calls;
     if (call >= CALLS_MAX) return 0;
     if (ids[call] != 0) return ids[call];
     const char *found = NULL;
     char name[CALL_NAME_BYTES];
-    if (names->api->GetCallbackName(domain, call, &found) == CUPTI_SUCCESS && found != NULL) {
+    if (decoder->api->GetCallbackName(domain, call, &found) == CUPTI_SUCCESS && found != NULL) {
         snprintf(name, sizeof name, "%s", found);
         dl_cupti_cut_call_name(name);
     } else {
         snprintf(name, sizeof name, "%s call %u",
                  domain == CUPTI_CB_DOMAIN_RUNTIME_API ? "runtime" : "driver", call);
     }
-    return ids[call] = names->sink.intern(names->sink.user, name);
+    return ids[call] = decoder->sink.intern(name);
 }
-
-#define WAITING_MAX 256   /* events of a buffer whose call has not come yet */
-#define CONTEXTS_MAX 1024 /* ids of contexts whose device is remembered */
-
-struct dl_cupti_decoder {
-    const dl_cupti_api *api;
-    const dl_cuda_api *cuda;
-    dl_activity_sink sink;
-    dl_cupti_names *names;
-    dl_decode_counts counts;
-    int64_t last_end_ns;              /* of the record before */
-    uint32_t device_of[CONTEXTS_MAX]; /* by context id; 0 = device 0 or unknown */
-    dl_activity waiting[WAITING_MAX]; /* events without a time, oldest first */
-    size_t waiting_count;
-};
 
 dl_cupti_decoder *dl_cupti_decoder_new(const dl_cupti_api *api, const dl_cuda_api *cuda,
                                        dl_activity_sink sink)
@@ -333,25 +320,19 @@ dl_cupti_decoder *dl_cupti_decoder_new(const dl_cupti_api *api, const dl_cuda_ap
     decoder->api = api;
     decoder->cuda = cuda;
     decoder->sink = sink;
-    decoder->names = cupti_names_new(api, sink);
     return decoder;
 }
 
 void dl_cupti_decoder_free(dl_cupti_decoder *decoder)
 {
-    cupti_names_free(decoder->names);
+    for (size_t i = 0; i < SLOTS; i++)
+        free(decoder->names[i].text);
     free(decoder);
 }
 
 dl_decode_counts dl_cupti_decoder_counts(const dl_cupti_decoder *decoder)
 {
     return decoder->counts;
-}
-
-static void append(dl_cupti_decoder *decoder, const dl_activity *activity)
-{
-    decoder->counts.activities++;
-    decoder->sink.append(decoder->sink.user, activity);
 }
 
 /* Sets start and duration and appends, unless CUPTI lost the times. */
@@ -365,7 +346,7 @@ static bool append_timed(dl_cupti_decoder *decoder, dl_activity *activity, uint6
     activity->start_ns = (int64_t)start_ns;
     activity->duration_ns = (int64_t)(end_ns - start_ns);
     decoder->last_end_ns = (int64_t)end_ns;
-    append(decoder, activity);
+    decoder->sink.append(activity);
     return true;
 }
 
@@ -375,8 +356,8 @@ static uint64_t graph_object(uint32_t graph, uint64_t node)
     return (uint64_t)graph << 32 | (uint32_t)node;
 }
 
-/* A work of a device, from what all of CUPTI's records of such have. */
-#define WORK(work_kind, record)                                                          \
+/* An activity of a device, from what all of CUPTI's records of such have. */
+#define DEVICE_ACTIVITY(work_kind, record)                                               \
     {                                                                                    \
         .kind = (work_kind), .device = (record)->deviceId, .stream = (record)->streamId, \
         .correlation = (record)->correlationId,                                          \
@@ -392,9 +373,9 @@ static void decode_kernel(dl_cupti_decoder *decoder, const CUpti_ActivityKernel1
             (uint32_t)record->staticSharedMemory + (uint32_t)record->dynamicSharedMemory,
         .registers = record->registersPerThread,
     };
-    dl_activity activity = WORK(DL_ACTIVITY_KERNEL, record);
-    activity.name = cupti_name_kernel(decoder->names, record->name);
-    activity.detail = cupti_name_shape(decoder->names, &shape);
+    dl_activity activity = DEVICE_ACTIVITY(DL_ACTIVITY_KERNEL, record);
+    activity.name = cupti_name_kernel(decoder, record->name);
+    activity.detail = cupti_name_shape(decoder, &shape);
     append_timed(decoder, &activity, record->start, record->end);
 }
 
@@ -438,7 +419,7 @@ static dl_host_memory memory_of_copy(dl_copy_direction direction, uint8_t source
 static void decode_memcpy(dl_cupti_decoder *decoder, const CUpti_ActivityMemcpy6 *record)
 {
     const dl_copy_direction direction = copy_direction(record->copyKind);
-    dl_activity activity = WORK(DL_ACTIVITY_MEMCPY, record);
+    dl_activity activity = DEVICE_ACTIVITY(DL_ACTIVITY_MEMCPY, record);
     activity.copy = (uint8_t)direction;
     activity.memory = (uint8_t)memory_of_copy(direction, record->srcKind, record->dstKind);
     activity.bytes = record->bytes;
@@ -448,7 +429,7 @@ static void decode_memcpy(dl_cupti_decoder *decoder, const CUpti_ActivityMemcpy6
 static void decode_peer_memcpy(dl_cupti_decoder *decoder, const CUpti_ActivityMemcpyPtoP4 *record)
 {
     const bool from_here = record->deviceId == record->srcDeviceId;
-    dl_activity activity = WORK(DL_ACTIVITY_MEMCPY, record);
+    dl_activity activity = DEVICE_ACTIVITY(DL_ACTIVITY_MEMCPY, record);
     activity.copy = DL_COPY_PEER;
     activity.peer = from_here ? record->dstDeviceId : record->srcDeviceId;
     activity.bytes = record->bytes;
@@ -457,7 +438,7 @@ static void decode_peer_memcpy(dl_cupti_decoder *decoder, const CUpti_ActivityMe
 
 static void decode_memset(dl_cupti_decoder *decoder, const CUpti_ActivityMemset4 *record)
 {
-    dl_activity activity = WORK(DL_ACTIVITY_MEMSET, record);
+    dl_activity activity = DEVICE_ACTIVITY(DL_ACTIVITY_MEMSET, record);
     activity.bytes = record->bytes;
     append_timed(decoder, &activity, record->start, record->end);
 }
@@ -478,7 +459,7 @@ static void append_waiting(dl_cupti_decoder *decoder, size_t i, int64_t start_ns
 {
     dl_activity *event = &decoder->waiting[i];
     event->start_ns = start_ns;
-    append(decoder, event);
+    decoder->sink.append(event);
     decoder->waiting_count--;
     memmove(event, event + 1, (decoder->waiting_count - i) * sizeof *event);
 }
@@ -508,9 +489,10 @@ static void decode_call(dl_cupti_decoder *decoder, const CUpti_ActivityAPI *reco
     const CUpti_CallbackDomain domain = record->kind == CUPTI_ACTIVITY_KIND_RUNTIME
                                             ? CUPTI_CB_DOMAIN_RUNTIME_API
                                             : CUPTI_CB_DOMAIN_DRIVER_API;
+    if (domain == CUPTI_CB_DOMAIN_DRIVER_API && !is_driver_call(record->cbid)) return;
     dl_activity activity = {
         .kind = DL_ACTIVITY_CALL,
-        .name = cupti_name_call(decoder->names, domain, record->cbid),
+        .name = cupti_name_call(decoder, domain, record->cbid),
         .thread = record->threadId,
         .correlation = record->correlationId,
     };
@@ -548,7 +530,7 @@ static void decode_sync(dl_cupti_decoder *decoder, const CUpti_ActivitySynchroni
     const char *name = type < sizeof waits / sizeof waits[0] ? waits[type] : NULL;
     dl_activity activity = {
         .kind = DL_ACTIVITY_SYNC,
-        .name = cupti_name_kernel(decoder->names, name),
+        .name = cupti_name_kernel(decoder, name),
         .device = device_of_context(decoder, record->contextId),
         .stream = record->streamId != CUPTI_SYNCHRONIZATION_INVALID_VALUE ? record->streamId : 0,
         .correlation = record->correlationId,
@@ -596,11 +578,11 @@ static void decode_overhead(dl_cupti_decoder *decoder, const CUpti_ActivityOverh
     const bool of_thread = record->objectKind == CUPTI_ACTIVITY_OBJECT_THREAD;
     dl_activity activity = {
         .kind = DL_ACTIVITY_OVERHEAD,
-        .name = cupti_name_kernel(decoder->names, overhead_name(record->overheadKind)),
+        .name = cupti_name_kernel(decoder, overhead_name(record->overheadKind)),
         .thread = of_thread ? record->objectId.pt.threadId : 0,
     };
     append_timed(decoder, &activity, record->start, record->end);
-    if (decoder->api->version >= DL_CUPTI_13_0) free(record->overheadData);
+    if (dl_cupti_gives_names(decoder->api)) free(record->overheadData);
 }
 
 static void decode_context(dl_cupti_decoder *decoder, const CUpti_ActivityContext3 *record)
@@ -643,6 +625,8 @@ static void decode_record(dl_cupti_decoder *decoder, const CUpti_Activity *recor
         break;
     case CUPTI_ACTIVITY_KIND_DEVICE:
         cupti_device_meta(AS(CUpti_ActivityDevice5, record), decoder->cuda, decoder->sink);
+        if (dl_cupti_gives_names(decoder->api))
+            free((void *)AS(CUpti_ActivityDevice5, record)->name);
         break;
     case CUPTI_ACTIVITY_KIND_CONTEXT:
         decode_context(decoder, AS(CUpti_ActivityContext3, record));

@@ -31,16 +31,14 @@
 
 /* Where decoded records go; ids of texts come from `intern`. */
 typedef struct dl_activity_sink {
-    void *user;
-    void (*append)(void *user, const dl_activity *activity);
-    uint32_t (*intern)(void *user, const char *text);
-    void (*meta)(void *user, const char *key, const char *value);
+    void (*append)(const dl_activity *activity);
+    uint32_t (*intern)(const char *text);
+    void (*meta)(const char *key, const char *value);
 } dl_activity_sink;
 
 /* What was seen so far. */
 typedef struct dl_decode_counts {
     uint64_t records;         /* of all kinds */
-    uint64_t activities;      /* appended */
     uint64_t lost_timestamps; /* left out */
     uint64_t unknown;         /* of kinds that are not in the table above */
 } dl_decode_counts;
@@ -70,9 +68,6 @@ bool dl_cupti_kinds_enable(const dl_cupti_api *api, const dl_capture_settings *s
 
 /* Switches everything off again. */
 void dl_cupti_kinds_disable(const dl_cupti_api *api, const dl_capture_settings *settings);
-
-/* Ids of the texts that decoded records name, with a cache before the sink's intern: nearly every
- * record names what one shortly before it named. One thread. */
 
 /* Cuts CUPTI's suffixes off a function's name: "cudaMemcpyAsync_ptsz_v7000" is cudaMemcpyAsync with
  * a default stream of each thread; cuMemcpyHtoDAsync_v2 is a function's own name. */

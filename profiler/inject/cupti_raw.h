@@ -5,8 +5,8 @@
  *   TEXT     u64 address, the text there; stands before the first buffer that points to it
  *   BUFFER   the used bytes of a buffer
  *
- * All integers little-endian. Addresses are those of the recorded process; reading puts the texts'
- * new addresses in their place. A cut last block is ignored.
+ * All integers little-endian. Addresses are those of the recorded process: of two texts at one
+ * address the later one holds. The last block may be cut.
  */
 #ifndef DL_PROFILER_INJECT_CUPTI_RAW_H
 #define DL_PROFILER_INJECT_CUPTI_RAW_H
@@ -14,6 +14,14 @@
 #include <stdbool.h>
 
 #include "profiler/inject/cupti_decode.h"
+
+#define DL_RAW_MAGIC "DLRAWBUF"
+#define DL_RAW_MAGIC_BYTES 8
+#define DL_RAW_HEADER_BYTES 16
+#define DL_RAW_BLOCK_BYTES 8 /* of a block's type and length */
+#define DL_RAW_ADDRESS_BYTES 8
+
+enum { DL_RAW_TEXT = 1, DL_RAW_BUFFER = 2 };
 
 typedef struct dl_raw_dump dl_raw_dump;
 
@@ -26,9 +34,7 @@ dl_status dl_raw_dump_open(dl_raw_dump **dump, const char *path, const dl_cupti_
 bool dl_raw_dump_append(dl_raw_dump *dump, uint8_t *buffer, size_t bytes);
 void dl_raw_dump_close(dl_raw_dump *dump);
 
-/* Decodes all buffers of `path`. The library behind the decoder must be of the version that wrote
- * them: DL_ERR_UNSUPPORTED if not. DL_ERR_FORMAT if it is no such file. */
-dl_status dl_raw_replay(const char *path, const dl_cupti_api *api, dl_cupti_decoder *decoder,
-                        dl_error *err) DL_MUST_CHECK;
+/* The field of a record that points to a text; NULL if it has none. */
+const char **dl_raw_text_field(CUpti_Activity *record);
 
 #endif

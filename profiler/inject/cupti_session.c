@@ -17,21 +17,12 @@
 
 #include "common/alloc.h"
 #include "common/status.h"
+#include "common/units.h"
 #include "profiler/inject/capture.h"
 #include "profiler/inject/cupti_api.h"
 #include "profiler/inject/cupti_decode.h"
 #include "profiler/inject/cupti_raw.h"
 #include "profiler/inject/settings.h"
-
-/* The order of calls by which CUPTI is set up: subscription, attributes, buffers, kinds, callbacks.
- */
-
-/* What CUPTI calls. */
-typedef struct dl_cupti_callbacks {
-    CUpti_CallbackFunc event;
-    CUpti_BuffersCallbackRequestFunc request;
-    CUpti_BuffersCallbackCompleteFunc complete;
-} dl_cupti_callbacks;
 
 /* Room for dl_buffer before the data. */
 #define HEAD_BYTES 64
@@ -84,7 +75,7 @@ uint8_t *dl_buffer_data(dl_buffer *buffer)
 void dl_buffer_pool_give(dl_buffer_pool *pool, dl_buffer *buffer)
 {
     DL_ASSERT(buffer->used <= pool->bytes, "%zu used bytes of %zu", buffer->used, pool->bytes);
-    memset(dl_buffer_data(buffer), 0, buffer->used);
+    memset(dl_buffer_data(buffer), 0, pool->bytes); /* CUPTI may have written behind what it used */
     buffer->used = 0;
     pthread_mutex_lock(&pool->lock);
     buffer->next = pool->spare;
@@ -126,142 +117,34 @@ void dl_buffer_pool_free(dl_buffer_pool *pool)
  * ended. */
 #define SILENT_MAX 10
 
-static void check_clock(dl_preemption *takeover, const dl_cupti_api *api)
+static void check_clock(dl_preemption *preemption, const dl_cupti_api *api)
 {
     uint64_t theirs_ns = 0;
-    if (takeover->clock || api->GetTimestamp(&theirs_ns) != CUPTI_SUCCESS) return;
+    if (preemption->clock || api->GetTimestamp(&theirs_ns) != CUPTI_SUCCESS) return;
     const int64_t ours_ns = dl_capture_now();
     if (theirs_ns <= INT64_MAX && llabs((int64_t)theirs_ns - ours_ns) < CLOCK_TOLERANCE_NS) return;
-    takeover->clock = true;
+    preemption->clock = true;
     dl_capture_meta("takeover", "clock");
     dl_capture_log("another profiler has set CUPTI's clock: what came later is left out");
 }
 
-void dl_preemption_check(dl_preemption *takeover, const dl_cupti_api *api, unsigned calls,
+void dl_preemption_check(dl_preemption *preemption, const dl_cupti_api *api, unsigned calls,
                          uint64_t records)
 {
-    check_clock(takeover, api);
+    check_clock(preemption, api);
     if (records > 0)
-        takeover->silent = 0;
-    else if (calls != takeover->calls)
-        takeover->silent++;
-    takeover->calls = calls;
-    const bool buffers = takeover->silent >= SILENT_MAX;
-    if (buffers == takeover->buffers || takeover->clock) return;
-    takeover->buffers = buffers;
+        preemption->silent = 0;
+    else if (calls != preemption->calls)
+        preemption->silent++;
+    preemption->calls = calls;
+    const bool buffers = preemption->silent >= SILENT_MAX;
+    if (buffers == preemption->buffers || preemption->clock) return;
+    preemption->buffers = buffers;
     dl_capture_meta("takeover", buffers ? "buffers" : "");
     if (buffers) dl_capture_log("CUPTI's buffers seem to go to another profiler");
 }
 
-static bool subscribe(const dl_cupti_api *api, CUpti_CallbackFunc event,
-                      CUpti_SubscriberHandle *subscriber)
-{
-    char other[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = "";
-    CUpti_SubscriberParams parameters = {.structSize = CUpti_SubscriberParams_STRUCT_SIZE,
-                                         .subscriberName = "dlprof",
-                                         .oldSubscriberName = other,
-                                         .oldSubscriberSize = sizeof other};
-    const CUptiResult result = api->Subscribe_v2 != NULL
-                                   ? api->Subscribe_v2(subscriber, event, NULL, &parameters)
-                                   : api->Subscribe(subscriber, event, NULL);
-    if (result == CUPTI_SUCCESS) return true;
-    other[sizeof other - 1] = '\0';
-    if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
-        dl_capture_log("another tool has CUPTI already%s%s%s: CUDA is not recorded",
-                       other[0] != '\0' ? " (" : "", other, other[0] != '\0' ? ")" : "");
-    } else {
-        dl_capture_log("cannot subscribe to CUPTI %u: %s: CUDA is not recorded",
-                       (unsigned)api->version, dl_cupti_result_name(api, result));
-    }
-    return false;
-}
-
-/* These only make it cheaper or more exact: an older CUPTI that does not know one does without. */
-static void set_attributes(const dl_cupti_api *api, const dl_capture_settings *settings)
-{
-    if (api->SetThreadIdType != NULL) {
-        (void)api->SetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
-    }
-    uint8_t zeroed = 1; /* our buffers are: CUPTI need not clear them in the program's threads */
-    size_t bytes = sizeof zeroed;
-    if (api->ActivitySetAttribute != NULL) {
-        (void)api->ActivitySetAttribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &bytes,
-                                        &zeroed);
-    }
-    if (settings->latency && api->ActivityEnableLatencyTimestamps != NULL) {
-        (void)api->ActivityEnableLatencyTimestamps(1);
-    }
-    /* Not each query of an event that was not ready yet: allocators and watchdogs poll. */
-    if (api->ActivityEnableAllSyncRecords != NULL) (void)api->ActivityEnableAllSyncRecords(0);
-}
-
-static void enable_callbacks(const dl_cupti_api *api, const dl_capture_settings *settings,
-                             CUpti_SubscriberHandle subscriber)
-{
-    static const struct {
-        CUpti_CallbackDomain domain;
-        CUpti_CallbackId id;
-        dl_capture_preset preset;
-    } wanted[] = {
-        {CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_FATAL_ERROR, DL_CAPTURE_LIGHT},
-        {CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_ERROR, DL_CAPTURE_LIGHT},
-        {CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_WARNING, DL_CAPTURE_LIGHT},
-        {CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_CREATED, DL_CAPTURE_LIGHT},
-        {CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, DL_CAPTURE_LIGHT},
-        {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceReset_v3020,
-         DL_CAPTURE_LIGHT},
-        /* Calls that come once or a few times a step, and are themselves recorded: whether records
-         * arrive is shown by them. */
-        {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020,
-         DL_CAPTURE_DEFAULT},
-        {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_ptsz_v7000,
-         DL_CAPTURE_DEFAULT},
-        {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaEventSynchronize_v3020,
-         DL_CAPTURE_DEFAULT},
-        {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020,
-         DL_CAPTURE_DEFAULT},
-    };
-    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
-        if (settings->preset >= (int)wanted[i].preset)
-            (void)api->EnableCallback(1, subscriber, wanted[i].domain, wanted[i].id);
-}
-
-/* Buffers and kinds. */
-static bool start_recording(const dl_cupti_api *api, const dl_capture_settings *settings,
-                            const dl_cupti_callbacks *callbacks)
-{
-    const CUptiResult result =
-        api->ActivityRegisterCallbacks(callbacks->request, callbacks->complete);
-    if (result != CUPTI_SUCCESS) {
-        dl_capture_log("CUPTI takes no buffers: %s: CUDA is not recorded",
-                       dl_cupti_result_name(api, result));
-        return false;
-    }
-    char refused[DL_REFUSED_BYTES];
-    const bool kernels = dl_cupti_kinds_enable(api, settings, refused);
-    if (refused[0] != '\0') {
-        dl_capture_meta("refused_kinds", refused);
-        dl_capture_log("CUPTI does not record: %s", refused);
-    }
-    return kernels;
-}
-
-/* Sets CUPTI up and starts recording. On failure CUPTI is as before, and the capture's log says
- * why, with the name of the other tool if one has CUPTI already. */
-static bool cupti_set_up(const dl_cupti_api *api, const dl_capture_settings *settings,
-                         const dl_cupti_callbacks *callbacks, CUpti_SubscriberHandle *subscriber)
-{
-    if (!subscribe(api, callbacks->event, subscriber)) return false;
-    set_attributes(api, settings);
-    if (!start_recording(api, settings, callbacks)) {
-        (void)api->Unsubscribe(*subscriber);
-        return false;
-    }
-    enable_callbacks(api, settings, *subscriber);
-    return true;
-}
-
-#define FLUSH_NS (DL_CAPTURE_FLUSH_MS * (DL_SECOND_NS / 1000))
+#define FLUSH_NS (DL_CAPTURE_FLUSH_MS * (DL_NS_PER_S / 1000))
 
 /* CUPTI's guide advises 1 to 10 MB; each thread that calls CUDA holds one. */
 #define BUFFER_BYTES (4u << 20)
@@ -278,7 +161,7 @@ static struct {
     dl_buffer_pool *pool;
     dl_cupti_decoder *decoder;
     dl_raw_dump *raw; /* NULL = none */
-    dl_preemption takeover;
+    dl_preemption preemption;
     uint64_t dropped;
 
     /* Written by CUPTI's callbacks. */
@@ -356,6 +239,112 @@ static void CUPTIAPI on_event(void *user, CUpti_CallbackDomain domain, CUpti_Cal
     if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING) (void)session.api.ActivityFlushAll(0);
 }
 
+static bool subscribe(const dl_cupti_api *api)
+{
+    char other[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = "";
+    CUpti_SubscriberParams parameters = {.structSize = CUpti_SubscriberParams_STRUCT_SIZE,
+                                         .subscriberName = "dlprof",
+                                         .oldSubscriberName = other,
+                                         .oldSubscriberSize = sizeof other};
+    const CUptiResult result =
+        api->Subscribe_v2 != NULL
+            ? api->Subscribe_v2(&session.subscriber, on_event, NULL, &parameters)
+            : api->Subscribe(&session.subscriber, on_event, NULL);
+    if (result == CUPTI_SUCCESS) return true;
+    other[sizeof other - 1] = '\0';
+    if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
+        dl_capture_log("another tool has CUPTI already%s%s%s: CUDA is not recorded",
+                       other[0] != '\0' ? " (" : "", other, other[0] != '\0' ? ")" : "");
+    } else {
+        dl_capture_log("cannot subscribe to CUPTI %u: %s: CUDA is not recorded",
+                       (unsigned)api->version, dl_cupti_result_name(api, result));
+    }
+    return false;
+}
+
+/* These only make it cheaper or more exact: an older CUPTI that does not know one does without. */
+static void set_attributes(const dl_cupti_api *api, const dl_capture_settings *settings)
+{
+    if (api->SetThreadIdType != NULL) {
+        (void)api->SetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+    }
+    uint8_t zeroed = 1; /* our buffers are: CUPTI need not clear them in the program's threads */
+    size_t bytes = sizeof zeroed;
+    if (api->ActivitySetAttribute != NULL) {
+        (void)api->ActivitySetAttribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &bytes,
+                                        &zeroed);
+    }
+    if (settings->latency && api->ActivityEnableLatencyTimestamps != NULL) {
+        (void)api->ActivityEnableLatencyTimestamps(1);
+    }
+    /* Not each query of an event that was not ready yet: allocators and watchdogs poll. */
+    if (api->ActivityEnableAllSyncRecords != NULL) (void)api->ActivityEnableAllSyncRecords(0);
+}
+
+static void enable_callbacks(const dl_cupti_api *api, const dl_capture_settings *settings)
+{
+    static const struct {
+        CUpti_CallbackDomain domain;
+        CUpti_CallbackId id;
+        dl_capture_preset preset;
+    } wanted[] = {
+        {CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_FATAL_ERROR, DL_CAPTURE_LIGHT},
+        {CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_ERROR, DL_CAPTURE_LIGHT},
+        {CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_WARNING, DL_CAPTURE_LIGHT},
+        {CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_CREATED, DL_CAPTURE_LIGHT},
+        {CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, DL_CAPTURE_LIGHT},
+        {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceReset_v3020,
+         DL_CAPTURE_LIGHT},
+        /* Calls that come once or a few times a step, and are themselves recorded: whether records
+         * arrive is shown by them. */
+        {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020,
+         DL_CAPTURE_DEFAULT},
+        {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_ptsz_v7000,
+         DL_CAPTURE_DEFAULT},
+        {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaEventSynchronize_v3020,
+         DL_CAPTURE_DEFAULT},
+        {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020,
+         DL_CAPTURE_DEFAULT},
+    };
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+        if (settings->preset >= (int)wanted[i].preset)
+            (void)api->EnableCallback(1, session.subscriber, wanted[i].domain, wanted[i].id);
+}
+
+/* Buffers and kinds. */
+static bool start_recording(const dl_cupti_api *api, const dl_capture_settings *settings)
+{
+    const CUptiResult result = api->ActivityRegisterCallbacks(on_request, on_complete);
+    if (result != CUPTI_SUCCESS) {
+        dl_capture_log("CUPTI takes no buffers: %s: CUDA is not recorded",
+                       dl_cupti_result_name(api, result));
+        return false;
+    }
+    char refused[DL_REFUSED_BYTES];
+    const bool kernels = dl_cupti_kinds_enable(api, settings, refused);
+    if (refused[0] != '\0') {
+        dl_capture_meta("refused_kinds", refused);
+        dl_capture_log("CUPTI does not record: %s", refused);
+    }
+    return kernels;
+}
+
+/* Sets CUPTI up and starts recording: subscription, attributes, buffers, kinds, callbacks. On failure
+ * CUPTI is as before, and the capture's log says why, with the name of the other tool if one has
+ * CUPTI already. */
+static bool cupti_set_up(const dl_capture_settings *settings)
+{
+    const dl_cupti_api *api = &session.api;
+    if (!subscribe(api)) return false;
+    set_attributes(api, settings);
+    if (!start_recording(api, settings)) {
+        (void)api->Unsubscribe(session.subscriber);
+        return false;
+    }
+    enable_callbacks(api, settings);
+    return true;
+}
+
 /* Decodes what CUPTI has given back, the oldest first. */
 static void drain(void)
 {
@@ -370,7 +359,7 @@ static void drain(void)
     while (oldest != NULL) {
         dl_buffer *next = oldest->next;
         uint8_t *data = dl_buffer_data(oldest);
-        if (!session.takeover.clock) {
+        if (!session.preemption.clock) {
             if (session.raw != NULL) dl_raw_dump_append(session.raw, data, oldest->used);
             dl_cupti_decode(session.decoder, data, oldest->used);
         }
@@ -421,7 +410,7 @@ static void tick(void)
     drain();
     flush(0);
     const uint64_t records = dl_cupti_decoder_counts(session.decoder).records - before;
-    dl_preemption_check(&session.takeover, &session.api, atomic_load(&session.waits), records);
+    dl_preemption_check(&session.preemption, &session.api, atomic_load(&session.waits), records);
     dl_capture_flush();
     write_counts();
 }
@@ -468,7 +457,7 @@ static void finish(void)
     pthread_mutex_unlock(&session.end_lock);
 }
 
-static void *work(void *unused)
+static void *run_session(void *unused)
 {
     (void)unused;
     struct timespec due = dl_deadline(FLUSH_NS);
@@ -497,7 +486,7 @@ static bool end(bool at_exit)
         atomic_store(&session.end_ordered, true);
         sem_post(&session.wake);
     }
-    const struct timespec until = dl_deadline(DL_CAPTURE_END_LIMIT_S * DL_SECOND_NS);
+    const struct timespec until = dl_deadline(DL_CAPTURE_END_LIMIT_S * DL_NS_PER_S);
     pthread_mutex_lock(&session.end_lock);
     int error = 0;
     while (!session.ended && !session.given_up && error == 0)
@@ -523,24 +512,6 @@ static void in_forked_child(void)
     atomic_store(&session.forked, true);
 }
 
-static void sink_append(void *unused, const dl_activity *activity)
-{
-    (void)unused;
-    dl_capture_append(activity);
-}
-
-static uint32_t sink_intern(void *unused, const char *text)
-{
-    (void)unused;
-    return dl_capture_intern(text);
-}
-
-static void sink_meta(void *unused, const char *key, const char *value)
-{
-    (void)unused;
-    dl_capture_meta(key, value);
-}
-
 static void open_raw(void)
 {
     char *path = dl_capture_path(".raw");
@@ -555,7 +526,7 @@ static void open_raw(void)
  */
 static void prepare(void)
 {
-    const dl_activity_sink sink = {NULL, sink_append, sink_intern, sink_meta};
+    const dl_activity_sink sink = {dl_capture_append, dl_capture_intern, dl_capture_meta};
     const size_t limit = session.api.version >= DL_CUPTI_12_9 ? BUFFERS_MAX : 0;
     session.pool = dl_buffer_pool_new(BUFFER_BYTES, limit);
     session.decoder = dl_cupti_decoder_new(&session.api, &session.cuda, sink);
@@ -570,7 +541,7 @@ static bool start_thread(void)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&session.thread, NULL, work, NULL);
+    const int error = pthread_create(&session.thread, NULL, run_session, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0) {
         dl_capture_log("cannot start a thread: %s: CUDA is not recorded", strerror(error));
@@ -594,8 +565,7 @@ static bool start(void)
         dl_capture_meta_number("driver_version", (uint64_t)session.cuda.version);
     }
     prepare();
-    const dl_cupti_callbacks callbacks = {on_event, on_request, on_complete};
-    if (!cupti_set_up(&session.api, settings, &callbacks, &session.subscriber)) return false;
+    if (!cupti_set_up(settings)) return false;
     if (settings->dump_raw) open_raw();
     if (!start_thread()) {
         dl_cupti_kinds_disable(&session.api, settings);

@@ -27,7 +27,7 @@ bool dl_cupti_session_start(void);
 /* What a buffer is known by besides its data. */
 typedef struct dl_buffer {
     struct dl_buffer *next; /* for lists of its holder */
-    size_t used;            /* bytes that may not be zero */
+    size_t used;            /* bytes of records */
 } dl_buffer;
 
 typedef struct dl_buffer_pool dl_buffer_pool;
@@ -39,7 +39,7 @@ dl_buffer_pool *dl_buffer_pool_new(size_t bytes, size_t limit);
 /* A buffer of zeros, or NULL: the limit is reached or there is no memory. */
 dl_buffer *dl_buffer_pool_take(dl_buffer_pool *pool);
 
-/* Takes a buffer back and clears the first buffer->used bytes. */
+/* Takes a buffer back and clears it. */
 void dl_buffer_pool_give(dl_buffer_pool *pool, dl_buffer *buffer);
 
 /* The data of a buffer, aligned to 64 bytes, and the buffer of such data. */
@@ -64,7 +64,7 @@ typedef struct dl_preemption {
 /* To be called at every flush, after it. `calls`: recorded calls so far, of which each must have
  * left a record (0 always = not known); `records`: that arrived since the check before. Writes the
  * meta key "takeover" when something changes. */
-void dl_preemption_check(dl_preemption *takeover, const dl_cupti_api *api, unsigned calls,
+void dl_preemption_check(dl_preemption *preemption, const dl_cupti_api *api, unsigned calls,
                          uint64_t records);
 
 #endif

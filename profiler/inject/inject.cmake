@@ -14,9 +14,6 @@ if(CUPTI_INCLUDE_DIR)
     target_include_directories(dl_cupti SYSTEM PUBLIC ${CUPTI_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
     target_compile_definitions(dl_cupti PRIVATE DL_CUPTI_FOLDER="${CUPTI_FOLDER}")
     set_target_properties(dl_cupti PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
-
-    # Not a test: prints what a record of CUPTI's costs the thread that decodes it.
-    dl_add_program(bench_decode inject/bench_decode.c LINK dl_cupti)
 endif()
 
 if(TARGET dl_nvtx OR TARGET dl_cupti)

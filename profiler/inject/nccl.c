@@ -166,14 +166,14 @@ typedef struct reported_comm {
     struct reported_comm *next;
 } reported_comm;
 
-static pthread_mutex_t told_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t reported_lock = PTHREAD_MUTEX_INITIALIZER;
 static reported_comm *reported_first;
 
 /* Whether it is the first time that this communicator is reported. */
 static bool is_new_comm(uint64_t object, uint32_t rank)
 {
     reported_comm *made = malloc(sizeof *made);
-    pthread_mutex_lock(&told_lock);
+    pthread_mutex_lock(&reported_lock);
     const reported_comm *one = reported_first;
     while (one != NULL && (one->object != object || one->rank != rank))
         one = one->next;
@@ -181,7 +181,7 @@ static bool is_new_comm(uint64_t object, uint32_t rank)
         *made = (reported_comm){object, rank, reported_first};
         reported_first = made;
     }
-    pthread_mutex_unlock(&told_lock);
+    pthread_mutex_unlock(&reported_lock);
     if (one != NULL) free(made);
     return one == NULL;
 }

@@ -124,16 +124,16 @@ static dl_payload_type entry_type(const nvtxPayloadSchemaEntry_t *entry, dl_payl
 }
 
 /* Where the next entry goes. */
-typedef struct place {
+typedef struct position {
     uint64_t next;
     size_t align; /* largest so far */
     bool known;
-} place;
+} position;
 
 /* Gives entry number i its place after `at`. An offset of 0 is no offset, but for the first one.
  */
 static void put_entry(dl_payload_entry *made, const nvtxPayloadSchemaEntry_t *entry, size_t i,
-                      dl_payload_type type, size_t pack, place *at)
+                      dl_payload_type type, size_t pack, position *at)
 {
     size_t align = type.align > 0 ? type.align : 1;
     if (pack > 0 && align > pack) align = pack;
@@ -156,7 +156,7 @@ static void put_entry(dl_payload_entry *made, const nvtxPayloadSchemaEntry_t *en
 static bool make_entries(dl_payload_layout *made, const nvtxPayloadSchemaAttr_t *attr, size_t pack,
                          dl_payload_find_type find, void *user)
 {
-    place at = {.align = 1, .known = true};
+    position at = {.align = 1, .known = true};
     for (size_t i = 0; i < made->count; i++) {
         const nvtxPayloadSchemaEntry_t *entry = &attr->entries[i];
         dl_payload_entry *one = &made->entries[i];

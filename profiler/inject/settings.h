@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/options.h"
 #include "common/status.h"
 
 /* Each preset holds the one before it. */
@@ -36,32 +37,32 @@ typedef enum dl_capture_graphs {
 } dl_capture_graphs;
 extern const char *const dl_capture_graphs_names[]; /* "node", "graph", NULL */
 
-#define DL_CAPTURE_PATH_BYTES 4096          /* Linux's PATH_MAX, with the NUL */
 #define DL_CAPTURE_STEPS_MAX 4294967295LL   /* as many steps as a trace can number */
 #define DL_CAPTURE_DURATION_MAX_S 31536000. /* a year */
 #define DL_CAPTURE_LIMIT_MIN_BYTES 131072   /* less would not hold header, names and a full chunk */
 #define DL_CAPTURE_LIMIT_MAX_BYTES 0x1p50   /* 1 PiB */
 
+/* Texts are borrowed. */
 typedef struct dl_capture_settings {
-    char output[DL_CAPTURE_PATH_BYTES]; /* folder, "" = record nothing; absolute from `dlprof run`,
-                                           since the target may change its directory */
-    int preset;                         /* dl_capture_preset */
-    int graphs;                         /* dl_capture_graphs */
-    int64_t steps;        /* recording ends with this many marked steps of a process; 0 = never */
-    double duration_s;    /* recording ends so long after it started in a process; 0 = never */
+    const char *output; /* folder, "" = record nothing; absolute from `dlprof run`, since the target
+                             may change its directory */
+    int preset;         /* dl_capture_preset */
+    int graphs;         /* dl_capture_graphs */
+    int64_t steps;      /* recording ends with this many marked steps of a process; 0 = never */
+    double duration_s;  /* recording ends so long after it started in a process; 0 = never */
     uint64_t limit_bytes; /* recording ends when a process's trace is so large; 0 = never */
     bool lib_ranges;      /* cuBLAS and cuDNN mark their calls with NVTX ranges */
     bool latency;         /* kernels stamped when queued and submitted (dearer), for dump_raw */
     bool dump_raw;        /* also the buffers as CUPTI delivered them */
-    char cupti[DL_CAPTURE_PATH_BYTES]; /* libcupti's file, "" = search for it */
-    char cost[DL_CAPTURE_PATH_BYTES];  /* the trace's meta value (trace/activity/capture_cost.h) */
+    const char *cupti;    /* libcupti's file, "" = search for it */
+    const char *cost;     /* the trace's meta value (trace/activity/capture_cost.h) */
 } dl_capture_settings;
 
 dl_capture_settings dl_capture_settings_default(void);
 
-/* Copies `path` to settings->output, ->cupti or ->cost. DL_ERR_RANGE if it is too long. */
-dl_status dl_capture_set_path(char to[DL_CAPTURE_PATH_BYTES], const char *path,
-                              dl_error *err) DL_MUST_CHECK;
+/* The options of `dlprof run` that set them: fills table[DL_CAPTURE_OPTION_COUNT]. */
+#define DL_CAPTURE_OPTION_COUNT 9
+void dl_capture_options(dl_capture_settings *settings, dl_option *table);
 
 /* How the user gave the settings, and so what a message names. */
 typedef enum dl_setting_origin {
@@ -69,17 +70,14 @@ typedef enum dl_setting_origin {
     DL_SETTING_OPTION    /* "--lib-ranges" of dlprof run */
 } dl_setting_origin;
 
-/* Whether all settings lie in their ranges; else DL_ERR_RANGE, naming the setting. */
+/* Whether limits on time and size, if they are not 0, are large enough; else DL_ERR_RANGE, naming the
+ * setting. */
 dl_status dl_capture_settings_check(const dl_capture_settings *settings, dl_setting_origin origin,
                                     dl_error *err) DL_MUST_CHECK;
 
-/* Calls set(user, name, value) for each variable of the table above, and with lib_ranges for the
- * variables by which cuBLAS, cuBLASLt and cuDNN are made to mark their calls. The settings must be
- * valid. The texts live only during the call. */
-void dl_capture_settings_to_environment(const dl_capture_settings *settings,
-                                        void (*set)(void *user, const char *name,
-                                                    const char *value),
-                                        void *user);
+/* Sets each variable of the table above in this process's environment, and with lib_ranges those by
+ * which cuBLAS, cuBLASLt and cuDNN are made to mark their calls. The settings must be valid. */
+void dl_capture_settings_to_environment(const dl_capture_settings *settings);
 
 /* Reads the settings from `environment` ("NAME=value" texts up to a NULL, as environ); variables
  * that are not there keep their defaults. Fails, naming the variable, with DL_ERR_NAME for an

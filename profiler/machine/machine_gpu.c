@@ -7,30 +7,11 @@
 
 #include "common/alloc.h"
 
-#define NEEDED_COUNT 10 /* the first functions of the table */
-
-static const char *const function_names[] = {
-    "Init_v2",
-    "Shutdown",
-    "ErrorString",
-    "DeviceGetCount_v2",
-    "DeviceGetHandleByIndex_v2",
-    "DeviceGetPciInfo_v3",
-    "DeviceGetName",
-    "DeviceGetMemoryInfo",
-    "DeviceGetMaxClockInfo",
-    "DeviceGetCudaComputeCapability",
-    "DeviceGetNumGpuCores",
-    "DeviceGetMemoryBusWidth",
-    "DeviceGetMaxPcieLinkGeneration",
-    "DeviceGetMaxPcieLinkWidth",
-    "DeviceGetNvLinkState",
-    "DeviceGetNvLinkRemoteDeviceType",
-    "DeviceGetNvLinkRemotePciInfo_v2",
-    "DeviceGetFieldValues",
-    "DeviceGetP2PStatus",
-};
+#define NAME(type, name, parameters) "nvml" #name,
+static const char *const function_names[] = {DL_NVML_NEEDED(NAME) DL_NVML_OPTIONAL(NAME)};
 #define FUNCTION_COUNT (sizeof function_names / sizeof *function_names)
+#define COUNT(type, name, parameters) +1
+enum { NEEDED_COUNT = 0 DL_NVML_NEEDED(COUNT) };
 _Static_assert(offsetof(dl_nvml, library) == FUNCTION_COUNT * sizeof(void *),
                "one name a function");
 
@@ -43,12 +24,10 @@ dl_status dl_nvml_open(dl_nvml *nvml, const char *library, dl_error *err)
                             library);
     }
     for (size_t i = 0; i < FUNCTION_COUNT; i++) {
-        char *name = dl_format("nvml%s", function_names[i]);
-        functions[i] = dlsym(opened, name);
-        free(name);
+        functions[i] = dlsym(opened, function_names[i]);
         if (functions[i] != NULL || i >= NEEDED_COUNT) continue;
         dlclose(opened);
-        return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s lacks nvml%s", library, function_names[i]);
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s lacks %s", library, function_names[i]);
     }
     dl_nvml made = {0};
     memcpy(&made, functions, sizeof functions);
@@ -88,10 +67,8 @@ static int add_gpu(dl_box *box, const dl_nvml_pci *pci)
     snprintf(gpu.bus_id, sizeof gpu.bus_id, "%04x:%02x:%02x.0", pci->domain & 0xffffU,
              pci->bus & 0xffU, pci->device & 0x1fU);
     if (box->sockets > 1) box->places_known = false;
-    size_t i = (size_t)box->gpu_count++;
-    box->gpus = dl_realloc(box->gpus, i + 1, sizeof *box->gpus, "GPUs");
-    box->gpus[i] = gpu;
-    return (int)i;
+    DL_APPEND(box->gpus, box->gpu_count, "GPUs") = gpu;
+    return box->gpu_count - 1;
 }
 
 /* What an optional function that gives one number says; 0 if it is not there or fails. */
@@ -180,9 +157,8 @@ static void add_nvlinks(dl_box *box, const int *counts)
         for (int b = a + 1; b < n; b++) {
             const int there = counts[a * n + b], back = counts[b * n + a];
             if (there == 0 && back == 0) continue;
-            size_t i = (size_t)box->nvlink_count++;
-            box->nvlinks = dl_realloc(box->nvlinks, i + 1, sizeof *box->nvlinks, "NVLinks");
-            box->nvlinks[i] = (dl_box_nvlink){a, b, there > back ? there : back};
+            DL_APPEND(box->nvlinks, box->nvlink_count, "NVLinks") =
+                (dl_box_nvlink){a, b, there > back ? there : back};
         }
     }
 }

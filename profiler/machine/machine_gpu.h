@@ -41,28 +41,36 @@ typedef struct dl_nvml_field {
     };
 } dl_nvml_field;
 
-/* NVML's functions by their names in nvml.h; results are nvmlReturn_t, devices nvmlDevice_t. Those
- * after CudaComputeCapability may be NULL: older drivers lack some. */
+/* NVML's functions by their names in nvml.h; results are nvmlReturn_t, devices nvmlDevice_t. The
+ * optional ones may be NULL: older drivers lack some. */
+#define DL_NVML_NEEDED(F)                                                   \
+    F(int, Init_v2, (void))                                                 \
+    F(int, Shutdown, (void))                                                \
+    F(const char *, ErrorString, (int result))                              \
+    F(int, DeviceGetCount_v2, (unsigned *count))                            \
+    F(int, DeviceGetHandleByIndex_v2, (unsigned index, void **device))      \
+    F(int, DeviceGetPciInfo_v3, (void *device, dl_nvml_pci *pci))           \
+    F(int, DeviceGetName, (void *device, char *name, unsigned bytes))       \
+    F(int, DeviceGetMemoryInfo, (void *device, dl_nvml_memory *memory))     \
+    F(int, DeviceGetMaxClockInfo, (void *device, int clock, unsigned *mhz)) \
+    F(int, DeviceGetCudaComputeCapability, (void *device, int *major, int *minor))
+
+#define DL_NVML_OPTIONAL(F)                                                                  \
+    F(int, DeviceGetNumGpuCores, (void *device, unsigned *cores))                            \
+    F(int, DeviceGetMemoryBusWidth, (void *device, unsigned *bits))                          \
+    F(int, DeviceGetMaxPcieLinkGeneration, (void *device, unsigned *generation))             \
+    F(int, DeviceGetMaxPcieLinkWidth, (void *device, unsigned *lanes))                       \
+    F(int, DeviceGetNvLinkState, (void *device, unsigned link, int *active))                 \
+    F(int, DeviceGetNvLinkRemoteDeviceType, (void *device, unsigned link, int *type))        \
+    F(int, DeviceGetNvLinkRemotePciInfo_v2, (void *device, unsigned link, dl_nvml_pci *pci)) \
+    F(int, DeviceGetFieldValues, (void *device, int count, dl_nvml_field *fields))           \
+    F(int, DeviceGetP2PStatus, (void *device_a, void *device_b, int capability, int *status))
+
 typedef struct dl_nvml {
-    int (*Init_v2)(void);
-    int (*Shutdown)(void);
-    const char *(*ErrorString)(int result);
-    int (*DeviceGetCount_v2)(unsigned *count);
-    int (*DeviceGetHandleByIndex_v2)(unsigned index, void **device);
-    int (*DeviceGetPciInfo_v3)(void *device, dl_nvml_pci *pci);
-    int (*DeviceGetName)(void *device, char *name, unsigned bytes);
-    int (*DeviceGetMemoryInfo)(void *device, dl_nvml_memory *memory);
-    int (*DeviceGetMaxClockInfo)(void *device, int clock, unsigned *mhz);
-    int (*DeviceGetCudaComputeCapability)(void *device, int *major, int *minor);
-    int (*DeviceGetNumGpuCores)(void *device, unsigned *cores);
-    int (*DeviceGetMemoryBusWidth)(void *device, unsigned *bits);
-    int (*DeviceGetMaxPcieLinkGeneration)(void *device, unsigned *generation);
-    int (*DeviceGetMaxPcieLinkWidth)(void *device, unsigned *lanes);
-    int (*DeviceGetNvLinkState)(void *device, unsigned link, int *active);
-    int (*DeviceGetNvLinkRemoteDeviceType)(void *device, unsigned link, int *type);
-    int (*DeviceGetNvLinkRemotePciInfo_v2)(void *device, unsigned link, dl_nvml_pci *pci);
-    int (*DeviceGetFieldValues)(void *device, int count, dl_nvml_field *fields);
-    int (*DeviceGetP2PStatus)(void *device_a, void *device_b, int capability, int *status);
+#define DL_NVML_MEMBER(type, name, parameters) type(*name) parameters;
+    DL_NVML_NEEDED(DL_NVML_MEMBER)
+    DL_NVML_OPTIONAL(DL_NVML_MEMBER)
+#undef DL_NVML_MEMBER
     void *library; /* of dlopen; NULL in tests */
 } dl_nvml;
 

@@ -75,10 +75,8 @@ static int switch_place(const probe *p, const struct hwloc_obj *upstream, int pa
         if (strcmp(box->switches[i].bus_id, made.bus_id) == 0) return box->sockets + i;
     }
     made.link = link_of(p, upstream);
-    size_t i = (size_t)box->switch_count++;
-    box->switches = dl_realloc(box->switches, i + 1, sizeof *box->switches, "PCIe switches");
-    box->switches[i] = made;
-    return box->sockets + (int)i;
+    DL_APPEND(box->switches, box->switch_count, "PCIe switches") = made;
+    return box->sockets + box->switch_count - 1;
 }
 
 /* Every second bridge from the host bridge down is a switch's upstream port. */
@@ -102,9 +100,7 @@ static void add_gpu(const probe *p, hwloc_obj_t device)
                       .parent = parent_place(p, device),
                       .link = link_of(p, device)};
     set_bus_id(gpu.bus_id, device);
-    size_t i = (size_t)box->gpu_count++;
-    box->gpus = dl_realloc(box->gpus, i + 1, sizeof *box->gpus, "GPUs");
-    box->gpus[i] = gpu;
+    DL_APPEND(box->gpus, box->gpu_count, "GPUs") = gpu;
 }
 
 static bool is_port(const struct hwloc_obj *obj)
@@ -142,9 +138,7 @@ static void add_nic(const probe *p, hwloc_obj_t device)
     if (nic.name[0] == '\0') return;
     nic.parent = parent_place(p, device);
     nic.link = link_of(p, device);
-    size_t i = (size_t)box->nic_count++;
-    box->nics = dl_realloc(box->nics, i + 1, sizeof *box->nics, "NICs");
-    box->nics[i] = nic;
+    DL_APPEND(box->nics, box->nic_count, "NICs") = nic;
 }
 
 static int by_bus_id(const void *a, const void *b)

@@ -8,8 +8,8 @@
 #include "common/cpu.h"
 #include "common/status.h"
 #include "common/units.h"
+#include "kernels/pinned_threads.h"
 #include "profiler/machine/machine_box.h"
-#include "profiler/pinned_threads.h"
 
 #define LEAST_BYTES (64 * 0x1p20)
 #define MEMORY_PART 16

@@ -53,8 +53,7 @@ static void add(dl_link_list *list, const dl_link_section *section)
     for (size_t i = 0; i < list->count; i++) {
         if (strcmp(list->items[i].name, section->name) == 0) return;
     }
-    list->items = dl_realloc(list->items, list->count + 1, sizeof *list->items, "links");
-    list->items[list->count++] = *section;
+    DL_APPEND(list->items, list->count, "links") = *section;
 }
 
 /* A link with this rate on the wire; `what` says whose it is. */
@@ -217,17 +216,12 @@ static void put_value(const writer *w, const char *key, double value, unit in, d
 static void put_gap(const writer *w, const char *section, const char *key, const char *where)
 {
     fprintf(w->out, "; %s = ...   ; fill in: %s\n", key, where);
-    w->gaps->keys = dl_realloc(w->gaps->keys, w->gaps->count + 1, sizeof *w->gaps->keys, "gaps");
-    w->gaps->keys[w->gaps->count++] = dl_format("[%s] %s", section, key);
+    DL_APPEND(w->gaps->keys, w->gaps->count, "gaps") = dl_format("[%s] %s", section, key);
 }
 
 static void text(dl_json *to, const char *name, const char *value)
 {
-    if (value[0] != '\0') {
-        dl_json_text_item(to, name, value);
-    } else {
-        dl_json_null_item(to, name);
-    }
+    dl_json_text_item(to, name, value[0] != '\0' ? value : NULL);
 }
 
 /* Writes text as part of a line: nothing in it starts a comment or ends the line. */

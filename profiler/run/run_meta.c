@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,50 +39,28 @@ dl_status dl_run_sizes_find(const dl_train_config *config, dl_run_sizes *sizes, 
     return status;
 }
 
-int dl_run_cores(const dl_train_config *config)
-{
-    const int allowed = dl_cpu_count();
-    return config->cores > 0 && config->cores < allowed ? config->cores : allowed;
-}
-
-dl_wait dl_run_wait(const dl_train_config *config)
-{
-    if (config->wait != DL_WAIT_AUTO) return config->wait;
-    return config->workers <= dl_run_cores(config) ? DL_WAIT_SPIN : DL_WAIT_BLOCK;
-}
-
-static void put(dl_trace_writer *writer, const char *key, const char *format, ...) DL_PRINTF(3, 4);
-
-static void put(dl_trace_writer *writer, const char *key, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    char *value = dl_vformat(format, args);
-    va_end(args);
-    dl_trace_writer_meta(writer, key, value);
-    free(value);
-}
-
 void dl_device_meta(dl_trace_writer *writer, const dl_train_config *config)
 {
     int count;
     if (config->device == NULL) return;
     if (dl_train_device_count(config, &count, NULL) == DL_OK) {
-        put(writer, "device_count", "%d", count);
-        put(writer, "shared_gpu", "%d", count < config->workers / dl_train_rank_count(config));
+        dl_trace_writer_metaf(writer, "device_count", "%d", count);
+        dl_trace_writer_metaf(writer, "shared_gpu", "%d",
+                              count < config->workers / dl_train_rank_count(config));
     }
-    put(writer, "dispatch", "%s", dl_dispatch_names[config->dispatch]);
-    put(writer, "host_memory", "%s", dl_host_memory_names[config->device_settings.pageable]);
-    put(writer, "math", "%s", dl_device_math_names[config->device_settings.math]);
+    dl_trace_writer_metaf(writer, "dispatch", "%s", dl_dispatch_names[config->dispatch]);
+    dl_trace_writer_metaf(writer, "host_memory", "%s",
+                          dl_host_memory_names[config->device_settings.pageable]);
+    dl_trace_writer_metaf(writer, "math", "%s", dl_device_math_names[config->device_settings.math]);
     char *where = dl_device_where_text(config);
-    put(writer, "where", "%s", where);
+    dl_trace_writer_metaf(writer, "where", "%s", where);
     free(where);
 }
 
 void dl_device_memory_meta(dl_trace_writer *writer, const dl_train_result *result)
 {
     if (result->device_bytes > 0) {
-        put(writer, "device_memory_bytes", "%zu", result->device_bytes);
+        dl_trace_writer_metaf(writer, "device_memory_bytes", "%zu", result->device_bytes);
     }
 }
 
@@ -94,8 +71,8 @@ static void put_start(dl_trace_writer *writer)
     char text[32];
     gmtime_r(&now, &utc);
     strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    put(writer, "wall_start", "%s", text);
-    put(writer, "clock_start_ns", "%" PRId64, dl_clock_ns());
+    dl_trace_writer_metaf(writer, "wall_start", "%s", text);
+    dl_trace_writer_metaf(writer, "clock_start_ns", "%" PRId64, dl_clock_ns());
 }
 
 /* Whether dlprof run records this process, and how; its own trace has the same host and pid. */
@@ -105,34 +82,34 @@ static void put_process(dl_trace_writer *writer, bool on_device)
     dl_capture_settings settings;
     dl_error err = {0};
     gethostname(host, sizeof host - 1);
-    put(writer, "host", "%s", host);
-    put(writer, "pid", "%d", (int)getpid());
+    dl_trace_writer_metaf(writer, "host", "%s", host);
+    dl_trace_writer_metaf(writer, "pid", "%d", (int)getpid());
     if (!on_device || getenv("CUDA_INJECTION64_PATH") == NULL ||
         dl_capture_settings_from_environment(&settings, environ, &err) != DL_OK ||
         settings.output[0] == '\0')
         return;
-    put(writer, "captured", "%s", dl_capture_preset_names[settings.preset]);
+    dl_trace_writer_metaf(writer, "captured", "%s", dl_capture_preset_names[settings.preset]);
 }
 
 void dl_run_meta_common(dl_trace_writer *writer, const char *kind, const char *command,
                         const char *data, const dl_train_config *config, const dl_run_sizes *sizes)
 {
     char *device = dl_device_text(config);
-    put(writer, "program", "dlprof");
-    put(writer, "version", "%s", dl_version());
-    put(writer, "command", "%s", command);
-    put(writer, "kind", "%s", kind);
-    put(writer, "model", "%s", config->model);
-    put(writer, "parameters", "%zu", sizes->parameters);
-    put(writer, "parameter_bytes", "%zu", sizes->parameter_bytes);
-    put(writer, "optimizer", "%s", config->optimizer.name);
-    put(writer, "state_bytes", "%zu", sizes->state_bytes);
-    put(writer, "gradient_bytes", "%zu", sizes->gradient_bytes);
-    put(writer, "activation_bytes", "%zu", sizes->activation_bytes);
-    put(writer, "seed", "%" PRIu64, config->seed);
-    put(writer, "data", "%s", data);
-    put(writer, "device", "%s", device);
-    put(writer, "cores", "%d", dl_run_cores(config));
+    dl_trace_writer_metaf(writer, "program", "dlprof");
+    dl_trace_writer_metaf(writer, "version", "%s", dl_version());
+    dl_trace_writer_metaf(writer, "command", "%s", command);
+    dl_trace_writer_metaf(writer, "kind", "%s", kind);
+    dl_trace_writer_metaf(writer, "model", "%s", config->model);
+    dl_trace_writer_metaf(writer, "parameters", "%zu", sizes->parameters);
+    dl_trace_writer_metaf(writer, "parameter_bytes", "%zu", sizes->parameter_bytes);
+    dl_trace_writer_metaf(writer, "optimizer", "%s", config->optimizer.name);
+    dl_trace_writer_metaf(writer, "state_bytes", "%zu", sizes->state_bytes);
+    dl_trace_writer_metaf(writer, "gradient_bytes", "%zu", sizes->gradient_bytes);
+    dl_trace_writer_metaf(writer, "activation_bytes", "%zu", sizes->activation_bytes);
+    dl_trace_writer_metaf(writer, "seed", "%" PRIu64, config->seed);
+    dl_trace_writer_metaf(writer, "data", "%s", data);
+    dl_trace_writer_metaf(writer, "device", "%s", device);
+    dl_trace_writer_metaf(writer, "cores", "%d", dl_train_cores(config));
     dl_device_meta(writer, config);
     put_process(writer, config->device != NULL);
     put_start(writer);
@@ -155,28 +132,28 @@ static char *slow_text(const dl_train_config *config)
 void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config)
 {
     char *slow = slow_text(config);
-    put(writer, "sync", "%s", dl_sync_names[config->sync]);
-    put(writer, "compress", "%s", dl_quantise_names[config->quantise]);
-    put(writer, "interval", "%d", config->interval);
-    put(writer, "average_state", "%d", config->average_state);
+    dl_trace_writer_metaf(writer, "sync", "%s", dl_sync_names[config->sync]);
+    dl_trace_writer_metaf(writer, "compress", "%s", dl_quantise_names[config->quantise]);
+    dl_trace_writer_metaf(writer, "interval", "%d", config->interval);
+    dl_trace_writer_metaf(writer, "average_state", "%d", config->average_state);
     if (config->sync == DL_SYNC_SOFTSYNC) {
-        put(writer, "n", "%d", config->softsync_n);
-        put(writer, "bound", "%" PRId64, config->bound);
+        dl_trace_writer_metaf(writer, "n", "%d", config->softsync_n);
+        dl_trace_writer_metaf(writer, "bound", "%" PRId64, config->bound);
     }
-    put(writer, "staleness_rate", "%d", config->staleness_rate);
-    put(writer, "rate_drop_epochs", "%g", config->drop_epochs);
-    put(writer, "server_threads", "%d", config->server_threads);
-    put(writer, "workers", "%d", config->workers);
-    put(writer, "batch", "%d", config->batch);
-    put(writer, "steps", "%" PRId64, config->steps);
-    put(writer, "slow", "%s", slow);
-    put(writer, "wait", "%s", dl_wait_names[dl_run_wait(config)]);
+    dl_trace_writer_metaf(writer, "staleness_rate", "%d", config->staleness_rate);
+    dl_trace_writer_metaf(writer, "rate_drop_epochs", "%g", config->drop_epochs);
+    dl_trace_writer_metaf(writer, "server_threads", "%d", config->server_threads);
+    dl_trace_writer_metaf(writer, "workers", "%d", config->workers);
+    dl_trace_writer_metaf(writer, "batch", "%d", config->batch);
+    dl_trace_writer_metaf(writer, "steps", "%" PRId64, config->steps);
+    dl_trace_writer_metaf(writer, "slow", "%s", slow);
+    dl_trace_writer_metaf(writer, "wait", "%s", dl_wait_names[dl_train_wait(config)]);
     free(slow);
 }
 
 void dl_run_meta_disturbed(dl_trace_writer *writer, const dl_cpu_disturbance *disturbed)
 {
     if (isnan(disturbed->others_frac)) return;
-    put(writer, "others_permille", "%.0f", 1000 * disturbed->others_frac);
-    put(writer, "steal_permille", "%.0f", 1000 * disturbed->steal_frac);
+    dl_trace_writer_metaf(writer, "others_permille", "%.0f", 1000 * disturbed->others_frac);
+    dl_trace_writer_metaf(writer, "steal_permille", "%.0f", 1000 * disturbed->steal_frac);
 }

@@ -20,13 +20,6 @@ typedef struct dl_run_sizes {
 dl_status dl_run_sizes_find(const dl_train_config *config, dl_run_sizes *sizes,
                             dl_error *err) DL_MUST_CHECK;
 
-/* Cores that the configuration uses: `cores`, at most the allowed ones. */
-int dl_run_cores(const dl_train_config *config);
-
-/* How the configuration's threads wait: `wait`, where auto means spinning if every worker has its
- * own core. */
-dl_wait dl_run_wait(const dl_train_config *config);
-
 extern const char *const dl_wait_names[]; /* "auto", "spin", "block", NULL: by dl_wait */
 
 /* Keys that all kinds of traces have: program ... command, kind, model ... state_bytes, seed, data,

@@ -249,7 +249,6 @@ static void print_list(const char *text, int column, FILE *out)
 /* What the trace holds, in one line. */
 static void write_contents(const dl_run_process *process, FILE *out)
 {
-    char size[32];
     fprintf(out, "%" PRIu64 " activities", process->activities);
     const char *between = " (";
     for (int kind = 1; kind < DL_ACTIVITY_KIND_END; kind++) {
@@ -259,7 +258,7 @@ static void write_contents(const dl_run_process *process, FILE *out)
         between = ", ";
     }
     if (process->activities > 0) fputc(')', out);
-    fprintf(out, ", %s", dl_format_bytes(size, sizeof size, (double)process->trace_bytes));
+    fprintf(out, ", %s", DL_BYTES_TEXT(process->trace_bytes));
     if (process->lost > 0) fprintf(out, ", %" PRIu64 " more lost", process->lost);
     if (!process->complete) fputs(", incomplete", out);
     if (process->stopped != NULL) fprintf(out, ", stopped early: %s", process->stopped);
@@ -296,15 +295,9 @@ static void print_log(const char *log, FILE *out)
 static void print_comparison(const dl_run_traces *traces, FILE *out)
 {
     dl_activity_summary *summaries = dl_calloc(traces->count, sizeof *summaries, "summaries");
-    size_t count = 0;
-    for (size_t i = 0; i < traces->count; i++) {
-        if (traces->processes[i].summary.device_count == 0) continue;
-        summaries[count++] = traces->processes[i].summary;
-    }
-    if (count > 1) {
-        fputc('\n', out);
-        dl_activity_summaries_compare(summaries, count, out);
-    }
+    for (size_t i = 0; i < traces->count; i++)
+        summaries[i] = traces->processes[i].summary;
+    dl_activity_summaries_compare(summaries, traces->count, out);
     free(summaries);
 }
 
@@ -355,25 +348,16 @@ void dl_run_traces_print(const dl_run_traces *traces, FILE *out)
     }
 }
 
-static void text_or_null(dl_json *to, const char *name, const char *text)
-{
-    if (text != NULL) {
-        dl_json_text_item(to, name, text);
-    } else {
-        dl_json_null_item(to, name);
-    }
-}
-
 static void write_trace(const dl_run_process *process, dl_json *to)
 {
     char *path = dl_format("%s" DL_RUN_TRACE_ENDING, process->stem);
     dl_json_text_item(to, "trace", path);
     free(path);
     dl_json_number_item(to, "bytes", (double)process->trace_bytes);
-    text_or_null(to, "error", process->readable ? NULL : process->error.text);
+    dl_json_text_item(to, "error", process->readable ? NULL : process->error.text);
     if (!process->readable) return;
     dl_json_bool_item(to, "complete", process->complete);
-    text_or_null(to, "stopped", process->stopped);
+    dl_json_text_item(to, "stopped", process->stopped);
     dl_json_number_item(to, "lost", (double)process->lost);
     dl_json_begin(to, "activities", '{');
     for (int kind = 1; kind < DL_ACTIVITY_KIND_END; kind++) {
@@ -405,7 +389,7 @@ void dl_run_traces_write_json(const dl_run_traces *traces, FILE *out)
         } else {
             dl_json_null_item(to, "trace");
         }
-        text_or_null(to, "log", process->log);
+        dl_json_text_item(to, "log", process->log);
         dl_json_end(to, '}');
     }
     dl_json_end(to, ']');

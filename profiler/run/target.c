@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "common/file.h"
 #include "common/status.h"
 #include "common/units.h"
 #include "profiler/inject/settings.h"
@@ -32,26 +31,6 @@ static const char *const injection_variables[] = {"CUDA_INJECTION64_PATH", "NVTX
 
 #define INJECTIONS 2
 #define INJECTIONS_WITH_NCCL 3
-
-dl_status dl_run_beside(const char *name, char **path, dl_error *err)
-{
-    char *self = dl_file_program();
-    if (self == NULL) {
-        return dl_error_set(err, DL_ERR_SYSTEM,
-                            "cannot find the program's own file, beside which %s lies: %s", name,
-                            strerror(errno));
-    }
-    const int folder = (int)(strrchr(self, '/') - self);
-    char *found = dl_format("%.*s/%s", folder, self, name);
-    free(self);
-    if (access(found, R_OK) == 0) {
-        *path = found;
-        return DL_OK;
-    }
-    dl_error_set_at(err, DL_ERR_UNSUPPORTED, found, 0, "%s", strerror(errno));
-    free(found);
-    return DL_ERR_UNSUPPORTED;
-}
 
 bool dl_run_library_records_cuda(const char *library)
 {
@@ -161,8 +140,8 @@ static dl_status use_wanted(const char *folder, bool *made, dl_error *err)
     return status;
 }
 
-dl_status dl_run_folder(const char *wanted, const char *command, char path[DL_CAPTURE_PATH_BYTES],
-                        bool *made, dl_error *err)
+dl_status dl_run_folder(const char *wanted, const char *command, char **path, bool *made,
+                        dl_error *err)
 {
     char *new_folder = NULL;
     *made = wanted == NULL;
@@ -178,69 +157,20 @@ dl_status dl_run_folder(const char *wanted, const char *command, char path[DL_CA
     char *absolute = realpath(folder, NULL);
     if (absolute == NULL) {
         status = dl_error_set_at(err, DL_ERR_IO, folder, 0, "%s", strerror(errno));
+        dl_run_release(folder);
     } else {
-        status = dl_capture_set_path(path, absolute, err);
+        *path = absolute;
     }
-    if (status != DL_OK) dl_run_release(folder);
-    free(absolute);
     free(new_folder);
     return status;
 }
 
-/* Where the variable is, or environment->count. */
-static size_t find(const dl_environment *environment, const char *name)
-{
-    const size_t length = strlen(name);
-    size_t i = 0;
-    while (i < environment->count && (strncmp(environment->items[i], name, length) != 0 ||
-                                      environment->items[i][length] != '='))
-        i++;
-    return i;
-}
-
-void dl_environment_set(dl_environment *environment, const char *name, const char *value)
-{
-    char *item = dl_format("%s=%s", name, value);
-    const size_t i = find(environment, name);
-    if (i < environment->count) {
-        free(environment->items[i]);
-    } else {
-        environment->count++;
-        environment->items = dl_realloc(environment->items, environment->count + 1,
-                                        sizeof *environment->items, "environment");
-        environment->items[environment->count] = NULL;
-    }
-    environment->items[i] = item;
-}
-
-static void set_variable(void *environment, const char *name, const char *value)
-{
-    dl_environment_set(environment, name, value);
-}
-
-const char *dl_environment_get(const dl_environment *environment, const char *name)
-{
-    const size_t i = find(environment, name);
-    return i < environment->count ? environment->items[i] + strlen(name) + 1 : NULL;
-}
-
-void dl_environment_unset(dl_environment *environment, const char *name)
-{
-    const size_t i = find(environment, name);
-    if (i == environment->count) return;
-    free(environment->items[i]);
-    memmove(&environment->items[i], &environment->items[i + 1],
-            (environment->count - i) * sizeof *environment->items);
-    environment->count--;
-}
-
-dl_status dl_run_environment(dl_environment *environment, const char *library,
-                             const dl_capture_settings *settings, bool nccl, bool force,
-                             dl_error *err)
+dl_status dl_run_environment(const char *library, const dl_capture_settings *settings, bool nccl,
+                             bool force, dl_error *err)
 {
     const int count = nccl ? INJECTIONS_WITH_NCCL : INJECTIONS;
     for (int i = 0; i < count && !force; i++) {
-        const char *other = dl_environment_get(environment, injection_variables[i]);
+        const char *other = getenv(injection_variables[i]);
         if (other == NULL || other[0] == '\0') continue;
         return dl_error_set(err, DL_ERR_USAGE,
                             "%s is set already, to %.200s: is another profiler at work? --force "
@@ -248,9 +178,9 @@ dl_status dl_run_environment(dl_environment *environment, const char *library,
                             injection_variables[i], other);
     }
     for (int i = 0; i < count; i++)
-        dl_environment_set(environment, injection_variables[i], library);
-    dl_capture_settings_to_environment(settings, set_variable, environment);
-    dl_environment_unset(environment, "KINETO_USE_DAEMON");
+        setenv(injection_variables[i], library, 1);
+    dl_capture_settings_to_environment(settings);
+    unsetenv("KINETO_USE_DAEMON");
     return DL_OK;
 }
 
@@ -262,25 +192,6 @@ dl_status dl_run_environment(dl_environment *environment, const char *library,
 static const int forwarded_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 #define FORWARDED_COUNT (sizeof forwarded_signals / sizeof forwarded_signals[0])
-
-dl_environment dl_environment_copy(char *const *from)
-{
-    dl_environment made = {0};
-    while (from[made.count] != NULL)
-        made.count++;
-    made.items = dl_calloc(made.count + 1, sizeof *made.items, "environment");
-    for (size_t i = 0; i < made.count; i++)
-        made.items[i] = dl_strdup(from[i]);
-    return made;
-}
-
-void dl_environment_free(dl_environment *environment)
-{
-    for (size_t i = 0; i < environment->count; i++)
-        free(environment->items[i]);
-    free(environment->items);
-    *environment = (dl_environment){0};
-}
 
 /* The target that signals are sent on to; 0 = none (yet). The handler, which may run on any thread,
  * has no other way to know. */
@@ -352,15 +263,14 @@ static int wait_for_end(pid_t pid)
     return status;
 }
 
-dl_status dl_target_run(char *const *argv, const dl_environment *environment, dl_target_end *end,
-                        dl_error *err)
+dl_status dl_target_run(char *const *argv, dl_target_end *end, dl_error *err)
 {
     signal_state state;
     take_signals(&state);
     pid_t pid = 0;
     *end = (dl_target_end){0};
     const int64_t start_ns = dl_clock_ns();
-    const int reason = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environment->items);
+    const int reason = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ);
     const int status = reason == 0 ? wait_for_end(pid) : 0;
     end->elapsed_ns = dl_clock_ns() - start_ns;
     give_signals_back(&state);

@@ -9,26 +9,6 @@
 #include "common/status.h"
 #include "profiler/inject/settings.h"
 
-/* Variables as a process gets them. Start with dl_environment_copy; released with _free. */
-typedef struct dl_environment {
-    char **items; /* [count + 1] "NAME=value", then a NULL */
-    size_t count;
-} dl_environment;
-
-/* A copy of `from` (as environ: ended by a NULL). */
-dl_environment dl_environment_copy(char *const *from);
-
-/* The value of the variable, "" too, or NULL if there is none. Borrowed until the next change. */
-const char *dl_environment_get(const dl_environment *environment, const char *name);
-
-/* Sets a variable, new or not. */
-void dl_environment_set(dl_environment *environment, const char *name, const char *value);
-
-/* Removes a variable if there is one. */
-void dl_environment_unset(dl_environment *environment, const char *name);
-
-void dl_environment_free(dl_environment *environment);
-
 /* How a target ended. */
 typedef struct dl_target_end {
     int exit_code;      /* as a shell has it: 128 + signal where a signal killed the target */
@@ -36,8 +16,8 @@ typedef struct dl_target_end {
     int64_t elapsed_ns; /* from its start to its end */
 } dl_target_end;
 
-/* Runs argv[0] (looked up in PATH) with the arguments argv (ended by a NULL) and the environment,
- * in this process's own group, directory and standard streams, and waits for its end.
+/* Runs argv[0] (looked up in PATH) with the arguments argv (ended by a NULL) in this process's own
+ * environment, group, directory and standard streams, and waits for its end.
  *
  * Meanwhile SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 sent to this process do nothing
  * here and are sent on to the target; those that the terminal or the kernel sent are not, since the
@@ -46,30 +26,24 @@ typedef struct dl_target_end {
  * Where the target cannot be started: DL_ERR_IO, and `end` holds the exit code that a shell would
  * give, 127 for a program that is not there and 126 for one that cannot be run. Else DL_OK, however
  * it ended. One at a time. */
-dl_status dl_target_run(char *const *argv, const dl_environment *environment, dl_target_end *end,
-                        dl_error *err) DL_MUST_CHECK;
+dl_status dl_target_run(char *const *argv, dl_target_end *end, dl_error *err) DL_MUST_CHECK;
 
 /* What `dlprof run` prepares before the target starts: the injected library, the folder of the
  * traces, the target's environment. */
 #define DL_INJECTED_LIBRARY "libdlprof_inject.so"
-
-/* *path is the absolute path of the readable file `name` beside the running program; free() it.
- * DL_ERR_UNSUPPORTED, naming the file and the system's reason, if it is not there or not readable;
- * DL_ERR_SYSTEM if the program cannot find its own file (no /proc, and it has been moved). */
-dl_status dl_run_beside(const char *name, char **path, dl_error *err) DL_MUST_CHECK;
 
 /* Whether `library` has the entry that CUDA's driver calls; without it only NVTX and NCCL are
  * recorded. Loads it into this process; true if it cannot be loaded, since nothing is known then.
  */
 bool dl_run_library_records_cuda(const char *library);
 
-/* Makes sure that there is a folder for the traces and writes its absolute path to `path`. `wanted`
- * is made if it is missing, but not the folder above it; NULL stands for a new one, named
+/* Makes sure that there is a folder for the traces; *path is its absolute path, free() it. `wanted` is
+ * made if it is missing, but not the folder above it; NULL stands for a new one, named
  * dlprof.<command's last part>.<local time>. *made is whether it is new. The folder is this run's
  * alone until dl_run_release(path). DL_ERR_IO where it cannot be made or written into, another run
  * has it, or it holds traces of one; then it may exist nevertheless. */
-dl_status dl_run_folder(const char *wanted, const char *command, char path[DL_CAPTURE_PATH_BYTES],
-                        bool *made, dl_error *err) DL_MUST_CHECK;
+dl_status dl_run_folder(const char *wanted, const char *command, char **path, bool *made,
+                        dl_error *err) DL_MUST_CHECK;
 
 /* Tries whether a file in `folder` can be written. DL_ERR_IO with the system's reason. */
 dl_status dl_run_writable(const char *folder, dl_error *err) DL_MUST_CHECK;
@@ -78,12 +52,12 @@ dl_status dl_run_writable(const char *folder, dl_error *err) DL_MUST_CHECK;
  * any). */
 void dl_run_release(const char *folder);
 
-/* Has CUDA and NVTX, and with `nccl` NCCL too, load `library` into processes with this environment,
- * and hands it the settings. DL_ERR_USAGE, with the environment unchanged, if another library is to
+/* Has CUDA and NVTX, and with `nccl` NCCL too, load `library` into processes that this one starts
+ * from now on, and hands it the settings, by variables of the environment. DL_ERR_USAGE, with the
+ * environment unchanged, if another library is to
  * be loaded in its place already, unless `force`. Takes away KINETO_USE_DAEMON, which has PyTorch
  * touch CUPTI when it is imported. */
-dl_status dl_run_environment(dl_environment *environment, const char *library,
-                             const dl_capture_settings *settings, bool nccl, bool force,
-                             dl_error *err) DL_MUST_CHECK;
+dl_status dl_run_environment(const char *library, const dl_capture_settings *settings, bool nccl,
+                             bool force, dl_error *err) DL_MUST_CHECK;
 
 #endif

@@ -55,18 +55,6 @@ typedef struct choice {
     double time_ns;
 } choice;
 
-/* The fastest protocol of the machine for the algorithm. */
-static void try_algorithm(const dl_links *links, const dl_collective_config *config,
-                          const dl_collective_algorithm *algorithm, choice *best)
-{
-    const dl_machine *m = links->machine;
-    for (int p = 0; p < m->protocol_count || p == 0; p++) {
-        const dl_protocol *protocol = m->protocol_count > 0 ? &m->protocols[p] : NULL;
-        double time_ns = idle_ns(links, config, algorithm, protocol);
-        if (time_ns < best->time_ns) *best = (choice){algorithm, protocol, time_ns};
-    }
-}
-
 static bool can_do(const dl_collective_algorithm *algorithm, const dl_links *links,
                    const dl_collective_config *config)
 {
@@ -93,10 +81,11 @@ static dl_status find_algorithm(const dl_links *links, const dl_collective_confi
                         config->algorithm, dl_collective_kind_names[config->kind]);
 }
 
-/* Chooses by phases, whatever the fidelity of the run. */
+/* The fastest algorithm and protocol of the machine, by phases, whatever the run's fidelity. */
 static dl_status choose(const dl_links *links, const dl_collective_config *config, choice *best,
                         dl_error *err)
 {
+    const dl_machine *m = links->machine;
     const dl_collective_algorithm *only = NULL;
     dl_status status = find_algorithm(links, config, &only, err);
     if (status != DL_OK) return status;
@@ -105,8 +94,12 @@ static dl_status choose(const dl_links *links, const dl_collective_config *confi
     *best = (choice){.time_ns = INFINITY};
     for (size_t i = 0; i < ALGORITHM_COUNT && config->rank_count > 1; i++) {
         if (only != NULL && algorithms[i] != only) continue;
-        if (can_do(algorithms[i], links, config))
-            try_algorithm(links, &phases, algorithms[i], best);
+        if (!can_do(algorithms[i], links, config)) continue;
+        for (int p = 0; p < m->protocol_count || p == 0; p++) {
+            const dl_protocol *protocol = m->protocol_count > 0 ? &m->protocols[p] : NULL;
+            const double time_ns = idle_ns(links, &phases, algorithms[i], protocol);
+            if (time_ns < best->time_ns) *best = (choice){algorithms[i], protocol, time_ns};
+        }
     }
     return DL_OK;
 }
@@ -159,7 +152,7 @@ static dl_status check_size(dl_plan *plan, const dl_collective_config *config,
     dl_plan counted;
     if (config->transfers_max <= 0 || algorithm == NULL) return DL_OK;
     dl_plan_init(&counted, plan->network, plan->links, &plan->costs);
-    dl_plan_count_only(&counted);
+    counted.counts_only = true;
     algorithm->plan(&counted, config);
     const int count = counted.transfer_count;
     dl_plan_free(&counted);
@@ -211,11 +204,6 @@ void dl_collective_free(dl_collective *collective)
 {
     dl_plan_free(&collective->plan);
     *collective = (dl_collective){0};
-}
-
-int dl_collective_flows(const dl_collective *collective)
-{
-    return collective->plan.transfer_count;
 }
 
 double dl_collective_sent_bytes(const dl_collective *collective)

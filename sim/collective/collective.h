@@ -114,7 +114,7 @@ typedef struct dl_collective {
 /* Plans the collective for a network that has the links of `links`; both are borrowed.
  * DL_ERR_NAME (unknown algorithm), DL_ERR_UNSUPPORTED (it cannot do this), DL_ERR_RANGE (it has
  * more than transfers_max transfers; found before any of them takes memory). The network needs room
- * for dl_collective_flows() flows more, the engine for 2 events each and 2 more. */
+ * for plan.transfer_count flows more, the engine for 2 events each and 2 more. */
 dl_status dl_collective_init(dl_collective *collective, dl_network *network, const dl_links *links,
                              const dl_collective_config *config, dl_error *err) DL_MUST_CHECK;
 void dl_collective_free(dl_collective *collective); /* a zeroed one is fine */
@@ -123,9 +123,6 @@ void dl_collective_free(dl_collective *collective); /* a zeroed one is fine */
  * somebody waits for; DL_ERR_RANGE if not, with the scenario's keys to change. */
 dl_status dl_collective_check_run(dl_fidelity fidelity, double transfers, double exchanges,
                                   dl_error *err) DL_MUST_CHECK;
-
-/* Upper bound of the flows that it has at a time. */
-int dl_collective_flows(const dl_collective *collective);
 
 /* Bytes that all ranks together send in a run. */
 double dl_collective_sent_bytes(const dl_collective *collective);

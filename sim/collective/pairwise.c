@@ -6,36 +6,18 @@ static bool supports(const dl_collective_config *config)
     return config->kind == DL_ALLTOALL;
 }
 
-/* All pairs at once, with the latencies of the rounds in front. */
-static void plan_phase(dl_plan *plan, const dl_collective_config *config)
+/* A rank's next round follows its last one; as phases all pairs send at once, with the latencies of
+ * the rounds in front. */
+static void plan_pairwise(dl_plan *plan, const dl_collective_config *config)
 {
-    int n = config->rank_count;
-    for (int k = 1; k < n; k++) {
-        for (int i = 0; i < n; i++) {
-            (void)dl_plan_add(plan, config->ranks[i], config->ranks[(i + k) % n], config->bytes / n,
-                              n - 1, 0);
-        }
-    }
-}
-
-static void plan_rounds(dl_plan *plan, const dl_collective_config *config)
-{
-    int n = config->rank_count;
+    const int n = config->rank_count;
+    const bool in_rounds = config->fidelity == DL_FIDELITY_CHUNK;
     for (int k = 1; k < n; k++) {
         for (int i = 0; i < n; i++) {
             int t = dl_plan_add(plan, config->ranks[i], config->ranks[(i + k) % n],
-                                config->bytes / n, 1, 0);
-            if (k > 1) dl_plan_order(plan, t - n, t);
+                                config->bytes / n, in_rounds ? 1 : n - 1, 0);
+            if (in_rounds && k > 1) dl_plan_order(plan, t - n, t);
         }
-    }
-}
-
-static void plan_pairwise(dl_plan *plan, const dl_collective_config *config)
-{
-    if (config->fidelity == DL_FIDELITY_PHASE) {
-        plan_phase(plan, config);
-    } else {
-        plan_rounds(plan, config);
     }
 }
 

@@ -21,11 +21,6 @@ void dl_plan_free(dl_plan *plan)
     *plan = (dl_plan){0};
 }
 
-void dl_plan_count_only(dl_plan *plan)
-{
-    plan->counts_only = true;
-}
-
 static int add_transfer(dl_plan *plan, dl_transfer transfer)
 {
     if (plan->counts_only) return plan->transfer_count++;

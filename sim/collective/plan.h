@@ -36,7 +36,7 @@ typedef struct dl_plan {
     dl_transfer *transfers;
     dl_after *after;
     int transfer_count, transfer_room, after_count, after_room;
-    bool counts_only;
+    bool counts_only; /* transfers are numbered and not kept: to learn how many a plan has */
 
     int *waiting; /* [transfers] of this run: how many must still end before it */
     int running;  /* transfers that have not ended */
@@ -49,9 +49,6 @@ typedef struct dl_plan {
 void dl_plan_init(dl_plan *plan, dl_network *network, const dl_links *links,
                   const dl_hop_costs *costs);
 void dl_plan_free(dl_plan *plan);
-
-/* From now on transfers are numbered and not kept: to learn how many a plan has. */
-void dl_plan_count_only(dl_plan *plan);
 
 /* Adds a transfer of `bytes`, charged as bytes / bandwidth_frac, that has the latency of its way
  * and the protocol's hop time `hops` times before its bytes move, and `extra_ns` more; returns its

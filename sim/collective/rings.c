@@ -221,44 +221,24 @@ void dl_rings_free(dl_rings *rings)
     *rings = (dl_rings){0};
 }
 
-/* One flow for each edge, with the latencies of all rounds in front. */
-static void pass_as_phase(dl_plan *plan, const dl_place *order, int size, double piece, int rounds,
-                          int after, int join)
-{
-    for (int i = 0; i < size; i++) {
-        int t = dl_plan_add(plan, order[i], order[(i + 1) % size], rounds * piece, rounds, 0);
-        dl_plan_order(plan, after, t);
-        dl_plan_order(plan, t, join);
-    }
-}
-
-/* In each round a rank sends on what it received in the round before, once it has sent that
- * round's own. Transfers of round k are numbered first + k * size + rank. */
-static void pass_as_chunks(dl_plan *plan, const dl_place *order, int size, double piece, int rounds,
-                           int after, int join)
-{
-    int before = -1;
-    for (int round = 0; round < rounds; round++) {
-        int first = plan->transfer_count;
-        for (int i = 0; i < size; i++) {
-            int t = dl_plan_add(plan, order[i], order[(i + 1) % size], piece, 1, 0);
-            dl_plan_order(plan, round == 0 ? after : before + i, t);
-            if (round > 0) dl_plan_order(plan, before + (i + size - 1) % size, t);
-            if (round == rounds - 1) dl_plan_order(plan, t, join);
-        }
-        before = first;
-    }
-}
-
 /* Adds `rounds` rounds in each of which every rank sends `piece` bytes to the next in the ring:
- * after transfer `after` (-1 = at once) and before `join`. */
+ * after transfer `after` (-1 = at once) and before `join`. A rank sends on what it received in the
+ * round before, once it has sent that round's own. As phases: all rounds at once, with their
+ * latencies in front. */
 static void ring_pass(dl_plan *plan, dl_fidelity fidelity, const dl_place *order, int size,
                       double piece, int rounds, int after, int join)
 {
-    if (fidelity == DL_FIDELITY_PHASE) {
-        pass_as_phase(plan, order, size, piece, rounds, after, join);
-    } else {
-        pass_as_chunks(plan, order, size, piece, rounds, after, join);
+    const int hops = fidelity == DL_FIDELITY_PHASE ? rounds : 1;
+    int before = -1; /* first transfer of the round before; they are numbered by rank */
+    for (int round = 0; round < rounds / hops; round++) {
+        const int first = plan->transfer_count;
+        for (int i = 0; i < size; i++) {
+            int t = dl_plan_add(plan, order[i], order[(i + 1) % size], hops * piece, hops, 0);
+            dl_plan_order(plan, round == 0 ? after : before + i, t);
+            if (round > 0) dl_plan_order(plan, before + (i + size - 1) % size, t);
+            if (round == rounds / hops - 1) dl_plan_order(plan, t, join);
+        }
+        before = first;
     }
 }
 

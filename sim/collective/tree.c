@@ -80,28 +80,19 @@ static int edges_beside(const dl_plan *plan, const tree *t, int i)
     return count;
 }
 
-/* The time in which one chunk crosses each edge, beside those of its siblings: [n], to be
- * freed. */
-static double *measure_edges(const dl_plan *plan, const tree *t)
-{
-    const int n = t->config->rank_count;
-    double *edge_ns = dl_calloc((size_t)n, sizeof *edge_ns, "edges of a tree");
-    for (int i = 1; i < n; i++) {
-        dl_place from, to;
-        edge_places(t, true, i, &from, &to);
-        edge_ns[i] = dl_plan_hop_ns(plan, from, to) + edges_beside(plan, t, i) * t->bytes /
-                                                          t->chunks / dl_plan_rate(plan, from, to) *
-                                                          1e9;
-    }
-    return edge_ns;
-}
-
 /* What a chunk's way costs beside edge i itself: below_ns[i] of the deepest way under it,
  * above_ns[i] of that from it to the root. Both are [n] zeros before. */
 static void measure_ways(const dl_plan *plan, const tree *t, double *below_ns, double *above_ns)
 {
     const int n = t->config->rank_count;
-    double *edge_ns = measure_edges(plan, t);
+    double *edge_ns = dl_calloc((size_t)n, sizeof *edge_ns, "edges of a tree");
+    for (int i = 1; i < n; i++) { /* one chunk, beside those of its siblings */
+        dl_place from, to;
+        edge_places(t, true, i, &from, &to);
+        const double bytes_at_once = edges_beside(plan, t, i) * t->bytes;
+        edge_ns[i] = dl_plan_hop_ns(plan, from, to) +
+                     bytes_at_once / t->chunks / dl_plan_rate(plan, from, to) * 1e9;
+    }
     for (int i = 1; i < n; i++) {
         double way_ns = 0;
         for (int at = i; at != 0; at = parent_of(at, n)) {

@@ -95,9 +95,11 @@ typedef enum dl_cost_need {
 
 typedef struct dl_costs {
     char *path;
-    char *workload, *device;              /* NULL: not given */
-    int64_t parameter_bytes, state_bytes; /* -1: not given */
-    int64_t batch_min, batch_max, cores;  /* 0: not given */
+    char *workload, *device;                         /* NULL: not given */
+    int64_t parameter_bytes, state_bytes;            /* -1: not given */
+    double parameter_error_bytes, state_error_bytes; /* of assumed ones; not in the file */
+    int64_t batch_min, batch_max, cores;             /* 0: not given */
+    bool overlap; /* the program that they are of exchanges during its backward pass */
     dl_op_cost *ops;
     size_t op_count;
     dl_layer_cost *layers; /* [layer_count] each of some operation; those that the file gives */
@@ -105,7 +107,7 @@ typedef struct dl_costs {
     struct {
         dl_value latency_ns, bandwidth_bytes_per_s, pageable_bytes_per_s;
     } copy;
-    struct {
+    struct dl_average_cost {
         dl_value latency_ns, read_bytes_per_s, write_bytes_per_s;
     } average, update;
     dl_value memory_total_bytes_per_s;
@@ -121,6 +123,9 @@ typedef struct dl_costs {
     /* Standard deviation of the logarithm of the compute times of GPUs of one model; factor on the
      * compute of a GPU when another one below its PCIe switch is used too. */
     dl_value gpu_spread_frac, gpu_board_slowdown;
+    /* Standard deviation of the logarithm of the factor on all compute, if it was not measured but
+     * estimated; the interval of results has twice of it. */
+    dl_value compute_spread_frac;
     struct {
         dl_value activation_bytes_per_sample, workspace_bytes;
     } gpu_memory;

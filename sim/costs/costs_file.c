@@ -73,6 +73,9 @@ static const dl_key rows[] = {
     HEAD("batch_min", COUNTS(INT32_MAX), batch_min, "smallest batch of a worker that was measured"),
     HEAD("batch_max", COUNTS(INT32_MAX), batch_max, "largest one"),
     HEAD("cores", COUNTS(1024), cores, "of the machine that was measured"),
+    {KEY("costs", "overlap", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, overlap),
+         "the program exchanges gradients during its backward pass: so does dlsim on GPUs, unless "
+         "[exchange] overlap says otherwise"), .fallback = "no"},
     OP("fixed_ns", INTERCEPT, DL_NEED_OPS, fixed_ns, "of the operation, whatever the batch"),
     OP("per_sample_ns", TIMES, DL_NEED_OPS, per_sample_ns, "and for each sample"),
     OP("flop_per_sample", FLOPS, 0, flop_per_sample,
@@ -127,6 +130,8 @@ static const dl_key rows[] = {
         "standard deviation of the logarithm of the compute times of GPUs of one model"),
     SINGLE("spread", "board_slowdown", FACTOR, 0, gpu_board_slowdown,
         "factor on the compute of a GPU when another one below its PCIe switch is used too"),
+    SINGLE("spread", "compute_frac", SHARE, 0, compute_spread_frac,
+        "standard deviation of the logarithm of the factor on all compute, where it is estimated"),
     SINGLE("input", "bytes_per_sample", SIZES, DL_NEED_INPUT, input_bytes_per_sample,
         "copied to the GPU; needed if there is an [op input]"),
     SINGLE("gpu_memory", "activation_bytes_per_sample", SIZES, DL_NEED_GPU_MEMORY,
@@ -790,6 +795,7 @@ static void write_head(FILE *out, const dl_costs *costs)
         if (numbers[i].value < numbers[i].low) continue;
         fprintf(out, "%s = %lld\n", numbers[i].key, (long long)numbers[i].value);
     }
+    if (costs->overlap) fprintf(out, "overlap = yes\n");
 }
 
 /* Six digits where they are enough for the same float, else the nine that always are. */

@@ -186,6 +186,13 @@ const char *dl_links_name(const dl_links *links, int link, char text[DL_LINK_NAM
 
 /* --- routes --------------------------------------------------------------------------------- */
 
+static void add_link_to(dl_route *route, int link)
+{
+    DL_ASSERT(route->count < DL_ROUTE_MAX, "route of %d links", route->count);
+    route->links[route->count] = link;
+    route->uses[route->count++] = 1;
+}
+
 /* One use more of a link of a node; -1 = there is none. */
 static void cross(const dl_links *links, dl_route *route, int node, int link)
 {
@@ -197,9 +204,7 @@ static void cross(const dl_links *links, dl_route *route, int node, int link)
         route->uses[i]++;
         return;
     }
-    DL_ASSERT(route->count < DL_ROUTE_MAX, "route of %d links", route->count);
-    route->links[route->count] = number;
-    route->uses[route->count++] = 1;
+    add_link_to(route, number);
 }
 
 static void go_up(const dl_links *links, dl_route *route, int node, dl_edge edge)
@@ -365,13 +370,6 @@ static void route_gpus(const dl_links *links, dl_route *route, int node, int a, 
     memory_to_device(links, route, node, socket, to);
 }
 
-static void route_hosts(const dl_links *links, dl_route *route, int node, int a, int b)
-{
-    cross(links, route, node, links->memory[a]);
-    change_socket(links, route, node, a, b);
-    cross(links, route, node, links->memory[b]);
-}
-
 int dl_links_nic(const dl_links *links, dl_place place)
 {
     const dl_machine *m = links->machine;
@@ -436,29 +434,18 @@ static int pair_link(const dl_links *links, int one, int other)
     return links->pairs + a * (2 * links->machine->nodes - a - 1) / 2 + b - a - 1;
 }
 
-static void cross_network(dl_route *route, int link)
-{
-    route->links[route->count] = link;
-    route->uses[route->count++] = 1;
-}
-
-/* A NIC sends down the tree's edge towards itself: for the tree it is a device like a GPU. */
-static void route_nodes(const dl_links *links, dl_route *route, dl_place from, dl_place to)
-{
-    route->leaves_node = true;
-    route_out(links, route, from);
-    if (links->core >= 0) cross_network(route, links->core);
-    if (links->pairs >= 0) cross_network(route, pair_link(links, from.node, to.node));
-    route_in(links, route, to);
-}
-
 void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route *route)
 {
     route->count = 0;
     route->latency_ns = 0;
     route->staged = route->leaves_node = false;
     if (from.node != to.node) {
-        route_nodes(links, route, from, to);
+        /* A NIC sends down the tree's edge towards itself, like a GPU. */
+        route->leaves_node = true;
+        route_out(links, route, from);
+        if (links->core >= 0) add_link_to(route, links->core);
+        if (links->pairs >= 0) add_link_to(route, pair_link(links, from.node, to.node));
+        route_in(links, route, to);
     } else if (from.kind == DL_PLACE_GPU && to.kind == DL_PLACE_GPU) {
         route_gpus(links, route, from.node, from.index, to.index);
     } else if (from.kind == DL_PLACE_GPU) {
@@ -466,7 +453,9 @@ void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route 
     } else if (to.kind == DL_PLACE_GPU) {
         memory_to_device(links, route, from.node, from.index, gpu_device(links, to.index));
     } else {
-        route_hosts(links, route, from.node, from.index, to.index);
+        cross(links, route, from.node, links->memory[from.index]);
+        change_socket(links, route, from.node, from.index, to.index);
+        cross(links, route, from.node, links->memory[to.index]);
     }
 }
 

@@ -21,7 +21,7 @@ void dl_network_reserve(dl_network *network, int flows)
     if (flows <= network->flow_room) return;
     network->flows = dl_realloc(network->flows, (size_t)flows, sizeof *network->flows, "flows");
     for (int i = flows - 1; i >= network->flow_room; i--) {
-        network->flows[i].next = network->free_flow;
+        network->flows[i].node.sibling = network->free_flow;
         network->free_flow = i;
     }
     network->flow_room = flows;
@@ -70,8 +70,7 @@ static void grow_links(dl_network *network, int count)
 
 static void set_link(dl_network *network, int link, double capacity)
 {
-    DL_ASSERT(capacity > 0 && network->class_count == 0, "capacity %g, %d classes", capacity,
-              network->class_count);
+    DL_ASSERT(capacity > 0, "capacity %g", capacity);
     network->capacity[link] = capacity;
     network->bytes[link] = network->left[link] = 0;
     network->open[link] = 0;
@@ -97,70 +96,22 @@ void dl_network_add_links(dl_network *network, const dl_links *links)
     network->link_count = links->count;
 }
 
-double dl_network_link_bytes(const dl_network *network, int link)
-{
-    return network->bytes[link];
-}
-
-double dl_network_rate(const dl_network *network, int class)
-{
-    const dl_flow_class *c = &network->classes[class];
-    return c->flows > 0 ? network->bundles[c->bundle].rate : 0;
-}
-
 /* --- flows of a class, and the component at hand -------------------------------------------- */
-
-static bool flow_before(const dl_flow *a, const dl_flow *b)
-{
-    if (a->mark < b->mark) return true;
-    return !(b->mark < a->mark) && a->sequence < b->sequence;
-}
-
-/* A pairing heap: `child` is a node's first child, `next` its next sibling. */
-static int meld(dl_network *network, int a, int b)
-{
-    if (a < 0) return b;
-    if (b < 0) return a;
-    if (flow_before(&network->flows[b], &network->flows[a])) {
-        int swap = a;
-        a = b;
-        b = swap;
-    }
-    network->flows[b].next = network->flows[a].child;
-    network->flows[a].child = b;
-    return a;
-}
 
 /* Puts a flow with its mark set into the class's heap, and takes the flow with the least mark out
  * (the heap must not be empty). The class must not be in its bundle's heap meanwhile. O(1), and
  * O(log n) amortised. */
 static void heap_push(dl_network *network, dl_flow_class *c, int flow)
 {
-    network->flows[flow].child = network->flows[flow].next = -1;
-    c->head = meld(network, c->head, flow);
+    dl_flow *flows = network->flows;
+    flows[flow].node.child = flows[flow].node.sibling = flows[flow].node.before = -1;
+    c->head = dl_heap_meld(flows, sizeof *flows, c->head, flow);
 }
 
 static int heap_pop(dl_network *network, dl_flow_class *c)
 {
-    dl_flow *flows = network->flows;
-    int least = c->head, pairs = -1, rest = flows[least].child;
-    while (rest >= 0) { /* melds the children in pairs, from the first to the last */
-        int a = rest, b = flows[a].next;
-        rest = b >= 0 ? flows[b].next : -1;
-        flows[a].next = -1;
-        if (b >= 0) flows[b].next = -1;
-        int pair = meld(network, a, b);
-        flows[pair].next = pairs;
-        pairs = pair;
-    }
-    int root = -1;
-    while (pairs >= 0) { /* and the pairs from the last to the first */
-        int pair = pairs;
-        pairs = flows[pair].next;
-        flows[pair].next = -1;
-        root = meld(network, root, pair);
-    }
-    c->head = root;
+    const int least = c->head;
+    c->head = dl_heap_meld_children(network->flows, sizeof *network->flows, least);
     return least;
 }
 
@@ -224,11 +175,11 @@ static void end_flow(dl_network *network, int flow)
     const dl_flow_class *c = &network->classes[f->class];
     for (int u = c->first_use; u < c->first_use + c->use_count; u++)
         network->bytes[network->uses[u].link] += f->bytes * network->uses[u].times;
-    network->flows[flow].next = -1;
+    network->flows[flow].node.sibling = -1;
     if (network->ended < 0) {
         network->ended = flow;
     } else {
-        network->flows[network->ended_last].next = flow;
+        network->flows[network->ended_last].node.sibling = flow;
     }
     network->ended_last = flow;
 }
@@ -240,8 +191,8 @@ static void report_ended(dl_network *network)
         int flow = network->ended;
         dl_flow *f = &network->flows[flow];
         dl_flow ended = *f;
-        network->ended = f->next;
-        f->next = network->free_flow;
+        network->ended = f->node.sibling;
+        f->node.sibling = network->free_flow;
         network->free_flow = flow;
         network->active_flows--;
         ended.done(ended.user, ended.index);
@@ -252,7 +203,7 @@ static void report_ended(dl_network *network)
  * that only rounding of doubles can leave something. */
 static bool has_ended(const dl_network *network, const dl_flow_bundle *b)
 {
-    double mark = network->classes[b->top].key;
+    double mark = network->classes[b->top].node.key;
     return mark - b->served <= b->rate * 1e-12 + mark * 1e-14;
 }
 
@@ -305,7 +256,7 @@ static void schedule(dl_network *network)
         dl_flow_bundle *b = &network->bundles[network->part_bundles[i]];
         if (b->event >= 0) dl_engine_cancel(network->engine, b->event);
         b->event = -1;
-        double left_ns = (network->classes[b->top].key - b->served) / b->rate * 1e9;
+        double left_ns = (network->classes[b->top].node.key - b->served) / b->rate * 1e9;
         if (left_ns >= soonest_ns) continue;
         soonest_ns = left_ns;
         first = network->part_bundles[i];
@@ -426,7 +377,7 @@ static void join(void *user, int flow)
     dl_flow_bundle *b = &network->bundles[c->bundle];
     dl_network_advance(network, b);
     if (c->head >= 0) dl_network_dequeue(network, f->class);
-    f->mark = b->served - c->base + f->bytes;
+    f->node.key = b->served - c->base + f->bytes;
     heap_push(network, c, flow);
     dl_network_enqueue(network, f->class);
     c->flows++;
@@ -445,13 +396,11 @@ void dl_network_start(dl_network *network, int class, double bytes, int64_t dela
     DL_ASSERT(flow >= 0 && bytes >= 0 && class >= 0 && class < network->class_count,
               "%d of %d flows, %g bytes, class %d of %d", network->active_flows, network->flow_room,
               bytes, class, network->class_count);
-    network->free_flow = network->flows[flow].next;
+    network->free_flow = network->flows[flow].node.sibling;
     network->active_flows++;
     network->flows[flow] = (dl_flow){.class = class,
                                      .bytes = bytes,
-                                     .sequence = network->next_sequence++,
-                                     .child = -1,
-                                     .next = -1,
+                                     .node = {.sequence = network->next_sequence++},
                                      .done = done,
                                      .user = user,
                                      .index = index};

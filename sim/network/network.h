@@ -1,8 +1,10 @@
 /* Flows of bytes over shared links, in simulated time.
  *
  * A flow waits for its delay (the latency of its way), then moves its bytes at its max-min fair
- * share of the links that it crosses (sim/network/maxmin.h says what that is; equal weights).
- * Shares change only when flows start and end. What it leaves out: windows, round trips, losses.
+ * share of the links that it crosses: all rates grow together until a link is full, which fixes
+ * those over it, and the others grow on, so that no flow can gain without another one losing that
+ * had less (Bertsekas & Gallager, Data Networks, section 6.5.2). Shares change only when flows
+ * start and end. What it leaves out: windows, round trips, losses.
  *
  * Flows over equal links belong to one class, and all flows of a class have the same rate. So a
  * class counts the bytes that one flow has got since it was last empty ("served"); a flow that
@@ -52,15 +54,23 @@ typedef struct dl_use {
     int bundle;     /* that it stands for in the list; -1 = it is in none */
 } dl_use;
 
+/* In a pairing heap of flows or of classes: least key first, equal ones by sequence. */
+typedef struct dl_heap_node {
+    double key;
+    uint64_t sequence;
+    int child, sibling; /* its first child, its next sibling; -1 = none */
+    int before;         /* the sibling in front of it, or else its parent */
+} dl_heap_node;
+
 typedef struct dl_flow_class {
+    dl_heap_node
+        node; /* in the bundle's heap, by the mark of its first flow in the bundle's bytes */
     int first_use, use_count;
-    int flows;                  /* that move bytes now */
-    int head;                   /* heap of flows by mark, -1 = empty */
-    double base;                /* served bytes of the bundle less those of the class */
-    double key;                 /* mark of the first flow, in the bundle's bytes */
-    int bundle;                 /* -1 = not active */
-    int next, prev;             /* classes of the bundle, -1 = end */
-    int child, sibling, before; /* in the bundle's heap */
+    int flows;      /* that move bytes now */
+    int head;       /* heap of flows by mark, -1 = empty */
+    double base;    /* served bytes of the bundle less those of the class */
+    int bundle;     /* -1 = not active */
+    int next, prev; /* classes of the bundle, -1 = end */
 } dl_flow_class;
 
 /* Active classes with the same shared links; their flows have one rate. */
@@ -81,13 +91,12 @@ typedef struct dl_flow_bundle {
 } dl_flow_bundle;
 
 typedef struct dl_flow {
-    int class;
-    double bytes, mark;
-    uint64_t sequence; /* equal marks end in the order of starting */
-    int child, next;   /* in the heap; next also in the lists of free and of ended flows */
+    dl_heap_node node; /* in the class's heap, by mark: equal ones end in the order of starting; its
+                          sibling is also the next one in the lists of free and of ended flows */
+    double bytes;
     dl_event_fn done;
     void *user;
-    int index;
+    int class, index;
 } dl_flow;
 
 typedef struct dl_network {
@@ -134,7 +143,7 @@ void dl_network_free(dl_network *network); /* a zeroed network is fine */
 /* Makes room for at least `flows` flows at a time. */
 void dl_network_reserve(dl_network *network, int flows);
 
-/* Adds a link of `capacity` > 0 and returns its number. All links come before all classes. */
+/* Adds a link of `capacity` > 0 and returns its number. */
 int dl_network_add_link(dl_network *network, double capacity);
 
 /* Adds all links of a machine, with the same numbers. */
@@ -149,11 +158,5 @@ int dl_network_route_class(dl_network *network, const dl_route *route);
  * before this function has returned), and may start flows. Does not allocate. */
 void dl_network_start(dl_network *network, int class, double bytes, int64_t delay_ns,
                       dl_event_fn done, void *user, int index);
-
-/* Bytes that have crossed a link, by flows that have ended. */
-double dl_network_link_bytes(const dl_network *network, int link);
-
-/* The rate of one flow of the class now; 0 if it has none. For tests and reports. */
-double dl_network_rate(const dl_network *network, int class);
 
 #endif

@@ -132,88 +132,32 @@ int dl_network_route_class(dl_network *network, const dl_route *route)
 
 /* --- the heap of classes of a bundle -------------------------------------------------------- */
 
-static bool class_before(const dl_network *network, int a, int b)
-{
-    const dl_flow_class *x = &network->classes[a], *y = &network->classes[b];
-    if (x->key < y->key) return true;
-    return !(y->key < x->key) &&
-           network->flows[x->head].sequence < network->flows[y->head].sequence;
-}
-
-/* A pairing heap: `child` is a class's first child, `sibling` its next one, `before` the one in
- * front of it or else its parent. */
-static int meld_classes(dl_network *network, int a, int b)
-{
-    if (a < 0) return b;
-    if (b < 0) return a;
-    if (class_before(network, b, a)) {
-        int swap = a;
-        a = b;
-        b = swap;
-    }
-    dl_flow_class *parent = &network->classes[a];
-    network->classes[b].sibling = parent->child;
-    network->classes[b].before = a;
-    if (parent->child >= 0) network->classes[parent->child].before = b;
-    parent->child = b;
-    return a;
-}
-
-/* A class as the root of its own heap; returns what was its next sibling. */
-static int set_apart(dl_network *network, int class)
-{
-    dl_flow_class *c = &network->classes[class];
-    int sibling = c->sibling;
-    c->sibling = c->before = -1;
-    return sibling;
-}
-
-/* One heap of all children of a class that leaves. */
-static int meld_children(dl_network *network, int class)
-{
-    int pairs = -1, rest = network->classes[class].child;
-    while (rest >= 0) { /* in pairs, from the first to the last */
-        int a = rest, b = set_apart(network, a);
-        rest = b >= 0 ? set_apart(network, b) : -1;
-        int pair = meld_classes(network, a, b);
-        network->classes[pair].sibling = pairs;
-        pairs = pair;
-    }
-    int root = -1;
-    while (pairs >= 0) { /* and the pairs from the last to the first */
-        int pair = pairs;
-        pairs = set_apart(network, pair);
-        root = meld_classes(network, root, pair);
-    }
-    return root;
-}
-
 void dl_network_enqueue(dl_network *network, int class)
 {
     dl_flow_class *c = &network->classes[class];
     dl_flow_bundle *b = &network->bundles[c->bundle];
-    c->key = network->flows[c->head].mark + c->base;
-    c->child = c->sibling = c->before = -1;
-    b->top = meld_classes(network, b->top, class);
+    const dl_heap_node *first = &network->flows[c->head].node;
+    c->node = (dl_heap_node){first->key + c->base, first->sequence, -1, -1, -1};
+    b->top = dl_heap_meld(network->classes, sizeof *c, b->top, class);
 }
 
 void dl_network_dequeue(dl_network *network, int class)
 {
     dl_flow_class *c = &network->classes[class];
     dl_flow_bundle *b = &network->bundles[c->bundle];
-    int children = meld_children(network, class);
+    int children = dl_heap_meld_children(network->classes, sizeof *c, class);
     if (b->top == class) {
         b->top = children;
         return;
     }
-    dl_flow_class *front = &network->classes[c->before];
+    dl_heap_node *front = &network->classes[c->node.before].node;
     if (front->child == class) {
-        front->child = c->sibling;
+        front->child = c->node.sibling;
     } else {
-        front->sibling = c->sibling;
+        front->sibling = c->node.sibling;
     }
-    if (c->sibling >= 0) network->classes[c->sibling].before = c->before;
-    b->top = meld_classes(network, b->top, children);
+    if (c->node.sibling >= 0) network->classes[c->node.sibling].node.before = c->node.before;
+    b->top = dl_heap_meld(network->classes, sizeof *c, b->top, children);
 }
 
 /* --- bundles -------------------------------------------------------------------------------- */
@@ -230,11 +174,8 @@ static int shared_use(const dl_network *network, const dl_flow_class *c, int u)
 static uint64_t hash_shared(const dl_network *network, const dl_flow_class *c)
 {
     uint64_t hash = 0xcbf29ce484222325;
-    for (int u = c->first_use; (u = shared_use(network, c, u)) >= 0; u++) {
-        const dl_use *use = &network->uses[u];
-        hash = (hash ^ (uint64_t)use->link) * 0x100000001b3; /* FNV-1a, a link at a time */
-        hash = (hash ^ (uint64_t)use->times) * 0x100000001b3;
-    }
+    for (int u = c->first_use; (u = shared_use(network, c, u)) >= 0; u++)
+        hash = hash_use(hash, network->uses[u].link, network->uses[u].times);
     return hash ^ hash >> 29;
 }
 
@@ -269,13 +210,6 @@ static void list_use(dl_network *network, int u)
     use->next = *first;
     if (*first >= 0) network->uses[*first].prev = u;
     *first = u;
-}
-
-/* Enters the class's shared uses into the lists of their links. */
-static void list_uses(dl_network *network, const dl_flow_class *c)
-{
-    for (int u = c->first_use; (u = shared_use(network, c, u)) >= 0; u++)
-        list_use(network, u);
 }
 
 /* Puts use `by` (-1 = nothing) at the place of use u in the list of its link. */
@@ -355,7 +289,8 @@ static void add_member(dl_network *network, int bundle, int class)
     if (b->members++ == 0) {
         b->first = class;
         c->next = c->prev = -1;
-        list_uses(network, c);
+        for (int u = c->first_use; (u = shared_use(network, c, u)) >= 0; u++)
+            list_use(network, u);
     } else { /* after the first, which stays the one in the lists */
         c->prev = b->first;
         c->next = network->classes[b->first].next;

@@ -10,6 +10,62 @@
 void dl_network_enqueue(dl_network *network, int class);
 void dl_network_dequeue(dl_network *network, int class);
 
+/* Heaps are of nodes that come first in the elements of an array, `stride` bytes each; an index
+ * into it stands for a heap, -1 = empty. */
+static inline dl_heap_node *dl_heap_node_at(void *array, size_t stride, int i)
+{
+    return (dl_heap_node *)(void *)((char *)array + (size_t)i * stride);
+}
+
+/* One heap of two. O(1). */
+static inline int dl_heap_meld(void *array, size_t stride, int a, int b)
+{
+    if (a < 0) return b;
+    if (b < 0) return a;
+    dl_heap_node *x = dl_heap_node_at(array, stride, a), *y = dl_heap_node_at(array, stride, b);
+    if (y->key < x->key || (y->key <= x->key && y->sequence < x->sequence)) {
+        dl_heap_node *node = x;
+        int swap = a;
+        x = y;
+        y = node;
+        a = b;
+        b = swap;
+    }
+    y->sibling = x->child;
+    y->before = a;
+    if (x->child >= 0) dl_heap_node_at(array, stride, x->child)->before = b;
+    x->child = b;
+    return a;
+}
+
+/* Makes a node the root of its own heap; returns what was its next sibling. */
+static inline int dl_heap_part(void *array, size_t stride, int i)
+{
+    dl_heap_node *node = dl_heap_node_at(array, stride, i);
+    const int sibling = node->sibling;
+    node->sibling = node->before = -1;
+    return sibling;
+}
+
+/* One heap of all children of a node that leaves. O(log n) amortised. */
+static inline int dl_heap_meld_children(void *array, size_t stride, int i)
+{
+    int pairs = -1, rest = dl_heap_node_at(array, stride, i)->child, root = -1;
+    while (rest >= 0) { /* in pairs, from the first to the last */
+        int a = rest, b = dl_heap_part(array, stride, a);
+        rest = b >= 0 ? dl_heap_part(array, stride, b) : -1;
+        int pair = dl_heap_meld(array, stride, a, b);
+        dl_heap_node_at(array, stride, pair)->sibling = pairs;
+        pairs = pair;
+    }
+    while (pairs >= 0) { /* and the pairs from the last to the first */
+        int pair = pairs;
+        pairs = dl_heap_part(array, stride, pair);
+        root = dl_heap_meld(array, stride, root, pair);
+    }
+    return root;
+}
+
 /* Accounts for the bundle's progress up to now. */
 static inline void dl_network_advance(const dl_network *network, dl_flow_bundle *b)
 {

@@ -56,9 +56,9 @@ static void set_state(dl_pipeline *p, int gpu, dl_worker_state state)
     p->gpus[gpu].state = state;
 }
 
-/* --- issuing -------------------------------------------------------------------------------- */
+/* --- launches ------------------------------------------------------------------------------- */
 
-/* Host threads issue the passes. When a step's issue has started, the times of all of its passes
+/* Host threads launch the passes. When a step's launch has started, the times of all of its passes
  * follow: they cost no events. */
 
 static double pass_ns(const dl_pipeline *p, int gpu, int pass)
@@ -68,51 +68,52 @@ static double pass_ns(const dl_pipeline *p, int gpu, int pass)
     const dl_stage *stage = &config->stages[number];
     const double all_ns = config->workload->per_worker_ns + config->workload->dispatch_ns;
     return all_ns * (is_forward_pass(config->schedule, &config->split, number, pass)
-                         ? stage->issue_forward
-                         : stage->issue_backward);
+                         ? stage->launch_forward
+                         : stage->launch_backward);
 }
 
-static int64_t *issue_of(const dl_pipeline *p, int gpu)
+static int64_t *launch_of(const dl_pipeline *p, int gpu)
 {
-    return p->issue_ns + (size_t)gpu * (size_t)pass_count(p);
+    return p->launch_ns + (size_t)gpu * (size_t)pass_count(p);
 }
 
 /* A thread of several GPUs takes them in turn, a pass each. */
-static void init_issuer(dl_pipeline *p, dl_pipeline_issuer *t, int first, int count)
+static void init_host(dl_pipeline *p, dl_pipeline_host *t, int first, int count)
 {
     const int passes = pass_count(p);
-    *t = (dl_pipeline_issuer){.first = first, .count = count};
-    t->start_ns = dl_calloc((size_t)p->config.steps, sizeof *t->start_ns, "issued steps");
+    *t = (dl_pipeline_host){.first = first, .count = count};
+    t->start_ns = dl_calloc((size_t)p->config.steps, sizeof *t->start_ns, "launched steps");
     double at_ns = p->config.workload->serial_ns;
     for (int pass = 0; pass < passes; pass++) {
         for (int g = first; g < first + count; g++) {
-            issue_of(p, g)[pass] = dl_ns_ceil(at_ns);
+            launch_of(p, g)[pass] = dl_ns_ceil(at_ns);
             at_ns += pass_ns(p, g, pass);
         }
     }
     t->step_ns = dl_ns_ceil(at_ns);
 }
 
-static void init_issuers(dl_pipeline *p)
+static void init_hosts(dl_pipeline *p)
 {
     const bool single = p->config.options->dispatch == DL_DISPATCH_SINGLE;
     const size_t passes = (size_t)pass_count(p);
-    p->issuer_count = single ? 1 : p->gpu_count;
-    p->issuers = dl_calloc((size_t)p->issuer_count, sizeof *p->issuers, "host threads");
-    p->issue_ns = dl_calloc((size_t)p->gpu_count * passes, sizeof *p->issue_ns, "issued passes");
-    for (int t = 0; t < p->issuer_count; t++)
-        init_issuer(p, &p->issuers[t], t, single ? p->gpu_count : 1);
+    p->host_count = single ? 1 : p->gpu_count;
+    p->hosts = dl_calloc((size_t)p->host_count, sizeof *p->hosts, "host threads");
+    p->launch_ns =
+        dl_calloc((size_t)p->gpu_count * passes, sizeof *p->launch_ns, "launched passes");
+    for (int t = 0; t < p->host_count; t++)
+        init_host(p, &p->hosts[t], t, single ? p->gpu_count : 1);
 }
 
-static dl_pipeline_issuer *issuer_of(const dl_pipeline *p, int gpu)
+static dl_pipeline_host *host_of(const dl_pipeline *p, int gpu)
 {
-    return &p->issuers[p->issuer_count > 1 ? gpu : 0];
+    return &p->hosts[p->host_count > 1 ? gpu : 0];
 }
 
-/* A step is issued when all of the thread's GPUs have ended the one `ahead` + 1 before. */
-static void issue_steps(dl_pipeline *p, int gpu)
+/* A step is launched when all of the thread's GPUs have ended the one `ahead` + 1 before. */
+static void launch_steps(dl_pipeline *p, int gpu)
 {
-    dl_pipeline_issuer *t = issuer_of(p, gpu);
+    dl_pipeline_host *t = host_of(p, gpu);
     int64_t ended = p->config.steps;
     for (int g = t->first; g < t->first + t->count; g++) {
         if (p->gpus[g].step < ended) ended = p->gpus[g].step;
@@ -128,16 +129,11 @@ static void issue_steps(dl_pipeline *p, int gpu)
         try_pass(p, g);
 }
 
-static int64_t issue_start_ns(const dl_pipeline *p, int gpu)
+static int64_t launch_start_ns(const dl_pipeline *p, int gpu)
 {
-    const dl_pipeline_issuer *t = issuer_of(p, gpu);
+    const dl_pipeline_host *t = host_of(p, gpu);
     const dl_pipeline_gpu *g = &p->gpus[gpu];
-    return g->step < t->started ? t->start_ns[g->step] + issue_of(p, gpu)[g->pass] : -1;
-}
-
-static int64_t issue_end_ns(const dl_pipeline *p, int gpu)
-{
-    return issue_start_ns(p, gpu) + dl_ns_ceil(pass_ns(p, gpu, p->gpus[gpu].pass));
+    return g->step < t->started ? t->start_ns[g->step] + launch_of(p, gpu)[g->pass] : -1;
 }
 
 static double bytes_of_cut(const dl_pipeline *p, int stage)
@@ -151,14 +147,12 @@ static void start_crossing(dl_pipeline *p, int gpu, bool forward);
 
 static void arrive(dl_pipeline *p, int gpu, bool forward)
 {
-    dl_pipeline_gpu *g = &p->gpus[gpu];
-    dl_crossing *crossing = forward ? &g->next : &g->back;
+    dl_crossing *crossing = &p->gpus[gpu].crossing[forward];
     const int to = forward ? gpu + 1 : gpu - 1;
-    const int cut = dl_pipeline_stage(p, forward ? gpu : to);
-    p->crossed_bytes += bytes_of_cut(p, cut);
+    p->crossed_bytes += bytes_of_cut(p, dl_pipeline_stage(p, forward ? gpu : to));
     crossing->queued--;
     crossing->busy = false;
-    *(forward ? &p->gpus[to].got_forwards : &p->gpus[to].got_backwards) += 1;
+    p->gpus[to].arrived[forward]++;
     if (crossing->queued > 0) start_crossing(p, gpu, forward);
     try_pass(p, to);
 }
@@ -175,7 +169,7 @@ static void on_backward_arrived(void *user, int gpu)
 
 static void start_crossing(dl_pipeline *p, int gpu, bool forward)
 {
-    dl_crossing *crossing = forward ? &p->gpus[gpu].next : &p->gpus[gpu].back;
+    dl_crossing *crossing = &p->gpus[gpu].crossing[forward];
     const int stage = dl_pipeline_stage(p, gpu);
     crossing->busy = true;
     if (p->config.free_crossing) {
@@ -189,17 +183,11 @@ static void start_crossing(dl_pipeline *p, int gpu, bool forward)
 
 static void send(dl_pipeline *p, int gpu, bool forward)
 {
-    const int stage = dl_pipeline_stage(p, gpu);
-    if (stage == (forward ? p->config.split.stages - 1 : 0)) return;
-    dl_crossing *crossing = forward ? &p->gpus[gpu].next : &p->gpus[gpu].back;
+    if (dl_pipeline_stage(p, gpu) == (forward ? p->config.split.stages - 1 : 0)) return;
+    dl_crossing *crossing = &p->gpus[gpu].crossing[forward];
     crossing->queued++;
     if (!crossing->busy) start_crossing(p, gpu, forward);
     try_pass(p, forward ? gpu + 1 : gpu - 1); /* which now waits for the crossing */
-}
-
-static bool is_sent(const dl_pipeline *p, int gpu, bool forward)
-{
-    return (forward ? p->gpus[gpu - 1].next.queued : p->gpus[gpu + 1].back.queued) > 0;
 }
 
 static void init_crossing(dl_pipeline *p, dl_crossing *crossing, int from, int to)
@@ -273,8 +261,8 @@ static dl_status init_exchange(dl_pipeline *p, dl_error *err)
     int flows = dl_input_most(&p->input) + 2 * p->gpu_count;
     for (int g = 0; g < p->gpu_count; g++) {
         const int stage = dl_pipeline_stage(p, g);
-        if (stage < stages - 1) init_crossing(p, &p->gpus[g].next, g, g + 1);
-        if (stage > 0) init_crossing(p, &p->gpus[g].back, g, g - 1);
+        if (stage < stages - 1) init_crossing(p, &p->gpus[g].crossing[true], g, g + 1);
+        if (stage > 0) init_crossing(p, &p->gpus[g].crossing[false], g, g - 1);
     }
     dl_status status = DL_OK;
     if (p->config.reduces && p->config.replicas > 1) {
@@ -285,7 +273,7 @@ static dl_status init_exchange(dl_pipeline *p, dl_error *err)
         for (int s = 0; s < stages && status == DL_OK; s++) {
             status = init_reduction(p, s, held, ranks, err);
             const dl_collective *collective = &p->reductions[s].collective;
-            held += dl_collective_flows(collective);
+            held += collective->plan.transfer_count;
             if (!collective->measured) transfers += collective->plan.transfer_count;
         }
         flows += held;
@@ -322,17 +310,8 @@ static bool has_arrived(const dl_pipeline *p, int gpu, bool forward)
     const dl_split *split = &p->config.split;
     const int stage = dl_pipeline_stage(p, gpu);
     if (p->config.without_waits) return true;
-    const int64_t before = g->step * split->micro_batches;
-    if (forward) return stage == 0 || g->got_forwards > before + g->forwards;
-    return stage == split->stages - 1 || g->got_backwards > before + g->backwards;
-}
-
-static void show_pass(const dl_pipeline *p, int gpu, bool forward, int micro_batch)
-{
-    const dl_team_observer *observer = p->config.observer;
-    const dl_pipeline_gpu *g = &p->gpus[gpu];
-    if (observer == NULL || observer->pass == NULL) return;
-    observer->pass(observer->user, gpu, forward, micro_batch, g->state_start_ns, g->work_end_ns);
+    if (stage == (forward ? 0 : split->stages - 1)) return true;
+    return g->arrived[forward] > g->step * split->micro_batches + g->done[forward];
 }
 
 static void on_pass_done(void *user, int gpu)
@@ -340,11 +319,15 @@ static void on_pass_done(void *user, int gpu)
     dl_pipeline *p = user;
     dl_pipeline_gpu *g = &p->gpus[gpu];
     const bool forward = is_forward(p, gpu);
-    show_pass(p, gpu, forward, forward ? g->forwards : g->backwards);
+    const dl_team_observer *observer = p->config.observer;
+    if (observer != NULL && observer->pass != NULL) {
+        observer->pass(observer->user, gpu, forward, g->done[forward], g->state_start_ns,
+                       g->work_end_ns);
+    }
     account(p, gpu, g->work_end_ns);
-    g->state = DL_STATE_DISPATCH; /* until its issue's end: now */
+    g->state = DL_STATE_DISPATCH; /* until its launch's end: now */
     g->works = false;
-    *(forward ? &g->forwards : &g->backwards) += 1;
+    g->done[forward]++;
     g->pass++;
     send(p, gpu, forward);
     if (g->pass == pass_count(p)) {
@@ -360,16 +343,17 @@ static void start_pass(dl_pipeline *p, int gpu, bool forward)
     const dl_stage *stage = &p->config.stages[dl_pipeline_stage(p, gpu)];
     const double slow = p->config.slow != NULL ? p->config.slow[gpu] : 1;
     const double work_ns = slow * g->factor * (forward ? stage->forward_ns : stage->backward_ns);
-    const int64_t now_ns = p->engine.now_ns, issued_ns = issue_end_ns(p, gpu);
+    const int64_t now_ns = p->engine.now_ns,
+                  launched_ns = launch_start_ns(p, gpu) + dl_ns_ceil(pass_ns(p, gpu, g->pass));
     account(p, gpu, now_ns);
     g->state = DL_STATE_COMPUTE;
     g->works = true;
     g->work_end_ns = now_ns + dl_ns_ceil(work_ns);
-    const int64_t end_ns = g->work_end_ns > issued_ns ? g->work_end_ns : issued_ns;
+    const int64_t end_ns = g->work_end_ns > launched_ns ? g->work_end_ns : launched_ns;
     dl_engine_after(&p->engine, end_ns - now_ns, on_pass_done, p, gpu);
 }
 
-static void on_issue_started(void *user, int gpu)
+static void on_launch_started(void *user, int gpu)
 {
     dl_pipeline *p = user;
     p->gpus[gpu].works = false;
@@ -381,10 +365,10 @@ static void try_pass(dl_pipeline *p, int gpu)
     dl_pipeline_gpu *g = &p->gpus[gpu];
     if (g->works || g->step == p->config.steps || g->pass == pass_count(p)) return;
     const bool forward = is_forward(p, gpu);
-    const int64_t start_pass_ns = issue_start_ns(p, gpu);
+    const int64_t start_pass_ns = launch_start_ns(p, gpu);
     if (!has_arrived(p, gpu, forward)) {
-        const bool sent = is_sent(p, gpu, forward);
-        set_state(p, gpu, sent ? DL_STATE_PULL : DL_STATE_WAIT);
+        const dl_pipeline_gpu *from = forward ? g - 1 : g + 1;
+        set_state(p, gpu, from->crossing[forward].queued > 0 ? DL_STATE_PULL : DL_STATE_WAIT);
     } else if (!has_input(p, gpu)) {
         set_state(p, gpu, DL_STATE_INPUT);
     } else if (start_pass_ns < 0) {
@@ -392,7 +376,7 @@ static void try_pass(dl_pipeline *p, int gpu)
     } else if (start_pass_ns > p->engine.now_ns) {
         set_state(p, gpu, DL_STATE_DISPATCH);
         g->works = true;
-        dl_engine_after(&p->engine, start_pass_ns - p->engine.now_ns, on_issue_started, p, gpu);
+        dl_engine_after(&p->engine, start_pass_ns - p->engine.now_ns, on_launch_started, p, gpu);
     } else {
         start_pass(p, gpu, forward);
     }
@@ -400,17 +384,18 @@ static void try_pass(dl_pipeline *p, int gpu)
 
 /* --- steps ----------------------------------------------------------------------------------- */
 
-static void begin_step(dl_pipeline *p, int gpu)
+static void start_step(dl_pipeline *p, int gpu)
 {
     dl_pipeline_gpu *g = &p->gpus[gpu];
-    g->pass = g->forwards = g->backwards = 0;
+    g->pass = g->done[0] = g->done[1] = 0;
     g->has_batch = false;
     g->step_start_ns = p->engine.now_ns;
     if (g->step < p->config.steps) g->factor = dl_noise_next(&g->noise);
 }
 
-static void end_step(dl_pipeline *p, int gpu)
+static void end_step(void *user, int gpu)
 {
+    dl_pipeline *p = user;
     dl_pipeline_gpu *g = &p->gpus[gpu];
     const int64_t now_ns = p->engine.now_ns;
     const dl_team_observer *observer = p->config.observer;
@@ -422,21 +407,16 @@ static void end_step(dl_pipeline *p, int gpu)
     g->step++;
     /* Until the replica's other stages have ended too, this one has nothing to do. */
     set_state(p, gpu, DL_STATE_WAIT);
-    begin_step(p, gpu);
-    issue_steps(p, gpu);
+    start_step(p, gpu);
+    launch_steps(p, gpu);
     try_pass(p, gpu);
-}
-
-static void on_updated(void *user, int gpu)
-{
-    end_step(user, gpu);
 }
 
 static void update(dl_pipeline *p, int gpu)
 {
     const dl_stage *stage = &p->config.stages[dl_pipeline_stage(p, gpu)];
     set_state(p, gpu, DL_STATE_UPDATE);
-    dl_engine_after(&p->engine, dl_ns_ceil(stage->update_ns * p->gpus[gpu].factor), on_updated, p,
+    dl_engine_after(&p->engine, dl_ns_ceil(stage->update_ns * p->gpus[gpu].factor), end_step, p,
                     gpu);
 }
 
@@ -455,12 +435,9 @@ static void init_input(dl_pipeline *p)
     dl_input_init(&p->input, &(dl_input_config){
                                  .engine = &p->engine,
                                  .network = &p->network,
-                                 .links = &config->options->links,
+                                 .options = config->options,
                                  .places = p->first_places,
                                  .workers = config->replicas,
-                                 .cores = config->options->input_cores,
-                                 .prefetch = config->options->prefetch,
-                                 .varies = config->options->input_varies,
                                  .seed = config->seed,
                                  .replicate = config->replicate,
                                  .make_ns = config->workload->input_ns,
@@ -504,7 +481,7 @@ dl_status dl_pipeline_init(dl_pipeline *p, const dl_pipeline_config *config, dl_
         dl_pipeline_free(p);
         return status;
     }
-    init_issuers(p);
+    init_hosts(p);
     /* Each GPU's own event, batches in the making, two of each flow and one of their shares, two of
      * each collective. */
     dl_engine_init(&p->engine, gpus + dl_input_most(&p->input) + 2 * p->network.flow_room + 1 +
@@ -516,8 +493,8 @@ void dl_pipeline_free(dl_pipeline *p)
 {
     for (int g = 0; g < p->gpu_count; g++)
         dl_noise_free(&p->gpus[g].noise);
-    for (int t = 0; t < p->issuer_count; t++)
-        free(p->issuers[t].start_ns);
+    for (int t = 0; t < p->host_count; t++)
+        free(p->hosts[t].start_ns);
     for (int s = 0; p->reductions != NULL && s < p->config.split.stages; s++)
         dl_collective_free(&p->reductions[s].collective);
     dl_input_free(&p->input);
@@ -526,8 +503,8 @@ void dl_pipeline_free(dl_pipeline *p)
     free(p->gpus);
     free(p->places);
     free(p->first_places);
-    free(p->issuers);
-    free(p->issue_ns);
+    free(p->hosts);
+    free(p->launch_ns);
     free(p->reductions);
     free(p->step_end_ns);
     *p = (dl_pipeline){0};
@@ -536,10 +513,10 @@ void dl_pipeline_free(dl_pipeline *p)
 void dl_pipeline_run(dl_pipeline *p)
 {
     for (int g = 0; g < p->gpu_count; g++)
-        begin_step(p, g);
+        start_step(p, g);
     if (p->config.with_input) dl_input_start(&p->input, p->config.steps);
-    for (int t = 0; t < p->issuer_count; t++)
-        issue_steps(p, p->issuers[t].first);
+    for (int t = 0; t < p->host_count; t++)
+        launch_steps(p, p->hosts[t].first);
     for (int g = 0; g < p->gpu_count; g++)
         try_pass(p, g);
     dl_engine_run(&p->engine);

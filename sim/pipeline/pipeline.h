@@ -13,14 +13,14 @@
  * may still be at their backward passes. With s equal stages, m micro-batches of (f, b) and nothing
  * else, a step takes (m + s - 1)(f + b) in either schedule, the bubble is (s - 1) / (m + s - 1).
  *
- * Time of a GPU is computing, dispatch (the host has not issued what comes next), communication (an
- * all-reduce; what it needs is on its way from another stage), input, or waiting: for other
+ * Time of a GPU is computing, dispatch (the host has not launched what comes next), communication
+ * (an all-reduce; what it needs is on its way from another stage), input, or waiting: for other
  * replicas, or for a stage that has not computed yet (the bubble).
  *
- * Host threads (sim/platform/dispatch.h) issue each forward and backward pass: the serial part once
- * per step, then pass by pass, one thread for all taking the GPUs in turn. A replica's input is one
- * batch a step, for its first stage. Noise is drawn for each GPU and step; a slow worker is slow in
- * all stages.
+ * Host threads (sim/platform/dispatch.h) launch each forward and backward pass: the serial part
+ * once per step, then pass by pass, one thread for all taking the GPUs in turn. A replica's input
+ * is one batch a step, for its first stage. Noise is drawn for each GPU and step; a slow worker is
+ * slow in all stages.
  *
  * What it leaves out: labels sent to the last stage; launches of crossing copies; computing slowed
  * by crossings.
@@ -61,29 +61,29 @@ typedef struct dl_crossing {
 } dl_crossing;
 
 typedef struct dl_pipeline_gpu {
-    int64_t step;                        /* at hand */
-    int pass;                            /* of the step, 0 .. 2 x micro-batches */
-    int forwards, backwards;             /* done of the step */
-    int64_t got_forwards, got_backwards; /* that have arrived since the start */
-    bool works;                          /* computes, or an event will start it */
-    bool has_batch;                      /* of this step */
-    double factor;                       /* of this step's noise */
-    int64_t work_end_ns;                 /* of the pass at hand, before its issue's end */
+    int64_t step;        /* at hand */
+    int pass;            /* of the step, 0 .. 2 x micro-batches */
+    int done[2];         /* passes of the step: backward, forward */
+    int64_t arrived[2];  /* results of these from other stages since the start */
+    bool works;          /* computes, or an event will start it */
+    bool has_batch;      /* of this step */
+    double factor;       /* of this step's noise */
+    int64_t work_end_ns; /* of the pass at hand, before its launch's end */
     dl_worker_state state;
     int64_t state_start_ns, step_start_ns;
     int64_t state_ns[DL_STATE_COUNT];
     dl_noise noise;
-    dl_crossing next, back; /* to the stages after and before */
+    dl_crossing crossing[2]; /* back to the stage before, and on to the one after */
 } dl_pipeline_gpu;
 
 /* A host thread. */
-typedef struct dl_pipeline_issuer {
+typedef struct dl_pipeline_host {
     int first, count;  /* its GPUs */
     int64_t started;   /* steps */
     int64_t *start_ns; /* [started] */
-    int64_t free_ns;   /* it has issued those */
-    int64_t step_ns;   /* to issue a step */
-} dl_pipeline_issuer;
+    int64_t free_ns;   /* it has launched those */
+    int64_t step_ns;   /* to launch a step */
+} dl_pipeline_host;
 
 /* The all-reduce of a stage. */
 typedef struct dl_stage_reduction {
@@ -99,11 +99,11 @@ typedef struct dl_pipeline {
     dl_input input;
     dl_pipeline_gpu *gpus; /* [gpu_count] */
     int gpu_count;
-    dl_place *places;            /* [gpu_count] */
-    dl_place *first_places;      /* [replicas] of the first stages */
-    dl_pipeline_issuer *issuers; /* [issuer_count] */
-    int issuer_count;
-    int64_t *issue_ns;              /* [gpu_count x passes] from the step's start to the pass's */
+    dl_place *places;        /* [gpu_count] */
+    dl_place *first_places;  /* [replicas] of the first stages */
+    dl_pipeline_host *hosts; /* [host_count] */
+    int host_count;
+    int64_t *launch_ns;             /* [gpu_count x passes] from the step's start to the pass's */
     dl_stage_reduction *reductions; /* [stages]; NULL: none */
     int64_t *step_end_ns;           /* [replicas x steps] when its last stage has updated */
     double crossed_bytes, reduced_bytes;

@@ -298,8 +298,8 @@ void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *cost
         add_times(costs, &model, batch, parts, at);
         if (update_ns != 0) at->update_ns += share * update_ns;
         at->update_ns = fmax(0, at->update_ns);
-        at->issue_forward = count_ops(&model, first[s], count, true) / (all_ops * parts);
-        at->issue_backward = count_ops(&model, first[s], count, false) / (all_ops * parts);
+        at->launch_forward = count_ops(&model, first[s], count, true) / (all_ops * parts);
+        at->launch_backward = count_ops(&model, first[s], count, false) / (all_ops * parts);
         if (s == split->stages - 1 || options->without_activations) continue;
         const double given = given_bytes(options, s);
         at->crossing_bytes =

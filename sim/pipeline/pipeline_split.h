@@ -10,7 +10,7 @@
  *   update               its layers'; of operations that belong to no layer ("network.update") its
  *                        share of the parameters
  *   crossing             what the layer before the cut hands on, and as much gradient back
- *   issue                of [dispatch] per_worker_ns, which is for the whole model, the stage's
+ *   launch               of [dispatch] per_worker_ns, which is for the whole model, the stage's
  *                        share of the forward and backward operations
  *   activations          what its layers give; where one does not, of [gpu_memory]
  *                        activation_bytes_per_sample its share of all layers' output bytes
@@ -56,7 +56,7 @@ void dl_pipeline_options_free(dl_pipeline_options *options); /* a zeroed object 
 typedef struct dl_stage {
     int first, count; /* layers */
     double forward_ns, backward_ns, update_ns;
-    double issue_forward, issue_backward; /* shares of per_worker_ns */
+    double launch_forward, launch_backward; /* shares of per_worker_ns */
     double parameter_bytes, state_bytes;
     double activation_bytes; /* a sample */
     double crossing_bytes;   /* a sample, to the next stage; 0 of the last one */

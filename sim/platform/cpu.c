@@ -1,6 +1,8 @@
 /* A CPU box: workers are threads pinned to cores, the server is memory, and copies and averages are
  * done by the workers' own threads, or their communication threads (sim/workload.h says what they
- * cost, sim/platform/host.h how they slow each other). */
+ * cost, sim/platform/host.h how they slow each other). Or they are processes, whose all-reduces were
+ * measured as a whole: then no core is charged for them, and copies to and from a server are those
+ * of the cost file. */
 #include "sim/platform/platform.h"
 
 #include <math.h>
@@ -8,6 +10,7 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
+#include "common/units.h"
 #include "sim/platform/host.h"
 
 static dl_host *host_of(const dl_team *team)
@@ -45,7 +48,7 @@ static int init(dl_team *team)
                                    .costs = config->costs,
                                    .done = on_work_done,
                                    .user = team});
-    return 1; /* the processor's timer */
+    return 1 + team->agents; /* the host's timer, ends of all-reduces */
 }
 
 static void free_host(dl_team *team)
@@ -67,71 +70,55 @@ static void update(dl_team *team, int worker)
                     team->config.workload->update_ns * team->workers[worker].noise_factor);
 }
 
-static void copy(dl_team *team, int worker, dl_content content)
+/* `bytes` of a piece of the exchange. A filter: the momentum of what it was, the average, and the
+ * parameters before; then the parameters of what they were and the momentum: averages of 3 and of 2
+ * vectors. */
+static dl_work work_of(const dl_team *team, const dl_exchange *exchange, double bytes)
 {
     const dl_workload *workload = team->config.workload;
-    dl_work work = dl_workload_copy(workload, workload->parameter_bytes);
-    if (content == DL_CONTENT_PARAMETERS_AND_STATE) {
-        work = dl_work_add(work, dl_workload_copy(workload, workload->state_bytes));
+    switch (exchange->kind) {
+    case DL_AVERAGE: return dl_byte_work(&workload->average, bytes, team->config.workers);
+    case DL_SUM: return dl_byte_work(&workload->update, bytes, team->config.workers);
+    case DL_FILTER:
+        return dl_work_add(dl_byte_work(&workload->average, bytes, 3),
+                           dl_byte_work(&workload->average, bytes, 2));
+    case DL_APPLY: return dl_byte_work(&workload->update, bytes, (int)exchange->gradients);
+    case DL_BLEND:
+    case DL_BLEND_OWN: return dl_byte_work(&workload->average, bytes, 2);
+    case DL_PUSH:
+    case DL_PULL: break;
     }
-    dl_host_move(host_of(team), worker, work);
+    return dl_byte_work(&workload->copy, bytes, 1);
 }
 
-static void average(dl_team *team, int worker, dl_content content, int parts)
+/* Processes: all of them start an average at once, and it ends for all at once. */
+static void reduce(dl_team *team, int agent, dl_exchange_kind kind)
 {
-    if (dl_team_worker(team, worker) >= parts) {
-        dl_team_done(team, worker);
+    const double ns = kind == DL_AVERAGE ? team->config.reduce_ns : 0;
+    if (ns > 0) {
+        dl_engine_after(&team->engine, dl_ns_ceil(ns), on_work_done, team, agent);
+    } else {
+        dl_team_done(team, agent);
+    }
+}
+
+static void exchange(dl_team *team, int agent, dl_exchange exchange)
+{
+    const dl_workload *workload = team->config.workload;
+    if (team->config.reduces) {
+        reduce(team, agent, exchange.kind);
         return;
     }
-    const dl_workload *workload = team->config.workload;
-    const int vectors = team->config.workers;
-    dl_work work = dl_workload_average(workload, workload->parameter_bytes / parts, vectors);
-    if (content == DL_CONTENT_PARAMETERS_AND_STATE) {
-        work = dl_work_add(work,
-                           dl_workload_average(workload, workload->state_bytes / parts, vectors));
-    }
-    dl_host_move(host_of(team), worker, work);
-}
-
-static void serve_all(dl_team *team, int worker, int parts)
-{
-    if (dl_team_worker(team, worker) >= parts) {
-        dl_team_done(team, worker);
+    const int slices = exchange.slices > 0 ? exchange.slices : 1;
+    if (exchange.slices > 0 && dl_team_worker(team, agent) >= slices) {
+        dl_team_done(team, agent);
         return;
     }
-    const dl_workload *workload = team->config.workload;
-    dl_host_move(
-        host_of(team), worker,
-        dl_workload_update(workload, workload->parameter_bytes / parts, team->config.workers));
-}
-
-static void serve(dl_team *team, int worker, int64_t gradients)
-{
-    const dl_workload *workload = team->config.workload;
-    dl_host_move(host_of(team), worker,
-                 dl_workload_update(workload, workload->parameter_bytes, (int)gradients));
-}
-
-static void blend(dl_team *team, int worker)
-{
-    const dl_workload *workload = team->config.workload;
-    dl_host_move(host_of(team), worker,
-                 dl_workload_average(workload, workload->parameter_bytes, 2));
-}
-
-/* The momentum of what it was, the average, and the parameters before; then the parameters of what
- * they were and the momentum: averages of 3 and of 2 vectors. */
-static void filter(dl_team *team, int worker, int parts)
-{
-    if (dl_team_worker(team, worker) >= parts) {
-        dl_team_done(team, worker);
-        return;
+    dl_work work = work_of(team, &exchange, workload->parameter_bytes / slices);
+    if (exchange.with_state) {
+        work = dl_work_add(work, work_of(team, &exchange, workload->state_bytes / slices));
     }
-    const dl_workload *workload = team->config.workload;
-    const double bytes = workload->parameter_bytes / parts;
-    dl_host_move(host_of(team), worker,
-                 dl_work_add(dl_workload_average(workload, bytes, 3),
-                             dl_workload_average(workload, bytes, 2)));
+    dl_host_move(host_of(team), agent, work);
 }
 
 static void cut(dl_team *team, int worker)
@@ -146,7 +133,7 @@ static void take_core(dl_team *team, int worker)
 
 static int64_t ran_ns(const dl_team *team, int worker)
 {
-    return dl_processor_ran_ns(&host_of(team)->processor, worker);
+    return host_of(team)->threads[worker].ran_ns;
 }
 
 static void measure(const dl_team *team, dl_usage *usage)
@@ -156,10 +143,11 @@ static void measure(const dl_team *team, dl_usage *usage)
     for (int c = 0; c < team->config.cores && c < team->agents; c++) {
         char name[DL_RESOURCE_NAME_BYTES];
         snprintf(name, sizeof name, "core %d", c);
-        double busy_ns = (double)dl_processor_busy_ns(&host->processor, c);
+        double busy_ns = (double)dl_host_busy_ns(host, c);
         dl_usage_note(usage, name, busy_ns / span_ns);
     }
-    dl_usage_note(usage, "memory", host->traffic_bytes / host->memory_capacity / span_ns);
+    dl_usage_note(usage, "memory",
+                  host->traffic_bytes / host->config.memory_bytes_per_ns / span_ns);
     usage->traffic_bytes = host->traffic_bytes;
 }
 
@@ -169,14 +157,7 @@ const dl_platform dl_platform_cpu = {
     .free = free_host,
     .compute = compute,
     .update = update,
-    .push = copy,
-    .pull = copy,
-    .average = average,
-    .serve_all = serve_all,
-    .serve = serve,
-    .blend = blend,
-    .blend_own = blend,
-    .filter = filter,
+    .exchange = exchange,
     .cut = cut,
     .take_core = take_core,
     .ran_ns = ran_ns,

@@ -7,21 +7,16 @@
 
 const char *const dl_dispatch_names[3] = {"single", "per_gpu"};
 
-int dl_dispatch_threads(const dl_dispatch_config *config)
-{
-    return config->kind == DL_DISPATCH_SINGLE ? 1 : config->workers;
-}
-
 void dl_dispatch_init(dl_dispatch *dispatch, const dl_dispatch_config *config)
 {
-    const int threads = dl_dispatch_threads(config);
+    const int threads = config->kind == DL_DISPATCH_SINGLE ? 1 : config->workers;
     const size_t workers = (size_t)config->workers;
     *dispatch = (dl_dispatch){
         .config = *config,
         .threads = dl_calloc((size_t)threads, sizeof *dispatch->threads, "host threads"),
         .thread_count = threads,
-        .begun = dl_calloc(workers, sizeof(int64_t), "issued steps"),
-        .issued = dl_calloc(workers, sizeof(int64_t), "issued steps"),
+        .started = dl_calloc(workers, sizeof(int64_t), "launched steps"),
+        .launched = dl_calloc(workers, sizeof(int64_t), "launched steps"),
         .ended = dl_calloc(workers, sizeof(int64_t), "ended steps"),
     };
     for (int t = 0; t < threads; t++) {
@@ -33,8 +28,8 @@ void dl_dispatch_init(dl_dispatch *dispatch, const dl_dispatch_config *config)
 void dl_dispatch_free(dl_dispatch *dispatch)
 {
     free(dispatch->threads);
-    free(dispatch->begun);
-    free(dispatch->issued);
+    free(dispatch->started);
+    free(dispatch->launched);
     free(dispatch->ended);
     *dispatch = (dl_dispatch){0};
 }
@@ -48,17 +43,17 @@ static void after(dl_dispatch *dispatch, int thread, double delay_ns)
 
 static void try_step(dl_dispatch *dispatch, int thread)
 {
-    dl_issue_thread *t = &dispatch->threads[thread];
+    dl_launch_thread *t = &dispatch->threads[thread];
     if (t->busy || t->awaited > 0 || t->step == dispatch->config.steps) return;
     t->busy = true;
     t->at = -1;
     after(dispatch, thread, dispatch->config.serial_ns);
 }
 
-/* Sets out for the step after the one that has been issued. */
+/* Sets out for the step after the one that has been launched. */
 static void next_step(dl_dispatch *dispatch, int thread)
 {
-    dl_issue_thread *t = &dispatch->threads[thread];
+    dl_launch_thread *t = &dispatch->threads[thread];
     t->busy = false;
     t->step++;
     t->awaited = 0;
@@ -68,16 +63,16 @@ static void next_step(dl_dispatch *dispatch, int thread)
     try_step(dispatch, thread);
 }
 
-/* A piece of the thread's work is over: the serial part, or the issue of a worker's step. */
+/* A piece of the thread's work is over: the serial part, or the launch of a worker's step. */
 static void go_on(void *user, int thread)
 {
     dl_dispatch *dispatch = user;
     const dl_dispatch_config *config = &dispatch->config;
-    dl_issue_thread *t = &dispatch->threads[thread];
+    dl_launch_thread *t = &dispatch->threads[thread];
     const int done = t->at, next = ++t->at; /* counted from first */
-    if (done >= 0) dispatch->issued[t->first + done]++;
+    if (done >= 0) dispatch->launched[t->first + done]++;
     if (next < t->count) {
-        dispatch->begun[t->first + next]++;
+        dispatch->started[t->first + next]++;
         after(dispatch, thread, config->per_worker_ns);
     } else {
         next_step(dispatch, thread);
@@ -95,19 +90,9 @@ void dl_dispatch_start(dl_dispatch *dispatch)
 void dl_dispatch_step_ended(dl_dispatch *dispatch, int worker)
 {
     const int thread = dispatch->config.kind == DL_DISPATCH_SINGLE ? 0 : worker;
-    dl_issue_thread *t = &dispatch->threads[thread];
+    dl_launch_thread *t = &dispatch->threads[thread];
     dispatch->ended[worker]++;
     if (t->busy || dispatch->ended[worker] != t->step - dispatch->config.ahead) return;
     t->awaited--;
     try_step(dispatch, thread);
-}
-
-int64_t dl_dispatch_begun(const dl_dispatch *dispatch, int worker)
-{
-    return dispatch->begun[worker];
-}
-
-int64_t dl_dispatch_issued(const dl_dispatch *dispatch, int worker)
-{
-    return dispatch->issued[worker];
 }

@@ -1,16 +1,16 @@
-/* Host threads that issue the GPUs' steps.
+/* Host threads that launch the GPUs' steps.
  *
- *   single    one thread issues all GPUs' steps: serial part, then GPU 0, 1, ... n-1 (TensorFlow's
- *             in-graph replication, MXNet, PyTorch's DataParallel)
+ *   single    one thread launches all GPUs' steps: serial part, then GPU 0, 1, ... n-1
+ *             (TensorFlow's in-graph replication, MXNet, PyTorch's DataParallel)
  *   per_gpu   a thread each: serial part, then its GPU (one process a GPU)
  *
  *   thread   [serial][gpu0][gpu1][serial][gpu0][gpu1]          serial_ns, per_worker_ns
- *   gpu0             [step 0       ]     [step 1       ]       starts when its issue starts,
- *   gpu1                   [step 0       ]     [step 1  ]      ends no earlier than its issue ends
+ *   gpu0             [step 0       ]     [step 1       ]       starts when its launch starts,
+ *   gpu1                   [step 0       ]     [step 1  ]      ends no earlier than its launch ends
  *
- * A thread issues a step when all of its GPUs have ended the one `ahead` + 1 steps before. So with
- * ahead = 0 (every step ends with a read-back) serial part and issuing come on top of the GPU's
- * time; with ahead >= 1 a step of n GPUs takes, in the steady state,
+ * A thread launches a step when all of its GPUs have ended the one `ahead` + 1 steps before. So
+ * with ahead = 0 (every step ends with a read-back) serial part and launching come on top of the
+ * GPU's time; with ahead >= 1 a step of n GPUs takes, in the steady state,
  *
  *   max(time on the GPU with its exchange, serial_ns + n per_worker_ns)
  *
@@ -35,42 +35,36 @@ typedef struct dl_dispatch_config {
     dl_dispatch_kind kind;
     int workers;
     int ahead;                       /* steps, >= 0 */
-    int64_t steps;                   /* that it issues to each worker */
+    int64_t steps;                   /* that it launches for each worker */
     double serial_ns, per_worker_ns; /* >= 0 */
-    dl_event_fn progress; /* progress(user, worker): an issue of the worker has started or ended */
+    dl_event_fn progress; /* progress(user, worker): a launch of the worker has started or ended */
     void *user;
 } dl_dispatch_config;
 
-typedef struct dl_issue_thread {
+typedef struct dl_launch_thread {
     int first, count; /* its workers */
-    int at;           /* worker that it issues now, counted from first; -1 = serial part */
+    int at;           /* worker whose launch it is at, counted from first; -1 = serial part */
     bool busy;        /* else it waits for its GPUs */
-    int64_t step;     /* that it issues now or next */
-    int awaited;      /* workers that must end a step before that one is issued */
-} dl_issue_thread;
+    int64_t step;     /* that it launches now or next */
+    int awaited;      /* workers that must end a step before that one is launched */
+} dl_launch_thread;
 
 typedef struct dl_dispatch {
     dl_dispatch_config config;
-    dl_issue_thread *threads; /* [thread_count] */
-    int thread_count;
-    int64_t *begun, *issued, *ended; /* [workers] steps */
+    dl_launch_thread *threads; /* [thread_count] */
+    int thread_count;          /* = events pending at most */
+    /* [workers] steps whose launch has started, and ended; that the worker has ended */
+    int64_t *started, *launched, *ended;
 } dl_dispatch;
 
 /* dl_dispatch_free accepts a zeroed object. */
 void dl_dispatch_init(dl_dispatch *dispatch, const dl_dispatch_config *config);
 void dl_dispatch_free(dl_dispatch *dispatch);
 
-/* Threads = events pending at most. */
-int dl_dispatch_threads(const dl_dispatch_config *config);
-
-/* The threads start to issue step 0 now. */
+/* The threads start to launch step 0 now. */
 void dl_dispatch_start(dl_dispatch *dispatch);
 
 /* The worker has ended its next step. */
 void dl_dispatch_step_ended(dl_dispatch *dispatch, int worker);
-
-/* Steps of the worker whose issue has started, and ended. */
-int64_t dl_dispatch_begun(const dl_dispatch *dispatch, int worker);
-int64_t dl_dispatch_issued(const dl_dispatch *dispatch, int worker);
 
 #endif

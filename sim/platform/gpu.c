@@ -13,16 +13,12 @@ static void on_input(void *user, int worker);
 
 static void init_input(dl_gpus *gpus)
 {
-    const dl_gpu_options *options = gpus->config.options;
     dl_input_init(&gpus->input, &(dl_input_config){
                                     .engine = gpus->config.engine,
                                     .network = &gpus->network,
-                                    .links = &options->links,
+                                    .options = gpus->config.options,
                                     .places = gpus->places,
                                     .workers = gpus->config.workers,
-                                    .cores = options->input_cores,
-                                    .prefetch = options->prefetch,
-                                    .varies = options->input_varies,
                                     .seed = gpus->config.seed,
                                     .replicate = gpus->config.replicate,
                                     .make_ns = gpus->config.workload->input_ns,
@@ -40,7 +36,6 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
         .config = *config,
         .workers = dl_calloc(workers, sizeof *gpus->workers, "GPUs"),
         .places = dl_calloc(workers, sizeof *gpus->places, "GPUs"),
-        .memory_bytes_per_ns = dl_calloc(workers, sizeof(double), "GPUs"),
     };
     gpus->serving_threads =
         config->workers > config->server_threads ? config->workers : config->server_threads;
@@ -50,8 +45,9 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
     for (size_t w = 0; w < workers; w++) {
         const dl_machine *m = &config->options->machine;
         gpus->places[w] = dl_gpu_options_place(config->options, (int)w);
-        gpus->memory_bytes_per_ns[w] =
-            m->models[m->gpus[gpus->places[w].index].model].memory_bytes_per_s.value / 1e9;
+        gpus->workers[w].compress_ns =
+            dl_compress_traffic(config->options, config->content_bytes) /
+            (m->models[m->gpus[gpus->places[w].index].model].memory_bytes_per_s.value / 1e9);
     }
     dl_status status = dl_gpus_exchange_init(gpus, err);
     if (status != DL_OK) {
@@ -62,7 +58,7 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
     if (config->with_input) init_input(gpus);
     dl_network_reserve(&gpus->network,
                        (2 * config->workers + gpus->serving_threads) * config->options->shards +
-                           dl_gpus_collective_flows(gpus) + dl_input_most(&gpus->input));
+                           gpus->reduction.flows + dl_input_most(&gpus->input));
     return DL_OK;
 }
 
@@ -75,7 +71,6 @@ void dl_gpus_free(dl_gpus *gpus)
     dl_dispatch_free(&gpus->dispatch);
     free(gpus->workers);
     free(gpus->places);
-    free(gpus->memory_bytes_per_ns);
     free(gpus);
 }
 
@@ -137,30 +132,21 @@ void dl_gpus_change_speed(dl_gpus *gpus)
     }
 }
 
-static bool issue_has_started(const dl_gpus *gpus, int worker)
+/* Of the step at hand. */
+static bool launch_has_started(const dl_gpus *gpus, int worker)
 {
-    return dl_dispatch_begun(&gpus->dispatch, worker) > gpus->team->workers[worker].steps_done;
+    return gpus->dispatch.started[worker] > gpus->team->workers[worker].steps_done;
 }
 
-static bool issue_has_ended(const dl_gpus *gpus, int worker)
+static bool launch_has_ended(const dl_gpus *gpus, int worker)
 {
-    return dl_dispatch_issued(&gpus->dispatch, worker) > gpus->team->workers[worker].steps_done;
+    return gpus->dispatch.launched[worker] > gpus->team->workers[worker].steps_done;
 }
 
 static void end_work(dl_gpus *gpus, int worker)
 {
     gpus->workers[worker].phase = DL_GPU_IDLE;
     dl_team_done(gpus->team, worker);
-}
-
-static void on_work_done(dl_gpus *gpus, int worker)
-{
-    if (issue_has_ended(gpus, worker)) {
-        end_work(gpus, worker);
-    } else {
-        gpus->workers[worker].phase = DL_GPU_WAITS_FOR_ISSUE_END;
-        dl_team_change(gpus->team, worker, DL_STATE_DISPATCH);
-    }
 }
 
 static void on_segment_done(void *user, int worker)
@@ -173,33 +159,36 @@ static void on_segment_done(void *user, int worker)
                          (w->segment == r->buckets && r->share[r->buckets] <= 0);
     w->phase = DL_GPU_IDLE; /* nothing is scheduled while the others' speeds change */
     if (gpus->config.overlap && bucket < r->buckets) dl_gpus_bucket_ready(gpus, worker, bucket);
-    if (is_last) {
-        on_work_done(gpus, worker);
-    } else {
+    if (!is_last) {
         w->phase = DL_GPU_COMPUTES;
         start_segment(gpus, worker);
+    } else if (launch_has_ended(gpus, worker)) {
+        end_work(gpus, worker);
+    } else {
+        w->phase = DL_GPU_WAITS_FOR_LAUNCH_END;
+        dl_team_change(gpus->team, worker, DL_STATE_DISPATCH);
     }
 }
 
-/* An issue of the worker has started or ended. */
-static void on_issue(void *user, int worker)
+/* A launch of the worker has started or ended. */
+static void on_launch(void *user, int worker)
 {
     dl_gpus *gpus = user;
     dl_gpu_phase phase = gpus->workers[worker].phase;
-    if (phase == DL_GPU_WAITS_FOR_ISSUE && issue_has_started(gpus, worker)) {
+    if (phase == DL_GPU_WAITS_FOR_LAUNCH && launch_has_started(gpus, worker)) {
         dl_team_change(gpus->team, worker, DL_STATE_COMPUTE);
         start_work(gpus, worker);
-    } else if (phase == DL_GPU_WAITS_FOR_ISSUE_END && issue_has_ended(gpus, worker)) {
+    } else if (phase == DL_GPU_WAITS_FOR_LAUNCH_END && launch_has_ended(gpus, worker)) {
         end_work(gpus, worker);
     }
 }
 
-static void wait_for_issue(dl_gpus *gpus, int worker)
+static void wait_for_launch(dl_gpus *gpus, int worker)
 {
-    if (issue_has_started(gpus, worker)) {
+    if (launch_has_started(gpus, worker)) {
         start_work(gpus, worker);
     } else {
-        gpus->workers[worker].phase = DL_GPU_WAITS_FOR_ISSUE;
+        gpus->workers[worker].phase = DL_GPU_WAITS_FOR_LAUNCH;
         dl_team_change(gpus->team, worker, DL_STATE_DISPATCH);
     }
 }
@@ -212,7 +201,7 @@ static void on_input(void *user, int worker)
     bool is_there = dl_input_take(&gpus->input, worker);
     DL_ASSERT(is_there, "no batch for worker %d", worker);
     dl_team_change(gpus->team, worker, DL_STATE_COMPUTE);
-    wait_for_issue(gpus, worker);
+    wait_for_launch(gpus, worker);
 }
 
 static void compute(dl_team *team, int worker, bool with_update)
@@ -223,15 +212,12 @@ static void compute(dl_team *team, int worker, bool with_update)
     double slow = team->config.slow != NULL ? team->config.slow[worker] : 1;
     double work_ns = slow * workload->compute_ns + (with_update ? workload->update_ns : 0);
     gpus->workers[worker].work_ns = work_ns * w->noise_factor;
-    gpus->workers[worker].compress_ns =
-        dl_compress_traffic(gpus->config.options, gpus->config.content_bytes) /
-        gpus->memory_bytes_per_ns[worker];
     gpus->workers[worker].backward_ns = slow * workload->backward_ns * w->noise_factor;
     if (gpus->config.with_input && !dl_input_take(&gpus->input, worker)) {
         gpus->workers[worker].phase = DL_GPU_WAITS_FOR_INPUT;
         dl_team_change(team, worker, DL_STATE_INPUT);
     } else {
-        wait_for_issue(gpus, worker);
+        wait_for_launch(gpus, worker);
     }
 }
 
@@ -240,7 +226,7 @@ static void on_done(void *user, int worker)
     dl_team_done(user, worker);
 }
 
-/* What is issued stays so: the host goes on with it before it comes to the next step. */
+/* What is launched stays so: the host goes on with it before it comes to the next step. */
 static void cut(dl_team *team, int worker)
 {
     dl_gpus *gpus = dl_gpus_of(team);
@@ -251,7 +237,7 @@ static void cut(dl_team *team, int worker)
     dl_engine_after(&team->engine, 0, on_done, team, worker);
 }
 
-/* The update's issue is part of the step's, which has ended. */
+/* The update's launch is part of the step's, which has ended. */
 static void update(dl_team *team, int worker)
 {
     double work_ns = team->config.workload->update_ns * team->workers[worker].noise_factor;
@@ -267,27 +253,23 @@ static int init(dl_team *team)
     const dl_gpu_options *options = gpus->config.options;
     const dl_workload *workload = team->config.workload;
     gpus->team = team;
+    const int each = options->dispatch == DL_DISPATCH_SINGLE ? team->config.workers : 1;
     const dl_dispatch_config dispatch = {
         .engine = &team->engine,
         .kind = options->dispatch,
         .workers = team->config.workers,
         .ahead = options->ahead,
         .steps = team->config.steps,
-        .serial_ns = workload->serial_ns,
-        .per_worker_ns = workload->per_worker_ns + workload->dispatch_ns,
-        .progress = on_issue,
+        .serial_ns = workload->serial_ns + each * workload->dispatch_ns,
+        .per_worker_ns = workload->per_worker_ns,
+        .progress = on_launch,
         .user = gpus,
     };
     dl_dispatch_init(&gpus->dispatch, &dispatch);
-    /* A piece of work of each GPU, the issues, two for each flow and one for shares, the launch of
-     * a collective. */
-    return team->agents + dl_dispatch_threads(&dispatch) + dl_input_most(&gpus->input) +
+    /* A piece of work of each GPU, the launches, two for each flow and one for shares, the launch
+     * of a collective. */
+    return team->agents + gpus->dispatch.thread_count + dl_input_most(&gpus->input) +
            2 * gpus->network.flow_room + 2;
-}
-
-static void free_nothing(dl_team *team)
-{
-    (void)team; /* whoever made team->config.machine frees it */
 }
 
 static void start(dl_team *team)
@@ -320,7 +302,7 @@ int dl_usage_note_links(dl_usage *usage, const dl_network *network, const dl_lin
 {
     int busiest = -1;
     for (int l = 0; l < network->link_count; l++) {
-        const double frac = dl_network_link_bytes(network, l) / (network->capacity[l] * span_s);
+        const double frac = network->bytes[l] / (network->capacity[l] * span_s);
         if (frac <= usage->link_frac) continue;
         usage->link_frac = frac;
         busiest = l;
@@ -359,18 +341,10 @@ const dl_platform dl_platform_gpu = {
     .name = "gpu",
     .serves_while_pulled = true,
     .init = init,
-    .free = free_nothing,
     .start = start,
     .compute = compute,
     .update = update,
-    .push = dl_gpus_push,
-    .pull = dl_gpus_pull,
-    .average = dl_gpus_average,
-    .serve_all = dl_gpus_serve_all,
-    .serve = dl_gpus_serve,
-    .blend = dl_gpus_blend,
-    .blend_own = dl_gpus_blend_own,
-    .filter = dl_gpus_filter,
+    .exchange = dl_gpus_exchange,
     .cut = cut,
     .take_core = take_core,
     .step_ended = step_ended,

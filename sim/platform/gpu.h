@@ -1,15 +1,17 @@
 /* Workers on the GPUs of a machine file: one GPU each, copies and collectives as flows on the
- * machine's links, steps issued by host threads.
+ * machine's links, steps launched by host threads.
  *
  *   compute     fixed + per-sample time of the cost file times noise and slow factor; starts when
- *               its issue has started, and ends no earlier than its issue (sim/platform/dispatch.h)
+ *               its launch has started, and ends no earlier than its launch
+ *               (sim/platform/dispatch.h); the operation "dispatch" is the host's
+ *               time before, on top of both
  *   push, pull  a flow from the worker's GPU to each shard of the server and back, `bytes / shards`
  *               each; a copy between a GPU and pageable host memory also goes through a staging
  *               copy with a rate of its own, and crosses the host's memory three times
  *   average     server in host memory: each of its threads a slice of each shard, at the cost
  *               file's rates, (n + 1) x bytes of traffic through the socket's memory, which it
  *               shares with all copies; on a GPU: (n + 1) x bytes over its memory's bandwidth
- *   serve       the same: all n gradients summed and applied, or one; the server goes on to the
+ *   sum, apply  the same: all n gradients summed and applied, or one; the server goes on to the
  *               next gradient while those that it has served pull what it has for them
  *               With `overlap`, ps does all of this bucket by bucket, one after another on each
  *               worker's links and on the server: a bucket is pushed when the worker has its
@@ -29,7 +31,7 @@
  *
  * Shards in host memory lie on the nodes in turn, then on their sockets; on GPUs, on consecutive
  * ones. A barrier costs [sync] barrier_ns and the lock's hand-over lock_ns where the server is in
- * host memory; between GPUs both are the order of streams, which is free beside the issue.
+ * host memory; between GPUs both are the order of streams, which is free beside the launch.
  *
  * What it leaves out: several workers on a GPU, GPUs of different speed (but for slow factors),
  * copies that slow kernels down but for `overlap`.
@@ -115,24 +117,24 @@ int dl_gpu_options_count(const dl_gpu_options *options);
 /* The GPU of a worker. */
 dl_place dl_gpu_options_place(const dl_gpu_options *options, int worker);
 
-/* Needs (dl_cost_need) of `workers` of a mode that itself needs `mode_needs`; `collective`: the
- * mode is all-reduce, whatever options->where says; waits: at a barrier, at a lock. */
-unsigned dl_gpu_options_needs(const dl_gpu_options *options, unsigned mode_needs, bool collective,
-                              bool at_barrier, bool at_lock, int workers);
-
 /* Where a shard of the server is. */
 dl_place dl_gpu_options_server(const dl_gpu_options *options, int shard);
 
+/* What a worker needs of its GPU: parameters, gradients, optimizer state, activations of `batch`
+ * samples, workspace. NaN if the costs do not say. */
+double dl_gpu_own_bytes(const dl_costs *costs, double batch);
+
 /* A point, as far as memory goes. */
 typedef struct dl_gpu_point {
-    const dl_costs *costs;
     int workers;
-    double batch;               /* of a worker */
-    bool exchanges, collective; /* its mode */
+    int first, stride; /* worker w is on GPU first + w x stride of those of the options */
+    double own_bytes;  /* that each of them needs; NaN: not known */
+    double
+        served_bytes; /* of a vector, of which a server keeps one of each worker and the result; 0:
+                            there is no server */
 } dl_gpu_point;
 
-/* Of the fullest GPU: parameters, gradients, optimizer state, activations, workspace, and what a
- * server keeps there. NaN if the costs do not say. */
+/* Of the fullest GPU. NaN if its needs are not known. */
 typedef struct dl_gpu_memory {
     double needs_bytes, has_bytes;
 } dl_gpu_memory;

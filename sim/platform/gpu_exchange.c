@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
 #include "common/units.h"
@@ -38,44 +39,28 @@ static int memory_link(const dl_links *links, dl_place host)
     return host.node * links->per_node + links->memory[host.index];
 }
 
-/* A pageable copy is made twice: by the host thread to or from pinned memory (a read and a write
- * more), and by the GPU. */
-static void make_pageable(const dl_links *links, dl_place host, int staging, dl_route *route)
-{
-    int memory = memory_link(links, host);
-    for (int l = 0; l < route->count; l++) {
-        if (route->links[l] == memory) route->uses[l] = (unsigned char)(route->uses[l] + 2);
-    }
-    add_to_route(route, staging);
-}
-
-/* Reads and writes of a piece of serving, by byte of the slice. */
+/* What a server does with a byte of its slice: reads and writes, at a cost. */
 typedef struct serving {
     const char *name;
     const dl_byte_cost *cost;
     int reads, writes;
 } serving;
 
-static serving serving_of(const dl_gpus *gpus, dl_serving_kind kind, int index)
+static serving serving_of(const dl_gpus *gpus, dl_exchange_kind kind, int64_t gradients)
 {
     const dl_workload *w = gpus->config.workload;
+    const int workers = gpus->config.workers;
     switch (kind) {
-    case DL_SERVING_AVERAGE:
-        return (serving){"averaging thread", &w->average, gpus->config.workers, 1};
-    case DL_SERVING_SUM: return (serving){"update thread", &w->update, gpus->config.workers, 1};
-    case DL_SERVING_FILTER: return (serving){"filter thread", &w->average, 5, 2};
-    case DL_SERVING_APPLY: return (serving){"update of gradients", &w->update, index + 1, 1};
-    case DL_SERVING_BLEND:
-    case DL_SERVING_KINDS: break;
+    case DL_AVERAGE: return (serving){"averaging thread", &w->average, workers, 1};
+    case DL_SUM: return (serving){"update thread", &w->update, workers, 1};
+    case DL_FILTER: return (serving){"filter thread", &w->average, 3 + 2, 1 + 1};
+    case DL_APPLY: return (serving){"update of gradients", &w->update, (int)gradients, 1};
+    case DL_BLEND:
+    case DL_BLEND_OWN:
+    case DL_PUSH:
+    case DL_PULL: break;
     }
     return (serving){"blending thread", &w->average, 2, 1};
-}
-
-static double serving_traffic(const dl_gpus *gpus, dl_serving_kind kind, int64_t vectors)
-{
-    if (kind == DL_SERVING_APPLY) return (double)vectors + 1;
-    serving s = serving_of(gpus, kind, 0);
-    return s.reads + s.writes;
 }
 
 /* Bytes read and written a second by a thread that has no other limit. */
@@ -85,185 +70,110 @@ static double thread_rate(const serving *s)
     return ns > 0 ? (s->reads + s->writes) / ns * 1e9 : (double)INFINITY;
 }
 
-/* The memory of a GPU, as a separate link. */
-static int gpu_memory(dl_gpus *gpus, dl_place gpu)
+/* Of flows over two links; -1 = none. */
+static int class_over(dl_gpus *gpus, int first, int second)
 {
-    const dl_machine *m = &gpus->config.options->machine;
-    int *link = &gpus->gpu_memory[gpu.node * m->gpu_count + gpu.index];
-    if (*link >= 0) return *link;
-    double rate = m->models[m->gpus[gpu.index].model].memory_bytes_per_s.value;
-    *link = add_own_link(gpus, rate, "memory of node%d gpu%d", gpu.node, gpu.index);
-    return *link;
+    dl_route route = {0};
+    add_to_route(&route, first);
+    add_to_route(&route, second);
+    return dl_network_route_class(&gpus->network, &route);
 }
 
-static int route_class(dl_gpus *gpus, dl_place from, dl_place to, int staging, int64_t *latency_ns)
+/* Of flows over the memory of a GPU, which is a separate link. */
+static int memory_class(dl_gpus *gpus, dl_place gpu)
+{
+    const dl_machine *m = &gpus->config.options->machine;
+    int *class = &gpus->memory_class[gpu.node * m->gpu_count + gpu.index];
+    if (*class >= 0) return *class;
+    const double rate = m->models[m->gpus[gpu.index].model].memory_bytes_per_s.value;
+    const int link = add_own_link(gpus, rate, "memory of node%d gpu%d", gpu.node, gpu.index);
+    return *class = class_over(gpus, link, -1);
+}
+
+/* Of what a thread of a server in host memory goes over: the memory and, in place of a cap, a link
+ * of its own; or the memory of the server's GPU. */
+static int serving_class(dl_gpus *gpus, dl_exchange_kind kind, int index, int shard)
+{
+    const dl_place place = gpus->servers[shard];
+    if (place.kind == DL_PLACE_GPU) return memory_class(gpus, place);
+    const serving s = serving_of(gpus, kind, index + 1);
+    const int cap = add_own_link(gpus, thread_rate(&s), "%s %d of shard %d", s.name, index, shard);
+    return class_over(gpus, memory_link(&gpus->config.options->links, place), cap);
+}
+
+/* A copy from place to place. With a staging link, a pageable one where one end is host memory: it
+ * is made twice, by the host thread to or from pinned memory (a read and a write more), and by the
+ * GPU. */
+static dl_gpu_copy copy_of(dl_gpus *gpus, dl_place from, dl_place to, int staging)
 {
     const dl_links *links = &gpus->config.options->links;
     const dl_place host = from.kind == DL_PLACE_HOST ? from : to;
     dl_route route;
     dl_links_route(links, from, to, &route);
-    if (staging >= 0 && host.kind == DL_PLACE_HOST) make_pageable(links, host, staging, &route);
-    *latency_ns = dl_ns_ceil(route.latency_ns + gpus->config.options->message_ns);
-    return dl_network_route_class(&gpus->network, &route);
-}
-
-typedef struct link_pair {
-    int first, second; /* -1 = none */
-} link_pair;
-
-/* What a thread of a server in host memory goes over: the memory and, in place of a cap, a link of
- * its own; or the memory of the server's GPU. */
-static link_pair serving_links(dl_gpus *gpus, dl_serving_kind kind, int index, int shard)
-{
-    const dl_place place = gpus->servers[shard];
-    if (place.kind == DL_PLACE_GPU) return (link_pair){gpu_memory(gpus, place), -1};
-    const serving s = serving_of(gpus, kind, index);
-    return (link_pair){
-        memory_link(&gpus->config.options->links, place),
-        add_own_link(gpus, thread_rate(&s), "%s %d of shard %d", s.name, index, shard)};
-}
-
-/* All links come before all classes. */
-static link_pair *all_serving_links(dl_gpus *gpus)
-{
-    const int shards = gpus->config.options->shards, threads = gpus->serving_threads;
-    link_pair *pairs = dl_calloc((size_t)DL_SERVING_KINDS * (size_t)threads * (size_t)shards,
-                                 sizeof *pairs, "servers");
-    size_t p = 0;
-    for (int kind = 0; kind < DL_SERVING_KINDS; kind++) {
-        for (int i = 0; i < threads * shards; i++, p++) {
-            pairs[p] = serving_links(gpus, (dl_serving_kind)kind, i / shards, i % shards);
+    if (staging >= 0 && host.kind == DL_PLACE_HOST) {
+        const int memory = memory_link(links, host);
+        for (int l = 0; l < route.count; l++) {
+            if (route.links[l] == memory) route.uses[l] = (unsigned char)(route.uses[l] + 2);
         }
+        add_to_route(&route, staging);
     }
-    return pairs;
+    return (dl_gpu_copy){dl_network_route_class(&gpus->network, &route),
+                         dl_ns_ceil(route.latency_ns + gpus->config.options->message_ns)};
 }
 
-static int pair_class(dl_gpus *gpus, link_pair pair)
+static void add_copies(dl_gpus *gpus, int worker)
 {
-    dl_route route = {0};
-    add_to_route(&route, pair.first);
-    add_to_route(&route, pair.second);
-    return dl_network_route_class(&gpus->network, &route);
-}
-
-/* Shards that are not on the worker's own GPU. */
-static int remote_shards(const dl_gpus *gpus, int worker)
-{
-    const dl_place *gpu = &gpus->places[worker];
-    int remote = 0;
-    for (int s = 0; s < gpus->config.options->shards; s++) {
-        const dl_place *server = &gpus->servers[s];
-        remote += server->kind != DL_PLACE_GPU || server->node != gpu->node ||
-                  server->index != gpu->index;
-    }
-    return remote;
-}
-
-static void add_copy_classes(dl_gpus *gpus, const int *up, const int *down)
-{
-    const int shards = gpus->config.options->shards;
-    for (int w = 0; w < gpus->config.workers; w++) {
-        for (int s = 0; s < shards; s++) {
-            int i = w * shards + s;
-            dl_place gpu = gpus->places[w], server = gpus->servers[s];
-            gpus->push_class[i] = route_class(gpus, gpu, server, up[w], &gpus->push_ns[i]);
-            gpus->pull_class[i] = route_class(gpus, server, gpu, down[w], &gpus->pull_ns[i]);
-        }
-    }
-}
-
-static int *new_numbers(size_t count)
-{
-    return dl_calloc(count, sizeof(int), "links of workers");
-}
-
-static void add_staging(dl_gpus *gpus, int *up, int *down)
-{
-    const dl_gpus_config *config = &gpus->config;
-    double rate =
-        config->options->pageable ? config->workload->pageable_bytes_per_s : (double)INFINITY;
-    for (int w = 0; w < config->workers; w++) {
-        up[w] = add_own_link(gpus, rate, "pageable copies of worker %d up", w);
-        down[w] = add_own_link(gpus, rate, "pageable copies of worker %d down", w);
+    const dl_gpu_options *options = gpus->config.options;
+    const dl_place gpu = gpus->places[worker];
+    const double staging =
+        options->pageable ? gpus->config.workload->pageable_bytes_per_s : (double)INFINITY;
+    const int up = add_own_link(gpus, staging, "pageable copies of worker %d up", worker);
+    const int down = add_own_link(gpus, staging, "pageable copies of worker %d down", worker);
+    for (int s = 0; s < options->shards; s++) {
+        const dl_place server = gpus->servers[s];
+        const int i = worker * options->shards + s;
+        gpus->push[i] = copy_of(gpus, gpu, server, up);
+        gpus->pull[i] = copy_of(gpus, server, gpu, down);
+        gpus->workers[worker].remote_shards +=
+            server.kind != DL_PLACE_GPU || server.node != gpu.node || server.index != gpu.index;
     }
 }
 
 static void add_servers(dl_gpus *gpus)
 {
-    const dl_gpu_options *options = gpus->config.options;
-    const size_t workers = (size_t)gpus->config.workers, shards = (size_t)options->shards;
-    const size_t pairs = workers * shards;
-    gpus->servers = dl_calloc(shards, sizeof *gpus->servers, "shards");
-    for (size_t s = 0; s < shards; s++)
-        gpus->servers[s] = dl_gpu_options_server(options, (int)s);
-    gpus->push_class = new_numbers(pairs);
-    gpus->pull_class = new_numbers(pairs);
-    gpus->push_ns = dl_calloc(pairs, sizeof(int64_t), "latencies");
-    gpus->pull_ns = dl_calloc(pairs, sizeof(int64_t), "latencies");
-    int *up = new_numbers(workers), *down = new_numbers(workers);
-    add_staging(gpus, up, down);
-    link_pair *pairs_of = all_serving_links(gpus);
-    add_copy_classes(gpus, up, down);
-    const size_t servings = DL_SERVING_KINDS * (size_t)gpus->serving_threads * shards;
-    gpus->serving_class = new_numbers(servings);
-    for (size_t r = 0; r < servings; r++)
-        gpus->serving_class[r] = pair_class(gpus, pairs_of[r]);
-    free(pairs_of);
-    free(up);
-    free(down);
-}
-
-static void add_memories(dl_gpus *gpus)
-{
-    const dl_machine *m = &gpus->config.options->machine;
-    const size_t gpu_count = (size_t)m->nodes * (size_t)m->gpu_count;
-    gpus->gpu_memory = new_numbers(gpu_count);
-    for (size_t g = 0; g < gpu_count; g++)
-        gpus->gpu_memory[g] = -1;
-    for (int w = 0; w < gpus->config.workers; w++)
-        (void)gpu_memory(gpus, gpus->places[w]);
-}
-
-static void add_own_classes(dl_gpus *gpus)
-{
-    const int per_node = gpus->config.options->machine.gpu_count;
-    gpus->own_class = new_numbers((size_t)gpus->config.workers);
-    for (int w = 0; w < gpus->config.workers; w++) {
-        int memory = gpus->gpu_memory[gpus->places[w].node * per_node + gpus->places[w].index];
-        gpus->own_class[w] = pair_class(gpus, (link_pair){memory, -1});
+    const int workers = gpus->config.workers, shards = gpus->config.options->shards;
+    const int threads = gpus->serving_threads;
+    const size_t copies = (size_t)workers * (size_t)shards;
+    gpus->servers = dl_calloc((size_t)shards, sizeof *gpus->servers, "shards");
+    gpus->push = dl_calloc(copies, sizeof *gpus->push, "copies");
+    gpus->pull = dl_calloc(copies, sizeof *gpus->pull, "copies");
+    gpus->serving_class =
+        dl_calloc((size_t)DL_SERVER_EXCHANGES * (size_t)(threads * shards), sizeof(int), "servers");
+    for (int s = 0; s < shards; s++)
+        gpus->servers[s] = dl_gpu_options_server(gpus->config.options, s);
+    for (int w = 0; w < workers; w++)
+        add_copies(gpus, w);
+    int *class = gpus->serving_class;
+    for (int kind = 0; kind < DL_SERVER_EXCHANGES; kind++) {
+        for (int i = 0; i < threads * shards; i++)
+            *class ++ = serving_class(gpus, (dl_exchange_kind)kind, i / shards, i % shards);
     }
 }
 
 /* --- copies and sums ------------------------------------------------------------------------ */
 
-static double content_bytes(const dl_gpus *gpus, dl_content content)
-{
-    const dl_workload *workload = gpus->config.workload;
-    return workload->parameter_bytes +
-           (content == DL_CONTENT_PARAMETERS_AND_STATE ? workload->state_bytes : 0);
-}
-
-static bool is_collective(const dl_gpus *gpus)
-{
-    return gpus->config.collective;
-}
-
 /* What the worker, or its communication thread, was at in exchange has ended. */
-static void exchanged(dl_gpus *gpus, int worker)
-{
-    dl_team_done(gpus->team, dl_team_exchanger(gpus->team, worker));
-}
-
-static void on_own_memory_done(void *user, int worker)
+static void exchanged(void *user, int worker)
 {
     dl_gpus *gpus = user;
-    exchanged(gpus, worker);
+    dl_team_done(gpus->team, dl_team_exchanger(gpus->team, worker));
 }
 
 /* Reads and writes `traffic_bytes` in the memory of the worker's own GPU. */
 static void touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn done)
 {
-    dl_network_start(&gpus->network, gpus->own_class[worker], traffic_bytes, 0, done, gpus, worker);
+    dl_network_start(&gpus->network, gpus->workers[worker].memory_class, traffic_bytes, 0, done,
+                     gpus, worker);
 }
 
 static void on_flow_done(void *user, int worker)
@@ -276,12 +186,50 @@ static void on_flow_done(void *user, int worker)
 static int start_copies(dl_gpus *gpus, int worker, double bytes, bool push, dl_event_fn done)
 {
     const int shards = gpus->config.options->shards;
-    const int *classes = push ? gpus->push_class : gpus->pull_class;
-    const int64_t *latency_ns = push ? gpus->push_ns : gpus->pull_ns;
-    gpus->moved_bytes += bytes * remote_shards(gpus, worker);
-    for (int i = worker * shards; i < (worker + 1) * shards; i++)
-        dl_network_start(&gpus->network, classes[i], bytes, latency_ns[i], done, gpus, worker);
+    const dl_gpu_copy *copies = (push ? gpus->push : gpus->pull) + worker * shards;
+    gpus->moved_bytes += bytes * gpus->workers[worker].remote_shards;
+    for (int s = 0; s < shards; s++) {
+        dl_network_start(&gpus->network, copies[s].class, bytes, copies[s].latency_ns, done, gpus,
+                         worker);
+    }
     return shards;
+}
+
+/* Starts slice `index` of every shard, `bytes` of them in all, on the server; returns how many
+ * flows these are. */
+static int start_serving(dl_gpus *gpus, int worker, const dl_exchange *exchange, int index,
+                         double bytes, dl_event_fn done)
+{
+    const int shards = gpus->config.options->shards;
+    const serving s = serving_of(gpus, exchange->kind, exchange->gradients);
+    const int pieces = exchange->with_state || exchange->kind == DL_FILTER ? 2 : 1;
+    const bool on_host = gpus->servers[0].kind == DL_PLACE_HOST;
+    const double latency_ns = on_host ? pieces * s.cost->latency_ns : 0;
+    const double traffic = (double)(s.reads + s.writes) * bytes;
+    const int *classes =
+        gpus->serving_class + ((int)exchange->kind * gpus->serving_threads + index) * shards;
+    for (int i = 0; i < shards; i++) {
+        dl_network_start(&gpus->network, classes[i], traffic / shards,
+                         latency_ns > 0 ? dl_ns_ceil(latency_ns) : 0, done, gpus, worker);
+    }
+    return shards;
+}
+
+/* Threads of the server, each with a slice; a GPU does it all at once. */
+static int serving_slices(const dl_gpus *gpus)
+{
+    return gpus->servers[0].kind == DL_PLACE_GPU ? 1 : gpus->config.server_threads;
+}
+
+/* The server's part of an exchange of `bytes` in slices, of which each worker starts its share. */
+static void serve_slices(dl_gpus *gpus, int worker, const dl_exchange *exchange, double bytes)
+{
+    const int slices = serving_slices(gpus);
+    for (int t = worker; t < slices; t += gpus->config.workers) {
+        gpus->workers[worker].flows +=
+            start_serving(gpus, worker, exchange, t, bytes / slices, on_flow_done);
+    }
+    if (worker >= slices) exchanged(gpus, worker);
 }
 
 /* --- all-reduce in buckets ------------------------------------------------------------------ */
@@ -301,7 +249,7 @@ static void leave_reduction(dl_gpus *gpus, int worker)
     }
     touch(gpus, worker,
           dl_decompress_traffic(options, gpus->config.content_bytes, gpus->config.workers),
-          on_own_memory_done);
+          exchanged);
 }
 
 static void end_round(dl_gpus *gpus)
@@ -374,15 +322,6 @@ static void reduction_join(dl_gpus *gpus, int worker)
     }
 }
 
-/* Transfers of all different buckets, which are kept at the same time. */
-static int transfers_held(const dl_reduction *r)
-{
-    int sum = 0;
-    for (int i = 0; i < r->collective_count; i++)
-        sum += r->collectives[i].plan.transfer_count;
-    return sum;
-}
-
 static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double bytes, dl_error *err)
 {
     const dl_gpu_options *options = gpus->config.options;
@@ -399,12 +338,16 @@ static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double by
         .message_ns = options->message_ns,
         .measured = gpus->config.workload->collectives,
         .measured_count = gpus->config.workload->collective_count,
-        .transfers_max = DL_TRANSFERS_HELD_MAX - transfers_held(&gpus->reduction),
+        .transfers_max = DL_TRANSFERS_HELD_MAX - gpus->reduction.held,
     };
     dl_status status =
         dl_collective_init(collective, &gpus->network, &options->links, &config, err);
-    if (status == DL_OK) dl_collective_on_done(collective, on_bucket_done, gpus, 0);
-    return status;
+    if (status != DL_OK) return status;
+    dl_collective_on_done(collective, on_bucket_done, gpus, 0);
+    const int transfers = collective->plan.transfer_count;
+    gpus->reduction.held += transfers;
+    if (transfers > gpus->reduction.flows) gpus->reduction.flows = transfers;
+    return DL_OK;
 }
 
 /* The share of the backward pass after which `bytes` of all bytes are ready: on the lines between
@@ -442,19 +385,6 @@ static double end_of_bucket(const dl_gpus *gpus, int bucket)
     return bucket == gpus->reduction.buckets - 1 ? all : (bucket + 1) * each;
 }
 
-/* Whether all exchanges of the run are simulated in a time that somebody waits for. */
-static dl_status check_run(const dl_gpus *gpus, dl_error *err)
-{
-    const dl_reduction *r = &gpus->reduction;
-    double transfers = 0;
-    for (int b = 0; b < r->buckets; b++) {
-        const dl_collective *collective = &r->collectives[r->collective[b]];
-        if (!collective->measured) transfers += collective->plan.transfer_count;
-    }
-    return dl_collective_check_run(gpus->config.options->fidelity, transfers,
-                                   gpus->config.exchanges, err);
-}
-
 static dl_status count_buckets(dl_gpus *gpus, dl_error *err)
 {
     const double all = gpus->config.content_bytes;
@@ -484,6 +414,7 @@ static dl_status add_bucket(dl_gpus *gpus, int bucket, double bytes, double *siz
         r->collective_count++;
     }
     r->collective[bucket] = i;
+    if (!r->collectives[i].measured) r->transfers += r->collectives[i].plan.transfer_count;
     r->moved_bytes += dl_collective_sent_bytes(&r->collectives[i]);
     return DL_OK;
 }
@@ -551,17 +482,10 @@ static void try_sum(dl_gpus *gpus)
     int *pushed = &gpus->reduction.ready[bucket_of(gpus, s->summed)];
     if (s->summing > 0 || *pushed < gpus->config.workers) return;
     *pushed = 0;
-    const int shards = gpus->config.options->shards;
-    const bool on_host = gpus->servers[0].kind == DL_PLACE_HOST;
-    const int threads = on_host ? gpus->config.server_threads : 1;
-    const double latency_ns = on_host ? gpus->config.workload->update.latency_ns : 0;
-    const double traffic =
-        serving_traffic(gpus, DL_SERVING_SUM, 0) * bucket_bytes(gpus, s->summed) / threads / shards;
-    s->summing = threads * shards;
-    for (int i = 0; i < threads * shards; i++) {
-        const int class = gpus->serving_class[DL_SERVING_SUM * gpus->serving_threads * shards + i];
-        dl_network_start(&gpus->network, class, traffic,
-                         latency_ns > 0 ? dl_ns_ceil(latency_ns) : 0, on_summed, gpus, 0);
+    const int slices = serving_slices(gpus);
+    const double bytes = bucket_bytes(gpus, s->summed) / slices;
+    for (int t = 0; t < slices; t++) {
+        s->summing += start_serving(gpus, 0, &(dl_exchange){.kind = DL_SUM}, t, bytes, on_summed);
     }
 }
 
@@ -600,141 +524,83 @@ static void streams_join(dl_gpus *gpus, int worker)
 static void push_now(void *user, int worker)
 {
     dl_gpus *gpus = user;
-    const dl_gpu_options *options = gpus->config.options;
-    double bytes = content_bytes(gpus, gpus->workers[worker].content) / options->shards;
-    gpus->workers[worker].flows =
-        start_copies(gpus, worker, dl_compress_bytes(options, bytes), true, on_flow_done);
+    dl_gpu_worker *w = &gpus->workers[worker];
+    w->flows = start_copies(gpus, worker, w->push_bytes, true, on_flow_done);
 }
 
-void dl_gpus_push(dl_team *team, int agent, dl_content content)
+static void push(dl_gpus *gpus, int worker, double bytes)
 {
-    dl_gpus *gpus = dl_gpus_of(team);
-    const int worker = dl_team_worker(team, agent);
     const dl_gpu_options *options = gpus->config.options;
-    gpus->workers[worker].content = content;
-    if (is_collective(gpus)) {
+    gpus->workers[worker].push_bytes = dl_compress_bytes(options, bytes / options->shards);
+    if (gpus->config.collective) {
         exchanged(gpus, worker);
     } else if (dl_gpus_stream(gpus)) {
         streams_join(gpus, worker);
     } else if (options->compress != DL_COMPRESS_NONE) {
-        touch(gpus, worker, dl_compress_traffic(options, content_bytes(gpus, content)), push_now);
+        touch(gpus, worker, dl_compress_traffic(options, bytes), push_now);
     } else {
         push_now(gpus, worker);
     }
 }
 
-void dl_gpus_pull(dl_team *team, int agent, dl_content content)
+static void pull(dl_gpus *gpus, int worker, double bytes)
 {
-    dl_gpus *gpus = dl_gpus_of(team);
-    const int worker = dl_team_worker(team, agent);
-    if (is_collective(gpus) || dl_gpus_stream(gpus)) {
+    if (gpus->config.collective || dl_gpus_stream(gpus)) {
         exchanged(gpus, worker);
     } else {
-        const double bytes = content_bytes(gpus, content) / gpus->config.options->shards;
-        gpus->workers[worker].flows = start_copies(gpus, worker, bytes, false, on_flow_done);
+        gpus->workers[worker].flows =
+            start_copies(gpus, worker, bytes / gpus->config.options->shards, false, on_flow_done);
     }
 }
 
-/* Starts a piece of serving: slice `index` of every shard, `bytes` of them in all. */
-static void start_serving(dl_gpus *gpus, int worker, dl_serving_kind kind, int index, double bytes,
-                          int64_t vectors, double latency_ns)
+/* What a worker does in its own memory. */
+static void serve_itself(dl_gpus *gpus, int worker, const dl_exchange *exchange, double bytes)
 {
-    const int shards = gpus->config.options->shards;
-    const bool on_host = gpus->servers[0].kind == DL_PLACE_HOST;
-    const int64_t delay_ns = on_host && latency_ns > 0 ? dl_ns_ceil(latency_ns) : 0;
-    const double traffic = serving_traffic(gpus, kind, vectors) * bytes;
-    const int *classes = gpus->serving_class + ((int)kind * gpus->serving_threads + index) * shards;
-    gpus->workers[worker].flows += shards;
-    for (int s = 0; s < shards; s++) {
-        dl_network_start(&gpus->network, classes[s], traffic / shards, delay_ns, on_flow_done, gpus,
-                         worker);
-    }
+    const serving s = serving_of(gpus, exchange->kind, 0);
+    touch(gpus, worker, (double)(s.reads + s.writes) * bytes, exchanged);
 }
 
-/* The same by all of the server's threads, of which each worker starts its share; a GPU does it all
- * at once. */
-static void serve_slices(dl_gpus *gpus, int worker, dl_serving_kind kind, double bytes,
-                         double latency_ns)
+/* The server's threads are the host's, however many slices there are. More gradients than workers
+ * cost what as many as workers do. After a collective, every GPU filters for itself. */
+void dl_gpus_exchange(dl_team *team, int agent, dl_exchange exchange)
 {
-    const bool on_gpu = gpus->servers[0].kind == DL_PLACE_GPU;
-    const int threads = on_gpu ? 1 : gpus->config.server_threads;
-    if (worker >= threads) {
-        exchanged(gpus, worker);
+    dl_gpus *gpus = dl_gpus_of(team);
+    const int worker = dl_team_worker(team, agent), most = gpus->config.workers;
+    const dl_workload *w = gpus->config.workload;
+    const double bytes = w->parameter_bytes + (exchange.with_state ? w->state_bytes : 0);
+    int index = 0;
+    switch (exchange.kind) {
+    case DL_PUSH: push(gpus, worker, bytes); return;
+    case DL_PULL: pull(gpus, worker, bytes); return;
+    case DL_AVERAGE:
+        if (gpus->config.collective) {
+            reduction_join(gpus, worker);
+            return;
+        }
+        break;
+    case DL_SUM:
+        if (dl_gpus_stream(gpus)) {
+            exchanged(gpus, worker);
+            return;
+        }
+        break;
+    case DL_FILTER:
+        if (gpus->config.collective) {
+            serve_itself(gpus, worker, &exchange, bytes);
+            return;
+        }
+        break;
+    case DL_BLEND_OWN: serve_itself(gpus, worker, &exchange, bytes); return;
+    case DL_APPLY:
+    case DL_BLEND:
+        if (exchange.kind == DL_APPLY) {
+            index = (int)(exchange.gradients < most ? exchange.gradients : most) - 1;
+        }
+        gpus->workers[worker].flows +=
+            start_serving(gpus, worker, &exchange, index, bytes, on_flow_done);
         return;
     }
-    for (int t = worker; t < threads; t += gpus->config.workers)
-        start_serving(gpus, worker, kind, t, bytes / threads, 0, latency_ns);
-}
-
-void dl_gpus_average(dl_team *team, int agent, dl_content content, int parts)
-{
-    (void)parts; /* the server's threads are the host's, however many workers there are */
-    dl_gpus *gpus = dl_gpus_of(team);
-    const int worker = dl_team_worker(team, agent);
-    if (is_collective(gpus)) {
-        reduction_join(gpus, worker);
-        return;
-    }
-    const int pieces = content == DL_CONTENT_PARAMETERS_AND_STATE ? 2 : 1;
-    serve_slices(gpus, worker, DL_SERVING_AVERAGE, content_bytes(gpus, content),
-                 pieces * gpus->config.workload->average.latency_ns);
-}
-
-void dl_gpus_serve_all(dl_team *team, int agent, int parts)
-{
-    (void)parts;
-    dl_gpus *gpus = dl_gpus_of(team);
-    const int worker = dl_team_worker(team, agent);
-    if (dl_gpus_stream(gpus)) {
-        exchanged(gpus, worker);
-        return;
-    }
-    serve_slices(gpus, worker, DL_SERVING_SUM, content_bytes(gpus, DL_CONTENT_GRADIENTS),
-                 gpus->config.workload->update.latency_ns);
-}
-
-/* More gradients than workers are charged at the rate of as many as workers. */
-void dl_gpus_serve(dl_team *team, int agent, int64_t gradients)
-{
-    dl_gpus *gpus = dl_gpus_of(team);
-    const int worker = dl_team_worker(team, agent);
-    const int most = gpus->config.workers;
-    const int index = (int)(gradients < most ? gradients : most) - 1;
-    start_serving(gpus, worker, DL_SERVING_APPLY, index, content_bytes(gpus, DL_CONTENT_GRADIENTS),
-                  gradients, gpus->config.workload->update.latency_ns);
-}
-
-void dl_gpus_blend(dl_team *team, int agent)
-{
-    dl_gpus *gpus = dl_gpus_of(team);
-    const int worker = dl_team_worker(team, agent);
-    start_serving(gpus, worker, DL_SERVING_BLEND, 0, content_bytes(gpus, DL_CONTENT_PARAMETERS), 0,
-                  gpus->config.workload->average.latency_ns);
-}
-
-void dl_gpus_blend_own(dl_team *team, int agent)
-{
-    dl_gpus *gpus = dl_gpus_of(team);
-    const int worker = dl_team_worker(team, agent);
-    touch(gpus, worker,
-          serving_traffic(gpus, DL_SERVING_BLEND, 0) * content_bytes(gpus, DL_CONTENT_PARAMETERS),
-          on_own_memory_done);
-}
-
-/* Behind a collective, every GPU does it for itself. */
-void dl_gpus_filter(dl_team *team, int agent, int parts)
-{
-    (void)parts;
-    dl_gpus *gpus = dl_gpus_of(team);
-    const int worker = dl_team_worker(team, agent);
-    const double bytes = content_bytes(gpus, DL_CONTENT_PARAMETERS);
-    if (is_collective(gpus)) {
-        touch(gpus, worker, serving_traffic(gpus, DL_SERVING_FILTER, 0) * bytes,
-              on_own_memory_done);
-    } else {
-        serve_slices(gpus, worker, DL_SERVING_FILTER, bytes,
-                     2 * gpus->config.workload->average.latency_ns);
-    }
+    serve_slices(gpus, worker, &exchange, bytes);
 }
 
 void dl_gpus_bucket_ready(dl_gpus *gpus, int worker, int bucket)
@@ -779,15 +645,21 @@ static dl_status reduction_init(dl_gpus *gpus, dl_error *err)
     }
     r->share[buckets] = fmax(0, 1 - share_before);
     free(sizes);
-    if (status == DL_OK && gpus->config.collective) status = check_run(gpus, err);
-    return status;
+    if (status != DL_OK) return status;
+    return dl_collective_check_run(gpus->config.options->fidelity, r->transfers,
+                                   gpus->config.exchanges, err);
 }
 
 dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
 {
     const dl_gpus_config *config = &gpus->config;
+    const dl_machine *m = &config->options->machine;
+    const size_t gpu_count = (size_t)m->nodes * (size_t)m->gpu_count;
     dl_status status = DL_OK;
-    add_memories(gpus);
+    gpus->memory_class = dl_calloc(gpu_count, sizeof(int), "memories of GPUs");
+    memset(gpus->memory_class, -1, gpu_count * sizeof(int));
+    for (int w = 0; w < config->workers; w++)
+        gpus->workers[w].memory_class = memory_class(gpus, gpus->places[w]);
     if (!config->collective) add_servers(gpus);
     if (config->collective || config->overlap) status = reduction_init(gpus, err);
     if (status != DL_OK) return status;
@@ -795,7 +667,6 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
         gpus->streams.workers =
             dl_calloc((size_t)config->workers, sizeof *gpus->streams.workers, "streams");
     }
-    add_own_classes(gpus);
     return DL_OK;
 }
 
@@ -811,22 +682,9 @@ void dl_gpus_exchange_free(dl_gpus *gpus)
     free(r->ready);
     free(gpus->streams.workers);
     free(gpus->servers);
-    free(gpus->push_class);
-    free(gpus->pull_class);
-    free(gpus->push_ns);
-    free(gpus->pull_ns);
+    free(gpus->push);
+    free(gpus->pull);
     free(gpus->serving_class);
-    free(gpus->own_class);
-    free(gpus->gpu_memory);
+    free(gpus->memory_class);
     free(gpus->own_names);
-}
-
-int dl_gpus_collective_flows(const dl_gpus *gpus)
-{
-    int most = 0;
-    for (int i = 0; i < gpus->reduction.collective_count; i++) {
-        const int flows = dl_collective_flows(&gpus->reduction.collectives[i]);
-        if (flows > most) most = flows;
-    }
-    return most;
 }

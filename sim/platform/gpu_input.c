@@ -11,12 +11,12 @@
 /* Batches of a worker that may wait, and be in the making, at once. */
 static int depth(const dl_input_config *config)
 {
-    return config->prefetch > 0 ? config->prefetch : 1;
+    return config->options->prefetch > 0 ? config->options->prefetch : 1;
 }
 
 void dl_input_init(dl_input *input, const dl_input_config *config)
 {
-    const dl_machine *m = config->links->machine;
+    const dl_machine *m = config->options->links.machine;
     const size_t workers = (size_t)config->workers, nodes = (size_t)m->nodes;
     *input = (dl_input){
         .config = *config,
@@ -24,14 +24,15 @@ void dl_input_init(dl_input *input, const dl_input_config *config)
         .workers = dl_calloc(workers, sizeof *input->workers, "input of workers"),
         .queue = dl_calloc(workers * (size_t)depth(config), sizeof *input->queue, "batches"),
     };
-    const dl_noise_config noise = {.kind = config->varies ? DL_NOISE_EXPONENTIAL : DL_NOISE_NONE};
+    const dl_noise_config noise = {.kind = config->options->input_varies ? DL_NOISE_EXPONENTIAL
+                                                                         : DL_NOISE_NONE};
     for (size_t n = 0; n < nodes; n++)
-        input->idle_cores[n] = config->cores;
+        input->idle_cores[n] = config->options->input_cores;
     for (size_t w = 0; w < workers; w++) {
         dl_place gpu = config->places[w];
         dl_place host = {DL_PLACE_HOST, gpu.node, dl_machine_socket(m, m->gpus[gpu.index].parent)};
         dl_route route;
-        dl_links_route(config->links, host, gpu, &route);
+        dl_links_route(&config->options->links, host, gpu, &route);
         input->workers[w].class = dl_network_route_class(config->network, &route);
         input->workers[w].latency_ns = dl_ns_ceil(route.latency_ns);
         dl_noise_init(&input->workers[w].noise, &noise, config->seed, config->replicate,
@@ -51,7 +52,7 @@ void dl_input_free(dl_input *input)
 
 int dl_input_most(const dl_input *input)
 {
-    return input->config.workers * depth(&input->config);
+    return input->workers != NULL ? input->config.workers * depth(&input->config) : 0;
 }
 
 static void on_copied(void *user, int worker)
@@ -109,7 +110,7 @@ static void order(dl_input *input, int worker)
 void dl_input_start(dl_input *input, int64_t steps)
 {
     input->steps = steps;
-    for (int w = 0; input->config.prefetch > 0 && w < input->config.workers; w++)
+    for (int w = 0; input->config.options->prefetch > 0 && w < input->config.workers; w++)
         order(input, w);
 }
 
@@ -118,6 +119,6 @@ bool dl_input_take(dl_input *input, int worker)
     dl_input_worker *w = &input->workers[worker];
     const bool is_there = w->ready > 0;
     if (is_there) w->ready--;
-    if (!is_there || input->config.prefetch > 0) order(input, worker);
+    if (!is_there || input->config.options->prefetch > 0) order(input, worker);
     return is_there;
 }

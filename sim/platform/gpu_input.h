@@ -7,19 +7,16 @@
 #ifndef DL_SIM_GPU_INPUT_H
 #define DL_SIM_GPU_INPUT_H
 
-#include "sim/network/network.h"
 #include "sim/noise.h"
+#include "sim/platform/gpu.h"
 
 typedef struct dl_input_config {
     dl_engine *engine; /* borrowed, as all pointers here */
     dl_network *network;
-    const dl_links *links;
-    const dl_place *places; /* [workers] GPUs that the batches go to */
+    const dl_gpu_options *options; /* cores of each node, prefetch, whether making a batch varies */
+    const dl_place *places;        /* [workers] GPUs that the batches go to */
     int workers;
-    int cores;             /* of each node */
-    int prefetch;          /* batches */
     double make_ns, bytes; /* of a batch */
-    bool varies;           /* the former, exponentially */
     uint64_t seed;
     uint32_t replicate;
     dl_event_fn came; /* came(user, worker): a batch is there */

@@ -9,25 +9,27 @@
 typedef enum dl_gpu_phase {
     DL_GPU_IDLE,
     DL_GPU_WAITS_FOR_INPUT,
-    DL_GPU_WAITS_FOR_ISSUE,
+    DL_GPU_WAITS_FOR_LAUNCH,
     DL_GPU_COMPUTES,
-    DL_GPU_WAITS_FOR_ISSUE_END
+    DL_GPU_WAITS_FOR_LAUNCH_END
 } dl_gpu_phase;
 
 typedef struct dl_gpu_worker {
     dl_gpu_phase phase;
-    bool with_update;
     double work_ns; /* of forward and backward, or with the update */
-    double backward_ns, compress_ns;
+    double backward_ns;
+    double compress_ns; /* to make messages of all that a step exchanges */
     int segment;        /* of the work, between buckets that are ready; 0 without overlap */
     double left_ns;     /* of the segment, at full speed */
     double speed;       /* 1, or less while collectives run */
     int64_t since_ns;   /* left_ns is of this time */
     int event;          /* its end */
-    dl_content content; /* of the push at hand */
+    double push_bytes;  /* of each message of the push at hand */
     int flows;          /* of the piece of exchange at hand that have not ended */
     int64_t rounds;     /* of collectives that it has seen the end of */
     bool in_exchange;   /* waits for the end of one */
+    int remote_shards;  /* of the server: not on the worker's own GPU */
+    int memory_class;   /* of flows over its own memory */
 } dl_gpu_worker;
 
 /* Buckets of one all-reduce, run one after another. */
@@ -42,6 +44,8 @@ typedef struct dl_reduction {
     int *ready; /* [buckets] workers that have got so far in this round */
     int64_t rounds;
     double moved_bytes; /* of a round, over all workers */
+    double transfers;   /* of a round, that are simulated */
+    int held, flows;    /* transfers of all different collectives, and of the largest one */
 } dl_reduction;
 
 /* What a worker has done of a parameter server's buckets since the start. */
@@ -57,15 +61,14 @@ typedef struct dl_streams {
     int summing; /* flows of the bucket at hand; 0 = none is */
 } dl_streams;
 
-/* What a server does, with how many vectors read + written. */
-typedef enum dl_serving_kind {
-    DL_SERVING_AVERAGE, /* workers + 1 */
-    DL_SERVING_SUM,     /* workers + 1 */
-    DL_SERVING_FILTER,  /* 3 + 1 and 2 + 1 */
-    DL_SERVING_APPLY,   /* gradients + 1 */
-    DL_SERVING_BLEND,   /* 2 + 1 */
-    DL_SERVING_KINDS
-} dl_serving_kind;
+/* Kinds of exchange that a server does: those up to this one. */
+#define DL_SERVER_EXCHANGES (DL_BLEND + 1)
+
+/* From one place to another. */
+typedef struct dl_gpu_copy {
+    int class; /* of its flows */
+    int64_t latency_ns;
+} dl_gpu_copy;
 
 struct dl_gpus {
     dl_gpus_config config;
@@ -75,18 +78,15 @@ struct dl_gpus {
     dl_reduction reduction; /* with ps and overlap only its buckets */
     dl_streams streams;
     dl_input input;
-    dl_gpu_worker *workers;      /* [workers] */
-    dl_place *places;            /* [workers] GPUs */
-    double *memory_bytes_per_ns; /* [workers] of these */
-    dl_place *servers;           /* [shards] */
-    int *push_class;             /* [workers x shards] */
-    int *pull_class;
-    int64_t *push_ns, *pull_ns; /* latencies */
-    int serving_threads;        /* as many as workers, and as the server's threads */
-    int *serving_class; /* [kinds x serving_threads x shards] of a server's thread, or of its GPU;
-                          APPLY: index = gradients of the update - 1 */
-    int *own_class;     /* [workers] the memory of the worker's own GPU */
-    int *gpu_memory;    /* [all GPUs] link, -1 = nobody uses it */
+    dl_gpu_worker *workers;   /* [workers] */
+    dl_place *places;         /* [workers] GPUs */
+    dl_place *servers;        /* [shards] */
+    dl_gpu_copy *push, *pull; /* [workers x shards] */
+    int serving_threads;      /* as many as workers, and as the server's threads */
+    /* [DL_SERVER_EXCHANGES x serving_threads x shards] of a server's thread, or of its GPU; of
+     * DL_APPLY: index = gradients of the update - 1 */
+    int *serving_class;
+    int *memory_class; /* [all GPUs] of flows over its memory, -1 = nobody uses it */
     char (*own_names)[DL_LINK_NAME_BYTES]; /* of links after the machine's */
     int own_links;
     double moved_bytes; /* from place to place by exchange */
@@ -114,21 +114,11 @@ double dl_decompress_traffic(const dl_gpu_options *options, double bytes, int wo
 dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err) DL_MUST_CHECK;
 void dl_gpus_exchange_free(dl_gpus *gpus);
 
-/* Flows of collectives at a time, at most. */
-int dl_gpus_collective_flows(const dl_gpus *gpus);
-
 /* The worker has the gradients of its next bucket ready, with overlap. */
 void dl_gpus_bucket_ready(dl_gpus *gpus, int worker, int bucket);
 
-/* As in sim/team.h. */
-void dl_gpus_push(dl_team *team, int agent, dl_content content);
-void dl_gpus_pull(dl_team *team, int agent, dl_content content);
-void dl_gpus_average(dl_team *team, int agent, dl_content content, int parts);
-void dl_gpus_serve_all(dl_team *team, int agent, int parts);
-void dl_gpus_serve(dl_team *team, int agent, int64_t gradients);
-void dl_gpus_blend(dl_team *team, int agent);
-void dl_gpus_blend_own(dl_team *team, int agent);
-void dl_gpus_filter(dl_team *team, int agent, int parts);
+/* As dl_team_exchange. */
+void dl_gpus_exchange(dl_team *team, int agent, dl_exchange exchange);
 
 /* Sets the speed of all GPUs that compute: a collective has started or ended. */
 void dl_gpus_change_speed(dl_gpus *gpus);

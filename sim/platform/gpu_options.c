@@ -61,22 +61,6 @@ dl_place dl_gpu_options_server(const dl_gpu_options *options, int shard)
     return (dl_place){DL_PLACE_HOST, shard % m->nodes, shard / m->nodes % m->sockets};
 }
 
-unsigned dl_gpu_options_needs(const dl_gpu_options *options, unsigned mode_needs, bool collective,
-                              bool at_barrier, bool at_lock, int workers)
-{
-    unsigned needs = DL_NEED_OPS | DL_NEED_DISPATCH | DL_NEED_INPUT;
-    needs |= mode_needs & (DL_NEED_PARAMETERS | DL_NEED_STATE);
-    if (collective && options->overlap && workers > 1) needs |= DL_NEED_OVERLAP;
-    bool exchanges = mode_needs & DL_NEED_PARAMETERS;
-    if (collective || !exchanges) return needs;
-    if (options->where != DL_WHERE_CPU) return needs;
-    needs |= mode_needs & (DL_NEED_AVERAGE | DL_NEED_UPDATE);
-    if (options->pageable) needs |= DL_NEED_PAGEABLE;
-    if (workers > 1 && at_barrier) needs |= DL_NEED_BARRIER;
-    if (workers > 1 && at_lock) needs |= DL_NEED_LOCK;
-    return needs;
-}
-
 static void worst(dl_evidence *evidence, const dl_quantity *quantity)
 {
     if (quantity->known && quantity->evidence < *evidence) *evidence = quantity->evidence;
@@ -174,38 +158,37 @@ void dl_gpus_boards(const dl_gpu_options *options, const dl_costs *costs, int wo
 
 /* --- memory and price ----------------------------------------------------------------------- */
 
+double dl_gpu_own_bytes(const dl_costs *costs, double batch)
+{
+    if (costs->parameter_bytes < 0 || costs->state_bytes < 0) return (double)NAN;
+    /* Gradients are as many as parameters. */
+    return 2 * (double)costs->parameter_bytes + (double)costs->state_bytes +
+           dl_value_or_nan(&costs->gpu_memory.activation_bytes_per_sample) * batch +
+           dl_value_or_nan(&costs->gpu_memory.workspace_bytes);
+}
+
 /* Vectors that a server's shards on the GPU hold: those pushed by all workers, and the result. */
 static double server_bytes(const dl_gpu_options *options, const dl_gpu_point *point, dl_place gpu)
 {
-    if (point->collective || !point->exchanges || options->where != DL_WHERE_GPU) return 0;
+    if (point->served_bytes <= 0 || options->where != DL_WHERE_GPU) return 0;
     double bytes = 0;
     const int shards = shards_of(options, point->workers);
     for (int s = 0; s < shards; s++) {
         dl_place place = dl_gpu_options_server(options, s);
         if (place.node != gpu.node || place.index != gpu.index) continue;
-        bytes += (point->workers + 1) * (double)point->costs->parameter_bytes / shards;
+        bytes += (point->workers + 1) * point->served_bytes / shards;
     }
     return bytes;
 }
 
 dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_point *point)
 {
-    const dl_costs *costs = point->costs;
     const dl_machine *m = &options->machine;
     dl_gpu_memory most = {(double)NAN, (double)NAN};
-    if (costs->parameter_bytes < 0 || costs->state_bytes < 0 ||
-        !costs->gpu_memory.activation_bytes_per_sample.known ||
-        !costs->gpu_memory.workspace_bytes.known) {
-        return most;
-    }
-    /* Gradients are as many as parameters. */
-    const double own = 2 * (double)costs->parameter_bytes + (double)costs->state_bytes +
-                       costs->gpu_memory.activation_bytes_per_sample.value * point->batch +
-                       costs->gpu_memory.workspace_bytes.value;
     for (int w = 0; w < point->workers; w++) {
-        dl_place gpu = dl_gpu_options_place(options, w);
-        double has = m->models[m->gpus[gpu.index].model].memory_bytes.value;
-        double needs = own + server_bytes(options, point, gpu);
+        const dl_place gpu = dl_gpu_options_place(options, point->first + w * point->stride);
+        const double has = m->models[m->gpus[gpu.index].model].memory_bytes.value;
+        const double needs = point->own_bytes + server_bytes(options, point, gpu);
         if (!(needs / has <= most.needs_bytes / most.has_bytes)) {
             most = (dl_gpu_memory){needs, has};
         }
@@ -215,6 +198,8 @@ dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_
 
 double dl_gpu_options_usd_per_hour(const dl_gpu_options *options, int workers)
 {
+    const dl_quantity *each = &options->machine.gpu_price_usd_per_hour;
+    if (each->known) return workers * each->value;
     if (!options->machine.price_usd_per_hour.known) return (double)NAN;
     int nodes = 0, last = -1;
     for (int w = 0; w < workers; w++) { /* GPUs ascend, so nodes do */

@@ -1,4 +1,19 @@
-/* A CPU box: how fast the threads that run on its cores are, by what they do.
+/* A CPU box: threads pinned to cores, one at a time on each, in time slices, and how fast they are
+ * by what they do.
+ *
+ *   core 0   [thread 0: runs] <- [thread 2] <- [thread 4]     the runnable threads pinned to it
+ *   core 1   [thread 1: runs] <- [thread 3]
+ *
+ * A thread with work is runnable. A core runs the first of its queue. If others wait, the first
+ * goes to the end of the queue at the timer's next tick, and ticks come every `slice_ns` on all
+ * cores at once. A thread that wakes up (is given work while it has none) takes its core at once:
+ * it has slept, so it has had less than the one that ran, which goes on after it (one that has not
+ * started to run is not disturbed: threads that wake up together run in that order). That is what
+ * Linux was seen to do with two threads a core and a 4 ms tick. A thread whose work is done and
+ * that is given new work in the same instant keeps its place and its slice.
+ *
+ * Work is in ns at full speed. Speeds change whenever who runs or who is runnable changes; in
+ * between, progress is linear.
  *
  *   compute    speed 1 / sharing[k], k = threads that have work at that moment (running or waiting
  *              for their time slice): caches, memory, clock, sibling hyper-threads
@@ -6,45 +21,74 @@
  *              moves its traffic in its full-speed time, which is its cap
  *
  * What it leaves out: compute's own memory traffic does not take from the bytes' bandwidth (what it
- * costs the others is in sharing, which counts threads of both kinds), NUMA.
+ * costs the others is in sharing, which counts threads of both kinds), NUMA, migration, priorities,
+ * the cost of a switch itself, and that a thread had less than its share in the longer run is
+ * preferred.
  */
 #ifndef DL_SIM_HOST_H
 #define DL_SIM_HOST_H
 
-#include "sim/network/maxmin.h"
-#include "sim/platform/processor.h"
+#include "sim/engine.h"
 #include "sim/workload.h"
 
 typedef struct dl_host_config {
-    dl_engine *engine; /* borrowed until free; room for one pending event */
-    int cores, threads;
-    double slice_ns, tick_ns;   /* as in sim/platform/processor.h */
+    dl_engine *engine;          /* borrowed until free; room for one pending event */
+    int cores;                  /* >= 1 */
+    int threads;                /* >= 1; thread t is pinned to core t mod cores */
+    double slice_ns;            /* > 0; period of the timer tick; matters when threads > cores */
+    double tick_ns;             /* >= 0; time of a tick */
     double memory_bytes_per_ns; /* > 0, INFINITY = no limit */
     const dl_costs *costs;      /* for its sharing; read by init only */
-    dl_event_fn done;           /* done(user, thread): what it was started on is finished */
+    dl_event_fn done;           /* done(user, thread): its work is finished; may start its next */
     void *user;
 } dl_host_config;
 
+typedef struct dl_thread {
+    int next; /* in the core's queue, -1 = last */
+    bool has_work;
+    double left_ns;      /* work left, at full speed */
+    double bytes_per_ns; /* that it moves at full speed; 0 = it computes */
+    double rate;         /* bytes per ns while it runs; < 0 while shares are worked out */
+    double speed;        /* > 0, while it runs */
+    int64_t end_ns;      /* when it will be done at this speed */
+    int64_t ran_ns;      /* time it has had its core, up to the last change: exact when done is
+ called for it */
+} dl_thread;
+
+typedef struct dl_core {
+    int head, tail;        /* queue of runnable threads, -1 = empty; the head runs */
+    int64_t head_since_ns; /* when the head came to the front */
+    int64_t busy_since_ns; /* valid while the queue is not empty */
+    int64_t busy_ns;       /* closed busy periods */
+} dl_core;
+
 typedef struct dl_host {
-    dl_processor processor;
-    dl_maxmin memory;
-    int memory_link;
-    double *sharing;        /* [threads + 1] */
-    double *bytes_per_ns;   /* [threads] traffic at full speed of the task at hand; 0 = compute */
-    double traffic_bytes;   /* of all tasks started so far */
-    double memory_capacity; /* bytes per ns */
-    dl_event_fn done;
-    void *user;
+    dl_host_config config;
+    dl_thread *threads; /* [threads] */
+    dl_core *cores;     /* [cores] */
+    int *running;       /* [cores] heads, in the order of cores */
+    double *sharing;    /* [threads + 1] */
+    int running_count, runnable;
+    int64_t slice_ns, tick_ns;
+    int64_t updated_ns;   /* progress is accounted for up to here */
+    int timer;            /* pending event, -1 = none */
+    bool updating;        /* inside the timer's handler */
+    double traffic_bytes; /* of all work started so far */
 } dl_host;
 
 void dl_host_init(dl_host *host, const dl_host_config *config);
 void dl_host_free(dl_host *host);
 
-/* Gives `thread`, which must have no work, `work_ns` of computing, or a piece of moving bytes. */
+/* Gives `thread`, which must have none, `work_ns` >= 0 of computing, or a piece of moving bytes. It
+ * takes its core, or keeps its place when called from its own done callback. O(cores). */
 void dl_host_compute(dl_host *host, int thread, double work_ns);
 void dl_host_move(dl_host *host, int thread, dl_work work);
 
-/* Lets what is left of the thread's computing fall away (dl_processor_cut). */
+/* Lets what is left of the thread's work, if it has any, fall away: done is called as soon as it
+ * has its core (at this very time if it runs). O(cores). */
 void dl_host_cut(dl_host *host, int thread);
+
+/* Time in ns, up to now, during which the core had a thread to run. */
+int64_t dl_host_busy_ns(const dl_host *host, int core);
 
 #endif

@@ -2,7 +2,7 @@
  * and the sync modes ask by meaning; the table has it done, and says dl_team_done when it is.
  *
  *   cpu.c   threads pinned to the cores of one box, server in its memory
- *   gpu.c   GPUs of a machine file, copies on its links, issued by host threads
+ *   gpu.c   GPUs of a machine file, copies on its links, launched by host threads
  */
 #ifndef DL_SIM_PLATFORM_H
 #define DL_SIM_PLATFORM_H
@@ -29,21 +29,14 @@ typedef struct dl_platform {
     bool serves_while_pulled;
     /* Sets team->machine up, before the engine; returns how many events it has pending at most. */
     int (*init)(dl_team *team);
+    /* NULL: whoever made config.machine frees it. */
     void (*free)(dl_team *team);
     /* The run starts; NULL: nothing to do. */
     void (*start)(dl_team *team);
     /* Forward and backward, with the optimizer's update or without; the update alone. */
     void (*compute)(dl_team *team, int worker, bool with_update);
     void (*update)(dl_team *team, int worker);
-    /* As in sim/team.h. */
-    void (*push)(dl_team *team, int worker, dl_content content);
-    void (*pull)(dl_team *team, int worker, dl_content content);
-    void (*average)(dl_team *team, int worker, dl_content content, int parts);
-    void (*serve_all)(dl_team *team, int worker, int parts);
-    void (*serve)(dl_team *team, int worker, int64_t gradients);
-    void (*blend)(dl_team *team, int worker);
-    void (*blend_own)(dl_team *team, int worker);
-    void (*filter)(dl_team *team, int worker, int parts);
+    void (*exchange)(dl_team *team, int agent, dl_exchange exchange);
     /* What is left of the worker's forward and backward falls away. */
     void (*cut)(dl_team *team, int worker);
     /* The worker was asleep and goes on when it has its core. */

@@ -18,13 +18,15 @@
 #define CHANGED_FRAC 0.03 /* of a step: a part that has changed */
 #define SPEEDUP_SHOWN 0.01
 #define GAIN_FRAC 0.01 /* a gain that is named */
+#define GAINS_SHOWN 3  /* in the text */
+#define TEXT_COLUMNS 100
 
 #define GAIN_STEPS 100
 #define GAIN_REPLICATES 5
 #define GAIN_EVENTS 2000000     /* of all replicates */
 #define GAIN_EVENTS_MAX 5000000 /* of one */
 
-/* --- series ------------------------------------------------------------------------------------- */
+/* --- series ----------------------------------------------------------------------------------- */
 
 /* A sweep and, of each row, what all rows of its series have, in words; NULL if it did not run. */
 typedef struct labelled {
@@ -88,7 +90,7 @@ static size_t most_up_to(const labelled *l, const char *label, int limit)
     return best;
 }
 
-/* --- sentences ---------------------------------------------------------------------------------- */
+/* --- sentences -------------------------------------------------------------------------------- */
 
 static const char *workers_text(const dl_row *row)
 {
@@ -108,32 +110,35 @@ static void sort_parts(const double *size, dl_part *order)
     }
 }
 
+dl_part dl_dominant_part(const dl_row *row)
+{
+    dl_part order[DL_PART_COUNT];
+    sort_parts(row->mean.part_frac, order);
+    return order[0];
+}
+
 static void put_change(FILE *out, double from_s, double to_s)
 {
-    char from[32], to[32];
-    dl_html(out, "from %s to %s", dl_format_ns(from, sizeof from, dl_s_to_ns(from_s)),
-            dl_format_ns(to, sizeof to, dl_s_to_ns(to_s)));
+    fprintf(out, "from %s to %s", DL_NS_TEXT(dl_s_to_ns(from_s)), DL_NS_TEXT(dl_s_to_ns(to_s)));
 }
 
 static void put_dominant(FILE *out, const dl_row *row, const char *label)
 {
     const double *frac = row->mean.part_frac;
-    char time[32];
     dl_part order[DL_PART_COUNT];
     sort_parts(frac, order);
-    dl_html(out, "<p>With %d %s (%s) a step takes %s. %s of it is %s: %.0f %%", row->point.workers,
-            workers_text(row), label,
-            dl_format_ns(time, sizeof time, dl_s_to_ns(row->mean.step_mean_s)),
+    fprintf(out, "With %d %s (%s) a step takes %s. %s of it is %s: %.0f %%", row->point.workers,
+            workers_text(row), label, DL_NS_TEXT(dl_s_to_ns(row->mean.step_mean_s)),
             frac[order[0]] > 0.5 ? "Most" : "The largest part", dl_part_names[order[0]],
             100 * frac[order[0]]);
     for (int p = 1; p < DL_PART_COUNT && frac[order[p]] >= SHOWN_FRAC; p++) {
-        dl_html(out, "%s %s %.0f %%", p == 1 ? "; then" : ",", dl_part_names[order[p]],
+        fprintf(out, "%s %s %.0f %%", p == 1 ? "; then" : ",", dl_part_names[order[p]],
                 100 * frac[order[p]]);
     }
-    fputs(".</p>\n", out);
+    fputs(".\n", out);
 }
 
-static void put_growth(FILE *out, const dl_row *from, const dl_row *to)
+void dl_explain_growth(FILE *out, const dl_row *from, const dl_row *to)
 {
     const double from_s = from->mean.step_mean_s, to_s = to->mean.step_mean_s;
     double change[DL_PART_COUNT];
@@ -141,72 +146,76 @@ static void put_growth(FILE *out, const dl_row *from, const dl_row *to)
     for (int p = 0; p < DL_PART_COUNT; p++)
         change[p] = fabs(to->mean.part_frac[p] * to_s - from->mean.part_frac[p] * from_s);
     sort_parts(change, order);
-    dl_html(out, "<p>From %d to %d %s a worker's step goes ", from->point.workers,
-            to->point.workers, workers_text(to));
+    fprintf(out, "From %d to %d %s a worker's step goes ", from->point.workers, to->point.workers,
+            workers_text(to));
     put_change(out, from_s, to_s);
     if (change[order[0]] < CHANGED_FRAC * fmax(from_s, to_s)) {
-        dl_html(out, "; no part of it changes by %.0f %% of the step", 100 * CHANGED_FRAC);
+        fprintf(out, "; no part of it changes by %.0f %% of the step", 100 * CHANGED_FRAC);
     }
     for (int p = 0; p < DL_PART_COUNT; p++) {
         const dl_part part = order[p];
         if (change[part] < CHANGED_FRAC * fmax(from_s, to_s)) break;
-        dl_html(out, "%s %s ", p == 0 ? ":" : ",", dl_part_names[part]);
+        fprintf(out, "%s %s ", p == 0 ? ":" : ",", dl_part_names[part]);
         put_change(out, from->mean.part_frac[part] * from_s, to->mean.part_frac[part] * to_s);
     }
     if (from->speedup >= SPEEDUP_SHOWN && to->speedup >= SPEEDUP_SHOWN) {
-        dl_html(out, "; the speedup over one worker goes from %.2f to %.2f", from->speedup,
+        fprintf(out, "; the speedup over one worker goes from %.2f to %.2f", from->speedup,
                 to->speedup);
     }
-    fputs(".</p>\n", out);
+    fputs(".\n", out);
 }
 
 /* The fewest workers with most of the best throughput. */
-static void put_enough(FILE *out, const labelled *l, const char *label)
+static void put_enough(FILE *out, const dl_explanation *x)
 {
-    const dl_row *best = NULL, *enough = NULL;
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t i = 0; i < l->sweep->row_count; i++) {
-            const dl_row *row = &l->sweep->rows[i];
-            const double per_s = row->mean.throughput_per_s;
-            if (!is_in(l, i, label)) continue;
-            if (pass == 0) {
-                if (best == NULL || per_s > best->mean.throughput_per_s) best = row;
-            } else if (per_s >= ENOUGH_FRAC * best->mean.throughput_per_s &&
-                       (enough == NULL || row->point.workers < enough->point.workers)) {
-                enough = row;
-            }
-        }
-    }
-    dl_html(out, "<p>Of the simulated numbers, %d %s give the highest throughput, %.0f samples/s",
+    const dl_row *best = &x->sweep->rows[x->best], *enough = &x->sweep->rows[x->enough];
+    fprintf(out, "Of the simulated numbers, %d %s give the highest throughput, %.0f samples/s",
             best->point.workers, workers_text(best), best->mean.throughput_per_s);
     if (enough != best) {
-        dl_html(out, "; %d reach %.0f %% of it", enough->point.workers,
+        fprintf(out, "; %d reach %.0f %% of it", enough->point.workers,
                 100 * enough->mean.throughput_per_s / best->mean.throughput_per_s);
     }
-    fputs(".</p>\n", out);
+    fputs(".\n", out);
 }
 
-/* The fastest of all points, if it is in another series. */
-static void put_fastest(FILE *out, const labelled *l, const char *label, size_t most)
+/* The fastest of all points. */
+static void put_fastest(FILE *out, const dl_explanation *x)
 {
-    size_t best = most;
-    for (size_t i = 0; i < l->sweep->row_count; i++) {
-        if (l->labels[i] != NULL &&
-            l->sweep->rows[i].mean.throughput_per_s > l->sweep->rows[best].mean.throughput_per_s) {
-            best = i;
-        }
-    }
-    const dl_row *row = &l->sweep->rows[best];
-    if (is_in(l, best, label)) return;
-    dl_html(out,
-            "<p>The fastest of all points: %d %s (%s), %.0f samples/s, %.2f times those of the %d "
-            "%s above.</p>\n",
-            row->point.workers, workers_text(row), l->labels[best], row->mean.throughput_per_s,
-            row->mean.throughput_per_s / l->sweep->rows[most].mean.throughput_per_s,
-            l->sweep->rows[most].point.workers, workers_text(&l->sweep->rows[most]));
+    const dl_row *fastest = &x->sweep->rows[x->fastest], *row = &x->sweep->rows[x->row];
+    fprintf(out,
+            "The fastest of all points: %d %s (%s), %.0f samples/s, %.2f times those of the %d "
+            "%s above.\n",
+            fastest->point.workers, workers_text(fastest), x->labels[x->fastest],
+            fastest->mean.throughput_per_s,
+            fastest->mean.throughput_per_s / row->mean.throughput_per_s, row->point.workers,
+            workers_text(row));
 }
 
-/* --- what would help ---------------------------------------------------------------------------- */
+/* One a line, that both renderings have. */
+static char *sentences(const dl_explanation *x)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    DL_ASSERT(out != NULL, "no memory for %s", "an explanation");
+    const size_t count = x->sweep->row_count;
+    const dl_row *rows = x->sweep->rows;
+    if (x->row == count) {
+        bool any = false;
+        for (size_t i = 0; i < count; i++)
+            any |= x->labels[i] != NULL;
+        fputs(any ? "That point could not run.\n" : "No point of this scenario could run.\n", out);
+    } else {
+        put_dominant(out, &rows[x->row], x->labels[x->row]);
+        if (x->before != count) dl_explain_growth(out, &rows[x->before], &rows[x->row]);
+        if (x->before != count) put_enough(out, x);
+        if (strcmp(x->labels[x->fastest], x->labels[x->row]) != 0) put_fastest(out, x);
+    }
+    fclose(out);
+    return text;
+}
+
+/* --- what would help -------------------------------------------------------------------------- */
 
 /* What may be different: a cost that --without knows, NULL: compute; and whether it is one of any
  * machine, of GPUs, of cores, of split models. */
@@ -215,7 +224,7 @@ static const struct {
     enum { OF_ANY, OF_GPUS, OF_CORES, OF_SPLIT } of;
 } changes[] = {
     {NULL, "compute (forward, backward, update)", OF_ANY},
-    {"dispatch", "issuing of GPU work by the host", OF_ANY},
+    {"dispatch", "launching of GPU work by the host", OF_ANY},
     {"input", "making and copying batches", OF_ANY},
     {"copy", "copies over links and memory", OF_ANY},
     {"contention", "sharing of links and memory among GPUs", OF_GPUS},
@@ -235,12 +244,7 @@ static const struct {
     {"bubble", "the pipeline's bubble", OF_SPLIT},
 };
 #define CHANGES (sizeof changes / sizeof *changes)
-
-/* Throughput over that as it is; NaN: it cannot be had in part, or a step would have nothing left. */
-typedef struct gain {
-    const char *what;
-    double half, none;
-} gain;
+_Static_assert(CHANGES <= DL_GAINS_MAX, "more changes than gains have room for");
 
 /* A row that is run with other costs. */
 typedef struct trial {
@@ -251,8 +255,8 @@ typedef struct trial {
     int64_t events; /* of the first run */
 } trial;
 
-/* The variant's point with the costs of `set` at `factor` of their time and compute at `compute` of its
- * own: median throughput, NaN if it cannot be run. */
+/* The variant's point with the costs of `set` at `factor` of their time and compute at `compute`
+ * of its own: median throughput, NaN if it cannot be run. */
 static double run_changed(trial *t, dl_variant *variant, const dl_point *point, unsigned set,
                           double factor, double compute)
 {
@@ -306,13 +310,13 @@ static bool matters(double ratio)
 }
 
 /* What a gain is ordered by: halving where it can be had. */
-static double worth(const gain *g)
+double dl_gain_worth(const dl_gain *g)
 {
     return isnan(g->half) ? g->none : g->half;
 }
 
 /* gains[CHANGES], the largest first; returns their number. */
-static size_t simulate_gains(trial *t, double now, gain *gains)
+static size_t simulate_gains(trial *t, double now, dl_gain *gains)
 {
     const dl_variant *variant = &t->study->variants[t->row->variant];
     const int machine = variant->scenario.gpu != NULL ? OF_GPUS : OF_CORES;
@@ -323,7 +327,8 @@ static size_t simulate_gains(trial *t, double now, gain *gains)
             of == OF_SPLIT ? dl_point_is_split(&t->row->point) : of == OF_ANY || of == machine;
         unsigned set = 0;
         dl_error ignored = {0};
-        gain g = {changes[c].what, (double)NAN, (double)NAN};
+        dl_gain g = {changes[c].cost != NULL ? changes[c].cost : "compute", changes[c].what,
+                     (double)NAN, (double)NAN};
         if (!applies) continue;
         if (changes[c].cost == NULL) {
             g.half = throughput(t, 0, 1, 0.5) / now;
@@ -335,14 +340,92 @@ static size_t simulate_gains(trial *t, double now, gain *gains)
         }
         if (!matters(g.half) && !matters(g.none)) continue;
         size_t at = count++;
-        for (; at > 0 && worth(&gains[at - 1]) < worth(&g); at--)
+        for (; at > 0 && dl_gain_worth(&gains[at - 1]) < dl_gain_worth(&g); at--)
             gains[at] = gains[at - 1];
         gains[at] = g;
     }
     return count;
 }
 
-static const char *times_text(char *text, size_t bytes, double ratio)
+void dl_gains_simulate(dl_gains *gains, const dl_study *study, const dl_row *row, size_t number)
+{
+    const dl_variant *variant = &study->variants[row->variant];
+    trial t = {study, row, number, 1, 0};
+    *gains = (dl_gains){.per_s = throughput(&t, 0, 1, 1)};
+    if (isnan(gains->per_s) || t.events > GAIN_EVENTS_MAX) {
+        gains->why_not = isnan(gains->per_s) ? "the scenario cannot be read again"
+                                             : "a run of that point takes long";
+        return;
+    }
+    const int64_t wanted = variant->scenario.replicates, affordable = GAIN_EVENTS / (t.events + 1);
+    if (dl_run_varies(&variant->scenario, &variant->costs) && wanted > 1 && affordable > 1) {
+        t.replicates = wanted < affordable ? wanted : affordable;
+        if (t.replicates > GAIN_REPLICATES) t.replicates = GAIN_REPLICATES;
+        gains->per_s = throughput(&t, 0, 1, 1);
+    }
+    gains->count = simulate_gains(&t, gains->per_s, gains->all);
+}
+
+/* --- the finding ------------------------------------------------------------------------------ */
+
+/* The best of the series of x->row, of all rows, and the fewest workers with most of the first. */
+static void find_best(dl_explanation *x)
+{
+    const labelled l = {x->study, x->sweep, x->labels};
+    const dl_row *rows = x->sweep->rows;
+    x->best = x->fastest = x->enough = x->row;
+    for (size_t i = 0; i < x->sweep->row_count; i++) {
+        const double per_s = rows[i].mean.throughput_per_s;
+        if (x->labels[i] == NULL) continue;
+        if (per_s > rows[x->fastest].mean.throughput_per_s) x->fastest = i;
+        if (is_in(&l, i, x->labels[x->row]) && per_s > rows[x->best].mean.throughput_per_s) {
+            x->best = i;
+        }
+    }
+    x->enough = x->best;
+    for (size_t i = 0; i < x->sweep->row_count; i++) {
+        if (is_in(&l, i, x->labels[x->row]) &&
+            rows[i].mean.throughput_per_s >= ENOUGH_FRAC * rows[x->best].mean.throughput_per_s &&
+            rows[i].point.workers < rows[x->enough].point.workers) {
+            x->enough = i;
+        }
+    }
+}
+
+void dl_explanation_find(dl_explanation *x, const dl_study *study, const dl_sweep *sweep,
+                         const dl_measured *measured, size_t row)
+{
+    const size_t count = sweep->row_count;
+    *x = (dl_explanation){.study = study,
+                          .sweep = sweep,
+                          .labels = dl_calloc(count, sizeof *x->labels, "labels of rows"),
+                          .row = count,
+                          .before = count,
+                          .drawn = count};
+    for (size_t i = 0; i < count; i++)
+        if (sweep->rows[i].error == NULL) x->labels[i] = label_of(study, &sweep->rows[i]);
+    const labelled l = {study, sweep, x->labels};
+    const char *label = row < count ? x->labels[row] : choose(&l, measured);
+    if (label == NULL) return;
+    x->row = row < count ? row : most_up_to(&l, label, DL_WORKERS_MAX);
+    x->before = most_up_to(&l, label, sweep->rows[x->row].point.workers - 1);
+    x->drawn = most_up_to(&l, label, DRAWN_WORKERS);
+    if (x->drawn == count) x->drawn = x->row;
+    find_best(x);
+    dl_gains_simulate(&x->gains, study, &sweep->rows[x->row], x->row);
+}
+
+void dl_explanation_free(dl_explanation *x)
+{
+    for (size_t i = 0; x->labels != NULL && i < x->sweep->row_count; i++)
+        free(x->labels[i]);
+    free(x->labels);
+    *x = (dl_explanation){0};
+}
+
+/* --- renderings ------------------------------------------------------------------------------- */
+
+const char *dl_gain_text(char *text, size_t bytes, double ratio)
 {
     snprintf(text, bytes,
              ratio >= 100  ? "over 100 times"
@@ -352,76 +435,141 @@ static const char *times_text(char *text, size_t bytes, double ratio)
     return isnan(ratio) ? "–" : text;
 }
 
-static void put_gains(FILE *out, const labelled *l, size_t number)
+static const char no_gain[] = "No single part, were it faster, changes that throughput by 1 %.";
+
+static void put_gains_html(FILE *out, const dl_gains *gains)
 {
     static const char *const columns[] = {"<what takes time", "in half the time", "in no time"};
-    const dl_row *row = &l->sweep->rows[number];
-    const dl_variant *variant = &l->study->variants[row->variant];
-    trial t = {l->study, row, number, 1, 0};
-    double now = throughput(&t, 0, 1, 1);
-    if (isnan(now) || t.events > GAIN_EVENTS_MAX) {
-        dl_html(out, "<p>What would help most was not simulated: %s.</p>\n",
-                isnan(now) ? "the scenario cannot be read again"
-                           : "a run of that point takes long");
-        return;
-    }
-    const int64_t wanted = variant->scenario.replicates, affordable = GAIN_EVENTS / (t.events + 1);
-    if (dl_run_varies(&variant->scenario, &variant->costs) && wanted > 1 && affordable > 1) {
-        t.replicates = wanted < affordable ? wanted : affordable;
-        if (t.replicates > GAIN_REPLICATES) t.replicates = GAIN_REPLICATES;
-        now = throughput(&t, 0, 1, 1);
-    }
-    gain gains[CHANGES];
     char half[32], none[32];
-    const size_t count = simulate_gains(&t, now, gains);
-    if (count == 0) {
-        fputs("<p>No single part, were it faster, changes that throughput by 1 %.</p>\n", out);
+    if (gains->why_not != NULL) {
+        dl_html(out, "<p>What would help most was not simulated: %s.</p>\n", gains->why_not);
         return;
     }
-    if (worth(&gains[0]) > 1) {
+    if (gains->count == 0) {
+        dl_html(out, "<p>%s</p>\n", no_gain);
+        return;
+    }
+    const dl_gain *first = &gains->all[0];
+    if (dl_gain_worth(first) > 1) {
         dl_html(
             out,
             "<p><strong>What would help most: %s in %s time, for %s the throughput.</strong></p>\n",
-            gains[0].what, isnan(gains[0].half) ? "no" : "half the",
-            times_text(half, sizeof half, worth(&gains[0])));
+            first->what, isnan(first->half) ? "no" : "half the",
+            dl_gain_text(half, sizeof half, dl_gain_worth(first)));
     }
     dl_html_table table;
     dl_html_table_begin(&table, out,
                         "Throughput of that point if one thing were different, over its throughput "
                         "as it is; each simulated",
                         columns, sizeof columns / sizeof *columns);
-    for (size_t i = 0; i < count; i++) {
-        dl_html_row(&table, NULL, "%s\t%s\t%s", gains[i].what,
-                    times_text(half, sizeof half, gains[i].half),
-                    times_text(none, sizeof none, gains[i].none));
+    for (size_t i = 0; i < gains->count; i++) {
+        const dl_gain *gain = &gains->all[i];
+        dl_html_row(&table, NULL, "%s\t%s\t%s", gain->what,
+                    dl_gain_text(half, sizeof half, gain->half),
+                    dl_gain_text(none, sizeof none, gain->none));
     }
     dl_html_table_end(&table);
 }
 
-size_t dl_explain(FILE *out, const dl_study *study, const dl_sweep *sweep,
-                  const dl_measured *measured)
+void dl_explanation_html(FILE *out, const dl_explanation *x)
 {
-    const size_t count = sweep->row_count;
-    labelled l = {study, sweep, dl_calloc(count, sizeof *l.labels, "labels of rows")};
-    for (size_t i = 0; i < count; i++)
-        if (sweep->rows[i].error == NULL) l.labels[i] = label_of(study, &sweep->rows[i]);
-    const char *label = choose(&l, measured);
-    size_t drawn = count;
-    if (label == NULL) {
-        fputs("<p>No point of this scenario could run.</p>\n", out);
-    } else {
-        const size_t most = most_up_to(&l, label, DL_WORKERS_MAX);
-        const size_t before = most_up_to(&l, label, sweep->rows[most].point.workers - 1);
-        drawn = most_up_to(&l, label, DRAWN_WORKERS);
-        if (drawn == count) drawn = most;
-        put_dominant(out, &sweep->rows[most], label);
-        if (before != count) put_growth(out, &sweep->rows[before], &sweep->rows[most]);
-        if (before != count) put_enough(out, &l, label);
-        put_fastest(out, &l, label, most);
-        put_gains(out, &l, most);
+    char *text = sentences(x), *rest = NULL;
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
+        dl_html(out, "<p>%s</p>\n", line);
+    free(text);
+    if (x->row != x->sweep->row_count) put_gains_html(out, &x->gains);
+}
+
+void dl_explain_wrapped(FILE *out, const char *text, int indent)
+{
+    int column = 0;
+    for (const char *at = text + strspn(text, " "); *at != '\0';) {
+        const int bytes = (int)strcspn(at, " ");
+        if (column > 0 && column + 1 + bytes > TEXT_COLUMNS) {
+            fprintf(out, "\n%*s", indent, "");
+            column = indent;
+        } else if (column > 0) {
+            fputc(' ', out);
+            column++;
+        }
+        fprintf(out, "%.*s", bytes, at);
+        column += bytes;
+        at += bytes + strspn(at + bytes, " ");
     }
-    for (size_t i = 0; i < count; i++)
-        free(l.labels[i]);
-    free(l.labels);
-    return drawn;
+    fputc('\n', out);
+}
+
+/* "Halving A gives 1.47 times the throughput, halving B 1.13 times." */
+static void put_gains_sentence(FILE *out, const dl_gains *gains)
+{
+    char *text = NULL, times[32];
+    size_t bytes = 0, named = 0;
+    FILE *line = open_memstream(&text, &bytes);
+    DL_ASSERT(line != NULL, "no memory for %s", "a sentence");
+    for (size_t i = 0; i < gains->count && named < GAINS_SHOWN; i++) {
+        const dl_gain *gain = &gains->all[i];
+        if (!(dl_gain_worth(gain) > 1)) break;
+        fprintf(line, "%s %s %s %s%s",
+                named == 0          ? isnan(gain->half) ? "Without" : "Halving"
+                : isnan(gain->half) ? "; without"
+                                    : "; halving",
+                gain->what, isnan(gain->half) ? "it would be" : "gives",
+                dl_gain_text(times, sizeof times, dl_gain_worth(gain)),
+                named == 0 ? " the throughput" : "");
+        named++;
+    }
+    if (named > 0) fputc('.', line);
+    fclose(line);
+    if (named > 0) dl_explain_wrapped(out, text, 0);
+    free(text);
+}
+
+static void put_gains_text(FILE *out, const dl_gains *gains)
+{
+    char half[32], none[32];
+    if (gains->why_not != NULL) {
+        fprintf(out, "What halving a cost gains was not simulated: %s.\n", gains->why_not);
+        return;
+    }
+    if (gains->count == 0) {
+        fprintf(out, "%s\n", no_gain);
+        return;
+    }
+    put_gains_sentence(out, gains);
+    fprintf(out, "%-40s %16s %16s  (%.0f samples/s as it is)\n", "throughput with",
+            "in half the time", "in no time", gains->per_s);
+    for (size_t i = 0; i < gains->count && i < GAINS_SHOWN; i++) {
+        const dl_gain *gain = &gains->all[i];
+        fprintf(out, "%-40s %16s %16s\n", gain->what,
+                isnan(gain->half) ? "-" : dl_gain_text(half, sizeof half, gain->half),
+                isnan(gain->none) ? "-" : dl_gain_text(none, sizeof none, gain->none));
+    }
+}
+
+/* "An epoch takes 3.2 min and costs 0.38 USD." */
+static void put_epoch(FILE *out, const dl_explanation *x)
+{
+    const dl_row *row = &x->sweep->rows[x->row];
+    const dl_scenario *scenario = &x->study->variants[row->variant].scenario;
+    if (scenario->samples_per_epoch == 0) return;
+    const double epoch_s = (double)scenario->samples_per_epoch / row->mean.throughput_per_s;
+    const double usd_per_hour =
+        scenario->gpu != NULL
+            ? dl_gpu_options_usd_per_hour(scenario->gpu, dl_point_gpus(&row->point))
+            : (double)NAN;
+    fprintf(out, "An epoch takes %s", DL_NS_TEXT(dl_s_to_ns(epoch_s)));
+    if (!isnan(usd_per_hour)) fprintf(out, " and costs %.3g USD", usd_per_hour * epoch_s / 3600);
+    fputs(".\n", out);
+}
+
+void dl_explanation_print(FILE *out, const dl_explanation *x)
+{
+    char *text = sentences(x), *rest = NULL;
+    fputs("What takes the time:\n", out);
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
+        dl_explain_wrapped(out, line, 0);
+    free(text);
+    if (x->row == x->sweep->row_count) return;
+    put_epoch(out, x);
+    put_gains_text(out, &x->gains);
 }

@@ -15,6 +15,7 @@
 
 #include "common/alloc.h"
 #include "common/file.h"
+#include "common/install.h"
 #include "common/units.h"
 #include "sim/report/html.h"
 
@@ -149,14 +150,15 @@ typedef struct child {
 
 static void launch(child *c, const dl_drawing *drawing, dl_figure *figure, size_t number)
 {
-    const char *plots = getenv("DL_PLOTS");
-    char *script = dl_format("%s/%s.gp", plots != NULL ? plots : DL_PLOTS_FOLDER, figure->name);
+    char *plots = dl_share_path("plots");
+    char *script = dl_format("%s/%s.gp", plots, figure->name);
+    free(plots);
     char *svg = dl_format("%zu.svg", number), *log = dl_format("%zu.log", number);
     char *before = prepare(drawing, figure, svg);
     c->svg = dl_drawing_path(drawing, svg);
     c->log = dl_drawing_path(drawing, log);
     if (access(script, R_OK) != 0) {
-        figure->why_not = dl_format("there is no %s ($DL_PLOTS names another folder)", script);
+        figure->why_not = dl_format("there is no %s ($DLSCALE_SHARE names another folder)", script);
     } else {
         const int reason = start(&c->pid, before, script, c->log);
         if (reason == ENOENT) {

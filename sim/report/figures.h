@@ -33,8 +33,8 @@ void dl_drawing_end(dl_drawing *drawing);
 char *dl_drawing_path(const dl_drawing *drawing, const char *name);
 
 /* Draws figures[count] side by side, narrow (compact=1 of plots/common.gp). The scripts are those of
- * $DL_PLOTS, or of the source that the program was built from. A figure that cannot be drawn says
- * why: there is no gnuplot, or it failed, or took more than a minute. */
+ * share/dlscale/plots (common/install.h). A figure that cannot be drawn says why: there is no
+ * gnuplot, or it failed, or took more than a minute. */
 void dl_figures_draw(const dl_drawing *drawing, dl_figure *figures, size_t count);
 
 /* Writes the figure as HTML (dl_html_figure), or why it is not there. */

@@ -1,5 +1,7 @@
-#include "sim/report/measured_runs.h"
+#include "sim/report/measured.h"
 
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +65,16 @@ _Static_assert(COLUMNS == VALUES + DL_MEASURE_COUNT, "a column without a name");
 
 const char *const dl_measured_use_names[DL_USE_COUNT + 1] = {"unseen", "fitted", "contradiction",
                                                              "error", NULL};
+
+typedef struct measured_row {
+    size_t point; /* of all of the study's */
+    bool failed;  /* the source says `error` */
+    dl_measured_use use;
+    double value[DL_MEASURE_COUNT];
+    double *worker_staleness; /* [workers of the point] or NULL */
+    double *counts;           /* [count_bins] or NULL */
+    int count_bins;
+} measured_row;
 
 /* Where each column of `columns` is in the table, -1 = nowhere. */
 typedef struct table {
@@ -254,7 +266,19 @@ static dl_status read_use(const table *t, size_t row, dl_measured_use *use, dl_e
                            text, hint);
 }
 
-static dl_status read_row(const table *t, size_t i, const dl_study *study, dl_measured_row *row,
+/* Sets the throughput from the step or the step from the throughput, and each error relative to its
+ * value. */
+static void derive(double *value, double batch)
+{
+    double per_s = value[DL_MEASURE_PER_S], step_s = value[DL_MEASURE_STEP_S];
+    if (isnan(per_s)) per_s = value[DL_MEASURE_PER_S] = batch / step_s;
+    if (isnan(step_s)) step_s = value[DL_MEASURE_STEP_S] = batch / per_s;
+    double *per_s_err = &value[DL_MEASURE_PER_S_ERR], *step_s_err = &value[DL_MEASURE_STEP_S_ERR];
+    if (isnan(*per_s_err)) *per_s_err = *step_s_err / step_s * per_s;
+    if (isnan(*step_s_err)) *step_s_err = *per_s_err / per_s * step_s;
+}
+
+static dl_status read_row(const table *t, size_t i, const dl_study *study, measured_row *row,
                           dl_error *err)
 {
     dl_status status = find_point(t, i, study, &row->point, err);
@@ -269,8 +293,123 @@ static dl_status read_row(const table *t, size_t i, const dl_study *study, dl_me
         (status = read_joined(t, i, COUNTS, &row->counts, &row->count_bins, err))) {
         return status;
     }
-    dl_measured_derive(row->value, (double)point->batch);
+    derive(row->value, (double)point->batch);
     return DL_OK;
+}
+
+/* --- what the rows of one point come to ------------------------------------------------------- */
+
+/* Median of the numbers among values[count], NaN if there are none; sorts them to the front. */
+static double median(double *values, size_t count, size_t *numbers)
+{
+    *numbers = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!isnan(values[i])) values[(*numbers)++] = values[i];
+    }
+    if (*numbers == 0) return (double)NAN;
+    gsl_sort(values, 1, *numbers);
+    return gsl_stats_quantile_from_sorted_data(values, 1, *numbers, 0.5);
+}
+
+/* Smallest staleness that at least the fraction `p` of `total` gradients do not exceed. */
+static double count_quantile(const double *counts, int bins, double total, double p)
+{
+    double below = 0;
+    int s = 0;
+    while (s < bins - 1 && (below += counts[s]) < p * total)
+        s++;
+    return s;
+}
+
+/* Adds up the counts of all runs, if all have them, and takes the statistics of the sum. */
+static void pool_counts(dl_measured *measured, const measured_row *const *rows, size_t runs)
+{
+    int bins = 0;
+    for (size_t r = 0; r < runs; r++) {
+        if (rows[r]->counts == NULL) return;
+        if (rows[r]->count_bins > bins) bins = rows[r]->count_bins;
+    }
+    double *counts = dl_calloc((size_t)bins, sizeof *counts, "staleness counts");
+    double total = 0, sum = 0, squares = 0;
+    for (size_t r = 0; r < runs; r++) {
+        for (int s = 0; s < rows[r]->count_bins; s++)
+            counts[s] += rows[r]->counts[s];
+    }
+    for (int s = 0; s < bins; s++) {
+        total += counts[s];
+        sum += counts[s] * s;
+    }
+    for (int s = 0; s < bins && total > 0; s++)
+        squares += counts[s] * (s - sum / total) * (s - sum / total);
+    if (total > 0) {
+        measured->value[DL_MEASURE_STALENESS_MEAN] = sum / total;
+        measured->value[DL_MEASURE_STALENESS_SD] = sqrt(squares / total);
+        measured->value[DL_MEASURE_STALENESS_P50] = count_quantile(counts, bins, total, 0.5);
+        measured->value[DL_MEASURE_STALENESS_P90] = count_quantile(counts, bins, total, 0.9);
+    }
+    free(counts);
+}
+
+static bool is_disturbed(const measured_row *row)
+{
+    const double others = row->value[DL_MEASURE_OTHERS_FRAC];
+    const double steal = row->value[DL_MEASURE_STEAL_FRAC];
+    return (isnan(others) ? 0 : others) + (isnan(steal) ? 0 : steal) > DL_MEASURED_DISTURBED_FRAC;
+}
+
+/* Moves the rows that were not disturbed to the front of rows[runs] and returns how many those are;
+ * changes nothing and returns `runs` where fewer than a quarter would be left. */
+static size_t keep_undisturbed(const measured_row **rows, size_t runs)
+{
+    size_t disturbed = 0, kept = 0;
+    for (size_t r = 0; r < runs; r++)
+        disturbed += is_disturbed(rows[r]);
+    if (4 * (runs - disturbed) < runs) return runs;
+    for (size_t r = 0; r < runs; r++) {
+        if (!is_disturbed(rows[r])) rows[kept++] = rows[r];
+    }
+    return kept;
+}
+
+/* Puts the figures of a point with `workers` together from rows[runs], none of which has failed. */
+static void summarise(dl_measured *measured, const measured_row *const *rows, size_t runs,
+                      int workers)
+{
+    double *column = dl_calloc(runs, sizeof *column, "measured column");
+    double spread[DL_MEASURE_COUNT];
+    for (int m = 0; m < DL_MEASURE_COUNT; m++) {
+        size_t numbers = 0;
+        for (size_t r = 0; r < runs; r++)
+            column[r] = rows[r]->value[m];
+        measured->value[m] = median(column, runs, &numbers);
+        spread[m] = numbers > 1 ? gsl_stats_sd(column, 1, numbers) : (double)NAN;
+    }
+    if (isnan(measured->value[DL_MEASURE_PER_S_ERR])) {
+        measured->value[DL_MEASURE_PER_S_ERR] = spread[DL_MEASURE_PER_S];
+        measured->value[DL_MEASURE_STEP_S_ERR] = spread[DL_MEASURE_STEP_S];
+    }
+    measured->runs_per_s = dl_calloc(runs, sizeof(double), "measured runs");
+    for (size_t r = 0; r < runs; r++)
+        measured->runs_per_s[r] = rows[r]->value[DL_MEASURE_PER_S];
+    gsl_sort(measured->runs_per_s, 1, runs);
+    bool by_worker = false;
+    for (size_t r = 0; r < runs; r++)
+        by_worker |= rows[r]->worker_staleness != NULL;
+    if (by_worker) {
+        measured->worker_staleness =
+            dl_calloc((size_t)workers, sizeof(double), "staleness of workers");
+    }
+    for (int w = 0; w < workers && by_worker; w++) {
+        size_t numbers = 0;
+        for (size_t r = 0; r < runs; r++) {
+            const double *own = rows[r]->worker_staleness;
+            column[r] = own != NULL ? own[w] : (double)NAN;
+        }
+        measured->worker_staleness[w] = median(column, runs, &numbers);
+    }
+    pool_counts(measured, rows, runs);
+    measured->runs = (int)runs;
+    free(column);
 }
 
 /* A copy of the row's text with blanks for line breaks: results have a row a line. */
@@ -284,7 +423,7 @@ static char *line_of(const table *t, size_t row, int column)
 }
 
 /* Adds to what is known of its point where row i is from and what it is for. */
-static dl_status describe(dl_measured *point, const table *t, size_t i, const dl_measured_row *row,
+static dl_status describe(dl_measured *point, const table *t, size_t i, const measured_row *row,
                           dl_error *err)
 {
     if (point->line == 0) {
@@ -305,10 +444,10 @@ static dl_status describe(dl_measured *point, const table *t, size_t i, const dl
 
 /* Gathers the rows of each point. */
 static dl_status gather(dl_measured *measured, const dl_study *study, const table *t,
-                        const dl_measured_row *rows, dl_error *err)
+                        const measured_row *rows, dl_error *err)
 {
     dl_status status = DL_OK;
-    const dl_measured_row **own = dl_calloc(t->csv.rows, sizeof *own, "runs of a point");
+    const measured_row **own = dl_calloc(t->csv.rows, sizeof *own, "runs of a point");
     for (size_t p = 0; p < study->point_count && status == DL_OK; p++) {
         size_t runs = 0, at = 0;
         for (size_t i = 0; i < t->csv.rows && status == DL_OK; i++) {
@@ -321,11 +460,10 @@ static dl_status gather(dl_measured *measured, const dl_study *study, const tabl
             }
         }
         const dl_variant *variant = dl_study_variant(study, p, &at);
-        const size_t undisturbed = dl_measured_undisturbed(own, runs);
+        const size_t undisturbed = keep_undisturbed(own, runs);
         measured[p].disturbed_runs = (int)(runs - undisturbed);
         runs = undisturbed;
-        if (runs > 0)
-            dl_measured_summarise(&measured[p], own, runs, variant->scenario.points[at].workers);
+        if (runs > 0) summarise(&measured[p], own, runs, variant->scenario.points[at].workers);
         if (runs == 0 && measured[p].failed_runs > 0) measured[p].use = DL_USE_ERROR;
     }
     free(own);
@@ -339,7 +477,7 @@ static dl_status read_table(dl_measured *measured, const dl_study *study, const 
     dl_status status = dl_csv_read(&t.csv, path, err);
     if (status != DL_OK) return status;
     t.swept = dl_calloc(study->key_count, sizeof *t.swept, "swept columns");
-    dl_measured_row *rows = dl_calloc(t.csv.rows, sizeof *rows, "measured rows");
+    measured_row *rows = dl_calloc(t.csv.rows, sizeof *rows, "measured rows");
     status = find_columns(&t, study, err);
     for (size_t i = 0; i < t.csv.rows && status == DL_OK; i++)
         status = read_row(&t, i, study, &rows[i], err);
@@ -371,6 +509,13 @@ dl_status dl_measured_read(dl_measured **measured, const dl_study *study, dl_err
         dl_measured_free(all, study->point_count);
     }
     return status;
+}
+
+double dl_measured_quantile(const dl_measured *measured, double fraction)
+{
+    if (measured->runs < DL_MEASURED_REPEATED_MIN) return (double)NAN;
+    return gsl_stats_quantile_from_sorted_data(measured->runs_per_s, 1, (size_t)measured->runs,
+                                               fraction);
 }
 
 dl_status dl_measured_read_left_out(dl_measured *measured, size_t count, const char *path,

@@ -8,6 +8,7 @@
 #include "common/alloc.h"
 #include "common/units.h"
 #include "sim/scenario/keys.h"
+#include "sim/workloads/roofline.h"
 
 typedef struct note_list {
     char **notes;
@@ -50,14 +51,31 @@ static void add_unknown(note_list *list, const dl_costs *costs)
                   file_of(costs)));
 }
 
+static void add_overlap(note_list *list, const dl_variant *variant)
+{
+    if (!dl_variant_overlaps_by_costs(variant)) return;
+    add(list, dl_format("all-reduce and ps overlap the backward pass, since [costs] overlap = yes "
+                        "in %s ([exchange] overlap = no switches it off)",
+                        file_of(&variant->costs)));
+}
+
+/* What was made of one number. */
+static void add_throughput(note_list *list, const dl_scenario *scenario)
+{
+    if (scenario->samples_per_s <= 0) return;
+    add(list, dl_format("a step of one worker is batch / (%g samples/s), assumed to be a third "
+                        "forward and two thirds backward pass, the update in it, whatever the "
+                        "batch; dlcal costs takes it apart from a trace",
+                        scenario->samples_per_s));
+}
+
 static void add_scaling(note_list *list, const dl_variant *variant)
 {
     const dl_scaling *s = &variant->scaling;
     const dl_costs *costs = &variant->costs;
     if (s->differs) {
-        add(list, dl_format("%s is of %s, not of %s: its times are taken as they are ([workload] "
-                            "scale_compute scales them)",
-                            file_of(costs), costs->device, s->to));
+        add(list, dl_format("%s is of %s, not of %s: its times are taken as they are: %s",
+                            file_of(costs), costs->device, s->to, s->why_not));
     }
     if (!s->scaled) return;
     add(list, dl_format("compute of %s scaled from %s to %s: forward and backward x %.3g, update "
@@ -66,14 +84,33 @@ static void add_scaling(note_list *list, const dl_variant *variant)
                         exp(DL_SCALING_SPREAD)));
 }
 
+static void add_estimate(note_list *list, const dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    const dl_gpu_model *gpu = &scenario->gpu->machine.models[scenario->gpu->machine.gpus[0].model];
+    const dl_costs *costs = &variant->costs;
+    if (scenario->model == NULL) return;
+    const dl_arithmetic arithmetic = (dl_arithmetic)scenario->arithmetic;
+    const dl_model_class class = dl_architecture_class(scenario->model);
+    const dl_efficiency *efficiency = dl_efficiency_of(gpu->name, class, arithmetic);
+    add(list,
+        dl_format("times of %s are estimated: %.3g of the %s flop rate and %.3g of the memory "
+                  "rate of %s; the intervals have compute %.2g times as fast and as slow",
+                  costs->workload, efficiency->arithmetic_frac, dl_arithmetic_names[arithmetic],
+                  efficiency->memory_frac, gpu->name, exp(2 * costs->compute_spread_frac.value)));
+}
+
 char **dl_study_notes(const dl_study *study, size_t *count)
 {
     note_list list = {0};
     for (size_t v = 0; v < study->variant_count; v++) {
         const dl_variant *variant = &study->variants[v];
+        add_throughput(&list, &variant->scenario);
         if (variant->scenario.gpu == NULL) continue;
         add_unknown(&list, &variant->costs);
         add_scaling(&list, variant);
+        add_estimate(&list, variant);
+        add_overlap(&list, variant);
     }
     *count = list.count;
     return list.notes;
@@ -139,7 +176,7 @@ static double part_of(int limits, const dl_variant *variant, const dl_row *row, 
                    : 0;
     case DL_LIMITS_OVERLAP:
         *column = "communication_frac";
-        return buckets ? part[DL_PART_COMMUNICATION] : 0;
+        return buckets && !gpu->overlap ? part[DL_PART_COMMUNICATION] : 0;
     case DL_LIMITS_BUCKETS:
         *column = "communication_frac";
         return buckets && gpu->overlap && variant->costs.gradient_count == 0

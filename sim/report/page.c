@@ -8,7 +8,6 @@
 #include "common/options.h"
 #include "common/output.h"
 #include "common/units.h"
-#include "sim/report/explain.h"
 #include "sim/report/figures.h"
 #include "sim/report/html.h"
 #include "sim/report/notes.h"
@@ -26,7 +25,8 @@ typedef struct page {
     const dl_sweep *sweep;
     const dl_measured *measured;
     const char *title;
-    size_t drawn; /* the row of the timeline */
+    const dl_explanation *explanation;
+    bool explain_results; /* in the results too */
 } page;
 
 /* Text that a function writes, and what is done with it. */
@@ -147,8 +147,8 @@ static void choose_figures(const page *p, bool *fits)
     }
     fits[SPEEDUP] = workers && speedup;
     fits[BREAKDOWN] = first != NULL;
-    fits[TIMELINE] =
-        p->drawn < p->sweep->row_count && !dl_point_is_split(&p->sweep->rows[p->drawn].point);
+    fits[TIMELINE] = p->explanation->drawn < p->sweep->row_count &&
+                     !dl_point_is_split(&p->sweep->rows[p->explanation->drawn].point);
 }
 
 /* Writes a file that gnuplot reads; of one that cannot be written, gnuplot says so. */
@@ -159,13 +159,13 @@ static void write_data(const page *p, const dl_drawing *drawing, const char *nam
     free(path);
     if (file == NULL) return;
     if (strcmp(name, "results.csv") == 0) {
-        dl_report_results_write(file, p->study, p->sweep, p->measured);
+        dl_report_results_write(file, p->study, p->sweep, p->measured, NULL);
     } else if (strcmp(name, "histogram.csv") == 0) {
         dl_report_histogram_write(file, p->study, p->sweep);
     } else {
         size_t point = 0;
         dl_error why = {0};
-        const dl_variant *variant = dl_study_variant(p->study, p->drawn, &point);
+        const dl_variant *variant = dl_study_variant(p->study, p->explanation->drawn, &point);
         if (dl_timeline_steps_write(file, &variant->scenario, &variant->costs,
                                     &variant->scenario.points[point], &why) != DL_OK) {
             fprintf(file, "# %s\n", why.text);
@@ -481,7 +481,8 @@ static void put_results_link(const page *p, const char *results)
 {
     const char *slash = strrchr(results, '/'), *name = slash != NULL ? slash + 1 : results;
     memory m;
-    dl_report_results_write(memory_begin(&m), p->study, p->sweep, p->measured);
+    dl_report_results_write(memory_begin(&m), p->study, p->sweep, p->measured,
+                            p->explain_results ? p->explanation : NULL);
     fclose(m.out);
     fputs("<p>All results, with more columns: ", p->out);
     if (m.bytes <= CSV_BYTES_MAX) {
@@ -495,20 +496,22 @@ static void put_results_link(const page *p, const char *results)
     free(m.text);
 }
 
-dl_status dl_page_write(const char *path, const char *results, const dl_study *study,
-                        const dl_sweep *sweep, const dl_measured *measured, dl_error *err)
+dl_status dl_page_write(const char *path, const char *results, const dl_explanation *explanation,
+                        bool explain_results, const dl_measured *measured, dl_error *err)
 {
     dl_output output = {0};
     dl_status status = dl_output_open(&output, path, err);
     if (status != DL_OK) return status;
+    const dl_study *study = explanation->study;
+    const dl_sweep *sweep = explanation->sweep;
     const char *title = study->variants[0].scenario.name;
-    page p = {output.out, study, sweep, measured, title, 0};
+    const page p = {output.out, study, sweep, measured, title, explanation, explain_results};
     const dl_errors errors = dl_errors_of(sweep, measured);
     dl_html_begin(p.out, title);
     put_verdict(p.out, &errors);
     put_description(p.out, study->text);
     fputs("<h2>What takes the time, and what would help</h2>\n", p.out);
-    p.drawn = dl_explain(p.out, study, sweep, measured);
+    dl_explanation_html(p.out, explanation);
     status = put_figures(&p, err);
     put_results(&p);
     put_parts(&p);

@@ -10,40 +10,11 @@
 #include "common/units.h"
 #include "sim/report/accuracy.h"
 #include "sim/report/notes.h"
-#include "sim/report/report_gpu.h"
-#include "sim/report/report_pipeline.h"
+#include "sim/report/report_assumed.h"
 #include "sim/scenario/without.h"
 
-/* Behind the columns of the point. */
+/* After the columns of the point and dl_row_columns. */
 static const char *const result_columns[] = {
-    "step_mean_s",
-    "step_p50_s",
-    "step_p99_s",
-    "step_sd_s",
-    "throughput_per_s",
-    "throughput_low_per_s",
-    "throughput_high_per_s",
-    "speedup",
-    "speedup_low",
-    "speedup_high",
-    "efficiency",
-    "compute_frac",
-    "dispatch_frac",
-    "communication_frac",
-    "averaging_frac",
-    "waiting_frac",
-    "input_frac",
-    "applied_frac",
-    "updates_per_s",
-    "staleness_mean",
-    "staleness_sd",
-    "staleness_p50",
-    "staleness_p90",
-    "staleness_p99",
-    "staleness_max",
-    "drift_steps_mean",
-    "drift_steps_max",
-    "clock_lag_max",
     "busiest",
     "busiest_frac",
     "origin",
@@ -68,19 +39,23 @@ static const char *const result_columns[] = {
 
 static const char *const histogram_columns[] = {"worker", "staleness", "count", "frac"};
 
-/* The point's columns and `names`; the caller ends the row. */
-static void write_names(dl_csv_writer *writer, const dl_study *study, const char *const *names,
-                        size_t count)
+static void write_texts(dl_csv_writer *writer, const char *const *texts, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        dl_csv_text(writer, texts[i]);
+}
+
+#define WRITE_TEXTS(writer, texts) write_texts(writer, texts, sizeof texts / sizeof *texts)
+
+/* The point's columns; the caller ends the row. */
+static void write_key_names(dl_csv_writer *writer, const dl_study *study)
 {
     static const char *const keys[] = {"cores", "workers", "batch", "sync"};
-    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
-        dl_csv_text(writer, keys[k]);
+    WRITE_TEXTS(writer, keys);
     for (int o = 0; o < DL_SYNC_SWEPT; o++)
         dl_csv_text(writer, dl_sync_options[o].name);
     for (size_t k = 0; k < study->key_count; k++)
         dl_csv_text(writer, study->keys[k].column);
-    for (size_t i = 0; i < count; i++)
-        dl_csv_text(writer, names[i]);
 }
 
 char *dl_report_short_note(const dl_sweep *sweep)
@@ -129,6 +104,7 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *
     for (size_t i = 0; i < count; i++)
         dl_csv_comment(writer, "note: %s", notes[i]);
     dl_study_notes_free(notes, count);
+    dl_report_assumed_head(writer, study, sweep);
     char *is_short = dl_report_short_note(sweep);
     if (is_short != NULL) dl_csv_comment(writer, "note: %s", is_short);
     free(is_short);
@@ -173,26 +149,92 @@ static void write_keys(dl_csv_writer *writer, const dl_study *study, const dl_ro
         dl_csv_text(writer, dl_study_text(study, variant, point, k));
 }
 
-/* values[count] as "1;2.5"; an empty cell for NULL. */
-static void write_joined(dl_csv_writer *writer, const double *values, int count)
+/* --- columns that only some results have ---------------------------------------------------------
+ * */
+
+#define SECONDS_PER_HOUR 3600.0
+
+/* A comment with the machine and the settings. */
+static void write_gpu_head(dl_csv_writer *writer, const dl_gpu_options *options)
 {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *joined = open_memstream(&text, &bytes);
-    DL_ASSERT(joined != NULL, "no memory for %d numbers", count);
-    for (int i = 0; values != NULL && i < count; i++) {
-        char number[DL_DOUBLE_TEXT_BYTES];
-        fprintf(joined, "%s%s", i > 0 ? ";" : "", dl_format_double(number, values[i]));
-    }
-    fclose(joined);
-    dl_csv_text(writer, text);
-    free(text);
+    static const char *const places[] = {"cpu", "gpu:", "allreduce"};
+    char gpu[16] = "", shards[16] = "workers";
+    if (options->where == DL_WHERE_GPU) snprintf(gpu, sizeof gpu, "%d", options->where_gpu);
+    if (options->shards > 0) snprintf(shards, sizeof shards, "%d", options->shards);
+    dl_csv_comment(writer, "machine: %s", options->machine.name);
+    dl_csv_comment(writer,
+                   "exchange: where=%s%s shards=%s algorithm=%s fidelity=%s bucket_bytes=%lld "
+                   "overlap=%s compress=%s topk_frac=%g dispatch=%s ahead=%d pageable=%s "
+                   "input_cores=%d prefetch=%d input_noise=%s",
+                   places[options->where], gpu, shards, options->algorithm,
+                   dl_fidelity_names[options->fidelity], (long long)options->bucket_bytes,
+                   options->overlap ? "yes" : "no", dl_compress_names[options->compress],
+                   options->topk_frac, dl_dispatch_names[options->dispatch], options->ahead,
+                   options->pageable ? "yes" : "no", options->input_cores, options->prefetch,
+                   options->input_varies ? "exponential" : "none");
 }
 
-static void write_doubles(dl_csv_writer *writer, const double *values, size_t count)
+/* Columns that only runs on GPUs have. link, link_frac: the busiest link and its utilisation;
+ * memory_bytes, memory_frac: what the fullest GPU needs, absolute and of what it has; usd_per_hour:
+ * price of the nodes in use; epoch_s, usd_per_epoch: with [workload] samples_per_epoch; error: why
+ * the point was not run. */
+static const char *const gpu_columns[] = {"link",          "link_frac",    "memory_bytes",
+                                          "memory_frac",   "usd_per_hour", "epoch_s",
+                                          "usd_per_epoch", "error"};
+
+static void write_gpu_row(dl_csv_writer *writer, const dl_scenario *scenario, const dl_row *row)
 {
-    for (size_t i = 0; i < count; i++)
-        dl_csv_double(writer, values[i]);
+    const double usd_per_hour =
+        dl_gpu_options_usd_per_hour(scenario->gpu, dl_point_gpus(&row->point));
+    const double samples =
+        scenario->samples_per_epoch > 0 ? (double)scenario->samples_per_epoch : (double)NAN;
+    const double epoch_s = samples / row->mean.throughput_per_s;
+    dl_csv_text(writer, row->mean.usage.link);
+    dl_csv_double(writer, row->mean.usage.link_frac);
+    dl_csv_double(writer, row->memory.needs_bytes);
+    dl_csv_double(writer, row->memory.needs_bytes / row->memory.has_bytes);
+    dl_csv_double(writer, usd_per_hour);
+    dl_csv_double(writer, epoch_s);
+    dl_csv_double(writer, usd_per_hour * epoch_s / SECONDS_PER_HOUR);
+    dl_csv_text(writer, row->error != NULL ? row->error : "");
+}
+
+/* Columns that only scenarios with a [pipeline] have. gpus_used: workers x stages; bubble_frac: of
+ * all GPUs' time, part of waiting_frac; crossing_bytes, exchange_bytes: between stages and between
+ * replicas in a step, over all workers; by stage, separated by ';': the first layer, the part of
+ * its time that it is busy, what it needs of a GPU's memory. */
+static const char *const pipeline_columns[] = {
+    "gpus_used",       "pipeline_stages",    "pipeline_micro_batches", "pipeline_schedule",
+    "bubble_frac",     "crossing_bytes",     "exchange_bytes",         "stage_first_layer",
+    "stage_busy_frac", "stage_memory_bytes",
+};
+
+static void write_pipeline_row(dl_csv_writer *writer, const dl_scenario *scenario,
+                               const dl_costs *costs, const dl_row *row)
+{
+    const dl_point *point = &row->point;
+    dl_csv_int(writer, dl_point_gpus(point));
+    dl_csv_int(writer, point->stages);
+    if (!dl_point_is_split(point)) {
+        for (size_t i = 2; i < sizeof pipeline_columns / sizeof *pipeline_columns; i++)
+            dl_csv_text(writer, "");
+        return;
+    }
+    const dl_split_result *split = row->mean.split; /* NULL: the point did not fit */
+    double memory[DL_STAGES_MAX];
+    for (int s = 0; s < point->stages; s++)
+        memory[s] = dl_run_stage_memory(scenario, costs, point, s).needs_bytes;
+    char *layers = dl_run_split_text(scenario, costs, point);
+    dl_csv_int(writer, point->micro_batches);
+    dl_csv_text(writer, dl_schedule_names[scenario->pipeline->schedule]);
+    dl_csv_double(writer, split != NULL ? split->bubble_frac : (double)NAN);
+    dl_csv_double(writer, split != NULL ? split->crossed_bytes : (double)NAN);
+    dl_csv_double(writer, split != NULL ? split->reduced_bytes : (double)NAN);
+    dl_csv_text(writer, layers);
+    dl_csv_doubles(writer, split != NULL ? split->busy_frac : NULL,
+                   split != NULL ? split->stages : 0);
+    dl_csv_doubles(writer, memory, point->stages);
+    free(layers);
 }
 
 /* Columns that only some results have, by what the measured table says. */
@@ -208,13 +250,6 @@ static optional_columns optional_of(const dl_sweep *sweep, const dl_measured *me
         columns.left_out |= !isnan(measured[i].left_out_frac);
     }
     return columns;
-}
-
-static void write_optional_names(dl_csv_writer *writer, optional_columns columns)
-{
-    if (columns.use) dl_csv_text(writer, "measured_use");
-    if (columns.use) dl_csv_text(writer, "measured_note");
-    if (columns.left_out) dl_csv_text(writer, "left_out_error_frac");
 }
 
 static void write_optional(dl_csv_writer *writer, optional_columns columns,
@@ -250,8 +285,9 @@ static void write_measured(dl_csv_writer *writer, const dl_row *row, const dl_me
     } else {
         dl_csv_double(writer, per_s);
     }
-    write_doubles(writer, numbers, sizeof numbers / sizeof *numbers);
-    write_joined(writer, measured->worker_staleness, row->point.workers);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        dl_csv_double(writer, numbers[i]);
+    dl_csv_doubles(writer, measured->worker_staleness, row->point.workers);
     dl_csv_text(writer, measured->source != NULL ? measured->source : "");
 }
 
@@ -259,69 +295,97 @@ static void write_row(dl_csv_writer *writer, const dl_study *study, const dl_row
                       const dl_measured *measured)
 {
     const dl_run_result *mean = &row->mean;
-    const double *part = mean->part_frac;
-    const double numbers[] = {
-        mean->step_mean_s,       mean->step_p50_s,
-        mean->step_p99_s,        mean->step_sd_s,
-        mean->throughput_per_s,  row->low_per_s,
-        row->high_per_s,         row->speedup,
-        row->speedup_low,        row->speedup_high,
-        row->efficiency,         part[DL_PART_COMPUTE],
-        part[DL_PART_DISPATCH],  part[DL_PART_COMMUNICATION],
-        part[DL_PART_AVERAGING], part[DL_PART_WAITING],
-        part[DL_PART_INPUT],     mean->applied_frac,
-        mean->updates_per_s,     row->staleness_mean,
-        row->staleness_sd,       row->staleness_p50,
-        row->staleness_p90,      row->staleness_p99,
-        row->staleness_max,      mean->drift_steps_mean,
-        mean->drift_steps_max,   mean->clock_lag_max,
-    };
     write_keys(writer, study, row);
-    write_doubles(writer, numbers, sizeof numbers / sizeof *numbers);
+    for (int f = 0; f < DL_ROW_COLUMNS; f++)
+        dl_csv_double(writer, dl_row_number(row, f));
     dl_csv_text(writer, mean->usage.busiest);
     dl_csv_double(writer, mean->usage.busiest_frac);
     dl_csv_text(writer, dl_origin_name(row->origin));
     dl_csv_int(writer, row->extrapolated);
     write_measured(writer, row, measured);
-    write_joined(writer, mean->worker_step_s, mean->workers);
-    write_joined(writer, row->worker_staleness, mean->workers);
+    dl_csv_doubles(writer, mean->worker_step_s, mean->workers);
+    dl_csv_doubles(writer, row->worker_staleness, mean->workers);
 }
 
-void dl_report_results_write(FILE *out, const dl_study *study, const dl_sweep *sweep,
-                             const dl_measured *measured)
+static void write_gains(dl_csv_writer *writer, const dl_explanation *x)
+{
+    if (x->row == x->sweep->row_count) return;
+    const dl_point *point = &x->sweep->rows[x->row].point;
+    for (size_t i = 0; i < x->gains.count; i++) {
+        const dl_gain *gain = &x->gains.all[i];
+        char half[32] = "", none[32] = "";
+        if (!isnan(gain->half)) snprintf(half, sizeof half, " half=%.4g", gain->half);
+        if (!isnan(gain->none)) snprintf(none, sizeof none, " none=%.4g", gain->none);
+        dl_csv_comment(writer, "gain: cost=%s%s%s sync=%s workers=%d batch=%lld", gain->cost, half,
+                       none, point->mode->name, point->workers, (long long)point->batch);
+    }
+}
+
+static void write_dominant(dl_csv_writer *writer, const dl_row *row)
+{
+    const dl_part part = dl_dominant_part(row);
+    dl_csv_text(writer, row->error == NULL ? dl_part_names[part] : "");
+    dl_csv_double(writer, row->error == NULL ? row->mean.part_frac[part] : (double)NAN);
+}
+
+static void write_results(dl_csv_writer *writer, const dl_study *study, const dl_sweep *sweep,
+                          const dl_measured *measured, const dl_explanation *explanation)
 {
     const dl_gpu_options *gpu =
         study->variants[0].scenario.gpu; /* all variants have GPUs, or none */
     const bool splits = study->variants[0].scenario.pipeline != NULL; /* likewise */
     const optional_columns optional = optional_of(sweep, measured);
-    dl_csv_writer writer = {.out = out};
     const dl_accuracy accuracy = dl_accuracy_of(sweep, measured);
-    write_head(&writer, "results", study, sweep);
-    write_accuracy(&writer, &accuracy);
-    if (gpu != NULL) dl_report_gpu_head(&writer, gpu);
-    write_names(&writer, study, result_columns, sizeof result_columns / sizeof *result_columns);
-    if (gpu != NULL) dl_report_gpu_names(&writer);
-    if (splits) dl_report_pipeline_names(&writer);
-    write_optional_names(&writer, optional);
-    dl_csv_end_row(&writer);
+    write_head(writer, "results", study, sweep);
+    write_accuracy(writer, &accuracy);
+    if (gpu != NULL) write_gpu_head(writer, gpu);
+    if (explanation != NULL) write_gains(writer, explanation);
+    write_key_names(writer, study);
+    for (int f = 0; f < DL_ROW_COLUMNS; f++)
+        dl_csv_text(writer, dl_row_columns[f].name);
+    WRITE_TEXTS(writer, result_columns);
+    if (gpu != NULL) WRITE_TEXTS(writer, gpu_columns);
+    if (splits) WRITE_TEXTS(writer, pipeline_columns);
+    if (optional.use) dl_csv_text(writer, "measured_use");
+    if (optional.use) dl_csv_text(writer, "measured_note");
+    if (optional.left_out) dl_csv_text(writer, "left_out_error_frac");
+    if (explanation != NULL) dl_csv_text(writer, "dominant");
+    if (explanation != NULL) dl_csv_text(writer, "dominant_frac");
+    dl_csv_end_row(writer);
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];
-        write_row(&writer, study, row, &measured[i]);
+        write_row(writer, study, row, &measured[i]);
         const dl_variant *variant = &study->variants[row->variant];
-        if (gpu != NULL) dl_report_gpu_row(&writer, &variant->scenario, row);
-        if (splits) dl_report_pipeline_row(&writer, &variant->scenario, &variant->costs, row);
-        write_optional(&writer, optional, &measured[i]);
-        dl_csv_end_row(&writer);
+        if (gpu != NULL) write_gpu_row(writer, &variant->scenario, row);
+        if (splits) write_pipeline_row(writer, &variant->scenario, &variant->costs, row);
+        write_optional(writer, optional, &measured[i]);
+        if (explanation != NULL) write_dominant(writer, row);
+        dl_csv_end_row(writer);
     }
 }
 
+void dl_report_results_write(FILE *out, const dl_study *study, const dl_sweep *sweep,
+                             const dl_measured *measured, const dl_explanation *explanation)
+{
+    dl_csv_writer writer = {.out = out};
+    write_results(&writer, study, sweep, measured, explanation);
+}
+
+void dl_report_results_table(dl_cell_table *table, const dl_study *study, const dl_sweep *sweep,
+                             const dl_measured *measured, const dl_explanation *explanation)
+{
+    dl_csv_writer writer = {.table = table};
+    write_results(&writer, study, sweep, measured, explanation);
+}
+
 dl_status dl_report_results(const char *path, const dl_study *study, const dl_sweep *sweep,
-                            const dl_measured *measured, dl_error *err)
+                            const dl_measured *measured, const dl_explanation *explanation,
+                            dl_error *err)
 {
     dl_output output = {0};
     const dl_status status = dl_output_open(&output, path, err);
     if (status != DL_OK) return status;
-    dl_report_results_write(output.out, study, sweep, measured);
+    dl_report_results_write(output.out, study, sweep, measured, explanation);
     return dl_output_close(&output, err);
 }
 
@@ -347,8 +411,8 @@ void dl_report_histogram_write(FILE *out, const dl_study *study, const dl_sweep 
 {
     dl_csv_writer writer = {.out = out};
     write_head(&writer, "staleness histogram", study, sweep);
-    write_names(&writer, study, histogram_columns,
-                sizeof histogram_columns / sizeof *histogram_columns);
+    write_key_names(&writer, study);
+    WRITE_TEXTS(&writer, histogram_columns);
     dl_csv_end_row(&writer);
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];

@@ -11,25 +11,43 @@
  * predicted over measured throughput, minus 1. Where the measured table says which rows costs were
  * fitted to, measured_use and measured_note (measured.h) follow; where it is known, left_out_error_frac:
  * the error with costs fitted to the other rows. The columns *_by_worker hold one number a worker,
- * separated by semicolons. Nothing in the file depends on the clock or on the number of threads.
+ * separated by semicolons. With an explanation: "gain: cost=dispatch half=1.471 none=2.234
+ * sync=ps workers=8 batch=128" for each cost of the explained row, and at last the columns dominant and
+ * dominant_frac. Nothing in the file depends on the clock or on the number of threads.
  */
 #ifndef DL_SIM_REPORT_H
 #define DL_SIM_REPORT_H
 
 #include <stdio.h>
 
+#include "common/cell_table.h"
+#include "sim/report/explain.h"
 #include "sim/report/measured.h"
 #include "sim/sweep.h"
 
 #define DL_RESULTS_SCHEMA 1
 
-/* Writes the results of sweep (rows of the study's points) and measured [sweep->row_count]. */
+/* Writes the results of sweep (rows of the study's points) and measured [sweep->row_count]; with an
+ * explanation (else NULL) also its gains and each row's dominant part. */
 dl_status dl_report_results(const char *path, const dl_study *study, const dl_sweep *sweep,
-                            const dl_measured *measured, dl_error *err) DL_MUST_CHECK;
+                            const dl_measured *measured, const dl_explanation *explanation,
+                            dl_error *err) DL_MUST_CHECK;
 
 /* The same to a stream; write errors stay in it. */
 void dl_report_results_write(FILE *out, const dl_study *study, const dl_sweep *sweep,
-                             const dl_measured *measured);
+                             const dl_measured *measured, const dl_explanation *explanation);
+
+/* The same as a table in memory; zero `table` before. */
+void dl_report_results_table(dl_cell_table *table, const dl_study *study, const dl_sweep *sweep,
+                             const dl_measured *measured, const dl_explanation *explanation);
+
+/* The same as one JSON document (docs/formats.md): what the '#' lines say as members, "columns" and
+ * "rows". To `path`, or a stream, in which write errors stay. */
+dl_status dl_report_json(const char *path, const dl_study *study, const dl_sweep *sweep,
+                         const dl_measured *measured, const dl_explanation *explanation,
+                         dl_error *err) DL_MUST_CHECK;
+void dl_report_json_write(FILE *out, const dl_study *study, const dl_sweep *sweep,
+                          const dl_measured *measured, const dl_explanation *explanation);
 
 /* Writes columns cores, workers, batch, sync, its options, worker, staleness, count, frac (of the
  * worker's gradients) for all points whose mode has a staleness distribution. */

@@ -7,9 +7,10 @@
 #include "sim/report/accuracy.h"
 #include "sim/report/notes.h"
 #include "sim/report/report.h"
-#include "sim/report/report_pipeline.h"
+#include "sim/report/report_assumed.h"
 
 #define OPTIONS_WIDTH 16 /* at least */
+#define SPLITS_SHOWN 6
 
 double dl_report_error_frac(const dl_row *row, const dl_measured *measured)
 {
@@ -130,6 +131,52 @@ static void print_staleness(FILE *out, const dl_sweep *sweep, const dl_measured 
     }
 }
 
+static void print_stages(FILE *out, const dl_variant *variant, const dl_row *row)
+{
+    const dl_point *point = &row->point;
+    const dl_split_result *split = row->mean.split;
+    char text[DL_POINT_TEXT_BYTES], needs[32], has[32];
+    fprintf(out, "%s, %d stages, %d micro-batches, %s", dl_point_text(text, sizeof text, point),
+            point->stages, point->micro_batches,
+            dl_schedule_names[variant->scenario.pipeline->schedule]);
+    if (split != NULL) fprintf(out, ": bubble %.1f %%", 100 * split->bubble_frac);
+    fprintf(out, "\n");
+    char *layers = dl_run_split_text(&variant->scenario, &variant->costs, point);
+    char *rest = layers;
+    for (int s = 0; s < point->stages; s++) {
+        char *name = strsep(&rest, ";");
+        const dl_gpu_memory memory =
+            dl_run_stage_memory(&variant->scenario, &variant->costs, point, s);
+        fprintf(out, "  stage %d from %-20s", s, name);
+        if (split != NULL) fprintf(out, " busy %5.1f %%", 100 * split->busy_frac[s]);
+        if (!isnan(memory.needs_bytes)) {
+            fprintf(out, "  memory %s of %s",
+                    dl_format_bytes(needs, sizeof needs, memory.needs_bytes),
+                    dl_format_bytes(has, sizeof has, memory.has_bytes));
+        }
+        fprintf(out, "\n");
+    }
+    free(layers);
+}
+
+/* A line for each stage of each point that is split, if there are few; nothing if there is none. */
+static void print_splits(FILE *out, const dl_study *study, const dl_sweep *sweep)
+{
+    int points = 0;
+    for (size_t r = 0; r < sweep->row_count; r++)
+        points += dl_point_is_split(&sweep->rows[r].point);
+    if (points > SPLITS_SHOWN) {
+        fprintf(out, "%d points of split models: their stages stand in the results\n", points);
+        return;
+    }
+    for (size_t r = 0; r < sweep->row_count; r++) {
+        const dl_row *row = &sweep->rows[r];
+        if (dl_point_is_split(&row->point)) {
+            print_stages(out, &study->variants[row->variant], row);
+        }
+    }
+}
+
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep, const char *before)
 {
     size_t count = 0;
@@ -138,6 +185,7 @@ void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep, co
     for (size_t i = 0; i < count; i++)
         fprintf(out, "%s%s\n", before, notes[i]);
     dl_study_notes_free(notes, count);
+    dl_report_assumed(out, study, sweep, before);
     char *is_short = dl_report_short_note(sweep);
     if (is_short != NULL) fprintf(out, "%s%s\n", before, is_short);
     free(is_short);
@@ -171,7 +219,7 @@ void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
         fprintf(out, "wait %% includes GPUs waiting for input, which input %% shows\n");
     }
     if (extrapolated) fprintf(out, "* outside of what the costs were measured at\n");
-    dl_report_pipeline_table(out, study, sweep);
+    print_splits(out, study, sweep);
     dl_report_notes(out, study, sweep, "note: ");
     if (compare) {
         const dl_accuracy accuracy = dl_accuracy_of(sweep, measured);

@@ -44,7 +44,7 @@ static void name_tracks(dl_chrome_trace *trace, const dl_point *point)
         if (stages > 1) snprintf(text, sizeof text, "worker %d stage %d", t / stages, t % stages);
         dl_chrome_trace_thread(trace, WORKERS_PID, t, text);
         if (point->option[DL_SYNC_LAG] > 0) {
-            snprintf(text, sizeof text, "helper of worker %d", t);
+            snprintf(text, sizeof text, "communication thread of worker %d", t);
             dl_chrome_trace_thread(trace, WORKERS_PID, point->workers + t, text);
         }
     }
@@ -59,12 +59,7 @@ dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const
     name_tracks(&trace, point);
     const dl_team_observer observer = {
         .user = &trace, .state = on_state, .step = on_step, .pass = on_pass};
-    dl_run_result result = {0};
-    status = dl_run(
-        &(dl_run_config){
-            .scenario = scenario, .costs = costs, .point = point, .observer = &observer},
-        &result, err);
-    dl_run_result_free(&result);
+    status = dl_run_observe(scenario, costs, point, &observer, err);
     return dl_chrome_trace_end(&trace, status, err);
 }
 
@@ -80,7 +75,7 @@ typedef struct slice {
 } slice;
 
 typedef struct excerpt {
-    slice *slices; /* [count] those that began before end_ns */
+    slice *slices; /* [count] those that started before end_ns */
     size_t count;
     int64_t start_ns, end_ns; /* of the steps; INT64_MAX until they have ended */
     int64_t last_end_ns;      /* of worker 0's last step */
@@ -111,17 +106,6 @@ static void note_step(void *user, int worker, int64_t step, int64_t start_ns, in
 
 static void write_slices(FILE *out, const excerpt *e)
 {
-    static const dl_part parts[DL_STATE_COUNT] = {[DL_STATE_COMPUTE] = DL_PART_COMPUTE,
-                                                  [DL_STATE_UPDATE] = DL_PART_COMPUTE,
-                                                  [DL_STATE_PUSH] = DL_PART_COMMUNICATION,
-                                                  [DL_STATE_PULL] = DL_PART_COMMUNICATION,
-                                                  [DL_STATE_AVERAGE] = DL_PART_AVERAGING,
-                                                  [DL_STATE_BARRIER] = DL_PART_WAITING,
-                                                  [DL_STATE_LOCK] = DL_PART_WAITING,
-                                                  [DL_STATE_WAIT] = DL_PART_WAITING,
-                                                  [DL_STATE_ALLREDUCE] = DL_PART_COMMUNICATION,
-                                                  [DL_STATE_DISPATCH] = DL_PART_DISPATCH,
-                                                  [DL_STATE_INPUT] = DL_PART_INPUT};
     const int64_t until_ns = e->end_ns != INT64_MAX ? e->end_ns : e->last_end_ns;
     dl_csv_writer writer = {.out = out};
     static const char *const names[] = {"worker", "part", "start_s", "end_s"};
@@ -134,7 +118,7 @@ static void write_slices(FILE *out, const excerpt *e)
         const int64_t end_ns = s->end_ns < until_ns ? s->end_ns : until_ns;
         if (end_ns <= start_ns) continue;
         dl_csv_int(&writer, s->worker);
-        dl_csv_text(&writer, dl_part_names[parts[s->state]]);
+        dl_csv_text(&writer, dl_part_names[dl_part_of(s->state)]);
         dl_csv_double(&writer, dl_ns_to_s((double)(start_ns - e->start_ns)));
         dl_csv_double(&writer, dl_ns_to_s((double)(end_ns - e->start_ns)));
         dl_csv_end_row(&writer);
@@ -146,13 +130,8 @@ dl_status dl_timeline_steps_write(FILE *out, const dl_scenario *scenario, const 
 {
     excerpt e = {.end_ns = INT64_MAX};
     const dl_team_observer observer = {.user = &e, .state = keep_slice, .step = note_step};
-    dl_run_result result = {0};
-    const dl_status status = dl_run(
-        &(dl_run_config){
-            .scenario = scenario, .costs = costs, .point = point, .observer = &observer},
-        &result, err);
+    const dl_status status = dl_run_observe(scenario, costs, point, &observer, err);
     if (status == DL_OK) write_slices(out, &e);
-    dl_run_result_free(&result);
     free(e.slices);
     return status;
 }

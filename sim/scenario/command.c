@@ -1,6 +1,5 @@
 #include "sim/scenario/command.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +8,13 @@
 
 #include "common/alloc.h"
 #include "common/file.h"
-#include "common/machine.h"
+#include "common/install.h"
 #include "common/names.h"
 #include "common/output.h"
+#include "common/units.h"
+#include "sim/costs/costs.h"
 #include "sim/scenario/keys.h"
+#include "sim/scenario/machine_catalogue.h"
 
 /* Options in place of keys, in the order in which a new scenario has them. */
 static const struct {
@@ -28,8 +30,14 @@ static const struct {
      "Cores that the workers share; workers: one each; measured: as many as the cost file says."},
     {"workers", "machine", "workers", "LIST", "Numbers of workers."},
     {"costs", "workload", "costs", "LIST", "Cost files."},
+    {"workload", "workload", "model", "NAME",
+     "In place of --costs: a network (--workloads lists them), whose times are estimated."},
+    {"samples-per-s", "workload", "samples_per_s", "LIST",
+     "Throughput of one worker, in place of --costs: the rest is assumed."},
     {"batch", "workload", "batch", "LIST", "Samples of a step, of all workers together."},
     {"batch-per-worker", "workload", "batch_per_worker", "LIST", "Samples of a step, per worker."},
+    {"parameter-bytes", "workload", "parameter_bytes", "LIST",
+     "Bytes of the model's parameters, in place of the cost file's."},
     {"samples-per-epoch", "workload", "samples_per_epoch", "LIST",
      "For the time of an epoch, and its price."},
     {"mode", "sync", "mode", "LIST",
@@ -38,6 +46,9 @@ static const struct {
     {"noise", "noise", "kind", "LIST", "How steps vary: none, trace, exponential."},
     {"measured", "measured", "file", "FILE", "Measured runs to compare with (CSV)."},
 };
+
+static const char *const parameter_types[] = {"fp32", "fp16", "bf16", NULL};
+static const double parameter_type_bytes[] = {4, 2, 2};
 
 void dl_scenario_options(dl_option *options, dl_scenario_command *command)
 {
@@ -54,11 +65,24 @@ void dl_scenario_options(dl_option *options, dl_scenario_command *command)
         .target = &command->set,
         .argument = "KEY=VALUE",
         .help = "Any other key of the scenario, as in exchange.overlap=yes (--keys lists them)."};
+    options[DL_SCENARIO_OPTIONS + 1] = (dl_option){
+        .name = "parameters",
+        .type = DL_OPTION_TEXT,
+        .target = &command->parameters,
+        .argument = "COUNT",
+        .help = "Number of the model's parameters (25.6e6), in place of --parameter-bytes."};
+    options[DL_SCENARIO_OPTIONS + 2] =
+        (dl_option){.name = "parameter-type",
+                    .type = DL_OPTION_CHOICE,
+                    .target = &command->parameter_type,
+                    .choices = parameter_types,
+                    .argument = "TYPE",
+                    .help = "What --parameters are exchanged as: 4 bytes each, or 2."};
 }
 
 bool dl_scenario_command_given(const dl_scenario_command *command)
 {
-    bool given = command->set.count > 0;
+    bool given = command->set.count > 0 || command->parameters != NULL;
     for (size_t i = 0; i < DL_SCENARIO_OPTIONS; i++)
         given |= command->values[i] != NULL;
     return given;
@@ -79,106 +103,36 @@ static const char *given(const dl_scenario_command *command, const char *option)
 
 /* --- machines that come with the program ------------------------------------------------------ */
 
-/* Their folder, of its own: beside an installed program, else that of the source. */
-static char *machines_folder(void)
-{
-    char *program = dl_file_program();
-    char *slash = program != NULL ? strrchr(program, '/') : NULL;
-    char *folder = NULL;
-    if (slash != NULL) {
-        folder = dl_format("%.*s/../share/dlscale/machines", (int)(slash - program), program);
-    }
-    free(program);
-    if (folder != NULL && access(folder, R_OK) == 0) return folder;
-    free(folder);
-    return dl_strdup(DL_MACHINES_FOLDER);
-}
-
-static int is_machine(const struct dirent *entry)
-{
-    const size_t length = strlen(entry->d_name);
-    return length > 4 && strcmp(entry->d_name + length - 4, ".ini") == 0;
-}
-
-static dl_status list_machines(char **folder, char ***names, size_t *count, dl_error *err)
-{
-    struct dirent **entries = NULL;
-    *folder = machines_folder();
-    const int found = scandir(*folder, &entries, is_machine, alphasort);
-    if (found < 0) {
-        dl_status status =
-            dl_error_set(err, DL_ERR_IO, "no machines in %s: %s", *folder, strerror(errno));
-        free(*folder);
-        return status;
-    }
-    *count = (size_t)found;
-    *names = dl_calloc(*count, sizeof **names, "names of machines");
-    for (size_t i = 0; i < *count; i++) {
-        (*names)[i] = dl_format("%.*s", (int)strlen(entries[i]->d_name) - 4, entries[i]->d_name);
-        free(entries[i]);
-    }
-    free(entries);
-    return DL_OK;
-}
-
-static void free_names(char **names, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        free(names[i]);
-    free(names);
-}
-
-dl_status dl_machines_print(FILE *out, dl_error *err)
-{
-    char *folder = NULL, **names = NULL;
-    size_t count = 0;
-    dl_status status = list_machines(&folder, &names, &count, err);
-    if (status != DL_OK) return status;
-    fprintf(out, "%-20s %6s %5s  %s\n", "name", "nodes", "GPUs", "machine (GPUs: of a node)");
-    for (size_t i = 0; i < count && status == DL_OK; i++) {
-        dl_machine machine = {0};
-        char *path = dl_format("%s/%s.ini", folder, names[i]);
-        status = dl_machine_read(&machine, path, err);
-        if (status == DL_OK) {
-            fprintf(out, "%-20s %6d %5d  %s, %s\n", names[i], machine.nodes, machine.gpu_count,
-                    machine.name, machine.model_count > 0 ? machine.models[0].name : "-");
-            dl_machine_free(&machine);
-        }
-        free(path);
-    }
-    free_names(names, count);
-    free(folder);
-    return status;
-}
-
-/* The file of a machine: `text` itself, or that of the machine of this name. */
+/* The file of a machine: `text` itself, or that of the machine of this name; of one that is made
+ * (sim/scenario/machine_catalogue.h) its name. */
 static dl_status find_machine(const char *text, char **path, dl_error *err)
 {
-    if (strchr(text, '/') != NULL || access(text, F_OK) == 0) {
-        *path = dl_strdup(text);
+    *path = dl_strdup(text);
+    if (strchr(text, '/') != NULL || access(text, F_OK) == 0) return DL_OK;
+    char *folder = dl_share_path("scenarios/machines");
+    char *file = dl_format("%s/%s.ini", folder, text);
+    free(folder);
+    if (access(file, F_OK) == 0) {
+        free(*path);
+        *path = file;
         return DL_OK;
     }
-    char *folder = NULL, **names = NULL;
-    size_t count = 0;
-    dl_status status = list_machines(&folder, &names, &count, err);
-    if (status != DL_OK) return status;
-    if (dl_names_find(text, (const char *const *)names, count) >= 0) {
-        *path = dl_format("%s/%s.ini", folder, text);
-    } else {
-        char hint[600];
-        dl_names_hint(hint, sizeof hint, text, (const char *const *)names, count);
-        status = dl_error_set(err, DL_ERR_USAGE,
-                              "--machine: '%s' is neither a file nor a machine%s", text, hint);
-    }
-    free_names(names, count);
-    free(folder);
-    return status;
+    free(file);
+    if (dl_machine_is_made(text)) return DL_OK;
+    free(*path);
+    *path = NULL;
+    char *made = NULL;
+    dl_error inner = {0};
+    dl_status status = dl_machine_make_text(text, &made, &inner);
+    DL_ASSERT(status != DL_OK, "%s is made, and is not", text);
+    return dl_error_set(err, DL_ERR_USAGE, "--machine: %s", inner.text);
 }
 
 /* --- values as the scenario has them ---------------------------------------------------------- */
 
 static dl_status make_absolute(char **path, const char *folder, dl_error *err)
 {
+    if (strchr(*path, '/') == NULL && dl_machine_is_made(*path)) return DL_OK;
     char *joined = (*path)[0] == '/' ? dl_strdup(*path) : dl_format("%s/%s", folder, *path);
     char *real = realpath(joined, NULL);
     dl_status status = DL_OK;
@@ -362,7 +316,7 @@ static dl_status default_workers(const char *machines, char **list, dl_error *er
     for (char *file = strtok_r(files, ",", &rest); file != NULL && status == DL_OK;
          file = strtok_r(NULL, ",", &rest)) {
         dl_machine machine = {0};
-        status = dl_machine_read(&machine, file + strspn(file, " "), err);
+        status = dl_machine_open(&machine, file + strspn(file, " "), err);
         if (status != DL_OK) break;
         const int64_t gpus = (int64_t)machine.nodes * machine.gpu_count;
         if (gpus < most) most = gpus;
@@ -379,20 +333,54 @@ static dl_status default_workers(const char *machines, char **list, dl_error *er
     return DL_OK;
 }
 
+/* The largest batch of a worker that the first cost file was measured at, for each worker; *has
+ * says whether it names one. */
+static dl_status put_measured_batch(char **text, const char *files, bool *has, dl_error *err)
+{
+    dl_costs costs = {0};
+    const span first = trimmed((span){files, strcspn(files, ",")});
+    char *path = dl_format("%.*s", (int)first.bytes, first.at);
+    dl_status status = dl_costs_read(&costs, path, err);
+    free(path);
+    if (status != DL_OK) return status;
+    *has = costs.batch_max > 0;
+    char *batch = dl_format("%lld", (long long)costs.batch_max);
+    if (*has) put_key(text, "workload", "batch_per_worker", batch);
+    free(batch);
+    dl_costs_free(&costs);
+    return DL_OK;
+}
+
+static dl_status put_batch(char **text, const dl_scenario_command *command, dl_error *err)
+{
+    bool has = false;
+    if (given(command, "batch") != NULL || given(command, "batch-per-worker") != NULL) return DL_OK;
+    const char *costs = given(command, "costs");
+    dl_status status = costs != NULL ? put_measured_batch(text, costs, &has, err) : DL_OK;
+    if (status != DL_OK || has) return status;
+    return dl_error_set(err, DL_ERR_USAGE,
+                        "without a SCENARIO --batch (samples of all workers together) or "
+                        "--batch-per-worker is needed: %s does not say which batch was measured",
+                        costs != NULL                        ? costs
+                        : given(command, "workload") != NULL ? "--workload"
+                                                             : "--samples-per-s");
+}
+
 /* A new scenario's keys that the command line may leave out. */
 static dl_status put_defaults(char **text, const dl_scenario_command *command, dl_error *err)
 {
     const char *machines = given(command, "machine");
     char *workers = NULL;
     dl_status status = DL_OK;
-    if (given(command, "costs") == NULL) {
-        return dl_error_set(err, DL_ERR_USAGE, "without a SCENARIO --costs is needed");
-    }
-    if (given(command, "batch") == NULL && given(command, "batch-per-worker") == NULL) {
+    if (given(command, "costs") == NULL && given(command, "workload") == NULL &&
+        given(command, "samples-per-s") == NULL) {
         return dl_error_set(err, DL_ERR_USAGE,
-                            "without a SCENARIO --batch (samples of all workers together) or "
-                            "--batch-per-worker is needed");
+                            "without a SCENARIO --costs, --workload or --samples-per-s is needed");
     }
+    if (given(command, "workload") != NULL && machines == NULL) {
+        return dl_error_set(err, DL_ERR_USAGE, "--workload needs --machine");
+    }
+    if ((status = put_batch(text, command, err)) != DL_OK) return status;
     if (machines == NULL && given(command, "cores") == NULL) {
         put_key(text, "machine", "cores", "measured");
     }
@@ -407,6 +395,25 @@ static dl_status put_defaults(char **text, const dl_scenario_command *command, d
     return status;
 }
 
+/* --parameters as bytes. */
+static dl_status put_parameters(char **text, const dl_scenario_command *command, dl_error *err)
+{
+    double count = 0;
+    dl_error inner = {0};
+    if (command->parameters == NULL) return DL_OK;
+    if (given(command, "parameter-bytes") != NULL) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--parameters and --parameter-bytes: only one of both");
+    }
+    if (dl_parse_double(command->parameters, 1, 1e14, &count, &inner) != DL_OK) {
+        return dl_error_set(err, DL_ERR_USAGE, "--parameters: %s", inner.text);
+    }
+    char *bytes = dl_format("%.0f", count * parameter_type_bytes[command->parameter_type]);
+    put_key(text, "workload", "parameter_bytes", bytes);
+    free(bytes);
+    return DL_OK;
+}
+
 static dl_status put_all(char **text, const dl_scenario_command *command, const char *folder,
                          dl_error *err)
 {
@@ -416,6 +423,7 @@ static dl_status put_all(char **text, const dl_scenario_command *command, const 
         status = put_option(text, rows[i].option, rows[i].section, rows[i].key, command->values[i],
                             folder, err);
     }
+    if (status == DL_OK) status = put_parameters(text, command, err);
     for (size_t i = 0; i < command->set.count && status == DL_OK; i++) {
         status = put_set(text, command->set.items[i], folder, err);
     }

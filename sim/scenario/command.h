@@ -8,28 +8,31 @@
 #define DL_SIM_SCENARIO_COMMAND_H
 
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "common/options.h"
 
-#define DL_SCENARIO_OPTIONS 13 /* that stand for one key each */
+#define DL_SCENARIO_OPTIONS 16     /* that stand for one key each */
+#define DL_SCENARIO_OPTIONS_ALL 19 /* with --set, --parameters, --parameter-type */
 
 /* What the command line says. Zero: nothing. */
 typedef struct dl_scenario_command {
     const char *values[DL_SCENARIO_OPTIONS]; /* of the options, as typed; NULL: not given */
     dl_text_list set;                        /* "SECTION.KEY=VALUE"; of --set */
+    const char *parameters;                  /* of --parameters; NULL: not given */
+    int parameter_type;                      /* of --parameter-type */
 } dl_scenario_command;
 
-/* The options, with targets in *command, to append to a program's table; as many as
- * DL_SCENARIO_OPTIONS + 1. */
+/* The options, with targets in *command, to append to a program's table: DL_SCENARIO_OPTIONS_ALL.
+ */
 void dl_scenario_options(dl_option *options, dl_scenario_command *command);
 
 bool dl_scenario_command_given(const dl_scenario_command *command);
 
 /* Text of a scenario into *text, of its own: that of the file `path` with the keys of the command
- * line in place of its own; or, where `path` is NULL, a new one, which needs --costs and a batch. A
- * new one has mode allreduce, 1, 2, 4, ... workers up to the machine's GPUs, or 1, 2, 4, 8 on the
- * cores that were measured, unless the command line says otherwise. *name is what error texts call
+ * line in place of its own; or, where `path` is NULL, a new one, which needs --costs,
+ * --samples-per-s, or --workload and --machine, and, unless the cost file says what was measured, a
+ * batch. A new one has mode allreduce, 1, 2, 4, ... workers up to the machine's GPUs, or 1, 2, 4, 8
+ * on the cores that were measured, unless the command line says otherwise. *name is what error texts call
  * it, of its own, and what files in it are relative to: `path`, or "(command line)" in the current
  * folder. A machine is a file or the name of one of the machines that come with the program.
  * DL_ERR_USAGE for a --set that is none and for a machine that there is not. */
@@ -40,8 +43,5 @@ dl_status dl_scenario_text(const dl_scenario_command *command, const char *path,
  * where the file is in another folder. */
 dl_status dl_scenario_save(const char *file, const char *text, const char *name,
                            dl_error *err) DL_MUST_CHECK;
-
-/* One line for each machine that comes with the program: its name, GPUs and title. */
-dl_status dl_machines_print(FILE *out, dl_error *err) DL_MUST_CHECK;
 
 #endif

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "sim/workloads/roofline.h"
+
 #define BATCH_MAX 100000000
 #define REPLICATES_MAX 10000
 
@@ -22,7 +24,11 @@
 static const char *const slows[] = {"transfers", "exchange", NULL};
 static const char *const input_noises[] = {"none", "exponential", NULL};
 static const char *const algorithms[] = {"ring", "tree", "hierarchical", "auto", NULL};
+static const char *const missings[] = {"assume", "refuse", NULL};
+static const char *const scales[] = {"auto", "no", NULL};
+static const char *const processes[] = {"auto", "no", "yes", NULL};
 static const char *const arithmetic[] = {"fp32", "tf32", "fp16", NULL};
+static const char *const optimizers[] = {"auto", "sgd", "momentum", "adam", NULL};
 
 #define OPTION(number, key, l, h, text, value, whole, words) \
     {"sync",                                                 \
@@ -51,10 +57,17 @@ static const dl_key rows[] = {
      .group = DL_TAKE_CORES, .sweep = '.',
      .help = "that the workers share; required without file. workers: one each; measured: as many "
              "as the cost file says"},
-    {"machine", "workers", WHOLE(1, DL_WORKERS_MAX), .owner = DL_OF_NOBODY, .sweep = '.',
-     .help = "required without placement and [pipeline] gpus"},
+    {"machine", "workers", OWN, .form = "whole number from 1 to 1024, or all", .low = 1,
+     .high = DL_WORKERS_MAX, .sweep = '.',
+     .help = "required without placement and [pipeline] gpus. all: every GPU of the machine file"},
+    {"machine", "processes", CHOICE(processes), .fallback = "auto", SCENARIO(processes),
+     .group = DL_TAKE_CORES, .sweep = ',',
+     .help = "workers on cores are processes, which exchange by the cost file's [collective ...]s, "
+             "not threads with one memory; auto: if it has an allreduce"},
     {"machine", "file", OWN, .form = "file", .sweep = ',', .column = "machine",
      .help = "machine file: workers are its GPUs"},
+    {"machine", "nodes", WHOLE(1, DL_WORKERS_MAX), .owner = DL_OF_NOBODY, .group = DL_TAKE_GPUS,
+     .sweep = ',', .help = "of the machine, in place of the machine file's"},
     {"machine", "gpus", OWN, .form = "list of numbers", .group = DL_TAKE_GPUS, .sweep = '|',
      .help = "GPUs of workers 0, 1, ..., ascending, counted over all nodes; default: worker w has "
              "GPU w"},
@@ -79,7 +92,9 @@ static const dl_key rows[] = {
      .help = "of collectives, and of ps with overlap; 0: all in one, at most 65536 buckets. "
              "Default: those of [gradients] in the cost file, else 0"},
     {"exchange", "overlap", FLAG, .fallback = "no", GPU(overlap), .sweep = ',',
-     .limits = DL_LIMITS_OVERLAP, .help = "allreduce, ps: buckets start during the backward pass"},
+     .limits = DL_LIMITS_OVERLAP,
+     .help = "allreduce, ps: buckets start during the backward pass. Default: as [costs] overlap "
+             "of the cost file says"},
     {"exchange", "slows", EITHER(slows), .fallback = "transfers", GPU(slows_throughout),
      .sweep = ',',
      .help = "when [overlap] slowdown of the costs holds: while a bucket is on its way, or from "
@@ -117,14 +132,39 @@ static const dl_key rows[] = {
      .help = "of all workers, in place of [machine] workers; those that stages do not divide are "
              "left out"},
 
-    {"workload", "costs", OWN, .form = "file", .required = true, .sweep = ',',
-     .help = "cost file"},
+    {"workload", "costs", OWN, .form = "file", .sweep = ',',
+     .help = "cost file; this, model or samples_per_s is required"},
+    {"workload", "model", OWN, .form = "NAME or NAME:KEY=VALUE,...", .group = DL_TAKE_GPUS,
+     .sweep = '|',
+     .help = "in place of costs: a network that dlsim --workloads lists, whose times are estimated "
+             "from its operations and the GPU's data sheet"},
+    {"workload", "arithmetic", CHOICE(dl_arithmetic_names), .fallback = "fp32",
+     SCENARIO(arithmetic), .sweep = ',', .only = "model",
+     .help = "of its products; fp16 also of its activations"},
+    {"workload", "optimizer", CHOICE(optimizers), .fallback = "auto", SCENARIO(optimizer),
+     .sweep = ',', .only = "model", .help = "auto: momentum for images, adam for transformers"},
+    {"workload", "samples_per_s", .type = DL_KEY_REAL, .low = 1e-6, .high = 1e9,
+     SCENARIO(samples_per_s), .sweep = ',',
+     .help = "throughput of one worker, in place of a cost file: a third of its step is taken to "
+             "be forward, two thirds backward, and everything else is assumed"},
+    {"workload", "device", .type = DL_KEY_TEXT, SCENARIO(device), .form = "text",
+     .only = "samples_per_s",
+     .help = "GPU that it was measured on; default: the machine's"},
     {"workload", "batch", WHOLE(1, BATCH_MAX), .owner = DL_OF_NOBODY, .sweep = '.',
      .help = "all workers together; this or batch_per_worker is required"},
     {"workload", "batch_per_worker", WHOLE(1, BATCH_MAX), .owner = DL_OF_NOBODY, .sweep = '.',
      .help = "for weak scaling"},
     {"workload", "samples_per_epoch", WHOLE64(1, 1e18), SCENARIO(samples_per_epoch), .sweep = ',',
      .help = "for the time and, on GPUs, the price of an epoch"},
+    {"workload", "parameter_bytes", WHOLE64(1, 1e15), .dimension = DL_DIMENSION_BYTES,
+     SCENARIO(parameter_bytes), .sweep = ',', .help = "of the model, in place of the cost file's"},
+    {"workload", "missing", CHOICE(missings), .fallback = "assume", SCENARIO(missing),
+     .help = "costs that a run needs and the cost file does not give: assume a default, which the "
+             "results name with its interval and source, or refuse to run"},
+    {"workload", "scale", CHOICE(scales), .fallback = "auto", SCENARIO(scale),
+     .group = DL_TAKE_GPUS, .sweep = ',',
+     .help = "compute of another GPU than the machine's: auto scales it by data-sheet rates where "
+             "the costs' device is known, or as scale_compute says; no leaves it"},
     {"workload", "scale_compute", OWN, .form = "file", .group = DL_TAKE_GPUS, .sweep = ',',
      .help = "the costs are of a GPU of this machine file: scale them to the machine's"},
     {"workload", "scale_arithmetic", CHOICE(arithmetic), .fallback = "fp32",

@@ -382,7 +382,8 @@ dl_status dl_scenario_set_measured_cores(dl_scenario *scenario, int64_t cores, d
         if (scenario->points[i].cores != DL_CORES_MEASURED || cores > 0) continue;
         return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
                                "[machine] cores = measured, but %s lacks [costs] cores",
-                               scenario->costs_path);
+                               scenario->costs_path != NULL ? scenario->costs_path
+                                                            : "[workload] samples_per_s");
     }
     for (size_t i = 0; i < count; i++) {
         dl_point point = scenario->points[i];

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "sim/scenario/known_gpus.h"
+#include "sim/scenario/machine_catalogue.h"
 
 #define WORDS_MAX 16
 
@@ -134,9 +136,11 @@ static void scale_all(dl_costs *costs, const rates *r, dl_scaling *scaling)
     }
 }
 
-/* The model of the file that the costs are of. */
-static dl_status find_source(const dl_machine *file, const dl_costs *costs,
-                             const dl_gpu_model **source, dl_error *err)
+/* --- the GPU that the costs are of ----------------------------------------------------------- */
+
+/* That of the file, which the scenario names. */
+static dl_status find_in(const dl_machine *file, const dl_costs *costs, const dl_gpu_model **source,
+                         dl_error *err)
 {
     for (int i = 0; i < file->model_count && costs->device != NULL; i++) {
         if (!dl_scaling_is_model(costs->device, file->models[i].name)) continue;
@@ -149,31 +153,73 @@ static dl_status find_source(const dl_machine *file, const dl_costs *costs,
         costs->device != NULL ? costs->device : "", file->path);
 }
 
+/* Whether both GPUs' rates are known. */
+static bool rates_of(const dl_gpu_model *from, const dl_gpu_model *to, int arithmetic, rates *r)
+{
+    const dl_quantity *a = arithmetic_of(from, arithmetic), *b = arithmetic_of(to, arithmetic);
+    *r = (rates){{a->value, b->value},
+                 {from->memory_bytes_per_s.value, to->memory_bytes_per_s.value}};
+    return a->known && b->known;
+}
+
+static void scale_between(const dl_gpu_model *from, const dl_gpu_model *to, const rates *r,
+                          dl_costs *costs, dl_scaling *scaling)
+{
+    snprintf(scaling->from, sizeof scaling->from, "%s", from->name);
+    snprintf(scaling->to, sizeof scaling->to, "%s", to->name);
+    scale_all(costs, r, scaling);
+}
+
 static dl_status scale_from(const dl_machine *file, const dl_scenario *scenario, dl_costs *costs,
                             dl_scaling *scaling, dl_error *err)
 {
     const dl_gpu_model *to = only_model(&scenario->gpu->machine), *from = NULL;
+    rates r;
     if (to == NULL) {
         return dl_error_set_at(err, DL_ERR_DATA, scenario->gpu->machine.path, 0,
                                "compute is not scaled to GPUs of several models");
     }
     if (costs->device != NULL && dl_scaling_is_model(costs->device, to->name)) return DL_OK;
-    dl_status status = find_source(file, costs, &from, err);
+    dl_status status = find_in(file, costs, &from, err);
     if (status != DL_OK) return status;
-    const dl_quantity *a = arithmetic_of(from, scenario->scale_arithmetic);
-    const dl_quantity *b = arithmetic_of(to, scenario->scale_arithmetic);
-    if (!a->known || !b->known) {
-        return dl_error_set_at(err, DL_ERR_DATA,
-                               a->known ? scenario->gpu->machine.path : file->path, 0,
+    if (!rates_of(from, to, scenario->scale_arithmetic, &r)) {
+        const bool has = arithmetic_of(from, scenario->scale_arithmetic)->known;
+        return dl_error_set_at(err, DL_ERR_DATA, has ? scenario->gpu->machine.path : file->path, 0,
                                "[gpu_model %s] lacks the rate that compute is scaled by",
-                               a->known ? to->name : from->name);
+                               has ? to->name : from->name);
     }
-    const rates r = {{a->value, b->value},
-                     {from->memory_bytes_per_s.value, to->memory_bytes_per_s.value}};
-    snprintf(scaling->from, sizeof scaling->from, "%s", from->name);
-    snprintf(scaling->to, sizeof scaling->to, "%s", to->name);
-    scale_all(costs, &r, scaling);
+    scale_between(from, to, &r, costs, scaling);
     return DL_OK;
+}
+
+/* The GPU of the machine that is not the costs' own; NULL: all are, or the costs name none. */
+static const char *other_gpu(const dl_machine *m, const dl_costs *costs)
+{
+    const char *other = NULL;
+    for (int g = 0; g < m->gpu_count && costs->device != NULL; g++) {
+        const char *name = m->models[m->gpus[g].model].name;
+        if (!dl_scaling_is_model(costs->device, name)) other = name;
+    }
+    return other;
+}
+
+/* Scales if the costs' GPU is known; else says why not. */
+static void scale_known(const dl_scenario *scenario, dl_costs *costs, dl_scaling *scaling)
+{
+    const dl_gpu_model *to = only_model(&scenario->gpu->machine);
+    dl_gpu_model from = {0};
+    rates r;
+    if (to == NULL) {
+        scaling->why_not = "the machine has GPUs of several models";
+    } else if (!dl_known_gpu(costs->device, &from)) {
+        scaling->why_not = "no known machine has such a GPU; [workload] scale_compute names a "
+                           "machine file that has";
+    } else if (!rates_of(&from, to, 0, &r)) {
+        scaling->why_not = "a data-sheet rate of single precision is not known";
+    } else {
+        scale_between(&from, to, &r, costs, scaling);
+    }
+    free(from.name);
 }
 
 dl_status dl_scaling_apply(const dl_scenario *scenario, dl_costs *costs, dl_scaling *scaling,
@@ -181,20 +227,22 @@ dl_status dl_scaling_apply(const dl_scenario *scenario, dl_costs *costs, dl_scal
 {
     *scaling = (dl_scaling){0};
     if (scenario->gpu == NULL) return DL_OK;
-    const dl_machine *m = &scenario->gpu->machine;
-    if (scenario->scale_path == NULL) {
-        for (int g = 0; g < m->gpu_count && costs->device != NULL; g++) {
-            const char *name = m->models[m->gpus[g].model].name;
-            if (dl_scaling_is_model(costs->device, name)) continue;
-            scaling->differs = true;
-            snprintf(scaling->to, sizeof scaling->to, "%s", name);
-        }
-        return DL_OK;
+    if (scenario->scale_path != NULL && scenario->scale != DL_SCALE_NO) {
+        dl_machine file = {0};
+        dl_status status = dl_machine_open(&file, scenario->scale_path, err);
+        if (status != DL_OK) return status;
+        status = scale_from(&file, scenario, costs, scaling, err);
+        dl_machine_free(&file);
+        return status;
     }
-    dl_machine file = {0};
-    dl_status status = dl_machine_read(&file, scenario->scale_path, err);
-    if (status != DL_OK) return status;
-    status = scale_from(&file, scenario, costs, scaling, err);
-    dl_machine_free(&file);
-    return status;
+    const char *other = other_gpu(&scenario->gpu->machine, costs);
+    if (other == NULL) return DL_OK;
+    snprintf(scaling->to, sizeof scaling->to, "%s", other);
+    if (scenario->scale == DL_SCALE_NO) {
+        scaling->why_not = "[workload] scale = no";
+    } else {
+        scale_known(scenario, costs, scaling);
+    }
+    scaling->differs = !scaling->scaled;
+    return DL_OK;
 }

@@ -1,8 +1,13 @@
-/* Compute costs of one GPU brought to another, when a scenario asks for it:
+/* Compute costs of one GPU brought to another:
  *
  *   [workload]
+ *   scale = auto                                 ; the default; no: times stay as they are
  *   scale_compute = ../machines/p2.8xlarge.ini   ; a machine file with the GPU that costs are of
  *   scale_arithmetic = fp32                      ; whose rates count: fp32 (default), tf32, fp16
+ *
+ * Without scale_compute the GPU is looked up by the name of the costs' device in the machines that
+ * come with the program (sim/scenario/machines.h), and fp32 rates count; where it is not found, or
+ * the machine's GPUs differ, times stay as they are, which the results say.
  *
  * The GPU is the one whose model's name is in [costs] device ("K80, one GK210 die" is of the model
  * k80). With A and B the arithmetic and memory rates of the machine's GPU over that one's, the time
@@ -29,6 +34,7 @@
 /* What was done to the costs of a scenario. */
 typedef struct dl_scaling {
     bool differs;          /* the costs are of another GPU than the machine's, and not scaled */
+    const char *why_not;   /* differs: in words */
     bool scaled;           /* then the next three hold */
     double compute_factor; /* on times of forward and backward without a roofline */
     double update_factor;
@@ -40,8 +46,9 @@ typedef struct dl_scaling {
  * after it is another GPU. */
 bool dl_scaling_is_model(const char *device, const char *model);
 
-/* Scales the costs if the scenario asks for it and its machine has another GPU. DL_ERR_DATA if the
- * costs do not name a GPU of the file, a rate is not known, or the machine has unlike GPUs. */
+/* Scales the costs if the scenario allows it and its machine has another GPU. With scale_compute
+ * DL_ERR_DATA if the costs do not name a GPU of the file, a rate is not known, or the machine has
+ * unlike GPUs. */
 dl_status dl_scaling_apply(const dl_scenario *scenario, dl_costs *costs, dl_scaling *scaling,
                            dl_error *err) DL_MUST_CHECK;
 

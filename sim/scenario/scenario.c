@@ -6,7 +6,9 @@
 #include "common/alloc.h"
 #include "common/units.h"
 #include "sim/platform/placement.h"
+#include "sim/scenario/machine_catalogue.h"
 #include "sim/scenario/scenario_internal.h"
+#include "sim/workloads/architecture.h"
 
 /* `path` as seen from the folder of `file`; the caller's to free. */
 static char *beside(const char *file, const char *path)
@@ -35,6 +37,56 @@ static dl_status read_cores(const char *text, const dl_key *key, double *value, 
     }
     (void)key;
     return DL_OK;
+}
+
+static dl_status read_workers(const char *text, const dl_key *key, double *value, dl_error *err)
+{
+    if (strcmp(text, "all") != 0) return dl_sweep_number(text, key, value, err);
+    *value = DL_WORKERS_ALL;
+    return DL_OK;
+}
+
+/* Puts the number of GPUs in for "all". */
+static dl_status resolve_workers(const dl_gpu_options *gpu, const dl_ini *ini,
+                                 dl_sweep_list *workers, dl_error *err)
+{
+    const int gpus = gpu != NULL ? dl_gpu_options_count(gpu) : 0;
+    for (size_t i = 0; i < workers->count; i++) {
+        if (workers->values[i] != DL_WORKERS_ALL) continue;
+        if (gpu == NULL) {
+            return dl_ini_error(ini, workers->entry, DL_ERR_DATA, err,
+                                "all means the GPUs of [machine] file, which is not given");
+        }
+        if (gpus > DL_WORKERS_MAX) {
+            return dl_ini_error(ini, workers->entry, DL_ERR_RANGE, err,
+                                "all are %d GPUs: more than %d workers are not simulated", gpus,
+                                DL_WORKERS_MAX);
+        }
+        for (size_t j = 0; j < workers->count; j++) {
+            if (workers->values[j] != gpus) continue;
+            return dl_ini_error(ini, workers->entry, DL_ERR_RANGE, err,
+                                "all are %d GPUs, which are given too", gpus);
+        }
+        workers->values[i] = gpus;
+    }
+    return DL_OK;
+}
+
+/* In place of the machine file's. */
+static dl_status read_nodes(dl_machine *machine, const dl_ini *ini, dl_error *err)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, "machine", "nodes");
+    const int64_t own = machine->nodes;
+    int64_t nodes = own;
+    dl_status status =
+        dl_ini_get_int(ini, "machine", "nodes", 1, DL_WORKERS_MAX, &own, &nodes, err);
+    if (status == DL_OK && nodes > 1 && machine->nic_count == 0) {
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                            "the nodes of %s are not connected: it has no [nics ..]",
+                            machine->path);
+    }
+    machine->nodes = (int)nodes;
+    return status;
 }
 
 /* A GPU of [machine] gpus or [sync] where. */
@@ -122,9 +174,12 @@ static dl_status check_workers(const dl_gpu_options *gpu, const dl_ini *ini,
     int count = dl_gpu_options_count(gpu);
     for (size_t i = 0; i < workers->count; i++) {
         if (workers->values[i] <= count) continue;
-        return dl_ini_error(ini, workers->entry, DL_ERR_RANGE, err,
-                            "%.0f workers, but %d GPUs: several workers on a GPU are not simulated",
-                            workers->values[i], count);
+        return dl_ini_error(
+            ini, workers->entry, DL_ERR_RANGE, err,
+            "%.0f workers, but %d GPUs: several workers on a GPU are not "
+            "simulated%s",
+            workers->values[i], count,
+            gpu->gpus == NULL && gpu->machine.nic_count > 0 ? " ([machine] nodes adds nodes)" : "");
     }
     return DL_OK;
 }
@@ -134,8 +189,9 @@ static dl_status read_gpu_machine(dl_scenario *scenario, const dl_ini *ini,
 {
     char *path = beside(ini->path, file->value);
     dl_gpu_options *gpu = scenario->gpu = dl_calloc(1, sizeof *gpu, "machine");
-    dl_status status = dl_machine_read(&gpu->machine, path, err);
+    dl_status status = dl_machine_open(&gpu->machine, path, err);
     free(path);
+    if (status == DL_OK) status = read_nodes(&gpu->machine, ini, err);
     if (status != DL_OK) return status;
     if (gpu->machine.gpu_count == 0) {
         return dl_ini_error(ini, file, DL_ERR_DATA, err, "the machine has no GPUs");
@@ -151,7 +207,8 @@ static dl_status read_gpu_machine(dl_scenario *scenario, const dl_ini *ini,
     lists->cores.values = dl_calloc(1, sizeof(double), "swept values");
     lists->cores.values[0] = DL_CORES_GPU;
     lists->cores.count = 1;
-    return check_workers(gpu, ini, &lists->workers, err);
+    status = resolve_workers(gpu, ini, &lists->workers, err);
+    return status == DL_OK ? check_workers(gpu, ini, &lists->workers, err) : status;
 }
 
 static dl_status read_machine(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
@@ -163,10 +220,12 @@ static dl_status read_machine(dl_scenario *scenario, const dl_ini *ini, dl_sweep
                                          dl_ini_find(ini, "pipeline", "gpus") != NULL);
     const dl_key *workers = dl_keys_find(&dl_scenario_keys, "machine", "workers");
     const dl_key *cores = dl_keys_find(&dl_scenario_keys, "machine", "cores");
-    dl_status status = dl_sweep_list_read(&lists->workers, ini, workers, dl_sweep_number,
-                                          placed ? &one : NULL, err);
+    dl_status status =
+        dl_sweep_list_read(&lists->workers, ini, workers, read_workers, placed ? &one : NULL, err);
     if (status != DL_OK) return status;
     if (file != NULL) return read_gpu_machine(scenario, ini, file, lists, err);
+    status = resolve_workers(NULL, ini, &lists->workers, err);
+    if (status != DL_OK) return status;
     return dl_sweep_list_read(&lists->cores, ini, cores, read_cores, NULL, err);
 }
 
@@ -399,19 +458,47 @@ static dl_status read_slow(dl_scenario *scenario, const dl_ini *ini, const dl_sw
     return status;
 }
 
+/* A model that there is, in place of costs. */
+static dl_status check_model(const dl_ini *ini, const char *model, dl_error *err)
+{
+    static const char *const others[] = {"costs", "scale_compute"};
+    const dl_ini_entry *entry = dl_ini_find(ini, "workload", "model");
+    if (entry == NULL) return DL_OK;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (dl_ini_find(ini, "workload", others[i]) == NULL) continue;
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "%s is given too: only one of both",
+                            others[i]);
+    }
+    dl_architecture architecture = {0};
+    dl_error inner = {0};
+    dl_status status = dl_architecture_make(&architecture, model, &inner);
+    dl_architecture_free(&architecture);
+    return status == DL_OK ? DL_OK : dl_ini_error(ini, entry, status, err, "%s", inner.text);
+}
+
 static dl_status read_texts(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
-    const char *name = NULL, *costs = NULL, *measured = NULL, *scale = NULL;
+    const char *name = NULL, *costs = NULL, *measured = NULL, *scale = NULL, *model = NULL;
+    const dl_ini_entry *number = dl_ini_find(ini, "workload", "samples_per_s");
+    if (number != NULL && (dl_ini_find(ini, "workload", "costs") != NULL ||
+                           dl_ini_find(ini, "workload", "model") != NULL)) {
+        return dl_ini_error(ini, number, DL_ERR_DATA, err,
+                            "costs or a model are given too: only one of them");
+    }
     dl_status status;
     if ((status = dl_ini_get_string(ini, "scenario", "name", ini->path, &name, err)) ||
-        (status = dl_ini_get_string(ini, "workload", "costs", NULL, &costs, err)) ||
+        (status = dl_ini_get_string(ini, "workload", "model", "", &model, err)) ||
+        (status = check_model(ini, model, err)) ||
+        (status = dl_ini_get_string(ini, "workload", "costs",
+                                    model[0] != '\0' || number != NULL ? "" : NULL, &costs, err)) ||
         (status = dl_ini_get_string(ini, "workload", "scale_compute", "", &scale, err)) ||
         (status = dl_ini_get_string(ini, "measured", "file", "", &measured, err))) {
         return status;
     }
     scenario->path = dl_strdup(ini->path);
     scenario->name = dl_strdup(name);
-    scenario->costs_path = beside(ini->path, costs);
+    if (costs[0] != '\0') scenario->costs_path = beside(ini->path, costs);
+    if (model[0] != '\0') scenario->model = dl_strdup(model);
     if (measured[0] != '\0') scenario->measured_path = beside(ini->path, measured);
     if (scale[0] != '\0') scenario->scale_path = beside(ini->path, scale);
     return DL_OK;
@@ -513,6 +600,8 @@ void dl_scenario_free(dl_scenario *scenario)
     free(scenario->path);
     free(scenario->name);
     free(scenario->costs_path);
+    free(scenario->model);
+    free(scenario->device);
     free(scenario->measured_path);
     free(scenario->scale_path);
     free(scenario->slow);

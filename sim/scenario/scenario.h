@@ -32,6 +32,13 @@ typedef struct dl_point {
     int stages, micro_batches;    /* of a split model; stages <= 1: it is not split */
 } dl_point;
 
+/* What workers on cores are: threads with one memory, or processes. */
+typedef enum dl_processes {
+    DL_PROCESSES_AUTO, /* until the costs are read: processes if these have [collective allreduce]s */
+    DL_PROCESSES_NO,
+    DL_PROCESSES_YES
+} dl_processes;
+
 typedef struct dl_slow_worker {
     int worker;
     double factor; /* > 0 */
@@ -44,15 +51,27 @@ typedef struct dl_scenario_pipeline {
     dl_schedule schedule;
 } dl_scenario_pipeline;
 
+typedef enum dl_scale { DL_SCALE_AUTO, DL_SCALE_NO } dl_scale;
+typedef enum dl_missing { DL_MISSING_ASSUME, DL_MISSING_REFUSE } dl_missing;
+
 typedef struct dl_scenario {
     char *path, *name;
-    char *costs_path, *measured_path; /* as to be opened; measured_path may be NULL */
-    char *scale_path;                 /* sim/scenario/scaling.h; NULL: compute is not scaled */
-    int scale_arithmetic;             /* 0 fp32, 1 tf32, 2 fp16 */
+    char *costs_path, *measured_path; /* as to be opened; NULL: samples_per_s or a model's; none */
+    char *model;                      /* sim/workloads/architecture.h; NULL: costs_path is given */
+    int arithmetic;                   /* dl_arithmetic, of the model */
+    int optimizer;                    /* of the model: 0 auto, else 1 + dl_optimizer_kind */
+    char *scale_path;                 /* sim/scenario/scaling.h; NULL: not given */
+    dl_scale scale;
+    int scale_arithmetic; /* 0 fp32, 1 tf32, 2 fp16 */
+    dl_missing missing;   /* costs that the points need and the cost file does not give */
     int64_t steps, replicates, seed;
     int64_t samples_per_epoch; /* 0: not given */
+    double samples_per_s;      /* of one worker, in place of a cost file; 0: not given */
+    char *device;              /* that samples_per_s were measured on; NULL: the machine's GPU */
+    int64_t parameter_bytes;   /* in place of the cost file's; 0: not given */
     bool batch_per_worker;
     bool average_state;
+    int processes; /* dl_processes; of workers on cores */
     int server_threads;
     unsigned without; /* costs that are switched off: sim/scenario/without.h */
     dl_noise_kind noise;

@@ -33,6 +33,9 @@ dl_status dl_sweep_number(const char *text, const dl_key *key, double *value,
 
 void dl_sweep_lists_free(dl_sweep_lists *lists);
 
+/* Where workers are all GPUs, until the machine is read. */
+#define DL_WORKERS_ALL 0
+
 /* Where a point's cores are as many as its workers. */
 #define DL_CORES_AS_WORKERS (-2)
 

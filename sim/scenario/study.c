@@ -1,11 +1,14 @@
 #include "sim/scenario/study.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "common/file.h"
+#include "sim/run.h"
 #include "sim/scenario/scenario_internal.h"
+#include "sim/workloads/roofline.h"
 
 #define VARIANTS_MAX 10000
 
@@ -263,21 +266,134 @@ static dl_status check_split(const dl_variant *variant, dl_error *err)
     return status;
 }
 
+/* The costs of the scenario's model on its machine's GPU. */
+static dl_status estimate_costs(const dl_scenario *scenario, dl_costs *costs, dl_error *err)
+{
+    const dl_machine *m = &scenario->gpu->machine;
+    for (int g = 1; g < m->gpu_count; g++) {
+        if (m->gpus[g].model == m->gpus[0].model) continue;
+        return dl_error_set_at(err, DL_ERR_DATA, m->path, 0,
+                               "[workload] model: the machine has GPUs of several models");
+    }
+    dl_architecture architecture = {0};
+    dl_status status = dl_architecture_make(&architecture, scenario->model, err);
+    if (status != DL_OK) return status;
+    const dl_optimizer_kind usual =
+        architecture.class == DL_MODEL_TRANSFORMER ? DL_ADAM : DL_MOMENTUM;
+    dl_error inner = {0};
+    status = dl_roofline_costs(
+        costs, &architecture, &m->models[m->gpus[0].model], (dl_arithmetic)scenario->arithmetic,
+        scenario->optimizer > 0 ? (dl_optimizer_kind)(scenario->optimizer - 1) : usual, &inner);
+    dl_architecture_free(&architecture);
+    if (status == DL_OK) return DL_OK;
+    return dl_error_set_at(err, status, m->path, 0, "[workload] arithmetic = %s: %s",
+                           dl_arithmetic_names[scenario->arithmetic], inner.text);
+}
+
+/* Defaults for what the points need and the costs lack. */
+static void assume(dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    unsigned needs = 0;
+    int cores = 0;
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        needs |= dl_run_needs(scenario, &scenario->points[p]);
+        if (scenario->points[p].cores > cores) cores = scenario->points[p].cores;
+    }
+    if (scenario->missing == DL_MISSING_REFUSE) needs = 0;
+    dl_costs_assume(&variant->costs, needs, scenario->gpu != NULL ? &scenario->gpu->machine : NULL,
+                    cores, &variant->assumed);
+}
+
+static bool gives_overlap(const dl_scenario *scenario)
+{
+    const dl_key *key = dl_keys_find(&dl_scenario_keys, "exchange", "overlap");
+    return scenario->given[key - dl_scenario_keys.rows];
+}
+
+/* Overlap as in the program that the costs are of, where the scenario leaves it open. Split models
+ * and exchange that lags do not go with it. */
+static void take_overlap(dl_variant *variant)
+{
+    dl_scenario *scenario = &variant->scenario;
+    bool goes = variant->costs.overlap && scenario->gpu != NULL && !gives_overlap(scenario);
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        goes = goes && !dl_point_is_split(&scenario->points[p]) &&
+               scenario->points[p].option[DL_SYNC_LAG] == 0;
+    }
+    if (goes) scenario->gpu->overlap = true;
+}
+
+bool dl_variant_overlaps_by_costs(const dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    return scenario->gpu != NULL && scenario->gpu->overlap && !gives_overlap(scenario);
+}
+
+double dl_variant_compute_log(const dl_variant *variant)
+{
+    const double estimated = 2 * variant->costs.compute_spread_frac.value;
+    return fmax(variant->scaling.scaled ? DL_SCALING_SPREAD : 0, estimated);
+}
+
+/* Samples of a step of one worker, if all points agree; else 0. */
+static int64_t baseline_batch(const dl_scenario *scenario)
+{
+    int64_t batch = 0;
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        const dl_point *point = &scenario->points[p];
+        const int64_t one =
+            scenario->batch_per_worker ? point->batch / point->workers : point->batch;
+        if (p > 0 && one != batch) return 0;
+        batch = one;
+    }
+    return batch;
+}
+
+static dl_status take_costs(const dl_scenario *scenario, dl_costs *costs, dl_error *err)
+{
+    if (scenario->model != NULL) return estimate_costs(scenario, costs, err);
+    if (scenario->costs_path != NULL) return dl_costs_read(costs, scenario->costs_path, err);
+    const char *device = scenario->device;
+    if (device != NULL && device[0] == '\0') device = NULL;
+    dl_costs_of_throughput(costs, scenario->samples_per_s, device, baseline_batch(scenario));
+    return DL_OK;
+}
+
+/* Cost files of processes hold the time of their all-reduces. */
+static void choose_processes(dl_scenario *scenario, const dl_costs *costs)
+{
+    if (scenario->processes != DL_PROCESSES_AUTO) return;
+    scenario->processes = DL_PROCESSES_NO;
+    for (size_t i = 0; i < costs->collective_count && scenario->gpu == NULL; i++) {
+        if (costs->collectives[i].kind == DL_ALLREDUCE) scenario->processes = DL_PROCESSES_YES;
+    }
+}
+
+static dl_status read_costs(dl_variant *variant, dl_error *err)
+{
+    dl_scenario *scenario = &variant->scenario;
+    dl_costs *costs = &variant->costs;
+    dl_status status;
+    if ((status = take_costs(scenario, costs, err)) ||
+        (status = dl_scenario_set_measured_cores(scenario, costs->cores, err)) ||
+        (status = dl_scaling_apply(scenario, costs, &variant->scaling, err))) {
+        return status;
+    }
+    if (scenario->parameter_bytes > 0) costs->parameter_bytes = scenario->parameter_bytes;
+    take_overlap(variant);
+    choose_processes(scenario, costs);
+    assume(variant);
+    return check_split(variant, err);
+}
+
 dl_status dl_study_read_costs(dl_study *study, dl_error *err)
 {
     dl_status status = DL_OK;
     study->point_count = 0;
     for (size_t v = 0; v < study->variant_count && status == DL_OK; v++) {
-        dl_variant *variant = &study->variants[v];
-        status = dl_costs_read(&variant->costs, variant->scenario.costs_path, err);
-        if (status == DL_OK) {
-            status = dl_scenario_set_measured_cores(&variant->scenario, variant->costs.cores, err);
-        }
-        if (status == DL_OK) {
-            status = dl_scaling_apply(&variant->scenario, &variant->costs, &variant->scaling, err);
-        }
-        if (status == DL_OK) status = check_split(variant, err);
-        study->point_count += variant->scenario.point_count;
+        status = read_costs(&study->variants[v], err);
+        study->point_count += study->variants[v].scenario.point_count;
     }
     return status;
 }

@@ -14,6 +14,7 @@
 #define DL_SIM_STUDY_H
 
 #include "common/ini.h"
+#include "sim/costs/assume.h"
 #include "sim/scenario/scaling.h"
 
 /* A key whose list made variants. */
@@ -30,7 +31,8 @@ typedef struct dl_swept_key {
 typedef struct dl_variant {
     dl_scenario scenario;
     dl_costs costs;
-    dl_scaling scaling; /* of the costs to the machine's GPUs */
+    dl_scaling scaling;     /* of the costs to the machine's GPUs */
+    dl_assumptions assumed; /* of the costs */
     size_t *at; /* [key_count] the value that it has of each key; >= count: the key means nothing */
 } dl_variant;
 
@@ -49,7 +51,16 @@ dl_status dl_study_read(dl_study *study, const char *path, dl_error *err) DL_MUS
 dl_status dl_study_read_text(dl_study *study, const char *name, const char *text, size_t bytes,
                              dl_error *err) DL_MUST_CHECK;
 
-/* Reads the variants' costs, puts measured cores in, and scales compute where it is asked for. */
+/* Whether the variant's exchange overlaps the backward pass because its cost file says so. */
+bool dl_variant_overlaps_by_costs(const dl_variant *variant);
+
+/* How much slower and faster compute may be, as the logarithm of a factor, because it was scaled
+ * from another GPU (sim/scenario/scaling.h) or estimated ([spread] compute_frac); 0: neither. */
+double dl_variant_compute_log(const dl_variant *variant);
+
+/* Reads the variants' costs, or estimates them for a model (sim/workloads/roofline.h), or makes
+ * them of one number, puts measured cores in, scales compute to the machine's GPUs, and assumes what the
+ * points need and the costs lack; the last two unless the scenario says no. */
 dl_status dl_study_read_costs(dl_study *study, dl_error *err) DL_MUST_CHECK;
 
 void dl_study_free(dl_study *study);

@@ -8,32 +8,39 @@ static void end_step(dl_team *team, int worker, int64_t local_updates)
 }
 
 /* After a local step: pushes if it was the interval's last one, else ends it. */
-static void push_or_end(dl_team *team, int worker, dl_content content)
+static void push_or_end(dl_team *team, int worker, bool with_state)
 {
     const int64_t done = team->workers[worker].local_updates + 1;
     if (done < (int64_t)team->config.option[DL_SYNC_INTERVAL]) {
         end_step(team, worker, done);
     } else {
-        dl_team_push(team, worker, content);
+        dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PUSH, .with_state = with_state});
     }
 }
 
 /* Push, average a slice each, filter it if the mode does, pull. */
-static void advance_synchronous(dl_team *team, int worker, dl_content content, bool filters)
+static void advance_synchronous(dl_team *team, int worker, bool with_state, bool filters)
 {
     enum { FILTER = 4 };
+    dl_exchange exchange = {.with_state = with_state, .slices = team->config.server_threads};
     dl_worker *w = &team->workers[worker];
     if (w->stage == FILTER && !filters) w->stage++;
     switch (w->stage++) {
     case 0: dl_team_compute(team, worker, true); break;
-    case 1: push_or_end(team, worker, content); break;
+    case 1: push_or_end(team, worker, with_state); break;
     case 2: dl_team_barrier(team, worker); break;
-    case 3: dl_team_average(team, worker, content, team->config.server_threads); break;
-    case FILTER: dl_team_filter(team, worker, team->config.server_threads); break;
+    case 3:
+        exchange.kind = DL_AVERAGE;
+        dl_team_exchange(team, worker, exchange);
+        break;
+    case FILTER:
+        exchange.kind = DL_FILTER;
+        dl_team_exchange(team, worker, exchange);
+        break;
     case 5: dl_team_barrier(team, worker); break;
     case 6:
         if (worker == 0) dl_team_update(team);
-        dl_team_pull(team, worker, content);
+        dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PULL, .with_state = with_state});
         break;
     default: end_step(team, worker, 0); break;
     }
@@ -41,38 +48,16 @@ static void advance_synchronous(dl_team *team, int worker, dl_content content, b
 
 static void advance_average(dl_team *team, int worker)
 {
-    const bool with_state = team->config.average_state;
-    advance_synchronous(
-        team, worker, with_state ? DL_CONTENT_PARAMETERS_AND_STATE : DL_CONTENT_PARAMETERS, false);
+    advance_synchronous(team, worker, team->config.average_state, false);
 }
-
-const dl_mode dl_mode_average = {
-    .name = "average",
-    .needs = DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_PARAMETERS,
-    .wait = DL_MODE_WAIT_BARRIER,
-    .staleness = DL_MODE_STALENESS_NONE,
-    .options = DL_SYNC_ANY | 1u << DL_SYNC_INTERVAL | 1u << DL_SYNC_AVERAGE_STATE |
-               1u << DL_SYNC_SERVER_THREADS | 1u << DL_SYNC_WHERE,
-    .advance = advance_average,
-};
 
 /* Blockwise model-update filtering (Chen & Huo 2016): as average, and the server's threads filter
  * the averaged update with a block momentum, slice by slice, which costs [average]s of three and of
  * two vectors. */
 static void advance_bmuf(dl_team *team, int worker)
 {
-    advance_synchronous(team, worker, DL_CONTENT_PARAMETERS, true);
+    advance_synchronous(team, worker, false, true);
 }
-
-const dl_mode dl_mode_bmuf = {
-    .name = "bmuf",
-    .options = DL_SYNC_ANY | 1u << DL_SYNC_INTERVAL | 1u << DL_SYNC_BLOCK_MOMENTUM |
-               1u << DL_SYNC_SERVER_THREADS | 1u << DL_SYNC_WHERE,
-    .needs = DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_PARAMETERS,
-    .wait = DL_MODE_WAIT_BARRIER,
-    .staleness = DL_MODE_STALENESS_NONE,
-    .advance = advance_bmuf,
-};
 
 /* Asynchronous elastic averaging (Zhang, Choromanska & LeCun 2015): a worker and the server's
  * center move towards each other. Under the lock the worker pushes its parameters and pulls the
@@ -82,25 +67,29 @@ static void advance_easgd(dl_team *team, int worker)
 {
     switch (team->workers[worker].stage++) {
     case 0: dl_team_compute(team, worker, true); break;
-    case 1: push_or_end(team, worker, DL_CONTENT_PARAMETERS); break;
+    case 1: push_or_end(team, worker, false); break;
     case 2: dl_team_lock(team, worker); break;
-    case 3: dl_team_pull(team, worker, DL_CONTENT_PARAMETERS); break;
-    case 4: dl_team_blend(team, worker); break;
+    case 3: dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PULL}); break;
+    case 4: dl_team_exchange(team, worker, (dl_exchange){.kind = DL_BLEND}); break;
     case 5:
         dl_team_update(team);
         dl_team_unlock(team, worker);
-        dl_team_blend_own(team, worker);
+        dl_team_exchange(team, worker, (dl_exchange){.kind = DL_BLEND_OWN});
         break;
     default: end_step(team, worker, 0); break;
     }
 }
 
-const dl_mode dl_mode_easgd = {
-    .name = "easgd",
-    .options =
-        DL_SYNC_ANY | 1u << DL_SYNC_INTERVAL | 1u << DL_SYNC_MOVING_RATE | 1u << DL_SYNC_WHERE,
-    .needs = DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_PARAMETERS,
-    .wait = DL_MODE_WAIT_LOCK,
-    .staleness = DL_MODE_STALENESS_NONE,
-    .advance = advance_easgd,
-};
+#define AVERAGING_MODE(mode, takes, waits_at)                                            \
+    const dl_mode dl_mode_##mode = {                                                     \
+        .name = #mode,                                                                   \
+        .options = DL_SYNC_ANY | 1u << DL_SYNC_INTERVAL | 1u << DL_SYNC_WHERE | (takes), \
+        .needs = DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_PARAMETERS,                    \
+        .wait = waits_at,                                                                \
+        .staleness = DL_MODE_STALENESS_NONE,                                             \
+        .advance = advance_##mode,                                                       \
+    }
+#define THREADS (1u << DL_SYNC_SERVER_THREADS)
+AVERAGING_MODE(average, 1u << DL_SYNC_AVERAGE_STATE | THREADS, DL_MODE_WAIT_BARRIER);
+AVERAGING_MODE(bmuf, 1u << DL_SYNC_BLOCK_MOMENTUM | THREADS, DL_MODE_WAIT_BARRIER);
+AVERAGING_MODE(easgd, 1u << DL_SYNC_MOVING_RATE, DL_MODE_WAIT_LOCK);

@@ -67,11 +67,14 @@ static bool exchange_allreduce(dl_team *team, int agent, int stage)
 {
     switch (stage) {
     case 0: dl_team_barrier(team, agent); return true;
-    case 1: dl_team_average(team, agent, DL_CONTENT_GRADIENTS, team->config.workers); return true;
+    case 1:
+        dl_team_exchange(team, agent,
+                         (dl_exchange){.kind = DL_AVERAGE, .slices = team->config.workers});
+        return true;
     case 2: dl_team_barrier(team, agent); return true;
     case 3:
         if (dl_team_worker(team, agent) == 0) dl_team_update(team);
-        dl_team_pull(team, agent, DL_CONTENT_GRADIENTS);
+        dl_team_exchange(team, agent, (dl_exchange){.kind = DL_PULL});
         return true;
     case 4:
         if (agent >= team->config.workers) return false;
@@ -99,13 +102,16 @@ const dl_mode dl_mode_allreduce = {
 static bool exchange_ps(dl_team *team, int agent, int stage)
 {
     switch (stage) {
-    case 0: dl_team_push(team, agent, DL_CONTENT_GRADIENTS); return true;
+    case 0: dl_team_exchange(team, agent, (dl_exchange){.kind = DL_PUSH}); return true;
     case 1: dl_team_barrier(team, agent); return true;
-    case 2: dl_team_serve_all(team, agent, team->config.server_threads); return true;
+    case 2:
+        dl_team_exchange(team, agent,
+                         (dl_exchange){.kind = DL_SUM, .slices = team->config.server_threads});
+        return true;
     case 3: dl_team_barrier(team, agent); return true;
     case 4:
         if (dl_team_worker(team, agent) == 0) dl_team_update(team);
-        dl_team_pull(team, agent, DL_CONTENT_PARAMETERS);
+        dl_team_exchange(team, agent, (dl_exchange){.kind = DL_PULL});
         return true;
     default: return false;
     }

@@ -49,7 +49,8 @@ static void contribute(dl_team *team, int worker, const server_rule *rule)
     dl_team_contribute(team, worker);
     const bool due = team->gradients >= rule->gradients;
     if (due && may_update(team, rule->bound)) {
-        dl_team_serve(team, worker, team->gradients);
+        dl_team_exchange(team, worker,
+                         (dl_exchange){.kind = DL_APPLY, .gradients = team->gradients});
     } else if (due || rule->waits) {
         team->workers[worker].stage = ASYNC_WAITED;
         dl_team_unlock(team, worker);
@@ -63,7 +64,7 @@ static void advance_async_rule(dl_team *team, int worker, const server_rule *rul
 {
     switch (team->workers[worker].stage++) {
     case 0: dl_team_compute(team, worker, false); break;
-    case 1: dl_team_push(team, worker, DL_CONTENT_GRADIENTS); break;
+    case 1: dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PUSH}); break;
     case 2: dl_team_lock(team, worker); break;
     case ASYNC_LOCKED: contribute(team, worker, rule); break;
     case ASYNC_SERVED:
@@ -86,7 +87,7 @@ static void pull(dl_team *team, int worker)
 {
     team->workers[worker].stage = SYNC_PULLED;
     dl_team_read(team, worker);
-    dl_team_pull(team, worker, DL_CONTENT_PARAMETERS);
+    dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PULL});
 }
 
 /* The gradient came too late, or was cut short. */
@@ -105,7 +106,8 @@ static void contribute_newest(dl_team *team, int worker, const server_rule *rule
     }
     dl_team_contribute(team, worker);
     if (team->gradients == rule->gradients) {
-        dl_team_serve(team, worker, rule->gradients);
+        dl_team_exchange(team, worker,
+                         (dl_exchange){.kind = DL_APPLY, .gradients = rule->gradients});
     } else if (rule->waits) {
         team->workers[worker].stage = SYNC_WAITED;
         dl_team_wait(team, worker, dl_team_is_outdated);
@@ -129,7 +131,7 @@ static void advance_sync_rule(dl_team *team, int worker, const server_rule *rule
         if (dl_team_is_outdated(team, worker)) {
             drop(team, worker);
         } else {
-            dl_team_push(team, worker, DL_CONTENT_GRADIENTS);
+            dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PUSH});
         }
         break;
     case SYNC_PUSHED: contribute_newest(team, worker, rule); break;
@@ -146,59 +148,33 @@ static void advance_sync_rule(dl_team *team, int worker, const server_rule *rule
 
 /* --- the modes ------------------------------------------------------------------------------- */
 
-/* Asynchronous parameter server: whoever is done pushes, has its gradient applied under the
- * server's lock, and pulls. */
-static void advance_async(dl_team *team, int worker)
-{
-    switch (team->workers[worker].stage++) {
-    case 0: dl_team_compute(team, worker, false); break;
-    case 1: dl_team_push(team, worker, DL_CONTENT_GRADIENTS); break;
-    case 2: dl_team_lock(team, worker); break;
-    case 3: dl_team_serve(team, worker, 1); break;
-    case 4:
-        dl_team_contribute(team, worker);
-        dl_team_update(team);
-        dl_team_read(team, worker);
-        dl_team_pull_locked(team, worker);
-        break;
-    default:
-        dl_team_leave(team, worker);
-        dl_team_end_step(team, worker);
-        break;
-    }
-}
-
-const dl_mode dl_mode_async = {
-    .name = "async",
-    .options = DL_SYNC_ANY | 1u << DL_SYNC_WHERE,
-    .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,
-    .wait = DL_MODE_WAIT_LOCK,
-    .staleness = DL_MODE_STALENESS_SOME,
-    .advance = advance_async,
-};
-
 static bool is_within_bound(const dl_team *team, int worker)
 {
     const int64_t lag = team->workers[worker].clock - team->least_clock;
     return (double)lag <= team->config.option[DL_SYNC_BOUND];
 }
 
-/* Stale synchronous parallel (Ho et al. 2013): as async, but a worker starts a step at most `bound`
+/* Asynchronous parameter server: whoever is done pushes, has its gradient applied under the
+ * server's lock, and pulls.
+ *
+ * Stale synchronous parallel (Ho et al. 2013): as async, but a worker starts a step at most `bound`
  * clocks ahead of the slowest one.
  *
  * When worker i reads before its step c, its clock is c, and each other worker j has contributed at
  * least c - bound gradients (else i would not go on). While i is at that step its clock stays c, so
  * j may start no step later than c + bound and contributes at most c + bound + 1 gradients. So j
  * makes at most 2 bound + 1 updates meanwhile, and the gradient is at most (2 bound + 1) (n - 1)
- * stale. With a bound that is never reached the mode is async. With bound 0 all wait for all, but
+ * stale. Async has no bound (INFINITY). With bound 0 all wait for all, but
  * each gradient is still a separate update. */
-static void advance_ssp(dl_team *team, int worker)
+static void advance_bounded(dl_team *team, int worker)
 {
     switch (team->workers[worker].stage++) {
     case 0: dl_team_compute(team, worker, false); break;
-    case 1: dl_team_push(team, worker, DL_CONTENT_GRADIENTS); break;
+    case 1: dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PUSH}); break;
     case 2: dl_team_lock(team, worker); break;
-    case ASYNC_LOCKED: dl_team_serve(team, worker, 1); break;
+    case ASYNC_LOCKED:
+        dl_team_exchange(team, worker, (dl_exchange){.kind = DL_APPLY, .gradients = 1});
+        break;
     case ASYNC_SERVED:
         dl_team_contribute(team, worker);
         dl_team_update(team);
@@ -219,16 +195,6 @@ static void advance_ssp(dl_team *team, int worker)
     }
 }
 
-const dl_mode dl_mode_ssp = {
-    .name = "ssp",
-    .options = DL_SYNC_ANY | 1u << DL_SYNC_BOUND | 1u << DL_SYNC_WHERE,
-    .required = 1u << DL_SYNC_BOUND,
-    .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,
-    .wait = DL_MODE_WAIT_LOCK | DL_MODE_WAIT_BARRIER,
-    .staleness = DL_MODE_STALENESS_SOME,
-    .advance = advance_ssp,
-};
-
 /* n-softsync (Gupta, Zhang & Wang 2016): the server updates after workers / n gradients (rounded
  * down); nobody waits for it but, with a bound, those that are ahead of a gradient that would
  * exceed it. */
@@ -239,15 +205,6 @@ static void advance_softsync(dl_team *team, int worker)
                        &(server_rule){.gradients = team->config.workers / (int)option[DL_SYNC_N],
                                       .bound = option[DL_SYNC_BOUND]});
 }
-
-const dl_mode dl_mode_softsync = {
-    .name = "softsync",
-    .options = DL_SYNC_ANY | 1u << DL_SYNC_N | 1u << DL_SYNC_BOUND | 1u << DL_SYNC_WHERE,
-    .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,
-    .wait = DL_MODE_WAIT_LOCK | DL_MODE_WAIT_BARRIER,
-    .staleness = DL_MODE_STALENESS_SOME,
-    .advance = advance_softsync,
-};
 
 /* The first k gradients, of whatever parameters (async) or of the newest; `waits`: who has pushed
  * one waits for the update. */
@@ -286,17 +243,25 @@ static void advance_kbatchasync(dl_team *team, int worker)
     advance_k(team, worker, true, false);
 }
 
-#define K_MODE(mode, waits_at, stale)                                   \
-    const dl_mode dl_mode_##mode = {                                    \
-        .name = #mode,                                                  \
-        .options = DL_SYNC_ANY | 1u << DL_SYNC_K | 1u << DL_SYNC_WHERE, \
-        .required = 1u << DL_SYNC_K,                                    \
-        .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,    \
-        .wait = waits_at,                                               \
-        .staleness = stale,                                             \
-        .advance = advance_##mode,                                      \
+#define SERVER_MODE(mode, function, takes, requires, waits_at, stale)        \
+    const dl_mode dl_mode_##mode = {                                         \
+        .name = #mode,                                                       \
+        .options = DL_SYNC_ANY | 1u << DL_SYNC_WHERE | (takes) | (requires), \
+        .required = requires,                                                \
+        .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,         \
+        .wait = waits_at,                                                    \
+        .staleness = stale,                                                  \
+        .advance = function,                                                 \
     }
-K_MODE(ksync, DL_MODE_WAIT_BARRIER, DL_MODE_STALENESS_ZERO);
-K_MODE(kbatchsync, DL_MODE_WAIT_BARRIER, DL_MODE_STALENESS_ZERO);
-K_MODE(kasync, DL_MODE_WAIT_LOCK | DL_MODE_WAIT_BARRIER, DL_MODE_STALENESS_SOME);
-K_MODE(kbatchasync, DL_MODE_WAIT_LOCK, DL_MODE_STALENESS_SOME);
+#define BOUND (1u << DL_SYNC_BOUND)
+#define K (1u << DL_SYNC_K)
+#define LOCK DL_MODE_WAIT_LOCK
+#define BARRIER DL_MODE_WAIT_BARRIER
+SERVER_MODE(async, advance_bounded, 0, 0, LOCK, DL_MODE_STALENESS_SOME);
+SERVER_MODE(ssp, advance_bounded, 0, BOUND, LOCK | BARRIER, DL_MODE_STALENESS_SOME);
+SERVER_MODE(softsync, advance_softsync, 1u << DL_SYNC_N | BOUND, 0, LOCK | BARRIER,
+            DL_MODE_STALENESS_SOME);
+SERVER_MODE(ksync, advance_ksync, 0, K, BARRIER, DL_MODE_STALENESS_ZERO);
+SERVER_MODE(kbatchsync, advance_kbatchsync, 0, K, BARRIER, DL_MODE_STALENESS_ZERO);
+SERVER_MODE(kasync, advance_kasync, 0, K, LOCK | BARRIER, DL_MODE_STALENESS_SOME);
+SERVER_MODE(kbatchasync, advance_kbatchasync, 0, K, LOCK, DL_MODE_STALENESS_SOME);

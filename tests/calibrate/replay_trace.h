@@ -118,8 +118,12 @@ static inline size_t replayed_edges(const replayed *r, dl_replay_edge_kind kind,
 /* Leaves out all edges of a kind. */
 static inline void replayed_without(replayed *r, dl_replay_edge_kind kind)
 {
-    for (size_t i = 0; i < r->run.graph.edge_count; i++)
-        r->run.graph.edges[i].off |= r->run.graph.edges[i].kind == kind;
+    dl_replay_graph *graph = &r->run.graph;
+    size_t kept = 0;
+    for (size_t i = 0; i < graph->edge_count; i++) {
+        if (graph->edges[i].kind != kind) graph->edges[kept++] = graph->edges[i];
+    }
+    graph->edge_count = kept;
     replay_again(r);
 }
 

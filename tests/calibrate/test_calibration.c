@@ -190,7 +190,7 @@ static void test_report(void **state)
     (void)state;
     dl_calibration calibration;
     fit_all(&calibration);
-    dl_notes_add(&calibration.notes, "a long note %0200d and %s", 7,
+    dl_notes_add(&calibration.notes, "a long note %070d and %s", 7,
                  "words behind it, so that it has "
                  "to be broken at a blank somewhere before it ends here");
     char *text = NULL;

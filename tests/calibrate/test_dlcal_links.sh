@@ -105,4 +105,26 @@ step=$("$dlsim" scenario.ini --quiet -o four.csv && awk -F, '/^[^#]/ { if (!n) {
     if ($i == "step_mean_s") n = i } else print $n }' four.csv)
 awk -v s="$step" 'BEGIN { exit !(s > 0.00201 && s < 0.00203) }' || fail "a step takes $step s, not 2.02 ms"
 
+# A table of timed calls of processes: 100 us and 1 ns a byte for all-reduces of 2, 40 us and 2 ns a
+# byte for round trips, of which a copy is half, 0.5 ns a byte for updates.
+{
+    echo "collective,ranks,bytes,time_us"
+    for bytes in 1000 10000 100000 1000000; do
+        for repeat in 1 2 3; do
+            echo "allreduce,2,$bytes,$((100 + bytes / 1000))"
+            echo "roundtrip,2,$bytes,$((40 + bytes / 500))"
+            echo "update,1,$bytes,$((bytes / 2000 + 1))"
+        done
+    done
+} >calls.csv
+expect 0 "allreduce 2 ranks" links calls.csv --costs work.ini -o calls.ini
+grep -q "^\[collective allreduce 2\]" calls.ini || fail "no all-reduce in: $(cat calls.ini)"
+awk -F'[= ]+' '/^\[/ { s = $1 } s == "[copy]" && $1 == "latency_ns" { l = $2 }
+    s == "[copy]" && $1 == "bandwidth_bytes_per_s" { b = $2 }
+    END { exit !(l > 19000 && l < 21000 && b > 0.99e9 && b < 1.01e9) }' calls.ini || fail "copies: $(cat calls.ini)"
+sed 's/update/updaet/' calls.csv >typo.csv
+expect 1 "typo.csv:4: unknown collective 'updaet'" links typo.csv
+sed 's/,100$/,none/; s/,101$/,none/' calls.csv >text.csv
+expect 1 "text.csv:2: " links text.csv
+
 exit $((failures > 0))

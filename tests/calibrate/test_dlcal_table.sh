@@ -58,6 +58,8 @@ expect 0 "Usage: dlcal table" table --help
 expect 2 "" table
 expect 2 "--scenario FILE is needed" table table.csv
 expect 1 "nowhere.csv" table nowhere.csv -s scenario.ini -o x.ini
+sed 's/^costs.*/samples_per_s = 300/' scenario.ini >number.ini
+expect 1 "[workload] costs is missing: costs are fitted in a cost file" table table.csv -s number.ini -o x.ini
 expect 1 "lacks no cost" table table.csv -s scenario.ini -o x.ini
 expect 2 "did you mean 'dispatch.serial_ns'?" table table.csv -s scenario.ini --fit dispatch.serial_n -o x.ini
 echo "$known" >costs.ini

@@ -17,6 +17,19 @@ add_test(NAME test_dlcal_info COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_info.
          $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlcal_info PROPERTIES LABELS unit TIMEOUT 300)
 
+# The clients themselves need PyTorch (./check --clients); here only whether they are Python.
+find_program(DL_PYTHON3 python3)
+if(DL_PYTHON3)
+    file(GLOB clients CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/clients/*.py)
+    add_test(NAME clients_syntax COMMAND ${DL_PYTHON3} -c
+             "import ast, sys\nfor path in sys.argv[1:]: ast.parse(open(path).read(), path)" ${clients})
+    set_tests_properties(clients_syntax PROPERTIES LABELS unit TIMEOUT 60)
+endif()
+# Traces of PyTorch on cores, recorded with tests/clients/train.py.
+add_test(NAME test_dlcal_cores COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_cores.sh
+         $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_dlcal_cores PROPERTIES LABELS unit TIMEOUT 300)
+
 dl_add_fuzzer(fuzz_fit INPUTS 3000 LINK dl_calibrate EXTRA ${CMAKE_CURRENT_LIST_DIR}/calibrate_traces.c)
 target_include_directories(fuzz_fit SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
 target_link_libraries(fuzz_fit PRIVATE ${CMOCKA_LIBRARY})
@@ -43,6 +56,11 @@ dl_add_test(test_replay_data model LINK dl_replay dl_readers)
 add_test(NAME test_dlcal_replay COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_replay.sh
          $<TARGET_FILE:dlcal> $<TARGET_FILE:dlprof> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlcal_replay PROPERTIES LABELS unit TIMEOUT 300)
+add_test(NAME test_trace_to_prediction
+         COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_trace_to_prediction.sh $<TARGET_FILE:dlcal>
+                 $<TARGET_FILE:dlsim>
+         WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_trace_to_prediction PROPERTIES LABELS unit TIMEOUT 300)
 add_test(NAME test_traces_report COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_traces_report.sh
          $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> ${CMAKE_SOURCE_DIR}
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

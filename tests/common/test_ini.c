@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "common/ini.h"
+#include "common/keys.h"
 
 static dl_ini read_ok(const char *text)
 {
@@ -130,28 +130,31 @@ static void comments_start_after_a_blank(void **state)
     dl_ini_free(&ini);
 }
 
-static const char *const machine_keys[] = {"gpus", "name", NULL};
-static const char *const any_key[] = {"*", NULL};
-static const dl_ini_section_schema schema[] = {
-    {"machine", machine_keys}, {"op *", any_key}, {"op special", machine_keys}};
+static const dl_key rows[] = {
+    {.section = "machine", .name = "gpus"},
+    {.section = "machine", .name = "name"},
+    {.section = "op *", .name = "*"},
+    {.section = "op special", .name = "gpus"},
+};
+static const dl_keys keys = {rows, sizeof rows / sizeof *rows};
 
-static void schema_admits_patterns(void **state)
+static void tables_admit_patterns(void **state)
 {
     (void)state;
-    dl_ini ini = read_ok("[machine]\ngpus = 1\n[op x y]\nfoo = 1\n[op special]\nname = n\n");
-    assert_int_equal(dl_ini_check(&ini, schema, 3, NULL), DL_OK);
+    dl_ini ini = read_ok("[machine]\ngpus = 1\n[op x y]\nfoo = 1\n[op special]\ngpus = n\n");
+    assert_int_equal(dl_keys_check(&keys, &ini, NULL), DL_OK);
     dl_ini_free(&ini);
 }
 
 static dl_status check_wrong(const char *text, dl_error *err)
 {
     dl_ini ini = read_ok(text);
-    const dl_status status = dl_ini_check(&ini, schema, 3, err);
+    const dl_status status = dl_keys_check(&keys, &ini, err);
     dl_ini_free(&ini);
     return status;
 }
 
-static void schema_names_what_it_does_not_know(void **state)
+static void tables_name_what_they_do_not_know(void **state)
 {
     (void)state;
     static const refused_text cases[] = {
@@ -162,9 +165,9 @@ static void schema_names_what_it_does_not_know(void **state)
         {"[op]\nx = 1\n", DL_ERR_NAME, 1, "unknown section [op]"},
         {"[machine]\ngpu = 1\n", DL_ERR_NAME, 2,
          "unknown key 'gpu' in [machine]; did you mean 'gpus'?"},
-        {"[op special]\nzzzz = 1\n", DL_ERR_NAME, 2,
-         "unknown key 'zzzz' in [op special]; known: gpus, name"},
-        {"gpus = 1\n[machine]\n", DL_ERR_NAME, 1, "key 'gpus' stands before the first [section]"},
+        {"[machine]\nzzzz = 1\n", DL_ERR_NAME, 2,
+         "unknown key 'zzzz' in [machine]; known: gpus, name"},
+        {"gpus = 1\n[machine]\n", DL_ERR_NAME, 1, "key 'gpus' is before the first [section]"},
     };
     assert_all_refused(cases, "t.ini", check_wrong);
 }
@@ -172,9 +175,7 @@ static void schema_names_what_it_does_not_know(void **state)
 static void getters_read_and_fall_back(void **state)
 {
     (void)state;
-    static const char *const modes[] = {"ps", "async"};
-    dl_ini ini = read_ok("[s]\ni = -4\nt = some text\nm = async\n");
-    int m = -1, m0 = 0;
+    dl_ini ini = read_ok("[s]\ni = -4\nt = some text\n");
     int64_t i = 0, i0 = 15;
     const char *t = NULL;
     assert_int_equal(dl_ini_get_int(&ini, "s", "i", -5, 5, NULL, &i, NULL), DL_OK);
@@ -185,21 +186,15 @@ static void getters_read_and_fall_back(void **state)
     assert_string_equal(t, "some text");
     assert_int_equal(dl_ini_get_string(&ini, "s", "no", "else", &t, NULL), DL_OK);
     assert_string_equal(t, "else");
-    assert_int_equal(dl_ini_get_choice(&ini, "s", "m", modes, 2, NULL, &m, NULL), DL_OK);
-    assert_int_equal(m, 1);
-    assert_int_equal(dl_ini_get_choice(&ini, "s", "no", modes, 2, &m0, &m, NULL), DL_OK);
-    assert_int_equal(m, 0);
     dl_ini_free(&ini);
 }
 
 static void getters_refuse_with_file_line_key_value(void **state)
 {
     (void)state;
-    static const char *const modes[] = {"ps", "async"};
-    dl_ini ini = read_ok("[s]\ni = 6\nj = 6x\nm = asinc\n");
+    dl_ini ini = read_ok("[s]\ni = 6\nj = 6x\n");
     dl_error err = {0};
     int64_t i = 7;
-    int m = 7;
     const char *t = "untouched";
     assert_int_equal(dl_ini_get_int(&ini, "s", "i", -5, 5, NULL, &i, &err), DL_ERR_RANGE);
     assert_string_equal(err.text, "[s] i = 6: 6 is not in -5..5");
@@ -207,13 +202,10 @@ static void getters_refuse_with_file_line_key_value(void **state)
     assert_int_equal(err.line, 2);
     assert_int_equal(dl_ini_get_int(&ini, "s", "j", -5, 5, NULL, &i, &err), DL_ERR_PARSE);
     assert_int_equal(err.line, 3);
-    assert_int_equal(dl_ini_get_choice(&ini, "s", "m", modes, 2, NULL, &m, &err), DL_ERR_NAME);
-    assert_string_equal(err.text, "[s] m = asinc: unknown name; did you mean 'async'?");
-    assert_int_equal(dl_ini_get_choice(&ini, "s", "x", modes, 2, NULL, &m, &err), DL_ERR_DATA);
     assert_int_equal(dl_ini_get_int(&ini, "s", "x", 0, 9, NULL, &i, &err), DL_ERR_DATA);
     assert_string_equal(err.text, "[s] has no key 'x'");
     assert_int_equal(dl_ini_get_string(&ini, "s", "x", NULL, &t, &err), DL_ERR_DATA);
-    assert_true(i == 7 && m == 7);
+    assert_int_equal(i, 7);
     assert_string_equal(t, "untouched");
     dl_ini_free(&ini);
 }
@@ -273,8 +265,8 @@ int main(void)
         cmocka_unit_test(broken_lines_are_refused),
         cmocka_unit_test(long_lines_are_read_whole),
         cmocka_unit_test(comments_start_after_a_blank),
-        cmocka_unit_test(schema_admits_patterns),
-        cmocka_unit_test(schema_names_what_it_does_not_know),
+        cmocka_unit_test(tables_admit_patterns),
+        cmocka_unit_test(tables_name_what_they_do_not_know),
         cmocka_unit_test(getters_read_and_fall_back),
         cmocka_unit_test(getters_refuse_with_file_line_key_value),
         cmocka_unit_test(lists_are_split_and_trimmed),

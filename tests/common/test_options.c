@@ -309,7 +309,7 @@ static void subcommands_are_dispatched(void **state)
     (void)state;
     char *argv[] = {(char *)"./dlprof", (char *)"train", (char *)"--help", (char *)"x", NULL};
     begin_capture();
-    int exit_status = dl_subcommands_main("dlprof", "Profiles.", commands, 2, 4, argv);
+    int exit_status = dl_subcommands_main("dlprof", "Profiles.", commands, 2, NULL, 4, argv);
     char *text = end_capture();
     assert_int_equal(exit_status, 7);
     assert_string_equal(text, "dlprof train with 3: --help x");
@@ -325,7 +325,7 @@ static void subcommands_explain_themselves(void **state)
     for (size_t i = 0; i < 2; i++) {
         argv[1] = (char *)ways[i];
         begin_capture();
-        exit_status = dl_subcommands_main("dlprof", "Profiles.", commands, 2, 2, argv);
+        exit_status = dl_subcommands_main("dlprof", "Profiles.", commands, 2, NULL, 2, argv);
         text = end_capture();
         assert_int_equal(exit_status, 0);
         assert_contains(text, "Usage: dlprof COMMAND [OPTION...]\nProfiles.\n\nCommands:\n"
@@ -334,14 +334,14 @@ static void subcommands_explain_themselves(void **state)
     }
     argv[1] = (char *)"--version";
     begin_capture();
-    exit_status = dl_subcommands_main("dlprof", "Profiles.", commands, 2, 2, argv);
+    exit_status = dl_subcommands_main("dlprof", "Profiles.", commands, 2, NULL, 2, argv);
     text = end_capture();
     assert_int_equal(exit_status, 0);
     assert_contains(text, "dlprof ");
     free(text);
     argv[1] = (char *)"trian";
-    assert_int_equal(dl_subcommands_main("dlprof", "Profiles.", commands, 2, 2, argv), 2);
-    assert_int_equal(dl_subcommands_main("dlprof", "Profiles.", commands, 2, 1, argv), 2);
+    assert_int_equal(dl_subcommands_main("dlprof", "Profiles.", commands, 2, NULL, 2, argv), 2);
+    assert_int_equal(dl_subcommands_main("dlprof", "Profiles.", commands, 2, NULL, 1, argv), 2);
 }
 
 static int print_train(int argc, char **argv)
@@ -365,7 +365,7 @@ static void a_program_that_could_not_print_all_fails(void **state)
         assert_true(child >= 0);
         if (child == 0) {
             if (freopen("/dev/full", "w", stdout) == NULL) _exit(3);
-            _exit(dl_subcommands_main("dlprof", "Profiles.", printing, 1, 2, argv));
+            _exit(dl_subcommands_main("dlprof", "Profiles.", printing, 1, NULL, 2, argv));
         }
         int ended = 0;
         assert_int_equal(waitpid(child, &ended, 0), child);

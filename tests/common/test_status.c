@@ -51,18 +51,6 @@ static void error_accepts_null_and_cuts_long_text(void **state)
     assert_int_equal(strlen(err.text), DL_ERROR_TEXT_BYTES - 1);
 }
 
-static void every_status_has_its_own_name(void **state)
-{
-    (void)state;
-    for (int a = DL_OK; a <= DL_ERR_SYSTEM; a++) {
-        assert_string_not_equal(dl_status_name((dl_status)a), "unknown");
-        for (int b = DL_OK; b < a; b++) {
-            assert_string_not_equal(dl_status_name((dl_status)a), dl_status_name((dl_status)b));
-        }
-    }
-    assert_string_equal(dl_status_name((dl_status)99), "unknown");
-}
-
 static void exit_code_tells_usage_from_failure(void **state)
 {
     (void)state;
@@ -79,7 +67,6 @@ int main(void)
         cmocka_unit_test(error_names_file_and_line),
         cmocka_unit_test(error_without_line_or_file),
         cmocka_unit_test(error_accepts_null_and_cuts_long_text),
-        cmocka_unit_test(every_status_has_its_own_name),
         cmocka_unit_test(exit_code_tells_usage_from_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

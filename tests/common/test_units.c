@@ -89,8 +89,12 @@ static void int_is_strict(void **state)
     assert_int_equal(value, 5);
     assert_int_equal(dl_parse_int("-9223372036854775808", INT64_MIN, 0, &value, NULL), DL_OK);
     assert_true(value == INT64_MIN);
+    assert_int_equal(dl_parse_int("25.6e6", 0, INT64_MAX, &value, NULL), DL_OK);
+    assert_int_equal(value, 25600000);
+    assert_int_equal(dl_parse_int("1E3", 0, 999, &value, NULL), DL_ERR_RANGE);
     value = 77;
-    static const char *const no_ints[] = {"", " 1", "1 ", "1.0", "0x10", "1e3", "-", "--1", "1-"};
+    static const char *const no_ints[] = {"",   " 1",    "1 ", "1.0", "0x10", "15e-1",
+                                          "1e", "1e400", "-",  "--1", "1-"};
     for (size_t i = 0; i < sizeof no_ints / sizeof no_ints[0]; i++) {
         dl_error err = {0};
         assert_int_equal(dl_parse_int(no_ints[i], -100, 100, &value, &err), DL_ERR_PARSE);

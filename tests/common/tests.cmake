@@ -1,7 +1,8 @@
-foreach(module status alloc names units cpu random file ini csv options output json chrome_trace
+foreach(module status alloc names units cpu random file ini csv options manual install output json cell_table chrome_trace
         quantity machine)
     dl_add_test(test_${module} unit LINK dl_common)
 endforeach()
+dl_add_test(test_sort unit LINK dl_common)
 target_link_options(test_file PRIVATE -Wl,--wrap=readlink)
 dl_add_fuzzer(fuzz_ini)
 dl_add_fuzzer(fuzz_csv)

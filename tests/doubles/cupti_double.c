@@ -8,7 +8,8 @@
  *   no-memset  this one cannot                     ticks       another tool has set the clock
  *   small      a buffer is full after 8 records    fatal       gives up at the tenth launch
  *   hold       gives none back before the end      hangs       in the last flush
- *   no-copies  records no copies
+ *   no-copies  records no copies               cupti12     is CUDA 12.9's: it keeps its texts
+ *   driver     launches come from the driver's call, as NCCL's and Triton's
  */
 #include <cupti.h>
 #include <dlfcn.h>
@@ -29,6 +30,8 @@
 #define RECORD_BYTES_MAX 256
 #define KERNEL_NS 1000 /* length of each kernel */
 #define HANG_S 60
+#define CUPTI_12_9 27
+#define DRIVER_CALLS 2048
 
 typedef struct thread_buffer {
     pthread_mutex_t lock;
@@ -49,6 +52,7 @@ static CUpti_BuffersCallbackRequestFunc request;
 static CUpti_BuffersCallbackCompleteFunc complete;
 static CUpti_CallbackFunc event_callback;
 static atomic_bool enabled[CUPTI_ACTIVITY_KIND_COUNT];
+static atomic_bool driver_calls[DRIVER_CALLS], some_driver_calls;
 static atomic_bool zeroed; /* by the tool: the double then requires it */
 static atomic_size_t dropped;
 static atomic_uint launches;
@@ -165,6 +169,9 @@ static void put(const void *record, size_t bytes)
 static void put_call(CUpti_ActivityKind kind, CUpti_CallbackId id, unsigned correlation,
                      uint64_t start)
 {
+    if (kind == CUPTI_ACTIVITY_KIND_DRIVER && atomic_load(&some_driver_calls) &&
+        !atomic_load(&driver_calls[id]))
+        return;
     CUpti_ActivityAPI record;
     memset(&record, 0, sizeof record);
     record.kind = kind;
@@ -182,7 +189,9 @@ static void on_context(void)
     CUpti_ActivityDevice5 device;
     memset(&device, 0, sizeof device);
     device.kind = CUPTI_ACTIVITY_KIND_DEVICE;
-    device.name = atomic_load(&enabled[device.kind]) ? strdup("Double of a GPU") : NULL;
+    static const char kept[] = "Double of a GPU";
+    const int wanted = atomic_load(&enabled[device.kind]);
+    device.name = !wanted ? NULL : told("cupti12") ? kept : strdup(kept);
     device.numMultiprocessors = 3;
     PUT(device);
     CUpti_ResourceData data;
@@ -219,10 +228,12 @@ static void on_launch(const char *kernel, unsigned correlation)
     record.correlationId = correlation;
     record.name = kernel;
     PUT(record);
-    put_call(CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, correlation,
-             start);
-    put_call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000,
-             correlation, start);
+    if (told("driver"))
+        put_call(CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, correlation,
+                 start);
+    else
+        put_call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000,
+                 correlation, start);
     if (told("fatal") && launch == FATAL_LAUNCH) give_up();
 }
 
@@ -292,7 +303,7 @@ static void on_record(unsigned correlation)
 /* The functions of CUPTI. */
 CUptiResult cuptiGetVersion(uint32_t *version)
 {
-    *version = CUPTI_API_VERSION;
+    *version = told("cupti12") ? CUPTI_12_9 : CUPTI_API_VERSION;
     return CUPTI_SUCCESS;
 }
 
@@ -380,6 +391,15 @@ CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind)
     if (told("no-kinds")) return CUPTI_ERROR_UNKNOWN;
     if (told("no-memset") && kind == CUPTI_ACTIVITY_KIND_MEMSET) return CUPTI_ERROR_NOT_SUPPORTED;
     atomic_store(&enabled[kind], 1);
+    return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId id, uint8_t enable)
+{
+    require(id < DRIVER_CALLS, "a call of the driver that there is not");
+    atomic_store(&driver_calls[id], enable);
+    atomic_store(&some_driver_calls, 1);
+    atomic_store(&enabled[CUPTI_ACTIVITY_KIND_DRIVER], 1);
     return CUPTI_SUCCESS;
 }
 

@@ -34,7 +34,6 @@ struct call {
     const void *from;
     size_t bytes;
     int rows, columns;
-    bool accumulate;
 };
 
 /* Members of a reduction. */
@@ -249,17 +248,13 @@ static void repeat_row(void *matrix, const void *row, int rows, int columns)
 static void run_sum_rows(dl_device *device, const call *c)
 {
     (void)device;
-    real()->sum_rows(near_by(c->to), near_by(c->from), c->rows, c->columns, c->accumulate);
+    real()->sum_rows(near_by(c->to), near_by(c->from), c->rows, c->columns);
 }
 
-static void sum_rows(void *sums, const void *matrix, int rows, int columns, bool accumulate)
+static void sum_rows(void *sums, const void *matrix, int rows, int columns)
 {
-    issue((call){.run = run_sum_rows,
-                 .to = sums,
-                 .from = matrix,
-                 .rows = rows,
-                 .columns = columns,
-                 .accumulate = accumulate});
+    issue(
+        (call){.run = run_sum_rows, .to = sums, .from = matrix, .rows = rows, .columns = columns});
 }
 
 static void run_relu(dl_device *device, const call *c)
@@ -454,10 +449,8 @@ static group *find_group(const dl_device_ranks *ranks)
     return groups[free_place] = made;
 }
 
-static dl_status join_ranks(dl_device *const *devices, int count, const dl_device_ranks *ranks,
-                            dl_error *err)
+static dl_status join_ranks(dl_device *const *devices, int count, const dl_device_ranks *ranks)
 {
-    (void)err;
     pthread_mutex_lock(&groups_mutex);
     group *g = find_group(ranks);
     for (int i = 0; i < count; i++) {
@@ -473,8 +466,10 @@ static dl_status join_ranks(dl_device *const *devices, int count, const dl_devic
     return DL_OK;
 }
 
-static dl_status join(dl_device *const *devices, int count, dl_error *err)
+static dl_status join(dl_device *const *devices, int count, const dl_device_ranks *ranks,
+                      dl_error *err)
 {
+    if (ranks != NULL) return join_ranks(devices, count, ranks);
     for (int i = 1; i < count; i++) {
         if (devices[i]->number != devices[i - 1]->number) continue;
         return dl_error_set(err, DL_ERR_UNSUPPORTED, "members share fake device %d",
@@ -615,21 +610,17 @@ static void launch(void)
     issue((call){.run = run_nothing});
 }
 
-static void run_copy_from(dl_device *device, const call *c)
+static void run_device_copy(dl_device *device, const call *c)
 {
     (void)device;
     memcpy(near_by(c->to), near_by(c->from), c->bytes);
 }
 
-static void copy_from(const dl_device *source, void *to, const void *from, size_t bytes)
+static void copy(const dl_device *target, void *to, const dl_device *source, const void *from,
+                 size_t bytes)
 {
-    (void)source;
-    issue((call){.run = run_copy_from, .to = to, .from = from, .bytes = bytes});
-}
-
-static void copy_to(const dl_device *target, void *to, const void *from, size_t bytes)
-{
-    copy_from(target, to, from, bytes);
+    DL_ASSERT(target == used || source == used, "neither is the used one: %p", to);
+    issue((call){.run = run_device_copy, .to = to, .from = from, .bytes = bytes});
 }
 
 /* Its loss is scaled by 1. */
@@ -730,14 +721,12 @@ const dl_device_type fake_device = {
     .between_ns = between_ns,
     .join = join,
     .make_id = make_id,
-    .join_ranks = join_ranks,
     .all_reduce = all_reduce,
     .group = begin_or_end_group,
     .hold = hold,
     .let_go = let_go,
     .launch = launch,
-    .copy_from = copy_from,
-    .copy_to = copy_to,
+    .copy = copy,
     .unscale = unscale,
     .average = average,
     .encode = encode,

@@ -1,4 +1,4 @@
-#include "common/ini.h"
+#include "common/keys.h"
 #include "tests/fuzz/fuzz_driver.h"
 
 #include <string.h>
@@ -41,9 +41,10 @@ static void check_entries(const dl_ini *ini, size_t bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    static const char *const any_key[] = {"*", NULL};
-    static const char *const keys[] = {"workers", "steps", NULL};
-    static const dl_ini_section_schema schema[] = {{"op *", any_key}, {"machine", keys}};
+    static const dl_key rows[] = {{.section = "op *", .name = "*"},
+                                  {.section = "machine", .name = "workers"},
+                                  {.section = "machine", .name = "steps"}};
+    static const dl_keys keys = {rows, sizeof rows / sizeof *rows};
     dl_error err = {0};
     dl_ini ini = {0};
     if (dl_ini_read_text(&ini, "fuzz", (const char *)data, bytes, &err) != DL_OK) {
@@ -52,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         return 0;
     }
     check_entries(&ini, bytes);
-    if (dl_ini_check(&ini, schema, 2, &err) != DL_OK) {
+    if (dl_keys_check(&keys, &ini, &err) != DL_OK) {
         DL_ASSERT(err.code == DL_ERR_NAME && err.line >= 1, "%s", err.text);
     }
     for (size_t i = 0; i < ini.count; i++) {

@@ -95,9 +95,7 @@ static dl_status read_in(dl_read_trace *item, const uint8_t *data, size_t bytes,
 
 static void free_item(dl_read_trace *item)
 {
-    for (size_t i = 0; i < item->note_count; i++)
-        free(item->notes[i]);
-    free(item->notes);
+    dl_notes_free(&item->notes);
     dl_trace_free(&item->trace);
 }
 

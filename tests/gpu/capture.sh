@@ -3,7 +3,7 @@
 # ResNet-50 (batch 64), bare and under dlprof run --preset light and default, in alternating order; the
 # same in PyTorch where that is installed, beside PyTorch's own profiler, whose kernel times are
 # compared too. Leaves tables and traces in OUTDIR.
-# Exit status: 0 if default costs at most 2 % of ResNet-50's step and light at most 5 % of LeNet's, neither
+# Exit status: 0 if every recording holds kernels and lost none, default costs at most 2 % of ResNet-50's step and light at most 5 % of LeNet's, neither
 # more than PyTorch's profiler, and kernel times agree within 1 %; else 1.
 #
 #   tests/gpu/capture.sh OUTDIR DLPROF [DLCAL [overhead | torch]]      both, or one of them alone
@@ -49,10 +49,12 @@ train_step() { # variant, model, batch, steps
     local recorded=() known=() trace=$out/$2.$1.train.dlt
     [ ! -e "$out/overhead.dlt" ] || known=(--overhead "$out/overhead.dlt")
     case $1 in
-        light | default) recorded=("$dlprof" run -q -p "$1" "${known[@]}" -o "$out/$2.$1" --) ;;
+        light | default) recorded=("$dlprof" run -q -p "$1" "${known[@]}" -o "$out/$2.$1"
+            --json "$out/$2.$1.json" --) ;;
     esac
     "${recorded[@]}" "$dlprof" train --device "$device" --data synthetic --model "$2" --batch "$3" \
         --steps "$4" -o "$trace" >&2 || return 1
+    [ ${#recorded[@]} -eq 0 ] || "$here/recorded.sh" "$out/$2.$1.json" "$4" >&2 || return 1
     "$dlprof" info --json "$trace" | tr ',{' '\n' | awk -F: '/^"p50"/ && !found++ { print $2 }'
 }
 
@@ -61,11 +63,13 @@ train_step() { # variant, model, batch, steps
 torch_step() { # variant, model, batch, steps
     local recorded=() own=()
     case $1 in
-        light | default) recorded=("$dlprof" run -q -p "$1" -o "$out/torch_$2.$1" --) ;;
+        light | default) recorded=("$dlprof" run -q -p "$1" -o "$out/torch_$2.$1"
+            --json "$out/torch_$2.$1.json" --) ;;
         torch) own=(--profile "$out/torch_$2.json") ;;
     esac
     "${recorded[@]}" python3 "$here/torch_step.py" --model "$2" --batch "$3" --steps "$4" \
-        --device "$device" "${own[@]}"
+        --device "$device" "${own[@]}" || return 1
+    [ ${#recorded[@]} -eq 0 ] || "$here/recorded.sh" "$out/torch_$2.$1.json" "$4" >&2
 }
 
 # In one round forwards, in the next backwards: a drift of the clock touches all alike.

@@ -4,7 +4,7 @@
 # traces, tables and logs in OUTDIR. Exit status: 0, 1 if anything failed, 77 if there is no GPU, 2 for
 # bad usage.
 #
-#   tests/gpu/run.sh OUTDIR [PART...]  PARTs of: tests train profile bench overhead modes torch; all, in
+#   tests/gpu/run.sh OUTDIR [PART...]  PARTs of: tests machine train profile bench overhead modes torch; all, in
 #                                      this order, if none is named. What they need is built first.
 #   tests/gpu/run.sh --fetch FOLDER    downloads the Debian packages of the libraries to FOLDER, for a
 #                                      machine without network: there, DL_PACKAGES=FOLDER unpacks them
@@ -31,7 +31,7 @@ case "${1:-}" in
         ;;
     "" | -*) usage ;;
 esac
-all_parts=(tests train profile bench overhead modes torch)
+all_parts=(tests machine train profile bench overhead modes torch)
 given=$1
 shift
 parts=("$@")
@@ -136,6 +136,7 @@ fi
 # Of CUDA's libraries, what the toolkit lacks may be there as wheels of Python, which come without the
 # links that a linker needs.
 toolkit=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")")
+[ ! -d "$toolkit/bin" ] || export PATH=$PATH:$toolkit/bin
 use_wheel() { # header, library
     local header library
     [ -z "$(find -L "$toolkit" /usr/include -maxdepth 3 -name "$1" -print -quit 2>/dev/null)" ] || return 0
@@ -192,6 +193,11 @@ part_tests() {
     if grep -q 'Skipped' "$out/tests.log"; then failed+=("a test of the GPU skipped itself"); fi
 }
 
+# The machine file of this machine; what it could not find out is listed in the log.
+part_machine() {
+    step machine "$dlprof" machine --measure -o "$out/machine.ini"
+}
+
 # Workers that share a GPU are marked so in their traces.
 train() { # name, options...
     local name=$1
@@ -206,7 +212,8 @@ workers=$gpus
 # Alone, on all GPUs through NCCL, and each precision.
 part_train() {
     local batch precision dispatch
-    for batch in 64 16 256; do train "lenet_b$batch" --model lenet --batch "$batch" --steps 200; done
+    # LeNet's step is well below a millisecond: seconds, after a tenth of warm-up, in which the clock rises.
+    for batch in 64 16 256; do train "lenet_b$batch" --model lenet --batch "$batch" --steps 5000; done
     for batch in 32 128; do train "vgg19_b$batch" --model vgg19_bn --batch "$batch" --steps 30; done
     for batch in 16 64; do train "resnet50_b$batch" --model resnet50 --batch "$batch" --steps 15; done
     train resnet50_tf32 --model resnet50 --batch 64 --steps 15 --precision tf32
@@ -231,14 +238,20 @@ part_profile() {
     local model
     for model in lenet vgg19_bn resnet50; do
         rm -rf "$out/run_$model"
-        step "run_$model" "$dlprof" run -o "$out/run_$model" -- \
+        step "run_$model" "$dlprof" run -o "$out/run_$model" --json "$out/run_$model.json" -- \
             "$dlprof" train --device cuda --data synthetic --model "$model" --batch 32 --steps 12 \
-            -o "$out/run_$model.dlt"
+            -o "$out/run_$model.dlt" || continue
+        # dlprof run has the program's exit status, whatever it recorded. A step has a kernel and more.
+        step "recorded_$model" "$source_dir/tests/gpu/recorded.sh" "$out/run_$model.json" 12
     done
 }
 
 part_bench() {
-    step_s=180 step bench "$dlprof" bench --device cuda --seconds "${SECONDS_BENCH:-60}" -o "$out/bench.dlt"
+    local model
+    for model in lenet vgg19_bn resnet50; do # a fit takes the benchmark of its own model only
+        step_s=90 step "bench_$model" "$dlprof" bench --device cuda --data synthetic --model "$model" \
+            --seconds "${SECONDS_BENCH:-20}" -o "$out/bench_$model.dlt"
+    done
 }
 
 # capture.sh keeps to the limit by itself, and so has a result then.
@@ -305,6 +318,7 @@ for part in "${parts[@]}"; do
     fi
     case $part in
         tests) part_tests ;;
+        machine) part_machine ;;
         train) part_train ;;
         profile) part_profile ;;
         bench) part_bench ;;

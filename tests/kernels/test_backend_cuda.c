@@ -231,7 +231,8 @@ static void second_reader_adds_its_gradient(void **state)
 static void pooling_chooses_the_first_of_equal_maxima(void **state)
 {
     (void)state;
-    const dl_pool pool = {.count = 1, .in = {2, 2, 2}, .out = {1, 1, 2}, .kernel = 2, .stride = 2};
+    const dl_windows pool = {
+        .count = 1, .in = {2, 2, 2}, .out = {1, 1, 2}, .kernel = 2, .stride = 2};
     const float x[] = {1, -1, 2, -1, 2, -2, 0, -1};
     const dl_backend *backend = &dl_backend_cuda;
     void *image = numbers(backend, 8), *y = numbers(backend, 2);

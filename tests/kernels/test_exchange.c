@@ -87,16 +87,6 @@ static void average_of_one_copies(void **state)
     assert_memory_equal(result, values, sizeof values);
 }
 
-static void copy_copies(void **state)
-{
-    (void)state;
-    const char from[6] = "hello";
-    char to[8] = "........";
-    dl_exchange_copy(to, from, sizeof from);
-    assert_string_equal(to, "hello");
-    assert_int_equal(to[7], '.');
-}
-
 /* What the threads of the barrier test share: plain numbers, so that a barrier that lets anyone
  * through too early shows (and ThreadSanitizer sees the missing order). */
 typedef struct barrier_case {
@@ -264,7 +254,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(average_is_the_mean_in_order),
         cmocka_unit_test(average_of_one_copies),
-        cmocka_unit_test(copy_copies),
         cmocka_unit_test(barrier_spins),
         cmocka_unit_test(barrier_blocks),
         cmocka_unit_test(barrier_of_one_never_waits),

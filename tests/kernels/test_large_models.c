@@ -12,7 +12,9 @@ enum { BATCH = 4 };
 
 static dl_model *create(const char *name, int side, dl_precision precision)
 {
-    dl_model_table table = *dl_model_table_find(name);
+    const dl_model_table *found = NULL;
+    assert_int_equal(dl_model_table_find(&found, name, NULL), DL_OK);
+    dl_model_table table = *found;
     table.in = (dl_shape){side, side, 3};
     return dl_model_create_from(&table, precision, BATCH, 1);
 }

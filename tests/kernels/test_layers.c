@@ -335,19 +335,17 @@ static void pool_takes_nothing_from_beyond_the_edge(void **state)
     rig_free(&rig);
 }
 
-/* Two pixels' windows overlap in the backend's general pooling: 1 2 3 over 4 5 6 over 7 8 9,
- * windows of 2: means 3 4 6 7; a gradient of 4 each adds 1 for each window that holds the pixel. */
-static void averages_of_overlapping_windows(void **state)
+/* Two samples of 2 x 1 pixels and two channels: means 2 3 and 6 7; a gradient of 4 is 2 a pixel. */
+static void means_are_of_each_channels_pixels(void **state)
 {
     (void)state;
-    const dl_pool pool = {.count = 1, .in = {3, 3, 1}, .out = {2, 2, 1}, .kernel = 2, .stride = 1};
     const dl_backend *backend = dl_backend_cpu(DL_DOUBLE);
-    const double x[] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, dy[] = {4, 4, 4, 4};
-    double y[4], dx[9];
-    backend->average_pool(&pool, x, y);
-    assert_true(near_all(y, (double[]){3, 4, 6, 7}, 4, 1e-15));
-    backend->average_pool_backward(&pool, dy, dx);
-    assert_true(near_all(dx, (double[]){1, 2, 1, 2, 4, 2, 1, 2, 1}, 9, 1e-15));
+    const double x[] = {1, 2, 3, 4, 5, 6, 7, 8}, dy[] = {4, 8, 12, 16};
+    double y[4], dx[8];
+    backend->mean_pixels(2, 2, 2, x, y);
+    assert_true(near_all(y, (double[]){2, 3, 6, 7}, 4, 1e-15));
+    backend->mean_pixels_backward(2, 2, 2, dy, dx);
+    assert_true(near_all(dx, (double[]){2, 4, 2, 4, 6, 8, 6, 8}, 8, 1e-15));
 }
 
 /* In single precision, with values that it holds exactly: (1 2 | 3 4) with one border of zeros and
@@ -527,7 +525,7 @@ int main(void)
         cmocka_unit_test(windows_are_counted_as_usual),
         cmocka_unit_test(second_reader_adds_its_gradient),
         cmocka_unit_test(pool_takes_nothing_from_beyond_the_edge),
-        cmocka_unit_test(averages_of_overlapping_windows),
+        cmocka_unit_test(means_are_of_each_channels_pixels),
         cmocka_unit_test(conv_in_float_gives_closed_values),
         cmocka_unit_test(pool_picks_the_first_of_equal_maxima),
         cmocka_unit_test(relu_has_no_gradient_at_zero),

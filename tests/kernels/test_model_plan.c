@@ -4,7 +4,6 @@
 
 #include "common/alloc.h"
 #include "common/random.h"
-#include "kernels/model_internal.h"
 #include "kernels/model_table.h"
 #include "tests/check.h"
 #include "tests/near.h"
@@ -124,22 +123,6 @@ static void steps_repeat_bit_for_bit(void **state)
     dl_model_destroy(model);
 }
 
-static void links_follow_the_specs(void **state)
-{
-    (void)state;
-    dl_model_plan plan;
-    dl_model_plan_links(&plan, layers, LAYERS);
-    assert_int_equal(plan.links[0].input, -1);
-    assert_int_equal(plan.links[4].input, 3);
-    assert_int_equal(plan.links[4].other, -1);
-    assert_int_equal(plan.links[9].input, 3);
-    assert_int_equal(plan.links[11].input, 10);
-    assert_int_equal(plan.links[11].other, 8);
-    assert_int_equal(plan.links[15].input, 14);
-    assert_int_equal(plan.links[15].other, 12);
-    dl_model_plan_free(&plan);
-}
-
 /* Shapes a sample: stem 8x8x3 = 192, pool 4x4x3 = 48, a1 4x4x2 = 32, a2, projection, b1 and all
  * that follows them 2x2x4 = 16, global 4, fc 3, loss 3.
  * Kept in double: input 128; stem 2 x 192 (convolution and its norm; the rectifier is in place),
@@ -172,7 +155,8 @@ static void memory_is_what_the_shapes_need(void **state)
 static void chain_needs_two_arrays(void **state)
 {
     (void)state;
-    dl_model *model = dl_model_create_from(dl_model_table_find("lenet"), DL_FLOAT, 2, 1);
+    dl_model *model = NULL;
+    assert_int_equal(dl_model_create(&model, "lenet", DL_FLOAT, 2, 1, NULL), DL_OK);
     assert_int_equal(dl_model_memory_use(model).activation_gradient_bytes,
                      2 * sizeof(float) * (2880 + 11520));
     dl_model_destroy(model);
@@ -183,7 +167,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_match_finite_differences),
         cmocka_unit_test(steps_repeat_bit_for_bit),
-        cmocka_unit_test(links_follow_the_specs),
         cmocka_unit_test(memory_is_what_the_shapes_need),
         cmocka_unit_test(chain_needs_two_arrays),
     };

@@ -414,7 +414,7 @@ static void a_failing_worker_ends_the_run(void **state)
     config.cores = 2;
     config.sync = DL_SYNC_ALLREDUCE;
     refused_core = 1;
-    check_refused(&config, &data, DL_ERR_SYSTEM, "worker 1: core 1 refused");
+    check_refused(&config, &data, DL_ERR_SYSTEM, "thread 1: core 1 refused");
     refused_core = -1;
 }
 

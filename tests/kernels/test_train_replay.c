@@ -321,6 +321,9 @@ static void bad_settings_are_errors(void **state)
     config.model = "lenot";
     assert_int_equal(dl_train_replay(&config, &schedule, &data, &result, &err), DL_ERR_NAME);
     config = small_config();
+    config.optimizer.name = "sdg";
+    assert_int_equal(dl_train_replay(&config, &schedule, &data, &result, &err), DL_ERR_NAME);
+    config = small_config();
     config.staleness_rate = true;
     config.optimizer.name = "adam";
     assert_int_equal(dl_train_replay(&config, &schedule, &data, &result, &err), DL_ERR_UNSUPPORTED);

@@ -9,7 +9,6 @@ dl_add_test(test_train_records unit LINK dl_kernels)
 dl_add_test(test_train_server unit LINK dl_kernels)
 dl_add_test(test_train_points unit LINK dl_kernels)
 dl_add_test(test_train_replay unit LINK dl_kernels)
-dl_add_test(test_train_replay_parameters unit LINK dl_kernels)
 dl_add_test(test_schedule_read unit LINK dl_kernels)
 dl_add_fuzzer(fuzz_schedule LINK dl_kernels)
 target_link_options(test_train PRIVATE -Wl,--wrap=dl_cpu_pin)
@@ -27,6 +26,23 @@ dl_add_test(test_rank_group unit LINK dl_kernels)
 dl_add_test(test_train_ranks unit LINK dl_kernels EXTRA doubles/fake_device.c)
 set_property(TEST test_rank_group test_train_ranks APPEND PROPERTY LABELS threads)
 
+# The kernels of the "cuda" device, compiled for the processor: launches become calls, the GPU's clock
+# the host's, CUDA's headers those of a double.
+set(cuda_double ${PROJECT_SOURCE_DIR}/tests/doubles/cuda)
+set(cuda_kernels ${CMAKE_CURRENT_BINARY_DIR}/cuda_kernels.cc)
+add_custom_command(OUTPUT ${cuda_kernels} VERBATIM
+    DEPENDS ${PROJECT_SOURCE_DIR}/kernels/cuda/cuda_kernels.cu
+    COMMAND sed -E
+        -e "s/kernel<<<(.*), (.*), 0, (.*)>>>/cuda_launch(\\1, \\2, \\3, kernel)/"
+        -e "s/asm volatile.*%globaltimer.*/now = cuda_clock_ns();/"
+        ${PROJECT_SOURCE_DIR}/kernels/cuda/cuda_kernels.cu > ${cuda_kernels})
+add_library(cuda_kernels_on_cpu STATIC ${cuda_kernels} doubles/cuda/cuda_run.cc)
+target_link_libraries(cuda_kernels_on_cpu PRIVATE dl_options)
+target_compile_options(cuda_kernels_on_cpu PRIVATE
+    -Wno-pedantic -Wno-shadow -Wno-unknown-pragmas -ffp-contract=off)
+target_include_directories(cuda_kernels_on_cpu BEFORE PUBLIC ${cuda_double})
+dl_add_test(test_cuda_kernels unit LINK dl_kernels cuda_kernels_on_cpu)
+
 # Devices. The label gpu marks what needs one and skips itself without.
 dl_add_test(test_device unit LINK dl_kernels)
 dl_add_test(test_train_device unit LINK dl_kernels EXTRA doubles/fake_device.c)
@@ -35,3 +51,7 @@ if(DL_CUDA)
     add_dependencies(test_device dlprof_cuda)
     dl_add_test(test_backend_cuda gpu LINK dl_kernels_cuda dl_kernels)
 endif()
+
+# How fast the layers are: prints a table.
+add_executable(bench_kernels EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/bench_kernels.c)
+target_link_libraries(bench_kernels PRIVATE dl_options dl_kernels)

@@ -5,9 +5,13 @@ if(NOT TARGET dl_cupti)
     return()
 endif()
 
-foreach(module cupti_decode cupti_kinds buffer_pool preemption)
+dl_add_test(test_cupti_decode unit LINK dl_cupti EXTRA doubles/raw_replay.c)
+foreach(module cupti_kinds buffer_pool preemption)
     dl_add_test(test_${module} unit LINK dl_cupti)
 endforeach()
+# What a record of CUPTI's costs the thread that decodes it: prints a table.
+add_executable(bench_decode EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/bench_decode.c)
+target_link_libraries(bench_decode PRIVATE dl_options dl_cupti)
 set_property(TEST test_buffer_pool APPEND PROPERTY LABELS threads)
 target_link_options(test_preemption PRIVATE -Wl,--wrap=dl_capture_meta -Wl,--wrap=dl_capture_log -Wl,--wrap=dl_capture_now)
 

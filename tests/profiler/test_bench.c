@@ -122,13 +122,14 @@ static void snapshot_holds_what_changes_with_the_state(void **state)
                                     .batches = batches,
                                     .batch_count = 2,
                                     .workers_max = COPIES,
-                                    .seconds = 0.1};
+                                    .seconds = 0.1,
+                                    .kind = DL_BENCH_SNAPSHOT};
     dl_trace_writer *writer = NULL;
     dl_error err = {0};
     assert_int_equal(dl_trace_writer_open(&writer, "test_bench_snapshot.dlt", &err), DL_OK);
     dl_bench bench;
     dl_bench_init(&bench, writer);
-    assert_int_equal(dl_bench_run_snapshot(&bench, &config, &err), DL_OK);
+    assert_int_equal(dl_bench_run(&bench, &config, &err), DL_OK);
     assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
     dl_trace snapshot = {0};
     assert_int_equal(dl_trace_read(&snapshot, "test_bench_snapshot.dlt", &err), DL_OK);

@@ -25,7 +25,7 @@ static void buffers_are_zero_even_the_second_time(void **state)
         assert_ptr_equal(dl_buffer_of(data), buffer);
         assert_true(all_zero(data, BYTES));
         buffer->used = use == 1 ? BYTES : 100;
-        memset(data, 0xab, buffer->used);
+        memset(data, 0xab, BYTES); /* also behind what is said to be used */
         dl_buffer_pool_give(pool, buffer);
     }
     dl_buffer_pool_free(pool);

@@ -124,6 +124,67 @@ static void test_nothing_recorded(void **state)
     unlink(path);
 }
 
+/* A process that marks ten steps of 1 ms and uses no device. */
+static void test_steps_of_the_host(void **state)
+{
+    (void)state;
+    char path[] = "test_cmd_info_host.dlt", *text;
+    dl_trace_writer *writer;
+    dl_error err = {0};
+    assert_int_equal(dl_trace_writer_open(&writer, path, &err), DL_OK);
+    dl_trace_stream *stream = dl_trace_writer_stream(writer);
+    for (int i = 0; i < 10; i++) {
+        char step[32];
+        snprintf(step, sizeof step, "step %d", i);
+        dl_trace_stream_append_activity(stream,
+                                        &(dl_activity){.kind = DL_ACTIVITY_RANGE,
+                                                       .name = dl_trace_writer_intern(writer, step),
+                                                       .thread = 1,
+                                                       .start_ns = i * 2000000LL,
+                                                       .duration_ns = 1000000});
+    }
+    assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
+    char *argv[] = {name, path, NULL, NULL};
+    assert_int_equal(run(argv, &text), 0);
+    assert_contains(text, "\nhost        10       0      0 ");
+    assert_contains(text, " marks\n");
+    free(text);
+    argv[2] = json;
+    assert_int_equal(run(argv, &text), 0);
+    assert_contains(text, "\"host_steps\":{\"method\":\"marks\",\"warmup\":0,\"other\":0,");
+    assert_contains(text, "1000000");
+    free(text);
+    unlink(path);
+}
+
+/* Files of other profilers are known by how they start; what is neither theirs nor ours is not. */
+static void test_files_of_other_profilers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *start;
+        size_t bytes;
+        const char *says;
+    } files[] = {
+        {"\x1f\x8b\x08\x00", 4, "summarised by dlcal info"},
+        {" \n{\"traceEvents\": []}", 21, "summarised by dlcal info"},
+        {"SQLite format 3\0", 16, "summarised by dlcal info"},
+        {"rubbish", 7, "is not a .dlt trace"},
+    };
+    char path[] = "test_cmd_info_foreign", *text;
+    char *argv[] = {name, path, NULL};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        FILE *out = fopen(path, "wb");
+        assert_non_null(out);
+        fwrite(files[i].start, 1, files[i].bytes, out);
+        fclose(out);
+        assert_int_equal(run(argv, &text), 1);
+        assert_contains(text, files[i].says);
+        free(text);
+    }
+    unlink(path);
+}
+
 static void test_json(void **state)
 {
     (void)state;
@@ -185,6 +246,8 @@ int main(void)
         cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_nothing_recorded),
+        cmocka_unit_test(test_steps_of_the_host),
+        cmocka_unit_test(test_files_of_other_profilers),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_json_of_a_failure),
         cmocka_unit_test(test_json_of_both_kinds),

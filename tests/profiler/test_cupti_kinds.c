@@ -9,6 +9,7 @@ static struct {
     bool runtime;            /* the kind */
     bool off[CALLS_MAX];     /* of it */
     bool off_before_runtime; /* would be undone by the kind */
+    bool driver[CALLS_MAX];  /* calls that were switched on */
     int driver_calls;
 } asked;
 
@@ -28,7 +29,8 @@ static CUptiResult CUPTIAPI enable_runtime_call(CUpti_CallbackId call, uint8_t e
 
 static CUptiResult CUPTIAPI enable_driver_call(CUpti_CallbackId call, uint8_t enable)
 {
-    (void)call;
+    assert_true(call < CALLS_MAX);
+    asked.driver[call] = enable;
     asked.driver_calls += enable;
     return CUPTI_SUCCESS;
 }
@@ -66,7 +68,24 @@ static void polled_calls_are_not_recorded(void **state)
         assert_true(asked.off[polled[i]]);
     for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
         assert_false(asked.off[told[i]]);
+}
+
+/* NCCL launches by cuLaunchKernelEx, Triton by cuLaunchKernel; copies and waits by the driver are
+ * left to the largest preset. */
+static void launches_by_the_driver_are_recorded(void **state)
+{
+    (void)state;
+    ask(DL_CAPTURE_LIGHT);
     assert_int_equal(asked.driver_calls, 0);
+    ask(DL_CAPTURE_DEFAULT);
+    assert_int_equal(asked.driver_calls, 9);
+    assert_true(asked.driver[CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel]);
+    assert_true(asked.driver[CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz]);
+    assert_true(asked.driver[CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch]);
+    assert_false(asked.driver[CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync]);
+    ask(DL_CAPTURE_FULL);
+    assert_true(asked.driver[CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel]);
+    assert_true(asked.driver[CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync]);
 }
 
 static void presets_hold_more_and_more(void **state)
@@ -76,13 +95,13 @@ static void presets_hold_more_and_more(void **state)
     assert_false(asked.runtime);
     ask(DL_CAPTURE_FULL);
     assert_true(asked.runtime);
-    assert_true(asked.driver_calls > 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(polled_calls_are_not_recorded),
+        cmocka_unit_test(launches_by_the_driver_are_recorded),
         cmocka_unit_test(presets_hold_more_and_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,7 +128,7 @@ static void model_decides_which_set(void **state)
 
     source.choice = DL_DATA_CIFAR10;
     assert_int_equal(dl_data_source_open(&source, &set, &note, &err), DL_ERR_IO);
-    assert_contains(err.text, EMPTY_FOLDER "/test_batch.bin");
+    assert_contains(err.file, EMPTY_FOLDER "/test_batch.bin");
 }
 
 /* ImageNet itself is not read. */

@@ -140,7 +140,7 @@ static void a_trace_says_what_it_ran_on(void **state)
     static const struct {
         int workers;
         const char *count, *shared, *text;
-    } cases[] = {{1, "1", "0", "fake"}, {2, "2", "0", "2 x fake"}, {3, "2", "1", "2 x fake"}};
+    } cases[] = {{1, "1", "0", "fake"}, {2, "2", "0", "fake"}, {3, "2", "1", "fake"}};
     for (int i = 0; i < 3; i++) {
         config.workers = cases[i].workers;
         check_meta(&config, cases[i].count, cases[i].shared);

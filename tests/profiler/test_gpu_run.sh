@@ -42,6 +42,8 @@ if [ "$1" = run ]; then
     [[ $* != *--overhead* ]] || [ -e "$FIGURES" ] || exit 3
     while [ "$1" != -- ]; do
         [ "$1" != -o ] || mkdir -p "$2"
+        [ "$1" != --json ] || printf '%s\n' "{\"activities\":{\"kernel\":${KERNELS:-100000}}," \
+            "\"dropped_records\":${DROPPED:-0}}" >"$2"
         shift
     done
     shift
@@ -81,14 +83,23 @@ said 'dlprof_inject' "$folder/out/build.log"
 said '^held: resnet50 default' "$folder/out/capture_overhead/capture_cost.txt"
 [ "$(find "$folder/packed" -type f | wc -l)" -le 7 ] || fail "packed: $(ls "$folder/packed")"
 cat "$folder/packed"/results.tgz.* | tar -tz >"$folder/names" || fail "the archive is damaged"
-for name in tests.log resnet50_tf32.dlt resnet50_tf32.info.txt run_lenet.dlt bench.dlt \
+for name in tests.log machine.ini resnet50_tf32.dlt resnet50_tf32.info.txt run_lenet.dlt bench_resnet50.dlt \
     capture_overhead/capture_cost.txt lenet_softsync_gpu0_w8.dlt; do
     said "^./$name\$" "$folder/names"
 done
 
 FAILING=vgg19_bn run 1 train bench
-said '^failed: train_vgg19_b32 .*train_vgg19_fp16$' "$folder/out/summary.txt"
-[ -e "$folder/out/bench.dlt" ] || fail "a failed training stops what follows"
+said '^failed: train_vgg19_b32 .*train_vgg19_fp16 bench_vgg19_bn$' "$folder/out/summary.txt"
+[ -e "$folder/out/bench_lenet.dlt" ] || fail "a failed training stops what follows"
+
+# A program that ran while nothing of it was recorded, or not all.
+KERNELS=0 run 1 profile
+said '^failed: recorded_lenet recorded_vgg19_bn recorded_resnet50$' "$folder/out/summary.txt"
+said 'NOT HELD: 0 kernels recorded' "$folder/out/recorded_lenet.log"
+DROPPED=7 run 1 profile
+said 'but "dropped_records":7' "$folder/out/recorded_lenet.log"
+KERNELS=0 run 1 overhead
+said '^resnet50 default: failed' "$folder/out/capture_overhead/capture_cost.txt"
 
 # Without the figures of its own cost, recording is measured all the same.
 FAILING=overhead run 1 overhead
@@ -99,7 +110,7 @@ begun=$SECONDS
 HANGING='--model resnet50' LIMIT=24 run 1 train bench
 [ $((SECONDS - begun)) -le 40 ] || fail "the limit of 24 s became $((SECONDS - begun)) s"
 said '^failed: train_resnet50_b16$' "$folder/out/summary.txt"
-said 'bench: no time is left' "$folder/packed/summary.txt"
+said 'bench_lenet: no time is left' "$folder/packed/summary.txt"
 cat "$folder/packed"/results.tgz.* | tar -tz | grep -c train_resnet50_b16.log >/dev/null ||
     fail "the log of what was stopped is not packed"
 

@@ -353,6 +353,25 @@ static void one_kind_cannot_be_enabled(void **state)
     assert_kernels(&run.traces[0], 10);
 }
 
+/* Until CUDA 12.9 a device's name is CUPTI's own: to free it would end the program. */
+static void an_older_cupti_keeps_its_texts(void **state)
+{
+    (void)state;
+    target("exit", "20", (const char *[]){"DOUBLE_CUPTI=cupti12", NULL});
+    assert_untouched(3, "launched 20\n");
+    assert_kernels(&run.traces[0], 20);
+    assert_meta(&run.traces[0], "device.0.name", "Double of a GPU");
+}
+
+static void launches_by_the_driver_are_recorded(void **state)
+{
+    (void)state;
+    target("exit", "20", (const char *[]){"DOUBLE_CUPTI=driver", NULL});
+    assert_untouched(3, "launched 20\n");
+    assert_int_equal(count_kind(&run.traces[0], DL_ACTIVITY_KERNEL), 20);
+    assert_int_equal(count_kind(&run.traces[0], DL_ACTIVITY_CALL), 20);
+}
+
 static void no_libcupti(void **state)
 {
     (void)state;
@@ -572,6 +591,8 @@ int main(void)
         RUNS(another_tool_has_cupti),
         RUNS(no_kind_can_be_enabled),
         RUNS(one_kind_cannot_be_enabled),
+        RUNS(an_older_cupti_keeps_its_texts),
+        RUNS(launches_by_the_driver_are_recorded),
         RUNS(no_libcupti),
         RUNS(dropped_records_are_counted),
         RUNS(lost_times_are_counted),

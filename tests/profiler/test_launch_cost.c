@@ -31,9 +31,10 @@ static void test_measures_what_each_preset_adds(void **state)
         }
     }
     for (int v = DL_LAUNCH_LIGHT; v < DL_LAUNCH_VARIANT_COUNT; v++) {
-        assert_true(cost.figures[v].items[DL_CAPTURE_PER_KERNEL].ns > 0);
-        assert_true(cost.figures[v].items[DL_CAPTURE_PER_COPY].ns > 0);
-        assert_true(cost.figures[v].items[DL_CAPTURE_PER_RECORD].ns > 0);
+        /* Differences of times: on a busy machine one may come out below zero, but not certainly so. */
+        assert_true(cost.figures[v].items[DL_CAPTURE_PER_KERNEL].high_ns > 0);
+        assert_true(cost.figures[v].items[DL_CAPTURE_PER_COPY].high_ns > 0);
+        assert_true(cost.figures[v].items[DL_CAPTURE_PER_RECORD].high_ns > 0);
     }
     assert_true(cost.figures[DL_LAUNCH_NVTX].items[DL_CAPTURE_PER_RECORD].ns == 0);
     assert_true(cost.records_per_launch[DL_LAUNCH_NVTX] == 0);
@@ -41,8 +42,8 @@ static void test_measures_what_each_preset_adds(void **state)
                 cost.records_per_launch[DL_LAUNCH_LIGHT] < 0.51);
     assert_true(cost.records_per_launch[DL_LAUNCH_DEFAULT] >= 1.75 &&
                 cost.records_per_launch[DL_LAUNCH_DEFAULT] < 1.76);
-    assert_true(cost.records_per_launch[DL_LAUNCH_FULL] >= 2.25 &&
-                cost.records_per_launch[DL_LAUNCH_FULL] < 2.26);
+    assert_true(cost.records_per_launch[DL_LAUNCH_FULL] >= 2.0 &&
+                cost.records_per_launch[DL_LAUNCH_FULL] < 2.01);
     assert_int_equal(count_files(folder), 0);
 }
 

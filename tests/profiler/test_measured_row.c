@@ -86,7 +86,7 @@ static void rows_read_back(void **state)
     dl_error err = {0};
     assert_int_equal(dl_csv_read(&csv, PATH, &err), DL_OK);
     assert_int_equal(csv.rows, 2);
-    assert_number(&csv, 0, "cores", dl_run_cores(&async));
+    assert_number(&csv, 0, "cores", dl_train_cores(&async));
     assert_number(&csv, 0, "workers", 2);
     assert_number(&csv, 0, "batch", 12);
     assert_string_equal(cell(&csv, 0, "sync"), "async");

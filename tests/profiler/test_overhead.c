@@ -36,7 +36,8 @@ static void measures_pairs(void **state)
     assert_int_equal(overhead.pairs, DL_OVERHEAD_PAIRS_MIN);
     assert_true(overhead.records_per_step == 17);
     assert_true(overhead.steps > 0 && overhead.step_ns > 0);
-    assert_true(overhead.low_ns <= overhead.extra_ns && overhead.extra_ns <= overhead.high_ns);
+    assert_true(overhead.extra.low_ns <= overhead.extra.ns &&
+                overhead.extra.ns <= overhead.extra.high_ns);
 }
 
 static void stop_says_how_far_it_got(void **state)

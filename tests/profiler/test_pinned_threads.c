@@ -6,7 +6,7 @@
 #include "tests/check.h"
 
 #include "common/cpu.h"
-#include "profiler/pinned_threads.h"
+#include "kernels/pinned_threads.h"
 
 /* The linker sends the library's pinning here (--wrap), so that it can be refused. */
 dl_status __real_dl_cpu_pin(int index, dl_error *err);
@@ -58,7 +58,7 @@ static void none_runs_if_one_cannot_be_pinned(void **state)
     dl_error err = {0};
     assert_int_equal(dl_pinned_threads_run(THREADS, cores, note_call, calls, &err), DL_ERR_SYSTEM);
     refused_core = -1;
-    assert_string_equal(err.text, "core 7 refused");
+    assert_string_equal(err.text, "thread 2: core 7 refused");
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(calls[i], 0);
 }

@@ -60,14 +60,14 @@ static void waiting_depends_on_the_cores(void **state)
     dl_train_config config = small_config();
     config.cores = 1;
     config.workers = 1;
-    assert_int_equal(dl_run_cores(&config), 1);
-    assert_int_equal(dl_run_wait(&config), DL_WAIT_SPIN);
+    assert_int_equal(dl_train_cores(&config), 1);
+    assert_int_equal(dl_train_wait(&config), DL_WAIT_SPIN);
     config.workers = 2;
-    assert_int_equal(dl_run_wait(&config), DL_WAIT_BLOCK);
+    assert_int_equal(dl_train_wait(&config), DL_WAIT_BLOCK);
     config.wait = DL_WAIT_SPIN;
-    assert_int_equal(dl_run_wait(&config), DL_WAIT_SPIN);
+    assert_int_equal(dl_train_wait(&config), DL_WAIT_SPIN);
     config.cores = 0;
-    assert_int_equal(dl_run_cores(&config), dl_cpu_count());
+    assert_int_equal(dl_train_cores(&config), dl_cpu_count());
 }
 
 static void assert_meta(const dl_trace *trace, const char *key, const char *value)

@@ -32,6 +32,18 @@ dl_add_test(test_device_options unit LINK dl_profiler EXTRA doubles/fake_device.
 dl_add_test(test_run_meta unit LINK dl_profiler EXTRA doubles/fake_device.c)
 dl_add_test(test_bench_gpu unit LINK dl_profiler EXTRA doubles/fake_device.c)
 
+# The programs on a GPU, end to end, with a device that calculates on the processor in CUDA's place.
+# Its library takes the kernels as they are, which a sanitizer's cannot be linked into.
+if(TARGET dlprof AND TARGET dlcal AND TARGET dlsim AND NOT DL_SANITIZE AND NOT DL_COVERAGE)
+    add_library(fake_cuda MODULE doubles/fake_cuda.c doubles/fake_device.c)
+    target_link_libraries(fake_cuda PRIVATE dl_options dl_kernels)
+    set_target_properties(fake_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON OUTPUT_NAME dlprof_cuda
+        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/doubles)
+    add_test(NAME test_gpu_chain COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_gpu_chain.sh $<TARGET_FILE:dlprof>
+             $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> $<TARGET_FILE:fake_cuda>)
+    set_tests_properties(test_gpu_chain PROPERTIES LABELS unit TIMEOUT 300)
+endif()
+
 # The data that ./quickstart trains on.
 add_test(NAME test_find_mnist COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test_find_mnist.sh ${PROJECT_SOURCE_DIR}/scripts/find_mnist.sh)
 set_tests_properties(test_find_mnist PROPERTIES LABELS unit TIMEOUT 60)
@@ -40,3 +52,8 @@ set_tests_properties(test_find_mnist PROPERTIES LABELS unit TIMEOUT 60)
 add_test(NAME test_install_packages
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test_install_packages.sh ${PROJECT_SOURCE_DIR}/scripts/install_packages.sh)
 set_tests_properties(test_install_packages PROPERTIES LABELS unit TIMEOUT 60)
+
+# Copies of any program side by side.
+add_test(NAME test_bench_of COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_bench_of.sh $<TARGET_FILE:dlprof>
+         $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_bench_of PROPERTIES LABELS unit TIMEOUT 300)

@@ -13,8 +13,8 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
-#include "sim/network/maxmin.h"
 #include "sim/network/network.h"
+#include "tests/sim/maxmin.h"
 
 #define MESH_LINKS 16
 

@@ -325,7 +325,7 @@ static void open_run(run *r, const group *g, const dl_collective_config *config)
     if (dl_collective_init(&r->collective, &r->network, &g->links, config, &err) != DL_OK) {
         fail_msg("%s", err.text);
     }
-    int flows = dl_collective_flows(&r->collective) + 1;
+    int flows = r->collective.plan.transfer_count + 1;
     dl_network_reserve(&r->network, flows);
     dl_engine_init(&r->engine, 2 * flows + 16);
     dl_collective_on_done(&r->collective, note_end, r, 7);
@@ -383,7 +383,7 @@ static void what_has_too_many_transfers_is_refused(void **state)
         c.transfers_max = counts[i];
         run r;
         open_run(&r, &g, &c);
-        assert_int_equal(dl_collective_flows(&r.collective), counts[i]);
+        assert_int_equal(r.collective.plan.transfer_count, counts[i]);
         close_run(&r);
         for (int most = 1; most < counts[i]; most += counts[i] - 2) {
             dl_collective collective;
@@ -446,8 +446,8 @@ static void bytes_are_what_the_algorithm_moves(void **state)
             dl_collective_arrive(&r.collective);
         dl_engine_run(&r.engine);
         for (int i = 0; i < 4; i++) {
-            double up = dl_network_link_bytes(&r.network, g.links.nvswitch[i].up);
-            double down = dl_network_link_bytes(&r.network, g.links.nvswitch[i].down);
+            double up = r.network.bytes[g.links.nvswitch[i].up];
+            double down = r.network.bytes[g.links.nvswitch[i].down];
             assert_true(fabs(up - 60e6) < 1 && fabs(down - 60e6) < 1);
         }
         close_run(&r);

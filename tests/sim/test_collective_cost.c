@@ -119,8 +119,8 @@ static void a_measured_collective_takes_its_time(void **state)
     dl_network_init(&network, &engine, 1);
     dl_network_add_links(&network, &links);
     assert_int_equal(dl_collective_init(&collective, &network, &links, &config, &err), DL_OK);
-    dl_network_reserve(&network, dl_collective_flows(&collective));
-    dl_engine_init(&engine, 2 * dl_collective_flows(&collective) + 2);
+    dl_network_reserve(&network, collective.plan.transfer_count);
+    dl_engine_init(&engine, 2 * collective.plan.transfer_count + 2);
     for (int run = 0; run < 2; run++) {
         for (int i = 0; i < 4; i++)
             dl_collective_arrive(&collective);

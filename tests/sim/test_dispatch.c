@@ -1,5 +1,5 @@
-/* Host threads that issue steps, with GPUs that only compute: each begins a step when its issue has
- * begun and the step before has ended, and ends it no earlier than its issue. */
+/* Host threads that launch steps, with GPUs that only compute: each starts a step when its launch has
+ * started and the step before has ended, and ends it no earlier than its launch. */
 #include "tests/check.h"
 
 #include "sim/platform/dispatch.h"
@@ -51,10 +51,10 @@ static void go_on(void *user, int w)
     gpus *g = user;
     if (g->done[w] == STEPS || g->working[w]) return;
     if (!g->worked[w]) {
-        if (dl_dispatch_begun(&g->dispatch, w) <= g->done[w]) return;
+        if (g->dispatch.started[w] <= g->done[w]) return;
         g->working[w] = true;
         dl_engine_after(&g->engine, g->work_ns, worked, g, w);
-    } else if (dl_dispatch_issued(&g->dispatch, w) > g->done[w]) {
+    } else if (g->dispatch.launched[w] > g->done[w]) {
         if (!g->barrier) {
             g->worked[w] = false;
             end_step(g, w);

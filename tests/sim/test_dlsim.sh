@@ -15,7 +15,7 @@ scenario() { # file, sync mode, costs
 scenario good.ini async costs.ini
 scenario mode.ini asink costs.ini
 scenario lost.ini async nowhere.ini
-sed '/^\[copy\]/,/^\[average\]/{/^\[average\]/!d}' costs.ini >poor.ini
+sed -e '/^\[copy\]/,/^\[average\]/{/^\[average\]/!d}' -e '/^parameter_bytes/s/=.*/= 50 MB/' costs.ini >poor.ini
 scenario poor_scenario.ini async poor.ini
 
 expect 0 "Usage: dlsim" --help
@@ -25,12 +25,20 @@ expect 2 ""
 expect 1 "mode.ini:8:" mode.ini
 expect 1 "async" mode.ini
 expect 1 "nowhere.ini" lost.ini
-expect 1 "[copy]" poor_scenario.ini
-expect 1 "[copy]" --check poor_scenario.ini
+expect 1 "[copy] latency_ns" poor_scenario.ini --set workload.missing=refuse
+expect 1 "[copy] bandwidth_bytes_per_s" --check poor_scenario.ini --set workload.missing=refuse
+expect 0 "costs that are missing are assumed" --check poor_scenario.ini
+expect 0 "note: assumed [copy] bandwidth_bytes_per_s = 10 GB/s (3.333 GB/s to 30 GB/s): one core" --check poor_scenario.ini
 expect 0 "" --check good.ini
 [ ! -e results.csv ] || { echo "FAIL: results of runs that failed or only checked"; failures=$((failures + 1)); }
 
 expect 0 "samples/s" good.ini -o r.csv --histogram h.csv --timeline t.json
+expect 0 "note: the assumption that moves the result most: [copy] bandwidth_bytes_per_s, samples/s -" poor_scenario.ini -o poor.csv
+expect 0 "note: also assumed, which moves samples/s by less than 0.5 % (sources: in the results): [copy] latency_ns = 500 ns" poor_scenario.ini -o poor.csv
+expect 0 "to measure it: dlprof bench" poor_scenario.ini -o poor.csv
+grep -q '^# assumed: \[copy\] bandwidth_bytes_per_s=1e+10 low=3.33.* at_low_frac=-0\.[0-9]* ' poor.csv ||
+    { echo "FAIL: the results do not name what was assumed: $(grep '^#' poor.csv)"; failures=$((failures + 1)); }
+grep -q '^# assumed' r.csv && { echo "FAIL: something is assumed though all is given"; failures=$((failures + 1)); }
 for file in r.csv h.csv t.json; do
     [ -s "$file" ] || { echo "FAIL: no $file"; failures=$((failures + 1)); }
 done
@@ -42,6 +50,18 @@ expect 1 "No such file" "$gpu" --draw-machine no/such/m.dot --check
 
 expect 0 "" good.ini -o again.csv --threads 2 --quiet
 cmp -s r.csv again.csv || { echo "FAIL: equal seeds, other results"; failures=$((failures + 1)); }
+expect 0 "What takes the time:" good.ini -o explained.csv --explain
+expect 0 "throughput with" --costs costs.ini --batch 32 --workers 1,2 --cores 2 -o explained.csv --explain --point 1
+expect 0 "With 1 worker (" --costs costs.ini --batch 32 --workers 1,2 --cores 2 -o explained.csv --explain --point 1
+grep -q '^# gain: cost=compute half=' explained.csv || { echo "FAIL: no gains in the results"; failures=$((failures + 1)); }
+expect 0 "Advised: 2 workers, batch 32" good.ini --mode allreduce --advise -o advice.csv --save advised.ini
+[ "$(grep -c '^1,' advice.csv)" -eq 1 ] || { echo "FAIL: no rank 1 in the advice"; failures=$((failures + 1)); }
+expect 0 "samples/s" advised.ini -o advised.csv
+expect 2 "--budget needs the length of the training" good.ini --advise --budget 3
+expect 2 "--epochs needs --samples-per-epoch" good.ini --advise --epochs 3
+expect 2 "--max-batch needs --advise" good.ini --max-batch 3
+expect 2 "--advise has no --html" good.ini --advise --html x.html
+expect 1 "--for cost: a machine without a machine file has no price_usd_per_hour" good.ini --advise --for cost
 expect 0 "samples/s" good.ini -o without.csv --without copy,sharing
 grep -q '^# without: copy+sharing$' without.csv || { echo "FAIL: what is off is not told"; failures=$((failures + 1)); }
 expect 2 "did you mean 'copy'?" good.ini --without coppy

@@ -117,7 +117,8 @@ static void an_epoch_has_a_price(void **state)
     dl_error err = {0};
     dl_variant variant;
     const dl_study study = fixture_study(&variant, &s.scenario, &s.costs);
-    assert_int_equal(dl_report_results("gpu_results.csv", &study, &s.sweep, none, &err), DL_OK);
+    assert_int_equal(dl_report_results("gpu_results.csv", &study, &s.sweep, none, NULL, &err),
+                     DL_OK);
     dl_csv csv = {0};
     assert_int_equal(dl_csv_read(&csv, "gpu_results.csv", &err), DL_OK);
     assert_near(cell(&csv, 0, "usd_per_hour"), 9, 1e-12);

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "common/random.h"
-#include "sim/network/maxmin.h"
+#include "tests/sim/maxmin.h"
 
 enum { A, B, C };
 

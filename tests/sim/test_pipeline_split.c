@@ -81,7 +81,7 @@ static void a_stage_has_its_layers_costs(void **state)
     assert_near(stage[0].activation_bytes, 5250, 1e-12);
     assert_near(stage[0].crossing_bytes, 1000, 1e-12);
     assert_true(stage[1].crossing_bytes == 0);
-    assert_near(stage[0].issue_forward + stage[0].issue_backward, 0.75, 1e-12);
+    assert_near(stage[0].launch_forward + stage[0].launch_backward, 0.75, 1e-12);
     pipeline_close(&c);
 }
 

@@ -75,7 +75,7 @@ static void results_read_back(void **state)
     (void)state;
     sample s;
     make_sample(&s);
-    assert_int_equal(dl_report_results(RESULTS, &s.study, &s.sweep, s.measured, NULL), DL_OK);
+    assert_int_equal(dl_report_results(RESULTS, &s.study, &s.sweep, s.measured, NULL, NULL), DL_OK);
     dl_csv csv = read_back(RESULTS);
     assert_int_equal(csv.rows, 2);
     assert_string_equal(text_of(&csv, 0, "sync"), "average");
@@ -205,7 +205,7 @@ static void errors_of_the_source_are_shown(void **state)
     assert_contains(text, "        error       -");
     assert_contains(text, "error over 1 measured points");
     free(text);
-    assert_int_equal(dl_report_results(RESULTS, &s.study, &s.sweep, s.measured, NULL), DL_OK);
+    assert_int_equal(dl_report_results(RESULTS, &s.study, &s.sweep, s.measured, NULL, NULL), DL_OK);
     dl_csv csv = read_back(RESULTS);
     assert_string_equal(text_of(&csv, 1, "measured_per_s"), "error");
     assert_string_equal(text_of(&csv, 1, "error_frac"), "");
@@ -220,8 +220,9 @@ static void files_that_cannot_be_written_are_told(void **state)
     make_sample(&s);
     dl_error err = {0};
     assert_int_equal(
-        dl_report_results("no/such/folder/r.csv", &s.study, &s.sweep, s.measured, &err), DL_ERR_IO);
-    assert_int_equal(dl_report_results("/dev/full", &s.study, &s.sweep, s.measured, &err),
+        dl_report_results("no/such/folder/r.csv", &s.study, &s.sweep, s.measured, NULL, &err),
+        DL_ERR_IO);
+    assert_int_equal(dl_report_results("/dev/full", &s.study, &s.sweep, s.measured, NULL, &err),
                      DL_ERR_IO);
     assert_int_equal(dl_report_histogram("/dev/full", &s.study, &s.sweep, &err), DL_ERR_IO);
     assert_int_equal(dl_report_histogram("no/such/folder/r.csv", &s.study, &s.sweep, &err),

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "sim/report/notes.h"
+#include "sim/scenario/known_gpus.h"
 #include "sim/sweep.h"
 
 #define NODE "scaling_node.ini"   /* GPU g: 1 Tflop/s, 100 GB/s */
@@ -160,18 +161,62 @@ static void assert_note(const dl_study *s, const char *text, bool there)
     if (found != there) fail_msg("note '%s': %s", text, found ? "is there" : "is not there");
 }
 
+/* Without a file the GPU is looked for among all machines: a k80 has 4.365 Tflop/s and 240 GB/s,
+ * the machine's 1 and 100. Where there is no such GPU, or the scenario says no, times stay. */
+static void gpus_are_looked_up(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *device, *workload, *why_not;
+    } cases[] = {{"Q9", "", "no known machine has such a GPU"},
+                 {"K80", "scale = no\n", "scale = no"},
+                 {"K80", "scale_compute = " SOURCE "\nscale = no\n", "scale = no"}};
+    dl_study s = study_of("K80, one die", "", "");
+    const double factor = pow(4.365, 0.75) * pow(2.4, 0.25);
+    assert_true(s.variants[0].scaling.scaled);
+    assert_near(s.variants[0].costs.ops[0].fixed_ns.value, 1e6 * factor, 1e-12);
+    assert_near(s.variants[0].costs.ops[1].fixed_ns.value, 2.4e6, 1e-12);
+    dl_study_free(&s);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        s = study_of(cases[i].device, "", cases[i].workload);
+        assert_true(s.variants[0].scaling.differs);
+        assert_contains(s.variants[0].scaling.why_not, cases[i].why_not);
+        assert_near(s.variants[0].costs.ops[0].fixed_ns.value, 1e6, 1e-12);
+        dl_study_free(&s);
+    }
+    /* In no machine file, but in the table: 13.45 Tflop/s, 616 GB/s. */
+    s = study_of("NVIDIA GeForce RTX 2080 Ti", "", "");
+    assert_string_equal(s.variants[0].scaling.from, "rtx2080ti");
+    assert_near(s.variants[0].scaling.update_factor, 6.16, 1e-12);
+    dl_study_free(&s);
+}
+
+/* The longest of several names in the device counts: one is the start of the other. */
+static void the_longest_name_counts(void **state)
+{
+    (void)state;
+    dl_gpu_model model;
+    assert_true(dl_known_gpu("Tesla P100-PCIE-16GB", &model));
+    assert_string_equal(model.name, "p100pcie");
+    free(model.name);
+    assert_true(dl_known_gpu("Tesla P100-SXM2-16GB", &model));
+    assert_string_equal(model.name, "p100");
+    free(model.name);
+    assert_false(dl_known_gpu("not stated", &model));
+}
+
 /* Another GPU's costs, and what is not known, are told; and make all results assumed. */
 static void notes_tell_what_is_taken_for_granted(void **state)
 {
     (void)state;
     dl_row row;
-    dl_study s = study_of("K80", "", "");
+    dl_study s = study_of("K80", "", "scale = no\n");
     assert_true(s.variants[0].scaling.differs);
     assert_note(&s, "is of K80, not of g", true);
     assert_note(&s, "[gpu_memory] workspace_bytes", true);
     assert_note(&s, "[input] bytes_per_sample", false);
     dl_study_free(&s);
-    step_s("K80", "", &row);
+    step_s("K80", "scale = no\n", &row);
     assert_int_equal(row.origin, DL_ORIGIN_ASSUMED);
     s = study_of("K80", "", "scale_compute = " SOURCE "\n");
     assert_note(&s, "scaled from k80 to g: forward and backward x 0.297, update x 0.5", true);
@@ -206,6 +251,8 @@ int main(void)
         cmocka_unit_test(known_work_follows_its_bound),
         cmocka_unit_test(results_have_the_interval_of_scaling),
         cmocka_unit_test(costs_of_the_own_gpu_stay),
+        cmocka_unit_test(gpus_are_looked_up),
+        cmocka_unit_test(the_longest_name_counts),
         cmocka_unit_test(notes_tell_what_is_taken_for_granted),
         cmocka_unit_test(unknown_input_is_told),
     };

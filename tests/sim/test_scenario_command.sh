@@ -68,9 +68,49 @@ expect 0 "5 points" --costs costs.ini --machine p2.16xlarge --batch 128
     fail "the default mode is not allreduce"
 expect 1 "lacks [costs] cores" --costs costs.ini --batch 128
 
+# Parameters by count, and the batch that was measured.
+sed -e '/^\[costs\]/a batch_max = 16' -e '/^parameter_bytes/d' "$costs" >bare.ini
+expect 0 "4 points" --costs bare.ini --machine p2.8xlarge --parameters 25.6e6 -o count.csv
+expect 0 "4 points" --costs bare.ini --machine p2.8xlarge --parameter-bytes 102.4MB -o bytes.csv \
+    --batch-per-worker 16
+equal count.csv bytes.csv "parameters by count, the measured batch"
+expect 0 "4 points" --costs bare.ini --machine p2.8xlarge --parameters 51.2e6 --parameter-type bf16 -o half.csv
+equal count.csv half.csv "twice as many parameters of half the size"
+expect 1 "[costs] parameter_bytes (--parameter-bytes BYTES or --parameters COUNT gives them)" \
+    --costs bare.ini --machine p2.8xlarge --set workload.missing=refuse
+expect 2 "only one of both" --costs bare.ini --machine p2.8xlarge --parameters 4 --parameter-bytes 4
+expect 2 "--parameters: " --costs bare.ini --machine p2.8xlarge --parameters many
+
+# One measured number in place of costs; what is saved runs elsewhere and gives the same.
+number=(--samples-per-s 334 --parameters 25.6e6 --batch 32 --machine p2.8xlarge --mode allreduce,average,async)
+expect 0 "12 points" "${number[@]}" -o number.csv --save elsewhere/number.ini
+expect 0 "a step of one worker is batch / (334 samples/s), assumed to be a third forward" "${number[@]}"
+expect 0 "[dispatch] per_worker_ns = 5 ms" "${number[@]}"
+(cd / && "$tested" -q "$folder/elsewhere/number.ini" -o "$folder/again.csv") || fail "number.ini"
+equal number.csv again.csv "the saved scenario of one number"
+awk -F, '/^#/ { next } !n { for (i = 1; i <= NF; i++) c[$i] = i; n = 1; next }
+    $c["workers"] == 1 && $c["sync"] == "allreduce" { ok = $c["throughput_per_s"] > 330 && $c["throughput_per_s"] < 335 }
+    END { exit !ok }' number.csv || fail "one worker does not have the throughput that was given"
+expect 0 "scaled from v100 to k80" "${number[@]}" --set workload.device=V100
+expect 1 "lacks:" --samples-per-s 334 --batch 32 --machine p2.8xlarge
+expect 1 "costs or a model are given too" whole.ini --samples-per-s 334
+expect 1 "needs samples_per_s" whole.ini --set workload.device=V100
+expect 2 "--samples-per-s does not say which batch was measured" --samples-per-s 334 --machine p2.8xlarge
+
+# All GPUs, of as many nodes as the scenario says.
+expect 0 "1 points" "${number[@]}" --workers all --mode allreduce -o all.csv
+expect 0 "1 points" "${number[@]}" --workers 8 --mode allreduce -o eight.csv
+equal all.csv eight.csv "all GPUs of a p2.8xlarge"
+expect 0 "32   1024 allreduce" "${number[@]}" --batch 1024 --workers 1,all --mode allreduce --set machine.nodes=4
+expect 2 "all are 8 GPUs, which are given too" "${number[@]}" --workers 8,all
+expect 2 "32 workers, but 8 GPUs: several workers on a GPU are not simulated ([machine] nodes adds nodes)" \
+    "${number[@]}" --workers 32
+expect 1 "all means the GPUs of [machine] file" --costs costs.ini --cores 2 --batch 128 --workers all
+expect 1 "are not connected: it has no [nics ..]" "$scenarios/z10pe/allreduce.ini" --set machine.nodes=2
+
 expect 2 "missing argument SCENARIO"
-expect 2 "--costs is needed" --workers 4
-expect 2 "--batch" --costs costs.ini --machine p2.8xlarge
+expect 2 "--costs, --workload or --samples-per-s is needed" --workers 4
+expect 2 "does not say which batch was measured" --costs costs.ini --machine p2.8xlarge
 expect 2 "did you mean 'p2.8xlarge'" --costs costs.ini --machine p2.8xlrge --batch 128
 expect 2 "not SECTION.KEY=VALUE" whole.ini --set overlap=yes
 expect 2 "neither control characters" whole.ini --set $'sync.mode=async\n[noise]'

@@ -44,32 +44,33 @@ static void run(void (*what)(dl_team *, int), int64_t took[WORKERS])
 
 static void push_gradients(dl_team *team, int worker)
 {
-    dl_team_push(team, worker, DL_CONTENT_GRADIENTS);
+    dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PUSH});
 }
 
 static void pull_with_state(dl_team *team, int worker)
 {
-    dl_team_pull(team, worker, DL_CONTENT_PARAMETERS_AND_STATE);
+    dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PULL, .with_state = true});
 }
 
 static void average_in_two(dl_team *team, int worker)
 {
-    dl_team_average(team, worker, DL_CONTENT_PARAMETERS, 2);
+    dl_team_exchange(team, worker, (dl_exchange){.kind = DL_AVERAGE, .slices = 2});
 }
 
 static void average_with_state(dl_team *team, int worker)
 {
-    dl_team_average(team, worker, DL_CONTENT_PARAMETERS_AND_STATE, 4);
+    dl_team_exchange(team, worker,
+                     (dl_exchange){.kind = DL_AVERAGE, .with_state = true, .slices = 4});
 }
 
 static void serve_one(dl_team *team, int worker)
 {
-    dl_team_serve(team, worker, 1);
+    dl_team_exchange(team, worker, (dl_exchange){.kind = DL_APPLY, .gradients = 1});
 }
 
 static void serve_all(dl_team *team, int worker)
 {
-    dl_team_serve_all(team, worker, 1);
+    dl_team_exchange(team, worker, (dl_exchange){.kind = DL_SUM, .slices = 1});
 }
 
 static void copies_take_their_bytes(void **state)

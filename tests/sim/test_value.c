@@ -57,7 +57,7 @@ static void what_is_wrong_is_refused_and_said(void **state)
         dl_value value = {.value = 5};
         dl_error err = {0};
         if (dl_value_parse(cases[i].text, DL_DIMENSION_PURE, &value, &err) != cases[i].status) {
-            fail_msg("'%s': %s (%s)", cases[i].text, dl_status_name(err.code), err.text);
+            fail_msg("'%s': %s (%s)", cases[i].text, status_name(err.code), err.text);
         }
         assert_contains(err.text, cases[i].says);
         assert_true(value.value == 5);

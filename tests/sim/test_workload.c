@@ -50,13 +50,13 @@ static void work_of_bytes(void **state)
         "[update]\nlatency_ns = -5000\nread_bytes_per_s = 1e9\nwrite_bytes_per_s = 1e9\n");
     dl_workload workload;
     dl_workload_init(&workload, &costs, 1);
-    dl_work copy = dl_workload_copy(&workload, 1000);
+    dl_work copy = dl_byte_work(&workload.copy, 1000, 1);
     assert_near(copy.full_speed_ns, 507, 1e-12);
     assert_near(copy.traffic_bytes, 2000, 1e-12);
-    dl_work average = dl_workload_average(&workload, 1000, 3);
+    dl_work average = dl_byte_work(&workload.average, 1000, 3);
     assert_near(average.full_speed_ns, 1260, 1e-12);
     assert_near(average.traffic_bytes, 4000, 1e-12);
-    assert_true(dl_workload_update(&workload, 1000, 2).full_speed_ns == 0);
+    assert_true(dl_byte_work(&workload.update, 1000, 2).full_speed_ns == 0);
     dl_work both = dl_work_add(copy, average);
     assert_near(both.full_speed_ns, 1767, 1e-12);
     assert_near(both.traffic_bytes, 6000, 1e-12);
@@ -195,10 +195,10 @@ static void exchange_takes_the_factors_of_a_run(void **state)
     (void)state;
     dl_workload w = {.copy = {10, 1, 0}, .average = {20, 2, 3}, .update = {30, 4, 5}};
     dl_workload_exchange_run(&w, &(dl_exchange_run){2, 3, 4});
-    assert_true(dl_workload_copy(&w, 100).full_speed_ns == 2 * 110);
-    assert_true(dl_workload_average(&w, 100, 2).full_speed_ns == 3 * 720);
-    assert_true(dl_workload_update(&w, 100, 1).full_speed_ns == 4 * 930);
-    assert_true(dl_workload_copy(&w, 100).traffic_bytes == 200);
+    assert_true(dl_byte_work(&w.copy, 100, 1).full_speed_ns == 2 * 110);
+    assert_true(dl_byte_work(&w.average, 100, 2).full_speed_ns == 3 * 720);
+    assert_true(dl_byte_work(&w.update, 100, 1).full_speed_ns == 4 * 930);
+    assert_true(dl_byte_work(&w.copy, 100, 1).traffic_bytes == 200);
 }
 
 int main(void)

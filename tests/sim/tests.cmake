@@ -1,17 +1,43 @@
-foreach(module value costs costs_layers costs_gradients costs_noise event_queue engine maxmin
-        processor workload host noise gsl_random links machine_graph collective_cost scenario
+foreach(module value costs costs_layers costs_gradients costs_noise event_queue engine
+        workload host host_threads noise gsl_random links machine_graph collective_cost scenario
         scenario_machine without run scaling study sweep measured accuracy report timeline schedule
-        html)
+        html explain advise)
     dl_add_test(test_${module} unit LINK dl_sim)
 endforeach()
-foreach(module pipeline pipeline_split team team_exchange sync async server_modes lag
-        random_scenarios slow_worker dispatch network collective collective_nccl gpus gpu_overlap
+foreach(module pipeline pipeline_split team team_exchange processes sync async server_modes lag
+        random_scenarios slow_worker dispatch collective collective_nccl gpus gpu_overlap
         gpu_streams gpu_costs gpu_memory gpu_input gpu_compress gpu_k80 gpu_monotone)
     dl_add_test(test_${module} model LINK dl_sim)
 endforeach()
+# The network is compared with max-min fair shares worked out the plain way.
+dl_add_test(test_maxmin unit LINK dl_sim EXTRA ${CMAKE_CURRENT_LIST_DIR}/maxmin.c)
+dl_add_test(test_network model LINK dl_sim EXTRA ${CMAKE_CURRENT_LIST_DIR}/maxmin.c)
+dl_add_test(test_assume unit LINK dl_sim)
 
 add_test(NAME test_scaling_data COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_scaling_data.sh ${PROJECT_SOURCE_DIR})
 set_tests_properties(test_scaling_data PROPERTIES LABELS unit TIMEOUT 60)
+
+# Networks by their definition, and machines by name.
+dl_add_test(test_architecture unit LINK dl_sim)
+dl_add_test(test_roofline unit LINK dl_sim)
+dl_add_test(test_machine_catalogue unit LINK dl_sim)
+add_test(NAME test_machines_command
+         COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_machines_command.sh $<TARGET_FILE:dlsim>
+         WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_machines_command PROPERTIES LABELS unit TIMEOUT 120)
+dl_add_test(test_architecture_plans unit LINK dl_sim dl_kernels)
+
+# The efficiencies in roofline.c are what the fit gives.
+add_executable(fit_workloads ${CMAKE_CURRENT_LIST_DIR}/fit_workloads.c)
+target_link_libraries(fit_workloads PRIVATE dl_options dl_sim)
+set_target_properties(fit_workloads PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+add_test(NAME fit_workloads COMMAND fit_workloads ${PROJECT_SOURCE_DIR}/scenarios)
+set_tests_properties(fit_workloads PROPERTIES LABELS model TIMEOUT 120)
+
+add_test(NAME test_workloads_command
+         COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_workloads_command.sh $<TARGET_FILE:dlsim>
+         WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_workloads_command PROPERTIES LABELS unit TIMEOUT 120)
 
 # The scenarios of GPUs that come with the program run.
 file(GLOB gpu_scenarios CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/scenarios/z10pe/*.ini
@@ -55,12 +81,20 @@ endforeach()
 
 add_executable(bench_sim EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/bench_sim.c)
 target_link_libraries(bench_sim PRIVATE dl_options dl_sim)
-add_executable(bench_network EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/bench_network.c)
+add_executable(bench_network EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/bench_network.c
+               ${CMAKE_CURRENT_LIST_DIR}/maxmin.c)
 target_link_libraries(bench_network PRIVATE dl_options dl_sim)
 
 add_test(NAME test_dlsim COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim.sh $<TARGET_FILE:dlsim>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlsim PROPERTIES LABELS unit TIMEOUT 300)
+# The library as other programs use it.
+dl_add_test(test_api unit LINK dlscale dl_common Threads::Threads)
+target_compile_definitions(test_api PRIVATE DL_GOLDEN="${PROJECT_SOURCE_DIR}/tests/golden")
+set_property(TEST test_api APPEND PROPERTY LABELS threads)
+add_test(NAME test_dlsim_json COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim_json.sh $<TARGET_FILE:dlsim>
+         WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_dlsim_json PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300)
 
 foreach(test test_gpu_k80 test_gpu_monotone fuzz_scenario test_links test_machine_graph
         test_collective test_collective_nccl machine_figures)

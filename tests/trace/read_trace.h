@@ -31,8 +31,8 @@ static inline const char *name_of(const dl_read_trace *item, const dl_activity *
 
 static inline bool has_note(const dl_read_trace *item, const char *part)
 {
-    for (size_t i = 0; i < item->note_count; i++) {
-        if (strstr(item->notes[i], part) != NULL) return true;
+    for (size_t i = 0; i < item->notes.count; i++) {
+        if (strstr(item->notes.lines[i], part) != NULL) return true;
     }
     return false;
 }

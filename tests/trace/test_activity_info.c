@@ -84,7 +84,7 @@ static char *compared(const dl_activity_summary *summaries, size_t count)
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
-    dl_info_compare(summaries, count, out);
+    dl_activity_summaries_compare(summaries, count, out);
     fclose(out);
     return text;
 }

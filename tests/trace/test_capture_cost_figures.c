@@ -70,7 +70,7 @@ static void test_refuses_other_texts(void **state)
         dl_capture_figures got = {.repetitions = 99};
         dl_error err = {0};
         const dl_status status = dl_capture_figures_parse(text, &got, &err);
-        if (status != DL_ERR_PARSE) fail_msg("'%s': %s", text, dl_status_name(status));
+        if (status != DL_ERR_PARSE) fail_msg("'%s': %s", text, status_name(status));
         assert_int_equal(got.repetitions, 99);
         free(text);
     }

@@ -580,8 +580,8 @@ static void test_full_disk_and_few_records(void **state)
         }
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
         dl_trace_stream_flush(stream);
-        const uint64_t lost = dl_trace_writer_lost(writer);
-        assert_int_equal(dl_trace_writer_error(writer), EFBIG);
+        const uint64_t lost = dl_trace_writer_look(writer).lost;
+        assert_int_equal(dl_trace_writer_look(writer).error, EFBIG);
         dl_trace_writer_meta(writer, "stopped", "cannot write: File too large");
         dl_error err = {0};
         const dl_status status = dl_trace_writer_close(&writer, &err);
@@ -661,7 +661,7 @@ static void test_limit(void **state)
         dl_activity activity = {.kind = DL_ACTIVITY_KERNEL, .name = 1, .start_ns = 3 * i};
         dl_trace_stream_append_activity(stream, &activity);
     }
-    assert_true(dl_trace_writer_lost(writer) > 0);
+    assert_true(dl_trace_writer_look(writer).lost > 0);
     /* This chunk would fit; but there is no more after one that did not. */
     dl_trace_stream *other = dl_trace_writer_stream(writer);
     dl_trace_stream_append(other, &(dl_record){.kind = DL_RECORD_STEP});
@@ -669,7 +669,7 @@ static void test_limit(void **state)
     dl_trace_stream_flush(stream);
     assert_int_equal(dl_trace_writer_intern(writer, "late"), 0);
     assert_int_equal(dl_trace_writer_intern(writer, "early"), 1);
-    uint64_t lost = dl_trace_writer_lost(writer);
+    uint64_t lost = dl_trace_writer_look(writer).lost;
     dl_trace_writer_meta(writer, "stopped", "limit");
     close_writer(writer);
     dl_trace trace = read_trace(PATH);
@@ -699,7 +699,7 @@ static void test_limit_of_names(void **state)
     assert_int_equal(dl_trace_writer_intern(writer, "a"), 1);
     assert_int_equal(dl_trace_writer_intern(writer, "b"), 2);
     assert_int_equal(dl_trace_writer_intern(writer, "c"), 0);
-    assert_int_equal(dl_trace_writer_lost(writer), 0);
+    assert_int_equal(dl_trace_writer_look(writer).lost, 0);
     close_writer(writer);
     dl_trace trace = read_trace(PATH);
     assert_true(trace.complete);

@@ -119,8 +119,8 @@ static void faults_of_pattern_files_are_named(void **state)
         {RULE "collective = AlltoAll\nalgorithm = rong\n", DL_ERR_NAME, 4, "did you mean 'ring'?"},
         {RULE "colective = AlltoAll\n", DL_ERR_NAME, 3, "did you mean 'collective'?"},
         {"[patern x]\ntext = a\n", DL_ERR_NAME, 1, "did you mean"},
-        {RULE, DL_ERR_DATA, 0, "collective"},
-        {"[pattern x]\ncollective = AlltoAll\n", DL_ERR_DATA, 0, "text"},
+        {RULE, DL_ERR_DATA, 1, "collective"},
+        {"[pattern x]\ncollective = AlltoAll\n", DL_ERR_DATA, 1, "text"},
         {"[pattern x]\ntext = a|*\ncollective = AlltoAll\n", DL_ERR_PARSE, 2, "matches every name"},
         {"", DL_ERR_DATA, 0, "no [pattern NAME]"},
     };

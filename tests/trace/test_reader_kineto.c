@@ -27,9 +27,7 @@ static dl_read_trace read_text(const char *text)
 
 static void free_item(dl_read_trace *item)
 {
-    for (size_t i = 0; i < item->note_count; i++)
-        free(item->notes[i]);
-    free(item->notes);
+    dl_notes_free(&item->notes);
     dl_trace_free(&item->trace);
 }
 

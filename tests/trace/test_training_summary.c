@@ -19,8 +19,8 @@ static char *write_text(const dl_summary *summary, void (*write)(const dl_summar
 
 static void assert_warns(const dl_summary *summary, const char *part)
 {
-    for (size_t i = 0; i < summary->warning_count; i++) {
-        if (strstr(summary->warnings[i], part) != NULL) return;
+    for (size_t i = 0; i < summary->warnings.count; i++) {
+        if (strstr(summary->warnings.lines[i], part) != NULL) return;
     }
     fail_msg("no warning holds '%s'", part);
 }
@@ -77,7 +77,7 @@ static void test_steps_and_parts(void **state)
     assert_float_equal(summary.total.part_frac[DL_PART_WAITING], 0.2, 1e-12);
     assert_float_equal(summary.total.part_frac[DL_PART_DISPATCH], 0.1, 1e-12);
     assert_float_equal(summary.total.part_frac[DL_PART_INPUT], 0, 0);
-    assert_int_equal(summary.warning_count, 0);
+    assert_int_equal(summary.warnings.count, 0);
     dl_summary_free(&summary);
     dl_trace_free(&trace);
 }
@@ -253,7 +253,7 @@ static void test_benches(void **state)
     dl_summary summary = {0};
     dl_summary_init(&summary, &trace);
     assert_int_equal(summary.worker_count, 0);
-    assert_int_equal(summary.warning_count, 0);
+    assert_int_equal(summary.warnings.count, 0);
     assert_int_equal(summary.bench_count, 5);
     const dl_bench_summary *b = summary.benches;
     assert_string_equal(b[0].name, "average");
@@ -282,7 +282,7 @@ static void test_warnings(void **state)
     dl_trace trace = hand_trace();
     dl_summary_init(&summary, &trace);
     assert_warns(&summary, "no steps");
-    assert_int_equal(summary.warning_count, 1);
+    assert_int_equal(summary.warnings.count, 1);
     dl_summary_free(&summary);
 
     /* Incomplete; 100 ns of work before the first step; a step with 300 of 100 ns covered; 100 of
@@ -295,7 +295,7 @@ static void test_warnings(void **state)
     hand_record(&trace, DL_RECORD_STEP, 0, 100, 100);
     hand_record(&trace, DL_RECORD_STEP, 0, 300, 200);
     dl_summary_init(&summary, &trace);
-    assert_int_equal(summary.warning_count, 6);
+    assert_int_equal(summary.warnings.count, 6);
     assert_warns(&summary, "17 bytes after its last whole chunk");
     assert_warns(&summary, "in 1 of 2 steps");
     assert_warns(&summary, "1 records lie in no step");

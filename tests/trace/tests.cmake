@@ -1,7 +1,7 @@
 foreach(module record distribution print held_file dlt dlt_codec dlt_meta activity_codec
         training_steps training_summary training_export
         activity activity_launches activity_timeline activity_collectives activity_host activity_summary
-        activity_info activity_steps activity_tracks activity_label activity_export
+        activity_info activity_steps cpu_steps activity_tracks activity_label activity_export
         kernel_class demangle collective_kernels capture_cost_figures period rank_clock)
     dl_add_test(test_${module} unit LINK dl_trace)
 endforeach()

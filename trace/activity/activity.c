@@ -1,6 +1,5 @@
 #include "trace/activity/activity.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -53,16 +52,11 @@ const char *dl_host_memory_name(dl_host_memory memory)
     return (unsigned)memory < DL_HOST_MEMORY_END ? names[memory] : "unknown";
 }
 
-/* Fibonacci hashing: correlations count upwards, 2^32 / golden ratio spreads neighbours. */
-static size_t first_slot(uint32_t correlation, size_t slot_count)
-{
-    return (uint32_t)(correlation * UINT32_C(2654435769)) & (slot_count - 1);
-}
-
 /* The slot of `correlation`, or the empty one where it would be. */
 static uint32_t *find_slot(const dl_launches *launches, uint32_t correlation)
 {
-    size_t slot = first_slot(correlation, launches->slot_count);
+    /* Fibonacci hashing: correlations count upwards, 2^32 / golden ratio spreads neighbours. */
+    size_t slot = (uint32_t)(correlation * UINT32_C(2654435769)) & (launches->slot_count - 1);
     while (launches->slots[slot] != 0) {
         if (launches->activities[launches->slots[slot] - 1].correlation == correlation) break;
         slot = (slot + 1) & (launches->slot_count - 1);

@@ -19,7 +19,8 @@
  *               for                           one is: "event", "stream", "context", "stream wait"
  *   EVENT       -               -             device, stream, correlation; object = event identity:
  *                                             SYNCs of the same object wait for it
- *   RANGE       text            domain        thread: an NVTX range or a framework's operator
+ *   RANGE       text            domain        thread: an NVTX range or a framework's operator;
+ *                                             bytes = gradient, where the operator adds one up
  *   MARK        text            domain        thread; duration 0
  *   COLLECTIVE  "AllReduce"...  -             thread, bytes (of one rank), object = communicator,
  *                                             peer = root or peer rank: the host's call

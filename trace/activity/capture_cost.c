@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 #include "common/units.h"
 
 const char *const dl_capture_item_names[DL_CAPTURE_ITEM_COUNT] = {"kernel", "copy", "event", "sync",
@@ -106,17 +107,10 @@ static void count_step(const dl_trace *trace, const dl_step_line *line,
 /* Whether a regular step covers the time. */
 static bool in_regular_step(const dl_step_line *line, int64_t at_ns)
 {
-    size_t low = 0, high = line->count; /* the last step that starts at or before at_ns */
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (line->steps[middle].start_ns <= at_ns) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    if (low == 0) return false;
-    const dl_activity_step *step = &line->steps[low - 1];
+    size_t next; /* the first step that starts after at_ns */
+    DL_BISECT(next, line->count, line->steps[next].start_ns <= at_ns);
+    if (next == 0) return false;
+    const dl_activity_step *step = &line->steps[next - 1];
     return step->label == DL_STEP_REGULAR && at_ns < step->start_ns + step->duration_ns;
 }
 

@@ -28,21 +28,9 @@ typedef struct matching {
     size_t comm_count;
 } matching;
 
-static int by_thread_and_time(const void *left, const void *right)
-{
-    const event *a = left, *b = right;
-    int order = DL_COMPARE(a->thread, b->thread);
-    if (order == 0) order = DL_COMPARE(a->at_ns, b->at_ns);
-    if (order == 0) order = a->launch - b->launch;
-    return order != 0 ? order : DL_COMPARE(a->activity, b->activity);
-}
+DL_ORDER(by_thread_and_time, event, DL_BY(thread), DL_BY(at_ns), DL_BY(launch), DL_BY(activity));
 
-static int by_start(const void *left, const void *right)
-{
-    const dl_collective_kernel *a = left, *b = right;
-    int order = DL_COMPARE(a->start_ns, b->start_ns);
-    return order != 0 ? order : DL_COMPARE(a->activity, b->activity);
-}
+DL_ORDER(by_start, dl_collective_kernel, DL_BY(start_ns), DL_BY(activity));
 
 /* What the kernel's own name gives. */
 static dl_collective_kernel kernel_alone(const matching *m, uint32_t activity)
@@ -53,7 +41,9 @@ static dl_collective_kernel kernel_alone(const matching *m, uint32_t activity)
     return (dl_collective_kernel){.activity = activity,
                                   .name = told.collective,
                                   .algorithm = told.algorithm,
-                                  .start_ns = kernel->start_ns};
+                                  .device = kernel->device,
+                                  .start_ns = kernel->start_ns,
+                                  .duration_ns = kernel->duration_ns};
 }
 
 /* Ranks of a communicator by the COMMs of the trace, 0 if there is none. */
@@ -94,7 +84,7 @@ static void match(dl_collective_kernels *list, const matching *m, const event *e
         }
         for (size_t c = from; c < to; c++)
             add_call(&k, m, events[first + c].activity);
-        list->kernels[list->count++] = k;
+        DL_APPEND(list->kernels, list->count, "collectives") = k;
     }
 }
 
@@ -117,40 +107,32 @@ void dl_collective_kernels_find(dl_collective_kernels *list, const dl_activity *
                                 size_t count, char *const *strings, const uint8_t *classes,
                                 const dl_launches *launches)
 {
-    size_t kernels = 0, calls = 0, comms = 0, event_count = 0;
     DL_ASSERT(count < UINT32_MAX, "%zu activities", count);
+    matching m = {.activities = activities, .strings = strings};
+    event *events = NULL;
+    size_t event_count = 0;
     for (size_t i = 0; i < count; i++) {
-        const dl_activity *a = &activities[i];
-        kernels += a->kind == DL_ACTIVITY_KERNEL && classes[a->name] == DL_KERNEL_COLLECTIVE;
-        calls += a->kind == DL_ACTIVITY_COLLECTIVE;
-        comms += a->kind == DL_ACTIVITY_COMM;
-    }
-    if (kernels == 0) return;
-    event *events = dl_calloc(kernels + calls, sizeof *events, "collectives");
-    matching m = {.activities = activities,
-                  .strings = strings,
-                  .comms = dl_calloc(comms, sizeof *m.comms, "communicators")};
-    list->kernels = dl_calloc(kernels, sizeof *list->kernels, "collectives");
-    for (size_t i = 0; i < count; i++) {
-        const dl_activity *a = &activities[i];
-        if (a->kind == DL_ACTIVITY_COMM) m.comms[m.comm_count++] = (uint32_t)i;
+        if (activities[i].kind == DL_ACTIVITY_COMM)
+            DL_APPEND(m.comms, m.comm_count, "communicators") = (uint32_t)i;
     }
     for (size_t i = 0; i < count; i++) {
         const dl_activity *a = &activities[i];
         if (a->kind == DL_ACTIVITY_COLLECTIVE) {
-            events[event_count++] = (event){a->thread, a->start_ns, (uint32_t)i, false};
+            DL_APPEND(events, event_count, "collectives") =
+                (event){a->thread, a->start_ns, (uint32_t)i, false};
         }
         if (a->kind != DL_ACTIVITY_KERNEL || classes[a->name] != DL_KERNEL_COLLECTIVE) continue;
         const dl_activity *launch = dl_launches_find(launches, a->correlation);
         if (launch != NULL) {
-            events[event_count++] = (event){launch->thread, launch->start_ns, (uint32_t)i, true};
+            DL_APPEND(events, event_count, "collectives") =
+                (event){launch->thread, launch->start_ns, (uint32_t)i, true};
         } else {
-            list->kernels[list->count++] = kernel_alone(&m, (uint32_t)i);
+            DL_APPEND(list->kernels, list->count, "collectives") = kernel_alone(&m, (uint32_t)i);
         }
     }
-    if (event_count > 0) qsort(events, event_count, sizeof *events, by_thread_and_time);
+    dl_sort(events, event_count, sizeof *events, by_thread_and_time);
     match_all(list, &m, events, event_count);
-    qsort(list->kernels, list->count, sizeof *list->kernels, by_start);
+    dl_sort(list->kernels, list->count, sizeof *list->kernels, by_start);
     free(m.comms);
     free(events);
 }
@@ -161,25 +143,9 @@ void dl_collective_kernels_free(dl_collective_kernels *list)
     *list = (dl_collective_kernels){0};
 }
 
-/* A kernel with what is known of it. */
-typedef struct run {
-    uint32_t device, ranks, calls;
-    const char *name, *algorithm;
-    uint64_t bytes;
-    int64_t duration_ns;
-} run;
-
-/* Kernels that carry out the same, the longest first. */
-static int by_content(const void *left, const void *right)
-{
-    const run *a = left, *b = right;
-    int order = DL_COMPARE(a->device, b->device);
-    if (order == 0) order = strcmp(a->name, b->name);
-    if (order == 0) order = strcmp(a->algorithm, b->algorithm);
-    if (order == 0) order = DL_COMPARE(a->bytes, b->bytes);
-    if (order == 0) order = DL_COMPARE(a->ranks, b->ranks);
-    return order != 0 ? order : DL_COMPARE(a->calls, b->calls);
-}
+/* Kernels that carry out the same lie together. */
+DL_ORDER(by_content, dl_collective_kernel, DL_BY(device), DL_BY_TEXT(name), DL_BY_TEXT(algorithm),
+         DL_BY(bytes), DL_BY(ranks), DL_BY(calls));
 
 static int by_total(const void *left, const void *right)
 {
@@ -206,18 +172,19 @@ double dl_collective_bus_factor(const char *name, uint32_t ranks)
     return counts_shares(name) ? n - 1 : 1;
 }
 
-static void sum_runs(dl_collectives *collectives, const run *runs, size_t count,
-                     double *durations_ns)
+static void sum_kernels(dl_collectives *collectives, const dl_collective_kernel *kernels,
+                        size_t count, double *durations_ns)
 {
     for (size_t i = 0; i < count; i++)
-        durations_ns[i] = (double)runs[i].duration_ns;
-    dl_collective_summary *c = &collectives->collectives[collectives->count++];
-    *c = (dl_collective_summary){.device = runs[0].device,
-                                 .name = runs[0].name,
-                                 .algorithm = runs[0].algorithm,
-                                 .bytes = runs[0].bytes,
-                                 .ranks = runs[0].ranks,
-                                 .calls = runs[0].calls,
+        durations_ns[i] = (double)kernels[i].duration_ns;
+    dl_collective_summary *c =
+        &DL_APPEND(collectives->collectives, collectives->count, "collectives");
+    *c = (dl_collective_summary){.device = kernels[0].device,
+                                 .name = kernels[0].name,
+                                 .algorithm = kernels[0].algorithm,
+                                 .bytes = kernels[0].bytes,
+                                 .ranks = kernels[0].ranks,
+                                 .calls = kernels[0].calls,
                                  .duration_ns = dl_distribution_of(durations_ns, count)};
     double bytes = (double)c->bytes, factor = dl_collective_bus_factor(c->name, c->ranks);
     if (c->duration_ns.low <= 0 || factor <= 0 || strcmp(c->name, "group") == 0) return;
@@ -233,27 +200,11 @@ void dl_collectives_init(dl_collectives *collectives, const dl_activity *activit
     dl_collective_kernels list = {0};
     dl_collective_kernels_find(&list, activities, count, strings, classes, launches);
     if (list.count == 0) return;
-    run *runs = dl_calloc(list.count, sizeof *runs, "collectives");
-    for (size_t i = 0; i < list.count; i++) {
-        const dl_collective_kernel *k = &list.kernels[i];
-        const dl_activity *a = &activities[k->activity];
-        runs[i] =
-            (run){a->device, k->ranks, k->calls, k->name, k->algorithm, k->bytes, a->duration_ns};
-    }
-    qsort(runs, list.count, sizeof *runs, by_content);
-    size_t groups = 0;
-    for (size_t i = 0; i < list.count; i++)
-        groups += i == 0 || by_content(&runs[i - 1], &runs[i]) != 0;
-    collectives->collectives = dl_calloc(groups, sizeof *collectives->collectives, "collectives");
+    qsort(list.kernels, list.count, sizeof *list.kernels, by_content);
     double *durations_ns = dl_calloc(list.count, sizeof *durations_ns, "collectives");
-    for (size_t first = 0, end; first < list.count; first = end) {
-        for (end = first + 1; end < list.count; end++) {
-            if (by_content(&runs[first], &runs[end]) != 0) break;
-        }
-        sum_runs(collectives, runs + first, end - first, durations_ns);
-    }
+    DL_GROUPS (first, end, list.count, by_content(&list.kernels[first], &list.kernels[end]) == 0)
+        sum_kernels(collectives, list.kernels + first, end - first, durations_ns);
     free(durations_ns);
-    free(runs);
     dl_collective_kernels_free(&list);
     qsort(collectives->collectives, collectives->count, sizeof *collectives->collectives, by_total);
 }

@@ -22,13 +22,14 @@
 
 typedef struct dl_collective_kernel {
     uint32_t activity; /* index of the KERNEL */
-    uint32_t ranks;    /* 0 = unknown */
-    uint32_t calls;    /* that it carries; 0 = unknown */
-    const char *name;  /* "AllReduce", ...; "group" = several different ones; "" = unknown. Borrowed
+    uint32_t device;
+    uint32_t ranks;   /* 0 = unknown */
+    uint32_t calls;   /* that it carries; 0 = unknown */
+    const char *name; /* "AllReduce", ...; "group" = several different ones; "" = unknown. Borrowed
                           from the trace or constant */
     const char *algorithm; /* that a rule of the user's gives the kernel (kernel_class.h), or "" */
     uint64_t bytes;        /* of one rank, as NCCL counts them; 0 = unknown */
-    int64_t start_ns;
+    int64_t start_ns, duration_ns;
 } dl_collective_kernel;
 
 /* Owns its array; release with dl_collective_kernels_free. */

@@ -10,8 +10,6 @@
 /* <cxxabi.h> is C++ only; as the Itanium C++ ABI (section 3.4) declares it. Status 0 = done. */
 extern char *__cxa_demangle(const char *mangled, char *buffer, size_t *length, int *status);
 
-#define LENGTH(array) (sizeof(array) / sizeof(array)[0])
-
 /* Kernels that run what they are instantiated with: PyTorch, CUTLASS, CUB, apex, MXNet, Eigen. */
 static const char *const frames[] = {"vectorized_elementwise_kernel",
                                      "unrolled_elementwise_kernel",
@@ -157,7 +155,7 @@ static const char *find_telling(const char *text, size_t *length)
             word++;
         bool scope = text[word] == ':';
         if (!scope && !isdigit((unsigned char)text[0]) &&
-            !is_one_of(text, word, wrappers, LENGTH(wrappers))) {
+            !is_one_of(text, word, wrappers, DL_LENGTH(wrappers))) {
             *length = word;
             return text;
         }
@@ -196,7 +194,7 @@ static char *shorten(const char *demangled)
         return dl_strdup(demangled);
     }
     own = last_component(name);
-    if (inner == NULL || !is_one_of(own, strlen(own), frames, LENGTH(frames))) return name;
+    if (inner == NULL || !is_one_of(own, strlen(own), frames, DL_LENGTH(frames))) return name;
     const char *telling = find_telling(inner, &length);
     if (length == 0) return name;
     char *with = dl_format("%s<%.*s>", name, (int)length, telling);

@@ -224,17 +224,9 @@ static slot slot_of(const dl_activity *activity, uint32_t index, const dl_launch
     return s;
 }
 
-static int by_track_and_time(const void *a, const void *b)
-{
-    const slot *x = a, *y = b;
-    if (x->is_stream != y->is_stream) return x->is_stream - y->is_stream;
-    if (x->line != y->line) return x->line < y->line ? -1 : 1;
-    if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
-    if (x->end_ns != y->end_ns) return x->end_ns > y->end_ns ? -1 : 1;
-    /* A call and what says more of it may have the same times: the call is outside. */
-    if (x->is_firm != y->is_firm) return y->is_firm - x->is_firm;
-    return x->activity < y->activity ? -1 : 1;
-}
+/* A call and what says more of it may have the same times: the call is outside. */
+DL_ORDER(by_track_and_time, slot, DL_BY(is_stream), DL_BY(line), DL_BY(start_ns),
+         DL_BY_DESCENDING(end_ns), DL_BY_DESCENDING(is_firm), DL_BY(activity));
 
 /* Opens slots[i] on the stack, or has it make way, or has those make way that it crosses. */
 static size_t open_slot(slot *slots, size_t i, size_t *stack, size_t depth)
@@ -292,12 +284,6 @@ static size_t place_lane(layout *to, slot *slots, size_t count, uint32_t lane)
     return left;
 }
 
-static void place_line(layout *to, slot *slots, size_t count)
-{
-    for (uint32_t lane = 0; count > 0; lane++)
-        count = place_lane(to, slots, count, lane);
-}
-
 void dl_activity_tracks_init(dl_activity_tracks *tracks, const dl_activity *activities,
                              size_t count, const dl_launches *launches)
 {
@@ -314,11 +300,12 @@ void dl_activity_tracks_init(dl_activity_tracks *tracks, const dl_activity *acti
         to.slots[used++] = slot_of(&activities[i], (uint32_t)i, launches);
     }
     qsort(to.slots, used, sizeof *to.slots, by_track_and_time);
-    for (size_t first = 0, end; first < used; first = end) {
-        for (end = first + 1; end < used && to.slots[end].line == to.slots[first].line &&
-                              to.slots[end].is_stream == to.slots[first].is_stream;)
-            end++;
-        place_line(&to, to.slots + first, end - first);
+    DL_GROUPS (first, end, used,
+               to.slots[end].line == to.slots[first].line &&
+                   to.slots[end].is_stream == to.slots[first].is_stream) {
+        size_t left = end - first;
+        for (uint32_t lane = 0; left > 0; lane++)
+            left = place_lane(&to, to.slots + first, left, lane);
     }
     free(to.slots);
     free(to.stack);
@@ -359,9 +346,8 @@ static int64_t earliest(const dl_export_process *processes, size_t count)
         const dl_trace *trace = processes[p].trace;
         for (size_t i = 0; i < trace->activity_count; i++) {
             const dl_activity *activity = &trace->activities[i];
-            bool drawn = activity->kind != DL_ACTIVITY_EVENT &&
-                         activity->kind != DL_ACTIVITY_COMM && activity->kind != DL_ACTIVITY_CLOCK;
-            if (drawn && activity->start_ns < origin_ns) origin_ns = activity->start_ns;
+            if (has_track(activity) && activity->start_ns < origin_ns)
+                origin_ns = activity->start_ns;
         }
     }
     return origin_ns < INT64_MAX ? origin_ns : 0;
@@ -389,10 +375,8 @@ static bool ranks_are_unique(const dl_export_process *processes, size_t count)
 static dl_status check_clocks(const dl_export_process *processes, size_t count, dl_error *err)
 {
     for (size_t p = 1; p < count; p++) {
-        const char *first = dl_trace_meta(processes[0].trace, "clock");
-        const char *clock = dl_trace_meta(processes[p].trace, "clock");
-        if (first == NULL) first = "";
-        if (clock == NULL) clock = "";
+        const char *first = dl_trace_meta_text(processes[0].trace, "clock");
+        const char *clock = dl_trace_meta_text(processes[p].trace, "clock");
         if (strcmp(first, clock) != 0) {
             return dl_error_set_at(err, DL_ERR_DATA, processes[p].trace->path, 0,
                                    "times of clock \"%s\" cannot be laid beside those of \"%s\" in "

@@ -130,7 +130,6 @@ static const phase_rule phase_rules[] = {
  * 2.x on V100, A100, H100 and MI300X; the kernels' names in the public sources of the others. */
 
 enum { ID_UNSEEN = UINT8_MAX };
-#define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 
 static const dl_kernel_rule *user_rules;
 static size_t user_rule_count;
@@ -204,7 +203,7 @@ static const dl_kernel_rule *find_user_rule(const char *name)
 
 static dl_phase find_phase(const char *name)
 {
-    for (size_t i = 0; i < LENGTH(phase_rules); i++) {
+    for (size_t i = 0; i < DL_LENGTH(phase_rules); i++) {
         if (dl_kernel_pattern_matches(phase_rules[i].patterns, name)) return phase_rules[i].phase;
     }
     return DL_PHASE_NONE;
@@ -213,7 +212,7 @@ static dl_phase find_phase(const char *name)
 dl_kernel_class dl_kernel_classify(const char *name, dl_phase *phase)
 {
     dl_kernel_class class = find_user_rule(name) != NULL ? DL_KERNEL_COLLECTIVE : DL_KERNEL_OTHER;
-    for (size_t i = 0; i < LENGTH(kernel_rules) && class == DL_KERNEL_OTHER; i++) {
+    for (size_t i = 0; i < DL_LENGTH(kernel_rules) && class == DL_KERNEL_OTHER; i++) {
         if (!dl_kernel_pattern_matches(kernel_rules[i].patterns, name)) continue;
         class = kernel_rules[i].class;
         break;
@@ -286,11 +285,11 @@ static const char *find_type(const char *name)
 {
     static const char *const reductions[] = {"_SumPostDiv_", "_PreMulSum_", "_MinMax_", "_Sum_",
                                              "_Prod_",       "_Max_",       "_Min_",    "_Avg_"};
-    for (size_t i = 0; i < LENGTH(reductions); i++) {
+    for (size_t i = 0; i < DL_LENGTH(reductions); i++) {
         const char *place = strcasestr(name, reductions[i]);
         if (place == NULL) continue;
         place += strlen(reductions[i]);
-        for (size_t t = 0; t < LENGTH(written_types); t++) {
+        for (size_t t = 0; t < DL_LENGTH(written_types); t++) {
             const char *written = written_types[t].written;
             if (strncmp(place, written, strlen(written)) == 0) return written_types[t].type;
         }
@@ -311,7 +310,7 @@ static const char *tell_nvshmem(const char *name)
         {"alltoall", "AlltoAll"},   {"fcollect", "AllGather"}, {"reducescatter", "ReduceScatter"},
         {"broadcast", "Broadcast"}, {"reduce", "AllReduce"},
     };
-    for (size_t i = 0; i < LENGTH(names); i++) {
+    for (size_t i = 0; i < DL_LENGTH(names); i++) {
         if (strstr(name, names[i][0]) != NULL) return names[i][1];
     }
     return "";
@@ -323,7 +322,7 @@ static const char *tell_nccl(const char *name)
     static const char *const collectives[] = {"AllReduce", "ReduceScatter", "AllGather", "AlltoAll",
                                               "AllToAll",  "SendRecv",      "Broadcast", "Reduce",
                                               "Gather",    "Scatter"};
-    for (size_t i = 0; i < LENGTH(collectives); i++) {
+    for (size_t i = 0; i < DL_LENGTH(collectives); i++) {
         if (strstr(name, collectives[i]) != NULL) return collectives[i];
     }
     return "";

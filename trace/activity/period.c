@@ -53,12 +53,7 @@ typedef struct kind_count {
     uint32_t kind, count;
 } kind_count;
 
-static int compare_kinds(const void *a, const void *b)
-{
-    const kind_count *x = a, *y = b;
-    if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
-    return DL_COMPARE(x->count, y->count);
-}
+DL_ORDER(compare_kinds, kind_count, DL_BY(kind), DL_BY(count));
 
 size_t dl_unit_end(const dl_units *units, size_t i)
 {
@@ -133,9 +128,7 @@ static size_t units_content(const dl_units *units, uint32_t *content)
     kind_count *pairs = count_kinds(units, chosen, chosen_count, &pair_count);
     /* A quarter of the units may hold fewer; units without the kind have no pair. */
     size_t below = chosen_count / 4;
-    for (size_t first = 0, end; first < pair_count; first = end) {
-        for (end = first + 1; end < pair_count && pairs[end].kind == pairs[first].kind;)
-            end++;
+    DL_GROUPS (first, end, pair_count, pairs[end].kind == pairs[first].kind) {
         size_t without = chosen_count - (end - first);
         if (without > below) continue;
         content[pairs[first].kind] = pairs[first + below - without].count;
@@ -250,11 +243,7 @@ static double units_order_gain(const dl_units *units)
 #define SIDE_EQUAL_MIN 3
 #define SIDES_EQUAL_MIN 8
 
-static int compare_u64(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return DL_COMPARE(x, y);
-}
+DL_ORDER(compare_u64, uint64_t, DL_COMPARE(*a, *b));
 
 /* `length` symbols up to number `last`. A window has fewer than 2^16 kinds, so a gram fits. */
 static uint64_t gram_code(const uint32_t *symbols, size_t last, size_t length)
@@ -341,12 +330,6 @@ static void window_free(dl_window *window)
     *window = (dl_window){0};
 }
 
-/* Number of places of gram g. */
-static size_t window_occurrences(const dl_window *window, uint32_t gram)
-{
-    return window->gram_first[gram + 1] - window->gram_first[gram];
-}
-
 /* How regular the distances of an anchor's places are. */
 typedef struct regularity {
     double near;      /* share of the distances near their median */
@@ -390,8 +373,8 @@ static bool units_in_order(const dl_units *units)
 
 /* Whether the units that the gram's places cut repeat each other; fills the cutting. `distance` is
  * the median one of the places. */
-static bool judge(const dl_window *window, const uint8_t *roles, size_t distance,
-                  dl_cutting *cutting)
+static bool evaluate(const dl_window *window, const uint8_t *roles, size_t distance,
+                     dl_cutting *cutting)
 {
     const dl_units units = {.symbols = window->symbols,
                             .cuts = window->gram_places + window->gram_first[cutting->gram],
@@ -426,7 +409,7 @@ static bool window_cut(const dl_window *window, double repeats, double tolerance
     size_t *distances = dl_calloc(window->count, sizeof *distances, "distances of anchors");
     regularity best = {.covered = -1};
     for (uint32_t gram = 0; gram < window->gram_count; gram++) {
-        size_t count = window_occurrences(window, gram);
+        size_t count = window->gram_first[gram + 1] - window->gram_first[gram];
         if (count < 3 || (double)count < repeats * (1 - tolerance) ||
             (double)count > repeats * (1 + tolerance))
             continue;
@@ -441,7 +424,7 @@ static bool window_cut(const dl_window *window, double repeats, double tolerance
         cutting->units = count;
     }
     free(distances);
-    return best.covered > 0 && judge(window, roles, best.median, cutting);
+    return best.covered > 0 && evaluate(window, roles, best.median, cutting);
 }
 
 static bool anchored(const dl_anchor *anchor, const uint32_t *symbols, size_t place)
@@ -457,23 +440,18 @@ typedef struct cut_list {
     size_t count;
 } cut_list;
 
-static void add_cut(cut_list *list, size_t place)
-{
-    DL_APPEND(list->cuts, list->count, "cuts") = place;
-}
-
 /* Equal symbols around `place` and around the cut `model`, leaving out the anchor, which only the
  * model still has; 0 unless both sides show some. */
 static size_t sides_equal(const dl_sequence *sequence, size_t place, size_t model)
 {
-    size_t before = 0, behind = 0;
+    size_t before = 0, after = 0;
     for (size_t i = 0; i < SIDE; i++) {
         if (place + i < sequence->count && model + 1 + i < sequence->count)
-            behind += sequence->symbols[place + i] == sequence->symbols[model + 1 + i];
+            after += sequence->symbols[place + i] == sequence->symbols[model + 1 + i];
         if (place > i && model > i)
             before += sequence->symbols[place - 1 - i] == sequence->symbols[model - 1 - i];
     }
-    return before >= SIDE_EQUAL_MIN && behind >= SIDE_EQUAL_MIN ? before + behind : 0;
+    return before >= SIDE_EQUAL_MIN && after >= SIDE_EQUAL_MIN ? before + after : 0;
 }
 
 /* Where a unit that starts at `first` and whose anchor is `length` later was lost probably ends; 0
@@ -518,7 +496,7 @@ static size_t *anchor_cuts(const dl_anchor *anchor, const dl_sequence *sequence,
 {
     cut_list plain = {0}, list = {0};
     for (size_t i = 0; i < sequence->count; i++) {
-        if (anchored(anchor, sequence->symbols, i)) add_cut(&plain, i);
+        if (anchored(anchor, sequence->symbols, i)) DL_APPEND(plain.cuts, plain.count, "cuts") = i;
     }
     const dl_units units = {.symbols = sequence->symbols,
                             .cuts = plain.cuts,
@@ -528,11 +506,11 @@ static size_t *anchor_cuts(const dl_anchor *anchor, const dl_sequence *sequence,
     size_t length = 0, model = choose_model(&units, &length);
     for (size_t i = 0; i < plain.count; i++) {
         size_t first = plain.cuts[i], end = dl_unit_end(&units, i);
-        add_cut(&list, first);
+        DL_APPEND(list.cuts, list.count, "cuts") = first;
         while (length > 0 && 2 * (end - first) > 3 * length) {
             first = find_lost(sequence, first, length, end, model);
             if (first == 0) break;
-            add_cut(&list, first);
+            DL_APPEND(list.cuts, list.count, "cuts") = first;
         }
     }
     free(plain.cuts);

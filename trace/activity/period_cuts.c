@@ -31,33 +31,15 @@ typedef struct place_idle {
 /* Share of the unit's time that copies from the host and what follows an update are credited. */
 #define CREDIT 0.1
 
-static int compare_places(const void *a, const void *b)
-{
-    const place_idle *x = a, *y = b;
-    if (x->place.before != y->place.before) return x->place.before < y->place.before ? -1 : 1;
-    if (x->place.kind != y->place.kind) return x->place.kind < y->place.kind ? -1 : 1;
-    if (x->place.later != y->place.later) return x->place.later < y->place.later ? -1 : 1;
-    return DL_COMPARE(x->idle_ns, y->idle_ns);
-}
+DL_ORDER(compare_places, place_idle, DL_BY(place.before), DL_BY(place.kind), DL_BY(place.later),
+         DL_BY(idle_ns));
 
 static bool same_pair(unit_place a, unit_place b)
 {
     return a.kind == b.kind && a.before == b.before;
 }
 
-static int compare_backs(const void *a, const void *b)
-{
-    const place_idle *x = a, *y = b;
-    if (x->place.before != y->place.before) return x->place.before < y->place.before ? -1 : 1;
-    if (x->place.kind != y->place.kind) return x->place.kind < y->place.kind ? -1 : 1;
-    return DL_COMPARE(x->back, y->back);
-}
-
-static int compare_sizes(const void *a, const void *b)
-{
-    size_t x = *(const size_t *)a, y = *(const size_t *)b;
-    return DL_COMPARE(x, y);
-}
+DL_ORDER(compare_backs, place_idle, DL_BY(place.before), DL_BY(place.kind), DL_BY(back));
 
 /* How many of the two signs of a step's start symbol i shows. */
 static int signs(const dl_sequence *sequence, size_t i)
@@ -101,11 +83,10 @@ static size_t collect(const dl_sequence *sequence, size_t first, size_t end, pla
 static bool best_place(const place_idle *list, size_t count, size_t unit_count, unit_place *best)
 {
     double best_ns = -1;
-    for (size_t first = 0, end; first < count; first = end) {
+    DL_GROUPS (first, end, count,
+               same_pair(list[end].place, list[first].place) &&
+                   list[end].place.later == list[first].place.later) {
         unit_place place = list[first].place;
-        for (end = first; end < count && same_pair(list[end].place, place) &&
-                          list[end].place.later == place.later;)
-            end++;
         if (place.later >= LATER_MAX) continue;
         double present = (double)(end - first) / (double)unit_count;
         if (present < PRESENT_MIN) continue;
@@ -125,7 +106,7 @@ static size_t usual_back(const place_idle *list, size_t count, unit_place place)
         if (same_pair(list[i].place, place) && list[i].place.later == place.later)
             backs[found++] = list[i].back;
     }
-    qsort(backs, found, sizeof *backs, compare_sizes);
+    qsort(backs, found, sizeof *backs, dl_compare_sizes);
     size_t back = backs[found / 2];
     free(backs);
     return back;
@@ -222,12 +203,6 @@ static bool content_updates(const dl_period *period, const dl_sequence *sequence
     return false;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const size_t x = *(const size_t *)a, y = *(const size_t *)b;
-    return DL_COMPARE(x, y);
-}
-
 /* The distance of units[count] that most have from the one before; 0 if they have none. */
 static size_t usual_distance(const size_t *units, size_t count)
 {
@@ -235,7 +210,7 @@ static size_t usual_distance(const size_t *units, size_t count)
     size_t *distances = dl_calloc(count, sizeof *distances, "units");
     for (size_t i = 1; i < count; i++)
         distances[i - 1] = units[i] - units[i - 1];
-    qsort(distances, count - 1, sizeof *distances, by_size);
+    qsort(distances, count - 1, sizeof *distances, dl_compare_sizes);
     const size_t usual = distances[(count - 1) / 2];
     size_t equal = 0;
     for (size_t i = 0; i + 1 < count; i++)

@@ -11,31 +11,24 @@
 
 /* How far sequences of different length are shifted: more is cut off at no boundary. */
 #define SHIFT_MAX 2000
-/* Meetings by which shifts are distinguished, evenly over the trace. */
+/* Kernels by which shifts are distinguished, evenly over the trace. */
 #define SAMPLE_MAX 1000
 
 /* A collective's kernel. */
-typedef struct meeting {
+typedef struct kernel {
     const char *collective; /* constant */
     uint32_t device, stream;
     int64_t start_ns, end_ns;
-} meeting;
+} kernel;
 
 /* Those of one stream in order. */
 typedef struct sequence {
-    meeting *meetings; /* [count], within `all` */
+    kernel *kernels; /* [count], within `all` */
     size_t count;
-    meeting *all;
+    kernel *all;
 } sequence;
 
-static int by_stream_and_start(const void *left, const void *right)
-{
-    const meeting *a = left, *b = right;
-    int order = DL_COMPARE(a->device, b->device);
-    if (order == 0) order = DL_COMPARE(a->stream, b->stream);
-    if (order == 0) order = DL_COMPARE(a->start_ns, b->start_ns);
-    return order != 0 ? order : DL_COMPARE(a->end_ns, b->end_ns);
-}
+DL_ORDER(by_stream_and_start, kernel, DL_BY(device), DL_BY(stream), DL_BY(start_ns), DL_BY(end_ns));
 
 /* Whether NCCL's kernels for sends and receives carry out all-to-alls only, which they do where the
  * host called those and nothing of the other kind. */
@@ -54,13 +47,13 @@ static bool all_to_all_only(const dl_trace *trace)
 }
 
 /* The collective of a kernel that ends on all ranks together, or NULL. */
-static const char *meets(const char *name, bool send_meets)
+static const char *ends_together(const char *name, bool with_sends)
 {
     static const char *const names[] = {"AllReduce", "AllGather", "ReduceScatter", "AlltoAll",
                                         "AllToAll"};
     dl_kernel_collective told = {"", "", ""};
     if (!dl_kernel_tell_collective(name, &told)) return NULL;
-    if (send_meets && strcmp(told.collective, "SendRecv") == 0) return told.collective;
+    if (with_sends && strcmp(told.collective, "SendRecv") == 0) return told.collective;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(told.collective, names[i]) == 0) return told.collective;
     }
@@ -71,30 +64,23 @@ static sequence find_sequence(const dl_trace *trace)
 {
     sequence s = {0};
     size_t count = 0;
-    bool send_meets = all_to_all_only(trace);
+    bool with_sends = all_to_all_only(trace);
     const char **told = dl_calloc(trace->string_count, sizeof *told, "names of kernels");
     for (size_t i = 0; i < trace->string_count; i++)
-        told[i] = meets(trace->strings[i], send_meets);
-    for (size_t i = 0; i < trace->activity_count; i++) {
-        const dl_activity *a = &trace->activities[i];
-        count += a->kind == DL_ACTIVITY_KERNEL && told[a->name] != NULL;
-    }
-    s.all = dl_calloc(count, sizeof *s.all, "collectives");
-    count = 0;
+        told[i] = ends_together(trace->strings[i], with_sends);
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *a = &trace->activities[i];
         if (a->kind != DL_ACTIVITY_KERNEL || told[a->name] == NULL) continue;
-        s.all[count++] = (meeting){told[a->name], a->device, a->stream, a->start_ns,
-                                   a->start_ns + a->duration_ns};
+        DL_APPEND(s.all, count, "collectives") = (kernel){
+            told[a->name], a->device, a->stream, a->start_ns, a->start_ns + a->duration_ns};
     }
     free(told);
-    if (count > 0) qsort(s.all, count, sizeof *s.all, by_stream_and_start);
-    for (size_t first = 0, end; first < count; first = end) {
-        for (end = first + 1; end < count && s.all[end].device == s.all[first].device &&
-                              s.all[end].stream == s.all[first].stream;)
-            end++;
+    dl_sort(s.all, count, sizeof *s.all, by_stream_and_start);
+    DL_GROUPS (first, end, count,
+               s.all[end].device == s.all[first].device &&
+                   s.all[end].stream == s.all[first].stream) {
         if (end - first <= s.count) continue;
-        s.meetings = s.all + first;
+        s.kernels = s.all + first;
         s.count = end - first;
     }
     return s;
@@ -108,7 +94,7 @@ static int64_t median(int64_t *values, size_t count)
     return low + (high - low) / 2;
 }
 
-/* Where two sequences overlap if the other's meeting i is the first's i + shift. */
+/* Where two sequences overlap if the other's kernel i is the first's i + shift. */
 typedef struct overlap {
     int64_t from, to; /* of i */
 } overlap;
@@ -120,7 +106,7 @@ static overlap overlap_of(const sequence *first, const sequence *other, int64_t 
     return o;
 }
 
-static bool agree(const meeting *a, const meeting *b)
+static bool agree(const kernel *a, const kernel *b)
 {
     return a->collective == b->collective || strcmp(a->collective, b->collective) == 0;
 }
@@ -130,7 +116,7 @@ static size_t count_agreeing(const sequence *first, const sequence *other, int64
     const overlap o = overlap_of(first, other, shift);
     size_t count = 0;
     for (int64_t i = o.from; i < o.to; i++)
-        count += agree(&first->meetings[i + shift], &other->meetings[i]);
+        count += agree(&first->kernels[i + shift], &other->kernels[i]);
     return count;
 }
 
@@ -143,7 +129,7 @@ static dl_rank_clock clock_of(const sequence *first, const sequence *other, int6
     const overlap o = overlap_of(first, other, shift);
     size_t used = 0;
     for (int64_t i = o.from; i < o.to; i++) {
-        const meeting *a = &first->meetings[i + shift], *b = &other->meetings[i];
+        const kernel *a = &first->kernels[i + shift], *b = &other->kernels[i];
         if (!agree(a, b) || clock.matched++ % stride != 0) continue;
         int64_t low_ns = a->start_ns - b->end_ns, high_ns = a->end_ns - b->start_ns;
         if (low_ns > clock.low_ns) clock.low_ns = low_ns;
@@ -169,7 +155,7 @@ static bool is_better(const dl_rank_clock *clock, const dl_rank_clock *best)
 }
 
 /* Of all shifts the one with most agreeing names; of equal ones that with the smallest spread, of
- * SAMPLE_MAX meetings; then that with the smallest offset. */
+ * SAMPLE_MAX kernels; then that with the smallest offset. */
 static dl_rank_clock find_clock(const sequence *first, const sequence *other)
 {
     int64_t from = -(int64_t)other->count + 1, to = (int64_t)first->count - 1;

@@ -33,21 +33,11 @@ typedef struct plain_text {
     uint32_t name; /* index of the string */
 } plain_text;
 
-static int compare_marks(const void *a, const void *b)
-{
-    const mark *x = a, *y = b;
-    if (x->group != y->group) return x->group < y->group ? -1 : 1;
-    if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
-    if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
-    return (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns); /* the outer one first */
-}
+/* Of two that start together the outer one first. */
+DL_ORDER(compare_marks, mark, DL_BY(group), DL_BY(thread), DL_BY(start_ns),
+         DL_BY_DESCENDING(end_ns));
 
-static int compare_texts(const void *a, const void *b)
-{
-    const plain_text *x = a, *y = b;
-    int order = strcmp(x->text, y->text);
-    return order != 0 ? order : DL_COMPARE(x->name, y->name);
-}
+DL_ORDER(compare_texts, plain_text, DL_BY_TEXT(text), DL_BY(name));
 
 bool dl_text_names_step(const char *text)
 {
@@ -145,15 +135,9 @@ static size_t flatten(mark *marks, size_t count)
 /* Number of launches before `time_ns`. */
 static size_t launches_before(const dl_marked_trace *trace, int64_t time_ns)
 {
-    size_t low = 0, high = trace->launch_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (trace->launches_ns[middle] < time_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    size_t count;
+    DL_BISECT(count, trace->launch_count, trace->launches_ns[count] < time_ns);
+    return count;
 }
 
 /* Squared coefficient of variation of the distances of starts. */
@@ -223,10 +207,8 @@ void dl_step_marks_find(dl_step_marks *marks, const dl_marked_trace *trace)
     size_t count = 0, best_inside = 0;
     mark *list = collect_marks(trace, groups, NULL, &count);
     mark_form best = FORM_NONE;
-    for (size_t first = 0, end; first < count; first = end) {
-        for (end = first + 1; end < count && list[end].group == list[first].group &&
-                              list[end].thread == list[first].thread;)
-            end++;
+    DL_GROUPS (first, end, count,
+               list[end].group == list[first].group && list[end].thread == list[first].thread) {
         const char *text = texts[list[first].group / 2].text;
         size_t kept = flatten(list + first, end - first);
         mark_form form = form_of(trace, list + first, kept);

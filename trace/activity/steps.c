@@ -8,6 +8,7 @@
 #include "common/alloc.h"
 #include "common/sort.h"
 #include "trace/activity/activity.h"
+#include "trace/activity/cpu_steps.h"
 #include "trace/activity/step_marks.h"
 #include "trace/activity/steps_internal.h"
 #include "trace/distribution.h"
@@ -426,6 +427,7 @@ typedef struct step_search {
     const dl_step_hints *hints;
     dl_step_marks marks;
     const dl_launches *launches;
+    dl_cpu_operators operators; /* where there is no device work */
 } step_search;
 
 const char *dl_step_label_name(dl_step_label label)
@@ -437,8 +439,8 @@ const char *dl_step_label_name(dl_step_label label)
 const char *dl_step_method_name(dl_step_method method)
 {
     static const char *const names[DL_STEPS_METHOD_END] = {
-        "none",           "given marks", "given period",         "marks",
-        "graph launches", "period",      "period without shapes"};
+        "none",           "given marks", "given period",          "marks",
+        "graph launches", "period",      "period without shapes", "optimizer"};
     return (unsigned)method < DL_STEPS_METHOD_END ? names[method] : "unknown";
 }
 
@@ -622,6 +624,33 @@ static void find_line(dl_step_line *line, const step_search *search, dl_symbol_l
     find_by_period(line, search, &plain->lines[device_index], DL_STEPS_PERIOD_NAMES);
 }
 
+/* Steps between the ends that operators show. What precedes the first one may be a part. */
+static void take_operator_steps(dl_activity_steps *steps, const step_search *search)
+{
+    size_t count = 0;
+    bool by_update = false;
+    int64_t *cuts =
+        dl_cpu_operators_cuts(&search->operators, search->string_count, &count, &by_update);
+    steps->lines = dl_calloc(1, sizeof *steps->lines, "steps");
+    steps->count = 1;
+    dl_step_line *line = steps->lines;
+    *line = (dl_step_line){.device = DL_NO_DEVICE};
+    if (count == 0) {
+        line->reason = "no marks, no optimizer's updates and no operators that repeat";
+        return;
+    }
+    line->method = by_update ? DL_STEPS_OPTIMIZER : DL_STEPS_PERIOD;
+    line->count = count - 1;
+    line->steps = dl_calloc(line->count, sizeof *line->steps, "steps");
+    for (size_t i = 0; i < line->count; i++) {
+        line->steps[i] = (dl_activity_step){
+            .start_ns = cuts[i], .duration_ns = cuts[i + 1] - cuts[i], .work_end_ns = cuts[i + 1]};
+    }
+    free(cuts);
+    step_line_flag_warmup(line);
+    step_line_measure(line, NULL);
+}
+
 /* Marks without device work: a process of the host alone. */
 static void take_host_steps(dl_activity_steps *steps, const step_search *search)
 {
@@ -670,22 +699,46 @@ static int64_t *sorted_launches(const step_search *search, size_t *launch_count)
     return sorted;
 }
 
+/* Ranges and marks that are no operators, nor an optimizer's: those may be steps where operators
+ * stand for device work. Owned by the caller. */
+static dl_activity *list_annotations(const step_search *search, size_t *count)
+{
+    dl_activity *kept = dl_calloc(search->count, sizeof *kept, "annotations");
+    *count = 0;
+    for (size_t i = 0; i < search->count; i++) {
+        const dl_activity *a = &search->activities[i];
+        if (a->kind != DL_ACTIVITY_RANGE && a->kind != DL_ACTIVITY_MARK) continue;
+        if (a->name >= search->string_count || a->detail >= search->string_count) continue;
+        const char *name = search->strings[a->name], *category = search->strings[a->detail];
+        if (strcmp(category, "cpu_op") == 0 || strncmp(name, "Optimizer.", 10) == 0) continue;
+        kept[(*count)++] = *a;
+    }
+    return kept;
+}
+
 static dl_status find_marks(step_search *search, dl_error *err)
 {
     dl_status status = DL_OK;
+    dl_activity *annotations = NULL;
     size_t launch_count = 0;
     int64_t *launches_ns = sorted_launches(search, &launch_count);
-    const dl_marked_trace trace = {.activities = search->activities,
-                                   .count = search->count,
-                                   .strings = search->strings,
-                                   .string_count = search->string_count,
-                                   .launches_ns = launches_ns,
-                                   .launch_count = launch_count};
+    dl_marked_trace trace = {.activities = search->activities,
+                             .count = search->count,
+                             .strings = search->strings,
+                             .string_count = search->string_count,
+                             .launches_ns = launches_ns,
+                             .launch_count = launch_count};
+    if (search->operators.count > 0 && search->hints->marks == NULL) {
+        trace.activities = annotations = list_annotations(search, &trace.count);
+        trace.launches_ns = search->operators.starts_ns;
+        trace.launch_count = search->operators.start_count;
+    }
     if (search->hints->marks != NULL) {
         status = dl_step_marks_match(&search->marks, &trace, search->hints->marks, err);
     } else if (search->hints->period == 0) {
         dl_step_marks_find(&search->marks, &trace);
     }
+    free(annotations);
     free(launches_ns);
     return status;
 }
@@ -702,6 +755,7 @@ dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *ac
                           .string_count = string_count,
                           .hints = hints,
                           .launches = &launches};
+    dl_cpu_operators_find(&search.operators, activities, count, strings, string_count);
     dl_status status = find_marks(&search, err);
     if (status == DL_OK) {
         dl_symbols symbols, plain = {0};
@@ -715,11 +769,15 @@ dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *ac
         if (symbols.count == 0 && search.marks.count > 0) {
             free(steps->lines);
             take_host_steps(steps, &search);
+        } else if (symbols.count == 0 && search.operators.count > 0) {
+            free(steps->lines);
+            take_operator_steps(steps, &search);
         }
         dl_symbols_free(&symbols);
         dl_symbols_free(&plain);
     }
     dl_step_marks_free(&search.marks);
+    dl_cpu_operators_free(&search.operators);
     dl_launches_free(&launches);
     return status;
 }

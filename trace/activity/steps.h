@@ -12,6 +12,10 @@
  *   4. period detection (steps_internal.h), first with launch shapes and sizes, then with names
  *   only.
  *
+ * A process that used no device has one line, DL_NO_DEVICE, if it has marks, or a framework's
+ * operators (cpu_steps.h): these stand for launches in 2; without marks steps end with the
+ * optimizer's updates, else they are the units of operators that repeat.
+ *
  * Labels. By the caller's marks, what is launched inside one is a step. By marks that were found
  * too, unless it shares less than DL_STEP_SIMILARITY of what marks usually share with the usual
  * content of a unit (steps_internal.h). Else that content decides: a unit is a step if it shares
@@ -52,6 +56,7 @@ typedef enum dl_step_method {
     DL_STEPS_GRAPH,
     DL_STEPS_PERIOD,
     DL_STEPS_PERIOD_NAMES, /* without shapes */
+    DL_STEPS_OPTIMIZER,    /* of operators on cores, each ending with the optimizer's update */
     DL_STEPS_METHOD_END
 } dl_step_method;
 
@@ -118,7 +123,7 @@ void dl_activity_steps_free(dl_activity_steps *steps);
 bool dl_step_line_begins(const dl_step_line *line, size_t work);
 
 /* "step", "warm-up", "other"; "given marks", "given period", "marks", "graph launches", "period",
- * "period without shapes", "none"; never NULL. */
+ * "period without shapes", "optimizer", "none"; never NULL. */
 const char *dl_step_label_name(dl_step_label label);
 const char *dl_step_method_name(dl_step_method method);
 

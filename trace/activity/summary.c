@@ -58,12 +58,7 @@ static void find_rank(dl_activity_summary *summary)
     }
 }
 
-static int by_kernel_total(const void *left, const void *right)
-{
-    const dl_kernel_summary *a = left, *b = right;
-    int order = DL_COMPARE(b->total_ns, a->total_ns);
-    return order != 0 ? order : strcmp(a->name, b->name);
-}
+DL_ORDER(by_kernel_total, dl_kernel_summary, DL_BY_DESCENDING(total_ns), DL_BY_TEXT(name));
 
 /* Place in device->kernels of the kernels named strings[name]; added if new. */
 static size_t find_kernel(dl_device_summary *device, const char *name)
@@ -77,10 +72,8 @@ static size_t find_kernel(dl_device_summary *device, const char *name)
         free(new.name);
         return i;
     }
-    size_t count = device->kernel_count++;
-    device->kernels = dl_realloc(device->kernels, count + 1, sizeof *device->kernels, "kernels");
-    device->kernels[count] = new;
-    return count;
+    DL_APPEND(device->kernels, device->kernel_count, "kernels") = new;
+    return device->kernel_count - 1;
 }
 
 static void add_kernel(dl_device_summary *device, uint32_t *places, const dl_activity *activity,
@@ -106,10 +99,7 @@ static void add_transfer(dl_device_summary *device, const dl_activity *activity)
             t = other;
     }
     if (t == NULL) {
-        size_t count = device->transfer_count++;
-        device->transfers =
-            dl_realloc(device->transfers, count + 1, sizeof *device->transfers, "copies");
-        t = &device->transfers[count];
+        t = &DL_APPEND(device->transfers, device->transfer_count, "copies");
         *t = (dl_transfer_summary){
             .kind = activity->kind, .direction = activity->copy, .memory = activity->memory};
     }
@@ -118,13 +108,7 @@ static void add_transfer(dl_device_summary *device, const dl_activity *activity)
     t->total_ns += (double)activity->duration_ns;
 }
 
-static int by_transfer(const void *left, const void *right)
-{
-    const dl_transfer_summary *a = left, *b = right;
-    int order = DL_COMPARE(a->kind, b->kind);
-    if (order == 0) order = DL_COMPARE(a->direction, b->direction);
-    return order != 0 ? order : DL_COMPARE(a->memory, b->memory);
-}
+DL_ORDER(by_transfer, dl_transfer_summary, DL_BY(kind), DL_BY(direction), DL_BY(memory));
 
 static void add_work(dl_device_summary *device, uint32_t *places, const dl_activity *activity,
                      char *const *strings)
@@ -152,10 +136,8 @@ static void finish_device(dl_device_summary *device)
         dl_transfer_summary *t = &device->transfers[i];
         if (t->total_ns > 0) t->bytes_per_s = t->bytes / dl_ns_to_s(t->total_ns);
     }
-    if (device->kernel_count > 0)
-        qsort(device->kernels, device->kernel_count, sizeof *device->kernels, by_kernel_total);
-    if (device->transfer_count > 0)
-        qsort(device->transfers, device->transfer_count, sizeof *device->transfers, by_transfer);
+    dl_sort(device->kernels, device->kernel_count, sizeof *device->kernels, by_kernel_total);
+    dl_sort(device->transfers, device->transfer_count, sizeof *device->transfers, by_transfer);
 }
 
 static const dl_step_line *find_line(const dl_activity_steps *steps, uint32_t device)
@@ -189,6 +171,19 @@ static void sum_steps(const dl_activity_summary *summary, dl_device_summary *dev
         device->capture = dl_capture_estimate_of(&summary->capture.figures, summary->trace, line);
     }
     free(durations_ns);
+}
+
+static void sum_host_steps(dl_activity_summary *summary, const dl_activity_steps *steps)
+{
+    const dl_step_line *line = find_line(steps, DL_NO_DEVICE);
+    dl_device_summary host = {0};
+    dl_interval window = {0};
+    if (line == NULL) return;
+    sum_steps(summary, &host, line, &window);
+    summary->host_steps = (dl_host_steps){.method = host.step_method,
+                                          .step_ns = host.step_ns,
+                                          .warmup_steps = host.warmup_steps,
+                                          .other_steps = host.other_steps};
 }
 
 /* The collectives of all devices lie in one array by device. */
@@ -285,69 +280,69 @@ static void read_capture(dl_activity_summary *summary)
     capture->known = dl_capture_figures_parse(capture->text, &capture->figures, &err) == DL_OK;
 }
 
-/* Takes over `text`. */
-static void warn(dl_activity_summary *summary, char *text)
-{
-    DL_APPEND(summary->warnings, summary->warning_count, "warnings") = text;
-}
-
 /* Units by marks or a given period need not be alike; then they are hardly training steps. */
 static void warn_about_steps(dl_activity_summary *summary)
 {
+    dl_notes *warnings = &summary->warnings;
     for (size_t d = 0; d < summary->device_count; d++) {
         const dl_device_summary *device = &summary->devices[d];
         if (device->step_ns.count < 2) continue;
         if (device->step_order_match < ORDER_MATCH_MIN) {
-            warn(summary,
-                 dl_format("device %" PRIu32 ": only %.0f %% of a step's work comes in the "
-                           "order of the step before: the trace may be sub-sampled",
-                           device->time.device, 100 * device->step_order_match));
+            dl_notes_add(warnings,
+                         "device %" PRIu32 ": only %.0f %% of a step's work comes in the "
+                         "order of the step before: the trace may be sub-sampled",
+                         device->time.device, 100 * device->step_order_match);
         }
         if (device->step_similarity >= DL_STEP_SIMILARITY) continue;
-        warn(summary, dl_format("device %" PRIu32 ": the %zu steps by %s are hardly alike (%.2f, "
-                                "expected %.1f): they may be no training steps",
-                                device->time.device, device->step_ns.count,
-                                dl_step_method_name(device->step_method), device->step_similarity,
-                                DL_STEP_SIMILARITY));
+        dl_notes_add(warnings,
+                     "device %" PRIu32 ": the %zu steps by %s are hardly alike (%.2f, "
+                     "expected %.1f): they may be no training steps",
+                     device->time.device, device->step_ns.count,
+                     dl_step_method_name(device->step_method), device->step_similarity,
+                     DL_STEP_SIMILARITY);
     }
 }
 
 static void warn_about_quality(dl_activity_summary *summary)
 {
+    dl_notes *warnings = &summary->warnings;
     const dl_trace_quality *q = &summary->quality;
-    char worst[32];
     if (!summary->trace->complete) {
-        warn(summary,
-             dl_format("the trace is incomplete (killed run, full disk or damage); %" PRIu64
-                       " bytes after its last whole chunk are ignored",
-                       summary->trace->bytes_ignored));
+        dl_notes_add(warnings,
+                     "the trace is incomplete (killed run, full disk or damage); %" PRIu64
+                     " bytes after its last whole chunk are ignored",
+                     summary->trace->bytes_ignored);
     }
     if (q->takeover[0] != '\0') {
-        warn(summary, dl_format("another profiler took the recording over (%s): what follows it is "
-                                "missing",
-                                q->takeover));
+        dl_notes_add(warnings,
+                     "another profiler took the recording over (%s): what follows it is "
+                     "missing",
+                     q->takeover);
     }
     if (q->stopped[0] != '\0') {
-        warn(summary, dl_format("the recording ended before the program: %s", q->stopped));
+        dl_notes_add(warnings, "the recording ended before the program: %s", q->stopped);
     }
     for (int loss = 0; loss < DL_LOSS_END; loss++) {
         if (q->losses[loss] == 0) continue;
-        warn(summary, dl_format("%" PRIu64 " %s", q->losses[loss], loss_texts[loss].text));
+        dl_notes_add(warnings, "%" PRIu64 " %s", q->losses[loss], loss_texts[loss].text);
     }
     if (q->early_count > 0) {
-        dl_format_ns(worst, sizeof worst, (double)q->early_worst_ns);
-        warn(summary,
-             dl_format("%" PRIu64 " of %" PRIu64 " GPU operations start before their launch call, "
-                       "by %s at most: the clocks of host and device differ",
-                       q->early_count, q->launched_count, worst));
+        dl_notes_add(warnings,
+                     "%" PRIu64 " of %" PRIu64 " GPU operations start before their launch call, "
+                     "by %s at most: the clocks of host and device differ",
+                     q->early_count, q->launched_count, DL_NS_TEXT(q->early_worst_ns));
     }
     double unlaunched = (double)(q->work_count - q->launched_count);
     if (unlaunched > UNLAUNCHED_FRAC * (double)q->work_count) {
-        warn(summary, dl_format("%.0f of %" PRIu64 " GPU operations have no recorded launch call: "
-                                "launch-bound time and sizes of collectives are incomplete",
-                                unlaunched, q->work_count));
+        dl_notes_add(warnings,
+                     "%.0f of %" PRIu64 " GPU operations have no recorded launch call: "
+                     "launch-bound time and sizes of collectives are incomplete",
+                     unlaunched, q->work_count);
     }
-    if (q->work_count == 0) warn(summary, dl_strdup("the trace holds no work of a device"));
+    if (q->work_count == 0 && summary->cpu.step_count == 0) {
+        dl_notes_add(warnings,
+                     "the trace holds no work of a device, and no steps of operators on cores");
+    }
 }
 
 void dl_activity_summary_init(dl_activity_summary *summary, const dl_trace *trace,
@@ -364,6 +359,13 @@ void dl_activity_summary_init(dl_activity_summary *summary, const dl_trace *trac
     find_rank(summary);
     read_capture(summary);
     sum_devices(summary, classes, &launches, steps);
+    const dl_step_line *on_cores = find_line(steps, DL_NO_DEVICE);
+    if (on_cores != NULL) {
+        dl_cpu_training_find(&summary->cpu, trace->activities, trace->activity_count,
+                             trace->strings, trace->string_count, on_cores);
+        summary->cpu_method = on_cores->method;
+    }
+    if (summary->cpu.step_count == 0) sum_host_steps(summary, steps);
     dl_activity_host_init(&summary->host_time, trace->activities, trace->activity_count,
                           trace->strings, trace->string_count);
     sum_quality(summary, &launches);
@@ -386,9 +388,8 @@ void dl_activity_summary_free(dl_activity_summary *summary)
     free(summary->world_size);
     dl_collectives_free(&summary->collectives);
     dl_activity_host_free(&summary->host_time);
-    for (size_t i = 0; i < summary->warning_count; i++)
-        free(summary->warnings[i]);
-    free(summary->warnings);
+    dl_cpu_training_free(&summary->cpu);
+    dl_notes_free(&summary->warnings);
     *summary = (dl_activity_summary){0};
 }
 
@@ -432,14 +433,4 @@ void dl_info_let_go(dl_trace *trace)
     free(trace->activities);
     trace->activities = NULL;
     trace->activity_count = 0;
-}
-
-void dl_info_compare(const dl_activity_summary *summaries, size_t count, FILE *out)
-{
-    size_t with_devices = 0;
-    for (size_t i = 0; i < count; i++)
-        with_devices += summaries[i].device_count > 0;
-    if (with_devices < 2) return;
-    fputc('\n', out);
-    dl_activity_summaries_compare(summaries, count, out);
 }

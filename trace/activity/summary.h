@@ -20,10 +20,12 @@
 #include "trace/activity/activity.h"
 #include "trace/activity/capture_cost.h"
 #include "trace/activity/collectives.h"
+#include "trace/activity/cpu_steps.h"
 #include "trace/activity/kernel_class.h"
 #include "trace/activity/steps.h"
 #include "trace/distribution.h"
 #include "trace/dlt/dlt.h"
+#include "trace/print.h"
 
 /* What the devices of a trace did with their time, by interval algebra over their activities.
  *
@@ -180,6 +182,13 @@ typedef struct dl_device_summary {
     dl_capture_estimate capture;              /* cost of recording; without steps if unknown */
 } dl_device_summary;
 
+/* The steps of a process that marked them, used no device and recorded no operators on cores. */
+typedef struct dl_host_steps {
+    dl_step_method method; /* DL_STEPS_NONE: none were found */
+    dl_distribution step_ns;
+    size_t warmup_steps, other_steps;
+} dl_host_steps;
+
 /* What the recorder lost, by its own count under the meta keys of these names. */
 typedef enum dl_loss {
     DL_LOSS_DROPPED_RECORDS, /* by CUPTI: its buffers were full */
@@ -222,11 +231,13 @@ typedef struct dl_activity_summary {
     dl_device_summary *devices; /* [device_count] by number */
     size_t device_count;
     dl_collectives collectives;
+    dl_host_steps host_steps;
     dl_activity_host host_time;
+    dl_cpu_training cpu;       /* training on cores; without steps where there is none */
+    dl_step_method cpu_method; /* how its steps were found */
     dl_trace_quality quality;
     dl_capture_knowledge capture;
-    char **warnings; /* [warning_count] sentences */
-    size_t warning_count;
+    dl_notes warnings;
 } dl_activity_summary;
 
 /* Summarises the activities of `trace` (fewer than 2^32); zero `summary` before. `steps` (may be
@@ -240,7 +251,8 @@ void dl_activity_summary_free(dl_activity_summary *summary);
  * table. Write errors: ferror(out). */
 void dl_activity_summary_print(const dl_activity_summary *summary, size_t top, FILE *out);
 
-/* Prints several beside one another, a line per rank and device. */
+/* Prints several beside one another, a line per rank and device; nothing where fewer than two of
+ * them have devices. */
 void dl_activity_summaries_compare(const dl_activity_summary *summaries, size_t count, FILE *out);
 
 /* Writes all of it as one JSON object; units are in the names of the members. Write errors:
@@ -273,9 +285,5 @@ dl_status dl_info_summarise(dl_activity_summary *summary, const dl_trace *trace,
 
 /* Lets go of the activities: those of many ranks need not lie in memory at once. */
 void dl_info_let_go(dl_trace *trace);
-
-/* Prints those with devices beside one another, after an empty line, if there are several. Zeroed
- * summaries count as without. */
-void dl_info_compare(const dl_activity_summary *summaries, size_t count, FILE *out);
 
 #endif

@@ -1,35 +1,24 @@
 #include "trace/activity/summary.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/alloc.h"
 #include "common/json.h"
 #include "common/units.h"
 #include "trace/activity/demangle.h"
 #include "trace/print.h"
 
-enum { CELL_BYTES = 32, LABEL_BYTES = 128 };
-
-/* What is 0 is not known: "-". */
-static void print_bytes(FILE *out, int columns, double bytes, const char *per)
-{
-    char all[CELL_BYTES + 8] = "-";
-    if (bytes > 0) {
-        snprintf(all, sizeof all, "%s%s", DL_BYTES_TEXT(bytes), per);
-    }
-    fprintf(out, "%*s", columns, all);
-}
+enum { LABEL_BYTES = 128 };
 
 /* Left-aligned; the middle of what is longer is cut out, as dl_cut_middle does. */
 static void print_label(FILE *out, int columns, const char *text)
 {
-    size_t room = (size_t)columns - 1, length = strlen(text);
-    if (length <= room) {
-        fprintf(out, "%-*s", columns, text);
-        return;
-    }
-    size_t tail = (room - 2) / 2, head = room - 2 - tail;
-    fprintf(out, "%.*s..%s ", (int)head, text, text + length - tail);
+    char *label = dl_strdup(text);
+    dl_cut_middle(label, (size_t)columns - 1);
+    fprintf(out, "%-*s", columns, label);
+    free(label);
 }
 
 /* A kernel's name: what is too long loses its namespaces, then the middle of the frame before '<',
@@ -110,17 +99,29 @@ static void print_times(const dl_activity_summary *summary, FILE *out)
     }
 }
 
+static void print_steps_head(FILE *out)
+{
+    fprintf(out, "\n%-7s%7s%8s%7s%10s%10s%10s%7s%7s %s\n", "device", "steps", "warm-up", "other",
+            "p50", "p90", "sd", "order", "alike", "found");
+}
+
 static void print_steps(const dl_activity_summary *summary, FILE *out)
 {
+    const dl_host_steps *host = &summary->host_steps;
     bool head = false;
+    if (host->method != DL_STEPS_NONE) {
+        print_steps_head(out);
+        fprintf(out, "%-7s%7zu%8zu%7zu%10s%10s%10s%7s%7s %s\n", "host", host->step_ns.count,
+                host->warmup_steps, host->other_steps, DL_NS_TEXT(host->step_ns.p50),
+                DL_NS_TEXT(host->step_ns.p90), DL_NS_TEXT(host->step_ns.sd), "-", "-",
+                dl_step_method_name(host->method));
+        return;
+    }
     for (size_t i = 0; i < summary->device_count; i++) {
         const dl_device_summary *d = &summary->devices[i];
         if (d->step_method == DL_STEPS_NONE) continue;
-        if (!head) {
-            fprintf(out, "\n%-7s%7s%8s%7s%10s%10s%10s%7s%7s %s\n", "device", "steps", "warm-up",
-                    "other", "p50", "p90", "sd", "order", "alike", "found");
-            head = true;
-        }
+        if (!head) print_steps_head(out);
+        head = true;
         fprintf(out, "%-7" PRIu32 "%7zu%8zu%7zu%10s%10s%10s%7.3f%7.3f %s\n", d->time.device,
                 d->step_ns.count, d->warmup_steps, d->other_steps, DL_NS_TEXT(d->step_ns.p50),
                 DL_NS_TEXT(d->step_ns.p90), DL_NS_TEXT(d->step_ns.sd), d->step_order_match,
@@ -169,10 +170,10 @@ static void print_transfers(const dl_device_summary *device, FILE *out)
         bool set = t->kind == DL_ACTIVITY_MEMSET;
         fprintf(out, "%-9s%-10s%9" PRIu64, set ? "memset" : dl_copy_direction_name(t->direction),
                 t->memory == DL_MEMORY_UNKNOWN ? "-" : dl_host_memory_name(t->memory), t->count);
-        print_bytes(out, 11, t->bytes, "");
-        print_bytes(out, 12, t->bytes / (double)t->count, "");
+        dl_print_bytes(out, 11, t->bytes, "");
+        dl_print_bytes(out, 12, t->bytes / (double)t->count, "");
         fprintf(out, "%10s", DL_NS_TEXT(t->total_ns / (double)t->count));
-        print_bytes(out, 13, t->bytes_per_s, "/s");
+        dl_print_bytes(out, 13, t->bytes_per_s, "/s");
         fputc('\n', out);
     }
 }
@@ -193,12 +194,12 @@ static void print_collectives(const dl_device_summary *device, size_t top, FILE 
             snprintf(label, sizeof label, "%s %s", c->name, c->algorithm);
         }
         print_label(out, 17, label);
-        print_bytes(out, 9, (double)c->bytes, "");
+        dl_print_bytes(out, 9, (double)c->bytes, "");
         snprintf(label, sizeof label, "%" PRIu32, c->ranks);
         fprintf(out, "%6s%8zu%9s%9s", c->ranks > 0 ? label : "-", c->duration_ns.count,
                 DL_NS_TEXT(c->duration_ns.p50), DL_NS_TEXT(c->duration_ns.low));
-        print_bytes(out, 11, c->bus_bytes_per_s, "/s");
-        print_bytes(out, 11, c->best_bus_bytes_per_s, "/s");
+        dl_print_bytes(out, 11, c->bus_bytes_per_s, "/s");
+        dl_print_bytes(out, 11, c->best_bus_bytes_per_s, "/s");
         fputc('\n', out);
     }
     print_left_out(out, device->collective_count, top);
@@ -219,14 +220,55 @@ static void print_host_list(const dl_host_list *list, const char *title, size_t 
 
 static void print_host(const dl_activity_host *host, size_t top, FILE *out)
 {
-    char waiting[CELL_BYTES];
     print_host_list(&host->calls, "call", top, out);
     if (host->calls.count > 0) {
         fprintf(out, "threads in calls %s, of it waiting %s\n", DL_NS_TEXT(host->call_ns),
-                dl_format_ns(waiting, sizeof waiting, host->sync_call_ns));
+                DL_NS_TEXT(host->sync_call_ns));
     }
     print_host_list(&host->syncs, "waited for", top, out);
     print_host_list(&host->overheads, "profiler's own time", top, out);
+}
+
+/* Steps on cores, split by what the training thread did, and their collectives. */
+static void print_cpu(const dl_activity_summary *summary, size_t top, FILE *out)
+{
+    const dl_cpu_training *cpu = &summary->cpu;
+    if (cpu->step_count == 0) return;
+    const dl_distribution steps = dl_cpu_training_steps(cpu);
+    char text[LABEL_BYTES];
+    size_t count = 0;
+    snprintf(text, sizeof text, "training on cores, thread %" PRIu32, cpu->thread);
+    fprintf(out, "\n%-34s%8s%12s%12s%8s\n", text, "", "mean", "sd", "%");
+    for (int p = 0; p < DL_CPU_PARTS; p++) {
+        const dl_distribution part = dl_cpu_training_part(cpu, (dl_cpu_part)p);
+        if (part.high <= 0) continue;
+        fprintf(out, "%-42s%12s%12s%8.1f\n", dl_cpu_part_names[p], DL_NS_TEXT(part.mean),
+                DL_NS_TEXT(part.sd), percent(part.mean, steps.mean));
+    }
+    snprintf(text, sizeof text, "%zu steps of %zu, by %s", steps.count, cpu->step_count,
+             dl_step_method_name(summary->cpu_method));
+    fprintf(out, "%-42s%12s%12s%8.1f\n", text, DL_NS_TEXT(steps.mean), DL_NS_TEXT(steps.sd),
+            percent(steps.mean, steps.mean));
+    dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
+    if (count > 0) {
+        fprintf(out, "\n%-17s%9s%6s%8s%9s%9s  %s\n", "collective", "bytes", "ranks", "a step",
+                "p50", "least", "called after, of the backward pass");
+    }
+    for (size_t i = 0; i < count && i < top; i++) {
+        const dl_cpu_collectives *g = &groups[i];
+        print_label(out, 17, g->name);
+        dl_print_bytes(out, 9, (double)g->bytes, "");
+        snprintf(text, sizeof text, "%" PRIu32, g->ranks);
+        fprintf(out, "%6s%8.2f%9s%9s", g->ranks > 0 ? text : "-", g->per_step,
+                DL_NS_TEXT(g->duration_ns.p50), DL_NS_TEXT(g->duration_ns.low));
+        if (g->ready_frac >= 0) {
+            fprintf(out, "  %.1f %%\n", 100 * g->ready_frac);
+        } else {
+            fprintf(out, "  -\n");
+        }
+    }
+    print_left_out(out, count, top);
+    free(groups);
 }
 
 /* One device's line: what its steps hold, and what that comes to. */
@@ -284,11 +326,10 @@ void dl_activity_summary_print(const dl_activity_summary *summary, size_t top, F
         print_transfers(device, out);
         print_collectives(device, top, out);
     }
+    print_cpu(summary, top, out);
     print_host(&summary->host_time, top, out);
     print_capture(summary, out);
-    if (summary->warning_count > 0) fputc('\n', out);
-    for (size_t i = 0; i < summary->warning_count; i++)
-        dl_print_pair(out, "warning", summary->warnings[i]);
+    dl_notes_print(&summary->warnings, "\n", "warning          ", out);
 }
 
 static void print_compared(const dl_device_summary *device, FILE *out)
@@ -305,7 +346,11 @@ static void print_compared(const dl_device_summary *device, FILE *out)
 
 void dl_activity_summaries_compare(const dl_activity_summary *summaries, size_t count, FILE *out)
 {
-    fprintf(out, "%% of the span; comm and copies where exposed; p: process without a rank\n");
+    size_t with_devices = 0;
+    for (size_t i = 0; i < count; i++)
+        with_devices += summaries[i].device_count > 0;
+    if (with_devices < 2) return;
+    fprintf(out, "\n%% of the span; comm and copies where exposed; p: process without a rank\n");
     fprintf(out, "%-9s%-4s%10s%10s%7s%8s%8s%8s%7s%8s\n", "rank", "dev", "step p50", "span", "busy",
             "compute", "comm", "copies", "idle", "launch");
     for (size_t i = 0; i < count; i++) {
@@ -391,26 +436,20 @@ static void write_class(dl_json *to, const char *name, const char *class_name,
 static void write_kernels(dl_json *to, const dl_device_summary *device)
 {
     dl_json_number_item(to, "kernel_total_ns", device->kernel_total_ns);
-    dl_json_begin(to, "classes", '[');
-    for (int c = 0; c < DL_KERNEL_CLASS_END; c++) {
+    DL_JSON_LIST (to, "classes", c, DL_KERNEL_CLASS_END)
         write_class(to, NULL, dl_kernel_class_name((dl_kernel_class)c), &device->classes[c]);
-    }
-    dl_json_end(to, ']');
     write_class(to, "graphs", "graph", &device->graphs);
-    dl_json_begin(to, "kernels", '[');
-    for (size_t i = 0; i < device->kernel_count; i++) {
+    DL_JSON_LIST (to, "kernels", i, device->kernel_count) {
         const dl_kernel_summary *k = &device->kernels[i];
         dl_json_object(to, NULL, "name=%s class=%s phase=%s count=%g total_ns=%g share_frac=%g",
                        k->name, dl_kernel_class_name(k->class), dl_phase_name(k->phase),
                        (double)k->count, k->total_ns, k->share_frac);
     }
-    dl_json_end(to, ']');
 }
 
 static void write_transfers(dl_json *to, const dl_device_summary *device)
 {
-    dl_json_begin(to, "copies", '[');
-    for (size_t i = 0; i < device->transfer_count; i++) {
+    DL_JSON_LIST (to, "copies", i, device->transfer_count) {
         const dl_transfer_summary *t = &device->transfers[i];
         dl_json_object(
             to, NULL, "kind=%s direction=%s memory=%s count=%g bytes=%g total_ns=%g bytes_per_s=%g",
@@ -418,13 +457,11 @@ static void write_transfers(dl_json *to, const dl_device_summary *device)
             dl_host_memory_name(t->memory), (double)t->count, t->bytes, t->total_ns,
             t->bytes_per_s);
     }
-    dl_json_end(to, ']');
 }
 
 static void write_collectives(dl_json *to, const dl_device_summary *device)
 {
-    dl_json_begin(to, "collectives", '[');
-    for (size_t i = 0; i < device->collective_count; i++) {
+    DL_JSON_LIST (to, "collectives", i, device->collective_count) {
         const dl_collective_summary *c = &device->collectives[i];
         dl_json_begin(to, NULL, '{');
         dl_json_text_item(to, "name", c->name);
@@ -435,13 +472,11 @@ static void write_collectives(dl_json *to, const dl_device_summary *device)
                         c->algorithm_bytes_per_s, c->bus_bytes_per_s, c->best_bus_bytes_per_s);
         dl_json_end(to, '}');
     }
-    dl_json_end(to, ']');
 }
 
 static void write_devices(const dl_activity_summary *summary, dl_json *to)
 {
-    dl_json_begin(to, "devices", '[');
-    for (size_t i = 0; i < summary->device_count; i++) {
+    DL_JSON_LIST (to, "devices", i, summary->device_count) {
         const dl_device_summary *device = &summary->devices[i];
         dl_json_begin(to, NULL, '{');
         dl_json_members(to, "device=%u name=%s", device->time.device, device->name);
@@ -453,18 +488,58 @@ static void write_devices(const dl_activity_summary *summary, dl_json *to)
         write_collectives(to, device);
         dl_json_end(to, '}');
     }
+}
+
+static void write_cpu(const dl_activity_summary *summary, dl_json *to)
+{
+    static const char *const keys[DL_CPU_PARTS] = {"input_ns", "forward_ns", "backward_ns",
+                                                   "update_ns", "wait_ns"};
+    const dl_cpu_training *cpu = &summary->cpu;
+    const dl_distribution steps = dl_cpu_training_steps(cpu);
+    size_t count = 0;
+    dl_json_begin(to, "cores", '{');
+    dl_json_members(to, "thread=%u method=%s steps=%g gradient_bytes=%g", cpu->thread,
+                    dl_step_method_name(summary->cpu_method), (double)cpu->regular_count,
+                    cpu->gradient_bytes);
+    dl_distribution_write_json(to, "duration_ns", &steps);
+    for (int p = 0; p < DL_CPU_PARTS; p++) {
+        const dl_distribution part = dl_cpu_training_part(cpu, (dl_cpu_part)p);
+        dl_distribution_write_json(to, keys[p], &part);
+    }
+    dl_json_begin(to, "collectives", '[');
+    dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
+    for (size_t i = 0; i < count; i++) {
+        const dl_cpu_collectives *g = &groups[i];
+        dl_json_begin(to, NULL, '{');
+        dl_json_members(to, "name=%s bytes=%g ranks=%u per_step=%g", g->name, (double)g->bytes,
+                        g->ranks, g->per_step);
+        if (g->ready_frac >= 0) dl_json_number_item(to, "ready_frac", g->ready_frac);
+        dl_distribution_write_json(to, "duration_ns", &g->duration_ns);
+        dl_json_end(to, '}');
+    }
     dl_json_end(to, ']');
+    dl_json_end(to, '}');
+    free(groups);
 }
 
 static void write_host_list(dl_json *to, const char *key, const dl_host_list *list)
 {
-    dl_json_begin(to, key, '[');
-    for (size_t i = 0; i < list->count; i++) {
+    DL_JSON_LIST (to, key, i, list->count) {
         dl_json_object(to, NULL, "name=%s count=%g total_ns=%g longest_ns=%g", list->items[i].name,
                        (double)list->items[i].count, list->items[i].total_ns,
                        list->items[i].longest_ns);
     }
-    dl_json_end(to, ']');
+}
+
+/* Of a process without devices only. */
+static void write_host_steps(const dl_host_steps *steps, dl_json *to)
+{
+    if (steps->method == DL_STEPS_NONE) return;
+    dl_json_begin(to, "host_steps", '{');
+    dl_json_members(to, "method=%s warmup=%g other=%g", dl_step_method_name(steps->method),
+                    (double)steps->warmup_steps, (double)steps->other_steps);
+    dl_distribution_write_json(to, "duration_ns", &steps->step_ns);
+    dl_json_end(to, '}');
 }
 
 static void write_host(const dl_activity_host *host, dl_json *to)
@@ -507,14 +582,12 @@ void dl_activity_summary_write_json(const dl_activity_summary *summary, FILE *ou
     dl_json json = {out, false}, *to = &json;
     write_head(summary, to);
     write_devices(summary, to);
+    if (summary->cpu.step_count > 0) write_cpu(summary, to);
+    write_host_steps(&summary->host_steps, to);
     write_host(&summary->host_time, to);
     write_quality(&summary->quality, to);
     write_capture(&summary->capture, to);
-    dl_json_begin(to, "warnings", '[');
-    for (size_t i = 0; i < summary->warning_count; i++) {
-        dl_json_text_item(to, NULL, summary->warnings[i]);
-    }
-    dl_json_end(to, ']');
+    dl_notes_write_json(to, "warnings", &summary->warnings);
     dl_json_end(to, '}');
     fputc('\n', out);
 }

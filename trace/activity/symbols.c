@@ -36,30 +36,9 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-static int compare_start(const void *a, const void *b)
-{
-    const work_key *x = a, *y = b;
-    if (x->device != y->device) return x->device < y->device ? -1 : 1;
-    if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
-    return DL_COMPARE(x->index, y->index);
-}
+DL_ORDER(compare_start, work_key, DL_BY(device), DL_BY(start_ns), DL_BY(index));
 
-static int compare_launch(const void *a, const void *b)
-{
-    const work_key *x = a, *y = b;
-    if (x->launch != y->launch) return x->launch < y->launch ? -1 : 1;
-    return compare_start(a, b);
-}
-
-static void sort_keys(work_key *keys, size_t count, int (*compare)(const void *, const void *))
-{
-    for (size_t i = 1; i < count; i++) {
-        if (compare(&keys[i - 1], &keys[i]) > 0) {
-            qsort(keys, count, sizeof *keys, compare);
-            return;
-        }
-    }
-}
+DL_ORDER(compare_launch, work_key, DL_BY(launch), compare_start(a, b));
 
 /* Brings one device's keys, in order of start, into launch order. */
 static void order_by_launch(work_key *keys, size_t count, const dl_activity *activities)
@@ -75,7 +54,7 @@ static void order_by_launch(work_key *keys, size_t count, const dl_activity *act
         if (correlation != 0) launch += (int32_t)(correlation - (uint32_t)launch);
         keys[i].launch = launch;
     }
-    sort_keys(keys, count, compare_launch);
+    dl_sort(keys, count, sizeof *keys, compare_launch);
 }
 
 static uint32_t find_kind(kind_table *table, dl_symbol_line *line, uint64_t hash)
@@ -188,13 +167,8 @@ static uint8_t roles_of(const dl_activity *activity, const text_facts *texts,
 static void note_kind(dl_symbol_line *line, uint64_t hash, uint8_t roles)
 {
     uint32_t kind = line->kind_count - 1;
-    if ((kind & (kind + 1)) == 0) { /* full at 1, 3, 7, ... kinds */
-        size_t capacity = 2 * ((size_t)kind + 1);
-        line->kind_hash =
-            dl_realloc(line->kind_hash, capacity, sizeof *line->kind_hash, "kinds of work");
-        line->kind_roles =
-            dl_realloc(line->kind_roles, capacity, sizeof *line->kind_roles, "kinds of work");
-    }
+    line->kind_hash = dl_grow(line->kind_hash, kind, sizeof *line->kind_hash, "kinds of work");
+    line->kind_roles = dl_grow(line->kind_roles, kind, sizeof *line->kind_roles, "kinds of work");
     line->kind_hash[kind] = hash;
     line->kind_roles[kind] = roles;
 }
@@ -257,14 +231,11 @@ static text_facts text_facts_of(const dl_activity *activities, size_t count, cha
 
 static work_key *keys_of(const dl_activity *activities, size_t count, size_t *key_count)
 {
-    size_t keys_found = 0;
-    for (size_t i = 0; i < count; i++)
-        keys_found += dl_activity_is_device_work(&activities[i]);
-    work_key *keys = dl_calloc(keys_found, sizeof *keys, "launch order");
+    work_key *keys = NULL;
     *key_count = 0;
     for (size_t i = 0; i < count; i++) {
         if (!dl_activity_is_device_work(&activities[i])) continue;
-        keys[(*key_count)++] = (work_key){
+        DL_APPEND(keys, *key_count, "launch order") = (work_key){
             .start_ns = activities[i].start_ns, .index = i, .device = activities[i].device};
     }
     return keys;
@@ -276,16 +247,12 @@ void dl_symbols_init(dl_symbols *symbols, const dl_activity *activities, size_t 
     *symbols = (dl_symbols){0};
     size_t key_count = 0;
     work_key *keys = keys_of(activities, count, &key_count);
-    sort_keys(keys, key_count, compare_start);
+    dl_sort(keys, key_count, sizeof *keys, compare_start);
     text_facts texts = text_facts_of(activities, count, strings, string_count);
-    for (size_t first = 0, end; first < key_count; first = end) {
-        for (end = first + 1; end < key_count && keys[end].device == keys[first].device;)
-            end++;
+    DL_GROUPS (first, end, key_count, keys[end].device == keys[first].device) {
         order_by_launch(keys + first, end - first, activities);
-        symbols->lines = dl_realloc(symbols->lines, symbols->count + 1, sizeof *symbols->lines,
-                                    "devices of the trace");
-        fill_line(&symbols->lines[symbols->count++], keys + first, end - first, activities, &texts,
-                  detail);
+        dl_symbol_line *line = &DL_APPEND(symbols->lines, symbols->count, "devices of the trace");
+        fill_line(line, keys + first, end - first, activities, &texts, detail);
     }
     free(texts.hashes);
     free(texts.classes);

@@ -19,34 +19,20 @@ typedef struct work {
     bool kernel;
 } work;
 
-static int by_start(const void *left, const void *right)
-{
-    const dl_interval *a = left, *b = right;
-    return DL_COMPARE(a->start_ns, b->start_ns);
-}
+/* Those of one device. */
+typedef struct device_works {
+    work *items; /* [count] */
+    size_t count;
+} device_works;
 
-static int by_start_then_place(const void *left, const void *right)
-{
-    const work *a = left, *b = right;
-    int order = DL_COMPARE(a->interval.start_ns, b->interval.start_ns);
-    return order != 0 ? order : DL_COMPARE(a->activity, b->activity);
-}
+DL_ORDER(by_start, dl_interval, DL_BY(start_ns));
 
-/* qsort, but for free where the order holds already, as it mostly does. */
-static void sort(void *items, size_t count, size_t bytes, int (*order)(const void *, const void *))
-{
-    const char *item = items;
-    for (size_t i = 1; i < count; i++, item += bytes) {
-        if (order(item, item + bytes) <= 0) continue;
-        qsort(items, count, bytes, order);
-        return;
-    }
-}
+DL_ORDER(by_start_then_place, work, DL_BY(interval.start_ns), DL_BY(activity));
 
 size_t dl_intervals_unite(dl_interval *intervals, size_t count)
 {
     size_t kept = 0;
-    sort(intervals, count, sizeof *intervals, by_start);
+    dl_sort(intervals, count, sizeof *intervals, by_start);
     for (size_t i = 0; i < count; i++) {
         dl_interval next = intervals[i];
         if (next.start_ns >= next.end_ns) continue;
@@ -116,11 +102,9 @@ static size_t find_device(dl_activity_timeline *timeline, uint32_t device, size_
     for (size_t i = 0; i < timeline->device_count; i++) {
         if (timeline->devices[i].device == device) return i;
     }
-    size_t count = timeline->device_count++;
-    timeline->devices =
-        dl_realloc(timeline->devices, count + 1, sizeof *timeline->devices, "devices");
-    timeline->devices[count] = (dl_device_timeline){.device = device};
-    return count;
+    DL_APPEND(timeline->devices, timeline->device_count, "devices") =
+        (dl_device_timeline){.device = device};
+    return timeline->device_count - 1;
 }
 
 /* Walks over the operations in order of time: span, busy and idle time, gaps. */
@@ -188,71 +172,38 @@ static void sum_parts(dl_device_timeline *device, const work *works, size_t coun
     free(b);
 }
 
-static int by_device(const void *left, const void *right)
-{
-    const dl_device_timeline *a = left, *b = right;
-    return DL_COMPARE(a->device, b->device);
-}
-
-/* Counts the operations of each device into *counts, which it allocates. */
-static void count_works(dl_activity_timeline *timeline, const dl_activity *activities, size_t count,
-                        const dl_interval *window, size_t **counts)
-{
-    dl_interval interval;
-    size_t d = 0;
-    *counts = NULL;
-    for (size_t i = 0; i < count; i++) {
-        if (!dl_activity_is_device_work(&activities[i])) continue;
-        if (!clip(&activities[i], window, &interval)) continue;
-        size_t known = timeline->device_count;
-        d = find_device(timeline, activities[i].device, d);
-        if (timeline->device_count > known) {
-            *counts = dl_realloc(*counts, known + 1, sizeof **counts, "devices");
-            (*counts)[known] = 0;
-        }
-        (*counts)[d]++;
-    }
-}
-
-/* Sums up the device at place d of the table, which has `count` operations. */
-static void sum_device(dl_activity_timeline *timeline, size_t d, size_t work_count,
-                       const dl_activity *activities, size_t count, const uint8_t *classes,
-                       const dl_launches *launches, const dl_interval *window)
-{
-    dl_device_timeline *device = &timeline->devices[d];
-    work *works = dl_calloc(work_count, sizeof *works, "device work");
-    size_t used = 0;
-    for (size_t i = 0; i < count; i++) {
-        const dl_activity *activity = &activities[i];
-        dl_interval interval;
-        if (activity->device != device->device || !dl_activity_is_device_work(activity)) continue;
-        if (!clip(activity, window, &interval)) continue;
-        bool kernel = activity->kind == DL_ACTIVITY_KERNEL || activity->kind == DL_ACTIVITY_GRAPH;
-        works[used++] = (work){.interval = interval,
-                               .activity = (uint32_t)i,
-                               .part = (uint8_t)part_of(activity, classes),
-                               .kernel = kernel};
-    }
-    sort(works, used, sizeof *works, by_start_then_place);
-    sum_gaps(device, works, used, activities, launches);
-    sum_parts(device, works, used);
-    free(works);
-}
+DL_ORDER(by_device, dl_device_timeline, DL_BY(device));
 
 void dl_activity_timeline_init(dl_activity_timeline *timeline, const dl_activity *activities,
                                size_t count, const uint8_t *classes, const dl_launches *launches,
                                const dl_interval *window)
 {
-    size_t *work_counts;
     DL_ASSERT(count < UINT32_MAX, "%zu activities", count);
-    count_works(timeline, activities, count, window, &work_counts);
-    for (size_t d = 0; d < timeline->device_count; d++) {
-        sum_device(timeline, d, work_counts[d], activities, count, classes, launches, window);
+    device_works *lists = NULL; /* [list_count] by place in the table of devices */
+    size_t d = 0, list_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const dl_activity *activity = &activities[i];
+        dl_interval interval;
+        if (!dl_activity_is_device_work(activity)) continue;
+        if (!clip(activity, window, &interval)) continue;
+        bool kernel = activity->kind == DL_ACTIVITY_KERNEL || activity->kind == DL_ACTIVITY_GRAPH;
+        d = find_device(timeline, activity->device, d);
+        if (d == list_count) DL_APPEND(lists, list_count, "devices") = (device_works){0};
+        DL_APPEND(lists[d].items, lists[d].count, "device work") =
+            (work){.interval = interval,
+                   .activity = (uint32_t)i,
+                   .part = (uint8_t)part_of(activity, classes),
+                   .kernel = kernel};
     }
-    free(work_counts);
-    if (timeline->device_count > 0) {
-        qsort(timeline->devices, timeline->device_count, sizeof *timeline->devices, by_device);
+    for (d = 0; d < list_count; d++) {
+        const device_works *works = &lists[d];
+        dl_sort(works->items, works->count, sizeof *works->items, by_start_then_place);
+        sum_gaps(&timeline->devices[d], works->items, works->count, activities, launches);
+        sum_parts(&timeline->devices[d], works->items, works->count);
+        free(works->items);
     }
+    free(lists);
+    dl_sort(timeline->devices, timeline->device_count, sizeof *timeline->devices, by_device);
 }
 
 void dl_activity_timeline_free(dl_activity_timeline *timeline)
@@ -277,12 +228,7 @@ typedef struct call {
     uint32_t name;
 } call;
 
-static int by_total(const void *left, const void *right)
-{
-    const dl_host_summary *a = left, *b = right;
-    int order = DL_COMPARE(b->total_ns, a->total_ns);
-    return order != 0 ? order : strcmp(a->name, b->name);
-}
+DL_ORDER(by_total, dl_host_summary, DL_BY_DESCENDING(total_ns), DL_BY_TEXT(name));
 
 static dl_host_list sum_kind(dl_activity_kind kind, const dl_activity *activities, size_t count,
                              char *const *strings, size_t string_count)
@@ -293,9 +239,9 @@ static dl_host_list sum_kind(dl_activity_kind kind, const dl_activity *activitie
         const dl_activity *a = &activities[i];
         if (a->kind != kind) continue;
         if (places[a->name] == 0) {
-            list.items = dl_realloc(list.items, list.count + 1, sizeof *list.items, "calls");
-            list.items[list.count] = (dl_host_summary){.name = strings[a->name]};
-            places[a->name] = (uint32_t)++list.count;
+            DL_APPEND(list.items, list.count, "calls") =
+                (dl_host_summary){.name = strings[a->name]};
+            places[a->name] = (uint32_t)list.count;
         }
         dl_host_summary *item = &list.items[places[a->name] - 1];
         double duration_ns = (double)a->duration_ns;
@@ -304,16 +250,11 @@ static dl_host_list sum_kind(dl_activity_kind kind, const dl_activity *activitie
         if (duration_ns > item->longest_ns) item->longest_ns = duration_ns;
     }
     free(places);
-    if (list.count > 0) qsort(list.items, list.count, sizeof *list.items, by_total);
+    dl_sort(list.items, list.count, sizeof *list.items, by_total);
     return list;
 }
 
-static int by_thread_and_start(const void *left, const void *right)
-{
-    const call *a = left, *b = right;
-    int order = DL_COMPARE(a->thread, b->thread);
-    return order != 0 ? order : DL_COMPARE(a->interval.start_ns, b->interval.start_ns);
-}
+DL_ORDER(by_thread_and_start, call, DL_BY(thread), DL_BY(interval.start_ns));
 
 /* Time that calls[count], by thread and start, cover on their threads. */
 static double covered_ns(const call *calls, size_t count)
@@ -333,18 +274,14 @@ static void sum_calls(dl_activity_host *host, const dl_activity *activities, siz
                       char *const *strings)
 {
     size_t call_count = 0, waiting = 0;
-    for (size_t i = 0; i < count; i++)
-        call_count += activities[i].kind == DL_ACTIVITY_CALL;
-    if (call_count == 0) return;
-    call *calls = dl_calloc(call_count, sizeof *calls, "calls");
-    call_count = 0;
+    call *calls = NULL;
     for (size_t i = 0; i < count; i++) {
         const dl_activity *a = &activities[i];
         if (a->kind != DL_ACTIVITY_CALL) continue;
-        calls[call_count++] =
+        DL_APPEND(calls, call_count, "calls") =
             (call){{a->start_ns, a->start_ns + a->duration_ns}, a->thread, a->name};
     }
-    qsort(calls, call_count, sizeof *calls, by_thread_and_start);
+    dl_sort(calls, call_count, sizeof *calls, by_thread_and_start);
     host->call_ns = covered_ns(calls, call_count);
     for (size_t i = 0; i < call_count; i++) {
         if (strstr(strings[calls[i].name], "Synchronize") != NULL) calls[waiting++] = calls[i];

@@ -45,22 +45,30 @@ dl_status dl_trace_writer_open(dl_trace_writer **writer, const char *path,
  * thread; what is in the file already stays. */
 void dl_trace_writer_limit(dl_trace_writer *writer, uint64_t bytes);
 
-/* Records and activities that did not get into the file so far, because of the limit or of a write
- * error. What the streams still hold is not yet counted: flush them before. Any thread. */
-uint64_t dl_trace_writer_lost(dl_trace_writer *writer);
+/* What has become of a writer's file so far. */
+typedef struct dl_trace_writer_state {
+    /* Records and activities that did not get into the file, because of the limit or of a write
+     * error. What the streams still hold is not yet counted: flush them before. */
+    uint64_t lost;
+    /* errno of the first write that failed; 0 = none. After that nothing is written any more, but,
+     * where the file is full (ENOSPC, EDQUOT, EFBIG), those records of the chunk for which there
+     * was room, and META. */
+    int error;
+    /* How often the program has closed the file's descriptor, or opened another file under its
+     * number, and the file was opened again (dl_held_file). Nothing is lost by that. */
+    uint32_t reopened;
+} dl_trace_writer_state;
 
-/* errno of the first write that failed so far; 0 = none. After that nothing is written any more,
- * but, where the file is full (ENOSPC, EDQUOT, EFBIG), those records of the chunk for which there
- * was room, and META. Any thread. */
-int dl_trace_writer_error(dl_trace_writer *writer);
-
-/* How often the program has closed the file's descriptor, or opened another file under its number,
- * and the file was opened again (held_file.h). Nothing is lost by that. Any thread. */
-uint32_t dl_trace_writer_reopened(dl_trace_writer *writer);
+/* Any thread. */
+dl_trace_writer_state dl_trace_writer_look(dl_trace_writer *writer);
 
 /* Adds a key = value about the whole run; written at once. Any thread, any time. A repeated key
  * overrides the earlier value when read. */
 void dl_trace_writer_meta(dl_trace_writer *writer, const char *key, const char *value);
+
+/* The same with printf's value. */
+void dl_trace_writer_metaf(dl_trace_writer *writer, const char *key, const char *format, ...)
+    DL_PRINTF(3, 4);
 
 /* Id of `text`, the same for equal texts; 0 is the empty text, so a record without a name has name
  * 0. New texts are written at once; past the limit they are not kept and get 0. Takes a lock:

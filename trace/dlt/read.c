@@ -11,7 +11,7 @@
 /* A trace that grows while its chunks are read. */
 typedef struct reader {
     dl_trace trace;
-    size_t record_capacity, activity_capacity, string_capacity, meta_capacity;
+    size_t record_capacity, activity_capacity, meta_capacity;
 } reader;
 
 /* Room for `more` objects after count in a block of *capacity, at least doubling it. */
@@ -68,11 +68,9 @@ static bool take_strings(reader *in, const uint8_t *payload, size_t bytes)
     if (bytes < 4 || dl_dlt_get_u32(payload) != trace->string_count) return false;
     int64_t texts = count_texts(payload + 4, bytes - 4);
     if (texts < 0) return false;
-    trace->strings = reserve(trace->strings, &in->string_capacity, trace->string_count,
-                             (size_t)texts, sizeof *trace->strings);
     const char *text = (const char *)payload + 4;
     for (int64_t i = 0; i < texts; i++) {
-        trace->strings[trace->string_count++] = dl_strdup(text);
+        DL_APPEND(trace->strings, trace->string_count, "trace names") = dl_strdup(text);
         text += strlen(text) + 1;
     }
     return true;
@@ -172,10 +170,8 @@ dl_status dl_trace_read_bytes(dl_trace *trace, const char *name, const void *dat
 {
     dl_status status = check_header(name, data, bytes, err);
     if (status != DL_OK) return status;
-    reader in = {.string_capacity = 16};
-    in.trace.path = dl_strdup(name);
-    in.trace.strings = dl_calloc(in.string_capacity, sizeof *in.trace.strings, "trace names");
-    in.trace.strings[in.trace.string_count++] = dl_strdup("");
+    reader in = {.trace = {.path = dl_strdup(name)}};
+    DL_APPEND(in.trace.strings, in.trace.string_count, "trace names") = dl_strdup("");
     bytes -= DL_DLT_HEADER_BYTES;
     size_t taken = take_chunks(&in, (const uint8_t *)data + DL_DLT_HEADER_BYTES, bytes);
     if (taken == 0) {

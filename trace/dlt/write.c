@@ -164,11 +164,6 @@ static bool put_chunk_locked(dl_trace_writer *writer, const uint8_t *chunk, size
     return false;
 }
 
-static bool write_chunk_locked(dl_trace_writer *writer, const uint8_t *chunk, size_t bytes)
-{
-    return writer->error == 0 && put_chunk_locked(writer, chunk, bytes);
-}
-
 /* Room that is left to the META that says why there is no more. */
 #define FULL_META_BYTES 256
 
@@ -286,28 +281,13 @@ void dl_trace_writer_limit(dl_trace_writer *writer, uint64_t bytes)
     pthread_mutex_unlock(&writer->lock);
 }
 
-uint64_t dl_trace_writer_lost(dl_trace_writer *writer)
+dl_trace_writer_state dl_trace_writer_look(dl_trace_writer *writer)
 {
     pthread_mutex_lock(&writer->lock);
-    uint64_t lost = writer->lost;
+    const dl_trace_writer_state state = {
+        .lost = writer->lost, .error = writer->error, .reopened = writer->file.reopened};
     pthread_mutex_unlock(&writer->lock);
-    return lost;
-}
-
-int dl_trace_writer_error(dl_trace_writer *writer)
-{
-    pthread_mutex_lock(&writer->lock);
-    const int error = writer->error;
-    pthread_mutex_unlock(&writer->lock);
-    return error;
-}
-
-uint32_t dl_trace_writer_reopened(dl_trace_writer *writer)
-{
-    pthread_mutex_lock(&writer->lock);
-    const uint32_t reopened = writer->file.reopened;
-    pthread_mutex_unlock(&writer->lock);
-    return reopened;
+    return state;
 }
 
 void dl_trace_writer_meta(dl_trace_writer *writer, const char *key, const char *value)
@@ -316,6 +296,16 @@ void dl_trace_writer_meta(dl_trace_writer *writer, const char *key, const char *
     pthread_mutex_lock(&writer->lock);
     write_texts_locked(writer, DL_DLT_META, NULL, 0, key, value);
     pthread_mutex_unlock(&writer->lock);
+}
+
+void dl_trace_writer_metaf(dl_trace_writer *writer, const char *key, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *value = dl_vformat(format, args);
+    va_end(args);
+    dl_trace_writer_meta(writer, key, value);
+    free(value);
 }
 
 /* The slot that holds `text`, or the free one where it belongs. */
@@ -502,7 +492,7 @@ dl_status dl_trace_writer_close(dl_trace_writer **writer, dl_error *err)
     }
     uint8_t end[DL_DLT_CHUNK_HEADER_BYTES];
     dl_dlt_chunk_seal(end, DL_DLT_END, 0);
-    write_chunk_locked(closing, end, sizeof end);
+    if (closing->error == 0) put_chunk_locked(closing, end, sizeof end);
     const int error = dl_held_file_close(&closing->file);
     if (closing->error == 0) closing->error = error;
     dl_status status = DL_OK;

@@ -104,10 +104,7 @@ typedef struct pass {
 
 static void leave_out(pass *p, const char *name)
 {
-    if (++p->left_out_count > NAMED_MAX) return;
-    char *names = p->left_out != NULL ? dl_format("%s, %s", p->left_out, name) : dl_strdup(name);
-    free(p->left_out);
-    p->left_out = names;
+    if (++p->left_out_count <= NAMED_MAX) dl_join(&p->left_out, ", ", name);
 }
 
 static dl_status read_text(pass *p, member *m, const char *name, dl_error *err)

@@ -1,20 +1,22 @@
 #include "trace/readers/reader.h"
 
 #include <ctype.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/ini.h"
+#include "common/file.h"
+#include "common/keys.h"
 #include "common/names.h"
 
-#define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 /* No name of a collective is longer. */
 #define NAME_BYTES 256
 
-static const char *const collectives[] = {"AllReduce", "AllGather", "ReduceScatter", "AlltoAll",
-                                          "Broadcast", "Reduce",    "Gather",        "Scatter",
-                                          "Send",      "Recv"};
+static const char *const collectives[] = {
+    "AllReduce", "AllGather", "ReduceScatter", "AlltoAll", "Broadcast", "Reduce",
+    "Gather",    "Scatter",   "Send",          "Recv",     NULL};
+enum { COLLECTIVES = DL_LENGTH(collectives) - 1 };
 
 /* The first that a name holds counts: "Reduce" is a part of two others, "Gather" of one. */
 static const struct {
@@ -26,7 +28,7 @@ static const struct {
     {"send", "Send"},           {"recv", "Recv"},
 };
 
-static const char *const prefixes[] = {"nccl:", "rccl:", "xccl:", "hccl:", "ucc:"};
+static const char *const prefixes[] = {"nccl:", "rccl:", "xccl:", "hccl:", "ucc:", "gloo:"};
 
 /* Writes `text` in lower case without '_', '-' and blanks, cut to the room. */
 static void simplify(char into[NAME_BYTES], const char *text)
@@ -48,9 +50,9 @@ dl_status dl_comm_patterns_add(dl_comm_patterns *patterns, const char *rule, dl_
                             "collective '%s': want TEXT=COLLECTIVE, such as exchange=AllReduce",
                             rule);
     }
-    int found = dl_names_find(sign + 1, collectives, LENGTH(collectives));
+    int found = dl_names_find(sign + 1, collectives, COLLECTIVES);
     if (found < 0) {
-        dl_names_hint(hint, sizeof hint, sign + 1, collectives, LENGTH(collectives));
+        dl_names_hint(hint, sizeof hint, sign + 1, collectives, COLLECTIVES);
         return dl_error_set(err, DL_ERR_NAME, "unknown collective '%s'%s", sign + 1, hint);
     }
     char *copy = dl_strndup(rule, (size_t)(sign - rule));
@@ -64,9 +66,24 @@ dl_status dl_comm_patterns_add(dl_comm_patterns *patterns, const char *rule, dl_
     return DL_OK;
 }
 
-/* NCCL's and MPI's usual ones; "" = not said. */
+/* NCCL's and MPI's usual ones. */
 static const char *const algorithms[] = {"ring",     "tree", "direct",  "hierarchical",
-                                         "pairwise", "nvls", "collnet", ""};
+                                         "pairwise", "nvls", "collnet", NULL};
+
+/* What a section says. */
+typedef struct pattern {
+    char *text;
+    int collective, algorithm; /* algorithm -1: not said */
+} pattern;
+
+static const dl_key rows[] = {
+    {"pattern *", "text", DL_KEY_TEXT, .required = true, .offset = offsetof(pattern, text)},
+    {"pattern *", "collective", DL_KEY_CHOICE, .choices = collectives, .required = true,
+     .offset = offsetof(pattern, collective)},
+    {"pattern *", "algorithm", DL_KEY_CHOICE, .choices = algorithms,
+     .offset = offsetof(pattern, algorithm)},
+};
+static const dl_keys keys = {rows, DL_LENGTH(rows)};
 
 /* Whether each of the patterns has a letter to match. */
 static bool is_empty(const char *patterns)
@@ -81,46 +98,30 @@ static bool is_empty(const char *patterns)
 static dl_status add_section(dl_comm_patterns *patterns, const dl_ini *ini, const char *section,
                              dl_error *err)
 {
-    static const int no_algorithm = (int)LENGTH(algorithms) - 1;
-    const char *text = NULL;
-    int collective = 0, algorithm = 0;
-    dl_status status;
-    if ((status = dl_ini_get_string(ini, section, "text", NULL, &text, err)) ||
-        (status = dl_ini_get_choice(ini, section, "collective", collectives, LENGTH(collectives),
-                                    NULL, &collective, err)) ||
-        (status = dl_ini_get_choice(ini, section, "algorithm", algorithms, LENGTH(algorithms) - 1,
-                                    &no_algorithm, &algorithm, err))) {
+    pattern read = {.algorithm = -1};
+    dl_status status = dl_keys_read(&keys, 0, ini, section, &read, err);
+    if (status == DL_OK && is_empty(read.text)) {
+        status = dl_ini_error(ini, dl_ini_find(ini, section, "text"), DL_ERR_PARSE, err,
+                              "a pattern that matches every name");
+    }
+    if (status != DL_OK) {
+        free(read.text);
         return status;
     }
-    if (is_empty(text)) {
-        return dl_ini_error(ini, dl_ini_find(ini, section, "text"), DL_ERR_PARSE, err,
-                            "a pattern that matches every name");
-    }
     DL_APPEND(patterns->rules, patterns->rule_count, "patterns of collectives") =
-        (dl_kernel_rule){dl_strdup(text), collectives[collective], algorithms[algorithm]};
+        (dl_kernel_rule){read.text, collectives[read.collective],
+                         read.algorithm >= 0 ? algorithms[read.algorithm] : ""};
     return DL_OK;
-}
-
-static dl_status add_sections(dl_comm_patterns *patterns, const dl_ini *ini, dl_error *err)
-{
-    static const char *const keys[] = {"text", "collective", "algorithm", NULL};
-    static const dl_ini_section_schema schema[] = {{"pattern *", keys}};
-    dl_status status = dl_ini_check(ini, schema, LENGTH(schema), err);
-    if (status == DL_OK && ini->section_count == 0) {
-        status = dl_error_set_at(err, DL_ERR_DATA, ini->path, 0, "it has no [pattern NAME]");
-    }
-    for (size_t i = 0; i < ini->section_count && status == DL_OK; i++)
-        status = add_section(patterns, ini, ini->sections[i].name, err);
-    return status;
 }
 
 dl_status dl_comm_patterns_read(dl_comm_patterns *patterns, const char *path, dl_error *err)
 {
-    dl_ini ini = {0};
-    dl_status status = dl_ini_read(&ini, path, err);
+    char *text;
+    size_t bytes;
+    dl_status status = dl_file_read(path, &text, &bytes, err);
     if (status != DL_OK) return status;
-    status = add_sections(patterns, &ini, err);
-    dl_ini_free(&ini);
+    status = dl_comm_patterns_read_text(patterns, path, text, bytes, err);
+    free(text);
     return status;
 }
 
@@ -130,7 +131,12 @@ dl_status dl_comm_patterns_read_text(dl_comm_patterns *patterns, const char *nam
     dl_ini ini = {0};
     dl_status status = dl_ini_read_text(&ini, name, text, bytes, err);
     if (status != DL_OK) return status;
-    status = add_sections(patterns, &ini, err);
+    status = dl_keys_check(&keys, &ini, err);
+    if (status == DL_OK && ini.section_count == 0) {
+        status = dl_error_set_at(err, DL_ERR_DATA, name, 0, "it has no [pattern NAME]");
+    }
+    for (size_t i = 0; i < ini.section_count && status == DL_OK; i++)
+        status = add_section(patterns, &ini, ini.sections[i].name, err);
     dl_ini_free(&ini);
     return status;
 }
@@ -148,7 +154,7 @@ void dl_comm_patterns_free(dl_comm_patterns *patterns)
 
 static const char *find_name(const char *simple)
 {
-    for (size_t i = 0; i < LENGTH(names); i++) {
+    for (size_t i = 0; i < DL_LENGTH(names); i++) {
         if (strstr(simple, names[i].text) != NULL) return names[i].collective;
     }
     return NULL;
@@ -166,7 +172,7 @@ const char *dl_comm_of_range(const dl_comm_patterns *patterns, const char *text)
         if (dl_kernel_pattern_matches(patterns->rules[i].patterns, text))
             return patterns->rules[i].collective;
     }
-    for (size_t i = 0; i < LENGTH(prefixes); i++) {
+    for (size_t i = 0; i < DL_LENGTH(prefixes); i++) {
         size_t length = strlen(prefixes[i]);
         if (strncmp(simple, prefixes[i], length) == 0) return find_name(simple + length);
     }
@@ -196,7 +202,7 @@ size_t dl_comm_type_bytes(const char *type)
     char simple[NAME_BYTES];
     simplify(simple, type);
     const char *name = strncmp(simple, "c10::", 5) == 0 ? simple + 5 : simple;
-    for (size_t i = 0; i < LENGTH(types); i++) {
+    for (size_t i = 0; i < DL_LENGTH(types); i++) {
         if (strcmp(name, types[i].name) == 0) return types[i].bytes;
     }
     return 0;

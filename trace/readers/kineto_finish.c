@@ -141,9 +141,11 @@ static const char *collective_of(dl_kineto *kineto, uint32_t name)
     return kineto->collective_of[name];
 }
 
-void dl_kineto_keep_range(dl_kineto *kineto, const dl_json_text *values,
-                          const dl_activity *activity)
+void dl_kineto_keep_range(dl_kineto *kineto, const dl_json_text *values, dl_activity *activity)
 {
+    const char *name = kineto->builder.trace.strings[activity->name];
+    if (strcmp(name, "torch::autograd::AccumulateGrad") == 0)
+        activity->bytes = input_bytes(kineto, values);
     const char *collective = collective_of(kineto, activity->name);
     if (collective == NULL) return;
     keep(kineto, TOLD_BY_RANGE, collective, activity)->in_bytes = input_bytes(kineto, values);

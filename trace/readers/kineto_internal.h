@@ -107,11 +107,11 @@ typedef struct dl_kineto {
 /* Id of the string `value` without escapes. */
 uint32_t dl_kineto_text(dl_kineto *kineto, dl_json_text value);
 
-/* Keeps what an event gives about a call; `activity` is its RANGE or KERNEL. */
+/* Keeps what an event gives about a call; `activity` is its RANGE or KERNEL. A range that adds up a
+ * gradient gets its bytes. */
 void dl_kineto_keep_parameters(dl_kineto *kineto, const dl_json_text *values,
                                const dl_activity *activity);
-void dl_kineto_keep_range(dl_kineto *kineto, const dl_json_text *values,
-                          const dl_activity *activity);
+void dl_kineto_keep_range(dl_kineto *kineto, const dl_json_text *values, dl_activity *activity);
 
 /* What can only be done when all was read, and the notes. */
 void dl_kineto_finish(dl_kineto *kineto);

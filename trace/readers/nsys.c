@@ -51,30 +51,10 @@ typedef struct dl_nsys {
 
 /* Rows of one table. Release with nsys_rows_close. */
 typedef struct nsys_rows {
+    dl_nsys *nsys;
     sqlite3_stmt *statement;
     bool damaged; /* the file ended or failed before the table did */
 } nsys_rows;
-
-/* Reading the tables of a Nsight export, whatever its version has of them: for nsys*.c only. */
-
-static nsys_process *nsys_find_process(dl_nsys *nsys, const nsys_rows *rows, int column);
-static uint32_t nsys_name(dl_nsys *nsys, nsys_process *process, int64_t id);
-static void nsys_end_rows(dl_nsys *nsys, nsys_rows *rows, const char *table);
-
-/* Whether the table is there, and has the column. */
-static bool nsys_has_column(sqlite3 *file, const char *table, const char *column)
-{
-    sqlite3_stmt *statement = NULL;
-    bool found = false;
-    if (sqlite3_prepare_v2(file, "SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2", -1,
-                           &statement, NULL) == SQLITE_OK) {
-        sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC);
-        sqlite3_bind_text(statement, 2, column, -1, SQLITE_STATIC);
-        found = sqlite3_step(statement) == SQLITE_ROW;
-    }
-    sqlite3_finalize(statement);
-    return found;
-}
 
 /* has[i]: the table has columns[i]. */
 static void find_columns(bool *has, sqlite3 *file, const char *table, const char *const *columns,
@@ -93,19 +73,27 @@ static void find_columns(bool *has, sqlite3 *file, const char *table, const char
     sqlite3_finalize(statement);
 }
 
+/* Whether the table is there, and has the column. */
+static bool nsys_has_column(sqlite3 *file, const char *table, const char *column)
+{
+    bool has = false;
+    find_columns(&has, file, table, &column, 1);
+    return has;
+}
+
 /* Selects columns[count] of `table`; those that it has not are NULL in every row. `rest` is SQL
  * after the table's name ("WHERE ...", names only of columns that it has); "" = all rows. False if
  * there is no such table, or it cannot be read (rows->damaged then). */
-static bool nsys_rows_open(nsys_rows *rows, sqlite3 *file, const char *table,
+static bool nsys_rows_open(nsys_rows *rows, dl_nsys *nsys, const char *table,
                            const char *const *columns, size_t count, const char *rest)
 {
     char *sql = NULL;
     size_t bytes = 0, found = 0;
-    *rows = (nsys_rows){0};
+    *rows = (nsys_rows){.nsys = nsys};
     FILE *out = open_memstream(&sql, &bytes);
     if (out == NULL) return false;
     bool *has = dl_calloc(count, sizeof *has, "columns");
-    find_columns(has, file, table, columns, count);
+    find_columns(has, nsys->file, table, columns, count);
     for (size_t i = 0; i < count; i++) {
         fprintf(out, "%s%s%s%s", i == 0 ? "SELECT " : ", ", has[i] ? "\"" : "",
                 has[i] ? columns[i] : "NULL", has[i] ? "\"" : "");
@@ -115,7 +103,7 @@ static bool nsys_rows_open(nsys_rows *rows, sqlite3 *file, const char *table,
     fclose(out);
     free(has);
     if (found > 0) {
-        int code = sqlite3_prepare_v2(file, sql, -1, &rows->statement, NULL);
+        int code = sqlite3_prepare_v2(nsys->file, sql, -1, &rows->statement, NULL);
         rows->damaged = code != SQLITE_OK;
     }
     free(sql);
@@ -158,6 +146,49 @@ static const char *nsys_text(const nsys_rows *rows, int column)
     return text != NULL ? (const char *)text : "";
 }
 
+/* Where a globalPid and a globalTid hold the process's number (Nsight's documentation). */
+#define PID_SHIFT 24
+#define PID_MASK 0xFFFFFF
+
+/* The process of a globalPid or globalTid; NULL if it has no device work. Without ids in the table
+ * (column NULL) it is the only one. */
+static nsys_process *nsys_find_process(dl_nsys *nsys, const nsys_rows *rows, int column)
+{
+    uint32_t pid = (uint32_t)(nsys_unsigned(rows, column) >> PID_SHIFT) & PID_MASK;
+    if (nsys->process_count == 1 && (pid == 0 || nsys->processes[0]->pid == 0))
+        return nsys->processes[0];
+    for (size_t i = 0; i < nsys->process_count; i++) {
+        if (nsys->processes[i]->pid == pid) return nsys->processes[i];
+    }
+    nsys->other_rows++;
+    return NULL;
+}
+
+/* Id of StringIds' text in the process's trace. */
+static uint32_t nsys_name(dl_nsys *nsys, nsys_process *process, int64_t id)
+{
+    size_t slot = (size_t)id & (DL_NSYS_TEXTS - 1);
+    if (id < 0 || nsys->find_text == NULL) return 0;
+    if (process->texts[slot].id == id) return process->texts[slot].name;
+    uint32_t name = 0;
+    sqlite3_bind_int64(nsys->find_text, 1, id);
+    if (sqlite3_step(nsys->find_text) == SQLITE_ROW) {
+        const unsigned char *text = sqlite3_column_text(nsys->find_text, 0);
+        if (text != NULL) name = dl_trace_builder_name(&process->builder, (const char *)text);
+    }
+    sqlite3_reset(nsys->find_text);
+    process->texts[slot].id = id;
+    process->texts[slot].name = name;
+    return name;
+}
+
+/* Ends a table's rows, and remembers it if it is damaged. */
+static void nsys_end_rows(dl_nsys *nsys, nsys_rows *rows, const char *table)
+{
+    nsys_rows_close(rows);
+    if (rows->damaged) dl_join(&nsys->damaged, ", ", table);
+}
+
 /* What tables of device work have in common comes first. */
 enum { START, END, DEVICE, CONTEXT, STREAM, CORRELATION, PID, GRAPH_NODE, GRAPH, COMMON_END };
 #define COMMON_COLUMNS                                                                 \
@@ -167,8 +198,7 @@ enum { START, END, DEVICE, CONTEXT, STREAM, CORRELATION, PID, GRAPH_NODE, GRAPH,
 /* CUPTI's mark of a stream or event that there is not. */
 #define INVALID UINT32_MAX
 
-typedef void add_work(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows,
-                      dl_activity *work);
+typedef void add_work(nsys_process *process, const nsys_rows *rows, dl_activity *work);
 
 static uint32_t valid_id(const nsys_rows *rows, int column)
 {
@@ -180,7 +210,7 @@ static void read_table(dl_nsys *nsys, const char *table, const char *const *colu
                        add_work *add)
 {
     nsys_rows rows;
-    if (!nsys_rows_open(&rows, nsys->file, table, columns, count, "")) {
+    if (!nsys_rows_open(&rows, nsys, table, columns, count, "")) {
         nsys_end_rows(nsys, &rows, table);
         return;
     }
@@ -197,7 +227,7 @@ static void read_table(dl_nsys *nsys, const char *table, const char *const *colu
             .start_ns = nsys_signed(&rows, START) + nsys->base_ns,
             .duration_ns = nsys_signed(&rows, END) - nsys_signed(&rows, START),
         };
-        add(nsys, process, &rows, &work);
+        add(process, &rows, &work);
         if (context < DL_NSYS_CONTEXTS && dl_activity_is_device_work(&work))
             process->device_of[context] = work.device;
         dl_trace_builder_append(&process->builder, &work);
@@ -227,8 +257,7 @@ static const char *const kernel_columns[] = {COMMON_COLUMNS,
                                              "dynamicSharedMemory",
                                              "registersPerThread"};
 
-static void add_kernel(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows,
-                       dl_activity *work)
+static void add_kernel(nsys_process *process, const nsys_rows *rows, dl_activity *work)
 {
     char shape[160];
     uint64_t n[REGISTERS + 1];
@@ -236,7 +265,7 @@ static void add_kernel(dl_nsys *nsys, nsys_process *process, const nsys_rows *ro
     for (int i = GRID; i <= REGISTERS; i++)
         n[i] = nsys_unsigned(rows, i);
     work->kind = DL_ACTIVITY_KERNEL;
-    work->name = nsys_name(nsys, process, nsys_signed(rows, name));
+    work->name = nsys_name(rows->nsys, process, nsys_signed(rows, name));
     snprintf(shape, sizeof shape,
              "grid %" PRIu64 "x%" PRIu64 "x%" PRIu64 " block %" PRIu64 "x%" PRIu64 "x%" PRIu64
              " shared %" PRIu64 " regs %" PRIu64,
@@ -272,9 +301,8 @@ static dl_host_memory memory_of(int64_t kind)
     }
 }
 
-static void add_copy(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows, dl_activity *work)
+static void add_copy(nsys_process *process, const nsys_rows *rows, dl_activity *work)
 {
-    (void)nsys;
     (void)process;
     work->kind = DL_ACTIVITY_MEMCPY;
     work->bytes = nsys_unsigned(rows, COPY_BYTES);
@@ -289,9 +317,8 @@ static void add_copy(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows
 enum { SET_BYTES = COMMON_END };
 static const char *const set_columns[] = {COMMON_COLUMNS, "bytes"};
 
-static void add_set(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows, dl_activity *work)
+static void add_set(nsys_process *process, const nsys_rows *rows, dl_activity *work)
 {
-    (void)nsys;
     (void)process;
     work->kind = DL_ACTIVITY_MEMSET;
     work->bytes = nsys_unsigned(rows, SET_BYTES);
@@ -299,10 +326,8 @@ static void add_set(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows,
 
 static const char *const graph_columns[] = {COMMON_COLUMNS};
 
-static void add_graph(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows,
-                      dl_activity *work)
+static void add_graph(nsys_process *process, const nsys_rows *rows, dl_activity *work)
 {
-    (void)nsys;
     (void)process;
     work->kind = DL_ACTIVITY_GRAPH;
     work->object = nsys_unsigned(rows, GRAPH) << 32;
@@ -326,13 +351,12 @@ static uint64_t event_object(const nsys_rows *rows)
     return recording != 0 ? recording : valid_id(rows, EVENT);
 }
 
-static void add_sync(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows, dl_activity *work)
+static void add_sync(nsys_process *process, const nsys_rows *rows, dl_activity *work)
 {
     /* Numbers of ENUM_CUPTI_SYNC_TYPE; before schema 3.25 rows have others, so those without an
      * event are identified by their stream. */
     static const char *const names[] = {"unknown", "event", "stream wait", "stream", "context"};
     uint64_t type = nsys_unsigned(rows, SYNC_TYPE);
-    (void)nsys;
     if (event_object(rows) == 0) type = work->stream != 0 ? 3 : 4;
     work->kind = DL_ACTIVITY_SYNC;
     work->device = device_of(process, rows);
@@ -345,16 +369,12 @@ static const char *const event_columns[] = {
     "timestamp", "timestamp",   "deviceId", "contextId", "streamId",   "correlationId",
     "globalPid", "graphNodeId", "graphId",  "eventId",   "eventSyncId"};
 
-static void add_event(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows,
-                      dl_activity *work)
+static void add_event(nsys_process *process, const nsys_rows *rows, dl_activity *work)
 {
-    (void)nsys;
     work->kind = DL_ACTIVITY_EVENT;
     work->device = device_of(process, rows);
     work->object = event_object(rows);
 }
-
-#define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 
 /* Append the activities of all processes. */
 static void nsys_read_device(dl_nsys *nsys)
@@ -365,14 +385,14 @@ static void nsys_read_device(dl_nsys *nsys)
         size_t count;
         add_work *add;
     } tables[] = {
-        {"CUPTI_ACTIVITY_KIND_KERNEL", kernel_columns, LENGTH(kernel_columns), add_kernel},
-        {"CUPTI_ACTIVITY_KIND_MEMCPY", copy_columns, LENGTH(copy_columns), add_copy},
-        {"CUPTI_ACTIVITY_KIND_MEMSET", set_columns, LENGTH(set_columns), add_set},
-        {"CUPTI_ACTIVITY_KIND_GRAPH_TRACE", graph_columns, LENGTH(graph_columns), add_graph},
-        {"CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", sync_columns, LENGTH(sync_columns), add_sync},
-        {"CUPTI_ACTIVITY_KIND_CUDA_EVENT", event_columns, LENGTH(event_columns), add_event},
+        {"CUPTI_ACTIVITY_KIND_KERNEL", kernel_columns, DL_LENGTH(kernel_columns), add_kernel},
+        {"CUPTI_ACTIVITY_KIND_MEMCPY", copy_columns, DL_LENGTH(copy_columns), add_copy},
+        {"CUPTI_ACTIVITY_KIND_MEMSET", set_columns, DL_LENGTH(set_columns), add_set},
+        {"CUPTI_ACTIVITY_KIND_GRAPH_TRACE", graph_columns, DL_LENGTH(graph_columns), add_graph},
+        {"CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", sync_columns, DL_LENGTH(sync_columns), add_sync},
+        {"CUPTI_ACTIVITY_KIND_CUDA_EVENT", event_columns, DL_LENGTH(event_columns), add_event},
     };
-    for (size_t i = 0; i < LENGTH(tables); i++)
+    for (size_t i = 0; i < DL_LENGTH(tables); i++)
         read_table(nsys, tables[i].table, tables[i].columns, tables[i].count, tables[i].add);
 }
 
@@ -400,42 +420,30 @@ static uint32_t call_name(dl_nsys *nsys, nsys_process *process, int64_t id)
     const char *version = strrchr(text, '_');
     if (version == NULL || version[1] != 'v' || !isdigit((unsigned char)version[2])) return name;
     if (version[2 + strspn(version + 2, "0123456789")] != '\0') return name;
-    char *copy = strdup(text);
-    if (copy == NULL) return name;
+    char *copy = dl_strdup(text);
     name = dl_trace_builder_intern(&process->builder, copy, (size_t)(version - text));
     free(copy);
     return name;
 }
 
-static void read_calls(dl_nsys *nsys)
+/* Calls, or the profiler's own time, which has no correlation. */
+static void read_host_table(dl_nsys *nsys, const char *table, dl_activity_kind kind)
 {
-    static const char table[] = "CUPTI_ACTIVITY_KIND_RUNTIME";
     enum { HOST_CORRELATION = NAME + 1 };
     const char *const columns[] = {"start", "end", "globalTid", "nameId", "correlationId"};
     nsys_rows rows;
-    bool open = nsys_rows_open(&rows, nsys->file, table, columns, 5, "");
+    bool open = nsys_rows_open(&rows, nsys, table, columns, 5, "");
     while (open && nsys_rows_next(&rows)) {
         nsys_process *process = nsys_find_process(nsys, &rows, THREAD);
         if (process == NULL) continue;
-        dl_activity call = host_activity(nsys, &rows, DL_ACTIVITY_CALL);
-        call.name = call_name(nsys, process, nsys_signed(&rows, NAME));
-        call.correlation = (uint32_t)nsys_unsigned(&rows, HOST_CORRELATION);
-        dl_trace_builder_append(&process->builder, &call);
-    }
-    nsys_end_rows(nsys, &rows, table);
-}
-
-static void read_overheads(dl_nsys *nsys, const char *table)
-{
-    const char *const columns[] = {"start", "end", "globalTid", "nameId"};
-    nsys_rows rows;
-    bool open = nsys_rows_open(&rows, nsys->file, table, columns, 4, "");
-    while (open && nsys_rows_next(&rows)) {
-        nsys_process *process = nsys_find_process(nsys, &rows, THREAD);
-        if (process == NULL) continue;
-        dl_activity overhead = host_activity(nsys, &rows, DL_ACTIVITY_OVERHEAD);
-        overhead.name = nsys_name(nsys, process, nsys_signed(&rows, NAME));
-        dl_trace_builder_append(&process->builder, &overhead);
+        dl_activity activity = host_activity(nsys, &rows, kind);
+        if (kind == DL_ACTIVITY_CALL) {
+            activity.name = call_name(nsys, process, nsys_signed(&rows, NAME));
+            activity.correlation = (uint32_t)nsys_unsigned(&rows, HOST_CORRELATION);
+        } else {
+            activity.name = nsys_name(nsys, process, nsys_signed(&rows, NAME));
+        }
+        dl_trace_builder_append(&process->builder, &activity);
     }
     nsys_end_rows(nsys, &rows, table);
 }
@@ -509,7 +517,7 @@ static void read_ranges(dl_nsys *nsys, dl_activity_kind kind, const char *where)
 {
     nsys_rows rows;
     bool open = nsys_has_column(nsys->file, NVTX_TABLE, "eventType") &&
-                nsys_rows_open(&rows, nsys->file, NVTX_TABLE, nvtx_columns,
+                nsys_rows_open(&rows, nsys, NVTX_TABLE, nvtx_columns,
                                sizeof nvtx_columns / sizeof nvtx_columns[0], where);
     if (!open) return;
     while (nsys_rows_next(&rows)) {
@@ -537,18 +545,14 @@ static void add_collectives(dl_nsys *nsys, nsys_process *process)
 
 static void nsys_read_host(dl_nsys *nsys)
 {
-    read_calls(nsys);
-    read_overheads(nsys, "PROFILER_OVERHEAD");
-    read_overheads(nsys, "CUPTI_ACTIVITY_KIND_OVERHEAD");
+    read_host_table(nsys, "CUPTI_ACTIVITY_KIND_RUNTIME", DL_ACTIVITY_CALL);
+    read_host_table(nsys, "PROFILER_OVERHEAD", DL_ACTIVITY_OVERHEAD);
+    read_host_table(nsys, "CUPTI_ACTIVITY_KIND_OVERHEAD", DL_ACTIVITY_OVERHEAD);
     read_ranges(nsys, DL_ACTIVITY_RANGE, "WHERE eventType IN (59, 60, 70)");
     read_ranges(nsys, DL_ACTIVITY_MARK, "WHERE eventType = 34");
     for (size_t i = 0; i < nsys->process_count; i++)
         add_collectives(nsys, nsys->processes[i]);
 }
-
-/* Where a globalPid and a globalTid hold the process's number (Nsight's documentation). */
-#define PID_SHIFT 24
-#define PID_MASK 0xFFFFFF
 
 static const char *const device_tables[] = {
     "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET",
@@ -561,49 +565,6 @@ static bool recognises(const char *begin, size_t bytes)
     return bytes >= sizeof magic && memcmp(begin, magic, sizeof magic) == 0;
 }
 
-/* The process of a globalPid or globalTid; NULL if it has no device work. Without ids in the table
- * (column NULL) it is the only one. */
-static nsys_process *nsys_find_process(dl_nsys *nsys, const nsys_rows *rows, int column)
-{
-    uint32_t pid = (uint32_t)(nsys_unsigned(rows, column) >> PID_SHIFT) & PID_MASK;
-    if (nsys->process_count == 1 && (pid == 0 || nsys->processes[0]->pid == 0))
-        return nsys->processes[0];
-    for (size_t i = 0; i < nsys->process_count; i++) {
-        if (nsys->processes[i]->pid == pid) return nsys->processes[i];
-    }
-    nsys->other_rows++;
-    return NULL;
-}
-
-/* Id of StringIds' text in the process's trace. */
-static uint32_t nsys_name(dl_nsys *nsys, nsys_process *process, int64_t id)
-{
-    size_t slot = (size_t)id & (DL_NSYS_TEXTS - 1);
-    if (id < 0 || nsys->find_text == NULL) return 0;
-    if (process->texts[slot].id == id) return process->texts[slot].name;
-    uint32_t name = 0;
-    sqlite3_bind_int64(nsys->find_text, 1, id);
-    if (sqlite3_step(nsys->find_text) == SQLITE_ROW) {
-        const unsigned char *text = sqlite3_column_text(nsys->find_text, 0);
-        if (text != NULL) name = dl_trace_builder_name(&process->builder, (const char *)text);
-    }
-    sqlite3_reset(nsys->find_text);
-    process->texts[slot].id = id;
-    process->texts[slot].name = name;
-    return name;
-}
-
-/* Ends a table's rows, and remembers it if it is damaged. */
-static void nsys_end_rows(dl_nsys *nsys, nsys_rows *rows, const char *table)
-{
-    nsys_rows_close(rows);
-    if (!rows->damaged) return;
-    char *all =
-        nsys->damaged != NULL ? dl_format("%s, %s", nsys->damaged, table) : dl_strdup(table);
-    free(nsys->damaged);
-    nsys->damaged = all;
-}
-
 static void add_process(dl_nsys *nsys, uint32_t pid, uint32_t device)
 {
     for (size_t i = 0; i < nsys->process_count; i++) {
@@ -612,24 +573,16 @@ static void add_process(dl_nsys *nsys, uint32_t pid, uint32_t device)
         if (device < known->device) known->device = device;
         return;
     }
-    nsys->processes =
-        dl_realloc(nsys->processes, nsys->process_count + 1, sizeof(nsys_process *), "processes");
     nsys_process *process = dl_calloc(1, sizeof *process, "process");
     process->pid = pid;
     process->device = device;
     for (size_t i = 0; i < DL_NSYS_TEXTS; i++)
         process->texts[i].id = -1;
     dl_trace_builder_init(&process->builder, nsys->path);
-    nsys->processes[nsys->process_count++] = process;
+    DL_APPEND(nsys->processes, nsys->process_count, "processes") = process;
 }
 
-static int by_device_and_pid(const void *left, const void *right)
-{
-    const nsys_process *a = *(nsys_process *const *)left;
-    const nsys_process *b = *(nsys_process *const *)right;
-    int order = DL_COMPARE(a->device, b->device);
-    return order != 0 ? order : DL_COMPARE(a->pid, b->pid);
-}
+DL_ORDER_OF_POINTERS(by_device_and_pid, nsys_process, DL_BY(device), DL_BY(pid));
 
 /* Processes with device work; if there is none, those that call CUDA. */
 static void find_processes(dl_nsys *nsys)
@@ -639,7 +592,7 @@ static void find_processes(dl_nsys *nsys)
     nsys_rows rows;
     for (size_t i = 0; i < DEVICE_TABLES; i++) {
         bool with_pid = nsys_has_column(nsys->file, device_tables[i], "globalPid");
-        if (!nsys_rows_open(&rows, nsys->file, device_tables[i], columns, 2,
+        if (!nsys_rows_open(&rows, nsys, device_tables[i], columns, 2,
                             with_pid ? "GROUP BY globalPid, deviceId" : "GROUP BY deviceId"))
             continue;
         while (nsys_rows_next(&rows))
@@ -647,7 +600,7 @@ static void find_processes(dl_nsys *nsys)
                         (uint32_t)nsys_unsigned(&rows, 1));
         nsys_rows_close(&rows);
     }
-    if (nsys->process_count == 0 && nsys_rows_open(&rows, nsys->file, "CUPTI_ACTIVITY_KIND_RUNTIME",
+    if (nsys->process_count == 0 && nsys_rows_open(&rows, nsys, "CUPTI_ACTIVITY_KIND_RUNTIME",
                                                    host_columns, 1, "GROUP BY globalTid >> 24")) {
         while (nsys_rows_next(&rows))
             add_process(nsys, (uint32_t)(nsys_unsigned(&rows, 0) >> PID_SHIFT) & PID_MASK, 0);
@@ -707,7 +660,7 @@ static void tell_devices(dl_nsys *nsys, nsys_process *process)
     const char *const columns[] = {"id", "name", "cuDevice"};
     nsys_rows rows;
     char key[40];
-    if (!nsys_rows_open(&rows, nsys->file, "TARGET_INFO_GPU", columns, 3, "")) return;
+    if (!nsys_rows_open(&rows, nsys, "TARGET_INFO_GPU", columns, 3, "")) return;
     while (nsys_rows_next(&rows)) {
         int64_t id = nsys_signed(&rows, nsys_has(&rows, 2) ? 2 : 0);
         snprintf(key, sizeof key, "device.%" PRId64 ".name", id);
@@ -740,7 +693,7 @@ static void note_diagnostics(dl_nsys *nsys, dl_read_trace *item)
     const char *const columns[] = {"text"};
     nsys_rows rows;
     if (!nsys_has_column(nsys->file, "DIAGNOSTIC_EVENT", "severity")) return;
-    if (!nsys_rows_open(&rows, nsys->file, "DIAGNOSTIC_EVENT", columns, 1,
+    if (!nsys_rows_open(&rows, nsys, "DIAGNOSTIC_EVENT", columns, 1,
                         "WHERE severity IN (2, 3) AND (text LIKE '%CUDA%' OR text LIKE '%lost%' "
                         "OR text LIKE '%dropped%') GROUP BY text LIMIT 10"))
         return;
@@ -805,12 +758,6 @@ static uint64_t count_missing(const char *path)
     return missing;
 }
 
-static bool is_nsight(sqlite3 *file)
-{
-    return nsys_has_column(file, "StringIds", "value") &&
-           nsys_has_column(file, "META_DATA_EXPORT", "name");
-}
-
 /* The path as SQLite's URI for a file that nobody changes: without locks, and without the files
  * that a database in WAL mode gets beside it even for reading. free() it. */
 static char *immutable_uri(const char *path)
@@ -851,7 +798,8 @@ static dl_status open_file(dl_nsys *nsys, dl_error *err)
         return dl_error_set_at(err, DL_ERR_FORMAT, nsys->path, 0, "it is damaged: %s",
                                sqlite3_errmsg(nsys->file));
     }
-    if (!is_nsight(nsys->file)) {
+    if (!nsys_has_column(nsys->file, "StringIds", "value") ||
+        !nsys_has_column(nsys->file, "META_DATA_EXPORT", "name")) {
         return dl_error_set_at(err, DL_ERR_FORMAT, nsys->path, 0,
                                "it is an SQLite database, but no export of Nsight Systems");
     }

@@ -68,9 +68,6 @@ dl_status dl_text_source_close(dl_text_source *source, bool *cut, dl_error *err)
     return status;
 }
 
-#ifdef DL_HAVE_LIBARCHIVE
-#endif
-
 /* Enough for every reader to recognise its files by. */
 #define BEGIN_BYTES 4096
 /* Where a tar archive says that it is one (POSIX ustar). */
@@ -149,9 +146,7 @@ void dl_read_free(dl_read_traces *traces)
 {
     for (size_t i = 0; i < traces->count; i++) {
         dl_read_trace *item = &traces->items[i];
-        for (size_t n = 0; n < item->note_count; n++)
-            free(item->notes[n]);
-        free(item->notes);
+        dl_notes_free(&item->notes);
         dl_trace_free(&item->trace);
     }
     free(traces->items);
@@ -168,8 +163,7 @@ dl_read_trace *dl_read_add(dl_read_traces *traces)
 void dl_read_note(dl_read_trace *item, const char *format, ...)
 {
     va_list args;
-    item->notes = dl_realloc(item->notes, item->note_count + 1, sizeof *item->notes, "notes");
     va_start(args, format);
-    item->notes[item->note_count++] = dl_vformat(format, args);
+    DL_APPEND(item->notes.lines, item->notes.count, "notes") = dl_vformat(format, args);
     va_end(args);
 }

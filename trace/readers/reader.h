@@ -25,11 +25,12 @@
 #include "common/status.h"
 #include "trace/activity/kernel_class.h"
 #include "trace/dlt/dlt.h"
+#include "trace/print.h"
 
 /* Which of a program's ranges are calls of collectives, and which ones: by patterns, for libraries
  * have many names for one thing and new ones come.
  *
- * Built in: ranges "nccl:all_reduce", "rccl:...", "xccl:...", and what PyTorch's c10d calls its
+ * Built in: ranges "nccl:all_reduce", "rccl:...", "gloo:...", and what PyTorch's c10d calls its
  * collectives ("_allgather_base", "reduce_scatter_tensor_coalesced", "all_to_allv"). Capitals, '_',
  * '-' and blanks do not count. Names of kernels are classified by kernel_class.h.
  *
@@ -97,8 +98,7 @@ uint64_t dl_comm_rank_bytes(const char *collective, uint64_t in_bytes, uint64_t 
 /* One process of a file, one member of an archive. */
 typedef struct dl_read_trace {
     dl_trace trace;
-    char **notes; /* [note_count] sentences */
-    size_t note_count;
+    dl_notes notes;
 } dl_read_trace;
 
 /* Owns everything; release with dl_read_free. */

@@ -1,7 +1,6 @@
 #include "trace/training/summary.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +8,7 @@
 #include "common/json.h"
 #include "common/sort.h"
 #include "common/units.h"
+#include "trace/activity/summary.h"
 #include "trace/dlt/dlt.h"
 #include "trace/print.h"
 
@@ -67,53 +67,29 @@ static void sum_steps(dl_worker_summary *worker, const dl_step *steps, size_t co
     sum_staleness(&worker->staleness, steps, count);
 }
 
-/* Part of a step that throughput counts. */
-typedef struct counted_span {
-    double start_ns, end_ns;
-} counted_span;
-
-static int by_start(const void *left, const void *right)
-{
-    const counted_span *a = left, *b = right;
-    return DL_COMPARE(a->start_ns, b->start_ns);
-}
-
-/* Time covered by at least one of spans[count], which are sorted. */
-static double covered_ns(counted_span *spans, size_t count)
-{
-    double sum_ns = 0, end_ns = -INFINITY;
-    qsort(spans, count, sizeof *spans, by_start);
-    for (size_t i = 0; i < count; i++) {
-        const double start_ns = fmax(spans[i].start_ns, end_ns);
-        if (spans[i].end_ns <= start_ns) continue;
-        sum_ns += spans[i].end_ns - start_ns;
-        end_ns = spans[i].end_ns;
-    }
-    return sum_ns;
-}
-
 /* Samples of all workers over the time in which any of them is at a step, since the end of the last
  * warm-up: the rates of workers that take turns on a core add up to more than the core can do. Of a
  * step that was under way then, the part since then. */
 static double total_samples_per_s(const dl_steps *steps)
 {
-    double since_ns = -INFINITY, samples = 0;
-    counted_span *spans = dl_calloc(steps->count, sizeof *spans, "steps");
+    int64_t since_ns = 0;
+    double samples = 0;
+    dl_interval *spans = dl_calloc(steps->count, sizeof *spans, "steps");
     size_t count = 0;
     for (size_t i = 0; i < steps->count; i++) {
         const dl_step *step = &steps->steps[i];
-        const double end_ns = (double)step->start_ns + (double)step->duration_ns;
-        if (step->warmup) since_ns = fmax(since_ns, end_ns);
+        const int64_t end_ns = step->start_ns + step->duration_ns;
+        if (step->warmup && end_ns > since_ns) since_ns = end_ns;
     }
     for (size_t i = 0; i < steps->count; i++) {
         const dl_step *step = &steps->steps[i];
-        const double start_ns = fmax((double)step->start_ns, since_ns);
-        const double end_ns = (double)step->start_ns + (double)step->duration_ns;
+        const int64_t start_ns = step->start_ns > since_ns ? step->start_ns : since_ns;
+        const int64_t end_ns = step->start_ns + step->duration_ns;
         if (step->warmup || end_ns <= start_ns) continue;
-        samples += step->samples * (end_ns - start_ns) / (double)step->duration_ns;
-        spans[count++] = (counted_span){start_ns, end_ns};
+        samples += step->samples * (double)(end_ns - start_ns) / (double)step->duration_ns;
+        spans[count++] = (dl_interval){start_ns, end_ns};
     }
-    const double time_ns = covered_ns(spans, count);
+    const double time_ns = (double)dl_intervals_total(spans, dl_intervals_unite(spans, count));
     free(spans);
     return time_ns > 0 ? samples / dl_ns_to_s(time_ns) : 0;
 }
@@ -139,17 +115,11 @@ static dl_operation_summary *find_operation(dl_summary *summary, uint32_t *slots
     size_t slot = (record->name * (size_t)DL_RECORD_BENCH + record->kind) * (DL_PHASE_PULL + 1) +
                   record->phase;
     if (slots[slot] == 0) {
-        size_t count = summary->operation_count++;
-        /* Grown at the powers of two. */
-        if ((count & (count - 1)) == 0) {
-            summary->operations = dl_realloc(summary->operations, 2 * count + 1,
-                                             sizeof *summary->operations, "operations");
-        }
-        summary->operations[count] =
+        DL_APPEND(summary->operations, summary->operation_count, "operations") =
             (dl_operation_summary){.kind = record->kind,
                                    .phase = record->phase,
                                    .name = dl_trace_name(summary->trace, record)};
-        slots[slot] = (uint32_t)count + 1;
+        slots[slot] = (uint32_t)summary->operation_count;
     }
     return &summary->operations[slots[slot] - 1];
 }
@@ -209,17 +179,8 @@ typedef struct bench_sample {
     const dl_record *record;
 } bench_sample;
 
-static int by_parameters(const void *left, const void *right)
-{
-    const bench_sample *a = left, *b = right;
-    const dl_record *x = a->record, *y = b->record;
-    int order = strcmp(a->name, b->name);
-    if (order == 0) order = DL_COMPARE(x->bytes, y->bytes);
-    if (order == 0) order = DL_COMPARE(x->vectors, y->vectors);
-    if (order == 0) order = DL_COMPARE(x->threads, y->threads);
-    if (order == 0) order = DL_COMPARE(x->samples, y->samples);
-    return order;
-}
+DL_ORDER(by_parameters, bench_sample, DL_BY_TEXT(name), DL_BY(record->bytes),
+         DL_BY(record->vectors), DL_BY(record->threads), DL_BY(record->samples));
 
 static dl_bench_summary sum_bench(const bench_sample *samples, size_t count, double *durations_ns)
 {
@@ -248,50 +209,35 @@ static void sum_benches(dl_summary *summary)
 {
     const dl_trace *trace = summary->trace;
     size_t count = 0;
-    for (size_t i = 0; i < trace->record_count; i++) {
-        count += trace->records[i].kind == DL_RECORD_BENCH;
-    }
-    if (count == 0) return;
-    bench_sample *samples = dl_calloc(count, sizeof *samples, "bench samples");
-    double *durations_ns = dl_calloc(count, sizeof *durations_ns, "bench samples");
-    size_t used = 0, groups = 1;
+    bench_sample *samples = NULL;
     for (size_t i = 0; i < trace->record_count; i++) {
         const dl_record *record = &trace->records[i];
         if (record->kind != DL_RECORD_BENCH) continue;
-        samples[used++] = (bench_sample){dl_trace_name(trace, record), record};
+        DL_APPEND(samples, count, "bench samples") =
+            (bench_sample){dl_trace_name(trace, record), record};
     }
-    qsort(samples, count, sizeof *samples, by_parameters);
-    for (size_t i = 1; i < count; i++)
-        groups += by_parameters(&samples[i - 1], &samples[i]) != 0;
-    summary->benches = dl_calloc(groups, sizeof *summary->benches, "benches");
-    for (size_t first = 0, end; first < count; first = end) {
-        for (end = first + 1; end < count; end++) {
-            if (by_parameters(&samples[first], &samples[end]) != 0) break;
-        }
-        summary->benches[summary->bench_count++] =
+    double *durations_ns = dl_calloc(count, sizeof *durations_ns, "bench samples");
+    dl_sort(samples, count, sizeof *samples, by_parameters);
+    DL_GROUPS (first, end, count, by_parameters(&samples[first], &samples[end]) == 0) {
+        DL_APPEND(summary->benches, summary->bench_count, "benches") =
             sum_bench(samples + first, end - first, durations_ns);
     }
     free(samples);
     free(durations_ns);
 }
 
-/* Takes over `text`. */
-static void warn(dl_summary *summary, char *text)
-{
-    DL_APPEND(summary->warnings, summary->warning_count, "warnings") = text;
-}
-
 static void warn_about_file(dl_summary *summary)
 {
+    dl_notes *warnings = &summary->warnings;
     const dl_trace *trace = summary->trace;
     if (!trace->complete) {
-        warn(summary,
-             dl_format("the trace is incomplete (killed run, full disk or damage); %" PRIu64
-                       " bytes after its last whole chunk are ignored",
-                       trace->bytes_ignored));
+        dl_notes_add(warnings,
+                     "the trace is incomplete (killed run, full disk or damage); %" PRIu64
+                     " bytes after its last whole chunk are ignored",
+                     trace->bytes_ignored);
     } else if (trace->bytes_ignored > 0) {
-        warn(summary, dl_format("%" PRIu64 " bytes after the end of the trace are ignored",
-                                trace->bytes_ignored));
+        dl_notes_add(warnings, "%" PRIu64 " bytes after the end of the trace are ignored",
+                     trace->bytes_ignored);
     }
 }
 
@@ -312,34 +258,37 @@ static double between_steps_frac(const dl_steps *steps)
 
 static void warn_about_steps(dl_summary *summary, const dl_steps *steps)
 {
+    dl_notes *warnings = &summary->warnings;
     if (steps->count == 0) {
-        if (summary->bench_count == 0) warn(summary, dl_strdup("the trace has no steps"));
+        if (summary->bench_count == 0) dl_notes_add(warnings, "the trace has no steps");
         return;
     }
     if (steps->overlap_count > 0) {
-        warn(summary, dl_format("in %zu of %zu steps the records cover more than the step: they "
-                                "overlap, and the split is wrong there",
-                                steps->overlap_count, steps->count));
+        dl_notes_add(warnings,
+                     "in %zu of %zu steps the records cover more than the step: they "
+                     "overlap, and the split is wrong there",
+                     steps->overlap_count, steps->count);
     }
     if (steps->outside_count > 0) {
-        warn(summary,
-             dl_format("%zu records lie in no step and are not counted", steps->outside_count));
+        dl_notes_add(warnings, "%zu records lie in no step and are not counted",
+                     steps->outside_count);
     }
     double between_frac = between_steps_frac(steps);
     if (between_frac > BETWEEN_STEPS_FRAC) {
-        warn(summary, dl_format("%.1f %% of the workers' time lies between steps and is not "
-                                "counted",
-                                100 * between_frac));
+        dl_notes_add(warnings,
+                     "%.1f %% of the workers' time lies between steps and is not "
+                     "counted",
+                     100 * between_frac);
     }
     if (summary->total.samples == 0) {
-        warn(summary, dl_strdup("the steps do not say how many samples they had"));
+        dl_notes_add(warnings, "the steps do not say how many samples they had");
     }
     /* Of a run over ranks this is the trace of one, with its part of the workers. */
     const int64_t expected = dl_trace_meta_int(summary->trace, "workers", 0, INT64_MAX, -1);
     const int64_t parts = dl_trace_meta_int(summary->trace, "world_size", 1, INT32_MAX, 1);
     if (expected >= 0 && expected / parts != (int64_t)summary->worker_count) {
-        warn(summary, dl_format("the run had %" PRId64 " workers, %zu of them have steps here",
-                                expected, summary->worker_count));
+        dl_notes_add(warnings, "the run had %" PRId64 " workers, %zu of them have steps here",
+                     expected, summary->worker_count);
     }
 }
 
@@ -359,9 +308,7 @@ void dl_summary_init(dl_summary *summary, const dl_trace *trace)
 
 void dl_summary_free(dl_summary *summary)
 {
-    for (size_t i = 0; i < summary->warning_count; i++)
-        free(summary->warnings[i]);
-    free(summary->warnings);
+    dl_notes_free(&summary->warnings);
     free(summary->workers);
     free(summary->operations);
     free(summary->copies);
@@ -369,14 +316,7 @@ void dl_summary_free(dl_summary *summary)
     *summary = (dl_summary){0};
 }
 
-enum { CELL_BYTES = 32, BAR_COLUMNS = 40 };
-
-static void print_bytes(FILE *out, int columns, double bytes, const char *per)
-{
-    char all[CELL_BYTES + 8];
-    snprintf(all, sizeof all, "%s%s", DL_BYTES_TEXT(bytes), per);
-    fprintf(out, "%*s", columns, all);
-}
+enum { BAR_COLUMNS = 40 };
 
 static void print_head(const dl_summary *summary, FILE *out)
 {
@@ -464,10 +404,10 @@ static void print_copies(const dl_summary *summary, FILE *out)
         const dl_copy_summary *c = &summary->copies[i];
         double count = (double)c->count;
         fprintf(out, "%-10s%10" PRIu64, dl_phase_name(c->phase), c->count);
-        print_bytes(out, 14, c->bytes, "");
-        print_bytes(out, 14, c->bytes / count, "");
+        dl_print_bytes(out, 14, c->bytes, "");
+        dl_print_bytes(out, 14, c->bytes / count, "");
         fprintf(out, "%12s", DL_NS_TEXT(c->total_ns / count));
-        print_bytes(out, 14, c->bytes_per_s, "/s");
+        dl_print_bytes(out, 14, c->bytes_per_s, "/s");
         fputc('\n', out);
     }
 }
@@ -520,11 +460,7 @@ static void print_benches(const dl_summary *summary, FILE *out)
     for (size_t i = 0; i < summary->bench_count; i++) {
         const dl_bench_summary *b = &summary->benches[i];
         fprintf(out, "%-8s", b->name);
-        if (b->bytes > 0) {
-            print_bytes(out, 8, (double)b->bytes, "");
-        } else {
-            fprintf(out, "%8s", "-");
-        }
+        dl_print_bytes(out, 8, (double)b->bytes, "");
         print_parameter(out, b->vectors);
         print_parameter(out, b->threads);
         print_parameter(out, b->samples);
@@ -547,10 +483,7 @@ void dl_summary_print(const dl_summary *summary, FILE *out)
     print_copies(summary, out);
     print_staleness(summary, out);
     print_benches(summary, out);
-    if (summary->warning_count > 0) fputc('\n', out);
-    for (size_t i = 0; i < summary->warning_count; i++) {
-        dl_print_pair(out, "warning", summary->warnings[i]);
-    }
+    dl_notes_print(&summary->warnings, "\n", "warning          ", out);
 }
 
 /* The histogram ends with its last bin that is not empty. */
@@ -563,11 +496,9 @@ static void write_staleness(dl_json *to, const dl_staleness_summary *s)
     dl_json_begin(to, "staleness", '{');
     dl_json_members(to, "count=%g mean=%g sd=%g p50=%g p90=%g max=%g", (double)s->count, s->mean,
                     s->sd, (double)s->p50, (double)s->p90, (double)s->max);
-    dl_json_begin(to, "bins", '[');
-    int bins = s->max < DL_STALENESS_BINS ? (int)s->max + 1 : DL_STALENESS_BINS + 1;
-    for (int bin = 0; bin < bins; bin++)
+    const size_t bins = s->max < DL_STALENESS_BINS ? (size_t)s->max + 1 : DL_STALENESS_BINS + 1;
+    DL_JSON_LIST (to, "bins", bin, bins)
         dl_json_number_item(to, NULL, (double)s->bins[bin]);
-    dl_json_end(to, ']');
     dl_json_end(to, '}');
 }
 
@@ -602,13 +533,11 @@ static void write_head(const dl_summary *summary, dl_json *to)
 
 static void write_workers(const dl_summary *summary, dl_json *to)
 {
-    dl_json_begin(to, "workers", '[');
-    for (size_t i = 0; i < summary->worker_count; i++) {
+    DL_JSON_LIST (to, "workers", i, summary->worker_count) {
         dl_json_begin(to, NULL, '{');
         dl_json_number_item(to, "worker", summary->workers[i].worker);
         write_worker(to, &summary->workers[i]);
     }
-    dl_json_end(to, ']');
     dl_json_begin(to, "total", '{');
     dl_json_number_item(to, "workers", (double)summary->worker_count);
     write_worker(to, &summary->total);
@@ -616,33 +545,28 @@ static void write_workers(const dl_summary *summary, dl_json *to)
 
 static void write_operations(const dl_summary *summary, dl_json *to)
 {
-    dl_json_begin(to, "operations", '[');
-    for (size_t i = 0; i < summary->operation_count; i++) {
+    DL_JSON_LIST (to, "operations", i, summary->operation_count) {
         const dl_operation_summary *operation = &summary->operations[i];
         dl_json_object(to, NULL, "name=%s kind=%s phase=%s count=%g mean_ns=%g share_frac=%g",
                        operation->name, dl_record_kind_name(operation->kind),
                        dl_phase_name(operation->phase), (double)operation->count,
                        operation->mean_ns, operation->share_frac);
     }
-    dl_json_end(to, ']');
 }
 
 static void write_copies(const dl_summary *summary, dl_json *to)
 {
-    dl_json_begin(to, "copies", '[');
-    for (size_t i = 0; i < summary->copy_count; i++) {
+    DL_JSON_LIST (to, "copies", i, summary->copy_count) {
         const dl_copy_summary *copy = &summary->copies[i];
         dl_json_object(to, NULL, "phase=%s count=%g bytes=%g total_ns=%g bytes_per_s=%g",
                        dl_phase_name(copy->phase), (double)copy->count, copy->bytes, copy->total_ns,
                        copy->bytes_per_s);
     }
-    dl_json_end(to, ']');
 }
 
 static void write_benches(const dl_summary *summary, dl_json *to)
 {
-    dl_json_begin(to, "benches", '[');
-    for (size_t i = 0; i < summary->bench_count; i++) {
+    DL_JSON_LIST (to, "benches", i, summary->bench_count) {
         const dl_bench_summary *bench = &summary->benches[i];
         dl_json_begin(to, NULL, '{');
         dl_json_members(to, "name=%s bytes=%g vectors=%u threads=%u samples=%u", bench->name,
@@ -652,7 +576,6 @@ static void write_benches(const dl_summary *summary, dl_json *to)
                         bench->samples_per_s);
         dl_json_end(to, '}');
     }
-    dl_json_end(to, ']');
 }
 
 void dl_summary_write_json(const dl_summary *summary, FILE *out)
@@ -663,11 +586,7 @@ void dl_summary_write_json(const dl_summary *summary, FILE *out)
     write_operations(summary, to);
     write_copies(summary, to);
     write_benches(summary, to);
-    dl_json_begin(to, "warnings", '[');
-    for (size_t i = 0; i < summary->warning_count; i++) {
-        dl_json_text_item(to, NULL, summary->warnings[i]);
-    }
-    dl_json_end(to, ']');
+    dl_notes_write_json(to, "warnings", &summary->warnings);
     dl_json_end(to, '}');
     fputc('\n', out);
 }

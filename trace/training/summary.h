@@ -20,6 +20,7 @@
 
 #include "trace/distribution.h"
 #include "trace/dlt/dlt.h"
+#include "trace/print.h"
 
 /* The steps of a trace: each worker's STEP records with what lies inside them, summed by part.
  *
@@ -141,8 +142,7 @@ typedef struct dl_summary {
     size_t copy_count;
     dl_bench_summary *benches; /* [bench_count] by name, then parameters */
     size_t bench_count;
-    char **warnings; /* [warning_count] sentences */
-    size_t warning_count;
+    dl_notes warnings;
 } dl_summary;
 
 /* Summarises `trace`; zero `summary` before. Never fails: what is missing becomes a warning. */

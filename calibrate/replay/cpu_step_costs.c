@@ -1,0 +1,206 @@
+/* What a step costs on a processor's cores, from the operators that a framework's profiler recorded
+ * (trace/activity/cpu_steps.h). */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "calibrate/replay/step_costs.h"
+#include "common/alloc.h"
+#include "common/cpu.h"
+#include "common/units.h"
+#include "trace/activity/cpu_steps.h"
+
+/* Of a median of normal samples over that of their mean. */
+#define MEDIAN_ERROR 1.2533
+
+static int64_t without_waiting_ns(const dl_cpu_step *step)
+{
+    return step->duration_ns - step->part_ns[DL_CPU_PART_WAIT];
+}
+
+/* The median step without its waiting, split as the parts' means are; and the noise. */
+static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu)
+{
+    static const struct {
+        dl_cpu_part part;
+        const char *name;
+    } ops[] = {{DL_CPU_PART_INPUT, "input"},
+               {DL_CPU_PART_FORWARD, "step.forward"},
+               {DL_CPU_PART_BACKWARD, "step.backward"},
+               {DL_CPU_PART_UPDATE, "step.update"}};
+    const size_t count = cpu->regular_count;
+    double *values = dl_calloc(count, sizeof *values, "steps"), sum_ns = 0;
+    costs->factors = dl_calloc(count, sizeof *costs->factors, "steps");
+    size_t kept = 0;
+    for (size_t s = 0; s < cpu->step_count; s++) {
+        if (cpu->steps[s].label != DL_STEP_REGULAR) continue;
+        const double ns = (double)without_waiting_ns(&cpu->steps[s]);
+        sum_ns += ns;
+        costs->factors[kept] = (float)ns;
+        values[kept++] = ns;
+    }
+    const dl_distribution all = dl_distribution_of(values, count);
+    for (size_t i = 0; i < count; i++)
+        costs->factors[i] = (float)((double)costs->factors[i] / all.mean);
+    costs->steps = count;
+    costs->step_ns = dl_cpu_training_steps(cpu).mean;
+    costs->device_ns = all.p50;
+    costs->host_ns = (double)NAN;
+    costs->ops = dl_calloc(sizeof ops / sizeof *ops, sizeof *costs->ops, "operations");
+    for (size_t i = 0; i < sizeof ops / sizeof *ops && sum_ns > 0; i++) {
+        const dl_distribution part = dl_cpu_training_part(cpu, ops[i].part);
+        const double scale = all.p50 / all.mean;
+        const dl_step_mean ns = {part.mean * scale,
+                                 MEDIAN_ERROR * part.sd * scale / sqrt((double)count)};
+        if (ops[i].part == DL_CPU_PART_FORWARD) costs->forward_ns = ns;
+        if (ops[i].part == DL_CPU_PART_BACKWARD) costs->backward_ns = ns;
+        if (ops[i].part == DL_CPU_PART_UPDATE) costs->update_ns = ns;
+        if (part.mean <= 0) continue;
+        dl_step_op *op = &costs->ops[costs->op_count++];
+        op->ns = ns;
+        snprintf(op->name, sizeof op->name, "%s", ops[i].name);
+    }
+    free(values);
+}
+
+/* All-reduces of gradients that a step calls during its backward pass; their number and bytes. */
+static size_t gradients_of(const dl_cpu_training *cpu, const dl_cpu_step *step,
+                           const dl_cpu_collective **list)
+{
+    size_t count = 0;
+    for (size_t c = step->first; c < step->first + step->count; c++) {
+        const dl_cpu_collective *collective = &cpu->collectives[c];
+        const bool ready = collective->ready_frac >= 0 && collective->bytes > 0;
+        if (ready && strcmp(collective->name, "AllReduce") == 0) list[count++] = collective;
+    }
+    return count;
+}
+
+static bool same_buckets(const dl_cpu_collective *const *a, size_t a_count,
+                         const dl_cpu_collective *const *b, size_t b_count)
+{
+    for (size_t i = 0; i < a_count && a_count == b_count; i++) {
+        if (a[i]->bytes != b[i]->bytes) return false;
+    }
+    return a_count == b_count;
+}
+
+/* The buckets that most regular steps have: frameworks choose them anew after the first step. */
+static void take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu)
+{
+    const dl_cpu_collective **own =
+        dl_calloc(cpu->collective_count, sizeof(dl_cpu_collective *), "gradients");
+    const dl_cpu_collective **other =
+        dl_calloc(cpu->collective_count, sizeof(dl_cpu_collective *), "gradients");
+    size_t most = 0;
+    for (size_t s = 0; s < cpu->step_count; s++) {
+        const size_t count = gradients_of(cpu, &cpu->steps[s], own);
+        if (cpu->steps[s].label != DL_STEP_REGULAR || count == 0) continue;
+        double *shares = dl_calloc(count, sizeof *shares, "gradients");
+        size_t alike = 0;
+        for (size_t k = 0; k < cpu->step_count; k++) {
+            const size_t there = gradients_of(cpu, &cpu->steps[k], other);
+            if (cpu->steps[k].label != DL_STEP_REGULAR || !same_buckets(own, count, other, there))
+                continue;
+            alike++;
+            for (size_t i = 0; i < count; i++)
+                shares[i] += other[i]->ready_frac;
+        }
+        if (alike > most) {
+            double bytes = 0;
+            most = alike;
+            free(costs->gradients);
+            costs->gradients = dl_calloc(count, sizeof *costs->gradients, "gradients");
+            costs->gradient_count = count;
+            for (size_t i = 0; i < count; i++) {
+                bytes += (double)own[i]->bytes;
+                costs->gradients[i] = (dl_gradients_ready){shares[i] / (double)alike, bytes};
+            }
+        }
+        free(shares);
+    }
+    free(own);
+    free(other);
+}
+
+/* Bytes of the parameters where no step exchanges its gradients: of the largest all-reduce (of
+ * parameters that are averaged), else of the gradients that are added up. */
+static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
+{
+    uint64_t largest = 0;
+    for (size_t c = 0; c < cpu->collective_count; c++) {
+        const dl_cpu_collective *collective = &cpu->collectives[c];
+        if (strcmp(collective->name, "AllReduce") == 0 && collective->bytes > largest)
+            largest = collective->bytes;
+    }
+    if (costs->gradient_count > 0) return;
+    if (largest > 0) {
+        costs->parameter_bytes = (double)largest;
+        dl_notes_add(notes, "parameter_bytes are those of the largest all-reduce");
+    } else if (cpu->gradient_bytes > 0) {
+        costs->parameter_bytes = cpu->gradient_bytes;
+        dl_notes_add(notes, "parameter_bytes are those of the gradients that a step accumulates");
+    }
+}
+
+/* Collectives beside all-reduces of gradients, which the cost file does not hold. */
+static void note_others(const dl_cpu_training *cpu, dl_notes *notes)
+{
+    size_t count;
+    dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
+    for (size_t i = 0; i < count; i++) {
+        const dl_cpu_collectives *g = &groups[i];
+        if (strcmp(g->name, "AllReduce") == 0) continue;
+        dl_notes_add(notes, "%.3g collectives %s%s%s a step are left out of the costs", g->per_step,
+                     g->name, g->bytes > 0 ? " of " : "",
+                     g->bytes > 0 ? DL_BYTES_TEXT((double)g->bytes) : "");
+    }
+    free(groups);
+}
+
+/* The processor of a trace that was recorded on this host; else its name is not known. */
+static void take_processor(dl_step_costs *costs, const dl_trace *trace, dl_notes *notes)
+{
+    char host[256] = "", name[256];
+    const char *recorded = dl_trace_meta_text(trace, "host");
+    if (gethostname(host, sizeof host - 1) == 0 && strcmp(host, recorded) == 0) {
+        costs->device = dl_strdup(dl_cpu_name(name, sizeof name));
+        costs->cores = dl_cpu_count();
+        return;
+    }
+    dl_notes_add(notes,
+                 "recorded on another host%s%s: the processor's name and number of cores are not "
+                 "in the trace (--device, --cores)",
+                 recorded[0] != '\0' ? ", " : "", recorded);
+}
+
+dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
+                                   const dl_step_line *line, dl_notes *notes, dl_error *err)
+{
+    dl_cpu_training cpu = {0};
+    dl_cpu_training_find(&cpu, trace->activities, trace->activity_count, trace->strings,
+                         trace->string_count, line);
+    dl_status status = DL_OK;
+    if (cpu.regular_count < 2) {
+        status = dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
+                                 "%zu regular steps of operators on cores%s%s: costs take two",
+                                 cpu.regular_count, line->reason != NULL ? ", " : "",
+                                 line->reason != NULL ? line->reason : "");
+    } else {
+        const char *framework = dl_trace_meta(trace, "framework");
+        costs->on_cores = true;
+        take_parts(costs, &cpu);
+        take_gradients(costs, &cpu);
+        take_parameters(costs, &cpu, notes);
+        note_others(&cpu, notes);
+        take_processor(costs, trace, notes);
+        costs->framework = framework != NULL ? dl_strdup(framework) : NULL;
+        if (costs->backward_ns.value <= 0) {
+            dl_notes_add(notes, "forward and backward pass are not distinguished: no operator is "
+                                "named as a backward pass");
+        }
+    }
+    dl_cpu_training_free(&cpu);
+    return status;
+}

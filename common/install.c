@@ -1,0 +1,76 @@
+#include "common/install.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/file.h"
+
+/* The folder of the running program; NULL with errno if it cannot be found. free() it. */
+static char *program_folder(void)
+{
+    char *program = dl_file_program();
+    if (program == NULL) return NULL;
+    char *slash = strrchr(program, '/');
+    *slash = '\0';
+    return program;
+}
+
+/* The folder of the shared library that this code is part of; NULL in a program. free() it. */
+static char *library_folder(void)
+{
+    static const char here = 0;
+    Dl_info info;
+    struct link_map *map = NULL;
+    if (dladdr1(&here, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL) return NULL;
+    if (map->l_name == NULL || map->l_name[0] == '\0') return NULL; /* the program itself */
+    char *library = realpath(map->l_name, NULL);
+    if (library != NULL) *strrchr(library, '/') = '\0';
+    return library;
+}
+
+char *dl_share_path(const char *name)
+{
+    const char *given = getenv("DLSCALE_SHARE");
+    if (given != NULL && given[0] != '\0') return dl_format("%s/%s", given, name);
+    char *folder = library_folder();
+    const char *share = folder != NULL ? DL_SHARE_FROM_LIBRARY : DL_SHARE_FROM_PROGRAM;
+    if (folder == NULL) folder = program_folder();
+    char *path = dl_format("%s/%s/%s", folder != NULL ? folder : ".", share, name);
+    /* Shorter in messages, and the folder may go while the program runs. */
+    char *real = realpath(path, NULL);
+    free(folder);
+    if (real == NULL) return path;
+    free(path);
+    return real;
+}
+
+dl_status dl_library_path(const char *name, char **path, dl_error *err)
+{
+    char *folder = program_folder();
+    if (folder == NULL) {
+        return dl_error_set(err, DL_ERR_SYSTEM,
+                            "cannot find the program's own file, beside which %s lies: %s", name,
+                            strerror(errno));
+    }
+    char *beside = dl_format("%s/%s", folder, name);
+    const int reason = access(beside, R_OK) == 0 ? 0 : errno;
+    char *installed = dl_format("%s/%s/%s", folder, DL_LIBRARIES_FROM_PROGRAM, name);
+    char *real = reason != 0 && access(installed, R_OK) == 0 ? realpath(installed, NULL) : NULL;
+    dl_status status = DL_OK;
+    if (reason == 0) {
+        *path = dl_strdup(beside);
+    } else if (real != NULL) {
+        *path = real;
+    } else {
+        status = dl_error_set_at(err, DL_ERR_UNSUPPORTED, beside, 0, "%s", strerror(reason));
+    }
+    free(folder);
+    free(beside);
+    free(installed);
+    return status;
+}

@@ -1,0 +1,20 @@
+/* Where what comes with the programs is: data files and libraries, found from where the running
+ * program lies, so that an installed tree may be moved as a whole. A build tree has the same
+ * folders. */
+#ifndef DL_COMMON_INSTALL_H
+#define DL_COMMON_INSTALL_H
+
+#include "common/status.h"
+
+/* Path of `name` ("plots", "scenarios/machines") in $DLSCALE_SHARE, if that is set, else in the
+ * share/dlscale of the installation that the program, or the library libdlscale, belongs to. Whether it exists is for the
+ * caller to find out. Never NULL; free() it. */
+char *dl_share_path(const char *name);
+
+/* *path is the absolute path of the readable library `name`: beside the running program, else in
+ * the lib/dlscale of its installation; free() it. DL_ERR_UNSUPPORTED, naming the file beside the
+ * program and the system's reason, if it is not there or not readable; DL_ERR_SYSTEM if the program
+ * cannot find its own file (no /proc, and it has been moved). */
+dl_status dl_library_path(const char *name, char **path, dl_error *err) DL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,37 @@
+/* Manual pages (man(7)) and completion for bash, made from the tables by which command lines
+ * (options.h) and INI files (keys.h) are read: `PROGRAM --print-man` and `PROGRAM
+ * --print-completion`, which --help does not show, print them for the installation. */
+#ifndef DL_COMMON_MANUAL_H
+#define DL_COMMON_MANUAL_H
+
+#include <stdio.h>
+
+/* An entry of a list that ends with {NULL}. */
+typedef struct dl_manual_item {
+    const char *name, *text;
+} dl_manual_item;
+
+/* What the page of a program says that its tables do not. */
+typedef struct dl_manual {
+    const char *title;                /* what the program does: "simulate training" */
+    const char *description;          /* paragraphs, an empty line between them */
+    const dl_manual_item *exit_codes; /* besides 0, 1 and 2; these lists may be NULL */
+    const dl_manual_item *environment, *files;
+    const char *see_also; /* "dlsim(1), dlscale-costs(5)" */
+} dl_manual;
+
+/* The page's head, up to the heading of its description. */
+void dl_man_head(FILE *out, const char *name, int section, const char *title);
+
+void dl_man_heading(FILE *out, const char *title);
+void dl_man_items(FILE *out, const dl_manual_item *items);
+void dl_man_see_also(FILE *out, const char *names);
+
+/* The text in lines, with everything escaped that would be a request; an empty line in it starts a
+ * paragraph. */
+void dl_man_text(FILE *out, const char *text);
+
+/* The same for a part of a line: neither wrapped nor ended. */
+void dl_man_words(FILE *out, const char *text);
+
+#endif

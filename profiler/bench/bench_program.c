@@ -1,0 +1,288 @@
+#include "profiler/bench/bench_program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+#include "profiler/bench/bench_internal.h"
+#include "trace/training/summary.h"
+
+#define LINE_BYTES 4096
+#define POLL_MS 200
+
+typedef struct line {
+    int64_t at_ns, step;
+} line;
+
+typedef struct copy {
+    pid_t pid;
+    int output; /* -1: closed */
+    char text[LINE_BYTES], last[160];
+    size_t used;
+    line *lines; /* [count] */
+    size_t count;
+    int status; /* of waitpid, once ended */
+    bool ended;
+} copy;
+
+/* In the child: everything that the program prints goes to the pipe; it ends with its parent. */
+static void become(char *const *argv, int output)
+{
+    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+    dup2(output, STDOUT_FILENO);
+    dup2(output, STDERR_FILENO);
+    setenv("PYTHONUNBUFFERED", "1", 1);
+    execvp(argv[0], argv);
+    dprintf(STDERR_FILENO, "%s: %s\n", argv[0], strerror(errno));
+    _exit(127);
+}
+
+static dl_status start(copy *c, char *const *argv, dl_error *err)
+{
+    int ends[2];
+    *c = (copy){.output = -1, .pid = -1, .ended = true};
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return dl_error_set(err, DL_ERR_IO, "cannot make a pipe: %s", strerror(errno));
+    c->pid = fork();
+    if (c->pid == 0) become(argv, ends[1]);
+    close(ends[1]);
+    if (c->pid < 0) {
+        close(ends[0]);
+        return dl_error_set(err, DL_ERR_IO, "cannot start %s: %s", argv[0], strerror(errno));
+    }
+    setpgid(c->pid, c->pid);
+    c->output = ends[0];
+    c->ended = false;
+    return DL_OK;
+}
+
+/* A whole line of text. */
+static void take_line(copy *c, const char *text, const regex_t *expression, int64_t now_ns)
+{
+    regmatch_t groups[2];
+    if (text[0] != '\0') snprintf(c->last, sizeof c->last, "%.150s", text);
+    if (regexec(expression, text, 2, groups, 0) != 0) return;
+    const int64_t before = c->count > 0 ? c->lines[c->count - 1].step : 0;
+    int64_t step = before + 1;
+    if (expression->re_nsub > 0 && groups[1].rm_so >= 0)
+        step = strtoll(text + groups[1].rm_so, NULL, 10);
+    if (c->count > 0 && step <= before)
+        return; /* an epoch's numbers start anew: no step is known */
+    DL_APPEND(c->lines, c->count, "lines") = (line){now_ns, step};
+}
+
+/* Reads what is there; progress bars end lines with '\r'. */
+static void read_output(copy *c, const regex_t *expression)
+{
+    const ssize_t got = read(c->output, c->text + c->used, sizeof c->text - 1 - c->used);
+    const int64_t now_ns = dl_clock_ns();
+    if (got <= 0) {
+        if (got < 0 && errno == EINTR) return;
+        close(c->output);
+        c->output = -1;
+        return;
+    }
+    c->used += (size_t)got;
+    c->text[c->used] = '\0';
+    char *at = c->text;
+    for (char *end; (end = strpbrk(at, "\r\n")) != NULL; at = end + 1) {
+        *end = '\0';
+        take_line(c, at, expression, now_ns);
+    }
+    c->used -= (size_t)(at - c->text);
+    memmove(c->text, at, c->used);
+    if (c->used == sizeof c->text - 1) c->used = 0; /* longer lines are no steps */
+}
+
+/* When the last copy printed its warm-up's last line; INT64_MAX before that. */
+static int64_t common_start_ns(const copy *copies, int count, int warmup)
+{
+    int64_t start_ns = INT64_MIN;
+    for (int i = 0; i < count; i++) {
+        if (copies[i].count <= (size_t)warmup) return INT64_MAX;
+        const int64_t at_ns = copies[i].lines[warmup].at_ns;
+        if (at_ns > start_ns) start_ns = at_ns;
+    }
+    return start_ns;
+}
+
+static size_t lines_since(const copy *c, int64_t start_ns)
+{
+    size_t count = 0;
+    while (count < c->count && c->lines[c->count - 1 - count].at_ns >= start_ns)
+        count++;
+    return count;
+}
+
+/* Whether each copy has printed its lines since all are at it. */
+static bool have_all(const copy *copies, int count, const dl_program_config *config)
+{
+    const int64_t start_ns = common_start_ns(copies, count, config->warmup);
+    for (int i = 0; i < count && start_ns != INT64_MAX; i++) {
+        if (lines_since(&copies[i], start_ns) <= (size_t)config->count) return false;
+    }
+    return start_ns != INT64_MAX;
+}
+
+static void stop_all(copy *copies, int count)
+{
+    const int64_t until_ns = dl_clock_ns() + DL_PROGRAM_PATIENCE_S * INT64_C(1000000000);
+    for (int i = 0; i < count; i++) {
+        if (!copies[i].ended) kill(-copies[i].pid, SIGTERM);
+    }
+    for (int i = 0; i < count; i++) {
+        copy *c = &copies[i];
+        while (!c->ended && waitpid(c->pid, &c->status, WNOHANG) != c->pid) {
+            if (dl_clock_ns() > until_ns) kill(-c->pid, SIGKILL);
+            usleep(5000);
+        }
+        if (c->pid > 0) kill(-c->pid, SIGKILL); /* what it has started itself */
+        c->ended = true;
+        if (c->output >= 0) close(c->output);
+        c->output = -1;
+    }
+}
+
+/* Whether some copy has ended; its last words are read first. */
+static bool has_ended(copy *copies, int count)
+{
+    bool any = false;
+    for (int i = 0; i < count; i++) {
+        copy *c = &copies[i];
+        if (!c->ended && c->output < 0) c->ended = waitpid(c->pid, &c->status, 0) == c->pid;
+        any = any || c->ended;
+    }
+    return any;
+}
+
+static dl_status ended_early(const copy *copies, int count, const dl_program_config *config,
+                             dl_error *err)
+{
+    const copy *c = &copies[0];
+    for (int i = 0; i < count; i++) {
+        if (copies[i].ended) c = &copies[i];
+    }
+    const bool exited = c->ended && WIFEXITED(c->status);
+    return dl_error_set(
+        err, DL_ERR_DATA,
+        "%s %s %d after %zu lines of steps, before all of %d copies had printed %d and %d more%s%s",
+        config->argv[0], exited ? "exited with" : "ended by signal",
+        exited ? WEXITSTATUS(c->status) : WTERMSIG(c->status), c->count, count, config->warmup + 1,
+        config->count, c->last[0] != '\0' ? "; it printed: " : "", c->last);
+}
+
+/* Until all copies have printed their lines, or not. */
+static dl_status watch(copy *copies, int count, const dl_program_config *config, dl_error *err)
+{
+    int64_t heard_ns = dl_clock_ns();
+    size_t heard = 0;
+    while (!atomic_load(config->stop) && !have_all(copies, count, config)) {
+        struct pollfd waits[DL_TRAIN_WORKERS_MAX];
+        size_t all = 0;
+        for (int i = 0; i < count; i++)
+            waits[i] = (struct pollfd){.fd = copies[i].output, .events = POLLIN};
+        (void)poll(waits, (nfds_t)count, POLL_MS);
+        for (int i = 0; i < count; i++) {
+            if (copies[i].output >= 0 && waits[i].revents != 0)
+                read_output(&copies[i], config->lines);
+            all += copies[i].count;
+        }
+        if (all > heard) heard_ns = dl_clock_ns();
+        heard = all;
+        if (has_ended(copies, count)) {
+            return have_all(copies, count, config) ? DL_OK
+                                                   : ended_early(copies, count, config, err);
+        }
+        if (dl_ns_to_s((double)(dl_clock_ns() - heard_ns)) > config->limit_s) {
+            return dl_error_set(err, DL_ERR_DATA,
+                                "no line matched for %g s in the output of %s%s%s: see --step-line",
+                                config->limit_s, config->argv[0],
+                                copies[0].last[0] != '\0' ? ", whose last line is " : "",
+                                copies[0].last);
+        }
+    }
+    return DL_OK;
+}
+
+/* The steps between lines that all copies printed side by side. */
+static void add_samples(dl_bench *bench, const copy *copies, int count,
+                        const dl_program_config *config)
+{
+    const int64_t start_ns = common_start_ns(copies, count, config->warmup);
+    const int cores = config->cores;
+    int64_t end_ns = INT64_MAX;
+    for (int i = 0; i < count; i++) {
+        const int64_t last_ns = copies[i].lines[copies[i].count - 1].at_ns;
+        if (last_ns < end_ns) end_ns = last_ns;
+    }
+    for (int i = 0; i < count; i++) {
+        const copy *c = &copies[i];
+        for (size_t l = c->count - lines_since(c, start_ns) + 1; l < c->count; l++) {
+            const line *from = &c->lines[l - 1], *to = &c->lines[l];
+            if (to->at_ns > end_ns) break;
+            dl_bench_add(
+                bench, DL_BENCH_STEP,
+                (dl_record){.worker = (uint32_t)i,
+                            .step = (uint32_t)to->step,
+                            .samples = (uint32_t)config->batch,
+                            .vectors = (uint32_t)count,
+                            .threads = (uint32_t)(count < cores ? count : cores),
+                            .start_ns = from->at_ns,
+                            .duration_ns = (to->at_ns - from->at_ns) / (to->step - from->step)});
+        }
+    }
+}
+
+static dl_status run(dl_bench *bench, const dl_program_config *config, int count, int *runs,
+                     dl_error *err)
+{
+    copy *copies = dl_calloc((size_t)count, sizeof *copies, "copies");
+    dl_status status = DL_OK;
+    int started = 0;
+    while (started < count && status == DL_OK)
+        status = start(&copies[started++], config->argv, err);
+    if (status == DL_OK) status = watch(copies, count, config, err);
+    stop_all(copies, started);
+    if (status == DL_OK && have_all(copies, count, config)) {
+        add_samples(bench, copies, count, config);
+        (*runs)++;
+    }
+    for (int i = 0; i < count; i++)
+        free(copies[i].lines);
+    free(copies);
+    return status;
+}
+
+dl_status dl_bench_program(dl_bench *bench, const dl_program_config *config, int *runs,
+                           dl_error *err)
+{
+    dl_bench_order order;
+    dl_status status = DL_OK;
+    *runs = 0;
+    bench->progress.what = "bench: copies side by side";
+    dl_bench_order_init(&order, (uint32_t)config->copies_max, config->seed, DL_BENCH_STEP);
+    const int all = config->rounds * config->copies_max;
+    for (int round = 0; round < config->rounds && status == DL_OK; round++) {
+        const uint32_t *copies = dl_bench_order_next(&order);
+        for (int i = 0; i < config->copies_max && status == DL_OK; i++) {
+            if (atomic_load(config->stop)) break;
+            status = run(bench, config, (int)copies[i] + 1, runs, err);
+            dl_progress_update(&bench->progress,
+                               (double)(round * config->copies_max + i + 1) / all);
+        }
+    }
+    dl_bench_order_free(&order);
+    dl_progress_end(&bench->progress);
+    return status;
+}

@@ -1,0 +1,432 @@
+#include "sim/costs/assume.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+#include "sim/costs/costs_internal.h"
+
+/* What the rules draw on. */
+typedef struct basis {
+    const dl_costs *costs;
+    const dl_machine *machine; /* NULL: workers on cores */
+    int64_t cores;             /* that they share; 0: not known */
+} basis;
+
+/* A value and where it comes from. */
+typedef struct guess {
+    double value;
+    bool is_exact; /* nothing to vary */
+    char *source;  /* [DL_ASSUMPTION_SOURCE_BYTES] */
+} guess;
+
+#define SAY(g, ...) snprintf((g)->source, DL_ASSUMPTION_SOURCE_BYTES, __VA_ARGS__)
+
+/* --- the rules' values ----------------------------------------------------------------------- */
+
+/* Parameters that two vectors of fit into the caches of a core. */
+#define IN_CACHE_BYTES 4e6
+
+static bool fits_cache(const basis *b)
+{
+    return b->machine == NULL && b->costs->parameter_bytes >= 0 &&
+           (double)b->costs->parameter_bytes <= IN_CACHE_BYTES;
+}
+
+/* A rate of one core: `in_cache`, as measured for parameters of 0.4 and 1.7 MB, or a stream from
+ * memory. */
+static bool core_rate(const basis *b, double in_cache, guess *g)
+{
+    if (fits_cache(b)) {
+        g->value = in_cache;
+        SAY(g, "parameters fit into the caches: as measured for 0.4 and 1.7 MB "
+               "(scenarios/accuracy)");
+        return true;
+    }
+    g->value = 10e9;
+    if (b->machine != NULL && b->machine->memory_bytes_per_s.known &&
+        b->machine->memory_bytes_per_s.value < g->value) {
+        g->value = b->machine->memory_bytes_per_s.value;
+        SAY(g, "the machine file's memory rate of the host");
+    } else {
+        SAY(g, "one core streaming from memory, typical of servers");
+    }
+    return true;
+}
+
+static bool copy_rate(const basis *b, guess *g)
+{
+    return core_rate(b, 55e9, g);
+}
+
+static bool average_rate(const basis *b, guess *g)
+{
+    return core_rate(b, 80e9, g);
+}
+
+/* On cores the server's update is the worker's, where that is known: bytes (1 / read + 1 / write) with
+ * both rates alike. */
+static bool update_rate(const basis *b, double in_cache, guess *g)
+{
+    const double update_ns = dl_costs_step_ns(b->costs, 1, "update");
+    if (b->machine != NULL || !(update_ns > 0) || b->costs->parameter_bytes <= 0)
+        return core_rate(b, in_cache, g);
+    g->value = 2 * (double)b->costs->parameter_bytes / (update_ns * 1e-9);
+    SAY(g, "the server updates as fast as a worker does by itself, in %s", DL_NS_TEXT(update_ns));
+    return true;
+}
+
+static bool update_read_rate(const basis *b, guess *g)
+{
+    return update_rate(b, 50e9, g);
+}
+
+static bool update_write_rate(const basis *b, guess *g)
+{
+    return update_rate(b, 8e9, g);
+}
+
+static bool exchange_latency(const basis *b, guess *g)
+{
+    g->value = b->machine != NULL ? 5000 : 500;
+    SAY(g, "%s",
+        b->machine != NULL ? "waking a server's thread and a few calls"
+                           : "a call; 0 to 1 us was measured (scenarios/accuracy)");
+    return true;
+}
+
+/* The host's PCIe link of the first GPU. */
+static bool pageable_rate(const basis *b, guess *g)
+{
+    if (b->machine == NULL) return false;
+    const dl_link_class *link = &b->machine->classes[b->machine->gpus[0].link];
+    g->value = link->bytes_per_s.value / 2;
+    SAY(g, "half of the rate of the GPU's link %s; traces of PCIe 3 x16 have 3.7 to 8.3 GB/s",
+        link->name);
+    return true;
+}
+
+static bool memory_rate(const basis *b, guess *g)
+{
+    const double cores = b->cores > 0 ? (double)b->cores : 1;
+    g->value = fits_cache(b) ? 60e9 * cores : fmax(20e9, 10e9 * cores);
+    SAY(g, fits_cache(b) ? "60 GB/s a core: in the caches, as measured on 2 cores "
+                           "(scenarios/accuracy)"
+                         : "10 GB/s a core, 20 GB/s at least: typical of servers");
+    return true;
+}
+
+static bool barrier_time(const basis *b, guess *g)
+{
+    g->value = b->machine != NULL ? 5000 : 110;
+    SAY(g, "%s",
+        b->machine != NULL ? "threads of a host that wait for one another"
+                           : "measured on 2 cores (scenarios/accuracy)");
+    return true;
+}
+
+static bool lock_time(const basis *b, guess *g)
+{
+    g->value = b->machine != NULL ? 1000 : 95;
+    SAY(g, "%s",
+        b->machine != NULL ? "hand-over between threads of a host"
+                           : "measured on 2 cores (scenarios/accuracy)");
+    return true;
+}
+
+static bool wakeup_time(const basis *b, guess *g)
+{
+    (void)b;
+    g->value = 26000;
+    SAY(g, "24 and 28 us were measured on Linux 6 (scenarios/accuracy)");
+    return true;
+}
+
+static bool slice_time(const basis *b, guess *g)
+{
+    (void)b;
+    g->value = 4e6;
+    SAY(g, "measured on Linux 6, a tick of 4 ms (scenarios/accuracy)");
+    return true;
+}
+
+static bool sharing_factor(const basis *b, guess *g)
+{
+    (void)b;
+    g->value = 1.03;
+    SAY(g, "1.016 and 1.035 were measured on 2 cores (scenarios/accuracy); the same for more "
+           "workers");
+    return true;
+}
+
+static bool no_serial_dispatch(const basis *b, guess *g)
+{
+    (void)b;
+    g->value = 0;
+    SAY(g, "the host's time is taken to be each GPU's own");
+    return true;
+}
+
+/* A step of one worker at the largest batch that was measured, else at 32 samples. */
+static bool dispatch_time(const basis *b, guess *g)
+{
+    const double most_ns = 5e6;
+    const double batch = b->costs->batch_max > 0 ? (double)b->costs->batch_max : 32;
+    const double half_ns = 0.5 * dl_costs_step_ns(b->costs, batch, NULL);
+    g->value = fmin(most_ns, fmax(half_ns, 0));
+    SAY(g,
+        half_ns < most_ns ? "half of a step at batch %.0f"
+                          : "500 kernels, 10 us each; at most half of a step at batch %.0f",
+        batch);
+    return true;
+}
+
+static bool overlap_factor(const basis *b, guess *g)
+{
+    (void)b;
+    g->value = 1.06;
+    SAY(g, "1.055 +- 0.016 and 1.043 +- 0.023 in traces of V100 and A100, 1.067 fitted to V100s");
+    return true;
+}
+
+static bool input_bytes(const basis *b, guess *g)
+{
+    (void)b;
+    g->value = 3.0 * 224 * 224 * 4;
+    SAY(g, "an image of 3 x 224 x 224 floats");
+    return true;
+}
+
+/* Sum over the layers, if all of them give theirs. */
+static double layers_bytes(const dl_costs *costs)
+{
+    double sum = 0;
+    for (size_t l = 0; l < costs->layer_count; l++) {
+        if (!costs->layers[l].parameter_bytes.known) return 0;
+        sum += costs->layers[l].parameter_bytes.value;
+    }
+    return sum;
+}
+
+/* SGD with momentum reads three vectors and writes two. Updates in traces of ResNet on V100, A100,
+ * RTX 2080 Ti and MI300X took 1.2 to 14 times as long as these take at the memory's rate, 3 times
+ * in the geometric mean: many kernels are too short to reach it. */
+#define UPDATE_VECTORS 5
+#define UPDATE_SLOWER 3
+
+static bool parameter_bytes(const basis *b, guess *g)
+{
+    g->value = floor(layers_bytes(b->costs));
+    if (g->value > 0) {
+        g->is_exact = true;
+        SAY(g, "the sum of the [layer] sections");
+        return true;
+    }
+    const double update_ns = dl_costs_step_ns(b->costs, 1, "update");
+    const double bytes_per_s =
+        b->machine != NULL ? b->machine->models[b->machine->gpus[0].model].memory_bytes_per_s.value
+                           : 10e9;
+    g->value = floor(update_ns * 1e-9 * bytes_per_s / (UPDATE_VECTORS * UPDATE_SLOWER));
+    if (!(g->value >= 1) || !(g->value < 1e15)) return false;
+    SAY(g, "from the update's %s: momentum moves 5 vectors, at a third of the memory's rate",
+        DL_NS_TEXT(update_ns));
+    return true;
+}
+
+static bool state_bytes(const basis *b, guess *g)
+{
+    if (b->costs->parameter_bytes < 0) return false;
+    g->value = (double)b->costs->parameter_bytes;
+    SAY(g, "momentum: one vector as large as the parameters (Adam has two)");
+    return true;
+}
+
+/* --- the rules ------------------------------------------------------------------------------- */
+
+#define BENCH "dlprof bench --model MODEL --batch N -o bench.dlt, with dlcal fit"
+#define TRACE \
+    "dlcal costs TRACE --batch N, of a trace with launches (PyTorch's profiler, dlprof run)"
+#define TABLE "dlcal table MEASURED.csv --scenario SCENARIO: of throughputs with several workers"
+
+/* In this order: what later rules draw on comes first. */
+static const struct {
+    const char *section, *key;
+    dl_cost_need need;
+    bool (*guess)(const basis *b, guess *g); /* false: it cannot be derived */
+    double factor;                           /* F of assume.h; 1: nothing to vary */
+    const char *measure, *measure_gpus;      /* on GPUs; NULL: the same */
+} rules[] = {
+    {"costs", "parameter_bytes", DL_NEED_PARAMETERS, parameter_bytes, 4,
+     "--parameter-bytes BYTES or --parameters COUNT, as the framework counts them", NULL},
+    {"costs", "state_bytes", DL_NEED_STATE, state_bytes, 2,
+     "[costs] state_bytes of the cost file: 0 for plain SGD, twice the parameters for Adam", NULL},
+    {"copy", "latency_ns", DL_NEED_COPY, exchange_latency, 5, BENCH, NULL},
+    {"copy", "bandwidth_bytes_per_s", DL_NEED_COPY, copy_rate, 3, BENCH, NULL},
+    {"copy", "pageable_bytes_per_s", DL_NEED_PAGEABLE, pageable_rate, 2,
+     "dlcal costs TRACE --batch N, of a trace with copies of input", NULL},
+    {"average", "latency_ns", DL_NEED_AVERAGE, exchange_latency, 5, BENCH, TABLE},
+    {"average", "read_bytes_per_s", DL_NEED_AVERAGE, average_rate, 3, BENCH, TABLE},
+    {"average", "write_bytes_per_s", DL_NEED_AVERAGE, average_rate, 3, BENCH, TABLE},
+    {"update", "latency_ns", DL_NEED_UPDATE, exchange_latency, 5, BENCH, TABLE},
+    {"update", "read_bytes_per_s", DL_NEED_UPDATE, update_read_rate, 3, BENCH, TABLE},
+    {"update", "write_bytes_per_s", DL_NEED_UPDATE, update_write_rate, 3, BENCH, TABLE},
+    {"memory", "total_bytes_per_s", DL_NEED_MEMORY, memory_rate, 2.5, BENCH, NULL},
+    {"sync", "barrier_ns", DL_NEED_BARRIER, barrier_time, 5, BENCH, TABLE},
+    {"sync", "wakeup_ns", DL_NEED_WAKEUP, wakeup_time, 3, BENCH, NULL},
+    {"sync", "lock_ns", DL_NEED_LOCK, lock_time, 5, BENCH, TABLE},
+    {"sync", "slice_ns", DL_NEED_SLICE, slice_time, 1.5, BENCH, NULL},
+    {"sharing", "copies_2", DL_NEED_SHARING, sharing_factor, 1.06, BENCH, NULL},
+    {"dispatch", "serial_ns", DL_NEED_DISPATCH, no_serial_dispatch, 1, TABLE, NULL},
+    {"dispatch", "per_worker_ns", DL_NEED_DISPATCH, dispatch_time, 3, TRACE, NULL},
+    {"overlap", "slowdown", DL_NEED_OVERLAP, overlap_factor, 4,
+     "dlcal costs TRACE --batch N --overlap-trace OTHER, of a trace of this sort of GPU with "
+     "collectives",
+     NULL},
+    {"input", "bytes_per_sample", DL_NEED_INPUT, input_bytes, 8,
+     "dlcal costs TRACE --batch N, of a trace with copies of input", NULL},
+};
+#define RULES (sizeof rules / sizeof *rules)
+_Static_assert(RULES <= DL_ASSUMPTIONS_MAX, "more rules than assumptions have room for");
+
+/* --- values of the costs --------------------------------------------------------------------- */
+
+static bool is_sharing(const dl_key *key)
+{
+    return strcmp(key->section, "sharing") == 0;
+}
+
+/* NULL: it is one of the two numbers of bytes in [costs]. */
+static dl_value *value_of(const dl_key *key, dl_costs *costs)
+{
+    return is_sharing(key) ? &costs->sharing[2] : dl_cost_single(costs, key);
+}
+
+static bool is_parameters(const dl_key *key)
+{
+    return strcmp(key->name, "parameter_bytes") == 0;
+}
+
+static bool is_known(const dl_key *key, dl_costs *costs)
+{
+    if (is_sharing(key)) {
+        for (int k = 2; k <= DL_SHARING_MAX; k++)
+            if (costs->sharing[k].known) return true;
+        return false;
+    }
+    const dl_value *value = value_of(key, costs);
+    if (value != NULL) return value->known;
+    return (is_parameters(key) ? costs->parameter_bytes : costs->state_bytes) >= 0;
+}
+
+static void put(const dl_key *key, dl_costs *costs, double number, double error)
+{
+    dl_value *value = value_of(key, costs);
+    if (value != NULL) {
+        *value =
+            (dl_value){.known = true, .value = number, .error = error, .origin = DL_ORIGIN_ASSUMED};
+    } else if (is_parameters(key)) {
+        costs->parameter_bytes = llround(number);
+        costs->parameter_error_bytes = error;
+    } else {
+        costs->state_bytes = llround(number);
+        costs->state_error_bytes = error;
+    }
+}
+
+/* The standard deviation of a lognormal variable of median 1 whose 95 % interval is 1/F to F: with
+ * s = log F / 1.96, sqrt(x (x - 1)), x = exp(s^2). */
+static double error_of(double factor)
+{
+    const double x = exp(pow(log(factor) / 1.959964, 2));
+    return sqrt(x * (x - 1));
+}
+
+static void assume(size_t rule, const basis *b, dl_costs *costs, dl_assumptions *made)
+{
+    const dl_key *key = dl_keys_find(&dl_cost_keys, rules[rule].section, rules[rule].key);
+    dl_assumption *a = &made->items[made->count];
+    guess g = {.source = a->source};
+    if (is_known(key, costs) || !rules[rule].guess(b, &g)) return;
+    const double least = is_sharing(key) ? 0 : fmax(key->low, 0), above = g.value - least;
+    const double factor = g.is_exact ? 1 : rules[rule].factor;
+    const char *on_gpus = rules[rule].measure_gpus;
+    a->key = key;
+    a->need = rules[rule].need;
+    a->value = g.value;
+    a->low = least + above / factor;
+    a->high = least + above * factor;
+    a->measure = b->machine != NULL && on_gpus != NULL ? on_gpus : rules[rule].measure;
+    put(key, costs, g.value, above * error_of(factor));
+    made->count++;
+}
+
+void dl_costs_assume(dl_costs *costs, unsigned needs, const dl_machine *machine, int64_t cores,
+                     dl_assumptions *made)
+{
+    const basis b = {costs, machine, cores > 0 ? cores : costs->cores};
+    *made = (dl_assumptions){0};
+    if (!dl_costs_have_input(costs)) needs &= ~(unsigned)DL_NEED_INPUT;
+    for (size_t i = 0; i < RULES; i++)
+        if (needs & rules[i].need) assume(i, &b, costs, made);
+}
+
+static void add_pass(dl_costs *costs, const char *name, double per_sample_ns)
+{
+    costs->ops = dl_realloc(costs->ops, costs->op_count + 1, sizeof *costs->ops, "operations");
+    costs->ops[costs->op_count++] = (dl_op_cost){
+        .name = dl_strdup(name),
+        .fixed_ns = {.known = true},
+        .per_sample_ns = {.known = true, .value = per_sample_ns},
+    };
+}
+
+void dl_costs_of_throughput(dl_costs *costs, double samples_per_s, const char *device,
+                            int64_t batch)
+{
+    *costs = (dl_costs){.path = dl_strdup("[workload] samples_per_s"),
+                        .device = device != NULL ? dl_strdup(device) : NULL,
+                        .parameter_bytes = -1,
+                        .state_bytes = -1,
+                        .batch_min = batch,
+                        .batch_max = batch};
+    add_pass(costs, "network.forward", 1e9 / samples_per_s / 3);
+    add_pass(costs, "network.backward", 2e9 / samples_per_s / 3);
+}
+
+#define FIRST_BUCKET_BYTES 0x1p20
+#define BUCKET_BYTES (25 * 0x1p20)
+
+void dl_costs_assume_buckets(dl_costs *costs)
+{
+    const double all = (double)costs->parameter_bytes;
+    for (double ready = 0; ready < all;) {
+        ready = fmin(all, ready + (ready > 0 ? BUCKET_BYTES : FIRST_BUCKET_BYTES));
+        costs->gradients = dl_realloc(costs->gradients, costs->gradient_count + 1,
+                                      sizeof *costs->gradients, "gradients");
+        costs->gradients[costs->gradient_count++] = (dl_gradients_ready){ready / all, ready};
+    }
+    costs->overlap = true;
+}
+
+bool dl_assumption_holds(const dl_assumption *assumption, const dl_costs *costs)
+{
+    dl_costs looked_at = *costs;
+    const dl_value *value = value_of(assumption->key, &looked_at);
+    if (value != NULL) {
+        return value->value == assumption->value && value->origin == DL_ORIGIN_ASSUMED;
+    }
+    return (double)(is_parameters(assumption->key) ? costs->parameter_bytes : costs->state_bytes) ==
+           assumption->value;
+}
+
+void dl_assumption_set(const dl_assumption *assumption, dl_costs *costs, double value)
+{
+    put(assumption->key, costs, value, 0);
+}
+
+const char *dl_assumption_name(const dl_assumption *assumption)
+{
+    return is_sharing(assumption->key) ? "copies_2" : assumption->key->name;
+}

@@ -1,0 +1,136 @@
+/* Advice: which number of workers, mode, batch, averaging interval and exchange to train with, of
+ * those within some limits. The points are simulated; nothing is interpolated.
+ *
+ * The search: every number of workers with every mode at the scenario's other settings; from the
+ * best of these, and from the fastest beyond a limit of time, price or efficiency, in rounds,
+ * every change of one setting (of overlap and buckets together), as long as one gains; then each
+ * setting of the best ones back to its simplest value where that costs less than
+ * DL_ADVICE_SIMPLER_FRAC. What is left is simulated again with more steps, noise and costs drawn
+ * from their standard errors, the same draws for all, so that two points are compared draw by
+ * draw. Same seed, same advice.
+ *
+ * Speed, memory and price is all that is known here. A larger batch, staler gradients, more local
+ * steps and compressed gradients change what is learnt by an epoch: so the limits on them are those
+ * of the scenario unless the config says otherwise. */
+#ifndef DL_SIM_ADVISE_H
+#define DL_SIM_ADVISE_H
+
+#include "sim/report/explain.h"
+
+typedef enum dl_goal {
+    DL_GOAL_THROUGHPUT, /* samples per second */
+    DL_GOAL_COST,       /* samples per dollar */
+    DL_GOAL_DEADLINE,   /* the cheapest point that meets the deadline; the one with fewest workers
+                           where no price is known */
+    DL_GOALS
+} dl_goal;
+
+/* "throughput", "cost", "deadline". */
+extern const char *const dl_goal_names[DL_GOALS + 1];
+
+typedef struct dl_advice_config {
+    dl_goal goal;
+    double
+        max_staleness; /* mean, of applied gradients; NaN: 0, or any where the scenario has a mode
+                              with stale gradients */
+    int64_t max_batch; /* of all workers together; 0: the scenario's largest */
+    int64_t max_interval;  /* local steps between two averages; 0: the scenario's largest, else 1 */
+    double min_efficiency; /* speedup over GPUs or workers; 0: any */
+    double samples;        /* of the whole training; NaN: not known */
+    double deadline_h, budget_usd; /* of the whole training, which need samples; NaN: none */
+    int64_t max_points;            /* that are simulated in the search, >= 1 */
+    int threads;
+    dl_progress_fn progress; /* of points; may be NULL */
+    void *user;
+} dl_advice_config;
+
+#define DL_ADVICE_SIMPLER_FRAC 0.01
+#define DL_ADVICE_BEST 5 /* that are shown */
+
+/* A setting that is searched. */
+typedef struct dl_advice_axis {
+    char *section, *key;
+    char **values; /* [count], the simplest first; "": the key is left out */
+    size_t count;
+    size_t start; /* the scenario's own */
+} dl_advice_axis;
+
+/* Why a point is not advised. */
+typedef enum dl_out {
+    DL_OUT_NOT,       /* it is within all limits */
+    DL_OUT_REFUSED,   /* it cannot be: no such scenario, or it fails */
+    DL_OUT_COSTS,     /* the cost file lacks what it needs */
+    DL_OUT_MEMORY,    /* it does not fit into the GPUs */
+    DL_OUT_STALENESS, /* it is beyond a limit: the rest */
+    DL_OUT_BATCH,
+    DL_OUT_INTERVAL,
+    DL_OUT_EFFICIENCY,
+    DL_OUT_DEADLINE,
+    DL_OUT_BUDGET,
+    DL_OUTS
+} dl_out;
+
+/* A simulated point. */
+typedef struct dl_advised {
+    size_t *at;     /* [axis_count] value of each axis; >= count: it means nothing here */
+    char *text;     /* the scenario of this point alone */
+    char *settings; /* "overlap yes, bucket_bytes 25MB"; "" */
+    char *options;  /* those of the command line that make it of the scenario */
+    dl_out out;
+    char *why; /* DL_OUT_REFUSED, DL_OUT_COSTS; else NULL */
+    dl_row
+        row; /* of its pointers only rates and error are set, and mode; NaN where it did not run */
+    bool is_final;                   /* simulated with all steps and draws */
+    int gpus;                        /* or workers on cores */
+    double usd_per_hour, hours, usd; /* of its nodes; of the whole training; NaN: not known */
+    double deadline_frac;            /* draws in which the deadline is met; NaN: none is given */
+    double score;                    /* the goal; the higher, the better */
+} dl_advised;
+
+/* Two points, draw by draw. */
+typedef struct dl_advice_pair {
+    double ratio, low, high; /* of a's score over b's, with a 95 % interval; NaN without one */
+    size_t wins, ties, draws;
+    bool differ; /* a wins, or loses, at least 97.5 % of the draws */
+} dl_advice_pair;
+
+typedef struct dl_advice {
+    dl_advice_config config; /* with the limits that hold */
+    char *name;              /* of the scenario */
+    char *path;              /* that relative names in the points' texts belong to */
+    bool on_gpus;
+    bool stopped; /* by max_points */
+    bool varies;  /* there is anything to draw */
+    int64_t steps, draws;
+    dl_advice_axis *axes;
+    size_t axis_count;
+    dl_advised *points; /* [point_count] */
+    size_t point_count;
+    size_t best[DL_ADVICE_BEST],
+        best_count;  /* points, the best first; each other workers or mode */
+    size_t *simpler; /* [simpler_count] points that differ from the best one in one setting */
+    size_t simpler_count;
+    size_t more;    /* the best one with most workers; point_count: it has these */
+    size_t *beyond; /* [beyond_count] points beyond a limit that would be better */
+    size_t beyond_count;
+    dl_gains gains, more_gains; /* of the best one, and of `more` */
+} dl_advice;
+
+/* Searches from the study's scenario, whose costs are read. DL_ERR_USAGE for a scenario or a config
+ * that this cannot search (the text says why), DL_ERR_DATA where no point can be simulated. If all
+ * are beyond the limits, best_count is 0. Release with dl_advice_free. */
+dl_status dl_advise(dl_advice *advice, const dl_study *study, const dl_advice_config *config,
+                    dl_error *err) DL_MUST_CHECK;
+void dl_advice_free(dl_advice *advice);
+
+/* Both are final. */
+dl_advice_pair dl_advice_compare(const dl_advice *advice, const dl_advised *a, const dl_advised *b);
+
+/* "3 GPUs, batch 126, allreduce, overlap yes" in text[bytes]; returns text. */
+const char *dl_advised_text(char *text, size_t bytes, const dl_advice *advice, const dl_advised *a);
+
+/* The advice for a terminal; all simulated points as a table (CSV). */
+void dl_advice_print(FILE *out, const dl_advice *advice);
+dl_status dl_advice_write(const char *path, const dl_advice *advice, dl_error *err) DL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,174 @@
+#include "sim/report/report_assumed.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+
+/* A throughput that moves by less is not worth a measurement. */
+#define MOVES_FRAC 0.005
+
+/* --- lists ----------------------------------------------------------------------------------- */
+
+/* The assumptions of all variants that still hold; each key and value once. */
+typedef struct assumed_list {
+    const dl_assumption **items; /* [count] */
+    size_t count;
+} assumed_list;
+
+static bool is_listed(const assumed_list *list, const dl_assumption *a)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->items[i]->key == a->key && list->items[i]->value == a->value) return true;
+    }
+    return false;
+}
+
+static assumed_list list_of(const dl_study *study)
+{
+    assumed_list list = {0};
+    for (size_t v = 0; v < study->variant_count; v++) {
+        const dl_variant *variant = &study->variants[v];
+        for (size_t i = 0; i < variant->assumed.count; i++) {
+            const dl_assumption *a = &variant->assumed.items[i];
+            if (is_listed(&list, a) || !dl_assumption_holds(a, &variant->costs)) continue;
+            list.items = dl_realloc(list.items, list.count + 1, sizeof *list.items, "assumptions");
+            list.items[list.count++] = a;
+        }
+    }
+    return list;
+}
+
+/* That of the same key and value, in whichever variant it was tried. */
+static const dl_influence *influence_of(const dl_sweep *sweep, const dl_assumption *a)
+{
+    for (size_t i = 0; sweep != NULL && i < sweep->influence_count; i++) {
+        const dl_assumption *tried = sweep->influences[i].assumption;
+        if (tried != NULL && tried->key == a->key && tried->value == a->value) {
+            return &sweep->influences[i];
+        }
+    }
+    return NULL;
+}
+
+static double size_of(const dl_influence *influence)
+{
+    return fmax(fabs(influence->at_low), fabs(influence->at_high));
+}
+
+/* --- for people ------------------------------------------------------------------------------ */
+
+#define AMOUNT(value, a) dl_amount_text((char[48]){0}, 48, value, (a)->key->dimension)
+
+static void put_effect(FILE *out, const dl_sweep *sweep, const dl_influence *influence)
+{
+    char point[DL_POINT_TEXT_BYTES];
+    const dl_point *at = &sweep->rows[influence->row].point;
+    fprintf(out, "samples/s %+.1f to %+.1f %% (%s)", 100 * influence->at_low,
+            100 * influence->at_high, dl_point_text(point, sizeof point, at));
+}
+
+static void put_one(FILE *out, const dl_sweep *sweep, const dl_assumption *a, const char *before)
+{
+    const dl_influence *influence = influence_of(sweep, a);
+    fprintf(out, "%sassumed [%s] %s = %s", before, a->key->section, dl_assumption_name(a),
+            AMOUNT(a->value, a));
+    if (a->low < a->high) fprintf(out, " (%s to %s)", AMOUNT(a->low, a), AMOUNT(a->high, a));
+    fprintf(out, ": %s", a->source);
+    if (influence != NULL && size_of(influence) >= MOVES_FRAC) {
+        fprintf(out, "; ");
+        put_effect(out, sweep, influence);
+    }
+    fputc('\n', out);
+}
+
+/* Whether the row with most workers hardly moves within the interval, or does not depend on it. */
+static bool is_of_no_matter(const dl_sweep *sweep, const dl_assumption *a)
+{
+    const dl_influence *influence = influence_of(sweep, a);
+    if (sweep == NULL || sweep->influence_rows_skipped > 0) return false;
+    return influence == NULL || size_of(influence) < MOVES_FRAC;
+}
+
+/* Those in one line; where they come from is in the results' head. */
+static void put_others(FILE *out, const assumed_list *list, const dl_sweep *sweep,
+                       const char *before)
+{
+    const char *between = "";
+    for (size_t i = 0; i < list->count; i++) {
+        const dl_assumption *a = list->items[i];
+        if (!is_of_no_matter(sweep, a)) continue;
+        if (between[0] == '\0') {
+            fprintf(out,
+                    "%salso assumed, which moves samples/s by less than %.1f %% (sources: in the "
+                    "results): ",
+                    before, 100 * MOVES_FRAC);
+        }
+        fprintf(out, "%s[%s] %s = %s", between, a->key->section, dl_assumption_name(a),
+                AMOUNT(a->value, a));
+        between = ", ";
+    }
+    if (between[0] != '\0') fputc('\n', out);
+}
+
+/* Which assumption to measure first. */
+static void put_most(FILE *out, const dl_study *study, const dl_sweep *sweep, const char *before)
+{
+    if (sweep->influence_rows_skipped > 0) {
+        fprintf(out, "%swhat the assumptions do to %zu rows was not simulated: it takes too long\n",
+                before, sweep->influence_rows_skipped);
+    }
+    if (sweep->influence_count == 0) return;
+    const dl_influence *most = &sweep->influences[0];
+    if (size_of(most) < MOVES_FRAC) return;
+    const dl_variant *variant = &study->variants[sweep->rows[most->row].variant];
+    fprintf(out, "%sthe assumption that moves the result most: ", before);
+    if (most->assumption != NULL) {
+        fprintf(out, "[%s] %s, ", most->assumption->key->section,
+                dl_assumption_name(most->assumption));
+    } else if (variant->scaling.scaled) {
+        fprintf(out, "compute scaled from %s to %s, ", variant->scaling.from, variant->scaling.to);
+    } else {
+        fprintf(out, "compute estimated for %s, ", variant->costs.workload);
+    }
+    put_effect(out, sweep, most);
+    if (most->assumption != NULL) {
+        fprintf(out, "; to measure it: %s\n", most->assumption->measure);
+    } else {
+        fprintf(out, "; to measure it: dlcal costs TRACE --batch N, of a trace of one of these "
+                     "GPUs\n");
+    }
+}
+
+size_t dl_report_assumed(FILE *out, const dl_study *study, const dl_sweep *sweep,
+                         const char *before)
+{
+    assumed_list list = list_of(study);
+    const size_t count = list.count;
+    for (size_t i = 0; i < count; i++)
+        if (!is_of_no_matter(sweep, list.items[i])) put_one(out, sweep, list.items[i], before);
+    put_others(out, &list, sweep, before);
+    if (sweep != NULL) put_most(out, study, sweep, before);
+    free(list.items);
+    return count;
+}
+
+/* --- for programs ---------------------------------------------------------------------------- */
+
+void dl_report_assumed_head(dl_csv_writer *writer, const dl_study *study, const dl_sweep *sweep)
+{
+    assumed_list list = list_of(study);
+    for (size_t i = 0; i < list.count; i++) {
+        const dl_assumption *a = list.items[i];
+        const dl_influence *influence = influence_of(sweep, a);
+        char effect[96] = "";
+        if (influence != NULL) {
+            snprintf(effect, sizeof effect, " at_low_frac=%.4g at_high_frac=%.4g",
+                     influence->at_low, influence->at_high);
+        }
+        dl_csv_comment(writer, "assumed: [%s] %s=%.6g low=%.6g high=%.6g%s; %s", a->key->section,
+                       dl_assumption_name(a), a->value, a->low, a->high, effect, a->source);
+    }
+    free(list.items);
+}

@@ -1,0 +1,136 @@
+/* Results as one JSON document, made from the table that the CSV file is made from as well. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/names.h"
+#include "common/output.h"
+#include "common/units.h"
+#include "sim/report/notes.h"
+#include "sim/report/report.h"
+
+/* The value as a number where it is one, else as text. */
+static void write_value(dl_json *to, const char *name, const char *text)
+{
+    double number = 0;
+    if (dl_parse_double(text, -1e300, 1e300, &number, NULL) == DL_OK) {
+        dl_json_number_item(to, name, number);
+    } else {
+        dl_json_text_item(to, name, text);
+    }
+}
+
+static void write_pairs(dl_json *to, const char *name, const char *text)
+{
+    char *copy = dl_strdup(text), *rest = NULL;
+    dl_json_begin(to, name, '{');
+    for (char *pair = strtok_r(copy, " ", &rest); pair != NULL; pair = strtok_r(NULL, " ", &rest)) {
+        char *equals = strchr(pair, '=');
+        if (equals == NULL) continue;
+        *equals = '\0';
+        write_value(to, pair, equals + 1);
+    }
+    dl_json_end(to, '}');
+    free(copy);
+}
+
+/* "settings: steps=200 ...", "scenario: LeNet" as members; those that may come several times are
+ * lists, written elsewhere, and the first line is the head's. */
+static void write_comments(dl_json *to, const dl_cell_table *table)
+{
+    static const char *const lists[] = {"note", "default", "swept", "gain"};
+    static const char *const pairs[] = {"settings", "exchange", "accuracy"};
+    for (size_t i = 1; i < table->comment_count; i++) {
+        const char *text = table->comments[i], *colon = strstr(text, ": ");
+        if (colon == NULL) continue;
+        char *name = dl_strndup(text, (size_t)(colon - text));
+        if (dl_names_find(name, pairs, sizeof pairs / sizeof *pairs) >= 0) {
+            write_pairs(to, name, colon + 2);
+        } else if (dl_names_find(name, lists, sizeof lists / sizeof *lists) < 0) {
+            dl_json_text_item(to, name, colon + 2);
+        }
+        free(name);
+    }
+}
+
+static void write_swept(dl_json *to, const dl_study *study)
+{
+    dl_json_begin(to, "swept", '[');
+    for (size_t k = 0; k < study->key_count; k++) {
+        const dl_swept_key *key = &study->keys[k];
+        dl_json_object(to, NULL, "section=%s key=%s column=%s", key->section, key->key,
+                       key->column);
+    }
+    dl_json_end(to, ']');
+}
+
+static void write_notes(dl_json *to, const dl_cell_table *table)
+{
+    static const char note[] = "note: ";
+    dl_json_begin(to, "notes", '[');
+    for (size_t i = 0; i < table->comment_count; i++) {
+        const char *text = table->comments[i];
+        if (strncmp(text, note, strlen(note)) == 0)
+            dl_json_text_item(to, NULL, text + strlen(note));
+    }
+    dl_json_end(to, ']');
+}
+
+/* What --explain found, a line each. */
+static void write_gains(dl_json *to, const dl_cell_table *table)
+{
+    static const char gain[] = "gain: ";
+    dl_json_begin(to, "gains", '[');
+    for (size_t i = 0; i < table->comment_count; i++) {
+        const char *text = table->comments[i];
+        if (strncmp(text, gain, strlen(gain)) == 0) write_pairs(to, NULL, text + strlen(gain));
+    }
+    dl_json_end(to, ']');
+}
+
+static void write_defaults(dl_json *to, const dl_study *study, const dl_sweep *sweep)
+{
+    size_t count = 0;
+    dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &count);
+    dl_json_begin(to, "defaults", '[');
+    for (size_t i = 0; i < count; i++) {
+        const dl_deciding_default *d = &deciding[i];
+        dl_json_begin(to, NULL, '{');
+        dl_json_members(to, "section=%s key=%s value=%s rows=%zu", d->key->section, d->key->name,
+                        d->key->fallback, d->rows);
+        if (d->column != NULL) dl_json_number_item(to, d->column, d->most);
+        dl_json_end(to, '}');
+    }
+    dl_json_end(to, ']');
+    free(deciding);
+}
+
+void dl_report_json_write(FILE *out, const dl_study *study, const dl_sweep *sweep,
+                          const dl_measured *measured, const dl_explanation *explanation)
+{
+    dl_cell_table table = {0};
+    dl_json to = {.out = out};
+    dl_report_results_table(&table, study, sweep, measured, explanation);
+    dl_json_begin(&to, NULL, '{');
+    dl_json_members(&to, "format=%s schema=%d", "dlsim results", DL_RESULTS_SCHEMA);
+    write_comments(&to, &table);
+    write_swept(&to, study);
+    write_notes(&to, &table);
+    write_defaults(&to, study, sweep);
+    if (explanation != NULL) write_gains(&to, &table);
+    dl_cell_table_write_json(&to, &table);
+    dl_json_end(&to, '}');
+    fputc('\n', out);
+    dl_cell_table_free(&table);
+}
+
+dl_status dl_report_json(const char *path, const dl_study *study, const dl_sweep *sweep,
+                         const dl_measured *measured, const dl_explanation *explanation,
+                         dl_error *err)
+{
+    dl_output output = {0};
+    const dl_status status = dl_output_open(&output, path, err);
+    if (status != DL_OK) return status;
+    dl_report_json_write(output.out, study, sweep, measured, explanation);
+    return dl_output_close(&output, err);
+}

@@ -1,0 +1,455 @@
+#include "sim/scenario/machine_catalogue.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/csv.h"
+#include "common/install.h"
+#include "common/names.h"
+
+#define GPUS_MAX 16
+#define NODES_MAX 1024
+#define GPUS_OF_A_SOCKET 4
+
+/* --- the tables ------------------------------------------------------------------------------ */
+
+typedef struct tables {
+    dl_csv gpus, instances;
+} tables;
+
+static void free_tables(tables *t)
+{
+    dl_csv_free(&t->gpus);
+    dl_csv_free(&t->instances);
+}
+
+static dl_status read_table(dl_csv *csv, const char *file, const char *const *columns,
+                            dl_error *err)
+{
+    char *folder = dl_share_path("scenarios/machines"), *path = dl_format("%s/%s", folder, file);
+    dl_status status = dl_csv_read(csv, path, err);
+    for (size_t c = 0; columns[c] != NULL && status == DL_OK; c++) {
+        if (dl_csv_column(csv, columns[c]) >= 0) continue;
+        status = dl_error_set_at(err, DL_ERR_DATA, path, 0, "no column %s", columns[c]);
+    }
+    free(path);
+    free(folder);
+    return status;
+}
+
+static dl_status read_tables(tables *t, dl_error *err)
+{
+    static const char *const gpus[] = {"name", "title",  "memory", "memory_rate", "fp32",
+                                       "tf32", "fp16",   "bus",    "fabric",      "fabric_rate",
+                                       "peer", "source", NULL};
+    static const char *const instances[] = {
+        "name",     "title",       "gpu",   "gpus",       "cores",  "memory", "nics",
+        "nic_rate", "nic_latency", "price", "price_date", "source", NULL};
+    *t = (tables){0};
+    dl_status status = read_table(&t->gpus, "gpus.csv", gpus, err);
+    if (status == DL_OK) status = read_table(&t->instances, "instances.csv", instances, err);
+    if (status != DL_OK) free_tables(t);
+    return status;
+}
+
+static const char *cell(const dl_csv *csv, size_t row, const char *column)
+{
+    return dl_csv_cell(csv, row, (size_t)dl_csv_column(csv, column));
+}
+
+/* Row of the table with this name, or -1. */
+static int find_row(const dl_csv *csv, const char *name)
+{
+    for (size_t r = 0; r < csv->rows; r++)
+        if (strcmp(cell(csv, r, "name"), name) == 0) return (int)r;
+    return -1;
+}
+
+/* --- names ----------------------------------------------------------------------------------- */
+
+/* What a name means. */
+typedef struct wanted {
+    long nodes, gpus;  /* of a node */
+    int gpu, instance; /* rows; instance -1: a box */
+} wanted;
+
+/* The count before an 'x', or 0; *rest is what comes after it, or all. */
+static long count_before(const char *name, const char **rest)
+{
+    char *end = NULL;
+    *rest = name;
+    if (!isdigit((unsigned char)name[0])) return 0;
+    const long count = strtol(name, &end, 10);
+    if (*end != 'x') return 0;
+    *rest = end + 1;
+    return count;
+}
+
+static dl_status understand(const tables *t, const char *name, wanted *w, dl_error *err)
+{
+    const char *rest = NULL;
+    const long count = count_before(name, &rest);
+    const bool counted = rest != name;
+    *w = (wanted){.nodes = 1, .gpus = count, .gpu = -1, .instance = find_row(&t->instances, rest)};
+    if (w->instance >= 0) {
+        w->nodes = counted ? count : 1;
+        w->gpus = strtol(cell(&t->instances, (size_t)w->instance, "gpus"), NULL, 10);
+        w->gpu = find_row(&t->gpus, cell(&t->instances, (size_t)w->instance, "gpu"));
+        DL_ASSERT(w->gpu >= 0 && w->gpus > 0, "instances.csv: %s", rest);
+    } else if (counted) {
+        w->gpu = find_row(&t->gpus, rest);
+    }
+    if (w->gpu < 0) {
+        char hint[1500];
+        dl_machines_hint(hint, sizeof hint, name);
+        return dl_error_set(err, DL_ERR_NAME, "'%s' is neither a file nor a machine%s", name, hint);
+    }
+    if (w->nodes < 1 || w->nodes > NODES_MAX || w->gpus < 1 || w->gpus > GPUS_MAX) {
+        return dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d %s", name,
+                            w->instance >= 0 ? NODES_MAX : GPUS_MAX,
+                            w->instance >= 0 ? "nodes" : "GPUs");
+    }
+    return DL_OK;
+}
+
+/* Names of the machine files without ".ini", sorted. */
+static size_t list_files(char ***names)
+{
+    struct dirent **entries = NULL;
+    char *folder = dl_share_path("scenarios/machines");
+    const int found = scandir(folder, &entries, NULL, alphasort);
+    size_t count = 0;
+    free(folder);
+    *names = dl_calloc(found > 0 ? (size_t)found : 0, sizeof **names, "names of machines");
+    for (int i = 0; i < found; i++) {
+        const char *name = entries[i]->d_name;
+        if (dl_ends_with(name, ".ini")) {
+            (*names)[count++] = dl_format("%.*s", (int)strlen(name) - 4, name);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return count;
+}
+
+void dl_machines_hint(char *text, size_t bytes, const char *name)
+{
+    tables t;
+    char **files = NULL, **names = NULL;
+    const char *rest = NULL;
+    const long boxes = count_before(name, &rest);
+    size_t count = list_files(&files);
+    names = files;
+    if (read_tables(&t, NULL) == DL_OK) {
+        names = dl_realloc(names, count + 2 * t.instances.rows + t.gpus.rows, sizeof *names,
+                           "names of machines");
+        for (size_t r = 0; r < t.instances.rows; r++) {
+            const char *instance = cell(&t.instances, r, "name");
+            names[count++] = dl_strdup(instance);
+            if (boxes > 0) names[count++] = dl_format("%ldx%s", boxes, instance);
+        }
+        for (size_t r = 0; r < t.gpus.rows; r++)
+            names[count++] = dl_format("%ldx%s", boxes > 0 ? boxes : 1, cell(&t.gpus, r, "name"));
+        free_tables(&t);
+    }
+    dl_names_hint(text, bytes, name, (const char *const *)names, count);
+    for (size_t i = 0; i < count; i++)
+        free(names[i]);
+    free(names);
+}
+
+/* --- the text -------------------------------------------------------------------------------- */
+
+/* Links of a bus: the rates of copies as other machine files here have them, with their sources. */
+static const struct bus {
+    const char *name, *links;
+    const char *socket_link, *memory_rate; /* of processors of its time */
+} buses[] = {
+    {"pcie3x8",
+     "; Half of a measured x16 slot.\n"
+     "[link pcie3x8]\nbytes_per_s = 6.2GB/s, assumed\nlatency_ns = 1us, assumed\n",
+     "30.6GB/s, assumed", "76.8GB/s, assumed"},
+    {"pcie3x16",
+     "; bandwidthTest, pinned, V100-PCIE: superbenchmark tests/data, cuda_memory_h2d_bw.log.\n"
+     "[link pcie3x16]\nbytes_per_s = 12.4GB/s, measured\nlatency_ns = 1us, assumed\n",
+     "30.6GB/s, assumed", "76.8GB/s, assumed"},
+    {"pcie4x16",
+     "; One way and both ways, DGX A100: superbenchmark tests/data, gpu_copy_bw.log.\n"
+     "[link pcie4x16]\nbytes_per_s = 26.2GB/s, measured\nduplex_bytes_per_s = 49.4GB/s, measured\n"
+     "latency_ns = 1us, assumed\n",
+     "76GB/s, assumed", "204.8GB/s, assumed"},
+    {"pcie5x16",
+     "; nvbandwidth, H100: NVIDIA/nvbandwidth, thread 24, device_to_host_memcpy_sm.\n"
+     "[link pcie5x16]\nbytes_per_s = 52.8GB/s, measured\nlatency_ns = 1us, assumed\n",
+     "96GB/s, assumed", "307.2GB/s, assumed"},
+};
+
+static const struct bus *find_bus(const char *name)
+{
+    size_t b = 0;
+    while (b < sizeof buses / sizeof *buses && strcmp(buses[b].name, name) != 0)
+        b++;
+    DL_ASSERT(b < sizeof buses / sizeof *buses, "gpus.csv: no bus %s", name);
+    return &buses[b];
+}
+
+static void write_rate(FILE *out, const char *key, const char *value, const char *origin)
+{
+    if (value[0] != '\0') fprintf(out, "%s = %s, %s\n", key, value, origin);
+}
+
+static void write_gpu(FILE *out, const dl_csv *gpus, size_t row)
+{
+    fprintf(out, "\n; %s\n[gpu_model %s]\n", cell(gpus, row, "source"), cell(gpus, row, "name"));
+    write_rate(out, "memory_bytes", cell(gpus, row, "memory"), "catalogue");
+    write_rate(out, "memory_bytes_per_s", cell(gpus, row, "memory_rate"), "catalogue");
+    write_rate(out, "fp32_flop_per_s", cell(gpus, row, "fp32"), "catalogue");
+    write_rate(out, "tf32_flop_per_s", cell(gpus, row, "tf32"), "catalogue");
+    write_rate(out, "fp16_flop_per_s", cell(gpus, row, "fp16"), "catalogue");
+}
+
+/* NVLink's rates as copies reach them. */
+static void write_fabric(FILE *out, const char *fabric, const char *rate, long gpus)
+{
+    if (fabric[0] == '\0' || gpus < 2) return;
+    const bool mesh = strcmp(fabric, "mesh") == 0;
+    const char *link = mesh ? "xgmi" : "nvlink";
+    fprintf(
+        out,
+        "\n; As machines/dgx_a100.ini and dgx_h100.ini have it measured of their generations; of "
+        "others 0.84\n; of the data sheet's rate.\n[link %s]\n",
+        link);
+    if (strcmp(rate, "300GB/s") == 0) {
+        fputs("bytes_per_s = 279GB/s, measured\nduplex_bytes_per_s = 531GB/s, measured\n", out);
+    } else if (strcmp(rate, "450GB/s") == 0) {
+        fputs("bytes_per_s = 376.6GB/s, measured\n", out);
+    } else {
+        fprintf(out, "bytes_per_s = %gGB/s, assumed\n", 0.84 * strtod(rate, NULL));
+    }
+    fputs("latency_ns = 0.35us, assumed\n", out);
+    fprintf(out, mesh ? "[nvlinks mesh]\nlink = %s\n" : "[nvswitch]\nlink = %s\n", link);
+    if (!mesh) return;
+    fputs("pairs = ", out);
+    for (long a = 0; a < gpus; a++) {
+        for (long b = a + 1; b < gpus; b++)
+            fprintf(out, "%s%ld-%ld", a + b > 1 ? ", " : "", a, b);
+    }
+    fputs("\n", out);
+}
+
+/* NCCL src/graph/tuning.cc at b6475625: baseLat and hwLat of NVLINK, PCI and NET, ring. */
+static void write_protocols(FILE *out, bool fabric)
+{
+    static const char *const rows[] = {
+        "simple]\nlaunch_ns = 8.4us, catalogue\nhop_ns = 5.7us, catalogue\n"
+        "network_hop_ns = 14us, catalogue\nbandwidth_frac = 1, assumed\n",
+        "ll]\nlaunch_ns = 6.6us, catalogue\nhop_ns = 0.6us, catalogue\n"
+        "network_hop_ns = 2.7us, catalogue\nbandwidth_frac = 0.25, assumed\n",
+        "ll128]\nlaunch_ns = 14us, catalogue\nhop_ns = 1.9us, catalogue\n"
+        "network_hop_ns = 4us, catalogue\nbandwidth_frac = 0.85, assumed\n",
+        "simple]\nlaunch_ns = 8.4us, catalogue\nhop_ns = 3.4us, catalogue\n"
+        "network_hop_ns = 14us, catalogue\nbandwidth_frac = 0.9, assumed\n",
+    };
+    fputs("\n; NCCL src/graph/tuning.cc at b6475625: baseLat and hwLat, ring.\n", out);
+    for (int r = fabric ? 1 : 0; r < (fabric ? 4 : 1); r++)
+        fprintf(out, "[protocol %s", rows[r]);
+}
+
+static void write_nics(FILE *out, const dl_csv *instances, size_t row, int sockets, const char *bus)
+{
+    const long nics = strtol(cell(instances, row, "nics"), NULL, 10);
+    const char *rate = cell(instances, row, "nic_rate");
+    if (nics < 1 || rate[0] == '\0') return;
+    fprintf(out,
+            "\n; %s a port by the provider, of which nine tenths are assumed.\n[link network]\n"
+            "bytes_per_s = %gGb/s, assumed\nlatency_ns = %s, assumed\n",
+            rate, 0.9 * strtod(rate, NULL), cell(instances, row, "nic_latency"));
+    for (long n = 0; n < nics; n++) {
+        fprintf(out, "[nics %ld]\nparent = socket%ld\nlink = %s\nport = network\n", n,
+                n * sockets / nics, bus);
+    }
+}
+
+static void write_machine(FILE *out, const tables *t, const wanted *w, const char *name)
+{
+    const dl_csv *gpus = &t->gpus, *instances = &t->instances;
+    const size_t gpu = (size_t)w->gpu, row = w->instance >= 0 ? (size_t)w->instance : 0;
+    const bool made = w->instance < 0;
+    const char *fabric = cell(gpus, gpu, "fabric"), *bus = cell(gpus, gpu, "bus");
+    const struct bus *links = find_bus(bus);
+    const int sockets = w->gpus > GPUS_OF_A_SOCKET ? 2 : 1;
+    fprintf(out,
+            "; %s, made from gpus.csv%s. Assumed: a slot for each GPU, %d processor%s, host "
+            "memory.\n",
+            name, made ? "" : " and instances.csv", sockets, sockets > 1 ? "s" : "");
+    fprintf(out, "[machine]\nschema = 1\nname = %s%ldx %s\nnodes = %ld\npeer = %s\n",
+            made ? "" : cell(instances, row, "title"), w->gpus, cell(gpus, gpu, "title"), w->nodes,
+            made || fabric[0] != '\0' ? cell(gpus, gpu, "peer") : "none");
+    if (!made) {
+        fprintf(out, "; %s; price of %s\n", cell(instances, row, "source"),
+                cell(instances, row, "price_date"));
+        write_rate(out, "price_usd_per_hour", cell(instances, row, "price"), "catalogue");
+        if (strtol(cell(instances, row, "nics"), NULL, 10) >= 4) fputs("gpudirect = yes\n", out);
+    }
+    write_gpu(out, gpus, gpu);
+    fprintf(out, "\n%s", links->links);
+    if (sockets > 1) {
+        fprintf(out, "[link socket]\nbytes_per_s = %s\nlatency_ns = 0.5us, assumed\n",
+                links->socket_link);
+    }
+    fprintf(out, "\n[host]\nsockets = %d\nmemory_bytes_per_s = %s\n", sockets, links->memory_rate);
+    if (sockets > 1) fputs("socket_link = socket\n", out);
+    if (!made && cell(instances, row, "cores")[0] != '\0') {
+        fprintf(out, "cores = %s\n", cell(instances, row, "cores"));
+    }
+    if (!made) write_rate(out, "memory_bytes", cell(instances, row, "memory"), "catalogue");
+    for (int s = 0; s < sockets; s++) {
+        const long first = w->gpus * s / sockets, last = w->gpus * (s + 1) / sockets - 1;
+        fprintf(out, "[gpus %ld-%ld]\nmodel = %s\nparent = socket%d\nlink = %s\n", first, last,
+                cell(gpus, gpu, "name"), s, bus);
+    }
+    write_fabric(out, fabric, cell(gpus, gpu, "fabric_rate"), w->gpus);
+    if (!made) write_nics(out, instances, row, sockets, bus);
+    write_protocols(out, fabric[0] != '\0' && w->gpus > 1);
+}
+
+dl_status dl_machine_make_text(const char *name, char **text, dl_error *err)
+{
+    tables t;
+    wanted w;
+    dl_status status = read_tables(&t, err);
+    if (status != DL_OK) return status;
+    status = understand(&t, name, &w, err);
+    if (status == DL_OK) {
+        size_t bytes = 0;
+        FILE *out = open_memstream(text, &bytes);
+        DL_ASSERT(out != NULL, "no memory for machine %s", name);
+        write_machine(out, &t, &w, name);
+        fclose(out);
+    }
+    free_tables(&t);
+    return status;
+}
+
+bool dl_machine_is_made(const char *path)
+{
+    tables t;
+    wanted w;
+    if (access(path, F_OK) == 0 || read_tables(&t, NULL) != DL_OK) return false;
+    const dl_status status = understand(&t, dl_base_name(path), &w, NULL);
+    free_tables(&t);
+    return status == DL_OK;
+}
+
+/* The machine file of the folder that has this name, of its own; NULL if there is none. */
+static char *named_file(const char *name)
+{
+    char *folder = dl_share_path("scenarios/machines");
+    char *file = dl_format("%s/%s.ini", folder, name);
+    free(folder);
+    if (access(file, F_OK) == 0) return file;
+    free(file);
+    return NULL;
+}
+
+dl_status dl_machine_open(dl_machine *machine, const char *path, dl_error *err)
+{
+    const char *name = dl_base_name(path);
+    if (access(path, F_OK) == 0 || dl_ends_with(name, ".ini")) {
+        return dl_machine_read(machine, path, err);
+    }
+    char *text = named_file(name);
+    dl_status status;
+    if (text != NULL) {
+        status = dl_machine_read(machine, text, err);
+    } else {
+        status = dl_machine_make_text(name, &text, err);
+        if (status == DL_OK) status = dl_machine_read_text(machine, name, text, strlen(text), err);
+    }
+    free(text);
+    return status;
+}
+
+/* --- the list -------------------------------------------------------------------------------- */
+
+static void print_machine(FILE *out, const char *name, const dl_machine *m, const char *date)
+{
+    char price[48] = "-";
+    const int link = m->nvlink_count > 0 ? m->nvlinks[0].link : m->gpus[0].link;
+    const char *links = m->nvswitch_link >= 0 ? "NVSwitch" : m->classes[link].name;
+    const dl_quantity *each = &m->gpu_price_usd_per_hour;
+    if (m->price_usd_per_hour.known || each->known) {
+        snprintf(price, sizeof price, "%.2f%s%s%s",
+                 each->known ? each->value : m->price_usd_per_hour.value,
+                 each->known ? " a GPU" : "", date[0] != '\0' ? " in " : "", date);
+    }
+    fprintf(out, "%-24s %5d %5d %-15s %-9s %-17s %s\n", name, m->nodes, m->gpu_count,
+            m->gpu_count > 0 ? m->models[m->gpus[0].model].name : "-", links != NULL ? links : "-",
+            price, m->name);
+}
+
+static dl_status print_one(FILE *out, const char *folder, const char *name, const char *date,
+                           dl_error *err)
+{
+    dl_machine machine = {0};
+    char *path = folder != NULL ? dl_format("%s/%s.ini", folder, name) : dl_strdup(name);
+    dl_status status = dl_machine_open(&machine, path, err);
+    if (status == DL_OK) {
+        print_machine(out, name, &machine, date);
+        dl_machine_free(&machine);
+    }
+    free(path);
+    return status;
+}
+
+static void print_gpus(FILE *out, const dl_csv *gpus)
+{
+    static const char *const columns[] = {"memory", "memory_rate", "fp32",   "tf32",
+                                          "fp16",   "bus",         "fabric", "title"};
+    fprintf(out,
+            "\nCOUNTxGPU, as 4xrtx3090, is a box of 1 to %d of these GPUs (rates without "
+            "sparsity):\n%-15s %-9s %-10s %-12s %-12s %-12s %-9s %-9s %s\n",
+            GPUS_MAX, "GPU", "memory", "its rate", "fp32", "tf32", "fp16", "bus", "links", "");
+    for (size_t r = 0; r < gpus->rows; r++) {
+        static const int widths[] = {9, 10, 12, 12, 12, 9, 9, 0};
+        fprintf(out, "%-15s", cell(gpus, r, "name"));
+        for (size_t c = 0; c < sizeof columns / sizeof *columns; c++) {
+            const char *text = cell(gpus, r, columns[c]);
+            fprintf(out, " %-*s", widths[c], text[0] != '\0' ? text : "-");
+        }
+        fputs("\n", out);
+    }
+}
+
+dl_status dl_machines_print(FILE *out, dl_error *err)
+{
+    tables t;
+    char **names = NULL;
+    dl_status status = read_tables(&t, err);
+    if (status != DL_OK) return status;
+    char *folder = dl_share_path("scenarios/machines");
+    const size_t count = list_files(&names);
+    fprintf(out, "%-24s %5s %5s %-15s %-9s %-17s %s\n", "name", "nodes", "GPUs", "GPU", "links",
+            "USD/h of a node", "machine (GPUs: of a node)");
+    for (size_t i = 0; i < count; i++) {
+        if (status == DL_OK) status = print_one(out, folder, names[i], "", err);
+        free(names[i]);
+    }
+    for (size_t r = 0; r < t.instances.rows && status == DL_OK; r++) {
+        status = print_one(out, NULL, cell(&t.instances, r, "name"),
+                           cell(&t.instances, r, "price_date"), err);
+    }
+    if (status == DL_OK) {
+        fputs("COUNTxINSTANCE, as 4xg5.12xlarge, is that many such nodes.\n", out);
+        print_gpus(out, &t.gpus);
+    }
+    free(names);
+    free(folder);
+    free_tables(&t);
+    return status;
+}

@@ -1,0 +1,38 @@
+/* Machines that come with the program, by name:
+ *
+ *   dgx_a100         a machine file of the folder scenarios/machines (common/install.h)
+ *   4xrtx3090        a box of 4 GPUs of machines/gpus.csv
+ *   g5.12xlarge      an instance of machines/instances.csv; 4xg5.12xlarge: four such nodes
+ *
+ * Boxes and instances are made from the tables' rows as the text of a machine file. Rates of GPUs
+ * are those of their data sheets. The rest is assumed, as the text says: each GPU in a slot of its
+ * own below a processor, two processors where there are more than four GPUs, links as fast as
+ * measured ones of their kind, host memory as usual at the time of the bus. GPUs that have an
+ * NVSwitch or a mesh of links are joined by it; instances without are taken to copy through host
+ * memory, as guests mostly do. */
+#ifndef DL_SIM_MACHINE_CATALOGUE_H
+#define DL_SIM_MACHINE_CATALOGUE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "common/machine.h"
+
+/* Reads the machine file `path`; where there is none, and `path` does not end in ".ini", the machine
+ * that its last part names. Errors as dl_machine_read and dl_machine_make_text. */
+dl_status dl_machine_open(dl_machine *machine, const char *path, dl_error *err) DL_MUST_CHECK;
+
+/* Whether the last part of `path`, which is no file, names a box or an instance. */
+bool dl_machine_is_made(const char *path);
+
+/* The machine file of a box or an instance, of its own. DL_ERR_NAME if `name` is none, with the
+ * nearest one; DL_ERR_RANGE for its counts. */
+dl_status dl_machine_make_text(const char *name, char **text, dl_error *err) DL_MUST_CHECK;
+
+/* A table of all machines: files, instances, and the GPUs of boxes. */
+dl_status dl_machines_print(FILE *out, dl_error *err) DL_MUST_CHECK;
+
+/* "; did you mean ...": names near `name` among files, instances and boxes, to text[bytes]. */
+void dl_machines_hint(char *text, size_t bytes, const char *name);
+
+#endif

@@ -1,0 +1,94 @@
+/* Networks by their definition: what each layer computes, moves and keeps, counted from shapes
+ * alone, so that a step's time can be estimated for a GPU on which nobody has run it
+ * (sim/workloads/roofline.h).
+ *
+ * A network is named by a text, with keys of its own behind a colon:
+ *
+ *   resnet50                                     as published
+ *   resnet50:image=160                           smaller images
+ *   gpt2:sequence=512                            shorter sequences
+ *   llama:layers=32,width=4096,heads=32,kv_heads=8,feed_forward=14336,vocabulary=128256
+ *
+ * Counted are
+ *
+ *   parameters   all that the optimizer updates; weights that two layers share once
+ *   flop         2 m n k of matrix products and convolutions; everything else counts 0. Backward
+ *                has twice the forward's, or once where nothing before needs a gradient. Fused
+ *                attention computes its scores again: 2.5 times. With causal attention that is
+ *                fused, half of the scores are computed
+ *   numbers      of activations and their gradients that kernels read and write in memory, each
+ *                kernel reading its inputs and writing its outputs once; normalization over a
+ *                batch reads its input twice, and both its inputs twice in the backward pass
+ *   weights      parameters read and gradients written, once a step whatever the batch
+ *   kept         numbers that stay for the backward pass, with rectifiers and sums in place
+ *   kernels      that the host launches, one after the other, without fusion
+ */
+#ifndef DL_SIM_ARCHITECTURE_H
+#define DL_SIM_ARCHITECTURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/status.h"
+
+#define DL_PARTS_MAX 20
+
+/* Kernels of one sort in a layer's pass; of one sample but for `weights`. */
+typedef struct dl_layer_part {
+    double flop, numbers, weights;
+    int kernels;
+    bool small_windows; /* convolutions with 3x3 windows at every pixel */
+} dl_layer_part;
+
+typedef struct dl_layer_pass {
+    dl_layer_part parts[DL_PARTS_MAX]; /* [count], one after the other */
+    int count;
+} dl_layer_pass;
+
+/* Of convolutions mostly, or of matrix products over sequences: they reach different parts of a
+ * GPU's rates. */
+typedef enum dl_model_class { DL_MODEL_CONVOLUTION, DL_MODEL_TRANSFORMER } dl_model_class;
+#define DL_MODEL_CLASSES 2
+extern const char *const dl_model_class_names[]; /* "convolution", "transformer", NULL */
+
+typedef struct dl_architecture_layer {
+    char *name; /* "conv1", "2a.conv1", "block3" */
+    int64_t parameters;
+    double output_numbers, kept_numbers; /* of one sample */
+    dl_layer_pass forward, backward;
+} dl_architecture_layer;
+
+typedef struct dl_architecture {
+    char *name; /* as it was asked for */
+    dl_model_class class;
+    double input_numbers;          /* of one sample: 0 where they are indices of tokens */
+    int64_t sequence;              /* tokens of a sample; 0: a sample is an image */
+    dl_architecture_layer *layers; /* [layer_count] in forward order */
+    size_t layer_count;
+} dl_architecture;
+
+/* Makes the network that `text` names; zero `architecture` before, release it with
+ * dl_architecture_free. DL_ERR_NAME for a name or key that there is not, with the nearest one;
+ * DL_ERR_PARSE and DL_ERR_RANGE for a value; DL_ERR_RANGE too where the values do not go together.
+ */
+dl_status dl_architecture_make(dl_architecture *architecture, const char *text,
+                               dl_error *err) DL_MUST_CHECK;
+void dl_architecture_free(dl_architecture *architecture);
+
+/* Class of the network that `text` names, which must be one. */
+dl_model_class dl_architecture_class(const char *text);
+
+/* Sums over all layers; of one sample where that means something. */
+int64_t dl_architecture_parameters(const dl_architecture *architecture);
+double dl_architecture_kept_numbers(const dl_architecture *architecture);
+int dl_architecture_kernels(const dl_architecture *architecture); /* forward and backward */
+double dl_pass_flop(const dl_layer_pass *pass);
+double dl_pass_numbers(const dl_layer_pass *pass);
+
+/* A table of all names, with parameters, forward flop of a sample and what they are; then the keys
+ * that follow a colon. */
+void dl_architectures_print(FILE *out);
+
+#endif

@@ -1,0 +1,286 @@
+/* Networks of convolutions and dense layers. */
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "sim/workloads/workloads_internal.h"
+
+enum { IMAGE, CLASSES, KEYS };
+
+static const dl_network_key keys[KEYS] = {
+    [IMAGE] = {"image", NULL, 1, 4096, "rows and columns of an image"},
+    [CLASSES] = {"classes", NULL, 1, 10000000, "that are told apart"},
+};
+
+/* --- layers ---------------------------------------------------------------------------------- */
+
+/* What the next layer reads: a square of so many pixels a side, with channels. */
+typedef struct flow {
+    dl_architecture *architecture;
+    double side, channels;
+} flow;
+
+static double size_of(const flow *f)
+{
+    return f->side * f->side * f->channels;
+}
+
+static bool is_first(const flow *f)
+{
+    return f->architecture->layer_count == 1;
+}
+
+/* Matrix products of `inputs` numbers to `outputs`, with so many weights. */
+static void add_products(const flow *f, dl_architecture_layer *layer, double flop, double inputs,
+                         double outputs, double weights, bool small_windows)
+{
+    layer->parameters = (int64_t)weights;
+    layer->output_numbers = layer->kept_numbers = outputs;
+    const double moved = inputs + outputs;
+    dl_pass_add(&layer->forward, flop, moved, weights, 1)->small_windows = small_windows;
+    if (!is_first(f)) {
+        dl_pass_add(&layer->backward, flop, moved, weights, 1)->small_windows = small_windows;
+    }
+    dl_pass_add(&layer->backward, flop, moved, weights, 1)->small_windows = small_windows;
+}
+
+static void add_conv(flow *f, char *name, double filters, int window, int stride, int padding,
+                     bool bias)
+{
+    const double inputs = size_of(f), channels = f->channels, area = window * window;
+    f->side = (double)(((int)f->side + 2 * padding - window) / stride + 1);
+    f->channels = filters;
+    const double pixels = f->side * f->side;
+    add_products(f, dl_architecture_add(f->architecture, name),
+                 2 * pixels * filters * area * channels, inputs, size_of(f),
+                 filters * (area * channels + bias), window == 3 && stride == 1);
+}
+
+static void add_dense(flow *f, char *name, double units)
+{
+    const double inputs = size_of(f);
+    f->side = 1;
+    f->channels = units;
+    add_products(f, dl_architecture_add(f->architecture, name), 2 * inputs * units, inputs, units,
+                 units * (inputs + 1), false);
+}
+
+static void add_norm(flow *f, char *name)
+{
+    dl_architecture_layer *layer = dl_architecture_add(f->architecture, name);
+    const double size = size_of(f);
+    layer->parameters = (int64_t)(2 * f->channels);
+    layer->output_numbers = layer->kept_numbers = size;
+    dl_pass_add(&layer->forward, 0, 3 * size, 0, 1);
+    dl_pass_add(&layer->backward, 0, 5 * size, 0, 1);
+}
+
+/* In place: forward reads and writes `forward` numbers for each of the output, and so on. */
+static void add_elementwise(flow *f, char *name, double forward, double backward)
+{
+    dl_architecture_layer *layer = dl_architecture_add(f->architecture, name);
+    const double size = size_of(f);
+    layer->output_numbers = size;
+    dl_pass_add(&layer->forward, 0, forward * size, 0, 1);
+    dl_pass_add(&layer->backward, 0, backward * size, 0, 1);
+}
+
+static void add_relu(flow *f, char *name)
+{
+    add_elementwise(f, name, 2, 3);
+}
+
+static void add_pool(flow *f, char *name, int window, int stride, int padding)
+{
+    dl_architecture_layer *layer = dl_architecture_add(f->architecture, name);
+    const double inputs = size_of(f);
+    f->side = (double)(((int)f->side + 2 * padding - window) / stride + 1);
+    const double outputs = size_of(f);
+    layer->output_numbers = layer->kept_numbers = outputs;
+    dl_pass_add(&layer->forward, 0, inputs + outputs, 0, 1);
+    dl_pass_add(&layer->backward, 0, inputs + 2 * outputs, 0, 1);
+}
+
+static void add_loss(flow *f)
+{
+    add_elementwise(f, dl_strdup("loss"), 4, 3);
+}
+
+/* --- networks -------------------------------------------------------------------------------- */
+
+static void build_mlp(flow *f, double classes)
+{
+    static const double units[] = {128, 64};
+    for (int i = 0; i < 2; i++) {
+        add_dense(f, dl_format("fc%d", i + 1), units[i]);
+        add_relu(f, dl_format("relu%d", i + 1));
+    }
+    add_dense(f, dl_strdup("fc3"), classes);
+}
+
+static void build_lenet(flow *f, double classes)
+{
+    static const double filters[] = {20, 50};
+    for (int i = 0; i < 2; i++) {
+        add_conv(f, dl_format("conv%d", i + 1), filters[i], 5, 1, 0, true);
+        add_pool(f, dl_format("pool%d", i + 1), 2, 2, 0);
+        add_relu(f, dl_format("relu%d", i + 1));
+    }
+    add_dense(f, dl_strdup("fc1"), 500);
+    add_relu(f, dl_strdup("relu3"));
+    add_dense(f, dl_strdup("fc2"), classes);
+}
+
+/* Simonyan and Zisserman 2015, table 1: convolutions of each of the five groups. */
+enum {
+    VGG16,
+    VGG19,
+    VGG19_BN_CIFAR,
+    VGG19_BN,
+    MLP,
+    LENET,
+    RESNET18,
+    RESNET34,
+    RESNET50,
+    RESNET101,
+    RESNET152
+};
+
+static void build_vgg(flow *f, int shape, double classes)
+{
+    const bool norm = shape == VGG19_BN_CIFAR || shape == VGG19_BN;
+    for (int group = 1; group <= 5; group++) {
+        const int count = group <= 2 ? 2 : shape == VGG16 ? 3 : 4;
+        const double filters = group == 1 ? 64 : group == 2 ? 128 : group == 3 ? 256 : 512;
+        for (int i = 1; i <= count; i++) {
+            add_conv(f, dl_format("conv%d_%d", group, i), filters, 3, 1, 1, true);
+            if (norm) add_norm(f, dl_format("bn%d_%d", group, i));
+            add_relu(f, dl_format("relu%d_%d", group, i));
+        }
+        add_pool(f, dl_format("pool%d", group), 2, 2, 0);
+    }
+    if (shape == VGG19_BN_CIFAR) {
+        add_dense(f, dl_strdup("fc"), classes);
+        return;
+    }
+    for (int i = 6; i <= 7; i++) {
+        add_dense(f, dl_format("fc%d", i), 4096);
+        add_relu(f, dl_format("relu%d", i));
+    }
+    add_dense(f, dl_strdup("fc8"), classes);
+}
+
+static void add_conv_norm(flow *f, const char *block, const char *number, double filters,
+                          int window, int stride)
+{
+    add_conv(f, dl_format("%s.conv%s", block, number), filters, window, stride, window / 2, false);
+    add_norm(f, dl_format("%s.bn%s", block, number));
+}
+
+/* He et al. 2016, table 1, with the stride in the 3x3 convolutions ("v1.5"): two convolutions, or
+ * a bottleneck of three, whose input is added, through a projection where the shape changes. */
+static void add_residual(flow *f, const char *block, double width, int stride, bool bottleneck)
+{
+    const double outputs = bottleneck ? 4 * width : width;
+    const flow input = *f;
+    if (bottleneck) {
+        add_conv_norm(f, block, "1", width, 1, 1);
+        add_relu(f, dl_format("%s.relu1", block));
+        add_conv_norm(f, block, "2", width, 3, stride);
+        add_relu(f, dl_format("%s.relu2", block));
+        add_conv_norm(f, block, "3", outputs, 1, 1);
+    } else {
+        add_conv_norm(f, block, "1", width, 3, stride);
+        add_relu(f, dl_format("%s.relu1", block));
+        add_conv_norm(f, block, "2", width, 3, 1);
+    }
+    if (stride > 1 || input.channels != outputs) {
+        *f = input;
+        add_conv_norm(f, block, "_projection", outputs, 1, stride);
+    }
+    add_elementwise(f, dl_format("%s.add", block), 3, 3);
+    add_relu(f, dl_format("%s.relu%d", block, bottleneck ? 3 : 2));
+}
+
+static void build_resnet(flow *f, int shape, double classes)
+{
+    static const int blocks[][4] = {
+        {2, 2, 2, 2}, {3, 4, 6, 3}, {3, 4, 6, 3}, {3, 4, 23, 3}, {3, 8, 36, 3}};
+    add_conv(f, dl_strdup("conv1"), 64, 7, 2, 3, false);
+    add_norm(f, dl_strdup("bn1"));
+    add_relu(f, dl_strdup("relu1"));
+    add_pool(f, dl_strdup("pool1"), 3, 2, 1);
+    for (int stage = 0; stage < 4; stage++) {
+        const int count = blocks[shape - RESNET18][stage];
+        for (int b = 0; b < count; b++) {
+            char *name = b < 26 ? dl_format("%d%c", stage + 2, 'a' + b)
+                                : dl_format("%da%c", stage + 2, 'a' + b - 26);
+            add_residual(f, name, 64 << stage, stage > 0 && b == 0 ? 2 : 1, shape >= RESNET50);
+            free(name);
+        }
+    }
+    dl_architecture_layer *pool = dl_architecture_add(f->architecture, dl_strdup("pool5"));
+    const double inputs = size_of(f);
+    f->side = 1;
+    pool->output_numbers = pool->kept_numbers = size_of(f);
+    dl_pass_add(&pool->forward, 0, inputs + size_of(f), 0, 1);
+    dl_pass_add(&pool->backward, 0, inputs + size_of(f), 0, 1);
+    add_dense(f, dl_strdup("fc"), classes);
+}
+
+/* Smallest image of which something is left for the dense layers. */
+static int least_image(int shape)
+{
+    return shape == MLP ? 1 : shape == LENET ? 16 : 32;
+}
+
+static dl_status build(dl_architecture *architecture, const dl_named_network *network,
+                       const int64_t *values, dl_error *err)
+{
+    const double channels = network->shape == MLP || network->shape == LENET ? 1 : 3;
+    const double classes = (double)values[CLASSES];
+    flow f = {architecture, (double)values[IMAGE], channels};
+    if (values[IMAGE] < least_image(network->shape)) {
+        return dl_error_set(err, DL_ERR_RANGE, "image = %lld: %s needs %d at least",
+                            (long long)values[IMAGE], network->name, least_image(network->shape));
+    }
+    architecture->input_numbers = size_of(&f);
+    if (network->shape == MLP) {
+        build_mlp(&f, classes);
+    } else if (network->shape == LENET) {
+        build_lenet(&f, classes);
+    } else if (network->shape <= VGG19_BN) {
+        build_vgg(&f, network->shape, classes);
+    } else {
+        build_resnet(&f, network->shape, classes);
+    }
+    add_loss(&f);
+    return DL_OK;
+}
+
+#define NETWORK(title, size, count, form, text)                                                   \
+    {                                                                                             \
+        .name = title, .help = text, .values = {[IMAGE] = size, [CLASSES] = count}, .shape = form \
+    }
+
+static const dl_named_network networks[] = {
+    NETWORK("mlp", 28, 10, MLP, "784-128-64-10, MNIST"),
+    NETWORK("lenet", 28, 10, LENET, "20 and 50 filters 5x5, 500, 10, MNIST"),
+    NETWORK("vgg16", 224, 1000, VGG16, "Simonyan and Zisserman 2015, D, ImageNet"),
+    NETWORK("vgg19", 224, 1000, VGG19, "the same, E"),
+    NETWORK("vgg19_bn", 32, 10, VGG19_BN_CIFAR, "E with batch norm, one dense layer, CIFAR-10"),
+    NETWORK("vgg19_bn_imagenet", 224, 1000, VGG19_BN, "E with batch norm, ImageNet"),
+    NETWORK("resnet18", 224, 1000, RESNET18, "He et al. 2016, ImageNet"),
+    NETWORK("resnet34", 224, 1000, RESNET34, "the same"),
+    NETWORK("resnet50", 224, 1000, RESNET50, "the same, stride in the 3x3 convolutions (v1.5)"),
+    NETWORK("resnet101", 224, 1000, RESNET101, "the same"),
+    NETWORK("resnet152", 224, 1000, RESNET152, "the same"),
+};
+
+const dl_network_kind dl_convnets = {.title = "networks of images",
+                                     .class = DL_MODEL_CONVOLUTION,
+                                     .keys = keys,
+                                     .key_count = KEYS,
+                                     .networks = networks,
+                                     .network_count = sizeof networks / sizeof *networks,
+                                     .build = build};

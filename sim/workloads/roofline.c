@@ -1,0 +1,200 @@
+#include "sim/workloads/roofline.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+
+#define PARAMETER_BYTES 4
+#define BUCKET_BYTES (25.0 * 1024 * 1024)
+#define WORKSPACE_BYTES 1e9 /* of the driver and of libraries: assumed */
+
+const char *const dl_arithmetic_names[] = {"fp32", "tf32", "fp16", NULL};
+const char *const dl_optimizer_kind_names[] = {"sgd", "momentum", "adam", NULL};
+
+static const int state_numbers[] = {0, 1, 2};
+static const int moved_numbers[] = {3, 5, 7};
+
+/* tests/sim/fit_workloads.c */
+static const dl_efficiency efficiencies[DL_MODEL_CLASSES][DL_ARITHMETICS] = {
+    [DL_MODEL_CONVOLUTION] = {{0.54, 0.54, 0.21, 26},
+                              {0.98, 0.60, 0.14, 8},
+                              {0.98, 0.48, 0.21, 10}},
+    [DL_MODEL_TRANSFORMER] = {{0.68, 0.52, 0.18, 4},
+                              {0.83, 0.44, 0.11, 16},
+                              {0.94, 0.41, 0.14, 20}},
+};
+static const dl_efficiency kepler = {0.19, 0.98, 0.67, 13};
+
+/* Tesla K20, K20X, K20m, K40, K80. */
+static bool is_kepler(const char *gpu)
+{
+    return (gpu[0] == 'k' || gpu[0] == 'K') && isdigit((unsigned char)gpu[1]);
+}
+
+const dl_efficiency *dl_efficiency_of(const char *gpu, dl_model_class class,
+                                      dl_arithmetic arithmetic)
+{
+    return is_kepler(gpu) ? &kepler : &efficiencies[class][arithmetic];
+}
+
+/* --- times ----------------------------------------------------------------------------------- */
+
+dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
+                         const dl_efficiency *efficiency, dl_roofline *roofline, dl_error *err)
+{
+    const dl_quantity *rates[] = {&gpu->fp32_flop_per_s, &gpu->tf32_flop_per_s,
+                                  &gpu->fp16_flop_per_s};
+    if (!rates[arithmetic]->known) {
+        return dl_error_set(err, DL_ERR_DATA, "the rate %s_flop_per_s of %s is not known%s",
+                            dl_arithmetic_names[arithmetic], gpu->name,
+                            rates[DL_FP32]->known && arithmetic != DL_FP32
+                                ? ": it may have no such arithmetic, fp32 is known"
+                                : "");
+    }
+    *roofline = (dl_roofline){
+        .flop_per_s = rates[arithmetic]->value * efficiency->arithmetic_frac,
+        .bytes_per_s = gpu->memory_bytes_per_s.value * efficiency->memory_frac,
+        .bytes_per_number = arithmetic == DL_FP16 ? 2 : 4,
+        .kernel_ns = DL_ROOFLINE_KERNEL_NS,
+    };
+    roofline->small_windows_flop_per_s =
+        roofline->flop_per_s * (arithmetic == DL_FP32 ? DL_ROOFLINE_WINOGRAD : 1);
+    return DL_OK;
+}
+
+dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *pass)
+{
+    const double number_ns = DL_NS_PER_S * roofline->bytes_per_number / roofline->bytes_per_s;
+    dl_pass_time time = {0, 0};
+    for (int p = 0; p < pass->count; p++) {
+        const dl_layer_part *part = &pass->parts[p];
+        const double flop_per_s =
+            part->small_windows ? roofline->small_windows_flop_per_s : roofline->flop_per_s;
+        time.per_sample_ns +=
+            fmax(DL_NS_PER_S * part->flop / flop_per_s, part->numbers * number_ns);
+        time.fixed_ns += part->weights * number_ns + part->kernels * roofline->kernel_ns;
+    }
+    return time;
+}
+
+double dl_roofline_update_ns(const dl_roofline *roofline, double parameters,
+                             dl_optimizer_kind optimizer)
+{
+    return DL_NS_PER_S * parameters * PARAMETER_BYTES * moved_numbers[optimizer] /
+           roofline->bytes_per_s;
+}
+
+double dl_roofline_step_ns(const dl_roofline *roofline, const dl_architecture *architecture,
+                           dl_optimizer_kind optimizer, double batch)
+{
+    double ns = dl_roofline_update_ns(roofline, (double)dl_architecture_parameters(architecture),
+                                      optimizer);
+    for (size_t l = 0; l < architecture->layer_count; l++) {
+        const dl_pass_time forward = dl_roofline_pass(roofline, &architecture->layers[l].forward);
+        const dl_pass_time backward = dl_roofline_pass(roofline, &architecture->layers[l].backward);
+        ns += forward.fixed_ns + backward.fixed_ns +
+              batch * (forward.per_sample_ns + backward.per_sample_ns);
+    }
+    return ns;
+}
+
+/* --- costs ----------------------------------------------------------------------------------- */
+
+static dl_value assumed(double value)
+{
+    return (dl_value){.known = true, .value = value, .origin = DL_ORIGIN_ASSUMED};
+}
+
+/* Copied to the GPU: pixels as float, tokens as 8-byte indices with as many of what follows. */
+static double input_bytes(const dl_architecture *architecture)
+{
+    return 4 * architecture->input_numbers + 16 * (double)architecture->sequence;
+}
+
+static void set_op(dl_op_cost *op, const char *layer, const char *phase,
+                   const dl_roofline *roofline, const dl_layer_pass *pass)
+{
+    const dl_pass_time time = dl_roofline_pass(roofline, pass);
+    *op = (dl_op_cost){
+        .name = dl_format("%s.%s", layer, phase),
+        .fixed_ns = assumed(time.fixed_ns),
+        .per_sample_ns = assumed(time.per_sample_ns),
+        .flop_per_sample = assumed(dl_pass_flop(pass)),
+        .bytes_per_sample = assumed(dl_pass_numbers(pass) * roofline->bytes_per_number),
+    };
+}
+
+/* Buckets are filled from the last layer on; one is ready when its last layer's backward ends. */
+static void set_gradients(dl_costs *costs, const dl_architecture *architecture,
+                          const dl_roofline *roofline)
+{
+    double all_ns = 0, done_ns = 0, ready_bytes = 0, bucket_bytes = 0;
+    for (size_t l = 0; l < architecture->layer_count; l++)
+        all_ns += dl_roofline_pass(roofline, &architecture->layers[l].backward).per_sample_ns;
+    for (size_t l = architecture->layer_count; l-- > 0;) {
+        const dl_architecture_layer *layer = &architecture->layers[l];
+        done_ns += dl_roofline_pass(roofline, &layer->backward).per_sample_ns;
+        bucket_bytes += (double)layer->parameters * PARAMETER_BYTES;
+        if (bucket_bytes == 0 || (l > 0 && bucket_bytes < BUCKET_BYTES)) continue;
+        ready_bytes += bucket_bytes;
+        bucket_bytes = 0;
+        DL_APPEND(costs->gradients, costs->gradient_count, "gradients") =
+            (dl_gradients_ready){fmin(1, done_ns / all_ns), ready_bytes};
+    }
+    if (bucket_bytes > 0 && costs->gradient_count > 0) {
+        costs->gradients[costs->gradient_count - 1].bytes += bucket_bytes;
+    }
+}
+
+dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture,
+                            const dl_gpu_model *gpu, dl_arithmetic arithmetic,
+                            dl_optimizer_kind optimizer, dl_error *err)
+{
+    const dl_efficiency *efficiency = dl_efficiency_of(gpu->name, architecture->class, arithmetic);
+    const size_t layers = architecture->layer_count;
+    const int64_t parameters = dl_architecture_parameters(architecture);
+    dl_roofline roofline = {0};
+    dl_status status = dl_roofline_of(gpu, arithmetic, efficiency, &roofline, err);
+    if (status != DL_OK) return status;
+    *costs = (dl_costs){
+        .path = dl_format("(%s)", architecture->name),
+        .workload = dl_format("%s, %s, %s", architecture->name, dl_arithmetic_names[arithmetic],
+                              dl_optimizer_kind_names[optimizer]),
+        .device = dl_strdup(gpu->name),
+        .parameter_bytes = parameters * PARAMETER_BYTES,
+        .state_bytes = parameters * PARAMETER_BYTES * state_numbers[optimizer],
+        .ops = dl_calloc(2 * layers + 1, sizeof *costs->ops, "operations"),
+        .op_count = 2 * layers + 1,
+        .layers = dl_calloc(layers, sizeof *costs->layers, "layers"),
+        .layer_count = layers,
+        .dispatch = {assumed(0), assumed((double)dl_architecture_kernels(architecture) *
+                                         DL_ROOFLINE_LAUNCH_NS)},
+        .gpu_memory = {assumed(dl_architecture_kept_numbers(architecture) *
+                               roofline.bytes_per_number),
+                       assumed(WORKSPACE_BYTES)},
+        .input_bytes_per_sample = assumed(input_bytes(architecture)),
+        .compute_spread_frac = assumed(efficiency->log_sd),
+    };
+    for (size_t l = 0; l < layers; l++) {
+        const dl_architecture_layer *layer = &architecture->layers[l];
+        set_op(&costs->ops[l], layer->name, "forward", &roofline, &layer->forward);
+        set_op(&costs->ops[layers + l], layer->name, "backward", &roofline, &layer->backward);
+        costs->layers[l] = (dl_layer_cost){
+            .name = dl_strdup(layer->name),
+            .output_bytes_per_sample = assumed(layer->output_numbers * roofline.bytes_per_number),
+            .parameter_bytes = assumed((double)layer->parameters * PARAMETER_BYTES),
+            .activation_bytes_per_sample = assumed(layer->kept_numbers * roofline.bytes_per_number),
+        };
+    }
+    costs->ops[2 * layers] = (dl_op_cost){
+        .name = dl_strdup("network.update"),
+        .fixed_ns = assumed(dl_roofline_update_ns(&roofline, (double)parameters, optimizer)),
+        .per_sample_ns = assumed(0),
+    };
+    set_gradients(costs, architecture, &roofline);
+    return DL_OK;
+}

@@ -1,0 +1,80 @@
+/* Times of a network's layers on a GPU that nobody has measured, by the roofline model (Williams,
+ * Waterman and Patterson 2009): kernels take
+ *
+ *   max(flop / (peak x reached part), bytes / (memory rate x reached part))
+ *
+ * one after the other, each DL_ROOFLINE_KERNEL_NS longer than that; peak and memory rate are the
+ * data sheet's. In fp32, 3x3 windows at every pixel count a part of their flop (Lavin and Gray
+ * 2016, Winograd's F(2x2, 3x3)). What part of the rates programs reach is fitted for each class of
+ * networks and arithmetic, and for the Kepler generation (K20 to K80) by itself, to published training rates of single GPUs (scenarios/workloads/measured.csv), by
+ * least squares of the logarithm of predicted over measured rate. Other GPUs and programs than
+ * those that were fitted are off by more: `log_sd` is the root mean square of that logarithm over
+ * rows that were not fitted, and fitted ones with all rows of their GPU left out. tests/sim/
+ * fit_workloads.c is the fit, and checks that the table in roofline.c is its outcome. */
+#ifndef DL_SIM_ROOFLINE_H
+#define DL_SIM_ROOFLINE_H
+
+#include "common/machine.h"
+#include "sim/costs/costs.h"
+#include "sim/workloads/architecture.h"
+
+/* Start and end of a kernel and the gap to the next one: assumed. */
+#define DL_ROOFLINE_KERNEL_NS 5000
+/* Multiplications of a 3x3 window over those with Winograd's algorithm. */
+#define DL_ROOFLINE_WINOGRAD 2.25
+/* Host time to launch a kernel from a framework: assumed. */
+#define DL_ROOFLINE_LAUNCH_NS 10000
+
+typedef enum dl_arithmetic { DL_FP32, DL_TF32, DL_FP16 } dl_arithmetic;
+#define DL_ARITHMETICS 3
+extern const char *const dl_arithmetic_names[]; /* "fp32", "tf32", "fp16", NULL */
+
+/* Numbers of state and of memory traffic a parameter: sgd 0 and 3, momentum 1 and 5, adam 2 and 7,
+ * gradient, parameter and state read, parameter and state written. All of 4 bytes: fp16 means that
+ * activations and products are in half precision, parameters and gradients not. */
+typedef enum dl_optimizer_kind { DL_SGD, DL_MOMENTUM, DL_ADAM } dl_optimizer_kind;
+extern const char *const dl_optimizer_kind_names[]; /* "sgd", "momentum", "adam", NULL */
+
+typedef struct dl_efficiency {
+    double arithmetic_frac, memory_frac; /* of the data sheet's rates */
+    double log_sd;                       /* of predicted over measured rates, as above */
+    int rows;                            /* that were fitted */
+} dl_efficiency;
+
+/* `gpu`: name of its model, "k80". */
+const dl_efficiency *dl_efficiency_of(const char *gpu, dl_model_class class,
+                                      dl_arithmetic arithmetic);
+
+/* The rates that kernels reach. */
+typedef struct dl_roofline {
+    double flop_per_s, bytes_per_s, bytes_per_number, kernel_ns;
+    double small_windows_flop_per_s; /* of 3x3 windows at every pixel */
+} dl_roofline;
+
+/* DL_ERR_DATA if a rate of the GPU is not known. */
+dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
+                         const dl_efficiency *efficiency, dl_roofline *roofline,
+                         dl_error *err) DL_MUST_CHECK;
+
+/* Time of a pass: fixed + per_sample batch. */
+typedef struct dl_pass_time {
+    double fixed_ns, per_sample_ns;
+} dl_pass_time;
+dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *pass);
+
+double dl_roofline_update_ns(const dl_roofline *roofline, double parameters,
+                             dl_optimizer_kind optimizer);
+
+/* Forward, backward and update of `batch` samples, one after the other. */
+double dl_roofline_step_ns(const dl_roofline *roofline, const dl_architecture *architecture,
+                           dl_optimizer_kind optimizer, double batch);
+
+/* Costs of training the network on the GPU, all of them assumed: operations LAYER.forward and
+ * LAYER.backward with flop and bytes, layers, an update, launching by the host, input copied to the GPU, memory, gradients
+ * in buckets of 25 MiB (PyTorch's DistributedDataParallel) and the spread. Everything else is left
+ * unknown. Zero `costs` before; release with dl_costs_free. */
+dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture,
+                            const dl_gpu_model *gpu, dl_arithmetic arithmetic,
+                            dl_optimizer_kind optimizer, dl_error *err) DL_MUST_CHECK;
+
+#endif

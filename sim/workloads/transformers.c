@@ -1,0 +1,283 @@
+/* Transformers: an embedding, equal blocks of attention and feed-forward, a head. */
+#include <stdbool.h>
+
+#include "common/alloc.h"
+#include "sim/workloads/workloads_internal.h"
+
+enum {
+    LAYERS,
+    WIDTH,
+    HEADS,
+    KV_HEADS,
+    FEED_FORWARD,
+    SEQUENCE,
+    VOCABULARY,
+    POSITIONS,
+    SEGMENTS,
+    KIND,
+    ATTENTION,
+    GATED,
+    NORM,
+    BIAS,
+    TIED,
+    KEYS
+};
+enum { NO, YES };
+enum { DECODER, ENCODER };
+enum { FUSED, PLAIN };
+enum { LAYER_NORM, RMS_NORM };
+
+static const char *const no_yes[] = {"no", "yes", NULL};
+static const char *const kinds[] = {"decoder", "encoder", NULL};
+static const char *const attentions[] = {"fused", "plain", NULL};
+static const char *const norms[] = {"layer", "rms", NULL};
+
+static const dl_network_key keys[KEYS] = {
+    [LAYERS] = {"layers", NULL, 1, 1000, "blocks"},
+    [WIDTH] = {"width", NULL, 1, 1 << 20, "of what goes from block to block"},
+    [HEADS] = {"heads", NULL, 1, 1 << 16, "of the attention; divide the width"},
+    [KV_HEADS] = {"kv_heads", NULL, 0, 1 << 16, "of keys and values; 0: as many as heads"},
+    [FEED_FORWARD] = {"feed_forward", NULL, 0, 1 << 22, "width of the layer inside; 0: 4 width"},
+    [SEQUENCE] = {"sequence", NULL, 1, 1 << 24, "tokens of a sample"},
+    [VOCABULARY] = {"vocabulary", NULL, 1, 1 << 24, "tokens that there are"},
+    [POSITIONS] = {"positions", NULL, 0, 1 << 24, "that are learned; 0: rotary"},
+    [SEGMENTS] = {"segments", NULL, 0, 1 << 10, "that are learned"},
+    [KIND] = {"kind", kinds, 0, 0,
+              "decoder: causal, predicts every token; encoder: neither, one dense layer on the "
+              "first token"},
+    [ATTENTION] = {"attention", attentions, 0, 0, "plain: scores go through memory"},
+    [GATED] = {"gated", no_yes, 0, 0, "feed-forward with a third matrix (SwiGLU)"},
+    [NORM] = {"norm", norms, 0, 0, "rms has no shift"},
+    [BIAS] = {"bias", no_yes, 0, 0, "of the matrix products"},
+    [TIED] = {"tied", no_yes, 0, 0, "the head's weights are the embedding's"},
+};
+
+/* All numbers are of one sample. */
+typedef struct sizes {
+    double tokens, width, kv_width, inside, vocabulary, heads;
+    double norm_parameters;
+    bool bias, gated, causal, plain, rotary;
+} sizes;
+
+static void add_norm(dl_architecture_layer *layer, const sizes *s)
+{
+    layer->parameters += (int64_t)s->norm_parameters;
+    dl_pass_add(&layer->forward, 0, 2 * s->tokens * s->width, s->norm_parameters, 1);
+    dl_pass_add(&layer->backward, 0, 4 * s->tokens * s->width, s->norm_parameters, 1);
+}
+
+/* `rows` times a matrix of `inputs` to `outputs`, in `parts` kernels. */
+static void add_product(dl_architecture_layer *layer, const sizes *s, double rows, double inputs,
+                        double outputs, bool own_weights)
+{
+    const double flop = 2 * rows * inputs * outputs, numbers = rows * (inputs + outputs);
+    const double weights = outputs * (inputs + s->bias);
+    if (own_weights) layer->parameters += (int64_t)weights;
+    dl_pass_add(&layer->forward, flop, numbers, weights, 1);
+    dl_pass_add(&layer->backward, 2 * flop, 2 * numbers, 2 * weights, 2 + s->bias);
+}
+
+static void add_elementwise(dl_architecture_layer *layer, double forward, double backward,
+                            int kernels)
+{
+    dl_pass_add(&layer->forward, 0, forward, 0, kernels);
+    dl_pass_add(&layer->backward, 0, backward, 0, kernels);
+}
+
+/* Scores, their softmax, and the weighted sum of the values. */
+static void add_attention(dl_architecture_layer *layer, const sizes *s)
+{
+    const double flop = 4 * s->tokens * s->tokens * s->width; /* of both products */
+    const double scores = s->heads * s->tokens * s->tokens;
+    const double query = s->tokens * s->width, key = s->tokens * s->kv_width;
+    if (!s->plain) {
+        const double seen = s->causal ? flop / 2 : flop;
+        dl_pass_add(&layer->forward, seen, 2 * query + 2 * key, 0, 1);
+        dl_pass_add(&layer->backward, 2.5 * seen, 4 * query + 4 * key, 0, 2);
+        return;
+    }
+    dl_pass_add(&layer->forward, flop / 2, query + key + scores, 0, 1);
+    add_elementwise(layer, 6 * scores, 7 * scores, 3); /* mask, softmax, dropout */
+    dl_pass_add(&layer->forward, flop / 2, query + key + scores, 0, 1);
+    dl_pass_add(&layer->backward, 2 * flop, 4 * (query + key + scores), 0, 4);
+    layer->kept_numbers += 2 * scores;
+}
+
+static void add_block(dl_architecture *architecture, const sizes *s, char *name)
+{
+    dl_architecture_layer *layer = dl_architecture_add(architecture, name);
+    const double stream = s->tokens * s->width, inside = s->tokens * s->inside;
+    const double qkv = s->width + 2 * s->kv_width;
+    add_norm(layer, s);
+    add_product(layer, s, s->tokens, s->width, qkv, true);
+    if (s->rotary) {
+        const double turned = 2 * s->tokens * (s->width + s->kv_width);
+        add_elementwise(layer, turned, turned, 2);
+    }
+    add_attention(layer, s);
+    add_product(layer, s, s->tokens, s->width, s->width, true);
+    add_elementwise(layer, 3 * stream, 2 * stream, 1);
+    add_norm(layer, s);
+    add_product(layer, s, s->tokens, s->width, s->inside * (s->gated ? 2 : 1), true);
+    add_elementwise(layer, (s->gated ? 3 : 2) * inside, (s->gated ? 5 : 3) * inside, 1);
+    add_product(layer, s, s->tokens, s->inside, s->width, true);
+    add_elementwise(layer, 3 * stream, 2 * stream, 1);
+    layer->output_numbers = stream;
+    /* Inputs and outputs of both norms, queries, keys and values, what attention gives, and the
+     * inner layer before and after its activation. */
+    layer->kept_numbers += 5 * stream + s->tokens * qkv + inside * (s->gated ? 3 : 2);
+}
+
+static void add_embedding(dl_architecture *architecture, const sizes *s, double tables, bool norm)
+{
+    dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("embedding"));
+    const double stream = s->tokens * s->width;
+    layer->parameters = (int64_t)(tables * s->width);
+    dl_pass_add(&layer->forward, 0, 2 * stream, 0, 1);
+    dl_pass_add(&layer->backward, 0, 2 * stream, tables * s->width, 1);
+    if (!s->rotary) add_elementwise(layer, 3 * stream, stream, 1);
+    layer->output_numbers = layer->kept_numbers = stream;
+    if (!norm) return;
+    add_norm(layer, s);
+    layer->kept_numbers += stream;
+}
+
+/* The last norm, the scores of all tokens, and the loss. */
+static void add_token_head(dl_architecture *architecture, const sizes *s, bool tied)
+{
+    dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("head"));
+    sizes plain = *s;
+    const double scores = s->tokens * s->vocabulary;
+    plain.bias = false;
+    add_norm(layer, s);
+    add_product(layer, &plain, s->tokens, s->width, s->vocabulary, !tied);
+    add_elementwise(layer, 3 * scores, 2 * scores, 1);
+    layer->output_numbers = scores;
+    layer->kept_numbers = 2 * s->tokens * s->width + 2 * scores;
+}
+
+/* A dense layer on the first token. */
+static void add_pooler(dl_architecture *architecture, const sizes *s)
+{
+    dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("head"));
+    add_product(layer, s, 1, s->width, s->width, true);
+    add_elementwise(layer, 2 * s->width, 3 * s->width, 1);
+    layer->output_numbers = s->width;
+    layer->kept_numbers = 2 * s->width;
+}
+
+static dl_status check(const int64_t *values, int64_t kv_heads, dl_error *err)
+{
+    if (values[WIDTH] % values[HEADS] != 0) {
+        return dl_error_set(err, DL_ERR_RANGE, "heads = %lld does not divide width = %lld",
+                            (long long)values[HEADS], (long long)values[WIDTH]);
+    }
+    if (values[HEADS] % kv_heads != 0) {
+        return dl_error_set(err, DL_ERR_RANGE, "kv_heads = %lld does not divide heads = %lld",
+                            (long long)kv_heads, (long long)values[HEADS]);
+    }
+    if (values[POSITIONS] > 0 && values[SEQUENCE] > values[POSITIONS]) {
+        return dl_error_set(err, DL_ERR_RANGE, "sequence = %lld: only %lld positions are learned",
+                            (long long)values[SEQUENCE], (long long)values[POSITIONS]);
+    }
+    return DL_OK;
+}
+
+static dl_status build(dl_architecture *architecture, const dl_named_network *network,
+                       const int64_t *values, dl_error *err)
+{
+    (void)network;
+    const int64_t kv_heads = values[KV_HEADS] > 0 ? values[KV_HEADS] : values[HEADS];
+    const bool encoder = values[KIND] == ENCODER;
+    dl_status status = check(values, kv_heads, err);
+    if (status != DL_OK) return status;
+    const double width = (double)values[WIDTH];
+    const sizes s = {
+        .tokens = (double)values[SEQUENCE],
+        .width = width,
+        .kv_width = width / (double)values[HEADS] * (double)kv_heads,
+        .inside = values[FEED_FORWARD] > 0 ? (double)values[FEED_FORWARD] : 4 * width,
+        .vocabulary = (double)values[VOCABULARY],
+        .heads = (double)values[HEADS],
+        .norm_parameters = values[NORM] == RMS_NORM ? width : 2 * width,
+        .bias = values[BIAS] == YES,
+        .gated = values[GATED] == YES,
+        .causal = !encoder,
+        .plain = values[ATTENTION] == PLAIN,
+        .rotary = values[POSITIONS] == 0,
+    };
+    architecture->sequence = values[SEQUENCE];
+    add_embedding(architecture, &s,
+                  (double)(values[VOCABULARY] + values[POSITIONS] + values[SEGMENTS]), encoder);
+    for (int64_t b = 1; b <= values[LAYERS]; b++)
+        add_block(architecture, &s, dl_format("block%lld", (long long)b));
+    if (encoder) {
+        add_pooler(architecture, &s);
+    } else {
+        add_token_head(architecture, &s, values[TIED] == YES);
+    }
+    return DL_OK;
+}
+
+#define BERT(title, deep, wide, count, text)     \
+    {                                            \
+        .name = title, .help = text, .values = { \
+            [LAYERS] = deep,                     \
+            [WIDTH] = wide,                      \
+            [HEADS] = count,                     \
+            [SEQUENCE] = 512,                    \
+            [VOCABULARY] = 30522,                \
+            [POSITIONS] = 512,                   \
+            [SEGMENTS] = 2,                      \
+            [KIND] = ENCODER,                    \
+            [BIAS] = YES,                        \
+            [TIED] = YES                         \
+        }                                        \
+    }
+#define GPT2(title, deep, wide, count, text)     \
+    {                                            \
+        .name = title, .help = text, .values = { \
+            [LAYERS] = deep,                     \
+            [WIDTH] = wide,                      \
+            [HEADS] = count,                     \
+            [SEQUENCE] = 1024,                   \
+            [VOCABULARY] = 50257,                \
+            [POSITIONS] = 1024,                  \
+            [BIAS] = YES,                        \
+            [TIED] = YES                         \
+        }                                        \
+    }
+#define LLAMA(title, kv, inner, length, vocabulary_, text) \
+    {                                                      \
+        .name = title, .help = text, .values = {           \
+            [LAYERS] = 32,                                 \
+            [WIDTH] = 4096,                                \
+            [HEADS] = 32,                                  \
+            [KV_HEADS] = kv,                               \
+            [FEED_FORWARD] = inner,                        \
+            [SEQUENCE] = length,                           \
+            [VOCABULARY] = vocabulary_,                    \
+            [GATED] = YES,                                 \
+            [NORM] = RMS_NORM                              \
+        }                                                  \
+    }
+
+static const dl_named_network networks[] = {
+    BERT("bert_base", 12, 768, 12, "Devlin et al. 2019, with its pooler, 512 tokens"),
+    BERT("bert_large", 24, 1024, 16, "the same"),
+    GPT2("gpt2", 12, 768, 12, "Radford et al. 2019, 1024 tokens"),
+    GPT2("gpt2_medium", 24, 1024, 16, "the same"),
+    GPT2("gpt2_large", 36, 1280, 20, "the same"),
+    GPT2("gpt2_xl", 48, 1600, 25, "the same"),
+    LLAMA("llama", 0, 11008, 4096, 32000, "Llama 2 of 7 B, 4096 tokens"),
+    LLAMA("llama3_8b", 8, 14336, 8192, 128256, "Llama 3 of 8 B, 8192 tokens"),
+    GPT2("transformer", 12, 768, 12, "any other, from its keys; without them as gpt2"),
+};
+
+const dl_network_kind dl_transformers = {.title = "transformers",
+                                         .class = DL_MODEL_TRANSFORMER,
+                                         .keys = keys,
+                                         .key_count = KEYS,
+                                         .networks = networks,
+                                         .network_count = sizeof networks / sizeof *networks,
+                                         .build = build};

@@ -1,0 +1,45 @@
+/* What the kinds of networks (convnets.c, transformers.c) share with architecture.c. */
+#ifndef DL_SIM_WORKLOADS_INTERNAL_H
+#define DL_SIM_WORKLOADS_INTERNAL_H
+
+#include "sim/workloads/architecture.h"
+
+/* A key behind the colon. Yes and no are 1 and 0. */
+typedef struct dl_network_key {
+    const char *name;
+    const char *const *choices; /* NULL: a whole number */
+    int64_t low, high;
+    const char *help;
+} dl_network_key;
+
+#define DL_NETWORK_KEYS_MAX 20
+
+/* A named network: a value for each of its kind's keys. */
+typedef struct dl_named_network {
+    const char *name, *help;
+    int64_t values[DL_NETWORK_KEYS_MAX];
+    int shape; /* of convnets: which function builds it */
+} dl_named_network;
+
+typedef struct dl_network_kind {
+    const char *title;
+    dl_model_class class;
+    const dl_network_key *keys;
+    size_t key_count;
+    const dl_named_network *networks;
+    size_t network_count;
+    /* Adds the layers of a network with `values` of the keys. */
+    dl_status (*build)(dl_architecture *architecture, const dl_named_network *network,
+                       const int64_t *values, dl_error *err);
+} dl_network_kind;
+
+extern const dl_network_kind dl_convnets, dl_transformers;
+
+/* Appends a layer without parts; `name` becomes its own. Borrowed until the next one is added. */
+dl_architecture_layer *dl_architecture_add(dl_architecture *architecture, char *name);
+
+/* Appends kernels to a pass. */
+dl_layer_part *dl_pass_add(dl_layer_pass *pass, double flop, double numbers, double weights,
+                           int kernels);
+
+#endif

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# dlcal on traces of PyTorch that used no GPU (tests/clients/traces). Usage: test_dlcal_cores.sh DLCAL DLSIM
+set -u
+tested=$1
+dlsim=$2
+traces=$(cd "$(dirname "$0")/../clients/traces" && pwd)
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/../expect.sh"
+
+holds() { # FILE TEXT
+    grep -qF -- "$2" "$1" && return
+    echo "FAIL: no '$2' in $1: $(cat "$1")"
+    failures=$((failures + 1))
+}
+
+# Steps by marks; without marks by the optimizer's updates; without these by what repeats.
+zcat "$traces/mlp_b16.json.gz" | sed 's/"ProfilerStep#[0-9]*"/"Optimizer.other"/' >unmarked.json
+sed 's/"Optimizer\.[a-z_]*#[^"]*"/"Optimizer.other"/' unmarked.json >plain.json
+expect 0 "6 steps of 6, by marks" info "$traces/mlp_b16.json.gz"
+expect 0 "5 steps of 5, by optimizer" info unmarked.json
+expect 0 "5 steps of 5, by period" info plain.json
+
+# Collectives of gloo, with their ranks and, with shapes, their bytes; when DDP calls them.
+expect 0 "AllReduce          1.11 MB     2    1.00" info "$traces/transformer_ddp2.json.gz"
+expect 0 "waiting for collectives" info "$traces/transformer_ddp2.json.gz"
+expect 0 "AllReduce                -     2    0.50" info "$traces/mlp_localsgd2.json.gz"
+expect 0 "do not give their bytes" info "$traces/mlp_localsgd2.json.gz"
+expect 0 '"ready_frac":0.99' info --json "$traces/transformer_ddp2.json.gz"
+
+# 784 512 + 512 + 512 512 + 512 + 512 10 + 10 = 669,706 floats.
+expect 0 "mlp_b64.json.gz: 64 samples, 6 steps" costs "$traces/mlp_b16.json.gz" "$traces/mlp_b64.json.gz" \
+    --batch 16,64 --device "a processor" --cores 2 -o mlp.ini
+holds mlp.ini "parameter_bytes = 2678824"
+holds mlp.ini "device = a processor"
+holds mlp.ini "[op step.backward]"
+grep -q "dispatch" mlp.ini && { echo "FAIL: nothing dispatches steps on cores"; failures=$((failures + 1)); }
+# DDP's two buckets: 277,736 and 384,000 floats.
+zcat "$traces/transformer_ddp2.json.gz" | sed 's/"host_name": "[^"]*"/"host_name": "else.where"/' >elsewhere.json
+expect 0 "recorded on another host, else.where" costs elsewhere.json --batch 4 -o transformer.ini
+holds transformer.ini "parameter_bytes = 2646944"
+holds transformer.ini ", 1110944"
+expect 0 "parameter_bytes and [gradients]" costs "$traces/cnn_ddp1.json.gz" --batch 16 -o cnn.ini
+expect 0 "written" costs "$traces/cnn_ddp1.json.gz" --batch 16 --parameter-bytes 4283944 -o cnn.ini
+holds cnn.ini "parameter_bytes = 4283944"
+expect 1 "it trained on cores, without a device: see dlcal costs" replay "$traces/mlp_b16.json.gz"
+
+# dlsim takes the file; one worker takes the sum of its operations.
+"$dlsim" --costs mlp.ini --batch 16 --workers 1 --set machine.cores=2 --mode none -o results.csv >out.txt 2>&1 ||
+    { echo "FAIL: dlsim: $(cat out.txt)"; failures=$((failures + 1)); }
+
+exit $((failures > 0))

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# From a trace of one GPU, or one number, to a prediction for several: no file written by hand.
+# Usage: test_trace_to_prediction.sh DLCAL DLSIM
+set -u
+dlcal=$1 dlsim=$2
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/../expect.sh"
+fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
+
+# Five steps of 7.1 ms on a V100: forward 2 ms, backward 4 ms, update 1 ms, which the host waits for.
+kernel() { # name, launch, start, correlation, duration
+    cat <<END
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":$2,"dur":5,"args":{"correlation":$4}},
+{"ph":"X","cat":"kernel","name":"$1","pid":0,"tid":7,"ts":$3,"dur":$5,"args":{"device":0,"stream":7,"correlation":$4}},
+END
+}
+range() { echo "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"$1\",\"pid\":9,\"tid\":9,\"ts\":$2,\"dur\":$3},"; }
+write_trace() { # name of the device
+    echo "{\"deviceProperties\": [{\"id\": 0, \"name\": \"$1\"}], \"traceEvents\": ["
+    local step at
+    for step in 1 2 3 4 5; do
+        at=$((step * 7100))
+        echo "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"ProfilerStep#$step\",\"pid\":9,\"tid\":9,\"ts\":$at,\"dur\":7100},"
+        kernel sgemm_forward $((at + 10)) $((at + 20)) $((at + 1)) 2000
+        range "autograd::engine::evaluate_function: AddmmBackward0" $((at + 30)) 20
+        kernel sgemm_back $((at + 35)) $((at + 2025)) $((at + 2)) 4000
+        range "Optimizer.step#SGD.step" $((at + 60)) 20
+        kernel multi_tensor_apply $((at + 65)) $((at + 6030)) $((at + 3)) 1000
+        echo "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaDeviceSynchronize\",\"pid\":9,\"tid\":9,\"ts\":$((at + 90)),\"dur\":6950,\"args\":{\"correlation\":$((at + 4))}},"
+    done
+    echo '{"ph":"X","cat":"Trace","name":"all","ts":0,"dur":90000}], "traceName": "t"}'
+}
+write_trace "Tesla V100-SXM2-16GB" >v100.json
+predict() { tested=$dlsim expect 0 "$1" --costs "$2" --machine dgx_h100 --workers 1,2,4,8 \
+    --mode allreduce,average,async -o "${2%.ini}.csv" "${@:3}"; }
+step() { # file, workers, mode
+    awk -F, -v w="$2" -v m="$3" '/^#/ { next } !n { for (i = 1; i <= NF; i++) c[$i] = i; n = 1; next }
+        $c["workers"] == w && $c["sync"] == m { printf "%.4f\n", 1000 * $c["step_mean_s"] }' "$1"
+}
+
+# The trace alone. 7 ms on a V100 are 0.242 of 6 ms and 0.269 of 1 ms on an H100: 1.72 ms.
+tested=$dlcal expect 0 "parameter_bytes is left to dlsim to assume" costs v100.json --batch 32 -o v100.ini
+predict "compute of v100.ini scaled from v100 to h100" v100.ini
+predict "assumed [costs] parameter_bytes = 60." v100.ini
+predict "the assumption that moves the result most: " v100.ini
+awk -v step="$(step v100.csv 1 allreduce)" 'BEGIN { exit !(step > 1.69 && step < 1.80) }' ||
+    fail "a step on an H100 takes $(step v100.csv 1 allreduce) ms, not 1.72"
+predict "12 points" v100.ini --set workload.scale=no
+awk -v step="$(step v100.csv 1 allreduce)" 'BEGIN { exit !(step > 6.9 && step < 7.1) }' ||
+    fail "not scaled, a step takes $(step v100.csv 1 allreduce) ms, not 7"
+
+# With the bytes of the parameters: DDP's buckets, beside the backward pass.
+tested=$dlcal expect 0 "a bucket of 1 MiB, then of 25 MiB" costs v100.json --batch 32 \
+    --parameter-bytes 102400000 -o ddp.ini
+grep -q '^overlap = yes$' ddp.ini || fail "no overlap in the cost file"
+grep -q '^ready_1 = 0.01024, 1048576$' ddp.ini || fail "no first bucket: $(grep ready_ ddp.ini)"
+predict "overlap the backward pass, since [costs] overlap = yes" ddp.ini
+tested=$dlcal expect 0 "costs written" costs v100.json --batch 32 --parameter-bytes 102400000 \
+    --gradients none -o plain.ini
+grep -q -e '^ready_1' -e '^overlap' plain.ini && fail "buckets, though --gradients none"
+predict "12 points" plain.ini
+awk -v with="$(step ddp.csv 8 allreduce)" -v without="$(step plain.csv 8 allreduce)" \
+    'BEGIN { exit !(with < without) }' || fail "overlap does not pay"
+
+# A trace that does not name its GPU.
+write_trace "" >nameless.json
+tested=$dlcal expect 0 "does not name its GPU, which --device gives" costs nameless.json --batch 32 -o nameless.ini
+tested=$dlcal expect 0 "costs written" costs nameless.json --batch 32 --device V100 -o named.ini
+predict "scaled from v100 to h100" named.ini
+
+# The same with traces of real runs, where they are at hand.
+for trace in resnet50_v100_torch19_workers4 resnet_2080ti_no_profilerstep resnet50_ddp_v100_rank0of1; do
+    file=${DL_DATA:-none}/traces/kineto/$trace.json.gz
+    [ -f "$file" ] || { echo "no $file"; continue; }
+    tested=$dlcal expect 0 "costs written" costs "$file" --batch 32 -o $trace.ini
+    predict "to h100: forward and backward x 0." $trace.ini
+done
+
+[ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }

@@ -1,0 +1,59 @@
+"""Three small models with synthetic batches, for training on a processor's cores."""
+
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    """A causal transformer of two layers over 64 tokens."""
+
+    def __init__(self, words=1000, width=128, tokens=64):
+        super().__init__()
+        self.embed = nn.Embedding(words, width)
+        self.place = nn.Parameter(torch.zeros(tokens, width))
+        layer = nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(width, words)
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens)
+        self.register_buffer("mask", mask, persistent=False)
+
+    def forward(self, tokens):
+        hidden = self.layers(self.embed(tokens) + self.place, mask=self.mask, is_causal=True)
+        return self.head(hidden).flatten(0, 1)
+
+
+def make_mlp():
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(),
+        nn.Linear(512, 10))
+
+
+def make_cnn():
+    return nn.Sequential(
+        nn.Conv2d(3, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(64 * 8 * 8, 256), nn.ReLU(), nn.Linear(256, 10))
+
+
+def images(batch, shape):
+    return torch.randn(batch, *shape), torch.randint(0, 10, (batch,))
+
+
+def sentences(batch):
+    tokens = torch.randint(0, 1000, (batch, 65))
+    return tokens[:, :-1].contiguous(), tokens[:, 1:].flatten()
+
+
+# name: (model, batch of n samples)
+MODELS = {
+    "mlp": (make_mlp, lambda n: images(n, (1, 28, 28))),
+    "cnn": (make_cnn, lambda n: images(n, (3, 32, 32))),
+    "transformer": (Attention, sentences),
+}
+
+
+def make(name):
+    """The model and the function that makes a batch, both the same in every process."""
+    torch.manual_seed(1)
+    model, batch = MODELS[name]
+    return model(), batch

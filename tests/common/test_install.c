@@ -1,0 +1,62 @@
+#include "tests/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/file.h"
+#include "common/install.h"
+
+/* The test lies in a folder beside the build's bin, from which share/dlscale is as far. */
+static void share_is_found_from_the_program(void **state)
+{
+    (void)state;
+    unsetenv("DLSCALE_SHARE");
+    char *plots = dl_share_path("plots"), *script = dl_format("%s/speedup.gp", plots);
+    assert_true(plots[0] == '/');
+    assert_int_equal(access(script, R_OK), 0);
+    free(script);
+    free(plots);
+}
+
+static void the_variable_goes_before(void **state)
+{
+    (void)state;
+    setenv("DLSCALE_SHARE", "/nowhere", 1);
+    char *path = dl_share_path("scenarios/machines");
+    assert_string_equal(path, "/nowhere/scenarios/machines");
+    free(path);
+    setenv("DLSCALE_SHARE", "", 1); /* as if it were not set */
+    path = dl_share_path("plots");
+    assert_int_equal(access(path, R_OK), 0);
+    free(path);
+    unsetenv("DLSCALE_SHARE");
+}
+
+static void libraries_lie_beside_the_program(void **state)
+{
+    (void)state;
+    char *program = dl_file_program(), *path = NULL;
+    assert_non_null(program);
+    dl_error err = {0};
+    assert_int_equal(dl_library_path(strrchr(program, '/') + 1, &path, &err), DL_OK);
+    assert_string_equal(path, program);
+    free(path);
+    path = NULL;
+    assert_int_equal(dl_library_path("libnone.so", &path, &err), DL_ERR_UNSUPPORTED);
+    assert_null(path);
+    assert_contains(err.file, "/libnone.so");
+    assert_string_equal(err.text, "No such file or directory");
+    free(program);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(share_is_found_from_the_program),
+        cmocka_unit_test(the_variable_goes_before),
+        cmocka_unit_test(libraries_lie_beside_the_program),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

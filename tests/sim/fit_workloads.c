@@ -1,0 +1,299 @@
+/* Fits the parts of a GPU's rates that networks reach (sim/workloads/roofline.h) to the published
+ * training rates in scenarios/workloads/measured.csv and scenarios/scaling/measured.csv, prints the
+ * errors of every row, and exits with 1 if the table in roofline.c is not the outcome.
+ *
+ *   fit_workloads SCENARIOS        the folder
+ *
+ * For each class and arithmetic the two parts are those of a grid (DL_STEP apart) with the least
+ * sum of squares of log(predicted / measured). Then each GPU is left out in turn: its rows are
+ * predicted with the parts fitted to all others. The spread is the root mean square of the
+ * logarithms of these and of the rows that are not fitted at all. */
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/csv.h"
+#include "common/quantity.h"
+#include "sim/workloads/roofline.h"
+
+#define STEP 0.04 /* of the logarithm */
+#define LOWEST 0.1
+#define STEPS 58 /* up to 0.98 */
+#define ROWS_MAX 400
+#define BATCH_MIN 16 /* of images, where they are fitted: smaller ones are bound by launches */
+
+typedef struct row {
+    char program[16], workload[64], gpu[24];
+    dl_model_class class;
+    dl_arithmetic arithmetic;
+    double batch, measured_per_s;
+    bool fitted;
+    double fit_per_s, left_out_per_s; /* predicted: by the table's own group, and without the GPU */
+    float *log_errors;                /* [STEPS x STEPS] arithmetic, memory */
+} row;
+
+typedef struct rates {
+    dl_csv csv;
+    dl_gpu_model *models; /* [csv.rows] */
+} rates;
+
+static row rows[ROWS_MAX];
+static size_t row_count;
+
+static void fail(const dl_error *error)
+{
+    fprintf(stderr, "fit_workloads: %s\n", error->text);
+    exit(2);
+}
+
+static double part_of(int step)
+{
+    return LOWEST * exp(STEP * step);
+}
+
+static dl_quantity rate(const dl_csv *csv, size_t r, const char *column, dl_dimension dimension)
+{
+    const char *text = dl_csv_cell(csv, r, (size_t)dl_csv_column(csv, column));
+    dl_quantity quantity = {0};
+    dl_error error = {0};
+    if (text[0] != '\0' && dl_quantity_parse(text, dimension, &quantity, &error)) fail(&error);
+    return quantity;
+}
+
+static void read_rates(rates *all, const char *folder)
+{
+    dl_error error = {0};
+    char *path = dl_format("%s/machines/gpus.csv", folder);
+    if (dl_csv_read(&all->csv, path, &error)) fail(&error);
+    free(path);
+    all->models = dl_calloc(all->csv.rows, sizeof *all->models, "GPUs");
+    for (size_t r = 0; r < all->csv.rows; r++) {
+        all->models[r] = (dl_gpu_model){
+            .name = all->csv.cells[r * all->csv.columns],
+            .memory_bytes_per_s = rate(&all->csv, r, "memory_rate", DL_DIMENSION_BYTES_PER_S),
+            .fp32_flop_per_s = rate(&all->csv, r, "fp32", DL_DIMENSION_FLOP_PER_S),
+            .tf32_flop_per_s = rate(&all->csv, r, "tf32", DL_DIMENSION_FLOP_PER_S),
+            .fp16_flop_per_s = rate(&all->csv, r, "fp16", DL_DIMENSION_FLOP_PER_S),
+        };
+    }
+}
+
+static const dl_gpu_model *find_gpu(const rates *all, const char *name)
+{
+    for (size_t r = 0; r < all->csv.rows; r++)
+        if (strcmp(all->models[r].name, name) == 0) return &all->models[r];
+    fprintf(stderr, "fit_workloads: no GPU is called %s\n", name);
+    exit(2);
+}
+
+/* --- predictions ----------------------------------------------------------------------------- */
+
+static dl_optimizer_kind optimizer_of(dl_model_class class)
+{
+    return class == DL_MODEL_TRANSFORMER ? DL_ADAM : DL_MOMENTUM;
+}
+
+static double predict(const row *r, const rates *all, const dl_architecture *architecture,
+                      double arithmetic_frac, double memory_frac)
+{
+    const dl_efficiency efficiency = {arithmetic_frac, memory_frac, 0, 0};
+    dl_roofline roofline = {0};
+    dl_error error = {0};
+    if (dl_roofline_of(find_gpu(all, r->gpu), r->arithmetic, &efficiency, &roofline, &error)) {
+        fail(&error);
+    }
+    return r->batch * 1e9 /
+           dl_roofline_step_ns(&roofline, architecture, optimizer_of(r->class), r->batch);
+}
+
+static void add_row(const rates *all, const char *program, const char *workload, const char *gpu,
+                    const char *arithmetic, double batch, double per_s, bool fitted)
+{
+    dl_error error = {0};
+    dl_architecture architecture = {0};
+    if (dl_architecture_make(&architecture, workload, &error)) fail(&error);
+    row *r = &rows[row_count++];
+    *r = (row){.class = architecture.class,
+               .batch = batch,
+               .measured_per_s = per_s,
+               .fitted = fitted && (architecture.sequence > 0 || batch >= BATCH_MIN)};
+    if (row_count == ROWS_MAX) abort();
+    snprintf(r->program, sizeof r->program, "%s", program);
+    snprintf(r->workload, sizeof r->workload, "%s", workload);
+    snprintf(r->gpu, sizeof r->gpu, "%s", gpu);
+    while (strcmp(dl_arithmetic_names[r->arithmetic], arithmetic) != 0)
+        r->arithmetic++;
+    r->log_errors = dl_calloc((size_t)STEPS * STEPS, sizeof(float), "errors");
+    for (int a = 0; a < STEPS; a++) {
+        for (int m = 0; m < STEPS; m++) {
+            r->log_errors[a * STEPS + m] =
+                (float)log(predict(r, all, &architecture, part_of(a), part_of(m)) / per_s);
+        }
+    }
+    dl_architecture_free(&architecture);
+}
+
+static double number(const dl_csv *csv, size_t r, const char *column)
+{
+    double value = 0;
+    dl_error error = {0};
+    if (dl_csv_number(csv, r, (size_t)dl_csv_column(csv, column), &value, &error)) fail(&error);
+    return value;
+}
+
+static const char *cell(const dl_csv *csv, size_t r, const char *column)
+{
+    return dl_csv_cell(csv, r, (size_t)dl_csv_column(csv, column));
+}
+
+static void read_workloads(const rates *all, const char *folder)
+{
+    dl_csv csv = {0};
+    dl_error error = {0};
+    char *path = dl_format("%s/workloads/measured.csv", folder);
+    if (dl_csv_read(&csv, path, &error)) fail(&error);
+    for (size_t r = 0; r < csv.rows; r++) {
+        add_row(all, cell(&csv, r, "program"), cell(&csv, r, "workload"), cell(&csv, r, "gpu"),
+                cell(&csv, r, "arithmetic"), number(&csv, r, "batch"),
+                number(&csv, r, "samples_per_s"), strcmp(cell(&csv, r, "use"), "fitted") == 0);
+    }
+    dl_csv_free(&csv);
+    free(path);
+}
+
+/* Of the networks that we count: the names there are "VGG-16" and "VGG16" of vgg16. */
+static void read_scaling(const rates *all, const char *folder)
+{
+    static const char *const known[] = {"vgg16",    "vgg19",     "resnet18", "resnet34",
+                                        "resnet50", "resnet101", "resnet152"};
+    dl_csv csv = {0};
+    dl_error error = {0};
+    char *path = dl_format("%s/scaling/measured.csv", folder);
+    if (dl_csv_read(&csv, path, &error)) fail(&error);
+    for (size_t r = 0; r < csv.rows; r++) {
+        char plain[32] = "";
+        size_t used = 0;
+        for (const char *c = cell(&csv, r, "model"); *c != '\0' && used + 1 < sizeof plain; c++) {
+            if (*c != '-') plain[used++] = (char)tolower((unsigned char)*c);
+        }
+        for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+            if (strcmp(plain, known[k]) != 0 || number(&csv, r, "batch") < BATCH_MIN) continue;
+            add_row(all, cell(&csv, r, "program"), plain, cell(&csv, r, "gpu"), "fp32",
+                    number(&csv, r, "batch"), number(&csv, r, "samples_per_s"), true);
+        }
+    }
+    dl_csv_free(&csv);
+    free(path);
+}
+
+/* --- the fit --------------------------------------------------------------------------------- */
+
+/* Rows that share an efficiency. */
+static bool in_group(const row *r, const dl_efficiency *group)
+{
+    return dl_efficiency_of(r->gpu, r->class, r->arithmetic) == group;
+}
+
+/* Index in the grid of the least sum of squares over the group's rows but those of one GPU. */
+static int best(const dl_efficiency *group, const char *without)
+{
+    static double sums[STEPS * STEPS];
+    memset(sums, 0, sizeof sums);
+    for (size_t i = 0; i < row_count; i++) {
+        const row *r = &rows[i];
+        if (!r->fitted || !in_group(r, group)) continue;
+        if (without != NULL && strcmp(r->gpu, without) == 0) continue;
+        for (int k = 0; k < STEPS * STEPS; k++)
+            sums[k] += (double)r->log_errors[k] * (double)r->log_errors[k];
+    }
+    int least = 0;
+    for (int k = 1; k < STEPS * STEPS; k++)
+        if (sums[k] < sums[least]) least = k;
+    return least;
+}
+
+static bool fit_group(const char *name, const dl_efficiency *group)
+{
+    double squares = 0, most = 0, sum = 0;
+    int count = 0, fitted = 0;
+    const int at = best(group, NULL);
+    for (size_t i = 0; i < row_count; i++) {
+        row *r = &rows[i];
+        if (!in_group(r, group)) continue;
+        const double fit = (double)r->log_errors[at];
+        const double left = r->fitted ? (double)r->log_errors[best(group, r->gpu)] : fit;
+        r->fit_per_s = r->measured_per_s * exp(fit);
+        r->left_out_per_s = r->measured_per_s * exp(left);
+        squares += left * left;
+        sum += fabs(exp(left) - 1);
+        most = fmax(most, fabs(exp(left) - 1));
+        fitted += r->fitted;
+        count++;
+    }
+    const double a = part_of(at / STEPS), m = part_of(at % STEPS), sd = sqrt(squares / count);
+    printf(
+        "%-16s %2d rows fitted, %2d not; arithmetic %.2f, memory %.2f of the data sheet's; error "
+        "mean %.1f %%, largest %.1f %%, log sd %.2f\n",
+        name, fitted, count - fitted, a, m, 100 * sum / count, 100 * most, sd);
+    const bool same = fabs(group->arithmetic_frac - a) < 0.006 &&
+                      fabs(group->memory_frac - m) < 0.006 && fabs(group->log_sd - sd) < 0.006 &&
+                      group->rows == fitted;
+    if (!same) {
+        printf("  roofline.c has %.2f, %.2f, %.2f, %d\n", group->arithmetic_frac,
+               group->memory_frac, group->log_sd, group->rows);
+    }
+    return same;
+}
+
+static void print_rows(bool fitted)
+{
+    double sum = 0, most = 0;
+    int count = 0;
+    printf("\n%-9s %-40s %-14s %-5s %6s %9s %9s %7s\n", "program", "workload", "gpu", "", "batch",
+           "measured", "predicted", "error %");
+    for (size_t i = 0; i < row_count; i++) {
+        const row *r = &rows[i];
+        if (r->fitted != fitted) continue;
+        const double error = r->left_out_per_s / r->measured_per_s - 1;
+        printf("%-9s %-40s %-14s %-5s %6.0f %9.1f %9.1f %7.1f\n", r->program, r->workload, r->gpu,
+               dl_arithmetic_names[r->arithmetic], r->batch, r->measured_per_s, r->left_out_per_s,
+               100 * error);
+        sum += fabs(error);
+        most = fmax(most, fabs(error));
+        count++;
+    }
+    printf("%s: %d rows, error mean %.1f %%, largest %.1f %%\n",
+           fitted ? "fitted, with the row's GPU left out" : "not fitted", count, 100 * sum / count,
+           100 * most);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        fprintf(stderr, "usage: fit_workloads SCENARIOS\n");
+        return 2;
+    }
+    rates all = {0};
+    read_rates(&all, argv[1]);
+    read_scaling(&all, argv[1]);
+    read_workloads(&all, argv[1]);
+    bool same = true;
+    for (int c = 0; c < DL_MODEL_CLASSES; c++) {
+        for (int a = 0; a < DL_ARITHMETICS; a++) {
+            char name[64];
+            snprintf(name, sizeof name, "%s %s", dl_model_class_names[c], dl_arithmetic_names[a]);
+            same &= fit_group(name, dl_efficiency_of("", (dl_model_class)c, (dl_arithmetic)a));
+        }
+    }
+    same &= fit_group("kepler", dl_efficiency_of("k80", DL_MODEL_CONVOLUTION, DL_FP32));
+    print_rows(true);
+    print_rows(false);
+    for (size_t i = 0; i < row_count; i++)
+        free(rows[i].log_errors);
+    free(all.models);
+    dl_csv_free(&all.csv);
+    return same ? 0 : 1;
+}

@@ -1,0 +1,399 @@
+#include "sim/report/advise.h"
+
+#include <stdlib.h>
+
+#include "common/file.h"
+#include "tests/sim_fixture.h"
+
+#define COSTS "test_advise_costs.ini"
+#define MACHINE "test_advise_machine.ini"
+#define TABLE "test_advise.csv"
+
+/* Nodes of GPUs, at a dollar an hour each; links that take nearly no time. */
+static const char machine_text[] =
+    "[machine]\nschema = 1\nname = made\npeer = none\nnodes = %d\nprice_usd_per_hour = 1\n"
+    "[gpu_model g]\nmemory_bytes = 1GB\nmemory_bytes_per_s = 1000GB/s\nfp32_flop_per_s = "
+    "1Tflop/s\n"
+    "[link x16]\nbytes_per_s = 1000GB/s\nlatency_ns = 1\n[link wire]\nbytes_per_s = 1000GB/s\n"
+    "latency_ns = 1\n[host]\nmemory_bytes_per_s = 1000GB/s\n[gpus 0-%d]\nmodel = g\n"
+    "parent = socket0\nlink = x16\n[nics 0]\nparent = socket0\nlink = x16\nport = wire\n"
+    "[protocol simple]\nlaunch_ns = 1\nhop_ns = 1\nnetwork_hop_ns = 1\nbandwidth_frac = 1\n";
+
+/* A sample takes a millisecond, and its activations 100 MB, of which a GPU holds nine. */
+static const char costs_text[] =
+    "[costs]\nschema = 1\ndevice = g\nparameter_bytes = 8\nstate_bytes = 0\n"
+    "[op a.forward]\nfixed_ns = %s\nper_sample_ns = 500000\n"
+    "[op a.backward]\nfixed_ns = 0\nper_sample_ns = 500000\n"
+    "[dispatch]\nserial_ns = 0\nper_worker_ns = %d\n[overlap]\nslowdown = 1\n"
+    "[gpu_memory]\nactivation_bytes_per_sample = 100MB\nworkspace_bytes = 0\n";
+
+typedef struct made {
+    const char *fixed_ns; /* of a step, as a cost file has it */
+    int dispatch_ns;      /* of each GPU's step, by one thread */
+    int nodes, gpus;
+    const char *scenario; /* more lines of [machine], and the rest */
+} made;
+
+static dl_advice_config unlimited(void)
+{
+    return (dl_advice_config){.max_staleness = (double)NAN,
+                              .samples = (double)NAN,
+                              .deadline_h = (double)NAN,
+                              .budget_usd = (double)NAN,
+                              .max_points = 500,
+                              .threads = 1};
+}
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static int steps = 60;
+
+static dl_status try_advice(dl_advice *advice, const made *m, const dl_advice_config *config,
+                            dl_error *err)
+{
+    char text[2048];
+    dl_study study = {0};
+    snprintf(text, sizeof text, machine_text, m->nodes, m->gpus - 1);
+    write_text(MACHINE, text);
+    snprintf(text, sizeof text, costs_text, m->fixed_ns, m->dispatch_ns);
+    write_text(COSTS, text);
+    snprintf(text, sizeof text,
+             "[scenario]\nsteps = %d\n[machine]\nfile = %s\n%s\n[workload]\n"
+             "costs = %s\n",
+             steps, MACHINE, m->scenario, COSTS);
+    dl_status status = dl_study_read_text(&study, "s.ini", text, strlen(text), err);
+    if (status == DL_OK) status = dl_study_read_costs(&study, err);
+    if (status == DL_OK) status = dl_advise(advice, &study, config, err);
+    dl_study_free(&study);
+    remove(MACHINE);
+    remove(COSTS);
+    return status;
+}
+
+static dl_advice advise(const made *m, const dl_advice_config *config)
+{
+    dl_advice advice = {0};
+    dl_error err = {0};
+    if (try_advice(&advice, m, config, &err) != DL_OK) {
+        fail_msg("%s:%d: %s", err.file, err.line, err.text);
+    }
+    return advice;
+}
+
+static const dl_advised *best_of(const dl_advice *advice)
+{
+    assert_true(advice->best_count > 0);
+    const dl_advised *best = &advice->points[advice->best[0]];
+    assert_int_equal(best->out, DL_OUT_NOT);
+    assert_true(best->is_final);
+    return best;
+}
+
+static size_t left_out(const dl_advice *advice, dl_out by)
+{
+    size_t count = 0;
+    for (size_t p = 0; p < advice->point_count; p++)
+        count += advice->points[p].out == by;
+    return count;
+}
+
+static char *printed(const dl_advice *advice)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    dl_advice_print(out, advice);
+    fclose(out);
+    return text;
+}
+
+/* One thread issues a GPU's step in 1 ms, and n GPUs share 16 samples of 1 ms: a step takes the
+ * longer of n and 16 / n ms (3 and 5 GPUs have 15 samples). That is 3 samples a millisecond with
+ * 3 and 5 GPUs, 4 with 4, 2 with 8, where half of the issue gives twice as many. */
+static const made host_bound = {
+    "0", 1000000, 1, 8,
+    "dispatch = single\nworkers = 1, 8\n[sync]\nmode = allreduce\n[workload]\nbatch = 16"};
+
+static void the_best_number_of_gpus_is_inside(void **state)
+{
+    (void)state;
+    const dl_advice_config config = unlimited();
+    dl_advice advice = advise(&host_bound, &config);
+    assert_int_equal(advice.config.max_batch, 16);
+    assert_int_equal(advice.config.max_interval, 1);
+    assert_true(advice.config.max_staleness == 0);
+    const dl_advised *best = best_of(&advice);
+    assert_int_equal(best->row.point.workers, 4);
+    assert_int_equal(best->row.point.batch, 16);
+    assert_string_equal(best->settings, ""); /* nothing else gains anything */
+    assert_near(best->row.mean.throughput_per_s, 4000, 0.05);
+    assert_true(advice.more < advice.point_count);
+    const dl_advised *more = &advice.points[advice.more];
+    assert_int_equal(more->row.point.workers, 8);
+    assert_near(dl_advice_compare(&advice, best, more).ratio, 2, 0.05);
+    assert_string_equal(advice.more_gains.all[0].cost, "dispatch");
+    assert_near(advice.more_gains.all[0].half, 2, 0.05);
+    assert_false(advice.varies);
+    char *text = printed(&advice);
+    assert_contains(text, "Advised: 4 GPUs, batch 16, allreduce.");
+    assert_contains(text, "As options: --workers 4\n");
+    assert_contains(text, "Why not 8: 8 GPUs, batch 16, allreduce: 1");
+    assert_contains(text, "There,");
+    assert_contains(text, "halving"); /* lines may be broken anywhere */
+    free(text);
+    dl_advice_free(&advice);
+}
+
+/* 16 samples do not fit into one GPU but in two micro-batches of 8. */
+static void what_does_not_fit_is_out(void **state)
+{
+    (void)state;
+    const made m = {"0", 0, 1, 1, "workers = 1\n[workload]\nbatch = 16"};
+    const dl_advice_config config = unlimited();
+    dl_advice advice = advise(&m, &config);
+    assert_true(left_out(&advice, DL_OUT_MEMORY) >= 1);
+    assert_true(best_of(&advice)->row.point.option[DL_SYNC_ACCUMULATE] == 2);
+    dl_advice_free(&advice);
+}
+
+/* The second of four GPUs takes three times as long: who waits for it does 16 samples in 12 ms,
+ * async 10 in 3 ms. */
+static void staleness_has_a_limit(void **state)
+{
+    (void)state;
+    const made m = {"0", 0, 1, 4,
+                    "workers = 4\n[sync]\nmode = allreduce\n[noise]\nslow = 1:3\n[workload]\n"
+                    "batch = 16"};
+    dl_advice_config config = unlimited();
+    dl_advice advice = advise(&m, &config);
+    const dl_advised *best = best_of(&advice);
+    assert_true(isnan(best->row.staleness_mean) || best->row.staleness_mean == 0);
+    bool async_is_beyond = false;
+    for (size_t b = 0; b < advice.beyond_count; b++)
+        async_is_beyond |= advice.points[advice.beyond[b]].out == DL_OUT_STALENESS;
+    assert_true(async_is_beyond);
+    dl_advice_free(&advice);
+    config.max_staleness = 100;
+    advice = advise(&m, &config);
+    assert_true(best_of(&advice)->row.staleness_mean > 0);
+    dl_advice_free(&advice);
+    /* Bounded: none of the points that are advised is staler. */
+    config.max_staleness = 1;
+    advice = advise(&m, &config);
+    for (size_t b = 0; b < advice.best_count; b++)
+        assert_false(advice.points[advice.best[b]].row.staleness_mean > 1);
+    dl_advice_free(&advice);
+}
+
+/* Nodes of a GPU at a dollar an hour; a step is 4 ms and 1 ms a sample: 16 samples take 2 nodes
+ * 12 ms, 4 nodes 8 ms, and 3 nodes 9 ms for 15. Of 6 million samples that is 1.25 h and 2.50
+ * USD, 0.83 h and 3.33 USD, 1 h and 3 USD. */
+static void price_and_time_have_limits(void **state)
+{
+    (void)state;
+    const made m = {"4000000", 0, 4, 1,
+                    "workers = 4\n[sync]\nmode = allreduce\n[workload]\nbatch = 16"};
+    dl_advice_config config = unlimited();
+    config.samples = 6e6;
+    dl_advice advice = advise(&m, &config);
+    assert_int_equal(best_of(&advice)->row.point.workers, 4);
+    assert_near(best_of(&advice)->hours, 0.8333, 0.02);
+    assert_near(best_of(&advice)->usd, 3.333, 0.02);
+    dl_advice_free(&advice);
+    config.budget_usd = 2.6;
+    advice = advise(&m, &config);
+    assert_int_equal(best_of(&advice)->row.point.workers, 2);
+    assert_true(left_out(&advice, DL_OUT_BUDGET) >= 1);
+    dl_advice_free(&advice);
+    config.budget_usd = (double)NAN;
+    config.deadline_h = 1.1;
+    config.goal = DL_GOAL_DEADLINE;
+    advice = advise(&m, &config);
+    assert_int_equal(best_of(&advice)->row.point.workers, 3);
+    assert_true(best_of(&advice)->deadline_frac == 1);
+    dl_advice_free(&advice);
+    config.deadline_h = 0.1;
+    advice = advise(&m, &config);
+    assert_int_equal(advice.best_count, 0);
+    char *text = printed(&advice);
+    assert_contains(text, "No point is within the limits.");
+    free(text);
+    dl_advice_free(&advice);
+}
+
+/* 8 samples: 12 ms on one GPU, 8 ms on two (efficiency 0.75), 6 ms on four (0.5), 6 ms on three
+ * for 6 samples, which take one GPU 10 ms (0.56). */
+static void efficiency_has_a_limit(void **state)
+{
+    (void)state;
+    const made m = {"4000000", 0, 1, 4,
+                    "workers = 4\n[sync]\nmode = allreduce\n[workload]\nbatch = 8"};
+    dl_advice_config config = unlimited();
+    config.min_efficiency = 0.7;
+    dl_advice advice = advise(&m, &config);
+    assert_int_equal(best_of(&advice)->row.point.workers, 2);
+    assert_near(best_of(&advice)->row.efficiency, 0.75, 0.01);
+    dl_advice_free(&advice);
+}
+
+/* Twice the batch is tried beyond the limit, and only said: 4 ms and 2 ms for 8 samples on 4
+ * GPUs, 4 ms for 16, which is 6 over 4 of 12 ms. */
+static void a_batch_beyond_its_limit_is_said(void **state)
+{
+    (void)state;
+    const made m = {"4000000", 0, 1, 4,
+                    "workers = 4\n[sync]\nmode = allreduce\n[workload]\nbatch = 8"};
+    const dl_advice_config config = unlimited();
+    dl_advice advice = advise(&m, &config);
+    assert_int_equal(best_of(&advice)->row.point.batch, 8);
+    assert_true(advice.beyond_count >= 1);
+    const dl_advised *beyond = &advice.points[advice.beyond[0]];
+    assert_int_equal(beyond->out, DL_OUT_BATCH);
+    assert_int_equal(beyond->row.point.batch, 16);
+    assert_near(dl_advice_compare(&advice, beyond, best_of(&advice)).ratio, 1.5, 0.01);
+    dl_advice_free(&advice);
+}
+
+static char *table_of(const dl_advice *advice)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    assert_int_equal(dl_advice_write(TABLE, advice, NULL), DL_OK);
+    assert_int_equal(dl_file_read(TABLE, &text, &bytes, NULL), DL_OK);
+    remove(TABLE);
+    return text;
+}
+
+/* Draws of the fixed part move 4 and 5 GPUs alike, so that both keep their order. */
+static void the_same_seed_gives_the_same_advice(void **state)
+{
+    (void)state;
+    const made m = {"4000000 +- 800000, n = 5, fitted", 0, 1, 5,
+                    "workers = 5\n[sync]\nmode = allreduce\n[workload]\nbatch = 20"};
+    dl_advice_config config = unlimited();
+    dl_advice one = advise(&m, &config);
+    config.threads = 3;
+    dl_advice other = advise(&m, &config);
+    char *first = table_of(&one), *second = table_of(&other);
+    assert_string_equal(first, second);
+    assert_true(one.varies && one.draws >= 10);
+    assert_true(best_of(&one)->row.low_per_s < best_of(&one)->row.high_per_s);
+    size_t four = 0;
+    for (size_t i = 1; i < one.best_count; i++)
+        if (one.points[one.best[i]].row.point.workers == 4) four = one.best[i];
+    assert_int_equal(best_of(&one)->row.point.workers, 5);
+    assert_true(four > 0);
+    const dl_advice_pair pair = dl_advice_compare(&one, best_of(&one), &one.points[four]);
+    assert_int_equal(pair.wins, pair.draws);
+    assert_true(pair.differ);
+    free(first);
+    free(second);
+    dl_advice_free(&one);
+    dl_advice_free(&other);
+}
+
+/* Rates of equal draws: always double; 2 and 1/2 in turn; the same. */
+static void points_are_compared_draw_by_draw(void **state)
+{
+    (void)state;
+    double twice[20], turns[20], same[20];
+    for (int i = 0; i < 20; i++) {
+        same[i] = 100 + i;
+        twice[i] = 2 * same[i];
+        turns[i] = i % 2 == 0 ? 2 * same[i] : same[i] / 2;
+    }
+    dl_advice advice = {.config = unlimited(), .varies = true};
+    const dl_advised a = {.row = {.rates = same, .rate_count = 20}, .score = 100},
+                     b = {.row = {.rates = twice, .rate_count = 20}, .score = 200},
+                     c = {.row = {.rates = turns, .rate_count = 20}, .score = 100};
+    dl_advice_pair pair = dl_advice_compare(&advice, &b, &a);
+    assert_true(pair.differ && pair.wins == 20 && pair.ties == 0);
+    assert_near(pair.ratio, 2, 1e-12);
+    assert_near(pair.low, 2, 1e-9);
+    assert_near(pair.high, 2, 1e-9);
+    pair = dl_advice_compare(&advice, &c, &a);
+    assert_true(!pair.differ && pair.wins == 10 && pair.draws == 20);
+    assert_true(pair.low < 0.5 && pair.high > 2);
+    pair = dl_advice_compare(&advice, &a, &a);
+    assert_true(!pair.differ && pair.ties == 20);
+    pair = dl_advice_compare(&advice, &a, &b);
+    assert_true(pair.differ && pair.wins == 0);
+}
+
+static void what_cannot_be_searched_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *scenario, *text;
+    } cases[] = {
+        {"gpus = 0, 1\nworkers = 2\n[workload]\nbatch = 8", "not with [machine] gpus"},
+        {"workers = 2\n[scenario]\nseed = 1, 2\n[workload]\nbatch = 8",
+         "[scenario] seed has a list"},
+    };
+    dl_advice_config config = unlimited();
+    dl_advice advice = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_error err = {0};
+        const made m = {"0", 0, 1, 4, cases[i].scenario};
+        assert_int_equal(try_advice(&advice, &m, &config, &err), DL_ERR_USAGE);
+        assert_contains(err.text, cases[i].text);
+    }
+    dl_error err = {0};
+    config.deadline_h = 1;
+    assert_int_equal(try_advice(&advice, &host_bound, &config, &err), DL_ERR_USAGE);
+    assert_contains(err.text, "--deadline needs the length of the training");
+    config = unlimited();
+    config.goal = DL_GOAL_DEADLINE;
+    assert_int_equal(try_advice(&advice, &host_bound, &config, &err), DL_ERR_USAGE);
+    assert_contains(err.text, "--for deadline needs --deadline");
+}
+
+/* Fewer steps than the search has are no reason to have no last points. */
+static void few_steps_are_enough(void **state)
+{
+    (void)state;
+    const dl_advice_config config = unlimited();
+    steps = 12;
+    dl_advice advice = advise(&host_bound, &config);
+    steps = 60;
+    assert_int_equal(best_of(&advice)->row.point.workers, 4);
+    dl_advice_free(&advice);
+}
+
+/* A search that is cut short says so, and still advises the best of what it has. */
+static void the_number_of_points_has_a_limit(void **state)
+{
+    (void)state;
+    dl_advice_config config = unlimited();
+    config.max_points = 5;
+    dl_advice advice = advise(&host_bound, &config);
+    assert_true(advice.stopped);
+    char *text = printed(&advice);
+    assert_contains(text, "stopped there by --max-points");
+    free(text);
+    dl_advice_free(&advice);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_best_number_of_gpus_is_inside),
+        cmocka_unit_test(what_does_not_fit_is_out),
+        cmocka_unit_test(staleness_has_a_limit),
+        cmocka_unit_test(price_and_time_have_limits),
+        cmocka_unit_test(efficiency_has_a_limit),
+        cmocka_unit_test(a_batch_beyond_its_limit_is_said),
+        cmocka_unit_test(the_same_seed_gives_the_same_advice),
+        cmocka_unit_test(points_are_compared_draw_by_draw),
+        cmocka_unit_test(what_cannot_be_searched_is_refused),
+        cmocka_unit_test(few_steps_are_enough),
+        cmocka_unit_test(the_number_of_points_has_a_limit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,183 @@
+/* Networks by their definition: parameters against published counts, the rest by hand. */
+#include <stdlib.h>
+
+#include "sim/workloads/architecture.h"
+#include "tests/check.h"
+#include "tests/near.h"
+
+static dl_architecture make(const char *text)
+{
+    dl_architecture architecture = {0};
+    dl_error error = {0};
+    if (dl_architecture_make(&architecture, text, &error)) fail_msg("%s: %s", text, error.text);
+    return architecture;
+}
+
+static double forward_flop(const dl_architecture *architecture)
+{
+    double sum = 0;
+    for (size_t l = 0; l < architecture->layer_count; l++)
+        sum += dl_pass_flop(&architecture->layers[l].forward);
+    return sum;
+}
+
+static double backward_flop(const dl_architecture *architecture)
+{
+    double sum = 0;
+    for (size_t l = 0; l < architecture->layer_count; l++)
+        sum += dl_pass_flop(&architecture->layers[l].backward);
+    return sum;
+}
+
+/* torchvision's documentation of its models; transformers' of bert-base-uncased and
+ * bert-large-uncased (with pooler) and of GPT-2's four sizes; the checkpoints of Llama 2 7B and
+ * Llama 3 8B. */
+static void parameters_are_the_published_ones(void **state)
+{
+    static const struct {
+        const char *name;
+        int64_t parameters;
+    } cases[] = {
+        {"vgg16", 138357544},      {"vgg19", 143667240},    {"vgg19_bn_imagenet", 143678248},
+        {"resnet18", 11689512},    {"resnet34", 21797672},  {"resnet50", 25557032},
+        {"resnet101", 44549160},   {"resnet152", 60192808}, {"bert_base", 109482240},
+        {"bert_large", 335141888}, {"gpt2", 124439808},     {"gpt2_medium", 354823168},
+        {"gpt2_large", 774030080}, {"gpt2_xl", 1557611200}, {"llama", 6738415616},
+        {"llama3_8b", 8030261248}, {"vgg19_bn", 20040522},  {"transformer", 124439808},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_architecture a = make(cases[i].name);
+        if (dl_architecture_parameters(&a) != cases[i].parameters) {
+            fail_msg("%s: %lld parameters", cases[i].name,
+                     (long long)dl_architecture_parameters(&a));
+        }
+        dl_architecture_free(&a);
+    }
+}
+
+/* A block of width 4 with one head over 3 words, inner width 8, no bias: matrices 4x12, 4x4, 4x8
+ * and 8x4, norms of 2x4 each: 48 + 16 + 32 + 32 + 16 = 144 parameters. Forward 2 x 3 x 128 = 768 of
+ * the products; plain attention 4 x 3 x 3 x 4 = 144, backward twice of both. Fused and causal, half
+ * of it is computed, 72, and 2.5 times that backward. */
+static void a_block_by_hand(void **state)
+{
+    (void)state;
+    dl_architecture plain = make("transformer:layers=1,width=4,heads=1,feed_forward=8,sequence=3,"
+                                 "vocabulary=5,positions=0,bias=no,attention=plain");
+    dl_architecture fused = make("transformer:layers=1,width=4,heads=1,feed_forward=8,sequence=3,"
+                                 "vocabulary=5,positions=0,bias=no");
+    const dl_architecture_layer *block = &plain.layers[1];
+    assert_string_equal(block->name, "block1");
+    assert_int_equal(block->parameters, 144);
+    assert_true(near_scaled(dl_pass_flop(&block->forward), 768 + 144, 0, 0));
+    assert_true(near_scaled(dl_pass_flop(&block->backward), 2 * (768 + 144), 0, 0));
+    assert_true(near_scaled(dl_pass_flop(&fused.layers[1].forward), 768 + 72, 0, 0));
+    assert_true(near_scaled(dl_pass_flop(&fused.layers[1].backward), 2 * 768 + 2.5 * 72, 0, 0));
+    /* The embedding 5 x 4; the head shares it: its norm of 8, products 2 x 3 x 4 x 5. */
+    assert_int_equal(plain.layers[0].parameters, 20);
+    assert_int_equal(plain.layers[2].parameters, 8);
+    assert_true(near_scaled(dl_pass_flop(&plain.layers[2].forward), 120, 0, 0));
+    /* Stream 12 five times, queries, keys and values 36, inner 24 twice, scores 9 twice. */
+    assert_true(near_scaled(block->kept_numbers, 60 + 36 + 48 + 18, 0, 0));
+    assert_true(near_scaled(fused.layers[1].kept_numbers, 60 + 36 + 48, 0, 0));
+    dl_architecture_free(&plain);
+    dl_architecture_free(&fused);
+}
+
+/* Fewer heads of keys and values, a gate, a head of its own weights. Width 8, 4 heads, 2 of keys:
+ * q 64, k and v 8 x 4 each, o 64, three of 8 x 16; norms of 8. */
+static void llama_like_blocks(void **state)
+{
+    (void)state;
+    dl_architecture a = make("llama:layers=2,width=8,heads=4,kv_heads=2,feed_forward=16,"
+                             "sequence=2,vocabulary=10");
+    assert_int_equal(a.layer_count, 4);
+    assert_int_equal(a.layers[1].parameters, 64 + 32 + 32 + 64 + 3 * 128 + 16);
+    assert_int_equal(a.layers[2].parameters, a.layers[1].parameters);
+    assert_int_equal(a.layers[0].parameters, 80);
+    assert_int_equal(a.layers[3].parameters, 80 + 8);
+    dl_architecture_free(&a);
+}
+
+/* Kept for the backward pass of ResNet-50: outputs of convolutions and of batch norms, each 11.1 M
+ * (torchvision's activations of 224 pixels), and the pooling's; 3 products of each convolution but
+ * of the first one. */
+static void resnet50_sums(void **state)
+{
+    (void)state;
+    dl_architecture a = make("resnet50"), large = make("resnet50:image=448");
+    /* 2 (4 087 136 256 + 2048 x 1000), and the first convolution's 2 x 118 013 952 once less. */
+    assert_true(near_scaled(forward_flop(&a), 2 * (4087136256.0 + 2048000), 0, 0));
+    assert_true(near_scaled(backward_flop(&a), 2 * forward_flop(&a) - 2 * 118013952.0, 0, 0));
+    assert_true(near_scaled(dl_architecture_kept_numbers(&a),
+                            2 * 11113984 + 64 * 56 * 56 + 2048 + 1000, 0, 1e-9));
+    assert_true(near_scaled(a.input_numbers, 3 * 224 * 224, 0, 0));
+    assert_true(near_scaled(forward_flop(&large), 2 * (4087136256.0 * 4 + 2048000), 0, 1e-9));
+    assert_int_equal(dl_architecture_parameters(&large), 25557032);
+    dl_architecture_free(&a);
+    dl_architecture_free(&large);
+}
+
+/* 3x3, padding 1, on 32 x 32 x 64: read and written 2 x 65536 numbers by each of three products. */
+static void a_convolution_by_hand(void **state)
+{
+    (void)state;
+    dl_architecture a = make("vgg19_bn");
+    const dl_architecture_layer *conv = &a.layers[3], *norm = &a.layers[4], *relu = &a.layers[5];
+    assert_string_equal(conv->name, "conv1_2");
+    assert_int_equal(conv->parameters, 64 * (64 * 9 + 1));
+    assert_true(near_scaled(dl_pass_numbers(&conv->forward), 2 * 65536, 0, 0));
+    assert_true(near_scaled(dl_pass_numbers(&conv->backward), 4 * 65536, 0, 0));
+    assert_true(conv->forward.parts[0].small_windows);
+    assert_true(near_scaled(dl_pass_numbers(&norm->forward), 3 * 65536, 0, 0));
+    assert_true(near_scaled(dl_pass_numbers(&norm->backward), 5 * 65536, 0, 0));
+    assert_true(near_scaled(dl_pass_numbers(&relu->backward), 3 * 65536, 0, 0));
+    assert_true(near_scaled(relu->kept_numbers, 0, 0, 0));
+    dl_architecture_free(&a);
+}
+
+static void errors_name_what_is_near(void **state)
+{
+    static const struct {
+        const char *text;
+        dl_status status;
+        const char *says;
+    } cases[] = {
+        {"resnet5", DL_ERR_NAME, "no network is called 'resnet5'; did you mean 'resnet50'?"},
+        {"gpt2:sequenc=3", DL_ERR_NAME,
+         "transformers have no key 'sequenc'; did you mean "
+         "'sequence'?"},
+        {"gpt2:attention=flash", DL_ERR_NAME, "attention = flash: no such choice"},
+        {"gpt2:layers", DL_ERR_PARSE, "'layers': expected key=value"},
+        {"gpt2:layers=0", DL_ERR_RANGE, "layers = 0: "},
+        {"gpt2:layers=x", DL_ERR_PARSE, "layers = x: "},
+        {"gpt2:heads=7", DL_ERR_RANGE, "heads = 7 does not divide width = 768"},
+        {"gpt2:kv_heads=5", DL_ERR_RANGE, "kv_heads = 5 does not divide heads = 12"},
+        {"gpt2:sequence=2048", DL_ERR_RANGE, "sequence = 2048: only 1024 positions"},
+        {"resnet50:image=8", DL_ERR_RANGE, "image = 8: resnet50 needs 32 at least"},
+        {"", DL_ERR_NAME, "no network is called ''"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_architecture a = {0};
+        dl_error error = {0};
+        const dl_status status = dl_architecture_make(&a, cases[i].text, &error);
+        if (status != cases[i].status || strstr(error.text, cases[i].says) == NULL) {
+            fail_msg("%s: %d, %s", cases[i].text, (int)status, error.text);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parameters_are_the_published_ones),
+        cmocka_unit_test(a_block_by_hand),
+        cmocka_unit_test(llama_like_blocks),
+        cmocka_unit_test(resnet50_sums),
+        cmocka_unit_test(a_convolution_by_hand),
+        cmocka_unit_test(errors_name_what_is_near),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

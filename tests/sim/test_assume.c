@@ -1,0 +1,332 @@
+/* Defaults for costs that a file does not give: values worked out from the rules, their intervals,
+ * and what they do to results. */
+#include "tests/gpu_fixture.h"
+
+#include <stdlib.h>
+
+#include "sim/costs/assume.h"
+#include "sim/report/notes.h"
+#include "sim/sweep.h"
+#include "tests/machine_fixture.h"
+
+#define OPS                                                        \
+    "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"       \
+    "[op a.backward]\nfixed_ns = 600000\nper_sample_ns = 100000\n" \
+    "[op a.update]\nfixed_ns = 1500000\nper_sample_ns = 0\n"
+#define COSTS "[costs]\nschema = 1\nbatch_max = 8\n" OPS
+
+static const dl_assumption *find(const dl_assumptions *made, const char *section, const char *key)
+{
+    for (size_t i = 0; i < made->count; i++) {
+        const dl_assumption *a = &made->items[i];
+        if (strcmp(a->key->section, section) == 0 && strcmp(dl_assumption_name(a), key) == 0) {
+            return a;
+        }
+    }
+    fail_msg("[%s] %s was not assumed", section, key);
+    return NULL;
+}
+
+static void assert_assumed(const dl_assumptions *made, const char *section, const char *key,
+                           double value, double low, double high)
+{
+    const dl_assumption *a = find(made, section, key);
+    assert_near(a->value, value, 1e-9);
+    assert_near(a->low, low, 1e-9);
+    assert_near(a->high, high, 1e-9);
+    assert_true(a->source[0] != '\0' && a->measure[0] != '\0');
+}
+
+/* 1.5 ms of updates at 100 GB/s and five vectors, a third of that rate: 1.5e8 / 15 = 1e7 bytes. A
+ * step of 8 samples takes 0.4 + 0.6 + 0.8 + 1.5 ms, the host half of it. Half of the link's 10
+ * GB/s. The slowdown's interval is from 1 + 0.06 / 4 to 1 + 0.06 x 4. */
+static void on_gpus_the_machine_file_counts(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(COSTS);
+    dl_machine machine = fixture_machine(FIXTURE_GPUS);
+    dl_assumptions made;
+    dl_costs_assume(&costs,
+                    DL_NEED_OPS | DL_NEED_PARAMETERS | DL_NEED_STATE | DL_NEED_DISPATCH |
+                        DL_NEED_OVERLAP | DL_NEED_PAGEABLE | DL_NEED_AVERAGE | DL_NEED_BARRIER |
+                        DL_NEED_INPUT,
+                    &machine, 0, &made);
+    assert_assumed(&made, "costs", "parameter_bytes", 1e7, 2.5e6, 4e7);
+    assert_int_equal(costs.parameter_bytes, 10000000);
+    assert_assumed(&made, "costs", "state_bytes", 1e7, 5e6, 2e7);
+    assert_assumed(&made, "dispatch", "per_worker_ns", 1.65e6, 0.55e6, 4.95e6);
+    assert_assumed(&made, "dispatch", "serial_ns", 0, 0, 0);
+    assert_assumed(&made, "copy", "pageable_bytes_per_s", 5e9, 1e3 + (5e9 - 1e3) / 2,
+                   1e3 + (5e9 - 1e3) * 2);
+    assert_assumed(&made, "overlap", "slowdown", 1.06, 1.015, 1.24);
+    assert_assumed(&made, "sync", "barrier_ns", 5000, 1000, 25000);
+    assert_int_equal(costs.overlap_slowdown.origin, DL_ORIGIN_ASSUMED);
+    /* Three values of averages; no input, as no operation makes any. */
+    assert_int_equal(made.count, 10);
+    dl_costs_free(&costs);
+    dl_machine_free(&machine);
+}
+
+/* The host of 500 kernels takes 5 ms where half of a step is longer. */
+static void long_steps_are_issued_in_5_ms(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 0\n"
+                                   "per_sample_ns = 1e6\n");
+    dl_machine machine = fixture_machine(FIXTURE_GPUS);
+    dl_assumptions made;
+    dl_costs_assume(&costs, DL_NEED_DISPATCH | DL_NEED_PARAMETERS, &machine, 0, &made);
+    assert_near(find(&made, "dispatch", "per_worker_ns")->value, 5e6, 1e-12);
+    assert_int_equal(made.count, 2); /* without updates and layers no parameters */
+    char *missing = dl_costs_missing(&costs, DL_NEED_PARAMETERS);
+    assert_string_equal(missing, "[costs] parameter_bytes");
+    free(missing);
+    dl_costs_free(&costs);
+    dl_machine_free(&machine);
+}
+
+/* 1 MB of parameters is copied in the caches, 100 MB through memory: 10 GB/s. The server updates
+ * like a worker, 1 MB in 1.5 ms: read and written at 2 MB / 1.5 ms each. */
+static void on_cores_the_size_counts(void **state)
+{
+    (void)state;
+    const unsigned needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_MEMORY | DL_NEED_SHARING |
+                           DL_NEED_SLICE | DL_NEED_WAKEUP | DL_NEED_LOCK;
+    dl_assumptions made;
+    dl_costs costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 1MB\ncores = 4\n" OPS);
+    dl_costs_assume(&costs, needs, NULL, 0, &made);
+    assert_near(find(&made, "copy", "bandwidth_bytes_per_s")->value, 55e9, 1e-12);
+    assert_near(find(&made, "update", "read_bytes_per_s")->value, 2e6 / 1.5e-3, 1e-9);
+    assert_near(find(&made, "update", "write_bytes_per_s")->value, 2e6 / 1.5e-3, 1e-9);
+    assert_near(find(&made, "memory", "total_bytes_per_s")->value, 240e9, 1e-12);
+    assert_assumed(&made, "sharing", "copies_2", 1.03, 1.03 / 1.06, 1.03 * 1.06);
+    assert_near(costs.sharing[2].value, 1.03, 1e-12);
+    assert_near(find(&made, "sync", "lock_ns")->value, 95, 1e-12);
+    dl_costs_free(&costs);
+    costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 100MB\ncores = 4\n" OPS);
+    dl_costs_assume(&costs, needs, NULL, 0, &made);
+    assert_near(find(&made, "copy", "bandwidth_bytes_per_s")->value, 10e9, 1e-12);
+    assert_near(find(&made, "memory", "total_bytes_per_s")->value, 40e9, 1e-12);
+    costs.memory_total_bytes_per_s = (dl_value){0};
+    dl_costs_assume(&costs, needs, NULL, 16, &made); /* the scenario's, not those measured */
+    assert_near(find(&made, "memory", "total_bytes_per_s")->value, 160e9, 1e-12);
+    dl_costs_free(&costs);
+    costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 1MB\n");
+    dl_costs_assume(&costs, DL_NEED_UPDATE, NULL, 4, &made);
+    assert_near(find(&made, "update", "write_bytes_per_s")->value, 8e9, 1e-12);
+    dl_costs_free(&costs);
+}
+
+/* What the file gives stays, what no point needs is not made up, layers add up exactly. */
+static void only_what_is_needed_and_unknown(void **state)
+{
+    (void)state;
+    dl_assumptions made;
+    dl_costs costs = fixture_costs(FIXTURE_COSTS);
+    dl_costs_assume(&costs, DL_NEED_NOISE - 1, NULL, 0, &made);
+    assert_int_equal(made.count, 0);
+    dl_costs_free(&costs);
+    costs = fixture_costs(COSTS "[layer a]\nparameter_bytes = 3000\n");
+    dl_costs_assume(&costs, DL_NEED_PARAMETERS, NULL, 0, &made);
+    assert_int_equal(made.count, 1);
+    assert_assumed(&made, "costs", "parameter_bytes", 3000, 3000, 3000);
+    assert_int_equal(costs.parameter_error_bytes, 0);
+    assert_false(costs.overlap_slowdown.known);
+    assert_true(dl_assumption_holds(&made.items[0], &costs));
+    dl_assumption_set(&made.items[0], &costs, 5000);
+    assert_int_equal(costs.parameter_bytes, 5000);
+    assert_false(dl_assumption_holds(&made.items[0], &costs));
+    dl_costs_free(&costs);
+}
+
+/* Draws have the interval: of 4000, 95 % are inside. Four standard errors are 1.4 %. */
+static void draws_have_the_interval(void **state)
+{
+    (void)state;
+    enum { DRAWS = 4000 };
+    dl_costs costs = fixture_costs(COSTS);
+    dl_machine machine = fixture_machine(FIXTURE_GPUS);
+    dl_assumptions made;
+    dl_costs_assume(&costs, DL_NEED_PARAMETERS | DL_NEED_OVERLAP, &machine, 0, &made);
+    const dl_assumption *bytes = find(&made, "costs", "parameter_bytes");
+    const dl_assumption *slowdown = find(&made, "overlap", "slowdown");
+    int inside[2] = {0};
+    dl_random stream = {0};
+    dl_random_init(&stream, 1, 2, 3, 4);
+    assert_true(dl_costs_have_errors(&costs));
+    for (int i = 0; i < DRAWS; i++) {
+        dl_costs drawn;
+        dl_costs_draw(&costs, &stream, &drawn);
+        const double p = (double)drawn.parameter_bytes, s = drawn.overlap_slowdown.value;
+        inside[0] += p >= bytes->low && p <= bytes->high;
+        inside[1] += s >= slowdown->low && s <= slowdown->high;
+        dl_costs_draw_free(&drawn);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_near(inside[i], 0.95 * DRAWS, 0.0145);
+    dl_costs_free(&costs);
+    dl_machine_free(&machine);
+}
+
+/* 60 MiB: 1, then 25, 25 and the last 9, each ready with its share of the backward pass. */
+static void buckets_are_those_of_ddp(void **state)
+{
+    (void)state;
+    static const double ready[] = {1, 26, 51, 60};
+    dl_costs costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 62914560\n" OPS);
+    dl_costs_assume_buckets(&costs);
+    assert_int_equal(costs.gradient_count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_near(costs.gradients[i].bytes, ready[i] * 0x1p20, 1e-12);
+        assert_near(costs.gradients[i].share, ready[i] / 60, 1e-12);
+    }
+    assert_true(costs.overlap);
+    dl_costs_free(&costs);
+}
+
+/* 250 samples/s are 4 ms a sample, 4/3 forward and 8/3 backward; the host half of a step of 1
+ * sample, and 5 ms of one of 8. */
+static void one_number_makes_costs(void **state)
+{
+    (void)state;
+    dl_costs costs;
+    dl_machine machine = fixture_machine(FIXTURE_GPUS);
+    dl_assumptions made;
+    dl_costs_of_throughput(&costs, 250, "V100", 1);
+    assert_near(dl_costs_step_ns(&costs, 1, "forward"), 4e6 / 3, 1e-12);
+    assert_near(dl_costs_step_ns(&costs, 3, "backward"), 8e6, 1e-12);
+    assert_near(dl_costs_step_ns(&costs, 1, NULL), 4e6, 1e-12);
+    assert_int_equal(dl_costs_worst_origin(&costs, DL_NEED_OPS), DL_ORIGIN_ASSUMED);
+    assert_null(dl_costs_missing(&costs, DL_NEED_OPS));
+    dl_costs_assume(&costs, DL_NEED_DISPATCH | DL_NEED_PARAMETERS, &machine, 0, &made);
+    assert_near(find(&made, "dispatch", "per_worker_ns")->value, 2e6, 1e-12);
+    assert_int_equal(costs.parameter_bytes, -1);
+    dl_costs_free(&costs);
+    dl_costs_of_throughput(&costs, 250, NULL, 8);
+    dl_costs_assume(&costs, DL_NEED_DISPATCH, &machine, 0, &made);
+    assert_near(find(&made, "dispatch", "per_worker_ns")->value, 5e6, 1e-12);
+    dl_costs_free(&costs);
+    dl_machine_free(&machine);
+}
+
+static dl_study study_of(const char *costs, const char *workload, const char *mode)
+{
+    dl_study study = {0};
+    dl_error err = {0};
+    char text[1024];
+    fixture_write("assume_costs.ini", costs);
+    fixture_write("assume_node.ini", FIXTURE_GPUS);
+    snprintf(
+        text, sizeof text,
+        "[scenario]\nsteps = 40\n[machine]\nfile = assume_node.ini\nworkers = 1, 2\n[workload]\n"
+        "costs = assume_costs.ini\nbatch_per_worker = 1\n%s[sync]\nmode = %s\n",
+        workload, mode);
+    if (dl_study_read_text(&study, "s.ini", text, strlen(text), &err) != DL_OK ||
+        dl_study_read_costs(&study, &err) != DL_OK) {
+        fail_msg("%s", err.text);
+    }
+    remove("assume_costs.ini");
+    remove("assume_node.ini");
+    return study;
+}
+
+/* A step of 1.1 ms is issued in half of it, 0.55 ms, or in 0.18 to 1.65 ms: then the host is what
+ * takes longest, and the throughput is 1.1 / 1.65 - 1 = -33 %. In 0.18 ms nothing changes. */
+static void the_influence_is_that_of_the_interval(void **state)
+{
+    (void)state;
+    dl_study study = study_of(FIXTURE_GPU_COSTS, "", "none");
+    dl_sweep sweep = {0};
+    dl_error err = {0};
+    const dl_sweep_config config = {.threads = 1};
+    assert_int_equal(study.variants[0].assumed.count, 2);
+    if (dl_sweep_run(&sweep, &study, &config, &err) != DL_OK) fail_msg("%s", err.text);
+    assert_int_equal(sweep.influence_count, 1);
+    const dl_influence *i = &sweep.influences[0];
+    assert_string_equal(dl_assumption_name(i->assumption), "per_worker_ns");
+    assert_int_equal(sweep.rows[i->row].point.workers, 2);
+    assert_near(i->at_low, 0.01, 1); /* within 0 .. 2 %: the first step's issue */
+    assert_near(i->at_high, -1.0 / 3, 0.03);
+    assert_int_equal(sweep.rows[0].origin, DL_ORIGIN_ASSUMED);
+    dl_sweep_free(&sweep);
+    dl_study_free(&study);
+}
+
+#define OVERLAPS "[costs]\nschema = 1\nparameter_bytes = 80000\noverlap = yes\n" OPS
+#define READY "[gradients]\nready_1 = 0.5, 40000\nready_2 = 1, 80000\n"
+
+static bool has_note(const dl_study *study, const char *text)
+{
+    size_t count = 0;
+    bool found = false;
+    char **notes = dl_study_notes(study, &count);
+    for (size_t i = 0; i < count; i++)
+        found |= strstr(notes[i], text) != NULL;
+    dl_study_notes_free(notes, count);
+    return found;
+}
+
+/* Exchange overlaps where the cost file says so and the scenario does not say otherwise; then the
+ * slowdown is needed too. */
+static void overlap_is_that_of_the_program(void **state)
+{
+    (void)state;
+    dl_study study = study_of(OVERLAPS READY, "", "allreduce");
+    assert_true(study.variants[0].scenario.gpu->overlap);
+    assert_true(dl_variant_overlaps_by_costs(&study.variants[0]));
+    assert_true(study.variants[0].costs.overlap_slowdown.known);
+    assert_true(has_note(&study, "overlap the backward pass, since [costs] overlap = yes"));
+    dl_study_free(&study);
+    study = study_of(OVERLAPS READY, "[exchange]\noverlap = no\n", "allreduce");
+    assert_false(study.variants[0].scenario.gpu->overlap);
+    assert_false(has_note(&study, "overlap the backward pass"));
+    dl_study_free(&study);
+    study = study_of(OVERLAPS READY, "", "allreduce\nlag = 1");
+    assert_false(study.variants[0].scenario.gpu->overlap);
+    dl_study_free(&study);
+}
+
+/* Those of the scenario, for which nothing is assumed. */
+static void parameters_may_be_the_scenarios(void **state)
+{
+    (void)state;
+    dl_study study = study_of(COSTS, "parameter_bytes = 5MB\n", "allreduce");
+    assert_int_equal(study.variants[0].costs.parameter_bytes, 5000000);
+    for (size_t i = 0; i < study.variants[0].assumed.count; i++) {
+        assert_string_not_equal(dl_assumption_name(&study.variants[0].assumed.items[i]),
+                                "parameter_bytes");
+    }
+    dl_study_free(&study);
+}
+
+static void a_scenario_may_refuse(void **state)
+{
+    (void)state;
+    const char *path = NULL;
+    dl_study study = study_of(FIXTURE_GPU_COSTS, "missing = refuse\n", "ps");
+    char *missing = dl_study_missing(&study, &path);
+    assert_string_equal(missing, "[dispatch] serial_ns, [dispatch] per_worker_ns");
+    free(missing);
+    dl_study_free(&study);
+    study = study_of(FIXTURE_GPU_COSTS, "missing = assume\n", "ps");
+    assert_null(dl_study_missing(&study, &path));
+    dl_study_free(&study);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(on_gpus_the_machine_file_counts),
+        cmocka_unit_test(long_steps_are_issued_in_5_ms),
+        cmocka_unit_test(on_cores_the_size_counts),
+        cmocka_unit_test(only_what_is_needed_and_unknown),
+        cmocka_unit_test(draws_have_the_interval),
+        cmocka_unit_test(the_influence_is_that_of_the_interval),
+        cmocka_unit_test(buckets_are_those_of_ddp),
+        cmocka_unit_test(one_number_makes_costs),
+        cmocka_unit_test(overlap_is_that_of_the_program),
+        cmocka_unit_test(parameters_may_be_the_scenarios),
+        cmocka_unit_test(a_scenario_may_refuse),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

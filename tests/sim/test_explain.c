@@ -1,0 +1,185 @@
+#include "sim/report/explain.h"
+
+#include <stdlib.h>
+
+#include "common/csv.h"
+#include "sim/report/report.h"
+#include "tests/sim_fixture.h"
+
+#define COSTS "test_explain_costs.ini"
+#define RESULTS "test_explain_results.csv"
+
+/* A step is 3 ms of computing and 1 ms of making its batch, whatever the number of samples. */
+static const char costs_text[] = "[costs]\nschema = 1\n"
+                                 "[op a.forward]\nfixed_ns = 3000000\nper_sample_ns = 0\n"
+                                 "[op input]\nfixed_ns = 1000000\nper_sample_ns = 0\n"
+                                 "[sharing]\ncopies_2 = 1\n";
+
+typedef struct explained {
+    dl_study study;
+    dl_measured *measured;
+    dl_sweep sweep;
+    dl_explanation x;
+} explained;
+
+/* One and two workers that do not exchange; row as dl_explanation_find takes it. */
+static void explain(explained *e, const char *more, size_t row)
+{
+    char text[512];
+    dl_error err = {0};
+    FILE *file = fopen(COSTS, "w");
+    fputs(costs_text, file);
+    fclose(file);
+    *e = (explained){0};
+    snprintf(text, sizeof text,
+             "[scenario]\nsteps = 20\n[machine]\ncores = workers\nworkers = 1, 2\n[workload]\n"
+             "costs = %s\nbatch = 2\n%s",
+             COSTS, more);
+    const dl_sweep_config config = {.threads = 1};
+    if (dl_study_read_text(&e->study, "s.ini", text, strlen(text), &err) ||
+        dl_study_read_costs(&e->study, &err) || dl_measured_read(&e->measured, &e->study, &err) ||
+        dl_sweep_run(&e->sweep, &e->study, &config, &err)) {
+        fail_msg("%s", err.text);
+    }
+    dl_explanation_find(&e->x, &e->study, &e->sweep, e->measured, row);
+}
+
+static void forget(explained *e)
+{
+    dl_explanation_free(&e->x);
+    dl_measured_free(e->measured, e->sweep.row_count);
+    dl_sweep_free(&e->sweep);
+    dl_study_free(&e->study);
+    remove(COSTS);
+}
+
+/* Of 4 ms, half of the computing leaves 2.5 ms (1.6 times), half of the input 3.5 ms (8/7
+ * times), no input 3 ms (4/3 times); nothing else takes time. */
+static void gains_are_those_of_the_step_s_sum(void **state)
+{
+    (void)state;
+    explained e;
+    explain(&e, "", 2);
+    assert_int_equal(e.x.row, 1);
+    assert_int_equal(e.x.before, 0);
+    assert_int_equal(dl_dominant_part(&e.sweep.rows[1]), DL_PART_COMPUTE);
+    const dl_gains *gains = &e.x.gains;
+    assert_null(gains->why_not);
+    assert_int_equal(gains->count, 2);
+    assert_string_equal(gains->all[0].cost, "compute");
+    assert_near(gains->all[0].half, 1.6, 1e-9);
+    assert_true(isnan(gains->all[0].none));
+    assert_string_equal(gains->all[1].cost, "input");
+    assert_near(gains->all[1].half, 8.0 / 7, 1e-9);
+    assert_near(gains->all[1].none, 4.0 / 3, 1e-9);
+    assert_near(gains->per_s, 500, 1e-9);
+    forget(&e);
+}
+
+static void a_row_can_be_chosen(void **state)
+{
+    (void)state;
+    explained e;
+    explain(&e, "", 0);
+    assert_int_equal(e.x.row, 0);
+    assert_int_equal(e.x.before, 2); /* no fewer workers */
+    assert_int_equal(e.x.best, 0);   /* two do not make two samples faster than one */
+    forget(&e);
+}
+
+static char *printed(const explained *e, void (*print)(FILE *, const dl_explanation *))
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    print(out, &e->x);
+    fclose(out);
+    return text;
+}
+
+static void both_renderings_say_the_same(void **state)
+{
+    (void)state;
+    static const char *const sentences[] = {
+        "With 2 workers (batch 2, none) a step takes 4.00 ms. Most of it is compute: 75 %; then",
+        "input 25 %.",
+    };
+    explained e;
+    explain(&e, "", 2);
+    char *text = printed(&e, dl_explanation_print), *html = printed(&e, dl_explanation_html);
+    for (size_t i = 0; i < sizeof sentences / sizeof *sentences; i++) {
+        if (strstr(text, sentences[i]) == NULL) fail_msg("no '%s' in: %s", sentences[i], text);
+        if (strstr(html, sentences[i]) == NULL) fail_msg("no '%s' in: %s", sentences[i], html);
+    }
+    assert_non_null(strstr(text, "Halving compute (forward, backward, update) gives 1.60 times the "
+                                 "throughput; halving making and\ncopying batches gives 1.14 "
+                                 "times.\n"));
+    assert_non_null(strstr(text, "making and copying batches                     1.14 times       "
+                                 "1.33 times\n"));
+    assert_non_null(strstr(html,
+                           "<strong>What would help most: compute (forward, backward, update) "
+                           "in half the time, for 1.60 times the throughput.</strong>"));
+    free(text);
+    free(html);
+    forget(&e);
+}
+
+/* Only with an explanation; a head line for each gain. */
+static void results_have_the_dominant_part(void **state)
+{
+    (void)state;
+    explained e;
+    dl_csv csv = {0};
+    explain(&e, "", 2);
+    assert_int_equal(dl_report_results(RESULTS, &e.study, &e.sweep, e.measured, &e.x, NULL), DL_OK);
+    assert_int_equal(dl_csv_read(&csv, RESULTS, NULL), DL_OK);
+    const int name = dl_csv_column(&csv, "dominant"), part = dl_csv_column(&csv, "dominant_frac");
+    assert_true(name > 0 && part == name + 1 && (size_t)part == csv.columns - 1);
+    double frac = 0;
+    assert_string_equal(dl_csv_cell(&csv, 1, (size_t)name), "compute");
+    assert_int_equal(dl_csv_number(&csv, 1, (size_t)part, &frac, NULL), DL_OK);
+    assert_near(frac, 0.75, 1e-9);
+    dl_csv_free(&csv);
+    assert_int_equal(dl_report_results(RESULTS, &e.study, &e.sweep, e.measured, NULL, NULL), DL_OK);
+    assert_int_equal(dl_csv_read(&csv, RESULTS, NULL), DL_OK);
+    assert_int_equal(dl_csv_column(&csv, "dominant"), -1);
+    dl_csv_free(&csv);
+    remove(RESULTS);
+    char *head = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&head, &bytes);
+    dl_report_results_write(out, &e.study, &e.sweep, e.measured, &e.x);
+    fclose(out);
+    assert_non_null(strstr(head, "\n# gain: cost=input half=1.143 none=1.333 sync=none workers=2 "
+                                 "batch=2\n"));
+    free(head);
+    forget(&e);
+}
+
+static void lines_are_broken_at_blanks(void **state)
+{
+    (void)state;
+    char *text = NULL, words[300] = "";
+    size_t bytes = 0;
+    for (int i = 0; i < 25; i++)
+        strcat(words, "123456789 ");
+    FILE *out = open_memstream(&text, &bytes);
+    dl_explain_wrapped(out, words, 2);
+    fclose(out);
+    assert_int_equal(strcspn(text, "\n"), 99); /* ten words and nine blanks */
+    assert_int_equal(strncmp(text + 99, "\n  123456789 ", 13), 0);
+    assert_int_equal(bytes, 25 * 10 + 2 * 2);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gains_are_those_of_the_step_s_sum),
+        cmocka_unit_test(a_row_can_be_chosen),
+        cmocka_unit_test(both_renderings_say_the_same),
+        cmocka_unit_test(results_have_the_dominant_part),
+        cmocka_unit_test(lines_are_broken_at_blanks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,144 @@
+/* Machines made from the tables of GPUs and instances. */
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/csv.h"
+#include "common/install.h"
+#include "sim/scenario/machine_catalogue.h"
+#include "tests/check.h"
+#include "tests/near.h"
+
+static dl_machine machine_called(const char *name)
+{
+    dl_machine machine = {0};
+    dl_error error = {0};
+    if (dl_machine_open(&machine, name, &error)) fail_msg("%s: %s", name, error.text);
+    return machine;
+}
+
+/* Every row of a table is a machine, alone and with another count before it. */
+static void check_table(const char *table, const char *const *formats)
+{
+    dl_csv csv = {0};
+    char *folder = dl_share_path("scenarios/machines"), *path = dl_format("%s/%s", folder, table);
+    assert_int_equal(dl_csv_read(&csv, path, NULL), DL_OK);
+    for (size_t r = 0; r < csv.rows; r++) {
+        for (int f = 0; formats[f] != NULL; f++) {
+            char *name = dl_format("%s%s", formats[f], dl_csv_cell(&csv, r, 0));
+            dl_machine machine = machine_called(name);
+            assert_true(machine.gpu_count > 0);
+            assert_true(machine.models[0].fp32_flop_per_s.value > 1e12);
+            assert_int_equal(machine.models[0].memory_bytes.evidence, DL_EVIDENCE_CATALOGUE);
+            dl_machine_free(&machine);
+            free(name);
+        }
+        assert_true(strlen(dl_csv_cell(&csv, r, (size_t)dl_csv_column(&csv, "source"))) > 10);
+    }
+    dl_csv_free(&csv);
+    free(path);
+    free(folder);
+}
+
+static void every_row_makes_machines(void **state)
+{
+    static const char *const boxes[] = {"1x", "2x", "4x", "8x", "3x", NULL};
+    static const char *const nodes[] = {"", "2x", NULL};
+    (void)state;
+    check_table("gpus.csv", boxes);
+    check_table("instances.csv", nodes);
+}
+
+static void boxes_are_as_the_table_says(void **state)
+{
+    (void)state;
+    dl_machine m = machine_called("some/folder/4xrtx3090");
+    assert_string_equal(m.path, "4xrtx3090");
+    assert_string_equal(m.name, "4x GeForce RTX 3090");
+    assert_int_equal(m.gpu_count, 4);
+    assert_int_equal(m.sockets, 1);
+    assert_int_equal(m.peer, DL_PEER_NONE);
+    assert_true(near_scaled(m.models[0].memory_bytes_per_s.value, 936e9, 0, 1e-12));
+    assert_true(near_scaled(m.models[0].fp16_flop_per_s.value, 71e12, 0, 1e-12));
+    assert_false(m.price_usd_per_hour.known);
+    dl_machine_free(&m);
+    m = machine_called("8xh100");
+    assert_int_equal(m.sockets, 2);
+    assert_int_equal(m.gpus[3].parent, 0);
+    assert_int_equal(m.gpus[4].parent, 1);
+    assert_true(near_scaled(m.classes[m.nvswitch_link].bytes_per_s.value, 376.6e9, 0, 1e-12));
+    dl_machine_free(&m);
+    /* Each of eight to each other: 28 links of 0.84 x 64 GB/s. */
+    m = machine_called("8xmi300x");
+    assert_int_equal(m.nvlink_count, 28);
+    assert_true(near_scaled(m.classes[m.nvlinks[0].link].bytes_per_s.value, 53.76e9, 0, 1e-12));
+    dl_machine_free(&m);
+    m = machine_called("1xh100"); /* nobody to be joined to */
+    assert_int_equal(m.nvswitch_link, -1);
+    dl_machine_free(&m);
+    m = machine_called("dgx_a100"); /* a file's name */
+    assert_int_equal(m.gpu_count, 8);
+    dl_machine_free(&m);
+}
+
+static void instances_have_price_and_network(void **state)
+{
+    (void)state;
+    dl_machine m = machine_called("2xg5.12xlarge");
+    assert_int_equal(m.nodes, 2);
+    assert_int_equal(m.gpu_count, 4);
+    assert_int_equal(m.nic_count, 1);
+    assert_true(near_scaled(m.classes[m.nics[0].port].bytes_per_s.value, 0.9 * 40e9 / 8, 0, 1e-12));
+    assert_true(near_scaled(m.price_usd_per_hour.value, 5.672, 0, 1e-12));
+    assert_int_equal(m.cores, 24);
+    assert_int_equal(m.peer, DL_PEER_NONE);
+    dl_machine_free(&m);
+    m = machine_called("a3-highgpu-8g");
+    assert_false(m.price_usd_per_hour.known);
+    assert_int_equal(m.nic_count, 4);
+    assert_true(m.gpudirect);
+    assert_int_equal(m.nics[3].parent, 1);
+    dl_machine_free(&m);
+}
+
+static void errors_name_what_is_near(void **state)
+{
+    static const struct {
+        const char *name;
+        dl_status status;
+        const char *says;
+    } cases[] = {
+        {"4xrtx309", DL_ERR_NAME,
+         "'4xrtx309' is neither a file nor a machine; did you mean "
+         "'4xrtx3090'?"},
+        {"g5.12xlrge", DL_ERR_NAME, "did you mean 'g5.12xlarge'?"},
+        {"rtx3090", DL_ERR_NAME, "did you mean '1xrtx3090'?"},
+        {"dgx_a10", DL_ERR_NAME, "did you mean 'dgx_a100'?"},
+        {"17xrtx3090", DL_ERR_RANGE, "'17xrtx3090': expected 1 to 16 GPUs"},
+        {"0xrtx3090", DL_ERR_RANGE, "expected 1 to 16 GPUs"},
+        {"2000xg5.xlarge", DL_ERR_RANGE, "expected 1 to 1024 nodes"},
+        {"none.ini", DL_ERR_IO, "cannot open"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_machine m = {0};
+        dl_error error = {0};
+        const dl_status status = dl_machine_open(&m, cases[i].name, &error);
+        if (status != cases[i].status || strstr(error.text, cases[i].says) == NULL) {
+            fail_msg("%s: %d, %s", cases[i].name, (int)status, error.text);
+        }
+    }
+    assert_true(dl_machine_is_made("4xrtx3090"));
+    assert_false(dl_machine_is_made("dgx_a100"));
+    assert_false(dl_machine_is_made("nothing"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_makes_machines),
+        cmocka_unit_test(boxes_are_as_the_table_says),
+        cmocka_unit_test(instances_have_price_and_network),
+        cmocka_unit_test(errors_name_what_is_near),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Machines by name. Usage: test_machines_command.sh DLSIM
+set -u
+tested=$(realpath "$1")
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/../expect.sh"
+fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
+column() { awk -F, -v name="$2" '/^[^#]/ && !n { for (i = 1; i <= NF; i++) if ($i == name) n = i; next }
+                                 n { print $n }' "$1"; }
+
+expect 0 "a100            NVSwitch" --machines
+expect 0 "5.67 in 2024" --machines
+expect 0 "rtx3090         24GiB     936GB/s" --machines
+
+run=(--workload resnet50 --batch-per-worker 32 --steps 10)
+expect 0 "3 points" "${run[@]}" --machine 4xrtx3090
+expect 0 "9 points" "${run[@]}" --machine 4xrtx3090,4xa6000,8xt4 -o many.csv
+expect 0 "5 points" "${run[@]}" --machine 2xg5.48xlarge
+# The price of a node is that of all its GPUs, whether they are used or not.
+expect 0 "3 points" "${run[@]}" --machine g5.12xlarge -o price.csv
+[ "$(column price.csv usd_per_hour | tr '\n' ' ')" = "5.672 5.672 5.672 " ] ||
+    fail "prices: $(column price.csv usd_per_hour)"
+
+# In a scenario's file, also of another folder, and saved into one.
+mkdir elsewhere
+expect 0 "3 points" "${run[@]}" --machine 4xrtx3090 --save elsewhere/scenario.ini -o here.csv
+grep -q '^file = 4xrtx3090$' elsewhere/scenario.ini || fail "saved: $(grep file elsewhere/scenario.ini)"
+expect 0 "3 points" elsewhere/scenario.ini -o there.csv
+cmp -s <(grep -v '^#' here.csv) <(grep -v '^#' there.csv) || fail "the saved scenario differs"
+
+# Rented in parts: the price of the GPUs that are used.
+{
+    echo "[machine]"; echo "schema = 1"; echo "name = parts"; echo "peer = none"
+    echo "gpu_price_usd_per_hour = 0.5, catalogue"
+    echo "[gpu_model a6000]"; echo "memory_bytes = 48GB"; echo "memory_bytes_per_s = 768GB/s"
+    echo "fp32_flop_per_s = 38.7Tflop/s"
+    echo "[link pcie]"; echo "bytes_per_s = 26GB/s"; echo "latency_ns = 1us"
+    echo "[host]"; echo "memory_bytes_per_s = 200GB/s"
+    echo "[gpus 0-3]"; echo "model = a6000"; echo "parent = socket0"; echo "link = pcie"
+    echo "[protocol simple]"; echo "launch_ns = 8us"; echo "hop_ns = 5us"
+    echo "network_hop_ns = 14us"; echo "bandwidth_frac = 1"
+} >parts.ini
+expect 0 "3 points" "${run[@]}" --machine parts.ini -o parts.csv
+[ "$(column parts.csv usd_per_hour | tr '\n' ' ')" = "0.5 1 2 " ] ||
+    fail "prices: $(column parts.csv usd_per_hour)"
+sed -i '/^gpu_price/a price_usd_per_hour = 2' parts.ini
+expect 1 "price_usd_per_hour is given too" "${run[@]}" --machine parts.ini
+
+expect 2 "did you mean '4xrtx3090'" "${run[@]}" --machine 4xrtx309
+expect 2 "expected 1 to 16 GPUs" "${run[@]}" --machine 99xrtx3090
+exit $((failures > 0))

@@ -1,0 +1,145 @@
+/* Times of layers on a GPU, worked out by hand, and the cost file that they make. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "sim/workloads/roofline.h"
+#include "tests/check.h"
+#include "tests/near.h"
+
+static dl_quantity known(double value)
+{
+    return (dl_quantity){.known = true, .value = value};
+}
+
+/* 1 Tflop/s and 100 GB/s, no half precision. */
+static dl_gpu_model gpu(void)
+{
+    static char name[] = "toy";
+    return (dl_gpu_model){.name = name,
+                          .memory_bytes = known(1e10),
+                          .memory_bytes_per_s = known(1e11),
+                          .fp32_flop_per_s = known(1e12)};
+}
+
+/* Half of both rates: 500 flop and 50 bytes a ns. */
+static dl_roofline halves(void)
+{
+    const dl_efficiency efficiency = {0.5, 0.5, 0.2, 1};
+    const dl_gpu_model model = gpu();
+    dl_roofline roofline = {0};
+    assert_int_equal(dl_roofline_of(&model, DL_FP32, &efficiency, &roofline, NULL), DL_OK);
+    return roofline;
+}
+
+/* Part 1: 10 000 flop take 20 ns, 100 numbers of 4 bytes 8 ns: 20. Part 2: 1000 flop 2 ns, 500
+ * numbers 40 ns: 40. Part 3 in small windows: 9000 flop / 2.25 take 8 ns. Weights: 25 of 4 bytes
+ * take 2 ns; four kernels. */
+static void the_slower_of_flop_and_bytes_counts(void **state)
+{
+    (void)state;
+    const dl_roofline roofline = halves();
+    const dl_layer_pass pass = {
+        {{10000, 100, 25, 1, false}, {1000, 500, 0, 2, false}, {9000, 10, 0, 1, true}}, 3};
+    const dl_pass_time time = dl_roofline_pass(&roofline, &pass);
+    assert_true(near_scaled(time.per_sample_ns, 20 + 40 + 8, 0, 1e-12));
+    assert_true(near_scaled(time.fixed_ns, 2 + 4 * DL_ROOFLINE_KERNEL_NS, 0, 1e-12));
+    /* 1000 parameters: 12, 20 and 28 kB over 50 bytes a ns. */
+    assert_true(near_scaled(dl_roofline_update_ns(&roofline, 1000, DL_SGD), 240, 0, 1e-12));
+    assert_true(near_scaled(dl_roofline_update_ns(&roofline, 1000, DL_MOMENTUM), 400, 0, 1e-12));
+    assert_true(near_scaled(dl_roofline_update_ns(&roofline, 1000, DL_ADAM), 560, 0, 1e-12));
+}
+
+static void a_rate_that_is_not_known_is_an_error(void **state)
+{
+    (void)state;
+    const dl_gpu_model model = gpu();
+    dl_roofline roofline = {0};
+    dl_error error = {0};
+    const dl_efficiency *efficiency = dl_efficiency_of("toy", DL_MODEL_CONVOLUTION, DL_FP16);
+    assert_int_equal(dl_roofline_of(&model, DL_FP16, efficiency, &roofline, &error), DL_ERR_DATA);
+    assert_non_null(strstr(error.text, "the rate fp16_flop_per_s of toy is not known"));
+}
+
+/* The first dense layer of the MLP reads 784 numbers, writes 128 and has 100 480 weights; forward
+ * 200 704 flop. Its backward has one product of the two: nothing before it needs a gradient. */
+static void costs_of_the_mlp(void **state)
+{
+    (void)state;
+    dl_architecture mlp = {0};
+    dl_costs costs = {0}, read = {0};
+    const dl_gpu_model model = gpu();
+    const dl_efficiency *e = dl_efficiency_of("toy", DL_MODEL_CONVOLUTION, DL_FP32);
+    assert_int_equal(dl_architecture_make(&mlp, "mlp", NULL), DL_OK);
+    assert_int_equal(dl_roofline_costs(&costs, &mlp, &model, DL_FP32, DL_MOMENTUM, NULL), DL_OK);
+    assert_int_equal(costs.parameter_bytes, 4 * 109386);
+    assert_int_equal(costs.state_bytes, 4 * 109386);
+    const dl_op_cost *op = &costs.ops[0];
+    const double flop_ns = 1e-3 / e->arithmetic_frac, byte_ns = 1e-2 / e->memory_frac;
+    assert_string_equal(op->name, "fc1.forward");
+    assert_true(
+        near_scaled(op->per_sample_ns.value, fmax(200704 * flop_ns, 912 * 4 * byte_ns), 0, 1e-12));
+    assert_true(
+        near_scaled(op->fixed_ns.value, 100480 * 4 * byte_ns + DL_ROOFLINE_KERNEL_NS, 0, 1e-12));
+    assert_int_equal(op->fixed_ns.origin, DL_ORIGIN_ASSUMED);
+    assert_true(near_scaled(op->flop_per_sample.value, 200704, 0, 0));
+    assert_true(near_scaled(op->bytes_per_sample.value, 912 * 4, 0, 0));
+    assert_true(near_scaled(costs.compute_spread_frac.value, e->log_sd, 0, 0));
+    assert_true(near_scaled(costs.input_bytes_per_sample.value, 4 * 784, 0, 0));
+    /* The sum over all operations is the step. */
+    dl_roofline roofline = {0};
+    assert_int_equal(dl_roofline_of(&model, DL_FP32, e, &roofline, NULL), DL_OK);
+    assert_true(near_scaled(dl_costs_step_ns(&costs, 64, NULL),
+                            dl_roofline_step_ns(&roofline, &mlp, DL_MOMENTUM, 64), 0, 1e-12));
+    /* Smaller than a bucket: all gradients at the end. */
+    assert_int_equal(costs.gradient_count, 1);
+    assert_true(near_scaled(costs.gradients[0].bytes, 4 * 109386, 0, 0));
+    assert_true(near_scaled(costs.gradients[0].share, 1, 0, 1e-12));
+    /* Written and read again. */
+    dl_error error = {0};
+    if (dl_costs_write(&costs, "roofline_costs.ini", "Estimated.", &error))
+        fail_msg("%s", error.text);
+    if (dl_costs_read(&read, "roofline_costs.ini", &error)) fail_msg("%s", error.text);
+    assert_int_equal(read.op_count, costs.op_count);
+    assert_int_equal(read.layer_count, costs.layer_count);
+    assert_true(near_scaled(dl_costs_step_ns(&read, 64, NULL), dl_costs_step_ns(&costs, 64, NULL),
+                            0, 1e-9));
+    assert_true(near_scaled(read.compute_spread_frac.value, e->log_sd, 0, 1e-12));
+    assert_true(near_scaled(read.dispatch.per_worker_ns.value, costs.dispatch.per_worker_ns.value,
+                            0, 1e-12));
+    remove("roofline_costs.ini");
+    dl_costs_free(&read);
+    dl_costs_free(&costs);
+    dl_architecture_free(&mlp);
+}
+
+/* GPT-2's gradients in buckets of 25 MiB or a layer more, the last to the first layer. */
+static void gradients_come_in_buckets(void **state)
+{
+    (void)state;
+    dl_architecture gpt2 = {0};
+    dl_costs costs = {0};
+    const dl_gpu_model model = gpu();
+    assert_int_equal(dl_architecture_make(&gpt2, "gpt2", NULL), DL_OK);
+    assert_int_equal(dl_roofline_costs(&costs, &gpt2, &model, DL_FP32, DL_ADAM, NULL), DL_OK);
+    /* A block has 28.35 MB, more than 26.2; the embedding 157 MB, and the norm of the head goes
+     * with the last block. */
+    assert_int_equal(costs.gradient_count, 13);
+    assert_true(near_scaled(costs.gradients[0].bytes, 4 * (7087872 + 1536), 0, 0));
+    assert_true(near_scaled(costs.gradients[12].bytes, 4 * 124439808.0, 0, 0));
+    for (size_t i = 1; i < 13; i++)
+        assert_true(costs.gradients[i].share > costs.gradients[i - 1].share);
+    assert_int_equal(costs.state_bytes, 8 * 124439808LL);
+    dl_costs_free(&costs);
+    dl_architecture_free(&gpt2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_slower_of_flop_and_bytes_counts),
+        cmocka_unit_test(a_rate_that_is_not_known_is_an_error),
+        cmocka_unit_test(costs_of_the_mlp),
+        cmocka_unit_test(gradients_come_in_buckets),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

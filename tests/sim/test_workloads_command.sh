@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Networks without a cost file. Usage: test_workloads_command.sh DLSIM
+set -u
+tested=$(realpath "$1")
+scenarios=$(cd "$(dirname "$0")/../../scenarios" && pwd)
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/../expect.sh"
+fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
+rate() { awk -F, '/^[^#]/ && !n { for (i = 1; i <= NF; i++) if ($i == "throughput_per_s") n = i; next }
+                  n { print $n }' "$1" | tail -n 1; }
+
+run=(--workload resnet50 --machine dgx_a100 --batch-per-worker 64 --mode allreduce --steps 20)
+expect 0 "6 points" "${run[@]}" -o all.csv
+expect 0 "times of resnet50, fp32, momentum are estimated: 0.54 of the fp32 flop rate" "${run[@]}" \
+    --check
+# The interval is there with one replicate.
+awk -F, '/^[^#]/ && !n { for (i = 1; i <= NF; i++) { if ($i == "throughput_low_per_s") low = i
+         if ($i == "throughput_per_s") n = i }; next }
+         n && !($low > 0.6 * $n && $low < 0.75 * $n) { bad = 1 } END { exit !n || bad }' all.csv ||
+    fail "no interval of 2 standard deviations: $(head -n 20 all.csv)"
+
+# Tensor cores are faster; a smaller image is, too.
+expect 0 "1 points" "${run[@]}" --workers 1 -o fp32.csv
+expect 0 "1 points" "${run[@]}" --workers 1 -o fp16.csv --set workload.arithmetic=fp16
+awk -v a="$(rate fp32.csv)" -v b="$(rate fp16.csv)" 'BEGIN { exit !(b > 2 * a) }' ||
+    fail "fp16: $(rate fp16.csv), fp32: $(rate fp32.csv)"
+
+# Saved costs give the same results.
+expect 0 "" "${run[@]}" --workers 4 -o estimated.csv --save-costs resnet50.ini --save scenario.ini
+expect 0 "" --costs resnet50.ini "${run[@]:2}" --workers 4 -o saved.csv
+[ "$(rate estimated.csv)" = "$(rate saved.csv)" ] ||
+    fail "estimated $(rate estimated.csv), saved $(rate saved.csv)"
+expect 0 "" scenario.ini -o again.csv
+[ "$(rate estimated.csv)" = "$(rate again.csv)" ] || fail "the saved scenario differs"
+
+# Several networks and arithmetics in one scenario.
+expect 0 "4 points" --workload 'gpt2:sequence=256|bert_base' --machine dgx_a100 --workers 2 \
+    --batch-per-worker 8 --steps 5 --set workload.arithmetic=tf32,fp16 -o many.csv
+expect 2 "4 cost files" --workload 'gpt2|bert_base' --machine dgx_a100 --workers 2 \
+    --batch-per-worker 8 --set workload.arithmetic=tf32,fp16 --save-costs x.ini
+# Split over GPUs by its layers.
+expect 0 "1 points" --workload gpt2_xl --machine dgx_a100 --workers 2 --batch-per-worker 8 --steps 5 \
+    --set pipeline.stages=4 --set pipeline.micro_batches=4 --set workload.arithmetic=fp16
+
+expect 0 "25557032        8.178" --workloads
+expect 0 "kv_heads       0 to 65536" --workloads
+expect 2 "no network is called 'resnt50'; did you mean 'resnet50'" "${run[@]}" --workload resnt50
+expect 2 "have no key 'layer'" "${run[@]}" --workload llama:layer=3
+expect 2 "--workload needs --machine" --workload lenet --batch 64
+expect 1 "costs is given too" "${run[@]}" --costs "$scenarios/costs/resnet50_t4.ini"
+expect 1 "tf32_flop_per_s of v100 is not known" "${run[@]:0:2}" --machine dgx1_v100 \
+    --batch-per-worker 64 --set workload.arithmetic=tf32
+exit $((failures > 0))

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# The commands of docs/questions.md and docs/guide.md: each runs, and prints the lines that the page
+# shows, in their order. Blanks count once; a line of the page may be a part of one that is printed.
+# Usage: test_questions.sh DLSIM DLCAL ROOT
+set -u
+root=$(realpath "$3")
+PATH=$(dirname "$(realpath "$1")"):$(dirname "$(realpath "$2")"):$PATH
+tested=$1
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/expect.sh"
+ln -s "$root/scenarios" scenarios
+ln -s "$root/tests" tests
+# One file a command, "COMMAND" and the lines that it prints: 01.command, 01.lines.
+awk '/^```/ { inside = $0 == "```console"; more = 0; next }
+     !inside { next }
+     /^\$ / || more {
+         if (!more) count++
+         name = sprintf("%02d", count)
+         line = $0
+         if (!more) sub(/^\$ /, "", line)
+         more = sub(/\\$/, "", line)
+         printf "%s%s", line, more ? "" : "\n" >(name ".command")
+         printf "" >(name ".lines")
+         next
+     }
+     { print >(name ".lines") }' "$root/docs/questions.md" "$root/docs/guide.md"
+commands=0
+for command in [0-9]*.command; do
+    commands=$((commands + 1))
+    output=$(bash -c "$(cat "$command")" 2>&1)
+    status=$?
+    if [ $status -ne 0 ]; then
+        echo "FAIL: exit $status: $(cat "$command"): $output"
+        failures=$((failures + 1))
+        continue
+    fi
+    [ -s "${command%.command}.lines" ] || continue
+    printf '%s\n' "$output" >printed
+    awk 'function squeezed(text) { gsub(/[ \t]+/, " ", text); gsub(/^ | $/, "", text); return text }
+         NR == FNR { wanted[++count] = squeezed($0); next }
+         found < count && index(squeezed($0), wanted[found + 1]) { found++ }
+         END { if (found < count) { print wanted[found + 1]; exit 1 } }' \
+        "${command%.command}.lines" printed >missing || {
+        echo "FAIL: $(cat "$command"): no line '$(cat missing)' in:"
+        cat printed
+        failures=$((failures + 1))
+    }
+done
+[ "$commands" -ge 20 ] || { echo "FAIL: only $commands commands"; failures=$((failures + 1)); }
+questions=$(grep -c '^### ' "$root/docs/questions.md")
+[ "$questions" -ge 20 ] || { echo "FAIL: only $questions questions"; failures=$((failures + 1)); }
+[ "$failures" -eq 0 ]

@@ -1,0 +1,225 @@
+#include "trace/activity/cpu_steps.h"
+
+#include <stdlib.h>
+
+#include "tests/check.h"
+
+enum {
+    OP,
+    ANNOTATION,
+    STEP,
+    FORWARD,
+    BACKWARD,
+    GRADIENT,
+    OPTIMIZER,
+    LOADER,
+    CALL,
+    ALL_REDUCE,
+    OTHER,
+    COPY_BACK,
+    TEXTS
+};
+
+static char texts_kept[][64] = {"",
+                                "cpu_op",
+                                "user_annotation",
+                                "ProfilerStep#1",
+                                "aten::linear",
+                                "autograd::engine::evaluate_function: AddmmBackward0",
+                                "torch::autograd::AccumulateGrad",
+                                "Optimizer.step#SGD.step",
+                                "enumerate(DataLoader)#_Iter.__next__",
+                                "c10d::allreduce_",
+                                "AllReduce",
+                                "aten::relu",
+                                "reducer::copy_bucket_to_grad"};
+static char *const texts[TEXTS + 1] = {texts_kept[0], texts_kept[1], texts_kept[2],  texts_kept[3],
+                                       texts_kept[4], texts_kept[5], texts_kept[6],  texts_kept[7],
+                                       texts_kept[8], texts_kept[9], texts_kept[10], texts_kept[11],
+                                       texts_kept[12]};
+
+#define ID(text) ((uint32_t)(text) + 1)
+#define TRAINER 7
+
+typedef struct trace {
+    dl_activity activities[400];
+    size_t count;
+} trace;
+
+/* Times in us. */
+static dl_activity *add(trace *t, int text, int64_t start, int64_t duration)
+{
+    dl_activity *a = &t->activities[t->count++];
+    const bool annotation = text == STEP || text == OPTIMIZER || text == LOADER;
+    *a = (dl_activity){.kind = DL_ACTIVITY_RANGE,
+                       .name = ID(text),
+                       .detail = ID(annotation ? ANNOTATION : OP),
+                       .thread = TRAINER,
+                       .start_ns = 1000 * start,
+                       .duration_ns = 1000 * duration};
+    return a;
+}
+
+static void add_collective(trace *t, int64_t start, int64_t duration, uint64_t bytes)
+{
+    t->activities[t->count++] = (dl_activity){.kind = DL_ACTIVITY_COLLECTIVE,
+                                              .name = ID(ALL_REDUCE),
+                                              .thread = 8,
+                                              .object = 1,
+                                              .bytes = bytes,
+                                              .start_ns = 1000 * start,
+                                              .duration_ns = 1000 * duration};
+}
+
+/* A step of 1,000 us from `at` (in brackets what precedes an operator, which counts with it):
+ *
+ *   input     [10] 40
+ *   forward   [20] 80, [30] 120
+ *   backward  [50] 100, [0] 100 of which a call of an all-reduce takes 20
+ *   waits     from 550 to 700, where the all-reduce ends
+ *   update    [20] 60 copied back, [20] 150, 50 after it
+ *
+ * The call comes 50 us into the second backward operator, after 50 + 100 + 50 of 230 us. */
+static void add_step(trace *t, int64_t at, bool marks)
+{
+    if (marks) add(t, STEP, at, 1000);
+    add(t, LOADER, at + 10, 40);
+    add(t, OP, at + 10, 20); /* within it */
+    add(t, FORWARD, at + 70, 80);
+    add(t, OTHER, at + 180, 120);
+    add(t, BACKWARD, at + 350, 100);
+    add(t, BACKWARD, at + 450, 100);
+    add(t, GRADIENT, at + 455, 90)->bytes = 4000;
+    add(t, CALL, at + 500, 20);
+    add_collective(t, at + 530, 170, 4000);
+    add(t, COPY_BACK, at + 720, 60);
+    add(t, OPTIMIZER, at + 800, 150);
+    add(t, OTHER, at + 810, 20); /* within it */
+}
+
+static dl_activity_steps find(const trace *t)
+{
+    dl_activity_steps steps = {0};
+    dl_error err = {0};
+    if (dl_activity_steps_init(&steps, t->activities, t->count, texts, TEXTS + 1,
+                               &(dl_step_hints){0}, &err) != DL_OK)
+        fail_msg("%s", err.text);
+    return steps;
+}
+
+static void check_step(const dl_cpu_step *step)
+{
+    assert_int_equal(step->part_ns[DL_CPU_PART_INPUT], 50000);
+    assert_int_equal(step->part_ns[DL_CPU_PART_FORWARD], 250000);
+    assert_int_equal(step->part_ns[DL_CPU_PART_BACKWARD], 230000);
+    assert_int_equal(step->part_ns[DL_CPU_PART_WAIT], 170000);
+    assert_int_equal(step->part_ns[DL_CPU_PART_UPDATE], 300000);
+    assert_int_equal(step->duration_ns, 1000000);
+    assert_int_equal(step->collectives_ns, 170000);
+}
+
+static void marked_steps_are_split(void **state)
+{
+    (void)state;
+    trace t = {0};
+    t.activities[t.count++] = (dl_activity){
+        .kind = DL_ACTIVITY_COMM, .name = 0, .object = 1, .peer = 0, .count = 2, .start_ns = 1};
+    for (int s = 0; s < 4; s++)
+        add_step(&t, 10000 + 1000 * s, true);
+    dl_activity_steps steps = find(&t);
+    assert_int_equal(steps.count, 1);
+    assert_int_equal(steps.lines[0].device, DL_NO_DEVICE);
+    assert_int_equal(steps.lines[0].method, DL_STEPS_MARKS);
+    dl_cpu_training cpu = {0};
+    dl_cpu_training_find(&cpu, t.activities, t.count, texts, TEXTS + 1, &steps.lines[0]);
+    assert_int_equal(cpu.thread, TRAINER);
+    assert_int_equal(cpu.step_count, 4);
+    assert_int_equal(cpu.regular_count, 4);
+    for (size_t s = 0; s < 4; s++)
+        check_step(&cpu.steps[s]);
+    assert_float_equal(cpu.gradient_bytes, 4000, 0);
+    assert_int_equal(cpu.collective_count, 4);
+    assert_int_equal(cpu.collectives[2].called_ns, 12500000);
+    assert_float_equal(cpu.collectives[2].ready_frac, 200.0 / 230, 1e-9);
+    size_t count;
+    dl_cpu_collectives *groups = dl_cpu_training_collectives(&cpu, &count);
+    assert_int_equal(count, 1);
+    assert_string_equal(groups[0].name, "AllReduce");
+    assert_int_equal(groups[0].ranks, 2);
+    assert_float_equal(groups[0].per_step, 1, 0);
+    assert_float_equal(groups[0].duration_ns.p50, 170000, 0);
+    free(groups);
+    dl_cpu_training_free(&cpu);
+    dl_activity_steps_free(&steps);
+}
+
+/* Steps then go from the end of an update, 950 us into a step, to the next one. */
+static void unmarked_steps_end_with_updates(void **state)
+{
+    (void)state;
+    trace t = {0};
+    for (int s = 0; s < 5; s++)
+        add_step(&t, 10000 + 1000 * s, false);
+    dl_activity_steps steps = find(&t);
+    assert_int_equal(steps.lines[0].method, DL_STEPS_OPTIMIZER);
+    assert_int_equal(steps.lines[0].count, 4);
+    assert_int_equal(steps.lines[0].steps[0].start_ns, 10950000);
+    assert_int_equal(steps.lines[0].steps[3].duration_ns, 1000000);
+    dl_activity_steps_free(&steps);
+}
+
+/* Two micro-batches a step: the second forward pass is as long as the first, so it is one. Four
+ * operators of 10 us each, two backward ones of 20 us; in between the host takes nothing. */
+static void gradients_are_accumulated(void **state)
+{
+    (void)state;
+    trace t = {0};
+    for (int s = 0; s < 4; s++) {
+        int64_t at = 10000 + 1000 * s;
+        add(&t, STEP, at, 200);
+        for (int m = 0; m < 2; m++) {
+            for (int i = 0; i < 4; i++, at += 10)
+                add(&t, i % 2 ? OTHER : FORWARD, at, 10);
+            for (int i = 0; i < 2; i++, at += 20)
+                add(&t, BACKWARD, at, 20);
+        }
+        add(&t, OPTIMIZER, at, 40);
+    }
+    dl_activity_steps steps = find(&t);
+    dl_cpu_training cpu = {0};
+    dl_cpu_training_find(&cpu, t.activities, t.count, texts, TEXTS + 1, &steps.lines[0]);
+    assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_FORWARD], 80000);
+    assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_BACKWARD], 80000);
+    assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_UPDATE], 40000);
+    dl_cpu_training_free(&cpu);
+    dl_activity_steps_free(&steps);
+}
+
+/* Work of a device, or no operators: nothing of all this. */
+static void others_are_left_alone(void **state)
+{
+    (void)state;
+    trace t = {0};
+    dl_cpu_operators operators = {0};
+    add(&t, STEP, 10, 10);
+    dl_cpu_operators_find(&operators, t.activities, t.count, texts, TEXTS + 1);
+    assert_int_equal(operators.count, 0);
+    add(&t, FORWARD, 10, 10);
+    dl_cpu_operators_find(&operators, t.activities, t.count, texts, TEXTS + 1);
+    assert_int_equal(operators.count, 1);
+    dl_cpu_operators_free(&operators);
+    t.activities[t.count++] = (dl_activity){.kind = DL_ACTIVITY_KERNEL, .start_ns = 5};
+    dl_cpu_operators_find(&operators, t.activities, t.count, texts, TEXTS + 1);
+    assert_int_equal(operators.count, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(marked_steps_are_split),
+        cmocka_unit_test(unmarked_steps_end_with_updates),
+        cmocka_unit_test(gradients_are_accumulated),
+        cmocka_unit_test(others_are_left_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,139 @@
+/* Training on a processor's cores, by the operators that a framework's profiler recorded (PyTorch:
+ * categories cpu_op and Operator) in a process that used no device.
+ *
+ * The training thread is the one whose outermost operators take most time. What such an operator is
+ * in a step is known by its name:
+ *
+ *   update     "Optimizer.step#SGD.step", "Optimizer.zero_grad#..."
+ *   backward   "autograd::engine::evaluate_function: ...", "...Backward0"
+ *   input      "enumerate(DataLoader)#...__next__"
+ *   exchange   "c10d::allreduce_": the call of a collective, which other threads carry out
+ *   other      all else
+ *
+ * Others are forward up to the first backward one of a step. Behind it they are backward between
+ * two backward ones, but forward again if they are DL_CPU_FORWARD_FEWEST or more and at least half
+ * as many as the first time (accumulated gradients); and update before an update (what
+ * DistributedDataParallel copies back) and at the step's end. The time before an operator, in which the host's language runs, counts with it.
+ *
+ * Waiting. The training thread waits for a collective from the end of an operator to the end of
+ * the last collective that ends before the next operator starts; calls of collectives count as
+ * waiting too, so that the other parts are what a step costs without exchange. */
+#ifndef DL_TRACE_ACTIVITY_CPU_STEPS_H
+#define DL_TRACE_ACTIVITY_CPU_STEPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/activity/steps.h"
+#include "trace/distribution.h"
+
+#define DL_CPU_FORWARD_FEWEST 4
+
+typedef enum dl_cpu_role {
+    DL_CPU_OTHER,
+    DL_CPU_BACKWARD,
+    DL_CPU_UPDATE,
+    DL_CPU_INPUT,
+    DL_CPU_EXCHANGE
+} dl_cpu_role;
+
+typedef struct dl_cpu_operator {
+    uint32_t name; /* index in the trace's strings */
+    dl_cpu_role role;
+    int64_t start_ns, end_ns;
+} dl_cpu_operator;
+
+/* The outermost operators of the training thread. Owns its arrays; release with
+ * dl_cpu_operators_free. */
+typedef struct dl_cpu_operators {
+    uint32_t thread;
+    dl_cpu_operator *items; /* [count] by start */
+    size_t count;           /* 0: the trace holds no operators, or work of a device */
+    dl_cpu_operator *calls; /* [call_count] calls of collectives by start, also those within others
+                             */
+    size_t call_count;
+    int64_t *starts_ns; /* [start_count] ascending, of all operators of the thread */
+    size_t start_count;
+} dl_cpu_operators;
+
+/* Finds them among activities[count] with the texts strings[string_count]; zero `operators`
+ * before. O(n log n). */
+void dl_cpu_operators_find(dl_cpu_operators *operators, const dl_activity *activities, size_t count,
+                           char *const *strings, size_t string_count);
+void dl_cpu_operators_free(dl_cpu_operators *operators);
+
+/* Ends of the steps that the operators show: of each run of updates that a backward pass precedes,
+ * else, where there are fewer than three, of the units that repeat (dl_period_find). Owned by the
+ * caller, *count of them, ascending; the first one ends what may be a part of a step. NULL without
+ * any. *by_update: whether updates ended them. */
+int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, size_t string_count,
+                               size_t *count, bool *by_update);
+
+/* The parts of a step; they add up to its duration. */
+typedef enum dl_cpu_part {
+    DL_CPU_PART_INPUT,
+    DL_CPU_PART_FORWARD,
+    DL_CPU_PART_BACKWARD,
+    DL_CPU_PART_UPDATE,
+    DL_CPU_PART_WAIT,
+    DL_CPU_PARTS
+} dl_cpu_part;
+
+/* "input", "forward", "backward", "update", "waiting for collectives". */
+extern const char *const dl_cpu_part_names[DL_CPU_PARTS];
+
+/* A collective that the process took part in. */
+typedef struct dl_cpu_collective {
+    const char *name; /* "AllReduce", ...; borrowed from the trace */
+    uint64_t bytes;   /* of one rank, as NCCL counts them; 0 = unknown */
+    uint32_t ranks;   /* 0 = unknown */
+    /* Part of the step's backward pass after which it was called; NaN: not during it. */
+    double ready_frac;
+    int64_t called_ns, start_ns, end_ns; /* called by the training thread; carried out */
+} dl_cpu_collective;
+
+typedef struct dl_cpu_step {
+    dl_step_label label;
+    int64_t start_ns, duration_ns;
+    int64_t part_ns[DL_CPU_PARTS];
+    size_t first, count;    /* its collectives, those called in it */
+    int64_t collectives_ns; /* time in which some collective ran */
+} dl_cpu_step;
+
+/* All steps of a process. Owns its arrays; release with dl_cpu_training_free. */
+typedef struct dl_cpu_training {
+    uint32_t thread;
+    dl_cpu_step *steps; /* [step_count], 0: no training on cores */
+    size_t step_count, regular_count;
+    dl_cpu_collective *collectives; /* [collective_count] by called_ns */
+    size_t collective_count;
+    double gradient_bytes; /* that AccumulateGrad adds in a regular step; 0 = unknown */
+} dl_cpu_training;
+
+/* The parts of the steps of a trace's `line` that stands for DL_NO_DEVICE; zero `training` before.
+ * Without operators nothing is found. O(n log n). */
+void dl_cpu_training_find(dl_cpu_training *training, const dl_activity *activities, size_t count,
+                          char *const *strings, size_t string_count, const dl_step_line *line);
+void dl_cpu_training_free(dl_cpu_training *training);
+
+/* A part over the regular steps. */
+dl_distribution dl_cpu_training_part(const dl_cpu_training *training, dl_cpu_part part);
+
+/* Durations of the regular steps. */
+dl_distribution dl_cpu_training_steps(const dl_cpu_training *training);
+
+/* Equal collectives of regular steps. */
+typedef struct dl_cpu_collectives {
+    const char *name;
+    uint64_t bytes;
+    uint32_t ranks;
+    double per_step;
+    double ready_frac;           /* mean; NaN: not called during backward passes */
+    dl_distribution duration_ns; /* carried out, waiting for other ranks included */
+} dl_cpu_collectives;
+
+/* Owned by the caller, *count of them, those that take most time first. */
+dl_cpu_collectives *dl_cpu_training_collectives(const dl_cpu_training *training, size_t *count);
+
+#endif
