@@ -26,12 +26,12 @@ static const struct {
     [DL_DIMENSION_NS] = {{"ns", "us", "ms", "s"}, {1, 1e3, 1e6, 1e9}},
 };
 
-static const char *const evidence_names[] = {"assumed", "catalogue", "measured"};
-#define EVIDENCE_COUNT (sizeof evidence_names / sizeof *evidence_names)
+static const char *const origin_names[] = {"assumed", "catalogue", "fitted", "measured"};
+#define ORIGIN_COUNT (sizeof origin_names / sizeof *origin_names)
 
-const char *dl_evidence_name(dl_evidence evidence)
+const char *dl_origin_name(dl_origin origin)
 {
-    return evidence_names[evidence];
+    return origin_names[origin];
 }
 
 static dl_status parse_unit(const char *unit, dl_dimension dimension, double *factor, dl_error *err)
@@ -55,15 +55,15 @@ static dl_status parse_unit(const char *unit, dl_dimension dimension, double *fa
     return dl_error_set(err, DL_ERR_NAME, "unknown unit '%s'%s", unit, hint);
 }
 
-static dl_status parse_evidence(const char *text, dl_evidence *evidence, dl_error *err)
+dl_status dl_origin_parse(const char *text, dl_origin *origin, dl_error *err)
 {
-    int found = dl_names_find(text, evidence_names, EVIDENCE_COUNT);
+    int found = dl_names_find(text, origin_names, ORIGIN_COUNT);
     if (found >= 0) {
-        *evidence = (dl_evidence)found;
+        *origin = (dl_origin)found;
         return DL_OK;
     }
     char hint[128];
-    dl_names_hint(hint, sizeof hint, text, evidence_names, EVIDENCE_COUNT);
+    dl_names_hint(hint, sizeof hint, text, origin_names, ORIGIN_COUNT);
     return dl_error_set(err, DL_ERR_NAME, "unknown origin '%s'%s", text, hint);
 }
 
@@ -189,7 +189,7 @@ dl_status dl_quantity_parse(const char *text, dl_dimension dimension, dl_quantit
     if (status == DL_OK && parsed.value < 0) {
         status = dl_error_set(err, DL_ERR_RANGE, "%s is negative", amount);
     }
-    if (status == DL_OK && origin != NULL) status = parse_evidence(origin, &parsed.evidence, err);
+    if (status == DL_OK && origin != NULL) status = dl_origin_parse(origin, &parsed.origin, err);
     free(origin);
     free(amount);
     if (status == DL_OK) *quantity = parsed;

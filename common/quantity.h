@@ -22,21 +22,25 @@ typedef enum dl_dimension {
     DL_DIMENSION_NS
 } dl_dimension;
 
-/* The least trustworthy first. */
-typedef enum dl_evidence {
-    DL_EVIDENCE_ASSUMED,
-    DL_EVIDENCE_CATALOGUE, /* a data sheet, a manual, a price list */
-    DL_EVIDENCE_MEASURED
-} dl_evidence;
+/* Where a number comes from, the least trustworthy first. */
+typedef enum dl_origin {
+    DL_ORIGIN_ASSUMED,
+    DL_ORIGIN_CATALOGUE, /* a data sheet, a manual, a price list */
+    DL_ORIGIN_FITTED,
+    DL_ORIGIN_MEASURED
+} dl_origin;
 
 typedef struct dl_quantity {
     bool known;   /* false: not given (never taken as zero) */
     double value; /* in the base unit */
-    dl_evidence evidence;
+    dl_origin origin;
 } dl_quantity;
 
-/* "assumed", "catalogue", "measured"; never NULL. */
-const char *dl_evidence_name(dl_evidence evidence);
+/* "assumed", "catalogue", "fitted", "measured"; never NULL. */
+const char *dl_origin_name(dl_origin origin);
+
+/* The origin of such a name. DL_ERR_NAME: the text says which one is nearest. */
+dl_status dl_origin_parse(const char *text, dl_origin *origin, dl_error *err) DL_MUST_CHECK;
 
 /* Parses "NUMBER [UNIT]", the number of any sign. DL_ERR_PARSE (the number), DL_ERR_NAME (the
  * unit), DL_ERR_RANGE (over the largest double). */

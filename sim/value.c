@@ -5,16 +5,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/names.h"
 #include "common/units.h"
-
-static const char *const origin_names[] = {"assumed", "catalogue", "fitted", "measured"};
-#define ORIGIN_COUNT (sizeof origin_names / sizeof *origin_names)
-
-const char *dl_origin_name(dl_origin origin)
-{
-    return origin_names[origin];
-}
 
 /* Next comma-separated part of *text, moving *text after it; NULL at the end. */
 static char *next_part(const char **text)
@@ -64,18 +55,6 @@ static dl_status parse_count(const char *part, int64_t *count, dl_error *err)
     return dl_parse_int(text, 1, INT64_MAX, count, err);
 }
 
-static dl_status parse_origin(const char *part, dl_origin *origin, dl_error *err)
-{
-    int found = dl_names_find(part, origin_names, ORIGIN_COUNT);
-    if (found >= 0) {
-        *origin = (dl_origin)found;
-        return DL_OK;
-    }
-    char hint[128];
-    dl_names_hint(hint, sizeof hint, part, origin_names, ORIGIN_COUNT);
-    return dl_error_set(err, DL_ERR_NAME, "unknown origin '%s'%s", part, hint);
-}
-
 dl_status dl_value_parse(const char *text, dl_dimension dimension, dl_value *value, dl_error *err)
 {
     dl_value parsed = {.known = true};
@@ -89,7 +68,7 @@ dl_status dl_value_parse(const char *text, dl_dimension dimension, dl_value *val
         free(part);
         part = status == DL_OK ? next_part(&rest) : NULL;
     }
-    if (part != NULL) status = parse_origin(part, &parsed.origin, err);
+    if (part != NULL) status = dl_origin_parse(part, &parsed.origin, err);
     free(part);
     if (status == DL_OK && rest != NULL) {
         status = dl_error_set(err, DL_ERR_PARSE, "unexpected ',%s' after the origin", rest);

@@ -15,17 +15,6 @@
 
 #include "common/quantity.h"
 
-/* Where a number comes from, the least trustworthy first. */
-typedef enum dl_origin {
-    DL_ORIGIN_ASSUMED,
-    DL_ORIGIN_CATALOGUE,
-    DL_ORIGIN_FITTED,
-    DL_ORIGIN_MEASURED
-} dl_origin;
-
-/* "measured", "fitted", ...; never NULL. */
-const char *dl_origin_name(dl_origin origin);
-
 /* One number of the file. known = false: not given (never taken as zero). */
 typedef struct dl_value {
     bool known;

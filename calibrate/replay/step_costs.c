@@ -213,9 +213,9 @@ static void name_op(dl_step_op *op, size_t sort, size_t phase)
 /* Time of the step's operations by phase and sort, added to sums[PHASES][SORTS]. */
 static void sum_works(const taking *t, const dl_activity_step *step, double sums[PHASES][SORTS])
 {
-    const bool told = t->phases.told > 0;
+    const bool known = t->phases.known_steps > 0;
     for (size_t w = step->first; w < step->first + step->count; w++) {
-        const dl_phase phase = told ? (dl_phase)t->phases.phases[w] : DL_PHASE_FORWARD;
+        const dl_phase phase = known ? (dl_phase)t->phases.phases[w] : DL_PHASE_FORWARD;
         if (phase == DL_PHASE_NONE) continue;
         const dl_replay_node *node = &t->run.graph.nodes[number_of(t, w)];
         sums[phase - DL_PHASE_FORWARD][sort_of(node)] += t->work_ns[w];
@@ -265,7 +265,7 @@ static void take_means(const taking *t, dl_step_costs *costs)
         *phases[p] = mean_of(values, steps);
     }
     costs->input_bytes = mean_of(inputs, steps);
-    if (t->phases.told == 0) {
+    if (t->phases.known_steps == 0) {
         dl_notes_add(t->notes, "forward and backward pass are not distinguished: no range that is "
                                "named as a backward pass, nor kernels");
     }

@@ -132,7 +132,7 @@ bool dl_sysfs_has_module(const char *root, const char *name);
 typedef struct dl_link_section {
     char name[DL_LINK_NAME_BYTES];
     double bytes_per_s; /* 0 = unknown */
-    dl_evidence evidence;
+    dl_origin origin;
     double latency_ns; /* assumed */
     char comment[256]; /* from what the rate was taken, or where to find it */
 } dl_link_section;

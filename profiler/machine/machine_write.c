@@ -60,7 +60,7 @@ static void add(dl_link_list *list, const dl_link_section *section)
 static void set_rate(dl_link_section *section, const link_kind *kind, double wire, const char *what)
 {
     section->bytes_per_s = wire * kind->fraction;
-    section->evidence = DL_EVIDENCE_ASSUMED;
+    section->origin = DL_ORIGIN_ASSUMED;
     section->latency_ns = kind->latency_ns;
     snprintf(section->comment, sizeof section->comment, "%s: %.4g GB/s on the wire, of which %s",
              what, wire / 1e9, kind->fraction_text);
@@ -110,7 +110,7 @@ static void add_sockets(dl_link_list *list, double measured)
 {
     dl_link_section section = {.name = DL_LINK_OF_SOCKETS,
                                .bytes_per_s = measured,
-                               .evidence = DL_EVIDENCE_MEASURED,
+                               .origin = DL_ORIGIN_MEASURED,
                                .latency_ns = SOCKET_LATENCY_NS};
     snprintf(section.comment, sizeof section.comment, "%s",
              measured > 0 ? "cores of a socket read the memory of the next"
@@ -203,12 +203,12 @@ typedef struct unit {
 static const unit bytes = {"", 1}, gb_per_s = {"GB/s", 1e9}, tflop_per_s = {"Tflop/s", 1e12},
                   us = {"us", 1e3};
 
-static void put_value(const writer *w, const char *key, double value, unit in, dl_evidence evidence,
+static void put_value(const writer *w, const char *key, double value, unit in, dl_origin origin,
                       const char *comment)
 {
     fprintf(w->out, "%-18s = ", key);
     fprintf(w->out, in.factor > 1 ? "%.4g" : "%.0f", value / in.factor);
-    fprintf(w->out, "%s, %s%s%s\n", in.name, dl_evidence_name(evidence),
+    fprintf(w->out, "%s, %s%s%s\n", in.name, dl_origin_name(origin),
             comment[0] != '\0' ? "   ; " : "", comment);
 }
 
@@ -337,23 +337,23 @@ static void put_rates(const writer *w, const char *section, const dl_box_gpu *gp
     static const char ratio[] = "from fp32 by its compute capability; see its data sheet";
     const dl_gpu_rates rates = dl_gpu_rates_find(gpu);
     if (rates.memory_bytes_per_s > 0) {
-        put_value(w, "memory_bytes_per_s", rates.memory_bytes_per_s, gb_per_s,
-                  DL_EVIDENCE_CATALOGUE, "2 x highest memory clock x bus width");
+        put_value(w, "memory_bytes_per_s", rates.memory_bytes_per_s, gb_per_s, DL_ORIGIN_CATALOGUE,
+                  "2 x highest memory clock x bus width");
     } else {
         put_gap(w, section, "memory_bytes_per_s", "its data sheet");
     }
     if (rates.fp32_flop_per_s > 0) {
-        put_value(w, "fp32_flop_per_s", rates.fp32_flop_per_s, tflop_per_s, DL_EVIDENCE_CATALOGUE,
+        put_value(w, "fp32_flop_per_s", rates.fp32_flop_per_s, tflop_per_s, DL_ORIGIN_CATALOGUE,
                   "2 x cores x highest clock");
     } else {
         put_gap(w, section, "fp32_flop_per_s", "its data sheet");
     }
     if (rates.tf32_flop_per_s > 0) {
-        put_value(w, "tf32_flop_per_s", rates.tf32_flop_per_s, tflop_per_s, DL_EVIDENCE_ASSUMED,
+        put_value(w, "tf32_flop_per_s", rates.tf32_flop_per_s, tflop_per_s, DL_ORIGIN_ASSUMED,
                   ratio);
     }
     if (rates.fp16_flop_per_s > 0) {
-        put_value(w, "fp16_flop_per_s", rates.fp16_flop_per_s, tflop_per_s, DL_EVIDENCE_ASSUMED,
+        put_value(w, "fp16_flop_per_s", rates.fp16_flop_per_s, tflop_per_s, DL_ORIGIN_ASSUMED,
                   ratio);
     } else {
         fprintf(w->out,
@@ -373,7 +373,7 @@ static void write_model(const writer *w, const dl_box_gpu *gpu)
     }
     fprintf(w->out, "\n[%s]\n", section);
     if (gpu->memory_bytes > 0) {
-        put_value(w, "memory_bytes", gpu->memory_bytes, bytes, DL_EVIDENCE_MEASURED,
+        put_value(w, "memory_bytes", gpu->memory_bytes, bytes, DL_ORIGIN_MEASURED,
                   "as the driver reports");
     } else {
         put_gap(w, section, "memory_bytes", "its data sheet");
@@ -400,13 +400,13 @@ static void write_links(const writer *w)
         const dl_link_section *link = &links.items[i];
         fprintf(w->out, "\n; %s\n[link %s]\n", link->comment, link->name);
         if (link->bytes_per_s > 0) {
-            put_value(w, "bytes_per_s", link->bytes_per_s, gb_per_s, link->evidence, "");
+            put_value(w, "bytes_per_s", link->bytes_per_s, gb_per_s, link->origin, "");
         } else {
             char *section = dl_format("link %s", link->name);
             put_gap(w, section, "bytes_per_s", "of each direction, see above");
             free(section);
         }
-        put_value(w, "latency_ns", link->latency_ns, us, DL_EVIDENCE_ASSUMED, "");
+        put_value(w, "latency_ns", link->latency_ns, us, DL_ORIGIN_ASSUMED, "");
     }
     dl_link_list_free(&links);
 }
@@ -422,12 +422,12 @@ static void write_host(const writer *w)
     fprintf(w->out, "\n[host]\nsockets            = %d\ncores              = %d\n", box->sockets,
             box->cores);
     if (box->memory_bytes > 0) {
-        put_value(w, "memory_bytes", box->memory_bytes, bytes, DL_EVIDENCE_MEASURED,
+        put_value(w, "memory_bytes", box->memory_bytes, bytes, DL_ORIGIN_MEASURED,
                   "as the system reports");
     }
     if (box->socket_memory_bytes_per_s > 0) {
         put_value(w, "memory_bytes_per_s", box->socket_memory_bytes_per_s, gb_per_s,
-                  DL_EVIDENCE_MEASURED, "of a socket: triad a = b + s c on all cores");
+                  DL_ORIGIN_MEASURED, "of a socket: triad a = b + s c on all cores");
     } else {
         put_gap(w, "host", "memory_bytes_per_s",
                 "of a socket: dlprof machine --measure, or channels x rate of its memory");

@@ -21,7 +21,7 @@ static void write_link(FILE *out, const dl_link_class *class, int lanes)
     if (class->duplex_bytes_per_s.known) {
         fprintf(out, "\\n%.4g both ways", lanes * class->duplex_bytes_per_s.value / 1e9);
     }
-    bool assumed = class->bytes_per_s.evidence == DL_EVIDENCE_ASSUMED;
+    bool assumed = class->bytes_per_s.origin == DL_ORIGIN_ASSUMED;
     fprintf(out, "\"%s];\n", assumed ? ", style=dashed" : "");
 }
 
@@ -34,7 +34,7 @@ static void write_sockets(const dl_machine *m, FILE *out)
             fprintf(out, "\\nroot %.4g GB/s", m->root_bytes_per_s.value / 1e9);
         }
         fprintf(out, "\"];\n  memory%d [shape=cylinder, label=\"memory %d\"];\n", s, s);
-        bool assumed = m->memory_bytes_per_s.evidence == DL_EVIDENCE_ASSUMED;
+        bool assumed = m->memory_bytes_per_s.origin == DL_ORIGIN_ASSUMED;
         fprintf(out, "  memory%d -- socket%d [label=\"%.4g GB/s\"%s];\n", s, s,
                 m->memory_bytes_per_s.value / 1e9, assumed ? ", style=dashed" : "");
         for (int other = 0; other < s; other++) {

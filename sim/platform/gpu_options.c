@@ -61,33 +61,32 @@ dl_place dl_gpu_options_server(const dl_gpu_options *options, int shard)
     return (dl_place){DL_PLACE_HOST, shard % m->nodes, shard / m->nodes % m->sockets};
 }
 
-static void worst(dl_evidence *evidence, const dl_quantity *quantity)
+static void worst(dl_origin *origin, const dl_quantity *quantity)
 {
-    if (quantity->known && quantity->evidence < *evidence) *evidence = quantity->evidence;
+    if (quantity->known && quantity->origin < *origin) *origin = quantity->origin;
 }
 
 dl_origin dl_gpu_options_origin(const dl_gpu_options *options)
 {
-    static const dl_origin origins[] = {DL_ORIGIN_ASSUMED, DL_ORIGIN_CATALOGUE, DL_ORIGIN_MEASURED};
     const dl_machine *m = &options->machine;
-    dl_evidence evidence = DL_EVIDENCE_MEASURED;
+    dl_origin origin = DL_ORIGIN_MEASURED;
     for (int c = 0; c < m->class_count; c++) {
-        worst(&evidence, &m->classes[c].bytes_per_s);
-        worst(&evidence, &m->classes[c].duplex_bytes_per_s);
-        worst(&evidence, &m->classes[c].latency_ns);
+        worst(&origin, &m->classes[c].bytes_per_s);
+        worst(&origin, &m->classes[c].duplex_bytes_per_s);
+        worst(&origin, &m->classes[c].latency_ns);
     }
     for (int g = 0; g < m->model_count && options->where == DL_WHERE_GPU; g++)
-        worst(&evidence, &m->models[g].memory_bytes_per_s);
-    worst(&evidence, &m->memory_bytes_per_s);
-    worst(&evidence, &m->root_bytes_per_s);
-    worst(&evidence, &m->network_bytes_per_s);
+        worst(&origin, &m->models[g].memory_bytes_per_s);
+    worst(&origin, &m->memory_bytes_per_s);
+    worst(&origin, &m->root_bytes_per_s);
+    worst(&origin, &m->network_bytes_per_s);
     for (int p = 0; p < m->protocol_count; p++) {
-        worst(&evidence, &m->protocols[p].launch_ns);
-        worst(&evidence, &m->protocols[p].hop_ns);
-        worst(&evidence, &m->protocols[p].network_hop_ns);
-        worst(&evidence, &m->protocols[p].bandwidth_frac);
+        worst(&origin, &m->protocols[p].launch_ns);
+        worst(&origin, &m->protocols[p].hop_ns);
+        worst(&origin, &m->protocols[p].network_hop_ns);
+        worst(&origin, &m->protocols[p].bandwidth_frac);
     }
-    return origins[evidence];
+    return origin;
 }
 
 /* --- what a cost file says in place of the machine file ------------------------------------- */

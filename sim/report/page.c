@@ -39,8 +39,7 @@ typedef struct memory {
 static FILE *memory_begin(memory *m)
 {
     *m = (memory){0};
-    m->out = open_memstream(&m->text, &m->bytes);
-    DL_ASSERT(m->out != NULL, "no memory for %s", "a part of a page");
+    m->out = dl_text_stream(&m->text, &m->bytes);
     return m->out;
 }
 

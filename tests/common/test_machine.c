@@ -56,7 +56,7 @@ static void a_file_is_read(void **state)
     assert_true(m.nvlinks[1].a == 1 && m.nvlinks[1].b == 2 && m.nvlinks[1].lanes == 2);
     assert_true(m.protocols[0].bandwidth_frac.value == 0.9);
     assert_true(m.classes[0].latency_ns.value == 1000);
-    assert_int_equal(m.classes[0].bytes_per_s.evidence, DL_EVIDENCE_MEASURED);
+    assert_int_equal(m.classes[0].bytes_per_s.origin, DL_ORIGIN_MEASURED);
     dl_machine_free(&m);
     dl_machine_free(&m);
 }

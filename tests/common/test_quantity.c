@@ -11,18 +11,19 @@ static void quantities_are_in_base_units(void **state)
         const char *text;
         dl_dimension dimension;
         double value;
-        dl_evidence evidence;
+        dl_origin origin;
     } cases[] = {
-        {"11GiB, catalogue", DL_DIMENSION_BYTES, 11.0 * (1 << 30), DL_EVIDENCE_CATALOGUE},
-        {"12 kB", DL_DIMENSION_BYTES, 12000, DL_EVIDENCE_ASSUMED},
-        {"484GB/s , measured", DL_DIMENSION_BYTES_PER_S, 484e9, DL_EVIDENCE_MEASURED},
-        {"100Gb/s", DL_DIMENSION_BYTES_PER_S, 12.5e9, DL_EVIDENCE_ASSUMED},
-        {"1e9", DL_DIMENSION_BYTES_PER_S, 1e9, DL_EVIDENCE_ASSUMED},
-        {"1.5e+1us", DL_DIMENSION_NS, 15000, DL_EVIDENCE_ASSUMED},
-        {"2 s", DL_DIMENSION_NS, 2e9, DL_EVIDENCE_ASSUMED},
-        {"15.7Tflop/s", DL_DIMENSION_FLOP_PER_S, 15.7e12, DL_EVIDENCE_ASSUMED},
-        {"7.2, catalogue", DL_DIMENSION_PURE, 7.2, DL_EVIDENCE_CATALOGUE},
-        {"0", DL_DIMENSION_NS, 0, DL_EVIDENCE_ASSUMED},
+        {"11GiB, catalogue", DL_DIMENSION_BYTES, 11.0 * (1 << 30), DL_ORIGIN_CATALOGUE},
+        {"12 kB", DL_DIMENSION_BYTES, 12000, DL_ORIGIN_ASSUMED},
+        {"484GB/s , measured", DL_DIMENSION_BYTES_PER_S, 484e9, DL_ORIGIN_MEASURED},
+        {"100Gb/s", DL_DIMENSION_BYTES_PER_S, 12.5e9, DL_ORIGIN_ASSUMED},
+        {"1e9", DL_DIMENSION_BYTES_PER_S, 1e9, DL_ORIGIN_ASSUMED},
+        {"1.5e+1us", DL_DIMENSION_NS, 15000, DL_ORIGIN_ASSUMED},
+        {"2 s", DL_DIMENSION_NS, 2e9, DL_ORIGIN_ASSUMED},
+        {"15.7Tflop/s", DL_DIMENSION_FLOP_PER_S, 15.7e12, DL_ORIGIN_ASSUMED},
+        {"7.2, catalogue", DL_DIMENSION_PURE, 7.2, DL_ORIGIN_CATALOGUE},
+        {"25 GB/s, fitted", DL_DIMENSION_BYTES_PER_S, 25e9, DL_ORIGIN_FITTED},
+        {"0", DL_DIMENSION_NS, 0, DL_ORIGIN_ASSUMED},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_quantity quantity = {0};
@@ -32,7 +33,7 @@ static void quantities_are_in_base_units(void **state)
         }
         assert_true(quantity.known);
         assert_true(fabs(quantity.value - cases[i].value) <= 1e-12 * cases[i].value);
-        assert_int_equal(quantity.evidence, cases[i].evidence);
+        assert_int_equal(quantity.origin, cases[i].origin);
     }
 }
 
@@ -67,11 +68,11 @@ static void what_is_wrong_is_refused(void **state)
     }
 }
 
-static void evidence_has_names(void **state)
+static void origins_have_names(void **state)
 {
     (void)state;
-    assert_string_equal(dl_evidence_name(DL_EVIDENCE_MEASURED), "measured");
-    assert_string_equal(dl_evidence_name(DL_EVIDENCE_ASSUMED), "assumed");
+    assert_string_equal(dl_origin_name(DL_ORIGIN_MEASURED), "measured");
+    assert_string_equal(dl_origin_name(DL_ORIGIN_ASSUMED), "assumed");
 }
 
 int main(void)
@@ -79,7 +80,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quantities_are_in_base_units),
         cmocka_unit_test(what_is_wrong_is_refused),
-        cmocka_unit_test(evidence_has_names),
+        cmocka_unit_test(origins_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

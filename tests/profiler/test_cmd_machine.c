@@ -73,7 +73,7 @@ static void the_reader_takes_what_the_command_calls_whole(void **state)
         assert_float_equal((float)(model->fp16_flop_per_s.value / 1e12), 312, 1);
         assert_float_equal((float)(model->memory_bytes_per_s.value / 1e9), 1555, 1);
         assert_true(m.memory_bytes_per_s.value > 0);
-        assert_int_equal(m.memory_bytes_per_s.evidence, DL_EVIDENCE_MEASURED);
+        assert_int_equal(m.memory_bytes_per_s.origin, DL_ORIGIN_MEASURED);
     }
     dl_machine_free(&m);
     free(text);

@@ -54,7 +54,7 @@ static void each_kind_comes_once_with_what_programs_get(void **state)
     NEAR(find(&list, "ethernet10")->bytes_per_s, 1.175e9);
     NEAR(find(&list, "nvswitch")->bytes_per_s, 279e9);
     for (size_t i = 0; i < list.count; i++) {
-        assert_int_equal(list.items[i].evidence, DL_EVIDENCE_ASSUMED);
+        assert_int_equal(list.items[i].origin, DL_ORIGIN_ASSUMED);
         assert_true(list.items[i].latency_ns > 0);
         assert_contains(list.items[i].comment, "on the wire");
     }
@@ -80,7 +80,7 @@ static void what_is_unknown_says_where_to_look(void **state)
     dl_link_list_free(&list);
     box.socket_link_bytes_per_s = 30e9;
     list = dl_link_list_make(&box);
-    assert_int_equal(find(&list, "sockets")->evidence, DL_EVIDENCE_MEASURED);
+    assert_int_equal(find(&list, "sockets")->origin, DL_ORIGIN_MEASURED);
     NEAR(find(&list, "sockets")->bytes_per_s, 30e9);
     dl_link_list_free(&list);
 }

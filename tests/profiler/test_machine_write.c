@@ -96,7 +96,7 @@ static void check_host(const dl_machine *m)
     assert_int_equal(m->cores, 40);
     NEAR(m->memory_bytes.value, 512e9);
     NEAR(m->memory_bytes_per_s.value, 60e9);
-    assert_int_equal(m->memory_bytes_per_s.evidence, DL_EVIDENCE_MEASURED);
+    assert_int_equal(m->memory_bytes_per_s.origin, DL_ORIGIN_MEASURED);
     NEAR(m->classes[m->socket_link].bytes_per_s.value, 17e9);
     NEAR(m->classes[m->socket_link].latency_ns.value, 500.0);
 }
@@ -109,9 +109,9 @@ static void check_devices(const dl_machine *m)
     assert_string_equal(m->models[0].name, "tesla_v100-sxm2-16gb");
     NEAR(m->models[0].memory_bytes.value, 16 * 0x1p30);
     NEAR(m->models[0].fp32_flop_per_s.value, 15.67e12);
-    assert_int_equal(m->models[0].fp32_flop_per_s.evidence, DL_EVIDENCE_CATALOGUE);
+    assert_int_equal(m->models[0].fp32_flop_per_s.origin, DL_ORIGIN_CATALOGUE);
     NEAR(m->models[0].fp16_flop_per_s.value, 125.3e12);
-    assert_int_equal(m->models[0].fp16_flop_per_s.evidence, DL_EVIDENCE_ASSUMED);
+    assert_int_equal(m->models[0].fp16_flop_per_s.origin, DL_ORIGIN_ASSUMED);
     assert_false(m->models[0].tf32_flop_per_s.known);
     static const int parents[] = {2, 2, 3};
     for (int i = 0; i < 3; i++) {

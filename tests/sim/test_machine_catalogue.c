@@ -28,7 +28,7 @@ static void check_table(const char *table, const char *const *formats)
             dl_machine machine = machine_called(name);
             assert_true(machine.gpu_count > 0);
             assert_true(machine.models[0].fp32_flop_per_s.value > 1e12);
-            assert_int_equal(machine.models[0].memory_bytes.evidence, DL_EVIDENCE_CATALOGUE);
+            assert_int_equal(machine.models[0].memory_bytes.origin, DL_ORIGIN_CATALOGUE);
             dl_machine_free(&machine);
             free(name);
         }
