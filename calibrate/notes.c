@@ -1,10 +1,10 @@
 #include "calibrate/notes.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "common/alloc.h"
 #include "common/options.h"
 #include "common/output.h"
 
@@ -22,8 +22,7 @@ dl_status dl_cost_file_write(const dl_costs *costs, const char *path, const dl_n
 {
     char *comment = NULL;
     size_t bytes = 0;
-    FILE *lines = open_memstream(&comment, &bytes);
-    DL_ASSERT(lines != NULL, "%s", strerror(errno));
+    FILE *lines = dl_text_stream(&comment, &bytes);
     for (size_t i = 0; i < from->count; i++)
         fprintf(lines, "%s\n", from->lines[i]);
     for (size_t i = 0; i < notes->count; i++)

@@ -136,3 +136,10 @@ char *dl_vformat(const char *format, va_list args)
     va_end(again);
     return text;
 }
+
+FILE *dl_text_stream(char **text, size_t *bytes)
+{
+    FILE *out = open_memstream(text, bytes);
+    if (out == NULL) out_of_memory(1, BUFSIZ, "a text");
+    return out;
+}

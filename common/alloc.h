@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 
 /* Elements of an array. */
 #define DL_LENGTH(array) (sizeof(array) / sizeof *(array))
@@ -52,5 +53,9 @@ void dl_join(char **text, const char *between, const char *more);
 /* printf into a string of its own. */
 char *dl_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *dl_vformat(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
+
+/* A stream that writes into memory. After fclose, *text is a string of *bytes bytes that the caller
+ * frees. */
+FILE *dl_text_stream(char **text, size_t *bytes);
 
 #endif

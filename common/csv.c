@@ -359,8 +359,7 @@ void dl_csv_doubles(dl_csv_writer *writer, const double *values, int count)
 {
     char *text = NULL;
     size_t bytes = 0;
-    FILE *joined = open_memstream(&text, &bytes);
-    DL_ASSERT(joined != NULL, "no memory for %d numbers", count);
+    FILE *joined = dl_text_stream(&text, &bytes);
     for (int i = 0; values != NULL && i < count; i++) {
         char number[DL_DOUBLE_TEXT_BYTES];
         fprintf(joined, "%s%s", i > 0 ? ";" : "", dl_format_double(number, values[i]));

@@ -1,6 +1,5 @@
 #include "common/options_internal.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <regex.h>
@@ -128,14 +127,6 @@ char *dl_option_value(const dl_option *option)
     return NULL;
 }
 
-/* A stream into memory, for texts of unknown length. */
-static FILE *open_text(char **text, size_t *bytes)
-{
-    FILE *out = open_memstream(text, bytes);
-    DL_ASSERT(out != NULL, "%s", strerror(errno));
-    return out;
-}
-
 /* Writes `text` from `column` on, broken between words and at its own newlines, with `indent`
  * blanks before each further line; ends the line. */
 static void write_wrapped(FILE *out, const char *text, int column, int indent)
@@ -186,7 +177,7 @@ char *dl_option_description(const dl_option *option)
 {
     char *text = NULL;
     size_t bytes = 0, help_bytes = strlen(option->help);
-    FILE *notes = open_text(&text, &bytes);
+    FILE *notes = dl_text_stream(&text, &bytes);
     char range[RANGE_BYTES] = "any";
     if (option->type == DL_OPTION_CHOICE) {
         for (size_t i = 0; option->choices[i] != NULL; i++) {
@@ -216,7 +207,7 @@ static char *options_help(const dl_command *command)
 {
     char *text = NULL;
     size_t bytes = 0;
-    FILE *out = open_text(&text, &bytes);
+    FILE *out = dl_text_stream(&text, &bytes);
     fprintf(out, "Usage: %s [OPTION...]%s%s\n", command->program,
             command->positional[0] != '\0' ? " " : "", command->positional);
     write_wrapped(out, command->summary, 0, 0);
@@ -542,7 +533,7 @@ char *dl_options_dump(const dl_command *command)
 {
     char *text = NULL;
     size_t bytes = 0;
-    FILE *out = open_text(&text, &bytes);
+    FILE *out = dl_text_stream(&text, &bytes);
     for (size_t i = 0; i < command->option_count; i++) {
         const dl_option *option = &command->options[i];
         if (option->type == DL_OPTION_FLAG) {

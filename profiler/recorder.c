@@ -377,8 +377,7 @@ static char *staleness_counts(const dl_recorder *recorder)
     }
     char *text = NULL;
     size_t bytes = 0;
-    FILE *joined = open_memstream(&text, &bytes);
-    DL_ASSERT(joined != NULL, "no memory for %lld counts", (long long)most);
+    FILE *joined = dl_text_stream(&text, &bytes);
     for (int64_t b = 0; b <= most; b++)
         fprintf(joined, "%s%lld", b > 0 ? ";" : "", (long long)counts[b]);
     fclose(joined);

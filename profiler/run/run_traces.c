@@ -88,8 +88,7 @@ static uint64_t count_of(const dl_trace *trace, const char *key)
 static void write_summary(const dl_activity_summary *summary, char **text, bool json)
 {
     size_t bytes = 0;
-    FILE *out = open_memstream(text, &bytes);
-    DL_ASSERT(out != NULL, "%s", strerror(errno));
+    FILE *out = dl_text_stream(text, &bytes);
     if (json) {
         dl_activity_summary_write_json(summary, out);
     } else {
@@ -273,8 +272,7 @@ static void print_trace(const dl_run_process *process, int column, FILE *out)
     }
     char *text = NULL;
     size_t bytes = 0;
-    FILE *line = open_memstream(&text, &bytes);
-    DL_ASSERT(line != NULL, "%s", strerror(errno));
+    FILE *line = dl_text_stream(&text, &bytes);
     write_contents(process, line);
     fclose(line);
     print_list(text, column, out);

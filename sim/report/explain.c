@@ -196,8 +196,7 @@ static char *sentences(const dl_explanation *x)
 {
     char *text = NULL;
     size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    DL_ASSERT(out != NULL, "no memory for %s", "an explanation");
+    FILE *out = dl_text_stream(&text, &bytes);
     const size_t count = x->sweep->row_count;
     const dl_row *rows = x->sweep->rows;
     if (x->row == count) {
@@ -504,8 +503,7 @@ static void put_gains_sentence(FILE *out, const dl_gains *gains)
 {
     char *text = NULL, times[32];
     size_t bytes = 0, named = 0;
-    FILE *line = open_memstream(&text, &bytes);
-    DL_ASSERT(line != NULL, "no memory for %s", "a sentence");
+    FILE *line = dl_text_stream(&text, &bytes);
     for (size_t i = 0; i < gains->count && named < GAINS_SHOWN; i++) {
         const dl_gain *gain = &gains->all[i];
         if (!(dl_gain_worth(gain) > 1)) break;

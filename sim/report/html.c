@@ -229,8 +229,7 @@ void dl_html_row(dl_html_table *table, const char *row_class, const char *format
         char *text = NULL;
         size_t bytes = 0;
         bool none = false;
-        FILE *cell = open_memstream(&text, &bytes);
-        DL_ASSERT(cell != NULL, "no memory for cell %zu of \"%s\"", c, format);
+        FILE *cell = dl_text_stream(&text, &bytes);
         format = put(cell, format, &args, &none);
         fclose(cell);
         if (table->columns[c] != NULL) {

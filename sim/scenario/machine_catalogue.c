@@ -327,8 +327,7 @@ dl_status dl_machine_make_text(const char *name, char **text, dl_error *err)
     status = understand(&t, name, &w, err);
     if (status == DL_OK) {
         size_t bytes = 0;
-        FILE *out = open_memstream(text, &bytes);
-        DL_ASSERT(out != NULL, "no memory for machine %s", name);
+        FILE *out = dl_text_stream(text, &bytes);
         write_machine(out, &t, &w, name);
         fclose(out);
     }

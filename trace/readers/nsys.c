@@ -90,8 +90,7 @@ static bool nsys_rows_open(nsys_rows *rows, dl_nsys *nsys, const char *table,
     char *sql = NULL;
     size_t bytes = 0, found = 0;
     *rows = (nsys_rows){.nsys = nsys};
-    FILE *out = open_memstream(&sql, &bytes);
-    if (out == NULL) return false;
+    FILE *out = dl_text_stream(&sql, &bytes);
     bool *has = dl_calloc(count, sizeof *has, "columns");
     find_columns(has, nsys->file, table, columns, count);
     for (size_t i = 0; i < count; i++) {
@@ -764,8 +763,7 @@ static char *immutable_uri(const char *path)
 {
     char *uri = NULL;
     size_t bytes = 0;
-    FILE *out = open_memstream(&uri, &bytes);
-    DL_ASSERT(out != NULL, "no memory for %s", path);
+    FILE *out = dl_text_stream(&uri, &bytes);
     fprintf(out, "file:");
     for (const char *at = path; *at != '\0'; at++) {
         if (strchr("%?#", *at) != NULL) {
