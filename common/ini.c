@@ -236,3 +236,100 @@ void dl_ini_free_list(char **items, size_t count)
         free(items[i]);
     free(items);
 }
+
+/* --- the text itself -------------------------------------------------------------------------- */
+
+typedef struct span {
+    const char *at;
+    size_t bytes;
+} span;
+
+static span trimmed(span s)
+{
+    while (s.bytes > 0 && strchr(" \t\r\n", s.at[0]) != NULL)
+        s.at++, s.bytes--;
+    while (s.bytes > 0 && strchr(" \t\r\n", s.at[s.bytes - 1]) != NULL)
+        s.bytes--;
+    return s;
+}
+
+static bool is_text(span s, const char *text)
+{
+    return s.bytes == strlen(text) && strncmp(s.at, text, s.bytes) == 0;
+}
+
+/* Where a key is in a text, or where it would have to be. */
+typedef struct key_place {
+    bool has_section, has_key;
+    span line;  /* has_key: without its end; else empty, where a line can be put in */
+    span value; /* has_key */
+} key_place;
+
+static key_place find_key(const char *text, const char *section, const char *key)
+{
+    key_place found = {.line = {text + strlen(text), 0}};
+    bool inside = false;
+    for (const char *at = text; *at != '\0' && !found.has_key;) {
+        const size_t bytes = strcspn(at, "\n");
+        const char *next = at + bytes + (at[bytes] == '\n');
+        const span line = trimmed((span){at, bytes});
+        const char *equals = memchr(line.at, '=', line.bytes);
+        if (line.bytes > 0 && line.at[0] == '[') {
+            const char *end = memchr(line.at, ']', line.bytes);
+            inside = end != NULL &&
+                     is_text(trimmed((span){line.at + 1, (size_t)(end - line.at - 1)}), section);
+            found.has_section |= inside;
+        } else if (inside && equals != NULL && strchr(";#", line.at[0]) == NULL &&
+                   is_text(trimmed((span){line.at, (size_t)(equals - line.at)}), key)) {
+            found.has_key = true;
+            found.line = line;
+            span value = {equals + 1, (size_t)(line.at + line.bytes - equals - 1)};
+            for (size_t i = 1; i < value.bytes; i++) {
+                if (value.at[i] == ';' && strchr(" \t", value.at[i - 1])) value.bytes = i;
+            }
+            found.value = trimmed(value);
+            return found;
+        }
+        if (inside && line.bytes > 0) found.line = (span){next, 0};
+        at = next;
+    }
+    return found;
+}
+
+const char *dl_ini_text_line(const char *text, const char *section, const char *key)
+{
+    const key_place place = find_key(text, section, key);
+    return place.has_key ? place.line.at : NULL;
+}
+
+char *dl_ini_text_value(const char *text, const char *section, const char *key)
+{
+    const key_place place = find_key(text, section, key);
+    return place.has_key ? dl_strndup(place.value.at, place.value.bytes) : NULL;
+}
+
+void dl_ini_text_set(char **text, const char *section, const char *key, const char *value)
+{
+    const key_place place = find_key(*text, section, key);
+    const int before = (int)(place.line.at - *text);
+    const bool starts_line = before == 0 || place.line.at[-1] == '\n';
+    char *header = place.has_section ? dl_strdup("") : dl_format("\n[%s]\n", section);
+    char *changed =
+        dl_format("%.*s%s%s%s = %s%s%s", before, *text, place.has_key || starts_line ? "" : "\n",
+                  header, key, value, place.has_key ? "" : "\n", place.line.at + place.line.bytes);
+    free(header);
+    free(*text);
+    *text = changed;
+}
+
+void dl_ini_text_remove(char **text, const char *section, const char *key)
+{
+    const key_place place = find_key(*text, section, key);
+    if (!place.has_key) return;
+    char *start = *text + (place.line.at - *text);
+    while (start > *text && start[-1] != '\n')
+        start--;
+    const char *end = strchr(place.line.at, '\n');
+    end = end != NULL ? end + 1 : place.line.at + strlen(place.line.at);
+    memmove(start, end, strlen(end) + 1);
+}

@@ -65,6 +65,23 @@ dl_status dl_ini_split(const dl_ini *ini, const dl_ini_entry *entry, char ***ite
                        dl_error *err) DL_MUST_CHECK;
 void dl_ini_free_list(char **items, size_t count);
 
+/* --- the text itself, kept with its comments ---
+ * The caller owns *text, a string from malloc that dl_ini_text_set and _remove replace. The first
+ * [section] and the first line of the key count. */
+
+/* The key's line, without blanks before it, in `text`; NULL: there is none. */
+const char *dl_ini_text_line(const char *text, const char *section, const char *key);
+
+/* The key's value without comment and blanks, of its own; NULL: there is none. */
+char *dl_ini_text_value(const char *text, const char *section, const char *key);
+
+/* Gives the key this value: in its line, whose comment goes; in a line after its section's last
+ * one; in a section at the end. `value` has no line end. */
+void dl_ini_text_set(char **text, const char *section, const char *key, const char *value);
+
+/* Removes the key's line, if there is one; the section's line stays. */
+void dl_ini_text_remove(char **text, const char *section, const char *key);
+
 /* Error about an entry: "path:line: [section] key = value: <text>". Returns `code`. */
 dl_status dl_ini_error(const dl_ini *ini, const dl_ini_entry *entry, dl_status code, dl_error *err,
                        const char *format, ...) DL_PRINTF(5, 6);

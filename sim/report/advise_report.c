@@ -66,8 +66,7 @@ typedef struct line {
 static FILE *line_begin(line *l)
 {
     *l = (line){0};
-    l->out = open_memstream(&l->text, &l->bytes);
-    DL_ASSERT(l->out != NULL, "no memory for %s", "a line");
+    l->out = dl_text_stream(&l->text, &l->bytes);
     return l->out;
 }
 

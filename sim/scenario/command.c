@@ -8,6 +8,7 @@
 
 #include "common/alloc.h"
 #include "common/file.h"
+#include "common/ini.h"
 #include "common/install.h"
 #include "common/names.h"
 #include "common/output.h"
@@ -94,6 +95,14 @@ static bool names_file(const char *section, const char *key)
     return row != NULL && row->form != NULL && strcmp(row->form, "file") == 0;
 }
 
+const char *dl_scenario_option_of(const char *section, const char *key)
+{
+    for (size_t i = 0; i < DL_SCENARIO_OPTIONS; i++)
+        if (strcmp(rows[i].section, section) == 0 && strcmp(rows[i].key, key) == 0)
+            return rows[i].option;
+    return NULL;
+}
+
 static const char *given(const dl_scenario_command *command, const char *option)
 {
     for (size_t i = 0; i < DL_SCENARIO_OPTIONS; i++)
@@ -153,15 +162,10 @@ typedef struct file_rule {
 static dl_status list_files(const file_rule *rule, const char *text, char **list, dl_error *err)
 {
     dl_status status = DL_OK;
-    *list = dl_strdup("");
+    *list = NULL;
     while (status == DL_OK && text != NULL) {
-        const char *comma = strchr(text, ',');
-        size_t length = comma != NULL ? (size_t)(comma - text) : strlen(text);
-        while (length > 0 && (text[0] == ' ' || text[0] == '\t'))
-            text++, length--;
-        while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t'))
-            length--;
-        char *path = NULL, *item = dl_format("%.*s", (int)length, text);
+        const size_t bytes = strcspn(text, ",");
+        char *path = NULL, *item = dl_strndup_trimmed(text, bytes);
         if (rule->machines) {
             status = find_machine(item, &path, err);
         } else {
@@ -170,93 +174,16 @@ static dl_status list_files(const file_rule *rule, const char *text, char **list
         if (status == DL_OK && rule->folder != NULL) {
             status = make_absolute(&path, rule->folder, err);
         }
-        if (status == DL_OK) {
-            char *longer = dl_format("%s%s%s", *list, (*list)[0] != '\0' ? ", " : "", path);
-            free(*list);
-            *list = longer;
-        }
+        if (status == DL_OK) dl_join(list, ", ", path);
         free(path);
         free(item);
-        text = comma != NULL ? comma + 1 : NULL;
+        text = text[bytes] != '\0' ? text + bytes + 1 : NULL;
     }
     if (status != DL_OK) {
         free(*list);
         *list = NULL;
     }
     return status;
-}
-
-/* --- a key of a text -------------------------------------------------------------------------- */
-
-typedef struct span {
-    const char *at;
-    size_t bytes;
-} span;
-
-static span trimmed(span s)
-{
-    while (s.bytes > 0 && strchr(" \t\r\n", s.at[0]) != NULL)
-        s.at++, s.bytes--;
-    while (s.bytes > 0 && strchr(" \t\r\n", s.at[s.bytes - 1]) != NULL)
-        s.bytes--;
-    return s;
-}
-
-static bool is_text(span s, const char *text)
-{
-    return s.bytes == strlen(text) && strncmp(s.at, text, s.bytes) == 0;
-}
-
-/* Where a key is in a text, or where it would have to be. */
-typedef struct key_place {
-    bool has_section, has_key;
-    span line;  /* has_key: without its end; else empty, where a line can be put in */
-    span value; /* has_key */
-} key_place;
-
-static key_place find_key(const char *text, const char *section, const char *key)
-{
-    key_place found = {.line = {text + strlen(text), 0}};
-    bool inside = false;
-    for (const char *at = text; *at != '\0' && !found.has_key;) {
-        const size_t bytes = strcspn(at, "\n");
-        const char *next = at + bytes + (at[bytes] == '\n');
-        const span line = trimmed((span){at, bytes});
-        const char *equals = memchr(line.at, '=', line.bytes);
-        if (line.bytes > 0 && line.at[0] == '[') {
-            const char *end = memchr(line.at, ']', line.bytes);
-            inside = end != NULL &&
-                     is_text(trimmed((span){line.at + 1, (size_t)(end - line.at - 1)}), section);
-            found.has_section |= inside;
-        } else if (inside && equals != NULL && strchr(";#", line.at[0]) == NULL &&
-                   is_text(trimmed((span){line.at, (size_t)(equals - line.at)}), key)) {
-            found.has_key = true;
-            found.line = line;
-            span value = {equals + 1, (size_t)(line.at + line.bytes - equals - 1)};
-            for (size_t i = 1; i < value.bytes; i++) {
-                if (value.at[i] == ';' && strchr(" \t", value.at[i - 1])) value.bytes = i;
-            }
-            found.value = trimmed(value);
-            return found;
-        }
-        if (inside && line.bytes > 0) found.line = (span){next, 0};
-        at = next;
-    }
-    return found;
-}
-
-static void put_key(char **text, const char *section, const char *key, const char *value)
-{
-    const key_place place = find_key(*text, section, key);
-    const int before = (int)(place.line.at - *text);
-    const bool starts_line = before == 0 || place.line.at[-1] == '\n';
-    char *header = place.has_section ? dl_strdup("") : dl_format("\n[%s]\n", section);
-    char *changed =
-        dl_format("%.*s%s%s%s = %s%s%s", before, *text, place.has_key || starts_line ? "" : "\n",
-                  header, key, value, place.has_key ? "" : "\n", place.line.at + place.line.bytes);
-    free(header);
-    free(*text);
-    *text = changed;
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */
@@ -279,14 +206,14 @@ static dl_status put_option(char **text, const char *option, const char *section
     dl_status status = check_value(option, value, err);
     if (status != DL_OK) return status;
     if (!names_file(section, key)) {
-        put_key(text, section, key, value);
+        dl_ini_text_set(text, section, key, value);
         return DL_OK;
     }
     const file_rule rule = {.machines = strcmp(section, "machine") == 0,
                             .folder = folder != NULL ? "." : NULL};
     char *files = NULL;
     status = list_files(&rule, value, &files, err);
-    if (status == DL_OK) put_key(text, section, key, files);
+    if (status == DL_OK) dl_ini_text_set(text, section, key, files);
     free(files);
     return status;
 }
@@ -326,9 +253,9 @@ static dl_status default_workers(const char *machines, char **list, dl_error *er
     if (status != DL_OK) return status;
     *list = dl_strdup("1");
     for (int64_t n = 2; n <= most; n *= 2) {
-        char *longer = dl_format("%s, %lld", *list, (long long)n);
-        free(*list);
-        *list = longer;
+        char *more = dl_format("%lld", (long long)n);
+        dl_join(list, ", ", more);
+        free(more);
     }
     return DL_OK;
 }
@@ -338,14 +265,13 @@ static dl_status default_workers(const char *machines, char **list, dl_error *er
 static dl_status put_measured_batch(char **text, const char *files, bool *has, dl_error *err)
 {
     dl_costs costs = {0};
-    const span first = trimmed((span){files, strcspn(files, ",")});
-    char *path = dl_format("%.*s", (int)first.bytes, first.at);
+    char *path = dl_strndup_trimmed(files, strcspn(files, ","));
     dl_status status = dl_costs_read(&costs, path, err);
     free(path);
     if (status != DL_OK) return status;
     *has = costs.batch_max > 0;
     char *batch = dl_format("%lld", (long long)costs.batch_max);
-    if (*has) put_key(text, "workload", "batch_per_worker", batch);
+    if (*has) dl_ini_text_set(text, "workload", "batch_per_worker", batch);
     free(batch);
     dl_costs_free(&costs);
     return DL_OK;
@@ -382,14 +308,14 @@ static dl_status put_defaults(char **text, const dl_scenario_command *command, d
     }
     if ((status = put_batch(text, command, err)) != DL_OK) return status;
     if (machines == NULL && given(command, "cores") == NULL) {
-        put_key(text, "machine", "cores", "measured");
+        dl_ini_text_set(text, "machine", "cores", "measured");
     }
     if (machines != NULL && given(command, "workers") == NULL) {
         status = default_workers(machines, &workers, err);
     }
     if (status == DL_OK) {
-        put_key(text, "machine", "workers", workers != NULL ? workers : "1, 2, 4, 8");
-        put_key(text, "sync", "mode", "allreduce");
+        dl_ini_text_set(text, "machine", "workers", workers != NULL ? workers : "1, 2, 4, 8");
+        dl_ini_text_set(text, "sync", "mode", "allreduce");
     }
     free(workers);
     return status;
@@ -409,7 +335,7 @@ static dl_status put_parameters(char **text, const dl_scenario_command *command,
         return dl_error_set(err, DL_ERR_USAGE, "--parameters: %s", inner.text);
     }
     char *bytes = dl_format("%.0f", count * parameter_type_bytes[command->parameter_type]);
-    put_key(text, "workload", "parameter_bytes", bytes);
+    dl_ini_text_set(text, "workload", "parameter_bytes", bytes);
     free(bytes);
     return DL_OK;
 }
@@ -435,10 +361,10 @@ static void comment_keys(char **text)
 {
     for (size_t i = 0; i < dl_scenario_keys.count; i++) {
         const dl_key *key = &dl_scenario_keys.rows[i];
-        const key_place place = find_key(*text, key->section, key->name);
-        if (!place.has_key) continue;
-        char *changed = dl_format("%.*s; %s: %s\n%s", (int)(place.line.at - *text), *text,
-                                  key->name, key->help, place.line.at);
+        const char *line = dl_ini_text_line(*text, key->section, key->name);
+        if (line == NULL) continue;
+        char *changed =
+            dl_format("%.*s; %s: %s\n%s", (int)(line - *text), *text, key->name, key->help, line);
         free(*text);
         *text = changed;
     }
@@ -500,11 +426,13 @@ dl_status dl_scenario_save(const char *file, const char *text, const char *name,
     char *folder = folder_of(name), *saved = dl_strdup(text);
     for (size_t i = 0; i < dl_scenario_keys.count && status == DL_OK && !same; i++) {
         const dl_key *key = &dl_scenario_keys.rows[i];
-        const key_place place = find_key(saved, key->section, key->name);
-        if (!names_file(key->section, key->name) || !place.has_key) continue;
-        char *value = dl_format("%.*s", (int)place.value.bytes, place.value.at), *files = NULL;
+        char *value = dl_ini_text_value(saved, key->section, key->name), *files = NULL;
+        if (!names_file(key->section, key->name) || value == NULL) {
+            free(value);
+            continue;
+        }
         status = list_files(&(file_rule){.folder = folder}, value, &files, err);
-        if (status == DL_OK) put_key(&saved, key->section, key->name, files);
+        if (status == DL_OK) dl_ini_text_set(&saved, key->section, key->name, files);
         free(files);
         free(value);
     }

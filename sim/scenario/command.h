@@ -26,6 +26,9 @@ typedef struct dl_scenario_command {
  */
 void dl_scenario_options(dl_option *options, dl_scenario_command *command);
 
+/* Name of the option, without "--", that stands for this key; NULL: --set does. */
+const char *dl_scenario_option_of(const char *section, const char *key);
+
 bool dl_scenario_command_given(const dl_scenario_command *command);
 
 /* Text of a scenario into *text, of its own: that of the file `path` with the keys of the command

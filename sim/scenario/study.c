@@ -324,6 +324,14 @@ static void take_overlap(dl_variant *variant)
     if (goes) scenario->gpu->overlap = true;
 }
 
+const dl_swept_key *dl_study_swept(const dl_study *study, const char *section, const char *key)
+{
+    for (size_t k = 0; k < study->key_count; k++)
+        if (strcmp(study->keys[k].section, section) == 0 && strcmp(study->keys[k].key, key) == 0)
+            return &study->keys[k];
+    return NULL;
+}
+
 bool dl_variant_overlaps_by_costs(const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;

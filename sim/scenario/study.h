@@ -51,6 +51,9 @@ dl_status dl_study_read(dl_study *study, const char *path, dl_error *err) DL_MUS
 dl_status dl_study_read_text(dl_study *study, const char *name, const char *text, size_t bytes,
                              dl_error *err) DL_MUST_CHECK;
 
+/* The key, if its list made variants; else NULL. */
+const dl_swept_key *dl_study_swept(const dl_study *study, const char *section, const char *key);
+
 /* Whether the variant's exchange overlaps the backward pass because its cost file says so. */
 bool dl_variant_overlaps_by_costs(const dl_variant *variant);
 

@@ -257,6 +257,54 @@ static void files_are_read_and_missing_ones_named(void **state)
     assert_string_equal(err.file, "no_such.ini");
 }
 
+static void assert_set(const char *text, const char *section, const char *key, const char *expected)
+{
+    char *changed = dl_strdup(text);
+    dl_ini_text_set(&changed, section, key, "9");
+    assert_string_equal(changed, expected);
+    free(changed);
+}
+
+static void keys_are_set_in_place(void **state)
+{
+    (void)state;
+    const char *text = "; head\n[a]\nx = 1 ; one\n; x = 2\n\n[b]\r\nx=3\r\n";
+    assert_set(text, "a", "x", "; head\n[a]\nx = 9\n; x = 2\n\n[b]\r\nx=3\r\n");
+    assert_set(text, "b", "x", "; head\n[a]\nx = 1 ; one\n; x = 2\n\n[b]\r\nx = 9\r\n");
+    assert_set(text, "a", "y", "; head\n[a]\nx = 1 ; one\n; x = 2\ny = 9\n\n[b]\r\nx=3\r\n");
+    assert_set("[a]", "a", "x", "[a]\nx = 9\n");
+    assert_set("[a]\nx = 1", "a", "y", "[a]\nx = 1\ny = 9\n");
+    assert_set("[a]\nx = 1\n", "c", "x", "[a]\nx = 1\n\n[c]\nx = 9\n");
+    assert_set("", "a", "x", "\n[a]\nx = 9\n");
+}
+
+static void keys_are_removed_from_a_text(void **state)
+{
+    (void)state;
+    char *text = dl_strdup("[a]\n; x = 0\n  x = 1 ; one\ny = 2\n[b]\nx = 3");
+    dl_ini_text_remove(&text, "a", "z");
+    dl_ini_text_remove(&text, "a", "x");
+    assert_string_equal(text, "[a]\n; x = 0\ny = 2\n[b]\nx = 3");
+    dl_ini_text_remove(&text, "b", "x");
+    assert_string_equal(text, "[a]\n; x = 0\ny = 2\n[b]\n");
+    free(text);
+}
+
+static void values_are_found_in_a_text(void **state)
+{
+    (void)state;
+    const char *text = "x = 0\n[ a ] ; it\n\t x =  a;b # c ; d\ny =\n";
+    char *value = dl_ini_text_value(text, "a", "x");
+    assert_string_equal(value, "a;b # c");
+    free(value);
+    value = dl_ini_text_value(text, "a", "y");
+    assert_string_equal(value, "");
+    free(value);
+    assert_ptr_equal(dl_ini_text_line(text, "a", "x"), strstr(text, "x =  a"));
+    assert_null(dl_ini_text_value(text, "a", "z"));
+    assert_null(dl_ini_text_line(text, "b", "x"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +319,9 @@ int main(void)
         cmocka_unit_test(getters_refuse_with_file_line_key_value),
         cmocka_unit_test(lists_are_split_and_trimmed),
         cmocka_unit_test(files_are_read_and_missing_ones_named),
+        cmocka_unit_test(keys_are_set_in_place),
+        cmocka_unit_test(keys_are_removed_from_a_text),
+        cmocka_unit_test(values_are_found_in_a_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
