@@ -77,8 +77,8 @@ void dl_link_data_free(dl_link_data *data);
  *   gpu_copy_bw    of SuperBench, "NAME GB/s" lines                         
  *   dlprof bench   .dlt                                                     
  *   a table        CSV, `collective,ranks,bytes,time_us`: a row per call of a collective of the
- *                  simulator's; as `roundtrip` one that sends so many bytes to another process and
- *                  gets as many back; as `update` a server's own work on them
+ *                  simulator's; as `roundtrip` one that sends these bytes to another process and gets
+ *                  the same number back; as `update` a server's own work on them
  *
  * The content decides which one it is. Lines of other programs in between (NCCL INFO, MPI) are
  * skipped. */

@@ -72,9 +72,9 @@ void dl_spans_free(dl_spans *spans);
 
 /* Owns its array; release with dl_step_phases_free. */
 typedef struct dl_step_phases {
-    uint8_t *phases; /* [line.work_count] dl_phase; NONE outside of regular steps and in those
+    uint8_t *phases;    /* [line.work_count] dl_phase; NONE outside of regular steps and in those
                         whose phases are not distinguished */
-    size_t told;     /* regular steps that they are distinguished in */
+    size_t known_steps; /* regular steps that they are distinguished in */
 } dl_step_phases;
 
 /* Finds the phases of the operations of `line`; zero `phases` before. O(n log n). */

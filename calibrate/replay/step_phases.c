@@ -182,7 +182,7 @@ static size_t take_hints(pass *p, const dl_activity_step *step)
     return first;
 }
 
-static bool tell_step(pass *p, const dl_activity_step *step)
+static bool find_phases(pass *p, const dl_activity_step *step)
 {
     const size_t end = step->first + step->count, backward = take_hints(p, step);
     if (backward == end) {
@@ -238,7 +238,8 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
               .phases = phases->phases,
               .in_step = dl_calloc(trace->string_count, sizeof *p.in_step, "phases")};
     for (size_t s = 0; s < line->count; s++) {
-        if (line->steps[s].label == DL_STEP_REGULAR) phases->told += tell_step(&p, &line->steps[s]);
+        if (line->steps[s].label == DL_STEP_REGULAR)
+            phases->known_steps += find_phases(&p, &line->steps[s]);
     }
     free(p.in_step);
     dl_spans_free(&h.backward);

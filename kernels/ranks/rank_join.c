@@ -20,7 +20,7 @@
 /* Longest wait for what a connection says of itself; who says nothing is no rank. */
 #define INTRODUCTION_S 5.0
 
-/* The others wait so much longer than rank 0, so that they hear from it who did not come. */
+/* The others wait this much longer than rank 0, to hear from it who did not come. */
 #define GRACE_S 2.0
 
 enum { TO_GATHER = 1, TO_MAKE_RING = 2 };

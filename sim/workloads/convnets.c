@@ -14,7 +14,7 @@ static const dl_network_key keys[KEYS] = {
 
 /* --- layers ---------------------------------------------------------------------------------- */
 
-/* What the next layer reads: a square of so many pixels a side, with channels. */
+/* What the next layer reads: a square, its side in pixels, with channels. */
 typedef struct flow {
     dl_architecture *architecture;
     double side, channels;
@@ -30,7 +30,7 @@ static bool is_first(const flow *f)
     return f->architecture->layer_count == 1;
 }
 
-/* Matrix products of `inputs` numbers to `outputs`, with so many weights. */
+/* Matrix products of `inputs` numbers to `outputs`, with their weights. */
 static void add_products(const flow *f, dl_architecture_layer *layer, double flop, double inputs,
                          double outputs, double weights, bool small_windows)
 {

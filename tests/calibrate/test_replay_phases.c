@@ -37,12 +37,12 @@ static void ranges_tell_the_phases(void **state)
     dl_step_phases phases = find(&t, work, WORKS, DL_STEP_REGULAR);
     static const dl_phase expected[WORKS] = {DL_PHASE_FORWARD, DL_PHASE_BACKWARD, DL_PHASE_BACKWARD,
                                              DL_PHASE_BACKWARD, DL_PHASE_UPDATE};
-    assert_int_equal(phases.told, 1);
+    assert_int_equal(phases.known_steps, 1);
     for (size_t i = 0; i < WORKS; i++)
         assert_int_equal(phases.phases[i], expected[i]);
     dl_step_phases_free(&phases);
     phases = find(&t, work, WORKS, DL_STEP_WARMUP);
-    assert_int_equal(phases.told, 0);
+    assert_int_equal(phases.known_steps, 0);
     assert_int_equal(phases.phases[1], DL_PHASE_NONE);
     dl_step_phases_free(&phases);
 }
@@ -75,7 +75,7 @@ static void forward_passes_repeat(void **state)
 }
 
 /* Without any range the kernels' names stand for it; these tell nothing. */
-static void without_a_backward_pass_nothing_is_told(void **state)
+static void without_a_backward_pass_nothing_is_known(void **state)
 {
     (void)state;
     rank_trace t;
@@ -84,7 +84,7 @@ static void without_a_backward_pass_nothing_is_told(void **state)
     for (size_t i = 0; i < WORKS; i++)
         work[i] = rank_trace_work(&t, RT_COMPUTE, 1000);
     dl_step_phases phases = find(&t, work, WORKS, DL_STEP_REGULAR);
-    assert_int_equal(phases.told, 0);
+    assert_int_equal(phases.known_steps, 0);
     dl_step_phases_free(&phases);
     static char names[2][60] = {"cudnn::bn_bw_1C11_kernel_new<float>",
                                 "multi_tensor_apply_kernel<Adam>"};
@@ -93,7 +93,7 @@ static void without_a_backward_pass_nothing_is_told(void **state)
     t.activities[work[2]].name = RT_GATHER;
     t.activities[work[4]].name = RT_REDUCE;
     phases = find(&t, work, WORKS, DL_STEP_REGULAR);
-    assert_int_equal(phases.told, 1);
+    assert_int_equal(phases.known_steps, 1);
     assert_int_equal(phases.phases[1], DL_PHASE_FORWARD);
     assert_int_equal(phases.phases[2], DL_PHASE_BACKWARD);
     assert_int_equal(phases.phases[4], DL_PHASE_UPDATE);
@@ -105,7 +105,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_tell_the_phases),
         cmocka_unit_test(forward_passes_repeat),
-        cmocka_unit_test(without_a_backward_pass_nothing_is_told),
+        cmocka_unit_test(without_a_backward_pass_nothing_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

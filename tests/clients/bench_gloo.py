@@ -4,8 +4,8 @@
   dlcal links gloo.csv --costs model.ini -o costs.ini
 
 Writes a row per call, `collective,ranks,bytes,time_us`: all-reduces from a barrier to the end of the
-slowest rank; as `roundtrip`, a call of a worker that sends so many bytes to another process and gets
-as many back; as `update`, that process' own arithmetic on them. More ranks than cores are fine.
+slowest rank; as `roundtrip`, a call of a worker that sends these bytes to another process and gets
+the same number back; as `update`, that process' own arithmetic on them. More ranks than cores are fine.
 Sizes come in a new random order in every repetition, so that a drift of the machine touches all
 alike.
 """

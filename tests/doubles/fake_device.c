@@ -517,7 +517,8 @@ static void wait_for_members(dl_device *device)
     if (ranks->lost(ranks->user)) *rank_failed(device) = true;
 }
 
-/* Waits for all members, of which so many come in this thread; false if one has failed, which is then this one's failure too. */
+/* Waits for all members, `members` of them in this thread; false if one has failed: then this one
+ * has too. */
 static bool meet(dl_device *device, int members)
 {
     group *g = device->group;

@@ -2,7 +2,7 @@
 # Whether a summary of dlprof run (--json FILE) holds kernels, and nothing of them was dropped or lost.
 # Prints a line; exit status 0 if so, 1 if not, 2 for bad usage.
 #
-#   tests/gpu/recorded.sh SUMMARY.json [KERNELS]     at least so many, default 1
+#   tests/gpu/recorded.sh SUMMARY.json [KERNELS]     the least number of kernels, default 1
 set -uo pipefail
 [ $# -ge 1 ] || { sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 numbers() { # key
