@@ -28,6 +28,7 @@ typedef struct settings {
     int64_t state_bytes, parameter_bytes; /* -1 = unknown, as the traces say */
     int64_t cores;                        /* 0: as the traces say */
     int gradients;                        /* index in gradient_kinds */
+    int external;                         /* dl_external */
     dl_step_hints hints;
     dl_read_options read;
 } settings;
@@ -67,7 +68,7 @@ static dl_status parse_batches(const char *text, int64_t *batches, size_t count,
 
 static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch,
                            const settings *set, const dl_overlap_slowdown *slowdown,
-                           dl_notes *notes, dl_error *err)
+                           dl_external external, dl_notes *notes, dl_error *err)
 {
     dl_trace_inputs in = {.cores = true};
     dl_status status = dl_trace_inputs_read(&in, path, &set->read, PROGRAM, err);
@@ -75,11 +76,12 @@ static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch
         status =
             dl_error_set_at(err, DL_ERR_DATA, path, 0,
                             "%zu processes that trained: costs are taken from the trace of one "
-                            "rank",
+                            "rank, which --rank or --process chooses",
                             in.count);
     }
     if (status == DL_OK) {
-        status = dl_step_costs_take(costs, in.traces[0], batch, &set->hints, slowdown, notes, err);
+        status = dl_step_costs_take(costs, in.traces[0], batch, &set->hints, slowdown, external,
+                                    notes, err);
     }
     dl_trace_inputs_free(&in);
     return status;
@@ -91,7 +93,8 @@ static dl_status find_slowdown(dl_overlap_slowdown *slowdown, const settings *se
 {
     dl_step_costs other = {0};
     dl_notes ignored = {0};
-    dl_status status = take_file(&other, set->overlap_trace, 1, set, NULL, &ignored, err);
+    dl_status status =
+        take_file(&other, set->overlap_trace, 1, set, NULL, DL_EXTERNAL_REMOVE, &ignored, err);
     dl_notes_free(&ignored);
     if (status == DL_OK && !other.slowdown.known) {
         status = dl_error_set_at(err, DL_ERR_DATA, set->overlap_trace, 0,
@@ -109,8 +112,8 @@ static dl_status find_slowdown(dl_overlap_slowdown *slowdown, const settings *se
 
 static void print_mean(const char *name, dl_step_mean mean, double of_ns)
 {
-    printf("  %-10s %10s +- %-9s %5.1f %%\n", name, DL_NS_TEXT(mean.value), DL_NS_TEXT(mean.error),
-           100 * mean.value / of_ns);
+    printf("  %-10s %10s +- %-9s %5.1f %%\n", name, DL_NS_TEXT(mean.value),
+           isnan(mean.error) ? "unknown" : DL_NS_TEXT(mean.error), 100 * mean.value / of_ns);
 }
 
 static void print(const char *path, const dl_step_costs *c)
@@ -274,8 +277,8 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
     if (status == DL_OK) status = check_output(paths, set, err);
     if (status == DL_OK && given != NULL) status = find_slowdown(&slowdown, set, &notes, err);
     while (taken < paths->count && status == DL_OK) {
-        status =
-            take_file(&steps[taken], paths->items[taken], batches[taken], set, given, &notes, err);
+        status = take_file(&steps[taken], paths->items[taken], batches[taken], set, given,
+                           (dl_external)set->external, &notes, err);
         taken++;
         if (status == DL_OK) print(paths->items[taken - 1], &steps[taken - 1]);
     }
@@ -331,6 +334,11 @@ int dl_calibrate_costs(int argc, char **argv)
         DL_OPT_TEXT("overlap-trace", 0, &set.overlap_trace, "TRACE",
                     "Trace of the same sort of device, of any workload, whose slowdown beside "
                     "collectives is taken: for traces without collectives."),
+        DL_OPT_CHOICE("external", 0, &set.external, dl_external_names, "WHICH",
+                      "Waits for what is not in the trace. threads: those of the host's threads "
+                      "count as its time, and a trace is refused whose step comes out over 5 % "
+                      "short without those of the device; keep: those of the device too, as "
+                      "operations 'external'; remove: none."),
         DL_OPT_REGEX("step-marks", 0, &set.hints.marks, "REGEX",
                      "Ranges that are training steps, as an extended regular expression."),
     };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "calibrate/replay/collectives.h"
+#include "calibrate/replay/external.h"
 #include "calibrate/replay/report.h"
 #include "calibrate/trace_inputs.h"
 #include "common/alloc.h"
@@ -15,6 +16,7 @@ typedef struct settings {
     int64_t steps;  /* rows to print */
     int64_t period; /* works of a step; 0 = find out */
     dl_text_list without, scale;
+    int external; /* dl_external */
     const char *timeline;
     dl_step_hints hints;
     dl_read_options read;
@@ -129,6 +131,7 @@ static dl_status replay_traces(const dl_trace *const *traces, size_t count, cons
     replay r = {0};
     dl_status status = dl_replay_build(&r.run, traces, count, err);
     if (status == DL_OK) status = find_steps(&r, set, err);
+    if (status == DL_OK) dl_external_use(&r.run, (dl_external)set->external);
     if (status == DL_OK && count > 1) join_collectives(&r.run);
     if (status == DL_OK) status = run_replay(&r, set, err);
     if (status == DL_OK) show(&r, set, follows);
@@ -202,12 +205,17 @@ int dl_calibrate_replay(int argc, char **argv)
 {
     settings set = {.steps = 40};
     const dl_option options[] = {
-        DL_OPT_LIST("without", 0, &set.without, "CLASS",
-                    "also replay with these taking no time: host, call, launch, spacing, kernel, "
-                    "collective, copy, memset, a class of kernels (gemm, convolution, ...), or all "
-                    "kernels and calls whose name holds the text"),
+        DL_OPT_LIST(
+            "without", 0, &set.without, "CLASS",
+            "also replay with these taking no time: host, call, external, launch, spacing, kernel, "
+            "collective, copy, memset, a class of kernels (gemm, convolution, ...), or all "
+            "kernels and calls whose name holds the text"),
         DL_OPT_LIST("scale", 0, &set.scale, "CLASS=FACTOR",
                     "also replay with these taking FACTOR times as long"),
+        DL_OPT_CHOICE("external", 0, &set.external, dl_external_names, "WHICH",
+                      "waits for what is not in the trace that are kept: threads, those of the "
+                      "host's threads, so that what devices wait shows as error; keep, all; "
+                      "remove, none"),
         DL_OPT_TEXT("timeline", 0, &set.timeline, "FILE",
                     "write the replay, changed if that was wanted, as Chrome-trace JSON"),
         DL_OPT_FLAG("json", 0, &set.json, "an array of JSON objects, one a process"),

@@ -125,6 +125,10 @@ int dl_trace_command_main(const dl_command *command, int argc, char **argv, dl_c
         DL_OPT_TEXT("comm-patterns", 0, &given.path, "FILE",
                     "kernels and ranges that are collectives, of libraries that are not built in "
                     "(INI: trace/readers/reader.h)"),
+        DL_OPT_TEXT("rank", 0, &read->rank, "NUMBER",
+                    "of files with several processes, take that of this rank (Nsight Systems: "
+                    "the number that dlcal info gives it)"),
+        DL_OPT_TEXT("process", 0, &read->process, "PID", "the same by the process's number"),
     };
     const size_t own = command->option_count, more = sizeof patterns / sizeof *patterns;
     dl_option *options = dl_calloc(own + more, sizeof *options, "options");

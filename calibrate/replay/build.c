@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "calibrate/replay/build_internal.h"
+#include "calibrate/replay/external.h"
 #include "common/alloc.h"
 #include "trace/activity/kernel_class.h"
 
@@ -90,6 +91,8 @@ dl_status dl_replay_build(dl_replay_run *run, const dl_trace *const *traces, siz
         dl_status status = build_rank(run, traces[i], i, err);
         if (status != DL_OK) return status;
     }
+    run->waits_of_devices.removed = true;
+    dl_external_find(run);
     return DL_OK;
 }
 

@@ -3,8 +3,8 @@
  * Nodes. Each thread of the host that calls the device is a lane: its calls (calls within calls
  * belong to the outer one), and the time between them. Each stream is a lane of its operations;
  * where operations of one stream overlap by more than DL_REPLAY_OVERLAP_NS (branches of a CUDA
- * graph), the stream has several lanes. The host's time is kept as it is, waits are not; idle time
- * of a device is never kept.
+ * graph), the stream has several lanes. The host's time is kept as it is; its waits are not, unless for
+ * what is not in the trace, nor is idle time of a device (external.h).
  *
  * Typical costs, measured in the trace itself, one for all operations of a sort:
  *
@@ -30,6 +30,10 @@
  * traces are whole microseconds. */
 #define DL_REPLAY_OVERLAP_NS 2000
 
+/* Shortest external wait of a thread: calls of an interpreter and its collections of garbage are
+ * shorter. */
+#define DL_REPLAY_EXTERNAL_NS 1000000
+
 /* What became of one trace. */
 typedef struct dl_replay_rank {
     const dl_trace *trace; /* borrowed */
@@ -42,11 +46,25 @@ typedef struct dl_replay_rank {
     size_t queue_depth; /* operations launched and not started at most; 0 = never at the limit */
 } dl_replay_rank;
 
+/* What threads or devices wait for what is not in the trace (external.h). */
+typedef struct dl_external_waits {
+    size_t count;
+    int64_t total_ns; /* over all threads, or streams */
+    int64_t longest_ns;
+    uint32_t longest;  /* node of the longest, or that it holds back */
+    const char *where; /* of the longest: the range around it, or the operation after it; NULL =
+                          unknown. Borrowed from the trace */
+    double share;      /* of devices: of the time from the first work to the last end, of each
+                          stream; 0..1 */
+    bool removed;      /* a replay leaves them out */
+} dl_external_waits;
+
 /* Owns all but the traces; release with dl_replay_run_free. */
 typedef struct dl_replay_run {
     dl_replay_graph graph;
     dl_replay_rank *ranks; /* [rank_count] */
     size_t rank_count;
+    dl_external_waits waits_of_threads, waits_of_devices; /* the latter removed at first */
 } dl_replay_run;
 
 /* Builds the graph of traces[count], whose activities stay in memory; zero `run` before. Several

@@ -99,8 +99,8 @@ static uint32_t add_piece(replay_builder *b, uint32_t lane, int64_t from_ns, int
                                                  .duration_ns = to_ns - from_ns});
 }
 
-/* Adds the thread's time from *at_ns to `to_ns`, boundaries[count] of ranges in between; it is cut
- * in two wherever nothing is recorded for long. */
+/* Adds the thread's time from *at_ns to `to_ns`, boundaries[count] of ranges in between; a span in
+ * which nothing is recorded for long is a node of its own. */
 static void add_time(replay_builder *b, uint32_t lane, int64_t at_ns, int64_t to_ns,
                      const moment *borders, size_t count)
 {
@@ -112,7 +112,8 @@ static void add_time(replay_builder *b, uint32_t lane, int64_t at_ns, int64_t to
             uint32_t before = add_piece(b, lane, piece_ns, at_ns);
             DL_APPEND(b->untraced, b->untraced_count, "replay threads") = (replay_untraced){
                 .lane = lane, .before = before, .from_ns = at_ns, .to_ns = border_ns};
-            piece_ns = at_ns;
+            add_piece(b, lane, at_ns, border_ns);
+            piece_ns = border_ns;
         }
         if (border_ns > at_ns) at_ns = border_ns;
     }
@@ -203,8 +204,13 @@ void replay_build_host(replay_builder *b)
  * it, and has become untraced again, at d, before b, in the later half of A's span: B's burst lies
  * within it. (Where the trace starts with A's span, B may be busy at once.) A then goes on when B's
  * burst ends, and b - d, its waking up, stays A's own time. Of several B the last one to end
- * counts. Any other untraced span is kept as time of the thread: it computes, or waits for what is
- * not in the trace (input from other processes). */
+ * counts.
+ *
+ * Any other untraced span of a thread that launches is its own time, until all that the trace holds
+ * has come to rest: no operation of a device runs, and all threads that launch are in untraced
+ * spans. What is left of the span from then on, if it is DL_REPLAY_EXTERNAL_NS or more, is an
+ * external wait: for input of other processes, for a peer by a library that is not traced. (Or the
+ * thread computes, which a trace without samples of it cannot tell from waiting.) */
 
 /* Last of untraced[count] of a lane that starts at `time_ns` or before, plus 1; 0 = none. */
 static size_t find_untraced(const replay_untraced *untraced, size_t count, int64_t time_ns)
@@ -232,20 +238,102 @@ static const replay_untraced *burst_end(const replay_untraced *others, size_t co
 typedef struct thread_untraced {
     const replay_untraced *untraced;
     size_t count;
+    bool launches; /* operations of a device */
 } thread_untraced;
 
-static void resolve(replay_builder *b, const thread_untraced *threads, size_t count,
-                    const replay_untraced *span)
+/* When the last operation of a device that started before `to_ns` has ended; operations are sorted
+ * by their starts, with the latest end up to each. */
+typedef struct device_times {
+    int64_t *starts_ns, *ends_ns; /* [count] */
+    size_t count;
+} device_times;
+
+typedef struct work_time {
+    int64_t start_ns, end_ns;
+} work_time;
+
+DL_ORDER(by_start_of_work, work_time, DL_BY(start_ns), DL_BY(end_ns));
+
+static device_times device_times_of(const replay_builder *b)
+{
+    const size_t count = b->rank->work_count;
+    work_time *works = dl_calloc(count, sizeof *works, "replay threads");
+    device_times times = {dl_calloc(count, sizeof(int64_t), "replay threads"),
+                          dl_calloc(count, sizeof(int64_t), "replay threads"), count};
+    for (size_t i = 0; i < count; i++) {
+        const dl_replay_node *node = &b->graph->nodes[b->first_node + i];
+        works[i] = (work_time){node->recorded_ns, node->recorded_ns + node->duration_ns};
+    }
+    dl_sort(works, count, sizeof *works, by_start_of_work);
+    for (size_t i = 0; i < count; i++) {
+        times.starts_ns[i] = works[i].start_ns;
+        times.ends_ns[i] = works[i].end_ns;
+        if (i > 0 && times.ends_ns[i - 1] > times.ends_ns[i])
+            times.ends_ns[i] = times.ends_ns[i - 1];
+    }
+    free(works);
+    return times;
+}
+
+/* When all that the trace holds came to rest within the span, to its end; the span's end if it
+ * never did. */
+static int64_t at_rest_ns(const device_times *device, const thread_untraced *threads, size_t count,
+                          const replay_untraced *span)
+{
+    int64_t rest_ns = span->from_ns;
+    size_t before;
+    DL_BISECT(before, device->count, device->starts_ns[before] < span->to_ns);
+    if (before > 0 && device->ends_ns[before - 1] > rest_ns) rest_ns = device->ends_ns[before - 1];
+    for (size_t i = 0; i < count; i++) {
+        const replay_untraced *others = threads[i].untraced;
+        if (others->lane == span->lane || !threads[i].launches) continue;
+        /* The span of the other thread that goes on to this one's end; before its first and after
+         * its last call it is not there. */
+        const size_t at = find_untraced(others, threads[i].count, span->to_ns - 1);
+        if (at == 0) continue;
+        if (others[at - 1].to_ns < span->to_ns) return span->to_ns;
+        if (others[at - 1].from_ns > rest_ns) rest_ns = others[at - 1].from_ns;
+    }
+    return rest_ns < span->to_ns ? rest_ns : span->to_ns;
+}
+
+/* Cuts the external wait off the end of the span's node, which becomes a node of its own: the
+ * node keeps the wait, and what the thread did before it goes to a new one in front. */
+static void name_wait(replay_builder *b, uint32_t node, int64_t rest_ns, int64_t to_ns)
+{
+    dl_replay_graph *graph = b->graph;
+    if (to_ns - rest_ns < DL_REPLAY_EXTERNAL_NS) return;
+    dl_replay_node *span = &graph->nodes[node];
+    const int64_t own_ns = rest_ns - span->recorded_ns;
+    span->kind = DL_REPLAY_EXTERNAL;
+    span->recorded_ns = rest_ns;
+    span->duration_ns = to_ns - rest_ns;
+    if (own_ns <= 0) return;
+    dl_replay_graph_insert(graph, node,
+                           &(dl_replay_node){.kind = DL_REPLAY_HOST,
+                                             .rank = b->rank_number,
+                                             .activity = DL_REPLAY_NONE,
+                                             .recorded_ns = rest_ns - own_ns,
+                                             .duration_ns = own_ns});
+}
+
+static void resolve(replay_builder *b, const device_times *device, const thread_untraced *threads,
+                    size_t count, const thread_untraced *own, const replay_untraced *span)
 {
     const replay_untraced *best = NULL;
     for (size_t i = 0; i < count; i++) {
-        if (threads[i].untraced->lane == span->lane) continue;
+        if (&threads[i] == own) continue;
         const replay_untraced *other =
             burst_end(threads[i].untraced, threads[i].count, span, b->begin_ns);
         if (other != NULL && (best == NULL || other->from_ns > best->from_ns)) best = other;
     }
     uint32_t after = b->graph->next[span->before];
-    if (best == NULL || after == DL_REPLAY_NONE) return;
+    if (after == DL_REPLAY_NONE) return;
+    if (best == NULL) {
+        if (own->launches && span->to_ns < INT64_MAX && span->from_ns > b->begin_ns)
+            name_wait(b, after, at_rest_ns(device, threads, count, span), span->to_ns);
+        return;
+    }
     dl_replay_node *node = &b->graph->nodes[after];
     node->duration_ns -= best->from_ns - node->recorded_ns;
     node->recorded_ns = best->from_ns;
@@ -258,10 +346,22 @@ static void resolve(replay_builder *b, const thread_untraced *threads, size_t co
 void replay_build_threads(replay_builder *b)
 {
     thread_untraced *threads = dl_calloc(b->graph->lane_count, sizeof *threads, "replay threads");
+    bool *launches = dl_calloc(b->graph->lane_count, sizeof *launches, "replay threads");
     size_t count = 0;
+    for (size_t i = 0; i < b->call_count; i++) {
+        const uint32_t node = b->calls[i].node;
+        if (b->first_work[node] != DL_REPLAY_NONE) launches[b->graph->nodes[node].lane] = true;
+    }
     DL_GROUPS (first, end, b->untraced_count, b->untraced[end].lane == b->untraced[first].lane)
-        threads[count++] = (thread_untraced){&b->untraced[first], end - first};
-    for (size_t i = 0; i < b->untraced_count; i++)
-        resolve(b, threads, count, &b->untraced[i]);
+        threads[count++] =
+            (thread_untraced){&b->untraced[first], end - first, launches[b->untraced[first].lane]};
+    device_times device = device_times_of(b);
+    for (size_t t = 0; t < count; t++) {
+        for (size_t i = 0; i < threads[t].count; i++)
+            resolve(b, &device, threads, count, &threads[t], &threads[t].untraced[i]);
+    }
+    free(device.starts_ns);
+    free(device.ends_ns);
+    free(launches);
     free(threads);
 }

@@ -351,7 +351,7 @@ static dl_status time_steps(const dl_replay_run *run, const dl_step_line *line,
                             dl_replay_time *times, double *step_ns, dl_error *err)
 {
     const dl_status status = dl_replay_simulate(&run->graph, times, err);
-    if (status == DL_OK) *step_ns = dl_replay_mean_step_ns(run, line, times);
+    if (status == DL_OK) *step_ns = dl_replay_mean_step_ns(run, line, times, NULL);
     return status;
 }
 

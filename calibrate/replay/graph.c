@@ -38,6 +38,22 @@ uint32_t dl_replay_graph_add(dl_replay_graph *graph, uint32_t lane, const dl_rep
     return id;
 }
 
+uint32_t dl_replay_graph_insert(dl_replay_graph *graph, uint32_t work, const dl_replay_node *node)
+{
+    const uint32_t id = (uint32_t)graph->node_count, lane = graph->nodes[work].lane;
+    const uint32_t before = graph->before[work];
+    graph->next = dl_grow(graph->next, id, sizeof *graph->next, "replay graph");
+    graph->before = dl_grow(graph->before, id, sizeof *graph->before, "replay graph");
+    DL_APPEND(graph->nodes, graph->node_count, "replay graph") = *node;
+    graph->nodes[id].lane = lane;
+    graph->nodes[id].group = DL_REPLAY_NONE;
+    graph->before[id] = before;
+    graph->next[id] = work;
+    graph->before[work] = id;
+    *(before == DL_REPLAY_NONE ? &graph->lanes[lane].first : &graph->next[before]) = id;
+    return id;
+}
+
 void dl_replay_graph_add_edge(dl_replay_graph *graph, const dl_replay_edge *edge)
 {
     DL_ASSERT(edge->from < graph->node_count && edge->to < graph->node_count && edge->lag_ns >= 0,
@@ -78,9 +94,13 @@ bool dl_replay_node_is_work(const dl_replay_node *node)
 const char *dl_replay_kind_name(dl_replay_kind kind)
 {
     static const char *const names[DL_REPLAY_KIND_END] = {
-        [DL_REPLAY_HOST] = "host",     [DL_REPLAY_CALL] = "call",
-        [DL_REPLAY_KERNEL] = "kernel", [DL_REPLAY_COLLECTIVE] = "collective",
-        [DL_REPLAY_GRAPH] = "graph",   [DL_REPLAY_COPY] = "copy",
+        [DL_REPLAY_HOST] = "host",
+        [DL_REPLAY_CALL] = "call",
+        [DL_REPLAY_EXTERNAL] = "external",
+        [DL_REPLAY_KERNEL] = "kernel",
+        [DL_REPLAY_COLLECTIVE] = "collective",
+        [DL_REPLAY_GRAPH] = "graph",
+        [DL_REPLAY_COPY] = "copy",
         [DL_REPLAY_MEMSET] = "memset",
     };
     return (unsigned)kind < DL_REPLAY_KIND_END ? names[kind] : "unknown";

@@ -2,7 +2,7 @@
  * takes by itself. Recorded starts are kept for comparison only; a replay finds new ones.
  *
  * A node occupies its lane, a thread of the host or a stream of a device, for duration_ns. The
- * nodes of a lane run one after another, in order of their numbers within it. A node starts when
+ * nodes of a lane run one after another, in the order of next[]. A node starts when
  *
  *   its predecessor on the lane has ended, and spacing_ns of the node has passed;
  *   every edge to it is satisfied: `lag_ns` after the end of the edge's node, or after its start;
@@ -23,8 +23,9 @@
 #define DL_REPLAY_NONE UINT32_MAX
 
 typedef enum dl_replay_kind {
-    DL_REPLAY_HOST, /* a thread computes, between two calls */
-    DL_REPLAY_CALL, /* a thread is in a call; what it waits for there is an edge, not time */
+    DL_REPLAY_HOST,     /* a thread computes, between two calls */
+    DL_REPLAY_CALL,     /* a thread is in a call; what it waits for there is an edge, not time */
+    DL_REPLAY_EXTERNAL, /* a thread, or a stream, waits for what is not in the trace */
     DL_REPLAY_KERNEL,
     DL_REPLAY_COLLECTIVE, /* a kernel that is one */
     DL_REPLAY_GRAPH,      /* a whole CUDA graph whose kernels are not recorded */
@@ -107,6 +108,10 @@ uint32_t dl_replay_graph_add_lane(dl_replay_graph *graph, const dl_replay_lane *
 
 /* Adds a copy of *node after the last one of `lane`; returns its number. */
 uint32_t dl_replay_graph_add(dl_replay_graph *graph, uint32_t lane, const dl_replay_node *node);
+
+/* Adds a copy of *node to the lane of `work`, right before it; returns its number. Edges stay with
+ * their nodes. */
+uint32_t dl_replay_graph_insert(dl_replay_graph *graph, uint32_t work, const dl_replay_node *node);
 
 /* Adds a copy of *edge; both nodes exist. A circle is found by simulation. */
 void dl_replay_graph_add_edge(dl_replay_graph *graph, const dl_replay_edge *edge);

@@ -103,16 +103,20 @@ static void time_steps(dl_replay_steps *steps, const dl_replay_run *run,
 }
 
 double dl_replay_mean_step_ns(const dl_replay_run *run, const dl_step_line *line,
-                              const dl_replay_time *times)
+                              const dl_replay_time *times, double *recorded_ns)
 {
     dl_replay_steps steps = {0};
-    double sum_ns = 0;
+    double sum_ns = 0, recorded_sum_ns = 0;
+    const double count = line->regular_count > 0 ? (double)line->regular_count : 1;
     replay_line_add(&steps, run, 0, line, times);
     for (size_t i = 0; i < line->count; i++) {
-        if (line->steps[i].label == DL_STEP_REGULAR) sum_ns += (double)steps.items[i].replayed_ns;
+        if (line->steps[i].label != DL_STEP_REGULAR) continue;
+        sum_ns += (double)steps.items[i].replayed_ns;
+        recorded_sum_ns += (double)steps.items[i].recorded_ns;
     }
     replay_steps_free(&steps);
-    return line->regular_count > 0 ? sum_ns / (double)line->regular_count : 0;
+    if (recorded_ns != NULL) *recorded_ns = recorded_sum_ns / count;
+    return sum_ns / count;
 }
 
 /* replayed / recorded - 1; 0 for a step of no time. */
@@ -127,6 +131,7 @@ uint32_t dl_path_what(const dl_replay_node *node)
     switch ((dl_replay_kind)node->kind) {
     case DL_REPLAY_HOST: return DL_PATH_HOST;
     case DL_REPLAY_CALL: return DL_PATH_CALL;
+    case DL_REPLAY_EXTERNAL: return DL_PATH_EXTERNAL;
     case DL_REPLAY_COPY: return DL_PATH_COPY;
     case DL_REPLAY_MEMSET: return DL_PATH_MEMSET;
     case DL_REPLAY_GRAPH: return DL_PATH_GRAPH;
@@ -139,7 +144,7 @@ const char *dl_path_name(uint32_t what)
     static const char *const names[DL_PATH_KERNEL] = {
         [DL_PATH_HOST] = "host",       [DL_PATH_CALL] = "call",   [DL_PATH_LAUNCH] = "launch",
         [DL_PATH_SPACING] = "spacing", [DL_PATH_COPY] = "copy",   [DL_PATH_MEMSET] = "memset",
-        [DL_PATH_GRAPH] = "graph",     [DL_PATH_BEGIN] = "begin",
+        [DL_PATH_GRAPH] = "graph",     [DL_PATH_BEGIN] = "begin", [DL_PATH_EXTERNAL] = "external",
     };
     return what < DL_PATH_KERNEL ? names[what]
                                  : dl_kernel_class_name((dl_kernel_class)(what - DL_PATH_KERNEL));
@@ -206,29 +211,6 @@ static void add_critical_path(double *path_ns, const dl_replay_graph *graph,
         node = follow(&w, node);
 }
 
-static void find_gaps(dl_replay_gaps *gaps, const dl_replay_graph *graph)
-{
-    int64_t *earliest_ns = dl_calloc(graph->node_count, sizeof *earliest_ns, "replay gaps");
-    double span_ns = 0;
-    dl_replay_earliest_starts(graph, earliest_ns);
-    for (size_t i = 0; i < graph->node_count; i++) {
-        const dl_replay_node *node = &graph->nodes[i];
-        int64_t gap_ns = node->recorded_ns - earliest_ns[i];
-        if (!dl_replay_node_is_work(node) || gap_ns <= DL_REPLAY_SPREAD_NS) continue;
-        gaps->count++;
-        gaps->total_ns += gap_ns;
-        if (gap_ns > gaps->longest_ns) gaps->longest_ns = gap_ns;
-    }
-    for (size_t i = 0; i < graph->lane_count; i++) {
-        const dl_replay_lane *lane = &graph->lanes[i];
-        if (!lane->is_stream || lane->last == DL_REPLAY_NONE) continue;
-        const dl_replay_node *last = &graph->nodes[lane->last];
-        span_ns += (double)(last->recorded_ns + last->duration_ns - lane->begin_ns);
-    }
-    gaps->share = span_ns > 0 ? (double)gaps->total_ns / span_ns : 0;
-    free(earliest_ns);
-}
-
 bool dl_replay_step_counts(const dl_replay_step *step)
 {
     return step->whole || step->label == DL_STEP_REGULAR;
@@ -262,7 +244,6 @@ void dl_replay_report_init(dl_replay_report *report, const dl_replay_run *run,
     time_steps(&report->steps, run, steps, times);
     for (size_t i = 0; i < run->graph.edge_count; i++)
         report->edges[run->graph.edges[i].kind][run->graph.edges[i].origin]++;
-    find_gaps(&report->gaps, &run->graph);
     sum_up(report, times);
 }
 
@@ -359,9 +340,37 @@ static void print_path(const dl_replay_report *report, FILE *out)
     }
 }
 
+/* Waits for what is not in the trace: of threads, then of devices. */
+static void print_waits(const dl_replay_run *run, FILE *out)
+{
+    const dl_external_waits *threads = &run->waits_of_threads, *devices = &run->waits_of_devices;
+    if (threads->count > 0) {
+        fprintf(
+            out,
+            "external waits of threads: %zu, %s in all (longest %s%s%.60s%s), in which nothing\n"
+            "in the trace runs: waits for what is not in it, or a computation; %s\n",
+            threads->count, DL_NS_TEXT(threads->total_ns), DL_NS_TEXT(threads->longest_ns),
+            threads->where != NULL ? ", in '" : "", threads->where != NULL ? threads->where : "",
+            threads->where != NULL ? "'" : "",
+            threads->removed ? "left out" : "kept (--external remove leaves them out)");
+    }
+    if (devices->count == 0) {
+        fprintf(out, "unexplained: no operation starts more than %s after all that holds it back\n",
+                DL_NS_TEXT(DL_REPLAY_SPREAD_NS));
+        return;
+    }
+    fprintf(out,
+            "external waits of devices: %zu operations start %s after all that is known to hold\n"
+            "them back (longest %s, before '%.60s'; %.2f %% of their streams' time); %s\n",
+            devices->count, DL_NS_TEXT(devices->total_ns), DL_NS_TEXT(devices->longest_ns),
+            devices->where, 100 * devices->share,
+            devices->removed ? "nothing of\nthat is kept, replay starts them earlier (--external "
+                               "keep keeps it)"
+                             : "kept");
+}
+
 static void print_warnings(const dl_replay_report *report, FILE *out)
 {
-    const dl_replay_gaps *gaps = &report->gaps;
     fputc('\n', out);
     for (size_t r = 0; r < report->run->rank_count; r++) {
         const dl_replay_rank *rank = &report->run->ranks[r];
@@ -378,16 +387,7 @@ static void print_warnings(const dl_replay_report *report, FILE *out)
             fprintf(out, "note: launches wait when %zu operations of a stream are not over\n",
                     rank->queue_depth);
     }
-    if (gaps->count == 0) {
-        fprintf(out, "unexplained: no operation starts more than %s after all that holds it back\n",
-                DL_NS_TEXT(DL_REPLAY_SPREAD_NS));
-        return;
-    }
-    fprintf(out,
-            "unexplained: %zu operations start %s too late in all (longest %s, %.2f %% of their\n"
-            "streams' time); nothing of that is kept, replay starts them earlier\n",
-            gaps->count, DL_NS_TEXT(gaps->total_ns), DL_NS_TEXT(gaps->longest_ns),
-            100 * gaps->share);
+    print_waits(report->run, out);
 }
 
 void dl_replay_report_print(const dl_replay_report *report, size_t rows, FILE *out)
@@ -410,7 +410,7 @@ void dl_replay_report_print_line(const dl_replay_report *report, FILE *out)
     double sum_ns = path_sum(report);
     fprintf(out, "%-44s %5zu %7.2f%% %7.2f%% %+7.2f%% %7.2f%% ", dl_base_name(path),
             report->regular, 100 * report->mean_error, 100 * report->worst_error,
-            100 * report->total_error, 100 * report->gaps.share);
+            100 * report->total_error, 100 * report->run->waits_of_devices.share);
     for (uint32_t place = 0; place < 3 && sum_ns > 0; place++) {
         uint32_t what = path_at(report, place);
         if (report->path_ns[what] == 0) break;
@@ -477,9 +477,14 @@ void dl_replay_report_write_json(const dl_replay_report *report, FILE *out)
     for (uint32_t what = 0; what < DL_PATH_END; what++)
         dl_json_number_item(&to, dl_path_name(what), report->path_ns[what]);
     dl_json_end(&to, '}');
-    dl_json_object(&to, "unexplained", "works=%g total_ns=%g longest_ns=%g share_frac=%g",
-                   (double)report->gaps.count, (double)report->gaps.total_ns,
-                   (double)report->gaps.longest_ns, report->gaps.share);
+    const dl_replay_run *run = report->run;
+    dl_json_object(&to, "unexplained", "works=%g total_ns=%g longest_ns=%g share_frac=%g kept=%hhd",
+                   (double)run->waits_of_devices.count, (double)run->waits_of_devices.total_ns,
+                   (double)run->waits_of_devices.longest_ns, run->waits_of_devices.share,
+                   !run->waits_of_devices.removed);
+    dl_json_object(&to, "external_waits_of_threads", "spans=%g total_ns=%g longest_ns=%g kept=%hhd",
+                   (double)run->waits_of_threads.count, (double)run->waits_of_threads.total_ns,
+                   (double)run->waits_of_threads.longest_ns, !run->waits_of_threads.removed);
     dl_json_end(&to, '}');
 }
 
@@ -503,7 +508,8 @@ static void name_tracks(dl_chrome_trace *to, const dl_replay_run *run)
 
 static const char *node_name(const dl_replay_run *run, const dl_replay_node *node)
 {
-    if (node->activity == DL_REPLAY_NONE) return "host";
+    if (node->activity == DL_REPLAY_NONE)
+        return node->kind == DL_REPLAY_EXTERNAL ? "external wait" : "host";
     const dl_trace *trace = run->ranks[node->rank].trace;
     const dl_activity *activity = &trace->activities[node->activity];
     if (activity->kind == DL_ACTIVITY_MEMCPY)

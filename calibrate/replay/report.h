@@ -32,18 +32,20 @@ typedef struct dl_replay_steps {
     size_t count;
 } dl_replay_steps;
 
-/* Mean replayed duration of the regular steps of a line of the first rank; 0 without any. */
+/* Mean replayed duration of the regular steps of a line of the first rank; 0 without any.
+ * *recorded_ns (may be NULL) becomes the mean of the same steps as recorded. */
 double dl_replay_mean_step_ns(const dl_replay_run *run, const dl_step_line *line,
-                              const dl_replay_time *times);
+                              const dl_replay_time *times, double *recorded_ns);
 
 /* The critical path: from the end of a step back through what each node waited for last, to the
  * step's start. Shortening anything on it shortens the step; what is not on it has slack. */
 
 /* What time on the path is spent on. */
 enum {
-    DL_PATH_HOST,   /* threads, between calls; waking up after another thread too */
-    DL_PATH_CALL,   /* threads in calls, without waits */
-    DL_PATH_LAUNCH, /* from a call to the start of its work */
+    DL_PATH_HOST,     /* threads, between calls; waking up after another thread too */
+    DL_PATH_CALL,     /* threads in calls, without waits */
+    DL_PATH_EXTERNAL, /* waits for what is not in the trace (external.h) */
+    DL_PATH_LAUNCH,   /* from a call to the start of its work */
     DL_PATH_SPACING,
     DL_PATH_COPY,
     DL_PATH_MEMSET,
@@ -59,15 +61,6 @@ uint32_t dl_path_what(const dl_replay_node *node);
 /* "host", "call", ..., "gemm", "collective"; never NULL. */
 const char *dl_path_name(uint32_t what);
 
-/* Operations that start later than the graph explains by more than DL_REPLAY_SPREAD_NS. Replay
- * starts them earlier: nothing of these gaps is kept. */
-typedef struct dl_replay_gaps {
-    size_t count;
-    int64_t total_ns; /* over all streams */
-    int64_t longest_ns;
-    double share; /* of the time from the first work to the last end, of each stream; 0..1 */
-} dl_replay_gaps;
-
 /* Owns all but the run; release with dl_replay_report_free. */
 typedef struct dl_replay_report {
     const dl_replay_run *run; /* borrowed */
@@ -77,7 +70,6 @@ typedef struct dl_replay_report {
     double total_error;             /* of the sum of their times, with sign */
     double path_ns[DL_PATH_END];    /* mean critical path of a step that counts */
     size_t edges[DL_REPLAY_EDGE_KIND_END][DL_REPLAY_ORIGIN_END];
-    dl_replay_gaps gaps;
     dl_replay_steps changed; /* what-if: the same steps; count 0 = none was asked for */
 } dl_replay_report;
 
@@ -113,7 +105,7 @@ dl_status dl_replay_timeline_write(const char *path, const dl_replay_run *run,
 
 /* Multiplies the time of all that `what` names by factor >= 0:
  *
- *   host, call, kernel, collective, copy, memset, graph     all nodes of that kind; kernel without
+ *   host, call, external, kernel, collective, copy, ...      all nodes of that kind; kernel without
  *                                                           collectives
  *   convolution, gemm, ...                                  kernels of that class
  *   launch, spacing                                         launch latency; time between operations

@@ -10,10 +10,14 @@
 
 #include "calibrate/replay/build.h"
 #include "calibrate/replay/graph.h"
+#include "calibrate/replay/report.h"
 #include "common/alloc.h"
 #include "common/names.h"
 #include "common/units.h"
 #include "trace/activity/activity.h"
+
+/* External waits of threads that are less of a step are not worth a note. */
+#define WAITS_NAMED_FRAC 0.01
 
 /* What is at hand while one trace is looked at. */
 typedef struct taking {
@@ -26,6 +30,7 @@ typedef struct taking {
     double *work_ns; /* [line.work_count] device time of each work alone, with its spacing */
     uint8_t *timed;  /* [line.count] 1 = the step's whole time is known */
     size_t timed_count;
+    bool ends_open; /* nothing follows the one timed step */
     dl_notes *notes;
 } taking;
 
@@ -47,7 +52,8 @@ static uint32_t number_of(const taking *t, size_t work)
 
 /* Finds the steps whose whole time is known: regular ones with a regular one after them. Other
  * work starts without what comes between steps, and the last step of a trace ends with its work.
- * Where there are no two in a row, regular steps that anything follows. */
+ * Where there are no two in a row, regular steps that anything follows; where that is the last of
+ * the trace alone, it. */
 static void find_timed(taking *t)
 {
     const dl_step_line *line = t->line;
@@ -59,6 +65,13 @@ static void find_timed(taking *t)
             t->timed_count += t->timed[s];
         }
     }
+    if (t->timed_count > 0) return;
+    t->timed[line->count - 1] = 1;
+    t->timed_count = 1;
+    t->ends_open = true;
+    dl_notes_add(t->notes,
+                 "one step, the last of the trace: it is taken to the end of its work and "
+                 "of its launches, without errors and without scatter");
 }
 
 /* When the host starts to launch the step; INT64_MAX if no launch of it is known. */
@@ -76,12 +89,27 @@ static int64_t issue_ns(const taking *t, const dl_activity_step *step, const dl_
     return start_ns;
 }
 
+/* When the last call that launches the step returns; INT64_MAX if none is known. */
+static int64_t issued_ns(const taking *t, const dl_activity_step *step, const dl_replay_time *times)
+{
+    int64_t end_ns = -1;
+    for (size_t w = step->first; w < step->first + step->count; w++) {
+        const dl_activity *call =
+            dl_launches_find(&t->launches, t->trace->activities[t->line->work[w]].correlation);
+        if (call == NULL) continue;
+        const uint32_t node = t->run.ranks[0].node_of[call - t->trace->activities];
+        if (node != DL_REPLAY_NONE && times[node].end_ns > end_ns) end_ns = times[node].end_ns;
+    }
+    return end_ns >= 0 ? end_ns : INT64_MAX;
+}
+
 /* The mean timed step on the host, from the first of its launches to that of the next step; NaN if
  * no launches are known. */
 static double host_step_ns(const taking *t, const dl_replay_time *times)
 {
     double sum_ns = 0, count = 0;
-    int64_t next_ns = INT64_MAX;
+    int64_t next_ns =
+        t->ends_open ? issued_ns(t, &t->line->steps[t->line->count - 1], times) : INT64_MAX;
     for (size_t s = t->line->count; s-- > 0;) {
         const int64_t start_ns = issue_ns(t, &t->line->steps[s], times);
         if (t->timed[s] && start_ns != INT64_MAX && next_ns != INT64_MAX) {
@@ -104,23 +132,44 @@ static int64_t work_end_ns(const taking *t, const dl_activity_step *step,
     return end_ns;
 }
 
+static int64_t work_start_ns(const taking *t, const dl_activity_step *step,
+                             const dl_replay_time *times)
+{
+    int64_t start_ns = INT64_MAX;
+    for (size_t w = step->first; w < step->first + step->count; w++) {
+        const dl_replay_time *time = &times[number_of(t, w)];
+        if (time->start_ns < start_ns) start_ns = time->start_ns;
+    }
+    return start_ns;
+}
+
 /* The mean regular step that follows another one on the device, from the end of that one's work to
  * the end of its own: operations that nothing holds back, as copies of the next input, start any
  * time. */
 static double device_step_ns(const taking *t, const dl_replay_time *times)
 {
     double sum_ns = 0, count = 0;
-    int64_t before_ns = 0;
+    const bool only = t->line->regular_count == 1; /* maybe the first: from its own start, then */
+    int64_t before_ns = only ? work_start_ns(t, &t->line->steps[0], times) : 0;
     for (size_t s = 0; s < t->line->count; s++) {
         int64_t end_ns = work_end_ns(t, &t->line->steps[s], times);
         if (end_ns < before_ns) end_ns = before_ns;
-        if (s > 0 && t->line->steps[s].label == DL_STEP_REGULAR) {
+        if ((s > 0 || only) && t->line->steps[s].label == DL_STEP_REGULAR) {
             sum_ns += (double)(end_ns - before_ns);
             count++;
         }
         before_ns = end_ns;
     }
     return sum_ns / count;
+}
+
+/* Waits of devices, as a kind of nodes beside those of the graph; EXTERNAL is those of threads. */
+#define EXTERNAL_OF_DEVICE DL_REPLAY_KIND_END
+
+static unsigned kind_bit(const dl_replay_graph *graph, size_t node)
+{
+    return 1u << (dl_external_is_of_device(graph, (uint32_t)node) ? EXTERNAL_OF_DEVICE
+                                                                  : graph->nodes[node].kind);
 }
 
 /* The mean step when nodes of some kinds take no time, on the device or on the host. */
@@ -132,7 +181,7 @@ static dl_status step_without(taking *t, unsigned kinds, bool on_host, double *s
     dl_replay_time *times = dl_calloc(g->node_count, sizeof *times, "replay");
     for (size_t n = 0; n < g->node_count; n++) {
         kept[n] = g->nodes[n].duration_ns;
-        if (kinds & 1u << g->nodes[n].kind) g->nodes[n].duration_ns = 0;
+        if (kinds & kind_bit(g, n)) g->nodes[n].duration_ns = 0;
     }
     const dl_status status = dl_replay_simulate(g, times, err);
     if (status == DL_OK) *step_ns = on_host ? host_step_ns(t, times) : device_step_ns(t, times);
@@ -146,6 +195,15 @@ static dl_status step_without(taking *t, unsigned kinds, bool on_host, double *s
 static bool is_input(const dl_activity *a)
 {
     return a->kind == DL_ACTIVITY_MEMCPY && a->copy == DL_COPY_H2D && a->bytes > 0;
+}
+
+/* What the device waits right before the work for what is not in the trace, where that is kept. */
+static double wait_before_ns(const taking *t, size_t work)
+{
+    const dl_replay_graph *g = &t->run.graph;
+    const uint32_t before = g->before[number_of(t, work)];
+    if (before == DL_REPLAY_NONE || !dl_external_is_of_device(g, before)) return 0;
+    return (double)(g->nodes[before].duration_ns + g->nodes[before].spacing_ns);
 }
 
 /* Takes out of the operations' times what is charged by itself: the slowdown beside collectives,
@@ -167,14 +225,15 @@ static void take_apart(taking *t, double slowdown)
     for (size_t w = 0; w < t->line->work_count; w++) {
         const dl_replay_node *node = &g->nodes[number_of(t, w)];
         if (node->kind == DL_REPLAY_COLLECTIVE) continue;
-        t->work_ns[w] = (double)(node->duration_ns + node->spacing_ns);
+        t->work_ns[w] = (double)(node->duration_ns + node->spacing_ns) + wait_before_ns(t, w);
     }
 }
 
 static dl_step_mean mean_of(const double *values, size_t count)
 {
-    return (dl_step_mean){gsl_stats_mean(values, 1, count),
-                          gsl_stats_sd(values, 1, count) / sqrt((double)count)};
+    const double error =
+        count > 1 ? gsl_stats_sd(values, 1, count) / sqrt((double)count) : (double)NAN;
+    return (dl_step_mean){gsl_stats_mean(values, 1, count), error};
 }
 
 static double input_bytes(const taking *t, const dl_activity_step *step)
@@ -187,8 +246,8 @@ static double input_bytes(const taking *t, const dl_activity_step *step)
     return bytes;
 }
 
-/* Sorts of operations: the classes of kernels, then copies and memsets. */
-enum { SORT_COPY = DL_KERNEL_CLASS_END, SORT_MEMSET, SORTS };
+/* Sorts of operations: the classes of kernels, then copies, memsets, external waits. */
+enum { SORT_COPY = DL_KERNEL_CLASS_END, SORT_MEMSET, SORT_EXTERNAL, SORTS };
 #define PHASES 3 /* forward, backward, update */
 
 static size_t sort_of(const dl_replay_node *node)
@@ -201,9 +260,10 @@ static size_t sort_of(const dl_replay_node *node)
 static void name_op(dl_step_op *op, size_t sort, size_t phase)
 {
     static const char *const phases[PHASES] = {"forward", "backward", "update"};
-    const char *name = sort == SORT_COPY     ? "memcpy"
-                       : sort == SORT_MEMSET ? "memset"
-                                             : dl_kernel_class_name((dl_kernel_class)sort);
+    const char *name = sort == SORT_COPY       ? "memcpy"
+                       : sort == SORT_MEMSET   ? "memset"
+                       : sort == SORT_EXTERNAL ? "external"
+                                               : dl_kernel_class_name((dl_kernel_class)sort);
     snprintf(op->name, sizeof op->name, "%s.%s", name, phases[phase]);
     for (char *c = op->name; *c != '\0'; c++) {
         if (*c == '/') *c = '_';
@@ -218,7 +278,10 @@ static void sum_works(const taking *t, const dl_activity_step *step, double sums
         const dl_phase phase = known ? (dl_phase)t->phases.phases[w] : DL_PHASE_FORWARD;
         if (phase == DL_PHASE_NONE) continue;
         const dl_replay_node *node = &t->run.graph.nodes[number_of(t, w)];
-        sums[phase - DL_PHASE_FORWARD][sort_of(node)] += t->work_ns[w];
+        const double wait_ns = wait_before_ns(t, w);
+        double *sum = sums[phase - DL_PHASE_FORWARD];
+        if (t->work_ns[w] > 0) sum[sort_of(node)] += t->work_ns[w] - wait_ns;
+        sum[SORT_EXTERNAL] += wait_ns;
     }
 }
 
@@ -316,24 +379,97 @@ static double mean_recorded_ns(const taking *t)
     return sum_ns / (double)t->timed_count;
 }
 
-static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown *given,
-                      dl_error *err)
+/* Keeps or removes what is waited for outside of the trace. Refuses a trace whose step is not
+ * explained without what the device waits, unless the caller has said what to do with that. */
+static dl_status use_external(taking *t, dl_external external, dl_error *err)
 {
-    const unsigned host = 1u << DL_REPLAY_HOST | 1u << DL_REPLAY_CALL;
+    const dl_external_waits *waits = &t->run.waits_of_devices;
+    dl_replay_time *times = dl_calloc(t->run.graph.node_count, sizeof *times, "replay");
+    const dl_status status = dl_replay_simulate(&t->run.graph, times, err);
+    double recorded_ns = 0, replayed_ns = 0;
+    if (status == DL_OK)
+        replayed_ns = dl_replay_mean_step_ns(&t->run, t->line, times, &recorded_ns);
+    free(times);
+    if (status != DL_OK) return status;
+    const double short_frac = recorded_ns > 0 ? 1 - replayed_ns / recorded_ns : 0;
+    if (external == DL_EXTERNAL_THREADS && short_frac > DL_STEP_SHORT_FRAC) {
+        return dl_error_set_at(
+            err, DL_ERR_DATA, t->trace->path, 0,
+            "of a step of %s the trace explains %s, %.0f %% less: %zu operations of the device "
+            "start "
+            "%s in all after everything that is known to hold them back (longest %s, before "
+            "'%.60s'): it waits for what is not in the trace. --external keep takes these waits as "
+            "operations, --external remove leaves them out",
+            DL_NS_TEXT(recorded_ns), DL_NS_TEXT(replayed_ns), 100 * short_frac, waits->count,
+            DL_NS_TEXT(waits->total_ns), DL_NS_TEXT(waits->longest_ns),
+            waits->where != NULL ? waits->where : "");
+    }
+    dl_external_use(&t->run, external);
+    if (external == DL_EXTERNAL_KEEP && waits->count > 0) {
+        dl_notes_add(t->notes,
+                     "external waits of the device are kept as operations 'external' that do not "
+                     "depend on the batch: without them a step of %s takes %s",
+                     DL_NS_TEXT(recorded_ns), DL_NS_TEXT(replayed_ns));
+    } else if (fabs(short_frac) > DL_STEP_SHORT_FRAC) {
+        dl_notes_add(t->notes,
+                     "these costs do not give the traced step: it took %s, and takes %s without "
+                     "external waits of the device, which were left out",
+                     DL_NS_TEXT(recorded_ns), DL_NS_TEXT(replayed_ns));
+    }
+    return DL_OK;
+}
+
+/* The host's part of a step, and how much of it is waits for what is not in the trace. */
+static dl_status take_host(taking *t, unsigned works, dl_step_costs *costs, dl_error *err)
+{
+    const dl_external_waits *waits = &t->run.waits_of_threads;
+    double busy_ns = 0;
+    dl_status status = step_without(t, works, true, &costs->host_ns, err);
+    if (status != DL_OK || waits->count == 0) return status;
+    status = step_without(t, works | 1u << DL_REPLAY_EXTERNAL, true, &busy_ns, err);
+    if (status != DL_OK) return status;
+    costs->waits_ns = costs->host_ns - busy_ns;
+    if (!waits->removed && costs->waits_ns < WAITS_NAMED_FRAC * costs->step_ns) return DL_OK;
+    char *where = waits->where != NULL ? dl_format(", in '%.60s'", waits->where) : dl_strdup("");
+    if (waits->removed) {
+        dl_notes_add(
+            t->notes,
+            "external waits of the host's threads, %zu in the trace, are left out (longest "
+            "%s%s)",
+            waits->count, DL_NS_TEXT(waits->longest_ns), where);
+    } else {
+        dl_notes_add(
+            t->notes,
+            "of the host's time, %s a step, %s are external waits, in which nothing in the "
+            "trace runs (longest %s%s): waits for input or peers, or computations; "
+            "--external remove leaves them out",
+            DL_NS_TEXT(costs->host_ns), DL_NS_TEXT(costs->waits_ns), DL_NS_TEXT(waits->longest_ns),
+            where);
+    }
+    free(where);
+    return DL_OK;
+}
+
+static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown *given,
+                      dl_external external, dl_error *err)
+{
+    const unsigned host = 1u << DL_REPLAY_HOST | 1u << DL_REPLAY_CALL | 1u << DL_REPLAY_EXTERNAL;
     const unsigned collectives = 1u << DL_REPLAY_COLLECTIVE;
     const unsigned works = collectives | 1u << DL_REPLAY_KERNEL | 1u << DL_REPLAY_COPY |
-                           1u << DL_REPLAY_MEMSET | 1u << DL_REPLAY_GRAPH;
+                           1u << DL_REPLAY_MEMSET | 1u << DL_REPLAY_GRAPH |
+                           1u << EXTERNAL_OF_DEVICE;
     dl_launches_init(&t->launches, t->trace->activities, t->trace->activity_count);
     find_timed(t);
     costs->steps = t->timed_count;
     costs->step_ns = mean_recorded_ns(t);
     dl_status status = dl_replay_build(&t->run, &t->trace, 1, err);
+    if (status == DL_OK) status = use_external(t, external, err);
     if (status == DL_OK) {
         take_slowdown(t, costs, given);
         take_apart(t, costs->slowdown.known ? costs->slowdown.factor : 1);
         status = step_without(t, host | collectives, false, &costs->device_ns, err);
     }
-    if (status == DL_OK) status = step_without(t, works, true, &costs->host_ns, err);
+    if (status == DL_OK) status = take_host(t, works, costs, err);
     if (status != DL_OK) return status;
     dl_step_phases_find(&t->phases, t->trace, t->line);
     take_means(t, costs);
@@ -354,7 +490,7 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
 
 dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_t batch,
                              const dl_step_hints *hints, const dl_overlap_slowdown *slowdown,
-                             dl_notes *notes, dl_error *err)
+                             dl_external external, dl_notes *notes, dl_error *err)
 {
     dl_activity_steps steps = {0};
     *costs = (dl_step_costs){.batch = batch};
@@ -366,14 +502,14 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
         dl_activity_steps_free(&steps);
         return status;
     }
-    if (status == DL_OK && (t.line == NULL || t.line->regular_count < 2)) {
-        status = dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
-                                 "%zu regular steps%s%s: costs take two",
-                                 t.line == NULL ? 0 : t.line->regular_count,
-                                 t.line != NULL && t.line->reason != NULL ? ", " : "",
-                                 t.line != NULL && t.line->reason != NULL ? t.line->reason : "");
+    if (status == DL_OK && (t.line == NULL || t.line->regular_count == 0)) {
+        status =
+            dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
+                            "no regular step%s%s: costs take one, which --step-marks REGEX gives",
+                            t.line != NULL && t.line->reason != NULL ? ", " : "",
+                            t.line != NULL && t.line->reason != NULL ? t.line->reason : "");
     }
-    if (status == DL_OK) status = take(&t, costs, slowdown, err);
+    if (status == DL_OK) status = take(&t, costs, slowdown, external, err);
     dl_launches_free(&t.launches);
     dl_step_phases_free(&t.phases);
     dl_spans_free(&t.collectives);
@@ -439,7 +575,7 @@ static void set_of_one_batch(dl_op_cost *op, const dl_step_costs *steps, size_t 
         sum += ns.value / (double)count;
         squares += pow(ns.error / (double)count, 2);
     }
-    const bool fixed = dl_ends_with(op->name, ".update");
+    const bool fixed = dl_ends_with(op->name, ".update") || strncmp(op->name, "external.", 9) == 0;
     const double batch = fixed ? 1 : (double)steps[0].batch;
     const dl_value measured =
         value_of(sum / batch, sqrt(squares) / batch, all_steps(steps, count), DL_ORIGIN_MEASURED);
@@ -577,8 +713,8 @@ static void add_noise(dl_costs *costs, const dl_step_costs *steps, size_t count)
     for (size_t i = 0; i < count; i++) {
         bool known = false;
         for (size_t k = 0; k < i; k++)
-            known = known || steps[k].batch == steps[i].batch;
-        if (known) continue;
+            known = known || (steps[k].batch == steps[i].batch && steps[k].steps > 1);
+        if (known || steps[i].steps < 2) continue;
         dl_noise_series *series = dl_calloc(1, sizeof *series, "noise");
         series->factors = dl_calloc(steps[i].steps, sizeof *series->factors, "noise");
         series->count = steps[i].steps;

@@ -14,7 +14,8 @@
  *
  * Only regular steps count, and for times of whole steps only those that another regular one
  * follows: the last one of a trace ends with its work, and one before a validation without the
- * host's part that comes between steps. */
+ * host's part that comes between steps. A trace whose only regular step is its last is taken as it
+ * is: to the end of its work, with a note. */
 #ifndef DL_CALIBRATE_REPLAY_STEP_COSTS_H
 #define DL_CALIBRATE_REPLAY_STEP_COSTS_H
 
@@ -23,6 +24,7 @@
 #include <stdint.h>
 
 #include "calibrate/notes.h"
+#include "calibrate/replay/external.h"
 #include "sim/costs/costs.h"
 #include "trace/activity/activity.h"
 #include "trace/activity/steps.h"
@@ -155,7 +157,8 @@ typedef struct dl_step_costs {
     int64_t batch; /* samples of a step, as the caller says */
     size_t steps;  /* whose times are known: step_ns, device_ns, host_ns are their means */
     double step_ns, device_ns;
-    double host_ns;                                  /* NaN = no launches are in the trace */
+    double host_ns;  /* NaN = no launches are in the trace */
+    double waits_ns; /* external waits of threads in it; 0 where they are left out */
     dl_step_mean forward_ns, backward_ns, update_ns; /* of device_ns */
     dl_step_op *ops; /* [op_count] those that take time, by phase; their sum is device_ns */
     size_t op_count;
@@ -176,10 +179,17 @@ typedef struct dl_step_costs {
  * device, of its training on cores: then a step is the median one without what it waits for
  * collectives, in "input", "step.forward", "step.backward", "step.update". Zero `costs` before. `slowdown`
  * beside collectives is taken from elsewhere; NULL = from the trace. What the trace does not give
- * is a note. DL_ERR_DATA without two regular steps. */
+ * is a note. DL_ERR_DATA without a regular step, or with operations that name no work.
+ *
+ * `external` waits (external.h): those of threads are part of the host's time, with a note, unless
+ * they are removed; those of devices, where they are kept, operations "external.forward", ... that
+ * do not depend on the batch. With DL_EXTERNAL_THREADS the trace is refused, DL_ERR_DATA, where
+ * without those of devices a step comes out more than DL_STEP_SHORT_FRAC too short. */
+#define DL_STEP_SHORT_FRAC 0.05
+
 dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_t batch,
                              const dl_step_hints *hints, const dl_overlap_slowdown *slowdown,
-                             dl_notes *notes, dl_error *err) DL_MUST_CHECK;
+                             dl_external external, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_step_costs_free(dl_step_costs *costs);
 
 /* The latter, of the line DL_NO_DEVICE; part of dl_step_costs_take. */

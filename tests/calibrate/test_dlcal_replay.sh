@@ -7,9 +7,9 @@ dlprof=$2
 source "$(dirname "$0")/../expect.sh"
 
 # Three steps of 1 ms: a launch of 5 us, a gemm of 400 us 10 us after its begin, a wait that returns
-# 5 us after it, and 585 us of the host's own.
+# 5 us after it, and 585 us of the host's own. $1: the gemm starts so much later, in us.
 write_trace() {
-    local step at
+    local step at late=${1:-0}
     echo '{"deviceProperties": [{"id": 0, "name": "GPU of a test"}], "traceEvents": ['
     for step in 1 2 3; do
         at=$((step * 1000))
@@ -17,10 +17,10 @@ write_trace() {
 {"ph":"X","cat":"user_annotation","name":"ProfilerStep#$step","pid":9,"tid":9,"ts":$at,"dur":1000},
 {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":$at,"dur":5,
  "args":{"correlation":$((at + 1))}},
-{"ph":"X","cat":"kernel","name":"sgemm","pid":0,"tid":7,"ts":$((at + 10)),"dur":400,
+{"ph":"X","cat":"kernel","name":"sgemm","pid":0,"tid":7,"ts":$((at + 10 + late)),"dur":400,
  "args":{"device":0,"stream":7,"correlation":$((at + 1))}},
 {"ph":"X","cat":"cuda_runtime","name":"cudaDeviceSynchronize","pid":9,"tid":9,"ts":$((at + 5)),
- "dur":410,"args":{"correlation":$((at + 2))}},
+ "dur":$((410 + late)),"args":{"correlation":$((at + 2))}},
 END
     done
     echo '{"ph":"X","cat":"Trace","name":"all","ts":0,"dur":9000}], "traceName": "t"}'
@@ -113,6 +113,20 @@ expect 0 "behind.json: its clock is off by about +9" predict --together rank0.js
 expect 1 "0 regular steps" predict host.json cut.json
 expect 0 "trace.json                               0     3     1" \
     predict --comm-patterns patterns.ini cut.json trace.json
+
+# A device that waits 500 us longer in every step, for what the trace does not hold.
+write_trace 500 >waits.json
+expect 0 "external waits of devices: 2 operations start" replay waits.json
+expect 0 "error mean 0.00 %, maximum 0.00 %" replay --external keep waits.json
+expect 1 "operations, --external remove leaves them out" costs --batch 4 waits.json
+expect 0 "are kept as operations 'external'" costs --batch 4 --external keep waits.json -o kept.ini
+grep -q '^\[op external.forward\]$' kept.ini || {
+    echo "FAIL: no operation 'external.forward' in $(cat kept.ini)"
+    failures=$((failures + 1))
+}
+expect 2 "did you mean 'keep'" replay --external kep waits.json
+expect 1 "no process of rank 3 in it: it holds process" replay --rank 3 rank1.json
+expect 0 "rank1.json" replay --rank 1 rank1.json
 
 # Records of our own training are another command's.
 "$dlprof" train --model mlp --batch 4 --data synthetic --steps 2 -o own.dlt >/dev/null

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "calibrate/replay/external.h"
 #include "calibrate/replay/graph.h"
 #include "tests/calibrate/replay_trace.h"
 
@@ -64,14 +65,14 @@ static void test_host_bound(void **state)
 }
 
 /* The second kernel begins 500 us after all that could have held it back: no wait, no event. Replay
- * does not keep the gap. */
+ * does not keep the gap unless it is to. */
 static void test_unexplained(void **state)
 {
     (void)state;
     dl_trace trace = hand_trace();
     replay_call(&trace, 1, "cudaLaunchKernel", 0, 10, 1);
     replay_call(&trace, 1, "cudaLaunchKernel", 10, 10, 2);
-    replay_kernel(&trace, 7, "k", 5, 100, 1);
+    const uint32_t first = replay_kernel(&trace, 7, "k", 5, 100, 1);
     uint32_t late = replay_kernel(&trace, 7, "k", 605, 10, 2);
     replayed r = replay_trace(&trace);
     assert_int_equal(replayed_us(&r, late), 105); /* no spacing was ever seen */
@@ -79,6 +80,20 @@ static void test_unexplained(void **state)
     dl_replay_earliest_starts(&r.run.graph, earliest_ns);
     assert_int_equal(earliest_ns[r.run.ranks[0].node_of[late]], 105000);
     free(earliest_ns);
+    assert_int_equal(r.run.waits_of_devices.count, 1);
+    assert_int_equal(r.run.waits_of_devices.total_ns, 500000);
+    assert_string_equal(r.run.waits_of_devices.where, "k");
+    /* Kept, it is a wait of the stream: 500 us after whatever the kernel before takes. */
+    dl_external_use(&r.run, DL_EXTERNAL_KEEP);
+    r.times = dl_realloc(r.times, r.run.graph.node_count, sizeof *r.times, "test");
+    replay_again(&r);
+    assert_int_equal(replayed_us(&r, late), 605);
+    replayed_node(&r, first)->duration_ns *= 2;
+    replay_again(&r);
+    assert_int_equal(replayed_us(&r, late), 705);
+    dl_external_use(&r.run, DL_EXTERNAL_REMOVE);
+    replay_again(&r);
+    assert_int_equal(replayed_us(&r, late), 205);
     replayed_free(&r);
 }
 

@@ -20,7 +20,7 @@ typedef struct expected {
 static const expected files[] = {
     {"kineto/dlrm_a100_rank3of8.json.gz", "host", 0.01, 1},
     {"kineto/dlrm_v100_rank1of2.json.gz", "kernel", 0.3, 1},
-    {"kineto/edge_multi_stream_event_sync.json.gz", "host", 0.1, 1},
+    {"kineto/edge_multi_stream_event_sync.json.gz", "external", 0.1, 1},
     {"kineto/edge_rocm_mi250_no_bytes.json.gz", "host", 0.1, 1},
     {"kineto/edge_subsampled_rank0of128.json.gz", "host", 0.3, 1},
     {"kineto/resnet18_ddp_mi300x_rank0of8.json.gz", "collective", 0.2, 1},
@@ -31,7 +31,7 @@ static const expected files[] = {
     {"kineto/resnet50_v100_torch18_workers0.json.gz", "host", 0.3, 1},
     {"kineto/resnet50_v100_torch18_workers4.json.gz", "host", 0.3, 1},
     {"kineto/resnet50_v100_torch19_workers4.json.gz", "host", 0.1, 1},
-    {"kineto/resnet_2080ti_no_profilerstep.json.gz", "host", 0.3, 1},
+    {"kineto/resnet_2080ti_no_profilerstep.json.gz", "external", 0.3, 1},
     {"nsys/cloverleaf_a100_schema_3_13.sqlite", "kernel", 0.5, 1},
     {"nsys/diffusion_h100_2ranks.sqlite", "host", 0.01, 1},
     {"nsys/edge_minimal_tables.sqlite", "kernel", -0.01, 1},

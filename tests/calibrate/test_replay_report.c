@@ -72,7 +72,7 @@ static void test_steps_and_path(void **state)
     assert_int_equal(report.path_ns[DL_PATH_CALL], 5000);
     assert_int_equal(report.path_ns[DL_PATH_HOST], 30000);
     assert_int_equal(report.path_ns[DL_PATH_LAUNCH], 5000);
-    assert_int_equal(report.gaps.count, 0);
+    assert_int_equal(report.run->waits_of_devices.count, 0);
     dl_replay_report_free(&report);
     dl_activity_steps_free(&found);
     replayed_free(&r);

@@ -35,7 +35,8 @@ static dl_step_costs take(const rank_trace *t, int64_t batch)
     dl_notes notes = {0};
     dl_error err = {0};
     const dl_step_hints hints = {.marks = "ProfilerStep"};
-    if (dl_step_costs_take(&costs, &t->trace, batch, &hints, NULL, &notes, &err) != DL_OK) {
+    if (dl_step_costs_take(&costs, &t->trace, batch, &hints, NULL, DL_EXTERNAL_THREADS, &notes,
+                           &err) != DL_OK) {
         fail_msg("%s", err.text);
     }
     dl_notes_free(&notes);
@@ -159,7 +160,9 @@ static void without_launches_dispatch_is_unknown(void **state)
     dl_notes notes = {0};
     dl_error err = {0};
     const dl_step_hints hints = {.period = 4};
-    assert_int_equal(dl_step_costs_take(&c, &t.trace, 8, &hints, NULL, &notes, &err), DL_OK);
+    assert_int_equal(
+        dl_step_costs_take(&c, &t.trace, 8, &hints, NULL, DL_EXTERNAL_THREADS, &notes, &err),
+        DL_OK);
     assert_true(isnan(c.host_ns));
     assert_int_equal(dl_step_costs_combine(&costs, &c, 1, &notes, &err), DL_OK);
     assert_false(costs.dispatch.per_worker_ns.known);
@@ -169,20 +172,120 @@ static void without_launches_dispatch_is_unknown(void **state)
     dl_notes_free(&notes);
 }
 
-static void one_step_is_not_enough(void **state)
+/* One step only: forward 50, backward 30 + 70, update 10 us on the device; six launches in turn. */
+static void one_step_is_taken_as_it_is(void **state)
 {
     (void)state;
     rank_trace t;
     add_steps(&t, 1, 1);
-    dl_step_costs costs = {0};
+    dl_step_costs c = take(&t, 8);
+    assert_int_equal(c.steps, 1);
+    assert_float_equal(c.step_ns, 170000, 1);
+    assert_float_equal(c.device_ns, 160000, 1);
+    assert_float_equal(c.host_ns, 6200, 1500);
+    assert_float_equal(c.forward_ns.value, FORWARD_NS, 1);
+    assert_float_equal(c.backward_ns.value, FIRST_NS + SECOND_NS, 1);
+    assert_true(isnan(c.forward_ns.error));
+    dl_costs costs = {0};
     dl_notes notes = {0};
     dl_error err = {0};
-    const dl_step_hints hints = {.marks = "ProfilerStep"};
-    assert_int_equal(dl_step_costs_take(&costs, &t.trace, 8, &hints, NULL, &notes, &err),
-                     DL_ERR_DATA);
-    assert_contains(err.text, "regular steps");
-    dl_step_costs_free(&costs);
+    assert_int_equal(dl_step_costs_combine(&costs, &c, 1, &notes, &err), DL_OK);
+    assert_float_equal(costs.ops[0].per_sample_ns.value, FORWARD_NS / 8., 1);
+    assert_true(costs.ops[0].per_sample_ns.error == 0);
+    assert_int_equal(costs.noise_count, 0); /* one step has no scatter */
+    dl_costs_free(&costs);
     dl_notes_free(&notes);
+    dl_step_costs_free(&c);
+}
+
+/* What takes costs of a trace in which the device waits 80 us in every backward pass, before its
+ * second kernel, for nothing that the trace holds: 250 us a step instead of 170. */
+static dl_status take_waiting(dl_step_costs *c, dl_external external, dl_notes *notes,
+                              dl_error *err)
+{
+    static rank_trace t;
+    add_steps(&t, 4, 1);
+    int64_t later_ns = 0;
+    for (size_t i = 0; i < t.trace.activity_count; i++) {
+        dl_activity *a = &t.activities[i];
+        if (a->kind != DL_ACTIVITY_KERNEL) continue;
+        if (a->duration_ns == SECOND_NS) later_ns += 80000;
+        a->start_ns += later_ns;
+    }
+    const dl_step_hints hints = {.marks = "ProfilerStep"};
+    *c = (dl_step_costs){0};
+    return dl_step_costs_take(c, &t.trace, 8, &hints, NULL, external, notes, err);
+}
+
+static void waits_of_devices_are_kept_removed_or_refused(void **state)
+{
+    (void)state;
+    dl_step_costs c;
+    dl_notes notes = {0};
+    dl_error err = {0};
+    assert_int_equal(take_waiting(&c, DL_EXTERNAL_THREADS, &notes, &err), DL_ERR_DATA);
+    assert_contains(err.text, "of a step of 250 us the trace explains 170 us, 32 % less: 4 "
+                              "operations of the device start 320 us in all");
+    assert_contains(err.text, "before 'sgemm'");
+    dl_step_costs_free(&c);
+    assert_int_equal(take_waiting(&c, DL_EXTERNAL_KEEP, &notes, &err), DL_OK);
+    assert_float_equal(c.device_ns, 240000, 500);
+    assert_float_equal(c.backward_ns.value, FIRST_NS + SECOND_NS + 80000, 500);
+    assert_int_equal(c.op_count, 4);
+    assert_string_equal(c.ops[2].name, "external.backward");
+    assert_float_equal(c.ops[2].ns.value, 80000, 500);
+    dl_costs costs = {0};
+    assert_int_equal(dl_step_costs_combine(&costs, &c, 1, &notes, &err), DL_OK);
+    assert_float_equal(costs.ops[2].fixed_ns.value, 80000, 500); /* whatever the batch */
+    assert_true(costs.ops[2].per_sample_ns.value == 0);
+    dl_costs_free(&costs);
+    dl_step_costs_free(&c);
+    assert_int_equal(take_waiting(&c, DL_EXTERNAL_REMOVE, &notes, &err), DL_OK);
+    assert_float_equal(c.device_ns, 160000, 500);
+    bool said = false;
+    for (size_t i = 0; i < notes.count; i++)
+        said = said || strstr(notes.lines[i], "it took 250 us, and takes 170 us") != NULL;
+    assert_true(said);
+    dl_step_costs_free(&c);
+    dl_notes_free(&notes);
+}
+
+/* Steps of a kernel of 2 ms, after which the host waits 3 ms more for input, with nothing recorded;
+ * the next launch is 1 us of the host. */
+static void waits_of_threads_are_named(void **state)
+{
+    (void)state;
+    for (int remove = 0; remove < 2; remove++) {
+        rank_trace t;
+        rank_trace_init(&t, 0);
+        for (int s = 0; s < 4; s++) {
+            const int64_t step_ns = t.host_ns;
+            t.device_ns = t.host_ns + 5000;
+            rank_trace_work(&t, RT_COMPUTE, 2000000);
+            t.host_ns = t.device_ns + 3000000;
+            rank_trace_range(&t, RT_STEP, step_ns);
+        }
+        dl_step_costs c = {0};
+        dl_notes notes = {0};
+        dl_error err = {0};
+        const dl_step_hints hints = {.marks = "ProfilerStep"};
+        assert_int_equal(dl_step_costs_take(&c, &t.trace, 8, &hints, NULL,
+                                            remove ? DL_EXTERNAL_REMOVE : DL_EXTERNAL_THREADS,
+                                            &notes, &err),
+                         DL_OK);
+        assert_float_equal(c.step_ns, 5005000, 1);
+        assert_float_equal(c.device_ns, 2000000, 1000);
+        /* All the host's time but the 3 ms: it was untraced while the kernel ran too. */
+        assert_float_equal(c.host_ns, remove ? 2005000 : 5005000, 1000);
+        assert_float_equal(c.waits_ns, remove ? 0 : 3000000, 1000);
+        bool named = false;
+        for (size_t i = 0; i < notes.count; i++)
+            named = named || (strstr(notes.lines[i], "external waits") != NULL &&
+                              strstr(notes.lines[i], "longest 3.00 ms, in 'ProfilerStep#1'"));
+        assert_true(named);
+        dl_notes_free(&notes);
+        dl_step_costs_free(&c);
+    }
 }
 
 int main(void)
@@ -192,7 +295,9 @@ int main(void)
         cmocka_unit_test(batch_sizes_make_lines),
         cmocka_unit_test(what_is_charged_by_itself_is_taken_out),
         cmocka_unit_test(without_launches_dispatch_is_unknown),
-        cmocka_unit_test(one_step_is_not_enough),
+        cmocka_unit_test(one_step_is_taken_as_it_is),
+        cmocka_unit_test(waits_of_devices_are_kept_removed_or_refused),
+        cmocka_unit_test(waits_of_threads_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -202,7 +202,8 @@ static void take_costs(const dl_trace *trace)
     dl_notes notes = {0};
     dl_error err = {0};
     const dl_step_hints none = {0};
-    if (dl_step_costs_take(&step, trace, 8, &none, NULL, &notes, &err) == DL_OK) {
+    if (dl_step_costs_take(&step, trace, 8, &none, NULL, DL_EXTERNAL_THREADS, &notes, &err) ==
+        DL_OK) {
         const dl_status status = dl_step_costs_combine(&costs, &step, 1, &notes, &err);
         DL_ASSERT(status == DL_OK, "%s", err.text);
     }

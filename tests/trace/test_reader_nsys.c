@@ -117,6 +117,30 @@ static void processes_become_traces(void **state)
     dl_read_free(&traces);
 }
 
+/* One of them by its number or its rank; what is not there is refused with what is. */
+static void one_process_can_be_chosen(void **state)
+{
+    (void)state;
+    write_file(two_processes);
+    static const dl_read_options by[] = {{.process = "300"}, {.rank = "1"}};
+    for (size_t i = 0; i < 2; i++) {
+        dl_read_traces traces = {0};
+        dl_error err = {0};
+        assert_int_equal(dl_read(&traces, path, &by[i], &err), DL_OK);
+        assert_int_equal(traces.count, 1);
+        assert_string_equal(dl_trace_meta(&traces.items[0].trace, "pid"), "300");
+        dl_read_free(&traces);
+    }
+    static const dl_read_options none[] = {{.process = "30"}, {.process = "300", .rank = "0"}};
+    for (size_t i = 0; i < 2; i++) {
+        dl_read_traces traces = {0};
+        dl_error err = {0};
+        assert_int_equal(dl_read(&traces, path, &none[i], &err), DL_ERR_NAME);
+        assert_contains(err.text, "it holds process 200, rank 0; process 300, rank 1");
+        assert_int_equal(traces.count, 0);
+    }
+}
+
 static void tables_become_activities(void **state)
 {
     (void)state;
@@ -228,6 +252,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_become_traces),
+        cmocka_unit_test(one_process_can_be_chosen),
         cmocka_unit_test(tables_become_activities),
         cmocka_unit_test(missing_columns_are_unknown),
         cmocka_unit_test(other_databases_are_refused),

@@ -115,6 +115,66 @@ static dl_status read_begin(const char *path, char begin[BEGIN_BYTES], size_t *b
     return dl_text_source_close(source, NULL, err);
 }
 
+static void free_item(dl_read_trace *item)
+{
+    dl_notes_free(&item->notes);
+    dl_trace_free(&item->trace);
+}
+
+/* Whether the process has the number wanted; NULL = any. */
+static bool has_number(const dl_trace *trace, const char *key, const char *wanted)
+{
+    const char *number = dl_trace_meta(trace, key);
+    return wanted == NULL || (number != NULL && strcmp(number, wanted) == 0);
+}
+
+static dl_status refuse_choice(const dl_read_traces *traces, const char *path,
+                               const dl_read_options *options, dl_error *err)
+{
+    char *have = NULL;
+    for (size_t i = 0; i < traces->count; i++) {
+        const dl_trace *trace = &traces->items[i].trace;
+        const char *rank = dl_trace_meta(trace, "rank"), *pid = dl_trace_meta(trace, "pid");
+        char *one = dl_format("process %s, rank %s", pid != NULL ? pid : "unknown",
+                              rank != NULL ? rank : "unknown");
+        dl_join(&have, "; ", one);
+        free(one);
+    }
+    const dl_status status = dl_error_set_at(
+        err, DL_ERR_NAME, path, 0, "no process%s%s%s%s in it: it holds %.400s",
+        options->process != NULL ? " " : "", options->process != NULL ? options->process : "",
+        options->rank != NULL ? " of rank " : "", options->rank != NULL ? options->rank : "",
+        have != NULL ? have : "none");
+    free(have);
+    return status;
+}
+
+/* Keeps the processes that the options want. */
+static dl_status choose(dl_read_traces *traces, const char *path, const dl_read_options *options,
+                        dl_error *err)
+{
+    size_t kept = 0;
+    if (options->rank == NULL && options->process == NULL) return DL_OK;
+    for (size_t i = 0; i < traces->count; i++) {
+        const dl_trace *trace = &traces->items[i].trace;
+        kept +=
+            has_number(trace, "rank", options->rank) && has_number(trace, "pid", options->process);
+    }
+    if (kept == 0) return refuse_choice(traces, path, options, err);
+    kept = 0;
+    for (size_t i = 0; i < traces->count; i++) {
+        dl_read_trace item = traces->items[i];
+        if (has_number(&item.trace, "rank", options->rank) &&
+            has_number(&item.trace, "pid", options->process)) {
+            traces->items[kept++] = item;
+        } else {
+            free_item(&item);
+        }
+    }
+    traces->count = kept;
+    return DL_OK;
+}
+
 dl_status dl_read(dl_read_traces *traces, const char *path, const dl_read_options *options,
                   dl_error *err)
 {
@@ -127,6 +187,7 @@ dl_status dl_read(dl_read_traces *traces, const char *path, const dl_read_option
         if (!readers[i]->recognises(begin, bytes)) continue;
         traces->reader = readers[i]->name;
         status = readers[i]->read(traces, path, options, err);
+        if (status == DL_OK) status = choose(traces, path, options, err);
         if (status != DL_OK) dl_read_free(traces);
         return status;
     }
@@ -144,11 +205,8 @@ dl_status dl_read(dl_read_traces *traces, const char *path, const dl_read_option
 
 void dl_read_free(dl_read_traces *traces)
 {
-    for (size_t i = 0; i < traces->count; i++) {
-        dl_read_trace *item = &traces->items[i];
-        dl_notes_free(&item->notes);
-        dl_trace_free(&item->trace);
-    }
+    for (size_t i = 0; i < traces->count; i++)
+        free_item(&traces->items[i]);
     free(traces->items);
     *traces = (dl_read_traces){0};
 }

@@ -111,6 +111,8 @@ typedef struct dl_read_traces {
 /* What the caller knows; {0} = nothing. */
 typedef struct dl_read_options {
     dl_comm_patterns patterns; /* borrowed */
+    /* Which of a file's processes: those whose meta key "rank" or "pid" is this; NULL = all. */
+    const char *rank, *process;
 } dl_read_options;
 
 typedef struct dl_trace_reader {
@@ -123,7 +125,8 @@ typedef struct dl_trace_reader {
 
 /* Reads `path`; zero `traces` before. DL_ERR_IO, or DL_ERR_FORMAT if no reader recognises it or the
  * file is malformed (with the byte's number); a file that only ends early is read up to there, its
- * trace not `complete`. */
+ * trace not `complete`. DL_ERR_NAME, with those that there are, if it holds no process of the rank
+ * or number that the options want. */
 dl_status dl_read(dl_read_traces *traces, const char *path, const dl_read_options *options,
                   dl_error *err) DL_MUST_CHECK;
 void dl_read_free(dl_read_traces *traces);

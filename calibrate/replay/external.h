@@ -1,0 +1,35 @@
+/* External waits: for what is not in a trace, by threads that launch and by devices.
+ *
+ *   of a thread   a span in which it records nothing and all else in the trace is at rest
+ *                 (build_host.c): input of other processes, a peer that it polls without calls
+ *   of a device   an operation that starts more than DL_REPLAY_SPREAD_NS after all that is known to
+ *                 hold it back: a value in memory that another process writes, another process on
+ *                 the same GPU, a call that was not recorded
+ *
+ * Those of threads are nodes EXTERNAL of the graph from the start; those of devices become such
+ * nodes where they are kept. */
+#ifndef DL_CALIBRATE_REPLAY_EXTERNAL_H
+#define DL_CALIBRATE_REPLAY_EXTERNAL_H
+
+#include "calibrate/replay/build.h"
+
+/* Which ones a replay keeps. */
+typedef enum dl_external {
+    DL_EXTERNAL_THREADS, /* those of threads: what devices wait shows as error of the replay */
+    DL_EXTERNAL_KEEP,    /* all */
+    DL_EXTERNAL_REMOVE   /* none */
+} dl_external;
+
+/* "threads", "keep", "remove", NULL. */
+extern const char *const dl_external_names[4];
+
+/* Finds the waits of a run that was just built; part of dl_replay_build. */
+void dl_external_find(dl_replay_run *run);
+
+/* Keeps or removes them, once for a run. O(nodes + edges). */
+void dl_external_use(dl_replay_run *run, dl_external kind);
+
+/* Whether the node is a kept wait of a stream. */
+bool dl_external_is_of_device(const dl_replay_graph *graph, uint32_t node);
+
+#endif
