@@ -1,14 +1,40 @@
 #include "calibrate/commands.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "calibrate/links/links.h"
+#include "common/alloc.h"
 #include "common/options.h"
 #include "common/output.h"
+#include "common/units.h"
 
 typedef struct settings {
     const char *json, *output, *base;
     int place; /* 0 in place, 1 out of place */
     bool judge;
+    const char *nodes; /* counts with commas, or NULL */
 } settings;
+
+/* The counts of nodes of the option, for each of which curves are wanted. */
+static dl_status parse_nodes(const char *text, int **nodes, size_t *count, dl_error *err)
+{
+    char *copy = dl_strdup(text != NULL ? text : ""), *rest = NULL;
+    dl_status status = DL_OK;
+    for (char *item = strtok_r(copy, ",", &rest); item != NULL && status == DL_OK;
+         item = strtok_r(NULL, ",", &rest)) {
+        dl_error inner = {0};
+        int64_t value = 0;
+        status = dl_parse_int(item, 1, 65536, &value, &inner);
+        if (status != DL_OK) {
+            status = dl_error_set(err, DL_ERR_USAGE, "--nodes: %s", inner.text);
+        } else {
+            DL_APPEND(*nodes, *count, "nodes") = (int)value;
+        }
+    }
+    free(copy);
+    return status;
+}
 
 /* --output may be the file of --costs: it keeps that one's values. */
 static dl_status check_outputs(const dl_text_list *paths, const settings *set, dl_error *err)
@@ -28,7 +54,13 @@ static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
     }
     dl_link_data data = {0};
     dl_link_results links = {0};
+    int *nodes = NULL;
+    size_t node_count = 0;
+    if (set->nodes != NULL && set->output == NULL) {
+        return dl_error_set(err, DL_ERR_USAGE, "--nodes needs --output");
+    }
     dl_status status = check_outputs(paths, set, err);
+    if (status == DL_OK) status = parse_nodes(set->nodes, &nodes, &node_count, err);
     for (size_t i = 0; i < paths->count && status == DL_OK; i++)
         status = dl_link_data_read(&data, paths->items[i], err);
     if (status == DL_OK) {
@@ -38,7 +70,7 @@ static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
     if (status == DL_OK && set->output != NULL) {
         status =
             dl_link_costs_write(&links, set->place == 0 ? DL_LINK_IN_PLACE : DL_LINK_OUT_OF_PLACE,
-                                set->base, set->output, err);
+                                nodes, node_count, set->base, set->output, err);
     }
     if (status == DL_OK && set->judge) dl_link_results_print_evaluations(&links, stdout);
     if (status == DL_OK && !set->judge) dl_link_results_print(&links, stdout);
@@ -47,6 +79,7 @@ static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
     }
     status = dl_outputs_end(status, err);
     if (status == DL_OK && set->output != NULL) printf("\ncosts written to %s\n", set->output);
+    free(nodes);
     dl_link_results_free(&links);
     dl_link_data_free(&data);
     return status;
@@ -63,6 +96,9 @@ int dl_calibrate_links(int argc, char **argv)
                     "Cost file whose other values the output keeps."),
         DL_OPT_CHOICE("place", 0, &set.place, places, "PLACE",
                       "Which times of nccl-tests go into the cost file: in place or out of place."),
+        DL_OPT_TEXT("nodes", 0, &set.nodes, "COUNTS",
+                    "Also write the collectives' curves on so many nodes (numbers with commas), "
+                    "from their growth over three or more counts of nodes in the logs."),
         DL_OPT_TEXT("json", 0, &set.json, "FILE", "Also write the report as JSON."),
         DL_OPT_FLAG("judge", 0, &set.judge,
                     "Print only how well sizes are predicted that were left out of the fit."),

@@ -17,6 +17,11 @@
 #define ROBUST_MIN 4    /* points that a line with weights needs: two more than parameters */
 #define REGIME_POINTS 2 /* least */
 
+#define NOISES 6          /* that are tried: DL_LINK_REPEAT_FRAC times 1, 2, 4, ..., 32 */
+#define SIZES_TO_CHOOSE 4 /* fewer say nothing about the noise */
+#define FOLDS 8           /* fits that leave sizes out, at most */
+#define MANY_SIZES 64     /* of more sizes every second one is left out, which takes less time */
+
 /* A line through some of the points, on the scale of the largest of them. */
 typedef struct line {
     double c0, c1; /* ns, ns per byte */
@@ -27,6 +32,7 @@ typedef struct line {
 typedef struct problem {
     const dl_link_point *points;
     size_t n;
+    double noise_frac;
     double *bytes, *time, *sd; /* [n] */
     double *weight;            /* [n] of the line that is being fitted: robust factor / variance */
     line *lines;               /* [n x n] through points i..j at [i * n + j], j > i */
@@ -220,7 +226,14 @@ static void find_outliers(dl_link_fit *fit, const problem *p)
     fit->rms_frac = left > 0 ? sqrt(squares / (double)left) : 0;
 }
 
-static void problem_init(problem *p, const dl_link_point *points, size_t n)
+static void set_noise(problem *p, double noise_frac)
+{
+    p->noise_frac = noise_frac;
+    for (size_t i = 0; i < p->n; i++)
+        p->sd[i] = p->time[i] * hypot(noise_frac, p->points[i].error_frac);
+}
+
+static void problem_init(problem *p, const dl_link_point *points, size_t n, double noise_frac)
 {
     *p = (problem){.points = points, .n = n};
     p->bytes = dl_calloc(4 * n, sizeof(double), "sizes and times"); /* one block for all four */
@@ -231,27 +244,49 @@ static void problem_init(problem *p, const dl_link_point *points, size_t n)
     for (size_t i = 0; i < n; i++) {
         p->bytes[i] = points[i].bytes;
         p->time[i] = points[i].time_ns;
-        p->sd[i] = points[i].time_ns * hypot(DL_LINK_REPEAT_FRAC, points[i].error_frac);
     }
+    set_noise(p, noise_frac);
     for (size_t i = 0; i < n; i++) {
         for (size_t j = i + REGIME_POINTS - 1; j < n; j++)
             fit_line(p, i, j - i + 1, &p->lines[i * n + j]);
     }
 }
 
-dl_status dl_link_fit_run(dl_link_fit *fit, const dl_link_point *points, size_t n, dl_error *err)
+/* The scatter of the times around the lines of a cut: the median of their relative residuals
+ * without sign, as a standard deviation of normal ones, for what the lines' parameters take up. */
+static double scatter(const problem *p, const size_t *before, size_t regimes)
 {
-    if (n < REGIME_POINTS || n > DL_LINK_SIZES_MAX) {
-        return dl_error_set(err, DL_ERR_DATA, "%zu sizes: want %d to %d", n, REGIME_POINTS,
-                            DL_LINK_SIZES_MAX);
+    double *off = dl_calloc(p->n, sizeof *off, "residuals");
+    for (size_t end = p->n; end > 0; end = before[end]) {
+        const line *l = &p->lines[before[end] * p->n + end - 1];
+        for (size_t i = before[end]; i < end; i++)
+            off[i] = fabs(residual(p, l, i)) * p->sd[i] / p->time[i];
     }
+    const double free_points = (double)p->n - 2 * (double)regimes;
+    const double median = gsl_stats_median(off, 1, p->n);
+    free(off);
+    if (!(free_points > 0)) return p->noise_frac;
+    return fmax(DL_LINK_REPEAT_FRAC, 1.4826 * median * sqrt((double)p->n / free_points));
+}
+
+/* The fit with the regimes that earn themselves at this noise; their lines are those at the scatter
+ * that is left around them. */
+static void fit_at(dl_link_fit *fit, const dl_link_point *points, size_t n, double noise_frac)
+{
     problem p;
-    problem_init(&p, points, n);
+    problem_init(&p, points, n, noise_frac);
     size_t *before = dl_calloc(n + 1, sizeof *before, "borders");
     cut(&p, before);
     *fit = (dl_link_fit){.count = n};
     for (size_t end = n; end > 0; end = before[end])
         fit->regime_count++;
+    set_noise(&p, scatter(&p, before, fit->regime_count));
+    fit->noise_frac = p.noise_frac;
+    for (size_t end = n; end > 0; end = before[end]) {
+        line *l = &p.lines[before[end] * n + end - 1];
+        l->loss = 0;
+        fit_line(&p, before[end], end - before[end], l);
+    }
     fit->regimes = dl_calloc(fit->regime_count, sizeof *fit->regimes, "regimes");
     size_t k = fit->regime_count;
     for (size_t end = n; end > 0; end = before[end])
@@ -261,6 +296,65 @@ dl_status dl_link_fit_run(dl_link_fit *fit, const dl_link_point *points, size_t 
     find_outliers(fit, &p);
     free(p.bytes);
     free(p.lines);
+}
+
+/* Errors of left-out sizes without sign, at most 1 each, at a noise. */
+typedef struct left_out {
+    double mean, error; /* of the mean */
+} left_out;
+
+/* Leaves out every size but the first and the last once, FOLDS at a time at most. */
+static left_out left_out_at(const dl_link_point *points, size_t n, double noise_frac)
+{
+    const size_t folds = n > MANY_SIZES ? 2 : n - 2 < FOLDS ? n - 2 : FOLDS;
+    dl_link_point *seen = dl_calloc(n, sizeof *seen, "sizes to fit");
+    double *errors = dl_calloc(n, sizeof *errors, "errors");
+    size_t count = 0;
+    for (size_t fold = 0; fold < folds; fold++) {
+        size_t seen_count = 0;
+        dl_link_fit fit;
+        for (size_t i = 0; i < n; i++) {
+            if (i == 0 || i + 1 == n || i % folds != fold) seen[seen_count++] = points[i];
+        }
+        fit_at(&fit, seen, seen_count, noise_frac);
+        for (size_t i = 1; i + 1 < n; i++) {
+            if (i % folds != fold) continue;
+            const double fitted_ns = dl_link_fit_time_ns(&fit, points[i].bytes);
+            errors[count++] = fmin(1, fabs(fitted_ns / points[i].time_ns - 1));
+        }
+        dl_link_fit_free(&fit);
+    }
+    const left_out result = {gsl_stats_mean(errors, 1, count),
+                             gsl_stats_sd(errors, 1, count) / sqrt((double)count)};
+    free(errors);
+    free(seen);
+    return result;
+}
+
+/* The noise at which left-out sizes are missed least; of those that miss them by no more than one
+ * standard error of that more, the largest, as its regimes are fewest. */
+static double choose_noise(const dl_link_point *points, size_t n)
+{
+    left_out at[NOISES];
+    size_t best = 0;
+    if (n < SIZES_TO_CHOOSE) return DL_LINK_REPEAT_FRAC;
+    for (size_t k = 0; k < NOISES; k++) {
+        at[k] = left_out_at(points, n, ldexp(DL_LINK_REPEAT_FRAC, (int)k));
+        if (at[k].mean < at[best].mean) best = k;
+    }
+    for (size_t k = NOISES - 1; k > best; k--) {
+        if (at[k].mean <= at[best].mean + at[best].error) best = k;
+    }
+    return ldexp(DL_LINK_REPEAT_FRAC, (int)best);
+}
+
+dl_status dl_link_fit_run(dl_link_fit *fit, const dl_link_point *points, size_t n, dl_error *err)
+{
+    if (n < REGIME_POINTS || n > DL_LINK_SIZES_MAX) {
+        return dl_error_set(err, DL_ERR_DATA, "%zu sizes: want %d to %d", n, REGIME_POINTS,
+                            DL_LINK_SIZES_MAX);
+    }
+    fit_at(fit, points, n, choose_noise(points, n));
     return DL_OK;
 }
 

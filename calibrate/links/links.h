@@ -71,14 +71,18 @@ void dl_link_data_free(dl_link_data *data);
 
 /* Reads what says something about links:
  *
- *   nccl-tests     all programs, old and new heads, several tables in a file
+ *   nccl-tests     all programs, old and new heads, several tables in a file; also where the '#' of
+ *                  its lines or all lines but the rows are gone, and behind what mpirun --tag-output
+ *                  or srun --label put in front
  *   bandwidthTest  of the CUDA samples, both forms of output                
  *   nvbandwidth    matrices and lines, text output                          
  *   gpu_copy_bw    of SuperBench, "NAME GB/s" lines                         
  *   dlprof bench   .dlt                                                     
- *   a table        CSV, `collective,ranks,bytes,time_us`: a row per call of a collective of the
- *                  simulator's; as `roundtrip` one that sends these bytes to another process and gets
- *                  the same number back; as `update` a server's own work on them
+ *   a table        CSV, `collective,ranks,bytes,time_us`, maybe `nodes` (table.c has other names
+ *                  that the columns may have): a row per call of a collective of the simulator's,
+ *                  also as nccl-tests or PyTorch call it; as `roundtrip` one that sends these bytes
+ *                  to another process and gets the same number back; as `update` a server's own
+ *                  work on them
  *
  * The content decides which one it is. Lines of other programs in between (NCCL INFO, MPI) are
  * skipped. */
@@ -111,7 +115,7 @@ dl_status dl_link_data_read_text(dl_link_data *data, const char *name, const cha
  *        |  1                    the first of the next, a straight line joins these two.
  *        +---------------- size
  *
- * Residuals are relative. A point's variance is that of DL_LINK_REPEAT_FRAC and its own error.
+ * Residuals are relative. A point's variance is that of the noise and its own error.
  * Lines are fitted with bisquare weights (Beaton & Tukey 1974, tuning constant 4.685: 95 %
  * efficient where errors are normal). How many regimes there are, and where, is what minimises
  *
@@ -120,10 +124,18 @@ dl_status dl_link_data_read_text(dl_link_data *data, const char *name, const cha
  * over all ways to cut the sizes into K runs of at least two: the Bayesian information criterion
  * (Schwarz 1978) with two parameters a line and one per boundary, rho bounded as the weights are.
  * The minimum is exact (dynamic programming over the boundaries; Bellman 1961). So a regime has to
- * earn itself, and one wrong point never does. Standard errors are those of weighted least squares
+ * earn itself, and one wrong point never does.
+ *
+ * The noise is not known: at one that is too small, scatter looks like regimes. So of 1, 2, 4, ...
+ * 32 times DL_LINK_REPEAT_FRAC the one is taken with which sizes that were left out of the fit
+ * (each once, in at most eight groups; not the first and the last) are missed least, or the largest
+ * that misses them by no more than one standard error of that more (the rule of one standard error,
+ * Breiman et al. 1984). It decides on the regimes only: their lines, errors and outliers are those
+ * at the scatter that is left around them. Standard errors are those of weighted least squares
  * (GSL), times the square root of the reduced chi^2 where that is above 1. */
 
-/* Relative standard deviation of a printed mean of 20 calls when it is measured again: assumed.
+/* Relative standard deviation of a printed mean of 20 calls when it is measured again, the least
+ * that is assumed.
  * Ten logs' columns of nccl-tests (8 A100) have one size, 0 bytes, two or five times; it is 0.2 to
  * 1.8 % in the four with five, 0.4 to 5.4 % in the six with two. */
 #define DL_LINK_REPEAT_FRAC 0.01
@@ -153,9 +165,11 @@ typedef struct dl_link_fit {
     dl_link_vertex *vertices;
     size_t vertex_count;
     bool *outlier; /* [points] weight 0, or slower than a larger size beyond what noise explains */
-    double *residual; /* [points] fitted / measured - 1 */
-    size_t count;     /* points */
-    double rms_frac;  /* of the residuals that are no outliers */
+    double *residual;  /* [points] fitted / measured - 1 */
+    size_t count;      /* points */
+    double rms_frac;   /* of the residuals that are no outliers */
+    double noise_frac; /* of all residuals, by their median, at least DL_LINK_REPEAT_FRAC: what the
+                        * lines were fitted at */
 } dl_link_fit;
 
 /* Fits points[n], ascending sizes, all different. Zero *fit before. DL_ERR_DATA: fewer than two
@@ -175,13 +189,52 @@ typedef struct dl_link_result {
                                             * fourth, ...; NULL: too few sizes */
 } dl_link_result;
 
+/* Times of a collective over the number of nodes, where logs have it at three counts or more (or of
+ * ranks of one node): at each size of the first that all counts' curves cover
+ *
+ *   time = c0 + c1 g(count)      g: hops of a ring, count - 1; depth of a tree, log2 count;
+ *                                share that is sent, 1 - 1 / count
+ *
+ * by least squares of relative residuals, c1 >= 0. Sizes of one regime of the largest count have
+ * one g: that by which counts which were left out are missed least. */
+#define DL_LINK_LAWS 3
+#define DL_LINK_COUNTS_MIN 3
+#define DL_LINK_COUNTS_MAX 64
+
+/* Owns its arrays; release with dl_link_scaling_free. */
+typedef struct dl_link_scaling {
+    const char *name; /* of the collective; borrowed from the series */
+    dl_link_place place;
+    bool by_nodes; /* else by ranks of one node */
+    int ranks_per_node;
+    double *counts; /* [count] ascending */
+    size_t count;
+    double *bytes; /* [sizes] */
+    size_t sizes;
+    double *times_ns; /* [sizes x count], row by row */
+    int *law;         /* [sizes] */
+    /* Errors without sign of counts that were left out: of all, and of the largest. */
+    double left_out_mean, left_out_max, last_mean;
+} dl_link_scaling;
+
+/* Time at a count, and what it may be off by: the error of the largest count, left out, for each
+ * step beyond it as large as that from the one before it. size < sizes, count >= 1. */
+dl_link_vertex dl_link_scaling_at(const dl_link_scaling *scaling, size_t size, int count);
+const char *dl_link_law_name(int law);
+void dl_link_scaling_free(dl_link_scaling *scaling);
+
 /* All of the data; owns all but *data. Zero before use. */
 typedef struct dl_link_results {
     const dl_link_data *data; /* finished; borrowed */
     dl_link_result *results;  /* [count] in the order of the series, those with two sizes or more */
     size_t count;
+    dl_link_scaling *scalings; /* [scaling_count] */
+    size_t scaling_count;
     dl_notes notes; /* what the data do not determine */
 } dl_link_results;
+
+/* Finds the scalings of all results; part of dl_link_results_fit. */
+void dl_link_scalings_fit(dl_link_results *links);
 
 /* Fits all series. DL_ERR_DATA if none has two sizes and there are no rates. */
 dl_status dl_link_results_fit(dl_link_results *links, const dl_link_data *data,
@@ -204,10 +257,14 @@ dl_status dl_link_results_json_write(const dl_link_results *links, const char *p
 
 /* Writes the curves of all collectives that the simulator knows; in place or out of place,
  * whichever `place` says, the other where the log has only that. Series of other collectives are
- * left out with a note. Keeps what the cost file `base` holds (NULL: none) but for the sections
- * that are new. DL_ERR_DATA: two logs measured the same, or there is nothing to write; errors of
+ * left out with a note. For each of nodes[node_count], counts of nodes, the curves that follow from
+ * their scaling over nodes are written too, where that count was not measured, with a note of how
+ * far they lie outside. Keeps what the cost file `base` holds (NULL: none) but for the sections
+ * that are new. DL_ERR_DATA: two logs measured the same, there is nothing to write, or no collective
+ * was measured at three counts of nodes where more are wanted; errors of
  * dl_costs_read and dl_costs_write. */
-dl_status dl_link_costs_write(dl_link_results *links, dl_link_place place, const char *base,
-                              const char *path, dl_error *err) DL_MUST_CHECK;
+dl_status dl_link_costs_write(dl_link_results *links, dl_link_place place, const int *nodes,
+                              size_t node_count, const char *base, const char *path,
+                              dl_error *err) DL_MUST_CHECK;
 
 #endif

@@ -141,9 +141,15 @@ void dl_link_data_free(dl_link_data *data)
     *data = (dl_link_data){0};
 }
 
-/* Length of "[1,0]<stdout>:" at the start of a line, or 0. */
+/* Length of "[1,0]<stdout>:" (mpirun --tag-output) or " 3: " (srun --label) at the start of a line,
+ * or 0. */
 static size_t tag_length(const char *text)
 {
+    const size_t blanks = strspn(text, " "), digits = strspn(text + blanks, "0123456789");
+    if (digits > 0 && text[blanks + digits] == ':') {
+        const char after = text[blanks + digits + 1];
+        return after == ' ' || after == '\0' ? blanks + digits + 1 : 0;
+    }
     const char *end = text[0] == '[' ? strchr(text, ']') : NULL;
     if (end == NULL || end[1] != '<') return 0;
     end = strstr(end, ">:");
@@ -161,8 +167,8 @@ static void split(link_log *log)
     }
 }
 
-/* Goes to the next line, without "[1,0]<stdout>:" that mpirun --tag-output puts in front; false at
- * the end. A NUL counts as a blank. */
+/* Goes to the next line, without what mpirun --tag-output or srun --label put in front; false at the
+ * end. A NUL counts as a blank. */
 static bool log_next(link_log *log)
 {
     if (log->at == log->end) return false;
@@ -557,7 +563,9 @@ static dl_status parse_rates(dl_link_data *data, link_log *log, size_t *tables, 
  *                  0
  *
  * Columns redop and root are missing where older versions have no use for them; the first group of
- * times is out of place. Sizes are bytes, times microseconds of a call. */
+ * times is out of place. Sizes are bytes, times microseconds of a call. The '#' of all these lines
+ * may be gone, and so may all lines but the rows: what the columns are follows from the row then,
+ * and how many ranks there are from busbw / algbw. */
 
 #define NS_PER_US 1e3
 #define HOSTS_MAX 1024
@@ -588,6 +596,8 @@ typedef struct nccl_state {
     int ranks, nodes;
     bool listed;    /* ranks one by one */
     int collective; /* index, -1 = not said */
+    bool headless;  /* the columns are those of a row, without a head */
+    double bytes;   /* of the row before */
     /* Of the head: columns; count 0 = there was none. */
     size_t columns, time[PLACES], redop, root; /* 0 = there is none */
 } nccl_state;
@@ -645,23 +655,35 @@ static dl_status take_program(nccl_state *s, const link_log *log, dl_error *err)
     return log_error(log, DL_ERR_NAME, err, "unknown test '%s'%s", program, hint);
 }
 
+/* Takes the '#' of a comment off its first word, or that word out. */
+static void drop_hash(link_log *log)
+{
+    if (log->word_count == 0 || log->words[0][0] != '#' || strcmp(log->words[0], "#wrong") == 0)
+        return;
+    log->words[0]++;
+    if (log->words[0][0] != '\0') return;
+    log->word_count--;
+    memmove(log->words, log->words + 1, log->word_count * sizeof *log->words);
+}
+
 static bool is_head(const link_log *log)
 {
-    return log->word_count > 6 && strcmp(log->words[0], "#") == 0 &&
-           strcmp(log->words[1], "size") == 0 && strcmp(log->words[2], "count") == 0;
+    return log->word_count > 5 && strcmp(log->words[0], "size") == 0 &&
+           strcmp(log->words[1], "count") == 0;
 }
 
 static dl_status take_head(nccl_state *s, const link_log *log, dl_error *err)
 {
     size_t times = 0;
     s->redop = s->root = 0;
-    for (size_t i = 1; i < log->word_count; i++) {
+    for (size_t i = 0; i < log->word_count; i++) {
         const char *word = log->words[i];
-        if (strcmp(word, "redop") == 0) s->redop = i - 1;
-        if (strcmp(word, "root") == 0) s->root = i - 1;
-        if (strcmp(word, "time") == 0 && times < PLACES) s->time[times++] = i - 1;
+        if (strcmp(word, "redop") == 0) s->redop = i;
+        if (strcmp(word, "root") == 0) s->root = i;
+        if (strcmp(word, "time") == 0 && times < PLACES) s->time[times++] = i;
     }
-    s->columns = log->word_count - 1;
+    s->columns = log->word_count;
+    s->headless = false;
     if (times == PLACES && s->time[1] + 2 < s->columns) return DL_OK;
     return log_error(log, DL_ERR_PARSE, err, "want two groups of columns time, algbw, busbw");
 }
@@ -674,6 +696,35 @@ static bool is_number(const char *word)
 static bool is_row(const link_log *log)
 {
     return log->word_count > 2 && is_number(log->words[0]) && is_number(log->words[1]);
+}
+
+static bool is_measured(const char *word)
+{
+    char *end = NULL;
+    if (strcmp(word, "N/A") == 0) return true;
+    return isdigit((unsigned char)word[0]) && (strtod(word, &end), *end == '\0');
+}
+
+/* Whether the row is one of nccl-tests by itself: size, count, a type, maybe redop and root, and two
+ * groups of time, algbw, busbw, #wrong. Sets the columns then. */
+static bool take_row_as_head(nccl_state *s, const link_log *log)
+{
+    const size_t n = log->word_count;
+    enum { GROUP = 4, FIRST = 3 }; /* words of a group; those before redop */
+    if (n < FIRST + PLACES * GROUP || n > FIRST + 2 + PLACES * GROUP || !is_row(log)) return false;
+    if (!isalpha((unsigned char)log->words[2][0])) return false;
+    const size_t between = n - FIRST - PLACES * GROUP;
+    for (size_t i = FIRST + between; i < n; i++) {
+        if (!is_measured(log->words[i])) return false;
+    }
+    s->redop = s->root = 0;
+    for (size_t i = FIRST; i < FIRST + between; i++)
+        *(isalpha((unsigned char)log->words[i][0]) ? &s->redop : &s->root) = i;
+    s->time[0] = FIRST + between;
+    s->time[1] = FIRST + between + GROUP;
+    s->columns = n;
+    s->headless = true;
+    return true;
 }
 
 /* "none" and -1 stand where a newer version has a column without use. */
@@ -706,9 +757,12 @@ static dl_status guess(nccl_state *s, const link_log *row, double ratio, dl_erro
         const double expected =
             others != 0 ? others * (s->ranks > 0 ? (s->ranks - 1.0) / s->ranks : (double)NAN)
                         : collectives[i].constant;
+        /* Without the number of ranks, n ranks >= 2 give 1/2 to 1 times `others`. */
+        const bool may_be = s->ranks <= 1 && others != 0 && ratio / others < 1 &&
+                            ratio / others > 0.5 * (1 - FACTOR_MARGIN);
         if (collectives[i].redop != says_something(row, s->redop) ||
             collectives[i].root != says_something(row, s->root) ||
-            !(fabs(ratio / expected - 1) < FACTOR_MARGIN)) {
+            !(may_be || fabs(ratio / expected - 1) < FACTOR_MARGIN)) {
             continue;
         }
         fits++;
@@ -729,9 +783,14 @@ static dl_status guess(nccl_state *s, const link_log *row, double ratio, dl_erro
 static double find_ratio(const nccl_state *s, const link_log *first)
 {
     link_log log = *first;
-    double ratio = (double)NAN, best = 0;
+    double ratio = (double)NAN, best = 0, bytes = 0;
     do {
+        drop_hash(&log);
         if (is_head(&log)) break;
+        if (s->headless && is_row(&log)) {
+            if (strtod(log.words[0], NULL) < bytes) break; /* the next table */
+            bytes = strtod(log.words[0], NULL);
+        }
         if (!is_row(&log) || log.word_count != s->columns) continue;
         const double algbw = strtod(log.words[s->time[0] + 1], NULL);
         const double busbw = strtod(log.words[s->time[0] + 2], NULL);
@@ -740,6 +799,17 @@ static double find_ratio(const nccl_state *s, const link_log *first)
         ratio = busbw / algbw;
     } while (log_next(&log));
     return ratio;
+}
+
+/* How many ranks the ratio of two rates of three digits gives: 0 = it does not, above RANKS_KNOWN or
+ * for collectives whose busbw is algbw. */
+static int ranks_of(int collective, double ratio)
+{
+    enum { RANKS_KNOWN = 16 };
+    const double share = ratio / collectives[collective].others; /* (n - 1) / n */
+    if (!(collectives[collective].others > 0) || !(share > 0) || share >= 1) return 0;
+    const double ranks = 1 / (1 - share);
+    return ranks >= 1.5 && ranks < RANKS_KNOWN + 0.5 ? (int)lround(ranks) : 0;
 }
 
 static dl_status take_time(dl_link_data *data, const nccl_state *s, const link_log *row, int place,
@@ -778,7 +848,16 @@ static dl_status take_nccl_row(dl_link_data *data, nccl_state *s, const link_log
                          row->word_count, s->columns);
     }
     dl_status status = DL_OK;
-    if (s->collective < 0) status = guess(s, row, find_ratio(s, row), err);
+    const double bytes = strtod(row->words[0], NULL);
+    if (s->headless && bytes < s->bytes) { /* the next table */
+        s->collective = -1;
+        s->ranks = 0;
+    }
+    s->bytes = bytes;
+    const double ratio = s->collective < 0 || s->ranks <= 1 ? find_ratio(s, row) : 0;
+    if (s->collective < 0) status = guess(s, row, ratio, err);
+    if (status == DL_OK && s->ranks <= 1 && ranks_of(s->collective, ratio) > 1)
+        s->ranks = ranks_of(s->collective, ratio);
     for (int place = 0; place < PLACES && status == DL_OK; place++)
         status = take_time(data, s, row, place, err);
     return status;
@@ -798,21 +877,23 @@ static void take_settings(nccl_state *s, const link_log *log)
     s->ranks = count > 0 && count < INT32_MAX ? (int)count : 0;
 }
 
-static dl_status take_nccl_line(dl_link_data *data, nccl_state *s, const link_log *log,
-                                size_t *tables, dl_error *err)
+static dl_status take_nccl_line(dl_link_data *data, nccl_state *s, link_log *log, size_t *tables,
+                                dl_error *err)
 {
+    drop_hash(log);
     const size_t n = log->word_count;
-    if (n > 4 && strcmp(log->words[1], "Collective") == 0 && strcmp(log->words[2], "test") == 0 &&
-        strcmp(log->words[3], "starting:") == 0) {
+    if (n > 3 && strcmp(log->words[0], "Collective") == 0 && strcmp(log->words[1], "test") == 0 &&
+        strcmp(log->words[2], "starting:") == 0) {
         return take_program(s, log, err);
     }
-    if (n > 2 && strcmp(log->words[0], "#") == 0) {
-        if (strcmp(log->words[1], "nThread") == 0) take_settings(s, log);
-        if (strcmp(log->words[1], "Using") == 0 && s->listed) forget_devices(s);
-        if (strcmp(log->words[1], "Rank") == 0) take_rank(s, log);
+    if (n > 1) {
+        if (strcmp(log->words[0], "nThread") == 0) take_settings(s, log);
+        if (strcmp(log->words[0], "Using") == 0 && s->listed) forget_devices(s);
+        if (strcmp(log->words[0], "Rank") == 0 && strstr(log->text, " Pid ") != NULL)
+            take_rank(s, log);
     }
     if (is_head(log)) return take_head(s, log, err);
-    if (s->columns == 0 || !is_row(log)) return DL_OK;
+    if (!is_row(log) || (s->columns == 0 && !take_row_as_head(s, log))) return DL_OK;
     (*tables)++;
     return take_nccl_row(data, s, log, err);
 }

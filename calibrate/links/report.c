@@ -64,7 +64,7 @@ static void note_series(dl_link_results *links, const dl_link_result *result)
         dl_notes_add(&links->notes,
                      "%s: regime %zu has two sizes, which any line fits: its errors are those of "
                      "%.0f %% noise",
-                     name, k + 1, 100 * DL_LINK_REPEAT_FRAC);
+                     name, k + 1, 100 * fit->noise_frac);
     }
 }
 
@@ -107,6 +107,7 @@ dl_status dl_link_results_fit(dl_link_results *links, const dl_link_data *data, 
     if (status == DL_OK && links->count == 0 && data->rate_count == 0) {
         status = dl_error_set(err, DL_ERR_DATA, "no series has two sizes");
     }
+    if (status == DL_OK) dl_link_scalings_fit(links);
     if (status != DL_OK) dl_link_results_free(links);
     return status;
 }
@@ -120,6 +121,9 @@ void dl_link_results_free(dl_link_results *links)
         free(links->results[i].evaluation);
     }
     free(links->results);
+    for (size_t i = 0; i < links->scaling_count; i++)
+        dl_link_scaling_free(&links->scalings[i]);
+    free(links->scalings);
     dl_notes_free(&links->notes);
     *links = (dl_link_results){0};
 }
@@ -187,12 +191,39 @@ static void print_series(const dl_link_result *result, FILE *out)
             "", "n");
     for (size_t k = 0; k < result->fit.regime_count; k++)
         print_regime(&result->fit.regimes[k], s, out);
-    fprintf(out, "  residuals: root mean square %.2f %%\n", 100 * result->fit.rms_frac);
+    fprintf(out, "  residuals: root mean square %.2f %%; times scatter by %.2g %%\n",
+            100 * result->fit.rms_frac, 100 * result->fit.noise_frac);
     print_outliers(result, out);
     if (result->evaluation == NULL) return;
     print_errors("  every second size left out:", &result->evaluation[0].fit, out);
     print_errors("\n    latency + bytes/bandwidth:", &result->evaluation[0].usual, out);
     fputc('\n', out);
+}
+
+/* "allreduce in place over nodes of 8 ranks: 1, 2, 4" */
+static void print_scaling(const dl_link_scaling *s, FILE *out)
+{
+    fprintf(out, "\n%s%s%s over ", s->name, s->place != DL_LINK_ANYWHERE ? " " : "",
+            dl_link_place_names[s->place]);
+    if (s->by_nodes) {
+        fprintf(out, "nodes of %d ranks:", s->ranks_per_node);
+    } else {
+        fprintf(out, "ranks of a node:");
+    }
+    for (size_t i = 0; i < s->count; i++)
+        fprintf(out, "%s %.0f", i > 0 ? "," : "", s->counts[i]);
+    fputc('\n', out);
+    for (size_t first = 0, end; first < s->sizes; first = end) {
+        for (end = first + 1; end < s->sizes && s->law[end] == s->law[first]; end++)
+            continue;
+        fprintf(out, "  %9s to %9s grows with the %s\n", DL_BYTES_TEXT(s->bytes[first]),
+                DL_BYTES_TEXT(s->bytes[end - 1]), dl_link_law_name(s->law[first]));
+    }
+    fprintf(out,
+            "  each count left out: mean %.1f %%, largest %.1f %%; the largest, %.0f, from those "
+            "below: mean %.1f %%\n",
+            100 * s->left_out_mean, 100 * s->left_out_max, s->counts[s->count - 1],
+            100 * s->last_mean);
 }
 
 static bool same_test(const dl_link_rate *a, const dl_link_rate *b)
@@ -239,6 +270,8 @@ void dl_link_results_print(const dl_link_results *links, FILE *out)
             data->rate_count);
     for (size_t i = 0; i < links->count; i++)
         print_series(&links->results[i], out);
+    for (size_t i = 0; i < links->scaling_count; i++)
+        print_scaling(&links->scalings[i], out);
     if (data->rate_count > 0) {
         fprintf(out, "\nrates of one size\n  %-37s %11s %11s %11s %3s\n", "", "lowest", "median",
                 "highest", "n");
@@ -386,6 +419,7 @@ static void write_series(dl_json *to, const dl_link_result *result)
                     s->nodes, dl_link_place_names[s->place]);
     write_regimes(to, result);
     dl_json_number_item(to, "rms_frac", result->fit.rms_frac);
+    dl_json_number_item(to, "noise_frac", result->fit.noise_frac);
     write_points(to, result);
     write_evaluations(to, result);
     dl_json_end(to, '}');
@@ -409,6 +443,15 @@ static void write_members(dl_json *to, const void *report)
     DL_JSON_LIST (to, "series", i, links->count)
         write_series(to, &links->results[i]);
     write_rates(to, links->data);
+    DL_JSON_LIST (to, "scalings", i, links->scaling_count) {
+        const dl_link_scaling *s = &links->scalings[i];
+        dl_json_object(to, NULL,
+                       "name=%s place=%s by_nodes=%hhd ranks_per_node=%d counts=%zu largest=%g "
+                       "left_out_mean_frac=%g left_out_max_frac=%g largest_mean_frac=%g",
+                       s->name, dl_link_place_names[s->place], s->by_nodes, s->ranks_per_node,
+                       s->count, s->counts[s->count - 1], s->left_out_mean, s->left_out_max,
+                       s->last_mean);
+    }
 }
 
 dl_status dl_link_results_json_write(const dl_link_results *links, const char *path, dl_error *err)
@@ -501,6 +544,68 @@ static dl_status take_collective(dl_costs *costs, dl_link_results *links, size_t
     return DL_OK;
 }
 
+/* Whether the scaling is the one of its collective that is written. */
+static bool is_chosen_scaling(const dl_link_results *links, const dl_link_scaling *s,
+                              dl_link_place place)
+{
+    if (!s->by_nodes || dl_names_find(s->name, dl_collective_kind_names, DL_COLLECTIVE_KINDS) < 0)
+        return false;
+    for (size_t i = 0; i < links->scaling_count; i++) {
+        const dl_link_scaling *other = &links->scalings[i];
+        if (other->by_nodes && strcmp(other->name, s->name) == 0 && other->place == place)
+            return s->place == place;
+    }
+    return true;
+}
+
+/* A curve of nodes that were not measured, from the scaling over nodes. */
+static bool take_scaling(dl_costs *costs, dl_link_results *links, const dl_link_scaling *s,
+                         int nodes)
+{
+    const int kind = dl_names_find(s->name, dl_collective_kind_names, DL_COLLECTIVE_KINDS);
+    const int ranks = nodes * s->ranks_per_node, most = (int)s->counts[s->count - 1];
+    for (size_t i = 0; i < s->count; i++) {
+        if ((int)s->counts[i] == nodes) return true; /* measured */
+    }
+    dl_collective_cost *cost = find(costs, kind, ranks);
+    if (cost == NULL) cost = add(costs);
+    free(cost->times);
+    *cost = (dl_collective_cost){.kind = kind, .ranks = ranks, .nodes = nodes, .count = s->sizes};
+    cost->times = dl_calloc(s->sizes, sizeof *cost->times, "times by size");
+    for (size_t k = 0; k < s->sizes; k++) {
+        const dl_link_vertex v = dl_link_scaling_at(s, k, nodes);
+        cost->times[k] = (dl_collective_time){
+            .bytes = v.bytes,
+            .time_ns = {true, v.time_ns, v.error_ns, (int64_t)s->count, DL_ORIGIN_FITTED}};
+    }
+    if (nodes > most) {
+        dl_notes_add(&links->notes,
+                     "%s on %d nodes is extrapolated: %.3g times the most that were measured, %d, "
+                     "which those below it miss by %.1f %%",
+                     s->name, nodes, (double)nodes / most, most, 100 * s->last_mean);
+    } else {
+        dl_notes_add(&links->notes, "%s on %d nodes lies %s the counts that were measured", s->name,
+                     nodes, nodes < (int)s->counts[0] ? "below" : "between");
+    }
+    return true;
+}
+
+static dl_status take_scalings(dl_costs *costs, dl_link_results *links, dl_link_place place,
+                               const int *nodes, size_t node_count, dl_error *err)
+{
+    bool any = node_count == 0;
+    for (size_t i = 0; i < links->scaling_count; i++) {
+        if (!is_chosen_scaling(links, &links->scalings[i], place)) continue;
+        for (size_t k = 0; k < node_count; k++)
+            any = take_scaling(costs, links, &links->scalings[i], nodes[k]) || any;
+    }
+    if (any) return DL_OK;
+    return dl_error_set(err, DL_ERR_DATA,
+                        "--nodes: no collective was measured at %d counts of nodes with equally "
+                        "many ranks each",
+                        DL_LINK_COUNTS_MIN);
+}
+
 /* Pageable copies: the slower direction's rate at large sizes. */
 static bool take_pageable(dl_costs *costs, const dl_link_result *result)
 {
@@ -582,12 +687,13 @@ static dl_status take_all(dl_costs *costs, dl_link_results *links, dl_link_place
                         "the logs hold no collective and no pageable copy for a cost file");
 }
 
-dl_status dl_link_costs_write(dl_link_results *links, dl_link_place place, const char *base,
-                              const char *path, dl_error *err)
+dl_status dl_link_costs_write(dl_link_results *links, dl_link_place place, const int *nodes,
+                              size_t node_count, const char *base, const char *path, dl_error *err)
 {
     dl_costs costs = {.parameter_bytes = -1, .state_bytes = -1};
     dl_status status = base != NULL ? dl_costs_read(&costs, base, err) : DL_OK;
     if (status == DL_OK) status = take_all(&costs, links, place, err);
+    if (status == DL_OK) status = take_scalings(&costs, links, place, nodes, node_count, err);
     if (status == DL_OK) {
         status =
             dl_costs_write(&costs, path, "Collectives as a whole, by size: dlcal links. ns", err);

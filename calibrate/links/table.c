@@ -1,32 +1,94 @@
 /* Tables of calls that a script has timed: see links.h. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "calibrate/links/links.h"
+#include "common/alloc.h"
 #include "common/csv.h"
 #include "common/names.h"
 #include "common/units.h"
 #include "sim/collective/collective.h"
 
 #define BYTES_MAX 1e15
-#define TIME_MAX_US 1e12
-#define NS_PER_US 1e3
+#define TIME_MIN_NS 1e-3
+#define TIME_MAX_NS 1e15
 #define RANKS_MAX 65536
 
-enum { COLLECTIVE, RANKS, BYTES, TIME, COLUMNS };
+enum { COLLECTIVE, RANKS, BYTES, TIME, NODES, COLUMNS };
 
-static const char *const column_names[COLUMNS] = {"collective", "ranks", "bytes", "time_us"};
+/* Names that the columns have, of any capitals; of times with their unit. */
+static const struct {
+    int column;
+    const char *name;
+    double ns; /* of a unit of a time */
+} names[] = {
+    {COLLECTIVE, "collective", 0}, {COLLECTIVE, "operation", 0},
+    {COLLECTIVE, "op", 0},         {COLLECTIVE, "test", 0},
+    {RANKS, "ranks", 0},           {RANKS, "nranks", 0},
+    {RANKS, "world_size", 0},      {RANKS, "gpus", 0},
+    {BYTES, "bytes", 0},           {BYTES, "size", 0},
+    {BYTES, "size_bytes", 0},      {BYTES, "message_bytes", 0},
+    {TIME, "time_us", 1e3},        {TIME, "latency_us", 1e3},
+    {TIME, "time_ns", 1},          {TIME, "time_ms", 1e6},
+    {TIME, "latency_ms", 1e6},     {TIME, "time_s", 1e9},
+    {NODES, "nodes", 0},
+};
+
+static const char *const column_names[COLUMNS] = {"collective", "ranks", "bytes", "time_us",
+                                                  "nodes"};
+
+/* The column that text[length] names, or -1; *ns becomes the unit of a time. */
+static int column_of(const char *text, size_t length, double *ns)
+{
+    while (length > 0 && strchr(" \t\r\"", text[0]) != NULL)
+        text++, length--;
+    while (length > 0 && strchr(" \t\r\"", text[length - 1]) != NULL)
+        length--;
+    for (size_t i = 0; i < DL_LENGTH(names); i++) {
+        if (strlen(names[i].name) != length || strncasecmp(names[i].name, text, length) != 0)
+            continue;
+        if (names[i].column == TIME) *ns = names[i].ns;
+        return names[i].column;
+    }
+    return -1;
+}
 
 bool dl_link_table_recognized(const char *text, size_t bytes)
 {
-    static const char head[] = "collective,ranks,bytes,time_us";
+    bool has[COLUMNS] = {false};
+    double ns;
     while (bytes > 0 && *text == '#') { /* comments before the names */
         const char *end = memchr(text, '\n', bytes);
         if (end == NULL) return false;
         bytes -= (size_t)(end + 1 - text);
         text = end + 1;
     }
-    return bytes >= sizeof head - 1 && memcmp(text, head, sizeof head - 1) == 0;
+    const char *feed = memchr(text, '\n', bytes), *end = feed != NULL ? feed : text + bytes;
+    while (text < end) {
+        const char *comma = memchr(text, ',', (size_t)(end - text));
+        const char *stop = comma != NULL ? comma : end;
+        const int column = column_of(text, (size_t)(stop - text), &ns);
+        if (column >= 0) has[column] = true;
+        text = stop + 1;
+    }
+    return has[COLLECTIVE] && has[RANKS] && has[BYTES] && has[TIME];
+}
+
+/* "all_reduce_perf", "AllReduce": the name of the simulator's collective, or the text itself. */
+static const char *plain_name(const char *text)
+{
+    char plain[32];
+    size_t length = 0;
+    for (const char *c = text; *c != '\0' && strcmp(c, "_perf") != 0; c++) {
+        if (*c == '_' || *c == '-' || *c == ' ') continue;
+        if (length + 1 == sizeof plain) return text;
+        plain[length++] = (char)tolower((unsigned char)*c);
+    }
+    plain[length] = '\0';
+    const int kind = dl_names_find(plain, dl_collective_kind_names, DL_COLLECTIVE_KINDS);
+    return kind >= 0 ? dl_collective_kind_names[kind] : text;
 }
 
 static dl_status number_at(const dl_csv *csv, size_t row, int column, double low, double high,
@@ -39,12 +101,12 @@ static dl_status number_at(const dl_csv *csv, size_t row, int column, double low
 }
 
 static dl_status take_row(dl_link_data *data, const dl_csv *csv, size_t row, const int *columns,
-                          dl_error *err)
+                          double unit_ns, dl_error *err)
 {
     static const char *const copies[] = {"roundtrip", "update"};
-    const char *name = dl_csv_cell(csv, row, (size_t)columns[COLLECTIVE]);
+    const char *name = plain_name(dl_csv_cell(csv, row, (size_t)columns[COLLECTIVE]));
     const bool collective = dl_names_find(name, dl_collective_kind_names, DL_COLLECTIVE_KINDS) >= 0;
-    double ranks, bytes, time_us;
+    double ranks, bytes, time, nodes = 1;
     dl_status status;
     if (!collective && dl_names_find(name, copies, 2) < 0) {
         char hint[200];
@@ -55,7 +117,10 @@ static dl_status take_row(dl_link_data *data, const dl_csv *csv, size_t row, con
     }
     if ((status = number_at(csv, row, columns[RANKS], 1, RANKS_MAX, &ranks, err)) ||
         (status = number_at(csv, row, columns[BYTES], 0, BYTES_MAX, &bytes, err)) ||
-        (status = number_at(csv, row, columns[TIME], 1e-6, TIME_MAX_US, &time_us, err))) {
+        (status = number_at(csv, row, columns[TIME], TIME_MIN_NS / unit_ns, TIME_MAX_NS / unit_ns,
+                            &time, err)) ||
+        (columns[NODES] >= 0 &&
+         (status = number_at(csv, row, columns[NODES], 1, ranks, &nodes, err)))) {
         return status;
     }
     const dl_link_series key = {
@@ -63,13 +128,13 @@ static dl_status take_row(dl_link_data *data, const dl_csv *csv, size_t row, con
         .name = (char *)name,
         .collective = collective,
         .ranks = (int)ranks,
-        .nodes = 1,
+        .nodes = (int)nodes,
         .place = collective ? DL_LINK_IN_PLACE : DL_LINK_ANYWHERE,
     };
     dl_link_data_add(
         data, &key,
         (dl_link_point){
-            .bytes = bytes, .time_ns = time_us * NS_PER_US, .count = 1, .line = csv->lines[row]});
+            .bytes = bytes, .time_ns = time * unit_ns, .count = 1, .line = csv->lines[row]});
     return DL_OK;
 }
 
@@ -79,17 +144,25 @@ dl_status dl_link_table_read(dl_link_data *data, const char *name, const char *t
     dl_csv csv = {0};
     int columns[COLUMNS];
     dl_status status = dl_csv_read_text(&csv, name, text, bytes, err);
-    for (int c = 0; c < COLUMNS && status == DL_OK; c++) {
-        columns[c] = dl_csv_column(&csv, column_names[c]);
-        if (columns[c] < 0) {
+    double unit_ns = 1;
+    for (int c = 0; c < COLUMNS; c++)
+        columns[c] = -1;
+    for (size_t i = 0; i < csv.columns && status == DL_OK; i++) {
+        double ns = 1;
+        const int c = column_of(csv.names[i], strlen(csv.names[i]), &ns);
+        if (c < 0 || columns[c] >= 0) continue;
+        columns[c] = (int)i;
+        if (c == TIME) unit_ns = ns;
+    }
+    for (int c = 0; c < NODES && status == DL_OK; c++) {
+        if (columns[c] < 0)
             status = dl_error_set_at(err, DL_ERR_DATA, name, 0, "no column '%s'", column_names[c]);
-        }
     }
     if (status == DL_OK && csv.rows == 0) {
         status = dl_error_set_at(err, DL_ERR_DATA, name, 0, "the table has no rows");
     }
     for (size_t row = 0; row < csv.rows && status == DL_OK; row++)
-        status = take_row(data, &csv, row, columns, err);
+        status = take_row(data, &csv, row, columns, unit_ns, err);
     dl_csv_free(&csv);
     return status;
 }

@@ -43,6 +43,28 @@ expect 0 "" links --json links.json allreduce.log
 grep -q '"name": *"allreduce"' links.json || fail "links.json lacks the series"
 grep -q '^\[collective allreduce 4\]$' links.ini || fail "links.ini lacks the collective"
 
+# All-reduces on 1, 2, 4 nodes of 8 GPUs: a ring's latency, 10 us and 5 us per further node, and
+# S / (10 GB/s). On 16 nodes 85 us + S / (10 GB/s), 4 times the most measured.
+write_nodes() {
+    local nodes
+    echo "op,ranks,nodes,bytes,time_us"
+    for nodes in 1 2 4; do
+        awk -v n=$nodes 'BEGIN { for (s = 1024; s <= 2^26; s *= 4)
+            printf "allreduce,%d,%d,%d,%.4f\n", 8 * n, n, s, 10 + 5 * (n - 1) + s / 1e4 }'
+    done
+}
+write_nodes >nodes.csv
+expect 0 "allreduce in place over nodes of 8 ranks: 1, 2, 4" links nodes.csv
+expect 0 "1.02 kB to   67.1 MB grows with the hops of a ring" links nodes.csv
+expect 0 "the largest, 4, from those below: mean 0.0 %" links nodes.csv
+expect 0 "16 nodes is extrapolated: 4 times the most that were measured" \
+    links nodes.csv --nodes 2,16 -o nodes.ini
+grep -A2 '^\[collective allreduce 128\]$' nodes.ini | grep -q '^nodes = 16$' || fail "no 16 nodes"
+sed -n '/allreduce 128/,$p' nodes.ini | grep -q '^bytes_1024 = 85102' || fail "not 85.1 us: $(cat nodes.ini)"
+expect 1 "no collective was measured at 3 counts" links allreduce.log --nodes 4 -o x.ini
+expect 2 "--nodes needs --output" links nodes.csv --nodes 4
+expect 2 "--nodes: " links nodes.csv --nodes 4,x -o x.ini
+
 # The same costs added to those of a workload: 4 GPUs whose links are slow take the measured time.
 cat >work.ini <<'END'
 [costs]

@@ -73,6 +73,29 @@ static void one_line_is_one_regime_and_a_wrong_point_is_named(void **state)
     dl_link_fit_free(&fit);
 }
 
+/* Ten sizes of one line that scatter by up to 35 % either way, in no order. */
+static void scatter_is_no_regime(void **state)
+{
+    static const double off[] = {0.25, -0.31, 0.12, 0.34, -0.22, -0.28, 0.30, 0.05, -0.33, 0.18};
+    (void)state;
+    dl_link_point points[10];
+    dl_link_fit fit = {0};
+    dl_error err = {0};
+    for (size_t i = 0; i < 10; i++) {
+        const double bytes = 1000 * pow(4, (double)i);
+        points[i] = (dl_link_point){bytes, one_line_ns(bytes) * (1 + off[i]), 0, 1, (int)i + 1};
+    }
+    assert_int_equal(dl_link_fit_run(&fit, points, 10, &err), DL_OK);
+    assert_int_equal(fit.regime_count, 1);
+    assert_true(fit.noise_frac > 0.15 && fit.noise_frac < 0.6);
+    /* The line is known to about that over the root of five. */
+    const dl_link_regime *r = &fit.regimes[0];
+    assert_true(fabs(r->latency_ns.value - 5e3) < 2 * r->latency_ns.error);
+    assert_true(r->latency_ns.error > 0.05 * r->latency_ns.value);
+    assert_true(fabs(r->ns_per_byte.value - 0.1) < 2 * r->ns_per_byte.error);
+    dl_link_fit_free(&fit);
+}
+
 static double flat_ns(double bytes)
 {
     return 30e3 + 0 * bytes;
@@ -182,6 +205,7 @@ int main(void)
 {
     gsl_set_error_handler_off();
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scatter_is_no_regime),
         cmocka_unit_test(two_protocols_are_two_regimes),
         cmocka_unit_test(one_line_is_one_regime_and_a_wrong_point_is_named),
         cmocka_unit_test(what_sizes_do_not_tell_is_said),

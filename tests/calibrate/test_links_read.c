@@ -85,6 +85,78 @@ static void old_tables_tell_their_collective(void **state)
     }
 }
 
+/* As `srun --label` writes the lines of eight tasks, and with the '#' of all lines gone. */
+static void labels_and_missing_hashes_do_not_matter(void **state)
+{
+    static const char *const texts[] = {
+        "0: # Collective test starting: all_reduce_perf\n"
+        "0: # nThread 1 nGpus 1 minBytes 8\n"
+        "0: #  Rank  0 Group  0 Pid 41 on node-1 device  0 [0000:1b:00] GPU X\n"
+        "0: #  Rank  1 Group  0 Pid 42 on node-2 device  0 [0000:1b:00] GPU X\n"
+        "7: node-2:4:4 [0] NCCL INFO something\n"
+        "0: #  size  count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+        "0: \n"
+        "0:        1024  256  float  sum  -1  20.5  0.05  0.05  0  21.5  0.05  0.05  0\n",
+        "Collective test starting: all_reduce_perf\n"
+        "nThread 1 nGpus 1 minBytes 8\n"
+        "  Rank  0 Group  0 Pid 41 on node-1 device  0 [0000:1b:00] GPU X\n"
+        "  Rank  1 Group  0 Pid 42 on node-2 device  0 [0000:1b:00] GPU X\n"
+        "  size  count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+        "  (B)  (elements)  (us)  (GB/s)  (GB/s)\n"
+        "         1024  256  float  sum  -1  20.5  0.05  0.05  0  21.5  0.05  0.05  0\n",
+    };
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        dl_link_data data = read_text("x.log", texts[i]);
+        assert_int_equal(data.series_count, 2);
+        assert_string_equal(data.series[0].name, "allreduce");
+        assert_string_equal(data.series[0].device, "GPU X");
+        assert_int_equal(data.series[0].ranks, 2);
+        assert_int_equal(data.series[0].nodes, 2);
+        assert_true(data.series[1].points[0].time_ns == 21500);
+        dl_link_data_free(&data);
+    }
+}
+
+/* Nothing but rows: columns, and busbw / algbw = 2 x 7 / 8 of an all-reduce of 8 ranks, then 3 / 4
+ * of a reduce-scatter of 4. */
+static void rows_alone_are_a_table(void **state)
+{
+    (void)state;
+    dl_link_data data = read_text(
+        "rows.log", "  1048576 262144 float sum -1 80.0 13.11 22.94 0 81.0 12.95 22.66 0\n"
+                    "  2097152 524288 float sum -1 90.0 23.30 40.78 0 91.0 23.05 40.33 0\n"
+                    "  1048576 262144 float sum -1 50.0 20.97 15.73 0 51.0 20.56 15.42 0\n"
+                    "  2097152 524288 float sum -1 60.0 34.95 26.21 0 N/A N/A N/A N/A\n");
+    assert_int_equal(data.series_count, 4);
+    assert_string_equal(data.series[0].name, "allreduce");
+    assert_int_equal(data.series[0].ranks, 8);
+    assert_int_equal(data.series[0].nodes, 0);
+    assert_int_equal(data.series[0].count, 2);
+    assert_true(data.series[0].points[1].time_ns == 90000);
+    assert_string_equal(data.series[2].name, "reducescatter");
+    assert_int_equal(data.series[2].ranks, 4);
+    assert_int_equal(data.series[3].count, 1);
+    dl_link_data_free(&data);
+}
+
+/* Other names of columns, units and collectives. */
+static void tables_of_other_tools_are_read(void **state)
+{
+    (void)state;
+    dl_link_data data = read_text("t.csv", "# mine\nOp,World_Size,nodes,size,dtype,time_ms\n"
+                                           "all_reduce,16,2,4096,f16,0.25\n"
+                                           "all_gather_perf,16,2,4096,f16,0.5\n");
+    assert_int_equal(data.series_count, 2);
+    assert_string_equal(data.series[0].name, "allreduce");
+    assert_int_equal(data.series[0].ranks, 16);
+    assert_int_equal(data.series[0].nodes, 2);
+    assert_true(data.series[0].points[0].bytes == 4096);
+    assert_true(data.series[0].points[0].time_ns == 250000);
+    assert_string_equal(data.series[1].name, "allgather");
+    dl_link_data_free(&data);
+}
+
 static dl_status read_wrong(const char *text, dl_error *err)
 {
     dl_link_data data = {0};
@@ -246,6 +318,9 @@ static void real_logs_are_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(labels_and_missing_hashes_do_not_matter),
+        cmocka_unit_test(rows_alone_are_a_table),
+        cmocka_unit_test(tables_of_other_tools_are_read),
         cmocka_unit_test(several_tables_of_new_nccl_tests_are_read),
         cmocka_unit_test(old_tables_tell_their_collective),
         cmocka_unit_test(faults_are_named_with_their_line),
