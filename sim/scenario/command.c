@@ -79,11 +79,17 @@ void dl_scenario_options(dl_option *options, dl_scenario_command *command)
                     .choices = parameter_types,
                     .argument = "TYPE",
                     .help = "What --parameters are exchanged as: 4 bytes each, or 2."};
+    options[DL_SCENARIO_OPTIONS + 3] =
+        (dl_option){.name = "no-scale",
+                    .type = DL_OPTION_FLAG,
+                    .target = &command->no_scale,
+                    .help = "Leave compute as the cost file has it, also where its device is not "
+                            "the machine's ([workload] scale = no)."};
 }
 
 bool dl_scenario_command_given(const dl_scenario_command *command)
 {
-    bool given = command->set.count > 0 || command->parameters != NULL;
+    bool given = command->set.count > 0 || command->parameters != NULL || command->no_scale;
     for (size_t i = 0; i < DL_SCENARIO_OPTIONS; i++)
         given |= command->values[i] != NULL;
     return given;
@@ -350,6 +356,7 @@ static dl_status put_all(char **text, const dl_scenario_command *command, const 
                             folder, err);
     }
     if (status == DL_OK) status = put_parameters(text, command, err);
+    if (command->no_scale) dl_ini_text_set(text, "workload", "scale", "no");
     for (size_t i = 0; i < command->set.count && status == DL_OK; i++) {
         status = put_set(text, command->set.items[i], folder, err);
     }

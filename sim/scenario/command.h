@@ -12,7 +12,7 @@
 #include "common/options.h"
 
 #define DL_SCENARIO_OPTIONS 16     /* that stand for one key each */
-#define DL_SCENARIO_OPTIONS_ALL 19 /* with --set, --parameters, --parameter-type */
+#define DL_SCENARIO_OPTIONS_ALL 20 /* with --set, --parameters, --parameter-type, --no-scale */
 
 /* What the command line says. Zero: nothing. */
 typedef struct dl_scenario_command {
@@ -20,6 +20,7 @@ typedef struct dl_scenario_command {
     dl_text_list set;                        /* "SECTION.KEY=VALUE"; of --set */
     const char *parameters;                  /* of --parameters; NULL: not given */
     int parameter_type;                      /* of --parameter-type */
+    bool no_scale;                           /* of --no-scale */
 } dl_scenario_command;
 
 /* The options, with targets in *command, to append to a program's table: DL_SCENARIO_OPTIONS_ALL.

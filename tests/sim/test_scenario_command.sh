@@ -68,6 +68,15 @@ expect 0 "5 points" --costs costs.ini --machine p2.16xlarge --batch 128
     fail "the default mode is not allreduce"
 expect 1 "lacks [costs] cores" --costs costs.ini --batch 128
 
+# Costs of a K80 on V100: scaled by data sheets, unless --no-scale leaves them.
+sed 's/^device.*/device = K80/' "$costs" >k80.ini
+other=(--costs k80.ini --machine dgx1_v100 --workers 2 --batch 128)
+expect 0 "scaled from" "${other[@]}" -o scaled.csv
+expect 0 "" "${other[@]}" --no-scale -o left.csv
+expect 0 "" "${other[@]}" --set workload.scale=no -o no.csv
+equal left.csv no.csv "--no-scale"
+cmp -s left.csv scaled.csv && fail "--no-scale changes nothing"
+
 # Parameters by count, and the batch that was measured.
 sed -e '/^\[costs\]/a batch_max = 16' -e '/^parameter_bytes/d' "$costs" >bare.ini
 expect 0 "4 points" --costs bare.ini --machine p2.8xlarge --parameters 25.6e6 -o count.csv
