@@ -246,6 +246,8 @@ static bool state_bytes(const basis *b, guess *g)
 /* --- the rules ------------------------------------------------------------------------------- */
 
 #define BENCH "dlprof bench --model MODEL --batch N -o bench.dlt, with dlcal fit"
+#define BENCH_OF \
+    "dlprof bench --of PROGRAM ..., then dlcal costs TRACE --batch N --copies BENCH.dlt"
 #define TRACE \
     "dlcal costs TRACE --batch N, of a trace with launches (PyTorch's profiler, dlprof run)"
 #define TABLE "dlcal table MEASURED.csv --scenario SCENARIO: of throughputs with several workers"
@@ -343,6 +345,21 @@ static double error_of(double factor)
     return sqrt(x * (x - 1));
 }
 
+/* Of a program other than dlprof train: dlcal costs has its step as a whole (step.forward, ...). */
+static bool is_other_program(const dl_costs *costs)
+{
+    for (size_t i = 0; i < costs->op_count; i++)
+        if (strncmp(costs->ops[i].name, "step.", 5) == 0) return true;
+    return false;
+}
+
+static const char *how_to_measure(size_t rule, const dl_key *key, const basis *b)
+{
+    if (is_sharing(key) && is_other_program(b->costs)) return BENCH_OF;
+    const char *on_gpus = rules[rule].measure_gpus;
+    return b->machine != NULL && on_gpus != NULL ? on_gpus : rules[rule].measure;
+}
+
 static void assume(size_t rule, const basis *b, dl_costs *costs, dl_assumptions *made)
 {
     const dl_key *key = dl_keys_find(&dl_cost_keys, rules[rule].section, rules[rule].key);
@@ -351,13 +368,12 @@ static void assume(size_t rule, const basis *b, dl_costs *costs, dl_assumptions 
     if (is_known(key, costs) || !rules[rule].guess(b, &g)) return;
     const double least = is_sharing(key) ? 0 : fmax(key->low, 0), above = g.value - least;
     const double factor = g.is_exact ? 1 : rules[rule].factor;
-    const char *on_gpus = rules[rule].measure_gpus;
     a->key = key;
     a->need = rules[rule].need;
     a->value = g.value;
     a->low = least + above / factor;
     a->high = least + above * factor;
-    a->measure = b->machine != NULL && on_gpus != NULL ? on_gpus : rules[rule].measure;
+    a->measure = how_to_measure(rule, key, b);
     put(key, costs, g.value, above * error_of(factor));
     made->count++;
 }

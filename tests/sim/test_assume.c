@@ -117,6 +117,24 @@ static void on_cores_the_size_counts(void **state)
     dl_costs_free(&costs);
 }
 
+/* How much copies of a program slow each other is measured with the program itself: by dlprof train's
+ * networks, or, where the costs are of a whole step of another program, by that program. */
+static void copies_of_the_program_itself_are_timed(void **state)
+{
+    (void)state;
+    dl_assumptions made;
+    dl_costs costs = fixture_costs("[costs]\nschema = 1\ncores = 4\n" OPS);
+    dl_costs_assume(&costs, DL_NEED_SHARING, NULL, 0, &made);
+    assert_non_null(strstr(find(&made, "sharing", "copies_2")->measure, "dlprof bench --model"));
+    dl_costs_free(&costs);
+    costs = fixture_costs("[costs]\nschema = 1\ncores = 4\n[op step.forward]\nfixed_ns = 1e6\n"
+                          "per_sample_ns = 0\n");
+    dl_costs_assume(&costs, DL_NEED_SHARING | DL_NEED_LOCK, NULL, 0, &made);
+    assert_non_null(strstr(find(&made, "sharing", "copies_2")->measure, "dlprof bench --of"));
+    assert_null(strstr(find(&made, "sync", "lock_ns")->measure, "--of"));
+    dl_costs_free(&costs);
+}
+
 /* What the file gives stays, what no point needs is not made up, layers add up exactly. */
 static void only_what_is_needed_and_unknown(void **state)
 {
@@ -319,6 +337,7 @@ int main(void)
         cmocka_unit_test(on_gpus_the_machine_file_counts),
         cmocka_unit_test(long_steps_are_issued_in_5_ms),
         cmocka_unit_test(on_cores_the_size_counts),
+        cmocka_unit_test(copies_of_the_program_itself_are_timed),
         cmocka_unit_test(only_what_is_needed_and_unknown),
         cmocka_unit_test(draws_have_the_interval),
         cmocka_unit_test(the_influence_is_that_of_the_interval),
