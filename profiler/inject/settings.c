@@ -15,8 +15,8 @@ const char *const dl_capture_graphs_names[] = {"node", "graph", NULL};
 static const dl_option rows[] = {
     DL_OPTION_ROW_CHOICE(
         "preset", 'p', dl_capture_settings, preset, dl_capture_preset_names, "PRESET",
-        "what to record: light is kernels, copies and NVTX; default adds runtime calls "
-        "and synchronisation; full adds driver calls"),
+        "what to record: light is kernels, copies and NVTX; default adds runtime calls, the "
+        "driver's launches and synchronisation; full also the driver's copies and waits"),
     DL_OPTION_ROW_CHOICE("graphs", 0, dl_capture_settings, graphs, dl_capture_graphs_names, "HOW",
                          "record each node of a CUDA graph, or each launch of a whole graph"),
     DL_OPTION_ROW_NUMBER(
@@ -31,9 +31,12 @@ static const dl_option rows[] = {
     DL_OPTION_ROW_FLAG("lib-ranges", 0, dl_capture_settings, lib_ranges,
                        "have cuBLAS and cuDNN mark their calls with NVTX ranges"),
     DL_OPTION_ROW_FLAG("latency", 0, dl_capture_settings, latency,
-                       "have kernels stamped when queued and submitted; only --dump-raw keeps it"),
-    DL_OPTION_ROW_FLAG("dump-raw", 0, dl_capture_settings, dump_raw,
-                       "also keep the buffers as CUPTI delivered them"),
+                       "have kernels stamped when queued and submitted; traces do not keep the "
+                       "stamps, only --dump-raw does"),
+    DL_OPTION_ROW_FLAG(
+        "dump-raw", 0, dl_capture_settings, dump_raw,
+        "also keep the buffers as CUPTI delivered them, in NAME.raw beside each trace, "
+        "to test the decoder of dlprof with; no program reads them"),
     DL_OPTION_ROW_TEXT("cupti", 0, dl_capture_settings, cupti, "FILE",
                        "libcupti to use; searched for if not given"),
     DL_OPTION_ROW_TEXT("output", 0, dl_capture_settings, output, NULL, NULL),
