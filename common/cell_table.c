@@ -55,7 +55,9 @@ static void write_list(dl_json *to, const char *name, const char *text)
     dl_json_begin(to, name, '[');
     while (*text != '\0') {
         char *end = NULL;
-        dl_json_number_item(to, NULL, strtod(text, &end));
+        const double number = strtod(text, &end);
+        if (end == text) break;
+        dl_json_number_item(to, NULL, number);
         text = end + strspn(end, ";");
     }
     dl_json_end(to, ']');

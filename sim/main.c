@@ -305,8 +305,11 @@ static dl_status simulate(const inputs *in, const settings *set, dl_error *err)
     progress p = {.start_ns = dl_clock_ns(), .format = "\r%lld of %lld runs"};
     bool watched = !set->quiet && isatty(STDERR_FILENO);
     dl_sweep sweep = {0};
-    const dl_sweep_config config = {set->threads > 0 ? (int)set->threads : dl_cpu_count(),
-                                    watched ? show_progress : NULL, &p};
+    const dl_sweep_config config = {
+        .threads = set->threads > 0 ? (int)set->threads : dl_cpu_count(),
+        .progress = watched ? show_progress : NULL,
+        .user = &p,
+    };
     dl_status status = dl_sweep_run(&sweep, &in->study, &config, err);
     if (p.shown) dprintf(STDERR_FILENO, "\r%40s\r", "");
     if (status == DL_OK) status = write_all(in, &sweep, set, err);

@@ -66,7 +66,7 @@ static bool is_tried(const dl_study *study, const dl_sweep *sweep, size_t number
     return true;
 }
 
-static double size_of(const dl_influence *influence)
+double dl_influence_size(const dl_influence *influence)
 {
     return fmax(fabs(influence->at_low), fabs(influence->at_high));
 }
@@ -74,22 +74,20 @@ static double size_of(const dl_influence *influence)
 static bool is_same(const dl_influence *a, const dl_influence *b)
 {
     if (a->assumption == NULL || b->assumption == NULL) return a->assumption == b->assumption;
-    return a->assumption->key == b->assumption->key;
+    return a->assumption->key == b->assumption->key && a->assumption->value == b->assumption->value;
 }
 
 /* Keeps the largest of each assumption. */
 static void add(dl_sweep *sweep, const dl_influence *influence)
 {
-    if (isnan(size_of(influence))) return;
+    if (isnan(dl_influence_size(influence))) return;
     for (size_t i = 0; i < sweep->influence_count; i++) {
         dl_influence *kept = &sweep->influences[i];
         if (!is_same(kept, influence)) continue;
-        if (size_of(influence) > size_of(kept)) *kept = *influence;
+        if (dl_influence_size(influence) > dl_influence_size(kept)) *kept = *influence;
         return;
     }
-    sweep->influences = dl_realloc(sweep->influences, sweep->influence_count + 1,
-                                   sizeof *sweep->influences, "influences");
-    sweep->influences[sweep->influence_count++] = *influence;
+    DL_APPEND(sweep->influences, sweep->influence_count, "influences") = *influence;
 }
 
 static double with_value(trial *t, const dl_assumption *a, double value)
@@ -139,7 +137,7 @@ static bool try_row(dl_sweep *sweep, const dl_study *study, size_t number, doubl
 
 static int by_size(const void *a, const void *b)
 {
-    const double x = size_of(a), y = size_of(b);
+    const double x = dl_influence_size(a), y = dl_influence_size(b);
     return (x < y) - (x > y);
 }
 

@@ -1,8 +1,11 @@
 #include "sim/sweep.h"
 
 #include <gsl/gsl_cdf.h>
+#include <gsl/gsl_randist.h>
+#include <gsl/gsl_rng.h>
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
+#include <locale.h>
 #include <math.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -233,11 +236,10 @@ static void keep_rates(dl_row *row, const row_runs *runs)
     const bool drawn = runs->drawn_count > 0;
     const dl_run_result *run = drawn ? runs->drawn : runs->central;
     const size_t count = (size_t)(drawn ? runs->drawn_count : runs->central_count);
-    row->rate_count = count + (runs->scaled != NULL ? 2 : 0);
-    row->rates = dl_calloc(row->rate_count, sizeof *row->rates, "rates");
-    for (size_t r = 0; r < row->rate_count; r++)
-        row->rates[r] =
-            r < count ? run[r].throughput_per_s : runs->scaled[r - count].throughput_per_s;
+    row->rate_count = count;
+    row->rates = dl_calloc(count, sizeof *row->rates, "rates");
+    for (size_t r = 0; r < count; r++)
+        row->rates[r] = run[r].throughput_per_s;
 }
 
 static void set_rates(dl_row *row, const row_runs *runs, const row_runs *base, bool interval)
@@ -294,11 +296,13 @@ typedef struct part {
     bool *fits;                    /* [point_count] into its GPUs */
     int64_t central, drawn, extra; /* runs of a point */
     double compute_log;            /* how much slower and faster compute is in the extra ones */
+    double *compute_draws;         /* [drawn] the same of each drawn one; NULL: 0 */
     int64_t first, runs;
     dl_run_result *results; /* [runs] */
 } part;
 
 typedef struct jobs {
+    locale_t locale; /* of the caller's thread, in which all threads write texts */
     const dl_sweep_config *config;
     part *parts;
     size_t part_count;
@@ -344,7 +348,28 @@ static void list_points(part *p)
     }
 }
 
-static void init_part(part *p, const dl_variant *variant, int64_t first)
+/* Logarithms of a factor whose 95 % interval is +- p->compute_log: one of each of p->drawn equally
+ * likely parts of a normal distribution, in an order that depends on the machine's GPUs. */
+static void draw_compute(part *p)
+{
+    const double sd = p->compute_log / gsl_cdf_ugaussian_Pinv(0.975);
+    const dl_gpu_options *gpu = p->scenario->gpu;
+    unsigned long seed = (unsigned long)p->scenario->seed;
+    for (const char *c = gpu != NULL ? gpu->machine.models[gpu->machine.gpus[0].model].name : "";
+         *c != '\0'; c++) {
+        seed = 31 * seed + (unsigned char)*c;
+    }
+    p->compute_draws = dl_calloc((size_t)p->drawn, sizeof *p->compute_draws, "draws");
+    for (int64_t d = 0; d < p->drawn; d++)
+        p->compute_draws[d] = gsl_cdf_gaussian_Pinv(((double)d + 0.5) / (double)p->drawn, sd);
+    gsl_rng *random = gsl_rng_alloc(gsl_rng_mt19937);
+    DL_ASSERT(random != NULL, "no memory for %s", "random numbers");
+    gsl_rng_set(random, seed);
+    gsl_ran_shuffle(random, p->compute_draws, (size_t)p->drawn, sizeof *p->compute_draws);
+    gsl_rng_free(random);
+}
+
+static void init_part(part *p, const dl_variant *variant, int64_t first, bool draws_compute)
 {
     *p = (part){.scenario = &variant->scenario,
                 .costs = &variant->costs,
@@ -355,7 +380,12 @@ static void init_part(part *p, const dl_variant *variant, int64_t first)
     p->central = dl_run_varies(p->scenario, p->costs) ? replicates : 1;
     p->drawn = replicates > 1 && dl_costs_have_errors(p->costs) ? replicates : 0;
     p->compute_log = dl_variant_compute_log(variant);
-    p->extra = p->compute_log > 0 ? 2 : 0;
+    if (draws_compute && replicates > 1 && p->compute_log > 0) {
+        p->drawn = replicates;
+        draw_compute(p);
+    } else {
+        p->extra = p->compute_log > 0 ? 2 : 0;
+    }
     p->runs = (int64_t)p->point_count * (p->central + p->drawn + p->extra);
     p->results = dl_calloc((size_t)p->runs, sizeof *p->results, "results");
 }
@@ -368,6 +398,7 @@ static void free_part(part *p)
     free(p->points);
     free(p->baseline);
     free(p->fits);
+    free(p->compute_draws);
 }
 
 char *dl_sweep_missing(const dl_scenario *scenario, const dl_costs *costs)
@@ -440,9 +471,10 @@ static dl_status run_one(part *p, int64_t run, dl_error *err)
                                            : 0),
         .draw = is_drawn ? (uint32_t)draw + 1 : 0,
         .without_slow = point >= p->visible,
-        .compute_log = extra < 0    ? 0
-                       : extra == 0 ? p->compute_log
-                                    : -p->compute_log,
+        .compute_log = is_drawn && p->compute_draws != NULL ? p->compute_draws[draw]
+                       : extra < 0                          ? 0
+                       : extra == 0                         ? p->compute_log
+                                                            : -p->compute_log,
     };
     return p->fits[point] ? dl_run(&config, &p->results[run], err) : DL_OK;
 }
@@ -450,6 +482,7 @@ static dl_status run_one(part *p, int64_t run, dl_error *err)
 static void *work(void *argument)
 {
     jobs *all = argument;
+    uselocale(all->locale);
     for (int64_t run = take(all); run >= 0; run = take(all)) {
         size_t last = all->part_count - 1;
         while (all->parts[last].first > run)
@@ -539,10 +572,11 @@ dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_co
         return DL_ERR_DATA;
     }
     int64_t start_ns = dl_clock_ns();
-    jobs all = {.config = config, .part_count = study->variant_count};
+    jobs all = {
+        .config = config, .locale = uselocale((locale_t)0), .part_count = study->variant_count};
     all.parts = dl_calloc(all.part_count, sizeof *all.parts, "variants");
     for (size_t v = 0; v < all.part_count; v++) {
-        init_part(&all.parts[v], &study->variants[v], all.runs);
+        init_part(&all.parts[v], &study->variants[v], all.runs, config->draw_compute);
         all.runs += all.parts[v].runs;
     }
     pthread_mutex_init(&all.mutex, NULL);

@@ -14,7 +14,8 @@
  *
  * Where compute was scaled from another GPU (sim/scenario/scaling.h) or estimated ([spread]
  * compute_frac of the costs, twice of which counts), each point is run twice more, with compute as
- * slow and as fast as it may be, and the intervals are widened by that.
+ * slow and as fast as it may be, and the intervals are widened by that; or, with draw_compute, it is
+ * drawn too: log-normal, the same draws for all costs that are of one GPU.
  *
  * The speedup's baseline is one worker of mode none with the point's total batch, or its batch per
  * worker if the scenario gives that; it is simulated along (no slow worker, same noise).
@@ -41,8 +42,7 @@ typedef struct dl_row {
     double speedup, efficiency;       /* efficiency = speedup / workers */
     double speedup_low, speedup_high; /* as low_per_s */
     double *rates; /* [rate_count] throughputs of the runs that the interval is of, in the order of
-                      draws: equal numbers of two rows have the same draw; those of scaled compute
-                      come last */
+                      draws: equal numbers of two rows have the same draw */
     size_t rate_count;
     double staleness_mean, staleness_sd; /* NaN where the mode has none */
     double staleness_p50, staleness_p90, staleness_p99, staleness_max;
@@ -76,12 +76,15 @@ typedef struct dl_influence {
     double at_low, at_high;
 } dl_influence;
 
+/* The larger of the two changes. */
+double dl_influence_size(const dl_influence *influence);
+
 typedef struct dl_sweep {
     dl_row *rows; /* [row_count], in the order of variants, then points */
     size_t row_count;
     int64_t runs, events;
     double seconds;           /* wall time */
-    dl_influence *influences; /* [influence_count] one for each assumption, the largest first */
+    dl_influence *influences; /* [influence_count] one for each assumed value, the largest first */
     size_t influence_count;
     size_t influence_rows_skipped; /* rows that would have taken too long to try */
 } dl_sweep;
@@ -93,6 +96,8 @@ typedef struct dl_sweep_config {
     int threads;             /* >= 1 */
     dl_progress_fn progress; /* may be NULL */
     void *user;
+    bool draw_compute; /* scaled or estimated compute is drawn with the other costs, in place of the
+                          two more runs: with replicates, for comparing rows draw by draw */
 } dl_sweep_config;
 
 /* Costs that some point needs and the file lacks, as a text that is the caller's to free; NULL if

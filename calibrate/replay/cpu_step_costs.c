@@ -152,7 +152,7 @@ static void note_others(const dl_cpu_training *cpu, dl_notes *notes)
     for (size_t i = 0; i < count; i++) {
         const dl_cpu_collectives *g = &groups[i];
         if (strcmp(g->name, "AllReduce") == 0) continue;
-        dl_notes_add(notes, "%.3g collectives %s%s%s a step are left out of the costs", g->per_step,
+        dl_notes_add(notes, "%.3g %s calls a step%s%s are left out of the costs", g->per_step,
                      g->name, g->bytes > 0 ? " of " : "",
                      g->bytes > 0 ? DL_BYTES_TEXT((double)g->bytes) : "");
     }
@@ -183,10 +183,11 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
                          trace->string_count, line);
     dl_status status = DL_OK;
     if (cpu.regular_count < 2) {
-        status = dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
-                                 "%zu regular steps of operators on cores%s%s: costs take two",
-                                 cpu.regular_count, line->reason != NULL ? ", " : "",
-                                 line->reason != NULL ? line->reason : "");
+        status =
+            dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
+                            "%zu regular steps of operators on cores%s%s: costs need at least two",
+                            cpu.regular_count, line->reason != NULL ? ", " : "",
+                            line->reason != NULL ? line->reason : "");
     } else {
         const char *framework = dl_trace_meta(trace, "framework");
         costs->on_cores = true;

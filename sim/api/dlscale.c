@@ -110,7 +110,10 @@ dlscale_status dlscale_simulate_file(const char *path, int threads, dlscale_resu
 dlscale_status dlscale_simulate_text(const char *name, const char *text, int threads,
                                      dlscale_result **result, dlscale_error *error)
 {
-    return run(name, text, threads, result, error);
+    if (text != NULL) return run(name, text, threads, result, error);
+    *result = NULL;
+    if (error != NULL) *error = (dlscale_error){.text = "text is NULL"};
+    return DLSCALE_ERR_USAGE;
 }
 
 void dlscale_free(dlscale_result *result)

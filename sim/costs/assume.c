@@ -390,8 +390,7 @@ void dl_costs_assume(dl_costs *costs, unsigned needs, const dl_machine *machine,
 
 static void add_pass(dl_costs *costs, const char *name, double per_sample_ns)
 {
-    costs->ops = dl_realloc(costs->ops, costs->op_count + 1, sizeof *costs->ops, "operations");
-    costs->ops[costs->op_count++] = (dl_op_cost){
+    DL_APPEND(costs->ops, costs->op_count, "operations") = (dl_op_cost){
         .name = dl_strdup(name),
         .fixed_ns = {.known = true},
         .per_sample_ns = {.known = true, .value = per_sample_ns},
@@ -411,17 +410,13 @@ void dl_costs_of_throughput(dl_costs *costs, double samples_per_s, const char *d
     add_pass(costs, "network.backward", 2e9 / samples_per_s / 3);
 }
 
-#define FIRST_BUCKET_BYTES 0x1p20
-#define BUCKET_BYTES (25 * 0x1p20)
-
 void dl_costs_assume_buckets(dl_costs *costs)
 {
     const double all = (double)costs->parameter_bytes;
     for (double ready = 0; ready < all;) {
-        ready = fmin(all, ready + (ready > 0 ? BUCKET_BYTES : FIRST_BUCKET_BYTES));
-        costs->gradients = dl_realloc(costs->gradients, costs->gradient_count + 1,
-                                      sizeof *costs->gradients, "gradients");
-        costs->gradients[costs->gradient_count++] = (dl_gradients_ready){ready / all, ready};
+        ready = fmin(all, ready + (ready > 0 ? DL_BUCKET_BYTES : DL_FIRST_BUCKET_BYTES));
+        DL_APPEND(costs->gradients, costs->gradient_count, "gradients") =
+            (dl_gradients_ready){ready / all, ready};
     }
     costs->overlap = true;
 }

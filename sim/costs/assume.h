@@ -47,9 +47,14 @@ void dl_costs_assume(dl_costs *costs, unsigned needs, const dl_machine *machine,
 void dl_costs_of_throughput(dl_costs *costs, double samples_per_s, const char *device,
                             int64_t batch);
 
+/* Buckets of PyTorch's DistributedDataParallel: reducer.hpp (kDefaultFirstBucketBytes), and its
+ * default of bucket_cap_mb. */
+#define DL_FIRST_BUCKET_BYTES 0x1p20
+#define DL_BUCKET_BYTES (25 * 0x1p20)
+
 /* Puts [gradients] in as PyTorch's DistributedDataParallel sends them by default, and `overlap`: a
- * first bucket of 1 MiB, then buckets of 25 MiB (torch/csrc/distributed/c10d/reducer.hpp and
- * bucket_cap_mb), filled from the last parameter to the first, evenly over the backward pass. A
+ * first bucket of DL_FIRST_BUCKET_BYTES, then buckets of DL_BUCKET_BYTES, filled from the last
+ * parameter to the first, evenly over the backward pass. A
  * parameter larger than a bucket, which makes one alone, is not known of. The costs must have
  * parameter_bytes > 0 and no gradients. */
 void dl_costs_assume_buckets(dl_costs *costs);

@@ -1,4 +1,3 @@
-#include <gsl/gsl_cdf.h>
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
@@ -74,7 +73,7 @@ static double rate_score(const dl_advice *advice, const dl_advised *point, doubl
     case DL_GOAL_COST: return per_s * 3600 / point->usd_per_hour;
     case DL_GOAL_DEADLINE:
         if (!isnan(point->usd_per_hour)) return 1 / (point->usd_per_hour * hours);
-        return 1.0 / point->gpus;
+        return 1 / (point->gpus * hours);
     case DL_GOAL_THROUGHPUT:
     case DL_GOALS: break;
     }
@@ -169,8 +168,12 @@ static dl_status simulate(dl_advice_search *s, const size_t *points, size_t coun
         study.point_count++;
     }
     watched w = {s, s->searched, count};
-    const dl_sweep_config config = {advice->config.threads,
-                                    advice->config.progress != NULL ? show_points : NULL, &w};
+    const dl_sweep_config config = {
+        .threads = advice->config.threads,
+        .progress = advice->config.progress != NULL ? show_points : NULL,
+        .user = &w,
+        .draw_compute = true,
+    };
     dl_sweep sweep = {0};
     dl_status status = study.variant_count > 0 ? dl_sweep_run(&sweep, &study, &config, err) : DL_OK;
     for (size_t r = 0; r < sweep.row_count; r++) {
@@ -210,14 +213,18 @@ static void want(dl_advice_search *s, batch *b, const size_t *at)
 {
     dl_advice *advice = s->advice;
     const size_t before = advice->point_count;
-    const size_t left = (size_t)advice->config.max_points;
-    if (s->searched + b->count >= left || s->events > COARSE_EVENTS) {
-        advice->stopped = true;
-        return;
-    }
     const size_t number = dl_advice_add_point(s, at);
     dl_advised *point = &advice->points[number];
     if (number < before) return;
+    if (s->searched + b->count >= (size_t)advice->config.max_points) {
+        advice->stopped = DL_STOPPED_BY_POINTS;
+    } else if (s->events > COARSE_EVENTS) {
+        advice->stopped = DL_STOPPED_BY_TIME;
+    }
+    if (advice->stopped != DL_STOPPED_NOT) {
+        dl_advised_free(&advice->points[--advice->point_count]);
+        return;
+    }
     if (dl_advice_batch(s, point->at) > advice->config.max_batch ||
         dl_advice_batch(s, point->at) == 0) {
         point->out = DL_OUT_BATCH;
@@ -436,7 +443,8 @@ static void plan_draws(dl_advice_search *s)
     for (size_t v = 0; v < s->study->variant_count; v++) {
         const dl_variant *variant = &s->study->variants[v];
         advice->varies |= dl_run_varies(&variant->scenario, &variant->costs) ||
-                          dl_costs_have_errors(&variant->costs) || variant->scaling.scaled;
+                          dl_costs_have_errors(&variant->costs) ||
+                          dl_variant_compute_log(variant) > 0;
     }
     advice->steps = scenario->steps < FINAL_STEPS ? scenario->steps : FINAL_STEPS;
     double most = 1;
@@ -582,8 +590,12 @@ static dl_status check_study(const dl_advice_search *s, dl_error *err)
     const bool needs_price = config->goal == DL_GOAL_COST || !isnan(config->budget_usd);
     for (size_t v = 0; v < s->study->variant_count && needs_price; v++) {
         const dl_scenario *scenario = &s->study->variants[v].scenario;
-        if (scenario->gpu != NULL && scenario->gpu->machine.price_usd_per_hour.known) continue;
-        return dl_error_set(err, DL_ERR_DATA, "%s: %s has no price_usd_per_hour",
+        if (scenario->gpu != NULL && (scenario->gpu->machine.price_usd_per_hour.known ||
+                                      scenario->gpu->machine.gpu_price_usd_per_hour.known)) {
+            continue;
+        }
+        return dl_error_set(err, DL_ERR_DATA,
+                            "%s: %s has no price_usd_per_hour (nor gpu_price_usd_per_hour)",
                             isnan(config->budget_usd) ? "--for cost" : "--budget",
                             scenario->gpu != NULL ? scenario->gpu->machine.path
                                                   : "a machine without a machine file");
@@ -709,16 +721,10 @@ dl_advice_pair dl_advice_compare(const dl_advice *advice, const dl_advised *a, c
     const size_t losses = count - pair.wins - pair.ties;
     pair.differ = count > 0 && ((double)pair.wins >= 0.975 * (double)count ||
                                 (double)losses >= 0.975 * (double)count);
-    if (count >= DL_INTERVAL_REPLICATES) {
+    if (count > 1) { /* of few draws, nearly from the least to the largest */
         gsl_sort(ratios, 1, count);
         pair.low = exp(gsl_stats_quantile_from_sorted_data(ratios, 1, count, 0.025));
         pair.high = exp(gsl_stats_quantile_from_sorted_data(ratios, 1, count, 0.975));
-    } else if (count > 1) {
-        const double mean = gsl_stats_mean(ratios, 1, count);
-        const double spread =
-            gsl_cdf_tdist_Pinv(0.975, (double)count - 1) * gsl_stats_sd_m(ratios, 1, count, mean);
-        pair.low = exp(mean - spread);
-        pair.high = exp(mean + spread);
     }
     free(ratios);
     return pair;

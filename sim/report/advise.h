@@ -20,7 +20,7 @@
 typedef enum dl_goal {
     DL_GOAL_THROUGHPUT, /* samples per second */
     DL_GOAL_COST,       /* samples per dollar */
-    DL_GOAL_DEADLINE,   /* the cheapest point that meets the deadline; the one with fewest workers
+    DL_GOAL_DEADLINE,   /* the cheapest point that meets the deadline; the one of fewest GPU hours
                            where no price is known */
     DL_GOALS
 } dl_goal;
@@ -94,13 +94,20 @@ typedef struct dl_advice_pair {
     bool differ; /* a wins, or loses, at least 97.5 % of the draws */
 } dl_advice_pair;
 
+/* What ended the search before it had tried all that it wanted to. */
+typedef enum dl_stopped {
+    DL_STOPPED_NOT,
+    DL_STOPPED_BY_POINTS, /* max_points */
+    DL_STOPPED_BY_TIME    /* that all of it would take */
+} dl_stopped;
+
 typedef struct dl_advice {
     dl_advice_config config; /* with the limits that hold */
     char *name;              /* of the scenario */
     char *path;              /* that relative names in the points' texts belong to */
     bool on_gpus;
-    bool stopped; /* by max_points */
-    bool varies;  /* there is anything to draw */
+    dl_stopped stopped;
+    bool varies; /* there is anything to draw */
     int64_t steps, draws;
     dl_advice_axis *axes;
     size_t axis_count;

@@ -27,6 +27,20 @@ static const char *const out_words[DL_OUTS] = {
     [DL_OUT_BUDGET] = "budget",
 };
 
+/* Why a point is left out, in a sentence. */
+static const char *const left_out_words[DL_OUTS] = {
+    [DL_OUT_NOT] = "",
+    [DL_OUT_REFUSED] = "as they cannot be simulated",
+    [DL_OUT_COSTS] = "as costs are missing",
+    [DL_OUT_MEMORY] = "as they do not fit into memory",
+    [DL_OUT_STALENESS] = "beyond the limit of staleness",
+    [DL_OUT_BATCH] = "beyond the limit of the batch",
+    [DL_OUT_INTERVAL] = "beyond the limit of local steps",
+    [DL_OUT_EFFICIENCY] = "below the least efficiency",
+    [DL_OUT_DEADLINE] = "beyond the deadline",
+    [DL_OUT_BUDGET] = "beyond the budget",
+};
+
 static const char *workers_word(const dl_advice *advice, int workers)
 {
     if (workers == 1) return advice->on_gpus ? "GPU" : "worker";
@@ -38,7 +52,9 @@ static const char *score_word(const dl_advice *advice)
 {
     switch (advice->config.goal) {
     case DL_GOAL_COST: return "the samples per dollar";
-    case DL_GOAL_DEADLINE: return "the training per dollar";
+    case DL_GOAL_DEADLINE:
+        if (!isnan(advice->points[advice->best[0]].usd_per_hour)) return "the training per dollar";
+        return advice->on_gpus ? "the training per GPU hour" : "the training per hour of a worker";
     case DL_GOAL_THROUGHPUT:
     case DL_GOALS: break;
     }
@@ -135,10 +151,14 @@ static void print_searched(FILE *out, const dl_advice *advice)
     line l;
     FILE *text = line_begin(&l);
     fprintf(text, "Simulated: %zu points%s.", tried,
-            advice->stopped ? " (stopped there by --max-points: a better one may be left)" : "");
+            advice->stopped == DL_STOPPED_BY_POINTS
+                ? " (stopped there by --max-points: a better one may be left)"
+            : advice->stopped == DL_STOPPED_BY_TIME
+                ? " (stopped there, as more would take too long: a better one may be left)"
+                : "");
     for (int o = 1; o < DL_OUTS; o++) {
         if (counts[o] == 0 || (o == DL_OUT_BATCH || o == DL_OUT_INTERVAL)) continue;
-        fprintf(text, " Left out by %s: %zu", out_words[o], counts[o]);
+        fprintf(text, " Left out, %s: %zu", left_out_words[o], counts[o]);
         if (fastest[o] != NULL) {
             char point[512];
             fprintf(text, ", the fastest of them %s, %.0f samples/s",
@@ -181,8 +201,8 @@ static void print_table(FILE *out, const dl_advice *advice)
         put_number(out, 7, "%.2f", row->speedup);
         put_number(out, 6, "%.0f", 100 * row->efficiency);
         put_number(out, 9, "%.2f", row->staleness_mean);
-        if (length) put_number(out, 9, "%.3g", a->hours);
-        if (length && priced) put_number(out, 9, "%.3g", a->usd);
+        if (length) put_number(out, 9, a->hours < 10 ? "%.3f" : "%.1f", a->hours);
+        if (length && priced) put_number(out, 9, "%.2f", a->usd);
         if (!length && priced) put_number(out, 9, "%.2f", a->usd_per_hour);
         fprintf(out, "  %s%s\n", a->settings, row->extrapolated ? " *" : "");
     }
@@ -236,7 +256,7 @@ static void print_simpler(FILE *out, const dl_advice *advice, const dl_advised *
         const dl_advised *simpler = &advice->points[advice->simpler[i]];
         line l;
         if (simpler->row.rate_count == 0 || simpler->out == DL_OUT_REFUSED) continue;
-        if (!any) fputs("The advised over the next simpler choices:\n", out);
+        if (!any) fputs("The advised point against simpler ones:\n", out);
         any = true;
         const dl_advice_pair pair = dl_advice_compare(advice, best, simpler);
         line_begin(&l);
@@ -244,7 +264,7 @@ static void print_simpler(FILE *out, const dl_advice *advice, const dl_advised *
         fputs(": ", l.out);
         put_pair(l.out, advice, &pair);
         if (simpler->out != DL_OUT_NOT)
-            fprintf(l.out, " (that is out by %s)", out_words[simpler->out]);
+            fprintf(l.out, " (left out, %s)", left_out_words[simpler->out]);
         fputs("  ", out);
         line_end(&l, out, 4);
     }
@@ -275,10 +295,11 @@ static void print_more(FILE *out, const dl_advice *advice, const dl_advised *bes
     line_begin(&l);
     fprintf(l.out, "Why not %d: ", more->row.point.workers);
     if (more->row.rate_count == 0) {
-        fprintf(l.out, "%s.", more->row.error != NULL ? more->row.error : out_words[more->out]);
+        fprintf(l.out, "%s.",
+                more->row.error != NULL ? more->row.error : left_out_words[more->out]);
     } else {
         const dl_advice_pair pair = dl_advice_compare(advice, best, more);
-        fprintf(l.out, "%s: %.0f samples/s; the advised has ",
+        fprintf(l.out, "%s: %.0f samples/s; the advised point has ",
                 dl_advised_text(text, sizeof text, advice, more), more->row.mean.throughput_per_s);
         put_pair(l.out, advice, &pair);
         fputs(". ", l.out);
@@ -339,6 +360,7 @@ static void print_rivals(FILE *out, const dl_advice *advice, const dl_advised *b
             fputs("equal in all", l.out);
         } else {
             fprintf(l.out, "ahead in %zu of %zu", pair.wins, pair.draws);
+            if (pair.ties > 0) fprintf(l.out, " and equal in %zu", pair.ties);
         }
         if (alike == 0) fputs(" paired draws", l.out);
         alike++;
@@ -396,9 +418,7 @@ void dl_advice_print(FILE *out, const dl_advice *advice)
         fprintf(l.out, " The deadline is met in %.0f %% of the draws.", 100 * best->deadline_frac);
     }
     line_end(&l, out, 2);
-    line_begin(&l);
-    fprintf(l.out, "As options:%s", best->options[0] != '\0' ? best->options : " none, as it is");
-    line_end(&l, out, 2);
+    fprintf(out, "As options:%s\n", best->options[0] != '\0' ? best->options : " none, as it is");
     print_simpler(out, advice, best);
     print_more(out, advice, best);
     print_passed(out, advice, best);

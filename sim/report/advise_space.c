@@ -8,6 +8,7 @@
 #include "sim/report/advise_internal.h"
 #include "sim/scenario/command.h"
 #include "sim/scenario/keys.h"
+#include "sim/scenario/machine_catalogue.h"
 
 #define WORKERS_DENSE 16 /* up to here every number is tried */
 #define NOTHING SIZE_MAX /* value of a setting that means nothing in a point */
@@ -17,20 +18,17 @@
 
 static dl_advice_axis *add_axis(dl_advice *advice, const char *section, const char *key)
 {
-    advice->axes =
-        dl_realloc(advice->axes, advice->axis_count + 1, sizeof *advice->axes, "settings");
-    dl_advice_axis *axis = &advice->axes[advice->axis_count++];
-    *axis = (dl_advice_axis){.section = dl_strdup(section), .key = dl_strdup(key)};
-    return axis;
+    DL_APPEND(advice->axes, advice->axis_count, "settings") =
+        (dl_advice_axis){.section = dl_strdup(section), .key = dl_strdup(key)};
+    return &advice->axes[advice->axis_count - 1];
 }
 
 size_t dl_advice_add_value(dl_advice_axis *axis, const char *value)
 {
     const int found = dl_names_find(value, (const char *const *)axis->values, axis->count);
     if (found >= 0) return (size_t)found;
-    axis->values = dl_realloc(axis->values, axis->count + 1, sizeof *axis->values, "values");
-    axis->values[axis->count] = dl_strdup(value);
-    return axis->count++;
+    DL_APPEND(axis->values, axis->count, "values") = dl_strdup(value);
+    return axis->count - 1;
 }
 
 size_t dl_advice_add_number(dl_advice_axis *axis, int64_t value)
@@ -401,6 +399,21 @@ static char *point_text(const dl_advice_search *s, const size_t *at)
     return text;
 }
 
+/* A machine by its name where --machine knows it by that. */
+static void put_machine(FILE *out, const char *file)
+{
+    const char *name = dl_base_name(file);
+    char *short_name = dl_strndup(name, strlen(name) - (dl_ends_with(name, ".ini") ? 4 : 0));
+    char *named = dl_machine_file(short_name), *real = realpath(file, NULL);
+    char *real_named = named != NULL ? realpath(named, NULL) : NULL;
+    const bool known = real != NULL && real_named != NULL && strcmp(real, real_named) == 0;
+    fprintf(out, " --machine %s", known ? short_name : file);
+    free(real_named);
+    free(real);
+    free(named);
+    free(short_name);
+}
+
 /* The options of a command line that make the point of the scenario. */
 static char *point_options(const dl_advice_search *s, const size_t *at)
 {
@@ -420,9 +433,8 @@ static char *point_options(const dl_advice_search *s, const size_t *at)
         }
         if (option == NULL) {
             fprintf(out, " --set %s.%s=%s", axis->section, axis->key, value);
-        } else if (strcmp(option, "machine") == 0 && dl_ends_with(value, ".ini")) {
-            const char *name = dl_base_name(value);
-            fprintf(out, " --machine %.*s", (int)(strlen(name) - strlen(".ini")), name);
+        } else if (strcmp(option, "machine") == 0) {
+            put_machine(out, value);
         } else {
             fprintf(out, " --%s %s", option, value);
         }

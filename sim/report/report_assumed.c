@@ -33,8 +33,7 @@ static assumed_list list_of(const dl_study *study)
         for (size_t i = 0; i < variant->assumed.count; i++) {
             const dl_assumption *a = &variant->assumed.items[i];
             if (is_listed(&list, a) || !dl_assumption_holds(a, &variant->costs)) continue;
-            list.items = dl_realloc(list.items, list.count + 1, sizeof *list.items, "assumptions");
-            list.items[list.count++] = a;
+            DL_APPEND(list.items, list.count, "assumptions") = a;
         }
     }
     return list;
@@ -50,11 +49,6 @@ static const dl_influence *influence_of(const dl_sweep *sweep, const dl_assumpti
         }
     }
     return NULL;
-}
-
-static double size_of(const dl_influence *influence)
-{
-    return fmax(fabs(influence->at_low), fabs(influence->at_high));
 }
 
 /* --- for people ------------------------------------------------------------------------------ */
@@ -76,29 +70,45 @@ static void put_one(FILE *out, const dl_sweep *sweep, const dl_assumption *a, co
             AMOUNT(a->value, a));
     if (a->low < a->high) fprintf(out, " (%s to %s)", AMOUNT(a->low, a), AMOUNT(a->high, a));
     fprintf(out, ": %s", a->source);
-    if (influence != NULL && size_of(influence) >= MOVES_FRAC) {
+    if (influence != NULL && dl_influence_size(influence) >= MOVES_FRAC) {
         fprintf(out, "; ");
         put_effect(out, sweep, influence);
     }
     fputc('\n', out);
 }
 
+/* Whether each variant that has the assumption has a row that ran, and so was tried. */
+static bool was_tried(const dl_study *study, const dl_sweep *sweep, const dl_assumption *a)
+{
+    for (size_t v = 0; v < study->variant_count; v++) {
+        bool has = false, ran = false;
+        for (size_t i = 0; i < study->variants[v].assumed.count; i++) {
+            const dl_assumption *own = &study->variants[v].assumed.items[i];
+            has |= own->key == a->key && own->value == a->value;
+        }
+        for (size_t r = 0; r < sweep->row_count && has; r++)
+            ran |= sweep->rows[r].variant == v && sweep->rows[r].error == NULL;
+        if (has && !ran) return false;
+    }
+    return sweep->influence_rows_skipped == 0;
+}
+
 /* Whether the row with most workers hardly moves within the interval, or does not depend on it. */
-static bool is_of_no_matter(const dl_sweep *sweep, const dl_assumption *a)
+static bool is_of_no_matter(const dl_study *study, const dl_sweep *sweep, const dl_assumption *a)
 {
     const dl_influence *influence = influence_of(sweep, a);
-    if (sweep == NULL || sweep->influence_rows_skipped > 0) return false;
-    return influence == NULL || size_of(influence) < MOVES_FRAC;
+    if (sweep == NULL || !was_tried(study, sweep, a)) return false;
+    return influence == NULL || dl_influence_size(influence) < MOVES_FRAC;
 }
 
 /* Those in one line; where they come from is in the results' head. */
-static void put_others(FILE *out, const assumed_list *list, const dl_sweep *sweep,
-                       const char *before)
+static void put_others(FILE *out, const assumed_list *list, const dl_study *study,
+                       const dl_sweep *sweep, const char *before)
 {
     const char *between = "";
     for (size_t i = 0; i < list->count; i++) {
         const dl_assumption *a = list->items[i];
-        if (!is_of_no_matter(sweep, a)) continue;
+        if (!is_of_no_matter(study, sweep, a)) continue;
         if (between[0] == '\0') {
             fprintf(out,
                     "%salso assumed, which moves samples/s by less than %.1f %% (sources: in the "
@@ -121,7 +131,7 @@ static void put_most(FILE *out, const dl_study *study, const dl_sweep *sweep, co
     }
     if (sweep->influence_count == 0) return;
     const dl_influence *most = &sweep->influences[0];
-    if (size_of(most) < MOVES_FRAC) return;
+    if (dl_influence_size(most) < MOVES_FRAC) return;
     const dl_variant *variant = &study->variants[sweep->rows[most->row].variant];
     fprintf(out, "%sthe assumption that moves the result most: ", before);
     if (most->assumption != NULL) {
@@ -147,8 +157,9 @@ size_t dl_report_assumed(FILE *out, const dl_study *study, const dl_sweep *sweep
     assumed_list list = list_of(study);
     const size_t count = list.count;
     for (size_t i = 0; i < count; i++)
-        if (!is_of_no_matter(sweep, list.items[i])) put_one(out, sweep, list.items[i], before);
-    put_others(out, &list, sweep, before);
+        if (!is_of_no_matter(study, sweep, list.items[i]))
+            put_one(out, sweep, list.items[i], before);
+    put_others(out, &list, study, sweep, before);
     if (sweep != NULL) put_most(out, study, sweep, before);
     free(list.items);
     return count;
@@ -170,5 +181,30 @@ void dl_report_assumed_head(dl_csv_writer *writer, const dl_study *study, const 
         dl_csv_comment(writer, "assumed: [%s] %s=%.6g low=%.6g high=%.6g%s; %s", a->key->section,
                        dl_assumption_name(a), a->value, a->low, a->high, effect, a->source);
     }
+    free(list.items);
+}
+
+void dl_report_assumed_json(dl_json *to, const dl_study *study, const dl_sweep *sweep)
+{
+    assumed_list list = list_of(study);
+    dl_json_begin(to, "assumed", '[');
+    for (size_t i = 0; i < list.count; i++) {
+        const dl_assumption *a = list.items[i];
+        const dl_influence *influence = influence_of(sweep, a);
+        dl_json_begin(to, NULL, '{');
+        dl_json_text_item(to, "section", a->key->section);
+        dl_json_text_item(to, "key", dl_assumption_name(a));
+        dl_json_number_item(to, "value", a->value);
+        dl_json_number_item(to, "low", a->low);
+        dl_json_number_item(to, "high", a->high);
+        if (influence != NULL) {
+            dl_json_number_item(to, "at_low_frac", influence->at_low);
+            dl_json_number_item(to, "at_high_frac", influence->at_high);
+        }
+        dl_json_text_item(to, "source", a->source);
+        dl_json_text_item(to, "measure", a->measure);
+        dl_json_end(to, '}');
+    }
+    dl_json_end(to, ']');
     free(list.items);
 }

@@ -8,6 +8,7 @@
 #include "common/units.h"
 #include "sim/report/notes.h"
 #include "sim/report/report.h"
+#include "sim/report/report_assumed.h"
 
 /* The value as a number where it is one, else as text. */
 static void write_value(dl_json *to, const char *name, const char *text)
@@ -38,7 +39,7 @@ static void write_pairs(dl_json *to, const char *name, const char *text)
  * lists, written elsewhere, and the first line is the head's. */
 static void write_comments(dl_json *to, const dl_cell_table *table)
 {
-    static const char *const lists[] = {"note", "default", "swept", "gain"};
+    static const char *const lists[] = {"assumed", "note", "default", "swept", "gain"};
     static const char *const pairs[] = {"settings", "exchange", "accuracy"};
     for (size_t i = 1; i < table->comment_count; i++) {
         const char *text = table->comments[i], *colon = strstr(text, ": ");
@@ -117,6 +118,7 @@ void dl_report_json_write(FILE *out, const dl_study *study, const dl_sweep *swee
     write_swept(&to, study);
     write_notes(&to, &table);
     write_defaults(&to, study, sweep);
+    dl_report_assumed_json(&to, study, sweep);
     if (explanation != NULL) write_gains(&to, &table);
     dl_cell_table_write_json(&to, &table);
     dl_json_end(&to, '}');

@@ -24,13 +24,13 @@ static const struct {
     {"steps", "scenario", "steps", "LIST", "Steps of a worker."},
     {"replicates", "scenario", "replicates", "LIST",
      "Runs of each point, for the intervals of the results."},
-    {"machine", "machine", "file", "LIST",
+    {"machine", "machine", "file", "FILES",
      "Machine files, or names of machines (--machines lists them), whose GPUs are the workers; "
      "without it workers share cores."},
     {"cores", "machine", "cores", "LIST",
      "Cores that the workers share; workers: one each; measured: as many as the cost file says."},
     {"workers", "machine", "workers", "LIST", "Numbers of workers."},
-    {"costs", "workload", "costs", "LIST", "Cost files."},
+    {"costs", "workload", "costs", "FILES", "Cost files."},
     {"workload", "workload", "model", "NAME",
      "In place of --costs: a network (--workloads lists them), whose times are estimated."},
     {"samples-per-s", "workload", "samples_per_s", "LIST",
@@ -122,33 +122,33 @@ static const char *given(const dl_scenario_command *command, const char *option)
  * (sim/scenario/machine_catalogue.h) its name. */
 static dl_status find_machine(const char *text, char **path, dl_error *err)
 {
+    const bool is_path = strchr(text, '/') != NULL || access(text, F_OK) == 0;
+    *path = is_path ? NULL : dl_machine_file(text);
+    if (*path != NULL) return DL_OK;
     *path = dl_strdup(text);
-    if (strchr(text, '/') != NULL || access(text, F_OK) == 0) return DL_OK;
-    char *folder = dl_share_path("scenarios/machines");
-    char *file = dl_format("%s/%s.ini", folder, text);
-    free(folder);
-    if (access(file, F_OK) == 0) {
-        free(*path);
-        *path = file;
-        return DL_OK;
-    }
-    free(file);
-    if (dl_machine_is_made(text)) return DL_OK;
+    if (is_path || dl_machine_is_known(text)) return DL_OK;
     free(*path);
     *path = NULL;
     char *made = NULL;
     dl_error inner = {0};
     dl_status status = dl_machine_make_text(text, &made, &inner);
     DL_ASSERT(status != DL_OK, "%s is made, and is not", text);
-    return dl_error_set(err, DL_ERR_USAGE, "--machine: %s", inner.text);
+    if (status == DL_ERR_NAME || status == DL_ERR_RANGE) {
+        return dl_error_set(err, DL_ERR_USAGE, "--machine: %s", inner.text);
+    }
+    if (err != NULL) *err = inner;
+    return status;
 }
 
 /* --- values as the scenario has them ---------------------------------------------------------- */
 
 static dl_status make_absolute(char **path, const char *folder, dl_error *err)
 {
-    if (strchr(*path, '/') == NULL && dl_machine_is_made(*path)) return DL_OK;
     char *joined = (*path)[0] == '/' ? dl_strdup(*path) : dl_format("%s/%s", folder, *path);
+    if (dl_machine_is_known(joined)) { /* by its name, from everywhere */
+        free(joined);
+        return DL_OK;
+    }
     char *real = realpath(joined, NULL);
     dl_status status = DL_OK;
     if (real == NULL) status = dl_error_set(err, DL_ERR_IO, "%s: %s", *path, strerror(errno));

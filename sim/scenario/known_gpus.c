@@ -64,6 +64,9 @@ bool dl_known_gpu(const char *device, dl_gpu_model *model)
     size_t length = 0;
     *model = (dl_gpu_model){0};
     char *folder = dl_share_path("scenarios/machines");
+    char *sheets = dl_format("%s/gpus.csv", folder);
+    look_into_table(sheets, device, model, &length);
+    free(sheets);
     struct dirent **entries = NULL;
     const int count = scandir(folder, &entries, is_machine, alphasort);
     for (int i = 0; i < count; i++) {
@@ -73,9 +76,6 @@ bool dl_known_gpu(const char *device, dl_gpu_model *model)
         free(entries[i]);
     }
     free(entries);
-    char *sheets = dl_format("%s/gpus.csv", folder);
-    look_into_table(sheets, device, model, &length);
-    free(sheets);
     free(folder);
     return length > 0;
 }

@@ -42,19 +42,36 @@ static dl_status read_table(dl_csv *csv, const char *file, const char *const *co
     return status;
 }
 
-static dl_status read_tables(tables *t, dl_error *err)
+/* Links of a bus: the rates of copies as other machine files here have them, with their sources. */
+static const struct bus {
+    const char *name, *links;
+    const char *socket_link, *memory_rate; /* of processors of its time */
+} buses[] = {
+    {"pcie3x8",
+     "; Half of a measured x16 slot.\n"
+     "[link pcie3x8]\nbytes_per_s = 6.2GB/s, assumed\nlatency_ns = 1us, assumed\n",
+     "30.6GB/s, assumed", "76.8GB/s, assumed"},
+    {"pcie3x16",
+     "; bandwidthTest, pinned, V100-PCIE: superbenchmark tests/data, cuda_memory_h2d_bw.log.\n"
+     "[link pcie3x16]\nbytes_per_s = 12.4GB/s, measured\nlatency_ns = 1us, assumed\n",
+     "30.6GB/s, assumed", "76.8GB/s, assumed"},
+    {"pcie4x16",
+     "; One way and both ways, DGX A100: superbenchmark tests/data, gpu_copy_bw.log.\n"
+     "[link pcie4x16]\nbytes_per_s = 26.2GB/s, measured\nduplex_bytes_per_s = 49.4GB/s, measured\n"
+     "latency_ns = 1us, assumed\n",
+     "76GB/s, assumed", "204.8GB/s, assumed"},
+    {"pcie5x16",
+     "; nvbandwidth, H100: NVIDIA/nvbandwidth, thread 24, device_to_host_memcpy_sm.\n"
+     "[link pcie5x16]\nbytes_per_s = 52.8GB/s, measured\nlatency_ns = 1us, assumed\n",
+     "96GB/s, assumed", "307.2GB/s, assumed"},
+};
+
+/* NULL: there is none of this name. */
+static const struct bus *find_bus(const char *name)
 {
-    static const char *const gpus[] = {"name", "title",  "memory", "memory_rate", "fp32",
-                                       "tf32", "fp16",   "bus",    "fabric",      "fabric_rate",
-                                       "peer", "source", NULL};
-    static const char *const instances[] = {
-        "name",     "title",       "gpu",   "gpus",       "cores",  "memory", "nics",
-        "nic_rate", "nic_latency", "price", "price_date", "source", NULL};
-    *t = (tables){0};
-    dl_status status = read_table(&t->gpus, "gpus.csv", gpus, err);
-    if (status == DL_OK) status = read_table(&t->instances, "instances.csv", instances, err);
-    if (status != DL_OK) free_tables(t);
-    return status;
+    for (size_t b = 0; b < DL_LENGTH(buses); b++)
+        if (strcmp(buses[b].name, name) == 0) return &buses[b];
+    return NULL;
 }
 
 static const char *cell(const dl_csv *csv, size_t row, const char *column)
@@ -68,6 +85,63 @@ static int find_row(const dl_csv *csv, const char *name)
     for (size_t r = 0; r < csv->rows; r++)
         if (strcmp(cell(csv, r, "name"), name) == 0) return (int)r;
     return -1;
+}
+
+/* A rate of the table, checked by check_tables; 0: an empty cell. */
+static double rate_of(const dl_csv *csv, size_t row, const char *column)
+{
+    dl_quantity rate = {0};
+    const char *text = cell(csv, row, column);
+    if (text[0] == '\0' ||
+        dl_quantity_parse(text, DL_DIMENSION_BYTES_PER_S, &rate, NULL) != DL_OK) {
+        return 0;
+    }
+    return rate.value;
+}
+
+static dl_status refuse(const dl_csv *csv, size_t row, const char *column, dl_error *err)
+{
+    return dl_error_set_at(err, DL_ERR_DATA, csv->path, csv->lines[row], "%s: unexpected '%s'",
+                           column, cell(csv, row, column));
+}
+
+static bool has_rate(const dl_csv *csv, size_t row, const char *column)
+{
+    return cell(csv, row, column)[0] == '\0' || rate_of(csv, row, column) > 0;
+}
+
+/* What a row names must be there, so that every one of them makes a machine. */
+static dl_status check_tables(const tables *t, dl_error *err)
+{
+    for (size_t r = 0; r < t->gpus.rows; r++) {
+        if (find_bus(cell(&t->gpus, r, "bus")) == NULL) return refuse(&t->gpus, r, "bus", err);
+        if (!has_rate(&t->gpus, r, "fabric_rate")) return refuse(&t->gpus, r, "fabric_rate", err);
+    }
+    for (size_t r = 0; r < t->instances.rows; r++) {
+        const dl_csv *csv = &t->instances;
+        const char *bus = cell(csv, r, "bus");
+        if (find_row(&t->gpus, cell(csv, r, "gpu")) < 0) return refuse(csv, r, "gpu", err);
+        if (strtol(cell(csv, r, "gpus"), NULL, 10) < 1) return refuse(csv, r, "gpus", err);
+        if (bus[0] != '\0' && find_bus(bus) == NULL) return refuse(csv, r, "bus", err);
+        if (!has_rate(csv, r, "nic_rate")) return refuse(csv, r, "nic_rate", err);
+    }
+    return DL_OK;
+}
+
+static dl_status read_tables(tables *t, dl_error *err)
+{
+    static const char *const gpus[] = {"name", "title",  "memory", "memory_rate", "fp32",
+                                       "tf32", "fp16",   "bus",    "fabric",      "fabric_rate",
+                                       "peer", "source", NULL};
+    static const char *const instances[] = {
+        "name", "title",    "gpu",         "gpus",  "bus",        "cores",  "memory",
+        "nics", "nic_rate", "nic_latency", "price", "price_date", "source", NULL};
+    *t = (tables){0};
+    dl_status status = read_table(&t->gpus, "gpus.csv", gpus, err);
+    if (status == DL_OK) status = read_table(&t->instances, "instances.csv", instances, err);
+    if (status == DL_OK) status = check_tables(t, err);
+    if (status != DL_OK) free_tables(t);
+    return status;
 }
 
 /* --- names ----------------------------------------------------------------------------------- */
@@ -100,7 +174,6 @@ static dl_status understand(const tables *t, const char *name, wanted *w, dl_err
         w->nodes = counted ? count : 1;
         w->gpus = strtol(cell(&t->instances, (size_t)w->instance, "gpus"), NULL, 10);
         w->gpu = find_row(&t->gpus, cell(&t->instances, (size_t)w->instance, "gpu"));
-        DL_ASSERT(w->gpu >= 0 && w->gpus > 0, "instances.csv: %s", rest);
     } else if (counted) {
         w->gpu = find_row(&t->gpus, rest);
     }
@@ -165,39 +238,6 @@ void dl_machines_hint(char *text, size_t bytes, const char *name)
 
 /* --- the text -------------------------------------------------------------------------------- */
 
-/* Links of a bus: the rates of copies as other machine files here have them, with their sources. */
-static const struct bus {
-    const char *name, *links;
-    const char *socket_link, *memory_rate; /* of processors of its time */
-} buses[] = {
-    {"pcie3x8",
-     "; Half of a measured x16 slot.\n"
-     "[link pcie3x8]\nbytes_per_s = 6.2GB/s, assumed\nlatency_ns = 1us, assumed\n",
-     "30.6GB/s, assumed", "76.8GB/s, assumed"},
-    {"pcie3x16",
-     "; bandwidthTest, pinned, V100-PCIE: superbenchmark tests/data, cuda_memory_h2d_bw.log.\n"
-     "[link pcie3x16]\nbytes_per_s = 12.4GB/s, measured\nlatency_ns = 1us, assumed\n",
-     "30.6GB/s, assumed", "76.8GB/s, assumed"},
-    {"pcie4x16",
-     "; One way and both ways, DGX A100: superbenchmark tests/data, gpu_copy_bw.log.\n"
-     "[link pcie4x16]\nbytes_per_s = 26.2GB/s, measured\nduplex_bytes_per_s = 49.4GB/s, measured\n"
-     "latency_ns = 1us, assumed\n",
-     "76GB/s, assumed", "204.8GB/s, assumed"},
-    {"pcie5x16",
-     "; nvbandwidth, H100: NVIDIA/nvbandwidth, thread 24, device_to_host_memcpy_sm.\n"
-     "[link pcie5x16]\nbytes_per_s = 52.8GB/s, measured\nlatency_ns = 1us, assumed\n",
-     "96GB/s, assumed", "307.2GB/s, assumed"},
-};
-
-static const struct bus *find_bus(const char *name)
-{
-    size_t b = 0;
-    while (b < sizeof buses / sizeof *buses && strcmp(buses[b].name, name) != 0)
-        b++;
-    DL_ASSERT(b < sizeof buses / sizeof *buses, "gpus.csv: no bus %s", name);
-    return &buses[b];
-}
-
 static void write_rate(FILE *out, const char *key, const char *value, const char *origin)
 {
     if (value[0] != '\0') fprintf(out, "%s = %s, %s\n", key, value, origin);
@@ -214,7 +254,7 @@ static void write_gpu(FILE *out, const dl_csv *gpus, size_t row)
 }
 
 /* NVLink's rates as copies reach them. */
-static void write_fabric(FILE *out, const char *fabric, const char *rate, long gpus)
+static void write_fabric(FILE *out, const char *fabric, double rate, long gpus)
 {
     if (fabric[0] == '\0' || gpus < 2) return;
     const bool mesh = strcmp(fabric, "mesh") == 0;
@@ -224,12 +264,12 @@ static void write_fabric(FILE *out, const char *fabric, const char *rate, long g
         "\n; As machines/dgx_a100.ini and dgx_h100.ini have it measured of their generations; of "
         "others 0.84\n; of the data sheet's rate.\n[link %s]\n",
         link);
-    if (strcmp(rate, "300GB/s") == 0) {
+    if (rate == 300e9) {
         fputs("bytes_per_s = 279GB/s, measured\nduplex_bytes_per_s = 531GB/s, measured\n", out);
-    } else if (strcmp(rate, "450GB/s") == 0) {
+    } else if (rate == 450e9) {
         fputs("bytes_per_s = 376.6GB/s, measured\n", out);
     } else {
-        fprintf(out, "bytes_per_s = %gGB/s, assumed\n", 0.84 * strtod(rate, NULL));
+        fprintf(out, "bytes_per_s = %gGB/s, assumed\n", 0.84 * rate / 1e9);
     }
     fputs("latency_ns = 0.35us, assumed\n", out);
     fprintf(out, mesh ? "[nvlinks mesh]\nlink = %s\n" : "[nvswitch]\nlink = %s\n", link);
@@ -268,7 +308,8 @@ static void write_nics(FILE *out, const dl_csv *instances, size_t row, int socke
     fprintf(out,
             "\n; %s a port by the provider, of which nine tenths are assumed.\n[link network]\n"
             "bytes_per_s = %gGb/s, assumed\nlatency_ns = %s, assumed\n",
-            rate, 0.9 * strtod(rate, NULL), cell(instances, row, "nic_latency"));
+            rate, 0.9 * rate_of(instances, row, "nic_rate") * 8 / 1e9,
+            cell(instances, row, "nic_latency"));
     for (long n = 0; n < nics; n++) {
         fprintf(out, "[nics %ld]\nparent = socket%ld\nlink = %s\nport = network\n", n,
                 n * sockets / nics, bus);
@@ -280,7 +321,9 @@ static void write_machine(FILE *out, const tables *t, const wanted *w, const cha
     const dl_csv *gpus = &t->gpus, *instances = &t->instances;
     const size_t gpu = (size_t)w->gpu, row = w->instance >= 0 ? (size_t)w->instance : 0;
     const bool made = w->instance < 0;
-    const char *fabric = cell(gpus, gpu, "fabric"), *bus = cell(gpus, gpu, "bus");
+    const char *fabric = cell(gpus, gpu, "fabric");
+    const bool own_bus = !made && cell(instances, row, "bus")[0] != '\0';
+    const char *bus = own_bus ? cell(instances, row, "bus") : cell(gpus, gpu, "bus");
     const struct bus *links = find_bus(bus);
     const int sockets = w->gpus > GPUS_OF_A_SOCKET ? 2 : 1;
     fprintf(out,
@@ -294,7 +337,9 @@ static void write_machine(FILE *out, const tables *t, const wanted *w, const cha
         fprintf(out, "; %s; price of %s\n", cell(instances, row, "source"),
                 cell(instances, row, "price_date"));
         write_rate(out, "price_usd_per_hour", cell(instances, row, "price"), "catalogue");
-        if (strtol(cell(instances, row, "nics"), NULL, 10) >= 4) fputs("gpudirect = yes\n", out);
+        if (strtol(cell(instances, row, "nics"), NULL, 10) >= 4) {
+            fputs("; Assumed of nodes with four ports or more.\ngpudirect = yes\n", out);
+        }
     }
     write_gpu(out, gpus, gpu);
     fprintf(out, "\n%s", links->links);
@@ -313,7 +358,7 @@ static void write_machine(FILE *out, const tables *t, const wanted *w, const cha
         fprintf(out, "[gpus %ld-%ld]\nmodel = %s\nparent = socket%d\nlink = %s\n", first, last,
                 cell(gpus, gpu, "name"), s, bus);
     }
-    write_fabric(out, fabric, cell(gpus, gpu, "fabric_rate"), w->gpus);
+    write_fabric(out, fabric, rate_of(gpus, gpu, "fabric_rate"), w->gpus);
     if (!made) write_nics(out, instances, row, sockets, bus);
     write_protocols(out, fabric[0] != '\0' && w->gpus > 1);
 }
@@ -335,18 +380,7 @@ dl_status dl_machine_make_text(const char *name, char **text, dl_error *err)
     return status;
 }
 
-bool dl_machine_is_made(const char *path)
-{
-    tables t;
-    wanted w;
-    if (access(path, F_OK) == 0 || read_tables(&t, NULL) != DL_OK) return false;
-    const dl_status status = understand(&t, dl_base_name(path), &w, NULL);
-    free_tables(&t);
-    return status == DL_OK;
-}
-
-/* The machine file of the folder that has this name, of its own; NULL if there is none. */
-static char *named_file(const char *name)
+char *dl_machine_file(const char *name)
 {
     char *folder = dl_share_path("scenarios/machines");
     char *file = dl_format("%s/%s.ini", folder, name);
@@ -356,13 +390,28 @@ static char *named_file(const char *name)
     return NULL;
 }
 
+bool dl_machine_is_known(const char *path)
+{
+    tables t;
+    wanted w;
+    const char *name = dl_base_name(path);
+    if (access(path, F_OK) == 0 || dl_ends_with(name, ".ini")) return false;
+    char *file = dl_machine_file(name);
+    free(file);
+    if (file != NULL) return true;
+    if (read_tables(&t, NULL) != DL_OK) return false;
+    const dl_status status = understand(&t, name, &w, NULL);
+    free_tables(&t);
+    return status == DL_OK;
+}
+
 dl_status dl_machine_open(dl_machine *machine, const char *path, dl_error *err)
 {
     const char *name = dl_base_name(path);
     if (access(path, F_OK) == 0 || dl_ends_with(name, ".ini")) {
         return dl_machine_read(machine, path, err);
     }
-    char *text = named_file(name);
+    char *text = dl_machine_file(name);
     dl_status status;
     if (text != NULL) {
         status = dl_machine_read(machine, text, err);

@@ -22,8 +22,11 @@
  * that its last part names. Errors as dl_machine_read and dl_machine_make_text. */
 dl_status dl_machine_open(dl_machine *machine, const char *path, dl_error *err) DL_MUST_CHECK;
 
-/* Whether the last part of `path`, which is no file, names a box or an instance. */
-bool dl_machine_is_made(const char *path);
+/* The machine file of the program's own that has this name, of its own; NULL if there is none. */
+char *dl_machine_file(const char *name);
+
+/* Whether `path` is no file, and dl_machine_open knows its last part by name. */
+bool dl_machine_is_known(const char *path);
 
 /* The machine file of a box or an instance, of its own. DL_ERR_NAME if `name` is none, with the
  * nearest one; DL_ERR_RANGE for its counts. */

@@ -59,17 +59,37 @@ static bool starts_with(char *const *words, int count, const char *name)
     return *name == '\0' && (used == count || !makes_another(words[used]));
 }
 
-bool dl_scaling_is_model(const char *device, const char *model)
+/* Whether some of words[count], in a row, make the part of a name. */
+static bool has_part(char *const *words, int count, const char *part, size_t bytes)
 {
-    char *words[WORDS_MAX], *name = plain(model, strlen(model));
-    const int count = split_words(device, words);
+    char *name = plain(part, bytes);
     bool found = false;
     for (int w = 0; w < count; w++)
         found |= name[0] != '\0' && starts_with(words + w, count - w, name);
-    for (int w = 0; w < count; w++)
-        free(words[w]);
     free(name);
     return found;
+}
+
+bool dl_scaling_is_model(const char *device, const char *model)
+{
+    char *words[WORDS_MAX];
+    const int count = split_words(device, words);
+    bool found = true;
+    for (const char *part = model; found && part != NULL;) {
+        const size_t bytes = strcspn(part, "_");
+        found = has_part(words, count, part, bytes);
+        part = part[bytes] != '\0' ? part + bytes + 1 : NULL;
+    }
+    for (int w = 0; w < count; w++)
+        free(words[w]);
+    return found;
+}
+
+/* a100_80gb and a100_pcie are of one chip. */
+static bool same_chip(const char *a, const char *b)
+{
+    const size_t bytes = strcspn(a, "_");
+    return bytes == strcspn(b, "_") && strncmp(a, b, bytes) == 0;
 }
 
 /* --- costs ----------------------------------------------------------------------------------- */
@@ -127,6 +147,11 @@ static void scale_all(dl_costs *costs, const rates *r, dl_scaling *scaling)
     scaling->update_factor = b;
     scaling->compute_factor =
         pow(a, DL_SCALING_ARITHMETIC_SHARE) * pow(b, 1 - DL_SCALING_ARITHMETIC_SHARE);
+    scaling->spread_log = DL_SCALING_SPREAD;
+    if (same_chip(scaling->from, scaling->to)) {
+        scaling->spread_log =
+            fmax(fabs(log(a / scaling->compute_factor)), fabs(log(b / scaling->compute_factor)));
+    }
     for (size_t i = 0; i < costs->op_count; i++) {
         dl_op_cost *op = &costs->ops[i];
         if (strcmp(op->name, "input") == 0 || strcmp(op->name, "dispatch") == 0) continue;
@@ -192,34 +217,44 @@ static dl_status scale_from(const dl_machine *file, const dl_scenario *scenario,
     return DL_OK;
 }
 
+/* Whether a GPU is that of the costs: one of its name whose rates are those of the most special
+ * name that is known to match ("A100-SXM4-80GB" is an a100 of 40 GB by name, not by its rates). */
+static bool is_own(const dl_gpu_model *gpu, const char *device, const dl_gpu_model *known)
+{
+    if (!dl_scaling_is_model(device, gpu->name)) return false;
+    const bool special = known->name != NULL && strlen(known->name) > strlen(gpu->name);
+    rates r;
+    return !special || !rates_of(known, gpu, 0, &r) ||
+           (r.arithmetic[0] == r.arithmetic[1] && r.memory[0] == r.memory[1]);
+}
+
 /* The GPU of the machine that is not the costs' own; NULL: all are, or the costs name none. */
-static const char *other_gpu(const dl_machine *m, const dl_costs *costs)
+static const char *other_gpu(const dl_machine *m, const dl_costs *costs, const dl_gpu_model *known)
 {
     const char *other = NULL;
     for (int g = 0; g < m->gpu_count && costs->device != NULL; g++) {
-        const char *name = m->models[m->gpus[g].model].name;
-        if (!dl_scaling_is_model(costs->device, name)) other = name;
+        const dl_gpu_model *gpu = &m->models[m->gpus[g].model];
+        if (!is_own(gpu, costs->device, known)) other = gpu->name;
     }
     return other;
 }
 
 /* Scales if the costs' GPU is known; else says why not. */
-static void scale_known(const dl_scenario *scenario, dl_costs *costs, dl_scaling *scaling)
+static void scale_known(const dl_scenario *scenario, dl_costs *costs, const dl_gpu_model *from,
+                        dl_scaling *scaling)
 {
     const dl_gpu_model *to = only_model(&scenario->gpu->machine);
-    dl_gpu_model from = {0};
     rates r;
     if (to == NULL) {
         scaling->why_not = "the machine has GPUs of several models";
-    } else if (!dl_known_gpu(costs->device, &from)) {
+    } else if (from->name == NULL) {
         scaling->why_not = "no known machine has such a GPU; [workload] scale_compute names a "
                            "machine file that has";
-    } else if (!rates_of(&from, to, 0, &r)) {
+    } else if (!rates_of(from, to, 0, &r)) {
         scaling->why_not = "a data-sheet rate of single precision is not known";
     } else {
-        scale_between(&from, to, &r, costs, scaling);
+        scale_between(from, to, &r, costs, scaling);
     }
-    free(from.name);
 }
 
 dl_status dl_scaling_apply(const dl_scenario *scenario, dl_costs *costs, dl_scaling *scaling,
@@ -235,14 +270,18 @@ dl_status dl_scaling_apply(const dl_scenario *scenario, dl_costs *costs, dl_scal
         dl_machine_free(&file);
         return status;
     }
-    const char *other = other_gpu(&scenario->gpu->machine, costs);
-    if (other == NULL) return DL_OK;
-    snprintf(scaling->to, sizeof scaling->to, "%s", other);
-    if (scenario->scale == DL_SCALE_NO) {
-        scaling->why_not = "[workload] scale = no";
-    } else {
-        scale_known(scenario, costs, scaling);
+    dl_gpu_model known = {0};
+    if (costs->device != NULL) dl_known_gpu(costs->device, &known);
+    const char *other = other_gpu(&scenario->gpu->machine, costs, &known);
+    if (other != NULL) {
+        snprintf(scaling->to, sizeof scaling->to, "%s", other);
+        if (scenario->scale == DL_SCALE_NO) {
+            scaling->why_not = "[workload] scale = no";
+        } else {
+            scale_known(scenario, costs, &known, scaling);
+        }
+        scaling->differs = !scaling->scaled;
     }
-    scaling->differs = !scaling->scaled;
+    free(known.name);
     return DL_OK;
 }

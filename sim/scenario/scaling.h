@@ -6,7 +6,7 @@
  *   scale_arithmetic = fp32                      ; whose rates count: fp32 (default), tf32, fp16
  *
  * Without scale_compute the GPU is looked up by the name of the costs' device in the machines that
- * come with the program (sim/scenario/machines.h), and fp32 rates count; where it is not found, or
+ * come with the program (sim/scenario/known_gpus.h), and fp32 rates count; where it is not found, or
  * the machine's GPUs differ, times stay as they are, which the results say.
  *
  * The GPU is the one whose model's name is in [costs] device ("K80, one GK210 die" is of the model
@@ -22,7 +22,8 @@
  * over scaled speed has root mean square 0.51 and is 1.00 at most; twice the root mean square holds
  * 84 of them when their model's are left out. So the interval of results has compute faster and
  * slower by exp(DL_SCALING_SPREAD). Kepler GPUs (K80, K40) are most of that: they reach a smaller
- * part of their rates than later ones. */
+ * part of their rates than later ones. Between two GPUs of one chip (a100, a100_80gb) the interval
+ * reaches from a time that only arithmetic bounds to one that only memory does. */
 #ifndef DL_SIM_SCALING_H
 #define DL_SIM_SCALING_H
 
@@ -38,12 +39,13 @@ typedef struct dl_scaling {
     bool scaled;           /* then the next three hold */
     double compute_factor; /* on times of forward and backward without a roofline */
     double update_factor;
+    double spread_log;     /* of compute_factor, either way: the 95 % interval */
     char from[64], to[64]; /* models */
 } dl_scaling;
 
-/* Whether a cost file's device ("Tesla V100-SXM2-16GB") is a machine file's model ("v100"): its
- * words up to the first comma, some of them in a row, make the model's name; a "Ti" or "Super"
- * after it is another GPU. */
+/* Whether a cost file's device ("NVIDIA A100-SXM4-80GB") is a machine file's model ("a100_80gb"):
+ * of its words up to the first comma some in a row make each part of the model's name; a "Ti" or
+ * "Super" after it is another GPU. */
 bool dl_scaling_is_model(const char *device, const char *model);
 
 /* Scales the costs if the scenario allows it and its machine has another GPU. With scale_compute

@@ -341,7 +341,7 @@ bool dl_variant_overlaps_by_costs(const dl_variant *variant)
 double dl_variant_compute_log(const dl_variant *variant)
 {
     const double estimated = 2 * variant->costs.compute_spread_frac.value;
-    return fmax(variant->scaling.scaled ? DL_SCALING_SPREAD : 0, estimated);
+    return fmax(variant->scaling.scaled ? variant->scaling.spread_log : 0, estimated);
 }
 
 /* Samples of a step of one worker, if all points agree; else 0. */

@@ -9,7 +9,7 @@ enum { IMAGE, CLASSES, KEYS };
 
 static const dl_network_key keys[KEYS] = {
     [IMAGE] = {"image", NULL, 1, 4096, "rows and columns of an image"},
-    [CLASSES] = {"classes", NULL, 1, 10000000, "that are told apart"},
+    [CLASSES] = {"classes", NULL, 1, 10000000, "number of classes"},
 };
 
 /* --- layers ---------------------------------------------------------------------------------- */

@@ -7,9 +7,9 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "sim/costs/assume.h"
 
 #define PARAMETER_BYTES 4
-#define BUCKET_BYTES (25.0 * 1024 * 1024)
 #define WORKSPACE_BYTES 1e9 /* of the driver and of libraries: assumed */
 
 const char *const dl_arithmetic_names[] = {"fp32", "tf32", "fp16", NULL};
@@ -139,15 +139,14 @@ static void set_gradients(dl_costs *costs, const dl_architecture *architecture,
         const dl_architecture_layer *layer = &architecture->layers[l];
         done_ns += dl_roofline_pass(roofline, &layer->backward).per_sample_ns;
         bucket_bytes += (double)layer->parameters * PARAMETER_BYTES;
-        if (bucket_bytes == 0 || (l > 0 && bucket_bytes < BUCKET_BYTES)) continue;
+        const double least = costs->gradient_count > 0 ? DL_BUCKET_BYTES : DL_FIRST_BUCKET_BYTES;
+        if (bucket_bytes == 0 || (l > 0 && bucket_bytes < least)) continue;
         ready_bytes += bucket_bytes;
         bucket_bytes = 0;
         DL_APPEND(costs->gradients, costs->gradient_count, "gradients") =
             (dl_gradients_ready){fmin(1, done_ns / all_ns), ready_bytes};
     }
-    if (bucket_bytes > 0 && costs->gradient_count > 0) {
-        costs->gradients[costs->gradient_count - 1].bytes += bucket_bytes;
-    }
+    costs->overlap = true;
 }
 
 dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture,

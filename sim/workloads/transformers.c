@@ -39,12 +39,12 @@ static const dl_network_key keys[KEYS] = {
     [KV_HEADS] = {"kv_heads", NULL, 0, 1 << 16, "of keys and values; 0: as many as heads"},
     [FEED_FORWARD] = {"feed_forward", NULL, 0, 1 << 22, "width of the layer inside; 0: 4 width"},
     [SEQUENCE] = {"sequence", NULL, 1, 1 << 24, "tokens of a sample"},
-    [VOCABULARY] = {"vocabulary", NULL, 1, 1 << 24, "tokens that there are"},
-    [POSITIONS] = {"positions", NULL, 0, 1 << 24, "that are learned; 0: rotary"},
-    [SEGMENTS] = {"segments", NULL, 0, 1 << 10, "that are learned"},
+    [VOCABULARY] = {"vocabulary", NULL, 1, 1 << 24, "different tokens"},
+    [POSITIONS] = {"positions", NULL, 0, 1 << 24, "learned positions; 0: rotary embedding"},
+    [SEGMENTS] = {"segments", NULL, 0, 1 << 10, "learned segments"},
     [KIND] = {"kind", kinds, 0, 0,
-              "decoder: causal, predicts every token; encoder: neither, one dense layer on the "
-              "first token"},
+              "decoder: causal, predicts every token; encoder: bidirectional, one dense layer on "
+              "the first token"},
     [ATTENTION] = {"attention", attentions, 0, 0, "plain: scores go through memory"},
     [GATED] = {"gated", no_yes, 0, 0, "feed-forward with a third matrix (SwiGLU)"},
     [NORM] = {"norm", norms, 0, 0, "rms has no shift"},

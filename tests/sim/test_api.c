@@ -90,6 +90,16 @@ static void text_is_a_scenario_too(void **state)
     rmdir(name);
 }
 
+static void no_text_is_an_error(void **state)
+{
+    (void)state;
+    dlscale_result *result = NULL;
+    dlscale_error error = {0};
+    assert_int_equal(dlscale_simulate_text("s.ini", NULL, 1, &result, &error), DLSCALE_ERR_USAGE);
+    assert_null(result);
+    assert_string_equal(error.text, "text is NULL");
+}
+
 /* The library finds them from where it lies, whatever program it is in. */
 static void machines_are_known_by_name(void **state)
 {
@@ -214,6 +224,7 @@ int main(void)
         cmocka_unit_test(threads_do_not_disturb_one_another), /* first: it starts the library */
         cmocka_unit_test(rows_are_those_of_the_results_file),
         cmocka_unit_test(text_is_a_scenario_too),
+        cmocka_unit_test(no_text_is_an_error),
         cmocka_unit_test(machines_are_known_by_name),
         cmocka_unit_test(cells_that_are_not_there),
         cmocka_unit_test(errors_name_the_place),

@@ -17,9 +17,11 @@ expect 0 "" -q "$source/golden/modes.ini" --json modes.json -o modes.csv
 cmp only.json modes.json || fail "with --output the JSON differs"
 expect 0 "" -q "$source/golden/gpu_reduce.ini" --explain --json gpu.json -o gpu.csv
 expect 0 "" -q "$source/golden/noise.ini" --json noise.json -o noise.csv
+expect 0 "" -q --samples-per-s 300 --parameters 25e6 --batch-per-worker 32 --machine dgx1_v100 \
+    --workers 2 --mode average --json number.json -o number.csv
 expect 2 "--json is the same file as --output" "$source/golden/modes.ini" --json a -o a
 
-python3 - modes gpu noise <<'END_OF_PYTHON' || failures=$((failures + 1))
+python3 - modes gpu noise number <<'END_OF_PYTHON' || failures=$((failures + 1))
 import csv, json, sys
 
 def refuse(text):
@@ -41,6 +43,8 @@ for name in sys.argv[1:]:
         "defaults": [f"[{d['section']}] {d['key']}={d['value']} rows={d['rows']}"
                      for d in document["defaults"]]
                     == [" ".join(d.split(" ")[:3]) for d in kinds("default")],
+        "assumed": [f"[{a['section']}] {a['key']}={a['value']:.6g}" for a in document["assumed"]]
+                   == [" ".join(a.split(" ")[:2]) for a in kinds("assumed")],
         "gains": [" ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}"
                            for k, v in g.items()) for g in document.get("gains", [])]
                  == kinds("gain"),

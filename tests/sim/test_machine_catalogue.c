@@ -127,9 +127,10 @@ static void errors_name_what_is_near(void **state)
             fail_msg("%s: %d, %s", cases[i].name, (int)status, error.text);
         }
     }
-    assert_true(dl_machine_is_made("4xrtx3090"));
-    assert_false(dl_machine_is_made("dgx_a100"));
-    assert_false(dl_machine_is_made("nothing"));
+    assert_true(dl_machine_is_known("4xrtx3090"));
+    assert_true(dl_machine_is_known("some/folder/dgx_a100"));
+    assert_false(dl_machine_is_known("dgx_a100.ini"));
+    assert_false(dl_machine_is_known("nothing"));
 }
 
 int main(void)

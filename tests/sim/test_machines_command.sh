@@ -28,6 +28,26 @@ grep -q '^file = 4xrtx3090$' elsewhere/scenario.ini || fail "saved: $(grep file 
 expect 0 "3 points" elsewhere/scenario.ini -o there.csv
 cmp -s <(grep -v '^#' here.csv) <(grep -v '^#' there.csv) || fail "the saved scenario differs"
 
+# A machine's name stays a name where it is saved, also in a folder of its own.
+expect 0 "" -q "${run[@]}" --machine dgx_a100 --workers 2 -o here.csv
+sed -i 's#^file = .*#file = dgx_a100#' elsewhere/scenario.ini
+expect 0 "" -q elsewhere/scenario.ini --workers 2 -o named.csv --save saved.ini
+grep -q '^file = dgx_a100$' saved.ini || fail "saved: $(grep file saved.ini)"
+# Advice names a machine as it is called, and draws how wrong an estimate of compute may be.
+expect 0 " --machine 4xrtx3090" "${run[@]}" --machine 4xrtx3090,2xrtx3090 --workers 2 --advise \
+    --max-points 30 -o advice.csv
+expect 0 "ahead in" "${run[@]}" --machine 4xrtx3090 --workers 4 --advise --max-points 30 -o advice.csv
+"$tested" "${run[@]}" --machine 4xrtx3090 --workers 4 --advise --max-points 30 -o advice.csv |
+    grep -q 'Nothing varies' && fail "estimated compute varies"
+
+# Tables of one's own: what is wrong in them is named, with its line.
+mkdir -p share/scenarios/machines
+cp "$(dirname "$0")"/../../scenarios/machines/*.csv share/scenarios/machines
+sed -i 's/,pcie4x16,/,pcie9x16,/' share/scenarios/machines/gpus.csv
+DLSCALE_SHARE=$PWD/share expect 1 "bus: unexpected 'pcie9x16'" "${run[@]}" --machine 4xrtx3090
+rm share/scenarios/machines/gpus.csv
+DLSCALE_SHARE=$PWD/share expect 1 "gpus.csv: cannot open" "${run[@]}" --machine 4xrtx3090
+
 # Rented in parts: the price of the GPUs that are used.
 {
     echo "[machine]"; echo "schema = 1"; echo "name = parts"; echo "peer = none"
@@ -43,7 +63,9 @@ cmp -s <(grep -v '^#' here.csv) <(grep -v '^#' there.csv) || fail "the saved sce
 expect 0 "3 points" "${run[@]}" --machine parts.ini -o parts.csv
 [ "$(column parts.csv usd_per_hour | tr '\n' ' ')" = "0.5 1 2 " ] ||
     fail "prices: $(column parts.csv usd_per_hour)"
+cp parts.ini rented.ini
 sed -i '/^gpu_price/a price_usd_per_hour = 2' parts.ini
+expect 0 "Advised" "${run[@]}" --machine rented.ini --advise --for cost --max-points 20 -o advice.csv
 expect 1 "price_usd_per_hour is given too" "${run[@]}" --machine parts.ini
 
 expect 2 "did you mean '4xrtx3090'" "${run[@]}" --machine 4xrtx309

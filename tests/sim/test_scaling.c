@@ -60,6 +60,10 @@ static void devices_are_known_by_their_words(void **state)
     assert_true(dl_scaling_is_model("NVIDIA H100 80GB HBM3", "h100"));
     assert_true(dl_scaling_is_model("GTX 1080 Ti", "gtx1080ti"));
     assert_true(dl_scaling_is_model("NVIDIA GeForce GTX 1080 Ti", "gtx1080ti"));
+    assert_true(dl_scaling_is_model("NVIDIA A100-SXM4-80GB", "a100_80gb"));
+    assert_true(dl_scaling_is_model("NVIDIA H100 PCIe", "h100_pcie"));
+    assert_false(dl_scaling_is_model("NVIDIA A100-SXM4-40GB", "a100_80gb"));
+    assert_false(dl_scaling_is_model("NVIDIA H100 80GB HBM3", "h100_pcie"));
     assert_false(dl_scaling_is_model("GTX 1080 Ti", "gtx1080"));
     assert_false(dl_scaling_is_model("GTX 1080", "gtx1080ti"));
     assert_false(dl_scaling_is_model("P40", "p4"));
@@ -202,7 +206,55 @@ static void the_longest_name_counts(void **state)
     assert_true(dl_known_gpu("Tesla P100-SXM2-16GB", &model));
     assert_string_equal(model.name, "p100");
     free(model.name);
+    assert_true(dl_known_gpu("NVIDIA A100 80GB PCIe", &model));
+    assert_string_equal(model.name, "a100_80gb_pcie");
+    free(model.name);
     assert_false(dl_known_gpu("not stated", &model));
+}
+
+static dl_study costs_on(const char *device, const char *machine)
+{
+    char text[512];
+    snprintf(text, sizeof text,
+             "[costs]\nschema = 1\ndevice = %s\nparameter_bytes = 4e6\n[op a.forward]\n"
+             "fixed_ns = 1 ms\nper_sample_ns = 0\n[dispatch]\nserial_ns = 0\nper_worker_ns = 0\n",
+             device);
+    fixture_write(COSTS, text);
+    snprintf(text, sizeof text,
+             "[scenario]\nsteps = 2\n[machine]\nfile = %s\nworkers = 1\n[workload]\ncosts = %s\n"
+             "batch = 4\n[sync]\nmode = none\n",
+             machine, COSTS);
+    dl_study study = {0};
+    dl_error err = {0};
+    if (dl_study_read_text(&study, "s.ini", text, strlen(text), &err) != DL_OK ||
+        dl_study_read_costs(&study, &err) != DL_OK) {
+        fail_msg("%s: %s", err.file, err.text);
+    }
+    remove(COSTS);
+    return study;
+}
+
+/* A GPU is its own if its rates are, whatever its memory; of the same chip the interval reaches from
+ * arithmetic's bound to memory's, both a100's: 1 and 1555 / 2039 of the time. */
+static void variants_of_a_chip_scale_narrowly(void **state)
+{
+    (void)state;
+    dl_study s = costs_on("NVIDIA A100-SXM4-80GB", "8xa100_80gb");
+    assert_false(s.variants[0].scaling.scaled || s.variants[0].scaling.differs);
+    dl_study_free(&s);
+    s = costs_on("Tesla V100-SXM2-32GB", "8xv100");
+    assert_false(s.variants[0].scaling.scaled || s.variants[0].scaling.differs);
+    dl_study_free(&s);
+    s = costs_on("NVIDIA A100-SXM4-40GB", "8xa100_80gb");
+    const double memory = 1555.0 / 2039, factor = pow(memory, 0.25);
+    assert_true(s.variants[0].scaling.scaled);
+    assert_near(s.variants[0].scaling.compute_factor, factor, 1e-9);
+    assert_near(dl_variant_compute_log(&s.variants[0]), log(factor / memory), 1e-9);
+    dl_study_free(&s);
+    s = costs_on("NVIDIA H100 PCIe", "8xh100");
+    assert_string_equal(s.variants[0].scaling.from, "h100_pcie");
+    assert_true(dl_variant_compute_log(&s.variants[0]) < DL_SCALING_SPREAD);
+    dl_study_free(&s);
 }
 
 /* Another GPU's costs, and what is not known, are told; and make all results assumed. */
@@ -253,6 +305,7 @@ int main(void)
         cmocka_unit_test(costs_of_the_own_gpu_stay),
         cmocka_unit_test(gpus_are_looked_up),
         cmocka_unit_test(the_longest_name_counts),
+        cmocka_unit_test(variants_of_a_chip_scale_narrowly),
         cmocka_unit_test(notes_tell_what_is_taken_for_granted),
         cmocka_unit_test(unknown_input_is_told),
     };

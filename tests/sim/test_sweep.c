@@ -292,7 +292,7 @@ static void missing_costs_and_failed_runs_are_refused(void **state)
     s.replicates = 4;
     s.noise = DL_NOISE_EXPONENTIAL;
     int64_t last = 0;
-    const dl_sweep_config watched = {2, count_progress, &last};
+    const dl_sweep_config watched = {.threads = 2, .progress = count_progress, .user = &last};
     study = fixture_study(&variant, &s, &costs);
     assert_int_equal(dl_sweep_run(&sweep, &study, &watched, &err), DL_OK);
     assert_int_equal(last, 8);

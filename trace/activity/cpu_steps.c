@@ -74,13 +74,8 @@ static bool counts(const texts *t, const dl_activity *range)
     return t->category[range->detail] && strncmp(t->strings[range->name], "ProfilerStep", 12) != 0;
 }
 
-static int by_thread_and_start(const void *left, const void *right)
-{
-    const dl_activity *a = left, *b = right;
-    int order = DL_COMPARE(a->thread, b->thread);
-    if (order == 0) order = DL_COMPARE(a->start_ns, b->start_ns);
-    return order != 0 ? order : DL_COMPARE(b->duration_ns, a->duration_ns);
-}
+DL_ORDER(by_thread_and_start, dl_activity, DL_BY(thread), DL_BY(start_ns),
+         DL_BY_DESCENDING(duration_ns));
 
 /* The outermost of sorted ranges[count] of one thread, and all calls of collectives; the former's
  * total time into *total_ns. */
@@ -239,25 +234,14 @@ int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, size_t string_
 
 /* --- collectives ------------------------------------------------------------------------------ */
 
-static int by_activity_start(const void *left, const void *right)
-{
-    const dl_cpu_collective *a = left, *b = right;
-    return DL_COMPARE(a->start_ns, b->start_ns);
-}
+DL_ORDER(by_activity_start, dl_cpu_collective, DL_BY(start_ns));
+DL_ORDER(by_call, dl_cpu_collective, DL_BY(called_ns), DL_BY(start_ns));
 
-static int by_call(const void *left, const void *right)
+/* Ranks of a communicator by the COMMs of the trace, 0 if there is none. */
+static uint32_t ranks_of(const dl_activity *const *comms, size_t count, uint64_t communicator)
 {
-    const dl_cpu_collective *a = left, *b = right;
-    int order = DL_COMPARE(a->called_ns, b->called_ns);
-    return order != 0 ? order : DL_COMPARE(a->start_ns, b->start_ns);
-}
-
-static uint32_t ranks_of(const dl_activity *activities, size_t count, uint64_t communicator)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (activities[i].kind == DL_ACTIVITY_COMM && activities[i].object == communicator)
-            return activities[i].count;
-    }
+    for (size_t i = 0; i < count; i++)
+        if (comms[i]->object == communicator) return comms[i]->count;
     return 0;
 }
 
@@ -299,18 +283,24 @@ static void find_calls(dl_cpu_training *training, const dl_cpu_operators *operat
 static void take_collectives(dl_cpu_training *training, const dl_activity *activities, size_t count,
                              char *const *strings, const dl_cpu_operators *operators)
 {
+    const dl_activity **comms = NULL;
+    size_t comm_count = 0;
+    for (size_t i = 0; i < count; i++)
+        if (activities[i].kind == DL_ACTIVITY_COMM)
+            DL_APPEND(comms, comm_count, "communicators") = &activities[i];
     for (size_t i = 0; i < count; i++) {
         const dl_activity *a = &activities[i];
         if (a->kind != DL_ACTIVITY_COLLECTIVE) continue;
         DL_APPEND(training->collectives, training->collective_count, "collectives") =
             (dl_cpu_collective){.name = strings[a->name],
                                 .bytes = a->bytes,
-                                .ranks = ranks_of(activities, count, a->object),
+                                .ranks = ranks_of(comms, comm_count, a->object),
                                 .ready_frac = (double)NAN,
                                 .called_ns = a->start_ns,
                                 .start_ns = a->start_ns,
                                 .end_ns = a->start_ns + a->duration_ns};
     }
+    free(comms);
     if (training->collective_count == 0) return;
     qsort(training->collectives, training->collective_count, sizeof *training->collectives,
           by_activity_start);
@@ -515,16 +505,9 @@ static int64_t collectives_ns(const dl_cpu_training *training, const dl_cpu_step
 /* The step that holds the time, or NULL. */
 static const dl_cpu_step *step_at(const dl_cpu_training *training, int64_t time_ns)
 {
-    size_t low = 0, high = training->step_count; /* steps before low start no later */
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (training->steps[middle].start_ns <= time_ns) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    const dl_cpu_step *step = low > 0 ? &training->steps[low - 1] : NULL;
+    size_t after = 0; /* the first step that starts later */
+    DL_BISECT(after, training->step_count, training->steps[after].start_ns <= time_ns);
+    const dl_cpu_step *step = after > 0 ? &training->steps[after - 1] : NULL;
     return step != NULL && time_ns < step->start_ns + step->duration_ns ? step : NULL;
 }
 
@@ -603,14 +586,8 @@ dl_distribution dl_cpu_training_steps(const dl_cpu_training *training)
     return over_steps(training, DL_CPU_PARTS);
 }
 
-static int by_content(const void *left, const void *right)
-{
-    const dl_cpu_collective *a = left, *b = right;
-    int order = strcmp(a->name, b->name);
-    if (order == 0) order = DL_COMPARE(a->bytes, b->bytes);
-    if (order == 0) order = DL_COMPARE(a->ranks, b->ranks);
-    return order != 0 ? order : isnan(a->ready_frac) - isnan(b->ready_frac);
-}
+DL_ORDER(by_content, dl_cpu_collective, DL_BY_TEXT(name), DL_BY(bytes), DL_BY(ranks),
+         isnan(a->ready_frac) - isnan(b->ready_frac));
 
 static int by_total(const void *left, const void *right)
 {
