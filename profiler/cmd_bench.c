@@ -11,6 +11,7 @@
 #include "common/cpu.h"
 #include "common/install.h"
 #include "common/names.h"
+#include "common/output.h"
 #include "common/units.h"
 #include "profiler/bench/bench.h"
 #include "profiler/bench/bench_gpu.h"
@@ -422,13 +423,44 @@ static double children_s(void)
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
+/* The trace of copies, opened when there are samples for it. */
+typedef struct program_trace {
+    const program_options *options;
+    char **program;
+    int cores;
+    dl_trace_writer *writer; /* NULL = not open */
+} program_trace;
+
+static dl_status begin_trace(dl_bench *bench, void *begun, dl_error *err)
+{
+    program_trace *trace = begun;
+    const dl_status status = dl_trace_writer_open(&trace->writer, trace->options->output, err);
+    if (status != DL_OK) return status;
+    program_meta(trace->writer, trace->program, trace->options, trace->cores);
+    dl_bench_init(bench, trace->writer);
+    return DL_OK;
+}
+
+static dl_status end_trace(program_trace *trace, const dl_cpu_usage *before, dl_status status,
+                           dl_error *err)
+{
+    dl_cpu_usage after = dl_cpu_usage_now();
+    after.own_s += children_s(); /* the copies are no other programs */
+    const dl_cpu_disturbance disturbed = dl_cpu_disturbed(before, &after);
+    dl_run_meta_disturbed(trace->writer, &disturbed);
+    if (dl_interrupt_caught()) dl_trace_writer_meta(trace->writer, "stopped", dl_interrupt_name());
+    const dl_status closed = dl_trace_writer_close(&trace->writer, status == DL_OK ? err : NULL);
+    return status == DL_OK ? closed : status;
+}
+
 static dl_status measure_program(const program_options *options, const regex_t *lines,
                                  char **program, dl_error *err)
 {
-    dl_trace_writer *writer = NULL;
-    dl_status status = dl_trace_writer_open(&writer, options->output, err);
+    const dl_file_role output = {"--output", options->output};
+    dl_status status = dl_outputs_check(&output, 1, NULL, 0, err);
     if (status != DL_OK) return status;
     const int cores = dl_cpu_count();
+    program_trace trace = {.options = options, .program = program, .cores = cores};
     const dl_program_config config = {.argv = program,
                                       .lines = lines,
                                       .batch = (int)options->batch,
@@ -440,21 +472,15 @@ static dl_status measure_program(const program_options *options, const regex_t *
                                       .rounds = (int)options->rounds,
                                       .limit_s = options->limit_s,
                                       .stop = dl_interrupt_catch(DL_INTERRUPT_BENCH_LIMIT_S),
-                                      .seed = 1};
+                                      .seed = 1,
+                                      .begin = begin_trace,
+                                      .trace = &trace};
     dl_bench bench;
     int runs = 0;
-    program_meta(writer, program, options, cores);
-    dl_bench_init(&bench, writer);
     const dl_cpu_usage before = dl_cpu_usage_now();
     status = dl_bench_program(&bench, &config, &runs, err);
-    dl_cpu_usage after = dl_cpu_usage_now();
-    after.own_s += children_s(); /* the copies are no other programs */
-    const dl_cpu_disturbance disturbed = dl_cpu_disturbed(&before, &after);
-    dl_run_meta_disturbed(writer, &disturbed);
     dl_interrupt_met();
-    if (dl_interrupt_caught()) dl_trace_writer_meta(writer, "stopped", dl_interrupt_name());
-    const dl_status closed = dl_trace_writer_close(&writer, status == DL_OK ? err : NULL);
-    if (status == DL_OK) status = closed;
+    if (trace.writer != NULL) status = end_trace(&trace, &before, status, err);
     if (status == DL_OK && runs == 0)
         status = dl_error_set(err, DL_ERR_DATA, "stopped before anything was measured");
     return status;

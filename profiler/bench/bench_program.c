@@ -20,6 +20,7 @@
 
 typedef struct line {
     int64_t at_ns, step;
+    bool anew; /* the numbers have begun again, or this is the first: no step ends here */
 } line;
 
 typedef struct copy {
@@ -27,9 +28,9 @@ typedef struct copy {
     int output; /* -1: closed */
     char text[LINE_BYTES], last[160];
     size_t used;
-    line *lines; /* [count] */
-    size_t count;
-    int status; /* of waitpid, once ended */
+    line *lines;            /* [count] */
+    size_t count, repeated; /* lines; lines since the last of them with the same number */
+    int status;             /* of waitpid, once ended */
     bool ended;
 } copy;
 
@@ -67,7 +68,9 @@ static dl_status start(copy *c, char *const *argv, dl_error *err)
     return DL_OK;
 }
 
-/* A whole line of text. */
+/* A whole line of text. Where the number falls, as from one epoch to the next, the time since the line
+ * before is that of no known number of steps. A number that comes again, as when a progress bar is
+ * drawn anew, ended its step when it first came. */
 static void take_line(copy *c, const char *text, const regex_t *expression, int64_t now_ns)
 {
     regmatch_t groups[2];
@@ -77,9 +80,13 @@ static void take_line(copy *c, const char *text, const regex_t *expression, int6
     int64_t step = before + 1;
     if (expression->re_nsub > 0 && groups[1].rm_so >= 0)
         step = strtoll(text + groups[1].rm_so, NULL, 10);
-    if (c->count > 0 && step <= before)
-        return; /* an epoch's numbers start anew: no step is known */
-    DL_APPEND(c->lines, c->count, "lines") = (line){now_ns, step};
+    if (c->count > 0 && step == before) {
+        c->repeated++;
+        return;
+    }
+    c->repeated = 0;
+    const bool anew = c->count == 0 || step < before;
+    DL_APPEND(c->lines, c->count, "lines") = (line){now_ns, step, anew};
 }
 
 /* Reads what is there; progress bars end lines with '\r'. */
@@ -117,11 +124,21 @@ static int64_t common_start_ns(const copy *copies, int count, int warmup)
     return start_ns;
 }
 
-static size_t lines_since(const copy *c, int64_t start_ns)
+/* The first line at or after start_ns, or the count of all. */
+static size_t first_since(const copy *c, int64_t start_ns)
+{
+    size_t first = c->count;
+    while (first > 0 && c->lines[first - 1].at_ns >= start_ns)
+        first--;
+    return first;
+}
+
+/* Pairs of successive lines since then between which steps ended. */
+static size_t intervals_since(const copy *c, int64_t start_ns)
 {
     size_t count = 0;
-    while (count < c->count && c->lines[c->count - 1 - count].at_ns >= start_ns)
-        count++;
+    for (size_t l = first_since(c, start_ns) + 1; l < c->count; l++)
+        count += !c->lines[l].anew;
     return count;
 }
 
@@ -130,7 +147,7 @@ static bool have_all(const copy *copies, int count, const dl_program_config *con
 {
     const int64_t start_ns = common_start_ns(copies, count, config->warmup);
     for (int i = 0; i < count && start_ns != INT64_MAX; i++) {
-        if (lines_since(&copies[i], start_ns) <= (size_t)config->count) return false;
+        if (intervals_since(&copies[i], start_ns) < (size_t)config->count) return false;
     }
     return start_ns != INT64_MAX;
 }
@@ -154,13 +171,14 @@ static void stop_all(copy *copies, int count)
     }
 }
 
-/* Whether some copy has ended; its last words are read first. */
+/* Whether some copy has ended; its last words are read first. One that has closed its output may run
+ * on. */
 static bool has_ended(copy *copies, int count)
 {
     bool any = false;
     for (int i = 0; i < count; i++) {
         copy *c = &copies[i];
-        if (!c->ended && c->output < 0) c->ended = waitpid(c->pid, &c->status, 0) == c->pid;
+        if (!c->ended && c->output < 0) c->ended = waitpid(c->pid, &c->status, WNOHANG) == c->pid;
         any = any || c->ended;
     }
     return any;
@@ -180,6 +198,25 @@ static dl_status ended_early(const copy *copies, int count, const dl_program_con
         config->argv[0], exited ? "exited with" : "ended by signal",
         exited ? WEXITSTATUS(c->status) : WTERMSIG(c->status), c->count, count, config->warmup + 1,
         config->count, c->last[0] != '\0' ? "; it printed: " : "", c->last);
+}
+
+/* Nothing new came from any copy. */
+static dl_status was_silent(const copy *copies, int count, const dl_program_config *config,
+                            dl_error *err)
+{
+    for (int i = 0; i < count; i++) {
+        if (copies[i].repeated == 0) continue;
+        return dl_error_set(err, DL_ERR_DATA,
+                            "the number in %zu lines of %s stayed %lld for %g s; the last line is "
+                            "%s: see --step-line",
+                            copies[i].repeated + 1, config->argv[0],
+                            (long long)copies[i].lines[copies[i].count - 1].step, config->limit_s,
+                            copies[i].last);
+    }
+    return dl_error_set(err, DL_ERR_DATA,
+                        "no line matched for %g s in the output of %s%s%s: see --step-line",
+                        config->limit_s, config->argv[0],
+                        copies[0].last[0] != '\0' ? ", whose last line is " : "", copies[0].last);
 }
 
 /* Until all copies have printed their lines, or not. */
@@ -204,13 +241,8 @@ static dl_status watch(copy *copies, int count, const dl_program_config *config,
             return have_all(copies, count, config) ? DL_OK
                                                    : ended_early(copies, count, config, err);
         }
-        if (dl_ns_to_s((double)(dl_clock_ns() - heard_ns)) > config->limit_s) {
-            return dl_error_set(err, DL_ERR_DATA,
-                                "no line matched for %g s in the output of %s%s%s: see --step-line",
-                                config->limit_s, config->argv[0],
-                                copies[0].last[0] != '\0' ? ", whose last line is " : "",
-                                copies[0].last);
-        }
+        if (dl_ns_to_s((double)(dl_clock_ns() - heard_ns)) > config->limit_s)
+            return was_silent(copies, count, config, err);
     }
     return DL_OK;
 }
@@ -228,9 +260,10 @@ static void add_samples(dl_bench *bench, const copy *copies, int count,
     }
     for (int i = 0; i < count; i++) {
         const copy *c = &copies[i];
-        for (size_t l = c->count - lines_since(c, start_ns) + 1; l < c->count; l++) {
+        for (size_t l = first_since(c, start_ns) + 1; l < c->count; l++) {
             const line *from = &c->lines[l - 1], *to = &c->lines[l];
             if (to->at_ns > end_ns) break;
+            if (to->anew) continue;
             dl_bench_add(
                 bench, DL_BENCH_STEP,
                 (dl_record){.worker = (uint32_t)i,
@@ -254,7 +287,9 @@ static dl_status run(dl_bench *bench, const dl_program_config *config, int count
         status = start(&copies[started++], config->argv, err);
     if (status == DL_OK) status = watch(copies, count, config, err);
     stop_all(copies, started);
-    if (status == DL_OK && have_all(copies, count, config)) {
+    const bool measured = status == DL_OK && have_all(copies, count, config);
+    if (measured && *runs == 0) status = config->begin(bench, config->trace, err);
+    if (measured && status == DL_OK) {
         add_samples(bench, copies, count, config);
         (*runs)++;
     }
@@ -270,7 +305,8 @@ dl_status dl_bench_program(dl_bench *bench, const dl_program_config *config, int
     dl_bench_order order;
     dl_status status = DL_OK;
     *runs = 0;
-    bench->progress.what = "bench: copies side by side";
+    dl_progress progress;
+    dl_progress_init(&progress, "bench: copies side by side");
     dl_bench_order_init(&order, (uint32_t)config->copies_max, config->seed, DL_BENCH_STEP);
     const int all = config->rounds * config->copies_max;
     for (int round = 0; round < config->rounds && status == DL_OK; round++) {
@@ -278,11 +314,10 @@ dl_status dl_bench_program(dl_bench *bench, const dl_program_config *config, int
         for (int i = 0; i < config->copies_max && status == DL_OK; i++) {
             if (atomic_load(config->stop)) break;
             status = run(bench, config, (int)copies[i] + 1, runs, err);
-            dl_progress_update(&bench->progress,
-                               (double)(round * config->copies_max + i + 1) / all);
+            dl_progress_update(&progress, (double)(round * config->copies_max + i + 1) / all);
         }
     }
     dl_bench_order_free(&order);
-    dl_progress_end(&bench->progress);
+    dl_progress_end(&progress);
     return status;
 }

@@ -32,11 +32,15 @@ typedef struct dl_program_config {
     double limit_s;            /* longest time without a line of some copy */
     const atomic_bool *stop;
     uint64_t seed;
+    /* Makes `bench` ready for samples (dl_bench_init), before the first are added: a program that gives
+     * none costs nobody an older trace. */
+    dl_status (*begin)(dl_bench *bench, void *trace, dl_error *err);
+    void *trace;
 } dl_program_config;
 
 /* Adds the samples of all rounds to `bench`. DL_ERR_DATA: a copy ended before all had printed
- * enough lines (with the last line that it printed) or printed none in limit_s; DL_ERR_IO: it
- * cannot be started. *runs becomes the number of runs that gave samples. */
+ * enough lines (with the last line that it printed) or printed none with a new number in limit_s;
+ * DL_ERR_IO: it cannot be started; or what `begin` returned. *runs becomes the number of runs that gave samples. */
 dl_status dl_bench_program(dl_bench *bench, const dl_program_config *config, int *runs,
                            dl_error *err) DL_MUST_CHECK;
 
