@@ -106,7 +106,7 @@ static bool enable(const dl_cupti_api *api, const recorded_kind *one, char *refu
 }
 
 /* The preset's calls only, or, where CUPTI (before 12.6) cannot choose, all of the driver's, of which
- * the decoder leaves out those that are not listed. */
+ * the decoder leaves out the others. */
 static void enable_driver(const dl_cupti_api *api, const dl_capture_settings *settings,
                           char *refused)
 {
@@ -119,10 +119,10 @@ static void enable_driver(const dl_cupti_api *api, const dl_capture_settings *se
             (void)api->ActivityEnableDriverApi(driver_calls[i].id, 1);
 }
 
-static bool is_driver_call(CUpti_CallbackId id)
+static bool is_driver_call(CUpti_CallbackId id, dl_capture_preset preset)
 {
     for (size_t i = 0; i < COUNT(driver_calls); i++)
-        if (driver_calls[i].id == id) return true;
+        if (driver_calls[i].id == id) return driver_calls[i].preset <= preset;
     return false;
 }
 
@@ -227,6 +227,7 @@ struct dl_cupti_decoder {
     const dl_cupti_api *api;
     const dl_cuda_api *cuda;
     dl_activity_sink sink;
+    dl_capture_preset preset; /* of the driver's calls */
     dl_decode_counts counts;
     int64_t last_end_ns;              /* of the record before */
     uint32_t device_of[CONTEXTS_MAX]; /* by context id; 0 = device 0 or unknown */
@@ -320,7 +321,13 @@ dl_cupti_decoder *dl_cupti_decoder_new(const dl_cupti_api *api, const dl_cuda_ap
     decoder->api = api;
     decoder->cuda = cuda;
     decoder->sink = sink;
+    decoder->preset = DL_CAPTURE_FULL;
     return decoder;
+}
+
+void dl_cupti_decoder_choose(dl_cupti_decoder *decoder, dl_capture_preset preset)
+{
+    decoder->preset = preset;
 }
 
 void dl_cupti_decoder_free(dl_cupti_decoder *decoder)
@@ -489,7 +496,8 @@ static void decode_call(dl_cupti_decoder *decoder, const CUpti_ActivityAPI *reco
     const CUpti_CallbackDomain domain = record->kind == CUPTI_ACTIVITY_KIND_RUNTIME
                                             ? CUPTI_CB_DOMAIN_RUNTIME_API
                                             : CUPTI_CB_DOMAIN_DRIVER_API;
-    if (domain == CUPTI_CB_DOMAIN_DRIVER_API && !is_driver_call(record->cbid)) return;
+    if (domain == CUPTI_CB_DOMAIN_DRIVER_API && !is_driver_call(record->cbid, decoder->preset))
+        return;
     dl_activity activity = {
         .kind = DL_ACTIVITY_CALL,
         .name = cupti_name_call(decoder, domain, record->cbid),

@@ -530,6 +530,7 @@ static void prepare(void)
     const size_t limit = session.api.version >= DL_CUPTI_12_9 ? BUFFERS_MAX : 0;
     session.pool = dl_buffer_pool_new(BUFFER_BYTES, limit);
     session.decoder = dl_cupti_decoder_new(&session.api, &session.cuda, sink);
+    dl_cupti_decoder_choose(session.decoder, dl_capture_settings_used()->preset);
     sem_init(&session.wake, 0, 0);
     dl_deadline_cond_init(&session.ended_signal);
     pthread_atfork(NULL, NULL, in_forked_child);

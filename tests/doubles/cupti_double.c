@@ -3,9 +3,10 @@
  * them is left to the real library, whose path is DOUBLE_REAL_CUPTI. DOUBLE_CUPTI is a list of
  * words that make it misbehave:
  *
+ *   whole-driver  no calls of the driver can be chosen: all are recorded, as before 12.6
  *   taken      another tool has subscribed         drops       loses 7 records
  *   no-kinds   no kind can be enabled              lost-times  of every tenth kernel
- *   no-memset  this one cannot                     ticks       another tool has set the clock
+ *   no-memset  this one cannot                     ticks       at the 50th launch another tool sets the clock
  *   small      a buffer is full after 8 records    fatal       gives up at the tenth launch
  *   hold       gives none back before the end      hangs       in the last flush
  *   no-copies  records no copies               cupti12     is CUDA 12.9's: it keeps its texts
@@ -29,7 +30,8 @@
 #define FATAL_LAUNCH 10
 #define RECORD_BYTES_MAX 256
 #define KERNEL_NS 1000 /* length of each kernel */
-#define HANG_S 60
+#define TICKS_LAUNCH 50
+#define HANG_S 3600
 #define CUPTI_12_9 27
 #define DRIVER_CALLS 2048
 
@@ -56,6 +58,8 @@ static atomic_bool driver_calls[DRIVER_CALLS], some_driver_calls;
 static atomic_bool zeroed; /* by the tool: the double then requires it */
 static atomic_size_t dropped;
 static atomic_uint launches;
+static atomic_uint recorded; /* launches whose records are there */
+static atomic_bool ticking;
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static thread_buffer *buffers;
 static held_buffer *held;
@@ -234,6 +238,7 @@ static void on_launch(const char *kernel, unsigned correlation)
     else
         put_call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000,
                  correlation, start);
+    atomic_fetch_add(&recorded, 1);
     if (told("fatal") && launch == FATAL_LAUNCH) give_up();
 }
 
@@ -309,7 +314,7 @@ CUptiResult cuptiGetVersion(uint32_t *version)
 
 CUptiResult cuptiGetTimestamp(uint64_t *timestamp)
 {
-    *timestamp = told("ticks") ? 123456789 : now_ns();
+    *timestamp = atomic_load(&ticking) ? 123456789 : now_ns();
     return CUPTI_SUCCESS;
 }
 
@@ -398,7 +403,7 @@ CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId id, uint8_t enable)
 {
     require(id < DRIVER_CALLS, "a call of the driver that there is not");
     atomic_store(&driver_calls[id], enable);
-    atomic_store(&some_driver_calls, 1);
+    atomic_store(&some_driver_calls, !told("whole-driver"));
     atomic_store(&enabled[CUPTI_ACTIVITY_KIND_DRIVER], 1);
     return CUPTI_SUCCESS;
 }
@@ -426,6 +431,8 @@ static void give_back_held(void)
 CUptiResult cuptiActivityFlushAll(uint32_t flag)
 {
     driver_double_flushes();
+    /* From here on all that was launched before is given back. */
+    if (told("ticks") && atomic_load(&recorded) >= TICKS_LAUNCH) atomic_store(&ticking, 1);
     if (flag != 0 && told("hangs")) sleep(HANG_S);
     if (flag == 0 && told("hold")) return CUPTI_SUCCESS;
     give_back_held();

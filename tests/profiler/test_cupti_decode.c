@@ -373,6 +373,28 @@ static void calls_of_the_driver_that_nobody_asked_for(void **state)
     assert_int_equal(seen.count, 0);
 }
 
+/* Launches only by default; copies and waits too in full. */
+static void calls_of_the_driver_by_preset(void **state)
+{
+    (void)state;
+    static const CUpti_CallbackId ids[] = {
+        CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync,
+        CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch};
+    for (uint32_t i = 0; i < 4; i++) {
+        const CUpti_ActivityAPI record =
+            call_record(CUPTI_ACTIVITY_KIND_DRIVER, ids[i], i, 1000 * (i + 1));
+        PUT(record);
+    }
+    dl_cupti_decoder_choose(decoder, DL_CAPTURE_DEFAULT);
+    decode();
+    assert_int_equal(seen.count, 2);
+    assert_int_equal(seen.activities[0].correlation, 0);
+    assert_int_equal(seen.activities[1].correlation, 3);
+    dl_cupti_decoder_choose(decoder, DL_CAPTURE_FULL);
+    decode();
+    assert_int_equal(seen.count, 6);
+}
+
 static void call_names_lose_suffixes(void **state)
 {
     (void)state;
@@ -749,6 +771,7 @@ int main(void)
         DECODES(memsets_and_graphs),
         DECODES(calls),
         DECODES(calls_of_the_driver_that_nobody_asked_for),
+        DECODES(calls_of_the_driver_by_preset),
         DECODES(until_12_9_a_devices_name_is_not_ours),
         cmocka_unit_test(call_names_lose_suffixes),
         DECODES(syncs),
