@@ -2,6 +2,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -37,15 +38,45 @@ static void free_idx(idx_file *file)
     free(file->path);
 }
 
-/* A damaged gzip stream is DL_ERR_FORMAT, a read that the system refuses DL_ERR_IO. */
-static dl_status unpack(idx_file *file, gzFile stream, dl_error *err)
+/* The word at 4 * `index` bytes; 0 where the file ends before. */
+static uint32_t idx_word(const idx_file *file, size_t index)
+{
+    uint32_t word = 0;
+    if (4 * (index + 1) <= file->count) memcpy(&word, file->bytes + 4 * index, 4);
+    return be32toh(word);
+}
+
+/* Length of the file by the header in its first piece; 0 if that is none of the kind, with
+ * `dimensions` (1 or 3) sizes. */
+static size_t promised_bytes(const idx_file *file, uint32_t magic, size_t dimensions)
+{
+    const size_t header = 4 * (1 + dimensions);
+    if (file->count < header || idx_word(file, 0) != magic) return 0;
+    uint64_t sample_bytes = 1;
+    for (size_t d = 1; d < dimensions; d++)
+        sample_bytes *= idx_word(file, 1 + d);
+    if (sample_bytes > SAMPLE_BYTES_MAX) return 0;
+    const uint64_t bytes = header + sample_bytes * idx_word(file, 1);
+    return bytes < FILE_BYTES_MAX ? (size_t)bytes : FILE_BYTES_MAX;
+}
+
+/* Unpacks no more than the header promises and one byte, so that a small file that swells, or another
+ * kind of file, costs a piece. A damaged gzip stream is DL_ERR_FORMAT, a read that the system refuses
+ * DL_ERR_IO. */
+static dl_status unpack(idx_file *file, gzFile stream, uint32_t magic, size_t dimensions,
+                        dl_error *err)
 {
     int got, code = Z_OK;
+    size_t wanted = PIECE_BYTES;
+    bool more;
     do {
-        file->bytes = dl_realloc(file->bytes, file->count + PIECE_BYTES, 1, "IDX data");
-        got = gzread(stream, file->bytes + file->count, PIECE_BYTES);
+        file->bytes = dl_realloc(file->bytes, file->count + wanted, 1, "IDX data");
+        got = gzread(stream, file->bytes + file->count, (unsigned)wanted);
         if (got > 0) file->count += (size_t)got;
-    } while (got == PIECE_BYTES && file->count < FILE_BYTES_MAX);
+        const size_t limit = promised_bytes(file, magic, dimensions) + 1;
+        more = got == (int)wanted && file->count < limit;
+        if (more) wanted = limit - file->count < PIECE_BYTES ? limit - file->count : PIECE_BYTES;
+    } while (more);
     const char *text = gzerror(stream, &code);
     if (code == Z_ERRNO) {
         return dl_error_set_at(err, DL_ERR_IO, file->path, 0, "read failed: %s", strerror(errno));
@@ -58,7 +89,8 @@ static dl_status unpack(idx_file *file, gzFile stream, dl_error *err)
 }
 
 /* Reads FOLDER/NAME or else FOLDER/NAME.gz; gzopen reads both kinds. To be freed in any case. */
-static dl_status read_idx(idx_file *file, const char *folder, const char *name, dl_error *err)
+static dl_status read_idx(idx_file *file, const char *folder, const char *name, uint32_t magic,
+                          size_t dimensions, dl_error *err)
 {
     static const char *const suffixes[] = {"", ".gz"};
     for (size_t i = 0; i < 2; i++) {
@@ -67,7 +99,7 @@ static dl_status read_idx(idx_file *file, const char *folder, const char *name, 
         const int reason = errno;
         *file = (idx_file){.path = path};
         if (stream != NULL) {
-            const dl_status status = unpack(file, stream, err);
+            const dl_status status = unpack(file, stream, magic, dimensions, err);
             gzclose_r(stream);
             return status;
         }
@@ -85,21 +117,17 @@ static dl_status take_header(idx_file *file, uint32_t magic, uint32_t *sizes, si
                              dl_error *err)
 {
     const size_t header = 4 * (1 + dimensions);
-    uint32_t words[4] = {0};
-    for (size_t i = 0; i < header / 4 && 4 * (i + 1) <= file->count; i++) {
-        memcpy(&words[i], file->bytes + 4 * i, 4);
-        words[i] = be32toh(words[i]);
-    }
-    if (file->count >= 4 && words[0] != magic) {
+    if (file->count >= 4 && idx_word(file, 0) != magic) {
         return dl_error_set_at(err, DL_ERR_FORMAT, file->path, 0,
                                "no IDX file of the expected kind: magic 0x%08x, expected 0x%08x",
-                               words[0], magic);
+                               idx_word(file, 0), magic);
     }
     if (file->count < header) {
         return dl_error_set_at(err, DL_ERR_FORMAT, file->path, 0,
                                "the IDX header ends after %zu bytes of %zu", file->count, header);
     }
-    memcpy(sizes, words + 1, dimensions * sizeof *sizes);
+    for (size_t d = 0; d < dimensions; d++)
+        sizes[d] = idx_word(file, 1 + d);
     file->count -= header;
     memmove(file->bytes, file->bytes + header, file->count);
     return DL_OK;
@@ -123,7 +151,7 @@ static dl_status read_images(dl_data_set *set, const char *folder, const char *n
 {
     idx_file file;
     uint32_t sizes[3] = {0};
-    dl_status status = read_idx(&file, folder, name, err);
+    dl_status status = read_idx(&file, folder, name, IDX_MAGIC_IMAGES, 3, err);
     if (status == DL_OK) status = take_header(&file, IDX_MAGIC_IMAGES, sizes, 3, err);
     if (status == DL_OK) {
         const uint64_t sample_bytes = (uint64_t)sizes[1] * sizes[2];
@@ -149,7 +177,7 @@ static dl_status read_labels(dl_data_set *set, const char *folder, const char *n
 {
     idx_file file;
     uint32_t count = 0;
-    dl_status status = read_idx(&file, folder, name, err);
+    dl_status status = read_idx(&file, folder, name, IDX_MAGIC_LABELS, 1, err);
     if (status == DL_OK) status = take_header(&file, IDX_MAGIC_LABELS, &count, 1, err);
     if (status == DL_OK && count != set->count) {
         status = dl_error_set_at(err, DL_ERR_FORMAT, file.path, 0, "%u labels for %zu images",

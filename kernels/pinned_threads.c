@@ -22,7 +22,7 @@ typedef struct team_state {
 
 typedef struct member {
     team_state *team;
-    int index, core;
+    int index, core; /* core -1: any */
     pthread_t thread;
 } member;
 
@@ -31,7 +31,7 @@ static void *member_main(void *user)
     member *self = user;
     team_state *team = self->team;
     dl_error why = {0};
-    const dl_status pinned = dl_cpu_pin(self->core, &why);
+    const dl_status pinned = self->core >= 0 ? dl_cpu_pin(self->core, &why) : DL_OK;
     pthread_mutex_lock(&team->mutex);
     if (pinned != DL_OK && team->status == DL_OK) {
         team->status =
@@ -53,7 +53,8 @@ static int start_members(team_state *team, member *members, int count, const int
     int started = 0;
     for (; started < count; started++) {
         member *one = &members[started];
-        *one = (member){.team = team, .index = started, .core = cores[started]};
+        const int core = cores != NULL ? cores[started] : -1;
+        *one = (member){.team = team, .index = started, .core = core};
         const int failed = pthread_create(&one->thread, NULL, member_main, one);
         if (failed == 0) continue;
         pthread_mutex_lock(&team->mutex);

@@ -243,7 +243,7 @@ dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err) DL
  * nobody averaged.
  *
  * Of the configuration count: model, precision, optimizer, seed, average_state, staleness_rate,
- * cores and first_core (a thread each), drop_epochs, evaluate_every (in steps of all workers: of
+ * cores (a thread each, not pinned), drop_epochs, evaluate_every (in steps of all workers: of
  * schedule->batch samples) and stop; the processor computes. Of the result, step_ns and steps_done
  * stay NULL; `seconds` is the wall time of the replay. Fails as dl_train_run. */
 dl_status dl_train_replay(const dl_train_config *config, const dl_schedule *schedule,

@@ -261,14 +261,10 @@ static dl_status set_up(replay *r, dl_error *err)
     return dl_backend_cpu(config->precision)->start_threads(r->thread_count, err);
 }
 
+/* Not pinned: nothing is timed, and replays side by side should share all cores. */
 static dl_status run_all(replay *r, dl_error *err)
 {
-    int *cores = dl_calloc((size_t)r->thread_count, sizeof *cores, "cores");
-    for (int t = 0; t < r->thread_count; t++)
-        cores[t] = (r->config->first_core + t) % r->thread_count;
-    const dl_status status = dl_pinned_threads_run(r->thread_count, cores, run_thread, r, err);
-    free(cores);
-    return status;
+    return dl_pinned_threads_run(r->thread_count, NULL, run_thread, r, err);
 }
 
 /* All of *result but its times: the parameters are the server's last ones, or the mean of the

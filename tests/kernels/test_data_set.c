@@ -216,6 +216,31 @@ static void damaged_gzip_is_an_error(void **state)
     check_fails(DL_ERR_FORMAT, "gzip");
 }
 
+/* A file that swells: 64 MiB of zeros after what its header promises, then damage, which is not read. */
+static void no_more_is_unpacked_than_promised(void **state)
+{
+    (void)state;
+    enum { PIECE = 1 << 20, PIECES = 64 };
+    static const uint8_t zeros[PIECE];
+    static uint8_t packed[PIECE];
+    write_file(LABELS, good_labels, sizeof good_labels);
+    for (int kind = 0; kind < 2; kind++) {
+        gzFile out = gzopen(IMAGES ".gz", "wb9");
+        assert_non_null(out);
+        if (kind == 0) assert_int_equal(gzwrite(out, good_images, sizeof good_images), 28);
+        for (int i = 0; i < PIECES; i++)
+            assert_int_equal(gzwrite(out, zeros, PIECE), PIECE);
+        assert_int_equal(gzclose(out), Z_OK);
+        FILE *in = fopen(IMAGES ".gz", "rb");
+        assert_non_null(in);
+        const size_t count = fread(packed, 1, sizeof packed, in);
+        fclose(in);
+        assert_in_range(count, 1000, sizeof packed - 1);
+        write_file(IMAGES ".gz", packed, count - 9);
+        check_fails(DL_ERR_FORMAT, kind == 0 ? "more than the 12 data bytes" : "magic 0x00000000");
+    }
+}
+
 /* Expectation: the same bytes for the same seed, others for another; all ten classes; and images of
  * a class nearer to one another than to those of other classes (mean over pixels and images). */
 static void synthetic_set_is_deterministic(void **state)
@@ -334,6 +359,7 @@ int main(void)
         IN_FOLDER(impossible_sizes_are_errors),
         IN_FOLDER(labels_must_fit),
         IN_FOLDER(damaged_gzip_is_an_error),
+        IN_FOLDER(no_more_is_unpacked_than_promised),
         cmocka_unit_test(synthetic_set_is_deterministic),
         cmocka_unit_test(synthetic_set_has_any_shape),
         cmocka_unit_test(batch_takes_the_order_and_scales),

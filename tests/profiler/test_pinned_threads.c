@@ -12,9 +12,11 @@
 dl_status __real_dl_cpu_pin(int index, dl_error *err);
 dl_status __wrap_dl_cpu_pin(int index, dl_error *err);
 static int refused_core = -1;
+static atomic_int pinned;
 
 dl_status __wrap_dl_cpu_pin(int index, dl_error *err)
 {
+    pinned++;
     if (index == refused_core) return dl_error_set(err, DL_ERR_SYSTEM, "core %d refused", index);
     return __real_dl_cpu_pin(index, err);
 }
@@ -63,9 +65,23 @@ static void none_runs_if_one_cannot_be_pinned(void **state)
         assert_int_equal(calls[i], 0);
 }
 
+static void without_cores_none_is_pinned(void **state)
+{
+    (void)state;
+    for (int i = 0; i < THREADS; i++)
+        calls[i] = 0;
+    pinned = 0;
+    dl_error err = {0};
+    assert_int_equal(dl_pinned_threads_run(THREADS, NULL, note_call, calls, &err), DL_OK);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(calls[i], 1);
+    assert_int_equal(pinned, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(all_run_where_they_belong),
-                                       cmocka_unit_test(none_runs_if_one_cannot_be_pinned)};
+                                       cmocka_unit_test(none_runs_if_one_cannot_be_pinned),
+                                       cmocka_unit_test(without_cores_none_is_pinned)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
