@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The commands of docs/questions.md and docs/guide.md: each runs, and prints the lines that the page
-# shows, in their order. Blanks count once; a line of the page may be a part of one that is printed.
+# The commands of these pages of docs: each runs, and prints the lines that the page shows, in their
+# order. Blanks count once; a line of the page may be a part of one that is printed. A block "```ini
+# file=NAME" is a file that the commands may name.
 # Usage: test_questions.sh DLSIM DLCAL ROOT
 set -u
 root=$(realpath "$3")
@@ -10,12 +11,16 @@ tested=$1
 source "$(dirname "$0")/expect.sh"
 ln -s "$root/scenarios" scenarios
 ln -s "$root/tests" tests
-# One file a command, "COMMAND" and the lines that it prints: 01.command, 01.lines.
-awk '/^```/ { inside = $0 == "```console"; more = 0; next }
+pages=(questions.md guide.md simulating.md advice.md traces.md)
+# One file a command, "COMMAND" and the lines that it prints: 001.command, 001.lines.
+awk '/^```/ { inside = $0 == "```console"; more = 0; file = "" }
+     /^```[a-z]+ file=/ { file = substr($2, 6); printf "" >file; next }
+     /^```/ { next }
+     file != "" { print >file }
      !inside { next }
      /^\$ / || more {
          if (!more) count++
-         name = sprintf("%02d", count)
+         name = sprintf("%03d", count)
          line = $0
          if (!more) sub(/^\$ /, "", line)
          more = sub(/\\$/, "", line)
@@ -23,7 +28,7 @@ awk '/^```/ { inside = $0 == "```console"; more = 0; next }
          printf "" >(name ".lines")
          next
      }
-     { print >(name ".lines") }' "$root/docs/questions.md" "$root/docs/guide.md"
+     { print >(name ".lines") }' "${pages[@]/#/$root/docs/}"
 commands=0
 for command in [0-9]*.command; do
     commands=$((commands + 1))
