@@ -67,7 +67,7 @@ set style line 99 linecolor rgb "#808080" linewidth 1 dashtype 11    # ideal, re
 set border 3 linecolor rgb ink linewidth 1
 set tics nomirror out scale 0.6 textcolor rgb ink
 set grid ytics linetype 1 linecolor rgb "#D8D8D8" linewidth 1
-set style fill transparent solid 0.08 noborder
+set style fill transparent solid (series_count > 4 ? 0.05 : 0.08) noborder    # many bands overlap
 panel_px = (1.0 * canvas_width - left_px - right_px - gap_px * (panel_count - 1)) / panel_count
 panel_left(p) = (left_px + (p - 1) * (panel_px + gap_px)) / canvas_width
 panel_right(p) = (left_px + (p - 1) * (panel_px + gap_px) + panel_px) / canvas_width

@@ -83,7 +83,7 @@ points_of(use, list, style) = list eq "" ? "" : "for [s in '".list."'] \
 key_of(style, words) = sprintf(", keyentry with points linestyle %d title '%s'", style, words)
 
 set xlabel x_label.(along eq "" ? "" : " (".along.")")
-set ylabel y_label
+set ylabel is_compact && exists("short_y_label") ? short_y_label : y_label
 if (exists("y_format")) { set format y y_format }
 if (x_doubles) { set logscale x 2 }
 set xtics () nomirror

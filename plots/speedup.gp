@@ -26,4 +26,5 @@ x_label = "workers"
 x_doubles = 1
 y_doubles = 1
 y_label = "speedup over one worker without exchange"
+short_y_label = "speedup over one worker"
 load folder."lines.gp"

@@ -38,4 +38,5 @@ x_label = "workers"
 x_doubles = 0
 y_doubles = 0
 y_label = "staleness (updates by others between read and apply)"
+short_y_label = "staleness (updates)"
 if (exists("histogram")) { load folder."distribution.gp" } else { load folder."lines.gp" }
