@@ -90,6 +90,16 @@ has "$source/CHANGELOG.md" "$version"
 date=$(sed -n 's/^set(DL_RELEASE_DATE \(.*\))/\1/p' "$source/CMakeLists.txt")
 has "$source/CITATION.cff" "date-released: $date"
 
+# The documentation: what its pages link to is there too.
+pages=0
+for page in "$root"/share/doc/dlscale/*.md "$root"/share/doc/dlscale/docs/*.md; do
+    pages=$((pages + 1))
+    for link in $(grep -o '](\([^)#]*\)[^)]*)' "$page" | sed 's/^](//; s/[#)].*//' | grep -v '^https\?:'); do
+        [ -e "$(dirname "$page")/$link" ] || fail "${page#"$root"/} links to $link, which is not installed"
+    done
+done
+[ "$pages" -ge 15 ] || fail "only $pages pages of documentation"
+
 # Manual pages.
 for page in man1/dlprof.1 man1/dlcal.1 man1/dlsim.1 man5/dlscale-scenario.5 man5/dlscale-costs.5 \
     man5/dlscale-machine.5; do
