@@ -426,7 +426,7 @@ static dl_status print_keys(const char *section, bool markdown, dl_error *err)
     if (markdown) {
         printf(
             "# Keys of all files\n\nMade by `dlsim --keys --markdown`. Numbers take the units that "
-            "are named; without one they are in the first. Values outside of the range are "
+            "are named; without one they are in\nthe first. Values outside of the range are "
             "refused.\n");
     }
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
