@@ -29,8 +29,9 @@ dl_status dl_trace_inputs_align(dl_trace_inputs *in, dl_error *err) DL_MUST_CHEC
 
 /* dl_command_main for a sub-command that reads traces of all readers: to its own options come
  * --collective and --comm-patterns, by which the user says which kernels and ranges are
- * collectives, and --rank and --process, which choose one of a file's processes. `run` finds these patterns in *read, and kernels are classified by them. Patterns
- * that cannot be read are errors of dl_comm_patterns_read, or DL_ERR_USAGE; they end with `run`. */
+ * collectives, and --rank and --process, which choose one of a file's processes. `run` finds these
+ * patterns in *read, and kernels are classified by them. Patterns that cannot be read are errors of
+ * dl_comm_patterns_read, or DL_ERR_USAGE; they end with `run`. */
 int dl_trace_command_main(const dl_command *command, int argc, char **argv, dl_command_fn run,
                           void *user, dl_read_options *read);
 

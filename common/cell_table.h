@@ -1,5 +1,5 @@
-/* A table of results in memory whose cells know what they are: what a dl_csv_writer writes, for JSON
- * and for callers of the library. */
+/* A table of results in memory whose cells know what they are: what a dl_csv_writer writes, for
+ * JSON and for callers of the library. */
 #ifndef DL_COMMON_CELL_TABLE_H
 #define DL_COMMON_CELL_TABLE_H
 

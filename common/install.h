@@ -7,8 +7,8 @@
 #include "common/status.h"
 
 /* Path of `name` ("plots", "scenarios/machines") in $DLSCALE_SHARE, if that is set, else in the
- * share/dlscale of the installation that the program, or the library libdlscale, belongs to. Whether it exists is for the
- * caller to find out. Never NULL; free() it. */
+ * share/dlscale of the installation that the program, or the library libdlscale, belongs to.
+ * Whether it exists is for the caller to find out. Never NULL; free() it. */
 char *dl_share_path(const char *name);
 
 /* *path is the absolute path of the readable library `name`: beside the running program, else in

@@ -43,8 +43,8 @@ int64_t dl_ns_ceil(double ns);
  * must match. DL_ERR_PARSE (no digits), DL_ERR_NAME (unknown unit), DL_ERR_RANGE (over 2^64-1). */
 dl_status dl_parse_bytes(const char *text, uint64_t *bytes, dl_error *err) DL_MUST_CHECK;
 
-/* Reads a whole decimal number, nothing around it; with an exponent (25.6e6) one of 53 bits at most.
- * DL_ERR_PARSE if the text is none, DL_ERR_RANGE
+/* Reads a whole decimal number, nothing around it; with an exponent (25.6e6) one of 53 bits at
+ * most. DL_ERR_PARSE if the text is none, DL_ERR_RANGE
  * outside low <= value <= high. */
 dl_status dl_parse_int(const char *text, int64_t low, int64_t high, int64_t *value,
                        dl_error *err) DL_MUST_CHECK;

@@ -84,8 +84,8 @@ typedef struct dl_device_type {
 
     /* Makes the slots one group whose members reduce together, [count] on different devices;
      * DL_ERR_UNSUPPORTED where they cannot. Before any of them is used. With `ranks` (or NULL) the
-     * members are in several processes, which all call it: devices[0..count-1] are this one's. Where
-     * a member fails, its process shall be `lost` to the others, so that their `wait` fails.
+     * members are in several processes, which all call it: devices[0..count-1] are this one's.
+     * Where a member fails, its process shall be `lost` to the others, so that their `wait` fails.
      * make_id: a name for one such group. */
     dl_status (*join)(dl_device *const *devices, int count, const dl_device_ranks *ranks,
                       dl_error *err);
@@ -103,8 +103,8 @@ typedef struct dl_device_type {
     void (*let_go)(void);
     /* Launches an operation that does nothing. */
     void (*launch)(void);
-    /* Copies between two slots' memory, on one device or two, launched by the used one, which is one
-     * of them. */
+    /* Copies between two slots' memory, on one device or two, launched by the used one, which is
+     * one of them. */
     void (*copy)(const dl_device *target, void *to, const dl_device *source, const void *from,
                  size_t bytes);
 

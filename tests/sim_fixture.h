@@ -74,7 +74,8 @@ static inline dl_scenario fixture_scenario(const char *format, ...)
     return scenario;
 }
 
-/* A study of one scenario; both are borrowed by *variant, and that by the study: nothing to free. */
+/* A study of one scenario; both are borrowed by *variant, and that by the study: nothing to
+ * free. */
 static inline dl_study fixture_study(dl_variant *variant, const dl_scenario *scenario,
                                      const dl_costs *costs)
 {

@@ -72,12 +72,12 @@ void dl_link_data_free(dl_link_data *data);
 /* Reads what says something about links:
  *
  *   nccl-tests     all programs, old and new heads, several tables in a file; also where the '#' of
- *                  its lines or all lines but the rows are gone, and behind what mpirun --tag-output
- *                  or srun --label put in front
- *   bandwidthTest  of the CUDA samples, both forms of output                
- *   nvbandwidth    matrices and lines, text output                          
- *   gpu_copy_bw    of SuperBench, "NAME GB/s" lines                         
- *   dlprof bench   .dlt                                                     
+ *                  its lines or all lines but the rows are gone, and behind what mpirun
+ *                  --tag-output or srun --label put in front
+ *   bandwidthTest  of the CUDA samples, both forms of output
+ *   nvbandwidth    matrices and lines, text output
+ *   gpu_copy_bw    of SuperBench, "NAME GB/s" lines
+ *   dlprof bench   .dlt
  *   a table        CSV, `collective,ranks,bytes,time_us`, maybe `nodes` (table.c has other names
  *                  that the columns may have): a row per call of a collective of the simulator's,
  *                  also as nccl-tests or PyTorch call it; as `roundtrip` one that sends these bytes
@@ -252,16 +252,16 @@ dl_status dl_link_results_json_write(const dl_link_results *links, const char *p
                                      dl_error *err) DL_MUST_CHECK;
 
 /* The part of a cost file that benchmarks of links give: [collective ...] sections
- * (sim/collective/collective_cost.h), [copy] pageable_bytes_per_s; of processes that exchange with a
- * server [copy] (half of a round trip) and [update]. */
+ * (sim/collective/collective_cost.h), [copy] pageable_bytes_per_s; of processes that exchange with
+ * a server [copy] (half of a round trip) and [update]. */
 
 /* Writes the curves of all collectives that the simulator knows; in place or out of place,
  * whichever `place` says, the other where the log has only that. Series of other collectives are
  * left out with a note. For each of nodes[node_count], counts of nodes, the curves that follow from
  * their scaling over nodes are written too, where that count was not measured, with a note of how
  * far they lie outside. Keeps what the cost file `base` holds (NULL: none) but for the sections
- * that are new. DL_ERR_DATA: two logs measured the same, there is nothing to write, or no collective
- * was measured at three counts of nodes where more are wanted; errors of
+ * that are new. DL_ERR_DATA: two logs measured the same, there is nothing to write, or no
+ * collective was measured at three counts of nodes where more are wanted; errors of
  * dl_costs_read and dl_costs_write. */
 dl_status dl_link_costs_write(dl_link_results *links, dl_link_place place, const int *nodes,
                               size_t node_count, const char *base, const char *path,

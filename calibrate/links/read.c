@@ -167,8 +167,8 @@ static void split(link_log *log)
     }
 }
 
-/* Goes to the next line, without what mpirun --tag-output or srun --label put in front; false at the
- * end. A NUL counts as a blank. */
+/* Goes to the next line, without what mpirun --tag-output or srun --label put in front; false at
+ * the end. A NUL counts as a blank. */
 static bool log_next(link_log *log)
 {
     if (log->at == log->end) return false;
@@ -705,8 +705,8 @@ static bool is_measured(const char *word)
     return isdigit((unsigned char)word[0]) && (strtod(word, &end), *end == '\0');
 }
 
-/* Whether the row is one of nccl-tests by itself: size, count, a type, maybe redop and root, and two
- * groups of time, algbw, busbw, #wrong. Sets the columns then. */
+/* Whether the row is one of nccl-tests by itself: size, count, a type, maybe redop and root, and
+ * two groups of time, algbw, busbw, #wrong. Sets the columns then. */
 static bool take_row_as_head(nccl_state *s, const link_log *log)
 {
     const size_t n = log->word_count;
@@ -801,8 +801,8 @@ static double find_ratio(const nccl_state *s, const link_log *first)
     return ratio;
 }
 
-/* How many ranks the ratio of two rates of three digits gives: 0 = it does not, above RANKS_KNOWN or
- * for collectives whose busbw is algbw. */
+/* How many ranks the ratio of two rates of three digits gives: 0 = it does not, above RANKS_KNOWN
+ * or for collectives whose busbw is algbw. */
 static int ranks_of(int collective, double ratio)
 {
     enum { RANKS_KNOWN = 16 };

@@ -177,9 +177,9 @@ typedef struct dl_step_costs {
 
 /* Takes the costs of the line with most work of one rank's trace, or, of a process that used no
  * device, of its training on cores: then a step is the median one without what it waits for
- * collectives, in "input", "step.forward", "step.backward", "step.update". Zero `costs` before. `slowdown`
- * beside collectives is taken from elsewhere; NULL = from the trace. What the trace does not give
- * is a note. DL_ERR_DATA without a regular step, or with operations that name no work.
+ * collectives, in "input", "step.forward", "step.backward", "step.update". Zero `costs` before.
+ * `slowdown` beside collectives is taken from elsewhere; NULL = from the trace. What the trace does
+ * not give is a note. DL_ERR_DATA without a regular step, or with operations that name no work.
  *
  * `external` waits (external.h): those of threads are part of the host's time, with a note, unless
  * they are removed; those of devices, where they are kept, operations "external.forward", ... that

@@ -62,8 +62,8 @@
  * `placement` (sim/platform/placement.h) may stand in place of workers: the row's own GPUs.
  *
  * The columns are those of sim/report/measured.h (staleness, its standard errors, steps, seed and
- * note count for nothing here). A row's value is throughput_per_s or step_s, or the word `error` where
- * the source says that the run failed: such a row is kept and shown, and used for nothing.
+ * note count for nothing here). A row's value is throughput_per_s or step_s, or the word `error`
+ * where the source says that the run failed: such a row is kept and shown, and used for nothing.
  *
  * A row need not be a point that the scenario sweeps: workers and batch are its own, the rest
  * (mode, options, cores) is that of the scenario's point whose keys the row gives, which must be
@@ -230,8 +230,9 @@ void dl_table_report_print(const dl_table_fit *fit, FILE *out);
 dl_status dl_table_report_json_write(const dl_table_fit *fit, const char *path,
                                      dl_error *err) DL_MUST_CHECK;
 
-/* The rows as CSV: line (in the table), workers, batch, sync, measured_per_s, fitted_per_s, error_frac,
- * left_out_error_frac; for dlsim --left-out. Errors of dl_output_open and dl_output_close. */
+/* The rows as CSV: line (in the table), workers, batch, sync, measured_per_s, fitted_per_s,
+ * error_frac, left_out_error_frac; for dlsim --left-out. Errors of dl_output_open and
+ * dl_output_close. */
 dl_status dl_table_report_rows_write(const dl_table_fit *fit, const char *path,
                                      dl_error *err) DL_MUST_CHECK;
 

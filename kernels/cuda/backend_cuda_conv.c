@@ -4,8 +4,8 @@
  * must choose alike.
  *
  * cuDNN does not promise an algorithm for channels-last single precision without tensor cores.
- * Where it has none, the arrays are transposed to channels-first in the scratch memory and the result
- * is transposed back, as frameworks do. */
+ * Where it has none, the arrays are transposed to channels-first in the scratch memory and the
+ * result is transposed back, as frameworks do. */
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -269,7 +269,8 @@ static size_t round_up(size_t bytes)
     return (bytes + 255) / 256 * 256; /* as cudaMalloc aligns */
 }
 
-/* Transposes what is read, launches, and transposes the result back, where it is added if the call says so. */
+/* Transposes what is read, launches, and transposes the result back, where it is added if the call
+ * says so. */
 static cudnnStatus_t launch_transposed(dl_device *device, const dl_cuda_conv *conv,
                                        const conv_call *call, const dl_cuda_conv_plan *by)
 {

@@ -1,7 +1,7 @@
 /* Inside of the "cuda" backend: a slot on a GPU and the operations. backend_cuda.c has the table
  * and all operations but convolutions (backend_cuda_conv.c); device_cuda.c slots, marks and
- * exchange; device_cuda_group.c reductions; cuda_kernels.cu own kernels and the operations made of them.
- * Effects and arguments of the operations: see dl_backend.
+ * exchange; device_cuda_group.c reductions; cuda_kernels.cu own kernels and the operations made of
+ * them. Effects and arguments of the operations: see dl_backend.
  *
  * Everything of a slot is launched to one stream, so that its operations follow one another and may
  * share scratch memory. Nothing waits but `wait`, memory and the first use of a shape.
@@ -44,8 +44,8 @@ struct dl_device {
     size_t scratch_bytes;
     float *ones; /* a vector of ones: sums are products with it */
     int ones_count;
-    int *
-        overflow; /* on the device: whether a scaled gradient is not finite; NULL: not wanted yet */
+    /* On the device: whether a scaled gradient is not finite; NULL: not wanted yet. */
+    int *overflow;
 
     cudaEvent_t *marks;
     size_t mark_count;

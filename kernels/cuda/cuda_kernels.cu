@@ -1,5 +1,5 @@
-/* Own kernels of the "cuda" device, and the operations of dl_backend and dl_device_type that are made
- * of them. All numbers are float in the device's memory. */
+/* Own kernels of the "cuda" device, and the operations of dl_backend and dl_device_type that are
+ * made of them. All numbers are float in the device's memory. */
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <limits.h>
@@ -125,8 +125,8 @@ static __device__ float4 sum_of(float4 a, float4 b)
                        __fadd_rn(a.w, b.w));
 }
 
-/* In the order of the vectors, with nothing fused: the bits of dl_exchange_average. All pointers lie
- * on 16-byte boundaries; `result` may be one of the vectors.
+/* In the order of the vectors, with nothing fused: the bits of dl_exchange_average. All pointers
+ * lie on 16-byte boundaries; `result` may be one of the vectors.
  *
  * N vectors, or n where N is 0: with a constant all loads of a number are under way at once, and
  * the pointers stay in registers. Four numbers per thread and turn. */
@@ -417,9 +417,9 @@ static __device__ place place_of(size_t i, int rows, int columns, int channels)
     return at;
 }
 
-/* One thread an output: its window in order, the first of equal maxima wins. cuDNN keeps no place of
- * a maximum, and takes the maxima themselves for the backward pass, which a rectifier in place has
- * overwritten by then. */
+/* One thread an output: its window in order, the first of equal maxima wins. cuDNN keeps no place
+ * of a maximum, and takes the maxima themselves for the backward pass, which a rectifier in place
+ * has overwritten by then. */
 static __global__ void max_pool_kernel(dl_windows pool, size_t outputs, const float *x, float *y,
                                        int32_t *choice)
 {

@@ -1,7 +1,7 @@
 /* Groups of GPUs that reduce together, through NCCL.
  *
- * A member whose GPU fails launches nothing more, so that the kernels of the others would wait for it
- * forever. It therefore marks the group as failed; the others see that while they wait for their
+ * A member whose GPU fails launches nothing more, so that the kernels of the others would wait for
+ * it forever. It therefore marks the group as failed; the others see that while they wait for their
  * GPUs, and abort their communicators, each in the thread that uses it. Connections are made when
  * the group is: afterwards no call of NCCL waits on the host for another member's.
  *

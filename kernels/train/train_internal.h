@@ -1,8 +1,8 @@
 /* Inside of training: what the workers share, what each has, and the table of sync modes.
  *
  *   dl_train_run   builds the shared part, starts one thread per worker, joins, makes the result
- *   worker thread  pins itself, builds its model (so that its memory is near its core), waits for the
- *                  common start, then: step = input, forward, backward, slowdown, exchange
+ *   worker thread  pins itself, builds its model (so that its memory is near its core), waits for
+ *                  the common start, then: step = input, forward, backward, slowdown, exchange
  *   single thread  the same for all workers in turn, phase by phase
  *   sync mode      `phases`: everything of a step after the backward pass; all workers synchronize
  *                  between one phase and the next (train_sync.c)
@@ -218,8 +218,8 @@ void dl_train_mark(dl_train_worker *worker, dl_record fields);
  * dl_train_synchronize. On the processor nothing. */
 void dl_train_launch(dl_train_worker *worker);
 
-/* As dl_train_mark for one operation that was launched: on the processor, where it is done, the same;
- * on a device its end is found when the step is. */
+/* As dl_train_mark for one operation that was launched: on the processor, where it is done, the
+ * same; on a device its end is found when the step is. */
 void dl_train_launched(dl_train_worker *worker, dl_record fields);
 
 /* Waits until the device has done all that was launched; a failure goes to worker->status. */

@@ -75,8 +75,8 @@ static void add_sample(sync_burst *burst, int index, int64_t start_ns, int64_t e
 }
 
 /* Barrier: each passes over its working set, and meets the others. Kept is when each thread arrived
- * and left; make_barrier_samples makes samples of that. The second barrier of a round lets all agree on
- * when to stop. */
+ * and left; make_barrier_samples makes samples of that. The second barrier of a round lets all
+ * agree on when to stop. */
 static void run_barrier(sync_burst *burst, int index)
 {
     sync_lane *lane = &burst->lanes[index];

@@ -314,8 +314,8 @@ static void stream_pool_flush_own(void)
     pthread_mutex_unlock(&own->lock);
 }
 
-/* Writes what all streams hold; with `close` for the last time: appends do nothing from here on, and
- * the writer may be closed. Any thread. */
+/* Writes what all streams hold; with `close` for the last time: appends do nothing from here on,
+ * and the writer may be closed. Any thread. */
 static void stream_pool_flush(bool close)
 {
     pthread_mutex_lock(&pool_lock);

@@ -78,9 +78,9 @@ struct timespec dl_deadline(int64_t wait_ns);
 void dl_deadline_cond_init(pthread_cond_t *condition);
 
 /* Counts the steps that a program marks, to end a recording after some. A step is a RANGE or MARK
- * whose text names one (dl_text_names_step in trace/activity/step_marks.h). Texts that differ only in numbers
- * ("step 1", "step 2") are counted together, others apart ("train step", "Optimizer.step"); the
- * limit is reached as soon as one of them reaches it. Any thread. */
+ * whose text names one (dl_text_names_step in trace/activity/step_marks.h). Texts that differ only
+ * in numbers ("step 1", "step 2") are counted together, others apart ("train step",
+ * "Optimizer.step"); the limit is reached as soon as one of them reaches it. Any thread. */
 
 /* Sets the limit; 0 = none. Once, before the others. */
 void dl_step_limit_begin(int64_t steps);

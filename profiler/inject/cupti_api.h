@@ -12,8 +12,8 @@
 
 /* cuptiGetVersion of CUDA 11.6, 12.8, 12.9 and 13.0 (cupti_version.h). Older records than 11.6's
  * are laid out differently; events have an identity of their own from 12.8 on; until 12.9 CUPTI
- * might crash when a buffer was refused, and a device's name is CUPTI's, never to be changed; from 13.0
- * on that name and the data of overhead records are the reader's to free. */
+ * might crash when a buffer was refused, and a device's name is CUPTI's, never to be changed; from
+ * 13.0 on that name and the data of overhead records are the reader's to free. */
 #define DL_CUPTI_11_6 17
 #define DL_CUPTI_12_8 26
 #define DL_CUPTI_12_9 27
@@ -78,7 +78,8 @@ dl_cuda_api dl_cuda_api_find(void);
 dl_status dl_cupti_api_load(dl_cupti_api *api, const char *path, int driver_version,
                             dl_error *err) DL_MUST_CHECK;
 
-/* Whether a device's name and the data of overhead records are the reader's to free, not CUPTI's. */
+/* Whether a device's name and the data of overhead records are the reader's to free, not
+ * CUPTI's. */
 bool dl_cupti_gives_names(const dl_cupti_api *api);
 
 /* The library's name for a result ("CUPTI_ERROR_UNKNOWN"). */

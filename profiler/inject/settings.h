@@ -70,8 +70,8 @@ typedef enum dl_setting_origin {
     DL_SETTING_OPTION    /* "--lib-ranges" of dlprof run */
 } dl_setting_origin;
 
-/* Whether limits on time and size, if they are not 0, are large enough; else DL_ERR_RANGE, naming the
- * setting. */
+/* Whether limits on time and size, if they are not 0, are large enough; else DL_ERR_RANGE, naming
+ * the setting. */
 dl_status dl_capture_settings_check(const dl_capture_settings *settings, dl_setting_origin origin,
                                     dl_error *err) DL_MUST_CHECK;
 

@@ -37,8 +37,8 @@ dl_status dl_target_run(char *const *argv, dl_target_end *end, dl_error *err) DL
  */
 bool dl_run_library_records_cuda(const char *library);
 
-/* Makes sure that there is a folder for the traces; *path is its absolute path, free() it. `wanted` is
- * made if it is missing, but not the folder above it; NULL stands for a new one, named
+/* Makes sure that there is a folder for the traces; *path is its absolute path, free() it. `wanted`
+ * is made if it is missing, but not the folder above it; NULL stands for a new one, named
  * dlprof.<command's last part>.<local time>. *made is whether it is new. The folder is this run's
  * alone until dl_run_release(path). DL_ERR_IO where it cannot be made or written into, another run
  * has it, or it holds traces of one; then it may exist nevertheless. */

@@ -34,8 +34,8 @@ typedef struct dl_assumptions {
 } dl_assumptions;
 
 /* Puts a default in for each value of the groups `needs` (dl_cost_need, or-ed) that is unknown and
- * has one, and lists these in *made. `machine`: whose GPUs are the workers; NULL: `cores` cores, 0: as
- * many as the costs say. */
+ * has one, and lists these in *made. `machine`: whose GPUs are the workers; NULL: `cores` cores, 0:
+ * as many as the costs say. */
 void dl_costs_assume(dl_costs *costs, unsigned needs, const dl_machine *machine, int64_t cores,
                      dl_assumptions *made);
 

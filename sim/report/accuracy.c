@@ -110,7 +110,7 @@ void dl_accuracy_print_scatter(FILE *out, const dl_accuracy *accuracy, const dl_
             100 * accuracy->spread_frac, dl_point_text(text, sizeof text, point));
 }
 
-/* --- errors by what the rows are to the prediction ---------------------------------------------- */
+/* --- errors by what the rows are to the prediction -------------------------------------------- */
 
 const char *const dl_verdict_names[DL_VERDICT_COUNT] = {"predicted", "too few rows", "reproduced",
                                                         "no measurement"};

@@ -42,14 +42,14 @@ typedef struct dl_accuracy {
 /* measured[sweep->row_count]. Points that were not measured or not run are left out. */
 dl_accuracy dl_accuracy_of(const dl_sweep *sweep, const dl_measured *measured);
 
-/* A few lines: the errors, and of repeated points the noise floor, how many runs lie in the interval,
- * and whether the machine varied too much to judge. */
+/* A few lines: the errors, and of repeated points the noise floor, how many runs lie in the
+ * interval, and whether the machine varied too much to judge. */
 void dl_accuracy_print(FILE *out, const dl_accuracy *accuracy, const dl_sweep *sweep);
 
 /* The same without the errors; nothing where no point was repeated or left out. */
 void dl_accuracy_print_scatter(FILE *out, const dl_accuracy *accuracy, const dl_sweep *sweep);
 
-/* --- errors by what the rows are to the prediction ---------------------------------------------- */
+/* --- errors by what the rows are to the prediction -------------------------------------------- */
 
 /* A prediction whose unseen rows are off by no more than these is within the bar. */
 #define DL_BAR_MEAN_FRAC 0.05
@@ -65,7 +65,8 @@ typedef struct dl_errors {
     dl_error_sum left_out;          /* of all points but those: each predicted without itself */
 } dl_errors;
 
-/* Adds a measured point. left_out_frac: its error where no cost was fitted to it; NaN: not known. */
+/* Adds a measured point. left_out_frac: its error where no cost was fitted to it; NaN: not
+ * known. */
 void dl_errors_add(dl_errors *errors, dl_measured_use use, int rows, double error_frac,
                    double left_out_frac);
 

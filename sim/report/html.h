@@ -17,8 +17,8 @@ void dl_html_end(FILE *out);
  * characters but line breaks become blanks. */
 void dl_html_text(FILE *out, const char *text);
 
-/* printf of HTML, in which the text of %s is escaped and a number that is NaN is nothing. Conversions:
- * %s, %.*s, %d, %lld, %zu, %f, %g with flags, width and precision, and %%. */
+/* printf of HTML, in which the text of %s is escaped and a number that is NaN is nothing.
+ * Conversions: %s, %.*s, %d, %lld, %zu, %f, %g with flags, width and precision, and %%. */
 void dl_html(FILE *out, const char *format, ...) DL_PRINTF(2, 3);
 
 /* text[bytes] as base64. */
@@ -31,8 +31,8 @@ void dl_html_figure(FILE *out, const char *svg, size_t bytes, const char *alt, c
 void dl_html_details(FILE *out, const char *title, const char *text);
 
 /* A table. Each heading is a column's name with its unit; one that starts with '<' is of text,
- * aligned left, the others are of numbers; a column NULL is not shown. The first cell of a row is its
- * heading. */
+ * aligned left, the others are of numbers; a column NULL is not shown. The first cell of a row is
+ * its heading. */
 typedef struct dl_html_table {
     FILE *out;
     const char *const *columns;
@@ -43,8 +43,8 @@ void dl_html_table_begin(dl_html_table *table, FILE *out, const char *caption,
                          const char *const *columns, size_t count);
 void dl_html_table_end(dl_html_table *table);
 
-/* A row of a class of the style sheet, or NULL: the format is that of dl_html with a tab before each
- * cell but the first. A cell with a number that is NaN is empty. */
+/* A row of a class of the style sheet, or NULL: the format is that of dl_html with a tab before
+ * each cell but the first. A cell with a number that is NaN is empty. */
 void dl_html_row(dl_html_table *table, const char *row_class, const char *format, ...)
     DL_PRINTF(3, 4);
 

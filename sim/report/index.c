@@ -33,7 +33,7 @@ typedef struct entries {
     size_t count;
 } entries;
 
-/* --- reading ------------------------------------------------------------------------------------ */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* A measured row of results. */
 typedef struct measured_row {
@@ -183,7 +183,7 @@ static void free_entries(entries *all)
     dl_csv_free(&all->list);
 }
 
-/* --- the table of all rows ---------------------------------------------------------------------- */
+/* --- the table of all rows -------------------------------------------------------------------- */
 
 /* A row's settings that have no column of their own here: all before the first result. */
 static char *options_of(const dl_csv *csv, size_t row)
@@ -245,7 +245,7 @@ static void write_rows(FILE *out, const entries *all)
     }
 }
 
-/* --- totals ------------------------------------------------------------------------------------- */
+/* --- totals ----------------------------------------------------------------------------------- */
 
 typedef struct totals {
     dl_errors errors;
@@ -310,7 +310,7 @@ static void print_summary(FILE *out, const totals *t)
     fputc('\n', out);
 }
 
-/* --- the page ----------------------------------------------------------------------------------- */
+/* --- the page --------------------------------------------------------------------------------- */
 
 static const char words[] =
     "<details><summary>What the words mean</summary>\n"

@@ -59,7 +59,7 @@ static bool is_measured(const dl_measured *m)
     return m->runs > 0 || m->failed_runs > 0;
 }
 
-/* --- the head ----------------------------------------------------------------------------------- */
+/* --- the head --------------------------------------------------------------------------------- */
 
 static void put_verdict(FILE *out, const dl_errors *errors)
 {
@@ -103,7 +103,7 @@ static void put_description(FILE *out, const char *text)
     if (paragraphs > 1) fputs("</details>\n", out);
 }
 
-/* --- figures ------------------------------------------------------------------------------------ */
+/* --- figures ---------------------------------------------------------------------------------- */
 
 enum { SPEEDUP, BREAKDOWN, INTERVAL, STALENESS, TIMELINE, FIGURES };
 
@@ -205,7 +205,7 @@ static dl_status put_figures(const page *p, dl_error *err)
     return DL_OK;
 }
 
-/* --- tables ------------------------------------------------------------------------------------- */
+/* --- tables ----------------------------------------------------------------------------------- */
 
 /* Which columns a table of all rows has. */
 typedef struct shown {
@@ -349,7 +349,7 @@ static void put_parts(const page *p)
     fputs("</details>\n", p->out);
 }
 
-/* --- predicted beside measured ------------------------------------------------------------------ */
+/* --- predicted beside measured ---------------------------------------------------------------- */
 
 void dl_page_errors(FILE *out, const dl_errors *errors)
 {
@@ -427,7 +427,7 @@ static void put_comparison(const page *p, const dl_errors *errors)
     put_remarks(p);
 }
 
-/* --- what was assumed --------------------------------------------------------------------------- */
+/* --- what was assumed ------------------------------------------------------------------------- */
 
 static void put_assumptions(const page *p)
 {

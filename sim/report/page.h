@@ -1,6 +1,6 @@
-/* A study's results as one HTML page that needs nothing beside it: tables, figures, what takes the time
- * and what would help most, predicted beside measured, what was assumed, and the results as a table to
- * save. */
+/* A study's results as one HTML page that needs nothing beside it: tables, figures, what takes the
+ * time and what would help most, predicted beside measured, what was assumed, and the results as a
+ * table to save. */
 #ifndef DL_SIM_PAGE_H
 #define DL_SIM_PAGE_H
 

@@ -9,11 +9,12 @@
  * measured at. applied_frac is the part of all gradients that an update has in it.
  * measured_low_per_s and measured_high_per_s are one standard error below and above. error_frac is
  * predicted over measured throughput, minus 1. Where the measured table says which rows costs were
- * fitted to, measured_use and measured_note (measured.h) follow; where it is known, left_out_error_frac:
- * the error with costs fitted to the other rows. The columns *_by_worker hold one number a worker,
- * separated by semicolons. With an explanation: "gain: cost=dispatch half=1.471 none=2.234
- * sync=ps workers=8 batch=128" for each cost of the explained row, and at last the columns dominant and
- * dominant_frac. Nothing in the file depends on the clock or on the number of threads.
+ * fitted to, measured_use and measured_note (measured.h) follow; where it is known,
+ * left_out_error_frac: the error with costs fitted to the other rows. The columns *_by_worker hold
+ * one number a worker, separated by semicolons. With an explanation: "gain: cost=dispatch
+ * half=1.471 none=2.234 sync=ps workers=8 batch=128" for each cost of the explained row, and at
+ * last the columns dominant and dominant_frac. Nothing in the file depends on the clock or on the
+ * number of threads.
  */
 #ifndef DL_SIM_REPORT_H
 #define DL_SIM_REPORT_H
@@ -67,15 +68,16 @@ double dl_report_error_frac(const dl_row *row, const dl_measured *measured);
 
 #define DL_REPORT_OPTIONS_BYTES 1024
 
-/* "where gpu:0, interval 10": what a row has of the swept keys beside cores, workers, batch and mode;
- * "" if nothing. In text[bytes]. */
+/* "where gpu:0, interval 10": what a row has of the swept keys beside cores, workers, batch and
+ * mode; "" if nothing. In text[bytes]. */
 void dl_report_options(char *text, size_t bytes, const dl_study *study, const dl_row *row);
 
-/* The part of a row's time in which its workers wait: on a GPU for input, too; a core makes that itself. */
+/* The part of a row's time in which its workers wait: on a GPU for input, too; a core makes that
+ * itself. */
 double dl_report_waiting_frac(const dl_row *row);
 
-/* What a user should know beside the figures, a line each with `before` in front: notes.h, the short
- * note, defaults that decided. */
+/* What a user should know beside the figures, a line each with `before` in front: notes.h, the
+ * short note, defaults that decided. */
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep, const char *before);
 
 /* Writes the readable table and, where there are measurements, the mean and largest error. */

@@ -63,7 +63,7 @@ dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const
     return dl_chrome_trace_end(&trace, status, err);
 }
 
-/* --- some steps, as a table -------------------------------------------------------------------- */
+/* --- some steps, as a table ------------------------------------------------------------------- */
 
 #define FIRST_STEP 3
 #define STEPS 3

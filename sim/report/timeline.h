@@ -12,9 +12,9 @@
 dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point, dl_error *err) DL_MUST_CHECK;
 
-/* Three steps of worker 0, the fourth to the sixth (fewer and earlier ones of a shorter run), as CSV
- * for plots/timeline.gp: worker, part (dl_part_names), start_s, end_s from the first one's start. Runs
- * replicate 0; not of split models. */
+/* Three steps of worker 0, the fourth to the sixth (fewer and earlier ones of a shorter run), as
+ * CSV for plots/timeline.gp: worker, part (dl_part_names), start_s, end_s from the first one's
+ * start. Runs replicate 0; not of split models. */
 dl_status dl_timeline_steps_write(FILE *out, const dl_scenario *scenario, const dl_costs *costs,
                                   const dl_point *point, dl_error *err) DL_MUST_CHECK;
 

@@ -18,8 +18,8 @@
 
 #include "common/machine.h"
 
-/* Reads the machine file `path`; where there is none, and `path` does not end in ".ini", the machine
- * that its last part names. Errors as dl_machine_read and dl_machine_make_text. */
+/* Reads the machine file `path`; where there is none, and `path` does not end in ".ini", the
+ * machine that its last part names. Errors as dl_machine_read and dl_machine_make_text. */
 dl_status dl_machine_open(dl_machine *machine, const char *path, dl_error *err) DL_MUST_CHECK;
 
 /* The machine file of the program's own that has this name, of its own; NULL if there is none. */

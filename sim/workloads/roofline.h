@@ -7,10 +7,11 @@
  * data sheet's. In fp32, 3x3 windows at every pixel count a part of their flop (Lavin and Gray
  * 2016, Winograd's F(2x2, 3x3)). What part of the rates programs reach is fitted for each class of
  * networks and arithmetic, and for the Kepler generation (K20 to K80) by itself, to published
- * training rates of single GPUs (scenarios/workloads/measured.csv), by least squares of the logarithm of predicted over measured rate. Other GPUs and programs than
- * those that were fitted are off by more: `log_sd` is the root mean square of that logarithm over
- * rows that were not fitted, and fitted ones with all rows of their GPU left out. tests/sim/
- * fit_workloads.c is the fit, and checks that the table in roofline.c is its outcome. */
+ * training rates of single GPUs (scenarios/workloads/measured.csv), by least squares of the
+ * logarithm of predicted over measured rate. Other GPUs and programs than those that were fitted
+ * are off by more: `log_sd` is the root mean square of that logarithm over rows that were not
+ * fitted, and fitted ones with all rows of their GPU left out. tests/sim/ fit_workloads.c is the
+ * fit, and checks that the table in roofline.c is its outcome. */
 #ifndef DL_SIM_ROOFLINE_H
 #define DL_SIM_ROOFLINE_H
 
@@ -72,7 +73,8 @@ double dl_roofline_step_ns(const dl_roofline *roofline, const dl_architecture *a
 /* Costs of training the network on the GPU, all of them assumed: operations LAYER.forward and
  * LAYER.backward with flop and bytes, layers, an update, launching by the host, input copied to the
  * GPU, memory, gradients in the buckets of PyTorch's DistributedDataParallel, exchanged during the
- * backward pass as that does, and the spread. Everything else is left unknown. Zero `costs` before; release with dl_costs_free. */
+ * backward pass as that does, and the spread. Everything else is left unknown. Zero `costs` before;
+ * release with dl_costs_free. */
 dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture,
                             const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                             dl_optimizer_kind optimizer, dl_error *err) DL_MUST_CHECK;

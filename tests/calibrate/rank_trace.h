@@ -1,5 +1,5 @@
-/* Traces of ranks for tests: a host thread that launches far ahead of one stream, whose works follow
- * one another; collectives have their calls. */
+/* Traces of ranks for tests: a host thread that launches far ahead of one stream, whose works
+ * follow one another; collectives have their calls. */
 #ifndef DL_TESTS_CALIBRATE_RANK_TRACE_H
 #define DL_TESTS_CALIBRATE_RANK_TRACE_H
 

@@ -39,7 +39,8 @@ static void test_orthogonal_columns(void **state)
     dl_collinearity_free(&c);
 }
 
-/* The first two columns have the cosine `cosine`, lengths 1 and 10; the third stands across them. */
+/* The first two columns have the cosine `cosine`, lengths 1 and 10; the third stands across
+ * them. */
 static dl_collinearity slanted(double cosine)
 {
     const double sine = sqrt((1 - cosine) * (1 + cosine));

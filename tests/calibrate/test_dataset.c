@@ -192,8 +192,8 @@ static void test_bench_cores(void **state)
     release(&dataset, &notes);
 }
 
-/* Of three runs of batch 4 one was disturbed, of two of batch 8 both: the one goes, the two stay, and
- * notes say so. Of whole benches none was; of two snapshots one. */
+/* Of three runs of batch 4 one was disturbed, of two of batch 8 both: the one goes, the two stay,
+ * and notes say so. Of whole benches none was; of two snapshots one. */
 static void test_disturbed_traces_are_left_out(void **state)
 {
     (void)state;

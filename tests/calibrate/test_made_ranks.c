@@ -10,7 +10,8 @@
 #include "tests/calibrate/made_ranks.h"
 #include "tests/check.h"
 
-/* 9 ms a step on the device and 2 on the host; a tenth of a step is exchanged, mostly overlapped. */
+/* 9 ms a step on the device and 2 on the host; a tenth of a step is exchanged, mostly
+ * overlapped. */
 static made_model usual(void)
 {
     return (made_model){.ranks = 4,
@@ -268,8 +269,9 @@ static void check_gradients(const found *f, const dl_step_costs *c)
 }
 
 /* Phases within 3 %: the mean of 12 steps has an error of 0.3 to 1.5 %, a slowdown that few works
- * tell leaves up to 2 % in the backward pass, one that none tell all of it. Branches that run beside one another take less than
- * their sum. The update also holds what lies between it and the backward pass. */
+ * tell leaves up to 2 % in the backward pass, one that none tell all of it. Branches that run
+ * beside one another take less than their sum. The update also holds what lies between it and the
+ * backward pass. */
 static void costs_come_out(void **state)
 {
     (void)state;

@@ -46,8 +46,8 @@ static void ends_come_out_of_the_starts(void **state)
     dl_replay_run_free(&run);
 }
 
-/* A collective's own time is not looked at: what is special about it is missed, and shows, on top of
- * what the first one, whose line saw the slow one, is late by. */
+/* A collective's own time is not looked at: what is special about it is missed, and shows, on top
+ * of what the first one, whose line saw the slow one, is late by. */
 static void a_slow_one_is_missed(void **state)
 {
     (void)state;

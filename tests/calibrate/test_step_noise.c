@@ -163,8 +163,8 @@ static void test_copies_at_once_are_a_set_of_their_own(void **state)
     release(&c);
 }
 
-/* Two rounds of two copies in one bench trace, 2 steps of each copy in each, are one run of 4 steps,
- * so that its number is that of the trace's exchange run; a second trace is a second run. */
+/* Two rounds of two copies in one bench trace, 2 steps of each copy in each, are one run of 4
+ * steps, so that its number is that of the trace's exchange run; a second trace is a second run. */
 static void test_rounds_of_a_bench_are_one_run(void **state)
 {
     (void)state;

@@ -39,7 +39,8 @@ static void write_scenario(const char *known)
     write_scenario_of(known, "mode = none\n");
 }
 
-/* Makes a table from the scenario written last: each throughput times exp(noise * a normal number). */
+/* Makes a table from the scenario written last: each throughput times exp(noise * a normal
+ * number). */
 static void make_table_of(const char *path, double noise, const char *more)
 {
     dl_study study = {0};
@@ -215,9 +216,9 @@ static void test_confused_costs_are_named(void **state)
     KNOWN TRUE_OP "[dispatch]\nserial_ns = 0\nper_worker_ns = 0\n[sync]\nbarrier_ns = 0\n" \
                   "[average]\nlatency_ns = 0\n"
 
-/* Averaging 80 kB of n workers takes n x 80 us read and 160 us written, on top of 2 ms and more: both
- * rates come back. Ten thousand times faster, reading does not show beside a noise of 2 %: the rows
- * only say that it is not slow. */
+/* Averaging 80 kB of n workers takes n x 80 us read and 160 us written, on top of 2 ms and more:
+ * both rates come back. Ten thousand times faster, reading does not show beside a noise of 2 %: the
+ * rows only say that it is not slow. */
 static void test_rates_are_fitted(void **state)
 {
     (void)state;
@@ -345,8 +346,8 @@ static void test_bad_names(void **state)
     fails(table, NULL, DL_ERR_DATA, "lacks costs.parameter_bytes, which no table");
 }
 
-/* Residuals 0.1, 0.2 .. 0.5. A fit of p costs can make p - 1 of them small, so that the median is of the
- * other ones: at most down to one, and of all where there are fewer rows than costs. */
+/* Residuals 0.1, 0.2 .. 0.5. A fit of p costs can make p - 1 of them small, so that the median is
+ * of the other ones: at most down to one, and of all where there are fewer rows than costs. */
 static void sigma_leaves_out_what_the_costs_make_small(void **state)
 {
     (void)state;

@@ -41,7 +41,8 @@ static void aligned_blocks_start_on_a_cache_line(void **state)
     }
 }
 
-/* Sizes of whole pages but one for the allocator's own words would put them exactly that far apart. */
+/* Sizes of whole pages but one for the allocator's own words would put them exactly that far
+ * apart. */
 static void staggered_blocks_are_never_a_cycle_apart(void **state)
 {
     (void)state;

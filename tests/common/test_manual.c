@@ -42,8 +42,8 @@ static void lines_and_paragraphs(void **state)
     (void)state;
     check_text("One.\nTwo.", "One.\n.br\nTwo.\n");
     check_text("One.\n\nTwo.", "One.\n.PP\nTwo.\n");
-    /* 39 times "a" with blanks between are 77 columns; no more fits with its blank. A dot that comes
-     * to the start of a line so is no request either. */
+    /* 39 times "a" with blanks between are 77 columns; no more fits with its blank. A dot that
+     * comes to the start of a line so is no request either. */
     char text[80], expected[90];
     for (int i = 0; i < 80; i += 2)
         memcpy(&text[i], i < 78 ? "a " : ".", 2);

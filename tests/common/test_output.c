@@ -363,7 +363,8 @@ static void held_outputs_stay_away_together(void **state)
     assert_int_equal(count_entries(), 2);
 }
 
-/* What a child prints after dl_output_start, with standard output and standard error in "printed". */
+/* What a child prints after dl_output_start, with standard output and standard error in
+ * "printed". */
 static void print_started(const char *text, bool to_stderr)
 {
     fflush(NULL);

@@ -1,5 +1,5 @@
-/* Whole runs of dlsim: a scenario and, after a line "---", its cost file. What is accepted is simulated,
- * with few steps, and what comes out must make sense. */
+/* Whole runs of dlsim: a scenario and, after a line "---", its cost file. What is accepted is
+ * simulated, with few steps, and what comes out must make sense. */
 #include <gsl/gsl_errno.h>
 #include <math.h>
 #include <string.h>

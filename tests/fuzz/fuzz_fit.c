@@ -1,5 +1,5 @@
-/* dlcal fit: a trace whose chunks are sealed again after every change, so that what stands in them, and
- * not only their checksums, is tested. */
+/* dlcal fit: a trace whose chunks are sealed again after every change, so that what stands in them,
+ * and not only their checksums, is tested. */
 #include <gsl/gsl_errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* MNIST's files (IDX) and CIFAR-10's. The first byte says which file the rest is: 0 the images, 1 the
- * labels, 2 a batch of CIFAR-10; the other one of a pair is valid. */
+/* MNIST's files (IDX) and CIFAR-10's. The first byte says which file the rest is: 0 the images, 1
+ * the labels, 2 a batch of CIFAR-10; the other one of a pair is valid. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

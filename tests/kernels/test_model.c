@@ -237,8 +237,8 @@ static void steps_repeat_bit_for_bit(void **state)
     dl_model_destroy(model);
 }
 
-/* As the parameters, gradients and state of one worker are; one page less than a power of two, which
- * an allocator that maps each would put exactly the power of two apart. */
+/* As the parameters, gradients and state of one worker are; one page less than a power of two,
+ * which an allocator that maps each would put exactly the power of two apart. */
 static void vectors_of_a_backend_are_staggered(void **state)
 {
     (void)state;

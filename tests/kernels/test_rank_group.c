@@ -222,7 +222,8 @@ static void nobody_waits_for_ever(void **state)
         members[r].settings.limit_s = SHORT_LIMIT_S;
     members[1].settings.limit_s = LIMIT_S;
     run_members(members, 3);
-    /* Who waits out the limit first says that rank 1 hangs, and ends; the other may see only that. */
+    /* Who waits out the limit first says that rank 1 hangs, and ends; the other may see only
+     * that. */
     int told = 0;
     for (int r = 0; r < 3; r += 2) {
         const char *text = members[r].err.text;

@@ -67,7 +67,8 @@ static void losses_are_means_since_the_last_point(void **state)
     dl_train_result_free(&seconds);
 }
 
-/* Points of several asynchronous workers: versions that grow, with the samples that belong to them. */
+/* Points of several asynchronous workers: versions that grow, with the samples that belong to
+ * them. */
 static void points_of_a_server_are_versions(void **state)
 {
     (void)state;

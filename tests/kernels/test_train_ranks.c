@@ -292,8 +292,8 @@ static void stops_of_devices_are_agreed(void **state)
     }
 }
 
-/* All devices break one after the other, the first one in one of the ranks: somebody says so, and the
- * others that they have lost a rank. */
+/* All devices break one after the other, the first one in one of the ranks: somebody says so, and
+ * the others that they have lost a rank. */
 static void a_broken_device_ends_all_ranks(void **state)
 {
     (void)state;

@@ -184,8 +184,8 @@ static void reference_gradient(dl_model *model, const double *parameters, int64_
         dl_model_backward(model, op, share);
 }
 
-/* Every version kept, gradients applied one after another, by the definition: p <- p - rate x mean of
- * the gradients, each times 1 / staleness where the rate is by staleness. */
+/* Every version kept, gradients applied one after another, by the definition: p <- p - rate x mean
+ * of the gradients, each times 1 / staleness where the rate is by staleness. */
 static double *reference(const dl_train_config *config, const dl_schedule *schedule)
 {
     const int share = schedule->batch / schedule->workers;

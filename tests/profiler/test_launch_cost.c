@@ -31,7 +31,8 @@ static void test_measures_what_each_preset_adds(void **state)
         }
     }
     for (int v = DL_LAUNCH_LIGHT; v < DL_LAUNCH_VARIANT_COUNT; v++) {
-        /* Differences of times: on a busy machine one may come out below zero, but not certainly so. */
+        /* Differences of times: on a busy machine one may come out below zero, but not certainly
+         * so. */
         assert_true(cost.figures[v].items[DL_CAPTURE_PER_KERNEL].high_ns > 0);
         assert_true(cost.figures[v].items[DL_CAPTURE_PER_COPY].high_ns > 0);
         assert_true(cost.figures[v].items[DL_CAPTURE_PER_RECORD].high_ns > 0);

@@ -91,8 +91,8 @@ static void verdict_names_the_setting(void **state)
     free(measured[1].runs_per_s);
 }
 
-/* Others used 4 % while one setting ran and 10 % while the other did: 7 % on average, which is said;
- * a table that does not say so is not called disturbed. */
+/* Others used 4 % while one setting ran and 10 % while the other did: 7 % on average, which is
+ * said; a table that does not say so is not called disturbed. */
 static void disturbance_is_reported(void **state)
 {
     (void)state;

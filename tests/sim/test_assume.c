@@ -117,8 +117,8 @@ static void on_cores_the_size_counts(void **state)
     dl_costs_free(&costs);
 }
 
-/* How much copies of a program slow each other is measured with the program itself: by dlprof train's
- * networks, or, where the costs are of a whole step of another program, by that program. */
+/* How much copies of a program slow each other is measured with the program itself: by dlprof
+ * train's networks, or, where the costs are of a whole step of another program, by that program. */
 static void copies_of_the_program_itself_are_timed(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Host threads that launch steps, with GPUs that only compute: each starts a step when its launch has
- * started and the step before has ended, and ends it no earlier than its launch. */
+/* Host threads that launch steps, with GPUs that only compute: each starts a step when its launch
+ * has started and the step before has ended, and ends it no earlier than its launch. */
 #include "tests/check.h"
 
 #include "sim/platform/dispatch.h"

@@ -157,9 +157,9 @@ static void too_many_buckets_are_an_error(void **state)
     dl_costs_free(&costs);
 }
 
-/* 80 kB in 10 000 buckets, each one chunk: by trees 2 * 7 edges, up and down, two transfers each, and
- * two joins, 58 transfers; as many in phases, an edge and what follows it. 10 000 steps would be
- * simulated for hours. */
+/* 80 kB in 10 000 buckets, each one chunk: by trees 2 * 7 edges, up and down, two transfers each,
+ * and two joins, 58 transfers; as many in phases, an edge and what follows it. 10 000 steps would
+ * be simulated for hours. */
 static void runs_without_end_are_refused(void **state)
 {
     (void)state;

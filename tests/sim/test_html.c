@@ -44,7 +44,8 @@ static void numbers_go_as_by_printf(void **state)
     assert_written(&m, "[]");
 }
 
-/* Tabs of the format part cells, not those of texts; a number that is none leaves its cell empty. */
+/* Tabs of the format part cells, not those of texts; a number that is none leaves its cell
+ * empty. */
 static void rows_have_a_cell_a_column(void **state)
 {
     (void)state;

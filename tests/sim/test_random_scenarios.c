@@ -1,5 +1,5 @@
-/* Scenarios made at random, of which only that is known which holds for all of them. The seed of the one
- * that breaks a rule is printed with its text. */
+/* Scenarios made at random, of which only that is known which holds for all of them. The seed of
+ * the one that breaks a rule is printed with its text. */
 #include "tests/sim_fixture.h"
 
 #include <stdlib.h>
@@ -139,9 +139,9 @@ static void shares_of_the_time_are_whole(void **state)
     }
 }
 
-/* A worker's gradients are read one after the other, so that each update is counted at most once for
- * each worker, and not for those in it: with c gradients to an update, of w workers, the mean is at
- * most (w - 1) / c. */
+/* A worker's gradients are read one after the other, so that each update is counted at most once
+ * for each worker, and not for those in it: with c gradients to an update, of w workers, the mean
+ * is at most (w - 1) / c. */
 static void mean_staleness_has_a_bound(void **state)
 {
     (void)state;

@@ -101,8 +101,8 @@ static void parts_sum_to_one(void **state)
     dl_run_result_free(&r);
 }
 
-/* A step is 1 ms +- 1 %: draw 0 is the cost itself, each other one differs; replicates of the noise,
- * of which there is none here, do not. */
+/* A step is 1 ms +- 1 %: draw 0 is the cost itself, each other one differs; replicates of the
+ * noise, of which there is none here, do not. */
 static void draws_of_the_costs_are_not_replicates(void **state)
 {
     (void)state;
@@ -158,8 +158,8 @@ static void a_run_without_end_is_refused(void **state)
     }
 }
 
-/* Costs about as those of the MLP of scenarios/accuracy, in whole ns, no factor of which helps small
- * batches: 79 000 + 4700 ns a sample. */
+/* Costs about as those of the MLP of scenarios/accuracy, in whole ns, no factor of which helps
+ * small batches: 79 000 + 4700 ns a sample. */
 #define MLP_LIKE                                                                   \
     "[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 9000\nper_sample_ns = 1600\n" \
     "[op a.backward]\nfixed_ns = 15000\nper_sample_ns = 3100\n"                    \
@@ -179,8 +179,8 @@ static double mlp_per_s(const dl_costs *costs, int cores, int workers, int sampl
 }
 
 /* Without exchange, k cores do at most k times what one worker with the same batch does, however
- * short the run is and however many share a core: a worker that has the core for the first slice may
- * end all its steps before others have begun. */
+ * short the run is and however many share a core: a worker that has the core for the first slice
+ * may end all its steps before others have begun. */
 static void k_cores_without_exchange_are_at_most_k(void **state)
 {
     (void)state;
@@ -218,8 +218,8 @@ static void throughput_is_of_the_whole_span(void **state)
     dl_run_result_free(&r);
 }
 
-/* Three gradients an update, 5 steps of 2 workers: a tenth gradient waits for an update when the run
- * ends. It is in none, but its time was spent on what a longer run would apply. */
+/* Three gradients an update, 5 steps of 2 workers: a tenth gradient waits for an update when the
+ * run ends. It is in none, but its time was spent on what a longer run would apply. */
 static void what_waits_at_the_end_counts_as_done(void **state)
 {
     (void)state;

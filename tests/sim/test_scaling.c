@@ -89,7 +89,8 @@ static void times_scale_by_rates(void **state)
 }
 
 /* 1 Mflop and 1 kB are bound by arithmetic on both (1/4); 1 kflop and 1 MB by memory (1/2); 1 Mflop
- * and 150 kB by arithmetic on the first (4 us against 3), by memory on the second (1 against 1.5). */
+ * and 150 kB by arithmetic on the first (4 us against 3), by memory on the second (1 against
+ * 1.5). */
 static void known_work_follows_its_bound(void **state)
 {
     (void)state;

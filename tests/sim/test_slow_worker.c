@@ -1,8 +1,8 @@
 /* What one slow worker may and may not change. With a core for each worker it is no gain. Where
- * workers share cores it may be one, as a longer job may end a schedule sooner (Graham 1969, "Bounds
- * on multiprocessing timing anomalies"): it disturbs what held the others up. Two such cases are
- * below, with what holds them up taken away: then nothing is gained, and in no case is it as fast as
- * equal workers with cores of their own. */
+ * workers share cores it may be one, as a longer job may end a schedule sooner (Graham 1969,
+ * "Bounds on multiprocessing timing anomalies"): it disturbs what held the others up. Two such
+ * cases are below, with what holds them up taken away: then nothing is gained, and in no case is it
+ * as fast as equal workers with cores of their own. */
 #include "tests/sim_fixture.h"
 
 enum { STEPS = 2000 };
@@ -78,11 +78,11 @@ static void with_cores_of_their_own_it_is_no_gain(void **state)
     }
 }
 
-/* With 3 workers on 2 cores the first gradient of any makes the update, so that a core each gives one
- * every 350 + 50 + 300 + 50 = 750 us. Workers 0 and 2 share a core. If one of them was the first, its
- * slice may end during its push or update, (50 + 300) / 750 of the time, and worker 1 waits until the
- * other one has computed a gradient in vain, so that a tenth is lost. With worker 0 or 2 slow, more
- * of the updates are worker 1's, whom nobody preempts. */
+/* With 3 workers on 2 cores the first gradient of any makes the update, so that a core each gives
+ * one every 350 + 50 + 300 + 50 = 750 us. Workers 0 and 2 share a core. If one of them was the
+ * first, its slice may end during its push or update, (50 + 300) / 750 of the time, and worker 1
+ * waits until the other one has computed a gradient in vain, so that a tenth is lost. With worker 0
+ * or 2 slow, more of the updates are worker 1's, whom nobody preempts. */
 static void it_may_keep_updates_from_being_preempted(void **state)
 {
     (void)state;
@@ -98,9 +98,9 @@ static void it_may_keep_updates_from_being_preempted(void **state)
 }
 
 /* 4 workers on 2 cores meet at the server's lock and at the bound, sleep there, and have work again
- * 27.5 us after they were woken. In lockstep both of a core sleep at the same time: of the 200 us of a
- * core that a gradient takes, 41 us are idle. One that is 1.1 times as slow gets them out of step: 182
- * us, 21 idle. When waking up takes no time it is 174 us for both. */
+ * 27.5 us after they were woken. In lockstep both of a core sleep at the same time: of the 200 us
+ * of a core that a gradient takes, 41 us are idle. One that is 1.1 times as slow gets them out of
+ * step: 182 us, 21 idle. When waking up takes no time it is 174 us for both. */
 static void it_may_break_a_lockstep(void **state)
 {
     (void)state;

@@ -203,8 +203,8 @@ static void draws_do_not_move_the_row(void **state)
 }
 
 /* What numerator and baseline share cancels: one worker without exchange is 1 times itself, however
- * uncertain its costs; of two with a step +- 10 %, nothing is left of that in the speedup, and of an
- * uncertain exchange all is. */
+ * uncertain its costs; of two with a step +- 10 %, nothing is left of that in the speedup, and of
+ * an uncertain exchange all is. */
 static void the_speedup_has_an_interval_of_its_own(void **state)
 {
     (void)state;

@@ -123,8 +123,8 @@ static void bytes_moved_are_those_of_the_algorithm(void **state)
     }
 }
 
-/* Two simultaneous copies of 2 bytes a ns each on a memory of 2 bytes a ns: twice as long. Only the two
- * copies of `ps` meet; the server's update is alone. */
+/* Two simultaneous copies of 2 bytes a ns each on a memory of 2 bytes a ns: twice as long. Only the
+ * two copies of `ps` meet; the server's update is alone. */
 static void copies_at_once_share_the_memory(void **state)
 {
     (void)state;

@@ -86,7 +86,8 @@ static void nothing_is_missing_of_what_is_off(void **state)
     dl_costs_free(&costs);
 }
 
-/* allreduce of 2: average and pull take 8000 each, barriers 200; half of compute is not a cost of these. */
+/* allreduce of 2: average and pull take 8000 each, barriers 200; half of compute is not a cost of
+ * these. */
 static void half_of_a_cost_is_half(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 /* How fast other profilers' traces are read: bench_readers FILE... Not a test. One line a file:
  * activities, kernels, collectives with known bytes, time of the fastest of three runs, rates in
- * unpacked bytes of that time and of the processor's, highest memory of the process so far (so one file a run tells the file's). */
+ * unpacked bytes of that time and of the processor's, highest memory of the process so far (so one
+ * file a run tells the file's). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/resource.h>

@@ -13,7 +13,8 @@
  * Others are forward up to the first backward one of a step. Behind it they are backward between
  * two backward ones, but forward again if they are DL_CPU_FORWARD_FEWEST or more and at least half
  * as many as the first time (accumulated gradients); and update before an update (what
- * DistributedDataParallel copies back) and at the step's end. The time before an operator, in which the host's language runs, counts with it.
+ * DistributedDataParallel copies back) and at the step's end. The time before an operator, in which
+ * the host's language runs, counts with it.
  *
  * Waiting. The training thread waits for a collective from the end of an operator to the end of
  * the last collective that ends before the next operator starts; calls of collectives count as
