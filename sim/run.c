@@ -105,21 +105,17 @@ static int agents(const dl_point *point)
     return point->workers * (lags(point) ? 2 : 1);
 }
 
-static bool is_collective(const dl_scenario *scenario, const dl_mode *mode)
-{
-    return mode == &dl_mode_allreduce || scenario->gpu->where == DL_WHERE_ALLREDUCE;
-}
-
 static unsigned gpu_needs(const dl_scenario *scenario, const dl_point *point)
 {
     const dl_mode *mode = point->mode;
     const dl_gpu_options *options = scenario->gpu;
-    const bool collective = is_collective(scenario, mode), several = point->workers > 1;
+    const bool collective = dl_scenario_is_collective(scenario, mode), several = point->workers > 1;
     const bool with_state = mode->options & 1u << DL_SYNC_AVERAGE_STATE && scenario->average_state;
     const bool slows = mode == &dl_mode_allreduce && lags(point);
     unsigned needs = DL_NEED_OPS | DL_NEED_DISPATCH | DL_NEED_INPUT;
     needs |= mode->needs & (DL_NEED_PARAMETERS | DL_NEED_STATE);
     if (with_state) needs |= DL_NEED_STATE;
+    if (dl_point_workers_per_gpu(point) > 1) needs |= DL_NEED_SHARING;
     if (several && (slows || (collective && options->overlap))) needs |= DL_NEED_OVERLAP;
     if (collective || !(mode->needs & DL_NEED_PARAMETERS)) return needs;
     if (options->where != DL_WHERE_CPU) return needs;
@@ -213,7 +209,7 @@ dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
     if (scenario->gpu == NULL) return (dl_gpu_memory){(double)NAN, (double)NAN};
     if (dl_point_is_split(point)) return split_memory(scenario, costs, point);
     const bool exchanges = point->mode->needs & DL_NEED_PARAMETERS;
-    const bool served = exchanges && !is_collective(scenario, point->mode);
+    const bool served = exchanges && !dl_scenario_is_collective(scenario, point->mode);
     dl_gpu_point gpu_point = {
         .stride = 1,
         .workers = point->workers,
@@ -228,7 +224,10 @@ bool dl_run_extrapolates(const dl_costs *costs, const dl_point *point)
     int64_t batch = micro_batch(point);
     if (costs->batch_min > 0 && batch < costs->batch_min) return true;
     if (costs->batch_max > 0 && batch > costs->batch_max) return true;
-    if (agents(point) == 1 || point->cores == DL_CORES_GPU) return false;
+    if (point->cores == DL_CORES_GPU) {
+        return dl_point_workers_per_gpu(point) > dl_sharing_known(costs);
+    }
+    if (agents(point) == 1) return false;
     if (agents(point) > dl_sharing_known(costs)) return true;
     return costs->cores > 0 && point->cores != costs->cores;
 }
@@ -520,14 +519,15 @@ static dl_status run_pipeline(const dl_pipeline_config *config, const dl_run_con
 static double *slow_devices(const dl_scenario *scenario, const dl_gpu_options *gpus,
                             const dl_costs *costs, const dl_point *point)
 {
-    const int count = dl_point_gpus(point), stages = count / point->workers;
+    const int stages = dl_point_is_split(point) ? point->stages : 1,
+              count = point->workers * stages;
     double *slow = dl_calloc((size_t)count, sizeof *slow, "slow GPUs");
     double *workers = dl_calloc((size_t)point->workers, sizeof *workers, "slow workers");
     dl_scenario_slow(scenario, point->workers, workers);
     for (int d = 0; d < count; d++)
         slow[d] = workers[d / stages];
     if (gpus != NULL) {
-        dl_gpus_spread(costs, count, slow);
+        dl_gpus_spread(costs, count, dl_point_gpus(point), slow);
         dl_gpus_boards(gpus, costs, count, slow);
     }
     free(workers);
@@ -606,10 +606,11 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
     const dl_gpus_config gpus_config = {
         .options = options,
         .workload = workload,
+        .costs = costs,
         .engine = engine,
         .workers = config->point->workers,
         .server_threads = scenario->server_threads,
-        .collective = is_collective(scenario, mode) && mode != &dl_mode_none,
+        .collective = dl_scenario_is_collective(scenario, mode) && mode != &dl_mode_none,
         .overlap = scenario->gpu->overlap && (mode == &dl_mode_allreduce || mode == &dl_mode_ps),
         .slows = config->point->workers > 1 && mode == &dl_mode_allreduce &&
                  (scenario->gpu->overlap || lags(config->point)),

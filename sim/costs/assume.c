@@ -19,6 +19,7 @@ typedef struct basis {
 typedef struct guess {
     double value;
     bool is_exact; /* nothing to vary */
+    double factor; /* F of assume.h in place of the rule's; 0: the rule's */
     char *source;  /* [DL_ASSUMPTION_SOURCE_BYTES] */
 } guess;
 
@@ -154,7 +155,13 @@ static bool slice_time(const basis *b, guess *g)
 
 static bool sharing_factor(const basis *b, guess *g)
 {
-    (void)b;
+    if (b->machine != NULL) {
+        g->value = 1;
+        g->factor = 2; /* 1 / 2: two that do not disturb each other */
+        SAY(g, "workers that share a GPU take turns on it; short kernels run side by side, up to "
+               "four times as many in all (Robroek et al. 2022, arXiv 2209.06018)");
+        return true;
+    }
     g->value = 1.03;
     SAY(g, "1.016 and 1.035 were measured on 2 cores (scenarios/accuracy); the same for more "
            "workers");
@@ -279,7 +286,8 @@ static const struct {
     {"sync", "wakeup_ns", DL_NEED_WAKEUP, wakeup_time, 3, BENCH, NULL},
     {"sync", "lock_ns", DL_NEED_LOCK, lock_time, 5, BENCH, TABLE},
     {"sync", "slice_ns", DL_NEED_SLICE, slice_time, 1.5, BENCH, NULL},
-    {"sharing", "copies_2", DL_NEED_SHARING, sharing_factor, 1.06, BENCH, NULL},
+    {"sharing", "copies_2", DL_NEED_SHARING, sharing_factor, 1.06, BENCH,
+     "dlprof bench --device cuda --model MODEL --batch N -o bench.dlt, with dlcal fit"},
     {"dispatch", "serial_ns", DL_NEED_DISPATCH, no_serial_dispatch, 1, TABLE, NULL},
     {"dispatch", "per_worker_ns", DL_NEED_DISPATCH, dispatch_time, 3, TRACE, NULL},
     {"overlap", "slowdown", DL_NEED_OVERLAP, overlap_factor, 4,
@@ -367,7 +375,7 @@ static void assume(size_t rule, const basis *b, dl_costs *costs, dl_assumptions 
     guess g = {.source = a->source};
     if (is_known(key, costs) || !rules[rule].guess(b, &g)) return;
     const double least = is_sharing(key) ? 0 : fmax(key->low, 0), above = g.value - least;
-    const double factor = g.is_exact ? 1 : rules[rule].factor;
+    const double factor = g.is_exact ? 1 : g.factor > 0 ? g.factor : rules[rule].factor;
     a->key = key;
     a->need = rules[rule].need;
     a->value = g.value;

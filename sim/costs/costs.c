@@ -30,6 +30,7 @@ void dl_costs_free(dl_costs *costs)
     free(costs->collectives);
     free(costs->path);
     free(costs->workload);
+    free(costs->precision);
     free(costs->device);
     *costs = (dl_costs){0};
 }

@@ -95,11 +95,12 @@ typedef enum dl_cost_need {
 
 typedef struct dl_costs {
     char *path;
-    char *workload, *device;                         /* NULL: not given */
+    char *workload, *device, *precision;             /* NULL: not given */
     int64_t parameter_bytes, state_bytes;            /* -1: not given */
     double parameter_error_bytes, state_error_bytes; /* of assumed ones; not in the file */
     int64_t batch_min, batch_max, cores;             /* 0: not given */
     bool overlap; /* the program that they are of exchanges during its backward pass */
+    bool waits;   /* it makes a batch, launches its step and waits for its end, in turn */
     dl_op_cost *ops;
     size_t op_count;
     dl_layer_cost *layers; /* [layer_count] each of some operation; those that the file gives */
@@ -131,7 +132,8 @@ typedef struct dl_costs {
     } gpu_memory;
     dl_value input_bytes_per_sample;
     /* [k], 1 <= k <= DL_SHARING_MAX: a step's time with k co-running instances over its time alone,
-     * per time slice: time(k) / (time(1) max(1, k / cores)) */
+     * per time slice: time(k) / (time(1) max(1, k / cores)); with k on one GPU, of its time there,
+     * time(k) / (k time(1)) */
     dl_value sharing[DL_SHARING_MAX + 1];
     dl_linearity linearity[DL_LINEARITY_MAX]; /* [linearity_count], ascending batch */
     size_t linearity_count;

@@ -67,6 +67,7 @@ static const dl_key rows[] = {
     {"costs", "schema", .type = DL_KEY_OWN, COUNTS(1), .form = "1", .required = true,
      .owner = DL_COST_SERIES, .help = "version of this format"},
     TEXT("workload", workload, "the model"),
+    TEXT("precision", precision, "of its numbers: float, double, tf32, fp16"),
     TEXT("device", device, "what was measured; on GPUs its model's name is in it"),
     HEAD("parameter_bytes", SIZES, parameter_bytes, "of the model"),
     HEAD("state_bytes", SIZES, state_bytes, "of the optimizer's state"),
@@ -76,6 +77,9 @@ static const dl_key rows[] = {
     {KEY("costs", "overlap", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, overlap),
          "the program exchanges gradients during its backward pass: so does dlsim on GPUs, unless "
          "[exchange] overlap says otherwise"), .fallback = "no"},
+    {KEY("costs", "waits", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, waits),
+         "the program makes a batch, launches its step and waits for its end, in turn: so does dlsim "
+         "on GPUs, unless [machine] ahead, [input] cores or prefetch are given"), .fallback = "no"},
     OP("fixed_ns", INTERCEPT, DL_NEED_OPS, fixed_ns, "of the operation, whatever the batch"),
     OP("per_sample_ns", TIMES, DL_NEED_OPS, per_sample_ns, "and for each sample"),
     OP("flop_per_sample", FLOPS, 0, flop_per_sample,
@@ -139,7 +143,8 @@ static const dl_key rows[] = {
     SINGLE("gpu_memory", "workspace_bytes", SIZES, DL_NEED_GPU_MEMORY, gpu_memory.workspace_bytes,
         "of libraries and the driver"),
     SERIES("sharing", "copies_*", DL_DIMENSION_PURE, 1e-3, 1e3, NULL,
-        "copies_K: a step's time with K co-running instances over its time alone, per time slice"),
+        "copies_K: a step's time with K co-running instances over its time alone, per time slice; "
+        "of K workers that share a GPU, of its time there: 1 where they take turns"),
     SERIES("linearity", "batch_*", DL_DIMENSION_PURE, 1e-3, 1e3, NULL,
         "batch_B: time of all operations at batch B over that of their lines"),
     SERIES("gradients", "ready_*", DL_DIMENSION_PURE, 0, 0, "SHARE, BYTES",
@@ -655,6 +660,7 @@ static dl_status read_head(dl_costs *costs, const dl_ini *ini, dl_error *err)
         status = dl_keys_read(&dl_cost_keys, DL_COST_HEAD, ini, NULL, costs, err);
     }
     drop_empty(&costs->workload);
+    drop_empty(&costs->precision);
     drop_empty(&costs->device);
     return status;
 }
@@ -780,6 +786,7 @@ static void write_head(FILE *out, const dl_costs *costs)
 {
     fprintf(out, "[costs]\nschema = %d\n", SCHEMA);
     if (costs->workload != NULL) fprintf(out, "workload = %s\n", costs->workload);
+    if (costs->precision != NULL) fprintf(out, "precision = %s\n", costs->precision);
     if (costs->device != NULL) fprintf(out, "device = %s\n", costs->device);
     const struct {
         const char *key;
@@ -796,6 +803,7 @@ static void write_head(FILE *out, const dl_costs *costs)
         fprintf(out, "%s = %lld\n", numbers[i].key, (long long)numbers[i].value);
     }
     if (costs->overlap) fprintf(out, "overlap = yes\n");
+    if (costs->waits) fprintf(out, "waits = yes\n");
 }
 
 /* Six digits where they are enough for the same float, else the nine that always are. */
@@ -935,6 +943,7 @@ dl_status dl_costs_write(const dl_costs *costs, const char *path, const char *co
                          dl_error *err)
 {
     dl_status status = check_text(path, costs->workload, err);
+    if (status == DL_OK) status = check_text(path, costs->precision, err);
     if (status == DL_OK) status = check_text(path, costs->device, err);
     for (size_t i = 0; i < costs->op_count && status == DL_OK; i++) {
         status = check_text(path, costs->ops[i].name, err);

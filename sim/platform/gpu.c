@@ -13,19 +13,38 @@ static void on_input(void *user, int worker);
 
 static void init_input(dl_gpus *gpus)
 {
-    dl_input_init(&gpus->input, &(dl_input_config){
-                                    .engine = gpus->config.engine,
-                                    .network = &gpus->network,
-                                    .options = gpus->config.options,
-                                    .places = gpus->places,
-                                    .workers = gpus->config.workers,
-                                    .seed = gpus->config.seed,
-                                    .replicate = gpus->config.replicate,
-                                    .make_ns = gpus->config.workload->input_ns,
-                                    .bytes = gpus->config.input_bytes,
-                                    .came = on_input,
-                                    .user = gpus,
-                                });
+    dl_input_init(
+        &gpus->input,
+        &(dl_input_config){
+            .engine = gpus->config.engine,
+            .network = &gpus->network,
+            .options = gpus->config.options,
+            .places = gpus->places,
+            .workers = gpus->config.workers,
+            .seed = gpus->config.seed,
+            .replicate = gpus->config.replicate,
+            .make_ns = gpus->config.options->in_turn ? 0 : gpus->config.workload->input_ns,
+            .bytes = gpus->config.input_bytes,
+            .came = on_input,
+            .user = gpus,
+        });
+}
+
+/* As sim/platform/host.c has it for cores. */
+static void init_sharing(dl_gpus *gpus)
+{
+    const dl_gpu_options *options = gpus->config.options;
+    const dl_machine *m = &options->machine;
+    gpus->shared = gpus->config.workers > dl_gpu_options_count(options);
+    if (!gpus->shared) return;
+    gpus->computing =
+        dl_calloc((size_t)m->nodes * (size_t)m->gpu_count, sizeof(int), "workers of GPUs");
+    gpus->share = dl_calloc((size_t)gpus->config.workers + 1, sizeof(double), "shares of GPUs");
+    for (int w = 0; w < gpus->config.workers; w++) {
+        gpus->workers[w].gpu = gpus->places[w].node * m->gpu_count + gpus->places[w].index;
+    }
+    for (int k = 1; k <= gpus->config.workers; k++)
+        gpus->share[k] = 1 / (k * dl_sharing(gpus->config.costs, k));
 }
 
 dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error *err)
@@ -49,6 +68,7 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
             dl_compress_traffic(config->options, config->content_bytes) /
             (m->models[m->gpus[gpus->places[w].index].model].memory_bytes_per_s.value / 1e9);
     }
+    init_sharing(gpus);
     dl_status status = dl_gpus_exchange_init(gpus, err);
     if (status != DL_OK) {
         dl_gpus_free(gpus);
@@ -69,6 +89,8 @@ void dl_gpus_free(dl_gpus *gpus)
     dl_input_free(&gpus->input);
     dl_network_free(&gpus->network);
     dl_dispatch_free(&gpus->dispatch);
+    free(gpus->computing);
+    free(gpus->share);
     free(gpus->workers);
     free(gpus->places);
     free(gpus);
@@ -86,13 +108,27 @@ static void schedule_end(dl_gpus *gpus, int worker)
                                on_segment_done, gpus, worker);
 }
 
-static double speed_now(const dl_gpus *gpus)
+static double speed_now(const dl_gpus *gpus, const dl_gpu_worker *w)
 {
     const dl_reduction *r = &gpus->reduction;
     const bool throughout = gpus->config.options->slows_throughout && r->next > 0;
+    if (gpus->shared) return gpus->share[gpus->computing[w->gpu]];
     return (r->running || throughout) && gpus->config.slows
                ? 1 / gpus->config.workload->overlap_slowdown
                : 1;
+}
+
+/* The worker starts to compute, or has ended it; then those it shares its GPU with change their
+ * speed. Its own end must not be scheduled meanwhile. */
+static void set_computing(dl_gpus *gpus, int worker, bool computes)
+{
+    dl_gpu_worker *w = &gpus->workers[worker];
+    w->phase = DL_GPU_IDLE;
+    if (gpus->shared) {
+        gpus->computing[w->gpu] += computes ? 1 : -1;
+        dl_gpus_change_speed(gpus);
+    }
+    if (computes) w->phase = DL_GPU_COMPUTES;
 }
 
 /* All of the work; with overlap, up to the next bucket that is ready, and what is left after the
@@ -107,26 +143,26 @@ static void start_segment(dl_gpus *gpus, int worker)
         if (w->segment < r->buckets) w->left_ns += r->bytes_share[w->segment] * w->compress_ns;
         if (w->segment == 0) w->left_ns += w->work_ns - w->backward_ns;
     }
-    w->speed = speed_now(gpus);
+    w->speed = speed_now(gpus, w);
     schedule_end(gpus, worker);
 }
 
 static void start_work(dl_gpus *gpus, int worker)
 {
-    gpus->workers[worker].phase = DL_GPU_COMPUTES;
+    set_computing(gpus, worker, true);
     gpus->workers[worker].segment = 0;
     start_segment(gpus, worker);
 }
 
 void dl_gpus_change_speed(dl_gpus *gpus)
 {
-    if (!gpus->config.slows) return;
+    if (!gpus->config.slows && !gpus->shared) return;
     for (int worker = 0; worker < gpus->config.workers; worker++) {
         dl_gpu_worker *w = &gpus->workers[worker];
         if (w->phase != DL_GPU_COMPUTES) continue;
         double done_ns = (double)(gpus->config.engine->now_ns - w->since_ns) * w->speed;
         w->left_ns = fmax(0, w->left_ns - done_ns);
-        w->speed = speed_now(gpus);
+        w->speed = speed_now(gpus, w);
         dl_engine_cancel(gpus->config.engine, w->event);
         schedule_end(gpus, worker);
     }
@@ -157,16 +193,28 @@ static void on_segment_done(void *user, int worker)
     const int bucket = w->segment++;
     const bool is_last = !gpus->config.overlap || w->segment > r->buckets ||
                          (w->segment == r->buckets && r->share[r->buckets] <= 0);
-    w->phase = DL_GPU_IDLE; /* nothing is scheduled while the others' speeds change */
+    set_computing(gpus, worker, false);
     if (gpus->config.overlap && bucket < r->buckets) dl_gpus_bucket_ready(gpus, worker, bucket);
     if (!is_last) {
-        w->phase = DL_GPU_COMPUTES;
+        set_computing(gpus, worker, true);
         start_segment(gpus, worker);
     } else if (launch_has_ended(gpus, worker)) {
         end_work(gpus, worker);
     } else {
         w->phase = DL_GPU_WAITS_FOR_LAUNCH_END;
         dl_team_change(gpus->team, worker, DL_STATE_DISPATCH);
+    }
+}
+
+/* What was launched: the copy of the batch first, where it was not done before. */
+static void start_launched(dl_gpus *gpus, int worker)
+{
+    if (gpus->config.with_input && gpus->config.options->in_turn &&
+        !dl_input_take(&gpus->input, worker)) {
+        gpus->workers[worker].phase = DL_GPU_WAITS_FOR_INPUT;
+        dl_team_change(gpus->team, worker, DL_STATE_INPUT);
+    } else {
+        start_work(gpus, worker);
     }
 }
 
@@ -177,7 +225,7 @@ static void on_launch(void *user, int worker)
     dl_gpu_phase phase = gpus->workers[worker].phase;
     if (phase == DL_GPU_WAITS_FOR_LAUNCH && launch_has_started(gpus, worker)) {
         dl_team_change(gpus->team, worker, DL_STATE_COMPUTE);
-        start_work(gpus, worker);
+        start_launched(gpus, worker);
     } else if (phase == DL_GPU_WAITS_FOR_LAUNCH_END && launch_has_ended(gpus, worker)) {
         end_work(gpus, worker);
     }
@@ -186,7 +234,7 @@ static void on_launch(void *user, int worker)
 static void wait_for_launch(dl_gpus *gpus, int worker)
 {
     if (launch_has_started(gpus, worker)) {
-        start_work(gpus, worker);
+        start_launched(gpus, worker);
     } else {
         gpus->workers[worker].phase = DL_GPU_WAITS_FOR_LAUNCH;
         dl_team_change(gpus->team, worker, DL_STATE_DISPATCH);
@@ -201,7 +249,11 @@ static void on_input(void *user, int worker)
     bool is_there = dl_input_take(&gpus->input, worker);
     DL_ASSERT(is_there, "no batch for worker %d", worker);
     dl_team_change(gpus->team, worker, DL_STATE_COMPUTE);
-    wait_for_launch(gpus, worker);
+    if (gpus->config.options->in_turn) {
+        start_work(gpus, worker);
+    } else {
+        wait_for_launch(gpus, worker);
+    }
 }
 
 static void compute(dl_team *team, int worker, bool with_update)
@@ -213,7 +265,8 @@ static void compute(dl_team *team, int worker, bool with_update)
     double work_ns = slow * workload->compute_ns + (with_update ? workload->update_ns : 0);
     gpus->workers[worker].work_ns = work_ns * w->noise_factor;
     gpus->workers[worker].backward_ns = slow * workload->backward_ns * w->noise_factor;
-    if (gpus->config.with_input && !dl_input_take(&gpus->input, worker)) {
+    if (gpus->config.with_input && !gpus->config.options->in_turn &&
+        !dl_input_take(&gpus->input, worker)) {
         gpus->workers[worker].phase = DL_GPU_WAITS_FOR_INPUT;
         dl_team_change(team, worker, DL_STATE_INPUT);
     } else {
@@ -232,12 +285,16 @@ static void cut(dl_team *team, int worker)
     dl_gpus *gpus = dl_gpus_of(team);
     dl_gpu_worker *w = &gpus->workers[worker];
     if (w->phase == DL_GPU_IDLE) return;
-    if (w->phase == DL_GPU_COMPUTES) dl_engine_cancel(&team->engine, w->event);
+    if (w->phase == DL_GPU_COMPUTES) {
+        dl_engine_cancel(&team->engine, w->event);
+        set_computing(gpus, worker, false);
+    }
     w->phase = DL_GPU_IDLE;
     dl_engine_after(&team->engine, 0, on_done, team, worker);
 }
 
-/* The update's launch is part of the step's, which has ended. */
+/* The update's launch is part of the step's, which has ended. Only workers update apart from their
+ * passes that have exchanged by a collective, each on its own GPU. */
 static void update(dl_team *team, int worker)
 {
     double work_ns = team->config.workload->update_ns * team->workers[worker].noise_factor;
@@ -254,13 +311,14 @@ static int init(dl_team *team)
     const dl_workload *workload = team->config.workload;
     gpus->team = team;
     const int each = options->dispatch == DL_DISPATCH_SINGLE ? team->config.workers : 1;
+    const double input_ns = options->in_turn ? workload->input_ns : 0;
     const dl_dispatch_config dispatch = {
         .engine = &team->engine,
         .kind = options->dispatch,
         .workers = team->config.workers,
         .ahead = options->ahead,
         .steps = team->config.steps,
-        .serial_ns = workload->serial_ns + each * workload->dispatch_ns,
+        .serial_ns = workload->serial_ns + each * (workload->dispatch_ns + input_ns),
         .per_worker_ns = workload->per_worker_ns,
         .progress = on_launch,
         .user = gpus,

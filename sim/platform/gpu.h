@@ -1,10 +1,12 @@
-/* Workers on the GPUs of a machine file: one GPU each, copies and collectives as flows on the
- * machine's links, steps launched by host threads.
+/* Workers on the GPUs of a machine file: one GPU each, or several that share one; copies and
+ * collectives as flows on the machine's links, steps launched by host threads.
  *
  *   compute     fixed + per-sample time of the cost file times noise and slow factor; starts when
  *               its launch has started, and ends no earlier than its launch
  *               (sim/platform/dispatch.h); the operation "dispatch" is the host's
- *               time before, on top of both
+ *               time before, on top of both. Of k workers that compute on one GPU each has the
+ *               speed 1 / (k copies_k), [sharing] of the costs, as on a core: 1 where kernels take
+ *               turns, 1 / k where they do not disturb each other (sim/platform/host.h)
  *   push, pull  a flow from the worker's GPU to each shard of the server and back, `bytes / shards`
  *               each; a copy between a GPU and pageable host memory also goes through a staging
  *               copy with a rate of its own, and crosses the host's memory three times
@@ -27,14 +29,16 @@
  *               feedback. Costs what it moves in the memory of the worker's own GPU; a server
  *               is charged as if it summed whole vectors
  *   input       batches are made by cores of the GPU's node ([op input]), `prefetch` of them ahead
- *               (0: when the step asks for one), and copied to the GPU from pinned memory
+ *               (0: when the step asks for one), and copied to the GPU from pinned memory; with
+ *               `in_turn` by the host thread before it launches the step, which the copy is part of
  *
  * Shards in host memory lie on the nodes in turn, then on their sockets; on GPUs, on consecutive
  * ones. A barrier costs [sync] barrier_ns and the lock's hand-over lock_ns where the server is in
  * host memory; between GPUs both are the order of streams, which is free beside the launch.
  *
- * What it leaves out: several workers on a GPU, GPUs of different speed (but for slow factors),
- * copies that slow kernels down but for `overlap`.
+ * What it leaves out: GPUs of different speed (but for slow factors), copies and servers that slow
+ * kernels down but for `overlap`, copies within a GPU to and from a server on it (a framework whose
+ * worker reads the server's own vectors makes none).
  */
 #ifndef DL_SIM_GPU_H
 #define DL_SIM_GPU_H
@@ -68,7 +72,9 @@ typedef struct dl_gpu_options {
     int *gpus; /* [gpu_count] ascending numbers over all nodes; NULL = from 0 on */
     int gpu_count;
     dl_dispatch_kind dispatch;
-    int ahead; /* steps */
+    int ahead;    /* steps */
+    bool in_turn; /* a thread makes a batch, launches its step, waits for its end: then ahead and
+                     prefetch are 0 and input_cores do not count */
     bool pageable;
     dl_where where;
     int where_gpu; /* over all nodes */
@@ -102,10 +108,10 @@ void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *cost
                              const int *gpus, dl_gpu_options *at);
 void dl_gpu_options_free_at_point(dl_gpu_options *at);
 
-/* Multiplies slow[workers] by what [spread] gpu_frac of the costs makes of `workers` GPUs: each one
- * has the mean of its rank among them, from fast to slow, and their mean is 1. So a mode that waits
- * for the slowest pays for more GPUs, and one GPU alone is the average one. */
-void dl_gpus_spread(const dl_costs *costs, int workers, double *slow);
+/* Multiplies slow[workers] by what [spread] gpu_frac of the costs makes of `gpus` GPUs, which they
+ * have in turn: each one has the mean of its rank among them, from fast to slow, and their mean is
+ * 1. So a mode that waits for the slowest pays for more GPUs, and one GPU alone is the average one. */
+void dl_gpus_spread(const dl_costs *costs, int workers, int gpus, double *slow);
 
 /* Multiplies slow[workers] of those that share their PCIe switch by [spread] board_slowdown. */
 void dl_gpus_boards(const dl_gpu_options *options, const dl_costs *costs, int workers,
@@ -114,7 +120,7 @@ void dl_gpus_boards(const dl_gpu_options *options, const dl_costs *costs, int wo
 /* GPUs that a scenario may use; those of all nodes unless it lists them. */
 int dl_gpu_options_count(const dl_gpu_options *options);
 
-/* The GPU of a worker. */
+/* The GPU of a worker: they take the GPUs in turn. */
 dl_place dl_gpu_options_place(const dl_gpu_options *options, int worker);
 
 /* Where a shard of the server is. */
@@ -141,8 +147,8 @@ typedef struct dl_gpu_memory {
 
 dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_point *point);
 
-/* Price of the nodes that the workers are on; NaN if the machine file does not say. */
-double dl_gpu_options_usd_per_hour(const dl_gpu_options *options, int workers);
+/* Price of the nodes that `gpus` GPUs are on; NaN if the machine file does not say. */
+double dl_gpu_options_usd_per_hour(const dl_gpu_options *options, int gpus);
 
 /* The least trustworthy origin among the machine's figures that transfers depend on. */
 dl_origin dl_gpu_options_origin(const dl_gpu_options *options);
@@ -150,7 +156,8 @@ dl_origin dl_gpu_options_origin(const dl_gpu_options *options);
 typedef struct dl_gpus_config {
     const dl_gpu_options *options; /* borrowed, as the next two */
     const dl_workload *workload;
-    dl_engine *engine; /* the team's: used when the team runs */
+    const dl_costs *costs; /* for their sharing; read by create only */
+    dl_engine *engine;     /* the team's: used when the team runs */
     int workers;
     int server_threads;   /* of each shard in host memory, >= 1 */
     bool collective;      /* as above */

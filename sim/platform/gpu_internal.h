@@ -20,8 +20,9 @@ typedef struct dl_gpu_worker {
     double backward_ns;
     double compress_ns; /* to make messages of all that a step exchanges */
     int segment;        /* of the work, between buckets that are ready; 0 without overlap */
+    int gpu;            /* in dl_gpus.computing */
     double left_ns;     /* of the segment, at full speed */
-    double speed;       /* 1, or less while collectives run */
+    double speed;       /* 1, or less while collectives run or others compute on its GPU */
     int64_t since_ns;   /* left_ns is of this time */
     int event;          /* its end */
     double push_bytes;  /* of each message of the push at hand */
@@ -87,6 +88,9 @@ struct dl_gpus {
      * DL_APPLY: index = gradients of the update - 1 */
     int *serving_class;
     int *memory_class; /* [all GPUs] of flows over its memory, -1 = nobody uses it */
+    bool shared;       /* some GPU is several workers' */
+    int *computing;    /* [all GPUs] workers that compute there at this moment; only if shared */
+    double *share; /* [workers + 1] speed of each of k that compute on a GPU: 1 / (k copies_k) */
     char (*own_names)[DL_LINK_NAME_BYTES]; /* of links after the machine's */
     int own_links;
     double moved_bytes; /* from place to place by exchange */
@@ -120,7 +124,7 @@ void dl_gpus_bucket_ready(dl_gpus *gpus, int worker, int bucket);
 /* As dl_team_exchange. */
 void dl_gpus_exchange(dl_team *team, int agent, dl_exchange exchange);
 
-/* Sets the speed of all GPUs that compute: a collective has started or ended. */
+/* Sets the speed of all that computes: a collective has started or ended, or a worker's part. */
 void dl_gpus_change_speed(dl_gpus *gpus);
 
 #endif

@@ -39,7 +39,8 @@ int dl_gpu_options_count(const dl_gpu_options *options)
 
 dl_place dl_gpu_options_place(const dl_gpu_options *options, int worker)
 {
-    int gpu = options->gpus != NULL ? options->gpus[worker] : worker;
+    const int number = worker % dl_gpu_options_count(options);
+    int gpu = options->gpus != NULL ? options->gpus[number] : number;
     int per_node = options->machine.gpu_count;
     return (dl_place){DL_PLACE_GPU, gpu / per_node, gpu % per_node};
 }
@@ -97,7 +98,10 @@ void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *cost
     *at = *options;
     at->shards = shards_of(options, workers);
     if (costs->message_host_ns.known) at->message_ns = costs->message_host_ns.value;
-    if (gpus != NULL) at->gpus = (int *)gpus;
+    if (gpus != NULL) {
+        at->gpus = (int *)gpus;
+        at->gpu_count = workers;
+    }
     const dl_network_limits limits = {
         .bytes_per_s = dl_value_or_nan(&costs->network.bytes_per_s),
         .pair_bytes_per_s = dl_value_or_nan(&costs->network.pair_bytes_per_s),
@@ -119,16 +123,16 @@ static double normal_score(int i, int n)
     return gsl_cdf_ugaussian_Pinv((i + 1 - 0.375) / (n + 0.25));
 }
 
-void dl_gpus_spread(const dl_costs *costs, int workers, double *slow)
+void dl_gpus_spread(const dl_costs *costs, int workers, int gpus, double *slow)
 {
     if (!costs->gpu_spread_frac.known) return;
     /* Over the slowest one's, so that no spread overflows. */
-    const double sigma = costs->gpu_spread_frac.value, last = normal_score(workers - 1, workers);
+    const double sigma = costs->gpu_spread_frac.value, last = normal_score(gpus - 1, gpus);
     double mean = 0;
+    for (int g = 0; g < gpus; g++)
+        mean += exp(sigma * (normal_score(g, gpus) - last)) / gpus;
     for (int w = 0; w < workers; w++)
-        mean += exp(sigma * (normal_score(w, workers) - last)) / workers;
-    for (int w = 0; w < workers; w++)
-        slow[w] *= exp(sigma * (normal_score(w, workers) - last)) / mean;
+        slow[w] *= exp(sigma * (normal_score(w % gpus, gpus) - last)) / mean;
 }
 
 /* Whether another worker is on a GPU below the same switch. */
@@ -140,7 +144,8 @@ static bool shares_board(const dl_gpu_options *options, int worker, int workers)
     if (parent < m->sockets) return false;
     for (int w = 0; w < workers; w++) {
         const dl_place other = dl_gpu_options_place(options, w);
-        if (w != worker && other.node == own.node && m->gpus[other.index].parent == parent) {
+        if (other.index != own.index && other.node == own.node &&
+            m->gpus[other.index].parent == parent) {
             return true;
         }
     }
@@ -180,6 +185,18 @@ static double server_bytes(const dl_gpu_options *options, const dl_gpu_point *po
     return bytes;
 }
 
+/* Workers of the point on that GPU. */
+static int workers_on(const dl_gpu_options *options, const dl_gpu_point *point, dl_place gpu)
+{
+    int count = 0;
+    if (point->workers * point->stride <= dl_gpu_options_count(options)) return 1;
+    for (int w = 0; w < point->workers; w++) {
+        const dl_place own = dl_gpu_options_place(options, point->first + w * point->stride);
+        count += own.node == gpu.node && own.index == gpu.index;
+    }
+    return count;
+}
+
 dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_point *point)
 {
     const dl_machine *m = &options->machine;
@@ -187,7 +204,8 @@ dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_
     for (int w = 0; w < point->workers; w++) {
         const dl_place gpu = dl_gpu_options_place(options, point->first + w * point->stride);
         const double has = m->models[m->gpus[gpu.index].model].memory_bytes.value;
-        const double needs = point->own_bytes + server_bytes(options, point, gpu);
+        const double needs =
+            workers_on(options, point, gpu) * point->own_bytes + server_bytes(options, point, gpu);
         if (!(needs / has <= most.needs_bytes / most.has_bytes)) {
             most = (dl_gpu_memory){needs, has};
         }
@@ -195,14 +213,14 @@ dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_
     return most;
 }
 
-double dl_gpu_options_usd_per_hour(const dl_gpu_options *options, int workers)
+double dl_gpu_options_usd_per_hour(const dl_gpu_options *options, int gpus)
 {
     const dl_quantity *each = &options->machine.gpu_price_usd_per_hour;
-    if (each->known) return workers * each->value;
+    if (each->known) return gpus * each->value;
     if (!options->machine.price_usd_per_hour.known) return (double)NAN;
     int nodes = 0, last = -1;
-    for (int w = 0; w < workers; w++) { /* GPUs ascend, so nodes do */
-        int node = dl_gpu_options_place(options, w).node;
+    for (int g = 0; g < gpus; g++) { /* GPUs ascend, so nodes do */
+        int node = dl_gpu_options_place(options, g).node;
         nodes += node != last;
         last = node;
     }

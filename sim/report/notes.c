@@ -59,6 +59,15 @@ static void add_overlap(note_list *list, const dl_variant *variant)
                         file_of(&variant->costs)));
 }
 
+static void add_turns(note_list *list, const dl_variant *variant)
+{
+    if (!dl_variant_waits_by_costs(variant)) return;
+    add(list, dl_format("each worker's thread makes a batch, launches its step and waits for it in "
+                        "turn, since [costs] waits = yes in %s ([machine] ahead, [input] prefetch "
+                        "or cores switch it off)",
+                        file_of(&variant->costs)));
+}
+
 /* What was made of one number. */
 static void add_throughput(note_list *list, const dl_scenario *scenario)
 {
@@ -111,6 +120,7 @@ char **dl_study_notes(const dl_study *study, size_t *count)
         add_scaling(&list, variant);
         add_estimate(&list, variant);
         add_overlap(&list, variant);
+        add_turns(&list, variant);
     }
     *count = list.count;
     return list.notes;
@@ -170,7 +180,7 @@ static double part_of(int limits, const dl_variant *variant, const dl_row *row, 
     case DL_LIMITS_INPUT_CORES:
     case DL_LIMITS_PREFETCH:
         *column = "input_frac";
-        if (gpu == NULL || !(part[DL_PART_INPUT] >= DL_DECIDING_FRAC)) return 0;
+        if (gpu == NULL || gpu->in_turn || !(part[DL_PART_INPUT] >= DL_DECIDING_FRAC)) return 0;
         return cores_are_busy(variant, row) == (limits == DL_LIMITS_INPUT_CORES)
                    ? part[DL_PART_INPUT]
                    : 0;

@@ -27,6 +27,8 @@ static const struct {
     {"machine", "machine", "file", "FILES",
      "Machine files, or names of machines (--machines lists them), whose GPUs are the workers; "
      "without it workers share cores."},
+    {"gpus", "machine", "gpus", "LIST",
+     "GPUs of the machine that the workers take in turn; where they are more, they share them."},
     {"cores", "machine", "cores", "LIST",
      "Cores that the workers share; workers: one each; measured: as many as the cost file says."},
     {"workers", "machine", "workers", "LIST", "Numbers of workers."},

@@ -11,8 +11,8 @@
 
 #include "common/options.h"
 
-#define DL_SCENARIO_OPTIONS 16     /* that stand for one key each */
-#define DL_SCENARIO_OPTIONS_ALL 20 /* with --set, --parameters, --parameter-type, --no-scale */
+#define DL_SCENARIO_OPTIONS 17     /* that stand for one key each */
+#define DL_SCENARIO_OPTIONS_ALL 21 /* with --set, --parameters, --parameter-type, --no-scale */
 
 /* What the command line says. Zero: nothing. */
 typedef struct dl_scenario_command {

@@ -69,8 +69,8 @@ static const dl_key rows[] = {
     {"machine", "nodes", WHOLE(1, DL_WORKERS_MAX), .owner = DL_OF_NOBODY, .group = DL_TAKE_GPUS,
      .sweep = ',', .help = "of the machine, in place of the machine file's"},
     {"machine", "gpus", OWN, .form = "list of numbers", .group = DL_TAKE_GPUS, .sweep = '|',
-     .help = "GPUs of workers 0, 1, ..., ascending, counted over all nodes; default: worker w has "
-             "GPU w"},
+     .help = "GPUs of workers 0, 1, ..., ascending, counted over all nodes; more workers share them "
+             "in turn, by [sharing] of the costs. Default: worker w has GPU w"},
     {"machine", "placement", OWN, .form = "digits", .group = DL_TAKE_GPUS, .sweep = ',',
      .help = "in place of gpus and workers: workers of each node (431: 4, 3, 1)"},
     {"machine", "dispatch", CHOICE(dl_dispatch_names), .fallback = "per_gpu", GPU(dispatch),

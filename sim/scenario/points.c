@@ -23,7 +23,14 @@ bool dl_point_is_split(const dl_point *point)
 
 int dl_point_gpus(const dl_point *point)
 {
+    if (point->gpu_count > 0) return point->gpu_count;
     return point->workers * (dl_point_is_split(point) ? point->stages : 1);
+}
+
+int dl_point_workers_per_gpu(const dl_point *point)
+{
+    if (point->gpu_count == 0) return 1;
+    return (point->workers + point->gpu_count - 1) / point->gpu_count;
 }
 
 dl_split dl_point_split(const dl_point *point)
@@ -90,6 +97,11 @@ static bool is_among(const dl_point *points, size_t count, const dl_point *point
         if (equal(&points[i], point)) return true;
     }
     return false;
+}
+
+bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_mode *mode)
+{
+    return mode == &dl_mode_allreduce || scenario->gpu->where == DL_WHERE_ALLREDUCE;
 }
 
 /* --- lists of swept values ------------------------------------------------------------------ */
@@ -304,6 +316,14 @@ static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sw
                             (long long)micro_batches,
                             micro_batches > point->workers ? "micro-batches" : "workers", text);
     }
+    if (point->gpu_count > 0 && point->mode != &dl_mode_none &&
+        dl_scenario_is_collective(scenario, point->mode)) {
+        return dl_ini_error(
+            ini, lists->workers.entry, DL_ERR_DATA, err,
+            "%d workers share %d GPU%s: collectives have one rank on each, as NCCL "
+            "does; ps and average with where = cpu or gpu can be shared (point: %s)",
+            point->workers, point->gpu_count, point->gpu_count == 1 ? "" : "s", text);
+    }
     if (point->option[DL_SYNC_LAG] > 0 && scenario->gpu != NULL && scenario->gpu->overlap) {
         return dl_ini_error(ini, lists->option[DL_SYNC_LAG].entry, DL_ERR_DATA, err,
                             "not with [exchange] overlap (point: %s)", text);
@@ -365,6 +385,9 @@ dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
                           .batch = (int64_t)all->batch.values[batch],
                           .mode = dl_modes[(int)all->mode.values[mode]]};
         if (point.cores == DL_CORES_AS_WORKERS) point.cores = point.workers;
+        if (scenario->gpu != NULL && point.workers > dl_gpu_options_count(scenario->gpu)) {
+            point.gpu_count = dl_gpu_options_count(scenario->gpu);
+        }
         if (scenario->batch_per_worker) point.batch *= point.workers;
         if (scenario->pipeline != NULL) {
             point.stages = scenario->pipeline->stages;

@@ -167,19 +167,19 @@ static dl_status read_algorithm(dl_gpu_options *gpu, const dl_ini *ini, dl_error
     return status == DL_OK ? DL_OK : dl_ini_error(ini, entry, status, err, "%s", inner.text);
 }
 
-/* More workers than GPUs would share them, which is not simulated. */
+/* More workers than there are GPUs share those that [machine] gpus lists: nobody does so by
+ * accident. */
 static dl_status check_workers(const dl_gpu_options *gpu, const dl_ini *ini,
                                const dl_sweep_list *workers, dl_error *err)
 {
     int count = dl_gpu_options_count(gpu);
     for (size_t i = 0; i < workers->count; i++) {
-        if (workers->values[i] <= count) continue;
-        return dl_ini_error(
-            ini, workers->entry, DL_ERR_RANGE, err,
-            "%.0f workers, but %d GPUs: several workers on a GPU are not "
-            "simulated%s",
-            workers->values[i], count,
-            gpu->gpus == NULL && gpu->machine.nic_count > 0 ? " ([machine] nodes adds nodes)" : "");
+        if (workers->values[i] <= count || gpu->gpus != NULL) continue;
+        return dl_ini_error(ini, workers->entry, DL_ERR_RANGE, err,
+                            "%.0f workers, but %d GPUs: [machine] gpus lists those that workers "
+                            "share%s",
+                            workers->values[i], count,
+                            gpu->machine.nic_count > 0 ? "; nodes adds nodes" : "");
     }
     return DL_OK;
 }

@@ -27,6 +27,7 @@ typedef struct dl_point {
     int workers;
     int64_t batch;   /* all workers together; a multiple of workers */
     const int *gpus; /* [workers] borrowed, counted over all nodes; NULL: as the scenario says */
+    int gpu_count;   /* that the workers share; 0: each has its own, or as many as stages */
     const dl_mode *mode;
     double option[DL_SYNC_SWEPT]; /* the fallback where the mode does not take it */
     int stages, micro_batches;    /* of a split model; stages <= 1: it is not split */
@@ -101,12 +102,17 @@ dl_status dl_scenario_set_measured_cores(dl_scenario *scenario, int64_t cores,
 
 void dl_scenario_free(dl_scenario *scenario);
 
+/* Whether the GPUs of a mode exchange by collectives, without a server. */
+bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_mode *mode);
+
 /* Factor of each worker, [workers]. */
 void dl_scenario_slow(const dl_scenario *scenario, int workers, double *slow);
 
-/* Whether each worker of the point is several GPUs; GPUs of the point: workers x stages. */
+/* Whether each worker of the point is several GPUs; GPUs of the point: workers x stages, or fewer
+ * that they share; workers on the GPU that has the most. */
 bool dl_point_is_split(const dl_point *point);
 int dl_point_gpus(const dl_point *point);
+int dl_point_workers_per_gpu(const dl_point *point);
 
 /* The point's split. */
 dl_split dl_point_split(const dl_point *point);

@@ -305,10 +305,35 @@ static void assume(dl_variant *variant)
                     cores, &variant->assumed);
 }
 
+static bool gives(const dl_scenario *scenario, const char *section, const char *name)
+{
+    const dl_key *key = dl_keys_find(&dl_scenario_keys, section, name);
+    return scenario->given[key - dl_scenario_keys.rows];
+}
+
 static bool gives_overlap(const dl_scenario *scenario)
 {
-    const dl_key *key = dl_keys_find(&dl_scenario_keys, "exchange", "overlap");
-    return scenario->given[key - dl_scenario_keys.rows];
+    return gives(scenario, "exchange", "overlap");
+}
+
+/* A step's parts in turn as in the program that the costs are of, where the scenario leaves it
+ * open. */
+static void take_turns(dl_variant *variant)
+{
+    dl_scenario *scenario = &variant->scenario;
+    bool goes = variant->costs.waits && scenario->gpu != NULL && scenario->pipeline == NULL &&
+                !gives(scenario, "machine", "ahead") && !gives(scenario, "input", "prefetch") &&
+                !gives(scenario, "input", "cores");
+    for (size_t p = 0; p < scenario->point_count; p++)
+        goes = goes && scenario->points[p].option[DL_SYNC_LAG] == 0;
+    if (!goes) return;
+    scenario->gpu->in_turn = true;
+    scenario->gpu->ahead = scenario->gpu->prefetch = 0;
+}
+
+bool dl_variant_waits_by_costs(const dl_variant *variant)
+{
+    return variant->scenario.gpu != NULL && variant->scenario.gpu->in_turn;
 }
 
 /* Overlap as in the program that the costs are of, where the scenario leaves it open. Split models
@@ -390,6 +415,7 @@ static dl_status read_costs(dl_variant *variant, dl_error *err)
     }
     if (scenario->parameter_bytes > 0) costs->parameter_bytes = scenario->parameter_bytes;
     take_overlap(variant);
+    take_turns(variant);
     choose_processes(scenario, costs);
     assume(variant);
     return check_split(variant, err);

@@ -57,6 +57,10 @@ const dl_swept_key *dl_study_swept(const dl_study *study, const char *section, c
 /* Whether the variant's exchange overlaps the backward pass because its cost file says so. */
 bool dl_variant_overlaps_by_costs(const dl_variant *variant);
 
+/* Whether its workers make a batch, launch a step and wait for its end in turn, as the cost file says
+ * of its program. */
+bool dl_variant_waits_by_costs(const dl_variant *variant);
+
 /* How much slower and faster compute may be, as the logarithm of a factor, because it was scaled
  * from another GPU (sim/scenario/scaling.h) or estimated ([spread] compute_frac); 0: neither. */
 double dl_variant_compute_log(const dl_variant *variant);

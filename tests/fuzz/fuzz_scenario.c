@@ -37,11 +37,12 @@ size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
 /* Every point of a scenario that is accepted can be run. */
 static void check_point(const dl_scenario *scenario, const dl_point *point)
 {
-    DL_ASSERT(point->workers >= 1 && point->workers <= DL_WORKERS_MAX &&
-                  (point->cores >= 1 || point->cores == DL_CORES_MEASURED ||
-                   (scenario->gpu != NULL && point->cores == DL_CORES_GPU &&
-                    point->workers <= dl_gpu_options_count(scenario->gpu))),
-              "%d workers, %d cores", point->workers, point->cores);
+    DL_ASSERT(
+        point->workers >= 1 && point->workers <= DL_WORKERS_MAX &&
+            (point->cores >= 1 || point->cores == DL_CORES_MEASURED ||
+             (scenario->gpu != NULL && point->cores == DL_CORES_GPU &&
+              (point->gpu_count > 0 || point->workers <= dl_gpu_options_count(scenario->gpu)))),
+        "%d workers, %d cores", point->workers, point->cores);
     DL_ASSERT(point->batch >= 1 && point->batch % point->workers == 0, "batch %lld of %d workers",
               (long long)point->batch, point->workers);
     int64_t interval = (int64_t)point->option[DL_SYNC_INTERVAL];

@@ -105,7 +105,7 @@ static void spread_slows_who_waits_for_all(void **state)
     for (int n = 3; n <= 8; n++) {
         double slow[8] = {1, 1, 1, 1, 1, 1, 1, 1}, sum = 0;
         dl_costs costs = {.gpu_spread_frac = {.known = true, .value = 0.1}};
-        dl_gpus_spread(&costs, n, slow);
+        dl_gpus_spread(&costs, n, n, slow);
         for (int w = 0; w < n; w++)
             sum += slow[w];
         assert_near(sum, n, 1e-12);
@@ -117,7 +117,7 @@ static void spread_slows_who_waits_for_all(void **state)
     /* However far apart, a time is a time. */
     double wide[2] = {1, 1};
     dl_costs costs = {.gpu_spread_frac = {.known = true, .value = 1e6}};
-    dl_gpus_spread(&costs, 2, wide);
+    dl_gpus_spread(&costs, 2, 2, wide);
     assert_near(wide[1], 2, 1e-12);
     assert_true(wide[0] >= 0 && wide[0] < 1e-12);
 }

@@ -112,7 +112,7 @@ expect 0 "1 points" "${number[@]}" --workers 8 --mode allreduce -o eight.csv
 equal all.csv eight.csv "all GPUs of a p2.8xlarge"
 expect 0 "32   1024 allreduce" "${number[@]}" --batch 1024 --workers 1,all --mode allreduce --set machine.nodes=4
 expect 2 "all are 8 GPUs, which are given too" "${number[@]}" --workers 8,all
-expect 2 "32 workers, but 8 GPUs: several workers on a GPU are not simulated ([machine] nodes adds nodes)" \
+expect 2 "32 workers, but 8 GPUs: [machine] gpus lists those that workers share; nodes adds nodes" \
     "${number[@]}" --workers 32
 expect 1 "all means the GPUs of [machine] file" --costs costs.ini --cores 2 --batch 128 --workers all
 expect 1 "are not connected: it has no [nics ..]" "$scenarios/z10pe/allreduce.ini" --set machine.nodes=2

@@ -1,0 +1,168 @@
+/* Workers that share a GPU against closed forms: tests/gpu_fixture.h has the numbers. */
+#include "tests/gpu_fixture.h"
+
+#include "sim/costs/assume.h"
+
+#define COSTS FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH
+#define SHARING COSTS "[sharing]\ncopies_2 = 0.75\ncopies_4 = 0.5\n"
+#define TURNS COSTS "[sharing]\ncopies_2 = 1\n"
+#define ONE "gpus = 0\n"
+#define PS_CPU "[sync]\nmode = ps\n"
+#define COPY_NS 8200.0 /* 80 kB at 10 GB/s, two edges of 100 ns */
+
+static void assert_step(double actual_ns, double expected_ns)
+{
+    if (fabs(actual_ns - expected_ns) > 20) fail_msg("%.1f is not %.1f ns", actual_ns, expected_ns);
+}
+
+/* k copies_k times its time alone; between 2 and 4 on the line, beyond 4 as 4. */
+static void k_workers_compute_as_bench_has_it(void **state)
+{
+    (void)state;
+    const double factor[] = {0, 1, 2 * 0.75, 3 * 0.625, 4 * 0.5, 5 * 0.5};
+    for (int k = 1; k <= 5; k++) {
+        assert_step(fixture_step_ns(SHARING, ONE, k, ""), factor[k] * 1.1e6);
+        assert_step(fixture_step_ns(TURNS, ONE, k, ""), k * 1.1e6);
+    }
+}
+
+/* Workers 0 and 2 have GPU 5, worker 1 has GPU 6 for itself. */
+static void workers_take_the_gpus_in_turn(void **state)
+{
+    (void)state;
+    dl_run_result r = fixture_run_gpus(SHARING, "gpus = 5, 6\n", 3, 20, "");
+    assert_step(1e9 * r.worker_step_s[0], 1.65e6);
+    assert_step(1e9 * r.worker_step_s[1], 1.1e6);
+    assert_near(r.worker_step_s[2], r.worker_step_s[0], 1e-6);
+    dl_run_result_free(&r);
+}
+
+/* What the host does before a step is each worker's own, and takes nothing from the others. */
+static void the_hosts_part_is_not_shared(void **state)
+{
+    (void)state;
+    const char *costs = FIXTURE_GPU_COSTS "[sharing]\ncopies_2 = 0.75\n"
+                                          "[dispatch]\nserial_ns = 2e5\nper_worker_ns = 0\n";
+    assert_step(fixture_step_ns(costs, ONE "ahead = 0\n", 2, ""), 2e5 + 1.65e6);
+}
+
+/* Both copy over the GPU's link; the server's thread sums two vectors. */
+static void copies_share_the_link(void **state)
+{
+    (void)state;
+    const double both = 2 * 8000 + 200;
+    assert_step(fixture_step_ns(SHARING, ONE, 2, PS_CPU), 1.5e6 + 2 * both + 3 * 80e3);
+}
+
+/* Worker 0 has its 1 ms after 2 ms; what is left of worker 1's 2 ms, 1 ms, it does alone. */
+static void who_is_left_has_the_gpu_for_itself(void **state)
+{
+    (void)state;
+    const double step = fixture_step_ns(TURNS, ONE, 2, "[sync]\nmode = ps\n[noise]\nslow = 1:2\n");
+    assert_step(step, 3e6 + COPY_NS + 3 * 80e3 + 2 * 8000 + 200);
+}
+
+/* The sum moves 3 x 80 kB in the GPU's memory, at 100 GB/s; copies within it are free. */
+static void a_server_on_the_workers_gpu(void **state)
+{
+    (void)state;
+    const char *gpu = "[sync]\nmode = ps\nwhere = gpu:0\n";
+    assert_step(fixture_step_ns(TURNS, ONE, 2, gpu), 2e6 + 2400);
+}
+
+static dl_scenario scenario_of(const char *machine, const char *rest)
+{
+    char path[64];
+    snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
+    fixture_write(path, FIXTURE_GPUS);
+    dl_scenario scenario = fixture_scenario("[scenario]\nsteps = 20\n[machine]\nfile = %s\n%s"
+                                            "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n%s",
+                                            path, machine, rest);
+    unlink(path);
+    return scenario;
+}
+
+/* Parameters and gradients of 80 kB, 40 kB state, 100 kB workspace, 70 kB a sample: 370 kB each. */
+static void each_worker_needs_its_memory(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(COSTS "[gpu_memory]\nactivation_bytes_per_sample = 70000\n"
+                                         "workspace_bytes = 100000\n");
+    dl_scenario scenario = scenario_of("gpus = 0, 3\nworkers = 5\n", "");
+    assert_near(dl_run_memory(&scenario, &costs, &scenario.points[0]).needs_bytes, 3 * 370e3,
+                1e-12);
+    assert_int_equal(dl_point_gpus(&scenario.points[0]), 2);
+    assert_int_equal(dl_point_workers_per_gpu(&scenario.points[0]), 3);
+    assert_near(dl_gpu_options_usd_per_hour(scenario.gpu, 2), 9, 1e-12);
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+}
+
+/* Without a bench they take turns, from half of that (no disturbance) to twice as long, and more
+ * workers than were measured are an extrapolation. */
+static void what_was_not_measured_is_assumed(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(COSTS);
+    dl_scenario scenario = scenario_of("gpus = 0\nworkers = 1, 2, 4\n", "");
+    assert_false(dl_run_needs(&scenario, &scenario.points[0]) & DL_NEED_SHARING);
+    assert_true(dl_run_needs(&scenario, &scenario.points[1]) & DL_NEED_SHARING);
+    dl_assumptions made;
+    dl_costs_assume(&costs, DL_NEED_SHARING, &scenario.gpu->machine, 0, &made);
+    assert_int_equal(made.count, 1);
+    assert_string_equal(dl_assumption_name(&made.items[0]), "copies_2");
+    assert_near(made.items[0].value, 1, 1e-12);
+    assert_near(made.items[0].low, 0.5, 1e-12);
+    assert_near(made.items[0].high, 2, 1e-12);
+    assert_non_null(strstr(made.items[0].source, "take turns"));
+    assert_non_null(strstr(made.items[0].measure, "--device cuda"));
+    assert_false(dl_run_extrapolates(&costs, &scenario.points[1]));
+    assert_true(dl_run_extrapolates(&costs, &scenario.points[2]));
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+}
+
+static dl_status refused(const char *machine, const char *rest, dl_error *err)
+{
+    char path[64], whole[1024];
+    snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
+    fixture_write(path, FIXTURE_GPUS);
+    snprintf(whole, sizeof whole,
+             "[machine]\nfile = %s\n%s[workload]\ncosts = c.ini\nbatch_per_worker = 1\n%s", path,
+             machine, rest);
+    dl_scenario scenario = {0};
+    const dl_status status = dl_scenario_read_text(&scenario, "s.ini", whole, strlen(whole), err);
+    unlink(path);
+    if (status == DL_OK) dl_scenario_free(&scenario);
+    return status;
+}
+
+static void collectives_have_a_gpu_each(void **state)
+{
+    (void)state;
+    dl_error err = {0};
+    assert_int_equal(refused("gpus = 0\nworkers = 2\n", "[sync]\nmode = allreduce\n", &err),
+                     DL_ERR_DATA);
+    assert_non_null(strstr(err.text, "2 workers share 1 GPU: collectives have one rank on each"));
+    assert_int_equal(refused("gpus = 0, 1\nworkers = 3\n",
+                             "[sync]\nmode = average\ninterval = 2\nwhere = allreduce\n", &err),
+                     DL_ERR_DATA);
+    assert_int_equal(refused("workers = 9\n", "", &err), DL_ERR_RANGE);
+    assert_non_null(strstr(err.text, "[machine] gpus lists those that workers share"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(k_workers_compute_as_bench_has_it),
+        cmocka_unit_test(workers_take_the_gpus_in_turn),
+        cmocka_unit_test(the_hosts_part_is_not_shared),
+        cmocka_unit_test(copies_share_the_link),
+        cmocka_unit_test(who_is_left_has_the_gpu_for_itself),
+        cmocka_unit_test(a_server_on_the_workers_gpu),
+        cmocka_unit_test(each_worker_needs_its_memory),
+        cmocka_unit_test(what_was_not_measured_is_assumed),
+        cmocka_unit_test(collectives_have_a_gpu_each),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
