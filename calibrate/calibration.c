@@ -53,12 +53,14 @@ dl_status dl_calibration_fit(dl_calibration *calibration, const char *const *pat
     dl_costs *costs = &calibration->costs;
     costs->workload = dl_strdup(dataset->workload);
     costs->device = dl_strdup(dataset->device);
+    if (dataset->precision != NULL) costs->precision = dl_strdup(dataset->precision);
     costs->parameter_bytes = dataset->parameter_bytes;
     costs->state_bytes = dataset->state_bytes;
     costs->cores = dataset->cores;
     costs->gpu_memory.activation_bytes_per_sample = dataset->gpu.activation_bytes_per_sample;
     costs->gpu_memory.workspace_bytes = dataset->gpu.workspace_bytes;
     costs->input_bytes_per_sample = dataset->gpu.input_bytes_per_sample;
+    costs->waits = dataset->gpu.gpu; /* dlprof train does */
     return fit_all(calibration, err);
 }
 

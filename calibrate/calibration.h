@@ -66,6 +66,7 @@ void dl_operations_free(dl_operations *operations);
  *   barrier, lock    median of the samples with 2 .. cores threads
  *   wakeup           median of wake-ups on another core (2 threads)
  *   slice            median
+ *   pageable copies  median of their rates, at the size nearest to the parameters
  *
  * Samples of one case (bytes, vectors, direction) give one point, their robust location estimate.
  * The lines are there for what the model exchanges, so what a point may deviate from its line
@@ -160,7 +161,9 @@ void dl_memory_fit_total(const dl_comm_fit *comm, dl_memory_fit *fit, dl_costs *
 void dl_memory_fit_free(dl_memory_fit *fit);
 
 /* What sharing the machine costs: a step's time with k copies at once, over its time alone per turn
- * on a core, time(k) / (time(1) max(1, k / cores)).
+ * on a core, time(k) / (time(1) max(1, k / cores)). Of copies that share a GPU the same with one
+ * GPU in place of the cores and a step's time there: 1 where kernels take turns, 1 / k where copies
+ * do not disturb one another.
  *
  * The bench runs all k in every round, so times are compared within a round, where the machine's
  * speed is the same. As long as every copy has its core, a run's time is its robust location
@@ -206,7 +209,8 @@ void dl_contention_fit_free(dl_contention_fit *fit);
  *              measure something else
  *   k copies   step time over fitted step time times sharing: the bench's steps of k copies at
  *              once, 2 <= k <= cores, for each batch size: there cores differ, for whole runs, from
- *              one another, and disturb each other. A bench trace is one run
+ *              one another, and disturb each other. A bench trace is one run. Not of GPUs, whose
+ *              bench has of a step only its time there
  *
  * Whoever resamples them needs runs to be runs and neighbours to be neighbours, so what is kept is
  * of each copy of each run the same number of consecutive steps, from its middle, where there are

@@ -273,6 +273,46 @@ static dl_value median_value(const dl_dataset *dataset, dl_sample_kind kind, uin
     return value;
 }
 
+static double distance_of(uint64_t bytes, int64_t parameter_bytes)
+{
+    return fabs(log2((double)bytes / (double)parameter_bytes));
+}
+
+/* What copies between a GPU and pageable memory reach, both directions together, at the size that is
+ * nearest to the parameters. */
+static dl_value pageable_rate(const dl_dataset *dataset, int64_t parameter_bytes)
+{
+    static const dl_sample_kind kinds[] = {DL_SAMPLE_H2D_PAGEABLE, DL_SAMPLE_D2H_PAGEABLE};
+    uint64_t nearest = 0;
+    double *rates = NULL;
+    size_t chosen = 0;
+    for (int pass = 0; pass < 2; pass++) { /* which size; its samples */
+        for (int k = 0; k < 2; k++) {
+            size_t count;
+            case_sample *samples = list_samples(dataset, kinds[k], &count);
+            for (size_t i = 0; i < count; i++) {
+                const case_sample *at = &samples[i];
+                if (at->threads != 1 || at->bytes == 0 || !(at->duration_ns > 0)) continue;
+                if (pass == 1 && at->bytes == nearest) {
+                    DL_APPEND(rates, chosen, "rates") = 1e9 * (double)at->bytes / at->duration_ns;
+                } else if (pass == 0 &&
+                           (nearest == 0 || distance_of(at->bytes, parameter_bytes) <
+                                                distance_of(nearest, parameter_bytes))) {
+                    nearest = at->bytes;
+                }
+            }
+            free(samples);
+        }
+    }
+    dl_value value = {0};
+    if (chosen > 0) {
+        const dl_estimate median = dl_fit_median(rates, chosen);
+        value = (dl_value){true, median.value, median.error, median.count, DL_ORIGIN_MEASURED};
+    }
+    free(rates);
+    return value;
+}
+
 dl_status dl_comm_costs_fit(const dl_dataset *dataset, dl_comm_fit *fit, dl_costs *costs,
                             dl_notes *notes, dl_error *err)
 {
@@ -284,6 +324,8 @@ dl_status dl_comm_costs_fit(const dl_dataset *dataset, dl_comm_fit *fit, dl_cost
     costs->wakeup_ns = median_value(dataset, DL_SAMPLE_WAKEUP, 2, 2);
     costs->slice_ns = median_value(dataset, DL_SAMPLE_SLICE, 0, UINT32_MAX);
     if (costs->slice_ns.known && !(costs->slice_ns.value > 0)) costs->slice_ns.known = false;
+    costs->copy.pageable_bytes_per_s =
+        pageable_rate(dataset, costs->parameter_bytes > 0 ? costs->parameter_bytes : 1);
     return DL_OK;
 }
 
@@ -379,11 +421,6 @@ void dl_exchange_runs_fit(const dl_dataset *dataset, const dl_comm_fit *comm, dl
     }
 }
 
-static double size_distance(uint64_t bytes, int64_t parameter_bytes)
-{
-    return fabs(log2((double)bytes / (double)parameter_bytes));
-}
-
 /* Size with samples of several threads that is nearest to the parameters; 0: there is none. */
 static uint64_t nearest_size(const dl_comm_line *line, int64_t parameter_bytes)
 {
@@ -391,8 +428,8 @@ static uint64_t nearest_size(const dl_comm_line *line, int64_t parameter_bytes)
     for (size_t i = 0; i < line->count; i++) {
         const dl_comm_point *point = &line->points[i];
         if (point->threads < 2 || point->bytes == 0) continue;
-        if (nearest == 0 || size_distance(point->bytes, parameter_bytes) <
-                                size_distance(nearest, parameter_bytes)) {
+        if (nearest == 0 ||
+            distance_of(point->bytes, parameter_bytes) < distance_of(nearest, parameter_bytes)) {
             nearest = point->bytes;
         }
     }

@@ -78,7 +78,8 @@ typedef struct ratios {
     size_t count;
 } ratios;
 
-static dl_status add_rounds(const dl_copies_run *runs, size_t count,
+/* `slices`: copies take turns in long time slices, as cores do it and GPUs do not. */
+static dl_status add_rounds(const dl_copies_run *runs, size_t count, bool slices,
                             const dl_contention_point *point, ratios *all, dl_error *err)
 {
     for (size_t round = 0;; round++) {
@@ -87,8 +88,9 @@ static dl_status add_rounds(const dl_copies_run *runs, size_t count,
         if (many == NULL || alone == NULL) return DL_OK;
         const double turns = (double)many->copies / (double)many->cores;
         double many_ns, alone_ns;
-        dl_status status = run_time(many, turns > 1, &many_ns, err);
-        if (status == DL_OK) status = run_time(alone, turns > 1, &alone_ns, err);
+        const bool mean = slices && turns > 1;
+        dl_status status = run_time(many, mean, &many_ns, err);
+        if (status == DL_OK) status = run_time(alone, mean, &alone_ns, err);
         if (status != DL_OK) return status;
         DL_APPEND(all->values, all->count, "rounds") =
             many_ns / (alone_ns * (turns > 1 ? turns : 1));
@@ -102,7 +104,7 @@ static dl_status fit_point(const dl_dataset *dataset, dl_contention_point *point
     for (size_t b = 0; b < dataset->bench_count && status == DL_OK; b++) {
         size_t count;
         dl_copies_run *runs = dl_contention_runs(&dataset->benches[b], &count);
-        status = add_rounds(runs, count, point, &all, err);
+        status = add_rounds(runs, count, !dataset->benches[b].gpu, point, &all, err);
         free(runs);
     }
     if (status == DL_OK && all.count == 0) {

@@ -477,19 +477,17 @@ dl_status dl_step_run_add(dl_dataset *dataset, const dl_trace *trace, dl_notes *
 }
 
 const char *const dl_sample_kind_names[DL_SAMPLE_KINDS] = {
-    "copy", "average", "update", "barrier", "wakeup", "lock", "slice", "step", "launch"};
+    "copy",  "average", "update", "barrier",      "wakeup",      "lock",
+    "slice", "step",    "launch", "h2d_pageable", "d2h_pageable"};
 
-/* Samples of dlprof bench that no cost of exchange on the host is fitted to: of links (dlcal links
- * reads them), of gaps between launches, and of what averages and messages reach of the memory's bandwidth. */
+/* Samples of dlprof bench that no cost is fitted to: of links and GPUs' memories (dlcal links and
+ * dlprof machine --measure take them), and of what averages and messages reach of the memory's
+ * bandwidth. */
 static const char *const other_samples[] = {"h2d",
                                             "d2h",
-                                            "h2d_pageable",
-                                            "d2h_pageable",
                                             "h2d_with_d2h",
                                             "p2p",
                                             "all_reduce",
-                                            "launch_gap",
-                                            "launch_wait",
                                             "triad",
                                             "average_ram",
                                             "average_passes",
@@ -523,6 +521,7 @@ static dl_status check_head(dl_dataset *dataset, const dl_trace *trace, dl_error
         return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
                                "does not say which model it is of");
     }
+    const char *precision = dl_trace_meta(trace, "precision");
     if (device == NULL) device = "unknown device";
     int64_t parameter_bytes, state_bytes;
     dl_status status = dl_trace_meta_read_int(trace, "parameter_bytes", -1, &parameter_bytes, err);
@@ -533,6 +532,7 @@ static dl_status check_head(dl_dataset *dataset, const dl_trace *trace, dl_error
         dataset->path = dl_strdup(trace->path);
         dataset->workload = dl_strdup(model);
         dataset->device = dl_strdup(device);
+        if (precision != NULL) dataset->precision = dl_strdup(precision);
         dataset->parameter_bytes = parameter_bytes;
         dataset->state_bytes = state_bytes;
         return DL_OK;
@@ -542,6 +542,10 @@ static dl_status check_head(dl_dataset *dataset, const dl_trace *trace, dl_error
     }
     if (strcmp(device, dataset->device) != 0) {
         return differ(dataset, trace, "the device", device, dataset->device, err);
+    }
+    if (precision != NULL && dataset->precision != NULL &&
+        strcmp(precision, dataset->precision) != 0) {
+        return differ(dataset, trace, "the precision", precision, dataset->precision, err);
     }
     if (parameter_bytes != dataset->parameter_bytes || state_bytes != dataset->state_bytes) {
         char here[64], there[64];
@@ -588,6 +592,7 @@ static dl_status add_bench(dl_dataset *dataset, const dl_trace *trace, dl_error 
     dl_bench_trace *bench = &DL_APPEND(dataset->benches, dataset->bench_count, "bench traces");
     *bench = (dl_bench_trace){
         .path = dl_strdup(trace->path),
+        .gpu = dl_trace_meta(trace, "device_count") != NULL,
         .snapshot = dl_trace_meta(trace, "snapshot") != NULL,
         .disturbed = dataset_disturbed(trace),
         .samples = dl_calloc(trace->record_count, sizeof *bench->samples, "bench samples")};
@@ -690,6 +695,7 @@ void dl_dataset_free(dl_dataset *dataset)
     free(dataset->benches);
     free(dataset->ops);
     free(dataset->workload);
+    free(dataset->precision);
     free(dataset->device);
     free(dataset->path);
     *dataset = (dl_dataset){0};

@@ -69,6 +69,8 @@ typedef enum dl_sample_kind {
     DL_SAMPLE_SLICE,
     DL_SAMPLE_STEP,
     DL_SAMPLE_LAUNCH,
+    DL_SAMPLE_H2D_PAGEABLE,
+    DL_SAMPLE_D2H_PAGEABLE,
     DL_SAMPLE_KINDS
 } dl_sample_kind;
 
@@ -80,6 +82,7 @@ typedef struct dl_bench_trace {
     char *path;
     dl_record *samples; /* [count]; `name` is a dl_sample_kind */
     size_t count;
+    bool gpu;          /* of GPUs: its steps are of copies that share one */
     bool snapshot;     /* of the state of the machine alone (dlprof bench --snapshot) */
     int64_t disturbed; /* as dl_step_run's */
 } dl_bench_trace;
@@ -87,6 +90,7 @@ typedef struct dl_bench_trace {
 /* Owns everything; zero before the first dl_dataset_add, release with dl_dataset_free. */
 typedef struct dl_dataset {
     char *workload, *device;
+    char *precision;                      /* NULL: the traces do not say */
     char *path;                           /* the trace that they come from */
     int64_t parameter_bytes, state_bytes; /* -1: the traces do not say */
     int64_t cores;                        /* of the bench traces, else of the first; 0: not said */

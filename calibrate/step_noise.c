@@ -156,7 +156,7 @@ static void add_set(const dl_dataset *dataset, size_t copies, int64_t batch, dl_
         dl_costs_step_ns(costs, (double)batch, NULL) * dl_sharing(costs, (int)copies);
     if (copies == 1) add_train(&all, dataset, expected_ns);
     for (size_t b = 0; b < dataset->bench_count; b++)
-        add_bench(&all, &dataset->benches[b], expected_ns);
+        if (!dataset->benches[b].gpu) add_bench(&all, &dataset->benches[b], expected_ns);
     if (copies == 1) check_bench(&all, notes);
     if (all.set.run_count == 0) return;
     costs->noise = dl_realloc(costs->noise, fit->count + 1, sizeof *costs->noise, "noise sets");

@@ -125,11 +125,18 @@ static dl_status write_overhead(const char *path, const bench_setup *setup,
     return dl_trace_writer_close(&writer, err);
 }
 
+static dl_status take_gpu(bench_setup *setup, dl_error *err)
+{
+    const dl_status status = dl_device_load_cuda(&setup->train.device, err);
+    if (status != DL_OK) return status;
+    return dl_workload_usage(dl_train_check(&setup->train, &setup->data, err), err);
+}
+
 /* Measures what recording costs, prints it, and writes it where --output says. Takes the first
- * batch. The launches come first, in children of a process that has had no other thread; half the
- * time is theirs where there is a GPU. */
-static dl_status run_overhead(const bench_options *options, bench_setup *setup,
-                              const char *command_text, dl_error *err)
+ * batch. The launches come first, in children of a process that has had no other thread and no GPU,
+ * which none of them could use after it; half the time is theirs where there is a GPU. */
+static dl_status run_overhead(const bench_options *options, const dl_device_choice *choice,
+                              bench_setup *setup, const char *command_text, dl_error *err)
 {
     const char *wanted = getenv("TMPDIR");
     const char *folder = wanted != NULL ? wanted : "/tmp";
@@ -148,6 +155,7 @@ static dl_status run_overhead(const bench_options *options, bench_setup *setup,
     if (status == DL_OK) {
         status = measure_nvtx(library, folder, nvtx, &report.nvtx_reason, &no_nvtx, err);
     }
+    if (status == DL_OK && choice->cuda) status = take_gpu(setup, err);
     report.cuda = report.cuda_reason == NULL ? &cuda : NULL;
     report.nvtx = report.nvtx_reason == NULL ? nvtx : NULL;
     if (status == DL_OK) {
@@ -165,15 +173,19 @@ static dl_status run_overhead(const bench_options *options, bench_setup *setup,
 #define QUICK_SECONDS 1.0
 #define SNAPSHOT_SECONDS 0.7
 
-/* Part of a GPUs' bench for averages and messages, half of it on the GPUs, half on the host. */
-#define GPU_HOST_SHARE 0.4
+/* Parts of a GPUs' bench: for averages and messages, half of it on the GPUs, half on the host; for
+ * steps of copies that share one. */
+#define GPU_HOST_SHARE 0.3
+#define GPU_STEP_SHARE 0.3
+#define GPU_COPIES_MAX 8
 
 static const dl_option bench_table[] = {
     DL_OPTION_ROW_TEXT("batch", 'b', bench_options, batch, "SAMPLES,...",
                        "samples of one copy's step, several sizes; overhead takes the first"),
     DL_OPTION_ROW_NUMBER(INT, "workers-max", 'w', bench_options, workers_max, 0,
                          DL_TRAIN_WORKERS_MAX, "COUNT",
-                         "most copies of the step side by side; 0 means twice the cores"),
+                         "most copies of the step side by side; 0 means twice the cores, and 8 "
+                         "of one GPU"),
     DL_OPTION_ROW_NUMBER(
         DOUBLE, "seconds", 0, bench_options, seconds, 0.1, 86400, "SECONDS",
         "time for all measurements; less means fewer repetitions, but each case is measured "
@@ -190,7 +202,8 @@ static const dl_option bench_table[] = {
     DL_OPTION_ROW_TEXT(
         "device", 'd', bench_options, device, "DEVICE",
         "cpu; or cuda or cuda:NUMBER, for copies, reductions and launches of the GPUs from "
-        "NUMBER on instead"),
+        "NUMBER on instead, and steps of copies that share the first; of overhead what training "
+        "runs on"),
     DL_OPTION_ROW_TEXT("cupti", 0, bench_options, cupti, "FILE",
                        "libcupti for overhead to use; searched for if not given"),
     DL_OPTION_ROW_TEXT(
@@ -204,11 +217,17 @@ enum {
     OPTION_COUNT = OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT
 };
 
-/* All that can be known before anything is made. */
-static dl_status set_up(const bench_options *options, bool gpus, bench_setup *setup, dl_error *err)
+/* All that can be known before anything is made, and the GPU. */
+static dl_status set_up(const bench_options *options, const dl_device_choice *choice, bool overhead,
+                        bench_setup *setup, dl_error *err)
 {
     setup->train = dl_train_default_config();
     dl_workload_options_apply(&options->workload, &setup->train);
+    setup->train.first_device = choice->first;
+    if (choice->cuda && !overhead) {
+        const dl_status loaded = dl_device_load_cuda(&setup->train.device, err);
+        if (loaded != DL_OK) return loaded;
+    }
     setup->seconds = options->snapshot ? SNAPSHOT_SECONDS
                      : options->quick  ? QUICK_SECONDS
                                        : options->seconds;
@@ -220,7 +239,8 @@ static dl_status set_up(const bench_options *options, bool gpus, bench_setup *se
     status = dl_data_source_open(&source, &setup->data, &setup->data_note, err);
     if (status != DL_OK) return status;
     dl_train_config checked = setup->train;
-    if (gpus) checked.device_settings.math = DL_DEVICE_MATH_FP32; /* whose steps are not run */
+    if (choice->cuda && overhead) /* which takes the GPU later, with its arithmetic */
+        checked.device_settings.math = DL_DEVICE_MATH_FP32;
     return dl_workload_usage(dl_train_check(&checked, &setup->data, err), err);
 }
 
@@ -311,6 +331,7 @@ static dl_status run_host(const bench_options *options, const bench_setup *setup
     dl_bench_config config = config_of(options, setup);
     config.kind = DL_BENCH_HOST;
     config.workers_max = 1;
+    config.train.device = NULL;
     config.seconds *= GPU_HOST_SHARE / 2;
     dl_bench bench;
     dl_bench_init(&bench, writer);
@@ -319,27 +340,43 @@ static dl_status run_host(const bench_options *options, const bench_setup *setup
     return status;
 }
 
-/* Of all GPUs from the chosen one on. Nothing is trained. */
+/* Copies of the step that share the first GPU. */
+static dl_status run_gpu_steps(const bench_options *options, const bench_setup *setup,
+                               dl_trace_writer *writer, dl_error *err)
+{
+    const dl_run_sizes *sizes = &setup->sizes;
+    dl_bench_config config = config_of(options, setup);
+    config.kind = DL_BENCH_GPU_STEPS;
+    config.replica_bytes = sizes->parameter_bytes + sizes->gradient_bytes + sizes->state_bytes;
+    config.activation_bytes = sizes->activation_bytes;
+    if (options->workers_max == 0) config.workers_max = GPU_COPIES_MAX;
+    config.seconds *= GPU_STEP_SHARE;
+    dl_bench bench;
+    dl_bench_init(&bench, writer);
+    const dl_status status = dl_bench_run(&bench, &config, err);
+    dl_bench_print_gaps(&bench, stdout);
+    return status;
+}
+
+/* Of all GPUs from the chosen one on. */
 static dl_status run_gpus(const bench_options *options, const bench_setup *setup,
-                          const dl_device_choice *choice, const char *command_text, dl_error *err)
+                          const char *command_text, dl_error *err)
 {
     const char *path = options->output != NULL ? options->output : "bench.dlt";
     dl_train_config train = setup->train;
     dl_trace_writer *writer = NULL;
-    dl_status status = dl_device_load_cuda(&train.device, err);
-    if (status != DL_OK) return status;
-    train.first_device = choice->first;
     train.workers = DL_TRAIN_WORKERS_MAX; /* no fewer than there are GPUs */
     int count = 0;
-    status = dl_train_device_count(&train, &count, err);
+    dl_status status = dl_train_device_count(&train, &count, err);
     train.workers = count;
     if (status == DL_OK) status = dl_trace_writer_open(&writer, path, err);
     if (status != DL_OK) return status;
     dl_run_meta_common(writer, "bench", command_text, setup->data.name, &train, &setup->sizes);
     const dl_bench_gpu_config config = {.type = train.device,
-                                        .first = choice->first,
+                                        .first = train.first_device,
                                         .count = count,
-                                        .seconds = setup->seconds * (1 - GPU_HOST_SHARE),
+                                        .seconds =
+                                            setup->seconds * (1 - GPU_HOST_SHARE - GPU_STEP_SHARE),
                                         .quick = options->quick,
                                         .stop = setup->train.stop};
     status = dl_bench_gpu(writer, &config, err);
@@ -348,6 +385,7 @@ static dl_status run_gpus(const bench_options *options, const bench_setup *setup
         memory.seconds = setup->seconds * GPU_HOST_SHARE / 2;
         status = dl_bench_gpu_memory(writer, &memory, err);
     }
+    if (status == DL_OK) status = run_gpu_steps(options, setup, writer, err);
     if (status == DL_OK) status = run_host(options, setup, writer, err);
     return end_bench(writer, path, setup, status, err);
 }
@@ -593,18 +631,14 @@ int dl_cmd_bench(int argc, char **argv)
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
         status = check_form(&positional, &overhead, &err);
         if (status == DL_OK) status = dl_device_parse(options.device, &choice, &err);
-        if (status == DL_OK && choice.cuda && overhead) {
-            status = dl_error_set(&err, DL_ERR_USAGE,
-                                  "what recording costs is measured on the processor");
-        }
-        if (status == DL_OK) status = set_up(&options, choice.cuda, &setup, &err);
+        if (status == DL_OK) status = set_up(&options, &choice, overhead, &setup, &err);
         setup.train.stop = dl_interrupt_catch(DL_INTERRUPT_BENCH_LIMIT_S);
         char *text = dl_options_dump(&command);
         char *command_text = dl_format("%s %s", argv[0], text);
         if (status == DL_OK && overhead) {
-            status = run_overhead(&options, &setup, command_text, &err);
+            status = run_overhead(&options, &choice, &setup, command_text, &err);
         } else if (status == DL_OK && choice.cuda) {
-            status = run_gpus(&options, &setup, &choice, command_text, &err);
+            status = run_gpus(&options, &setup, command_text, &err);
         } else if (status == DL_OK) {
             status = run_bench(&options, &setup, command_text, &err);
         }

@@ -453,7 +453,7 @@ static const dl_option train_table[] = {
     DL_OPTION_ROW_TEXT("output", 'o', train_options, output, "FILE",
                        "the trace to write; of ranks each its own, as run.rank0.dlt"),
     DL_OPTION_ROW_FLAG("no-trace", 0, train_options, no_trace,
-                       "keep only the statistics, write no trace"),
+                       "keep only the statistics of steps: write no trace, and time nothing else"),
     DL_OPTION_ROW_TEXT("csv", 0, train_options, csv, "FILE",
                        "append a row of results, as dlsim compares with"),
     DL_OPTION_ROW_FLAG("evaluate", 'e', train_options, evaluate,
@@ -602,7 +602,8 @@ static dl_status train_run(train_command *run, const char *command_text, dl_erro
         dl_run_meta_training(run->recorder.writer, &run->config);
         dl_ranks_meta(run->ranks, &run->config, run->recorder.writer);
     }
-    const dl_train_observer observer = dl_recorder_observer(&run->recorder);
+    dl_train_observer observer = dl_recorder_observer(&run->recorder);
+    observer.steps_only = options->no_trace;
     dl_run_progress progress;
     if (run->first) dl_run_progress_start(&progress, &run->recorder);
     run->config.stop = dl_interrupt_catch(DL_INTERRUPT_LIMIT_S);

@@ -18,6 +18,7 @@
 #include "kernels/train/train.h"
 #include "profiler/progress.h"
 #include "profiler/run/run_meta.h"
+#include "profiler/workload_options.h"
 
 /* A worker's first steps, but at most a tenth of all, are warm-up (page faults, cold caches) and do
  * not count in the step times and in the throughput. */
@@ -45,6 +46,7 @@ static void record(void *user, const dl_record *event)
         named.name = worker->ids[event->name];
         dl_trace_stream_append(worker->stream, &named);
     }
+    if (event->kind == DL_RECORD_COMPUTE) worker->compute_ns += event->duration_ns;
     if (event->kind != DL_RECORD_STEP) return;
     const long long done = atomic_load_explicit(&worker->count, memory_order_relaxed);
     DL_ASSERT(done < recorder->steps, "worker %u, step %lld of %lld", event->worker, done,
@@ -52,7 +54,9 @@ static void record(void *user, const dl_record *event)
     if (done == worker->capacity) dl_recorder_reserve(worker, 2 * worker->capacity);
     worker->steps[done] = (dl_recorder_step){.end_ns = event->start_ns + event->duration_ns,
                                              .duration_ns = event->duration_ns,
+                                             .compute_ns = worker->compute_ns,
                                              .staleness = event->staleness};
+    worker->compute_ns = 0;
     atomic_store_explicit(&worker->count, done + 1, memory_order_release);
 }
 
@@ -89,6 +93,7 @@ dl_status dl_recorder_open(dl_recorder *recorder, const dl_train_config *config,
     for (int w = 0; w < config->workers; w++) {
         dl_recorder_worker *worker = &recorder->workers[w];
         worker->ids = recorder->ids;
+        worker->compute_ns = 0;
         dl_recorder_reserve(worker,
                             config->steps < STEPS_AT_FIRST ? config->steps : STEPS_AT_FIRST);
         /* Touched now: a page fault in the run would be time of a step. */
@@ -291,6 +296,12 @@ static const char *const columns[] = {"cores",
                                       "batch",
                                       "sync",
                                       "interval",
+                                      "model",
+                                      "precision",
+                                      "gpu_count",
+                                      "where",
+                                      "compress",
+                                      "host_memory",
                                       "step_s",
                                       "throughput_per_s",
                                       "staleness_mean",
@@ -397,6 +408,24 @@ static int64_t most_steps_done(const dl_recorder *recorder)
     return most;
 }
 
+/* What runs differ in beside the keys of a point. */
+static void write_settings(dl_csv_writer *writer, const dl_train_config *config)
+{
+    const bool exchanges = config->sync != DL_SYNC_NONE;
+    int gpus = 0;
+    if (config->device != NULL && dl_train_device_count(config, &gpus, NULL) != DL_OK) gpus = 0;
+    char *where = dl_device_where_text(config);
+    dl_csv_text(writer, config->model);
+    dl_csv_text(writer, dl_precision_text(config));
+    dl_csv_int(writer, gpus);
+    dl_csv_text(writer, exchanges ? where : "");
+    dl_csv_text(writer, exchanges ? dl_quantise_names[config->quantise] : "");
+    dl_csv_text(writer, config->device != NULL
+                            ? dl_host_memory_names[config->device_settings.pageable]
+                            : "");
+    free(where);
+}
+
 static void write_row(dl_csv_writer *writer, const dl_train_config *config,
                       const dl_recorder *recorder, const dl_cpu_disturbance *disturbed)
 {
@@ -412,6 +441,7 @@ static void write_row(dl_csv_writer *writer, const dl_train_config *config,
     } else {
         dl_csv_text(writer, "");
     }
+    write_settings(writer, config);
     dl_csv_double(writer, dl_ns_to_s(dl_recorder_mean_step_ns(recorder)));
     dl_csv_double(writer, dl_recorder_throughput_per_s(recorder));
     const double numbers[] = {staleness.mean, staleness.sd, staleness.p50, staleness.p90};

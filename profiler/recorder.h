@@ -22,7 +22,8 @@
 typedef struct dl_recorder_step {
     int64_t end_ns; /* CLOCK_MONOTONIC */
     int64_t duration_ns;
-    int64_t staleness; /* DL_NO_STALENESS in synchronous modes */
+    int64_t compute_ns; /* of its operations */
+    int64_t staleness;  /* DL_NO_STALENESS in synchronous modes */
 } dl_recorder_step;
 
 /* What one worker's thread writes; on separate cache lines. */
@@ -31,6 +32,7 @@ typedef struct dl_recorder_worker {
     const uint32_t *ids;                  /* names in the trace by names of the run */
     dl_recorder_step *steps;              /* [capacity]; those done so far count */
     int64_t capacity;
+    int64_t compute_ns; /* of the step at hand */
     atomic_llong count; /* steps done; may be read while the run goes on */
 } dl_recorder_worker;
 
@@ -48,7 +50,8 @@ typedef struct dl_recorder {
 dl_status dl_recorder_open(dl_recorder *recorder, const dl_train_config *config, const char *path,
                            dl_error *err) DL_MUST_CHECK;
 
-/* The observer to hand to dl_train_run; valid while the recorder is. */
+/* The observer to hand to dl_train_run; valid while the recorder is. The caller may have it take
+ * steps only. */
 dl_train_observer dl_recorder_observer(dl_recorder *recorder);
 
 /* Makes room for `count` steps of a worker, whose thread does not run or is the caller's. */
@@ -106,6 +109,11 @@ dl_status dl_measured_row_check(const char *path, dl_error *err) DL_MUST_CHECK;
 /* Appends a row to `path`, with the column names before it if the file is new or empty:
  *
  *   cores, workers, batch, sync, interval    interval is empty but for average
+ *   model, precision                         "lenet"; "float", "double", "tf32", "fp16"
+ *   gpu_count                                GPUs that the workers are on; 0: on the processor
+ *   where, compress                          "cpu", "gpu:0", "allreduce"; "none", "fp16", "1bit";
+ *                                            empty without exchange
+ *   host_memory                              "pinned", "pageable"; empty without GPUs
  *   step_s, throughput_per_s                 without the warm-up, as recorder.h says
  *   staleness_mean, _sd, _p50, _p90          empty in synchronous modes
  *   staleness_mean_by_worker                 numbers separated by semicolons

@@ -215,6 +215,8 @@ dl_device_options dl_device_options_default(void)
 static const dl_option device_table[DL_DEVICE_OPTION_COUNT] = {
     DL_OPTION_ROW_TEXT("device", 'd', dl_device_options, device, "DEVICE",
                        "cpu, cuda or cuda:NUMBER; worker w takes GPU NUMBER + w, or shares one"),
+    DL_OPTION_ROW_NUMBER(INT, "gpus", 0, dl_device_options, gpus, 0, 1 << 10, "COUNT",
+                         "GPUs that the workers take in turn, from the first on; 0 means all"),
     DL_OPTION_ROW_CHOICE("dispatch", 0, dl_device_options, dispatch, dl_dispatch_names, "HOW",
                          "who launches on the GPUs: a thread for each worker, or one for all"),
     DL_OPTION_ROW_CHOICE("host-memory", 0, dl_device_options, host_memory, dl_host_memory_names,
@@ -271,6 +273,7 @@ dl_status dl_device_options_apply(const dl_device_options *options, dl_train_con
     if (status != DL_OK) return status;
     config->device = type;
     config->first_device = choice.first;
+    config->devices = (int)options->gpus;
     config->dispatch = (dl_dispatch)options->dispatch;
     config->device_settings.pageable =
         strcmp(dl_host_memory_names[options->host_memory], "pageable") == 0;
@@ -307,6 +310,13 @@ static const struct {
                   {DL_FLOAT, DL_DEVICE_MATH_FP32},
                   {DL_FLOAT, DL_DEVICE_MATH_TF32},
                   {DL_FLOAT, DL_DEVICE_MATH_FP16}};
+
+const char *dl_precision_text(const dl_train_config *config)
+{
+    if (config->device_settings.math != DL_DEVICE_MATH_FP32)
+        return dl_device_math_names[config->device_settings.math];
+    return precision_names[config->precision == DL_DOUBLE ? 1 : 0];
+}
 
 static int choice_of(const char *name, const char *const *choices)
 {

@@ -89,13 +89,14 @@ dl_status dl_data_source_open(const dl_data_source *source, dl_data_set *set, ch
 /* Targets of the options. */
 typedef struct dl_device_options {
     const char *device; /* "cpu", "cuda", "cuda:NUMBER" */
+    int64_t gpus;       /* at most; 0: all */
     int dispatch;       /* dl_dispatch */
     int host_memory;    /* index in dl_host_memory_names */
     int quantise;       /* dl_quantise */
     const char *where;  /* "auto", "cpu", "gpu", "gpu:NUMBER", "allreduce" */
 } dl_device_options;
 
-#define DL_DEVICE_OPTION_COUNT 5
+#define DL_DEVICE_OPTION_COUNT 6
 
 extern const char *const dl_host_memory_names[]; /* "pinned", "pageable", NULL */
 
@@ -113,6 +114,10 @@ dl_status dl_device_options_apply(const dl_device_options *options, dl_train_con
 /* What a run of `config` is on: the name of its GPUs ("NVIDIA H100 80GB HBM3", however many), or the
  * processor's. free() it. Falls back on the device's type where its name cannot be had. */
 char *dl_device_text(const dl_train_config *config);
+
+/* What numbers are: "float", "double"; on a GPU that rounds the factors of products, "tf32" or
+ * "fp16". */
+const char *dl_precision_text(const dl_train_config *config);
 
 /* Where the vectors of a run on a device meet: "cpu", "gpu:2", "allreduce"; free() it. */
 char *dl_device_where_text(const dl_train_config *config);

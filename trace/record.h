@@ -67,7 +67,8 @@ typedef struct dl_record {
  *   "lock"     -            -            contending   -        one hand-over of the server's lock
  *   "slice"    -            runnable     1            -        how long one thread keeps a core
  *   "step"     -            k copies     cores used   batch    one step of copy `worker`, without
- *                                                              exchange
+ *                                                              exchange; of copies that share a
+ *                                                              GPU (threads 1) its operations there
  *   of memory, beyond the caches: all threads together, see profiler/bench/bench_internal.h
  *   "triad"    one array    -            working      -        a = b + s c of STREAM
  *   "average_ram", "average_passes", "average_far"

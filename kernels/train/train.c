@@ -537,9 +537,12 @@ static dl_status take_part(dl_train_shared *shared, dl_error *err)
     int devices = 0;
     if (whole->device == NULL) return DL_OK;
     const dl_status status = whole->device->count(&devices, err);
+    if (status != DL_OK) return status;
     /* A launcher may show each rank its own devices only: then all of them count from the same. */
-    if (status == DL_OK) own->first_device += before % (devices - own->first_device);
-    return status;
+    const int all = whole->devices > 0 ? whole->devices : devices - whole->first_device;
+    own->first_device += before % all;
+    if (whole->devices > 0) own->devices -= before % all;
+    return DL_OK;
 }
 
 /* Everything but the threads. What it has made when it fails, free_shared releases. */

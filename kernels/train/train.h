@@ -108,8 +108,11 @@ typedef struct dl_train_config {
     int cores;          /* cores to use; 0 = all allowed ones, which is also the most */
     dl_wait wait;
     const dl_device_type *device; /* NULL = the processor; precision must be float */
-    int first_device; /* worker w runs on device first_device + w; where there are fewer,
-                         several share one, in turn */
+    int first_device; /* worker w runs on device first_device + w mod their number: all that there
+                         are from the first on, at most `devices`; several workers may share one */
+    int devices;      /* 0 = all */
+    bool in_step;     /* none: the workers end each step together, so that they share a device for
+                         all of it */
     dl_device_settings device_settings;
     dl_dispatch dispatch;
     dl_train_where where;
@@ -143,6 +146,8 @@ dl_train_config dl_train_default_config(void);
  * then the host's: until it has launched, until it wakes up. The observer is given its records after
  * the step, and the next step starts after that. */
 typedef struct dl_train_observer {
+    bool steps_only; /* no records but STEP: nothing is marked nor timed between two steps, as
+                        without an observer */
     void *user;
     void (*record)(void *user, const dl_record *record);
 } dl_train_observer;
@@ -182,7 +187,7 @@ typedef struct dl_train_result {
 int dl_train_rank_count(const dl_train_config *config);
 
 /* How many devices the workers of a configuration with a device run on, over ranks those of one;
- * less than the workers where some share one. DL_ERR_RANGE if the first one does not exist. */
+ * less than the workers where some share one. DL_ERR_RANGE if one that it wants does not exist. */
 dl_status dl_train_device_count(const dl_train_config *config, int *count,
                                 dl_error *err) DL_MUST_CHECK;
 

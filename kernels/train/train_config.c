@@ -123,6 +123,10 @@ static dl_status check_dispatch(const dl_train_config *config, dl_error *err)
 
 static dl_status check_device(const dl_train_config *config, dl_error *err)
 {
+    if (config->device == NULL && config->devices > 0) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "a number of GPUs needs a GPU: the processor computes");
+    }
     if (config->device == NULL && config->device_settings.math != DL_DEVICE_MATH_FP32) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
                             "%s needs a GPU: the processor computes in fp32 or double",
@@ -148,7 +152,13 @@ dl_status dl_train_device_count(const dl_train_config *config, int *count, dl_er
                             config->device->name, config->first_device, all == 1 ? "is" : "are",
                             all);
     }
-    const int rest = all - config->first_device;
+    int rest = all - config->first_device;
+    if (config->devices < 0 || config->devices > rest) {
+        return dl_error_set(err, DL_ERR_RANGE, "%d devices from %s:%d on; there %s %d",
+                            config->devices, config->device->name, config->first_device,
+                            rest == 1 ? "is" : "are", rest);
+    }
+    if (config->devices > 0) rest = config->devices;
     const int workers = config->workers / dl_train_rank_count(config);
     *count = workers < rest ? workers : rest;
     return DL_OK;

@@ -27,6 +27,13 @@ void dl_train_emit_one(const dl_train_worker *worker, dl_record fields, int64_t 
     observer->record(observer->user, &fields);
 }
 
+/* Whether somebody wants to know of more than steps. */
+static bool is_observed(const dl_train_worker *worker)
+{
+    const dl_train_observer *observer = worker->shared->observer;
+    return observer != NULL && !observer->steps_only;
+}
+
 static dl_train_pending *add_pending(dl_train_worker *worker, dl_record fields)
 {
     if (worker->pending_count == worker->pending_capacity) {
@@ -41,7 +48,7 @@ static dl_train_pending *add_pending(dl_train_worker *worker, dl_record fields)
 
 void dl_train_mark(dl_train_worker *worker, dl_record fields)
 {
-    if (worker->shared->observer == NULL) return;
+    if (!is_observed(worker)) return;
     fields.staleness = DL_NO_STALENESS;
     const int64_t now_ns = dl_clock_ns();
     if (worker->device == NULL) {
@@ -56,7 +63,7 @@ void dl_train_mark(dl_train_worker *worker, dl_record fields)
 
 void dl_train_launch(dl_train_worker *worker)
 {
-    if (worker->device == NULL || worker->shared->observer == NULL || worker->launching) return;
+    if (worker->device == NULL || !is_observed(worker) || worker->launching) return;
     worker->launching = true;
     worker->first_mark = worker->marks;
     worker->first_pending = worker->pending_count;
@@ -70,7 +77,7 @@ void dl_train_launched(dl_train_worker *worker, dl_record fields)
         dl_train_mark(worker, fields);
         return;
     }
-    if (worker->shared->observer == NULL) return;
+    if (!is_observed(worker)) return;
     DL_ASSERT(worker->launching, "worker %d, mark %zu", worker->index, worker->marks);
     fields.staleness = DL_NO_STALENESS;
     dl_train_pending *pending = add_pending(worker, fields);

@@ -773,6 +773,8 @@ static const dl_sync_mode modes[] = {
                           .phases = {exchange_server}},
 };
 
+static const dl_sync_mode in_step = {.phase_count = 2, .phases = {update_replica, NULL}};
+
 /* Reductions between devices; on one worker they do nothing. */
 static const dl_sync_mode device_allreduce = {.collective = true,
                                               .phase_count = 2,
@@ -795,6 +797,7 @@ const dl_sync_mode *dl_sync_mode_of(const dl_train_config *config)
     if (dl_train_is_collective(config)) {
         return config->sync == DL_SYNC_AVERAGE ? &device_average : &device_allreduce;
     }
+    if (config->sync == DL_SYNC_NONE && config->in_step) return &in_step;
     const bool pushed = config->device != NULL || config->quantise != DL_QUANTISE_NONE;
     return config->sync == DL_SYNC_ALLREDUCE && pushed ? &pushed_allreduce : &modes[config->sync];
 }

@@ -31,6 +31,17 @@ typedef struct step_case {
     int64_t steps; /* a copy, without warm-up */
 } step_case;
 
+static bool is_on_gpu(const dl_bench_config *config)
+{
+    return config->kind == DL_BENCH_GPU_STEPS;
+}
+
+/* What copies of the step share: cores, or one GPU. */
+static int units(const dl_bench_config *config)
+{
+    return is_on_gpu(config) ? 1 : dl_train_cores(&config->train);
+}
+
 /* Runs the copies and keeps their steps in *recorder. */
 static dl_status run_copies(const dl_bench_config *config, const step_case *at,
                             dl_recorder *recorder, dl_error *err)
@@ -42,6 +53,8 @@ static dl_status run_copies(const dl_bench_config *config, const step_case *at,
     run.steps = at->steps + WARM_UP_STEPS;
     run.slow = NULL;
     run.server_threads = 1;
+    run.in_step = is_on_gpu(config);
+    run.devices = is_on_gpu(config) ? 1 : 0;
     dl_status status = dl_recorder_open(recorder, &run, NULL, err);
     if (status != DL_OK) return status;
     const dl_train_observer observer = dl_recorder_observer(recorder);
@@ -55,21 +68,24 @@ static dl_status run_copies(const dl_bench_config *config, const step_case *at,
 static void add_steps(dl_bench *bench, const dl_bench_config *config, const step_case *at,
                       const dl_recorder *recorder)
 {
-    const int cores = dl_train_cores(&config->train);
+    const int shared = units(config);
     const int64_t common_end_ns = dl_recorder_common_end_ns(recorder);
     for (int w = 0; w < at->copies; w++) {
         const dl_recorder_step *steps = recorder->workers[w].steps;
         const int64_t done = dl_recorder_steps_done(recorder, w);
         for (int64_t s = WARM_UP_STEPS; s < done; s++) {
             if (steps[s].end_ns > common_end_ns) break;
-            dl_bench_add(bench, DL_BENCH_STEP,
-                         (dl_record){.worker = (uint32_t)w,
-                                     .step = (uint32_t)s,
-                                     .samples = (uint32_t)at->batch,
-                                     .vectors = (uint32_t)at->copies,
-                                     .threads = (uint32_t)(at->copies < cores ? at->copies : cores),
-                                     .start_ns = steps[s].end_ns - steps[s].duration_ns,
-                                     .duration_ns = steps[s].duration_ns});
+            const int64_t duration_ns =
+                is_on_gpu(config) ? steps[s].compute_ns : steps[s].duration_ns;
+            dl_bench_add(
+                bench, DL_BENCH_STEP,
+                (dl_record){.worker = (uint32_t)w,
+                            .step = (uint32_t)s,
+                            .samples = (uint32_t)at->batch,
+                            .vectors = (uint32_t)at->copies,
+                            .threads = (uint32_t)(at->copies < shared ? at->copies : shared),
+                            .start_ns = steps[s].end_ns - steps[s].duration_ns,
+                            .duration_ns = duration_ns});
         }
     }
 }
@@ -96,6 +112,11 @@ static void list_copies(const dl_bench_config *config, copy_counts *list)
 {
     const int cores = dl_train_cores(&config->train);
     *list = (copy_counts){0};
+    if (is_on_gpu(config)) {
+        for (int k = 1; k <= config->workers_max; k *= 2)
+            list->copies[list->count++] = k;
+        return;
+    }
     if (config->kind != DL_BENCH_SNAPSHOT) {
         for (int k = 1; k <= config->workers_max; k++)
             list->copies[list->count++] = k;
@@ -107,19 +128,44 @@ static void list_copies(const dl_bench_config *config, copy_counts *list)
 }
 
 /* Time slices that one round of all cases takes for one batch size: copies over the number of cores
- * wait for one another. */
+ * wait for one another, those of a GPU all do. */
 static double time_slices(const dl_bench_config *config, const copy_counts *list)
 {
-    const int cores = dl_train_cores(&config->train);
+    const int shared = units(config);
     double sum = 0;
     for (int i = 0; i < list->count; i++)
-        sum += (list->copies[i] + cores - 1) / cores;
+        sum += (list->copies[i] + shared - 1) / shared;
     return sum;
 }
 
-static dl_status make_cases(const dl_bench_config *config, const copy_counts *list, double run_ns,
-                            step_case *cases, dl_error *err)
+/* The rest is the libraries' scratch memory and the driver's. */
+#define GPU_MEMORY_SHARE 0.8
+
+static dl_status find_room(const dl_bench_config *config, double *bytes, dl_error *err)
 {
+    *bytes = INFINITY;
+    if (!is_on_gpu(config)) return DL_OK;
+    dl_device_info info;
+    const dl_status status = config->train.device->describe(config->train.first_device, &info, err);
+    if (status == DL_OK) *bytes = GPU_MEMORY_SHARE * (double)info.memory_bytes;
+    return status;
+}
+
+/* Whether the copies find room; one alone is tried in any case. */
+static bool fits(const dl_bench_config *config, int copies, int batch, double room_bytes)
+{
+    const double each = (double)config->replica_bytes + (double)config->activation_bytes * batch;
+    return copies == 1 || copies * each <= room_bytes;
+}
+
+/* *count of them. */
+static dl_status make_cases(dl_bench *bench, const dl_bench_config *config, const copy_counts *list,
+                            double run_ns, step_case *cases, uint32_t *count, dl_error *err)
+{
+    double room_bytes;
+    const dl_status found = find_room(config, &room_bytes, err);
+    if (found != DL_OK) return found;
+    *count = 0;
     for (int b = 0; b < config->batch_count; b++) {
         double step_ns;
         dl_status status = probe(config, config->batches[b], &step_ns, err);
@@ -128,7 +174,11 @@ static dl_status make_cases(const dl_bench_config *config, const copy_counts *li
         if (steps < STEPS_MIN) steps = STEPS_MIN;
         if (steps > STEPS_MAX) steps = STEPS_MAX;
         for (int i = 0; i < list->count; i++) {
-            *cases++ = (step_case){
+            if (!fits(config, list->copies[i], config->batches[b], room_bytes)) {
+                bench->unfit++;
+                continue;
+            }
+            cases[(*count)++] = (step_case){
                 .copies = list->copies[i], .batch = config->batches[b], .steps = (int64_t)steps};
         }
     }
@@ -179,19 +229,19 @@ static dl_status bench_step(dl_bench *bench, const dl_bench_config *config, int6
 {
     copy_counts list;
     list_copies(config, &list);
-    const uint32_t count = (uint32_t)(config->batch_count * list.count);
+    uint32_t count = (uint32_t)(config->batch_count * list.count);
     const double round_slices = time_slices(config, &list) * config->batch_count;
     int rounds = (int)((double)budget_ns / (round_slices * RUN_NS));
     if (rounds < 1 || config->kind == DL_BENCH_SNAPSHOT) rounds = 1;
     if (rounds > ROUNDS_MAX) rounds = ROUNDS_MAX;
     step_case *cases = dl_calloc(count, sizeof *cases, "step cases");
     dl_bench_order order;
-    dl_bench_order_init(&order, count, config->train.seed, DL_BENCH_STEP);
     double run_ns = (double)budget_ns / (rounds * round_slices);
     if (run_ns < RUN_NS_MIN) run_ns = RUN_NS_MIN;
-    dl_status status = make_cases(config, &list, run_ns, cases, err);
+    dl_status status = make_cases(bench, config, &list, run_ns, cases, &count, err);
+    dl_bench_order_init(&order, count, config->train.seed, DL_BENCH_STEP);
     /* A snapshot meets the cores as a run of training does that starts now. */
-    if (status == DL_OK && config->kind != DL_BENCH_SNAPSHOT)
+    if (status == DL_OK && config->kind != DL_BENCH_SNAPSHOT && !is_on_gpu(config))
         status = spread(config, budget_ns, cases, err);
     /* A machine that others use too gets fewer rounds instead of much more time. */
     const int64_t latest_ns = dl_clock_ns() + budget_ns + budget_ns / 4;
@@ -207,6 +257,10 @@ static dl_status bench_step(dl_bench *bench, const dl_bench_config *config, int6
 
 void dl_bench_print_gaps(const dl_bench *bench, FILE *out)
 {
+    if (bench->unfit > 0) {
+        fprintf(out, "%d cases of steps side by side left out: the GPU's memory has no room\n",
+                bench->unfit);
+    }
     for (int g = 0; g < bench->gap_count; g++) {
         const dl_bench_gap *gap = &bench->gaps[g];
         fprintf(out, "%s of %d threads: no sample in bursts as short as asked for, ",
@@ -235,6 +289,7 @@ static const struct {
     [DL_BENCH_HOST] = {{"bench: exchange on the host", 0.5, dl_bench_exchange},
                        {"bench: waiting on the host", 0.25, dl_bench_sync},
                        {"bench: the host's memory", 0.25, dl_bench_memory}},
+    [DL_BENCH_GPU_STEPS] = {{"bench: steps side by side on a GPU", 1, bench_step}},
 };
 
 dl_status dl_bench_run(dl_bench *bench, const dl_bench_config *config, dl_error *err)

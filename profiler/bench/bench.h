@@ -48,17 +48,24 @@ typedef enum dl_bench_kind {
      * and updates of the model's own size among all cores. Many of these, taken between runs of
      * training, are samples of the states that those runs met; costs by size take a whole one. */
     DL_BENCH_SNAPSHOT,
-    DL_BENCH_HOST /* no steps: the communication costs of a host whose workers are on GPUs */
+    DL_BENCH_HOST, /* no steps: the communication costs of a host whose workers are on GPUs */
+    /* Only steps side by side, of copies that share the first GPU of train.device: 1, 2, 4, ... up
+     * to workers_max. They end their steps together, so that they share it for all of a step, whose
+     * time is that of its operations there: the host's part does not take from the others'. Copies
+     * that the GPU's memory has no room for are left out, and counted. */
+    DL_BENCH_GPU_STEPS
 } dl_bench_kind;
 
 /* What to measure. */
 typedef struct dl_bench_config {
-    dl_train_config train; /* model, precision, optimizer, seed, first_core, cores, stop are used */
+    dl_train_config train; /* model, precision, optimizer, seed, first_core, cores, stop are used;
+                              of GPU_STEPS device, first_device, device_settings too */
     size_t parameter_bytes;
+    size_t replica_bytes, activation_bytes; /* of a copy, and of each of its samples; GPU_STEPS */
     const dl_data_set *data;
     const int *batches; /* [batch_count] samples of one copy of the step */
     int batch_count;
-    int workers_max; /* most copies of the step side by side */
+    int workers_max; /* most copies of the step side by side, 1 .. DL_TRAIN_WORKERS_MAX */
     double seconds;  /* for everything; each part takes its share, and at least one repetition */
     bool quick;      /* exchange of at most DL_BENCH_QUICK_VECTORS vectors */
     dl_bench_kind kind;
@@ -83,12 +90,13 @@ typedef struct dl_bench {
     dl_progress progress;
     dl_bench_gap gaps[DL_BENCH_GAPS_MAX];
     int gap_count;
+    int unfit; /* cases of copies that did not fit into the GPU's memory */
 } dl_bench;
 
 /* The samples go to a stream of `writer`, which the caller closes afterwards. */
 void dl_bench_init(dl_bench *bench, dl_trace_writer *writer);
 
-/* A line for each gap. */
+/* A line for each gap, and for what did not fit. */
 void dl_bench_print_gaps(const dl_bench *bench, FILE *out);
 
 /* Runs the parts of config->kind in turn, or as far as it gets until config->train.stop. */

@@ -24,9 +24,7 @@
  *   h2d_with_d2h    one copy  1                -        to a GPU, twice as much the other way
  *   p2p             one copy  1                source   from GPU `source` to GPU `worker`
  *   all_reduce      one GPU's members          -        mean of all GPUs' vectors
- *   launch          -         -                -        host: launch of an empty operation
- *   launch_gap      -         -                -        GPU: from one such to the next
- *   launch_wait     -         -                -        host: to launch one and wait for it */
+ *   launch          -         -                -        host: launch of an empty operation */
 static const char *const names[] = {
     [DL_BENCH_GPU_H2D] = "h2d",
     [DL_BENCH_GPU_D2H] = "d2h",
@@ -36,8 +34,6 @@ static const char *const names[] = {
     [DL_BENCH_GPU_P2P] = "p2p",
     [DL_BENCH_GPU_ALL_REDUCE] = "all_reduce",
     [DL_BENCH_GPU_LAUNCH] = "launch",
-    [DL_BENCH_GPU_LAUNCH_GAP] = "launch_gap",
-    [DL_BENCH_GPU_LAUNCH_WAIT] = "launch_wait",
     [DL_BENCH_GPU_NAME_COUNT] = NULL,
 };
 
@@ -81,10 +77,8 @@ void dl_bench_gpu_cases_init(dl_bench_gpu_cases *cases, int gpus, size_t bytes_m
                            .name = DL_BENCH_GPU_ALL_REDUCE, .bytes = bytes, .at_once = gpus});
         }
     }
-    for (int g = 0; g < gpus; g++) {
+    for (int g = 0; g < gpus; g++)
         add(cases, (dl_bench_gpu_case){.name = DL_BENCH_GPU_LAUNCH, .gpu = g, .at_once = 1});
-        add(cases, (dl_bench_gpu_case){.name = DL_BENCH_GPU_LAUNCH_WAIT, .gpu = g, .at_once = 1});
-    }
 }
 
 void dl_bench_gpu_cases_free(dl_bench_gpu_cases *cases)
@@ -313,30 +307,15 @@ static dl_status time_launches(bench *b, const dl_bench_gpu_case *c, dl_error *e
 {
     b->type->use(b->slots[c->gpu].device);
     b->type->hold();
-    b->type->mark(0);
     const int64_t start_ns = dl_clock_ns();
     for (int i = 0; i < LAUNCHES; i++)
         b->type->launch();
     const double launched_ns = (double)(dl_clock_ns() - start_ns);
-    b->type->mark(1);
     b->type->let_go();
     const dl_status status = b->type->backend->wait(err);
     if (status != DL_OK) return status;
     add_sample(b, c, DL_BENCH_GPU_LAUNCH, c->gpu, start_ns, launched_ns / LAUNCHES);
-    add_sample(b, c, DL_BENCH_GPU_LAUNCH_GAP, c->gpu, start_ns,
-               b->type->between_ns(0, 1) / LAUNCHES);
     return DL_OK;
-}
-
-static dl_status time_launch_wait(bench *b, const dl_bench_gpu_case *c, dl_error *err)
-{
-    b->type->use(b->slots[c->gpu].device);
-    const int64_t start_ns = dl_clock_ns();
-    b->type->launch();
-    const dl_status status = b->type->backend->wait(err);
-    const double all_ns = (double)(dl_clock_ns() - start_ns);
-    if (status == DL_OK) add_sample(b, c, DL_BENCH_GPU_LAUNCH_WAIT, c->gpu, start_ns, all_ns);
-    return status;
 }
 
 static dl_status time_case(void *user, uint32_t which, bool warm, dl_error *err)
@@ -349,7 +328,6 @@ static dl_status time_case(void *user, uint32_t which, bool warm, dl_error *err)
     case DL_BENCH_GPU_D2H_PAGEABLE: return time_pageable(b, c, err);
     case DL_BENCH_GPU_ALL_REDUCE: return time_all_reduce(b, c, err);
     case DL_BENCH_GPU_LAUNCH: return time_launches(b, c, err);
-    case DL_BENCH_GPU_LAUNCH_WAIT: return time_launch_wait(b, c, err);
     default: return time_copies(b, c, err);
     }
 }

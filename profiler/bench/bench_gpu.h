@@ -37,12 +37,10 @@ typedef enum dl_bench_gpu_name {
     DL_BENCH_GPU_P2P,
     DL_BENCH_GPU_ALL_REDUCE,
     DL_BENCH_GPU_LAUNCH,
-    DL_BENCH_GPU_LAUNCH_GAP,
-    DL_BENCH_GPU_LAUNCH_WAIT,
     DL_BENCH_GPU_NAME_COUNT
 } dl_bench_gpu_name;
 
-/* What is measured at once. launch_gap is measured with launch. */
+/* What is measured at once. */
 typedef struct dl_bench_gpu_case {
     dl_bench_gpu_name name;
     size_t bytes;

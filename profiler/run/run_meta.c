@@ -100,6 +100,7 @@ void dl_run_meta_common(dl_trace_writer *writer, const char *kind, const char *c
     dl_trace_writer_metaf(writer, "command", "%s", command);
     dl_trace_writer_metaf(writer, "kind", "%s", kind);
     dl_trace_writer_metaf(writer, "model", "%s", config->model);
+    dl_trace_writer_metaf(writer, "precision", "%s", dl_precision_text(config));
     dl_trace_writer_metaf(writer, "parameters", "%zu", sizes->parameters);
     dl_trace_writer_metaf(writer, "parameter_bytes", "%zu", sizes->parameter_bytes);
     dl_trace_writer_metaf(writer, "optimizer", "%s", config->optimizer.name);

@@ -18,7 +18,14 @@ enum {
     KEY_SYNC,
     KEY_OPTION,
     KEYS = KEY_OPTION + DL_SYNC_SWEPT,
-    SOURCE = KEYS,
+    SETTINGS = KEYS,
+    MODEL = SETTINGS,
+    PRECISION,
+    GPU_COUNT,
+    WHERE,
+    COMPRESS,
+    HOST_MEMORY,
+    SOURCE,
     USE,
     NOTE,
     BY_WORKER,
@@ -28,7 +35,8 @@ enum {
     VALUES
 };
 
-/* The keys, the source, what only a reader looks at, the values in the order of dl_measure. */
+/* The keys, what rows say of their run that the point must have too, the source, what only a reader
+ * looks at, the values in the order of dl_measure. */
 static const char *const columns[] = {
     "cores",
     "workers",
@@ -42,6 +50,12 @@ static const char *const columns[] = {
     "block_momentum",
     "accumulate",
     "lag",
+    "model",
+    "precision",
+    "gpu_count",
+    "where",
+    "compress",
+    "host_memory",
     "source",
     "use",
     "note",
@@ -118,6 +132,8 @@ static dl_status fits_key(const table *t, size_t row, int key, const dl_point *p
 {
     *fits = true;
     if (t->at[key] < 0) return DL_OK;
+    /* GPUs have no cores, and those of their host are no key. */
+    if (key == KEY_CORES && point->cores == DL_CORES_GPU) return DL_OK;
     if (key == KEY_SYNC) {
         *fits = strcmp(cell(t, row, key), point->mode->name) == 0;
         return DL_OK;
@@ -190,6 +206,64 @@ static dl_status find_point(const table *t, size_t row, const dl_study *study, s
                            t->csv.lines[row],
                            matches == 0 ? "no point of the scenario has these keys"
                                         : "several points of the scenario have these keys");
+}
+
+/* --- what a row says of its run ------------------------------------------------------------- */
+
+/* What the point has for a setting to text[bytes]; "": nothing is known. */
+static void point_setting(char *text, size_t bytes, const dl_variant *variant,
+                          const dl_point *point, int setting)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    const dl_gpu_options *gpu = scenario->gpu;
+    const char *found = NULL;
+    snprintf(text, bytes, "%s", "");
+    switch (setting) {
+    case MODEL: found = variant->costs.workload; break;
+    case PRECISION: found = variant->costs.precision; break;
+    case GPU_COUNT: snprintf(text, bytes, "%d", gpu != NULL ? dl_point_gpus(point) : 0); return;
+    case WHERE:
+        if (gpu != NULL && gpu->where == DL_WHERE_GPU) {
+            snprintf(text, bytes, "gpu:%d", gpu->where_gpu);
+            return;
+        }
+        found =
+            gpu != NULL && dl_scenario_is_collective(scenario, point->mode) ? "allreduce" : "cpu";
+        break;
+    case COMPRESS: found = dl_compress_names[gpu != NULL ? gpu->compress : 0]; break;
+    case HOST_MEMORY:
+        if (gpu != NULL) found = gpu->pageable ? "pageable" : "pinned";
+        break;
+    default: break;
+    }
+    if (found != NULL) snprintf(text, bytes, "%s", found);
+}
+
+/* A column of a swept key has chosen the point already. */
+static bool is_swept(const table *t, const dl_study *study, int setting)
+{
+    for (size_t k = 0; k < study->key_count; k++)
+        if (t->swept[k] >= 0 && t->swept[k] == t->at[setting]) return true;
+    return false;
+}
+
+/* A run of another model, precision, ... says nothing of the point. */
+static dl_status check_settings(const table *t, size_t row, const dl_study *study, size_t number,
+                                dl_error *err)
+{
+    size_t p = 0;
+    const dl_variant *variant = dl_study_variant(study, number, &p);
+    for (int setting = SETTINGS; setting < SOURCE; setting++) {
+        char own[256];
+        const char *said = cell(t, row, setting);
+        if (said[0] == '\0' || is_swept(t, study, setting)) continue;
+        point_setting(own, sizeof own, variant, &variant->scenario.points[p], setting);
+        if (own[0] == '\0' || strcmp(own, said) == 0) continue;
+        return dl_error_set_at(err, DL_ERR_DATA, t->csv.path, t->csv.lines[row],
+                               "%s is %s, but that of the point is %s: a run of another setting",
+                               columns[setting], said, own);
+    }
+    return DL_OK;
 }
 
 static bool says_error(const table *t, size_t row)
@@ -282,6 +356,7 @@ static dl_status read_row(const table *t, size_t i, const dl_study *study, measu
                           dl_error *err)
 {
     dl_status status = find_point(t, i, study, &row->point, err);
+    if (status == DL_OK) status = check_settings(t, i, study, row->point, err);
     if (status == DL_OK) status = read_use(t, i, &row->use, err);
     if (status != DL_OK) return status;
     row->failed = says_error(t, i);

@@ -7,7 +7,9 @@
  * options interval, n, bound, k, moving_rate, block_momentum, accumulate, lag
  * (empty: none), and those of the scenario's other swept keys (sim/scenario/study.h; `machine` and `costs` by
  * the file's name without folder and .ini); those
- * given must name exactly one point of the scenario, else the row is an error. Values:
+ * given must name exactly one point of the scenario, else the row is an error; cores do not count on
+ * GPUs. model, precision, gpu_count, where, compress and host_memory, where a row gives them, must
+ * be those of its point too, as far as costs and scenario say. Values:
  * throughput_per_s or step_s (of a worker; throughput = batch / step; the word `error` where the
  * source has no result: such a row is shown and not compared), each with its standard error in throughput_per_s_err or step_s_err; staleness_mean, _sd, _p50, _p90; staleness_mean_by_worker
  * (a number for each worker, separated by semicolons); staleness_counts (applied gradients of

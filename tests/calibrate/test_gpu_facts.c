@@ -119,7 +119,7 @@ static void a_bench_of_gpus_gives_what_the_host_charges(void **state)
 {
     (void)state;
     static const char *const paths[] = {"gpu_facts_bench.dlt"};
-    static const char *const others[] = {"h2d",   "h2d_pageable",    "all_reduce",  "launch_gap",
+    static const char *const others[] = {"h2d",   "h2d_with_d2h",    "all_reduce",  "p2p",
                                          "triad", "gpu_1bit_encode", "average_ram", "gpu_average"};
     made_trace trace;
     made_open(&trace, paths[0], "bench", "tiny");
@@ -129,6 +129,11 @@ static void a_bench_of_gpus_gives_what_the_host_charges(void **state)
             made_sample(&trace, others[o],
                         (dl_record){.bytes = 1000000, .threads = 1, .duration_ns = 7});
         }
+        /* 1 MB in 200 us: 5 GB/s; far from the parameters' size something else. */
+        made_sample(&trace, i % 2 == 0 ? "h2d_pageable" : "d2h_pageable",
+                    (dl_record){.bytes = 1000000, .threads = 1, .duration_ns = 200000});
+        made_sample(&trace, "h2d_pageable",
+                    (dl_record){.bytes = 1000000000, .threads = 1, .duration_ns = 1000000000});
         made_sample(&trace, "barrier", (dl_record){.threads = 2, .duration_ns = 250});
         for (uint32_t n = 1; n <= 4; n *= 2) {
             made_sample(
@@ -142,6 +147,7 @@ static void a_bench_of_gpus_gives_what_the_host_charges(void **state)
     dl_error err = {0};
     if (dl_calibration_fit(&made, paths, 1, &err) != DL_OK) fail_msg("%s", err.text);
     assert_true(made.costs.barrier_ns.value == 250);
+    assert_true(fabs(made.costs.copy.pageable_bytes_per_s.value / 5e9 - 1) < 1e-9);
     assert_true(fabs(made.costs.average.read_bytes_per_s.value / 1e10 - 1) < 0.01);
     dl_calibration_free(&made);
 }

@@ -9,6 +9,7 @@ const dl_device_type *dl_device_entry(void);
 const dl_device_type *dl_device_entry(void)
 {
     const char *devices = getenv("FAKE_DEVICES");
+    fake_device_share((size_t)64 << 20);
     fake_device_set(devices != NULL ? atoi(devices) : 1, -1);
     return &fake_device;
 }

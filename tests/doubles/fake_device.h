@@ -15,6 +15,10 @@ extern const dl_device_type fake_device;
  */
 void fake_device_set(int devices, long operations_until_failure);
 
+/* From now on operations of k slots of one device that have computed something take (k + 1) / 2 times as
+ * long each: kernels that fill half of a device. And its memory is so large. */
+void fake_device_share(size_t memory_bytes);
+
 /* Whether the fake devices of several ranks can be named as one group. */
 void fake_device_refuse_ids(bool refuse);
 

@@ -177,7 +177,7 @@ static void waiting_and_watching_change_nothing(void **state)
         dl_train_result spin = run(&config, NULL);
         config.wait = DL_WAIT_BLOCK;
         _Atomic int records = 0;
-        const dl_train_observer observer = {(void *)&records, count_record};
+        const dl_train_observer observer = {.user = (void *)&records, .record = count_record};
         dl_train_result block = run(&config, &observer);
         assert_true(records > 0);
         assert_true(same_bits(&spin, &block));
@@ -199,7 +199,7 @@ static void stop_ends_at_an_exchange(void **state)
     (void)state;
     for (int sync = DL_SYNC_NONE; sync <= DL_SYNC_SOFTSYNC; sync++) {
         atomic_bool stop = false;
-        const dl_train_observer observer = {&stop, stop_in_step_4};
+        const dl_train_observer observer = {.user = &stop, .record = stop_in_step_4};
         dl_train_config config = small_config();
         config.workers = 3;
         config.steps = UINT32_MAX; /* for which there would be no memory */

@@ -24,6 +24,7 @@ static void check_same_as_processor(const dl_train_config *config)
 {
     dl_train_config processor = *config;
     processor.device = NULL;
+    processor.devices = 0;
     processor.dispatch = DL_DISPATCH_THREADS;
     processor.where = DL_TRAIN_WHERE_AUTO;
     dl_train_result expected = run(&processor, NULL), actual = run(config, NULL);
@@ -209,6 +210,26 @@ static void workers_take_devices_in_turn(void **state)
     assert_int_equal(count, 1);
 }
 
+/* Of three devices from the second on, one or two. */
+static void workers_take_as_many_devices_as_wanted(void **state)
+{
+    (void)state;
+    fake_device_set(3, -1);
+    dl_train_config config = device_config(DL_SYNC_AVERAGE, 3);
+    config.first_device = 1;
+    config.devices = 1;
+    check_same_as_processor(&config);
+    assert_string_equal(fake_device_opened(), "111");
+    int count = 0;
+    config.devices = 2;
+    assert_int_equal(dl_train_device_count(&config, &count, NULL), DL_OK);
+    assert_int_equal(count, 2);
+    config.devices = 3;
+    dl_error err = {0};
+    assert_int_equal(dl_train_device_count(&config, &count, &err), DL_ERR_RANGE);
+    assert_contains(err.text, "3 devices from fake:1 on; there are 2");
+}
+
 /* What is told of a worker's step: kinds in order, which lie in the step one behind the other. */
 static void check_step(const record_log *told, uint32_t worker, uint32_t step, const char *kinds)
 {
@@ -273,6 +294,49 @@ static void records_tell_what_the_device_did(void **state)
     (void)state;
     check_records(DL_DISPATCH_THREADS);
     check_records(DL_DISPATCH_SINGLE);
+}
+
+/* Of steps alone: no marks are put, so the device does nothing else than without an observer. */
+static void who_wants_steps_only_gets_no_more(void **state)
+{
+    (void)state;
+    for (int on_device = 0; on_device < 2; on_device++) {
+        fake_device_set(1, -1);
+        dl_train_config config = device_config(DL_SYNC_ASYNC, 1);
+        if (!on_device) config.device = NULL;
+        record_log told = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+        const dl_train_observer observer = {.steps_only = true, .user = &told, .record = keep};
+        dl_train_result with = run(&config, &observer), without = run(&config, NULL);
+        assert_true(same_bits(&with, &without));
+        assert_int_equal(told.count, config.steps);
+        for (size_t i = 0; i < told.count; i++) {
+            assert_int_equal(told.records[i].kind, DL_RECORD_STEP);
+            assert_int_equal(told.records[i].staleness, 0);
+        }
+        dl_train_result_free(&with);
+        dl_train_result_free(&without);
+        free(told.records);
+    }
+}
+
+/* Copies that end their steps together wait for the last one in each; all do all steps. */
+static void copies_in_step_meet_after_each(void **state)
+{
+    (void)state;
+    fake_device_set(1, -1);
+    dl_train_config config = device_config(DL_SYNC_NONE, 2);
+    config.in_step = true;
+    config.steps = 6;
+    record_log told = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    const dl_train_observer observer = {.user = &told, .record = keep};
+    dl_train_result result = run(&config, &observer);
+    for (uint32_t w = 0; w < 2; w++) {
+        assert_int_equal(result.steps_done[w], 6);
+        for (uint32_t s = 0; s < 6; s++)
+            check_step(&told, w, s, "II" PASS "CCCwS");
+    }
+    dl_train_result_free(&result);
+    free(told.records);
 }
 
 /* Everywhere in a run, while it is set up too, and in the middle of a reduction that the others have
@@ -374,6 +438,9 @@ int main(void)
         cmocka_unit_test(a_slowed_worker_repeats_passes),
         cmocka_unit_test(workers_take_devices_in_turn),
         cmocka_unit_test(records_tell_what_the_device_did),
+        cmocka_unit_test(workers_take_as_many_devices_as_wanted),
+        cmocka_unit_test(who_wants_steps_only_gets_no_more),
+        cmocka_unit_test(copies_in_step_meet_after_each),
         cmocka_unit_test(a_device_that_breaks_ends_the_run),
         cmocka_unit_test(what_a_device_cannot_is_an_error),
     };

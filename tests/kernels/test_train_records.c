@@ -33,7 +33,7 @@ static void recorder_free(recorder *all)
 static dl_train_result run_recorded(const dl_train_config *config, recorder *all)
 {
     *all = (recorder){0};
-    const dl_train_observer observer = {all, record};
+    const dl_train_observer observer = {.user = all, .record = record};
     return run(config, &observer);
 }
 

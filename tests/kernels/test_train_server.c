@@ -52,7 +52,7 @@ static dl_train_config server_config(dl_sync sync)
 static dl_train_result run_seen(const dl_train_config *config, seen *all)
 {
     memset(all, 0, sizeof *all);
-    const dl_train_observer observer = {all, look};
+    const dl_train_observer observer = {.user = all, .record = look};
     return run(config, &observer);
 }
 

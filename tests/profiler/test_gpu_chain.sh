@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From training on a GPU to a prediction without a hand edit: dlprof train and bench, dlcal fit, dlsim, on
-# a machine of which one GPU is used and on one of several.
+# a machine of which one GPU is used and on one of several; and workers that share one.
 set -u
 dlprof=$(realpath "$1") dlcal=$(realpath "$2") dlsim=$(realpath "$3") library=$(realpath "$4")
 machines=$(cd "$(dirname "$0")/../../scenarios/machines" && pwd)
@@ -26,11 +26,16 @@ chain() { # GPUs
     local measured predicted
     export FAKE_DEVICES=$1
     for batch in 32 128; do
-        run ./dlprof train "${alone[@]}" --batch $batch --steps 120 -o b$batch.dlt
+        run ./dlprof train "${alone[@]}" --batch $batch --steps 60 -o b$batch.dlt
     done
-    run ./dlprof bench --device cuda --model mlp --precision double --quick -o bench.dlt
+    run ./dlprof bench --device cuda --model mlp --precision double --quick --batch 32 \
+        --workers-max 4 -o bench.dlt
     run "$dlcal" fit b32.dlt b128.dlt bench.dlt -o mlp.ini
     grep -q '^per_worker_ns = [0-9]' mlp.ini || fail "$1 GPUs: no [dispatch] in the cost file"
+    # Operations of k copies take (k + 1) / 2 times as long: 1.5 / 2, 2.5 / 4.
+    awk '/^copies_[24] / { k = substr($1, 8); d = $3 - (k + 1) / 2 / k; n += d < 1e-6 && d > -1e-6 }
+        END { exit n != 2 }' mlp.ini || fail "$1 GPUs: $(grep '^copies' mlp.ini)"
+    grep -q '^precision = double' mlp.ini || fail "$1 GPUs: no precision in the cost file"
     run "$dlsim" --costs mlp.ini --machine "$machines/dgx1_v100.ini" --workers 1,2,4 --batch 32 \
         --mode none,allreduce,average,async -o rows.csv
     measured=$(./dlprof info --json b32.dlt | tr ',{' '\n' | awk -F: '/^"p50"/ && !found++ { print $2 }')
@@ -40,6 +45,64 @@ chain() { # GPUs
         fail "$1 GPUs: one worker's step is ${predicted:-?} ns, measured ${measured:-?} ns"
 }
 
+column() { # NAME: of rows.csv, by workers and sync
+    awk -F, -v name="$1" '/^#/ { next } !head { for (i = 1; i <= NF; i++) at[$i] = i; head = 1; next }
+        { print $at["workers"], $at["sync"], $at[name] }' rows.csv
+}
+
+# Workers that share the first GPU, of one or three.
+share() { # GPUs MODE...
+    export FAKE_DEVICES=$1
+    rm -f measured.csv
+    local modes=("${@:2}") list
+    list=$(IFS=, && echo "${modes[*]}")
+    for n in 1 2; do
+        for mode in "${modes[@]}"; do
+            local options=()
+            [ "$mode" = average ] && options=(--interval 5)
+            run ./dlprof train "${alone[@]}" --gpus 1 --workers $n --batch $((32 * n)) --steps 10 \
+                --sync "$mode" "${options[@]}" --no-trace --csv measured.csv
+        done
+    done
+    local scenario=(--costs mlp.ini --machine "$machines/dgx1_v100.ini" --gpus 0
+        --batch-per-worker 32 --noise none)
+    run "$dlsim" "${scenario[@]}" --workers 1,2 --mode "$list" --interval 5 \
+        --measured measured.csv -o rows.csv
+    grep -q 'copies_' words.txt && fail "$1 GPUs: sharing was measured: $(grep copies_ words.txt)"
+    [ "$(column measured_per_s | awk '$3 > 0' | wc -l)" -eq $((2 * ${#modes[@]})) ] ||
+        fail "$1 GPUs: not all runs are compared: $(column measured_per_s)"
+    run "$dlsim" "${scenario[@]}" --workers 1,2,4 --mode none -o rows.csv
+    # The host's part, n copies of the batch over one link, (n + 1) / 2 times the time on the GPU.
+    column step_p50_s | awk '$2 == "none" { step[$1] = $3 }
+        END { d = (step[4] - step[2]) / (step[2] - step[1]); exit !(d > 1.99 && d < 2.01) }' ||
+        fail "$1 GPUs: steps of workers that share a GPU: $(column step_p50_s)"
+    # A run of another setting is none of the scenario's.
+    "$dlsim" "${scenario[@]}" --workers 1,2 --mode "$list" --interval 5 \
+        --set machine.pageable=yes --measured measured.csv >words.txt 2>&1 &&
+        fail "$1 GPUs: rows of pinned memory judge pageable memory"
+    grep -q 'host_memory is pinned' words.txt || fail "$1 GPUs: $(cat words.txt)"
+    "$dlsim" "${scenario[@]}" --workers 2 --mode allreduce >words.txt 2>&1 &&
+        fail "$1 GPUs: two ranks of a collective on one GPU"
+    grep -q 'workers share 1 GPU' words.txt || fail "$1 GPUs: $(cat words.txt)"
+    run "$dlcal" fit b32.dlt b128.dlt -o plain.ini
+    run "$dlsim" "${scenario[@]}" --costs plain.ini --workers 2 --mode none -o rows.csv
+    grep -q 'copies_2 = 1' words.txt || fail "$1 GPUs: what is assumed: $(cat words.txt)"
+    grep -q 'copies_2.*take turns' rows.csv || fail "$1 GPUs: the assumption's source: $(head rows.csv)"
+}
+
+# What recording costs on the GPU, which the fit takes off.
+overhead() {
+    export FAKE_DEVICES=1
+    run ./dlprof bench overhead --device cuda --model mlp --precision double --batch 32 \
+        --data synthetic --quick -o overhead.dlt
+    grep -q 'recording adds' words.txt || fail "bench overhead: $(cat words.txt)"
+    run "$dlcal" fit b32.dlt b128.dlt bench.dlt overhead.dlt -o less.ini
+    grep -q 'recording: ' words.txt || fail "recording was not taken off: $(cat words.txt)"
+}
+
 chain 1
+share 1 none average async softsync
+overhead
 chain 3
+share 3 average
 [ $failures -eq 0 ]

@@ -1,8 +1,9 @@
-#include "tests/sim_fixture.h"
+#include "tests/gpu_fixture.h"
 
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/alloc.h"
 #include "sim/report/measured.h"
 
 #define TABLE "test_measured.csv"
@@ -232,6 +233,61 @@ static void left_out_errors_go_by_line(void **state)
     dl_measured_free(m, 6);
 }
 
+/* On cores, with costs that name no model: where, compress and GPUs are known. */
+static void rows_are_of_the_points_setting(void **state)
+{
+    (void)state;
+    dl_measured *m = NULL;
+    assert_int_equal(read_table("workers,sync,interval,model,precision,gpu_count,where,compress,"
+                                "host_memory,step_s\n"
+                                "2,none,,lenet,float,0,,,,1\n2,average,1,,,0,cpu,none,,1\n",
+                                &m, NULL),
+                     DL_OK);
+    assert_int_equal(m[3].runs + m[4].runs, 2);
+    dl_measured_free(m, 6);
+    static const refused_text cases[] = {
+        {"workers,sync,interval,gpu_count,step_s\n2,none,,1,1\n", DL_ERR_DATA, 2,
+         "gpu_count is 1, but that of the point is 0"},
+        {"workers,sync,interval,where,step_s\n2,none,,gpu:0,1\n", DL_ERR_DATA, 2, "where is gpu:0"},
+        {"workers,sync,interval,compress,step_s\n2,none,,fp16,1\n", DL_ERR_DATA, 2, "compress"},
+    };
+    assert_all_refused(cases, TABLE, read_wrong);
+}
+
+/* Two workers of one GPU, whose server is another one. */
+static void rows_of_gpus_are_of_the_points_setting(void **state)
+{
+    (void)state;
+    static const char text[] = "[machine]\nfile = test_measured.ini\ngpus = 1\nworkers = 2\n"
+                               "pageable = yes\n[workload]\ncosts = c\nbatch = 8\n"
+                               "[sync]\nmode = async\nwhere = gpu:2\n[exchange]\ncompress = fp16\n"
+                               "[measured]\nfile = " TABLE "\n";
+    static const char *const rows[] = {
+        "2,lenet,tf32,1,gpu:2,fp16,pageable", /* as the point */
+        "2,mlp,tf32,1,gpu:2,fp16,pageable",   "2,lenet,float,1,gpu:2,fp16,pageable",
+        "2,lenet,tf32,2,gpu:2,fp16,pageable", "2,lenet,tf32,1,cpu,fp16,pageable",
+        "2,lenet,tf32,1,gpu:2,1bit,pageable", "2,lenet,tf32,1,gpu:2,fp16,pinned"};
+    fixture_write("test_measured.ini", FIXTURE_GPUS);
+    dl_study s = {0};
+    assert_int_equal(dl_study_read_text(&s, "s.ini", text, sizeof text - 1, NULL), DL_OK);
+    remove("test_measured.ini");
+    s.variants[0].costs.workload = dl_strdup("lenet");
+    s.variants[0].costs.precision = dl_strdup("tf32");
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        dl_measured *m = NULL;
+        FILE *out = fopen(TABLE, "w");
+        fprintf(out,
+                "cores,workers,model,precision,gpu_count,where,compress,host_memory,step_s\n"
+                "16,%s,1\n",
+                rows[r]);
+        fclose(out);
+        assert_int_equal(dl_measured_read(&m, &s, NULL), r == 0 ? DL_OK : DL_ERR_DATA);
+        if (r == 0) dl_measured_free(m, 1);
+    }
+    remove(TABLE);
+    dl_study_free(&s);
+}
+
 static void what_is_wrong_is_refused_with_its_line(void **state)
 {
     (void)state;
@@ -275,6 +331,8 @@ int main(void)
         cmocka_unit_test(without_a_table_nothing_is_measured),
         cmocka_unit_test(rows_have_a_use),
         cmocka_unit_test(left_out_errors_go_by_line),
+        cmocka_unit_test(rows_are_of_the_points_setting),
+        cmocka_unit_test(rows_of_gpus_are_of_the_points_setting),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
