@@ -1,8 +1,13 @@
 /* dlprof machine: writes a machine file of the machine that it runs on. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
+#include "common/alloc.h"
 #include "common/options.h"
 #include "common/output.h"
+#include "kernels/device.h"
+#include "profiler/bench/bench_gpu.h"
 #include "profiler/commands.h"
 #include "profiler/machine/machine_box.h"
 #include "profiler/machine/machine_gpu.h"
@@ -42,6 +47,79 @@ static void ask_driver(dl_box *box)
     dl_nvml_close(&nvml);
 }
 
+/* Of all GPUs, for each kind of measurement. */
+#define COPIES_S 4
+
+/* Number of the box's GPUs as CUDA counts them; -1: it does not show it. */
+static dl_status number_gpus(const dl_box *box, const dl_device_type *type, int count, int *devices,
+                             dl_error *err)
+{
+    for (int g = 0; g < box->gpu_count; g++)
+        devices[g] = -1;
+    for (int d = 0; d < count; d++) {
+        dl_device_info info;
+        const dl_status status = type->describe(d, &info, err);
+        if (status != DL_OK) return status;
+        const int gpu = dl_box_find_gpu(box, info.bus_id);
+        if (gpu >= 0) devices[gpu] = d;
+    }
+    return DL_OK;
+}
+
+static dl_status bench_gpus(const dl_device_type *type, int count, const char *path, dl_error *err)
+{
+    const dl_bench_gpu_config config = {.type = type, .count = count, .seconds = COPIES_S};
+    dl_trace_writer *writer = NULL;
+    dl_status status = dl_trace_writer_open(&writer, path, err);
+    if (status != DL_OK) return status;
+    status = dl_bench_gpu(writer, &config, err);
+    if (status == DL_OK) status = dl_bench_gpu_memory(writer, &config, err);
+    const dl_status closed = dl_trace_writer_close(&writer, status == DL_OK ? err : NULL);
+    return status == DL_OK ? closed : status;
+}
+
+/* By way of a trace, which disappears afterwards. */
+static dl_status take_copies(dl_box *box, const dl_device_type *type, int count, dl_error *err)
+{
+    const char *folder = getenv("TMPDIR");
+    char *path = dl_format("%s/dlprof-XXXXXX", folder != NULL ? folder : "/tmp");
+    int *devices = dl_calloc((size_t)box->gpu_count, sizeof *devices, "GPUs");
+    dl_trace trace = {0};
+    const int file = mkstemp(path);
+    dl_status status =
+        file >= 0 ? DL_OK
+                  : dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot make a temporary file");
+    if (status == DL_OK) status = number_gpus(box, type, count, devices, err);
+    if (status == DL_OK) status = bench_gpus(type, count, path, err);
+    if (status == DL_OK) status = dl_trace_read(&trace, path, err);
+    if (status == DL_OK) {
+        dl_box_take_copies(box, &trace, devices);
+        dl_trace_free(&trace);
+    }
+    if (file >= 0) {
+        close(file);
+        unlink(path);
+    }
+    free(devices);
+    free(path);
+    return status;
+}
+
+/* Without CUDA the file says what it lacks. */
+static dl_status measure_gpus(dl_box *box, dl_error *err)
+{
+    const dl_device_type *type = NULL;
+    int count = 0;
+    dl_error why = {0};
+    if (box->gpu_count == 0) return DL_OK;
+    if (dl_device_load_cuda(&type, &why) != DL_OK || type->count(&count, &why) != DL_OK) {
+        snprintf(box->copies_note, sizeof box->copies_note, "%.*s",
+                 (int)sizeof box->copies_note - 1, why.text);
+        return DL_OK;
+    }
+    return take_copies(box, type, count, err);
+}
+
 static dl_status measure(dl_box *box, dl_error *err)
 {
     const dl_stream_config config = dl_stream_default_config(box->cache_bytes, box->memory_bytes);
@@ -50,7 +128,7 @@ static dl_status measure(dl_box *box, dl_error *err)
     if (status != DL_OK) return status;
     box->socket_memory_bytes_per_s = rates.triad_bytes_per_s / box->sockets;
     box->socket_link_bytes_per_s = rates.link_bytes_per_s;
-    return DL_OK;
+    return measure_gpus(box, err);
 }
 
 static void write_to(FILE *out, const dl_box *box, const settings *set, dl_machine_gaps *gaps)
@@ -89,6 +167,7 @@ static void print_report(const dl_box *box, const dl_machine_gaps *gaps, const c
         fprintf(out, "there is no NVIDIA GPU here: dlsim needs a file with GPUs, write them in\n");
     }
     if (box->driver_note[0] != '\0') fprintf(out, "NVIDIA's driver: %s\n", box->driver_note);
+    if (box->copies_note[0] != '\0') fprintf(out, "copies of GPUs: %s\n", box->copies_note);
     if (!box->places_known) {
         fprintf(out, "to which socket devices belong is not known: look at their parents\n");
     }
@@ -129,7 +208,9 @@ int dl_cmd_machine(int argc, char **argv)
         {.name = "measure",
          .type = DL_OPTION_FLAG,
          .target = &set.measure,
-         .help = "measure the memory's rate on all cores, and between sockets; takes seconds"},
+         .help =
+             "measure the memory's rate on all cores, and between sockets; with GPUs copies to, "
+             "from and between them, and averages in their memory; takes seconds"},
         {.name = "json",
          .type = DL_OPTION_FLAG,
          .target = &set.json,

@@ -1,5 +1,7 @@
 # What dlprof machine finds out; without hwloc, the command says that this build has none.
-dl_add_library(dl_hardware machine/machine_box.c machine/machine_gpu.c machine/machine_write.c LINK dl_common ${CMAKE_DL_LIBS})
+dl_add_library(dl_hardware machine/machine_box.c machine/machine_gpu.c machine/machine_copies.c
+    machine/machine_write.c
+    LINK dl_trace dl_common ${CMAKE_DL_LIBS})
 if(HWLOC_FOUND)
     target_sources(dl_hardware PRIVATE machine/machine_probe.c)
     target_link_libraries(dl_hardware PUBLIC PkgConfig::HWLOC)

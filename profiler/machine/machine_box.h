@@ -1,7 +1,8 @@
 /* What was found out about the machine that dlprof runs on: the parts of a machine file
  * (common/machine.h) together with what only its comments say (addresses, rates on the wire).
  * Filled by dl_probe_machine (processors, PCIe tree), dl_gpu_probe (machine_gpu.h: what NVIDIA's
- * driver says) and dl_stream_measure (memory rate), written by dl_machine_write.
+ * driver says), dl_stream_measure (memory rate) and dl_box_take_copies (links and memories of GPUs),
+ * written by dl_machine_write.
  *
  * Everywhere 0 and "" mean that the system did not report. Places are those of a machine file:
  * 0 .. sockets-1 are the sockets, then come the switches. */
@@ -14,6 +15,7 @@
 
 #include "common/machine.h"
 #include "common/status.h"
+#include "trace/dlt/dlt.h"
 
 #define DL_BUS_ID_BYTES 16 /* "0000:3b:00.0" */
 #define DL_BOX_NAME_BYTES 96
@@ -43,6 +45,11 @@ typedef struct dl_box_gpu {
     double cores;                     /* that do one fp32 multiply-add a cycle */
     double clock_hz, memory_clock_hz; /* highest */
     double memory_bus_bits, memory_bytes;
+
+    /* Measured, by dl_box_take_copies: its link to the host, from pinned memory and to it, both
+     * directions together (0 also where neither slows the other); averages in its own memory. */
+    double to_bytes_per_s, from_bytes_per_s, both_bytes_per_s;
+    double average_bytes_per_s;
 } dl_box_gpu;
 
 typedef struct dl_box_nic {
@@ -84,6 +91,12 @@ typedef struct dl_box {
     /* Measured, by dl_stream_measure. */
     double socket_memory_bytes_per_s; /* a socket's cores on its own memory */
     double socket_link_bytes_per_s;   /* a socket's cores read the next one's memory */
+
+    /* Measured, by dl_box_take_copies. */
+    char copies_note[160];          /* why there are none of GPUs; "": there are, or nobody asked */
+    double root_bytes_per_s;        /* a socket to all its GPUs; 0 also where that limits nothing */
+    double nvlink_copy_bytes_per_s; /* of a lane */
+    double nvswitch_copy_bytes_per_s;
 } dl_box;
 
 /* Releases everything; a zeroed object is fine. */
@@ -131,7 +144,8 @@ bool dl_sysfs_has_module(const char *root, const char *name);
 
 typedef struct dl_link_section {
     char name[DL_LINK_NAME_BYTES];
-    double bytes_per_s; /* 0 = unknown */
+    double bytes_per_s;        /* 0 = unknown */
+    double duplex_bytes_per_s; /* measured; 0 = no such limit is known */
     dl_origin origin;
     double latency_ns; /* assumed */
     char comment[256]; /* from what the rate was taken, or where to find it */
@@ -180,7 +194,8 @@ dl_gpu_rates dl_gpu_rates_find(const dl_box_gpu *gpu);
  *   memory_bytes_per_s = 2 x highest memory clock x bus width / 8 (two transfers a clock)
  *   link bytes_per_s   = rate on the wire x the part that copies were seen to reach
  *
- * What it leaves out: [protocol], and root_bytes_per_s, which only measurements give. */
+ * Where the box holds measured rates of copies and averages, these stand in their place, marked
+ * measured. What it leaves out: [protocol]. */
 
 /* "[host] memory_bytes_per_s": what is missing in a file. Release with dl_machine_gaps_free. */
 typedef struct dl_machine_gaps {
@@ -249,5 +264,25 @@ dl_stream_config dl_stream_default_config(double cache_bytes, double memory_byte
 /* Measures all threads together. DL_ERR_SYSTEM if threads cannot be made or bound. */
 dl_status dl_stream_measure(const dl_stream_config *config, dl_stream_rates *rates,
                             dl_error *err) DL_MUST_CHECK;
+
+/* Rates of links and of GPUs' memories.
+ *
+ * `trace` is of dl_bench_gpu and dl_bench_gpu_memory (profiler/bench/bench_gpu.h), devices[gpu_count]
+ * the number that each of the box's GPUs has there, -1: none. Of each kind of copy counts the
+ * largest size, where the latency is little:
+ *
+ *   link of GPUs       host to device 0 and back; both together where copies of one direction are
+ *                      slower beside the other's
+ *   root_bytes_per_s   the sum over all GPUs at once, where it is less than each alone; only where
+ *                      all are on one socket, none below a switch with another
+ *   NVLink             from GPU to GPU, over the lanes between them; or by NVSwitch
+ *   memory             an average of n vectors, which reads n and writes one; the best n
+ *
+ * What it leaves out: copies over PCIe from GPU to GPU, which dlsim has go over the links that copies
+ * of the host were measured on; latencies. */
+void dl_box_take_copies(dl_box *box, const dl_trace *trace, const int *devices);
+
+/* The GPU at that address, whatever its case; -1. */
+int dl_box_find_gpu(const dl_box *box, const char *bus_id);
 
 #endif

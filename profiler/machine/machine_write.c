@@ -81,6 +81,20 @@ static void add_pcie(dl_link_list *list, const dl_pci_link *link)
     add(list, &section);
 }
 
+/* The link of a GPU whose copies were measured. */
+static void add_measured(dl_link_list *list, const dl_box_gpu *gpu)
+{
+    dl_link_section section = {.bytes_per_s = (gpu->to_bytes_per_s + gpu->from_bytes_per_s) / 2,
+                               .duplex_bytes_per_s = gpu->both_bytes_per_s,
+                               .origin = DL_ORIGIN_MEASURED,
+                               .latency_ns = pcie_kind.latency_ns};
+    dl_pci_link_name(section.name, &gpu->link);
+    snprintf(section.comment, sizeof section.comment,
+             "copies of pinned memory: %.4g GB/s to a GPU, %.4g GB/s from it",
+             gpu->to_bytes_per_s / 1e9, gpu->from_bytes_per_s / 1e9);
+    add(list, &section);
+}
+
 static void add_port(dl_link_list *list, const dl_box_nic *nic)
 {
     dl_link_section section = {0};
@@ -90,14 +104,19 @@ static void add_port(dl_link_list *list, const dl_box_nic *nic)
     add(list, &section);
 }
 
+/* `measured`: between two GPUs by all these lanes; 0: not. */
 static void add_nvlink(dl_link_list *list, const char *name, const link_kind *kind, int lanes,
-                       double lane_bytes_per_s)
+                       double lane_bytes_per_s, double measured)
 {
     dl_link_section section = {.latency_ns = kind->latency_ns};
     snprintf(section.name, sizeof section.name, "%s", name);
     char what[64];
     snprintf(what, sizeof what, "%d lane%s of NVLink", lanes, lanes == 1 ? "" : "s");
-    if (lane_bytes_per_s > 0) {
+    if (measured > 0) {
+        section.bytes_per_s = measured;
+        section.origin = DL_ORIGIN_MEASURED;
+        snprintf(section.comment, sizeof section.comment, "%s: copies from GPU to GPU", what);
+    } else if (lane_bytes_per_s > 0) {
         set_rate(&section, kind, lanes * lane_bytes_per_s, what);
     } else {
         snprintf(section.comment, sizeof section.comment,
@@ -122,8 +141,13 @@ static void add_sockets(dl_link_list *list, double measured)
 dl_link_list dl_link_list_make(const dl_box *box)
 {
     dl_link_list list = {0};
-    for (int i = 0; i < box->gpu_count; i++)
-        add_pcie(&list, &box->gpus[i].link);
+    for (int i = 0; i < box->gpu_count; i++) {
+        if (box->gpus[i].to_bytes_per_s > 0) {
+            add_measured(&list, &box->gpus[i]);
+        } else {
+            add_pcie(&list, &box->gpus[i].link);
+        }
+    }
     for (int i = 0; i < box->switch_count; i++)
         add_pcie(&list, &box->switches[i].link);
     for (int i = 0; i < box->nic_count; i++) {
@@ -132,11 +156,12 @@ dl_link_list dl_link_list_make(const dl_box *box)
         add_port(&list, &box->nics[i]);
     }
     if (box->nvlink_count > 0) {
-        add_nvlink(&list, DL_LINK_OF_NVLINK, &nvlink, 1, box->nvlink_bytes_per_s);
+        add_nvlink(&list, DL_LINK_OF_NVLINK, &nvlink, 1, box->nvlink_bytes_per_s,
+                   box->nvlink_copy_bytes_per_s);
     }
     if (box->nvswitch_lanes > 0) {
         add_nvlink(&list, DL_LINK_OF_NVSWITCH, &nvswitch, box->nvswitch_lanes,
-                   box->nvlink_bytes_per_s);
+                   box->nvlink_bytes_per_s, box->nvswitch_copy_bytes_per_s);
     }
     if (box->sockets > 1) add_sockets(&list, box->socket_link_bytes_per_s);
     return list;
@@ -336,7 +361,10 @@ static void put_rates(const writer *w, const char *section, const dl_box_gpu *gp
 {
     static const char ratio[] = "from fp32 by its compute capability; see its data sheet";
     const dl_gpu_rates rates = dl_gpu_rates_find(gpu);
-    if (rates.memory_bytes_per_s > 0) {
+    if (gpu->average_bytes_per_s > 0) {
+        put_value(w, "memory_bytes_per_s", gpu->average_bytes_per_s, gb_per_s, DL_ORIGIN_MEASURED,
+                  "what averages of vectors in it reach");
+    } else if (rates.memory_bytes_per_s > 0) {
         put_value(w, "memory_bytes_per_s", rates.memory_bytes_per_s, gb_per_s, DL_ORIGIN_CATALOGUE,
                   "2 x highest memory clock x bus width");
     } else {
@@ -406,6 +434,10 @@ static void write_links(const writer *w)
             put_gap(w, section, "bytes_per_s", "of each direction, see above");
             free(section);
         }
+        if (link->duplex_bytes_per_s > 0) {
+            put_value(w, "duplex_bytes_per_s", link->duplex_bytes_per_s, gb_per_s,
+                      DL_ORIGIN_MEASURED, "both directions together");
+        }
         put_value(w, "latency_ns", link->latency_ns, us, DL_ORIGIN_ASSUMED, "");
     }
     dl_link_list_free(&links);
@@ -432,9 +464,14 @@ static void write_host(const writer *w)
         put_gap(w, "host", "memory_bytes_per_s",
                 "of a socket: dlprof machine --measure, or channels x rate of its memory");
     }
-    fprintf(w->out,
-            "; root_bytes_per_s: of all devices of a socket, each direction; measure copies "
-            "to several GPUs\n");
+    if (box->root_bytes_per_s > 0) {
+        put_value(w, "root_bytes_per_s", box->root_bytes_per_s, gb_per_s, DL_ORIGIN_MEASURED,
+                  "copies to all GPUs at once");
+    } else {
+        fprintf(w->out,
+                "; root_bytes_per_s: of all devices of a socket, each direction; measure copies "
+                "to several GPUs\n");
+    }
     if (box->sockets > 1) fprintf(w->out, "socket_link        = %s\n", DL_LINK_OF_SOCKETS);
 }
 
