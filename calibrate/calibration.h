@@ -117,6 +117,19 @@ void dl_dispatch_costs_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes 
 
 void dl_comm_fit_free(dl_comm_fit *fit);
 
+/* Takes gaps between launches out of the operations of a GPU.
+ *
+ * Training times an operation from the end of the one before to its own, so that where the host
+ * launches more slowly than the GPU computes, forward and backward are as long as their launching.
+ * dlprof bench times passes without such gaps ("pass"). Where one takes over 5 % less than as trained,
+ * the operations' sum becomes the line through the passes, each operation keeping its part of it; what
+ * the pass took as trained is [dispatch] per_worker_ns, which goes beside it; [linearity] falls away;
+ * and [sharing], measured with gaps, is made relative to the GPU's own time, at most turns where k
+ * copies took no longer than k = 1. A note says so, or that there are no gaps. Without such samples
+ * nothing changes. What it leaves out: gaps between the operations of the update. */
+dl_status dl_launch_gaps_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes,
+                             dl_error *err) DL_MUST_CHECK;
+
 /* How exchange varies from run to run: each bench trace's copies, averages and updates over the
  * lines that were fitted to all of them.
  *

@@ -477,8 +477,8 @@ dl_status dl_step_run_add(dl_dataset *dataset, const dl_trace *trace, dl_notes *
 }
 
 const char *const dl_sample_kind_names[DL_SAMPLE_KINDS] = {
-    "copy",  "average", "update", "barrier",      "wakeup",      "lock",
-    "slice", "step",    "launch", "h2d_pageable", "d2h_pageable"};
+    "copy",  "average", "update", "barrier", "wakeup",       "lock",
+    "slice", "step",    "pass",   "launch",  "h2d_pageable", "d2h_pageable"};
 
 /* Samples of dlprof bench that no cost is fitted to: of links and GPUs' memories (dlcal links and
  * dlprof machine --measure take them), and of what averages and messages reach of the memory's

@@ -68,6 +68,7 @@ typedef enum dl_sample_kind {
     DL_SAMPLE_LOCK,
     DL_SAMPLE_SLICE,
     DL_SAMPLE_STEP,
+    DL_SAMPLE_PASS,
     DL_SAMPLE_LAUNCH,
     DL_SAMPLE_H2D_PAGEABLE,
     DL_SAMPLE_D2H_PAGEABLE,

@@ -69,6 +69,8 @@ typedef struct dl_record {
  *   "step"     -            k copies     cores used   batch    one step of copy `worker`, without
  *                                                              exchange; of copies that share a
  *                                                              GPU (threads 1) its operations there
+ *   "pass"     -            1            1            batch    forward and backward on a GPU that
+ *                                                              does not wait for launches
  *   of memory, beyond the caches: all threads together, see profiler/bench/bench_internal.h
  *   "triad"    one array    -            working      -        a = b + s c of STREAM
  *   "average_ram", "average_passes", "average_far"

@@ -289,7 +289,8 @@ static const struct {
     [DL_BENCH_HOST] = {{"bench: exchange on the host", 0.5, dl_bench_exchange},
                        {"bench: waiting on the host", 0.25, dl_bench_sync},
                        {"bench: the host's memory", 0.25, dl_bench_memory}},
-    [DL_BENCH_GPU_STEPS] = {{"bench: steps side by side on a GPU", 1, bench_step}},
+    [DL_BENCH_GPU_STEPS] = {{"bench: steps side by side on a GPU", 0.9, bench_step},
+                            {"bench: passes of a GPU", 0.1, dl_bench_pass}},
 };
 
 dl_status dl_bench_run(dl_bench *bench, const dl_bench_config *config, dl_error *err)

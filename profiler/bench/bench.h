@@ -27,6 +27,7 @@ typedef enum dl_bench_name {
     DL_BENCH_LOCK,
     DL_BENCH_SLICE,
     DL_BENCH_STEP,
+    DL_BENCH_PASS,
     DL_BENCH_TRIAD,
     DL_BENCH_AVERAGE_RAM,
     DL_BENCH_AVERAGE_PASSES,
@@ -49,10 +50,11 @@ typedef enum dl_bench_kind {
      * training, are samples of the states that those runs met; costs by size take a whole one. */
     DL_BENCH_SNAPSHOT,
     DL_BENCH_HOST, /* no steps: the communication costs of a host whose workers are on GPUs */
-    /* Only steps side by side, of copies that share the first GPU of train.device: 1, 2, 4, ... up
+    /* Steps side by side, of copies that share the first GPU of train.device: 1, 2, 4, ... up
      * to workers_max. They end their steps together, so that they share it for all of a step, whose
      * time is that of its operations there: the host's part does not take from the others'. Copies
-     * that the GPU's memory has no room for are left out, and counted. */
+     * that the GPU's memory has no room for are left out, and counted. And passes of one copy that
+     * are launched while the GPU is held up, so that it does not wait for the host. */
     DL_BENCH_GPU_STEPS
 } dl_bench_kind;
 

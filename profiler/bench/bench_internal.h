@@ -64,6 +64,11 @@ dl_status dl_bench_exchange(dl_bench *bench, const dl_bench_config *config, int6
 dl_status dl_bench_sync(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
                         dl_error *err) DL_MUST_CHECK;
 
+/* What a forward and backward pass takes on the GPU itself: launched while it is held up, so that it
+ * does not wait for the host; for budget_ns, at least five times at each batch size. */
+dl_status dl_bench_pass(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
+                        dl_error *err) DL_MUST_CHECK;
+
 /* What averaging and quantising reach of the memory's bandwidth: on vectors far larger than the
  * caches, beside the triad of McCalpin's STREAM in the same run, on 1, 2, 4, ... and all cores.
  *

@@ -38,6 +38,7 @@ const char *const dl_bench_names[DL_BENCH_NAME_COUNT] = {
     [DL_BENCH_LOCK] = "lock",
     [DL_BENCH_SLICE] = "slice",
     [DL_BENCH_STEP] = "step",
+    [DL_BENCH_PASS] = "pass",
     [DL_BENCH_TRIAD] = "triad",
     [DL_BENCH_AVERAGE_RAM] = "average_ram",
     [DL_BENCH_AVERAGE_PASSES] = "average_passes",

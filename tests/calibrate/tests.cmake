@@ -1,4 +1,4 @@
-foreach(module notes cost_file json_report dataset step_runs gpu_facts)
+foreach(module notes cost_file json_report dataset step_runs gpu_facts launch_gaps)
     dl_add_test(test_${module} unit LINK dl_calibrate
                 EXTRA ${CMAKE_CURRENT_LIST_DIR}/calibrate_traces.c)
 endforeach()
