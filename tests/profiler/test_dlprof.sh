@@ -25,7 +25,6 @@ expect 2 "did you mean 'average'?" train --sync averge
 expect 2 "--steps" train --steps many
 expect 2 "--slow" train --slow 3:2 --workers 2
 expect 2 "must be cpu, cuda, or cuda:NUMBER" train --device gpu
-expect 1 "NVIDIA driver\|libdlprof_cuda" bench overhead --device cuda
 expect 2 "--batch" bench --batch 32,x
 expect 2 "did you mean 'overhead'?" bench overhed
 expect 2 "" info
