@@ -156,8 +156,8 @@ static void add_exchange(dl_costs *costs, const settings *set, dl_notes *notes)
                                 "pass");
         }
     } else if (bytes < 0) {
-        dl_notes_add(notes, "parameter_bytes is left to dlsim to assume; --parameter-bytes gives "
-                            "it");
+        dl_notes_add(notes, "parameter_bytes is left to dlsim to assume, and [gradients] are "
+                            "unknown; --parameter-bytes gives both");
     } else if (bytes > 0 && set->gradients == GRADIENTS_DDP) {
         costs->parameter_bytes = bytes;
         dl_costs_assume_buckets(costs);

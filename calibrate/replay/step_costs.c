@@ -669,11 +669,9 @@ static void add_copies(dl_costs *costs, const dl_step_costs *steps, size_t count
 static void add_gradients(dl_costs *costs, const dl_step_costs *steps, size_t count,
                           dl_notes *notes)
 {
-    bool known = false; /* without gradients */
-    for (size_t i = 0; i < count && !known; i++) {
-        known = steps[i].parameter_bytes > 0;
-        if (known) costs->parameter_bytes = (int64_t)steps[i].parameter_bytes;
-    }
+    for (size_t i = 0; i < count && costs->parameter_bytes < 0; i++)
+        if (steps[i].parameter_bytes > 0)
+            costs->parameter_bytes = (int64_t)steps[i].parameter_bytes;
     for (size_t i = 0; i < count; i++) {
         if (steps[i].gradient_count == 0) continue;
         costs->gradient_count = steps[i].gradient_count;
@@ -684,8 +682,7 @@ static void add_gradients(dl_costs *costs, const dl_step_costs *steps, size_t co
         dl_notes_add(notes, "parameter_bytes are those of the gradients all-reduced in a step");
         return;
     }
-    dl_notes_add(notes, "no all-reduce of gradients in the trace: %s[gradients] %s unknown",
-                 known ? "" : "parameter_bytes and ", known ? "stays" : "stay");
+    dl_notes_add(notes, "no all-reduce of gradients in the trace");
 }
 
 static void add_slowdown(dl_costs *costs, const dl_step_costs *steps, size_t count, dl_notes *notes)

@@ -169,10 +169,12 @@ void dl_explain_growth(FILE *out, const dl_row *from, const dl_row *to)
 static void put_enough(FILE *out, const dl_explanation *x)
 {
     const dl_row *best = &x->sweep->rows[x->best], *enough = &x->sweep->rows[x->enough];
-    fprintf(out, "Of the simulated numbers, %d %s give the highest throughput, %.0f samples/s",
-            best->point.workers, workers_text(best), best->mean.throughput_per_s);
+    fprintf(out, "Of the simulated numbers, %d %s %s the highest throughput, %.0f samples/s",
+            best->point.workers, workers_text(best), best->point.workers == 1 ? "gives" : "give",
+            best->mean.throughput_per_s);
     if (enough != best) {
-        fprintf(out, "; %d reach %.0f %% of it", enough->point.workers,
+        fprintf(out, "; %d %s %.0f %% of it", enough->point.workers,
+                enough->point.workers == 1 ? "reaches" : "reach",
                 100 * enough->mean.throughput_per_s / best->mean.throughput_per_s);
     }
     fputs(".\n", out);

@@ -348,10 +348,23 @@ static dl_status put_parameters(char **text, const dl_scenario_command *command,
     return DL_OK;
 }
 
+/* Where times come from: one of these takes the place of those that the file has. */
+static void remove_other_sources(char **text, const dl_scenario_command *command)
+{
+    static const char *const sources[] = {"costs", "workload", "samples-per-s"};
+    bool any = false;
+    for (size_t i = 0; i < DL_LENGTH(sources); i++)
+        any |= given(command, sources[i]) != NULL;
+    for (size_t i = 0; i < DL_SCENARIO_OPTIONS && any; i++)
+        if (dl_names_find(rows[i].option, sources, DL_LENGTH(sources)) >= 0)
+            dl_ini_text_remove(text, rows[i].section, rows[i].key);
+}
+
 static dl_status put_all(char **text, const dl_scenario_command *command, const char *folder,
                          dl_error *err)
 {
     dl_status status = DL_OK;
+    remove_other_sources(text, command);
     for (size_t i = 0; i < DL_SCENARIO_OPTIONS && status == DL_OK; i++) {
         if (command->values[i] == NULL) continue;
         status = put_option(text, rows[i].option, rows[i].section, rows[i].key, command->values[i],

@@ -102,7 +102,10 @@ awk -F, '/^#/ { next } !n { for (i = 1; i <= NF; i++) c[$i] = i; n = 1; next }
     END { exit !ok }' number.csv || fail "one worker does not have the throughput that was given"
 expect 0 "scaled from v100 to k80" "${number[@]}" --set workload.device=V100
 expect 1 "lacks:" --samples-per-s 334 --batch 32 --machine p2.8xlarge
-expect 1 "costs or a model are given too" whole.ini --samples-per-s 334
+# What times come from takes the place of what the file has; two of them do not go together.
+expect 0 "9 points" whole.ini --workload resnet50 --check
+expect 0 "" -q whole.ini --samples-per-s 334 --parameters 25.6e6 --check
+expect 1 "costs or a model are given too" whole.ini --samples-per-s 334 --costs bare.ini
 expect 1 "needs samples_per_s" whole.ini --set workload.device=V100
 expect 2 "--samples-per-s does not say which batch was measured" --samples-per-s 334 --machine p2.8xlarge
 
