@@ -155,9 +155,6 @@ static void add_exchange(dl_costs *costs, const settings *set, dl_notes *notes)
             dl_notes_add(notes, "overlap = yes: the trace's all-reduces start during the backward "
                                 "pass");
         }
-    } else if (bytes < 0) {
-        dl_notes_add(notes, "parameter_bytes is left to dlsim to assume, and [gradients] are "
-                            "unknown; --parameter-bytes gives both");
     } else if (bytes > 0 && set->gradients == GRADIENTS_DDP) {
         costs->parameter_bytes = bytes;
         dl_costs_assume_buckets(costs);
@@ -286,6 +283,10 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
         status = dl_step_costs_combine(&costs, steps, paths->count, &notes, err);
     }
     if (status == DL_OK && !steps[0].on_cores) add_exchange(&costs, set, &notes);
+    if (status == DL_OK && costs.parameter_bytes < 0 && set->parameter_bytes < 0) {
+        dl_notes_add(&notes, "parameter_bytes is left to dlsim to assume: --parameter-bytes gives "
+                             "it");
+    }
     if (status == DL_OK && set->copies.count > 0)
         status = take_copies(&costs, &set->copies, &notes, err);
     if (status == DL_OK) status = write(&costs, paths, set, &notes, err);
