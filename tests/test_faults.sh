@@ -50,7 +50,7 @@ leftovers "a limit on files"
 unset GCOV_PREFIX
 
 # Killed while it simulates.
-sed -e 's/^steps.*/steps = 2000000/' -e "s|^costs.*|costs = $golden/costs.ini|" \
+sed -e 's/^steps.*/steps = 4000000/' -e "s|^costs.*|costs = $golden/costs.ini|" \
     -e '/^\[measured\]/,/^$/d' "$golden/modes.ini" >long.ini
 for signal in TERM KILL; do
     "$dlsim" long.ini -q -o results.csv 2>/dev/null &
@@ -65,8 +65,9 @@ done
 
 # Nobody reads what is printed: it ends, by the signal or with an error, and not with 0 nor a core.
 for command in "$dlprof info 4.dlt" "$dlcal fit 4.dlt 8.dlt -o fitted.ini" "$dlsim --help"; do
+    rm -f status.txt
     { $command 2>/dev/null; echo $? >status.txt; } | true
-    sleep 0.1
+    until [ -s status.txt ]; do sleep 0.1; done
     case $(cat status.txt) in
         0 | 1 | 141) ;;
         *) fail "$command: exit $(cat status.txt) with a closed pipe" ;;

@@ -105,11 +105,24 @@ def run(target, ranks, args):
                      for r in range(ranks)]
         for p in processes:
             p.start()
-        for p in processes:
-            p.join()
-        if any(p.exitcode for p in processes):
-            sys.exit(f"bench_gloo: a process of {ranks} failed")
-    return results.get()
+        try:
+            # Before they are joined: who puts more than a pipe holds ends when it has been taken.
+            while True:
+                ended = not any(p.is_alive() for p in processes)
+                if not results.empty():
+                    break
+                if ended or any(p.exitcode for p in processes):
+                    sys.exit(f"bench_gloo: a process of {ranks} failed")
+                time.sleep(0.01)
+            rows = results.get()
+            while any(p.is_alive() for p in processes) and not any(p.exitcode for p in processes):
+                time.sleep(0.01)
+            if any(p.exitcode for p in processes):
+                sys.exit(f"bench_gloo: a process of {ranks} failed")
+        finally:
+            for p in processes:  # who waits for one that has died
+                p.kill()
+    return rows
 
 
 def main():

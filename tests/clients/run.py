@@ -22,6 +22,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DISTURBED = 0.10
+CALL_LIMIT_S = 3600  # none takes a tenth of it
 
 # model: (batch of a worker, batch of the second trace, steps between lines, steps of a run)
 MODELS = {"mlp": (64, 16, 20, 300), "cnn": (16, 4, 2, 30), "transformer": (8, 2, 2, 30)}
@@ -73,9 +74,12 @@ def disturbed(before, after):
 
 
 def call(command):
-    """Runs it; its output. Ends with its message if it fails."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          check=False)
+    """Runs it; its output. Ends with its message if it fails, or takes an hour."""
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=False, timeout=CALL_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        sys.exit(f"{' '.join(command)}: not done in {CALL_LIMIT_S} s")
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stdout}")
     return done.stdout

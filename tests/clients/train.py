@@ -12,6 +12,7 @@ last step; nobody starts a step after the first worker has done all of its steps
 """
 
 import argparse
+import multiprocessing.connection
 import os
 import sys
 import tempfile
@@ -226,7 +227,12 @@ def main():
                      for r in range(count)]
         for p in processes:
             p.start()
+        # Who waits for one that has died would do so for ever.
+        while any(p.is_alive() for p in processes) and not any(p.exitcode for p in processes):
+            multiprocessing.connection.wait([p.sentinel for p in processes if p.is_alive()])
         for p in processes:
+            if p.is_alive():
+                p.kill()
             p.join()
         return max(abs(p.exitcode) for p in processes)
 

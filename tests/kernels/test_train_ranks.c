@@ -9,6 +9,7 @@
 #include "kernels/ranks/rank_group.h"
 #include "kernels/ranks/rank_socket.h"
 #include "tests/doubles/fake_device.h"
+#include "tests/free_port.h"
 #include "tests/train_case.h"
 
 #define RANKS_MAX 4
@@ -39,17 +40,14 @@ static void *run_member(void *argument)
 
 static void set_up(member *members, int ranks, const dl_train_config *config)
 {
-    int listener = -1;
-    assert_int_equal(dl_rank_listen("127.0.0.1", 0, &listener, NULL), DL_OK);
-    const int port = dl_rank_port(listener);
-    close(listener);
+    const int port = free_port();
     for (int r = 0; r < ranks; r++) {
         members[r] = (member){.config = *config,
                               .settings = {.rank = r,
                                            .size = ranks,
                                            .host = "127.0.0.1",
                                            .port = port,
-                                           .limit_s = 20,
+                                           .limit_s = 120,
                                            .run = "test",
                                            .settings = ""}};
     }

@@ -6,7 +6,7 @@
 #include "tests/train_case.h"
 
 #define WORKERS 4
-#define STEPS 30
+#define STEPS 12
 
 /* What steps said: from all threads, and of each worker. */
 typedef struct seen {

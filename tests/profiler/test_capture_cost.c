@@ -1,4 +1,5 @@
 /* What the injected library costs, measured through it. Usage: test_capture_cost LIBRARY */
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -18,7 +19,8 @@ static void test_measures(void **state)
     setenv("DLPROF_STEPS", "nonsense", 1); /* the settings of someone else's run do not matter */
     if (dl_capture_cost_measure(library, folder, costs, &err) != DL_OK) fail_msg("%s", err.text);
     for (int i = 0; i < DL_CAPTURE_COST_COUNT; i++) {
-        assert_true(costs[i].ns > 0);
+        /* Costs are differences of times: one may come out as less than nothing. */
+        assert_true(isfinite(costs[i].low_ns) && isfinite(costs[i].high_ns));
         assert_true(costs[i].low_ns <= costs[i].ns && costs[i].ns <= costs[i].high_ns);
     }
     assert_int_equal(count_files(folder), 0);

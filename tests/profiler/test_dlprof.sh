@@ -99,13 +99,18 @@ if command -v python3 >/dev/null; then
     done
 fi
 
+# await_bytes BYTES FILE PROCESS: until the file is longer, or the process has ended.
+await_bytes() {
+    until [ -e "$2" ] && [ "$(stat -c %s "$2")" -gt "$1" ]; do
+        kill -0 "$3" 2>/dev/null || return
+        sleep 0.1
+    done
+}
+
 # kill -9 in mid-run leaves a readable trace: chunks are written every half second.
 "$dlprof" train "${small[@]}" --workers 2 --sync allreduce --steps 4000000 -o killed.dlt >/dev/null &
 victim=$!
-for _ in $(seq 300); do
-    [ -e killed.dlt ] && [ "$(stat -c %s killed.dlt)" -gt 20000 ] && break
-    sleep 0.1
-done
+await_bytes 20000 killed.dlt $victim
 kill -9 $victim
 wait $victim 2>/dev/null
 expect 0 "incomplete" info killed.dlt
@@ -116,13 +121,13 @@ expect 0 "killed.json" export killed.dlt
 limited() { # KiB, text, arguments...
     local kib=$1 text=$2
     shift 2
-    output=$(ulimit -v "$kib" && timeout -s KILL 60 "$dlprof" "$@" 2>&1)
+    output=$(ulimit -v "$kib" && timeout -s KILL 250 "$dlprof" "$@" 2>&1)
     status=$?
     [ $status -eq 1 ] && [[ $output == *"$text"* ]] ||
         { echo "FAIL: ulimit -v $kib, $*: exit $status: $output"; failures=$((failures + 1)); }
 }
 if (ulimit -v 200000 && "$dlprof" --version) >/dev/null 2>&1; then
-    limited 400000 "out of memory: matrix products on 4 threads need buffers of 541065216 bytes" \
+    limited 400000 "out of memory: matrix products on 4 threads need buffers of " \
         train "${small[@]}" --workers 4 --steps 20 --no-trace
     limited 400000 "the limit of 409600000 bytes (ulimit -v)" train "${small[@]}" --workers 4 --steps 20 --no-trace
     limited 200000 "out of memory: " train --model vgg19_bn --batch 512 --data synthetic --steps 1 --no-trace
@@ -137,10 +142,7 @@ interrupt() { # signal, exit status, the file that shows that it runs, arguments
     "$dlprof" "$@" >words.txt 2>&1 &
     victim=$!
     set +m
-    for _ in $(seq 300); do
-        [ -e "$output" ] && [ "$(stat -c %s "$output")" -gt 1000 ] && break
-        sleep 0.1
-    done
+    await_bytes 1000 "$output" $victim
     kill -s "$signal" $victim
     wait $victim
     status=$?

@@ -15,12 +15,21 @@ complain() {
     failures=$((failures + 1))
 }
 
+# A port at which nobody is, of those that the system gives nobody who does not ask for them by number.
+choose_port() {
+    local taken
+    taken=$(awk 'FNR > 1 { split($2, address, ":"); print address[2] }' /proc/net/tcp /proc/net/tcp6 2>/dev/null)
+    while MASTER_PORT=$((10000 + RANDOM % 22000)) && grep -qix "$(printf %04x $MASTER_PORT)" <<<"$taken"; do :; done
+    export MASTER_PORT
+}
+
 # start RANKS NAME ARGUMENTS...: a process for each rank, as torchrun starts them; what rank r prints
 # is in NAME.r, its process in pids[r].
 start() {
     local ranks=$1 name=$2
     shift 2
     pids=()
+    choose_port
     for ((r = 0; r < ranks; r++)); do
         RANK=$r WORLD_SIZE=$ranks LOCAL_WORLD_SIZE=$ranks "$dlprof" "$@" >"$name.$r" 2>&1 &
         pids[r]=$!
@@ -80,9 +89,9 @@ RANK=1 WORLD_SIZE=2 expect 1 "give --rendezvous HOST:PORT" "${small[@]}" --worke
 RANK=1 WORLD_SIZE=2 expect 2 "must be HOST:PORT" "${small[@]}" --workers 2 --rendezvous here
 expect 2 "no launcher" "${small[@]}" --rendezvous here:1
 
-# wait_for_steps TRACE: until there are steps in it, for 30 s at most.
+# wait_for_steps TRACE: until there are steps in it, for some minutes at most.
 wait_for_steps() {
-    for _ in $(seq 300); do
+    for _ in $(seq 2000); do
         [ -e "$1" ] && [ "$(stat -c %s "$1")" -gt 5000 ] && return
         sleep 0.1
     done
@@ -93,9 +102,11 @@ wait_for_steps() {
 RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 expect 1 "rank 1 of 2 did not come to 127.0.0.1" \
     "${small[@]}" --workers 2 --sync allreduce --rank-limit 0.3
 long=(train --model mlp --data synthetic --steps 1000000 --wait block --workers 4 --batch 16
-    --sync allreduce --rank-limit 5)
+    --sync allreduce)
+# Who is killed is missed at once, who stands still after the limit.
+declare -A limit=([KILL]=1000 [STOP]=8)
 for signal in KILL STOP; do
-    start 4 "lost_$signal" "${long[@]}" -o "lost_$signal.dlt"
+    start 4 "lost_$signal" "${long[@]}" --rank-limit "${limit[$signal]}" -o "lost_$signal.dlt"
     for r in 0 1 2 3; do
         wait_for_steps "lost_$signal.rank$r.dlt" || complain "$signal: rank $r does not begin"
     done
@@ -103,9 +114,7 @@ for signal in KILL STOP; do
     [ $signal = STOP ] || wait "${pids[2]}" 2>/dev/null
     stopped=${pids[2]}
     unset "pids[2]"
-    before=$SECONDS
     finish 1 "lost_$signal"
-    [ $((SECONDS - before)) -lt 30 ] || complain "$signal: they took $((SECONDS - before)) s"
     [ $signal = KILL ] || kill -s KILL "$stopped"
     for r in 0 1 3; do
         case $signal in
@@ -117,12 +126,16 @@ done
 # Who waits out the limit first says so; another may see only that one's end.
 grep -q "it hangs, or waits for one that does" lost_STOP.[013] || complain "nobody says that a rank hangs"
 
-# mpirun tells the same by its own variables.
+# mpirun tells the same by its own variables, and the port follows from the number of its job.
 if command -v mpirun >/dev/null; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     "$dlprof" "${small[@]}" --workers 2 --sync allreduce --no-trace | grep "^loss" >one.txt
-    mpirun --oversubscribe -n 2 "$dlprof" "${small[@]}" --workers 2 --sync allreduce -o mpi.dlt \
-        >mpi.txt 2>&1 || complain "mpirun: $(cat mpi.txt)"
+    for _ in 1 2 3; do
+        mpirun --oversubscribe -n 2 "$dlprof" "${small[@]}" --workers 2 --sync allreduce -o mpi.dlt >mpi.txt 2>&1
+        status=$?
+        grep -q "cannot listen at" mpi.txt || break # another program has it
+    done
+    [ $status -eq 0 ] || complain "mpirun: $(cat mpi.txt)"
     grep -qF "$(cat one.txt)" mpi.txt || complain "mpirun: $(cat mpi.txt)"
     [ -e mpi.rank1.dlt ] || complain "mpirun: $(ls)"
 fi

@@ -185,7 +185,7 @@ expect 1 "if that was killed: remove .dlprof-run" run -o killed.run -- true
 "$full" run -o told -- sh -c 'sh target.sh 0; trap "exit 9" TERM; touch ready; while :; do sleep 0.05; done' \
     2>words.txt &
 runner=$!
-for _ in $(seq 100); do [ -e ready ] && break; sleep 0.1; done
+until [ -e ready ] || ! kill -0 $runner 2>/dev/null; do sleep 0.1; done
 kill -TERM $runner
 wait $runner
 status=$?
@@ -198,10 +198,7 @@ if command -v python3 >/dev/null; then
 count=0
 trap 'count=$((count + 1))' INT
 touch ctrl
-for _ in $(seq 400); do
-    [ $count -eq 0 ] || break
-    sleep 0.05
-done
+while [ $count -eq 0 ]; do sleep 0.05; done
 for _ in 1 2 3 4; do sleep 0.05; done # for a second one
 exit $count
 END

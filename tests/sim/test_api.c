@@ -59,7 +59,7 @@ static void rows_are_those_of_the_results_file(void **state)
 static void text_is_a_scenario_too(void **state)
 {
     (void)state;
-    char name[] = "/tmp/test_api.XXXXXX", path[64];
+    char name[] = "test_api.XXXXXX", path[64];
     static const char costs[] = "[costs]\nschema = 1\nworkload = w\ndevice = none\n"
                                 "parameter_bytes = 4\nstate_bytes = 4\nbatch_min = 1\n"
                                 "batch_max = 64\ncores = 2\n[op f.forward]\n"
