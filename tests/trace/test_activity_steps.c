@@ -319,16 +319,19 @@ static void test_hints(void **state)
     training_free(&trace);
 }
 
-/* A copy, then a graph of 30 nodes in one launch, of which some are lost; every fifth time a second
- * graph. */
-static void test_graphs(void **state)
+/* After `warm` kernels without a graph: a copy, then a graph of 30 nodes in one launch, of which some
+ * are lost; every fifth time a second graph. */
+static void check_graphs(int warm)
 {
-    (void)state;
     training_trace trace = {.now_ns = 1000, .lost = 0.1};
     dl_random_init(&trace.random, 5, 0, 0, 0);
     for (int i = 0; i < TRAINING_STRINGS; i++)
         trace.strings[i] = dl_format("kernel_%d", i);
     enum { STEPS = 20 };
+    for (int i = 0; i < warm; i++)
+        training_launch(&trace, (dl_activity){.kind = DL_ACTIVITY_KERNEL,
+                                              .name = (uint32_t)(1 + i % 60 % 7 + i % 60 / 20),
+                                              .stream = 7});
     int64_t starts_ns[STEPS];
     for (int step = 0; step < STEPS; step++) {
         trace.now_ns += 20000;
@@ -359,6 +362,13 @@ static void test_graphs(void **state)
     assert_int_equal(found, STEPS);
     dl_activity_steps_free(&steps);
     training_free(&trace);
+}
+
+static void test_graphs(void **state)
+{
+    (void)state;
+    check_graphs(0);
+    check_graphs(300); /* five steps before the graph is captured */
 }
 
 /* Copies of the next input on a stream of their own, any time before, begin no step. */

@@ -491,6 +491,26 @@ static uint32_t find_graph(const step_search *search, const dl_symbol_line *symb
     return enough ? best : symbols->kind_count;
 }
 
+/* How much of the work from the first cut on the units explain: steps before a graph is captured are
+ * many symbols, a graph's launch is one. */
+static double explained_after(const dl_sequence *sequence, const size_t *cuts, size_t count)
+{
+    dl_sequence rest = *sequence;
+    rest.symbols += cuts[0];
+    rest.idle_ns += cuts[0];
+    rest.start_ns += cuts[0];
+    rest.count -= cuts[0];
+    size_t *moved = dl_calloc(count, sizeof *moved, "cuts");
+    for (size_t i = 0; i < count; i++)
+        moved[i] = cuts[i] - cuts[0];
+    dl_period period = {0};
+    dl_period_of_cuts(&period, &rest, moved, count);
+    const double explained = period.explained;
+    dl_period_free(&period);
+    free(moved);
+    return explained;
+}
+
 static bool find_by_graph(dl_step_line *line, const step_search *search,
                           const dl_symbol_line *symbols)
 {
@@ -505,7 +525,8 @@ static bool find_by_graph(dl_step_line *line, const step_search *search,
     bool found = false;
     if (count >= GRAPH_COUNT_MIN) {
         dl_period_of_cuts(&period, &sequence, cuts, count);
-        if (period.order_match >= GRAPH_ORDER_MIN && period.explained >= GRAPH_EXPLAINED_MIN) {
+        if (period.order_match >= GRAPH_ORDER_MIN &&
+            explained_after(&sequence, cuts, count) >= GRAPH_EXPLAINED_MIN) {
             dl_period_rotate(&period, &sequence);
             dl_period_measure(&period, &sequence);
             found = take_period(line, search, symbols, &period, DL_STEPS_GRAPH);
