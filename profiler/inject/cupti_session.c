@@ -128,20 +128,31 @@ static void check_clock(dl_preemption *preemption, const dl_cupti_api *api)
     dl_capture_log("another profiler has set CUPTI's clock: what came later is left out");
 }
 
-void dl_preemption_check(dl_preemption *preemption, const dl_cupti_api *api, unsigned calls,
-                         uint64_t records)
+static void count_silence(dl_preemption *preemption, unsigned calls, uint64_t records,
+                          unsigned silent_max)
 {
-    check_clock(preemption, api);
     if (records > 0)
         preemption->silent = 0;
     else if (calls != preemption->calls)
         preemption->silent++;
     preemption->calls = calls;
-    const bool buffers = preemption->silent >= SILENT_MAX;
+    const bool buffers = preemption->silent >= silent_max;
     if (buffers == preemption->buffers || preemption->clock) return;
     preemption->buffers = buffers;
     dl_capture_meta("takeover", buffers ? "buffers" : "");
     if (buffers) dl_capture_log("CUPTI's buffers seem to go to another profiler");
+}
+
+void dl_preemption_check(dl_preemption *preemption, const dl_cupti_api *api, unsigned calls,
+                         uint64_t records)
+{
+    check_clock(preemption, api);
+    count_silence(preemption, calls, records, SILENT_MAX);
+}
+
+void dl_preemption_end(dl_preemption *preemption, unsigned calls, uint64_t records)
+{
+    count_silence(preemption, calls, records, 1);
 }
 
 #define FLUSH_NS (DL_CAPTURE_FLUSH_MS * (DL_NS_PER_S / 1000))
@@ -162,7 +173,7 @@ static struct {
     dl_cupti_decoder *decoder;
     dl_raw_dump *raw; /* NULL = none */
     dl_preemption preemption;
-    uint64_t dropped;
+    uint64_t dropped, checked; /* checked: records before the last look for another profiler */
 
     /* Written by CUPTI's callbacks. */
     _Atomic(dl_buffer *) filled; /* the latest first */
@@ -403,14 +414,20 @@ static void flush(uint32_t flag)
     count_dropped();
 }
 
+/* Those that have come since this was asked before. */
+static uint64_t new_records(void)
+{
+    const uint64_t before = session.checked;
+    session.checked = dl_cupti_decoder_counts(session.decoder).records;
+    return session.checked - before;
+}
+
 /* Once every FLUSH_NS. */
 static void tick(void)
 {
-    const uint64_t before = dl_cupti_decoder_counts(session.decoder).records;
-    drain();
     flush(0);
-    const uint64_t records = dl_cupti_decoder_counts(session.decoder).records - before;
-    dl_preemption_check(&session.preemption, &session.api, atomic_load(&session.waits), records);
+    dl_preemption_check(&session.preemption, &session.api, atomic_load(&session.waits),
+                        new_records());
     dl_capture_flush();
     write_counts();
 }
@@ -436,7 +453,9 @@ static void take_rest(void)
     if (!session.at_exit || session.api.version != DL_CUPTI_13_0) {
         dl_cupti_kinds_disable(&session.api, dl_capture_settings_used());
     }
-    if (session.at_exit) flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    if (!session.at_exit) return;
+    flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    dl_preemption_end(&session.preemption, atomic_load(&session.waits), new_records());
 }
 
 static void finish(void)

@@ -110,12 +110,26 @@ static void buffers_that_stay_away_are_noticed_and_come_back(void **state)
     assert_false(takeover.clock);
 }
 
+static void a_short_program_is_silent_at_its_end(void **state)
+{
+    (void)state;
+    check_often(3, 1, 2);
+    dl_preemption_end(&takeover, calls, 0);
+    assert_string_equal(takeover_meta, "-"); /* all calls have left records */
+    dl_preemption_end(&takeover, calls += 1, 1);
+    assert_string_equal(takeover_meta, "-");
+    dl_preemption_end(&takeover, calls += 1, 0);
+    assert_string_equal(takeover_meta, "buffers");
+    assert_int_equal(logged, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(nothing_is_taken, begin),
         cmocka_unit_test_setup(another_clock_is_for_good, begin),
         cmocka_unit_test_setup(buffers_that_stay_away_are_noticed_and_come_back, begin),
+        cmocka_unit_test_setup(a_short_program_is_silent_at_its_end, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
