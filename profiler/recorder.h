@@ -51,7 +51,8 @@ dl_status dl_recorder_open(dl_recorder *recorder, const dl_train_config *config,
                            dl_error *err) DL_MUST_CHECK;
 
 /* The observer to hand to dl_train_run; valid while the recorder is. The caller may have it take
- * steps only. */
+ * steps only. Where a recorder listens to NVTX (NVTX_INJECTION64_PATH), it marks the first worker's
+ * steps as ranges "step 0", "step 1", ... */
 dl_train_observer dl_recorder_observer(dl_recorder *recorder);
 
 /* Makes room for `count` steps of a worker, whose thread does not run or is the caller's. */

@@ -135,8 +135,16 @@ static void exchange(dl_train_worker *worker)
 
 /* The parts of a step in order, without the exchange. begin: at start_ns. end: waits for the
  * device, gives the observer its records; returns the start of the next step. */
+static void tell_step(const dl_train_worker *worker, bool begins)
+{
+    const dl_train_observer *observer = worker->shared->observer;
+    if (observer == NULL || observer->step == NULL || worker->index != 0) return;
+    observer->step(observer->user, worker->step, begins);
+}
+
 static void step_begin(dl_train_worker *worker, int64_t start_ns)
 {
+    tell_step(worker, true);
     worker->boundary_ns = start_ns;
     worker->staleness = DL_NO_STALENESS;
 }
@@ -210,6 +218,7 @@ static int64_t step_end(dl_train_worker *worker, int64_t start_ns)
         dl_train_emit(worker);
         dl_train_emit_one(worker, step, start_ns, end_ns);
     }
+    tell_step(worker, false);
     if (worker->step == 0) worker->first_loss = dl_model_loss(worker->model);
     worker->end_ns = end_ns;
     const bool noted = note_point(worker);

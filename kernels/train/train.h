@@ -150,6 +150,9 @@ typedef struct dl_train_observer {
                         without an observer */
     void *user;
     void (*record)(void *user, const dl_record *record);
+    /* May be NULL: when a step of this process's first worker begins, before anything is launched,
+     * and when it has ended; on its thread. */
+    void (*step)(void *user, int64_t step, bool begins);
 } dl_train_observer;
 
 /* The parameters at a moment of a run, for evaluating them after it, so that the run is not held
