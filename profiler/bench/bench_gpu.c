@@ -306,6 +306,7 @@ static dl_status time_all_reduce(bench *b, const dl_bench_gpu_case *c, dl_error 
 static dl_status time_launches(bench *b, const dl_bench_gpu_case *c, dl_error *err)
 {
     b->type->use(b->slots[c->gpu].device);
+    b->type->launch(); /* behind the held-up device the kernel could not be loaded */
     b->type->hold();
     const int64_t start_ns = dl_clock_ns();
     for (int i = 0; i < LAUNCHES; i++)
@@ -558,6 +559,8 @@ static dl_status time_memory_case(void *user, uint32_t which, bool warm, dl_erro
     memory_bench *b = user;
     const memory_case *c = &b->cases[which];
     const dl_device_type *type = b->type;
+    if (!warm)
+        launch_memory_case(b, c); /* loads the kernel, which it could not behind a held one */
     type->hold();
     type->mark(0);
     for (int i = 0; i < MEMORY_OPERATIONS; i++)

@@ -94,6 +94,13 @@ void fake_device_refuse_ids(bool refuse)
     atomic_store(&refuses_ids, refuse);
 }
 
+static fake_listener listener;
+
+void fake_device_listen(fake_listener listens)
+{
+    listener = listens;
+}
+
 void fake_device_set(int devices, long operations_until_failure)
 {
     device_count = devices;
@@ -130,15 +137,42 @@ static void *near_by(const void *far)
     return (void *)(address & ~FAR);
 }
 
-static void issue(call made)
+static void run_upload(dl_device *device, const call *c);
+static void run_download(dl_device *device, const call *c);
+static void run_mark(dl_device *device, const call *c);
+static void run_device_copy(dl_device *device, const call *c);
+
+#define KERNELS_MAX 64
+
+/* CUDA loads a kernel when it is first launched, and may have to wait for the device to do so. */
+static void load(const dl_device *device, const char *kernel)
+{
+    static const char *loaded[KERNELS_MAX];
+    pthread_mutex_lock(&groups_mutex);
+    int at = 0;
+    while (at < KERNELS_MAX && loaded[at] != NULL && loaded[at] != kernel)
+        at++;
+    DL_ASSERT(at < KERNELS_MAX, "%d kernels", at);
+    DL_ASSERT(loaded[at] != NULL || !device->held, "%s is loaded behind a held-up device", kernel);
+    loaded[at] = kernel;
+    pthread_mutex_unlock(&groups_mutex);
+}
+
+/* `operation`: the function of the backend or the device. */
+static void issue_named(const char *operation, call made)
 {
     dl_device *device = used;
+    const bool up = made.run == run_upload, copies = up || made.run == run_download;
+    if (made.run != run_mark && made.run != run_device_copy && !copies) load(device, operation);
+    if (listener != NULL && made.run != run_mark)
+        listener(device->number, operation, copies ? made.bytes : 0, up);
     if (device->count == device->capacity) {
         device->capacity = 2 * device->capacity + 16;
         device->calls = dl_realloc(device->calls, device->capacity, sizeof *device->calls, "calls");
     }
     device->calls[device->count++] = made;
 }
+#define issue(...) issue_named(__func__, __VA_ARGS__)
 
 static bool *rank_failed(const dl_device *device)
 {

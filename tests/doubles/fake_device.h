@@ -1,6 +1,7 @@
 /* A device without hardware: the processor's operations of an mlp in double, done behind the host's
  * back. Its memory has addresses that no host can read, and nothing is done before somebody waits,
- * so that whoever looks too early sees it. One operation takes FAKE_OPERATION_NS of its clock. */
+ * so that whoever looks too early sees it. One operation takes FAKE_OPERATION_NS of its clock. A
+ * kernel is loaded when it is first issued, which cannot be done while the device is held up. */
 #ifndef DL_TESTS_DOUBLES_FAKE_DEVICE_H
 #define DL_TESTS_DOUBLES_FAKE_DEVICE_H
 
@@ -27,5 +28,10 @@ int fake_device_leaks(void);
 
 /* Numbers of the devices opened since fake_device_set, as digits: "010". */
 const char *fake_device_opened(void);
+
+/* Has each operation told when it is issued: its name, and the bytes of a copy to or from the host. */
+typedef void (*fake_listener)(int device, const char *operation, size_t copied_bytes,
+                              bool to_device);
+void fake_device_listen(fake_listener listener);
 
 #endif
