@@ -9,8 +9,9 @@
  *   no-memset  this one cannot                     ticks       at the 50th launch another tool sets the clock
  *   small      a buffer is full after 8 records    fatal       gives up at the tenth launch
  *   hold       gives none back before the end      hangs       in the last flush
- *   no-copies  records no copies               cupti12     is CUDA 12.9's: it keeps its texts
- *   driver     launches come from the driver's call, as NCCL's and Triton's
+ *   no-copies  records no copies               no-kernels  records no kernels
+ *   early      kernels start before their call is made
+ *   cupti12    is CUDA 12.9's: it keeps its texts
  */
 #include <cupti.h>
 #include <dlfcn.h>
@@ -19,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/doubles/driver_double.h"
@@ -29,7 +29,7 @@
 #define EVERY_LOST 10
 #define FATAL_LAUNCH 10
 #define RECORD_BYTES_MAX 256
-#define KERNEL_NS 1000 /* length of each kernel */
+#define EARLY_NS 3000
 #define TICKS_LAUNCH 50
 #define HANG_S 3600
 #define CUPTI_12_9 27
@@ -79,13 +79,6 @@ static void require(int holds, const char *what)
     if (holds) return;
     fprintf(stderr, "CUPTI double: %s\n", what);
     abort();
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 static void *real(const char *name)
@@ -181,23 +174,32 @@ static void put_call(CUpti_ActivityKind kind, CUpti_CallbackId id, unsigned corr
     record.kind = kind;
     record.cbid = id;
     record.start = start;
-    record.end = now_ns();
+    record.end = driver_double_now_ns();
     record.processId = (uint32_t)getpid();
     record.threadId = (uint32_t)gettid();
     record.correlationId = correlation;
     PUT(record);
 }
 
-static void on_context(void)
+/* All devices are of one model. */
+static void on_context(unsigned number)
 {
     CUpti_ActivityDevice5 device;
     memset(&device, 0, sizeof device);
     device.kind = CUPTI_ACTIVITY_KIND_DEVICE;
+    device.id = number;
+    device.uuid.bytes[0] = (char)number;
     static const char kept[] = "Double of a GPU";
     const int wanted = atomic_load(&enabled[device.kind]);
     device.name = !wanted ? NULL : told("cupti12") ? kept : strdup(kept);
     device.numMultiprocessors = 3;
     PUT(device);
+    CUpti_ActivityContext3 context;
+    memset(&context, 0, sizeof context);
+    context.kind = CUPTI_ACTIVITY_KIND_CONTEXT;
+    context.contextId = number + 1;
+    context.deviceId = number;
+    PUT(context);
     CUpti_ResourceData data;
     memset(&data, 0, sizeof data);
     if (event_callback != NULL) {
@@ -214,37 +216,111 @@ static void give_up(void)
     event_callback(NULL, CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_FATAL_ERROR, &data);
 }
 
-static void on_launch(const char *kernel, unsigned correlation)
+/* What all records of a device's work have. */
+#define FILL(record, record_kind, work, correlation_id)        \
+    do {                                                       \
+        memset(&(record), 0, sizeof(record));                  \
+        (record).kind = (record_kind);                         \
+        (record).start = (work)->start_ns;                     \
+        (record).end = (work)->start_ns + (work)->duration_ns; \
+        (record).deviceId = (work)->device;                    \
+        (record).contextId = (work)->device + 1;               \
+        (record).streamId = (work)->stream;                    \
+        (record).correlationId = (correlation_id);             \
+        (record).graphId = (work)->graph;                      \
+    } while (0)
+
+/* CUPTI numbers a node of a graph in its lower half. */
+#define NODE(work) ((work)->graph == 0 ? 0 : (uint64_t)(work)->graph << 32 | (work)->node)
+
+static void put_kernel(const driver_work *work, unsigned correlation)
 {
-    const uint64_t start = now_ns();
     const unsigned launch = atomic_fetch_add(&launches, 1) + 1;
     CUpti_ActivityKernel10 record;
-    memset(&record, 0, sizeof record);
-    record.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
-    if (!told("lost-times") || launch % EVERY_LOST != 0) {
-        record.start = start;
-        record.end = start + KERNEL_NS;
-    }
-    record.streamId = 7;
+    FILL(record, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, work, correlation);
+    record.graphNodeId = NODE(work);
+    if (told("early")) record.start -= EARLY_NS, record.end -= EARLY_NS;
+    if (told("lost-times") && launch % EVERY_LOST == 0) record.start = record.end = 0;
     record.gridX = (int)launch % 64 + 1, record.gridY = record.gridZ = 1;
     record.blockX = 256, record.blockY = record.blockZ = 1;
     record.registersPerThread = 32;
-    record.correlationId = correlation;
-    record.name = kernel;
-    PUT(record);
-    if (told("driver"))
-        put_call(CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, correlation,
-                 start);
-    else
-        put_call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000,
-                 correlation, start);
-    atomic_fetch_add(&recorded, 1);
+    record.name = work->name;
+    if (!told("no-kernels")) PUT(record);
     if (told("fatal") && launch == FATAL_LAUNCH) give_up();
+}
+
+static uint8_t memory_kind(driver_memory memory)
+{
+    static const uint8_t kinds[] = {[DRIVER_PAGEABLE] = CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE,
+                                    [DRIVER_PINNED] = CUPTI_ACTIVITY_MEMORY_KIND_PINNED,
+                                    [DRIVER_DEVICE] = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE};
+    return kinds[memory];
+}
+
+static void put_copy(const driver_work *work, unsigned correlation)
+{
+    CUpti_ActivityMemcpy6 record;
+    FILL(record, CUPTI_ACTIVITY_KIND_MEMCPY, work, correlation);
+    record.copyKind = work->from != DRIVER_DEVICE ? CUPTI_ACTIVITY_MEMCPY_KIND_HTOD
+                      : work->to != DRIVER_DEVICE ? CUPTI_ACTIVITY_MEMCPY_KIND_DTOH
+                                                  : CUPTI_ACTIVITY_MEMCPY_KIND_DTOD;
+    record.srcKind = memory_kind(work->from);
+    record.dstKind = memory_kind(work->to);
+    record.bytes = work->bytes;
+    if (!told("no-copies")) PUT(record);
+}
+
+static void put_peer_copy(const driver_work *work, unsigned correlation)
+{
+    CUpti_ActivityMemcpyPtoP4 record;
+    FILL(record, CUPTI_ACTIVITY_KIND_MEMCPY2, work, correlation);
+    record.copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_PTOP;
+    record.srcKind = record.dstKind = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
+    record.srcDeviceId = work->device;
+    record.dstDeviceId = work->peer;
+    record.bytes = work->bytes;
+    if (!told("no-copies")) PUT(record);
+}
+
+static void put_memset(const driver_work *work, unsigned correlation)
+{
+    CUpti_ActivityMemset4 record;
+    FILL(record, CUPTI_ACTIVITY_KIND_MEMSET, work, correlation);
+    record.bytes = work->bytes;
+    record.memoryKind = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
+    PUT(record);
+}
+
+static void put_graph(const driver_work *work, unsigned correlation)
+{
+    CUpti_ActivityGraphTrace2 record;
+    FILL(record, CUPTI_ACTIVITY_KIND_GRAPH_TRACE, work, correlation);
+    PUT(record);
+}
+
+/* Graphs as wholes, where these are recorded, else node by node. */
+static void on_work(const driver_work *work, unsigned correlation)
+{
+    static void (*const put_work[])(const driver_work *, unsigned) = {
+        [DRIVER_KERNEL] = put_kernel,       [DRIVER_COPY] = put_copy,
+        [DRIVER_PEER_COPY] = put_peer_copy, [DRIVER_MEMSET] = put_memset,
+        [DRIVER_GRAPH] = put_graph,
+    };
+    const int wholes = atomic_load(&enabled[CUPTI_ACTIVITY_KIND_GRAPH_TRACE]);
+    if (wholes && work->graph != 0 && work->kind != DRIVER_GRAPH) return;
+    put_work[work->kind](work, correlation);
+}
+
+static void on_call(driver_call call, unsigned correlation, uint64_t start_ns)
+{
+    put_call(call.of_driver ? CUPTI_ACTIVITY_KIND_DRIVER : CUPTI_ACTIVITY_KIND_RUNTIME, call.id,
+             correlation, start_ns);
+    atomic_fetch_add(&recorded, call.id == CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
 }
 
 static void on_wait(unsigned correlation)
 {
-    const uint64_t start = now_ns();
+    const uint64_t start = driver_double_now_ns();
     CUpti_CallbackData data;
     memset(&data, 0, sizeof data);
     data.callbackSite = CUPTI_API_ENTER;
@@ -258,13 +334,13 @@ static void on_wait(unsigned correlation)
 
 static void on_synchronize(unsigned correlation)
 {
-    const uint64_t start = now_ns();
+    const uint64_t start = driver_double_now_ns();
     CUpti_ActivitySynchronization2 record;
     memset(&record, 0, sizeof record);
     record.kind = CUPTI_ACTIVITY_KIND_SYNCHRONIZATION;
     record.type = CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_CONTEXT_SYNCHRONIZE;
     record.start = start;
-    record.end = now_ns();
+    record.end = driver_double_now_ns();
     record.streamId = CUPTI_SYNCHRONIZATION_INVALID_VALUE;
     record.correlationId = correlation;
     PUT(record);
@@ -272,32 +348,14 @@ static void on_synchronize(unsigned correlation)
              start);
 }
 
-static void on_copy(unsigned correlation, size_t bytes)
-{
-    const uint64_t start = now_ns();
-    CUpti_ActivityMemcpy6 record;
-    memset(&record, 0, sizeof record);
-    record.kind = CUPTI_ACTIVITY_KIND_MEMCPY;
-    record.copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_HTOD;
-    record.srcKind = CUPTI_ACTIVITY_MEMORY_KIND_PINNED;
-    record.dstKind = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
-    record.start = start;
-    record.end = start + KERNEL_NS;
-    record.bytes = bytes;
-    record.streamId = 7;
-    record.correlationId = correlation;
-    if (!told("no-copies")) PUT(record);
-    put_call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020,
-             correlation, start);
-}
-
 static void on_record(unsigned correlation)
 {
-    const uint64_t start = now_ns();
+    const uint64_t start = driver_double_now_ns();
     CUpti_ActivityCudaEvent2 record;
     memset(&record, 0, sizeof record);
     record.kind = CUPTI_ACTIVITY_KIND_CUDA_EVENT;
     record.streamId = 7;
+    record.contextId = 1;
     record.eventId = 1;
     record.correlationId = correlation;
     PUT(record);
@@ -314,7 +372,7 @@ CUptiResult cuptiGetVersion(uint32_t *version)
 
 CUptiResult cuptiGetTimestamp(uint64_t *timestamp)
 {
-    *timestamp = atomic_load(&ticking) ? 123456789 : now_ns();
+    *timestamp = atomic_load(&ticking) ? 123456789 : driver_double_now_ns();
     return CUPTI_SUCCESS;
 }
 
@@ -345,8 +403,8 @@ CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t bytes, CUpti_Acti
 CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback,
                            void *user)
 {
-    static const driver_tool tool = {on_context,     on_launch, on_wait,
-                                     on_synchronize, on_copy,   on_record};
+    static const driver_tool tool = {on_context, on_work,        on_call,
+                                     on_wait,    on_synchronize, on_record};
     (void)user;
     if (told("taken")) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
     require(event_callback == NULL, "subscribed twice");

@@ -57,7 +57,7 @@ static dl_status open_device(dl_device **device, int number, const dl_device_set
     (void)settings, (void)err;
     only.number = number;
     *device = &only;
-    driver_double_create_context();
+    driver_double_create_context(0);
     return DL_OK;
 }
 

@@ -1,9 +1,12 @@
 #include "tests/doubles/driver_double.h"
 
+#include <cupti.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 static _Atomic(const driver_tool *) tool;
@@ -24,6 +27,7 @@ void driver_double_flushes(void)
 void driver_double_await_flushes(unsigned count)
 {
     const unsigned before = atomic_load(&flushes);
+    if (atomic_load(&tool) == NULL) return;
     for (int i = 0; atomic_load(&flushes) - before < count; i++) {
         if (i == 60000) {
             fprintf(stderr, "driver double: the tool is not asked for its records\n");
@@ -85,19 +89,57 @@ CUresult cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-void driver_double_create_context(void)
+uint64_t driver_double_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+void driver_double_create_context(unsigned device)
 {
     const driver_tool *now = atomic_load(&tool);
     atomic_store(&has_context, 1);
-    if (now != NULL) now->context_created();
+    if (now != NULL) now->context_created(device);
 }
 
-unsigned driver_double_launch(const char *kernel)
+unsigned driver_double_call(driver_call call, const driver_work *works, size_t count)
 {
     const unsigned correlation = next();
     const driver_tool *now = atomic_load(&tool);
-    if (now != NULL) now->launched(kernel, correlation);
+    if (now == NULL) return correlation;
+    const uint64_t start_ns = driver_double_now_ns();
+    for (size_t i = 0; i < count; i++) {
+        driver_work work = works[i];
+        if (work.start_ns == 0) work.start_ns = start_ns;
+        now->worked(&work, correlation);
+    }
+    now->called(call, correlation, start_ns);
     return correlation;
+}
+
+#define STREAM 7
+#define WORK_NS 1000
+
+unsigned driver_double_launch(const char *kernel)
+{
+    return driver_double_call(
+        (driver_call){0, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000},
+        &(driver_work){
+            .kind = DRIVER_KERNEL, .name = kernel, .stream = STREAM, .duration_ns = WORK_NS},
+        1);
+}
+
+void driver_double_copy(size_t bytes)
+{
+    driver_double_call((driver_call){0, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020},
+                       &(driver_work){.kind = DRIVER_COPY,
+                                      .from = DRIVER_PINNED,
+                                      .to = DRIVER_DEVICE,
+                                      .bytes = bytes,
+                                      .stream = STREAM,
+                                      .duration_ns = WORK_NS},
+                       1);
 }
 
 void driver_double_wait(void)
@@ -107,16 +149,35 @@ void driver_double_wait(void)
     if (now != NULL) now->waited(correlation);
 }
 
-void driver_double_copy(size_t bytes)
-{
-    const unsigned correlation = next();
-    const driver_tool *now = atomic_load(&tool);
-    if (now != NULL) now->copied(correlation, bytes);
-}
-
 void driver_double_record(void)
 {
     const unsigned correlation = next();
     const driver_tool *now = atomic_load(&tool);
     if (now != NULL) now->recorded(correlation);
+}
+
+#define DEVICES_MAX 64
+
+static void start_driver(void)
+{
+    cuInit(0);
+}
+
+void driver_double_operation(int device, const char *name, size_t copied_bytes, bool to_device)
+{
+    static atomic_bool made[DEVICES_MAX];
+    static pthread_once_t started = PTHREAD_ONCE_INIT;
+    static const driver_call launch = {0, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000};
+    static const driver_call copy = {0, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020};
+    pthread_once(&started, start_driver);
+    if (!atomic_exchange(&made[device], 1)) driver_double_create_context((unsigned)device);
+    const driver_work work = {.kind = copied_bytes > 0 ? DRIVER_COPY : DRIVER_KERNEL,
+                              .name = name,
+                              .device = (unsigned)device,
+                              .stream = STREAM,
+                              .from = to_device ? DRIVER_PINNED : DRIVER_DEVICE,
+                              .to = to_device ? DRIVER_DEVICE : DRIVER_PINNED,
+                              .bytes = copied_bytes,
+                              .duration_ns = WORK_NS};
+    driver_double_call(copied_bytes > 0 ? copy : launch, &work, 1);
 }

@@ -137,7 +137,7 @@ int main(int argc, char **argv)
     rate = argc > 3 ? atoi(argv[3]) : 0;
     if (strcmp(mode, "none") == 0) return 3;
     cuInit(0);
-    driver_double_create_context();
+    driver_double_create_context(0);
     pthread_t threads[THREADS];
     if (strcmp(mode, "threads") == 0 || strcmp(mode, "kill") == 0) {
         run_threads();

@@ -24,8 +24,8 @@ function(add_double name)
         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/doubles
         RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/doubles)
 endfunction()
-add_library(driver_double SHARED doubles/driver_double.c)
-add_double(driver_double LINK ${CMAKE_DL_LIBS})
+add_library(driver_double SHARED doubles/driver_double.c doubles/runtime_double.c)
+add_double(driver_double LINK ${CMAKE_DL_LIBS} Threads::Threads)
 set_target_properties(driver_double PROPERTIES OUTPUT_NAME cuda SOVERSION 1)
 add_library(cupti_double MODULE doubles/cupti_double.c)
 add_double(cupti_double LINK driver_double ${CMAKE_DL_LIBS} Threads::Threads)
@@ -33,11 +33,27 @@ add_executable(inject_target doubles/inject_target.c)
 add_double(inject_target LINK driver_double Threads::Threads)
 set_target_properties(inject_target PROPERTIES ENABLE_EXPORTS ON)
 
+# The program of known truth: with the doubles, and, where CUDA can be compiled, for a GPU, with the
+# runtime's static library, as many programs have it.
+add_executable(truth_double gpu/truth.c)
+add_double(truth_double LINK driver_double ${CMAKE_DL_LIBS})
+if(DL_CUDA)
+    add_executable(truth gpu/truth.c gpu/truth_kernels.cu)
+    target_include_directories(truth PRIVATE ${PROJECT_SOURCE_DIR})
+    target_link_libraries(truth PRIVATE CUDA::cudart_static)
+    set_target_properties(truth PROPERTIES CUDA_RUNTIME_LIBRARY Static LINKER_LANGUAGE CUDA
+        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+endif()
+# What raw records of CUPTI hold.
+add_executable(raw_counts gpu/raw_counts.c doubles/raw_replay.c)
+target_link_libraries(raw_counts PRIVATE dl_options dl_cupti)
+set_target_properties(raw_counts PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+
 dl_add_test(test_inject unit LINK dl_trace)
-add_dependencies(test_inject dlprof_inject cupti_double inject_target)
+add_dependencies(test_inject dlprof_inject cupti_double inject_target truth_double)
 target_compile_definitions(test_inject PRIVATE
     INJECT_LIBRARY="$<TARGET_FILE:dlprof_inject>" INJECT_CUPTI="$<TARGET_FILE:cupti_double>"
-    INJECT_TARGET="$<TARGET_FILE:inject_target>"
+    INJECT_TARGET="$<TARGET_FILE:inject_target>" INJECT_TRUTH="$<TARGET_FILE:truth_double>"
     INJECT_REAL_CUPTI="${CUPTI_LIBRARY}")
 set_property(TEST test_inject APPEND PROPERTY LABELS threads)
 
@@ -58,3 +74,14 @@ add_test(NAME test_dlprof_overhead COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof
          $<TARGET_FILE:cupti_double> $<TARGET_FILE:inject_target> "${CUPTI_LIBRARY}"
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlprof_overhead PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300)
+
+# The run on a GPU, rehearsed with the doubles from end to end.
+if(TARGET fake_cuda AND TARGET dl_nvtx AND HWLOC_FOUND)
+    add_executable(torch_double doubles/torch_double.c)
+    add_double(torch_double LINK driver_double ${CMAKE_DL_LIBS})
+    target_include_directories(torch_double SYSTEM PRIVATE ${NVTX_INCLUDE_DIR})
+    set(bin ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+    add_test(NAME test_gpu_run COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_gpu_run.sh ${bin} ${CMAKE_BINARY_DIR}/tests
+             $<TARGET_FILE:fake_cuda> "${CUPTI_LIBRARY}")
+    set_tests_properties(test_gpu_run PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300)
+endif()

@@ -1,7 +1,14 @@
 #!/usr/bin/env bash
-# tests/gpu/run.sh and capture.sh with doubles of nvidia-smi, CMake, CTest and dlprof: what fails or hangs
-# does not stop what follows, the limit is kept, and the results are packed.
+# A rehearsal of tests/gpu/run.sh: the whole of it over doubles of the device, of the driver, CUPTI and
+# PyTorch, where all must hold; then each step once more with something missing, where it must fail.
+# Usage: test_gpu_run.sh BIN TESTS FAKE_CUDA CUPTI; 77 = something is not there that it needs
 set -u
+bin=$(realpath "$1") tests=$(realpath "$2") fake_cuda=$(realpath "$3") cupti=$4
+doubles=$tests/doubles
+if ! command -v python3 >/dev/null || [ ! -e "$cupti" ]; then
+    echo "skipped: no python3, or no libcupti"
+    exit 77
+fi
 root=$(cd "$(dirname "$0")/../.." && pwd)
 folder=$(mktemp -d "${TMPDIR:-/tmp}/test_gpu_run.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
@@ -13,105 +20,110 @@ fail() {
 
 # double NAME: the program is the standard input.
 double() {
-    { echo '#!/usr/bin/env bash'; cat; } >"$folder/bin/$1"
-    chmod +x "$folder/bin/$1"
+    { echo '#!/usr/bin/env bash'; cat; } >"$folder/tools/$1"
+    chmod +x "$folder/tools/$1"
 }
 
-mkdir -p "$folder/bin" "$folder/build/bin"
-touch "$folder/build/bin/libdlprof_inject.so"
+# A build as it would be carried. dlprof looks for its libraries beside itself.
+mkdir -p "$folder/tools" "$folder/build/bin" "$folder/build/tests"
+cp "$bin"/{dlprof,dlcal,dlsim,libdlprof_inject.so} "$folder/build/bin"
+cp "$fake_cuda" "$folder/build/bin/libdlprof_cuda.so"
+cp "$tests"/{raw_counts,test_cuda_kernels} "$folder/build/tests"
+cp "$doubles/truth_double" "$folder/build/tests/truth"
 double nvidia-smi <<'DOUBLE'
 case $* in
-    -L) [ -n "${NO_GPU:-}" ] || echo "GPU 0: a double" ;;
-    *compute_cap*) echo 9.0 ;;
-    *) echo "$*" ;;
+    -L) for ((g = 0; g < ${FAKE_DEVICES:-1}; g++)); do echo "GPU $g: a double"; done ;;
+    *compute_cap*) for ((g = 0; g < ${SHOWN:-${FAKE_DEVICES:-1}}; g++)); do echo "Double, 580.1, 9.0"; done ;;
 esac
 DOUBLE
-# Its list of targets is longer than a pipe holds.
-double cmake <<'DOUBLE'
-case $* in
-    *help*) echo "dlprof_inject: phony"; seq 100000 ;;
-    --build*) echo "targets: $*" ;;
-    *) echo "-- CUDA device: 13.0.88, for $*" ;;
-esac
+double compute-sanitizer <<'DOUBLE'
+"${@: -1}" && echo "========= ERROR SUMMARY: 0 errors"
 DOUBLE
-double ctest <<<'echo "100% tests passed"'
-double python3 <<<'exit 1'
-double dlprof <<'DOUBLE'
-[ "$1" != info ] || { echo '{"p50":1000}'; exit 0; }
-if [ "$1" = run ]; then
-    [[ $* != *--overhead* ]] || [ -e "$FIGURES" ] || exit 3
-    while [ "$1" != -- ]; do
-        [ "$1" != -o ] || mkdir -p "$2"
-        [ "$1" != --json ] || printf '%s\n' "{\"activities\":{\"kernel\":${KERNELS:-100000}}," \
-            "\"dropped_records\":${DROPPED:-0}}" >"$2"
-        shift
-    done
-    shift
-    "$@"
-    exit
-fi
-[[ -z ${FAILING:-} || $* != *$FAILING* ]] || exit 1
-[[ -z ${HANGING:-} || $* != *$HANGING* ]] || sleep 60
-while [ $# -gt 0 ]; do
-    [ "$1" != -o ] || echo trace >"$2"
-    shift
-done
-DOUBLE
-cp "$folder/bin/dlprof" "$folder/build/bin"
+double nothing <<<'exit 0'
+cat >"$folder/settings.json" <<END
+{"judge_times": false, "tests": ["test_cuda_kernels"], "memcheck": ["test_cuda_kernels"],
+ "sanitizer": "compute-sanitizer", "launches": 300, "torch": ["$doubles/torch_double"],
+ "torch_steps": 40, "rounds": 2, "warm_s": 0, "run_s": 0.02,
+ "cost": {"mlp": {"batch": 8, "preset": "default", "percent": 2, "options": ["--precision", "double"]}},
+ "models": {"mlp": 8}, "precisions": ["double"],
+ "predict": {"model": "mlp", "batch": 8, "workers": [1, 2], "intervals": [1, 5], "modes": ["async", "ps"],
+             "where": ["cpu", "gpu:0"], "steps": 20, "precision": "double"},
+ "bench": ["--quick", "--precision", "double"]}
+END
 
-run() { # wanted exit status, arguments...
+export LD_LIBRARY_PATH=$doubles:$tests/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export DLPROF_CUPTI=$doubles/libcupti_double.so DOUBLE_REAL_CUPTI=$cupti
+export SETTINGS=$folder/settings.json BUILD=$folder/build PATH=$folder/tools:$PATH
+
+run() { # wanted exit status, steps...
     local wanted=$1 status=0
     shift
-    rm -rf "$folder/out" "$folder/packed"
-    BUILD=$folder/build PACK=$folder/packed ROUNDS=2 PATH=$folder/bin:$PATH \
-        FIGURES=$folder/out/capture_overhead/overhead.dlt \
-        "$root/tests/gpu/run.sh" "$folder/out" "$@" >"$folder/words" 2>&1 || status=$?
-    [ $status -eq "$wanted" ] || fail "status $status, not $wanted: $* $(tail -n 30 "$folder/words")"
+    "$root/tests/gpu/run.sh" "$folder/out" "$@" >"$folder/words" 2>&1 || status=$?
+    [ $status -eq "$wanted" ] || fail "status $status, not $wanted: $* $(tail -n 40 "$folder/words")"
 }
 
-said() { # pattern, what is searched
-    grep -qe "$1" "$2" || fail "no '$1' in ${2##*/}: $(tail -n 30 "$2")"
+said() { # pattern, file
+    grep -qE -- "$1" "$2" || fail "no '$1' in ${2##*/}: $(cat "$2")"
 }
 
-NO_GPU=1 run 77
-run 2 nonsense
+FAKE_DEVICES=0 run 77
+run 2 --nonsense
 
-run 0
-said '^failed: nothing' "$folder/out/summary.txt"
-said 'CUDA_ARCHITECTURES=90' "$folder/out/configure.log"
-said 'dlprof_inject' "$folder/out/build.log"
-said '^held: resnet50 default' "$folder/out/capture_overhead/capture_cost.txt"
-[ "$(find "$folder/packed" -type f | wc -l)" -le 7 ] || fail "packed: $(ls "$folder/packed")"
-cat "$folder/packed"/results.tgz.* | tar -tz >"$folder/names" || fail "the archive is damaged"
-for name in tests.log machine.ini resnet50_tf32.dlt resnet50_tf32.info.txt run_lenet.dlt bench_resnet50.dlt \
-    capture_overhead/capture_cost.txt lenet_softsync_gpu0_w8.dlt; do
-    said "^./$name\$" "$folder/names"
+# All of it.
+PACK=$folder/packed run 0
+cat "$folder/out/table.txt"
+[ "$(grep -c ' held ' "$folder/out/table.txt")" -eq 9 ] || fail "not all steps hold"
+said '^several .* left out ' "$folder/out/table.txt"
+for name in truth_full truth_graph; do
+    [ -s "$folder/out/fixtures/$name.raw" ] || fail "no fixture $name"
 done
+cat "$folder/packed"/results.tgz.* | tar -tz >"$folder/names" || fail "the archive is damaged"
+for name in table.txt fixtures/truth_full.raw machine.ini predict/costs.ini torch/ddp.json; do
+    said "^$name\$" "$folder/names"
+done
+cmp "$folder/out/table.txt" "$folder/packed/table.txt" || fail "another table was packed"
 
-FAILING=vgg19_bn run 1 train bench
-said '^failed: train_vgg19_b32 .*train_vgg19_fp16 bench_vgg19_bn$' "$folder/out/summary.txt"
-[ -e "$folder/out/bench_lenet.dlt" ] || fail "a failed training stops what follows"
+# With two GPUs: copies between them, NCCL's exchange.
+DOUBLE_GPUS=2 FAKE_DEVICES=2 run 0 inventory truth several
+said '^several .* held ' "$folder/out/table.txt"
 
-# A program that ran while nothing of it was recorded, or not all.
-KERNELS=0 run 1 profile
-said '^failed: recorded_lenet recorded_vgg19_bn recorded_resnet50$' "$folder/out/summary.txt"
-said 'NOT HELD: 0 kernels recorded' "$folder/out/recorded_lenet.log"
-DROPPED=7 run 1 profile
-said 'but "dropped_records":7' "$folder/out/recorded_lenet.log"
-KERNELS=0 run 1 overhead
-said '^resnet50 default: failed' "$folder/out/capture_overhead/capture_cost.txt"
+# A step in which nothing is recorded, or something is lost, fails, and says what.
+broken() { # step, what it says
+    run 1 "$1"
+    said "^$1 .* FAILED " "$folder/out/table.txt"
+    said "$2" "$folder/out/table.txt"
+}
+SHOWN=0 broken inventory 'lists no GPU'
+export DOUBLE_CUPTI=no-kernels
+broken truth 'default_exit: 0 kernels recorded'
+broken raw '0 of [0-9]* kernels'
+broken cost 'mlp_light: 0 kernels recorded'
+broken torch 'eager: 0 kernels recorded'
+export DOUBLE_CUPTI=drops
+broken truth 'full_exit: dropped_records: 7'
+export DOUBLE_CUPTI=lost-times
+broken truth 'lost_timestamps'
+export DOUBLE_CUPTI=no-copies
+broken truth 'memcpy h2d pinned 0: recorded None, true'
+unset DOUBLE_CUPTI
+TORCH_DOUBLE=silent broken torch 'ddp: the program says nothing'
+TORCH_DOUBLE=silent broken beside "PyTorch's step was not timed"
+replaced() { # program, step, what it says
+    mv "$folder/build/$1" "$folder/kept"
+    cp "$folder/tools/nothing" "$folder/build/$1"
+    broken "$2" "$3"
+    mv "$folder/kept" "$folder/build/$1"
+}
+replaced tests/test_cuda_kernels backend 'no test has passed'
+replaced bin/dlsim predict '0 of [0-9]* runs were measured and predicted'
+replaced bin/dlprof bench 'no figure came of it'
+replaced tests/raw_counts raw 'no JSON'
+FAKE_DEVICES=2 replaced bin/dlprof several 'no figure came of it'
 
-# Without the figures of its own cost, recording is measured all the same.
-FAILING=overhead run 1 overhead
-said '^resnet50 default: ' "$folder/out/capture_overhead/capture_cost.txt"
-
-# Ten seconds are kept back, five are the least of a step: the steps before have nine.
-begun=$SECONDS
-HANGING='--model resnet50' LIMIT=24 run 1 train bench
-[ $((SECONDS - begun)) -le 40 ] || fail "the limit of 24 s became $((SECONDS - begun)) s"
-said '^failed: train_resnet50_b16$' "$folder/out/summary.txt"
-said 'bench_lenet: no time is left' "$folder/packed/summary.txt"
-cat "$folder/packed"/results.tgz.* | tar -tz | grep -c train_resnet50_b16.log >/dev/null ||
-    fail "the log of what was stopped is not packed"
+# What does not fit is stopped or not run, which is said, and what was done before is kept.
+TORCH_DOUBLE=hangs LIMIT=22 run 1 inventory torch bench
+said '^inventory .* held ' "$folder/out/table.txt"
+said 'there: stopped after' "$folder/out/table.txt"
+said '^bench .*NOT RUN' "$folder/out/table.txt"
 
 [ $failures -eq 0 ]

@@ -15,6 +15,7 @@
 #include "common/alloc.h"
 #include "common/file.h"
 #include "tests/check.h"
+#include "trace/activity/activity.h"
 #include "trace/dlt/dlt.h"
 
 #define TRACES_MAX 8
@@ -116,10 +117,12 @@ static void in_child(const char *const *arguments, const char *const *environmen
     _exit(98);
 }
 
+static const char *program; /* in place of inject_target */
+
 static pid_t start(const char *mode, const char *count, const char *rate,
                    const char *const *environment)
 {
-    const char *arguments[] = {INJECT_TARGET, mode, count, rate, NULL};
+    const char *arguments[] = {program != NULL ? program : INJECT_TARGET, mode, count, rate, NULL};
     const pid_t child = fork();
     if (child != 0) return child;
     setenv("CUDA_INJECTION64_PATH", INJECT_LIBRARY, 1);
@@ -190,6 +193,16 @@ static void target_after(const char *event, const char *count, const char *const
     awaited = event;
     assert_int_equal(pipe2(go_on, O_CLOEXEC), 0);
     target("later", count, environment);
+}
+
+/* The same with the program of known truth. */
+static void truth(const char *ending, const char *const *environment)
+{
+    program = INJECT_TRUTH;
+    target(ending, "30", environment);
+    program = NULL;
+    assert_string_equal(run.err, "");
+    assert_contains(run.out, "\"truth_spin\"");
 }
 
 static const char *const plain[] = {NULL};
@@ -406,13 +419,83 @@ static void an_older_cupti_keeps_its_texts(void **state)
     assert_meta(&run.traces[0], "device.0.name", "Double of a GPU");
 }
 
-static void launches_by_the_driver_are_recorded(void **state)
+/* The calls that launched activities of a kind, by name; -1 for work that no call launched. */
+static int count_launched_by(const dl_trace *trace, dl_activity_kind kind, const char *call)
+{
+    dl_launches launches = {0};
+    dl_launches_init(&launches, trace->activities, trace->activity_count);
+    int count = 0;
+    for (size_t i = 0; i < trace->activity_count && count >= 0; i++) {
+        if (trace->activities[i].kind != kind) continue;
+        const dl_activity *by = dl_launches_find(&launches, trace->activities[i].correlation);
+        if (by == NULL)
+            count = -1;
+        else
+            count += strcmp(trace->strings[by->name], call) == 0;
+    }
+    dl_launches_free(&launches);
+    return count;
+}
+
+/* Of truth.c: 50 by the driver after one by the runtime; 100 launches of a graph of 10. */
+static void launches_by_driver_and_graph_are_tied(void **state)
 {
     (void)state;
-    target("exit", "20", (const char *[]){"DOUBLE_CUPTI=driver", NULL});
-    assert_untouched(3, "launched 20\n");
-    assert_int_equal(count_kind(&run.traces[0], DL_ACTIVITY_KERNEL), 20);
-    assert_int_equal(count_kind(&run.traces[0], DL_ACTIVITY_CALL), 20);
+    truth("exit", plain);
+    const dl_trace *trace = &run.traces[0];
+    assert_int_equal(count_launched_by(trace, DL_ACTIVITY_KERNEL, "cuLaunchKernel"), 50);
+    assert_int_equal(count_launched_by(trace, DL_ACTIVITY_KERNEL, "cudaGraphLaunch"), 1000);
+    assert_int_equal(count_kind(trace, DL_ACTIVITY_GRAPH), 0);
+    assert_int_equal(count_kind(trace, DL_ACTIVITY_MEMCPY), 100);
+    assert_int_equal(count_kind(trace, DL_ACTIVITY_MEMSET), 10);
+    size_t nodes = 0;
+    for (size_t i = 0; i < trace->activity_count; i++)
+        nodes += trace->activities[i].object == ((uint64_t)1 << 32 | 3); /* the fourth of graph 1 */
+    assert_int_equal(nodes, 100);
+}
+
+static void graphs_are_recorded_as_wholes(void **state)
+{
+    (void)state;
+    truth("exit", (const char *[]){"DLPROF_GRAPHS=graph", NULL});
+    const dl_trace *trace = &run.traces[0];
+    assert_int_equal(count_launched_by(trace, DL_ACTIVITY_GRAPH, "cudaGraphLaunch"), 100);
+    assert_int_equal(count_launched_by(trace, DL_ACTIVITY_KERNEL, "cudaGraphLaunch"), 0);
+}
+
+/* Their names are equal, their numbers are not. */
+static void two_devices_share_a_name(void **state)
+{
+    (void)state;
+    truth("exit", (const char *[]){"DOUBLE_GPUS=2", NULL});
+    const dl_trace *trace = &run.traces[0];
+    assert_meta(trace, "device.0.name", "Double of a GPU");
+    assert_meta(trace, "device.1.name", "Double of a GPU");
+    assert_meta(trace, "device.1.pci", "0000:02:00.0");
+    assert_string_not_equal(dl_trace_meta(trace, "device.0.uuid"),
+                            dl_trace_meta(trace, "device.1.uuid"));
+    size_t there = 0, between = 0;
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *activity = &trace->activities[i];
+        there += activity->kind == DL_ACTIVITY_KERNEL && activity->device == 1;
+        if (activity->kind != DL_ACTIVITY_MEMCPY || activity->copy != DL_COPY_PEER) continue;
+        assert_int_equal(activity->device, 0);
+        assert_int_equal(activity->peer, 1);
+        assert_int_equal(activity->bytes, (1 << 20) - 2048 * between++);
+    }
+    assert_int_equal(there, 30);
+    assert_int_equal(between, 20);
+}
+
+/* The clocks of a host and its GPU differ by microseconds: nothing is lost by that. */
+static void kernels_may_start_before_their_launch(void **state)
+{
+    (void)state;
+    target("exit", "100", (const char *[]){"DOUBLE_CUPTI=early", NULL});
+    const dl_trace *trace = &run.traces[0];
+    assert_kernels(trace, 100);
+    assert_int_equal(count_launched_by(trace, DL_ACTIVITY_KERNEL, "cudaLaunchKernel"), 100);
+    assert_null(dl_trace_meta(trace, "lost_timestamps"));
 }
 
 /* Before 12.6 all calls of the driver come or none. The default takes its launches only, not the
@@ -646,8 +729,11 @@ int main(void)
         RUNS(no_kind_can_be_enabled),
         RUNS(one_kind_cannot_be_enabled),
         RUNS(an_older_cupti_keeps_its_texts),
-        RUNS(launches_by_the_driver_are_recorded),
         RUNS(an_older_cupti_records_the_whole_driver),
+        RUNS(launches_by_driver_and_graph_are_tied),
+        RUNS(graphs_are_recorded_as_wholes),
+        RUNS(two_devices_share_a_name),
+        RUNS(kernels_may_start_before_their_launch),
         RUNS(no_libcupti),
         RUNS(dropped_records_are_counted),
         RUNS(lost_times_are_counted),

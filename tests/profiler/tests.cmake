@@ -26,8 +26,6 @@ add_test(NAME test_dlprof_run
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof_run.sh $<TARGET_FILE:dlprof> ${nvtx_steps}
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlprof_run PROPERTIES LABELS unit TIMEOUT 300)
-add_test(NAME test_gpu_run COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_gpu_run.sh)
-set_tests_properties(test_gpu_run PROPERTIES LABELS unit TIMEOUT 300)
 dl_add_test(test_device_options unit LINK dl_profiler EXTRA doubles/fake_device.c)
 dl_add_test(test_run_meta unit LINK dl_profiler EXTRA doubles/fake_device.c)
 dl_add_test(test_bench_gpu unit LINK dl_profiler EXTRA doubles/fake_device.c)

@@ -1,0 +1,215 @@
+"""The order of a run on a machine with GPUs, and what it leaves: see run.sh.
+
+Each step has a budget in seconds, which its programs are held to, and checks. What a check finds
+wrong is noted and the step goes on; a step without a figure has failed. After each step the table of
+all of them is written anew, and packed, so that a run which is cut keeps what it has.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+END_S = 10  # kept back to pack the results
+LEAST_S = 5  # of a step
+PACKED_BYTES = 15_000_000  # of one file
+PACKED_FILES = 5
+
+
+class Stop(Exception):
+    """The step cannot go on; what is wrong was noted."""
+
+
+class Step:
+    """One step while it runs: its folder, its time, what it found."""
+
+    def __init__(self, plan, name, budget_s):
+        self.plan, self.name, self.settings = plan, name, plan.settings
+        self.folder = plan.out / name
+        self.folder.mkdir(exist_ok=True)
+        self.begun, self.deadline = time.monotonic(), time.monotonic() + budget_s
+        self.wrong, self.figures, self.left_out = [], [], ""
+
+    def bad(self, text):
+        self.wrong.append(text)
+        print(f"   NOT HELD: {text}", flush=True)
+
+    def check(self, held, text):
+        if not held:
+            self.bad(text)
+        return bool(held)
+
+    def timing(self, held, text):
+        """A check of times, which says nothing where nothing real is timed."""
+        return self.check(held or not self.settings["judge_times"], text)
+
+    def figure(self, text):
+        self.figures.append(text)
+        print(f"   {text}", flush=True)
+
+    def left_s(self):
+        return self.deadline - time.monotonic()
+
+    def run(self, name, command, codes=(0,), env=None, limit_s=None):
+        """Runs a program, its output in NAME.out and NAME.err. Returns the output; None, noted, if
+        it ended other than with one of `codes` (a signal is 128 more) or took too long."""
+        allowed = min(self.left_s(), limit_s or self.left_s())
+        out, err = self.folder / f"{name}.out", self.folder / f"{name}.err"
+        if allowed < 0.5:
+            self.bad(f"{name}: no time is left")
+            return None
+        with open(out, "wb") as out_file, open(err, "wb") as err_file:
+            child = subprocess.Popen(
+                [str(word) for word in command],
+                stdout=out_file,
+                stderr=err_file,
+                stdin=subprocess.DEVNULL,
+                cwd=self.folder,
+                env={**os.environ, **(env or {})},
+                start_new_session=True,
+            )
+            self.plan.child = child
+            try:
+                code = child.wait(allowed)
+            except subprocess.TimeoutExpired:
+                code = None
+            finally:
+                self.plan.end_child()
+        if code is None:
+            self.bad(f"{name}: stopped after {allowed:.0f} s")
+        elif (128 - code if code < 0 else code) not in codes:
+            last = err.read_text(errors="replace").strip().splitlines()[-1:] or [""]
+            self.bad(f"{name}: exit code {128 - code if code < 0 else code} ({last[0][:200]})")
+        else:
+            return out.read_text(errors="replace")
+        return None
+
+    def need(self, value):
+        """The step ends if a program that all the rest depends on has failed."""
+        if value is None:
+            raise Stop
+        return value
+
+    def json(self, name, command, **options):
+        text = self.run(name, command, **options)
+        if text is None:
+            return None
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            self.bad(f"{name}: no JSON: {error}")
+            return None
+
+
+class Plan:
+    """All steps: [(name, budget_s, function)]."""
+
+    def __init__(self, out, settings, steps, limit_s):
+        self.out, self.settings, self.steps = Path(out), settings, steps
+        self.end = time.monotonic() + limit_s - END_S
+        self.rows = []
+        self.child = None
+
+    def end_child(self):
+        child, self.child = self.child, None
+        if child is None:
+            return
+        try:
+            os.killpg(child.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        child.wait()
+
+    def run_step(self, name, budget_s, function):
+        left_s = self.end - time.monotonic()
+        if left_s < LEAST_S:
+            self.rows.append((name, 0, "NOT RUN", ["no time is left"]))
+            return
+        print(f"== {name}, at most {min(left_s, budget_s):.0f} s", flush=True)
+        step = Step(self, name, min(left_s, budget_s))
+        try:
+            function(step)
+        except Stop:
+            pass
+        except Exception as error:  # a step must not end the others
+            step.bad(f"{type(error).__name__}: {error}")
+        if not step.figures and not step.left_out:
+            step.bad("no figure came of it")
+        verdict = "FAILED" if step.wrong else "left out" if step.left_out else "held"
+        self.rows.append(
+            (
+                name,
+                time.monotonic() - step.begun,
+                verdict,
+                step.wrong + [step.left_out] * bool(step.left_out) + step.figures,
+            )
+        )
+
+    def table(self):
+        lines = [f"{'step':<10} {'s':>5}  {'verdict':<8}  figures"]
+        for name, seconds, verdict, texts in self.rows:
+            lines.append(f"{name:<10} {seconds:5.0f}  {verdict:<8}  {texts[0] if texts else ''}")
+            lines += [f"{'':<27}{text}" for text in texts[1:]]
+        missing = [name for name, _, _ in self.steps if name not in [row[0] for row in self.rows]]
+        lines += [f"{name:<10} {'':>5}  NOT RUN" for name in missing]
+        return "\n".join(lines) + "\n"
+
+    def write(self):
+        (self.out / "table.txt").write_text(self.table())
+        if self.settings["pack"]:
+            self.pack(Path(self.settings["pack"]))
+
+    def pack(self, folder):
+        """The table, and everything else in a few files, the smallest first: logs are there even if
+        the rest is too large."""
+        folder.mkdir(parents=True, exist_ok=True)
+        made = self.out / "packed.tgz"
+        files = sorted(
+            (
+                path
+                for path in self.out.rglob("*")
+                if path.is_file()
+                and path != made
+                and path.relative_to(self.out).parts[0] not in ("build", "prefix", "wheels")
+            ),
+            key=lambda path: path.stat().st_size,
+        )
+        with tarfile.open(made, "w:gz", compresslevel=1) as archive:
+            for path in files:
+                archive.add(path, path.relative_to(self.out))
+                if archive.fileobj.tell() > PACKED_FILES * PACKED_BYTES:
+                    break
+        with open(made, "rb") as archive:
+            for part in range(PACKED_FILES):
+                bytes_ = archive.read(PACKED_BYTES)
+                if bytes_:
+                    (folder / f"results.tgz.{part:02}").write_bytes(bytes_)
+        made.unlink()
+        shutil.copy(self.out / "table.txt", folder)
+
+    def run(self, names):
+        def stopped(number, _):
+            self.end_child()
+            self.rows.append(("signal", 0, "FAILED", [signal.Signals(number).name]))
+            self.finish()
+
+        signal.signal(signal.SIGTERM, stopped)
+        signal.signal(signal.SIGINT, stopped)
+        for step in self.steps:
+            if not names or step[0] in names:
+                self.run_step(*step)
+                self.write()
+        if names:
+            self.steps = [step for step in self.steps if step[0] in names]
+        self.finish()
+
+    def finish(self):
+        self.write()
+        print(self.table(), flush=True)
+        held = all(row[2] in ("held", "left out") for row in self.rows)
+        sys.exit(0 if held and len(self.rows) >= len(self.steps) else 1)

@@ -1,0 +1,759 @@
+"""The steps of a run on a machine with GPUs: what each does, and what it has to show. See run.sh.
+
+Usage: steps.py OUT BUILD [--settings FILE] [STEP...]
+
+BUILD has bin/ and tests/. The settings are those below; a file (JSON) replaces some of them.
+"""
+
+import argparse
+import csv
+import json
+import os
+import re
+import shutil
+import statistics
+import sys
+from pathlib import Path
+
+import recorded
+from plan import Plan
+
+HERE = Path(__file__).resolve().parent
+RAW_BYTES_MAX = 1_000_000  # of a fixture
+
+SETTINGS = {
+    "limit_s": 600,  # for everything
+    "pack": os.environ.get("PACK", ""),  # a folder that gets the results after each step too
+    "judge_times": True,  # no where doubles stand in for GPUs
+    "tests": ["test_backend_cuda", "test_device", "test_train_device"],
+    "memcheck": ["test_backend_cuda"],
+    "sanitizer": "compute-sanitizer",
+    "launches": 10000,  # of the program of known truth
+    "own_frac": 0.01,  # a kernel's mean from the program's own time of it
+    "torch": [sys.executable, str(HERE / "torch_cases.py")],
+    "torch_steps": 60,
+    "rounds": 5,  # of the cost of recording, at least 2
+    "warm_s": 1,
+    "run_s": 2,  # of a training whose steps are timed
+    "cost": {
+        "resnet50": {"batch": 64, "preset": "default", "percent": 2},
+        "lenet": {"batch": 128, "preset": "light", "percent": 5},
+    },
+    "models": {"lenet": 64, "vgg19_bn": 64, "resnet50": 64},  # batch beside PyTorch's
+    "precisions": ["fp32", "tf32"],
+    "predict": {
+        "model": "lenet",
+        "batch": 64,
+        "workers": [1, 2, 4, 8],
+        "intervals": [1, 5, 10],
+        "modes": ["async", "softsync", "ps"],
+        "where": ["cpu", "gpu:0"],
+        "steps": 400,
+        "precision": "fp32",
+    },
+    "error_frac": 0.05,  # of a prediction
+    "copy_frac": 0.1,  # of the rate to the device from PyTorch's
+    "bench": ["--seconds", 12, "--precision", "fp32"],
+}
+
+
+def inventory(step):
+    """What machine this is; the libraries are read once, so that no step waits for the disk."""
+    step.run("nvidia-smi", ["nvidia-smi"])
+    step.run("topology", ["nvidia-smi", "topo", "-m"])
+    query = "name,driver_version,compute_cap,clocks.sm,clocks.max.sm"
+    gpus = (
+        step.need(step.run("gpus", ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"]))
+        .strip()
+        .splitlines()
+    )
+    step.check(gpus, "nvidia-smi lists no GPU")
+    version = step.need(step.run("dlprof", [step.plan.bin / "dlprof", "--version"])).strip()
+    size = 0
+    for program in sorted(step.plan.bin.iterdir()) + sorted(step.plan.tests.iterdir()):
+        size += len(program.read_bytes()) if program.is_file() else 0
+    needed = step.run("libraries", ["ldd", step.plan.bin / "libdlprof_cuda.so"]) or ""
+    for line in needed.splitlines():
+        words = line.split()
+        step.check("not found" not in line, f"no library {words[0]}")
+        if len(words) > 2 and words[1] == "=>" and words[2].startswith("/"):
+            size += len(Path(words[2]).read_bytes())
+    for gpu in gpus[:1]:
+        step.figure(f"{len(gpus)} x {gpu}; {version}; {size / 1e6:.0f} MB read")
+
+
+def gpu_count(step):
+    return step.need(step.run("gpus", ["nvidia-smi", "-L"])).count("GPU ")
+
+
+def passed(step, name, command, env=None):
+    """Runs a program of tests; the number of those that passed."""
+    text = step.run(name, command, env=env)
+    if text is None:
+        return 0
+    text += (step.folder / f"{name}.err").read_text(errors="replace")
+    step.check("SKIPPED" not in text, f"{name}: tests skipped themselves")
+    found = [int(line.split()[3]) for line in text.splitlines() if line.startswith("[  PASSED  ]")]
+    step.check(sum(found) > 0, f"{name}: no test has passed")
+    return sum(found)
+
+
+def backend(step):
+    """The kernels against the processor, then once more under compute-sanitizer."""
+    count = sum(passed(step, name, [step.plan.tests / name]) for name in step.settings["tests"])
+    errors = 0
+    for name in step.settings["memcheck"]:
+        label = f"memcheck_{name}"
+        passed(
+            step,
+            label,
+            [step.settings["sanitizer"], "--error-exitcode", "9", step.plan.tests / name],
+        )
+        log = (step.folder / f"{label}.out").read_text(errors="replace")
+        errors += not step.check(
+            "ERROR SUMMARY: 0 errors" in log, f"{label}: memory errors, or no sum"
+        )
+    if count > 0:
+        step.figure(f"{count} tests passed, {errors} programs with memory errors")
+
+
+def record(step, name, command, options=(), codes=(0,), env=None):
+    """dlprof run of a command: (its output, the summary); the summary is None without one."""
+    summary = step.folder / f"{name}.json"
+    traces = step.folder / f"{name}.traces"
+    shutil.rmtree(traces, ignore_errors=True)
+    text = step.run(
+        name,
+        [
+            step.plan.bin / "dlprof",
+            "run",
+            "-q",
+            "-o",
+            traces,
+            "--json",
+            summary,
+            *options,
+            "--",
+            *command,
+        ],
+        codes=codes,
+        env=env,
+    )
+    try:
+        run = json.loads(summary.read_text())
+    except (OSError, ValueError):
+        run = None
+    if (
+        traces.exists()
+        and sum(path.stat().st_size for path in traces.iterdir() if path.is_file()) > 20e6
+    ):
+        shutil.rmtree(traces)  # the summary is enough
+    return text, run
+
+
+def truths(text):
+    """{work: (count, bytes)} of all processes' truth, the launches of graphs, CUDA's own time."""
+    found, graphs, long_ns = {}, 0, 0
+    for line in (text or "").splitlines():
+        truth = json.loads(line)
+        long_ns = truth["long_ns"]
+        for work in truth["works"]:
+            if work["kind"] == "graph":
+                graphs += work["count"]
+                continue
+            key = (work["kind"], work["what"], work["memory"], work["device"])
+            before = found.get(key, (0, 0))
+            found[key] = (before[0] + work["count"], before[1] + work["bytes"])
+    return found, graphs, long_ns
+
+
+def compare_truth(step, name, text, run, preset, whole_graphs=False, ends=True):
+    """Counts and bytes exactly those of the truth; kernels as long as CUDA's events say."""
+    expected, graphs, long_ns = truths(text)
+    if not step.check(expected, f"{name}: the program says nothing"):
+        return
+    if not recorded.check(step, name, run):
+        return
+    if whole_graphs:
+        expected.pop(("kernel", "truth_node", "", 0))
+        seen = sum(device["graphs"]["count"] for device in recorded.devices(run))
+        step.check(seen == graphs, f"{name}: {seen:g} of {graphs} launches of graphs")
+        expected[("kernel", "truth_node", "", 0)] = (1, 0)  # the one before the graph
+    works = recorded.works(run)
+    for key in sorted(set(expected) | set(works)):
+        step.check(
+            works.get(key) == expected.get(key),
+            f"{name}: {' '.join(str(part) for part in key if part != '')}: recorded "
+            f"{works.get(key)}, true {expected.get(key)}",
+        )
+    if ends:
+        for process in recorded.processes(run):
+            step.check(process["complete"], f"{name}: a trace is not complete")
+    if preset != "light":
+        step.check(
+            recorded.tied_frac(run) == 1,
+            f"{name}: {100 * recorded.tied_frac(run):.2f} % of the work is tied to its call",
+        )
+    long = [
+        kernel
+        for device in recorded.devices(run)
+        for kernel in device["kernels"]
+        if kernel["name"] == "truth_long"
+    ]
+    count = sum(kernel["count"] for kernel in long)
+    if step.check(count > 0 and long_ns > 0, f"{name}: no long kernel"):
+        off = sum(kernel["total_ns"] for kernel in long) / count / long_ns - 1
+        step.check(
+            abs(off) <= step.settings["own_frac"],
+            f"{name}: kernels are {100 * off:+.2f} % of the program's own time off",
+        )
+        step.offs.append(off)
+
+
+def truth(step):
+    """A program of which everything is known, under each preset and with every ending."""
+    launches, program = step.settings["launches"], step.plan.tests / "truth"
+    bare = step.need(step.run("bare", [program, "exit", launches], codes=(3,)))
+    step.offs = []
+    cases = [(preset, "exit", 3, ()) for preset in ("light", "default", "full")]
+    cases += [
+        ("default", ending, code, ())
+        for ending, code in (("_exit", 4), ("kill", 137), ("fork", 3), ("exec", 3))
+    ]
+    cases.append(("default", "exit", 3, ("--graphs", "graph")))
+    count = 0
+    for preset, ending, code, options in cases:
+        name = "_".join(["graph" if options else preset, ending])
+        text, run = record(
+            step, name, [program, ending, launches], ["-p", preset, *options], (code,)
+        )
+        compare_truth(step, name, text, run, preset, bool(options), ending not in ("_exit", "kill"))
+        if ending == "exit":
+            step.check(
+                text is None or truths(text)[0] == truths(bare)[0],
+                f"{name}: the program does something else when it is recorded",
+            )
+        if run is not None:
+            count += recorded.kernels(run)
+    if step.offs:
+        step.figure(
+            f"{len(cases)} runs, {count} kernels, all there; their means "
+            f"{100 * min(step.offs):+.2f} to {100 * max(step.offs):+.2f} % from CUDA's events"
+        )
+
+
+def raw(step):
+    """The same in small, with the records as CUPTI delivered them, for tests without a GPU."""
+    fixtures = step.plan.out / "fixtures"
+    fixtures.mkdir(exist_ok=True)
+    for name, options in (("truth_full", ("-p", "full")), ("truth_graph", ("--graphs", "graph"))):
+        text, _ = record(
+            step, name, [step.plan.tests / "truth", "exit", "200"], [*options, "--dump-raw"], (3,)
+        )
+        files = sorted((step.folder / f"{name}.traces").glob("*.raw"))
+        if not step.check(len(files) == 1, f"{name}: {len(files)} files of raw records"):
+            continue
+        size = files[0].stat().st_size
+        step.check(size <= RAW_BYTES_MAX, f"{name}: {size} bytes are too many for a fixture")
+        counts = step.json(f"{name}_counts", [step.plan.tests / "raw_counts", files[0]])
+        expected, graphs, _ = truths(text)
+        nodes = expected.get(("kernel", "truth_node", "", 0), (0, 0))[0]
+        kernels = sum(count for key, (count, _) in expected.items() if key[0] == "kernel")
+        if name == "truth_graph":
+            kernels -= nodes - 1
+        if counts is None or not step.check(
+            kernels > 0 and counts["kernel"] == kernels,
+            f"{name}: {counts['kernel']} of {kernels} kernels in it",
+        ):
+            continue
+        shutil.copy(files[0], fixtures / f"{name}.raw")
+        (fixtures / f"{name}.json").write_text(json.dumps(counts) + "\n")
+        step.figure(
+            f"{name}.raw: {size} bytes, {kernels} kernels, {counts['graph']} of {graphs} graphs"
+        )
+
+
+def torch_there(step):
+    """Whether there is PyTorch with a GPU; the step is left out if not."""
+    if "no torch" not in step.need(
+        step.run("there", [*step.settings["torch"], "there"], codes=(0, 77))
+    ):
+        return True
+    step.left_out = "python3 has no torch with a GPU"
+    return False
+
+
+def torch(step):
+    """PyTorch as people use it: steps, launches, ranks and bytes are known."""
+    steps = step.settings["torch_steps"]
+    if not torch_there(step):
+        return
+    for case in ("eager", "compile", "graphs", "loaders", "profiler", "ddp"):
+        text, run = record(step, case, [*step.settings["torch"], case, steps])
+        told = [json.loads(line) for line in (text or "").splitlines() if line.startswith("{")]
+        if not step.check(told, f"{case}: the program says nothing") or run is None:
+            continue
+        known = told[-1]
+        if case == "profiler":
+            took = [text for text in recorded.losses(run) if text.startswith("takeover")]
+            step.check(
+                took or recorded.kernels(run) >= known["kernels"],
+                f"{case}: {recorded.kernels(run)} of {known['kernels']} kernels, nothing said",
+            )
+            step.figure(f"{case}: {took[0] if took else 'both record'}")
+            continue
+        if not recorded.check(step, case, run, steps):
+            continue
+        recorded.check_steps(
+            step,
+            case,
+            run,
+            steps,
+            known["ranks"],
+            ("graph launches",) if case == "graphs" else None,
+        )
+        tied = recorded.tied_frac(run)
+        step.check(tied > 0.99, f"{case}: {100 * tied:.1f} % of the work is tied to its call")
+        if case == "compile":
+            step.check(recorded.kernels_named(run, "triton") > 0, f"{case}: no kernel of Triton's")
+        if case == "ddp":
+            check_ranks(step, case, run, known, steps)
+        for method, regular, rest in recorded.steps(run)[:1]:
+            step.figure(
+                f"{case}: {recorded.kernels(run)} kernels, {regular} steps and {rest} others by "
+                f"{method}"
+            )
+
+
+def check_ranks(step, case, run, known, steps):
+    """Every rank reduced all parameters in each step."""
+    ranks = sorted(
+        process["rank"] for process in recorded.processes(run) if process["summary"]["devices"]
+    )
+    step.check(ranks == list(range(known["ranks"])), f"{case}: ranks {ranks}")
+    for process in recorded.processes(run):
+        for device in process["summary"]["devices"]:
+            size = sum(
+                one["bytes"] * one["duration_ns"]["count"]
+                for one in device["collectives"]
+                if one["name"] == "AllReduce"
+            )
+            step.check(
+                size == known["reduced_bytes"],
+                f"{case}: rank {process['rank']} reduced {size:g} bytes in {steps} steps, true "
+                f"{known['reduced_bytes']}",
+            )
+
+
+def train(step, name, options, steps, before=(), env=None):
+    """dlprof train on a GPU; the median of its steps in ns, None (noted) if there is none."""
+    trace = step.folder / f"{name}.dlt"
+    trace.unlink(missing_ok=True)
+    if (
+        step.run(
+            name,
+            [
+                *before,
+                step.plan.bin / "dlprof",
+                "train",
+                "--device",
+                "cuda",
+                "--data",
+                "synthetic",
+                "--steps",
+                steps,
+                "-o",
+                trace,
+                *options,
+            ],
+            env=env,
+        )
+        is None
+    ):
+        return None
+    info = step.json(f"{name}.info", [step.plan.bin / "dlprof", "info", "--json", trace])
+    step_ns = find(info, "p50")
+    step.check(step_ns, f"{name}: no step was timed")
+    return step_ns
+
+
+def find(value, key):
+    """The first number of that key in a JSON value, in its order; None if there is none."""
+    if isinstance(value, dict):
+        if isinstance(value.get(key), (int, float)):
+            return value[key]
+        value = value.values()
+    elif not isinstance(value, list):
+        return None
+    return next((found for part in value if (found := find(part, key)) is not None), None)
+
+
+def steps_for(step, name, options):
+    """So many steps that the clock of the GPU has risen before most of them, by a short run."""
+    known = train(step, f"{name}_short", options, 20)
+    seconds = step.settings["warm_s"] + step.settings["run_s"]
+    return max(20, min(50000, int(1e9 * seconds / known))) if known else None
+
+
+def cost(step):
+    """What recording costs: bare, light and default by turns."""
+    models = step.settings["cost"]
+    for model, bound in models.items():
+        options = ["--model", model, "--batch", bound["batch"], *bound.get("options", [])]
+        count = steps_for(step, model, options)
+        if count is None:
+            continue
+        times = {"bare": [], "light": [], "default": []}
+        until_s = step.left_s() * (1 - 1 / (len(models) - list(models).index(model)))
+        for turn in range(step.settings["rounds"]):
+            begun_s = step.left_s()
+            for variant in list(times)[:: 1 if turn % 2 == 0 else -1]:
+                name, before = f"{model}_{variant}", []
+                if variant != "bare":
+                    shutil.rmtree(step.folder / f"{name}.traces", ignore_errors=True)
+                    before = [
+                        step.plan.bin / "dlprof",
+                        "run",
+                        "-q",
+                        "-p",
+                        variant,
+                        "-o",
+                        step.folder / f"{name}.traces",
+                        "--json",
+                        step.folder / f"{name}.json",
+                        "--",
+                    ]
+                taken = train(step, name, options, count, before)
+                if taken is not None and variant != "bare":
+                    run = json.loads((step.folder / f"{name}.json").read_text())
+                    held = recorded.check(step, name, run, count) and recorded.check_steps(
+                        step, name, run, count, methods=("marks",)
+                    )
+                    taken = taken if held else None
+                if taken is not None:
+                    times[variant].append(taken)
+            if step.left_s() - (begun_s - step.left_s()) < until_s:
+                break
+        rounds = min(len(taken) for taken in times.values())
+        if not step.check(rounds >= 2, f"{model}: {rounds} rounds, 2 are the least"):
+            continue
+        shares = {
+            variant: [100 * (ns / bare - 1) for ns, bare in zip(times[variant], times["bare"])]
+            for variant in ("light", "default")
+        }
+        bare_ns = statistics.median(times["bare"])
+        for variant, values in shares.items():
+            middle = statistics.median(values)
+            if variant == bound["preset"]:
+                step.timing(
+                    middle <= bound["percent"],
+                    f"{model}: {variant} costs {middle:.2f} % of the "
+                    f"step, at most {bound['percent']} %",
+                )
+            step.figure(
+                f"{model} {variant}: {middle:+.2f} % ({min(values):+.2f} to {max(values):+.2f}, "
+                f"{rounds} rounds of {count} steps of {bare_ns / 1e6:.3f} ms)"
+            )
+
+
+def beside_torch(step):
+    """Our steps beside PyTorch's: the same batch from page-locked memory, the same rounding."""
+    if not torch_there(step):
+        return
+    for model, batch in step.settings["models"].items():
+        for precision in step.settings["precisions"]:
+            name = f"{model}_{precision}"
+            options = ["--model", model, "--batch", batch, "--precision", precision]
+            count = steps_for(step, name, options)
+            if count is None:
+                continue
+            ours = train(step, name, options, count)
+            told = step.json(
+                f"{name}_torch",
+                [
+                    *step.settings["torch"],
+                    "step",
+                    count,
+                    "--model",
+                    model,
+                    "--batch",
+                    batch,
+                    "--precision",
+                    precision,
+                ],
+            )
+            theirs = find(told, "step_ns")
+            if ours is None or not step.check(theirs, f"{name}: PyTorch's step was not timed"):
+                continue
+            own = re.search(r"(\d+) parameters", (step.folder / f"{name}.out").read_text())
+            step.check(
+                own and int(own[1]) == told["parameters"],
+                f"{name}: {own and own[1]} parameters, PyTorch {told['parameters']}",
+            )
+            step.timing(ours <= theirs, f"{name}: {ours / theirs:.2f} of PyTorch's step")
+            step.figure(
+                f"{name}: {ours / 1e6:.3f} ms, PyTorch {theirs / 1e6:.3f} ms, "
+                f"ratio {ours / theirs:.2f}"
+            )
+
+
+def points(known):
+    """[(workers, options of train, options of a scenario)] of what is measured and predicted."""
+    found = []
+    for workers in known["workers"]:
+        for where in known["where"]:
+            for interval in known["intervals"]:
+                found.append((workers, where, "average", ["--interval", interval]))
+            found += [(workers, where, mode, []) for mode in known["modes"]]
+    return [point for point in found if point[0] > 1]
+
+
+def predict(step):
+    """Several workers on the GPUs, measured, and predicted from one worker and a bench."""
+    known = step.settings["predict"]
+    model = ["--model", known["model"], "--precision", known["precision"]]
+    machine = step.plan.out / "machine.ini"
+    dlprof, dlcal, dlsim = (step.plan.bin / name for name in ("dlprof", "dlcal", "dlsim"))
+    if not machine.exists():
+        step.need(step.run("machine", [dlprof, "machine", "--measure", "-o", machine], limit_s=30))
+    traces = []
+    for batch in (known["batch"] // 2, known["batch"], 2 * known["batch"]):
+        if train(step, f"one_{batch}", [*model, "--batch", batch], known["steps"]):
+            traces.append(step.folder / f"one_{batch}.dlt")
+    bench = step.folder / "bench.dlt"
+    step.need(
+        step.run(
+            "bench",
+            [
+                dlprof,
+                "bench",
+                "--device",
+                "cuda",
+                "--data",
+                "synthetic",
+                "--model",
+                known["model"],
+                "--batch",
+                known["batch"],
+                *step.settings["bench"],
+                "-o",
+                bench,
+            ],
+        )
+    )
+    step.need(step.run("fit", [dlcal, "fit", *traces, bench, "-o", step.folder / "costs.ini"]))
+    measured = {}
+    for workers, where, mode, options in points(known):
+        interval = str(options[1]) if options else ""
+        name = f"{mode}{interval}_{where.partition(':')[0]}_{workers}"
+        table = step.folder / f"{name}.csv"
+        table.unlink(missing_ok=True)
+        step.run(
+            name,
+            [
+                dlprof,
+                "train",
+                "--device",
+                "cuda",
+                "--data",
+                "synthetic",
+                *model,
+                "--workers",
+                workers,
+                "--batch",
+                workers * known["batch"],
+                "--steps",
+                known["steps"],
+                "--sync",
+                mode,
+                "--where",
+                where,
+                *options,
+                "--csv",
+                table,
+                "-o",
+                step.folder / f"{name}.dlt",
+            ],
+        )
+        for row in rows_of(table):
+            measured[mode, interval, where, str(workers)] = float(row["throughput_per_s"])
+    found = {}
+    for where in known["where"]:
+        found.update(predicted(step, dlsim, known, where, machine))
+    errors = [
+        (found[point] / rate - 1, " ".join(filter(None, point)))
+        for point, rate in measured.items()
+        if point in found
+    ]
+    wanted = len(points(known))
+    step.check(len(errors) == wanted, f"{len(errors)} of {wanted} runs were measured and predicted")
+    if errors:
+        worst, mean = max(errors, key=lambda one: abs(one[0])), statistics.mean(
+            abs(one[0]) for one in errors
+        )
+        step.timing(
+            mean <= step.settings["error_frac"],
+            f"predictions are {100 * mean:.1f} % off on average",
+        )
+        step.figure(
+            f"{len(errors)} runs: mean error {100 * mean:.1f} %, most {100 * worst[0]:+.1f} % "
+            f"({worst[1]})"
+        )
+
+
+def rows_of(path):
+    """Of a table of ours, which begins with comments; [] if there is none."""
+    if not path.exists():
+        return []
+    with open(path, encoding="utf-8") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def predicted(step, dlsim, known, where, machine):
+    """{(mode, interval, where, workers): samples per second} of exchange at one place."""
+    name = f"predict_{where.partition(':')[0]}"
+    workers = ", ".join(str(count) for count in known["workers"] if count > 1)
+    intervals = ", ".join(str(interval) for interval in known["intervals"])
+    (step.folder / f"{name}.ini").write_text(
+        f"[machine]\nfile = {machine}\nworkers = {workers}\n"
+        f"[workload]\ncosts = costs.ini\nbatch_per_worker = {known['batch']}\n"
+        f"[sync]\nmode = average, {', '.join(known['modes'])}\ninterval = {intervals}\n"
+        f"where = {where}\n"
+    )
+    results = step.folder / f"{name}.csv"
+    results.unlink(missing_ok=True)
+    step.run(name, [dlsim, f"{name}.ini", "-o", results])
+    return {
+        (row["sync"], row.get("interval") or "", where, row["workers"]): float(
+            row["throughput_per_s"]
+        )
+        for row in rows_of(results)
+    }
+
+
+def bench(step):
+    """What bench and machine measure of each model and of the machine."""
+    dlprof, samples, rate = step.plan.bin / "dlprof", 0, 0
+    for model, batch in step.settings["models"].items():
+        trace = step.folder / f"bench_{model}.dlt"
+        if (
+            step.run(
+                f"bench_{model}",
+                [
+                    dlprof,
+                    "bench",
+                    "--device",
+                    "cuda",
+                    "--data",
+                    "synthetic",
+                    "--model",
+                    model,
+                    "--batch",
+                    batch,
+                    *step.settings["bench"],
+                    "-o",
+                    trace,
+                ],
+            )
+            is None
+        ):
+            continue
+        info = step.json(f"bench_{model}.info", [dlprof, "info", "--json", trace])
+        cases = info["benches"] if info else []
+        count = sum(case["duration_ns"]["count"] for case in cases)
+        step.check(count > 0, f"bench of {model}: no sample")
+        samples += count
+        rate = max(
+            [rate]
+            + [
+                1e9 * case["bytes"] / case["duration_ns"]["p50"]
+                for case in cases
+                if case["name"] == "h2d"
+            ]
+        )
+    step.run(
+        "machine", [dlprof, "machine", "--measure", "-o", step.plan.out / "machine.ini"], limit_s=40
+    )
+    if samples > 0:
+        step.figure(f"{len(step.settings['models'])} models, {samples:g} samples")
+    if samples > 0 and step.check(rate > 0, "no copy to the GPU was timed") and torch_there(step):
+        theirs = find(step.json("copy", [*step.settings["torch"], "copy"]), "bytes_per_s")
+        if step.check(theirs, "PyTorch's copy was not timed"):
+            step.timing(
+                abs(rate / theirs - 1) <= step.settings["copy_frac"],
+                f"to the GPU {rate / 1e9:.1f} GB/s, by PyTorch {theirs / 1e9:.1f}",
+            )
+            step.figure(f"to the GPU {rate / 1e9:.1f} GB/s, by PyTorch {theirs / 1e9:.1f}")
+
+
+def several(step):
+    """Between GPUs, where there are several: NCCL, both ways to launch."""
+    known, count = step.settings["predict"], gpu_count(step)
+    if count < 2:
+        step.left_out = "one GPU: nothing is reduced between GPUs"
+        return
+    for dispatch in ("threads", "single"):
+        options = [
+            "--model",
+            known["model"],
+            "--precision",
+            known["precision"],
+            "--workers",
+            count,
+            "--batch",
+            count * known["batch"],
+            "--sync",
+            "allreduce",
+            "--dispatch",
+            dispatch,
+        ]
+        taken = train(step, f"allreduce_{dispatch}", options, known["steps"])
+        if taken:
+            step.figure(f"allreduce of {count}, launched by {dispatch}: {taken / 1e6:.3f} ms")
+
+
+# With the budget of each in seconds; together with the build's check less than ten minutes.
+STEPS = [
+    ("inventory", 25, inventory),
+    ("backend", 40, backend),
+    ("truth", 65, truth),
+    ("raw", 20, raw),
+    ("torch", 70, torch),
+    ("cost", 80, cost),
+    ("beside", 55, beside_torch),
+    ("predict", 115, predict),
+    ("bench", 60, bench),
+    ("several", 40, several),
+]
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("out")
+    parser.add_argument("build")
+    parser.add_argument("steps", nargs="*", metavar="STEP")
+    parser.add_argument("--settings", help="JSON")
+    parser.add_argument("--limit", type=float, help="seconds for everything")
+    options = parser.parse_args()
+    settings = dict(SETTINGS)
+    if options.settings:
+        settings.update(json.loads(Path(options.settings).read_text()))
+    unknown = sorted(set(settings) - set(SETTINGS)) + sorted(
+        set(options.steps) - {name for name, _, _ in STEPS}
+    )
+    if unknown:
+        parser.error(
+            f"unknown: {', '.join(unknown)}; steps are {', '.join(name for name, _, _ in STEPS)}"
+        )
+    Path(options.out).mkdir(parents=True, exist_ok=True)
+    plan = Plan(
+        Path(options.out).resolve(), settings, list(STEPS), options.limit or settings["limit_s"]
+    )
+    build = Path(options.build).resolve()
+    plan.bin, plan.tests = build / "bin", build / "tests"
+    plan.run(options.steps)
+
+
+main()
