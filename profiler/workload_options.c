@@ -354,7 +354,8 @@ static const dl_option workload_table[DL_WORKLOAD_OPTION_COUNT] = {
     DL_OPTION_ROW_NUMBER(DOUBLE, "momentum", 0, dl_workload_options, momentum, 0, 0.999999,
                          "FRACTION", "momentum of sgd"),
     DL_OPTION_ROW_CHOICE("precision", 0, dl_workload_options, precision, precision_names, "TYPE",
-                         "number type of the model"),
+                         "number type of the model; on a GPU, float (fp32) may round factors of "
+                         "products to tf32 or fp16: what is stored stays float"),
     DL_OPTION_ROW_NUMBER(INT, "cores", 0, dl_workload_options, cores, 0, 1 << 20, "COUNT",
                          "cores to use; 0 means all that this process may use"),
     DL_OPTION_ROW_NUMBER(INT, "first-core", 0, dl_workload_options, first_core, 0, 1 << 20,

@@ -170,11 +170,19 @@ static dl_status check_where(const dl_train_config *config, dl_error *err)
         config->sync != DL_SYNC_NONE && config->sync != DL_SYNC_AVERAGE;
     const char *mode = dl_sync_names[config->sync];
     int devices = 0;
-    if (config->quantise != DL_QUANTISE_NONE &&
-        (!exchanges_gradients || dl_train_is_collective(config))) {
+    if (config->quantise != DL_QUANTISE_NONE && exchanges_gradients &&
+        dl_train_is_collective(config)) {
+        return dl_error_set(
+            err, DL_ERR_UNSUPPORTED,
+            "%s between GPUs: NCCL adds the numbers that it passes on, and messages "
+            "that were made smaller cannot be added; where cpu or gpu:N, gradients "
+            "are turned back before",
+            mode);
+    }
+    if (config->quantise != DL_QUANTISE_NONE && !exchanges_gradients) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "%s: only gradients that are sent to a server can be made smaller: "
-                            "ps, async, softsync, and allreduce through the host or one GPU",
+                            "%s sends no gradients: only these can be made smaller, in ps, "
+                            "allreduce, async and softsync",
                             mode);
     }
     if (config->where < DL_TRAIN_WHERE_GPU) return DL_OK;
@@ -186,7 +194,10 @@ static dl_status check_where(const dl_train_config *config, dl_error *err)
     if (config->where == DL_TRAIN_WHERE_ALLREDUCE) {
         if (dl_train_is_collective(config)) return DL_OK;
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "%s is not reduced between GPUs: only allreduce and average are", mode);
+                            "%s is not reduced between GPUs: its server is at one place, where "
+                            "cpu (copies through the host) or gpu:N; NCCL's way to the same update "
+                            "as ps is allreduce",
+                            mode);
     }
     if (config->sync == DL_SYNC_NONE) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED, "none exchanges nothing on a GPU either");

@@ -400,12 +400,14 @@ static void what_a_device_cannot_is_an_error(void **state)
     config.staleness_rate = false;
     config.where = DL_TRAIN_WHERE_ALLREDUCE;
     check_refused(&config, DL_ERR_UNSUPPORTED, "async is not reduced between GPUs");
+    config.sync = DL_SYNC_PS;
+    check_refused(&config, DL_ERR_UNSUPPORTED, "where cpu (copies through the host) or gpu:N");
     config.where = DL_TRAIN_WHERE_AUTO;
     config.sync = DL_SYNC_ALLREDUCE;
     config.quantise = DL_QUANTISE_FP16;
-    check_refused(&config, DL_ERR_UNSUPPORTED, "only gradients that are sent to a server");
+    check_refused(&config, DL_ERR_UNSUPPORTED, "allreduce between GPUs: NCCL adds the numbers");
     config.sync = DL_SYNC_AVERAGE;
-    check_refused(&config, DL_ERR_UNSUPPORTED, "average: only gradients");
+    check_refused(&config, DL_ERR_UNSUPPORTED, "average sends no gradients");
     config.quantise = DL_QUANTISE_NONE;
     config.dispatch = DL_DISPATCH_SINGLE;
     config.server_threads = 2;

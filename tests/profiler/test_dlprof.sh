@@ -36,7 +36,7 @@ expect 2 "needs a GPU" train "${small[@]}" --precision tf32
 expect 2 "1000000 cores; this process may use 1 to" train "${small[@]}" --cores 1000000
 expect 2 "1000000 cores; this process may use 1 to" bench --quick "${small[@]}" --cores 1000000
 expect 2 "3 server threads; must be 1 to 2" train "${small[@]}" --workers 2 --sync ps --server-threads 3
-expect 2 "only gradients that are sent" train "${small[@]}" --sync average --compress fp16
+expect 2 "average sends no gradients" train "${small[@]}" --sync average --compress fp16
 expect 2 "--interval needs --sync average: none does not take it" train "${small[@]}" --interval 5
 expect 2 "--average-state needs --sync average" train "${small[@]}" --sync ps --average-state
 expect 2 "--server-threads needs --sync ps or average: allreduce does" train "${small[@]}" \
