@@ -97,11 +97,16 @@ dl_status dl_cupti_api_load(dl_cupti_api *api, const char *path, int driver_vers
     const dl_status status = find_functions(&made, library, err);
     if (status != DL_OK) return status;
     const CUptiResult result = made.GetVersion(&made.version);
-    if (result != CUPTI_SUCCESS || made.version < DL_CUPTI_11_6) {
+    if (result != CUPTI_SUCCESS) { /* as from 13.3 on, where there is no driver */
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "libcupti of version %u (error %d): CUDA 11.6's or a later one is "
-                            "needed",
-                            (unsigned)made.version, (int)result);
+                            "libcupti does not tell its version (error %d), as if there were no "
+                            "driver that it works with",
+                            (int)result);
+    }
+    if (made.version < DL_CUPTI_11_6) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "libcupti of version %u: CUDA 11.6's or a later one is needed",
+                            (unsigned)made.version);
     }
     *api = made;
     return DL_OK;

@@ -250,6 +250,9 @@ static void CUPTIAPI on_event(void *user, CUpti_CallbackDomain domain, CUpti_Cal
     if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING) (void)session.api.ActivityFlushAll(0);
 }
 
+/* Alone: CUPTI 13.3 and later let several tools subscribe, if each asks for it, through functions and
+ * callbacks of their own (..._v2 of all that is called here), with a driver (610) that no test so far
+ * had. Who comes first has CUPTI, as with all other versions, and says so. */
 static bool subscribe(const dl_cupti_api *api)
 {
     char other[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = "";

@@ -56,6 +56,10 @@ target_compile_definitions(test_inject PRIVATE
     INJECT_TARGET="$<TARGET_FILE:inject_target>" INJECT_TRUTH="$<TARGET_FILE:truth_double>"
     INJECT_REAL_CUPTI="${CUPTI_LIBRARY}")
 set_property(TEST test_inject APPEND PROPERTY LABELS threads)
+# Real libraries of several versions, where DL_CUPTI_LIBRARIES names a folder of them.
+dl_add_test(test_cupti_libraries unit LINK dl_cupti)
+add_dependencies(test_cupti_libraries dlprof_inject)
+target_compile_definitions(test_cupti_libraries PRIVATE INJECT_LIBRARY="$<TARGET_FILE:dlprof_inject>")
 
 # What recording CUDA costs: a device library whose calls go to the driver's double.
 add_library(device_double MODULE doubles/device_double.c)
