@@ -12,6 +12,9 @@
  *   no-copies  records no copies               no-kernels  records no kernels
  *   early      kernels start before their call is made
  *   cupti12    is CUDA 12.9's: it keeps its texts
+ *
+ * Built with DOUBLE_OLD it is CUDA 11.8's: it keeps its texts too, has none of the later functions, so
+ * that all calls of the driver are recorded or none, and crashes if a buffer is refused.
  */
 #include <cupti.h>
 #include <dlfcn.h>
@@ -34,6 +37,13 @@
 #define HANG_S 3600
 #define CUPTI_12_9 27
 #define DRIVER_CALLS 2048
+#define CUPTI_11_8 18
+
+#ifdef DOUBLE_OLD
+enum { OLD = 1 };
+#else
+enum { OLD = 0 };
+#endif
 
 typedef struct thread_buffer {
     pthread_mutex_t lock;
@@ -132,6 +142,7 @@ static int ask_for_buffer(thread_buffer *buffer)
     size_t records_max = 1;
     buffer->used = buffer->records = 0;
     request(&buffer->data, &buffer->bytes, &records_max);
+    require(!OLD || buffer->data != NULL, "a buffer is refused");
     if (buffer->data == NULL) return 0;
     require(records_max == 0, "the number of records is limited");
     require((uintptr_t)buffer->data % 8 == 0, "a buffer is not aligned");
@@ -191,7 +202,7 @@ static void on_context(unsigned number)
     device.uuid.bytes[0] = (char)number;
     static const char kept[] = "Double of a GPU";
     const int wanted = atomic_load(&enabled[device.kind]);
-    device.name = !wanted ? NULL : told("cupti12") ? kept : strdup(kept);
+    device.name = !wanted ? NULL : OLD || told("cupti12") ? kept : strdup(kept);
     device.numMultiprocessors = 3;
     PUT(device);
     CUpti_ActivityContext3 context;
@@ -315,7 +326,14 @@ static void on_call(driver_call call, unsigned correlation, uint64_t start_ns)
 {
     put_call(call.of_driver ? CUPTI_ACTIVITY_KIND_DRIVER : CUPTI_ACTIVITY_KIND_RUNTIME, call.id,
              correlation, start_ns);
-    atomic_fetch_add(&recorded, call.id == CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
+    if (call.of_driver || call.id != CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000) return;
+    /* Of the runtime within the driver, where all of its calls are recorded. */
+    put_call(CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent, correlation,
+             start_ns);
+    if (OLD)
+        put_call(CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, correlation,
+                 start_ns + 1);
+    atomic_fetch_add(&recorded, 1);
 }
 
 static void on_wait(unsigned correlation)
@@ -366,7 +384,7 @@ static void on_record(unsigned correlation)
 /* The functions of CUPTI. */
 CUptiResult cuptiGetVersion(uint32_t *version)
 {
-    *version = told("cupti12") ? CUPTI_12_9 : CUPTI_API_VERSION;
+    *version = OLD ? CUPTI_11_8 : told("cupti12") ? CUPTI_12_9 : CUPTI_API_VERSION;
     return CUPTI_SUCCESS;
 }
 
@@ -414,6 +432,7 @@ CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFun
     return CUPTI_SUCCESS;
 }
 
+#ifndef DOUBLE_OLD
 CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback,
                               void *user, CUpti_SubscriberParams *parameters)
 {
@@ -423,6 +442,7 @@ CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *subscriber, CUpti_Callback
     }
     return cuptiSubscribe(subscriber, callback, user);
 }
+#endif
 
 CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle subscriber)
 {
@@ -457,6 +477,7 @@ CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind)
     return CUPTI_SUCCESS;
 }
 
+#ifndef DOUBLE_OLD
 CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId id, uint8_t enable)
 {
     require(id < DRIVER_CALLS, "a call of the driver that there is not");
@@ -465,6 +486,7 @@ CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId id, uint8_t enable)
     atomic_store(&enabled[CUPTI_ACTIVITY_KIND_DRIVER], 1);
     return CUPTI_SUCCESS;
 }
+#endif
 
 CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind)
 {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Ten minutes on a machine with GPUs: all that only a GPU can prove, step by step (steps.py), each
 # with a budget and with checks that fail where nothing was recorded or something was lost. After each
-# step OUT has its logs and traces, and table.txt what held so far; fixtures/ has CUPTI's raw records.
+# step OUT has its logs and traces, and table.txt what held so far; fixtures/ has CUPTI's raw records,
+# for tests/profiler/fixtures/raw.
 #
 #   tests/gpu/run.sh OUT [STEP...]     inventory backend truth raw torch cost beside predict bench
 #                                      several; all, in this order, if none is named
@@ -24,7 +25,7 @@ packages=(libopenblas-dev libopenblas-pthread-dev libopenblas0-pthread libgfortr
     zlib1g-dev libsimdjson-dev libsimdjson14 libsqlite3-dev libsqlite3-0 pkgconf pkgconf-bin libpkgconf3)
 
 usage() {
-    sed -n '2,20s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,21s/^# \{0,1\}//p' "$0" >&2
     exit 2
 }
 

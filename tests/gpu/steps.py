@@ -267,7 +267,7 @@ def raw(step):
         ):
             continue
         shutil.copy(files[0], fixtures / f"{name}.raw")
-        (fixtures / f"{name}.json").write_text(json.dumps(counts) + "\n")
+        (fixtures / f"{name}.raw.json").write_text(json.dumps(counts) + "\n")
         step.figure(
             f"{name}.raw: {size} bytes, {kernels} kernels, {counts['graph']} of {graphs} graphs"
         )

@@ -29,6 +29,9 @@ add_double(driver_double LINK ${CMAKE_DL_LIBS} Threads::Threads)
 set_target_properties(driver_double PROPERTIES OUTPUT_NAME cuda SOVERSION 1)
 add_library(cupti_double MODULE doubles/cupti_double.c)
 add_double(cupti_double LINK driver_double ${CMAKE_DL_LIBS} Threads::Threads)
+add_library(cupti_double_old MODULE doubles/cupti_double.c)
+target_compile_definitions(cupti_double_old PRIVATE DOUBLE_OLD)
+add_double(cupti_double_old LINK driver_double ${CMAKE_DL_LIBS} Threads::Threads)
 add_executable(inject_target doubles/inject_target.c)
 add_double(inject_target LINK driver_double Threads::Threads)
 set_target_properties(inject_target PROPERTIES ENABLE_EXPORTS ON)
@@ -48,11 +51,19 @@ endif()
 add_executable(raw_counts gpu/raw_counts.c doubles/raw_replay.c)
 target_link_libraries(raw_counts PRIVATE dl_options dl_cupti)
 set_target_properties(raw_counts PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+# Those that tests/gpu/run.sh brought from a GPU, with their counts beside them.
+file(GLOB raw_fixtures ${CMAKE_CURRENT_LIST_DIR}/fixtures/raw/*.raw)
+foreach(raw ${raw_fixtures})
+    get_filename_component(name ${raw} NAME_WE)
+    add_test(NAME raw_${name} COMMAND raw_counts ${raw} ${raw}.json)
+    set_tests_properties(raw_${name} PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 60)
+endforeach()
 
 dl_add_test(test_inject unit LINK dl_trace)
-add_dependencies(test_inject dlprof_inject cupti_double inject_target truth_double)
+add_dependencies(test_inject dlprof_inject cupti_double cupti_double_old inject_target truth_double)
 target_compile_definitions(test_inject PRIVATE
     INJECT_LIBRARY="$<TARGET_FILE:dlprof_inject>" INJECT_CUPTI="$<TARGET_FILE:cupti_double>"
+    INJECT_OLD_CUPTI="$<TARGET_FILE:cupti_double_old>"
     INJECT_TARGET="$<TARGET_FILE:inject_target>" INJECT_TRUTH="$<TARGET_FILE:truth_double>"
     INJECT_REAL_CUPTI="${CUPTI_LIBRARY}")
 set_property(TEST test_inject APPEND PROPERTY LABELS threads)

@@ -419,6 +419,31 @@ static void an_older_cupti_keeps_its_texts(void **state)
     assert_meta(&run.traces[0], "device.0.name", "Double of a GPU");
 }
 
+/* CUDA 11.8's too; it must be given as many buffers as it wants, and either records all calls of the
+ * driver, of which those that launch are kept, or none. */
+static void the_oldest_cupti_is_served(void **state)
+{
+    (void)state;
+    target("exit", "1000",
+           (const char *[]){"DLPROF_CUPTI=" INJECT_OLD_CUPTI, "DOUBLE_CUPTI=small,hold", NULL});
+    assert_untouched(3, "launched 1000\n");
+    const dl_trace *trace = &run.traces[0];
+    assert_kernels(trace, 1000);
+    assert_meta(trace, "device.0.name", "Double of a GPU");
+    assert_meta(trace, "cupti_version", "18");
+    assert_null(dl_trace_meta(trace, "dropped_records"));
+    size_t by_runtime = 0, by_driver = 0;
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        if (trace->activities[i].kind != DL_ACTIVITY_CALL) continue;
+        const char *name = trace->strings[trace->activities[i].name];
+        by_runtime += strcmp(name, "cudaLaunchKernel") == 0;
+        by_driver += strcmp(name, "cuLaunchKernel") == 0;
+        if (strcmp(name, "cuCtxGetCurrent") == 0) fail_msg("a call that launches nothing is kept");
+    }
+    assert_int_equal(by_runtime, 1000);
+    assert_int_equal(by_driver, 1000);
+}
+
 /* The calls that launched activities of a kind, by name; -1 for work that no call launched. */
 static int count_launched_by(const dl_trace *trace, dl_activity_kind kind, const char *call)
 {
@@ -730,6 +755,7 @@ int main(void)
         RUNS(one_kind_cannot_be_enabled),
         RUNS(an_older_cupti_keeps_its_texts),
         RUNS(an_older_cupti_records_the_whole_driver),
+        RUNS(the_oldest_cupti_is_served),
         RUNS(launches_by_driver_and_graph_are_tied),
         RUNS(graphs_are_recorded_as_wholes),
         RUNS(two_devices_share_a_name),
