@@ -20,6 +20,7 @@ from plan import Plan
 
 HERE = Path(__file__).resolve().parent
 RAW_BYTES_MAX = 1_000_000  # of a fixture
+GPU = "--device cuda --data synthetic"
 
 SETTINGS = {
     "limit_s": 600,  # for everything
@@ -349,27 +350,9 @@ def train(step, name, options, steps, before=(), env=None):
     """dlprof train on a GPU; the median of its steps in ns, None (noted) if there is none."""
     trace = step.folder / f"{name}.dlt"
     trace.unlink(missing_ok=True)
-    if (
-        step.run(
-            name,
-            [
-                *before,
-                step.plan.bin / "dlprof",
-                "train",
-                "--device",
-                "cuda",
-                "--data",
-                "synthetic",
-                "--steps",
-                steps,
-                "-o",
-                trace,
-                *options,
-            ],
-            env=env,
-        )
-        is None
-    ):
+    words = f"train {GPU} --steps {steps} -o".split()
+    command = [*before, step.plan.bin / "dlprof", *words, trace, *options]
+    if step.run(name, command, env=env) is None:
         return None
     info = step.json(f"{name}.info", [step.plan.bin / "dlprof", "info", "--json", trace])
     step_ns = find(info, "p50")
@@ -509,7 +492,7 @@ def points(known):
 
 
 def predict(step):
-    """Several workers on the GPUs, measured, and predicted from one worker and a bench."""
+    """Several workers on one GPU, measured, and predicted from one worker and a bench."""
     known = step.settings["predict"]
     model = ["--model", known["model"], "--precision", known["precision"]]
     machine = step.plan.out / "machine.ini"
@@ -526,18 +509,9 @@ def predict(step):
             "bench",
             [
                 dlprof,
-                "bench",
-                "--device",
-                "cuda",
-                "--data",
-                "synthetic",
-                "--model",
-                known["model"],
-                "--batch",
-                known["batch"],
-                *step.settings["bench"],
-                "-o",
-                bench,
+                *f"bench {GPU} --model {known['model']} --batch {known['batch']}".split(),
+                *f"--workers-max {max(known['workers'])} -o".split(),
+                *(bench, *step.settings["bench"]),
             ],
         )
     )
@@ -552,27 +526,10 @@ def predict(step):
             name,
             [
                 dlprof,
-                "train",
-                "--device",
-                "cuda",
-                "--data",
-                "synthetic",
-                *model,
-                "--workers",
-                workers,
-                "--batch",
-                workers * known["batch"],
-                "--steps",
-                known["steps"],
-                "--sync",
-                mode,
-                "--where",
-                where,
-                *options,
-                "--csv",
-                table,
-                "-o",
-                step.folder / f"{name}.dlt",
+                *f"train {GPU} --gpus 1 --workers {workers}".split(),
+                *f"--batch {workers * known['batch']} --steps {known['steps']}".split(),
+                *f"--sync {mode} --where {where}".split(),
+                *(*model, *options, "--csv", table, "-o", step.folder / f"{name}.dlt"),
             ],
         )
         for row in rows_of(table):
@@ -588,9 +545,8 @@ def predict(step):
     wanted = len(points(known))
     step.check(len(errors) == wanted, f"{len(errors)} of {wanted} runs were measured and predicted")
     if errors:
-        worst, mean = max(errors, key=lambda one: abs(one[0])), statistics.mean(
-            abs(one[0]) for one in errors
-        )
+        worst = max(errors, key=lambda one: abs(one[0]))
+        mean = statistics.mean(abs(error) for error, _ in errors)
         step.timing(
             mean <= step.settings["error_frac"],
             f"predictions are {100 * mean:.1f} % off on average",
@@ -615,7 +571,7 @@ def predicted(step, dlsim, known, where, machine):
     workers = ", ".join(str(count) for count in known["workers"] if count > 1)
     intervals = ", ".join(str(interval) for interval in known["intervals"])
     (step.folder / f"{name}.ini").write_text(
-        f"[machine]\nfile = {machine}\nworkers = {workers}\n"
+        f"[machine]\nfile = {machine}\nworkers = {workers}\ngpus = 0\n"
         f"[workload]\ncosts = costs.ini\nbatch_per_worker = {known['batch']}\n"
         f"[sync]\nmode = average, {', '.join(known['modes'])}\ninterval = {intervals}\n"
         f"where = {where}\n"
@@ -636,27 +592,9 @@ def bench(step):
     dlprof, samples, rate = step.plan.bin / "dlprof", 0, 0
     for model, batch in step.settings["models"].items():
         trace = step.folder / f"bench_{model}.dlt"
-        if (
-            step.run(
-                f"bench_{model}",
-                [
-                    dlprof,
-                    "bench",
-                    "--device",
-                    "cuda",
-                    "--data",
-                    "synthetic",
-                    "--model",
-                    model,
-                    "--batch",
-                    batch,
-                    *step.settings["bench"],
-                    "-o",
-                    trace,
-                ],
-            )
-            is None
-        ):
+        words = f"bench {GPU} --model {model} --batch {batch} -o".split()
+        command = [dlprof, *words, trace, *step.settings["bench"]]
+        if step.run(f"bench_{model}", command) is None:
             continue
         info = step.json(f"bench_{model}.info", [dlprof, "info", "--json", trace])
         cases = info["benches"] if info else []
