@@ -120,9 +120,12 @@ void dl_buffer_pool_free(dl_buffer_pool *pool)
 static void check_clock(dl_preemption *preemption, const dl_cupti_api *api)
 {
     uint64_t theirs_ns = 0;
+    const int64_t before_ns = dl_capture_now(); /* the system may take its time between readings */
     if (preemption->clock || api->GetTimestamp(&theirs_ns) != CUPTI_SUCCESS) return;
-    const int64_t ours_ns = dl_capture_now();
-    if (theirs_ns <= INT64_MAX && llabs((int64_t)theirs_ns - ours_ns) < CLOCK_TOLERANCE_NS) return;
+    const int64_t after_ns = dl_capture_now();
+    if (theirs_ns <= INT64_MAX && (int64_t)theirs_ns > before_ns - CLOCK_TOLERANCE_NS &&
+        (int64_t)theirs_ns < after_ns + CLOCK_TOLERANCE_NS)
+        return;
     preemption->clock = true;
     dl_capture_meta("takeover", "clock");
     dl_capture_log("another profiler has set CUPTI's clock: what came later is left out");

@@ -11,6 +11,7 @@ void __wrap_dl_capture_meta(const char *key, const char *value);
 void __wrap_dl_capture_log(const char *format, ...) DL_PRINTF(1, 2);
 int64_t __wrap_dl_capture_now(void);
 
+static int64_t slept_ns;
 static char takeover_meta[32];
 static int logged;
 
@@ -30,15 +31,16 @@ int64_t __wrap_dl_capture_now(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    return now.tv_sec * 1000000000LL + now.tv_nsec;
+    return now.tv_sec * 1000000000LL + now.tv_nsec + slept_ns;
 }
 
-static int64_t ahead_ns;
+static int64_t ahead_ns, held_up_ns; /* held_up_ns: after CUPTI's reading */
 static CUptiResult timestamp_result;
 
 static CUptiResult get_timestamp(uint64_t *timestamp)
 {
     *timestamp = (uint64_t)(__wrap_dl_capture_now() + ahead_ns);
+    slept_ns += held_up_ns;
     return timestamp_result;
 }
 
@@ -50,7 +52,7 @@ static int begin(void **state)
 {
     (void)state;
     takeover = (dl_preemption){0};
-    ahead_ns = 0;
+    ahead_ns = held_up_ns = 0;
     timestamp_result = CUPTI_SUCCESS;
     strcpy(takeover_meta, "-");
     logged = 0;
@@ -71,6 +73,10 @@ static void nothing_is_taken(void **state)
     check_often(100, 0, 0); /* an idle program */
     ahead_ns = 900000000;
     check_often(1, 0, 0);
+    ahead_ns = 0;
+    held_up_ns = 5000000000;
+    check_often(3, 0, 0); /* a busy machine */
+    held_up_ns = 0;
     timestamp_result = CUPTI_ERROR_UNKNOWN;
     ahead_ns = -5000000000;
     check_often(1, 0, 0);
