@@ -247,7 +247,11 @@ int main(int argc, char **argv)
         pause();
     if ((word != NULL && strcmp(word, "silent") == 0) || strcmp(which, "there") == 0) return 0;
     if (strcmp(which, "step") == 0) {
-        printf("{\"step_ns\": 1e9, \"parameters\": %d}\n", MLP_PARAMETERS);
+        for (int i = 2; i < argc; i++)
+            if (strchr(argv[i], ':') != NULL)
+                printf("{\"case\": \"%s\", \"step_ns\": 1e9, \"ahead_ns\": 1e9, "
+                       "\"parameters\": %d}\n",
+                       argv[i], MLP_PARAMETERS);
         return 0;
     }
     if (strcmp(which, "copy") == 0) {

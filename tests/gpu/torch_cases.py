@@ -4,7 +4,7 @@
   eager      a small network, step by step          loaders   the same, batches by 2 processes
   compile    the same under torch.compile           profiler  the same inside torch.profiler
   graphs     the same as one CUDA graph a step      ddp       two ranks on one GPU (NCCL)
-  step       a model of ours (--model, --batch, --precision): the time of its step
+  step       models of ours (--cases lenet:64:fp32 ...): the time of their steps
   copy       the rate of a copy from page-locked memory to the GPU
 
 Prints one line of JSON: steps, ranks, and what else is known. Ranks on one GPU pass NCCL as those
@@ -239,31 +239,42 @@ def resnet50():
     )
 
 
-def step_time(options):
-    """The median step, each with its batch from page-locked memory, in windows between waits."""
-    tf32 = options.precision == "tf32"
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
-    torch.backends.cudnn.benchmark = True
-    model, shape, classes = {"lenet": lenet, "vgg19_bn": vgg19_bn, "resnet50": resnet50}[
-        options.model
-    ]()
-    model.cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    images = torch.randn(options.batch, *shape).pin_memory()
-    labels = torch.randint(classes, (options.batch,)).pin_memory()
-    taken, window = [], 10
-    for number in range(max(3, options.steps // window)):
+def timed(step, seconds, window):
+    """The median time of a step over so many seconds, with a wait for the GPU after each window."""
+    taken, until = [], time.perf_counter() + seconds
+    while len(taken) < 3 or time.perf_counter() < until:
         torch.cuda.synchronize()
         start = time.perf_counter()
         for _ in range(window):
-            one_step(
-                model, optimizer, images.cuda(non_blocking=True), labels.cuda(non_blocking=True)
-            )
+            step()
+            if window == 1:
+                torch.cuda.synchronize()
         torch.cuda.synchronize()
-        if number > 0:
-            taken.append((time.perf_counter() - start) / window)
+        taken.append((time.perf_counter() - start) / window)
+    return 1e9 * statistics.median(taken)
+
+
+def step_time(case, seconds):
+    """A model's step, each with its batch from page-locked memory: with a wait after each, as ours
+    has, and with the host up to ten steps ahead."""
+    name, batch, precision = case.split(":")
+    tf32 = precision == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+    torch.backends.cudnn.benchmark = True
+    model, shape, classes = {"lenet": lenet, "vgg19_bn": vgg19_bn, "resnet50": resnet50}[name]()
+    model.cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    images = torch.randn(int(batch), *shape).pin_memory()
+    labels = torch.randint(classes, (int(batch),)).pin_memory()
+
+    def step():
+        one_step(model, optimizer, images.cuda(non_blocking=True), labels.cuda(non_blocking=True))
+
+    timed(step, seconds / 3, 10)
     say(
-        step_ns=1e9 * statistics.median(taken),
+        case=case,
+        step_ns=timed(step, seconds / 3, 1),
+        ahead_ns=timed(step, seconds / 3, 10),
         parameters=sum(parameter.numel() for parameter in model.parameters()),
     )
 
@@ -299,9 +310,8 @@ def main():
     }
     parser.add_argument("case", choices=["there", "step", "copy", *cases])
     parser.add_argument("steps", type=int, nargs="?", default=60)
-    parser.add_argument("--model", default="lenet")
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--precision", default="fp32")
+    parser.add_argument("--cases", nargs="*", default=[], metavar="MODEL:BATCH:PRECISION")
+    parser.add_argument("--seconds", type=float, default=3, help="for each of the cases")
     options = parser.parse_args()
     if torch is None or not torch.cuda.is_available():
         print("no torch with a GPU")
@@ -309,7 +319,8 @@ def main():
     if options.case in cases:
         cases[options.case](options.steps)
     elif options.case == "step":
-        step_time(options)
+        for case in options.cases:
+            step_time(case, options.seconds)
     elif options.case == "copy":
         copy_rate()
 

@@ -1,7 +1,7 @@
 /* A program of known truth, for recorders: truth ENDING [LAUNCHES]. Does a known amount of work of
  * each kind on its GPUs, prints as one line of JSON what it was, and ends.
  *
- *   exit   returns 3                  fork   a forked child ends by exit(5), without CUDA; as many
+ *   exit   returns 3                  fork   a forked child ends by _exit(5), without CUDA; as many
  *   _exit  by _exit(4)                       launches again; returns 3
  *   kill   by SIGKILL                 exec   a child executes `truth exit 100`; the same
  *
@@ -238,7 +238,7 @@ static int run_child(const char *self, const char *ending)
         execl(self, self, "exit", "100", (char *)NULL);
         _exit(127);
     }
-    if (child == 0) exit(5);
+    if (child == 0) _exit(5);
     int status = 0;
     waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
