@@ -182,6 +182,8 @@ static void time_long(cudaStream_t stream)
         CHECK(cudaEventSynchronize(end));
         CHECK(cudaEventElapsedTime(&ms[i], begin, end));
     }
+    CHECK(cudaEventDestroy(begin));
+    CHECK(cudaEventDestroy(end));
     qsort(ms, LONG_KERNELS, sizeof *ms, by_size);
     long_ns = 1e6 * (ms[LONG_KERNELS / 2 - 1] + ms[LONG_KERNELS / 2]) / 2;
 }
@@ -202,6 +204,7 @@ static void use_peer(cudaStream_t stream)
     for (int i = 0; i < PEER_LAUNCHES; i++)
         launch(TRUTH_SPIN, other, 1, SPIN_NS);
     CHECK(cudaStreamSynchronize(other));
+    CHECK(cudaStreamDestroy(other));
     CHECK(cudaSetDevice(0));
     for (size_t i = 0; i < COPIES; i++) {
         const size_t bytes = COPY_BYTES - 2048 * i;
@@ -209,6 +212,8 @@ static void use_peer(cudaStream_t stream)
         note("memcpy", "peer", "unknown", 0, bytes);
     }
     CHECK(cudaStreamSynchronize(stream));
+    CHECK(cudaFree(here));
+    CHECK(cudaFree(there));
 }
 
 static void warm_up(cudaStream_t stream)
@@ -268,5 +273,7 @@ int main(int argc, char **argv)
     if (strcmp(ending, "_exit") == 0 || strcmp(ending, "kill") == 0) truth_wait_for_recorder();
     if (strcmp(ending, "_exit") == 0) _exit(4);
     if (strcmp(ending, "kill") == 0) raise(SIGKILL);
+    for (int i = 0; i < STREAMS; i++)
+        CHECK(cudaStreamDestroy(streams[i]));
     return 3;
 }
