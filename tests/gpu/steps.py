@@ -486,7 +486,7 @@ def points(known):
 
 
 def predict(step):
-    """Several workers, measured, and predicted from one worker and a bench."""
+    """Several workers on one GPU, measured, and predicted from one worker and a bench."""
     known = step.settings["predict"]
     model = ["--model", known["model"], "--precision", known["precision"]]
     machine = step.plan.out / "machine.ini"
@@ -504,7 +504,8 @@ def predict(step):
             [
                 dlprof,
                 *f"bench {GPU} --model {known['model']} --batch {known['batch']}".split(),
-                *("-o", bench, *step.settings["bench"]),
+                *f"--workers-max {max(known['workers'])} -o".split(),
+                *(bench, *step.settings["bench"]),
             ],
         )
     )
@@ -519,7 +520,7 @@ def predict(step):
             name,
             [
                 dlprof,
-                *f"train {GPU} --workers {workers}".split(),
+                *f"train {GPU} --gpus 1 --workers {workers}".split(),
                 *f"--batch {workers * known['batch']} --steps {known['steps']}".split(),
                 *f"--sync {mode} --where {where}".split(),
                 *(*model, *options, "--csv", table, "-o", step.folder / f"{name}.dlt"),
@@ -564,7 +565,7 @@ def predicted(step, dlsim, known, where, machine):
     workers = ", ".join(str(count) for count in known["workers"] if count > 1)
     intervals = ", ".join(str(interval) for interval in known["intervals"])
     (step.folder / f"{name}.ini").write_text(
-        f"[machine]\nfile = {machine}\nworkers = {workers}\n"
+        f"[machine]\nfile = {machine}\nworkers = {workers}\ngpus = 0\n"
         f"[workload]\ncosts = costs.ini\nbatch_per_worker = {known['batch']}\n"
         f"[sync]\nmode = average, {', '.join(known['modes'])}\ninterval = {intervals}\n"
         f"where = {where}\n"
