@@ -1,14 +1,28 @@
 #include "sim/noise.h"
 
 #include <float.h>
+#include <gsl/gsl_cdf.h>
 #include <gsl/gsl_randist.h>
+#include <gsl/gsl_sf_gamma.h>
 #include <math.h>
 #include <string.h>
 
 #include "common/status.h"
 
-const char *const dl_noise_names[DL_NOISE_KINDS + 1] = {"none", "trace", "lognormal", "gamma",
-                                                        "exponential"};
+const char *const dl_noise_names[DL_NOISE_KINDS + 1] = {"none",  "trace",       "lognormal",
+                                                        "gamma", "exponential", "work"};
+
+/* The point of the streams of work (common/random.h): the others' is 0. */
+#define WORK_STREAM 1
+
+/* Shares of steps that are told apart: quantiles of 0 and 1 may be infinite. */
+#define LEAST_SHARE 1e-9
+
+/* Of the largest variance that a maximum allows, the most that a beta distribution is asked for. */
+#define MOST_VARIANCE_FRAC 0.5
+
+/* A beta distribution of larger shapes together is so narrow that it is a lognormal one. */
+#define MOST_SHAPES 1e4
 
 /* GSL seeds a generator when it makes one; the stream is copied in right after. */
 static void seed_stream(void *state, unsigned long seed)
@@ -45,6 +59,87 @@ size_t dl_noise_run(uint32_t replicate, size_t run_count)
     return (size_t)((place - floor(place)) * (double)run_count);
 }
 
+/* --- work ----------------------------------------------------------------------------------- */
+
+static double lognormal_quantile(double sd, double u)
+{
+    const double variance = log1p(sd * sd);
+    return exp(-variance / 2 + sqrt(variance) * gsl_cdf_ugaussian_Pinv(u));
+}
+
+double dl_work_quantile(const dl_work_spread *work, double u)
+{
+    const double most = work->maximum;
+    if (!(work->sd > 0) || (most > 0 && most <= 1)) return 1;
+    if (!(most > 0)) return lognormal_quantile(work->sd, u);
+    /* A variance of most - 1 would be that of 0 and the maximum alone. */
+    const double variance = fmin(work->sd * work->sd, MOST_VARIANCE_FRAC * (most - 1));
+    const double m = 1 / most, v = (most - 1) / variance - 1;
+    if (v > MOST_SHAPES) return fmin(most, lognormal_quantile(work->sd, u));
+    const double share = gsl_cdf_beta_Pinv(u, m * v, (1 - m) * v);
+    return most * fmin(1, fmax(0, share)); /* NaN, where nothing was found, counts as 0 */
+}
+
+/* The density of the i-th smallest of n uniform numbers is that of a beta distribution, and the
+ * integral of the quantile over it is taken over u = Phi(z), so that both tails are sampled. */
+void dl_work_expected(const dl_work_spread *work, double *scores, size_t count)
+{
+    enum { POINTS = 96 };
+    static const double low = -5, high = 5;
+    double sum = 0, total[POINTS], log_u[POINTS], log_rest[POINTS];
+    for (int k = 0; k < POINTS; k++) {
+        const double z = low + (high - low) * (k + 0.5) / POINTS, u = gsl_cdf_ugaussian_P(z);
+        total[k] = dl_work_quantile(work, u);
+        log_u[k] = log(u);
+        log_rest[k] = log(gsl_cdf_ugaussian_Q(z));
+    }
+    for (size_t i = 0; i < count; i++) {
+        double weights = 0, weighted = 0;
+        const double place = (double)i, behind = (double)(count - 1 - i);
+        const double scale = gsl_sf_lnbeta(place + 1, behind + 1);
+        for (int k = 0; k < POINTS; k++) {
+            const double z = low + (high - low) * (k + 0.5) / POINTS;
+            const double weight = exp(place * log_u[k] + behind * log_rest[k] - scale - z * z / 2);
+            weights += weight;
+            weighted += weight * total[k];
+        }
+        scores[i] = weighted / weights;
+        sum += scores[i];
+    }
+    for (size_t i = 0; i < count; i++)
+        scores[i] *= (double)count / sum;
+}
+
+/* Where a worker starts among the expected values: neighbours far apart, all different. */
+static size_t first_deal(size_t worker, size_t workers)
+{
+    size_t stride = (size_t)(0.6180339887498949 * (double)workers);
+    while (stride > 1) { /* the next lower number without a common factor */
+        size_t a = workers, b = stride;
+        while (b != 0) {
+            const size_t rest = a % b;
+            a = b;
+            b = rest;
+        }
+        if (a == 1) break;
+        stride--;
+    }
+    return worker * (stride > 0 ? stride : 1) % workers;
+}
+
+double dl_noise_next_work(dl_noise *noise)
+{
+    const dl_noise_config *config = &noise->config;
+    if (!(config->work.sd > 0)) return 1;
+    if (config->expected != NULL) {
+        const double work = config->expected[noise->deal];
+        noise->deal = (noise->deal + 1) % config->workers;
+        return work;
+    }
+    const double u = dl_random_uniform(&noise->work);
+    return dl_work_quantile(&config->work, fmin(fmax(u, LEAST_SHARE), 1 - LEAST_SHARE));
+}
+
 void dl_noise_init(dl_noise *noise, const dl_noise_config *config, uint64_t seed,
                    uint32_t replicate, uint32_t worker)
 {
@@ -53,6 +148,8 @@ void dl_noise_init(dl_noise *noise, const dl_noise_config *config, uint64_t seed
      * differ by their systems and not by their luck. */
     dl_random_init(&stream, seed, replicate, 0, worker);
     *noise = (dl_noise){.config = *config, .rng = dl_gsl_random_create(&stream)};
+    dl_random_init(&noise->work, seed, replicate, WORK_STREAM, worker);
+    if (config->expected != NULL) noise->deal = first_deal(worker, config->workers);
     if (config->kind == DL_NOISE_TRACE) {
         const dl_noise_set *set = config->set;
         const size_t run = dl_noise_run(replicate, set->run_count);
@@ -86,7 +183,8 @@ double dl_noise_next(dl_noise *noise)
 {
     double sigma = noise->config.sigma, variance = log1p(sigma * sigma);
     switch (noise->config.kind) {
-    case DL_NOISE_NONE: return 1;
+    case DL_NOISE_NONE:
+    case DL_NOISE_WORK: return 1;
     case DL_NOISE_TRACE: return next_of_trace(noise);
     case DL_NOISE_LOGNORMAL: return gsl_ran_lognormal(noise->rng, -variance / 2, sqrt(variance));
     case DL_NOISE_GAMMA:

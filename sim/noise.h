@@ -11,9 +11,20 @@
  *   lognormal    exp(zeta + s z), s^2 = ln(1 + sigma^2), zeta = -s^2 / 2
  *   gamma        shape 1 / sigma^2, scale sigma^2
  *   exponential  its coefficient of variation is 1
+ *   work         1, beside the work below
  *
  * sigma is the coefficient of variation. What it leaves out: slowness common to all workers.
- */
+ *
+ * Work that differs from step to step and worker to worker (sentences of several lengths, images of
+ * several sizes) is another factor of mean 1, of coefficient of variation sd:
+ *
+ *   lognormal    as above, where its maximum is not known
+ *   bounded      maximum x a beta distribution: shapes m v and (1 - m) v with m = 1 / maximum and
+ *                v = (maximum - 1) / sd^2 - 1
+ *
+ * Without noise (none) nothing is drawn: the n workers of a step have the expected values of the
+ * least, ..., the largest of n such factors, each dealt to another worker in the next step. Who
+ * waits for all then waits as long as on average. */
 #ifndef DL_SIM_NOISE_H
 #define DL_SIM_NOISE_H
 
@@ -31,16 +42,34 @@ typedef enum dl_noise_kind {
     DL_NOISE_TRACE,
     DL_NOISE_LOGNORMAL,
     DL_NOISE_GAMMA,
-    DL_NOISE_EXPONENTIAL
+    DL_NOISE_EXPONENTIAL,
+    DL_NOISE_WORK
 } dl_noise_kind;
 
-#define DL_NOISE_KINDS 5
+#define DL_NOISE_KINDS 6
 extern const char *const dl_noise_names[DL_NOISE_KINDS + 1]; /* index = dl_noise_kind */
+
+/* How work differs; {0}: not at all. */
+typedef struct dl_work_spread {
+    double sd;      /* coefficient of variation, >= 0 */
+    double maximum; /* of a step's work over the mean, > 1; 0: not known */
+} dl_work_spread;
+
+/* Work below which the share u of all steps lies, 0 < u < 1. A coefficient of variation that the
+ * maximum does not allow counts as the largest that it does. */
+double dl_work_quantile(const dl_work_spread *work, double u);
+
+/* Expected values of the least, ..., the largest of `count` steps' work, ascending, with mean 1:
+ * scores[count]. O(count). */
+void dl_work_expected(const dl_work_spread *work, double *scores, size_t count);
 
 typedef struct dl_noise_config {
     dl_noise_kind kind;
     double sigma;            /* lognormal, gamma: > 0 */
     const dl_noise_set *set; /* trace: borrowed as long as the noise is used */
+    dl_work_spread work;
+    const double *expected; /* [workers] dl_work_expected, borrowed; NULL: work is drawn */
+    size_t workers;
 } dl_noise_config;
 
 typedef struct dl_noise {
@@ -51,6 +80,8 @@ typedef struct dl_noise {
     const dl_noise_series *series; /* trace: of this block */
     size_t position;               /* trace: the next factor */
     int block_left;                /* trace: factors left of this block */
+    dl_random work;                /* stream of its own */
+    size_t deal;                   /* which of the expected work comes next */
 } dl_noise;
 
 /* One of the project's streams (common/random.h) as a generator for GSL's distributions, from where
@@ -67,5 +98,8 @@ void dl_noise_free(dl_noise *noise);
 
 /* The factor of the worker's next step, > 0. */
 double dl_noise_next(dl_noise *noise);
+
+/* The work of its next step over the mean, > 0: once a step. */
+double dl_noise_next_work(dl_noise *noise);
 
 #endif

@@ -558,8 +558,9 @@ static dl_status run_split(const dl_run_config *run, const dl_costs *costs, dl_r
     dl_gpu_options gpus;
     dl_gpu_options_at_point(scenario->gpu, costs, point->workers, NULL, &gpus);
     const dl_noise_config noise = {
-        scenario->noise, scenario->sigma,
-        dl_costs_noise(costs, split.samples, (size_t)dl_point_gpus(point))};
+        .kind = scenario->noise,
+        .sigma = scenario->sigma,
+        .set = dl_costs_noise(costs, split.samples, (size_t)dl_point_gpus(point))};
     const dl_pipeline_config config = {
         .options = &gpus,
         .workload = &workload,
@@ -673,6 +674,22 @@ static dl_status run_team(dl_team *team, const dl_run_config *config, dl_run_res
     return DL_OK;
 }
 
+/* The work that the costs say differs; of k accumulated batches the sum varies by 1 / sqrt(k) as
+ * much. Returns what is to be freed after the noise, or NULL. */
+static double *take_work(dl_noise_config *noise, const dl_point *point, const dl_costs *costs)
+{
+    const double batches = fmax(1, point->option[DL_SYNC_ACCUMULATE]);
+    if (!costs->work_frac.known || !(costs->work_frac.value > 0)) return NULL;
+    noise->work = (dl_work_spread){.sd = costs->work_frac.value / sqrt(batches),
+                                   .maximum = costs->work_max.known ? costs->work_max.value : 0};
+    if (noise->kind != DL_NOISE_NONE) return NULL;
+    double *expected = dl_calloc((size_t)point->workers, sizeof *expected, "expected work");
+    dl_work_expected(&noise->work, expected, (size_t)point->workers);
+    noise->expected = expected;
+    noise->workers = (size_t)point->workers;
+    return expected;
+}
+
 dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *err)
 {
     const dl_scenario *scenario = config->scenario;
@@ -694,9 +711,11 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
     dl_gpu_options options = {0}, *gpu = scenario->gpu != NULL ? &options : NULL;
     if (gpu != NULL) dl_gpu_options_at_point(scenario->gpu, &costs, workers, point->gpus, gpu);
     double *slow = slow_devices(scenario, gpu, &costs, point);
-    const dl_noise_config noise = {
-        scenario->noise, scenario->sigma,
-        dl_costs_noise(&costs, (double)point->batch / workers, (size_t)at_once)};
+    dl_noise_config noise = {
+        .kind = scenario->noise,
+        .sigma = scenario->sigma,
+        .set = dl_costs_noise(&costs, (double)point->batch / workers, (size_t)at_once)};
+    double *expected_work = take_work(&noise, point, &costs);
     dl_team team = {0};
     dl_gpus *gpus;
     dl_status status = create_gpus(&gpus, &options, config, &costs, &workload, &team.engine, err);
@@ -728,6 +747,7 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
     dl_gpus_free(gpus);
     if (scenario->gpu != NULL) dl_gpu_options_free_at_point(&options);
     free(slow);
+    free(expected_work);
     dl_costs_draw_free(&costs);
     return status;
 }

@@ -373,6 +373,7 @@ static void start_step(dl_team *team, int worker)
     w->staleness = DL_NO_STALENESS_YET;
     w->step_start_ns = team->engine.now_ns;
     w->noise_factor = dl_noise_next(&w->noise);
+    w->work_factor = dl_noise_next_work(&w->noise);
     team->config.advance(team, worker);
 }
 

@@ -144,9 +144,9 @@ typedef struct dl_worker {
     dl_team_condition condition; /* that it waits for; NULL = does not wait */
     int64_t step_start_ns, state_start_ns;
     dl_worker_state state;
-    int staleness;                  /* of this step's gradient */
-    int64_t handed_over, exchanged; /* a communication thread's: exchanges got, and done */
-    double noise_factor;
+    int staleness;                    /* of this step's gradient */
+    int64_t handed_over, exchanged;   /* a communication thread's: exchanges got, and done */
+    double noise_factor, work_factor; /* of this step; work: forward and backward */
     double compute_ns;    /* of a step without noise: input, dispatch, forward, backward */
     bool updates_at_once; /* its compute state has the update in it */
     bool tries_lock;      /* woken to try for the lock, which it does when it has its core */

@@ -124,6 +124,7 @@ typedef struct dl_costs {
     /* Standard deviation of the logarithm of the compute times of GPUs of one model; factor on the
      * compute of a GPU when another one below its PCIe switch is used too. */
     dl_value gpu_spread_frac, gpu_board_slowdown;
+    dl_value work_frac, work_max; /* dl_work_spread of sim/noise.h; unknown: 0, no maximum */
     /* Standard deviation of the logarithm of the factor on all compute, if it was not measured but
      * estimated; the interval of results has twice of it. */
     dl_value compute_spread_frac;

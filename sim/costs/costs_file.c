@@ -132,6 +132,11 @@ static const dl_key rows[] = {
         "of a message of exchange anywhere, beside the links': staging, MPI"),
     SINGLE("spread", "gpu_frac", SHARE, 0, gpu_spread_frac,
         "standard deviation of the logarithm of the compute times of GPUs of one model"),
+    SINGLE("spread", "work_frac", SHARE, 0, work_frac,
+        "coefficient of variation of a worker's work in a step, another one in each step: data of "
+        "several lengths or sizes; not where a model is split"),
+    SINGLE("spread", "work_max", FACTOR, 0, work_max,
+        "most that a worker's work in a step is over the mean; unknown: lognormal"),
     SINGLE("spread", "board_slowdown", FACTOR, 0, gpu_board_slowdown,
         "factor on the compute of a GPU when another one below its PCIe switch is used too"),
     SINGLE("spread", "compute_frac", SHARE, 0, compute_spread_frac,

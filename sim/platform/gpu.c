@@ -262,6 +262,7 @@ static void compute(dl_team *team, int worker, bool with_update)
     const dl_workload *workload = team->config.workload;
     const dl_worker *w = &team->workers[worker];
     double slow = team->config.slow != NULL ? team->config.slow[worker] : 1;
+    slow *= w->work_factor;
     double work_ns = slow * workload->compute_ns + (with_update ? workload->update_ns : 0);
     gpus->workers[worker].work_ns = work_ns * w->noise_factor;
     gpus->workers[worker].backward_ns = slow * workload->backward_ns * w->noise_factor;

@@ -46,7 +46,7 @@ static const struct {
     {"mode", "sync", "mode", "LIST",
      "How the workers exchange: allreduce, ps, average, async, ..."},
     {"interval", "sync", "interval", "LIST", "Local steps between two averages."},
-    {"noise", "noise", "kind", "LIST", "How steps vary: none, trace, exponential."},
+    {"noise", "noise", "kind", "LIST", "How steps vary: none, trace, work, exponential."},
     {"measured", "measured", "file", "FILE", "Measured runs to compare with (CSV)."},
 };
 

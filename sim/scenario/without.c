@@ -197,6 +197,7 @@ static void switch_off(without what, dl_scenario *scenario, dl_costs *costs)
     case WITHOUT_NOISE:
         scenario->noise = DL_NOISE_NONE;
         scenario->sigma = 0;
+        set(&costs->work_frac, 0);
         if (scenario->gpu != NULL) scenario->gpu->input_varies = false;
         break;
     case WITHOUT_SLOW:

@@ -122,6 +122,28 @@ static void spread_slows_who_waits_for_all(void **state)
     assert_true(wide[0] >= 0 && wide[0] < 1e-12);
 }
 
+/* Work spread evenly over 0 to 2 times its mean (bounded, of variance 1/3): of four workers the one
+ * with most has 2 x 4 / 5 of it on average, for which all wait in each step; one alone has the mean.
+ * Drawn, a step takes as long on average, and lognormal work of as much variation longer. */
+static void work_that_differs_makes_all_wait(void **state)
+{
+    (void)state;
+    const char *even = "[spread]\nwork_frac = 0.57735\nwork_max = 2\n";
+    const char *long_tail = "[spread]\nwork_frac = 0.57735\n";
+    assert_near(step_ns(even, "", 1), COMPUTE_NS, 1e-6);
+    const double alike = step_ns("", "", 4), differs = step_ns(even, "", 4);
+    assert_near((differs - alike) / 1e6, 0.6, 2e-3); /* of forward and backward */
+    char costs[1024];
+    snprintf(costs, sizeof costs, "%s%s", FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, even);
+    const char *rest = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n";
+    const char *drawn = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n"
+                        "[noise]\nkind = work\n";
+    dl_run_result r = fixture_run_gpus(costs, "", 4, 4000, drawn);
+    assert_near(1e9 * r.step_mean_s / fixture_step_ns(costs, "", 4, rest), 1, 0.02);
+    dl_run_result_free(&r);
+    assert_true(step_ns(long_tail, "", 4) > differs);
+}
+
 /* GPUs 0 and 1 have one switch, 2 another one: forward and backward take 1.2 times as long for two of
  * a switch, and for all who wait for them. */
 static void gpus_of_a_board_slow_one_another(void **state)
@@ -203,6 +225,7 @@ int main(void)
         cmocka_unit_test(network_of_the_costs_is_that_of_the_links),
         cmocka_unit_test(messages_cost_the_host),
         cmocka_unit_test(placements_are_the_gpus_that_they_name),
+        cmocka_unit_test(work_that_differs_makes_all_wait),
         cmocka_unit_test(spread_slows_who_waits_for_all),
         cmocka_unit_test(gpus_of_a_board_slow_one_another),
         cmocka_unit_test(placements_are_read),

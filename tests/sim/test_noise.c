@@ -157,9 +157,102 @@ static void streams_are_named(void **state)
         assert_true(first[i] != first[0]);
 }
 
+/* The largest of n uniform numbers is n / (n + 1) on average: work that is spread evenly over 0 to 2
+ * is the beta distribution of both shapes 1 on [0, 2], of variance 1/3. */
+static void bounded_work_has_its_maximum(void **state)
+{
+    (void)state;
+    const dl_work_spread even = {.sd = sqrt(1.0 / 3), .maximum = 2};
+    assert_float_equal(dl_work_quantile(&even, 0.25), 0.5, 1e-9);
+    for (size_t n = 1; n <= 64; n *= 4) {
+        double scores[64], mean = 0;
+        dl_work_expected(&even, scores, n);
+        for (size_t i = 0; i < n; i++)
+            mean += scores[i] / (double)n;
+        assert_float_equal(mean, 1, 1e-9);
+        assert_float_equal(scores[0], 2 / ((double)n + 1), 1e-3);
+        assert_float_equal(scores[n - 1], 2 * (double)n / ((double)n + 1), 1e-3);
+    }
+    /* No variance is larger than that of 0 and the maximum alone. */
+    const dl_work_spread wide = {.sd = 3, .maximum = 2};
+    assert_true(dl_work_quantile(&wide, 0.999999) <= 2 && dl_work_quantile(&wide, 1e-6) >= 0);
+    /* Narrow or wide, all are numbers, and none falls. */
+    for (double sd = 1e-7; sd < 2; sd *= 3) {
+        const dl_work_spread any = {.sd = sd, .maximum = 1.65};
+        double scores[16];
+        dl_work_expected(&any, scores, 16);
+        for (int i = 0; i < 16; i++)
+            assert_true(scores[i] >= (i > 0 ? scores[i - 1] : 0) && scores[i] <= 1.65);
+    }
+}
+
+/* Lognormal work: quantiles of exp(z s - s^2 / 2); of two, E max = 2 Phi(s / sqrt 2) (Clark 1961 for
+ * equal lognormal means). */
+static void lognormal_work_has_no_maximum(void **state)
+{
+    (void)state;
+    const double s = 0.4;
+    const dl_work_spread work = {.sd = sqrt(exp(s * s) - 1)};
+    assert_float_equal(dl_work_quantile(&work, 0.5), exp(-s * s / 2), 1e-9);
+    double scores[2];
+    dl_work_expected(&work, scores, 2);
+    assert_float_equal(scores[1], 2 * 0.5 * erfc(-s / 2), 1e-3);
+}
+
+/* Without noise each worker has each expected value once in as many steps as there are workers, and
+ * each step has all; drawn, workers and steps differ, with the mean and spread wanted. */
+static void work_is_dealt_or_drawn(void **state)
+{
+    (void)state;
+    enum { WORKERS = 6, STEPS = 6, FEW = 20000 };
+    const double expected[WORKERS] = {0.5, 0.7, 0.9, 1.1, 1.3, 1.5};
+    const dl_work_spread work = {.sd = 0.35, .maximum = 2};
+    double dealt[WORKERS][STEPS];
+    for (int w = 0; w < WORKERS; w++) {
+        const dl_noise_config config = {
+            .kind = DL_NOISE_NONE, .work = work, .expected = expected, .workers = WORKERS};
+        dl_noise noise;
+        dl_noise_init(&noise, &config, 1, 0, (uint32_t)w);
+        double sum = 0;
+        for (int s = 0; s < STEPS; s++)
+            sum += dealt[w][s] = dl_noise_next_work(&noise);
+        assert_float_equal(sum, WORKERS, 1e-9);
+        dl_noise_free(&noise);
+    }
+    for (int s = 0; s < STEPS; s++) {
+        double sum = 0, product = 1;
+        for (int w = 0; w < WORKERS; w++) {
+            sum += dealt[w][s];
+            product *= dealt[w][s];
+        }
+        assert_float_equal(sum, WORKERS, 1e-9);
+        assert_float_equal(product, 0.5 * 0.7 * 0.9 * 1.1 * 1.3 * 1.5, 1e-9);
+    }
+    const dl_noise_config config = {.kind = DL_NOISE_WORK, .work = work};
+    dl_noise first, second;
+    dl_noise_init(&first, &config, 1, 0, 0);
+    dl_noise_init(&second, &config, 1, 0, 1);
+    double sum = 0, squares = 0, product = 0;
+    for (int i = 0; i < FEW; i++) {
+        const double a = dl_noise_next_work(&first) - 1, b = dl_noise_next_work(&second) - 1;
+        assert_true(a > -1 && a <= 1);
+        sum += a;
+        squares += a * a;
+        product += a * b;
+    }
+    assert_float_equal(sum / FEW, 0, 0.01);
+    assert_float_equal(sqrt(squares / FEW), 0.35, 0.01);
+    assert_float_equal(product / FEW, 0, 0.004); /* independent */
+    dl_noise_free(&first);
+    dl_noise_free(&second);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bounded_work_has_its_maximum),
+        cmocka_unit_test(lognormal_work_has_no_maximum),
+        cmocka_unit_test(work_is_dealt_or_drawn),
         cmocka_unit_test(families_have_mean_one_and_their_variation),
         cmocka_unit_test(trace_keeps_the_levels_of_runs_and_copies),
         cmocka_unit_test(trace_pools_what_happens_within_runs),
