@@ -6,7 +6,7 @@
 # without them it says so and does nothing.
 #
 # Usage: scenarios/pollux/report.sh [NAME...]     needs bin/dlcal and bin/dlsim in build/release (or
-#                                                 $DLCAL, $DLSIM); NAME: imagenet, bert, cifar10
+#                                                 $DLCAL, $DLSIM); NAME: imagenet, bert, cifar10, or yolov3, too
 # $BUILD: folder for results; $PLACEMENTS: a regular expression of placements, to take only some
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -90,7 +90,8 @@ predict() {
 }
 
 report() {
-    local name=$1
+    local name=$1 compute=$compute
+    ! grep -q '^work_frac' "$pollux/costs/$name.ini" || compute=${compute/gpu_frac/work_frac}
     rows equal "$data/$name-placements.csv" >"$out/$name.fitted.csv"
     rows node "$data/$name-placements.csv" >"$out/$name.node.csv"
     rows other "$data/$name-placements.csv" >"$out/$name.other.csv"
