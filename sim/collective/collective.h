@@ -8,15 +8,17 @@
  *
  * Fidelity. `phase`: one flow for each edge of a phase, with the latencies of all rounds in front
  * (n flows for a ring). `chunk`: every chunk of every round is a transfer that waits for the one
- * that it needs. On links that nothing else uses the two agree within 2 %; chunk by chunk costs as
+ * that it needs. On links that nothing else uses the two agree within 3 %; chunk by chunk costs as
  * many events as there are chunks.
  *
  * On links that it has to itself, with n ranks, S bytes, B bytes a second of each edge, a = latency
  * and hop time, C chunks, tree height h (Thakur, Rabenseifner & Gropp 2005; Sanders, Speck & Traff
  * 2009 for the two trees):
  *
- *   ring          all-reduce             2 (n-1) (a + S / (n B))
- *                 all-gather, reduce-scatter (n-1) (a + S / (n B))
+ *   ring          all-reduce             2 (n-1) (a + S / (n B)); of edges that differ, the sum of
+ *                                        a + S / (n B) over a piece's way, or 2 (n-1) S / (n B) of
+ *                                        the slowest if that is more (rounds_lead_ns in rings.c)
+ *                 all-gather, reduce-scatter the same with n-1 for 2 (n-1)
  *                 broadcast, reduce      (n-1) a + S/B (1 + (n-2)/C)         pipelined chain
  *   tree          all-reduce             2 (h a + S/B (1 + (h-1)/(2C)))      two trees, half each
  *                 broadcast, reduce      h a + S/B (2 + (h-1)/C)             one binary tree

@@ -221,34 +221,179 @@ void dl_rings_free(dl_rings *rings)
     *rings = (dl_rings){0};
 }
 
-/* Adds `rounds` rounds in each of which every rank sends `piece` bytes to the next in the ring:
- * after transfer `after` (-1 = at once) and before `join`. A rank sends on what it received in the
- * round before, once it has sent that round's own. As phases: all rounds at once, with their
- * latencies in front. */
-static void ring_pass(dl_plan *plan, dl_fidelity fidelity, const dl_place *order, int size,
-                      double piece, int rounds, int after, int join)
+/* Rounds in each of which every rank of each ring sends a piece to the next. A rank sends on what
+ * it received in the round before; a hop's latency passes while the sender is at its next piece, so
+ * that it holds up the piece and not the link. */
+typedef struct ring_rounds {
+    const dl_rings *rings;
+    double piece; /* bytes, of one ring */
+    int count;
+} ring_rounds;
+
+/* How often the edges of all rings cross each link, [links] to be freed. */
+static int *count_crossings(const dl_plan *plan, const dl_rings *rings)
 {
-    const int hops = fidelity == DL_FIDELITY_PHASE ? rounds : 1;
-    int before = -1; /* first transfer of the round before; they are numbered by rank */
-    for (int round = 0; round < rounds / hops; round++) {
-        const int first = plan->transfer_count;
-        for (int i = 0; i < size; i++) {
-            int t = dl_plan_add(plan, order[i], order[(i + 1) % size], hops * piece, hops, 0);
-            dl_plan_order(plan, round == 0 ? after : before + i, t);
-            if (round > 0) dl_plan_order(plan, before + (i + size - 1) % size, t);
-            if (round == rounds / hops - 1) dl_plan_order(plan, t, join);
+    int *crossings = dl_calloc((size_t)plan->links->count, sizeof *crossings, "crossings of links");
+    dl_route route;
+    for (int r = 0; r < rings->count; r++) {
+        const dl_place *order = rings->order + r * rings->size;
+        for (int i = 0; i < rings->size; i++) {
+            dl_links_route(plan->links, order[i], order[(i + 1) % rings->size], &route);
+            for (int l = 0; l < route.count; l++)
+                crossings[route.links[l]] += route.uses[l];
         }
-        before = first;
+    }
+    return crossings;
+}
+
+/* An edge of a ring: latency, and what a piece's bytes take, on idle links and while all edges of all
+ * rings send. */
+typedef struct edge {
+    double hop_ns, alone_ns, bytes_ns;
+} edge;
+
+static edge measure_edge(const dl_plan *plan, dl_place from, dl_place to, double piece,
+                         const int *crossings)
+{
+    edge e = {.hop_ns = dl_plan_hop_ns(plan, from, to),
+              .alone_ns = piece / dl_plan_rate(plan, from, to) * 1e9};
+    dl_route route;
+    dl_links_route(plan->links, from, to, &route);
+    for (int l = 0; l < route.count; l++) {
+        const double rate = plan->costs.bandwidth_frac *
+                            dl_links_capacity(plan->links, route.links[l]) /
+                            crossings[route.links[l]];
+        e.bytes_ns = fmax(e.bytes_ns, piece / rate * 1e9);
+    }
+    return e;
+}
+
+/* What a piece takes over an edge that has waited for it, in rounds of `round_ns`. Those that come
+ * to a link together share it. Else they come at any time, and the link is a queue with processor
+ * sharing, in which a piece takes its own time over 1 - utilization by others (Kleinrock 1976,
+ * Queueing Systems 2, section 4.4). */
+static double piece_ns(const edge *e, bool together, double round_ns)
+{
+    if (together || e->bytes_ns >= round_ns) return e->bytes_ns;
+    return fmin(e->bytes_ns, e->alone_ns / (1 - (e->bytes_ns - e->alone_ns) / round_ns));
+}
+
+#define SETTLED 1e-3 /* relative change of a round's time that ends its search */
+#define SEARCH_ROUNDS 100
+
+/* The time of a round of many: the mean of its hops with their pieces, or what the slowest edge
+ * needs. */
+static double round_ns(const edge *edges, int size, bool together)
+{
+    double slowest_ns = 0, now_ns = 0, before_ns = -1;
+    for (int i = 0; i < size; i++)
+        slowest_ns = fmax(slowest_ns, edges[i].bytes_ns);
+    for (int k = 0; k < SEARCH_ROUNDS && now_ns - before_ns > SETTLED * now_ns; k++) {
+        before_ns = now_ns;
+        double way_ns = 0;
+        for (int i = 0; i < size; i++) {
+            const edge *e = &edges[i];
+            way_ns += e->hop_ns + (k == 0 ? e->alone_ns : piece_ns(e, together, before_ns));
+        }
+        now_ns = fmax(slowest_ns, way_ns / size);
+    }
+    return now_ns;
+}
+
+/* What all rounds over a ring take beyond the bytes of its slowest edge. The last piece over an edge
+ * has been held up by a chain of sends, each of which waited either for the piece itself, one hop
+ * back in the ring, or for the link's piece of the round before. The longest chain has some
+ * consecutive hops, each with its latency and a piece, and for the rest of the rounds the slowest of
+ * these edges. With few bytes that is the sum of the latencies on a piece's way (as in NCCL's model,
+ * src/graph/tuning.cc); with many, they pass while the slowest edge sends. `starts` edges are unlike
+ * the others. */
+static double rounds_lead_ns(const edge *edges, int size, int starts, int rounds, bool together)
+{
+    const double period_ns = round_ns(edges, size, together);
+    double slowest_ns = 0, longest_ns = 0;
+    for (int i = 0; i < size; i++)
+        slowest_ns = fmax(slowest_ns, edges[i].bytes_ns);
+    for (int start = 0; start < starts; start++) {
+        double way_ns = 0, waited_ns = 0; /* waited: a round's piece at the slowest edge passed */
+        double slowest_piece_ns = 0;
+        for (int hops = 1; hops <= rounds; hops++) {
+            const edge *e = &edges[(start + hops - 1) % size];
+            const double own_ns = piece_ns(e, together, period_ns);
+            way_ns += e->hop_ns + own_ns;
+            if (e->bytes_ns > waited_ns) {
+                waited_ns = e->bytes_ns;
+                slowest_piece_ns = own_ns;
+            }
+            longest_ns =
+                fmax(longest_ns, way_ns - slowest_piece_ns + (rounds - hops + 1) * waited_ns);
+        }
+    }
+    return longest_ns - rounds * slowest_ns;
+}
+
+/* Whether pieces come to a link at the same time: those of one ring, or of rings whose hops are all
+ * alike. Several rings through the same nodes have their slow hops at different ranks. */
+static bool come_together(const edge *edges, const dl_rings *rings)
+{
+    bool alike = true;
+    for (int i = 1; i < rings->size; i++)
+        alike &= edges[i].hop_ns == edges[0].hop_ns;
+    return alike || rings->count == 1;
+}
+
+/* One flow an edge, after transfer `after` (-1 = at once) and before `join`. */
+static void rounds_as_phase(dl_plan *plan, const ring_rounds *all, int after, int join)
+{
+    const int size = all->rings->size;
+    const int per_node = dl_ranks_per_node(all->rings->order, size);
+    int *crossings = plan->counts_only ? NULL : count_crossings(plan, all->rings);
+    edge *edges = dl_calloc((size_t)size, sizeof *edges, "edges of a ring");
+    for (int r = 0; r < all->rings->count; r++) {
+        const dl_place *order = all->rings->order + r * size;
+        for (int i = 0; i < size && !plan->counts_only; i++) {
+            edges[i] = measure_edge(plan, order[i], order[(i + 1) % size], all->piece, crossings);
+        }
+        const double lead_ns = rounds_lead_ns(edges, size, per_node > 0 ? per_node : size,
+                                              all->count, come_together(edges, all->rings));
+        for (int i = 0; i < size; i++) {
+            int t = dl_plan_add(plan, order[i], order[(i + 1) % size], all->count * all->piece, 0,
+                                lead_ns);
+            dl_plan_order(plan, after, t);
+            dl_plan_order(plan, t, join);
+        }
+    }
+    free(edges);
+    free(crossings);
+}
+
+/* The piece over edge i in a round is transfer first + 2 i + 1, the one in front of it its hop. */
+static void rounds_as_chunks(dl_plan *plan, const ring_rounds *all, int after, int join)
+{
+    const int size = all->rings->size;
+    for (int r = 0; r < all->rings->count; r++) {
+        const dl_place *order = all->rings->order + r * size;
+        for (int round = 0; round < all->count; round++) {
+            const int before = plan->transfer_count - 2 * size;
+            for (int i = 0; i < size; i++) {
+                const int own = round > 0 ? before + 2 * i + 1 : -1;
+                const int received = before + 2 * ((i + size - 1) % size) + 1;
+                int t = dl_plan_add_chunk(plan, order[i], order[(i + 1) % size], all->piece, own);
+                dl_plan_order(plan, round > 0 ? received : after, t - 1);
+                if (round == all->count - 1) dl_plan_order(plan, t, join);
+            }
+        }
     }
 }
 
-/* The same over all the rings, each with its part of `piece`. */
+/* `piece` is of all the rings together. */
 static void rings_pass(dl_plan *plan, dl_fidelity fidelity, const dl_rings *rings, double piece,
-                       int rounds, int after, int join)
+                       int count, int after, int join)
 {
-    for (int r = 0; r < rings->count; r++) {
-        ring_pass(plan, fidelity, rings->order + r * rings->size, rings->size, piece / rings->count,
-                  rounds, after, join);
+    const ring_rounds all = {rings, piece / rings->count, count};
+    if (fidelity == DL_FIDELITY_PHASE) {
+        rounds_as_phase(plan, &all, after, join);
+    } else {
+        rounds_as_chunks(plan, &all, after, join);
     }
 }
 
@@ -377,18 +522,19 @@ static void plan_nodes(dl_plan *plan, const dl_collective_config *config, int pe
     }
 }
 
+/* One ring over the nodes for each rank of a node. */
 static void plan_between(dl_plan *plan, const dl_collective_config *config, int per_node, int after,
                          int join)
 {
     int nodes = config->rank_count / per_node;
-    dl_place *order = dl_calloc((size_t)nodes, sizeof *order, "ranks of equal number");
+    dl_rings rings;
+    allocate(&rings, per_node, nodes);
     for (int i = 0; i < per_node; i++) {
         for (int node = 0; node < nodes; node++)
-            order[node] = config->ranks[node * per_node + i];
-        ring_pass(plan, config->fidelity, order, nodes, config->bytes / per_node / nodes,
-                  2 * (nodes - 1), after, join);
+            rings.order[i * nodes + node] = config->ranks[node * per_node + i];
     }
-    free(order);
+    rings_pass(plan, config->fidelity, &rings, config->bytes / nodes, 2 * (nodes - 1), after, join);
+    dl_rings_free(&rings);
 }
 
 static void plan_hierarchical(dl_plan *plan, const dl_collective_config *config)

@@ -1,0 +1,86 @@
+/* All-reduces over several nodes against nccl-tests tables of eight H100 a node with one 400 Gb/s
+ * NIC for each. Times in us are of the columns "in-place": those out of place have single rows that
+ * are several times their neighbours. Source: NVIDIA/nccl-tests, thread 322 (128 nodes, NCCL_ALGO=Ring,
+ * NCCL_PROTO=LL128, NVLS off). */
+#include "tests/machine_fixture.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "sim/collective/collective.h"
+
+#define PER_NODE 8
+
+typedef struct row {
+    double bytes, time_us;
+} row;
+
+static const row nodes_128[] = {
+    {1073741824, 19189}, {2147483648, 19883},  {4294967296, 25456},
+    {8589934592, 46939}, {17179869184, 93420},
+};
+
+typedef struct error_sum {
+    double sum, max;
+    int count;
+} error_sum;
+
+static error_sum compare(int nodes, const char *algorithm, const row *rows, size_t count)
+{
+    dl_machine m = fixture_shipped("dgx_h100");
+    m.nodes = nodes;
+    dl_links links;
+    dl_links_init(&links, &m);
+    const int ranks = nodes * PER_NODE;
+    dl_place *places = dl_calloc((size_t)ranks, sizeof *places, "places");
+    for (int i = 0; i < ranks; i++)
+        places[i] = gpu_place(i / PER_NODE, i % PER_NODE);
+    error_sum e = {0};
+    for (size_t i = 0; i < count; i++) {
+        const dl_collective_config config = {.kind = DL_ALLREDUCE,
+                                             .algorithm = algorithm,
+                                             .ranks = places,
+                                             .rank_count = ranks,
+                                             .bytes = rows[i].bytes,
+                                             .chunk_bytes = DL_CHUNK_BYTES};
+        double time_ns = 0;
+        dl_error err = {0};
+        assert_int_equal(dl_collective_idle_ns(&links, &config, &time_ns, &err), DL_OK);
+        const double error = time_ns / 1e3 / rows[i].time_us - 1;
+        print_message("%d GPUs, %s, %.0f bytes: %.1f us, measured %.1f (%+.1f %%)\n", ranks,
+                      algorithm, rows[i].bytes, time_ns / 1e3, rows[i].time_us, 100 * error);
+        e.sum += fabs(error);
+        e.max = fmax(e.max, fabs(error));
+        e.count++;
+    }
+    print_message("%d GPUs, %s: mean error %.1f %%, maximum %.1f %%\n", ranks, algorithm,
+                  100 * e.sum / e.count, 100 * e.max);
+    free(places);
+    dl_links_free(&links);
+    dl_machine_free(&m);
+    return e;
+}
+
+#define COMPARE(nodes, algorithm, rows) \
+    compare(nodes, algorithm, rows, sizeof(rows) / sizeof *(rows))
+
+static void assert_errors(error_sum e, double mean, double max)
+{
+    if (e.sum / e.count > mean || e.max > max) {
+        fail_msg("mean %.3f, maximum %.3f; bounds %.3f, %.3f", e.sum / e.count, e.max, mean, max);
+    }
+}
+
+/* The machine file knows nothing of these tables. */
+static void eight_h100_a_node(void **state)
+{
+    (void)state;
+    assert_errors(COMPARE(128, "ring", nodes_128), 0.1, 0.25);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(eight_h100_a_node)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
