@@ -11,17 +11,17 @@ const char *const dl_collective_kind_names[DL_COLLECTIVE_KINDS] = {
 const char *const dl_fidelity_names[3] = {"phase", "chunk"};
 
 static const dl_collective_algorithm *const algorithms[] = {
-    &dl_collective_ring, &dl_collective_tree, &dl_collective_hierarchical, &dl_collective_pairwise,
-    &dl_collective_nvls};
+    &dl_collective_ring,         &dl_collective_tree,     &dl_collective_node_tree,
+    &dl_collective_hierarchical, &dl_collective_pairwise, &dl_collective_nvls};
 #define ALGORITHM_COUNT (sizeof algorithms / sizeof *algorithms)
 
 /* What a call costs with one protocol; without any, nothing but the links' latencies and what the
  * messages cost the host. */
 static dl_hop_costs protocol_costs(const dl_protocol *p, double message_ns)
 {
-    if (p == NULL) return (dl_hop_costs){message_ns, message_ns, 1};
+    if (p == NULL) return (dl_hop_costs){message_ns, message_ns, message_ns, 1};
     return (dl_hop_costs){p->hop_ns.value + message_ns, p->network_hop_ns.value + message_ns,
-                          p->bandwidth_frac.value};
+                          message_ns, p->bandwidth_frac.value};
 }
 
 /* Time of the algorithm with the protocol on a machine on which nothing else moves. */
@@ -81,6 +81,20 @@ static dl_status find_algorithm(const dl_links *links, const dl_collective_confi
                         config->algorithm, dl_collective_kind_names[config->kind]);
 }
 
+static bool is_ll(const dl_protocol *protocol)
+{
+    return strcmp(protocol->name, "ll") == 0 || strcmp(protocol->name, "ll128") == 0;
+}
+
+static bool takes_protocol(const dl_collective_algorithm *algorithm, const dl_machine *m, int p)
+{
+    bool has_other = false;
+    for (int i = 0; i < m->protocol_count; i++)
+        has_other |= !is_ll(&m->protocols[i]);
+    return p >= m->protocol_count || !algorithm->simple_only || !has_other ||
+           !is_ll(&m->protocols[p]);
+}
+
 /* The fastest algorithm and protocol of the machine, by phases, whatever the run's fidelity. */
 static dl_status choose(const dl_links *links, const dl_collective_config *config, choice *best,
                         dl_error *err)
@@ -95,7 +109,11 @@ static dl_status choose(const dl_links *links, const dl_collective_config *confi
     for (size_t i = 0; i < ALGORITHM_COUNT && config->rank_count > 1; i++) {
         if (only != NULL && algorithms[i] != only) continue;
         if (!can_do(algorithms[i], links, config)) continue;
+        if (only == NULL && algorithms[i]->automatic != NULL && !algorithms[i]->automatic(config)) {
+            continue;
+        }
         for (int p = 0; p < m->protocol_count || p == 0; p++) {
+            if (!takes_protocol(algorithms[i], m, p)) continue;
             const dl_protocol *protocol = m->protocol_count > 0 ? &m->protocols[p] : NULL;
             const double time_ns = idle_ns(links, &phases, algorithms[i], protocol);
             if (time_ns < best->time_ns) *best = (choice){algorithms[i], protocol, time_ns};

@@ -23,6 +23,8 @@
  *   tree          all-reduce             2 (h a + S/B (1 + (h-1)/(2C)))      two trees, half each
  *                 broadcast, reduce      h a + S/B (2 + (h-1)/C)             one binary tree
  *                 (a level with two children on one link counts twice in h-1)
+ *   node_tree     all-reduce             the same two trees over N nodes for each NIC, and a chain
+ *                                        over the m ranks of each: h = m-1 + log2 N
  *   hierarchical  all-reduce             reduce-scatter in each node, rings between the nodes over
  *                                        equal parts, all-gather in each node
  *   pairwise      all-to-all             (n-1) (a + S / (n B))
@@ -59,7 +61,8 @@ extern const char *const dl_fidelity_names[3];
 
 typedef struct dl_collective_config {
     dl_collective_kind kind;
-    const char *algorithm; /* a name, or "auto": the fastest on the idle machine */
+    const char *algorithm; /* a name, or "auto": of those that NCCL has the fastest on the
+                              idle machine */
     dl_fidelity fidelity;
     const dl_place *ranks; /* [rank_count] all different; nodes one after another */
     int rank_count;        /* >= 1 */
@@ -95,10 +98,13 @@ typedef struct dl_collective_algorithm {
     void (*plan)(dl_plan *plan, const dl_collective_config *config);
     /* Whether the machine can do it; NULL = any can. */
     bool (*available)(const dl_links *links);
+    /* Whether "auto" considers it: what NCCL has; NULL = always. */
+    bool (*automatic)(const dl_collective_config *config);
+    bool simple_only; /* takes no protocol "ll" or "ll128" of a machine that has another */
 } dl_collective_algorithm;
 
 extern const dl_collective_algorithm dl_collective_ring, dl_collective_tree,
-    dl_collective_hierarchical, dl_collective_pairwise, dl_collective_nvls;
+    dl_collective_node_tree, dl_collective_hierarchical, dl_collective_pairwise, dl_collective_nvls;
 
 /* A collective that can be run any number of times, one after another. */
 typedef struct dl_collective {

@@ -106,4 +106,6 @@ static void plan_nvls(dl_plan *plan, const dl_collective_config *config)
     }
 }
 
-const dl_collective_algorithm dl_collective_nvls = {"nvls", supports, plan_nvls, available};
+/* As in NCCL's model: with protocol Simple only. */
+const dl_collective_algorithm dl_collective_nvls = {"nvls",    supports, plan_nvls,
+                                                    available, NULL,     true};

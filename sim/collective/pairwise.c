@@ -21,4 +21,5 @@ static void plan_pairwise(dl_plan *plan, const dl_collective_config *config)
     }
 }
 
-const dl_collective_algorithm dl_collective_pairwise = {"pairwise", supports, plan_pairwise, NULL};
+const dl_collective_algorithm dl_collective_pairwise = {"pairwise", supports, plan_pairwise,
+                                                        NULL,       NULL,     false};

@@ -37,7 +37,7 @@ static int add_transfer(dl_plan *plan, dl_transfer transfer)
 
 static double hop_ns(const dl_plan *plan, const dl_route *route)
 {
-    return route->latency_ns +
+    return route->latency_ns + route->message_ns +
            (route->leaves_node ? plan->costs.network_hop_ns : plan->costs.hop_ns);
 }
 
@@ -101,6 +101,13 @@ double dl_plan_hop_ns(const dl_plan *plan, dl_place from, dl_place to)
     dl_route route;
     dl_links_route(plan->links, from, to, &route);
     return hop_ns(plan, &route);
+}
+
+double dl_plan_message_ns(const dl_plan *plan, dl_place from, dl_place to)
+{
+    dl_route route;
+    dl_links_route(plan->links, from, to, &route);
+    return plan->costs.message_ns + route.message_ns;
 }
 
 double dl_plan_rate(const dl_plan *plan, dl_place from, dl_place to)

@@ -24,9 +24,10 @@ typedef struct dl_after {
     int transfer, next;
 } dl_after;
 
-/* Hop times of a protocol, and the part of the links' rates that it reaches. */
+/* Hop times of a protocol, with what of them a message costs the host, and the part of the links'
+ * rates that it reaches. */
 typedef struct dl_hop_costs {
-    double hop_ns, network_hop_ns, bandwidth_frac;
+    double hop_ns, network_hop_ns, message_ns, bandwidth_frac;
 } dl_hop_costs;
 
 typedef struct dl_plan {
@@ -76,6 +77,10 @@ void dl_plan_order(dl_plan *plan, int earlier, int later);
 
 /* Time of one hop between the places: latency of the way and the protocol's hop time. */
 double dl_plan_hop_ns(const dl_plan *plan, dl_place from, dl_place to);
+
+/* The part of dl_plan_hop_ns in which the sender can send nothing else: what messages cost the host,
+ * and between nodes the network. */
+double dl_plan_message_ns(const dl_plan *plan, dl_place from, dl_place to);
 
 /* Rate of the way between the places when nothing else moves, in bytes a second of the
  * collective's. */

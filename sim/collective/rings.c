@@ -223,7 +223,7 @@ void dl_rings_free(dl_rings *rings)
 
 /* Rounds in each of which every rank of each ring sends a piece to the next. A rank sends on what
  * it received in the round before; a hop's latency passes while the sender is at its next piece, so
- * that it holds up the piece and not the link. */
+ * that it holds up the piece and not the link. What a message costs the sender holds up both. */
 typedef struct ring_rounds {
     const dl_rings *rings;
     double piece; /* bytes, of one ring */
@@ -246,17 +246,18 @@ static int *count_crossings(const dl_plan *plan, const dl_rings *rings)
     return crossings;
 }
 
-/* An edge of a ring: latency, and what a piece's bytes take, on idle links and while all edges of all
- * rings send. */
+/* An edge of a ring: latency, and what a piece takes the sender, on idle links and while all edges of
+ * all rings send; of the latter the bytes alone. */
 typedef struct edge {
-    double hop_ns, alone_ns, bytes_ns;
+    double hop_ns, alone_ns, shared_ns, bytes_ns;
 } edge;
 
 static edge measure_edge(const dl_plan *plan, dl_place from, dl_place to, double piece,
                          const int *crossings)
 {
-    edge e = {.hop_ns = dl_plan_hop_ns(plan, from, to),
-              .alone_ns = piece / dl_plan_rate(plan, from, to) * 1e9};
+    const double message_ns = dl_plan_message_ns(plan, from, to);
+    edge e = {.hop_ns = dl_plan_hop_ns(plan, from, to) - message_ns,
+              .alone_ns = message_ns + piece / dl_plan_rate(plan, from, to) * 1e9};
     dl_route route;
     dl_links_route(plan->links, from, to, &route);
     for (int l = 0; l < route.count; l++) {
@@ -265,6 +266,7 @@ static edge measure_edge(const dl_plan *plan, dl_place from, dl_place to, double
                             crossings[route.links[l]];
         e.bytes_ns = fmax(e.bytes_ns, piece / rate * 1e9);
     }
+    e.shared_ns = message_ns + e.bytes_ns;
     return e;
 }
 
@@ -274,8 +276,8 @@ static edge measure_edge(const dl_plan *plan, dl_place from, dl_place to, double
  * Queueing Systems 2, section 4.4). */
 static double piece_ns(const edge *e, bool together, double round_ns)
 {
-    if (together || e->bytes_ns >= round_ns) return e->bytes_ns;
-    return fmin(e->bytes_ns, e->alone_ns / (1 - (e->bytes_ns - e->alone_ns) / round_ns));
+    if (together || e->shared_ns >= round_ns) return e->shared_ns;
+    return fmin(e->shared_ns, e->alone_ns / (1 - (e->shared_ns - e->alone_ns) / round_ns));
 }
 
 #define SETTLED 1e-3 /* relative change of a round's time that ends its search */
@@ -287,7 +289,7 @@ static double round_ns(const edge *edges, int size, bool together)
 {
     double slowest_ns = 0, now_ns = 0, before_ns = -1;
     for (int i = 0; i < size; i++)
-        slowest_ns = fmax(slowest_ns, edges[i].bytes_ns);
+        slowest_ns = fmax(slowest_ns, edges[i].shared_ns);
     for (int k = 0; k < SEARCH_ROUNDS && now_ns - before_ns > SETTLED * now_ns; k++) {
         before_ns = now_ns;
         double way_ns = 0;
@@ -310,9 +312,9 @@ static double round_ns(const edge *edges, int size, bool together)
 static double rounds_lead_ns(const edge *edges, int size, int starts, int rounds, bool together)
 {
     const double period_ns = round_ns(edges, size, together);
-    double slowest_ns = 0, longest_ns = 0;
+    double most_bytes_ns = 0, longest_ns = 0;
     for (int i = 0; i < size; i++)
-        slowest_ns = fmax(slowest_ns, edges[i].bytes_ns);
+        most_bytes_ns = fmax(most_bytes_ns, edges[i].bytes_ns);
     for (int start = 0; start < starts; start++) {
         double way_ns = 0, waited_ns = 0; /* waited: a round's piece at the slowest edge passed */
         double slowest_piece_ns = 0;
@@ -320,15 +322,15 @@ static double rounds_lead_ns(const edge *edges, int size, int starts, int rounds
             const edge *e = &edges[(start + hops - 1) % size];
             const double own_ns = piece_ns(e, together, period_ns);
             way_ns += e->hop_ns + own_ns;
-            if (e->bytes_ns > waited_ns) {
-                waited_ns = e->bytes_ns;
+            if (e->shared_ns > waited_ns) {
+                waited_ns = e->shared_ns;
                 slowest_piece_ns = own_ns;
             }
             longest_ns =
                 fmax(longest_ns, way_ns - slowest_piece_ns + (rounds - hops + 1) * waited_ns);
         }
     }
-    return longest_ns - rounds * slowest_ns;
+    return longest_ns - rounds * most_bytes_ns;
 }
 
 /* Whether pieces come to a link at the same time: those of one ring, or of rings whose hops are all
@@ -377,8 +379,13 @@ static void rounds_as_chunks(dl_plan *plan, const ring_rounds *all, int after, i
             for (int i = 0; i < size; i++) {
                 const int own = round > 0 ? before + 2 * i + 1 : -1;
                 const int received = before + 2 * ((i + size - 1) % size) + 1;
-                int t = dl_plan_add_chunk(plan, order[i], order[(i + 1) % size], all->piece, own);
-                dl_plan_order(plan, round > 0 ? received : after, t - 1);
+                const dl_place from = order[i], to = order[(i + 1) % size];
+                const double message_ns = dl_plan_message_ns(plan, from, to);
+                int hop = dl_plan_wait(plan, dl_plan_hop_ns(plan, from, to) - message_ns);
+                int t = dl_plan_add(plan, from, to, all->piece, 0, message_ns);
+                dl_plan_order(plan, hop, t);
+                dl_plan_order(plan, own, t);
+                dl_plan_order(plan, round > 0 ? received : after, hop);
                 if (round == all->count - 1) dl_plan_order(plan, t, join);
             }
         }
@@ -496,7 +503,8 @@ static void plan_ring(dl_plan *plan, const dl_collective_config *config)
     dl_rings_free(&rings);
 }
 
-const dl_collective_algorithm dl_collective_ring = {"ring", supports_ring, plan_ring, NULL};
+const dl_collective_algorithm dl_collective_ring = {"ring", supports_ring, plan_ring,
+                                                    NULL,   NULL,          false};
 
 /* --- hierarchical --------------------------------------------------------------------------- */
 
@@ -546,5 +554,12 @@ static void plan_hierarchical(dl_plan *plan, const dl_collective_config *config)
     plan_nodes(plan, config, per_node, reduced, end);
 }
 
-const dl_collective_algorithm dl_collective_hierarchical = {"hierarchical", supports_hierarchical,
-                                                            plan_hierarchical, NULL};
+/* NCCL has no such algorithm. */
+static bool never(const dl_collective_config *config)
+{
+    (void)config;
+    return false;
+}
+
+const dl_collective_algorithm dl_collective_hierarchical = {
+    "hierarchical", supports_hierarchical, plan_hierarchical, NULL, never, false};

@@ -1,5 +1,7 @@
 /* Pipelined binary trees: all-reduce over two of them, each for half of the bytes, so that a rank
- * that passes on in one is a leaf of the other and both directions of all links are in use. */
+ * that passes on in one is a leaf of the other and both directions of all links are in use. "tree" is
+ * over the ranks, as MPI libraries build them; "node_tree", as NCCL builds them, over nodes with
+ * equally many ranks: two trees of nodes for each NIC, and a chain through each node. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -21,29 +23,78 @@ static int parent_of(int rank, int n)
     return up < n ? up : rank - low;
 }
 
-/* One tree over the ranks: place i of it is ranks[(offset + sign * i) mod n]. */
+/* One tree; place 0 is its root. */
 typedef struct tree {
-    const dl_collective_config *config;
-    int offset, sign;
+    int size;
+    dl_place *places; /* [size] */
+    int *parents;     /* [size], -1 of the root */
     double bytes;
     int chunks;
 } tree;
 
-static dl_place place_of(const tree *t, int i)
+static tree allocate(const dl_collective_config *config, double bytes)
 {
-    int n = t->config->rank_count;
-    return t->config->ranks[((t->offset + t->sign * i) % n + n) % n];
+    const size_t n = (size_t)config->rank_count;
+    return (tree){.size = config->rank_count,
+                  .places = dl_calloc(n, sizeof(dl_place), "places of a tree"),
+                  .parents = dl_calloc(n, sizeof(int), "parents in a tree"),
+                  .bytes = bytes,
+                  .chunks = dl_chunk_count(bytes, config->chunk_bytes)};
 }
 
-static tree make_tree(const dl_collective_config *config, int offset, int sign, double bytes)
+static void free_tree(tree *t)
 {
-    return (tree){config, offset, sign, bytes, dl_chunk_count(bytes, config->chunk_bytes)};
+    free(t->places);
+    free(t->parents);
+}
+
+/* Rotates and mirrors: which of n stands at place i. */
+typedef struct turn {
+    int offset, sign;
+} turn;
+
+static int turned(turn by, int i, int n)
+{
+    return ((by.offset + by.sign * i) % n + n) % n;
+}
+
+/* The second of two trees over n: mirrored, with an odd number turned by one, so that inner ones
+ * become leaves (of three, mirrored trees have no edge in common). */
+static turn second_turn(int n)
+{
+    return n % 2 == 0 || n == 3 ? (turn){n - 1, -1} : (turn){1, 1};
+}
+
+/* A binary tree over all ranks. */
+static tree tree_of_ranks(const dl_collective_config *config, turn by, double bytes)
+{
+    tree t = allocate(config, bytes);
+    for (int i = 0; i < t.size; i++) {
+        t.places[i] = config->ranks[turned(by, i, t.size)];
+        t.parents[i] = parent_of(i, t.size);
+    }
+    return t;
+}
+
+/* A binary tree over the nodes, between the first ranks of a ring's way through each, and down that
+ * way a chain (NCCL: ncclGetDtree in src/graph/trees.cc, connectTrees in src/graph/connect.cc). */
+static tree tree_of_nodes(const dl_collective_config *config, const dl_place *order, int per_node,
+                          turn by, double bytes)
+{
+    tree t = allocate(config, bytes);
+    const int nodes = t.size / per_node;
+    for (int i = 0; i < t.size; i++) {
+        const int at = i / per_node, parent = parent_of(at, nodes);
+        t.places[i] = order[turned(by, at, nodes) * per_node + i % per_node];
+        t.parents[i] = i % per_node > 0 ? i - 1 : parent < 0 ? -1 : parent * per_node;
+    }
+    return t;
 }
 
 /* The places of edge i (between place i and its parent), in the order of the direction. */
 static void edge_places(const tree *t, bool up, int i, dl_place *from, dl_place *to)
 {
-    dl_place child = place_of(t, i), parent = place_of(t, parent_of(i, t->config->rank_count));
+    dl_place child = t->places[i], parent = t->places[t->parents[i]];
     *from = up ? child : parent;
     *to = up ? parent : child;
 }
@@ -68,12 +119,11 @@ static void route_up(const dl_plan *plan, const tree *t, int i, dl_route *route)
 /* Edges into the parent of place i that share a link with i's, which is one of them. */
 static int edges_beside(const dl_plan *plan, const tree *t, int i)
 {
-    const int n = t->config->rank_count, parent = parent_of(i, n);
     dl_route own, other;
     route_up(plan, t, i, &own);
     int count = 1;
-    for (int sibling = 1; sibling < n; sibling++) {
-        if (sibling == i || parent_of(sibling, n) != parent) continue;
+    for (int sibling = 1; sibling < t->size; sibling++) {
+        if (sibling == i || t->parents[sibling] != t->parents[i]) continue;
         route_up(plan, t, sibling, &other);
         count += share_a_link(&own, &other);
     }
@@ -84,7 +134,7 @@ static int edges_beside(const dl_plan *plan, const tree *t, int i)
  * above_ns[i] of that from it to the root. Both are [n] zeros before. */
 static void measure_ways(const dl_plan *plan, const tree *t, double *below_ns, double *above_ns)
 {
-    const int n = t->config->rank_count;
+    const int n = t->size;
     double *edge_ns = dl_calloc((size_t)n, sizeof *edge_ns, "edges of a tree");
     for (int i = 1; i < n; i++) { /* one chunk, beside those of its siblings */
         dl_place from, to;
@@ -95,7 +145,7 @@ static void measure_ways(const dl_plan *plan, const tree *t, double *below_ns, d
     }
     for (int i = 1; i < n; i++) {
         double way_ns = 0;
-        for (int at = i; at != 0; at = parent_of(at, n)) {
+        for (int at = i; at != 0; at = t->parents[at]) {
             below_ns[at] = fmax(below_ns[at], way_ns);
             way_ns += edge_ns[at];
         }
@@ -108,7 +158,7 @@ static void measure_ways(const dl_plan *plan, const tree *t, double *below_ns, d
  * chunk is there, and when it has ended the last chunk goes on to the end of its way. */
 static void tree_as_phase(dl_plan *plan, const tree *t, bool up, int after, int join)
 {
-    const int n = t->config->rank_count;
+    const int n = t->size;
     double *below_ns = dl_calloc((size_t)n, sizeof *below_ns, "ways in a tree");
     double *above_ns = dl_calloc((size_t)n, sizeof *above_ns, "ways in a tree");
     measure_ways(plan, t, below_ns, above_ns);
@@ -130,7 +180,7 @@ static void tree_as_phase(dl_plan *plan, const tree *t, bool up, int after, int 
  * children; down, for that of the parent. */
 static void tree_as_chunks(dl_plan *plan, const tree *t, bool up, int after, int join)
 {
-    int n = t->config->rank_count, stride = 2 * (n - 1), first = plan->transfer_count + 1;
+    int n = t->size, stride = 2 * (n - 1), first = plan->transfer_count + 1;
     for (int k = 0; k < t->chunks; k++) {
         for (int i = 1; i < n; i++) {
             dl_place from, to;
@@ -143,7 +193,7 @@ static void tree_as_chunks(dl_plan *plan, const tree *t, bool up, int after, int
     }
     for (int k = 0; k < t->chunks; k++) {
         for (int i = 1; i < n; i++) {
-            int parent = parent_of(i, n), edge = first + k * stride + 2 * (i - 1);
+            int parent = t->parents[i], edge = first + k * stride + 2 * (i - 1);
             if (parent == 0) continue;
             int next = first + k * stride + 2 * (parent - 1);
             dl_plan_order(plan, up ? edge : next, up ? next - 1 : edge - 1);
@@ -151,21 +201,13 @@ static void tree_as_chunks(dl_plan *plan, const tree *t, bool up, int after, int
     }
 }
 
-/* Both trees up, then both down. */
-static void plan_tree(dl_plan *plan, const dl_collective_config *config)
+/* All trees up, if it is not a broadcast, then all down, if it is not a reduce. */
+static void pass_trees(dl_plan *plan, const dl_collective_config *config, const tree *trees,
+                       int count)
 {
-    bool all = config->kind == DL_ALLREDUCE;
-    int n = config->rank_count, count = all ? 2 : 1;
-    tree trees[2];
-    trees[0] = all ? make_tree(config, 0, 1, config->bytes / 2)
-                   : make_tree(config, config->root, 1, config->bytes);
-    /* mirrored; with an odd number of ranks turned by one, so that inner ranks become leaves (of
-     * three, mirrored trees have no edge in common) */
-    trees[1] = n % 2 == 0 || n == 3 ? make_tree(config, n - 1, -1, config->bytes / 2)
-                                    : make_tree(config, 1, 1, config->bytes / 2);
+    int top = -1;
     void (*pass)(dl_plan *, const tree *, bool, int, int) =
         config->fidelity == DL_FIDELITY_PHASE ? tree_as_phase : tree_as_chunks;
-    int top = -1;
     if (config->kind != DL_BROADCAST) {
         top = dl_plan_join(plan);
         for (int i = 0; i < count; i++)
@@ -177,4 +219,53 @@ static void plan_tree(dl_plan *plan, const dl_collective_config *config)
         pass(plan, &trees[i], false, top, end);
 }
 
-const dl_collective_algorithm dl_collective_tree = {"tree", supports, plan_tree, NULL};
+static const turn straight = {0, 1};
+
+static void plan_tree(dl_plan *plan, const dl_collective_config *config)
+{
+    const bool two = config->kind == DL_ALLREDUCE;
+    const double bytes = config->bytes / (two ? 2 : 1);
+    tree trees[2] = {tree_of_ranks(config, two ? straight : (turn){config->root, 1}, bytes)};
+    if (two) trees[1] = tree_of_ranks(config, second_turn(config->rank_count), bytes);
+    pass_trees(plan, config, trees, two ? 2 : 1);
+    free_tree(&trees[0]);
+    if (two) free_tree(&trees[1]);
+}
+
+/* --- over nodes ----------------------------------------------------------------------------- */
+
+static bool supports_nodes(const dl_collective_config *config)
+{
+    int per_node = dl_ranks_per_node(config->ranks, config->rank_count);
+    return config->kind == DL_ALLREDUCE && per_node > 1 && per_node < config->rank_count;
+}
+
+/* Two trees for each ring, that is for each NIC. */
+static void plan_node_tree(dl_plan *plan, const dl_collective_config *config)
+{
+    const int n = config->rank_count, per_node = dl_ranks_per_node(config->ranks, n);
+    dl_rings rings;
+    dl_rings_init(&rings, plan->links, config->ranks, n);
+    const int count = 2 * rings.count;
+    tree *trees = dl_calloc((size_t)count, sizeof *trees, "trees");
+    for (int i = 0; i < count; i++) {
+        const turn by = i % 2 == 0 ? straight : second_turn(n / per_node);
+        trees[i] =
+            tree_of_nodes(config, rings.order + i / 2 * n, per_node, by, config->bytes / count);
+    }
+    pass_trees(plan, config, trees, count);
+    for (int i = 0; i < count; i++)
+        free_tree(&trees[i]);
+    free(trees);
+    dl_rings_free(&rings);
+}
+
+static bool is_automatic(const dl_collective_config *config)
+{
+    return !supports_nodes(config);
+}
+
+const dl_collective_algorithm dl_collective_tree = {"tree", supports,     plan_tree,
+                                                    NULL,   is_automatic, false};
+const dl_collective_algorithm dl_collective_node_tree = {
+    "node_tree", supports_nodes, plan_node_tree, NULL, NULL, false};

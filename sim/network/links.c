@@ -149,6 +149,7 @@ void dl_links_limit_network(const dl_links *links, const dl_network_limits *limi
             if (!isnan(limits->latency_ns)) limited->latency_ns[ways[w]] = limits->latency_ns / 2;
         }
     }
+    if (!isnan(limits->message_ns)) limited->message_ns = limits->message_ns;
     if (isnan(limits->pair_bytes_per_s)) return;
     limited->pair_capacity = limits->pair_bytes_per_s;
     limited->pairs = limited->count;
@@ -437,11 +438,12 @@ static int pair_link(const dl_links *links, int one, int other)
 void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route *route)
 {
     route->count = 0;
-    route->latency_ns = 0;
+    route->latency_ns = route->message_ns = 0;
     route->staged = route->leaves_node = false;
     if (from.node != to.node) {
         /* A NIC sends down the tree's edge towards itself, like a GPU. */
         route->leaves_node = true;
+        route->message_ns = links->message_ns;
         route_out(links, route, from);
         if (links->core >= 0) add_link_to(route, links->core);
         if (links->pairs >= 0) add_link_to(route, pair_link(links, from.node, to.node));

@@ -42,6 +42,7 @@ typedef struct dl_links {
     int core;                                /* number, -1 = not limited */
     int pairs;                               /* of nodes 0 and 1, then 0 and 2, ...; -1 likewise */
     double pair_capacity;                    /* of both directions together */
+    double message_ns;                       /* of the sender, for each message between nodes */
     double *capacity;                        /* [per_node] bytes a second */
     double *latency_ns;                      /* [per_node] */
     char (*name)[DL_LINK_NAME_BYTES];        /* [per_node] "gpu3 up" */
@@ -68,6 +69,7 @@ typedef struct dl_route {
     double latency_ns;                /* sum over the links */
     bool staged;                      /* through host memory, on a way from GPU to GPU */
     bool leaves_node;
+    double message_ns; /* that the sender of a message is busy with it beside its bytes */
 } dl_route;
 
 /* `machine` must outlive the links. dl_links_free accepts a zeroed object. */
@@ -79,6 +81,7 @@ typedef struct dl_network_limits {
     double bytes_per_s;      /* of each NIC's port, each direction */
     double pair_bytes_per_s; /* between two nodes, both directions together; NAN: none */
     double latency_ns;       /* of both ports together */
+    double message_ns;       /* see dl_links; NAN: none */
 } dl_network_limits;
 
 /* Makes *limited the same links with other limits between nodes. It borrows all but its capacities

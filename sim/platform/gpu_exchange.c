@@ -117,8 +117,9 @@ static dl_gpu_copy copy_of(dl_gpus *gpus, dl_place from, dl_place to, int stagin
         }
         add_to_route(&route, staging);
     }
-    return (dl_gpu_copy){dl_network_route_class(&gpus->network, &route),
-                         dl_ns_ceil(route.latency_ns + gpus->config.options->message_ns)};
+    return (dl_gpu_copy){
+        dl_network_route_class(&gpus->network, &route),
+        dl_ns_ceil(route.latency_ns + route.message_ns + gpus->config.options->message_ns)};
 }
 
 static void add_copies(dl_gpus *gpus, int worker)

@@ -106,6 +106,7 @@ void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *cost
         .bytes_per_s = dl_value_or_nan(&costs->network.bytes_per_s),
         .pair_bytes_per_s = dl_value_or_nan(&costs->network.pair_bytes_per_s),
         .latency_ns = dl_value_or_nan(&costs->network.latency_ns),
+        .message_ns = dl_value_or_nan(&costs->network.message_ns),
     };
     dl_links_limit_network(&options->links, &limits, &at->links);
 }

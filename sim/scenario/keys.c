@@ -23,7 +23,7 @@
 
 static const char *const slows[] = {"transfers", "exchange", NULL};
 static const char *const input_noises[] = {"none", "exponential", NULL};
-static const char *const algorithms[] = {"ring", "tree", "hierarchical", "auto", NULL};
+static const char *const algorithms[] = {"ring", "tree", "node_tree", "hierarchical", "auto", NULL};
 static const char *const missings[] = {"assume", "refuse", NULL};
 static const char *const scales[] = {"auto", "no", NULL};
 static const char *const processes[] = {"auto", "no", "yes", NULL};

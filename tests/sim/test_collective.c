@@ -168,6 +168,41 @@ static void a_ring_adds_up_the_hops_of_its_way(void **state)
     free_group(&g);
 }
 
+/* Two nodes of two GPUs: the first of each is in a tree over the nodes, the second below it. Two
+ * trees, each with half of the bytes and the other node's as its root, so that the wire is used both
+ * ways. S = 40 MB in 64 chunks of 312 500 bytes a tree: the first chunk of both trees takes 100 + 2 *
+ * 6250 ns in the node, the wire 10 400 + 20 000 000 ns; and the same down again. S = 40 bytes: two
+ * hops up, two down, 20 ns on the wire each time. */
+static void trees_over_nodes_take_their_closed_form(void **state)
+{
+    (void)state;
+    group g;
+    make_group(&g, fixture_machine(TWO_NODES), 2, 2);
+    for (int fidelity = 0; fidelity < 2; fidelity++) {
+        dl_collective_config c = config_of(&g, DL_ALLREDUCE, "node_tree", 40e6);
+        c.fidelity = (dl_fidelity)fidelity;
+        assert_time(&g, &c, 2 * (100 + 12500 + 10400 + 20e6), 5e-4);
+        c.bytes = 40;
+        assert_time(&g, &c, 2 * (100 + 10400 + 20), 1e-3);
+    }
+    free_group(&g);
+}
+
+/* Trees for each NIC of two nodes of eight H100, S = 8 GB: a port sends an eighth each way, 21 ms. Each
+ * GPU is the first of its node in one pair of trees and sends up, and then down, in the seven others,
+ * by NVLinks of 376.6 GB/s, of which 0.9758 are used. By one NIC it would be 171 ms. */
+static void trees_over_nodes_use_all_nics(void **state)
+{
+    (void)state;
+    group g;
+    dl_machine machine = fixture_shipped("dgx_h100");
+    machine.nodes = 2;
+    make_group(&g, machine, 2, 8);
+    dl_collective_config c = config_of(&g, DL_ALLREDUCE, "node_tree", 8e9);
+    assert_time(&g, &c, 2 * 7 / 8.0 * 8e9 / (376.6 * 0.9758), 0.02);
+    free_group(&g);
+}
+
 /* Four rings through the cube mesh of each node, by four NICs: none enters or leaves by another's.
  */
 static void rings_over_nodes_share_no_nic(void **state)
@@ -254,6 +289,9 @@ static void phases_and_chunks_agree(void **state)
         {"dgx_a100", "tree", 1, 3, DL_ALLREDUCE},
         {"dgx_a100", "tree", 1, 8, DL_BROADCAST},
         {"dgx_a100", "tree", 2, 8, DL_ALLREDUCE},
+        {"dgx_h100", "node_tree", 3, 8, DL_ALLREDUCE},
+        {"dgx1_v100", "node_tree", 2, 8, DL_ALLREDUCE},
+        {"t4_4x4_ethernet", "node_tree", 4, 4, DL_ALLREDUCE},
         {"dgx1_v100", "tree", 2, 8, DL_ALLREDUCE},
         {"dgx1_v100", "tree", 1, 4, DL_REDUCE},
         {"p2.8xlarge", "tree", 1, 8, DL_ALLREDUCE},
@@ -510,6 +548,7 @@ static void rings_use_all_lanes_of_a_cube_mesh(void **state)
     }
 }
 
+/* Of what NCCL has: trees over all ranks and hierarchies are taken by name only. */
 static void auto_is_the_fastest(void **state)
 {
     (void)state;
@@ -518,9 +557,9 @@ static void auto_is_the_fastest(void **state)
     for (double bytes = 1e3; bytes < 1e9; bytes *= 100) {
         dl_collective_config c = config_of(&g, DL_ALLREDUCE, "auto", bytes);
         double best = time_ns(&g, &c);
-        static const char *const names[] = {"ring", "tree", "hierarchical"};
+        static const char *const names[] = {"ring", "node_tree"};
         double fastest = INFINITY;
-        for (size_t i = 0; i < 3; i++) {
+        for (size_t i = 0; i < 2; i++) {
             c.algorithm = names[i];
             fastest = fmin(fastest, time_ns(&g, &c));
         }
@@ -553,6 +592,8 @@ int main(void)
         cmocka_unit_test(all_to_all_takes_its_closed_form),
         cmocka_unit_test(hierarchies_take_their_closed_form),
         cmocka_unit_test(a_ring_adds_up_the_hops_of_its_way),
+        cmocka_unit_test(trees_over_nodes_take_their_closed_form),
+        cmocka_unit_test(trees_over_nodes_use_all_nics),
         cmocka_unit_test(rings_over_nodes_share_no_nic),
         cmocka_unit_test(sums_in_the_switch_take_their_closed_form),
         cmocka_unit_test(auto_lets_the_switch_sum_where_it_can),
