@@ -32,7 +32,7 @@ for group in seeds keras_mxnet; do
         grep -q "href=\"./$group/$name.html\"" "$page" || fail "no link to $group/$name"
         table=$(sed -n 's/^file *= *\(.*measured.*csv\)/\1/p' "$scenario")
         measured=0
-        [ -z "$table" ] || measured=$(grep -c -v -e '^#' -e '^workers,' -e '^$' "$root/scenarios/$group/$table")
+        [ -z "$table" ] || measured=$(grep -v -e '^#' -e '^$' "$root/scenarios/$group/$table" | tail -n +2 | grep -c .)
         in_table=$(grep -c '^<tr class' "$study")
         in_rows=$(grep -c "^$name,.*,$group," r/rows.csv)
         runs=$(sed -n 's/.*(\([0-9]*\) runs)<.*/\1/p' "$study" | awk '{ more += $1 - 1 } END { print more + 0 }')
