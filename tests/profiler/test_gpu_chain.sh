@@ -103,7 +103,25 @@ overhead() {
     grep -q 'recording: ' words.txt || fail "recording was not taken off: $(cat words.txt)"
 }
 
+# The command lines of docs/profiling.md, but for shorter runs and the double's numbers.
+as_documented() {
+    export FAKE_DEVICES=1
+    mkdir -p documented/bin
+    cp dlprof libdlprof_cuda.so documented/bin
+    ln -s "$dlcal" documented/bin/dlcal
+    ln -s "$dlsim" documented/bin/dlsim
+    sed -n '/^## One GPU/,/^## What/p' "$machines/../../docs/profiling.md" | sed -n '/^```console/,/^```$/p' |
+        sed -e '/^```/d' -e 's/^\$ //' -e 's/--device cuda/& --precision double/' \
+            -e 's/--steps 200/--steps 20/' -e 's/dlprof bench/& --quick --workers-max 2/' >documented/lines
+    [ "$(grep -c '^dl' documented/lines)" -eq 6 ] || fail "lines of the page: $(cat documented/lines)"
+    (cd documented && PATH=$PWD/bin:$PATH DLSCALE_SHARE=$machines/../.. bash -e lines >words.txt 2>&1) ||
+        fail "as documented: $(tail -n 5 documented/words.txt)"
+    grep -q 'error over 1 measured point' documented/words.txt ||
+        fail "as documented: nothing is compared: $(cat documented/words.txt)"
+}
+
 chain 1
+as_documented
 share 1 none average async softsync
 overhead
 chain 3
