@@ -524,7 +524,12 @@ static bool end(bool at_exit)
 
 static void at_program_end(void)
 {
-    if (end(true)) pthread_join(session.thread, NULL);
+    if (end(true)) {
+        pthread_join(session.thread, NULL);
+    } else if (!atomic_load(&session.forked)) {
+        dl_capture_log("CUPTI's last records took over %d s: some may be missing",
+                       DL_CAPTURE_END_LIMIT_S);
+    }
 }
 
 static void at_capture_end(void)
