@@ -97,7 +97,7 @@ int dl_calibrate_links(int argc, char **argv)
         DL_OPT_CHOICE("place", 0, &set.place, places, "PLACE",
                       "Which times of nccl-tests go into the cost file: in place or out of place."),
         DL_OPT_TEXT("nodes", 0, &set.nodes, "COUNTS",
-                    "Also write the collectives' curves on so many nodes (numbers with commas), "
+                    "Also write the collectives' curves for these numbers of nodes (with commas), "
                     "from their growth over three or more counts of nodes in the logs."),
         DL_OPT_TEXT("json", 0, &set.json, "FILE", "Also write the report as JSON."),
         DL_OPT_FLAG("judge", 0, &set.judge,

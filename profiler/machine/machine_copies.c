@@ -11,8 +11,8 @@
 /* A limit is one where what should go side by side goes slower than this. */
 #define FREE_FRAC 0.95
 
-/* Whose samples: of a name, one GPU's, at once with so many others, from GPU or of as many
- * `vectors`. */
+/* Which samples: their name, the GPU, how many GPUs copied at once, and the other GPU of a copy or
+ * the number of vectors. */
 typedef struct kind {
     const char *name;
     uint32_t worker, threads, vectors;
