@@ -227,9 +227,11 @@ def main():
                      for r in range(count)]
         for p in processes:
             p.start()
-        # Who waits for one that has died would do so for ever.
-        while any(p.is_alive() for p in processes) and not any(p.exitcode for p in processes):
-            multiprocessing.connection.wait([p.sentinel for p in processes if p.is_alive()])
+        # Who waits for one that has died would do so for ever; so would a wait for none at all.
+        running = processes
+        while running and not any(p.exitcode for p in processes):
+            multiprocessing.connection.wait([p.sentinel for p in running])
+            running = [p for p in running if p.is_alive()]
         for p in processes:
             if p.is_alive():
                 p.kill()
