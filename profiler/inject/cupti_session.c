@@ -527,6 +527,7 @@ static void at_program_end(void)
     if (end(true)) {
         pthread_join(session.thread, NULL);
     } else if (!atomic_load(&session.forked)) {
+        dl_capture_meta("stopped", "CUPTI's last records came too late");
         dl_capture_log("CUPTI's last records took over %d s: some may be missing",
                        DL_CAPTURE_END_LIMIT_S);
     }

@@ -630,6 +630,8 @@ static void a_hanging_flush_delays_the_end_by_seconds_only(void **state)
     target("exit", "20", (const char *[]){"DOUBLE_CUPTI=hangs", NO_LEAK_SEARCH, NULL});
     assert_untouched(3, "launched 20\n");
     assert_contains(run.logs, "last records took over 5 s");
+    assert_string_equal(dl_trace_meta(&run.traces[0], "stopped"),
+                        "CUPTI's last records came too late");
     assert_kernels(&run.traces[0], 20);
     assert_true(run.traces[0].complete);
 }
