@@ -221,6 +221,7 @@ enum {
 static dl_status set_up(const bench_options *options, const dl_device_choice *choice, bool overhead,
                         bench_setup *setup, dl_error *err)
 {
+    if (dl_workload_options_check(&options->workload, err) != DL_OK) return err->code;
     setup->train = dl_train_default_config();
     dl_workload_options_apply(&options->workload, &setup->train);
     setup->train.first_device = choice->first;

@@ -741,7 +741,9 @@ int dl_cmd_train(int argc, char **argv)
         char *text = dl_options_dump(&command);
         char *command_text = dl_format("%s %s", argv[0], text);
         const bool replays = options.schedule != NULL;
-        status = replays ? replay_run(&run, &err) : train_run(&run, command_text, &err);
+        status = dl_workload_options_check(&options.workload, &err);
+        if (status == DL_OK)
+            status = replays ? replay_run(&run, &err) : train_run(&run, command_text, &err);
         if (status == DL_OK && replays) print_replay(&run);
         if (status == DL_OK && run.first) print_run(&run);
         free(command_text);

@@ -300,16 +300,16 @@ char *dl_device_where_text(const dl_train_config *config)
 
 /* What numbers are; for a GPU also what it may round factors of products to, the rest being
  * float. */
-static const char *const precision_names[] = {"float", "double", "fp32", "tf32", "fp16", NULL};
+static const char *const precision_names[] = {"float", "double", "fp32", "tf32",
+                                              "fp16",  "half",   NULL};
 
 static const struct {
     dl_precision precision;
     dl_device_math math;
-} precisions[] = {{DL_FLOAT, DL_DEVICE_MATH_FP32},
-                  {DL_DOUBLE, DL_DEVICE_MATH_FP32},
-                  {DL_FLOAT, DL_DEVICE_MATH_FP32},
-                  {DL_FLOAT, DL_DEVICE_MATH_TF32},
-                  {DL_FLOAT, DL_DEVICE_MATH_FP16}};
+} precisions[] = {
+    {DL_FLOAT, DL_DEVICE_MATH_FP32}, {DL_DOUBLE, DL_DEVICE_MATH_FP32},
+    {DL_FLOAT, DL_DEVICE_MATH_FP32}, {DL_FLOAT, DL_DEVICE_MATH_TF32},
+    {DL_FLOAT, DL_DEVICE_MATH_FP16}, {DL_FLOAT, DL_DEVICE_MATH_FP32}}; /* half: refused */
 
 const char *dl_precision_text(const dl_train_config *config)
 {
@@ -355,7 +355,7 @@ static const dl_option workload_table[DL_WORKLOAD_OPTION_COUNT] = {
                          "FRACTION", "momentum of sgd"),
     DL_OPTION_ROW_CHOICE("precision", 0, dl_workload_options, precision, precision_names, "TYPE",
                          "number type of the model; on a GPU, float (fp32) may round factors of "
-                         "products to tf32 or fp16: what is stored stays float"),
+                         "products to tf32 or fp16: what is stored stays float; half is refused"),
     DL_OPTION_ROW_NUMBER(INT, "cores", 0, dl_workload_options, cores, 0, 1 << 20, "COUNT",
                          "cores to use; 0 means all that this process may use"),
     DL_OPTION_ROW_NUMBER(INT, "first-core", 0, dl_workload_options, first_core, 0, 1 << 20,
@@ -376,6 +376,16 @@ static const dl_option workload_table[DL_WORKLOAD_OPTION_COUNT] = {
 void dl_workload_options_table(dl_workload_options *options, dl_option *table)
 {
     dl_options_bind(table, workload_table, DL_WORKLOAD_OPTION_COUNT, options);
+}
+
+dl_status dl_workload_options_check(const dl_workload_options *options, dl_error *err)
+{
+    if (strcmp(precision_names[options->precision], "half") != 0) return DL_OK;
+    return dl_error_set(err, DL_ERR_USAGE,
+                        "--precision half: nothing is stored in half precision, in which small "
+                        "updates round to nothing and for which the processor's training, with "
+                        "which all is compared, has no equal; fp16 rounds factors of products, "
+                        "--compress fp16 what is sent");
 }
 
 void dl_workload_options_apply(const dl_workload_options *options, dl_train_config *config)

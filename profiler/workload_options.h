@@ -28,7 +28,11 @@ dl_workload_options dl_workload_options_default(void);
 /* Fills table[DL_WORKLOAD_OPTION_COUNT], whose targets lie in *options. */
 void dl_workload_options_table(dl_workload_options *options, dl_option *table);
 
-/* Sets the fields of *config that the options stand for. */
+/* DL_ERR_USAGE, with the reason, for a choice that is known but not offered: storage in half
+ * precision. */
+dl_status dl_workload_options_check(const dl_workload_options *options, dl_error *err);
+
+/* Sets the fields of *config that the options stand for; they have passed the check. */
 void dl_workload_options_apply(const dl_workload_options *options, dl_train_config *config);
 
 /* What a check of settings said, as a command says it: one that cannot be (DL_ERR_RANGE,

@@ -33,6 +33,9 @@ expect 2 "multiple" train "${small[@]}" --workers 3 --steps 1
 expect 2 "needs a device" train "${small[@]}" --steps 1 --dispatch single
 expect 2 "nothing else can be chosen without --device cuda" train "${small[@]}" --where gpu:0
 expect 2 "needs a GPU" train "${small[@]}" --precision tf32
+expect 2 "nothing is stored in half precision" train "${small[@]}" --precision half
+expect 2 "nothing is stored in half precision" train "${small[@]}" --precision half --schedule x.csv
+expect 2 "nothing is stored in half precision" bench --quick "${small[@]}" --precision half
 expect 2 "1000000 cores; this process may use 1 to" train "${small[@]}" --cores 1000000
 expect 2 "1000000 cores; this process may use 1 to" bench --quick "${small[@]}" --cores 1000000
 expect 2 "3 server threads; must be 1 to 2" train "${small[@]}" --workers 2 --sync ps --server-threads 3
