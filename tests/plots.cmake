@@ -4,5 +4,5 @@ foreach(figure speedup interval staleness breakdown)
              COMMAND sh ${PROJECT_SOURCE_DIR}/tests/test_plot.sh ${figure}
                      ${PROJECT_SOURCE_DIR}/plots ${PROJECT_SOURCE_DIR}/tests/fixtures/plots
              WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
-    set_tests_properties(plot_${figure} PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 120)
+    set_tests_properties(plot_${figure} PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 endforeach()

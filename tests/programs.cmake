@@ -6,13 +6,13 @@ if(NOT DL_SANITIZE AND CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo)$")
              $<TARGET_FILE:dlprof> $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> $<TARGET_FILE:dlscale>
              $<$<TARGET_EXISTS:dlprof_inject>:$<TARGET_FILE:dlprof_inject>>
              $<$<TARGET_EXISTS:dlprof_cuda>:$<TARGET_FILE:dlprof_cuda>> COMMAND_EXPAND_LISTS)
-    set_tests_properties(test_hardened PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 60)
+    set_tests_properties(test_hardened PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 endif()
 
 # Faults: what is left when a program is killed or cannot write.
 add_test(NAME test_faults COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_faults.sh $<TARGET_FILE:dlsim>
          $<TARGET_FILE:dlprof> $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_faults PROPERTIES LABELS "unit;faults" TIMEOUT 300)
+set_tests_properties(test_faults PROPERTIES LABELS "unit;faults")
 # Others of that kind: signals and limits of memory, full disks, ranks that die.
 set_property(TEST test_dlprof test_dlprof_ranks test_dlprof_run test_dlt test_interrupt test_output
              APPEND PROPERTY LABELS faults)
@@ -20,23 +20,23 @@ set_property(TEST test_dlprof test_dlprof_ranks test_dlprof_run test_dlt test_in
 # The reference of file formats: its examples are read, its columns and keys are those written.
 add_test(NAME test_formats COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_formats.sh $<TARGET_FILE:dlsim>
          $<TARGET_FILE:dlprof> ${PROJECT_SOURCE_DIR}/docs/formats.md)
-set_tests_properties(test_formats PROPERTIES LABELS unit TIMEOUT 120)
+set_tests_properties(test_formats PROPERTIES LABELS unit)
 
 # The table that ./check --coverage prints, on a program of a few lines.
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT DL_COVERAGE)
     add_test(NAME test_coverage COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_coverage.sh
              ${CMAKE_C_COMPILER} ${PROJECT_SOURCE_DIR}/scripts/coverage.sh
              WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-    set_tests_properties(test_coverage PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 60)
+    set_tests_properties(test_coverage PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 endif()
 
 # The questions: their commands run and print what the page shows.
 if(NOT DL_SANITIZE)
     add_test(NAME test_questions COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_questions.sh
              $<TARGET_FILE:dlsim> $<TARGET_FILE:dlcal> ${PROJECT_SOURCE_DIR})
-    set_tests_properties(test_questions PROPERTIES LABELS unit TIMEOUT 300)
+    set_tests_properties(test_questions PROPERTIES LABELS unit)
 endif()
 
 # Links, and the names of files and structures in the guides to the source.
 add_test(NAME test_docs COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_docs.sh ${PROJECT_SOURCE_DIR})
-set_tests_properties(test_docs PROPERTIES LABELS unit TIMEOUT 60)
+set_tests_properties(test_docs PROPERTIES LABELS unit)

@@ -1,16 +1,16 @@
 # The studies that the project grew from, simulated: scenarios/seeds.
 add_test(NAME seeds COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_seeds.sh $<TARGET_FILE:dlsim>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(seeds PROPERTIES LABELS model TIMEOUT 300)
+set_tests_properties(seeds PROPERTIES LABELS model)
 
 add_test(NAME test_pollux COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_pollux.sh $<TARGET_FILE:dlcal>
          $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_pollux PROPERTIES LABELS "model;slow" TIMEOUT 300)
+set_tests_properties(test_pollux PROPERTIES LABELS "model;slow")
 
 add_test(NAME report COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_reproduce.sh $<TARGET_FILE:dlsim>
          $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(report PROPERTIES LABELS model SKIP_RETURN_CODE 77 TIMEOUT 600)
+set_tests_properties(report PROPERTIES LABELS model SKIP_RETURN_CODE 77)
 
 add_test(NAME pages COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_pages.sh $<TARGET_FILE:dlsim>
          $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(pages PROPERTIES LABELS model SKIP_RETURN_CODE 77 TIMEOUT 300)
+set_tests_properties(pages PROPERTIES LABELS model SKIP_RETURN_CODE 77)

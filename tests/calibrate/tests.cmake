@@ -11,11 +11,11 @@ dl_add_test(test_calibration model LINK dl_calibrate
 
 add_test(NAME test_dlcal COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal.sh $<TARGET_FILE:dlcal>
          $<TARGET_FILE:dlprof> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_dlcal PROPERTIES LABELS unit TIMEOUT 300)
+set_tests_properties(test_dlcal PROPERTIES LABELS unit)
 
 add_test(NAME test_dlcal_info COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_info.sh
          $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_dlcal_info PROPERTIES LABELS unit TIMEOUT 300)
+set_tests_properties(test_dlcal_info PROPERTIES LABELS unit)
 
 # The clients themselves need PyTorch (./check --clients); here only whether they are Python.
 find_program(DL_PYTHON3 python3)
@@ -23,12 +23,12 @@ if(DL_PYTHON3)
     file(GLOB clients CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/clients/*.py)
     add_test(NAME clients_syntax COMMAND ${DL_PYTHON3} -c
              "import ast, sys\nfor path in sys.argv[1:]: ast.parse(open(path).read(), path)" ${clients})
-    set_tests_properties(clients_syntax PROPERTIES LABELS unit TIMEOUT 60)
+    set_tests_properties(clients_syntax PROPERTIES LABELS unit)
 endif()
 # Traces of PyTorch on cores, recorded with tests/clients/train.py.
 add_test(NAME test_dlcal_cores COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_cores.sh
          $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_dlcal_cores PROPERTIES LABELS unit TIMEOUT 300)
+set_tests_properties(test_dlcal_cores PROPERTIES LABELS unit)
 
 dl_add_fuzzer(fuzz_fit INPUTS 3000 LINK dl_calibrate EXTRA ${CMAKE_CURRENT_LIST_DIR}/calibrate_traces.c)
 target_include_directories(fuzz_fit SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
@@ -42,7 +42,7 @@ dl_add_test(test_evaluate_table model LINK dl_calibrate)
 set_property(TEST test_table_fit APPEND PROPERTY LABELS threads)
 add_test(NAME test_dlcal_table COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_table.sh
          $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_dlcal_table PROPERTIES LABELS unit TIMEOUT 300)
+set_tests_properties(test_dlcal_table PROPERTIES LABELS unit)
 
 # Replay of traces.
 foreach(module graph build report spans instances transfer predict ranks phases overlap step_costs)
@@ -55,16 +55,16 @@ target_sources(fuzz_replay PRIVATE ${CMAKE_CURRENT_LIST_DIR}/made_ranks.c)
 dl_add_test(test_replay_data model LINK dl_replay dl_readers)
 add_test(NAME test_dlcal_replay COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_replay.sh
          $<TARGET_FILE:dlcal> $<TARGET_FILE:dlprof> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_dlcal_replay PROPERTIES LABELS unit TIMEOUT 300)
+set_tests_properties(test_dlcal_replay PROPERTIES LABELS unit)
 add_test(NAME test_trace_to_prediction
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_trace_to_prediction.sh $<TARGET_FILE:dlcal>
                  $<TARGET_FILE:dlsim>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_trace_to_prediction PROPERTIES LABELS unit TIMEOUT 300)
+set_tests_properties(test_trace_to_prediction PROPERTIES LABELS unit)
 add_test(NAME test_traces_report COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_traces_report.sh
          $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> ${CMAKE_SOURCE_DIR}
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_traces_report PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300)
+set_tests_properties(test_traces_report PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 
 # Links.
 dl_add_test(test_links_fit model LINK dl_calibrate)
@@ -72,4 +72,4 @@ dl_add_test(test_links_read unit LINK dl_calibrate)
 dl_add_fuzzer(fuzz_links LINK dl_calibrate)
 add_test(NAME test_dlcal_links COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_links.sh
          $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_dlcal_links PROPERTIES LABELS unit TIMEOUT 300)
+set_tests_properties(test_dlcal_links PROPERTIES LABELS unit)

@@ -56,7 +56,7 @@ file(GLOB raw_fixtures ${CMAKE_CURRENT_LIST_DIR}/fixtures/raw/*.raw)
 foreach(raw ${raw_fixtures})
     get_filename_component(name ${raw} NAME_WE)
     add_test(NAME raw_${name} COMMAND raw_counts ${raw} ${raw}.json)
-    set_tests_properties(raw_${name} PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 60)
+    set_tests_properties(raw_${name} PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 endforeach()
 
 dl_add_test(test_inject unit LINK dl_trace)
@@ -83,12 +83,12 @@ add_dependencies(test_launch_cost dlprof_inject cupti_double device_double)
 add_test(NAME test_launch_cost COMMAND test_launch_cost $<TARGET_FILE:device_double>
          $<TARGET_FILE:dlprof_inject> $<TARGET_FILE:cupti_double> "${CUPTI_LIBRARY}"
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_launch_cost PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300)
+set_tests_properties(test_launch_cost PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 add_test(NAME test_dlprof_overhead COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof_overhead.sh
          $<TARGET_FILE:dlprof> $<TARGET_FILE:dlprof_inject> $<TARGET_FILE:device_double>
          $<TARGET_FILE:cupti_double> $<TARGET_FILE:inject_target> "${CUPTI_LIBRARY}"
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_dlprof_overhead PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300)
+set_tests_properties(test_dlprof_overhead PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 
 # The run on a GPU, rehearsed with the doubles from end to end.
 if(TARGET fake_cuda AND TARGET dl_nvtx AND HWLOC_FOUND)
@@ -98,5 +98,5 @@ if(TARGET fake_cuda AND TARGET dl_nvtx AND HWLOC_FOUND)
     set(bin ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
     add_test(NAME test_gpu_run COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_gpu_run.sh ${bin} ${CMAKE_BINARY_DIR}/tests
              $<TARGET_FILE:fake_cuda> "${CUPTI_LIBRARY}")
-    set_tests_properties(test_gpu_run PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300)
+    set_tests_properties(test_gpu_run PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 endif()

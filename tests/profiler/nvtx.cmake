@@ -18,7 +18,7 @@ function(nvtx_test part)
         RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME test_nvtx_${part} COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_nvtx.sh
         $<TARGET_FILE:dlprof_inject> $<TARGET_FILE:nvtx_dump> ${part} $<TARGET_FILE:nvtx_${part}>)
-    set_tests_properties(test_nvtx_${part} PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300)
+    set_tests_properties(test_nvtx_${part} PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 endfunction()
 
 if(TARGET dlprof_inject)
@@ -34,7 +34,7 @@ if(TARGET dlprof_inject)
         RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME test_capture_cost COMMAND test_capture_cost $<TARGET_FILE:dlprof_inject>
         WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-    set_tests_properties(test_capture_cost PROPERTIES LABELS unit TIMEOUT 300)
+    set_tests_properties(test_capture_cost PROPERTIES LABELS unit)
 
     set(cuda_libraries ${NVTX_INCLUDE_DIR}/../lib ${NVTX_INCLUDE_DIR}/../lib64)
     find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${cuda_libraries})

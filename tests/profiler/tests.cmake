@@ -9,10 +9,10 @@ set_property(TEST test_pinned_threads test_recorder test_overhead test_bench APP
 
 add_test(NAME test_dlprof COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof.sh $<TARGET_FILE:dlprof>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_dlprof PROPERTIES LABELS unit TIMEOUT 300)
+set_tests_properties(test_dlprof PROPERTIES LABELS unit)
 add_test(NAME test_dlprof_ranks COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof_ranks.sh $<TARGET_FILE:dlprof>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_dlprof_ranks PROPERTIES LABELS unit TIMEOUT 300)
+set_tests_properties(test_dlprof_ranks PROPERTIES LABELS unit)
 set(nvtx_steps "")
 if(TARGET dlprof_inject)
     add_executable(nvtx_steps ${CMAKE_CURRENT_LIST_DIR}/nvtx_steps.c)
@@ -25,7 +25,7 @@ endif()
 add_test(NAME test_dlprof_run
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof_run.sh $<TARGET_FILE:dlprof> ${nvtx_steps}
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_dlprof_run PROPERTIES LABELS unit TIMEOUT 300)
+set_tests_properties(test_dlprof_run PROPERTIES LABELS unit)
 dl_add_test(test_device_options unit LINK dl_profiler EXTRA doubles/fake_device.c)
 dl_add_test(test_run_meta unit LINK dl_profiler EXTRA doubles/fake_device.c)
 dl_add_test(test_bench_gpu unit LINK dl_profiler EXTRA doubles/fake_device.c)
@@ -39,19 +39,19 @@ if(TARGET dlprof AND TARGET dlcal AND TARGET dlsim AND NOT DL_SANITIZE AND NOT D
         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/doubles)
     add_test(NAME test_gpu_chain COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_gpu_chain.sh $<TARGET_FILE:dlprof>
              $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> $<TARGET_FILE:fake_cuda>)
-    set_tests_properties(test_gpu_chain PROPERTIES LABELS unit TIMEOUT 300)
+    set_tests_properties(test_gpu_chain PROPERTIES LABELS unit)
 endif()
 
 # The data that ./quickstart trains on.
 add_test(NAME test_find_mnist COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test_find_mnist.sh ${PROJECT_SOURCE_DIR}/scripts/find_mnist.sh)
-set_tests_properties(test_find_mnist PROPERTIES LABELS unit TIMEOUT 60)
+set_tests_properties(test_find_mnist PROPERTIES LABELS unit)
 
 # What installs the packages, for all scripts.
 add_test(NAME test_install_packages
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test_install_packages.sh ${PROJECT_SOURCE_DIR}/scripts/install_packages.sh)
-set_tests_properties(test_install_packages PROPERTIES LABELS unit TIMEOUT 60)
+set_tests_properties(test_install_packages PROPERTIES LABELS unit)
 
 # Copies of any program side by side.
 add_test(NAME test_bench_of COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_bench_of.sh $<TARGET_FILE:dlprof>
          $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_bench_of PROPERTIES LABELS unit TIMEOUT 300)
+set_tests_properties(test_bench_of PROPERTIES LABELS unit)

@@ -1,5 +1,5 @@
 foreach(module value costs costs_layers costs_gradients costs_noise event_queue engine
-        workload host host_threads noise gsl_random links machine_graph collective_cost scenario
+        workload host noise gsl_random links machine_graph collective_cost scenario
         scenario_machine without run scaling study sweep measured accuracy report timeline schedule
         html explain advise)
     dl_add_test(test_${module} unit LINK dl_sim)
@@ -16,7 +16,7 @@ dl_add_test(test_network model LINK dl_sim EXTRA ${CMAKE_CURRENT_LIST_DIR}/maxmi
 dl_add_test(test_assume unit LINK dl_sim)
 
 add_test(NAME test_scaling_data COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_scaling_data.sh ${PROJECT_SOURCE_DIR})
-set_tests_properties(test_scaling_data PROPERTIES LABELS unit TIMEOUT 60)
+set_tests_properties(test_scaling_data PROPERTIES LABELS unit)
 
 # Networks by their definition, and machines by name.
 dl_add_test(test_architecture unit LINK dl_sim)
@@ -25,7 +25,7 @@ dl_add_test(test_machine_catalogue unit LINK dl_sim)
 add_test(NAME test_machines_command
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_machines_command.sh $<TARGET_FILE:dlsim>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_machines_command PROPERTIES LABELS unit TIMEOUT 120)
+set_tests_properties(test_machines_command PROPERTIES LABELS unit)
 dl_add_test(test_architecture_plans unit LINK dl_sim dl_kernels)
 
 # The efficiencies in roofline.c are what the fit gives.
@@ -33,12 +33,12 @@ add_executable(fit_workloads ${CMAKE_CURRENT_LIST_DIR}/fit_workloads.c)
 target_link_libraries(fit_workloads PRIVATE dl_options dl_sim)
 set_target_properties(fit_workloads PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 add_test(NAME fit_workloads COMMAND fit_workloads ${PROJECT_SOURCE_DIR}/scenarios)
-set_tests_properties(fit_workloads PROPERTIES LABELS model TIMEOUT 120)
+set_tests_properties(fit_workloads PROPERTIES LABELS model)
 
 add_test(NAME test_workloads_command
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_workloads_command.sh $<TARGET_FILE:dlsim>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_workloads_command PROPERTIES LABELS unit TIMEOUT 120)
+set_tests_properties(test_workloads_command PROPERTIES LABELS unit)
 
 # The scenarios of GPUs that come with the program run.
 file(GLOB gpu_scenarios CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/scenarios/z10pe/*.ini
@@ -50,7 +50,7 @@ foreach(scenario ${gpu_scenarios})
     add_test(NAME scenario_${folder}_${name}
              COMMAND dlsim ${scenario} --quiet -o scenario_${folder}_${name}.csv
              WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-    set_tests_properties(scenario_${folder}_${name} PROPERTIES LABELS model TIMEOUT 300)
+    set_tests_properties(scenario_${folder}_${name} PROPERTIES LABELS model)
 endforeach()
 # The scenarios of published studies are complete: machine, costs and measured rows fit together.
 file(GLOB study_scenarios CONFIGURE_DEPENDS
@@ -62,7 +62,7 @@ foreach(scenario ${study_scenarios})
     get_filename_component(folder ${folder} NAME)
     get_filename_component(name ${scenario} NAME_WE)
     add_test(NAME check_${folder}_${name} COMMAND dlsim --check ${scenario})
-    set_tests_properties(check_${folder}_${name} PROPERTIES LABELS unit TIMEOUT 60)
+    set_tests_properties(check_${folder}_${name} PROPERTIES LABELS unit)
 endforeach()
 dl_add_test(machine_figures model LINK dl_sim)
 dl_add_fuzzer(fuzz_costs LINK dl_sim)
@@ -77,7 +77,7 @@ foreach(scenario ${golden_scenarios})
              COMMAND ${CMAKE_COMMAND} -DDLSIM=$<TARGET_FILE:dlsim> -DSCENARIO=${scenario}
                      -P ${CMAKE_CURRENT_SOURCE_DIR}/golden/run.cmake
              WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-    set_tests_properties(golden_${name} PROPERTIES LABELS golden TIMEOUT 300)
+    set_tests_properties(golden_${name} PROPERTIES LABELS golden)
 endforeach()
 
 add_executable(bench_sim EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/bench_sim.c)
@@ -88,14 +88,14 @@ target_link_libraries(bench_network PRIVATE dl_options dl_sim)
 
 add_test(NAME test_dlsim COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim.sh $<TARGET_FILE:dlsim>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_dlsim PROPERTIES LABELS unit TIMEOUT 300)
+set_tests_properties(test_dlsim PROPERTIES LABELS unit)
 # The library as other programs use it.
 dl_add_test(test_api unit LINK dlscale dl_common Threads::Threads)
 target_compile_definitions(test_api PRIVATE DL_GOLDEN="${PROJECT_SOURCE_DIR}/tests/golden")
 set_property(TEST test_api APPEND PROPERTY LABELS threads)
 add_test(NAME test_dlsim_json COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim_json.sh $<TARGET_FILE:dlsim>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_dlsim_json PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300)
+set_tests_properties(test_dlsim_json PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 
 foreach(test test_gpu_k80 test_gpu_monotone fuzz_scenario test_links test_machine_graph
         test_collective test_collective_nodes test_collective_nccl machine_figures)
@@ -106,9 +106,9 @@ endforeach()
 add_test(NAME keys_reference
          COMMAND sh -c "\"$0\" --keys --markdown | diff \"$1\" -" $<TARGET_FILE:dlsim>
                  ${PROJECT_SOURCE_DIR}/docs/keys.md)
-set_tests_properties(keys_reference PROPERTIES LABELS unit TIMEOUT 60)
+set_tests_properties(keys_reference PROPERTIES LABELS unit)
 
 add_test(NAME test_scenario_command
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_scenario_command.sh $<TARGET_FILE:dlsim>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_scenario_command PROPERTIES LABELS unit TIMEOUT 300)
+set_tests_properties(test_scenario_command PROPERTIES LABELS unit)
