@@ -133,12 +133,22 @@ static int64_t micro_batch(const dl_point *point)
     return point->batch / point->workers / (int64_t)point->option[DL_SYNC_ACCUMULATE];
 }
 
+static bool are_processes(const dl_scenario *scenario)
+{
+    return scenario->gpu == NULL && scenario->processes == DL_PROCESSES_YES;
+}
+
+static const dl_platform *platform_of(const dl_scenario *scenario)
+{
+    if (scenario->gpu != NULL) return &dl_platform_gpu;
+    return are_processes(scenario) ? &dl_platform_processes : &dl_platform_cpu;
+}
+
 /* Whether the workers are processes that exchange by all-reduces, measured as a whole. */
 static bool reduces(const dl_scenario *scenario, const dl_point *point)
 {
     const dl_mode *mode = point->mode;
-    return scenario->gpu == NULL && scenario->processes == DL_PROCESSES_YES &&
-           (mode == &dl_mode_allreduce || mode == &dl_mode_average);
+    return are_processes(scenario) && (mode == &dl_mode_allreduce || mode == &dl_mode_average);
 }
 
 static const dl_collective_cost *find_reduce(const dl_costs *costs, const dl_point *point)
@@ -147,9 +157,25 @@ static const dl_collective_cost *find_reduce(const dl_costs *costs, const dl_poi
                                    point->workers, 1);
 }
 
+/* Whether the workers are processes that push to a server and pull from it. */
+static bool calls_server(const dl_scenario *scenario, const dl_point *point)
+{
+    return are_processes(scenario) && !reduces(scenario, point) &&
+           (point->mode->needs & DL_NEED_COPY) != 0;
+}
+
+static const dl_collective_cost *find_roundtrip(const dl_costs *costs, const dl_point *point)
+{
+    return dl_collective_cost_find(costs->collectives, costs->collective_count, DL_ROUNDTRIP,
+                                   point->workers, 0);
+}
+
 char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *costs,
                                 const dl_point *point)
 {
+    if (calls_server(scenario, point) && find_roundtrip(costs, point) == NULL) {
+        return dl_format("[roundtrip %d]", point->workers);
+    }
     if (!reduces(scenario, point) || point->workers == 1 || find_reduce(costs, point) != NULL)
         return NULL;
     return dl_format("[collective allreduce %d]", point->workers);
@@ -175,9 +201,10 @@ static double reduce_ns(const dl_scenario *scenario, const dl_costs *costs, cons
 /* Waits of processes are in what their exchange takes as a whole. */
 static unsigned without_waits(const dl_scenario *scenario, const dl_point *point, unsigned needs)
 {
-    if (scenario->gpu != NULL || scenario->processes != DL_PROCESSES_YES) return needs;
-    needs &= ~(unsigned)(DL_NEED_MEMORY | DL_NEED_BARRIER | DL_NEED_WAKEUP | DL_NEED_LOCK);
-    return reduces(scenario, point) ? needs & ~(unsigned)(DL_NEED_COPY | DL_NEED_AVERAGE) : needs;
+    if (!are_processes(scenario)) return needs;
+    needs &= ~(unsigned)(DL_NEED_MEMORY | DL_NEED_BARRIER | DL_NEED_WAKEUP | DL_NEED_LOCK |
+                         DL_NEED_COPY);
+    return reduces(scenario, point) ? needs & ~(unsigned)DL_NEED_AVERAGE : needs;
 }
 
 unsigned dl_run_needs(const dl_scenario *scenario, const dl_point *point)
@@ -643,7 +670,7 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
             workload,
             &costs->exchange_runs[dl_noise_run(config->replicate, costs->exchange_run_count)]);
     }
-    if (scenario->gpu == NULL && scenario->processes == DL_PROCESSES_YES) {
+    if (are_processes(scenario)) {
         workload->barrier_ns = workload->lock_ns = workload->wakeup_ns = 0;
         workload->memory_bytes_per_ns = INFINITY;
     }
@@ -721,12 +748,13 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
     dl_status status = create_gpus(&gpus, &options, config, &costs, &workload, &team.engine, err);
     if (status == DL_OK) {
         dl_team_init(&team, &(dl_team_config){
-                                .platform = scenario->gpu != NULL ? &dl_platform_gpu : NULL,
+                                .platform = platform_of(scenario),
                                 .machine = gpus,
                                 .costs = &costs,
                                 .workload = &workload,
                                 .reduces = reduces(scenario, point),
                                 .reduce_ns = reduce_ns(scenario, &costs, point),
+                                .roundtrip = find_roundtrip(&costs, point),
                                 .cores = cores,
                                 .workers = workers,
                                 .steps = dl_run_steps(scenario, point),

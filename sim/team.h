@@ -113,10 +113,12 @@ typedef struct dl_team_config {
     void *machine;               /* what the platform needs, borrowed until free; CPU: NULL */
     const dl_costs *costs;       /* the run's own; read by init only */
     const dl_workload *workload; /* borrowed until free */
-    /* Processes on cores: an average takes reduce_ns from the last worker's arrival on, is
-     * everywhere then, and nothing is pushed or pulled. Else: threads with one memory. */
+    /* Of processes on cores. They reduce: an average takes reduce_ns from the last worker's arrival
+     * on, is everywhere then, and nothing is pushed or pulled. Else a push and a pull are half a
+     * round trip each; borrowed until free, NULL if there is none. */
     bool reduces;
     double reduce_ns;
+    const dl_collective_cost *roundtrip;
     int cores, workers;
     int64_t steps;        /* of a worker */
     const double *option; /* [DL_SYNC_SWEPT] of the point, for the mode; borrowed until free */

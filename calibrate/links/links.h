@@ -81,8 +81,8 @@ void dl_link_data_free(dl_link_data *data);
  *   a table        CSV, `collective,ranks,bytes,time_us`, maybe `nodes` (table.c has other names
  *                  that the columns may have): a row per call of a collective of the simulator's,
  *                  also as nccl-tests or PyTorch call it; as `roundtrip` one that sends these bytes
- *                  to another process and gets the same number back; as `update` a server's own
- *                  work on them
+ *                  to another process and gets the same number back, while `ranks` of them do so;
+ *                  as `update` a server's own work on them
  *
  * The content decides which one it is. Lines of other programs in between (NCCL INFO, MPI) are
  * skipped. */

@@ -633,17 +633,28 @@ static const dl_link_regime *line_for(const dl_link_fit *fit, int64_t parameter_
     return &fit->regimes[k];
 }
 
-/* Processes and a server: half of a round trip is a copy; an update reads a gradient and writes
- * the parameters, which it is charged for as twice the bytes at one rate. A line with a latency
- * below 0 becomes one through 0 and the time at the parameters' size. */
-static bool take_server(dl_costs *costs, const dl_link_result *result)
+/* Round trips between processes and their server, by the number of callers. */
+static bool take_roundtrip(dl_costs *costs, const dl_link_result *result)
+{
+    const dl_link_series *s = result->series;
+    if (s->collective || strcmp(s->name, "roundtrip") != 0) return false;
+    dl_collective_cost *cost = find(costs, DL_ROUNDTRIP, s->ranks);
+    if (cost == NULL) cost = add(costs);
+    cost->kind = DL_ROUNDTRIP;
+    cost->ranks = s->ranks;
+    take_curve(cost, result);
+    return true;
+}
+
+/* A server's update reads a gradient and writes the parameters, which it is charged for as twice
+ * the bytes at one rate. A line with a latency below 0 becomes one through 0 and the time at the
+ * parameters' size. */
+static bool take_update(dl_costs *costs, const dl_link_result *result)
 {
     const dl_link_regime *line = line_for(&result->fit, costs->parameter_bytes);
     const dl_link_series *s = result->series;
-    const bool update = strcmp(s->name, "update") == 0;
     const int64_t count = line->latency_ns.count;
-    if (s->collective || (!update && strcmp(s->name, "roundtrip") != 0) ||
-        line->ns_per_byte.value <= 0) {
+    if (s->collective || strcmp(s->name, "update") != 0 || line->ns_per_byte.value <= 0) {
         return false;
     }
     double latency_ns = line->latency_ns.value, ns_per_byte = line->ns_per_byte.value;
@@ -654,17 +665,12 @@ static bool take_server(dl_costs *costs, const dl_link_result *result)
         latency_ns = 0;
         ns_per_byte = dl_link_fit_time_ns(&result->fit, bytes) / bytes;
     }
-    const double share = update ? 1 : 0.5, rate = 2 * DL_NS_PER_S / ns_per_byte;
-    const double latency_error_ns = latency_ns > 0 ? share * line->latency_ns.error : 0;
-    const dl_value latency = {true, share * latency_ns, latency_error_ns, count, DL_ORIGIN_FITTED};
+    const double rate = 2 * DL_NS_PER_S / ns_per_byte;
+    const double latency_error_ns = latency_ns > 0 ? line->latency_ns.error : 0;
     const dl_value bandwidth = {true, rate, rate * error_frac, count, DL_ORIGIN_FITTED};
-    if (update) {
-        costs->update.latency_ns = latency;
-        costs->update.read_bytes_per_s = costs->update.write_bytes_per_s = bandwidth;
-    } else {
-        costs->copy.latency_ns = latency;
-        costs->copy.bandwidth_bytes_per_s = bandwidth;
-    }
+    costs->update.latency_ns =
+        (dl_value){true, latency_ns, latency_error_ns, count, DL_ORIGIN_FITTED};
+    costs->update.read_bytes_per_s = costs->update.write_bytes_per_s = bandwidth;
     return true;
 }
 
@@ -677,14 +683,16 @@ static dl_status take_all(dl_costs *costs, dl_link_results *links, dl_link_place
     costs->copy.pageable_bytes_per_s.origin = DL_ORIGIN_ASSUMED;
     for (size_t i = 0; i < links->count && status == DL_OK; i++) {
         count += take_pageable(costs, &links->results[i]);
-        count += take_server(costs, &links->results[i]);
+        count += take_roundtrip(costs, &links->results[i]);
+        count += take_update(costs, &links->results[i]);
         status = take_collective(costs, links, i, place, taken, err);
         count += taken[i] != NULL;
     }
     free(taken);
     if (status != DL_OK || count > 0) return status;
     return dl_error_set(err, DL_ERR_DATA,
-                        "the logs hold no collective and no pageable copy for a cost file");
+                        "the logs hold no collective, round trip or pageable copy for a cost "
+                        "file");
 }
 
 dl_status dl_link_costs_write(dl_link_results *links, dl_link_place place, const int *nodes,

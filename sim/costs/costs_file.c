@@ -161,6 +161,8 @@ static const dl_key rows[] = {
         "bytes_SIZE of [collective KIND RANKS]: its time"),
     SERIES("collective *", "nodes", DL_DIMENSION_PURE, 0, 0, "whole number",
         "that the ranks are on"),
+    SERIES("roundtrip *", "bytes_*", DL_DIMENSION_NS, 0, 3.6e12, NULL,
+        "bytes_SIZE of [roundtrip CALLERS]: time of so many bytes to a server and as many back"),
     SERIES("exchange_runs", "run_*", DL_DIMENSION_PURE, 0, 0, "COPY, AVERAGE, UPDATE",
         "run_1, ...: times of exchange in one run over those of the lines"),
     SERIES("noise", "factors_*", DL_DIMENSION_PURE, 0, 0, "list of factors",
@@ -352,19 +354,45 @@ static dl_status read_gradients(dl_costs *costs, const dl_ini *ini, const dl_ini
     return DL_OK;
 }
 
-/* --- [collective KIND RANKS] ---------------------------------------------------------------- */
+/* --- [collective KIND RANKS] and [roundtrip CALLERS] ---------------------------------------- */
 
 #define RANKS_MAX 1000000
 #define BYTES_MAX 1e18
+
+static bool is_roundtrip(const dl_ini_entry *entry)
+{
+    return strncmp(entry->section, "roundtrip ", strlen("roundtrip ")) == 0;
+}
+
+/* "[collective allreduce 8]", "[roundtrip 4]" into text[bytes]; returns text. */
+static const char *section_text(char *text, size_t bytes, const dl_collective_cost *cost)
+{
+    if (cost->kind == DL_ROUNDTRIP) {
+        snprintf(text, bytes, "[roundtrip %d]", cost->ranks);
+    } else {
+        snprintf(text, bytes, "[collective %s %d]", dl_collective_kind_names[cost->kind],
+                 cost->ranks);
+    }
+    return text;
+}
 
 /* Kind and ranks from the section's name. */
 static dl_status parse_section(const dl_ini *ini, const dl_ini_entry *entry,
                                dl_collective_cost *cost, dl_error *err)
 {
     char kind[32] = "", hint[200];
+    int64_t ranks = 0;
+    if (is_roundtrip(entry)) {
+        dl_error cause = {0};
+        if (dl_parse_int(entry->section + strlen("roundtrip "), 1, RANKS_MAX, &ranks, &cause)) {
+            return dl_ini_error(ini, entry, DL_ERR_NAME, err,
+                                "expected [roundtrip CALLERS] with 1 caller or more");
+        }
+        *cost = (dl_collective_cost){.kind = DL_ROUNDTRIP, .ranks = (int)ranks};
+        return DL_OK;
+    }
     const char *name = entry->section + strlen("collective ");
     const size_t length = strcspn(name, " ");
-    int64_t ranks = 0;
     snprintf(kind, sizeof kind, "%.*s", (int)length, name);
     cost->kind = dl_names_find(kind, dl_collective_kind_names, DL_COLLECTIVE_KINDS);
     if (cost->kind < 0) {
@@ -433,11 +461,11 @@ static dl_status read_collective(dl_costs *costs, const dl_ini *ini, const dl_in
 static dl_status check_collectives(const dl_costs *costs, const dl_ini *ini, dl_error *err)
 {
     for (size_t i = 0; i < costs->collective_count; i++) {
+        char section[64];
         const dl_collective_cost *c = &costs->collectives[i];
         if (c->count >= 2) continue;
-        return dl_error_set_at(err, DL_ERR_DATA, ini->path, 0,
-                               "[collective %s %d]: want two sizes or more",
-                               dl_collective_kind_names[c->kind], c->ranks);
+        return dl_error_set_at(err, DL_ERR_DATA, ini->path, 0, "%s: want two sizes or more",
+                               section_text(section, sizeof section, c));
     }
     return DL_OK;
 }
@@ -684,7 +712,7 @@ static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_ent
     if (strcmp(entry->section, "exchange_runs") == 0) {
         return read_exchange_run(costs, ini, entry, err);
     }
-    if (strncmp(entry->section, "collective ", strlen("collective ")) == 0) {
+    if (strncmp(entry->section, "collective ", strlen("collective ")) == 0 || is_roundtrip(entry)) {
         return read_collective(costs, ini, entry, err);
     }
     if (strcmp(entry->section, "gradients") == 0) {
@@ -876,7 +904,8 @@ static void write_collectives(FILE *out, const dl_costs *costs)
 {
     for (size_t i = 0; i < costs->collective_count; i++) {
         const dl_collective_cost *c = &costs->collectives[i];
-        fprintf(out, "\n[collective %s %d]\n", dl_collective_kind_names[c->kind], c->ranks);
+        char section[64];
+        fprintf(out, "\n%s\n", section_text(section, sizeof section, c));
         if (c->nodes > 0) fprintf(out, "nodes = %d\n", c->nodes);
         for (size_t t = 0; t < c->count; t++) {
             char bytes[DL_DOUBLE_TEXT_BYTES];

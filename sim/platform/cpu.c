@@ -1,8 +1,7 @@
 /* A CPU box: workers are threads pinned to cores, the server is memory, and copies and averages are
  * done by the workers' own threads, or their communication threads (sim/workload.h says what they
- * cost, sim/platform/host.h how they slow each other). Or they are processes, whose all-reduces were
- * measured as a whole: then no core is charged for them, and copies to and from a server are those
- * of the cost file. */
+ * cost, sim/platform/host.h how they slow each other). Or they are processes, whose all-reduces and
+ * round trips to a server were measured as a whole among as many: no core is charged for them. */
 #include "sim/platform/platform.h"
 
 #include <math.h>
@@ -94,24 +93,9 @@ static dl_work work_of(const dl_team *team, const dl_exchange *exchange, double 
     return dl_byte_work(&workload->copy, bytes, 1);
 }
 
-/* Processes: all of them start an average at once, and it ends for all at once. */
-static void reduce(dl_team *team, int agent, dl_exchange_kind kind)
-{
-    const double ns = kind == DL_AVERAGE ? team->config.reduce_ns : 0;
-    if (ns > 0) {
-        dl_engine_after(&team->engine, dl_ns_ceil(ns), on_work_done, team, agent);
-    } else {
-        dl_team_done(team, agent);
-    }
-}
-
 static void exchange(dl_team *team, int agent, dl_exchange exchange)
 {
     const dl_workload *workload = team->config.workload;
-    if (team->config.reduces) {
-        reduce(team, agent, exchange.kind);
-        return;
-    }
     const int slices = exchange.slices > 0 ? exchange.slices : 1;
     if (exchange.slices > 0 && dl_team_worker(team, agent) >= slices) {
         dl_team_done(team, agent);
@@ -122,6 +106,30 @@ static void exchange(dl_team *team, int agent, dl_exchange exchange)
         work = dl_work_add(work, work_of(team, &exchange, workload->state_bytes / slices));
     }
     dl_host_move(host_of(team), agent, work);
+}
+
+/* What it takes as a whole; < 0: it is work of a core. All start an all-reduce at once, and it ends
+ * for all at once. There and back are taken to be equally long. */
+static double whole_ns(const dl_team *team, const dl_exchange *exchange)
+{
+    const dl_workload *workload = team->config.workload;
+    if (team->config.reduces) return exchange->kind == DL_AVERAGE ? team->config.reduce_ns : 0;
+    if (exchange->kind != DL_PUSH && exchange->kind != DL_PULL) return -1;
+    const double bytes =
+        workload->parameter_bytes + (exchange->with_state ? workload->state_bytes : 0);
+    return dl_collective_cost_ns(team->config.roundtrip, bytes) / 2;
+}
+
+static void exchange_of_processes(dl_team *team, int agent, dl_exchange what)
+{
+    const double ns = whole_ns(team, &what);
+    if (ns < 0) {
+        exchange(team, agent, what);
+    } else if (ns > 0) {
+        dl_engine_after(&team->engine, dl_ns_ceil(ns), on_work_done, team, agent);
+    } else {
+        dl_team_done(team, agent);
+    }
 }
 
 static void cut(dl_team *team, int worker)
@@ -154,15 +162,11 @@ static void measure(const dl_team *team, dl_usage *usage)
     usage->traffic_bytes = host->traffic_bytes;
 }
 
-const dl_platform dl_platform_cpu = {
-    .name = "cpu",
-    .init = init,
-    .free = free_host,
-    .compute = compute,
-    .update = update,
-    .exchange = exchange,
-    .cut = cut,
-    .take_core = take_core,
-    .ran_ns = ran_ns,
-    .measure = measure,
-};
+#define ON_CORES                                                                       \
+    .init = init, .free = free_host, .compute = compute, .update = update, .cut = cut, \
+    .take_core = take_core, .ran_ns = ran_ns, .measure = measure
+
+const dl_platform dl_platform_cpu = {.name = "cpu", .exchange = exchange, ON_CORES};
+
+const dl_platform dl_platform_processes = {
+    .name = "processes", .serves_while_pulled = true, .exchange = exchange_of_processes, ON_CORES};

@@ -1,7 +1,7 @@
 /* What the pieces of a worker's step mean on a kind of machine: one const table each. sim/team.c
  * and the sync modes ask by meaning; the table has it done, and says dl_team_done when it is.
  *
- *   cpu.c   threads pinned to the cores of one box, server in its memory
+ *   cpu.c   threads pinned to the cores of one box, server in its memory; or processes
  *   gpu.c   GPUs of a machine file, copies on its links, launched by host threads
  */
 #ifndef DL_SIM_PLATFORM_H
@@ -49,7 +49,7 @@ typedef struct dl_platform {
     void (*measure)(const dl_team *team, dl_usage *usage);
 } dl_platform;
 
-extern const dl_platform dl_platform_cpu;
+extern const dl_platform dl_platform_cpu, dl_platform_processes;
 
 /* Notes a resource in `usage` if it is the busiest so far. */
 static inline void dl_usage_note(dl_usage *usage, const char *name, double frac)

@@ -393,13 +393,15 @@ static dl_status take_costs(const dl_scenario *scenario, dl_costs *costs, dl_err
     return DL_OK;
 }
 
-/* Cost files of processes hold the time of their all-reduces. */
+/* Cost files of processes hold the time of their all-reduces, or round trips. */
 static void choose_processes(dl_scenario *scenario, const dl_costs *costs)
 {
     if (scenario->processes != DL_PROCESSES_AUTO) return;
     scenario->processes = DL_PROCESSES_NO;
     for (size_t i = 0; i < costs->collective_count && scenario->gpu == NULL; i++) {
-        if (costs->collectives[i].kind == DL_ALLREDUCE) scenario->processes = DL_PROCESSES_YES;
+        const int kind = costs->collectives[i].kind;
+        if (kind != DL_ALLREDUCE && kind != DL_ROUNDTRIP) continue;
+        scenario->processes = DL_PROCESSES_YES;
     }
 }
 

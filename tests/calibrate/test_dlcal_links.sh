@@ -128,7 +128,7 @@ step=$("$dlsim" scenario.ini --quiet -o four.csv && awk -F, '/^[^#]/ { if (!n) {
 awk -v s="$step" 'BEGIN { exit !(s > 0.00201 && s < 0.00203) }' || fail "a step takes $step s, not 2.02 ms"
 
 # A table of timed calls of processes: 100 us and 1 ns a byte for all-reduces of 2, 40 us and 2 ns a
-# byte for round trips, of which a copy is half, 0.5 ns a byte for updates.
+# byte for round trips of 2 callers, 0.5 ns a byte for updates.
 {
     echo "collective,ranks,bytes,time_us"
     for bytes in 1000 10000 100000 1000000; do
@@ -141,9 +141,9 @@ awk -v s="$step" 'BEGIN { exit !(s > 0.00201 && s < 0.00203) }' || fail "a step 
 } >calls.csv
 expect 0 "allreduce 2 ranks" links calls.csv --costs work.ini -o calls.ini
 grep -q "^\[collective allreduce 2\]" calls.ini || fail "no all-reduce in: $(cat calls.ini)"
-awk -F'[= ]+' '/^\[/ { s = $1 } s == "[copy]" && $1 == "latency_ns" { l = $2 }
-    s == "[copy]" && $1 == "bandwidth_bytes_per_s" { b = $2 }
-    END { exit !(l > 19000 && l < 21000 && b > 0.99e9 && b < 1.01e9) }' calls.ini || fail "copies: $(cat calls.ini)"
+awk -F'[= ]+' '/^\[/ { s = $0 } s == "[roundtrip 2]" && $1 == "bytes_0" { l = $2 }
+    s == "[roundtrip 2]" && $1 == "bytes_1000000" { b = $2 }
+    END { exit !(l > 39000 && l < 41000 && b > 2.03e6 && b < 2.05e6) }' calls.ini || fail "round trips: $(cat calls.ini)"
 sed 's/update/updaet/' calls.csv >typo.csv
 expect 1 "typo.csv:4: unknown collective 'updaet'" links typo.csv
 sed 's/,100$/,none/; s/,101$/,none/' calls.csv >text.csv

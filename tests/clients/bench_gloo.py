@@ -3,11 +3,12 @@
   bench_gloo.py --ranks 2,4 -o gloo.csv          # gloo's all-reduces, round trips by RPC
   dlcal links gloo.csv --costs model.ini -o costs.ini
 
-Writes a row per call, `collective,ranks,bytes,time_us`: all-reduces from a barrier to the end of the
-slowest rank; as `roundtrip`, a call of a worker that sends these bytes to another process and gets
-the same number back; as `update`, that process' own arithmetic on them. More ranks than cores are fine.
-Sizes come in a new random order in every repetition, so that a drift of the machine touches all
-alike.
+Writes rows `collective,ranks,bytes,time_us`, each the mean of a few calls: all-reduces from a
+barrier to the end of the slowest rank; as `roundtrip`, a call of a worker that sends these bytes to
+a server and gets the same number back, while 1, ... of --ranks workers do so, each of which computes
+for some milliseconds between two calls; as `update`, a server's own arithmetic on them. More ranks
+than cores are fine. Sizes come in a new random order in every repetition, so that a drift of the
+machine touches all alike.
 """
 
 import argparse
@@ -19,9 +20,12 @@ import time
 
 import torch
 import torch.distributed as dist
+import torch.distributed.rpc as rpc
 import torch.multiprocessing as mp
 
 WARMUP = 2
+CALLS = 8 # of which a row has the mean
+COMPUTE_S = 0.004 # between two calls of a server; about a step of the smallest model
 
 
 def arguments():
@@ -42,21 +46,23 @@ def orders(sizes, repeats, seed):
         yield chance.sample(sizes, len(sizes))
 
 
-def reduce_rank(rank, ranks, args, meeting, results):
+def reduce_rank(rank, ranks, args, meeting, results, _barrier):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=ranks)
     buffers = {size: torch.ones(size // 4) for size in args.sizes}
     rows = []
     for repeat, order in enumerate(orders(args.sizes, args.repeats + WARMUP, ranks)):
         for size in order:
-            buffers[size].fill_(1.0)
-            dist.barrier()
-            start = time.monotonic()
-            dist.all_reduce(buffers[size])
-            mine = torch.tensor([time.monotonic() - start])
-            dist.all_reduce(mine, dist.ReduceOp.MAX)
+            times = torch.zeros(CALLS)
+            for call in range(CALLS):
+                buffers[size].fill_(1.0)
+                dist.barrier()
+                start = time.monotonic()
+                dist.all_reduce(buffers[size])
+                times[call] = time.monotonic() - start
+            dist.all_reduce(times, dist.ReduceOp.MAX)
             if repeat >= WARMUP:
-                rows.append(("allreduce", ranks, size, 1e6 * mine.item()))
+                rows.append(("allreduce", ranks, size, 1e6 * times.mean().item()))
     if rank == 0:
         results.put(rows)
     dist.destroy_process_group()
@@ -75,46 +81,81 @@ def apply(values):
     return time.monotonic() - start, copy.numel()
 
 
-def rpc_rank(rank, _ranks, args, meeting, results):
+def multiply(matrix, count):
+    for _ in range(count):
+        torch.mm(matrix, matrix)
+
+
+def count_products(matrix):
+    """How many products of the matrix take COMPUTE_S."""
+    multiply(matrix, 10)
+    best = float("inf")
+    for _ in range(10):
+        start = time.monotonic()
+        multiply(matrix, 10)
+        best = min(best, time.monotonic() - start)
+    return max(1, round(10 * COMPUTE_S / best))
+
+
+def call_server(buffer, matrix, products):
+    """Mean time of a call between computations."""
+    spent = 0.0
+    for _ in range(CALLS):
+        multiply(matrix, products)
+        start = time.monotonic()
+        rpc.rpc_sync("server", echo, args=(buffer,))
+        spent += time.monotonic() - start
+    return spent / CALLS
+
+
+def rpc_rank(rank, ranks, args, meeting, results, barrier):
+    """The last rank is the server."""
     torch.set_num_threads(1)
-    import torch.distributed.rpc as rpc
-    rpc.init_rpc(f"rank{rank}", rank=rank, world_size=2,
-                 rpc_backend_options=rpc.TensorPipeRpcBackendOptions(init_method=meeting))
-    rows = []
-    if rank == 0:
+    callers = ranks - 1
+    rpc.init_rpc("server" if rank == callers else f"caller{rank}", rank=rank, world_size=ranks,
+                 rpc_backend_options=rpc.TensorPipeRpcBackendOptions(
+                     num_worker_threads=8, init_method=meeting))
+    if rank < callers:
+        rows = []
+        matrix = torch.ones(256, 256)
+        products = count_products(matrix)
         buffers = {size: torch.ones(size // 4) for size in args.sizes}
-        for repeat, order in enumerate(orders(args.sizes, args.repeats + WARMUP, 0)):
+        for repeat, order in enumerate(orders(args.sizes, args.repeats + WARMUP, callers)):
             for size in order:
-                start = time.monotonic()
-                rpc.rpc_sync("rank1", echo, args=(buffers[size],))
-                whole = time.monotonic() - start
-                update, _ = rpc.rpc_sync("rank1", apply, args=(buffers[size],))
+                barrier.wait()
+                time_s = call_server(buffers[size], matrix, products)
                 if repeat >= WARMUP:
-                    rows.append(("roundtrip", 2, size, 1e6 * whole))
-                    rows.append(("update", 1, size, 1e6 * update))
+                    rows.append(("roundtrip", callers, size, 1e6 * time_s))
+                if callers == 1:
+                    update, _ = rpc.rpc_sync("server", apply, args=(buffers[size],))
+                    if repeat >= WARMUP:
+                        rows.append(("update", 1, size, 1e6 * update))
         results.put(rows)
     rpc.shutdown()
 
 
-def run(target, ranks, args):
+def run(target, ranks, reporting, args):
+    """Rows of the `reporting` processes that have some."""
     context = mp.get_context("spawn")
-    results = context.SimpleQueue()
+    results, barrier = context.SimpleQueue(), context.Barrier(reporting)
+    rows, heard = [], 0
     with tempfile.TemporaryDirectory() as folder:
         meeting = "file://" + os.path.join(folder, "meeting")
-        processes = [context.Process(target=target, args=(r, ranks, args, meeting, results))
+        processes = [context.Process(target=target, args=(r, ranks, args, meeting, results, barrier))
                      for r in range(ranks)]
         for p in processes:
             p.start()
         try:
             # Before they are joined: who puts more than a pipe holds ends when it has been taken.
-            while True:
+            while heard < reporting:
                 ended = not any(p.is_alive() for p in processes)
                 if not results.empty():
-                    break
+                    rows += results.get()
+                    heard += 1
+                    continue
                 if ended or any(p.exitcode for p in processes):
                     sys.exit(f"bench_gloo: a process of {ranks} failed")
                 time.sleep(0.01)
-            rows = results.get()
             while any(p.is_alive() for p in processes) and not any(p.exitcode for p in processes):
                 time.sleep(0.01)
             if any(p.exitcode for p in processes):
@@ -129,10 +170,11 @@ def main():
     args = arguments()
     args.sizes = [int(size) for size in args.sizes.split(",")]
     rows = []
-    for ranks in (int(number) for number in args.ranks.split(",")):
-        rows += run(reduce_rank, ranks, args)
-    if not args.no_rpc:
-        rows += run(rpc_rank, 2, args)
+    counts = [int(number) for number in args.ranks.split(",")]
+    for ranks in counts:
+        rows += run(reduce_rank, ranks, 1, args)
+    for callers in sorted({1, *counts} if not args.no_rpc else ()):
+        rows += run(rpc_rank, callers + 1, callers, args)
     with open(args.output, "w", encoding="ascii") as out:
         out.write("collective,ranks,bytes,time_us\n")
         for name, ranks, size, us in rows:

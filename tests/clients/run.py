@@ -30,7 +30,7 @@ MODELS = {"mlp": (64, 16, 20, 300), "cnn": (16, 4, 2, 30), "transformer": (8, 2,
 MODES = {
     "ddp": ("ddp", "allreduce", 1, "ddp"),
     "localsgd": ("localsgd", "average", 10, "localsgd"),
-    "async": ("async", "async", 1, "localsgd"), # the same parameters in one tensor
+    "async": ("async", "async", 1, "agent"),
 }
 
 

@@ -78,6 +78,21 @@ static void threads_stay_what_they_are(void **state)
     assert_true(with < 1150000);
 }
 
+/* A step of async computes 1,000,000 ns, calls the server, which takes 16,000 ns for its update. The
+ * round trip is the one among as many callers: of 8,000 bytes 100,000 ns alone, and 3,000,000 ns of
+ * four, which the server answers side by side: its lock is held for the update only. */
+static void a_server_is_called(void **state)
+{
+    (void)state;
+    static const char costs[] =
+        FIXTURE_COSTS "[roundtrip 1]\nbytes_0 = 20000\nbytes_8000 = 100000\n"
+                      "[roundtrip 4]\nbytes_0 = 2000000\nbytes_8000 = 3000000\n";
+    static const char one[] = "[machine]\ncores = 4\nworkers = 1\nprocesses = yes\n";
+    static const char four[] = "[machine]\ncores = 4\nworkers = 4\nprocesses = yes\n";
+    assert_near(step_ns(costs, one, "mode = async\n"), 2 * 1116000, 1e-9);
+    assert_near(step_ns(costs, four, "mode = async\n"), 4016000.0 / 2, 0.002);
+}
+
 /* No copies, averages, barriers and memory are needed, but the all-reduce of as many ranks. */
 static void what_is_missing_is_named(void **state)
 {
@@ -92,6 +107,12 @@ static void what_is_missing_is_named(void **state)
     char *missing = dl_sweep_missing(&three, &costs);
     assert_string_equal(missing, "[collective allreduce 3]");
     free(missing);
+    dl_scenario served = scenario_of(PROCESSES, "mode = async\n");
+    missing = dl_sweep_missing(&served, &costs);
+    assert_string_equal(missing, "[update] latency_ns, [update] read_bytes_per_s, [update] "
+                                 "write_bytes_per_s, [roundtrip 2]");
+    free(missing);
+    dl_scenario_free(&served);
     dl_scenario_free(&two);
     dl_scenario_free(&three);
     dl_costs_free(&costs);
@@ -100,9 +121,9 @@ static void what_is_missing_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_step_has_one_all_reduce), cmocka_unit_test(gradients_go_in_buckets),
-        cmocka_unit_test(more_processes_than_cores), cmocka_unit_test(threads_stay_what_they_are),
-        cmocka_unit_test(what_is_missing_is_named),
+        cmocka_unit_test(a_step_has_one_all_reduce),  cmocka_unit_test(gradients_go_in_buckets),
+        cmocka_unit_test(more_processes_than_cores),  cmocka_unit_test(a_server_is_called),
+        cmocka_unit_test(threads_stay_what_they_are), cmocka_unit_test(what_is_missing_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
