@@ -33,7 +33,7 @@ void dl_engine_cancel(dl_engine *engine, int id)
 void dl_engine_run(dl_engine *engine)
 {
     dl_event event;
-    while (dl_event_queue_pop(&engine->queue, &event)) {
+    while (!engine->stopped && dl_event_queue_pop(&engine->queue, &event)) {
         engine->too_long = event.time_ns >= DL_NS_MAX;
         if (engine->too_long) return;
         DL_ASSERT(event.time_ns >= engine->now_ns, "event at %lld ns, clock at %lld ns",

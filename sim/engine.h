@@ -12,6 +12,7 @@ typedef struct dl_engine {
     int64_t now_ns;  /* time of the event at hand */
     int64_t handled; /* events so far */
     bool too_long;   /* an event was due at DL_NS_MAX or later: it and what follows never happens */
+    bool stopped;    /* set by a handler: no further one is called */
 } dl_engine;
 
 /* Starts at time 0 with room for `capacity` pending events. */
@@ -24,7 +25,7 @@ int dl_engine_after(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, vo
 
 void dl_engine_cancel(dl_engine *engine, int id);
 
-/* Handles events until none is left, or until too_long. A time that goes back is a broken
+/* Handles events until none is left, or until too_long or stopped. A time that goes back is a broken
  * invariant. */
 void dl_engine_run(dl_engine *engine);
 

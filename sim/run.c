@@ -697,6 +697,11 @@ static dl_status run_team(dl_team *team, const dl_run_config *config, dl_run_res
     dl_status status = check_time(&team->engine, config, err);
     if (status != DL_OK) return status;
     *result = (dl_run_result){0};
+    if (team->steady_steps_per_ns > 0) {
+        const double samples = (double)config->point->batch / config->point->workers;
+        result->steady_per_s = samples * team->steady_steps_per_ns / dl_ns_to_s(1);
+        return DL_OK;
+    }
     measure(team, config->point, result);
     return DL_OK;
 }
@@ -758,6 +763,10 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
                                 .cores = cores,
                                 .workers = workers,
                                 .steps = dl_run_steps(scenario, point),
+                                /* Work that is dealt out in turn repeats after as many steps as
+                                 * there are workers. */
+                                .steady_after = expected_work == NULL ? config->steady_after : 0,
+                                .interval = (int64_t)point->option[DL_SYNC_INTERVAL],
                                 .option = point->option,
                                 .comm_threads = lags(point),
                                 .server_threads = threads < workers ? threads : workers,

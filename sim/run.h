@@ -32,10 +32,11 @@ typedef struct dl_run_config {
     const dl_scenario *scenario;
     const dl_costs *costs; /* undisturbed; must have what the point needs */
     const dl_point *point;
-    uint32_t replicate; /* of the noise */
-    uint32_t draw;      /* of the costs */
-    double compute_log; /* of a factor on forward, backward and update; 0: as the costs say */
-    bool without_slow;  /* the baseline: its worker is none of the slow ones */
+    uint32_t replicate;   /* of the noise */
+    uint32_t draw;        /* of the costs */
+    double compute_log;   /* of a factor on forward, backward and update; 0: as the costs say */
+    bool without_slow;    /* the baseline: its worker is none of the slow ones */
+    int64_t steady_after; /* > 0: the run ends once its steps repeat, after so many; no noise */
     const dl_team_observer *observer; /* NULL = none */
 } dl_run_config;
 
@@ -52,10 +53,11 @@ typedef struct dl_run_result {
     double samples;          /* of all steps done, but those whose gradient the mode dropped */
     double span_s;           /* from the common start to the end of the last worker's last step */
     double throughput_per_s; /* samples / span_s, as `dlprof train` counts it */
-    double tail_frac;        /* of the span, that after the first worker has done all its steps: the
+    double steady_per_s; /* of steps that repeat (steady_after): then all else here is 0; or 0 */
+    double tail_frac;    /* of the span, that after the first worker has done all its steps: the
                                 others only end the step that they are in */
-    double applied_frac;     /* of all gradients, those that an update has in it */
-    int64_t updates;         /* of the shared parameters; 0: there are none */
+    double applied_frac; /* of all gradients, those that an update has in it */
+    int64_t updates;     /* of the shared parameters; 0: there are none */
     double updates_per_s;
     double step_mean_s;                       /* mean over the workers of their mean step */
     double step_sd_s, step_p50_s, step_p99_s; /* over all steps of all workers */
@@ -74,7 +76,8 @@ typedef struct dl_run_result {
 bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs);
 
 /* Runs. DL_ERR_DATA if a step takes no time at all, DL_ERR_RANGE if the run takes more than
- * DL_NS_MAX. Release *result with dl_run_result_free. */
+ * DL_NS_MAX. With steady_after, a run whose steps repeat (sim/team.h) is not run to its end, and
+ * gives nothing but steady_per_s; a split model's is. Release *result with dl_run_result_free. */
 dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *err) DL_MUST_CHECK;
 void dl_run_result_free(dl_run_result *result);
 

@@ -377,6 +377,53 @@ static void start_step(dl_team *team, int worker)
     team->config.advance(team, worker);
 }
 
+/* Time of `count` steps of the worker, `before` steps before its last one. */
+static int64_t steps_ns(const dl_worker *worker, int64_t count, int64_t before)
+{
+    int64_t sum = 0;
+    for (int64_t s = 1; s <= count; s++)
+        sum += worker->step_ns[worker->steps_done - before - s];
+    return sum;
+}
+
+/* Of one period: what is rounded is 1 ns of each activity. */
+#define STEADY_NS 2
+#define STEADY_FRAC 1e-7
+
+/* Whether each worker's last `count` steps took as long as those before, and as all others'. */
+static bool repeats(const dl_team *team, int64_t count)
+{
+    const int64_t first_ns = steps_ns(&team->workers[0], count, 0);
+    const int64_t most_ns = STEADY_NS + (int64_t)(STEADY_FRAC * (double)first_ns);
+    for (int w = 0; w < team->config.workers; w++) {
+        const dl_worker *worker = &team->workers[w];
+        if (llabs(steps_ns(worker, count, 0) - first_ns) > most_ns) return false;
+        if (llabs(steps_ns(worker, count, count) - first_ns) > most_ns) return false;
+    }
+    return first_ns > 0;
+}
+
+/* Ends the run if its steps repeat. */
+static void look_for_repetition(dl_team *team)
+{
+    const dl_team_config *config = &team->config;
+    int64_t least = INT64_MAX;
+    for (int w = 0; w < config->workers; w++) {
+        const dl_worker *worker = &team->workers[w];
+        if (worker->steps_done < config->steady_after || worker->dropped > 0) return;
+        if (worker->steps_done < least) least = worker->steps_done;
+    }
+    for (int period = 1; period <= DL_TEAM_PERIODS; period++) {
+        const int64_t count = period * config->interval;
+        if (least - config->steady_after < 2 * count) return;
+        if (!repeats(team, count)) continue;
+        const int64_t two_ns = steps_ns(&team->workers[0], 2 * count, 0);
+        team->steady_steps_per_ns = 2.0 * (double)count * config->workers / (double)two_ns;
+        team->engine.stopped = true;
+        return;
+    }
+}
+
 void dl_team_end_step(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
@@ -390,6 +437,8 @@ void dl_team_end_step(dl_team *team, int worker)
                        w->staleness);
     }
     advance_clock(team, worker, ++w->steps_done);
+    if (team->config.steady_after > 0 && !team->stopping) look_for_repetition(team);
+    if (team->engine.stopped) return;
     if (team->config.platform->step_ended != NULL) team->config.platform->step_ended(team, worker);
     if (w->steps_done == team->config.steps && !team->stopping) {
         team->stopping = true;
@@ -400,7 +449,7 @@ void dl_team_end_step(dl_team *team, int worker)
 
 bool dl_team_is_stuck(const dl_team *team)
 {
-    return !team->engine.too_long && team->waiting_count > 0;
+    return !team->engine.too_long && !team->engine.stopped && team->waiting_count > 0;
 }
 
 void dl_team_run(dl_team *team)
@@ -409,7 +458,7 @@ void dl_team_run(dl_team *team)
     for (int w = 0; w < team->config.workers; w++)
         start_step(team, w);
     dl_engine_run(&team->engine);
-    if (team->engine.too_long) return;
+    if (team->engine.too_long || team->engine.stopped) return;
     if (dl_team_is_stuck(team)) return;
     DL_ASSERT(team->arrived_count == 0 && team->lock_owner < 0,
               "the run ended with %d workers at the barrier, worker %d in the lock",

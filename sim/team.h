@@ -121,6 +121,9 @@ typedef struct dl_team_config {
     const dl_collective_cost *roundtrip;
     int cores, workers;
     int64_t steps;        /* of a worker */
+    int64_t steady_after; /* > 0: the run ends as soon as its steps repeat, see Repetition below,
+                           * but not before each worker has done so many; it must have no noise */
+    int64_t interval;     /* of the mode, with steady_after */
     const double *option; /* [DL_SYNC_SWEPT] of the point, for the mode; borrowed until free */
     bool comm_threads;
     int server_threads; /* for the mode; 1..workers */
@@ -180,6 +183,7 @@ struct dl_team {
     int64_t drift_sum, drift_max, steps_started, clock_lag_max;
     int64_t least_clock; /* of all workers */
     int least_clock_count;
+    double steady_steps_per_ns; /* of all workers; 0: not found */
 };
 
 /* Sets a team up at time 0. dl_team_free accepts a zeroed one. */
@@ -189,6 +193,13 @@ void dl_team_free(dl_team *team);
 /* Runs to the end, until the engine says too_long, or until workers wait for what cannot come any
  * more (dl_team_is_stuck): what was measured then means nothing. Allocates nothing. */
 void dl_team_run(dl_team *team);
+
+/* Repetition. Without noise, what happens next depends on how far each worker is in its step, so
+ * once m steps of every worker have taken as long as each one's m before, and all workers' equally
+ * long, the next ones will too: the run need not go on. m is 1 to DL_TEAM_PERIODS intervals of the
+ * mode. Stocks (batches made ahead, steps that the host is ahead) are not seen by that: they must
+ * have filled before, hence steady_after. Runs that drop gradients are not looked at. */
+#define DL_TEAM_PERIODS 4
 
 /* After a run: some worker waits for a condition forever. So it can come where something beside
  * the mode holds workers back, as one host thread that issues the steps of all GPUs. */

@@ -231,6 +231,73 @@ static void what_waits_at_the_end_counts_as_done(void **state)
     dl_run_result_free(&r);
 }
 
+/* Runs `steps` steps of two workers, and ends when they repeat if `steady_after` > 0. */
+static dl_run_result run_steady(const char *mode, const char *sync, int cores, int64_t steps,
+                                int64_t steady_after)
+{
+    dl_costs costs = fixture_costs(FIXTURE_COSTS);
+    dl_scenario scenario =
+        fixture_scenario("[scenario]\nsteps = %d\n[machine]\ncores = %d\nworkers = 2\n"
+                         "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n[sync]\nmode = %s\n%s",
+                         (int)steps, cores, mode, sync);
+    dl_run_result result = {0};
+    dl_error err = {0};
+    const dl_run_config config = {.scenario = &scenario,
+                                  .costs = &costs,
+                                  .point = &scenario.points[0],
+                                  .steady_after = steady_after};
+    if (dl_run(&config, &result, &err) != DL_OK) fail_msg("%s", err.text);
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+    return result;
+}
+
+/* What repeats is what the last 900 of 1000 steps take. Two steps a period at least, so that no run
+ * of two steps, or of five with an interval of three, has repeated. */
+static void steps_that_repeat_end_the_run(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *mode, *sync;
+        int few;
+    } cases[] = {{"none", "", 2},
+                 {"allreduce", "", 2},
+                 {"ps", "", 2},
+                 {"async", "", 2},
+                 {"average", "interval = 3\n", 5}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *mode = cases[i].mode, *sync = cases[i].sync;
+        dl_run_result some = run_steady(mode, sync, 2, 102, 0);
+        dl_run_result all = run_steady(mode, sync, 2, 1002, 0);
+        dl_run_result steady = run_steady(mode, sync, 2, 1002, 1);
+        const double per_s = (all.samples - some.samples) / (all.span_s - some.span_s);
+        if (!(steady.steady_per_s > 0)) fail_msg("%s does not repeat", mode);
+        assert_near(steady.steady_per_s, per_s, 1e-5);
+        assert_int_equal(steady.workers, 0);
+        assert_true(all.steady_per_s == 0 && all.workers == 2);
+        dl_run_result_free(&some);
+        dl_run_result_free(&all);
+        dl_run_result_free(&steady);
+        dl_run_result short_run = run_steady(mode, sync, 2, cases[i].few, 1);
+        assert_true(short_run.steady_per_s == 0);
+        assert_int_equal(short_run.workers, 2);
+        dl_run_result_free(&short_run);
+    }
+}
+
+/* Two workers take turns on one core in slices of 4 ms, in which a step of 1.1 ms does not fit a
+ * whole number of times: nothing repeats within a few steps, so the run goes on to its end. */
+static void time_slices_do_not_repeat(void **state)
+{
+    (void)state;
+    dl_run_result whole = run_steady("none", "", 1, 200, 0);
+    dl_run_result steady = run_steady("none", "", 1, 200, 1);
+    assert_true(steady.steady_per_s == 0);
+    assert_near(steady.throughput_per_s, whole.throughput_per_s, 1e-15);
+    dl_run_result_free(&whole);
+    dl_run_result_free(&steady);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -244,6 +311,8 @@ int main(void)
         cmocka_unit_test(what_waits_at_the_end_counts_as_done),
         cmocka_unit_test(draws_of_the_costs_are_not_replicates),
         cmocka_unit_test(a_run_without_end_is_refused),
+        cmocka_unit_test(steps_that_repeat_end_the_run),
+        cmocka_unit_test(time_slices_do_not_repeat),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
