@@ -9,8 +9,10 @@
 
 /* Belsley, Kuh & Welsch: parameters that have this part of their variance in one singular value. */
 #define VARIANCE_SHARE 0.5
-/* A singular value is 0 below the largest over this: what the simulator rounds. */
+/* A singular value is 0 below the largest over this: what the simulator rounds. Its vector is then
+ * rounded too, by so much of a parameter. */
 #define SINGULAR 1e4
+#define ROUNDED 0.01
 
 void dl_collinearity_init(dl_collinearity *c, gsl_matrix *jacobian)
 {
@@ -55,8 +57,9 @@ size_t dl_collinearity_rank(const dl_collinearity *c)
  */
 static double variance_part(const dl_collinearity *c, size_t j, size_t k)
 {
-    const double ratio = gsl_matrix_get(c->v, j, k) / gsl_vector_get(c->s, k);
-    return ratio * ratio;
+    const double part = gsl_matrix_get(c->v, j, k), value = gsl_vector_get(c->s, k);
+    if (value * SINGULAR <= gsl_vector_get(c->s, 0) && fabs(part) < ROUNDED) return 0;
+    return part * part / (value * value);
 }
 
 static double variance(const dl_collinearity *c, size_t j)

@@ -108,7 +108,8 @@ static dl_status linearise(linear *l, dl_table_model *model, const double *x)
     l->r = gsl_vector_alloc(l->n);
     l->normal = gsl_matrix_alloc(l->p, l->p);
     l->gradient = gsl_vector_alloc(l->p);
-    dl_status status = dl_table_model_jacobian(model, x, l->jacobian);
+    dl_status status = dl_table_model_differentiate(model, x, true);
+    if (status == DL_OK) dl_table_model_weighted(model, l->jacobian);
     if (status == DL_OK) status = dl_table_model_set(model, x);
     if (status != DL_OK) return status;
     for (size_t i = 0, at = 0; i < model->rows->count; i++) {
@@ -182,17 +183,16 @@ static dl_status table_leave_out_linear(dl_table_fit *fit, dl_table_model *model
 
 /* A cost is needless if the sum of squares grows by less than this part of s^2 without it. */
 #define NEEDLESS 0.1
-/* Analyses J at x for the active costs and the rows that count. */
-static dl_status analyse(dl_table_model *model, const double *x, dl_collinearity *analysis)
+/* Analyses model->jacobian for the active costs and the rows that count. */
+static void analyse(const dl_table_model *model, dl_collinearity *analysis)
 {
     *analysis = (dl_collinearity){0};
     const size_t costs = dl_table_model_costs(model);
-    if (costs == 0) return DL_OK;
+    if (costs == 0) return;
     gsl_matrix *jacobian = gsl_matrix_alloc(dl_table_model_rows(model), costs);
-    const dl_status status = dl_table_model_jacobian(model, x, jacobian);
-    if (status == DL_OK) dl_collinearity_init(analysis, jacobian);
+    dl_table_model_weighted(model, jacobian);
+    dl_collinearity_init(analysis, jacobian);
     gsl_matrix_free(jacobian);
-    return status;
 }
 
 /* The index in the list of each active cost. */
@@ -282,11 +282,12 @@ static double sum_of_weights(const dl_table_model *model)
 /* Values, errors and bounds at x, the end of the search. */
 static dl_status estimate(dl_table_fit *fit, dl_table_model *model, const double *x)
 {
-    dl_collinearity a;
+    dl_collinearity a = {0};
     size_t index[DL_TABLE_COSTS_MAX];
     list_active(model, index);
-    const dl_status status = analyse(model, x, &a);
+    const dl_status status = dl_table_model_differentiate(model, x, true);
     if (status == DL_OK) {
+        analyse(model, &a);
         const double squares = dl_table_model_squares(model, x);
         const double free_rows = sum_of_weights(model) - (double)a.p;
         const double variance = free_rows > 1e-9 ? squares / free_rows : (double)NAN;
@@ -340,12 +341,13 @@ static void evaluate_rows(dl_table_fit *fit, const dl_table_model *model)
     fit->rms_frac = sqrt(squares / (double)fit->rows.used);
 }
 
-/* Whether the rows that count determine as many combinations of the active costs as all rows do. */
-static bool all_determined(const dl_table_fit *fit, dl_table_model *model, const double *x)
+/* Whether the rows that count determine as many combinations of the active costs as all rows do, by
+ * the Jacobian at the end of a descent. */
+static bool all_determined(const dl_table_fit *fit, const dl_table_model *model)
 {
     dl_collinearity a;
-    const bool analysed = analyse(model, x, &a) == DL_OK;
-    bool determined = analysed && dl_collinearity_rank(&a) >= fit->rank;
+    analyse(model, &a);
+    bool determined = dl_collinearity_rank(&a) >= fit->rank;
     for (size_t j = 0; j < a.p; j++)
         determined &= a.length[j] / sqrt((double)a.n) >= DL_TABLE_NO_EFFECT;
     dl_collinearity_free(&a);
@@ -362,7 +364,7 @@ static void leave_out(dl_table_fit *fit, dl_table_model *model, const double *x,
     const size_t n = dl_table_model_rows(model);
     bool fitted = n > 0 && n >= dl_table_model_costs(model);
     if (fitted) fitted = isfinite(dl_table_model_descend(model, moved));
-    if (fitted) fitted = all_determined(fit, model, moved);
+    if (fitted) fitted = all_determined(fit, model);
     for (size_t i = 0; i < fit->rows.count; i++)
         model->use[i] = !fit->rows.rows[i].failed;
     if (!fitted || dl_table_model_set(model, moved) != DL_OK) return;
@@ -380,8 +382,12 @@ static dl_status leave_each_out(dl_table_fit *fit, dl_table_model *model, const 
         const dl_status status = table_leave_out_linear(fit, model, x);
         if (status != DL_OK) return status;
     } else {
-        for (size_t p = 0; p < fit->scenario.point_count; p++)
+        for (size_t p = 0; p < fit->scenario.point_count; p++) {
+            /* The same for each point, and known from the estimate. */
+            const dl_status status = dl_table_model_differentiate(model, x, true);
+            if (status != DL_OK) return status;
             leave_out(fit, model, x, p);
+        }
     }
     double sum = 0, most = 0;
     for (size_t i = 0; i < fit->rows.count; i++) {

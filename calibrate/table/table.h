@@ -6,11 +6,12 @@
  *   r = ln(measured throughput / simulated throughput)
  *
  * is made least (r is the relative error of the step's time; it does not matter whether the table
- * gives throughputs or times). GSL's trust region (Levenberg-Marquardt) does it, with central
- * differences of DL_TABLE_DIFFERENCE in x. The simulator runs without noise and with the same
+ * gives throughputs or times). Levenberg and Marquardt's method does it (calibrate/table/search.c),
+ * with differences of DL_TABLE_DIFFERENCE in x. The simulator runs without noise and with the same
  * seed, so differences are of the costs alone; what it rounds is 1 ns of a step. A measured
- * throughput is that of a long run, so the start of a simulated one is taken off: 2 N steps less
- * the first N, with N of DL_TABLE_STEPS and more.
+ * throughput is that of a long run: that of steps that repeat (sim/team.h), or, where they do not
+ * soon, of 2 N steps less the first N, with N of DL_TABLE_STEPS and more. No point is simulated
+ * twice at the same costs.
  *
  * A step is a maximum of several things, so r has kinks and flat parts. The search therefore starts
  * at DL_TABLE_STARTS points of a Sobol sequence over DL_TABLE_SPAN around a guess; the best
@@ -193,7 +194,7 @@ typedef struct dl_table_fit {
     size_t rank; /* combinations of them that the rows determine; less than these: see condition */
     double left_out_mean_frac, left_out_max_frac; /* of absolute values; NaN if there are none */
     size_t left_out_count;                        /* rows that they are of */
-    int64_t runs;                                 /* simulated */
+    int64_t runs;                                 /* of a point that were simulated */
     dl_notes notes;
 } dl_table_fit;
 

@@ -24,7 +24,11 @@ typedef struct dl_table_model {
     bool *use;                        /* [rows->count] rows that count; all but failed ones */
     double *weight;                   /* [rows->count] of r^2 in the sum, 0..1; 1 at first */
     bool *wanted;                     /* [points] of such rows */
-    double *per_s;                    /* [points] simulated last */
+    double *per_s;                    /* [points] at the costs set last */
+    struct dl_table_memory *memory;   /* of what was simulated */
+    gsl_matrix *jacobian;             /* [rows->count x unknown->count] of the search: dr/dx at */
+    double jacobian_x[DL_TABLE_COSTS_MAX];
+    bool jacobian_known;
     int threads;
     int64_t steps; /* of dl_table_simulation */
     int64_t runs;
@@ -60,8 +64,12 @@ double dl_table_model_residual(const dl_table_model *model, size_t row);
 /* Weighted sum of squares of r at x; INFINITY where a run fails (model->status). */
 double dl_table_model_squares(dl_table_model *model, const double *x);
 
-/* J[rows that count x active costs] at x, each row times the root of its weight. */
-dl_status dl_table_model_jacobian(dl_table_model *model, const double *x, gsl_matrix *jacobian);
+/* Puts dr/dx at x of the rows that count and the active costs into model->jacobian, by differences
+ * to both sides or to one. Fails as dl_table_model_set. */
+dl_status dl_table_model_differentiate(dl_table_model *model, const double *x, bool both_sides);
+
+/* J[rows that count x active costs] of model->jacobian, each row times the root of its weight. */
+void dl_table_model_weighted(const dl_table_model *model, gsl_matrix *jacobian);
 
 /* Goes down from x[unknown->count] to the nearest least sum of squares, which is returned
  * (INFINITY: a run failed); at least as many rows as active costs. */
@@ -80,10 +88,10 @@ typedef struct dl_table_simulation {
     int threads;        /* >= 1; the result does not depend on them */
 } dl_table_simulation;
 
-/* Puts into per_s[scenario->point_count], for each wanted point, the throughput of the second half
- * of a run of 2 N steps: from that run and one of N, so that steps that the host is ahead of the
- * GPUs, and batches in stock, are not counted. N is `steps`, and more where there are such, in
- * whole intervals. Fails as dl_run (of the first point that does), or DL_ERR_SYSTEM without
+/* Puts into per_s[scenario->point_count], for each wanted point, the throughput of steps that
+ * repeat or, where they do not, that of the second half of a run of 2 N steps: from that run and
+ * one of N, so that steps that the host is ahead of the GPUs, and batches in stock, are not
+ * counted. N is `steps`, and more where there are such, in whole intervals. Fails as dl_run (of the first point that does), or DL_ERR_SYSTEM without
  * threads. */
 dl_status dl_table_simulate(const dl_table_simulation *simulation, double *per_s,
                             dl_error *err) DL_MUST_CHECK;

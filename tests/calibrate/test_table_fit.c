@@ -139,6 +139,20 @@ static void test_costs_are_recovered(void **state)
     dl_table_fit_free(&fit);
 }
 
+/* The search must not fall back into simulating the same points over and over: the four costs of
+ * nine rows took 5,500 runs of a point, in place of 40,460 longer ones before. */
+static void test_few_runs_are_needed(void **state)
+{
+    (void)state;
+    make_table("table_runs.csv", 0.02, "");
+    write_scenario(KNOWN);
+    dl_table_fit fit;
+    run(&fit, "table_runs.csv", NULL);
+    assert_int_equal(fit.rows.used, 9);
+    assert_in_range(fit.runs, 500, 8000);
+    dl_table_fit_free(&fit);
+}
+
 /* With 2 % of noise the truth lies within four standard errors, and the errors are of the size of
  * the noise: costs that most rows follow are known to a few per cent. */
 static void test_noise_gives_errors(void **state)
@@ -381,6 +395,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sigma_leaves_out_what_the_costs_make_small),
         cmocka_unit_test(test_costs_are_recovered),
+        cmocka_unit_test(test_few_runs_are_needed),
         cmocka_unit_test(test_noise_gives_errors),
         cmocka_unit_test(test_undetermined_is_left_out),
         cmocka_unit_test(test_confused_costs_are_named),
