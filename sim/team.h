@@ -71,6 +71,9 @@ typedef enum dl_exchange_kind {
     DL_FILTER,    /* after an average, in its slices: the block-momentum update of the average */
     DL_APPLY,     /* the server adds up `gradients` and applies the sum, for the one worker that
                      asks */
+    DL_ADD,       /* the server adds the gradients of the one worker that asks to the `gradients`
+                     that it has summed */
+    DL_UPDATE,    /* the server applies what it has summed, for the one worker that asks */
     DL_BLEND,     /* the elastic update of the server's vector with that of a worker that has the
                      lock */
     DL_BLEND_OWN, /* that of the worker's own vector with one that it has pulled */
@@ -82,7 +85,7 @@ typedef struct dl_exchange {
     dl_exchange_kind kind;
     bool with_state;   /* push, pull, average: with the optimizer's state */
     int slices;        /* average, sum, filter: 1 .. workers */
-    int64_t gradients; /* apply */
+    int64_t gradients; /* apply, add */
 } dl_exchange;
 
 #define DL_NO_STALENESS_YET (-1)
@@ -126,8 +129,10 @@ typedef struct dl_team_config {
     int64_t interval;     /* of the mode, with steady_after */
     const double *option; /* [DL_SYNC_SWEPT] of the point, for the mode; borrowed until free */
     bool comm_threads;
-    int server_threads; /* for the mode; 1..workers */
-    bool average_state; /* for the mode */
+    int server_threads;   /* for the mode; 1..workers */
+    bool average_state;   /* for the mode */
+    bool sums_on_arrival; /* for the mode: the server adds gradients as they come, by DL_ADD and
+                             DL_UPDATE in place of DL_APPLY; on GPUs only */
     void (*advance)(dl_team *team, int worker);
     const dl_noise_config *noise;
     uint64_t seed;

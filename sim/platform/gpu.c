@@ -78,7 +78,8 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
     if (config->with_input) init_input(gpus);
     dl_network_reserve(&gpus->network,
                        (2 * config->workers + gpus->serving_threads) * config->options->shards +
-                           gpus->reduction.flows + dl_input_most(&gpus->input));
+                           gpus->reduction.flows + dl_server_most_flows(gpus) +
+                           dl_input_most(&gpus->input));
     return DL_OK;
 }
 
@@ -131,25 +132,66 @@ static void set_computing(dl_gpus *gpus, int worker, bool computes)
     if (computes) w->phase = DL_GPU_COMPUTES;
 }
 
-/* All of the work; with overlap, up to the next bucket that is ready, and what is left after the
- * last one: the last layers' gradients are the first. */
+/* Segments of the forward pass: of none is it part of the first one of the backward pass, else it
+ * is that of what comes before the first layer with parameters, and one for each bucket. */
+static int forward_segments(const dl_gpus *gpus)
+{
+    return dl_gpus_is_layered(gpus) ? gpus->reduction.buckets + 1 : 0;
+}
+
+/* The bucket that a segment of the forward pass needs: the first layers' is the last one; -1: it
+ * needs none. */
+static int needed_bucket(const dl_gpus *gpus, int segment)
+{
+    const bool needs = segment > 0 && segment < forward_segments(gpus);
+    return needs ? gpus->reduction.buckets - segment : -1;
+}
+
+/* All of the work; with overlap, the backward pass up to the next bucket that is ready, and what is
+ * left after the last one: the last layers' gradients are the first. */
+static double segment_ns(const dl_gpus *gpus, const dl_gpu_worker *w)
+{
+    const dl_reduction *r = &gpus->reduction;
+    const double forward_ns = w->work_ns - w->backward_ns;
+    const int before = forward_segments(gpus), segment = w->segment - before;
+    /* A layer has the share of the forward pass that it has of the backward pass. */
+    if (segment < 0) return r->share[w->segment == 0 ? r->buckets : -segment - 1] * forward_ns;
+    if (!gpus->config.overlap) return before > 0 ? w->backward_ns : w->work_ns;
+    double ns = r->share[segment] * w->backward_ns;
+    if (segment < r->buckets) ns += r->bytes_share[segment] * w->compress_ns;
+    if (segment == 0 && before == 0) ns += forward_ns;
+    return ns;
+}
+
+/* Goes on with the step: computes, or waits for parameters. */
 static void start_segment(dl_gpus *gpus, int worker)
 {
     dl_gpu_worker *w = &gpus->workers[worker];
-    w->left_ns = w->work_ns;
-    if (gpus->config.overlap) {
-        const dl_reduction *r = &gpus->reduction;
-        w->left_ns = r->share[w->segment] * w->backward_ns;
-        if (w->segment < r->buckets) w->left_ns += r->bytes_share[w->segment] * w->compress_ns;
-        if (w->segment == 0) w->left_ns += w->work_ns - w->backward_ns;
+    const int bucket = needed_bucket(gpus, w->segment);
+    if (bucket >= 0 && !dl_server_has(gpus, worker, bucket)) {
+        w->phase = DL_GPU_WAITS_FOR_PARAMETERS;
+        dl_team_change(gpus->team, worker, DL_STATE_PULL);
+        return;
     }
+    set_computing(gpus, worker, true);
+    w->left_ns = segment_ns(gpus, w);
     w->speed = speed_now(gpus, w);
     schedule_end(gpus, worker);
 }
 
+void dl_gpus_parameters_came(dl_gpus *gpus, int worker)
+{
+    const dl_gpu_worker *w = &gpus->workers[worker];
+    if (w->phase != DL_GPU_WAITS_FOR_PARAMETERS ||
+        !dl_server_has(gpus, worker, needed_bucket(gpus, w->segment))) {
+        return;
+    }
+    dl_team_change(gpus->team, worker, DL_STATE_COMPUTE);
+    start_segment(gpus, worker);
+}
+
 static void start_work(dl_gpus *gpus, int worker)
 {
-    set_computing(gpus, worker, true);
     gpus->workers[worker].segment = 0;
     start_segment(gpus, worker);
 }
@@ -190,13 +232,13 @@ static void on_segment_done(void *user, int worker)
     dl_gpus *gpus = user;
     dl_gpu_worker *w = &gpus->workers[worker];
     const dl_reduction *r = &gpus->reduction;
-    const int bucket = w->segment++;
-    const bool is_last = !gpus->config.overlap || w->segment > r->buckets ||
-                         (w->segment == r->buckets && r->share[r->buckets] <= 0);
+    const bool overlap = gpus->config.overlap;
+    const int bucket = w->segment++ - forward_segments(gpus), next = bucket + 1;
+    const bool is_last = bucket >= 0 && (!overlap || next > r->buckets ||
+                                         (next == r->buckets && r->share[r->buckets] <= 0));
     set_computing(gpus, worker, false);
-    if (gpus->config.overlap && bucket < r->buckets) dl_gpus_bucket_ready(gpus, worker, bucket);
+    if (overlap && bucket >= 0 && bucket < r->buckets) dl_gpus_bucket_ready(gpus, worker, bucket);
     if (!is_last) {
-        set_computing(gpus, worker, true);
         start_segment(gpus, worker);
     } else if (launch_has_ended(gpus, worker)) {
         end_work(gpus, worker);

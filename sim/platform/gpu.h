@@ -18,7 +18,9 @@
  *               With `overlap`, ps does all of this bucket by bucket, one after another on each
  *               worker's links and on the server: a bucket is pushed when the worker has its
  *               gradients ready, summed when all have pushed it, and then pulled; a step ends
- *               with its last pull
+ *               with its last pull. Messages to a shard go one after another
+ *               (sim/platform/gpu_server.c, with where tensors are, what waits for a fetch, sums on
+ *               arrival, sums in a node before the push, the order of messages)
  *   allreduce   a collective of the workers' GPUs in place of push, average, pull: in buckets, one
  *               after another on one stream; with `overlap` each starts when all workers have its
  *               gradients ready (as [gradients] of the costs says; else evenly over the backward
@@ -52,6 +54,7 @@ extern const dl_platform dl_platform_gpu;
 typedef enum dl_where { DL_WHERE_CPU, DL_WHERE_GPU, DL_WHERE_ALLREDUCE } dl_where;
 
 #define DL_SHARDS_MAX 64
+#define DL_SHARDS_NODES (-1)
 #define DL_PREFETCH_MAX 64
 
 typedef enum dl_compress {
@@ -64,6 +67,32 @@ typedef enum dl_compress {
 
 /* "none", "fp16", "1bit", "topk". */
 extern const char *const dl_compress_names[DL_COMPRESS_KINDS + 1];
+
+/* Where a server's shards have the tensors, which are the buckets of ps. */
+typedef enum dl_tensors {
+    DL_TENSORS_SPLIT,        /* each evenly over all shards */
+    DL_TENSORS_ROUND_ROBIN,  /* whole, in turn, from the first layer on */
+    DL_TENSORS_LEAST_LOADED, /* whole, the largest first, each where fewest bytes are */
+    DL_TENSORS_LARGE_SPLIT   /* from large_bytes on evenly over all shards, the others in turn */
+} dl_tensors;
+
+/* When ps fetches a tensor, and what waits for it. */
+typedef enum dl_fetch {
+    DL_FETCH_SUMMED,   /* once it is summed; the step's end waits for all of them */
+    DL_FETCH_AFTER,    /* once all are summed; the step's end waits */
+    DL_FETCH_LAYERS,   /* once it is summed; its layer's next forward pass waits */
+    DL_FETCH_NEXT_STEP /* once all are summed, when the next step starts; its layer waits */
+} dl_fetch;
+
+/* Which of the messages that wait for a connection is next. */
+typedef enum dl_order {
+    DL_ORDER_READY,   /* the one that has waited longest */
+    DL_ORDER_FORWARD, /* that of the layer which the forward pass needs first */
+    DL_ORDER_TOGETHER /* none waits: all share the links */
+} dl_order;
+
+/* "split", ...; "summed", ...; "ready", .... */
+extern const char *const dl_tensors_names[], *const dl_fetch_names[], *const dl_order_names[];
 
 /* What a scenario says about its machine and its exchange. */
 typedef struct dl_gpu_options {
@@ -78,7 +107,15 @@ typedef struct dl_gpu_options {
     bool pageable;
     dl_where where;
     int where_gpu; /* over all nodes */
-    int shards;    /* 1 .. DL_SHARDS_MAX; 0 = as many as workers, at most DL_SHARDS_MAX */
+    int shards;    /* 1 .. DL_SHARDS_MAX; 0 = as many as workers, DL_SHARDS_NODES = as many as nodes
+                      with workers, both at most DL_SHARDS_MAX */
+    dl_tensors tensors;
+    int64_t large_bytes;
+    int64_t slice_bytes; /* 0 = tensors are not cut */
+    bool sums_on_arrival;
+    dl_fetch fetch;
+    dl_order order;
+    bool node_sum; /* ps: a node pushes the sum of its GPUs' gradients */
     const char *algorithm;
     dl_fidelity fidelity;
     int64_t bucket_bytes; /* 0 = one bucket */
@@ -162,6 +199,7 @@ typedef struct dl_gpus_config {
     int server_threads;   /* of each shard in host memory, >= 1 */
     bool collective;      /* as above */
     bool overlap;         /* exchange starts during the backward pass: collectives, else ps */
+    bool ps;              /* the mode is ps, and nothing lags */
     bool slows;           /* GPUs compute while collectives run, and then more slowly */
     double content_bytes; /* what collectives reduce */
     double exchanges;     /* that each worker has in the run, at most */

@@ -1,5 +1,5 @@
-/* Exchange between GPUs and servers as flows: what copies and sums go over, all-reduce in buckets,
- * and a parameter server that works bucket by bucket. */
+/* Exchange between GPUs and servers as flows: what copies and sums go over, and all-reduce in
+ * buckets. */
 #include "sim/platform/gpu_internal.h"
 
 #include <math.h>
@@ -52,9 +52,11 @@ static serving serving_of(const dl_gpus *gpus, dl_exchange_kind kind, int64_t gr
     const int workers = gpus->config.workers;
     switch (kind) {
     case DL_AVERAGE: return (serving){"averaging thread", &w->average, workers, 1};
-    case DL_SUM: return (serving){"update thread", &w->update, workers, 1};
+    case DL_SUM: return (serving){"update thread", &w->update, gpus->senders, 1};
     case DL_FILTER: return (serving){"filter thread", &w->average, 3 + 2, 1 + 1};
     case DL_APPLY: return (serving){"update of gradients", &w->update, (int)gradients, 1};
+    case DL_ADD: return (serving){"adding thread", &w->update, gradients > 0 ? 2 : 1, 1};
+    case DL_UPDATE: return (serving){"update of a sum", &w->update, 1, 1};
     case DL_BLEND:
     case DL_BLEND_OWN:
     case DL_PUSH:
@@ -95,7 +97,9 @@ static int memory_class(dl_gpus *gpus, dl_place gpu)
 static int serving_class(dl_gpus *gpus, dl_exchange_kind kind, int index, int shard)
 {
     const dl_place place = gpus->servers[shard];
+    const bool is_of_sums = kind == DL_ADD || kind == DL_UPDATE;
     if (place.kind == DL_PLACE_GPU) return memory_class(gpus, place);
+    if (is_of_sums && !gpus->config.options->sums_on_arrival) return -1;
     const serving s = serving_of(gpus, kind, index + 1);
     const int cap = add_own_link(gpus, thread_rate(&s), "%s %d of shard %d", s.name, index, shard);
     return class_over(gpus, memory_link(&gpus->config.options->links, place), cap);
@@ -104,7 +108,7 @@ static int serving_class(dl_gpus *gpus, dl_exchange_kind kind, int index, int sh
 /* A copy from place to place. With a staging link, a pageable one where one end is host memory: it
  * is made twice, by the host thread to or from pinned memory (a read and a write more), and by the
  * GPU. */
-static dl_gpu_copy copy_of(dl_gpus *gpus, dl_place from, dl_place to, int staging)
+dl_gpu_copy dl_gpus_copy_of(dl_gpus *gpus, dl_place from, dl_place to, int staging)
 {
     const dl_links *links = &gpus->config.options->links;
     const dl_place host = from.kind == DL_PLACE_HOST ? from : to;
@@ -133,10 +137,8 @@ static void add_copies(dl_gpus *gpus, int worker)
     for (int s = 0; s < options->shards; s++) {
         const dl_place server = gpus->servers[s];
         const int i = worker * options->shards + s;
-        gpus->push[i] = copy_of(gpus, gpu, server, up);
-        gpus->pull[i] = copy_of(gpus, server, gpu, down);
-        gpus->workers[worker].remote_shards +=
-            server.kind != DL_PLACE_GPU || server.node != gpu.node || server.index != gpu.index;
+        gpus->push[i] = dl_gpus_copy_of(gpus, gpu, server, up);
+        gpus->pull[i] = dl_gpus_copy_of(gpus, server, gpu, down);
     }
 }
 
@@ -163,18 +165,25 @@ static void add_servers(dl_gpus *gpus)
 
 /* --- copies and sums ------------------------------------------------------------------------ */
 
-/* What the worker, or its communication thread, was at in exchange has ended. */
-static void exchanged(void *user, int worker)
+void dl_gpus_exchanged(dl_gpus *gpus, int worker)
 {
-    dl_gpus *gpus = user;
     dl_team_done(gpus->team, dl_team_exchanger(gpus->team, worker));
 }
 
-/* Reads and writes `traffic_bytes` in the memory of the worker's own GPU. */
-static void touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn done)
+static void exchanged(void *user, int worker)
+{
+    dl_gpus_exchanged(user, worker);
+}
+
+void dl_gpus_touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn done, int index)
 {
     dl_network_start(&gpus->network, gpus->workers[worker].memory_class, traffic_bytes, 0, done,
-                     gpus, worker);
+                     gpus, index);
+}
+
+static void touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn done)
+{
+    dl_gpus_touch(gpus, worker, traffic_bytes, done, worker);
 }
 
 static void on_flow_done(void *user, int worker)
@@ -183,17 +192,49 @@ static void on_flow_done(void *user, int worker)
     if (--gpus->workers[worker].flows == 0) exchanged(gpus, worker);
 }
 
-/* Copies between the worker and all shards, in messages of `bytes`; returns how many they are. */
+/* What one shard has of `bytes`. */
+static double shard_part(const dl_gpus *gpus, int shard, double bytes)
+{
+    const dl_gpu_options *options = gpus->config.options;
+    return options->tensors == DL_TENSORS_SPLIT ? bytes / options->shards
+                                                : bytes * gpus->shard_share[shard];
+}
+
+/* Copies `bytes` between the worker and all shards; returns how many copies they are. Of what is
+ * pushed, messages are made. */
 static int start_copies(dl_gpus *gpus, int worker, double bytes, bool push, dl_event_fn done)
 {
-    const int shards = gpus->config.options->shards;
+    const dl_gpu_options *options = gpus->config.options;
+    const int shards = options->shards;
     const dl_gpu_copy *copies = (push ? gpus->push : gpus->pull) + worker * shards;
-    gpus->moved_bytes += bytes * gpus->workers[worker].remote_shards;
+    int count = 0;
     for (int s = 0; s < shards; s++) {
-        dl_network_start(&gpus->network, copies[s].class, bytes, copies[s].latency_ns, done, gpus,
+        const double part = shard_part(gpus, s, bytes);
+        const double message = push ? dl_compress_bytes(options, part) : part;
+        if (gpus->shard_share[s] <= 0) continue; /* fewer tensors than shards */
+        if (dl_gpus_is_remote(gpus, worker, s)) gpus->moved_bytes += message;
+        dl_network_start(&gpus->network, copies[s].class, message, copies[s].latency_ns, done, gpus,
                          worker);
+        count++;
     }
-    return shards;
+    return count;
+}
+
+void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int thread, double bytes,
+                   dl_event_fn done, int index)
+{
+    const int shards = gpus->config.options->shards;
+    const serving s = serving_of(gpus, exchange->kind, exchange->gradients);
+    const int pieces = exchange->with_state || exchange->kind == DL_FILTER ? 2 : 1;
+    const bool on_host = gpus->servers[0].kind == DL_PLACE_HOST;
+    const double latency_ns = on_host ? pieces * s.cost->latency_ns : 0;
+    const double traffic = (double)(s.reads + s.writes) * bytes;
+    /* The first gradient is copied: as many reads and writes as an update has. */
+    const bool is_first = exchange->kind == DL_ADD && exchange->gradients == 0;
+    const int kind = is_first ? DL_UPDATE : exchange->kind;
+    const int class = gpus->serving_class[(kind * gpus->serving_threads + thread) * shards + shard];
+    dl_network_start(&gpus->network, class, traffic, latency_ns > 0 ? dl_ns_ceil(latency_ns) : 0,
+                     done, gpus, index);
 }
 
 /* Starts slice `index` of every shard, `bytes` of them in all, on the server; returns how many
@@ -202,22 +243,16 @@ static int start_serving(dl_gpus *gpus, int worker, const dl_exchange *exchange,
                          double bytes, dl_event_fn done)
 {
     const int shards = gpus->config.options->shards;
-    const serving s = serving_of(gpus, exchange->kind, exchange->gradients);
-    const int pieces = exchange->with_state || exchange->kind == DL_FILTER ? 2 : 1;
-    const bool on_host = gpus->servers[0].kind == DL_PLACE_HOST;
-    const double latency_ns = on_host ? pieces * s.cost->latency_ns : 0;
-    const double traffic = (double)(s.reads + s.writes) * bytes;
-    const int *classes =
-        gpus->serving_class + ((int)exchange->kind * gpus->serving_threads + index) * shards;
-    for (int i = 0; i < shards; i++) {
-        dl_network_start(&gpus->network, classes[i], traffic / shards,
-                         latency_ns > 0 ? dl_ns_ceil(latency_ns) : 0, done, gpus, worker);
+    int count = 0;
+    for (int s = 0; s < shards; s++) {
+        if (gpus->shard_share[s] <= 0) continue;
+        dl_gpus_serve(gpus, exchange, s, index, shard_part(gpus, s, bytes), done, worker);
+        count++;
     }
-    return shards;
+    return count;
 }
 
-/* Threads of the server, each with a slice; a GPU does it all at once. */
-static int serving_slices(const dl_gpus *gpus)
+int dl_gpus_serving_slices(const dl_gpus *gpus)
 {
     return gpus->servers[0].kind == DL_PLACE_GPU ? 1 : gpus->config.server_threads;
 }
@@ -225,7 +260,7 @@ static int serving_slices(const dl_gpus *gpus)
 /* The server's part of an exchange of `bytes` in slices, of which each worker starts its share. */
 static void serve_slices(dl_gpus *gpus, int worker, const dl_exchange *exchange, double bytes)
 {
-    const int slices = serving_slices(gpus);
+    const int slices = dl_gpus_serving_slices(gpus);
     for (int t = worker; t < slices; t += gpus->config.workers) {
         gpus->workers[worker].flows +=
             start_serving(gpus, worker, exchange, t, bytes / slices, on_flow_done);
@@ -420,106 +455,6 @@ static dl_status add_bucket(dl_gpus *gpus, int bucket, double bytes, double *siz
     return DL_OK;
 }
 
-/* --- a server bucket by bucket -------------------------------------------------------------- */
-
-static void try_pull(dl_gpus *gpus, int worker);
-static void try_push(dl_gpus *gpus, int worker);
-
-static int bucket_of(const dl_gpus *gpus, int64_t count)
-{
-    return (int)(count % gpus->reduction.buckets);
-}
-
-static double bucket_bytes(const dl_gpus *gpus, int64_t count)
-{
-    return gpus->reduction.bytes_share[bucket_of(gpus, count)] * gpus->config.content_bytes;
-}
-
-static void leave_streams(dl_gpus *gpus, int worker)
-{
-    gpus->workers[worker].rounds++;
-    exchanged(gpus, worker);
-}
-
-static void on_pulled(void *user, int worker)
-{
-    dl_gpus *gpus = user;
-    dl_streams *s = &gpus->streams;
-    if (--s->workers[worker].down > 0) return;
-    if (bucket_of(gpus, ++s->workers[worker].pulled) != 0) {
-        try_pull(gpus, worker);
-    } else if (gpus->workers[worker].in_exchange) {
-        gpus->workers[worker].in_exchange = false;
-        leave_streams(gpus, worker);
-    }
-}
-
-/* The next bucket's parameters, to the worker, if they are there and its way is free. */
-static void try_pull(dl_gpus *gpus, int worker)
-{
-    dl_stream *stream = &gpus->streams.workers[worker];
-    if (stream->down > 0 || stream->pulled == gpus->streams.summed) return;
-    const double bytes = bucket_bytes(gpus, stream->pulled) / gpus->config.options->shards;
-    stream->down = start_copies(gpus, worker, bytes, false, on_pulled);
-}
-
-static void try_sum(dl_gpus *gpus);
-
-static void on_summed(void *user, int unused)
-{
-    (void)unused;
-    dl_gpus *gpus = user;
-    if (--gpus->streams.summing > 0) return;
-    gpus->streams.summed++;
-    for (int w = 0; w < gpus->config.workers; w++)
-        try_pull(gpus, w);
-    try_sum(gpus);
-}
-
-/* The server's threads sum the next bucket if all workers have pushed it and they are free. */
-static void try_sum(dl_gpus *gpus)
-{
-    dl_streams *s = &gpus->streams;
-    int *pushed = &gpus->reduction.ready[bucket_of(gpus, s->summed)];
-    if (s->summing > 0 || *pushed < gpus->config.workers) return;
-    *pushed = 0;
-    const int slices = serving_slices(gpus);
-    const double bytes = bucket_bytes(gpus, s->summed) / slices;
-    for (int t = 0; t < slices; t++) {
-        s->summing += start_serving(gpus, 0, &(dl_exchange){.kind = DL_SUM}, t, bytes, on_summed);
-    }
-}
-
-static void on_pushed(void *user, int worker)
-{
-    dl_gpus *gpus = user;
-    dl_stream *stream = &gpus->streams.workers[worker];
-    if (--stream->up > 0) return;
-    gpus->reduction.ready[bucket_of(gpus, stream->pushed++)]++;
-    try_sum(gpus);
-    try_push(gpus, worker);
-}
-
-static void try_push(dl_gpus *gpus, int worker)
-{
-    const dl_gpu_options *options = gpus->config.options;
-    dl_stream *stream = &gpus->streams.workers[worker];
-    if (stream->up > 0 || stream->pushed == stream->ready) return;
-    const double bytes =
-        dl_compress_bytes(options, bucket_bytes(gpus, stream->pushed) / options->shards);
-    stream->up = start_copies(gpus, worker, bytes, true, on_pushed);
-}
-
-static void streams_join(dl_gpus *gpus, int worker)
-{
-    const int64_t wanted = (gpus->workers[worker].rounds + 1) * gpus->reduction.buckets;
-    if (gpus->streams.workers[worker].pulled == wanted) {
-        leave_streams(gpus, worker);
-    } else {
-        gpus->workers[worker].in_exchange = true;
-    }
-}
-
 /* --- what the platform asks for ------------------------------------------------------------- */
 
 static void push_now(void *user, int worker)
@@ -532,11 +467,11 @@ static void push_now(void *user, int worker)
 static void push(dl_gpus *gpus, int worker, double bytes)
 {
     const dl_gpu_options *options = gpus->config.options;
-    gpus->workers[worker].push_bytes = dl_compress_bytes(options, bytes / options->shards);
+    gpus->workers[worker].push_bytes = bytes;
     if (gpus->config.collective) {
         exchanged(gpus, worker);
-    } else if (dl_gpus_stream(gpus)) {
-        streams_join(gpus, worker);
+    } else if (gpus->server != NULL) {
+        dl_server_push(gpus, worker);
     } else if (options->compress != DL_COMPRESS_NONE) {
         touch(gpus, worker, dl_compress_traffic(options, bytes), push_now);
     } else {
@@ -546,11 +481,12 @@ static void push(dl_gpus *gpus, int worker, double bytes)
 
 static void pull(dl_gpus *gpus, int worker, double bytes)
 {
-    if (gpus->config.collective || dl_gpus_stream(gpus)) {
+    if (gpus->config.collective) {
         exchanged(gpus, worker);
+    } else if (gpus->server != NULL) {
+        dl_server_pull(gpus, worker);
     } else {
-        gpus->workers[worker].flows =
-            start_copies(gpus, worker, bytes / gpus->config.options->shards, false, on_flow_done);
+        gpus->workers[worker].flows = start_copies(gpus, worker, bytes, false, on_flow_done);
     }
 }
 
@@ -580,7 +516,7 @@ void dl_gpus_exchange(dl_team *team, int agent, dl_exchange exchange)
         }
         break;
     case DL_SUM:
-        if (dl_gpus_stream(gpus)) {
+        if (gpus->server != NULL) {
             exchanged(gpus, worker);
             return;
         }
@@ -592,6 +528,8 @@ void dl_gpus_exchange(dl_team *team, int agent, dl_exchange exchange)
         }
         break;
     case DL_BLEND_OWN: serve_itself(gpus, worker, &exchange, bytes); return;
+    case DL_ADD:
+    case DL_UPDATE:
     case DL_APPLY:
     case DL_BLEND:
         if (exchange.kind == DL_APPLY) {
@@ -606,9 +544,8 @@ void dl_gpus_exchange(dl_team *team, int agent, dl_exchange exchange)
 
 void dl_gpus_bucket_ready(dl_gpus *gpus, int worker, int bucket)
 {
-    if (dl_gpus_stream(gpus)) {
-        gpus->streams.workers[worker].ready++;
-        try_push(gpus, worker);
+    if (gpus->server != NULL) {
+        dl_server_ready(gpus, worker, bucket);
     } else {
         gpus->reduction.ready[bucket]++;
         try_next(gpus);
@@ -661,14 +598,14 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
     memset(gpus->memory_class, -1, gpu_count * sizeof(int));
     for (int w = 0; w < config->workers; w++)
         gpus->workers[w].memory_class = memory_class(gpus, gpus->places[w]);
-    if (!config->collective) add_servers(gpus);
-    if (config->collective || config->overlap) status = reduction_init(gpus, err);
-    if (status != DL_OK) return status;
-    if (dl_gpus_stream(gpus)) {
-        gpus->streams.workers =
-            dl_calloc((size_t)config->workers, sizeof *gpus->streams.workers, "streams");
+    gpus->senders = config->workers;
+    if (config->collective || config->overlap || dl_server_is_wanted(gpus) ||
+        config->options->tensors != DL_TENSORS_SPLIT) {
+        status = reduction_init(gpus, err);
     }
-    return DL_OK;
+    if (status != DL_OK || config->collective) return status;
+    if ((status = dl_server_create(gpus, err)) == DL_OK) add_servers(gpus);
+    return status;
 }
 
 void dl_gpus_exchange_free(dl_gpus *gpus)
@@ -681,7 +618,8 @@ void dl_gpus_exchange_free(dl_gpus *gpus)
     free(r->share);
     free(r->bytes_share);
     free(r->ready);
-    free(gpus->streams.workers);
+    dl_server_free(gpus);
+    free(gpus->shard_share);
     free(gpus->servers);
     free(gpus->push);
     free(gpus->pull);

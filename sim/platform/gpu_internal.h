@@ -10,6 +10,7 @@ typedef enum dl_gpu_phase {
     DL_GPU_IDLE,
     DL_GPU_WAITS_FOR_INPUT,
     DL_GPU_WAITS_FOR_LAUNCH,
+    DL_GPU_WAITS_FOR_PARAMETERS, /* of the layers that its forward pass is at */
     DL_GPU_COMPUTES,
     DL_GPU_WAITS_FOR_LAUNCH_END
 } dl_gpu_phase;
@@ -19,18 +20,18 @@ typedef struct dl_gpu_worker {
     double work_ns; /* of forward and backward, or with the update */
     double backward_ns;
     double compress_ns; /* to make messages of all that a step exchanges */
-    int segment;        /* of the work, between buckets that are ready; 0 without overlap */
-    int gpu;            /* in dl_gpus.computing */
-    double left_ns;     /* of the segment, at full speed */
-    double speed;       /* 1, or less while collectives run or others compute on its GPU */
-    int64_t since_ns;   /* left_ns is of this time */
-    int event;          /* its end */
-    double push_bytes;  /* of each message of the push at hand */
-    int flows;          /* of the piece of exchange at hand that have not ended */
-    int64_t rounds;     /* of collectives that it has seen the end of */
-    bool in_exchange;   /* waits for the end of one */
-    int remote_shards;  /* of the server: not on the worker's own GPU */
-    int memory_class;   /* of flows over its own memory */
+    int segment; /* of the work: of the forward pass, if layers wait for their parameters, then of
+                    the backward pass, between buckets that are ready */
+    int gpu;     /* in dl_gpus.computing */
+    double left_ns;    /* of the segment, at full speed */
+    double speed;      /* 1, or less while collectives run or others compute on its GPU */
+    int64_t since_ns;  /* left_ns is of this time */
+    int event;         /* its end */
+    double push_bytes; /* of the push at hand, before messages are made */
+    int flows;         /* of the piece of exchange at hand that have not ended */
+    int64_t rounds;    /* of collectives that it has seen the end of */
+    bool in_exchange;  /* waits for the end of one */
+    int memory_class;  /* of flows over its own memory */
 } dl_gpu_worker;
 
 /* Buckets of one all-reduce, run one after another. */
@@ -49,19 +50,6 @@ typedef struct dl_reduction {
     int held, flows;    /* transfers of all different collectives, and of the largest one */
 } dl_reduction;
 
-/* What a worker has done of a parameter server's buckets since the start. */
-typedef struct dl_stream {
-    int64_t ready, pushed, pulled;
-    int up, down; /* flows of the bucket on its way; 0 = none is */
-} dl_stream;
-
-/* Of ps with overlap. */
-typedef struct dl_streams {
-    dl_stream *workers; /* [workers] */
-    int64_t summed;
-    int summing; /* flows of the bucket at hand; 0 = none is */
-} dl_streams;
-
 /* Kinds of exchange that a server does: those up to this one. */
 #define DL_SERVER_EXCHANGES (DL_BLEND + 1)
 
@@ -71,17 +59,22 @@ typedef struct dl_gpu_copy {
     int64_t latency_ns;
 } dl_gpu_copy;
 
+/* A parameter server that works tensor by tensor (gpu_server.c). */
+typedef struct dl_server dl_server;
+
 struct dl_gpus {
     dl_gpus_config config;
     dl_team *team; /* since its init */
     dl_network network;
     dl_dispatch dispatch;
-    dl_reduction reduction; /* with ps and overlap only its buckets */
-    dl_streams streams;
+    dl_reduction reduction; /* with a server only its buckets */
+    dl_server *server;      /* of ps tensor by tensor; NULL: there is none */
     dl_input input;
     dl_gpu_worker *workers;   /* [workers] */
     dl_place *places;         /* [workers] GPUs */
     dl_place *servers;        /* [shards] */
+    double *shard_share;      /* [shards] of all bytes */
+    int senders;              /* of gradients to a server: workers, or nodes that sum first */
     dl_gpu_copy *push, *pull; /* [workers x shards] */
     int serving_threads;      /* as many as workers, and as the server's threads */
     /* [DL_SERVER_EXCHANGES x serving_threads x shards] of a server's thread, or of its GPU; of
@@ -101,10 +94,18 @@ static inline dl_gpus *dl_gpus_of(const dl_team *team)
     return team->machine;
 }
 
-/* ps with overlap. */
-static inline bool dl_gpus_stream(const dl_gpus *gpus)
+/* The shard is not on the worker's own GPU. */
+static inline bool dl_gpus_is_remote(const dl_gpus *gpus, int worker, int shard)
 {
-    return gpus->config.overlap && !gpus->config.collective;
+    const dl_place server = gpus->servers[shard], gpu = gpus->places[worker];
+    return server.kind != DL_PLACE_GPU || server.node != gpu.node || server.index != gpu.index;
+}
+
+/* The layers of the forward pass wait for their own parameters only. */
+static inline bool dl_gpus_is_layered(const dl_gpus *gpus)
+{
+    const dl_fetch fetch = gpus->config.options->fetch;
+    return gpus->server != NULL && (fetch == DL_FETCH_LAYERS || fetch == DL_FETCH_NEXT_STEP);
 }
 
 /* Bytes of a message with a vector of `bytes`; what making it, and making a vector of it (of those
@@ -120,6 +121,43 @@ void dl_gpus_exchange_free(dl_gpus *gpus);
 
 /* The worker has the gradients of its next bucket ready, with overlap. */
 void dl_gpus_bucket_ready(dl_gpus *gpus, int worker, int bucket);
+
+/* What the worker, or its communication thread, was at in exchange has ended. */
+void dl_gpus_exchanged(dl_gpus *gpus, int worker);
+
+/* Reads and writes `traffic_bytes` in the memory of the worker's GPU; then done(gpus, index). */
+void dl_gpus_touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn done, int index);
+
+/* From place to place, by a staging link where one end is host memory (-1: without). */
+dl_gpu_copy dl_gpus_copy_of(dl_gpus *gpus, dl_place from, dl_place to, int staging);
+
+/* Threads of a shard, each with a slice of what it serves; a GPU does it all at once. */
+int dl_gpus_serving_slices(const dl_gpus *gpus);
+
+/* A thread of the shard starts to serve `bytes`; then done(gpus, index). */
+void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int thread, double bytes,
+                   dl_event_fn done, int index);
+
+/* Whether ps works tensor by tensor: some key asks for it. */
+bool dl_server_is_wanted(const dl_gpus *gpus);
+
+/* Cuts the buckets into messages and says where these are: makes gpus->shard_share, and
+ * gpus->server where it is wanted. DL_ERR_RANGE: too many messages. */
+dl_status dl_server_create(dl_gpus *gpus, dl_error *err) DL_MUST_CHECK;
+void dl_server_free(dl_gpus *gpus);
+
+/* Flows at a time, at most. */
+int dl_server_most_flows(const dl_gpus *gpus);
+
+/* The worker has a bucket's gradients; has come to its push, or to its pull, of all it has. */
+void dl_server_ready(dl_gpus *gpus, int worker, int bucket);
+void dl_server_push(dl_gpus *gpus, int worker);
+void dl_server_pull(dl_gpus *gpus, int worker);
+
+/* Whether the worker has the bucket's parameters for its step at hand; when that may have changed,
+ * dl_gpus_parameters_came is called. */
+bool dl_server_has(const dl_gpus *gpus, int worker, int bucket);
+void dl_gpus_parameters_came(dl_gpus *gpus, int worker);
 
 /* As dl_team_exchange. */
 void dl_gpus_exchange(dl_team *team, int agent, dl_exchange exchange);

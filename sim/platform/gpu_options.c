@@ -6,6 +6,11 @@
 
 #define FREE_BYTES_PER_S 1e24 /* a petabyte in a nanosecond */
 
+const char *const dl_tensors_names[] = {"split", "round_robin", "least_loaded", "large_split",
+                                        NULL};
+const char *const dl_fetch_names[] = {"summed", "after", "layers", "next_step", NULL};
+const char *const dl_order_names[] = {"ready", "forward", "together", NULL};
+
 void dl_gpu_options_free(dl_gpu_options *options)
 {
     dl_links_free(&options->links);
@@ -49,7 +54,17 @@ dl_place dl_gpu_options_place(const dl_gpu_options *options, int worker)
 static int shards_of(const dl_gpu_options *options, int workers)
 {
     if (options->shards > 0) return options->shards;
-    return workers < DL_SHARDS_MAX ? workers : DL_SHARDS_MAX;
+    int count = workers;
+    if (options->shards == DL_SHARDS_NODES) {
+        int last = -1;
+        count = 0;
+        for (int w = 0; w < workers; w++) { /* GPUs ascend, so nodes do, until they are shared */
+            const int node = dl_gpu_options_place(options, w).node;
+            count += node > last;
+            last = node > last ? node : last;
+        }
+    }
+    return count < DL_SHARDS_MAX ? count : DL_SHARDS_MAX;
 }
 
 dl_place dl_gpu_options_server(const dl_gpu_options *options, int shard)

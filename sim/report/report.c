@@ -159,6 +159,7 @@ static void write_gpu_head(dl_csv_writer *writer, const dl_gpu_options *options)
 {
     static const char *const places[] = {"cpu", "gpu:", "allreduce"};
     char gpu[16] = "", shards[16] = "workers";
+    if (options->shards == DL_SHARDS_NODES) snprintf(shards, sizeof shards, "nodes");
     if (options->where == DL_WHERE_GPU) snprintf(gpu, sizeof gpu, "%d", options->where_gpu);
     if (options->shards > 0) snprintf(shards, sizeof shards, "%d", options->shards);
     dl_csv_comment(writer, "machine: %s", options->machine.name);
@@ -172,6 +173,17 @@ static void write_gpu_head(dl_csv_writer *writer, const dl_gpu_options *options)
                    options->topk_frac, dl_dispatch_names[options->dispatch], options->ahead,
                    options->pageable ? "yes" : "no", options->input_cores, options->prefetch,
                    options->input_varies ? "exponential" : "none");
+    if (options->tensors != DL_TENSORS_SPLIT || options->slice_bytes > 0 ||
+        options->sums_on_arrival || options->fetch != DL_FETCH_SUMMED ||
+        options->order != DL_ORDER_READY || options->node_sum) {
+        dl_csv_comment(writer,
+                       "server: tensors=%s slice_bytes=%lld sum=%s fetch=%s order=%s "
+                       "node_sum=%s",
+                       dl_tensors_names[options->tensors], (long long)options->slice_bytes,
+                       options->sums_on_arrival ? "on_arrival" : "at_once",
+                       dl_fetch_names[options->fetch], dl_order_names[options->order],
+                       options->node_sum ? "yes" : "no");
+    }
 }
 
 /* Columns that only runs on GPUs have. link, link_frac: the busiest link and its utilisation;

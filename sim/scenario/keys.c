@@ -22,6 +22,7 @@
 #define EITHER(names) .type = DL_KEY_FLAG, .choices = names
 
 static const char *const slows[] = {"transfers", "exchange", NULL};
+static const char *const sums[] = {"at_once", "on_arrival", NULL};
 static const char *const input_noises[] = {"none", "exponential", NULL};
 static const char *const algorithms[] = {"ring", "tree", "node_tree", "hierarchical", "auto", NULL};
 static const char *const missings[] = {"assume", "refuse", NULL};
@@ -80,9 +81,33 @@ static const dl_key rows[] = {
     {"machine", "pageable", FLAG, .fallback = "no", GPU(pageable), .sweep = ',',
      .help = "host memory of copies is not pinned"},
 
-    {"exchange", "shards", OWN, .form = "whole number from 1 to 64, or workers", .low = 1,
-     .high = DL_SHARDS_MAX, .fallback = "1", .group = DL_TAKE_GPUS, .sweep = ',',
-     .help = "of the server; workers: as many as these, at most 64"},
+    {"exchange", "shards", OWN, .form = "whole number from 1 to 64, workers or nodes",
+     .low = 1, .high = DL_SHARDS_MAX, .fallback = "1", .group = DL_TAKE_GPUS, .sweep = ',',
+     .help = "of the server; workers, nodes: as many as these (nodes that have workers), at most "
+             "64"},
+    {"exchange", "tensors", CHOICE(dl_tensors_names), .fallback = "split", GPU(tensors),
+     .sweep = ',',
+     .help = "where the shards have them: each split over all; whole, in turn from the first layer "
+             "on; whole, the largest first where fewest bytes are; or split from large_bytes on, "
+             "else in turn. Tensors are the buckets (bucket_bytes)"},
+    {"exchange", "large_bytes", WHOLE64(1, 1e15), .dimension = DL_DIMENSION_BYTES,
+     .fallback = "4MB", GPU(large_bytes), .sweep = ',', .only = "tensors = large_split",
+     .help = "tensors of as many bytes are split; the default is MXNet's"},
+    {"exchange", "slice_bytes", WHOLE64(0, 1e15), .dimension = DL_DIMENSION_BYTES, .fallback = "0",
+     GPU(slice_bytes), .sweep = ',',
+     .help = "ps: tensors are sent, summed and fetched in slices of at most that size; 0: whole"},
+    {"exchange", "sum", EITHER(sums), .fallback = "at_once", GPU(sums_on_arrival), .sweep = ',',
+     .help = "ps, softsync: the server sums when all gradients of an update are there, or adds each "
+             "as it comes"},
+    {"exchange", "fetch", CHOICE(dl_fetch_names), .fallback = "summed", GPU(fetch), .sweep = ',',
+     .help = "ps: each tensor once it is summed (summed, layers) or once all are (after, "
+             "next_step); what waits is the step's end (summed, after) or the tensor's layer in "
+             "the next forward pass (layers, next_step)"},
+    {"exchange", "order", CHOICE(dl_order_names), .fallback = "ready", GPU(order), .sweep = ',',
+     .help = "ps: of messages that wait for a connection: the first one that was ready, that of "
+             "the layer which is needed first, or none waits and all share the links"},
+    {"exchange", "node_sum", FLAG, .fallback = "no", GPU(node_sum), .sweep = ',',
+     .help = "ps: a node sums its GPUs' gradients, pushes and fetches once"},
     {"exchange", "algorithm", OWN, .choices = algorithms, .fallback = "auto", .group = DL_TAKE_GPUS,
      .sweep = ',', .help = "of collectives"},
     {"exchange", "fidelity", CHOICE(dl_fidelity_names), .fallback = "phase", GPU(fidelity),

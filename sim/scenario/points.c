@@ -300,6 +300,37 @@ dl_status dl_scenario_read_sync(dl_scenario *scenario, const dl_ini *ini, dl_swe
 
 /* --- all points ----------------------------------------------------------------------------- */
 
+/* What does not go with ps tensor by tensor. */
+static dl_status check_server(const dl_scenario *scenario, const dl_ini *ini,
+                              const dl_sweep_lists *lists, const dl_point *point, const char *text,
+                              dl_error *err)
+{
+    static const char *const keys[] = {"fetch", "order", "slice_bytes", "sum", "node_sum"};
+    const dl_gpu_options *gpu = scenario->gpu;
+    if (gpu == NULL || point->mode != &dl_mode_ps) return DL_OK;
+    const bool given[] = {gpu->fetch != DL_FETCH_SUMMED, gpu->order != DL_ORDER_READY,
+                          gpu->slice_bytes > 0, gpu->sums_on_arrival, gpu->node_sum};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (!given[i] || point->option[DL_SYNC_LAG] <= 0) continue;
+        return dl_ini_error(ini, lists->option[DL_SYNC_LAG].entry, DL_ERR_DATA, err,
+                            "not with [exchange] %s (point: %s)", keys[i], text);
+    }
+    const bool layers = gpu->fetch == DL_FETCH_LAYERS || gpu->fetch == DL_FETCH_NEXT_STEP;
+    if (layers && point->option[DL_SYNC_ACCUMULATE] > 1) {
+        return dl_ini_error(ini, lists->option[DL_SYNC_ACCUMULATE].entry, DL_ERR_DATA, err,
+                            "not with [exchange] fetch = %s: summed and after go with it "
+                            "(point: %s)",
+                            dl_fetch_names[gpu->fetch], text);
+    }
+    const dl_ini_entry *node_sum = dl_ini_find(ini, "exchange", "node_sum");
+    if (gpu->node_sum && (point->gpu_count > 0 || gpu->compress != DL_COMPRESS_NONE)) {
+        return dl_ini_error(
+            ini, node_sum, DL_ERR_DATA, err, "not with %s (point: %s)",
+            point->gpu_count > 0 ? "workers that share a GPU" : "[exchange] compress", text);
+    }
+    return DL_OK;
+}
+
 /* Unless an equal one is there ("cores = 2, workers" names one machine twice where there are 2
  * workers). */
 static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sweep_lists *lists,
@@ -328,6 +359,8 @@ static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sw
         return dl_ini_error(ini, lists->option[DL_SYNC_LAG].entry, DL_ERR_DATA, err,
                             "not with [exchange] overlap (point: %s)", text);
     }
+    dl_status status = check_server(scenario, ini, lists, point, text, err);
+    if (status != DL_OK) return status;
     const double k = point->option[DL_SYNC_K], n = point->option[DL_SYNC_N];
     const bool one_each = point->mode == &dl_mode_ksync || point->mode == &dl_mode_kasync;
     if ((one_each && k > point->workers) || n > point->workers) {

@@ -149,6 +149,10 @@ static dl_status read_shards(dl_gpu_options *gpu, const dl_ini *ini, dl_error *e
         gpu->shards = 0;
         return DL_OK;
     }
+    if (entry != NULL && strcmp(entry->value, "nodes") == 0) {
+        gpu->shards = DL_SHARDS_NODES;
+        return DL_OK;
+    }
     dl_status status =
         dl_ini_get_int(ini, "exchange", "shards", 1, DL_SHARDS_MAX, &one, &shards, err);
     gpu->shards = (int)shards;

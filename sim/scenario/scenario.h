@@ -15,7 +15,7 @@
 #include "sim/sync/mode.h"
 
 #define DL_WORKERS_MAX 1024
-#define DL_SCENARIO_KEYS_MAX 64
+#define DL_SCENARIO_KEYS_MAX 96
 #define DL_STAGES_MAX 64
 #define DL_MICRO_BATCHES_MAX 4096
 #define DL_CORES_MEASURED (-1)

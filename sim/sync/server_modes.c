@@ -2,7 +2,8 @@
  * of Dutta et al. 2018, which wait for the first k of them.
  *
  * Gradients wait in the server's memory and are added up by the update (an [update] over as many
- * vectors).
+ * vectors). With [exchange] sum = on_arrival, softsync's server adds each to the sum of those before
+ * it, under the lock, and the update applies the sum.
  *
  * Asynchronous, under the server's lock: a worker that has pushed contributes its gradient; the one
  * whose gradient is the last that is needed has the server update; then it pulls what there is.
@@ -23,7 +24,20 @@ typedef struct server_rule {
     bool waits;
 } server_rule;
 
-enum { ASYNC_LOCKED = 3, ASYNC_SERVED, ASYNC_WAITED, ASYNC_LOCKED_AGAIN, ASYNC_PULLED };
+enum {
+    ASYNC_LOCKED = 3,
+    ASYNC_SERVED,
+    ASYNC_WAITED,
+    ASYNC_LOCKED_AGAIN,
+    ASYNC_PULLED,
+    ASYNC_ADDED
+};
+
+/* Whether gradients of this rule are added to a sum as they come. */
+static bool adds(const dl_team *team, const server_rule *rule)
+{
+    return team->config.sums_on_arrival && rule->gradients > 1;
+}
 
 /* Whether an update now leaves no worker at a gradient that would be staler than the bound. */
 static bool may_update(const dl_team *team, double bound)
@@ -49,8 +63,10 @@ static void contribute(dl_team *team, int worker, const server_rule *rule)
     dl_team_contribute(team, worker);
     const bool due = team->gradients >= rule->gradients;
     if (due && may_update(team, rule->bound)) {
+        team->workers[worker].stage = ASYNC_SERVED;
         dl_team_exchange(team, worker,
-                         (dl_exchange){.kind = DL_APPLY, .gradients = team->gradients});
+                         (dl_exchange){.kind = adds(team, rule) ? DL_UPDATE : DL_APPLY,
+                                       .gradients = team->gradients});
     } else if (due || rule->waits) {
         team->workers[worker].stage = ASYNC_WAITED;
         dl_team_unlock(team, worker);
@@ -66,7 +82,16 @@ static void advance_async_rule(dl_team *team, int worker, const server_rule *rul
     case 0: dl_team_compute(team, worker, false); break;
     case 1: dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PUSH}); break;
     case 2: dl_team_lock(team, worker); break;
-    case ASYNC_LOCKED: contribute(team, worker, rule); break;
+    case ASYNC_LOCKED:
+        if (adds(team, rule)) {
+            team->workers[worker].stage = ASYNC_ADDED;
+            dl_team_exchange(team, worker,
+                             (dl_exchange){.kind = DL_ADD, .gradients = team->gradients});
+        } else {
+            contribute(team, worker, rule);
+        }
+        break;
+    case ASYNC_ADDED: contribute(team, worker, rule); break;
     case ASYNC_SERVED:
         dl_team_update(team);
         dl_team_wake(team);

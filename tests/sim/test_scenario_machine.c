@@ -98,6 +98,17 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {HEAD "workers = 1\n" WORK "[sync]\nmode = easgd\nwhere = allreduce\n", DL_ERR_DATA, 9,
          "mode easgd needs a server"},
         {HEAD "workers = 1\n" WORK "[exchange]\nalgorithm = rings\n", DL_ERR_NAME, 8, "ring"},
+        {HEAD "workers = 1\n" WORK "[exchange]\nfetch = layer\n", DL_ERR_NAME, 8, "layers"},
+        {HEAD "workers = 1\n" WORK "[exchange]\nlarge_bytes = 1MB\n", DL_ERR_DATA, 8,
+         "large_split"},
+        {HEAD "workers = 1\n" WORK "[sync]\nmode = ps\nlag = 1\n[exchange]\nnode_sum = yes\n",
+         DL_ERR_DATA, 9, "not with [exchange] node_sum"},
+        {HEAD "workers = 1\n" WORK
+              "[sync]\nmode = ps\naccumulate = 2\n[exchange]\nfetch = layers\n",
+         DL_ERR_DATA, 9, "not with [exchange] fetch = layers"},
+        {HEAD "workers = 1\n" WORK
+              "[sync]\nmode = ps\n[exchange]\nnode_sum = yes\ncompress = fp16\n",
+         DL_ERR_DATA, 10, "not with [exchange] compress"},
         {HEAD "workers = 1\n" WORK "[exchange]\ncompress = topk\n", DL_ERR_DATA, 7, "topk_frac"},
         {HEAD "workers = 1\n" WORK "[exchange]\ntopk_frac = 0.1\n", DL_ERR_DATA, 8, "topk"},
         {"[machine]\nfile = nowhere.ini\nworkers = 1\n" WORK, DL_ERR_IO, 0, "cannot open"},

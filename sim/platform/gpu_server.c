@@ -1,0 +1,719 @@
+/* A synchronous parameter server tensor by tensor: what ps does when it overlaps, and with the keys
+ * of [exchange] that say how.
+ *
+ * Tensors are the buckets, numbered from the last layer, whose gradients are ready first, to the
+ * first one. A message is a tensor or a part of it, and lies on one shard: `split` cuts tensors
+ * evenly over all shards, and slice_bytes into slices that are sent, summed and fetched by
+ * themselves. Each step has these stations:
+ *
+ *   node sum    with node_sum: the tensor of each GPU of a node is copied to one of them, in turn
+ *               over the tensors, which sums them in its memory: n reads and a write
+ *   push        one message after another on each connection of a sender (a worker, or a node) to a
+ *               shard, in `order`; or all at once
+ *   sum         on the shard, one message after another. at_once: when all senders' are there, at n
+ *               reads and a write, the update's. on_arrival: each is added when it comes (a read
+ *               and a write for the first one, two reads and a write for the others), and after
+ *               the last one the update reads the sum and writes the parameters
+ *   fetch       as pushes, from the shard to the sender; with node_sum then from the tensor's GPU
+ *               to the others of the node. What starts it and what waits for it: dl_fetch
+ *
+ * Where layers wait, the forward pass has a part for each tensor, as long a share of it as the
+ * tensor's part of the backward pass has of that.
+ *
+ * Who does which: TensorFlow's variables lie whole on the servers, and each step reads them when it
+ * starts (round_robin or least_loaded, next_step, together: tf.train.replica_device_setter,
+ * tf.contrib.training.GreedyLoadBalancingStrategy; tf_cnn_benchmarks' variable_mgr.py has both, and
+ * node sums with a barrier and a fetch of each variable in distributed_replicated). MXNet splits
+ * arrays of 1e6 numbers on, adds them as they come, and the engine runs what has its inputs, by the
+ * layer's number (large_split, on_arrival, layers, forward; dist_device_sync: node_sum;
+ * src/kvstore/kvstore_dist.h, kvstore_dist_server.h). BytePS and P3 cut tensors into slices, in
+ * turn over the servers (round_robin, slice_bytes, layers, forward; Jayarajan et al. 2019,
+ * "Priority-based Parameter Propagation"; Peng et al. 2019, "A Generic Communication Scheduler").
+ *
+ * A slow sender cannot mix two steps: a message of the next step is pushed after this one's has
+ * come back. */
+#include "sim/platform/gpu_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+
+#define MESSAGES_MAX 10000000 /* of all senders */
+
+typedef struct message {
+    int bucket, shard;
+    double bytes;
+    int arrived, added; /* of this step */
+} message;
+
+/* What waits for a connection or for a shard, the next one first. */
+typedef struct queue {
+    int *items;
+    int count, room;
+    bool busy;
+} queue;
+
+/* The workers of a node, or one worker. */
+typedef struct group {
+    int first, count;
+    int64_t fetches; /* started, where they wait for the step */
+} group;
+
+struct dl_server {
+    int buckets, shards, workers;
+    message *messages; /* [count], those of a bucket one after another */
+    int count;
+    int *first;         /* [buckets + 1] message of a bucket */
+    int64_t summed;     /* messages since the start */
+    group *groups;      /* [group_count] */
+    int group_count;    /* senders */
+    int *group_of;      /* [workers] */
+    int *gathered;      /* [groups x buckets] workers whose gradients are there */
+    int *fetched;       /* [groups x buckets] messages of this step that have come */
+    int64_t *has;       /* [workers x buckets] steps whose parameters have come */
+    int64_t *came;      /* [workers] buckets that have, since the start */
+    queue *up, *down;   /* [groups x shards] messages */
+    queue *serving;     /* [shards] twice the message, and 1 more where it is an update */
+    int *threads;       /* [shards] of them that serve what is at hand */
+    queue *out, *in;    /* [workers] buckets, within the node */
+    dl_gpu_copy *local; /* [workers x most of a node] copies to the others of its node */
+    int local_room;
+};
+
+/* --- queues ---------------------------------------------------------------------------------- */
+
+static void queue_init(queue *q, int room)
+{
+    q->room = room;
+    q->items = dl_calloc((size_t)(room > 0 ? room : 1), sizeof *q->items, "messages");
+}
+
+static void queues_free(queue *queues, int count)
+{
+    for (int i = 0; queues != NULL && i < count; i++)
+        free(queues[i].items);
+    free(queues);
+}
+
+/* Puts an item into the queue: at its end or, by layers, behind those of the same urgency. */
+static void put(const dl_gpus *gpus, queue *q, int item, int (*urgency)(const dl_gpus *, int))
+{
+    int at = q->count++;
+    DL_ASSERT(q->count <= q->room, "more than %d messages wait", q->room);
+    if (gpus->config.options->order == DL_ORDER_FORWARD) {
+        while (at > 0 && urgency(gpus, q->items[at - 1]) < urgency(gpus, item))
+            at--;
+    }
+    memmove(&q->items[at + 1], &q->items[at], (size_t)(q->count - 1 - at) * sizeof *q->items);
+    q->items[at] = item;
+}
+
+/* The next one, whose turn it is; -1: there is none, or another one is at it. */
+static int take(const dl_gpus *gpus, queue *q)
+{
+    const bool waits = gpus->config.options->order != DL_ORDER_TOGETHER;
+    if (q->count == 0 || (q->busy && waits)) return -1;
+    const int item = q->items[0];
+    memmove(&q->items[0], &q->items[1], (size_t)--q->count * sizeof *q->items);
+    q->busy = true;
+    return item;
+}
+
+/* The first layers' buckets have the largest numbers. */
+static int bucket_urgency(const dl_gpus *gpus, int bucket)
+{
+    (void)gpus;
+    return bucket;
+}
+
+static int message_urgency(const dl_gpus *gpus, int item)
+{
+    return gpus->server->messages[item].bucket;
+}
+
+static int serving_urgency(const dl_gpus *gpus, int item)
+{
+    return message_urgency(gpus, item / 2);
+}
+
+/* --- fetching -------------------------------------------------------------------------------- */
+
+/* The GPU of a node that sums this bucket. */
+static int leader_of(const dl_server *s, int g, int bucket)
+{
+    return s->groups[g].first + bucket % s->groups[g].count;
+}
+
+static dl_gpu_copy local_copy(const dl_server *s, int from, int to)
+{
+    return s->local[from * s->local_room + to - s->groups[s->group_of[from]].first];
+}
+
+static void leave(dl_gpus *gpus, int worker)
+{
+    gpus->workers[worker].in_exchange = false;
+    gpus->workers[worker].rounds++;
+    dl_gpus_exchanged(gpus, worker);
+}
+
+/* Whether the worker's push, or its pull where that waits, is over. */
+static bool is_over(const dl_gpus *gpus, int worker)
+{
+    const dl_server *s = gpus->server;
+    const int64_t step = gpus->workers[worker].rounds + 1;
+    switch (gpus->config.options->fetch) {
+    case DL_FETCH_LAYERS: return true;
+    case DL_FETCH_AFTER:
+    case DL_FETCH_NEXT_STEP: return s->summed == step * s->count;
+    case DL_FETCH_SUMMED: break;
+    }
+    return s->came[worker] == step * s->buckets;
+}
+
+static void bucket_came(dl_gpus *gpus, int worker, int bucket)
+{
+    dl_server *s = gpus->server;
+    s->has[worker * s->buckets + bucket]++;
+    s->came[worker]++;
+    if (!gpus->workers[worker].in_exchange) {
+        dl_gpus_parameters_came(gpus, worker);
+    } else if (gpus->config.options->fetch == DL_FETCH_AFTER) {
+        if (s->came[worker] != gpus->workers[worker].rounds * s->buckets) return;
+        gpus->workers[worker].in_exchange = false;
+        dl_gpus_exchanged(gpus, worker);
+    } else if (is_over(gpus, worker)) {
+        leave(gpus, worker);
+    }
+}
+
+static void try_in(dl_gpus *gpus, int worker);
+
+static void on_in(void *user, int number)
+{
+    dl_gpus *gpus = user;
+    dl_server *s = gpus->server;
+    const int worker = number / s->buckets;
+    s->in[worker].busy = false;
+    bucket_came(gpus, worker, number % s->buckets);
+    try_in(gpus, worker);
+}
+
+/* From the node's GPU that has fetched the bucket. */
+static void try_in(dl_gpus *gpus, int worker)
+{
+    dl_server *s = gpus->server;
+    int bucket;
+    while ((bucket = take(gpus, &s->in[worker])) >= 0) {
+        const dl_gpu_copy copy = local_copy(s, leader_of(s, s->group_of[worker], bucket), worker);
+        const double bytes = gpus->reduction.bytes_share[bucket] * gpus->config.content_bytes;
+        gpus->moved_bytes += bytes;
+        dl_network_start(&gpus->network, copy.class, bytes, copy.latency_ns, on_in, gpus,
+                         worker * s->buckets + bucket);
+    }
+}
+
+static void try_down(dl_gpus *gpus, int g, int shard);
+
+static void on_down(void *user, int number)
+{
+    dl_gpus *gpus = user;
+    dl_server *s = gpus->server;
+    const int g = number / s->count, m = number % s->count, bucket = s->messages[m].bucket;
+    s->down[g * s->shards + s->messages[m].shard].busy = false;
+    if (++s->fetched[g * s->buckets + bucket] == s->first[bucket + 1] - s->first[bucket]) {
+        const int leader = leader_of(s, g, bucket);
+        s->fetched[g * s->buckets + bucket] = 0;
+        for (int w = s->groups[g].first; w < s->groups[g].first + s->groups[g].count; w++) {
+            if (w == leader) continue;
+            put(gpus, &s->in[w], bucket, bucket_urgency);
+            try_in(gpus, w);
+        }
+        bucket_came(gpus, leader, bucket);
+    }
+    try_down(gpus, g, s->messages[m].shard);
+}
+
+static void try_down(dl_gpus *gpus, int g, int shard)
+{
+    dl_server *s = gpus->server;
+    int m;
+    while ((m = take(gpus, &s->down[g * s->shards + shard])) >= 0) {
+        const int leader = leader_of(s, g, s->messages[m].bucket);
+        const dl_gpu_copy copy = gpus->pull[leader * s->shards + shard];
+        const double bytes = s->messages[m].bytes;
+        if (dl_gpus_is_remote(gpus, leader, shard)) gpus->moved_bytes += bytes;
+        dl_network_start(&gpus->network, copy.class, bytes, copy.latency_ns, on_down, gpus,
+                         g * s->count + m);
+    }
+}
+
+static void fetch(dl_gpus *gpus, int g, int m)
+{
+    dl_server *s = gpus->server;
+    const int shard = s->messages[m].shard;
+    put(gpus, &s->down[g * s->shards + shard], m, message_urgency);
+    try_down(gpus, g, shard);
+}
+
+/* All of a step: in the order of the layers. */
+static void fetch_all(dl_gpus *gpus, int g)
+{
+    dl_server *s = gpus->server;
+    for (int b = s->buckets - 1; b >= 0; b--) {
+        for (int m = s->first[b]; m < s->first[b + 1]; m++)
+            fetch(gpus, g, m);
+    }
+}
+
+/* --- summing --------------------------------------------------------------------------------- */
+
+static void try_serve(dl_gpus *gpus, int shard);
+
+static void on_summed(dl_gpus *gpus, int m)
+{
+    dl_server *s = gpus->server;
+    const dl_fetch when = gpus->config.options->fetch;
+    s->messages[m].arrived = s->messages[m].added = 0;
+    s->summed++;
+    if (when == DL_FETCH_SUMMED || when == DL_FETCH_LAYERS) {
+        for (int g = 0; g < s->group_count; g++)
+            fetch(gpus, g, m);
+    } else if (s->summed % s->count == 0) {
+        for (int w = 0; w < s->workers; w++) {
+            if (gpus->workers[w].in_exchange && is_over(gpus, w)) leave(gpus, w);
+        }
+    }
+}
+
+static void on_served(void *user, int shard)
+{
+    dl_gpus *gpus = user;
+    dl_server *s = gpus->server;
+    queue *q = &s->serving[shard];
+    if (--s->threads[shard] > 0) return;
+    /* What was served is kept behind the last one that waits. */
+    const int item = q->items[q->room - 1], m = item / 2;
+    q->busy = false;
+    if (gpus->config.options->sums_on_arrival && item % 2 == 0) {
+        s->messages[m].added++;
+    } else {
+        on_summed(gpus, m);
+    }
+    try_serve(gpus, shard);
+}
+
+static void try_serve(dl_gpus *gpus, int shard)
+{
+    dl_server *s = gpus->server;
+    queue *q = &s->serving[shard];
+    if (q->busy || q->count == 0) return;
+    const int item = take(gpus, q);
+    const message *m = &s->messages[item / 2];
+    const dl_exchange exchange = {.kind = !gpus->config.options->sums_on_arrival ? DL_SUM
+                                          : item % 2                             ? DL_UPDATE
+                                                                                 : DL_ADD,
+                                  .gradients = m->added};
+    const int slices = dl_gpus_serving_slices(gpus);
+    q->items[q->room - 1] = item;
+    s->threads[shard] = slices;
+    for (int t = 0; t < slices; t++)
+        dl_gpus_serve(gpus, &exchange, shard, t, m->bytes / slices, on_served, shard);
+}
+
+static void arrive(dl_gpus *gpus, int m)
+{
+    dl_server *s = gpus->server;
+    const bool adds = gpus->config.options->sums_on_arrival;
+    message *one = &s->messages[m];
+    queue *q = &s->serving[one->shard];
+    const bool all = ++one->arrived == s->group_count;
+    if (adds || all) put(gpus, q, 2 * m, serving_urgency);
+    if (adds && all) put(gpus, q, 2 * m + 1, serving_urgency);
+    try_serve(gpus, one->shard);
+}
+
+/* --- pushing --------------------------------------------------------------------------------- */
+
+static void try_up(dl_gpus *gpus, int g, int shard);
+
+static void on_up(void *user, int number)
+{
+    dl_gpus *gpus = user;
+    dl_server *s = gpus->server;
+    const int g = number / s->count, m = number % s->count, shard = s->messages[m].shard;
+    s->up[g * s->shards + shard].busy = false;
+    arrive(gpus, m);
+    try_up(gpus, g, shard);
+}
+
+static void try_up(dl_gpus *gpus, int g, int shard)
+{
+    dl_server *s = gpus->server;
+    int m;
+    while ((m = take(gpus, &s->up[g * s->shards + shard])) >= 0) {
+        const int leader = leader_of(s, g, s->messages[m].bucket);
+        const dl_gpu_copy copy = gpus->push[leader * s->shards + shard];
+        const double bytes = dl_compress_bytes(gpus->config.options, s->messages[m].bytes);
+        if (dl_gpus_is_remote(gpus, leader, shard)) gpus->moved_bytes += bytes;
+        dl_network_start(&gpus->network, copy.class, bytes, copy.latency_ns, on_up, gpus,
+                         g * s->count + m);
+    }
+}
+
+static void send_bucket(dl_gpus *gpus, int g, int bucket)
+{
+    dl_server *s = gpus->server;
+    for (int m = s->first[bucket]; m < s->first[bucket + 1]; m++) {
+        const int shard = s->messages[m].shard;
+        put(gpus, &s->up[g * s->shards + shard], m, message_urgency);
+        try_up(gpus, g, shard);
+    }
+}
+
+static void on_node_summed(void *user, int number)
+{
+    dl_gpus *gpus = user;
+    send_bucket(gpus, number / gpus->server->buckets, number % gpus->server->buckets);
+}
+
+/* One more GPU's gradients of the bucket are where its node sums them. */
+static void gather(dl_gpus *gpus, int g, int bucket)
+{
+    dl_server *s = gpus->server;
+    const int count = s->groups[g].count;
+    if (++s->gathered[g * s->buckets + bucket] < count) return;
+    s->gathered[g * s->buckets + bucket] = 0;
+    if (count == 1) {
+        send_bucket(gpus, g, bucket);
+        return;
+    }
+    const double bytes = gpus->reduction.bytes_share[bucket] * gpus->config.content_bytes;
+    dl_gpus_touch(gpus, leader_of(s, g, bucket), (count + 1) * bytes, on_node_summed,
+                  g * s->buckets + bucket);
+}
+
+static void try_out(dl_gpus *gpus, int worker);
+
+static void on_out(void *user, int number)
+{
+    dl_gpus *gpus = user;
+    dl_server *s = gpus->server;
+    const int worker = number / s->buckets;
+    s->out[worker].busy = false;
+    gather(gpus, s->group_of[worker], number % s->buckets);
+    try_out(gpus, worker);
+}
+
+/* To the node's GPU that sums the bucket. */
+static void try_out(dl_gpus *gpus, int worker)
+{
+    dl_server *s = gpus->server;
+    int bucket;
+    while ((bucket = take(gpus, &s->out[worker])) >= 0) {
+        const dl_gpu_copy copy = local_copy(s, worker, leader_of(s, s->group_of[worker], bucket));
+        const double bytes = gpus->reduction.bytes_share[bucket] * gpus->config.content_bytes;
+        gpus->moved_bytes += bytes;
+        dl_network_start(&gpus->network, copy.class, bytes, copy.latency_ns, on_out, gpus,
+                         worker * s->buckets + bucket);
+    }
+}
+
+void dl_server_ready(dl_gpus *gpus, int worker, int bucket)
+{
+    dl_server *s = gpus->server;
+    const int g = s->group_of[worker];
+    if (worker == leader_of(s, g, bucket)) {
+        gather(gpus, g, bucket);
+        return;
+    }
+    put(gpus, &s->out[worker], bucket, bucket_urgency);
+    try_out(gpus, worker);
+}
+
+/* --- the worker's step ----------------------------------------------------------------------- */
+
+static void all_ready(void *user, int worker)
+{
+    dl_gpus *gpus = user;
+    for (int b = 0; b < gpus->server->buckets; b++)
+        dl_server_ready(gpus, worker, b);
+    /* With `layers`, nothing waits for the push. */
+    if (gpus->workers[worker].in_exchange && is_over(gpus, worker)) leave(gpus, worker);
+}
+
+void dl_server_push(dl_gpus *gpus, int worker)
+{
+    const dl_gpu_options *options = gpus->config.options;
+    if (gpus->config.overlap) {
+        if (is_over(gpus, worker)) {
+            leave(gpus, worker);
+        } else {
+            gpus->workers[worker].in_exchange = true;
+        }
+        return;
+    }
+    gpus->workers[worker].in_exchange = true;
+    if (options->compress == DL_COMPRESS_NONE) {
+        all_ready(gpus, worker);
+    } else {
+        dl_gpus_touch(gpus, worker, dl_compress_traffic(options, gpus->config.content_bytes),
+                      all_ready, worker);
+    }
+}
+
+void dl_server_pull(dl_gpus *gpus, int worker)
+{
+    dl_server *s = gpus->server;
+    const dl_fetch when = gpus->config.options->fetch;
+    const int64_t step = gpus->workers[worker].rounds;
+    group *g = &s->groups[s->group_of[worker]];
+    if (when == DL_FETCH_AFTER) gpus->workers[worker].in_exchange = true;
+    if ((when == DL_FETCH_AFTER || when == DL_FETCH_NEXT_STEP) && g->fetches < step) {
+        g->fetches = step;
+        fetch_all(gpus, s->group_of[worker]);
+    }
+    if (when != DL_FETCH_AFTER) {
+        dl_gpus_exchanged(gpus, worker);
+    } else if (gpus->workers[worker].in_exchange && s->came[worker] == step * s->buckets) {
+        gpus->workers[worker].in_exchange = false;
+        dl_gpus_exchanged(gpus, worker);
+    }
+}
+
+bool dl_server_has(const dl_gpus *gpus, int worker, int bucket)
+{
+    const dl_server *s = gpus->server;
+    return s->has[worker * s->buckets + bucket] >= gpus->workers[worker].rounds;
+}
+
+/* --- where tensors are ----------------------------------------------------------------------- */
+
+bool dl_server_is_wanted(const dl_gpus *gpus)
+{
+    const dl_gpu_options *o = gpus->config.options;
+    return gpus->config.ps &&
+           (gpus->config.overlap || o->slice_bytes > 0 || o->sums_on_arrival ||
+            o->fetch != DL_FETCH_SUMMED || o->order != DL_ORDER_READY || o->node_sum);
+}
+
+/* Whether a bucket of `bytes` is cut over all shards. */
+static bool is_split(const dl_gpu_options *options, double bytes)
+{
+    return options->tensors == DL_TENSORS_SPLIT ||
+           (options->tensors == DL_TENSORS_LARGE_SPLIT && bytes >= (double)options->large_bytes);
+}
+
+/* Messages of a bucket of `bytes`. */
+static double messages_of(const dl_gpus *gpus, double bytes)
+{
+    const dl_gpu_options *options = gpus->config.options;
+    const double slice = gpus->server != NULL ? (double)options->slice_bytes : 0;
+    const double slices = slice > 0 ? fmax(1, ceil(bytes / slice)) : 1;
+    return slices * (is_split(options, bytes) ? options->shards : 1);
+}
+
+static double bucket_bytes(const dl_gpus *gpus, int bucket)
+{
+    return gpus->reduction.bytes_share[bucket] * gpus->config.content_bytes;
+}
+
+static void cut_buckets(const dl_gpus *gpus, dl_server *s)
+{
+    const dl_gpu_options *options = gpus->config.options;
+    for (int b = 0; b < s->buckets; b++) {
+        const double bytes = bucket_bytes(gpus, b);
+        const int count = (int)messages_of(gpus, bytes);
+        s->first[b] = s->count;
+        for (int i = 0; i < count; i++) {
+            s->messages[s->count++] =
+                (message){.bucket = b,
+                          .shard = is_split(options, bytes) ? i % options->shards : -1,
+                          .bytes = bytes / count};
+        }
+    }
+    s->first[s->buckets] = s->count;
+}
+
+static int least_loaded(const double *bytes, int shards)
+{
+    int least = 0;
+    for (int s = 1; s < shards; s++) {
+        if (bytes[s] < bytes[least]) least = s;
+    }
+    return least;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const message *first = *(message *const *)a, *second = *(message *const *)b;
+    if (first->bytes != second->bytes) return first->bytes > second->bytes ? -1 : 1;
+    return first < second ? -1 : first > second; /* they lie in one array */
+}
+
+/* Whole messages go to shards; adds up the bytes of each into load[shards]. */
+static void place_messages(const dl_gpus *gpus, dl_server *s, double *load)
+{
+    const bool in_turn = gpus->config.options->tensors != DL_TENSORS_LEAST_LOADED;
+    message **order = dl_calloc((size_t)s->count, sizeof *order, "messages");
+    int whole = 0;
+    for (int b = s->buckets - 1; b >= 0; b--) { /* from the first layer on */
+        for (int m = s->first[b]; m < s->first[b + 1]; m++) {
+            if (s->messages[m].shard < 0) {
+                order[whole++] = &s->messages[m];
+            } else {
+                load[s->messages[m].shard] += s->messages[m].bytes;
+            }
+        }
+    }
+    if (!in_turn) qsort(order, (size_t)whole, sizeof(message *), by_size);
+    for (int i = 0; i < whole; i++) {
+        order[i]->shard = in_turn ? i % s->shards : least_loaded(load, s->shards);
+        load[order[i]->shard] += order[i]->bytes;
+    }
+    free(order);
+}
+
+static dl_status check_messages(const dl_gpus *gpus, double *count, dl_error *err)
+{
+    *count = 0;
+    for (int b = 0; b < gpus->reduction.buckets; b++)
+        *count += messages_of(gpus, bucket_bytes(gpus, b));
+    if (*count * gpus->config.workers <= MESSAGES_MAX) return DL_OK;
+    return dl_error_set(err, DL_ERR_RANGE,
+                        "%.0f messages of a step for each of %d workers are more than %d in all: "
+                        "[exchange] bucket_bytes and slice_bytes make fewer",
+                        *count, gpus->config.workers, MESSAGES_MAX);
+}
+
+/* --- setting up ------------------------------------------------------------------------------ */
+
+/* Workers of one node stand together: they have the GPUs in ascending order, unless they share
+ * them; then each is a group of its own, as without sums in nodes. */
+static void make_groups(dl_gpus *gpus, dl_server *s)
+{
+    const bool joins = gpus->config.options->node_sum && !gpus->shared;
+    s->groups = dl_calloc((size_t)s->workers, sizeof *s->groups, "senders");
+    s->group_of = dl_calloc((size_t)s->workers, sizeof *s->group_of, "senders");
+    for (int w = 0; w < s->workers; w++) {
+        if (w == 0 || !joins || gpus->places[w].node != gpus->places[w - 1].node)
+            s->groups[s->group_count++].first = w;
+        s->group_of[w] = s->group_count - 1;
+        group *g = &s->groups[s->group_count - 1];
+        if (++g->count > s->local_room) s->local_room = g->count;
+    }
+    gpus->senders = s->group_count;
+    if (s->local_room == 1) return;
+    s->local = dl_calloc((size_t)s->workers * (size_t)s->local_room, sizeof *s->local, "copies");
+    for (int w = 0; w < s->workers; w++) {
+        const group *g = &s->groups[s->group_of[w]];
+        for (int i = 0; i < g->count; i++) {
+            if (g->first + i == w) continue;
+            s->local[w * s->local_room + i] =
+                dl_gpus_copy_of(gpus, gpus->places[w], gpus->places[g->first + i], -1);
+        }
+    }
+}
+
+static void make_queues(dl_gpus *gpus, dl_server *s)
+{
+    const size_t connections = (size_t)s->group_count * (size_t)s->shards;
+    int *of_shard = dl_calloc((size_t)s->shards, sizeof *of_shard, "messages");
+    for (int m = 0; m < s->count; m++)
+        of_shard[s->messages[m].shard]++;
+    s->up = dl_calloc(connections, sizeof *s->up, "connections");
+    s->down = dl_calloc(connections, sizeof *s->down, "connections");
+    s->serving = dl_calloc((size_t)s->shards, sizeof *s->serving, "shards");
+    s->threads = dl_calloc((size_t)s->shards, sizeof *s->threads, "shards");
+    s->out = dl_calloc((size_t)s->workers, sizeof *s->out, "connections");
+    s->in = dl_calloc((size_t)s->workers, sizeof *s->in, "connections");
+    for (int i = 0; i < s->group_count * s->shards; i++) {
+        queue_init(&s->up[i], of_shard[i % s->shards]);
+        queue_init(&s->down[i], of_shard[i % s->shards]);
+    }
+    const int each = gpus->config.options->sums_on_arrival ? s->group_count + 1 : 1;
+    for (int i = 0; i < s->shards; i++)
+        queue_init(&s->serving[i], of_shard[i] * each + 1);
+    for (int w = 0; w < s->workers; w++) {
+        queue_init(&s->out[w], s->local_room > 1 ? s->buckets : 0);
+        queue_init(&s->in[w], s->local_room > 1 ? s->buckets : 0);
+    }
+    free(of_shard);
+}
+
+static void free_server(dl_server *s)
+{
+    if (s == NULL) return;
+    queues_free(s->up, s->group_count * s->shards);
+    queues_free(s->down, s->group_count * s->shards);
+    queues_free(s->serving, s->shards);
+    queues_free(s->out, s->workers);
+    queues_free(s->in, s->workers);
+    free(s->messages);
+    free(s->first);
+    free(s->groups);
+    free(s->group_of);
+    free(s->gathered);
+    free(s->fetched);
+    free(s->has);
+    free(s->came);
+    free(s->threads);
+    free(s->local);
+    free(s);
+}
+
+dl_status dl_server_create(dl_gpus *gpus, dl_error *err)
+{
+    const dl_gpus_config *config = &gpus->config;
+    const int shards = config->options->shards;
+    const double all = config->content_bytes;
+    gpus->shard_share = dl_calloc((size_t)shards, sizeof *gpus->shard_share, "shards");
+    for (int i = 0; i < shards; i++)
+        gpus->shard_share[i] = 1.0 / shards;
+    const bool is_wanted = dl_server_is_wanted(gpus);
+    if (!is_wanted && config->options->tensors == DL_TENSORS_SPLIT) return DL_OK;
+    dl_server *s = gpus->server = dl_calloc(1, sizeof *s, "server");
+    double count = 0;
+    dl_status status = check_messages(gpus, &count, err);
+    if (status != DL_OK) return status;
+    s->buckets = gpus->reduction.buckets;
+    s->shards = shards;
+    s->workers = config->workers;
+    s->messages = dl_calloc((size_t)count, sizeof *s->messages, "messages");
+    s->first = dl_calloc((size_t)s->buckets + 1, sizeof *s->first, "messages");
+    cut_buckets(gpus, s);
+    double *load = dl_calloc((size_t)shards, sizeof *load, "shards");
+    place_messages(gpus, s, load);
+    for (int i = 0; i < shards && all > 0; i++)
+        gpus->shard_share[i] = load[i] / all;
+    free(load);
+    if (!is_wanted) {
+        dl_server_free(gpus);
+        return DL_OK;
+    }
+    make_groups(gpus, s);
+    make_queues(gpus, s);
+    const size_t per_group = (size_t)s->group_count * (size_t)s->buckets;
+    s->gathered = dl_calloc(per_group, sizeof *s->gathered, "buckets");
+    s->fetched = dl_calloc(per_group, sizeof *s->fetched, "buckets");
+    s->has = dl_calloc((size_t)s->workers * (size_t)s->buckets, sizeof *s->has, "buckets");
+    s->came = dl_calloc((size_t)s->workers, sizeof *s->came, "workers");
+    return DL_OK;
+}
+
+void dl_server_free(dl_gpus *gpus)
+{
+    free_server(gpus->server);
+    gpus->server = NULL;
+}
+
+int dl_server_most_flows(const dl_gpus *gpus)
+{
+    const dl_server *s = gpus->server;
+    if (s == NULL) return 0;
+    const int local = s->local_room > 1 ? 2 * s->workers : 0;
+    if (gpus->config.options->order != DL_ORDER_TOGETHER)
+        return local + s->group_count * s->buckets;
+    return 2 * s->group_count * s->count + (local + s->group_count) * s->buckets;
+}

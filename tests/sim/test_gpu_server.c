@@ -1,0 +1,253 @@
+/* A parameter server tensor by tensor, against closed forms. Two tensors: that of the last layer,
+ * whose gradients are ready after a quarter of the backward pass, and that of the first one, at its
+ * end. So the last layer has 100 us of the forward pass of 400 us and 150 us of the backward pass
+ * of 600 us, the first one 300 and 450 us. On the machine of gpu_fixture.h a copy of b bytes takes
+ * 200 + 0.1 b ns between a GPU and its host, 10400 + b ns to the other node's. */
+#include "tests/gpu_fixture.h"
+
+#define PCIE_NS(bytes) (200 + 0.1 * (bytes))
+#define WIRE_NS(bytes) (10400 + (double)(bytes))
+
+/* Bytes of the tensors, and ns that the server takes to read or write a byte. */
+static double step_ns(double last, double first, double byte_ns, const char *machine, int workers,
+                      const char *rest)
+{
+    char costs[1024];
+    snprintf(costs, sizeof costs,
+             "[costs]\nschema = 1\nparameter_bytes = %.0f\n"
+             "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"
+             "[op a.backward]\nfixed_ns = 600000\nper_sample_ns = 0\n"
+             "[gradients]\nready_1 = 0.25, %.0f\nready_2 = 1, %.0f\n"
+             "[update]\nlatency_ns = 0\nread_bytes_per_s = %.9g\nwrite_bytes_per_s = %.9g\n"
+             "[sync]\nbarrier_ns = 0\nlock_ns = 0\n" FIXTURE_FREE_DISPATCH,
+             last + first, last, last + first, 1e9 / byte_ns, 1e9 / byte_ns);
+    return fixture_step_ns(costs, machine, workers, rest);
+}
+
+#define PS "[sync]\nmode = ps\n[exchange]\n"
+
+/* 80 kB and 20 kB on two shards, of which the second one is on the other node. A step pushes, sums
+ * (a read and a write of 1 ns a byte) and pulls, each as long as the slower shard. */
+static void shards_have_whole_tensors(void **state)
+{
+    (void)state;
+    const char *halves = PS "shards = 2\n";
+    assert_near(step_ns(80e3, 20e3, 1, "", 1, halves), 1e6 + 2 * WIRE_NS(50e3) + 2 * 50e3, 1e-5);
+    /* In turn from the first layer on: its 20 kB are at home, the 80 kB over the wire. */
+    assert_near(step_ns(80e3, 20e3, 1, "", 1, PS "shards = 2\ntensors = round_robin\n"),
+                1e6 + 2 * WIRE_NS(80e3) + 2 * 80e3, 1e-5);
+    /* The largest one first: 80 kB at home. */
+    assert_near(step_ns(80e3, 20e3, 1, "", 1, PS "shards = 2\ntensors = least_loaded\n"),
+                1e6 + 2 * WIRE_NS(20e3) + 2 * 80e3, 1e-5);
+    /* 80 kB are split, and the 20 kB are at home. */
+    const char *large = PS "shards = 2\ntensors = large_split\nlarge_bytes = 50kB\n";
+    assert_near(step_ns(80e3, 20e3, 1, "", 1, large), 1e6 + 2 * WIRE_NS(40e3) + 2 * 60e3, 1e-5);
+}
+
+/* More shards than tensors: those without any do nothing. */
+static void a_shard_may_have_no_tensor(void **state)
+{
+    (void)state;
+    assert_near(step_ns(80e3, 20e3, 1, "", 1, PS "shards = 4\ntensors = round_robin\n"),
+                step_ns(80e3, 20e3, 1, "", 1, PS "shards = 2\ntensors = round_robin\n"), 1e-9);
+}
+
+/* Each connection and each shard goes on by itself: the first layer's 20 kB, at home, do not wait
+ * for the 80 kB over the wire, which were ready at 550 us. */
+static void connections_do_not_wait_for_one_another(void **state)
+{
+    (void)state;
+    const char *rest = PS "shards = 2\ntensors = round_robin\noverlap = yes\n";
+    const double last_ns = 550e3 + 2 * WIRE_NS(80e3) + 2 * 80e3;
+    const double first_ns = 1e6 + 2 * PCIE_NS(20e3) + 2 * 20e3;
+    assert_true(first_ns > last_ns);
+    assert_near(step_ns(80e3, 20e3, 1, "", 1, rest), first_ns, 1e-5);
+    assert_near(step_ns(400e3, 20e3, 1, "", 1, rest), 550e3 + 2 * WIRE_NS(400e3) + 2 * 400e3, 1e-5);
+}
+
+/* Four workers of 1, 2, 3 and 4 ms. At once, four gradients are read and the sum is written after
+ * the last one's arrival: 5 ns a byte. On arrival three of them are in the sum by then; adding the
+ * fourth and the update take 3 and 2 ns a byte. Pulls share their switch, or the wire. Sums on
+ * arrival work tensor by tensor: 80 and 20 kB, each fetched when it is summed. */
+static void gradients_are_added_as_they_come(void **state)
+{
+    (void)state;
+    const char *slow = "[noise]\nslow = 1:2, 2:3, 3:4\n";
+    char rest[256];
+    const double ways_ns = PCIE_NS(100e3) + PCIE_NS(2 * 100e3);
+    snprintf(rest, sizeof rest, PS "sum = on_arrival\n%s", slow);
+    assert_near(step_ns(80e3, 20e3, 1, "", 4, rest),
+                4e6 + PCIE_NS(80e3) + 5 * 100e3 + PCIE_NS(2 * 20e3), 1e-5);
+    snprintf(rest, sizeof rest, PS "%s", slow);
+    assert_near(step_ns(80e3, 20e3, 1, "", 4, rest), 4e6 + ways_ns + 5 * 100e3, 1e-5);
+    /* As many reads as gradients, in one go: 8 of them take 9 ns a byte, on arrival still 5. */
+    const char *eight = "[noise]\nslow = 1:2, 2:3, 3:4, 4:5, 5:6, 6:7, 7:8\n";
+    const double far_ns = WIRE_NS(100e3) + WIRE_NS(4 * 100e3);
+    snprintf(rest, sizeof rest, PS "%s", eight);
+    assert_near(step_ns(80e3, 20e3, 1, "", 8, rest), 8e6 + far_ns + 9 * 100e3, 1e-5);
+    snprintf(rest, sizeof rest, PS "sum = on_arrival\n%s", eight);
+    assert_near(step_ns(80e3, 20e3, 1, "", 8, rest),
+                8e6 + WIRE_NS(80e3) + 5 * 80e3 + WIRE_NS(4 * 80e3) + WIRE_NS(4 * 20e3), 1e-5);
+    /* Two equal workers on switches of their own: the server copies, adds and applies the 80 kB,
+     * then the 20 kB, which were there by then. */
+    const char *together = PS "sum = on_arrival\n";
+    assert_near(step_ns(80e3, 20e3, 1, "gpus = 0, 2\n", 2, together),
+                1e6 + PCIE_NS(80e3) + (2 + 3 + 2) * (80e3 + 20e3) + PCIE_NS(20e3), 1e-5);
+}
+
+/* The first layer's 20 kB are on the node, the last layer's 800 kB on the other one: 3.2208 ms from
+ * their gradients to their parameters, which the last layer's pass awaits while the first layer's
+ * has long been done. */
+static void a_layer_waits_for_its_own_fetch(void **state)
+{
+    (void)state;
+    const char *both = PS "shards = 2\ntensors = round_robin\noverlap = yes\nfetch = %s\n";
+    const double push_ns = WIRE_NS(800e3), sum_ns = 2 * 800e3;
+    const struct {
+        const char *fetch;
+        double ns;
+    } cases[] = {
+        /* Forward, the last layer's part of the backward pass, and its way. */
+        {"summed", 550e3 + push_ns + sum_ns + push_ns},
+        {"after", 550e3 + push_ns + sum_ns + push_ns},
+        /* Its part of the forward pass and of the backward pass, and its way. */
+        {"layers", 250e3 + push_ns + sum_ns + push_ns},
+        {"next_step", 250e3 + push_ns + sum_ns + push_ns},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char rest[256];
+        snprintf(rest, sizeof rest, both, cases[i].fetch);
+        assert_near(step_ns(800e3, 20e3, 1, "", 1, rest), cases[i].ns, 1e-5);
+    }
+}
+
+/* One server on the other node, which sums at 0.05 ns a byte (its memory's 40 GB/s, a read and a
+ * write). Fetching once all are summed is in the order of the layers. */
+static void what_the_barrier_leaves_to_hide(void **state)
+{
+    (void)state;
+    /* Pushed one after another: the last layer's from 550 us on; the first layer's 20 kB come
+     * while these are summed. */
+    const double summed_ns = 550e3 + WIRE_NS(800e3) + 0.05 * 820e3;
+    const double fetch_ns = WIRE_NS(20e3) + WIRE_NS(800e3);
+    /* Nearer than 0.5 us: a push crosses the memory that the sum reads. */
+    assert_near(step_ns(800e3, 20e3, 1e-3, "gpus = 4\n", 1, PS "overlap = yes\nfetch = after\n"),
+                summed_ns + fetch_ns, 3e-4);
+    /* The first layer's 300 us hide behind the last layer's fetch. */
+    assert_near(
+        step_ns(800e3, 20e3, 1e-3, "gpus = 4\n", 1, PS "overlap = yes\nfetch = next_step\n"),
+        summed_ns + fetch_ns - 300e3, 3e-4);
+    /* Without overlap both passes are over before the push: as if ready at 1 ms. */
+    assert_near(step_ns(800e3, 20e3, 1e-3, "gpus = 4\n", 1, PS "fetch = next_step\n"),
+                summed_ns + 450e3 + fetch_ns - 300e3, 3e-4);
+    /* All at once: 20 kB each share the wire (40 kB), then what is left of the 800 kB; the first
+     * layer's pass hides as before. */
+    assert_near(step_ns(800e3, 20e3, 1e-3, "gpus = 4\n", 1,
+                        PS "overlap = yes\nfetch = next_step\norder = together\n"),
+                550e3 + WIRE_NS(800e3) + 20e3 + 0.05 * 800e3 + WIRE_NS(820e3) - 300e3, 1e-4);
+}
+
+/* The same server, 800 kB in slices of 100 kB: 110.4 us each way, 5 us to sum. By the layers' order
+ * the first layer's tensor, ready at 1000 us (1031.2, see below), is next after the fifth slice,
+ * which is pushed at 550 + 5 x 110.4 = 1102 us: pushed at 1132.4, summed at 1133.4, fetched after
+ * the fifth slice, from 1217.4 to 1247.8. The last slice comes back at 1579, 331.2 us later, 31.2
+ * after the first layer's pass: all of the next step's times are later by these 31.2 us. As they
+ * become ready, the first layer's comes last: at 1579. */
+static void the_layer_needed_first_goes_first(void **state)
+{
+    (void)state;
+    const char *rest = PS "overlap = yes\nfetch = layers\nslice_bytes = 100kB\norder = %s\n";
+    char ready[200], forward[200];
+    snprintf(ready, sizeof ready, rest, "ready");
+    snprintf(forward, sizeof forward, rest, "forward");
+    assert_near(step_ns(800e3, 20e3, 1e-3, "gpus = 4\n", 1, ready), 1579e3, 2e-4);
+    assert_near(step_ns(800e3, 20e3, 1e-3, "gpus = 4\n", 1, forward), 1279e3, 2e-4);
+}
+
+/* Two nodes of four GPUs, one tensor. Its GPU takes 3 x 80 kB from the others over its link of 10
+ * GB/s, and reads four and writes one vector of its memory at 100 GB/s; one push a node, a sum of
+ * two vectors, and as much back. Without it the wire has four times 80 kB, and the server sums
+ * eight. */
+static void a_node_pushes_one_sum(void **state)
+{
+    (void)state;
+    const char *costs = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH;
+    const double local_ns = PCIE_NS(3 * 80e3);
+    assert_near(fixture_step_ns(costs, "", 8, PS "node_sum = yes\n"),
+                1e6 + local_ns + 5 * 80e3 / 100 + WIRE_NS(80e3) + 3 * 80e3 + WIRE_NS(80e3) +
+                    local_ns,
+                1e-5);
+    assert_near(fixture_step_ns(costs, "", 8, PS),
+                1e6 + WIRE_NS(4 * 80e3) + 9 * 80e3 + WIRE_NS(4 * 80e3), 1e-5);
+    dl_run_result r = fixture_run_gpus(costs, "", 8, 20, PS "node_sum = yes\n");
+    /* Each way: 3 copies in each of two nodes, and two to the server. */
+    assert_near(r.usage.traffic_bytes, 20.0 * 2 * (2 * 3 + 2) * 80e3, 1e-9);
+    dl_run_result_free(&r);
+}
+
+/* One worker on each node: there is nothing to sum before. */
+static void a_node_of_one_sums_nothing(void **state)
+{
+    (void)state;
+    const char *costs = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH;
+    assert_near(fixture_step_ns(costs, "gpus = 0, 4\n", 2, PS "node_sum = yes\n"),
+                fixture_step_ns(costs, "gpus = 0, 4\n", 2, PS), 1e-5);
+}
+
+/* As many shards as nodes with workers: of four workers one, of eight two, each half. */
+static void as_many_shards_as_nodes(void **state)
+{
+    (void)state;
+    const char *costs = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH;
+    assert_near(fixture_step_ns(costs, "", 4, PS "shards = nodes\n"),
+                fixture_step_ns(costs, "", 4, PS "shards = 1\n"), 1e-9);
+    assert_near(fixture_step_ns(costs, "", 8, PS "shards = nodes\n"),
+                fixture_step_ns(costs, "", 8, PS "shards = 2\n"), 1e-9);
+}
+
+/* Four workers that compute for 20 us. At once an update of four gradients takes 5 x 80 us, during
+ * which three workers come with their next ones; the fourth then fetches and pushes, while the
+ * others of its switch do, and computes. On arrival the others' are added meanwhile, and the server
+ * is never idle: a copy, three additions and the update take 2 + 3 x 3 + 2 times 80 us. */
+static void softsync_adds_under_the_lock(void **state)
+{
+    (void)state;
+    const char *costs = "[costs]\nschema = 1\nparameter_bytes = 80000\n"
+                        "[op a.forward]\nfixed_ns = 10000\nper_sample_ns = 0\n"
+                        "[op a.backward]\nfixed_ns = 10000\nper_sample_ns = 0\n"
+                        "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e9\n"
+                        "write_bytes_per_s = 1e9\n[sync]\nbarrier_ns = 0\nlock_ns = 0\n" //
+        FIXTURE_FREE_DISPATCH;
+    const struct {
+        const char *rest;
+        double update_ns;
+    } cases[] = {
+        {"[sync]\nmode = softsync\n", 5 * 80e3 + 2 * PCIE_NS(2 * 80e3) + 20e3},
+        {"[sync]\nmode = softsync\n[exchange]\nsum = on_arrival\n", 13 * 80e3},
+        /* An update for each gradient: there is no sum. */
+        {"[sync]\nmode = softsync\nn = 4\n[exchange]\nsum = on_arrival\n", 2 * 80e3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_run_result r = fixture_run_gpus(costs, "", 4, 400, cases[i].rest);
+        assert_near(1e9 * r.span_s / (double)r.updates, cases[i].update_ns, 0.02);
+        dl_run_result_free(&r);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shards_have_whole_tensors),
+        cmocka_unit_test(a_shard_may_have_no_tensor),
+        cmocka_unit_test(connections_do_not_wait_for_one_another),
+        cmocka_unit_test(gradients_are_added_as_they_come),
+        cmocka_unit_test(a_layer_waits_for_its_own_fetch),
+        cmocka_unit_test(what_the_barrier_leaves_to_hide),
+        cmocka_unit_test(the_layer_needed_first_goes_first),
+        cmocka_unit_test(a_node_pushes_one_sum),
+        cmocka_unit_test(a_node_of_one_sums_nothing),
+        cmocka_unit_test(as_many_shards_as_nodes),
+        cmocka_unit_test(softsync_adds_under_the_lock),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
