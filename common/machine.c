@@ -68,15 +68,14 @@ static dl_status machine_read_parent(const machine_reader *r, const char *sectio
     return status;
 }
 
-/* Reads "3" or "0-7"; false if the text is neither. */
-static bool machine_parse_range(const char *text, int *first, int *last)
+/* Reads "3" or "0-7", numbers below `count`; false if the text is neither. */
+static bool parse_range(const char *text, int count, int *first, int *last)
 {
     char *copy = dl_strdup(text), *dash = strchr(copy, '-');
     if (dash != NULL) *dash = '\0';
     int64_t low = 0, high = 0;
-    bool good =
-        dl_parse_int(copy, 0, DL_MACHINE_MAX_PARTS - 1, &low, NULL) == DL_OK &&
-        dl_parse_int(dash ? dash + 1 : copy, low, DL_MACHINE_MAX_PARTS - 1, &high, NULL) == DL_OK;
+    bool good = dl_parse_int(copy, 0, count - 1, &low, NULL) == DL_OK &&
+                dl_parse_int(dash ? dash + 1 : copy, low, count - 1, &high, NULL) == DL_OK;
     free(copy);
     *first = (int)low;
     *last = (int)high;
@@ -159,6 +158,36 @@ static dl_status machine_check_whole(const machine_reader *r)
     return DL_OK;
 }
 
+int dl_machine_model_number(const dl_machine *machine, int node, int index)
+{
+    for (int o = 0; o < machine->other_count; o++) {
+        const dl_other_nodes *other = &machine->others[o];
+        if (node >= other->first && node <= other->last) return other->model;
+    }
+    return machine->gpus[index].model;
+}
+
+const dl_gpu_model *dl_machine_model(const dl_machine *machine, int node, int index)
+{
+    return &machine->models[dl_machine_model_number(machine, node, index)];
+}
+
+bool dl_machine_has_model(const dl_machine *machine, int model)
+{
+    int plain = machine->nodes; /* with the GPUs of [gpus ..] */
+    bool found = false;
+    for (int o = 0; o < machine->other_count; o++) {
+        const dl_other_nodes *other = &machine->others[o];
+        const int last = other->last < machine->nodes ? other->last : machine->nodes - 1;
+        if (other->first > last) continue;
+        plain -= last - other->first + 1;
+        found |= other->model == model;
+    }
+    for (int g = 0; g < machine->gpu_count && plain > 0; g++)
+        found |= machine->gpus[g].model == model;
+    return found;
+}
+
 int dl_machine_parent(const dl_machine *machine, int place)
 {
     return place < machine->sockets ? -1 : machine->switches[place - machine->sockets].parent;
@@ -185,6 +214,7 @@ void dl_machine_free(dl_machine *machine)
     free(machine->classes);
     free(machine->switches);
     free(machine->gpus);
+    free(machine->others);
     free(machine->nics);
     free(machine->nvlinks);
     free(machine->protocols);
@@ -275,6 +305,9 @@ static const dl_key rows[] = {
         "of the GPUs that the section numbers ([gpus 0-3])"),
     OWN("gpus *", "parent", "socketN, or name of a [switch]", true, "what is above them"),
     OWN("gpus *", "link", "name of a [link]", true, "to the parent"),
+    OWN("nodes *", "model", "name of a [gpu_model]", true,
+        "of all GPUs of the nodes that the section numbers ([nodes 2-3], from 0), in place of "
+        "[gpus]'"),
     OWN("nics *", "parent", "socketN, or name of a [switch]", true, "what is above the NICs"),
     OWN("nics *", "link", "name of a [link]", true, "to the parent"),
     OWN("nics *", "port", "name of a [link]", true, "to the network"),
@@ -356,7 +389,7 @@ static dl_status read_numbers(const machine_reader *r, const dl_ini_section *sec
 {
     int first = 0;
     char text[80];
-    if (!machine_parse_range(name, &first, last)) {
+    if (!parse_range(name, DL_MACHINE_MAX_PARTS, &first, last)) {
         snprintf(text, sizeof text, "expected the number of a %s or a range such as 0-3", part);
         return machine_fail(r, section, text);
     }
@@ -383,6 +416,26 @@ static dl_status read_gpus(const machine_reader *r, const dl_ini_section *sectio
     return DL_OK;
 }
 
+/* Nodes that two sections name have no model of their own to tell. */
+static dl_status read_nodes(const machine_reader *r, const dl_ini_section *section,
+                            const char *name)
+{
+    dl_machine *m = r->machine;
+    dl_other_nodes nodes = {0};
+    if (!parse_range(name, DL_MACHINE_MAX_NODES, &nodes.first, &nodes.last)) {
+        return machine_fail(r, section, "expected the number of a node or a range such as 2-3");
+    }
+    if (nodes.last >= m->nodes) return machine_fail(r, section, "there are fewer nodes");
+    for (int o = 0; o < m->other_count; o++) {
+        if (nodes.last < m->others[o].first || nodes.first > m->others[o].last) continue;
+        return machine_fail(r, section, "another section has some of these nodes too");
+    }
+    dl_status status = machine_read_name(r, section->name, "model", m->models, m->model_count,
+                                         sizeof *m->models, &nodes.model);
+    if (status == DL_OK) DL_APPEND(m->others, m->other_count, "nodes") = nodes;
+    return status;
+}
+
 static dl_status read_nics(const machine_reader *r, const dl_ini_section *section, const char *name)
 {
     dl_machine *m = r->machine;
@@ -404,7 +457,8 @@ static dl_status add_nvlink(const machine_reader *r, const dl_ini_entry *entry, 
                             dl_nvlink nvlink)
 {
     dl_machine *m = r->machine;
-    bool good = strchr(pair, '-') != NULL && machine_parse_range(pair, &nvlink.a, &nvlink.b);
+    bool good =
+        strchr(pair, '-') != NULL && parse_range(pair, DL_MACHINE_MAX_PARTS, &nvlink.a, &nvlink.b);
     if (!good || nvlink.a == nvlink.b || nvlink.b >= m->gpu_count) {
         return dl_ini_error(r->ini, entry, DL_ERR_RANGE, r->err,
                             "'%s' is no pair of GPUs a-b with a < b < %d", pair, m->gpu_count);
@@ -465,6 +519,7 @@ static dl_status read_all(const machine_reader *r)
         (status = machine_each_section(r, "switch", name_switch)) ||
         (status = machine_each_section(r, "switch", read_switch)) ||
         (status = machine_each_section(r, "gpus", read_gpus)) ||
+        (status = machine_each_section(r, "nodes", read_nodes)) ||
         (status = machine_each_section(r, "nics", read_nics)) ||
         (status = machine_each_section(r, "nvlinks", read_nvlinks))) {
         return status;

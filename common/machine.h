@@ -1,5 +1,6 @@
 /* A machine file: one kind of node (GPUs, PCIe tree, NVLink, NICs, host), how many there are, and
- * the network between them. All nodes of a file are equal.
+ * the network between them. The GPUs of a node may be of several models, and those of some nodes of
+ * another model than the file's; all else of the nodes is equal.
  *
  * The format, with an example: docs/formats.md; its keys: dl_machine_keys, docs/keys.md,
  * dlsim --keys.
@@ -13,7 +14,8 @@
  *      /  \    /  \
  *    gpu0 gpu1 2   3
  *
- * What it leaves out: unlike nodes, more than one NVSwitch plane, trees of network switches.
+ * What it leaves out: nodes with unlike links or numbers of GPUs, more than one NVSwitch plane, trees
+ * of network switches.
  */
 #ifndef DL_COMMON_MACHINE_H
 #define DL_COMMON_MACHINE_H
@@ -54,6 +56,12 @@ typedef struct dl_pcie_switch {
 typedef struct dl_gpu {
     int model, parent, link;
 } dl_gpu;
+
+/* Nodes whose GPUs are all of another model than the file's. */
+typedef struct dl_other_nodes {
+    int first, last;
+    int model;
+} dl_other_nodes;
 
 typedef struct dl_nic {
     int parent, link;
@@ -99,11 +107,13 @@ typedef struct dl_machine {
     dl_gpu_model *models;
     dl_link_class *classes;
     dl_pcie_switch *switches;
-    dl_gpu *gpus; /* of a node */
+    dl_gpu *gpus;           /* of a node */
+    dl_other_nodes *others; /* they may be beyond the nodes that there are */
     dl_nic *nics;
     dl_nvlink *nvlinks;
     dl_protocol *protocols;
     int model_count, class_count, switch_count, gpu_count, nic_count, nvlink_count, protocol_count;
+    int other_count;
 } dl_machine;
 
 /* Every key that a machine file may have. */
@@ -119,6 +129,13 @@ dl_status dl_machine_read_text(dl_machine *machine, const char *name, const char
 
 /* Releases everything; a zeroed object is fine. */
 void dl_machine_free(dl_machine *machine);
+
+/* The model of GPU `index` of a node: its number, and the model itself. */
+int dl_machine_model_number(const dl_machine *machine, int node, int index);
+const dl_gpu_model *dl_machine_model(const dl_machine *machine, int node, int index);
+
+/* Whether some GPU of the machine is of the model with this number. */
+bool dl_machine_has_model(const dl_machine *machine, int model);
 
 /* The place above `place` in the PCIe tree, -1 above a socket. */
 int dl_machine_parent(const dl_machine *machine, int place);

@@ -155,6 +155,10 @@ static dl_status check_outputs(const inputs *in, const settings *set, dl_error *
         };
         status = dl_outputs_check(outputs, sizeof outputs / sizeof *outputs, read,
                                   sizeof read / sizeof *read, err);
+        for (size_t f = 0; f < scenario->gpu_costs_count && status == DL_OK; f++) {
+            const dl_file_role file = {"a file of gpu_costs", scenario->gpu_costs[f].path};
+            status = dl_outputs_check(outputs, sizeof outputs / sizeof *outputs, &file, 1, err);
+        }
     }
     return status;
 }

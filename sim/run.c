@@ -10,6 +10,7 @@
 #include "common/alloc.h"
 #include "common/units.h"
 #include "sim/pipeline/pipeline.h"
+#include "sim/shares.h"
 
 const char *const dl_part_names[DL_PART_COUNT] = {"compute",   "dispatch", "communication",
                                                   "averaging", "waiting",  "input"};
@@ -53,13 +54,18 @@ dl_gpu_memory dl_run_stage_memory(const dl_scenario *scenario, const dl_costs *c
     if (find_stages(scenario, costs, costs, point, stages, NULL) != DL_OK) {
         return (dl_gpu_memory){(double)NAN, (double)NAN};
     }
-    return dl_gpu_options_memory(
-        scenario->gpu,
-        &(dl_gpu_point){.first = stage,
-                        .stride = point->stages,
-                        .workers = point->workers,
-                        .own_bytes = dl_pipeline_stage_bytes(
-                            costs, &split, scenario->pipeline->schedule, stages, stage)});
+    const double bytes =
+        dl_pipeline_stage_bytes(costs, &split, scenario->pipeline->schedule, stages, stage);
+    double *own_bytes = dl_calloc((size_t)point->workers, sizeof *own_bytes, "needs of GPUs");
+    for (int w = 0; w < point->workers; w++)
+        own_bytes[w] = bytes;
+    const dl_gpu_memory memory =
+        dl_gpu_options_memory(scenario->gpu, &(dl_gpu_point){.first = stage,
+                                                             .stride = point->stages,
+                                                             .workers = point->workers,
+                                                             .own_bytes = own_bytes});
+    free(own_bytes);
+    return memory;
 }
 
 static dl_gpu_memory split_memory(const dl_scenario *scenario, const dl_costs *costs,
@@ -126,11 +132,41 @@ static unsigned gpu_needs(const dl_scenario *scenario, const dl_point *point)
     return needs;
 }
 
-/* Samples of a worker's micro-batch. */
-static int64_t micro_batch(const dl_point *point)
+/* A worker's GPU and its part of the batch. */
+typedef struct share {
+    int model;
+    int64_t samples;
+} share;
+
+/* [workers], the caller's to free. */
+static share *shares_of(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
-    if (dl_point_is_split(point)) return point->batch / point->workers / point->micro_batches;
-    return point->batch / point->workers / (int64_t)point->option[DL_SYNC_ACCUMULATE];
+    const size_t workers = (size_t)point->workers;
+    share *shares = dl_calloc(workers, sizeof *shares, "shares");
+    int *models = dl_calloc(workers, sizeof *models, "models");
+    int64_t *samples = dl_calloc(workers, sizeof *samples, "shares");
+    dl_point_models(scenario, point, models);
+    dl_point_shares(scenario, costs, point, samples);
+    for (size_t w = 0; w < workers; w++)
+        shares[w] = (share){models[w], samples[w]};
+    free(models);
+    free(samples);
+    return shares;
+}
+
+/* Samples of the micro-batch of a worker with so many in a step. */
+static int64_t micro_batch(const dl_point *point, int64_t samples)
+{
+    if (dl_point_is_split(point)) return samples / point->micro_batches;
+    return samples / (int64_t)point->option[DL_SYNC_ACCUMULATE];
+}
+
+/* What the worker needs of its GPU. The vectors are the costs', activations those of its model. */
+static double model_bytes(const dl_costs *costs, const share *own, const dl_point *point)
+{
+    dl_costs with = *costs;
+    with.gpu_memory = dl_costs_of_model(costs, own->model)->gpu_memory;
+    return dl_gpu_own_bytes(&with, (double)micro_batch(point, own->samples));
 }
 
 static bool are_processes(const dl_scenario *scenario)
@@ -237,20 +273,35 @@ dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
     if (dl_point_is_split(point)) return split_memory(scenario, costs, point);
     const bool exchanges = point->mode->needs & DL_NEED_PARAMETERS;
     const bool served = exchanges && !dl_scenario_is_collective(scenario, point->mode);
-    dl_gpu_point gpu_point = {
+    const dl_gpu_options options = dl_point_gpu_options(scenario, point);
+    double *own_bytes = dl_calloc((size_t)point->workers, sizeof *own_bytes, "needs of GPUs");
+    share *shares = shares_of(scenario, costs, point);
+    for (int w = 0; w < point->workers; w++)
+        own_bytes[w] = model_bytes(costs, &shares[w], point);
+    const dl_gpu_point gpu_point = {
         .stride = 1,
         .workers = point->workers,
-        .own_bytes = dl_gpu_own_bytes(costs, (double)micro_batch(point)),
+        .own_bytes = own_bytes,
         .served_bytes = served ? (double)costs->parameter_bytes : 0,
     };
-    return dl_gpu_options_memory(scenario->gpu, &gpu_point);
+    const dl_gpu_memory memory = dl_gpu_options_memory(&options, &gpu_point);
+    free(shares);
+    free(own_bytes);
+    return memory;
 }
 
-bool dl_run_extrapolates(const dl_costs *costs, const dl_point *point)
+bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
-    int64_t batch = micro_batch(point);
-    if (costs->batch_min > 0 && batch < costs->batch_min) return true;
-    if (costs->batch_max > 0 && batch > costs->batch_max) return true;
+    bool beyond = false;
+    share *shares = shares_of(scenario, costs, point);
+    for (int w = 0; w < point->workers; w++) {
+        const dl_costs *own = dl_costs_of_model(costs, shares[w].model);
+        const int64_t batch = micro_batch(point, shares[w].samples);
+        beyond |= own->batch_min > 0 && batch < own->batch_min;
+        beyond |= own->batch_max > 0 && batch > own->batch_max;
+    }
+    free(shares);
+    if (beyond) return true;
     if (point->cores == DL_CORES_GPU) {
         return dl_point_workers_per_gpu(point) > dl_sharing_known(costs);
     }
@@ -295,22 +346,34 @@ dl_part dl_part_of(dl_worker_state state)
     return DL_PART_WAITING;
 }
 
+static bool are_equal(const share *shares, int workers)
+{
+    for (int w = 1; w < workers; w++)
+        if (shares[w].samples != shares[0].samples) return false;
+    return true;
+}
+
 /* Throughput is that of the whole span: workers that share cores take turns in long time slices, so
  * the rates that each has while it is at work add up to more than the cores can do. */
-static void measure_throughput(const dl_team *team, const dl_point *point, dl_run_result *result)
+static void measure_throughput(const dl_team *team, const dl_point *point, const share *shares,
+                               dl_run_result *result)
 {
+    const bool equal = are_equal(shares, point->workers);
     int64_t done = 0, lost = 0, left_over = 0, span_ns = 0, first_ns = INT64_MAX;
+    double samples = 0;
     for (int w = 0; w < result->workers; w++) {
         const dl_worker *worker = &team->workers[w];
         done += worker->steps_done;
         lost += worker->dropped;
         left_over += worker->left_over;
+        samples += (double)(worker->steps_done - worker->dropped) * (double)shares[w].samples;
         if (worker->last_end_ns > span_ns) span_ns = worker->last_end_ns;
         if (worker->steps_done == team->config.steps && worker->last_end_ns < first_ns) {
             first_ns = worker->last_end_ns;
         }
     }
-    result->samples = (double)(done - lost) * (double)point->batch / point->workers;
+    result->samples =
+        equal ? (double)(done - lost) * (double)point->batch / point->workers : samples;
     result->span_s = dl_ns_to_s((double)span_ns);
     result->throughput_per_s = result->samples / result->span_s;
     result->tail_frac = (double)(span_ns - first_ns) / (double)span_ns;
@@ -397,12 +460,13 @@ static void measure_staleness(const dl_team *team, dl_run_result *result)
     }
 }
 
-static void measure(const dl_team *team, const dl_point *point, dl_run_result *result)
+static void measure(const dl_team *team, const dl_point *point, const share *shares,
+                    dl_run_result *result)
 {
     result->workers = point->workers;
     result->worker_step_s =
         dl_calloc((size_t)point->workers, sizeof *result->worker_step_s, "mean steps");
-    measure_throughput(team, point, result);
+    measure_throughput(team, point, shares, result);
     measure_steps(team, result);
     measure_parts(team, result);
     if (point->mode->staleness == DL_MODE_STALENESS_SOME) measure_staleness(team, result);
@@ -542,6 +606,36 @@ static dl_status run_pipeline(const dl_pipeline_config *config, const dl_run_con
     return status;
 }
 
+/* What a run's compute_log makes of the times of a GPU of that model. */
+static double compute_factor(const dl_run_config *run, int model)
+{
+    const dl_costs *costs = run->costs;
+    double most = 0;
+    if (!run->by_spread || costs->model_count == 0) return exp(run->compute_log);
+    for (int m = 0; m < costs->model_count; m++)
+        most = fmax(most, costs->models[m].spread_log);
+    return exp(run->compute_log * (most > 0 ? costs->models[model].spread_log / most : 1));
+}
+
+/* Stages have the times of the costs: those of GPUs of other models are as much slower as theirs
+ * are for the micro-batch. */
+static void slow_by_model(const dl_run_config *run, const dl_costs *costs, double *slow)
+{
+    const dl_scenario *scenario = run->scenario;
+    const dl_point *point = run->point;
+    const dl_machine *m = &scenario->gpu->machine;
+    const double samples = dl_point_split(point).samples;
+    const double plain_ns =
+        dl_costs_step_ns(costs, samples, "forward") + dl_costs_step_ns(costs, samples, "backward");
+    for (int d = 0; d < point->workers * point->stages && costs->model_count > 0; d++) {
+        const dl_place place = dl_gpu_options_place(scenario->gpu, d);
+        const int model = dl_machine_model_number(m, place.node, place.index);
+        slow[d] *= (dl_costs_model_step_ns(costs, model, samples, "forward") +
+                    dl_costs_model_step_ns(costs, model, samples, "backward")) /
+                   plain_ns * compute_factor(run, model) / exp(run->compute_log);
+    }
+}
+
 /* A slow worker is slow in all stages; GPUs of one model differ each for itself. */
 static double *slow_devices(const dl_scenario *scenario, const dl_gpu_options *gpus,
                             const dl_costs *costs, const dl_point *point)
@@ -567,7 +661,7 @@ static dl_status run_split(const dl_run_config *run, const dl_costs *costs, dl_r
     const dl_scenario *scenario = run->scenario;
     const dl_point *point = run->point;
     const dl_pipeline_options *options = &scenario->pipeline->options;
-    const double factor = exp(run->compute_log);
+    const double factor = exp(run->compute_log); /* slow_by_model takes some of it back */
     dl_stage stages[DL_STAGES_MAX];
     dl_status status = find_stages(scenario, run->costs, costs, point, stages, err);
     if (status != DL_OK) return status;
@@ -582,6 +676,7 @@ static dl_status run_split(const dl_run_config *run, const dl_costs *costs, dl_r
     workload.input_ns =
         fmax(0, dl_costs_step_ns(costs, split.samples * split.micro_batches, "input"));
     double *slow = slow_devices(scenario, scenario->gpu, costs, point);
+    slow_by_model(run, costs, slow);
     dl_gpu_options gpus;
     dl_gpu_options_at_point(scenario->gpu, costs, point->workers, NULL, &gpus);
     const dl_noise_config noise = {
@@ -624,7 +719,8 @@ bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs)
 /* The GPUs of a point, for the team whose engine it is; NULL for workers on cores. */
 static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
                              const dl_run_config *config, const dl_costs *costs,
-                             const dl_workload *workload, dl_engine *engine, dl_error *err)
+                             const dl_workload *workload, const dl_gpu_step *step,
+                             dl_engine *engine, dl_error *err)
 {
     const dl_scenario *scenario = config->scenario;
     const dl_mode *mode = config->point->mode;
@@ -634,6 +730,7 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
     const dl_gpus_config gpus_config = {
         .options = options,
         .workload = workload,
+        .step = step,
         .costs = costs,
         .engine = engine,
         .workers = config->point->workers,
@@ -644,8 +741,6 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
         .slows = config->point->workers > 1 && mode == &dl_mode_allreduce &&
                  (scenario->gpu->overlap || lags(config->point)),
         .with_input = dl_costs_have_input(costs),
-        .input_bytes = costs->input_bytes_per_sample.value * (double)config->point->batch /
-                       config->point->workers,
         .seed = (uint64_t)scenario->seed,
         .replicate = config->replicate,
         .exchanges = (double)dl_run_steps(scenario, config->point) /
@@ -655,13 +750,16 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
     return dl_gpus_create(gpus, &gpus_config, err);
 }
 
-/* The work of a step with the costs of this draw. */
-static void init_workload(dl_workload *workload, const dl_run_config *config, const dl_costs *costs)
+/* The work of a step of a worker with the costs of this draw. */
+static void init_workload(dl_workload *workload, const dl_run_config *config, const dl_costs *costs,
+                          const share *own)
 {
     const dl_scenario *scenario = config->scenario;
     const dl_point *point = config->point;
-    dl_workload_init(workload, costs, (double)micro_batch(point));
-    const double factor = exp(config->compute_log);
+    const double batch = (double)micro_batch(point, own->samples);
+    dl_workload_init(workload, costs, batch);
+    if (costs->model_count > 0) dl_workload_set_model(workload, costs, own->model, batch);
+    const double factor = compute_factor(config, own->model);
     workload->compute_ns *= factor;
     workload->backward_ns *= factor;
     workload->update_ns *= factor;
@@ -681,9 +779,35 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
     if (!(needs & DL_NEED_LOCK)) workload->lock_ns = 0;
 }
 
+/* The steps of all workers; NULL for workers on cores. The caller's to free. */
+static dl_gpu_step *gpu_steps(const dl_run_config *config, const dl_costs *costs,
+                              const share *shares)
+{
+    const int workers = config->point->workers;
+    if (config->scenario->gpu == NULL) return NULL;
+    dl_gpu_step *steps = dl_calloc((size_t)workers, sizeof *steps, "steps of GPUs");
+    for (int w = 0; w < workers; w++) {
+        const share *own = &shares[w];
+        if (w > 0 && own->model == shares[w - 1].model && own->samples == shares[w - 1].samples) {
+            steps[w] = steps[w - 1];
+            continue;
+        }
+        dl_workload workload;
+        init_workload(&workload, config, costs, own);
+        steps[w] = (dl_gpu_step){
+            .compute_ns = workload.compute_ns,
+            .backward_ns = workload.backward_ns,
+            .update_ns = workload.update_ns,
+            .input_ns = workload.input_ns,
+            .input_bytes = costs->input_bytes_per_sample.value * (double)own->samples,
+        };
+    }
+    return steps;
+}
+
 /* Runs the team and takes its figures. */
-static dl_status run_team(dl_team *team, const dl_run_config *config, dl_run_result *result,
-                          dl_error *err)
+static dl_status run_team(dl_team *team, const dl_run_config *config, const share *shares,
+                          dl_run_result *result, dl_error *err)
 {
     dl_team_run(team);
     if (dl_team_is_stuck(team)) {
@@ -703,7 +827,7 @@ static dl_status run_team(dl_team *team, const dl_run_config *config, dl_run_res
         result->steady_per_s = samples * team->steady_steps_per_ns / dl_ns_to_s(1);
         return DL_OK;
     }
-    measure(team, config->point, result);
+    measure(team, config->point, shares, result);
     return DL_OK;
 }
 
@@ -740,7 +864,9 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
         return split;
     }
     dl_workload workload;
-    init_workload(&workload, config, &costs);
+    share *shares = shares_of(scenario, config->costs, point);
+    init_workload(&workload, config, &costs, &shares[0]);
+    dl_gpu_step *steps = gpu_steps(config, &costs, shares);
     dl_gpu_options options = {0}, *gpu = scenario->gpu != NULL ? &options : NULL;
     if (gpu != NULL) dl_gpu_options_at_point(scenario->gpu, &costs, workers, point->gpus, gpu);
     double *slow = slow_devices(scenario, gpu, &costs, point);
@@ -751,7 +877,8 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
     double *expected_work = take_work(&noise, point, &costs);
     dl_team team = {0};
     dl_gpus *gpus;
-    dl_status status = create_gpus(&gpus, &options, config, &costs, &workload, &team.engine, err);
+    dl_status status =
+        create_gpus(&gpus, &options, config, &costs, &workload, steps, &team.engine, err);
     if (status == DL_OK) {
         dl_team_init(&team, &(dl_team_config){
                                 .platform = platform_of(scenario),
@@ -780,11 +907,13 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
                                 .slow = config->without_slow ? NULL : slow,
                                 .observer = config->observer,
                             });
-        status = run_team(&team, config, result, err);
+        status = run_team(&team, config, shares, result, err);
     }
     dl_team_free(&team);
     dl_gpus_free(gpus);
     if (scenario->gpu != NULL) dl_gpu_options_free_at_point(&options);
+    free(steps);
+    free(shares);
     free(slow);
     free(expected_work);
     dl_costs_draw_free(&costs);

@@ -32,10 +32,12 @@ typedef struct dl_run_config {
     const dl_scenario *scenario;
     const dl_costs *costs; /* undisturbed; must have what the point needs */
     const dl_point *point;
-    uint32_t replicate;   /* of the noise */
-    uint32_t draw;        /* of the costs */
-    double compute_log;   /* of a factor on forward, backward and update; 0: as the costs say */
-    bool without_slow;    /* the baseline: its worker is none of the slow ones */
+    uint32_t replicate; /* of the noise */
+    uint32_t draw;      /* of the costs */
+    double compute_log; /* of a factor on forward, backward and update; 0: as the costs say */
+    bool by_spread;     /* that factor is of the GPUs whose compute may be most slow; others have as
+                           much of it as of their spread_log (dl_model_costs) */
+    bool without_slow;  /* the baseline: its worker is none of the slow ones */
     int64_t steady_after; /* > 0: the run ends once its steps repeat, after so many; no noise */
     const dl_team_observer *observer; /* NULL = none */
 } dl_run_config;
@@ -97,7 +99,7 @@ dl_origin dl_run_origin(const dl_scenario *scenario, const dl_costs *costs, cons
 
 /* Whether the point lies outside of what the costs were measured at: batch of a worker, co-running
  * instances or, for more than one worker, the number of cores. */
-bool dl_run_extrapolates(const dl_costs *costs, const dl_point *point);
+bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
 /* Steps of a worker: the scenario's, rounded up to whole intervals. */
 int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point);

@@ -23,8 +23,11 @@ static double run(trial *t, const dl_costs *costs, double compute_log)
 {
     dl_run_result result = {0};
     dl_error ignored = {0};
-    const dl_run_config config = {
-        .scenario = &t->scenario, .costs = costs, .point = t->point, .compute_log = compute_log};
+    const dl_run_config config = {.scenario = &t->scenario,
+                                  .costs = costs,
+                                  .point = t->point,
+                                  .compute_log = compute_log,
+                                  .by_spread = true};
     if (dl_run(&config, &result, &ignored) != DL_OK) return (double)NAN;
     const double per_s = result.throughput_per_s;
     dl_run_result_free(&result);

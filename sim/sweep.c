@@ -14,6 +14,7 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "sim/shares.h"
 
 /* --- a row's figures ------------------------------------------------------------------------ */
 
@@ -261,8 +262,10 @@ static void set_rates(dl_row *row, const row_runs *runs, const row_runs *base, b
 }
 
 /* Sets the figures of row->point from its runs; base are those of its baseline, as many, NULL if
- * there are none (no speedup). Without `interval` there is none but of scaled compute. */
-static void set_figures(dl_row *row, const row_runs *runs, const row_runs *base, bool interval)
+ * there are none (no speedup). Without `interval` there is none but of scaled compute. `worth`: as
+ * many GPUs, or workers, as the baseline's compute what the row's do. */
+static void set_figures(dl_row *row, const row_runs *runs, const row_runs *base, bool interval,
+                        double worth)
 {
     const int64_t count = runs->central_count;
     row->mean.workers = row->point.workers;
@@ -272,7 +275,7 @@ static void set_figures(dl_row *row, const row_runs *runs, const row_runs *base,
     row->mean.step_mean_s = median_of(runs->central, count, offsetof(dl_run_result, step_mean_s));
     row->mean.usage = runs->central[0].usage;
     set_rates(row, runs, base, interval);
-    row->efficiency = row->speedup / dl_point_gpus(&row->point);
+    row->efficiency = row->speedup / worth;
     dl_mode_staleness kind = row->point.mode->staleness;
     row->staleness_mean =
         kind == DL_MODE_STALENESS_ZERO ? row->point.option[DL_SYNC_LAG] : (double)NAN;
@@ -293,6 +296,7 @@ typedef struct part {
     dl_point *points;
     size_t point_count, visible;
     size_t *baseline;              /* [visible] index in points */
+    int *fastest;                  /* [visible] the GPUs of the baselines, by their numbers */
     bool *fits;                    /* [point_count] into its GPUs */
     int64_t central, drawn, extra; /* runs of a point */
     double compute_log;            /* how much slower and faster compute is in the extra ones */
@@ -325,6 +329,14 @@ static dl_point baseline_of(const dl_scenario *scenario, const dl_point *point)
     return baseline;
 }
 
+/* Its number over all nodes. */
+static int fastest_gpu(const part *p, const dl_point *baseline)
+{
+    const dl_place place = dl_gpu_options_place(
+        p->scenario->gpu, dl_fastest_gpu(p->scenario, p->costs, (double)baseline->batch));
+    return place.node * p->scenario->gpu->machine.gpu_count + place.index;
+}
+
 static void list_points(part *p)
 {
     const dl_scenario *scenario = p->scenario;
@@ -332,13 +344,20 @@ static void list_points(part *p)
     p->visible = p->point_count = visible;
     p->points = dl_calloc(2 * visible, sizeof *p->points, "points and baselines");
     p->baseline = dl_calloc(visible, sizeof *p->baseline, "baselines");
+    p->fastest = dl_calloc(visible, sizeof *p->fastest, "GPUs of baselines");
     memcpy(p->points, scenario->points, visible * sizeof *p->points);
     for (size_t i = 0; i < visible; i++) {
         dl_point baseline = baseline_of(scenario, &scenario->points[i]);
         size_t b = visible;
         while (b < p->point_count && p->points[b].batch != baseline.batch)
             b++;
-        if (b == p->point_count) p->points[p->point_count++] = baseline;
+        if (b == p->point_count) {
+            if (p->costs->model_count > 0) {
+                baseline.gpus = &p->fastest[b - visible];
+                p->fastest[b - visible] = fastest_gpu(p, &baseline);
+            }
+            p->points[p->point_count++] = baseline;
+        }
         p->baseline[i] = b;
     }
     p->fits = dl_calloc(p->point_count, sizeof *p->fits, "points that fit");
@@ -397,6 +416,7 @@ static void free_part(part *p)
     free(p->results);
     free(p->points);
     free(p->baseline);
+    free(p->fastest);
     free(p->fits);
     free(p->compute_draws);
 }
@@ -471,6 +491,7 @@ static dl_status run_one(part *p, int64_t run, dl_error *err)
                                            : 0),
         .draw = is_drawn ? (uint32_t)draw + 1 : 0,
         .without_slow = point >= p->visible,
+        .by_spread = true,
         .compute_log = is_drawn && p->compute_draws != NULL ? p->compute_draws[draw]
                        : extra < 0                          ? 0
                        : extra == 0                         ? p->compute_log
@@ -535,14 +556,15 @@ static void set_row(dl_row *row, const part *p, size_t index, size_t variant)
                     .memory = dl_run_memory(p->scenario, p->costs, &p->points[index])};
     row->origin =
         p->scaling->differs ? DL_ORIGIN_ASSUMED : dl_run_origin(p->scenario, p->costs, &row->point);
-    row->extrapolated = dl_run_extrapolates(p->costs, &row->point) ||
-                        dl_run_extrapolates(p->costs, &p->points[base]);
+    row->extrapolated = dl_run_extrapolates(p->scenario, p->costs, &row->point) ||
+                        dl_run_extrapolates(p->scenario, p->costs, &p->points[base]);
     if (!p->fits[index]) {
         set_unfit_figures(row);
         return;
     }
     const row_runs runs = runs_of(p, index), base_runs = runs_of(p, base);
-    set_figures(row, &runs, p->fits[base] ? &base_runs : NULL, p->scenario->replicates > 1);
+    set_figures(row, &runs, p->fits[base] ? &base_runs : NULL, p->scenario->replicates > 1,
+                dl_point_worth(p->scenario, p->costs, &row->point));
 }
 
 static void collect(dl_sweep *sweep, const jobs *all)

@@ -39,7 +39,7 @@ typedef struct dl_row {
     dl_point point;
     dl_run_result mean; /* or median, see above; staleness: pooled counts; usage: of replicate 0 */
     double low_per_s, high_per_s;     /* NaN with one replicate, unless compute was scaled */
-    double speedup, efficiency;       /* efficiency = speedup / workers */
+    double speedup, efficiency;       /* efficiency = speedup / dl_point_worth */
     double speedup_low, speedup_high; /* as low_per_s */
     double *rates; /* [rate_count] throughputs of the runs that the interval is of, in the order of
                       draws: equal numbers of two rows have the same draw */

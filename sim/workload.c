@@ -56,6 +56,15 @@ void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch
     };
 }
 
+void dl_workload_set_model(dl_workload *workload, const dl_costs *costs, int model, double batch)
+{
+    const double backward_ns = dl_costs_model_step_ns(costs, model, batch, "backward");
+    workload->compute_ns =
+        not_negative(dl_costs_model_step_ns(costs, model, batch, "forward") + backward_ns);
+    workload->backward_ns = fmin(not_negative(backward_ns), workload->compute_ns);
+    workload->update_ns = not_negative(dl_costs_model_step_ns(costs, model, batch, "update"));
+}
+
 void dl_workload_accumulate(dl_workload *workload, int micro_batches, bool adds)
 {
     workload->input_ns *= micro_batches;
@@ -149,15 +158,29 @@ static void draw_bytes(dl_random *stream, int64_t *bytes, double error_bytes)
     *bytes = llround((double)*bytes * exp(z * log_sd(error_bytes / (double)*bytes)));
 }
 
+static void draw_models(const dl_costs *costs, dl_random *stream, dl_costs *drawn)
+{
+    drawn->models = dl_calloc((size_t)costs->model_count, sizeof *drawn->models, "costs of models");
+    for (int m = 0; m < costs->model_count; m++) {
+        drawn->models[m] = costs->models[m];
+        if (costs->models[m].own == NULL) continue;
+        drawn->models[m].own = dl_calloc(1, sizeof *drawn->models[m].own, "costs of a model");
+        dl_costs_draw(costs->models[m].own, stream, drawn->models[m].own);
+    }
+}
+
 void dl_costs_draw(const dl_costs *costs, dl_random *stream, dl_costs *drawn)
 {
     *drawn = *costs;
     drawn->ops = dl_calloc(costs->op_count, sizeof *drawn->ops, "drawn operations");
     if (costs->op_count > 0) memcpy(drawn->ops, costs->ops, costs->op_count * sizeof *drawn->ops);
-    if (stream == NULL) return;
-    dl_costs_each(drawn, draw_value, stream);
-    draw_bytes(stream, &drawn->parameter_bytes, costs->parameter_error_bytes);
-    draw_bytes(stream, &drawn->state_bytes, costs->state_error_bytes);
+    if (stream != NULL) {
+        dl_costs_each(drawn, draw_value, stream);
+        draw_bytes(stream, &drawn->parameter_bytes, costs->parameter_error_bytes);
+        draw_bytes(stream, &drawn->state_bytes, costs->state_error_bytes);
+    }
+    /* Last, so that one model more changes no number of the others. */
+    if (costs->model_count > 0) draw_models(costs, stream, drawn);
 }
 
 static void note_error(void *user, dl_value *value, double low, double high)
@@ -173,11 +196,20 @@ bool dl_costs_have_errors(const dl_costs *costs)
     bool any = costs->parameter_error_bytes > 0 || costs->state_error_bytes > 0;
     dl_costs looked_at = *costs;
     dl_costs_each(&looked_at, note_error, &any);
+    for (int m = 0; m < costs->model_count; m++)
+        any |= costs->models[m].own != NULL && dl_costs_have_errors(costs->models[m].own);
     return any;
 }
 
 void dl_costs_draw_free(dl_costs *drawn)
 {
+    for (int m = 0; m < drawn->model_count; m++) {
+        dl_costs *own = drawn->models[m].own;
+        if (own == NULL) continue;
+        dl_costs_draw_free(own);
+        free(own);
+    }
+    if (drawn->model_count > 0) free(drawn->models);
     free(drawn->ops);
     *drawn = (dl_costs){0};
 }

@@ -49,6 +49,9 @@ typedef struct dl_workload {
  * limit): ask dl_costs_missing for what the run needs first. */
 void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch);
 
+/* Sets its times of compute to those of a GPU of the machine's model of this number. */
+void dl_workload_set_model(dl_workload *workload, const dl_costs *costs, int model, double batch);
+
 /* Makes a step one of `micro_batches` >= 1 batches of the size of before, with one exchange and one
  * update. Input, dispatch, forward and backward come so often; with `adds`, each micro-batch but
  * the first adds its gradients up, which costs an average of two vectors (else it is part of

@@ -22,6 +22,12 @@ void dl_costs_free(dl_costs *costs)
     }
     for (size_t i = 0; i < costs->collective_count; i++)
         free(costs->collectives[i].times);
+    for (int m = 0; m < costs->model_count; m++) {
+        if (costs->models[m].own != NULL) dl_costs_free(costs->models[m].own);
+        free(costs->models[m].own);
+        free(costs->models[m].factors);
+    }
+    free(costs->models);
     free(costs->ops);
     free(costs->layers);
     free(costs->noise);
@@ -122,6 +128,13 @@ dl_origin dl_costs_worst_origin(const dl_costs *costs, unsigned needs)
     for (size_t i = 0; i < costs->linearity_count && (needs & DL_NEED_OPS); i++) {
         worst(&origin, &found, &costs->linearity[i].factor);
     }
+    for (int m = 0; m < costs->model_count && (needs & DL_NEED_OPS); m++) {
+        const dl_costs *own = costs->models[m].own;
+        const dl_origin of = own != NULL ? dl_costs_worst_origin(own, DL_NEED_OPS)
+                             : costs->models[m].factors != NULL ? DL_ORIGIN_ASSUMED
+                                                                : origin;
+        if (of < origin) origin = of;
+    }
     for (size_t i = 0; i < dl_cost_keys.count; i++) {
         const dl_value *value = dl_cost_single_of(costs, &dl_cost_keys.rows[i]);
         if (value != NULL && needs & dl_cost_keys.rows[i].group) worst(&origin, &found, value);
@@ -149,16 +162,37 @@ double dl_costs_linearity(const dl_costs *costs, double batch)
     return low->factor.value + share * (table[high].factor.value - low->factor.value);
 }
 
-double dl_costs_step_ns(const dl_costs *costs, double batch, const char *phase)
+/* factors: NULL: 1. */
+static double step_ns(const dl_costs *costs, const double *factors, double batch, const char *phase)
 {
     double sum_ns = 0;
     for (size_t i = 0; i < costs->op_count; i++) {
         const dl_op_cost *op = &costs->ops[i];
         if (phase != NULL && strcmp(op->name, phase) != 0 && !dl_costs_is_phase(op->name, phase))
             continue;
-        sum_ns += op->fixed_ns.value + op->per_sample_ns.value * batch;
+        const double factor = factors != NULL ? factors[i] : 1;
+        sum_ns += factor * (op->fixed_ns.value + op->per_sample_ns.value * batch);
     }
     return sum_ns * dl_costs_linearity(costs, batch);
+}
+
+double dl_costs_step_ns(const dl_costs *costs, double batch, const char *phase)
+{
+    return step_ns(costs, NULL, batch, phase);
+}
+
+double dl_costs_model_step_ns(const dl_costs *costs, int model, double batch, const char *phase)
+{
+    if (costs->model_count == 0) return step_ns(costs, NULL, batch, phase);
+    const dl_model_costs *m = &costs->models[model];
+    return m->own != NULL ? step_ns(m->own, NULL, batch, phase)
+                          : step_ns(costs, m->factors, batch, phase);
+}
+
+const dl_costs *dl_costs_of_model(const dl_costs *costs, int model)
+{
+    const bool has_own = costs->model_count > 0 && costs->models[model].own != NULL;
+    return has_own ? costs->models[model].own : costs;
 }
 
 static void see(dl_value *value, const char *section, const char *name, dl_cost_visit_fn visit,

@@ -93,6 +93,16 @@ typedef enum dl_cost_need {
     DL_NEED_GPU_MEMORY = 1 << 16 /* no run needs it: what is unknown is not checked */
 } dl_cost_need;
 
+/* Compute on the GPUs of one of the machine's models, where it has several. */
+typedef struct dl_model_costs {
+    struct dl_costs
+        *own;          /* of another cost file, of which operations, linearity, batches and memory
+                             count; owned; NULL: the costs' own operations */
+    double *factors;   /* [op_count] on the times of these; NULL: 1 */
+    double spread_log; /* how much slower and faster it may be, as the logarithm of a factor: it
+                             was scaled or estimated; 0: measured */
+} dl_model_costs;
+
 typedef struct dl_costs {
     char *path;
     char *workload, *device, *precision;             /* NULL: not given */
@@ -147,6 +157,10 @@ typedef struct dl_costs {
     size_t gradient_count;
     dl_noise_set *noise; /* [noise_count], each of other batch and copies */
     size_t noise_count;
+    dl_model_costs
+        *models; /* [model_count] by the machine's numbers, as sim/scenario/scaling.h sets
+                               them; none: all its GPUs are of one model. Not in the file */
+    int model_count;
 } dl_costs;
 
 /* Every key that a cost file may have, its single numbers in the order in which they are written
@@ -205,5 +219,11 @@ double dl_costs_linearity(const dl_costs *costs, double batch);
  * fixed + per_sample batch, times the linearity at `batch`. Unknown numbers add nothing: ask
  * dl_costs_missing first. */
 double dl_costs_step_ns(const dl_costs *costs, double batch, const char *phase);
+
+/* The same on a GPU of the machine's model of this number. */
+double dl_costs_model_step_ns(const dl_costs *costs, int model, double batch, const char *phase);
+
+/* The costs whose batches and memory hold for GPUs of that model. Borrowed. */
+const dl_costs *dl_costs_of_model(const dl_costs *costs, int model);
 
 #endif

@@ -22,6 +22,10 @@ void dl_dispatch_init(dl_dispatch *dispatch, const dl_dispatch_config *config)
     for (int t = 0; t < threads; t++) {
         dispatch->threads[t].first = t;
         dispatch->threads[t].count = config->workers / threads;
+        double own_ns = 0;
+        for (int w = t; w < t + dispatch->threads[t].count && config->own_serial_ns != NULL; w++)
+            own_ns += config->own_serial_ns[w];
+        dispatch->threads[t].serial_ns = config->serial_ns + own_ns;
     }
 }
 
@@ -47,7 +51,7 @@ static void try_step(dl_dispatch *dispatch, int thread)
     if (t->busy || t->awaited > 0 || t->step == dispatch->config.steps) return;
     t->busy = true;
     t->at = -1;
-    after(dispatch, thread, dispatch->config.serial_ns);
+    after(dispatch, thread, t->serial_ns);
 }
 
 /* Sets out for the step after the one that has been launched. */

@@ -37,12 +37,15 @@ typedef struct dl_dispatch_config {
     int ahead;                       /* steps, >= 0 */
     int64_t steps;                   /* that it launches for each worker */
     double serial_ns, per_worker_ns; /* >= 0 */
+    const double *own_serial_ns;     /* [workers] >= 0: more of the serial part for each worker of a
+                                        thread; NULL: none; read by init only */
     dl_event_fn progress; /* progress(user, worker): a launch of the worker has started or ended */
     void *user;
 } dl_dispatch_config;
 
 typedef struct dl_launch_thread {
     int first, count; /* its workers */
+    double serial_ns; /* for all of them */
     int at;           /* worker whose launch it is at, counted from first; -1 = serial part */
     bool busy;        /* else it waits for its GPUs */
     int64_t step;     /* that it launches now or next */

@@ -13,21 +13,18 @@ static void on_input(void *user, int worker);
 
 static void init_input(dl_gpus *gpus)
 {
-    dl_input_init(
-        &gpus->input,
-        &(dl_input_config){
-            .engine = gpus->config.engine,
-            .network = &gpus->network,
-            .options = gpus->config.options,
-            .places = gpus->places,
-            .workers = gpus->config.workers,
-            .seed = gpus->config.seed,
-            .replicate = gpus->config.replicate,
-            .make_ns = gpus->config.options->in_turn ? 0 : gpus->config.workload->input_ns,
-            .bytes = gpus->config.input_bytes,
-            .came = on_input,
-            .user = gpus,
-        });
+    dl_input_init(&gpus->input, &(dl_input_config){
+                                    .engine = gpus->config.engine,
+                                    .network = &gpus->network,
+                                    .options = gpus->config.options,
+                                    .places = gpus->places,
+                                    .workers = gpus->config.workers,
+                                    .seed = gpus->config.seed,
+                                    .replicate = gpus->config.replicate,
+                                    .step = gpus->config.step,
+                                    .came = on_input,
+                                    .user = gpus,
+                                });
 }
 
 /* As sim/platform/host.c has it for cores. */
@@ -66,7 +63,9 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
         gpus->places[w] = dl_gpu_options_place(config->options, (int)w);
         gpus->workers[w].compress_ns =
             dl_compress_traffic(config->options, config->content_bytes) /
-            (m->models[m->gpus[gpus->places[w].index].model].memory_bytes_per_s.value / 1e9);
+            (dl_machine_model(m, gpus->places[w].node, gpus->places[w].index)
+                 ->memory_bytes_per_s.value /
+             1e9);
     }
     init_sharing(gpus);
     dl_status status = dl_gpus_exchange_init(gpus, err);
@@ -301,13 +300,13 @@ static void on_input(void *user, int worker)
 static void compute(dl_team *team, int worker, bool with_update)
 {
     dl_gpus *gpus = dl_gpus_of(team);
-    const dl_workload *workload = team->config.workload;
+    const dl_gpu_step *step = &gpus->config.step[worker];
     const dl_worker *w = &team->workers[worker];
     double slow = team->config.slow != NULL ? team->config.slow[worker] : 1;
     slow *= w->work_factor;
-    double work_ns = slow * workload->compute_ns + (with_update ? workload->update_ns : 0);
+    double work_ns = slow * step->compute_ns + (with_update ? step->update_ns : 0);
     gpus->workers[worker].work_ns = work_ns * w->noise_factor;
-    gpus->workers[worker].backward_ns = slow * workload->backward_ns * w->noise_factor;
+    gpus->workers[worker].backward_ns = slow * step->backward_ns * w->noise_factor;
     if (gpus->config.with_input && !gpus->config.options->in_turn &&
         !dl_input_take(&gpus->input, worker)) {
         gpus->workers[worker].phase = DL_GPU_WAITS_FOR_INPUT;
@@ -340,7 +339,8 @@ static void cut(dl_team *team, int worker)
  * passes that have exchanged by a collective, each on its own GPU. */
 static void update(dl_team *team, int worker)
 {
-    double work_ns = team->config.workload->update_ns * team->workers[worker].noise_factor;
+    const double update_ns = dl_gpus_of(team)->config.step[worker].update_ns;
+    double work_ns = update_ns * team->workers[worker].noise_factor;
     dl_engine_after(&team->engine, dl_ns_ceil(work_ns), on_done, team, worker);
 }
 
@@ -354,19 +354,23 @@ static int init(dl_team *team)
     const dl_workload *workload = team->config.workload;
     gpus->team = team;
     const int each = options->dispatch == DL_DISPATCH_SINGLE ? team->config.workers : 1;
-    const double input_ns = options->in_turn ? workload->input_ns : 0;
+    double *input_ns = dl_calloc((size_t)team->config.workers, sizeof *input_ns, "input");
+    for (int w = 0; w < team->config.workers; w++)
+        input_ns[w] = options->in_turn ? gpus->config.step[w].input_ns : 0;
     const dl_dispatch_config dispatch = {
         .engine = &team->engine,
         .kind = options->dispatch,
         .workers = team->config.workers,
         .ahead = options->ahead,
         .steps = team->config.steps,
-        .serial_ns = workload->serial_ns + each * (workload->dispatch_ns + input_ns),
+        .serial_ns = workload->serial_ns + each * workload->dispatch_ns,
+        .own_serial_ns = input_ns,
         .per_worker_ns = workload->per_worker_ns,
         .progress = on_launch,
         .user = gpus,
     };
     dl_dispatch_init(&gpus->dispatch, &dispatch);
+    free(input_ns);
     /* A piece of work of each GPU, the launches, two for each flow and one for shares, the launch
      * of a collective. */
     return team->agents + gpus->dispatch.thread_count + dl_input_most(&gpus->input) +
@@ -427,7 +431,7 @@ static void measure(const dl_team *team, dl_usage *usage)
     }
     for (int t = 0; t < dispatch->thread_count; t++) {
         snprintf(name, sizeof name, "host thread %d", t);
-        double step_ns = dispatch->config.serial_ns +
+        double step_ns = dispatch->threads[t].serial_ns +
                          dispatch->threads[t].count * dispatch->config.per_worker_ns;
         dl_usage_note(usage, name, (double)dispatch->threads[t].step * step_ns / span_ns);
     }

@@ -38,9 +38,12 @@
  * ones. A barrier costs [sync] barrier_ns and the lock's hand-over lock_ns where the server is in
  * host memory; between GPUs both are the order of streams, which is free beside the launch.
  *
- * What it leaves out: GPUs of different speed (but for slow factors), copies and servers that slow
- * kernels down but for `overlap`, copies within a GPU to and from a server on it (a framework whose
- * worker reads the server's own vectors makes none).
+ * GPUs may differ: each worker has times of its own GPU's model and, if the scenario says so, another
+ * share of the batch (sim/shares.h); whoever waits for all waits for the slowest.
+ *
+ * What it leaves out: copies and servers that slow kernels down but for `overlap`, copies within a
+ * GPU to and from a server on it (a framework whose worker reads the server's own vectors makes
+ * none).
  */
 #ifndef DL_SIM_GPU_H
 #define DL_SIM_GPU_H
@@ -170,8 +173,8 @@ double dl_gpu_own_bytes(const dl_costs *costs, double batch);
 /* A point, as far as memory goes. */
 typedef struct dl_gpu_point {
     int workers;
-    int first, stride; /* worker w is on GPU first + w x stride of those of the options */
-    double own_bytes;  /* that each of them needs; NaN: not known */
+    int first, stride;       /* worker w is on GPU first + w x stride of those of the options */
+    const double *own_bytes; /* [workers] that each of them needs; NaN: not known */
     double
         served_bytes; /* of a vector, of which a server keeps one of each worker and the result; 0:
                             there is no server */
@@ -190,11 +193,18 @@ double dl_gpu_options_usd_per_hour(const dl_gpu_options *options, int gpus);
 /* The least trustworthy origin among the machine's figures that transfers depend on. */
 dl_origin dl_gpu_options_origin(const dl_gpu_options *options);
 
+/* A step of one worker. */
+typedef struct dl_gpu_step {
+    double compute_ns, backward_ns, update_ns; /* as a dl_workload's */
+    double input_ns, input_bytes;              /* of its batch */
+} dl_gpu_step;
+
 typedef struct dl_gpus_config {
-    const dl_gpu_options *options; /* borrowed, as the next two */
+    const dl_gpu_options *options; /* borrowed, as the next three */
     const dl_workload *workload;
-    const dl_costs *costs; /* for their sharing; read by create only */
-    dl_engine *engine;     /* the team's: used when the team runs */
+    const dl_gpu_step *step; /* [workers]: GPUs and shares of the batch may differ */
+    const dl_costs *costs;   /* for their sharing; read by create only */
+    dl_engine *engine;       /* the team's: used when the team runs */
     int workers;
     int server_threads;   /* of each shard in host memory, >= 1 */
     bool collective;      /* as above */
@@ -204,7 +214,6 @@ typedef struct dl_gpus_config {
     double content_bytes; /* what collectives reduce */
     double exchanges;     /* that each worker has in the run, at most */
     bool with_input;      /* batches are made and copied */
-    double input_bytes;   /* of a worker's batch */
     uint64_t seed;        /* of varying input, as the next */
     uint32_t replicate;
 } dl_gpus_config;

@@ -87,7 +87,7 @@ static int memory_class(dl_gpus *gpus, dl_place gpu)
     const dl_machine *m = &gpus->config.options->machine;
     int *class = &gpus->memory_class[gpu.node * m->gpu_count + gpu.index];
     if (*class >= 0) return *class;
-    const double rate = m->models[m->gpus[gpu.index].model].memory_bytes_per_s.value;
+    const double rate = dl_machine_model(m, gpu.node, gpu.index)->memory_bytes_per_s.value;
     const int link = add_own_link(gpus, rate, "memory of node%d gpu%d", gpu.node, gpu.index);
     return *class = class_over(gpus, link, -1);
 }

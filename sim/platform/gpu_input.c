@@ -35,6 +35,8 @@ void dl_input_init(dl_input *input, const dl_input_config *config)
         dl_links_route(&config->options->links, host, gpu, &route);
         input->workers[w].class = dl_network_route_class(config->network, &route);
         input->workers[w].latency_ns = dl_ns_ceil(route.latency_ns);
+        input->workers[w].make_ns = config->options->in_turn ? 0 : config->step[w].input_ns;
+        input->workers[w].bytes = config->step[w].input_bytes;
         dl_noise_init(&input->workers[w].noise, &noise, config->seed, config->replicate,
                       FIRST_STREAM + (uint32_t)w);
     }
@@ -71,8 +73,8 @@ static void on_made(void *user, int worker)
     dl_input *input = user;
     const dl_input_worker *w = &input->workers[worker];
     const int node = input->config.places[worker].node;
-    dl_network_start(input->config.network, w->class, input->config.bytes, w->latency_ns, on_copied,
-                     input, worker);
+    dl_network_start(input->config.network, w->class, w->bytes, w->latency_ns, on_copied, input,
+                     worker);
     input->idle_cores[node]++;
     start_queued(input, node);
 }
@@ -89,8 +91,9 @@ static void start_queued(dl_input *input, int node)
             continue;
         }
         input->idle_cores[node]--;
-        const double make_ns = config->make_ns * dl_noise_next(&input->workers[worker].noise);
-        dl_engine_after(config->engine, dl_ns_ceil(make_ns), on_made, input, worker);
+        dl_input_worker *w = &input->workers[worker];
+        const double took_ns = w->make_ns * dl_noise_next(&w->noise);
+        dl_engine_after(config->engine, dl_ns_ceil(took_ns), on_made, input, worker);
     }
     input->queued = kept;
 }

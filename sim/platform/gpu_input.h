@@ -16,7 +16,7 @@ typedef struct dl_input_config {
     const dl_gpu_options *options; /* cores of each node, prefetch, whether making a batch varies */
     const dl_place *places;        /* [workers] GPUs that the batches go to */
     int workers;
-    double make_ns, bytes; /* of a batch */
+    const dl_gpu_step *step; /* [workers] time and bytes of their batches; read by init only */
     uint64_t seed;
     uint32_t replicate;
     dl_event_fn came; /* came(user, worker): a batch is there */
@@ -26,9 +26,10 @@ typedef struct dl_input_config {
 typedef struct dl_input_worker {
     int class; /* of its copies */
     int64_t latency_ns;
-    int ready, making; /* batches */
-    int64_t ordered;   /* since the start */
-    dl_noise noise;    /* of its batches' making */
+    double make_ns, bytes; /* of a batch */
+    int ready, making;     /* batches */
+    int64_t ordered;       /* since the start */
+    dl_noise noise;        /* of its batches' making */
 } dl_input_worker;
 
 typedef struct dl_input {

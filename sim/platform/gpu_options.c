@@ -201,16 +201,17 @@ static double server_bytes(const dl_gpu_options *options, const dl_gpu_point *po
     return bytes;
 }
 
-/* Workers of the point on that GPU. */
-static int workers_on(const dl_gpu_options *options, const dl_gpu_point *point, dl_place gpu)
+/* What worker w and those that share its GPU need there. */
+static double workers_bytes(const dl_gpu_options *options, const dl_gpu_point *point, int w)
 {
-    int count = 0;
-    if (point->workers * point->stride <= dl_gpu_options_count(options)) return 1;
-    for (int w = 0; w < point->workers; w++) {
-        const dl_place own = dl_gpu_options_place(options, point->first + w * point->stride);
-        count += own.node == gpu.node && own.index == gpu.index;
+    double bytes = 0;
+    if (point->workers * point->stride <= dl_gpu_options_count(options)) return point->own_bytes[w];
+    const dl_place gpu = dl_gpu_options_place(options, point->first + w * point->stride);
+    for (int other = 0; other < point->workers; other++) {
+        const dl_place own = dl_gpu_options_place(options, point->first + other * point->stride);
+        if (own.node == gpu.node && own.index == gpu.index) bytes += point->own_bytes[other];
     }
-    return count;
+    return bytes;
 }
 
 dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_point *point)
@@ -219,9 +220,8 @@ dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_
     dl_gpu_memory most = {(double)NAN, (double)NAN};
     for (int w = 0; w < point->workers; w++) {
         const dl_place gpu = dl_gpu_options_place(options, point->first + w * point->stride);
-        const double has = m->models[m->gpus[gpu.index].model].memory_bytes.value;
-        const double needs =
-            workers_on(options, point, gpu) * point->own_bytes + server_bytes(options, point, gpu);
+        const double has = dl_machine_model(m, gpu.node, gpu.index)->memory_bytes.value;
+        const double needs = workers_bytes(options, point, w) + server_bytes(options, point, gpu);
         if (!(needs / has <= most.needs_bytes / most.has_bytes)) {
             most = (dl_gpu_memory){needs, has};
         }

@@ -8,6 +8,7 @@
 #include "common/alloc.h"
 #include "common/units.h"
 #include "sim/scenario/keys.h"
+#include "sim/shares.h"
 #include "sim/workloads/roofline.h"
 
 typedef struct note_list {
@@ -93,10 +94,81 @@ static void add_scaling(note_list *list, const dl_variant *variant)
                         exp(DL_SCALING_SPREAD)));
 }
 
+/* What was done for the machine's other models. */
+static void add_models(note_list *list, const dl_variant *variant)
+{
+    const dl_costs *costs = &variant->costs;
+    const dl_machine *m = &variant->scenario.gpu->machine;
+    for (int i = 0; i < costs->model_count; i++) {
+        const dl_scaling *s = &variant->scalings[i];
+        const dl_costs *own = costs->models[i].own;
+        if (own != NULL && variant->scenario.model == NULL) {
+            add(list, dl_format("compute on %s is that of %s", m->models[i].name, file_of(own)));
+        }
+        if (s->scaled) {
+            add(list, dl_format("compute of %s on %s scaled from %s: forward and backward x %.3g, "
+                                "update x %.3g; the intervals have it %.2g times as fast and as "
+                                "slow",
+                                file_of(costs), s->to, s->from, s->compute_factor, s->update_factor,
+                                exp(s->spread_log)));
+        }
+        if (s->differs) {
+            add(list,
+                dl_format("%s is taken for %s as it is: %s", file_of(costs), s->to, s->why_not));
+        }
+    }
+}
+
+/* Of the point with most workers, the last of several. */
+static const dl_point *largest_point(const dl_scenario *scenario)
+{
+    const dl_point *largest = &scenario->points[0];
+    for (size_t p = 1; p < scenario->point_count; p++) {
+        const dl_point *point = &scenario->points[p];
+        if (!dl_point_is_split(point) && point->workers >= largest->workers) largest = point;
+    }
+    return largest;
+}
+
+/* How the workers on each model share a batch. */
+static void add_shares(note_list *list, const dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    const dl_costs *costs = &variant->costs;
+    const dl_point *point = largest_point(scenario);
+    if (costs->model_count == 0 || dl_point_is_split(point)) return;
+    int *models = dl_calloc((size_t)point->workers, sizeof *models, "models");
+    int64_t *samples = dl_calloc((size_t)point->workers, sizeof *samples, "shares");
+    dl_point_models(scenario, point, models);
+    dl_point_shares(scenario, costs, point, samples);
+    char *text = dl_format("GPUs differ: of a batch of %lld", (long long)point->batch);
+    for (int m = 0; m < costs->model_count; m++) {
+        int count = 0, one = -1;
+        for (int w = 0; w < point->workers; w++) {
+            if (models[w] != m) continue;
+            one = one < 0 ? w : one;
+            count++;
+        }
+        if (count == 0) continue;
+        const double batch = (double)samples[one];
+        const double ns = dl_costs_model_step_ns(costs, m, batch, "forward") +
+                          dl_costs_model_step_ns(costs, m, batch, "backward");
+        char *grown = dl_format("%s%s %lld on %s%s, in %s", text, one > 0 ? ";" : ":",
+                                (long long)samples[one], count > 1 ? "each " : "",
+                                scenario->gpu->machine.models[m].name, DL_NS_TEXT(ns));
+        free(text);
+        text = grown;
+    }
+    add(list, text);
+    free(samples);
+    free(models);
+}
+
 static void add_estimate(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
-    const dl_gpu_model *gpu = &scenario->gpu->machine.models[scenario->gpu->machine.gpus[0].model];
+    const dl_place place = dl_gpu_options_place(scenario->gpu, 0);
+    const dl_gpu_model *gpu = dl_machine_model(&scenario->gpu->machine, place.node, place.index);
     const dl_costs *costs = &variant->costs;
     if (scenario->model == NULL) return;
     const dl_arithmetic arithmetic = (dl_arithmetic)scenario->arithmetic;
@@ -118,6 +190,8 @@ char **dl_study_notes(const dl_study *study, size_t *count)
         if (variant->scenario.gpu == NULL) continue;
         add_unknown(&list, &variant->costs);
         add_scaling(&list, variant);
+        add_models(&list, variant);
+        add_shares(&list, variant);
         add_estimate(&list, variant);
         add_overlap(&list, variant);
         add_turns(&list, variant);

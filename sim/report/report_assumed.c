@@ -122,6 +122,15 @@ static void put_others(FILE *out, const assumed_list *list, const dl_study *stud
     if (between[0] != '\0') fputc('\n', out);
 }
 
+/* What was scaled: for the first GPU, else for the first of the other models; NULL: nothing. */
+static const dl_scaling *scaled(const dl_variant *variant)
+{
+    if (variant->scaling.scaled) return &variant->scaling;
+    for (int m = 0; m < variant->costs.model_count; m++)
+        if (variant->scalings[m].scaled) return &variant->scalings[m];
+    return NULL;
+}
+
 /* Which assumption to measure first. */
 static void put_most(FILE *out, const dl_study *study, const dl_sweep *sweep, const char *before)
 {
@@ -137,8 +146,8 @@ static void put_most(FILE *out, const dl_study *study, const dl_sweep *sweep, co
     if (most->assumption != NULL) {
         fprintf(out, "[%s] %s, ", most->assumption->key->section,
                 dl_assumption_name(most->assumption));
-    } else if (variant->scaling.scaled) {
-        fprintf(out, "compute scaled from %s to %s, ", variant->scaling.from, variant->scaling.to);
+    } else if (scaled(variant) != NULL) {
+        fprintf(out, "compute scaled from %s to %s, ", scaled(variant)->from, scaled(variant)->to);
     } else {
         fprintf(out, "compute estimated for %s, ", variant->costs.workload);
     }

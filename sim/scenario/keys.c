@@ -27,6 +27,7 @@ static const char *const input_noises[] = {"none", "exponential", NULL};
 static const char *const algorithms[] = {"ring", "tree", "node_tree", "hierarchical", "auto", NULL};
 static const char *const missings[] = {"assume", "refuse", NULL};
 static const char *const scales[] = {"auto", "no", NULL};
+static const char *const shares[] = {"equal", "speed", NULL};
 static const char *const processes[] = {"auto", "no", "yes", NULL};
 static const char *const arithmetic[] = {"fp32", "tf32", "fp16", NULL};
 static const char *const optimizers[] = {"auto", "sgd", "momentum", "adam", NULL};
@@ -159,6 +160,9 @@ static const dl_key rows[] = {
 
     {"workload", "costs", OWN, .form = "file", .sweep = ',',
      .help = "cost file; this, model or samples_per_s is required"},
+    {"workload", "gpu_costs", OWN, .form = "GPU:FILE, ...", .group = DL_TAKE_GPUS, .sweep = '|',
+     .help = "cost files of GPUs of some of the machine's models, by their names; of these files "
+             "operations and memory count. Default: scaled from costs by data-sheet rates"},
     {"workload", "model", OWN, .form = "NAME or NAME:KEY=VALUE,...", .group = DL_TAKE_GPUS,
      .sweep = '|',
      .help = "in place of costs: a network that dlsim --workloads lists, whose times are estimated "
@@ -179,6 +183,10 @@ static const dl_key rows[] = {
      .help = "all workers together; this or batch_per_worker is required"},
     {"workload", "batch_per_worker", WHOLE(1, BATCH_MAX), .owner = DL_OF_NOBODY, .sweep = '.',
      .help = "for weak scaling"},
+    {"workload", "shares", CHOICE(shares), .fallback = "equal", SCENARIO(shares),
+     .group = DL_TAKE_GPUS, .sweep = ',',
+     .help = "of the batch: as many samples for each worker, or so many that all compute for the "
+             "same time, where GPUs are of several models"},
     {"workload", "samples_per_epoch", WHOLE64(1, 1e18), SCENARIO(samples_per_epoch), .sweep = ',',
      .help = "for the time and, on GPUs, the price of an epoch"},
     {"workload", "parameter_bytes", WHOLE64(1, 1e15), .dimension = DL_DIMENSION_BYTES,

@@ -341,7 +341,14 @@ static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sw
     dl_point_text(text, sizeof text, point);
     const int64_t micro_batches = point->workers * (int64_t)point->option[DL_SYNC_ACCUMULATE] *
                                   (point->stages > 1 ? point->micro_batches : 1);
-    if (point->batch % micro_batches != 0) {
+    const bool by_speed = scenario->shares == DL_SHARES_SPEED;
+    if (by_speed && point->stages > 1) {
+        return dl_error_set_at(err, DL_ERR_DATA, ini->path, 0,
+                               "[workload] shares = speed does not go with [pipeline] stages = %d",
+                               point->stages);
+    }
+    const int64_t divisor = by_speed ? (int64_t)point->option[DL_SYNC_ACCUMULATE] : micro_batches;
+    if (point->batch < micro_batches || point->batch % divisor != 0) {
         return dl_ini_error(ini, lists->batch.entry, DL_ERR_RANGE, err,
                             "%lld %s cannot share the batch evenly (point: %s)",
                             (long long)micro_batches,

@@ -100,13 +100,16 @@ static const dl_quantity *arithmetic_of(const dl_gpu_model *model, int rate)
     return rate == 1 ? &model->tf32_flop_per_s : &model->fp16_flop_per_s;
 }
 
-/* The machine's only model; NULL if it has several. */
-static const dl_gpu_model *only_model(const dl_machine *m)
+/* Of a GPU that the scenario may use. */
+static int model_of(const dl_gpu_options *gpu, int number)
 {
-    for (int g = 1; g < m->gpu_count; g++) {
-        if (m->gpus[g].model != m->gpus[0].model) return NULL;
-    }
-    return &m->models[m->gpus[0].model];
+    const dl_place place = dl_gpu_options_place(gpu, number);
+    return dl_machine_model_number(&gpu->machine, place.node, place.index);
+}
+
+static const dl_gpu_model *first_model(const dl_scenario *scenario)
+{
+    return &scenario->gpu->machine.models[model_of(scenario->gpu, 0)];
 }
 
 /* Two GPUs: [0] that of the costs, [1] that of the machine; in flop and bytes a second. */
@@ -140,7 +143,14 @@ static void scale(dl_value *value, double factor)
     value->origin = DL_ORIGIN_ASSUMED;
 }
 
-static void scale_all(dl_costs *costs, const rates *r, dl_scaling *scaling)
+/* Whether the GPU does it, not the host. */
+static bool is_on_gpu(const dl_op_cost *op)
+{
+    return strcmp(op->name, "input") != 0 && strcmp(op->name, "dispatch") != 0;
+}
+
+/* The factors, by the rates and the names in *scaling. */
+static void set_factors(const rates *r, dl_scaling *scaling)
 {
     const double a = r->arithmetic[0] / r->arithmetic[1], b = r->memory[0] / r->memory[1];
     scaling->scaled = true;
@@ -152,9 +162,13 @@ static void scale_all(dl_costs *costs, const rates *r, dl_scaling *scaling)
         scaling->spread_log =
             fmax(fabs(log(a / scaling->compute_factor)), fabs(log(b / scaling->compute_factor)));
     }
+}
+
+static void scale_all(dl_costs *costs, const rates *r, const dl_scaling *scaling)
+{
     for (size_t i = 0; i < costs->op_count; i++) {
         dl_op_cost *op = &costs->ops[i];
-        if (strcmp(op->name, "input") == 0 || strcmp(op->name, "dispatch") == 0) continue;
+        if (!is_on_gpu(op)) continue;
         const double factor = factor_of(r, op, scaling);
         scale(&op->fixed_ns, factor);
         scale(&op->per_sample_ns, factor);
@@ -187,33 +201,42 @@ static bool rates_of(const dl_gpu_model *from, const dl_gpu_model *to, int arith
     return a->known && b->known;
 }
 
-static void scale_between(const dl_gpu_model *from, const dl_gpu_model *to, const rates *r,
-                          dl_costs *costs, dl_scaling *scaling)
+static void name_both(dl_scaling *scaling, const dl_gpu_model *from, const dl_gpu_model *to)
 {
     snprintf(scaling->from, sizeof scaling->from, "%s", from->name);
     snprintf(scaling->to, sizeof scaling->to, "%s", to->name);
+}
+
+static void scale_between(const dl_gpu_model *from, const dl_gpu_model *to, const rates *r,
+                          dl_costs *costs, dl_scaling *scaling)
+{
+    name_both(scaling, from, to);
+    set_factors(r, scaling);
     scale_all(costs, r, scaling);
 }
 
-static dl_status scale_from(const dl_machine *file, const dl_scenario *scenario, dl_costs *costs,
-                            dl_scaling *scaling, dl_error *err)
+static dl_status lacks_rate(const dl_scenario *scenario, const dl_gpu_model *from,
+                            const char *from_path, const dl_gpu_model *to, dl_error *err)
 {
-    const dl_gpu_model *to = only_model(&scenario->gpu->machine), *from = NULL;
+    const bool has = arithmetic_of(from, scenario->scale_arithmetic)->known;
+    return dl_error_set_at(err, DL_ERR_DATA, has ? scenario->gpu->machine.path : from_path, 0,
+                           "[gpu_model %s] lacks the rate that compute is scaled by",
+                           has ? to->name : from->name);
+}
+
+static dl_status scale_from(const dl_machine *file, const dl_scenario *scenario, dl_costs *costs,
+                            dl_scaling *scaling, const dl_gpu_model **source, dl_error *err)
+{
+    const dl_gpu_model *to = first_model(scenario);
     rates r;
-    if (to == NULL) {
-        return dl_error_set_at(err, DL_ERR_DATA, scenario->gpu->machine.path, 0,
-                               "compute is not scaled to GPUs of several models");
-    }
+    *source = to;
     if (costs->device != NULL && dl_scaling_is_model(costs->device, to->name)) return DL_OK;
-    dl_status status = find_in(file, costs, &from, err);
+    dl_status status = find_in(file, costs, source, err);
     if (status != DL_OK) return status;
-    if (!rates_of(from, to, scenario->scale_arithmetic, &r)) {
-        const bool has = arithmetic_of(from, scenario->scale_arithmetic)->known;
-        return dl_error_set_at(err, DL_ERR_DATA, has ? scenario->gpu->machine.path : file->path, 0,
-                               "[gpu_model %s] lacks the rate that compute is scaled by",
-                               has ? to->name : from->name);
+    if (!rates_of(*source, to, scenario->scale_arithmetic, &r)) {
+        return lacks_rate(scenario, *source, file->path, to, err);
     }
-    scale_between(from, to, &r, costs, scaling);
+    scale_between(*source, to, &r, costs, scaling);
     return DL_OK;
 }
 
@@ -228,26 +251,12 @@ static bool is_own(const dl_gpu_model *gpu, const char *device, const dl_gpu_mod
            (r.arithmetic[0] == r.arithmetic[1] && r.memory[0] == r.memory[1]);
 }
 
-/* The GPU of the machine that is not the costs' own; NULL: all are, or the costs name none. */
-static const char *other_gpu(const dl_machine *m, const dl_costs *costs, const dl_gpu_model *known)
-{
-    const char *other = NULL;
-    for (int g = 0; g < m->gpu_count && costs->device != NULL; g++) {
-        const dl_gpu_model *gpu = &m->models[m->gpus[g].model];
-        if (!is_own(gpu, costs->device, known)) other = gpu->name;
-    }
-    return other;
-}
-
 /* Scales if the costs' GPU is known; else says why not. */
-static void scale_known(const dl_scenario *scenario, dl_costs *costs, const dl_gpu_model *from,
+static void scale_known(const dl_gpu_model *to, dl_costs *costs, const dl_gpu_model *from,
                         dl_scaling *scaling)
 {
-    const dl_gpu_model *to = only_model(&scenario->gpu->machine);
     rates r;
-    if (to == NULL) {
-        scaling->why_not = "the machine has GPUs of several models";
-    } else if (from->name == NULL) {
+    if (from->name == NULL) {
         scaling->why_not = "no known machine has such a GPU; [workload] scale_compute names a "
                            "machine file that has";
     } else if (!rates_of(from, to, 0, &r)) {
@@ -257,31 +266,175 @@ static void scale_known(const dl_scenario *scenario, dl_costs *costs, const dl_g
     }
 }
 
-dl_status dl_scaling_apply(const dl_scenario *scenario, dl_costs *costs, dl_scaling *scaling,
-                           dl_error *err)
+/* The GPU that the costs name: one of the machine's models, else a known one (of no name: none). */
+static const dl_gpu_model *named(const dl_machine *m, const dl_costs *costs,
+                                 const dl_gpu_model *known)
 {
-    *scaling = (dl_scaling){0};
-    if (scenario->gpu == NULL) return DL_OK;
-    if (scenario->scale_path != NULL && scenario->scale != DL_SCALE_NO) {
-        dl_machine file = {0};
-        dl_status status = dl_machine_open(&file, scenario->scale_path, err);
-        if (status != DL_OK) return status;
-        status = scale_from(&file, scenario, costs, scaling, err);
-        dl_machine_free(&file);
+    for (int i = 0; i < m->model_count && costs->device != NULL; i++)
+        if (is_own(&m->models[i], costs->device, known)) return &m->models[i];
+    return known;
+}
+
+/* To the first GPU, from that of the device's name. *source: what the costs are of, or count as. */
+static void scale_by_name(const dl_scenario *scenario, dl_costs *costs, dl_scaling *scaling,
+                          const dl_gpu_model *known, const dl_gpu_model **source)
+{
+    const dl_gpu_model *to = first_model(scenario);
+    *source = to;
+    if (costs->device == NULL || is_own(to, costs->device, known)) return;
+    snprintf(scaling->to, sizeof scaling->to, "%s", to->name);
+    if (scenario->scale == DL_SCALE_NO) {
+        scaling->why_not = "[workload] scale = no";
+    } else {
+        scale_known(to, costs, named(&scenario->gpu->machine, costs, known), scaling);
+    }
+    scaling->differs = !scaling->scaled;
+    if (scaling->scaled) *source = named(&scenario->gpu->machine, costs, known);
+}
+
+/* --- GPUs of several models ------------------------------------------------------------------ */
+
+/* What the costs of the machine's models are made of. */
+typedef struct models_job {
+    const dl_scenario *scenario;
+    dl_costs *costs;
+    const dl_scaling *first;    /* what was done for the first GPU's model */
+    const dl_gpu_model *source; /* of the costs as they were read; of no name: not known */
+    int arithmetic;             /* the rates that count */
+    dl_scaling *scalings;       /* [models] */
+} models_job;
+
+static bool are_several(const dl_gpu_options *gpu)
+{
+    if (gpu->machine.model_count == 1) return false;
+    const int count = dl_gpu_options_count(gpu), first = model_of(gpu, 0);
+    for (int g = 1; g < count; g++)
+        if (model_of(gpu, g) != first) return true;
+    return false;
+}
+
+static dl_status read_own(const models_job *job, const dl_gpu_costs *file, dl_error *err)
+{
+    const dl_gpu_model *gpu = &job->scenario->gpu->machine.models[file->model];
+    dl_model_costs *model = &job->costs->models[file->model];
+    dl_costs *own = dl_calloc(1, sizeof *own, "costs of a model");
+    dl_status status = dl_costs_read(own, file->path, err);
+    if (status == DL_OK && own->device != NULL && !dl_scaling_is_model(own->device, gpu->name)) {
+        status = dl_error_set_at(err, DL_ERR_DATA, own->path, 0,
+                                 "[costs] device = %s: [workload] gpu_costs has it for %s",
+                                 own->device, gpu->name);
+    }
+    char *missing = status == DL_OK ? dl_costs_missing(own, DL_NEED_OPS) : NULL;
+    if (missing != NULL) {
+        status = dl_error_set_at(err, DL_ERR_DATA, own->path, 0, "costs are missing: %s", missing);
+    }
+    free(missing);
+    if (status != DL_OK) {
+        dl_costs_free(own);
+        free(own);
         return status;
     }
+    model->own = own;
+    model->spread_log = 2 * own->compute_spread_frac.value;
+    return DL_OK;
+}
+
+/* Of the costs' operations on the model over those on the first GPU's. */
+static dl_status scale_model(const models_job *job, int number, dl_error *err)
+{
+    dl_costs *costs = job->costs;
+    dl_model_costs *model = &costs->models[number];
+    dl_scaling *scaling = &job->scalings[number];
+    const dl_gpu_model *to = &job->scenario->gpu->machine.models[number];
+    const dl_gpu_model *first = first_model(job->scenario);
+    rates r, r_first;
+    name_both(scaling, job->source, to);
+    if (job->scenario->scale == DL_SCALE_NO) {
+        scaling->differs = true;
+        scaling->why_not = "[workload] scale = no";
+        return DL_OK;
+    }
+    if (!rates_of(job->source, to, job->arithmetic, &r) ||
+        !rates_of(job->source, first, job->arithmetic, &r_first)) {
+        return lacks_rate(job->scenario, job->source, job->scenario->gpu->machine.path, to, err);
+    }
+    set_factors(&r, scaling);
+    const bool is_own = costs->device != NULL && dl_scaling_is_model(costs->device, to->name);
+    model->spread_log = is_own ? 0 : scaling->spread_log;
+    scaling->scaled = !is_own;
+    model->factors = dl_calloc(costs->op_count, sizeof *model->factors, "factors");
+    for (size_t i = 0; i < costs->op_count; i++) {
+        const dl_op_cost *op = &costs->ops[i];
+        const double to_model = is_own ? 1 : factor_of(&r, op, scaling);
+        const double to_first = job->first->scaled ? factor_of(&r_first, op, job->first) : 1;
+        model->factors[i] = is_on_gpu(op) ? to_model / to_first : 1;
+    }
+    return DL_OK;
+}
+
+static dl_status set_models(const models_job *job, dl_error *err)
+{
+    const dl_scenario *scenario = job->scenario;
+    const dl_gpu_options *gpu = scenario->gpu;
+    const int count = dl_gpu_options_count(gpu), first = model_of(gpu, 0);
+    dl_costs *costs = job->costs;
+    costs->model_count = gpu->machine.model_count;
+    costs->models = dl_calloc((size_t)costs->model_count, sizeof *costs->models, "models");
+    bool *used = dl_calloc((size_t)costs->model_count, sizeof *used, "models");
+    dl_status status = DL_OK;
+    for (int g = 0; g < count; g++)
+        used[model_of(gpu, g)] = true;
+    costs->models[first].spread_log = job->first->scaled ? job->first->spread_log : 0;
+    for (size_t f = 0; f < scenario->gpu_costs_count && status == DL_OK; f++) {
+        if (used[scenario->gpu_costs[f].model])
+            status = read_own(job, &scenario->gpu_costs[f], err);
+    }
+    for (int m = 0; m < costs->model_count && status == DL_OK; m++) {
+        dl_model_costs *model = &costs->models[m];
+        if (!used[m] || model->own != NULL) continue;
+        if (m != first) status = scale_model(job, m, err);
+        model->spread_log = fmax(model->spread_log, 2 * costs->compute_spread_frac.value);
+    }
+    free(used);
+    return status;
+}
+
+/* A file that [workload] gpu_costs has for the first GPU: the costs stay as they were read. */
+static bool first_has_own(const dl_scenario *scenario)
+{
+    for (size_t f = 0; f < scenario->gpu_costs_count; f++)
+        if (scenario->gpu_costs[f].model == model_of(scenario->gpu, 0)) return true;
+    return false;
+}
+
+dl_status dl_scaling_apply(const dl_scenario *scenario, dl_costs *costs, dl_scaling *scaling,
+                           dl_scaling **scalings, dl_error *err)
+{
+    *scaling = (dl_scaling){0};
+    *scalings = NULL;
+    if (scenario->gpu == NULL) return DL_OK;
+    const bool by_file = scenario->scale_path != NULL && scenario->scale != DL_SCALE_NO;
+    models_job job = {scenario, costs, scaling, NULL, by_file ? scenario->scale_arithmetic : 0,
+                      NULL};
+    dl_machine file = {0};
     dl_gpu_model known = {0};
+    dl_status status = DL_OK;
     if (costs->device != NULL) dl_known_gpu(costs->device, &known);
-    const char *other = other_gpu(&scenario->gpu->machine, costs, &known);
-    if (other != NULL) {
-        snprintf(scaling->to, sizeof scaling->to, "%s", other);
-        if (scenario->scale == DL_SCALE_NO) {
-            scaling->why_not = "[workload] scale = no";
-        } else {
-            scale_known(scenario, costs, &known, scaling);
-        }
-        scaling->differs = !scaling->scaled;
+    if (first_has_own(scenario)) {
+        job.source = named(&scenario->gpu->machine, costs, &known);
+        if (job.source->name == NULL) job.source = first_model(scenario);
+    } else if (by_file) {
+        status = dl_machine_open(&file, scenario->scale_path, err);
+        if (status == DL_OK) status = scale_from(&file, scenario, costs, scaling, &job.source, err);
+    } else {
+        scale_by_name(scenario, costs, scaling, &known, &job.source);
+    }
+    if (status == DL_OK && are_several(scenario->gpu)) {
+        job.scalings = *scalings = dl_calloc((size_t)scenario->gpu->machine.model_count,
+                                             sizeof **scalings, "scalings of models");
+        status = set_models(&job, err);
     }
     free(known.name);
-    return DL_OK;
+    dl_machine_free(&file);
+    return status;
 }

@@ -6,8 +6,12 @@
  *   scale_arithmetic = fp32                      ; whose rates count: fp32 (default), tf32, fp16
  *
  * Without scale_compute the GPU is looked up by the name of the costs' device in the machines that
- * come with the program (sim/scenario/known_gpus.h), and fp32 rates count; where it is not found, or
- * the machine's GPUs differ, times stay as they are, which the results say.
+ * come with the program (sim/scenario/known_gpus.h), and fp32 rates count; where it is not found,
+ * times stay as they are, which the results say.
+ *
+ * A machine with GPUs of several models has compute of its own for each: that of the model's cost
+ * file ([workload] gpu_costs), else the costs' scaled to it. Costs that name no device, or one that
+ * is not known, are then taken to be of the first GPU's model.
  *
  * The GPU is the one whose model's name is in [costs] device ("K80, one GK210 die" is of the model
  * k80). With A and B the arithmetic and memory rates of the machine's GPU over that one's, the time
@@ -48,10 +52,12 @@ typedef struct dl_scaling {
  * "Super" after it is another GPU. */
 bool dl_scaling_is_model(const char *device, const char *model);
 
-/* Scales the costs if the scenario allows it and its machine has another GPU. With scale_compute
- * DL_ERR_DATA if the costs do not name a GPU of the file, a rate is not known, or the machine has
- * unlike GPUs. */
+/* Scales the costs to the machine's first GPU if the scenario allows it and that is another one;
+ * then makes costs->models where the machine has GPUs of several models. scalings[] gets what was
+ * done for each of its models, of its own, [models]; NULL if there is but one. With scale_compute
+ * DL_ERR_DATA if the costs do not name a GPU of the file, or a rate is not known; DL_ERR_DATA also
+ * if a file of gpu_costs is of another GPU; errors of reading it. */
 dl_status dl_scaling_apply(const dl_scenario *scenario, dl_costs *costs, dl_scaling *scaling,
-                           dl_error *err) DL_MUST_CHECK;
+                           dl_scaling **scalings, dl_error *err) DL_MUST_CHECK;
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/names.h"
 #include "common/units.h"
 #include "sim/platform/placement.h"
 #include "sim/scenario/machine_catalogue.h"
@@ -417,6 +418,59 @@ static dl_status read_lists(dl_scenario *scenario, const dl_ini *ini, dl_sweep_l
     return status == DL_OK ? read_pipeline(scenario, ini, all, err) : status;
 }
 
+/* "GPU:FILE". */
+static dl_status read_gpu_costs_item(const char *item, const dl_ini *ini, const dl_machine *m,
+                                     dl_gpu_costs *costs, dl_error *err)
+{
+    const char *colon = strchr(item, ':');
+    if (colon == NULL || colon[1] == '\0') {
+        return dl_error_set(err, DL_ERR_PARSE, "expected GPU:FILE, not '%s'", item);
+    }
+    const char **names = dl_calloc((size_t)m->model_count, sizeof *names, "names of GPUs");
+    for (int i = 0; i < m->model_count; i++)
+        names[i] = m->models[i].name;
+    char *name = dl_format("%.*s", (int)(colon - item), item);
+    char hint[256] = "";
+    costs->model = dl_names_find(name, names, (size_t)m->model_count);
+    if (costs->model < 0) dl_names_hint(hint, sizeof hint, name, names, (size_t)m->model_count);
+    free(names);
+    dl_status status = DL_OK;
+    if (costs->model < 0) {
+        status = dl_error_set(err, DL_ERR_NAME, "%s has no GPU model '%s'%s", m->path, name, hint);
+    } else {
+        costs->path = beside(ini->path, colon + 1 + strspn(colon + 1, " "));
+    }
+    free(name);
+    return status;
+}
+
+static dl_status read_gpu_costs(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, "workload", "gpu_costs");
+    char **items = NULL;
+    size_t count = 0;
+    if (entry == NULL) return DL_OK;
+    if (scenario->model != NULL) {
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "model is given too: only one of both");
+    }
+    dl_status status = dl_ini_split(ini, entry, &items, &count, err);
+    if (status != DL_OK) return status;
+    scenario->gpu_costs = dl_calloc(count, sizeof *scenario->gpu_costs, "cost files of GPUs");
+    for (size_t i = 0; i < count && status == DL_OK; i++) {
+        dl_gpu_costs *costs = &scenario->gpu_costs[i];
+        dl_error inner = {0};
+        status = read_gpu_costs_item(items[i], ini, &scenario->gpu->machine, costs, &inner);
+        scenario->gpu_costs_count = i + 1;
+        for (size_t j = 0; j < i && status == DL_OK; j++) {
+            if (scenario->gpu_costs[j].model != costs->model) continue;
+            status = dl_error_set(&inner, DL_ERR_RANGE, "'%s': that GPU is given twice", items[i]);
+        }
+        if (status != DL_OK) dl_ini_error(ini, entry, status, err, "%s", inner.text);
+    }
+    dl_ini_free_list(items, count);
+    return status;
+}
+
 static dl_status read_slow_item(const char *item, dl_slow_worker *slow, dl_error *err)
 {
     const char *colon = strchr(item, ':');
@@ -568,6 +622,7 @@ dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_erro
     if ((status = check_keys(&parsed, ini, err)) || (status = read_texts(&parsed, ini, err)) ||
         (status = dl_keys_read(&dl_scenario_keys, DL_OF_SCENARIO, ini, NULL, &parsed, err)) ||
         (status = read_lists(&parsed, ini, &all, err)) ||
+        (status = read_gpu_costs(&parsed, ini, err)) ||
         (status = read_slow(&parsed, ini, &all, err)) ||
         (status = dl_scenario_add_points(&parsed, ini, &all, err))) {
         dl_scenario_free(&parsed);
@@ -608,6 +663,9 @@ void dl_scenario_free(dl_scenario *scenario)
     free(scenario->device);
     free(scenario->measured_path);
     free(scenario->scale_path);
+    for (size_t i = 0; i < scenario->gpu_costs_count; i++)
+        free(scenario->gpu_costs[i].path);
+    free(scenario->gpu_costs);
     free(scenario->slow);
     free(scenario->points);
     if (scenario->gpu != NULL) dl_gpu_options_free(scenario->gpu);

@@ -52,6 +52,15 @@ typedef struct dl_scenario_pipeline {
     dl_schedule schedule;
 } dl_scenario_pipeline;
 
+/* How the workers of a point share its batch (sim/shares.h). */
+typedef enum dl_shares_kind { DL_SHARES_EQUAL, DL_SHARES_SPEED } dl_shares_kind;
+
+/* A cost file of one of the machine's GPU models. */
+typedef struct dl_gpu_costs {
+    int model;
+    char *path; /* as to be opened */
+} dl_gpu_costs;
+
 typedef enum dl_scale { DL_SCALE_AUTO, DL_SCALE_NO } dl_scale;
 typedef enum dl_missing { DL_MISSING_ASSUME, DL_MISSING_REFUSE } dl_missing;
 
@@ -70,6 +79,9 @@ typedef struct dl_scenario {
     double samples_per_s;      /* of one worker, in place of a cost file; 0: not given */
     char *device;              /* that samples_per_s were measured on; NULL: the machine's GPU */
     int64_t parameter_bytes;   /* in place of the cost file's; 0: not given */
+    dl_gpu_costs *gpu_costs;   /* [gpu_costs_count] each of another model */
+    size_t gpu_costs_count;
+    int shares; /* dl_shares_kind */
     bool batch_per_worker;
     bool average_state;
     int processes; /* dl_processes; of workers on cores */

@@ -178,6 +178,7 @@ static void free_variant(dl_variant *variant)
 {
     dl_costs_free(&variant->costs);
     dl_scenario_free(&variant->scenario);
+    free(variant->scalings);
     free(variant->at);
 }
 
@@ -266,15 +267,11 @@ static dl_status check_split(const dl_variant *variant, dl_error *err)
     return status;
 }
 
-/* The costs of the scenario's model on its machine's GPU. */
-static dl_status estimate_costs(const dl_scenario *scenario, dl_costs *costs, dl_error *err)
+/* The costs of the scenario's model on a GPU of its machine. */
+static dl_status estimate_costs(const dl_scenario *scenario, const dl_gpu_model *gpu,
+                                dl_costs *costs, dl_error *err)
 {
     const dl_machine *m = &scenario->gpu->machine;
-    for (int g = 1; g < m->gpu_count; g++) {
-        if (m->gpus[g].model == m->gpus[0].model) continue;
-        return dl_error_set_at(err, DL_ERR_DATA, m->path, 0,
-                               "[workload] model: the machine has GPUs of several models");
-    }
     dl_architecture architecture = {0};
     dl_status status = dl_architecture_make(&architecture, scenario->model, err);
     if (status != DL_OK) return status;
@@ -282,7 +279,7 @@ static dl_status estimate_costs(const dl_scenario *scenario, dl_costs *costs, dl
         architecture.class == DL_MODEL_TRANSFORMER ? DL_ADAM : DL_MOMENTUM;
     dl_error inner = {0};
     status = dl_roofline_costs(
-        costs, &architecture, &m->models[m->gpus[0].model], (dl_arithmetic)scenario->arithmetic,
+        costs, &architecture, gpu, (dl_arithmetic)scenario->arithmetic,
         scenario->optimizer > 0 ? (dl_optimizer_kind)(scenario->optimizer - 1) : usual, &inner);
     dl_architecture_free(&architecture);
     if (status == DL_OK) return DL_OK;
@@ -365,8 +362,13 @@ bool dl_variant_overlaps_by_costs(const dl_variant *variant)
 
 double dl_variant_compute_log(const dl_variant *variant)
 {
-    const double estimated = 2 * variant->costs.compute_spread_frac.value;
-    return fmax(variant->scaling.scaled ? variant->scaling.spread_log : 0, estimated);
+    const dl_costs *costs = &variant->costs;
+    double most = 0;
+    for (int m = 0; m < costs->model_count; m++)
+        most = fmax(most, costs->models[m].spread_log);
+    if (costs->model_count > 0) return most;
+    return fmax(variant->scaling.scaled ? variant->scaling.spread_log : 0,
+                2 * costs->compute_spread_frac.value);
 }
 
 /* Samples of a step of one worker, if all points agree; else 0. */
@@ -383,9 +385,36 @@ static int64_t baseline_batch(const dl_scenario *scenario)
     return batch;
 }
 
+static const dl_gpu_model *first_gpu(const dl_scenario *scenario)
+{
+    const dl_place place = dl_gpu_options_place(scenario->gpu, 0);
+    return dl_machine_model(&scenario->gpu->machine, place.node, place.index);
+}
+
+/* Of a network, on the GPUs of the machine's other models: in place of what was scaled. */
+static dl_status estimate_models(dl_variant *variant, dl_error *err)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    dl_status status = DL_OK;
+    for (int m = 0; m < variant->costs.model_count && status == DL_OK; m++) {
+        dl_model_costs *model = &variant->costs.models[m];
+        if (model->factors == NULL) continue;
+        dl_costs *own = dl_calloc(1, sizeof *own, "costs of a model");
+        status = estimate_costs(scenario, &scenario->gpu->machine.models[m], own, err);
+        if (status == DL_OK) {
+            free(model->factors);
+            *model = (dl_model_costs){.own = own, .spread_log = 2 * own->compute_spread_frac.value};
+            variant->scalings[m] = (dl_scaling){0};
+        } else {
+            free(own);
+        }
+    }
+    return status;
+}
+
 static dl_status take_costs(const dl_scenario *scenario, dl_costs *costs, dl_error *err)
 {
-    if (scenario->model != NULL) return estimate_costs(scenario, costs, err);
+    if (scenario->model != NULL) return estimate_costs(scenario, first_gpu(scenario), costs, err);
     if (scenario->costs_path != NULL) return dl_costs_read(costs, scenario->costs_path, err);
     const char *device = scenario->device;
     if (device != NULL && device[0] == '\0') device = NULL;
@@ -412,7 +441,8 @@ static dl_status read_costs(dl_variant *variant, dl_error *err)
     dl_status status;
     if ((status = take_costs(scenario, costs, err)) ||
         (status = dl_scenario_set_measured_cores(scenario, costs->cores, err)) ||
-        (status = dl_scaling_apply(scenario, costs, &variant->scaling, err))) {
+        (status = dl_scaling_apply(scenario, costs, &variant->scaling, &variant->scalings, err)) ||
+        (scenario->model != NULL && (status = estimate_models(variant, err)))) {
         return status;
     }
     if (scenario->parameter_bytes > 0) costs->parameter_bytes = scenario->parameter_bytes;

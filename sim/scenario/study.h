@@ -31,7 +31,8 @@ typedef struct dl_swept_key {
 typedef struct dl_variant {
     dl_scenario scenario;
     dl_costs costs;
-    dl_scaling scaling;     /* of the costs to the machine's GPUs */
+    dl_scaling scaling;     /* of the costs to the machine's first GPU */
+    dl_scaling *scalings;   /* [costs.model_count] to its models; NULL: it has one */
     dl_assumptions assumed; /* of the costs */
     size_t *at; /* [key_count] the value that it has of each key; >= count: the key means nothing */
 } dl_variant;

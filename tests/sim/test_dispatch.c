@@ -71,7 +71,15 @@ static int64_t period(dl_dispatch_kind kind, int workers, int ahead, int64_t wor
 {
     gpus g = {.work_ns = work_ns, .workers = workers, .barrier = barrier};
     dl_engine_init(&g.engine, 3 * MOST);
-    const dl_dispatch_config config = {&g.engine, kind, workers, ahead, STEPS, 100, 50, go_on, &g};
+    const dl_dispatch_config config = {.engine = &g.engine,
+                                       .kind = kind,
+                                       .workers = workers,
+                                       .ahead = ahead,
+                                       .steps = STEPS,
+                                       .serial_ns = 100,
+                                       .per_worker_ns = 50,
+                                       .progress = go_on,
+                                       .user = &g};
     dl_dispatch_init(&g.dispatch, &config);
     dl_dispatch_start(&g.dispatch);
     dl_engine_run(&g.engine);

@@ -116,8 +116,8 @@ static void what_was_not_measured_is_assumed(void **state)
     assert_near(made.items[0].high, 2, 1e-12);
     assert_non_null(strstr(made.items[0].source, "take turns"));
     assert_non_null(strstr(made.items[0].measure, "--device cuda"));
-    assert_false(dl_run_extrapolates(&costs, &scenario.points[1]));
-    assert_true(dl_run_extrapolates(&costs, &scenario.points[2]));
+    assert_false(dl_run_extrapolates(&scenario, &costs, &scenario.points[1]));
+    assert_true(dl_run_extrapolates(&scenario, &costs, &scenario.points[2]));
     dl_scenario_free(&scenario);
     dl_costs_free(&costs);
 }

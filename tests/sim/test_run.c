@@ -47,13 +47,15 @@ static void extrapolation_is_noticed(void **state)
     } cases[] = {{2, 1, 8, false},  {2, 1, 7, true},  {2, 1, 17, true}, {2, 2, 32, false},
                  {2, 4, 64, false}, {2, 4, 68, true}, {2, 5, 40, true}, {4, 2, 16, true},
                  {1, 2, 16, true},  {1, 1, 16, false}};
+    const dl_scenario on_cores = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const dl_point point = {.cores = cases[i].cores,
                                 .workers = cases[i].workers,
                                 .batch = cases[i].batch,
                                 .mode = &dl_mode_none,
                                 .option = {[DL_SYNC_INTERVAL] = 1, [DL_SYNC_ACCUMULATE] = 1}};
-        if (dl_run_extrapolates(&costs, &point) != cases[i].extrapolates) fail_msg("case %zu", i);
+        if (dl_run_extrapolates(&on_cores, &costs, &point) != cases[i].extrapolates)
+            fail_msg("case %zu", i);
     }
     dl_costs_free(&costs);
 }

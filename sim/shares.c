@@ -1,0 +1,189 @@
+#include "sim/shares.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "sim/workload.h"
+
+dl_gpu_options dl_point_gpu_options(const dl_scenario *scenario, const dl_point *point)
+{
+    dl_gpu_options options = *scenario->gpu;
+    if (point->gpus != NULL) {
+        options.gpus = (int *)point->gpus;
+        options.gpu_count = point->workers;
+    }
+    return options;
+}
+
+void dl_point_models(const dl_scenario *scenario, const dl_point *point, int *models)
+{
+    if (scenario->gpu == NULL) {
+        for (int w = 0; w < point->workers; w++)
+            models[w] = 0;
+        return;
+    }
+    const dl_gpu_options options = dl_point_gpu_options(scenario, point);
+    for (int w = 0; w < point->workers; w++) {
+        const dl_place place = dl_gpu_options_place(&options, w);
+        models[w] = dl_machine_model_number(&options.machine, place.node, place.index);
+    }
+}
+
+/* --- shares by speed ------------------------------------------------------------------------- */
+
+/* A worker whose share is sought. */
+typedef struct sharer {
+    const dl_costs *costs;
+    int model;
+    double factor; /* on its times: workers that share its GPU */
+} sharer;
+
+static double time_ns(const sharer *s, double samples)
+{
+    return s->factor * (dl_costs_model_step_ns(s->costs, s->model, samples, "forward") +
+                        dl_costs_model_step_ns(s->costs, s->model, samples, "backward"));
+}
+
+/* How many of `most` samples take no longer than limit_ns. */
+static double samples_within(const sharer *s, double limit_ns, double most)
+{
+    double low = 0, high = most;
+    if (time_ns(s, most) <= limit_ns) return most;
+    for (int i = 0; i < 60 && high - low > 1e-9 * most; i++) {
+        const double middle = (low + high) / 2;
+        if (time_ns(s, middle) <= limit_ns) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static double samples_of_all(const sharer *s, int workers, double limit_ns, double most)
+{
+    double sum = 0;
+    for (int w = 0; w < workers; w++)
+        sum += samples_within(&s[w], limit_ns, most);
+    return sum;
+}
+
+/* The worker that has one sample more done first. */
+static int next_sharer(const sharer *s, int workers, const int64_t *samples)
+{
+    int best = 0;
+    double best_ns = INFINITY;
+    for (int w = 0; w < workers; w++) {
+        const double ns = time_ns(&s[w], (double)(samples[w] + 1));
+        if (ns >= best_ns) continue;
+        best = w;
+        best_ns = ns;
+    }
+    return best;
+}
+
+/* Parts `all` samples, of a micro-batch of each worker. */
+static void share_samples(const sharer *s, int workers, int64_t all, int64_t *samples)
+{
+    double low_ns = 0, high_ns = 0;
+    for (int w = 0; w < workers; w++)
+        high_ns = fmax(high_ns, time_ns(&s[w], (double)all));
+    for (int i = 0; i < 60; i++) {
+        const double middle_ns = (low_ns + high_ns) / 2;
+        if (samples_of_all(s, workers, middle_ns, (double)all) <= (double)all) {
+            low_ns = middle_ns;
+        } else {
+            high_ns = middle_ns;
+        }
+    }
+    int64_t left = all;
+    for (int w = 0; w < workers; w++) {
+        const double exact = samples_within(&s[w], low_ns, (double)all);
+        samples[w] = (int64_t)fmax(1, floor(exact + 1e-6)); /* 63.9999999 of a bisection are 64 */
+        left -= samples[w];
+    }
+    const int64_t each = left > workers ? left / workers : 0; /* no sample takes any time */
+    for (int w = 0; w < workers; w++)
+        samples[w] += each;
+    for (left -= each * workers; left > 0; left--)
+        samples[next_sharer(s, workers, samples)]++;
+    for (; left < 0; left++) { /* some got their one at the expense of others */
+        int most = 0;
+        for (int w = 1; w < workers; w++)
+            if (samples[w] > samples[most]) most = w;
+        samples[most]--;
+    }
+}
+
+void dl_point_shares(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                     int64_t *samples)
+{
+    const int workers = point->workers;
+    for (int w = 0; w < workers; w++)
+        samples[w] = point->batch / workers;
+    if (scenario->gpu == NULL || scenario->shares == DL_SHARES_EQUAL) return;
+    const int64_t micro_batches = (int64_t)point->option[DL_SYNC_ACCUMULATE];
+    const dl_gpu_options options = dl_point_gpu_options(scenario, point);
+    const int gpus = dl_gpu_options_count(&options);
+    int *models = dl_calloc((size_t)workers, sizeof *models, "models");
+    sharer *sharers = dl_calloc((size_t)workers, sizeof *sharers, "sharers");
+    dl_point_models(scenario, point, models);
+    for (int w = 0; w < workers; w++) {
+        const int others = workers > gpus ? (workers - 1 - w % gpus) / gpus + 1 : 1;
+        sharers[w] = (sharer){costs, models[w], others * dl_sharing(costs, others)};
+    }
+    share_samples(sharers, workers, point->batch / micro_batches, samples);
+    for (int w = 0; w < workers; w++)
+        samples[w] *= micro_batches;
+    free(sharers);
+    free(models);
+}
+
+/* --- speeds ---------------------------------------------------------------------------------- */
+
+static double model_ns(const dl_costs *costs, int model, double batch)
+{
+    const sharer s = {costs, model, 1};
+    return time_ns(&s, batch) + dl_costs_model_step_ns(costs, model, batch, "update");
+}
+
+int dl_fastest_gpu(const dl_scenario *scenario, const dl_costs *costs, double batch)
+{
+    if (scenario->gpu == NULL || costs->model_count == 0) return 0;
+    int fastest = 0, fastest_model = -1;
+    double fastest_ns = INFINITY;
+    const dl_machine *m = &scenario->gpu->machine;
+    for (int g = 0; g < dl_gpu_options_count(scenario->gpu); g++) {
+        const dl_place place = dl_gpu_options_place(scenario->gpu, g);
+        const int model = dl_machine_model_number(m, place.node, place.index);
+        if (model == fastest_model) continue;
+        const double ns = model_ns(costs, model, batch);
+        if (ns >= fastest_ns) continue;
+        fastest = g;
+        fastest_model = model;
+        fastest_ns = ns;
+    }
+    return fastest;
+}
+
+double dl_point_worth(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
+{
+    const int gpus = dl_point_gpus(point);
+    if (scenario->gpu == NULL || costs->model_count == 0 || gpus != point->workers) return gpus;
+    int *models = dl_calloc((size_t)gpus, sizeof *models, "models");
+    int64_t *samples = dl_calloc((size_t)gpus, sizeof *samples, "shares");
+    dl_point_models(scenario, point, models);
+    dl_point_shares(scenario, costs, point, samples);
+    const int first = dl_fastest_gpu(scenario, costs, (double)point->batch / gpus);
+    const dl_place place = dl_gpu_options_place(scenario->gpu, first);
+    const int fastest = dl_machine_model_number(&scenario->gpu->machine, place.node, place.index);
+    double worth = 0;
+    for (int g = 0; g < gpus; g++) {
+        const double batch = (double)samples[g];
+        worth += model_ns(costs, fastest, batch) / model_ns(costs, models[g], batch);
+    }
+    free(samples);
+    free(models);
+    return worth;
+}

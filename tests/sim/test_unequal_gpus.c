@@ -1,0 +1,397 @@
+/* GPUs of several models: closed forms. GPU `a` takes 1 ms a sample, `b` half of it: a third of it
+ * forward. Exchange between them costs next to nothing (parameters of 8 bytes). */
+#include "tests/gpu_fixture.h"
+
+#include <stdlib.h>
+
+#include "sim/report/notes.h"
+#include "sim/shares.h"
+#include "sim/sweep.h"
+
+#define MACHINE "unequal_machine.ini"
+#define COSTS_A "unequal_a.ini"
+#define COSTS_B "unequal_b.ini"
+
+#define MODELS                                                                             \
+    "[gpu_model a]\nmemory_bytes = 1MB\nmemory_bytes_per_s = 100GB/s\n"                    \
+    "fp32_flop_per_s = 1Tflop/s\n[gpu_model b]\nmemory_bytes = 2MB\n"                      \
+    "memory_bytes_per_s = 200GB/s\nfp32_flop_per_s = 4Tflop/s\n"                           \
+    "[link x16]\nbytes_per_s = 10GB/s\nlatency_ns = 0\n[link wire]\nbytes_per_s = 1GB/s\n" \
+    "latency_ns = 0\n[host]\nmemory_bytes_per_s = 40GB/s\n"
+#define MIXED                                                  \
+    "[machine]\nschema = 1\nname = mixed\npeer = all\n" MODELS \
+    "[gpus 0]\nmodel = a\nparent = socket0\nlink = x16\n"      \
+    "[gpus 1]\nmodel = b\nparent = socket0\nlink = x16\n"
+#define NODES                                                             \
+    "[machine]\nschema = 1\nname = nodes\nnodes = 3\npeer = all\n" MODELS \
+    "[gpus 0-1]\nmodel = a\nparent = socket0\nlink = x16\n"               \
+    "[nics 0]\nparent = socket0\nlink = x16\nport = wire\n[nodes 1-2]\nmodel = b\n"
+
+#define REST                                                                         \
+    "[average]\nlatency_ns = 0\nread_bytes_per_s = 1e12\nwrite_bytes_per_s = 1e12\n" \
+    "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e12\nwrite_bytes_per_s = 1e12\n"  \
+    "[sync]\nbarrier_ns = 0\nlock_ns = 0\n[dispatch]\nserial_ns = 0\nper_worker_ns = 0\n"
+
+static void write_costs(const char *path, const char *device, double ms, const char *more)
+{
+    char text[1600];
+    snprintf(text, sizeof text,
+             "[costs]\nschema = 1\n%s\nparameter_bytes = 8\nstate_bytes = 0\n"
+             "[op n.forward]\nfixed_ns = 0, measured\nper_sample_ns = %.0f, measured\n"
+             "[op n.backward]\nfixed_ns = 0, measured\nper_sample_ns = %.0f, measured\n%s" REST,
+             device, ms * 1e6 / 4, ms * 1e6 * 3 / 4, more);
+    fixture_write(path, text);
+}
+
+/* A study on `machine`; `workload` and `rest` are more lines of [workload] and sections. */
+static dl_status read_study(dl_study *study, const char *machine, const char *device,
+                            const char *workload, const char *rest, dl_error *err)
+{
+    char text[2048];
+    fixture_write(MACHINE, machine);
+    write_costs(COSTS_A, device, 1,
+                "[gpu_memory]\nactivation_bytes_per_sample = 15000\n"
+                "workspace_bytes = 0\n");
+    write_costs(COSTS_B, "device = b", 0.5,
+                "[gpu_memory]\nactivation_bytes_per_sample = 15000\n"
+                "workspace_bytes = 0\n");
+    snprintf(text, sizeof text,
+             "[scenario]\nsteps = 300\n[machine]\nfile = " MACHINE
+             "\n%s[workload]\ncosts = " COSTS_A "\n%s%s",
+             strstr(rest, "[pipeline]") != NULL ? "" : "workers = all\n", workload, rest);
+    dl_status status = dl_study_read_text(study, "s.ini", text, strlen(text), err);
+    if (status == DL_OK) {
+        status = dl_study_read_costs(study, err);
+        if (status != DL_OK) dl_study_free(study);
+    }
+    remove(MACHINE);
+    remove(COSTS_A);
+    remove(COSTS_B);
+    return status;
+}
+
+static dl_study study_of(const char *machine, const char *workload, const char *rest)
+{
+    dl_study study = {0};
+    dl_error err = {0};
+    if (read_study(&study, machine, "device = a", workload, rest, &err) != DL_OK) {
+        fail_msg("line %d: %s", err.line, err.text);
+    }
+    return study;
+}
+
+#define OWN "gpu_costs = b:" COSTS_B "\n"
+
+static dl_run_result run_first(const dl_study *study)
+{
+    dl_run_result result = {0};
+    dl_error err = {0};
+    const dl_variant *v = &study->variants[0];
+    const dl_run_config config = {
+        .scenario = &v->scenario, .costs = &v->costs, .point = &v->scenario.points[0]};
+    if (dl_run(&config, &result, &err) != DL_OK) fail_msg("%s", err.text);
+    return result;
+}
+
+/* 32 samples each: 32 ms on a, 16 ms on b. Whoever waits for all takes 32 ms, and b waits half of
+ * its time: a quarter of all workers' time. */
+static void the_slower_one_delays_the_update(void **state)
+{
+    (void)state;
+    static const char *const syncs[] = {"mode = allreduce\n", "mode = ps\nwhere = cpu\n",
+                                        "mode = average\nwhere = cpu\ninterval = 1\n",
+                                        "mode = average\nwhere = allreduce\ninterval = 1\n",
+                                        "mode = ksync\nk = 2\nwhere = cpu\n"};
+    for (size_t i = 0; i < sizeof syncs / sizeof *syncs; i++) {
+        char rest[160];
+        snprintf(rest, sizeof rest, "[sync]\n%s", syncs[i]);
+        dl_study study = study_of(MIXED, OWN "batch = 64\n", rest);
+        dl_run_result r = run_first(&study);
+        assert_near(r.step_p50_s, 32e-3, 1e-3);
+        assert_near(r.throughput_per_s, 2000, 1e-3);
+        assert_near(r.part_frac[DL_PART_COMPUTE], 0.75, 1e-3);
+        dl_run_result_free(&r);
+        dl_study_free(&study);
+    }
+}
+
+/* 1 and 2 samples a ms: of 96 samples a has 32, b 64; all compute for 32 ms. */
+static void shares_by_speed_take_equal_times(void **state)
+{
+    (void)state;
+    dl_study study =
+        study_of(MIXED, OWN "batch = 96\nshares = speed\n", "[sync]\nmode = allreduce\n");
+    int64_t samples[2];
+    const dl_variant *v = &study.variants[0];
+    dl_point_shares(&v->scenario, &v->costs, &v->scenario.points[0], samples);
+    assert_int_equal(samples[0], 32);
+    assert_int_equal(samples[1], 64);
+    dl_run_result r = run_first(&study);
+    assert_near(r.step_p50_s, 32e-3, 1e-3);
+    assert_near(r.throughput_per_s, 3000, 1e-3);
+    assert_near(r.part_frac[DL_PART_COMPUTE], 1, 1e-3);
+    dl_run_result_free(&r);
+    size_t count = 0;
+    char **notes = dl_study_notes(&study, &count);
+    bool found = false;
+    for (size_t i = 0; i < count; i++)
+        found |=
+            strstr(notes[i], "of a batch of 96: 32 on a, in 32.0 ms; 64 on b, in 32.0 ms") != NULL;
+    assert_true(found);
+    dl_study_notes_free(notes, count);
+    dl_study_free(&study);
+}
+
+/* Whole samples: of 10, 3.33 and 6.67 are exact; 3 and 6 leave one, which b has done in 3.5 ms, a
+ * in 4. Of 2 each has one, though b does both in the time of one of a's. With two micro-batches of 5
+ * samples 1.67 and 3.33: 1 and 3, and the last one to a or b in 2 ms: the first of them. */
+static void whole_samples_are_shared(void **state)
+{
+    (void)state;
+    static const struct {
+        int batch, accumulate;
+        int64_t a, b;
+    } cases[] = {{10, 1, 3, 7}, {2, 1, 1, 1}, {10, 2, 4, 6}, {3, 1, 1, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char workload[120], rest[80];
+        snprintf(workload, sizeof workload, OWN "batch = %d\nshares = speed\n", cases[i].batch);
+        snprintf(rest, sizeof rest, "[sync]\nmode = allreduce\naccumulate = %d\n",
+                 cases[i].accumulate);
+        dl_study study = study_of(MIXED, workload, rest);
+        int64_t samples[2];
+        const dl_variant *v = &study.variants[0];
+        dl_point_shares(&v->scenario, &v->costs, &v->scenario.points[0], samples);
+        assert_int_equal(samples[0], cases[i].a);
+        assert_int_equal(samples[1], cases[i].b);
+        dl_study_free(&study);
+    }
+}
+
+static double staleness_of(const dl_run_result *r, int worker)
+{
+    double sum = 0, count = 0;
+    for (int s = 0; s < r->staleness_bins; s++) {
+        const double n = (double)r->staleness[worker * r->staleness_bins + s];
+        sum += n * s;
+        count += n;
+    }
+    return sum / count;
+}
+
+/* Asynchronous, equal shares of 32: b steps twice as often. Between two of its own updates a worker
+ * of rate mu_i sees sum of mu_j / mu_i of the others: a 2, b 1/2; weighted by the rates (2 + 2 / 2) /
+ * 3 = 1 = n - 1. 1000 + 2000 samples a second. */
+static void asynchronous_workers_go_at_their_own_speed(void **state)
+{
+    (void)state;
+    dl_study study = study_of(MIXED, OWN "batch = 64\n", "[sync]\nmode = async\nwhere = cpu\n");
+    dl_run_result r = run_first(&study);
+    assert_near(r.worker_step_s[0] / r.worker_step_s[1], 2, 1e-3);
+    assert_near(r.throughput_per_s, 3000, 5e-3);
+    assert_near(staleness_of(&r, 0), 2, 1e-2);
+    assert_near(staleness_of(&r, 1), 0.5, 1e-2);
+    dl_run_result_free(&r);
+    dl_study_free(&study);
+}
+
+/* A server that updates after workers / n = 2 gradients, whosever: 3 updates in 64 ms. */
+static void softsync_counts_gradients_of_both(void **state)
+{
+    (void)state;
+    dl_study study =
+        study_of(MIXED, OWN "batch = 64\n", "[sync]\nmode = softsync\nn = 1\nwhere = cpu\n");
+    dl_run_result r = run_first(&study);
+    assert_near(r.throughput_per_s, 3000, 5e-3);
+    assert_near(r.updates_per_s, 1.5 / 32e-3, 1e-2);
+    dl_run_result_free(&r);
+    dl_study_free(&study);
+}
+
+/* Without a file for b its times are a's over 4^(3/4) 2^(1/4) = 2^(7/4): 32 ms become 9.51. They
+ * are assumed, and the interval has b, not a, up to e^1.02 times as slow. */
+static void other_models_are_scaled(void **state)
+{
+    (void)state;
+    dl_study study = study_of(MIXED, "batch = 64\n", "[sync]\nmode = none\n");
+    const dl_variant *v = &study.variants[0];
+    const dl_point *point = &v->scenario.points[0];
+    dl_run_config config = {.scenario = &v->scenario, .costs = &v->costs, .point = point};
+    dl_run_result r = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_run(&config, &r, &err), DL_OK);
+    assert_near(r.worker_step_s[0], 32e-3, 1e-3);
+    assert_near(r.worker_step_s[1], 32e-3 / pow(2, 1.75), 1e-3);
+    dl_run_result_free(&r);
+    assert_near(dl_variant_compute_log(v), DL_SCALING_SPREAD, 1e-12);
+    assert_int_equal(dl_run_origin(&v->scenario, &v->costs, point), DL_ORIGIN_ASSUMED);
+    config.compute_log = DL_SCALING_SPREAD;
+    config.by_spread = true;
+    assert_int_equal(dl_run(&config, &r, &err), DL_OK);
+    assert_near(r.worker_step_s[0], 32e-3, 1e-3);
+    assert_near(r.worker_step_s[1], 32e-3 / pow(2, 1.75) * exp(DL_SCALING_SPREAD), 1e-3);
+    dl_run_result_free(&r);
+    dl_study_free(&study);
+}
+
+/* The baseline is the fastest GPU alone: 64 samples in 32 ms. Two GPUs in 32 ms are no faster with
+ * equal shares; by speed (21 and 43, 21.5 ms) 1.488 times. They are worth 1.5 of b: efficiency 0.99.
+ */
+static void the_baseline_is_the_fastest_gpu(void **state)
+{
+    (void)state;
+    dl_study study =
+        study_of(MIXED, OWN "batch = 64\nshares = equal, speed\n", "[sync]\nmode = allreduce\n");
+    dl_sweep sweep = {0};
+    dl_error err = {0};
+    const dl_sweep_config config = {.threads = 1};
+    if (dl_sweep_run(&sweep, &study, &config, &err) != DL_OK) fail_msg("%s", err.text);
+    assert_int_equal(sweep.row_count, 2);
+    assert_near(sweep.rows[0].speedup, 1, 2e-3);
+    assert_near(sweep.rows[1].speedup, 32 / 21.5, 2e-3);
+    assert_near(sweep.rows[0].efficiency, 1 / 1.5, 2e-3);
+    assert_near(sweep.rows[1].efficiency, 32 / 21.5 / 1.5, 2e-3);
+    dl_sweep_free(&sweep);
+    dl_study_free(&study);
+}
+
+/* 15 kB a sample: 80 samples are 40 each, 0.6 MB of a's 1 MB and of b's 2 MB; 180 by speed are 60
+ * (0.9 of a's) and 120 (0.9 of b's); 200 in equal shares do not fit into a. */
+static void memory_is_that_of_each_gpu(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *workload;
+        double needs, has;
+    } cases[] = {{"batch = 80\n", 0.6e6, 1e6},
+                 {"batch = 180\nshares = speed\n", 0.9e6, 1e6},
+                 {"batch = 200\n", 1.5e6, 1e6}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char workload[120];
+        snprintf(workload, sizeof workload, OWN "%s", cases[i].workload);
+        dl_study study = study_of(MIXED, workload, "[sync]\nmode = allreduce\n");
+        const dl_variant *v = &study.variants[0];
+        const dl_gpu_memory memory = dl_run_memory(&v->scenario, &v->costs, &v->scenario.points[0]);
+        assert_near(memory.needs_bytes, cases[i].needs, 1e-3);
+        assert_near(memory.has_bytes, cases[i].has, 1e-9);
+        dl_study_free(&study);
+    }
+}
+
+/* Two GPUs of a on node 0, of b on nodes 1 and 2: of 120 samples by speed 12 and 24 each. */
+static void nodes_may_have_other_gpus(void **state)
+{
+    (void)state;
+    dl_study study =
+        study_of(NODES, OWN "batch = 120\nshares = speed\n", "[sync]\nmode = allreduce\n");
+    const dl_variant *v = &study.variants[0];
+    const dl_point *point = &v->scenario.points[0];
+    int64_t samples[6];
+    int models[6];
+    assert_int_equal(point->workers, 6);
+    dl_point_shares(&v->scenario, &v->costs, point, samples);
+    dl_point_models(&v->scenario, point, models);
+    for (int w = 0; w < 6; w++) {
+        assert_int_equal(models[w], w < 2 ? 0 : 1);
+        assert_int_equal(samples[w], w < 2 ? 12 : 24);
+    }
+    dl_run_result r = run_first(&study);
+    assert_near(r.step_p50_s, 12e-3, 1e-2);
+    dl_run_result_free(&r);
+    dl_study_free(&study);
+}
+
+/* Stages of half of the work each: a sample takes 1 ms in the first one, on a, 0.5 in the second, on
+ * b; with one micro-batch the step of 8 samples is the sum, 8 + 4 ms. */
+static void stages_are_as_fast_as_their_gpus(void **state)
+{
+    (void)state;
+    static const char costs[] = "[op m.forward]\nfixed_ns = 0\nper_sample_ns = 250000\n"
+                                "[op m.backward]\nfixed_ns = 0\nper_sample_ns = 750000\n";
+    char text[1024];
+    fixture_write(MACHINE, MIXED);
+    write_costs(COSTS_A, "device = a", 1, costs);
+    write_costs(COSTS_B, "device = b", 0.5,
+                "[op m.forward]\nfixed_ns = 0\nper_sample_ns = 125000\n"
+                "[op m.backward]\nfixed_ns = 0\nper_sample_ns = 375000\n");
+    snprintf(text, sizeof text,
+             "[scenario]\nsteps = 20\n[machine]\nfile = " MACHINE "\nworkers = 1\n[workload]\n"
+             "costs = " COSTS_A "\n" OWN "batch = 8\n[pipeline]\nstages = 2\n"
+             "cut_bytes_per_sample = 1\n[sync]\nmode = none\n");
+    dl_study study = {0};
+    dl_error err = {0};
+    if (dl_study_read_text(&study, "s.ini", text, strlen(text), &err) != DL_OK ||
+        dl_study_read_costs(&study, &err) != DL_OK) {
+        fail_msg("%s", err.text);
+    }
+    remove(MACHINE);
+    remove(COSTS_A);
+    remove(COSTS_B);
+    dl_run_result r = run_first(&study);
+    assert_near(r.step_p50_s, 8e-3 + 4e-3, 1e-3);
+    dl_run_result_free(&r);
+    dl_study_free(&study);
+}
+
+/* Costs of b on a machine whose first GPU is a: b has them as they are, a 2^(7/4) times. */
+static void costs_of_the_second_model_stay_there(void **state)
+{
+    (void)state;
+    dl_study study = {0};
+    dl_error err = {0};
+    assert_int_equal(
+        read_study(&study, MIXED, "device = b", "batch = 2\n", "[sync]\nmode = none\n", &err),
+        DL_OK);
+    const dl_variant *v = &study.variants[0];
+    assert_near(dl_costs_model_step_ns(&v->costs, 1, 1, "backward"), 0.75e6, 1e-9);
+    assert_near(dl_costs_model_step_ns(&v->costs, 0, 1, "backward"), 0.75e6 * pow(2, 1.75), 1e-9);
+    assert_true(v->costs.models[0].spread_log > 0);
+    assert_near(v->costs.models[1].spread_log, 0, 1e-12);
+    dl_study_free(&study);
+}
+
+static void bad_input_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *machine, *workload, *rest, *text;
+    } cases[] = {
+        {MIXED, "gpu_costs = c:" COSTS_B "\nbatch = 2\n", "", "has no GPU model 'c'"},
+        {MIXED, "gpu_costs = b\nbatch = 2\n", "", "expected GPU:FILE"},
+        {MIXED, OWN "batch = 1\n", "[sync]\nmode = allreduce\n", "cannot share"},
+        {MIXED, "gpu_costs = b:" COSTS_B ", b:" COSTS_A "\nbatch = 2\n", "", "given twice"},
+        {MIXED, "gpu_costs = b:" COSTS_A "\nbatch = 2\n", "", "gpu_costs has it for b"},
+        {MIXED, "batch_per_worker = 2\nshares = speed\n",
+         "[pipeline]\nstages = 2\ngpus = 2\ncut_bytes_per_sample = 1\n", "does not go with"},
+        {NODES "[nodes 2]\nmodel = a\n", "batch = 6\n", "", "another section"},
+        {NODES "[nodes 3]\nmodel = a\n", "batch = 6\n", "", "fewer nodes"},
+        {NODES "[nodes 0]\nmodel = c\n", "batch = 6\n", "", "unknown name"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_study study = {0};
+        dl_error err = {0};
+        if (read_study(&study, cases[i].machine, "device = a", cases[i].workload, cases[i].rest,
+                       &err) == DL_OK) {
+            fail_msg("case %zu is accepted", i);
+        }
+        if (strstr(err.text, cases[i].text) == NULL) fail_msg("case %zu: %s", i, err.text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_slower_one_delays_the_update),
+        cmocka_unit_test(shares_by_speed_take_equal_times),
+        cmocka_unit_test(whole_samples_are_shared),
+        cmocka_unit_test(asynchronous_workers_go_at_their_own_speed),
+        cmocka_unit_test(softsync_counts_gradients_of_both),
+        cmocka_unit_test(other_models_are_scaled),
+        cmocka_unit_test(the_baseline_is_the_fastest_gpu),
+        cmocka_unit_test(memory_is_that_of_each_gpu),
+        cmocka_unit_test(nodes_may_have_other_gpus),
+        cmocka_unit_test(stages_are_as_fast_as_their_gpus),
+        cmocka_unit_test(costs_of_the_second_model_stay_there),
+        cmocka_unit_test(bad_input_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
