@@ -146,10 +146,18 @@ static dl_status read_tables(tables *t, dl_error *err)
 
 /* --- names ----------------------------------------------------------------------------------- */
 
+/* GPUs of one model. */
+typedef struct wanted_gpus {
+    long count;
+    int gpu; /* row */
+} wanted_gpus;
+
 /* What a name means. */
 typedef struct wanted {
-    long nodes, gpus;  /* of a node */
-    int gpu, instance; /* rows; instance -1: a box */
+    long nodes, gpus;            /* of a node */
+    int instance;                /* row; -1: a box */
+    wanted_gpus parts[GPUS_MAX]; /* [part_count] of a node, one of an instance */
+    int part_count;
 } wanted;
 
 /* The count before an 'x', or 0; *rest is what comes after it, or all. */
@@ -164,30 +172,53 @@ static long count_before(const char *name, const char **rest)
     return count;
 }
 
+static dl_status refuse_name(const char *name, dl_error *err)
+{
+    char hint[1500];
+    dl_machines_hint(hint, sizeof hint, name);
+    return dl_error_set(err, DL_ERR_NAME, "'%s' is neither a file nor a machine%s", name, hint);
+}
+
+/* "1xgtx1080ti+1xrtx2080ti": the parts of a box. */
+static dl_status understand_box(const tables *t, const char *name, wanted *w, dl_error *err)
+{
+    const size_t bytes = strlen(name);
+    if (bytes == 0 || name[bytes - 1] == '+' || strstr(name, "++") != NULL) {
+        return refuse_name(name, err);
+    }
+    char *copy = dl_strdup(name), *rest = NULL;
+    dl_status status = DL_OK;
+    for (char *part = strtok_r(copy, "+", &rest); part != NULL && status == DL_OK;
+         part = strtok_r(NULL, "+", &rest)) {
+        const char *gpu = NULL;
+        const long count = count_before(part, &gpu);
+        const int row = gpu != part ? find_row(&t->gpus, gpu) : -1;
+        if (row < 0) {
+            status = refuse_name(name, err);
+        } else if (count < 1 || count > GPUS_MAX - w->gpus) {
+            status = dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d GPUs", name, GPUS_MAX);
+        } else {
+            w->parts[w->part_count++] = (wanted_gpus){count, row};
+            w->gpus += count;
+        }
+    }
+    free(copy);
+    return status != DL_OK || w->part_count > 0 ? status : refuse_name(name, err);
+}
+
 static dl_status understand(const tables *t, const char *name, wanted *w, dl_error *err)
 {
     const char *rest = NULL;
     const long count = count_before(name, &rest);
-    const bool counted = rest != name;
-    *w = (wanted){.nodes = 1, .gpus = count, .gpu = -1, .instance = find_row(&t->instances, rest)};
-    if (w->instance >= 0) {
-        w->nodes = counted ? count : 1;
-        w->gpus = strtol(cell(&t->instances, (size_t)w->instance, "gpus"), NULL, 10);
-        w->gpu = find_row(&t->gpus, cell(&t->instances, (size_t)w->instance, "gpu"));
-    } else if (counted) {
-        w->gpu = find_row(&t->gpus, rest);
-    }
-    if (w->gpu < 0) {
-        char hint[1500];
-        dl_machines_hint(hint, sizeof hint, name);
-        return dl_error_set(err, DL_ERR_NAME, "'%s' is neither a file nor a machine%s", name, hint);
-    }
-    if (w->nodes < 1 || w->nodes > NODES_MAX || w->gpus < 1 || w->gpus > GPUS_MAX) {
-        return dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d %s", name,
-                            w->instance >= 0 ? NODES_MAX : GPUS_MAX,
-                            w->instance >= 0 ? "nodes" : "GPUs");
-    }
-    return DL_OK;
+    *w = (wanted){.nodes = 1, .instance = find_row(&t->instances, rest)};
+    if (w->instance < 0) return understand_box(t, name, w, err);
+    const size_t row = (size_t)w->instance;
+    w->nodes = rest != name ? count : 1;
+    w->gpus = strtol(cell(&t->instances, row, "gpus"), NULL, 10);
+    w->parts[w->part_count++] =
+        (wanted_gpus){w->gpus, find_row(&t->gpus, cell(&t->instances, row, "gpu"))};
+    if (w->nodes >= 1 && w->nodes <= NODES_MAX && w->gpus <= GPUS_MAX) return DL_OK;
+    return dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d nodes", name, NODES_MAX);
 }
 
 /* Names of the machine files without ".ini", sorted. */
@@ -316,23 +347,67 @@ static void write_nics(FILE *out, const dl_csv *instances, size_t row, int socke
     }
 }
 
+/* "2x Tesla V100 + 1x Tesla T4". */
+static void write_title(FILE *out, const dl_csv *gpus, const wanted *w)
+{
+    for (int p = 0; p < w->part_count; p++) {
+        fprintf(out, "%s%ldx %s", p > 0 ? " + " : "", w->parts[p].count,
+                cell(gpus, (size_t)w->parts[p].gpu, "title"));
+    }
+}
+
+/* The bus of a part's GPUs: its number. */
+static size_t bus_of(const tables *t, const wanted *w, int part)
+{
+    const char *own = w->instance >= 0 ? cell(&t->instances, (size_t)w->instance, "bus") : "";
+    const char *name = own[0] != '\0' ? own : cell(&t->gpus, (size_t)w->parts[part].gpu, "bus");
+    return (size_t)(find_bus(name) - buses);
+}
+
+/* Copies go from card to card only if those of all parts let them. */
+static const char *peer_of(const tables *t, const wanted *w)
+{
+    for (int p = 0; p < w->part_count; p++)
+        if (strcmp(cell(&t->gpus, (size_t)w->parts[p].gpu, "peer"), "none") == 0) return "none";
+    return cell(&t->gpus, (size_t)w->parts[0].gpu, "peer");
+}
+
+/* GPUs part by part, each below its share of the sockets. */
+static void write_gpus(FILE *out, const tables *t, const wanted *w, int sockets)
+{
+    long first = 0;
+    for (int p = 0; p < w->part_count; p++) {
+        const long end = first + w->parts[p].count;
+        while (first < end) {
+            long socket = 0;
+            while (w->gpus * (socket + 1) / sockets <= first)
+                socket++;
+            const long of_socket = w->gpus * (socket + 1) / sockets;
+            const long last = (of_socket < end ? of_socket : end) - 1;
+            fprintf(out, "[gpus %ld-%ld]\nmodel = %s\nparent = socket%ld\nlink = %s\n", first, last,
+                    cell(&t->gpus, (size_t)w->parts[p].gpu, "name"), socket,
+                    buses[bus_of(t, w, p)].name);
+            first = last + 1;
+        }
+    }
+}
+
 static void write_machine(FILE *out, const tables *t, const wanted *w, const char *name)
 {
     const dl_csv *gpus = &t->gpus, *instances = &t->instances;
-    const size_t gpu = (size_t)w->gpu, row = w->instance >= 0 ? (size_t)w->instance : 0;
-    const bool made = w->instance < 0;
-    const char *fabric = cell(gpus, gpu, "fabric");
-    const bool own_bus = !made && cell(instances, row, "bus")[0] != '\0';
-    const char *bus = own_bus ? cell(instances, row, "bus") : cell(gpus, gpu, "bus");
-    const struct bus *links = find_bus(bus);
+    const size_t gpu = (size_t)w->parts[0].gpu, row = w->instance >= 0 ? (size_t)w->instance : 0;
+    const bool made = w->instance<0, mixed = w->part_count> 1;
+    const char *fabric = mixed ? "" : cell(gpus, gpu, "fabric");
+    size_t bus = bus_of(t, w, 0); /* of the newest */
     const int sockets = w->gpus > GPUS_OF_A_SOCKET ? 2 : 1;
     fprintf(out,
             "; %s, made from gpus.csv%s. Assumed: a slot for each GPU, %d processor%s, host "
             "memory.\n",
             name, made ? "" : " and instances.csv", sockets, sockets > 1 ? "s" : "");
-    fprintf(out, "[machine]\nschema = 1\nname = %s%ldx %s\nnodes = %ld\npeer = %s\n",
-            made ? "" : cell(instances, row, "title"), w->gpus, cell(gpus, gpu, "title"), w->nodes,
-            made || fabric[0] != '\0' ? cell(gpus, gpu, "peer") : "none");
+    fprintf(out, "[machine]\nschema = 1\nname = %s", made ? "" : cell(instances, row, "title"));
+    write_title(out, gpus, w);
+    fprintf(out, "\nnodes = %ld\npeer = %s\n", w->nodes,
+            made || fabric[0] != '\0' ? peer_of(t, w) : "none");
     if (!made) {
         fprintf(out, "; %s; price of %s\n", cell(instances, row, "source"),
                 cell(instances, row, "price_date"));
@@ -341,25 +416,31 @@ static void write_machine(FILE *out, const tables *t, const wanted *w, const cha
             fputs("; Assumed of nodes with four ports or more.\ngpudirect = yes\n", out);
         }
     }
-    write_gpu(out, gpus, gpu);
-    fprintf(out, "\n%s", links->links);
+    bool has_bus[DL_LENGTH(buses)] = {false};
+    for (int p = 0; p < w->part_count; p++) {
+        bool again = false;
+        for (int before = 0; before < p; before++)
+            again |= w->parts[before].gpu == w->parts[p].gpu;
+        if (!again) write_gpu(out, gpus, (size_t)w->parts[p].gpu);
+        has_bus[bus_of(t, w, p)] = true;
+        if (bus_of(t, w, p) > bus) bus = bus_of(t, w, p);
+    }
+    for (size_t b = 0; b < DL_LENGTH(buses); b++)
+        if (has_bus[b]) fprintf(out, "\n%s", buses[b].links);
     if (sockets > 1) {
         fprintf(out, "[link socket]\nbytes_per_s = %s\nlatency_ns = 0.5us, assumed\n",
-                links->socket_link);
+                buses[bus].socket_link);
     }
-    fprintf(out, "\n[host]\nsockets = %d\nmemory_bytes_per_s = %s\n", sockets, links->memory_rate);
+    fprintf(out, "\n[host]\nsockets = %d\nmemory_bytes_per_s = %s\n", sockets,
+            buses[bus].memory_rate);
     if (sockets > 1) fputs("socket_link = socket\n", out);
     if (!made && cell(instances, row, "cores")[0] != '\0') {
         fprintf(out, "cores = %s\n", cell(instances, row, "cores"));
     }
     if (!made) write_rate(out, "memory_bytes", cell(instances, row, "memory"), "catalogue");
-    for (int s = 0; s < sockets; s++) {
-        const long first = w->gpus * s / sockets, last = w->gpus * (s + 1) / sockets - 1;
-        fprintf(out, "[gpus %ld-%ld]\nmodel = %s\nparent = socket%d\nlink = %s\n", first, last,
-                cell(gpus, gpu, "name"), s, bus);
-    }
+    write_gpus(out, t, w, sockets);
     write_fabric(out, fabric, rate_of(gpus, gpu, "fabric_rate"), w->gpus);
-    if (!made) write_nics(out, instances, row, sockets, bus);
+    if (!made) write_nics(out, instances, row, sockets, buses[bus].name);
     write_protocols(out, fabric[0] != '\0' && w->gpus > 1);
 }
 
@@ -425,6 +506,19 @@ dl_status dl_machine_open(dl_machine *machine, const char *path, dl_error *err)
 
 /* --- the list -------------------------------------------------------------------------------- */
 
+/* "gtx1080ti+rtx2080ti", of its own. */
+static char *models_text(const dl_machine *m)
+{
+    char *text = dl_strdup("");
+    for (int i = 0; i < m->model_count; i++) {
+        if (!dl_machine_has_model(m, i)) continue;
+        char *grown = dl_format("%s%s%s", text, text[0] != '\0' ? "+" : "", m->models[i].name);
+        free(text);
+        text = grown;
+    }
+    return text;
+}
+
 static void print_machine(FILE *out, const char *name, const dl_machine *m, const char *date)
 {
     char price[48] = "-";
@@ -436,9 +530,10 @@ static void print_machine(FILE *out, const char *name, const dl_machine *m, cons
                  each->known ? each->value : m->price_usd_per_hour.value,
                  each->known ? " a GPU" : "", date[0] != '\0' ? " in " : "", date);
     }
-    fprintf(out, "%-24s %5d %5d %-15s %-9s %-17s %s\n", name, m->nodes, m->gpu_count,
-            m->gpu_count > 0 ? m->models[m->gpus[0].model].name : "-", links != NULL ? links : "-",
-            price, m->name);
+    char *gpus = models_text(m);
+    fprintf(out, "%-24s %5d %5d %-15s %-9s %-17s %s\n", name, m->nodes, m->gpu_count, gpus,
+            links != NULL ? links : "-", price, m->name);
+    free(gpus);
 }
 
 static dl_status print_one(FILE *out, const char *folder, const char *name, const char *date,
@@ -460,8 +555,9 @@ static void print_gpus(FILE *out, const dl_csv *gpus)
     static const char *const columns[] = {"memory", "memory_rate", "fp32",   "tf32",
                                           "fp16",   "bus",         "fabric", "title"};
     fprintf(out,
-            "\nCOUNTxGPU, as 4xrtx3090, is a box of 1 to %d of these GPUs (rates without "
-            "sparsity):\n%-15s %-9s %-10s %-12s %-12s %-12s %-9s %-9s %s\n",
+            "\nCOUNTxGPU, as 4xrtx3090, is a box of 1 to %d of these GPUs, "
+            "COUNTxGPU+COUNTxGPU one with unlike ones\n(rates without sparsity):\n%-15s %-9s %-10s "
+            "%-12s %-12s %-12s %-9s %-9s %s\n",
             GPUS_MAX, "GPU", "memory", "its rate", "fp32", "tf32", "fp16", "bus", "links", "");
     for (size_t r = 0; r < gpus->rows; r++) {
         static const int widths[] = {9, 10, 12, 12, 12, 9, 9, 0};

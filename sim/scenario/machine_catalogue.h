@@ -1,13 +1,13 @@
 /* Machines that come with the program, by name:
  *
  *   dgx_a100         a machine file of the folder scenarios/machines (common/install.h)
- *   4xrtx3090        a box of 4 GPUs of machines/gpus.csv
+ *   4xrtx3090        a box of 4 GPUs of machines/gpus.csv; 2xt4+1xv100: a box of unlike ones
  *   g5.12xlarge      an instance of machines/instances.csv; 4xg5.12xlarge: four such nodes
  *
  * Boxes and instances are made from the tables' rows as the text of a machine file. Rates of GPUs
  * are those of their data sheets. The rest is assumed, as the text says: each GPU in a slot of its
  * own below a processor, two processors where there are more than four GPUs, links as fast as
- * measured ones of their kind, host memory as usual at the time of the bus. GPUs that have an
+ * measured ones of their kind, host memory as usual at the time of the newest bus. GPUs that have an
  * NVSwitch or a mesh of links are joined by it; instances without are taken to copy through host
  * memory, as guests mostly do. */
 #ifndef DL_SIM_MACHINE_CATALOGUE_H

@@ -164,6 +164,7 @@ static void the_shipped_files_are_read(void **state)
         {"p2.16xlarge_x16", "k80", 16, 16},
         {"p3.16xlarge", "v100", 1, 8},
         {"p775", "power7", 8, 4},
+        {"z10pe_1080ti_2080ti", "gtx1080ti", 1, 2},
     };
     for (size_t i = 0; i < sizeof shipped / sizeof *shipped; i++) {
         char path[512];

@@ -48,6 +48,34 @@ static void every_row_makes_machines(void **state)
     check_table("instances.csv", nodes);
 }
 
+/* One socket up to four GPUs, two beyond: 3 of 6 below each. The newest bus says what the host is. */
+static void boxes_may_have_unlike_gpus(void **state)
+{
+    (void)state;
+    dl_machine m = machine_called("1xgtx1080ti+1xrtx2080ti");
+    assert_string_equal(m.name, "1x GeForce GTX 1080 Ti + 1x GeForce RTX 2080 Ti");
+    assert_int_equal(m.gpu_count, 2);
+    assert_int_equal(m.peer, DL_PEER_NONE);
+    assert_string_equal(dl_machine_model(&m, 0, 0)->name, "gtx1080ti");
+    assert_string_equal(dl_machine_model(&m, 0, 1)->name, "rtx2080ti");
+    dl_machine_free(&m);
+    m = machine_called("2xv100+4xrtx3090");
+    assert_int_equal(m.sockets, 2);
+    assert_int_equal(m.gpus[2].parent, 0);
+    assert_int_equal(m.gpus[3].parent, 1);
+    assert_string_equal(m.classes[m.gpus[1].link].name, "pcie3x16");
+    assert_string_equal(m.classes[m.gpus[5].link].name, "pcie4x16");
+    assert_true(near_scaled(m.memory_bytes_per_s.value, 204.8e9, 0, 1e-12));
+    dl_machine_free(&m);
+    static const char *const bad[] = {"1xv100+", "1xv100+3090", "9xv100+8xt4",
+                                      "1xv100+2xp3.2xlarge"};
+    for (size_t i = 0; i < DL_LENGTH(bad); i++) {
+        dl_machine none = {0};
+        dl_error error = {0};
+        if (dl_machine_open(&none, bad[i], &error) == DL_OK) fail_msg("%s is a machine", bad[i]);
+    }
+}
+
 static void boxes_are_as_the_table_says(void **state)
 {
     (void)state;
@@ -137,6 +165,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_makes_machines),
+        cmocka_unit_test(boxes_may_have_unlike_gpus),
         cmocka_unit_test(boxes_are_as_the_table_says),
         cmocka_unit_test(instances_have_price_and_network),
         cmocka_unit_test(errors_name_what_is_near),
