@@ -376,7 +376,7 @@ static void measure_throughput(const dl_team *team, const dl_point *point, const
         equal ? (double)(done - lost) * (double)point->batch / point->workers : samples;
     result->span_s = dl_ns_to_s((double)span_ns);
     result->throughput_per_s = result->samples / result->span_s;
-    result->tail_frac = (double)(span_ns - first_ns) / (double)span_ns;
+    if (!team->config.each_ends) result->tail_frac = (double)(span_ns - first_ns) / (double)span_ns;
     result->applied_frac = 1 - (double)(lost + left_over) / (double)done;
 }
 
@@ -460,6 +460,36 @@ static void measure_staleness(const dl_team *team, dl_run_result *result)
     }
 }
 
+static void measure_syncer(const dl_team *team, dl_run_result *result)
+{
+    const int64_t *merge_ns;
+    const int64_t merges = dl_syncer_merges(team, &merge_ns);
+    const dl_upload_counts counts = dl_syncer_counts(team);
+    dl_syncer_result *syncer = result->syncer = dl_calloc(1, sizeof *syncer, "figures of merges");
+    *syncer = (dl_syncer_result){
+        .uploaded = (double)counts.uploaded,
+        .applied = (double)counts.applied,
+        .too_stale = (double)counts.too_stale,
+        .superseded = (double)counts.superseded,
+        .unmerged = (double)counts.unmerged,
+        .merges = (double)merges,
+        .outer_step_mean_s = (double)NAN,
+        .outer_step_p50_s = (double)NAN,
+        .outer_step_p95_s = (double)NAN,
+    };
+    result->applied_frac = (double)counts.applied / (double)counts.uploaded;
+    if (merges == 0) return;
+    double *outer_s = dl_calloc((size_t)merges, sizeof *outer_s, "outer steps");
+    for (int64_t m = 0; m < merges; m++)
+        outer_s[m] = dl_ns_to_s((double)(merge_ns[m] - (m > 0 ? merge_ns[m - 1] : 0)));
+    syncer->outer_step_mean_s = dl_ns_to_s((double)merge_ns[merges - 1]) / (double)merges;
+    gsl_sort(outer_s, 1, (size_t)merges);
+    syncer->outer_step_p50_s = gsl_stats_quantile_from_sorted_data(outer_s, 1, (size_t)merges, 0.5);
+    syncer->outer_step_p95_s =
+        gsl_stats_quantile_from_sorted_data(outer_s, 1, (size_t)merges, 0.95);
+    free(outer_s);
+}
+
 static void measure(const dl_team *team, const dl_point *point, const share *shares,
                     dl_run_result *result)
 {
@@ -480,6 +510,7 @@ static void measure(const dl_team *team, const dl_point *point, const share *sha
     result->updates = team->version;
     result->updates_per_s = (double)team->version / dl_ns_to_s((double)team->engine.now_ns);
     result->clock_lag_max = (double)team->clock_lag_max;
+    if (team->syncer != NULL) measure_syncer(team, result);
 }
 
 /* The errors of a run that has ended. */
@@ -847,6 +878,11 @@ static double *take_work(dl_noise_config *noise, const dl_point *point, const dl
     return expected;
 }
 
+static const dl_syncer_config *syncer_of(const dl_scenario *scenario, const dl_point *point)
+{
+    return point->mode->options & 1u << DL_SYNC_SYNCER ? &scenario->syncer : NULL;
+}
+
 dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *err)
 {
     const dl_scenario *scenario = config->scenario;
@@ -854,6 +890,8 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
     const int workers = point->workers, threads = scenario->server_threads;
     const int cores = scenario->gpu != NULL ? agents(point) : point->cores;
     const int at_once = workers < cores ? workers : cores;
+    const dl_syncer_config *syncer = syncer_of(scenario, point);
+    const int64_t steady_after = syncer == NULL ? config->steady_after : 0;
     dl_costs costs;
     dl_random stream;
     dl_random_init(&stream, (uint64_t)scenario->seed, config->draw, 0, COST_STREAM);
@@ -893,12 +931,15 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
                                 .steps = dl_run_steps(scenario, point),
                                 /* Work that is dealt out in turn repeats after as many steps as
                                  * there are workers. */
-                                .steady_after = expected_work == NULL ? config->steady_after : 0,
+                                .steady_after = expected_work == NULL ? steady_after : 0,
                                 .interval = (int64_t)point->option[DL_SYNC_INTERVAL],
                                 .option = point->option,
                                 .comm_threads = lags(point),
                                 .server_threads = threads < workers ? threads : workers,
                                 .average_state = scenario->average_state,
+                                .interval_by_speed = scenario->interval_by_speed,
+                                .syncer = syncer,
+                                .each_ends = syncer != NULL && syncer->each_ends,
                                 .sums_on_arrival = gpu != NULL && gpu->sums_on_arrival,
                                 .advance = point->mode->advance,
                                 .noise = &noise,
@@ -936,5 +977,6 @@ void dl_run_result_free(dl_run_result *result)
     free(result->worker_step_s);
     free(result->staleness);
     free(result->split);
+    free(result->syncer);
     *result = (dl_run_result){0};
 }

@@ -50,6 +50,13 @@ typedef struct dl_split_result {
     double busy_frac[DL_STAGES_MAX]; /* of the time of a stage's GPUs: forward, backward, update */
 } dl_split_result;
 
+/* What a syncer did (sim/sync/syncer.h), counts as means over the runs of a row. */
+typedef struct dl_syncer_result {
+    double uploaded, applied, too_stale, superseded, unmerged, merges;
+    double outer_step_mean_s; /* from one merge's end to the next; NaN without merges */
+    double outer_step_p50_s, outer_step_p95_s;
+} dl_syncer_result;
+
 typedef struct dl_run_result {
     int workers;
     double samples;          /* of all steps done, but those whose gradient the mode dropped */
@@ -58,7 +65,7 @@ typedef struct dl_run_result {
     double steady_per_s; /* of steps that repeat (steady_after): then all else here is 0; or 0 */
     double tail_frac;    /* of the span, that after the first worker has done all its steps: the
                                 others only end the step that they are in */
-    double applied_frac; /* of all gradients, those that an update has in it */
+    double applied_frac; /* of all gradients, or uploads, those that an update has in it */
     int64_t updates;     /* of the shared parameters; 0: there are none */
     double updates_per_s;
     double step_mean_s;                       /* mean over the workers of their mean step */
@@ -71,7 +78,8 @@ typedef struct dl_run_result {
     int64_t *staleness;    /* [workers x staleness_bins] applied gradients by staleness */
     int staleness_bins;    /* 0: the mode has none */
     int64_t events;
-    dl_split_result *split; /* NULL: the model is not split */
+    dl_split_result *split;   /* NULL: the model is not split */
+    dl_syncer_result *syncer; /* NULL: there is none */
 } dl_run_result;
 
 /* Whether replicates of the scenario differ at the same costs. */

@@ -20,6 +20,7 @@ typedef struct contribution {
 typedef struct schedule {
     dl_csv_writer csv;
     const dl_point *point;
+    int64_t *written;      /* [workers] local steps */
     contribution *pending; /* [pending_count] since the last update */
     size_t pending_count, pending_capacity;
 } schedule;
@@ -96,9 +97,8 @@ static void on_common_update(void *user, int64_t version, int64_t now_ns)
 static void on_average(void *user, int64_t version, int64_t now_ns)
 {
     schedule *s = user;
-    const int64_t interval = (int64_t)s->point->option[DL_SYNC_INTERVAL];
     for (int w = 0; w < s->point->workers; w++)
-        write_local(s, now_ns, w, version * interval - 1);
+        write_local(s, now_ns, w, s->written[w]++);
     write_row(s, now_ns, "average", version, -1, -1, -1);
 }
 
@@ -109,9 +109,9 @@ static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int6
     (void)start_ns;
     (void)staleness;
     schedule *s = user;
-    const bool averages = s->point->mode == &dl_mode_average;
-    if (averages && (step + 1) % (int64_t)s->point->option[DL_SYNC_INTERVAL] == 0) return;
+    if (step < s->written[worker]) return; /* the last one before an average */
     write_local(s, end_ns, worker, step);
+    s->written[worker]++;
 }
 
 static dl_team_observer make_observer(schedule *s)
@@ -148,9 +148,10 @@ static void write_head(schedule *s, const dl_scenario *scenario)
 dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point, dl_error *err)
 {
-    if (point->mode == &dl_mode_easgd || point->mode == &dl_mode_bmuf) {
+    if (point->mode == &dl_mode_easgd || point->mode == &dl_mode_bmuf ||
+        point->mode == &dl_mode_async_average) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "mode %s has no schedule: it blends parameters, and a schedule has "
+                            "mode %s has no schedule: it merges parameters, and a schedule has "
                             "gradients and averages only",
                             point->mode->name);
     }
@@ -158,9 +159,11 @@ dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const
     dl_status status = dl_output_open(&output, path, err);
     if (status != DL_OK) return status;
     schedule s = {.csv = {.out = output.out}, .point = point};
+    s.written = dl_calloc((size_t)point->workers, sizeof *s.written, "steps");
     write_head(&s, scenario);
     const dl_team_observer observer = make_observer(&s);
     status = dl_run_observe(scenario, costs, point, &observer, err);
     free(s.pending);
+    free(s.written);
     return dl_output_end(&output, status, err);
 }

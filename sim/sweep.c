@@ -102,6 +102,21 @@ static void add_split(dl_run_result *mean, const dl_split_result *run, double sh
         mean->split->busy_frac[s] += share * run->busy_frac[s];
 }
 
+static void add_syncer(dl_run_result *mean, const dl_syncer_result *run, double share)
+{
+    if (mean->syncer == NULL) mean->syncer = dl_calloc(1, sizeof *mean->syncer, "merges");
+    dl_syncer_result *sum = mean->syncer;
+    sum->uploaded += share * run->uploaded;
+    sum->applied += share * run->applied;
+    sum->too_stale += share * run->too_stale;
+    sum->superseded += share * run->superseded;
+    sum->unmerged += share * run->unmerged;
+    sum->merges += share * run->merges;
+    sum->outer_step_mean_s += share * run->outer_step_mean_s;
+    sum->outer_step_p50_s += share * run->outer_step_p50_s;
+    sum->outer_step_p95_s += share * run->outer_step_p95_s;
+}
+
 /* Adds `share` of a run's figures to the row's means. */
 static void add_run(dl_run_result *mean, const dl_run_result *run, double share)
 {
@@ -127,6 +142,7 @@ static void add_run(dl_run_result *mean, const dl_run_result *run, double share)
     mean->events += run->events;
     add_staleness(mean, run);
     if (run->split != NULL) add_split(mean, run->split, share);
+    if (run->syncer != NULL) add_syncer(mean, run->syncer, share);
 }
 
 /* The throughput of a run, or its ratio to that of the baseline's run with the same costs and
@@ -281,7 +297,7 @@ static void set_figures(dl_row *row, const row_runs *runs, const row_runs *base,
         kind == DL_MODE_STALENESS_ZERO ? row->point.option[DL_SYNC_LAG] : (double)NAN;
     row->staleness_sd = row->staleness_p50 = row->staleness_p90 = row->staleness_p99 =
         row->staleness_max = row->staleness_mean;
-    if (kind == DL_MODE_STALENESS_SOME) set_staleness(row);
+    if (kind == DL_MODE_STALENESS_SOME && row->mean.staleness_bins > 0) set_staleness(row);
 }
 
 /* --- running -------------------------------------------------------------------------------- */

@@ -1,11 +1,14 @@
 #include "sim/team.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
 #include "common/status.h"
 #include "common/units.h"
 #include "sim/platform/platform.h"
+#include "sim/sync/mode.h"
+#include "sim/sync/syncer.h"
 
 const char *const dl_worker_state_names[DL_STATE_COUNT] = {"compute",   "update",   "push", "pull",
                                                            "average",   "barrier",  "lock", "wait",
@@ -27,6 +30,23 @@ static void init_worker(dl_team *team, int number)
     dl_noise_init(&worker->noise, config->noise, config->seed, config->replicate, (uint32_t)number);
 }
 
+/* As config.interval_by_speed says, by the times of a step without noise. */
+static void set_intervals(dl_team *team)
+{
+    const dl_team_config *config = &team->config;
+    const double interval = config->option != NULL ? config->option[DL_SYNC_INTERVAL] : 1;
+    const double update_ns = config->workload->update_ns;
+    double fastest_ns = INFINITY;
+    for (int w = 0; w < config->workers; w++)
+        fastest_ns = fmin(fastest_ns, team->workers[w].compute_ns + update_ns);
+    for (int w = 0; w < config->workers; w++) {
+        const double step_ns = team->workers[w].compute_ns + update_ns;
+        const bool slower = config->interval_by_speed && step_ns > fastest_ns;
+        const double own = slower ? round(interval * fastest_ns / step_ns) : interval;
+        team->workers[w].interval = own > 1 ? (int64_t)own : 1;
+    }
+}
+
 void dl_team_init(dl_team *team, const dl_team_config *config)
 {
     const int agents = config->workers * (config->comm_threads ? 2 : 1);
@@ -43,10 +63,14 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
         .least_clock_count = config->workers,
     };
     if (team->config.platform == NULL) team->config.platform = &dl_platform_cpu;
-    /* Pending at most: the release of each, and what the platform has. */
-    dl_engine_init(&team->engine, agents + team->config.platform->init(team));
+    /* Pending at most: the release of each, and what the platform and the syncer have. */
+    const int of_platform = team->config.platform->init(team);
+    const int of_syncer = config->syncer != NULL ? DL_SYNCER_EVENTS + config->workers : 0;
+    dl_engine_init(&team->engine, agents + of_platform + of_syncer);
     for (int w = 0; w < config->workers; w++)
         init_worker(team, w);
+    set_intervals(team);
+    if (config->syncer != NULL) team->syncer = dl_syncer_new(config->syncer, team);
     for (int comm = config->workers; comm < agents; comm++)
         team->workers[comm].noise_factor = 1;
 }
@@ -58,6 +82,7 @@ void dl_team_free(dl_team *team)
         free(team->workers[w].step_ns);
         free(team->workers[w].staleness_log);
     }
+    dl_syncer_free(team->syncer);
     free(team->workers);
     free(team->arrived);
     free(team->queue);
@@ -440,11 +465,14 @@ void dl_team_end_step(dl_team *team, int worker)
     if (team->config.steady_after > 0 && !team->stopping) look_for_repetition(team);
     if (team->engine.stopped) return;
     if (team->config.platform->step_ended != NULL) team->config.platform->step_ended(team, worker);
-    if (w->steps_done == team->config.steps && !team->stopping) {
+    const bool is_done = w->steps_done == team->config.steps;
+    if (is_done) team->done++;
+    if (!team->stopping && team->done == (team->config.each_ends ? team->config.workers : 1)) {
         team->stopping = true;
         dl_team_wake(team);
+        if (team->syncer != NULL) dl_syncer_close(team);
     }
-    if (!team->stopping) start_step(team, worker);
+    if (!team->stopping && !is_done) start_step(team, worker);
 }
 
 bool dl_team_is_stuck(const dl_team *team)
@@ -457,6 +485,7 @@ void dl_team_run(dl_team *team)
     if (team->config.platform->start != NULL) team->config.platform->start(team);
     for (int w = 0; w < team->config.workers; w++)
         start_step(team, w);
+    if (team->syncer != NULL) dl_syncer_start(team);
     dl_engine_run(&team->engine);
     if (team->engine.too_long || team->engine.stopped) return;
     if (dl_team_is_stuck(team)) return;
@@ -465,6 +494,7 @@ void dl_team_run(dl_team *team)
               team->arrived_count, team->lock_owner);
     for (int w = 0; w < team->config.workers; w++)
         leave_over(team, w);
+    if (team->syncer != NULL) dl_syncer_end(team);
 }
 
 /* --- exchange -------------------------------------------------------------------------------- */

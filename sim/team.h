@@ -29,7 +29,7 @@
  *
  * The run. Every worker does `steps` steps; when the first one has done them, nobody starts a step
  * any more, and who waits for a condition goes on: so all statistics are of a time in which all
- * workers work, and a slow one has fewer.
+ * workers work, and a slow one has fewer. With config.each_ends every worker does all its steps.
  *
  * Times are ns from the common start. A worker's activities follow each other without gaps from 0
  * to the end of its last step.
@@ -92,6 +92,8 @@ typedef struct dl_exchange {
 
 typedef struct dl_team dl_team;
 struct dl_platform;
+struct dl_syncer;
+struct dl_syncer_config;
 
 /* Whether a worker that waits may go on. What has become true must stay so. */
 typedef bool (*dl_team_condition)(const dl_team *team, int worker);
@@ -106,6 +108,8 @@ typedef struct dl_team_observer {
      * `version`. */
     void (*contribute)(void *user, int worker, int64_t step, int64_t read);
     void (*update)(void *user, int64_t version, int64_t now_ns);
+    /* Of a syncer (sim/sync/syncer.h): what of `event`, by its dl_syncer_event. */
+    void (*syncer)(void *user, int event, int worker, int64_t version, int64_t now_ns);
     /* Only of split models (sim/pipeline/pipeline.h), whose GPUs count as workers here. */
     void (*pass)(void *user, int gpu, bool forward, int micro_batch, int64_t start_ns,
                  int64_t end_ns);
@@ -127,7 +131,12 @@ typedef struct dl_team_config {
     int64_t steady_after; /* > 0: the run ends as soon as its steps repeat, see Repetition below,
                            * but not before each worker has done so many; it must have no noise */
     int64_t interval;     /* of the mode, with steady_after */
+    bool each_ends;       /* only of modes in which nobody waits for all */
     const double *option; /* [DL_SYNC_SWEPT] of the point, for the mode; borrowed until free */
+    /* Of workers that are unequally fast: the fastest one does the point's interval of local steps,
+     * each other one as many as it can do in the same time, rounded, at least one. */
+    bool interval_by_speed;
+    const struct dl_syncer_config *syncer; /* sim/sync/syncer.h; NULL = none; borrowed until free */
     bool comm_threads;
     int server_threads;   /* for the mode; 1..workers */
     bool average_state;   /* for the mode */
@@ -159,6 +168,7 @@ typedef struct dl_worker {
     double noise_factor, work_factor; /* of this step; work: forward and backward */
     double compute_ns;    /* of a step without noise: input, dispatch, forward, backward */
     bool updates_at_once; /* its compute state has the update in it */
+    int64_t interval;     /* local steps between two exchanges, for the mode */
     bool tries_lock;      /* woken to try for the lock, which it does when it has its core */
     dl_noise noise;
     int64_t state_ns[DL_STATE_COUNT]; /* without waiting in its core's run queue */
@@ -172,10 +182,12 @@ typedef struct dl_worker {
 struct dl_team {
     dl_team_config config;
     dl_engine engine;
-    void *machine;      /* of the platform */
-    dl_worker *workers; /* [agents]: the workers, then their communication threads */
+    void *machine;            /* of the platform */
+    struct dl_syncer *syncer; /* NULL: there is none */
+    dl_worker *workers;       /* [agents]: the workers, then their communication threads */
     int agents;
     bool spinning, stopping;
+    int done;          /* workers that have done all their steps */
     int64_t version;   /* updates that the server has applied */
     int64_t gradients; /* contributed since the last one */
     int *waiting;      /* [agents] for a condition, in the order of starting */

@@ -36,10 +36,12 @@ expect 0 "Halving" vgg.ini -o explained.results.csv --explain
 sed '/^\[copy\]/,/^\[average\]/{/^\[average\]/!d}' lenet.costs.ini >poor.costs.ini
 sed 's/lenet.costs.ini/poor.costs.ini/' lenet.ini >poor.ini
 expect 0 "[copy] latency_ns = 500 ns" poor.ini -o poor.results.csv
+sed 's/^mode .*/mode = async_average/' lenet.ini | grep -v -e measured >syncer.ini
+expect 0 "too stale" syncer.ini -o syncer.results.csv
 
 # The columns: those of the point and the fixed ones, of all three kinds; the swept ones apart.
 columns() { grep -v '^#' "$1" | head -n 1 | tr , '\n'; }
-written=$(for kind in lenet vgg split explained; do columns $kind.results.csv; done |
+written=$(for kind in lenet vgg split syncer explained; do columns $kind.results.csv; done |
     grep -vx -e overlap -e stages | sort -u)
 same "columns of the results" "$(names Results | grep -vx -e dlsim -e version -e scenario -e settings \
     -e without -e swept -e note -e assumed -e default -e accuracy -e gain -e machine -e exchange)" "$written"

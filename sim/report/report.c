@@ -249,6 +249,34 @@ static void write_pipeline_row(dl_csv_writer *writer, const dl_scenario *scenari
     free(layers);
 }
 
+/* Columns that only results with a syncer's merges have. */
+static const char *const syncer_columns[] = {
+    "uploads", "uploads_applied",   "uploads_too_stale", "uploads_superseded", "uploads_unmerged",
+    "merges",  "outer_step_mean_s", "outer_step_p50_s",  "outer_step_p95_s",
+};
+
+static bool have_syncer(const dl_sweep *sweep)
+{
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        if (sweep->rows[i].point.mode->options & 1u << DL_SYNC_SYNCER) return true;
+    }
+    return false;
+}
+
+static void write_syncer_row(dl_csv_writer *writer, const dl_syncer_result *s)
+{
+    if (s == NULL) {
+        for (size_t i = 0; i < sizeof syncer_columns / sizeof *syncer_columns; i++)
+            dl_csv_text(writer, "");
+        return;
+    }
+    const double numbers[] = {s->uploaded,          s->applied,          s->too_stale,
+                              s->superseded,        s->unmerged,         s->merges,
+                              s->outer_step_mean_s, s->outer_step_p50_s, s->outer_step_p95_s};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        dl_csv_double(writer, numbers[i]);
+}
+
 /* Columns that only some results have, by what the measured table says. */
 typedef struct optional_columns {
     bool use, left_out;
@@ -358,6 +386,7 @@ static void write_results(dl_csv_writer *writer, const dl_study *study, const dl
     WRITE_TEXTS(writer, result_columns);
     if (gpu != NULL) WRITE_TEXTS(writer, gpu_columns);
     if (splits) WRITE_TEXTS(writer, pipeline_columns);
+    if (have_syncer(sweep)) WRITE_TEXTS(writer, syncer_columns);
     if (optional.use) dl_csv_text(writer, "measured_use");
     if (optional.use) dl_csv_text(writer, "measured_note");
     if (optional.left_out) dl_csv_text(writer, "left_out_error_frac");
@@ -370,6 +399,7 @@ static void write_results(dl_csv_writer *writer, const dl_study *study, const dl
         const dl_variant *variant = &study->variants[row->variant];
         if (gpu != NULL) write_gpu_row(writer, &variant->scenario, row);
         if (splits) write_pipeline_row(writer, &variant->scenario, &variant->costs, row);
+        if (have_syncer(sweep)) write_syncer_row(writer, row->mean.syncer);
         write_optional(writer, optional, &measured[i]);
         if (explanation != NULL) write_dominant(writer, row);
         dl_csv_end_row(writer);

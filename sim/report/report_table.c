@@ -177,6 +177,38 @@ static void print_splits(FILE *out, const dl_study *study, const dl_sweep *sweep
     }
 }
 
+/* What became of the uploads to a syncer, by point; nothing where there is none. */
+static void print_merges(FILE *out, const dl_study *study, const dl_sweep *sweep)
+{
+    bool any = false;
+    char options[DL_REPORT_OPTIONS_BYTES];
+    for (size_t r = 0; r < sweep->row_count; r++) {
+        const dl_row *row = &sweep->rows[r];
+        const dl_syncer_result *s = row->mean.syncer;
+        if (s == NULL) continue;
+        if (!any) {
+            fprintf(out, "%7s %7s %7s %9s %10s %8s %7s %10s %9s  %s\n", "workers", "uploads",
+                    "applied", "too stale", "superseded", "unmerged", "merges", "outer step",
+                    "compute %", "uploads applied by staleness 0, 1, ...");
+        }
+        any = true;
+        char outer[32];
+        const double outer_ns = dl_s_to_ns(s->outer_step_mean_s);
+        fprintf(out, "%7d %7.0f %7.0f %9.0f %10.0f %8.0f %7.0f %10s %9.1f ", row->point.workers,
+                s->uploaded, s->applied, s->too_stale, s->superseded, s->unmerged, s->merges,
+                s->merges > 0 ? dl_format_ns(outer, sizeof outer, outer_ns) : "-",
+                100 * row->mean.part_frac[DL_PART_COMPUTE]);
+        for (int bin = 0; bin < row->mean.staleness_bins; bin++) {
+            int64_t count = 0;
+            for (int w = 0; w < row->mean.workers; w++)
+                count += row->mean.staleness[w * row->mean.staleness_bins + bin];
+            fprintf(out, " %lld", (long long)count);
+        }
+        dl_report_options(options, sizeof options, study, row);
+        fprintf(out, "%s%s\n", options[0] != '\0' ? "  " : "", options);
+    }
+}
+
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep, const char *before)
 {
     size_t count = 0;
@@ -220,6 +252,7 @@ void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
     }
     if (extrapolated) fprintf(out, "* outside of what the costs were measured at\n");
     print_splits(out, study, sweep);
+    print_merges(out, study, sweep);
     dl_report_notes(out, study, sweep, "note: ");
     if (compare) {
         const dl_accuracy accuracy = dl_accuracy_of(sweep, measured);

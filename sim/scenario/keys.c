@@ -8,12 +8,15 @@
 
 #define BATCH_MAX 100000000
 #define REPLICATES_MAX 10000
+#define SECONDS_MAX 1e6
 
 #define SCENARIO(member) .owner = DL_OF_SCENARIO, .offset = offsetof(dl_scenario, member)
 #define GPU(member) \
     .owner = DL_OF_GPU, .offset = offsetof(dl_gpu_options, member), .group = DL_TAKE_GPUS
 #define PIPELINE(member) \
     .owner = DL_OF_PIPELINE, .offset = offsetof(dl_scenario_pipeline, member), .group = DL_TAKE_GPUS
+#define SYNCER(member) \
+    SCENARIO(syncer.member), .group = DL_TAKE_OPTION(DL_SYNC_SYNCER), .sweep = ','
 #define OWN .type = DL_KEY_OWN, .owner = DL_OF_NOBODY
 #define WHOLE(l, h) .type = DL_KEY_INT, .low = l, .high = h
 #define WHOLE64(l, h) .type = DL_KEY_INT64, .low = l, .high = h
@@ -215,6 +218,33 @@ static const dl_key rows[] = {
     {"sync", "where", OWN, .form = "cpu, gpu:K, allreduce", .fallback = "cpu",
      .group = DL_TAKE_OPTION(DL_SYNC_WHERE), .sweep = ',',
      .help = "of the server; on GPUs also gpu:K (K over all nodes) and, for averages, allreduce"},
+    {"sync", "interval_by_speed", FLAG, .fallback = "no", SCENARIO(interval_by_speed),
+     .group = DL_TAKE_OPTION(DL_SYNC_BY_SPEED), .sweep = ',',
+     .help = "the fastest worker does interval local steps, each other one as many as it can in "
+             "the same time (dynamic local updates)"},
+
+    {"syncer", "quorum", SYNCER(quorum), WHOLE(1, DL_WORKERS_MAX), .fallback = "1",
+     .help = "uploads without which it does not merge; at most as many as workers"},
+    {"syncer", "quorum_max", SYNCER(quorum_max), WHOLE(1, DL_WORKERS_MAX),
+     .help = "uploads of a merge at most; default: as many as workers"},
+    {"syncer", "grace_s", SYNCER(grace_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
+     .fallback = "0", .help = "seconds that it waits for more after the quorum"},
+    {"syncer", "grace", SYNCER(adaptive), CHOICE(dl_grace_names), .fallback = "fixed",
+     .help = "adaptive: until one of the quorum is expected to upload again, at most grace_s"},
+    {"syncer", "scan_s", SYNCER(scan_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
+     .fallback = "0", .help = "period in seconds at which it looks for uploads; 0: it hears of each"},
+    {"syncer", "merge_s", SYNCER(merge_s), .type = DL_KEY_REAL, .low = 1e-9, .high = SECONDS_MAX,
+     .help = "seconds to read, merge and publish; default: an [update] of the costs"},
+    {"syncer", "adopt", SYNCER(adopt), CHOICE(dl_adopt_names), .fallback = "next",
+     .help = "when a learner takes a new version: next: after an upload; replace: after any local "
+             "step, which loses those since the upload; rebase: as replace, and adds what it "
+             "learned since the upload; predict: as rebase, and uploads only then"},
+    {"syncer", "end", SYNCER(each_ends), CHOICE(dl_end_names), .fallback = "first",
+     .help = "first: the run ends when the fastest learner has done its steps; each: every learner "
+             "does its steps, and a grace time later what is eligible is merged"},
+    {"syncer", "wait_s", SYNCER(wait_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
+     .fallback = "0", .help = "seconds at most that a learner waits for a new version after an "
+                              "upload"},
 
     {"noise", "kind", CHOICE(dl_noise_names), .fallback = "none", SCENARIO(noise), .sweep = ',',
      .column = "noise", .limits = DL_LIMITS_NOISE, .help = "how steps vary; trace: as profiled; work: only as the costs' [spread] work_frac says; "

@@ -409,12 +409,27 @@ static dl_status read_batch(dl_scenario *scenario, const dl_ini *ini, dl_sweep_l
     return dl_sweep_list_read(list, ini, key, dl_sweep_number, NULL, err);
 }
 
+/* Keys of a syncer mean nothing where no mode has one. */
+static dl_status check_syncer(const dl_ini *ini, const dl_sweep_list *modes, dl_error *err)
+{
+    const dl_ini_entry *entry = NULL;
+    for (size_t i = 0; i < ini->count && entry == NULL; i++) {
+        if (strcmp(ini->entries[i].section, "syncer") == 0) entry = &ini->entries[i];
+    }
+    if (entry == NULL) return DL_OK;
+    for (size_t m = 0; m < modes->count; m++) {
+        if (dl_modes[(int)modes->values[m]]->options & 1u << DL_SYNC_SYNCER) return DL_OK;
+    }
+    return dl_ini_error(ini, entry, DL_ERR_DATA, err, "this needs [sync] mode = async_average");
+}
+
 static dl_status read_lists(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *all,
                             dl_error *err)
 {
     dl_status status = read_machine(scenario, ini, all, err);
     if (status == DL_OK) status = read_batch(scenario, ini, &all->batch, err);
     if (status == DL_OK) status = dl_scenario_read_sync(scenario, ini, all, err);
+    if (status == DL_OK) status = check_syncer(ini, &all->mode, err);
     return status == DL_OK ? read_pipeline(scenario, ini, all, err) : status;
 }
 

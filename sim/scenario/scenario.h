@@ -13,9 +13,10 @@
 #include "sim/noise.h"
 #include "sim/pipeline/pipeline_split.h"
 #include "sim/sync/mode.h"
+#include "sim/sync/syncer.h"
 
 #define DL_WORKERS_MAX 1024
-#define DL_SCENARIO_KEYS_MAX 96
+#define DL_SCENARIO_KEYS_MAX 128
 #define DL_STAGES_MAX 64
 #define DL_MICRO_BATCHES_MAX 4096
 #define DL_CORES_MEASURED (-1)
@@ -86,7 +87,9 @@ typedef struct dl_scenario {
     bool average_state;
     int processes; /* dl_processes; of workers on cores */
     int server_threads;
-    unsigned without; /* costs that are switched off: sim/scenario/without.h */
+    bool interval_by_speed;
+    dl_syncer_config syncer; /* for async_average */
+    unsigned without;        /* costs that are switched off: sim/scenario/without.h */
     dl_noise_kind noise;
     double sigma;
     dl_slow_worker *slow; /* [slow_count] */

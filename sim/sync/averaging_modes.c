@@ -11,7 +11,7 @@ static void end_step(dl_team *team, int worker, int64_t local_updates)
 static void push_or_end(dl_team *team, int worker, bool with_state)
 {
     const int64_t done = team->workers[worker].local_updates + 1;
-    if (done < (int64_t)team->config.option[DL_SYNC_INTERVAL]) {
+    if (done < team->workers[worker].interval) {
         end_step(team, worker, done);
     } else {
         dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PUSH, .with_state = with_state});
@@ -80,14 +80,15 @@ static void advance_easgd(dl_team *team, int worker)
     }
 }
 
-#define AVERAGING_MODE(mode, takes, waits_at)                                            \
-    const dl_mode dl_mode_##mode = {                                                     \
-        .name = #mode,                                                                   \
-        .options = DL_SYNC_ANY | 1u << DL_SYNC_INTERVAL | 1u << DL_SYNC_WHERE | (takes), \
-        .needs = DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_PARAMETERS,                    \
-        .wait = waits_at,                                                                \
-        .staleness = DL_MODE_STALENESS_NONE,                                             \
-        .advance = advance_##mode,                                                       \
+#define AVERAGING_MODE(mode, takes, waits_at)                                      \
+    const dl_mode dl_mode_##mode = {                                               \
+        .name = #mode,                                                             \
+        .options = DL_SYNC_ANY | 1u << DL_SYNC_INTERVAL | 1u << DL_SYNC_BY_SPEED | \
+                   1u << DL_SYNC_WHERE | (takes),                                  \
+        .needs = DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_PARAMETERS,              \
+        .wait = waits_at,                                                          \
+        .staleness = DL_MODE_STALENESS_NONE,                                       \
+        .advance = advance_##mode,                                                 \
     }
 #define THREADS (1u << DL_SYNC_SERVER_THREADS)
 AVERAGING_MODE(average, 1u << DL_SYNC_AVERAGE_STATE | THREADS, DL_MODE_WAIT_BARRIER);

@@ -28,7 +28,7 @@ typedef enum dl_mode_staleness {
 typedef enum dl_sync_option {
     DL_SYNC_INTERVAL,       /* local steps between two exchanges */
     DL_SYNC_N,              /* softsync: updates while each worker pushes one gradient */
-    DL_SYNC_BOUND,          /* ssp: clocks ahead of the slowest; softsync: largest staleness */
+    DL_SYNC_BOUND,          /* ssp: clocks ahead of the slowest; others: largest staleness */
     DL_SYNC_K,              /* gradients an update */
     DL_SYNC_MOVING_RATE,    /* easgd: no matter for time */
     DL_SYNC_BLOCK_MOMENTUM, /* bmuf: no matter for time */
@@ -38,6 +38,8 @@ typedef enum dl_sync_option {
     DL_SYNC_AVERAGE_STATE = DL_SYNC_SWEPT,
     DL_SYNC_SERVER_THREADS,
     DL_SYNC_WHERE,
+    DL_SYNC_BY_SPEED, /* [sync] interval_by_speed */
+    DL_SYNC_SYNCER,   /* all keys of [syncer] */
     DL_SYNC_OPTIONS
 } dl_sync_option;
 
@@ -53,7 +55,8 @@ typedef enum dl_sync_option {
         "local steps between two exchanges")                                                      \
     ROW(DL_SYNC_N, "n", 1, 1024, "1", 1, true, "updates after workers / n gradients")             \
     ROW(DL_SYNC_BOUND, "bound", 0, DL_STEPS_MAX, NULL, (double)INFINITY, true,                    \
-        "ssp, which needs it: clocks ahead of the slowest worker; softsync: largest staleness")   \
+        "ssp, which needs it: clocks ahead of the slowest worker; softsync, async_average: "      \
+        "largest staleness")                                                                      \
     ROW(DL_SYNC_K, "k", 1, 1000000, NULL, 1, true, "gradients of an update; these modes need it") \
     ROW(DL_SYNC_MOVING_RATE, "moving_rate", 0, 1, NULL, (double)NAN, false,                       \
         "does not matter for time")                                                               \
@@ -97,7 +100,8 @@ typedef struct dl_mode {
     MODE(kbatchsync)    \
     MODE(kbatchasync)   \
     MODE(easgd)         \
-    MODE(bmuf)
+    MODE(bmuf)          \
+    MODE(async_average)
 /* clang-format on */
 
 #define DL_MODE_DECLARE(name) extern const dl_mode dl_mode_##name;

@@ -4,7 +4,8 @@ foreach(module value costs costs_layers costs_gradients costs_noise event_queue 
         html explain advise)
     dl_add_test(test_${module} unit LINK dl_sim)
 endforeach()
-foreach(module pipeline pipeline_split team team_exchange processes sync async server_modes lag
+foreach(module pipeline pipeline_split team team_exchange processes sync async async_average
+        server_modes lag
         random_scenarios slow_worker dispatch collective collective_nodes collective_nccl gpus
         gpu_overlap gpu_server gpu_streams gpu_costs gpu_memory gpu_sharing unequal_gpus gpu_input
         gpu_compress gpu_k80 gpu_monotone)

@@ -1,0 +1,433 @@
+/* Asynchronous local SGD: learners and a syncer, as sim/sync/syncer.h says. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+#include "sim/sync/mode.h"
+#include "sim/sync/syncer.h"
+
+#define NOT_YET (-1)
+
+const char *const dl_adopt_names[] = {"next", "replace", "rebase", "predict", NULL};
+const char *const dl_end_names[] = {"first", "each", NULL};
+const char *const dl_grace_names[] = {"fixed", "adaptive", NULL};
+
+typedef struct learner {
+    bool has_upload;  /* that lies there, not merged */
+    int64_t base;     /* the version that it is of */
+    int64_t step;     /* of the worker, at whose end it was uploaded */
+    int64_t order;    /* of all uploads */
+    int64_t seen_ns;  /* by the syncer first; NOT_YET */
+    int64_t cycle_ns; /* that its interval took */
+
+    int64_t steps;          /* local ones since the last upload */
+    int64_t cycle_start_ns; /* of the interval at hand */
+    int64_t push_ns;        /* when its end was reached */
+    bool anchored;          /* rebases onto the next version */
+    int64_t deadline_ns;    /* of its wait for one */
+    int timer;              /* event of that; NOT_YET */
+} learner;
+
+typedef struct dl_syncer {
+    dl_syncer_config config;
+    learner *learners; /* [workers] */
+    int *chosen;       /* [workers] of the merge at hand, in the order of their uploads */
+    bool merging;
+    bool closing;         /* all learners have done their steps */
+    int look;             /* event of the next look; NOT_YET */
+    int64_t grace_end_ns; /* NOT_YET: the quorum is not reached */
+    int64_t scan_ns, grace_ns;
+    dl_upload_counts counts;
+    int64_t *merge_ns; /* [merges] */
+    int64_t merges;
+} dl_syncer;
+
+dl_syncer *dl_syncer_new(const dl_syncer_config *config, const dl_team *team)
+{
+    dl_syncer *s = dl_calloc(1, sizeof *s, "syncer");
+    const size_t workers = (size_t)team->config.workers;
+    int64_t uploads = 0;
+    for (size_t w = 0; w < workers; w++)
+        uploads += team->config.steps / team->workers[w].interval + 1;
+    *s = (dl_syncer){
+        .config = *config,
+        .learners = dl_calloc(workers, sizeof *s->learners, "learners"),
+        .chosen = dl_calloc(workers, sizeof *s->chosen, "merge"),
+        .merge_ns = dl_calloc((size_t)uploads, sizeof *s->merge_ns, "merges"),
+        .look = NOT_YET,
+        .grace_end_ns = NOT_YET,
+        .scan_ns = dl_ns_ceil(dl_s_to_ns(config->scan_s)),
+        .grace_ns = dl_ns_ceil(dl_s_to_ns(config->grace_s)),
+    };
+    for (size_t w = 0; w < workers; w++)
+        s->learners[w].timer = NOT_YET;
+    return s;
+}
+
+void dl_syncer_free(dl_syncer *syncer)
+{
+    if (syncer == NULL) return;
+    free(syncer->learners);
+    free(syncer->chosen);
+    free(syncer->merge_ns);
+    free(syncer);
+}
+
+dl_upload_counts dl_syncer_counts(const dl_team *team)
+{
+    return team->syncer->counts;
+}
+
+int64_t dl_syncer_merges(const dl_team *team, const int64_t **merge_ns)
+{
+    *merge_ns = team->syncer->merge_ns;
+    return team->syncer->merges;
+}
+
+static void notify(const dl_team *team, dl_syncer_event event, int worker, int64_t version)
+{
+    const dl_team_observer *observer = team->config.observer;
+    if (observer == NULL || observer->syncer == NULL) return;
+    observer->syncer(observer->user, event, worker, version, team->engine.now_ns);
+}
+
+/* --- merging -------------------------------------------------------------------------------- */
+
+static void look(dl_team *team);
+
+static void on_look(void *user, int unused)
+{
+    (void)unused;
+    dl_team *team = user;
+    team->syncer->look = NOT_YET;
+    look(team);
+}
+
+static void look_after(dl_team *team, int64_t delay_ns)
+{
+    dl_syncer *s = team->syncer;
+    if (s->look != NOT_YET) dl_engine_cancel(&team->engine, s->look);
+    s->look = dl_engine_after(&team->engine, delay_ns, on_look, team, 0);
+}
+
+static int64_t staleness_of(const dl_team *team, const learner *l)
+{
+    return team->version - l->base;
+}
+
+static bool is_too_stale(const dl_team *team, const learner *l)
+{
+    return (double)staleness_of(team, l) > team->config.option[DL_SYNC_BOUND];
+}
+
+/* Lists the eligible uploads, which it has now seen, in chosen; returns how many they are. */
+static int list_eligible(dl_team *team)
+{
+    dl_syncer *s = team->syncer;
+    int count = 0;
+    for (int w = 0; w < team->config.workers; w++) {
+        learner *l = &s->learners[w];
+        if (!l->has_upload || is_too_stale(team, l)) continue;
+        if (l->seen_ns == NOT_YET) l->seen_ns = team->engine.now_ns;
+        int at = count++;
+        for (; at > 0 && s->learners[s->chosen[at - 1]].order > l->order; at--)
+            s->chosen[at] = s->chosen[at - 1];
+        s->chosen[at] = w;
+    }
+    return count;
+}
+
+/* The upload is of a step that has ended, or of the one at hand, whose end notes it. */
+static void note_staleness(dl_team *team, int worker, const learner *l)
+{
+    dl_worker *w = &team->workers[worker];
+    const int staleness = (int)staleness_of(team, l);
+    if (l->step == w->steps_done) {
+        w->staleness = staleness;
+    } else {
+        w->staleness_log[l->step] = staleness;
+    }
+}
+
+static void lose(dl_team *team, int worker, int64_t *count)
+{
+    team->syncer->learners[worker].has_upload = false;
+    team->workers[worker].dropped += team->workers[worker].interval;
+    (*count)++;
+}
+
+static void on_merged(void *user, int unused)
+{
+    (void)unused;
+    dl_team *team = user;
+    dl_syncer *s = team->syncer;
+    s->merging = false;
+    s->merge_ns[s->merges++] = team->engine.now_ns;
+    dl_team_update(team);
+    for (int w = 0; w < team->config.workers; w++) {
+        const learner *l = &s->learners[w];
+        if (l->has_upload && is_too_stale(team, l)) lose(team, w, &s->counts.too_stale);
+    }
+    dl_team_wake(team);
+    look(team);
+}
+
+/* Without a given time: the server reads the uploads, writes the new version, at the costs of an
+ * update by as many gradients. */
+static double merge_time_ns(const dl_team *team, int uploads)
+{
+    const dl_workload *w = team->config.workload;
+    const double given_s = team->syncer->config.merge_s;
+    if (given_s > 0) return dl_s_to_ns(given_s);
+    return w->update.latency_ns + w->parameter_bytes * (uploads * w->update.read_ns_per_byte +
+                                                        w->update.write_ns_per_byte);
+}
+
+static void merge(dl_team *team, int count)
+{
+    dl_syncer *s = team->syncer;
+    for (int i = 0; i < count; i++) {
+        learner *l = &s->learners[s->chosen[i]];
+        note_staleness(team, s->chosen[i], l);
+        notify(team, DL_SYNCER_MERGE, s->chosen[i], l->base);
+        l->has_upload = false;
+        s->counts.applied++;
+    }
+    s->grace_end_ns = NOT_YET;
+    s->merging = true;
+    dl_engine_after(&team->engine, dl_ns_ceil(merge_time_ns(team, count)), on_merged, team, 0);
+}
+
+static void set_grace_end(dl_team *team, int eligible)
+{
+    dl_syncer *s = team->syncer;
+    if (s->grace_end_ns == NOT_YET) s->grace_end_ns = team->engine.now_ns + s->grace_ns;
+    for (int i = 0; i < eligible && s->config.adaptive; i++) {
+        const learner *l = &s->learners[s->chosen[i]];
+        const int64_t again_ns = l->seen_ns + l->cycle_ns;
+        if (again_ns < s->grace_end_ns) s->grace_end_ns = again_ns;
+    }
+}
+
+static int least(int given, int workers)
+{
+    return given > 0 && given < workers ? given : workers;
+}
+
+static void look_last(dl_team *team);
+
+static void look(dl_team *team)
+{
+    dl_syncer *s = team->syncer;
+    if (s->merging) return;
+    if (s->closing) look_last(team);
+    if (team->stopping) return;
+    const int eligible = list_eligible(team), workers = team->config.workers;
+    const int most = least(s->config.quorum_max, workers);
+    int64_t next_ns = s->scan_ns;
+    if (eligible < least(s->config.quorum, workers)) {
+        s->grace_end_ns = NOT_YET;
+        if (next_ns > 0) look_after(team, next_ns);
+        return;
+    }
+    set_grace_end(team, eligible);
+    const int64_t left_ns = s->grace_end_ns - team->engine.now_ns;
+    if (eligible >= most || left_ns <= 0) {
+        merge(team, eligible < most ? eligible : most);
+        return;
+    }
+    look_after(team, next_ns > 0 && next_ns < left_ns ? next_ns : left_ns);
+}
+
+/* What is eligible at the end of the last grace time is merged, without a quorum. */
+static void look_last(dl_team *team)
+{
+    const int eligible = list_eligible(team);
+    const int most = least(team->syncer->config.quorum_max, team->config.workers);
+    if (eligible > 0) merge(team, eligible < most ? eligible : most);
+}
+
+void dl_syncer_close(dl_team *team)
+{
+    dl_syncer *s = team->syncer;
+    if (!team->config.each_ends) return;
+    s->closing = true;
+    if (!s->merging) look_after(team, s->grace_ns);
+}
+
+void dl_syncer_start(dl_team *team)
+{
+    look(team);
+}
+
+void dl_syncer_end(dl_team *team)
+{
+    dl_syncer *s = team->syncer;
+    for (int w = 0; w < team->config.workers; w++) {
+        if (!s->learners[w].has_upload) continue;
+        s->counts.unmerged++;
+        team->workers[w].left_over = team->workers[w].interval;
+    }
+}
+
+/* --- learners ------------------------------------------------------------------------------- */
+
+enum { COMPUTED = 1, FETCHED, PREDICTED, PUSHED, WAITED, ADOPTED };
+
+/* Takes the newest version; goes on at `stage`. */
+static void fetch(dl_team *team, int worker, int stage)
+{
+    learner *l = &team->syncer->learners[worker];
+    notify(team, l->anchored ? DL_SYNCER_REBASE : DL_SYNCER_REPLACE, worker, team->version);
+    team->workers[worker].local_updates = l->anchored ? l->steps : 0;
+    l->anchored = false;
+    team->workers[worker].stage = stage;
+    dl_team_read(team, worker);
+    dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PULL});
+}
+
+static void on_deadline(void *user, int worker)
+{
+    dl_team *team = user;
+    team->syncer->learners[worker].timer = NOT_YET;
+    dl_team_wake(team);
+}
+
+static bool has_waited(const dl_team *team, int worker)
+{
+    return dl_team_is_outdated(team, worker) ||
+           team->engine.now_ns >= team->syncer->learners[worker].deadline_ns;
+}
+
+static void wait_for_version(dl_team *team, int worker, int stage, double wait_s)
+{
+    learner *l = &team->syncer->learners[worker];
+    const int64_t wait_ns = dl_ns_ceil(dl_s_to_ns(wait_s));
+    l->deadline_ns = team->engine.now_ns + wait_ns;
+    l->timer = dl_engine_after(&team->engine, wait_ns, on_deadline, team, worker);
+    team->workers[worker].stage = stage;
+    dl_team_wait(team, worker, has_waited);
+}
+
+/* Its wait has ended, since there is a newer version (true), or without one. */
+static bool end_wait(dl_team *team, int worker)
+{
+    learner *l = &team->syncer->learners[worker];
+    if (l->timer != NOT_YET) dl_engine_cancel(&team->engine, l->timer);
+    l->timer = NOT_YET;
+    return dl_team_is_outdated(team, worker);
+}
+
+static void push(dl_team *team, int worker)
+{
+    team->workers[worker].stage = PUSHED;
+    team->syncer->learners[worker].push_ns = team->engine.now_ns;
+    dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PUSH});
+}
+
+/* The interval's last step is followed by the upload. */
+static void push_or_end(dl_team *team, int worker)
+{
+    dl_worker *w = &team->workers[worker];
+    learner *l = &team->syncer->learners[worker];
+    if (l->steps < w->interval) {
+        dl_team_end_step(team, worker);
+    } else if (team->syncer->config.adopt == DL_ADOPT_PREDICT && l->anchored) {
+        wait_for_version(team, worker, PREDICTED, DL_PREDICT_WAIT_S);
+    } else {
+        push(team, worker);
+    }
+}
+
+static void after_step(dl_team *team, int worker)
+{
+    learner *l = &team->syncer->learners[worker];
+    const bool looks = l->anchored || team->syncer->config.adopt == DL_ADOPT_REPLACE;
+    l->steps++;
+    team->workers[worker].local_updates++;
+    if (looks && dl_team_is_outdated(team, worker)) {
+        fetch(team, worker, FETCHED);
+    } else {
+        push_or_end(team, worker);
+    }
+}
+
+static void submit(dl_team *team, int worker)
+{
+    dl_syncer *s = team->syncer;
+    learner *l = &s->learners[worker];
+    const dl_worker *w = &team->workers[worker];
+    if (l->has_upload) lose(team, worker, &s->counts.superseded);
+    l->has_upload = true;
+    l->base = w->read_version;
+    l->step = w->steps_done;
+    l->order = s->counts.uploaded++;
+    l->seen_ns = NOT_YET;
+    l->cycle_ns = l->push_ns - l->cycle_start_ns;
+    l->steps = 0;
+    l->anchored = false;
+    notify(team, DL_SYNCER_UPLOAD, worker, l->base);
+    if (s->scan_ns == 0) look(team);
+}
+
+static void end_cycle(dl_team *team, int worker)
+{
+    team->syncer->learners[worker].cycle_start_ns = team->engine.now_ns;
+    dl_team_end_step(team, worker);
+}
+
+/* After an upload, with no newer version. */
+static void go_on(dl_team *team, int worker)
+{
+    const int adopt = team->syncer->config.adopt;
+    team->syncer->learners[worker].anchored = adopt == DL_ADOPT_REBASE || adopt == DL_ADOPT_PREDICT;
+    end_cycle(team, worker);
+}
+
+static void submitted(dl_team *team, int worker)
+{
+    submit(team, worker);
+    if (dl_team_is_outdated(team, worker)) {
+        fetch(team, worker, ADOPTED);
+    } else if (team->syncer->config.wait_s > 0) {
+        wait_for_version(team, worker, WAITED, team->syncer->config.wait_s);
+    } else {
+        go_on(team, worker);
+    }
+}
+
+static void advance_async_average(dl_team *team, int worker)
+{
+    switch (team->workers[worker].stage++) {
+    case 0: dl_team_compute(team, worker, true); break;
+    case COMPUTED: after_step(team, worker); break;
+    case FETCHED: push_or_end(team, worker); break;
+    case PREDICTED:
+        if (end_wait(team, worker)) {
+            fetch(team, worker, FETCHED);
+        } else {
+            push(team, worker);
+        }
+        break;
+    case PUSHED: submitted(team, worker); break;
+    case WAITED:
+        if (end_wait(team, worker)) {
+            fetch(team, worker, ADOPTED);
+        } else {
+            go_on(team, worker);
+        }
+        break;
+    default: end_cycle(team, worker); break;
+    }
+}
+
+const dl_mode dl_mode_async_average = {
+    .name = "async_average",
+    .options = DL_SYNC_ANY | 1u << DL_SYNC_INTERVAL | 1u << DL_SYNC_BY_SPEED | 1u << DL_SYNC_WHERE |
+               1u << DL_SYNC_BOUND | 1u << DL_SYNC_SYNCER,
+    .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,
+    .wait = DL_MODE_WAIT_BARRIER,
+    .staleness = DL_MODE_STALENESS_SOME,
+    .advance = advance_async_average,
+};

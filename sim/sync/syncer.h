@@ -1,0 +1,93 @@
+/* The syncer of asynchronous local SGD (mode async_average, sim/sync/async_average.c): a process
+ * on a machine of its own, which merges what learners upload and publishes new versions of the
+ * parameters. A learner is a worker.
+ *
+ * Looking. Uploads lie where all can read them (a shared file system, the syncer's memory); the
+ * syncer looks for them every `scan_s`, or hears of each at once. One upload per learner lies there:
+ * a newer one replaces, and supersedes, one that is not merged yet.
+ *
+ * Merging. An upload is eligible as long as it is based on a version at most `bound` older than the
+ * newest one. As soon as the syncer sees `quorum` eligible uploads, the grace time starts; it merges
+ * when it sees those of all learners (or `quorum_max`), or at the end of the grace time. With
+ * adaptive grace it ends when one of those learners is expected to upload again: its upload was
+ * first seen then, and its interval takes as long as the last one did. Reading, merging and
+ * publishing take merge_s; what is too stale for the new version is then dropped.
+ *
+ * The end. The run ends when the fastest learner has done its steps; or every learner does its
+ * steps, and a grace time later the syncer merges what is then eligible.
+ *
+ * The protocol is that of decoupled DiLoCo over a file system (github.com/UnbearableFate/
+ * fsb_decoupled_diloco, docs/02-architecture.md and 03-runtime-flow.md), with its names: quorum,
+ * grace, superseded, too stale, rebase. */
+#ifndef DL_SIM_SYNCER_H
+#define DL_SIM_SYNCER_H
+
+#include "sim/team.h"
+
+/* A learner that predicts waits this long for the version that it has predicted: that protocol's
+ * default. */
+#define DL_PREDICT_WAIT_S 60.0
+
+/* When learners take a new version. All look for one after each upload. */
+typedef enum dl_adopt {
+    DL_ADOPT_NEXT,    /* only then; it replaces their parameters */
+    DL_ADOPT_REPLACE, /* after each local step too; local steps since the upload are lost */
+    DL_ADOPT_REBASE,  /* if there was none: the first one that appears during the interval; what
+                         they have learned since the upload is added to it */
+    DL_ADOPT_PREDICT  /* as rebase (on a prediction of the new version), and they do not upload
+                         before it has appeared */
+} dl_adopt;
+
+/* "next", "replace", "rebase", "predict"; ends with NULL. */
+extern const char *const dl_adopt_names[];
+
+/* "first", "each": whose end ends the run; ends with NULL. */
+extern const char *const dl_end_names[];
+
+/* "fixed", "adaptive"; ends with NULL. */
+extern const char *const dl_grace_names[];
+
+typedef struct dl_syncer_config {
+    int quorum;     /* 1 .. workers; more: as many as workers */
+    int quorum_max; /* uploads of a merge at most; 0: no limit */
+    double scan_s;  /* period of looking; 0: at once */
+    double grace_s; /* grace time at most */
+    int adaptive;   /* of dl_grace_names */
+    double merge_s; /* of a merge, with reading and publishing; 0: of the costs ([update]) */
+    int adopt;      /* dl_adopt */
+    int each_ends;  /* of dl_end_names */
+    double wait_s;  /* that a learner waits for a new version after an upload */
+} dl_syncer_config;
+
+/* What became of the uploads; the first is the sum of the others. */
+typedef struct dl_upload_counts {
+    int64_t uploaded, applied, too_stale, superseded, unmerged;
+} dl_upload_counts;
+
+/* What happens in order, for schedules: `version` is the one that an upload is based on, or that a
+ * learner takes. */
+typedef enum dl_syncer_event {
+    DL_SYNCER_UPLOAD,
+    DL_SYNCER_MERGE, /* the upload is in the merge at hand */
+    DL_SYNCER_REPLACE,
+    DL_SYNCER_REBASE
+} dl_syncer_event;
+
+/* Pending at most, besides one for each worker. */
+#define DL_SYNCER_EVENTS 2
+
+/* For teams. `config` is borrowed; the team has its workers. dl_syncer_free accepts NULL. */
+struct dl_syncer *dl_syncer_new(const dl_syncer_config *config, const dl_team *team);
+void dl_syncer_free(struct dl_syncer *syncer);
+
+/* The run starts; no learner starts a step any more; it has ended. */
+void dl_syncer_start(dl_team *team);
+void dl_syncer_close(dl_team *team);
+void dl_syncer_end(dl_team *team);
+
+/* After the run: what became of the uploads; *merge_ns[the result]: times of the merges' ends,
+ * ascending, borrowed. */
+dl_upload_counts dl_syncer_counts(const dl_team *team);
+int64_t dl_syncer_merges(const dl_team *team, const int64_t **merge_ns);
+
+#endif

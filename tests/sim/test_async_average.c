@@ -1,0 +1,262 @@
+/* Asynchronous local SGD, worked out by hand. Unless said otherwise (FIXTURE_COMPUTE_ONLY) a step
+ * takes 1 ms and exchange nothing; learners do 10 local steps, merges take merge_s. */
+#include "tests/sim_fixture.h"
+
+static dl_run_result run(int workers, int steps, const char *sync, const char *rest)
+{
+    return fixture_run_mode(FIXTURE_COMPUTE_ONLY, "async_average", workers, workers, steps, sync,
+                            rest);
+}
+
+/* counts: uploaded, applied, too stale, superseded, unmerged, merges; staleness: applied ones of 0,
+ * 1, 2, ... */
+static void assert_merged(dl_run_result *r, const int counts[6], int bins, const int *staleness)
+{
+    const dl_syncer_result *s = r->syncer;
+    assert_non_null(s);
+    const double found[6] = {s->uploaded,   s->applied,  s->too_stale,
+                             s->superseded, s->unmerged, s->merges};
+    for (int i = 0; i < 6; i++) {
+        if (found[i] != counts[i]) fail_msg("count %d is %g, not %d", i, found[i], counts[i]);
+    }
+    assert_int_equal(r->staleness_bins, bins);
+    for (int b = 0; b < bins; b++) {
+        int64_t count = 0;
+        for (int w = 0; w < r->workers; w++)
+            count += r->staleness[w * bins + b];
+        assert_int_equal(count, staleness[b]);
+    }
+    assert_near(r->applied_frac, found[1] / found[0], 1e-12);
+    assert_true(found[0] == found[1] + found[2] + found[3] + found[4]);
+    dl_run_result_free(r);
+}
+
+/* Two equal learners upload at 10, 20, ... ms. The merge of 10 ms is over at 13: too late for the
+ * look after that upload, so the uploads of 20 ms are of version 0 while the syncer is at 1, those
+ * of 30 of 1 while it is at 2, ... The 10th merge ends at 103 ms. */
+static void updates_are_one_version_stale_where_nobody_waits(void **state)
+{
+    (void)state;
+    dl_run_result r = run(2, 100, "interval = 10\n", "[syncer]\nquorum = 2\nmerge_s = 0.003\n");
+    assert_near(r.syncer->outer_step_mean_s, 0.103 / 10, 1e-9);
+    assert_near(r.syncer->outer_step_p50_s, 0.010, 1e-9);
+    assert_near(r.part_frac[DL_PART_COMPUTE], 1, 1e-12);
+    assert_merged(&r, (const int[6]){20, 20, 0, 0, 0, 10}, 2, (const int[2]){2, 18});
+}
+
+/* The same, but stale uploads are not merged: those of 10, 30, 50, 70, 90 ms are, those of 20, 40,
+ * 60, 80 are superseded by them, and half of all steps is lost; those of 100 ms are left over. */
+static void only_every_second_update_is_fresh(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        run(2, 100, "interval = 10\nbound = 0\n", "[syncer]\nquorum = 2\nmerge_s = 0.003\n");
+    /* 200 steps of one sample, 80 of them superseded, in 100 ms. */
+    assert_near(r.throughput_per_s, 120 / 0.1, 1e-9);
+    assert_merged(&r, (const int[6]){20, 10, 0, 8, 2, 5}, 1, (const int[1]){10});
+}
+
+/* Learners that wait for the merge: 10 + 3 ms each, of which they compute 10. */
+static void who_waits_is_never_stale(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        run(2, 100, "interval = 10\n", "[syncer]\nquorum = 2\nmerge_s = 0.003\nwait_s = 1\n");
+    assert_near(r.syncer->outer_step_mean_s, 0.013, 1e-9);
+    assert_near(r.part_frac[DL_PART_COMPUTE], 10 / 13.0, 1e-9);
+    assert_merged(&r, (const int[6]){20, 20, 0, 0, 0, 10}, 1, (const int[1]){20});
+}
+
+/* A wait that ends 1 ms before the merge does is in vain: the uploads of 10 ms wait until 12, so the
+ * next ones come at 22, when version 1 is there since 13: no wait, nor at 32, 42, 52. */
+static void a_wait_may_be_too_short(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        run(2, 50, "interval = 10\n", "[syncer]\nquorum = 2\nmerge_s = 0.003\nwait_s = 0.002\n");
+    assert_near(r.span_s, 0.052, 1e-9);
+    assert_near(r.part_frac[DL_PART_COMPUTE], 50 / 52.0, 1e-9);
+    assert_merged(&r, (const int[6]){10, 10, 0, 0, 0, 5}, 2, (const int[2]){2, 8});
+}
+
+/* Rebased at 13 ms (the first step that ends after 12.5), the uploads of 20 ms are of version 1. So
+ * they are where learners replace their parameters, or wait with a prediction of them. */
+static void who_looks_during_the_interval_is_not_stale(void **state)
+{
+    (void)state;
+    static const char *const adopts[] = {"rebase", "replace", "predict"};
+    for (size_t i = 0; i < 3; i++) {
+        char rest[100];
+        snprintf(rest, sizeof rest, "[syncer]\nquorum = 2\nmerge_s = 0.0025\nadopt = %s\n",
+                 adopts[i]);
+        dl_run_result r = run(2, 100, "interval = 10\n", rest);
+        assert_merged(&r, (const int[6]){20, 18, 0, 0, 2, 9}, 1, (const int[1]){18});
+    }
+}
+
+/* A merge takes 25 ms: uploads of 10 ms are merged at 35. Who predicts waits at 20 ms for that and
+ * uploads then, not stale; who rebases uploads at 20 and 30, both of version 0, of which the first
+ * is superseded. */
+static void who_predicts_waits_before_the_upload(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        run(2, 20, "interval = 10\n", "[syncer]\nquorum = 2\nmerge_s = 0.025\nadopt = predict\n");
+    assert_near(r.span_s, 0.035, 1e-9);
+    assert_merged(&r, (const int[6]){4, 2, 0, 0, 2, 1}, 1, (const int[1]){2});
+    r = run(2, 30, "interval = 10\n", "[syncer]\nquorum = 2\nmerge_s = 0.025\nadopt = rebase\n");
+    assert_near(r.span_s, 0.030, 1e-9);
+    assert_merged(&r, (const int[6]){6, 2, 0, 2, 2, 1}, 1, (const int[1]){2});
+}
+
+/* A syncer that looks every 4 ms sees the uploads of 10 ms at 12, is done at 12.5 and looks then:
+ * again at 16.5, 20.5 (those of 20); done at 21; 25, 29, 33 (those of 30); done at 33.5; 37.5, 41.5
+ * (those of 40); done at 42; 46, 50: just before those of 50 ms come and the run is over. */
+static void a_syncer_that_scans(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        run(2, 50, "interval = 10\n",
+            "[syncer]\nquorum = 2\nscan_s = 0.004\nmerge_s = 0.0005\nadopt = rebase\n");
+    assert_near(r.syncer->outer_step_mean_s, 0.042 / 4, 1e-9);
+    /* Outer steps of 12.5, 8.5, 12.5, 8.5. */
+    assert_near(r.syncer->outer_step_p50_s, 0.0105, 1e-9);
+    assert_merged(&r, (const int[6]){10, 8, 0, 0, 2, 4}, 1, (const int[1]){8});
+}
+
+/* Learner 1 takes 4 ms a step. An adaptive grace time ends when learner 0 is expected again:
+ *   10 ms  upload of 0, expected again at 20
+ *   20     merge of it; upload of 0 (version 0)
+ *   20.5   version 1; that upload is seen, expected again at 30.5
+ *   30     upload of 0 (version 0) supersedes it
+ *   30.5   merge: staleness 1
+ *   31     version 2
+ *   40     uploads of 1 (version 0) and 0 (version 1): all learners, merged at once: 2 and 1 */
+static void grace_time(void **state)
+{
+    (void)state;
+    dl_run_result r = run(2, 40, "interval = 10\n",
+                          "[syncer]\nmerge_s = 0.0005\ngrace_s = 1\ngrace = adaptive\n"
+                          "[noise]\nslow = 1:4\n");
+    assert_merged(&r, (const int[6]){5, 4, 0, 1, 0, 3}, 3, (const int[3]){1, 2, 1});
+    /* A fixed one that is long waits for learner 1: of learner 0's uploads of 10 to 50 ms those of
+     * 10 to 30 are superseded, that of 50 comes too late for the end of the run. */
+    r = run(2, 50, "interval = 10\n",
+            "[syncer]\nmerge_s = 0.0005\ngrace_s = 1\n[noise]\nslow = 1:4\n");
+    assert_merged(&r, (const int[6]){6, 2, 0, 3, 1, 1}, 1, (const int[1]){2});
+    /* 15 ms: the upload of 20 ms is merged at 25, having superseded that of 10. That of 30 (version
+     * 0) is superseded by that of 40 (version 1), when learner 1's (version 0) has come too. */
+    r = run(2, 50, "interval = 10\n",
+            "[syncer]\nmerge_s = 0.0005\ngrace_s = 0.015\n[noise]\nslow = 1:4\n");
+    assert_merged(&r, (const int[6]){6, 3, 0, 2, 1, 2}, 2, (const int[2]){2, 1});
+}
+
+/* A merge of at most two takes those that came first. Of the three uploads of 10 ms two are merged.
+ * With a quorum of two, the third one waits until the first of 20 ms comes, both then 1 stale; the
+ * other two of 20 ms are left over. With a quorum of one, a syncer that looks at 10.5 ms merges two
+ * until 11, and then the third, 1 stale, at once. */
+static void a_merge_may_have_a_largest_size(void **state)
+{
+    (void)state;
+    static const char rest[] = "[syncer]\nmerge_s = 0.0005\nquorum = 2\nquorum_max = 2\n";
+    dl_run_result r = run(3, 20, "interval = 10\n", rest);
+    assert_merged(&r, (const int[6]){6, 4, 0, 0, 2, 2}, 2, (const int[2]){2, 2});
+    r = run(3, 20, "interval = 10\n",
+            "[syncer]\nmerge_s = 0.0005\nscan_s = 0.0105\nquorum_max = 2\n");
+    assert_merged(&r, (const int[6]){6, 3, 0, 0, 3, 2}, 2, (const int[2]){2, 1});
+}
+
+/* Every learner does its steps. Learner 1 takes 3 ms a step: uploads at 10, 20 (0) and 30, 60 ms (1).
+ * The first merge, of 20 and 30, supersedes that of 10. The last one is alone below the quorum: it
+ * is merged a grace time after its learner has ended, at 65, done at 65.5. */
+static void the_rest_is_merged_when_all_have_ended(void **state)
+{
+    (void)state;
+    static const char rest[] = "[syncer]\nquorum = 2\nmerge_s = 0.0005\ngrace_s = 0.005\n"
+                               "end = each\n[noise]\nslow = 1:3\n";
+    dl_run_result r = run(2, 20, "interval = 10\n", rest);
+    assert_near(r.syncer->outer_step_mean_s, 0.0655 / 2, 1e-9);
+    assert_near(r.span_s, 0.060, 1e-9);
+    assert_true(r.tail_frac == 0);
+    assert_merged(&r, (const int[6]){4, 3, 0, 1, 0, 2}, 2, (const int[2]){2, 1});
+}
+
+/* Without merge_s: an update of the costs. A step takes 1.1 ms, push and pull 8 us, a merge of two
+ * 8000 (2 + 1) ns, who waits goes on 100 ns after it. */
+static void a_merge_costs_an_update(void **state)
+{
+    (void)state;
+    dl_run_result r = fixture_run_mode(FIXTURE_COSTS, "async_average", 2, 2, 20, "interval = 10\n",
+                                       "[syncer]\nquorum = 2\nwait_s = 1\n");
+    const double first_ns = 11000000 + 8000 + 24000, next_ns = first_ns + 100 + 8000;
+    assert_near(r.syncer->outer_step_mean_s * 1e9, (first_ns + next_ns) / 2, 1e-9);
+    assert_near(r.usage.traffic_bytes, 2 * 4 * 2 * 8000,
+                1e-12); /* pushes and pulls, read, written */
+    dl_run_result_free(&r);
+}
+
+/* A worker that takes twice as long does 5 local steps where the other one does 10, so that nobody
+ * waits: 40 + 20 samples in 40 ms in place of 80 in 80 ms. One that takes 3 times as long does 3
+ * (10 / 3 rounded), which is 9 ms of 10. */
+static void intervals_by_speed(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"average", "async_average"};
+    for (size_t m = 0; m < 2; m++) {
+        dl_run_result r =
+            fixture_run_mode(FIXTURE_COMPUTE_ONLY, modes[m], 2, 2, 40,
+                             "interval = 10\ninterval_by_speed = yes\n", "[noise]\nslow = 1:2\n");
+        assert_near(r.throughput_per_s, 60 / 0.040, 1e-9);
+        assert_near(r.part_frac[DL_PART_WAITING], 0, 1e-12);
+        dl_run_result_free(&r);
+    }
+    dl_run_result r = fixture_run_mode(FIXTURE_COMPUTE_ONLY, "average", 2, 2, 40, "interval = 10\n",
+                                       "[noise]\nslow = 1:2\n");
+    assert_near(r.throughput_per_s, 80 / 0.080, 1e-9);
+    dl_run_result_free(&r);
+    r = fixture_run_mode(FIXTURE_COMPUTE_ONLY, "average", 2, 2, 40,
+                         "interval = 10\ninterval_by_speed = yes\n", "[noise]\nslow = 1:3\n");
+    assert_near(r.part_frac[DL_PART_WAITING], 1 / 20.0, 1e-9);
+    dl_run_result_free(&r);
+}
+
+static dl_status read(const char *text, dl_error *err)
+{
+    dl_scenario scenario = {0};
+    const dl_status status = dl_scenario_read_text(&scenario, "s.ini", text, strlen(text), err);
+    dl_scenario_free(&scenario);
+    return status;
+}
+
+/* Keys of the syncer mean nothing to modes without one. */
+static void other_modes_have_no_syncer(void **state)
+{
+    (void)state;
+    dl_error err = {0};
+    assert_int_not_equal(
+        read("[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = c\nbatch = 2\n"
+             "[sync]\nmode = average\n[syncer]\nquorum = 2\n",
+             &err),
+        DL_OK);
+    assert_non_null(strstr(err.text, "quorum"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(updates_are_one_version_stale_where_nobody_waits),
+        cmocka_unit_test(only_every_second_update_is_fresh),
+        cmocka_unit_test(who_waits_is_never_stale),
+        cmocka_unit_test(a_wait_may_be_too_short),
+        cmocka_unit_test(who_looks_during_the_interval_is_not_stale),
+        cmocka_unit_test(who_predicts_waits_before_the_upload),
+        cmocka_unit_test(a_syncer_that_scans),
+        cmocka_unit_test(grace_time),
+        cmocka_unit_test(a_merge_may_have_a_largest_size),
+        cmocka_unit_test(the_rest_is_merged_when_all_have_ended),
+        cmocka_unit_test(a_merge_costs_an_update),
+        cmocka_unit_test(intervals_by_speed),
+        cmocka_unit_test(other_modes_have_no_syncer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
