@@ -274,6 +274,16 @@ static double part_of(int limits, const dl_variant *variant, const dl_row *row, 
     }
 }
 
+static bool is_of_input(const dl_key *key)
+{
+    return key->limits == DL_LIMITS_INPUT_CORES || key->limits == DL_LIMITS_PREFETCH;
+}
+
+static int input_value(const dl_key *key, const dl_gpu_options *gpu)
+{
+    return key->limits == DL_LIMITS_INPUT_CORES ? gpu->input_cores : gpu->prefetch;
+}
+
 dl_deciding_default *dl_deciding_defaults(const dl_study *study, const dl_sweep *sweep,
                                           size_t *count)
 {
@@ -287,12 +297,15 @@ dl_deciding_default *dl_deciding_defaults(const dl_study *study, const dl_sweep 
             const dl_row *row = &sweep->rows[r];
             const dl_variant *variant = &study->variants[row->variant];
             const char *column = NULL;
-            if (variant->scenario.given[k]) continue;
+            if (variant->scenario.given[k] && !is_of_input(one.key)) continue;
             const double part = part_of(one.key->limits, variant, row, &column);
             if (!isnan(part) && part < DL_DECIDING_FRAC) continue;
             one.column = column;
             one.rows++;
-            if (part > one.most) one.most = part;
+            one.given = variant->scenario.given[k];
+            if (!(part > one.most)) continue;
+            one.most = part;
+            if (one.given) one.value = input_value(one.key, variant->scenario.gpu);
         }
         if (one.rows > 0) found[(*count)++] = one;
     }
@@ -311,8 +324,13 @@ const char *dl_deciding_text(char *text, size_t bytes, const dl_deciding_default
         [DL_LIMITS_BUCKETS] = "exchange starts when all gradients are ready: it takes",
         [DL_LIMITS_SERVER] = "averaging and the server's updates take",
     };
-    const int used = snprintf(text, bytes, "default [%s] %s = %s: %s", d->key->section,
-                              d->key->name, d->key->fallback, effects[d->key->limits]);
+    const char *effect = d->given && d->key->limits == DL_LIMITS_INPUT_CORES
+                             ? "they are busy all the time, GPUs wait for input"
+                             : effects[d->key->limits];
+    const int used = d->given ? snprintf(text, bytes, "[%s] %s = %d: %s", d->key->section,
+                                         d->key->name, d->value, effect)
+                              : snprintf(text, bytes, "default [%s] %s = %s: %s", d->key->section,
+                                         d->key->name, d->key->fallback, effect);
     if (d->column != NULL && (size_t)used < bytes) {
         snprintf(text + used, bytes - (size_t)used, " up to %.1f %% of the time", 100 * d->most);
     }

@@ -10,9 +10,12 @@
 char **dl_study_notes(const dl_study *study, size_t *count);
 void dl_study_notes_free(char **notes, size_t count);
 
-/* A default that limited some rows, by the part of the workers' time that shows it. */
+/* A default that limited some rows, by the part of the workers' time that shows it. Of [input] cores
+ * and prefetch also a value that the scenario gives. */
 typedef struct dl_deciding_default {
-    const dl_key *key;  /* of dl_scenario_keys */
+    const dl_key *key; /* of dl_scenario_keys */
+    bool given;        /* then it is this value that limits most */
+    int value;
     const char *column; /* of the results, which has that part; NULL: nothing takes time by it */
     double most;        /* the largest part among the rows */
     size_t rows;
@@ -25,7 +28,9 @@ typedef struct dl_deciding_default {
 dl_deciding_default *dl_deciding_defaults(const dl_study *study, const dl_sweep *sweep,
                                           size_t *count);
 
-/* "default [input] cores = 1: ..." in text[bytes]; returns text. */
+#define DL_DECIDING_TEXT_BYTES 300
+
+/* "default [input] cores = 1: ...", "[input] cores = 4: ..." in text[bytes]; returns text. */
 const char *dl_deciding_text(char *text, size_t bytes, const dl_deciding_default *deciding);
 
 #endif

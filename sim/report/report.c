@@ -111,7 +111,11 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *
     dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &count);
     for (size_t i = 0; i < count; i++) {
         const dl_deciding_default *d = &deciding[i];
-        char part[64] = "";
+        char part[64] = "", text[DL_DECIDING_TEXT_BYTES];
+        if (d->given) {
+            dl_csv_comment(writer, "note: %s", dl_deciding_text(text, sizeof text, d));
+            continue;
+        }
         if (d->column != NULL) snprintf(part, sizeof part, " %s=%.4g", d->column, d->most);
         dl_csv_comment(writer, "default: [%s] %s=%s rows=%zu%s", d->key->section, d->key->name,
                        d->key->fallback, d->rows, part);

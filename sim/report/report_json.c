@@ -96,6 +96,7 @@ static void write_defaults(dl_json *to, const dl_study *study, const dl_sweep *s
     dl_json_begin(to, "defaults", '[');
     for (size_t i = 0; i < count; i++) {
         const dl_deciding_default *d = &deciding[i];
+        if (d->given) continue; /* it is among the notes */
         dl_json_begin(to, NULL, '{');
         dl_json_members(to, "section=%s key=%s value=%s rows=%zu", d->key->section, d->key->name,
                         d->key->fallback, d->rows);

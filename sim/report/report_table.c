@@ -212,7 +212,7 @@ static void print_merges(FILE *out, const dl_study *study, const dl_sweep *sweep
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep, const char *before)
 {
     size_t count = 0;
-    char text[300];
+    char text[DL_DECIDING_TEXT_BYTES];
     char **notes = dl_study_notes(study, &count);
     for (size_t i = 0; i < count; i++)
         fprintf(out, "%s%s\n", before, notes[i]);

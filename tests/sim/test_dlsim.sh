@@ -106,7 +106,7 @@ tested=bash expect 1 "h.csv: cannot write: File too large" -c "$full_disk" "$dls
 cmp -s r.csv old.csv && cmp -s t.json old.json || { echo "FAIL: a failed run touched the old files"; failures=$((failures + 1)); }
 [ ! -e s.csv ] && [ -z "$(find . -name '.*.partial*')" ] || { echo "FAIL: a failed run left parts"; failures=$((failures + 1)); }
 
-# What a default decided is said; what the file gives is not.
+# What a default decided is said; what the file gives is not, but for input, which it may give too little of.
 expect 0 "  cores" --keys input
 expect 2 "did you mean 'input'?" --keys inptu
 t4=$(cd "$(dirname "$0")/../.." && pwd)/scenarios/t4
@@ -116,6 +116,11 @@ sed -e "s|= *\.\./|= $t4/../|" -e '/^overlap/d' -e '/^cores/s/=.*/= 16/' "$t4/al
 sed -e "s|= *\.\./|= $t4/../|" -e '/^\[sync\]/,/^\[/{/^mode/d}' -e '/^\[exchange\]/,/^$/d' "$t4/allreduce.ini" >t4/no_sync.ini
 expect 0 "note: default [input] cores = 1: GPUs wait for input up to" t4/slow_input.ini -o d.csv
 expect 0 "wait % input %" t4/slow_input.ini -o d.csv
+sed -e "/^cores/s/=.*/= 1/" -e "s|= *\.\./|= $t4/../|" "$t4/allreduce.ini" >t4/given_input.ini
+expect 0 "note: [input] cores = 1: they are busy all the time, GPUs wait for input up to" t4/given_input.ini -o g.csv
+grep -q '^# note: \[input\] cores = 1: they are busy' g.csv ||
+    { echo "FAIL: the results do not name the cores that are busy"; failures=$((failures + 1)); }
+grep -q '^# default: \[input\] cores' g.csv && { echo "FAIL: given cores are no default"; failures=$((failures + 1)); }
 grep -q '^# default: \[input\] cores=1 rows=[1-9]* input_frac=0\.[0-9]*$' d.csv ||
     { echo "FAIL: the results do not name the default"; failures=$((failures + 1)); }
 expect 0 "note: default [exchange] overlap = no: exchange does not run during" t4/no_overlap.ini -o d.csv
