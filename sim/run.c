@@ -187,10 +187,18 @@ static bool reduces(const dl_scenario *scenario, const dl_point *point)
     return are_processes(scenario) && (mode == &dl_mode_allreduce || mode == &dl_mode_average);
 }
 
-static const dl_collective_cost *find_reduce(const dl_costs *costs, const dl_point *point)
+static const dl_collective_cost *find_of_processes(const dl_costs *costs, const dl_point *point,
+                                                   int kind)
 {
-    return dl_collective_cost_find(costs->collectives, costs->collective_count, DL_ALLREDUCE,
-                                   point->workers, 1);
+    return dl_collective_cost_find(costs->collectives, costs->collective_count, kind,
+                                   point->workers, kind < 0 ? 0 : 1);
+}
+
+/* Whether a step of processes starts with a broadcast of buffers. */
+static bool broadcasts(const dl_costs *costs, const dl_point *point)
+{
+    return point->mode == &dl_mode_allreduce && point->workers > 1 &&
+           costs->broadcast_bytes.known && costs->broadcast_bytes.value > 0;
 }
 
 /* Whether the workers are processes that push to a server and pull from it. */
@@ -200,38 +208,44 @@ static bool calls_server(const dl_scenario *scenario, const dl_point *point)
            (point->mode->needs & DL_NEED_COPY) != 0;
 }
 
-static const dl_collective_cost *find_roundtrip(const dl_costs *costs, const dl_point *point)
-{
-    return dl_collective_cost_find(costs->collectives, costs->collective_count, DL_ROUNDTRIP,
-                                   point->workers, 0);
-}
-
 char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *costs,
                                 const dl_point *point)
 {
-    if (calls_server(scenario, point) && find_roundtrip(costs, point) == NULL) {
+    if (calls_server(scenario, point) && find_of_processes(costs, point, DL_ROUNDTRIP) == NULL) {
         return dl_format("[roundtrip %d]", point->workers);
     }
-    if (!reduces(scenario, point) || point->workers == 1 || find_reduce(costs, point) != NULL)
+    if (!reduces(scenario, point) || point->workers == 1) return NULL;
+    if (find_of_processes(costs, point, DL_ALLREDUCE) == NULL) {
+        return dl_format("[collective allreduce %d]", point->workers);
+    }
+    if (!broadcasts(costs, point) || find_of_processes(costs, point, DL_BROADCAST) != NULL) {
         return NULL;
-    return dl_format("[collective allreduce %d]", point->workers);
+    }
+    return dl_format("[collective broadcast %d]", point->workers);
 }
 
-/* What an exchange of processes takes: gradients bucket by bucket, as their framework reduces them.
- */
-static double reduce_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
+/* What an exchange of processes adds to a step whose backward pass takes backward_ns: gradients
+ * bucket by bucket, from when they are ready on, and buffers, as DistributedDataParallel does. */
+static double reduce_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                        double backward_ns)
 {
-    const dl_collective_cost *cost = find_reduce(costs, point);
-    if (!reduces(scenario, point) || cost == NULL) return 0; /* one worker */
-    double ns = 0, before = 0;
-    const bool buckets = point->mode == &dl_mode_allreduce && costs->gradient_count > 0;
-    for (size_t i = 0; i < costs->gradient_count && buckets; i++) {
-        ns += dl_collective_cost_ns(cost, costs->gradients[i].bytes - before);
-        before = costs->gradients[i].bytes;
+    const dl_process_reduces of = {
+        .alone = find_of_processes(costs, point, DL_ALLREDUCE),
+        .pair = find_of_processes(costs, point, DL_ALLREDUCE_PAIR),
+        .beside = find_of_processes(costs, point, DL_ALLREDUCE_BESIDE),
+    };
+    if (!reduces(scenario, point) || of.alone == NULL) return 0; /* one worker */
+    double ns = 0;
+    if (broadcasts(costs, point)) {
+        ns += dl_collective_cost_ns(find_of_processes(costs, point, DL_BROADCAST),
+                                    costs->broadcast_bytes.value);
     }
-    if (!buckets) ns = dl_collective_cost_ns(cost, (double)costs->parameter_bytes);
+    if (point->mode == &dl_mode_allreduce && costs->gradient_count > 0) {
+        return ns + dl_buckets_ns(&of, costs->gradients, costs->gradient_count, backward_ns);
+    }
     const bool with_state = point->mode == &dl_mode_average && scenario->average_state;
-    return ns + (with_state ? dl_collective_cost_ns(cost, (double)costs->state_bytes) : 0);
+    return ns + dl_collective_cost_ns(of.alone, (double)costs->parameter_bytes) +
+           (with_state ? dl_collective_cost_ns(of.alone, (double)costs->state_bytes) : 0);
 }
 
 /* Waits of processes are in what their exchange takes as a whole. */
@@ -913,6 +927,7 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
         .sigma = scenario->sigma,
         .set = dl_costs_noise(&costs, (double)point->batch / workers, (size_t)at_once)};
     double *expected_work = take_work(&noise, point, &costs);
+    const double side_by_side = dl_side_by_side(&costs, workers, cores);
     dl_team team = {0};
     dl_gpus *gpus;
     dl_status status =
@@ -924,8 +939,10 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
                                 .costs = &costs,
                                 .workload = &workload,
                                 .reduces = reduces(scenario, point),
-                                .reduce_ns = reduce_ns(scenario, &costs, point),
-                                .roundtrip = find_roundtrip(&costs, point),
+                                .reduce_ns = reduce_ns(scenario, &costs, point,
+                                                       side_by_side * workload.backward_ns),
+                                .roundtrip = find_of_processes(&costs, point, DL_ROUNDTRIP),
+                                .side_by_side = side_by_side,
                                 .cores = cores,
                                 .workers = workers,
                                 .steps = dl_run_steps(scenario, point),

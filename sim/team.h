@@ -122,10 +122,12 @@ typedef struct dl_team_config {
     const dl_workload *workload; /* borrowed until free */
     /* Of processes on cores. They reduce: an average takes reduce_ns from the last worker's arrival
      * on, is everywhere then, and nothing is pushed or pulled. Else a push and a pull are half a
-     * round trip each; borrowed until free, NULL if there is none. */
+     * round trip each (borrowed until free, NULL if there is none), which takes so long while all
+     * workers keep cores busy; side_by_side is dl_side_by_side of them. */
     bool reduces;
     double reduce_ns;
     const dl_collective_cost *roundtrip;
+    double side_by_side;
     int cores, workers;
     int64_t steps;        /* of a worker */
     int64_t steady_after; /* > 0: the run ends as soon as its steps repeat, see Repetition below,

@@ -126,6 +126,41 @@ double dl_sharing(const dl_costs *costs, int k)
     return at_low + (at_high - at_low) * (k - low) / (high - low);
 }
 
+double dl_buckets_ns(const dl_process_reduces *reduces, const dl_gradients_ready *gradients,
+                     size_t count, double backward_ns)
+{
+    double end_ns = 0, before_bytes = 0, previous_bytes = 0, previous_ns = 0;
+    double hidden_ns = 0, previous_hidden_ns = 0;
+    for (size_t i = 0; i + 1 < count; i++) {
+        previous_bytes = gradients[i].bytes - before_bytes;
+        previous_ns = dl_collective_cost_ns(reduces->alone, previous_bytes);
+        hidden_ns += previous_hidden_ns;
+        if (reduces->beside != NULL) {
+            previous_hidden_ns =
+                fmin(previous_ns, dl_collective_cost_ns(reduces->beside, previous_bytes));
+        }
+        end_ns = fmax(end_ns, gradients[i].share * backward_ns) + previous_ns;
+        before_bytes = gradients[i].bytes;
+    }
+    const double start_ns = gradients[count - 1].share * backward_ns;
+    const double bytes = gradients[count - 1].bytes - before_bytes;
+    const double alone_ns = dl_collective_cost_ns(reduces->alone, bytes);
+    const double backlog_ns = fmax(0, end_ns - start_ns);
+    const double left = previous_ns > 0 ? fmin(1, backlog_ns / previous_ns) : 0;
+    const double together_ns = reduces->pair != NULL
+                                   ? dl_collective_cost_ns(reduces->pair, previous_bytes + bytes)
+                                   : previous_ns + alone_ns;
+    const double queue_ns = fmax(0, backlog_ns - previous_ns); /* of those before these two */
+    const double after_ns =
+        start_ns + queue_ns + alone_ns + left * fmax(0, together_ns - alone_ns) - backward_ns;
+    return fmax(0, after_ns) + hidden_ns + (1 - left) * previous_hidden_ns;
+}
+
+double dl_side_by_side(const dl_costs *costs, int k, int cores)
+{
+    return dl_sharing(costs, k) * fmax(1, (double)k / cores);
+}
+
 /* The standard deviation of the logarithm of a lognormal variable whose median is 1 and whose
  * standard deviation is `ratio`: with x = exp(s^2), x (x - 1) = ratio^2. */
 static double log_sd(double ratio)

@@ -58,6 +58,21 @@ void dl_workload_set_model(dl_workload *workload, const dl_costs *costs, int mod
  * computing them). Only the last one's backward has the gradients of the exchange. */
 void dl_workload_accumulate(dl_workload *workload, int micro_batches, bool adds);
 
+/* All-reduces of processes, by their time: alone after a computation; two together from a common
+ * start to the later end (NULL: one after the other); one beside a computation that it slows (NULL:
+ * it costs nothing). Borrowed. */
+typedef struct dl_process_reduces {
+    const dl_collective_cost *alone, *pair, *beside;
+} dl_process_reduces;
+
+/* What the all-reduces of processes, one for each of gradients[count >= 1], add to a step with a
+ * backward pass of backward_ns >= 0; ns >= 0. Each starts when its gradients are ready, or after the
+ * one before it. One that has ended before the last one starts costs what it costs beside computing;
+ * the last one has company while the one before it is still under way, and the time is linear in the
+ * share of that one which was left. */
+double dl_buckets_ns(const dl_process_reduces *reduces, const dl_gradients_ready *gradients,
+                     size_t count, double backward_ns);
+
 /* Makes exchange as slow as it was in a measured run. */
 void dl_workload_exchange_run(dl_workload *workload, const dl_exchange_run *run);
 
@@ -71,6 +86,10 @@ dl_work dl_work_add(dl_work first, dl_work second);
 /* How much longer a step takes when k >= 1 workers have work at once: [sharing] copies_k, linear
  * between the known k (k = 1: 1 unless given), and that of the largest known k beyond it. */
 double dl_sharing(const dl_costs *costs, int k);
+
+/* How much longer a step of each of k >= 1 workers takes that compute side by side on so many cores,
+ * than one alone: what they slow each other, and their shares of a core if they are more. */
+double dl_side_by_side(const dl_costs *costs, int k, int cores);
 
 /* Largest k with a known copies_k; 1 if there is none. */
 int dl_sharing_known(const dl_costs *costs);

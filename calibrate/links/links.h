@@ -82,7 +82,9 @@ void dl_link_data_free(dl_link_data *data);
  *                  that the columns may have): a row per call of a collective of the simulator's,
  *                  also as nccl-tests or PyTorch call it; as `roundtrip` one that sends these bytes
  *                  to another process and gets the same number back, while `ranks` of them do so;
- *                  as `update` a server's own work on them
+ *                  as `update` a server's own work on them; as `allreduce_pair` two all-reduces in
+ *                  flight together, of these bytes in all; as `allreduce_beside` one beside
+ *                  computing
  *
  * The content decides which one it is. Lines of other programs in between (NCCL INFO, MPI) are
  * skipped. */

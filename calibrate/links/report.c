@@ -633,14 +633,18 @@ static const dl_link_regime *line_for(const dl_link_fit *fit, int64_t parameter_
     return &fit->regimes[k];
 }
 
-/* Round trips between processes and their server, by the number of callers. */
-static bool take_roundtrip(dl_costs *costs, const dl_link_result *result)
+/* Exchanges of processes that are no collectives of the simulator's. */
+static bool take_exchange(dl_costs *costs, const dl_link_result *result)
 {
+    static const char *const names[] = {"roundtrip", "allreduce_pair", "allreduce_beside"};
+    static const int kinds[] = {DL_ROUNDTRIP, DL_ALLREDUCE_PAIR, DL_ALLREDUCE_BESIDE};
     const dl_link_series *s = result->series;
-    if (s->collective || strcmp(s->name, "roundtrip") != 0) return false;
-    dl_collective_cost *cost = find(costs, DL_ROUNDTRIP, s->ranks);
+    const int index = s->collective ? -1 : dl_names_find(s->name, names, 3);
+    if (index < 0) return false;
+    const int kind = kinds[index];
+    dl_collective_cost *cost = find(costs, kind, s->ranks);
     if (cost == NULL) cost = add(costs);
-    cost->kind = DL_ROUNDTRIP;
+    cost->kind = kind;
     cost->ranks = s->ranks;
     take_curve(cost, result);
     return true;
@@ -683,7 +687,7 @@ static dl_status take_all(dl_costs *costs, dl_link_results *links, dl_link_place
     costs->copy.pageable_bytes_per_s.origin = DL_ORIGIN_ASSUMED;
     for (size_t i = 0; i < links->count && status == DL_OK; i++) {
         count += take_pageable(costs, &links->results[i]);
-        count += take_roundtrip(costs, &links->results[i]);
+        count += take_exchange(costs, &links->results[i]);
         count += take_update(costs, &links->results[i]);
         status = take_collective(costs, links, i, place, taken, err);
         count += taken[i] != NULL;

@@ -144,14 +144,19 @@ static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, dl
     }
 }
 
-/* Collectives beside all-reduces of gradients, which the cost file does not hold. */
-static void note_others(const dl_cpu_training *cpu, dl_notes *notes)
+/* Collectives beside all-reduces: broadcasts outside of backward passes, which are of buffers; and
+ * the others, which the cost file does not hold. */
+static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
 {
     size_t count;
     dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
     for (size_t i = 0; i < count; i++) {
         const dl_cpu_collectives *g = &groups[i];
         if (strcmp(g->name, "AllReduce") == 0) continue;
+        if (strcmp(g->name, "Broadcast") == 0 && isnan(g->ready_frac) && g->bytes > 0) {
+            costs->broadcast_bytes += g->per_step * (double)g->bytes;
+            continue;
+        }
         dl_notes_add(notes, "%.3g %s calls a step%s%s are left out of the costs", g->per_step,
                      g->name, g->bytes > 0 ? " of " : "",
                      g->bytes > 0 ? DL_BYTES_TEXT((double)g->bytes) : "");
@@ -194,7 +199,7 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         take_parts(costs, &cpu);
         take_gradients(costs, &cpu);
         take_parameters(costs, &cpu, notes);
-        note_others(&cpu, notes);
+        take_others(costs, &cpu, notes);
         take_processor(costs, trace, notes);
         costs->framework = framework != NULL ? dl_strdup(framework) : NULL;
         if (costs->backward_ns.value <= 0) {

@@ -751,6 +751,10 @@ dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, siz
     }
     add_gradients(costs, steps, count, notes);
     if (steps[0].on_cores) {
+        if (steps[0].broadcast_bytes > 0) {
+            costs->broadcast_bytes =
+                value_of(steps[0].broadcast_bytes, 0, steps[0].steps, DL_ORIGIN_MEASURED);
+        }
         costs->slice_ns = value_of(4e6, 0, 0, DL_ORIGIN_ASSUMED);
         dl_notes_add(notes, "[sync] slice_ns, of processes that share a core, is assumed");
     } else {

@@ -11,11 +11,17 @@
  * and the ranks are as many, on as many nodes. It is the time of the collective alone: neither does
  * it slow down other transfers, nor they it; links' loads do not show it.
  *
- *   [roundtrip 4]                   ; callers at once
- *   bytes_65536 = 820000 +- 9000, n = 9, fitted
+ * Processes on cores have three kinds more:
  *
- * What processes on cores and their parameter server take to send so many bytes there and as many
- * back, with so many workers that compute and call in turn. Kind DL_ROUNDTRIP; no collective. */
+ *   [allreduce_pair 4]              ; ranks
+ *   bytes_65536 = 640000 +- 9000, n = 9, fitted
+ *
+ * and so on: a pair is two all-reduces in flight together, of that many bytes in all;
+ * [allreduce_beside RANKS] one that is under way while all compute; [roundtrip CALLERS] a call of a
+ * parameter server that sends that many bytes and gets as many back, less the server's update. All
+ * times of processes are what an exchange adds to a step of that many workers, who compute side by
+ * side between their exchanges: it holds what the threads of communication take from computing, and
+ * waits for a core. */
 #ifndef DL_SIM_COLLECTIVE_COST_H
 #define DL_SIM_COLLECTIVE_COST_H
 
@@ -24,6 +30,8 @@
 #include "sim/value.h"
 
 #define DL_ROUNDTRIP (-1)
+#define DL_ALLREDUCE_PAIR (-2)
+#define DL_ALLREDUCE_BESIDE (-3)
 
 typedef struct dl_collective_time {
     double bytes;
@@ -31,7 +39,7 @@ typedef struct dl_collective_time {
 } dl_collective_time;
 
 typedef struct dl_collective_cost {
-    int kind;                  /* dl_collective_kind, or DL_ROUNDTRIP */
+    int kind;                  /* dl_collective_kind, or one of processes' below 0 */
     int ranks;                 /* >= 2; callers: >= 1 */
     int nodes;                 /* 0 = any */
     dl_collective_time *times; /* [count], 2 or more, ascending */

@@ -142,6 +142,7 @@ typedef struct dl_costs {
         dl_value activation_bytes_per_sample, workspace_bytes;
     } gpu_memory;
     dl_value input_bytes_per_sample;
+    dl_value broadcast_bytes; /* of buffers, before each forward pass of processes on cores */
     /* [k], 1 <= k <= DL_SHARING_MAX: a step's time with k co-running instances over its time alone,
      * per time slice: time(k) / (time(1) max(1, k / cores)); with k on one GPU, of its time there,
      * time(k) / (k time(1)) */

@@ -143,6 +143,9 @@ static const dl_key rows[] = {
         "factor on the compute of a GPU when another one below its PCIe switch is used too"),
     SINGLE("spread", "compute_frac", SHARE, 0, compute_spread_frac,
         "standard deviation of the logarithm of the factor on all compute, where it is estimated"),
+    SINGLE("broadcast", "bytes", SIZES, 0, broadcast_bytes,
+        "of buffers that DistributedDataParallel broadcasts before a forward pass, among processes "
+        "on cores"),
     SINGLE("input", "bytes_per_sample", SIZES, DL_NEED_INPUT, input_bytes_per_sample,
         "copied to the GPU; needed if there is an [op input]"),
     SINGLE("gpu_memory", "activation_bytes_per_sample", SIZES, DL_NEED_GPU_MEMORY,
@@ -162,7 +165,14 @@ static const dl_key rows[] = {
     SERIES("collective *", "nodes", DL_DIMENSION_PURE, 0, 0, "whole number",
         "that the ranks are on"),
     SERIES("roundtrip *", "bytes_*", DL_DIMENSION_NS, 0, 3.6e12, NULL,
-        "bytes_SIZE of [roundtrip CALLERS]: time of so many bytes to a server and as many back"),
+        "bytes_SIZE of [roundtrip CALLERS]: time that a call of a server, of that many bytes there "
+        "and back, adds to a step"),
+    SERIES("allreduce_pair *", "bytes_*", DL_DIMENSION_NS, 0, 3.6e12, NULL,
+        "bytes_SIZE of [allreduce_pair RANKS]: time that two all-reduces in flight together, of that "
+        "many bytes in all, add to a step of processes"),
+    SERIES("allreduce_beside *", "bytes_*", DL_DIMENSION_NS, 0, 3.6e12, NULL,
+        "bytes_SIZE of [allreduce_beside RANKS]: time that an all-reduce during the backward pass adds "
+        "to a step of processes"),
     SERIES("exchange_runs", "run_*", DL_DIMENSION_PURE, 0, 0, "COPY, AVERAGE, UPDATE",
         "run_1, ...: times of exchange in one run over those of the lines"),
     SERIES("noise", "factors_*", DL_DIMENSION_PURE, 0, 0, "list of factors",
@@ -354,22 +364,44 @@ static dl_status read_gradients(dl_costs *costs, const dl_ini *ini, const dl_ini
     return DL_OK;
 }
 
-/* --- [collective KIND RANKS] and [roundtrip CALLERS] ---------------------------------------- */
+/* --- [collective KIND RANKS], [roundtrip CALLERS], [allreduce_pair RANKS] ------------------- */
 
 #define RANKS_MAX 1000000
 #define BYTES_MAX 1e18
 
-static bool is_roundtrip(const dl_ini_entry *entry)
+/* Exchanges of processes that are no collectives. */
+typedef struct process_exchange {
+    const char *name;
+    int kind;
+    int ranks_min;
+} process_exchange;
+
+static const process_exchange process_exchanges[] = {
+    {"roundtrip", DL_ROUNDTRIP, 1},
+    {"allreduce_pair", DL_ALLREDUCE_PAIR, 2},
+    {"allreduce_beside", DL_ALLREDUCE_BESIDE, 2},
+};
+#define PROCESS_EXCHANGES (sizeof process_exchanges / sizeof *process_exchanges)
+
+/* The one whose section this is, or NULL. */
+static const process_exchange *process_exchange_of(const dl_ini_entry *entry)
 {
-    return strncmp(entry->section, "roundtrip ", strlen("roundtrip ")) == 0;
+    const size_t length = strcspn(entry->section, " ");
+    for (size_t i = 0; i < PROCESS_EXCHANGES && entry->section[length] == ' '; i++) {
+        const process_exchange *e = &process_exchanges[i];
+        if (strlen(e->name) == length && strncmp(entry->section, e->name, length) == 0) return e;
+    }
+    return NULL;
 }
 
 /* "[collective allreduce 8]", "[roundtrip 4]" into text[bytes]; returns text. */
 static const char *section_text(char *text, size_t bytes, const dl_collective_cost *cost)
 {
-    if (cost->kind == DL_ROUNDTRIP) {
-        snprintf(text, bytes, "[roundtrip %d]", cost->ranks);
-    } else {
+    for (size_t i = 0; i < PROCESS_EXCHANGES; i++) {
+        const process_exchange *e = &process_exchanges[i];
+        if (e->kind == cost->kind) snprintf(text, bytes, "[%s %d]", e->name, cost->ranks);
+    }
+    if (cost->kind >= 0) {
         snprintf(text, bytes, "[collective %s %d]", dl_collective_kind_names[cost->kind],
                  cost->ranks);
     }
@@ -382,13 +414,16 @@ static dl_status parse_section(const dl_ini *ini, const dl_ini_entry *entry,
 {
     char kind[32] = "", hint[200];
     int64_t ranks = 0;
-    if (is_roundtrip(entry)) {
+    const process_exchange *exchange = process_exchange_of(entry);
+    if (exchange != NULL) {
         dl_error cause = {0};
-        if (dl_parse_int(entry->section + strlen("roundtrip "), 1, RANKS_MAX, &ranks, &cause)) {
-            return dl_ini_error(ini, entry, DL_ERR_NAME, err,
-                                "expected [roundtrip CALLERS] with 1 caller or more");
+        if (dl_parse_int(entry->section + strlen(exchange->name) + 1, exchange->ranks_min,
+                         RANKS_MAX, &ranks, &cause)) {
+            return dl_ini_error(
+                ini, entry, DL_ERR_NAME, err, "expected [%s %s] with %d or more", exchange->name,
+                exchange->kind == DL_ROUNDTRIP ? "CALLERS" : "RANKS", exchange->ranks_min);
         }
-        *cost = (dl_collective_cost){.kind = DL_ROUNDTRIP, .ranks = (int)ranks};
+        *cost = (dl_collective_cost){.kind = exchange->kind, .ranks = (int)ranks};
         return DL_OK;
     }
     const char *name = entry->section + strlen("collective ");
@@ -712,7 +747,8 @@ static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_ent
     if (strcmp(entry->section, "exchange_runs") == 0) {
         return read_exchange_run(costs, ini, entry, err);
     }
-    if (strncmp(entry->section, "collective ", strlen("collective ")) == 0 || is_roundtrip(entry)) {
+    if (strncmp(entry->section, "collective ", strlen("collective ")) == 0 ||
+        process_exchange_of(entry) != NULL) {
         return read_collective(costs, ini, entry, err);
     }
     if (strcmp(entry->section, "gradients") == 0) {

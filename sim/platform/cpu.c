@@ -1,7 +1,9 @@
 /* A CPU box: workers are threads pinned to cores, the server is memory, and copies and averages are
  * done by the workers' own threads, or their communication threads (sim/workload.h says what they
  * cost, sim/platform/host.h how they slow each other). Or they are processes, whose all-reduces and
- * round trips to a server were measured as a whole among as many: no core is charged for them. */
+ * round trips to a server were measured by what they add to a step of as many
+ * (sim/collective/collective_cost.h). An all-reduce is a time that passes for all; a round trip keeps
+ * its worker's core busy, as its threads of communication do. */
 #include "sim/platform/platform.h"
 
 #include <math.h>
@@ -110,27 +112,37 @@ static void exchange(dl_team *team, int agent, dl_exchange exchange)
     dl_host_move(host_of(team), agent, work);
 }
 
-/* What it takes as a whole; < 0: it is work of a core. All start an all-reduce at once, and it ends
- * for all at once. There and back are taken to be equally long. */
-static double whole_ns(const dl_team *team, const dl_exchange *exchange)
+/* All start it at once, and it ends for all at once. */
+static void reduce(dl_team *team, int agent, const dl_exchange *exchange)
 {
-    const dl_workload *workload = team->config.workload;
-    if (team->config.reduces) return exchange->kind == DL_AVERAGE ? team->config.reduce_ns : 0;
-    if (exchange->kind != DL_PUSH && exchange->kind != DL_PULL) return -1;
+    const double ns = exchange->kind == DL_AVERAGE ? team->config.reduce_ns : 0;
+    if (ns > 0) {
+        dl_engine_after(&team->engine, dl_ns_ceil(ns), on_work_done, team, agent);
+    } else {
+        dl_team_done(team, agent);
+    }
+}
+
+/* There and back are taken to be equally long. The time is that of as many workers who all keep
+ * cores busy, as they do here: what a core has to do for it is less by what they slow each other. */
+static void call_server(dl_team *team, int agent, const dl_exchange *exchange)
+{
+    const dl_team_config *config = &team->config;
+    const dl_workload *workload = config->workload;
     const double bytes =
         workload->parameter_bytes + (exchange->with_state ? workload->state_bytes : 0);
-    return dl_collective_cost_ns(team->config.roundtrip, bytes) / 2;
+    const double ns = dl_collective_cost_ns(config->roundtrip, bytes) / 2;
+    dl_host_compute(host_of(team), agent, ns / config->side_by_side);
 }
 
 static void exchange_of_processes(dl_team *team, int agent, dl_exchange what)
 {
-    const double ns = whole_ns(team, &what);
-    if (ns < 0) {
-        exchange(team, agent, what);
-    } else if (ns > 0) {
-        dl_engine_after(&team->engine, dl_ns_ceil(ns), on_work_done, team, agent);
+    if (team->config.reduces) {
+        reduce(team, agent, &what);
+    } else if (what.kind == DL_PUSH || what.kind == DL_PULL) {
+        call_server(team, agent, &what);
     } else {
-        dl_team_done(team, agent);
+        exchange(team, agent, what);
     }
 }
 

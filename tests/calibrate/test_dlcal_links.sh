@@ -128,7 +128,8 @@ step=$("$dlsim" scenario.ini --quiet -o four.csv && awk -F, '/^[^#]/ { if (!n) {
 awk -v s="$step" 'BEGIN { exit !(s > 0.00201 && s < 0.00203) }' || fail "a step takes $step s, not 2.02 ms"
 
 # A table of timed calls of processes: 100 us and 1 ns a byte for all-reduces of 2, 40 us and 2 ns a
-# byte for round trips of 2 callers, 0.5 ns a byte for updates.
+# byte for round trips of 2 callers, 0.5 ns a byte for updates; of pairs 150 us and 1 ns, and beside
+# computing 20 us and 0.5 ns.
 {
     echo "collective,ranks,bytes,time_us"
     for bytes in 1000 10000 100000 1000000; do
@@ -136,6 +137,8 @@ awk -v s="$step" 'BEGIN { exit !(s > 0.00201 && s < 0.00203) }' || fail "a step 
             echo "allreduce,2,$bytes,$((100 + bytes / 1000))"
             echo "roundtrip,2,$bytes,$((40 + bytes / 500))"
             echo "update,1,$bytes,$((bytes / 2000 + 1))"
+            echo "allreduce_pair,2,$bytes,$((150 + bytes / 1000))"
+            echo "allreduce_beside,2,$bytes,$((20 + bytes / 2000))"
         done
     done
 } >calls.csv
@@ -144,6 +147,13 @@ grep -q "^\[collective allreduce 2\]" calls.ini || fail "no all-reduce in: $(cat
 awk -F'[= ]+' '/^\[/ { s = $0 } s == "[roundtrip 2]" && $1 == "bytes_0" { l = $2 }
     s == "[roundtrip 2]" && $1 == "bytes_1000000" { b = $2 }
     END { exit !(l > 39000 && l < 41000 && b > 2.03e6 && b < 2.05e6) }' calls.ini || fail "round trips: $(cat calls.ini)"
+time_of() { # section, bytes, low, high
+    awk -F'[= ]+' -v want="[$1]" -v key="bytes_$2" -v low="$3" -v high="$4" '/^\[/ { s = $0 }
+        s == want && $1 == key { found = $2 > low && $2 < high } END { exit !found }' calls.ini ||
+        fail "[$1] bytes_$2: $(cat calls.ini)"
+}
+time_of "allreduce_pair 2" 1000000 1.14e6 1.16e6
+time_of "allreduce_beside 2" 1000000 5.1e5 5.3e5
 sed 's/update/updaet/' calls.csv >typo.csv
 expect 1 "typo.csv:4: unknown collective 'updaet'" links typo.csv
 sed 's/,100$/,none/; s/,101$/,none/' calls.csv >text.csv

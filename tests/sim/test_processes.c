@@ -40,15 +40,69 @@ static void a_step_has_one_all_reduce(void **state)
                 1260000, 1e-9);
 }
 
-/* Gradients in two buckets of 2,000 and 6,000 bytes: 40,000 and 80,000 ns. Parameters are averaged
- * in one. */
+/* Gradients in two buckets of 2,000 and 6,000 bytes: 40,000 and 80,000 ns. The first has ended long
+ * before the backward pass has. Parameters are averaged in one. */
 static void gradients_go_in_buckets(void **state)
 {
     (void)state;
     static const char costs[] =
         FIXTURE_COSTS REDUCES "[gradients]\nready_1 = 0.5, 2000\nready_2 = 1, 8000\n";
-    assert_near(step_ns(costs, PROCESSES, "mode = allreduce\n"), 1220000, 1e-9);
+    assert_near(step_ns(costs, PROCESSES, "mode = allreduce\n"), 1180000, 1e-9);
     assert_near(step_ns(costs, PROCESSES, "mode = average\n"), 1200000, 1e-9);
+}
+
+/* Buffers of 4,000 bytes are broadcast before each step of allreduce: 30,000 ns. Averages of
+ * parameters leave them alone, and one worker has nobody to send them to. */
+static void buffers_are_broadcast(void **state)
+{
+    (void)state;
+    static const char costs[] =
+        FIXTURE_COSTS REDUCES "[collective broadcast 2]\nbytes_0 = 10000\nbytes_8000 = 50000\n"
+                              "[broadcast]\nbytes = 4000\n";
+    assert_near(step_ns(costs, PROCESSES, "mode = allreduce\n"), 1230000, 1e-9);
+    assert_near(step_ns(costs, PROCESSES, "mode = average\n"), 1200000, 1e-9);
+    static const char one[] = "[machine]\ncores = 2\nworkers = 1\nprocesses = yes\n";
+    assert_near(step_ns(costs, one, "mode = allreduce\n"), 2 * 1100000, 1e-9);
+}
+
+/* Buckets of 2,000, 2,000 and 4,000 bytes: 40,000, 40,000 and 60,000 ns; the last two in flight
+ * together take 90,000 ns instead of 100,000. Of a backward pass of B ns:
+ *
+ *   B = 400,000, ready after 0.5, 0.75, 1: all but the last have ended        60,000
+ *   B = 0: 40,000 for the first, then both together                           130,000
+ *   B = 0, no pairs known: one after the other                                140,000
+ *   B = 80,000, ready after 0.25, 0.5, 1: the first ends at 60,000, the second at 100,000, when
+ *   half of it was left at the end of the pass: 60,000 + (90,000 - 60,000) / 2 = 75,000
+ *   B = 80,000, ready after 0.25, 0.25, 0.75: the last starts at 60,000, when the second does: all
+ *   ends at 150,000, which is 70,000 after the pass
+ *
+ * Where one beside computing costs 20,000 for 2,000 bytes, those that have ended add as much, and one
+ * of which half was left half as much. */
+static void buckets_hide_behind_the_backward_pass(void **state)
+{
+    (void)state;
+    dl_collective_time one_times[] = {{0, {.known = true, .value = 20000}},
+                                      {8000, {.known = true, .value = 100000}}};
+    dl_collective_time pair_times[] = {{0, {.known = true, .value = 30000}},
+                                       {8000, {.known = true, .value = 110000}}};
+    dl_collective_time beside_times[] = {{0, {.known = true, .value = 10000}},
+                                         {8000, {.known = true, .value = 50000}}};
+    const dl_collective_cost one = {.ranks = 2, .times = one_times, .count = 2};
+    const dl_collective_cost pair = {.ranks = 2, .times = pair_times, .count = 2};
+    const dl_collective_cost beside = {.ranks = 2, .times = beside_times, .count = 2};
+    const dl_process_reduces free = {&one, &pair, NULL}, slow = {&one, &pair, &beside},
+                             single = {&one, NULL, NULL};
+    const dl_gradients_ready late[] = {{0.5, 2000}, {0.75, 4000}, {1, 8000}};
+    const dl_gradients_ready half[] = {{0.25, 2000}, {0.5, 4000}, {1, 8000}};
+    const dl_gradients_ready early[] = {{0.25, 2000}, {0.25, 4000}, {0.75, 8000}};
+    assert_near(dl_buckets_ns(&free, late, 3, 400000), 60000, 1e-9);
+    assert_near(dl_buckets_ns(&free, late, 3, 0), 130000, 1e-9);
+    assert_near(dl_buckets_ns(&single, late, 3, 0), 140000, 1e-9);
+    assert_near(dl_buckets_ns(&free, half, 3, 80000), 75000, 1e-9);
+    assert_near(dl_buckets_ns(&free, early, 3, 80000), 70000, 1e-9);
+    assert_near(dl_buckets_ns(&free, late, 1, 80000), 0, 1e-9);
+    assert_near(dl_buckets_ns(&slow, late, 3, 400000), 60000 + 2 * 20000, 1e-9);
+    assert_near(dl_buckets_ns(&slow, half, 3, 80000), 75000 + 20000 + 20000 / 2, 1e-9);
 }
 
 /* Four processes on two cores: a core computes two steps, then comes the all-reduce of four. */
@@ -93,6 +147,20 @@ static void a_server_is_called(void **state)
     assert_near(step_ns(costs, four, "mode = async\n"), 4016000.0 / 2, 0.002);
 }
 
+/* Four callers on two cores who slow each other by 1.25: a step alone computes 1,000,000 ns. Side by
+ * side it takes 2 x 1.25 as long, to which a round trip adds its 3,000,000 ns and the update
+ * 2 x 1.25 x 16,000; less what it is faster while one waits for the server's lock. */
+static void calls_keep_cores_busy(void **state)
+{
+    (void)state;
+    static const char costs[] =
+        FIXTURE_COSTS "copies_4 = 1.25\n"
+                      "[roundtrip 4]\nbytes_0 = 2000000\nbytes_8000 = 3000000\n";
+    static const char machine[] = "[machine]\ncores = 2\nworkers = 4\nprocesses = yes\n";
+    assert_near(step_ns(costs, machine, "mode = async\n"), (2500000.0 + 40000 + 3000000) / 2,
+                0.015);
+}
+
 /* No copies, averages, barriers and memory are needed, but the all-reduce of as many ranks. */
 static void what_is_missing_is_named(void **state)
 {
@@ -107,6 +175,11 @@ static void what_is_missing_is_named(void **state)
     char *missing = dl_sweep_missing(&three, &costs);
     assert_string_equal(missing, "[collective allreduce 3]");
     free(missing);
+    dl_costs buffers = fixture_costs(FIXTURE_COSTS REDUCES "[broadcast]\nbytes = 4000\n");
+    missing = dl_sweep_missing(&two, &buffers);
+    assert_string_equal(missing, "[collective broadcast 2]");
+    free(missing);
+    dl_costs_free(&buffers);
     dl_scenario served = scenario_of(PROCESSES, "mode = async\n");
     missing = dl_sweep_missing(&served, &costs);
     assert_string_equal(missing, "[update] latency_ns, [update] read_bytes_per_s, [update] "
@@ -121,9 +194,15 @@ static void what_is_missing_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_step_has_one_all_reduce),  cmocka_unit_test(gradients_go_in_buckets),
-        cmocka_unit_test(more_processes_than_cores),  cmocka_unit_test(a_server_is_called),
-        cmocka_unit_test(threads_stay_what_they_are), cmocka_unit_test(what_is_missing_is_named),
+        cmocka_unit_test(a_step_has_one_all_reduce),
+        cmocka_unit_test(gradients_go_in_buckets),
+        cmocka_unit_test(buckets_hide_behind_the_backward_pass),
+        cmocka_unit_test(calls_keep_cores_busy),
+        cmocka_unit_test(buffers_are_broadcast),
+        cmocka_unit_test(more_processes_than_cores),
+        cmocka_unit_test(a_server_is_called),
+        cmocka_unit_test(threads_stay_what_they_are),
+        cmocka_unit_test(what_is_missing_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
