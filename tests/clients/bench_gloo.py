@@ -1,19 +1,32 @@
 """Times what processes on the cores of this machine exchange, for `dlcal links`.
 
-  bench_gloo.py --ranks 2,4 -o gloo.csv          # gloo's all-reduces, round trips by RPC
+  bench_gloo.py --ranks 2,4 -o gloo.csv          # gloo's all-reduces, calls of a server by RPC
   dlcal links gloo.csv --costs model.ini -o costs.ini
 
-Writes rows `collective,ranks,bytes,time_us`, each the mean of a few calls: all-reduces from a
-barrier to the end of the slowest rank; as `roundtrip`, a call of a worker that sends these bytes to
-a server and gets the same number back, while 1, ... of --ranks workers do so, each of which computes
-for some milliseconds between two calls; as `update`, a server's own arithmetic on them. More ranks
-than cores are fine. Sizes come in a new random order in every repetition, so that a drift of the
-machine touches all alike.
+Writes rows `collective,ranks,bytes,time_us`. A time is what an exchange adds to a step: processes
+compute for --compute-ms and exchange, again and again, and before that compute only; the difference
+is the exchange's, with all that its threads take from computing and all waits for a core. What they
+take grows with the computation, so --compute-ms should be about a step of the program in question.
+
+  allreduce         one all-reduce after the computation
+  allreduce_pair    two in flight together, each of half the bytes
+  allreduce_beside  one that starts with the computation and is waited for at its end
+  broadcast         one from rank 0 before the computation, with a small all-reduce after it
+  roundtrip         a call of a parameter server that sends gradients of that size and gets as many
+                    parameters back, less the server's own arithmetic, while 1, ... of --ranks do so
+  update            that arithmetic
+
+RPC's own threads poll and take time from computing while nothing is sent, so there it is compared
+with computing before RPC is started.
+
+More ranks than cores are fine. Sizes come in a new random order in every repetition, so that a
+drift of the machine touches all alike.
 """
 
 import argparse
 import os
 import random
+import statistics
 import sys
 import tempfile
 import time
@@ -23,121 +36,176 @@ import torch.distributed as dist
 import torch.distributed.rpc as rpc
 import torch.multiprocessing as mp
 
-WARMUP = 2
-CALLS = 8 # of which a row has the mean
-COMPUTE_S = 0.004 # between two calls of a server; about a step of the smallest model
+STEPS = 10      # of which a row has the mean
+LEAST_US = 1.0  # a difference below it is noise
+BROADCASTS = (1024, 16384, 262144)  # bytes; buffers are small
+SMALL = 16384   # bytes of the all-reduce that brings all ranks together
 
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("--ranks", default="2", help="numbers of processes, with commas")
-    p.add_argument("--sizes", default="1024,65536,262144,1048576,4194304,16777216",
-                   help="bytes, with commas")
+    p.add_argument("--sizes", default="65536,1048576,4194304", help="bytes, with commas")
+    p.add_argument("--compute-ms", type=float, default=4, help="between two exchanges")
     p.add_argument("--repeats", type=int, default=9)
+    p.add_argument("--seed", type=int, default=1, help="of the order of the sizes")
     p.add_argument("--no-rpc", action="store_true", help="only all-reduces")
     p.add_argument("-o", "--output", default="gloo.csv")
     return p.parse_args()
 
 
-def orders(sizes, repeats, seed):
-    """The sizes of every repetition, each in an order of its own; the same in all ranks."""
-    chance = random.Random(seed)
-    for _ in range(repeats):
-        yield chance.sample(sizes, len(sizes))
+class Compute:
+    """Products of a batch with matrices of a few MB in all, as in a small network's step."""
+
+    def __init__(self, products=0):
+        self.batch = torch.ones(64, 512)
+        self.matrices = [torch.ones(512, 512) for _ in range(4)]
+        self.products = products
+
+    def __call__(self):
+        for i in range(self.products):
+            torch.mm(self.batch, self.matrices[i % len(self.matrices)])
+
+    def calibrate(self, seconds):
+        """Sets how many products one process alone makes in that time."""
+        self.products, best = 20, float("inf")
+        for _ in range(20):
+            start = time.monotonic()
+            self()
+            best = min(best, time.monotonic() - start)
+        self.products = max(1, round(self.products * seconds / best))
 
 
-def reduce_rank(rank, ranks, args, meeting, results, _barrier):
+def step_s(barrier, step):
+    """Seconds of a step, of this process, all of which start together."""
+    barrier.wait()
+    start = time.monotonic()
+    for _ in range(STEPS):
+        step()
+    return (time.monotonic() - start) / STEPS
+
+
+def mean_of_ranks(value, ranks):
+    total = torch.tensor([value], dtype=torch.double)
+    dist.all_reduce(total)
+    return total.item() / ranks
+
+
+def reduce_pair(halves):
+    calls = [dist.all_reduce(half, async_op=True) for half in halves]
+    for call in calls:
+        call.wait()
+
+
+def reduce_beside(buffer, compute):
+    call = dist.all_reduce(buffer, async_op=True)
+    compute()
+    call.wait()
+
+
+def broadcast_before(buffer, small, compute):
+    dist.broadcast(buffer, 0)
+    compute()
+    dist.all_reduce(small)
+
+
+def reduce_after(buffer, compute):
+    compute()
+    dist.all_reduce(buffer)
+
+
+def exchanging_steps(sizes, compute):
+    """(kind, bytes): a step with that exchange, and the one without it."""
+    steps, small = {}, torch.zeros(SMALL // 4)
+    for size in sizes:
+        buffer = torch.zeros(size // 4).fill_(0.0)  # pages of its own
+        halves = buffer.chunk(2)
+        steps["allreduce", size] = (lambda b=buffer: reduce_after(b, compute), compute)
+        steps["allreduce_pair", size] = (lambda h=halves: (compute(), reduce_pair(h)), compute)
+        steps["allreduce_beside", size] = (lambda b=buffer: reduce_beside(b, compute), compute)
+    for size in BROADCASTS:
+        buffer = torch.zeros(size // 4).fill_(0.0)
+        steps["broadcast", size] = (lambda b=buffer: broadcast_before(b, small, compute),
+                                    lambda: reduce_after(small, compute))
+    return steps
+
+
+def reduce_rank(rank, ranks, args, meeting, results, barrier):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=ranks)
-    buffers = {size: torch.ones(size // 4) for size in args.sizes}
-    rows = []
-    for repeat, order in enumerate(orders(args.sizes, args.repeats + WARMUP, ranks)):
-        for size in order:
-            times = torch.zeros(CALLS)
-            for call in range(CALLS):
-                buffers[size].fill_(1.0)
-                dist.barrier()
-                start = time.monotonic()
-                dist.all_reduce(buffers[size])
-                times[call] = time.monotonic() - start
-            dist.all_reduce(times, dist.ReduceOp.MAX)
-            if repeat >= WARMUP:
-                rows.append(("allreduce", ranks, size, 1e6 * times.mean().item()))
+    steps = exchanging_steps(args.sizes, Compute(args.products))
+    chance, rows = random.Random(args.seed), []  # the same in all ranks
+    for repeat in range(args.repeats + 1):       # the first warms up
+        for kind, size in chance.sample(sorted(steps), len(steps)):
+            with_it, without = steps[kind, size]
+            short = mean_of_ranks(step_s(barrier, without), ranks)
+            long = mean_of_ranks(step_s(barrier, with_it), ranks)
+            if repeat > 0:
+                rows.append((kind, ranks, size, 1e6 * (long - short)))
     if rank == 0:
         results.put(rows)
     dist.destroy_process_group()
 
 
-def echo(values):
-    return values
+parameters = {}  # the server's, by their number
 
 
-def apply(values):
-    """What a parameter server does with a gradient."""
-    target = torch.ones_like(values)
+def serve(gradients):
+    """What a parameter server does with a gradient: the parameters, and its seconds."""
+    own = parameters.setdefault(gradients.numel(), torch.zeros_like(gradients))
     start = time.monotonic()
-    target.add_(values, alpha=-0.01)
-    copy = target.clone()
-    return time.monotonic() - start, copy.numel()
+    own.add_(gradients, alpha=-0.01)
+    copy = own.clone()
+    return copy, time.monotonic() - start
 
 
-def multiply(matrix, count):
-    for _ in range(count):
-        torch.mm(matrix, matrix)
+class Caller:
+    """Calls the server with gradients, and takes its parameters."""
 
+    def __init__(self, size):
+        self.gradients = torch.zeros(size // 4).fill_(0.0)  # pages of its own
+        self.values = torch.zeros(size // 4)
+        self.update_s = 0.0
 
-def count_products(matrix):
-    """How many products of the matrix take COMPUTE_S."""
-    multiply(matrix, 10)
-    best = float("inf")
-    for _ in range(10):
-        start = time.monotonic()
-        multiply(matrix, 10)
-        best = min(best, time.monotonic() - start)
-    return max(1, round(10 * COMPUTE_S / best))
-
-
-def call_server(buffer, matrix, products):
-    """Mean time of a call between computations."""
-    spent = 0.0
-    for _ in range(CALLS):
-        multiply(matrix, products)
-        start = time.monotonic()
-        rpc.rpc_sync("server", echo, args=(buffer,))
-        spent += time.monotonic() - start
-    return spent / CALLS
+    def __call__(self):
+        values, seconds = rpc.rpc_sync("server", serve, args=(self.gradients,))
+        self.values.copy_(values)
+        self.update_s += seconds
 
 
 def rpc_rank(rank, ranks, args, meeting, results, barrier):
     """The last rank is the server."""
     torch.set_num_threads(1)
-    callers = ranks - 1
+    callers, compute, alone = ranks - 1, Compute(args.products), []
+    if rank < callers:
+        alone = [step_s(barrier, compute) for _ in range(args.repeats + 1)][1:]
     rpc.init_rpc("server" if rank == callers else f"caller{rank}", rank=rank, world_size=ranks,
                  rpc_backend_options=rpc.TensorPipeRpcBackendOptions(
                      num_worker_threads=8, init_method=meeting))
     if rank < callers:
-        rows = []
-        matrix = torch.ones(256, 256)
-        products = count_products(matrix)
-        buffers = {size: torch.ones(size // 4) for size in args.sizes}
-        for repeat, order in enumerate(orders(args.sizes, args.repeats + WARMUP, callers)):
-            for size in order:
-                barrier.wait()
-                time_s = call_server(buffers[size], matrix, products)
-                if repeat >= WARMUP:
-                    rows.append(("roundtrip", callers, size, 1e6 * time_s))
+        rows, short = [], statistics.median(alone)
+        exchanges = {size: Caller(size) for size in args.sizes}
+        chance = random.Random(args.seed)  # the same in all callers
+        for repeat in range(args.repeats + 1):
+            for size in chance.sample(args.sizes, len(args.sizes)):
+                caller = exchanges[size]
+                caller.update_s = 0.0
+                long = step_s(barrier, lambda c=caller: (compute(), c()))
+                update = caller.update_s / STEPS
+                if repeat == 0:
+                    continue
+                rows.append(("roundtrip", callers, size, 1e6 * (long - short - update)))
                 if callers == 1:
-                    update, _ = rpc.rpc_sync("server", apply, args=(buffers[size],))
-                    if repeat >= WARMUP:
-                        rows.append(("update", 1, size, 1e6 * update))
+                    rows.append(("update", 1, size, 1e6 * update))
         results.put(rows)
     rpc.shutdown()
 
 
 def run(target, ranks, reporting, args):
-    """Rows of the `reporting` processes that have some."""
+    """Rows of the `reporting` processes that have some; all who wait at the barrier do."""
     context = mp.get_context("spawn")
     results, barrier = context.SimpleQueue(), context.Barrier(reporting)
+    reports = 1 if target is reduce_rank else reporting
     rows, heard = [], 0
     with tempfile.TemporaryDirectory() as folder:
         meeting = "file://" + os.path.join(folder, "meeting")
@@ -147,7 +215,7 @@ def run(target, ranks, reporting, args):
             p.start()
         try:
             # Before they are joined: who puts more than a pipe holds ends when it has been taken.
-            while heard < reporting:
+            while heard < reports:
                 ended = not any(p.is_alive() for p in processes)
                 if not results.empty():
                     rows += results.get()
@@ -169,16 +237,20 @@ def run(target, ranks, reporting, args):
 def main():
     args = arguments()
     args.sizes = [int(size) for size in args.sizes.split(",")]
+    torch.set_num_threads(1)
+    compute = Compute()
+    compute.calibrate(1e-3 * args.compute_ms)
+    args.products = compute.products
     rows = []
     counts = [int(number) for number in args.ranks.split(",")]
     for ranks in counts:
-        rows += run(reduce_rank, ranks, 1, args)
+        rows += run(reduce_rank, ranks, ranks, args)
     for callers in sorted({1, *counts} if not args.no_rpc else ()):
         rows += run(rpc_rank, callers + 1, callers, args)
     with open(args.output, "w", encoding="ascii") as out:
         out.write("collective,ranks,bytes,time_us\n")
         for name, ranks, size, us in rows:
-            out.write(f"{name},{ranks},{size},{us:.3f}\n")
+            out.write(f"{name},{ranks},{size},{max(us, LEAST_US):.3f}\n")
     return 0
 
 

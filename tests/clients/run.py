@@ -4,8 +4,8 @@ benchmarks, runs it, and compares. Called by ./check --clients.
   run.py --bin build/release/bin --output out/clients [--models cnn,mlp] [--seconds 600]
 
 Everything comes in rounds that hold each case once, in random order: steps of copies side by side
-(dlprof bench --of) and measured runs. The first round also has the traces and the benchmark of
-gloo. Rounds are added while time is left, so a longer --seconds gives a lower noise floor. Of every
+(dlprof bench --of), the benchmark of gloo and RPC, and measured runs. The first round also has the
+traces. Rounds are added while time is left, so a longer --seconds gives a lower noise floor. Of every
 measured run the share of the processors that others used is kept, the host of a virtual machine
 among them; runs with more than 10 % do not count unless fewer than a quarter of a point's remain.
 """
@@ -14,6 +14,7 @@ import argparse
 import csv
 import os
 import random
+import re
 import resource
 import statistics
 import subprocess
@@ -25,12 +26,12 @@ DISTURBED = 0.10
 CALL_LIMIT_S = 3600  # none takes a tenth of it
 
 # model: (batch of a worker, batch of the second trace, steps between lines, steps of a run)
-MODELS = {"mlp": (64, 16, 20, 300), "cnn": (16, 4, 2, 30), "transformer": (8, 2, 2, 30)}
+MODELS = {"mlp": (64, 16, 20, 300), "cnn": (16, 4, 2, 60), "transformer": (8, 2, 2, 60)}
 # name: (mode of train.py, mode of dlsim, interval, mode of the one-process trace)
 MODES = {
     "ddp": ("ddp", "allreduce", 1, "ddp"),
     "localsgd": ("localsgd", "average", 10, "localsgd"),
-    "async": ("async", "async", 1, "agent"),
+    "async": ("async", "async", 1, "localsgd"),
 }
 
 
@@ -110,15 +111,32 @@ class Clients:
         return [(size, self.path(f"{model}_{mode}_{size}.json")) for size in (batch, other)]
 
     def record(self):
-        """One process' traces at two batch sizes, and what gloo and RPC take."""
+        """One process' traces at two batch sizes."""
         for model in self.args.models:
             for mode in self.traced_modes():
                 for size, path in self.traces(model, mode):
                     call(self.train("--model", model, "--mode", mode, "--batch", size, "--trace",
                                     path, "--trace-steps", 20, "--shapes"))
-        bench = [sys.executable, os.path.join(HERE, "bench_gloo.py"), "--ranks",
-                 ",".join(map(str, self.args.ranks)), "-o", self.path("gloo.csv")]
-        call(bench + ([] if "async" in self.args.modes else ["--no-rpc"]))
+
+    def compute_ms(self, model):
+        """The step of one process, without exchange: what is between two exchanges."""
+        size, trace = self.traces(model, self.traced_modes()[0])[0]
+        text = call([self.tool("dlcal"), "costs", trace, "--batch", str(size), "-o",
+                     self.path("step.ini")])
+        return float(re.search(r"median without collectives ([0-9.]+) ms", text).group(1))
+
+    def bench_exchange(self, number):
+        """What gloo and RPC take between steps of each model; all rounds' rows are in one file."""
+        for model in self.args.models:
+            path, rows_path = self.path(f"{model}_gloo{number}.csv"), self.path(f"{model}_gloo.csv")
+            bench = [sys.executable, os.path.join(HERE, "bench_gloo.py"), "--ranks",
+                     ",".join(map(str, self.args.ranks)), "--repeats", "2", "--seed",
+                     str(number + 1), "--compute-ms", f"{self.compute_ms(model):.1f}", "-o", path]
+            call(bench + ([] if "async" in self.args.modes else ["--no-rpc"]))
+            with open(path, encoding="ascii") as file:
+                head, *rows = file.readlines()
+            with open(rows_path, "w" if number == 0 else "a", encoding="ascii") as file:
+                file.writelines(rows if number > 0 else [head] + rows)
 
     def bench_copies(self, number):
         """Copies of each program side by side."""
@@ -170,7 +188,7 @@ class Clients:
                           for word in ("--copies", path)]
                 call([self.tool("dlcal"), "costs", *(path for _, path in traces), "--batch",
                       ",".join(str(size) for size, _ in traces), *copies, "-o", costs])
-                call([self.tool("dlcal"), "links", self.path("gloo.csv"), "--costs", costs, "-o",
+                call([self.tool("dlcal"), "links", self.path(f"{model}_gloo.csv"), "--costs", costs, "-o",
                       costs])
                 scenario, results = self.path(f"{model}_{mode}.ini"), self.path(f"{model}_{mode}.csv")
                 with open(scenario, "w", encoding="ascii") as file:
@@ -252,6 +270,7 @@ def main():
         if number > 0 and round_start - start + longest > args.seconds:
             break
         clients.bench_copies(number)
+        clients.bench_exchange(number)
         clients.measure()
         longest = max(longest, time.monotonic() - round_start)
         print(f"round {number + 1}: {time.monotonic() - start:.0f} s", flush=True)

@@ -3,8 +3,7 @@
   train.py --model cnn --mode ddp --workers 2 --batch 32 --steps 200
 
 Modes: none (independent copies), ddp (DistributedDataParallel over gloo), localsgd (parameters
-averaged every --interval steps), async (a parameter server by RPC), agent (what a worker of async
-does without its server: its RPC agent polls, and nothing is sent). Prints a line every --log steps
+averaged every --interval steps), async (a parameter server by RPC). Prints a line every --log steps
 and at the end "samples_per_s VALUE", counted from the common start to the end of the last worker's
 last step; nobody starts a step after the first worker has done all of its steps. async also prints
 "staleness_mean VALUE": updates between a gradient's parameters and its own application.
@@ -33,7 +32,7 @@ RATE = 0.01
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("--model", choices=sorted(models.MODELS), default="mlp")
-    p.add_argument("--mode", choices=["none", "ddp", "localsgd", "async", "agent"], default="none")
+    p.add_argument("--mode", choices=["none", "ddp", "localsgd", "async"], default="none")
     p.add_argument("--workers", type=int, default=1)
     p.add_argument("--batch", type=int, default=32, help="samples of a step of one worker")
     p.add_argument("--steps", type=int, default=100, help="of a worker, after --warmup")
@@ -108,7 +107,7 @@ class Worker:
         self.batches = [make_batch(args.batch) for _ in range(4)]
         self.loss = nn.CrossEntropyLoss()
         self.stopping, self.version, self.step_number = False, 0, 0
-        self.flat = Flat(self.model) if args.mode in ("localsgd", "async", "agent") else None
+        self.flat = Flat(self.model) if args.mode in ("localsgd", "async") else None
         self.net = self.model
         if args.mode == "ddp":
             self.net = nn.parallel.DistributedDataParallel(self.model)
@@ -184,8 +183,9 @@ def rpc_options(meeting):
 
 def process(rank, args, meeting, shared, barrier):
     torch.set_num_threads(1)
+    torch.set_flush_denormal(True)  # the few batches are soon learned, and gradients vanish
     world = args.workers
-    if args.mode in ("async", "agent"):
+    if args.mode == "async":
         name = "server" if rank == world else f"worker{rank}"
         dist.rpc.init_rpc(name, rank=rank, world_size=world + (args.mode == "async"),
                           rpc_backend_options=rpc_options(meeting))
@@ -206,7 +206,7 @@ def process(rank, args, meeting, shared, barrier):
         else:
             for _ in range(args.repeats):
                 measure(worker, args, shared, barrier)
-    if args.mode in ("async", "agent"):
+    if args.mode == "async":
         dist.rpc.shutdown()
     elif args.mode != "none":
         dist.destroy_process_group()
