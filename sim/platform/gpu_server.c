@@ -158,13 +158,21 @@ static void leave(dl_gpus *gpus, int worker)
     dl_gpus_exchanged(gpus, worker);
 }
 
-/* Whether the worker's push, or its pull where that waits, is over. */
+/* A run ends when the parameters of its last step have come: no forward pass waits for them. */
+static bool is_last_step(const dl_gpus *gpus, int worker)
+{
+    return gpus->team->workers[worker].steps_done + 1 == gpus->team->config.steps;
+}
+
+/* Whether the worker's push is over. */
 static bool is_over(const dl_gpus *gpus, int worker)
 {
     const dl_server *s = gpus->server;
     const int64_t step = gpus->workers[worker].rounds + 1;
     switch (gpus->config.options->fetch) {
-    case DL_FETCH_LAYERS: return true;
+    case DL_FETCH_LAYERS:
+        if (!is_last_step(gpus, worker)) return true;
+        break;
     case DL_FETCH_AFTER:
     case DL_FETCH_NEXT_STEP: return s->summed == step * s->count;
     case DL_FETCH_SUMMED: break;
@@ -179,7 +187,8 @@ static void bucket_came(dl_gpus *gpus, int worker, int bucket)
     s->came[worker]++;
     if (!gpus->workers[worker].in_exchange) {
         dl_gpus_parameters_came(gpus, worker);
-    } else if (gpus->config.options->fetch == DL_FETCH_AFTER) {
+    } else if (gpus->config.options->fetch == DL_FETCH_AFTER ||
+               gpus->config.options->fetch == DL_FETCH_NEXT_STEP) {
         if (s->came[worker] != gpus->workers[worker].rounds * s->buckets) return;
         gpus->workers[worker].in_exchange = false;
         dl_gpus_exchanged(gpus, worker);
@@ -469,12 +478,14 @@ void dl_server_pull(dl_gpus *gpus, int worker)
     const dl_fetch when = gpus->config.options->fetch;
     const int64_t step = gpus->workers[worker].rounds;
     group *g = &s->groups[s->group_of[worker]];
-    if (when == DL_FETCH_AFTER) gpus->workers[worker].in_exchange = true;
+    const bool waits =
+        when == DL_FETCH_AFTER || (when == DL_FETCH_NEXT_STEP && is_last_step(gpus, worker));
+    gpus->workers[worker].in_exchange = waits;
     if ((when == DL_FETCH_AFTER || when == DL_FETCH_NEXT_STEP) && g->fetches < step) {
         g->fetches = step;
         fetch_all(gpus, s->group_of[worker]);
     }
-    if (when != DL_FETCH_AFTER) {
+    if (!waits) {
         dl_gpus_exchanged(gpus, worker);
     } else if (gpus->workers[worker].in_exchange && s->came[worker] == step * s->buckets) {
         gpus->workers[worker].in_exchange = false;

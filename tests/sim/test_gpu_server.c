@@ -121,6 +121,26 @@ static void a_layer_waits_for_its_own_fetch(void **state)
     }
 }
 
+/* As long as it takes until the last parameters are there: the first step's forward pass waits for
+ * nothing, and nothing hides the last fetch. */
+static void a_run_ends_with_its_last_fetch(void **state)
+{
+    (void)state;
+    static const char *const fetches[] = {"summed", "after", "layers", "next_step"};
+    const char *costs = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH;
+    for (size_t i = 0; i < sizeof fetches / sizeof *fetches; i++) {
+        char rest[256];
+        snprintf(rest, sizeof rest, PS "overlap = yes\nfetch = %s\n", fetches[i]);
+        /* One tensor, ready at the end: two workers share a switch, and three vectors. */
+        dl_run_result r = fixture_run_gpus(costs, "", 2, 1, rest);
+        assert_near(1e9 * r.span_s, 1e6 + 2 * PCIE_NS(2 * 80e3) + 3 * 80e3, 1e-5);
+        dl_run_result_free(&r);
+        r = fixture_run_gpus(costs, "", 2, 3, rest);
+        assert_near(1e9 * r.span_s, 3 * (1e6 + 2 * PCIE_NS(2 * 80e3) + 3 * 80e3), 1e-5);
+        dl_run_result_free(&r);
+    }
+}
+
 /* One server on the other node, which sums at 0.05 ns a byte (its memory's 40 GB/s, a read and a
  * write). Fetching once all are summed is in the order of the layers. */
 static void what_the_barrier_leaves_to_hide(void **state)
@@ -242,6 +262,7 @@ int main(void)
         cmocka_unit_test(connections_do_not_wait_for_one_another),
         cmocka_unit_test(gradients_are_added_as_they_come),
         cmocka_unit_test(a_layer_waits_for_its_own_fetch),
+        cmocka_unit_test(a_run_ends_with_its_last_fetch),
         cmocka_unit_test(what_the_barrier_leaves_to_hide),
         cmocka_unit_test(the_layer_needed_first_goes_first),
         cmocka_unit_test(a_node_pushes_one_sum),
