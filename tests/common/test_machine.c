@@ -152,6 +152,7 @@ static void the_shipped_files_are_read(void **state)
         {"t4_4x4_ethernet", "t4", 4, 4},
         {"dgx_a100", "a100", 4, 8},
         {"dgx_h100", "h100", 4, 8},
+        {"gh200_9x", "gh200", 9, 1},
         {"gtx1080_2", "gtx1080", 1, 2},
         {"gtx980_4", "gtx980", 1, 4},
         {"titanx_4", "titanx", 1, 4},
