@@ -222,6 +222,18 @@ static void add_cores(const dl_advice_search *s)
     dl_ini_free_list(items, count);
 }
 
+/* Where GPUs differ: shares of the batch by their speed, if the scenario leaves that open. */
+static void add_shares(const dl_advice_search *s)
+{
+    if (s->study->variants[0].costs.model_count == 0 ||
+        dl_study_swept(s->study, "workload", "shares") != NULL)
+        return;
+    dl_advice_axis *axis = add_axis(s->advice, "workload", "shares");
+    add_given(s, axis, NULL);
+    dl_advice_add_value(axis, "equal");
+    dl_advice_add_value(axis, "speed");
+}
+
 void dl_advice_make_space(dl_advice_search *s)
 {
     static const struct {
@@ -267,6 +279,7 @@ void dl_advice_make_space(dl_advice_search *s)
         const dl_swept_key *key = &s->study->keys[k];
         if (!is_fixed(advice, key)) add_given(s, add_axis(advice, key->section, key->key), NULL);
     }
+    add_shares(s);
     add_cores(s);
 }
 
@@ -321,7 +334,7 @@ static bool applies(const dl_advice *advice, const size_t *at, size_t axis)
     }
     if (strcmp(a->key, "topk_frac") == 0)
         return strcmp(value_at(advice, at, COMPRESS), "topk") == 0;
-    if (strcmp(a->section, "exchange") == 0) return !alone;
+    if (strcmp(a->section, "exchange") == 0 || strcmp(a->key, "shares") == 0) return !alone;
     const dl_key *key = dl_keys_find(&dl_scenario_keys, a->section, a->key);
     const int option = dl_key_option(key);
     return option < 0 || mode->options & 1u << option;

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "sim/report/advise.h"
 #include "sim/report/notes.h"
 #include "sim/shares.h"
 #include "sim/sweep.h"
@@ -349,6 +350,33 @@ static void costs_of_the_second_model_stay_there(void **state)
     dl_study_free(&study);
 }
 
+/* In equal shares of 48 samples (48 and 24 ms) two GPUs compute 96 in 48 ms, by speed in 32: advised. */
+static void shares_are_advised(void **state)
+{
+    (void)state;
+    dl_study study = study_of(MIXED, OWN "batch = 96\n", "[sync]\nmode = allreduce\n");
+    dl_advice advice = {0};
+    dl_error err = {0};
+    const dl_advice_config config = {.max_staleness = (double)NAN,
+                                     .samples = (double)NAN,
+                                     .deadline_h = (double)NAN,
+                                     .budget_usd = (double)NAN,
+                                     .max_points = 100,
+                                     .threads = 1};
+    fixture_write(MACHINE, MIXED);
+    write_costs(COSTS_A, "device = a", 1, "");
+    write_costs(COSTS_B, "device = b", 0.5, "");
+    if (dl_advise(&advice, &study, &config, &err) != DL_OK) fail_msg("%s", err.text);
+    remove(MACHINE);
+    remove(COSTS_A);
+    remove(COSTS_B);
+    const dl_advised *best = &advice.points[advice.best[0]];
+    assert_non_null(strstr(best->options, "--set workload.shares=speed"));
+    assert_near(best->row.mean.throughput_per_s, 3000, 2e-2);
+    dl_advice_free(&advice);
+    dl_study_free(&study);
+}
+
 static void bad_input_is_refused(void **state)
 {
     (void)state;
@@ -391,6 +419,7 @@ int main(void)
         cmocka_unit_test(nodes_may_have_other_gpus),
         cmocka_unit_test(stages_are_as_fast_as_their_gpus),
         cmocka_unit_test(costs_of_the_second_model_stay_there),
+        cmocka_unit_test(shares_are_advised),
         cmocka_unit_test(bad_input_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
